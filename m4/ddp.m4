@@ -1,0 +1,111 @@
+# Checks of ours, one macro per thing that configure looks for.
+# have_X is "no" or a version; X_note says why a "no" is one. --with-X insists, --without-X forbids, neither takes what
+# is there.
+
+# DDP_WITH(NAME, LABEL): with_NAME becomes yes, no, auto or a prefix.
+AC_DEFUN([DDP_WITH], [
+AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1@<:@=PREFIX@:>@], [build with $2 (default: where found)])],
+    [], [with_$1=auto])
+have_$1=no; $1_note=
+AS_CASE([$with_$1], [no], [$1_note=" (--without-$1)"], [auto|yes], [$1_prefix=], [$1_prefix=$with_$1])
+])
+
+# DDP_FOUND(NAME, LABEL, DEBIAN-PACKAGE, WHAT-IS-LOST): settles a search.
+AC_DEFUN([DDP_FOUND], [
+AS_IF([test "$have_$1" = no -a "$with_$1" = auto], [$1_note=" (not found: $4)"])
+AS_IF([test "$have_$1" = no -a "$with_$1" != auto -a "$with_$1" != no], [DDP_NEED([$2], [$3])])
+])
+
+# DDP_HEADER(NAME, HEADER, VERSION-EXPRESSION): compiles against HEADER with $1_CPPFLAGS; sets have_NAME.
+AC_DEFUN([DDP_HEADER], [
+ddp_save_CPPFLAGS=$CPPFLAGS
+CPPFLAGS="$CPPFLAGS $$1_CPPFLAGS"
+AC_COMPUTE_INT([ddp_version], [$3], [#include <stdint.h>
+#include <stdbool.h>
+#include <$2>], [ddp_version=])
+CPPFLAGS=$ddp_save_CPPFLAGS
+])
+
+AC_DEFUN([DDP_WITH_SLURM], [
+DDP_WITH([slurm], [Slurm: the SPANK plugin])
+AS_IF([test "$with_slurm" != no], [
+    AS_IF([test -n "$slurm_prefix"], [slurm_CPPFLAGS="-I$slurm_prefix/include"], [slurm_CPPFLAGS=])
+    AC_MSG_CHECKING([for slurm/spank.h])
+    DDP_HEADER([slurm], [slurm/spank.h], [SLURM_VERSION_NUMBER])
+    AS_IF([test -n "$ddp_version"], [have_slurm=$((ddp_version >> 16 & 255)).$((ddp_version >> 8 & 255)).$((ddp_version & 255))])
+    AC_MSG_RESULT([$have_slurm])
+])
+DDP_FOUND([slurm], [slurm/spank.h], [libslurm-dev], [no plugin will be built])
+AC_SUBST([slurm_CPPFLAGS])
+AM_CONDITIONAL([HAVE_SLURM], [test "$have_slurm" != no])
+AC_ARG_WITH([plugindir], [AS_HELP_STRING([--with-plugindir=DIR], [folder for ddp.so (default: LIBDIR/slurm-ddp)])],
+    [plugindir=$withval], [plugindir='${libdir}/slurm-ddp'])
+AC_SUBST([plugindir])
+])
+
+AC_DEFUN([DDP_WITH_PMIX], [
+DDP_WITH([pmix], [PMIx])
+AS_IF([test "$with_pmix" != no], [
+    pmix_CPPFLAGS=
+    AS_IF([test -n "$pmix_prefix"], [pmix_CPPFLAGS="-I$pmix_prefix/include"], [
+        for ddp_dir in "" /usr/lib/*/pmix2/lib/pkgconfig; do
+            ddp_flags=`PKG_CONFIG_PATH="$ddp_dir:$PKG_CONFIG_PATH" $PKG_CONFIG --cflags pmix 2>/dev/null` &&
+                pmix_CPPFLAGS=$ddp_flags && break
+        done])
+    AC_MSG_CHECKING([for pmix.h])
+    DDP_HEADER([pmix], [pmix.h], [PMIX_VERSION_MAJOR * 10000 + PMIX_VERSION_MINOR * 100 + PMIX_VERSION_RELEASE])
+    AS_IF([test -n "$ddp_version"],
+        [have_pmix=$((ddp_version / 10000)).$((ddp_version / 100 % 100)).$((ddp_version % 100))])
+    AC_MSG_RESULT([$have_pmix])
+    AS_IF([test "$have_pmix" != no], [AC_DEFINE([HAVE_PMIX], [1], [Define to 1 if pmix.h can be included.])])
+])
+DDP_FOUND([pmix], [pmix.h], [libpmix-dev], [srun jobs cannot wire up])
+AC_SUBST([pmix_CPPFLAGS])
+AM_CONDITIONAL([HAVE_PMIX], [test "$have_pmix" != no])
+])
+
+AC_DEFUN([DDP_WITH_CUDA], [
+DDP_WITH([cuda], [CUDA])
+AC_ARG_VAR([NVCC], [the CUDA compiler])
+AS_IF([test "$with_cuda" != no], [
+    AC_PATH_PROG([NVCC], [nvcc], [], [${cuda_prefix:+$cuda_prefix/bin$PATH_SEPARATOR}$PATH$PATH_SEPARATOR/usr/local/cuda/bin])
+    AS_IF([test -n "$NVCC"], [
+        have_cuda=`"$NVCC" --version | $SED -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p'`
+        cuda_prefix=`dirname "\`dirname "$NVCC"\`"`
+        cuda_CPPFLAGS="-I$cuda_prefix/include"])
+])
+DDP_FOUND([cuda], [nvcc], [nvidia-cuda-toolkit], [no GPU kernels])
+AC_SUBST([cuda_CPPFLAGS])
+])
+
+AC_DEFUN([DDP_WITH_NCCL], [
+DDP_WITH([nccl], [NCCL])
+AS_IF([test "$with_nccl" != no], [
+    AS_IF([test -n "$nccl_prefix"], [nccl_CPPFLAGS="-I$nccl_prefix/include"], [nccl_CPPFLAGS=])
+    nccl_CPPFLAGS="$nccl_CPPFLAGS $cuda_CPPFLAGS"
+    AC_MSG_CHECKING([for nccl.h])
+    DDP_HEADER([nccl], [nccl.h], [NCCL_VERSION_CODE])
+    AS_IF([test -n "$ddp_version"],
+        [have_nccl=$((ddp_version / 10000)).$((ddp_version / 100 % 100)).$((ddp_version % 100))])
+    AC_MSG_RESULT([$have_nccl])
+])
+DDP_FOUND([nccl], [nccl.h], [libnccl-dev], [no NCCL communicator])
+AC_SUBST([nccl_CPPFLAGS])
+])
+
+AC_DEFUN([DDP_SANITIZERS], [
+AC_ARG_ENABLE([sanitizers], [AS_HELP_STRING([--enable-sanitizers], [build with ASan and UBSan])], [],
+    [enable_sanitizers=no])
+SAN_CFLAGS=
+AS_IF([test "$enable_sanitizers" != no],
+    [SAN_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+     AC_DEFINE([DDP_SANITIZED], [1], [Define to 1 in a build with sanitizers.])])
+AC_SUBST([SAN_CFLAGS])
+])
+
+AC_DEFUN([DDP_WARNINGS], [
+AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [warnings are errors])], [], [enable_werror=no])
+WARN_CFLAGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith"
+AS_IF([test "$enable_werror" = yes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
+AC_SUBST([WARN_CFLAGS])
+])

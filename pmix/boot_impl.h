@@ -1,0 +1,28 @@
+/* boot_impl.h - what a backend of boot.h provides. Private to pmix/. */
+#ifndef DDP_PMIX_BOOT_IMPL_H
+#define DDP_PMIX_BOOT_IMPL_H
+
+#include "pmix/boot.h"
+
+struct boot_ops {
+    const char *name;
+    int (*put)(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t *errp);
+    int (*fence)(boot_t *b, uint64_t deadline, ddp_error_t *errp);
+    int (*get)(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
+               ddp_error_t *errp);
+    void (*abort)(boot_t *b, int code, const char *why);
+    void (*close)(boot_t *b); /* frees b->state, not b */
+};
+
+struct boot {
+    const struct boot_ops *ops;
+    int rank, size;
+    void *state;
+};
+
+/* Each fills b->ops, rank, size and state, or returns -1 having freed what it made. */
+int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
+int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_BOOT_ADDR, DDP_BOOT_TOKEN, RANK... */
+int boot_single_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,16 @@
+/* clock.h - monotonic time and deadlines. A deadline is an absolute time in ns, so that a wait made of many small
+ * waits still ends when it should. */
+#ifndef DDP_BASE_CLOCK_H
+#define DDP_BASE_CLOCK_H
+
+#include <stdint.h>
+
+#define NS_PER_S 1000000000ull
+#define NS_PER_MS 1000000ull
+
+uint64_t clock_ns(void);                  /* CLOCK_MONOTONIC */
+uint64_t deadline_in(double seconds);     /* now + seconds */
+uint64_t deadline_left_ns(uint64_t when); /* 0 when it has passed */
+int deadline_left_ms(uint64_t when);      /* for poll(): rounded up, at least 0, at most an hour */
+
+#endif

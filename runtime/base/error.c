@@ -1,0 +1,61 @@
+#include "runtime/base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void tidy(char *text, size_t size, int wanted)
+{
+    for (char *p = text; *p; p++)
+        if (*p == '\n' || *p == '\r')
+            *p = ' ';
+    if (wanted >= (int)size)
+        memcpy(text + size - 4, "...", 4);
+}
+
+int error_vset(ddp_error_t *errp, int domain, int code, const char *fmt, va_list ap)
+{
+    int saved = errno;
+    if (errp) {
+        char text[sizeof errp->text]; /* apart, so that an argument may point into *errp */
+        int n = vsnprintf(text, sizeof text, fmt, ap);
+        tidy(text, sizeof text, n);
+        memcpy(errp->text, text, sizeof text);
+        errp->domain = domain;
+        errp->code = code ? code : EINVAL;
+    }
+    errno = saved;
+    return -1;
+}
+
+int error_set(ddp_error_t *errp, int domain, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    error_vset(errp, domain, code, fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int error_errno(ddp_error_t *errp, const char *fmt, ...)
+{
+    int saved = errno;
+    char what[sizeof errp->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return error_set(errp, DDP_E_SYSTEM, saved, "%s: %s", what, strerror(saved));
+}
+
+int error_prefix(ddp_error_t *errp, const char *fmt, ...)
+{
+    char what[sizeof errp->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    if (errp)
+        error_set(errp, errp->domain, errp->code, "%s: %s", what, errp->text);
+    return -1;
+}

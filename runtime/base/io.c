@@ -1,0 +1,123 @@
+#include "runtime/base/io.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+
+/* Waits until fd has one of `events`; errors on the descriptor count as ready, the next call reports them. */
+static int wait_fd(int fd, short events, uint64_t deadline, const char *what, ddp_error_t *errp)
+{
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = events};
+        int n = poll(&p, 1, deadline_left_ms(deadline));
+        if (n > 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return error_errno(errp, "%s: poll", what);
+        if (deadline_left_ns(deadline) == 0)
+            return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s: no answer before the deadline", what);
+    }
+}
+
+static ssize_t recv_some(int fd, void *buf, size_t n)
+{
+    ssize_t r = recv(fd, buf, n, MSG_DONTWAIT);
+    return r < 0 && errno == ENOTSOCK ? read(fd, buf, n) : r;
+}
+
+static ssize_t send_some(int fd, const void *buf, size_t n)
+{
+    ssize_t r = send(fd, buf, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return r < 0 && errno == ENOTSOCK ? write(fd, buf, n) : r;
+}
+
+static int is_gone(int err)
+{
+    return err == EPIPE || err == ECONNRESET;
+}
+
+int io_recv_all(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp)
+{
+    for (char *p = buf; n > 0;) {
+        ssize_t r = recv_some(fd, p, n);
+        if (r > 0) {
+            p += r;
+            n -= (size_t)r;
+        } else if (r == 0 || is_gone(errno)) {
+            return error_set(errp, DDP_E_PEER, ECONNRESET, "%s: the connection was closed by the other end", what);
+        } else if (errno == EAGAIN) {
+            if (wait_fd(fd, POLLIN, deadline, what, errp) < 0)
+                return -1;
+        } else if (errno != EINTR) {
+            return error_errno(errp, "%s: receive", what);
+        }
+    }
+    return 0;
+}
+
+int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp)
+{
+    for (const char *p = buf; n > 0;) {
+        ssize_t r = send_some(fd, p, n);
+        if (r >= 0) {
+            p += r;
+            n -= (size_t)r;
+        } else if (is_gone(errno)) {
+            return error_set(errp, DDP_E_PEER, ECONNRESET, "%s: the connection was closed by the other end", what);
+        } else if (errno == EAGAIN) {
+            if (wait_fd(fd, POLLOUT, deadline, what, errp) < 0)
+                return -1;
+        } else if (errno != EINTR) {
+            return error_errno(errp, "%s: send", what);
+        }
+    }
+    return 0;
+}
+
+int io_random(void *buf, size_t n, ddp_error_t *errp)
+{
+    for (char *p = buf; n > 0;) {
+        ssize_t r = getrandom(p, n, 0);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            return error_errno(errp, "getrandom");
+        p += r;
+        n -= (size_t)r;
+    }
+    return 0;
+}
+
+int io_random_hex(char *buf, size_t n, ddp_error_t *errp)
+{
+    unsigned char raw[64];
+    if (n > sizeof raw)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "io_random_hex: %zu bytes are more than %zu", n, sizeof raw);
+    if (io_random(raw, n, errp) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        snprintf(buf + 2 * i, 3, "%02x", raw[i]);
+    return 0;
+}
+
+int io_token_equal(const void *a, const void *b, size_t n)
+{
+    const volatile unsigned char *x = a, *y = b;
+    unsigned char diff = 0;
+    for (size_t i = 0; i < n; i++)
+        diff |= x[i] ^ y[i];
+    return diff == 0;
+}
+
+void io_close(int fd)
+{
+    int saved = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = saved;
+}

@@ -1,0 +1,26 @@
+/* io.h - whole reads and writes on sockets and files with a deadline, and random tokens. */
+#ifndef DDP_BASE_IO_H
+#define DDP_BASE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/error.h"
+
+/* Moves exactly n bytes over a socket or pipe, polling until `deadline` (clock.h). Works on blocking and non-blocking
+ * descriptors; never raises SIGPIPE on a socket. 0, or -1: DDP_E_TIMEOUT at the deadline, DDP_E_PEER when the other end
+ * closed, DDP_E_SYSTEM otherwise. `what` names the other end in the error ("rank 3 (n2)"). */
+int io_recv_all(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
+int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
+
+/* n bytes from the kernel's random source, and the same as 2n lower-case hexadecimal digits (buf holds 2n + 1). */
+int io_random(void *buf, size_t n, ddp_error_t *errp);
+int io_random_hex(char *buf, size_t n, ddp_error_t *errp);
+
+/* Equality in time that does not depend on where the first difference is. */
+int io_token_equal(const void *a, const void *b, size_t n);
+
+/* close(fd) unless fd < 0, preserving errno; for destroy functions. */
+void io_close(int fd);
+
+#endif

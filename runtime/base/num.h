@@ -1,0 +1,20 @@
+/* num.h - numbers from text, strictly: the whole text is the number, no white space, no sign where none belongs,
+ * no overflow. Nothing is guessed. */
+#ifndef DDP_BASE_NUM_H
+#define DDP_BASE_NUM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Decimal integer in [min, max]. 0, or -1 with *ret untouched (errno EINVAL: not a number, ERANGE: out of range). */
+int num_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
+int num_int(const char *text, int min, int max, int *ret);
+int num_u64(const char *text, uint64_t max, uint64_t *ret);
+
+/* Finite decimal number in [min, max] ("3e-3" is one; "inf", "nan" and hexadecimal are not). Same errors. */
+int num_double(const char *text, double min, double max, double *ret);
+
+/* on|yes|true|1 or off|no|false|0. Same errors. */
+int num_bool(const char *text, bool *ret);
+
+#endif

@@ -1,0 +1,186 @@
+/* ddp.h - libddp: one data-parallel training job out of N processes.
+ *
+ * A process calls ddp_init, declares its parameters, commits, and then loops: ddp_batch_next, the model's forward and
+ * backward pass, ddp_grad_ready per parameter, ddp_backward_end, ddp_step. contrib/examples/linear.c is a whole program.
+ *
+ * Rules that hold throughout:
+ * - One thread drives a handle.
+ * - libddp owns parameters, gradients and optimizer state. ddp_param_add only declares; tensors exist from ddp_commit
+ *   on, in an arena that never moves; pointers hold until ddp_finalize.
+ * - A function that returns int gives 0, or -1 with *errp filled (errp may be NULL). After a failed collective the
+ *   handle is broken: only ddp_abort and ddp_finalize may follow.
+ * - Every wait has a deadline (DDP_TIMEOUT, seconds). When a rank dies, every other rank's wait ends with an error of
+ *   domain DDP_E_PEER that names it.
+ * - Functions marked "collective" must be called by every rank, in the same order.
+ */
+#ifndef DDP_H
+#define DDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef DDP_ERROR_DEFINED
+#define DDP_ERROR_DEFINED
+/* begin ddp_error */
+typedef struct ddp_error {
+    int domain;     /* enum ddp_domain */
+    int code;       /* an errno, or a code of that domain; never 0 */
+    char text[256]; /* one line, no newline at its end */
+} ddp_error_t;
+enum ddp_domain {
+    DDP_E_USAGE = 1, /* the caller passed or configured something wrong */
+    DDP_E_SYSTEM,    /* the operating system refused; code is errno */
+    DDP_E_BOOT,      /* wire-up failed */
+    DDP_E_COMM,      /* a collective failed */
+    DDP_E_PEER,      /* another rank died, left or aborted */
+    DDP_E_TIMEOUT,   /* a deadline passed */
+    DDP_E_DATA,      /* a file's content is wrong */
+    DDP_E_LAYOUT,    /* ranks disagree on the parameters */
+};
+/* end ddp_error */
+#endif
+
+#define DDP_VERSION "0.1.0"
+
+typedef struct ddp ddp_t;
+typedef struct ddp_work ddp_work_t;
+
+#ifndef DDP_DTYPE_DEFINED
+#define DDP_DTYPE_DEFINED
+/* begin ddp_dtype */
+enum ddp_dtype { DDP_F32, DDP_F64, DDP_BF16, DDP_F16, DDP_I32, DDP_I64 };
+enum ddp_op { DDP_SUM, DDP_MIN, DDP_MAX };
+/* end ddp_dtype */
+#endif
+
+/* Where this process stands. Ranks are 0..size-1; nodes 0..n_nodes-1 in the order of their lowest rank; local ranks
+ * count the ranks of one node in rank order. */
+struct ddp_world {
+    int rank, size;
+    int local_rank, local_size;
+    int node, n_nodes;
+};
+
+/* A parameter's tensors: n_elems elements each, 64-byte aligned, borrowed until ddp_finalize. */
+struct ddp_param {
+    void *value, *grad;
+    size_t n_elems;
+    enum ddp_dtype dtype;
+};
+
+/* One micro-step's work. */
+struct ddp_batch {
+    const uint64_t *sample; /* [n_samples] sample numbers, borrowed until the next ddp_batch_next */
+    size_t n_samples;       /* at most batch_per_shard; fewer at an epoch's end */
+    int shard;              /* logical shard number */
+    uint64_t epoch;         /* counts from 0 */
+    float grad_scale;       /* multiply the loss's gradient by this (1 without loss scaling) */
+    bool sync;              /* the last micro-step of a step: ddp_step follows ddp_backward_end */
+};
+
+/* What ddp_step did. */
+struct ddp_step {
+    uint64_t step;    /* optimizer steps done, this one included */
+    double loss;      /* sum of all ranks' loss_sum / sum of all ranks' n_tokens */
+    double grad_norm; /* L2 norm of the averaged gradient, before clipping */
+    double lr;        /* used in this step */
+    bool skipped;     /* a gradient was not finite: nothing was changed */
+    bool stop;        /* the scheduler or the user wants the job to end: checkpoint and leave */
+    bool checkpoint;  /* a checkpoint is due */
+};
+
+/* The optimizer and its schedule.
+ * AdamW: Loshchilov and Hutter, arXiv:1711.05101, algorithm 2, as PyTorch applies it: value *= 1 - lr * weight_decay,
+ * then the Adam update with bias correction at t = step + 1. Weight decay acts on parameters of two or more dimensions,
+ * unless DDP_NO_DECAY. SGD: value -= lr * gradient (plus the same decay).
+ * Schedule: linear from 0 over `warmup` steps (step s uses lr * (s + 1) / warmup), then a half cosine from lr down to
+ * min_lr at step `total`; total 0: constant after the warm-up (Loshchilov and Hutter, arXiv:1608.03983). */
+struct ddp_adamw {
+    float lr, beta1, beta2, eps, weight_decay;
+    float clip; /* greatest L2 norm of the whole gradient; 0: no clipping */
+    uint64_t warmup, total;
+    float min_lr;
+    bool sgd; /* plain SGD instead; the moments are then not allocated */
+};
+
+/* Wires this process up with its peers (srun --ddp=on, `ddp run`, or alone) and opens the communicator. Collective.
+ * argc and argv may be NULL; options beginning with "--ddp-" are taken out of them. Returns a handle that
+ * ddp_finalize frees, or NULL. */
+ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp);
+
+/* Leaves the job and frees everything. Accepts NULL. Peers that still wait for this rank get an error. */
+void ddp_finalize(ddp_t *d);
+
+/* Tells every rank that this one gives up, with `why` (one line) for their errors, and returns: the caller exits
+ * with `code`. The handle accepts only ddp_finalize afterwards. Accepts NULL. */
+void ddp_abort(ddp_t *d, int code, const char *why);
+
+const struct ddp_world *ddp_world(const ddp_t *d);
+
+enum ddp_param_flags { DDP_NO_DECAY = 1 };
+
+/* Declares a parameter of shape[0..ndim) before ddp_commit; name is copied, unique and at most 127 bytes; ndim 1..8,
+ * every dimension >= 1. dtype is DDP_F32 in this version. Returns its id (0, 1, ... in registration order) or -1; the
+ * error is kept and returned by ddp_commit. */
+int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim, unsigned flags);
+
+/* Compares the layout (names, shapes, types, order) between all ranks, and allocates parameters (zeroed), gradients and
+ * optimizer state. Collective. A difference is DDP_E_LAYOUT and names the first differing parameter and both ranks. */
+int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
+
+/* The tensors of parameter id; all zero where id is unknown or before ddp_commit. */
+struct ddp_param ddp_param_get(const ddp_t *d, int id);
+
+/* Every rank gets rank 0's parameter values. Collective. */
+int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
+
+/* Restores parameters, optimizer and data position from the newest checkpoint in dir. Collective. 1: resumed, 0: there
+ * is no such folder, -1: error. This version writes no checkpoints yet: a folder that exists is an error. */
+int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
+
+/* Starts the data order: n_samples samples, batch_per_shard of them per micro-step and rank, accum micro-steps per
+ * step. The order is that of PyTorch's DistributedSampler with shuffle=True, that seed and set_epoch called: rank r
+ * takes entries r, r+R, ... of torch.randperm(n) seeded with seed + epoch, padded by its own head to a multiple of R.
+ * shards must be 0 in this version. Fails when a step would need more samples than there are. */
+int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
+                  ddp_error_t *errp);
+
+/* The next micro-step. Zeroes the gradients at the first micro-step of a step; later ones add to them. */
+int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
+
+/* Parameter id's gradient of this micro-step is complete: it must not be written again before the next
+ * ddp_batch_next. */
+void ddp_grad_ready(ddp_t *d, int id);
+
+/* Ends a micro-step: loss_sum is the sum (not mean) of the losses over its n_tokens items, and gradients are those
+ * of that sum. On the last micro-step (sync) sums gradients, losses and counts over all ranks. Collective then. A
+ * parameter never marked ready is an error that names it. */
+int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
+
+/* Divides the summed gradient by the global count of items, clips, and takes one optimizer step. */
+int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+
+/* Writes a checkpoint into dir. Collective. Not in this version: fails with DDP_E_USAGE. */
+int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
+
+int ddp_barrier(ddp_t *d, ddp_error_t *errp); /* collective */
+
+/* Every rank's data[0..n) becomes root's. Collective. */
+int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int root, ddp_error_t *errp);
+
+/* Starts data[0..n) = op over all ranks' data, element by element, in the fixed pairwise order of doc/architecture.md,
+ * so that bits repeat. Collective. data must stay untouched until ddp_wait. NULL on error. */
+ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp);
+
+/* Waits for and frees w. */
+int ddp_wait(ddp_work_t *w, ddp_error_t *errp);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,41 @@
+/* sampler.h - which samples this rank sees, in the very order of PyTorch's DistributedSampler(shuffle=True). Pure.
+ *
+ * Source of the order: torch.randperm on the CPU draws from MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998)
+ * seeded with the low 32 bits of seed + epoch, and shuffles forward: for i in [0, n-1): swap(i, i + draw % (n - i)).
+ * Checked against recorded vectors in t/data. */
+#ifndef DDP_RUNTIME_SAMPLER_H
+#define DDP_RUNTIME_SAMPLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct sampler sampler_t;
+
+struct sampler_config {
+    uint64_t n_samples; /* >= 1 */
+    int rank, size;
+    uint64_t seed;
+};
+
+/* The caller destroys. NULL when memory runs out or the configuration is not valid. */
+sampler_t *sampler_create(const struct sampler_config *cfg);
+void sampler_destroy(sampler_t *s); /* NULL is allowed */
+
+/* Entries per rank and epoch: ceil(n_samples / size). */
+uint64_t sampler_per_rank(const sampler_t *s);
+
+/* Makes the permutation of `epoch`; no-op when it is the present one. 0 or -1 (no memory). */
+int sampler_set_epoch(sampler_t *s, uint64_t epoch);
+
+/* This rank's i-th sample of the present epoch, i < sampler_per_rank. */
+uint64_t sampler_get(const sampler_t *s, uint64_t i);
+
+/* The generator by itself, for tests. */
+struct mt19937 {
+    uint32_t state[624];
+    int next;
+};
+void mt19937_seed(struct mt19937 *g, uint32_t seed);
+uint32_t mt19937_next(struct mt19937 *g);
+
+#endif

@@ -1,0 +1,126 @@
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <unistd.h>
+#include <sys/socket.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/io.h"
+#include "runtime/base/knob.h"
+#include "runtime/base/num.h"
+
+static void numbers_are_strict(void **state)
+{
+    (void)state;
+    int64_t i = 77;
+    static const char *const bad[] = {"", " 1", "1 ", "+1", "0x10", "1e3", "-", "--1", "1.0", NULL};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        assert_int_equal(num_i64(bad[k], -100, 100, &i), -1);
+        assert_int_equal(errno, EINVAL);
+    }
+    assert_int_equal(num_i64("101", -100, 100, &i), -1);
+    assert_int_equal(errno, ERANGE);
+    assert_int_equal(num_i64("99999999999999999999", -100, 100, &i), -1);
+    assert_int_equal(i, 77);
+    assert_int_equal(num_i64("-100", -100, 100, &i), 0);
+    assert_int_equal(i, -100);
+    uint64_t u = 5;
+    assert_int_equal(num_u64("-1", UINT64_MAX, &u), -1);
+    assert_int_equal(num_u64("18446744073709551615", UINT64_MAX, &u), 0);
+    assert_true(u == UINT64_MAX);
+    double d = 1;
+    static const char *const bad_d[] = {"nan", "inf", "0x1p3", "1 ", "1e", ".", "1e999"};
+    for (size_t k = 0; k < sizeof bad_d / sizeof *bad_d; k++)
+        assert_int_equal(num_double(bad_d[k], -1e308, 1e308, &d), -1);
+    assert_int_equal(num_double("3e-3", 0, 1, &d), 0);
+    assert_true(d == 3e-3);
+    bool b = false;
+    assert_int_equal(num_bool("on", &b), 0);
+    assert_true(b);
+    assert_int_equal(num_bool("On", &b), -1);
+}
+
+static void errors_are_one_line_that_fits(void **state)
+{
+    (void)state;
+    ddp_error_t e = {0};
+    errno = 42;
+    assert_int_equal(error_set(&e, DDP_E_DATA, 7, "a\nb %d", 3), -1);
+    assert_string_equal(e.text, "a b 3");
+    assert_int_equal(e.code, 7);
+    assert_int_equal(errno, 42);
+    error_prefix(&e, "rank %d", 3);
+    assert_string_equal(e.text, "rank 3: a b 3");
+    assert_int_equal(e.domain, DDP_E_DATA);
+    char big[1000];
+    memset(big, 'x', sizeof big - 1);
+    big[sizeof big - 1] = 0;
+    error_set(&e, DDP_E_DATA, 0, "%s", big);
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+    assert_error_has(e, "x...");
+    assert_int_equal(error_set(NULL, DDP_E_DATA, 0, "nobody listens"), -1);
+}
+
+static const struct knob knobs[] = {
+    {.name = "bind", .env = "DDP_T_BIND", .type = KNOB_ENUM, .def = "auto", .choices = "auto|none", .help = "x"},
+    {.name = "port", .env = "DDP_T_PORT", .type = KNOB_INT, .min = 1, .max = 65535, .help = "x"},
+    {.name = "verbose", .env = "DDP_T_VERBOSE", .type = KNOB_BOOL, .def = "off", .help = "x"},
+};
+
+static void knobs_come_from_the_table(void **state)
+{
+    (void)state;
+    struct knob_value v[3];
+    ddp_error_t e;
+    setenv("DDP_T_BIND", "none", 1);
+    unsetenv("DDP_T_PORT");
+    assert_int_equal(knob_load(knobs, 3, v, &e), 0);
+    assert_int_equal(v[0].choice, 1);
+    assert_string_equal(v[0].source, "DDP_T_BIND");
+    assert_false(v[1].is_set);
+    assert_true(v[2].is_set && !v[2].b);
+    setenv("DDP_T_PORT", "70000", 1);
+    assert_int_equal(knob_load(knobs, 3, v, &e), -1);
+    assert_error_has(e, "DDP_T_PORT");
+    assert_error_has(e, "1..65535");
+    assert_int_equal(knob_parse(&knobs[0], "aut", "--ddp", v, &e), -1);
+    assert_error_has(e, "auto|none");
+    assert_int_equal(knob_parse(&knobs[0], "", "--ddp", v, &e), -1);
+    assert_null(knob_find(knobs, 3, "bin"));
+}
+
+static void io_is_whole_and_bounded(void **state)
+{
+    (void)state;
+    int fd[2];
+    ddp_error_t e;
+    char buf[8];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    assert_int_equal(io_send_all(fd[0], "abc", 3, deadline_in(5), "rank 1", &e), 0);
+    assert_int_equal(io_recv_all(fd[1], buf, 3, deadline_in(5), "rank 0", &e), 0);
+    assert_memory_equal(buf, "abc", 3);
+    assert_int_equal(io_recv_all(fd[1], buf, 1, deadline_in(0.01), "rank 0", &e), -1);
+    assert_int_equal(e.domain, DDP_E_TIMEOUT);
+    close(fd[0]);
+    assert_int_equal(io_recv_all(fd[1], buf, 1, deadline_in(5), "rank 0", &e), -1);
+    assert_int_equal(e.domain, DDP_E_PEER);
+    assert_error_has(e, "rank 0");
+    close(fd[1]);
+}
+
+static void types_have_sizes(void **state)
+{
+    (void)state;
+    static const size_t want[DTYPE_COUNT] = {4, 8, 2, 2, 4, 8};
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        assert_int_equal(dtype_size((enum ddp_dtype)t), want[t]);
+    assert_int_equal(dtype_size((enum ddp_dtype)99), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(numbers_are_strict),        cmocka_unit_test(errors_are_one_line_that_fits),
+    cmocka_unit_test(knobs_come_from_the_table), cmocka_unit_test(io_is_whole_and_bounded),
+    cmocka_unit_test(types_have_sizes),
+};
+UNIT_MAIN(tests)

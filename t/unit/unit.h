@@ -1,0 +1,30 @@
+/* unit.h - what every unit test includes first: cmocka and the headers that it wants before itself. */
+#ifndef DDP_T_UNIT_H
+#define DDP_T_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/error.h"
+
+/* The error's text contains `part`. */
+#define assert_error_has(e, part)                                                                                      \
+    do {                                                                                                               \
+        if (!strstr((e).text, (part)))                                                                                 \
+            fail_msg("error \"%s\" lacks \"%s\"", (e).text, (part));                                                   \
+    } while (0)
+
+#define UNIT_MAIN(tests)                                                                                               \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        return cmocka_run_group_tests(tests, NULL, NULL);                                                              \
+    }
+
+#endif
