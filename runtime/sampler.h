@@ -2,17 +2,19 @@
  *
  * Source of the order: torch.randperm on the CPU draws from MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998)
  * seeded with the low 32 bits of seed + epoch, and shuffles forward: for i in [0, n-1): swap(i, i + draw % (n - i)).
- * Checked against recorded vectors in t/data. */
+ * Checked against vectors in t/data, recorded from PyTorch 1.13.0. A draw has 32 bits, so larger sets are refused. */
 #ifndef DDP_RUNTIME_SAMPLER_H
 #define DDP_RUNTIME_SAMPLER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#define SAMPLER_MAX UINT32_MAX /* samples */
+
 typedef struct sampler sampler_t;
 
 struct sampler_config {
-    uint64_t n_samples; /* >= 1 */
+    uint64_t n_samples; /* 1..SAMPLER_MAX */
     int rank, size;
     uint64_t seed;
 };
@@ -24,8 +26,8 @@ void sampler_destroy(sampler_t *s); /* NULL is allowed */
 /* Entries per rank and epoch: ceil(n_samples / size). */
 uint64_t sampler_per_rank(const sampler_t *s);
 
-/* Makes the permutation of `epoch`; no-op when it is the present one. 0 or -1 (no memory). */
-int sampler_set_epoch(sampler_t *s, uint64_t epoch);
+/* Makes the permutation of `epoch`; no-op when it is the present one. Needed before sampler_get. */
+void sampler_set_epoch(sampler_t *s, uint64_t epoch);
 
 /* This rank's i-th sample of the present epoch, i < sampler_per_rank. */
 uint64_t sampler_get(const sampler_t *s, uint64_t i);

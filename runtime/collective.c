@@ -1,0 +1,69 @@
+/* collective.c - collectives on the caller's own memory. In this version each completes before it returns. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "runtime/handle.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct ddp_work {
+    ddp_t *d;
+};
+
+EXPORT int ddp_barrier(ddp_t *d, ddp_error_t *errp)
+{
+    if (handle_expect(d, PHASES_ALIVE, "ddp_barrier", errp) < 0)
+        return -1;
+    return comm_barrier(d->comm, errp) < 0 ? handle_break(d) : 0;
+}
+
+static int check_type(size_t n, enum ddp_dtype dtype, const char *call, ddp_error_t *errp)
+{
+    size_t size = dtype_size(dtype);
+    if (!size)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s: unknown type %d", call, (int)dtype);
+    if (n > SIZE_MAX / size)
+        return error_set(errp, DDP_E_USAGE, EOVERFLOW, "%s: %zu elements overflow", call, n);
+    return 0;
+}
+
+EXPORT int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int root, ddp_error_t *errp)
+{
+    if (handle_expect(d, PHASES_ALIVE, "ddp_bcast", errp) < 0 || check_type(n, dtype, "ddp_bcast", errp) < 0)
+        return -1;
+    if (root < 0 || root >= d->world.size)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_bcast: root %d is not a rank: 0..%d", root,
+                         d->world.size - 1);
+    return comm_bcast(d->comm, data, n * dtype_size(dtype), root, errp) < 0 ? handle_break(d) : 0;
+}
+
+EXPORT ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op,
+                                 ddp_error_t *errp)
+{
+    if (handle_expect(d, PHASES_ALIVE, "ddp_allreduce", errp) < 0 || check_type(n, dtype, "ddp_allreduce", errp) < 0)
+        return NULL;
+    if (op != DDP_SUM && op != DDP_MIN && op != DDP_MAX) {
+        error_set(errp, DDP_E_USAGE, EINVAL, "ddp_allreduce: unknown operator %d", (int)op);
+        return NULL;
+    }
+    ddp_work_t *w = calloc(1, sizeof *w);
+    if (!w) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "ddp_allreduce: no memory");
+        return NULL;
+    }
+    w->d = d;
+    if (comm_allreduce(d->comm, data, n, dtype, op, errp) < 0) {
+        handle_break(d);
+        free(w);
+        return NULL;
+    }
+    return w;
+}
+
+EXPORT int ddp_wait(ddp_work_t *w, ddp_error_t *errp)
+{
+    if (!w)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_wait: nothing to wait for");
+    free(w);
+    return 0;
+}

@@ -1,0 +1,47 @@
+/* handle.h - what stands behind a ddp_t. Private to the files that implement ddp.h.
+ *
+ * PHASE: a handle moves OPEN -> COMMITTED -> IDLE (data open, between steps) -> MICRO (between ddp_batch_next and
+ * ddp_backward_end) -> IDLE (more micro-steps) or SUMMED (gradients are sums, ddp_step is due) -> IDLE. BROKEN is left
+ * only by ddp_finalize. */
+#ifndef DDP_RUNTIME_HANDLE_H
+#define DDP_RUNTIME_HANDLE_H
+
+#include "runtime/comm.h"
+#include "runtime/config.h"
+#include "runtime/data.h"
+#include "runtime/ddp.h"
+#include "runtime/layout.h"
+#include "runtime/optimizer.h"
+#include "runtime/reducer.h"
+
+enum phase { PHASE_OPEN, PHASE_COMMITTED, PHASE_IDLE, PHASE_MICRO, PHASE_SUMMED, PHASE_BROKEN };
+
+struct ddp {
+    enum phase phase;
+    struct config config;
+    struct world *nodes;     /* who is where */
+    struct ddp_world world;  /* the same, for this rank */
+    comm_t *comm;
+    struct layout layout;
+    ddp_error_t add_error;   /* first error of ddp_param_add; code 0: none */
+    float *values;           /* arena of layout.n_bytes */
+    struct reducer reducer;
+    struct optimizer optimizer;
+    struct data data;
+    struct {
+        double loss;
+        double items;
+        bool sync;
+    } micro;                 /* sums over the micro-steps of the present step */
+    int n_skipped;           /* steps skipped in a row */
+};
+
+/* 0 when d is in one of the phases (bit mask of 1 << PHASE_...), else -1 with an error that says what must come first. */
+int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp);
+
+/* Marks d broken and returns -1: for a failed collective. */
+int handle_break(ddp_t *d);
+
+#define PHASES_ALIVE (1u << PHASE_OPEN | 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED)
+
+#endif

@@ -1,0 +1,103 @@
+/* init.c - ddp_init and its end: config -> boot -> world -> communicator. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/handle.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Everything that needs the boot; it is closed in any case: nobody may stay connected to PMIx (boot.h). */
+static int wire_up(ddp_t *d, ddp_error_t *errp)
+{
+    double timeout_s = config_timeout_s(&d->config);
+    uint64_t deadline = deadline_in(timeout_s);
+    struct comm_config cfg = {.timeout_s = timeout_s, .interface = config_interface(&d->config)};
+    boot_t *b = boot_open(deadline, errp);
+    if (!b)
+        return -1;
+    d->nodes = world_exchange(b, deadline, errp);
+    if (d->nodes)
+        d->comm = comm_create(&cfg, d->nodes, b, errp);
+    boot_close(b);
+    return d->comm ? 0 : -1;
+}
+
+static struct ddp_world world_of(const struct world *w)
+{
+    int node = w->node_of[w->rank];
+    return (struct ddp_world){
+        .rank = w->rank,
+        .size = w->size,
+        .local_rank = w->local_of[w->rank],
+        .local_size = world_local_size(w, node),
+        .node = node,
+        .n_nodes = w->n_nodes,
+    };
+}
+
+EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
+{
+    ddp_t *d = calloc(1, sizeof *d);
+    if (!d) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a handle");
+        return NULL;
+    }
+    if (config_load(&d->config, argc, argv, errp) < 0 || wire_up(d, errp) < 0) {
+        ddp_finalize(d);
+        return NULL;
+    }
+    d->world = world_of(d->nodes);
+    return d;
+}
+
+EXPORT void ddp_finalize(ddp_t *d)
+{
+    if (!d)
+        return;
+    int saved = errno;
+    data_close(&d->data);
+    optimizer_close(&d->optimizer);
+    reducer_close(&d->reducer);
+    free(d->values);
+    layout_clear(&d->layout);
+    comm_destroy(d->comm);
+    world_destroy(d->nodes);
+    free(d);
+    errno = saved;
+}
+
+EXPORT void ddp_abort(ddp_t *d, int code, const char *why)
+{
+    (void)code; /* for the caller's exit; peers are told why */
+    if (!d)
+        return;
+    comm_abort(d->comm, why ? why : "no reason given");
+    d->phase = PHASE_BROKEN;
+}
+
+EXPORT const struct ddp_world *ddp_world(const ddp_t *d)
+{
+    return &d->world;
+}
+
+int handle_break(ddp_t *d)
+{
+    d->phase = PHASE_BROKEN;
+    return -1;
+}
+
+int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp)
+{
+    static const char *const why[] = {
+        [PHASE_OPEN] = "call ddp_commit first",
+        [PHASE_COMMITTED] = "call ddp_data_open first (parameters and data are set up once, in that order)",
+        [PHASE_IDLE] = "call ddp_batch_next first",
+        [PHASE_MICRO] = "a micro-step is open: call ddp_backward_end first",
+        [PHASE_SUMMED] = "gradients are summed: call ddp_step first",
+        [PHASE_BROKEN] = "an earlier call failed on this handle: only ddp_abort and ddp_finalize may follow",
+    };
+    if (phases & 1u << d->phase)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: %s", d->world.rank, call, why[d->phase]);
+}

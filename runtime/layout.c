@@ -1,0 +1,122 @@
+#include "runtime/layout.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check_name(const struct layout *l, const char *name, ddp_error_t *errp)
+{
+    if (!name || !*name || strlen(name) > LAYOUT_NAME_MAX)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %d: a name has 1 to %d bytes", l->n, LAYOUT_NAME_MAX);
+    for (const char *p = name; *p; p++)
+        if ((unsigned char)*p <= ' ' || *p == 127)
+            return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %s: a name has no spaces or control characters",
+                             name);
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->param[i].name, name))
+            return error_set(errp, DDP_E_USAGE, EEXIST, "parameter %s is declared twice", name);
+    return 0;
+}
+
+/* Number of elements, or 0 with an error. */
+static size_t count_elems(const char *name, const size_t *shape, int ndim, size_t elem_bytes, ddp_error_t *errp)
+{
+    if (ndim < 1 || ndim > LAYOUT_DIMS_MAX || !shape)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %s: %d dimensions; 1 to %d are allowed", name, ndim,
+                         LAYOUT_DIMS_MAX),
+               0;
+    size_t n = 1;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] == 0)
+            return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %s: dimension %d is 0", name, i), 0;
+        if (__builtin_mul_overflow(n, shape[i], &n) || n > (SIZE_MAX >> 8) / elem_bytes)
+            return error_set(errp, DDP_E_USAGE, EOVERFLOW, "parameter %s: its size overflows", name), 0;
+    }
+    return n;
+}
+
+static int grow(struct layout *l, ddp_error_t *errp)
+{
+    if (l->n < l->room)
+        return 0;
+    int room = l->room ? 2 * l->room : 64;
+    struct layout_param *p = realloc(l->param, (size_t)room * sizeof *p);
+    if (!p)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %d parameters", room);
+    l->param = p;
+    l->room = room;
+    return 0;
+}
+
+int layout_add(struct layout *l, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim,
+               unsigned flags, ddp_error_t *errp)
+{
+    if (check_name(l, name, errp) < 0)
+        return -1;
+    size_t elem_bytes = dtype_size(dtype);
+    if (!elem_bytes)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %s: unknown type %d", name, (int)dtype);
+    size_t n_elems = count_elems(name, shape, ndim, elem_bytes, errp);
+    if (!n_elems || grow(l, errp) < 0)
+        return -1;
+    struct layout_param *p = &l->param[l->n];
+    *p = (struct layout_param){
+        .dtype = dtype, .ndim = ndim, .flags = flags, .n_elems = n_elems, .offset_bytes = l->n_bytes};
+    strcpy(p->name, name);
+    memcpy(p->shape, shape, (size_t)ndim * sizeof *shape);
+    l->n_bytes += (n_elems * elem_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+    return l->n++;
+}
+
+void layout_clear(struct layout *l)
+{
+    free(l->param);
+    *l = (struct layout){0};
+}
+
+char *layout_text(const struct layout *l)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return NULL;
+    for (int i = 0; i < l->n; i++) {
+        const struct layout_param *p = &l->param[i];
+        fprintf(f, "%s %s [", p->name, dtype_name(p->dtype));
+        for (int k = 0; k < p->ndim; k++)
+            fprintf(f, "%s%zu", k ? "," : "", p->shape[k]);
+        fprintf(f, "] flags %u\n", p->flags);
+    }
+    bool failed = ferror(f);
+    if (fclose(f) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+uint64_t layout_hash(const char *text)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+    return h;
+}
+
+int layout_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp)
+{
+    for (int i = 0;; i++) {
+        size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
+        if (!*a || !*b || na != nb || memcmp(a, b, na))
+            return error_set(errp, DDP_E_LAYOUT, EINVAL,
+                             "ranks declare different models: parameter %d is \"%.*s\" on rank %d and \"%.*s\" on rank "
+                             "%d; start every rank with the same options",
+                             i, na ? (int)(na < 60 ? na : 60) : 6, na ? a : "(none)", rank_a,
+                             nb ? (int)(nb < 60 ? nb : 60) : 6, nb ? b : "(none)", rank_b);
+        a += na + 1;
+        b += nb + 1;
+    }
+}

@@ -1,0 +1,29 @@
+/* optimizer.h - the optimizer over the whole arena: schedule, norm, clipping, step. */
+#ifndef DDP_RUNTIME_OPTIMIZER_H
+#define DDP_RUNTIME_OPTIMIZER_H
+
+#include "runtime/ddp.h"
+#include "runtime/layout.h"
+
+struct optimizer {
+    struct ddp_adamw cfg;
+    float *m, *v;     /* arenas like the values'; NULL for SGD */
+    uint64_t n_steps; /* steps taken */
+};
+
+/* Checks cfg (the error names the field) and allocates the state, zeroed. */
+int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, const struct layout *l, ddp_error_t *errp);
+void optimizer_close(struct optimizer *o); /* a zeroed struct is allowed */
+
+/* The learning rate of step `step` (0 is the first); the formula stands in ddp.h. Pure. */
+double optimizer_lr(const struct ddp_adamw *cfg, uint64_t step);
+
+/* L2 norm of the gradient arena: per parameter kernel_sum_squares, combined by T in registration order. */
+double optimizer_norm(const struct layout *l, const float *grads);
+
+/* One step with gradient = scale * grads, clipped; norm is that of scale * grads. A norm that is not finite changes
+ * nothing and sets skipped. Fills ret->step, grad_norm, lr and skipped. */
+void optimizer_step(struct optimizer *o, const struct layout *l, float *values, const float *grads, double scale,
+                    struct ddp_step *ret);
+
+#endif

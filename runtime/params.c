@@ -1,0 +1,122 @@
+/* params.c - declaring parameters, and agreeing on them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/handle.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim,
+                         unsigned flags)
+{
+    ddp_error_t e = {0};
+    int id = -1;
+    if (handle_expect(d, 1u << PHASE_OPEN, "ddp_param_add (after ddp_commit)", &e) < 0)
+        ;
+    else if (dtype != DDP_F32)
+        error_set(&e, DDP_E_USAGE, ENOTSUP, "parameter %.100s: type %s is not supported yet: use DDP_F32", name,
+                  dtype_name(dtype));
+    else if (flags & ~(unsigned)DDP_NO_DECAY)
+        error_set(&e, DDP_E_USAGE, EINVAL, "parameter %.100s: unknown flags %#x", name, flags);
+    else
+        id = layout_add(&d->layout, name, dtype, shape, ndim, flags, &e);
+    if (id < 0 && !d->add_error.code)
+        d->add_error = e;
+    return id;
+}
+
+/* rank's text, on every rank. malloc; the caller frees. */
+static char *share_text(ddp_t *d, const char *mine, int rank, ddp_error_t *errp)
+{
+    uint64_t n = strlen(mine) + 1;
+    if (comm_bcast(d->comm, &n, sizeof n, rank, errp) < 0)
+        return NULL;
+    char *text = malloc(n);
+    if (!text) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout of rank %d", rank);
+        return NULL;
+    }
+    if (d->world.rank == rank)
+        memcpy(text, mine, n);
+    if (comm_bcast(d->comm, text, n, rank, errp) < 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static int explain_difference(ddp_t *d, const char *mine, int other, ddp_error_t *errp)
+{
+    char *first = share_text(d, mine, 0, errp), *second = first ? share_text(d, mine, other, errp) : NULL;
+    if (second)
+        layout_explain(first, 0, second, other, errp);
+    free(first);
+    free(second);
+    return -1;
+}
+
+/* Also carries an error of ddp_param_add to all ranks, so that nobody waits for the rank that has it. */
+static int compare_layouts(ddp_t *d, ddp_error_t *errp)
+{
+    struct {
+        uint64_t hash, failed;
+    } mine = {0}, *all = calloc((size_t)d->world.size, sizeof *all);
+    char *text = layout_text(&d->layout);
+    int rc = all && text ? 0 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
+    if (rc == 0) {
+        mine.hash = layout_hash(text);
+        mine.failed = d->add_error.code != 0;
+        rc = comm_allgather(d->comm, &mine, sizeof mine, all, errp);
+    }
+    for (int r = 0; rc == 0 && r < d->world.size; r++)
+        if (all[r].failed) {
+            if (mine.failed && errp)
+                *errp = d->add_error;
+            rc = mine.failed ? -1 : error_set(errp, DDP_E_PEER, EINVAL, "rank %d could not declare its parameters", r);
+        }
+    for (int r = 1; rc == 0 && r < d->world.size; r++)
+        if (all[r].hash != all[0].hash)
+            rc = explain_difference(d, text, r, errp);
+    free(all);
+    free(text);
+    return rc;
+}
+
+EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
+        return -1;
+    if (compare_layouts(d, errp) < 0 || optimizer_open(&d->optimizer, opt, &d->layout, errp) < 0 ||
+        reducer_open(&d->reducer, d->comm, &d->layout, errp) < 0)
+        return handle_break(d);
+    size_t n = d->layout.n_bytes ? d->layout.n_bytes : LAYOUT_ALIGN;
+    d->values = aligned_alloc(LAYOUT_ALIGN, n);
+    if (!d->values) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu bytes of parameters", d->world.rank, n);
+        return handle_break(d);
+    }
+    memset(d->values, 0, n);
+    d->phase = PHASE_COMMITTED;
+    return 0;
+}
+
+EXPORT struct ddp_param ddp_param_get(const ddp_t *d, int id)
+{
+    if (id < 0 || id >= d->layout.n || !d->values)
+        return (struct ddp_param){0};
+    const struct layout_param *p = &d->layout.param[id];
+    return (struct ddp_param){
+        .value = (char *)d->values + p->offset_bytes,
+        .grad = (char *)reducer_grads(&d->reducer) + p->offset_bytes,
+        .n_elems = p->n_elems,
+        .dtype = p->dtype,
+    };
+}
+
+EXPORT int ddp_sync_params(ddp_t *d, ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_sync_params", errp) < 0)
+        return -1;
+    return comm_bcast(d->comm, d->values, d->layout.n_bytes, 0, errp) < 0 ? handle_break(d) : 0;
+}

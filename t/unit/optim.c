@@ -1,0 +1,150 @@
+#include "t/unit/unit.h"
+
+#include <math.h>
+
+#include "kernels/optim.h"
+#include "runtime/optimizer.h"
+
+static uint64_t seed = 88172645463325252u;
+
+/* xorshift64 (Marsaglia 2003), mapped to (-1, 1). */
+static float noise(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (float)((double)(seed >> 11) / 4503599627370496.0 - 1);
+}
+
+static void adamw_follows_the_formula(void **state)
+{
+    (void)state;
+    enum { N = 1003 };
+    float w[N], m[N], v[N], g[N];
+    double rw[N], rm[N], rv[N];
+    for (int i = 0; i < N; i++) {
+        w[i] = noise(), rw[i] = w[i];
+        m[i] = v[i] = 0, rm[i] = rv[i] = 0;
+    }
+    for (int t = 1; t <= 5; t++) {
+        struct adamw_args a = {.lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f,
+                               .grad_scale = 0.25f};
+        a.bias1 = (float)(1 - pow(0.9f, t)), a.bias2 = (float)(1 - pow(0.95f, t));
+        for (int i = 0; i < N; i++)
+            g[i] = 4 * noise();
+        kernel_adamw(w, m, v, g, N, &a);
+        for (int i = 0; i < N; i++) {
+            double x = 0.25 * g[i];
+            rw[i] *= 1 - (double)a.lr * a.weight_decay;
+            rm[i] = a.beta1 * rm[i] + (1 - (double)a.beta1) * x;
+            rv[i] = a.beta2 * rv[i] + (1 - (double)a.beta2) * x * x;
+            rw[i] -= a.lr * (rm[i] / (1 - pow(a.beta1, t))) / (sqrt(rv[i] / (1 - pow(a.beta2, t))) + a.eps);
+        }
+    }
+    for (int i = 0; i < N; i++)
+        assert_true(fabs(w[i] - rw[i]) <= 1e-5);
+}
+
+static double reference_tree(const double *x, size_t n)
+{
+    if (n == 1)
+        return x[0];
+    size_t m = 1;
+    while (2 * m < n)
+        m *= 2;
+    return reference_tree(x, m) + reference_tree(x + m, n - m);
+}
+
+static void norms_are_sums_over_fixed_blocks(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 7, 8, 4095, 4096, 4097, 12288, 50001};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        size_t n = sizes[k], n_blocks = (n + NORM_BLOCK - 1) / NORM_BLOCK;
+        float *x = malloc((n + 1) * sizeof *x);
+        double *block = calloc(n_blocks + 1, sizeof *block), naive = 0;
+        for (size_t i = 0; i < n; i++)
+            x[i] = noise(), naive += (double)x[i] * x[i];
+        for (size_t b = 0; b < n_blocks; b++)
+            block[b] = kernel_sum_squares(x + b * NORM_BLOCK, b + 1 < n_blocks ? NORM_BLOCK : n - b * NORM_BLOCK);
+        double got = kernel_sum_squares(x, n);
+        assert_true(fabs(got - naive) <= 1e-12 * (naive + 1));
+        assert_true(got == (n_blocks ? reference_tree(block, n_blocks) : 0));
+        free(block);
+        free(x);
+    }
+}
+
+static const struct ddp_adamw base = {.lr = 1e-3f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .warmup = 10, .total = 110};
+
+static void the_schedule_warms_up_and_decays(void **state)
+{
+    (void)state;
+    struct ddp_adamw c = base;
+    assert_true(fabs(optimizer_lr(&c, 0) - 1e-4) < 1e-10);
+    assert_true(optimizer_lr(&c, 9) == (double)c.lr);
+    assert_true(optimizer_lr(&c, 10) == (double)c.lr);
+    assert_true(fabs(optimizer_lr(&c, 60) - 5e-4) < 1e-9);
+    assert_true(optimizer_lr(&c, 110) == 0);
+    c.min_lr = 1e-4f;
+    assert_true(fabs(optimizer_lr(&c, 60) - 5.5e-4) < 1e-9);
+    assert_true(optimizer_lr(&c, 1000) == (double)c.min_lr);
+    c.total = 0;
+    assert_true(optimizer_lr(&c, 1000) == (double)c.lr);
+}
+
+static struct layout two_params(void)
+{
+    struct layout l = {0};
+    assert_int_equal(layout_add(&l, "w", DDP_F32, (size_t[]){4, 4}, 2, 0, NULL), 0);
+    assert_int_equal(layout_add(&l, "b", DDP_F32, (size_t[]){4}, 1, 0, NULL), 1);
+    return l;
+}
+
+static void a_step_clips_decays_and_skips(void **state)
+{
+    (void)state;
+    struct layout l = two_params();
+    struct ddp_adamw c = {.lr = 1, .clip = 1, .weight_decay = .5f, .sgd = true};
+    struct optimizer o;
+    struct ddp_step s = {0};
+    assert_int_equal(optimizer_open(&o, &c, &l, NULL), 0);
+    float w[32] = {0}, g[32] = {0};
+    w[0] = w[16] = 2;
+    g[0] = 6, g[16] = 8; /* norm 10, 5 after scaling by 1/2; clipped to 1 */
+    optimizer_step(&o, &l, w, g, .5, &s);
+    assert_true(fabs(s.grad_norm - 5) < 1e-12 && s.step == 1 && !s.skipped);
+    assert_true(fabsf(w[0] - (2 * .5f - .6f)) < 1e-5f); /* two dimensions: decays */
+    assert_true(fabsf(w[16] - (2 - .8f)) < 1e-5f);      /* one dimension: does not */
+    g[3] = INFINITY;
+    float before = w[0];
+    optimizer_step(&o, &l, w, g, .5, &s);
+    assert_true(s.skipped && s.step == 1 && w[0] == before);
+    optimizer_close(&o);
+    layout_clear(&l);
+}
+
+static void bad_settings_are_named(void **state)
+{
+    (void)state;
+    struct layout l = two_params();
+    struct optimizer o;
+    ddp_error_t e;
+    struct ddp_adamw c = base;
+    c.beta2 = 1;
+    assert_int_equal(optimizer_open(&o, &c, &l, &e), -1);
+    assert_error_has(e, "beta2");
+    c = base, c.lr = NAN;
+    assert_int_equal(optimizer_open(&o, &c, &l, &e), -1);
+    assert_error_has(e, "lr");
+    c = base, c.warmup = 111;
+    assert_int_equal(optimizer_open(&o, &c, &l, &e), -1);
+    layout_clear(&l);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(adamw_follows_the_formula),     cmocka_unit_test(norms_are_sums_over_fixed_blocks),
+    cmocka_unit_test(the_schedule_warms_up_and_decays), cmocka_unit_test(a_step_clips_decays_and_skips),
+    cmocka_unit_test(bad_settings_are_named),
+};
+UNIT_MAIN(tests)
