@@ -1,16 +1,20 @@
-/* dispatch.h - one build for every x86-64: a function marked KERNEL_CLONES is compiled for three levels, and the loader
- * picks one. With -ffp-contract=off and fixed lanes in reductions every level gives the same bits.
+/* dispatch.h - one source, several vector widths. A hot loop marked CPU_DISPATCH is compiled for AVX-512, AVX2 and the
+ * baseline, and the loader picks once per process. All clones give the same bits: they are compiled without contraction
+ * (-ffp-contract=off) and only loops whose elements do not depend on each other are marked.
  *
- * Empty on other machines, and under sanitizers (the loader would run instrumented code before their start-up). */
+ * Empty where loaders cannot choose: other processors, and builds with sanitizers (their runtime is not up yet when the
+ * loader calls the choosers). */
 #ifndef DDP_KERNELS_CPU_DISPATCH_H
 #define DDP_KERNELS_CPU_DISPATCH_H
 
+#if HAVE_CONFIG_H
 #include "config.h"
+#endif
 
-#if defined __x86_64__ && !defined DDP_SANITIZED
-#define KERNEL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#if defined(__x86_64__) && defined(__linux__) && !defined(DDP_SANITIZED) && !defined(__SANITIZE_THREAD__)
+#define CPU_DISPATCH __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
-#define KERNEL_CLONES
+#define CPU_DISPATCH
 #endif
 
 #endif

@@ -7,7 +7,7 @@
 enum { LANES = 8 };
 
 /* Sum of squares of at most NORM_BLOCK elements: lane l takes elements l, l + 8, ..., the lanes are added pairwise. */
-KERNEL_CLONES
+CPU_DISPATCH
 static double block_sum_squares(const float *x, size_t n)
 {
     double lane[LANES] = {0};
@@ -37,7 +37,7 @@ double kernel_sum_squares(const float *x, size_t n)
     return n ? tree(x, n, (n + NORM_BLOCK - 1) / NORM_BLOCK) : 0;
 }
 
-KERNEL_CLONES
+CPU_DISPATCH
 void kernel_adamw(float *restrict value, float *restrict m, float *restrict v, const float *restrict grad, size_t n,
                   const struct adamw_args *a)
 {
@@ -51,7 +51,7 @@ void kernel_adamw(float *restrict value, float *restrict m, float *restrict v, c
     }
 }
 
-KERNEL_CLONES
+CPU_DISPATCH
 void kernel_sgd(float *restrict value, const float *restrict grad, size_t n, const struct adamw_args *a)
 {
     const float keep = 1 - a->lr * a->weight_decay, step = a->lr * a->grad_scale;

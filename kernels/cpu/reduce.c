@@ -1,0 +1,214 @@
+/* The tree is walked once per block of BLOCK elements, whose partial results stay in the first-level cache. */
+#include "kernels/reduce.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/cpu/dispatch.h"
+
+enum { BLOCK = 512 };
+
+typedef union {
+    float f32[BLOCK];
+    double f64[BLOCK];
+    int32_t i32[BLOCK];
+    int64_t i64[BLOCK];
+} block_t;
+
+typedef void pair_f(void *restrict out, const void *a, const void *b, size_t n);
+typedef void quad_f(void *restrict out, const void *const *in, size_t n);
+typedef void load_f(void *restrict out, const void *in, size_t n);
+
+#define DEFINE_PAIR(name, type, expr)                                                                                  \
+    CPU_DISPATCH static void name(void *restrict out, const void *va, const void *vb, size_t n)                        \
+    {                                                                                                                  \
+        type *restrict o = out;                                                                                        \
+        const type *pa = va, *pb = vb;                                                                                 \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            type a = pa[i], b = pb[i];                                                                                 \
+            o[i] = (expr);                                                                                             \
+        }                                                                                                              \
+    }
+
+/* b != b: a NaN on either side stays. */
+DEFINE_PAIR(sum_f32, float, a + b)
+DEFINE_PAIR(min_f32, float, b < a || b != b ? b : a)
+DEFINE_PAIR(max_f32, float, b > a || b != b ? b : a)
+DEFINE_PAIR(sum_f64, double, a + b)
+DEFINE_PAIR(min_f64, double, b < a || b != b ? b : a)
+DEFINE_PAIR(max_f64, double, b > a || b != b ? b : a)
+DEFINE_PAIR(sum_i32, int32_t, (int32_t)((uint32_t)a + (uint32_t)b))
+DEFINE_PAIR(min_i32, int32_t, b < a ? b : a)
+DEFINE_PAIR(max_i32, int32_t, b > a ? b : a)
+DEFINE_PAIR(sum_i64, int64_t, (int64_t)((uint64_t)a + (uint64_t)b))
+DEFINE_PAIR(min_i64, int64_t, b < a ? b : a)
+DEFINE_PAIR(max_i64, int64_t, b > a ? b : a)
+
+#define DEFINE_QUAD(name, type)                                                                                        \
+    CPU_DISPATCH static void name(void *restrict out, const void *const *in, size_t n)                                 \
+    {                                                                                                                  \
+        type *restrict o = out;                                                                                        \
+        const type *a = in[0], *b = in[1], *c = in[2], *d = in[3];                                                     \
+        for (size_t i = 0; i < n; i++)                                                                                 \
+            o[i] = (a[i] + b[i]) + (c[i] + d[i]);                                                                      \
+    }
+
+DEFINE_QUAD(quad_f32, float)
+DEFINE_QUAD(quad_f64, double)
+
+static inline float f32_from_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static inline uint32_t f32_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+CPU_DISPATCH static void load_bf16(void *restrict out, const void *in, size_t n)
+{
+    float *restrict o = out;
+    const uint16_t *p = in;
+    for (size_t i = 0; i < n; i++)
+        o[i] = f32_from_bits((uint32_t)p[i] << 16);
+}
+
+CPU_DISPATCH static void store_bf16(void *restrict out, const void *in, size_t n)
+{
+    uint16_t *restrict o = out;
+    const float *p = in;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u = f32_bits(p[i]);
+        uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+        uint32_t quiet = u >> 16 | 0x40;
+        o[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+    }
+}
+
+CPU_DISPATCH static void load_f16(void *restrict out, const void *in, size_t n)
+{
+    float *restrict o = out;
+    const uint16_t *p = in;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t h = p[i], sign = (h & 0x8000) << 16, mag = h & 0x7fff;
+        uint32_t normal = (mag << 13) + (112u << 23);          /* exponent bias 15 becomes 127 */
+        uint32_t special = (mag << 13) | 0x7f800000;           /* inf and NaN */
+        uint32_t tiny = f32_bits((float)(int32_t)mag * 0x1p-24f); /* zero and subnormals are multiples of 2^-24 */
+        o[i] = f32_from_bits(sign | (mag >= 0x7c00 ? special : mag < 0x400 ? tiny : normal));
+    }
+}
+
+CPU_DISPATCH static void store_f16(void *restrict out, const void *in, size_t n)
+{
+    uint16_t *restrict o = out;
+    const float *p = in;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u = f32_bits(p[i]), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
+        uint32_t normal = (mag - (112u << 23) + 0xfff + (mag >> 13 & 1)) >> 13; /* may round up to inf: right */
+        uint32_t tiny = f32_bits(f32_from_bits(mag) + 0.5f) - 0x3f000000; /* adding 0.5 rounds to 2^-24 */
+        uint32_t special = mag > 0x7f800000 ? 0x7e00 : 0x7c00;
+        o[i] = (uint16_t)(sign | (mag >= 0x47800000 ? special : mag < 0x38800000 ? tiny : normal));
+    }
+}
+
+struct kind {
+    pair_f *pair[3]; /* by enum ddp_op */
+    quad_f *sum4;    /* NULL: none */
+    load_f *load;    /* to what sums are made in; NULL: the type itself */
+    load_f *store;
+};
+
+static const struct kind kinds[DTYPE_COUNT] = {
+    [DDP_F32] = {{sum_f32, min_f32, max_f32}, quad_f32, NULL, NULL},
+    [DDP_F64] = {{sum_f64, min_f64, max_f64}, quad_f64, NULL, NULL},
+    [DDP_BF16] = {{sum_f32, min_f32, max_f32}, quad_f32, load_bf16, store_bf16},
+    [DDP_F16] = {{sum_f32, min_f32, max_f32}, quad_f32, load_f16, store_f16},
+    [DDP_I32] = {{sum_i32, min_i32, max_i32}, NULL, NULL, NULL},
+    [DDP_I64] = {{sum_i64, min_i64, max_i64}, NULL, NULL, NULL},
+};
+
+struct walk {
+    const struct kind *kind;
+    enum ddp_op op;
+    size_t at_bytes, n; /* the block: where it starts in every input, its elements */
+};
+
+static int largest_power_below(int n)
+{
+    int m = 1;
+    while (m * 2 < n)
+        m *= 2;
+    return m;
+}
+
+/* One input's block in the type that sums are made in: itself, or converted into buf. NULL: absent. */
+static const void *leaf(const struct walk *w, const void *in, block_t *buf)
+{
+    if (!in)
+        return NULL;
+    const void *p = (const char *)in + w->at_bytes;
+    if (!w->kind->load)
+        return p;
+    w->kind->load(buf, p, w->n);
+    return buf;
+}
+
+static bool is_quad(const struct walk *w, const void *const *in, int n)
+{
+    return n == 4 && w->op == DDP_SUM && w->kind->sum4 && !w->kind->load && in[0] && in[1] && in[2] && in[3];
+}
+
+/* T over in[0..n). The result lies in buf or, when nothing had to be computed, where an input lies. */
+static const void *tree(const struct walk *w, const void *const *in, int n, block_t *buf)
+{
+    if (n == 1)
+        return leaf(w, in[0], buf);
+    if (is_quad(w, in, n)) {
+        const void *at[4];
+        for (int k = 0; k < 4; k++)
+            at[k] = (const char *)in[k] + w->at_bytes;
+        w->kind->sum4(buf, at, w->n);
+        return buf;
+    }
+    int m = largest_power_below(n);
+    block_t left, right;
+    const void *a = tree(w, in, m, &left), *b = tree(w, in + m, n - m, &right);
+    if (a && b) {
+        w->kind->pair[w->op](buf, a, b, w->n);
+        return buf;
+    }
+    const void *only = a ? a : b;
+    if (only == &left || only == &right) {
+        memcpy(buf, only, sizeof *buf);
+        return buf;
+    }
+    return only;
+}
+
+void kernel_reduce_tree(void *const *out, int n_out, const void *const *in, int n_in, size_t n_elems,
+                        enum ddp_dtype dtype, enum ddp_op op)
+{
+    struct walk w = {.kind = &kinds[dtype], .op = op};
+    size_t size = dtype_size(dtype);
+    for (size_t at = 0; at < n_elems; at += BLOCK) {
+        block_t buf, rounded;
+        w.at_bytes = at * size;
+        w.n = n_elems - at < BLOCK ? n_elems - at : BLOCK;
+        const void *result = tree(&w, in, n_in, &buf);
+        if (w.kind->store) {
+            w.kind->store(&rounded, result, w.n);
+            result = &rounded;
+        }
+        for (int j = 0; j < n_out; j++) {
+            char *to = (char *)out[j] + w.at_bytes;
+            if (to != result)
+                memcpy(to, result, w.n * size);
+        }
+    }
+}
