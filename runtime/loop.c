@@ -1,0 +1,202 @@
+#include "runtime/loop.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+
+static struct ddp_param *tensors_of(const ddp_t *d, size_t n)
+{
+    struct ddp_param *t = calloc(n, sizeof *t);
+    for (size_t i = 0; t && i < n; i++)
+        t[i] = ddp_param_get(d, (int)i);
+    return t;
+}
+
+int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp)
+{
+    for (size_t i = 0; i < m->n_params; i++)
+        ddp_param_add(d, m->param[i].name, DDP_F32, m->param[i].shape, m->param[i].ndim, 0);
+    if (ddp_commit(d, opt, errp) < 0)
+        return -1;
+    struct ddp_param *tensor = tensors_of(d, m->n_params);
+    if (!tensor)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu parameters", m->n_params);
+    int rc = m->bind(m->self, tensor, errp);
+    free(tensor);
+    if (rc < 0)
+        return -1;
+    if (ddp_world(d)->rank == 0)
+        m->init(m->self, seed);
+    return ddp_sync_params(d, errp);
+}
+
+static void grad_ready(void *ctx, int id)
+{
+    ddp_grad_ready(ctx, id);
+}
+
+static int micro_step(ddp_t *d, const struct loop_model *m, bool *ret_sync, ddp_error_t *errp)
+{
+    struct ddp_batch b;
+    double loss_sum;
+    uint64_t n_tokens;
+    if (ddp_batch_next(d, &b, errp) < 0)
+        return -1;
+    *ret_sync = b.sync;
+    if (m->forward_backward(m->self, b.sample, b.n_samples, b.grad_scale, grad_ready, d, &loss_sum, &n_tokens,
+                            errp) < 0)
+        return -1;
+    return ddp_backward_end(d, loss_sum, n_tokens, errp);
+}
+
+static int step(ddp_t *d, const struct loop_model *m, struct ddp_step *ret, ddp_error_t *errp)
+{
+    for (bool sync = false; !sync;)
+        if (micro_step(d, m, &sync, errp) < 0)
+            return -1;
+    return ddp_step(d, ret, errp);
+}
+
+/* Fills this rank's windows of sum[n_windows]; the others keep 0. */
+static int evaluate_own(const struct ddp_world *w, const struct loop_model *m, double *sum, ddp_error_t *errp)
+{
+    for (size_t g = (size_t)w->rank; g * m->group < m->n_windows; g += (size_t)w->size) {
+        size_t first = g * m->group, left = m->n_windows - first;
+        if (m->evaluate(m->self, first, left < m->group ? left : m->group, sum + first, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int loop_validate(ddp_t *d, const struct loop_model *m, double *ret_loss, ddp_error_t *errp)
+{
+    double *sum = calloc(m->n_windows, sizeof *sum);
+    if (!sum)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu validation windows", m->n_windows);
+    int rc = evaluate_own(ddp_world(d), m, sum, errp);
+    if (rc == 0) {
+        ddp_work_t *w = ddp_allreduce(d, sum, m->n_windows, DDP_F64, DDP_SUM, errp);
+        rc = w ? ddp_wait(w, errp) : -1;
+    }
+    if (rc == 0) {
+        double total = 0;
+        for (size_t i = 0; i < m->n_windows; i++)
+            total += sum[i];
+        *ret_loss = total / ((double)m->n_windows * (double)m->tokens_per_window);
+    }
+    free(sum);
+    return rc;
+}
+
+static int report_validation(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
+                             ddp_error_t *errp)
+{
+    double loss;
+    if (loop_validate(d, m, &loss, errp) < 0)
+        return -1;
+    if (ddp_world(d)->rank != 0)
+        return 0;
+    if (o->out) {
+        fprintf(o->out, "step %" PRIu64 "/%" PRIu64 " val loss %.6f\n", at, o->steps, loss);
+        fflush(o->out);
+    }
+    if (o->json)
+        fprintf(o->json, "{\"step\": %" PRIu64 ", \"val_loss\": %.17g}\n", at, loss);
+    return 0;
+}
+
+/* JSON has no nan and no inf. */
+static void json_number(FILE *f, const char *key, double x)
+{
+    if (x - x == 0)
+        fprintf(f, ", \"%s\": %.17g", key, x);
+    else
+        fprintf(f, ", \"%s\": null", key);
+}
+
+static void json_step(FILE *f, const struct ddp_step *s, double tokens_per_s)
+{
+    fprintf(f, "{\"step\": %" PRIu64, s->step);
+    json_number(f, "loss", s->loss);
+    json_number(f, "lr", s->lr);
+    json_number(f, "grad_norm", s->grad_norm);
+    json_number(f, "tokens_per_s", tokens_per_s);
+    fprintf(f, ", \"skipped\": %s}\n", s->skipped ? "true" : "false");
+}
+
+static void print_step(FILE *f, const struct ddp_step *s, uint64_t steps, double tokens_per_s)
+{
+    fprintf(f, "step %" PRIu64 "/%" PRIu64 " loss %.6f lr %.3e norm %.4f tok/s %.0f%s\n", s->step, steps, s->loss,
+            s->lr, s->grad_norm, tokens_per_s, s->skipped ? " skipped: the gradient is not finite" : "");
+    fflush(f);
+}
+
+/* When the last live line was, to tell the speed since then. */
+struct meter {
+    uint64_t ns, step, last_ns;
+};
+
+static double per_second(double amount, uint64_t ns)
+{
+    return ns ? amount * 1e9 / (double)ns : 0;
+}
+
+static void report_step(const struct loop_options *o, const struct ddp_step *s, struct meter *t)
+{
+    uint64_t now = clock_ns();
+    if (o->json)
+        json_step(o->json, s, per_second((double)o->tokens_per_step, now - t->last_ns));
+    t->last_ns = now;
+    bool due = s->step == 1 || s->step == o->steps || s->stop || s->skipped ||
+               (o->log_every && s->step % o->log_every == 0);
+    if (!due || !o->out)
+        return;
+    print_step(o->out, s, o->steps,
+               per_second((double)(s->step - t->step) * (double)o->tokens_per_step, now - t->ns));
+    t->ns = now;
+    t->step = s->step;
+}
+
+int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, ddp_error_t *errp)
+{
+    bool first = ddp_world(d)->rank == 0;
+    struct ddp_step s = {0};
+    struct meter t = {.ns = clock_ns()};
+    t.last_ns = t.ns;
+    while (s.step < o->steps && !s.stop) {
+        if (step(d, m, &s, errp) < 0)
+            return -1;
+        if (first)
+            report_step(o, &s, &t);
+        bool end = s.step >= o->steps || s.stop;
+        if (m->n_windows && (end || (o->val_every && s.step % o->val_every == 0))) {
+            uint64_t before = clock_ns();
+            if (report_validation(d, m, o, s.step, errp) < 0)
+                return -1;
+            uint64_t spent = clock_ns() - before; /* tokens/s is about training */
+            t.ns += spent;
+            t.last_ns += spent;
+        }
+    }
+    return 0;
+}
+
+/* FNV-1a's step (Fowler, Noll, Vo) over 32-bit words. */
+uint64_t loop_params_hash(const ddp_t *d, const struct loop_model *m)
+{
+    uint64_t hash = 14695981039346656037ull;
+    for (size_t i = 0; i < m->n_params; i++) {
+        struct ddp_param p = ddp_param_get(d, (int)i);
+        const char *bytes = p.value;
+        for (size_t k = 0; k < p.n_elems; k++) {
+            uint32_t word;
+            memcpy(&word, bytes + k * sizeof word, sizeof word);
+            hash = (hash ^ word) * 1099511628211ull;
+        }
+    }
+    return hash;
+}

@@ -1,0 +1,75 @@
+/* loop.h - the training loop: samples from libddp into a model, gradients back, steps, validation, the live lines.
+ *
+ * It uses ddp.h alone. The model is a struct of functions; it borrows tensors that libddp owns and never sees a rank:
+ * sample numbers and a gradient scale in, losses and gradients out. */
+#ifndef DDP_RUNTIME_LOOP_H
+#define DDP_RUNTIME_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "runtime/ddp.h"
+
+struct loop_param {
+    char name[64];
+    size_t shape[2];
+    int ndim; /* 1 or 2 */
+};
+
+/* Parameter `id`'s gradient of this micro-step is complete. */
+typedef void loop_ready_f(void *ctx, int id);
+
+/* Functions that return int give 0, or -1 with *errp filled. */
+struct loop_model {
+    void *self;
+    size_t n_params;
+    const struct loop_param *param; /* [n_params], in the order in which they are declared; borrowed from self */
+
+    /* The tensors from now on, [n_params], copied; allocates what the passes need. Comes once, before the rest. */
+    int (*bind)(void *self, const struct ddp_param *tensor, ddp_error_t *errp);
+
+    /* Fills the values; the same seed gives the same values. */
+    void (*init)(void *self, uint64_t seed);
+
+    /* Losses and gradients of samples [n]: adds to every gradient grad_scale times that of the SUM of the losses, and
+     * calls ready(ctx, id) once per parameter, each as soon as its gradient is complete. */
+    int (*forward_backward)(void *self, const uint64_t *sample, size_t n, float grad_scale, loop_ready_f *ready,
+                            void *ctx, double *ret_loss_sum, uint64_t *ret_n_tokens, ddp_error_t *errp);
+
+    /* Validation windows come in groups of `group`, the last one smaller: the loss sums of windows
+     * [first, first + n), n <= group. tokens_per_window losses are in each sum. */
+    size_t n_windows, group;
+    uint64_t tokens_per_window;
+    int (*evaluate)(void *self, size_t first, size_t n, double *ret_loss_sum, ddp_error_t *errp);
+
+    void (*destroy)(void *self); /* NULL is allowed */
+};
+
+struct loop_options {
+    uint64_t steps;
+    uint64_t tokens_per_step; /* of all ranks, for tokens/s */
+    uint64_t log_every;       /* steps from one live line to the next; the first and the last step have one too */
+    uint64_t val_every;       /* 0: only at the end */
+    FILE *out;                /* rank 0's lines; NULL: none */
+    FILE *json;               /* rank 0's steps, one JSON object a line with every digit; NULL: none */
+};
+
+/* Declares the model's parameters, commits, binds, fills the values on rank 0 and spreads them. Collective. */
+int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp);
+
+/* Trains after loop_prepare and ddp_data_open, until options->steps or until libddp says stop. Collective. Lines:
+ *   step 10/300 loss 2.831245 lr 1.500e-03 norm 0.7123 tok/s 51234
+ *   step 300/300 val loss 2.213456 */
+int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, ddp_error_t *errp);
+
+/* Mean validation loss per token, each window once: the windows' groups are spread over the ranks, the windows' sums
+ * are added in window order, so that the result does not depend on the number of ranks. Collective; every rank gets it.
+ * Needs m->n_windows >= 1. */
+int loop_validate(ddp_t *d, const struct loop_model *m, double *ret_loss, ddp_error_t *errp);
+
+/* A 64-bit hash over all parameter values, in registration order. */
+uint64_t loop_params_hash(const ddp_t *d, const struct loop_model *m);
+
+#endif

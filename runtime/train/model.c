@@ -1,0 +1,313 @@
+#include "runtime/train/model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/attention.h"
+#include "kernels/crossentropy.h"
+#include "kernels/embedding.h"
+#include "kernels/gelu.h"
+#include "kernels/layernorm.h"
+#include "kernels/matmul.h"
+#include "kernels/vector.h"
+#include "runtime/train/model_impl.h"
+
+#define LOGITS_ELEMS ((size_t)1 << 22) /* the head works on so many logits at a time, or on LOGITS_ROWS rows */
+#define LOGITS_ROWS 512
+
+/* A block's parameters, in registration order; sizes in units of the model's width, 0: a vector of one width. */
+static const struct {
+    const char *name;
+    size_t in, out;
+} block_param[BLOCK_PARAMS] = {
+    [LN1_W] = {"ln_1.weight", 0, 1},        [LN1_B] = {"ln_1.bias", 0, 1},
+    [QKV_W] = {"attn.c_attn.weight", 1, 3}, [QKV_B] = {"attn.c_attn.bias", 0, 3},
+    [OUT_W] = {"attn.c_proj.weight", 1, 1}, [OUT_B] = {"attn.c_proj.bias", 0, 1},
+    [LN2_W] = {"ln_2.weight", 0, 1},        [LN2_B] = {"ln_2.bias", 0, 1},
+    [FC_W] = {"mlp.c_fc.weight", 1, 4},     [FC_B] = {"mlp.c_fc.bias", 0, 4},
+    [PROJ_W] = {"mlp.c_proj.weight", 4, 1}, [PROJ_B] = {"mlp.c_proj.bias", 0, 1},
+};
+
+static void describe(struct loop_param *p, size_t rows, size_t cols)
+{
+    p->ndim = rows ? 2 : 1;
+    p->shape[0] = rows ? rows : cols;
+    p->shape[1] = rows ? cols : 1;
+}
+
+static void describe_all(model_t *m)
+{
+    const struct model_config *c = &m->c;
+    struct loop_param *p = m->param;
+    snprintf(p[WTE].name, sizeof p->name, "wte.weight");
+    describe(&p[WTE], c->vocab, c->width);
+    snprintf(p[WPE].name, sizeof p->name, "wpe.weight");
+    describe(&p[WPE], c->context, c->width);
+    for (size_t l = 0; l < c->layers; l++)
+        for (int k = 0; k < BLOCK_PARAMS; k++) {
+            struct loop_param *b = &p[block_id(l, k)];
+            snprintf(b->name, sizeof b->name, "h.%zu.%s", l, block_param[k].name);
+            describe(b, block_param[k].in * c->width, block_param[k].out * c->width);
+        }
+    snprintf(p[final_w(m)].name, sizeof p->name, "ln_f.weight");
+    describe(&p[final_w(m)], 0, c->width);
+    snprintf(p[final_b(m)].name, sizeof p->name, "ln_f.bias");
+    describe(&p[final_b(m)], 0, c->width);
+}
+
+model_t *model_create(const struct model_config *c, size_t batch, ddp_error_t *errp)
+{
+    if (!c->layers || !c->heads || !c->width || !c->context || !c->vocab || !batch || c->width % c->heads) {
+        error_set(errp, DDP_E_USAGE, EINVAL, "a model of width %zu cannot have %zu heads: heads must divide the width",
+                  c->width, c->heads);
+        return NULL;
+    }
+    if (kernel_matmul_open(errp) < 0)
+        return NULL;
+    model_t *m = calloc(1, sizeof *m);
+    if (!m)
+        goto no_memory;
+    m->c = *c;
+    m->batch = batch;
+    m->n_params = 4 + c->layers * BLOCK_PARAMS;
+    m->param = calloc(m->n_params, sizeof *m->param);
+    m->tensor = calloc(m->n_params, sizeof *m->tensor);
+    m->layer = calloc(c->layers, sizeof *m->layer);
+    if (!m->param || !m->tensor || !m->layer)
+        goto no_memory;
+    describe_all(m);
+    return m;
+no_memory:
+    error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a model of %zu layers", c->layers);
+    model_destroy(m);
+    return NULL;
+}
+
+void model_destroy(model_t *m)
+{
+    int saved = errno;
+    if (m) {
+        free(m->param);
+        free(m->tensor);
+        free(m->layer);
+        free(m->arena);
+        free(m->loss);
+        free(m->target);
+        free(m);
+    }
+    errno = saved;
+}
+
+const struct loop_param *model_params(const model_t *m, size_t *ret_n)
+{
+    *ret_n = m->n_params;
+    return m->param;
+}
+
+size_t model_n_elems(const model_t *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_params; i++)
+        n += m->param[i].shape[0] * m->param[i].shape[1];
+    return n;
+}
+
+static struct attention_shape attention_shape(const model_t *m, size_t n)
+{
+    return (struct attention_shape){n, m->c.context, m->c.width, m->c.heads};
+}
+
+/* Deals out pieces of one arena, 64-byte aligned; with base NULL it only counts. */
+struct dealer {
+    float *base;
+    size_t used;
+};
+
+static float *deal(struct dealer *a, size_t n_elems)
+{
+    float *p = a->base ? a->base + a->used : NULL;
+    a->used += (n_elems + 15) / 16 * 16;
+    return p;
+}
+
+static void deal_layer(model_t *m, struct layer *y, struct dealer *a)
+{
+    struct attention_shape s = attention_shape(m, m->batch);
+    size_t rows = m->batch * m->c.context, one = rows * m->c.width;
+    y->ln1 = deal(a, one);
+    y->mean1 = deal(a, rows);
+    y->rstd1 = deal(a, rows);
+    y->qkv = deal(a, 3 * one);
+    y->stats = deal(a, kernel_attention_stats_elems(&s));
+    y->att = deal(a, one);
+    y->mid = deal(a, one);
+    y->ln2 = deal(a, one);
+    y->mean2 = deal(a, rows);
+    y->rstd2 = deal(a, rows);
+    y->fc = deal(a, 4 * one);
+    y->gelu = deal(a, 4 * one);
+    y->out = deal(a, one);
+}
+
+static void deal_all(model_t *m, struct dealer *a)
+{
+    struct attention_shape s = attention_shape(m, m->batch);
+    size_t rows = m->batch * m->c.context, one = rows * m->c.width;
+    m->embedded = deal(a, one);
+    for (size_t l = 0; l < m->c.layers; l++)
+        deal_layer(m, &m->layer[l], a);
+    m->lnf = deal(a, one);
+    m->meanf = deal(a, rows);
+    m->rstdf = deal(a, rows);
+    m->logits = deal(a, m->logits_rows * m->c.vocab);
+    m->work = deal(a, kernel_attention_work_elems(&s));
+    m->dx = deal(a, one);
+    m->dwide = deal(a, 4 * one);
+    m->dtmp = deal(a, one);
+}
+
+int model_bind(model_t *m, const struct ddp_param *tensor, ddp_error_t *errp)
+{
+    size_t rows = m->batch * m->c.context;
+    struct dealer a = {0};
+    m->logits_rows = LOGITS_ELEMS / m->c.vocab > LOGITS_ROWS ? LOGITS_ELEMS / m->c.vocab : LOGITS_ROWS;
+    if (m->logits_rows > rows)
+        m->logits_rows = rows;
+    deal_all(m, &a);
+    size_t bytes = a.used * sizeof(float);
+    m->arena = aligned_alloc(64, bytes);
+    m->loss = calloc(rows, sizeof *m->loss);
+    m->target = calloc(rows, sizeof *m->target);
+    if (!m->arena || !m->loss || !m->target)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM,
+                         "no memory for the model's activations, %zu MiB: take a smaller --batch or --context",
+                         bytes >> 20);
+    a = (struct dealer){.base = m->arena};
+    deal_all(m, &a);
+    memcpy(m->tensor, tensor, m->n_params * sizeof *tensor);
+    return 0;
+}
+
+/* Fills the activations up to ln_f's output. */
+static void forward(model_t *m, const int32_t *tokens, size_t n)
+{
+    size_t t = m->c.context, w = m->c.width, rows = n * t;
+    struct attention_shape s = attention_shape(m, n);
+    kernel_embedding_forward(m->embedded, tokens, value(m, WTE), value(m, WPE),
+                             &(struct embedding_shape){n, t, w, t + 1});
+    const float *x = m->embedded;
+    for (size_t l = 0; l < m->c.layers; l++) {
+        struct layer *y = &m->layer[l];
+        size_t p = block_id(l, 0);
+        kernel_layernorm_forward(y->ln1, y->mean1, y->rstd1, x, value(m, p + LN1_W), value(m, p + LN1_B), rows, w);
+        kernel_linear_forward(y->qkv, y->ln1, value(m, p + QKV_W), value(m, p + QKV_B), rows, w, 3 * w);
+        kernel_attention_forward(y->att, y->stats, y->qkv, m->work, &s);
+        kernel_linear_forward(y->mid, y->att, value(m, p + OUT_W), value(m, p + OUT_B), rows, w, w);
+        kernel_add(y->mid, y->mid, x, rows * w);
+        kernel_layernorm_forward(y->ln2, y->mean2, y->rstd2, y->mid, value(m, p + LN2_W), value(m, p + LN2_B), rows,
+                                 w);
+        kernel_linear_forward(y->fc, y->ln2, value(m, p + FC_W), value(m, p + FC_B), rows, w, 4 * w);
+        kernel_gelu_forward(y->gelu, y->fc, rows * 4 * w);
+        kernel_linear_forward(y->out, y->gelu, value(m, p + PROJ_W), value(m, p + PROJ_B), rows, 4 * w, w);
+        kernel_add(y->out, y->out, y->mid, rows * w);
+        x = y->out;
+    }
+    kernel_layernorm_forward(m->lnf, m->meanf, m->rstdf, x, value(m, final_w(m)), value(m, final_b(m)), rows, w);
+}
+
+static void copy_targets(model_t *m, const int32_t *tokens, size_t n)
+{
+    size_t t = m->c.context;
+    for (size_t b = 0; b < n; b++)
+        memcpy(m->target + b * t, tokens + b * (t + 1) + 1, t * sizeof *tokens);
+}
+
+/* Logits and losses, a slice of rows at a time; with gradients, dtmp becomes that of ln_f's output. */
+static void head(model_t *m, size_t rows, bool with_grad, float grad_scale)
+{
+    size_t w = m->c.width, v = m->c.vocab;
+    for (size_t r = 0; r < rows; r += m->logits_rows) {
+        size_t k = rows - r < m->logits_rows ? rows - r : m->logits_rows;
+        const float *x = m->lnf + r * w;
+        kernel_matmul(m->logits, x, value(m, WTE), &(struct matmul){.m = k, .n = v, .k = w, .b_transposed = true});
+        if (!with_grad) {
+            kernel_crossentropy_forward(m->loss + r, m->logits, m->target + r, k, v);
+            continue;
+        }
+        kernel_crossentropy_backward(m->loss + r, m->logits, m->target + r, grad_scale, k, v);
+        kernel_matmul(grad(m, WTE), m->logits, x,
+                      &(struct matmul){.m = v, .n = w, .k = k, .a_transposed = true, .accumulate = true});
+        kernel_matmul(m->dtmp + r * w, m->logits, value(m, WTE), &(struct matmul){.m = k, .n = w, .k = v});
+    }
+}
+
+/* Tells that parameters a and b are complete. */
+static void tell(loop_ready_f *ready, void *ctx, size_t a, size_t b)
+{
+    ready(ctx, (int)b);
+    ready(ctx, (int)a);
+}
+
+static void backward_block(model_t *m, size_t l, size_t n, loop_ready_f *ready, void *ctx)
+{
+    const struct layer *y = &m->layer[l];
+    const float *x = l ? m->layer[l - 1].out : m->embedded;
+    size_t w = m->c.width, rows = n * m->c.context, p = block_id(l, 0);
+    struct attention_shape s = attention_shape(m, n);
+    kernel_linear_backward(m->dwide, grad(m, p + PROJ_W), grad(m, p + PROJ_B), m->dx, y->gelu, value(m, p + PROJ_W),
+                           rows, 4 * w, w);
+    tell(ready, ctx, p + PROJ_W, p + PROJ_B);
+    kernel_gelu_backward(m->dwide, y->fc, rows * 4 * w);
+    kernel_linear_backward(m->dtmp, grad(m, p + FC_W), grad(m, p + FC_B), m->dwide, y->ln2, value(m, p + FC_W), rows,
+                           w, 4 * w);
+    tell(ready, ctx, p + FC_W, p + FC_B);
+    kernel_layernorm_backward(m->dx, grad(m, p + LN2_W), grad(m, p + LN2_B), m->dtmp, y->mid, y->mean2, y->rstd2,
+                              value(m, p + LN2_W), rows, w);
+    tell(ready, ctx, p + LN2_W, p + LN2_B);
+    kernel_linear_backward(m->dtmp, grad(m, p + OUT_W), grad(m, p + OUT_B), m->dx, y->att, value(m, p + OUT_W), rows,
+                           w, w);
+    tell(ready, ctx, p + OUT_W, p + OUT_B);
+    kernel_attention_backward(m->dwide, m->dtmp, y->qkv, y->stats, m->work, &s);
+    kernel_linear_backward(m->dtmp, grad(m, p + QKV_W), grad(m, p + QKV_B), m->dwide, y->ln1, value(m, p + QKV_W),
+                           rows, w, 3 * w);
+    tell(ready, ctx, p + QKV_W, p + QKV_B);
+    kernel_layernorm_backward(m->dx, grad(m, p + LN1_W), grad(m, p + LN1_B), m->dtmp, x, y->mean1, y->rstd1,
+                              value(m, p + LN1_W), rows, w);
+    tell(ready, ctx, p + LN1_W, p + LN1_B);
+}
+
+double model_forward_backward(model_t *m, const int32_t *tokens, size_t n, float grad_scale, loop_ready_f *ready,
+                              void *ctx)
+{
+    size_t t = m->c.context, w = m->c.width, rows = n * t;
+    double sum = 0;
+    forward(m, tokens, n);
+    copy_targets(m, tokens, n);
+    head(m, rows, true, grad_scale);
+    for (size_t r = 0; r < rows; r++)
+        sum += m->loss[r];
+    memset(m->dx, 0, rows * w * sizeof *m->dx);
+    kernel_layernorm_backward(m->dx, grad(m, final_w(m)), grad(m, final_b(m)), m->dtmp,
+                              m->layer[m->c.layers - 1].out, m->meanf, m->rstdf, value(m, final_w(m)), rows, w);
+    tell(ready, ctx, final_w(m), final_b(m));
+    for (size_t l = m->c.layers; l-- > 0;)
+        backward_block(m, l, n, ready, ctx);
+    kernel_embedding_backward(grad(m, WTE), grad(m, WPE), m->dx, tokens, &(struct embedding_shape){n, t, w, t + 1});
+    tell(ready, ctx, WTE, WPE);
+    return sum;
+}
+
+void model_evaluate(model_t *m, const int32_t *tokens, size_t n, double *ret_loss_sum)
+{
+    size_t t = m->c.context;
+    forward(m, tokens, n);
+    copy_targets(m, tokens, n);
+    head(m, n * t, false, 0);
+    for (size_t b = 0; b < n; b++) {
+        ret_loss_sum[b] = 0;
+        for (size_t i = 0; i < t; i++)
+            ret_loss_sum[b] += m->loss[b * t + i];
+    }
+}

@@ -1,0 +1,59 @@
+/* model_impl.h - what model.c and model_init.c share: the order of the parameters and the activations. */
+#ifndef DDP_RUNTIME_TRAIN_MODEL_IMPL_H
+#define DDP_RUNTIME_TRAIN_MODEL_IMPL_H
+
+#include "runtime/train/model.h"
+
+enum { WTE, WPE, FIRST_BLOCK_PARAM };
+enum { LN1_W, LN1_B, QKV_W, QKV_B, OUT_W, OUT_B, LN2_W, LN2_B, FC_W, FC_B, PROJ_W, PROJ_B, BLOCK_PARAMS };
+
+/* One block's activations, rows = batch * context: [rows, width] unless said otherwise. */
+struct layer {
+    float *ln1, *mean1, *rstd1; /* mean and rstd [rows] */
+    float *qkv, *stats, *att;   /* [rows, 3 width]; attention.h */
+    float *mid;                 /* after the attention's residual connection */
+    float *ln2, *mean2, *rstd2;
+    float *fc, *gelu;           /* [rows, 4 width] */
+    float *out;
+};
+
+struct model {
+    struct model_config c;
+    size_t batch, n_params, logits_rows;
+    struct loop_param *param;  /* [n_params] */
+    struct ddp_param *tensor;  /* [n_params], borrowed memory */
+    struct layer *layer;       /* [layers] */
+    float *arena;              /* all floats below and in layer */
+    float *embedded, *lnf, *meanf, *rstdf;
+    float *logits, *work;      /* [logits_rows, vocab]; attention's scratch */
+    float *dx, *dwide, *dtmp;  /* gradients: of the residual stream, [rows, 4 width], [rows, width] */
+    double *loss;              /* [rows] */
+    int32_t *target;           /* [rows] */
+};
+
+static inline size_t block_id(size_t l, int k)
+{
+    return FIRST_BLOCK_PARAM + l * BLOCK_PARAMS + (size_t)k;
+}
+
+static inline size_t final_w(const model_t *m)
+{
+    return m->n_params - 2;
+}
+
+static inline size_t final_b(const model_t *m)
+{
+    return m->n_params - 1;
+}
+
+static inline float *value(const model_t *m, size_t id)
+{
+    return m->tensor[id].value;
+}
+
+static inline float *grad(const model_t *m, size_t id)
+{
+    return m->tensor[id].grad;
+}
+
+#endif
