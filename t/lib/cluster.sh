@@ -1,0 +1,43 @@
+# shellcheck shell=bash disable=SC2154
+# cluster.sh - for shell tests that need a real Slurm: source it after tap.sh.
+#
+#   cluster_up N [OPTION...]   starts a cluster of N nodes (options: contrib/cluster --help) in $cluster_dir, with the
+#                              plugin of this build where there is one; it ends with the script. Where that fails, the
+#                              script fails. Without root or Slurm the script is skipped.
+#   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err
+#   cluster_exec NODE COMMAND  runs COMMAND as root on a node
+#   cluster_pid NAME           the process number of slurmctld, munged, n1, n2 ...
+#   cluster_down               ends it now
+#
+# Variables set for a command reach it: DDP_X=1 cluster_run srun ...
+
+cluster_dir=$tmp/cluster
+
+cluster_need() {
+    local command
+    [ "$(id -u)" = 0 ] || skip_all "needs root, to start a Slurm cluster"
+    for command in slurmctld slurmd srun munged; do
+        PATH=$PATH:/usr/sbin:/sbin command -v "$command" >"$tmp/which" || skip_all "needs Slurm and munge ($command)"
+    done
+}
+
+cluster_up() {
+    local options=(--dir "$cluster_dir") folder
+    cluster_need
+    for folder in "$top_srcdir" "$top_builddir"; do
+        setpriv --reuid nobody --regid nogroup --clear-groups test -r "$folder" -a -x "$folder" ||
+            cluster_bail "users of the cluster cannot read $folder: run the tests in a folder that everyone may enter"
+    done
+    [ ! -f "$top_builddir/.libs/ddp.so" ] || options+=(--plugin "$top_builddir/.libs/ddp.so")
+    at_exit cluster_down
+    "$top_srcdir/contrib/cluster" up "${options[@]}" "$@" >"$tmp/up.out" 2>&1 || cluster_bail "$(cat "$tmp/up.out")"
+}
+cluster_bail() {
+    tap_result 1 "a cluster comes up" || diag "$1"
+    done_testing
+}
+
+cluster_down() { "$top_srcdir/contrib/cluster" down --dir "$cluster_dir"; }
+cluster_run() { run "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "$@"; }
+cluster_exec() { "$top_srcdir/contrib/cluster" exec --dir "$cluster_dir" "$@"; }
+cluster_pid() { cut -d' ' -f1 "$cluster_dir/pid/$1"; }
