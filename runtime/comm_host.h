@@ -1,0 +1,50 @@
+/* comm_host.h - the host communicator's inside: shared memory within a node, TCP between nodes. Private to comm_*.c.
+ *
+ * With L the smallest number of ranks on a node, local ranks below L are owners: each reduces one slice of every range
+ * over its node and, between nodes, exchanges it with the owners of the same local index. On one node all are owners. */
+#ifndef DDP_RUNTIME_COMM_HOST_H
+#define DDP_RUNTIME_COMM_HOST_H
+
+#include "runtime/comm.h"
+#include "runtime/comm_plan.h"
+#include "runtime/comm_shm.h"
+#include "runtime/comm_tcp.h"
+#include "runtime/watch.h"
+
+struct comm_segment {
+    comm_t *comm;
+    struct comm_segment *next;
+    char *map;      /* the node's ranks' parts, `stride` bytes apart */
+    size_t n_bytes; /* of one rank's part, as asked for */
+    size_t stride;
+};
+
+struct comm {
+    const struct world *world;
+    int rank, node, local, local_size, n_nodes, n_owners;
+    struct shm shm;
+    watch_t *watch;
+    struct tcp *tcp; /* NULL on a rank that owns nothing, and where there is one node */
+    struct comm_plan plan;
+    struct comm_segment stage; /* for memory of the caller's own */
+    struct comm_segment *segments;
+    char *scratch; /* what other nodes' owners sent of a chunk, one after another */
+    uint64_t chunk_blocks;
+    void **out;      /* [local_size] and, for what is combined, [n_slots]: a call's arguments to the kernel */
+    const void **in;
+};
+
+/* Where local rank l's part of s lies. */
+static inline char *segment_part(const struct comm_segment *s, int l)
+{
+    return s->map + (size_t)l * s->stride;
+}
+
+/* Reduces ranges of s, which were checked. */
+int comm_reduce_checked(comm_t *c, struct comm_segment *s, const struct comm_range *ranges, size_t n_ranges,
+                        enum ddp_op op, ddp_error_t *errp);
+
+/* This rank cannot go on: makes all others fail with errp's text. Returns -1. */
+int comm_fail(comm_t *c, ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,96 @@
+#include "runtime/comm_plan.h"
+
+#include <stdlib.h>
+
+#include "pmix/world.h"
+
+/* The length of node's block of ranks if it is an aligned power of two, else 0. */
+static int aligned_block(const struct world *w, int node)
+{
+    int n = w->node_first[node + 1] - w->node_first[node];
+    const int *ranks = &w->node_ranks[w->node_first[node]];
+    if ((n & (n - 1)) != 0 || ranks[0] % n != 0 || ranks[n - 1] != ranks[0] + n - 1)
+        return 0; /* ranks ascend, so first and last tell whether they are consecutive */
+    return n;
+}
+
+int comm_plan_init(struct comm_plan *p, const struct world *w)
+{
+    int unit = w->size; /* the smallest block: tree positions below it are inside nodes */
+    p->by_rank = true;
+    for (int k = 0; k < w->n_nodes; k++) {
+        int n = aligned_block(w, k);
+        p->by_rank = p->by_rank && n > 0;
+        if (n < unit)
+            unit = n;
+    }
+    p->n_slots = p->by_rank ? w->size / unit : w->n_nodes;
+    p->slot_node = malloc((size_t)p->n_slots * sizeof *p->slot_node);
+    if (!p->slot_node)
+        return -1;
+    for (int i = 0; i < p->n_slots; i++)
+        p->slot_node[i] = p->by_rank ? -1 : i;
+    for (int k = 0; p->by_rank && k < w->n_nodes; k++)
+        p->slot_node[w->node_ranks[w->node_first[k]] / unit] = k;
+    return 0;
+}
+
+void comm_plan_clear(struct comm_plan *p)
+{
+    free(p->slot_node);
+    p->slot_node = NULL;
+}
+
+static uint64_t range_blocks(const struct comm_range *r)
+{
+    return (r->n_elems * dtype_size(r->dtype) + COMM_BLOCK - 1) / COMM_BLOCK;
+}
+
+uint64_t comm_blocks(const struct comm_range *ranges, size_t n_ranges)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < n_ranges; i++)
+        n += range_blocks(&ranges[i]);
+    return n;
+}
+
+struct comm_span comm_cut(struct comm_span whole, int n_parts, int part)
+{
+    uint64_t n = whole.end - whole.first, each = n / (uint64_t)n_parts, rest = n % (uint64_t)n_parts, p = (uint64_t)part;
+    uint64_t first = whole.first + each * p + (p < rest ? p : rest);
+    return (struct comm_span){first, first + each + (p < rest)};
+}
+
+struct comm_span comm_chunk(struct comm_span s, uint64_t skip, uint64_t max)
+{
+    uint64_t first = s.end - s.first < skip ? s.end : s.first + skip;
+    return (struct comm_span){first, s.end - first < max ? s.end : first + max};
+}
+
+struct comm_pieces comm_pieces(const struct comm_range *ranges, size_t n_ranges, struct comm_span s)
+{
+    return (struct comm_pieces){.ranges = ranges, .n_ranges = n_ranges, .span = s};
+}
+
+bool comm_piece_next(struct comm_pieces *it, struct comm_piece *ret)
+{
+    for (; it->i < it->n_ranges && it->base < it->span.end; it->i++) {
+        const struct comm_range *r = &it->ranges[it->i];
+        uint64_t n = range_blocks(r), base = it->base;
+        it->base += n;
+        uint64_t first = it->span.first > base ? it->span.first : base;
+        uint64_t end = it->span.end < base + n ? it->span.end : base + n;
+        if (first >= end)
+            continue;
+        size_t size = dtype_size(r->dtype), skip = (size_t)(first - base) * COMM_BLOCK;
+        size_t stop = (size_t)(end - base) * COMM_BLOCK, all = r->n_elems * size;
+        ret->offset_bytes = r->offset_bytes + skip;
+        ret->n_bytes = (stop < all ? stop : all) - skip;
+        ret->n_elems = ret->n_bytes / size;
+        ret->dtype = r->dtype;
+        ret->packed_bytes = (size_t)(first - it->span.first) * COMM_BLOCK;
+        it->i++;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,359 @@
+#include <config.h> /* memfd_create, sched_getaffinity, struct ucred */
+
+#include "runtime/comm_shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/cgroup.h"
+
+enum { SPINS = 2000, CPU_WORDS = 64, CPU_BITS = 64 }; /* 4096 CPUs */
+
+struct shm_slot {
+    _Alignas(64) _Atomic uint64_t arrived; /* barriers that this rank has reached */
+    _Atomic uint32_t waiting;              /* for another node */
+    uint64_t want_bytes;
+    uint64_t cpus[CPU_WORDS];
+};
+
+struct shm_control {
+    _Alignas(64) _Atomic uint64_t count; /* arrivals at all barriers */
+    _Alignas(64) _Atomic uint64_t epoch; /* barriers completed */
+    struct shm_slot slots[];
+};
+
+static size_t round_up(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static int rank_of(const struct shm *s, int local)
+{
+    return world_rank_at(s->world, s->node, local);
+}
+
+static size_t control_bytes(const struct shm *s)
+{
+    return round_up(sizeof(struct shm_control) + (size_t)s->local_size * sizeof(struct shm_slot), 64);
+}
+
+static size_t head_bytes(const struct shm *s)
+{
+    return round_up(control_bytes(s) + watch_board_bytes(s->world->size, s->local_size), 4096);
+}
+
+static size_t first_bytes(const struct shm *s)
+{
+    return head_bytes(s) + (size_t)s->local_size * s->stage_bytes;
+}
+
+/* Pages come into being when touched, and beyond a control group's limit the kernel kills whoever touches one. */
+static int check_memory(size_t total, ddp_error_t *errp)
+{
+    uint64_t limit = cgroup_memory_limit("");
+    if (total <= limit)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, ENOMEM,
+                     "this node's ranks share %zu MiB of memory, but their control group allows %llu MiB: ask for more "
+                     "memory (--mem) or start fewer ranks per node",
+                     total >> 20, (unsigned long long)(limit >> 20));
+}
+
+static int grow(struct shm *s, size_t total, ddp_error_t *errp)
+{
+    if (check_memory(total, errp) < 0)
+        return -1;
+    if (ftruncate(s->memfd, (off_t)total) < 0)
+        return error_errno(errp, "%zu MiB of shared memory", total >> 20);
+    return 0;
+}
+
+static socklen_t abstract_address(const char *name, struct sockaddr_un *a)
+{
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t n = strlen(name);
+    memcpy(a->sun_path + 1, name, n); /* a leading zero: no path */
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+}
+
+int shm_offer(struct shm *s, struct meet *m, char name[SHM_NAME_MAX + 1], ddp_error_t *errp)
+{
+    struct sockaddr_un addr;
+    s->memfd = memfd_create("ddp", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (s->memfd < 0)
+        return error_errno(errp, "memfd_create");
+    if (grow(s, first_bytes(s), errp) < 0)
+        return -1;
+    if (fcntl(s->memfd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+        return error_errno(errp, "seal the shared memory");
+    if (s->local_size == 1)
+        return 0;
+    strcpy(name, "ddp-");
+    if (io_random_hex(name + 4, 16, errp) < 0)
+        return -1;
+    m->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (m->fd < 0 || bind(m->fd, (struct sockaddr *)&addr, abstract_address(name, &addr)) < 0 ||
+        listen(m->fd, s->local_size + 16) < 0)
+        return error_errno(errp, "unix socket for the ranks of this node");
+    return 0;
+}
+
+/* The process at the other end of a unix socket, as the watch wants it. */
+static struct watch_peer watch_peer_of(int rank, int fd)
+{
+    struct ucred peer = {0};
+    socklen_t n = sizeof peer;
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n);
+    int pidfd = peer.pid > 0 ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1; /* without one the socket must do */
+    return (struct watch_peer){.rank = rank, .fd = fd, .pidfd = pidfd, .pid = peer.pid};
+}
+
+static int admit(struct shm *s, const struct meet *m, uint64_t deadline, ddp_error_t *errp)
+{
+    size_t n = (size_t)s->local_size - 1;
+    struct meet_guest *guests = calloc(n + 1, sizeof *guests);
+    s->peers = calloc(n + 1, sizeof *s->peers);
+    int rc = guests && s->peers ? 0 : error_errno(errp, "wire-up");
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        guests[i] = (struct meet_guest){.rank = rank_of(s, (int)i + 1), .kind = MEET_SHM};
+    if (rc == 0 && n > 0)
+        rc = meet_accept(m, s->world, guests, n, true, deadline, errp);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        s->peers[s->n_peers++] = watch_peer_of(guests[i].rank, guests[i].fd);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        char who[96];
+        rc = meet_answer(guests[i].fd, m, world_rank_name(s->world, guests[i].rank, who, sizeof who), s->memfd, errp);
+    }
+    free(guests);
+    return rc;
+}
+
+static int connect_leader(struct shm *s, const char *name, const char *who, ddp_error_t *errp)
+{
+    struct sockaddr_un addr;
+    struct ucred peer;
+    socklen_t n = sizeof peer;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_errno(errp, "unix socket");
+    s->peers[s->n_peers++] = (struct watch_peer){.rank = rank_of(s, 0), .fd = fd, .pidfd = -1};
+    if (connect(fd, (struct sockaddr *)&addr, abstract_address(name, &addr)) < 0)
+        return error_errno(errp, "%s is not reached over its unix socket; are both in one network namespace?", who);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || peer.uid != geteuid())
+        return error_set(errp, DDP_E_COMM, EPERM, "%s runs as another user", who);
+    return fd;
+}
+
+static int fetch(struct shm *s, const struct meet *m, const char *name, uint64_t deadline, ddp_error_t *errp)
+{
+    char who[96];
+    int leader = rank_of(s, 0);
+    world_rank_name(s->world, leader, who, sizeof who);
+    s->peers = calloc(1, sizeof *s->peers);
+    if (!s->peers)
+        return error_errno(errp, "wire-up");
+    int fd = connect_leader(s, name, who, errp);
+    if (fd < 0 || meet_call(fd, m, s->world, leader, MEET_SHM, deadline, errp) < 0 ||
+        meet_answered(fd, m, who, &s->memfd, deadline, errp) < 0)
+        return -1;
+    s->peers[0] = watch_peer_of(leader, fd);
+    return s->memfd < 0 ? error_set(errp, DDP_E_COMM, EPROTO, "%s passed no memory", who) : 0;
+}
+
+static int map_head(struct shm *s, ddp_error_t *errp)
+{
+    s->base_bytes = s->file_bytes = first_bytes(s);
+    s->base = mmap(NULL, s->base_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, 0);
+    if (s->base == MAP_FAILED) {
+        s->base = NULL;
+        return error_errno(errp, "map %zu bytes of shared memory", s->base_bytes);
+    }
+    s->control = (struct shm_control *)s->base;
+    s->board = (struct watch_board *)(s->base + control_bytes(s));
+    s->stage = s->base + head_bytes(s);
+    return 0;
+}
+
+int shm_join(struct shm *s, const struct meet *m, const char *name, uint64_t deadline, ddp_error_t *errp)
+{
+    char me[96], leader[96];
+    int rc = s->local == 0 ? admit(s, m, deadline, errp) : fetch(s, m, name, deadline, errp);
+    if (rc == 0)
+        rc = map_head(s, errp);
+    if (rc < 0 && s->local > 0)
+        return error_prefix(errp, "%s cannot share memory with %s",
+                            world_rank_name(s->world, s->world->rank, me, sizeof me),
+                            world_rank_name(s->world, rank_of(s, 0), leader, sizeof leader));
+    return rc;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static bool is_complete(const struct shm *s)
+{
+    return atomic_load_explicit(&s->control->epoch, memory_order_acquire) >= s->seq;
+}
+
+/* A local rank that has not come, or -1. left_only: one that never will. (A rank comes before it leaves, so what is read
+ * first is whether it left.) */
+static int find_missing(const struct shm *s, bool left_only)
+{
+    for (int l = 0; l < s->local_size; l++) {
+        bool has_left = watch_has_left(s->watch, rank_of(s, l));
+        if ((has_left || !left_only) && atomic_load(&s->control->slots[l].arrived) < s->seq)
+            return l;
+    }
+    return -1;
+}
+
+static bool someone_waits_for_a_node(const struct shm *s)
+{
+    for (int l = 0; l < s->local_size; l++)
+        if (atomic_load(&s->control->slots[l].arrived) < s->seq && atomic_load(&s->control->slots[l].waiting))
+            return true;
+    return false;
+}
+
+static int sleep_until_complete(struct shm *s, enum watch_what what, ddp_error_t *errp)
+{
+    uint64_t deadline = deadline_in(s->timeout_s), latest = deadline_in(2 * s->timeout_s + 5);
+    for (;;) {
+        uint32_t bell = watch_bell(s->watch);
+        if (is_complete(s))
+            return 0;
+        int gone = find_missing(s, true);
+        if (gone >= 0)
+            watch_raise(s->watch, WATCH_LEFT, rank_of(s, gone), s->world->rank, what);
+        if (watch_is_broken(s->watch))
+            return watch_error(s->watch, errp);
+        if (deadline_left_ns(deadline) == 0) {
+            int late = find_missing(s, false);
+            if (late >= 0 && someone_waits_for_a_node(s) && deadline < latest)
+                deadline = latest; /* it has a deadline too, and knows better whom to name */
+            else if (late >= 0)
+                watch_raise(s->watch, WATCH_LATE, rank_of(s, late), s->world->rank, what);
+            continue;
+        }
+        watch_bell_wait(s->watch, bell, deadline);
+    }
+}
+
+int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp)
+{
+    if (watch_is_broken(s->watch))
+        return watch_error(s->watch, errp);
+    if (s->local_size == 1)
+        return 0;
+    struct shm_control *c = s->control;
+    s->seq++;
+    atomic_store_explicit(&c->slots[s->local].arrived, s->seq, memory_order_release);
+    if (atomic_fetch_add(&c->count, 1) + 1 == s->seq * (uint64_t)s->local_size) {
+        atomic_store_explicit(&c->epoch, s->seq, memory_order_release);
+        watch_bell_ring(s->watch);
+        return 0;
+    }
+    for (int i = 0; s->may_spin && i < SPINS; i++) {
+        if (is_complete(s))
+            return 0;
+        relax();
+    }
+    return sleep_until_complete(s, what, errp);
+}
+
+void shm_set_waiting(struct shm *s, bool is_waiting)
+{
+    atomic_store(&s->control->slots[s->local].waiting, is_waiting);
+}
+
+int shm_count_cores(struct shm *s, ddp_error_t *errp)
+{
+    uint64_t all[CPU_WORDS] = {0};
+    struct shm_slot *slots = s->control->slots;
+    size_t cores = 0;
+    if (sched_getaffinity(0, sizeof slots->cpus, (cpu_set_t *)slots[s->local].cpus) < 0)
+        memset(slots[s->local].cpus, 0, sizeof slots->cpus); /* then nobody spins, which is slower but right */
+    if (shm_barrier(s, WATCH_IN_WIRING, errp) < 0)
+        return -1;
+    for (int l = 0; l < s->local_size; l++)
+        for (int i = 0; i < CPU_WORDS; i++)
+            all[i] |= slots[l].cpus[i];
+    for (int i = 0; i < CPU_WORDS; i++)
+        cores += (size_t)__builtin_popcountll(all[i]);
+    s->may_spin = (size_t)s->local_size <= cores;
+    return 0;
+}
+
+/* Every rank sees the same two that differ. */
+static int compare_wants(struct shm *s, ddp_error_t *errp)
+{
+    const struct shm_slot *slots = s->control->slots;
+    char a[96], b[96];
+    for (int l = 1; l < s->local_size; l++)
+        if (slots[l].want_bytes != slots[0].want_bytes)
+            return error_set(errp, DDP_E_USAGE, EINVAL, "%s asks for a segment of %llu bytes, but %s for %llu",
+                             world_rank_name(s->world, rank_of(s, 0), a, sizeof a),
+                             (unsigned long long)slots[0].want_bytes,
+                             world_rank_name(s->world, rank_of(s, l), b, sizeof b),
+                             (unsigned long long)slots[l].want_bytes);
+    return 0;
+}
+
+char *shm_map(struct shm *s, size_t n_bytes, size_t *ret_stride, ddp_error_t *errp)
+{
+    size_t stride = round_up(n_bytes ? n_bytes : 1, 4096), n = stride * (size_t)s->local_size;
+    s->control->slots[s->local].want_bytes = n_bytes;
+    if (shm_barrier(s, WATCH_IN_SEGMENT, errp) < 0 || compare_wants(s, errp) < 0)
+        return NULL;
+    if (s->local == 0 && grow(s, s->file_bytes + n, errp) < 0)
+        return NULL;
+    if (shm_barrier(s, WATCH_IN_SEGMENT, errp) < 0)
+        return NULL;
+    char *map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, (off_t)s->file_bytes);
+    if (map == MAP_FAILED) {
+        error_errno(errp, "map %zu bytes of shared memory", n);
+        return NULL;
+    }
+    s->file_bytes += n;
+    *ret_stride = stride;
+    return map;
+}
+
+void shm_unmap(struct shm *s, char *map, size_t stride)
+{
+    munmap(map, stride * (size_t)s->local_size);
+}
+
+void shm_clear(struct shm *s)
+{
+    int saved = errno;
+    for (size_t i = 0; i < s->n_peers; i++) {
+        io_close(s->peers[i].fd);
+        io_close(s->peers[i].pidfd);
+    }
+    free(s->peers);
+    s->peers = NULL;
+    s->n_peers = 0;
+    if (s->base)
+        munmap(s->base, s->base_bytes);
+    s->base = NULL;
+    io_close(s->memfd);
+    s->memfd = -1;
+    errno = saved;
+}

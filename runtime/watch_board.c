@@ -1,0 +1,118 @@
+#include "runtime/watch_board.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+
+enum { ARG_BITS = 20, RANK_BITS = 20, SLOT_BITS = 12, WHAT_BITS = 4 };
+
+static uint64_t low(uint64_t v, int bits)
+{
+    return v & ((1ull << bits) - 1);
+}
+
+uint64_t cause_pack(struct cause c)
+{
+    uint64_t word = (uint64_t)c.kind;
+    word = word << WHAT_BITS | low((uint64_t)c.what, WHAT_BITS);
+    word = word << SLOT_BITS | low((uint64_t)c.slot, SLOT_BITS);
+    word = word << ARG_BITS | low((uint64_t)c.arg, ARG_BITS);
+    return word << RANK_BITS | low((uint64_t)c.rank, RANK_BITS);
+}
+
+struct cause cause_unpack(uint64_t word)
+{
+    struct cause c = {.rank = (int)low(word, RANK_BITS)};
+    c.arg = (int)low(word >>= RANK_BITS, ARG_BITS);
+    c.slot = (int)low(word >>= ARG_BITS, SLOT_BITS);
+    c.what = (enum watch_what)low(word >>= SLOT_BITS, WHAT_BITS);
+    c.kind = (enum watch_kind)(word >> WHAT_BITS);
+    return c;
+}
+
+const char *watch_what_name(enum watch_what what)
+{
+    static const char *const names[] = {"barrier", "all-reduce", "broadcast", "all-gather", "segment creation", "wire-up"};
+    return (size_t)what < sizeof names / sizeof *names ? names[what] : "a collective";
+}
+
+static const char *how_it_died(int status, char *buf, size_t size)
+{
+    if (status != WATCH_STATUS_UNKNOWN && WIFSIGNALED(status))
+        snprintf(buf, size, " (signal %d, %s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else if (status != WATCH_STATUS_UNKNOWN)
+        snprintf(buf, size, " (exit code %d)", WEXITSTATUS(status));
+    else
+        buf[0] = 0;
+    return buf;
+}
+
+int cause_error(const struct world *w, struct cause c, const char *text, ddp_error_t *errp)
+{
+    char who[96], how[64];
+    world_rank_name(w, c.rank, who, sizeof who);
+    switch (c.kind) {
+    case WATCH_DIED:
+        return error_set(errp, DDP_E_PEER, ECONNRESET, "%s died%s", who, how_it_died(c.arg, how, sizeof how));
+    case WATCH_LOST:
+        return error_set(errp, DDP_E_PEER, c.arg, "%s cannot be reached (%s)", who, strerror(c.arg));
+    case WATCH_LEFT:
+        return error_set(errp, DDP_E_PEER, ESHUTDOWN, "%s left the job while rank %d waits in %s", who, c.arg,
+                         watch_what_name(c.what));
+    case WATCH_LATE:
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not come before the deadline; rank %d waited in %s", who,
+                         c.arg, watch_what_name(c.what));
+    case WATCH_ABORT:
+        return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s aborted: %s", who, text);
+    }
+    return error_set(errp, DDP_E_COMM, EPROTO, "%s ended for an unknown cause", who);
+}
+
+char *board_text(struct watch_board *b, int slot)
+{
+    return b->bytes + (size_t)slot * (WATCH_TEXT_MAX + 1);
+}
+
+_Atomic uint8_t *board_left(struct watch_board *b, const struct world *w, int rank)
+{
+    int local_size = world_local_size(w, w->node_of[w->rank]);
+    return (_Atomic uint8_t *)board_text(b, local_size + 1) + rank;
+}
+
+size_t watch_board_bytes(int size, int local_size)
+{
+    return sizeof(struct watch_board) + (size_t)(local_size + 1) * (WATCH_TEXT_MAX + 1) + (size_t)size;
+}
+
+bool board_raise(struct watch_board *b, struct cause c, const char *text)
+{
+    uint64_t none = atomic_load_explicit(&b->cause, memory_order_acquire);
+    if (none != 0)
+        return false;
+    if (text)
+        snprintf(board_text(b, c.slot), WATCH_TEXT_MAX + 1, "%s", text);
+    return atomic_compare_exchange_strong(&b->cause, &none, cause_pack(c));
+}
+
+void board_ring(struct watch_board *b)
+{
+    atomic_fetch_add(&b->bell, 1);
+    if (atomic_load(&b->sleepers) > 0)
+        syscall(SYS_futex, &b->bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void board_wait(struct watch_board *b, uint32_t seen, uint64_t deadline)
+{
+    uint64_t left = deadline_left_ns(deadline);
+    struct timespec t = {.tv_sec = (time_t)(left / NS_PER_S), .tv_nsec = (long)(left % NS_PER_S)};
+    atomic_fetch_add(&b->sleepers, 1);
+    syscall(SYS_futex, &b->bell, FUTEX_WAIT, seen, &t, NULL, 0);
+    atomic_fetch_sub(&b->sleepers, 1);
+}

@@ -1,0 +1,91 @@
+#include "t/lib/ranks.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+
+struct world *job_world(struct job *j, int rank)
+{
+    for (int r = 0; r < j->size; r++) {
+        snprintf(j->node_key[r], sizeof j->node_key[r], "n%d", j->node_of[r]);
+        j->keys[r] = j->node_key[r];
+    }
+    return world_from_keys(rank, j->size, (const char *const *)j->keys, (const char *const *)j->keys);
+}
+
+comm_t *job_comm(struct job *j, int rank, struct world **ret_w, ddp_error_t *errp)
+{
+    struct comm_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 60};
+    boot_t *b = memboot_open(j->boot, rank);
+    *ret_w = job_world(j, rank);
+    comm_t *c = comm_create(&cfg, *ret_w, b, errp);
+    boot_close(b);
+    return c;
+}
+
+void job_start(struct job *j, rank_f *f, pid_t *pids)
+{
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    j->boot = memboot_create(j->size);
+    j->shared = mmap(NULL, ranks_shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (j->shared == MAP_FAILED)
+        abort();
+    fflush(stdout);
+    fflush(stderr);
+    for (int r = 0; r < j->size; r++) {
+        pids[r] = fork();
+        if (pids[r] != 0)
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int code = f(j, r);
+        fflush(stderr);
+        _exit(code);
+    }
+}
+
+void job_wait(const struct job *j, const pid_t *pids, double seconds, int *codes)
+{
+    uint64_t deadline = deadline_in(seconds);
+    for (int r = 0; r < j->size; r++) {
+        int status, late = 0;
+        while (waitpid(pids[r], &status, WNOHANG) == 0) {
+            if (deadline_left_ns(deadline) == 0) {
+                late = 1;
+                kill(pids[r], SIGKILL);
+                waitpid(pids[r], &status, 0);
+                break;
+            }
+            poll(NULL, 0, 2); /* between looks at the child */
+        }
+        codes[r] = late ? 999 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+}
+
+void job_end(struct job *j)
+{
+    munmap(j->shared, ranks_shared_bytes);
+    memboot_destroy(j->boot);
+}
+
+bool job_run(struct job *j, rank_f *f)
+{
+    pid_t pids[RANKS_MAX];
+    int codes[RANKS_MAX];
+    bool ok = true;
+    job_start(j, f, pids);
+    job_wait(j, pids, 60, codes);
+    job_end(j);
+    for (int r = 0; r < j->size; r++) {
+        ok = ok && codes[r] == 0;
+        if (codes[r] != 0)
+            fprintf(stderr, "# rank %d of %d ended with %d\n", r, j->size, codes[r]);
+    }
+    return ok;
+}

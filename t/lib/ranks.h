@@ -1,0 +1,39 @@
+/* ranks.h - runs a function as every rank of a made-up job: forked processes, placed on nodes that are only names. */
+#ifndef DDP_T_LIB_RANKS_H
+#define DDP_T_LIB_RANKS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "runtime/comm.h"
+#include "t/lib/memboot.h"
+
+enum { RANKS_MAX = 16 };
+
+struct job {
+    int size;
+    const int *node_of;     /* [size] */
+    double timeout_s;       /* of the communicator; 0: 60 */
+    const void *arg;
+    void *shared;           /* mapped in all ranks, ranks_shared_bytes of zeros */
+    struct memboot *boot;
+    char node_key[RANKS_MAX][8], *keys[RANKS_MAX];
+};
+enum { ranks_shared_bytes = 1 << 20 };
+
+/* What a rank does: returns its exit code. */
+typedef int rank_f(struct job *j, int rank);
+
+struct world *job_world(struct job *j, int rank);
+comm_t *job_comm(struct job *j, int rank, struct world **ret_w, ddp_error_t *errp);
+
+void job_start(struct job *j, rank_f *f, pid_t *pids);
+/* Exit codes, 128 + signal for killed ones; a rank that outlives the deadline is killed and counts as 999. */
+void job_wait(const struct job *j, const pid_t *pids, double seconds, int *codes);
+void job_end(struct job *j);
+
+/* The three, for jobs in which every rank returns 0; false if one did not. */
+bool job_run(struct job *j, rank_f *f);
+
+#endif
