@@ -39,25 +39,28 @@ static void grad_ready(void *ctx, int id)
     ddp_grad_ready(ctx, id);
 }
 
-static int micro_step(ddp_t *d, const struct loop_model *m, bool *ret_sync, ddp_error_t *errp)
+static int micro_step(ddp_t *d, const struct loop_model *m, bool *ret_sync, uint64_t *ret_n_tokens, ddp_error_t *errp)
 {
     struct ddp_batch b;
     double loss_sum;
-    uint64_t n_tokens;
     if (ddp_batch_next(d, &b, errp) < 0)
         return -1;
     *ret_sync = b.sync;
-    if (m->forward_backward(m->self, b.sample, b.n_samples, b.grad_scale, grad_ready, d, &loss_sum, &n_tokens,
+    if (m->forward_backward(m->self, b.sample, b.n_samples, b.grad_scale, grad_ready, d, &loss_sum, ret_n_tokens,
                             errp) < 0)
         return -1;
-    return ddp_backward_end(d, loss_sum, n_tokens, errp);
+    return ddp_backward_end(d, loss_sum, *ret_n_tokens, errp);
 }
 
-static int step(ddp_t *d, const struct loop_model *m, struct ddp_step *ret, ddp_error_t *errp)
+/* Adds this rank's tokens to *n_tokens. */
+static int step(ddp_t *d, const struct loop_model *m, struct ddp_step *ret, uint64_t *n_tokens, ddp_error_t *errp)
 {
-    for (bool sync = false; !sync;)
-        if (micro_step(d, m, &sync, errp) < 0)
+    for (bool sync = false; !sync;) {
+        uint64_t n;
+        if (micro_step(d, m, &sync, &n, errp) < 0)
             return -1;
+        *n_tokens += n;
+    }
     return ddp_step(d, ret, errp);
 }
 
@@ -92,23 +95,6 @@ int loop_validate(ddp_t *d, const struct loop_model *m, double *ret_loss, ddp_er
     return rc;
 }
 
-static int report_validation(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
-                             ddp_error_t *errp)
-{
-    double loss;
-    if (loop_validate(d, m, &loss, errp) < 0)
-        return -1;
-    if (ddp_world(d)->rank != 0)
-        return 0;
-    if (o->out) {
-        fprintf(o->out, "step %" PRIu64 "/%" PRIu64 " val loss %.6f\n", at, o->steps, loss);
-        fflush(o->out);
-    }
-    if (o->json)
-        fprintf(o->json, "{\"step\": %" PRIu64 ", \"val_loss\": %.17g}\n", at, loss);
-    return 0;
-}
-
 /* JSON has no nan and no inf. */
 static void json_number(FILE *f, const char *key, double x)
 {
@@ -116,6 +102,24 @@ static void json_number(FILE *f, const char *key, double x)
         fprintf(f, ", \"%s\": %.17g", key, x);
     else
         fprintf(f, ", \"%s\": null", key);
+}
+
+static int report_validation(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
+                             ddp_error_t *errp)
+{
+    double loss;
+    if (loop_validate(d, m, &loss, errp) < 0)
+        return -1;
+    if (o->out) {
+        fprintf(o->out, "step %" PRIu64 "/%" PRIu64 " val loss %.6f\n", at, o->steps, loss);
+        fflush(o->out);
+    }
+    if (o->json) {
+        fprintf(o->json, "{\"step\": %" PRIu64, at);
+        json_number(o->json, "val_loss", loss);
+        fprintf(o->json, "}\n");
+    }
+    return 0;
 }
 
 static void json_step(FILE *f, const struct ddp_step *s, double tokens_per_s)
@@ -135,52 +139,52 @@ static void print_step(FILE *f, const struct ddp_step *s, uint64_t steps, double
     fflush(f);
 }
 
-/* When the last live line was, to tell the speed since then. */
+/* Tokens and time since the last live line, and since the last step. */
 struct meter {
-    uint64_t ns, step, last_ns;
+    int n_ranks; /* all take as many tokens as this one */
+    uint64_t line_ns, step_ns, line_tokens, step_tokens;
 };
 
-static double per_second(double amount, uint64_t ns)
+static double per_second(const struct meter *t, uint64_t n_tokens, uint64_t ns)
 {
-    return ns ? amount * 1e9 / (double)ns : 0;
+    return ns ? (double)n_tokens * t->n_ranks * 1e9 / (double)ns : 0;
 }
 
 static void report_step(const struct loop_options *o, const struct ddp_step *s, struct meter *t)
 {
     uint64_t now = clock_ns();
     if (o->json)
-        json_step(o->json, s, per_second((double)o->tokens_per_step, now - t->last_ns));
-    t->last_ns = now;
+        json_step(o->json, s, per_second(t, t->step_tokens, now - t->step_ns));
+    t->line_tokens += t->step_tokens;
+    t->step_tokens = 0;
+    t->step_ns = now;
     bool due = s->step == 1 || s->step == o->steps || s->stop || s->skipped ||
                (o->log_every && s->step % o->log_every == 0);
     if (!due || !o->out)
         return;
-    print_step(o->out, s, o->steps,
-               per_second((double)(s->step - t->step) * (double)o->tokens_per_step, now - t->ns));
-    t->ns = now;
-    t->step = s->step;
+    print_step(o->out, s, o->steps, per_second(t, t->line_tokens, now - t->line_ns));
+    t->line_tokens = 0;
+    t->line_ns = now;
 }
 
 int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, ddp_error_t *errp)
 {
-    bool first = ddp_world(d)->rank == 0;
+    const struct ddp_world *w = ddp_world(d);
+    uint64_t now = clock_ns();
     struct ddp_step s = {0};
-    struct meter t = {.ns = clock_ns()};
-    t.last_ns = t.ns;
+    struct meter t = {.n_ranks = w->size, .line_ns = now, .step_ns = now};
     while (s.step < o->steps && !s.stop) {
-        if (step(d, m, &s, errp) < 0)
+        if (step(d, m, &s, &t.step_tokens, errp) < 0)
             return -1;
-        if (first)
-            report_step(o, &s, &t);
+        report_step(o, &s, &t);
         bool end = s.step >= o->steps || s.stop;
-        if (m->n_windows && (end || (o->val_every && s.step % o->val_every == 0))) {
-            uint64_t before = clock_ns();
-            if (report_validation(d, m, o, s.step, errp) < 0)
-                return -1;
-            uint64_t spent = clock_ns() - before; /* tokens/s is about training */
-            t.ns += spent;
-            t.last_ns += spent;
-        }
+        if (!m->n_windows || !(end || (o->val_every && s.step % o->val_every == 0)))
+            continue;
+        now = clock_ns();
+        if (report_validation(d, m, o, s.step, errp) < 0)
+            return -1;
+        t.line_ns += clock_ns() - now; /* tokens/s is about training */
+        t.step_ns = clock_ns();
     }
     return 0;
 }

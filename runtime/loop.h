@@ -49,11 +49,10 @@ struct loop_model {
 
 struct loop_options {
     uint64_t steps;
-    uint64_t tokens_per_step; /* of all ranks, for tokens/s */
-    uint64_t log_every;       /* steps from one live line to the next; the first and the last step have one too */
-    uint64_t val_every;       /* 0: only at the end */
-    FILE *out;                /* rank 0's lines; NULL: none */
-    FILE *json;               /* rank 0's steps, one JSON object a line with every digit; NULL: none */
+    uint64_t log_every; /* steps from one live line to the next; the first and the last step have one too */
+    uint64_t val_every; /* 0: only at the end */
+    FILE *out;          /* the lines; NULL: none, as on every rank but one */
+    FILE *json;         /* every step, one JSON object a line with every digit; NULL: none */
 };
 
 /* Declares the model's parameters, commits, binds, fills the values on rank 0 and spreads them. Collective. */

@@ -1,0 +1,206 @@
+/* train - the reference trainer: options, data and model put together, and the loop (runtime/loop.h) run over them. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/matmul.h"
+#include "runtime/base/error.h"
+#include "runtime/ddp.h"
+#include "runtime/loop.h"
+#include "runtime/train/lm.h"
+#include "runtime/train/options.h"
+#include "runtime/train/tokens.h"
+
+enum { EXIT_USAGE = 2 };
+
+struct job {
+    struct options o;
+    tokens_t *data, *val;
+    struct lm_part train_part, val_part;
+    struct loop_model model;
+    uint64_t n_samples;
+    FILE *json;
+};
+
+static void job_close(struct job *j)
+{
+    if (j->model.destroy)
+        j->model.destroy(j->model.self);
+    tokens_close(j->data);
+    tokens_close(j->val);
+    if (j->json)
+        fclose(j->json);
+}
+
+static int open_data(struct job *j, ddp_error_t *errp)
+{
+    const struct options *o = &j->o;
+    j->data = tokens_open(o->data.path, o->data.n, errp);
+    if (!j->data)
+        return -1;
+    if (!o->val.n)
+        return lm_split(j->data, o->model.context, &j->train_part, &j->val_part, errp);
+    j->val = tokens_open(o->val.path, o->val.n, errp);
+    if (!j->val)
+        return -1;
+    j->train_part = (struct lm_part){j->data, 0, tokens_count(j->data)};
+    j->val_part = (struct lm_part){j->val, 0, tokens_count(j->val)};
+    bool short_train = !lm_windows(&j->train_part, o->model.context);
+    if (short_train || !lm_windows(&j->val_part, o->model.context))
+        return error_set(errp, DDP_E_DATA, 0, "%s: %" PRIu64 " tokens are less than one window of %zu: give more data"
+                         " or a smaller --context", short_train ? "--data" : "--val",
+                         short_train ? j->train_part.count : j->val_part.count, o->model.context + 1);
+    return 0;
+}
+
+static int check_batch(const struct job *j, int n_ranks, ddp_error_t *errp)
+{
+    double wanted = (double)j->o.batch * j->o.accum * n_ranks;
+    if (wanted <= (double)j->n_samples)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "--batch=%zu x --accum=%d x %d ranks is %.0f samples a step, but the"
+                     " data has only %" PRIu64 " of %zu tokens: take a smaller --batch or more --data", j->o.batch,
+                     j->o.accum, n_ranks, wanted, j->n_samples, j->o.model.context);
+}
+
+static int open_json(struct job *j, ddp_error_t *errp)
+{
+    if (!j->o.log_json)
+        return 0;
+    j->json = fopen(j->o.log_json, "we");
+    return j->json ? 0 : error_errno(errp, "--log-json: %s cannot be written", j->o.log_json);
+}
+
+/* All that can go wrong on one rank alone, before ranks depend on each other. */
+static int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, ddp_error_t *errp)
+{
+    if (options_parse(argc, argv, &j->o, errp) < 0 || open_data(j, errp) < 0)
+        return -1;
+    j->n_samples = lm_windows(&j->train_part, j->o.model.context);
+    if (check_batch(j, w->size, errp) < 0 || (w->rank == 0 && open_json(j, errp) < 0))
+        return -1;
+    return lm_create(&j->model, &j->o.model, j->o.batch, &j->train_part, &j->val_part, j->o.val_windows, errp);
+}
+
+static void complain(const struct ddp_world *w, const char *text)
+{
+    if (w && w->size > 1)
+        fprintf(stderr, "train: rank %d: %s\n", w->rank, text);
+    else
+        fprintf(stderr, "train: %s\n", text);
+}
+
+static int64_t hash_text(const char *text)
+{
+    uint64_t hash = 14695981039346656037ull;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211ull;
+    return (int64_t)(hash >> 1);
+}
+
+/* Do all ranks go on? Every rank hears whether any failed. When all failed in the same words, only rank 0 says them; a
+ * rank that failed in its own way names itself. 0: all go on, 1: this one or another failed, -1: as errp says. */
+static int agree(ddp_t *d, int failed, const char *text, ddp_error_t *errp)
+{
+    const struct ddp_world *w = ddp_world(d);
+    int64_t hash = failed ? hash_text(text) : 0, all[3] = {failed, hash, -hash};
+    ddp_work_t *work = ddp_allreduce(d, all, 3, DDP_I64, DDP_MAX, errp);
+    if (!work || ddp_wait(work, errp) < 0)
+        return -1;
+    if (!all[0])
+        return 0;
+    bool same = all[1] == -all[2];
+    if (failed && same && w->rank == 0)
+        fprintf(stderr, "train: %s\n", text);
+    else if (failed && !same)
+        complain(w, text);
+    return ddp_barrier(d, errp) < 0 ? -1 : 1; /* nobody leaves before it is said: a launcher may end the others */
+}
+
+static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
+{
+    const struct options *o = &j->o;
+    const struct ddp_world *w = ddp_world(d);
+    uint64_t per_rank = (j->n_samples + (uint64_t)w->size - 1) / (uint64_t)w->size;
+    uint64_t per_step = o->batch * (uint64_t)o->accum;
+    double scale = o->scale_lr ? w->size : 1;
+    struct ddp_adamw opt = {
+        .lr = (float)(o->lr * scale),
+        .min_lr = (float)(o->min_lr * scale),
+        .beta1 = (float)o->beta1,
+        .beta2 = (float)o->beta2,
+        .eps = (float)o->eps,
+        .weight_decay = (float)o->weight_decay,
+        .clip = (float)o->clip,
+        .warmup = options_warmup_steps(o, (per_rank + per_step - 1) / per_step),
+        .total = o->steps,
+        .sgd = o->sgd,
+    };
+    struct loop_options lo = {
+        .steps = o->steps, .log_every = o->log_every, .val_every = o->val_every, .json = j->json,
+        .out = w->rank == 0 ? stdout : NULL,
+    };
+    if (loop_prepare(d, &j->model, &opt, o->seed, errp) < 0 ||
+        ddp_data_open(d, j->n_samples, o->batch, o->accum, 0, o->seed, errp) < 0)
+        return -1;
+    if (w->rank == 0) {
+        size_t n = 0;
+        for (size_t i = 0; i < j->model.n_params; i++)
+            n += ddp_param_get(d, (int)i).n_elems;
+        printf("%d ranks on %d nodes, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, %s\n",
+               w->size, w->n_nodes, n, j->n_samples, o->model.context, j->model.n_windows, kernel_matmul_name());
+        fflush(stdout);
+    }
+    if (loop_run(d, &j->model, &lo, errp) < 0)
+        return -1;
+    if (o->print_hash && w->rank == 0)
+        printf("params hash %016" PRIx64 "\n", loop_params_hash(d, &j->model));
+    return 0;
+}
+
+static int exit_code(const ddp_error_t *e)
+{
+    return e->domain == DDP_E_USAGE ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+/* From a wired-up process to its exit code. */
+static int run(ddp_t *d, struct job *j, int argc, char **argv)
+{
+    ddp_error_t e = {0};
+    int failed = job_open(j, argc, argv, ddp_world(d), &e) < 0, code = failed ? exit_code(&e) : EXIT_FAILURE;
+    int stop = agree(d, failed, e.text, &e);
+    if (stop > 0)
+        return code;
+    if (stop == 0 && train(d, j, &e) == 0)
+        return EXIT_SUCCESS;
+    complain(ddp_world(d), e.text);
+    ddp_abort(d, EXIT_FAILURE, e.text);
+    return exit_code(&e);
+}
+
+int main(int argc, char **argv)
+{
+    if (options_want(argc, argv, "--help")) {
+        options_help(stdout);
+        return 0;
+    }
+    if (options_want(argc, argv, "--version"))
+        return puts("train (slurm-ddp) " DDP_VERSION) < 0;
+    ddp_error_t e = {0};
+    struct job j = {0};
+    ddp_t *d = ddp_init(&argc, &argv, &e);
+    if (!d) {
+        complain(NULL, e.text);
+        return exit_code(&e);
+    }
+    int code = run(d, &j, argc, argv);
+    job_close(&j);
+    ddp_finalize(d);
+    if (code == 0 && (fflush(stdout) || ferror(stdout))) {
+        complain(NULL, "the output cannot be written: is the disk full?");
+        return EXIT_FAILURE;
+    }
+    return code;
+}

@@ -1,0 +1,45 @@
+/* options.h - the reference trainer's command line: one table of options, one of presets. Pure. */
+#ifndef DDP_RUNTIME_TRAIN_OPTIONS_H
+#define DDP_RUNTIME_TRAIN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "runtime/base/error.h"
+#include "runtime/train/model.h"
+
+#define OPTIONS_MAX_PATHS 1024
+
+struct path_list {
+    const char *path[OPTIONS_MAX_PATHS]; /* borrowed from argv */
+    size_t n;
+};
+
+struct options {
+    struct model_config model;
+    struct path_list data, val;
+    uint64_t steps, seed, val_every, val_windows, log_every;
+    size_t batch;
+    int accum;
+    double lr, min_lr, beta1, beta2, eps, clip, weight_decay;
+    double warmup;
+    bool warmup_in_epochs;
+    bool sgd, scale_lr, print_hash;
+    const char *log_json; /* borrowed from argv; NULL: none */
+};
+
+/* Fills *ret from the command line (argv[0] is skipped). A preset gives the model's sizes, batch, learning rate and
+ * warm-up; options override it wherever they stand. 0, or -1 with an error that names the option and the cure. */
+int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp);
+
+/* --help or --version is there. */
+bool options_want(int argc, char **argv, const char *option);
+
+void options_help(FILE *f);
+
+/* Warm-up in steps, where an epoch has so many. */
+uint64_t options_warmup_steps(const struct options *o, uint64_t steps_per_epoch);
+
+#endif

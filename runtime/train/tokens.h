@@ -1,0 +1,30 @@
+/* tokens.h - training data: files mapped into memory, read as one long sequence of tokens.
+ *
+ * Two kinds, never mixed: a file named *.bin is a token shard as llm.c writes them (header of 256 int32: magic 20240520,
+ * version 1, number of tokens; then uint16 tokens, little-endian); any other file is bytes, a token each. */
+#ifndef DDP_RUNTIME_TRAIN_TOKENS_H
+#define DDP_RUNTIME_TRAIN_TOKENS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/error.h"
+
+#define SHARD_MAGIC 20240520
+#define SHARD_VERSION 1
+#define SHARD_HEADER_BYTES 1024
+
+typedef struct tokens tokens_t;
+
+/* Opens path[0..n) and joins them in that order. A folder stands for its regular files (no links, no folders, none that
+ * is empty), sorted by name. The caller closes. NULL with an error that names the file. */
+tokens_t *tokens_open(const char *const *path, size_t n, ddp_error_t *errp);
+void tokens_close(tokens_t *t); /* NULL is allowed */
+
+uint64_t tokens_count(const tokens_t *t);
+
+/* ret[0..n) = tokens [first, first + n), which must exist. A token that is not below vocab is an error that names its
+ * file and offset. */
+int tokens_copy(const tokens_t *t, uint64_t first, size_t n, size_t vocab, int32_t *ret, ddp_error_t *errp);
+
+#endif
