@@ -1,0 +1,137 @@
+/* boot.c - which backend serves this process, and the checks that all of them share. */
+#include "pmix/boot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pmix/boot_impl.h"
+#include "runtime/base/num.h"
+
+typedef int open_f(boot_t *b, uint64_t deadline, ddp_error_t *errp);
+
+static const char cure[] = "start it with \"srun --ddp=on\", or with \"srun --mpi=pmix\"";
+
+/* A variable that is set and not empty, or NULL. */
+static const char *env(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v ? v : NULL;
+}
+
+/* 0, or -1 where Slurm speaks of several tasks: as a single process each of them would train a model of its own. */
+static int check_alone(ddp_error_t *errp)
+{
+    static const char *const names[] = {"SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = env(names[i]);
+        int n = 0;
+        if (text && (num_int(text, 1, 1 << 30, &n) < 0 || n > 1))
+            return error_set(errp, DDP_E_BOOT, ENOTCONN,
+                             "%s=%.32s, but this process was started without PMIx, so the tasks cannot find each "
+                             "other: %s",
+                             names[i], text, cure);
+    }
+    return 0;
+}
+
+/* The backend that the environment asks for, or NULL. */
+static open_f *choose(ddp_error_t *errp)
+{
+    const char *name = env("DDP_BOOT");
+    if (name && !strcmp(name, "pmix"))
+        return boot_pmix_open;
+    if (name && !strcmp(name, "local"))
+        return boot_local_open;
+    if (name && !strcmp(name, "single"))
+        return boot_single_open;
+    if (name && strcmp(name, "auto") != 0) {
+        error_set(errp, DDP_E_USAGE, EINVAL, "DDP_BOOT=%.64s is not allowed: use DDP_BOOT=auto|pmix|local|single", name);
+        return NULL;
+    }
+    if (env("DDP_BOOT_ADDR"))
+        return boot_local_open;
+    if (env("PMIX_NAMESPACE") && env("PMIX_RANK"))
+        return boot_pmix_open;
+    return check_alone(errp) < 0 ? NULL : boot_single_open;
+}
+
+boot_t *boot_open(uint64_t deadline, ddp_error_t *errp)
+{
+    open_f *open = choose(errp);
+    if (!open)
+        return NULL;
+    boot_t *b = calloc(1, sizeof *b);
+    if (!b) {
+        error_errno(errp, "boot");
+        return NULL;
+    }
+    if (open(b, deadline, errp) < 0) {
+        free(b);
+        return NULL;
+    }
+    return b;
+}
+
+const char *boot_name(const boot_t *b)
+{
+    return b->ops->name;
+}
+
+int boot_rank(const boot_t *b)
+{
+    return b->rank;
+}
+
+int boot_size(const boot_t *b)
+{
+    return b->size;
+}
+
+static int check_key(const char *key, ddp_error_t *errp)
+{
+    size_t n = strlen(key);
+    if (n == 0 || n > BOOT_KEY_MAX)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "boot: the key \"%.32s\" has %zu bytes, allowed are 1..%d", key, n,
+                         BOOT_KEY_MAX);
+    return 0;
+}
+
+int boot_put(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t *errp)
+{
+    if (check_key(key, errp) < 0)
+        return -1;
+    if (n > BOOT_VALUE_MAX)
+        return error_set(errp, DDP_E_USAGE, EMSGSIZE, "boot: the value of %s has %zu bytes, at most %d are allowed", key,
+                         n, BOOT_VALUE_MAX);
+    return b->ops->put(b, key, data, n, errp);
+}
+
+int boot_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    return b->ops->fence(b, deadline, errp);
+}
+
+int boot_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline, ddp_error_t *errp)
+{
+    if (check_key(key, errp) < 0)
+        return -1;
+    if (rank < 0 || rank >= b->size)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "boot: rank %d is not one of 0..%d", rank, b->size - 1);
+    return b->ops->get(b, rank, key, ret_data, ret_n, deadline, errp);
+}
+
+void boot_abort(boot_t *b, int code, const char *why)
+{
+    b->ops->abort(b, code, why ? why : "no reason given");
+}
+
+void boot_close(boot_t *b)
+{
+    if (!b)
+        return;
+    int saved = errno;
+    b->ops->close(b);
+    free(b);
+    errno = saved;
+}

@@ -1,0 +1,281 @@
+/* boot_local.c - the client of boot_server.h. Where the server is and who we are comes from the environment:
+ * DDP_BOOT_ADDR, DDP_BOOT_TOKEN, DDP_RANK, DDP_SIZE. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pmix/boot_impl.h"
+#include "pmix/boot_wire.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/base/num.h"
+
+#define RETRY_MS 20     /* between attempts to reach a TCP server that is not there yet */
+#define LAST_WORD_S 0.5 /* for asking, after a deadline, who was waited for */
+#define SEND_S 10.0     /* for messages that the caller gave no deadline for */
+
+struct local {
+    int fd;
+    bool is_broken;   /* request and answer are out of step: nothing more can be asked */
+    char server[128]; /* "boot server tcp:n1:4711", for errors */
+    unsigned char body[WIRE_BODY_MAX];
+    size_t body_n; /* of the last answer */
+};
+
+struct setting {
+    const char *addr, *token;
+    int rank, size;
+};
+
+static int setting_load(struct setting *ret, ddp_error_t *errp)
+{
+    const char *rank = getenv("DDP_RANK"), *size = getenv("DDP_SIZE");
+    ret->addr = getenv("DDP_BOOT_ADDR");
+    ret->token = getenv("DDP_BOOT_TOKEN");
+    if (!ret->addr || !*ret->addr)
+        return error_set(errp, DDP_E_BOOT, EINVAL, "DDP_BOOT_ADDR is not set: start the program with \"ddp run\"");
+    if (!ret->token || !wire_token_ok(ret->token))
+        return error_set(errp, DDP_E_BOOT, EINVAL,
+                         "DDP_BOOT_TOKEN is not %d lower-case hexadecimal digits: start the program with \"ddp run\"",
+                         WIRE_TOKEN_LEN);
+    if (num_int(size, 1, WIRE_SIZE_MAX, &ret->size) < 0)
+        return error_set(errp, DDP_E_BOOT, EINVAL, "DDP_SIZE=%.32s is not a number of ranks: start the program with "
+                         "\"ddp run\"", size ? size : "");
+    if (num_int(rank, 0, ret->size - 1, &ret->rank) < 0)
+        return error_set(errp, DDP_E_BOOT, EINVAL, "DDP_RANK=%.32s is not one of 0..%d: start the program with "
+                         "\"ddp run\"", rank ? rank : "", ret->size - 1);
+    return 0;
+}
+
+static int send_frame(struct local *l, enum wire_type type, const void *a, size_t a_n, const void *b, size_t b_n,
+                      uint64_t deadline, ddp_error_t *errp)
+{
+    size_t n = WIRE_HEAD + a_n + b_n;
+    unsigned char *frame = malloc(n);
+    if (!frame)
+        return error_errno(errp, "%s", l->server);
+    wire_head(frame, type, a_n + b_n);
+    if (a_n)
+        memcpy(frame + WIRE_HEAD, a, a_n);
+    if (b_n)
+        memcpy(frame + WIRE_HEAD + a_n, b, b_n);
+    int rc = io_send_all(l->fd, frame, n, deadline, l->server, errp);
+    free(frame);
+    if (rc < 0)
+        l->is_broken = true;
+    return rc;
+}
+
+/* The server's ERROR as an error of ours. */
+static int take_error(const struct local *l, ddp_error_t *errp)
+{
+    if (l->body_n < 8)
+        return error_set(errp, DDP_E_BOOT, EPROTO, "%s: an error without a text", l->server);
+    return error_set(errp, (int)wire_get32(l->body), (int)wire_get32(l->body + 4), "%.*s", (int)(l->body_n - 8),
+                     (const char *)l->body + 8);
+}
+
+/* Receives one frame into l->body. Returns its type, or -1. */
+static int receive_frame(struct local *l, uint64_t deadline, ddp_error_t *errp)
+{
+    unsigned char head[WIRE_HEAD];
+    l->is_broken = true; /* until the frame is whole */
+    if (io_recv_all(l->fd, head, sizeof head, deadline, l->server, errp) < 0)
+        return -1;
+    size_t len = wire_get32(head);
+    if (len < 1 || len - 1 > sizeof l->body)
+        return error_set(errp, DDP_E_BOOT, EPROTO, "%s: an answer of %zu bytes is no answer of ours", l->server, len);
+    l->body_n = len - 1;
+    if (io_recv_all(l->fd, l->body, l->body_n, deadline, l->server, errp) < 0)
+        return -1;
+    l->is_broken = false;
+    return head[4];
+}
+
+static int receive_answer(struct local *l, enum wire_type want, uint64_t deadline, ddp_error_t *errp)
+{
+    int type = receive_frame(l, deadline, errp);
+    if (type == WIRE_ERROR)
+        return take_error(l, errp);
+    if (type >= 0 && type != (int)want) {
+        l->is_broken = true;
+        return error_set(errp, DDP_E_BOOT, EPROTO, "%s: an answer of type %d instead of %d", l->server, type, want);
+    }
+    return type < 0 ? -1 : 0;
+}
+
+static int check_usable(const struct local *l, ddp_error_t *errp)
+{
+    return l->is_broken ? error_set(errp, DDP_E_BOOT, ENOTCONN, "%s: unusable after an earlier error", l->server) : 0;
+}
+
+static int local_put(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t *errp)
+{
+    struct local *l = b->state;
+    unsigned char head[1 + BOOT_KEY_MAX];
+    size_t key_n = strlen(key);
+    head[0] = (unsigned char)key_n;
+    memcpy(head + 1, key, key_n);
+    if (check_usable(l, errp) < 0)
+        return -1;
+    return send_frame(l, WIRE_PUT, head, 1 + key_n, data, n, deadline_in(SEND_S), errp);
+}
+
+/* The fence's deadline has passed: says which ranks did not come, if the server tells. 0: they came just now. */
+static int fence_late(struct local *l, ddp_error_t *errp)
+{
+    uint64_t deadline = deadline_in(LAST_WORD_S);
+    int type = send_frame(l, WIRE_WHO, NULL, 0, NULL, 0, deadline, NULL);
+    if (type == 0)
+        type = receive_frame(l, deadline, NULL);
+    l->is_broken = true; /* DONE or LATE is still on its way */
+    if (type == WIRE_DONE)
+        return 0;
+    if (type == WIRE_ERROR)
+        return take_error(l, errp);
+    if (type == WIRE_LATE)
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for %.*s", (int)l->body_n,
+                         (const char *)l->body);
+    return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed in a fence, and the %s is silent",
+                     l->server);
+}
+
+static int local_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    struct local *l = b->state;
+    ddp_error_t e;
+    if (check_usable(l, errp) < 0 || send_frame(l, WIRE_FENCE, NULL, 0, NULL, 0, deadline, errp) < 0)
+        return -1;
+    if (receive_answer(l, WIRE_DONE, deadline, &e) == 0)
+        return 0;
+    if (e.domain == DDP_E_TIMEOUT && l->is_broken)
+        return fence_late(l, errp);
+    return error_set(errp, e.domain, e.code, "%s", e.text);
+}
+
+static int local_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
+                     ddp_error_t *errp)
+{
+    struct local *l = b->state;
+    unsigned char head[4];
+    wire_put32(head, (uint32_t)rank);
+    if (check_usable(l, errp) < 0 || send_frame(l, WIRE_GET, head, sizeof head, key, strlen(key), deadline, errp) < 0 ||
+        receive_answer(l, WIRE_VALUE, deadline, errp) < 0)
+        return -1;
+    void *copy = malloc(l->body_n + 1);
+    if (!copy)
+        return error_errno(errp, "boot: get %s", key);
+    memcpy(copy, l->body, l->body_n);
+    *ret_data = copy;
+    *ret_n = l->body_n;
+    return 0;
+}
+
+static void local_abort(boot_t *b, int code, const char *why)
+{
+    struct local *l = b->state;
+    unsigned char head[4];
+    wire_put32(head, (uint32_t)code);
+    send_frame(l, WIRE_ABORT, head, sizeof head, why, strnlen(why, 200), deadline_in(LAST_WORD_S), NULL);
+}
+
+static void local_close(boot_t *b)
+{
+    struct local *l = b->state;
+    send_frame(l, WIRE_BYE, NULL, 0, NULL, 0, deadline_in(LAST_WORD_S), NULL);
+    io_close(l->fd);
+    free(l);
+}
+
+static const struct boot_ops local_ops = {"local", local_put, local_fence, local_get, local_abort, local_close};
+
+/* One attempt to connect. 0; -1 with errno set to what the connection failed with. */
+static int connect_once(int fd, const struct wire_addr *a, uint64_t deadline)
+{
+    int e = 0;
+    socklen_t n = sizeof e;
+    if (connect(fd, (const struct sockaddr *)&a->sa, a->len) == 0)
+        return 0;
+    if (errno != EINPROGRESS && errno != EINTR)
+        return -1;
+    while ((e = poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, deadline_left_ms(deadline))) < 0)
+        if (errno != EINTR)
+            return -1;
+    if (e == 0)
+        e = ETIMEDOUT;
+    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &n) < 0)
+        return -1;
+    errno = e;
+    return e ? -1 : 0;
+}
+
+/* A unix server (ddp run) is there before its ranks, so one attempt says it all, except when its queue is full (EAGAIN);
+ * a TCP server may come after them. */
+static bool is_worth_retry(int err, const struct wire_addr *a)
+{
+    return err == EAGAIN || (!wire_is_unix(a) && (err == ECONNREFUSED || err == EHOSTUNREACH || err == ENETUNREACH));
+}
+
+static int local_connect(struct local *l, const char *addr, uint64_t deadline, ddp_error_t *errp)
+{
+    struct wire_addr a;
+    if (wire_addr_parse(addr, &a, errp) < 0)
+        return -1;
+    for (;;) {
+        io_close(l->fd);
+        l->fd = wire_socket(&a, errp);
+        if (l->fd < 0)
+            return -1;
+        if (connect_once(l->fd, &a, deadline) == 0)
+            break;
+        if (!is_worth_retry(errno, &a) || deadline_left_ns(deadline) == 0)
+            return error_set(errp, errno == ETIMEDOUT ? DDP_E_TIMEOUT : DDP_E_BOOT, errno,
+                             "%s cannot be reached: %s; is its \"ddp run\" still there?", l->server, strerror(errno));
+        poll(NULL, 0, RETRY_MS);
+    }
+    if (!wire_same_user(l->fd, &a))
+        return error_set(errp, DDP_E_BOOT, EPERM, "%s belongs to another user", l->server);
+    return 0;
+}
+
+static int say_hello(struct local *l, const struct setting *w, uint64_t deadline, ddp_error_t *errp)
+{
+    unsigned char hello[WIRE_HELLO_BODY], *p = hello;
+    ddp_error_t e;
+    memcpy(p, WIRE_MAGIC, WIRE_MAGIC_LEN);
+    memcpy(p + WIRE_MAGIC_LEN, w->token, WIRE_TOKEN_LEN);
+    wire_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN, (uint32_t)w->rank);
+    wire_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN + 4, (uint32_t)w->size);
+    if (send_frame(l, WIRE_HELLO, hello, sizeof hello, NULL, 0, deadline, &e) == 0 &&
+        receive_answer(l, WIRE_WELCOME, deadline, &e) == 0)
+        return 0;
+    if (e.domain == DDP_E_PEER && l->is_broken)
+        return error_set(errp, DDP_E_BOOT, EACCES, "%s refused rank %d: is DDP_BOOT_TOKEN the server's?", l->server,
+                         w->rank);
+    return error_set(errp, e.domain, e.code, "%s", e.text);
+}
+
+int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    struct setting w = {0};
+    if (setting_load(&w, errp) < 0)
+        return -1;
+    struct local *l = calloc(1, sizeof *l);
+    if (!l)
+        return error_errno(errp, "boot");
+    l->fd = -1;
+    snprintf(l->server, sizeof l->server, "boot server %.100s", w.addr);
+    if (local_connect(l, w.addr, deadline, errp) < 0 || say_hello(l, &w, deadline, errp) < 0) {
+        io_close(l->fd);
+        free(l);
+        return -1;
+    }
+    b->ops = &local_ops;
+    b->rank = w.rank;
+    b->size = w.size;
+    b->state = l;
+    return 0;
+}

@@ -1,0 +1,293 @@
+#include "config.h" /* accept4 */
+
+#include "pmix/boot_server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "pmix/boot_server_impl.h"
+#include "runtime/base/io.h"
+
+#define STRANGERS_MAX 64 /* connections without a hello, beyond one for each rank */
+#define EVENTS_MAX 64
+
+static void client_watch(boot_server_t *s, struct client *c, int op, uint32_t events)
+{
+    epoll_ctl(s->epoll_fd, op, c->conn.fd, &(struct epoll_event){.events = events, .data.ptr = c});
+}
+
+/* Sends what is queued, and watches for room if something is left. */
+static void client_flush(boot_server_t *s, struct client *c)
+{
+    int left = conn_flush(&c->conn);
+    if (left < 0)
+        client_drop(s, c);
+    else
+        client_watch(s, c, EPOLL_CTL_MOD, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void client_send(boot_server_t *s, struct client *c, enum wire_type type, const void *body, size_t n)
+{
+    if (conn_queue(&c->conn, type, body, n, NULL, 0) < 0)
+        client_drop(s, c);
+    else
+        client_flush(s, c);
+}
+
+void client_send_error(boot_server_t *s, struct client *c, const ddp_error_t *e)
+{
+    unsigned char codes[8];
+    wire_put32(codes, (uint32_t)e->domain);
+    wire_put32(codes + 4, (uint32_t)e->code);
+    if (conn_queue(&c->conn, WIRE_ERROR, codes, sizeof codes, e->text, strlen(e->text)) < 0)
+        client_drop(s, c);
+    else
+        client_flush(s, c);
+}
+
+void client_drop(boot_server_t *s, struct client *c)
+{
+    if (c->is_dropped)
+        return;
+    c->is_dropped = true;
+    conn_close(&c->conn); /* closing takes it out of the epoll set */
+    s->n_fence -= c->in_fence;
+    c->in_fence = false;
+    if (c->rank < 0) {
+        s->n_strangers--;
+    } else if (s->ranks[c->rank].client == c) {
+        s->ranks[c->rank].client = NULL;
+        s->ranks[c->rank].state = LOST;
+        server_fail(s, "rank %d died during the exchange", c->rank);
+    }
+}
+
+void server_fail(boot_server_t *s, const char *fmt, ...)
+{
+    if (s->failure.code)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    error_vset(&s->failure, DDP_E_PEER, ECONNRESET, fmt, ap);
+    va_end(ap);
+    for (struct client *c = s->clients; c; c = c->next) {
+        if (c->is_dropped || !(c->in_fence || c->is_waiting))
+            continue;
+        s->n_fence -= c->in_fence;
+        c->in_fence = c->is_waiting = false;
+        client_send_error(s, c, &s->failure);
+    }
+}
+
+static void client_read(boot_server_t *s, struct client *c)
+{
+    struct boot_frame f;
+    int got = 1, whole = 0;
+    while (!c->is_dropped && (got = conn_receive(&c->conn)) > 0) {
+        while (!c->is_dropped && (whole = conn_frame(&c->conn, &f)) > 0) {
+            if (client_frame(s, c, &f) < 0)
+                client_drop(s, c);
+            if (!c->is_dropped)
+                conn_consume(&c->conn, &f);
+        }
+        if (whole < 0)
+            client_drop(s, c);
+    }
+    if (got < 0)
+        client_drop(s, c);
+}
+
+static bool drop_oldest_stranger(boot_server_t *s)
+{
+    struct client *oldest = NULL;
+    for (struct client *c = s->clients; c; c = c->next)
+        if (!c->is_dropped && c->rank < 0)
+            oldest = c;
+    if (oldest)
+        client_drop(s, oldest);
+    return oldest != NULL;
+}
+
+static void client_create(boot_server_t *s, int fd)
+{
+    struct client *c = wire_same_user(fd, &s->where) ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        io_close(fd);
+        return;
+    }
+    c->conn = (struct boot_conn){.fd = fd, .body_max = WIRE_HELLO_BODY};
+    c->rank = -1;
+    c->next = s->clients;
+    s->clients = c;
+    if (++s->n_strangers > STRANGERS_MAX + s->size)
+        drop_oldest_stranger(s);
+    client_watch(s, c, EPOLL_CTL_ADD, EPOLLIN);
+}
+
+static int server_accept(boot_server_t *s, ddp_error_t *errp)
+{
+    for (;;) {
+        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            client_create(s, fd);
+        else if (errno == EAGAIN)
+            return 0;
+        else if ((errno == EMFILE || errno == ENFILE) && !drop_oldest_stranger(s))
+            return error_errno(errp, "boot server %s: accept", s->addr);
+    }
+}
+
+static void free_dropped(boot_server_t *s)
+{
+    for (struct client **p = &s->clients; *p;) {
+        struct client *c = *p;
+        if (c->is_dropped) {
+            *p = c->next;
+            free(c);
+        } else {
+            p = &c->next;
+        }
+    }
+}
+
+int boot_server_step(boot_server_t *s, int timeout_ms, ddp_error_t *errp)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int rc = 0, n = epoll_wait(s->epoll_fd, events, EVENTS_MAX, timeout_ms);
+    if (n < 0 && errno != EINTR)
+        return error_errno(errp, "boot server %s: epoll_wait", s->addr);
+    for (int i = 0; i < n; i++) {
+        struct client *c = events[i].data.ptr;
+        if (!c) {
+            rc = server_accept(s, errp);
+            continue;
+        }
+        if (!c->is_dropped && events[i].events & EPOLLOUT)
+            client_flush(s, c);
+        if (!c->is_dropped && events[i].events & ~(uint32_t)EPOLLOUT)
+            client_read(s, c);
+    }
+    free_dropped(s);
+    return rc;
+}
+
+void boot_server_rank_gone(boot_server_t *s, int rank, const char *how)
+{
+    struct rank *r = &s->ranks[rank];
+    snprintf(r->how, sizeof r->how, "%s", how);
+    if (r->state != LEFT)
+        server_fail(s, "rank %d %s %s", rank, how,
+                    r->state == NEW ? "without having joined the exchange" : "during the exchange");
+}
+
+bool boot_server_aborted(const boot_server_t *s, int *ret_rank, int *ret_code, const char **ret_why)
+{
+    if (s->abort_rank < 0)
+        return false;
+    *ret_rank = s->abort_rank;
+    *ret_code = s->abort_code;
+    *ret_why = s->abort_why;
+    return true;
+}
+
+const char *boot_server_addr(const boot_server_t *s)
+{
+    return s->addr;
+}
+
+int boot_server_fd(const boot_server_t *s)
+{
+    return s->epoll_fd;
+}
+
+/* The address as clients shall use it: with the port that the kernel picked. */
+static void name_addr(boot_server_t *s, const char *addr)
+{
+    struct sockaddr_storage sa;
+    socklen_t n = sizeof sa;
+    snprintf(s->addr, sizeof s->addr, "%s", addr);
+    if (wire_is_unix(&s->where) || getsockname(s->listen_fd, (struct sockaddr *)&sa, &n) < 0)
+        return;
+    int port = ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port
+                                              : ((struct sockaddr_in *)&sa)->sin_port);
+    int host_n = (int)(strrchr(addr, ':') - addr);
+    snprintf(s->addr, sizeof s->addr, "%.*s:%d", host_n, addr, port);
+}
+
+static int server_listen(boot_server_t *s, const char *addr, ddp_error_t *errp)
+{
+    if (wire_addr_parse(addr, &s->where, errp) < 0)
+        return -1;
+    s->listen_fd = wire_socket(&s->where, errp);
+    if (s->listen_fd < 0)
+        return -1;
+    if (bind(s->listen_fd, (struct sockaddr *)&s->where.sa, s->where.len) < 0) {
+        error_errno(errp, "boot server %s: bind", addr);
+        s->where.len = 0; /* not ours: destroy must not unlink it */
+        return -1;
+    }
+    if (listen(s->listen_fd, SOMAXCONN) < 0)
+        return error_errno(errp, "boot server %s: listen", addr);
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (s->epoll_fd < 0 ||
+        epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->listen_fd, &(struct epoll_event){.events = EPOLLIN}) < 0)
+        return error_errno(errp, "boot server %s: epoll", addr);
+    name_addr(s, addr);
+    return 0;
+}
+
+boot_server_t *boot_server_create(const char *addr, const char *token, int size, ddp_error_t *errp)
+{
+    if (size < 1 || size > WIRE_SIZE_MAX || !wire_token_ok(token)) {
+        error_set(errp, DDP_E_USAGE, EINVAL, "boot server: size %d must be 1..%d and the token %d hexadecimal digits",
+                  size, WIRE_SIZE_MAX, WIRE_TOKEN_LEN);
+        return NULL;
+    }
+    boot_server_t *s = calloc(1, sizeof *s);
+    if (s)
+        s->listen_fd = s->epoll_fd = s->abort_rank = -1;
+    if (s)
+        s->ranks = calloc((size_t)size, sizeof *s->ranks);
+    if (!s || !s->ranks) {
+        error_errno(errp, "boot server");
+        boot_server_destroy(s);
+        return NULL;
+    }
+    s->size = size;
+    snprintf(s->token, sizeof s->token, "%s", token);
+    if (server_listen(s, addr, errp) < 0) {
+        boot_server_destroy(s);
+        return NULL;
+    }
+    return s;
+}
+
+void boot_server_destroy(boot_server_t *s)
+{
+    if (!s)
+        return;
+    int saved = errno;
+    const struct sockaddr_un *un = (const struct sockaddr_un *)&s->where.sa;
+    if (wire_is_unix(&s->where) && s->where.len && un->sun_path[0])
+        unlink(un->sun_path);
+    while (s->clients) {
+        struct client *c = s->clients;
+        s->clients = c->next;
+        conn_close(&c->conn);
+        free(c);
+    }
+    for (int r = 0; r < s->size; r++)
+        boot_store_clear(&s->ranks[r].items);
+    io_close(s->listen_fd);
+    io_close(s->epoll_fd);
+    free(s->ranks);
+    free(s);
+    errno = saved;
+}

@@ -1,0 +1,57 @@
+/* boot_server_impl.h - what boot_server.c (connections) and boot_protocol.c (what they say) share. A rank goes
+ *
+ *   NEW -> IN (hello accepted) -> LEFT (bye)       and back to NEW when all have LEFT
+ *              IN -> LOST (connection closed without bye)
+ *
+ * Invariants: a client has a rank only after a hello with the token; ranks[r].client is set exactly while r is IN;
+ * once `failure` is set no fence completes any more. A dropped client stays in the list until the step ends. */
+#ifndef DDP_PMIX_BOOT_SERVER_IMPL_H
+#define DDP_PMIX_BOOT_SERVER_IMPL_H
+
+#include "pmix/boot_conn.h"
+#include "pmix/boot_server.h"
+#include "pmix/boot_store.h"
+
+enum rank_state { NEW, IN, LEFT, LOST };
+
+struct client {
+    struct client *next;
+    struct boot_conn conn;
+    int rank; /* -1: a stranger */
+    bool is_waiting; /* came again before the others have left: no welcome yet */
+    bool in_fence;
+    bool is_dropped; /* freed at the end of the step */
+};
+
+struct rank {
+    enum rank_state state;
+    struct client *client;
+    struct boot_item *items;
+    char how[64]; /* how its process ended; empty while it lives */
+};
+
+struct boot_server {
+    int listen_fd, epoll_fd, size;
+    int n_left, n_fence, n_strangers;
+    struct wire_addr where;
+    char addr[160], token[WIRE_TOKEN_LEN + 1];
+    struct rank *ranks;
+    struct client *clients; /* newest first */
+    ddp_error_t failure;    /* code 0: none */
+    int abort_rank, abort_code;
+    char abort_why[200];
+};
+
+void client_send(boot_server_t *s, struct client *c, enum wire_type type, const void *body, size_t n);
+void client_send_error(boot_server_t *s, struct client *c, const ddp_error_t *e);
+
+/* Closes; a rank that was IN is LOST, which is a failure. */
+void client_drop(boot_server_t *s, struct client *c);
+
+/* From now on no fence completes; whoever waits is told. The first failure counts. */
+void server_fail(boot_server_t *s, const char *fmt, ...) ERROR_PRINTF(2, 3);
+
+/* Does what the frame says. -1: it breaks the protocol, or memory ran out; drop the client. */
+int client_frame(boot_server_t *s, struct client *c, const struct boot_frame *f);
+
+#endif

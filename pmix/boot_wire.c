@@ -1,0 +1,108 @@
+#include "config.h" /* struct ucred */
+
+#include "pmix/boot_wire.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/base/io.h"
+#include "runtime/base/num.h"
+
+void wire_put32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(v >> 8 * i);
+}
+
+uint32_t wire_get32(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+void wire_head(unsigned char head[WIRE_HEAD], enum wire_type type, size_t body_n)
+{
+    wire_put32(head, (uint32_t)(body_n + 1));
+    head[4] = (unsigned char)type;
+}
+
+bool wire_token_ok(const char *token)
+{
+    return strlen(token) == WIRE_TOKEN_LEN && strspn(token, "0123456789abcdef") == WIRE_TOKEN_LEN;
+}
+
+static int bad_address(const char *text, ddp_error_t *errp)
+{
+    return error_set(errp, DDP_E_USAGE, EINVAL,
+                     "boot address \"%.100s\" is not unix:@NAME, unix:/PATH or tcp:HOST:PORT", text);
+}
+
+static int parse_unix(const char *text, const char *name, struct wire_addr *ret, ddp_error_t *errp)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    size_t n = strlen(name);
+    bool is_abstract = name[0] == '@';
+    if ((!is_abstract && name[0] != '/') || n < 2 || n >= sizeof un.sun_path)
+        return bad_address(text, errp);
+    memcpy(un.sun_path, name, n);
+    if (is_abstract)
+        un.sun_path[0] = 0;
+    memcpy(&ret->sa, &un, sizeof un);
+    ret->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + !is_abstract);
+    return 0;
+}
+
+static int parse_tcp(const char *text, const char *where, struct wire_addr *ret, ddp_error_t *errp)
+{
+    char host[256];
+    const char *colon = strrchr(where, ':');
+    size_t n = colon ? (size_t)(colon - where) : 0;
+    int port;
+    if (n == 0 || n >= sizeof host || num_int(colon + 1, 0, 65535, &port) < 0)
+        return bad_address(text, errp);
+    if (where[0] == '[' && where[n - 1] == ']') {
+        where++;
+        n -= 2;
+    }
+    snprintf(host, sizeof host, "%.*s", (int)n, where);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
+    int e = getaddrinfo(host, colon + 1, &hints, &found);
+    if (e)
+        return error_set(errp, DDP_E_BOOT, EHOSTUNREACH, "boot address %.100s: %s", text, gai_strerror(e));
+    memcpy(&ret->sa, found->ai_addr, found->ai_addrlen);
+    ret->len = found->ai_addrlen;
+    freeaddrinfo(found);
+    return 0;
+}
+
+int wire_addr_parse(const char *text, struct wire_addr *ret, ddp_error_t *errp)
+{
+    memset(ret, 0, sizeof *ret);
+    if (!strncmp(text, "unix:", 5))
+        return parse_unix(text, text + 5, ret, errp);
+    if (!strncmp(text, "tcp:", 4))
+        return parse_tcp(text, text + 4, ret, errp);
+    return bad_address(text, errp);
+}
+
+int wire_socket(const struct wire_addr *a, ddp_error_t *errp)
+{
+    int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_errno(errp, "boot: socket");
+    if (!wire_is_unix(a))
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    return fd;
+}
+
+bool wire_same_user(int fd, const struct wire_addr *a)
+{
+    struct ucred cred;
+    socklen_t n = sizeof cred;
+    return !wire_is_unix(a) || (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && cred.uid == geteuid());
+}

@@ -1,0 +1,70 @@
+/* boot_wire.h - the protocol of the `local` boot: its frames and its addresses. Private to pmix/.
+ *
+ * A frame is a length (4 bytes, little-endian: of all that follows), a type (1 byte) and a body. The client speaks,
+ * the server answers HELLO, FENCE, GET and WHO with one frame each; PUT, ABORT and BYE have no answer. ERROR can come
+ * in place of any answer. Until a HELLO with the right token the server believes nothing and says nothing: a stranger
+ * sees its connection closed.
+ *
+ *   client                                         server
+ *   HELLO  magic[8] token[64] rank[4] size[4]      WELCOME
+ *   PUT    key_len[1] key data
+ *   FENCE                                          DONE, once every rank has sent FENCE
+ *   GET    rank[4] key                             VALUE data
+ *   WHO                                            LATE text: which ranks the fence waits for
+ *   ABORT  code[4] text
+ *   BYE
+ *                                                  ERROR domain[4] code[4] text
+ *
+ * An address is unix:@NAME (abstract), unix:/PATH or tcp:HOST:PORT (HOST may be [IPv6]). The token goes over TCP in
+ * the clear: TCP is for networks whose traffic strangers cannot read. */
+#ifndef DDP_PMIX_BOOT_WIRE_H
+#define DDP_PMIX_BOOT_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "pmix/boot.h"
+
+#define WIRE_MAGIC "ddpboot1" /* 8 bytes; the last one is the version */
+#define WIRE_MAGIC_LEN 8
+#define WIRE_TOKEN_LEN 64     /* hexadecimal digits */
+#define WIRE_HEAD 5           /* length and type */
+#define WIRE_HELLO_BODY (WIRE_MAGIC_LEN + WIRE_TOKEN_LEN + 8)
+#define WIRE_BODY_MAX (1 + BOOT_KEY_MAX + BOOT_VALUE_MAX)
+#define WIRE_SIZE_MAX (1 << 20) /* ranks */
+
+enum wire_type {
+    WIRE_HELLO = 1, WIRE_PUT, WIRE_FENCE, WIRE_GET, WIRE_WHO, WIRE_ABORT, WIRE_BYE, /* client */
+    WIRE_WELCOME = 32, WIRE_DONE, WIRE_VALUE, WIRE_LATE, WIRE_ERROR                 /* server */
+};
+
+void wire_put32(unsigned char *p, uint32_t v);
+uint32_t wire_get32(const unsigned char *p);
+
+/* The head of a frame with a body of n bytes. */
+void wire_head(unsigned char head[WIRE_HEAD], enum wire_type type, size_t body_n);
+
+bool wire_token_ok(const char *token); /* 64 lower-case hexadecimal digits */
+
+struct wire_addr {
+    struct sockaddr_storage sa;
+    socklen_t len;
+};
+
+static inline bool wire_is_unix(const struct wire_addr *a)
+{
+    return a->sa.ss_family == AF_UNIX;
+}
+
+/* 0, or -1 with an error that names the text. Host names are resolved. */
+int wire_addr_parse(const char *text, struct wire_addr *ret, ddp_error_t *errp);
+
+/* A non-blocking, close-on-exec socket for the address, or -1. */
+int wire_socket(const struct wire_addr *a, ddp_error_t *errp);
+
+/* On a unix socket: the other end runs under our uid (always true on TCP). */
+bool wire_same_user(int fd, const struct wire_addr *a);
+
+#endif
