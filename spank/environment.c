@@ -1,0 +1,192 @@
+#include "config.h"
+#include "spank/environment.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/num.h"
+
+struct maker {
+    const struct step *step;
+    const struct options *o;
+    lookup_f lookup;
+    void *arg;
+    struct environment *env;
+    ddp_error_t *errp;
+};
+
+static bool is_ours(const char *set, const char *name, const char *value)
+{
+    size_t n = strlen(name), v = strlen(value);
+    for (const char *p = set; p && *p;) {
+        size_t len = strcspn(p, ",");
+        if (len == n + 1 + v && !strncmp(p, name, n) && p[n] == '=' && !strncmp(p + n + 1, value, v))
+            return true;
+        p += len + (p[len] == ',');
+    }
+    return false;
+}
+
+const char *environment_users(lookup_f lookup, void *arg, const char *name)
+{
+    const char *value = lookup(name, arg);
+    return value && is_ours(lookup("DDP_SET", arg), name, value) ? NULL : value;
+}
+
+static void warn(struct maker *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void warn(struct maker *m, const char *fmt, ...)
+{
+    struct environment *e = m->env;
+    va_list ap;
+    if (m->step->rank != 0 || e->n_warnings == ENVIRONMENT_WARNINGS_MAX)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(e->warning[e->n_warnings], sizeof e->warning[0], fmt, ap);
+    va_end(ap);
+    e->n_warnings++;
+}
+
+static void set(struct maker *m, const char *name, const char *value)
+{
+    struct environment *e = m->env;
+    size_t used = strlen(e->set);
+    if (e->n_vars == ENVIRONMENT_VARS_MAX)
+        return;
+    e->var[e->n_vars].name = name;
+    snprintf(e->var[e->n_vars].value, sizeof e->var[0].value, "%s", value);
+    snprintf(e->set + used, sizeof e->set - used, "%s%s=%s", used ? "," : "", name, e->var[e->n_vars].value);
+    e->n_vars++;
+}
+
+/* Sets name unless the user did. All tasks start with the same value of the user's, so a variable that must differ
+ * between them (n_distinct > 1) contradicts whatever it holds. Returns the user's value, or NULL. */
+static const char *offer(struct maker *m, const char *name, int value, int n_distinct)
+{
+    char text[16];
+    const char *users = environment_users(m->lookup, m->arg, name);
+    snprintf(text, sizeof text, "%d", value);
+    if (!users)
+        set(m, name, text);
+    else if (n_distinct > 1)
+        warn(m, "your %s=%.32s stays, but the tasks of this step need %d different ones: unset %s", name, users,
+             n_distinct, name);
+    else if (strcmp(users, text))
+        warn(m, "your %s=%.32s stays, but this step has %s: unset %s", name, users, text, name);
+    return users;
+}
+
+static int make_master_addr(struct maker *m)
+{
+    const struct step *t = m->step;
+    const char *users = environment_users(m->lookup, m->arg, "MASTER_ADDR");
+    if (!users && t->rank == 0 && strcmp(t->node_name, t->master))
+        return error_set(m->errp, DDP_E_USAGE, EINVAL,
+                         "rank 0 runs on %.64s, not on %.64s, the first node: set MASTER_ADDR=%.64s for the step, or use "
+                         "another --distribution", t->node_name, t->master, t->node_name);
+    if (!users)
+        set(m, "MASTER_ADDR", t->master);
+    else if (strcmp(users, t->node_name))
+        warn(m, "your MASTER_ADDR=%.64s stays; rank 0 runs on %.64s", users, t->node_name);
+    return 0;
+}
+
+static int choose_port(struct maker *m, struct port_range range, int *ret)
+{
+    const struct step *t = m->step;
+    const char *reserved = m->lookup("SLURM_STEP_RESV_PORTS", m->arg);
+    if (m->o->key[KEY_PORT].is_set) {
+        *ret = (int)m->o->key[KEY_PORT].i;
+        return 0;
+    }
+    if (!m->o->key[KEY_RESV_PORTS].b) {
+        *ret = port_derive(t->job, t->step, t->restart, range);
+        return 0;
+    }
+    if (!reserved)
+        return error_set(m->errp, DDP_E_USAGE, ENOENT, "resv_ports: Slurm reserved no ports for this step: use srun "
+                         "--resv-ports (the site needs MpiParams=ports=... in slurm.conf), or drop resv_ports");
+    return port_first_reserved(reserved, ret, m->errp);
+}
+
+static int make_master_port(struct maker *m, struct port_range ephemeral)
+{
+    int port;
+    struct port_range range = {(int)m->o->key[KEY_PORT_MIN].i, (int)m->o->key[KEY_PORT_MAX].i};
+    if (choose_port(m, range, &port) < 0)
+        return -1;
+    const char *users = environment_users(m->lookup, m->arg, "MASTER_PORT");
+    if (!users && !m->o->key[KEY_PORT].is_set && port_in(port, ephemeral))
+        warn(m, "MASTER_PORT=%d lies among the ports that this node gives to any program (%d-%d) and may be taken: ask "
+             "for a port_min and port_max outside them in the site file", port, ephemeral.min, ephemeral.max);
+    if (users && !m->o->key[KEY_PORT].is_set) /* a port of the user's choice contradicts nothing */
+        return 0;
+    offer(m, "MASTER_PORT", port, 1);
+    return 0;
+}
+
+static void make_threads(struct maker *m, const struct environment_cpus *cpus)
+{
+    int64_t threads = m->o->key[KEY_OMP].i, n_cpus = (int64_t)cpus->n_cpus;
+    int per_task = m->step->cpus_per_task;
+    const char *users = environment_users(m->lookup, m->arg, "OMP_NUM_THREADS");
+    int64_t users_n;
+    char text[24];
+    if (threads == 0 && per_task > 0) {
+        threads = per_task < n_cpus ? per_task : n_cpus;
+        if (per_task > n_cpus)
+            warn(m, "SLURM_CPUS_PER_TASK=%d, but rank 0 may use %d of the CPUs: give srun itself -c %d", per_task,
+                 (int)n_cpus, per_task);
+    } else if (threads == 0) {
+        int64_t cores = (int64_t)cpus->n_cores;
+        if (m->step->cpus_on_node > 0 && cores > m->step->cpus_on_node) /* a mask that Slurm did not confine */
+            cores = m->step->cpus_on_node;
+        threads = cores / cpus->n_sharing;
+    }
+    snprintf(text, sizeof text, "%lld", (long long)(threads > 0 ? threads : 1));
+    if (!users)
+        set(m, "OMP_NUM_THREADS", text);
+    else if (num_i64(users, 1, INT64_MAX, &users_n) == 0 && users_n > n_cpus)
+        warn(m, "your OMP_NUM_THREADS=%.16s stays, but each rank may use %d CPUs only", users, (int)n_cpus);
+}
+
+/* What the options or the site said for libddp. Where that is the user's own variable, it stays the user's. */
+static void make_libddp(struct maker *m)
+{
+    static const enum ddp_key keys[] = {KEY_INTERFACE, KEY_TIMEOUT};
+    set(m, "DDP_VERSION", PACKAGE_VERSION);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const struct knob_value *v = &m->o->key[keys[i]];
+        const char *name = ddp_keys[keys[i]].env, *users = environment_users(m->lookup, m->arg, name);
+        if (v->is_set && (!users || strcmp(users, v->text)))
+            set(m, name, v->text);
+    }
+}
+
+static void warn_gpus(struct maker *m)
+{
+    const struct step *t = m->step;
+    if (t->local_size == 1 && t->n_gpus > 1)
+        warn(m, "one task on %.64s with %d GPUs: data-parallel training wants one per GPU: srun --ntasks-per-node=%d",
+             t->node_name, t->n_gpus, t->n_gpus);
+}
+
+int environment_make(const struct step *step, const struct options *o, const struct environment_cpus *cpus,
+                     struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret, ddp_error_t *errp)
+{
+    struct maker m = {step, o, lookup, arg, ret, errp};
+    memset(ret, 0, sizeof *ret);
+    offer(&m, "RANK", step->rank, step->size);
+    offer(&m, "WORLD_SIZE", step->size, 1);
+    offer(&m, "LOCAL_RANK", step->local_rank, step->local_size);
+    offer(&m, "LOCAL_WORLD_SIZE", step->local_size, 1);
+    offer(&m, "NODE_RANK", step->node, step->n_nodes);
+    offer(&m, "GROUP_RANK", step->node, step->n_nodes);
+    if (make_master_addr(&m) < 0 || make_master_port(&m, ephemeral) < 0)
+        return -1;
+    make_threads(&m, cpus);
+    make_libddp(&m);
+    warn_gpus(&m);
+    return 0;
+}

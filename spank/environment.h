@@ -1,0 +1,49 @@
+/* environment.h - the variables that each task gets. Pure.
+ *
+ * RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK (the same as NODE_RANK), MASTER_ADDR, MASTER_PORT
+ * and OMP_NUM_THREADS, as torchrun names them; DDP_VERSION; DDP_TIMEOUT and DDP_INTERFACE where the step's options or the
+ * site set them; DDP_SET, which lists what was set here as NAME=VALUE,NAME=VALUE.
+ *
+ * A variable that is there already is the user's and stays, unless DDP_SET lists it with that very value: then an
+ * enclosing step of ours set it (an srun within a task inherits the task's environment), and it is replaced. */
+#ifndef DDP_SPANK_ENVIRONMENT_H
+#define DDP_SPANK_ENVIRONMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "spank/options.h"
+#include "spank/port.h"
+#include "spank/step.h"
+
+#define ENVIRONMENT_VARS_MAX 16
+#define ENVIRONMENT_WARNINGS_MAX 8
+
+struct environment {
+    size_t n_vars, n_warnings;
+    struct {
+        const char *name;
+        char value[HOSTLIST_NAME_MAX + 1];
+    } var[ENVIRONMENT_VARS_MAX]; /* to set, DDP_SET not among them */
+    char set[2048];              /* value of DDP_SET; "" : leave it out */
+    char warning[ENVIRONMENT_WARNINGS_MAX][256];
+};
+
+/* The task's CPUs as binding left them. */
+struct environment_cpus {
+    size_t n_cpus, n_cores; /* of the mask */
+    int n_sharing;          /* local ranks that have this very mask, this one included; at least 1 */
+};
+
+/* The variable as the user set it, or NULL: not set, or set by an enclosing step of ours. */
+const char *environment_users(lookup_f lookup, void *arg, const char *name);
+
+/* Fills *ret. Warnings are for the user, and only rank 0 has any, so that each comes once: a variable of the user's that
+ * contradicts the step, a MASTER_PORT within `ephemeral` (of this node), one task on a node with several GPUs, fewer CPUs
+ * than SLURM_CPUS_PER_TASK says. 0, or -1 with DDP_E_USAGE or DDP_E_DATA: resv_ports without reserved ports, or rank 0 on
+ * another node than the one that MASTER_ADDR would name. */
+int environment_make(const struct step *step, const struct options *o, const struct environment_cpus *cpus,
+                     struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret,
+                     ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,184 @@
+#include "spank/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct knob ddp_keys[KEY_COUNT] = {
+    [KEY_BIND] = {.name = "bind", .env = "DDP_BIND", .type = KNOB_ENUM, .def = "auto", .choices = "auto|none",
+                  .help = "give each rank of a node its share of the cores, unless --cpu-bind was given"},
+    [KEY_INTERFACE] = {.name = "interface", .env = "DDP_INTERFACE", .type = KNOB_STRING, .max = 15,
+                       .help = "network interface that libddp uses between nodes"},
+    [KEY_MPI] = {.name = "mpi", .env = "DDP_MPI", .type = KNOB_ENUM, .def = "auto", .choices = "auto|pmix|none",
+                 .help = "srun's --mpi where none was given: auto takes PMIx where Slurm has it"},
+    [KEY_OMP] = {.name = "omp", .env = "DDP_OMP", .type = KNOB_INT, .def = "0", .min = 0, .max = 4096,
+                 .help = "OMP_NUM_THREADS of each rank; 0: as many as it has CPUs"},
+    [KEY_PORT] = {.name = "port", .env = "DDP_PORT", .type = KNOB_INT, .min = 1024, .max = 65535,
+                  .help = "MASTER_PORT; unset: derived from job, step and restart count"},
+    [KEY_RESV_PORTS] = {.name = "resv_ports", .env = "DDP_RESV_PORTS", .type = KNOB_BOOL, .def = "off",
+                        .help = "MASTER_PORT is the first port that Slurm reserved for the step (srun --resv-ports)"},
+    [KEY_TIMEOUT] = {.name = "timeout", .env = "DDP_TIMEOUT", .type = KNOB_DOUBLE, .min = 1, .max = 86400,
+                     .help = "seconds after which libddp gives up a wait"},
+    [KEY_VERBOSE] = {.name = "verbose", .env = "DDP_VERBOSE", .type = KNOB_BOOL, .def = "off",
+                     .help = "print where each rank runs"},
+    [KEY_ENABLED] = {.name = "enabled", .type = KNOB_BOOL, .def = "on",
+                     .help = "false refuses --ddp on this cluster or node"},
+    [KEY_PORT_MIN] = {.name = "port_min", .type = KNOB_INT, .def = "20000", .min = 1024, .max = 65535,
+                      .help = "first port of the range that MASTER_PORT is derived into"},
+    [KEY_PORT_MAX] = {.name = "port_max", .type = KNOB_INT, .def = "29999", .min = 1024, .max = 65535,
+                      .help = "last port of that range"},
+};
+
+const char *options_list(size_t n, char *buf, size_t size)
+{
+    size_t used = 0;
+    buf[0] = 0;
+    for (size_t i = 0; i < n && used < size; i++)
+        used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? ", " : "", ddp_keys[i].name);
+    return buf;
+}
+
+/* Levenshtein's distance between a and b, both cut at 31 bytes. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[32], n = strnlen(a, 31), m = strnlen(b, 31);
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diag = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = diag + (a[i - 1] != b[j - 1]);
+            diag = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+const char *options_nearest(const char *name, size_t n)
+{
+    const char *best = NULL;
+    size_t least = 3; /* two slips of the keyboard at most, and fewer than the name has letters */
+    for (size_t i = 0; i < n; i++) {
+        size_t d = distance(name, ddp_keys[i].name);
+        if (d < least && d < strlen(name)) {
+            least = d;
+            best = ddp_keys[i].name;
+        }
+    }
+    return best;
+}
+
+static int unknown_key(const char *name, const char *source, ddp_error_t *errp)
+{
+    char all[160];
+    const char *near = options_nearest(name, KEY_USER_COUNT);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "%s: unknown key \"%.32s\"%s%s%s use on, off or one of %s", source, name,
+                     near ? ", did you mean " : ";", near ? near : "", near ? "?" : "",
+                     options_list(KEY_USER_COUNT, all, sizeof all));
+}
+
+static int set_mode(struct options *o, enum ddp_mode mode, const char *source, ddp_error_t *errp)
+{
+    if (o->mode != DDP_MODE_UNSET && o->mode != mode)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s: on and off together: give one of them", source);
+    o->mode = mode;
+    return 0;
+}
+
+static int parse_item(char *item, const char *source, struct options *o, ddp_error_t *errp)
+{
+    if (!strcmp(item, "on"))
+        return set_mode(o, DDP_MODE_ON, source, errp);
+    if (!strcmp(item, "off"))
+        return set_mode(o, DDP_MODE_OFF, source, errp);
+    if (!*item)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s: an empty item: use on, off or KEY=VALUE[,KEY=VALUE...]", source);
+    char *value = strchr(item, '=');
+    if (value)
+        *value++ = 0;
+    /* The names of the variables are no keys here, though knob_find knows them. */
+    const struct knob *k = knob_find(ddp_keys, KEY_USER_COUNT, item);
+    if (!k || strcmp(k->name, item))
+        return unknown_key(item, source, errp);
+    if (!value && k->type != KNOB_BOOL) {
+        char range[64];
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s: %s needs a value: %s=%s", source, k->name, k->name,
+                         knob_range(k, range, sizeof range));
+    }
+    return knob_parse(k, value ? value : "on", source, &o->key[k - ddp_keys], errp);
+}
+
+int options_parse(const char *text, const char *source, struct options *ret, ddp_error_t *errp)
+{
+    char copy[OPTIONS_TEXT_MAX + 1];
+    struct options o = {.mode = DDP_MODE_UNSET};
+    size_t len = strnlen(text, sizeof copy);
+    if (len == sizeof copy)
+        return error_set(errp, DDP_E_USAGE, E2BIG, "%s: longer than %d bytes", source, OPTIONS_TEXT_MAX);
+    memcpy(copy, text, len + 1);
+    for (char *item = copy, *next; item; item = next) {
+        next = strchr(item, ',');
+        if (next)
+            *next++ = 0;
+        if (parse_item(item, source, &o, errp) < 0)
+            return -1;
+    }
+    if (o.mode == DDP_MODE_UNSET)
+        o.mode = DDP_MODE_ON;
+    *ret = o;
+    return 0;
+}
+
+int options_resolve(const char *text, lookup_f lookup, void *arg, const struct options *site, struct options *ret,
+                    ddp_error_t *errp)
+{
+    struct options o = {.mode = DDP_MODE_UNSET};
+    const char *env = text ? NULL : lookup("SLURM_DDP", arg);
+    if (text && options_parse(text, "--ddp", &o, errp) < 0)
+        return -1;
+    if (env && options_parse(env, "SLURM_DDP", &o, errp) < 0)
+        return -1;
+    if (o.mode == DDP_MODE_UNSET)
+        o.mode = DDP_MODE_OFF;
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const struct knob *k = &ddp_keys[i];
+        const char *value = k->env ? lookup(k->env, arg) : NULL;
+        if (o.key[i].is_set || o.mode == DDP_MODE_OFF)
+            continue;
+        if (value) {
+            if (knob_parse(k, value, k->env, &o.key[i], errp) < 0)
+                return -1;
+        } else if (site && site->key[i].is_set) {
+            o.key[i] = site->key[i];
+        } else if (k->def && knob_parse(k, k->def, "default", &o.key[i], errp) < 0) {
+            return -1;
+        }
+    }
+    *ret = o;
+    return 0;
+}
+
+const char *options_help(char *buf, size_t size)
+{
+    size_t used = (size_t)snprintf(buf, size,
+                                   "make the step one data-parallel job: set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, "
+                                   "MASTER_PORT and the like in every task (your own values stay), wire up through PMIx, "
+                                   "share out the cores. Keys, comma-separated:");
+    for (size_t i = 0; i < KEY_USER_COUNT && used < size; i++) {
+        char range[64];
+        const struct knob *k = &ddp_keys[i];
+        used += (size_t)snprintf(buf + used, size - used, " %s=%s (%s%s%s)%s", k->name, knob_range(k, range, sizeof range),
+                                 k->help, k->def ? "; default " : "", k->def ? k->def : "",
+                                 i + 1 < KEY_USER_COUNT ? "," : ".");
+    }
+    if (used < size)
+        snprintf(buf + used, size - used,
+                 " Each key may also be given as a variable (DDP_BIND=none) and the whole as SLURM_DDP.");
+    return buf;
+}

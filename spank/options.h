@@ -1,0 +1,64 @@
+/* options.h - the keys of --ddp, of the site file and of the environment: one table, one parser. Pure.
+ *
+ * --ddp=ITEM[,ITEM...], ITEM is on, off, KEY=VALUE, or KEY alone for a key whose type is on|off. Any item but off turns
+ * the step on; on and off together are refused; a key given twice counts as last given. No key's value holds a comma. */
+#ifndef DDP_SPANK_OPTIONS_H
+#define DDP_SPANK_OPTIONS_H
+
+#include <stddef.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/knob.h"
+
+#define OPTIONS_TEXT_MAX 4096 /* bytes of the whole argument */
+
+enum ddp_key {
+    KEY_BIND,
+    KEY_INTERFACE,
+    KEY_MPI,
+    KEY_OMP,
+    KEY_PORT,
+    KEY_RESV_PORTS,
+    KEY_TIMEOUT,
+    KEY_VERBOSE,
+    KEY_USER_COUNT, /* keys below are for users and site, keys from here on for the site alone */
+    KEY_ENABLED = KEY_USER_COUNT,
+    KEY_PORT_MIN,
+    KEY_PORT_MAX,
+    KEY_COUNT
+};
+enum { BIND_AUTO, BIND_NONE };          /* choices of KEY_BIND */
+enum { MPI_AUTO, MPI_PMIX, MPI_NONE }; /* choices of KEY_MPI */
+
+extern const struct knob ddp_keys[KEY_COUNT];
+
+enum ddp_mode { DDP_MODE_UNSET, DDP_MODE_OFF, DDP_MODE_ON };
+
+struct options {
+    enum ddp_mode mode;
+    struct knob_value key[KEY_COUNT]; /* is_set: somebody named it */
+};
+
+/* How a caller looks up a variable: its value, borrowed, or NULL. */
+typedef const char *(*lookup_f)(const char *name, void *arg);
+
+/* The argument of --ddp, or of SLURM_DDP; `source` says which in errors. *ret is overwritten. 0, or -1 with DDP_E_USAGE:
+ * an unknown key (the error suggests the nearest and lists all), a value out of range, an empty or too long text. */
+int options_parse(const char *text, const char *source, struct options *ret, ddp_error_t *errp);
+
+/* The whole decision, for one step. Each key: `text` (the command line), else its DDP_* variable, else `site`, else the
+ * table's default. The mode: `text`, else the variable SLURM_DDP, else off; with off, keys are not looked at. `text` and
+ * `site` may be NULL. `lookup` hides the variables that an enclosing step of ours has set (environment.h). */
+int options_resolve(const char *text, lookup_f lookup, void *arg, const struct options *site, struct options *ret,
+                    ddp_error_t *errp);
+
+/* What `srun --help` says of --ddp: one paragraph. Returns buf. */
+const char *options_help(char *buf, size_t size);
+
+/* The key nearest to `name` among the first n of the table, or NULL when none is near. */
+const char *options_nearest(const char *name, size_t n);
+
+/* "bind, interface, ...": the first n keys of the table. Returns buf. */
+const char *options_list(size_t n, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,245 @@
+/* plugin.c - ddp.so: the plugin's face to Slurm, and the only file that includes spank.h.
+ *
+ * Who runs what:
+ *   srun (the user)           slurm_spank_init, the option's callback, init_post_opt
+ *   sbatch, salloc (the user) slurm_spank_init, the option's callback
+ *   slurmstepd (root)         slurm_spank_init, the option's callback: these copy at most 4 KiB and parse nothing
+ *   slurmstepd (euid user)    user_init: one look at a variable
+ *   the task (the user)       task_init: everything
+ * Failing in slurmstepd before the task exists drains the node or goes unnoticed, so only srun, sbatch, salloc and the
+ * task ever say no. Callbacks may come twice. What slurmstepd learned before the fork is in `plugin` after it. */
+#include "config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Slurm finds the callbacks by name; ddp.map hides the rest. */
+#pragma GCC visibility push(default)
+#include <slurm/spank.h>
+SPANK_PLUGIN(ddp, 1)
+#pragma GCC visibility pop
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/io.h"
+#include "spank/cmdline.h"
+#include "spank/environment.h"
+#include "spank/options.h"
+#include "spank/task.h"
+
+#define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
+#define CMDLINE_MAX 65536              /* srun's own options come first on its command line */
+
+static struct {
+    bool has_option, is_bound_by_user;
+    char option[OPTIONS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
+    char site_file[PATH_MAX];          /* "" : none configured */
+    char bad_argument[64];             /* of the line in plugstack.conf; "" : none */
+} plugin;
+
+static void log_user(const char *line)
+{
+    slurm_spank_log("%s", line);
+}
+
+static void log_node(const char *line)
+{
+    slurm_info("%s", line);
+}
+
+static const char *lookup_own(const char *name, void *arg)
+{
+    (void)arg;
+    return getenv(name);
+}
+
+static const char *lookup_job(const char *name, void *arg)
+{
+    size_t n = strlen(name);
+    for (char **e = arg; e && *e; e++)
+        if (!strncmp(*e, name, n) && (*e)[n] == '=')
+            return *e + n + 1;
+    return NULL;
+}
+
+static struct task_request make_request(const char *option, lookup_f lookup, void *arg)
+{
+    return (struct task_request){option, plugin.site_file[0] ? plugin.site_file : NULL, plugin.is_bound_by_user, lookup,
+                                 arg, log_user, log_node};
+}
+
+static int check_arguments(ddp_error_t *errp)
+{
+    if (!plugin.bad_argument[0])
+        return 0;
+    return error_set(errp, DDP_E_USAGE, 1, "plugstack.conf: ddp.so takes site=/PATH only, not \"%s\": ask your site",
+                     plugin.bad_argument);
+}
+
+/* In srun, sbatch and salloc: says what is wrong while the user is looking. */
+static int check_locally(const char *option)
+{
+    ddp_error_t e;
+    struct options o;
+    struct task_request r = make_request(option, lookup_own, NULL);
+    if (task_options(&r, &o, NULL, &e) == 0 && (o.mode != DDP_MODE_ON || check_arguments(&e) == 0))
+        return 0;
+    slurm_spank_log("ddp: %s", e.text);
+    return -1;
+}
+
+static int take_option(int val, const char *optarg, int remote)
+{
+    (void)val;
+    snprintf(plugin.option, sizeof plugin.option, "%s", optarg ? optarg : "");
+    plugin.has_option = true;
+    return remote ? 0 : check_locally(plugin.option);
+}
+
+static void read_arguments(int ac, char **av)
+{
+    for (int i = 0; i < ac; i++) {
+        if (!strncmp(av[i], "site=/", 6) && strlen(av[i]) < sizeof plugin.site_file)
+            snprintf(plugin.site_file, sizeof plugin.site_file, "%s", av[i] + 5);
+        else
+            snprintf(plugin.bad_argument, sizeof plugin.bad_argument, "%s", av[i]);
+    }
+}
+
+/* The folder of Slurm's own library is that of its plugins. */
+static bool has_pmix_plugin(void)
+{
+    Dl_info info;
+    char folder[PATH_MAX];
+    bool found = false;
+    if (!dladdr((const void *)(uintptr_t)slurm_spank_log, &info) || !info.dli_fname)
+        return false;
+    snprintf(folder, sizeof folder, "%s", info.dli_fname);
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        return false;
+    *slash = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = !strncmp(e->d_name, "mpi_pmix", 8);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+/* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */
+static const char *find_option(const char *args, size_t n)
+{
+    static const char *const names[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp", "_SLURM_SPANK_OPTION_ddp_ddp"};
+    const char *option = cmdline_ddp(args, n);
+    for (size_t i = 0; !option && i < sizeof names / sizeof *names; i++)
+        option = getenv(names[i]);
+    return option;
+}
+
+/* srun reads these variables right after slurm_spank_init. Errors wait for the option's callback. */
+static void prepare_srun(void)
+{
+    struct options o;
+    char *args = malloc(CMDLINE_MAX);
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = args && fd >= 0 ? read(fd, args, CMDLINE_MAX) : -1;
+    io_close(fd);
+    if (n > 0) {
+        args[n - 1] = 0;
+        struct task_request r = make_request(find_option(args, (size_t)n), lookup_own, NULL);
+        if (task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON) {
+            int mpi = o.key[KEY_MPI].choice;
+            if (mpi == MPI_PMIX || (mpi == MPI_AUTO && has_pmix_plugin()))
+                setenv("SLURM_MPI_TYPE", "pmix", 0);
+            setenv("SLURM_KILL_BAD_EXIT", "1", 0);
+            if (o.key[KEY_RESV_PORTS].b)
+                setenv("SLURM_RESV_PORTS", "1", 0);
+        }
+    }
+    free(args);
+}
+
+static bool is_real_step(spank_t sp)
+{
+    uint32_t step = FIRST_SPECIAL_STEP;
+    return spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step < FIRST_SPECIAL_STEP;
+}
+
+static char **job_environment(spank_t sp)
+{
+    char **env = NULL;
+    return spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS ? env : NULL;
+}
+
+/* Ends the task before its program starts. Returning -1 would do the same where plugstack.conf says "required"; where it
+ * says "optional", which is safer for slurmd, Slurm would go on and start a rank that is not one. This process is the
+ * task itself, forked and with the user's rights, a moment before exec: nobody else ends with it. */
+static void fail_task(spank_t sp, const ddp_error_t *e)
+{
+    char host[HOST_NAME_MAX + 1] = "this node";
+    const char *node = lookup_job("SLURMD_NODENAME", job_environment(sp));
+    int local = 0;
+    gethostname(host, sizeof host - 1);
+    /* What is wrong with the request is wrong for all tasks of the node: one of them says so. */
+    if (spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS || local == 0 || e->domain == DDP_E_SYSTEM)
+        slurm_spank_log("ddp: %s: %s", node ? node : host, e->text);
+    _exit(1);
+}
+
+int slurm_spank_init(spank_t sp, int ac, char **av)
+{
+    static char usage[2048], name[] = "ddp", arginfo[] = "on|off|KEY=VALUE[,...]";
+    static struct spank_option option = {name, arginfo, usage, 1, 0, take_option};
+    read_arguments(ac, av);
+    options_help(usage, sizeof usage);
+    if (spank_option_register(sp, &option) != ESPANK_SUCCESS)
+        slurm_error("ddp: cannot register --ddp");
+    if (spank_context() == S_CTX_LOCAL)
+        prepare_srun();
+    return 0;
+}
+
+/* A step that only SLURM_DDP turns on has had no callback. */
+int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
+{
+    (void)sp, (void)ac, (void)av;
+    return spank_context() == S_CTX_LOCAL && !plugin.has_option ? check_locally(NULL) : 0;
+}
+
+/* "quiet" and "verbose" bind nothing. Slurm overwrites the variable later with what it chose itself. */
+int slurm_spank_user_init(spank_t sp, int ac, char **av)
+{
+    (void)ac, (void)av;
+    const char *bind = lookup_job("SLURM_CPU_BIND", job_environment(sp));
+    static const char *const words[] = {"quiet", "verbose"};
+    for (size_t i = 0; bind && i < sizeof words / sizeof *words; i++)
+        if (!strncmp(bind, words[i], strlen(words[i])))
+            bind += strlen(words[i]);
+    plugin.is_bound_by_user = bind && *bind && strcmp(bind, ",");
+    return 0;
+}
+
+int slurm_spank_task_init(spank_t sp, int ac, char **av)
+{
+    (void)ac, (void)av;
+    ddp_error_t e;
+    struct environment env;
+    if (!is_real_step(sp))
+        return 0;
+    struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_job, job_environment(sp));
+    if (task_prepare(&r, &env, &e) < 0 || (env.n_vars && check_arguments(&e) < 0))
+        fail_task(sp, &e);
+    for (size_t i = 0; i < env.n_vars; i++)
+        spank_setenv(sp, env.var[i].name, env.var[i].value, 1);
+    if (env.n_vars)
+        spank_setenv(sp, "DDP_SET", env.set, 1);
+    return 0;
+}

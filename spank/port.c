@@ -1,0 +1,39 @@
+#include "spank/port.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/num.h"
+
+int port_derive(uint32_t job, uint32_t step, uint32_t restart, struct port_range range)
+{
+    uint64_t n = (uint64_t)(range.max - range.min) + 1;
+    uint64_t slot = (uint64_t)job * PORT_STEPS_PER_JOB + step + restart * (n / 2 + 1);
+    return range.min + (int)(slot % n);
+}
+
+int port_first_reserved(const char *text, int *ret, ddp_error_t *errp)
+{
+    char first[8] = "";
+    size_t n = strcspn(text, "-,");
+    if (n < sizeof first)
+        memcpy(first, text, n);
+    if (num_int(first, 1, 65535, ret) < 0)
+        return error_set(errp, DDP_E_DATA, EINVAL, "SLURM_STEP_RESV_PORTS=%.64s does not begin with a port", text);
+    return 0;
+}
+
+bool port_ephemeral_parse(const char *text, struct port_range *ret)
+{
+    struct port_range r;
+    if (sscanf(text, "%d %d", &r.min, &r.max) != 2 || r.min < 0 || r.max < r.min || r.max > 65535)
+        return false;
+    *ret = r;
+    return true;
+}
+
+bool port_in(int port, struct port_range range)
+{
+    return port >= range.min && port <= range.max;
+}

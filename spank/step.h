@@ -1,0 +1,32 @@
+/* step.h - what Slurm says about one task of a step, read from the task's SLURM_* variables. Pure.
+ *
+ * The variables, not SPANK's items: in a heterogeneous step the items count per component, while SLURM_PROCID,
+ * SLURM_NTASKS, SLURM_NODEID and SLURM_JOB_ID (the leader's) are those of the whole step. Two traps of such a step
+ * (Slurm 22.05): SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE are sorted by node name, so that neither is indexed by
+ * SLURM_NODEID, and the first node of the list need not be rank 0's. */
+#ifndef DDP_SPANK_STEP_H
+#define DDP_SPANK_STEP_H
+
+#include <stdint.h>
+
+#include "runtime/base/error.h"
+#include "spank/hostlist.h"
+#include "spank/options.h"
+
+struct step {
+    int rank, size, local_rank, local_size, node, n_nodes;
+    uint32_t job, step, restart;
+    int cpus_on_node;  /* CPUs that the step holds on this node; 0: not told */
+    int cpus_per_task; /* --cpus-per-task; 0: not given */
+    int n_gpus;        /* GPUs that this task may see; 0: none, or not told */
+    char node_name[HOSTLIST_NAME_MAX + 1];
+    char master[HOSTLIST_NAME_MAX + 1]; /* first node of the step's (first component's) list */
+};
+
+/* 0, or -1 with DDP_E_DATA and the name of the variable that is missing or wrong. */
+int step_read(lookup_f lookup, void *arg, struct step *ret, ddp_error_t *errp);
+
+/* Entry `index` of a list such as "2(x3),1". 0, or -1 with DDP_E_DATA. */
+int step_tasks_on(const char *tasks_per_node, int index, int *ret, ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,27 @@
+/* cpus.h - a set of CPUs by their OS numbers, laid out like the kernel's affinity mask. Pure. */
+#ifndef DDP_TOPOLOGY_CPUS_H
+#define DDP_TOPOLOGY_CPUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CPUS_MAX 8192 /* Linux's own limit */
+#define CPUS_WORDS (CPUS_MAX / 64)
+
+struct cpus {
+    uint64_t word[CPUS_WORDS]; /* CPU i is bit i % 64 of word i / 64 */
+};
+
+void cpus_add(struct cpus *set, unsigned cpu); /* CPUs from CPUS_MAX on are ignored */
+bool cpus_has(const struct cpus *set, unsigned cpu);
+size_t cpus_count(const struct cpus *set);
+bool cpus_equal(const struct cpus *a, const struct cpus *b);
+bool cpus_within(const struct cpus *part, const struct cpus *whole);
+void cpus_or(struct cpus *set, const struct cpus *other);
+void cpus_and(struct cpus *set, const struct cpus *other);
+
+/* "0-3,8", "none"; a text too long for buf ends in "...". size is at least 8. Returns buf. */
+const char *cpus_format(const struct cpus *set, char *buf, size_t size);
+
+#endif
