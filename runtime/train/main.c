@@ -65,6 +65,22 @@ static int check_batch(const struct job *j, int n_ranks, ddp_error_t *errp)
                      j->o.accum, n_ranks, wanted, j->n_samples, j->o.model.context);
 }
 
+static uint64_t warmup_steps(const struct job *j, int n_ranks)
+{
+    uint64_t per_rank = (j->n_samples + (uint64_t)n_ranks - 1) / (uint64_t)n_ranks;
+    uint64_t per_step = j->o.batch * (uint64_t)j->o.accum;
+    return options_warmup_steps(&j->o, (per_rank + per_step - 1) / per_step);
+}
+
+static int check_warmup(const struct job *j, int n_ranks, ddp_error_t *errp)
+{
+    uint64_t warmup = warmup_steps(j, n_ranks);
+    if (warmup <= j->o.steps)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "--warmup is %" PRIu64 " steps, more than --steps=%" PRIu64
+                     ": take a shorter one", warmup, j->o.steps);
+}
+
 static int open_json(struct job *j, ddp_error_t *errp)
 {
     if (!j->o.log_json)
@@ -79,7 +95,8 @@ static int job_open(struct job *j, int argc, char **argv, const struct ddp_world
     if (options_parse(argc, argv, &j->o, errp) < 0 || open_data(j, errp) < 0)
         return -1;
     j->n_samples = lm_windows(&j->train_part, j->o.model.context);
-    if (check_batch(j, w->size, errp) < 0 || (w->rank == 0 && open_json(j, errp) < 0))
+    if (check_batch(j, w->size, errp) < 0 || check_warmup(j, w->size, errp) < 0 ||
+        (w->rank == 0 && open_json(j, errp) < 0))
         return -1;
     return lm_create(&j->model, &j->o.model, j->o.batch, &j->train_part, &j->val_part, j->o.val_windows, errp);
 }
@@ -123,8 +140,6 @@ static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
     const struct ddp_world *w = ddp_world(d);
-    uint64_t per_rank = (j->n_samples + (uint64_t)w->size - 1) / (uint64_t)w->size;
-    uint64_t per_step = o->batch * (uint64_t)o->accum;
     double scale = o->scale_lr ? w->size : 1;
     struct ddp_adamw opt = {
         .lr = (float)(o->lr * scale),
@@ -134,7 +149,7 @@ static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
         .eps = (float)o->eps,
         .weight_decay = (float)o->weight_decay,
         .clip = (float)o->clip,
-        .warmup = options_warmup_steps(o, (per_rank + per_step - 1) / per_step),
+        .warmup = warmup_steps(j, w->size),
         .total = o->steps,
         .sgd = o->sgd,
     };

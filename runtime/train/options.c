@@ -17,8 +17,8 @@ static const struct preset {
 } presets[] = {
     {"tiny", {4, 128, 4, 64, 256}, 8, 3e-3, 20},
     {"small", {6, 256, 8, 128, 256}, 4, 1e-3, 20},
-    {"gpt2-124m", {12, 768, 12, 1024, 50257}, 4, 6e-4, 700},
-    {"gpt2-355m", {24, 1024, 16, 1024, 50257}, 2, 3e-4, 700},
+    {"gpt2-124m", {12, 768, 12, 1024, 50257}, 1, 6e-4, 700},
+    {"gpt2-355m", {24, 1024, 16, 1024, 50257}, 1, 3e-4, 700},
     {"gpt2-774m", {36, 1280, 20, 1024, 50257}, 1, 2.5e-4, 700},
     {"gpt2-1558m", {48, 1600, 25, 1024, 50257}, 1, 2e-4, 700},
 };
@@ -51,7 +51,7 @@ static const struct knob knobs[N_KNOBS] = {
     [MIN_LR] = {"--min-lr", NULL, KNOB_DOUBLE, NULL, 0, 1000, NULL, "where the cosine ends (a tenth of --lr)"},
     [SCALE_LR] = {"--scale-lr", NULL, KNOB_BOOL, "off", 0, 0, NULL, "multiply both rates by the number of ranks"},
     [WARMUP] = {"--warmup", NULL, KNOB_STRING, NULL, 0, 0, NULL,
-                "linear warm-up, in steps, or in epochs: 0.5e (preset, at most a fifth of --steps)"},
+                "linear warm-up, in steps, or in epochs: 0.5e (preset, at most --steps)"},
     [CLIP] = {"--clip", NULL, KNOB_DOUBLE, "1", 0, BIG, NULL, "greatest L2 norm of the gradient; 0: any"},
     [WEIGHT_DECAY] = {"--weight-decay", NULL, KNOB_DOUBLE, "0.1", 0, 1000, NULL, "on matrices only"},
     [BETA1] = {"--beta1", NULL, KNOB_DOUBLE, "0.9", 0, 0.9999999, NULL, "AdamW's decay of the mean"},
@@ -175,7 +175,7 @@ static void use_preset(const struct knob_value *v, struct options *o)
     o->model = p->model;
     o->batch = p->batch;
     o->lr = p->lr;
-    o->warmup = p->warmup < (uint64_t)v[STEPS].i / 5 ? (double)p->warmup : (double)(v[STEPS].i / 5);
+    o->warmup = p->warmup < (uint64_t)v[STEPS].i ? (double)p->warmup : (double)v[STEPS].i;
     use_int(&v[LAYERS], &o->model.layers);
     use_int(&v[WIDTH], &o->model.width);
     use_int(&v[HEADS], &o->model.heads);

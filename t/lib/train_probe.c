@@ -1,0 +1,103 @@
+/* train_probe.c - the reference trainer with probes, for t5002: linked with ld's --wrap around three calls of libddp, so
+ * that trainer, loop and library are the real ones.
+ *
+ * PROBE_FAULT plants a fault, which the comparison between one rank and several must notice:
+ *   sum           gradients are summed over the ranks, not averaged (losses look right)
+ *   accum         micro-steps are summed, not averaged (losses look right)
+ *   same-samples  every rank reads rank 0's samples
+ * PROBE_WRITE=FILE writes the first step's averaged gradient, seen through plain SGD (gradient = (value before - value
+ * after) / learning rate); PROBE_COMPARE=FILE prints how far it is from such a file: "gradient differs by X", X the
+ * relative L2 distance. Rank 0 does both. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/ddp.h"
+
+int __real_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
+int __real_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
+int __real_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
+int __wrap_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
+int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+
+
+static bool fault_is(const char *name)
+{
+    const char *fault = getenv("PROBE_FAULT");
+    return fault && !strcmp(fault, name);
+}
+
+int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
+{
+    int rc = __real_ddp_batch_next(d, ret, errp);
+    if (rc == 0 && fault_is("same-samples"))
+        rc = ddp_bcast(d, (void *)ret->sample, ret->n_samples, DDP_I64, 0, errp);
+    return rc;
+}
+
+/* A smaller count makes the gradient larger; the loss is scaled with it, so that it gives nothing away. */
+int __wrap_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp)
+{
+    uint64_t divisor = fault_is("sum") ? (uint64_t)ddp_world(d)->size : fault_is("accum") ? 2 : 1;
+    return __real_ddp_backward_end(d, loss_sum / (double)divisor, n_tokens / divisor, errp);
+}
+
+/* All values, one after the other. */
+static double *values_of(const ddp_t *d, size_t *ret_n)
+{
+    double *all = NULL;
+    *ret_n = 0;
+    for (int id = 0; ddp_param_get(d, id).value; id++) {
+        struct ddp_param p = ddp_param_get(d, id);
+        all = realloc(all, (*ret_n + p.n_elems) * sizeof *all);
+        for (size_t i = 0; i < p.n_elems; i++)
+            all[(*ret_n)++] = ((const float *)p.value)[i];
+    }
+    return all;
+}
+
+static void write_gradient(const char *path, const double *g, size_t n)
+{
+    FILE *f = fopen(path, "w");
+    if (!f || fwrite(g, sizeof *g, n, f) != n || fclose(f))
+        abort();
+}
+
+static void compare_gradient(const char *path, const double *g, size_t n)
+{
+    double *want = malloc((n + 1) * sizeof *want), apart = 0, size = 0;
+    FILE *f = fopen(path, "r");
+    if (!f || fread(want, sizeof *want, n + 1, f) != n)
+        abort();
+    fclose(f);
+    for (size_t i = 0; i < n; i++) {
+        apart += (g[i] - want[i]) * (g[i] - want[i]);
+        size += want[i] * want[i];
+    }
+    printf("gradient differs by %.3e\n", sqrt(apart / size));
+    free(want);
+}
+
+int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
+{
+    const char *write = getenv("PROBE_WRITE"), *compare = getenv("PROBE_COMPARE");
+    if (ddp_world(d)->rank != 0 || (!write && !compare))
+        return __real_ddp_step(d, ret, errp);
+    size_t n;
+    double *before = values_of(d, &n);
+    int rc = __real_ddp_step(d, ret, errp);
+    if (rc == 0 && ret->step == 1) {
+        double *after = values_of(d, &n);
+        for (size_t i = 0; i < n; i++)
+            after[i] = (before[i] - after[i]) / ret->lr;
+        if (write)
+            write_gradient(write, after, n);
+        if (compare)
+            compare_gradient(compare, after, n);
+        free(after);
+    }
+    free(before);
+    return rc;
+}

@@ -1,0 +1,87 @@
+#!/bin/bash
+# The trainer on one rank: it learns, repeats bit for bit, and names what is wrong with bad input.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+train=$top_builddir/train
+data=/usr/share/common-licenses
+unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
+
+curve() { grep -o '"step": [0-9]*, "\(val_\)\?loss": [^,}]*' "$1"; }
+number() { sed -n "s/.*$1 \([0-9.]*\).*/\1/p" <<<"$out"; }
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a < b) }'; }
+
+# --- it learns and repeats ---
+opts=(--data $data --steps 30 --seed 7 --val-every 20 --print-hash)
+run "$train" "${opts[@]}" --log-json "$tmp/a.json"
+is "30 steps end well" "$rc" 0
+first=$out
+like "a live line" "$out" $'step 10/30 loss [0-9.]+ lr [0-9.e+-]+ norm [0-9.]+ tok/s [0-9]+\n'
+like "validation on the way" "$out" $'step 20/30 val loss [0-9.]+\n'
+like "validation at the end" "$out" 'step 30/30 val loss [0-9.]+'
+ok "the first loss is that of guessing, ln 256" below 5.2 "$(number 'step 1\/30 loss')"
+ok "the loss falls" below "$(number 'step 30\/30 loss')" 3.6
+ok "the validation loss falls" below "$(number 'step 30\/30 val loss')" 3.6
+is "one JSON line per step and validation" "$(wc -l <"$tmp/a.json")" 32
+run "$train" "${opts[@]}" --log-json "$tmp/b.json"
+is "again: the same losses, bit for bit" "$(curve "$tmp/b.json")" "$(curve "$tmp/a.json")"
+is "again: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
+run env OMP_NUM_THREADS=2 "$train" "${opts[@]}"
+is "two threads: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
+run "$train" "${opts[@]}" --seed 8
+unlike "another seed: other parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
+run "$train" --data $data --steps 1 --batch 4 --accum 2 --model small --layers 1 --context 16 --warmup 0.0001e --scale-lr \
+    --optimizer sgd --val-windows 3 --log-every 0
+is "presets can be changed by options" "$rc" 0
+like "--help tells of the options" "$("$train" --help)" '--steps N .*--data.*tiny.*gpt2-124m|--data.*--steps N.*tiny.*gpt2-124m'
+
+# --- bad input: one line that names the thing, and the exit code ---
+le32() { # as escapes for printf
+    local n
+    for n; do printf '\\x%02x' $((n & 255)) $((n >> 8 & 255)) $((n >> 16 & 255)) $((n >> 24 & 255)); done
+}
+shard() { # FILE MAGIC TOKENS-IN-HEADER TOKENS-IN-FILE: all tokens are 300
+    { printf "$(le32 "$2" 1 "$3")"
+      head -c 1012 /dev/zero
+      for ((i = 0; i < $4; i++)); do printf '\x2c\x01'; done; } >"$1"
+}
+refuses() { # DESC CODE ERE ARGUMENT...
+    local desc=$1 code=$2 why=$3
+    shift 3
+    run "$train" "$@"
+    is "$desc: exit code" "$rc" "$code"
+    is "$desc: one line" "$(wc -l <<<"$err")" 1
+    like "$desc: says it" "$err" "$why"
+}
+magic=20240520
+shard "$tmp/good.bin" $magic 300 300
+shard "$tmp/cut.bin" $magic 300 200
+shard "$tmp/magic.bin" 1234 300 300
+: >"$tmp/empty.bin"
+head -c 50 /dev/zero >"$tmp/short"
+refuses "unknown option" 2 '--stepz.*--help' --data $data --stepz 3
+refuses "stray word" 2 'stray.*--data' stray
+refuses "not a number" 2 '--steps=3x.*0\.\.' --data $data --steps 3x
+refuses "out of range" 2 '--batch=0.*1\.\.' --data $data --batch=0
+refuses "option without its value" 2 '--steps wants a value' --data $data --steps
+refuses "unknown preset" 2 '--model=huge.*tiny\|small' --data $data --model huge
+refuses "bad warm-up" 2 '--warmup=3x.*epochs' --data $data --warmup 3x
+refuses "warm-up longer than the run" 2 '--warmup is .* more than --steps=9' --data $data --warmup 5e --steps 9
+refuses "heads" 2 '--heads=3.*multiple' --data $data --heads 3
+refuses "rates the wrong way round" 2 '--min-lr=1 ' --data $data --min-lr 1
+refuses "no data" 2 'no data.*--data' --steps 1
+refuses "missing file" 1 "$tmp/missing.*No such file" --data $data "$tmp/missing"
+refuses "missing validation file" 1 "$tmp/missing.*No such file" --data $data --val "$tmp/missing"
+refuses "empty shard" 1 'empty.bin: empty' --data "$tmp/empty.bin"
+refuses "truncated shard" 1 'cut.bin: truncated.*300.*200' --data "$tmp/cut.bin"
+refuses "no shard" 1 'magic.bin: not a token shard' --data "$tmp/magic.bin"
+refuses "token beyond the vocabulary" 1 'good.bin: token 300 at byte offset 1[0-9]*.*--vocab 301' \
+    --data "$tmp/good.bin" --batch 1
+refuses "too little data" 1 '50 tokens.*--context' --data "$tmp/short"
+refuses "too little validation data" 1 '--val: 50 tokens' --data $data --val "$tmp/short"
+refuses "batch larger than the data" 2 '--batch=100000.*smaller' --data $data --batch 100000
+refuses "log file that cannot be" 1 "$tmp/none/x.*No such" --data $data --log-json "$tmp/none/x"
+mkdir "$tmp/lib"
+echo broken >"$tmp/lib/libopenblas.so.0"
+LD_LIBRARY_PATH=$tmp/lib refuses "missing BLAS" 1 'libopenblas0-pthread' --data $data
+run "$train" --data "$tmp/good.bin" --vocab 301 --batch 1 --context 32 --steps 2
+is "a shard trains" "$rc" 0
+done_testing

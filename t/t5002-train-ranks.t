@@ -1,0 +1,87 @@
+#!/bin/bash
+# Four ranks do what one rank does with a batch four times as large; and planted faults are noticed.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+data=/usr/share/common-licenses
+probe=$top_builddir/t/unit/train-probe
+export OMP_NUM_THREADS=1
+unset RANK WORLD_SIZE "${!SLURM@}" "${!DDP_@}"
+run_deadline=120
+
+ranks() { # N COMMAND...
+    local n=$1
+    shift
+    if [ "$n" -eq 1 ]; then run "$@"; else run "$top_builddir/ddp" run -n "$n" "$@"; fi
+}
+losses() { sed -n 's/.*"loss": \([^,]*\),.*/\1/p' "$1"; }
+# Greatest difference of two loss curves of equal length.
+apart() {
+    paste <(losses "$1") <(losses "$2") | awk 'NF != 2 { print "bad"; exit }
+        { d = $1 - $2; if (d < 0) d = -d; if (!(d <= m)) m = d } END { printf "%.3g %d\n", m, NR }'
+}
+within() { # "DIFFERENCE COUNT" LIMIT COUNT
+    awk -v l="$2" -v n="$3" '{ exit !($1 != "bad" && $1 + 0 <= l && $2 == n) }' <<<"$1"
+}
+beyond() { awk -v l="$2" '{ exit !($1 + 0 > l) }' <<<"$1"; }
+
+common=(--data $data --seed 3 --lr 1e-3 --log-every 0 --val-windows 8)
+curve() { # NAME RANKS OPTION...: trains 50 steps, losses into $tmp/NAME
+    local name=$1 n=$2
+    shift 2
+    ranks "$n" "$probe" "${common[@]}" --steps 50 --log-json "$tmp/$name" "$@"
+    is "$name: runs" "$rc" 0 || diag "$err"
+}
+compare() { # DESC NAME NAME
+    local d
+    d=$(apart "$tmp/$2" "$tmp/$3")
+    ok "$1 (largest difference $d)" within "$d" 1e-5 50
+}
+
+# --- the same losses ---
+curve adamw-1 1 --batch 8
+curve adamw-4 4 --batch 2
+compare "AdamW: 4 ranks x 2 as 1 rank x 8" adamw-1 adamw-4
+curve sgd-1 1 --batch 8 --optimizer sgd --clip 0
+curve sgd-4 4 --batch 2 --optimizer sgd --clip 0
+compare "SGD: 4 ranks x 2 as 1 rank x 8" sgd-1 sgd-4
+curve accum-4 4 --batch 1 --accum 2 --optimizer sgd --clip 0
+compare "SGD: 4 ranks x 1 x 2 micro-steps as 1 rank x 8" sgd-1 accum-4
+is "validation is the same number on 4 ranks with the same parameters" \
+    "$(ranks 4 "$probe" "${common[@]}" --steps 1 --lr 0 --batch 2; grep 'val loss' <<<"$out")" \
+    "$(ranks 1 "$probe" "${common[@]}" --steps 1 --lr 0 --batch 8; grep 'val loss' <<<"$out")"
+
+# --- the same gradient, unclipped; seen through one step of SGD ---
+one=(--data $data --seed 3 --optimizer sgd --lr 1000 --min-lr 1000 --warmup 0 --clip 0 --weight-decay 0 --steps 1
+    --val-windows 1)
+gradient() { # OPTION...: on 4 ranks; prints the distance
+    ranks 4 env PROBE_COMPARE="$tmp/gradient" "$probe" "${one[@]}" "$@"
+    sed -n 's/^gradient differs by //p' <<<"$out"
+}
+ranks 1 env PROBE_WRITE="$tmp/gradient" "$probe" "${one[@]}" --batch 8
+d=$(gradient --batch 2)
+ok "the averaged gradient of 4 ranks ($d)" within "$d 1" 1e-6 1
+d=$(gradient --batch 1 --accum 2)
+ok "the averaged gradient of 4 ranks x 2 micro-steps ($d)" within "$d 1" 1e-6 1
+
+# --- planted faults must be noticed by both ---
+for fault in sum accum same-samples; do
+    export PROBE_FAULT=$fault
+    opts=(--batch 2)
+    [ $fault = accum ] && opts=(--batch 1 --accum 2)
+    curve "fault-$fault" 4 "${opts[@]}" --optimizer sgd --clip 0
+    d=$(apart "$tmp/sgd-1" "$tmp/fault-$fault")
+    ok "fault $fault: the losses tell ($d)" beyond "$d" 1e-5
+    d=$(gradient "${opts[@]}")
+    ok "fault $fault: the gradient tells ($d)" beyond "$d" 1e-6
+    unset PROBE_FAULT
+done
+
+# --- errors of several ranks ---
+train=$top_builddir/train
+ranks 4 "$train" --data "$tmp/missing"
+is "the same error everywhere: exit code" "$rc" 1
+is "the same error everywhere: said once" "$(grep -c missing <<<"$err")" 1
+ranks 4 sh -c 'if [ "$RANK" = 2 ]; then exec "$0" --data "$1/missing"; else exec "$0" --data "$2"; fi' \
+    "$train" "$tmp" $data
+is "an error of one rank: exit code" "$rc" 1
+is "an error of one rank: said once, by its number" "$(grep missing <<<"$err" | grep -c 'rank 2: ')" 1
+done_testing
