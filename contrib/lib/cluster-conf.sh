@@ -31,6 +31,8 @@ ClusterName=ddp$id
 SlurmctldHost=ctl($(ctl_addr))
 SlurmctldPort=$port
 SlurmUser=root
+# Job numbers decide MASTER_PORT: clusters side by side need different ones.
+FirstJobId=$port
 AuthType=auth/munge
 CredType=cred/munge
 AuthInfo=socket=$dir/munge/socket

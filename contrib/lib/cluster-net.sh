@@ -6,15 +6,15 @@ net_name() { [ -z "$use_netns" ] || echo "ddp-$id-n$1"; } # network namespace of
 node_addr() { if [ -n "$use_netns" ]; then echo "$subnet.$1"; else echo 127.0.0.1; fi; }
 ctl_addr() { if [ -n "$use_netns" ]; then echo "$subnet.254"; else echo 127.0.0.1; fi; }
 
-# Sets $port, the first of $1 successive ports that nobody listens on: below the range that the kernel hands out by
-# itself, and at random, so that no number is anybody's habit.
+# Sets $port, the first of $1 successive ports that nobody listens on: at random, below the range that the kernel hands
+# out by itself and below the plugin's default range for MASTER_PORT.
 pick_ports() {
     local low busy first i
     read -r low _ </proc/sys/net/ipv4/ip_local_port_range
-    [ "$low" -ge 12000 ] || low=32768
+    [ "$low" -ge 12000 ] && [ "$low" -le 20000 ] || low=20000
     busy=" $(ss -Hltun | awk '{ sub(/.*:/, "", $5); print $5 }' | xargs) "
     while :; do
-        first=$((10000 + (RANDOM * 32768 + RANDOM) % (low - 10000 - $1)))
+        first=$((10000 + RANDOM % (low - 10000 - $1)))
         for ((i = first; i < first + $1; i++)); do [[ $busy != *" $i "* ]] || continue 2; done
         port=$first
         return

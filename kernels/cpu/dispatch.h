@@ -3,7 +3,7 @@
  * (-ffp-contract=off) and only loops whose elements do not depend on each other are marked.
  *
  * Empty where loaders cannot choose: other processors, and builds with sanitizers (their runtime is not up yet when the
- * loader calls the choosers). */
+ * loader calls the choosers). Clang before 18 names the clones so that other files do not find them. */
 #ifndef DDP_KERNELS_CPU_DISPATCH_H
 #define DDP_KERNELS_CPU_DISPATCH_H
 
@@ -11,7 +11,8 @@
 #include "config.h"
 #endif
 
-#if defined(__x86_64__) && defined(__linux__) && !defined(DDP_SANITIZED) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__linux__) && !defined(DDP_SANITIZED) && !defined(__SANITIZE_THREAD__) &&            \
+    !(defined(__clang__) && __clang_major__ < 18)
 #define CPU_DISPATCH __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define CPU_DISPATCH

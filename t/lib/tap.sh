@@ -5,7 +5,8 @@
 #   like DESC TEXT ERE      passes when TEXT matches the extended regular expression
 #   unlike DESC TEXT ERE
 #   run COMMAND...          runs it with a deadline ($run_deadline seconds, 60 unless set) in a process group of its own,
-#                           which is ended at the deadline; sets $rc, $out, $err (rc 124: the deadline passed)
+#                           which is ended at the deadline; sets $rc, $out, $err (rc 124: the deadline passed;
+#                           137: SIGKILL was needed)
 #   diag TEXT               a comment in the output
 #   skip_all REASON         ends the script: nothing in it can run here
 #   done_testing            prints the plan

@@ -159,7 +159,7 @@ static void expect_element(const void *got, void *const *in, const int *here, in
 /* alias: out[j] is in[j] for all j. absent: some inputs are NULL. */
 static void check(enum ddp_dtype t, enum ddp_op op, int n, size_t n_elems, int alias, int absent)
 {
-    void *in[MAX_IN], *copy[MAX_IN], *out[MAX_IN];
+    void *in[MAX_IN], *copy[MAX_IN], *out[MAX_IN + 1];
     const void *arg[MAX_IN];
     int here[MAX_IN], n_out = 0;
     size_t bytes = n_elems * dtype_size(t);

@@ -1,0 +1,56 @@
+# shellcheck shell=bash disable=SC2154
+# build.sh - builds of this tree in $work, a folder of their own, for contrib/demo and contrib/check.
+
+# Sets $work, a new folder that everyone may enter: users of the cluster run what is built there, wherever the tree
+# lies.
+work_folder() {
+    work=$(mktemp -d "${TMPDIR:-/tmp}/slurm-ddp.XXXXXX")
+    chmod 755 "$work"
+}
+
+# copy_tree DEST: the tree that this script lies in; where git knows its files, those alone.
+copy_tree() {
+    local top
+    top=$(cd "$here/.." && pwd)
+    mkdir "$1"
+    if git -c safe.directory='*' -C "$top" rev-parse --git-dir >/dev/null 2>&1; then
+        git -c safe.directory='*' -C "$top" ls-files -z --cached --others --exclude-standard |
+            (cd "$top" && tar --null --ignore-failed-read -T - -cf - 2>/dev/null) | tar -xf - -C "$1"
+    else
+        tar -C "$top" -cf - . | tar -xf - -C "$1"
+        [ ! -f "$1/Makefile" ] || make -s -C "$1" distclean
+    fi
+    chmod -R a+rX "$1"
+}
+
+# quietly LOG COMMAND...: shows the end of the output where the command fails.
+quietly() {
+    local log=$1 rc=0
+    shift
+    "$@" >"$log" 2>&1 </dev/null || rc=$?
+    [ $rc -eq 0 ] || {
+        tail -n 40 "$log" >&2
+        complain "failed with exit code $rc: $*"
+    }
+    return $rc
+}
+
+# configure_in DIR OPTION...: configures $work/src in $work/DIR.
+configure_in() {
+    local folder=$work/$1
+    shift
+    mkdir "$folder"
+    (cd "$folder" && quietly configure.out ../src/configure "$@")
+}
+make_in() { (cd "$work/$1" && quietly make.out make -j"$(nproc)"); }
+
+# test_in DIR MINUTES MAKE-ARGUMENT...: make check with a deadline; shows the output of the tests that failed.
+test_in() {
+    local folder=$work/$1 minutes=$2 rc=0
+    shift 2
+    rm -f "$folder/test-suite.log"
+    (cd "$folder" && timeout -k 60 "${minutes}m" make -k check "$@" >check.out 2>&1 </dev/null) || rc=$?
+    [ $rc -eq 0 ] || tail -n 300 "$([ -f "$folder/test-suite.log" ] && echo "$folder/test-suite.log" ||
+        echo "$folder/check.out")" >&2
+    return $rc
+}

@@ -1,0 +1,83 @@
+#!/bin/bash
+# The tests' own tools: what fails is reported as failing, what hangs is ended, what may not be skipped counts.
+source "$(dirname "$0")/lib/tap.sh"
+
+# script TEXT: runs TEXT as a shell test of its own; sets $rc, $out, $err.
+script() {
+    printf '#!/bin/bash\nsource "%s/t/lib/tap.sh"\n%s\n' "$top_srcdir" "$1" >"$tmp/script.t"
+    run bash "$tmp/script.t"
+}
+script 'ok works true; is same a a; like has abc b; unlike lacks abc x; done_testing'
+is "passing assertions" "$rc:$(xargs <<<"$out")" "0:ok 1 - works ok 2 - same ok 3 - has ok 4 - lacks 1..4"
+for bad in 'ok b false' 'ok b no-such-command' 'is b a b' 'like b abc "^x"' 'unlike b abc "b+"'; do
+    script "ok first true; $bad; ok third true; done_testing"
+    like "fails: $bad" "$rc:$out" "^1:ok 1 - first.not ok 2 - b.*ok 3 - third.1\.\.3$"
+done
+script 'ok first true; exit 0'
+unlike "a script that stops early prints no plan" "$out" "1\.\.[0-9]"
+script 'skip_all "no GPU"; ok never false'
+is "skip_all" "$rc:$out" "0:1..0 # SKIP no GPU"
+script 'run sh -c "echo out; echo err >&2; exit 3"; echo "$rc/$out/$err"'
+is "run gives exit code, output and errors apart" "$out" "3/out/err"
+script 'echo $tmp; touch $tmp/file; at_exit "echo one"; at_exit "echo two"; done_testing'
+is "at_exit runs in reverse order" "$(xargs <<<"$err")" "two one"
+ok "the script's folder goes" test ! -e "$(head -1 <<<"$out")"
+
+ended() { # PID: it ends within five seconds; a zombie has ended
+    local i
+    for ((i = 0; i < 100; i++)); do
+        grep -qs '^State:.[^ZX]' "/proc/$1/status" || return 0
+        sleep 0.05
+    done
+    return 1
+}
+# A deadline: a child, a grandchild in the background, and one that ignores SIGTERM, all end.
+script 'run_deadline=1; run bash -c "sleep 1000 & echo \$!; sleep 1000"; echo "$rc $out"; done_testing'
+read -r code pid _ <<<"$out"
+is "a command that hangs ends at the deadline" "$code" 124
+ok "... and so does its child" ended "${pid:-self}"
+script 'run_deadline=1
+run bash -c "trap \"\" TERM; echo \$\$; while :; do sleep 0.1; done"
+echo "$rc $out"
+done_testing'
+read -r code pid _ <<<"$out"
+is "a command that ignores SIGTERM is killed" "$code" 137
+ok "... and ends" ended "${pid:-self}"
+
+# contrib/check's count, on recorded results.
+record() { # NAME LOG-LINES...: what the TAP driver leaves for a test that printed these results
+    local name=$1 line
+    shift
+    mkdir -p "$tmp/results"
+    printf '%s\n' "$@" >"$tmp/results/$name.log"
+    for line; do echo ":test-result: ${line%%:*}"; done >"$tmp/results/$name.trs"
+    echo ":global-test-result: X" >>"$tmp/results/$name.trs"
+}
+counts() { # DESC WANT [REPORT]: forgets the records
+    run bash -euo pipefail -c 'source "$1"; count_results "$2"; echo "$passed $failed $skipped"' \
+        bash "$top_srcdir/contrib/lib/count.sh" "$tmp/results"
+    is "$1" "$(tail -n 1 <<<"$out")" "$2"
+    [ $# -lt 3 ] || like "... and the line says it" "$out" "$3"
+    rm -r "$tmp/results"
+}
+record a 'PASS: a.t 1 - x' 'PASS: a.t 2 - y'
+record b 'PASS: b.t 1 - x' 'XFAIL: b.t 2 - known'
+counts "passes and expected failures" "4 0 0"
+record a 'PASS: a.t 1 - x' 'FAIL: a.t 2 - y' 'ERROR: a.t - too few tests run' 'XPASS: a.t 3 - z'
+counts "failures, errors and surprises" "1 3 0" "FAIL: a.t 2 - y"
+record a 'SKIP: a.t - no GPU' 'SKIP: a.t 2 - x # SKIP needs 2 GPUs' 'SKIP: a.t 3 - x # SKIP needs a GPU with NVLink'
+counts "skips for want of a GPU" "0 0 3"
+for line in 'SKIP: a.t - needs root' 'SKIP: a.t 1 - GPU table # SKIP no cmocka' 'SKIP: a.t 1 - x # SKIP' 'SKIP: a.t' \
+    'SKIP: a.t - no GPUDirect tools'; do
+    record a "$line" 'PASS: a.t 2 - x'
+    counts "another skip is a failure: ${line//#/}" "1 1 0" "${line:0:9}.*failure"
+done
+record a 'PASS: a.t 1 - x'
+sed -i /global/d "$tmp/results/a.trs"
+counts "a test that did not end" "1 1 0" "did not end"
+record a 'SKIP: a.t - no GPU'
+rm "$tmp/results/a.log"
+counts "a skip without its log" "0 1 0"
+mkdir "$tmp/results"
+counts "nothing at all" "0 0 0"
+done_testing
