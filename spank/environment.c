@@ -117,7 +117,8 @@ static int make_master_port(struct maker *m, struct port_range ephemeral)
     if (choose_port(m, range, &port) < 0)
         return -1;
     const char *users = environment_users(m->lookup, m->arg, "MASTER_PORT");
-    if (!users && !m->o->key[KEY_PORT].is_set && port_in(port, ephemeral))
+    bool is_derived = !m->o->key[KEY_PORT].is_set && !m->o->key[KEY_RESV_PORTS].b;
+    if (!users && is_derived && port_in(port, ephemeral))
         warn(m, "MASTER_PORT=%d lies among the ports that this node gives to any program (%d-%d) and may be taken: ask "
              "for a port_min and port_max outside them in the site file", port, ephemeral.min, ephemeral.max);
     if (users && !m->o->key[KEY_PORT].is_set) /* a port of the user's choice contradicts nothing */

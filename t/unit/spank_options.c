@@ -1,0 +1,258 @@
+#include "t/unit/unit.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "spank/cmdline.h"
+#include "spank/options.h"
+#include "spank/site.h"
+
+/* A list of "NAME=VALUE" ended by NULL. */
+static const char *lookup(const char *name, void *arg)
+{
+    size_t n = strlen(name);
+    for (const char *const *e = arg; e && *e; e++)
+        if (!strncmp(*e, name, n) && (*e)[n] == '=')
+            return *e + n + 1;
+    return NULL;
+}
+
+static void options_are_read(void **state)
+{
+    (void)state;
+    struct options o;
+    ddp_error_t e;
+    assert_int_equal(options_parse("on", "--ddp", &o, &e), 0);
+    assert_int_equal(o.mode, DDP_MODE_ON);
+    assert_false(o.key[KEY_BIND].is_set);
+    assert_int_equal(options_parse("on,bind=none,verbose", "--ddp", &o, &e), 0);
+    assert_int_equal(o.key[KEY_BIND].choice, BIND_NONE);
+    assert_true(o.key[KEY_VERBOSE].b);
+    assert_int_equal(options_parse("port=29500,verbose=off,timeout=2.5,interface=ib0", "--ddp", &o, &e), 0);
+    assert_int_equal(o.mode, DDP_MODE_ON);
+    assert_int_equal(o.key[KEY_PORT].i, 29500);
+    assert_false(o.key[KEY_VERBOSE].b);
+    assert_true(o.key[KEY_TIMEOUT].d == 2.5);
+    assert_int_equal(options_parse("off,bind=none", "--ddp", &o, &e), 0);
+    assert_int_equal(o.mode, DDP_MODE_OFF);
+    assert_int_equal(options_parse("omp=2,omp=3", "--ddp", &o, &e), 0);
+    assert_int_equal(o.key[KEY_OMP].i, 3);
+}
+
+static void bad_options_are_named(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *says; } bad[] = {
+        {"", "empty item"},       {"on,", "empty item"},     {"on,,verbose", "empty item"}, {"on,off", "together"},
+        {"bnd=none", "did you mean bind?"},                  {"verbos", "did you mean verbose?"},
+        {"zzzzzz=1", "one of bind, interface, mpi"},         {"enabled=off", "unknown key"},
+        {"DDP_BIND=none", "unknown key"},                    {"bind", "bind=auto|none"},    {"bind=", "auto|none"},
+        {"bind=Auto", "auto|none"},                          {"port=80", "1024..65535"},    {"port=70000", "1024..65535"},
+        {"port=0x5000", "1024..65535"},                      {"verbose=maybe", "on|off"},   {"on=1", "unknown key"},
+        {"interface=a-name-too-long-for-linux", "interface"}, {"=x", "unknown key"},        {"timeout=nan", "timeout"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct options o = {.mode = 77};
+        ddp_error_t e = {0};
+        if (options_parse(bad[i].text, "--ddp", &o, &e) == 0)
+            fail_msg("\"%s\" was accepted", bad[i].text);
+        assert_error_has(e, "--ddp: ");
+        assert_error_has(e, bad[i].says);
+        assert_int_equal(o.mode, 77);
+    }
+    char big[OPTIONS_TEXT_MAX + 2];
+    struct options o;
+    ddp_error_t e;
+    memset(big, ',', sizeof big);
+    big[sizeof big - 1] = 0;
+    assert_int_equal(options_parse(big, "--ddp", &o, &e), -1);
+    assert_error_has(e, "longer than 4096");
+}
+
+static void command_line_beats_environment_beats_site(void **state)
+{
+    (void)state;
+    struct options o, site = {.mode = DDP_MODE_UNSET};
+    ddp_error_t e;
+    const char *env[] = {"DDP_BIND=none", NULL, NULL}, *none[] = {NULL};
+    assert_int_equal(site_parse("{\"bind\":\"none\",\"omp\":5}", 23, "f", &site, &e), 0);
+    assert_int_equal(options_resolve("on", lookup, none, NULL, &o, &e), 0);
+    assert_int_equal(o.key[KEY_BIND].choice, BIND_AUTO);
+    assert_int_equal(options_resolve("on", lookup, none, &site, &o, &e), 0);
+    assert_int_equal(o.key[KEY_BIND].choice, BIND_NONE);
+    assert_string_equal(o.key[KEY_BIND].source, "site file");
+    env[1] = "DDP_OMP=7";
+    assert_int_equal(options_resolve("on", lookup, env, &site, &o, &e), 0);
+    assert_int_equal(o.key[KEY_OMP].i, 7);
+    assert_int_equal(options_resolve("omp=9", lookup, env, &site, &o, &e), 0);
+    assert_int_equal(o.key[KEY_OMP].i, 9);
+    assert_false(o.key[KEY_PORT].is_set);
+
+    assert_int_equal(options_resolve(NULL, lookup, none, NULL, &o, &e), 0);
+    assert_int_equal(o.mode, DDP_MODE_OFF);
+    env[1] = "SLURM_DDP=on,bind=auto";
+    assert_int_equal(options_resolve(NULL, lookup, env, NULL, &o, &e), 0);
+    assert_int_equal(o.mode, DDP_MODE_ON);
+    assert_int_equal(o.key[KEY_BIND].choice, BIND_AUTO);
+    assert_int_equal(options_resolve("off", lookup, env, NULL, &o, &e), 0);
+    assert_int_equal(o.mode, DDP_MODE_OFF);
+    env[1] = "DDP_PORT=1";
+    assert_int_equal(options_resolve("on", lookup, env, NULL, &o, &e), -1);
+    assert_error_has(e, "DDP_PORT");
+    assert_int_equal(options_resolve("off", lookup, env, NULL, &o, &e), 0);
+}
+
+static void help_fits(void **state)
+{
+    (void)state;
+    char buf[2048];
+    options_help(buf, sizeof buf);
+    assert_true(strlen(buf) < sizeof buf - 1);
+    for (int i = 0; i < KEY_USER_COUNT; i++)
+        assert_non_null(strstr(buf, ddp_keys[i].help));
+    assert_null(strchr(buf, '\n'));
+}
+
+static void parse_site(const char *text, const char *says)
+{
+    struct options o = {.mode = 77};
+    ddp_error_t e = {0};
+    if (site_parse(text, strlen(text), "/etc/ddp.json", &o, &e) == 0)
+        fail_msg("accepted: %s", text);
+    assert_error_has(e, says);
+    assert_int_equal(o.mode, 77);
+}
+
+static void site_file_is_strict(void **state)
+{
+    (void)state;
+    struct options o;
+    ddp_error_t e;
+    static const char good[] = "{\n \"enabled\": true, \"bind\": \"none\", \"mpi\": \"pmix\", \"port_min\": 21000,\n"
+                               " \"port_max\": 21999, \"verbose\": false, \"omp\": 4, \"timeout\": 60 }\n";
+    assert_int_equal(site_parse(good, strlen(good), "f", &o, &e), 0);
+    assert_int_equal(o.key[KEY_PORT_MIN].i, 21000);
+    assert_true(o.key[KEY_ENABLED].b && o.key[KEY_TIMEOUT].d == 60);
+    assert_int_equal(site_parse("{}", 2, "f", &o, &e), 0);
+    assert_false(o.key[KEY_ENABLED].is_set);
+    parse_site("", "/etc/ddp.json:1: not JSON");
+    parse_site("{\n\"bind\": \"none\",\n}", "/etc/ddp.json:3: not JSON");
+    parse_site("{} {}", "/etc/ddp.json:1: not JSON");
+    parse_site("[]", "one JSON object");
+    parse_site("{\n\n \"bnd\": 1}", "/etc/ddp.json:3: bnd: unknown key, did you mean bind?");
+    parse_site("{\n \"DDP_BIND\": \"none\"}", "/etc/ddp.json:2: DDP_BIND: unknown key");
+    parse_site("{\"verbose\":\n \"on\"}", "/etc/ddp.json:1: verbose: must be true or false");
+    parse_site("{\"omp\": \"4\"}", "omp: must be a whole number");
+    parse_site("{\"omp\": 4.5}", "omp: must be a whole number");
+    parse_site("{\"omp\": null}", "omp: must be a whole number");
+    parse_site("{\"bind\": true}", "bind: must be a string");
+    parse_site("{\"bind\": \"none\\u0000\"}", "not JSON");
+    parse_site("{\n\"bind\": \"no\"}", "/etc/ddp.json:2: bind: no is not allowed; it may be auto|none");
+    parse_site("{\"port_min\": 80}", "port_min: 80 is not allowed; it may be 1024..65535");
+    parse_site("{\"bind\": \"none\",\n \"bind\": \"auto\"}", "/etc/ddp.json:2: not JSON: duplicate");
+    parse_site("{\n\"port_min\": 30000}", "/etc/ddp.json:2: port_min: port_min (30000) is above port_max (29999)");
+    parse_site("{\"omp\": 99999999999999999999999}", "not JSON");
+}
+
+static void site_file_is_the_sites(void **state)
+{
+    (void)state;
+    struct options o;
+    bool is_missing = false;
+    ddp_error_t e;
+    char path[] = "/tmp/ddp-site-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "{}", 2), 2);
+    assert_int_equal(fchmod(fd, 0644), 0);
+    if (getuid() == 0) {
+        is_missing = true;
+        assert_int_equal(site_load(path, &o, &is_missing, &e), 0);
+        assert_false(is_missing);
+        assert_int_equal(fchown(fd, 65534, 65534), 0);
+    }
+    assert_int_equal(site_load(path, &o, &is_missing, &e), -1);
+    assert_error_has(e, "must belong to root");
+    if (getuid() == 0)
+        assert_int_equal(fchown(fd, 0, 0), 0);
+    assert_int_equal(fchmod(fd, 0664), 0);
+    assert_int_equal(site_load(path, &o, &is_missing, &e), -1);
+    assert_error_has(e, "writable by root alone");
+    close(fd);
+    unlink(path);
+    assert_int_equal(site_load(path, &o, &is_missing, &e), 0);
+    assert_true(is_missing);
+    assert_int_equal(site_load("/tmp", &o, &is_missing, &e), -1);
+    assert_error_has(e, "not a regular file");
+}
+
+/* Arguments joined by "|". */
+static void expect_ddp(const char *line, const char *want)
+{
+    char args[512];
+    size_t n = strlen(line) + 1;
+    memcpy(args, line, n);
+    for (size_t i = 0; i < n; i++)
+        if (args[i] == '|')
+            args[i] = 0;
+    const char *got = cmdline_ddp(args, n);
+    if ((got && want) ? strcmp(got, want) : got != want)
+        fail_msg("%s: got %s, want %s", line, got ? got : "nothing", want ? want : "nothing");
+}
+
+static void option_is_found_on_the_command_line(void **state)
+{
+    (void)state;
+    expect_ddp("srun|--ddp=on|./train", "on");
+    expect_ddp("srun|--ddp|on,verbose|./train", "on,verbose");
+    expect_ddp("srun|--dd=on|./train", "on");
+    expect_ddp("srun|-n|4|-N2|--nodes|2|--ddp=x|a", "x");
+    expect_ddp("srun|-n|4|./train|--ddp=on", NULL);
+    expect_ddp("srun|-lO|--ddp=on|a", "on");
+    expect_ddp("srun|--exclusive|./train|--ddp=on", NULL);
+    expect_ddp("srun|--label|--ddp=on|./train", "on");
+    expect_ddp("srun|--exact|--nodes=2|./train|--ddp=on", NULL);
+    expect_ddp("srun|--ddp=on|--ddp=off|a", "off");
+    expect_ddp("srun|-n1|a|:|-n2|--ddp=on|b", "on");
+    expect_ddp("srun|--|./a|--ddp=on", NULL);
+    expect_ddp("srun|--ddp", NULL);
+    expect_ddp("srun|--ddpx=on|a", NULL);
+    expect_ddp("srun", NULL);
+    assert_null(cmdline_ddp("", 0));
+    assert_null(cmdline_ddp("srun", 4)); /* not ended: not touched */
+}
+
+/* Random texts made of what the parsers look for: none may crash, hang, or be accepted with a key out of its range. */
+static void random_texts_do_no_harm(void **state)
+{
+    (void)state;
+    static const char *const piece[] = {"on", "off", ",", "=", "bind", "none", "port", "1024", "65536", "\"", "{", "}",
+                                        ":", "verbose", "\n", "-1", "[", "true", "\x80", "%s", "omp", "0", " ", "\\"};
+    unsigned seed = 12345;
+    srand(seed);
+    for (int round = 0; round < 20000; round++) {
+        char text[256] = "";
+        struct options o;
+        ddp_error_t e = {0};
+        for (int i = rand() % 16; i > 0; i--)
+            strcat(text, piece[(size_t)rand() % (sizeof piece / sizeof *piece)]);
+        if (options_parse(text, "--ddp", &o, &e) == 0)
+            assert_true(o.mode != DDP_MODE_UNSET && (!o.key[KEY_PORT].is_set || o.key[KEY_PORT].i == 1024));
+        else
+            assert_true(e.text[0] && !strchr(e.text, '\n'));
+        if (site_parse(text, strlen(text), "f", &o, &e) < 0)
+            assert_true(e.text[0] && !strchr(e.text, '\n'));
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(options_are_read),
+    cmocka_unit_test(bad_options_are_named),
+    cmocka_unit_test(command_line_beats_environment_beats_site),
+    cmocka_unit_test(help_fits),
+    cmocka_unit_test(site_file_is_strict),
+    cmocka_unit_test(site_file_is_the_sites),
+    cmocka_unit_test(option_is_found_on_the_command_line),
+    cmocka_unit_test(random_texts_do_no_harm),
+};
+UNIT_MAIN(tests)
