@@ -1,0 +1,110 @@
+#!/bin/bash
+# --ddp in srun, sbatch and salloc: who turns it on, who wins, and what a bad one says.
+source "$(dirname "$0")/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+cluster_up 2 --cpus 4
+
+port='echo port=$MASTER_PORT'
+# refused DESC WHAT: the last command failed, said WHAT in one line of ours, and no node is the worse for it.
+refused() {
+    ok "$1: fails" test "$rc" -ne 0
+    like "$1: says why" "$err" "$2"
+    is "$1: in one line" "$(grep -c 'ddp: ' <<<"$err")" 1
+    unlike "$1: is not a deadline" "$rc" '^124$'
+    cluster_run sinfo -h -N -t drain,down,fail -o "%N %T"
+    is "$1: nodes stay" "$out" ""
+}
+
+cluster_run srun --help
+like "help: --ddp" "$out" '--ddp=on\|off\|KEY=VALUE'
+for key in bind=auto mpi=auto omp= port= resv_ports= timeout= interface= verbose=; do
+    like "help: $key" "$(tr -s ' \n' ' ' <<<"$out")" "$key"
+done
+
+# On and off.
+cluster_run srun -n1 /bin/sh -c 'echo rank=${RANK-none}'
+is "without --ddp nothing is set" "$out" rank=none
+cluster_run srun --ddp=on -n1 /bin/sh -c 'echo rank=${RANK-none}'
+is "--ddp=on" "$out" rank=0
+cluster_run srun --ddp=off -n1 /bin/sh -c 'echo rank=${RANK-none}'
+is "--ddp=off" "$out" rank=none
+cluster_run srun --ddp=bind=none -n1 /bin/sh -c 'echo rank=${RANK-none}'
+is "a key alone means on" "$out" rank=0
+SLURM_DDP=on cluster_run srun -n1 /bin/sh -c 'echo rank=${RANK-none}'
+is "SLURM_DDP=on" "$out" rank=0
+SLURM_DDP=on cluster_run srun --ddp=off -n1 /bin/sh -c 'echo rank=${RANK-none}'
+is "--ddp=off beats SLURM_DDP=on" "$out" rank=none
+
+# Command line before environment.
+DDP_PORT=21111 cluster_run srun --ddp=on -n1 /bin/sh -c "$port"
+is "DDP_PORT" "$out" port=21111
+DDP_PORT=21111 cluster_run srun --ddp=on,port=21112 -n1 /bin/sh -c "$port"
+is "the command line beats DDP_PORT" "$out" port=21112
+
+# PMIx and kill-on-bad-exit come by themselves, and only where they are wanted.
+pmix='echo pmix=${PMIX_RANK-none} kill=${SLURM_KILL_BAD_EXIT-none}'
+cluster_run srun --ddp=on -n1 /bin/sh -c "$pmix"
+is "PMIx comes by itself" "$out" "pmix=0 kill=1"
+cluster_run srun --ddp=on,mpi=none -n1 /bin/sh -c "$pmix"
+is "mpi=none" "$out" "pmix=none kill=1"
+cluster_run srun --ddp=on --mpi=none -n1 /bin/sh -c "$pmix"
+is "--mpi=none" "$out" "pmix=none kill=1"
+SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on -n1 /bin/sh -c "$pmix"
+is "the user's SLURM_KILL_BAD_EXIT stays" "$out" "pmix=0 kill=0"
+cluster_run srun --ddp=off -n1 /bin/sh -c "$pmix"
+is "--ddp=off changes nothing" "$out" "pmix=none kill=none"
+cluster_run srun -n1 /bin/sh -c "$pmix" --ddp=on
+is "--ddp=on of the program is the program's" "$out" "pmix=none kill=none"
+cluster_run srun --ddp=on,mpi=none -n2 /bin/sh -c '[ $RANK = 1 ] && exit 7; sleep 1000'
+ok "a failing rank ends the step" test "$rc" -ne 0 -a "$rc" -ne 124
+
+# sbatch and salloc reach their inner sruns.
+cat >"$tmp/job" <<'JOB'
+#!/bin/sh
+#SBATCH --ddp=on,port=22222 -n2
+echo batch rank=${RANK-none}
+srun -n1 -N1 /bin/sh -c 'echo inner port=$MASTER_PORT pmix=${PMIX_RANK-none}'
+srun -n1 -N1 --ddp=on /bin/sh -c '[ $MASTER_PORT != 22222 ] && echo own flag wins'
+srun -n1 -N1 --ddp=off /bin/sh -c 'echo off rank=${RANK-none}'
+srun -n1 -N1 --export=NONE /bin/sh -c 'echo bare rank=${RANK-none} port=$MASTER_PORT'
+export SLURM_DDP=off
+srun -n1 -N1 /bin/sh -c 'echo flag beats variable rank=${RANK-none}'
+JOB
+want='batch rank=none
+inner port=22222 pmix=0
+own flag wins
+off rank=none
+bare rank=0 port=22222
+flag beats variable rank=0'
+cluster_run sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
+is "#SBATCH --ddp=on and inner sruns" "$(cat "$cluster_dir/home/job.out")" "$want"
+cluster_run sbatch --wait --export=NONE -o "$cluster_dir/home/job.out" "$tmp/job"
+is "... under --export=NONE" "$(sed '/PATH/d' "$cluster_dir/home/job.out")" "$want"
+cluster_run salloc --ddp=on,port=23333 -n1 srun /bin/sh -c "$port"
+is "salloc --ddp=on" "$out" port=23333
+
+# Bad ones.
+cluster_run srun --ddp=bnd=none -n2 -N2 true
+refused "srun, unknown key" 'unknown key "bnd", did you mean bind\?'
+cluster_run srun --ddp=port=80 -n1 true
+refused "srun, out of range" 'port=80 is not allowed: use port=1024\.\.65535'
+cluster_run srun --ddp= -n1 true
+refused "srun, empty" 'empty item'
+cluster_run srun --ddp="$(printf 'on%5000s')" -n1 true
+refused "srun, too long" 'longer than 4096 bytes'
+DDP_BIND=x cluster_run srun --ddp=on -n1 true
+refused "srun, bad variable" 'DDP_BIND: bind=x is not allowed: use bind=auto\|none'
+SLURM_DDP=maybe cluster_run srun -n1 true
+refused "srun, bad SLURM_DDP" 'SLURM_DDP: unknown key "maybe"'
+cluster_run sbatch --ddp=bnd=none --wrap true
+refused "sbatch" 'unknown key "bnd"'
+cluster_run salloc --ddp=bnd=none -n1 true
+refused "salloc" 'unknown key "bnd"'
+# A plugin that is "optional" in plugstack.conf refuses as firmly.
+sed -i 's/^required/optional/' "$cluster_dir/conf/plugstack.conf"
+SLURM_DDP=maybe cluster_run srun -n1 /bin/sh -c 'echo ran'
+ok "optional: a bad SLURM_DDP fails" test "$rc" -ne 0 -a "$rc" -ne 124
+is "optional: nothing ran" "$out" ""
+cluster_run srun --ddp=bnd -n1 true
+refused "optional: srun" 'unknown key "bnd"'
+done_testing

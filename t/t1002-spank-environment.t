@@ -1,0 +1,125 @@
+#!/bin/bash
+# The variables of each task, in every kind of step.
+source "$(dirname "$0")/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+# Only the backfill scheduler starts heterogeneous jobs; by default it looks twice a minute.
+cluster_up 4 --cpus 4 --conf SchedulerParameters=bf_interval=1
+
+# One line per task: its variables beside what Slurm says.
+cat >"$tmp/show" <<'SHOW'
+#!/bin/sh
+echo "$RANK/$WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE node $NODE_RANK,$GROUP_RANK on $SLURMD_NODENAME" \
+    "master $MASTER_ADDR"
+SHOW
+cat >"$tmp/port" <<'PORT'
+#!/bin/sh
+echo "$MASTER_ADDR:$MASTER_PORT"
+PORT
+chmod 755 "$tmp/show" "$tmp/port"
+lines() { sort -n <<<"$out"; }
+
+cluster_run srun --ddp=on -N4 -n4 "$tmp/show"
+is "4 nodes x 1" "$(lines)" "0/4 local 0/1 node 0,0 on n1 master n1
+1/4 local 0/1 node 1,1 on n2 master n1
+2/4 local 0/1 node 2,2 on n3 master n1
+3/4 local 0/1 node 3,3 on n4 master n1"
+is "... with no word to the user" "$err" ""
+cluster_run srun --ddp=on -N2 -n4 --ntasks-per-node=2 -w n2,n3 "$tmp/show"
+is "2 nodes x 2, not the first ones" "$(lines)" "0/4 local 0/2 node 0,0 on n2 master n2
+1/4 local 1/2 node 0,0 on n2 master n2
+2/4 local 0/2 node 1,1 on n3 master n2
+3/4 local 1/2 node 1,1 on n3 master n2"
+cluster_run srun --ddp=on -N2 -n3 -m block "$tmp/show"
+is "uneven" "$(lines)" "0/3 local 0/2 node 0,0 on n1 master n1
+1/3 local 1/2 node 0,0 on n1 master n1
+2/3 local 0/1 node 1,1 on n2 master n1"
+cluster_run srun --ddp=on -N2 -n4 -m cyclic --ntasks-per-node=2 "$tmp/show"
+is "cyclic" "$(lines)" "0/4 local 0/2 node 0,0 on n1 master n1
+1/4 local 0/2 node 1,1 on n2 master n1
+2/4 local 1/2 node 0,0 on n1 master n1
+3/4 local 1/2 node 1,1 on n2 master n1"
+cluster_run srun --ddp=on -N1 -n6 -O "$tmp/show"
+is "overcommit" "$(lines | head -n 1) $(lines | wc -l)" "0/6 local 0/6 node 0,0 on n1 master n1 6"
+
+# Heterogeneous: the first component's node leads although its name comes last.
+cluster_run srun --ddp=on -w n4 -n1 "$tmp/show" : -w n1,n2 -n3 -m block "$tmp/show"
+is "heterogeneous" "$(lines)" "0/4 local 0/1 node 0,0 on n4 master n4
+1/4 local 0/2 node 1,1 on n1 master n4
+2/4 local 1/2 node 1,1 on n1 master n4
+3/4 local 0/1 node 2,2 on n2 master n4"
+cluster_run srun --ddp=on -w n4 -n1 "$tmp/port" : -w n1,n2 -n3 "$tmp/port"
+is "... with one meeting point" "$(sort -u <<<"$out" | wc -l)" 1
+cat >"$tmp/het" <<JOB
+#!/bin/sh
+#SBATCH -w n4 -n1 --ddp=on
+#SBATCH hetjob
+#SBATCH -w n1,n2 -n3 --ddp=on
+srun --het-group=0,1 $tmp/show | sort -n
+srun --het-group=1 $tmp/show | sort -n
+JOB
+cluster_run sbatch --wait -o "$cluster_dir/home/het.out" "$tmp/het"
+is "heterogeneous job" "$(cat "$cluster_dir/home/het.out")" "0/4 local 0/1 node 0,0 on n4 master n4
+1/4 local 0/2 node 1,1 on n1 master n4
+2/4 local 1/2 node 1,1 on n1 master n4
+3/4 local 0/1 node 2,2 on n2 master n4
+0/3 local 0/2 node 0,0 on n1 master n1
+1/3 local 1/2 node 0,0 on n1 master n1
+2/3 local 0/1 node 1,1 on n2 master n1"
+
+# Inner sruns: of a batch script, at once, and of a task of ours, whose variables are not the user's.
+cat >"$tmp/inner" <<JOB
+#!/bin/sh
+#SBATCH -N2 -n2 --ddp=on
+srun $tmp/show | sort -n
+srun -N1 -n1 -w n2 $tmp/show
+srun -N1 -n1 -w n2 --ddp=on /bin/sh -c '$tmp/show; srun --overlap -N1 -n1 -w n1 --ddp=on $tmp/show'
+srun -N2 -n2 $tmp/port | sort -u
+srun -N2 -n2 $tmp/port | sort -u
+JOB
+cluster_run sbatch --wait -o "$cluster_dir/home/inner.out" "$tmp/inner"
+is "inner sruns" "$(head -n 5 "$cluster_dir/home/inner.out")" "0/2 local 0/1 node 0,0 on n1 master n1
+1/2 local 0/1 node 1,1 on n2 master n1
+0/1 local 0/1 node 0,0 on n2 master n2
+0/1 local 0/1 node 0,0 on n2 master n2
+0/1 local 0/1 node 0,0 on n1 master n1"
+is "... each step with a port of its own" "$(sed 1,5d "$cluster_dir/home/inner.out" | sort -u | wc -l)" 2
+cluster_run sbatch --wait --array=1-2 -n1 --ddp=on -o "$cluster_dir/home/array.%a" --wrap "srun $tmp/port"
+is "array tasks meet apart" "$(cat "$cluster_dir"/home/array.[12] | sort -u | wc -l)" 2
+
+# The user's own.
+RANK=5 cluster_run srun --ddp=on -N2 -n2 /bin/sh -c 'echo $RANK $WORLD_SIZE'
+is "the user's RANK stays" "$(sort -u <<<"$out")" "5 2"
+is "... with one warning" "$err" "ddp: warning: your RANK=5 stays, but the tasks of this step need 2 different ones: unset RANK"
+MASTER_ADDR=n1 MASTER_PORT=29876 OMP_NUM_THREADS=1 WORLD_SIZE=2 \
+    cluster_run srun --ddp=on -N2 -n2 /bin/sh -c 'echo $MASTER_ADDR:$MASTER_PORT $OMP_NUM_THREADS $WORLD_SIZE'
+is "values that agree stay" "$(sort -u <<<"$out")" "n1:29876 1 2"
+is "... without a word" "$err" ""
+
+# Ports.
+cluster_run srun --ddp=on,resv_ports -N2 -n2 /bin/sh -c 'echo $((MASTER_PORT - ${SLURM_STEP_RESV_PORTS%%[-,]*}))'
+is "resv_ports: the first that Slurm reserved" "$(sort -u <<<"$out")" 0
+read -r low high </proc/sys/net/ipv4/ip_local_port_range
+cluster_run srun --ddp=on -n1 /bin/sh -c 'echo $MASTER_PORT'
+ok "else from 20000 to 29999" test "$out" -ge 20000 -a "$out" -le 29999
+if [ "$low" -gt 29999 ] || [ "$high" -lt 20000 ]; then
+    is "... and no warning where that is outside the ephemeral range" "$err" ""
+else
+    like "... with a warning where that is inside the ephemeral range" "$err" port_min
+fi
+
+# Rank 0 elsewhere than on the first node.
+printf 'n2\nn1\n' >"$cluster_dir/home/hosts"
+chmod 644 "$cluster_dir/home/hosts"
+SLURM_HOSTFILE=$cluster_dir/home/hosts cluster_run srun --ddp=on,mpi=none -m arbitrary -n2 "$tmp/show"
+ok "rank 0 not on the first node: fails" test "$rc" -ne 0 -a "$rc" -ne 124
+like "... and says what to do" "$err" 'ddp: n2: rank 0 runs on n2, not on n1, .*set MASTER_ADDR=n2'
+SLURM_HOSTFILE=$cluster_dir/home/hosts MASTER_ADDR=n2 cluster_run srun --ddp=on -m arbitrary -n2 "$tmp/show"
+is "... which helps" "$(lines)" "0/2 local 0/1 node 1,1 on n2 master n2
+1/2 local 0/1 node 0,0 on n1 master n2"
+
+cluster_run srun --ddp=verbose -N2 -n2 true
+like "verbose names every rank" "$(sort <<<"$err")" \
+    'ddp: rank 0 of 2 on n1 .*CPUs .*ddp: rank 1 of 2 on n2 \(node 1 of 2\), local rank 0 of 1, CPUs '
+cluster_run sinfo -h -N -t drain,down,fail -o "%N %T"
+is "no node is the worse for it" "$out" ""
+done_testing

@@ -1,0 +1,108 @@
+#!/bin/bash
+# The site file: its say, its errors, and that none of them harms a node.
+source "$(dirname "$0")/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+site=$tmp/site.json
+echo '{}' >"$site"
+chmod 644 "$site"
+cluster_up 2 --cpus 4 --gpus 2 --site "$site" --conf "SlurmdLogFile=$cluster_dir/log/slurmd.%n"
+alive="$(cluster_pid n1) $(cluster_pid n2)"
+
+write_site() { # TEXT
+    printf '%b' "$1" >"$site"
+    chmod 644 "$site"
+}
+healthy() { # DESC
+    cluster_run sinfo -h -N -t drain,down,fail -o "%N %T"
+    is "$1: nodes stay" "$out" ""
+}
+bad_site() { # DESC TEXT WHAT
+    write_site "$2"
+    cluster_run srun --ddp=on -N2 -n4 true
+    ok "$1: fails" test "$rc" -ne 0 -a "$rc" -ne 124
+    like "$1: names file, line and key" "$err" "$3"
+    is "$1: in one line" "$(grep -c 'ddp: ' <<<"$err")" 1
+    cluster_run srun -n2 true
+    is "$1: steps without --ddp go on" "$rc$err" 0
+    healthy "$1"
+}
+
+write_site '{ "port_min": 21500, "port_max": 21500, "omp": 3, "verbose": true }\n'
+cluster_run srun --ddp=on -n1 /bin/sh -c 'echo $MASTER_PORT $OMP_NUM_THREADS'
+is "its values hold" "$out" "21500 3"
+like "... verbose too" "$err" "ddp: rank 0 of 1 on n1"
+DDP_OMP=2 cluster_run srun --ddp=verbose=off -n1 /bin/sh -c 'echo $MASTER_PORT $OMP_NUM_THREADS'
+is "environment and command line come first" "$out$err" "21500 2"
+write_site '{ "mpi": "none" }'
+cluster_run srun --ddp=on -n1 /bin/sh -c 'echo ${PMIX_RANK-none}'
+is "mpi: none" "$out" none
+cluster_run srun --ddp=mpi=pmix -n1 /bin/sh -c 'echo ${PMIX_RANK-none}'
+is "... unless the user says otherwise" "$out" 0
+
+bad_site "bad JSON" '{\n "bind": "none",\n}\n' "$site:3: not JSON"
+bad_site "unknown key" '{\n\n "bnd": "none" }' "$site:3: bnd: unknown key, did you mean bind\?"
+bad_site "wrong type" '{ "verbose": "yes" }' "$site:1: verbose: must be true or false"
+bad_site "out of range" '{\n "port_min": 80 }' "$site:2: port_min: 80 is not allowed"
+bad_site "trailing garbage" '{}\n}' "$site:2: not JSON"
+bad_site "disabled" '{ "enabled": false }' "$site has \"enabled\": false: leave --ddp out"
+
+# A file that somebody else could have written is not the site's.
+write_site '{}'
+chmod 666 "$site"
+cluster_run srun --ddp=on -n1 true
+ok "writable by all: fails" test "$rc" -ne 0 -a "$rc" -ne 124
+like "... and says so" "$err" "$site must belong to root"
+chmod 644 "$site"
+
+# Seen by the nodes alone: the step fails, node by node in one line, and that is all. plugstack.conf is read anew by each
+# srun and slurmstepd; a view of its own gives srun a sound file.
+cat >"$tmp/submit" <<SUBMIT
+mount --bind "$tmp/good.json" "$site"
+exec "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "\$@"
+SUBMIT
+echo '{}' >"$tmp/good.json"
+chmod 644 "$tmp/good.json"
+for word in required optional; do
+    sed -i "s/^[a-z]*/$word/" "$cluster_dir/conf/plugstack.conf"
+    write_site '{ "bnd": 1 }'
+    run unshare -m bash "$tmp/submit" srun --ddp=on -N2 -n4 /bin/sh -c 'echo ran'
+    ok "bad on the nodes, $word: fails" test "$rc" -ne 0 -a "$rc" -ne 124
+    is "... nothing ran" "$out" ""
+    like "... names node, file and key" "$err" "ddp: n1: $site:1: bnd: unknown key"
+    is "... in a line per node" "$(grep -c 'ddp: ' <<<"$err")" 2
+    unlike "... and none of Slurm's about plugins" "$err" "plugin stack"
+    healthy "bad on the nodes, $word"
+    cat >"$tmp/job" <<'JOB'
+#!/bin/sh
+#SBATCH -N2 -n2 --ddp=on
+srun true
+JOB
+    run unshare -m bash "$tmp/submit" sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
+    ok "... a batch job's step fails too" test "$rc" -ne 0 -a "$rc" -ne 124
+    healthy "... a batch job's step, $word"
+done
+
+# No file at all.
+rm "$site"
+cluster_run srun --ddp=on -n1 /bin/sh -c 'echo $RANK'
+is "no site file: the defaults hold" "$out$err" 0
+ok "... and the node's log says so" grep -rq "no site file $site" "$cluster_dir/log"
+
+# The plugin's line in plugstack.conf.
+sed -i 's/$/ sight=x/' "$cluster_dir/conf/plugstack.conf"
+cluster_run srun --ddp=on -n1 true
+ok "an unknown argument in plugstack.conf: fails" test "$rc" -ne 0 -a "$rc" -ne 124
+like "... and is named" "$err" 'ddp.so takes site=/PATH only, not "sight=x"'
+cluster_run srun -n1 true
+is "... steps without --ddp go on" "$rc$err" 0
+sed -i 's/ sight=x//' "$cluster_dir/conf/plugstack.conf"
+
+cluster_run srun --ddp=on -n1 --gpus-per-node=2 true
+is "one task, two GPUs: the line to type" "$err" \
+    "ddp: warning: one task on n1 with 2 GPUs: data-parallel training wants one per GPU: srun --ntasks-per-node=2"
+cluster_run srun --ddp=on -n2 --ntasks-per-node=2 --gpus-per-node=2 true
+is "two tasks, two GPUs: no word" "$err" ""
+healthy "at the end"
+is "no slurmd has ended" "$(cluster_pid n1) $(cluster_pid n2)" "$alive"
+ok "... and both live" kill -0 $alive
+done_testing
