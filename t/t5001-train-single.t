@@ -28,10 +28,10 @@ run env OMP_NUM_THREADS=2 "$train" "${opts[@]}"
 is "two threads: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
 run "$train" "${opts[@]}" --seed 8
 unlike "another seed: other parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
-run "$train" --data $data --steps 1 --batch 4 --accum 2 --model small --layers 1 --context 16 --warmup 0.0001e --scale-lr \
-    --optimizer sgd --val-windows 3 --log-every 0
+run "$train" --data $data --steps 1 --batch 4 --accum 2 --model small --layers 1 --context 16 --warmup 0.0001e \
+    --scale-lr --optimizer sgd --val-windows 3 --log-every 0
 is "presets can be changed by options" "$rc" 0
-like "--help tells of the options" "$("$train" --help)" '--steps N .*--data.*tiny.*gpt2-124m|--data.*--steps N.*tiny.*gpt2-124m'
+like "--help tells of options and presets" "$("$train" --help)" '--data FILE.*--steps N .*gpt2-124m +12 +768'
 
 # --- bad input: one line that names the thing, and the exit code ---
 le32() { # as escapes for printf

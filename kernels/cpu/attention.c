@@ -8,7 +8,7 @@
 #include "kernels/cpu/mathfun.h"
 #include "kernels/cpu/pool.h"
 
-#define QUERY_TILE 128 /* queries at a time: scores then need QUERY_TILE * length floats, and half of them are skipped */
+#define QUERY_TILE 128 /* queries at a time: bounds the scratch, and skips the keys that none of them sees */
 
 /* One sequence and head: pointers to its first query, key, value, and a query tile's scores. */
 struct head {

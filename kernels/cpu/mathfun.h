@@ -1,8 +1,9 @@
 /* mathfun.h - exp and the logistic function for loops: no calls, no tables, no branches, float arithmetic only, so that
  * compilers vectorise them and every width gives the same bits.
  *
- * Method of exp: x = n ln 2 + r, |r| <= ln 2 / 2, ln 2 in two parts (Cody and Waite, "Software Manual for the Elementary
- * Functions", 1980); e^r = 1 + r + r^2 P(r), P of degree 4 interpolated at Chebyshev nodes; 2^n put together from bits.
+ * Method of exp: x = n ln 2 + r, |r| <= ln 2 / 2, ln 2 in two parts (Cody and Waite, "Software Manual for the
+ * Elementary Functions", 1980); e^r = 1 + r + r^2 P(r), P of degree 4 interpolated at Chebyshev nodes; 2^n put together
+ * from bits.
  *
  * Errors, against double, over all finite x of the range (t/unit/kernels.c walks them):
  *   math_exp      <= 2 ulp for x in [-87.3, 88.3]; 0 below, inf above; nan for nan

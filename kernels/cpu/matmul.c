@@ -98,7 +98,8 @@ void kernel_linear_backward(float *din, float *dweight, float *dbias, const floa
                             const float *weight, size_t rows, size_t n_in, size_t n_out)
 {
     struct column_job job = {dbias, dout, rows, n_out};
-    kernel_matmul(dweight, in, dout, &(struct matmul){.m = n_in, .n = n_out, .k = rows, .a_transposed = true, .accumulate = true});
+    kernel_matmul(dweight, in, dout,
+                  &(struct matmul){.m = n_in, .n = n_out, .k = rows, .a_transposed = true, .accumulate = true});
     pool_run(tiles(n_out, COLUMN_TILE), column_sums, &job);
     kernel_matmul(din, dout, weight, &(struct matmul){.m = rows, .n = n_in, .k = n_out, .b_transposed = true});
 }

@@ -1,5 +1,5 @@
-/* lm.h - language modelling: the model over tokens, as what the loop trains (loop.h). Sample i is tokens [iT, iT + T] of
- * the training part, T the model's context; validation windows are cut the same way from the validation part. */
+/* lm.h - language modelling: the model over tokens, as what the loop trains (loop.h). Sample i is tokens [iT, iT + T]
+ * of the training part, T the model's context; validation windows are cut the same way from the validation part. */
 #ifndef DDP_RUNTIME_TRAIN_LM_H
 #define DDP_RUNTIME_TRAIN_LM_H
 
@@ -13,8 +13,8 @@ struct lm_part {
     uint64_t first, count;
 };
 
-/* Training and validation parts out of one: the last 5% of the tokens, at least one window (context + 1 tokens), are for
- * validation, and none of them for training. 0, or -1 when that leaves less than one window for training. */
+/* Training and validation parts out of one: the last 5% of the tokens, at least one window (context + 1 tokens), are
+ * for validation, and none of them for training. 0, or -1 when that leaves less than one window for training. */
 int lm_split(const tokens_t *all, size_t context, struct lm_part *ret_train, struct lm_part *ret_val,
              ddp_error_t *errp);
 

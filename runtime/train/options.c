@@ -93,8 +93,8 @@ void options_help(FILE *f)
     for (const struct preset *p = presets; p < presets + N_PRESETS; p++)
         fprintf(f, "  %-10s %6zu %5zu %5zu %7zu %5zu %5zu %6g %7llu\n", p->name, p->model.layers, p->model.width,
                 p->model.heads, p->model.context, p->model.vocab, p->batch, p->lr, (unsigned long long)p->warmup);
-    fprintf(f, "\nAlso --help and --version. --steps 300 and --steps=300 are the same. OMP_NUM_THREADS is the number of\n"
-               "threads per rank (1 where unset); results do not depend on it.\n");
+    fprintf(f, "\nAlso --help and --version. --steps 300 and --steps=300 are the same. OMP_NUM_THREADS is the number\n"
+               "of threads per rank (1 where unset); results do not depend on it.\n");
 }
 
 bool options_want(int argc, char **argv, const char *option)

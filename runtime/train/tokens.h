@@ -1,7 +1,7 @@
 /* tokens.h - training data: files mapped into memory, read as one long sequence of tokens.
  *
- * Two kinds, never mixed: a file named *.bin is a token shard as llm.c writes them (header of 256 int32: magic 20240520,
- * version 1, number of tokens; then uint16 tokens, little-endian); any other file is bytes, a token each. */
+ * Two kinds, never mixed: a file named *.bin is a token shard as llm.c writes them (header of 256 int32: magic
+ * 20240520, version 1, number of tokens; then uint16 tokens, little-endian); any other file is bytes, a token each. */
 #ifndef DDP_RUNTIME_TRAIN_TOKENS_H
 #define DDP_RUNTIME_TRAIN_TOKENS_H
 

@@ -208,7 +208,8 @@ static void linear_layers_match(void **state)
     (void)state;
     enum { R = 261, I = 19, O = 133 };
     float *x = random_floats(R * I, 1), *w = random_floats(I * O, 1), *b = random_floats(O, 1), *y = poisoned(R * O);
-    float *dy = random_floats(R * O, 1), *dx = poisoned(R * I), *dw = random_floats(I * O, 1), *db = random_floats(O, 1);
+    float *dy = random_floats(R * O, 1), *dx = poisoned(R * I), *dw = random_floats(I * O, 1);
+    float *db = random_floats(O, 1);
     double *wy = calloc(R * O, 8), *wdx = calloc(R * I, 8), *wdw = calloc(I * O, 8), *wdb = calloc(O, 8);
     for (int i = 0; i < I * O; i++)
         wdw[i] = dw[i];
