@@ -8,7 +8,7 @@
 /* Runs what the leader queued; the others have nothing to do here. */
 static int leaders_exchange(comm_t *c, enum watch_what what, ddp_error_t *errp)
 {
-    return c->n_nodes > 1 && c->local == 0 ? tcp_exchange(c->tcp, &c->shm, what, errp) : 0;
+    return c->n_nodes > 1 && c->local == 0 ? tcp_exchange(c->tcp, c->watch, what, errp) : 0;
 }
 
 int comm_barrier(comm_t *c, ddp_error_t *errp)

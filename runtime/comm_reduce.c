@@ -114,7 +114,7 @@ static int exchange_step(const struct reduction *r, uint64_t i, uint64_t n, ddp_
         if ((i > 0 && queue_results(r, k, i - 1, errp) < 0) || (i < n && queue_partials(r, k, i, errp) < 0))
             return comm_fail(c, errp);
     }
-    if (tcp_exchange(c->tcp, &c->shm, WATCH_IN_ALLREDUCE, errp) < 0)
+    if (tcp_exchange(c->tcp, c->watch, WATCH_IN_ALLREDUCE, errp) < 0)
         return -1;
     if (i < n)
         combine_nodes(r, sub_chunk(r, c->node, i));

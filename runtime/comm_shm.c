@@ -23,7 +23,6 @@ enum { SPINS = 2000, CPU_WORDS = 64, CPU_BITS = 64 }; /* 4096 CPUs */
 
 struct shm_slot {
     _Alignas(64) _Atomic uint64_t arrived; /* barriers that this rank has reached */
-    _Atomic uint32_t waiting;              /* for another node */
     uint64_t want_bytes;
     uint64_t cpus[CPU_WORDS];
 };
@@ -223,35 +222,24 @@ static int find_missing(const struct shm *s, bool left_only)
     return -1;
 }
 
-static bool someone_waits_for_a_node(const struct shm *s)
-{
-    for (int l = 0; l < s->local_size; l++)
-        if (atomic_load(&s->control->slots[l].arrived) < s->seq && atomic_load(&s->control->slots[l].waiting))
-            return true;
-    return false;
-}
-
 static int sleep_until_complete(struct shm *s, enum watch_what what, ddp_error_t *errp)
 {
-    uint64_t deadline = deadline_in(s->timeout_s), latest = deadline_in(2 * s->timeout_s + 5);
+    uint64_t deadline = deadline_in(s->timeout_s);
     for (;;) {
         uint32_t bell = watch_bell(s->watch);
-        if (is_complete(s))
+        int gone = find_missing(s, true), late = find_missing(s, false);
+        if (late < 0 || is_complete(s)) {
+            watch_waits_for(s->watch, -1);
             return 0;
-        int gone = find_missing(s, true);
+        }
         if (gone >= 0)
             watch_raise(s->watch, WATCH_LEFT, rank_of(s, gone), s->world->rank, what);
         if (watch_is_broken(s->watch))
             return watch_error(s->watch, errp);
-        if (deadline_left_ns(deadline) == 0) {
-            int late = find_missing(s, false);
-            if (late >= 0 && someone_waits_for_a_node(s) && deadline < latest)
-                deadline = latest; /* it has a deadline too, and knows better whom to name */
-            else if (late >= 0)
-                watch_raise(s->watch, WATCH_LATE, rank_of(s, late), s->world->rank, what);
+        watch_waits_for(s->watch, rank_of(s, late));
+        if (deadline_left_ns(deadline) == 0 && watch_is_late(s->watch, rank_of(s, late), deadline, s->timeout_s, what))
             continue;
-        }
-        watch_bell_wait(s->watch, bell, deadline);
+        watch_bell_wait(s->watch, bell, watch_alarm(deadline));
     }
 }
 
@@ -275,11 +263,6 @@ int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp)
         relax();
     }
     return sleep_until_complete(s, what, errp);
-}
-
-void shm_set_waiting(struct shm *s, bool is_waiting)
-{
-    atomic_store(&s->control->slots[s->local].waiting, is_waiting);
 }
 
 int shm_count_cores(struct shm *s, ddp_error_t *errp)

@@ -46,9 +46,6 @@ int shm_join(struct shm *s, const struct meet *m, const char *name, uint64_t dea
 /* Waits for the node's ranks. Returns 0, or -1 with the watch's cause. */
 int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp);
 
-/* This rank's wait for other nodes begins or ends: it is then not to blame for being late. */
-void shm_set_waiting(struct shm *s, bool is_waiting);
-
 /* Collective over the node, after the first barrier: finds out whether there is a core for each rank. */
 int shm_count_cores(struct shm *s, ddp_error_t *errp);
 

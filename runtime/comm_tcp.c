@@ -23,6 +23,7 @@ struct queue {
 struct tcp_conn {
     int rank, fd; /* fd -1: this node itself */
     struct queue out, in;
+    uint64_t deadline; /* of the present wait; every byte that moves puts it off: a slow link is not a dead one */
 };
 
 struct tcp {
@@ -85,8 +86,8 @@ static struct msghdr batch(const struct queue *q)
     return (struct msghdr){.msg_iov = q->v + q->at, .msg_iovlen = n < IOV_BATCH ? n : IOV_BATCH};
 }
 
-/* Moves what can be moved now. 1: something moved, 0: nothing, -1: the connection has failed (errno; 0: it was closed). */
-static int pump(struct tcp *t, struct tcp_conn *c, bool *ret_moved)
+/* Moves what can be moved now. -1: the connection has failed (errno; 0: it was closed). */
+static int pump(struct tcp *t, struct tcp_conn *c)
 {
     if (has_more(&c->out)) {
         struct msghdr m = batch(&c->out);
@@ -96,7 +97,7 @@ static int pump(struct tcp *t, struct tcp_conn *c, bool *ret_moved)
         if (n > 0) {
             advance(&c->out, (size_t)n);
             t->bytes_sent += (uint64_t)n;
-            *ret_moved = true;
+            c->deadline = deadline_in(t->timeout_s);
         }
     }
     if (has_more(&c->in)) {
@@ -107,7 +108,7 @@ static int pump(struct tcp *t, struct tcp_conn *c, bool *ret_moved)
             return -1;
         if (n > 0) {
             advance(&c->in, (size_t)n);
-            *ret_moved = true;
+            c->deadline = deadline_in(t->timeout_s);
         }
     }
     return 0;
@@ -115,10 +116,9 @@ static int pump(struct tcp *t, struct tcp_conn *c, bool *ret_moved)
 
 /* A closed connection is a consequence: its cause is on its way over the control connections. Only if none comes is the
  * peer itself the cause. */
-static int conn_failed(struct tcp *t, const struct tcp_conn *c, struct shm *s, enum watch_what what, int err,
+static int conn_failed(struct tcp *t, const struct tcp_conn *c, watch_t *w, enum watch_what what, int err,
                        ddp_error_t *errp)
 {
-    watch_t *w = s->watch;
     int node = t->world->node_of[c->rank], gone = -1;
     uint64_t until = deadline_in(NEWS_MS / 1000.0);
     while (!watch_is_broken(w) && (gone = watch_left_on_node(w, node)) < 0 && deadline_left_ns(until) > 0) {
@@ -139,54 +139,44 @@ static short events_of(const struct tcp_conn *c)
     return (short)((has_more(&c->out) ? POLLOUT : 0) | (has_more(&c->in) ? POLLIN : 0));
 }
 
-/* What to poll for; the last is the watch. Returns a peer that is waited for, or NULL when all is done. */
+/* What to poll for; the last is the watch. Returns the peer whose deadline is next, or NULL when all is done. */
 static const struct tcp_conn *set_polls(struct tcp *t, watch_t *w)
 {
-    const struct tcp_conn *first = NULL;
+    const struct tcp_conn *next = NULL;
     for (int k = 0; k < t->n_nodes; k++) {
-        short events = events_of(&t->conns[k]);
-        t->polls[k] = (struct pollfd){.fd = events ? t->conns[k].fd : -1, .events = events};
-        if (events && !first)
-            first = &t->conns[k];
+        const struct tcp_conn *c = &t->conns[k];
+        short events = events_of(c);
+        t->polls[k] = (struct pollfd){.fd = events ? c->fd : -1, .events = events};
+        if (events && (!next || c->deadline < next->deadline))
+            next = c;
     }
     t->polls[t->n_nodes] = (struct pollfd){.fd = watch_event_fd(w), .events = POLLIN};
-    return first;
+    return next;
 }
 
-static int exchange(struct tcp *t, struct shm *s, enum watch_what what, ddp_error_t *errp)
+int tcp_exchange(struct tcp *t, watch_t *w, enum watch_what what, ddp_error_t *errp)
 {
-    /* A little longer than waits within a node, where it is seen better who is late. */
-    double patience_s = t->timeout_s + (t->timeout_s < 8 ? t->timeout_s / 4 : 2);
-    uint64_t deadline = deadline_in(patience_s);
+    uint64_t deadline = deadline_in(t->timeout_s);
+    for (int k = 0; k < t->n_nodes; k++)
+        t->conns[k].deadline = deadline;
     for (;;) {
-        bool moved = false;
-        for (int k = 0; k < t->n_nodes; k++) {
-            struct tcp_conn *c = &t->conns[k];
-            if (events_of(c) && pump(t, c, &moved) < 0)
-                return conn_failed(t, c, s, what, errno, errp);
-        }
-        const struct tcp_conn *first = set_polls(t, s->watch);
-        if (!first)
+        for (int k = 0; k < t->n_nodes; k++)
+            if (events_of(&t->conns[k]) && pump(t, &t->conns[k]) < 0)
+                return conn_failed(t, &t->conns[k], w, what, errno, errp);
+        const struct tcp_conn *next = set_polls(t, w);
+        if (!next) {
+            watch_waits_for(w, -1);
             return 0;
-        if (watch_is_broken(s->watch))
-            return watch_error(s->watch, errp);
-        if (moved) {
-            deadline = deadline_in(patience_s); /* a slow link is not a dead one */
-        } else if (deadline_left_ns(deadline) == 0) {
-            watch_raise(s->watch, WATCH_LATE, first->rank, t->world->rank, what);
-            return watch_error(s->watch, errp);
         }
-        if (poll(t->polls, (nfds_t)t->n_nodes + 1, deadline_left_ms(deadline)) > 0 && t->polls[t->n_nodes].revents)
-            watch_event_clear(s->watch);
+        if (watch_is_broken(w))
+            return watch_error(w, errp);
+        watch_waits_for(w, next->rank);
+        if (deadline_left_ns(next->deadline) == 0 && watch_is_late(w, next->rank, next->deadline, t->timeout_s, what))
+            continue;
+        int n = poll(t->polls, (nfds_t)t->n_nodes + 1, deadline_left_ms(watch_alarm(next->deadline)));
+        if (n > 0 && t->polls[t->n_nodes].revents)
+            watch_event_clear(w);
     }
-}
-
-int tcp_exchange(struct tcp *t, struct shm *s, enum watch_what what, ddp_error_t *errp)
-{
-    shm_set_waiting(s, true);
-    int rc = exchange(t, s, what, errp);
-    shm_set_waiting(s, false);
-    return rc;
 }
 
 uint64_t tcp_bytes_sent(const struct tcp *t)

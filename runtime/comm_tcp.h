@@ -11,7 +11,6 @@
 
 #include "pmix/world.h"
 #include "runtime/comm_meet.h"
-#include "runtime/comm_shm.h"
 #include "runtime/watch.h"
 
 #define TCP_ADDR_MAX 63
@@ -50,6 +49,6 @@ int tcp_send(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp);
 int tcp_recv(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp);
 
 /* Moves all of it, in both directions at once. Every peer must make the matching calls. -1: the watch's cause. */
-int tcp_exchange(struct tcp *t, struct shm *s, enum watch_what what, ddp_error_t *errp);
+int tcp_exchange(struct tcp *t, watch_t *w, enum watch_what what, ddp_error_t *errp);
 
 #endif

@@ -12,16 +12,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/watch_board.h"
 
-enum { FRAME_MAGIC = 0x64647077, FRAME_CAUSE = 1, FRAME_LEFT = 2 };
+enum { FRAME_MAGIC = 0x64647077, FRAME_CAUSE = 1, FRAME_LEFT, FRAME_WAITS };
 
 /* What leaders tell each other. */
 struct frame {
     uint32_t magic, type;
-    uint64_t cause; /* FRAME_CAUSE */
-    int64_t rank;   /* FRAME_LEFT */
+    uint64_t cause;         /* FRAME_CAUSE */
+    int32_t rank, suspect;  /* FRAME_LEFT, FRAME_WAITS */
     char text[WATCH_TEXT_MAX + 1];
 };
 
@@ -45,7 +46,8 @@ struct watch {
     atomic_bool stop;
     pthread_mutex_t lock; /* over what follows: who was told what */
     bool told_cause;
-    bool *told_left; /* [local_size] */
+    bool *told_left;     /* [local_size] */
+    int32_t *told_waits; /* [local_size] */
 };
 
 static void fd_signal(int fd)
@@ -88,7 +90,7 @@ static bool tell_cause(watch_t *w)
         return false;
     w->told_cause = true;
     struct frame f = {.magic = FRAME_MAGIC, .type = FRAME_CAUSE, .cause = word};
-    memcpy(f.text, board_text(w->board, cause_unpack(word).slot), sizeof f.text);
+    memcpy(f.text, board_text(w->board, w->world, cause_unpack(word).slot), sizeof f.text);
     send_frame(w, &f);
     return true;
 }
@@ -107,19 +109,35 @@ static bool tell_left(watch_t *w)
     return is_new;
 }
 
+static bool tell_waits(watch_t *w)
+{
+    bool is_new = false;
+    for (int l = 0; l < w->local_size; l++) {
+        int rank = world_rank_at(w->world, w->node, l);
+        int32_t waits_for = atomic_load(&w->board->waits_for[rank]);
+        if (w->told_waits[l] == waits_for)
+            continue;
+        w->told_waits[l] = waits_for;
+        is_new = true;
+        struct frame f = {.magic = FRAME_MAGIC, .type = FRAME_WAITS, .rank = rank, .suspect = waits_for - 1};
+        send_frame(w, &f);
+    }
+    return is_new;
+}
+
 /* Passes on what is new on the board. Both threads call it: whoever acts on news has first passed it on. */
 static void sync_board(watch_t *w)
 {
     pthread_mutex_lock(&w->lock);
-    bool cause = tell_cause(w), someone = tell_left(w); /* in this order: causes go before their consequences */
+    bool cause = tell_cause(w), gone = tell_left(w), waits = tell_waits(w); /* causes go before their consequences */
     pthread_mutex_unlock(&w->lock);
-    if (cause || someone)
+    if (cause || gone || waits)
         poke_node(w);
 }
 
 static void raise_cause(watch_t *w, struct cause c, const char *text)
 {
-    if (board_raise(w->board, c, text))
+    if (board_raise(w->board, w->world, c, text))
         board_ring(w->board);
     sync_board(w);
 }
@@ -174,11 +192,18 @@ static void handle_frame(watch_t *w, const struct frame *f)
         text[sizeof text - 1] = 0;
         c.slot = w->local_size;
         raise_cause(w, c, text);
-    } else if (f->type == FRAME_LEFT && f->rank >= 0 && f->rank < w->world->size) {
-        atomic_store(board_left(w->board, w->world, (int)f->rank), 1);
-        board_ring(w->board);
-        poke_node(w);
+        return;
     }
+    if (f->rank < 0 || f->rank >= w->world->size || f->suspect < -1 || f->suspect >= w->world->size)
+        return;
+    if (f->type == FRAME_LEFT)
+        atomic_store(board_left(w->board, w->world, f->rank), 1);
+    if (f->type == FRAME_WAITS) {
+        atomic_store(&w->board->waits_for[f->rank], f->suspect + 1);
+        atomic_store(&w->board->census, 1);
+    }
+    board_ring(w->board);
+    poke_node(w);
 }
 
 static void remote_readable(watch_t *w, struct link *l)
@@ -279,6 +304,7 @@ static void watch_free(watch_t *w)
     free(w->remote_links);
     free(w->polls);
     free(w->told_left);
+    free(w->told_waits);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
@@ -303,9 +329,11 @@ watch_t *watch_create(const struct watch_config *cfg, ddp_error_t *errp)
     w->remote_links = links_create(cfg->remote, w->n_remote);
     w->polls = calloc(1 + 2 * w->n_local + w->n_remote, sizeof *w->polls);
     w->told_left = calloc((size_t)w->local_size, sizeof *w->told_left);
+    w->told_waits = calloc((size_t)w->local_size, sizeof *w->told_waits);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!w->local_links || !w->remote_links || !w->polls || !w->told_left || w->wake_fd < 0 || w->event_fd < 0) {
+    bool has_memory = w->local_links && w->remote_links && w->polls && w->told_left && w->told_waits;
+    if (!has_memory || w->wake_fd < 0 || w->event_fd < 0) {
         error_errno(errp, "watch");
         watch_free(w);
         return NULL;
@@ -353,7 +381,7 @@ int watch_error(watch_t *w, ddp_error_t *errp)
 {
     sync_board(w);
     struct cause c = cause_unpack(atomic_load(&w->board->cause));
-    return cause_error(w->world, c, board_text(w->board, c.slot), errp);
+    return cause_error(w->world, c, board_text(w->board, w->world, c.slot), errp);
 }
 
 void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch_what what)
@@ -364,6 +392,34 @@ void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch
 void watch_abort(watch_t *w, const char *why)
 {
     raise_cause(w, (struct cause){.kind = WATCH_ABORT, .rank = w->rank, .slot = w->local}, why);
+}
+
+void watch_waits_for(watch_t *w, int suspect)
+{
+    _Atomic int32_t *mine = &w->board->waits_for[w->rank];
+    if (!atomic_load_explicit(&w->board->census, memory_order_relaxed) || atomic_load(mine) == suspect + 1)
+        return;
+    atomic_store(mine, suspect + 1);
+    sync_board(w);
+}
+
+bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s, enum watch_what what)
+{
+    uint64_t late_ns = clock_ns() - deadline, grace_ns = (uint64_t)((timeout_s < 4 ? timeout_s / 4 : 1) * NS_PER_S);
+    if (!atomic_exchange(&w->board->census, 1))
+        board_ring(w->board);
+    watch_waits_for(w, suspect);
+    int culprit = board_culprit(w->board, w->world, suspect);
+    if (late_ns < grace_ns || (culprit < 0 && late_ns < 4 * grace_ns)) /* a circle dissolves, unless the calls differ */
+        return false;
+    watch_raise(w, WATCH_LATE, culprit < 0 ? suspect : culprit, w->rank, what);
+    return true;
+}
+
+uint64_t watch_alarm(uint64_t deadline)
+{
+    uint64_t soon = deadline_in(0.02);
+    return deadline > soon ? deadline : soon;
 }
 
 void watch_leave(watch_t *w)

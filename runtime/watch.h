@@ -25,7 +25,7 @@ enum watch_kind {
     WATCH_DIED = 1, /* arg: its wait status, or WATCH_STATUS_UNKNOWN */
     WATCH_LOST,     /* its connection failed; arg: errno */
     WATCH_LEFT,     /* arg: the rank that waits for it, in `what` */
-    WATCH_LATE,     /* the same; the deadline passed */
+    WATCH_LATE,     /* the same; the deadline passed (raised by watch_is_late) */
     WATCH_ABORT,    /* with a text */
 };
 #define WATCH_STATUS_UNKNOWN 0xfffff
@@ -68,6 +68,16 @@ int watch_error(watch_t *w, ddp_error_t *errp);
 /* Records a cause unless there is one already, and wakes everyone. */
 void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch_what what);
 void watch_abort(watch_t *w, const char *why); /* WATCH_ABORT by this rank */
+
+/* To be called by a wait before each sleep, and with -1 when it is over: once a rank's deadline has passed, all say for
+ * whom they wait. Cheap before that. */
+void watch_waits_for(watch_t *w, int suspect);
+
+/* This rank's wait for `suspect` has passed its deadline. Asks all that wait for whom, and a moment later blames the rank
+ * at the chain's end, which does not answer: true, the cause is raised. False: not yet; look again at what is waited
+ * for, then sleep until watch_alarm(). */
+bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s, enum watch_what what);
+uint64_t watch_alarm(uint64_t deadline);
 
 /* From now on the end of this rank is not a death. */
 void watch_leave(watch_t *w);

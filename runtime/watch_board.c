@@ -75,29 +75,49 @@ int cause_error(const struct world *w, struct cause c, const char *text, ddp_err
     return error_set(errp, DDP_E_COMM, EPROTO, "%s ended for an unknown cause", who);
 }
 
-char *board_text(struct watch_board *b, int slot)
+char *board_text(struct watch_board *b, const struct world *w, int slot)
 {
-    return b->bytes + (size_t)slot * (WATCH_TEXT_MAX + 1);
+    return (char *)(b->waits_for + w->size) + (size_t)slot * (WATCH_TEXT_MAX + 1);
 }
 
 _Atomic uint8_t *board_left(struct watch_board *b, const struct world *w, int rank)
 {
     int local_size = world_local_size(w, w->node_of[w->rank]);
-    return (_Atomic uint8_t *)board_text(b, local_size + 1) + rank;
+    return (_Atomic uint8_t *)board_text(b, w, local_size + 1) + rank;
 }
 
 size_t watch_board_bytes(int size, int local_size)
 {
-    return sizeof(struct watch_board) + (size_t)(local_size + 1) * (WATCH_TEXT_MAX + 1) + (size_t)size;
+    size_t per_rank = sizeof(_Atomic int32_t) + sizeof(_Atomic uint8_t);
+    return sizeof(struct watch_board) + (size_t)size * per_rank + (size_t)(local_size + 1) * (WATCH_TEXT_MAX + 1);
 }
 
-bool board_raise(struct watch_board *b, struct cause c, const char *text)
+static bool is_suspected(struct watch_board *b, const struct world *w, int rank)
+{
+    for (int r = 0; r < w->size; r++)
+        if (atomic_load(&b->waits_for[r]) == rank + 1)
+            return true;
+    return false;
+}
+
+int board_culprit(struct watch_board *b, const struct world *w, int suspect)
+{
+    int at = suspect, steps = 0, next;
+    while ((next = atomic_load(&b->waits_for[at])) != 0 && steps++ < w->size)
+        at = next - 1;
+    if (next != 0)
+        return -1;
+    int leader = world_rank_at(w, w->node_of[at], 0); /* a silent leader tells nothing of its node's waits either */
+    return is_suspected(b, w, leader) && atomic_load(&b->waits_for[leader]) == 0 ? leader : at;
+}
+
+bool board_raise(struct watch_board *b, const struct world *w, struct cause c, const char *text)
 {
     uint64_t none = atomic_load_explicit(&b->cause, memory_order_acquire);
     if (none != 0)
         return false;
     if (text)
-        snprintf(board_text(b, c.slot), WATCH_TEXT_MAX + 1, "%s", text);
+        snprintf(board_text(b, w, c.slot), WATCH_TEXT_MAX + 1, "%s", text);
     return atomic_compare_exchange_strong(&b->cause, &none, cause_pack(c));
 }
 

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "runtime/comm.h"
@@ -21,6 +22,17 @@ struct job {
     char node_key[RANKS_MAX][8], *keys[RANKS_MAX];
 };
 enum { ranks_shared_bytes = 1 << 20 };
+
+/* In a rank's function: prints what failed and returns 1 from it. `rank` is in scope. */
+#define CHECK(cond, ...)                                                                                               \
+    do {                                                                                                               \
+        if (!(cond)) {                                                                                                 \
+            fprintf(stderr, "# rank %d: %s:%d: ", rank, __FILE__, __LINE__);                                           \
+            fprintf(stderr, __VA_ARGS__);                                                                              \
+            fprintf(stderr, "\n");                                                                                     \
+            return 1;                                                                                                  \
+        }                                                                                                              \
+    } while (0)
 
 /* What a rank does: returns its exit code. */
 typedef int rank_f(struct job *j, int rank);

@@ -1,0 +1,217 @@
+/* What the other ranks see when one dies, leaves, aborts, stops or ends in the middle. */
+#include "t/unit/unit.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "t/lib/ranks.h"
+
+enum fate { KILLED, EXITS, LEAVES, ABORTS, STOPS, KILLED_MIDWAY };
+enum call { BARRIER, ALLREDUCE, BCAST, ALLGATHER, REDUCE_RANGES, N_CALLS };
+
+struct scene {
+    enum fate fate;
+    enum call call;
+    int victim;
+    const char *expect; /* after the victim's name */
+    int domain;
+};
+
+struct board {
+    _Atomic int n_done;
+    pid_t pid[RANKS_MAX];
+    _Atomic uint64_t when; /* the victim met its fate */
+    uint64_t took_ns[RANKS_MAX];
+};
+
+enum { N = 300000 };
+
+static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
+{
+    static const struct comm_range r = {0, N, DDP_F32};
+    switch (call) {
+    case BARRIER:
+        return comm_barrier(c, errp);
+    case ALLREDUCE:
+        return comm_allreduce(c, buf, N, DDP_F32, DDP_SUM, errp);
+    case BCAST:
+        return comm_bcast(c, buf, N * 4, 0, errp);
+    case ALLGATHER:
+        return comm_allgather(c, buf, 100000, buf + N * 4, errp);
+    default:
+        return comm_reduce_ranges(c, s, &r, 1, DDP_SUM, errp);
+    }
+}
+
+static int meet_fate(struct board *b, const struct scene *scene, comm_t *c)
+{
+    b->when = clock_ns();
+    switch (scene->fate) {
+    case EXITS:
+        _exit(3);
+    case LEAVES:
+        comm_destroy(c);
+        return 0;
+    case ABORTS:
+        comm_abort(c, "the disk is full");
+        comm_destroy(c);
+        return 0;
+    case STOPS:
+        raise(SIGSTOP); /* until the last of the others kills it */
+        return 0;
+    default:
+        raise(SIGKILL);
+        return 0;
+    }
+}
+
+static int scene_rank(struct job *j, int rank)
+{
+    const struct scene *scene = j->arg;
+    struct board *b = j->shared;
+    struct world *w;
+    ddp_error_t e = {0};
+    b->pid[rank] = getpid();
+    comm_t *c = job_comm(j, rank, &w, &e);
+    CHECK(c, "%s", e.text);
+    comm_segment_t *s = comm_segment_create(c, N * 4, &e);
+    char *buf = calloc(1, N * 4 + 100000 * RANKS_MAX);
+    CHECK(s, "%s", e.text);
+    int rc = comm_barrier(c, &e); /* the first out of it may already meet its fate while others still wake */
+    if (rank == scene->victim && scene->fate != KILLED_MIDWAY)
+        return meet_fate(b, scene, c);
+    if (rank == scene->victim)
+        ualarm(20000, 0); /* kills at some moment of the loop below */
+    for (int i = 0; rc == 0 && i < 100000; i++)
+        rc = make_call(c, s, scene->call, buf, &e);
+    b->took_ns[rank] = clock_ns() - b->when;
+    char who[64];
+    snprintf(who, sizeof who, "rank %d (n%d)%s", scene->victim, j->node_of[scene->victim], scene->expect);
+    CHECK(rc < 0 && e.domain == scene->domain && strncmp(e.text, who, strlen(who)) == 0, "\"%s\", not \"%s\" (domain %d)",
+          e.text, who, e.domain);
+    CHECK(comm_barrier(c, NULL) < 0, "goes on after an error");
+    if (++b->n_done == j->size - 1 && scene->fate == STOPS)
+        kill(b->pid[scene->victim], SIGKILL);
+    if (rank % 2) /* some leave in order, some just end: neither may hide the cause */
+        _exit(0);
+    comm_destroy(c);
+    world_destroy(w);
+    return 0;
+}
+
+static void play(const struct scene *scene, int size, const int *node_of, double timeout_s)
+{
+    struct job j = {.size = size, .node_of = node_of, .arg = scene, .timeout_s = timeout_s};
+    pid_t pids[RANKS_MAX];
+    int codes[RANKS_MAX];
+    job_start(&j, scene_rank, pids);
+    job_wait(&j, pids, 40, codes);
+    for (int r = 0; r < size; r++) {
+        if (r != scene->victim && codes[r] != 0)
+            fail_msg("fate %d of rank %d in call %d: rank %d ended with %d", scene->fate, scene->victim, scene->call, r,
+                     codes[r]);
+        uint64_t took = ((struct board *)j.shared)->took_ns[r];
+        if (r != scene->victim && scene->fate < STOPS && took > 5 * NS_PER_S)
+            fail_msg("rank %d took %.3f s to notice", r, (double)took / 1e9);
+    }
+    job_end(&j);
+}
+
+static const int one_node[] = {0, 0, 0}, nodes[] = {0, 0, 1, 1, 2}, wide[] = {0, 0, 0, 1, 1, 1, 1};
+
+/* Every call, every victim: leaders, owners and ranks that own nothing. */
+static void play_all(enum fate fate, const char *expect, int domain)
+{
+    for (int call = 0; call < N_CALLS; call++) {
+        struct scene s = {.fate = fate, .call = (enum call)call, .expect = expect, .domain = domain};
+        for (s.victim = 0; s.victim < 5; s.victim++)
+            play(&s, 5, nodes, 60);
+        for (s.victim = 0; s.victim < 2; s.victim++)
+            play(&s, 3, one_node, 60);
+        s.victim = 6;
+        play(&s, 7, wide, 60);
+    }
+}
+
+static void a_killed_rank_is_named_by_all(void **state)
+{
+    (void)state;
+    play_all(KILLED, " died", DDP_E_PEER);
+}
+
+static void a_rank_killed_in_the_middle_is_named_by_all(void **state)
+{
+    (void)state;
+    play_all(KILLED_MIDWAY, " died", DDP_E_PEER);
+}
+
+static void a_rank_that_exits_is_named_by_all(void **state)
+{
+    (void)state;
+    struct scene s = {.fate = EXITS, .call = ALLREDUCE, .expect = " died", .domain = DDP_E_PEER};
+    for (s.victim = 0; s.victim < 5; s.victim++)
+        play(&s, 5, nodes, 60);
+}
+
+static void a_rank_that_left_is_named_by_those_that_wait(void **state)
+{
+    (void)state;
+    play_all(LEAVES, " left the job while rank ", DDP_E_PEER);
+}
+
+static void an_abort_reaches_all_with_its_reason(void **state)
+{
+    (void)state;
+    struct scene s = {.fate = ABORTS, .call = ALLREDUCE, .expect = " aborted: the disk is full", .domain = DDP_E_PEER};
+    for (s.victim = 0; s.victim < 5; s.victim++)
+        play(&s, 5, nodes, 60);
+}
+
+static void a_stopped_rank_is_named_at_the_deadline(void **state)
+{
+    (void)state;
+    struct scene s = {.fate = STOPS, .expect = " did not come before the deadline", .domain = DDP_E_TIMEOUT};
+    for (s.victim = 0; s.victim < 5; s.victim++) {
+        s.call = (enum call)(s.victim % N_CALLS);
+        play(&s, 5, nodes, 1);
+    }
+}
+
+/* Ranks that leave one after another while nobody waits disturb nobody. */
+static int quiet_rank(struct job *j, int rank)
+{
+    _Atomic int *turn = j->shared;
+    struct world *w;
+    ddp_error_t e = {0};
+    comm_t *c = job_comm(j, rank, &w, &e);
+    CHECK(c, "%s", e.text);
+    float x = 1;
+    CHECK(comm_allreduce(c, &x, 1, DDP_F32, DDP_SUM, &e) == 0, "%s", e.text);
+    uint64_t deadline = deadline_in(20);
+    while (*turn != rank && deadline_left_ns(deadline) > 0)
+        usleep(200);
+    CHECK(*turn == rank, "no turn");
+    comm_destroy(c);
+    ++*turn;
+    world_destroy(w);
+    return 0;
+}
+
+static void leaving_when_nobody_waits_is_silent(void **state)
+{
+    (void)state;
+    struct job j = {.size = 5, .node_of = nodes};
+    assert_true(job_run(&j, quiet_rank));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_killed_rank_is_named_by_all),
+    cmocka_unit_test(a_rank_killed_in_the_middle_is_named_by_all),
+    cmocka_unit_test(a_rank_that_exits_is_named_by_all),
+    cmocka_unit_test(a_rank_that_left_is_named_by_those_that_wait),
+    cmocka_unit_test(an_abort_reaches_all_with_its_reason),
+    cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline),
+    cmocka_unit_test(leaving_when_nobody_waits_is_silent),
+};
+UNIT_MAIN(tests)
