@@ -1,0 +1,179 @@
+/* Strangers at the door: what a listening rank and a calling rank do about them. */
+#include "t/unit/unit.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/comm_tcp.h"
+
+static struct world *two_nodes(int rank)
+{
+    static const char *const keys[] = {"n0", "n1"};
+    return world_from_keys(rank, 2, keys, keys);
+}
+
+struct door {
+    struct meet meet;
+    struct tcp_address address;
+    struct world *listener, *caller;
+};
+
+static void door_open(struct door *d)
+{
+    ddp_error_t e;
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    assert_int_equal(meet_tokens(&d->meet, &e), 0);
+    assert_int_equal(tcp_listen(&d->meet, NULL, &d->address, &e), 0);
+    assert_string_equal(d->address.host, "127.0.0.1");
+    d->listener = two_nodes(0);
+    d->caller = two_nodes(1);
+}
+
+static void door_close(struct door *d)
+{
+    io_close(d->meet.fd);
+    world_destroy(d->listener);
+    world_destroy(d->caller);
+}
+
+static int knock(struct door *d)
+{
+    ddp_error_t e;
+    int fd = tcp_connect(&d->address, "rank 0", deadline_in(10), &e);
+    if (fd < 0)
+        fail_msg("%s", e.text);
+    return fd;
+}
+
+static int greet(struct door *d, struct meet m, enum meet_kind kind, int to)
+{
+    int fd = knock(d);
+    assert_int_equal(meet_call(fd, &m, d->caller, to, kind, deadline_in(10), NULL), 0);
+    return fd;
+}
+
+static bool is_closed(int fd)
+{
+    char c;
+    poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 10000);
+    return recv(fd, &c, 1, MSG_DONTWAIT) <= 0;
+}
+
+static void a_guest_comes_through_a_crowd_of_strangers(void **state)
+{
+    (void)state;
+    enum { N_SILENT = 100 };
+    struct door d;
+    int silent[N_SILENT], wrong[5];
+    ddp_error_t e = {0};
+    door_open(&d);
+    struct meet forged = d.meet;
+    forged.call[15] ^= 1;
+    for (int i = 0; i < N_SILENT; i++)
+        silent[i] = knock(&d);
+    wrong[0] = knock(&d);
+    char garbage[4096];
+    memset(garbage, 'x', sizeof garbage);
+    assert_int_equal(io_send_all(wrong[0], garbage, sizeof garbage, deadline_in(10), "", NULL), 0);
+    wrong[1] = greet(&d, forged, MEET_DATA, 0);
+    wrong[2] = greet(&d, d.meet, MEET_DATA, 1);    /* wants another rank */
+    wrong[3] = greet(&d, d.meet, MEET_CONTROL, 0); /* for something not expected */
+    wrong[4] = knock(&d);
+    assert_int_equal(io_send_all(wrong[4], "GET / HTTP/1.0\r\n\r\n", 18, deadline_in(10), "", NULL), 0);
+    shutdown(wrong[4], SHUT_WR);
+    int guest = greet(&d, d.meet, MEET_DATA, 0), twice = greet(&d, d.meet, MEET_DATA, 0);
+    struct meet_guest g = {.rank = 1, .kind = MEET_DATA};
+    if (meet_accept(&d.meet, d.listener, &g, 1, false, deadline_in(20), &e) < 0)
+        fail_msg("%s", e.text);
+    assert_int_equal(meet_answer(g.fd, &d.meet, "rank 1", -1, &e), 0);
+    assert_int_equal(meet_answered(guest, &d.meet, "rank 0", NULL, deadline_in(10), &e), 0);
+    close(d.meet.fd);
+    d.meet.fd = -1;
+    for (int i = 0; i < 5; i++) {
+        assert_true(is_closed(wrong[i]));
+        close(wrong[i]);
+    }
+    for (int i = 0; i < N_SILENT; i++) {
+        assert_true(is_closed(silent[i]));
+        close(silent[i]);
+    }
+    assert_true(is_closed(twice));
+    close(twice);
+    assert_int_equal(io_send_all(guest, "payload", 7, deadline_in(10), "", NULL), 0);
+    assert_int_equal(io_recv_all(g.fd, garbage, 7, deadline_in(10), "", NULL), 0);
+    close(guest);
+    close(g.fd);
+    door_close(&d);
+}
+
+static void who_does_not_come_is_named(void **state)
+{
+    (void)state;
+    struct door d;
+    ddp_error_t e = {0};
+    door_open(&d);
+    struct meet forged = d.meet;
+    forged.call[0] ^= 0x80;
+    int fd = greet(&d, forged, MEET_DATA, 0);
+    struct meet_guest g = {.rank = 1, .kind = MEET_DATA};
+    assert_int_equal(meet_accept(&d.meet, d.listener, &g, 1, false, deadline_in(0.2), &e), -1);
+    assert_int_equal(e.domain, DDP_E_TIMEOUT);
+    assert_error_has(e, "rank 1 (n1)");
+    assert_int_equal(meet_answered(fd, &d.meet, "rank 0 (n0)", NULL, deadline_in(10), &e), -1);
+    assert_error_has(e, "rank 0 (n0)"); /* the forger learns nothing but that */
+    close(fd);
+    door_close(&d);
+}
+
+static void an_impostor_that_answers_is_found_out(void **state)
+{
+    (void)state;
+    struct door d;
+    ddp_error_t e = {0};
+    door_open(&d);
+    int fd = greet(&d, d.meet, MEET_DATA, 0), other = accept(d.meet.fd, NULL, NULL);
+    struct meet forged = d.meet;
+    forged.answer[3] ^= 4;
+    assert_int_equal(meet_answer(other, &forged, "rank 1", -1, &e), 0);
+    assert_int_equal(meet_answered(fd, &d.meet, "rank 0 (n0)", NULL, deadline_in(10), &e), -1);
+    assert_error_has(e, "wrong token");
+    close(fd);
+    close(other);
+    door_close(&d);
+}
+
+static void addresses_are_named_in_errors(void **state)
+{
+    (void)state;
+    struct door d;
+    ddp_error_t e = {0};
+    door_open(&d);
+    char port[16];
+    snprintf(port, sizeof port, "port %u", d.address.port);
+    close(d.meet.fd);
+    d.meet.fd = -1;
+    assert_int_equal(tcp_connect(&d.address, "rank 0 (n0)", deadline_in(10), &e), -1);
+    assert_error_has(e, "rank 0 (n0)");
+    assert_error_has(e, "127.0.0.1");
+    assert_error_has(e, port);
+    struct meet m = {.fd = -1};
+    struct tcp_address a;
+    assert_int_equal(tcp_listen(&m, "no-such-if", &a, &e), -1);
+    assert_error_has(e, "no-such-if");
+    assert_int_equal(tcp_listen(&m, "lo", &a, &e), 0);
+    assert_string_equal(a.host, "127.0.0.1");
+    close(m.fd);
+    world_destroy(d.listener);
+    world_destroy(d.caller);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_guest_comes_through_a_crowd_of_strangers),
+    cmocka_unit_test(who_does_not_come_is_named),
+    cmocka_unit_test(an_impostor_that_answers_is_found_out),
+    cmocka_unit_test(addresses_are_named_in_errors),
+};
+UNIT_MAIN(tests)

@@ -1,0 +1,239 @@
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/cgroup.h"
+#include "runtime/comm_plan.h"
+
+enum { MAX = 16, TEXT = 4096 };
+
+static struct world *world_of(int size, const int *node_of)
+{
+    static char key[MAX][8];
+    const char *keys[MAX];
+    for (int r = 0; r < size; r++) {
+        snprintf(key[r], sizeof key[r], "%d", node_of[r]);
+        keys[r] = key[r];
+    }
+    return world_from_keys(0, size, keys, NULL);
+}
+
+/* T over texts, as "(a+b)"; an empty text is absent. */
+static void symbols(char *out, char (*x)[TEXT], int n)
+{
+    char left[TEXT], right[TEXT];
+    int m = 1;
+    if (n == 1) {
+        strcpy(out, x[0]);
+        return;
+    }
+    while (m * 2 < n)
+        m *= 2;
+    symbols(left, x, m);
+    symbols(right, x + m, n - m);
+    if (*left && *right) {
+        assert_true(strlen(left) + strlen(right) + 4 < TEXT);
+        out[0] = 0;
+        strcat(strcat(strcat(strcat(strcat(out, "("), left), "+"), right), ")");
+    } else {
+        strcpy(out, *left ? left : right);
+    }
+}
+
+static void node_symbols(char (*node)[TEXT], const struct world *w)
+{
+    for (int k = 0; k < w->n_nodes; k++) {
+        char mine[MAX][TEXT];
+        for (int l = 0; l < world_local_size(w, k); l++)
+            snprintf(mine[l], TEXT, "%d", world_rank_at(w, k, l));
+        symbols(node[k], mine, world_local_size(w, k));
+    }
+}
+
+/* What the plan computes, as text. */
+static void planned(char *out, const struct world *w, bool *ret_by_rank)
+{
+    static char slots[64][TEXT], node[MAX][TEXT];
+    struct comm_plan p;
+    assert_int_equal(comm_plan_init(&p, w), 0);
+    assert_true(p.n_slots <= 64);
+    node_symbols(node, w);
+    for (int i = 0; i < p.n_slots; i++)
+        strcpy(slots[i], p.slot_node[i] < 0 ? "" : node[p.slot_node[i]]);
+    symbols(out, slots, p.n_slots);
+    *ret_by_rank = p.by_rank;
+    comm_plan_clear(&p);
+}
+
+static void the_plan_is_the_tree(void **state)
+{
+    (void)state;
+    static const struct {
+        int size, node_of[MAX];
+        bool by_rank;
+        const char *want; /* NULL: only compared with T over all ranks */
+    } cases[] = {
+        {1, {0}, true, "0"},
+        {4, {0, 0, 1, 2}, true, "((0+1)+(2+3))"},
+        {4, {0, 1, 2, 2}, true, "((0+1)+(2+3))"},
+        {4, {0, 1, 0, 1}, false, "((0+2)+(1+3))"},
+        {3, {0, 0, 0}, false, "((0+1)+2)"},
+        {7, {0, 1, 1, 2, 2, 2, 2}, false, "((0+(1+2))+((3+4)+(5+6)))"},
+        {7, {0, 0, 0, 1, 1, 1, 2}, false, "((((0+1)+2)+((3+4)+5))+6)"},
+        {7, {0, 0, 0, 0, 1, 1, 2}, true, "(((0+1)+(2+3))+((4+5)+6))"},
+        {6, {0, 0, 1, 1, 2, 2}, true, NULL},
+        {5, {0, 1, 2, 3, 4}, true, NULL},
+        {12, {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}, true, NULL},
+        {16, {0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 3, 4, 4, 4, 4}, true, NULL},
+        {6, {0, 1, 1, 1, 1, 2}, false, NULL},
+        {6, {0, 0, 0, 0, 1, 1}, true, NULL},
+        {6, {1, 1, 0, 0, 0, 0}, false, NULL}, /* the block of four is not aligned */
+    };
+    static char all[MAX][TEXT], whole[TEXT], have[TEXT];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool by_rank;
+        struct world *w = world_of(cases[i].size, cases[i].node_of);
+        planned(have, w, &by_rank);
+        assert_int_equal(by_rank, cases[i].by_rank);
+        if (cases[i].want)
+            assert_string_equal(have, cases[i].want);
+        for (int r = 0; r < cases[i].size; r++)
+            snprintf(all[r], TEXT, "%d", r);
+        symbols(whole, all, cases[i].size);
+        if (by_rank)
+            assert_string_equal(have, whole);
+        world_destroy(w);
+    }
+}
+
+/* All placements of up to seven ranks on up to three nodes: by_rank promises T over all ranks. */
+static void by_rank_means_the_whole_tree(void **state)
+{
+    (void)state;
+    static char all[MAX][TEXT], whole[TEXT], have[TEXT];
+    int n_by_rank = 0;
+    for (int size = 1; size <= 7; size++) {
+        for (int r = 0; r < size; r++)
+            snprintf(all[r], TEXT, "%d", r);
+        symbols(whole, all, size);
+        int total = 1;
+        for (int r = 0; r < size; r++)
+            total *= 3;
+        for (int code = 0; code < total; code++) {
+            int node_of[MAX];
+            for (int r = 0, c = code; r < size; r++, c /= 3)
+                node_of[r] = c % 3;
+            bool by_rank;
+            struct world *w = world_of(size, node_of);
+            planned(have, w, &by_rank);
+            if (by_rank && ++n_by_rank)
+                assert_string_equal(have, whole);
+            world_destroy(w);
+        }
+    }
+    assert_true(n_by_rank > 30);
+}
+
+static void parts_cover_all_blocks_once(void **state)
+{
+    (void)state;
+    for (uint64_t n = 0; n < 50; n++)
+        for (int parts = 1; parts < 9; parts++) {
+            uint64_t at = 1000;
+            for (int i = 0; i < parts; i++) {
+                struct comm_span s = comm_cut((struct comm_span){1000, 1000 + n}, parts, i);
+                assert_true(s.first == at && s.end >= s.first && s.end - s.first <= n / (uint64_t)parts + 1);
+                assert_true(i > 0 || s.end - s.first == (n + (uint64_t)parts - 1) / (uint64_t)parts); /* the first is longest */
+                for (uint64_t skip = 0; skip < 60; skip += 7) {
+                    struct comm_span c = comm_chunk(s, skip, 7);
+                    assert_true(c.first >= s.first && c.end <= s.end && c.end - c.first <= 7);
+                }
+                at = s.end;
+            }
+            assert_true(at == 1000 + n);
+        }
+}
+
+static void pieces_cover_every_element_once(void **state)
+{
+    (void)state;
+    static const struct comm_range ranges[] = {
+        {6400, 33, DDP_F32}, {0, 1, DDP_F64}, {640, 0, DDP_F32}, {1280, 16, DDP_F32}, {12800, 100, DDP_BF16},
+    };
+    enum { N = 5 };
+    uint64_t n = comm_blocks(ranges, N);
+    assert_int_equal(n, 3 + 1 + 0 + 1 + 4);
+    for (int parts = 1; parts <= 12; parts++) {
+        unsigned char seen[20000] = {0};
+        size_t bytes = 0, want = 33 * 4 + 8 + 16 * 4 + 200;
+        for (int i = 0; i < parts; i++) {
+            struct comm_piece p;
+            struct comm_span s = comm_cut((struct comm_span){0, n}, parts, i);
+            size_t packed = 0;
+            for (struct comm_pieces it = comm_pieces(ranges, N, s); comm_piece_next(&it, &p);) {
+                assert_int_equal(p.n_bytes, p.n_elems * dtype_size(p.dtype));
+                assert_int_equal(p.offset_bytes % 64, 0);
+                assert_true(p.n_bytes > 0 && p.packed_bytes >= packed && p.packed_bytes % 64 == 0);
+                assert_true(p.packed_bytes + p.n_bytes <= (s.end - s.first) * 64);
+                packed = p.packed_bytes + p.n_bytes;
+                bytes += p.n_bytes;
+                for (size_t b = 0; b < p.n_bytes; b++)
+                    assert_int_equal(seen[p.offset_bytes + b]++, 0);
+            }
+        }
+        assert_int_equal(bytes, want);
+        assert_int_equal(seen[6400 + 33 * 4], 0);
+    }
+}
+
+static void make_file(const char *root, const char *path, const char *text)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    for (char *p = full + 1; *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            assert_true(mkdir(full, 0755) == 0 || errno == EEXIST);
+            *p = '/';
+        }
+    FILE *f = fopen(full, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void the_smallest_memory_limit_counts(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/ddp-cgroup-XXXXXX", command[64];
+    assert_non_null(mkdtemp(root));
+    assert_true(cgroup_memory_limit(root) == UINT64_MAX); /* nothing there */
+    make_file(root, "/proc/self/cgroup", "0::/slurm/job_1/step_0\n");
+    make_file(root, "/sys/fs/cgroup/slurm/job_1/step_0/memory.max", "max\n");
+    assert_true(cgroup_memory_limit(root) == UINT64_MAX);
+    make_file(root, "/sys/fs/cgroup/slurm/job_1/memory.max", "1073741824\n"); /* a group above counts */
+    assert_true(cgroup_memory_limit(root) == 1 << 30);
+    make_file(root, "/sys/fs/cgroup/slurm/job_1/step_0/memory.max", "4096\n");
+    assert_true(cgroup_memory_limit(root) == 4096);
+    make_file(root, "/sys/fs/cgroup/slurm/job_1/step_0/memory.max", "rubbish\n");
+    assert_true(cgroup_memory_limit(root) == 1 << 30);
+    make_file(root, "/proc/self/cgroup", "9:cpuset:/x\n3:cpu,memory:/job\n1:name=systemd:/y\n");
+    make_file(root, "/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
+    make_file(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "2048\n");
+    assert_true(cgroup_memory_limit(root) == 2048);
+    make_file(root, "/proc/self/cgroup", "3:memory_x:/job\nrubbish\n::\n");
+    assert_true(cgroup_memory_limit(root) == UINT64_MAX);
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_plan_is_the_tree),
+    cmocka_unit_test(by_rank_means_the_whole_tree),
+    cmocka_unit_test(parts_cover_all_blocks_once),
+    cmocka_unit_test(pieces_cover_every_element_once),
+    cmocka_unit_test(the_smallest_memory_limit_counts),
+};
+UNIT_MAIN(tests)
