@@ -251,8 +251,9 @@ int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp)
         return 0;
     struct shm_control *c = s->control;
     s->seq++;
-    atomic_store_explicit(&c->slots[s->local].arrived, s->seq, memory_order_release);
-    if (atomic_fetch_add(&c->count, 1) + 1 == s->seq * (uint64_t)s->local_size) {
+    bool is_last = atomic_fetch_add(&c->count, 1) + 1 == s->seq * (uint64_t)s->local_size;
+    atomic_store(&c->slots[s->local].arrived, s->seq); /* after the count: who sees all arrived may go on */
+    if (is_last) {
         atomic_store_explicit(&c->epoch, s->seq, memory_order_release);
         watch_bell_ring(s->watch);
         return 0;
