@@ -103,6 +103,16 @@ AS_IF([test "$enable_sanitizers" != no],
 AC_SUBST([SAN_CFLAGS])
 ])
 
+# Whether programs built with -fsanitize=thread run here; not in a build with other sanitizers.
+AC_DEFUN([DDP_TSAN], [
+AC_CACHE_CHECK([for a working ThreadSanitizer], [ddp_cv_tsan], [
+    ddp_save_CFLAGS=$CFLAGS
+    CFLAGS="$CFLAGS -fsanitize=thread"
+    AC_RUN_IFELSE([AC_LANG_PROGRAM([])], [ddp_cv_tsan=yes], [ddp_cv_tsan=no], [ddp_cv_tsan=no])
+    CFLAGS=$ddp_save_CFLAGS])
+AM_CONDITIONAL([HAVE_TSAN], [test "$ddp_cv_tsan" = yes -a "$enable_sanitizers" = no])
+])
+
 AC_DEFUN([DDP_WARNINGS], [
 AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [warnings are errors])], [], [enable_werror=no])
 WARN_CFLAGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith"

@@ -1,5 +1,8 @@
 /* Broadcast, all-gather and barrier. Their data is small or travels once, so that simple is good enough: within a node
- * through the staging area, between nodes flat between the leaders. */
+ * through the staging area, between nodes flat between the leaders.
+ *
+ * A rank may still be copying out of its own part of the stage when another begins the next call: before the first
+ * barrier of a call each rank writes its own part only. */
 #include <errno.h>
 #include <string.h>
 
@@ -48,12 +51,13 @@ int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *err
         error_set(errp, DDP_E_USAGE, EINVAL, "broadcast: root %d is not one of %d ranks", root, c->world->size);
         return comm_fail(c, errp);
     }
-    char *stage = segment_part(&c->stage, 0), *p = data;
+    int root_node = c->world->node_of[root];
+    char *stage = segment_part(&c->stage, c->node == root_node ? c->world->local_of[root] : 0), *p = data;
     for (size_t left = n_bytes, n; left > 0; left -= n, p += n) {
         n = left < c->stage.stride ? left : c->stage.stride;
         if (c->rank == root)
             memcpy(stage, p, n);
-        if (bcast_between(c, stage, n, c->world->node_of[root], errp) < 0 ||
+        if (bcast_between(c, stage, n, root_node, errp) < 0 ||
             shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0)
             return -1;
         if (c->rank != root)
@@ -89,6 +93,8 @@ int comm_allgather(comm_t *c, const void *in, size_t n_bytes, void *out, ddp_err
 {
     size_t size = (size_t)c->world->size, most = c->stage.stride * (size_t)c->n_owners / size;
     char *stage = segment_part(&c->stage, 0);
+    if (n_bytes > 0 && shm_barrier(&c->shm, WATCH_IN_ALLGATHER, errp) < 0) /* pieces lie across the parts */
+        return -1;
     for (size_t at = 0, n; at < n_bytes; at += n) {
         n = n_bytes - at < most ? n_bytes - at : most;
         memcpy(stage + (size_t)c->rank * n, (const char *)in + at, n);

@@ -11,13 +11,15 @@
 
 #include "runtime/base/clock.h"
 
-struct world *job_world(struct job *j, int rank)
+struct world *job_world(const struct job *j, int rank)
 {
+    char key[RANKS_MAX][8];
+    const char *keys[RANKS_MAX];
     for (int r = 0; r < j->size; r++) {
-        snprintf(j->node_key[r], sizeof j->node_key[r], "n%d", j->node_of[r]);
-        j->keys[r] = j->node_key[r];
+        snprintf(key[r], sizeof key[r], "n%d", j->node_of[r]);
+        keys[r] = key[r];
     }
-    return world_from_keys(rank, j->size, (const char *const *)j->keys, (const char *const *)j->keys);
+    return world_from_keys(rank, j->size, keys, keys);
 }
 
 comm_t *job_comm(struct job *j, int rank, struct world **ret_w, ddp_error_t *errp)

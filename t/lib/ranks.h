@@ -19,7 +19,6 @@ struct job {
     const void *arg;
     void *shared;           /* mapped in all ranks, ranks_shared_bytes of zeros */
     struct memboot *boot;
-    char node_key[RANKS_MAX][8], *keys[RANKS_MAX];
 };
 enum { ranks_shared_bytes = 1 << 20 };
 
@@ -37,7 +36,7 @@ enum { ranks_shared_bytes = 1 << 20 };
 /* What a rank does: returns its exit code. */
 typedef int rank_f(struct job *j, int rank);
 
-struct world *job_world(struct job *j, int rank);
+struct world *job_world(const struct job *j, int rank);
 comm_t *job_comm(struct job *j, int rank, struct world **ret_w, ddp_error_t *errp);
 
 void job_start(struct job *j, rank_f *f, pid_t *pids);
