@@ -17,7 +17,7 @@ const struct knob ddp_keys[KEY_COUNT] = {
                   .help = "MASTER_PORT; unset: derived from job, step and restart count"},
     [KEY_RESV_PORTS] = {.name = "resv_ports", .env = "DDP_RESV_PORTS", .type = KNOB_BOOL, .def = "off",
                         .help = "MASTER_PORT is the first port that Slurm reserved for the step (srun --resv-ports)"},
-    [KEY_TIMEOUT] = {.name = "timeout", .env = "DDP_TIMEOUT", .type = KNOB_DOUBLE, .min = 1, .max = 86400,
+    [KEY_TIMEOUT] = {.name = "timeout", .env = "DDP_TIMEOUT", .type = KNOB_DOUBLE, .min = 0.1, .max = 86400,
                      .help = "seconds after which libddp gives up a wait"},
     [KEY_VERBOSE] = {.name = "verbose", .env = "DDP_VERBOSE", .type = KNOB_BOOL, .def = "off",
                      .help = "print where each rank runs"},

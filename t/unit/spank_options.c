@@ -186,6 +186,38 @@ static void site_file_is_the_sites(void **state)
     assert_error_has(e, "not a regular file");
 }
 
+/* A file of the source tree, whole. */
+static const char *read_source(const char *name, char *buf, size_t size)
+{
+    char path[1024];
+    const char *top = getenv("top_srcdir");
+    snprintf(path, sizeof path, "%s/%s", top ? top : ".", name);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        fail_msg("cannot open %s: run in the source tree, or set top_srcdir", path);
+    buf[fread(buf, 1, size - 1, f)] = 0;
+    fclose(f);
+    return buf;
+}
+
+static void admins_page_and_example_match_the_table(void **state)
+{
+    (void)state;
+    static char page[65536], example[4096];
+    struct options o;
+    ddp_error_t e = {0};
+    read_source("doc/admin.md", page, sizeof page);
+    read_source("contrib/slurm/ddp.json", example, sizeof example);
+    for (int i = 0; i < KEY_COUNT; i++) {
+        char cell[40];
+        snprintf(cell, sizeof cell, "`%s`", ddp_keys[i].name);
+        if (!strstr(page, cell))
+            fail_msg("doc/admin.md lacks %s", cell);
+    }
+    if (site_parse(example, strlen(example), "ddp.json", &o, &e) < 0)
+        fail_msg("%s", e.text);
+}
+
 /* Arguments joined by "|". */
 static void expect_ddp(const char *line, const char *want)
 {
@@ -252,6 +284,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(help_fits),
     cmocka_unit_test(site_file_is_strict),
     cmocka_unit_test(site_file_is_the_sites),
+    cmocka_unit_test(admins_page_and_example_match_the_table),
     cmocka_unit_test(option_is_found_on_the_command_line),
     cmocka_unit_test(random_texts_do_no_harm),
 };
