@@ -95,10 +95,10 @@ static int check_locally(const char *option)
     return -1;
 }
 
-static int take_option(int val, const char *optarg, int remote)
+static int take_option(int val, const char *argument, int remote)
 {
     (void)val;
-    snprintf(plugin.option, sizeof plugin.option, "%s", optarg ? optarg : "");
+    snprintf(plugin.option, sizeof plugin.option, "%s", argument ? argument : "");
     plugin.has_option = true;
     return remote ? 0 : check_locally(plugin.option);
 }

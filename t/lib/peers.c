@@ -11,7 +11,7 @@
 
 #define RANKS_MAX 64
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
     perror(what);
     exit(1);
