@@ -25,7 +25,7 @@ static void start_over(boot_server_t *s)
         boot_store_clear(&s->ranks[r].items);
         s->ranks[r].state = NEW;
         if (s->ranks[r].how[0])
-            server_fail(s, "rank %d %s, and the others exchange again", r, s->ranks[r].how);
+            server_fail(s, r, "rank %d %s, and the others exchange again", r, s->ranks[r].how);
     }
     for (struct client *c = s->clients; c; c = c->next)
         if (!c->is_dropped && c->is_waiting)
@@ -89,7 +89,7 @@ static int on_fence(boot_server_t *s, struct client *c, const struct boot_frame 
         return -1;
     for (int r = 0; r < s->size && !s->failure.code && s->n_left; r++)
         if (s->ranks[r].state == LEFT)
-            server_fail(s, "rank %d left before the others were done", r);
+            server_fail(s, r, "rank %d left before the others were done", r);
     if (s->failure.code)
         return client_send_error(s, c, &s->failure), 0;
     c->in_fence = true;
@@ -165,7 +165,7 @@ static int on_abort(boot_server_t *s, struct client *c, const struct boot_frame 
         for (char *p = s->abort_why; *p; p++)
             if (iscntrl((unsigned char)*p))
                 *p = ' ';
-        server_fail(s, "rank %d aborted: %s", c->rank, s->abort_why);
+        server_fail(s, c->rank, "rank %d aborted: %s", c->rank, s->abort_why);
     }
     return 0;
 }
@@ -177,12 +177,12 @@ static int on_bye(boot_server_t *s, struct client *c, const struct boot_frame *f
     if (f->n)
         return -1;
     if (c->in_fence)
-        server_fail(s, "rank %d gave up waiting for %s", c->rank, late_ranks(s, text, sizeof text));
+        server_fail(s, c->rank, "rank %d gave up waiting for %s", c->rank, late_ranks(s, text, sizeof text));
     r->client = NULL; /* so that the drop is no death */
     r->state = LEFT;
     client_drop(s, c);
     if (s->n_fence)
-        server_fail(s, "rank %d left before the others were done", c->rank);
+        server_fail(s, c->rank, "rank %d left before the others were done", c->rank);
     if (++s->n_left == s->size && !s->failure.code)
         start_over(s);
     return 0;

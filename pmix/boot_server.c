@@ -65,11 +65,11 @@ void client_drop(boot_server_t *s, struct client *c)
     } else if (s->ranks[c->rank].client == c) {
         s->ranks[c->rank].client = NULL;
         s->ranks[c->rank].state = LOST;
-        server_fail(s, "rank %d died during the exchange", c->rank);
+        server_fail(s, c->rank, "rank %d died during the exchange", c->rank);
     }
 }
 
-void server_fail(boot_server_t *s, const char *fmt, ...)
+void server_fail(boot_server_t *s, int rank, const char *fmt, ...)
 {
     if (s->failure.code)
         return;
@@ -77,6 +77,7 @@ void server_fail(boot_server_t *s, const char *fmt, ...)
     va_start(ap, fmt);
     error_vset(&s->failure, DDP_E_PEER, ECONNRESET, fmt, ap);
     va_end(ap);
+    s->failed_rank = rank;
     for (struct client *c = s->clients; c; c = c->next) {
         if (c->is_dropped || !(c->in_fence || c->is_waiting))
             continue;
@@ -183,7 +184,7 @@ void boot_server_rank_gone(boot_server_t *s, int rank, const char *how)
     struct rank *r = &s->ranks[rank];
     snprintf(r->how, sizeof r->how, "%s", how);
     if (r->state != LEFT)
-        server_fail(s, "rank %d %s %s", rank, how,
+        server_fail(s, rank, "rank %d %s %s", rank, how,
                     r->state == NEW ? "without having joined the exchange" : "during the exchange");
 }
 
@@ -195,6 +196,11 @@ bool boot_server_aborted(const boot_server_t *s, int *ret_rank, int *ret_code, c
     *ret_code = s->abort_code;
     *ret_why = s->abort_why;
     return true;
+}
+
+int boot_server_failed_rank(const boot_server_t *s)
+{
+    return s->failed_rank;
 }
 
 const char *boot_server_addr(const boot_server_t *s)
@@ -252,7 +258,7 @@ boot_server_t *boot_server_create(const char *addr, const char *token, int size,
     }
     boot_server_t *s = calloc(1, sizeof *s);
     if (s)
-        s->listen_fd = s->epoll_fd = s->abort_rank = -1;
+        s->listen_fd = s->epoll_fd = s->abort_rank = s->failed_rank = -1;
     if (s)
         s->ranks = calloc((size_t)size, sizeof *s->ranks);
     if (!s || !s->ranks) {

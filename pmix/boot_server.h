@@ -35,6 +35,9 @@ void boot_server_rank_gone(boot_server_t *s, int rank, const char *how);
 /* A rank called boot_abort: its rank, code and reason (borrowed). */
 bool boot_server_aborted(const boot_server_t *s, int *ret_rank, int *ret_code, const char **ret_why);
 
+/* The rank that broke the exchange (died, left, aborted, gave up), or -1. */
+int boot_server_failed_rank(const boot_server_t *s);
+
 void boot_server_destroy(boot_server_t *s); /* NULL is allowed; preserves errno */
 
 #endif

@@ -38,6 +38,7 @@ struct boot_server {
     struct rank *ranks;
     struct client *clients; /* newest first */
     ddp_error_t failure;    /* code 0: none */
+    int failed_rank;        /* whose doing that was; -1: none */
     int abort_rank, abort_code;
     char abort_why[200];
 };
@@ -48,8 +49,8 @@ void client_send_error(boot_server_t *s, struct client *c, const ddp_error_t *e)
 /* Closes; a rank that was IN is LOST, which is a failure. */
 void client_drop(boot_server_t *s, struct client *c);
 
-/* From now on no fence completes; whoever waits is told. The first failure counts. */
-void server_fail(boot_server_t *s, const char *fmt, ...) ERROR_PRINTF(2, 3);
+/* From now on no fence completes, because of `rank`; whoever waits is told. The first failure counts. */
+void server_fail(boot_server_t *s, int rank, const char *fmt, ...) ERROR_PRINTF(3, 4);
 
 /* Does what the frame says. -1: it breaks the protocol, or memory ran out; drop the client. */
 int client_frame(boot_server_t *s, struct client *c, const struct boot_frame *f);
