@@ -1,0 +1,10 @@
+/* cli.h - the verbs of the command `ddp`. Each is a main of its own: argv[0] is the verb, the return value the exit
+ * code (2: wrong usage). */
+#ifndef DDP_CLI_H
+#define DDP_CLI_H
+
+#define CLI_USAGE 2
+
+int cli_run(int argc, char **argv);
+
+#endif

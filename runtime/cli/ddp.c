@@ -1,0 +1,56 @@
+/* ddp.c - the command `ddp`: a table of verbs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/cli/cli.h"
+#include "runtime/ddp.h"
+
+static int help(int argc, char **argv);
+
+static const struct verb {
+    const char *name;
+    int (*main)(int argc, char **argv);
+    const char *help;
+} verbs[] = {
+    {"run", cli_run, "start a program N times on this machine, wired up as one job"},
+    {"help", help, "show this text"},
+};
+
+static const struct verb *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (!strcmp(verbs[i].name, name))
+            return &verbs[i];
+    return NULL;
+}
+
+static int help(int argc, char **argv)
+{
+    const struct verb *v = argc > 1 ? find(argv[1]) : NULL;
+    if (v && v->main != help)
+        return v->main(2, (char *[]){argv[1], "--help", NULL});
+    printf("usage: ddp VERB [ARGUMENTS...]\n\n");
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        printf("  %-6s  %s\n", verbs[i].name, verbs[i].help);
+    printf("\nddp VERB --help says more about a verb, ddp --version names the version.\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    if (!strcmp(name, "--version")) {
+        printf("ddp (slurm-ddp) %s\n", DDP_VERSION);
+        return 0;
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h"))
+        name = "help";
+    const struct verb *v = find(name);
+    if (v)
+        return v->main(argc - 1, argv + 1);
+    if (*name)
+        fprintf(stderr, "ddp: \"%s\" is not a verb of ddp: \"ddp help\" lists them\n", name);
+    else
+        fprintf(stderr, "ddp: no verb given: \"ddp help\" lists them\n");
+    return CLI_USAGE;
+}

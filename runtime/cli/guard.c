@@ -1,0 +1,124 @@
+/* guard.c - the front process of `ddp run`: it holds the pid that the user knows, and outlives the supervisor. */
+#include "config.h" /* strsignal */
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/cli/job.h"
+
+#define END_S 5.0 /* a killed process that is not gone by then hangs in the kernel */
+
+void job_signals(sigset_t *ret)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
+    sigemptyset(ret);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(ret, signals[i]);
+}
+
+static void kill_children(void)
+{
+    char path[64];
+    int pid;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return;
+    while (fscanf(f, "%d", &pid) == 1)
+        kill(pid, SIGKILL);
+    fclose(f);
+}
+
+void job_end_descendants(void)
+{
+    uint64_t deadline = deadline_in(END_S), left;
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    while ((left = deadline_left_ns(deadline)) > 0) {
+        pid_t pid;
+        kill_children();
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0)
+            return;
+        /* A child's death makes its children ours before SIGCHLD comes. */
+        struct timespec ts = {.tv_sec = (time_t)(left / NS_PER_S), .tv_nsec = (long)(left % NS_PER_S)};
+        sigtimedwait(&chld, NULL, &ts);
+    }
+}
+
+/* The terminal sends its signals to ddp's whole process group; elsewhere each rank leads a group of its own, so that a
+ * signal to ddp's group does not reach the ranks twice. */
+static bool is_at_terminal(void)
+{
+    return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static int supervisor(const struct job *job, pid_t front, const sigset_t *sigmask)
+{
+    bool is_own_group = !is_at_terminal();
+    int front_fd = (int)syscall(SYS_pidfd_open, front, 0);
+    if (front_fd < 0 || getppid() != front) {
+        fprintf(stderr, "ddp run: cannot watch over process %d: %s\n", (int)front, strerror(errno));
+        return 1;
+    }
+    if (is_own_group)
+        setpgid(0, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int rc = job_supervise(job, front_fd, sigmask, is_own_group);
+    io_close(front_fd);
+    return rc;
+}
+
+/* Passes signals on to the supervisor until it ends; its wait status. */
+static int guard(pid_t pid, const sigset_t *set)
+{
+    int status;
+    for (;;) {
+        siginfo_t info;
+        int sig = sigwaitinfo(set, &info);
+        if (sig < 0)
+            continue;
+        if (sig != SIGCHLD && info.si_code != SI_KERNEL)
+            kill(pid, sig); /* one from the terminal has reached it already */
+        if (sig == SIGCHLD && waitpid(pid, &status, WNOHANG) == pid)
+            return status;
+    }
+}
+
+int job_run(const struct job *job)
+{
+    sigset_t set, before;
+    pid_t front = getpid();
+    job_signals(&set);
+    signal(SIGCHLD, SIG_DFL); /* where it is ignored, children cannot be waited for */
+    sigprocmask(SIG_BLOCK, &set, &before);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0) {
+        fprintf(stderr, "ddp run: fork: %s\n", strerror(errno));
+        return 1;
+    }
+    if (pid == 0)
+        exit(supervisor(job, front, &before));
+    int status = guard(pid, &set);
+    job_end_descendants();
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    fprintf(stderr, "ddp run: the supervisor was killed by signal %d (%s)\n", WTERMSIG(status),
+            strsignal(WTERMSIG(status)));
+    return 128 + WTERMSIG(status);
+}
