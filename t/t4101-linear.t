@@ -1,0 +1,33 @@
+#!/bin/bash
+# The example program: a whole training loop through ddp.h, on one, two and four ranks.
+. "$(dirname "$0")/lib/tap.sh"
+text=/usr/share/common-licenses/GPL-3
+linear=$top_builddir/contrib/examples/linear
+
+final() { "$top_builddir/ddp" run -n "$1" "${@:2}" "$linear" "$text" | awk '$1 == "step" { loss = $4 } END { print loss }'; }
+
+cd "$tmp" || exit 1
+for n in 1 2 4; do
+    run "$top_builddir/ddp" run -n $n "$linear" "$text"
+    is "$n ranks train" "$rc" 0
+    is "$n ranks: rank 0 alone prints" "$(grep -c '^step' <<<"$out")" 5
+    ok "$n ranks: the loss is below that of the mean (0.0389)" \
+        awk -v x="$(awk '/^step 500/ { print $4 }' <<<"$out")" 'BEGIN { exit !(x > 0 && x < 0.03) }'
+done
+is "the same again gives the same digits" "$(final 4)" "$(final 4)"
+is "2 + 2 virtual nodes give the digits of one node" "$(final 4 --layout 2,2)" "$(final 4)"
+
+run "$top_builddir/ddp" run -n 2 "$linear" /nowhere
+is "no data: exit code" "$rc" 1
+like "no data: says what it wants" "$err" "usage: linear FILE"
+run env DDP_TIMEOUT=x "$top_builddir/ddp" run -n 1 "$linear" "$text"
+like "a bad setting is named with what is allowed" "$err" "DDP_TIMEOUT: timeout=x is not allowed: use timeout=0.1..86400"
+run "$linear" --ddp-timeout=0 "$text"
+like "a bad option is named" "$err" "timeout=0 is not allowed"
+run "$linear" --ddp-colour=red "$text"
+like "an unknown option is named" "$err" "unknown option --ddp-colour=red"
+mkdir linear.ckpt
+run "$linear" "$text"
+is "a checkpoint that cannot be read: exit code" "$rc" 1
+like "... and the cure" "$err" "linear.ckpt exists, .*move it away"
+done_testing
