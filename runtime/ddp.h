@@ -146,7 +146,9 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
 /* Starts the data order: n_samples samples, batch_per_shard of them per micro-step and rank, accum micro-steps per
  * step. The order is that of PyTorch's DistributedSampler with shuffle=True, that seed and set_epoch called: rank r
  * takes entries r, r+R, ... of torch.randperm(n) seeded with seed + epoch, padded by its own head to a multiple of R.
- * shards must be 0 in this version. Fails when a step would need more samples than there are. */
+ * shards must be 0 in this version. Fails when a step would need more samples than there are.
+ * From here until ddp_finalize the first SIGTERM, to any rank, sets ddp_step.stop on all ranks after the same step
+ * instead of ending the process; a second one ends it. A program's own handler stays. */
 int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
                   ddp_error_t *errp);
 

@@ -13,6 +13,7 @@
 #include "runtime/layout.h"
 #include "runtime/optimizer.h"
 #include "runtime/reducer.h"
+#include "runtime/stop.h"
 
 enum phase { PHASE_OPEN, PHASE_COMMITTED, PHASE_IDLE, PHASE_MICRO, PHASE_SUMMED, PHASE_BROKEN };
 
@@ -28,6 +29,7 @@ struct ddp {
     struct reducer reducer;
     struct optimizer optimizer;
     struct data data;
+    struct stop stop;
     struct {
         double loss;
         double items;

@@ -56,6 +56,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     if (!d)
         return;
     int saved = errno;
+    stop_release(&d->stop);
     data_close(&d->data);
     optimizer_close(&d->optimizer);
     reducer_close(&d->reducer);

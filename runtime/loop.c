@@ -173,12 +173,13 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
     uint64_t now = clock_ns();
     struct ddp_step s = {0};
     struct meter t = {.n_ranks = w->size, .line_ns = now, .step_ns = now};
-    while (s.step < o->steps && !s.stop) {
+    while (s.step < o->steps) {
         if (step(d, m, &s, &t.step_tokens, errp) < 0)
             return -1;
         report_step(o, &s, &t);
-        bool end = s.step >= o->steps || s.stop;
-        if (!m->n_windows || !(end || (o->val_every && s.step % o->val_every == 0)))
+        if (s.stop)
+            return 1;
+        if (!m->n_windows || !(s.step >= o->steps || (o->val_every && s.step % o->val_every == 0)))
             continue;
         now = clock_ns();
         if (report_validation(d, m, o, s.step, errp) < 0)

@@ -1,7 +1,7 @@
 /* reducer.h - from the ranks' gradients to their sum.
  *
  * The gradient arena is a communicator segment: gradients live where they travel. Behind the tensors lies the tail, a
- * few doubles (loss, count of items) that ride in the same collective. In this version one reduction of everything
+ * few doubles (loss, count of items, ranks that want to stop) that ride in the same collective. In this version one reduction of everything
  * follows the backward pass. */
 #ifndef DDP_RUNTIME_REDUCER_H
 #define DDP_RUNTIME_REDUCER_H
@@ -11,7 +11,7 @@
 #include "runtime/comm.h"
 #include "runtime/layout.h"
 
-enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_COUNT };
+enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_STOP, TAIL_COUNT };
 
 struct reducer {
     comm_t *comm;

@@ -24,6 +24,7 @@ EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, i
         .n_samples = n_samples, .rank = d->world.rank, .size = d->world.size, .seed = seed};
     if (data_open(&d->data, &cfg, batch_per_shard, accum, errp) < 0)
         return -1;
+    stop_catch(&d->stop);
     d->phase = PHASE_IDLE;
     return 0;
 }
@@ -71,6 +72,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     double *tail = reducer_tail(&d->reducer);
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;
+    tail[TAIL_STOP] = stop_is_wanted(&d->stop);
     if (reducer_sum(&d->reducer, errp) < 0)
         return handle_break(d);
     d->phase = PHASE_SUMMED;
@@ -87,7 +89,7 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                   "ddp_backward_end");
         return handle_break(d);
     }
-    struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS]};
+    struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS], .stop = tail[TAIL_STOP] > 0};
     optimizer_step(&d->optimizer, &d->layout, d->values, reducer_grads(&d->reducer), 1 / tail[TAIL_ITEMS], &s);
     d->n_skipped = s.skipped ? d->n_skipped + 1 : 0;
     if (d->n_skipped == SKIPPED_MAX) {

@@ -1,6 +1,7 @@
 /* train - the reference trainer: options, data and model put together, and the loop (runtime/loop.h) run over them. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,7 @@ static int agree(ddp_t *d, int failed, const char *text, ddp_error_t *errp)
     return ddp_barrier(d, errp) < 0 ? -1 : 1; /* nobody leaves before it is said: a launcher may end the others */
 }
 
+/* 0: to the end, 1: stopped before, -1: error. */
 static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
@@ -168,11 +170,14 @@ static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
                w->size, w->n_nodes, n, j->n_samples, o->model.context, j->model.n_windows, kernel_matmul_name());
         fflush(stdout);
     }
-    if (loop_run(d, &j->model, &lo, errp) < 0)
+    int stopped = loop_run(d, &j->model, &lo, errp);
+    if (stopped < 0)
         return -1;
+    if (stopped && w->rank == 0)
+        fprintf(stderr, "train: stopped by SIGTERM\n");
     if (o->print_hash && w->rank == 0)
         printf("params hash %016" PRIx64 "\n", loop_params_hash(d, &j->model));
-    return 0;
+    return stopped;
 }
 
 static int exit_code(const ddp_error_t *e)
@@ -188,8 +193,9 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
     int stop = agree(d, failed, e.text, &e);
     if (stop > 0)
         return code;
-    if (stop == 0 && train(d, j, &e) == 0)
-        return EXIT_SUCCESS;
+    int stopped = stop == 0 ? train(d, j, &e) : -1;
+    if (stopped >= 0)
+        return stopped ? 128 + SIGTERM : EXIT_SUCCESS;
     complain(ddp_world(d), e.text);
     ddp_abort(d, EXIT_FAILURE, e.text);
     return exit_code(&e);

@@ -7,6 +7,7 @@
 #   run COMMAND...          runs it with a deadline ($run_deadline seconds, 60 unless set) in a process group of its own,
 #                           which is ended at the deadline; sets $rc, $out, $err (rc 124: the deadline passed;
 #                           137: SIGKILL was needed)
+#   until_true SECONDS COMMAND...  polls until COMMAND succeeds; 1 when the time is over
 #   diag TEXT               a comment in the output
 #   skip_all REASON         ends the script: nothing in it can run here
 #   done_testing            prints the plan
@@ -68,6 +69,14 @@ run() {
     timeout -k 5 "${run_deadline:-60}" "$@" >"$tmp/run.out" 2>"$tmp/run.err" </dev/null || rc=$?
     out=$(cat "$tmp/run.out")
     err=$(cat "$tmp/run.err")
+}
+until_true() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+        read -rt 0.02 <> <(:) || :
+    done
 }
 skip_all() {
     echo "1..0 # SKIP $1"
