@@ -41,6 +41,10 @@ struct watch {
     size_t n_local, n_remote;
     struct pollfd *polls;
     int wake_fd, event_fd;
+    struct {
+        uint64_t deadline, since; /* of the present late wait; when its culprit was last another */
+        int culprit;
+    } late;
     pthread_t thread;
     bool has_thread;
     atomic_bool stop;
@@ -405,12 +409,18 @@ void watch_waits_for(watch_t *w, int suspect)
 
 bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s, enum watch_what what)
 {
-    uint64_t late_ns = clock_ns() - deadline, grace_ns = (uint64_t)((timeout_s < 4 ? timeout_s / 4 : 1) * NS_PER_S);
+    uint64_t now = clock_ns(), grace_ns = (uint64_t)((timeout_s < 4 ? timeout_s / 4 : 1) * NS_PER_S);
     if (!atomic_exchange(&w->board->census, 1))
         board_ring(w->board);
     watch_waits_for(w, suspect);
     int culprit = board_culprit(w->board, w->world, suspect);
-    if (late_ns < grace_ns || (culprit < 0 && late_ns < 4 * grace_ns)) /* a circle dissolves, unless the calls differ */
+    if (w->late.deadline != deadline || w->late.culprit != culprit) { /* things still move */
+        w->late.deadline = deadline;
+        w->late.culprit = culprit;
+        w->late.since = now;
+    }
+    uint64_t still_ns = now - w->late.since;
+    if (still_ns < grace_ns || (culprit < 0 && still_ns < 4 * grace_ns)) /* a circle dissolves, unless the calls differ */
         return false;
     watch_raise(w, WATCH_LATE, culprit < 0 ? suspect : culprit, w->rank, what);
     return true;
