@@ -122,6 +122,7 @@ static int conn_failed(struct tcp *t, const struct tcp_conn *c, watch_t *w, enum
     int node = t->world->node_of[c->rank], gone = -1;
     uint64_t until = deadline_in(NEWS_MS / 1000.0);
     while (!watch_is_broken(w) && (gone = watch_left_on_node(w, node)) < 0 && deadline_left_ns(until) > 0) {
+        watch_waits_for(w, c->rank);
         poll(&(struct pollfd){.fd = watch_event_fd(w), .events = POLLIN}, 1, deadline_left_ms(until));
         watch_event_clear(w);
     }
@@ -200,8 +201,9 @@ struct wire {
 
 static void tune(int fd, double timeout_s)
 {
-    int one = 1, big = 4 << 20, idle = 5, interval = 2, probes = (int)(timeout_s / 4) + 3, ms = (int)(timeout_s * 1000);
-    ms = timeout_s > 86400 ? 86400000 : ms;
+    int one = 1, big = 4 << 20, idle = 5, interval = 2, probes = timeout_s > 200 ? 127 : (int)(timeout_s / 2) + 8;
+    /* Later than our own deadline, which knows whom to blame: a stopped peer is no broken connection. */
+    int ms = timeout_s > 86400 ? 2 * 86400000 : (int)(timeout_s * 2000) + 10000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &big, sizeof big);
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &big, sizeof big);
