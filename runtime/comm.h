@@ -1,14 +1,14 @@
 /* comm.h - the communicator: what every backend (host; nccl later) offers to the reducer and to ddp.h.
  *
- * All calls are collective over all ranks in the same order, made by one thread. Each returns 0, or -1 with *errp filled:
- * DDP_E_PEER names the rank that died, left or aborted; DDP_E_TIMEOUT the rank that is waited for. After -1 only
- * comm_abort and comm_destroy may follow.
+ * All calls are collective over all ranks in the same order, made by one thread. Each returns 0, or -1 with *errp
+ * filled: DDP_E_PEER names the rank that died, left or aborted; DDP_E_TIMEOUT the rank that is waited for. After -1
+ * only comm_abort and comm_destroy may follow.
  *
- * Reductions follow the fixed order T of doc/architecture.md: T(1) = x, T(n) = T(first m) + T(rest), m the largest power
- * of two below n; over rank numbers where every node holds an aligned power-of-two block of ranks, else first over each
- * node's ranks, then over the nodes. So results are the same bits on every rank and at every repetition, whatever the
- * transport, the chunks and the order of arrival. bf16 and f16 are summed in float32 and rounded once within a node and
- * once over the nodes, so that their bits depend on the placement too. */
+ * Reductions follow the fixed order T of doc/architecture.md: T(1) = x, T(n) = T(first m) + T(rest), m the largest
+ * power of two below n; over rank numbers where every node holds an aligned power-of-two block of ranks, else first
+ * over each node's ranks, then over the nodes. So results are the same bits on every rank and at every repetition,
+ * whatever the transport, the chunks and the order of arrival. bf16 and f16 are summed in float32 and rounded once
+ * within a node and once over the nodes, so that their bits depend on the placement too. */
 #ifndef DDP_RUNTIME_COMM_H
 #define DDP_RUNTIME_COMM_H
 
@@ -25,8 +25,8 @@ typedef struct comm_segment comm_segment_t;
 
 struct comm_config {
     double timeout_s;      /* deadline of every wait */
-    const char *interface; /* name of the network interface to use between nodes; NULL: the one towards MASTER_ADDR (from
-                              the environment), else the first that is up */
+    const char *interface; /* name of the network interface to use between nodes; NULL: the one towards MASTER_ADDR
+                              (from the environment), else the first that is up */
 };
 
 /* A piece of a segment: n_elems elements of dtype at offset_bytes (a multiple of 64). */
@@ -60,9 +60,9 @@ void comm_abort(comm_t *c, const char *why);
 /* Leaves and frees. NULL is allowed. A peer that still waits for this rank gets DDP_E_PEER "rank R left". */
 void comm_destroy(comm_t *c);
 
-/* What travelled so far, for tests and metrics: payload bytes this rank sent over TCP. A reduction of B bytes adds over all
- * ranks exactly 2 (n_nodes - 1) B: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S whose
- * node combines sub-slice s adds S + (n_nodes - 2) s bytes. */
+/* What travelled so far, for tests and metrics: payload bytes this rank sent over TCP. A reduction of B bytes adds over
+ * all ranks exactly 2 (n_nodes - 1) B: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S
+ * whose node combines sub-slice s adds S + (n_nodes - 2) s bytes. */
 uint64_t comm_tcp_bytes_sent(const comm_t *c);
 
 #endif

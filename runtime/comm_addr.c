@@ -93,8 +93,8 @@ static int choose_address(const char *interface, union address *ret, ddp_error_t
     if (interface) {
         if (interface_address(interface, ret) == 0)
             return 0;
-        return error_set(errp, DDP_E_USAGE, ENODEV, "this machine has no network interface %s that is up and has an address",
-                         interface);
+        return error_set(errp, DDP_E_USAGE, ENODEV,
+                         "this machine has no network interface %s that is up and has an address", interface);
     }
     if (master && *master && master_source(master, ret) == 0)
         return 0;
@@ -151,8 +151,8 @@ int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline
     if (rc < 0 && fd >= 0 && errno == EINPROGRESS)
         rc = finish_connect(fd, deadline);
     if (rc < 0) {
-        error_errno(errp, "%s is not reached at %s port %u (DDP_INTERFACE names the network interface to use)", who, to->host,
-                    to->port);
+        error_errno(errp, "%s is not reached at %s port %u (DDP_INTERFACE names the network interface to use)", who,
+                    to->host, to->port);
         io_close(fd);
         fd = -1;
     }

@@ -10,12 +10,18 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
-enum { CARD_VERSION = 0x64630001, STAGE_BYTES = 1 << 20, SCRATCH_BYTES = 8 << 20, CHUNK_MAX = 1 << 20, CHUNK_MIN = 64 << 10 };
+enum {
+    CARD_VERSION = 0x64630001,
+    STAGE_BYTES = 1 << 20,
+    SCRATCH_BYTES = 8 << 20,
+    CHUNK_MAX = 1 << 20,
+    CHUNK_MIN = 64 << 10
+};
 
 /* What a rank publishes under "comm". */
 struct card {
     uint32_t version;
-    struct tcp_address address; /* of an owner, where there are several nodes */
+    struct tcp_address address;      /* of an owner, where there are several nodes */
     char shm_name[SHM_NAME_MAX + 1]; /* of a leader with company */
     uint8_t call[MEET_TOKEN], answer[MEET_TOKEN];
     char refusal[sizeof((ddp_error_t *)0)->text]; /* empty, or why this rank cannot take part */
@@ -127,7 +133,8 @@ static int connect_nodes(struct wiring *x, ddp_error_t *errp)
 static int start_watch(struct wiring *x, ddp_error_t *errp)
 {
     comm_t *c = x->c;
-    struct watch_config w = {.world = c->world, .board = c->shm.board, .local = c->shm.peers, .n_local = c->shm.n_peers};
+    struct watch_config w = {
+        .world = c->world, .board = c->shm.board, .local = c->shm.peers, .n_local = c->shm.n_peers};
     w.remote = x->control;
     w.n_remote = x->control ? (size_t)c->n_nodes - 1 : 0;
     c->watch = c->shm.watch = watch_create(&w, errp);

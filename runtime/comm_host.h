@@ -30,8 +30,8 @@ struct comm {
     struct comm_segment *segments;
     char *scratch; /* what other nodes' owners sent of a chunk, one after another */
     uint64_t chunk_blocks;
-    void **out;      /* [local_size] and, for what is combined, [n_slots]: a call's arguments to the kernel */
-    const void **in;
+    void **out;      /* [local_size], and */
+    const void **in; /* [max(local_size, n_slots)]: a call's arguments to the kernel */
 };
 
 /* Where local rank l's part of s lies. */

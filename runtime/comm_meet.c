@@ -214,8 +214,9 @@ int meet_answered(int fd, const struct meet *m, const char *who, int *ret_fd, ui
         return error_set(errp, DDP_E_PEER, ECONNRESET, "%s closed the connection during the wire-up", who);
     int got = take_fd(&msg);
     size_t have = (size_t)n;
-    bool is_right = (have == sizeof a || io_recv_all(fd, (char *)&a + have, sizeof a - have, deadline, who, NULL) == 0) &&
-                    io_token_equal(a.token, m->answer, MEET_TOKEN) && a.magic == magic;
+    bool is_right =
+        (have == sizeof a || io_recv_all(fd, (char *)&a + have, sizeof a - have, deadline, who, NULL) == 0) &&
+        io_token_equal(a.token, m->answer, MEET_TOKEN) && a.magic == magic;
     if (!is_right || !ret_fd)
         io_close(got);
     if (!is_right)

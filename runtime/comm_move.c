@@ -57,8 +57,7 @@ int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *err
         n = left < c->stage.stride ? left : c->stage.stride;
         if (c->rank == root)
             memcpy(stage, p, n);
-        if (bcast_between(c, stage, n, root_node, errp) < 0 ||
-            shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0)
+        if (bcast_between(c, stage, n, root_node, errp) < 0 || shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0)
             return -1;
         if (c->rank != root)
             memcpy(p, stage, n);

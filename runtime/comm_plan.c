@@ -56,7 +56,8 @@ uint64_t comm_blocks(const struct comm_range *ranges, size_t n_ranges)
 
 struct comm_span comm_cut(struct comm_span whole, int n_parts, int part)
 {
-    uint64_t n = whole.end - whole.first, each = n / (uint64_t)n_parts, rest = n % (uint64_t)n_parts, p = (uint64_t)part;
+    uint64_t n = whole.end - whole.first, each = n / (uint64_t)n_parts, rest = n % (uint64_t)n_parts,
+             p = (uint64_t)part;
     uint64_t first = whole.first + each * p + (p < rest ? p : rest);
     return (struct comm_span){first, first + each + (p < rest)};
 }

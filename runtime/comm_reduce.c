@@ -1,6 +1,6 @@
 /* A chunk's way between nodes: each owner adds up its node's copies (in place, in its own part of the segment), sends
- * every node the sub-slice that it combines, combines its own from all nodes' partials, and sends the result back to all.
- * The two halves overlap: chunk i's partials travel together with chunk i - 1's results. */
+ * every node the sub-slice that it combines, combines its own from all nodes' partials, and sends the result back to
+ * all. The two halves overlap: chunk i's partials travel together with chunk i - 1's results. */
 #include <errno.h>
 #include <string.h>
 
@@ -32,8 +32,8 @@ static void reduce_node(const struct reduction *r, struct comm_span span, bool i
         for (int l = 0; l < c->local_size; l++)
             c->in[l] = c->out[l] = segment_part(r->s, l) + p.offset_bytes;
         void *own = segment_part(r->s, c->local) + p.offset_bytes;
-        kernel_reduce_tree(into_all ? c->out : &own, into_all ? c->local_size : 1, c->in, c->local_size, p.n_elems, p.dtype,
-                           r->op);
+        kernel_reduce_tree(into_all ? c->out : &own, into_all ? c->local_size : 1, c->in, c->local_size, p.n_elems,
+                           p.dtype, r->op);
     }
 }
 
@@ -44,7 +44,8 @@ static void spread(const struct reduction *r, struct comm_span span)
     for (struct comm_pieces it = pieces(r, span); comm_piece_next(&it, &p);)
         for (int l = 0; l < r->c->local_size; l++)
             if (l != r->c->local)
-                memcpy(segment_part(r->s, l) + p.offset_bytes, segment_part(r->s, r->c->local) + p.offset_bytes, p.n_bytes);
+                memcpy(segment_part(r->s, l) + p.offset_bytes, segment_part(r->s, r->c->local) + p.offset_bytes,
+                       p.n_bytes);
 }
 
 static struct comm_span sub_chunk(const struct reduction *r, int node, uint64_t chunk)
@@ -155,9 +156,10 @@ static int check_range(const comm_segment_t *s, const struct comm_range *r, size
     size_t size = dtype_size(r->dtype);
     if (size == 0 || r->offset_bytes % COMM_BLOCK != 0 || r->offset_bytes > s->n_bytes ||
         r->n_elems > (s->n_bytes - r->offset_bytes) / size)
-        return error_set(errp, DDP_E_USAGE, EINVAL,
-                         "range %zu (%zu x %s at byte %zu) does not lie in its segment of %zu bytes on a 64-byte boundary",
-                         i, r->n_elems, dtype_name(r->dtype), r->offset_bytes, s->n_bytes);
+        return error_set(
+            errp, DDP_E_USAGE, EINVAL,
+            "range %zu (%zu x %s at byte %zu) does not lie in its segment of %zu bytes on a 64-byte boundary", i,
+            r->n_elems, dtype_name(r->dtype), r->offset_bytes, s->n_bytes);
     return 0;
 }
 

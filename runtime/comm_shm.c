@@ -210,8 +210,8 @@ static bool is_complete(const struct shm *s)
     return atomic_load_explicit(&s->control->epoch, memory_order_acquire) >= s->seq;
 }
 
-/* A local rank that has not come, or -1. left_only: one that never will. (A rank comes before it leaves, so what is read
- * first is whether it left.) */
+/* A local rank that has not come, or -1. left_only: one that never will. (A rank comes before it leaves, so what is
+ * read first is whether it left.) */
 static int find_missing(const struct shm *s, bool left_only)
 {
     for (int l = 0; l < s->local_size; l++) {
@@ -291,11 +291,10 @@ static int compare_wants(struct shm *s, ddp_error_t *errp)
     char a[96], b[96];
     for (int l = 1; l < s->local_size; l++)
         if (slots[l].want_bytes != slots[0].want_bytes)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "%s asks for a segment of %llu bytes, but %s for %llu",
-                             world_rank_name(s->world, rank_of(s, 0), a, sizeof a),
-                             (unsigned long long)slots[0].want_bytes,
-                             world_rank_name(s->world, rank_of(s, l), b, sizeof b),
-                             (unsigned long long)slots[l].want_bytes);
+            return error_set(
+                errp, DDP_E_USAGE, EINVAL, "%s asks for a segment of %llu bytes, but %s for %llu",
+                world_rank_name(s->world, rank_of(s, 0), a, sizeof a), (unsigned long long)slots[0].want_bytes,
+                world_rank_name(s->world, rank_of(s, l), b, sizeof b), (unsigned long long)slots[l].want_bytes);
     return 0;
 }
 

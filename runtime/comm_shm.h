@@ -22,17 +22,17 @@ struct shm {
     int node, local, local_size;
     double timeout_s;
     int memfd;
-    size_t file_bytes;        /* how far the file reaches: the same on every rank of the node */
-    char *base;               /* its first part, mapped */
+    size_t file_bytes; /* how far the file reaches: the same on every rank of the node */
+    char *base;        /* its first part, mapped */
     size_t base_bytes, stage_bytes;
     struct shm_control *control;
     struct watch_board *board;
     char *stage;              /* local_size * stage_bytes */
     struct watch_peer *peers; /* connections for the watch, which takes them over: then n_peers is 0 */
     size_t n_peers;
-    watch_t *watch;           /* borrowed; set before the first barrier */
+    watch_t *watch; /* borrowed; set before the first barrier */
     bool may_spin;
-    uint64_t seq;             /* barriers so far */
+    uint64_t seq; /* barriers so far */
 };
 
 /* The leader, before the boot's fence: memory and socket. name: of the abstract socket. -1: the error is to be

@@ -1,11 +1,11 @@
 /* watch.h - learns which rank of the job ended, and tells every wait of every rank.
  *
  * The ranks of a node share a board; the first cause written to it stands (a rank that leaves because another died is
- * not a cause). Each rank has a watch thread. Local rank 0, the node's leader, polls a pidfd of and a unix socket to each
- * other rank of the node, and a control connection to each other node's leader; the others poll the leader alone. What
- * one learns goes onto the board, a byte on the unix sockets wakes the others, and the leader forwards the cause to every
- * other node, before it can itself be seen to leave. Each leader that learns a cause forwards it again, so that a cause
- * is everywhere seen before its consequences.
+ * not a cause). Each rank has a watch thread. Local rank 0, the node's leader, polls a pidfd of and a unix socket to
+ * each other rank of the node, and a control connection to each other node's leader; the others poll the leader alone.
+ * What one learns goes onto the board, a byte on the unix sockets wakes the others, and the leader forwards the cause
+ * to every other node, before it can itself be seen to leave. Each leader that learns a cause forwards it again, so
+ * that a cause is everywhere seen before its consequences.
  *
  * A process that ends without watch_leave has died, whatever its exit code. */
 #ifndef DDP_RUNTIME_WATCH_H
@@ -32,7 +32,14 @@ enum watch_kind {
 #define WATCH_TEXT_MAX 159 /* bytes of an abort's reason */
 
 /* What a rank waits in, for the texts. */
-enum watch_what { WATCH_IN_BARRIER, WATCH_IN_ALLREDUCE, WATCH_IN_BCAST, WATCH_IN_ALLGATHER, WATCH_IN_SEGMENT, WATCH_IN_WIRING };
+enum watch_what {
+    WATCH_IN_BARRIER,
+    WATCH_IN_ALLREDUCE,
+    WATCH_IN_BCAST,
+    WATCH_IN_ALLGATHER,
+    WATCH_IN_SEGMENT,
+    WATCH_IN_WIRING
+};
 const char *watch_what_name(enum watch_what what);
 
 struct watch_peer {
@@ -45,7 +52,7 @@ struct watch_peer {
 struct watch_config {
     const struct world *world;
     struct watch_board *board;
-    struct watch_peer *local;  /* the leader: the node's other ranks; another rank: the leader. The array is copied */
+    struct watch_peer *local; /* the leader: the node's other ranks; another rank: the leader. The array is copied */
     size_t n_local;
     struct watch_peer *remote; /* the leader: the other nodes' leaders; pidfd -1 */
     size_t n_remote;
@@ -73,9 +80,9 @@ void watch_abort(watch_t *w, const char *why); /* WATCH_ABORT by this rank */
  * whom they wait. Cheap before that. */
 void watch_waits_for(watch_t *w, int suspect);
 
-/* This rank's wait for `suspect` has passed its deadline. Asks all that wait for whom, and a moment later blames the rank
- * at the chain's end, which does not answer: true, the cause is raised. False: not yet; look again at what is waited
- * for, then sleep until watch_alarm(). */
+/* This rank's wait for `suspect` has passed its deadline. Asks all that wait for whom, and a moment later blames the
+ * rank at the chain's end, which does not answer: true, the cause is raised. False: not yet; look again at what is
+ * waited for, then sleep until watch_alarm(). */
 bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s, enum watch_what what);
 uint64_t watch_alarm(uint64_t deadline);
 

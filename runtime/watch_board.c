@@ -39,7 +39,8 @@ struct cause cause_unpack(uint64_t word)
 
 const char *watch_what_name(enum watch_what what)
 {
-    static const char *const names[] = {"barrier", "all-reduce", "broadcast", "all-gather", "segment creation", "wire-up"};
+    static const char *const names[] = {"barrier",    "all-reduce",       "broadcast",
+                                        "all-gather", "segment creation", "wire-up"};
     return (size_t)what < sizeof names / sizeof *names ? names[what] : "a collective";
 }
 
@@ -67,8 +68,8 @@ int cause_error(const struct world *w, struct cause c, const char *text, ddp_err
         return error_set(errp, DDP_E_PEER, ESHUTDOWN, "%s left the job while rank %d waits in %s", who, c.arg,
                          watch_what_name(c.what));
     case WATCH_LATE:
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not come before the deadline; rank %d waited in %s", who,
-                         c.arg, watch_what_name(c.what));
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not come before the deadline; rank %d waited in %s",
+                         who, c.arg, watch_what_name(c.what));
     case WATCH_ABORT:
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s aborted: %s", who, text);
     }

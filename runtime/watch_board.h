@@ -13,8 +13,8 @@ struct watch_board {
     _Alignas(64) _Atomic uint32_t bell;  /* a futex */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t census; /* a deadline has passed: everyone who waits says for whom */
-    /* Per rank of the job: whom it waits for, plus one, where it said so in a census; then texts, one per local rank and one
-     * for what comes from other nodes; then, per rank, whether it left. */
+    /* Per rank of the job: whom it waits for, plus one, where it said so in a census; then texts, one per local rank
+     * and one for what comes from other nodes; then, per rank, whether it left. */
     _Alignas(64) _Atomic int32_t waits_for[];
 };
 

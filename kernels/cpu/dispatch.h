@@ -11,7 +11,7 @@
 #include "config.h"
 #endif
 
-#if defined(__x86_64__) && defined(__linux__) && !defined(DDP_SANITIZED) && !defined(__SANITIZE_THREAD__) &&            \
+#if defined(__x86_64__) && defined(__linux__) && !defined(DDP_SANITIZED) && !defined(__SANITIZE_THREAD__) &&           \
     !(defined(__clang__) && __clang_major__ < 18)
 #define CPU_DISPATCH __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

@@ -14,10 +14,10 @@ enum { RANKS_MAX = 16 };
 
 struct job {
     int size;
-    const int *node_of;     /* [size] */
-    double timeout_s;       /* of the communicator; 0: 30 */
+    const int *node_of; /* [size] */
+    double timeout_s;   /* of the communicator; 0: 30 */
     const void *arg;
-    void *shared;           /* mapped in all ranks, ranks_shared_bytes of zeros */
+    void *shared; /* mapped in all ranks, ranks_shared_bytes of zeros */
     struct memboot *boot;
 };
 enum { ranks_shared_bytes = 1 << 20 };

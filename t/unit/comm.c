@@ -135,7 +135,7 @@ static double in_order(const struct layout *l, const double *x, bool is_f64)
 
 /* Ranges of three types with gaps between them, out of order, one empty, one of a single element. */
 static const struct comm_range ranges[] = {
-    {64 * 100, 30011, DDP_F32}, {0, 1, DDP_F32}, {64 * 2, 16, DDP_F32}, {64 * 50, 0, DDP_F64},
+    {64 * 100, 30011, DDP_F32}, {0, 1, DDP_F32},           {64 * 2, 16, DDP_F32}, {64 * 50, 0, DDP_F64},
     {64 * 3000, 1003, DDP_F64}, {64 * 4000, 513, DDP_I64},
 };
 enum { N_RANGES = sizeof ranges / sizeof *ranges, SEGMENT = 64 * 5000 + 24 };
@@ -191,7 +191,8 @@ static int ordered_rank(struct job *j, int rank)
         for (size_t k = 0; k < N_RANGES; k++)
             for (size_t i = 0; i < ranges[k].n_elems; i++) {
                 double have = get(data, &ranges[k], i), right = want(l, &ranges[k], i);
-                CHECK(memcmp(&have, &right, sizeof have) == 0, "range %zu element %zu: %.17g, not %.17g", k, i, have, right);
+                CHECK(memcmp(&have, &right, sizeof have) == 0, "range %zu element %zu: %.17g, not %.17g", k, i, have,
+                      right);
             }
         CHECK(data[64 + 5] == 0x55 && data[4] == 0x55 && data[SEGMENT - 1] == 0x55, "a gap was written");
     }
@@ -369,7 +370,8 @@ static int tidy_rank(struct job *j, int rank)
     comm_t *c = job_comm(j, rank, &w, &e);
     CHECK(c && comm_segment_create(c, 1 << 20, &e), "%s", e.text);
     for (int fd = 3; fd < FDS; fd++)
-        CHECK(was_open[fd] || fcntl(fd, F_GETFD) < 0 || (fcntl(fd, F_GETFD) & FD_CLOEXEC), "descriptor %d survives exec", fd);
+        CHECK(was_open[fd] || fcntl(fd, F_GETFD) < 0 || (fcntl(fd, F_GETFD) & FD_CLOEXEC),
+              "descriptor %d survives exec", fd);
     CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
     comm_destroy(c);
     world_destroy(w);
@@ -403,7 +405,8 @@ static int misuse_rank(struct job *j, int rank)
 
 static int bad_range_rank(struct job *j, int rank)
 {
-    static const struct comm_range bad[] = {{0, 26, DDP_F32}, {32, 1, DDP_F32}, {128, 1, DDP_F32}, {0, SIZE_MAX, DDP_F64}};
+    static const struct comm_range bad[] = {
+        {0, 26, DDP_F32}, {32, 1, DDP_F32}, {128, 1, DDP_F32}, {0, SIZE_MAX, DDP_F64}};
     struct world *w;
     ddp_error_t e = {0};
     comm_t *c = job_comm(j, rank, &w, &e);
@@ -429,13 +432,9 @@ static void misuse_is_refused_on_every_rank(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(allreduce_is_exact_on_integers),
-    cmocka_unit_test(sums_follow_the_tree_bit_for_bit),
-    cmocka_unit_test(all_types_agree_on_all_ranks),
-    cmocka_unit_test(broadcast_and_allgather_move_every_byte),
-    cmocka_unit_test(nobody_passes_a_barrier_early),
-    cmocka_unit_test(bytes_between_nodes_equal_the_formula),
-    cmocka_unit_test(nothing_is_left_behind),
-    cmocka_unit_test(misuse_is_refused_on_every_rank),
+    cmocka_unit_test(allreduce_is_exact_on_integers), cmocka_unit_test(sums_follow_the_tree_bit_for_bit),
+    cmocka_unit_test(all_types_agree_on_all_ranks),   cmocka_unit_test(broadcast_and_allgather_move_every_byte),
+    cmocka_unit_test(nobody_passes_a_barrier_early),  cmocka_unit_test(bytes_between_nodes_equal_the_formula),
+    cmocka_unit_test(nothing_is_left_behind),         cmocka_unit_test(misuse_is_refused_on_every_rank),
 };
 UNIT_MAIN(tests)

@@ -88,8 +88,8 @@ static int scene_rank(struct job *j, int rank)
     b->took_ns[rank] = clock_ns() - b->when;
     char who[64];
     snprintf(who, sizeof who, "rank %d (n%d)%s", scene->victim, j->node_of[scene->victim], scene->expect);
-    CHECK(rc < 0 && e.domain == scene->domain && strncmp(e.text, who, strlen(who)) == 0, "\"%s\", not \"%s\" (domain %d)",
-          e.text, who, e.domain);
+    CHECK(rc < 0 && e.domain == scene->domain && strncmp(e.text, who, strlen(who)) == 0,
+          "\"%s\", not \"%s\" (domain %d)", e.text, who, e.domain);
     CHECK(comm_barrier(c, NULL) < 0, "goes on after an error");
     if (++b->n_done == j->size - 1 && scene->fate == STOPS)
         kill(b->pid[scene->victim], SIGKILL);

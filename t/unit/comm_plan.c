@@ -145,7 +145,8 @@ static void parts_cover_all_blocks_once(void **state)
             for (int i = 0; i < parts; i++) {
                 struct comm_span s = comm_cut((struct comm_span){1000, 1000 + n}, parts, i);
                 assert_true(s.first == at && s.end >= s.first && s.end - s.first <= n / (uint64_t)parts + 1);
-                assert_true(i > 0 || s.end - s.first == (n + (uint64_t)parts - 1) / (uint64_t)parts); /* the first is longest */
+                assert_true(i > 0 ||
+                            s.end - s.first == (n + (uint64_t)parts - 1) / (uint64_t)parts); /* the first is longest */
                 for (uint64_t skip = 0; skip < 60; skip += 7) {
                     struct comm_span c = comm_chunk(s, skip, 7);
                     assert_true(c.first >= s.first && c.end <= s.end && c.end - c.first <= 7);

@@ -1,6 +1,6 @@
 /* The ranks as threads over one mapping, so that ThreadSanitizer sees them share memory: through two mappings of one
- * memfd it is blind. Built with -fsanitize=thread; mmap and munmap are wrapped (-Wl,--wrap) to map each part of a shared
- * file once per process. */
+ * memfd it is blind. Built with -fsanitize=thread; mmap and munmap are wrapped (-Wl,--wrap) to map each part of a
+ * shared file once per process. */
 #include <config.h>
 
 #include "t/unit/unit.h"
