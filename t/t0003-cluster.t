@@ -35,7 +35,7 @@ is "up in the same folder is refused" "$rc" 1
 like "... and says why" "$err" "already up"
 
 # A second cluster beside the first, with networks and GPUs.
-run "$cluster" up 2 --netns --gpus 4 --no-plugin --dir "$tmp/second"
+run "$cluster" up 2 --netns --gpus 4 --no-affinity --no-plugin --dir "$tmp/second"
 is "a second cluster comes up beside the first" "$rc" 0
 at_exit '"$cluster" down --dir "$tmp/second"'
 second=$(<"$tmp/second/id")
@@ -44,6 +44,8 @@ second_run srun -N2 hostname -I
 is "nodes have different addresses" "$(sort -u <<<"$out" | wc -l)" 2
 second_run srun -N2 readlink /proc/self/ns/net
 is "nodes have different network namespaces" "$(sort -u <<<"$out" | wc -l)" 2
+second_run srun -N2 grep Cpus_allowed_list /proc/self/status
+is "with --no-affinity tasks run on all CPUs" "$(sort -u <<<"$out")" "$(grep Cpus_allowed_list /proc/self/status)"
 second_run srun --mpi=pmix -N2 -n4 printenv PMIX_RANK
 is "a PMIx step runs between namespaces" "$(sort -n <<<"$out" | xargs)" "0 1 2 3"
 second_run srun -N2 -n2 --gpus-per-node=2 printenv CUDA_VISIBLE_DEVICES

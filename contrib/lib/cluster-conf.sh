@@ -44,7 +44,7 @@ SlurmdSpoolDir=$dir/spool.%n
 TmpFS=$dir/tmp.%n
 # No cgroups: the machine's own version of them does not matter.
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/affinity
+TaskPlugin=task/$affinity
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
