@@ -10,7 +10,8 @@ kill_one() {
     for k in ${1//,/ }; do n=$((n + k)); done
     rm -f "$tmp/out"
     DDP_TEST_MARK=$mark timeout -k 5 120 "$top_builddir/ddp" run -n $n --layout "$1" \
-        "$top_builddir/train" --model tiny --data "$text" --steps 1000000 --log-every 1 >"$tmp/out" 2>"$tmp/err" </dev/null &
+        "$top_builddir/train" --model tiny --data "$text" --steps 1000000 --log-every 1 \
+        >"$tmp/out" 2>"$tmp/err" </dev/null &
     local launcher=$!
     until_true 60 grep -qs 'step 3/' "$tmp/out" || diag "training did not start: $(cat "$tmp/err")"
     pid=$(training "$mark" "$2")

@@ -19,7 +19,8 @@ kill_one() {
     shift
     rm -f "$tmp/out"
     DDP_TEST_MARK=$tmp timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
-        srun --ddp=on "$@" "$top_builddir/train" --model tiny --data $text --steps 1000000 --log-every 1 >"$tmp/out" 2>"$tmp/err" </dev/null &
+        srun --ddp=on "$@" "$top_builddir/train" --model tiny --data $text --steps 1000000 --log-every 1 \
+        >"$tmp/out" 2>"$tmp/err" </dev/null &
     local job=$!
     until_true 60 grep -qs 'step 3/' "$tmp/out" || diag "training did not start: $(cat "$tmp/err")"
     start=$(date +%s%3N)

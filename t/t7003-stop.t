@@ -6,7 +6,8 @@
 start() { # RANKS: in the background; sets $launcher
     rm -f "$tmp/out"
     DDP_TEST_MARK=$tmp timeout -k 5 120 "$top_builddir/ddp" run -n "$1" \
-        "$top_builddir/train" --model tiny --steps 1000000 --log-every 1 --data /usr/share/common-licenses/GPL-3 >"$tmp/out" 2>"$tmp/err" </dev/null &
+        "$top_builddir/train" --model tiny --steps 1000000 --log-every 1 --data /usr/share/common-licenses/GPL-3 \
+        >"$tmp/out" 2>"$tmp/err" </dev/null &
     launcher=$!
     until_true 60 grep -qs 'step 3/' "$tmp/out" || diag "training did not start: $(cat "$tmp/err")"
 }
