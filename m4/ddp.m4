@@ -18,12 +18,15 @@ AS_IF([test "$have_$1" = no -a "$with_$1" != auto -a "$with_$1" != no], [DDP_NEE
 
 # DDP_HEADER(NAME, HEADER, VERSION-EXPRESSION): compiles against HEADER with $1_CPPFLAGS; sets have_NAME.
 AC_DEFUN([DDP_HEADER], [
-ddp_save_CPPFLAGS=$CPPFLAGS
-CPPFLAGS="$CPPFLAGS $$1_CPPFLAGS"
-AC_COMPUTE_INT([ddp_version], [$3], [#include <stdint.h>
+ddp_version=
+AS_IF([test -z "$$1_prefix" || test -f "$$1_prefix/include/$2"], [
+    ddp_save_CPPFLAGS=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $$1_CPPFLAGS"
+    AC_COMPUTE_INT([ddp_version], [$3], [#include <stdint.h>
 #include <stdbool.h>
 #include <$2>], [ddp_version=])
-CPPFLAGS=$ddp_save_CPPFLAGS
+    CPPFLAGS=$ddp_save_CPPFLAGS
+])
 ])
 
 AC_DEFUN([DDP_WITH_SLURM], [
@@ -32,7 +35,7 @@ AS_IF([test "$with_slurm" != no], [
     AS_IF([test -n "$slurm_prefix"], [slurm_CPPFLAGS="-I$slurm_prefix/include"], [slurm_CPPFLAGS=])
     AC_MSG_CHECKING([for slurm/spank.h])
     DDP_HEADER([slurm], [slurm/spank.h], [SLURM_VERSION_NUMBER])
-    AS_IF([test -n "$ddp_version"], [have_slurm=$((ddp_version >> 16 & 255)).$((ddp_version >> 8 & 255)).$((ddp_version & 255))])
+    AS_IF([test -n "$ddp_version"], [have_slurm=`printf "%d.%02d.%d" $((ddp_version >> 16 & 255)) $((ddp_version >> 8 & 255)) $((ddp_version & 255))`])
     AC_MSG_RESULT([$have_slurm])
 ])
 DDP_FOUND([slurm], [slurm/spank.h], [libslurm-dev], [no plugin will be built])
