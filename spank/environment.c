@@ -17,22 +17,21 @@ struct maker {
     ddp_error_t *errp;
 };
 
-static bool is_ours(const char *set, const char *name, const char *value)
+void environment_forget(const char *set, lookup_f lookup, void *arg, void (*drop)(const char *name, void *arg))
 {
-    size_t n = strlen(name), v = strlen(value);
     for (const char *p = set; p && *p;) {
+        char item[HOSTLIST_NAME_MAX + 64];
         size_t len = strcspn(p, ",");
-        if (len == n + 1 + v && !strncmp(p, name, n) && p[n] == '=' && !strncmp(p + n + 1, value, v))
-            return true;
+        snprintf(item, sizeof item, "%.*s", (int)(len < sizeof item ? len : 0), p);
+        char *value = strchr(item, '=');
+        if (value) {
+            *value++ = 0;
+            const char *now = lookup(item, arg);
+            if (now && !strcmp(now, value))
+                drop(item, arg);
+        }
         p += len + (p[len] == ',');
     }
-    return false;
-}
-
-const char *environment_users(lookup_f lookup, void *arg, const char *name)
-{
-    const char *value = lookup(name, arg);
-    return value && is_ours(lookup("DDP_SET", arg), name, value) ? NULL : value;
 }
 
 static void warn(struct maker *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -46,6 +45,12 @@ static void warn(struct maker *m, const char *fmt, ...)
     vsnprintf(e->warning[e->n_warnings], sizeof e->warning[0], fmt, ap);
     va_end(ap);
     e->n_warnings++;
+}
+
+/* The variable as the user set it, or NULL. */
+static const char *get_users(const struct maker *m, const char *name)
+{
+    return m->lookup(name, m->arg);
 }
 
 static void set(struct maker *m, const char *name, const char *value)
@@ -65,7 +70,7 @@ static void set(struct maker *m, const char *name, const char *value)
 static const char *offer(struct maker *m, const char *name, int value, int n_distinct)
 {
     char text[16];
-    const char *users = environment_users(m->lookup, m->arg, name);
+    const char *users = get_users(m, name);
     snprintf(text, sizeof text, "%d", value);
     if (!users)
         set(m, name, text);
@@ -80,7 +85,7 @@ static const char *offer(struct maker *m, const char *name, int value, int n_dis
 static int make_master_addr(struct maker *m)
 {
     const struct step *t = m->step;
-    const char *users = environment_users(m->lookup, m->arg, "MASTER_ADDR");
+    const char *users = get_users(m, "MASTER_ADDR");
     if (!users && t->rank == 0 && strcmp(t->node_name, t->master))
         return error_set(m->errp, DDP_E_USAGE, EINVAL,
                          "rank 0 runs on %.64s, not on %.64s, the first node: set MASTER_ADDR=%.64s for the step, or use "
@@ -116,7 +121,7 @@ static int make_master_port(struct maker *m, struct port_range ephemeral)
     struct port_range range = {(int)m->o->key[KEY_PORT_MIN].i, (int)m->o->key[KEY_PORT_MAX].i};
     if (choose_port(m, range, &port) < 0)
         return -1;
-    const char *users = environment_users(m->lookup, m->arg, "MASTER_PORT");
+    const char *users = get_users(m, "MASTER_PORT");
     bool is_derived = !m->o->key[KEY_PORT].is_set && !m->o->key[KEY_RESV_PORTS].b;
     if (!users && is_derived && port_in(port, ephemeral))
         warn(m, "MASTER_PORT=%d lies among the ports that this node gives to any program (%d-%d) and may be taken: ask "
@@ -131,7 +136,7 @@ static void make_threads(struct maker *m, const struct environment_cpus *cpus)
 {
     int64_t threads = m->o->key[KEY_OMP].i, n_cpus = (int64_t)cpus->n_cpus;
     int per_task = m->step->cpus_per_task;
-    const char *users = environment_users(m->lookup, m->arg, "OMP_NUM_THREADS");
+    const char *users = get_users(m, "OMP_NUM_THREADS");
     int64_t users_n;
     char text[24];
     if (threads == 0 && per_task > 0) {
@@ -159,7 +164,7 @@ static void make_libddp(struct maker *m)
     set(m, "DDP_VERSION", PACKAGE_VERSION);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const struct knob_value *v = &m->o->key[keys[i]];
-        const char *name = ddp_keys[keys[i]].env, *users = environment_users(m->lookup, m->arg, name);
+        const char *name = ddp_keys[keys[i]].env, *users = get_users(m, name);
         if (v->is_set && (!users || strcmp(users, v->text)))
             set(m, name, v->text);
     }

@@ -4,8 +4,8 @@
  * and OMP_NUM_THREADS, as torchrun names them; DDP_VERSION; DDP_TIMEOUT and DDP_INTERFACE where the step's options or the
  * site set them; DDP_SET, which lists what was set here as NAME=VALUE,NAME=VALUE.
  *
- * A variable that is there already is the user's and stays, unless DDP_SET lists it with that very value: then an
- * enclosing step of ours set it (an srun within a task inherits the task's environment), and it is replaced. */
+ * A variable that is there already is the user's and stays. An srun within a task of ours inherits what we set there; it
+ * forgets that first (environment_forget), whether its own step is one of ours or not. */
 #ifndef DDP_SPANK_ENVIRONMENT_H
 #define DDP_SPANK_ENVIRONMENT_H
 
@@ -35,8 +35,9 @@ struct environment_cpus {
     int n_sharing;          /* local ranks that have this very mask, this one included; at least 1 */
 };
 
-/* The variable as the user set it, or NULL: not set, or set by an enclosing step of ours. */
-const char *environment_users(lookup_f lookup, void *arg, const char *name);
+/* Calls drop for every variable that `set` (the value of DDP_SET; NULL: empty) lists and that still has the listed value:
+ * an enclosing step of ours set it. One that the user has changed since is the user's. */
+void environment_forget(const char *set, lookup_f lookup, void *arg, void (*drop)(const char *name, void *arg));
 
 /* Fills *ret. Warnings are for the user, and only rank 0 has any, so that each comes once: a variable of the user's that
  * contradicts the step, a MASTER_PORT within `ephemeral` (of this node), one task on a node with several GPUs, fewer CPUs

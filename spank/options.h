@@ -48,7 +48,7 @@ int options_parse(const char *text, const char *source, struct options *ret, ddp
 
 /* The whole decision, for one step. Each key: `text` (the command line), else its DDP_* variable, else `site`, else the
  * table's default. The mode: `text`, else the variable SLURM_DDP, else off; with off, keys are not looked at. `text` and
- * `site` may be NULL. `lookup` hides the variables that an enclosing step of ours has set (environment.h). */
+ * `site` may be NULL. */
 int options_resolve(const char *text, lookup_f lookup, void *arg, const struct options *site, struct options *ret,
                     ddp_error_t *errp);
 

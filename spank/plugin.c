@@ -37,6 +37,9 @@ SPANK_PLUGIN(ddp, 1)
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
 #define CMDLINE_MAX 65536              /* srun's own options come first on its command line */
 
+/* What srun set for itself, as DDP_SET lists what a task got. It begins with SLURM_, so that --export=NONE keeps it too. */
+static const char srun_set[] = "SLURM_DDP_SET";
+
 static struct {
     bool has_option, is_bound_by_user;
     char option[OPTIONS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
@@ -73,6 +76,11 @@ static struct task_request make_request(const char *option, lookup_f lookup, voi
 {
     return (struct task_request){option, plugin.site_file[0] ? plugin.site_file : NULL, plugin.is_bound_by_user, lookup,
                                  arg, log_user, log_node};
+}
+
+static bool is_submitting(void)
+{
+    return spank_context() == S_CTX_LOCAL || spank_context() == S_CTX_ALLOCATOR;
 }
 
 static int check_arguments(ddp_error_t *errp)
@@ -144,11 +152,37 @@ static const char *find_option(const char *args, size_t n)
     return option;
 }
 
+static void drop_own(const char *name, void *arg)
+{
+    (void)arg;
+    unsetenv(name);
+}
+
+/* Started within a task of ours, srun, sbatch and salloc have its environment: their step is another. */
+static void forget_enclosing_step(void)
+{
+    static const char *const lists[] = {"DDP_SET", srun_set};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        environment_forget(getenv(lists[i]), lookup_own, NULL, drop_own);
+        unsetenv(lists[i]);
+    }
+}
+
+/* Sets a variable of srun's own unless the user did, and notes it in `set`. */
+static void offer(char *set, size_t size, const char *name, const char *value)
+{
+    size_t used = strlen(set);
+    if (getenv(name))
+        return;
+    setenv(name, value, 1);
+    snprintf(set + used, size - used, "%s%s=%s", used ? "," : "", name, value);
+}
+
 /* srun reads these variables right after slurm_spank_init. Errors wait for the option's callback. */
 static void prepare_srun(void)
 {
     struct options o;
-    char *args = malloc(CMDLINE_MAX);
+    char set[128] = "", *args = malloc(CMDLINE_MAX);
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = args && fd >= 0 ? read(fd, args, CMDLINE_MAX) : -1;
     io_close(fd);
@@ -158,10 +192,11 @@ static void prepare_srun(void)
         if (task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON) {
             int mpi = o.key[KEY_MPI].choice;
             if (mpi == MPI_PMIX || (mpi == MPI_AUTO && has_pmix_plugin()))
-                setenv("SLURM_MPI_TYPE", "pmix", 0);
-            setenv("SLURM_KILL_BAD_EXIT", "1", 0);
+                offer(set, sizeof set, "SLURM_MPI_TYPE", "pmix");
+            offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", "1");
             if (o.key[KEY_RESV_PORTS].b)
-                setenv("SLURM_RESV_PORTS", "1", 0);
+                offer(set, sizeof set, "SLURM_RESV_PORTS", "1");
+            setenv(srun_set, set, 1);
         }
     }
     free(args);
@@ -202,6 +237,8 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
     options_help(usage, sizeof usage);
     if (spank_option_register(sp, &option) != ESPANK_SUCCESS)
         slurm_error("ddp: cannot register --ddp");
+    if (is_submitting())
+        forget_enclosing_step();
     if (spank_context() == S_CTX_LOCAL)
         prepare_srun();
     return 0;

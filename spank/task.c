@@ -13,24 +13,16 @@
 #include "spank/site.h"
 #include "topology/cores.h"
 
-/* The task's environment without what an enclosing step of ours has left in it. */
-static const char *users(const char *name, void *arg)
-{
-    const struct task_request *r = arg;
-    return environment_users(r->lookup, r->arg, name);
-}
-
 int task_options(const struct task_request *r, struct options *ret, bool *ret_site_missing, ddp_error_t *errp)
 {
     struct options site = {.mode = DDP_MODE_UNSET};
-    struct task_request copy = *r; /* the lookups take a plain pointer */
     bool is_missing = false;
     /* A step without ddp is not to suffer from a broken site file. */
-    if (options_resolve(r->option, users, &copy, NULL, ret, errp) < 0)
+    if (options_resolve(r->option, r->lookup, r->arg, NULL, ret, errp) < 0)
         return -1;
     if (ret->mode == DDP_MODE_ON && r->site_file) {
         if (site_load(r->site_file, &site, &is_missing, errp) < 0 ||
-            options_resolve(r->option, users, &copy, &site, ret, errp) < 0)
+            options_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
             return -1;
     }
     if (ret->mode == DDP_MODE_ON && !ret->key[KEY_ENABLED].b)

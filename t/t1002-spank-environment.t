@@ -83,6 +83,20 @@ is "inner sruns" "$(head -n 5 "$cluster_dir/home/inner.out")" "0/2 local 0/1 nod
 0/1 local 0/1 node 0,0 on n2 master n2
 0/1 local 0/1 node 0,0 on n1 master n1"
 is "... each step with a port of its own" "$(sed 1,5d "$cluster_dir/home/inner.out" | sort -u | wc -l)" 2
+cat >"$tmp/nested" <<'NEST'
+#!/bin/sh
+show='echo $1 rank=${RANK-none} mpi=${SLURM_MPI_TYPE-none} kill=${SLURM_KILL_BAD_EXIT-none} own=${OWN-none}'
+srun --overlap -n1 sh -c "$show" x plain
+srun --overlap -n1 --ddp=off sh -c "$show" x off
+srun --overlap -n1 --ddp=on,mpi=none sh -c "$show" x none
+srun --overlap -n1 --export=NONE /bin/sh -c "$show" x bare
+NEST
+chmod 755 "$tmp/nested"
+OWN=1 cluster_run srun --ddp=on -n1 "$tmp/nested"
+is "a task's own sruns start from the user's environment" "$out" "plain rank=none mpi=none kill=none own=1
+off rank=none mpi=none kill=none own=1
+none rank=0 mpi=none kill=1 own=1
+bare rank=none mpi=none kill=none own=none"
 cluster_run sbatch --wait --array=1-2 -n1 --ddp=on -o "$cluster_dir/home/array.%a" --wrap "srun $tmp/port"
 is "array tasks meet apart" "$(cat "$cluster_dir"/home/array.[12] | sort -u | wc -l)" 2
 

@@ -242,32 +242,44 @@ static void variables_are_set(void **state)
     assert_var(&v, "OMP_NUM_THREADS", "3");
 }
 
+static void drop_var(const char *name, void *arg)
+{
+    drop(arg, name);
+}
+
 static void an_enclosing_step_is_not_the_user(void **state)
 {
     (void)state;
     struct vars v = plain_step();
     make(&v, "on,port=1234,timeout=9");
-    put(&v, "SLURM_NTASKS", "1"); /* an inner srun of one task */
-    put(&v, "SLURM_PROCID", "0");
-    put(&v, "SLURM_NODEID", "0");
-    put(&v, "SLURM_STEP_NUM_NODES", "1");
-    put(&v, "SLURM_STEP_NODELIST", "n2");
-    put(&v, "SLURM_STEP_TASKS_PER_NODE", "1");
-    struct environment env = make(&v, "on");
-    assert_var(&v, "RANK", "0");
-    assert_var(&v, "WORLD_SIZE", "1");
-    assert_var(&v, "MASTER_ADDR", "n2");
-    assert_var(&v, "MASTER_PORT", "21603");
-    assert_int_equal(env.n_warnings, 0);
     put(&v, "WORLD_SIZE", "8"); /* changed since: now it is the user's */
-    env = make(&v, "on");
+    put(&v, "OWN", "1");
+    environment_forget(lookup("DDP_SET", &v), lookup, &v, drop_var);
+    static const char *const ours[] = {"RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR",
+                                       "MASTER_PORT", "OMP_NUM_THREADS", "DDP_TIMEOUT", "DDP_VERSION"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (lookup(ours[i], &v))
+            fail_msg("%s=%s is still there", ours[i], lookup(ours[i], &v));
     assert_var(&v, "WORLD_SIZE", "8");
-    assert_null(strstr(env.set, "WORLD_SIZE=8"));
-    assert_int_equal(env.n_warnings, 1);
-    assert_null(environment_users(lookup, &v, "RANK"));
-    assert_string_equal(environment_users(lookup, &v, "WORLD_SIZE"), "8");
-    put(&v, "DDP_SET", "XRANK=0,RANK=01,RANK=,RANK");
-    assert_string_equal(environment_users(lookup, &v, "RANK"), "0");
+    assert_var(&v, "OWN", "1");
+    environment_forget(NULL, lookup, &v, drop_var);
+}
+
+static void only_what_is_listed_is_forgotten(void **state)
+{
+    (void)state;
+    struct vars v = {0};
+    put(&v, "RANK", "0");
+    put(&v, "EMPTY", "");
+    environment_forget("XRANK=0,RANK=01,RANK=,RANK,,=,=0,EMPTY,RANK=0=0", lookup, &v, drop_var);
+    assert_var(&v, "RANK", "0");
+    assert_var(&v, "EMPTY", "");
+    char big[1000]; /* longer than any item of ours */
+    memset(big, 'x', sizeof big);
+    memcpy(big, "RANK=", 5);
+    memcpy(big + sizeof big - 8, ",RANK=0", 8);
+    environment_forget(big, lookup, &v, drop_var);
+    assert_null(lookup("RANK", &v));
 }
 
 /* name=value of the user's, on rank 0 of plain_step's step: stays, and warns with `says` (NULL: no warning). */
@@ -376,6 +388,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(other_ports_are_read),
     cmocka_unit_test(variables_are_set),
     cmocka_unit_test(an_enclosing_step_is_not_the_user),
+    cmocka_unit_test(only_what_is_listed_is_forgotten),
     cmocka_unit_test(the_users_values_stay),
     cmocka_unit_test(rank_0_warns),
     cmocka_unit_test(threads_follow_the_cpus),
