@@ -5,10 +5,11 @@
 
 /* srun's options that never take the next argument as their value (srun(1); optional values need "="). */
 static const char *const long_flags[] = {
+    "bcast",       "compress",        "get-user-env",  "send-libs",     "test-only",     "x11",
     "contiguous",  "disable-status",  "exact",       "exclusive",     "help",          "hold",         "immediate",
     "interactive", "kill-on-bad-exit", "label",      "multi-prog",    "no-allocate",   "no-kill",      "nice",
     "overcommit",  "overlap",         "oversubscribe", "preserve-env", "propagate",    "pty",          "quiet",
-    "quit-on-interrupt", "reboot",    "resv-ports",  "share",         "spread-job",    "unbuffered",   "usage",
+    "quit-on-interrupt", "reboot",    "share",         "spread-job",    "unbuffered",   "usage",
     "use-min-nodes", "verbose",       "version",     "wait-all-nodes", "whole",
 };
 static const char short_flags[] = "EHIKOQXVZhklsuv";
@@ -21,10 +22,10 @@ static bool is_long_flag(const char *name)
     return false;
 }
 
-/* "-n4" holds its value, "-n" wants one, "-lO" are flags; "-lOn" wants one. */
+/* "-n4" holds its value, "-n" wants one, "-lO" are flags; "-lOn" wants one; "-K1" and "-I5" hold theirs or have none. */
 static bool short_wants_value(const char *arg)
 {
-    for (const char *p = arg + 1; *p; p++)
+    for (const char *p = arg + 1; *p && *p != 'I' && *p != 'K'; p++)
         if (!strchr(short_flags, *p))
             return !p[1];
     return false;
@@ -36,37 +37,48 @@ static const char *next_arg(const char *arg, const char *end)
     return next < end ? next : NULL;
 }
 
-/* srun has no other option that begins with --dd. */
-static bool is_ddp(const char *arg)
+/* arg is "--name", with or without "=VALUE", or begins like it, with at least `least` letters: no other option does. */
+static bool is_option(const char *arg, const char *name, size_t least)
 {
-    size_t n = strcspn(arg, "=");
-    return (n == 4 || n == 5) && !strncmp(arg, "--ddp", n);
+    size_t n = strcspn(arg + 2, "=");
+    return n >= least && n <= strlen(name) && !strncmp(arg + 2, name, n);
 }
 
-const char *cmdline_ddp(const char *args, size_t n)
+/* arg begins with "--". Returns it, or the argument after it where that is its value. */
+static const char *read_long(const char *arg, const char *end, struct cmdline *c)
 {
-    const char *found = NULL, *end = args + n, *value;
+    const char *value = strchr(arg, '='), *next = next_arg(arg, end);
+    if (is_option(arg, "resv-ports", 4)) {
+        c->resv_ports = value ? value + 1 : "";
+    } else if (is_option(arg, "ddp", 2)) {
+        if (value)
+            c->ddp = value + 1;
+        else if (next)
+            return c->ddp = next;
+    } else if (!value && next && next[0] != '-' && !is_long_flag(arg + 2)) {
+        return next;
+    }
+    return arg;
+}
+
+struct cmdline cmdline_read(const char *args, size_t n)
+{
+    struct cmdline c = {NULL, NULL};
+    const char *end = args + n, *value;
     bool is_command = false; /* past this component's command: wait for the ":" */
     if (n == 0 || end[-1])
-        return NULL;
+        return c;
     for (const char *arg = next_arg(args, end); arg; arg = next_arg(arg, end)) {
-        if (!strcmp(arg, ":")) {
+        if (!strcmp(arg, ":"))
             is_command = false;
-        } else if (is_command) {
+        else if (is_command)
             continue;
-        } else if (arg[0] != '-' || !arg[1] || !strcmp(arg, "--")) {
+        else if (arg[0] != '-' || !arg[1] || !strcmp(arg, "--"))
             is_command = true;
-        } else if (arg[1] == '-') {
-            if ((value = strchr(arg, '='))) {
-                found = is_ddp(arg) ? value + 1 : found;
-            } else if ((value = next_arg(arg, end)) && is_ddp(arg)) {
-                found = arg = value;
-            } else if (value && value[0] != '-' && !is_long_flag(arg + 2)) {
-                arg = value;
-            }
-        } else if (short_wants_value(arg) && (value = next_arg(arg, end)) && value[0] != '-') {
+        else if (arg[1] == '-')
+            arg = read_long(arg, end, &c);
+        else if (short_wants_value(arg) && (value = next_arg(arg, end)) && value[0] != '-')
             arg = value;
-        }
     }
-    return found;
+    return c;
 }

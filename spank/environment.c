@@ -97,16 +97,27 @@ static int make_master_addr(struct maker *m)
     return 0;
 }
 
-static int choose_port(struct maker *m, struct port_range range, int *ret)
+/* Where MpiParams is set Slurm reserves ports for every step: that there are some does not say that they were asked for. */
+static bool wants_reserved(const struct maker *m)
+{
+    const struct knob_value *key = &m->o->key[KEY_RESV_PORTS];
+    return key->is_set ? key->b : get_users(m, "SLURM_RESV_PORTS") && get_users(m, "SLURM_STEP_RESV_PORTS");
+}
+
+static int choose_port(struct maker *m, int *ret, bool *ret_is_derived)
 {
     const struct step *t = m->step;
-    const char *reserved = m->lookup("SLURM_STEP_RESV_PORTS", m->arg);
-    if (m->o->key[KEY_PORT].is_set) {
-        *ret = (int)m->o->key[KEY_PORT].i;
+    const struct knob_value *key = m->o->key;
+    const char *reserved = get_users(m, "SLURM_STEP_RESV_PORTS");
+    *ret_is_derived = false;
+    if (key[KEY_PORT].is_set) {
+        *ret = (int)key[KEY_PORT].i;
         return 0;
     }
-    if (!m->o->key[KEY_RESV_PORTS].b) {
+    if (!wants_reserved(m)) {
+        struct port_range range = {(int)key[KEY_PORT_MIN].i, (int)key[KEY_PORT_MAX].i};
         *ret = port_derive(t->job, t->step, t->restart, range);
+        *ret_is_derived = true;
         return 0;
     }
     if (!reserved)
@@ -118,11 +129,10 @@ static int choose_port(struct maker *m, struct port_range range, int *ret)
 static int make_master_port(struct maker *m, struct port_range ephemeral)
 {
     int port;
-    struct port_range range = {(int)m->o->key[KEY_PORT_MIN].i, (int)m->o->key[KEY_PORT_MAX].i};
-    if (choose_port(m, range, &port) < 0)
+    bool is_derived;
+    if (choose_port(m, &port, &is_derived) < 0)
         return -1;
     const char *users = get_users(m, "MASTER_PORT");
-    bool is_derived = !m->o->key[KEY_PORT].is_set && !m->o->key[KEY_RESV_PORTS].b;
     if (!users && is_derived && port_in(port, ephemeral))
         warn(m, "MASTER_PORT=%d lies among the ports that this node gives to any program (%d-%d) and may be taken: ask "
              "for a port_min and port_max outside them in the site file", port, ephemeral.min, ephemeral.max);

@@ -143,13 +143,12 @@ static bool has_pmix_plugin(void)
 }
 
 /* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */
-static const char *find_option(const char *args, size_t n)
+static const char *find_option(const char *flag)
 {
     static const char *const names[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp", "_SLURM_SPANK_OPTION_ddp_ddp"};
-    const char *option = cmdline_ddp(args, n);
-    for (size_t i = 0; !option && i < sizeof names / sizeof *names; i++)
-        option = getenv(names[i]);
-    return option;
+    for (size_t i = 0; !flag && i < sizeof names / sizeof *names; i++)
+        flag = getenv(names[i]);
+    return flag;
 }
 
 static void drop_own(const char *name, void *arg)
@@ -188,14 +187,15 @@ static void prepare_srun(void)
     io_close(fd);
     if (n > 0) {
         args[n - 1] = 0;
-        struct task_request r = make_request(find_option(args, (size_t)n), lookup_own, NULL);
+        struct cmdline c = cmdline_read(args, (size_t)n);
+        struct task_request r = make_request(find_option(c.ddp), lookup_own, NULL);
         if (task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON) {
             int mpi = o.key[KEY_MPI].choice;
             if (mpi == MPI_PMIX || (mpi == MPI_AUTO && has_pmix_plugin()))
                 offer(set, sizeof set, "SLURM_MPI_TYPE", "pmix");
             offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", "1");
-            if (o.key[KEY_RESV_PORTS].b)
-                offer(set, sizeof set, "SLURM_RESV_PORTS", "1");
+            if (o.key[KEY_RESV_PORTS].b || c.resv_ports)
+                offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
             setenv(srun_set, set, 1);
         }
     }

@@ -338,6 +338,30 @@ static void rank_0_warns(void **state)
     assert_var(&v, "OMP_NUM_THREADS", "4");
 }
 
+static void reserved_ports_are_taken_where_asked_for(void **state)
+{
+    (void)state;
+    static const struct { const char *option, *asked, *want; } cases[] = {
+        {"on", NULL, "21603"},            /* MpiParams: Slurm reserves unasked */
+        {"on", "1", "12000"},             /* srun --resv-ports */
+        {"on,resv_ports", NULL, "12000"},
+        {"on,resv_ports=off", "1", "21603"},
+        {"on,resv_ports,port=1234", "1", "1234"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct vars v = plain_step();
+        put(&v, "SLURM_STEP_RESV_PORTS", "12000-12001");
+        if (cases[i].asked)
+            put(&v, "SLURM_RESV_PORTS", cases[i].asked);
+        make(&v, cases[i].option);
+        assert_var(&v, "MASTER_PORT", cases[i].want);
+    }
+    struct vars v = plain_step();
+    put(&v, "SLURM_RESV_PORTS", "0"); /* none asked for, none reserved */
+    make(&v, "on");
+    assert_var(&v, "MASTER_PORT", "21603");
+}
+
 static void threads_follow_the_cpus(void **state)
 {
     (void)state;
@@ -391,6 +415,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(only_what_is_listed_is_forgotten),
     cmocka_unit_test(the_users_values_stay),
     cmocka_unit_test(rank_0_warns),
+    cmocka_unit_test(reserved_ports_are_taken_where_asked_for),
     cmocka_unit_test(threads_follow_the_cpus),
     cmocka_unit_test(what_cannot_work_is_refused),
 };

@@ -227,7 +227,7 @@ static void expect_ddp(const char *line, const char *want)
     for (size_t i = 0; i < n; i++)
         if (args[i] == '|')
             args[i] = 0;
-    const char *got = cmdline_ddp(args, n);
+    const char *got = cmdline_read(args, n).ddp;
     if ((got && want) ? strcmp(got, want) : got != want)
         fail_msg("%s: got %s, want %s", line, got ? got : "nothing", want ? want : "nothing");
 }
@@ -250,8 +250,24 @@ static void option_is_found_on_the_command_line(void **state)
     expect_ddp("srun|--ddp", NULL);
     expect_ddp("srun|--ddpx=on|a", NULL);
     expect_ddp("srun", NULL);
-    assert_null(cmdline_ddp("", 0));
-    assert_null(cmdline_ddp("srun", 4)); /* not ended: not touched */
+    expect_ddp("srun|-K1|./train|--ddp=on", NULL);
+    expect_ddp("srun|-I5|./train|--ddp=on", NULL);
+    expect_ddp("srun|-lK0|./train|--ddp=on", NULL);
+    expect_ddp("srun|--resv-ports|--ddp=on|./train", "on");
+    expect_ddp("srun|--bcast|./train|--ddp=on", NULL);
+    assert_null(cmdline_read("", 0).ddp);
+    assert_null(cmdline_read("srun", 4).ddp); /* not ended: not touched */
+}
+
+static void reserved_ports_are_found_on_the_command_line(void **state)
+{
+    (void)state;
+    static const char with[] = "srun\0--resv-ports=3\0-n1\0a", flag[] = "srun\0-n\0" "4\0--resv\0a\0--ddp=on",
+                      without[] = "srun\0--reservation=x\0--res\0y\0a\0--resv-ports";
+    assert_string_equal(cmdline_read(with, sizeof with).resv_ports, "3");
+    assert_string_equal(cmdline_read(flag, sizeof flag).resv_ports, "");
+    assert_null(cmdline_read(flag, sizeof flag).ddp);
+    assert_null(cmdline_read(without, sizeof without).resv_ports);
 }
 
 /* Random texts made of what the parsers look for: none may crash, hang, or be accepted with a key out of its range. */
@@ -286,6 +302,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(site_file_is_the_sites),
     cmocka_unit_test(admins_page_and_example_match_the_table),
     cmocka_unit_test(option_is_found_on_the_command_line),
+    cmocka_unit_test(reserved_ports_are_found_on_the_command_line),
     cmocka_unit_test(random_texts_do_no_harm),
 };
 UNIT_MAIN(tests)
