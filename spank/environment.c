@@ -142,12 +142,25 @@ static int make_master_port(struct maker *m, struct port_range ephemeral)
     return 0;
 }
 
+/* The user's OMP_NUM_THREADS stays. It can contradict the omp= of the same user, not the site's. */
+static void check_threads(struct maker *m, const char *users, int64_t n_cpus)
+{
+    int64_t n;
+    const struct knob_value *omp = &m->o->key[KEY_OMP];
+    if (num_i64(users, 1, INT64_MAX, &n) < 0)
+        return; /* a list, for nested regions */
+    if (omp->i > 0 && omp->i != n && strcmp(omp->source, SITE_SOURCE))
+        warn(m, "your OMP_NUM_THREADS=%.16s stays, but %s says omp=%d: unset OMP_NUM_THREADS", users, omp->source,
+             (int)omp->i);
+    else if (n > n_cpus)
+        warn(m, "your OMP_NUM_THREADS=%.16s stays, but each rank may use %d CPUs only", users, (int)n_cpus);
+}
+
 static void make_threads(struct maker *m, const struct environment_cpus *cpus)
 {
     int64_t threads = m->o->key[KEY_OMP].i, n_cpus = (int64_t)cpus->n_cpus;
     int per_task = m->step->cpus_per_task;
     const char *users = get_users(m, "OMP_NUM_THREADS");
-    int64_t users_n;
     char text[24];
     if (threads == 0 && per_task > 0) {
         threads = per_task < n_cpus ? per_task : n_cpus;
@@ -163,8 +176,8 @@ static void make_threads(struct maker *m, const struct environment_cpus *cpus)
     snprintf(text, sizeof text, "%lld", (long long)(threads > 0 ? threads : 1));
     if (!users)
         set(m, "OMP_NUM_THREADS", text);
-    else if (num_i64(users, 1, INT64_MAX, &users_n) == 0 && users_n > n_cpus)
-        warn(m, "your OMP_NUM_THREADS=%.16s stays, but each rank may use %d CPUs only", users, (int)n_cpus);
+    else
+        check_threads(m, users, n_cpus);
 }
 
 /* What the options or the site said for libddp. Where that is the user's own variable, it stays the user's. */

@@ -10,7 +10,8 @@
 #include "runtime/base/error.h"
 #include "runtime/base/knob.h"
 
-#define OPTIONS_TEXT_MAX 4096 /* bytes of the whole argument */
+#define OPTIONS_TEXT_MAX 4096   /* bytes of the whole argument */
+#define SITE_SOURCE "site file" /* knob_value's source where the site file named it */
 
 enum ddp_key {
     KEY_BIND,

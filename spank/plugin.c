@@ -1,11 +1,10 @@
 /* plugin.c - ddp.so: the plugin's face to Slurm, and the only file that includes spank.h.
  *
  * Who runs what:
- *   srun (the user)           slurm_spank_init, the option's callback, init_post_opt
- *   sbatch, salloc (the user) slurm_spank_init, the option's callback
- *   slurmstepd (root)         slurm_spank_init, the option's callback: these copy at most 4 KiB and parse nothing
- *   slurmstepd (euid user)    user_init: one look at a variable
- *   the task (the user)       task_init: everything
+ *   srun, sbatch, salloc (the user)  slurm_spank_init, the option's callback, init_post_opt
+ *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB and parse nothing
+ *   slurmstepd (euid user)           user_init: one look at a variable
+ *   the task (the user)              task_init: everything
  * Failing in slurmstepd before the task exists drains the node or goes unnoticed, so only srun, sbatch, salloc and the
  * task ever say no. Callbacks may come twice. What slurmstepd learned before the fork is in `plugin` after it. */
 #include "config.h"
@@ -21,6 +20,7 @@ SPANK_PLUGIN(ddp, 1)
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -214,19 +214,31 @@ static char **job_environment(spank_t sp)
     return spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS ? env : NULL;
 }
 
-/* Ends the task before its program starts. Returning -1 would do the same where plugstack.conf says "required"; where it
- * says "optional", which is safer for slurmd, Slurm would go on and start a rank that is not one. This process is the
- * task itself, forked and with the user's rights, a moment before exec: nobody else ends with it. */
-static void fail_task(spank_t sp, const ddp_error_t *e)
+/* Ends the task before its program starts. Where plugstack.conf says "required", Slurm itself ends a task whose
+ * task_init returns -1, also with code 1; where it says "optional", which is safer for slurmd, it ignores the -1 and starts
+ * a rank that is not one. This process is the task itself, forked and with the user's rights, a moment before exec: nobody else
+ * ends with it, and _exit runs no handler and flushes no buffer that it inherited from slurmstepd. */
+static _Noreturn void fail_task(spank_t sp, const ddp_error_t *e)
 {
     char host[HOST_NAME_MAX + 1] = "this node";
     const char *node = lookup_job("SLURMD_NODENAME", job_environment(sp));
     int local = 0;
     gethostname(host, sizeof host - 1);
-    /* What is wrong with the request is wrong for all tasks of the node: one of them says so. */
-    if (spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS || local == 0 || e->domain == DDP_E_SYSTEM)
+    /* What is wrong with the request or the site file is wrong for all tasks of the node: one of them says so. */
+    bool is_common = e->domain == DDP_E_USAGE || e->domain == DDP_E_DATA;
+    if (!is_common || spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS || local == 0)
         slurm_spank_log("ddp: %s: %s", node ? node : host, e->text);
     _exit(1);
+}
+
+static void set_variable(spank_t sp, const char *name, const char *value)
+{
+    ddp_error_t e;
+    if (spank_setenv(sp, name, value, 1) == ESPANK_SUCCESS)
+        return;
+    error_set(&e, DDP_E_SYSTEM, ENOMEM, "Slurm does not take %s into the task's environment: a rank must not start without",
+              name);
+    fail_task(sp, &e);
 }
 
 int slurm_spank_init(spank_t sp, int ac, char **av)
@@ -248,7 +260,7 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
     (void)sp, (void)ac, (void)av;
-    return spank_context() == S_CTX_LOCAL && !plugin.has_option ? check_locally(NULL) : 0;
+    return is_submitting() && !plugin.has_option ? check_locally(NULL) : 0;
 }
 
 /* "quiet" and "verbose" bind nothing. Slurm overwrites the variable later with what it chose itself. */
@@ -275,8 +287,8 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     if (task_prepare(&r, &env, &e) < 0 || (env.n_vars && check_arguments(&e) < 0))
         fail_task(sp, &e);
     for (size_t i = 0; i < env.n_vars; i++)
-        spank_setenv(sp, env.var[i].name, env.var[i].value, 1);
+        set_variable(sp, env.var[i].name, env.var[i].value);
     if (env.n_vars)
-        spank_setenv(sp, "DDP_SET", env.set, 1);
+        set_variable(sp, "DDP_SET", env.set);
     return 0;
 }

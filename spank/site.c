@@ -87,7 +87,7 @@ static int parse_key(const char *name, const json_t *v, const char *source, stru
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: %s: %.64s is not allowed; it may be %s", source, name, value,
                          knob_range(k, range, sizeof range));
     }
-    o->key[k - ddp_keys].source = "site file";
+    o->key[k - ddp_keys].source = SITE_SOURCE;
     return 0;
 }
 

@@ -23,7 +23,7 @@ static const char *get(const struct source *s, const char *name)
 
 static int wrong(const struct source *s, const char *name, const char *value)
 {
-    return error_set(s->errp, DDP_E_DATA, EINVAL, "Slurm set %s to %s%.64s: cannot tell this task's rank", name,
+    return error_set(s->errp, DDP_E_BOOT, EINVAL, "Slurm set %s to %s%.64s: cannot tell this task's rank", name,
                      value ? "" : "nothing", value ? value : "");
 }
 

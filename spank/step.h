@@ -23,7 +23,7 @@ struct step {
     char master[HOSTLIST_NAME_MAX + 1]; /* first node of the step's (first component's) list */
 };
 
-/* 0, or -1 with DDP_E_DATA and the name of the variable that is missing or wrong. */
+/* 0, or -1: DDP_E_BOOT with the name of a variable that is missing or wrong, DDP_E_DATA for a bad list of nodes. */
 int step_read(lookup_f lookup, void *arg, struct step *ret, ddp_error_t *errp);
 
 /* Entry `index` of a list such as "2(x3),1". 0, or -1 with DDP_E_DATA. */

@@ -100,6 +100,8 @@ cluster_run sbatch --ddp=bnd=none --wrap true
 refused "sbatch" 'unknown key "bnd"'
 cluster_run salloc --ddp=bnd=none -n1 true
 refused "salloc" 'unknown key "bnd"'
+SLURM_DDP=maybe cluster_run sbatch --wrap true
+refused "sbatch, bad SLURM_DDP" 'SLURM_DDP: unknown key "maybe"'
 # A plugin that is "optional" in plugstack.conf refuses as firmly.
 sed -i 's/^required/optional/' "$cluster_dir/conf/plugstack.conf"
 SLURM_DDP=maybe cluster_run srun -n1 /bin/sh -c 'echo ran'

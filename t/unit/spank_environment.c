@@ -315,6 +315,9 @@ static void the_users_values_stay(void **state)
     users_value("on,port=2222", "MASTER_PORT", "1111", "this step has 2222");
     users_value("on", "OMP_NUM_THREADS", "2", NULL);
     users_value("on", "OMP_NUM_THREADS", "64", "may use 4 CPUs");
+    users_value("omp=3", "OMP_NUM_THREADS", "3", NULL);
+    users_value("omp=3", "OMP_NUM_THREADS", "2", "--ddp says omp=3: unset OMP_NUM_THREADS");
+    users_value("on", "OMP_NUM_THREADS", "2,64", NULL);
     users_value("on", "DDP_TIMEOUT", "7", NULL);
 }
 
