@@ -114,6 +114,18 @@ wait $up 2>"$tmp/kill.err"
 run "$cluster" down --dir "$tmp/third"
 is "down after kill -9 of up leaves nothing" "$(left_of "$third")" ""
 
+# Lines of srun's that come and go with the load.
+cat >"$tmp/said" <<'SAID'
+srun: job 12 queued and waiting for resources
+srun: job 12 has been allocated resources
+srun: Job 12 step creation temporarily disabled, retrying (Requested nodes are busy)
+srun: Job 12 step creation still disabled, retrying (Requested nodes are busy)
+srun: Step created for StepId=12.3
+srun: error: n1: task 0: Exited with exit code 1
+SAID
+is "unqueued drops srun's waiting, and nothing else" "$(unqueued "$tmp/said")" \
+    "srun: error: n1: task 0: Exited with exit code 1"
+
 # Bad words.
 for words in "up" "up 0" "up 2 --cpus x" "up 2 --plugin /nowhere/ddp.so" "up 2 --frob" "run" "exec n1" "fly"; do
     # shellcheck disable=SC2086

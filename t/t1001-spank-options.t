@@ -49,6 +49,15 @@ cluster_run srun --ddp=on,mpi=none -n1 /bin/sh -c "$pmix"
 is "mpi=none" "$out" "pmix=none kill=1"
 cluster_run srun --ddp=on --mpi=none -n1 /bin/sh -c "$pmix"
 is "--mpi=none" "$out" "pmix=none kill=1"
+# An srun that sees Slurm's folder without the plugins for PMIx.
+slurm_lib=$(ldd "$(command -v srun)" | sed -n 's/.*=> \(.*\)\/libslurmfull.so .*/\1/p')
+cp -r "$slurm_lib" "$tmp/no-pmix" && rm "$tmp"/no-pmix/mpi_pmix*
+cat >"$tmp/view" <<VIEW
+mount --bind "$tmp/no-pmix" "$slurm_lib"
+exec "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "\$@"
+VIEW
+run unshare -m bash "$tmp/view" srun --ddp=on -n1 /bin/sh -c "$pmix"
+is "no PMIx where Slurm has no plugin for it" "$out" "pmix=none kill=1"
 SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on -n1 /bin/sh -c "$pmix"
 is "the user's SLURM_KILL_BAD_EXIT stays" "$out" "pmix=0 kill=0"
 cluster_run srun --ddp=off -n1 /bin/sh -c "$pmix"
@@ -77,9 +86,9 @@ off rank=none
 bare rank=0 port=22222
 flag beats variable rank=0'
 cluster_run sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
-is "#SBATCH --ddp=on and inner sruns" "$(cat "$cluster_dir/home/job.out")" "$want"
+is "#SBATCH --ddp=on and inner sruns" "$(unqueued "$cluster_dir/home/job.out")" "$want"
 cluster_run sbatch --wait --export=NONE -o "$cluster_dir/home/job.out" "$tmp/job"
-is "... under --export=NONE" "$(sed '/PATH/d' "$cluster_dir/home/job.out")" "$want"
+is "... under --export=NONE" "$(unqueued "$cluster_dir/home/job.out" | sed '/PATH/d')" "$want"
 cluster_run salloc --ddp=on,port=23333 -n1 srun /bin/sh -c "$port"
 is "salloc --ddp=on" "$out" port=23333
 

@@ -4,7 +4,9 @@
 #   cluster_up N [OPTION...]   starts a cluster of N nodes (options: contrib/cluster --help) in $cluster_dir, with the
 #                              plugin of this build where there is one; it ends with the script. Where that fails, the
 #                              script fails. Without root or Slurm the script is skipped.
-#   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err
+#   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err ($err is without
+#                              what srun says when it has to wait, which it must on a busy machine)
+#   unqueued FILE...           the files without those lines: what a batch script printed
 #   cluster_exec NODE COMMAND  runs COMMAND as root on a node
 #   cluster_pid NAME           the process number of slurmctld, munged, n1, n2 ...
 #   cluster_down               ends it now
@@ -38,6 +40,12 @@ cluster_bail() {
 }
 
 cluster_down() { "$top_srcdir/contrib/cluster" down --dir "$cluster_dir"; }
-cluster_run() { run "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "$@"; }
+cluster_run() {
+    run "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "$@"
+    err=$(unqueued <<<"$err")
+}
+unqueued() {
+    sed -E '/^(srun|salloc): (job [0-9]+ (queued and waiting for|has been allocated) resources|Job ([0-9]+ )?step creation (temporarily|still) disabled, retrying.*|Step created for .*)$/d' -- "$@"
+}
 cluster_exec() { "$top_srcdir/contrib/cluster" exec --dir "$cluster_dir" "$@"; }
 cluster_pid() { cut -d' ' -f1 "$cluster_dir/pid/$1"; }
