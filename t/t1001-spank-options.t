@@ -71,6 +71,7 @@ ok "a failing rank ends the step" test "$rc" -ne 0 -a "$rc" -ne 124
 cat >"$tmp/job" <<'JOB'
 #!/bin/sh
 #SBATCH --ddp=on,port=22222 -n2
+export SLURM_CPU_BIND=none
 echo batch rank=${RANK-none}
 srun -n1 -N1 /bin/sh -c 'echo inner port=$MASTER_PORT pmix=${PMIX_RANK-none}'
 srun -n1 -N1 --ddp=on /bin/sh -c '[ $MASTER_PORT != 22222 ] && echo own flag wins'

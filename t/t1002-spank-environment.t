@@ -54,6 +54,7 @@ cat >"$tmp/het" <<JOB
 #SBATCH -w n4 -n1 --ddp=on
 #SBATCH hetjob
 #SBATCH -w n1,n2 -n3 --ddp=on
+export SLURM_CPU_BIND=none
 srun --het-group=0,1 $tmp/show | sort -n
 srun --het-group=1 $tmp/show | sort -n
 JOB
@@ -70,6 +71,8 @@ is "heterogeneous job" "$(unqueued "$cluster_dir/home/het.out")" "0/4 local 0/1 
 cat >"$tmp/inner" <<JOB
 #!/bin/sh
 #SBATCH -N2 -n2 --ddp=on
+# Slurm drops it in a batch job; and a mask that a task inherits need not fit its own srun's node.
+export SLURM_CPU_BIND=none
 srun $tmp/show | sort -n
 srun -N1 -n1 -w n2 $tmp/show
 srun -N1 -n1 -w n2 --ddp=on /bin/sh -c '$tmp/show; srun --overlap -N1 -n1 -w n1 --ddp=on $tmp/show'

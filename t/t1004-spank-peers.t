@@ -21,6 +21,7 @@ is "heterogeneous" "$(sort -n -k2 <<<"$out")" "$(met 4)"
 cat >"$tmp/two" <<JOB
 #!/bin/sh
 #SBATCH -N2 -n4 --ddp=on
+export SLURM_CPU_BIND=none
 srun --overlap -n4 $peers | sort >\$1.a &
 srun --overlap -n4 $peers | sort >\$1.b
 wait
