@@ -71,7 +71,8 @@ AC_DEFUN([DDP_WITH_CUDA], [
 DDP_WITH([cuda], [CUDA])
 AC_ARG_VAR([NVCC], [the CUDA compiler])
 AS_IF([test "$with_cuda" != no], [
-    AC_PATH_PROG([NVCC], [nvcc], [], [${cuda_prefix:+$cuda_prefix/bin$PATH_SEPARATOR}$PATH$PATH_SEPARATOR/usr/local/cuda/bin])
+    AS_IF([test -n "$cuda_prefix"], [ddp_path=$cuda_prefix/bin], [ddp_path=$PATH$PATH_SEPARATOR/usr/local/cuda/bin])
+    AC_PATH_PROG([NVCC], [nvcc], [], [$ddp_path])
     AS_IF([test -n "$NVCC"], [
         have_cuda=`"$NVCC" --version | $SED -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p'`
         cuda_prefix=`dirname "\`dirname "$NVCC"\`"`

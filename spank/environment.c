@@ -97,7 +97,7 @@ static int make_master_addr(struct maker *m)
     return 0;
 }
 
-/* Where MpiParams is set Slurm reserves ports for every step: that there are some does not say that they were asked for. */
+/* Where MpiParams is set Slurm reserves ports for every step: that there are some is not that they were asked for. */
 static bool wants_reserved(const struct maker *m)
 {
     const struct knob_value *key = &m->o->key[KEY_RESV_PORTS];

@@ -2,7 +2,7 @@
  *
  * Who runs what:
  *   srun, sbatch, salloc (the user)  slurm_spank_init, the option's callback, init_post_opt
- *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB and parse nothing
+ *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB, parse nothing
  *   slurmstepd (euid user)           user_init: one look at a variable
  *   the task (the user)              task_init: everything
  * Failing in slurmstepd before the task exists drains the node or goes unnoticed, so only srun, sbatch, salloc and the
@@ -37,7 +37,7 @@ SPANK_PLUGIN(ddp, 1)
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
 #define CMDLINE_MAX 65536              /* srun's own options come first on its command line */
 
-/* What srun set for itself, as DDP_SET lists what a task got. It begins with SLURM_, so that --export=NONE keeps it too. */
+/* What srun set for itself, as DDP_SET lists what a task got. It begins with SLURM_, so that --export=NONE keeps it. */
 static const char srun_set[] = "SLURM_DDP_SET";
 
 static struct {
@@ -214,9 +214,9 @@ static char **job_environment(spank_t sp)
     return spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS ? env : NULL;
 }
 
-/* Ends the task before its program starts. Where plugstack.conf says "required", Slurm itself ends a task whose
- * task_init returns -1, also with code 1; where it says "optional", which is safer for slurmd, it ignores the -1 and starts
- * a rank that is not one. This process is the task itself, forked and with the user's rights, a moment before exec: nobody else
+/* Ends the task before its program starts. Where plugstack.conf says "required", Slurm itself ends a task whose task_init
+ * returns -1, also with code 1; where it says "optional", which is safer for slurmd, it ignores the -1 and starts a rank
+ * that is not one. This process is the task itself, forked and with the user's rights, a moment before exec: nobody else
  * ends with it, and _exit runs no handler and flushes no buffer that it inherited from slurmstepd. */
 static _Noreturn void fail_task(spank_t sp, const ddp_error_t *e)
 {
@@ -236,8 +236,7 @@ static void set_variable(spank_t sp, const char *name, const char *value)
     ddp_error_t e;
     if (spank_setenv(sp, name, value, 1) == ESPANK_SUCCESS)
         return;
-    error_set(&e, DDP_E_SYSTEM, ENOMEM, "Slurm does not take %s into the task's environment: a rank must not start without",
-              name);
+    error_set(&e, DDP_E_SYSTEM, ENOMEM, "Slurm does not take %s into the task's environment: no rank may start so", name);
     fail_task(sp, &e);
 }
 
