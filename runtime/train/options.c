@@ -94,7 +94,9 @@ void options_help(FILE *f)
         fprintf(f, "  %-10s %6zu %5zu %5zu %7zu %5zu %5zu %6g %7llu\n", p->name, p->model.layers, p->model.width,
                 p->model.heads, p->model.context, p->model.vocab, p->batch, p->lr, (unsigned long long)p->warmup);
     fprintf(f, "\nAlso --help and --version. --steps 300 and --steps=300 are the same. OMP_NUM_THREADS is the number\n"
-               "of threads per rank (1 where unset); results do not depend on it.\n");
+               "of threads per rank (1 where unset); results do not depend on it. --ddp-timeout=SECONDS bounds every\n"
+               "wait for another rank (300), --ddp-interface=NAME names the network between nodes.\n"
+               "Exit code: 0 trained to the end, 2 a wrong option, 143 stopped by SIGTERM, 1 anything else.\n");
 }
 
 bool options_want(int argc, char **argv, const char *option)
