@@ -1,6 +1,6 @@
 /* job.c - the supervisor of `ddp run`. A job goes
  *
- *   RUNNING -> SETTLE (a rank failed because of another, whose end is not known yet)
+ *   RUNNING -> SETTLE (a rank failed, perhaps because of another, whose end is not known yet)
  *           -> GRACE (the failure is told; the others may report) -> TERM (sent SIGTERM) -> KILL (sent SIGKILL)
  *
  * and ends as soon as no rank is left. Its exit code is that of the first failure, and final from GRACE on. */
@@ -77,13 +77,13 @@ static void fail(struct supervisor *s, int code, enum phase phase, const char *w
     enter(s, phase);
 }
 
-/* A rank that another one took down with it may end before that one: the other is the failure to tell. */
-static void rank_failed(struct supervisor *s, int rank, int code, const char *what)
+/* A rank that another one took down with it may end before that one (the sockets of a dying process close before its
+ * end is known): the other, which the boot server names or which a signal killed, is the failure to tell. */
+static void rank_failed(struct supervisor *s, int rank, int code, bool is_killed, const char *what)
 {
-    int cause = boot_server_failed_rank(s->server);
-    bool is_consequence = cause >= 0 && cause != rank && s->pid[cause];
-    if (s->phase == RUNNING || cause == rank)
-        fail(s, code, is_consequence ? SETTLE : GRACE, what);
+    bool is_cause = is_killed || boot_server_failed_rank(s->server) == rank;
+    if (s->phase == RUNNING || is_cause)
+        fail(s, code, is_cause ? GRACE : SETTLE, what);
 }
 
 static void rank_ended(struct supervisor *s, int rank, int status)
@@ -100,7 +100,7 @@ static void rank_ended(struct supervisor *s, int rank, int status)
     boot_server_rank_gone(s->server, rank, how);
     snprintf(what, sizeof what, "rank %d %s", rank, how);
     if (code)
-        rank_failed(s, rank, code, what);
+        rank_failed(s, rank, code, is_killed, what);
 }
 
 static void reap(struct supervisor *s)
