@@ -17,8 +17,7 @@ int main(void)
 {
     pmix_proc_t me, peer;
     pmix_value_t mine, *size, *got;
-    pmix_info_t collect;
-    bool yes = true;
+    pmix_info_t collect = {.key = PMIX_COLLECT_DATA, .value = {.type = PMIX_BOOL, .data = {.flag = true}}};
 
     check(PMIx_Init(&me, NULL, 0), "init");
     PMIX_LOAD_PROCID(&peer, me.nspace, PMIX_RANK_WILDCARD);
@@ -28,8 +27,7 @@ int main(void)
     mine.data.uint32 = me.rank;
     check(PMIx_Put(PMIX_GLOBAL, "bare", &mine), "put");
     check(PMIx_Commit(), "commit");
-    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
-    check(PMIx_Fence(NULL, 0, &collect, 1), "fence");
+    check(PMIx_Fence(&peer, 1, &collect, 1), "fence");
     peer.rank = size->data.uint32 - 1;
     check(PMIx_Get(&peer, "bare", NULL, 0, &got), "get");
     if (got->data.uint32 != peer.rank)
