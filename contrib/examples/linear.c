@@ -1,6 +1,6 @@
 /* linear.c - a whole libddp program: linear regression by mini-batches, on any number of ranks.
  *
- *     cc linear.c -lddp -o linear
+ *     cc linear.c -o linear $(pkg-config --cflags --libs libddp)
  *     srun --ddp=on -n4 ./linear /usr/share/common-licenses/GPL-3          (or: ddp run -n 4 ./linear FILE)
  *
  * The data: a text, cut into windows of 512 bytes. From how often eight kinds of characters occur in a window it learns

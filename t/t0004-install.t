@@ -1,0 +1,34 @@
+#!/bin/bash
+# What `make install` leaves: a program can be built against it and runs; the plugin is where configure said; nothing
+# of ours but ddp_* is exported; `make uninstall` leaves nothing.
+. "$(dirname "$0")/lib/tap.sh"
+unset MAKEFLAGS MFLAGS MAKELEVEL
+root=$tmp/root
+
+run make -C "$top_builddir" install DESTDIR="$root"
+is "make install" "$rc" 0
+[ "$rc" -eq 0 ] || diag "$err"
+pc=$(find "$root" -name libddp.pc)
+prefix=$root$(sed -n 's/^prefix=//p' "$pc")
+export PKG_CONFIG_PATH=${pc%/*}
+export LD_LIBRARY_PATH=$prefix/lib
+
+# shellcheck disable=SC2046
+run ${CC:-cc} -o "$tmp/linear" "$top_srcdir/contrib/examples/linear.c" \
+    $(pkg-config --define-variable=prefix="$prefix" --cflags --libs libddp)
+is "the example is built against the installed library" "$rc$err" 0
+run "$prefix/bin/ddp" run -n 2 "$tmp/linear" /usr/share/common-licenses/GPL-3
+is "... and runs under the installed ddp" "$rc" 0
+like "... to its end" "$out" "step 500 loss"
+run "$(find "$root" -name train)" --version
+like "the trainer is installed apart from PATH" "$out" "^train \(slurm-ddp\)"
+lib=$prefix/lib/libddp.so
+is "libddp exports ddp_* alone" "$(nm -D --defined-only "$lib" | awk '$2 != "A" { print $3 }' | grep -v '^ddp_')" ""
+plugin=$(find "$root" -name ddp.so)
+if [ -f "$top_builddir/.libs/ddp.so" ]; then
+    is "the plugin exports what Slurm looks for" \
+        "$(nm -D --defined-only "$plugin" | awk '{ print $3 }' | grep -Ev '^(slurm_spank_|plugin_|spank_plugin_)')" ""
+fi
+run make -C "$top_builddir" uninstall DESTDIR="$root"
+is "make uninstall leaves no file" "$(find "$root" ! -type d)" ""
+done_testing
