@@ -46,7 +46,8 @@ static open_f *choose(ddp_error_t *errp)
     if (name && !strcmp(name, "single"))
         return boot_single_open;
     if (name && strcmp(name, "auto") != 0) {
-        error_set(errp, DDP_E_USAGE, EINVAL, "DDP_BOOT=%.64s is not allowed: use DDP_BOOT=auto|pmix|local|single", name);
+        error_set(errp, DDP_E_USAGE, EINVAL, "DDP_BOOT=%.64s is not allowed: use DDP_BOOT=auto|pmix|local|single",
+                  name);
         return NULL;
     }
     if (env("DDP_BOOT_ADDR"))
@@ -102,8 +103,8 @@ int boot_put(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t
     if (check_key(key, errp) < 0)
         return -1;
     if (n > BOOT_VALUE_MAX)
-        return error_set(errp, DDP_E_USAGE, EMSGSIZE, "boot: the value of %s has %zu bytes, at most %d are allowed", key,
-                         n, BOOT_VALUE_MAX);
+        return error_set(errp, DDP_E_USAGE, EMSGSIZE, "boot: the value of %s has %zu bytes, at most %d are allowed",
+                         key, n, BOOT_VALUE_MAX);
     return b->ops->put(b, key, data, n, errp);
 }
 

@@ -3,9 +3,10 @@
  * A boot is used once, by one thread: exchange, then boot_close, before training starts. (While a PMIx client is
  * connected, Slurm kills the whole step when one rank dies, so nobody stays connected.)
  *
- * Backends: `pmix` (under srun), `local` (one protocol over a unix socket, for `ddp run`, or over TCP with a token),
- * `single` (one process). boot_open chooses: what the user names (DDP_BOOT), else `ddp run` (DDP_BOOT_ADDR is set),
- * else PMIx, else single; with SLURM_NTASKS > 1 and no PMIx it refuses, because N processes would train N models. */
+ * Backends: `local` (one protocol over a unix socket, for `ddp run`, or over TCP with a token), `pmix` (under srun: the
+ * same protocol over TCP, served by rank 0 until all have left; PMIx tells where), `single` (one process). boot_open
+ * chooses: what the user names (DDP_BOOT), else `ddp run` (DDP_BOOT_ADDR is set), else PMIx, else single; with
+ * SLURM_NTASKS > 1 and no PMIx it refuses, because N processes would train N models. */
 #ifndef DDP_PMIX_BOOT_H
 #define DDP_PMIX_BOOT_H
 
@@ -14,7 +15,7 @@
 
 #include "runtime/base/error.h"
 
-#define BOOT_VALUE_MAX 65535 /* bytes: larger values crash slurmstepd's PMIx server */
+#define BOOT_VALUE_MAX 65535 /* bytes */
 #define BOOT_KEY_MAX 127
 
 typedef struct boot boot_t;
@@ -33,12 +34,14 @@ int boot_put(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t
 int boot_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
 /* *ret_data = a copy (malloc; caller frees) of what `rank` put under key, *ret_n its length. */
-int boot_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline, ddp_error_t *errp);
+int boot_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
+             ddp_error_t *errp);
 
 /* Ends every rank of the job with `code`, as far as the backend can; returns. */
 void boot_abort(boot_t *b, int code, const char *why);
 
-/* Leaves and frees. NULL is allowed. Call on every path; the ranks that go on are not disturbed. */
+/* Leaves and frees. NULL is allowed. Call on every path; the ranks that go on are not disturbed. Under srun, rank 0
+ * waits here until the others have left as well, at most 10 s. */
 void boot_close(boot_t *b);
 
 #endif

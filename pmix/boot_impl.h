@@ -25,4 +25,15 @@ int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_BOOT_ADDR, DDP_BOOT_TOKEN, RANK... */
 int boot_single_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
+/* Who joins which boot server. */
+struct boot_join {
+    const char *who;   /* the server, for errors: "boot server" */
+    const char *addrs; /* where it may be reached: one address or several, separated by a space */
+    const char *token;
+    int rank, size;
+};
+
+/* As boot_local_open, from *j (borrowed for the call). */
+int boot_local_join(boot_t *b, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp);
+
 #endif

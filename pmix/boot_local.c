@@ -14,6 +14,7 @@
 #include "runtime/base/num.h"
 
 #define RETRY_MS 20     /* between attempts to reach a TCP server that is not there yet */
+#define TRY_S 2.0       /* for one of several addresses */
 #define LAST_WORD_S 0.5 /* for asking, after a deadline, who was waited for */
 #define SEND_S 10.0     /* for messages that the caller gave no deadline for */
 
@@ -25,17 +26,12 @@ struct local {
     size_t body_n; /* of the last answer */
 };
 
-struct setting {
-    const char *addr, *token;
-    int rank, size;
-};
-
-static int setting_load(struct setting *ret, ddp_error_t *errp)
+static int setting_load(struct boot_join *ret, ddp_error_t *errp)
 {
     const char *rank = getenv("DDP_RANK"), *size = getenv("DDP_SIZE");
-    ret->addr = getenv("DDP_BOOT_ADDR");
+    ret->addrs = getenv("DDP_BOOT_ADDR");
     ret->token = getenv("DDP_BOOT_TOKEN");
-    if (!ret->addr || !*ret->addr)
+    if (!ret->addrs || !*ret->addrs)
         return error_set(errp, DDP_E_BOOT, EINVAL, "DDP_BOOT_ADDR is not set: start the program with \"ddp run\"");
     if (!ret->token || !wire_token_ok(ret->token))
         return error_set(errp, DDP_E_BOOT, EINVAL,
@@ -212,70 +208,109 @@ static int connect_once(int fd, const struct wire_addr *a, uint64_t deadline)
     return e ? -1 : 0;
 }
 
-/* A unix server (ddp run) is there before its ranks, so one attempt says it all, except when its queue is full (EAGAIN);
- * a TCP server may come after them. */
-static bool is_worth_retry(int err, const struct wire_addr *a)
-{
-    return err == EAGAIN || (!wire_is_unix(a) && (err == ECONNREFUSED || err == EHOSTUNREACH || err == ENETUNREACH));
-}
-
-static int local_connect(struct local *l, const char *addr, uint64_t deadline, ddp_error_t *errp)
-{
-    struct wire_addr a;
-    if (wire_addr_parse(addr, &a, errp) < 0)
-        return -1;
-    for (;;) {
-        io_close(l->fd);
-        l->fd = wire_socket(&a, errp);
-        if (l->fd < 0)
-            return -1;
-        if (connect_once(l->fd, &a, deadline) == 0)
-            break;
-        if (!is_worth_retry(errno, &a) || deadline_left_ns(deadline) == 0)
-            return error_set(errp, errno == ETIMEDOUT ? DDP_E_TIMEOUT : DDP_E_BOOT, errno,
-                             "%s cannot be reached: %s; is its \"ddp run\" still there?", l->server, strerror(errno));
-        poll(NULL, 0, RETRY_MS);
-    }
-    if (!wire_same_user(l->fd, &a))
-        return error_set(errp, DDP_E_BOOT, EPERM, "%s belongs to another user", l->server);
-    return 0;
-}
-
-static int say_hello(struct local *l, const struct setting *w, uint64_t deadline, ddp_error_t *errp)
+static int say_hello(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
 {
     unsigned char hello[WIRE_HELLO_BODY], *p = hello;
-    ddp_error_t e;
     memcpy(p, WIRE_MAGIC, WIRE_MAGIC_LEN);
-    memcpy(p + WIRE_MAGIC_LEN, w->token, WIRE_TOKEN_LEN);
-    wire_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN, (uint32_t)w->rank);
-    wire_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN + 4, (uint32_t)w->size);
-    if (send_frame(l, WIRE_HELLO, hello, sizeof hello, NULL, 0, deadline, &e) == 0 &&
-        receive_answer(l, WIRE_WELCOME, deadline, &e) == 0)
-        return 0;
-    if (e.domain == DDP_E_PEER && l->is_broken)
-        return error_set(errp, DDP_E_BOOT, EACCES, "%s refused rank %d: is DDP_BOOT_TOKEN the server's?", l->server,
-                         w->rank);
-    return error_set(errp, e.domain, e.code, "%s", e.text);
+    memcpy(p + WIRE_MAGIC_LEN, j->token, WIRE_TOKEN_LEN);
+    wire_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN, (uint32_t)j->rank);
+    wire_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN + 4, (uint32_t)j->size);
+    if (send_frame(l, WIRE_HELLO, hello, sizeof hello, NULL, 0, deadline, errp) < 0)
+        return -1;
+    return receive_answer(l, WIRE_WELCOME, deadline, errp);
 }
 
-int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
+enum outcome {
+    JOINED,
+    RETRY,   /* nobody listens there yet */
+    NEXT,    /* this address will not do */
+    REFUSED, /* the server's own answer */
+};
+
+/* A unix server (ddp run) is there before its ranks, so one attempt says it all, except when its queue is full; a TCP
+ * server may come after them. */
+static enum outcome connect_failed(struct local *l, const struct wire_addr *a, const char *cure, ddp_error_t *errp)
 {
-    struct setting w = {0};
-    if (setting_load(&w, errp) < 0)
-        return -1;
+    int e = errno;
+    error_set(errp, e == ETIMEDOUT ? DDP_E_TIMEOUT : DDP_E_BOOT, e, "%s cannot be reached: %s%s", l->server,
+              strerror(e), cure);
+    return e == EAGAIN || !wire_is_unix(a) ? RETRY : NEXT;
+}
+
+static enum outcome join_at(struct local *l, const char *addr, const struct boot_join *j, uint64_t deadline,
+                            ddp_error_t *errp)
+{
+    struct wire_addr a;
+    snprintf(l->server, sizeof l->server, "%s %.100s", j->who, addr);
+    io_close(l->fd);
+    l->fd = -1;
+    l->is_broken = false;
+    if (wire_addr_parse(addr, &a, errp) < 0 || (l->fd = wire_socket(&a, errp)) < 0)
+        return NEXT;
+    if (connect_once(l->fd, &a, deadline) < 0)
+        return connect_failed(l, &a, wire_is_unix(&a) ? "; is its \"ddp run\" still there?" : "", errp);
+    if (!wire_same_user(l->fd, &a)) {
+        error_set(errp, DDP_E_BOOT, EPERM, "%s belongs to another user", l->server);
+        return NEXT;
+    }
+    if (say_hello(l, j, deadline, errp) == 0)
+        return JOINED;
+    if (!l->is_broken)
+        return REFUSED;
+    if (errp->domain == DDP_E_PEER)
+        error_set(errp, DDP_E_BOOT, EACCES, "%s closed the connection to rank %d: is DDP_BOOT_TOKEN the server's?",
+                  l->server, j->rank);
+    return NEXT;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Tries the addresses in turn, until one answers. */
+static int join_any(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+{
+    bool is_one = !strchr(j->addrs, ' ');
+    char addr[256];
+    for (;;) {
+        bool may_come = false;
+        for (const char *p = j->addrs; *p; p += strspn(p, " ")) {
+            size_t n = strcspn(p, " ");
+            snprintf(addr, sizeof addr, "%.*s", (int)n, p);
+            p += n;
+            enum outcome o = join_at(l, addr, j, is_one ? deadline : sooner(deadline, deadline_in(TRY_S)), errp);
+            if (o == JOINED || o == REFUSED)
+                return o == JOINED ? 0 : -1;
+            may_come |= o == RETRY;
+        }
+        if (!may_come || deadline_left_ns(deadline) == 0)
+            return -1;
+        poll(NULL, 0, RETRY_MS);
+    }
+}
+
+int boot_local_join(boot_t *b, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+{
+    ddp_error_t e;
     struct local *l = calloc(1, sizeof *l);
     if (!l)
         return error_errno(errp, "boot");
     l->fd = -1;
-    snprintf(l->server, sizeof l->server, "boot server %.100s", w.addr);
-    if (local_connect(l, w.addr, deadline, errp) < 0 || say_hello(l, &w, deadline, errp) < 0) {
+    if (join_any(l, j, deadline, &e) < 0) {
         io_close(l->fd);
         free(l);
-        return -1;
+        return error_set(errp, e.domain, e.code, "%s", e.text);
     }
     b->ops = &local_ops;
-    b->rank = w.rank;
-    b->size = w.size;
+    b->rank = j->rank;
+    b->size = j->size;
     b->state = l;
     return 0;
+}
+
+int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    struct boot_join j = {.who = "boot server"};
+    return setting_load(&j, errp) < 0 ? -1 : boot_local_join(b, &j, deadline, errp);
 }

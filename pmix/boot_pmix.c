@@ -1,30 +1,40 @@
-/* boot_pmix.c - the boot under srun. The one file that includes pmix.h; libpmix is opened at run time, so that one build
- * serves machines without it.
+/* boot_pmix.c - the boot under srun. The one file that includes pmix.h; libpmix is opened at run time, so that one
+ * build serves machines without it.
  *
- * What its use rests on (OpenPMIx 4.2 under Slurm 22.05): a fence is a barrier only if it collects data, and only over
- * all ranks; the library's own timeout does not hold for a remote rank's value. So every fence collects over the
- * wildcard, and every wait has a deadline of ours: the library's answer may come later than that, or never, which is why
- * what it writes to is counted (struct wait) and freed by the last one to use it. */
+ * Through PMIx goes one thing only: where rank 0's boot server is (boot_host.h). All else goes over that server's
+ * protocol, because Slurm's own exchange cannot be relied on. Measured with OpenPMIx 4.2.2 under Slurm 22.05.8, by
+ * programs of PMIx calls alone: a collecting fence over 4 nodes x 2 ranks hung in about 1 of 20 steps; with
+ * SLURM_PMIX_FENCE=tree, or SLURM_PMIX_DIRECT_CONN=false, and nodes of unequal numbers of ranks it lost data in most. A
+ * remote rank's value came in 200 of 200, when asked for again as long as it is NOT-FOUND.
+ *
+ * The library's timeout does not hold for a remote rank's value, so the wait for it has a deadline of ours. The answer
+ * may come later than that, or never, which is why what it is written to is counted (struct wait) and freed by the last
+ * one to use it. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pmix.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "pmix/boot_host.h"
 #include "pmix/boot_impl.h"
 #include "runtime/base/clock.h"
 
-#define KEY_PREFIX "ddp." /* PMIx keeps keys that begin with "pmix" for itself */
+#define KEY "ddp.boot"
+#define CARD_MAX 1024  /* bytes of rank 0's card */
+#define RETRY_MS 5     /* while rank 0 has not published it */
+#define ANSWER_S 3.0   /* an answer that takes longer was lost: ask again */
+#define LEAVE_S 10.0   /* rank 0's server waits that long for the others to leave */
 
 struct api {
     __typeof__(PMIx_Init) *init;
     __typeof__(PMIx_Finalize) *finalize;
     __typeof__(PMIx_Put) *put;
     __typeof__(PMIx_Commit) *commit;
-    __typeof__(PMIx_Fence_nb) *fence_nb;
     __typeof__(PMIx_Get_nb) *get_nb;
     __typeof__(PMIx_Abort) *abort;
     __typeof__(PMIx_Error_string) *error_string;
@@ -33,6 +43,8 @@ struct api {
 struct pmix {
     struct api api;
     pmix_proc_t me;
+    boot_host_t *host; /* rank 0 */
+    boot_t local;      /* this rank's place at rank 0's server */
 };
 
 /* One answer that is waited for. Two hold it: the caller and the library's callback. */
@@ -43,8 +55,7 @@ struct wait {
     bool is_done;
     pmix_status_t status;
     pmix_proc_t proc; /* what was passed to the library, which may read it until it answers */
-    pmix_info_t info[2];
-    char key[sizeof KEY_PREFIX + BOOT_KEY_MAX];
+    char key[64];
     pmix_data_type_t type;
     uint32_t number; /* of type PMIX_UINT32 */
     void *data;      /* of type PMIX_BYTE_OBJECT */
@@ -66,7 +77,8 @@ static void *open_library(ddp_error_t *errp)
         if (lib)
             return lib;
     }
-    error_set(errp, DDP_E_BOOT, ENOENT, "libpmix.so.2 cannot be opened on this node: install the Debian package libpmix2");
+    error_set(errp, DDP_E_BOOT, ENOENT, "libpmix.so.2 cannot be opened on this node: install the Debian package "
+              "libpmix2");
     return NULL;
 }
 
@@ -77,8 +89,8 @@ static int load(struct api *api, ddp_error_t *errp)
         void *at;
     } symbols[] = {
         {"PMIx_Init", &api->init},         {"PMIx_Finalize", &api->finalize}, {"PMIx_Put", &api->put},
-        {"PMIx_Commit", &api->commit},     {"PMIx_Fence_nb", &api->fence_nb}, {"PMIx_Get_nb", &api->get_nb},
-        {"PMIx_Abort", &api->abort},       {"PMIx_Error_string", &api->error_string},
+        {"PMIx_Commit", &api->commit},     {"PMIx_Get_nb", &api->get_nb},     {"PMIx_Abort", &api->abort},
+        {"PMIx_Error_string", &api->error_string},
     };
     void *lib = open_library(errp); /* stays open: the library has threads */
     if (!lib)
@@ -101,14 +113,12 @@ static int fail(const struct pmix *p, pmix_status_t status, ddp_error_t *errp, c
 
 /* ---- waiting ---- */
 
-static struct wait *wait_create(const char *nspace, pmix_rank_t rank, uint64_t deadline, ddp_error_t *errp)
+static struct wait *wait_create(const char *nspace, pmix_rank_t rank, const char *key)
 {
     struct wait *w = calloc(1, sizeof *w);
     pthread_condattr_t attr;
-    if (!w) {
-        error_errno(errp, "boot");
+    if (!w)
         return NULL;
-    }
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -117,12 +127,7 @@ static struct wait *wait_create(const char *nspace, pmix_rank_t rank, uint64_t d
     w->refs = 2;
     snprintf(w->proc.nspace, sizeof w->proc.nspace, "%s", nspace);
     w->proc.rank = rank;
-    snprintf(w->info[0].key, sizeof w->info[0].key, "%s", PMIX_TIMEOUT);
-    w->info[0].value.type = PMIX_INT;
-    w->info[0].value.data.integer = 1 + deadline_left_ms(deadline) / 1000;
-    snprintf(w->info[1].key, sizeof w->info[1].key, "%s", PMIX_COLLECT_DATA);
-    w->info[1].value.type = PMIX_BOOL;
-    w->info[1].value.data.flag = true;
+    snprintf(w->key, sizeof w->key, "%s", key);
     return w;
 }
 
@@ -139,7 +144,7 @@ static void wait_drop(struct wait *w)
     free(w);
 }
 
-/* The answer is in *w, but for what its caller adds: wakes the waiter. In the library's thread. */
+/* The answer is in *w: wakes the waiter. In the library's thread. */
 static void wait_finish(struct wait *w, pmix_status_t status)
 {
     pthread_mutex_lock(&w->lock);
@@ -148,11 +153,6 @@ static void wait_finish(struct wait *w, pmix_status_t status)
     pthread_cond_signal(&w->cond);
     pthread_mutex_unlock(&w->lock);
     wait_drop(w);
-}
-
-static void fence_done(pmix_status_t status, void *arg)
-{
-    wait_finish(arg, status);
 }
 
 static void get_done(pmix_status_t status, pmix_value_t *v, void *arg)
@@ -171,8 +171,8 @@ static void get_done(pmix_status_t status, pmix_value_t *v, void *arg)
     wait_finish(w, status);
 }
 
-/* After the library took the request (`status`): waits for its answer until the deadline, and returns it; PMIX_ERR_TIMEOUT
- * when there was none. The caller still holds w. */
+/* After the library took the request (`status`): waits for its answer until the deadline, and returns it, or
+ * PMIX_ERR_TIMEOUT when there was none. The caller still holds w. */
 static pmix_status_t wait_for(struct wait *w, pmix_status_t status, uint64_t deadline)
 {
     struct timespec until = {.tv_sec = (time_t)(deadline / NS_PER_S), .tv_nsec = (long)(deadline % NS_PER_S)};
@@ -188,82 +188,101 @@ static pmix_status_t wait_for(struct wait *w, pmix_status_t status, uint64_t dea
     return status;
 }
 
+static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, uint64_t deadline, struct wait **ret)
+{
+    struct wait *w = wait_create(p->me.nspace, rank, key);
+    if (!w)
+        return PMIX_ERR_NOMEM;
+    pmix_status_t status = wait_for(w, p->api.get_nb(&w->proc, w->key, NULL, 0, get_done, w), deadline);
+    if (status == PMIX_SUCCESS)
+        *ret = w;
+    else
+        wait_drop(w);
+    return status;
+}
+
+/* ---- finding rank 0's server ---- */
+
+static int find_size(struct pmix *p, uint64_t deadline, int *ret, ddp_error_t *errp)
+{
+    struct wait *w;
+    pmix_status_t status = get(p, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, deadline, &w);
+    if (status != PMIX_SUCCESS)
+        return fail(p, status, errp, "does not tell the number of ranks");
+    uint32_t n = w->type == PMIX_UINT32 ? w->number : 0;
+    wait_drop(w);
+    if (n <= p->me.rank || n > INT32_MAX)
+        return error_set(errp, DDP_E_BOOT, EPROTO, "PMIx says that rank %u is one of %u", p->me.rank, n);
+    *ret = (int)n;
+    return 0;
+}
+
+static int publish(struct pmix *p, const char *card, ddp_error_t *errp)
+{
+    char copy[CARD_MAX]; /* the library takes no const */
+    pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
+    v.data.bo.bytes = copy;
+    v.data.bo.size = (size_t)snprintf(copy, sizeof copy, "%s", card) + 1;
+    pmix_status_t status = p->api.put(PMIX_GLOBAL, KEY, &v);
+    if (status == PMIX_SUCCESS)
+        status = p->api.commit();
+    return status == PMIX_SUCCESS ? 0 : fail(p, status, errp, "does not take where rank 0's boot server is");
+}
+
+/* Rank 0's card, asked for until it is there. */
+static int find_card(struct pmix *p, char card[CARD_MAX], uint64_t deadline, ddp_error_t *errp)
+{
+    for (;;) {
+        struct wait *w;
+        uint64_t answer = deadline_in(ANSWER_S);
+        pmix_status_t status = get(p, 0, KEY, answer < deadline ? answer : deadline, &w);
+        if (status == PMIX_SUCCESS) {
+            bool is_text = w->type == PMIX_BYTE_OBJECT && w->data;
+            if (is_text)
+                snprintf(card, CARD_MAX, "%.*s", (int)w->n, (const char *)w->data);
+            wait_drop(w);
+            return is_text ? 0 : error_set(errp, DDP_E_BOOT, EPROTO, "PMIx get: " KEY " of rank 0 is not text");
+        }
+        if (deadline_left_ns(deadline) == 0)
+            return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for rank 0 to say "
+                             "through PMIx where it is (%s)", p->api.error_string(status));
+        poll(NULL, 0, RETRY_MS);
+    }
+}
+
+static int join(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
+{
+    char card[CARD_MAX], text[2 * CARD_MAX];
+    struct boot_join j = {.who = "rank 0's boot server", .rank = (int)p->me.rank, .size = size};
+    if (p->me.rank == 0 && (!(p->host = boot_host_create(size, errp)) || publish(p, boot_host_card(p->host), errp) < 0))
+        return -1;
+    if (find_card(p, card, deadline, errp) < 0)
+        return -1;
+    if (boot_host_addrs(card, text, sizeof text, &j.token, &j.addrs) < 0)
+        return error_set(errp, DDP_E_BOOT, EPROTO, "rank 0 does not say where it is in a way that this rank "
+                         "understands: is it the same version of libddp?");
+    return boot_local_join(&p->local, &j, deadline, errp);
+}
+
 /* ---- the backend ---- */
 
 static int pmix_put(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t *errp)
 {
     struct pmix *p = b->state;
-    char full[sizeof KEY_PREFIX + BOOT_KEY_MAX];
-    char *copy = malloc(n + 1); /* the library takes no const */
-    if (!copy)
-        return error_errno(errp, "boot: put %s", key);
-    if (n)
-        memcpy(copy, data, n);
-    pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
-    v.data.bo.bytes = copy;
-    v.data.bo.size = n;
-    snprintf(full, sizeof full, KEY_PREFIX "%s", key);
-    pmix_status_t status = p->api.put(PMIX_GLOBAL, full, &v);
-    free(copy);
-    return status == PMIX_SUCCESS ? 0 : fail(p, status, errp, "put");
+    return p->local.ops->put(&p->local, key, data, n, errp);
 }
 
 static int pmix_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp)
 {
     struct pmix *p = b->state;
-    pmix_status_t status = p->api.commit();
-    if (status != PMIX_SUCCESS)
-        return fail(p, status, errp, "commit");
-    struct wait *w = wait_create(p->me.nspace, PMIX_RANK_WILDCARD, deadline, errp);
-    if (!w)
-        return -1;
-    status = wait_for(w, p->api.fence_nb(&w->proc, 1, w->info, 2, fence_done, w), deadline);
-    wait_drop(w);
-    if (status == PMIX_ERR_TIMEOUT)
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for all %d ranks to reach "
-                         "the PMIx fence", b->size);
-    return status == PMIX_SUCCESS ? 0 : fail(p, status, errp, "fence");
-}
-
-/* The value under a key of PMIx's own naming. The caller drops *ret. */
-static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, uint64_t deadline, struct wait **ret,
-                         ddp_error_t *errp)
-{
-    struct wait *w = wait_create(p->me.nspace, rank, deadline, errp);
-    if (!w)
-        return PMIX_ERR_NOMEM;
-    snprintf(w->key, sizeof w->key, "%s", key);
-    pmix_status_t status = wait_for(w, p->api.get_nb(&w->proc, w->key, w->info, 1, get_done, w), deadline);
-    if (status != PMIX_SUCCESS) {
-        wait_drop(w);
-        fail(p, status, errp, "get");
-        return status;
-    }
-    *ret = w;
-    return status;
+    return p->local.ops->fence(&p->local, deadline, errp);
 }
 
 static int pmix_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
                     ddp_error_t *errp)
 {
-    struct wait *w;
-    char full[sizeof KEY_PREFIX + BOOT_KEY_MAX];
-    snprintf(full, sizeof full, KEY_PREFIX "%s", key);
-    pmix_status_t status = get(b->state, (pmix_rank_t)rank, full, deadline, &w, errp);
-    if (status == PMIX_ERR_NOT_FOUND)
-        return error_set(errp, DDP_E_BOOT, ENOENT, "boot: rank %d has put nothing under %s", rank, key);
-    if (status != PMIX_SUCCESS)
-        return error_prefix(errp, "%s of rank %d", key, rank);
-    int rc = 0;
-    if (w->type == PMIX_BYTE_OBJECT && w->data) {
-        *ret_data = w->data;
-        *ret_n = w->n;
-        w->data = NULL;
-    } else {
-        rc = error_set(errp, DDP_E_BOOT, EPROTO, "PMIx get: %s of rank %d has type %d", key, rank, w->type);
-    }
-    wait_drop(w);
-    return rc;
+    struct pmix *p = b->state;
+    return p->local.ops->get(&p->local, rank, key, ret_data, ret_n, deadline, errp);
 }
 
 static void pmix_abort(boot_t *b, int code, const char *why)
@@ -272,27 +291,21 @@ static void pmix_abort(boot_t *b, int code, const char *why)
     p->api.abort(code, why, NULL, 0);
 }
 
-static void pmix_close(boot_t *b)
+static void leave(struct pmix *p, uint64_t deadline)
 {
-    struct pmix *p = b->state;
+    if (p->local.ops)
+        p->local.ops->close(&p->local);
+    boot_host_destroy(p->host, deadline);
     p->api.finalize(NULL, 0);
     free(p);
 }
 
-static const struct boot_ops pmix_ops = {"pmix", pmix_put, pmix_fence, pmix_get, pmix_abort, pmix_close};
-
-static int find_size(struct pmix *p, uint64_t deadline, int *ret, ddp_error_t *errp)
+static void pmix_close(boot_t *b)
 {
-    struct wait *w;
-    if (get(p, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, deadline, &w, errp) != PMIX_SUCCESS)
-        return error_prefix(errp, "number of ranks");
-    uint32_t n = w->type == PMIX_UINT32 ? w->number : 0;
-    wait_drop(w);
-    if (n <= p->me.rank || n > INT32_MAX)
-        return error_set(errp, DDP_E_BOOT, EPROTO, "PMIx says that rank %u is one of %u", p->me.rank, n);
-    *ret = (int)n;
-    return 0;
+    leave(b->state, deadline_in(LEAVE_S));
 }
+
+static const struct boot_ops pmix_ops = {"pmix", pmix_put, pmix_fence, pmix_get, pmix_abort, pmix_close};
 
 /* PMIx_Init talks to the step's own daemon on this node and takes no deadline. */
 int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
@@ -306,14 +319,13 @@ int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
     }
     pmix_status_t status = p->api.init(&p->me, NULL, 0);
     if (status != PMIX_SUCCESS) {
-        error_set(errp, DDP_E_BOOT, status, "PMIx finds no server here (%s): start the program with \"srun --ddp=on\", or "
-                  "with \"srun --mpi=pmix\"", p->api.error_string(status));
+        error_set(errp, DDP_E_BOOT, status, "PMIx finds no server here (%s): start the program with "
+                  "\"srun --ddp=on\", or with \"srun --mpi=pmix\"", p->api.error_string(status));
         free(p);
         return -1;
     }
-    if (find_size(p, deadline, &b->size, errp) < 0) {
-        p->api.finalize(NULL, 0);
-        free(p);
+    if (find_size(p, deadline, &b->size, errp) < 0 || join(p, b->size, deadline, errp) < 0) {
+        leave(p, 0);
         return -1;
     }
     b->ops = &pmix_ops;

@@ -21,6 +21,7 @@ static void client_admit(boot_server_t *s, struct client *c)
 static void start_over(boot_server_t *s)
 {
     s->n_left = 0;
+    s->is_round_done = true;
     for (int r = 0; r < s->size; r++) {
         boot_store_clear(&s->ranks[r].items);
         s->ranks[r].state = NEW;
@@ -54,7 +55,8 @@ static int hello(boot_server_t *s, struct client *c, const struct boot_frame *f)
     const unsigned char *numbers = f->body + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN;
     int rank = (int)wire_get32(numbers), size = (int)wire_get32(numbers + 4);
     if (size != s->size)
-        return refuse(s, c, "rank %d says that there are %d ranks, but there are %d: check DDP_SIZE", rank, size, s->size), 0;
+        return refuse(s, c, "rank %d says that there are %d ranks, but there are %d: check DDP_SIZE", rank, size,
+                      s->size), 0;
     if (rank < 0 || rank >= s->size)
         return refuse(s, c, "rank %d is not one of 0..%d: check DDP_RANK", rank, s->size - 1), 0;
     for (struct client *o = s->clients; o; o = o->next)

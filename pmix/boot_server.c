@@ -203,6 +203,14 @@ int boot_server_failed_rank(const boot_server_t *s)
     return s->failed_rank;
 }
 
+bool boot_server_is_done(const boot_server_t *s)
+{
+    for (int r = 0; r < s->size && !s->is_round_done; r++)
+        if (s->ranks[r].state == NEW || s->ranks[r].state == IN)
+            return false;
+    return true;
+}
+
 const char *boot_server_addr(const boot_server_t *s)
 {
     return s->addr;

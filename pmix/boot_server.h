@@ -18,7 +18,8 @@
 
 typedef struct boot_server boot_server_t;
 
-/* Listens at addr (boot_wire.h; tcp with port 0 picks one). token: 2 * BOOT_TOKEN_BYTES lower-case hexadecimal digits. */
+/* Listens at addr (boot_wire.h; tcp with port 0 picks one). token: 2 * BOOT_TOKEN_BYTES lower-case hexadecimal
+ * digits. */
 boot_server_t *boot_server_create(const char *addr, const char *token, int size, ddp_error_t *errp);
 
 const char *boot_server_addr(const boot_server_t *s); /* for DDP_BOOT_ADDR, with the port that was picked */
@@ -37,6 +38,9 @@ bool boot_server_aborted(const boot_server_t *s, int *ret_rank, int *ret_code, c
 
 /* The rank that broke the exchange (died, left, aborted, gave up), or -1. */
 int boot_server_failed_rank(const boot_server_t *s);
+
+/* Every rank has come and gone: left in order, or was lost. */
+bool boot_server_is_done(const boot_server_t *s);
 
 void boot_server_destroy(boot_server_t *s); /* NULL is allowed; preserves errno */
 

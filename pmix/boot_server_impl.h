@@ -33,6 +33,7 @@ struct rank {
 struct boot_server {
     int listen_fd, epoll_fd, size;
     int n_left, n_fence, n_strangers;
+    bool is_round_done; /* all have left once */
     struct wire_addr where;
     char addr[160], token[WIRE_TOKEN_LEN + 1];
     struct rank *ranks;

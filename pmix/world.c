@@ -88,8 +88,8 @@ static int card_make(struct card *ret, ddp_error_t *errp)
     if (!node || !*node)
         node = "0";
     if (strlen(node) > WORLD_NODE_KEY_MAX)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "DDP_NODE or SLURM_NODEID \"%.32s...\" is longer than %d bytes", node,
-                         WORLD_NODE_KEY_MAX);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "DDP_NODE or SLURM_NODEID \"%.32s...\" is longer than %d bytes",
+                         node, WORLD_NODE_KEY_MAX);
     if (!host || !*host) {
         gethostname(name, sizeof name - 1);
         host = name;
@@ -123,8 +123,10 @@ static int card_get(boot_t *b, int rank, struct card *ret, uint64_t deadline, dd
         snprintf(ret->host, sizeof ret->host, "%s", host);
     }
     free(data);
-    return is_good ? 0 : error_set(errp, DDP_E_BOOT, EPROTO, "rank %d describes itself in a way that this rank does not "
-                                   "understand: is it the same version of libddp?", rank);
+    if (is_good)
+        return 0;
+    return error_set(errp, DDP_E_BOOT, EPROTO, "rank %d describes itself in a way that this rank does not understand: "
+                     "is it the same version of libddp?", rank);
 }
 
 struct world *world_exchange(boot_t *b, uint64_t deadline, ddp_error_t *errp)

@@ -37,7 +37,8 @@ run "$ddp" run -n 16 "$probe"
 is "sixteen ranks wire up" "$rc $(wc -l <<<"$out")" "0 16"
 
 cat >"$tmp/env.sh" <<'SCRIPT'
-echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $NODE_RANK $GROUP_RANK $MASTER_ADDR $DDP_RANK/$DDP_SIZE $DDP_NODE $1"
+echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $NODE_RANK $GROUP_RANK $MASTER_ADDR" \
+    "$DDP_RANK/$DDP_SIZE $DDP_NODE $1"
 [ "$MASTER_PORT" -ge 1024 ] && [ "$OMP_NUM_THREADS" -ge 1 ] && [ ${#DDP_BOOT_TOKEN} -eq 64 ]
 SCRIPT
 run "$ddp" run --layout 2,1,1 sh "$tmp/env.sh" "a b"
@@ -58,8 +59,8 @@ run "$ddp" run -n 2 -- sh -c 'exit 0' -n x
 is "what follows the program is its own" "$rc" 0
 
 # ---- usage ----
-for args in "" "-n" "-n 0 true" "-n x true" "-n 2x true" "-n -1 true" "-n 2" "true" "--nope -n 2 true" "-n 3 --layout 2,2 true" \
-    "--layout 2,,1 true" "--layout 0,1 true" "--timeout x -n 1 true"; do
+for args in "" "-n" "-n 0 true" "-n x true" "-n 2x true" "-n -1 true" "-n 2" "true" "--nope -n 2 true" \
+    "-n 3 --layout 2,2 true" "--layout 2,,1 true" "--layout 0,1 true" "--timeout x -n 1 true"; do
     # shellcheck disable=SC2086
     run "$ddp" run $args
     like "wrong usage: ddp run $args" "$rc $(wc -l <<<"$err") $err" "^2 1 ddp run: .*--help"
@@ -129,10 +130,15 @@ wait $pid
 is "a rank's answer to SIGTERM is the exit code" "$?" 3
 
 # ---- ddp itself is killed ----
+cat >"$tmp/stay.sh" <<'SCRIPT'
+trap '' TERM HUP
+setsid sleep 3600 &
+echo "$$ $!" >$1/pid.$RANK
+while :; do wait; sleep 3600; done
+SCRIPT
 for victim in ddp supervisor; do
     rm -f "$tmp"/pid.* "$tmp"/got.*
-    "$ddp" run -n 3 bash -c 'trap "" TERM HUP; setsid sleep 3600 & echo "$$ $!" >'"$tmp"'/pid.$RANK; while :; do wait; sleep 3600; done' \
-        2>"$tmp/victim.err" &
+    "$ddp" run -n 3 bash "$tmp/stay.sh" "$tmp" 2>"$tmp/victim.err" &
     pid=$!
     wait_for has_files 3 "$tmp/pid.*"
     [ $victim = ddp ] && kill -KILL $pid || kill -KILL $(</proc/$pid/task/$pid/children)

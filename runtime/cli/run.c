@@ -10,17 +10,17 @@
 static const char help_text[] =
     "usage: ddp run -n N [--layout A,B,...] [--timeout S] [--] PROGRAM [ARGUMENTS...]\n"
     "\n"
-    "Starts PROGRAM N times on this machine, wired up as one data-parallel job: what \"srun --ddp=on -n N\" does on a\n"
-    "cluster, without Slurm. A program that reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT finds them.\n"
+    "Starts PROGRAM N times on this machine, wired up as one data-parallel job: what \"srun --ddp=on -n N\" does on\n"
+    "a cluster, without Slurm. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and the like are set.\n"
     "\n"
     "  -n N              how many ranks\n"
-    "  --layout A,B,...  for trying out and tests: A ranks on a first virtual node, B on a second, and so on; the ranks\n"
-    "                    then talk as if on several nodes (-n may be left out)\n"
+    "  --layout A,B,...  for trying out and tests: A ranks on a first virtual node, B on a second, and so on; the\n"
+    "                    ranks then talk as if on several nodes (-n may be left out)\n"
     "  --timeout S       end the job after S seconds, with exit code 124\n"
     "\n"
-    "Rank 0 reads ddp's standard input, the others /dev/null. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT are\n"
-    "passed on to every rank. The exit code is that of the first rank that failed (128 + N: killed by signal N), and the\n"
-    "other ranks are then ended; 0 when all succeeded; 127 when PROGRAM is not found; 2 for wrong usage.\n";
+    "Rank 0 reads ddp's standard input, the others /dev/null. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT\n"
+    "are passed on to every rank. The exit code is that of the first rank that failed (128 + N: killed by signal N),\n"
+    "and the other ranks are then ended; 0 when all succeeded; 127 when PROGRAM is not found; 2 for wrong usage.\n";
 
 static int bad_usage(const char *what, const char *value)
 {

@@ -1,0 +1,118 @@
+/* A boot server in a thread, and the card that tells where it is. */
+#include "t/unit/unit.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pmix/boot_host.h"
+#include "pmix/boot_impl.h"
+#include "runtime/base/clock.h"
+
+enum { SIZE = 3 };
+#define PATIENCE_S 30.0
+
+static int exchange(boot_t *b)
+{
+    ddp_error_t e;
+    uint64_t deadline = deadline_in(PATIENCE_S);
+    int mine = 100 + b->rank, sum = 0;
+    if (boot_put(b, "n", &mine, sizeof mine, &e) < 0 || boot_fence(b, deadline, &e) < 0)
+        return -1;
+    for (int r = 0; r < b->size; r++) {
+        void *data;
+        size_t n;
+        if (boot_get(b, r, "n", &data, &n, deadline, &e) < 0)
+            return -1;
+        sum += *(int *)data;
+        free(data);
+    }
+    return sum == 303 ? 0 : -1;
+}
+
+/* In a process of its own. The exit code. */
+static int rank_main(int rank, const char *card)
+{
+    char buf[2048];
+    boot_t b = {0};
+    struct boot_join j = {.who = "rank 0's boot server", .rank = rank, .size = SIZE};
+    ddp_error_t e;
+    if (boot_host_addrs(card, buf, sizeof buf, &j.token, &j.addrs) < 0 ||
+        boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
+        return 1;
+    int rc = exchange(&b);
+    b.ops->close(&b);
+    return rc < 0;
+}
+
+static void a_host_serves_until_all_have_left(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    boot_host_t *h = boot_host_create(SIZE, &e);
+    assert_non_null(h);
+    for (int rank = 0; rank < SIZE; rank++)
+        if (fork() == 0)
+            _exit(rank_main(rank, boot_host_card(h)));
+    uint64_t deadline = deadline_in(PATIENCE_S);
+    boot_host_destroy(h, deadline);
+    assert_true(deadline_left_ns(deadline) > 0);
+    for (int status, i = 0; i < SIZE; i++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+}
+
+static void a_host_does_not_wait_beyond_its_deadline(void **state)
+{
+    (void)state;
+    boot_host_t *h = boot_host_create(2, NULL);
+    assert_non_null(h);
+    boot_host_destroy(h, deadline_in(0.1)); /* nobody ever comes */
+    boot_host_destroy(NULL, 0);
+}
+
+static void loopback_is_for_the_same_network_only(void **state)
+{
+    (void)state;
+    char buf[2048], card[1024];
+    const char *token, *addrs;
+    boot_host_t *h = boot_host_create(1, NULL);
+    assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &token, &addrs), 0);
+    assert_int_equal(strlen(token), 64);
+    assert_ptr_equal(strstr(addrs, "tcp:127.0.0.1:"), addrs);
+    assert_int_equal(boot_host_addrs("aa other/net:[1] 4711 10.0.0.1 [fd00::1]", buf, sizeof buf, &token, &addrs), 0);
+    assert_string_equal(token, "aa");
+    assert_string_equal(addrs, "tcp:10.0.0.1:4711 tcp:[fd00::1]:4711");
+    static const char *const bad[] = {"", "aa", "aa net", "aa other 4711"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(boot_host_addrs(bad[i], buf, sizeof buf, &token, &addrs), -1);
+    snprintf(card, sizeof card, "%s", boot_host_card(h));
+    assert_int_equal(boot_host_addrs(card, buf, 80, &token, &addrs), -1); /* no room */
+    boot_host_destroy(h, 0);
+}
+
+/* Several addresses: those where nobody listens are passed over. */
+static void addresses_are_tried_in_turn(void **state)
+{
+    (void)state;
+    char buf[2048], addrs[4096];
+    boot_t b = {0};
+    struct boot_join j = {.who = "boot server", .rank = 0, .size = 1, .addrs = addrs};
+    const char *found;
+    ddp_error_t e;
+    boot_host_t *h = boot_host_create(1, NULL);
+    assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &j.token, &found), 0);
+    snprintf(addrs, sizeof addrs, "nonsense tcp:127.0.0.1:1 %s", found);
+    if (boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
+        fail_msg("%s", e.text);
+    b.ops->close(&b);
+    boot_host_destroy(h, deadline_in(PATIENCE_S));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_host_serves_until_all_have_left),
+    cmocka_unit_test(a_host_does_not_wait_beyond_its_deadline),
+    cmocka_unit_test(loopback_is_for_the_same_network_only),
+    cmocka_unit_test(addresses_are_tried_in_turn),
+};
+UNIT_MAIN(tests)
