@@ -1,8 +1,9 @@
 /* comm.h - the communicator: what every backend (host; nccl later) offers to the reducer and to ddp.h.
  *
  * All calls are collective over all ranks in the same order, made by one thread. Each returns 0, or -1 with *errp
- * filled: DDP_E_PEER names the rank that died, left or aborted; DDP_E_TIMEOUT the rank that is waited for. After -1
- * only comm_abort and comm_destroy may follow.
+ * filled: DDP_E_PEER names the rank that died, left or aborted; DDP_E_TIMEOUT the rank that is waited for; DDP_E_USAGE
+ * two ranks that made different calls, or the same one with other sizes. After -1 only comm_abort and comm_destroy may
+ * follow.
  *
  * Reductions follow the fixed order T of doc/architecture.md: T(1) = x, T(n) = T(first m) + T(rest), m the largest
  * power of two below n; over rank numbers where every node holds an aligned power-of-two block of ranks, else first
@@ -62,7 +63,8 @@ void comm_destroy(comm_t *c);
 
 /* What travelled so far, for tests and metrics: payload bytes this rank sent over TCP. A reduction of B bytes adds over
  * all ranks exactly 2 (n_nodes - 1) B: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S
- * whose node combines sub-slice s adds S + (n_nodes - 2) s bytes. */
+ * whose node combines sub-slice s adds S + (n_nodes - 2) s bytes. Not counted: the 8 bytes by which each message says to
+ * which call it belongs. */
 uint64_t comm_tcp_bytes_sent(const comm_t *c);
 
 #endif

@@ -215,9 +215,17 @@ comm_t *comm_create(const struct comm_config *cfg, const struct world *w, boot_t
     return NULL;
 }
 
+void comm_begin(comm_t *c, enum watch_what what, uint64_t args)
+{
+    c->shm.call = watch_call(what, comm_mix(++c->n_calls, args));
+    if (c->tcp)
+        tcp_set_call(c->tcp, c->shm.call);
+}
+
 comm_segment_t *comm_segment_create(comm_t *c, size_t n_bytes, ddp_error_t *errp)
 {
     struct comm_segment *s = calloc(1, sizeof *s);
+    comm_begin(c, WATCH_IN_SEGMENT, 0); /* sizes are compared, and named, below */
     if (!s)
         error_errno(errp, "segment");
     else if (n_bytes > SIZE_MAX / 4 / (size_t)c->world->size)

@@ -29,7 +29,7 @@ struct comm {
     struct comm_segment stage; /* for memory of the caller's own */
     struct comm_segment *segments;
     char *scratch; /* what other nodes' owners sent of a chunk, one after another */
-    uint64_t chunk_blocks;
+    uint64_t chunk_blocks, n_calls;
     void **out;      /* [local_size], and */
     const void **in; /* [max(local_size, n_slots)]: a call's arguments to the kernel */
 };
@@ -43,6 +43,18 @@ static inline char *segment_part(const struct comm_segment *s, int l)
 /* Reduces ranges of s, which were checked. */
 int comm_reduce_checked(comm_t *c, struct comm_segment *s, const struct comm_range *ranges, size_t n_ranges,
                         enum ddp_op op, ddp_error_t *errp);
+
+/* A step of splitmix64 (Steele, Lea and Flood, OOPSLA 2014). */
+static inline uint64_t comm_mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) + 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+    return h ^ h >> 31;
+}
+
+/* Opens every collective call. args: a hash of what all ranks must pass alike. Ranks compare what they opened. */
+void comm_begin(comm_t *c, enum watch_what what, uint64_t args);
 
 /* This rank cannot go on: makes all others fail with errp's text. Returns -1. */
 int comm_fail(comm_t *c, ddp_error_t *errp);

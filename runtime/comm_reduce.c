@@ -166,9 +166,13 @@ static int check_range(const comm_segment_t *s, const struct comm_range *r, size
 int comm_reduce_ranges(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges, enum ddp_op op,
                        ddp_error_t *errp)
 {
-    for (size_t i = 0; i < n_ranges; i++)
+    uint64_t args = comm_mix(n_ranges, (uint64_t)op);
+    for (size_t i = 0; i < n_ranges; i++) {
         if (check_range(s, &ranges[i], i, errp) < 0)
             return comm_fail(c, errp);
+        args = comm_mix(comm_mix(comm_mix(args, ranges[i].offset_bytes), ranges[i].n_elems), (uint64_t)ranges[i].dtype);
+    }
+    comm_begin(c, WATCH_IN_ALLREDUCE, args);
     return comm_reduce_checked(c, s, ranges, n_ranges, op, errp);
 }
 
@@ -179,6 +183,7 @@ int comm_allreduce(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, 
         error_set(errp, DDP_E_USAGE, EINVAL, "all-reduce: unknown element type %d", (int)dtype);
         return comm_fail(c, errp);
     }
+    comm_begin(c, WATCH_IN_ALLREDUCE, comm_mix(comm_mix(n_elems, (uint64_t)dtype), (uint64_t)op));
     char *mine = segment_part(&c->stage, c->local), *p = data;
     for (size_t left = n_elems * size, n; left > 0; left -= n, p += n) {
         n = left < c->stage.stride ? left : c->stage.stride;

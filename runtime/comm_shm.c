@@ -23,6 +23,7 @@ enum { SPINS = 2000, CPU_WORDS = 64, CPU_BITS = 64 }; /* 4096 CPUs */
 
 struct shm_slot {
     _Alignas(64) _Atomic uint64_t arrived; /* barriers that this rank has reached */
+    uint64_t call[2]; /* what it reached them in: of this barrier, and of the one before, which may still be looked at */
     uint64_t want_bytes;
     uint64_t cpus[CPU_WORDS];
 };
@@ -222,6 +223,17 @@ static int find_missing(const struct shm *s, bool left_only)
     return -1;
 }
 
+static int check_calls(struct shm *s, ddp_error_t *errp)
+{
+    const struct shm_slot *slots = s->control->slots;
+    for (int l = 1, i = s->seq % 2; l < s->local_size; l++)
+        if (slots[l].call[i] != slots[0].call[i]) {
+            watch_differs(s->watch, rank_of(s, l), slots[l].call[i], rank_of(s, 0), slots[0].call[i]);
+            return watch_error(s->watch, errp);
+        }
+    return 0;
+}
+
 static int sleep_until_complete(struct shm *s, enum watch_what what, ddp_error_t *errp)
 {
     uint64_t deadline = deadline_in(s->timeout_s);
@@ -230,7 +242,7 @@ static int sleep_until_complete(struct shm *s, enum watch_what what, ddp_error_t
         int gone = find_missing(s, true), late = find_missing(s, false);
         if (late < 0 || is_complete(s)) {
             watch_waits_for(s->watch, -1);
-            return 0;
+            return check_calls(s, errp);
         }
         if (gone >= 0)
             watch_raise(s->watch, WATCH_LEFT, rank_of(s, gone), s->world->rank, what);
@@ -251,9 +263,12 @@ int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp)
         return 0;
     struct shm_control *c = s->control;
     s->seq++;
+    c->slots[s->local].call[s->seq % 2] = s->call;
     bool is_last = atomic_fetch_add(&c->count, 1) + 1 == s->seq * (uint64_t)s->local_size;
     atomic_store(&c->slots[s->local].arrived, s->seq); /* after the count: who sees all arrived may go on */
     if (is_last) {
+        if (check_calls(s, errp) < 0)
+            return -1;
         atomic_store_explicit(&c->epoch, s->seq, memory_order_release);
         watch_bell_ring(s->watch);
         return 0;

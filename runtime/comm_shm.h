@@ -32,7 +32,8 @@ struct shm {
     size_t n_peers;
     watch_t *watch; /* borrowed; set before the first barrier */
     bool may_spin;
-    uint64_t seq; /* barriers so far */
+    uint64_t seq;  /* barriers so far */
+    uint64_t call; /* watch_call() of the present call: the ranks of a barrier compare it */
 };
 
 /* The leader, before the boot's fence: memory and socket. name: of the abstract socket. -1: the error is to be
@@ -43,7 +44,7 @@ int shm_offer(struct shm *s, struct meet *m, char name[SHM_NAME_MAX + 1], ddp_er
  * Then the memory is mapped. */
 int shm_join(struct shm *s, const struct meet *m, const char *name, uint64_t deadline, ddp_error_t *errp);
 
-/* Waits for the node's ranks. Returns 0, or -1 with the watch's cause. */
+/* Waits for the node's ranks. Returns 0, or -1 with the watch's cause; ranks that make another call are one. */
 int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp);
 
 /* Collective over the node, after the first barrier: finds out whether there is a core for each rank. */

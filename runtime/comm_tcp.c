@@ -23,6 +23,8 @@ struct queue {
 struct tcp_conn {
     int rank, fd; /* fd -1: this node itself */
     struct queue out, in;
+    uint64_t call;     /* what the peer's part of an exchange begins with */
+    bool is_unchecked; /* it has not been compared yet */
     uint64_t deadline; /* of the present wait; every byte that moves puts it off: a slow link is not a dead one */
 };
 
@@ -32,15 +34,13 @@ struct tcp {
     double timeout_s;
     struct tcp_conn *conns; /* [n_nodes] */
     struct pollfd *polls;   /* [n_nodes + 1] */
-    uint64_t bytes_sent;
+    uint64_t bytes_sent, call;
 };
 
 /* ---- exchanges ---- */
 
 static int push(struct queue *q, void *data, size_t n, ddp_error_t *errp)
 {
-    if (n == 0)
-        return 0;
     if (q->n == q->cap) {
         size_t cap = q->cap ? 2 * q->cap : 16;
         struct iovec *v = realloc(q->v, cap * sizeof *v);
@@ -55,12 +55,24 @@ static int push(struct queue *q, void *data, size_t n, ddp_error_t *errp)
 
 int tcp_send(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp)
 {
-    return push(&t->conns[node].out, data, n, errp);
+    struct tcp_conn *c = &t->conns[node];
+    if (n == 0)
+        return 0;
+    if (c->out.n == 0 && push(&c->out, &t->call, sizeof t->call, errp) < 0)
+        return -1;
+    t->bytes_sent += n;
+    return push(&c->out, data, n, errp);
 }
 
 int tcp_recv(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp)
 {
-    return push(&t->conns[node].in, data, n, errp);
+    struct tcp_conn *c = &t->conns[node];
+    if (n == 0)
+        return 0;
+    if (c->in.n == 0 && push(&c->in, &c->call, sizeof c->call, errp) < 0)
+        return -1;
+    c->is_unchecked = true;
+    return push(&c->in, data, n, errp);
 }
 
 static bool has_more(const struct queue *q)
@@ -96,7 +108,6 @@ static int pump(struct tcp *t, struct tcp_conn *c)
             return -1;
         if (n > 0) {
             advance(&c->out, (size_t)n);
-            t->bytes_sent += (uint64_t)n;
             c->deadline = deadline_in(t->timeout_s);
         }
     }
@@ -112,6 +123,15 @@ static int pump(struct tcp *t, struct tcp_conn *c)
         }
     }
     return 0;
+}
+
+/* Has the peer just been found to make another call? */
+static bool differs(const struct tcp *t, struct tcp_conn *c)
+{
+    if (!c->is_unchecked || (c->in.at == 0 && has_more(&c->in)))
+        return false;
+    c->is_unchecked = false;
+    return c->call != t->call;
 }
 
 /* A closed connection is a consequence: its cause is on its way over the control connections. Only if none comes is the
@@ -161,9 +181,15 @@ int tcp_exchange(struct tcp *t, watch_t *w, enum watch_what what, ddp_error_t *e
     for (int k = 0; k < t->n_nodes; k++)
         t->conns[k].deadline = deadline;
     for (;;) {
-        for (int k = 0; k < t->n_nodes; k++)
-            if (events_of(&t->conns[k]) && pump(t, &t->conns[k]) < 0)
-                return conn_failed(t, &t->conns[k], w, what, errno, errp);
+        for (int k = 0; k < t->n_nodes; k++) {
+            struct tcp_conn *c = &t->conns[k];
+            if (events_of(c) && pump(t, c) < 0)
+                return conn_failed(t, c, w, what, errno, errp);
+            if (differs(t, c)) {
+                watch_differs(w, c->rank, c->call, t->world->rank, t->call);
+                return watch_error(w, errp);
+            }
+        }
         const struct tcp_conn *next = set_polls(t, w);
         if (!next) {
             watch_waits_for(w, -1);
@@ -178,6 +204,11 @@ int tcp_exchange(struct tcp *t, watch_t *w, enum watch_what what, ddp_error_t *e
         if (n > 0 && t->polls[t->n_nodes].revents)
             watch_event_clear(w);
     }
+}
+
+void tcp_set_call(struct tcp *t, uint64_t call)
+{
+    t->call = call;
 }
 
 uint64_t tcp_bytes_sent(const struct tcp *t)

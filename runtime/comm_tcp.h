@@ -1,7 +1,8 @@
 /* comm_tcp.h - connections between the owners of equal local index of all nodes, and full-duplex exchanges over them.
  *
- * A connection carries payload alone: both ends know from the call what comes next. Nodes' leaders also hold a control
- * connection to each other, which belongs to the watch. */
+ * Both ends know from the call what comes next. What one sends another in an exchange begins with a word that says which
+ * call it belongs to, so that ranks whose calls differ notice. Nodes' leaders also hold a control connection to each
+ * other, which belongs to the watch. */
 #ifndef DDP_RUNTIME_COMM_TCP_H
 #define DDP_RUNTIME_COMM_TCP_H
 
@@ -42,7 +43,10 @@ struct tcp;
 struct tcp *tcp_wire(const struct world *w, const struct meet *own, const struct tcp_peer *peers, double timeout_s,
                      uint64_t deadline, struct watch_peer **ret_control, ddp_error_t *errp);
 void tcp_destroy(struct tcp *t); /* NULL is allowed */
-uint64_t tcp_bytes_sent(const struct tcp *t);
+uint64_t tcp_bytes_sent(const struct tcp *t); /* payload */
+
+/* The call (watch_call) that the next exchanges belong to. */
+void tcp_set_call(struct tcp *t, uint64_t call);
 
 /* What is to be sent to, or received from, node k in one exchange. They grow as needed and are emptied by it. */
 int tcp_send(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp);

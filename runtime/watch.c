@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -128,6 +129,21 @@ void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch
 void watch_abort(watch_t *w, const char *why)
 {
     watch_raise_cause(w, (struct cause){.kind = WATCH_ABORT, .rank = w->rank, .slot = w->local}, why);
+}
+
+static const char *call_name(uint64_t call)
+{
+    return watch_what_name((enum watch_what)((call >> 56) - 1));
+}
+
+void watch_differs(watch_t *w, int rank, uint64_t call, int other, uint64_t others_call)
+{
+    char text[WATCH_TEXT_MAX + 1];
+    bool is_same = call >> 56 == others_call >> 56;
+    snprintf(text, sizeof text, "calls %s, but rank %d %s%s: all ranks must make the same calls in the same order",
+             call_name(call), other, is_same ? "with another size or at another turn" : "calls ",
+             is_same ? "" : call_name(others_call));
+    watch_raise_cause(w, (struct cause){.kind = WATCH_DIFFERS, .rank = rank, .slot = w->local}, text);
 }
 
 void watch_waits_for(watch_t *w, int suspect)

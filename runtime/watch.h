@@ -27,6 +27,7 @@ enum watch_kind {
     WATCH_LEFT,     /* arg: the rank that waits for it, in `what` */
     WATCH_LATE,     /* the same; the deadline passed (raised by watch_is_late) */
     WATCH_ABORT,    /* with a text */
+    WATCH_DIFFERS,  /* made another call than another rank, which a text names */
 };
 #define WATCH_STATUS_UNKNOWN 0xfffff
 #define WATCH_TEXT_MAX 159 /* bytes of an abort's reason */
@@ -41,6 +42,12 @@ enum watch_what {
     WATCH_IN_WIRING
 };
 const char *watch_what_name(enum watch_what what);
+
+/* One collective call in a word: equal where two ranks make the same call. hash is of its number and arguments. */
+static inline uint64_t watch_call(enum watch_what what, uint64_t hash)
+{
+    return ((uint64_t)what + 1) << 56 | hash >> 8;
+}
 
 struct watch_peer {
     int rank;
@@ -75,6 +82,9 @@ int watch_error(watch_t *w, ddp_error_t *errp);
 /* Records a cause unless there is one already, and wakes everyone. */
 void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch_what what);
 void watch_abort(watch_t *w, const char *why); /* WATCH_ABORT by this rank */
+
+/* WATCH_DIFFERS: rank's call is not that of `other`. */
+void watch_differs(watch_t *w, int rank, uint64_t call, int other, uint64_t others_call);
 
 /* To be called by a wait before each sleep, and with -1 when it is over: once a rank's deadline has passed, all say for
  * whom they wait. Cheap before that. */

@@ -27,7 +27,7 @@ struct cause {
 uint64_t cause_pack(struct cause c);
 struct cause cause_unpack(uint64_t word);
 
-/* "rank 3 (n2) died (signal 9)". text: the reason of WATCH_ABORT. Returns -1. */
+/* "rank 3 (n2) died (signal 9)". text: of WATCH_ABORT and WATCH_DIFFERS. Returns -1. */
 int cause_error(const struct world *w, struct cause c, const char *text, ddp_error_t *errp);
 
 char *board_text(struct watch_board *b, const struct world *w, int slot); /* WATCH_TEXT_MAX + 1 bytes */

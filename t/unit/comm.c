@@ -309,7 +309,7 @@ static void nobody_passes_a_barrier_early(void **state)
     on_every_layout(barrier_rank);
 }
 
-/* Over all nodes exactly 2 (n_nodes - 1) times the payload travels: no padding, no headers. */
+/* Over all nodes exactly 2 (n_nodes - 1) times the payload travels: no padding. */
 static int volume_rank(struct job *j, int rank)
 {
     enum { N = 100003 };

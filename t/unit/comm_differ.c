@@ -1,0 +1,102 @@
+/* Ranks that make different calls, or the same with different sizes: every rank gets an error, nobody wrong data. */
+#include "t/unit/unit.h"
+
+#include <unistd.h>
+
+#include "t/lib/ranks.h"
+
+enum call {
+    BARRIER, ALLREDUCE, ALLREDUCE_MORE, ALLREDUCE_MAX, BCAST, BCAST_ROOT, ALLGATHER, REDUCE_RANGES, NOTHING, N_CALLS
+};
+enum { N = 3000, GATHER = 40 };
+
+struct scene {
+    enum call call, odd_call; /* what odd_rank does instead */
+    int odd_rank;
+};
+
+static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
+{
+    static const struct comm_range r = {0, N, DDP_F32};
+    switch (call) {
+    case BARRIER:
+        return comm_barrier(c, errp);
+    case ALLREDUCE:
+        return comm_allreduce(c, buf, N, DDP_F32, DDP_SUM, errp);
+    case ALLREDUCE_MORE:
+        return comm_allreduce(c, buf, N + 1, DDP_F32, DDP_SUM, errp);
+    case ALLREDUCE_MAX:
+        return comm_allreduce(c, buf, N, DDP_F32, DDP_MAX, errp);
+    case BCAST:
+        return comm_bcast(c, buf, N * 4, 0, errp);
+    case BCAST_ROOT:
+        return comm_bcast(c, buf, N * 4, 1, errp);
+    case ALLGATHER:
+        return comm_allgather(c, buf, GATHER, buf, errp);
+    case REDUCE_RANGES:
+        return comm_reduce_ranges(c, s, &r, 1, DDP_SUM, errp);
+    default:
+        return 0;
+    }
+}
+
+/* At the latest the barriers that follow must fail. (Two: a call that sends only may end before its peer has looked.) */
+static int differing_rank(struct job *j, int rank)
+{
+    const struct scene *scene = j->arg;
+    struct world *w;
+    ddp_error_t e = {0};
+    comm_t *c = job_comm(j, rank, &w, &e);
+    comm_segment_t *s = c ? comm_segment_create(c, N * 4, &e) : NULL;
+    char *buf = calloc(N + 1, 4 + RANKS_MAX * GATHER);
+    CHECK(buf, "no memory");
+    int rc = s ? 0 : -1; /* the others may have found out already */
+    if (rc == 0)
+        rc = make_call(c, s, rank == scene->odd_rank ? scene->odd_call : scene->call, buf, &e);
+    for (int i = 0; rc == 0 && i < 2; i++)
+        rc = comm_barrier(c, &e);
+    CHECK(rc < 0, "calls %d and %d of rank %d go together", scene->call, scene->odd_call, scene->odd_rank);
+    CHECK(e.domain == DDP_E_USAGE || e.domain == DDP_E_TIMEOUT, "%s", e.text);
+    CHECK(strstr(e.text, "same calls") || e.domain == DDP_E_TIMEOUT, "%s", e.text);
+    _exit(0); /* no farewell: some still wait for the deadline */
+}
+
+static void play(int size, const int *node_of)
+{
+    for (int a = 0; a < N_CALLS; a++)
+        for (int b = 0; b < N_CALLS; b++) {
+            struct scene scene = {(enum call)a, (enum call)b, (a + b) % size};
+            struct job j = {.size = size, .node_of = node_of, .arg = &scene, .timeout_s = 1};
+            bool is_one_barrier_less = (a == BARRIER && b == NOTHING) || (a == NOTHING && b == BARRIER); /* can be right */
+            if (a != b && !is_one_barrier_less && !job_run(&j, differing_rank))
+                fail_msg("call %d against call %d of rank %d", a, b, scene.odd_rank);
+        }
+}
+
+static void differing_calls_are_errors_on_one_node(void **state)
+{
+    (void)state;
+    static const int one[] = {0, 0, 0};
+    play(3, one);
+}
+
+static void differing_calls_are_errors_between_nodes(void **state)
+{
+    (void)state;
+    static const int each[] = {0, 1, 2};
+    play(3, each);
+}
+
+static void differing_calls_are_errors_on_uneven_nodes(void **state)
+{
+    (void)state;
+    static const int uneven[] = {0, 0, 1};
+    play(3, uneven);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(differing_calls_are_errors_on_one_node),
+    cmocka_unit_test(differing_calls_are_errors_between_nodes),
+    cmocka_unit_test(differing_calls_are_errors_on_uneven_nodes),
+};
+UNIT_MAIN(tests)
