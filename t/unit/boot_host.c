@@ -29,14 +29,15 @@ static int exchange(boot_t *b)
     return sum == 303 ? 0 : -1;
 }
 
-/* In a process of its own. The exit code. */
-static int rank_main(int rank, const char *card)
+/* In a process of its own, which reads the card from fd. The exit code. */
+static int rank_main(int rank, int fd)
 {
-    char buf[2048];
+    char card[1024], buf[2048];
     boot_t b = {0};
     struct boot_join j = {.who = "rank 0's boot server", .rank = rank, .size = SIZE};
     ddp_error_t e;
-    if (boot_host_addrs(card, buf, sizeof buf, &j.token, &j.addrs) < 0 ||
+    ssize_t n = read(fd, card, sizeof card);
+    if (n < 1 || card[n - 1] != 0 || boot_host_addrs(card, buf, sizeof buf, &j.token, &j.addrs) < 0 ||
         boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
         return 1;
     int rc = exchange(&b);
@@ -44,15 +45,25 @@ static int rank_main(int rank, const char *card)
     return rc < 0;
 }
 
+/* Ranks are forked before the host has a thread: a child of a process with threads may find malloc locked for ever. */
 static void a_host_serves_until_all_have_left(void **state)
 {
     (void)state;
     ddp_error_t e;
+    int card[SIZE][2];
+    for (int rank = 0; rank < SIZE; rank++) {
+        assert_int_equal(pipe(card[rank]), 0);
+        if (fork() == 0)
+            _exit(rank_main(rank, card[rank][0]));
+    }
     boot_host_t *h = boot_host_create(SIZE, &e);
     assert_non_null(h);
-    for (int rank = 0; rank < SIZE; rank++)
-        if (fork() == 0)
-            _exit(rank_main(rank, boot_host_card(h)));
+    size_t n = strlen(boot_host_card(h)) + 1;
+    for (int rank = 0; rank < SIZE; rank++) {
+        assert_true(write(card[rank][1], boot_host_card(h), n) == (ssize_t)n);
+        close(card[rank][0]);
+        close(card[rank][1]);
+    }
     uint64_t deadline = deadline_in(PATIENCE_S);
     boot_host_destroy(h, deadline);
     assert_true(deadline_left_ns(deadline) > 0);
