@@ -52,19 +52,6 @@ static int offer(struct wiring *x, ddp_error_t *errp)
     return 0;
 }
 
-/* A rank that cannot take part says so, so that the others need not wait for it. */
-static int publish(struct wiring *x, ddp_error_t *errp)
-{
-    ddp_error_t why = {0};
-    x->card.version = CARD_VERSION;
-    int rc = offer(x, &why);
-    if (rc < 0)
-        memcpy(x->card.refusal, why.text, sizeof x->card.refusal);
-    if (boot_put(x->boot, "comm", &x->card, sizeof x->card, errp) < 0 || boot_fence(x->boot, x->deadline, errp) < 0)
-        return -1;
-    return rc < 0 ? error_set(errp, why.domain, why.code, "%s", why.text) : 0;
-}
-
 static int get_card(struct wiring *x, int rank, struct card *ret, ddp_error_t *errp)
 {
     void *data;
@@ -82,6 +69,26 @@ static int get_card(struct wiring *x, int rank, struct card *ret, ddp_error_t *e
     ret->refusal[sizeof ret->refusal - 1] = 0;
     if (ret->refusal[0])
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s: %s", who, ret->refusal);
+    return 0;
+}
+
+/* A rank that cannot take part says so. All others read it: each waits for some that wait for some that wait for it. */
+static int publish(struct wiring *x, ddp_error_t *errp)
+{
+    ddp_error_t why = {0};
+    x->card.version = CARD_VERSION;
+    int rc = offer(x, &why);
+    if (rc < 0)
+        memcpy(x->card.refusal, why.text, sizeof x->card.refusal);
+    if (boot_put(x->boot, "comm", &x->card, sizeof x->card, errp) < 0 || boot_fence(x->boot, x->deadline, errp) < 0)
+        return -1;
+    if (rc < 0)
+        return error_set(errp, why.domain, why.code, "%s", why.text);
+    for (int r = 0; r < x->c->world->size; r++) {
+        struct card card;
+        if (r != x->c->rank && get_card(x, r, &card, errp) < 0)
+            return -1;
+    }
     return 0;
 }
 

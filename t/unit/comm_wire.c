@@ -1,0 +1,100 @@
+/* What goes wrong during the wire-up: a rank that cannot take part, a rank that dies after the exchange. */
+#include "t/unit/unit.h"
+
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "t/lib/ranks.h"
+
+enum { VICTIMS = 5 };
+static const int nodes[VICTIMS] = {0, 0, 1, 1, 2};
+
+/* One rank names a network interface that its machine lacks. */
+static int refusing_rank(struct job *j, int rank)
+{
+    int victim = *(const int *)j->arg;
+    struct comm_config cfg = {.timeout_s = 30, .interface = rank == victim ? "no-such-if" : "lo"};
+    boot_t *b = memboot_open(j->boot, rank);
+    struct world *w = job_world(j, rank);
+    uint64_t start = clock_ns();
+    ddp_error_t e = {0};
+    comm_t *c = comm_create(&cfg, w, b, &e);
+    char who[64];
+    snprintf(who, sizeof who, "rank %d (n%d): ", victim, nodes[victim]);
+    CHECK(!c && strstr(e.text, "no-such-if"), "\"%s\"", e.text);
+    CHECK(rank == victim || strncmp(e.text, who, strlen(who)) == 0, "\"%s\", not \"%s\"", e.text, who);
+    CHECK(clock_ns() - start < 10 * NS_PER_S, "waited for a rank that had refused");
+    boot_close(b);
+    world_destroy(w);
+    return 0;
+}
+
+static void a_refusal_reaches_every_rank(void **state)
+{
+    (void)state;
+    static const int owners[] = {0, 2, 4}; /* with a node of one rank, only leaders listen */
+    for (int i = 0; i < 3; i++) {
+        struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &owners[i]};
+        if (!job_run(&j, refusing_rank))
+            fail_msg("refusal of rank %d", owners[i]);
+    }
+    static const int even[] = {0, 0, 1, 1};
+    for (int victim = 0; victim < 4; victim++) {
+        struct job j = {.size = 4, .node_of = even, .arg = &victim};
+        if (!job_run(&j, refusing_rank))
+            fail_msg("refusal of rank %d", victim);
+    }
+}
+
+static int (*mem_fence)(boot_t *b, uint64_t deadline, ddp_error_t *errp);
+
+static int fence_and_die(boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    mem_fence(b, deadline, errp);
+    raise(SIGKILL);
+    return -1;
+}
+
+/* The victim has published its card, and is gone before anybody meets it. */
+static int dying_rank(struct job *j, int rank)
+{
+    int victim = *(const int *)j->arg;
+    struct comm_config cfg = {.timeout_s = 1, .interface = "lo"};
+    boot_t *b = memboot_open(j->boot, rank);
+    struct world *w = job_world(j, rank);
+    struct boot_ops ops = *b->ops;
+    mem_fence = ops.fence;
+    if (rank == victim) {
+        ops.fence = fence_and_die;
+        b->ops = &ops;
+    }
+    ddp_error_t e = {0};
+    uint64_t start = clock_ns();
+    comm_t *c = comm_create(&cfg, w, b, &e);
+    CHECK(!c && strstr(e.text, "rank "), "\"%s\"", e.text);
+    CHECK(clock_ns() - start < 20 * NS_PER_S, "no deadline");
+    world_destroy(w);
+    return 0;
+}
+
+static void a_death_after_the_exchange_ends_at_the_deadline(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < VICTIMS; victim++) {
+        struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &victim};
+        pid_t pids[RANKS_MAX];
+        int codes[RANKS_MAX];
+        job_start(&j, dying_rank, pids);
+        job_wait(&j, pids, 40, codes);
+        job_end(&j);
+        for (int r = 0; r < VICTIMS; r++)
+            if (codes[r] != (r == victim ? 128 + SIGKILL : 0))
+                fail_msg("rank %d died: rank %d ended with %d", victim, r, codes[r]);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_refusal_reaches_every_rank),
+    cmocka_unit_test(a_death_after_the_exchange_ends_at_the_deadline),
+};
+UNIT_MAIN(tests)
