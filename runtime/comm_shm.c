@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,7 +20,12 @@
 #include "runtime/base/io.h"
 #include "runtime/cgroup.h"
 
-enum { SPINS = 2000, CPU_WORDS = 64, CPU_BITS = 64 }; /* 4096 CPUs */
+enum {
+    SPINS = 2000,
+    CPU_WORDS = 64, /* 4096 CPUs */
+    PAGE = 64 << 10, /* the largest page in use: parts of a file are mapped from a multiple of it */
+    RETRY_MS = 5
+};
 
 struct shm_slot {
     _Alignas(64) _Atomic uint64_t arrived; /* barriers that this rank has reached */
@@ -51,7 +57,7 @@ static size_t control_bytes(const struct shm *s)
 
 static size_t head_bytes(const struct shm *s)
 {
-    return round_up(control_bytes(s) + watch_board_bytes(s->world->size, s->local_size), 4096);
+    return round_up(control_bytes(s) + watch_board_bytes(s->world->size, s->local_size), PAGE);
 }
 
 static size_t first_bytes(const struct shm *s)
@@ -140,16 +146,33 @@ static int admit(struct shm *s, const struct meet *m, uint64_t deadline, ddp_err
     return rc;
 }
 
-static int connect_leader(struct shm *s, const char *name, const char *who, ddp_error_t *errp)
+/* A leader's queue may be full: strangers can connect to an abstract socket too. */
+static int connect_by(int fd, const struct sockaddr_un *addr, socklen_t n, uint64_t deadline)
+{
+    int rc;
+    while ((rc = connect(fd, (const struct sockaddr *)addr, n)) < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (deadline_left_ns(deadline) == 0) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+        poll(NULL, 0, RETRY_MS); /* nothing tells of room in the queue */
+    }
+    return rc;
+}
+
+static int connect_leader(struct shm *s, const char *name, const char *who, uint64_t deadline, ddp_error_t *errp)
 {
     struct sockaddr_un addr;
     struct ucred peer;
     socklen_t n = sizeof peer;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return error_errno(errp, "unix socket");
     s->peers[s->n_peers++] = (struct watch_peer){.rank = rank_of(s, 0), .fd = fd, .pidfd = -1};
-    if (connect(fd, (struct sockaddr *)&addr, abstract_address(name, &addr)) < 0)
+    int rc = connect_by(fd, &addr, abstract_address(name, &addr), deadline);
+    if (rc < 0 && errno == ETIMEDOUT)
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not answer before the deadline", who);
+    if (rc < 0)
         return error_errno(errp, "%s is not reached over its unix socket; are both in one network namespace?", who);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || peer.uid != geteuid())
         return error_set(errp, DDP_E_COMM, EPERM, "%s runs as another user", who);
@@ -164,7 +187,7 @@ static int fetch(struct shm *s, const struct meet *m, const char *name, uint64_t
     s->peers = calloc(1, sizeof *s->peers);
     if (!s->peers)
         return error_errno(errp, "wire-up");
-    int fd = connect_leader(s, name, who, errp);
+    int fd = connect_leader(s, name, who, deadline, errp);
     if (fd < 0 || meet_call(fd, m, s->world, leader, MEET_SHM, deadline, errp) < 0 ||
         meet_answered(fd, m, who, &s->memfd, deadline, errp) < 0)
         return -1;
@@ -315,7 +338,7 @@ static int compare_wants(struct shm *s, ddp_error_t *errp)
 
 char *shm_map(struct shm *s, size_t n_bytes, size_t *ret_stride, ddp_error_t *errp)
 {
-    size_t stride = round_up(n_bytes ? n_bytes : 1, 4096), n = stride * (size_t)s->local_size;
+    size_t stride = round_up(n_bytes ? n_bytes : 1, PAGE), n = stride * (size_t)s->local_size;
     s->control->slots[s->local].want_bytes = n_bytes;
     if (shm_barrier(s, WATCH_IN_SEGMENT, errp) < 0 || compare_wants(s, errp) < 0)
         return NULL;

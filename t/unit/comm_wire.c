@@ -1,9 +1,12 @@
 /* What goes wrong during the wire-up: a rank that cannot take part, a rank that dies after the exchange. */
 #include "t/unit/unit.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/comm_shm.h"
 #include "t/lib/ranks.h"
 
 enum { VICTIMS = 5 };
@@ -93,7 +96,41 @@ static void a_death_after_the_exchange_ends_at_the_deadline(void **state)
     }
 }
 
+/* Strangers may connect to an abstract socket too: as many as the leader's queue holds, and it is stopped. */
+static void a_leader_that_does_not_listen_ends_at_the_deadline(void **state)
+{
+    (void)state;
+    static const char name[] = "ddp-test-full-queue";
+    static const char *const keys[] = {"n0", "n0"};
+    enum { MOST = 100 };
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    memcpy(a.sun_path + 1, name, strlen(name));
+    socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    int door = socket(AF_UNIX, SOCK_STREAM, 0), strangers[MOST], n_strangers = 0;
+    assert_int_equal(bind(door, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(listen(door, 1), 0);
+    do
+        strangers[n_strangers] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    while (connect(strangers[n_strangers++], (struct sockaddr *)&a, n) == 0 && n_strangers < MOST);
+    assert_true(n_strangers < MOST);
+    struct world *w = world_from_keys(1, 2, keys, keys);
+    struct shm s = {.world = w, .local = 1, .local_size = 2, .timeout_s = 1, .stage_bytes = 4096, .memfd = -1};
+    struct meet m = {.fd = -1};
+    ddp_error_t e = {0};
+    alarm(30); /* for ever was once the answer */
+    assert_int_equal(shm_join(&s, &m, name, deadline_in(0.3), &e), -1);
+    alarm(0);
+    assert_int_equal(e.domain, DDP_E_TIMEOUT);
+    assert_error_has(e, "rank 0 (n0)");
+    shm_clear(&s);
+    world_destroy(w);
+    while (n_strangers > 0)
+        close(strangers[--n_strangers]);
+    close(door);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_leader_that_does_not_listen_ends_at_the_deadline),
     cmocka_unit_test(a_refusal_reaches_every_rank),
     cmocka_unit_test(a_death_after_the_exchange_ends_at_the_deadline),
 };
