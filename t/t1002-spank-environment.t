@@ -71,11 +71,11 @@ is "heterogeneous job" "$(unqueued "$cluster_dir/home/het.out")" "0/4 local 0/1 
 cat >"$tmp/inner" <<JOB
 #!/bin/sh
 #SBATCH -N2 -n2 --ddp=on
-# Slurm drops it in a batch job; and a mask that a task inherits need not fit its own srun's node.
+# Slurm drops it in a batch job; and a mask that a task is given need not fit the node of its own srun.
 export SLURM_CPU_BIND=none
 srun $tmp/show | sort -n
 srun -N1 -n1 -w n2 $tmp/show
-srun -N1 -n1 -w n2 --ddp=on /bin/sh -c '$tmp/show; srun --overlap -N1 -n1 -w n1 --ddp=on $tmp/show'
+srun -N1 -n1 -w n2 --ddp=on /bin/sh -c '$tmp/show; SLURM_CPU_BIND=none srun --overlap -N1 -n1 -w n1 --ddp=on $tmp/show'
 srun -N2 -n2 $tmp/port | sort -u
 srun -N2 -n2 $tmp/port | sort -u
 JOB
