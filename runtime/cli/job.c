@@ -84,9 +84,8 @@ static void fail(struct supervisor *s, int code, enum phase phase, const char *w
 
 /* A rank that another one took down with it may end before that one (the sockets of a dying process close before its
  * end is known): the other, which the boot server names or which a signal killed, is the failure to tell. */
-static void rank_failed(struct supervisor *s, int rank, int code, bool is_killed, const char *what)
+static void rank_failed(struct supervisor *s, int code, bool is_cause, const char *what)
 {
-    bool is_cause = is_killed || boot_server_failed_rank(s->server) == rank;
     if (s->phase == RUNNING || is_cause)
         fail(s, code, is_cause ? GRACE : SETTLE, what);
 }
@@ -102,10 +101,11 @@ static void rank_ended(struct supervisor *s, int rank, int status)
         snprintf(how, sizeof how, "exited with code %d", code);
     s->pid[rank] = 0;
     s->n_alive--;
+    bool is_cause = is_killed || boot_server_failed_rank(s->server) == rank; /* before it hears of this end from us */
     boot_server_rank_gone(s->server, rank, how);
     snprintf(what, sizeof what, "rank %d %s", rank, how);
     if (code)
-        rank_failed(s, rank, code, is_killed, what);
+        rank_failed(s, code, is_cause, what);
 }
 
 /* Ends that are found together come in no order: whoever was killed goes before those who exited because of it. */
