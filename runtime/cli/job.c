@@ -31,17 +31,12 @@
 
 enum phase { RUNNING, SETTLE, GRACE, TERM, KILL };
 
-struct ended {
-    int rank, status;
-};
-
 struct supervisor {
     const struct job *job;
     boot_server_t *server;
     int signal_fd, front_fd;
     bool is_own_group, is_abort_seen;
-    pid_t *pid;          /* [n_ranks] 0: not running */
-    struct ended *ended; /* [n_ranks] reap's */
+    pid_t *pid; /* [n_ranks] 0: not running */
     int n_alive;
     enum phase phase;
     uint64_t next_phase, timeout; /* deadlines */
@@ -108,21 +103,14 @@ static void rank_ended(struct supervisor *s, int rank, int status)
         rank_failed(s, code, is_cause, what);
 }
 
-/* Ends that are found together come in no order: whoever was killed goes before those who exited because of it. */
 static void reap(struct supervisor *s)
 {
-    int status, n = 0;
+    int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
         for (int r = 0; r < s->job->n_ranks; r++) /* none: an orphan of some rank */
             if (s->pid[r] == pid)
-                s->ended[n++] = (struct ended){r, status};
-    for (int i = 0; i < n; i++)
-        if (WIFSIGNALED(s->ended[i].status))
-            rank_ended(s, s->ended[i].rank, s->ended[i].status);
-    for (int i = 0; i < n; i++)
-        if (!WIFSIGNALED(s->ended[i].status))
-            rank_ended(s, s->ended[i].rank, s->ended[i].status);
+                rank_ended(s, r, status);
 }
 
 static void see_abort(struct supervisor *s)
@@ -227,9 +215,8 @@ static int prepare(struct supervisor *s, char *token, ddp_error_t *errp)
     sigset_t set;
     job_signals(&set);
     s->pid = calloc((size_t)s->job->n_ranks, sizeof *s->pid);
-    s->ended = calloc((size_t)s->job->n_ranks, sizeof *s->ended);
     s->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (!s->pid || !s->ended || s->signal_fd < 0)
+    if (!s->pid || s->signal_fd < 0)
         return error_errno(errp, "signalfd");
     if (io_random_hex(name, 16, errp) < 0 || io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0)
         return -1;
@@ -256,6 +243,5 @@ int job_supervise(const struct job *job, int front_fd, const sigset_t *sigmask, 
     boot_server_destroy(s.server);
     io_close(s.signal_fd);
     free(s.pid);
-    free(s.ended);
     return s.exit_code;
 }
