@@ -242,6 +242,8 @@ static int server_listen(boot_server_t *s, const char *addr, ddp_error_t *errp)
     s->listen_fd = wire_socket(&s->where, errp);
     if (s->listen_fd < 0)
         return -1;
+    if (s->where.sa.ss_family == AF_INET6) /* IPv4 as well, whatever net.ipv6.bindv6only says */
+        setsockopt(s->listen_fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int));
     if (bind(s->listen_fd, (struct sockaddr *)&s->where.sa, s->where.len) < 0) {
         error_errno(errp, "boot server %s: bind", addr);
         s->where.len = 0; /* not ours: destroy must not unlink it */
