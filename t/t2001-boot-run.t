@@ -97,6 +97,23 @@ SCRIPT
 run "$ddp" run -n 4 bash "$tmp/fail.sh" "$tmp"
 is "the first failing code counts, in one line" "$rc $err" "5 ddp run: rank 2 exited with code 5; ending the job"
 ok "the rest is gone, with its children" all_gone
+# Rank 0 stops the supervisor until rank 1 has exited and rank 2 was killed.
+cat >"$tmp/both.sh" <<'SCRIPT'
+is_dead() { grep -q ') Z ' "/proc/$(cat "$1")/stat"; }
+echo $$ >$1/both.$RANK
+case $RANK in
+0) until [ -s $1/both.1 ] && [ -s $1/both.2 ]; do :; done
+   kill -STOP $PPID
+   >$1/both.go
+   until is_dead $1/both.1 && is_dead $1/both.2; do :; done
+   kill -CONT $PPID ;;
+1) until [ -e $1/both.go ]; do :; done; exit 1 ;;
+2) until [ -e $1/both.go ] && is_dead $1/both.1; do :; done; kill -KILL $$ ;;
+esac
+SCRIPT
+run "$ddp" run -n 3 bash "$tmp/both.sh" "$tmp"
+like "a killed rank counts, and not one that is found to have exited with it" "$rc $err" \
+    "^137 .*ddp run: rank 2 was killed by signal 9 .Killed."
 run "$ddp" run -n 3 "$probe" --die 1
 like "a killed rank: 128 + signal" "$rc $err" "^137 .*ddp run: rank 1 was killed by signal 9 .Killed."
 like "the other ranks name it" "$err" "rank 0: rank 1 (died|was killed)"
