@@ -4,8 +4,6 @@
 
 #include "runtime/handle.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 struct ddp_work {
     ddp_t *d;
 };

@@ -6,7 +6,7 @@
 #ifndef DDP_RUNTIME_HANDLE_H
 #define DDP_RUNTIME_HANDLE_H
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 #include "runtime/config.h"
 #include "runtime/data.h"
 #include "runtime/ddp.h"
@@ -14,6 +14,9 @@
 #include "runtime/optimizer.h"
 #include "runtime/reducer.h"
 #include "runtime/stop.h"
+
+/* Marks what ddp.h declares; everything else is hidden. */
+#define EXPORT __attribute__((visibility("default")))
 
 enum phase { PHASE_OPEN, PHASE_COMMITTED, PHASE_IDLE, PHASE_MICRO, PHASE_SUMMED, PHASE_BROKEN };
 

@@ -5,8 +5,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/handle.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 /* Everything that needs the boot; it is closed in any case: nobody may stay connected to PMIx (boot.h). */
 static int wire_up(ddp_t *d, ddp_error_t *errp)
 {

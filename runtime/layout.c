@@ -98,14 +98,6 @@ char *layout_text(const struct layout *l)
     return text;
 }
 
-uint64_t layout_hash(const char *text)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    return h;
-}
-
 int layout_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp)
 {
     for (int i = 0;; i++) {

@@ -39,9 +39,6 @@ void layout_clear(struct layout *l);
  * runs out. Two layouts are equal exactly when their texts are. */
 char *layout_text(const struct layout *l);
 
-/* FNV-1a (Fowler, Noll, Vo; 64 bits) of the text. */
-uint64_t layout_hash(const char *text);
-
 /* Two texts that differ: fills *errp (DDP_E_LAYOUT) with the first differing parameter and both ranks. Returns -1. */
 int layout_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
 

@@ -7,6 +7,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 
 static struct ddp_param *tensors_of(const ddp_t *d, size_t n)
 {
@@ -190,17 +191,16 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
     return 0;
 }
 
-/* FNV-1a's step (Fowler, Noll, Vo) over 32-bit words. */
 uint64_t loop_params_hash(const ddp_t *d, const struct loop_model *m)
 {
-    uint64_t hash = 14695981039346656037ull;
+    uint64_t hash = HASH_START;
     for (size_t i = 0; i < m->n_params; i++) {
         struct ddp_param p = ddp_param_get(d, (int)i);
         const char *bytes = p.value;
         for (size_t k = 0; k < p.n_elems; k++) {
             uint32_t word;
             memcpy(&word, bytes + k * sizeof word, sizeof word);
-            hash = (hash ^ word) * 1099511628211ull;
+            hash = hash_step(hash, word);
         }
     }
     return hash;

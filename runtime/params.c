@@ -3,9 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/hash.h"
 #include "runtime/handle.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim,
                          unsigned flags)
@@ -65,7 +64,7 @@ static int compare_layouts(ddp_t *d, ddp_error_t *errp)
     char *text = layout_text(&d->layout);
     int rc = all && text ? 0 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
     if (rc == 0) {
-        mine.hash = layout_hash(text);
+        mine.hash = hash_text(text);
         mine.failed = d->add_error.code != 0;
         rc = comm_allgather(d->comm, &mine, sizeof mine, all, errp);
     }

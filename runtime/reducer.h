@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 #include "runtime/layout.h"
 
 enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_STOP, TAIL_COUNT };

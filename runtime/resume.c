@@ -4,8 +4,6 @@
 
 #include "runtime/handle.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_resume", errp) < 0)

@@ -4,8 +4,6 @@
 
 #include "runtime/handle.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 /* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. */
 #define SKIPPED_MAX 64
 

@@ -34,6 +34,7 @@ planted pmix/new.c '#include "topology/planted.h"' "pmix/ may not include topolo
 planted topology/planted.h '#include "kernels/planted.h"' "topology/ may not include kernels/"
 planted spank/new.c '#include "pmix/planted.h"' "spank/ may not include pmix/"
 planted runtime/new.c '#include "spank/planted.h"' "runtime/ may not include spank/"
+planted runtime/comm/new.c '#include "runtime/planted.h"' "runtime/comm/ may not include runtime/"
 planted runtime/train/new.c '#include "spank/planted.h"' "runtime/ may not include spank/"
 planted runtime/ddp.h '#include "runtime/base/error.h"' "not installed"
 planted runtime/new.c '#include "base/error.h"' "not a path from the root"

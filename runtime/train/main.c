@@ -8,6 +8,7 @@
 
 #include "kernels/matmul.h"
 #include "runtime/base/error.h"
+#include "runtime/base/hash.h"
 #include "runtime/ddp.h"
 #include "runtime/loop.h"
 #include "runtime/train/lm.h"
@@ -110,20 +111,12 @@ static void complain(const struct ddp_world *w, const char *text)
         fprintf(stderr, "train: %s\n", text);
 }
 
-static int64_t hash_text(const char *text)
-{
-    uint64_t hash = 14695981039346656037ull;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211ull;
-    return (int64_t)(hash >> 1);
-}
-
 /* Do all ranks go on? Every rank hears whether any failed. When all failed in the same words, only rank 0 says them; a
  * rank that failed in its own way names itself. 0: all go on, 1: this one or another failed, -1: as errp says. */
 static int agree(ddp_t *d, int failed, const char *text, ddp_error_t *errp)
 {
     const struct ddp_world *w = ddp_world(d);
-    int64_t hash = failed ? hash_text(text) : 0, all[3] = {failed, hash, -hash};
+    int64_t hash = failed ? (int64_t)(hash_text(text) >> 1) : 0, all[3] = {failed, hash, -hash};
     ddp_work_t *work = ddp_allreduce(d, all, 3, DDP_I64, DDP_MAX, errp);
     if (!work || ddp_wait(work, errp) < 0)
         return -1;

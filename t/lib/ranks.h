@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 #include "t/lib/memboot.h"
 
 enum { RANKS_MAX = 16 };

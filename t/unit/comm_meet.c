@@ -7,7 +7,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "runtime/comm_tcp.h"
+#include "runtime/comm/tcp.h"
 
 static struct world *two_nodes(int rank)
 {

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/cgroup.h"
-#include "runtime/comm_plan.h"
+#include "runtime/base/cgroup.h"
+#include "runtime/comm/plan.h"
 
 enum { MAX = 16, TEXT = 4096 };
 

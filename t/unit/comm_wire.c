@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/comm_shm.h"
+#include "runtime/comm/shm.h"
 #include "t/lib/ranks.h"
 
 enum { VICTIMS = 5 };

@@ -1,5 +1,7 @@
 #include "t/unit/unit.h"
 
+#include "runtime/base/hash.h"
+
 #include "runtime/data.h"
 #include "runtime/layout.h"
 
@@ -91,7 +93,7 @@ static void differences_name_parameter_and_ranks(void **state)
     assert_error_has(e, "parameter 1 is \"b f32 [4] flags 0\" on rank 0 and \"b f32 [5] flags 0\" on rank 2");
     layout_explain("a f32 [3] flags 0\n", 0, "", 1, &e);
     assert_error_has(e, "\"(none)\" on rank 1");
-    assert_true(layout_hash("ab") != layout_hash("ba"));
+    assert_true(hash_text("ab") != hash_text("ba"));
 }
 
 static const struct CMUnitTest tests[] = {

@@ -1,4 +1,4 @@
-#include "runtime/comm_plan.h"
+#include "runtime/comm/plan.h"
 
 #include <stdlib.h>
 

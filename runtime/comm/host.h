@@ -1,15 +1,15 @@
-/* comm_host.h - the host communicator's inside: shared memory within a node, TCP between nodes. Private to comm_*.c.
+/* host.h - the host communicator's inside: shared memory within a node, TCP between nodes. Private to runtime/comm.
  *
  * With L the smallest number of ranks on a node, local ranks below L are owners: each reduces one slice of every range
  * over its node and, between nodes, exchanges it with the owners of the same local index. On one node all are owners. */
-#ifndef DDP_RUNTIME_COMM_HOST_H
-#define DDP_RUNTIME_COMM_HOST_H
+#ifndef DDP_COMM_HOST_H
+#define DDP_COMM_HOST_H
 
-#include "runtime/comm.h"
-#include "runtime/comm_plan.h"
-#include "runtime/comm_shm.h"
-#include "runtime/comm_tcp.h"
-#include "runtime/watch.h"
+#include "runtime/comm/comm.h"
+#include "runtime/comm/plan.h"
+#include "runtime/comm/shm.h"
+#include "runtime/comm/tcp.h"
+#include "runtime/comm/watch.h"
 
 struct comm_segment {
     comm_t *comm;

@@ -1,6 +1,6 @@
 #include <config.h> /* accept4, struct ucred */
 
-#include "runtime/comm_meet.h"
+#include "runtime/comm/meet.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* Wire-up takes one fence of the boot: every rank publishes a card (where it listens, its tokens, or why it cannot),
  * then the ranks of a node share memory, then owners of equal local index connect, then the watches start. */
-#include "runtime/comm_host.h"
+#include "runtime/comm/host.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,18 +1,18 @@
-/* comm_tcp.h - connections between the owners of equal local index of all nodes, and full-duplex exchanges over them.
+/* tcp.h - connections between the owners of equal local index of all nodes, and full-duplex exchanges over them.
  *
  * Both ends know from the call what comes next. What one sends another in an exchange begins with a word that says which
  * call it belongs to, so that ranks whose calls differ notice. Nodes' leaders also hold a control connection to each
  * other, which belongs to the watch. */
-#ifndef DDP_RUNTIME_COMM_TCP_H
-#define DDP_RUNTIME_COMM_TCP_H
+#ifndef DDP_COMM_TCP_H
+#define DDP_COMM_TCP_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
 #include "pmix/world.h"
-#include "runtime/comm_meet.h"
-#include "runtime/watch.h"
+#include "runtime/comm/meet.h"
+#include "runtime/comm/watch.h"
 
 #define TCP_ADDR_MAX 63
 

@@ -1,10 +1,10 @@
-/* comm_meet.h - how ranks that know each other's tokens meet over a listening socket that strangers can reach too.
+/* meet.h - how ranks that know each other's tokens meet over a listening socket that strangers can reach too.
  *
  * The caller's side opens with a greeting: magic, who it is, whom it wants, what for, and the token that the listening
  * rank published through the boot; it is answered with a second token. Nothing else is believed before. A stranger's
  * garbage, silence or wrong token closes that connection only. */
-#ifndef DDP_RUNTIME_COMM_MEET_H
-#define DDP_RUNTIME_COMM_MEET_H
+#ifndef DDP_COMM_MEET_H
+#define DDP_COMM_MEET_H
 
 #include <stdbool.h>
 #include <stddef.h>

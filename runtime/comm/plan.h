@@ -1,13 +1,13 @@
-/* comm_plan.h - who reduces what, and in which order nodes combine. Pure functions. */
-#ifndef DDP_RUNTIME_COMM_PLAN_H
-#define DDP_RUNTIME_COMM_PLAN_H
+/* plan.h - who reduces what, and in which order nodes combine. Pure functions. */
+#ifndef DDP_COMM_PLAN_H
+#define DDP_COMM_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "pmix/world.h"
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 #define COMM_BLOCK 64 /* bytes: the unit in which ranges are cut, a cache line */
 

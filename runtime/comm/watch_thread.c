@@ -1,5 +1,5 @@
 /* What the watch thread does: hears of ends, and passes them on. */
-#include "runtime/watch_impl.h"
+#include "runtime/comm/watch_impl.h"
 
 #include <errno.h>
 #include <stdio.h>

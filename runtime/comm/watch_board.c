@@ -1,4 +1,4 @@
-#include "runtime/watch_board.h"
+#include "runtime/comm/watch_board.h"
 
 #include <errno.h>
 #include <linux/futex.h>

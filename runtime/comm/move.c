@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "runtime/comm_host.h"
+#include "runtime/comm/host.h"
 
 /* Runs what the leader queued; the others have nothing to do here. */
 static int leaders_exchange(comm_t *c, enum watch_what what, ddp_error_t *errp)

@@ -1,6 +1,6 @@
 #include <config.h> /* memfd_create, sched_getaffinity, struct ucred */
 
-#include "runtime/comm_shm.h"
+#include "runtime/comm/shm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "runtime/cgroup.h"
+#include "runtime/base/cgroup.h"
 
 enum {
     SPINS = 2000,

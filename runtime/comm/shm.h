@@ -1,17 +1,17 @@
-/* comm_shm.h - the memory that the ranks of one node share, and the barrier in it.
+/* shm.h - the memory that the ranks of one node share, and the barrier in it.
  *
  * Local rank 0, the node's leader, makes a memfd and an abstract unix socket; the others fetch the memfd there. Nothing
  * has a path, so nothing can be left behind. The file begins with the barrier, the watch's board and a staging area;
  * segments follow as they are made. It is sealed against shrinking, so that no access can fail once mapped. */
-#ifndef DDP_RUNTIME_COMM_SHM_H
-#define DDP_RUNTIME_COMM_SHM_H
+#ifndef DDP_COMM_SHM_H
+#define DDP_COMM_SHM_H
 
 #include <stdint.h>
 
 #include "pmix/world.h"
 #include "runtime/base/error.h"
-#include "runtime/comm_meet.h"
-#include "runtime/watch.h"
+#include "runtime/comm/meet.h"
+#include "runtime/comm/watch.h"
 
 #define SHM_NAME_MAX 47
 

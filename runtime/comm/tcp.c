@@ -1,4 +1,4 @@
-#include "runtime/comm_tcp.h"
+#include "runtime/comm/tcp.h"
 
 #include <errno.h>
 #include <netinet/in.h>

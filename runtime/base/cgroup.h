@@ -1,6 +1,6 @@
 /* cgroup.h - how much memory this process's control groups allow. */
-#ifndef DDP_RUNTIME_CGROUP_H
-#define DDP_RUNTIME_CGROUP_H
+#ifndef DDP_BASE_CGROUP_H
+#define DDP_BASE_CGROUP_H
 
 #include <stdint.h>
 

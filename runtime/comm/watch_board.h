@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/watch.h"
+#include "runtime/comm/watch.h"
 
 struct watch_board {
     _Alignas(64) _Atomic uint64_t cause; /* struct cause as one word, so that nobody ever sees half of one */

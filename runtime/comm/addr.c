@@ -14,7 +14,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "runtime/comm_tcp.h"
+#include "runtime/comm/tcp.h"
 
 union address {
     struct sockaddr any;

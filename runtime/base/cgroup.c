@@ -1,4 +1,4 @@
-#include "runtime/cgroup.h"
+#include "runtime/base/cgroup.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/reduce.h"
-#include "runtime/comm_host.h"
+#include "runtime/comm/host.h"
 
 struct reduction {
     comm_t *c;

@@ -1,4 +1,4 @@
-#include "runtime/watch_impl.h"
+#include "runtime/comm/watch_impl.h"
 
 #include <errno.h>
 #include <signal.h>
