@@ -13,6 +13,7 @@
 #ifndef DDP_RUNTIME_COMM_H
 #define DDP_RUNTIME_COMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,9 @@
 
 typedef struct comm comm_t;
 typedef struct comm_segment comm_segment_t;
+typedef struct comm_work comm_work_t;
+
+#define COMM_BLOCK 64 /* bytes, a cache line: the smallest unit in which ranges are cut */
 
 struct comm_config {
     double timeout_s;      /* deadline of every wait */
@@ -36,6 +40,25 @@ struct comm_range {
     enum ddp_dtype dtype;
 };
 
+/* A piece of a range that is cut: elements [first, first + n_elems) of ranges[range]. A walk over the pieces in a span of
+ * blocks, ranges being laid end to end, each taking whole blocks. */
+struct comm_piece {
+    size_t range, first;
+    size_t offset_bytes, n_bytes, n_elems;
+    enum ddp_dtype dtype;
+    size_t packed_bytes; /* where it lies when the span's blocks are packed one after another */
+};
+struct comm_span {
+    uint64_t first, end; /* blocks */
+};
+struct comm_pieces {
+    const struct comm_range *ranges;
+    size_t n_ranges, i;
+    uint64_t base; /* the block at which range i starts */
+    struct comm_span span;
+};
+bool comm_piece_next(struct comm_pieces *it, struct comm_piece *ret);
+
 /* Wires up over b (which the caller closes afterwards). w is borrowed until comm_destroy. */
 comm_t *comm_create(const struct comm_config *cfg, const struct world *w, boot_t *b, ddp_error_t *errp);
 
@@ -44,11 +67,60 @@ comm_t *comm_create(const struct comm_config *cfg, const struct world *w, boot_t
 comm_segment_t *comm_segment_create(comm_t *c, size_t n_bytes, ddp_error_t *errp);
 void *comm_segment_data(const comm_segment_t *s);
 
-/* In every range of s: each rank's elements become op over all ranks' elements. Ranges do not overlap. */
+/* ---- work in flight ----
+ *
+ * A start returns at once. Works are carried out in the order in which they were started, beside the caller: by the
+ * communicator's thread, or whenever the caller enters comm_progress, comm_wait or another call of the communicator.
+ * Ranges, and the memory that a work reduces, belong to the work until comm_wait; arrays of ranges are borrowed. */
+
+/* A result that this rank has just computed: elements [first, first + n) of ranges[range], at data in this rank's part,
+ * still warm in its cache. Over all ranks every element of a work is visited once. `first` is a multiple of the work's
+ * unit. May come from the communicator's thread; what it wrote can be read after comm_wait. */
+typedef void comm_visit_f(void *ctx, size_t range, size_t first, const void *data, size_t n_elems);
+
+struct comm_reduce {
+    comm_segment_t *segment;
+    const struct comm_range *ranges; /* they do not overlap */
+    size_t n_ranges;
+    enum ddp_op op;
+    size_t unit_bytes; /* work is cut between ranks, and chunks, at multiples of it from each range's start: a power of
+                          two times COMM_BLOCK; 0: COMM_BLOCK */
+    bool owned_only;   /* reduce-scatter: only the pieces that this rank owns (comm_owned) hold results, the others
+                          hold anything */
+    comm_visit_f *visit; /* or NULL */
+    void *ctx;
+};
+
+/* In every range: each rank's elements become op over all ranks' elements. */
+comm_work_t *comm_reduce_start(comm_t *c, const struct comm_reduce *r, ddp_error_t *errp);
+
+/* All-gather in place: in every range, each rank's elements become those of the rank that owns them (comm_owned, of the
+ * same ranges and unit). */
+comm_work_t *comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
+                               size_t unit_bytes, ddp_error_t *errp);
+
+/* data[0..n_elems) becomes op over all ranks' data. Directly where data lies in a segment of c at the same 64-byte
+ * aligned offset on every rank, else staged through the communicator's memory. */
+comm_work_t *comm_allreduce_start(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op,
+                                  ddp_error_t *errp);
+
+/* Moves what can be moved without waiting; cheap when there is nothing. Errors show in the waits. */
+void comm_progress(comm_t *c);
+
+bool comm_is_done(const comm_work_t *w); /* cheap; does not move anything */
+
+/* Waits for w and frees it. NULL is allowed: 0. Works that are not waited for are freed by comm_destroy. */
+int comm_wait(comm_work_t *w, ddp_error_t *errp);
+
+/* The pieces of ranges that this rank owns: which part of a reduction it computes, and what owned_only leaves to it. Each
+ * element has one owner. They do not change while the communicator lives. */
+struct comm_pieces comm_owned(const comm_t *c, const struct comm_range *ranges, size_t n_ranges, size_t unit_bytes);
+
+/* ---- calls that wait ---- */
+
+/* Start and wait in one. */
 int comm_reduce_ranges(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges, enum ddp_op op,
                        ddp_error_t *errp);
-
-/* The same for memory of the caller's own, staged through the communicator's. */
 int comm_allreduce(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp);
 
 int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *errp);

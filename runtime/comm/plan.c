@@ -85,6 +85,8 @@ bool comm_piece_next(struct comm_pieces *it, struct comm_piece *ret)
             continue;
         size_t size = dtype_size(r->dtype), skip = (size_t)(first - base) * COMM_BLOCK;
         size_t stop = (size_t)(end - base) * COMM_BLOCK, all = r->n_elems * size;
+        ret->range = it->i;
+        ret->first = skip / size;
         ret->offset_bytes = r->offset_bytes + skip;
         ret->n_bytes = (stop < all ? stop : all) - skip;
         ret->n_elems = ret->n_bytes / size;

@@ -9,8 +9,6 @@
 #include "pmix/world.h"
 #include "runtime/comm/comm.h"
 
-#define COMM_BLOCK 64 /* bytes: the unit in which ranges are cut, a cache line */
-
 /* How the nodes' partial results combine: T over n_slots inputs (kernels/reduce.h), slot i being the partial of node
  * slot_node[i], or absent where that is -1. Where every node holds an aligned power-of-two block of ranks, the slots
  * follow the rank numbers, so that the whole is T over all ranks; else slot i is node i. */
@@ -27,27 +25,12 @@ void comm_plan_clear(struct comm_plan *p);
 uint64_t comm_blocks(const struct comm_range *ranges, size_t n_ranges);
 
 /* Part `part` of `n_parts` nearly equal parts of the blocks [first, end). */
-struct comm_span {
-    uint64_t first, end;
-};
 struct comm_span comm_cut(struct comm_span whole, int n_parts, int part);
 
 /* The first `max` blocks at or after `skip` blocks into s (empty past its end). */
 struct comm_span comm_chunk(struct comm_span s, uint64_t skip, uint64_t max);
 
 /* The pieces of ranges that lie in a span, in order. */
-struct comm_piece {
-    size_t offset_bytes, n_bytes, n_elems;
-    enum ddp_dtype dtype;
-    size_t packed_bytes; /* where it lies when the span's blocks are packed one after another */
-};
-struct comm_pieces {
-    const struct comm_range *ranges;
-    size_t n_ranges, i;
-    uint64_t base; /* the block at which range i starts */
-    struct comm_span span;
-};
 struct comm_pieces comm_pieces(const struct comm_range *ranges, size_t n_ranges, struct comm_span s);
-bool comm_piece_next(struct comm_pieces *it, struct comm_piece *ret);
 
 #endif
