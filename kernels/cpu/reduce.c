@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/cast.h"
 #include "kernels/cpu/dispatch.h"
 
 enum { BLOCK = 512 };
@@ -18,7 +19,6 @@ typedef union {
 
 typedef void pair_f(void *restrict out, const void *a, const void *b, size_t n);
 typedef void quad_f(void *restrict out, const void *const *in, size_t n);
-typedef void load_f(void *restrict out, const void *in, size_t n);
 
 #define DEFINE_PAIR(name, type, expr)                                                                                  \
     CPU_DISPATCH static void name(void *restrict out, const void *va, const void *vb, size_t n)                        \
@@ -57,78 +57,18 @@ DEFINE_PAIR(max_i64, int64_t, b > a ? b : a)
 DEFINE_QUAD(quad_f32, float)
 DEFINE_QUAD(quad_f64, double)
 
-static inline float f32_from_bits(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-static inline uint32_t f32_bits(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-CPU_DISPATCH static void load_bf16(void *restrict out, const void *in, size_t n)
-{
-    float *restrict o = out;
-    const uint16_t *p = in;
-    for (size_t i = 0; i < n; i++)
-        o[i] = f32_from_bits((uint32_t)p[i] << 16);
-}
-
-CPU_DISPATCH static void store_bf16(void *restrict out, const void *in, size_t n)
-{
-    uint16_t *restrict o = out;
-    const float *p = in;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t u = f32_bits(p[i]);
-        uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-        uint32_t quiet = u >> 16 | 0x40;
-        o[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-    }
-}
-
-CPU_DISPATCH static void load_f16(void *restrict out, const void *in, size_t n)
-{
-    float *restrict o = out;
-    const uint16_t *p = in;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t h = p[i], sign = (h & 0x8000) << 16, mag = h & 0x7fff;
-        uint32_t normal = (mag << 13) + (112u << 23);          /* exponent bias 15 becomes 127 */
-        uint32_t special = (mag << 13) | 0x7f800000;           /* inf and NaN */
-        uint32_t tiny = f32_bits((float)(int32_t)mag * 0x1p-24f); /* zero and subnormals are multiples of 2^-24 */
-        o[i] = f32_from_bits(sign | (mag >= 0x7c00 ? special : mag < 0x400 ? tiny : normal));
-    }
-}
-
-CPU_DISPATCH static void store_f16(void *restrict out, const void *in, size_t n)
-{
-    uint16_t *restrict o = out;
-    const float *p = in;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t u = f32_bits(p[i]), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
-        uint32_t normal = (mag - (112u << 23) + 0xfff + (mag >> 13 & 1)) >> 13; /* may round up to inf: right */
-        uint32_t tiny = f32_bits(f32_from_bits(mag) + 0.5f) - 0x3f000000; /* adding 0.5 rounds to 2^-24 */
-        uint32_t special = mag > 0x7f800000 ? 0x7e00 : 0x7c00;
-        o[i] = (uint16_t)(sign | (mag >= 0x47800000 ? special : mag < 0x38800000 ? tiny : normal));
-    }
-}
-
 struct kind {
-    pair_f *pair[3]; /* by enum ddp_op */
-    quad_f *sum4;    /* NULL: none */
-    load_f *load;    /* to what sums are made in; NULL: the type itself */
-    load_f *store;
+    pair_f *pair[3];     /* by enum ddp_op */
+    quad_f *sum4;        /* NULL: none */
+    kernel_cast_f *load; /* to what sums are made in; NULL: the type itself */
+    kernel_cast_f *store;
 };
 
 static const struct kind kinds[DTYPE_COUNT] = {
     [DDP_F32] = {{sum_f32, min_f32, max_f32}, quad_f32, NULL, NULL},
     [DDP_F64] = {{sum_f64, min_f64, max_f64}, quad_f64, NULL, NULL},
-    [DDP_BF16] = {{sum_f32, min_f32, max_f32}, quad_f32, load_bf16, store_bf16},
-    [DDP_F16] = {{sum_f32, min_f32, max_f32}, quad_f32, load_f16, store_f16},
+    [DDP_BF16] = {{sum_f32, min_f32, max_f32}, quad_f32, kernel_load_bf16, kernel_store_bf16},
+    [DDP_F16] = {{sum_f32, min_f32, max_f32}, quad_f32, kernel_load_f16, kernel_store_f16},
     [DDP_I32] = {{sum_i32, min_i32, max_i32}, NULL, NULL, NULL},
     [DDP_I64] = {{sum_i64, min_i64, max_i64}, NULL, NULL, NULL},
 };

@@ -1,0 +1,14 @@
+/* cast.h - float32 from and to the 16-bit types. */
+#ifndef DDP_KERNELS_CAST_H
+#define DDP_KERNELS_CAST_H
+
+#include <stddef.h>
+
+/* out[i] = in[i], i in [0, n): load makes float32 of bfloat16 or float16, exactly; store rounds float32 to nearest even,
+ * keeps infinities and NaNs (not a NaN's payload) and makes infinity of what is too large. Arrays do not overlap. */
+typedef void kernel_cast_f(void *restrict out, const void *in, size_t n);
+
+kernel_cast_f kernel_load_bf16, kernel_load_f16;
+kernel_cast_f kernel_store_bf16, kernel_store_f16;
+
+#endif

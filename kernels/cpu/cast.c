@@ -1,0 +1,70 @@
+#include "kernels/cast.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/cpu/dispatch.h"
+
+static inline float f32_from_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static inline uint32_t f32_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+CPU_DISPATCH
+void kernel_load_bf16(void *restrict out, const void *in, size_t n)
+{
+    float *restrict o = out;
+    const uint16_t *p = in;
+    for (size_t i = 0; i < n; i++)
+        o[i] = f32_from_bits((uint32_t)p[i] << 16);
+}
+
+CPU_DISPATCH
+void kernel_store_bf16(void *restrict out, const void *in, size_t n)
+{
+    uint16_t *restrict o = out;
+    const float *p = in;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u = f32_bits(p[i]);
+        uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+        uint32_t quiet = u >> 16 | 0x40;
+        o[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+    }
+}
+
+CPU_DISPATCH
+void kernel_load_f16(void *restrict out, const void *in, size_t n)
+{
+    float *restrict o = out;
+    const uint16_t *p = in;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t h = p[i], sign = (h & 0x8000) << 16, mag = h & 0x7fff;
+        uint32_t normal = (mag << 13) + (112u << 23);          /* exponent bias 15 becomes 127 */
+        uint32_t special = (mag << 13) | 0x7f800000;           /* inf and NaN */
+        uint32_t tiny = f32_bits((float)(int32_t)mag * 0x1p-24f); /* zero and subnormals are multiples of 2^-24 */
+        o[i] = f32_from_bits(sign | (mag >= 0x7c00 ? special : mag < 0x400 ? tiny : normal));
+    }
+}
+
+CPU_DISPATCH
+void kernel_store_f16(void *restrict out, const void *in, size_t n)
+{
+    uint16_t *restrict o = out;
+    const float *p = in;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u = f32_bits(p[i]), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
+        uint32_t normal = (mag - (112u << 23) + 0xfff + (mag >> 13 & 1)) >> 13; /* may round up to inf: right */
+        uint32_t tiny = f32_bits(f32_from_bits(mag) + 0.5f) - 0x3f000000; /* adding 0.5 rounds to 2^-24 */
+        uint32_t special = mag > 0x7f800000 ? 0x7e00 : 0x7c00;
+        o[i] = (uint16_t)(sign | (mag >= 0x47800000 ? special : mag < 0x38800000 ? tiny : normal));
+    }
+}
