@@ -1,6 +1,8 @@
 #include "runtime/config.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PREFIX "--ddp-"
@@ -18,7 +20,67 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                           .type = KNOB_STRING,
                           .max = 15,
                           .help = "network interface between nodes (default: the one towards MASTER_ADDR)"},
+    [CONFIG_PROGRESS] = {.name = "progress",
+                         .env = "DDP_PROGRESS",
+                         .type = KNOB_ENUM,
+                         .def = "auto",
+                         .choices = "auto|caller|thread",
+                         .help = "who moves collectives in flight: the calls of the program, or a thread"},
+    [CONFIG_BUCKET_MB] = {.name = "bucket-mb",
+                          .env = "DDP_BUCKET_MB",
+                          .type = KNOB_DOUBLE,
+                          .min = 1e-4,
+                          .max = 1e6,
+                          .help = "MiB of gradients that travel together (default: planned from what is measured)"},
+    [CONFIG_FIRST_BUCKET_MB] = {.name = "first-bucket-mb",
+                                .env = "DDP_FIRST_BUCKET_MB",
+                                .type = KNOB_DOUBLE,
+                                .min = 1e-4,
+                                .max = 1e6,
+                                .help = "MiB of the first bucket (default: 1, or planned)"},
+    [CONFIG_FIND_UNUSED] = {.name = "find-unused",
+                            .env = "DDP_FIND_UNUSED",
+                            .type = KNOB_BOOL,
+                            .def = "off",
+                            .help = "parameters not marked ready when a backward pass ends were not used in it"},
+    [CONFIG_COMPRESS] = {.name = "compress",
+                         .env = "DDP_COMPRESS",
+                         .type = KNOB_ENUM,
+                         .def = "none",
+                         .choices = "none|bf16|f16",
+                         .help = "type in which gradients travel"},
+    [CONFIG_ZERO] = {.name = "zero",
+                     .env = "DDP_ZERO",
+                     .type = KNOB_INT,
+                     .def = "0",
+                     .min = 0,
+                     .max = 1,
+                     .help = "ZeRO stage: 1 spreads the optimizer's state over the ranks"},
+    [CONFIG_TRACE] = {.name = "trace",
+                      .env = "DDP_TRACE",
+                      .type = KNOB_STRING,
+                      .max = 240,
+                      .help = "file for a trace of every step (Chrome trace events); %r in it becomes the rank"},
 };
+
+static bool is_early(enum config_key key)
+{
+    return key == CONFIG_TIMEOUT || key == CONFIG_INTERFACE || key == CONFIG_PROGRESS;
+}
+
+/* Ranks may differ in these: no collective depends on them. */
+static bool is_own(enum config_key key)
+{
+    return is_early(key) || key == CONFIG_TRACE;
+}
+
+static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
+{
+    char all[160] = "";
+    for (size_t i = 0, n = 0; i < CONFIG_COUNT; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", config_knobs[i].name);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s: there are %s", prefix, key, all);
+}
 
 /* argument is "--ddp-KEY=VALUE". */
 static int set_from_argument(struct config *cfg, const char *argument, ddp_error_t *errp)
@@ -26,17 +88,17 @@ static int set_from_argument(struct config *cfg, const char *argument, ddp_error
     char key[32];
     const char *name = argument + strlen(PREFIX), *eq = strchr(name, '=');
     size_t len = eq ? (size_t)(eq - name) : strlen(name);
+    const struct knob *k = NULL;
     if (len < sizeof key) {
         memcpy(key, name, len);
         key[len] = 0;
-        const struct knob *k = knob_find(config_knobs, CONFIG_COUNT, key);
-        if (k && eq)
-            return knob_parse(k, eq + 1, PREFIX, &cfg->value[k - config_knobs], errp);
-        if (k)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "%s lacks a value: write %s=VALUE", argument, argument);
+        k = knob_find(config_knobs, CONFIG_COUNT, key);
     }
-    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %.100s: there are --ddp-timeout=SECONDS and "
-                     "--ddp-interface=NAME", argument);
+    if (!k)
+        return unknown(PREFIX, name, errp);
+    if (!eq)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s lacks a value: write %s=VALUE", argument, argument);
+    return knob_parse(k, eq + 1, PREFIX, &cfg->value[k - config_knobs], errp);
 }
 
 int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp)
@@ -60,13 +122,109 @@ int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp)
     return 0;
 }
 
+int config_set(struct config *cfg, const char *key, const char *value, ddp_error_t *errp)
+{
+    const struct knob *k = knob_find(config_knobs, CONFIG_COUNT, key);
+    if (!k)
+        return unknown("", key, errp);
+    enum config_key i = (enum config_key)(k - config_knobs);
+    if (is_early(i))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "option %s takes effect in ddp_init: set %s or pass " PREFIX "%s=%.60s",
+                         k->name, k->env, k->name, value);
+    return knob_parse(k, value, "ddp_option", &cfg->value[i], errp);
+}
+
+char *config_shared_text(const struct config *cfg)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return NULL;
+    for (size_t i = 0; i < CONFIG_COUNT; i++)
+        if (!is_own((enum config_key)i))
+            fprintf(f, "%s=%s\n", config_knobs[i].name, cfg->value[i].is_set ? cfg->value[i].text : "(unset)");
+    bool failed = ferror(f);
+    if (fclose(f) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+int config_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp)
+{
+    size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
+    while (*a && *b && na == nb && !memcmp(a, b, na)) {
+        a += na + (a[na] == '\n');
+        b += nb + (b[nb] == '\n');
+        na = strcspn(a, "\n");
+        nb = strcspn(b, "\n");
+    }
+    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks have different settings: %.*s on rank %d, %.*s on rank %d; start "
+                     "every rank with the same options and DDP_* variables",
+                     (int)(na < 60 ? na : 60), a, rank_a, (int)(nb < 60 ? nb : 60), b, rank_b);
+}
+
 double config_timeout_s(const struct config *cfg)
 {
     return cfg->value[CONFIG_TIMEOUT].d;
 }
 
+static const char *text_of(const struct config *cfg, enum config_key key)
+{
+    const struct knob_value *v = &cfg->value[key];
+    return v->is_set && v->text[0] ? v->text : NULL;
+}
+
 const char *config_interface(const struct config *cfg)
 {
-    const struct knob_value *v = &cfg->value[CONFIG_INTERFACE];
-    return v->is_set && v->text[0] ? v->text : NULL;
+    return text_of(cfg, CONFIG_INTERFACE);
+}
+
+const char *config_trace(const struct config *cfg)
+{
+    return text_of(cfg, CONFIG_TRACE);
+}
+
+enum config_progress config_progress(const struct config *cfg)
+{
+    return (enum config_progress)cfg->value[CONFIG_PROGRESS].choice;
+}
+
+static size_t mb_or(const struct config *cfg, enum config_key key, double otherwise)
+{
+    const struct knob_value *v = &cfg->value[key];
+    return (size_t)((v->is_set ? v->d : otherwise) * (1 << 20));
+}
+
+size_t config_bucket_bytes(const struct config *cfg)
+{
+    return mb_or(cfg, CONFIG_BUCKET_MB, 25);
+}
+
+size_t config_first_bucket_bytes(const struct config *cfg)
+{
+    size_t first = mb_or(cfg, CONFIG_FIRST_BUCKET_MB, 1), other = config_bucket_bytes(cfg);
+    return cfg->value[CONFIG_FIRST_BUCKET_MB].is_set || first < other ? first : other;
+}
+
+bool config_plans_buckets(const struct config *cfg)
+{
+    return !cfg->value[CONFIG_BUCKET_MB].is_set && !cfg->value[CONFIG_FIRST_BUCKET_MB].is_set;
+}
+
+bool config_find_unused(const struct config *cfg)
+{
+    return cfg->value[CONFIG_FIND_UNUSED].b;
+}
+
+enum config_compress config_compress(const struct config *cfg)
+{
+    return (enum config_compress)cfg->value[CONFIG_COMPRESS].choice;
+}
+
+int config_zero(const struct config *cfg)
+{
+    return (int)cfg->value[CONFIG_ZERO].i;
 }

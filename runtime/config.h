@@ -1,11 +1,28 @@
-/* config.h - libddp's own settings: one table; values from DDP_* variables, then from --ddp-KEY=VALUE options. */
+/* config.h - libddp's own settings: one table; values from DDP_* variables, then from --ddp-KEY=VALUE options, then from
+ * ddp_option. */
 #ifndef DDP_RUNTIME_CONFIG_H
 #define DDP_RUNTIME_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "runtime/base/error.h"
 #include "runtime/base/knob.h"
 
-enum config_key { CONFIG_TIMEOUT, CONFIG_INTERFACE, CONFIG_COUNT };
+enum config_key {
+    CONFIG_TIMEOUT,
+    CONFIG_INTERFACE,
+    CONFIG_PROGRESS,
+    CONFIG_BUCKET_MB,
+    CONFIG_FIRST_BUCKET_MB,
+    CONFIG_FIND_UNUSED,
+    CONFIG_COMPRESS,
+    CONFIG_ZERO,
+    CONFIG_TRACE,
+    CONFIG_COUNT
+};
+enum config_progress { PROGRESS_AUTO, PROGRESS_CALLER, PROGRESS_THREAD };
+enum config_compress { COMPRESS_NONE, COMPRESS_BF16, COMPRESS_F16 };
 
 extern const struct knob config_knobs[CONFIG_COUNT];
 
@@ -17,7 +34,24 @@ struct config {
  * An unknown key or a value out of range is an error that names it; argv is then unchanged. */
 int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp);
 
+/* Sets one key from text. Keys that the communicator needs when it is created (timeout, interface, progress) come too
+ * late here: an error that says how to set them. */
+int config_set(struct config *cfg, const char *key, const char *value, ddp_error_t *errp);
+
+/* The settings that all ranks must share, one "KEY=VALUE" a line; malloc, the caller frees. NULL: no memory. Two that
+ * differ, of ranks a and b: config_explain fills *errp with the first key that does, and returns -1. */
+char *config_shared_text(const struct config *cfg);
+int config_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
+
 double config_timeout_s(const struct config *cfg);
 const char *config_interface(const struct config *cfg); /* NULL: not named */
+enum config_progress config_progress(const struct config *cfg);
+size_t config_bucket_bytes(const struct config *cfg);       /* 25 MiB where not named */
+size_t config_first_bucket_bytes(const struct config *cfg); /* not named: 1 MiB, or as above if less */
+bool config_plans_buckets(const struct config *cfg);        /* neither of the two is named */
+bool config_find_unused(const struct config *cfg);
+enum config_compress config_compress(const struct config *cfg);
+int config_zero(const struct config *cfg);
+const char *config_trace(const struct config *cfg); /* NULL: none */
 
 #endif

@@ -11,7 +11,8 @@
  *   handle is broken: only ddp_abort and ddp_finalize may follow.
  * - Every wait has a deadline (DDP_TIMEOUT, seconds). When a rank dies, every other rank's wait ends with an error of
  *   domain DDP_E_PEER that names it.
- * - Functions marked "collective" must be called by every rank, in the same order.
+ * - Functions marked "collective" must be called by every rank, in the same order, and not between a micro-step's first
+ *   ddp_grad_ready and its ddp_backward_end, when gradients are on their way.
  */
 #ifndef DDP_H
 #define DDP_H
@@ -94,6 +95,18 @@ struct ddp_step {
     bool checkpoint;  /* a checkpoint is due */
 };
 
+/* What happened so far, on this rank. Times are sums over the synchronised backward passes; take differences. */
+struct ddp_metrics {
+    uint64_t steps;           /* synchronised backward passes */
+    double backward_s;        /* from the first ddp_grad_ready to ddp_backward_end */
+    double wait_s;            /* in ddp_backward_end, until the sums were there */
+    uint64_t bytes_reduced;   /* that this rank put into reductions of gradients */
+    uint64_t tcp_bytes_sent;  /* payload that this rank sent to other nodes, all collectives */
+    int n_buckets;            /* of the present plan */
+    double alpha_s;           /* a reduction of B bytes takes about alpha_s + B * beta_s_per_byte; */
+    double beta_s_per_byte;   /* 0: not measured (a bucket size was chosen, or too few steps) */
+};
+
 /* The optimizer and its schedule.
  * AdamW: Loshchilov and Hutter, arXiv:1711.05101, algorithm 2, as PyTorch applies it: value *= 1 - lr * weight_decay,
  * then the Adam update with bias correction at t = step + 1. Weight decay acts on parameters of two or more dimensions,
@@ -121,6 +134,10 @@ void ddp_finalize(ddp_t *d);
 void ddp_abort(ddp_t *d, int code, const char *why);
 
 const struct ddp_world *ddp_world(const ddp_t *d);
+
+/* Sets an option of doc/user.md ("bucket-mb", "4"), before ddp_commit; every rank the same. Options that ddp_init needs
+ * come too late here. */
+int ddp_option(ddp_t *d, const char *key, const char *value, ddp_error_t *errp);
 
 enum ddp_param_flags { DDP_NO_DECAY = 1 };
 
@@ -176,11 +193,17 @@ int ddp_barrier(ddp_t *d, ddp_error_t *errp); /* collective */
 int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int root, ddp_error_t *errp);
 
 /* Starts data[0..n) = op over all ranks' data, element by element, in the fixed pairwise order of doc/architecture.md,
- * so that bits repeat. Collective. data must stay untouched until ddp_wait. NULL on error. */
+ * so that bits repeat, and returns. Collective. data must stay untouched until ddp_wait. NULL on error. */
 ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp);
 
-/* Waits for and frees w. */
+/* Waits for and frees w. Works that are not waited for are freed by ddp_finalize. */
 int ddp_wait(ddp_work_t *w, ddp_error_t *errp);
+
+/* n_bytes of memory, zeroed, 64-byte aligned, that ddp_allreduce works on in place, without a copy. Collective, the same
+ * n_bytes on every rank. Freed by ddp_finalize. NULL on error. */
+void *ddp_alloc(ddp_t *d, size_t n_bytes, ddp_error_t *errp);
+
+int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret);
 
 #ifdef __cplusplus
 }

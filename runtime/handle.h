@@ -39,10 +39,13 @@ struct ddp {
         bool sync;
     } micro;                 /* sums over the micro-steps of the present step */
     int n_skipped;           /* steps skipped in a row */
+    ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };
 
 /* 0 when d is in one of the phases (bit mask of 1 << PHASE_...), else -1 with an error that says what must come first. */
 int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp);
+
+void handle_free_works(ddp_t *d);
 
 /* Marks d broken and returns -1: for a failed collective. */
 int handle_break(ddp_t *d);

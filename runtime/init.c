@@ -55,6 +55,7 @@ EXPORT void ddp_finalize(ddp_t *d)
         return;
     int saved = errno;
     stop_release(&d->stop);
+    handle_free_works(d);
     data_close(&d->data);
     optimizer_close(&d->optimizer);
     reducer_close(&d->reducer);

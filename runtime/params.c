@@ -45,48 +45,80 @@ static char *share_text(ddp_t *d, const char *mine, int rank, ddp_error_t *errp)
     return text;
 }
 
-static int explain_difference(ddp_t *d, const char *mine, int other, ddp_error_t *errp)
+typedef int explain_f(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp);
+
+static int explain_difference(ddp_t *d, explain_f *explain, const char *mine, int other, ddp_error_t *errp)
 {
     char *first = share_text(d, mine, 0, errp), *second = first ? share_text(d, mine, other, errp) : NULL;
     if (second)
-        layout_explain(first, 0, second, other, errp);
+        explain(first, 0, second, other, errp);
     free(first);
     free(second);
     return -1;
 }
 
-/* Also carries an error of ddp_param_add to all ranks, so that nobody waits for the rank that has it. */
-static int compare_layouts(ddp_t *d, ddp_error_t *errp)
+/* What each rank tells before anything is allocated. */
+struct claim {
+    uint64_t settings, layout; /* hashes */
+    uint64_t failed;           /* an error that the other ranks would otherwise wait for */
+};
+
+/* Also carries an error of this rank alone to all others, so that nobody waits for it. */
+static int compare(ddp_t *d, const char *settings, const char *layout, struct claim *all, const ddp_error_t *own,
+                   ddp_error_t *errp)
 {
-    struct {
-        uint64_t hash, failed;
-    } mine = {0}, *all = calloc((size_t)d->world.size, sizeof *all);
-    char *text = layout_text(&d->layout);
-    int rc = all && text ? 0 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
-    if (rc == 0) {
-        mine.hash = hash_text(text);
-        mine.failed = d->add_error.code != 0;
-        rc = comm_allgather(d->comm, &mine, sizeof mine, all, errp);
+    struct claim mine = {hash_text(settings), hash_text(layout), own->code != 0};
+    if (comm_allgather(d->comm, &mine, sizeof mine, all, errp) < 0)
+        return -1;
+    if (mine.failed) {
+        if (errp)
+            *errp = *own;
+        return -1;
     }
-    for (int r = 0; rc == 0 && r < d->world.size; r++)
-        if (all[r].failed) {
-            if (mine.failed && errp)
-                *errp = d->add_error;
-            rc = mine.failed ? -1 : error_set(errp, DDP_E_PEER, EINVAL, "rank %d could not declare its parameters", r);
-        }
-    for (int r = 1; rc == 0 && r < d->world.size; r++)
-        if (all[r].hash != all[0].hash)
-            rc = explain_difference(d, text, r, errp);
+    for (int r = 0; r < d->world.size; r++)
+        if (all[r].failed)
+            return error_set(errp, DDP_E_PEER, EINVAL, "rank %d could not declare its parameters", r);
+    for (int r = 1; r < d->world.size; r++) {
+        if (all[r].settings != all[0].settings)
+            return explain_difference(d, config_explain, settings, r, errp);
+        if (all[r].layout != all[0].layout)
+            return explain_difference(d, layout_explain, layout, r, errp);
+    }
+    return 0;
+}
+
+static int agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp)
+{
+    struct claim *all = calloc((size_t)d->world.size, sizeof *all);
+    char *settings = config_shared_text(&d->config), *layout = layout_text(&d->layout);
+    int rc = all && settings && layout ? compare(d, settings, layout, all, own, errp)
+                                       : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
     free(all);
-    free(text);
+    free(settings);
+    free(layout);
     return rc;
+}
+
+/* Settings that this version takes no notice of must not be taken for granted. */
+static int check_settings(const struct config *cfg, ddp_error_t *errp)
+{
+    static const enum config_key later[] = {CONFIG_FIND_UNUSED, CONFIG_COMPRESS, CONFIG_ZERO, CONFIG_TRACE};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        const struct knob *k = &config_knobs[later[i]];
+        const struct knob_value *v = &cfg->value[later[i]];
+        if (v->is_set && (!k->def || strcmp(v->text, k->def) != 0))
+            return error_set(errp, DDP_E_USAGE, ENOTSUP, "%s=%s is not supported yet", k->name, v->text);
+    }
+    return 0;
 }
 
 EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
-    if (compare_layouts(d, errp) < 0 || optimizer_open(&d->optimizer, opt, &d->layout, errp) < 0 ||
+    if (!d->add_error.code)
+        check_settings(&d->config, &d->add_error);
+    if (agree(d, &d->add_error, errp) < 0 || optimizer_open(&d->optimizer, opt, &d->layout, errp) < 0 ||
         reducer_open(&d->reducer, d->comm, &d->layout, errp) < 0)
         return handle_break(d);
     size_t n = d->layout.n_bytes ? d->layout.n_bytes : LAYOUT_ALIGN;

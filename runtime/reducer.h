@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "runtime/comm/comm.h"
+#include "runtime/ddp.h"
 #include "runtime/layout.h"
 
 enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_STOP, TAIL_COUNT };
@@ -20,6 +21,8 @@ struct reducer {
     struct comm_range range[2]; /* gradients, tail */
     bool *is_ready;             /* [layout->n] in this micro-step */
     int n_ready;
+    struct ddp_metrics metrics;
+    uint64_t first_ready_ns;    /* of this micro-step; 0: none yet */
     int bad_id;                 /* first id marked twice or unknown in this micro-step; -1: none */
 };
 
@@ -33,6 +36,7 @@ double *reducer_tail(const struct reducer *r); /* [TAIL_COUNT], zeroed with the 
 void reducer_zero(struct reducer *r);
 void reducer_micro_begin(struct reducer *r);
 void reducer_ready(struct reducer *r, int id);
+bool reducer_has_begun(const struct reducer *r); /* something was marked in this micro-step */
 
 /* Every parameter was marked ready exactly once; else an error that names one. */
 int reducer_micro_end(const struct reducer *r, ddp_error_t *errp);

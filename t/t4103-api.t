@@ -1,0 +1,17 @@
+#!/bin/bash
+# Calls of ddp.h outside the training loop: collectives in flight, options.
+. "$(dirname "$0")/lib/tap.sh"
+probe=$top_builddir/t/lib/apiprobe
+
+oks() { grep -cx "$1ok" <<<"$out"; }
+for layout in 1 3 2,1; do
+    n=$(($(tr , + <<<"$layout")))
+    run "$top_builddir/ddp" run -n "$n" --layout "$layout" "$probe" allreduce
+    is "$layout: several all-reduces in flight" "$rc $(oks "")" "0 $n"
+done
+run "$top_builddir/ddp" run -n 2 "$probe" options
+is "options from the program" "$rc $(oks "")" "0 2"
+run "$top_builddir/ddp" run -n 2 sh -c "exec $probe options --ddp-first-bucket-mb=\$((1 + RANK))"
+is "a setting that differs between ranks: exit code" "$rc" 1
+like "... is named with both ranks" "$out" "first-bucket-mb=1 on rank 0, first-bucket-mb=2 on rank 1"
+done_testing
