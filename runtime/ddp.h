@@ -93,6 +93,7 @@ struct ddp_step {
     bool skipped;     /* a gradient was not finite: nothing was changed */
     bool stop;        /* the scheduler or the user wants the job to end: checkpoint and leave */
     bool checkpoint;  /* a checkpoint is due */
+    int bad_param;    /* id of the first parameter whose gradient was not finite (then skipped is set); -1: none */
 };
 
 /* What happened so far, on this rank. Times are sums over the synchronised backward passes; take differences. */
@@ -176,9 +177,15 @@ int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
  * ddp_batch_next. */
 void ddp_grad_ready(ddp_t *d, int id);
 
+/* Instead of ddp_grad_ready: parameter id took no part in this micro-step; it adds nothing. A parameter that no rank
+ * used in any micro-step of a step keeps its value and its moments in ddp_step (it does not even decay). With the
+ * option find-unused=on, this is what ddp_backward_end does for every parameter that was not marked. */
+void ddp_grad_unused(ddp_t *d, int id);
+
 /* Ends a micro-step: loss_sum is the sum (not mean) of the losses over its n_tokens items, and gradients are those
- * of that sum. On the last micro-step (sync) sums gradients, losses and counts over all ranks. Collective then. A
- * parameter never marked ready is an error that names it. */
+ * of that sum. On the last micro-step (sync) gradients, losses and counts are then summed over all ranks; the gradients set
+ * out during the micro-step, as they were marked. Collective then. A parameter marked twice, or never, is an error that
+ * names it on every rank. */
 int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
 
 /* Divides the summed gradient by the global count of items, clips, and takes one optimizer step. */

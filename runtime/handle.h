@@ -50,6 +50,9 @@ void handle_free_works(ddp_t *d);
 /* Marks d broken and returns -1: for a failed collective. */
 int handle_break(ddp_t *d);
 
+/* The same for an error that this rank alone has: the others are told errp's text, which then gets this rank's name. */
+int handle_fail(ddp_t *d, ddp_error_t *errp);
+
 #define PHASES_ALIVE (1u << PHASE_OPEN | 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED)
 
 #endif

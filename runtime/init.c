@@ -87,6 +87,15 @@ int handle_break(ddp_t *d)
     return -1;
 }
 
+int handle_fail(ddp_t *d, ddp_error_t *errp)
+{
+    ddp_error_t e = {0};
+    errp = errp ? errp : &e;
+    comm_abort(d->comm, errp->text);
+    error_prefix(errp, "rank %d", d->world.rank);
+    return handle_break(d);
+}
+
 int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp)
 {
     static const char *const why[] = {

@@ -67,36 +67,20 @@ double optimizer_lr(const struct ddp_adamw *c, uint64_t step)
     return c->min_lr + 0.5 * (1 + cos(M_PI * done)) * ((double)c->lr - c->min_lr);
 }
 
-/* T over parameters [from, from + n). */
-static double tree(const struct layout *l, const char *grads, int from, int n)
-{
-    if (n == 1) {
-        const struct layout_param *p = &l->param[from];
-        return kernel_sum_squares((const float *)(grads + p->offset_bytes), p->n_elems);
-    }
-    int m = 1;
-    while (2 * m < n)
-        m *= 2;
-    return tree(l, grads, from, m) + tree(l, grads, from + m, n - m);
-}
-
-double optimizer_norm(const struct layout *l, const float *grads)
-{
-    return l->n ? sqrt(tree(l, (const char *)grads, 0, l->n)) : 0;
-}
-
 static bool decays(const struct layout_param *p)
 {
     return p->ndim >= 2 && !(p->flags & DDP_NO_DECAY);
 }
 
-static void apply(struct optimizer *o, const struct layout *l, float *values, const float *grads,
+static void apply(struct optimizer *o, const struct layout *l, float *values, const float *grads, const double *used,
                   struct adamw_args args)
 {
     float weight_decay = args.weight_decay;
     for (int i = 0; i < l->n; i++) {
         const struct layout_param *p = &l->param[i];
         size_t at = p->offset_bytes / sizeof(float);
+        if (used && used[i] == 0)
+            continue;
         args.weight_decay = decays(p) ? weight_decay : 0;
         if (o->cfg.sgd)
             kernel_sgd(values + at, grads + at, p->n_elems, &args);
@@ -105,17 +89,18 @@ static void apply(struct optimizer *o, const struct layout *l, float *values, co
     }
 }
 
-void optimizer_step(struct optimizer *o, const struct layout *l, float *values, const float *grads, double scale,
-                    struct ddp_step *ret)
+void optimizer_step(struct optimizer *o, const struct layout *l, float *values, const float *grads, double norm,
+                    double scale, const double *used, struct ddp_step *ret)
 {
     const struct ddp_adamw *c = &o->cfg;
-    double norm = optimizer_norm(l, grads) * scale, lr = optimizer_lr(c, o->n_steps);
+    double lr = optimizer_lr(c, o->n_steps);
+    norm *= scale;
     bool skipped = !isfinite(norm);
     if (!skipped) {
         /* min(1, max / (norm + 1e-6)): the rule of torch.nn.utils.clip_grad_norm_ */
         double clip = c->clip > 0 && norm + 1e-6 > c->clip ? c->clip / (norm + 1e-6) : 1;
         double t = (double)++o->n_steps;
-        apply(o, l, values, grads,
+        apply(o, l, values, grads, used,
               (struct adamw_args){.lr = (float)lr,
                                   .beta1 = c->beta1,
                                   .beta2 = c->beta2,

@@ -18,12 +18,10 @@ void optimizer_close(struct optimizer *o); /* a zeroed struct is allowed */
 /* The learning rate of step `step` (0 is the first); the formula stands in ddp.h. Pure. */
 double optimizer_lr(const struct ddp_adamw *cfg, uint64_t step);
 
-/* L2 norm of the gradient arena: per parameter kernel_sum_squares, combined by T in registration order. */
-double optimizer_norm(const struct layout *l, const float *grads);
-
-/* One step with gradient = scale * grads, clipped; norm is that of scale * grads. A norm that is not finite changes
- * nothing and sets skipped. Fills ret->step, grad_norm, lr and skipped. */
-void optimizer_step(struct optimizer *o, const struct layout *l, float *values, const float *grads, double scale,
-                    struct ddp_step *ret);
+/* One step with gradient = scale * grads, clipped. norm is the L2 norm of grads (runtime/norm.h); one that is not finite
+ * changes nothing and sets skipped. used[id] == 0: no rank used parameter id in this step, and its value and moments stay as they
+ * are; NULL: all were used. Fills ret->step, grad_norm, lr and skipped. */
+void optimizer_step(struct optimizer *o, const struct layout *l, float *values, const float *grads, double norm,
+                    double scale, const double *used, struct ddp_step *ret);
 
 #endif

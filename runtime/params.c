@@ -102,7 +102,7 @@ static int agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp)
 /* Settings that this version takes no notice of must not be taken for granted. */
 static int check_settings(const struct config *cfg, ddp_error_t *errp)
 {
-    static const enum config_key later[] = {CONFIG_FIND_UNUSED, CONFIG_COMPRESS, CONFIG_ZERO, CONFIG_TRACE};
+    static const enum config_key later[] = {CONFIG_COMPRESS, CONFIG_ZERO, CONFIG_TRACE};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         const struct knob *k = &config_knobs[later[i]];
         const struct knob_value *v = &cfg->value[later[i]];
@@ -116,10 +116,13 @@ EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
+    struct reducer_config cfg = {.first_cap_bytes = config_first_bucket_bytes(&d->config),
+                                 .cap_bytes = config_bucket_bytes(&d->config),
+                                 .find_unused = config_find_unused(&d->config)};
     if (!d->add_error.code)
         check_settings(&d->config, &d->add_error);
     if (agree(d, &d->add_error, errp) < 0 || optimizer_open(&d->optimizer, opt, &d->layout, errp) < 0 ||
-        reducer_open(&d->reducer, d->comm, &d->layout, errp) < 0)
+        reducer_open(&d->reducer, d->comm, &d->layout, &cfg, errp) < 0)
         return handle_break(d);
     size_t n = d->layout.n_bytes ? d->layout.n_bytes : LAYOUT_ALIGN;
     d->values = aligned_alloc(LAYOUT_ALIGN, n);

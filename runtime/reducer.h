@@ -1,47 +1,102 @@
-/* reducer.h - from the ranks' gradients to their sum.
+/* reducer.h - from the ranks' gradients to their sum, while the backward pass still runs.
  *
- * The gradient arena is a communicator segment: gradients live where they travel. Behind the tensors lies the tail, a
- * few doubles (loss, count of items, ranks that want to stop) that ride in the same collective. In this version one reduction of everything
- * follows the backward pass. */
+ * The gradient arena is a communicator segment: gradients live where they travel, at addresses that never change. In a
+ * micro-step that synchronises, a bucket (bucket.h) starts to travel as soon as all its gradients are marked and every
+ * bucket before it has started: strictly in index order, so that all ranks start the same reductions in the same order
+ * whatever the order in which their gradients come.
+ *
+ * Behind the buckets travels the tail, doubles in a segment of their own: loss, count of items, wishes, the block sums of
+ * the norm (each block is visited on one rank; the others' zeros leave it as it is), and how many ranks used which
+ * parameter.
+ *
+ * A pass: reducer_zero at a step's first micro-step; then per micro-step reducer_micro_begin, reducer_mark per
+ * parameter, reducer_check, reducer_micro_end; after a synchronising one gradients and tail hold the sums. */
 #ifndef DDP_RUNTIME_REDUCER_H
 #define DDP_RUNTIME_REDUCER_H
 
 #include <stdbool.h>
 
+#include "runtime/bucket.h"
 #include "runtime/comm/comm.h"
 #include "runtime/ddp.h"
 #include "runtime/layout.h"
+#include "runtime/norm.h"
 
 enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_STOP, TAIL_COUNT };
+enum reducer_mark { MARK_NONE, MARK_READY, MARK_UNUSED };
+
+struct reducer_config {
+    size_t first_cap_bytes, cap_bytes;
+    bool find_unused; /* who is not marked at a pass' end was not used; the order is then not rebuilt */
+    bool owned_only;  /* sums are wanted only of what this rank owns (reducer_owned). Then the plan stays as it is at
+                         first: ownership must not change once there is optimizer state */
+};
+
+/* Comes before parameter id's gradient travels, in a micro-step that synchronises, on the thread that marks. */
+typedef void reducer_prepare_f(void *ctx, int id);
+
+/* Elements [first, first + n_elems) of parameter id. */
+typedef void reducer_owned_f(void *ctx, int id, size_t first, size_t n_elems);
+
+struct reducer_bucket {
+    struct reducer *reducer;
+    int index;
+    int n_pending;     /* parameters not marked yet */
+    comm_work_t *work; /* in flight */
+    uint64_t started_ns, done_ns; /* done: when it was noticed */
+};
 
 struct reducer {
     comm_t *comm;
     const struct layout *layout;
-    comm_segment_t *segment;
-    struct comm_range range[2]; /* gradients, tail */
-    bool *is_ready;             /* [layout->n] in this micro-step */
-    int n_ready;
+    struct reducer_config cfg;
+    comm_segment_t *grads, *tail;
+    struct norm norm;
+    struct bucket_plan plan;
+    struct comm_range *range;      /* [n] as the plan orders them */
+    struct reducer_bucket *bucket; /* [n], of which plan.n_buckets are in use */
+    reducer_prepare_f *prepare;    /* or NULL; set by the owner of the reducer */
+    void *prepare_ctx;
+
+    enum reducer_mark *mark; /* [n] in this micro-step */
+    bool *is_used;           /* [n] in this step, on this rank */
+    bool is_sync, is_failed; /* is_failed: a start failed, and error says why */
+    int n_marked, bad_id;    /* first id marked twice, n if unknown; -1: none */
+    int n_started, n_done;   /* buckets */
+    ddp_error_t error;
+
+    int *arrival;       /* [n_marked] parameters in the order of their marks */
+    uint64_t *ready_ns; /* [n] by parameter */
+    uint64_t end_ns;    /* when the backward pass ended */
+    uint64_t n_passes;  /* that synchronised */
     struct ddp_metrics metrics;
-    uint64_t first_ready_ns;    /* of this micro-step; 0: none yet */
-    int bad_id;                 /* first id marked twice or unknown in this micro-step; -1: none */
 };
 
-/* layout is borrowed, and must hold float32 only. */
-int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, ddp_error_t *errp);
+/* layout is borrowed, and must hold float32 only. Collective. */
+int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, const struct reducer_config *cfg,
+                 ddp_error_t *errp);
 void reducer_close(struct reducer *r); /* a zeroed struct is allowed */
 
 float *reducer_grads(const struct reducer *r);
-double *reducer_tail(const struct reducer *r); /* [TAIL_COUNT], zeroed with the gradients */
+double *reducer_tail(const struct reducer *r);       /* [TAIL_COUNT] */
+const double *reducer_used(const struct reducer *r); /* [n], after the pass: ranks that used the parameter */
 
 void reducer_zero(struct reducer *r);
-void reducer_micro_begin(struct reducer *r);
-void reducer_ready(struct reducer *r, int id);
+void reducer_micro_begin(struct reducer *r, bool is_sync);
+void reducer_mark(struct reducer *r, int id, enum reducer_mark mark);
 bool reducer_has_begun(const struct reducer *r); /* something was marked in this micro-step */
 
-/* Every parameter was marked ready exactly once; else an error that names one. */
-int reducer_micro_end(const struct reducer *r, ddp_error_t *errp);
+/* Every parameter was marked exactly once in this micro-step; else an error that names one. */
+int reducer_check(const struct reducer *r, ddp_error_t *errp);
 
-/* Gradients and tail become the sums over all ranks. Collective. */
-int reducer_sum(struct reducer *r, ddp_error_t *errp);
+/* Ends a micro-step. When it synchronises, waits for the gradients' sums, then for the tail's, which the caller has filled
+ * up to TAIL_COUNT. Collective then. */
+int reducer_micro_end(struct reducer *r, ddp_error_t *errp);
+
+/* Calls f for each piece that this rank owns, in the plan's order. */
+void reducer_owned(const struct reducer *r, reducer_owned_f *f, void *ctx);
+
+/* values, a segment laid out as the gradients are: every rank gets from each owner what it owns. Collective. */
+int reducer_gather(struct reducer *r, comm_segment_t *values, ddp_error_t *errp);
 
 #endif

@@ -36,7 +36,7 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
         reducer_zero(&d->reducer);
         d->micro.loss = d->micro.items = 0;
     }
-    reducer_micro_begin(&d->reducer);
+    reducer_micro_begin(&d->reducer, b.is_last);
     d->micro.sync = b.is_last;
     *ret = (struct ddp_batch){.sample = b.ids,
                               .n_samples = b.n,
@@ -51,29 +51,30 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
 EXPORT void ddp_grad_ready(ddp_t *d, int id)
 {
     if (d->phase == PHASE_MICRO)
-        reducer_ready(&d->reducer, id);
+        reducer_mark(&d->reducer, id, MARK_READY);
+}
+
+EXPORT void ddp_grad_unused(ddp_t *d, int id)
+{
+    if (d->phase == PHASE_MICRO)
+        reducer_mark(&d->reducer, id, MARK_UNUSED);
 }
 
 EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_MICRO, "ddp_backward_end", errp) < 0)
         return -1;
-    if (reducer_micro_end(&d->reducer, errp) < 0) {
-        error_prefix(errp, "rank %d", d->world.rank);
-        return handle_break(d);
-    }
     d->micro.loss += loss_sum;
     d->micro.items += (double)n_tokens;
-    d->phase = PHASE_IDLE;
-    if (!d->micro.sync)
-        return 0;
     double *tail = reducer_tail(&d->reducer);
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;
     tail[TAIL_STOP] = stop_is_wanted(&d->stop);
-    if (reducer_sum(&d->reducer, errp) < 0)
+    if (reducer_check(&d->reducer, errp) < 0)
+        return handle_fail(d, errp);
+    if (reducer_micro_end(&d->reducer, errp) < 0)
         return handle_break(d);
-    d->phase = PHASE_SUMMED;
+    d->phase = d->micro.sync ? PHASE_SUMMED : PHASE_IDLE;
     return 0;
 }
 
@@ -88,7 +89,9 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
         return handle_break(d);
     }
     struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS], .stop = tail[TAIL_STOP] > 0};
-    optimizer_step(&d->optimizer, &d->layout, d->values, reducer_grads(&d->reducer), 1 / tail[TAIL_ITEMS], &s);
+    optimizer_step(&d->optimizer, &d->layout, d->values, reducer_grads(&d->reducer), norm_total(&d->reducer.norm),
+                   1 / tail[TAIL_ITEMS], reducer_used(&d->reducer), &s);
+    s.bad_param = norm_worst(&d->reducer.norm);
     d->n_skipped = s.skipped ? d->n_skipped + 1 : 0;
     if (d->n_skipped == SKIPPED_MAX) {
         error_set(errp, DDP_E_DATA, ERANGE, "the gradient was not finite in %d steps in a row (after step %llu, loss "

@@ -6,9 +6,8 @@
 
 enum { LANES = 8 };
 
-/* Sum of squares of at most NORM_BLOCK elements: lane l takes elements l, l + 8, ..., the lanes are added pairwise. */
 CPU_DISPATCH
-static double block_sum_squares(const float *x, size_t n)
+double kernel_block_sum_squares(const float *x, size_t n)
 {
     double lane[LANES] = {0};
     size_t whole = n - n % LANES;
@@ -18,23 +17,6 @@ static double block_sum_squares(const float *x, size_t n)
     for (size_t i = whole; i < n; i++)
         lane[i - whole] += (double)x[i] * x[i];
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
-}
-
-/* T over blocks [0, n_blocks): the first m, m the largest power of two below n_blocks, plus the rest. */
-static double tree(const float *x, size_t n, size_t n_blocks)
-{
-    if (n_blocks == 1)
-        return block_sum_squares(x, n);
-    size_t m = 1;
-    while (2 * m < n_blocks)
-        m *= 2;
-    size_t head = m * NORM_BLOCK;
-    return tree(x, head, m) + tree(x + head, n - head, n_blocks - m);
-}
-
-double kernel_sum_squares(const float *x, size_t n)
-{
-    return n ? tree(x, n, (n + NORM_BLOCK - 1) / NORM_BLOCK) : 0;
 }
 
 CPU_DISPATCH

@@ -71,12 +71,87 @@ static int case_options(ddp_t *d)
     return 0;
 }
 
+static int open_three(ddp_t *d, const char *const *name)
+{
+    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    for (int i = 0; i < 3; i++)
+        CHECK(ddp_param_add(d, name[i], DDP_F32, (size_t[]){5}, 1, 0) == i);
+    CHECK(ddp_commit(d, &opt, &e) == 0);
+    CHECK(ddp_data_open(d, 1000, 2, 2, 0, 1, &e) == 0);
+    return 0;
+}
+
+/* Rank 1 makes the mistake; all print what they are told. The last micro-step's reductions are under way by then. */
+static int mistake(ddp_t *d, const int *marks, int n_marks)
+{
+    struct ddp_batch k;
+    if (open_three(d, (const char *const[]){"head", "body", "tail"}))
+        return 1;
+    for (bool sync = false; !sync;) {
+        CHECK(ddp_batch_next(d, &k, &e) == 0);
+        sync = k.sync;
+        bool wrong = sync && ddp_world(d)->rank == 1;
+        for (int i = 0; i < (wrong ? n_marks : 3); i++)
+            ddp_grad_ready(d, wrong ? marks[i] : 2 - i);
+        int rc = ddp_backward_end(d, 1, 2, &e);
+        CHECK(rc == (sync ? -1 : 0));
+    }
+    printf("told: %s\n", e.text);
+    return 0;
+}
+
+static int case_twice(ddp_t *d)
+{
+    return mistake(d, (int[]){2, 1, 1, 0}, 4);
+}
+
+static int case_never(ddp_t *d)
+{
+    return mistake(d, (int[]){2, 0}, 2);
+}
+
+static int case_unknown(ddp_t *d)
+{
+    return mistake(d, (int[]){2, 1, 0, 3}, 4);
+}
+
+/* A gradient of rank 1 that is not finite: named on every rank, and the step is skipped. */
+static int case_nan(ddp_t *d)
+{
+    struct ddp_batch k;
+    struct ddp_step s;
+    if (open_three(d, (const char *const[]){"head", "body", "tail"}))
+        return 1;
+    for (int step = 0; step < 3; step++) {
+        do {
+            CHECK(ddp_batch_next(d, &k, &e) == 0);
+            for (int i = 2; i >= 0; i--) {
+                float *g = ddp_param_get(d, i).grad;
+                g[4] += 1;
+                if (step == 1 && i == 1 && ddp_world(d)->rank == 1)
+                    g[3] = strtof("nan", NULL);
+                ddp_grad_ready(d, i);
+            }
+            CHECK(ddp_backward_end(d, 1, 2, &e) == 0);
+        } while (!k.sync);
+        CHECK(ddp_step(d, &s, &e) == 0);
+        CHECK(s.skipped == (step == 1) && s.bad_param == (step == 1 ? 1 : -1));
+    }
+    float *v = ddp_param_get(d, 1).value; /* two steps of lr 0.5, gradient 1/2 each */
+    CHECK(s.step == 2 && v[4] == -.5f && v[3] == 0);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(ddp_t *d);
 } cases[] = {
     {"allreduce", case_allreduce},
     {"options", case_options},
+    {"twice", case_twice},
+    {"never", case_never},
+    {"unknown", case_unknown},
+    {"nan", case_nan},
 };
 
 int main(int argc, char **argv)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/optim.h"
+#include "runtime/norm.h"
 #include "runtime/optimizer.h"
 
 static uint64_t seed = 88172645463325252u;
@@ -55,24 +56,44 @@ static double reference_tree(const double *x, size_t n)
     return reference_tree(x, m) + reference_tree(x + m, n - m);
 }
 
+/* Parameters of many sizes; blocks visited from the last to the first, some several at a time. */
 static void norms_are_sums_over_fixed_blocks(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {0, 1, 7, 8, 4095, 4096, 4097, 12288, 50001};
-    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    static const size_t sizes[] = {1, 7, 8, 4095, 4096, 4097, 12288, 50001};
+    enum { N = sizeof sizes / sizeof *sizes };
+    struct layout l = {0};
+    struct norm norm;
+    double of_param[N], naive = 0;
+    for (int k = 0; k < N; k++)
+        assert_int_equal(layout_add(&l, (char[]){(char)('a' + k), 0}, DDP_F32, &sizes[k], 1, 0, NULL), k);
+    assert_int_equal(norm_open(&norm, &l, NULL, NULL), 0);
+    assert_int_equal(norm.n_blocks, 1 + 1 + 1 + 1 + 1 + 2 + 3 + 13);
+    norm.sums = calloc(norm.n_blocks, sizeof *norm.sums);
+    for (int k = N - 1; k >= 0; k--) {
         size_t n = sizes[k], n_blocks = (n + NORM_BLOCK - 1) / NORM_BLOCK;
-        float *x = malloc((n + 1) * sizeof *x);
-        double *block = calloc(n_blocks + 1, sizeof *block), naive = 0;
+        float *x = malloc(n * sizeof *x);
+        double block[16];
         for (size_t i = 0; i < n; i++)
             x[i] = noise(), naive += (double)x[i] * x[i];
         for (size_t b = 0; b < n_blocks; b++)
-            block[b] = kernel_sum_squares(x + b * NORM_BLOCK, b + 1 < n_blocks ? NORM_BLOCK : n - b * NORM_BLOCK);
-        double got = kernel_sum_squares(x, n);
-        assert_true(fabs(got - naive) <= 1e-12 * (naive + 1));
-        assert_true(got == (n_blocks ? reference_tree(block, n_blocks) : 0));
-        free(block);
+            block[b] = kernel_block_sum_squares(x + b * NORM_BLOCK, b + 1 < n_blocks ? NORM_BLOCK : n - b * NORM_BLOCK);
+        of_param[k] = reference_tree(block, n_blocks);
+        size_t half = n_blocks / 2 * NORM_BLOCK;
+        norm_visit(&norm, k, half, x + half, n - half);
+        norm_visit(&norm, k, 0, x, half);
         free(x);
     }
+    assert_true(norm_total(&norm) == sqrt(reference_tree(of_param, N)));
+    assert_true(fabs(norm_total(&norm) - sqrt(naive)) <= 1e-12 * sqrt(naive));
+    assert_int_equal(norm_worst(&norm), -1);
+    norm.sums[norm.first_block[7]] = NAN;
+    norm.sums[norm.first_block[6] + 2] = INFINITY;
+    assert_int_equal(norm_worst(&norm), 6);
+    assert_false(isfinite(norm_total(&norm)));
+    free(norm.sums);
+    norm_close(&norm);
+    layout_clear(&l);
 }
 
 static const struct ddp_adamw base = {.lr = 1e-3f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .warmup = 10, .total = 110};
@@ -112,14 +133,17 @@ static void a_step_clips_decays_and_skips(void **state)
     float w[32] = {0}, g[32] = {0};
     w[0] = w[16] = 2;
     g[0] = 6, g[16] = 8; /* norm 10, 5 after scaling by 1/2; clipped to 1 */
-    optimizer_step(&o, &l, w, g, .5, &s);
+    optimizer_step(&o, &l, w, g, 10, .5, NULL, &s);
     assert_true(fabs(s.grad_norm - 5) < 1e-12 && s.step == 1 && !s.skipped);
     assert_true(fabsf(w[0] - (2 * .5f - .6f)) < 1e-5f); /* two dimensions: decays */
     assert_true(fabsf(w[16] - (2 - .8f)) < 1e-5f);      /* one dimension: does not */
     g[3] = INFINITY;
     float before = w[0];
-    optimizer_step(&o, &l, w, g, .5, &s);
+    optimizer_step(&o, &l, w, g, INFINITY, .5, NULL, &s);
     assert_true(s.skipped && s.step == 1 && w[0] == before);
+    float bias = w[16];
+    optimizer_step(&o, &l, w, g, 1, .5, (double[]){0, 2}, &s);
+    assert_true(s.step == 2 && w[0] == before && w[16] != bias); /* no rank used w */
     optimizer_close(&o);
     layout_clear(&l);
 }
