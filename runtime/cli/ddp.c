@@ -12,6 +12,7 @@ static const struct verb {
     int (*main)(int argc, char **argv);
     const char *help;
 } verbs[] = {
+    {"bench", cli_bench, "measure all-reduce and training steps on the ranks that it is started on"},
     {"run", cli_run, "start a program N times on this machine, wired up as one job"},
     {"help", help, "show this text"},
 };

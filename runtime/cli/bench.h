@@ -1,0 +1,49 @@
+/* bench.h - what the verbs of `ddp bench` share: options from a table, sizes, medians. */
+#ifndef DDP_CLI_BENCH_H
+#define DDP_CLI_BENCH_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "runtime/base/knob.h"
+#include "runtime/ddp.h"
+
+/* A verb runs on every rank of an open handle; rank 0 prints. Returns an exit code, or -1 with *errp filled. */
+struct bench_verb {
+    const char *name, *summary;
+    int (*run)(ddp_t *d, int argc, char **argv, ddp_error_t *errp);
+    void (*help)(FILE *f);
+};
+extern const struct bench_verb bench_allreduce;
+
+/* values[0..n) from the defaults, then from argv[1..argc): "-n 20", "--json", "--steps=30". Knobs of type KNOB_BOOL need
+ * no value. 0, or -1 with an error that names the option and what is allowed. */
+int bench_options(const char *verb, const struct knob *knobs, size_t n, int argc, char **argv,
+                  struct knob_value *values, ddp_error_t *errp);
+void bench_options_help(FILE *f, const struct knob *knobs, size_t n);
+
+/* A size in bytes, at least 1, as text: digits, then K, M or G (powers of 1024) or nothing. 0, or -1 with an error naming option. */
+int bench_bytes(const char *option, const char *text, size_t *ret, ddp_error_t *errp);
+
+struct bench_stats {
+    double median, q1, q3, min, max;
+};
+
+/* Over x[0..n), n >= 1, which it sorts; quartiles by linear interpolation. */
+struct bench_stats bench_stats(double *x, size_t n);
+
+/* The same over each element's maximum over all ranks: an iteration lasts until its slowest rank is done. Collective. */
+int bench_stats_over_ranks(ddp_t *d, double *x, size_t n, struct bench_stats *ret, ddp_error_t *errp);
+
+/* ,"NAME": {"median": ..., "q1": ..., "q3": ..., "min": ..., "max": ...} without the comma; values times scale. */
+void bench_json_stats(FILE *f, const char *name, struct bench_stats s, double scale);
+
+/* Sum over all ranks. Collective. */
+int bench_sum_over_ranks(ddp_t *d, int64_t *x, ddp_error_t *errp);
+
+double bench_now_s(void);
+
+/* Memory of this rank that is written to already, 64-byte aligned; free() it. NULL with *errp filled. */
+void *bench_private(size_t n_bytes, ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,71 @@
+#!/bin/bash
+# ddp bench: columns, JSON, checks of results, refusals; on two ranks, at small sizes.
+# shellcheck disable=SC2154
+. "$(dirname "$0")/lib/tap.sh"
+unset RANK WORLD_SIZE "${!SLURM@}" "${!DDP_@}" "${!PROBE_@}"
+export OMP_NUM_THREADS=1
+ddp=$top_builddir/ddp
+probe=$top_builddir/t/lib/bench-probe
+
+bench() { run "$ddp" run -n 2 "$ddp" bench "$@"; }
+# json EXPRESSION: of the document d in $out.
+json() { python3 -c 'import json, sys; d = json.load(sys.stdin); print('"$1"')' <<<"$out" 2>&1; }
+
+# --- allreduce ---
+bench allreduce -b 8 -e 64K -f 8 -n 3 -w 1
+is "allreduce: exit code" "$rc" 0 || diag "$err"
+is "a row for each size, rank 0 alone prints" "$(grep -c '^ ' <<<"$out")" 5
+is "size, count, type, redop" "$(awk '/^ / { print $1, $2, $3, $4 }' <<<"$out" | tail -n 1)" "32768 8192 float sum"
+is "two sides: times, bandwidths, no wrong element" \
+    "$(awk '/^ / && NF == 14 && $5 > 0 && $7 >= 0 && $8 == 0 && $10 > 0 && $13 == 0' <<<"$out" | wc -l)" 5
+like "busbw is algbw 2 (n - 1) / n: the same for 2 ranks" "$(awk '/^ / { print $6 - $7 }' <<<"$out" | sort -u)" '^0$'
+like "the verdict" "$out" "wrong elements: 0 OK"
+
+bench allreduce --sizes 4K,8K --memory -n 3 -w 1 --json
+is "JSON: sizes" "$(json '[r["size"] for r in d["rows"]]')" "[4096, 8192]"
+is "JSON: numbers that belong together" "$(json 'all(
+    0 < r[s]["time_us"]["min"] <= r[s]["time_us"]["q1"] <= r[s]["time_us"]["median"] <= r[s]["time_us"]["q3"]
+    <= r[s]["time_us"]["max"] and r[s]["wrong"] == 0
+    and abs(r[s]["algbw"] * r[s]["time_us"]["median"] * 1e3 / r["size"] - 1) < 1e-6
+    and abs(2 * r["memory_us"]["median"] / (3 * r["direct"]["time_us"]["median"]) / r["of_memory"] - 1) < 1e-6
+    for r in d["rows"] for s in ("staged", "direct"))')" True
+
+for type in double bfloat16 half int32 int64; do
+    for op in sum min max; do
+        run "$ddp" run -n 3 "$ddp" bench allreduce -b 20000 -e 20000 -n 1 -w 0 -d $type -o $op --json
+        is "$type $op: 3 ranks, exact" "$rc $(json 'd["wrong"]')" "0 0"
+    done
+done
+run "$ddp" run -n 4 --layout 2,2 "$ddp" bench allreduce -b 1M -e 1M -n 1 -w 0 --json
+is "2 + 2 virtual nodes, exact" "$rc $(json 'd["nodes"], d["wrong"]')" "0 2 0"
+
+export PROBE_FAULT=element
+run "$ddp" run -n 2 "$probe" bench allreduce -b 64K -e 64K -n 1 -w 0
+is "a planted wrong element: exit code" "$rc" 1
+like "... is counted on both sides" "$out" "wrong elements: 2 FAILED"
+run "$ddp" run -n 2 "$probe" bench allreduce -b 64K -e 64K -n 1 -w 0 -c=0
+is "... unless results are not checked" "$rc" 0
+like "... which is said" "$out" "N/A.*not checked"
+unset PROBE_FAULT
+
+# --- refusals ---
+refuses() { # WHAT ERE OPTION...
+    local what=$1 ere=$2
+    shift 2
+    bench "$@"
+    is "$what: exit code" "$rc" 2
+    like "$what: says the cure" "$err" "$ere"
+    is "$what: said once" "$(grep -c "^ddp bench: " <<<"$err")" 1
+}
+run "$ddp" bench colours
+is "an unknown verb: exit code" "$rc" 2
+like "... says where they are listed" "$err" "\"colours\" is not one of its verbs: \"ddp bench --help\""
+refuses "an unknown option" 'no option --colour: "ddp bench allreduce --help"' allreduce --colour red
+refuses "a size without a number" "-b=x is not a size: write bytes, or 64K" allreduce -b x
+refuses "a size with an unknown unit" "-e=5T is not a size" allreduce -e 5T
+refuses "a size of nothing" "-b=0 is not a size" allreduce -b 0
+refuses "an end below the beginning" "-e=1K is below -b=2K" allreduce -b 2K -e 1K
+refuses "an unknown type" "-d=int8 is not allowed: use -d=float|double" allreduce -d int8
+refuses "a value that is missing" "-n wants a value" allreduce -n
+like "help lists the options" "$("$ddp" bench allreduce --help)" "-e TEXT +greatest size"
+done_testing
