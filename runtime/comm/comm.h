@@ -26,12 +26,18 @@ typedef struct comm comm_t;
 typedef struct comm_segment comm_segment_t;
 typedef struct comm_work comm_work_t;
 
-#define COMM_BLOCK 64 /* bytes, a cache line: the smallest unit in which ranges are cut */
+#define COMM_BLOCK 64            /* bytes, a cache line: the smallest unit in which ranges are cut */
+#define COMM_UNIT_MAX (64 << 10) /* bytes, the largest */
+
+/* Who moves works on while nobody waits: the thread that makes the calls, within them, or a thread of the communicator
+ * (which then sleeps while the caller waits itself). AUTO: see runtime/comm/progress.c for the rule and its measurement. */
+enum comm_progress_mode { COMM_PROGRESS_AUTO, COMM_PROGRESS_CALLER, COMM_PROGRESS_THREAD };
 
 struct comm_config {
     double timeout_s;      /* deadline of every wait */
     const char *interface; /* name of the network interface to use between nodes; NULL: the one towards MASTER_ADDR
                               (from the environment), else the first that is up */
+    enum comm_progress_mode progress;
 };
 
 /* A piece of a segment: n_elems elements of dtype at offset_bytes (a multiple of 64). */
@@ -74,8 +80,9 @@ void *comm_segment_data(const comm_segment_t *s);
  * Ranges, and the memory that a work reduces, belong to the work until comm_wait; arrays of ranges are borrowed. */
 
 /* A result that this rank has just computed: elements [first, first + n) of ranges[range], at data in this rank's part,
- * still warm in its cache. Over all ranks every element of a work is visited once. `first` is a multiple of the work's
- * unit. May come from the communicator's thread; what it wrote can be read after comm_wait. */
+ * still warm in its cache. Over all ranks every element of a work is visited once, by its owner (comm_owned). `first` is a
+ * multiple of the work's unit. May come from the communicator's thread; what it wrote can be read after comm_wait. It must
+ * not call the communicator. */
 typedef void comm_visit_f(void *ctx, size_t range, size_t first, const void *data, size_t n_elems);
 
 struct comm_reduce {
@@ -84,7 +91,7 @@ struct comm_reduce {
     size_t n_ranges;
     enum ddp_op op;
     size_t unit_bytes; /* work is cut between ranks, and chunks, at multiples of it from each range's start: a power of
-                          two times COMM_BLOCK; 0: COMM_BLOCK */
+                          two, COMM_BLOCK to COMM_UNIT_MAX; 0: COMM_BLOCK */
     bool owned_only;   /* reduce-scatter: only the pieces that this rank owns (comm_owned) hold results, the others
                           hold anything */
     comm_visit_f *visit; /* or NULL */
@@ -99,8 +106,8 @@ comm_work_t *comm_reduce_start(comm_t *c, const struct comm_reduce *r, ddp_error
 comm_work_t *comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
                                size_t unit_bytes, ddp_error_t *errp);
 
-/* data[0..n_elems) becomes op over all ranks' data. Directly where data lies in a segment of c at the same 64-byte
- * aligned offset on every rank, else staged through the communicator's memory. */
+/* data[0..n_elems) becomes op over all ranks' data: directly where data lies in a segment of c, 64-byte aligned, at the
+ * same offset on every rank; staged through the communicator's memory where it lies in none. */
 comm_work_t *comm_allreduce_start(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op,
                                   ddp_error_t *errp);
 
@@ -109,7 +116,8 @@ void comm_progress(comm_t *c);
 
 bool comm_is_done(const comm_work_t *w); /* cheap; does not move anything */
 
-/* Waits for w and frees it. NULL is allowed: 0. Works that are not waited for are freed by comm_destroy. */
+/* Waits for w and frees it, also where it fails. NULL is allowed: 0. Works that are not waited for are freed by
+ * comm_destroy. */
 int comm_wait(comm_work_t *w, ddp_error_t *errp);
 
 /* The pieces of ranges that this rank owns: which part of a reduction it computes, and what owned_only leaves to it. Each
@@ -135,8 +143,8 @@ void comm_destroy(comm_t *c);
 
 /* What travelled so far, for tests and metrics: payload bytes this rank sent over TCP. A reduction of B bytes adds over
  * all ranks exactly 2 (n_nodes - 1) B: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S
- * whose node combines sub-slice s adds S + (n_nodes - 2) s bytes. Not counted: the 8 bytes by which each message says to
- * which call it belongs. */
+ * whose node combines sub-slice s adds S + (n_nodes - 2) s bytes. Not counted: the 32 bytes by which each message of up to
+ * 256 KiB says to which call it belongs. */
 uint64_t comm_tcp_bytes_sent(const comm_t *c);
 
 #endif

@@ -11,11 +11,8 @@
 #include "runtime/base/io.h"
 
 enum {
-    CARD_VERSION = 0x64630001,
-    STAGE_BYTES = 1 << 20,
-    SCRATCH_BYTES = 8 << 20,
-    CHUNK_MAX = 1 << 20,
-    CHUNK_MIN = 64 << 10
+    CARD_VERSION = 0x64630002,
+    STAGE_BYTES = STAGE_SLOTS * STAGE_SLOT_BYTES,
 };
 
 /* What a rank publishes under "comm". */
@@ -156,16 +153,13 @@ static int start_watch(struct wiring *x, ddp_error_t *errp)
 static int allocate(comm_t *c, ddp_error_t *errp)
 {
     int most = c->plan.n_slots > c->local_size ? c->plan.n_slots : c->local_size;
-    size_t chunk = (size_t)SCRATCH_BYTES / (size_t)c->n_nodes;
-    chunk = chunk > CHUNK_MAX ? CHUNK_MAX : chunk < CHUNK_MIN ? CHUNK_MIN : chunk;
-    c->chunk_blocks = chunk / COMM_BLOCK;
     c->in = calloc((size_t)most, sizeof *c->in);
     c->out = calloc((size_t)c->local_size, sizeof *c->out);
-    if (c->tcp)
-        c->scratch = aligned_alloc(COMM_BLOCK, (size_t)c->n_nodes * c->chunk_blocks * COMM_BLOCK);
-    if (!c->in || !c->out || (c->tcp && !c->scratch))
+    if (!c->in || !c->out)
         return error_errno(errp, "communicator");
-    return 0;
+    if (engine_init(c, errp) < 0)
+        return -1;
+    return c->n_nodes > 1 ? shm_doorbell_open(&c->shm, errp) : 0;
 }
 
 static int wire(struct wiring *x, ddp_error_t *errp)
@@ -173,10 +167,13 @@ static int wire(struct wiring *x, ddp_error_t *errp)
     comm_t *c = x->c;
     if (publish(x, errp) < 0 || share_memory(x, errp) < 0 || connect_nodes(x, errp) < 0 || start_watch(x, errp) < 0)
         return -1;
-    c->stage = (struct comm_segment){c, NULL, c->shm.stage, c->shm.stage_bytes, c->shm.stage_bytes};
+    c->stage = (struct comm_segment){.comm = c, .map = c->shm.stage, .n_bytes = STAGE_BYTES, .stride = STAGE_BYTES};
     if (allocate(c, errp) < 0)
         return comm_fail(c, errp);
-    return shm_count_cores(&c->shm, errp) < 0 || comm_barrier(c, errp) < 0 ? -1 : 0;
+    comm_number(c, WATCH_IN_WIRING, 0);
+    if (shm_count_cores(&c->shm, errp) < 0 || comm_barrier(c, errp) < 0)
+        return -1;
+    return progress_start(c, x->cfg->progress, errp) < 0 ? comm_fail(c, errp) : 0;
 }
 
 static comm_t *comm_new(const struct comm_config *cfg, const struct world *w)
@@ -191,9 +188,11 @@ static comm_t *comm_new(const struct comm_config *cfg, const struct world *w)
     c->local_size = world_local_size(w, c->node);
     c->n_nodes = w->n_nodes;
     c->n_owners = world_min_local_size(w);
-    c->shm = (struct shm){.world = w, .node = c->node, .local = c->local, .local_size = c->local_size, .memfd = -1};
+    c->shm = (struct shm){.world = w, .node = c->node, .local = c->local, .local_size = c->local_size, .memfd = -1, .door = -1};
     c->shm.timeout_s = cfg->timeout_s;
     c->shm.stage_bytes = STAGE_BYTES;
+    pthread_mutex_init(&c->engine.lock, NULL);
+    pthread_cond_init(&c->engine.turn, NULL);
     if (comm_plan_init(&c->plan, w) < 0) {
         free(c);
         return NULL;
@@ -222,17 +221,28 @@ comm_t *comm_create(const struct comm_config *cfg, const struct world *w, boot_t
     return NULL;
 }
 
-void comm_begin(comm_t *c, enum watch_what what, uint64_t args)
+uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args)
 {
-    c->shm.call = watch_call(what, comm_mix(++c->n_calls, args));
+    uint64_t number = c->shm.begun + 1, call = watch_call(what, comm_mix(number, args));
+    shm_begin(&c->shm, call);
     if (c->tcp)
-        tcp_set_call(c->tcp, c->shm.call);
+        tcp_begin(c->tcp, number, call);
+    return call;
+}
+
+int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp)
+{
+    if (progress_wait(c, NULL, errp) < 0)
+        return -1;
+    comm_number(c, what, args);
+    return 0;
 }
 
 comm_segment_t *comm_segment_create(comm_t *c, size_t n_bytes, ddp_error_t *errp)
 {
+    if (comm_begin(c, WATCH_IN_SEGMENT, 0, errp) < 0) /* sizes are compared, and named, below */
+        return NULL;
     struct comm_segment *s = calloc(1, sizeof *s);
-    comm_begin(c, WATCH_IN_SEGMENT, 0); /* sizes are compared, and named, below */
     if (!s)
         error_errno(errp, "segment");
     else if (n_bytes > SIZE_MAX / 4 / (size_t)c->world->size)
@@ -245,6 +255,7 @@ comm_segment_t *comm_segment_create(comm_t *c, size_t n_bytes, ddp_error_t *errp
         return NULL;
     }
     s->comm = c;
+    s->number = c->shm.begun;
     s->n_bytes = n_bytes;
     s->next = c->segments;
     c->segments = s;
@@ -264,7 +275,9 @@ int comm_fail(comm_t *c, ddp_error_t *errp)
 
 void comm_abort(comm_t *c, const char *why)
 {
+    progress_lock(c); /* the thread may be about to say why it cannot go on */
     watch_abort(c->watch, why);
+    progress_unlock(c);
 }
 
 void comm_destroy(comm_t *c)
@@ -272,9 +285,11 @@ void comm_destroy(comm_t *c)
     if (!c)
         return;
     int saved = errno;
+    progress_stop(c);
     if (c->watch)
         watch_leave(c->watch);
     watch_destroy(c->watch);
+    engine_clear(c);
     tcp_destroy(c->tcp);
     for (struct comm_segment *s = c->segments, *next; s; s = next) {
         next = s->next;
@@ -283,7 +298,8 @@ void comm_destroy(comm_t *c)
     }
     shm_clear(&c->shm);
     comm_plan_clear(&c->plan);
-    free(c->scratch);
+    pthread_cond_destroy(&c->engine.turn);
+    pthread_mutex_destroy(&c->engine.lock);
     free(c->in);
     free(c->out);
     free(c);
@@ -292,5 +308,9 @@ void comm_destroy(comm_t *c)
 
 uint64_t comm_tcp_bytes_sent(const comm_t *c)
 {
-    return c->tcp ? tcp_bytes_sent(c->tcp) : 0;
+    comm_t *driven = (comm_t *)c;
+    progress_lock(driven);
+    uint64_t n = c->tcp ? tcp_bytes_sent(c->tcp) : 0;
+    progress_unlock(driven);
+    return n;
 }

@@ -6,6 +6,7 @@
 #define DDP_COMM_HOST_H
 
 #include "runtime/comm/comm.h"
+#include "runtime/comm/engine.h"
 #include "runtime/comm/plan.h"
 #include "runtime/comm/shm.h"
 #include "runtime/comm/tcp.h"
@@ -14,6 +15,7 @@
 struct comm_segment {
     comm_t *comm;
     struct comm_segment *next;
+    uint64_t number; /* the call that made it; 0: the stage */
     char *map;      /* the node's ranks' parts, `stride` bytes apart */
     size_t n_bytes; /* of one rank's part, as asked for */
     size_t stride;
@@ -28,10 +30,9 @@ struct comm {
     struct comm_plan plan;
     struct comm_segment stage; /* for memory of the caller's own */
     struct comm_segment *segments;
-    char *scratch; /* what other nodes' owners sent of a chunk, one after another */
-    uint64_t chunk_blocks, n_calls;
+    struct engine engine;
     void **out;      /* [local_size], and */
-    const void **in; /* [max(local_size, n_slots)]: a call's arguments to the kernel */
+    const void **in; /* [max(local_size, n_slots)]: the kernel's arguments, of whoever drives */
 };
 
 /* Where local rank l's part of s lies. */
@@ -39,10 +40,6 @@ static inline char *segment_part(const struct comm_segment *s, int l)
 {
     return s->map + (size_t)l * s->stride;
 }
-
-/* Reduces ranges of s, which were checked. */
-int comm_reduce_checked(comm_t *c, struct comm_segment *s, const struct comm_range *ranges, size_t n_ranges,
-                        enum ddp_op op, ddp_error_t *errp);
 
 /* A step of splitmix64 (Steele, Lea and Flood, OOPSLA 2014). */
 static inline uint64_t comm_mix(uint64_t h, uint64_t v)
@@ -53,8 +50,12 @@ static inline uint64_t comm_mix(uint64_t h, uint64_t v)
     return h ^ h >> 31;
 }
 
-/* Opens every collective call. args: a hash of what all ranks must pass alike. Ranks compare what they opened. */
-void comm_begin(comm_t *c, enum watch_what what, uint64_t args);
+/* Opens a collective call that waits, after all works. args: a hash of what all ranks must pass alike. Ranks compare what
+ * they opened. -1: the watch's cause. */
+int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp);
+
+/* This rank makes its next call, a work or one that waits. Returns its watch_call(). */
+uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args);
 
 /* This rank cannot go on: makes all others fail with errp's text. Returns -1. */
 int comm_fail(comm_t *c, ddp_error_t *errp);

@@ -17,8 +17,7 @@ static int leaders_exchange(comm_t *c, enum watch_what what, ddp_error_t *errp)
 int comm_barrier(comm_t *c, ddp_error_t *errp)
 {
     char out = 1, in[1];
-    comm_begin(c, WATCH_IN_BARRIER, 0);
-    if (shm_barrier(&c->shm, WATCH_IN_BARRIER, errp) < 0)
+    if (comm_begin(c, WATCH_IN_BARRIER, 0, errp) < 0 || shm_barrier(&c->shm, WATCH_IN_BARRIER, errp) < 0)
         return -1;
     if (c->n_nodes == 1)
         return 0; /* the first barrier was all */
@@ -52,7 +51,8 @@ int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *err
         error_set(errp, DDP_E_USAGE, EINVAL, "broadcast: root %d is not one of %d ranks", root, c->world->size);
         return comm_fail(c, errp);
     }
-    comm_begin(c, WATCH_IN_BCAST, comm_mix(n_bytes, (uint64_t)root));
+    if (comm_begin(c, WATCH_IN_BCAST, comm_mix(n_bytes, (uint64_t)root), errp) < 0)
+        return -1;
     int root_node = c->world->node_of[root];
     char *stage = segment_part(&c->stage, c->node == root_node ? c->world->local_of[root] : 0), *p = data;
     for (size_t left = n_bytes, n; left > 0; left -= n, p += n) {
@@ -94,7 +94,8 @@ int comm_allgather(comm_t *c, const void *in, size_t n_bytes, void *out, ddp_err
 {
     size_t size = (size_t)c->world->size, most = c->stage.stride * (size_t)c->n_owners / size;
     char *stage = segment_part(&c->stage, 0);
-    comm_begin(c, WATCH_IN_ALLGATHER, n_bytes);
+    if (comm_begin(c, WATCH_IN_ALLGATHER, n_bytes, errp) < 0)
+        return -1;
     if (n_bytes > 0 && shm_barrier(&c->shm, WATCH_IN_ALLGATHER, errp) < 0) /* pieces lie across the parts */
         return -1;
     for (size_t at = 0, n; at < n_bytes; at += n) {

@@ -54,18 +54,40 @@ uint64_t comm_blocks(const struct comm_range *ranges, size_t n_ranges)
     return n;
 }
 
-struct comm_span comm_cut(struct comm_span whole, int n_parts, int part)
+uint64_t comm_round(const struct comm_ranges *r, uint64_t block)
 {
-    uint64_t n = whole.end - whole.first, each = n / (uint64_t)n_parts, rest = n % (uint64_t)n_parts,
-             p = (uint64_t)part;
-    uint64_t first = whole.first + each * p + (p < rest ? p : rest);
-    return (struct comm_span){first, first + each + (p < rest)};
+    uint64_t base = 0;
+    for (size_t i = 0; i < r->n_ranges; i++) {
+        uint64_t n = range_blocks(&r->ranges[i]);
+        if (block < base + n) {
+            uint64_t in = (block - base + r->unit - 1) / r->unit * r->unit;
+            return base + (in < n ? in : n);
+        }
+        base += n;
+    }
+    return base;
 }
 
-struct comm_span comm_chunk(struct comm_span s, uint64_t skip, uint64_t max)
+struct comm_span comm_cut(const struct comm_ranges *r, struct comm_span whole, int n_parts, int part)
 {
-    uint64_t first = s.end - s.first < skip ? s.end : s.first + skip;
-    return (struct comm_span){first, s.end - first < max ? s.end : first + max};
+    uint64_t n = whole.end - whole.first, parts = (uint64_t)n_parts, p = (uint64_t)part;
+    uint64_t each = n / parts, rest = n % parts;
+    uint64_t first = whole.first + each * p + rest * p / parts;
+    uint64_t end = whole.first + each * (p + 1) + rest * (p + 1) / parts;
+    return (struct comm_span){part == 0 ? whole.first : comm_round(r, first),
+                              part == n_parts - 1 ? whole.end : comm_round(r, end)};
+}
+
+uint64_t comm_n_chunks(struct comm_span s, uint64_t max)
+{
+    return (s.end - s.first + max - 1) / max;
+}
+
+struct comm_span comm_chunk(const struct comm_ranges *r, struct comm_span s, uint64_t i, uint64_t max)
+{
+    uint64_t n = s.end - s.first, first = i * max < n ? i * max : n, end = n - first < max ? n : first + max;
+    uint64_t from = i == 0 ? s.first : comm_round(r, s.first + first), to = comm_round(r, s.first + end);
+    return (struct comm_span){from < s.end ? from : s.end, end == n || to > s.end ? s.end : to};
 }
 
 struct comm_pieces comm_pieces(const struct comm_range *ranges, size_t n_ranges, struct comm_span s)

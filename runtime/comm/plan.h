@@ -24,11 +24,25 @@ void comm_plan_clear(struct comm_plan *p);
 /* Ranges laid end to end, each taking whole blocks: how many blocks. */
 uint64_t comm_blocks(const struct comm_range *ranges, size_t n_ranges);
 
-/* Part `part` of `n_parts` nearly equal parts of the blocks [first, end). */
-struct comm_span comm_cut(struct comm_span whole, int n_parts, int part);
+/* Ranges and the unit, in blocks, at whose multiples, counted from each range's start, they may be cut. */
+struct comm_ranges {
+    const struct comm_range *ranges;
+    size_t n_ranges;
+    uint64_t unit; /* >= 1 */
+};
 
-/* The first `max` blocks at or after `skip` blocks into s (empty past its end). */
-struct comm_span comm_chunk(struct comm_span s, uint64_t skip, uint64_t max);
+/* The first place at or after `block` where the ranges may be cut: a multiple of the unit or a range's end. */
+uint64_t comm_round(const struct comm_ranges *r, uint64_t block);
+
+/* Part `part` of n_parts of the blocks [first, end): cut into equal bytes, each cut then moved to comm_round. Both ends of
+ * `whole` are such places themselves. A part differs from an equal share by less than a unit, so that small ranges
+ * unbalance nothing. */
+struct comm_span comm_cut(const struct comm_ranges *r, struct comm_span whole, int n_parts, int part);
+
+/* A span cut in the same way every `max` (>= unit) blocks: how many chunks, and the i-th, of fewer than max + unit blocks
+ * (the last may be empty). */
+uint64_t comm_n_chunks(struct comm_span s, uint64_t max);
+struct comm_span comm_chunk(const struct comm_ranges *r, struct comm_span s, uint64_t i, uint64_t max);
 
 /* The pieces of ranges that lie in a span, in order. */
 struct comm_pieces comm_pieces(const struct comm_range *ranges, size_t n_ranges, struct comm_span s);

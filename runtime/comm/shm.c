@@ -1,12 +1,10 @@
-#include <config.h> /* memfd_create, sched_getaffinity, struct ucred */
+#include <config.h> /* memfd_create, MADV_HUGEPAGE, struct ucred */
 
 #include "runtime/comm/shm.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,23 +19,9 @@
 #include "runtime/base/cgroup.h"
 
 enum {
-    SPINS = 2000,
-    CPU_WORDS = 64, /* 4096 CPUs */
     PAGE = 64 << 10, /* the largest page in use: parts of a file are mapped from a multiple of it */
+    SMALL_PAGE = 4 << 10,
     RETRY_MS = 5
-};
-
-struct shm_slot {
-    _Alignas(64) _Atomic uint64_t arrived; /* barriers that this rank has reached */
-    uint64_t call[2]; /* what it reached them in: of this barrier, and of the one before, which may still be looked at */
-    uint64_t want_bytes;
-    uint64_t cpus[CPU_WORDS];
-};
-
-struct shm_control {
-    _Alignas(64) _Atomic uint64_t count; /* arrivals at all barriers */
-    _Alignas(64) _Atomic uint64_t epoch; /* barriers completed */
-    struct shm_slot slots[];
 };
 
 static size_t round_up(size_t n, size_t unit)
@@ -222,106 +206,6 @@ int shm_join(struct shm *s, const struct meet *m, const char *name, uint64_t dea
     return rc;
 }
 
-static inline void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
-static bool is_complete(const struct shm *s)
-{
-    return atomic_load_explicit(&s->control->epoch, memory_order_acquire) >= s->seq;
-}
-
-/* A local rank that has not come, or -1. left_only: one that never will. (A rank comes before it leaves, so what is
- * read first is whether it left.) */
-static int find_missing(const struct shm *s, bool left_only)
-{
-    for (int l = 0; l < s->local_size; l++) {
-        bool has_left = watch_has_left(s->watch, rank_of(s, l));
-        if ((has_left || !left_only) && atomic_load(&s->control->slots[l].arrived) < s->seq)
-            return l;
-    }
-    return -1;
-}
-
-static int check_calls(struct shm *s, ddp_error_t *errp)
-{
-    const struct shm_slot *slots = s->control->slots;
-    for (int l = 1, i = s->seq % 2; l < s->local_size; l++)
-        if (slots[l].call[i] != slots[0].call[i]) {
-            watch_differs(s->watch, rank_of(s, l), slots[l].call[i], rank_of(s, 0), slots[0].call[i]);
-            return watch_error(s->watch, errp);
-        }
-    return 0;
-}
-
-static int sleep_until_complete(struct shm *s, enum watch_what what, ddp_error_t *errp)
-{
-    uint64_t deadline = deadline_in(s->timeout_s);
-    for (;;) {
-        uint32_t bell = watch_bell(s->watch);
-        int gone = find_missing(s, true), late = find_missing(s, false);
-        if (late < 0 || is_complete(s)) {
-            watch_waits_for(s->watch, -1);
-            return check_calls(s, errp);
-        }
-        if (gone >= 0)
-            watch_raise(s->watch, WATCH_LEFT, rank_of(s, gone), s->world->rank, what);
-        if (watch_is_broken(s->watch))
-            return watch_error(s->watch, errp);
-        watch_waits_for(s->watch, rank_of(s, late));
-        if (deadline_left_ns(deadline) == 0 && watch_is_late(s->watch, rank_of(s, late), deadline, s->timeout_s, what))
-            continue;
-        watch_bell_wait(s->watch, bell, watch_alarm(deadline));
-    }
-}
-
-int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp)
-{
-    if (watch_is_broken(s->watch))
-        return watch_error(s->watch, errp);
-    if (s->local_size == 1)
-        return 0;
-    struct shm_control *c = s->control;
-    s->seq++;
-    c->slots[s->local].call[s->seq % 2] = s->call;
-    bool is_last = atomic_fetch_add(&c->count, 1) + 1 == s->seq * (uint64_t)s->local_size;
-    atomic_store(&c->slots[s->local].arrived, s->seq); /* after the count: who sees all arrived may go on */
-    if (is_last) {
-        if (check_calls(s, errp) < 0)
-            return -1;
-        atomic_store_explicit(&c->epoch, s->seq, memory_order_release);
-        watch_bell_ring(s->watch);
-        return 0;
-    }
-    for (int i = 0; s->may_spin && i < SPINS; i++) {
-        if (is_complete(s))
-            return 0;
-        relax();
-    }
-    return sleep_until_complete(s, what, errp);
-}
-
-int shm_count_cores(struct shm *s, ddp_error_t *errp)
-{
-    uint64_t all[CPU_WORDS] = {0};
-    struct shm_slot *slots = s->control->slots;
-    size_t cores = 0;
-    if (sched_getaffinity(0, sizeof slots->cpus, (cpu_set_t *)slots[s->local].cpus) < 0)
-        memset(slots[s->local].cpus, 0, sizeof slots->cpus); /* then nobody spins, which is slower but right */
-    if (shm_barrier(s, WATCH_IN_WIRING, errp) < 0)
-        return -1;
-    for (int l = 0; l < s->local_size; l++)
-        for (int i = 0; i < CPU_WORDS; i++)
-            all[i] |= slots[l].cpus[i];
-    for (int i = 0; i < CPU_WORDS; i++)
-        cores += (size_t)__builtin_popcountll(all[i]);
-    s->may_spin = (size_t)s->local_size <= cores;
-    return 0;
-}
-
 /* Every rank sees the same two that differ. */
 static int compare_wants(struct shm *s, ddp_error_t *errp)
 {
@@ -334,6 +218,13 @@ static int compare_wants(struct shm *s, ddp_error_t *errp)
                 world_rank_name(s->world, rank_of(s, 0), a, sizeof a), (unsigned long long)slots[0].want_bytes,
                 world_rank_name(s->world, rank_of(s, l), b, sizeof b), (unsigned long long)slots[l].want_bytes);
     return 0;
+}
+
+/* Brings a rank's own part into being, on its own NUMA node and before the first gradient is timed. */
+static void touch(char *p, size_t n)
+{
+    for (size_t at = 0; at < n; at += SMALL_PAGE)
+        ((volatile char *)p)[at] = 0;
 }
 
 char *shm_map(struct shm *s, size_t n_bytes, size_t *ret_stride, ddp_error_t *errp)
@@ -351,6 +242,8 @@ char *shm_map(struct shm *s, size_t n_bytes, size_t *ret_stride, ddp_error_t *er
         error_errno(errp, "map %zu bytes of shared memory", n);
         return NULL;
     }
+    madvise(map, n, MADV_HUGEPAGE); /* where the kernel lets shared memory have them */
+    touch(map + (size_t)s->local * stride, stride);
     s->file_bytes += n;
     *ret_stride = stride;
     return map;
@@ -375,6 +268,7 @@ void shm_clear(struct shm *s)
         munmap(s->base, s->base_bytes);
     s->base = NULL;
     io_close(s->memfd);
-    s->memfd = -1;
+    io_close(s->door);
+    s->memfd = s->door = -1;
     errno = saved;
 }

@@ -6,6 +6,9 @@
 #ifndef DDP_COMM_SHM_H
 #define DDP_COMM_SHM_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "pmix/world.h"
@@ -15,7 +18,30 @@
 
 #define SHM_NAME_MAX 47
 
-struct shm_control;
+enum {
+    SHM_CALLS = 256,    /* how many of a rank's last calls can be looked up */
+    SHM_CPU_WORDS = 64, /* 4096 CPUs */
+};
+
+/* What one rank tells the node's others. Counters only grow, and each has one writer. */
+struct shm_slot {
+    _Alignas(64) _Atomic uint64_t n_barriers; /* barriers that this rank has reached */
+    _Alignas(64) _Atomic uint64_t arrived;    /* operations (engine.h) that it has started, */
+    _Atomic uint64_t reduced;                 /* whose share it has written everywhere on the node, */
+    _Atomic uint64_t finished;                /* and staged ones that it has copied out of */
+    _Atomic uint32_t in_poll;                 /* sleeps in poll(): to be woken at its doorbell */
+    char doorbell[SHM_NAME_MAX + 1];          /* the name of an abstract datagram socket */
+    _Alignas(64) _Atomic uint64_t begun;      /* calls so far */
+    _Atomic uint64_t calls[SHM_CALLS];        /* watch_call() of call n at n % SHM_CALLS */
+    uint64_t want_bytes;
+    uint64_t cpus[SHM_CPU_WORDS];
+};
+
+struct shm_control {
+    _Alignas(64) _Atomic uint64_t count; /* arrivals at all barriers */
+    _Alignas(64) _Atomic uint64_t epoch; /* barriers completed */
+    struct shm_slot slots[];
+};
 
 struct shm {
     const struct world *world;
@@ -31,9 +57,11 @@ struct shm {
     struct watch_peer *peers; /* connections for the watch, which takes them over: then n_peers is 0 */
     size_t n_peers;
     watch_t *watch; /* borrowed; set before the first barrier */
+    size_t n_cores; /* that the node's ranks may use together */
     bool may_spin;
-    uint64_t seq;  /* barriers so far */
-    uint64_t call; /* watch_call() of the present call: the ranks of a barrier compare it */
+    uint64_t seq;   /* barriers so far */
+    uint64_t begun; /* calls so far */
+    int door;       /* datagram socket: this rank's doorbell, and what it rings others' with; -1: none */
 };
 
 /* The leader, before the boot's fence: memory and socket. name: of the abstract socket. -1: the error is to be
@@ -43,6 +71,28 @@ int shm_offer(struct shm *s, struct meet *m, char name[SHM_NAME_MAX + 1], ddp_er
 /* After the fence: the leader admits the others; another rank fetches from the leader, whose name and tokens those are.
  * Then the memory is mapped. */
 int shm_join(struct shm *s, const struct meet *m, const char *name, uint64_t deadline, ddp_error_t *errp);
+
+/* This rank makes its next call, of that watch_call(). */
+void shm_begin(struct shm *s, uint64_t call);
+
+/* Compares call n, which this rank has begun, with every local rank that has begun it too (all: those that have not are
+ * in another call as well). 0, or -1 with the watch's cause. */
+int shm_check_calls(struct shm *s, uint64_t n, bool all, ddp_error_t *errp);
+uint64_t shm_call(const struct shm *s, int local, uint64_t n); /* 0: not begun, or too long ago */
+
+/* A local rank's doorbell, for sleeping in poll(): shm_doorbell_open before a barrier that all pass; then set in_poll, look
+ * once more for something to do, poll s->door, and clear. After a change that others may wait for, shm_ring wakes all
+ * that sleep, here or by the watch's bell. */
+int shm_doorbell_open(struct shm *s, ddp_error_t *errp);
+void shm_doorbell_clear(struct shm *s);
+void shm_ring(struct shm *s);
+
+static inline void shm_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
 
 /* Waits for the node's ranks. Returns 0, or -1 with the watch's cause; ranks that make another call are one. */
 int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp);

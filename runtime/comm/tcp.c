@@ -1,148 +1,281 @@
-#include "runtime/comm/tcp.h"
+/* Messages over connections. The system calls are few: one sendmsg() takes several messages, and one recvmsg() the rest
+ * of a message with the header behind it. */
+#include "runtime/comm/tcp_impl.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
-enum { IOV_BATCH = 256, NEWS_MS = 2000 };
+enum { IOV_BATCH = 256, TURNS = 8, NEWS_MS = 2000 };
 
-/* Memory still to be moved to or from one peer. */
-struct queue {
-    struct iovec *v;
-    size_t n, cap, at; /* v[at..n) is left */
-};
+/* ---- out ---- */
 
-struct tcp_conn {
-    int rank, fd; /* fd -1: this node itself */
-    struct queue out, in;
-    uint64_t call;     /* what the peer's part of an exchange begins with */
-    bool is_unchecked; /* it has not been compared yet */
-    uint64_t deadline; /* of the present wait; every byte that moves puts it off: a slow link is not a dead one */
-};
+struct tcp_message *tcp_message_create(const struct tcp_header *h, size_t max_pieces)
+{
+    struct tcp_message *m = malloc(sizeof *m + (max_pieces + 1) * sizeof m->v[0]);
+    if (!m)
+        return NULL;
+    *m = (struct tcp_message){.header = *h, .n = 1, .cap = max_pieces + 1};
+    m->header.n_bytes = 0;
+    m->v[0] = (struct iovec){&m->header, sizeof m->header};
+    return m;
+}
 
-struct tcp {
-    const struct world *world;
-    int n_nodes;
-    double timeout_s;
-    struct tcp_conn *conns; /* [n_nodes] */
-    struct pollfd *polls;   /* [n_nodes + 1] */
-    uint64_t bytes_sent, call;
-};
+void tcp_message_add(struct tcp_message *m, void *data, size_t n)
+{
+    m->v[m->n++] = (struct iovec){data, n};
+    m->header.n_bytes += n;
+}
 
-/* ---- exchanges ---- */
+void tcp_post(struct tcp *t, int node, struct tcp_message *m, uint64_t tag)
+{
+    struct tcp_conn *c = &t->conns[node];
+    m->tag = tag;
+    m->v[0].iov_base = &m->header;
+    t->bytes_sent += m->header.n_bytes;
+    *c->out_end = m;
+    c->out_end = &m->next;
+}
 
-static int push(struct queue *q, void *data, size_t n, ddp_error_t *errp)
+bool tcp_is_sent(const struct tcp *t, int node, uint64_t tag)
+{
+    for (const struct tcp_message *m = t->conns[node].out; m; m = m->next)
+        if (m->tag <= tag)
+            return false;
+    return true;
+}
+
+static size_t batch_out(const struct tcp_conn *c, struct iovec *v)
+{
+    size_t n = 0;
+    for (const struct tcp_message *m = c->out; m && n < IOV_BATCH; m = m->next)
+        for (size_t i = m->at; i < m->n && n < IOV_BATCH; i++)
+            v[n++] = m->v[i];
+    return n;
+}
+
+static size_t advance(struct iovec *v, size_t n_v, size_t *at, size_t n)
+{
+    while (*at < n_v && n >= v[*at].iov_len)
+        n -= v[(*at)++].iov_len;
+    if (*at < n_v && n > 0) {
+        v[*at].iov_base = (char *)v[*at].iov_base + n;
+        v[*at].iov_len -= n;
+        n = 0;
+    }
+    return n;
+}
+
+static void advance_out(struct tcp_conn *c, size_t n)
+{
+    while (c->out) {
+        struct tcp_message *m = c->out;
+        n = advance(m->v, m->n, &m->at, n);
+        if (m->at < m->n)
+            return;
+        c->out = m->next;
+        free(m);
+    }
+    c->out_end = &c->out;
+}
+
+/* Has the system call failed for good? */
+static bool lose(struct tcp_conn *c, ssize_t n)
+{
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+        return false;
+    c->is_lost = true;
+    c->lost_errno = n == 0 ? 0 : errno;
+    return true;
+}
+
+static bool pump_out(struct tcp_conn *c)
+{
+    bool has_moved = false;
+    for (int i = 0; i < TURNS && c->out && !c->is_lost; i++) {
+        struct iovec v[IOV_BATCH];
+        struct msghdr m = {.msg_iov = v, .msg_iovlen = batch_out(c, v)};
+        ssize_t n = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n <= 0) {
+            lose(c, n);
+            break;
+        }
+        advance_out(c, (size_t)n);
+        has_moved = true;
+    }
+    return has_moved;
+}
+
+/* ---- in ---- */
+
+static int push(struct tcp_memory *q, void *data, size_t n)
 {
     if (q->n == q->cap) {
         size_t cap = q->cap ? 2 * q->cap : 16;
         struct iovec *v = realloc(q->v, cap * sizeof *v);
         if (!v)
-            return error_errno(errp, "exchange of %zu pieces", cap);
+            return -1;
         q->v = v;
         q->cap = cap;
     }
     q->v[q->n++] = (struct iovec){data, n};
+    q->n_bytes += n;
     return 0;
 }
 
-int tcp_send(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp)
+static void empty(struct tcp_memory *q)
+{
+    q->n = q->at = q->n_bytes = 0;
+}
+
+int tcp_into(struct tcp *t, int node, void *data, size_t n)
+{
+    return n > 0 ? push(&t->conns[node].in, data, n) : 0;
+}
+
+void tcp_set_handler(struct tcp *t, const struct tcp_handler *h)
+{
+    t->handler = *h;
+}
+
+static enum tcp_verdict exchange_header(const struct tcp *t, struct tcp_conn *c)
+{
+    const struct tcp_header *h = &c->h;
+    if (h->number > t->number)
+        return TCP_LEAVE;
+    if (h->number < t->number || h->call != t->call)
+        return TCP_DIFFERS;
+    if (c->expected.n == 0)
+        return TCP_LEAVE;
+    if (h->n_bytes != c->expected.n_bytes || h->chunk != t->n_exchanges)
+        return TCP_DIFFERS;
+    struct tcp_memory was = c->in;
+    c->in = c->expected;
+    c->expected = was;
+    empty(&c->expected);
+    return TCP_READ;
+}
+
+static void finish_message(struct tcp *t, int node)
 {
     struct tcp_conn *c = &t->conns[node];
-    if (n == 0)
-        return 0;
-    if (c->out.n == 0 && push(&c->out, &t->call, sizeof t->call, errp) < 0)
-        return -1;
-    t->bytes_sent += n;
-    return push(&c->out, data, n, errp);
+    if (c->h.kind != TCP_EXCHANGE)
+        t->handler.message(t->handler.ctx, node, &c->h);
+    c->is_reading = false;
+    empty(&c->in);
+    c->h = c->next;
+    c->n_header = c->n_next;
+    c->n_next = 0;
 }
 
-int tcp_recv(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp)
+static struct tcp_header header_of(const struct tcp *t)
+{
+    return (struct tcp_header){.call = t->call, .number = t->number, .kind = TCP_EXCHANGE};
+}
+
+/* Looks at a header that is whole. 1: go on reading; 0: not now; -1: the cause has been raised. */
+static int judge(struct tcp *t, int node, watch_t *w)
 {
     struct tcp_conn *c = &t->conns[node];
-    if (n == 0)
+    enum tcp_verdict v = c->h.kind == TCP_EXCHANGE ? exchange_header(t, c)
+                                                   : t->handler.header(t->handler.ctx, node, &c->h);
+    if (v == TCP_LEAVE)
         return 0;
-    if (c->in.n == 0 && push(&c->in, &c->call, sizeof c->call, errp) < 0)
-        return -1;
-    c->is_unchecked = true;
-    return push(&c->in, data, n, errp);
-}
-
-static bool has_more(const struct queue *q)
-{
-    return q->at < q->n;
-}
-
-static void advance(struct queue *q, size_t n)
-{
-    while (n > 0 && n >= q->v[q->at].iov_len)
-        n -= q->v[q->at++].iov_len;
-    if (n > 0) {
-        q->v[q->at].iov_base = (char *)q->v[q->at].iov_base + n;
-        q->v[q->at].iov_len -= n;
+    if (v == TCP_READ) {
+        c->is_reading = true;
+        if (c->in.n_bytes == c->h.n_bytes)
+            return 1;
     }
-    if (!has_more(q))
-        q->n = q->at = 0;
+    if (v == TCP_NO_MEMORY)
+        watch_abort(w, "out of memory");
+    else
+        watch_differs(w, c->rank, c->h.call, t->world->rank, t->call);
+    return -1;
 }
 
-static struct msghdr batch(const struct queue *q)
+/* Reads what belongs to the present message, or a header. Returns what recvmsg does. */
+static ssize_t receive(struct tcp_conn *c)
 {
-    size_t n = q->n - q->at;
-    return (struct msghdr){.msg_iov = q->v + q->at, .msg_iovlen = n < IOV_BATCH ? n : IOV_BATCH};
+    struct iovec v[IOV_BATCH];
+    size_t n_v = 0;
+    if (!c->is_reading)
+        return recv(c->fd, (char *)&c->h + c->n_header, sizeof c->h - c->n_header, MSG_DONTWAIT);
+    for (size_t i = c->in.at; i < c->in.n && n_v < IOV_BATCH - 1; i++)
+        v[n_v++] = c->in.v[i];
+    if (n_v == c->in.n - c->in.at)
+        v[n_v++] = (struct iovec){&c->next, sizeof c->next};
+    struct msghdr m = {.msg_iov = v, .msg_iovlen = n_v};
+    return recvmsg(c->fd, &m, MSG_DONTWAIT);
 }
 
-/* Moves what can be moved now. -1: the connection has failed (errno; 0: it was closed). */
-static int pump(struct tcp *t, struct tcp_conn *c)
+static int pump_in(struct tcp *t, int node, watch_t *w)
 {
-    if (has_more(&c->out)) {
-        struct msghdr m = batch(&c->out);
-        ssize_t n = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
+    struct tcp_conn *c = &t->conns[node];
+    int has_moved = 0;
+    for (int i = 0; i < TURNS; i++) {
+        if (!c->is_reading && c->n_header == sizeof c->h) {
+            int rc = judge(t, node, w);
+            if (rc <= 0)
+                return rc < 0 ? -1 : has_moved;
+        }
+        if (c->is_reading && c->in.at == c->in.n) { /* nothing follows the header, or all has come */
+            finish_message(t, node);
+            has_moved = 1;
+            continue;
+        }
+        ssize_t n = c->is_lost ? -1 : receive(c);
+        if (n <= 0) {
+            if (!c->is_lost)
+                lose(c, n);
+            break;
+        }
+        has_moved = 1;
+        if (c->is_reading)
+            c->n_next = advance(c->in.v, c->in.n, &c->in.at, (size_t)n);
+        else
+            c->n_header += (size_t)n;
+    }
+    return has_moved;
+}
+
+/* ---- both ---- */
+
+int tcp_pump(struct tcp *t, watch_t *w)
+{
+    int has_moved = 0;
+    for (int k = 0; k < t->n_nodes; k++) {
+        struct tcp_conn *c = &t->conns[k];
+        if (c->fd < 0)
+            continue;
+        bool out = pump_out(c);
+        int in = pump_in(t, k, w);
+        if (in < 0)
             return -1;
-        if (n > 0) {
-            advance(&c->out, (size_t)n);
-            c->deadline = deadline_in(t->timeout_s);
+        if (out || in > 0) {
+            c->moved_ns = clock_ns();
+            has_moved = 1;
         }
     }
-    if (has_more(&c->in)) {
-        struct msghdr m = batch(&c->in);
-        ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT);
-        errno = n == 0 ? 0 : errno;
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-            return -1;
-        if (n > 0) {
-            advance(&c->in, (size_t)n);
-            c->deadline = deadline_in(t->timeout_s);
-        }
-    }
-    return 0;
+    return has_moved;
 }
 
-/* Has the peer just been found to make another call? */
-static bool differs(const struct tcp *t, struct tcp_conn *c)
+bool tcp_is_lost(const struct tcp *t, int node)
 {
-    if (!c->is_unchecked || (c->in.at == 0 && has_more(&c->in)))
-        return false;
-    c->is_unchecked = false;
-    return c->call != t->call;
+    return t->conns[node].is_lost;
 }
 
 /* A closed connection is a consequence: its cause is on its way over the control connections. Only if none comes is the
  * peer itself the cause. */
-static int conn_failed(struct tcp *t, const struct tcp_conn *c, watch_t *w, enum watch_what what, int err,
-                       ddp_error_t *errp)
+void tcp_lost(struct tcp *t, int node, watch_t *w, enum watch_what what)
 {
-    int node = t->world->node_of[c->rank], gone = -1;
+    const struct tcp_conn *c = &t->conns[node];
+    int gone = -1, err = c->lost_errno;
     uint64_t until = deadline_in(NEWS_MS / 1000.0);
     while (!watch_is_broken(w) && (gone = watch_left_on_node(w, node)) < 0 && deadline_left_ns(until) > 0) {
-        watch_waits_for(w, c->rank);
         poll(&(struct pollfd){.fd = watch_event_fd(w), .events = POLLIN}, 1, deadline_left_ms(until));
         watch_event_clear(w);
     }
@@ -152,63 +285,28 @@ static int conn_failed(struct tcp *t, const struct tcp_conn *c, watch_t *w, enum
         watch_raise(w, WATCH_DIED, c->rank, WATCH_STATUS_UNKNOWN, what);
     else
         watch_raise(w, WATCH_LOST, c->rank, err, what);
-    return watch_error(w, errp);
 }
 
-static short events_of(const struct tcp_conn *c)
+void tcp_polls(const struct tcp *t, struct pollfd *polls)
 {
-    return (short)((has_more(&c->out) ? POLLOUT : 0) | (has_more(&c->in) ? POLLIN : 0));
-}
-
-/* What to poll for; the last is the watch. Returns the peer whose deadline is next, or NULL when all is done. */
-static const struct tcp_conn *set_polls(struct tcp *t, watch_t *w)
-{
-    const struct tcp_conn *next = NULL;
     for (int k = 0; k < t->n_nodes; k++) {
         const struct tcp_conn *c = &t->conns[k];
-        short events = events_of(c);
-        t->polls[k] = (struct pollfd){.fd = events ? c->fd : -1, .events = events};
-        if (events && (!next || c->deadline < next->deadline))
-            next = c;
-    }
-    t->polls[t->n_nodes] = (struct pollfd){.fd = watch_event_fd(w), .events = POLLIN};
-    return next;
-}
-
-int tcp_exchange(struct tcp *t, watch_t *w, enum watch_what what, ddp_error_t *errp)
-{
-    uint64_t deadline = deadline_in(t->timeout_s);
-    for (int k = 0; k < t->n_nodes; k++)
-        t->conns[k].deadline = deadline;
-    for (;;) {
-        for (int k = 0; k < t->n_nodes; k++) {
-            struct tcp_conn *c = &t->conns[k];
-            if (events_of(c) && pump(t, c) < 0)
-                return conn_failed(t, c, w, what, errno, errp);
-            if (differs(t, c)) {
-                watch_differs(w, c->rank, c->call, t->world->rank, t->call);
-                return watch_error(w, errp);
-            }
-        }
-        const struct tcp_conn *next = set_polls(t, w);
-        if (!next) {
-            watch_waits_for(w, -1);
-            return 0;
-        }
-        if (watch_is_broken(w))
-            return watch_error(w, errp);
-        watch_waits_for(w, next->rank);
-        if (deadline_left_ns(next->deadline) == 0 && watch_is_late(w, next->rank, next->deadline, t->timeout_s, what))
-            continue;
-        int n = poll(t->polls, (nfds_t)t->n_nodes + 1, deadline_left_ms(watch_alarm(next->deadline)));
-        if (n > 0 && t->polls[t->n_nodes].revents)
-            watch_event_clear(w);
+        bool is_left = !c->is_reading && c->n_header == sizeof c->h;
+        short events = (short)((c->out ? POLLOUT : 0) | (is_left ? 0 : POLLIN));
+        polls[k] = (struct pollfd){.fd = events && !c->is_lost ? c->fd : -1, .events = events};
     }
 }
 
-void tcp_set_call(struct tcp *t, uint64_t call)
+uint64_t tcp_moved_ns(const struct tcp *t, int node)
 {
+    return t->conns[node].moved_ns;
+}
+
+void tcp_begin(struct tcp *t, uint64_t number, uint64_t call)
+{
+    t->number = number;
     t->call = call;
+    t->n_exchanges = 0;
 }
 
 uint64_t tcp_bytes_sent(const struct tcp *t)
@@ -216,158 +314,128 @@ uint64_t tcp_bytes_sent(const struct tcp *t)
     return t->bytes_sent;
 }
 
-/* ---- wire-up ---- */
+/* ---- exchanges ---- */
 
-struct wire {
-    const struct world *world;
-    int node;
-    const struct meet *own;
-    const struct tcp_peer *peers;
-    bool is_leader;
-    double timeout_s;
-    uint64_t deadline;
-    struct tcp_conn *conns;
-    struct watch_peer *control; /* [n_nodes], by node; for leaders */
-};
-
-static void tune(int fd, double timeout_s)
+int tcp_send(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp)
 {
-    int one = 1, big = 4 << 20, idle = 5, interval = 2, probes = timeout_s > 200 ? 127 : (int)(timeout_s / 2) + 8;
-    /* Later than our own deadline, which knows whom to blame: a stopped peer is no broken connection. */
-    int ms = timeout_s > 86400 ? 2 * 86400000 : (int)(timeout_s * 2000) + 10000;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &big, sizeof big);
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &big, sizeof big);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one); /* a node that vanished while nobody sends */
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
-}
-
-/* Lower nodes listen, higher nodes call. Greetings go out to all before anyone waits for an answer, so that the order
- * in which ranks come does not matter. */
-static int call(struct wire *x, int node, enum meet_kind kind, int *ret_fd, ddp_error_t *errp)
-{
-    const struct tcp_peer *p = &x->peers[node];
-    char who[96];
-    world_rank_name(x->world, p->rank, who, sizeof who);
-    *ret_fd = tcp_connect(&p->address, who, x->deadline, errp);
-    if (*ret_fd < 0)
-        return -1;
-    tune(*ret_fd, x->timeout_s);
-    return meet_call(*ret_fd, &p->meet, x->world, p->rank, kind, x->deadline, errp);
-}
-
-static int call_lower(struct wire *x, ddp_error_t *errp)
-{
-    for (int k = 0; k < x->node; k++) {
-        if (call(x, k, MEET_DATA, &x->conns[k].fd, errp) < 0)
-            return -1;
-        if (x->is_leader && call(x, k, MEET_CONTROL, &x->control[k].fd, errp) < 0)
-            return -1;
+    struct tcp_conn *c = &t->conns[node];
+    struct tcp_message *m = c->sending;
+    struct tcp_header h = header_of(t);
+    if (n == 0)
+        return 0;
+    if (!m)
+        m = tcp_message_create(&h, 4);
+    else if (m->n == m->cap) {
+        m = realloc(m, sizeof *m + 2 * m->cap * sizeof m->v[0]);
+        if (m)
+            m->cap *= 2;
     }
+    if (!m)
+        return error_errno(errp, "exchange");
+    c->sending = m;
+    tcp_message_add(m, data, n);
     return 0;
 }
 
-static int admit_higher(struct wire *x, ddp_error_t *errp)
+int tcp_recv(struct tcp *t, int node, void *data, size_t n, ddp_error_t *errp)
 {
-    size_t n_higher = (size_t)(x->world->n_nodes - 1 - x->node), n = n_higher * (x->is_leader ? 2 : 1);
-    struct meet_guest *guests = calloc(n + 1, sizeof *guests);
-    if (!guests)
-        return error_errno(errp, "wire-up");
-    for (size_t i = 0; i < n; i++) {
-        guests[i].rank = x->peers[x->node + 1 + (int)(i % n_higher)].rank;
-        guests[i].kind = i < n_higher ? MEET_DATA : MEET_CONTROL;
-    }
-    int rc = n > 0 ? meet_accept(x->own, x->world, guests, n, false, x->deadline, errp) : 0;
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        int node = x->node + 1 + (int)(i % n_higher);
-        *(i < n_higher ? &x->conns[node].fd : &x->control[node].fd) = guests[i].fd;
-    }
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        char who[96];
-        tune(guests[i].fd, x->timeout_s);
-        rc = meet_answer(guests[i].fd, x->own, world_rank_name(x->world, guests[i].rank, who, sizeof who), -1, errp);
-    }
-    free(guests);
-    return rc;
-}
-
-static int hear_lower(struct wire *x, ddp_error_t *errp)
-{
-    for (int k = 0; k < x->node; k++) {
-        const struct meet *m = &x->peers[k].meet;
-        char who[96];
-        world_rank_name(x->world, x->peers[k].rank, who, sizeof who);
-        if (meet_answered(x->conns[k].fd, m, who, NULL, x->deadline, errp) < 0)
-            return -1;
-        if (x->is_leader && meet_answered(x->control[k].fd, m, who, NULL, x->deadline, errp) < 0)
-            return -1;
-    }
+    if (n > 0 && push(&t->conns[node].expected, data, n) < 0)
+        return error_errno(errp, "exchange");
     return 0;
 }
 
-/* Takes this node's empty place out of the list. */
-static void compact(struct wire *x)
+static bool needs(const struct tcp_conn *c)
 {
-    memmove(&x->control[x->node], &x->control[x->node + 1],
-            (size_t)(x->world->n_nodes - 1 - x->node) * sizeof *x->control);
+    return c->out || c->expected.n > 0 || (c->is_reading && c->h.kind == TCP_EXCHANGE);
 }
 
-struct tcp *tcp_wire(const struct world *w, const struct meet *own, const struct tcp_peer *peers, double timeout_s,
-                     uint64_t deadline, struct watch_peer **ret_control, ddp_error_t *errp)
+/* The peer for which this exchange has waited longest, or -1: all is done. */
+static int find_needed(const struct tcp *t)
 {
-    size_t n = (size_t)w->n_nodes;
-    struct tcp *t = calloc(1, sizeof *t);
-    struct wire x = {.world = w, .own = own, .peers = peers, .timeout_s = timeout_s, .deadline = deadline};
-    x.node = w->node_of[w->rank];
-    x.is_leader = w->local_of[w->rank] == 0;
-    x.control = calloc(n, sizeof *x.control);
-    if (t) {
-        *t = (struct tcp){.world = w, .n_nodes = w->n_nodes, .timeout_s = timeout_s};
-        t->conns = calloc(n, sizeof *t->conns);
-        t->polls = calloc(n + 1, sizeof *t->polls);
+    int found = -1;
+    for (int k = 0; k < t->n_nodes; k++)
+        if (needs(&t->conns[k]) && (found < 0 || t->conns[k].moved_ns < t->conns[found].moved_ns))
+            found = k;
+    return found;
+}
+
+static void post_sends(struct tcp *t)
+{
+    for (int k = 0; k < t->n_nodes; k++) {
+        struct tcp_conn *c = &t->conns[k];
+        if (!c->sending)
+            continue;
+        c->sending->header.chunk = t->n_exchanges;
+        tcp_post(t, k, c->sending, 0);
+        c->sending = NULL;
     }
-    if (!t || !x.control || !t->conns || !t->polls) {
-        error_errno(errp, "wire-up");
-        free(x.control);
-        tcp_destroy(t);
-        return NULL;
+}
+
+/* 1: all is done; 0: look again; -1: the watch's cause. */
+static int exchange_turn(struct tcp *t, watch_t *w, enum watch_what what, uint64_t *deadline, struct pollfd *polls,
+                         ddp_error_t *errp)
+{
+    int moved = tcp_pump(t, w), node = find_needed(t);
+    if (moved < 0)
+        return watch_error(w, errp);
+    if (node < 0)
+        return 1;
+    for (int k = 0; k < t->n_nodes; k++)
+        if (needs(&t->conns[k]) && tcp_is_lost(t, k))
+            tcp_lost(t, k, w, what);
+    if (watch_is_broken(w))
+        return watch_error(w, errp);
+    if (moved > 0) {
+        *deadline = deadline_in(t->timeout_s); /* a slow link is not a dead one */
+        return 0;
     }
-    x.conns = t->conns;
-    for (size_t k = 0; k < n; k++) {
-        t->conns[k] = (struct tcp_conn){.rank = peers[k].rank, .fd = -1};
-        x.control[k] = (struct watch_peer){.rank = peers[k].rank, .fd = -1, .pidfd = -1};
-    }
-    if (call_lower(&x, errp) < 0 || admit_higher(&x, errp) < 0 || hear_lower(&x, errp) < 0) {
-        for (size_t k = 0; k < n; k++)
-            io_close(x.control[k].fd);
-        free(x.control);
-        tcp_destroy(t);
-        return NULL;
-    }
-    compact(&x);
-    if (!x.is_leader) {
-        free(x.control);
-        x.control = NULL;
-    }
-    *ret_control = x.control;
-    return t;
+    int suspect = t->conns[node].rank;
+    watch_waits_for(w, suspect);
+    if (deadline_left_ns(*deadline) == 0 && watch_is_late(w, suspect, *deadline, t->timeout_s, what))
+        return 0;
+    tcp_polls(t, polls);
+    polls[t->n_nodes] = (struct pollfd){.fd = watch_event_fd(w), .events = POLLIN};
+    poll(polls, (nfds_t)t->n_nodes + 1, deadline_left_ms(watch_alarm(*deadline)));
+    if (polls[t->n_nodes].revents)
+        watch_event_clear(w);
+    return 0;
+}
+
+int tcp_exchange(struct tcp *t, watch_t *w, enum watch_what what, ddp_error_t *errp)
+{
+    uint64_t deadline = deadline_in(t->timeout_s);
+    struct pollfd *polls = calloc((size_t)t->n_nodes + 1, sizeof *polls);
+    int rc = polls ? 0 : error_errno(errp, "exchange");
+    if (rc < 0)
+        watch_abort(w, "out of memory");
+    else
+        post_sends(t);
+    while (rc == 0)
+        rc = exchange_turn(t, w, what, &deadline, polls, errp);
+    if (rc > 0)
+        watch_waits_for(w, -1);
+    free(polls);
+    t->n_exchanges++;
+    return rc > 0 ? 0 : -1;
 }
 
 void tcp_destroy(struct tcp *t)
 {
     int saved = errno;
     for (int k = 0; t && t->conns && k < t->n_nodes; k++) {
-        io_close(t->conns[k].fd);
-        free(t->conns[k].out.v);
-        free(t->conns[k].in.v);
+        struct tcp_conn *c = &t->conns[k];
+        io_close(c->fd);
+        free(c->sending);
+        while (c->out) {
+            struct tcp_message *m = c->out;
+            c->out = m->next;
+            free(m);
+        }
+        free(c->in.v);
+        free(c->expected.v);
     }
-    if (t) {
+    if (t)
         free(t->conns);
-        free(t->polls);
-    }
     free(t);
     errno = saved;
 }

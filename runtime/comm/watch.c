@@ -208,6 +208,11 @@ int watch_event_fd(const watch_t *w)
     return w->event_fd;
 }
 
+void watch_event_signal(watch_t *w)
+{
+    watch_fd_signal(w->event_fd);
+}
+
 void watch_event_clear(watch_t *w)
 {
     watch_fd_clear(w->event_fd);

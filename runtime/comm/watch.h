@@ -105,8 +105,10 @@ uint32_t watch_bell(const watch_t *w);
 void watch_bell_wait(watch_t *w, uint32_t seen, uint64_t deadline);
 void watch_bell_ring(watch_t *w);
 
-/* Readable when something happened, for waits in poll(); watch_event_clear empties it. */
+/* Readable when something happened, for waits in poll(); watch_event_signal wakes one of this process, watch_event_clear
+ * empties it. */
 int watch_event_fd(const watch_t *w);
+void watch_event_signal(watch_t *w);
 void watch_event_clear(watch_t *w);
 
 #endif

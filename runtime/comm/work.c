@@ -1,73 +1,216 @@
-/* Works, in this version carried out by their start. */
+/* The calls of comm.h that start works and wait for them. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/comm/host.h"
 
-struct comm_work {
-    comm_t *comm;
-};
-
-static comm_work_t *done(comm_t *c, int rc, ddp_error_t *errp)
+static int check_range(const comm_segment_t *s, const struct comm_range *r, size_t i, ddp_error_t *errp)
 {
-    comm_work_t *w = rc < 0 ? NULL : calloc(1, sizeof *w);
+    size_t size = dtype_size(r->dtype);
+    if (size == 0 || r->offset_bytes % COMM_BLOCK != 0 || r->offset_bytes > s->n_bytes ||
+        r->n_elems > (s->n_bytes - r->offset_bytes) / size)
+        return error_set(
+            errp, DDP_E_USAGE, EINVAL,
+            "range %zu (%zu x %s at byte %zu) does not lie in its segment of %zu bytes on a 64-byte boundary", i,
+            r->n_elems, dtype_name(r->dtype), r->offset_bytes, s->n_bytes);
+    return 0;
+}
+
+static int check_unit(size_t unit_bytes, ddp_error_t *errp)
+{
+    if (unit_bytes == 0 || ((unit_bytes & (unit_bytes - 1)) == 0 && unit_bytes >= COMM_BLOCK &&
+                            unit_bytes <= COMM_UNIT_MAX))
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "a unit of %zu bytes is not a power of two from %d to %d", unit_bytes,
+                     COMM_BLOCK, COMM_UNIT_MAX);
+}
+
+static struct comm_ranges ranges_of(const struct comm_range *ranges, size_t n_ranges, size_t unit_bytes)
+{
+    return (struct comm_ranges){ranges, n_ranges, unit_bytes ? unit_bytes / COMM_BLOCK : 1};
+}
+
+static comm_work_t *refuse(comm_t *c, comm_work_t *w, ddp_error_t *errp)
+{
+    free(w);
+    progress_lock(c);
+    comm_fail(c, errp);
+    progress_unlock(c);
+    return NULL;
+}
+
+static comm_work_t *work_create(comm_t *c, enum work_kind kind, ddp_error_t *errp)
+{
+    comm_work_t *w = calloc(1, sizeof *w);
     if (!w) {
-        if (rc == 0)
-            error_errno(errp, "work");
-        return NULL;
+        error_errno(errp, "work");
+        return refuse(c, NULL, errp);
     }
     w->comm = c;
+    w->kind = kind;
     return w;
+}
+
+/* Over ranges of a segment. */
+static comm_work_t *work_on(comm_t *c, enum work_kind kind, comm_segment_t *s, const struct comm_ranges *r,
+                            ddp_error_t *errp)
+{
+    comm_work_t *w = work_create(c, kind, errp);
+    if (!w)
+        return NULL;
+    w->segment = s;
+    w->ranges = *r;
+    w->args = comm_mix(comm_mix((uint64_t)kind, r->n_ranges), comm_mix(r->unit, s->number));
+    for (size_t i = 0; i < r->n_ranges; i++) {
+        const struct comm_range *at = &r->ranges[i];
+        if (check_range(s, at, i, errp) < 0)
+            return refuse(c, w, errp);
+        w->args = comm_mix(comm_mix(comm_mix(w->args, at->offset_bytes), at->n_elems), (uint64_t)at->dtype);
+    }
+    return w;
+}
+
+/* Tells the other ranks at once that this one has arrived, if nothing stands before. */
+static comm_work_t *start(comm_t *c, comm_work_t *w, bool will_wait, ddp_error_t *errp)
+{
+    if (watch_is_broken(c->watch)) {
+        free(w);
+        watch_error(c->watch, errp);
+        return NULL;
+    }
+    progress_lock(c);
+    engine_add(c, w);
+    engine_feed(c);
+    if (!will_wait)
+        progress_wake(c);
+    progress_unlock(c);
+    return w;
+}
+
+static comm_work_t *start_reduce(comm_t *c, const struct comm_reduce *r, bool will_wait, ddp_error_t *errp)
+{
+    struct comm_ranges ranges = ranges_of(r->ranges, r->n_ranges, r->unit_bytes);
+    if (check_unit(r->unit_bytes, errp) < 0)
+        return refuse(c, NULL, errp);
+    comm_work_t *w = work_on(c, WORK_REDUCE, r->segment, &ranges, errp);
+    if (!w)
+        return NULL;
+    w->op = r->op;
+    w->owned_only = r->owned_only;
+    w->visit = r->visit;
+    w->ctx = r->ctx;
+    w->args = comm_mix(comm_mix(w->args, (uint64_t)r->op), r->owned_only);
+    return start(c, w, will_wait, errp);
 }
 
 comm_work_t *comm_reduce_start(comm_t *c, const struct comm_reduce *r, ddp_error_t *errp)
 {
-    int rc = comm_reduce_ranges(c, r->segment, r->ranges, r->n_ranges, r->op, errp);
-    struct comm_piece p;
-    struct comm_pieces it = comm_owned(c, r->ranges, r->n_ranges, r->unit_bytes);
-    while (rc == 0 && r->visit && comm_piece_next(&it, &p))
-        r->visit(r->ctx, p.range, p.first, segment_part(r->segment, c->local) + p.offset_bytes, p.n_elems);
-    return done(c, rc, errp);
+    return start_reduce(c, r, false, errp);
 }
 
 comm_work_t *comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
                                size_t unit_bytes, ddp_error_t *errp)
 {
-    (void)unit_bytes;
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < n_ranges; i++)
-        rc = comm_bcast(c, segment_part(s, c->local) + ranges[i].offset_bytes,
-                        ranges[i].n_elems * dtype_size(ranges[i].dtype), c->world->size - 1, errp);
-    return done(c, rc, errp);
+    struct comm_ranges r = ranges_of(ranges, n_ranges, unit_bytes);
+    if (check_unit(unit_bytes, errp) < 0)
+        return refuse(c, NULL, errp);
+    comm_work_t *w = work_on(c, WORK_GATHER, s, &r, errp);
+    return w ? start(c, w, false, errp) : NULL;
+}
+
+/* The segment whose own part holds all of data, 64-byte aligned; NULL: none. */
+static comm_segment_t *segment_of(const comm_t *c, const char *data, size_t n_bytes)
+{
+    for (comm_segment_t *s = c->segments; s; s = s->next) {
+        const char *part = segment_part(s, c->local);
+        if (data >= part && data < part + s->n_bytes && n_bytes <= (size_t)(part + s->n_bytes - data) &&
+            (size_t)(data - part) % COMM_BLOCK == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static comm_work_t *start_allreduce(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op,
+                                    bool will_wait, ddp_error_t *errp)
+{
+    size_t size = dtype_size(dtype);
+    if (size == 0) {
+        error_set(errp, DDP_E_USAGE, EINVAL, "all-reduce: unknown element type %d", (int)dtype);
+        return refuse(c, NULL, errp);
+    }
+    comm_segment_t *s = segment_of(c, data, n_elems * size);
+    comm_work_t *w = work_create(c, WORK_REDUCE, errp);
+    if (!w)
+        return NULL;
+    w->op = op;
+    w->args = comm_mix(comm_mix(n_elems, (uint64_t)dtype), (uint64_t)op);
+    if (s) {
+        size_t offset = (size_t)((char *)data - segment_part(s, c->local));
+        w->segment = s;
+        w->own_range = (struct comm_range){offset, n_elems, dtype};
+        w->ranges = (struct comm_ranges){&w->own_range, 1, 1};
+        w->args = comm_mix(comm_mix(w->args, s->number), offset);
+    } else {
+        w->is_staged = true;
+        w->staged.data = data;
+        w->staged.n_bytes = n_elems * size;
+        w->staged.dtype = dtype;
+    }
+    return start(c, w, will_wait, errp);
 }
 
 comm_work_t *comm_allreduce_start(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op,
                                   ddp_error_t *errp)
 {
-    return done(c, comm_allreduce(c, data, n_elems, dtype, op, errp), errp);
+    return start_allreduce(c, data, n_elems, dtype, op, false, errp);
 }
 
 void comm_progress(comm_t *c)
 {
-    (void)c;
+    if (c->engine.has_thread || pthread_mutex_trylock(&c->engine.lock) != 0)
+        return;
+    while (engine_step(c))
+        ;
+    progress_unlock(c);
 }
 
 bool comm_is_done(const comm_work_t *w)
 {
-    (void)w;
-    return true;
+    return atomic_load(&w->is_done);
 }
 
 int comm_wait(comm_work_t *w, ddp_error_t *errp)
 {
-    (void)errp;
+    if (!w)
+        return 0;
+    comm_t *c = w->comm;
+    int rc = atomic_load(&w->is_done) ? 0 : progress_wait(c, w, errp);
+    progress_lock(c);
+    engine_remove(c, w);
+    progress_unlock(c);
     free(w);
-    return 0;
+    return rc;
+}
+
+int comm_reduce_ranges(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges, enum ddp_op op,
+                       ddp_error_t *errp)
+{
+    struct comm_reduce r = {.segment = s, .ranges = ranges, .n_ranges = n_ranges, .op = op};
+    comm_work_t *w = start_reduce(c, &r, true, errp);
+    return w ? comm_wait(w, errp) : -1;
+}
+
+int comm_allreduce(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp)
+{
+    comm_work_t *w = start_allreduce(c, data, n_elems, dtype, op, true, errp);
+    return w ? comm_wait(w, errp) : -1;
 }
 
 struct comm_pieces comm_owned(const comm_t *c, const struct comm_range *ranges, size_t n_ranges, size_t unit_bytes)
 {
-    (void)unit_bytes;
-    uint64_t end = c->rank == c->world->size - 1 ? comm_blocks(ranges, n_ranges) : 0;
-    return comm_pieces(ranges, n_ranges, (struct comm_span){0, end});
+    struct comm_ranges r = ranges_of(ranges, n_ranges, unit_bytes);
+    struct comm_span all = {0, comm_blocks(ranges, n_ranges)}, none = {0, 0};
+    if (c->local >= c->n_owners)
+        return comm_pieces(ranges, n_ranges, none);
+    return comm_pieces(ranges, n_ranges, comm_cut(&r, comm_cut(&r, all, c->n_owners, c->local), c->n_nodes, c->node));
 }

@@ -136,25 +136,67 @@ static void by_rank_means_the_whole_tree(void **state)
     assert_true(n_by_rank > 30);
 }
 
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+/* Is `block` where these ranges may be cut? */
+static bool is_cut_point(const struct comm_ranges *r, uint64_t block)
+{
+    uint64_t base = 0;
+    for (size_t i = 0; i < r->n_ranges; i++) {
+        uint64_t n = comm_blocks(&r->ranges[i], 1);
+        if (block < base + n)
+            return (block - base) % r->unit == 0;
+        base += n;
+    }
+    return block == base;
+}
+
+static void check_chunks(const struct comm_ranges *r, struct comm_span s, uint64_t max)
+{
+    uint64_t at = s.first;
+    for (uint64_t i = 0; i < comm_n_chunks(s, max); i++) {
+        struct comm_span c = comm_chunk(r, s, i, max);
+        assert_true(c.first == at && c.end >= c.first && c.end - c.first < max + r->unit && is_cut_point(r, c.end));
+        at = c.end;
+    }
+    assert_true(at == s.end);
+}
+
+/* Over random ranges, units, ranks and nodes: parts follow each other without a gap, begin and end at units, and differ
+ * from an equal share by less than a unit. */
 static void parts_cover_all_blocks_once(void **state)
 {
     (void)state;
-    for (uint64_t n = 0; n < 50; n++)
-        for (int parts = 1; parts < 9; parts++) {
-            uint64_t at = 1000;
-            for (int i = 0; i < parts; i++) {
-                struct comm_span s = comm_cut((struct comm_span){1000, 1000 + n}, parts, i);
-                assert_true(s.first == at && s.end >= s.first && s.end - s.first <= n / (uint64_t)parts + 1);
-                assert_true(i > 0 ||
-                            s.end - s.first == (n + (uint64_t)parts - 1) / (uint64_t)parts); /* the first is longest */
-                for (uint64_t skip = 0; skip < 60; skip += 7) {
-                    struct comm_span c = comm_chunk(s, skip, 7);
-                    assert_true(c.first >= s.first && c.end <= s.end && c.end - c.first <= 7);
-                }
-                at = s.end;
+    uint64_t seed = 4;
+    for (int i = 0; i < 3000; i++) {
+        struct comm_range ranges[12];
+        struct comm_ranges r = {ranges, next_random(&seed) % 12, 1ull << next_random(&seed) % 11};
+        for (size_t k = 0; k < r.n_ranges; k++)
+            ranges[k] = (struct comm_range){0, next_random(&seed) % (1 << next_random(&seed) % 20),
+                                            (enum ddp_dtype)(next_random(&seed) % DTYPE_COUNT)};
+        struct comm_span all = {0, comm_blocks(ranges, r.n_ranges)};
+        int parts = 1 + (int)(next_random(&seed) % 8), nodes = 1 + (int)(next_random(&seed) % 5);
+        uint64_t at = 0, max = r.unit * (1 + next_random(&seed) % 5);
+        for (int p = 0; p < parts; p++) {
+            struct comm_span s = comm_cut(&r, all, parts, p);
+            uint64_t share = all.end / (uint64_t)parts, n = s.end - s.first, inner = s.first;
+            assert_true(s.first == at && s.end >= s.first && is_cut_point(&r, s.end));
+            assert_true(n <= share + r.unit && n + r.unit >= share);
+            for (int k = 0; k < nodes; k++) {
+                struct comm_span sub = comm_cut(&r, s, nodes, k);
+                assert_true(sub.first == inner && is_cut_point(&r, sub.end));
+                check_chunks(&r, sub, max);
+                inner = sub.end;
             }
-            assert_true(at == 1000 + n);
+            assert_true(inner == s.end);
+            at = s.end;
         }
+        assert_true(at == all.end);
+    }
 }
 
 static void pieces_cover_every_element_once(void **state)
@@ -171,7 +213,7 @@ static void pieces_cover_every_element_once(void **state)
         size_t bytes = 0, want = 33 * 4 + 8 + 16 * 4 + 200;
         for (int i = 0; i < parts; i++) {
             struct comm_piece p;
-            struct comm_span s = comm_cut((struct comm_span){0, n}, parts, i);
+            struct comm_span s = comm_cut(&(struct comm_ranges){ranges, N, 1}, (struct comm_span){0, n}, parts, i);
             size_t packed = 0;
             for (struct comm_pieces it = comm_pieces(ranges, N, s); comm_piece_next(&it, &p);) {
                 assert_int_equal(p.n_bytes, p.n_elems * dtype_size(p.dtype));

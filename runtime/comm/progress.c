@@ -1,0 +1,214 @@
+/* Who drives the engine: a caller that waits, or the thread. */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/comm/host.h"
+
+enum {
+    SPINS = 2000,    /* looks at local counters before a sleep, */
+    NET_SPINS = 20,  /* and at connections: each is a system call */
+};
+
+void progress_lock(comm_t *c)
+{
+    struct engine *e = &c->engine;
+    atomic_fetch_add(&e->n_wanting, 1);
+    pthread_mutex_lock(&e->lock);
+    atomic_fetch_sub(&e->n_wanting, 1);
+}
+
+void progress_unlock(comm_t *c)
+{
+    pthread_mutex_unlock(&c->engine.lock);
+}
+
+/* Sleeps until something may have changed, without the lock; whoever drives afterwards takes in what woke it. */
+static void sleep_on_bell(comm_t *c, uint64_t deadline)
+{
+    uint32_t bell = watch_bell(c->watch);
+    if (engine_step(c) || watch_is_broken(c->watch))
+        return;
+    progress_unlock(c);
+    watch_bell_wait(c->watch, bell, deadline);
+    progress_lock(c);
+}
+
+static void sleep_in_poll(comm_t *c, bool is_thread, uint64_t deadline)
+{
+    struct engine *e = &c->engine;
+    struct pollfd *p = e->polls[is_thread];
+    size_t n = (size_t)c->n_nodes;
+    _Atomic uint32_t *in_poll = &c->shm.control->slots[c->local].in_poll;
+    atomic_store(in_poll, 1);
+    if (!engine_step(c) && !watch_is_broken(c->watch)) {
+        tcp_polls(c->tcp, p);
+        p[n] = (struct pollfd){.fd = watch_event_fd(c->watch), .events = POLLIN};
+        p[n + 1] = (struct pollfd){.fd = c->shm.door, .events = POLLIN};
+        progress_unlock(c);
+        poll(p, (nfds_t)n + 2, deadline_left_ms(deadline));
+        progress_lock(c);
+    }
+    if (!is_thread || !e->is_driven) /* else the flag is the driver's */
+        atomic_store(in_poll, 0);
+}
+
+/* Before the engine is looked at again: what rang is silenced first, so that nothing is missed. */
+static void take_rings(comm_t *c)
+{
+    if (!c->tcp)
+        return;
+    watch_event_clear(c->watch);
+    shm_doorbell_clear(&c->shm);
+}
+
+static void doze(comm_t *c, bool is_thread, uint64_t deadline)
+{
+    if (c->tcp)
+        sleep_in_poll(c, is_thread, deadline);
+    else
+        sleep_on_bell(c, deadline);
+}
+
+/* ---- a caller that waits ---- */
+
+static bool is_over(const comm_t *c, const comm_work_t *w)
+{
+    return w ? atomic_load(&w->is_done) : c->engine.n_works == 0;
+}
+
+static enum watch_what what_of(const comm_work_t *w)
+{
+    return w && w->kind == WORK_GATHER ? WATCH_IN_ALLGATHER : WATCH_IN_ALLREDUCE;
+}
+
+/* Nothing has moved for a while: looks for who will never come, and sleeps. */
+static void wait_longer(comm_t *c, const comm_work_t *w, uint64_t deadline)
+{
+    engine_look(c);
+    int suspect = engine_suspect(c);
+    if (watch_is_broken(c->watch))
+        return;
+    watch_waits_for(c->watch, suspect);
+    if (suspect >= 0 && deadline_left_ns(deadline) == 0 &&
+        watch_is_late(c->watch, suspect, deadline, c->shm.timeout_s, what_of(w)))
+        return;
+    doze(c, false, watch_alarm(deadline));
+    take_rings(c);
+}
+
+static void drive(comm_t *c, const comm_work_t *w)
+{
+    uint64_t deadline = 0; /* of the present standstill: a slow link is not a dead one */
+    int n_spins = 0, most = !c->shm.may_spin ? 0 : c->tcp ? NET_SPINS : SPINS;
+    while (!is_over(c, w) && !watch_is_broken(c->watch)) {
+        if (engine_step(c)) {
+            n_spins = 0;
+            deadline = 0;
+        } else if (n_spins++ < most) {
+            shm_relax();
+        } else {
+            deadline = deadline ? deadline : deadline_in(c->shm.timeout_s);
+            wait_longer(c, w, deadline);
+        }
+    }
+    watch_waits_for(c->watch, -1);
+}
+
+int progress_wait(comm_t *c, const comm_work_t *w, ddp_error_t *errp)
+{
+    struct engine *e = &c->engine;
+    progress_lock(c);
+    e->is_driven = true;
+    drive(c, w);
+    e->is_driven = false;
+    bool is_done = is_over(c, w);
+    if (e->n_works > 0)
+        progress_wake(c);
+    progress_unlock(c);
+    if (!w && watch_is_broken(c->watch))
+        return watch_error(c->watch, errp);
+    return is_done ? 0 : watch_error(c->watch, errp);
+}
+
+/* ---- the thread ---- */
+
+/* It may sleep without having heard of what the last driver left: it is woken wherever it is. */
+void progress_wake(comm_t *c)
+{
+    struct engine *e = &c->engine;
+    if (!e->has_thread)
+        return;
+    if (!e->is_asleep)
+        pthread_cond_signal(&e->turn);
+    else if (c->tcp)
+        watch_event_signal(c->watch);
+    else
+        watch_bell_ring(c->watch);
+}
+
+static void *thread_main(void *arg)
+{
+    comm_t *c = arg;
+    struct engine *e = &c->engine;
+    pthread_mutex_lock(&e->lock);
+    while (!e->stop) {
+        if (e->n_works == 0 || e->is_driven || watch_is_broken(c->watch)) {
+            pthread_cond_wait(&e->turn, &e->lock);
+            continue;
+        }
+        take_rings(c);
+        if (!engine_step(c)) {
+            engine_look(c);
+            e->is_asleep = true;
+            doze(c, true, deadline_in(3600));
+            e->is_asleep = false;
+        } else if (atomic_load(&e->n_wanting) > 0) {
+            pthread_mutex_unlock(&e->lock);
+            sched_yield();
+            pthread_mutex_lock(&e->lock);
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+int progress_start(comm_t *c, enum comm_progress_mode mode, ddp_error_t *errp)
+{
+    struct engine *e = &c->engine;
+    for (int i = 0; i < 2; i++)
+        if (!(e->polls[i] = calloc((size_t)c->n_nodes + 2, sizeof *e->polls[i])))
+            return error_errno(errp, "communicator");
+    if (mode != COMM_PROGRESS_THREAD)
+        return 0;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int err = pthread_create(&e->thread, NULL, thread_main, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err)
+        return error_set(errp, DDP_E_SYSTEM, err, "progress thread: %s", strerror(err));
+    e->has_thread = true;
+    return 0;
+}
+
+void progress_stop(comm_t *c)
+{
+    struct engine *e = &c->engine;
+    if (e->has_thread) {
+        progress_lock(c);
+        e->stop = true;
+        progress_wake(c);
+        progress_unlock(c);
+        pthread_join(e->thread, NULL);
+        e->has_thread = false;
+    }
+    for (int i = 0; i < 2; i++) {
+        free(e->polls[i]);
+        e->polls[i] = NULL;
+    }
+}

@@ -1,0 +1,47 @@
+/* tcp_impl.h - connections' inside. Private to tcp*.c. */
+#ifndef DDP_COMM_TCP_IMPL_H
+#define DDP_COMM_TCP_IMPL_H
+
+#include <sys/uio.h>
+
+#include "runtime/comm/tcp.h"
+
+struct tcp_message {
+    struct tcp_message *next;
+    uint64_t tag;
+    struct tcp_header header;
+    size_t n, at, cap;  /* v[at..n) is left */
+    struct iovec v[];   /* [0] is the header */
+};
+
+/* Memory that is still to be filled. */
+struct tcp_memory {
+    struct iovec *v;
+    size_t n, cap, at; /* v[at..n) is left */
+    size_t n_bytes;    /* all of v, as it was added */
+};
+
+struct tcp_conn {
+    int rank, fd; /* fd -1: this node itself */
+    struct tcp_message *out, **out_end;
+    struct tcp_message *sending; /* of the exchange that is being put together */
+    struct tcp_header h, next;   /* of the message that is being read; what came behind it */
+    size_t n_header, n_next;     /* bytes of them that are there */
+    bool is_reading;             /* the header has been accepted: `in` is being filled */
+    struct tcp_memory in, expected; /* expected: by the present exchange */
+    bool is_lost;
+    int lost_errno; /* 0: closed */
+    uint64_t moved_ns;
+};
+
+struct tcp {
+    const struct world *world;
+    int n_nodes;
+    double timeout_s;
+    struct tcp_conn *conns; /* [n_nodes] */
+    struct tcp_handler handler;
+    uint64_t bytes_sent, number, call;
+    uint32_t n_exchanges; /* of the present call */
+};
+
+#endif

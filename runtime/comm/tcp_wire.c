@@ -1,0 +1,149 @@
+/* Wire-up of the connections between nodes. */
+#include "runtime/comm/tcp_impl.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "runtime/base/io.h"
+
+struct wire {
+    const struct world *world;
+    int node;
+    const struct meet *own;
+    const struct tcp_peer *peers;
+    bool is_leader;
+    double timeout_s;
+    uint64_t deadline;
+    struct tcp_conn *conns;
+    struct watch_peer *control; /* [n_nodes], by node; for leaders */
+};
+
+static void tune(int fd, double timeout_s)
+{
+    int one = 1, big = 4 << 20, idle = 5, interval = 2, probes = timeout_s > 200 ? 127 : (int)(timeout_s / 2) + 8;
+    /* Later than our own deadline, which knows whom to blame: a stopped peer is no broken connection. */
+    int ms = timeout_s > 86400 ? 2 * 86400000 : (int)(timeout_s * 2000) + 10000;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &big, sizeof big);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &big, sizeof big);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one); /* a node that vanished while nobody sends */
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+/* Lower nodes listen, higher nodes call. Greetings go out to all before anyone waits for an answer, so that the order
+ * in which ranks come does not matter. */
+static int call(struct wire *x, int node, enum meet_kind kind, int *ret_fd, ddp_error_t *errp)
+{
+    const struct tcp_peer *p = &x->peers[node];
+    char who[96];
+    world_rank_name(x->world, p->rank, who, sizeof who);
+    *ret_fd = tcp_connect(&p->address, who, x->deadline, errp);
+    if (*ret_fd < 0)
+        return -1;
+    tune(*ret_fd, x->timeout_s);
+    return meet_call(*ret_fd, &p->meet, x->world, p->rank, kind, x->deadline, errp);
+}
+
+static int call_lower(struct wire *x, ddp_error_t *errp)
+{
+    for (int k = 0; k < x->node; k++) {
+        if (call(x, k, MEET_DATA, &x->conns[k].fd, errp) < 0)
+            return -1;
+        if (x->is_leader && call(x, k, MEET_CONTROL, &x->control[k].fd, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int admit_higher(struct wire *x, ddp_error_t *errp)
+{
+    size_t n_higher = (size_t)(x->world->n_nodes - 1 - x->node), n = n_higher * (x->is_leader ? 2 : 1);
+    struct meet_guest *guests = calloc(n + 1, sizeof *guests);
+    if (!guests)
+        return error_errno(errp, "wire-up");
+    for (size_t i = 0; i < n; i++) {
+        guests[i].rank = x->peers[x->node + 1 + (int)(i % n_higher)].rank;
+        guests[i].kind = i < n_higher ? MEET_DATA : MEET_CONTROL;
+    }
+    int rc = n > 0 ? meet_accept(x->own, x->world, guests, n, false, x->deadline, errp) : 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        int node = x->node + 1 + (int)(i % n_higher);
+        *(i < n_higher ? &x->conns[node].fd : &x->control[node].fd) = guests[i].fd;
+    }
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        char who[96];
+        tune(guests[i].fd, x->timeout_s);
+        rc = meet_answer(guests[i].fd, x->own, world_rank_name(x->world, guests[i].rank, who, sizeof who), -1, errp);
+    }
+    free(guests);
+    return rc;
+}
+
+static int hear_lower(struct wire *x, ddp_error_t *errp)
+{
+    for (int k = 0; k < x->node; k++) {
+        const struct meet *m = &x->peers[k].meet;
+        char who[96];
+        world_rank_name(x->world, x->peers[k].rank, who, sizeof who);
+        if (meet_answered(x->conns[k].fd, m, who, NULL, x->deadline, errp) < 0)
+            return -1;
+        if (x->is_leader && meet_answered(x->control[k].fd, m, who, NULL, x->deadline, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Takes this node's empty place out of the list. */
+static void compact(struct wire *x)
+{
+    memmove(&x->control[x->node], &x->control[x->node + 1],
+            (size_t)(x->world->n_nodes - 1 - x->node) * sizeof *x->control);
+}
+
+struct tcp *tcp_wire(const struct world *w, const struct meet *own, const struct tcp_peer *peers, double timeout_s,
+                     uint64_t deadline, struct watch_peer **ret_control, ddp_error_t *errp)
+{
+    size_t n = (size_t)w->n_nodes;
+    struct tcp *t = calloc(1, sizeof *t);
+    struct wire x = {.world = w, .own = own, .peers = peers, .timeout_s = timeout_s, .deadline = deadline};
+    x.node = w->node_of[w->rank];
+    x.is_leader = w->local_of[w->rank] == 0;
+    x.control = calloc(n, sizeof *x.control);
+    if (t) {
+        *t = (struct tcp){.world = w, .n_nodes = w->n_nodes, .timeout_s = timeout_s};
+        t->conns = calloc(n, sizeof *t->conns);
+    }
+    if (!t || !x.control || !t->conns) {
+        error_errno(errp, "wire-up");
+        free(x.control);
+        tcp_destroy(t);
+        return NULL;
+    }
+    x.conns = t->conns;
+    for (size_t k = 0; k < n; k++) {
+        t->conns[k] = (struct tcp_conn){.rank = peers[k].rank, .fd = -1};
+        t->conns[k].out_end = &t->conns[k].out;
+        x.control[k] = (struct watch_peer){.rank = peers[k].rank, .fd = -1, .pidfd = -1};
+    }
+    if (call_lower(&x, errp) < 0 || admit_higher(&x, errp) < 0 || hear_lower(&x, errp) < 0) {
+        for (size_t k = 0; k < n; k++)
+            io_close(x.control[k].fd);
+        free(x.control);
+        tcp_destroy(t);
+        return NULL;
+    }
+    compact(&x);
+    if (!x.is_leader) {
+        free(x.control);
+        x.control = NULL;
+    }
+    *ret_control = x.control;
+    return t;
+}
