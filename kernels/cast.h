@@ -8,6 +8,10 @@
  * keeps infinities and NaNs (not a NaN's payload) and makes infinity of what is too large. Arrays do not overlap. */
 typedef void kernel_cast_f(void *restrict out, const void *in, size_t n);
 
+/* The same with a factor: out = f16(scale * in), out = scale * float(in). */
+void kernel_store_f16_scaled(void *out, const float *in, float scale, size_t n);
+void kernel_load_f16_scaled(float *out, const void *in, float scale, size_t n);
+
 kernel_cast_f kernel_load_bf16, kernel_load_f16;
 kernel_cast_f kernel_store_bf16, kernel_store_f16;
 

@@ -134,7 +134,7 @@ int config_set(struct config *cfg, const char *key, const char *value, ddp_error
     return knob_parse(k, value, "ddp_option", &cfg->value[i], errp);
 }
 
-char *config_shared_text(const struct config *cfg)
+char *config_shared_text(const struct config *cfg, const char *hook)
 {
     char *text = NULL;
     size_t size = 0;
@@ -144,6 +144,7 @@ char *config_shared_text(const struct config *cfg)
     for (size_t i = 0; i < CONFIG_COUNT; i++)
         if (!is_own((enum config_key)i))
             fprintf(f, "%s=%s\n", config_knobs[i].name, cfg->value[i].is_set ? cfg->value[i].text : "(unset)");
+    fprintf(f, "hook=%s\n", hook);
     bool failed = ferror(f);
     if (fclose(f) != 0 || failed) {
         free(text);

@@ -38,9 +38,9 @@ int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp);
  * late here: an error that says how to set them. */
 int config_set(struct config *cfg, const char *key, const char *value, ddp_error_t *errp);
 
-/* The settings that all ranks must share, one "KEY=VALUE" a line; malloc, the caller frees. NULL: no memory. Two that
- * differ, of ranks a and b: config_explain fills *errp with the first key that does, and returns -1. */
-char *config_shared_text(const struct config *cfg);
+/* The settings that all ranks must share, one "KEY=VALUE" a line, and "hook=HOOK"; malloc, the caller frees. NULL: no
+ * memory. Two that differ, of ranks a and b: config_explain fills *errp with the first key that does, and returns -1. */
+char *config_shared_text(const struct config *cfg, const char *hook);
 int config_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
 
 double config_timeout_s(const struct config *cfg);

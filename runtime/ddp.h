@@ -147,6 +147,28 @@ enum ddp_param_flags { DDP_NO_DECAY = 1 };
  * error is kept and returned by ddp_commit. */
 int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim, unsigned flags);
 
+/* What travels in place of float32 gradients: every rank encodes, the encodings are summed over the ranks as numbers of
+ * type wire (DDP_BF16 and DDP_F16 are added in float32), and every rank decodes the sums. */
+struct ddp_hook_info {
+    int param;    /* its id */
+    size_t first; /* the first of the n elements, in the parameter */
+    int n_ranks;
+};
+struct ddp_hook {
+    enum ddp_dtype wire;
+    /* wire[0..n) from grad[0..n): once per parameter and step, all of it, from ddp_grad_ready or ddp_backward_end. */
+    void (*encode)(void *ctx, void *wire, const float *grad, size_t n, const struct ddp_hook_info *info);
+    /* grad[0..n) from sums: any part of a parameter, any number of times, also from another thread; each element depends
+     * on its sum alone, so that all ranks get the same. */
+    void (*decode)(void *ctx, float *grad, const void *wire, size_t n, const struct ddp_hook_info *info);
+    void *ctx;
+};
+
+/* Sets the hook, which is copied, before ddp_commit; the same on every rank. The option compress=bf16|f16 sets one that
+ * rounds to nearest even; f16 divides by the number of ranks before and multiplies after, so that a sum does not
+ * overflow where its average would not. */
+int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp);
+
 /* Compares the layout (names, shapes, types, order) between all ranks, and allocates parameters (zeroed), gradients and
  * optimizer state. Collective. A difference is DDP_E_LAYOUT and names the first differing parameter and both ranks. */
 int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
@@ -190,6 +212,13 @@ int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *
 
 /* Divides the summed gradient by the global count of items, clips, and takes one optimizer step. */
 int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+
+/* A rank that has no more data joins, between two steps, instead of ddp_batch_next, while others still train: it takes part
+ * in their reductions with gradients of zero and no items and takes the same optimizer steps, until all ranks have
+ * joined. Collective in this sense: the others call what a step calls, and nothing else that is collective, until they
+ * join too. 0: all have joined, training may go on; 1: the job is to stop (ddp_step.stop), which the others are told at the same
+ * step; -1: error. */
+int ddp_join(ddp_t *d, ddp_error_t *errp);
 
 /* Writes a checkpoint into dir. Collective. Not in this version: fails with DDP_E_USAGE. */
 int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);

@@ -28,6 +28,7 @@ struct ddp {
     comm_t *comm;
     struct layout layout;
     ddp_error_t add_error;   /* first error of ddp_param_add; code 0: none */
+    struct ddp_hook hook;    /* encode NULL: none */
     float *values;           /* arena of layout.n_bytes */
     struct reducer reducer;
     struct optimizer optimizer;
@@ -37,6 +38,7 @@ struct ddp {
         double loss;
         double items;
         bool sync;
+        bool is_unfinished;  /* the present step has more micro-steps */
     } micro;                 /* sums over the micro-steps of the present step */
     int n_skipped;           /* steps skipped in a row */
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */

@@ -5,6 +5,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/handle.h"
+#include "runtime/hook.h"
 
 EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim,
                          unsigned flags)
@@ -90,7 +91,7 @@ static int compare(ddp_t *d, const char *settings, const char *layout, struct cl
 static int agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp)
 {
     struct claim *all = calloc((size_t)d->world.size, sizeof *all);
-    char *settings = config_shared_text(&d->config), *layout = layout_text(&d->layout);
+    char *settings = config_shared_text(&d->config, d->hook.encode ? dtype_name(d->hook.wire) : "none"), *layout = layout_text(&d->layout);
     int rc = all && settings && layout ? compare(d, settings, layout, all, own, errp)
                                        : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
     free(all);
@@ -99,30 +100,39 @@ static int agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp)
     return rc;
 }
 
-/* Settings that this version takes no notice of must not be taken for granted. */
-static int check_settings(const struct config *cfg, ddp_error_t *errp)
+static int check_settings(ddp_t *d, ddp_error_t *errp)
 {
-    static const enum config_key later[] = {CONFIG_COMPRESS, CONFIG_ZERO, CONFIG_TRACE};
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
-        const struct knob *k = &config_knobs[later[i]];
-        const struct knob_value *v = &cfg->value[later[i]];
-        if (v->is_set && (!k->def || strcmp(v->text, k->def) != 0))
-            return error_set(errp, DDP_E_USAGE, ENOTSUP, "%s=%s is not supported yet", k->name, v->text);
-    }
+    if (d->add_error.code)
+        return -1;
+    if (config_zero(&d->config))
+        return error_set(errp, DDP_E_USAGE, ENOTSUP, "zero=1 is not supported yet");
+    if (config_trace(&d->config))
+        return error_set(errp, DDP_E_USAGE, ENOTSUP, "trace is not supported yet");
+    if (d->hook.encode && config_compress(&d->config) != COMPRESS_NONE)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "the program sets a hook (ddp_hook), and compress=%s would set another: "
+                         "leave one out", d->config.value[CONFIG_COMPRESS].text);
+    hook_compress(config_compress(&d->config), &d->hook);
     return 0;
+}
+
+static int open_reducer(ddp_t *d, ddp_error_t *errp)
+{
+    struct reducer_config cfg = {.n_ranks = d->world.size,
+                                 .first_cap_bytes = config_first_bucket_bytes(&d->config),
+                                 .cap_bytes = config_bucket_bytes(&d->config),
+                                 .find_unused = config_find_unused(&d->config),
+                                 .plan = config_plans_buckets(&d->config),
+                                 .hook = d->hook.encode ? &d->hook : NULL};
+    return reducer_open(&d->reducer, d->comm, &d->layout, &cfg, errp);
 }
 
 EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
-    struct reducer_config cfg = {.first_cap_bytes = config_first_bucket_bytes(&d->config),
-                                 .cap_bytes = config_bucket_bytes(&d->config),
-                                 .find_unused = config_find_unused(&d->config)};
-    if (!d->add_error.code)
-        check_settings(&d->config, &d->add_error);
+    check_settings(d, &d->add_error);
     if (agree(d, &d->add_error, errp) < 0 || optimizer_open(&d->optimizer, opt, &d->layout, errp) < 0 ||
-        reducer_open(&d->reducer, d->comm, &d->layout, &cfg, errp) < 0)
+        open_reducer(d, errp) < 0)
         return handle_break(d);
     size_t n = d->layout.n_bytes ? d->layout.n_bytes : LAYOUT_ALIGN;
     d->values = aligned_alloc(LAYOUT_ALIGN, n);

@@ -9,6 +9,9 @@
  * the norm (each block is visited on one rank; the others' zeros leave it as it is), and how many ranks used which
  * parameter.
  *
+ * A hook changes what travels: buckets are encoded into a second segment when they start, and decoded into the gradients
+ * when they have arrived; block sums are made of decoded values.
+ *
  * A pass: reducer_zero at a step's first micro-step; then per micro-step reducer_micro_begin, reducer_mark per
  * parameter, reducer_check, reducer_micro_end; after a synchronising one gradients and tail hold the sums. */
 #ifndef DDP_RUNTIME_REDUCER_H
@@ -22,12 +25,15 @@
 #include "runtime/layout.h"
 #include "runtime/norm.h"
 
-enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_STOP, TAIL_COUNT };
+enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_STOP, TAIL_JOINED, TAIL_COUNT };
 enum reducer_mark { MARK_NONE, MARK_READY, MARK_UNUSED };
 
 struct reducer_config {
+    int n_ranks;
     size_t first_cap_bytes, cap_bytes;
     bool find_unused; /* who is not marked at a pass' end was not used; the order is then not rebuilt */
+    bool plan;        /* buckets are planned (planner.h) from what the first passes took; else cut by the caps throughout */
+    const struct ddp_hook *hook; /* copied; NULL: gradients travel as they are */
     bool owned_only;  /* sums are wanted only of what this rank owns (reducer_owned). Then the plan stays as it is at
                          first: ownership must not change once there is optimizer state */
 };
@@ -46,11 +52,25 @@ struct reducer_bucket {
     uint64_t started_ns, done_ns; /* done: when it was noticed */
 };
 
+/* The first passes, in which the plan is found (reducer_tune.c). */
+struct reducer_tuning {
+    int n_measured;      /* passes */
+    bool is_measuring;   /* this pass: buckets travel one by one after it */
+    uint64_t *ready_ns;  /* [REDUCER_MEASURED][n] since the pass' first mark, by parameter */
+    double *took_s;      /* [REDUCER_MEASURED][n] by bucket */
+};
+#define REDUCER_MEASURED 3
+
 struct reducer {
     comm_t *comm;
     const struct layout *layout;
     struct reducer_config cfg;
+    struct ddp_hook hook;          /* encode NULL: none */
     comm_segment_t *grads, *tail;
+    comm_segment_t *wire;          /* what travels: grads, or what the hook makes of them */
+    enum ddp_dtype wire_dtype;
+    size_t *wire_offset;           /* [n] bytes, by parameter */
+    struct reducer_tuning tuning;
     struct norm norm;
     struct bucket_plan plan;
     struct comm_range *range;      /* [n] as the plan orders them */
@@ -96,7 +116,7 @@ int reducer_micro_end(struct reducer *r, ddp_error_t *errp);
 /* Calls f for each piece that this rank owns, in the plan's order. */
 void reducer_owned(const struct reducer *r, reducer_owned_f *f, void *ctx);
 
-/* values, a segment laid out as the gradients are: every rank gets from each owner what it owns. Collective. */
+/* values, a float32 segment laid out as the gradients are: every rank gets from each owner what it owns. Collective. */
 int reducer_gather(struct reducer *r, comm_segment_t *values, ddp_error_t *errp);
 
 #endif

@@ -38,6 +38,7 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
     }
     reducer_micro_begin(&d->reducer, b.is_last);
     d->micro.sync = b.is_last;
+    d->micro.is_unfinished = !b.is_last;
     *ret = (struct ddp_batch){.sample = b.ids,
                               .n_samples = b.n,
                               .shard = d->world.rank,
@@ -70,6 +71,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;
     tail[TAIL_STOP] = stop_is_wanted(&d->stop);
+    tail[TAIL_JOINED] = 0;
     if (reducer_check(&d->reducer, errp) < 0)
         return handle_fail(d, errp);
     if (reducer_micro_end(&d->reducer, errp) < 0)

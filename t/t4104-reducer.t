@@ -17,4 +17,12 @@ told never "parameter body was not used: call ddp_grad_ready or ddp_grad_unused"
 told unknown "ddp_grad_ready was called for a parameter that does not exist"
 run "$top_builddir/ddp" run -n 3 "$probe" nan
 is "a gradient that is not finite is named, and its step skipped" "$rc $(grep -cx ok <<<"$out")" "0 3"
+for layout in 1 3 2,2; do
+    n=$(($(tr , + <<<"$layout")))
+    for o in --ddp-bucket-mb=0.01 --ddp-bucket-mb=100 --ddp-timeout=30; do
+        run "$top_builddir/ddp" run -n "$n" --layout "$layout" "$probe" join $o
+        is "$layout $o: ranks with fewer steps join" "$rc $(grep -cx ok <<<"$out")" "0 $n"
+        [ "$rc" = 0 ] || diag "$out$err"
+    done
+done
 done_testing

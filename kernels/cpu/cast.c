@@ -68,3 +68,32 @@ void kernel_store_f16(void *restrict out, const void *in, size_t n)
         o[i] = (uint16_t)(sign | (mag >= 0x47800000 ? special : mag < 0x38800000 ? tiny : normal));
     }
 }
+
+enum { TILE = 1024 }; /* stays in the first-level cache */
+
+CPU_DISPATCH
+static void scale_into(float *restrict out, const float *in, float scale, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = in[i] * scale;
+}
+
+void kernel_store_f16_scaled(void *out, const float *in, float scale, size_t n)
+{
+    for (size_t at = 0, k; at < n; at += k) {
+        float scaled[TILE];
+        k = n - at < TILE ? n - at : TILE;
+        scale_into(scaled, in + at, scale, k);
+        kernel_store_f16((uint16_t *)out + at, scaled, k);
+    }
+}
+
+void kernel_load_f16_scaled(float *out, const void *in, float scale, size_t n)
+{
+    for (size_t at = 0, k; at < n; at += k) {
+        float loaded[TILE];
+        k = n - at < TILE ? n - at : TILE;
+        kernel_load_f16(loaded, (const uint16_t *)in + at, k);
+        scale_into(out + at, loaded, scale, k);
+    }
+}

@@ -142,6 +142,67 @@ static int case_nan(ddp_t *d)
     return 0;
 }
 
+/* Rank r takes 4 + 3 (R - 1 - r) steps, the last rank fewest; the sums are computed here once more. */
+static int n_steps(const struct ddp_world *w, int rank)
+{
+    return 4 + 3 * (w->size - 1 - rank);
+}
+
+static float gradient(int rank, int step, int id)
+{
+    return (float)((rank * 7 + step * 3 + id) % 11);
+}
+
+static void serial_steps(const struct ddp_world *w, float *value)
+{
+    for (int step = 0; step < n_steps(w, 0); step++) {
+        float sum[3] = {0};
+        int items = 0;
+        for (int r = 0; r < w->size; r++) {
+            items += step < n_steps(w, r) ? 2 : 0;
+            for (int id = 0; id < 3; id++)
+                sum[id] += step < n_steps(w, r) ? gradient(r, step, id) : 0;
+        }
+        for (int id = 0; id < 3; id++)
+            value[id] = value[id] * 1 - .5f * (float)(1 / (double)items) * sum[id];
+    }
+}
+
+static int case_join(ddp_t *d)
+{
+    const struct ddp_world *w = ddp_world(d);
+    struct ddp_batch k;
+    struct ddp_step s = {0};
+    float want[3] = {0};
+    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    for (int i = 0; i < 3; i++)
+        CHECK(ddp_param_add(d, (const char *const[]){"head", "body", "tail"}[i], DDP_F32, (size_t[]){9000}, 1, 0) == i);
+    CHECK(ddp_commit(d, &opt, &e) == 0);
+    CHECK(ddp_data_open(d, 1000, 2, 1, 0, 1, &e) == 0);
+    for (int step = 0; step < n_steps(w, w->rank); step++) {
+        CHECK(ddp_batch_next(d, &k, &e) == 0);
+        for (int id = 2; id >= 0; id--) {
+            ((float *)ddp_param_get(d, id).grad)[8999] = gradient(w->rank, step, id);
+            ddp_grad_ready(d, id);
+        }
+        CHECK(ddp_backward_end(d, 1, 2, &e) == 0);
+        CHECK(ddp_step(d, &s, &e) == 0);
+    }
+    CHECK(ddp_join(d, &e) == 0);
+    serial_steps(w, want);
+    for (int id = 0; id < 3; id++) {
+        const float *v = ddp_param_get(d, id).value;
+        if (v[8999] != want[id] || v[0] != 0)
+            printf("parameter %d is %.9g, not %.9g\n", id, (double)v[8999], (double)want[id]);
+        CHECK(v[8999] == want[id] && v[0] == 0);
+    }
+    struct ddp_metrics m;
+    CHECK(ddp_metrics(d, &m) == 0 && m.steps == (uint64_t)n_steps(w, 0) + 1); /* in the last one all had joined */
+    CHECK(ddp_batch_next(d, &k, &e) == 0); /* and training may go on */
+    CHECK(ddp_join(d, &e) == -1 && strstr(e.text, "a micro-step is open"));
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(ddp_t *d);
@@ -152,6 +213,7 @@ static const struct {
     {"never", case_never},
     {"unknown", case_unknown},
     {"nan", case_nan},
+    {"join", case_join},
 };
 
 int main(int argc, char **argv)

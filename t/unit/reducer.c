@@ -4,10 +4,11 @@
 #include <math.h>
 #include <sys/mman.h>
 
+#include "runtime/hook.h"
 #include "runtime/reducer.h"
 #include "t/lib/ranks.h"
 
-enum { PARAMS_MAX = 12, STEPS = 5 };
+enum { PARAMS_MAX = 12, STEPS = 6 };
 
 /* A job, drawn from a seed: every rank draws the same. */
 struct draw {
@@ -17,6 +18,7 @@ struct draw {
     size_t elems[PARAMS_MAX];
     struct reducer_config cfg;
     bool has_unused;
+    struct ddp_hook hook;
 };
 
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -29,6 +31,34 @@ static uint64_t mix(uint64_t a, uint64_t b)
 static unsigned pick(const struct draw *d, uint64_t what, unsigned n)
 {
     return (unsigned)(mix(d->seed, what) % n);
+}
+
+/* A hook of the test's own: integers on the wire, the elements of a parameter turned about by its id. */
+static void encode_i32(void *ctx, void *wire, const float *grad, size_t n, const struct ddp_hook_info *info)
+{
+    (void)ctx;
+    int32_t *w = wire;
+    for (size_t i = 0; i < n; i++)
+        w[i] = (int32_t)grad[i] * 3 + info->param + (int32_t)((info->first + i) % 5);
+}
+
+static void decode_i32(void *ctx, float *grad, const void *wire, size_t n, const struct ddp_hook_info *info)
+{
+    (void)ctx;
+    const int32_t *w = wire;
+    for (size_t i = 0; i < n; i++)
+        grad[i] = (float)((w[i] - info->n_ranks * (info->param + (int32_t)((info->first + i) % 5))) / 3);
+}
+
+/* All of them exact for sums as small as these; f16 divides by the ranks, and is so where they are a power of two. */
+static void draw_hook(struct draw *d, unsigned which)
+{
+    if (which == 1)
+        hook_compress(COMPRESS_BF16, &d->hook);
+    else if (which == 2 && (d->size & (d->size - 1)) == 0)
+        hook_compress(COMPRESS_F16, &d->hook);
+    else if (which == 3)
+        d->hook = (struct ddp_hook){.wire = DDP_I32, .encode = encode_i32, .decode = decode_i32};
 }
 
 static struct draw draw_job(uint64_t seed)
@@ -45,6 +75,9 @@ static struct draw draw_job(uint64_t seed)
     d.cfg.cap_bytes = 1 + pick(&d, 7, 100000);
     d.has_unused = pick(&d, 8, 2);
     d.cfg.find_unused = d.has_unused && pick(&d, 9, 2);
+    d.cfg.plan = pick(&d, 10, 2);
+    d.cfg.n_ranks = d.size;
+    draw_hook(&d, pick(&d, 11, 5));
     return d;
 }
 
@@ -177,6 +210,8 @@ static int run_steps(const struct draw *d, struct reducer *r, int rank)
             return 1;
     }
     CHECK(reducer_grads(r) == at, "gradients moved");
+    bool planned = d->cfg.plan && d->size > 1 && !d->cfg.find_unused;
+    CHECK((r->metrics.alpha_s + r->metrics.beta_s_per_byte > 0) == planned, "planned: %d", planned);
     CHECK(r->metrics.steps == STEPS, "%d passes counted", (int)r->metrics.steps);
     return 0;
 }
@@ -189,7 +224,9 @@ static int drawn_rank(struct job *j, int rank)
     struct reducer r;
     struct layout l = layout_of(d);
     comm_t *c = job_comm(j, rank, &w, &e);
-    CHECK(c && reducer_open(&r, c, &l, &d->cfg, &e) == 0, "%s", e.text);
+    struct reducer_config cfg = d->cfg;
+    cfg.hook = d->hook.encode ? &d->hook : NULL;
+    CHECK(c && reducer_open(&r, c, &l, &cfg, &e) == 0, "%s", e.text);
     int rc = run_steps(d, &r, rank);
     reducer_close(&r);
     comm_destroy(c);

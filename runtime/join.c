@@ -1,0 +1,44 @@
+/* join.c - uneven inputs: a rank without data goes along with the others' steps. */
+#include <errno.h>
+
+#include "runtime/handle.h"
+
+/* This rank's part of a step in which it has nothing. */
+static int empty_pass(ddp_t *d, ddp_error_t *errp)
+{
+    double *tail = reducer_tail(&d->reducer);
+    reducer_zero(&d->reducer);
+    reducer_micro_begin(&d->reducer, true);
+    for (int id = d->layout.n - 1; id >= 0; id--)
+        reducer_mark(&d->reducer, id, MARK_UNUSED);
+    tail[TAIL_LOSS] = tail[TAIL_ITEMS] = 0;
+    tail[TAIL_STOP] = stop_is_wanted(&d->stop);
+    tail[TAIL_JOINED] = 1;
+    if (reducer_micro_end(&d->reducer, errp) < 0)
+        return handle_break(d);
+    d->phase = PHASE_SUMMED;
+    return 0;
+}
+
+EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_IDLE, "ddp_join", errp) < 0)
+        return -1;
+    if (d->micro.is_unfinished)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: a step has begun: finish its micro-steps first",
+                         d->world.rank);
+    for (;;) {
+        struct ddp_step s;
+        if (empty_pass(d, errp) < 0)
+            return -1;
+        const double *tail = reducer_tail(&d->reducer);
+        if (tail[TAIL_JOINED] == d->world.size) {
+            d->phase = PHASE_IDLE;
+            return tail[TAIL_STOP] > 0;
+        }
+        if (ddp_step(d, &s, errp) < 0)
+            return -1;
+        if (s.stop)
+            return 1;
+    }
+}

@@ -1,0 +1,222 @@
+/* One micro-step after the other: marks, buckets that start, sums that arrive. */
+#include <errno.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/reducer_impl.h"
+
+void reducer_micro_begin(struct reducer *r, bool is_sync)
+{
+    memset(r->mark, 0, (size_t)r->layout->n * sizeof *r->mark);
+    r->is_sync = is_sync;
+    r->n_marked = r->n_started = r->n_done = 0;
+    r->bad_id = -1;
+    for (int b = 0; b < r->plan.n_buckets; b++)
+        r->bucket[b].n_pending = r->plan.first[b + 1] - r->plan.first[b];
+    if (is_sync)
+        memset(r->norm.sums, 0, r->norm.n_blocks * sizeof *r->norm.sums);
+}
+
+bool reducer_has_begun(const struct reducer *r)
+{
+    return r->n_marked > 0;
+}
+
+static int param_at(const struct reducer_bucket *b, size_t range)
+{
+    const struct bucket_plan *plan = &b->reducer->plan;
+    return plan->param[(size_t)plan->first[b->index] + range];
+}
+
+static struct ddp_hook_info info(const struct reducer *r, int id, size_t first)
+{
+    return (struct ddp_hook_info){.param = id, .first = first, .n_ranks = r->cfg.n_ranks};
+}
+
+/* Sums of this rank's own part, on their way; may run on the communicator's thread. */
+static void visit(void *ctx, size_t range, size_t first, const void *data, size_t n_elems)
+{
+    const struct reducer_bucket *b = ctx;
+    const struct reducer *r = b->reducer;
+    int id = param_at(b, range);
+    if (!r->hook.encode) {
+        norm_visit(&r->norm, id, first, data, n_elems);
+        return;
+    }
+    float decoded[NORM_BLOCK];
+    for (size_t at = 0, n; at < n_elems; at += n) {
+        struct ddp_hook_info i = info(r, id, first + at);
+        n = n_elems - at < NORM_BLOCK ? n_elems - at : NORM_BLOCK;
+        r->hook.decode(r->hook.ctx, decoded, (const char *)data + at * dtype_size(r->wire_dtype), n, &i);
+        norm_visit(&r->norm, id, first + at, decoded, n);
+    }
+}
+
+static char *on_wire(const struct reducer *r, int id)
+{
+    return (char *)comm_segment_data(r->wire) + r->wire_offset[id];
+}
+
+static float *gradient(const struct reducer *r, int id)
+{
+    return reducer_grads(r) + r->layout->param[id].offset_bytes / sizeof(float);
+}
+
+/* The last touch of a bucket's gradients before they travel. */
+static void prepare(struct reducer *r, int b)
+{
+    for (int i = r->plan.first[b]; i < r->plan.first[b + 1]; i++) {
+        int id = r->plan.param[i];
+        struct ddp_hook_info whole = info(r, id, 0);
+        if (r->prepare)
+            r->prepare(r->prepare_ctx, id);
+        if (r->hook.encode)
+            r->hook.encode(r->hook.ctx, on_wire(r, id), gradient(r, id), r->layout->param[id].n_elems, &whole);
+    }
+}
+
+static void decode(struct reducer *r, int b)
+{
+    for (int i = r->plan.first[b]; r->hook.encode && i < r->plan.first[b + 1]; i++) {
+        int id = r->plan.param[i];
+        struct ddp_hook_info whole = info(r, id, 0);
+        r->hook.decode(r->hook.ctx, gradient(r, id), on_wire(r, id), r->layout->param[id].n_elems, &whole);
+    }
+}
+
+void reducer_start(struct reducer *r, int b)
+{
+    int first = r->plan.first[b];
+    struct reducer_bucket *bucket = &r->bucket[b];
+    struct comm_reduce reduce = {.segment = r->wire,
+                                 .ranges = r->range + first,
+                                 .n_ranges = (size_t)(r->plan.first[b + 1] - first),
+                                 .op = DDP_SUM,
+                                 .unit_bytes = reducer_unit_bytes(r),
+                                 .owned_only = r->cfg.owned_only,
+                                 .visit = visit,
+                                 .ctx = bucket};
+    prepare(r, b);
+    bucket->started_ns = clock_ns();
+    bucket->work = comm_reduce_start(r->comm, &reduce, &r->error);
+    r->is_failed = !bucket->work;
+}
+
+/* Buckets start strictly in index order. */
+static void start_full_buckets(struct reducer *r)
+{
+    while (!r->is_failed && r->n_started < r->plan.n_buckets && r->bucket[r->n_started].n_pending == 0)
+        reducer_start(r, r->n_started++);
+}
+
+static void look_for_done(struct reducer *r)
+{
+    while (r->n_done < r->n_started && r->bucket[r->n_done].work && comm_is_done(r->bucket[r->n_done].work))
+        r->bucket[r->n_done++].done_ns = clock_ns();
+}
+
+void reducer_mark(struct reducer *r, int id, enum reducer_mark mark)
+{
+    bool is_known = id >= 0 && id < r->layout->n;
+    if (!is_known || r->mark[id] != MARK_NONE) {
+        if (r->bad_id < 0)
+            r->bad_id = is_known ? id : r->layout->n;
+        return;
+    }
+    r->mark[id] = mark;
+    r->is_used[id] |= mark == MARK_READY;
+    r->ready_ns[id] = clock_ns();
+    r->arrival[r->n_marked++] = id;
+    if (!r->is_sync || r->tuning.is_measuring)
+        return;
+    r->bucket[r->plan.bucket_of[id]].n_pending--;
+    start_full_buckets(r);
+    if (r->n_done < r->n_started) {
+        comm_progress(r->comm);
+        look_for_done(r);
+    }
+}
+
+int reducer_check(const struct reducer *r, ddp_error_t *errp)
+{
+    if (r->bad_id == r->layout->n)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready was called for a parameter that does not exist");
+    if (r->bad_id >= 0)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready was called twice for parameter %s",
+                         r->layout->param[r->bad_id].name);
+    for (int i = 0; !r->cfg.find_unused && r->n_marked < r->layout->n && i < r->layout->n; i++)
+        if (r->mark[i] == MARK_NONE)
+            return error_set(errp, DDP_E_USAGE, EINVAL,
+                             "parameter %s was not used: call ddp_grad_ready or ddp_grad_unused for every parameter "
+                             "before ddp_backward_end, or set find-unused=on",
+                             r->layout->param[i].name);
+    return 0;
+}
+
+static void mark_rest_unused(struct reducer *r)
+{
+    for (int i = r->layout->n - 1; r->n_marked < r->layout->n && i >= 0; i--)
+        if (r->mark[i] == MARK_NONE)
+            reducer_mark(r, i, MARK_UNUSED);
+}
+
+int reducer_wait(struct reducer *r, int b, ddp_error_t *errp)
+{
+    comm_work_t *work = r->bucket[b].work;
+    r->bucket[b].work = NULL;
+    if (!work) {
+        if (errp)
+            *errp = r->error;
+        return -1;
+    }
+    if (comm_wait(work, errp) < 0)
+        return -1;
+    if (r->n_done <= b) {
+        r->bucket[b].done_ns = clock_ns();
+        r->n_done = b + 1;
+    }
+    decode(r, b);
+    return 0;
+}
+
+static int wait_for_buckets(struct reducer *r, ddp_error_t *errp)
+{
+    for (int b = 0; b < r->n_started; b++)
+        if (reducer_wait(r, b, errp) < 0)
+            return -1;
+    return 0;
+}
+
+static int sum_tail(struct reducer *r, ddp_error_t *errp)
+{
+    struct comm_range all = {0, reducer_tail_elems(r), DDP_F64};
+    double *used = reducer_tail(r) + TAIL_COUNT + r->norm.n_blocks;
+    for (int i = 0; i < r->layout->n; i++)
+        used[i] = r->is_used[i];
+    return comm_reduce_ranges(r->comm, r->tail, &all, 1, DDP_SUM, errp);
+}
+
+static void count(struct reducer *r)
+{
+    uint64_t now = clock_ns(), first = r->layout->n ? r->ready_ns[r->arrival[0]] : r->end_ns;
+    first = first < r->end_ns ? first : r->end_ns; /* found unused, and marked, at the end */
+    r->n_passes++;
+    r->metrics.steps++;
+    r->metrics.backward_s += (double)(r->end_ns - first) / 1e9;
+    r->metrics.wait_s += (double)(now - r->end_ns) / 1e9;
+    for (int i = 0; i < r->layout->n; i++)
+        r->metrics.bytes_reduced += r->range[i].n_elems * dtype_size(r->range[i].dtype);
+}
+
+int reducer_micro_end(struct reducer *r, ddp_error_t *errp)
+{
+    r->end_ns = clock_ns();
+    mark_rest_unused(r);
+    if (!r->is_sync)
+        return 0;
+    int rc = r->tuning.is_measuring ? reducer_measure(r, errp) : wait_for_buckets(r, errp);
+    if (rc < 0 || sum_tail(r, errp) < 0)
+        return -1;
+    count(r);
+    return reducer_tune(r, errp);
+}
