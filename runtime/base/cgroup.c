@@ -6,33 +6,73 @@
 
 #include "runtime/base/num.h"
 
-/* "max" and version 1's "no limit" (a huge multiple of the page size) are as good as none. */
-static uint64_t read_limit(const char *path)
+/* How one version of control groups names things. */
+struct version {
+    const char *mount, *limit, *usage;
+    const char *idle; /* key in memory.stat, with the groups below: page cache that is given up first */
+};
+
+static const struct version v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                  "total_inactive_file"};
+static const struct version v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
+
+struct memory {
+    uint64_t limit, left;
+};
+
+/* The number in a line "KEY NUMBER" of dir/file, or in its first line where key is NULL. `none` where there is none:
+ * "max", and what cannot be read. */
+static uint64_t read_number(const char *dir, const char *file, const char *key, uint64_t none)
 {
-    char text[64];
-    uint64_t v;
+    char path[8192 + 64], line[256];
+    size_t key_n = key ? strlen(key) : 0;
+    uint64_t v = none;
+    snprintf(path, sizeof path, "%s/%s", dir, file);
     FILE *f = fopen(path, "re");
-    if (!f)
-        return UINT64_MAX;
-    if (!fgets(text, sizeof text, f))
-        text[0] = 0;
-    fclose(f);
-    text[strcspn(text, "\n")] = 0;
-    return num_u64(text, UINT64_MAX, &v) == 0 ? v : UINT64_MAX;
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        if (key && (strncmp(line, key, key_n) != 0 || line[key_n] != ' '))
+            continue;
+        if (num_u64(line + (key ? key_n + 1 : 0), UINT64_MAX, &v) < 0)
+            v = none;
+        break;
+    }
+    if (f)
+        fclose(f);
+    return v;
 }
 
-/* The smallest limit from group up to the mount. group is cut short on the way. */
-static uint64_t smallest(const char *root, const char *mount, char *group, const char *file)
+static uint64_t less(uint64_t a, uint64_t b)
 {
-    uint64_t min = UINT64_MAX;
+    return a > b ? a - b : 0;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Version 1's "no limit" is a huge multiple of the page size, which is as good as none. */
+static void read_group(const char *dir, const struct version *v, struct memory *m)
+{
+    uint64_t limit = read_number(dir, v->limit, NULL, UINT64_MAX);
+    if (limit == UINT64_MAX)
+        return;
+    uint64_t used = less(read_number(dir, v->usage, NULL, 0), read_number(dir, "memory.stat", v->idle, 0));
+    m->limit = smaller(m->limit, limit);
+    m->left = smaller(m->left, less(limit, used));
+}
+
+/* Every group from `group` up to the mount. group is cut short on the way. */
+static void read_groups(const char *root, const struct version *v, char *group, struct memory *m)
+{
     for (;;) {
-        char path[8192];
-        snprintf(path, sizeof path, "%s%s%s/%s", root, mount, strcmp(group, "/") == 0 ? "" : group, file);
-        uint64_t v = read_limit(path);
-        min = v < min ? v : min;
+        char dir[8192];
+        snprintf(dir, sizeof dir, "%s%s%s", root, v->mount, strcmp(group, "/") == 0 ? "" : group);
+        read_group(dir, v, m);
         char *slash = strrchr(group, '/');
         if (!slash)
-            return min;
+            return;
         *slash = 0;
     }
 }
@@ -45,10 +85,10 @@ static bool has_memory(const char *controllers)
     return false;
 }
 
-uint64_t cgroup_memory_limit(const char *root)
+static struct memory read_memory(const char *root)
 {
     char path[4096], line[4096];
-    uint64_t min = UINT64_MAX;
+    struct memory m = {.limit = UINT64_MAX, .left = UINT64_MAX};
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f)) { /* ID:CONTROLLERS:GROUP; version 2 is "0::GROUP" */
@@ -58,14 +98,22 @@ uint64_t cgroup_memory_limit(const char *root)
             continue;
         *controllers++ = 0;
         *group++ = 0;
-        uint64_t v = UINT64_MAX;
         if (controllers[0] == 0)
-            v = smallest(root, "/sys/fs/cgroup", group, "memory.max");
+            read_groups(root, &v2, group, &m);
         else if (has_memory(controllers))
-            v = smallest(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes");
-        min = v < min ? v : min;
+            read_groups(root, &v1, group, &m);
     }
     if (f)
         fclose(f);
-    return min;
+    return m;
+}
+
+uint64_t cgroup_memory_limit(const char *root)
+{
+    return read_memory(root).limit;
+}
+
+uint64_t cgroup_memory_left(const char *root)
+{
+    return read_memory(root).left;
 }
