@@ -245,7 +245,7 @@ static enum outcome join_at(struct local *l, const char *addr, const struct boot
     io_close(l->fd);
     l->fd = -1;
     l->is_broken = false;
-    if (wire_addr_parse(addr, &a, errp) < 0 || (l->fd = wire_socket(&a, errp)) < 0)
+    if (wire_addr_parse(addr, deadline, &a, errp) < 0 || (l->fd = wire_socket(&a, errp)) < 0)
         return NEXT;
     if (connect_once(l->fd, &a, deadline) < 0)
         return connect_failed(l, &a, wire_is_unix(&a) ? "; is its \"ddp run\" still there?" : "", errp);

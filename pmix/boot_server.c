@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "pmix/boot_server_impl.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
 #define STRANGERS_MAX 64 /* connections without a hello, beyond one for each rank */
 #define EVENTS_MAX 64
+#define RESOLVE_S 10.0 /* for an address to listen at that is a name */
 
 static void client_watch(boot_server_t *s, struct client *c, int op, uint32_t events)
 {
@@ -237,7 +239,7 @@ static void name_addr(boot_server_t *s, const char *addr)
 
 static int server_listen(boot_server_t *s, const char *addr, ddp_error_t *errp)
 {
-    if (wire_addr_parse(addr, &s->where, errp) < 0)
+    if (wire_addr_parse(addr, deadline_in(RESOLVE_S), &s->where, errp) < 0)
         return -1;
     s->listen_fd = wire_socket(&s->where, errp);
     if (s->listen_fd < 0)

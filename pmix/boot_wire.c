@@ -13,6 +13,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
+#include "runtime/base/resolve.h"
 
 void wire_put32(unsigned char *p, uint32_t v)
 {
@@ -57,7 +58,7 @@ static int parse_unix(const char *text, const char *name, struct wire_addr *ret,
     return 0;
 }
 
-static int parse_tcp(const char *text, const char *where, struct wire_addr *ret, ddp_error_t *errp)
+static int parse_tcp(const char *text, const char *where, uint64_t deadline, struct wire_addr *ret, ddp_error_t *errp)
 {
     char host[256];
     const char *colon = strrchr(where, ':');
@@ -70,23 +71,22 @@ static int parse_tcp(const char *text, const char *where, struct wire_addr *ret,
         n -= 2;
     }
     snprintf(host, sizeof host, "%.*s", (int)n, where);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
-    int e = getaddrinfo(host, colon + 1, &hints, &found);
-    if (e)
-        return error_set(errp, DDP_E_BOOT, EHOSTUNREACH, "boot address %.100s: %s", text, gai_strerror(e));
+    struct addrinfo *found;
+    if (resolve_host(host, colon + 1, SOCK_STREAM, deadline, &found, errp) < 0)
+        return error_prefix(errp, "boot address");
     memcpy(&ret->sa, found->ai_addr, found->ai_addrlen);
     ret->len = found->ai_addrlen;
     freeaddrinfo(found);
     return 0;
 }
 
-int wire_addr_parse(const char *text, struct wire_addr *ret, ddp_error_t *errp)
+int wire_addr_parse(const char *text, uint64_t deadline, struct wire_addr *ret, ddp_error_t *errp)
 {
     memset(ret, 0, sizeof *ret);
     if (!strncmp(text, "unix:", 5))
         return parse_unix(text, text + 5, ret, errp);
     if (!strncmp(text, "tcp:", 4))
-        return parse_tcp(text, text + 4, ret, errp);
+        return parse_tcp(text, text + 4, deadline, ret, errp);
     return bad_address(text, errp);
 }
 

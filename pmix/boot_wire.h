@@ -58,8 +58,8 @@ static inline bool wire_is_unix(const struct wire_addr *a)
     return a->sa.ss_family == AF_UNIX;
 }
 
-/* 0, or -1 with an error that names the text. Host names are resolved. */
-int wire_addr_parse(const char *text, struct wire_addr *ret, ddp_error_t *errp);
+/* 0, or -1 with an error that names the text. Host names are resolved, until `deadline` (clock.h). */
+int wire_addr_parse(const char *text, uint64_t deadline, struct wire_addr *ret, ddp_error_t *errp);
 
 /* A non-blocking, close-on-exec socket for the address, or -1. */
 int wire_socket(const struct wire_addr *a, ddp_error_t *errp);

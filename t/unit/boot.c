@@ -395,7 +395,7 @@ static void impostors_are_refused(void **state)
     /* A rank 1 that stays: connected by hand, welcomed, silent. */
     struct wire_addr a;
     unsigned char hello[WIRE_HEAD + WIRE_HELLO_BODY], welcome[WIRE_HEAD];
-    assert_int_equal(wire_addr_parse(boot_server_addr(s), &a, NULL), 0);
+    assert_int_equal(wire_addr_parse(boot_server_addr(s), 0, &a, NULL), 0);
     int fd = wire_socket(&a, NULL);
     assert_int_equal(connect(fd, (struct sockaddr *)&a.sa, a.len), 0);
     wire_head(hello, WIRE_HELLO, WIRE_HELLO_BODY);
@@ -432,7 +432,7 @@ static int stranger(const char *addr, int kind)
     struct wire_addr a;
     ddp_error_t e = {0};
     size_t n = sizeof data;
-    if (wire_addr_parse(addr, &a, NULL) < 0 || io_random(data, sizeof data, NULL) < 0)
+    if (wire_addr_parse(addr, 0, &a, NULL) < 0 || io_random(data, sizeof data, NULL) < 0)
         return -1;
     if (kind == 1 || kind == 2) { /* a hello with a token off by its last digit; another message in its place */
         wire_head(data, kind == 1 ? WIRE_HELLO : WIRE_FENCE, WIRE_HELLO_BODY);

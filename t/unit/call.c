@@ -1,0 +1,102 @@
+/* Calls in a thread of their own, that return in time and that do not. */
+#include "t/unit/unit.h"
+
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "runtime/base/call.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/resolve.h"
+
+#define PATIENCE_S 30.0
+
+struct job {
+    int doubled;
+    bool is_blocked; /* signals */
+    sem_t *go, *dropped;
+};
+
+static void doubles(void *arg)
+{
+    struct job *j = arg;
+    sigset_t set;
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
+    j->is_blocked = sigismember(&set, SIGTERM) && sigismember(&set, SIGUSR1);
+    while (j->go && sem_wait(j->go) < 0)
+        ;
+    j->doubled *= 2;
+}
+
+static void dropped(void *arg)
+{
+    struct job *j = arg;
+    if (j->doubled == 42)
+        sem_post(j->dropped);
+}
+
+static struct job *job_create(sem_t *go, sem_t *drop)
+{
+    struct job *j = malloc(sizeof *j);
+    assert_non_null(j);
+    *j = (struct job){.doubled = 21, .go = go, .dropped = drop};
+    return j;
+}
+
+static void a_call_that_returns_is_the_callers(void **state)
+{
+    (void)state;
+    sigset_t before, after;
+    struct job *j = job_create(NULL, NULL);
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    assert_int_equal(call_within(doubles, dropped, j, deadline_in(PATIENCE_S), NULL), 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_int_equal(j->doubled, 42);
+    assert_true(j->is_blocked);
+    assert_int_equal(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));
+    free(j);
+}
+
+static void a_call_that_does_not_is_left(void **state)
+{
+    (void)state;
+    sem_t go, drop;
+    struct timespec until;
+    assert_int_equal(sem_init(&go, 0, 0), 0);
+    assert_int_equal(sem_init(&drop, 0, 0), 0);
+    assert_int_equal(call_within(doubles, dropped, job_create(&go, &drop), deadline_in(0.05), NULL), 1);
+    sem_post(&go); /* it returns after all: what it left is freed */
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)PATIENCE_S;
+    assert_int_equal(sem_timedwait(&drop, &until), 0);
+}
+
+static void hosts_are_looked_up(void **state)
+{
+    (void)state;
+    struct addrinfo *found;
+    ddp_error_t e;
+    static const char *const good[] = {"127.0.0.1", "::1", "localhost"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        double s = i < 2 ? 0 : PATIENCE_S; /* a number takes no time */
+        if (resolve_host(good[i], "80", SOCK_STREAM, deadline_in(s), &found, &e) < 0)
+            fail_msg("%s", e.text);
+        assert_int_equal(found->ai_socktype, SOCK_STREAM);
+        freeaddrinfo(found);
+    }
+    char name[300];
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    assert_int_equal(resolve_host(name, "80", SOCK_STREAM, deadline_in(PATIENCE_S), &found, &e), -1);
+    assert_error_has(e, "host aaa");
+    assert_int_equal(resolve_host("127.0.0.1", "http", SOCK_STREAM, deadline_in(PATIENCE_S), &found, &e), -1);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_call_that_returns_is_the_callers),
+    cmocka_unit_test(a_call_that_does_not_is_left),
+    cmocka_unit_test(hosts_are_looked_up),
+};
+UNIT_MAIN(tests)
