@@ -78,7 +78,7 @@ struct ddp_param {
 struct ddp_batch {
     const uint64_t *sample; /* [n_samples] sample numbers, borrowed until the next ddp_batch_next */
     size_t n_samples;       /* at most batch_per_shard; fewer at an epoch's end */
-    int shard;              /* logical shard number */
+    int shard;              /* logical shard number; without shards the rank */
     uint64_t epoch;         /* counts from 0 */
     float grad_scale;       /* multiply the loss's gradient by this (1 without loss scaling) */
     bool sync;              /* the last micro-step of a step: ddp_step follows ddp_backward_end */
@@ -176,6 +176,14 @@ int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
 /* The tensors of parameter id; all zero where id is unknown or before ddp_commit. */
 struct ddp_param ddp_param_get(const ddp_t *d, int id);
 
+/* Bytes that this rank holds of each kind, padding included; all 0 before ddp_commit. */
+struct ddp_memory {
+    size_t values, grads;
+    size_t moments;  /* of the optimizer */
+    size_t partials; /* sums of shards (ddp_data_open) */
+};
+struct ddp_memory ddp_memory(const ddp_t *d);
+
 /* Every rank gets rank 0's parameter values. Collective. */
 int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
 
@@ -186,13 +194,26 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
 /* Starts the data order: n_samples samples, batch_per_shard of them per micro-step and rank, accum micro-steps per
  * step. The order is that of PyTorch's DistributedSampler with shuffle=True, that seed and set_epoch called: rank r
  * takes entries r, r+R, ... of torch.randperm(n) seeded with seed + epoch, padded by its own head to a multiple of R.
- * shards must be 0 in this version. Fails when a step would need more samples than there are.
+ * Nothing of an epoch is left over: its last micro-step takes what remains, and may be shorter.
+ *
+ * shards = V >= 1 makes results independent of the number of ranks: V and the number of ranks R are powers of two, V a
+ * multiple of R, accum is 1, every node holds an aligned power-of-two block of ranks. A step has V shards of
+ * batch_per_shard samples; rank r computes shards rV/R .. (r+1)V/R - 1, one a micro-step, each into gradients that
+ * ddp_batch_next zeroed. The order is DistributedSampler's with V replicas. Gradients and losses are summed in the
+ * fixed tree over shard numbers, so losses, norms and parameters are the same bits for every R that divides V, as long as
+ * the model keeps to this: what a shard adds up to depends on its samples and the parameters alone, not on shards before
+ * it, nor on the number of threads; random numbers are drawn from (seed, step, sample). All shards of a step have the
+ * same number of samples (in an epoch's last step it may be smaller). It takes log2(V/R) buffers as large as the
+ * gradients.
+ *
+ * Fails when a step would need more samples than there are.
  * From here until ddp_finalize the first SIGTERM, to any rank, sets ddp_step.stop on all ranks after the same step
  * instead of ending the process; a second one ends it. A program's own handler stays. */
 int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
                   ddp_error_t *errp);
 
-/* The next micro-step. Zeroes the gradients at the first micro-step of a step; later ones add to them. */
+/* The next micro-step. Zeroes the gradients at the first micro-step of a step; later ones add to them. With shards it
+ * zeroes them at every one. */
 int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
 
 /* Parameter id's gradient of this micro-step is complete: it must not be written again before the next

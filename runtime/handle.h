@@ -12,6 +12,7 @@
 #include "runtime/ddp.h"
 #include "runtime/layout.h"
 #include "runtime/optimizer.h"
+#include "runtime/partials.h"
 #include "runtime/reducer.h"
 #include "runtime/stop.h"
 
@@ -33,13 +34,15 @@ struct ddp {
     struct reducer reducer;
     struct optimizer optimizer;
     struct data data;
+    struct partials partials; /* of this rank's shards; nothing without shards */
     struct stop stop;
     struct {
         double loss;
         double items;
+        int index;           /* of the present micro-step in its step */
         bool sync;
         bool is_unfinished;  /* the present step has more micro-steps */
-    } micro;                 /* sums over the micro-steps of the present step */
+    } micro;                 /* loss and items: sums over the micro-steps of the present step */
     int n_skipped;           /* steps skipped in a row */
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };

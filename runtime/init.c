@@ -57,6 +57,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     stop_release(&d->stop);
     handle_free_works(d);
     data_close(&d->data);
+    partials_close(&d->partials);
     optimizer_close(&d->optimizer);
     reducer_close(&d->reducer);
     free(d->values);

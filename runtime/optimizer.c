@@ -37,6 +37,7 @@ int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, const struc
     struct optimizer made = {.cfg = *cfg};
     if (!cfg->sgd) {
         size_t n = l->n_bytes ? l->n_bytes : 1;
+        made.n_elems = l->n_bytes / sizeof(float);
         made.m = calloc(1, n);
         made.v = calloc(1, n);
         if (!made.m || !made.v) {
@@ -53,6 +54,11 @@ void optimizer_close(struct optimizer *o)
     free(o->m);
     free(o->v);
     *o = (struct optimizer){0};
+}
+
+size_t optimizer_bytes(const struct optimizer *o)
+{
+    return 2 * o->n_elems * sizeof(float);
 }
 
 double optimizer_lr(const struct ddp_adamw *c, uint64_t step)

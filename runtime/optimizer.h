@@ -8,6 +8,7 @@
 struct optimizer {
     struct ddp_adamw cfg;
     float *m, *v;     /* arenas like the values'; NULL for SGD */
+    size_t n_elems;   /* in m, and in v */
     uint64_t n_steps; /* steps taken */
 };
 
@@ -17,6 +18,9 @@ void optimizer_close(struct optimizer *o); /* a zeroed struct is allowed */
 
 /* The learning rate of step `step` (0 is the first); the formula stands in ddp.h. Pure. */
 double optimizer_lr(const struct ddp_adamw *cfg, uint64_t step);
+
+/* Bytes of the moments. */
+size_t optimizer_bytes(const struct optimizer *o);
 
 /* One step with gradient = scale * grads, clipped. norm is the L2 norm of grads (runtime/norm.h); one that is not finite
  * changes nothing and sets skipped. used[id] == 0: no rank used parameter id in this step, and its value and moments stay as they

@@ -158,6 +158,18 @@ EXPORT struct ddp_param ddp_param_get(const ddp_t *d, int id)
     };
 }
 
+EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
+{
+    if (!d->values)
+        return (struct ddp_memory){0};
+    return (struct ddp_memory){
+        .values = d->layout.n_bytes,
+        .grads = d->layout.n_bytes,
+        .moments = optimizer_bytes(&d->optimizer),
+        .partials = partials_bytes(&d->partials),
+    };
+}
+
 EXPORT int ddp_sync_params(ddp_t *d, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_sync_params", errp) < 0)

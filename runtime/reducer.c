@@ -111,9 +111,14 @@ const double *reducer_used(const struct reducer *r)
     return reducer_tail(r) + TAIL_COUNT + r->norm.n_blocks;
 }
 
-void reducer_zero(struct reducer *r)
+void reducer_zero_grads(struct reducer *r)
 {
     memset(reducer_grads(r), 0, r->layout->n_bytes);
+}
+
+void reducer_zero(struct reducer *r)
+{
+    reducer_zero_grads(r);
     memset(r->is_used, 0, (size_t)r->layout->n * sizeof *r->is_used);
 }
 

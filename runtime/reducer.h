@@ -102,6 +102,7 @@ double *reducer_tail(const struct reducer *r);       /* [TAIL_COUNT] */
 const double *reducer_used(const struct reducer *r); /* [n], after the pass: ranks that used the parameter */
 
 void reducer_zero(struct reducer *r);
+void reducer_zero_grads(struct reducer *r); /* within a step: what was used stays noted */
 void reducer_micro_begin(struct reducer *r, bool is_sync);
 void reducer_mark(struct reducer *r, int id, enum reducer_mark mark);
 bool reducer_has_begun(const struct reducer *r); /* something was marked in this micro-step */

@@ -1,4 +1,5 @@
-/* sampler.h - which samples this rank sees, in the very order of PyTorch's DistributedSampler(shuffle=True). Pure.
+/* sampler.h - which samples each replica sees, in the very order of PyTorch's DistributedSampler(shuffle=True). Pure.
+ * A replica is a rank, or a logical shard of a job whose results do not depend on the number of ranks.
  *
  * Source of the order: torch.randperm on the CPU draws from MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998)
  * seeded with the low 32 bits of seed + epoch, and shuffles forward: for i in [0, n-1): swap(i, i + draw % (n - i)).
@@ -15,7 +16,7 @@ typedef struct sampler sampler_t;
 
 struct sampler_config {
     uint64_t n_samples; /* 1..SAMPLER_MAX */
-    int rank, size;
+    int n_replicas;
     uint64_t seed;
 };
 
@@ -23,14 +24,14 @@ struct sampler_config {
 sampler_t *sampler_create(const struct sampler_config *cfg);
 void sampler_destroy(sampler_t *s); /* NULL is allowed */
 
-/* Entries per rank and epoch: ceil(n_samples / size). */
-uint64_t sampler_per_rank(const sampler_t *s);
+/* Entries per replica and epoch: ceil(n_samples / n_replicas). */
+uint64_t sampler_per_replica(const sampler_t *s);
 
 /* Makes the permutation of `epoch`; no-op when it is the present one. Needed before sampler_get. */
 void sampler_set_epoch(sampler_t *s, uint64_t epoch);
 
-/* This rank's i-th sample of the present epoch, i < sampler_per_rank. */
-uint64_t sampler_get(const sampler_t *s, uint64_t i);
+/* A replica's i-th sample of the present epoch, i < sampler_per_replica. */
+uint64_t sampler_get(const sampler_t *s, int replica, uint64_t i);
 
 /* The generator by itself, for tests. */
 struct mt19937 {

@@ -7,21 +7,51 @@
 /* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. */
 #define SKIPPED_MAX 64
 
+/* Parameter id's gradient of the last shard becomes the sum over this rank's shards, just before it travels. */
+static void add_shards(void *ctx, int id)
+{
+    const ddp_t *d = ctx;
+    const struct layout_param *p = &d->layout.param[id];
+    partials_fold(&d->partials, reducer_grads(&d->reducer), p->offset_bytes / sizeof(float), p->n_elems);
+}
+
+/* Sums that do not depend on the number of ranks are sums over rank numbers, however the ranks are spread. */
+static int open_shards(ddp_t *d, ddp_error_t *errp)
+{
+    const struct data_config *c = &d->data.cfg;
+    if (!c->n_shards)
+        return 0;
+    if (!comm_is_by_rank(d->comm))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: here sums follow the nodes, not the rank numbers: put a "
+                         "power of two of consecutive ranks on every node (srun --ntasks-per-node=N "
+                         "--distribution=block), or use no shards", c->n_shards);
+    if (config_compress(&d->config) != COMPRESS_NONE)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as float32, since what a 16-bit type "
+                         "rounds depends on the number of ranks: use no compression (DDP_COMPRESS, --ddp-compress), or "
+                         "no shards", c->n_shards);
+    d->reducer.prepare = add_shards;
+    d->reducer.prepare_ctx = d;
+    return partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), errp);
+}
+
 EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
                          ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_COMMITTED, "ddp_data_open", errp) < 0)
         return -1;
-    if (shards != 0)
-        return error_set(errp, DDP_E_USAGE, ENOTSUP, "ddp_data_open: %d shards: logical shards are not supported yet: "
-                         "use 0", shards);
-    if (n_samples < 1 || n_samples > SAMPLER_MAX)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_data_open: %llu samples: 1..%u are possible",
-                         (unsigned long long)n_samples, SAMPLER_MAX);
-    struct sampler_config cfg = {
-        .n_samples = n_samples, .rank = d->world.rank, .size = d->world.size, .seed = seed};
-    if (data_open(&d->data, &cfg, batch_per_shard, accum, errp) < 0)
-        return -1;
+    struct data_config cfg = {.n_samples = n_samples,
+                              .seed = seed,
+                              .rank = d->world.rank,
+                              .n_ranks = d->world.size,
+                              .batch = batch_per_shard,
+                              .accum = accum,
+                              .n_shards = shards};
+    if (data_open(&d->data, &cfg, errp) < 0)
+        return error_prefix(errp, "ddp_data_open");
+    if (open_shards(d, errp) < 0) {
+        data_close(&d->data);
+        return error_prefix(errp, "ddp_data_open");
+    }
     stop_catch(&d->stop);
     d->phase = PHASE_IDLE;
     return 0;
@@ -35,13 +65,16 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
     if (b.is_first) {
         reducer_zero(&d->reducer);
         d->micro.loss = d->micro.items = 0;
+    } else if (d->data.cfg.n_shards) {
+        reducer_zero_grads(&d->reducer);
     }
     reducer_micro_begin(&d->reducer, b.is_last);
+    d->micro.index = b.micro;
     d->micro.sync = b.is_last;
     d->micro.is_unfinished = !b.is_last;
     *ret = (struct ddp_batch){.sample = b.ids,
                               .n_samples = b.n,
-                              .shard = d->world.rank,
+                              .shard = b.shard,
                               .epoch = b.epoch,
                               .grad_scale = 1,
                               .sync = b.is_last};
@@ -61,12 +94,24 @@ EXPORT void ddp_grad_unused(ddp_t *d, int id)
         reducer_mark(&d->reducer, id, MARK_UNUSED);
 }
 
+/* Takes a micro-step into its step's sums. Shards are added up in the tree over their numbers, counts are exact. */
+static void add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens)
+{
+    d->micro.items += (double)n_tokens;
+    if (!d->data.cfg.n_shards) {
+        d->micro.loss += loss_sum;
+    } else if (!d->micro.sync) {
+        partials_keep(&d->partials, d->micro.index, reducer_grads(&d->reducer), loss_sum);
+    } else { /* the gradients were folded on their way, by add_shards */
+        d->micro.loss = partials_fold_loss(&d->partials, loss_sum);
+    }
+}
+
 EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_MICRO, "ddp_backward_end", errp) < 0)
         return -1;
-    d->micro.loss += loss_sum;
-    d->micro.items += (double)n_tokens;
+    add_micro(d, loss_sum, n_tokens);
     double *tail = reducer_tail(&d->reducer);
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;

@@ -141,6 +141,10 @@ void comm_abort(comm_t *c, const char *why);
 /* Leaves and frees. NULL is allowed. A peer that still waits for this rank gets DDP_E_PEER "rank R left". */
 void comm_destroy(comm_t *c);
 
+/* Sums are T over the rank numbers, however the ranks are spread over nodes: every node holds an aligned power-of-two block
+ * of them (else sums go first over each node's ranks). The same on every rank. */
+bool comm_is_by_rank(const comm_t *c);
+
 /* What travelled so far, for tests and metrics: payload bytes this rank sent over TCP. A reduction of B bytes adds over
  * all ranks exactly 2 (n_nodes - 1) B: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S
  * whose node combines sub-slice s adds S + (n_nodes - 2) s bytes. Not counted: the 32 bytes by which each message of up to

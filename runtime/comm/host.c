@@ -306,6 +306,11 @@ void comm_destroy(comm_t *c)
     errno = saved;
 }
 
+bool comm_is_by_rank(const comm_t *c)
+{
+    return c->plan.by_rank;
+}
+
 uint64_t comm_tcp_bytes_sent(const comm_t *c)
 {
     comm_t *driven = (comm_t *)c;

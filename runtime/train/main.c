@@ -57,26 +57,32 @@ static int open_data(struct job *j, ddp_error_t *errp)
     return 0;
 }
 
-static int check_batch(const struct job *j, int n_ranks, ddp_error_t *errp)
+/* Ranks, or the shards that take their place: how many samples of a step, and which rates, depends on these. */
+static int n_replicas(const struct options *o, const struct ddp_world *w)
 {
-    double wanted = (double)j->o.batch * j->o.accum * n_ranks;
+    return o->shards ? o->shards : w->size;
+}
+
+static int check_batch(const struct job *j, int n, ddp_error_t *errp)
+{
+    double wanted = (double)j->o.batch * j->o.accum * n;
     if (wanted <= (double)j->n_samples)
         return 0;
-    return error_set(errp, DDP_E_USAGE, EINVAL, "--batch=%zu x --accum=%d x %d ranks is %.0f samples a step, but the"
+    return error_set(errp, DDP_E_USAGE, EINVAL, "--batch=%zu x --accum=%d x %d %s is %.0f samples a step, but the"
                      " data has only %" PRIu64 " of %zu tokens: take a smaller --batch or more --data", j->o.batch,
-                     j->o.accum, n_ranks, wanted, j->n_samples, j->o.model.context);
+                     j->o.accum, n, j->o.shards ? "shards" : "ranks", wanted, j->n_samples, j->o.model.context);
 }
 
-static uint64_t warmup_steps(const struct job *j, int n_ranks)
+static uint64_t warmup_steps(const struct job *j, int n)
 {
-    uint64_t per_rank = (j->n_samples + (uint64_t)n_ranks - 1) / (uint64_t)n_ranks;
+    uint64_t per_replica = (j->n_samples + (uint64_t)n - 1) / (uint64_t)n;
     uint64_t per_step = j->o.batch * (uint64_t)j->o.accum;
-    return options_warmup_steps(&j->o, (per_rank + per_step - 1) / per_step);
+    return options_warmup_steps(&j->o, (per_replica + per_step - 1) / per_step);
 }
 
-static int check_warmup(const struct job *j, int n_ranks, ddp_error_t *errp)
+static int check_warmup(const struct job *j, int n, ddp_error_t *errp)
 {
-    uint64_t warmup = warmup_steps(j, n_ranks);
+    uint64_t warmup = warmup_steps(j, n);
     if (warmup <= j->o.steps)
         return 0;
     return error_set(errp, DDP_E_USAGE, EINVAL, "--warmup is %" PRIu64 " steps, more than --steps=%" PRIu64
@@ -97,7 +103,8 @@ static int job_open(struct job *j, int argc, char **argv, const struct ddp_world
     if (options_parse(argc, argv, &j->o, errp) < 0 || open_data(j, errp) < 0)
         return -1;
     j->n_samples = lm_windows(&j->train_part, j->o.model.context);
-    if (check_batch(j, w->size, errp) < 0 || check_warmup(j, w->size, errp) < 0 ||
+    int n = n_replicas(&j->o, w);
+    if (check_batch(j, n, errp) < 0 || check_warmup(j, n, errp) < 0 ||
         (w->rank == 0 && open_json(j, errp) < 0))
         return -1;
     return lm_create(&j->model, &j->o.model, j->o.batch, &j->train_part, &j->val_part, j->o.val_windows, errp);
@@ -130,12 +137,11 @@ static int agree(ddp_t *d, int failed, const char *text, ddp_error_t *errp)
     return ddp_barrier(d, errp) < 0 ? -1 : 1; /* nobody leaves before it is said: a launcher may end the others */
 }
 
-/* 0: to the end, 1: stopped before, -1: error. */
-static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
+static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
-    const struct ddp_world *w = ddp_world(d);
-    double scale = o->scale_lr ? w->size : 1;
+    int n = n_replicas(o, ddp_world(d));
+    double scale = o->scale_lr ? n : 1;
     struct ddp_adamw opt = {
         .lr = (float)(o->lr * scale),
         .min_lr = (float)(o->min_lr * scale),
@@ -144,31 +150,50 @@ static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
         .eps = (float)o->eps,
         .weight_decay = (float)o->weight_decay,
         .clip = (float)o->clip,
-        .warmup = warmup_steps(j, w->size),
+        .warmup = warmup_steps(j, n),
         .total = o->steps,
         .sgd = o->sgd,
     };
+    return loop_prepare(d, &j->model, &opt, o->seed, errp);
+}
+
+static double mib(size_t bytes)
+{
+    return (double)bytes / 1048576;
+}
+
+static void say_start(const ddp_t *d, const struct job *j)
+{
+    const struct ddp_world *w = ddp_world(d);
+    struct ddp_memory m = ddp_memory(d);
+    size_t n = 0;
+    for (size_t i = 0; i < j->model.n_params; i++)
+        n += ddp_param_get(d, (int)i).n_elems;
+    printf("%d ranks on %d nodes, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, %s\n",
+           w->size, w->n_nodes, n, j->n_samples, j->o.model.context, j->model.n_windows, kernel_matmul_name());
+    if (j->o.shards)
+        printf("%d shards, %d a rank: %zu bytes (%.1f MiB) of partial sums beside %zu of gradients\n", j->o.shards,
+               j->o.shards / w->size, m.partials, mib(m.partials), m.grads);
+    fflush(stdout);
+}
+
+/* 0: to the end, 1: stopped before, -1: error. */
+static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
+{
+    const struct options *o = &j->o;
+    bool is_first = ddp_world(d)->rank == 0;
     struct loop_options lo = {
         .steps = o->steps, .log_every = o->log_every, .val_every = o->val_every, .json = j->json,
-        .out = w->rank == 0 ? stdout : NULL,
+        .out = is_first ? stdout : NULL,
     };
-    if (loop_prepare(d, &j->model, &opt, o->seed, errp) < 0 ||
-        ddp_data_open(d, j->n_samples, o->batch, o->accum, 0, o->seed, errp) < 0)
-        return -1;
-    if (w->rank == 0) {
-        size_t n = 0;
-        for (size_t i = 0; i < j->model.n_params; i++)
-            n += ddp_param_get(d, (int)i).n_elems;
-        printf("%d ranks on %d nodes, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, %s\n",
-               w->size, w->n_nodes, n, j->n_samples, o->model.context, j->model.n_windows, kernel_matmul_name());
-        fflush(stdout);
-    }
+    if (is_first)
+        say_start(d, j);
     int stopped = loop_run(d, &j->model, &lo, errp);
     if (stopped < 0)
         return -1;
-    if (stopped && w->rank == 0)
+    if (stopped && is_first)
         fprintf(stderr, "train: stopped by SIGTERM\n");
-    if (o->print_hash && w->rank == 0)
+    if (o->print_hash && is_first)
         printf("params hash %016" PRIx64 "\n", loop_params_hash(d, &j->model));
     return stopped;
 }
@@ -178,20 +203,33 @@ static int exit_code(const ddp_error_t *e)
     return e->domain == DDP_E_USAGE ? EXIT_USAGE : EXIT_FAILURE;
 }
 
+static int give_up(ddp_t *d, const ddp_error_t *e)
+{
+    complain(ddp_world(d), e->text);
+    ddp_abort(d, EXIT_FAILURE, e->text);
+    return exit_code(e);
+}
+
 /* From a wired-up process to its exit code. */
 static int run(ddp_t *d, struct job *j, int argc, char **argv)
 {
     ddp_error_t e = {0};
     int failed = job_open(j, argc, argv, ddp_world(d), &e) < 0, code = failed ? exit_code(&e) : EXIT_FAILURE;
     int stop = agree(d, failed, e.text, &e);
+    if (stop == 0 && prepare(d, j, &e) < 0)
+        return give_up(d, &e);
+    if (stop == 0) {
+        const struct options *o = &j->o;
+        failed = ddp_data_open(d, j->n_samples, o->batch, o->accum, o->shards, o->seed, &e) < 0;
+        code = failed ? exit_code(&e) : EXIT_FAILURE;
+        stop = agree(d, failed, e.text, &e);
+    }
     if (stop > 0)
         return code;
     int stopped = stop == 0 ? train(d, j, &e) : -1;
-    if (stopped >= 0)
-        return stopped ? 128 + SIGTERM : EXIT_SUCCESS;
-    complain(ddp_world(d), e.text);
-    ddp_abort(d, EXIT_FAILURE, e.text);
-    return exit_code(&e);
+    if (stopped < 0)
+        return give_up(d, &e);
+    return stopped ? 128 + SIGTERM : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)

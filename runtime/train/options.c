@@ -26,7 +26,7 @@ static const struct preset {
 #define PRESET_NAMES "tiny|small|gpt2-124m|gpt2-355m|gpt2-774m|gpt2-1558m"
 
 enum {
-    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SEED, VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR,
+    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, SEED, VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR,
     MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, LOG_EVERY, LOG_JSON, PRINT_HASH, N_KNOBS
 };
 
@@ -41,15 +41,17 @@ static const struct knob knobs[N_KNOBS] = {
     [CONTEXT] = {"--context", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "tokens a sample has (preset)"},
     [VOCAB] = {"--vocab", NULL, KNOB_INT, NULL, 2, 65536, NULL, "vocabulary; bytes need 256 (preset)"},
     [STEPS] = {"--steps", NULL, KNOB_INT, "300", 0, BIG, NULL, "optimizer steps"},
-    [BATCH] = {"--batch", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "samples per rank and micro-step (preset)"},
+    [BATCH] = {"--batch", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "samples per rank (or shard) and micro-step (preset)"},
     [ACCUM] = {"--accum", NULL, KNOB_INT, "1", 1, 1 << 20, NULL, "micro-steps per step (gradient accumulation)"},
+    [SHARDS] = {"--shards", NULL, KNOB_INT, "0", 0, 1 << 20, NULL,
+                "logical shards of --batch samples a step; 0: none, see below"},
     [SEED] = {"--seed", NULL, KNOB_INT, "42", 0, BIG, NULL, "of the initial weights and of the order of samples"},
     [VAL_EVERY] = {"--val-every", NULL, KNOB_INT, "0", 0, BIG, NULL, "steps between validations; 0: only at the end"},
     [VAL_WINDOWS] = {"--val-windows", NULL, KNOB_INT, "0", 0, BIG, NULL, "validate on at most so many; 0: on all"},
     [OPTIMIZER] = {"--optimizer", NULL, KNOB_ENUM, "adamw", 0, 0, "adamw|sgd", "update rule"},
     [LR] = {"--lr", NULL, KNOB_DOUBLE, NULL, 0, 1000, NULL, "learning rate at its peak (preset)"},
     [MIN_LR] = {"--min-lr", NULL, KNOB_DOUBLE, NULL, 0, 1000, NULL, "where the cosine ends (a tenth of --lr)"},
-    [SCALE_LR] = {"--scale-lr", NULL, KNOB_BOOL, "off", 0, 0, NULL, "multiply both rates by the number of ranks"},
+    [SCALE_LR] = {"--scale-lr", NULL, KNOB_BOOL, "off", 0, 0, NULL, "multiply both rates by the number of ranks (or shards)"},
     [WARMUP] = {"--warmup", NULL, KNOB_STRING, NULL, 0, 0, NULL,
                 "linear warm-up, in steps, or in epochs: 0.5e (preset, at most --steps)"},
     [CLIP] = {"--clip", NULL, KNOB_DOUBLE, "1", 0, BIG, NULL, "greatest L2 norm of the gradient; 0: any"},
@@ -94,7 +96,8 @@ void options_help(FILE *f)
         fprintf(f, "  %-10s %6zu %5zu %5zu %7zu %5zu %5zu %6g %7llu\n", p->name, p->model.layers, p->model.width,
                 p->model.heads, p->model.context, p->model.vocab, p->batch, p->lr, (unsigned long long)p->warmup);
     fprintf(f, "\nAlso --help and --version. --steps 300 and --steps=300 are the same. OMP_NUM_THREADS is the number\n"
-               "of threads per rank (1 where unset); results do not depend on it. --ddp-timeout=SECONDS bounds every\n"
+               "of threads per rank (1 where unset); results do not depend on it. With --shards=V, a power of two and\n"
+               "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-timeout=SECONDS bounds every\n"
                "wait for another rank (300), --ddp-interface=NAME names the network between nodes.\n"
                "Exit code: 0 trained to the end, 2 a wrong option, 143 stopped by SIGTERM, 1 anything else.\n");
 }
@@ -239,6 +242,7 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
     o.val_windows = (uint64_t)v[VAL_WINDOWS].i;
     o.log_every = (uint64_t)v[LOG_EVERY].i;
     o.accum = (int)v[ACCUM].i;
+    o.shards = (int)v[SHARDS].i;
     o.clip = v[CLIP].d;
     o.weight_decay = v[WEIGHT_DECAY].d;
     o.beta1 = v[BETA1].d;

@@ -22,7 +22,7 @@ struct options {
     struct path_list data, val;
     uint64_t steps, seed, val_every, val_windows, log_every;
     size_t batch;
-    int accum;
+    int accum, shards;
     double lr, min_lr, beta1, beta2, eps, clip, weight_decay;
     double warmup;
     bool warmup_in_epochs;

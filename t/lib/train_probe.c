@@ -1,10 +1,11 @@
-/* train_probe.c - the reference trainer with probes, for t5002: linked with ld's --wrap around three calls of libddp,
- * so that trainer, loop and library are the real ones.
+/* train_probe.c - the reference trainer with probes, for t5002 and t5010: linked with ld's --wrap around a few calls
+ * of libddp, so that trainer, loop and library are the real ones.
  *
  * PROBE_FAULT plants a fault, which the comparison between one rank and several must notice:
  *   sum           gradients are summed over the ranks, not averaged (losses look right)
  *   accum         micro-steps are summed, not averaged (losses look right)
  *   same-samples  every rank reads rank 0's samples
+ *   fold-order    shards are added up from the first one on
  * PROBE_WRITE=FILE writes the first step's averaged gradient, seen through plain SGD (gradient = (value before - value
  * after) / learning rate); PROBE_COMPARE=FILE prints how far it is from such a file: "gradient differs by X", X the
  * relative L2 distance. Rank 0 does both. */
@@ -18,6 +19,8 @@
 int __real_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
 int __real_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
 int __real_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+void __real_kernel_fold(float *out, const float *const *in, int n_in, size_t n);
+void __wrap_kernel_fold(float *out, const float *const *in, int n_in, size_t n);
 int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
 int __wrap_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
 int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
@@ -27,6 +30,14 @@ static bool fault_is(const char *name)
 {
     const char *fault = getenv("PROBE_FAULT");
     return fault && !strcmp(fault, name);
+}
+
+void __wrap_kernel_fold(float *out, const float *const *in, int n_in, size_t n)
+{
+    const float *turned[64];
+    for (int k = 0; k < n_in; k++)
+        turned[k] = in[n_in - 1 - k];
+    __real_kernel_fold(out, fault_is("fold-order") ? turned : in, n_in, n);
 }
 
 int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
