@@ -1,4 +1,4 @@
-/* A block's sum is made in the first-level cache, from up to ARITY inputs at a time. */
+/* A block's sum stays in the first-level cache while up to ARITY inputs at a time are added to it. */
 #include "kernels/fold.h"
 
 #include <string.h>
@@ -30,25 +30,19 @@ CPU_DISPATCH static void fold3(float *restrict sum, const float *const *in, size
         sum[i] = a[i] + (b[i] + (c[i] + sum[i]));
 }
 
-static void fold_block(float *sum, const float *const *in, int n_in, size_t at, size_t n)
-{
-    static pass_f *const pass[ARITY + 1] = {NULL, fold1, fold2, fold3};
-    memcpy(sum, in[n_in - 1] + at, n * sizeof *sum);
-    for (int left = n_in - 1, k; left > 0; left -= k) {
-        const float *from[ARITY];
-        k = left < ARITY ? left : ARITY;
-        for (int j = 0; j < k; j++)
-            from[j] = in[left - k + j] + at;
-        pass[k](sum, from, n);
-    }
-}
-
 void kernel_fold(float *out, const float *const *in, int n_in, size_t n)
 {
-    float sum[BLOCK];
+    static pass_f *const pass[ARITY + 1] = {NULL, fold1, fold2, fold3};
     for (size_t at = 0; at < n; at += BLOCK) {
         size_t part = n - at < BLOCK ? n - at : BLOCK;
-        fold_block(sum, in, n_in, at, part);
-        memcpy(out + at, sum, part * sizeof *sum);
+        if (out != in[n_in - 1])
+            memcpy(out + at, in[n_in - 1] + at, part * sizeof *out);
+        for (int left = n_in - 1, k; left > 0; left -= k) {
+            const float *from[ARITY];
+            k = left < ARITY ? left : ARITY;
+            for (int j = 0; j < k; j++)
+                from[j] = in[left - k + j] + at;
+            pass[k](out + at, from, part);
+        }
     }
 }

@@ -96,7 +96,7 @@ static void a_fold_starts_at_the_last_input(void **state)
     (void)state;
     static float out[N], want[N];
     for (int n_in = 1; n_in <= MAX_IN; n_in++)
-        for (int to = -1; to < n_in; to++) { /* into memory of its own, or over an input */
+        for (int over = 0; over < 2; over++) { /* into memory of its own, or over the last input */
             const float *in[MAX_IN];
             draw();
             memcpy(want, shards[n_in - 1], sizeof want);
@@ -105,7 +105,7 @@ static void a_fold_starts_at_the_last_input(void **state)
                     want[i] = shards[k][i] + want[i];
             for (int k = 0; k < n_in; k++)
                 in[k] = shards[k];
-            float *result = to < 0 ? out : shards[to];
+            float *result = over ? shards[n_in - 1] : out;
             kernel_fold(result, in, n_in, N);
             assert_memory_equal(result, want, sizeof want);
         }
