@@ -3,6 +3,7 @@
 #ifndef DDP_KERNELS_LAYERNORM_H
 #define DDP_KERNELS_LAYERNORM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define LAYERNORM_EPS 1e-5f
@@ -11,8 +12,9 @@
 void kernel_layernorm_forward(float *out, float *mean, float *rstd, const float *in, const float *weight,
                               const float *bias, size_t rows, size_t width);
 
-/* din += (a residual branch's gradient is there already), dweight +=, dbias +=. */
+/* din += (accumulate: a residual branch's gradient is there already) or din =; dweight +=, dbias +=. */
 void kernel_layernorm_backward(float *din, float *dweight, float *dbias, const float *dout, const float *in,
-                               const float *mean, const float *rstd, const float *weight, size_t rows, size_t width);
+                               const float *mean, const float *rstd, const float *weight, size_t rows, size_t width,
+                               bool accumulate);
 
 #endif

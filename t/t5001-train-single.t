@@ -81,7 +81,7 @@ refuses "batch larger than the data" 2 '--batch=100000.*smaller' --data $data --
 refuses "log file that cannot be" 1 "$tmp/none/x.*No such" --data $data --log-json "$tmp/none/x"
 mkdir "$tmp/lib"
 echo broken >"$tmp/lib/libopenblas.so.0"
-LD_LIBRARY_PATH=$tmp/lib refuses "missing BLAS" 1 'libopenblas0-pthread' --data $data
+DDP_MATMUL=openblas LD_LIBRARY_PATH=$tmp/lib refuses "missing BLAS" 1 'libopenblas0-pthread' --data $data
 run "$train" --data "$tmp/good.bin" --vocab 301 --batch 1 --context 32 --steps 2
 is "a shard trains" "$rc" 0
 done_testing

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/mathfun.h"
 #include "kernels/cpu/pool.h"
@@ -19,6 +20,7 @@ struct head {
     int size, length;  /* head width, positions */
     int ld, ld_out;    /* from one position to the next in qkv and in out */
     float scale;
+    float *gemm;       /* scratch of our own products, or NULL */
 };
 
 struct job {
@@ -48,7 +50,7 @@ static struct head head_of(const struct job *j, size_t task, int worker)
     size_t b = task / s->heads, h = task % s->heads, w = s->width, size = w / s->heads, len = s->length;
     size_t in = b * len * 3 * w + h * size, out = b * len * w + h * size;
     struct head a = {.size = (int)size, .length = (int)len, .ld = (int)(3 * w), .ld_out = (int)w,
-                     .scale = 1.0f / sqrtf((float)size)};
+                     .scale = 1.0f / sqrtf((float)size), .gemm = gemm_work(worker)};
     a.q = j->qkv + in;
     a.k = a.q + w;
     a.v = a.k + w;
@@ -67,14 +69,30 @@ static struct head head_of(const struct job *j, size_t task, int worker)
     return a;
 }
 
-/* p = scaled scores of queries [first, first + rows) with keys [0, keys). */
-static void scores(const struct head *a, int first, int rows, int keys)
+/* c[m, n] (+)= a b. */
+static void product(const struct head *h, int m, int n, int k, struct blas_in a, struct blas_in b, bool accumulate,
+                    float *c, int ldc)
 {
-    blas_sgemm(rows, keys, a->size, a->scale, (struct blas_in){a->q + (size_t)first * a->ld, a->ld, false},
-               (struct blas_in){a->k, a->ld, true}, 0, a->p, keys);
+    if (!h->gemm) {
+        blas_sgemm(m, n, k, a, b, accumulate ? 1 : 0, c, ldc);
+        return;
+    }
+    for (int i = 0; i < m; i += GEMM_MAX_ROWS)
+        gemm_run(&(struct gemm){.m = (size_t)(m - i < GEMM_MAX_ROWS ? m - i : GEMM_MAX_ROWS), .n = (size_t)n,
+                                .k = (size_t)k, .accumulate = accumulate, .c = c + (size_t)i * ldc, .ldc = (size_t)ldc,
+                                .a = {a.data + (size_t)i * (a.transposed ? 1 : a.ld), (size_t)a.ld, a.transposed},
+                                .b = {b.data, (size_t)b.ld, b.transposed}},
+                 h->gemm);
 }
 
-/* p = softmax of its rows, each over keys up to its own position, 0 beyond. Fills max and inv, or uses them. */
+/* p = scores of queries [first, first + rows) with keys [0, keys), not scaled yet. */
+static void scores(const struct head *a, int first, int rows, int keys)
+{
+    product(a, rows, keys, a->size, (struct blas_in){a->q + (size_t)first * a->ld, a->ld, false},
+            (struct blas_in){a->k, a->ld, true}, false, a->p, keys);
+}
+
+/* p = softmax of its scaled rows, each over keys up to its own position, 0 beyond. Fills max and inv, or uses them. */
 CPU_DISPATCH static void softmax_rows(const struct head *a, int first, int rows, int keys, bool fill)
 {
     for (int r = 0; r < rows; r++) {
@@ -84,7 +102,7 @@ CPU_DISPATCH static void softmax_rows(const struct head *a, int first, int rows,
             a->max[first + r] = lanes_max(p, n);
         float max = a->max[first + r];
         for (int i = 0; i < n; i++)
-            p[i] = math_exp(p[i] - max);
+            p[i] = math_exp((p[i] - max) * a->scale);
         for (int i = n; i < keys; i++)
             p[i] = 0;
         if (fill)
@@ -113,8 +131,8 @@ static void forward_head(void *arg, size_t task, int worker)
         int rows = tile_rows(first, a.length), keys = first + rows;
         scores(&a, first, rows, keys);
         softmax_rows(&a, first, rows, keys, true);
-        blas_sgemm(rows, a.size, keys, 1, (struct blas_in){a.p, keys, false}, (struct blas_in){a.v, a.ld, false}, 0,
-                   a.out + (size_t)first * a.ld_out, a.ld_out);
+        product(&a, rows, a.size, keys, (struct blas_in){a.p, keys, false}, (struct blas_in){a.v, a.ld, false}, false,
+                a.out + (size_t)first * a.ld_out, a.ld_out);
     }
 }
 
@@ -122,19 +140,19 @@ static void forward_head(void *arg, size_t task, int worker)
 static void backward_head(void *arg, size_t task, int worker)
 {
     struct head a = head_of(arg, task, worker);
-    float beta = 0;
-    for (int first = (a.length - 1) / QUERY_TILE * QUERY_TILE; first >= 0; first -= QUERY_TILE, beta = 1) {
+    bool add = false;
+    for (int first = (a.length - 1) / QUERY_TILE * QUERY_TILE; first >= 0; first -= QUERY_TILE, add = true) {
         int rows = tile_rows(first, a.length), keys = first + rows;
         struct blas_in dout = {a.dout + (size_t)first * a.ld_out, a.ld_out, false};
         scores(&a, first, rows, keys);
         softmax_rows(&a, first, rows, keys, false);
-        blas_sgemm(keys, a.size, rows, 1, (struct blas_in){a.p, keys, true}, dout, beta, a.dv, a.ld);
-        blas_sgemm(rows, keys, a.size, 1, dout, (struct blas_in){a.v, a.ld, true}, 0, a.dp, keys);
+        product(&a, keys, a.size, rows, (struct blas_in){a.p, keys, true}, dout, add, a.dv, a.ld);
+        product(&a, rows, keys, a.size, dout, (struct blas_in){a.v, a.ld, true}, false, a.dp, keys);
         softmax_backward(&a, rows, keys);
-        blas_sgemm(rows, a.size, keys, 1, (struct blas_in){a.dp, keys, false}, (struct blas_in){a.k, a.ld, false}, 0,
-                   a.dq + (size_t)first * a.ld, a.ld);
-        blas_sgemm(keys, a.size, rows, 1, (struct blas_in){a.dp, keys, true},
-                   (struct blas_in){a.q + (size_t)first * a.ld, a.ld, false}, beta, a.dk, a.ld);
+        product(&a, rows, a.size, keys, (struct blas_in){a.dp, keys, false}, (struct blas_in){a.k, a.ld, false}, false,
+                a.dq + (size_t)first * a.ld, a.ld);
+        product(&a, keys, a.size, rows, (struct blas_in){a.dp, keys, true},
+                (struct blas_in){a.q + (size_t)first * a.ld, a.ld, false}, add, a.dk, a.ld);
     }
 }
 

@@ -22,8 +22,8 @@ struct blas_in {
     bool transposed;
 };
 
-/* c[m, n] = alpha a[m, k] b[k, n] + beta c, row-major, c's rows ldc apart; with beta 0, c is only written. On the
+/* c[m, n] = a[m, k] b[k, n] + beta c, row-major, c's rows ldc apart; with beta 0, c is only written. On the
  * calling thread alone. blas_open must have succeeded. */
-void blas_sgemm(int m, int n, int k, float alpha, struct blas_in a, struct blas_in b, float beta, float *c, int ldc);
+void blas_sgemm(int m, int n, int k, struct blas_in a, struct blas_in b, float beta, float *c, int ldc);
 
 #endif

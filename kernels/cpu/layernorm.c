@@ -15,6 +15,7 @@ struct job {
     float *din, *dweight, *dbias;    /* backward adds to */
     const float *in, *weight, *bias, *dout;
     size_t rows, width;
+    bool accumulate;
 };
 
 KERNEL_INLINE size_t tile_end(size_t begin, size_t tile, size_t n)
@@ -83,8 +84,12 @@ CPU_DISPATCH static void backward_rows(void *arg, size_t task, int worker)
             lane_gn[l] += g * ((x[i] - mean) * rstd);
         }
         float mean_g = lanes_total(lane_g) / (float)w, mean_gn = lanes_total(lane_gn) / (float)w;
-        for (i = 0; i < w; i++)
-            dx[i] += rstd * (dy[i] * weight[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
+        if (j->accumulate)
+            for (i = 0; i < w; i++)
+                dx[i] += rstd * (dy[i] * weight[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
+        else
+            for (i = 0; i < w; i++)
+                dx[i] = rstd * (dy[i] * weight[i] - mean_g - (x[i] - mean) * rstd * mean_gn);
     }
 }
 
@@ -105,10 +110,12 @@ CPU_DISPATCH static void backward_columns(void *arg, size_t task, int worker)
 }
 
 void kernel_layernorm_backward(float *din, float *dweight, float *dbias, const float *dout, const float *in,
-                               const float *mean, const float *rstd, const float *weight, size_t rows, size_t width)
+                               const float *mean, const float *rstd, const float *weight, size_t rows, size_t width,
+                               bool accumulate)
 {
     struct job j = {.mean = (float *)mean, .rstd = (float *)rstd, .din = din, .dweight = dweight, .dbias = dbias,
-                    .in = in, .weight = weight, .dout = dout, .rows = rows, .width = width};
+                    .in = in, .weight = weight, .dout = dout, .rows = rows, .width = width,
+                    .accumulate = accumulate};
     pool_run((width + COLUMN_TILE - 1) / COLUMN_TILE, backward_columns, &j);
     pool_run((rows + ROW_TILE - 1) / ROW_TILE, backward_rows, &j);
 }

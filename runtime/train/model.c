@@ -8,10 +8,8 @@
 #include "kernels/attention.h"
 #include "kernels/crossentropy.h"
 #include "kernels/embedding.h"
-#include "kernels/gelu.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
-#include "kernels/vector.h"
 #include "runtime/train/model_impl.h"
 
 #define LOGITS_ELEMS ((size_t)1 << 22) /* the head works on so many logits at a time, or on LOGITS_ROWS rows */
@@ -146,7 +144,7 @@ static void deal_layer(model_t *m, struct layer *y, struct dealer *a)
     y->ln2 = deal(a, one);
     y->mean2 = deal(a, rows);
     y->rstd2 = deal(a, rows);
-    y->fc = deal(a, 4 * one);
+    y->slope = deal(a, 4 * one);
     y->gelu = deal(a, 4 * one);
     y->out = deal(a, one);
 }
@@ -190,31 +188,38 @@ int model_bind(model_t *m, const struct ddp_param *tensor, ddp_error_t *errp)
     return 0;
 }
 
+/* out = in weight + bias of parameters id and id + 1, and what `s` adds to it. */
+static void linear(const model_t *m, float *out, const float *in, size_t id, struct matmul s)
+{
+    s.bias = value(m, id + 1);
+    kernel_matmul(out, in, value(m, id), &s);
+}
+
+static void forward_block(const model_t *m, size_t l, size_t n)
+{
+    const struct layer *y = &m->layer[l];
+    const float *x = l ? m->layer[l - 1].out : m->embedded;
+    size_t w = m->c.width, rows = n * m->c.context, p = block_id(l, 0);
+    struct attention_shape s = attention_shape(m, n);
+    kernel_layernorm_forward(y->ln1, y->mean1, y->rstd1, x, value(m, p + LN1_W), value(m, p + LN1_B), rows, w);
+    linear(m, y->qkv, y->ln1, p + QKV_W, (struct matmul){.m = rows, .n = 3 * w, .k = w});
+    kernel_attention_forward(y->att, y->stats, y->qkv, m->work, &s);
+    linear(m, y->mid, y->att, p + OUT_W, (struct matmul){.m = rows, .n = w, .k = w, .add = x});
+    kernel_layernorm_forward(y->ln2, y->mean2, y->rstd2, y->mid, value(m, p + LN2_W), value(m, p + LN2_B), rows, w);
+    linear(m, y->slope, y->ln2, p + FC_W, (struct matmul){.m = rows, .n = 4 * w, .k = w, .gelu = y->gelu});
+    linear(m, y->out, y->gelu, p + PROJ_W, (struct matmul){.m = rows, .n = w, .k = 4 * w, .add = y->mid});
+}
+
 /* Fills the activations up to ln_f's output. */
 static void forward(model_t *m, const int32_t *tokens, size_t n)
 {
-    size_t t = m->c.context, w = m->c.width, rows = n * t;
-    struct attention_shape s = attention_shape(m, n);
+    size_t t = m->c.context, w = m->c.width;
     kernel_embedding_forward(m->embedded, tokens, value(m, WTE), value(m, WPE),
                              &(struct embedding_shape){n, t, w, t + 1});
-    const float *x = m->embedded;
-    for (size_t l = 0; l < m->c.layers; l++) {
-        struct layer *y = &m->layer[l];
-        size_t p = block_id(l, 0);
-        kernel_layernorm_forward(y->ln1, y->mean1, y->rstd1, x, value(m, p + LN1_W), value(m, p + LN1_B), rows, w);
-        kernel_linear_forward(y->qkv, y->ln1, value(m, p + QKV_W), value(m, p + QKV_B), rows, w, 3 * w);
-        kernel_attention_forward(y->att, y->stats, y->qkv, m->work, &s);
-        kernel_linear_forward(y->mid, y->att, value(m, p + OUT_W), value(m, p + OUT_B), rows, w, w);
-        kernel_add(y->mid, y->mid, x, rows * w);
-        kernel_layernorm_forward(y->ln2, y->mean2, y->rstd2, y->mid, value(m, p + LN2_W), value(m, p + LN2_B), rows,
-                                 w);
-        kernel_linear_forward(y->fc, y->ln2, value(m, p + FC_W), value(m, p + FC_B), rows, w, 4 * w);
-        kernel_gelu_forward(y->gelu, y->fc, rows * 4 * w);
-        kernel_linear_forward(y->out, y->gelu, value(m, p + PROJ_W), value(m, p + PROJ_B), rows, 4 * w, w);
-        kernel_add(y->out, y->out, y->mid, rows * w);
-        x = y->out;
-    }
-    kernel_layernorm_forward(m->lnf, m->meanf, m->rstdf, x, value(m, final_w(m)), value(m, final_b(m)), rows, w);
+    for (size_t l = 0; l < m->c.layers; l++)
+        forward_block(m, l, n);
+    kernel_layernorm_forward(m->lnf, m->meanf, m->rstdf, m->layer[m->c.layers - 1].out, value(m, final_w(m)),
+                             value(m, final_b(m)), n * t, w);
 }
 
 static void copy_targets(model_t *m, const int32_t *tokens, size_t n)
@@ -250,31 +255,33 @@ static void tell(loop_ready_f *ready, void *ctx, size_t a, size_t b)
     ready(ctx, (int)a);
 }
 
+/* The gradients of parameters id and id + 1 are told as soon as they are complete, before the work that they do not
+ * need: what waits for them can start. din may be scaled, see kernel_linear_din. */
+static void backward_linear(const model_t *m, float *din, const float *dout, const float *in, size_t id,
+                            const float *scale, size_t n, loop_ready_f *ready, void *ctx)
+{
+    size_t n_in = m->param[id].shape[0], n_out = m->param[id].shape[1], rows = n * m->c.context;
+    kernel_linear_dweight(grad(m, id), grad(m, id + 1), dout, in, rows, n_in, n_out);
+    tell(ready, ctx, id, id + 1);
+    kernel_linear_din(din, dout, value(m, id), scale, rows, n_in, n_out);
+}
+
 static void backward_block(model_t *m, size_t l, size_t n, loop_ready_f *ready, void *ctx)
 {
     const struct layer *y = &m->layer[l];
     const float *x = l ? m->layer[l - 1].out : m->embedded;
     size_t w = m->c.width, rows = n * m->c.context, p = block_id(l, 0);
     struct attention_shape s = attention_shape(m, n);
-    kernel_linear_backward(m->dwide, grad(m, p + PROJ_W), grad(m, p + PROJ_B), m->dx, y->gelu, value(m, p + PROJ_W),
-                           rows, 4 * w, w);
-    tell(ready, ctx, p + PROJ_W, p + PROJ_B);
-    kernel_gelu_backward(m->dwide, y->fc, rows * 4 * w);
-    kernel_linear_backward(m->dtmp, grad(m, p + FC_W), grad(m, p + FC_B), m->dwide, y->ln2, value(m, p + FC_W), rows,
-                           w, 4 * w);
-    tell(ready, ctx, p + FC_W, p + FC_B);
+    backward_linear(m, m->dwide, m->dx, y->gelu, p + PROJ_W, y->slope, n, ready, ctx);
+    backward_linear(m, m->dtmp, m->dwide, y->ln2, p + FC_W, NULL, n, ready, ctx);
     kernel_layernorm_backward(m->dx, grad(m, p + LN2_W), grad(m, p + LN2_B), m->dtmp, y->mid, y->mean2, y->rstd2,
-                              value(m, p + LN2_W), rows, w);
+                              value(m, p + LN2_W), rows, w, true);
     tell(ready, ctx, p + LN2_W, p + LN2_B);
-    kernel_linear_backward(m->dtmp, grad(m, p + OUT_W), grad(m, p + OUT_B), m->dx, y->att, value(m, p + OUT_W), rows,
-                           w, w);
-    tell(ready, ctx, p + OUT_W, p + OUT_B);
+    backward_linear(m, m->dtmp, m->dx, y->att, p + OUT_W, NULL, n, ready, ctx);
     kernel_attention_backward(m->dwide, m->dtmp, y->qkv, y->stats, m->work, &s);
-    kernel_linear_backward(m->dtmp, grad(m, p + QKV_W), grad(m, p + QKV_B), m->dwide, y->ln1, value(m, p + QKV_W),
-                           rows, w, 3 * w);
-    tell(ready, ctx, p + QKV_W, p + QKV_B);
+    backward_linear(m, m->dtmp, m->dwide, y->ln1, p + QKV_W, NULL, n, ready, ctx);
     kernel_layernorm_backward(m->dx, grad(m, p + LN1_W), grad(m, p + LN1_B), m->dtmp, x, y->mean1, y->rstd1,
-                              value(m, p + LN1_W), rows, w);
+                              value(m, p + LN1_W), rows, w, true);
     tell(ready, ctx, p + LN1_W, p + LN1_B);
 }
 
@@ -288,9 +295,9 @@ double model_forward_backward(model_t *m, const int32_t *tokens, size_t n, float
     head(m, rows, true, grad_scale);
     for (size_t r = 0; r < rows; r++)
         sum += m->loss[r];
-    memset(m->dx, 0, rows * w * sizeof *m->dx);
     kernel_layernorm_backward(m->dx, grad(m, final_w(m)), grad(m, final_b(m)), m->dtmp,
-                              m->layer[m->c.layers - 1].out, m->meanf, m->rstdf, value(m, final_w(m)), rows, w);
+                              m->layer[m->c.layers - 1].out, m->meanf, m->rstdf, value(m, final_w(m)), rows, w,
+                              false);
     tell(ready, ctx, final_w(m), final_b(m));
     for (size_t l = m->c.layers; l-- > 0;)
         backward_block(m, l, n, ready, ctx);

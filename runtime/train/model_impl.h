@@ -13,7 +13,7 @@ struct layer {
     float *qkv, *stats, *att;   /* [rows, 3 width]; attention.h */
     float *mid;                 /* after the attention's residual connection */
     float *ln2, *mean2, *rstd2;
-    float *fc, *gelu;           /* [rows, 4 width] */
+    float *slope, *gelu;        /* [rows, 4 width]: gelu' and gelu of the mlp's first product */
     float *out;
 };
 

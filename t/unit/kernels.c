@@ -3,15 +3,13 @@
 #include <math.h>
 
 #include "kernels/attention.h"
-#include "kernels/cpu/blas.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/mathfun.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/crossentropy.h"
 #include "kernels/embedding.h"
-#include "kernels/gelu.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
-#include "kernels/vector.h"
 
 /* Every output starts as nan: what a kernel forgets to write, or reads without need, shows. */
 
@@ -116,7 +114,7 @@ static void check_layernorm(size_t rows, size_t w)
             wdx[r * w + i] = dx[r * w + i] + rs * (dy[r * w + i] * weight[i] - g - (x[r * w + i] - mu) * rs * gn);
     }
     kernel_layernorm_forward(y, mean, rstd, x, weight, bias, rows, w);
-    kernel_layernorm_backward(dx, dw, db, dy, x, mean, rstd, weight, rows, w);
+    kernel_layernorm_backward(dx, dw, db, dy, x, mean, rstd, weight, rows, w, true);
     check_close("layernorm", y, wy, rows * w, 2e-6);
     check_close("layernorm dx", dx, wdx, rows * w, 1e-5);
     check_close("layernorm dweight", dw, wdw, w, 5e-6);
@@ -142,7 +140,8 @@ static void gelu_matches(void **state)
 {
     (void)state;
     enum { N = 20011 };
-    float *x = random_floats(N, 6), *y = poisoned(N), *dy = random_floats(N, 1);
+    float *x = random_floats(N, 6), *y = poisoned(N), *slope = poisoned(N), *dy = random_floats(N, 1);
+    float *dx = poisoned(N);
     double *want = calloc(N, 8), *dwant = calloc(N, 8);
     x[0] = 0;
     x[1] = 40;
@@ -151,31 +150,20 @@ static void gelu_matches(void **state)
         want[i] = gelu(x[i]);
         dwant[i] = dy[i] * (gelu(x[i] + 1e-5) - gelu(x[i] - 1e-5)) / 2e-5;
     }
-    kernel_gelu_forward(y, x, N);
-    kernel_gelu_backward(dy, x, N);
+    struct matmul product = {.m = 1, .n = N, .k = 1, .gelu = y}, gradient = {.m = 1, .n = N, .k = 1, .scale = slope};
+    kernel_matmul(slope, (float[]){1}, x, &product);
+    kernel_matmul(dx, (float[]){1}, dy, &gradient);
     check_close("gelu", y + 3, want + 3, N - 3, 1e-6);
-    check_close("dgelu", dy, dwant, N, 2e-6);
+    check_close("dgelu", dx, dwant, N, 2e-6);
     assert_true(y[0] == 0 && y[1] == 40 && fabsf(y[2]) < 1e-30f);
-    free(x), free(y), free(dy), free(want), free(dwant);
+    free(x), free(y), free(slope), free(dy), free(dx), free(want), free(dwant);
 }
 
-static void sums_match(void **state)
+/* flags: 1 a transposed, 2 b transposed, 4 accumulate. */
+static void check_matmul(size_t m, size_t n, size_t k, int flags)
 {
-    (void)state;
-    enum { N = 70001 };
-    float *a = random_floats(N, 1), *b = random_floats(N, 1), *c = poisoned(N);
-    kernel_add(c, a, b, N);
-    for (int i = 0; i < N; i++)
-        assert_true(c[i] == a[i] + b[i]);
-    kernel_add(c, c, a, N);
-    for (int i = 0; i < N; i++)
-        assert_true(c[i] == a[i] + b[i] + a[i]);
-    free(a), free(b), free(c);
-}
-
-static void check_matmul(const struct matmul *s)
-{
-    size_t m = s->m, n = s->n, k = s->k;
+    struct matmul shape = {.m = m, .n = n, .k = k, .a_transposed = flags & 1, .b_transposed = flags & 2,
+                           .accumulate = flags & 4}, *s = &shape;
     float *a = random_floats(m * k, 1), *b = random_floats(k * n, 1);
     float *c = s->accumulate ? random_floats(m * n, 1) : poisoned(m * n);
     double *want = calloc(m * n, 8);
@@ -195,12 +183,73 @@ static void products_match(void **state)
 {
     (void)state;
     for (int flags = 0; flags < 8; flags++) {
-        bool ta = flags & 1, tb = flags & 2, add = flags & 4;
-        check_matmul(&(struct matmul){1, 1, 1, ta, tb, add});
-        check_matmul(&(struct matmul){7, 13, 5, ta, tb, add});
-        check_matmul(&(struct matmul){MATMUL_TILE_ROWS + 3, 31, 17, ta, tb, add});
-        check_matmul(&(struct matmul){5, MATMUL_TILE_COLS + 9, 19, ta, tb, add});
+        check_matmul(1, 1, 1, flags);
+        check_matmul(7, 13, 5, flags);
+        for (size_t m = 1; m <= 13; m++)
+            check_matmul(m, 35, 9, flags);
+        check_matmul(259, 31, 17, flags);
+        check_matmul(5, 1033, 19, flags);
+        check_matmul(GEMM_MAX_ROWS + 1, 48, 3, flags);
+        check_matmul(25, 65, 2 * GEMM_K_BLOCK + 5, flags);
     }
+}
+
+/* What gemm.h says a product is, term by term. */
+static float chain(const float *a, const float *b, size_t k, size_t step)
+{
+    float sum = 0;
+    for (size_t k0 = 0; k0 < k; k0 += GEMM_K_BLOCK) {
+        float block = 0;
+        for (size_t l = k0; l < k && l < k0 + GEMM_K_BLOCK; l++)
+            block = fmaf(a[l], b[l * step], block);
+        sum = k0 ? sum + block : block;
+    }
+    return sum;
+}
+
+static void check_chain(size_t m, size_t n, size_t k)
+{
+    float *a = random_floats(m * k, 1), *b = random_floats(k * n, 1), *c = poisoned(m * n);
+    kernel_matmul(c, a, b, &(struct matmul){.m = m, .n = n, .k = k});
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            assert_true(c[i * n + j] == chain(a + i * k, b + j, k, n));
+    free(a), free(b), free(c);
+}
+
+static void products_have_the_bits_that_are_stated(void **state)
+{
+    (void)state;
+    if (!gemm_level() || strncmp(kernel_matmul_name(), "own", 3))
+        return;
+    for (int avx2 = 0; avx2 < 2; avx2++) {
+        gemm_prefer_avx2(avx2);
+        print_message("# %s\n", gemm_level());
+        check_chain(19, 70, 2 * GEMM_K_BLOCK + 7);
+        check_chain(GEMM_MAX_ROWS + 30, 33, 5);
+    }
+    gemm_prefer_avx2(false);
+}
+
+static void what_follows_a_product_matches(void **state)
+{
+    (void)state;
+    enum { M = 530, N = 77, K = 300 };
+    float *a = random_floats(M * K, 1), *b = random_floats(K * N, 1), *other = random_floats(M * N, 1);
+    float *bias = random_floats(N, 1), *sums = calloc(N, 4), *plain = poisoned(M * N), *c = poisoned(M * N);
+    double *want = calloc(N, 8);
+    for (size_t l = 0; l < K; l++)
+        for (size_t j = 0; j < N; j++)
+            want[j] += b[l * N + j];
+    kernel_matmul(plain, a, b, &(struct matmul){.m = M, .n = N, .k = K, .bias = bias});
+    kernel_matmul(c, a, b, &(struct matmul){.m = M, .n = N, .k = K, .bias = bias, .add = other, .b_sums = sums});
+    for (size_t i = 0; i < M * N; i++)
+        assert_true(c[i] == plain[i] + other[i]);
+    check_close("column sums", sums, want, N, 2e-6);
+    kernel_matmul(c, a, b, &(struct matmul){.m = M, .n = N, .k = K, .bias = bias, .scale = other});
+    for (size_t i = 0; i < M * N; i++)
+        assert_true(c[i] == plain[i] * other[i]);
+    free(a), free(b), free(other), free(bias), free(sums), free(plain), free(c), free(want);
 }
 
 static void linear_layers_match(void **state)
@@ -225,8 +274,9 @@ static void linear_layers_match(void **state)
                 wdw[i * O + o] += (double)x[r * I + i] * dy[r * O + o];
             }
         }
-    kernel_linear_forward(y, x, w, b, R, I, O);
-    kernel_linear_backward(dx, dw, db, dy, x, w, R, I, O);
+    kernel_matmul(y, x, w, &(struct matmul){.m = R, .n = O, .k = I, .bias = b});
+    kernel_linear_dweight(dw, db, dy, x, R, I, O);
+    kernel_linear_din(dx, dy, w, NULL, R, I, O);
     check_close("linear", y, wy, R * O, 2e-6);
     check_close("linear dx", dx, wdx, R * I, 2e-6);
     check_close("linear dweight", dw, wdw, I * O, 2e-6);
@@ -365,6 +415,28 @@ static void attention_matches(void **state)
     check_attention(1, 300, 24, 2);
 }
 
+/* All of these once more with a BLAS's products, as processors without our own have them. */
+static void openblas_products_match(void **state)
+{
+    ddp_error_t e;
+    setenv("DDP_MATMUL", "openblas", 1);
+    if (kernel_matmul_open(&e) < 0)
+        fail_msg("%s", e.text);
+    print_message("# %s\n", kernel_matmul_name());
+    products_match(state);
+    what_follows_a_product_matches(state);
+    linear_layers_match(state);
+    gelu_matches(state);
+    attention_matches(state);
+    unsetenv("DDP_MATMUL");
+    assert_int_equal(kernel_matmul_open(&e), 0);
+    setenv("DDP_MATMUL", "best", 1);
+    assert_int_equal(kernel_matmul_open(&e), -1);
+    assert_error_has(e, "own or openblas");
+    unsetenv("DDP_MATMUL");
+    assert_int_equal(kernel_matmul_open(&e), 0);
+}
+
 /* All that a layer computes, into one buffer that is then compared. */
 static float *everything(size_t *ret_n)
 {
@@ -375,20 +447,21 @@ static float *everything(size_t *ret_n)
     float *qkv = random_floats(R * 3 * I, 1), *dy = random_floats(R * O, 1);
     float *work = poisoned(kernel_attention_work_elems(&s)), *stats = poisoned(kernel_attention_stats_elems(&s));
     float *mean = poisoned(R), *rstd = poisoned(R);
-    size_t n = 2 * R * O + R * I + I * O + O + R * I + 3 * R * I + R * I + I;
+    size_t n = 3 * R * O + R * I + I * O + O + R * I + 3 * R * I + R * I + I;
     float *all = calloc(n, sizeof *all), *y = all, *dx = y + R * O, *dw = dx + R * I, *db = dw + I * O, *att = db + O;
     float *dqkv = att + R * I, *norm = dqkv + 3 * R * I, *dbias = norm + R * I,
-          *g = dbias + I;
+          *g = dbias + I, *slope = g + R * O;
     double *loss = calloc(R, 8);
     int32_t *target = calloc(R, 4);
-    kernel_linear_forward(y, x, w, b, R, I, O);
-    kernel_gelu_forward(g, y, R * O);
+    kernel_matmul(g, x, w, &(struct matmul){.m = R, .n = O, .k = I, .bias = b, .gelu = slope});
+    kernel_matmul(y, x, w, &(struct matmul){.m = R, .n = O, .k = I, .bias = b});
     kernel_crossentropy_backward(loss, y, target, 1, R, O);
-    kernel_linear_backward(dx, dw, db, dy, x, w, R, I, O);
+    kernel_linear_dweight(dw, db, dy, x, R, I, O);
+    kernel_linear_din(dx, dy, w, x, R, I, O);
     kernel_attention_forward(att, stats, qkv, work, &s);
     kernel_attention_backward(dqkv, dx, qkv, stats, work, &s);
     kernel_layernorm_forward(norm, mean, rstd, att, w, b, R, I);
-    kernel_layernorm_backward(norm, b, dbias, dx, att, mean, rstd, w, R, I);
+    kernel_layernorm_backward(norm, b, dbias, dx, att, mean, rstd, w, R, I, true);
     void *done[] = {x, w, b, qkv, dy, work, stats, mean, rstd, loss, target};
     for (size_t i = 0; i < sizeof done / sizeof *done; i++)
         free(done[i]);
@@ -411,6 +484,18 @@ static void bits_do_not_depend_on_threads(void **state)
     }
     pool_set_threads(1);
     free(one);
+}
+
+static void bits_do_not_depend_on_the_vector_width(void **state)
+{
+    (void)state;
+    size_t n;
+    float *wide = everything(&n);
+    gemm_prefer_avx2(true);
+    float *narrow = everything(&n);
+    gemm_prefer_avx2(false);
+    assert_memory_equal(wide, narrow, n * sizeof *wide);
+    free(wide), free(narrow);
 }
 
 static void count_task(void *arg, size_t task, int worker)
@@ -449,13 +534,16 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(functions_keep_their_error_bounds),
     cmocka_unit_test(layernorm_matches),
     cmocka_unit_test(gelu_matches),
-    cmocka_unit_test(sums_match),
     cmocka_unit_test(products_match),
+    cmocka_unit_test(products_have_the_bits_that_are_stated),
+    cmocka_unit_test(what_follows_a_product_matches),
     cmocka_unit_test(linear_layers_match),
     cmocka_unit_test(embeddings_match),
     cmocka_unit_test(crossentropy_matches),
     cmocka_unit_test(attention_matches),
+    cmocka_unit_test(openblas_products_match),
     cmocka_unit_test(bits_do_not_depend_on_threads),
+    cmocka_unit_test(bits_do_not_depend_on_the_vector_width),
     cmocka_unit_test(every_task_runs_once),
 };
 
