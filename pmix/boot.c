@@ -127,12 +127,16 @@ void boot_abort(boot_t *b, int code, const char *why)
     b->ops->abort(b, code, why ? why : "no reason given");
 }
 
-void boot_close(boot_t *b)
+int boot_leave(boot_t *b, ddp_error_t *errp)
 {
-    if (!b)
-        return;
     int saved = errno;
-    b->ops->close(b);
+    int rc = b ? b->ops->close(b, errp) : 0;
     free(b);
     errno = saved;
+    return rc;
+}
+
+void boot_close(boot_t *b)
+{
+    boot_leave(b, NULL);
 }

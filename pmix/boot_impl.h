@@ -11,7 +11,7 @@ struct boot_ops {
     int (*get)(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
                ddp_error_t *errp);
     void (*abort)(boot_t *b, int code, const char *why);
-    void (*close)(boot_t *b); /* frees b->state, not b */
+    int (*close)(boot_t *b, ddp_error_t *errp); /* frees b->state, not b, whatever it returns */
 };
 
 struct boot {

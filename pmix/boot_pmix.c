@@ -9,7 +9,8 @@
  *
  * The library's timeout does not hold for a remote rank's value, so the wait for it has a deadline of ours. The answer
  * may come later than that, or never, which is why what it is written to is counted (struct wait) and freed by the last
- * one to use it. */
+ * one to use it. Its other calls wait for the step's daemon on this node with no deadline at all, so each runs in a
+ * thread that is left behind at ours (struct request, call.h). */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pmix.h>
@@ -22,6 +23,7 @@
 
 #include "pmix/boot_host.h"
 #include "pmix/boot_impl.h"
+#include "runtime/base/call.h"
 #include "runtime/base/clock.h"
 
 #define KEY "ddp.boot"
@@ -29,6 +31,7 @@
 #define RETRY_MS 5     /* while rank 0 has not published it */
 #define ANSWER_S 3.0   /* an answer that takes longer was lost: ask again */
 #define LEAVE_S 10.0   /* rank 0's server waits that long for the others to leave */
+#define PARTING_S 5.0  /* for PMIx_Finalize and PMIx_Abort, whose callers give no deadline */
 
 struct api {
     __typeof__(PMIx_Init) *init;
@@ -111,7 +114,70 @@ static int fail(const struct pmix *p, pmix_status_t status, ddp_error_t *errp, c
                      p->api.error_string(status));
 }
 
-/* ---- waiting ---- */
+/* ---- calls that take no deadline ---- */
+
+/* One such call: all that it reads and writes. */
+struct request {
+    struct api api;
+    pmix_status_t status;
+    pmix_proc_t me;      /* from PMIx_Init */
+    int code;            /* for PMIx_Abort */
+    char text[CARD_MAX]; /* rank 0's card, or the reason for PMIx_Abort */
+};
+
+static void call_init(void *arg)
+{
+    struct request *r = arg;
+    r->status = r->api.init(&r->me, NULL, 0);
+}
+
+static void call_publish(void *arg)
+{
+    struct request *r = arg;
+    pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
+    v.data.bo.bytes = r->text;
+    v.data.bo.size = strlen(r->text) + 1;
+    r->status = r->api.put(PMIX_GLOBAL, KEY, &v);
+    if (r->status == PMIX_SUCCESS)
+        r->status = r->api.commit();
+}
+
+static void call_abort(void *arg)
+{
+    struct request *r = arg;
+    r->status = r->api.abort(r->code, r->text, NULL, 0);
+}
+
+static void call_finalize(void *arg)
+{
+    struct request *r = arg;
+    r->status = r->api.finalize(NULL, 0);
+}
+
+static void forget(void *arg)
+{
+    (void)arg;
+}
+
+/* f on a copy of *r, which *r becomes when it returns. -1: it did not before the deadline, or could not be called. */
+static int ask(call_f *f, struct request *r, const char *name, uint64_t deadline, ddp_error_t *errp)
+{
+    struct request *copy = malloc(sizeof *copy);
+    if (!copy)
+        return error_errno(errp, "%s", name);
+    *copy = *r;
+    int rc = call_within(f, forget, copy, deadline, errp);
+    if (rc == 1)
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT,
+                         "%s does not return within the deadline: Slurm's daemon of this step on this node (slurmstepd) "
+                         "does not answer; see whether it is stopped, and slurmd's log", name);
+    if (rc == 0)
+        *r = *copy;
+    free(copy);
+    return rc;
+}
+
+/* ---- waiting for an answer ---- */
 
 static struct wait *wait_create(const char *nspace, pmix_rank_t rank, const char *key)
 {
@@ -217,16 +283,20 @@ static int find_size(struct pmix *p, uint64_t deadline, int *ret, ddp_error_t *e
     return 0;
 }
 
-static int publish(struct pmix *p, const char *card, ddp_error_t *errp)
+static int publish(struct pmix *p, const char *card, uint64_t deadline, ddp_error_t *errp)
 {
-    char copy[CARD_MAX]; /* the library takes no const */
-    pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
-    v.data.bo.bytes = copy;
-    v.data.bo.size = (size_t)snprintf(copy, sizeof copy, "%s", card) + 1;
-    pmix_status_t status = p->api.put(PMIX_GLOBAL, KEY, &v);
-    if (status == PMIX_SUCCESS)
-        status = p->api.commit();
-    return status == PMIX_SUCCESS ? 0 : fail(p, status, errp, "does not take where rank 0's boot server is");
+    struct request r = {.api = p->api};
+    snprintf(r.text, sizeof r.text, "%s", card);
+    if (ask(call_publish, &r, "PMIx_Commit", deadline, errp) < 0)
+        return -1;
+    return r.status == PMIX_SUCCESS ? 0 : fail(p, r.status, errp, "does not take where rank 0's boot server is");
+}
+
+/* Where rank 0 is the one to serve. */
+static int start_host(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
+{
+    p->host = boot_host_create(size, errp);
+    return p->host ? publish(p, boot_host_card(p->host), deadline, errp) : -1;
 }
 
 /* Rank 0's card, asked for until it is there. */
@@ -254,7 +324,7 @@ static int join(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
 {
     char card[CARD_MAX], text[2 * CARD_MAX];
     struct boot_join j = {.who = "rank 0's boot server", .rank = (int)p->me.rank, .size = size};
-    if (p->me.rank == 0 && (!(p->host = boot_host_create(size, errp)) || publish(p, boot_host_card(p->host), errp) < 0))
+    if (p->me.rank == 0 && start_host(p, size, deadline, errp) < 0)
         return -1;
     if (find_card(p, card, deadline, errp) < 0)
         return -1;
@@ -287,45 +357,53 @@ static int pmix_get(boot_t *b, int rank, const char *key, void **ret_data, size_
 
 static void pmix_abort(boot_t *b, int code, const char *why)
 {
-    struct pmix *p = b->state;
-    p->api.abort(code, why, NULL, 0);
+    const struct pmix *p = b->state;
+    struct request r = {.api = p->api, .code = code};
+    snprintf(r.text, sizeof r.text, "%s", why);
+    ask(call_abort, &r, "PMIx_Abort", deadline_in(PARTING_S), NULL);
 }
 
-static void leave(struct pmix *p, uint64_t deadline)
+/* The server stays until `deadline` for those who have not left. */
+static int leave(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
 {
+    struct request r = {.api = p->api};
     if (p->local.ops)
-        p->local.ops->close(&p->local);
+        p->local.ops->close(&p->local, NULL);
     boot_host_destroy(p->host, deadline);
-    p->api.finalize(NULL, 0);
     free(p);
+    return ask(call_finalize, &r, "PMIx_Finalize", deadline_in(PARTING_S), errp);
 }
 
-static void pmix_close(boot_t *b)
+static int pmix_close(boot_t *b, ddp_error_t *errp)
 {
-    leave(b->state, deadline_in(LEAVE_S));
+    return leave(b->state, deadline_in(LEAVE_S), errp);
 }
 
 static const struct boot_ops pmix_ops = {"pmix", pmix_put, pmix_fence, pmix_get, pmix_abort, pmix_close};
 
-/* PMIx_Init talks to the step's own daemon on this node and takes no deadline. */
+static int connect_to_server(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
+{
+    struct request r = {.api = p->api};
+    if (ask(call_init, &r, "PMIx_Init", deadline, errp) < 0)
+        return -1;
+    p->me = r.me;
+    if (r.status == PMIX_SUCCESS)
+        return 0;
+    return error_set(errp, DDP_E_BOOT, r.status, "PMIx finds no server here (%s): start the program with "
+                     "\"srun --ddp=on\", or with \"srun --mpi=pmix\"", p->api.error_string(r.status));
+}
+
 int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
 {
     struct pmix *p = calloc(1, sizeof *p);
     if (!p)
         return error_errno(errp, "boot");
-    if (load(&p->api, errp) < 0) {
-        free(p);
-        return -1;
-    }
-    pmix_status_t status = p->api.init(&p->me, NULL, 0);
-    if (status != PMIX_SUCCESS) {
-        error_set(errp, DDP_E_BOOT, status, "PMIx finds no server here (%s): start the program with "
-                  "\"srun --ddp=on\", or with \"srun --mpi=pmix\"", p->api.error_string(status));
+    if (load(&p->api, errp) < 0 || connect_to_server(p, deadline, errp) < 0) {
         free(p);
         return -1;
     }
     if (find_size(p, deadline, &b->size, errp) < 0 || join(p, b->size, deadline, errp) < 0) {
-        leave(p, 0);
+        leave(p, 0, NULL);
         return -1;
     }
     b->ops = &pmix_ops;

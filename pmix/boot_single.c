@@ -48,11 +48,13 @@ static void single_abort(boot_t *b, int code, const char *why)
     (void)why;
 }
 
-static void single_close(boot_t *b)
+static int single_close(boot_t *b, ddp_error_t *errp)
 {
     struct single *s = b->state;
+    (void)errp;
     boot_store_clear(&s->items);
     free(s);
+    return 0;
 }
 
 static const struct boot_ops single_ops = {"single", single_put, single_fence, single_get, single_abort, single_close};

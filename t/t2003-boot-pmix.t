@@ -28,6 +28,26 @@ ok "a rank that dies ends the step" test "$rc" -ne 0 -a "$rc" -ne 124
 cluster_run srun -K --mpi=none -N2 -n2 "$probe"
 like "srun without PMIx is refused, with the cure" "$rc $err" "^[1-9][0-9]* .*SLURM_NTASKS=2.*srun --ddp=on"
 
+# The real library, whose daemon is stopped (as by a debugger, or where memory is short).
+cat >"$tmp/stopped.sh" <<'SCRIPT'
+echo $PPID >$1/stepd.new && mv $1/stepd.new $1/stepd
+until [ -e $1/go ]; do read -rt 0.02 <> <(:); done
+"$2" --timeout 0.5 >$1/stopped.out 2>$1/stopped.err
+echo $? >$1/stopped.new && mv $1/stopped.new $1/stopped.rc
+SCRIPT
+mkdir -m 777 "$tmp/stopped"
+cluster_run srun -K --mpi=pmix -N1 -n1 bash "$tmp/stopped.sh" "$tmp/stopped" "$probe" &
+srun=$!
+until_true 30 test -s "$tmp/stopped/stepd"
+kill -STOP "$(<"$tmp/stopped/stepd")"
+>"$tmp/stopped/go"
+until_true 30 test -s "$tmp/stopped/stopped.rc"
+kill -CONT "$(<"$tmp/stopped/stepd")"
+wait $srun
+like "a daemon that does not answer is named" \
+    "$(<"$tmp/stopped/stopped.rc") $(wc -l <"$tmp/stopped/stopped.err") $(<"$tmp/stopped/stopped.err")" \
+    "^1 1 bootprobe: PMIx_Init does not return within the deadline: .*slurmstepd"
+
 # What a node without the library says.
 cat >"$tmp/without.sh" <<'SCRIPT'
 for dir in /usr/lib/*/pmix2; do mount -t tmpfs none "$dir"; done

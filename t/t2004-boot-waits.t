@@ -25,4 +25,28 @@ if [ "$rc" -eq 0 ]; then
 else
     diag "no network namespace here: a silent resolver is not tested ($err)"
 fi
+
+# ---- libpmix: a double of it that serves one rank, and of which one call never returns ----
+double=$top_builddir/t/lib/pmixdouble/.libs
+run env DDP_BOOT=pmix LD_LIBRARY_PATH="$double" "$probe"
+if [[ $err = *"lacks PMIx"* ]]; then
+    diag "this build lacks PMIx: its waits are not tested"
+    done_testing
+fi
+like "the double serves its rank" "$rc $out$err" "^0 rank 0 of 1: .*, boot pmix"
+hang() { # CALL OPTION...
+    run env DDP_BOOT=pmix LD_LIBRARY_PATH="$double" PMIX_DOUBLE_HANG="$1" "$probe" "${@:2}"
+}
+for call in PMIx_Init PMIx_Commit; do
+    hang $call --timeout 0.3
+    like "a $call that does not return" "$rc $(wc -l <<<"$err") $out$err" \
+        "^1 1 bootprobe: $call does not return within the deadline: .*slurmstepd"
+done
+hang PMIx_Get_nb --timeout 0.3
+like "a PMIx_Get_nb that nobody answers" "$rc $(wc -l <<<"$err") $out$err" "^1 1 bootprobe: PMIx does not tell"
+hang PMIx_Finalize
+like "a PMIx_Finalize that does not return" "$rc $(wc -l <<<"$err") $out$err" \
+    "^1 1 rank 0 of 1: .*bootprobe: rank 0: PMIx_Finalize does not return within the deadline: .*slurmstepd"
+hang PMIx_Abort --abort 0
+like "a PMIx_Abort that does not return" "$rc $(wc -l <<<"$out")" "^0 1"
 done_testing

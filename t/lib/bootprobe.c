@@ -118,7 +118,10 @@ int main(int argc, char **argv)
     else
         printf("rank %d of %d: node %d of %d, local %d of %d, host %s, boot %s\n", rank, w->size, w->node_of[rank],
                w->n_nodes, w->local_of[rank], world_local_size(w, w->node_of[rank]), w->host[rank], boot_name(b));
-    boot_close(b);
+    if (boot_leave(b, &e) < 0) {
+        fprintf(stderr, "bootprobe: rank %d: %s\n", rank, e.text);
+        rc = -1;
+    }
     world_destroy(w);
     return rc < 0 ? 1 : 0;
 }

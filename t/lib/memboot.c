@@ -107,9 +107,11 @@ static void mem_abort(boot_t *b, int code, const char *why)
     (void)why;
 }
 
-static void mem_close(boot_t *b)
+static int mem_close(boot_t *b, ddp_error_t *errp)
 {
     (void)b;
+    (void)errp;
+    return 0;
 }
 
 static const struct boot_ops ops = {"mem", mem_put, mem_fence, mem_get, mem_abort, mem_close};

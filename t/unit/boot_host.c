@@ -41,7 +41,7 @@ static int rank_main(int rank, int fd)
         boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
         return 1;
     int rc = exchange(&b);
-    b.ops->close(&b);
+    b.ops->close(&b, NULL);
     return rc < 0;
 }
 
@@ -116,7 +116,7 @@ static void addresses_are_tried_in_turn(void **state)
     snprintf(addrs, sizeof addrs, "nonsense tcp:127.0.0.1:1 %s", found);
     if (boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
         fail_msg("%s", e.text);
-    b.ops->close(&b);
+    b.ops->close(&b, NULL);
     boot_host_destroy(h, deadline_in(PATIENCE_S));
 }
 
