@@ -12,14 +12,14 @@ struct attention_shape {
     size_t batch, length, width, heads; /* heads divides width */
 };
 
-/* Floats of scratch that either pass needs, for the threads in use now. */
+/* Floats of scratch that either pass needs, 64-byte aligned, for the threads in use now. After kernel_matmul_open. */
 size_t kernel_attention_work_elems(const struct attention_shape *s);
 
 /* Floats per call in stats: 2 * batch * heads * length. */
 size_t kernel_attention_stats_elems(const struct attention_shape *s);
 
 /* out [batch, length, width]; qkv [batch, length, 3 * width], queries first, then keys, then values, heads side by side
- * in each; stats is written for the backward pass. kernel_matmul_open comes first. */
+ * in each; stats is written for the backward pass. */
 void kernel_attention_forward(float *out, float *stats, const float *qkv, float *work, const struct attention_shape *s);
 
 /* dqkv (written) from dout. */

@@ -27,11 +27,16 @@ static const struct gemm_kernel *best(bool avx2_only)
 }
 #endif
 
-const char *gemm_level(void)
+const struct gemm_kernel *gemm_kernel(void)
 {
     if (!kernel)
         kernel = best(false);
-    return kernel ? kernel->name : NULL;
+    return kernel;
+}
+
+const char *gemm_level(void)
+{
+    return gemm_kernel() ? kernel->name : NULL;
 }
 
 void gemm_prefer_avx2(bool prefer)
@@ -88,22 +93,23 @@ static struct a_block a_panels(const struct gemm *g, size_t k0, size_t k, float 
     return (struct a_block){to, GEMM_PANEL_ELEMS(kernel->rows), 0};
 }
 
-/* b's rows [k0, k0 + k), columns [j, j + cols), zeros beyond, rows of kernel->cols. */
-static void copy_b(const struct gemm *g, size_t k0, size_t k, size_t j, size_t cols, float *to)
+void gemm_copy_panel(const struct gemm_kernel *kern, const struct gemm_in *b, size_t k0, size_t k, size_t j, size_t cols,
+                     float *to)
 {
-    size_t width = kernel->cols;
+    size_t width = kern->cols;
+    if (cols == width && b->transposed) {
+        kern->transpose(to, b->data + j * b->ld + k0, b->ld, k);
+        return;
+    }
     if (cols == width) {
-        if (g->b.transposed)
-            kernel->transpose(to, g->b.data + j * g->b.ld + k0, g->b.ld, k);
-        else
-            kernel->copy_cols(to, g->b.data + k0 * g->b.ld + j, g->b.ld, k);
+        kern->copy_cols(to, b->data + k0 * b->ld + j, b->ld, k);
         return;
     }
     memset(to, 0, k * width * sizeof *to);
-    size_t row = g->b.transposed ? 1 : g->b.ld, col = g->b.transposed ? g->b.ld : 1;
+    size_t row = b->transposed ? 1 : b->ld, col = b->transposed ? b->ld : 1;
     for (size_t l = 0; l < k; l++)
         for (size_t c = 0; c < cols; c++)
-            to[l * width + c] = g->b.data[(k0 + l) * row + (j + c) * col];
+            to[l * width + c] = b->data[(k0 + l) * row + (j + c) * col];
 }
 
 /* sums[0..cols) += panel's column sums: row l into lane l % SUM_LANES, lanes pairwise. */
@@ -117,23 +123,31 @@ CPU_DISPATCH static void add_columns(float *sums, const float *panel, size_t wid
         sums[c] += (lane[0][c] + lane[1][c]) + (lane[2][c] + lane[3][c]);
 }
 
-/* A panel narrower than the kernel's goes through a buffer. */
-static void tiles_at_edge(const struct gemm *g, struct gemm_tile t, size_t i, size_t j, size_t cols)
+/* Narrower than the kernel's: through a buffer. */
+static void run_narrow(const struct gemm_kernel *kern, struct gemm_tile t, size_t cols)
 {
-    float buffer[GEMM_PANEL * GEMM_TILE_ROWS];
-    bool add = t.add;
+    float buffer[GEMM_PANEL * GEMM_TILE_ROWS], *c = t.c;
     const float *bias = t.bias;
-    float *c = g->c + i * g->ldc + j;
+    size_t ldc = t.ldc;
+    bool add = t.add;
     t.c = buffer;
-    t.ldc = kernel->cols;
+    t.ldc = kern->cols;
     t.add = false;
     t.bias = NULL;
-    kernel->run(&t);
+    kern->run(&t);
     for (size_t r = 0; r < t.rows; r++)
         for (size_t l = 0; l < cols; l++) {
-            float x = buffer[r * t.ldc + l];
-            c[r * g->ldc + l] = add ? c[r * g->ldc + l] + x : bias ? bias[l] + x : x;
+            float x = buffer[r * kern->cols + l], *to = &c[r * ldc + l];
+            *to = add ? *to + x : bias ? bias[l] + x : x;
         }
+}
+
+void gemm_tile_run(const struct gemm_kernel *kern, const struct gemm_tile *t, size_t cols)
+{
+    if (cols == kern->cols)
+        kern->run(t);
+    else
+        run_narrow(kern, *t, cols);
 }
 
 /* Where the next panel of b lies, as lines to fetch while this one is worked on: its rows are pages apart, which no
@@ -162,8 +176,8 @@ static void fetch(struct ahead *p, size_t n_lines)
 static void run_panel(const struct gemm *g, struct a_block a, const float *b, size_t k0, size_t k, size_t j,
                       size_t cols)
 {
-    struct gemm_tile t = {.b = b, .k = k, .ldc = g->ldc, .lda = a.ld, .add = g->accumulate || k0 > 0,
-                          .bias = g->bias && k0 == 0 ? g->bias + j : NULL};
+    struct gemm_tile t = {.b = b, .k = k, .ldc = g->ldc, .lda = a.ld, .step = kernel->rows,
+                          .add = g->accumulate || k0 > 0, .bias = g->bias && k0 == 0 ? g->bias + j : NULL};
     struct ahead next = ahead_of(g, k0, k, j + cols);
     size_t n_tiles = (g->m + kernel->rows - 1) / kernel->rows, share = (next.rows * next.lines + n_tiles - 1) / n_tiles;
     for (size_t i = 0; i < g->m; i += kernel->rows) {
@@ -171,10 +185,7 @@ static void run_panel(const struct gemm *g, struct a_block a, const float *b, si
         t.c = g->c + i * g->ldc + j;
         t.rows = smaller(kernel->rows, g->m - i);
         fetch(&next, share);
-        if (cols == kernel->cols)
-            kernel->run(&t);
-        else
-            tiles_at_edge(g, t, i, j, cols);
+        gemm_tile_run(kernel, &t, cols);
     }
 }
 
@@ -186,7 +197,7 @@ void gemm_run(const struct gemm *g, float *work)
         struct a_block rows = g->a.transposed ? a_panels(g, k0, k, a) : a_rows(g, k0, k, a);
         for (size_t j = 0; j < g->n; j += kernel->cols) {
             size_t cols = smaller(kernel->cols, g->n - j);
-            copy_b(g, k0, k, j, cols, b);
+            gemm_copy_panel(kernel, &g->b, k0, k, j, cols, b);
             if (g->column_sums)
                 add_columns(g->column_sums + j, b, kernel->cols, k, cols);
             run_panel(g, rows, b, k0, k, j, cols);

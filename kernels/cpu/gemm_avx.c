@@ -76,7 +76,7 @@ AVX512 static void run_512(const struct gemm_tile *t)
     if (t->lda)
         rows_512(t, t->lda, 1);
     else
-        rows_512(t, 1, ROWS_512);
+        rows_512(t, 1, t->step);
 }
 
 AVX2 static ALWAYS_INLINE void tile_256(const struct gemm_tile *t, const float *a, float *c, int rows, size_t row,
@@ -136,7 +136,7 @@ AVX2 static void run_256(const struct gemm_tile *t)
     if (t->lda)
         rows_256(t, t->lda, 1);
     else
-        rows_256(t, 1, ROWS_256);
+        rows_256(t, 1, t->step);
 }
 
 /* to[8, width] = from[8, 8] transposed. */

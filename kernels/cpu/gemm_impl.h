@@ -15,11 +15,11 @@
 
 /* c[rows, cols] = (add ? c : bias or 0) + a b, over k <= GEMM_K_BLOCK terms. */
 struct gemm_tile {
-    const float *a;    /* rows lda apart, or, lda = 0, for each k the kernel's number of rows */
+    const float *a;    /* rows lda apart; or, lda = 0, the rows of one k side by side, and `step` to the next k's */
     const float *b;    /* [k, cols], 64-byte aligned */
     float *c;
     const float *bias; /* [cols] or NULL */
-    size_t rows, k, lda, ldc;
+    size_t rows, k, lda, step, ldc;
     bool add;
 };
 
@@ -38,5 +38,15 @@ struct gemm_kernel {
 };
 
 extern const struct gemm_kernel gemm_avx512, gemm_avx2;
+
+/* The one in use; NULL where there is none. */
+const struct gemm_kernel *gemm_kernel(void);
+
+/* A tile of `cols` columns, at most the kernel's. bias and c have so many. */
+void gemm_tile_run(const struct gemm_kernel *kernel, const struct gemm_tile *t, size_t cols);
+
+/* b's rows [k0, k0 + k), columns [j, j + cols), into a panel, zeros beyond. */
+void gemm_copy_panel(const struct gemm_kernel *kernel, const struct gemm_in *b, size_t k0, size_t k, size_t j,
+                     size_t cols, float *to);
 
 #endif

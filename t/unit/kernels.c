@@ -31,7 +31,7 @@ static float *random_floats(size_t n, float scale)
 
 static float *poisoned(size_t n)
 {
-    float *x = malloc((n + 1) * sizeof *x);
+    float *x = aligned_alloc(64, (n + 16) / 16 * 64);
     for (size_t i = 0; i < n; i++)
         x[i] = NAN;
     return x;
@@ -413,6 +413,9 @@ static void attention_matches(void **state)
     check_attention(1, 128, 16, 1);
     check_attention(1, 129, 16, 2);
     check_attention(1, 300, 24, 2);
+    check_attention(2, 64, 96, 3);
+    check_attention(1, 140, 160, 2);
+    check_attention(1, 37, 300, 1);
 }
 
 /* All of these once more with a BLAS's products, as processors without our own have them. */
