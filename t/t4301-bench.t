@@ -48,6 +48,42 @@ is "... unless results are not checked" "$rc" 0
 like "... which is said" "$out" "N/A.*not checked"
 unset PROBE_FAULT
 
+# --- step ---
+tiny=(--layers 2 --width 32 --heads 2 --context 16 --batch 2)
+bench step "${tiny[@]}" --steps 4 --warmup 2 --dump "$tmp/weights"
+is "step: exit code" "$rc" 0 || diag "$err"
+is "a step's time and that of its products" "$(awk '/^(step|its) / { print ($(NF - 3) > 0) }' <<<"$out" | xargs)" "1 1"
+like "the first losses" "$out" "loss [0-9.]+ at step 0, [0-9.]+ at step 5"
+bench step "${tiny[@]}" --steps 6 --warmup 0 --accum 3 --load "$tmp/weights" --seed 42 --json
+is "JSON: a number for each step" \
+    "$(json '[len(d[k]) for k in ("step_s", "quiet_s", "sync_s", "backward_s", "wait_s", "loss")]')" "[6, 6, 6, 6, 6, 6]"
+is "JSON: times that belong together" "$(json 'all(q + s < t and b < s and w < s for t, q, s, b, w in zip(
+    d["step_s"], d["quiet_s"], d["sync_s"], d["backward_s"], d["wait_s"]))')" True
+ok "training trains" test "$(json 'd["loss_at_5"] < d["loss_at_0"] - 0.01')" = True
+weights=$(json 'd["parameters"]')
+is "the weights that were dumped" "$(stat -c %s "$tmp/weights")" $((4 * weights))
+first=$(json 'd["loss_at_0"]')
+bench step "${tiny[@]}" --steps 1 --warmup 0 --accum 3 --load "$tmp/weights" --seed 42 --json
+is "the same weights, the same loss" "$(json 'd["loss_at_0"]')" "$first"
+truncate -s -4 "$tmp/weights"
+bench step "${tiny[@]}" --steps 1 --load "$tmp/weights"
+is "weights of another size: exit code" "$rc" 1
+like "... says which file and what it wants" "$err" "$tmp/weights does not hold the $weights float32 weights"
+
+mkfifo "$tmp/go.0" "$tmp/go.1"
+for r in 0 1; do printf 'steps 2\nproducts 1\ncomm 3\n' >"$tmp/go.$r" & done
+bench step "${tiny[@]}" --lockstep "$tmp/go"
+wait
+is "lockstep: exit code" "$rc" 0 || diag "$err"
+out="[$(paste -sd, <<<"$out")]"
+is "lockstep: an answer for each command" \
+    "$(json 'd[0]["ranks"], len(d[1]["step_s"]), len(d[2]["products_s"]), len(d[3]["comm_s"]), len(d)')" "2 2 1 3 4"
+for r in 0 1; do echo 'dance 2' >"$tmp/go.$r" & done
+bench step "${tiny[@]}" --lockstep "$tmp/go"
+wait
+is "an unknown command: exit code" "$rc" 1
+like "... says which there are" "$err" '"dance 2" is no command: there are steps N'
+
 # --- refusals ---
 refuses() { # WHAT ERE OPTION...
     local what=$1 ere=$2
@@ -67,5 +103,7 @@ refuses "a size of nothing" "-b=0 is not a size" allreduce -b 0
 refuses "an end below the beginning" "-e=1K is below -b=2K" allreduce -b 2K -e 1K
 refuses "an unknown type" "-d=int8 is not allowed: use -d=float|double" allreduce -d int8
 refuses "a value that is missing" "-n wants a value" allreduce -n
+refuses "heads that do not divide the width" "--width=30 cannot be divided among --heads=4" step --width 30
+refuses "an unknown preset" "--model=huge is not allowed: use --model=tiny|small" step --model huge
 like "help lists the options" "$("$ddp" bench allreduce --help)" "-e TEXT +greatest size"
 done_testing
