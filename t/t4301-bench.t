@@ -84,6 +84,33 @@ wait
 is "an unknown command: exit code" "$rc" 1
 like "... says which there are" "$err" '"dance 2" is no command: there are steps N'
 
+# --- reducer ---
+bench reducer --tensors 7 --mb 1 --backward-ms 2 --steps 4 --warmup 2
+is "reducer: exit code" "$rc" 0 || diag "$err"
+is "its four times" "$(awk '/^(quiet|sync|exposed|comm) / && NF == 5' <<<"$out" | wc -l)" 4
+bench reducer --tensors 7 --mb 1 --backward-ms 2 --steps 5 --warmup 2 --json --ddp-bucket-mb=0.25
+is "JSON: hidden is 1 - exposed / comm" \
+    "$(json 'abs(1 - d["exposed_s"]["median"] / d["comm_s"]["median"] - d["hidden"]) < 1e-6')" True
+is "the backward pass computes for as long as it was told" "$(json 'd["quiet_s"]["max"] > 0.001')" True
+is "buckets of the size that was told" "$(json '3 < d["buckets"] <= 7')" True
+
+# --- ddp run --boot: ranks that enter network namespaces before they meet ---
+run "$ddp" run -n 2 --boot "unix:$tmp/boot" "$ddp" bench allreduce -b 4K -e 4K -n 1
+is "ranks meet at the path that was named" "$rc" 0 || diag "$err"
+ok "... which is gone afterwards" test ! -e "$tmp/boot"
+run "$ddp" run -n 2 --boot nowhere true
+like "a place that is none" "$err" 'boot address "nowhere" is not unix:'
+
+# --- contrib/bench/peers: what needs no peer ---
+peers=$top_srcdir/contrib/bench/peers
+run "$peers" colours
+is "peers, an unknown part: exit code" "$rc" 2
+if [ "$(id -u)" = 0 ]; then
+    run "$peers" planner --build "$tmp"
+    is "peers, no build: exit code" "$rc" 1
+    like "... says the cure" "$err" "$tmp/ddp is not there: run make there, or give --build"
+fi
+
 # --- refusals ---
 refuses() { # WHAT ERE OPTION...
     local what=$1 ere=$2
@@ -104,6 +131,8 @@ refuses "an end below the beginning" "-e=1K is below -b=2K" allreduce -b 2K -e 1
 refuses "an unknown type" "-d=int8 is not allowed: use -d=float|double" allreduce -d int8
 refuses "a value that is missing" "-n wants a value" allreduce -n
 refuses "heads that do not divide the width" "--width=30 cannot be divided among --heads=4" step --width 30
+refuses "tensors of nothing" "--mb=0.001 is less than one element for each of --tensors=1000" reducer --mb 0.001 \
+    --tensors 1000
 refuses "an unknown preset" "--model=huge is not allowed: use --model=tiny|small" step --model huge
 like "help lists the options" "$("$ddp" bench allreduce --help)" "-e TEXT +greatest size"
 done_testing

@@ -10,7 +10,7 @@
 #include "runtime/base/num.h"
 #include "runtime/cli/cli.h"
 
-static const struct bench_verb *const verbs[] = {&bench_allreduce, &bench_step};
+static const struct bench_verb *const verbs[] = {&bench_allreduce, &bench_reducer, &bench_step};
 #define N_VERBS (sizeof verbs / sizeof *verbs)
 
 static void help(FILE *f)

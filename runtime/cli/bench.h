@@ -14,7 +14,7 @@ struct bench_verb {
     int (*run)(ddp_t *d, int argc, char **argv, ddp_error_t *errp);
     void (*help)(FILE *f);
 };
-extern const struct bench_verb bench_allreduce, bench_step;
+extern const struct bench_verb bench_allreduce, bench_reducer, bench_step;
 
 /* values[0..n) from the defaults, then from argv[1..argc): "-n 20", "--json", "--steps=30". Knobs of type KNOB_BOOL need
  * no value. 0, or -1 with an error that names the option and what is allowed. */

@@ -221,7 +221,7 @@ static int prepare(struct supervisor *s, char *token, ddp_error_t *errp)
     if (io_random_hex(name, 16, errp) < 0 || io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0)
         return -1;
     snprintf(addr, sizeof addr, "unix:@ddp-%s", name);
-    s->server = boot_server_create(addr, token, s->job->n_ranks, errp);
+    s->server = boot_server_create(s->job->boot_addr ? s->job->boot_addr : addr, token, s->job->n_ranks, errp);
     return s->server ? 0 : -1;
 }
 

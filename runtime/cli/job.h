@@ -17,6 +17,7 @@ struct job {
     int n_ranks;
     int *node;        /* [n_ranks] virtual node of a rank, ascending */
     double timeout_s; /* 0: none */
+    const char *boot_addr; /* where ranks meet (boot_wire.h); NULL: an abstract unix socket of this machine */
     char **argv;      /* the program and its arguments, NULL at the end */
 };
 

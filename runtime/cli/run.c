@@ -16,6 +16,8 @@ static const char help_text[] =
     "  -n N              how many ranks\n"
     "  --layout A,B,...  for trying out and tests: A ranks on a first virtual node, B on a second, and so on; the\n"
     "                    ranks then talk as if on several nodes (-n may be left out)\n"
+    "  --boot ADDRESS    where the ranks find each other: unix:/PATH or tcp:HOST:PORT, for ranks that move into network\n"
+    "                    namespaces of their own before they do\n"
     "  --timeout S       end the job after S seconds, with exit code 124\n"
     "\n"
     "Rank 0 reads ddp's standard input, the others /dev/null. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT\n"
@@ -79,6 +81,8 @@ int cli_run(int argc, char **argv)
         } else if ((value = option("--layout", argc, argv, &i))) {
             if (parse_layout(value, node, &n_layout) < 0)
                 return bad_usage("--layout wants the ranks of each node, as in 2,1,1, not ", value);
+        } else if ((value = option("--boot", argc, argv, &i))) {
+            job.boot_addr = value;
         } else if ((value = option("--timeout", argc, argv, &i))) {
             if (num_double(value, 0.001, 1e8, &job.timeout_s) < 0)
                 return bad_usage("--timeout wants seconds, not ", value);

@@ -32,12 +32,8 @@ def run_ours(m, ranks, sizes, iterations, warmup):
                         "memory": r["memory_us"]["median"] * 1e-6} for r in rows}
 
 
-def mpirun(m, ranks):
-    return ["mpirun", "-n", str(ranks)] + (["--oversubscribe"] if ranks > m.cores else [])
-
-
 def run_mpi(m, ranks, sizes, iterations, warmup):
-    out = m.run(f"Open MPI on {ranks} ranks", mpirun(m, ranks) + [m.mpi_program(), str(warmup), str(iterations)] +
+    out = m.run(f"Open MPI on {ranks} ranks", m.mpirun(ranks) + [m.mpi_program(), str(warmup), str(iterations)] +
                 [str(s) for s in sizes], m.environment(m.threads(ranks)))
     return {n: {"mpi": median(t)} for n, t in parse_lines(out, "Open MPI").items()}
 

@@ -64,6 +64,7 @@ class Machine:
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.work = tempfile.mkdtemp(prefix="ddp-peers.")
         os.chmod(self.work, 0o755)
+        self.shm = tempfile.mkdtemp(prefix="ddp-peers.", dir="/dev/shm")
         return self
 
     def __exit__(self, *_):
@@ -72,7 +73,8 @@ class Machine:
         end_descendants()
         for cleanup in reversed(self.cleanups):
             cleanup()
-        shutil.rmtree(self.work, ignore_errors=True)
+        for folder in self.work, self.shm:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -140,6 +142,15 @@ class Machine:
     def threads(self, ranks):
         """ranks x threads = cores."""
         return max(1, self.cores // ranks)
+
+    def mpirun(self, ranks, *more):
+        """What Open MPI keeps in files goes to folders that we remove: it leaves them where it is killed. It cannot know
+        that two nodes share cores: that waiting ranks must yield is said here."""
+        settings = {"orte_tmpdir_base": self.work, "btl_vader_backing_directory": self.shm}
+        if ranks > self.cores:
+            settings["mpi_yield_when_idle"] = "1"
+        argv = ["mpirun", "-n", str(ranks), *more] + (["--oversubscribe"] if ranks > self.cores else [])
+        return argv + [word for k, v in settings.items() for word in ("--mca", k, v)]
 
     def mpi_program(self):
         path = self.path("mpibench")
