@@ -179,8 +179,9 @@ struct ddp_param ddp_param_get(const ddp_t *d, int id);
 /* Bytes that this rank holds of each kind, padding included; all 0 before ddp_commit. */
 struct ddp_memory {
     size_t values, grads;
-    size_t moments;  /* of the optimizer */
-    size_t partials; /* sums of shards (ddp_data_open) */
+    size_t moments;     /* of the optimizer */
+    size_t moments_all; /* of all parameters: more than moments with DDP_ZERO=1 */
+    size_t partials;    /* sums of shards (ddp_data_open) */
 };
 struct ddp_memory ddp_memory(const ddp_t *d);
 

@@ -15,6 +15,7 @@
 #include "runtime/partials.h"
 #include "runtime/reducer.h"
 #include "runtime/stop.h"
+#include "runtime/zero.h"
 
 /* Marks what ddp.h declares; everything else is hidden. */
 #define EXPORT __attribute__((visibility("default")))
@@ -30,9 +31,11 @@ struct ddp {
     struct layout layout;
     ddp_error_t add_error;   /* first error of ddp_param_add; code 0: none */
     struct ddp_hook hook;    /* encode NULL: none */
-    float *values;           /* arena of layout.n_bytes */
+    float *values;           /* arena of layout.n_bytes: own_values, or zero's segment */
+    float *own_values;       /* NULL with optimizer sharding */
     struct reducer reducer;
     struct optimizer optimizer;
+    struct zero zero;        /* nothing without optimizer sharding */
     struct data data;
     struct partials partials; /* of this rank's shards; nothing without shards */
     struct stop stop;

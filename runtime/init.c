@@ -59,8 +59,9 @@ EXPORT void ddp_finalize(ddp_t *d)
     data_close(&d->data);
     partials_close(&d->partials);
     optimizer_close(&d->optimizer);
+    zero_close(&d->zero);
     reducer_close(&d->reducer);
-    free(d->values);
+    free(d->own_values);
     layout_clear(&d->layout);
     comm_destroy(d->comm);
     world_destroy(d->nodes);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/optim.h"
+#define STATE_ALIGN (LAYOUT_ALIGN / sizeof(float))
 
 static int check(const struct ddp_adamw *c, ddp_error_t *errp)
 {
@@ -30,35 +30,69 @@ static int check(const struct ddp_adamw *c, ddp_error_t *errp)
     return 0;
 }
 
-int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, const struct layout *l, ddp_error_t *errp)
+int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, ddp_error_t *errp)
 {
     if (check(cfg, errp) < 0)
         return -1;
-    struct optimizer made = {.cfg = *cfg};
-    if (!cfg->sgd) {
-        size_t n = l->n_bytes ? l->n_bytes : 1;
-        made.n_elems = l->n_bytes / sizeof(float);
-        made.m = calloc(1, n);
-        made.v = calloc(1, n);
-        if (!made.m || !made.v) {
-            optimizer_close(&made);
-            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for 2 x %zu bytes of optimizer state", n);
-        }
-    }
-    *o = made;
+    *o = (struct optimizer){.cfg = *cfg};
     return 0;
 }
 
 void optimizer_close(struct optimizer *o)
 {
+    free(o->slice);
     free(o->m);
     free(o->v);
     *o = (struct optimizer){0};
 }
 
+static bool decays(const struct layout_param *p)
+{
+    return p->ndim >= 2 && !(p->flags & DDP_NO_DECAY);
+}
+
+int optimizer_own(struct optimizer *o, const struct layout *l, int id, size_t first, size_t n_elems, ddp_error_t *errp)
+{
+    if (o->n_slices == o->room) {
+        size_t room = o->room ? 2 * o->room : 64;
+        struct optimizer_slice *all = realloc(o->slice, room * sizeof *all);
+        if (!all)
+            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu slices of parameters", room);
+        o->slice = all;
+        o->room = room;
+    }
+    const struct layout_param *p = &l->param[id];
+    o->slice[o->n_slices++] = (struct optimizer_slice){
+        id, p->offset_bytes / sizeof(float) + first, n_elems, o->n_elems, decays(p)};
+    o->n_elems += (n_elems + STATE_ALIGN - 1) / STATE_ALIGN * STATE_ALIGN;
+    return 0;
+}
+
+int optimizer_own_all(struct optimizer *o, const struct layout *l, ddp_error_t *errp)
+{
+    for (int id = 0; id < l->n; id++)
+        if (optimizer_own(o, l, id, 0, l->param[id].n_elems, errp) < 0)
+            return -1;
+    return 0;
+}
+
+int optimizer_allocate(struct optimizer *o, ddp_error_t *errp)
+{
+    if (o->cfg.sgd)
+        return 0;
+    size_t bytes = o->n_elems ? o->n_elems * sizeof(float) : LAYOUT_ALIGN;
+    o->m = aligned_alloc(LAYOUT_ALIGN, bytes);
+    o->v = aligned_alloc(LAYOUT_ALIGN, bytes);
+    if (!o->m || !o->v)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for 2 x %zu bytes of optimizer state", bytes);
+    memset(o->m, 0, bytes);
+    memset(o->v, 0, bytes);
+    return 0;
+}
+
 size_t optimizer_bytes(const struct optimizer *o)
 {
-    return 2 * o->n_elems * sizeof(float);
+    return o->m ? 2 * o->n_elems * sizeof(float) : 0;
 }
 
 double optimizer_lr(const struct ddp_adamw *c, uint64_t step)
@@ -73,30 +107,7 @@ double optimizer_lr(const struct ddp_adamw *c, uint64_t step)
     return c->min_lr + 0.5 * (1 + cos(M_PI * done)) * ((double)c->lr - c->min_lr);
 }
 
-static bool decays(const struct layout_param *p)
-{
-    return p->ndim >= 2 && !(p->flags & DDP_NO_DECAY);
-}
-
-static void apply(struct optimizer *o, const struct layout *l, float *values, const float *grads, const double *used,
-                  struct adamw_args args)
-{
-    float weight_decay = args.weight_decay;
-    for (int i = 0; i < l->n; i++) {
-        const struct layout_param *p = &l->param[i];
-        size_t at = p->offset_bytes / sizeof(float);
-        if (used && used[i] == 0)
-            continue;
-        args.weight_decay = decays(p) ? weight_decay : 0;
-        if (o->cfg.sgd)
-            kernel_sgd(values + at, grads + at, p->n_elems, &args);
-        else
-            kernel_adamw(values + at, o->m + at, o->v + at, grads + at, p->n_elems, &args);
-    }
-}
-
-void optimizer_step(struct optimizer *o, const struct layout *l, float *values, const float *grads, double norm,
-                    double scale, const double *used, struct ddp_step *ret)
+void optimizer_begin(struct optimizer *o, double norm, double scale, struct ddp_step *ret)
 {
     const struct ddp_adamw *c = &o->cfg;
     double lr = optimizer_lr(c, o->n_steps);
@@ -106,18 +117,33 @@ void optimizer_step(struct optimizer *o, const struct layout *l, float *values, 
         /* min(1, max / (norm + 1e-6)): the rule of torch.nn.utils.clip_grad_norm_ */
         double clip = c->clip > 0 && norm + 1e-6 > c->clip ? c->clip / (norm + 1e-6) : 1;
         double t = (double)++o->n_steps;
-        apply(o, l, values, grads, used,
-              (struct adamw_args){.lr = (float)lr,
-                                  .beta1 = c->beta1,
-                                  .beta2 = c->beta2,
-                                  .eps = c->eps,
-                                  .weight_decay = c->weight_decay,
-                                  .bias1 = (float)(1 - pow(c->beta1, t)),
-                                  .bias2 = (float)(1 - pow(c->beta2, t)),
-                                  .grad_scale = (float)(scale * clip)});
+        o->args = (struct adamw_args){.lr = (float)lr,
+                                      .beta1 = c->beta1,
+                                      .beta2 = c->beta2,
+                                      .eps = c->eps,
+                                      .weight_decay = c->weight_decay,
+                                      .bias1 = (float)(1 - pow(c->beta1, t)),
+                                      .bias2 = (float)(1 - pow(c->beta2, t)),
+                                      .grad_scale = (float)(scale * clip)};
     }
     ret->step = o->n_steps;
     ret->grad_norm = norm;
     ret->lr = lr;
     ret->skipped = skipped;
+}
+
+void optimizer_apply(struct optimizer *o, size_t first, size_t end, float *values, const float *grads,
+                     const double *used)
+{
+    for (const struct optimizer_slice *s = o->slice + first; s < o->slice + end; s++) {
+        struct adamw_args args = o->args;
+        if (used && used[s->id] == 0)
+            continue;
+        if (!s->decays)
+            args.weight_decay = 0;
+        if (o->cfg.sgd)
+            kernel_sgd(values + s->at, grads + s->at, s->n_elems, &args);
+        else
+            kernel_adamw(values + s->at, o->m + s->state, o->v + s->state, grads + s->at, s->n_elems, &args);
+    }
 }

@@ -104,8 +104,6 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
 {
     if (d->add_error.code)
         return -1;
-    if (config_zero(&d->config))
-        return error_set(errp, DDP_E_USAGE, ENOTSUP, "zero=1 is not supported yet");
     if (config_trace(&d->config))
         return error_set(errp, DDP_E_USAGE, ENOTSUP, "trace is not supported yet");
     if (d->hook.encode && config_compress(&d->config) != COMPRESS_NONE)
@@ -117,13 +115,36 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
 
 static int open_reducer(ddp_t *d, ddp_error_t *errp)
 {
+    bool zero = config_zero(&d->config);
     struct reducer_config cfg = {.n_ranks = d->world.size,
                                  .first_cap_bytes = config_first_bucket_bytes(&d->config),
                                  .cap_bytes = config_bucket_bytes(&d->config),
                                  .find_unused = config_find_unused(&d->config),
                                  .plan = config_plans_buckets(&d->config),
-                                 .hook = d->hook.encode ? &d->hook : NULL};
+                                 .hook = d->hook.encode ? &d->hook : NULL,
+                                 .is_fixed = zero,
+                                 .owned_only = zero && !d->hook.encode};
     return reducer_open(&d->reducer, d->comm, &d->layout, &cfg, errp);
+}
+
+/* Memory for the values and the optimizer's state: all of them, or what this rank owns. */
+static int allocate(ddp_t *d, ddp_error_t *errp)
+{
+    size_t n = d->layout.n_bytes ? d->layout.n_bytes : LAYOUT_ALIGN;
+    if (config_zero(&d->config)) {
+        if (zero_open(&d->zero, &d->reducer, &d->optimizer, errp) < 0)
+            return -1;
+        d->values = comm_segment_data(d->zero.values);
+    } else {
+        if (optimizer_own_all(&d->optimizer, &d->layout, errp) < 0)
+            return -1;
+        d->own_values = d->values = aligned_alloc(LAYOUT_ALIGN, n);
+        if (!d->values)
+            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu bytes of parameters", d->world.rank,
+                             n);
+        memset(d->values, 0, n);
+    }
+    return optimizer_allocate(&d->optimizer, errp);
 }
 
 EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
@@ -131,16 +152,9 @@ EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
     check_settings(d, &d->add_error);
-    if (agree(d, &d->add_error, errp) < 0 || optimizer_open(&d->optimizer, opt, &d->layout, errp) < 0 ||
-        open_reducer(d, errp) < 0)
+    if (agree(d, &d->add_error, errp) < 0 || optimizer_open(&d->optimizer, opt, errp) < 0 || open_reducer(d, errp) < 0 ||
+        allocate(d, errp) < 0)
         return handle_break(d);
-    size_t n = d->layout.n_bytes ? d->layout.n_bytes : LAYOUT_ALIGN;
-    d->values = aligned_alloc(LAYOUT_ALIGN, n);
-    if (!d->values) {
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu bytes of parameters", d->world.rank, n);
-        return handle_break(d);
-    }
-    memset(d->values, 0, n);
     d->phase = PHASE_COMMITTED;
     return 0;
 }
@@ -166,6 +180,7 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
         .values = d->layout.n_bytes,
         .grads = d->layout.n_bytes,
         .moments = optimizer_bytes(&d->optimizer),
+        .moments_all = d->optimizer.cfg.sgd ? 0 : 2 * d->layout.n_bytes,
         .partials = partials_bytes(&d->partials),
     };
 }

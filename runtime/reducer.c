@@ -67,7 +67,7 @@ int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, c
         r->wire_dtype = cfg->hook->wire;
     }
     r->cfg.hook = NULL;
-    r->cfg.plan = cfg->plan && cfg->n_ranks > 1 && !cfg->find_unused && !cfg->owned_only;
+    r->cfg.plan = cfg->plan && cfg->n_ranks > 1 && !cfg->find_unused && !cfg->is_fixed;
     if (allocate(r, errp) < 0) {
         reducer_close(r);
         return -1;
@@ -122,42 +122,13 @@ void reducer_zero(struct reducer *r)
     memset(r->is_used, 0, (size_t)r->layout->n * sizeof *r->is_used);
 }
 
-void reducer_owned(const struct reducer *r, reducer_owned_f *f, void *ctx)
+int reducer_n_buckets(const struct reducer *r)
 {
-    struct comm_piece p;
-    for (int b = 0; b < r->plan.n_buckets; b++) {
-        int first = r->plan.first[b], n = r->plan.first[b + 1] - first;
-        struct comm_pieces it = comm_owned(r->comm, r->range + first, (size_t)n, reducer_unit_bytes(r));
-        while (comm_piece_next(&it, &p))
-            f(ctx, r->plan.param[(size_t)first + p.range], p.first, p.n_elems);
-    }
+    return r->plan.n_buckets;
 }
 
-/* Bucket b's ranges in the values: the same elements as those that travel. Returns how many. */
-static int value_ranges(const struct reducer *r, int b, struct comm_range *ret)
+const int *reducer_bucket(const struct reducer *r, int b, int *ret_n)
 {
-    int n = 0;
-    for (int i = r->plan.first[b]; i < r->plan.first[b + 1]; i++) {
-        const struct layout_param *p = &r->layout->param[r->plan.param[i]];
-        ret[n++] = (struct comm_range){p->offset_bytes, p->n_elems, DDP_F32};
-    }
-    return n;
-}
-
-int reducer_gather(struct reducer *r, comm_segment_t *values, ddp_error_t *errp)
-{
-    struct comm_range *ranges = malloc(((size_t)r->plan.n_params + 1) * sizeof *ranges);
-    int rc = ranges ? 0 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to gather values");
-    for (int b = 0; rc == 0 && b < r->plan.n_buckets; b++) {
-        struct comm_range *mine = ranges + r->plan.first[b];
-        size_t n = (size_t)value_ranges(r, b, mine);
-        r->bucket[b].work = comm_gather_start(r->comm, values, mine, n, NORM_BLOCK * sizeof(float), errp);
-        rc = r->bucket[b].work ? 0 : -1;
-    }
-    for (int b = 0; rc == 0 && b < r->plan.n_buckets; b++) {
-        rc = comm_wait(r->bucket[b].work, errp);
-        r->bucket[b].work = NULL;
-    }
-    free(ranges);
-    return rc;
+    *ret_n = r->plan.first[b + 1] - r->plan.first[b];
+    return r->plan.param + r->plan.first[b];
 }

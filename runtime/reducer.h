@@ -34,15 +34,13 @@ struct reducer_config {
     bool find_unused; /* who is not marked at a pass' end was not used; the order is then not rebuilt */
     bool plan;        /* buckets are planned (planner.h) from what the first passes took; else cut by the caps throughout */
     const struct ddp_hook *hook; /* copied; NULL: gradients travel as they are */
-    bool owned_only;  /* sums are wanted only of what this rank owns (reducer_owned). Then the plan stays as it is at
-                         first: ownership must not change once there is optimizer state */
+    bool is_fixed;    /* the plan stays as it is at first: for whoever keeps something by it */
+    bool owned_only;  /* sums are wanted only of what this rank owns of each bucket (comm_owned, in units of NORM_BLOCK
+                         elements); not with a hook */
 };
 
 /* Comes before parameter id's gradient travels, in a micro-step that synchronises, on the thread that marks. */
 typedef void reducer_prepare_f(void *ctx, int id);
-
-/* Elements [first, first + n_elems) of parameter id. */
-typedef void reducer_owned_f(void *ctx, int id, size_t first, size_t n_elems);
 
 struct reducer_bucket {
     struct reducer *reducer;
@@ -114,10 +112,8 @@ int reducer_check(const struct reducer *r, ddp_error_t *errp);
  * up to TAIL_COUNT. Collective then. */
 int reducer_micro_end(struct reducer *r, ddp_error_t *errp);
 
-/* Calls f for each piece that this rank owns, in the plan's order. */
-void reducer_owned(const struct reducer *r, reducer_owned_f *f, void *ctx);
-
-/* values, a float32 segment laid out as the gradients are: every rank gets from each owner what it owns. Collective. */
-int reducer_gather(struct reducer *r, comm_segment_t *values, ddp_error_t *errp);
+/* Buckets travel in index order. The parameters of bucket b, in the order in which they lie in it. */
+int reducer_n_buckets(const struct reducer *r);
+const int *reducer_bucket(const struct reducer *r, int b, int *ret_n);
 
 #endif

@@ -151,7 +151,7 @@ static int plan(struct reducer *r, ddp_error_t *errp)
 int reducer_tune(struct reducer *r, ddp_error_t *errp)
 {
     struct reducer_tuning *t = &r->tuning;
-    if (r->layout->n == 0 || r->cfg.find_unused || r->cfg.owned_only)
+    if (r->layout->n == 0 || r->cfg.find_unused || r->cfg.is_fixed)
         return 0;
     if (r->n_passes == 1) {
         t->is_measuring = r->cfg.plan;

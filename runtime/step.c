@@ -125,6 +125,15 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     return 0;
 }
 
+static int apply(ddp_t *d, ddp_error_t *errp)
+{
+    struct optimizer *o = &d->optimizer;
+    if (d->zero.values)
+        return zero_apply(&d->zero, &d->reducer, o, errp);
+    optimizer_apply(o, 0, o->n_slices, d->values, reducer_grads(&d->reducer), reducer_used(&d->reducer));
+    return 0;
+}
+
 EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0)
@@ -136,8 +145,9 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
         return handle_break(d);
     }
     struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS], .stop = tail[TAIL_STOP] > 0};
-    optimizer_step(&d->optimizer, &d->layout, d->values, reducer_grads(&d->reducer), norm_total(&d->reducer.norm),
-                   1 / tail[TAIL_ITEMS], reducer_used(&d->reducer), &s);
+    optimizer_begin(&d->optimizer, norm_total(&d->reducer.norm), 1 / tail[TAIL_ITEMS], &s);
+    if (!s.skipped && apply(d, errp) < 0)
+        return handle_break(d);
     s.bad_param = norm_worst(&d->reducer.norm);
     d->n_skipped = s.skipped ? d->n_skipped + 1 : 0;
     if (d->n_skipped == SKIPPED_MAX) {

@@ -174,6 +174,9 @@ static void say_start(const ddp_t *d, const struct job *j)
     if (j->o.shards)
         printf("%d shards, %d a rank: %zu bytes (%.1f MiB) of partial sums beside %zu of gradients\n", j->o.shards,
                j->o.shards / w->size, m.partials, mib(m.partials), m.grads);
+    if (m.moments < m.moments_all)
+        printf("optimizer state: %zu bytes (%.1f MiB) on rank 0 of %zu (%.1f MiB) on all\n", m.moments, mib(m.moments),
+               m.moments_all, mib(m.moments_all));
     fflush(stdout);
 }
 

@@ -1,4 +1,4 @@
-/* train_probe.c - the reference trainer with probes, for t5002 and t5010: linked with ld's --wrap around a few calls
+/* train_probe.c - the reference trainer with probes, for t5002, t5010 and t5011: linked with ld's --wrap around a few calls
  * of libddp, so that trainer, loop and library are the real ones.
  *
  * PROBE_FAULT plants a fault, which the comparison between one rank and several must notice:
@@ -6,16 +6,23 @@
  *   accum         micro-steps are summed, not averaged (losses look right)
  *   same-samples  every rank reads rank 0's samples
  *   fold-order    partial sums of shards are added up in another order
+ *   die-in-gather rank 1 dies where it would take part in its tenth gathering of values
  * PROBE_WRITE=FILE writes the first step's averaged gradient, seen through plain SGD (gradient = (value before - value
  * after) / learning rate); PROBE_COMPARE=FILE prints how far it is from such a file: "gradient differs by X", X the
  * relative L2 distance. Rank 0 does both. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/comm/comm.h"
 #include "runtime/ddp.h"
 
+comm_work_t *__real_comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
+                                      size_t unit_bytes, ddp_error_t *errp);
+comm_work_t *__wrap_comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
+                                      size_t unit_bytes, ddp_error_t *errp);
 int __real_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
 int __real_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
 int __real_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
@@ -41,6 +48,16 @@ void __wrap_kernel_fold(float *out, const float *const *in, int n_in, size_t n)
         other[1] = in[0];
     }
     __real_kernel_fold(out, other, n_in, n);
+}
+
+comm_work_t *__wrap_comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
+                                      size_t unit_bytes, ddp_error_t *errp)
+{
+    static int n_calls;
+    const char *rank = getenv("RANK");
+    if (fault_is("die-in-gather") && rank && !strcmp(rank, "1") && ++n_calls == 10)
+        raise(SIGKILL);
+    return __real_comm_gather_start(c, s, ranges, n_ranges, unit_bytes, errp);
 }
 
 int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)

@@ -122,6 +122,21 @@ static struct layout two_params(void)
     return l;
 }
 
+static void open_whole(struct optimizer *o, const struct ddp_adamw *c, const struct layout *l)
+{
+    assert_int_equal(optimizer_open(o, c, NULL), 0);
+    assert_int_equal(optimizer_own_all(o, l, NULL), 0);
+    assert_int_equal(optimizer_allocate(o, NULL), 0);
+}
+
+/* With a scale of 1/2. */
+static void step(struct optimizer *o, float *w, const float *g, double norm, const double *used, struct ddp_step *ret)
+{
+    optimizer_begin(o, norm, .5, ret);
+    if (!ret->skipped)
+        optimizer_apply(o, 0, o->n_slices, w, g, used);
+}
+
 static void a_step_clips_decays_and_skips(void **state)
 {
     (void)state;
@@ -129,22 +144,62 @@ static void a_step_clips_decays_and_skips(void **state)
     struct ddp_adamw c = {.lr = 1, .clip = 1, .weight_decay = .5f, .sgd = true};
     struct optimizer o;
     struct ddp_step s = {0};
-    assert_int_equal(optimizer_open(&o, &c, &l, NULL), 0);
+    open_whole(&o, &c, &l);
     float w[32] = {0}, g[32] = {0};
     w[0] = w[16] = 2;
     g[0] = 6, g[16] = 8; /* norm 10, 5 after scaling by 1/2; clipped to 1 */
-    optimizer_step(&o, &l, w, g, 10, .5, NULL, &s);
+    step(&o, w, g, 10, NULL, &s);
     assert_true(fabs(s.grad_norm - 5) < 1e-12 && s.step == 1 && !s.skipped);
     assert_true(fabsf(w[0] - (2 * .5f - .6f)) < 1e-5f); /* two dimensions: decays */
     assert_true(fabsf(w[16] - (2 - .8f)) < 1e-5f);      /* one dimension: does not */
     g[3] = INFINITY;
     float before = w[0];
-    optimizer_step(&o, &l, w, g, INFINITY, .5, NULL, &s);
+    step(&o, w, g, INFINITY, NULL, &s);
     assert_true(s.skipped && s.step == 1 && w[0] == before);
     float bias = w[16];
-    optimizer_step(&o, &l, w, g, 1, .5, (double[]){0, 2}, &s);
+    step(&o, w, g, 1, (double[]){0, 2}, &s);
     assert_true(s.step == 2 && w[0] == before && w[16] != bias); /* no rank used w */
     optimizer_close(&o);
+    layout_clear(&l);
+}
+
+/* Three owners that share every parameter out among them step as one does alone, and keep a third of its state each. */
+static void slices_step_as_the_whole_does(void **state)
+{
+    (void)state;
+    enum { N = 4096 * 3, ARENA = N + 16 };
+    struct layout l = {0};
+    assert_int_equal(layout_add(&l, "w", DDP_F32, (size_t[]){N / 64, 64}, 2, 0, NULL), 0);
+    assert_int_equal(layout_add(&l, "b", DDP_F32, (size_t[]){13}, 1, 0, NULL), 1);
+    struct ddp_adamw c = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 0, .weight_decay = .1f, .clip = 3};
+    struct optimizer whole, part[3];
+    static float w[ARENA], sharded[ARENA], g[ARENA];
+    open_whole(&whole, &c, &l);
+    for (int k = 0; k < 3; k++) {
+        struct optimizer *o = &part[k];
+        assert_int_equal(optimizer_open(o, &c, NULL), 0);
+        if (k == 0) /* a tensor's end, and another bucket's */
+            assert_int_equal(optimizer_own(o, &l, 1, 0, 13, NULL), 0);
+        assert_int_equal(optimizer_own(o, &l, 0, (size_t)(2 - k) * 4096, 4096, NULL), 0);
+        assert_int_equal(optimizer_allocate(o, NULL), 0);
+        assert_int_equal(optimizer_bytes(o), 2 * sizeof(float) * (4096 + (k == 0 ? 16 : 0)));
+    }
+    assert_int_equal(optimizer_bytes(&whole), 2 * sizeof(float) * ARENA);
+    for (int i = 0; i < ARENA; i++)
+        w[i] = sharded[i] = i < N + 13 ? noise() : 0;
+    for (int t = 0; t < 4; t++) {
+        struct ddp_step s;
+        for (int i = 0; i < N + 13; i++)
+            g[i] = 8 * noise();
+        step(&whole, w, g, 300, NULL, &s);
+        for (int k = 0; k < 3; k++)
+            step(&part[k], sharded, g, 300, NULL, &s);
+        assert_memory_equal(w, sharded, sizeof w);
+    }
+    assert_true(w[N + 13] == 0); /* eps is 0: 0 / 0, were the padding stepped */
+    for (int k = 0; k < 3; k++)
+        optimizer_close(&part[k]);
+    optimizer_close(&whole);
     layout_clear(&l);
 }
 
@@ -156,19 +211,19 @@ static void bad_settings_are_named(void **state)
     ddp_error_t e;
     struct ddp_adamw c = base;
     c.beta2 = 1;
-    assert_int_equal(optimizer_open(&o, &c, &l, &e), -1);
+    assert_int_equal(optimizer_open(&o, &c, &e), -1);
     assert_error_has(e, "beta2");
     c = base, c.lr = NAN;
-    assert_int_equal(optimizer_open(&o, &c, &l, &e), -1);
+    assert_int_equal(optimizer_open(&o, &c, &e), -1);
     assert_error_has(e, "lr");
     c = base, c.warmup = 111;
-    assert_int_equal(optimizer_open(&o, &c, &l, &e), -1);
+    assert_int_equal(optimizer_open(&o, &c, &e), -1);
     layout_clear(&l);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(adamw_follows_the_formula),     cmocka_unit_test(norms_are_sums_over_fixed_blocks),
     cmocka_unit_test(the_schedule_warms_up_and_decays), cmocka_unit_test(a_step_clips_decays_and_skips),
-    cmocka_unit_test(bad_settings_are_named),
+    cmocka_unit_test(slices_step_as_the_whole_does),  cmocka_unit_test(bad_settings_are_named),
 };
 UNIT_MAIN(tests)
