@@ -43,6 +43,8 @@ export OMP_NUM_THREADS=2
 same two-threads run "$train" "${opts[@]}"
 same two-threads-two-ranks ranks 2 "$train" "${opts[@]}"
 unset OMP_NUM_THREADS
+same small-buckets ranks 2 "$train" "${opts[@]}" --ddp-bucket-mb=0.03
+same other-small-buckets ranks 2,2 "$train" "${opts[@]}" --ddp-bucket-mb=0.1 --ddp-first-bucket-mb=0.01
 same again ranks 2 "$train" "${opts[@]}"
 
 # --- the comparison notices what it is for ---

@@ -38,6 +38,7 @@ for layout in 1 2 3 4 2,2 1,1 2,1 1,3 1,1,1,1; do
 done
 same "many small buckets" ranks 2,2 "$train" "${opts[@]}" --ddp-bucket-mb=0.01
 same "accumulation" ranks 2 "$train" "${opts[@]}" --accum 2
+same "16-bit gradients" ranks 2,2 "$train" "${opts[@]}" --ddp-compress=bf16 --ddp-bucket-mb=0.05
 same "SGD" ranks 3 "$train" "${opts[@]}" --optimizer sgd
 same "shards" ranks 2,2 "$train" "${opts[@]}" --shards 8
 
