@@ -78,6 +78,7 @@ refuses "no power of two" '12 shards.*power of two' 2 --shards 12
 refuses "three ranks" '8 shards on 3 ranks.*start 1, 2, 4' 3 --shards 8
 refuses "fewer shards than ranks" '2 shards on 4 ranks.*at least 4 shards' 4 --shards 2
 refuses "accumulation" '2 micro-steps.*1 micro-step and 2 times as many shards' 2 --shards 8 --accum 2
+refuses "16-bit gradients" '8 shards.*no compression' 2 --shards 8 --ddp-compress=bf16
 refuses "ranks in no order" '8 shards.*consecutive ranks on every node' 1,3 --shards 8
 refuses "too many" '1 x 1024 shards.*only.*smaller --batch' 1 --shards 1024 --batch 1
 
