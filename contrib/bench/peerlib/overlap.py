@@ -10,7 +10,7 @@ from peerlib.step import Side, dump_weights, flags, start_ours
 
 import os
 
-SIZE = {"layers": 6, "width": 256, "heads": 8, "context": 128, "vocab": 256, "batch": 16}
+SIZE = {"layers": 4, "width": 256, "heads": 8, "context": 128, "vocab": 256, "batch": 8}
 QUICK = {"layers": 2, "width": 64, "heads": 2, "context": 32, "vocab": 64, "batch": 4}
 ACCUM = ["--accum", "3"]
 SHARE = 0.65         # of backward that communication is to take
@@ -120,5 +120,5 @@ def one_node(m, report, size, steps):
 
 def run(m, report):
     m.check_torch()
-    size, steps = (QUICK, 5) if m.options.quick else (SIZE, m.options.steps)
+    size, steps = (QUICK, 5) if m.options.quick else (SIZE, min(m.options.steps, 20))
     return {"between_nodes": between_nodes(m, report, size, steps), "one_node": one_node(m, report, size, steps)}
