@@ -20,6 +20,7 @@
 #include "runtime/base/io.h"
 
 #define STEP_MS 50 /* how soon the thread sees that its deadline has changed */
+#define TELL_S 1.0 /* where the exchange has failed: for those who have not heard it yet */
 #define NETWORK_MAX 96
 #define HOSTS_MAX 8
 
@@ -31,10 +32,23 @@ struct boot_host {
     char card[1024];
 };
 
+/* When to stop serving. After a failure nobody completes anything, and whoever waited was told at once: the rest, who are
+ * late or hang, get a short grace, counted from the first call in which the end is wanted (*grace, 0 before). */
+static uint64_t serve_until(const boot_host_t *h, uint64_t *grace)
+{
+    uint64_t until = h->until;
+    if (until == UINT64_MAX || boot_server_failed_rank(h->server) < 0)
+        return until;
+    if (*grace == 0)
+        *grace = deadline_in(TELL_S);
+    return *grace < until ? *grace : until;
+}
+
 static void *serve(void *arg)
 {
     boot_host_t *h = arg;
-    while (!boot_server_is_done(h->server) && clock_ns() < h->until)
+    uint64_t grace = 0;
+    while (!boot_server_is_done(h->server) && clock_ns() < serve_until(h, &grace))
         if (boot_server_step(h->server, STEP_MS, NULL) < 0)
             break; /* the ranks' deadlines say the rest */
     return NULL;

@@ -46,25 +46,6 @@ static int setting_load(struct boot_join *ret, ddp_error_t *errp)
     return 0;
 }
 
-static int send_frame(struct local *l, enum wire_type type, const void *a, size_t a_n, const void *b, size_t b_n,
-                      uint64_t deadline, ddp_error_t *errp)
-{
-    size_t n = WIRE_HEAD + a_n + b_n;
-    unsigned char *frame = malloc(n);
-    if (!frame)
-        return error_errno(errp, "%s", l->server);
-    wire_head(frame, type, a_n + b_n);
-    if (a_n)
-        memcpy(frame + WIRE_HEAD, a, a_n);
-    if (b_n)
-        memcpy(frame + WIRE_HEAD + a_n, b, b_n);
-    int rc = io_send_all(l->fd, frame, n, deadline, l->server, errp);
-    free(frame);
-    if (rc < 0)
-        l->is_broken = true;
-    return rc;
-}
-
 /* The server's ERROR as an error of ours. */
 static int take_error(const struct local *l, ddp_error_t *errp)
 {
@@ -89,6 +70,29 @@ static int receive_frame(struct local *l, uint64_t deadline, ddp_error_t *errp)
         return -1;
     l->is_broken = false;
     return head[4];
+}
+
+static int send_frame(struct local *l, enum wire_type type, const void *a, size_t a_n, const void *b, size_t b_n,
+                      uint64_t deadline, ddp_error_t *errp)
+{
+    size_t n = WIRE_HEAD + a_n + b_n;
+    unsigned char *frame = malloc(n);
+    if (!frame)
+        return error_errno(errp, "%s", l->server);
+    wire_head(frame, type, a_n + b_n);
+    if (a_n)
+        memcpy(frame + WIRE_HEAD, a, a_n);
+    if (b_n)
+        memcpy(frame + WIRE_HEAD + a_n, b, b_n);
+    ddp_error_t e;
+    int rc = io_send_all(l->fd, frame, n, deadline, l->server, &e);
+    free(frame);
+    if (rc == 0)
+        return 0;
+    if (receive_frame(l, 0, NULL) == WIRE_ERROR) /* the server's last word says why it is gone */
+        take_error(l, &e);
+    l->is_broken = true;
+    return error_set(errp, e.domain, e.code, "%s", e.text);
 }
 
 static int receive_answer(struct local *l, enum wire_type want, uint64_t deadline, ddp_error_t *errp)

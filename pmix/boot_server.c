@@ -287,11 +287,20 @@ boot_server_t *boot_server_create(const char *addr, const char *token, int size,
     return s;
 }
 
+/* Who is still here finds why the exchange failed before the end of the connection. */
+static void say_last_word(boot_server_t *s)
+{
+    for (struct client *c = s->clients; c && s->failure.code; c = c->next)
+        if (!c->is_dropped && c->rank >= 0)
+            client_send_error(s, c, &s->failure);
+}
+
 void boot_server_destroy(boot_server_t *s)
 {
     if (!s)
         return;
     int saved = errno;
+    say_last_word(s);
     const struct sockaddr_un *un = (const struct sockaddr_un *)&s->where.sa;
     if (wire_is_unix(&s->where) && s->where.len && un->sun_path[0])
         unlink(un->sun_path);

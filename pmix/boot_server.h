@@ -42,6 +42,8 @@ int boot_server_failed_rank(const boot_server_t *s);
 /* Every rank has come and gone: left in order, or was lost. */
 bool boot_server_is_done(const boot_server_t *s);
 
-void boot_server_destroy(boot_server_t *s); /* NULL is allowed; preserves errno */
+/* Closes all connections; where the exchange has failed, the ranks still connected are told why. NULL is allowed;
+ * preserves errno. */
+void boot_server_destroy(boot_server_t *s);
 
 #endif

@@ -11,6 +11,15 @@
 enum { SIZE = 3 };
 #define PATIENCE_S 30.0
 
+/* The first thing that a child does: it ends on its own where this process has ended or given it up. */
+static int receive_card(int fd, char *buf, size_t size, struct boot_join *j)
+{
+    char card[1024];
+    alarm(2 * (unsigned)PATIENCE_S);
+    ssize_t n = read(fd, card, sizeof card);
+    return n > 0 && card[n - 1] == 0 ? boot_host_addrs(card, buf, size, &j->token, &j->addrs) : -1;
+}
+
 static int exchange(boot_t *b)
 {
     ddp_error_t e;
@@ -32,13 +41,11 @@ static int exchange(boot_t *b)
 /* In a process of its own, which reads the card from fd. The exit code. */
 static int rank_main(int rank, int fd)
 {
-    char card[1024], buf[2048];
+    char buf[2048];
     boot_t b = {0};
     struct boot_join j = {.who = "rank 0's boot server", .rank = rank, .size = SIZE};
     ddp_error_t e;
-    ssize_t n = read(fd, card, sizeof card);
-    if (n < 1 || card[n - 1] != 0 || boot_host_addrs(card, buf, sizeof buf, &j.token, &j.addrs) < 0 ||
-        boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
+    if (receive_card(fd, buf, sizeof buf, &j) < 0 || boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
         return 1;
     int rc = exchange(&b);
     b.ops->close(&b, NULL);
@@ -71,6 +78,69 @@ static void a_host_serves_until_all_have_left(void **state)
         assert_true(wait(&status) > 0);
         assert_int_equal(status, 0);
     }
+}
+
+/* Rank 1 of three: joins, says so through out, and fences only after a byte from fd. */
+static int rank_late(int fd, int out)
+{
+    char buf[2048], go;
+    boot_t b = {0};
+    struct boot_join j = {.who = "rank 0's boot server", .rank = 1, .size = SIZE};
+    ddp_error_t e = {0};
+    if (receive_card(fd, buf, sizeof buf, &j) < 0 || boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0 ||
+        write(out, "j", 1) != 1 || read(fd, &go, 1) != 1)
+        return 1;
+    boot_put(&b, "n", &go, 1, &e);
+    int rc = boot_fence(&b, deadline_in(PATIENCE_S), &e);
+    b.ops->close(&b, NULL);
+    if (rc == 0 || !strstr(e.text, "rank 0 gave up waiting for rank 1"))
+        fprintf(stderr, "rank 1 was told: %s\n", e.text);
+    return rc == 0 || !strstr(e.text, "rank 0 gave up waiting for rank 1");
+}
+
+/* Rank 0: gives up its fence at once, and leaves. */
+static int rank_hasty(int fd)
+{
+    char buf[2048];
+    boot_t b = {0};
+    struct boot_join j = {.who = "rank 0's boot server", .rank = 0, .size = SIZE};
+    ddp_error_t e;
+    if (receive_card(fd, buf, sizeof buf, &j) < 0 || boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
+        return 1;
+    int rc = boot_fence(&b, deadline_in(0.05), &e);
+    b.ops->close(&b, NULL);
+    return rc == 0;
+}
+
+/* Rank 0 gives up, rank 1 hangs, rank 2 never comes: nobody waits long, and rank 1 is told all the same. */
+static void a_failed_exchange_ends_soon(void **state)
+{
+    (void)state;
+    int hasty[2], late[2], joined[2], status;
+    char byte;
+    ddp_error_t e;
+    assert_true(pipe(hasty) == 0 && pipe(late) == 0 && pipe(joined) == 0);
+    if (fork() == 0)
+        _exit(rank_hasty(hasty[0]));
+    if (fork() == 0)
+        _exit(rank_late(late[0], joined[1]));
+    boot_host_t *h = boot_host_create(SIZE, &e);
+    assert_non_null(h);
+    size_t n = strlen(boot_host_card(h)) + 1;
+    assert_true(write(late[1], boot_host_card(h), n) == (ssize_t)n);
+    assert_true(read(joined[0], &byte, 1) == 1);
+    assert_true(write(hasty[1], boot_host_card(h), n) == (ssize_t)n);
+    assert_true(wait(&status) > 0);
+    assert_int_equal(status, 0);
+    uint64_t deadline = deadline_in(PATIENCE_S);
+    boot_host_destroy(h, deadline);
+    assert_true(deadline_left_ns(deadline) > (uint64_t)(PATIENCE_S / 2) * NS_PER_S);
+    assert_true(write(late[1], "g", 1) == 1);
+    assert_true(wait(&status) > 0);
+    assert_int_equal(status, 0);
+    int fds[] = {hasty[0], hasty[1], late[0], late[1], joined[0], joined[1]};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        close(fds[i]);
 }
 
 static void a_host_does_not_wait_beyond_its_deadline(void **state)
@@ -122,6 +192,7 @@ static void addresses_are_tried_in_turn(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_host_serves_until_all_have_left),
+    cmocka_unit_test(a_failed_exchange_ends_soon),
     cmocka_unit_test(a_host_does_not_wait_beyond_its_deadline),
     cmocka_unit_test(loopback_is_for_the_same_network_only),
     cmocka_unit_test(addresses_are_tried_in_turn),
