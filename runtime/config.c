@@ -188,9 +188,9 @@ const char *config_trace(const struct config *cfg)
     return text_of(cfg, CONFIG_TRACE);
 }
 
-enum config_progress config_progress(const struct config *cfg)
+int config_progress(const struct config *cfg)
 {
-    return (enum config_progress)cfg->value[CONFIG_PROGRESS].choice;
+    return cfg->value[CONFIG_PROGRESS].choice;
 }
 
 static size_t mb_or(const struct config *cfg, enum config_key key, double otherwise)

@@ -21,7 +21,6 @@ enum config_key {
     CONFIG_TRACE,
     CONFIG_COUNT
 };
-enum config_progress { PROGRESS_AUTO, PROGRESS_CALLER, PROGRESS_THREAD };
 enum config_compress { COMPRESS_NONE, COMPRESS_BF16, COMPRESS_F16 };
 
 extern const struct knob config_knobs[CONFIG_COUNT];
@@ -45,7 +44,7 @@ int config_explain(const char *text_a, int rank_a, const char *text_b, int rank_
 
 double config_timeout_s(const struct config *cfg);
 const char *config_interface(const struct config *cfg); /* NULL: not named */
-enum config_progress config_progress(const struct config *cfg);
+int config_progress(const struct config *cfg); /* enum comm_progress_mode */
 size_t config_bucket_bytes(const struct config *cfg);       /* 25 MiB where not named */
 size_t config_first_bucket_bytes(const struct config *cfg); /* not named: 1 MiB, or as above if less */
 bool config_plans_buckets(const struct config *cfg);        /* neither of the two is named */

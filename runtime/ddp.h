@@ -205,7 +205,7 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
  * the model keeps to this: what a shard adds up to depends on its samples and the parameters alone, not on shards before
  * it, nor on the number of threads; random numbers are drawn from (seed, step, sample). All shards of a step have the
  * same number of samples (in an epoch's last step it may be smaller). It takes log2(V/R) buffers as large as the
- * gradients.
+ * gradients. With shards this call is collective.
  *
  * Fails when a step would need more samples than there are.
  * From here until ddp_finalize the first SIGTERM, to any rank, sets ddp_step.stop on all ranks after the same step
@@ -238,7 +238,7 @@ int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
 /* A rank that has no more data joins, between two steps, instead of ddp_batch_next, while others still train: it takes part
  * in their reductions with gradients of zero and no items and takes the same optimizer steps, until all ranks have
  * joined. Collective in this sense: the others call what a step calls, and nothing else that is collective, until they
- * join too. 0: all have joined, training may go on; 1: the job is to stop (ddp_step.stop), which the others are told at the same
+ * join too. Not with shards. 0: all have joined, training may go on; 1: the job is to stop (ddp_step.stop), which the others are told at the same
  * step; -1: error. */
 int ddp_join(ddp_t *d, ddp_error_t *errp);
 

@@ -55,6 +55,13 @@ int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t
 
 void handle_free_works(ddp_t *d);
 
+/* Before a step that no rank may take alone: own is this rank's reason not to take it (code 0: none). Where a rank has one, -1
+ * on all: *errp is own, or tells another rank's. Collective. */
+int handle_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp);
+
+/* Settings and layout are the same on all ranks; else an error that names the first difference. Collective. */
+int handle_compare(ddp_t *d, ddp_error_t *errp);
+
 /* Marks d broken and returns -1: for a failed collective. */
 int handle_break(ddp_t *d);
 

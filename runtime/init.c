@@ -11,6 +11,7 @@ static int wire_up(ddp_t *d, ddp_error_t *errp)
     double timeout_s = config_timeout_s(&d->config);
     uint64_t deadline = deadline_in(timeout_s);
     struct comm_config cfg = {.timeout_s = timeout_s, .interface = config_interface(&d->config)};
+    cfg.progress = (enum comm_progress_mode)config_progress(&d->config);
     boot_t *b = boot_open(deadline, errp);
     if (!b)
         return -1;

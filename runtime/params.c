@@ -1,9 +1,9 @@
-/* params.c - declaring parameters, and agreeing on them. */
+/* params.c - declaring parameters, and making them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/hash.h"
+#include "runtime/budget.h"
 #include "runtime/handle.h"
 #include "runtime/hook.h"
 
@@ -26,80 +26,6 @@ EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const
     return id;
 }
 
-/* rank's text, on every rank. malloc; the caller frees. */
-static char *share_text(ddp_t *d, const char *mine, int rank, ddp_error_t *errp)
-{
-    uint64_t n = strlen(mine) + 1;
-    if (comm_bcast(d->comm, &n, sizeof n, rank, errp) < 0)
-        return NULL;
-    char *text = malloc(n);
-    if (!text) {
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout of rank %d", rank);
-        return NULL;
-    }
-    if (d->world.rank == rank)
-        memcpy(text, mine, n);
-    if (comm_bcast(d->comm, text, n, rank, errp) < 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-typedef int explain_f(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp);
-
-static int explain_difference(ddp_t *d, explain_f *explain, const char *mine, int other, ddp_error_t *errp)
-{
-    char *first = share_text(d, mine, 0, errp), *second = first ? share_text(d, mine, other, errp) : NULL;
-    if (second)
-        explain(first, 0, second, other, errp);
-    free(first);
-    free(second);
-    return -1;
-}
-
-/* What each rank tells before anything is allocated. */
-struct claim {
-    uint64_t settings, layout; /* hashes */
-    uint64_t failed;           /* an error that the other ranks would otherwise wait for */
-};
-
-/* Also carries an error of this rank alone to all others, so that nobody waits for it. */
-static int compare(ddp_t *d, const char *settings, const char *layout, struct claim *all, const ddp_error_t *own,
-                   ddp_error_t *errp)
-{
-    struct claim mine = {hash_text(settings), hash_text(layout), own->code != 0};
-    if (comm_allgather(d->comm, &mine, sizeof mine, all, errp) < 0)
-        return -1;
-    if (mine.failed) {
-        if (errp)
-            *errp = *own;
-        return -1;
-    }
-    for (int r = 0; r < d->world.size; r++)
-        if (all[r].failed)
-            return error_set(errp, DDP_E_PEER, EINVAL, "rank %d could not declare its parameters", r);
-    for (int r = 1; r < d->world.size; r++) {
-        if (all[r].settings != all[0].settings)
-            return explain_difference(d, config_explain, settings, r, errp);
-        if (all[r].layout != all[0].layout)
-            return explain_difference(d, layout_explain, layout, r, errp);
-    }
-    return 0;
-}
-
-static int agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp)
-{
-    struct claim *all = calloc((size_t)d->world.size, sizeof *all);
-    char *settings = config_shared_text(&d->config, d->hook.encode ? dtype_name(d->hook.wire) : "none"), *layout = layout_text(&d->layout);
-    int rc = all && settings && layout ? compare(d, settings, layout, all, own, errp)
-                                       : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
-    free(all);
-    free(settings);
-    free(layout);
-    return rc;
-}
-
 static int check_settings(ddp_t *d, ddp_error_t *errp)
 {
     if (d->add_error.code)
@@ -111,6 +37,18 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
                          "leave one out", d->config.value[CONFIG_COMPRESS].text);
     hook_compress(config_compress(&d->config), &d->hook);
     return 0;
+}
+
+/* All that ddp_commit will touch on this node. */
+static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
+{
+    size_t n = d->layout.n_bytes, owners = config_zero(&d->config) ? (size_t)d->world.size : 1;
+    const struct budget_part parts[] = {{"parameters", n},
+                                        {"gradients", n},
+                                        {"optimizer state", opt->sgd ? 0 : 2 * n / owners},
+                                        {"encoded gradients",
+                                         d->hook.encode ? n / sizeof(float) * dtype_size(d->hook.wire) : 0}};
+    return budget_check("", parts, sizeof parts / sizeof *parts, d->world.local_size, errp);
 }
 
 static int open_reducer(ddp_t *d, ddp_error_t *errp)
@@ -152,8 +90,10 @@ EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
     check_settings(d, &d->add_error);
-    if (agree(d, &d->add_error, errp) < 0 || optimizer_open(&d->optimizer, opt, errp) < 0 || open_reducer(d, errp) < 0 ||
-        allocate(d, errp) < 0)
+    if (d->add_error.code == 0)
+        check_memory(d, opt, &d->add_error);
+    if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, errp) < 0 ||
+        optimizer_open(&d->optimizer, opt, errp) < 0 || open_reducer(d, errp) < 0 || allocate(d, errp) < 0)
         return handle_break(d);
     d->phase = PHASE_COMMITTED;
     return 0;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "runtime/budget.h"
 #include "runtime/handle.h"
 
 /* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. */
@@ -31,7 +32,12 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
                          "no hook, or no shards", c->n_shards);
     d->reducer.prepare = add_shards;
     d->reducer.prepare_ctx = d;
-    return partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), errp);
+    if (partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), errp) < 0)
+        return -1;
+    ddp_error_t why = {0};
+    const struct budget_part part = {"sums of shards", partials_bytes(&d->partials)};
+    budget_check("", &part, 1, d->world.local_size, &why); /* nothing of it has been touched yet */
+    return handle_agree(d, &why, errp);
 }
 
 EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,

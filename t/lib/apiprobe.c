@@ -204,6 +204,23 @@ static int case_join(ddp_t *d)
     return 0;
 }
 
+static size_t n_elems; /* argv[2] */
+
+/* Prints why ddp_commit fails, if it does; else touches everything. */
+static int case_memory(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = .5f};
+    ddp_param_add(d, "w", DDP_F32, &n_elems, 1, 0);
+    if (ddp_commit(d, &opt, &e) < 0) {
+        printf("told: %s\n", e.text);
+        return 0;
+    }
+    struct ddp_param p = ddp_param_get(d, 0);
+    memset(p.value, 1, n_elems * sizeof(float));
+    memset(p.grad, 1, n_elems * sizeof(float));
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(ddp_t *d);
@@ -215,6 +232,7 @@ static const struct {
     {"unknown", case_unknown},
     {"nan", case_nan},
     {"join", case_join},
+    {"memory", case_memory},
 };
 
 int main(int argc, char **argv)
@@ -223,6 +241,7 @@ int main(int argc, char **argv)
     ddp_t *d = ddp_init(&argc, &argv, &e);
     if (!d)
         return fprintf(stderr, "%s\n", e.text), 1;
+    n_elems = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
     for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(argv[1], cases[i].name))
             rc = cases[i].run(d);
