@@ -9,7 +9,7 @@
 #define AVX2 __attribute__((target("avx2,fma")))
 #define ALWAYS_INLINE __attribute__((always_inline)) inline
 
-enum { ROWS_512 = 12, COLS_512 = 32, ROWS_256 = 6, COLS_256 = 16 };
+enum { ROWS_512 = 12, COLS_512 = 32, ROWS_256 = 6, COLS_256 = 16, LINE = 16 };
 
 /* rows is a constant of each call: the loops over it unroll, acc stays in registers. */
 AVX512 static ALWAYS_INLINE void tile_512(const struct gemm_tile *t, const float *a, float *c, int rows, size_t row,
@@ -23,13 +23,18 @@ AVX512 static ALWAYS_INLINE void tile_512(const struct gemm_tile *t, const float
         _mm_prefetch((const char *)(c + (size_t)i * t->ldc), _MM_HINT_T0);
         _mm_prefetch((const char *)(c + (size_t)i * t->ldc + 31), _MM_HINT_T0);
     }
-    for (size_t k = 0; k < t->k; k++, a += step, b += COLS_512) {
-        __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
+    for (size_t k0 = 0; k0 < t->k; k0 += LINE) {
+        size_t n = t->k - k0 < LINE ? t->k - k0 : LINE;
+        for (int i = 0; step == 1 && i < rows; i++) /* the next tile's rows */
+            _mm_prefetch((const char *)(a + (size_t)(i + ROWS_512) * row), _MM_HINT_T0);
+        for (size_t k = 0; k < n; k++, a += step, b += COLS_512) {
+            __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
 #pragma GCC unroll 12
-        for (int i = 0; i < rows; i++) {
-            __m512 x = _mm512_set1_ps(a[(size_t)i * row]);
-            acc[i][0] = _mm512_fmadd_ps(x, b0, acc[i][0]);
-            acc[i][1] = _mm512_fmadd_ps(x, b1, acc[i][1]);
+            for (int i = 0; i < rows; i++) {
+                __m512 x = _mm512_set1_ps(a[(size_t)i * row]);
+                acc[i][0] = _mm512_fmadd_ps(x, b0, acc[i][0]);
+                acc[i][1] = _mm512_fmadd_ps(x, b1, acc[i][1]);
+            }
         }
     }
     __m512 bias0 = t->bias ? _mm512_loadu_ps(t->bias) : _mm512_setzero_ps();

@@ -1,7 +1,8 @@
 /* pool.h - the process's worker threads for kernels: tasks with numbers, taken by whoever is free.
  *
  * What a task computes must depend on its number only, never on the worker, so that results do not depend on the number
- * of threads. Workers start at the first call that can use them and sleep in between. One caller at a time. */
+ * of threads. Workers start at the first call that can use them. In between they look for work for a moment, where every
+ * thread of the node's ranks can have a core, and then sleep. One caller at a time. */
 #ifndef DDP_KERNELS_CPU_POOL_H
 #define DDP_KERNELS_CPU_POOL_H
 
