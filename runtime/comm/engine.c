@@ -60,6 +60,43 @@ static void cut(comm_t *c, struct op *o)
         o->subs[k] = comm_cut(&o->ranges, o->slice, c->n_nodes, k);
 }
 
+/* Where a span of a staged operation begins, in bytes from its own start, and how long it is. */
+static struct comm_piece staged_piece(const struct op *o, struct comm_span s)
+{
+    struct comm_piece p = {0};
+    struct comm_pieces it = comm_pieces(&o->staged_range, 1, s);
+    if (comm_piece_next(&it, &p))
+        p.offset_bytes -= o->staged_range.offset_bytes;
+    return p;
+}
+
+static char *stage_of(const comm_t *c, const struct op *o, int local)
+{
+    return segment_part(&c->stage, local) + o->staged_range.offset_bytes;
+}
+
+/* Copies local rank l's slice of a staged operation. On one node a rank reduces its own slice out of and into its own
+ * memory: it copies in only what others reduce, and copies out only what others have reduced, from where they did. */
+static void copy_slice(comm_t *c, const struct op *o, int l, bool out)
+{
+    struct comm_span all = {0, comm_blocks(&o->staged_range, 1)};
+    struct comm_piece p = staged_piece(o, comm_cut(&o->ranges, all, c->local_size, l));
+    if (out)
+        memcpy(o->out + p.offset_bytes, stage_of(c, o, l) + p.offset_bytes, p.n_bytes);
+    else
+        memcpy(stage_of(c, o, c->local) + p.offset_bytes, o->out + p.offset_bytes, p.n_bytes);
+}
+
+static void copy(comm_t *c, const struct op *o, bool out)
+{
+    size_t n = o->staged_range.n_elems * dtype_size(o->staged_range.dtype);
+    for (int l = 0; c->n_nodes == 1 && l < c->local_size; l++)
+        if (l != c->local)
+            copy_slice(c, o, l, out);
+    if (c->n_nodes > 1)
+        memcpy(out ? o->out : stage_of(c, o, c->local), out ? stage_of(c, o, c->local) : o->out, n);
+}
+
 static void copy_in(comm_t *c, comm_work_t *w, struct op *o)
 {
     size_t left = w->staged.n_bytes - w->staged.fed_bytes, n = left < STAGE_SLOT_BYTES ? left : STAGE_SLOT_BYTES;
@@ -70,7 +107,7 @@ static void copy_in(comm_t *c, comm_work_t *w, struct op *o)
                                           .n_elems = n / dtype_size(w->staged.dtype),
                                           .dtype = w->staged.dtype};
     o->ranges = (struct comm_ranges){&o->staged_range, 1, 1};
-    memcpy(segment_part(&c->stage, c->local) + o->staged_range.offset_bytes, o->out, n);
+    copy(c, o, false);
     w->staged.fed_bytes += n;
     w->is_fed = w->staged.fed_bytes == w->staged.n_bytes;
 }
@@ -149,12 +186,6 @@ static bool open_ops(comm_t *c)
 
 /* ---- reduced, on one node ---- */
 
-size_t engine_tile(const struct op *o, enum ddp_dtype dtype)
-{
-    size_t unit = (size_t)o->ranges.unit * COMM_BLOCK;
-    return (unit > ENGINE_TILE ? unit : ENGINE_TILE) / dtype_size(dtype);
-}
-
 void engine_reduce_node(comm_t *c, const struct op *o, const struct comm_piece *p, size_t at, size_t n, bool into_all)
 {
     if (c->local_size == 1)
@@ -174,12 +205,24 @@ void engine_spread(comm_t *c, struct comm_segment *s, size_t offset_bytes, size_
             memcpy(segment_part(s, l) + offset_bytes, segment_part(s, c->local) + offset_bytes, n);
 }
 
+static void reduce_staged(comm_t *c, const struct op *o, const struct comm_piece *p, size_t offset, size_t n)
+{
+    void *out[2] = {segment_part(&c->stage, c->local) + offset, o->out + (offset - o->staged_range.offset_bytes)};
+    for (int l = 0; l < c->local_size; l++)
+        c->in[l] = l == c->local ? out[1] : segment_part(&c->stage, l) + offset;
+    kernel_reduce_tree(out, 2, c->in, c->local_size, n, p->dtype, o->work->op);
+}
+
 static void do_tile(comm_t *c, const struct op *o, const struct comm_piece *p, size_t at, size_t n)
 {
     const comm_work_t *w = o->work;
     size_t offset = p->offset_bytes + at * dtype_size(p->dtype);
     if (w->kind == WORK_GATHER) {
         engine_spread(c, o->segment, offset, n * dtype_size(p->dtype));
+        return;
+    }
+    if (o->stage_number > 0) {
+        reduce_staged(c, o, p, offset, n);
         return;
     }
     engine_reduce_node(c, o, p, at, n, !w->owned_only);
@@ -216,7 +259,7 @@ static bool reduce_here(comm_t *c)
         }
         if (!e->has_piece)
             e->piece_at = 0;
-        size_t tile = engine_tile(o, e->piece.dtype), left = e->piece.n_elems - e->piece_at;
+        size_t tile = ENGINE_TILE / dtype_size(e->piece.dtype), left = e->piece.n_elems - e->piece_at;
         size_t n = left < tile ? left : tile, bytes = n * dtype_size(e->piece.dtype);
         do_tile(c, o, &e->piece, e->piece_at, n);
         e->piece_at += n;
@@ -236,8 +279,7 @@ static bool end_ops(comm_t *c)
         struct op *o = engine_op(e, e->over + 1);
         comm_work_t *w = o->work;
         if (o->stage_number > 0) {
-            size_t n = o->staged_range.n_elems * dtype_size(o->staged_range.dtype);
-            memcpy(o->out, segment_part(&c->stage, c->local) + o->staged_range.offset_bytes, n);
+            copy(c, o, true);
             atomic_store(&slot_of(c, c->local)->finished, o->stage_number);
             if (ALL_AT(c, finished, c->local_size, o->stage_number))
                 shm_ring(&c->shm);

@@ -27,9 +27,19 @@
 enum {
     ENGINE_OPS = 64,
     STAGE_SLOTS = 4,           /* two would wait for each other: copy in, reduce and copy out overlap */
-    STAGE_SLOT_BYTES = 512 << 10,
-    ENGINE_TILE = 32 << 10,    /* bytes of each rank's array that are reduced at once, and stay in the cache for the visit */
+    STAGE_SLOT_BYTES = 256 << 10,
+    ENGINE_TILE = COMM_UNIT_MAX, /* bytes of each rank's array that are reduced at once, and stay in the cache for the
+                                    visit: whole units, whatever the unit */
     ENGINE_BUDGET = 512 << 10, /* of each rank's array, reduced in one step */
+};
+
+struct comm_segment {
+    comm_t *comm;
+    struct comm_segment *next;
+    uint64_t number; /* the call that made it; 0: the stage */
+    char *map;       /* the node's ranks' parts, `stride` bytes apart */
+    size_t n_bytes;  /* of one rank's part, as asked for */
+    size_t stride;
 };
 
 enum work_kind { WORK_REDUCE, WORK_GATHER };
@@ -45,6 +55,7 @@ struct comm_work {
     comm_visit_f *visit;
     void *ctx;
     struct comm_range own_range; /* which `ranges` is, for one array in a segment */
+    struct comm_segment alias;   /* which `segment` is, for the caller's own memory where nodes hold one rank each */
     bool is_staged;
     struct { /* the caller's own memory */
         char *data;
@@ -85,7 +96,8 @@ struct engine {
     pthread_cond_t turn;
     pthread_t thread;
     bool has_thread, stop, is_driven; /* driven: a caller waits, and drives itself */
-    bool is_asleep;                   /* the thread, in poll() or on the bell */
+    bool is_asleep;                   /* the thread, in poll() or on the bell; */
+    bool is_polite;                   /* it waits for a caller that wants the lock to have had it */
     struct pollfd *polls[2];          /* the caller's, the thread's */
 };
 
@@ -121,9 +133,6 @@ void engine_spread(comm_t *c, struct comm_segment *s, size_t offset_bytes, size_
 
 /* This rank's share of operation reduced + 1 is done. */
 void engine_end_share(comm_t *c);
-
-/* How many elements a tile of a piece has: its unit, or more. */
-size_t engine_tile(const struct op *o, enum ddp_dtype dtype);
 
 /* ---- progress.c ---- */
 

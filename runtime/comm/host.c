@@ -13,6 +13,7 @@
 enum {
     CARD_VERSION = 0x64630002,
     STAGE_BYTES = STAGE_SLOTS * STAGE_SLOT_BYTES,
+    MOVES_BYTES = 1 << 20,
 };
 
 /* What a rank publishes under "comm". */
@@ -168,6 +169,8 @@ static int wire(struct wiring *x, ddp_error_t *errp)
     if (publish(x, errp) < 0 || share_memory(x, errp) < 0 || connect_nodes(x, errp) < 0 || start_watch(x, errp) < 0)
         return -1;
     c->stage = (struct comm_segment){.comm = c, .map = c->shm.stage, .n_bytes = STAGE_BYTES, .stride = STAGE_BYTES};
+    c->moves = (struct comm_segment){.comm = c, .n_bytes = MOVES_BYTES, .stride = MOVES_BYTES};
+    c->moves.map = c->shm.stage + (size_t)c->local_size * STAGE_BYTES;
     if (allocate(c, errp) < 0)
         return comm_fail(c, errp);
     comm_number(c, WATCH_IN_WIRING, 0);
@@ -190,7 +193,7 @@ static comm_t *comm_new(const struct comm_config *cfg, const struct world *w)
     c->n_owners = world_min_local_size(w);
     c->shm = (struct shm){.world = w, .node = c->node, .local = c->local, .local_size = c->local_size, .memfd = -1, .door = -1};
     c->shm.timeout_s = cfg->timeout_s;
-    c->shm.stage_bytes = STAGE_BYTES;
+    c->shm.stage_bytes = STAGE_BYTES + MOVES_BYTES;
     pthread_mutex_init(&c->engine.lock, NULL);
     pthread_cond_init(&c->engine.turn, NULL);
     if (comm_plan_init(&c->plan, w) < 0) {

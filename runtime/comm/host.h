@@ -12,15 +12,6 @@
 #include "runtime/comm/tcp.h"
 #include "runtime/comm/watch.h"
 
-struct comm_segment {
-    comm_t *comm;
-    struct comm_segment *next;
-    uint64_t number; /* the call that made it; 0: the stage */
-    char *map;      /* the node's ranks' parts, `stride` bytes apart */
-    size_t n_bytes; /* of one rank's part, as asked for */
-    size_t stride;
-};
-
 struct comm {
     const struct world *world;
     int rank, node, local, local_size, n_nodes, n_owners;
@@ -28,7 +19,8 @@ struct comm {
     watch_t *watch;
     struct tcp *tcp; /* NULL on a rank that owns nothing, and where there is one node */
     struct comm_plan plan;
-    struct comm_segment stage; /* for memory of the caller's own */
+    struct comm_segment stage; /* for works on memory of the caller's own, */
+    struct comm_segment moves; /* and for the calls of move.c: ranks may still copy out of the other */
     struct comm_segment *segments;
     struct engine engine;
     void **out;      /* [local_size], and */

@@ -54,9 +54,9 @@ int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *err
     if (comm_begin(c, WATCH_IN_BCAST, comm_mix(n_bytes, (uint64_t)root), errp) < 0)
         return -1;
     int root_node = c->world->node_of[root];
-    char *stage = segment_part(&c->stage, c->node == root_node ? c->world->local_of[root] : 0), *p = data;
+    char *stage = segment_part(&c->moves, c->node == root_node ? c->world->local_of[root] : 0), *p = data;
     for (size_t left = n_bytes, n; left > 0; left -= n, p += n) {
-        n = left < c->stage.stride ? left : c->stage.stride;
+        n = left < c->moves.stride ? left : c->moves.stride;
         if (c->rank == root)
             memcpy(stage, p, n);
         if (bcast_between(c, stage, n, root_node, errp) < 0 || shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0)
@@ -92,8 +92,8 @@ static int gather_between(comm_t *c, char *stage, size_t n, ddp_error_t *errp)
 
 int comm_allgather(comm_t *c, const void *in, size_t n_bytes, void *out, ddp_error_t *errp)
 {
-    size_t size = (size_t)c->world->size, most = c->stage.stride * (size_t)c->n_owners / size;
-    char *stage = segment_part(&c->stage, 0);
+    size_t size = (size_t)c->world->size, most = c->moves.stride * (size_t)c->n_owners / size;
+    char *stage = segment_part(&c->moves, 0);
     if (comm_begin(c, WATCH_IN_ALLGATHER, n_bytes, errp) < 0)
         return -1;
     if (n_bytes > 0 && shm_barrier(&c->shm, WATCH_IN_ALLGATHER, errp) < 0) /* pieces lie across the parts */

@@ -16,9 +16,9 @@
 #include "runtime/comm/host.h"
 
 enum {
-    NET_WINDOW = 4,
-    CHUNK_MAX = 256 << 10,
-    CHUNK_MIN = 64 << 10,
+    NET_WINDOW = 8,
+    CHUNK_MAX = 128 << 10,
+    CHUNK_MIN = 32 << 10,
     SCRATCH_BYTES = 32 << 20, /* in which the slots of all nodes fit while chunks are at least CHUNK_MIN */
 };
 
@@ -147,7 +147,7 @@ static const void *partial_at(comm_t *c, int node, size_t at, size_t n, size_t s
     const char *p = slot_at(c, node, x->n_own) + at;
     if (at % size == 0)
         return p;
-    return memcpy(x->bounce + (size_t)node * COMM_UNIT_MAX, p, n);
+    return memcpy(x->bounce + (size_t)node * ENGINE_TILE, p, n);
 }
 
 /* Combines elements [at, at + n) of a piece; packed: where the piece begins in the messages. */
@@ -176,7 +176,7 @@ static void combine(comm_t *c, const struct op *o, struct comm_span s)
     struct comm_piece p;
     size_t packed = 0;
     for (struct comm_pieces it = pieces(o, s); comm_piece_next(&it, &p); packed += p.n_bytes) {
-        size_t tile = engine_tile(o, p.dtype);
+        size_t tile = ENGINE_TILE / dtype_size(p.dtype);
         for (size_t at = 0; at < p.n_elems; at += tile)
             combine_tile(c, o, &p, packed, at, p.n_elems - at < tile ? p.n_elems - at : tile);
     }
@@ -372,7 +372,7 @@ int net_init(comm_t *c, ddp_error_t *errp)
     x->slot_bytes = chunk + COMM_UNIT_MAX; /* a cut may lie almost a unit later */
     x->peers = calloc(n, sizeof *x->peers);
     x->scratch = aligned_alloc(COMM_BLOCK, n * NET_WINDOW * x->slot_bytes);
-    x->bounce = aligned_alloc(COMM_BLOCK, n * COMM_UNIT_MAX);
+    x->bounce = aligned_alloc(COMM_BLOCK, n * ENGINE_TILE);
     if (!x->peers || !x->scratch || !x->bounce)
         return error_errno(errp, "communicator");
     x->own.op = 1;

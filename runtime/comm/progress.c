@@ -1,7 +1,6 @@
 /* Who drives the engine: a caller that waits, or the thread. */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,8 @@ void progress_lock(comm_t *c)
 
 void progress_unlock(comm_t *c)
 {
+    if (c->engine.is_polite) /* the thread stepped back for this one */
+        pthread_cond_signal(&c->engine.turn);
     pthread_mutex_unlock(&c->engine.lock);
 }
 
@@ -33,9 +34,9 @@ static void sleep_on_bell(comm_t *c, uint64_t deadline)
     uint32_t bell = watch_bell(c->watch);
     if (engine_step(c) || watch_is_broken(c->watch))
         return;
-    progress_unlock(c);
+    pthread_mutex_unlock(&c->engine.lock);
     watch_bell_wait(c->watch, bell, deadline);
-    progress_lock(c);
+    pthread_mutex_lock(&c->engine.lock);
 }
 
 static void sleep_in_poll(comm_t *c, bool is_thread, uint64_t deadline)
@@ -49,9 +50,9 @@ static void sleep_in_poll(comm_t *c, bool is_thread, uint64_t deadline)
         tcp_polls(c->tcp, p);
         p[n] = (struct pollfd){.fd = watch_event_fd(c->watch), .events = POLLIN};
         p[n + 1] = (struct pollfd){.fd = c->shm.door, .events = POLLIN};
-        progress_unlock(c);
+        pthread_mutex_unlock(&e->lock);
         poll(p, (nfds_t)n + 2, deadline_left_ms(deadline));
-        progress_lock(c);
+        pthread_mutex_lock(&e->lock);
     }
     if (!is_thread || !e->is_driven) /* else the flag is the driver's */
         atomic_store(in_poll, 0);
@@ -157,7 +158,8 @@ static void *thread_main(void *arg)
     struct engine *e = &c->engine;
     pthread_mutex_lock(&e->lock);
     while (!e->stop) {
-        if (e->n_works == 0 || e->is_driven || watch_is_broken(c->watch)) {
+        e->is_polite = atomic_load(&e->n_wanting) > 0; /* a mutex alone would let the thread take it again */
+        if (e->n_works == 0 || e->is_driven || e->is_polite || watch_is_broken(c->watch)) {
             pthread_cond_wait(&e->turn, &e->lock);
             continue;
         }
@@ -167,10 +169,6 @@ static void *thread_main(void *arg)
             e->is_asleep = true;
             doze(c, true, deadline_in(3600));
             e->is_asleep = false;
-        } else if (atomic_load(&e->n_wanting) > 0) {
-            pthread_mutex_unlock(&e->lock);
-            sched_yield();
-            pthread_mutex_lock(&e->lock);
         }
     }
     pthread_mutex_unlock(&e->lock);

@@ -24,12 +24,10 @@ struct wire {
 
 static void tune(int fd, double timeout_s)
 {
-    int one = 1, big = 4 << 20, idle = 5, interval = 2, probes = timeout_s > 200 ? 127 : (int)(timeout_s / 2) + 8;
+    int one = 1, idle = 5, interval = 2, probes = timeout_s > 200 ? 127 : (int)(timeout_s / 2) + 8;
     /* Later than our own deadline, which knows whom to blame: a stopped peer is no broken connection. */
     int ms = timeout_s > 86400 ? 2 * 86400000 : (int)(timeout_s * 2000) + 10000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &big, sizeof big);
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &big, sizeof big);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one); /* a node that vanished while nobody sends */
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);

@@ -150,6 +150,11 @@ static comm_work_t *start_allreduce(comm_t *c, void *data, size_t n_elems, enum 
         w->own_range = (struct comm_range){offset, n_elems, dtype};
         w->ranges = (struct comm_ranges){&w->own_range, 1, 1};
         w->args = comm_mix(comm_mix(w->args, s->number), offset);
+    } else if (c->world->size == c->n_nodes) { /* nobody to share memory with: straight out of the caller's */
+        w->alias = (struct comm_segment){.comm = c, .map = data, .n_bytes = n_elems * size};
+        w->segment = &w->alias;
+        w->own_range = (struct comm_range){0, n_elems, dtype};
+        w->ranges = (struct comm_ranges){&w->own_range, 1, 1};
     } else {
         w->is_staged = true;
         w->staged.data = data;

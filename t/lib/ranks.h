@@ -16,6 +16,7 @@ struct job {
     int size;
     const int *node_of; /* [size] */
     double timeout_s;   /* of the communicator; 0: 30 */
+    enum comm_progress_mode progress;
     const void *arg;
     void *shared; /* mapped in all ranks, ranks_shared_bytes of zeros */
     struct memboot *boot;

@@ -6,7 +6,8 @@
 #include "t/lib/ranks.h"
 
 enum call {
-    BARRIER, ALLREDUCE, ALLREDUCE_MORE, ALLREDUCE_MAX, BCAST, BCAST_ROOT, ALLGATHER, REDUCE_RANGES, NOTHING, N_CALLS
+    BARRIER, ALLREDUCE, ALLREDUCE_MORE, ALLREDUCE_MAX, BCAST, BCAST_ROOT, ALLGATHER, REDUCE_RANGES,
+    WORKS, WORKS_SWAPPED, GATHER_WORK, NOTHING, N_CALLS
 };
 enum { N = 3000, GATHER = 40 };
 
@@ -14,6 +15,21 @@ struct scene {
     enum call call, odd_call; /* what odd_rank does instead */
     int odd_rank;
 };
+
+/* Two works in flight, in one order or the other. */
+static int make_works(comm_t *c, comm_segment_t *s, int first, ddp_error_t *errp)
+{
+    static const struct comm_range half[] = {{0, N / 2, DDP_F32}, {6016, N / 3, DDP_F32}};
+    comm_work_t *w[2];
+    int rc = 0;
+    for (int i = 0; i < 2; i++) {
+        struct comm_reduce r = {.segment = s, .ranges = &half[(first + i) % 2], .n_ranges = 1};
+        w[i] = comm_reduce_start(c, &r, errp);
+    }
+    for (int i = 0; i < 2; i++)
+        rc = !w[i] || comm_wait(w[i], errp) < 0 ? -1 : rc;
+    return rc;
+}
 
 static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
 {
@@ -35,6 +51,11 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
         return comm_allgather(c, buf, GATHER, buf, errp);
     case REDUCE_RANGES:
         return comm_reduce_ranges(c, s, &r, 1, DDP_SUM, errp);
+    case WORKS:
+    case WORKS_SWAPPED:
+        return make_works(c, s, call == WORKS, errp);
+    case GATHER_WORK:
+        return comm_wait(comm_gather_start(c, s, &r, 1, 0, errp), errp);
     default:
         return 0;
     }
@@ -67,6 +88,7 @@ static void play(int size, const int *node_of)
         for (int b = 0; b < N_CALLS; b++) {
             struct scene scene = {(enum call)a, (enum call)b, (a + b) % size};
             struct job j = {.size = size, .node_of = node_of, .arg = &scene, .timeout_s = 1};
+            j.progress = (a ^ b) & 1 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
             bool is_one_barrier_less = (a == BARRIER && b == NOTHING) || (a == NOTHING && b == BARRIER); /* can be right */
             if (a != b && !is_one_barrier_less && !job_run(&j, differing_rank))
                 fail_msg("call %d against call %d of rank %d", a, b, scene.odd_rank);

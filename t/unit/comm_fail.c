@@ -8,7 +8,7 @@
 #include "t/lib/ranks.h"
 
 enum fate { KILLED, EXITS, LEAVES, ABORTS, STOPS, KILLED_MIDWAY };
-enum call { BARRIER, ALLREDUCE, BCAST, ALLGATHER, REDUCE_RANGES, N_CALLS };
+enum call { BARRIER, ALLREDUCE, BCAST, ALLGATHER, REDUCE_RANGES, WORKS, WORKS_THREAD, N_CALLS };
 
 struct scene {
     enum fate fate;
@@ -27,6 +27,22 @@ struct board {
 
 enum { N = 300000 };
 
+/* Three works in flight, one of them staged. */
+static int make_works(comm_t *c, comm_segment_t *s, char *buf, ddp_error_t *errp)
+{
+    static const struct comm_range half[] = {{0, N / 2 / 16 * 16, DDP_F32}, {N / 2 / 16 * 64, N / 4, DDP_F32}};
+    comm_work_t *w[3] = {0};
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < 3; i++) {
+        struct comm_reduce r = {.segment = s, .ranges = &half[i % 2], .n_ranges = 1};
+        w[i] = i < 2 ? comm_reduce_start(c, &r, errp) : comm_allreduce_start(c, buf, N, DDP_F32, DDP_SUM, errp);
+        rc = w[i] ? 0 : -1;
+    }
+    for (int i = 0; i < 3; i++)
+        rc = comm_wait(w[i], errp) < 0 ? -1 : rc;
+    return rc;
+}
+
 static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, ddp_error_t *errp)
 {
     static const struct comm_range r = {0, N, DDP_F32};
@@ -39,6 +55,9 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
         return comm_bcast(c, buf, N * 4, 0, errp);
     case ALLGATHER:
         return comm_allgather(c, buf, 100000, buf + N * 4, errp);
+    case WORKS:
+    case WORKS_THREAD:
+        return make_works(c, s, buf, errp);
     default:
         return comm_reduce_ranges(c, s, &r, 1, DDP_SUM, errp);
     }
@@ -105,6 +124,7 @@ static void play(const struct scene *scene, int size, const int *node_of, double
     struct job j = {.size = size, .node_of = node_of, .arg = scene, .timeout_s = timeout_s};
     pid_t pids[RANKS_MAX];
     int codes[RANKS_MAX];
+    j.progress = scene->call == WORKS_THREAD ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
     job_start(&j, scene_rank, pids);
     job_wait(&j, pids, 40, codes);
     for (int r = 0; r < size; r++) {
@@ -172,8 +192,9 @@ static void a_stopped_rank_is_named_at_the_deadline(void **state)
 {
     (void)state;
     struct scene s = {.fate = STOPS, .expect = " did not come before the deadline", .domain = DDP_E_TIMEOUT};
-    for (s.victim = 0; s.victim < 5; s.victim++) {
-        s.call = (enum call)(s.victim % N_CALLS);
+    for (int i = 0; i < 7; i++) {
+        s.call = (enum call)(i % N_CALLS);
+        s.victim = i % 5;
         play(&s, 5, nodes, 1);
     }
 }

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "t/lib/ranks.h"
+#include "t/lib/works.h"
 
 void *__real_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t at);
 int __real_munmap(void *p, size_t n);
@@ -131,6 +131,20 @@ static void threads_do_not_race(void **state)
     assert_true(run_threads(&b, all_calls_rank));
 }
 
+/* Works, visits and gathers, by the caller and by the thread. */
+static void works_do_not_race(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 12; i++) {
+        int node_of[RANKS_MAX], size = works_layout(i * 17 + 3, 5, node_of);
+        struct works_case k = {.seed = i + 100, .max_elems = 6000, .n_rounds = 3};
+        struct job j = {.size = size, .node_of = node_of, .arg = &k};
+        j.progress = i % 2 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
+        if (!run_threads(&j, works_rank))
+            fail_msg("case %d of %d ranks", (int)i, size);
+    }
+}
+
 static void *scribble(void *arg)
 {
     int fd = *(int *)arg;
@@ -167,5 +181,6 @@ static void a_planted_race_is_caught(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_planted_race_is_caught),
     cmocka_unit_test(threads_do_not_race),
+    cmocka_unit_test(works_do_not_race),
 };
 UNIT_MAIN(tests)

@@ -1,0 +1,145 @@
+/* Works in flight: random layouts, sizes, types, moments and both progress modes against a serial reference; how far works
+ * go without a wait; what is left of them at the end. */
+#include "t/unit/unit.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "t/lib/works.h"
+
+static void random_histories_give_the_reference_bit_for_bit(void **state)
+{
+    (void)state;
+    enum { CASES = 60 };
+    for (uint64_t i = 0; i < CASES; i++) {
+        int node_of[RANKS_MAX], size = works_layout(i * 31 + 5, i % 10 == 0 ? 12 : 6, node_of);
+        struct works_case k = {.seed = i + 1, .max_elems = i % 4 == 0 ? 150000 : 9000, .n_rounds = 3};
+        struct job j = {.size = size, .node_of = node_of, .arg = &k};
+        j.progress = i % 2 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
+        if (!job_run(&j, works_rank))
+            fail_msg("case %d of %d ranks", (int)i, size);
+    }
+}
+
+/* With the thread a work is done although its caller never comes back to it; without, comm_progress is enough. */
+static int unattended_rank(struct job *j, int rank)
+{
+    enum { N = 300000 };
+    struct world *w;
+    ddp_error_t e = {0};
+    comm_t *c = job_comm(j, rank, &w, &e);
+    CHECK(c, "%s", e.text);
+    comm_segment_t *s = comm_segment_create(c, N * 4, &e);
+    CHECK(s, "%s", e.text);
+    float *x = comm_segment_data(s);
+    for (int i = 0; i < N; i++)
+        x[i] = (float)(rank + 1);
+    comm_work_t *work = comm_allreduce_start(c, x, N, DDP_F32, DDP_SUM, &e);
+    CHECK(work, "%s", e.text);
+    uint64_t deadline = deadline_in(20);
+    while (!comm_is_done(work) && deadline_left_ns(deadline) > 0)
+        if (j->progress == COMM_PROGRESS_THREAD)
+            usleep(100);
+        else
+            comm_progress(c);
+    CHECK(comm_is_done(work), "not done");
+    CHECK(x[0] == 10 && x[N - 1] == 10, "%g", (double)x[0]);
+    CHECK(comm_wait(work, &e) == 0, "%s", e.text);
+    _Atomic int *n = j->shared; /* in caller mode others may still need this rank's connections pumped: stay */
+    ++*n;
+    while (*n < j->size && deadline_left_ns(deadline) > 0)
+        comm_progress(c);
+    comm_destroy(c);
+    world_destroy(w);
+    return 0;
+}
+
+static void works_are_done_without_a_wait(void **state)
+{
+    (void)state;
+    static const int one[] = {0, 0, 0, 0}, two[] = {0, 0, 1, 1}, uneven[] = {0, 1, 1, 1};
+    const int *layouts[] = {one, two, uneven};
+    for (int i = 0; i < 6; i++) {
+        struct job j = {.size = 4, .node_of = layouts[i / 2]};
+        j.progress = i % 2 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
+        if (!job_run(&j, unattended_rank))
+            fail_msg("layout %d, mode %d", i / 2, i % 2);
+    }
+}
+
+/* Far more works than the engine takes at once; and works that nobody waits for. */
+static int many_rank(struct job *j, int rank)
+{
+    enum { N = 1000, WORKS = 300 };
+    struct world *w;
+    ddp_error_t e = {0};
+    comm_t *c = job_comm(j, rank, &w, &e);
+    CHECK(c, "%s", e.text);
+    float *x = malloc(WORKS * N * sizeof *x);
+    comm_work_t *work[WORKS];
+    for (int i = 0; i < WORKS * N; i++)
+        x[i] = (float)(i % 1000 + rank);
+    for (int i = 0; i < WORKS; i++) {
+        work[i] = comm_allreduce_start(c, x + i * N, N, DDP_F32, DDP_SUM, &e);
+        CHECK(work[i], "%s", e.text);
+    }
+    for (int i = 0; i < WORKS / 2; i++)
+        CHECK(comm_wait(work[i], &e) == 0, "%s", e.text);
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text); /* after all works, also those that are not waited for */
+    for (int i = 0; i < WORKS * N; i++)
+        CHECK(x[i] == (float)(i % 1000 * j->size + j->size * (j->size - 1) / 2), "element %d: %g", i, (double)x[i]);
+    comm_work_t *last = comm_allreduce_start(c, x, N, DDP_F32, DDP_SUM, &e); /* in flight when all leave */
+    CHECK(last, "%s", e.text);
+    comm_destroy(c);
+    world_destroy(w);
+    free(x);
+    return 0;
+}
+
+static void works_queue_up_and_may_be_left(void **state)
+{
+    (void)state;
+    static const int one[] = {0, 0, 0}, two[] = {0, 0, 1}, each[] = {0, 1, 2};
+    const int *layouts[] = {one, two, each};
+    for (int i = 0; i < 6; i++) {
+        struct job j = {.size = 3, .node_of = layouts[i / 2]};
+        j.progress = i % 2 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
+        if (!job_run(&j, many_rank))
+            fail_msg("layout %d, mode %d", i / 2, i % 2);
+    }
+}
+
+static int bad_unit_rank(struct job *j, int rank)
+{
+    static const struct comm_range r = {0, 10, DDP_F32};
+    struct world *w;
+    ddp_error_t e = {0};
+    comm_t *c = job_comm(j, rank, &w, &e);
+    comm_segment_t *s = c ? comm_segment_create(c, 64, &e) : NULL;
+    CHECK(s, "%s", e.text);
+    struct comm_reduce bad = {.segment = s, .ranges = &r, .n_ranges = 1, .unit_bytes = *(const size_t *)j->arg};
+    CHECK(!comm_reduce_start(c, &bad, &e) && strstr(e.text, "unit"), "%s", e.text);
+    comm_destroy(c);
+    world_destroy(w);
+    return 0;
+}
+
+static void bad_units_are_refused(void **state)
+{
+    (void)state;
+    static const size_t bad[] = {1, 32, 96, 131072};
+    static const int two[] = {0, 0};
+    for (int i = 0; i < 4; i++) {
+        struct job j = {.size = 2, .node_of = two, .arg = &bad[i]};
+        assert_true(job_run(&j, bad_unit_rank));
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(random_histories_give_the_reference_bit_for_bit),
+    cmocka_unit_test(works_are_done_without_a_wait),
+    cmocka_unit_test(works_queue_up_and_may_be_left),
+    cmocka_unit_test(bad_units_are_refused),
+};
+UNIT_MAIN(tests)
