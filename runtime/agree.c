@@ -41,8 +41,8 @@ static int explain_difference(ddp_t *d, explain_f *explain, const char *mine, in
 static int tell(ddp_t *d, const ddp_error_t *own, int rank, ddp_error_t *errp)
 {
     char *why = share_text(d, own->text, rank, errp);
-    if (why && own->code && errp)
-        *errp = *own;
+    if (own->code && errp)
+        *errp = *own; /* whatever became of the telling */
     else if (why)
         error_set(errp, DDP_E_PEER, EINVAL, "rank %d: %s", rank, why);
     free(why);

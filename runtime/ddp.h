@@ -238,8 +238,8 @@ int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
 /* A rank that has no more data joins, between two steps, instead of ddp_batch_next, while others still train: it takes part
  * in their reductions with gradients of zero and no items and takes the same optimizer steps, until all ranks have
  * joined. Collective in this sense: the others call what a step calls, and nothing else that is collective, until they
- * join too. Not with shards. 0: all have joined, training may go on; 1: the job is to stop (ddp_step.stop), which the others are told at the same
- * step; -1: error. */
+ * join too. Not with shards. 0: all have joined, training may go on; 1: the job is to stop (ddp_step.stop), which the
+ * others are told at the same step; -1: error. */
 int ddp_join(ddp_t *d, ddp_error_t *errp);
 
 /* Writes a checkpoint into dir. Collective. Not in this version: fails with DDP_E_USAGE. */

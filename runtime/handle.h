@@ -43,10 +43,12 @@ struct ddp {
         double loss;
         double items;
         int index;           /* of the present micro-step in its step */
+        uint64_t began_ns;   /* the step, with its first micro-step */
         bool sync;
         bool is_unfinished;  /* the present step has more micro-steps */
     } micro;                 /* loss and items: sums over the micro-steps of the present step */
     int n_skipped;           /* steps skipped in a row */
+    struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };
 

@@ -62,6 +62,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     optimizer_close(&d->optimizer);
     zero_close(&d->zero);
     reducer_close(&d->reducer);
+    trace_close(&d->trace);
     free(d->own_values);
     layout_clear(&d->layout);
     comm_destroy(d->comm);

@@ -1,12 +1,14 @@
 /* join.c - uneven inputs: a rank without data goes along with the others' steps. */
 #include <errno.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/handle.h"
 
 /* This rank's part of a step in which it has nothing. */
 static int empty_pass(ddp_t *d, ddp_error_t *errp)
 {
     double *tail = reducer_tail(&d->reducer);
+    d->micro.began_ns = clock_ns();
     reducer_zero(&d->reducer);
     reducer_micro_begin(&d->reducer, true);
     for (int id = d->layout.n - 1; id >= 0; id--)

@@ -30,8 +30,9 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
 {
     if (d->add_error.code)
         return -1;
-    if (config_trace(&d->config))
-        return error_set(errp, DDP_E_USAGE, ENOTSUP, "trace is not supported yet");
+    if (config_trace(&d->config) &&
+        trace_open(&d->trace, config_trace(&d->config), d->world.rank, d->world.size, errp) < 0)
+        return -1;
     if (d->hook.encode && config_compress(&d->config) != COMPRESS_NONE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "the program sets a hook (ddp_hook), and compress=%s would set another: "
                          "leave one out", d->config.value[CONFIG_COMPRESS].text);
@@ -95,6 +96,7 @@ EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
     if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, errp) < 0 ||
         optimizer_open(&d->optimizer, opt, errp) < 0 || open_reducer(d, errp) < 0 || allocate(d, errp) < 0)
         return handle_break(d);
+    d->reducer.trace = &d->trace;
     d->phase = PHASE_COMMITTED;
     return 0;
 }

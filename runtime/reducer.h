@@ -24,6 +24,7 @@
 #include "runtime/ddp.h"
 #include "runtime/layout.h"
 #include "runtime/norm.h"
+#include "runtime/trace.h"
 
 enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_STOP, TAIL_JOINED, TAIL_COUNT };
 enum reducer_mark { MARK_NONE, MARK_READY, MARK_UNUSED };
@@ -85,7 +86,9 @@ struct reducer {
 
     int *arrival;       /* [n_marked] parameters in the order of their marks */
     uint64_t *ready_ns; /* [n] by parameter */
-    uint64_t end_ns;    /* when the backward pass ended */
+    uint64_t end_ns;    /* when the backward pass ended, */
+    uint64_t tail_ns;   /* and the tail set out */
+    struct trace *trace; /* or NULL; borrowed, set by the owner of the reducer */
     uint64_t n_passes;  /* that synchronised */
     struct ddp_metrics metrics;
 };

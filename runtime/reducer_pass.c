@@ -208,6 +208,23 @@ static void count(struct reducer *r)
         r->metrics.bytes_reduced += r->range[i].n_elems * dtype_size(r->range[i].dtype);
 }
 
+static void write_trace(const struct reducer *r)
+{
+    uint64_t now = clock_ns();
+    char number[24];
+    if (!r->trace || !r->trace->file)
+        return;
+    for (int i = 0; i < r->n_marked; i++)
+        trace_instant(r->trace, TRACE_GRADIENTS, r->mark[r->plan.param[i]] == MARK_READY ? "ready" : "unused",
+                      r->layout->param[r->plan.param[i]].name, r->ready_ns[r->plan.param[i]]);
+    for (int b = 0; b < r->plan.n_buckets; b++) {
+        snprintf(number, sizeof number, "%d", b);
+        trace_span(r->trace, TRACE_BUCKETS, "bucket", number, r->bucket[b].started_ns, r->bucket[b].done_ns);
+    }
+    trace_span(r->trace, TRACE_BUCKETS, "tail", NULL, r->tail_ns, now);
+    trace_instant(r->trace, TRACE_STEP, "backward end", NULL, r->end_ns);
+}
+
 int reducer_micro_end(struct reducer *r, ddp_error_t *errp)
 {
     r->end_ns = clock_ns();
@@ -215,8 +232,10 @@ int reducer_micro_end(struct reducer *r, ddp_error_t *errp)
     if (!r->is_sync)
         return 0;
     int rc = r->tuning.is_measuring ? reducer_measure(r, errp) : wait_for_buckets(r, errp);
+    r->tail_ns = clock_ns();
     if (rc < 0 || sum_tail(r, errp) < 0)
         return -1;
     count(r);
+    write_trace(r);
     return reducer_tune(r, errp);
 }

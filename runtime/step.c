@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/budget.h"
 #include "runtime/handle.h"
 
@@ -71,6 +72,7 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
     if (b.is_first) {
         reducer_zero(&d->reducer);
         d->micro.loss = d->micro.items = 0;
+        d->micro.began_ns = clock_ns();
     } else if (d->data.cfg.n_shards) {
         reducer_zero_grads(&d->reducer);
     }
@@ -140,10 +142,21 @@ static int apply(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
+static void trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns)
+{
+    char number[24];
+    uint64_t now = clock_ns();
+    snprintf(number, sizeof number, "%llu", (unsigned long long)s->step);
+    trace_span(&d->trace, TRACE_STEP, "optimizer", NULL, from_ns, now);
+    trace_span(&d->trace, TRACE_STEP, "step", number, d->micro.began_ns, now);
+    trace_flush(&d->trace);
+}
+
 EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0)
         return -1;
+    uint64_t began_ns = clock_ns();
     const double *tail = reducer_tail(&d->reducer);
     if (!(tail[TAIL_ITEMS] > 0)) {
         error_set(errp, DDP_E_USAGE, EINVAL, "ddp_step: no rank reported any item: pass their number to "
@@ -162,6 +175,7 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
         return handle_break(d);
     }
+    trace_step(d, &s, began_ns);
     d->phase = PHASE_IDLE;
     *ret = s;
     return 0;

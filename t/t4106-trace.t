@@ -1,0 +1,23 @@
+#!/bin/bash
+# The trace of a training run: the first bucket sets out before the last gradient is ready, in every step that overlaps.
+. "$(dirname "$0")/lib/tap.sh"
+text=/usr/share/common-licenses/GPL-3
+cd "$tmp" || exit 1
+
+train() { run "$top_builddir/ddp" run -n 2 "$top_builddir/train" --data $text --model tiny --steps 6 "$@"; }
+train --ddp-bucket-mb=0.25 --ddp-trace=trace-%r.json
+is "a run with a trace" "$rc" 0
+for r in 0 1; do
+    ok "rank $r: every bucket of a step ends before its tail; the first sets out before the last gradient is ready" \
+        python3 "$top_srcdir/t/lib/tracecheck" "trace-$r.json" 6 overlap
+done
+train --ddp-trace=planned-%r.json
+ok "planned: passes 2 to 4 measure after the backward pass" python3 "$top_srcdir/t/lib/tracecheck" planned-0.json 6 planned
+ok "the checker notices a trace without overlap" \
+    sh -c "! python3 '$top_srcdir/t/lib/tracecheck' planned-0.json 6 overlap"
+train --ddp-trace=one.json
+is "one file for two ranks: exit code" "$rc" 2
+like "... names the cure" "$err" "put %r"
+DDP_TRACE=/nowhere/x-%r.json train
+like "a file that cannot be written is named" "$err" "rank 0: trace /nowhere/x-0.json: No such file"
+done_testing
