@@ -72,4 +72,4 @@ class Pair:
                 continue
             rate = int(bits_per_s)
             call("tc", "-n", ns, "qdisc", "replace", "dev", LINK, "root", "tbf", "rate", f"{rate}bit", "burst",
-                 str(max(256 << 10, rate // 8 // 500)), "latency", "200ms")
+                 str(max(128 << 10, rate // 8 // 1000)), "latency", "200ms")
