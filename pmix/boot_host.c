@@ -1,5 +1,10 @@
-/* boot_host.c - the card is "TOKEN NETWORK PORT HOST...": NETWORK tells network namespaces of all machines apart, HOST
- * are the addresses of this machine's interfaces, IPv4 first (of DDP_INTERFACE alone, where that is set). */
+/* boot_host.c - the card is "TOKEN NETWORK PORT HOST...": whoever is in NETWORK, which tells network namespaces of all
+ * machines apart, tries the loopback address first; HOST are addresses of this machine. The server listens where the
+ * card says and nowhere else:
+ *
+ *   DDP_INTERFACE is set         at that interface's address (IPv4 if it has one); NETWORK is "?", which nobody is in
+ *   no usable interface          at the loopback address; no HOST
+ *   else                         at every address, for rank 0 cannot know by which of them the other hosts reach it */
 #include "pmix/boot_host.h"
 
 #include <errno.h>
@@ -68,19 +73,25 @@ static void name_network(char name[NETWORK_MAX])
         snprintf(name, NETWORK_MAX, "?");
 }
 
+static const char *only_interface(void)
+{
+    const char *name = getenv("DDP_INTERFACE");
+    return name && *name ? name : NULL;
+}
+
 static bool is_usable(const struct ifaddrs *i, int family)
 {
-    const char *only = getenv("DDP_INTERFACE");
-    if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP))
+    const char *only = only_interface();
+    if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK))
         return false;
     const struct sockaddr_in6 *v6 = (const void *)i->ifa_addr;
     if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
         return false;
-    return only && *only ? !strcmp(i->ifa_name, only) : !(i->ifa_flags & IFF_LOOPBACK);
+    return !only || !strcmp(i->ifa_name, only);
 }
 
-/* Appends " HOST" for every address of the family. Returns how many. */
-static int add_hosts(const struct ifaddrs *all, int family, char *text, size_t size)
+/* Appends " HOST" for every address of the family. */
+static void add_hosts(const struct ifaddrs *all, int family, char *text, size_t size)
 {
     int n = 0;
     socklen_t len = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
@@ -93,22 +104,44 @@ static int add_hosts(const struct ifaddrs *all, int family, char *text, size_t s
         snprintf(text + used, size - used, family == AF_INET6 ? " [%s]" : " %s", host);
         n++;
     }
-    return n;
 }
 
-static int write_card(boot_host_t *h, const char *token, ddp_error_t *errp)
+/* " HOST..." into text. */
+static int list_hosts(char *text, size_t size, ddp_error_t *errp)
 {
     struct ifaddrs *all = NULL;
-    char network[NETWORK_MAX];
-    const char *port = strrchr(boot_server_addr(h->server), ':') + 1;
-    name_network(network);
     if (getifaddrs(&all) < 0)
         return error_errno(errp, "boot server: network interfaces");
-    int used = snprintf(h->card, sizeof h->card, "%s %s %s", token, network, port);
-    int n = add_hosts(all, AF_INET, h->card, sizeof h->card) + add_hosts(all, AF_INET6, h->card, sizeof h->card);
+    text[0] = 0;
+    add_hosts(all, AF_INET, text, size);
+    add_hosts(all, AF_INET6, text, size);
     freeifaddrs(all);
-    if (n == 0) /* a machine without a network: all ranks are here */
-        snprintf(h->card + used, sizeof h->card - (size_t)used, " 127.0.0.1");
+    if (only_interface() && text[0])
+        text[1 + strcspn(text + 1, " ")] = 0;
+    return 0;
+}
+
+static boot_server_t *listen_for(const char *hosts, const char *token, int size, ddp_error_t *errp)
+{
+    char addr[NI_MAXHOST + 16] = "tcp:127.0.0.1:0";
+    if (hosts[0] && !only_interface()) {
+        boot_server_t *s = boot_server_create("tcp:[::]:0", token, size, NULL); /* IPv4 as well */
+        return s ? s : boot_server_create("tcp:0.0.0.0:0", token, size, errp);
+    }
+    if (hosts[0])
+        snprintf(addr, sizeof addr, "tcp:%s:0", hosts + 1);
+    return boot_server_create(addr, token, size, errp);
+}
+
+static int start_server(boot_host_t *h, int size, ddp_error_t *errp)
+{
+    char token[2 * BOOT_TOKEN_BYTES + 1], network[NETWORK_MAX] = "?", hosts[sizeof h->card - 256];
+    if (io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0 || list_hosts(hosts, sizeof hosts, errp) < 0 ||
+        !(h->server = listen_for(hosts, token, size, errp)))
+        return -1;
+    if (!hosts[0] || !only_interface())
+        name_network(network);
+    snprintf(h->card, sizeof h->card, "%s %s %s%s", token, network, strrchr(boot_server_addr(h->server), ':') + 1, hosts);
     return 0;
 }
 
@@ -127,18 +160,12 @@ static int start_thread(boot_host_t *h, ddp_error_t *errp)
 boot_host_t *boot_host_create(int size, ddp_error_t *errp)
 {
     boot_host_t *h = calloc(1, sizeof *h);
-    char token[2 * BOOT_TOKEN_BYTES + 1];
     if (!h) {
         error_errno(errp, "boot server");
         return NULL;
     }
     h->until = UINT64_MAX;
-    if (io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0)
-        goto fail;
-    h->server = boot_server_create("tcp:[::]:0", token, size, NULL); /* IPv4 as well */
-    if (!h->server)
-        h->server = boot_server_create("tcp:0.0.0.0:0", token, size, errp);
-    if (!h->server || write_card(h, token, errp) < 0 || start_thread(h, errp) < 0)
+    if (start_server(h, size, errp) < 0 || start_thread(h, errp) < 0)
         goto fail;
     return h;
 fail:

@@ -9,6 +9,7 @@
 
 typedef struct boot_host boot_host_t;
 
+/* Listens at every address of this machine; where DDP_INTERFACE is set, at that interface's only. */
 boot_host_t *boot_host_create(int size, ddp_error_t *errp);
 
 /* A text that tells other processes how to join: see boot_host_addrs. */

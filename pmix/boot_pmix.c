@@ -329,8 +329,8 @@ static int join(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
     if (find_card(p, card, deadline, errp) < 0)
         return -1;
     if (boot_host_addrs(card, text, sizeof text, &j.token, &j.addrs) < 0)
-        return error_set(errp, DDP_E_BOOT, EPROTO, "rank 0 does not say where it is in a way that this rank "
-                         "understands: is it the same version of libddp?");
+        return error_set(errp, DDP_E_BOOT, EPROTO, "rank 0 names no address that this rank can use: is DDP_INTERFACE a "
+                         "network interface that is up on its node, and its libddp of the same version?");
     return boot_local_join(&p->local, &j, deadline, errp);
 }
 

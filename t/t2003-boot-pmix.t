@@ -19,6 +19,8 @@ like "... rank 1 is the first of the second node" "$out" "rank 1 of 7: node 1 of
 cluster_run srun -K --mpi=pmix -N1 -n3 "$probe"
 is "three ranks on one node" "$rc $(grep -c "node 0 of 1, local [012] of 3, host n1, boot pmix" <<<"$out")" "0 3"
 
+DDP_INTERFACE=lo cluster_run srun -K --mpi=pmix -N2 -n4 "$probe"
+is "an interface is named (the nodes of this cluster share a host)" "$rc $(grep -c "boot pmix" <<<"$out")" "0 4"
 cluster_run srun -K --mpi=pmix -N2 -n4 "$probe" --abort 2
 is "an abort's code is srun's" "$rc" 7
 cluster_run srun -K --mpi=pmix -N2 -n4 "$probe" --stall 1 --timeout 1

@@ -1,11 +1,17 @@
 /* A boot server in a thread, and the card that tells where it is. */
 #include "t/unit/unit.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "pmix/boot_host.h"
 #include "pmix/boot_impl.h"
+#include "pmix/boot_wire.h"
 #include "runtime/base/clock.h"
 
 enum { SIZE = 3 };
@@ -172,6 +178,62 @@ static void loopback_is_for_the_same_network_only(void **state)
     boot_host_destroy(h, 0);
 }
 
+/* Whether something listens at addr, which has the port of the card. */
+static bool is_open(const char *host, const char *addrs)
+{
+    char addr[128];
+    struct wire_addr a;
+    snprintf(addr, sizeof addr, "tcp:%s%s", host, strrchr(addrs, ':'));
+    assert_int_equal(wire_addr_parse(addr, 0, &a, NULL), 0);
+    int fd = socket(a.sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is = connect(fd, (struct sockaddr *)&a.sa, a.len) == 0;
+    close(fd);
+    return is;
+}
+
+/* *ret = where the card of a host that was made with DDP_INTERFACE=name says it is. */
+static boot_host_t *host_on(const char *name, char *buf, size_t size, const char **ret)
+{
+    const char *token;
+    setenv("DDP_INTERFACE", name, 1);
+    boot_host_t *h = boot_host_create(1, NULL);
+    unsetenv("DDP_INTERFACE");
+    assert_non_null(h);
+    assert_int_equal(boot_host_addrs(boot_host_card(h), buf, size, &token, ret), 0);
+    return h;
+}
+
+static void one_interface_is_one_address(void **state)
+{
+    (void)state;
+    char buf[2048], host[NI_MAXHOST];
+    const char *addrs;
+    struct ifaddrs *all, *i;
+    static const char *const here[] = {"lo", "ddp-t-none"}; /* no other host gets there: loopback, for this one */
+    for (size_t k = 0; k < 2; k++) {
+        boot_host_t *h = host_on(here[k], buf, sizeof buf, &addrs);
+        assert_ptr_equal(strstr(addrs, "tcp:127.0.0.1:"), addrs);
+        assert_null(strchr(addrs, ' '));
+        assert_true(is_open("127.0.0.1", addrs));
+        assert_false(is_open("127.0.0.2", addrs));
+        boot_host_destroy(h, 0);
+    }
+    assert_int_equal(getifaddrs(&all), 0);
+    for (i = all; i; i = i->ifa_next)
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK))
+            break;
+    if (i) { /* else this machine has no network */
+        getnameinfo(i->ifa_addr, sizeof(struct sockaddr_in), host, sizeof host, NULL, 0, NI_NUMERICHOST);
+        boot_host_t *h = host_on(i->ifa_name, buf, sizeof buf, &addrs);
+        assert_ptr_equal(strstr(addrs + 4, host), addrs + 4);
+        assert_null(strchr(addrs, ' '));
+        assert_true(is_open(host, addrs));
+        assert_false(is_open("127.0.0.1", addrs));
+        boot_host_destroy(h, 0);
+    }
+    freeifaddrs(all);
+}
+
 /* Several addresses: those where nobody listens are passed over. */
 static void addresses_are_tried_in_turn(void **state)
 {
@@ -195,6 +257,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_failed_exchange_ends_soon),
     cmocka_unit_test(a_host_does_not_wait_beyond_its_deadline),
     cmocka_unit_test(loopback_is_for_the_same_network_only),
+    cmocka_unit_test(one_interface_is_one_address),
     cmocka_unit_test(addresses_are_tried_in_turn),
 };
 UNIT_MAIN(tests)
