@@ -29,7 +29,8 @@ const struct knob ddp_keys[KEY_COUNT] = {
                       .help = "last port of that range"},
 };
 
-const char *options_list(size_t n, char *buf, size_t size)
+/* "bind, interface, ...": the first n keys of the table. Returns buf. */
+static const char *list_keys(size_t n, char *buf, size_t size)
 {
     size_t used = 0;
     buf[0] = 0;
@@ -60,7 +61,8 @@ static size_t distance(const char *a, const char *b)
     return row[m];
 }
 
-const char *options_nearest(const char *name, size_t n)
+/* The key nearest to `name` among the first n of the table, or NULL when none is near. */
+static const char *nearest(const char *name, size_t n)
 {
     const char *best = NULL;
     size_t least = 3; /* two slips of the keyboard at most, and fewer than the name has letters */
@@ -74,13 +76,13 @@ const char *options_nearest(const char *name, size_t n)
     return best;
 }
 
-static int unknown_key(const char *name, const char *source, ddp_error_t *errp)
+int options_unknown_key(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp)
 {
-    char all[160];
-    const char *near = options_nearest(name, KEY_USER_COUNT);
-    return error_set(errp, DDP_E_USAGE, EINVAL, "%s: unknown key \"%.32s\"%s%s%s use on, off or one of %s", source, name,
-                     near ? ", did you mean " : ";", near ? near : "", near ? "?" : "",
-                     options_list(KEY_USER_COUNT, all, sizeof all));
+    char all[200];
+    const char *near = nearest(name, n);
+    return error_set(errp, domain, EINVAL, "%s: unknown key \"%.32s\"%s%s%s %s%s", source, name,
+                     near ? ", did you mean " : ";", near ? near : "", near ? "?" : "", use,
+                     list_keys(n, all, sizeof all));
 }
 
 static int set_mode(struct options *o, enum ddp_mode mode, const char *source, ddp_error_t *errp)
@@ -105,7 +107,7 @@ static int parse_item(char *item, const char *source, struct options *o, ddp_err
     /* The names of the variables are no keys here, though knob_find knows them. */
     const struct knob *k = knob_find(ddp_keys, KEY_USER_COUNT, item);
     if (!k || strcmp(k->name, item))
-        return unknown_key(item, source, errp);
+        return options_unknown_key(item, KEY_USER_COUNT, DDP_E_USAGE, source, "use on, off or one of ", errp);
     if (!value && k->type != KNOB_BOOL) {
         char range[64];
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s: %s needs a value: %s=%s", source, k->name, k->name,

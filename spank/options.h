@@ -56,10 +56,8 @@ int options_resolve(const char *text, lookup_f lookup, void *arg, const struct o
 /* What `srun --help` says of --ddp: one paragraph. Returns buf. */
 const char *options_help(char *buf, size_t size);
 
-/* The key nearest to `name` among the first n of the table, or NULL when none is near. */
-const char *options_nearest(const char *name, size_t n);
-
-/* "bind, interface, ...": the first n keys of the table. Returns buf. */
-const char *options_list(size_t n, char *buf, size_t size);
+/* The error for `name`, which is none of the first n keys of the table: names the source and the nearest key, says what to
+ * `use` ("the keys are ") and lists the keys. Returns -1. */
+int options_unknown_key(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp);
 
 #endif

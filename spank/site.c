@@ -64,21 +64,12 @@ static const char *value_text(const struct knob *k, const json_t *v, char *buf, 
     return NULL;
 }
 
-static int unknown_key(const char *name, const char *source, ddp_error_t *errp)
-{
-    char all[200];
-    const char *near = options_nearest(name, KEY_COUNT);
-    return error_set(errp, DDP_E_DATA, EINVAL, "%s: %.32s: unknown key%s%s%s; the keys are %s", source, name,
-                     near ? ", did you mean " : "", near ? near : "", near ? "?" : "",
-                     options_list(KEY_COUNT, all, sizeof all));
-}
-
 static int parse_key(const char *name, const json_t *v, const char *source, struct options *o, ddp_error_t *errp)
 {
     char text[64];
     const struct knob *k = knob_find(ddp_keys, KEY_COUNT, name);
     if (!k || strcmp(k->name, name))
-        return unknown_key(name, source, errp);
+        return options_unknown_key(name, KEY_COUNT, DDP_E_DATA, source, "the keys are ", errp);
     const char *value = value_text(k, v, text, sizeof text);
     if (!value)
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: %s: must be %s", source, name, type_name[k->type]);

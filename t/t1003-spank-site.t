@@ -40,7 +40,7 @@ cluster_run srun --ddp=mpi=pmix -n1 /bin/sh -c 'echo ${PMIX_RANK-none}'
 is "... unless the user says otherwise" "$out" 0
 
 bad_site "bad JSON" '{\n "bind": "none",\n}\n' "$site:3: not JSON"
-bad_site "unknown key" '{\n\n "bnd": "none" }' "$site:3: bnd: unknown key, did you mean bind\?"
+bad_site "unknown key" '{\n\n "bnd": "none" }' "$site:3: unknown key \"bnd\", did you mean bind\?"
 bad_site "wrong type" '{ "verbose": "yes" }' "$site:1: verbose: must be true or false"
 bad_site "out of range" '{\n "port_min": 80 }' "$site:2: port_min: 80 is not allowed"
 bad_site "trailing garbage" '{}\n}' "$site:2: not JSON"
@@ -68,7 +68,7 @@ for word in required optional; do
     run unshare -m bash "$tmp/submit" srun --ddp=on -N2 -n4 /bin/sh -c 'echo ran'
     ok "bad on the nodes, $word: fails" test "$rc" -ne 0 -a "$rc" -ne 124
     is "... nothing ran" "$out" ""
-    like "... names node, file and key" "$err" "ddp: n1: $site:1: bnd: unknown key"
+    like "... names node, file and key" "$err" "ddp: n1: $site:1: unknown key \"bnd\""
     is "... in a line per node" "$(grep -c 'ddp: ' <<<"$err")" 2
     unlike "... and none of Slurm's about plugins" "$err" "plugin stack"
     healthy "bad on the nodes, $word"

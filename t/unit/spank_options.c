@@ -139,8 +139,8 @@ static void site_file_is_strict(void **state)
     parse_site("{\n\"bind\": \"none\",\n}", "/etc/ddp.json:3: not JSON");
     parse_site("{} {}", "/etc/ddp.json:1: not JSON");
     parse_site("[]", "one JSON object");
-    parse_site("{\n\n \"bnd\": 1}", "/etc/ddp.json:3: bnd: unknown key, did you mean bind?");
-    parse_site("{\n \"DDP_BIND\": \"none\"}", "/etc/ddp.json:2: DDP_BIND: unknown key");
+    parse_site("{\n\n \"bnd\": 1}", "/etc/ddp.json:3: unknown key \"bnd\", did you mean bind?");
+    parse_site("{\n \"DDP_BIND\": \"none\"}", "/etc/ddp.json:2: unknown key \"DDP_BIND\"");
     parse_site("{\"verbose\":\n \"on\"}", "/etc/ddp.json:1: verbose: must be true or false");
     parse_site("{\"omp\": \"4\"}", "omp: must be a whole number");
     parse_site("{\"omp\": 4.5}", "omp: must be a whole number");
