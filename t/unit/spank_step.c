@@ -1,0 +1,156 @@
+/* What a task reads of its step, and ports. */
+#include "t/unit/spank_vars.h"
+
+#include "spank/port.h"
+#include "spank/step.h"
+
+static void tasks_per_node_are_read(void **state)
+{
+    (void)state;
+    static const struct { const char *list; int node, want; } good[] = {
+        {"4", 0, 4}, {"2(x3),1", 0, 2}, {"2(x3),1", 2, 2}, {"2(x3),1", 3, 1}, {"1,2,3", 1, 2}, {"1(x16777216)", 9999999, 1},
+    };
+    static const struct { const char *list; int node; } bad[] = {
+        {"", 0}, {"4", 1}, {"2(x3)", 3}, {"x", 0}, {"2(x", 0}, {"2(x3", 0}, {"2(x0)", 0}, {"-1", 0}, {"2;3", 1},
+        {"99999999999999999999", 0}, {"2(x99999999999999999999)", 0}, {"1,", 1}, {"(x2)", 0},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        int n = -1;
+        assert_int_equal(step_tasks_on(good[i].list, good[i].node, &n, NULL), 0);
+        assert_int_equal(n, good[i].want);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int n = 77;
+        ddp_error_t e = {0};
+        if (step_tasks_on(bad[i].list, bad[i].node, &n, &e) == 0)
+            fail_msg("\"%s\" node %d was accepted", bad[i].list, bad[i].node);
+        assert_int_equal(n, 77);
+        assert_error_has(e, "tasks per node");
+    }
+}
+
+static void a_step_is_read(void **state)
+{
+    (void)state;
+    struct vars v = plain_step();
+    struct step s;
+    ddp_error_t e = {0};
+    assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+    assert_true(s.rank == 2 && s.size == 4 && s.local_rank == 0 && s.local_size == 2 && s.node == 1 && s.n_nodes == 2);
+    assert_true(s.job == 100 && s.step == 3 && s.restart == 0 && s.cpus_on_node == 8 && s.cpus_per_task == 0);
+    assert_string_equal(s.master, "n1");
+    put(&v, "SLURM_RESTART_COUNT", "2");
+    put(&v, "CUDA_VISIBLE_DEVICES", "0,1,2");
+    assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+    assert_true(s.restart == 2 && s.n_gpus == 3);
+}
+
+/* Slurm 22.05 sorts the two lists by node name; node ids follow the components. Recorded from srun -w n3 : -w n1,n2. */
+static void a_heterogeneous_step_is_read(void **state)
+{
+    (void)state;
+    static const struct { const char *node, *id, *rank, *local; int want_local_size; } task[] = {
+        {"n3", "0", "0", "0", 1}, {"n1", "1", "2", "1", 2}, {"n2", "2", "3", "0", 1},
+    };
+    for (size_t i = 0; i < sizeof task / sizeof *task; i++) {
+        struct vars v = plain_step();
+        struct step s;
+        ddp_error_t e = {0};
+        put(&v, "SLURM_STEP_NUM_NODES", "3");
+        put(&v, "SLURM_STEP_NODELIST", "n[1-3]");
+        put(&v, "SLURM_STEP_TASKS_PER_NODE", "2,1(x2)");
+        put(&v, "SLURM_HET_SIZE", "2");
+        put(&v, "SLURM_JOB_NODELIST_PACK_GROUP_0", "n3");
+        put(&v, "SLURM_JOB_NODELIST_PACK_GROUP_1", "n[1-2]");
+        put(&v, "SLURMD_NODENAME", task[i].node);
+        put(&v, "SLURM_NODEID", task[i].id);
+        put(&v, "SLURM_PROCID", task[i].rank);
+        put(&v, "SLURM_LOCALID", task[i].local);
+        if (step_read(lookup, &v, &s, &e) < 0)
+            fail_msg("%s", e.text);
+        assert_int_equal(s.local_size, task[i].want_local_size);
+        assert_string_equal(s.master, "n3");
+        put(&v, "SLURM_JOB_NODELIST_HET_GROUP_0", "n[7-9]"); /* --het-group=1: nothing of component 0 takes part */
+        put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "n2,n1,n3");
+        assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+        assert_string_equal(s.master, "n2");
+    }
+}
+
+static void what_is_missing_is_named(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_NODES",
+                                        "SLURM_NODEID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST",
+                                        "SLURM_STEP_TASKS_PER_NODE", "SLURMD_NODENAME"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct vars v = plain_step();
+        struct step s;
+        ddp_error_t e = {0};
+        drop(&v, names[i]);
+        assert_int_equal(step_read(lookup, &v, &s, &e), -1);
+        assert_error_has(e, names[i]);
+    }
+    struct vars v = plain_step();
+    struct step s;
+    ddp_error_t e = {0};
+    put(&v, "SLURM_PROCID", "4");
+    assert_int_equal(step_read(lookup, &v, &s, &e), -1);
+    assert_error_has(e, "SLURM_PROCID to 4");
+    v = plain_step();
+    put(&v, "SLURMD_NODENAME", "n9");
+    assert_int_equal(step_read(lookup, &v, &s, &e), -1);
+    assert_error_has(e, "n9 is not in the step's node list");
+}
+
+static void ports_do_not_collide(void **state)
+{
+    (void)state;
+    const struct port_range r = {20000, 29999};
+    static unsigned char used[65536];
+    memset(used, 0, sizeof used);
+    for (uint32_t job = 4294967000u; job < 4294967200u; job++)
+        for (uint32_t step = 0; step < PORT_STEPS_PER_JOB; step++) {
+            int p = port_derive(job, step, 0, r);
+            assert_true(port_in(p, r) && !used[p]);
+            used[p] = 1;
+            assert_true(port_derive(job, step, 1, r) != p && port_in(port_derive(job, step, 1, r), r));
+        }
+    assert_int_equal(port_derive(10, 3, 0, r), 20163);
+    assert_int_equal(port_derive(7, 9, 5, (struct port_range){4000, 4000}), 4000);
+    srand(3);
+    for (int i = 0; i < 10000; i++) {
+        struct port_range q = {1024 + rand() % 1000, 2024 + rand() % 1000};
+        assert_true(port_in(port_derive((uint32_t)rand() * 3u, (uint32_t)rand() * 2u, (uint32_t)rand(), q), q));
+    }
+}
+
+static void other_ports_are_read(void **state)
+{
+    (void)state;
+    int p = 0;
+    struct port_range r = {1, 1};
+    assert_int_equal(port_first_reserved("12000-12003", &p, NULL), 0);
+    assert_int_equal(p, 12000);
+    assert_int_equal(port_first_reserved("12001,12005-12007", &p, NULL), 0);
+    assert_int_equal(p, 12001);
+    static const char *const bad[] = {"", "-1", "x", "70000", "123456789", "0-3"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(port_first_reserved(bad[i], &p, NULL), -1);
+    assert_int_equal(p, 12001);
+    assert_true(port_ephemeral_parse("32768\t60999\n", &r));
+    assert_true(r.min == 32768 && r.max == 60999);
+    assert_false(port_ephemeral_parse("60999 32768", &r));
+    assert_false(port_ephemeral_parse("", &r));
+    assert_int_equal(r.min, 32768);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(tasks_per_node_are_read),
+    cmocka_unit_test(a_step_is_read),
+    cmocka_unit_test(a_heterogeneous_step_is_read),
+    cmocka_unit_test(what_is_missing_is_named),
+    cmocka_unit_test(ports_do_not_collide),
+    cmocka_unit_test(other_ports_are_read),
+};
+UNIT_MAIN(tests)
