@@ -18,7 +18,8 @@ static int wire_up(ddp_t *d, ddp_error_t *errp)
     d->nodes = world_exchange(b, deadline, errp);
     if (d->nodes)
         d->comm = comm_create(&cfg, d->nodes, b, errp);
-    boot_close(b);
+    if (boot_leave(b, d->comm ? errp : NULL) < 0) /* still connected: see boot.h */
+        return -1;
     return d->comm ? 0 : -1;
 }
 

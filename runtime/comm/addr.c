@@ -14,7 +14,10 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/resolve.h"
 #include "runtime/comm/tcp.h"
+
+#define RESOLVE_S 10.0 /* for the look-up of MASTER_ADDR; without an answer the interfaces decide */
 
 union address {
     struct sockaddr any;
@@ -75,8 +78,8 @@ static int source_address(const struct sockaddr *to, socklen_t size, union addre
  * only where MASTER_ADDR says it by number or as "localhost". */
 static int master_source(const char *master, union address *ret)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *list;
-    if (getaddrinfo(master, "9", &hints, &list) != 0)
+    struct addrinfo *list;
+    if (resolve_host(master, "9", SOCK_DGRAM, deadline_in(RESOLVE_S), &list, NULL) < 0)
         return -1;
     bool may_loop = strcmp(master, "localhost") == 0 || strncmp(master, "127.", 4) == 0 || strcmp(master, "::1") == 0;
     int rc = -1;
