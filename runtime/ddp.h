@@ -205,9 +205,9 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
  * the model keeps to this: what a shard adds up to depends on its samples and the parameters alone, not on shards before
  * it, nor on the number of threads; random numbers are drawn from (seed, step, sample). All shards of a step have the
  * same number of samples (in an epoch's last step it may be smaller). It takes log2(V/R) buffers as large as the
- * gradients. With shards this call is collective.
+ * gradients. All ranks pass the same numbers.
  *
- * Fails when a step would need more samples than there are.
+ * Collective. What stops one rank stops all. Fails when a step would need more samples than there are.
  * From here until ddp_finalize the first SIGTERM, to any rank, sets ddp_step.stop on all ranks after the same step
  * instead of ending the process; a second one ends it. A program's own handler stays. */
 int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,

@@ -9,61 +9,6 @@
 /* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. */
 #define SKIPPED_MAX 64
 
-/* Parameter id's gradient of the last shard becomes the sum over this rank's shards, just before it travels. */
-static void add_shards(void *ctx, int id)
-{
-    const ddp_t *d = ctx;
-    const struct layout_param *p = &d->layout.param[id];
-    partials_fold(&d->partials, reducer_grads(&d->reducer), p->offset_bytes / sizeof(float), p->n_elems);
-}
-
-/* Sums that do not depend on the number of ranks are sums over rank numbers, however the ranks are spread. */
-static int open_shards(ddp_t *d, ddp_error_t *errp)
-{
-    const struct data_config *c = &d->data.cfg;
-    if (!c->n_shards)
-        return 0;
-    if (!comm_is_by_rank(d->comm))
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: here sums follow the nodes, not the rank numbers: put a "
-                         "power of two of consecutive ranks on every node (srun --ntasks-per-node=N "
-                         "--distribution=block), or use no shards", c->n_shards);
-    if (d->hook.encode)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as they are, since what a hook or a "
-                         "16-bit type rounds depends on the number of ranks: use no compression (--ddp-compress=none) and "
-                         "no hook, or no shards", c->n_shards);
-    d->reducer.prepare = add_shards;
-    d->reducer.prepare_ctx = d;
-    if (partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), errp) < 0)
-        return -1;
-    ddp_error_t why = {0};
-    const struct budget_part part = {"sums of shards", partials_bytes(&d->partials)};
-    budget_check("", &part, 1, d->world.local_size, &why); /* nothing of it has been touched yet */
-    return handle_agree(d, &why, errp);
-}
-
-EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
-                         ddp_error_t *errp)
-{
-    if (handle_expect(d, 1u << PHASE_COMMITTED, "ddp_data_open", errp) < 0)
-        return -1;
-    struct data_config cfg = {.n_samples = n_samples,
-                              .seed = seed,
-                              .rank = d->world.rank,
-                              .n_ranks = d->world.size,
-                              .batch = batch_per_shard,
-                              .accum = accum,
-                              .n_shards = shards};
-    if (data_open(&d->data, &cfg, errp) < 0)
-        return error_prefix(errp, "ddp_data_open");
-    if (open_shards(d, errp) < 0) {
-        data_close(&d->data);
-        return error_prefix(errp, "ddp_data_open");
-    }
-    stop_catch(&d->stop);
-    d->phase = PHASE_IDLE;
-    return 0;
-}
-
 EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_batch_next", errp) < 0)

@@ -80,6 +80,9 @@ refuses "fewer shards than ranks" '2 shards on 4 ranks.*at least 4 shards' 4 --s
 refuses "accumulation" '2 micro-steps.*1 micro-step and 2 times as many shards' 2 --shards 8 --accum 2
 refuses "16-bit gradients" '8 shards.*no compression' 2 --shards 8 --ddp-compress=bf16
 refuses "ranks in no order" '8 shards.*consecutive ranks on every node' 1,3 --shards 8
+ranks 2 sh -c 'exec "$@" --seed $RANK' sh "$train" --data $text --shards 4 --log-every 0 --steps 1
+is "other seeds: exit code" "$rc" 2
+like "... named with both ranks" "$err" 'rank 1: .*4 shards, .* seed 1, but rank 0 has 4, .*, 0: start every rank'
 refuses "too many" '1 x 1024 shards.*only.*smaller --batch' 1 --shards 1024 --batch 1
 
 # --- under Slurm, on nodes with networks of their own ---

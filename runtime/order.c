@@ -1,0 +1,90 @@
+/* order.c - the start of the data order, and of shards. */
+#include <errno.h>
+#include <string.h>
+
+#include "runtime/budget.h"
+#include "runtime/handle.h"
+
+/* Parameter id's gradient of the last shard becomes the sum over this rank's shards, just before it travels. */
+static void add_shards(void *ctx, int id)
+{
+    const ddp_t *d = ctx;
+    const struct layout_param *p = &d->layout.param[id];
+    partials_fold(&d->partials, reducer_grads(&d->reducer), p->offset_bytes / sizeof(float), p->n_elems);
+}
+
+/* Sums that do not depend on the number of ranks are sums over rank numbers, however the ranks are spread. */
+static int open_shards(ddp_t *d, ddp_error_t *errp)
+{
+    const struct data_config *c = &d->data.cfg;
+    if (!c->n_shards)
+        return 0;
+    if (!comm_is_by_rank(d->comm))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: here sums follow the nodes, not the rank numbers: put a "
+                         "power of two of consecutive ranks on every node (srun --ntasks-per-node=N "
+                         "--distribution=block), or use no shards", c->n_shards);
+    if (d->hook.encode)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as they are, since what a hook or a "
+                         "16-bit type rounds depends on the number of ranks: use no compression (--ddp-compress=none) and "
+                         "no hook, or no shards", c->n_shards);
+    if (partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), errp) < 0)
+        return -1;
+    d->reducer.prepare = add_shards;
+    d->reducer.prepare_ctx = d;
+    const struct budget_part part = {"sums of shards", partials_bytes(&d->partials)};
+    return budget_check("", &part, 1, d->world.local_size, errp); /* nothing of it has been touched yet */
+}
+
+/* With shards every rank's share of the samples follows from the same numbers. Without, each rank may have its own. */
+static int compare(ddp_t *d, ddp_error_t *errp)
+{
+    const struct data_config *c = &d->data.cfg;
+    uint64_t mine[4] = {(uint64_t)c->n_shards}, first[4];
+    if (c->n_shards) {
+        mine[1] = c->n_samples;
+        mine[2] = c->batch;
+        mine[3] = c->seed;
+    }
+    memcpy(first, mine, sizeof first);
+    if (comm_bcast(d->comm, first, sizeof first, 0, errp) < 0)
+        return handle_break(d);
+    ddp_error_t why = {0};
+    if (memcmp(mine, first, sizeof mine) != 0)
+        error_set(&why, DDP_E_USAGE, EINVAL, "ddp_data_open: %llu shards, %llu samples, batch %llu, seed %llu, but "
+                  "rank 0 has %llu, %llu, %llu, %llu: start every rank with the same options and data",
+                  (unsigned long long)mine[0], (unsigned long long)mine[1], (unsigned long long)mine[2],
+                  (unsigned long long)mine[3], (unsigned long long)first[0], (unsigned long long)first[1],
+                  (unsigned long long)first[2], (unsigned long long)first[3]);
+    return handle_agree(d, &why, errp);
+}
+
+static int open_order(ddp_t *d, const struct data_config *cfg, ddp_error_t *errp)
+{
+    ddp_error_t why = {0};
+    if (data_open(&d->data, cfg, &why) < 0 || open_shards(d, &why) < 0)
+        error_prefix(&why, "ddp_data_open");
+    return handle_agree(d, &why, errp) < 0 ? -1 : compare(d, errp);
+}
+
+EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
+                         ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_COMMITTED, "ddp_data_open", errp) < 0)
+        return -1;
+    struct data_config cfg = {.n_samples = n_samples,
+                              .seed = seed,
+                              .rank = d->world.rank,
+                              .n_ranks = d->world.size,
+                              .batch = batch_per_shard,
+                              .accum = accum,
+                              .n_shards = shards};
+    if (open_order(d, &cfg, errp) < 0) {
+        data_close(&d->data);
+        partials_close(&d->partials);
+        d->reducer.prepare = NULL;
+        return -1;
+    }
+    stop_catch(&d->stop);
+    d->phase = PHASE_IDLE;
+    return 0;
+}
