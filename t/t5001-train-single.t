@@ -26,6 +26,9 @@ is "again: the same losses, bit for bit" "$(curve "$tmp/b.json")" "$(curve "$tmp
 is "again: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
 run env OMP_NUM_THREADS=2 "$train" "${opts[@]}"
 is "two threads: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
+run "$train" "${opts[@]}" --recompute
+is "--recompute: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
+like "--recompute: its memory, and that without" "$out" 'activations: [0-9]+ bytes .* instead of [0-9]+ .*MiB'
 run "$train" "${opts[@]}" --seed 8
 unlike "another seed: other parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
 run "$train" --data $data --steps 1 --batch 4 --accum 2 --model small --layers 1 --context 16 --warmup 0.0001e \

@@ -93,8 +93,8 @@ static struct a_block a_panels(const struct gemm *g, size_t k0, size_t k, float 
     return (struct a_block){to, GEMM_PANEL_ELEMS(kernel->rows), 0};
 }
 
-void gemm_copy_panel(const struct gemm_kernel *kern, const struct gemm_in *b, size_t k0, size_t k, size_t j, size_t cols,
-                     float *to)
+void gemm_copy_panel(const struct gemm_kernel *kern, const struct gemm_in *b, size_t k0, size_t k, size_t j,
+                     size_t cols, float *to)
 {
     size_t width = kern->cols;
     if (cols == width && b->transposed) {

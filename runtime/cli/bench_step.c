@@ -23,9 +23,9 @@ static const struct preset {
     struct model_config model;
     size_t batch;
 } presets[] = {
-    {{4, 128, 4, 64, 256}, 8},
-    {{6, 256, 8, 128, 256}, 4},
-    {{12, 768, 12, 256, 256}, 1},
+    {{4, 128, 4, 64, 256, false}, 8},
+    {{6, 256, 8, 128, 256, false}, 4},
+    {{12, 768, 12, 256, 256, false}, 1},
 };
 
 static const struct knob knobs[N_KNOBS] = {

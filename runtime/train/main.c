@@ -177,6 +177,13 @@ static void say_start(const ddp_t *d, const struct job *j)
     if (m.moments < m.moments_all)
         printf("optimizer state: %zu bytes (%.1f MiB) on rank 0 of %zu (%.1f MiB) on all\n", m.moments, mib(m.moments),
                m.moments_all, mib(m.moments_all));
+    if (j->o.model.recompute) {
+        struct model_config keep = j->o.model;
+        keep.recompute = false;
+        size_t with = model_activation_bytes(&j->o.model, j->o.batch), all = model_activation_bytes(&keep, j->o.batch);
+        printf("activations: %zu bytes (%.1f MiB) a rank, instead of %zu (%.1f MiB) without --recompute\n", with,
+               mib(with), all, mib(all));
+    }
     fflush(stdout);
 }
 

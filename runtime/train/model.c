@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kernels/attention.h"
 #include "kernels/crossentropy.h"
@@ -14,6 +15,7 @@
 
 #define LOGITS_ELEMS ((size_t)1 << 22) /* the head works on so many logits at a time, or on LOGITS_ROWS rows */
 #define LOGITS_ROWS 512
+#define HUGE_PAGE ((size_t)2 << 20)
 
 /* A block's parameters, in registration order; sizes in units of the model's width, 0: a vector of one width. */
 static const struct {
@@ -130,6 +132,7 @@ static float *deal(struct dealer *a, size_t n_elems)
     return p;
 }
 
+/* All that a block's backward pass needs but its input. */
 static void deal_layer(model_t *m, struct layer *y, struct dealer *a)
 {
     struct attention_shape s = attention_shape(m, m->batch);
@@ -146,7 +149,6 @@ static void deal_layer(model_t *m, struct layer *y, struct dealer *a)
     y->rstd2 = deal(a, rows);
     y->slope = deal(a, 4 * one);
     y->gelu = deal(a, 4 * one);
-    y->out = deal(a, one);
 }
 
 static void deal_all(model_t *m, struct dealer *a)
@@ -154,8 +156,13 @@ static void deal_all(model_t *m, struct dealer *a)
     struct attention_shape s = attention_shape(m, m->batch);
     size_t rows = m->batch * m->c.context, one = rows * m->c.width;
     m->embedded = deal(a, one);
-    for (size_t l = 0; l < m->c.layers; l++)
-        deal_layer(m, &m->layer[l], a);
+    for (size_t l = 0; l < m->c.layers; l++) {
+        if (l == 0 || !m->c.recompute)
+            deal_layer(m, &m->layer[l], a);
+        else
+            m->layer[l] = m->layer[0];
+        m->layer[l].out = deal(a, one);
+    }
     m->lnf = deal(a, one);
     m->meanf = deal(a, rows);
     m->rstdf = deal(a, rows);
@@ -166,16 +173,41 @@ static void deal_all(model_t *m, struct dealer *a)
     m->dtmp = deal(a, one);
 }
 
+static size_t logits_rows(const struct model_config *c, size_t rows)
+{
+    size_t k = LOGITS_ELEMS / c->vocab > LOGITS_ROWS ? LOGITS_ELEMS / c->vocab : LOGITS_ROWS;
+    return k < rows ? k : rows;
+}
+
+size_t model_activation_bytes(const struct model_config *c, size_t batch)
+{
+    struct layer *layer = calloc(c->layers, sizeof *layer);
+    model_t m = {.c = *c, .batch = batch, .layer = layer, .logits_rows = logits_rows(c, batch * c->context)};
+    struct dealer a = {0};
+    if (layer)
+        deal_all(&m, &a);
+    free(layer);
+    return a.used * sizeof(float);
+}
+
+/* Huge pages where the system gives them: matrices' rows are a page and more apart. */
+static float *allocate(size_t bytes)
+{
+    size_t whole = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *p = aligned_alloc(HUGE_PAGE, whole);
+    if (p)
+        madvise(p, whole, MADV_HUGEPAGE);
+    return p;
+}
+
 int model_bind(model_t *m, const struct ddp_param *tensor, ddp_error_t *errp)
 {
     size_t rows = m->batch * m->c.context;
     struct dealer a = {0};
-    m->logits_rows = LOGITS_ELEMS / m->c.vocab > LOGITS_ROWS ? LOGITS_ELEMS / m->c.vocab : LOGITS_ROWS;
-    if (m->logits_rows > rows)
-        m->logits_rows = rows;
+    m->logits_rows = logits_rows(&m->c, rows);
     deal_all(m, &a);
     size_t bytes = a.used * sizeof(float);
-    m->arena = aligned_alloc(64, bytes);
+    m->arena = allocate(bytes);
     m->loss = calloc(rows, sizeof *m->loss);
     m->target = calloc(rows, sizeof *m->target);
     if (!m->arena || !m->loss || !m->target)
@@ -195,6 +227,7 @@ static void linear(const model_t *m, float *out, const float *in, size_t id, str
     kernel_matmul(out, in, value(m, id), &s);
 }
 
+/* Fills a block's activations, all but its output: that is apart. */
 static void forward_block(const model_t *m, size_t l, size_t n)
 {
     const struct layer *y = &m->layer[l];
@@ -207,7 +240,14 @@ static void forward_block(const model_t *m, size_t l, size_t n)
     linear(m, y->mid, y->att, p + OUT_W, (struct matmul){.m = rows, .n = w, .k = w, .add = x});
     kernel_layernorm_forward(y->ln2, y->mean2, y->rstd2, y->mid, value(m, p + LN2_W), value(m, p + LN2_B), rows, w);
     linear(m, y->slope, y->ln2, p + FC_W, (struct matmul){.m = rows, .n = 4 * w, .k = w, .gelu = y->gelu});
-    linear(m, y->out, y->gelu, p + PROJ_W, (struct matmul){.m = rows, .n = w, .k = 4 * w, .add = y->mid});
+}
+
+static void forward_out(const model_t *m, size_t l, size_t n)
+{
+    const struct layer *y = &m->layer[l];
+    size_t w = m->c.width;
+    linear(m, y->out, y->gelu, block_id(l, PROJ_W),
+           (struct matmul){.m = n * m->c.context, .n = w, .k = 4 * w, .add = y->mid});
 }
 
 /* Fills the activations up to ln_f's output. */
@@ -216,8 +256,10 @@ static void forward(model_t *m, const int32_t *tokens, size_t n)
     size_t t = m->c.context, w = m->c.width;
     kernel_embedding_forward(m->embedded, tokens, value(m, WTE), value(m, WPE),
                              &(struct embedding_shape){n, t, w, t + 1});
-    for (size_t l = 0; l < m->c.layers; l++)
+    for (size_t l = 0; l < m->c.layers; l++) {
         forward_block(m, l, n);
+        forward_out(m, l, n);
+    }
     kernel_layernorm_forward(m->lnf, m->meanf, m->rstdf, m->layer[m->c.layers - 1].out, value(m, final_w(m)),
                              value(m, final_b(m)), n * t, w);
 }
@@ -272,6 +314,8 @@ static void backward_block(model_t *m, size_t l, size_t n, loop_ready_f *ready, 
     const float *x = l ? m->layer[l - 1].out : m->embedded;
     size_t w = m->c.width, rows = n * m->c.context, p = block_id(l, 0);
     struct attention_shape s = attention_shape(m, n);
+    if (m->c.recompute && l + 1 < m->c.layers) /* the last block's are still there */
+        forward_block(m, l, n);
     backward_linear(m, m->dwide, m->dx, y->gelu, p + PROJ_W, y->slope, n, ready, ctx);
     backward_linear(m, m->dtmp, m->dwide, y->ln2, p + FC_W, NULL, n, ready, ctx);
     kernel_layernorm_backward(m->dx, grad(m, p + LN2_W), grad(m, p + LN2_B), m->dtmp, y->mid, y->mean2, y->rstd2,

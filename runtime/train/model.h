@@ -6,6 +6,7 @@
 #ifndef DDP_RUNTIME_TRAIN_MODEL_H
 #define DDP_RUNTIME_TRAIN_MODEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/base/error.h"
@@ -13,6 +14,8 @@
 
 struct model_config {
     size_t layers, width, heads, context, vocab;
+    bool recompute; /* keep only what enters each block, and compute a block again before its backward pass (Chen et al.,
+                     * arXiv:1604.06174): the same bits, less memory, a third more work */
 };
 
 typedef struct model model_t;
@@ -27,6 +30,9 @@ const struct loop_param *model_params(const model_t *m, size_t *ret_n);
 
 /* Parameters' elements altogether. */
 size_t model_n_elems(const model_t *m);
+
+/* What model_bind allocates for activations, with the given batch. After kernel_matmul_open. */
+size_t model_activation_bytes(const struct model_config *c, size_t batch);
 
 /* Borrows tensor[n_params] (copied; value and grad each n_elems floats) and allocates activations. 0 or -1. */
 int model_bind(model_t *m, const struct ddp_param *tensor, ddp_error_t *errp);

@@ -15,19 +15,20 @@ static const struct preset {
     double lr;
     uint64_t warmup;
 } presets[] = {
-    {"tiny", {4, 128, 4, 64, 256}, 8, 3e-3, 20},
-    {"small", {6, 256, 8, 128, 256}, 4, 1e-3, 20},
-    {"gpt2-124m", {12, 768, 12, 1024, 50257}, 1, 6e-4, 700},
-    {"gpt2-355m", {24, 1024, 16, 1024, 50257}, 1, 3e-4, 700},
-    {"gpt2-774m", {36, 1280, 20, 1024, 50257}, 1, 2.5e-4, 700},
-    {"gpt2-1558m", {48, 1600, 25, 1024, 50257}, 1, 2e-4, 700},
+    {"tiny", {4, 128, 4, 64, 256, false}, 8, 3e-3, 20},
+    {"small", {6, 256, 8, 128, 256, false}, 4, 1e-3, 20},
+    {"gpt2-124m", {12, 768, 12, 1024, 50257, false}, 1, 6e-4, 700},
+    {"gpt2-355m", {24, 1024, 16, 1024, 50257, false}, 1, 3e-4, 700},
+    {"gpt2-774m", {36, 1280, 20, 1024, 50257, false}, 1, 2.5e-4, 700},
+    {"gpt2-1558m", {48, 1600, 25, 1024, 50257, false}, 1, 2e-4, 700},
 };
 #define N_PRESETS (sizeof presets / sizeof *presets)
 #define PRESET_NAMES "tiny|small|gpt2-124m|gpt2-355m|gpt2-774m|gpt2-1558m"
 
 enum {
     MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, SEED, VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR,
-    MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, LOG_EVERY, LOG_JSON, PRINT_HASH, N_KNOBS
+    MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE, LOG_EVERY, LOG_JSON, PRINT_HASH,
+    N_KNOBS
 };
 
 #define BIG 1e15 /* exact in a double */
@@ -59,6 +60,8 @@ static const struct knob knobs[N_KNOBS] = {
     [BETA1] = {"--beta1", NULL, KNOB_DOUBLE, "0.9", 0, 0.9999999, NULL, "AdamW's decay of the mean"},
     [BETA2] = {"--beta2", NULL, KNOB_DOUBLE, "0.95", 0, 0.9999999, NULL, "AdamW's decay of the mean square"},
     [EPS] = {"--eps", NULL, KNOB_DOUBLE, "1e-8", 0, 1, NULL, "AdamW's guard against division by 0"},
+    [RECOMPUTE] = {"--recompute", NULL, KNOB_BOOL, "off", 0, 0, NULL,
+                   "compute each block again for its backward pass: the same bits, less memory, more time"},
     [LOG_EVERY] = {"--log-every", NULL, KNOB_INT, "10", 0, BIG, NULL, "steps between live lines; 0: first and last"},
     [LOG_JSON] = {"--log-json", NULL, KNOB_STRING, NULL, 0, 0, NULL, "file for one JSON object per step"},
     [PRINT_HASH] = {"--print-hash", NULL, KNOB_BOOL, "off", 0, 0, NULL, "at the end, a hash of all parameters"},
@@ -250,6 +253,7 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
     o.eps = v[EPS].d;
     o.sgd = v[OPTIMIZER].choice == 1;
     o.scale_lr = v[SCALE_LR].b;
+    o.model.recompute = v[RECOMPUTE].b;
     o.print_hash = v[PRINT_HASH].b;
     if (check(&o, errp) < 0)
         return -1;

@@ -134,20 +134,20 @@ static void check_gradients(struct model_config c, size_t batch, size_t n)
 static void gradients_match_finite_differences(void **state)
 {
     (void)state;
-    check_gradients((struct model_config){2, 24, 3, 7, 37}, 3, 2);
+    check_gradients((struct model_config){2, 24, 3, 7, 37, false}, 3, 2);
 }
 
 static void gradients_match_beyond_one_query_tile(void **state)
 {
     (void)state;
-    check_gradients((struct model_config){1, 8, 2, 150, 11}, 1, 1);
+    check_gradients((struct model_config){1, 8, 2, 150, 11, false}, 1, 1);
 }
 
 static void gradients_match_with_the_head_in_slices(void **state)
 {
     (void)state; /* 3 * 256 rows at a vocabulary of 9000: slices of 512 rows */
     struct world w;
-    world_open(&w, (struct model_config){1, 2, 1, 256, 9000}, 3, 3);
+    world_open(&w, (struct model_config){1, 2, 1, 256, 9000, false}, 3, 3);
     double loss = model_forward_backward(w.m, w.tokens, 3, 1, note_ready, &w);
     assert_true(fabs(loss - ref(&w)) <= 1e-5 * fabs(loss));
     for (size_t i = 0; i < 3; i++) {
@@ -162,7 +162,7 @@ static void ready_comes_once_each_in_backward_order(void **state)
 {
     (void)state;
     struct world w;
-    world_open(&w, (struct model_config){2, 16, 2, 5, 19}, 1, 1);
+    world_open(&w, (struct model_config){2, 16, 2, 5, 19, false}, 1, 1);
     model_forward_backward(w.m, w.tokens, 1, 1, note_ready, &w);
     assert_int_equal(w.n_ready, w.n_params);
     int *seen = calloc(w.n_params, sizeof *seen);
@@ -192,7 +192,7 @@ static void a_ready_gradient_changes_no_more(void **state)
 {
     (void)state;
     struct world w;
-    world_open(&w, (struct model_config){2, 16, 2, 5, 19}, 2, 2);
+    world_open(&w, (struct model_config){2, 16, 2, 5, 19, false}, 2, 2);
     struct frozen f = {&w, calloc(w.n_params, sizeof *f.copy)};
     model_forward_backward(w.m, w.tokens, 2, 1, freeze, &f);
     for (size_t i = 0; i < w.n_params; i++) {
@@ -203,11 +203,37 @@ static void a_ready_gradient_changes_no_more(void **state)
     world_close(&w);
 }
 
+/* The gradients of one pass, with and without keeping activations. */
+static void recomputing_gives_the_same_bits(void **state)
+{
+    (void)state;
+    struct model_config c = {3, 48, 3, 40, 37, false}, again = c;
+    again.recompute = true;
+    struct world a, b;
+    seed = 5;
+    world_open(&a, c, 3, 2);
+    seed = 5;
+    world_open(&b, again, 3, 2);
+    double loss = model_forward_backward(a.m, a.tokens, 2, 1, note_ready, &a);
+    assert_true(loss == model_forward_backward(b.m, b.tokens, 2, 1, note_ready, &b));
+    for (size_t i = 0; i < a.n_params; i++) {
+        assert_memory_equal(a.t[i].value, b.t[i].value, a.t[i].n_elems * 4);
+        assert_memory_equal(a.t[i].grad, b.t[i].grad, a.t[i].n_elems * 4);
+    }
+    assert_memory_equal(a.order, b.order, a.n_params * sizeof *a.order);
+    world_close(&a);
+    world_close(&b);
+    size_t one_block = model_activation_bytes(&(struct model_config){1, 48, 3, 40, 37, false}, 3);
+    size_t kept = model_activation_bytes(&c, 3), left = model_activation_bytes(&again, 3);
+    assert_true(left == one_block + 2 * 3 * 40 * 48 * sizeof(float)); /* one block's, and each block's input */
+    assert_true(kept > 2 * one_block && left < kept);
+}
+
 static void evaluation_sums_the_same_losses(void **state)
 {
     (void)state;
     struct world w;
-    world_open(&w, (struct model_config){2, 16, 2, 5, 19}, 4, 3);
+    world_open(&w, (struct model_config){2, 16, 2, 5, 19, false}, 4, 3);
     double sum[3], loss = model_forward_backward(w.m, w.tokens, 3, 1, note_ready, &w);
     model_evaluate(w.m, w.tokens, 3, sum);
     assert_true(fabs(sum[0] + sum[1] + sum[2] - loss) <= 1e-9 * loss);
@@ -230,7 +256,7 @@ static void initial_values_are_those_of_gpt2(void **state)
 {
     (void)state;
     struct world w;
-    world_open(&w, (struct model_config){2, 64, 2, 16, 300}, 1, 1);
+    world_open(&w, (struct model_config){2, 64, 2, 16, 300, false}, 1, 1);
     model_init(w.m, 42);
     for (size_t id = 0; id < w.n_params; id++) {
         const char *name = w.param[id].name;
@@ -256,9 +282,9 @@ static void sizes_are_checked_and_counted(void **state)
 {
     (void)state;
     ddp_error_t e;
-    assert_null(model_create(&(struct model_config){1, 10, 3, 4, 5}, 1, &e));
+    assert_null(model_create(&(struct model_config){1, 10, 3, 4, 5, false}, 1, &e));
     assert_error_has(e, "heads");
-    model_t *m = model_create(&(struct model_config){12, 768, 12, 1024, 50257}, 1, &e);
+    model_t *m = model_create(&(struct model_config){12, 768, 12, 1024, 50257, false}, 1, &e);
     assert_non_null(m);
     assert_int_equal(model_n_elems(m), 124439808); /* GPT-2 small's well known number */
     model_destroy(m);
@@ -270,6 +296,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gradients_match_with_the_head_in_slices),
     cmocka_unit_test(ready_comes_once_each_in_backward_order),
     cmocka_unit_test(a_ready_gradient_changes_no_more),
+    cmocka_unit_test(recomputing_gives_the_same_bits),
     cmocka_unit_test(evaluation_sums_the_same_losses),
     cmocka_unit_test(initial_values_are_those_of_gpt2),
     cmocka_unit_test(sizes_are_checked_and_counted),
