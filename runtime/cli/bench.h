@@ -22,7 +22,8 @@ int bench_options(const char *verb, const struct knob *knobs, size_t n, int argc
                   struct knob_value *values, ddp_error_t *errp);
 void bench_options_help(FILE *f, const struct knob *knobs, size_t n);
 
-/* A size in bytes, at least 1, as text: digits, then K, M or G (powers of 1024) or nothing. 0, or -1 with an error naming option. */
+/* A size in bytes, at least 1, as text: digits, then K, M or G (powers of 1024) or nothing. 0, or -1 with an error that
+ * names option. */
 int bench_bytes(const char *option, const char *text, size_t *ret, ddp_error_t *errp);
 
 struct bench_stats {
