@@ -61,12 +61,16 @@ int layout_add(struct layout *l, const char *name, enum ddp_dtype dtype, const s
     size_t n_elems = count_elems(name, shape, ndim, elem_bytes, errp);
     if (!n_elems || grow(l, errp) < 0)
         return -1;
+    size_t bytes = (n_elems * elem_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+    if (bytes > LAYOUT_BYTES_MAX - l->n_bytes)
+        return error_set(errp, DDP_E_USAGE, EOVERFLOW, "parameter %s: all parameters together are more than 2^48 bytes",
+                         name);
     struct layout_param *p = &l->param[l->n];
     *p = (struct layout_param){
         .dtype = dtype, .ndim = ndim, .flags = flags, .n_elems = n_elems, .offset_bytes = l->n_bytes};
     strcpy(p->name, name);
     memcpy(p->shape, shape, (size_t)ndim * sizeof *shape);
-    l->n_bytes += (n_elems * elem_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+    l->n_bytes += bytes;
     return l->n++;
 }
 

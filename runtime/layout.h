@@ -14,6 +14,7 @@
 #define LAYOUT_NAME_MAX 127
 #define LAYOUT_DIMS_MAX 8
 #define LAYOUT_ALIGN 64
+#define LAYOUT_BYTES_MAX ((size_t)1 << 48) /* so that no multiple that is computed from it overflows */
 
 struct layout_param {
     char name[LAYOUT_NAME_MAX + 1];

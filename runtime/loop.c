@@ -180,7 +180,7 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
         report_step(o, &s, &t);
         if (s.stop)
             return 1;
-        if (!m->n_windows || !(s.step >= o->steps || (o->val_every && s.step % o->val_every == 0)))
+        if (!m->n_windows || s.skipped || !(s.step >= o->steps || (o->val_every && s.step % o->val_every == 0)))
             continue;
         now = clock_ns();
         if (report_validation(d, m, o, s.step, errp) < 0)
