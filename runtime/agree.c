@@ -26,9 +26,7 @@ static char *share_text(ddp_t *d, const char *mine, int rank, ddp_error_t *errp)
     return text;
 }
 
-typedef int explain_f(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp);
-
-static int explain_difference(ddp_t *d, explain_f *explain, const char *mine, int other, ddp_error_t *errp)
+static int explain_difference(ddp_t *d, handle_explain_f *explain, const char *mine, int other, ddp_error_t *errp)
 {
     char *first = share_text(d, mine, 0, errp), *second = first ? share_text(d, mine, other, errp) : NULL;
     if (second)
@@ -60,28 +58,29 @@ int handle_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp)
     return rc;
 }
 
-static int compare(ddp_t *d, const char *settings, const char *layout, uint64_t (*all)[2], ddp_error_t *errp)
+int handle_same(ddp_t *d, const char *text, handle_explain_f *explain, ddp_error_t *errp)
 {
-    uint64_t mine[2] = {hash_text(settings), hash_text(layout)};
-    if (comm_allgather(d->comm, mine, sizeof mine, all, errp) < 0)
-        return -1;
-    for (int r = 1; r < d->world.size; r++) {
-        if (all[r][0] != all[0][0])
-            return explain_difference(d, config_explain, settings, r, errp);
-        if (all[r][1] != all[0][1])
-            return explain_difference(d, layout_explain, layout, r, errp);
-    }
-    return 0;
+    uint64_t mine = hash_text(text), *all = calloc((size_t)d->world.size, sizeof *all);
+    int rc = all ? comm_allgather(d->comm, &mine, sizeof mine, all, errp)
+                 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to compare %d ranks", d->world.size);
+    for (int r = 1; rc == 0 && r < d->world.size; r++)
+        if (all[r] != all[0])
+            rc = explain_difference(d, explain, text, r, errp);
+    free(all);
+    return rc;
 }
 
-int handle_compare(ddp_t *d, ddp_error_t *errp)
+int handle_compare(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
-    uint64_t(*all)[2] = calloc((size_t)d->world.size, sizeof *all);
+    char optimizer[512];
     char *settings = config_shared_text(&d->config, d->hook.encode ? dtype_name(d->hook.wire) : "none");
     char *layout = layout_text(&d->layout);
-    int rc = all && settings && layout ? compare(d, settings, layout, all, errp)
-                                       : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
-    free(all);
+    int rc = settings && layout ? 0 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
+    optimizer_text(opt, optimizer, sizeof optimizer);
+    if (rc == 0 && (handle_same(d, settings, config_explain, errp) < 0 ||
+                    handle_same(d, layout, layout_explain, errp) < 0 ||
+                    handle_same(d, optimizer, config_explain, errp) < 0))
+        rc = -1;
     free(settings);
     free(layout);
     return rc;

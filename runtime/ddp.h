@@ -67,7 +67,9 @@ struct ddp_world {
     int node, n_nodes;
 };
 
-/* A parameter's tensors: n_elems elements each, 64-byte aligned, borrowed until ddp_finalize. */
+/* A parameter's tensors: n_elems elements each, 64-byte aligned, borrowed until ddp_finalize. From the last
+ * ddp_backward_end of a step to ddp_step grad holds the sum over all ranks, not to be written (its norm is known by then); with
+ * zero=1 only on the rank that owns the element. */
 struct ddp_param {
     void *value, *grad;
     size_t n_elems;
@@ -110,7 +112,8 @@ struct ddp_metrics {
 
 /* The optimizer and its schedule.
  * AdamW: Loshchilov and Hutter, arXiv:1711.05101, algorithm 2, as PyTorch applies it: value *= 1 - lr * weight_decay,
- * then the Adam update with bias correction at t = step + 1. Weight decay acts on parameters of two or more dimensions,
+ * then the Adam update with bias correction at t = step + 1 (steps in which the parameter was not used count, unlike in
+ * PyTorch). Weight decay acts on parameters of two or more dimensions,
  * unless DDP_NO_DECAY. SGD: value -= lr * gradient (plus the same decay).
  * Schedule: linear from 0 over `warmup` steps (step s uses lr * (s + 1) / warmup), then a half cosine from lr down to
  * min_lr at step `total`; total 0: constant after the warm-up (Loshchilov and Hutter, arXiv:1608.03983). */
@@ -158,7 +161,7 @@ struct ddp_hook {
     enum ddp_dtype wire;
     /* wire[0..n) from grad[0..n): once per parameter and step, all of it, from ddp_grad_ready or ddp_backward_end. */
     void (*encode)(void *ctx, void *wire, const float *grad, size_t n, const struct ddp_hook_info *info);
-    /* grad[0..n) from sums: any part of a parameter, any number of times, also from another thread; each element depends
+    /* grad[0..n) from sums: any part of a parameter, any number of times, also from another thread, while encode runs; each element depends
      * on its sum alone, so that all ranks get the same. */
     void (*decode)(void *ctx, float *grad, const void *wire, size_t n, const struct ddp_hook_info *info);
     void *ctx;
@@ -170,7 +173,8 @@ struct ddp_hook {
 int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp);
 
 /* Compares the layout (names, shapes, types, order) between all ranks, and allocates parameters (zeroed), gradients and
- * optimizer state. Collective. A difference is DDP_E_LAYOUT and names the first differing parameter and both ranks. */
+ * optimizer state. Settings and *opt are compared too. Collective. A difference names the first thing that differs and both
+ * ranks: DDP_E_LAYOUT where it is a parameter, else DDP_E_USAGE. */
 int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
 
 /* The tensors of parameter id; all zero where id is unknown or before ddp_commit. */
@@ -218,7 +222,7 @@ int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accu
 int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
 
 /* Parameter id's gradient of this micro-step is complete: it must not be written again before the next
- * ddp_batch_next. */
+ * ddp_batch_next. Outside a micro-step it is an error, which the next call returns. */
 void ddp_grad_ready(ddp_t *d, int id);
 
 /* Instead of ddp_grad_ready: parameter id took no part in this micro-step; it adds nothing. A parameter that no rank
@@ -238,7 +242,8 @@ int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
 /* A rank that has no more data joins, between two steps, instead of ddp_batch_next, while others still train: it takes part
  * in their reductions with gradients of zero and no items and takes the same optimizer steps, until all ranks have
  * joined. Collective in this sense: the others call what a step calls, and nothing else that is collective, until they
- * join too. Not with shards. 0: all have joined, training may go on; 1: the job is to stop (ddp_step.stop), which the
+ * join too. The samples that would have been this rank's in those steps count as taken: afterwards all ranks are at the
+ * same place in the data. Not with shards. 0: all have joined, training may go on; 1: the job is to stop (ddp_step.stop), which the
  * others are told at the same step; -1: error. */
 int ddp_join(ddp_t *d, ddp_error_t *errp);
 

@@ -57,6 +57,7 @@ EXPORT void ddp_finalize(ddp_t *d)
         return;
     int saved = errno;
     stop_release(&d->stop);
+    comm_destroy(d->comm); /* first: until then its thread may be at works in flight, which use what is freed below */
     handle_free_works(d);
     data_close(&d->data);
     partials_close(&d->partials);
@@ -66,7 +67,6 @@ EXPORT void ddp_finalize(ddp_t *d)
     trace_close(&d->trace);
     free(d->own_values);
     layout_clear(&d->layout);
-    comm_destroy(d->comm);
     world_destroy(d->nodes);
     free(d);
     errno = saved;
@@ -94,8 +94,6 @@ int handle_break(ddp_t *d)
 
 int handle_fail(ddp_t *d, ddp_error_t *errp)
 {
-    ddp_error_t e = {0};
-    errp = errp ? errp : &e;
     comm_abort(d->comm, errp->text);
     error_prefix(errp, "rank %d", d->world.rank);
     return handle_break(d);
@@ -113,5 +111,8 @@ int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t
     };
     if (phases & 1u << d->phase)
         return 0;
+    if (phases == 1u << PHASE_OPEN && d->phase != PHASE_BROKEN)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: comes too late: parameters, options and hooks are "
+                         "declared before ddp_commit, which comes once", d->world.rank, call);
     return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: %s", d->world.rank, call, why[d->phase]);
 }

@@ -22,6 +22,13 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
+/* The samples of the step that is being taken: this rank does without, so that all ranks stay at one place in the data. */
+static void skip_samples(ddp_t *d)
+{
+    while (!data_next(&d->data).is_last)
+        ;
+}
+
 EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_join", errp) < 0)
@@ -41,6 +48,7 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
             d->phase = PHASE_IDLE;
             return tail[TAIL_STOP] > 0;
         }
+        skip_samples(d);
         if (ddp_step(d, &s, errp) < 0)
             return -1;
         if (s.stop)

@@ -1,7 +1,9 @@
 #include "runtime/optimizer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,10 +34,19 @@ static int check(const struct ddp_adamw *c, ddp_error_t *errp)
 
 int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, ddp_error_t *errp)
 {
+    if (!cfg)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "optimizer: none is given: pass a struct ddp_adamw to ddp_commit");
     if (check(cfg, errp) < 0)
         return -1;
     *o = (struct optimizer){.cfg = *cfg};
     return 0;
+}
+
+void optimizer_text(const struct ddp_adamw *c, char *ret, size_t size)
+{
+    snprintf(ret, size, "lr=%.9g\nbeta1=%.9g\nbeta2=%.9g\neps=%.9g\nweight_decay=%.9g\nclip=%.9g\nwarmup=%" PRIu64
+             "\ntotal=%" PRIu64 "\nmin_lr=%.9g\nsgd=%d\n", (double)c->lr, (double)c->beta1, (double)c->beta2,
+             (double)c->eps, (double)c->weight_decay, (double)c->clip, c->warmup, c->total, (double)c->min_lr, c->sgd);
 }
 
 void optimizer_close(struct optimizer *o)

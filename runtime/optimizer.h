@@ -23,9 +23,12 @@ struct optimizer {
     struct adamw_args args;        /* of the step that was begun */
 };
 
-/* Checks cfg (the error names the field). Nothing is owned yet. */
+/* Checks cfg (the error names the field; NULL is one). Nothing is owned yet. */
 int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, ddp_error_t *errp);
 void optimizer_close(struct optimizer *o); /* a zeroed struct is allowed */
+
+/* All of cfg, one "KEY=VALUE" a line, so that two differ where their texts do. */
+void optimizer_text(const struct ddp_adamw *cfg, char *ret, size_t size);
 
 /* Owns elements [first, first + n_elems) of parameter id: one slice more. Or all of all parameters, in registration
  * order. */

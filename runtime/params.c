@@ -90,11 +90,10 @@ EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
-    check_settings(d, &d->add_error);
-    if (d->add_error.code == 0)
+    if (check_settings(d, &d->add_error) == 0 && optimizer_open(&d->optimizer, opt, &d->add_error) == 0)
         check_memory(d, opt, &d->add_error);
-    if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, errp) < 0 ||
-        optimizer_open(&d->optimizer, opt, errp) < 0 || open_reducer(d, errp) < 0 || allocate(d, errp) < 0)
+    if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, opt, errp) < 0 || open_reducer(d, errp) < 0 ||
+        allocate(d, errp) < 0)
         return handle_break(d);
     d->reducer.trace = &d->trace;
     d->phase = PHASE_COMMITTED;

@@ -61,7 +61,7 @@ void reducer_lay_out(struct reducer *r)
 int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, const struct reducer_config *cfg,
                  ddp_error_t *errp)
 {
-    *r = (struct reducer){.comm = comm, .layout = layout, .cfg = *cfg, .bad_id = -1, .wire_dtype = DDP_F32};
+    *r = (struct reducer){.comm = comm, .layout = layout, .cfg = *cfg, .wire_dtype = DDP_F32};
     if (cfg->hook) {
         r->hook = *cfg->hook;
         r->wire_dtype = cfg->hook->wire;
@@ -79,7 +79,7 @@ int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, c
     return 0;
 }
 
-/* Segments, and works in flight, go with the communicator. */
+/* Segments, and works in flight, go with the communicator, which is destroyed before if there are such works. */
 void reducer_close(struct reducer *r)
 {
     norm_close(&r->norm);

@@ -80,7 +80,9 @@ struct reducer {
     enum reducer_mark *mark; /* [n] in this micro-step */
     bool *is_used;           /* [n] in this step, on this rank */
     bool is_sync, is_failed; /* is_failed: a start failed, and error says why */
-    int n_marked, bad_id;    /* first id marked twice, n if unknown; -1: none */
+    int n_marked;
+    bool is_bad;             /* bad_id was marked twice, or there is no such parameter; the first such */
+    int bad_id;
     int n_started, n_done;   /* buckets */
     ddp_error_t error;
 
@@ -96,7 +98,7 @@ struct reducer {
 /* layout is borrowed, and must hold float32 only. Collective. */
 int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, const struct reducer_config *cfg,
                  ddp_error_t *errp);
-void reducer_close(struct reducer *r); /* a zeroed struct is allowed */
+void reducer_close(struct reducer *r); /* a zeroed struct is allowed; comes after comm_destroy if a pass was not ended */
 
 float *reducer_grads(const struct reducer *r);
 double *reducer_tail(const struct reducer *r);       /* [TAIL_COUNT] */

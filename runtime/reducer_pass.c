@@ -10,7 +10,7 @@ void reducer_micro_begin(struct reducer *r, bool is_sync)
     memset(r->mark, 0, (size_t)r->layout->n * sizeof *r->mark);
     r->is_sync = is_sync;
     r->n_marked = r->n_started = r->n_done = 0;
-    r->bad_id = -1;
+    r->is_bad = false;
     for (int b = 0; b < r->plan.n_buckets; b++)
         r->bucket[b].n_pending = r->plan.first[b + 1] - r->plan.first[b];
     if (is_sync)
@@ -119,8 +119,10 @@ void reducer_mark(struct reducer *r, int id, enum reducer_mark mark)
 {
     bool is_known = id >= 0 && id < r->layout->n;
     if (!is_known || r->mark[id] != MARK_NONE) {
-        if (r->bad_id < 0)
-            r->bad_id = is_known ? id : r->layout->n;
+        if (!r->is_bad) {
+            r->is_bad = true;
+            r->bad_id = id;
+        }
         return;
     }
     r->mark[id] = mark;
@@ -139,9 +141,10 @@ void reducer_mark(struct reducer *r, int id, enum reducer_mark mark)
 
 int reducer_check(const struct reducer *r, ddp_error_t *errp)
 {
-    if (r->bad_id == r->layout->n)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready was called for a parameter that does not exist");
-    if (r->bad_id >= 0)
+    if (r->is_bad && (r->bad_id < 0 || r->bad_id >= r->layout->n))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready was called for parameter %d, which does not exist: ids "
+                         "are those that ddp_param_add returned, 0..%d", r->bad_id, r->layout->n - 1);
+    if (r->is_bad)
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready was called twice for parameter %s",
                          r->layout->param[r->bad_id].name);
     for (int i = 0; !r->cfg.find_unused && r->n_marked < r->layout->n && i < r->layout->n; i++)

@@ -9,9 +9,20 @@
 /* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. */
 #define SKIPPED_MAX 64
 
+static int check_stray_mark(ddp_t *d, ddp_error_t *errp)
+{
+    ddp_error_t own = {0};
+    errp = errp ? errp : &own;
+    if (!d->has_stray_mark)
+        return 0;
+    error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready or ddp_grad_unused was called outside a micro-step: call them "
+              "between ddp_batch_next and ddp_backward_end");
+    return handle_fail(d, errp);
+}
+
 EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
 {
-    if (handle_expect(d, 1u << PHASE_IDLE, "ddp_batch_next", errp) < 0)
+    if (handle_expect(d, 1u << PHASE_IDLE, "ddp_batch_next", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
     struct data_batch b = data_next(&d->data);
     if (b.is_first) {
@@ -35,16 +46,23 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
     return 0;
 }
 
-EXPORT void ddp_grad_ready(ddp_t *d, int id)
+/* A mark that no micro-step can take would be lost: the next call says so. */
+static void mark(ddp_t *d, int id, enum reducer_mark how)
 {
     if (d->phase == PHASE_MICRO)
-        reducer_mark(&d->reducer, id, MARK_READY);
+        reducer_mark(&d->reducer, id, how);
+    else if (d->phase != PHASE_BROKEN)
+        d->has_stray_mark = true;
+}
+
+EXPORT void ddp_grad_ready(ddp_t *d, int id)
+{
+    mark(d, id, MARK_READY);
 }
 
 EXPORT void ddp_grad_unused(ddp_t *d, int id)
 {
-    if (d->phase == PHASE_MICRO)
-        reducer_mark(&d->reducer, id, MARK_UNUSED);
+    mark(d, id, MARK_UNUSED);
 }
 
 /* Takes a micro-step into its step's sums. Shards are added up in the tree over their numbers, counts are exact. */
@@ -70,6 +88,8 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     tail[TAIL_ITEMS] = d->micro.items;
     tail[TAIL_STOP] = stop_is_wanted(&d->stop);
     tail[TAIL_JOINED] = 0;
+    ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
+    errp = errp ? errp : &own;
     if (reducer_check(&d->reducer, errp) < 0)
         return handle_fail(d, errp);
     if (reducer_micro_end(&d->reducer, errp) < 0)
@@ -99,7 +119,7 @@ static void trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns)
 
 EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
 {
-    if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0)
+    if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
     uint64_t began_ns = clock_ns();
     const double *tail = reducer_tail(&d->reducer);

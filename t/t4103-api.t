@@ -14,4 +14,11 @@ is "options from the program" "$rc $(oks "")" "0 2"
 run "$top_builddir/ddp" run -n 2 sh -c "exec $probe options --ddp-first-bucket-mb=\$((1 + RANK))"
 is "a setting that differs between ranks: exit code" "$rc" 1
 like "... is named with both ranks" "$out" "first-bucket-mb=1 on rank 0, first-bucket-mb=2 on rank 1"
+for layout in 2 1,1; do
+    run "$top_builddir/ddp" run -n 2 --layout $layout "$probe" optimizer
+    is "$layout: an optimizer that differs between ranks is named on both" \
+        "$rc $(grep -c "^told: .*lr=0.5 on rank 0, lr=0.25 on rank 1" <<<"$out")" "0 2" || diag "$out$err"
+    run "$top_builddir/ddp" run -n 2 --layout $layout "$probe" data
+    is "$layout: data that ranks open differently" "$rc $(oks "")" "0 2" || diag "$out$err"
+done
 done_testing

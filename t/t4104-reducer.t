@@ -14,7 +14,29 @@ told() { # CASE TEXT: rank 1 is told TEXT, the others that rank 1 aborted with i
 }
 told twice "ddp_grad_ready was called twice for parameter body"
 told never "parameter body was not used: call ddp_grad_ready or ddp_grad_unused"
-told unknown "ddp_grad_ready was called for a parameter that does not exist"
+run "$top_builddir/ddp" run -n 3 "$probe" silent
+is "never, and rank 1 passes no errp: the others are told" \
+    "$rc $(grep -c "^told: rank 1 .*aborted: parameter body was not used" <<<"$out")" "0 2"
+told stray "ddp_grad_ready or ddp_grad_unused was called outside a micro-step"
+run "$top_builddir/ddp" run -n 3 "$probe" no-optimizer
+is "an optimizer that one rank lacks: all are told" "$rc $(grep -c "^told: .*optimizer: none is given" <<<"$out")" "0 3"
+told unknown "ddp_grad_ready was called for parameter 3, which does not exist: .* 0..2"
+
+# A rank goes in the middle of a pass, and frees what its reductions use: freed memory is filled, so that a use shows.
+for layout in 3 1,1,1; do
+    for progress in caller thread; do
+        for case in leave:left abort:aborted; do
+            run env MALLOC_PERTURB_=165 "$top_builddir/ddp" run -n 3 --layout $layout "$probe" ${case%:*} $progress \
+                --ddp-progress=$progress --ddp-bucket-mb=100
+            is "${case%:*}, $layout, $progress: all three end" "$rc $(grep -cx ok <<<"$out")" "0 3"
+            is "... the others are told" "$(grep -c "^told: rank 1 .*${case#*:}" <<<"$out")" 2 || diag "$out$err"
+        done
+    done
+done
+for case in refuse two-hooks shards shards-join diverged; do
+    run "$top_builddir/ddp" run -n 2 "$probe" $case
+    is "$case: refused with its reason" "$rc $(grep -cx ok <<<"$out")" "0 2" || diag "$out$err"
+done
 run "$top_builddir/ddp" run -n 3 "$probe" nan
 is "a gradient that is not finite is named, and its step skipped" "$rc $(grep -cx ok <<<"$out")" "0 3"
 for layout in 1 3 2,2; do
