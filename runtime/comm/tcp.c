@@ -1,5 +1,8 @@
 /* Messages over connections. The system calls are few: one sendmsg() takes several messages, and one recvmsg() the rest
- * of a message with the header behind it. */
+ * of a message with the header behind it.
+ *
+ * Sends copy (no MSG_ZEROCOPY): with it the memory would have to rest until the kernel's notice of completion has been
+ * read, and results are overwritten by the next step; sent without that, messages arrived with other bytes. */
 #include "runtime/comm/tcp_impl.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
 /* commbench - times the communicator alone: t/lib/commbench KIND MIB RANKS NODES MODE [NETNS] prints medians.
  *
  * KIND: direct (float32 in a segment), staged (the caller's own memory), axpy (y += x over private arrays of MIB, on all
- * ranks at once), overlap (eight direct works of MIB / 8 in flight). RANKS per node. MODE: caller or thread. NETNS: node k
+ * ranks at once), overlap (eight direct works of MIB / 8 in flight), hide (the same, each started after 1 ms of arithmetic, in
+ * which comm_progress is called four times), busy (that arithmetic alone), spare (as hide, asleep instead: a core is free).
+ * RANKS per node. MODE: caller or thread. NETNS: node k
  * runs in the network namespace NETNSk and uses its interface veth0; without it all nodes share this one. */
 #include <config.h> /* setns */
 
@@ -53,12 +55,29 @@ static int enter(const struct bench *b, int node)
     return fd < 0 || setns(fd, CLONE_NEWNET) < 0 ? -1 : 0;
 }
 
-static int overlap(comm_t *c, comm_segment_t *s, size_t n, ddp_error_t *errp)
+/* About 1 ms of a core, cut by four calls of comm_progress. */
+static void compute(comm_t *c, bool sleeps)
+{
+    static volatile double sink;
+    double x = sink;
+    for (int k = 0; k < 4; k++) {
+        if (sleeps)
+            usleep(250);
+        for (int i = 0; !sleeps && i < 180000; i++)
+            x = x * 0.999 + 0.5;
+        comm_progress(c);
+    }
+    sink = x;
+}
+
+static int overlap(comm_t *c, comm_segment_t *s, size_t n, const char *kind, ddp_error_t *errp)
 {
     comm_work_t *w[8];
     struct comm_range r[8];
     int rc = 0;
     for (size_t i = 0; i < 8; i++) {
+        if (strcmp(kind, "overlap") != 0)
+            compute(c, strcmp(kind, "spare") == 0);
         r[i] = (struct comm_range){i * (n / 8) * 4, n / 8, DDP_F32};
         w[i] = comm_reduce_start(c, &(struct comm_reduce){.segment = s, .ranges = &r[i], .n_ranges = 1}, errp);
         if (!w[i])
@@ -83,7 +102,7 @@ static int bench_rank(struct job *j, int rank)
     CHECK(s, "%s", e.text);
     struct comm_range r = {0, b->n, DDP_F32};
     bool is_axpy = strcmp(b->kind, "axpy") == 0, is_staged = strcmp(b->kind, "staged") == 0;
-    bool is_overlap = strcmp(b->kind, "overlap") == 0;
+    bool is_busy = strcmp(b->kind, "busy") == 0, is_direct = strcmp(b->kind, "direct") == 0;
     float *own = is_axpy || is_staged ? array(b->n) : comm_segment_data(s), *y = is_axpy ? array(b->n) : NULL;
     memset(own, 0, b->n * 4);
     static double took[MOST];
@@ -94,8 +113,11 @@ static int bench_rank(struct job *j, int rank)
         uint64_t start = clock_ns();
         if (is_axpy)
             axpy(y, own, b->n);
-        else if (is_overlap)
-            CHECK(overlap(c, s, b->n, &e) == 0, "%s", e.text);
+        else if (is_busy)
+            for (int i = 0; i < 8; i++)
+                compute(c, false);
+        else if (!is_staged && !is_direct)
+            CHECK(overlap(c, s, b->n, b->kind, &e) == 0, "%s", e.text);
         else if (is_staged)
             CHECK(comm_allreduce(c, own, b->n, DDP_F32, DDP_SUM, &e) == 0, "%s", e.text);
         else
@@ -125,7 +147,7 @@ int main(int argc, char **argv)
 {
     int node_of[RANKS_MAX];
     if (argc < 6)
-        return fprintf(stderr, "usage: commbench direct|staged|axpy|overlap MIB RANKS NODES caller|thread [NETNS]\n"), 2;
+        return fprintf(stderr, "usage: commbench direct|staged|axpy|overlap|hide|spare|busy MIB RANKS NODES caller|thread [NETNS]\n"), 2;
     struct bench b = {.kind = argv[1], .n = (size_t)(atof(argv[2]) * (1 << 18)), .netns = argc > 6 ? argv[6] : NULL};
     b.mode = strcmp(argv[5], "thread") == 0 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
     int per_node = atoi(argv[3]);
