@@ -331,9 +331,8 @@ static int planted_rank(struct job *j, int rank)
     struct draw d = {.size = j->size, .n_params = 4, .elems = {50, 50, 50, 50}, .cfg = {.first_cap_bytes = 1, .cap_bytes = 1}};
     struct layout l = layout_of(&d);
     struct reducer r;
-    comm_t *c = job_comm(j, rank, &w, &e);
-    CHECK(c, "%s", e.text);
-    int rc = reducer_open(&r, c, &l, &d.cfg, &e); /* the news reach a rank that is late already here */
+    comm_t *c = job_comm(j, rank, &w, &e); /* the news reach a rank that is late already here, */
+    int rc = c ? reducer_open(&r, c, &l, &d.cfg, &e) : -1; /* or here */
     if (rc == 0) {
         if (rank == 1) {
             struct comm_range second = r.range[1];
