@@ -71,16 +71,17 @@ is "weights of another size: exit code" "$rc" 1
 like "... says which file and what it wants" "$err" "$tmp/weights does not hold the $weights float32 weights"
 
 mkfifo "$tmp/go.0" "$tmp/go.1"
-for r in 0 1; do printf 'steps 2\nproducts 1\ncomm 3\n' >"$tmp/go.$r" & done
+for r in 0 1; do timeout 60 sh -c 'printf "steps 2\nproducts 1\ncomm 3\n" >"$1"' sh "$tmp/go.$r" & done
 bench step "${tiny[@]}" --lockstep "$tmp/go"
 wait
 is "lockstep: exit code" "$rc" 0 || diag "$err"
 out="[$(paste -sd, <<<"$out")]"
 is "lockstep: an answer for each command" \
     "$(json 'd[0]["ranks"], len(d[1]["step_s"]), len(d[2]["products_s"]), len(d[3]["comm_s"]), len(d)')" "2 2 1 3 4"
-for r in 0 1; do echo 'dance 2' >"$tmp/go.$r" & done
+exec 4<>"$tmp/go.0" 5<>"$tmp/go.1" # open for reading too: a rank that ends early keeps no writer waiting
+tee "$tmp/go.1" <<<'dance 2' >"$tmp/go.0"
 bench step "${tiny[@]}" --lockstep "$tmp/go"
-wait
+exec 4<&- 5<&-
 is "an unknown command: exit code" "$rc" 1
 like "... says which there are" "$err" '"dance 2" is no command: there are steps N'
 
