@@ -9,24 +9,22 @@
 
 struct planner_model planner_fit(const size_t *bytes, const double *seconds, int n)
 {
-    double w = 0, wx = 0, wxx = 0, wt = 0, wxt = 0; /* weights 1 / t^2 */
+    double mean_x = 0, mean_t = 0, xx = 0, xt = 0, w = 0, wt = 0;
     for (int i = 0; i < n; i++) {
-        double u = 1 / (seconds[i] * seconds[i]), x = (double)bytes[i];
-        w += u;
-        wx += u * x;
-        wxx += u * x * x;
-        wt += u * seconds[i];
-        wxt += u * x * seconds[i];
+        mean_x += (double)bytes[i] / n;
+        mean_t += seconds[i] / n;
     }
-    double det = w * wxx - wx * wx;
-    if (det <= 1e-12 * w * wxx)
-        return (struct planner_model){wt / w, 0}; /* one size only */
-    double beta = (w * wxt - wx * wt) / det, alpha = (wt - beta * wx) / w;
-    if (beta < 0)
-        return (struct planner_model){wt / w, 0};
-    if (alpha < 0)
-        return (struct planner_model){0, wxt / wxx};
-    return (struct planner_model){alpha, beta};
+    for (int i = 0; i < n; i++) {
+        double x = (double)bytes[i] - mean_x;
+        xx += x * x;
+        xt += x * (seconds[i] - mean_t);
+    }
+    double beta = xx > 0 && xt > 0 ? xt / xx : 0;
+    for (int i = 0; i < n; i++) {
+        w += 1 / (seconds[i] * seconds[i]);
+        wt += (seconds[i] - beta * (double)bytes[i]) / (seconds[i] * seconds[i]);
+    }
+    return (struct planner_model){wt > 0 ? wt / w : 0, beta};
 }
 
 static double max(double a, double b)

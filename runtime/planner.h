@@ -15,8 +15,9 @@ struct planner_model {
     double alpha_s, beta_s_per_byte;
 };
 
-/* The model that fits measured reductions best: least squares of the relative errors, so that the small ones, which tell
- * alpha, count as much as the large ones; neither term below 0. n >= 1, seconds > 0. */
+/* The model of measured reductions: beta by least squares, so that the large ones tell it: what a link or a socket takes at
+ * once without sending it makes small ones look faster than many in a row are. Then alpha by least squares of the
+ * relative errors, so that the small ones tell it. Neither is below 0. n >= 1, seconds > 0. */
 struct planner_model planner_fit(const size_t *bytes, const double *seconds, int n);
 
 /* When the last bucket ends. Gradients 0 .. n - 1 in the order in which they travel: ready_s[i] is when i is ready, bytes[i]

@@ -152,13 +152,22 @@ class Trainer:
         end = time.perf_counter()
         return end - start, end - forward, loss.detach()
 
+    def meet(self, k):
+        """All ranks begin the micro-steps that are compared at once. Seconds that it took."""
+        if self.o.accum < 3 or k < self.o.accum - 2:
+            return 0.0
+        start = time.perf_counter()
+        dist.barrier()
+        return time.perf_counter() - start
+
     def step(self):
         """step_s, quiet_s, sync_s, backward_s of this rank, and its loss. Making samples is not timed."""
         batches = [self.batch() for _ in range(self.o.accum)]
         start = time.perf_counter()
         self.optimizer.zero_grad(set_to_none=self.o.set_to_none)
-        loss, quiet, backward = 0, 0.0, 0.0
+        loss, quiet, backward, meeting = 0, 0.0, 0.0, 0.0
         for k, tokens in enumerate(batches):
+            meeting += self.meet(k)
             took, in_backward, part = self.micro_step(tokens, k == self.o.accum - 1)
             loss = loss + part
             if k == self.o.accum - 2:
@@ -166,7 +175,7 @@ class Trainer:
         if self.o.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.o.clip, **self.clip_options)
         self.optimizer.step()
-        return [time.perf_counter() - start, quiet, took, backward or in_backward], loss
+        return [time.perf_counter() - start - meeting, quiet, took, backward or in_backward], loss
 
     def steps(self, n):
         done = [self.step() for _ in range(n)]

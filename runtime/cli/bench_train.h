@@ -23,7 +23,8 @@ struct train_config {
     const char *load; /* file of weights to start from, float32 in registration order; NULL: drawn from seed */
 };
 
-/* One step's times in seconds, on this rank. */
+/* One step's times in seconds, on this rank. From 3 micro-steps on all ranks meet before each of the last two, which is not
+ * counted. */
 struct train_times {
     double step;
     double quiet;    /* its last micro-step but one, which sums nothing over ranks; 0 without accumulation */

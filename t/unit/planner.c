@@ -44,6 +44,21 @@ static void fits_are_never_negative(void **state)
     assert_true(m.alpha_s == 0 && m.beta_s_per_byte > 0);
 }
 
+/* A link that lets the first 128 KiB through at once: the rate is that of the rest. */
+static void fits_see_through_a_burst(void **state)
+{
+    (void)state;
+    size_t bytes[7];
+    double took[7];
+    for (int i = 0; i < 7; i++) {
+        bytes[i] = (size_t)65536 << i;
+        took[i] = 1e-4 + 8e-9 * (bytes[i] > 131072 ? (double)(bytes[i] - 131072) : 0);
+    }
+    struct planner_model m = planner_fit(bytes, took, 7);
+    assert_true(m.beta_s_per_byte > 7.5e-9 && m.beta_s_per_byte < 8.1e-9);
+    assert_true(m.alpha_s >= 0 && m.alpha_s < 2e-4);
+}
+
 struct problem {
     struct planner_model m;
     int n;
@@ -150,6 +165,7 @@ static void very_many_gradients_are_cut_too(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(fits_find_the_model),
     cmocka_unit_test(fits_are_never_negative),
+    cmocka_unit_test(fits_see_through_a_burst),
     cmocka_unit_test(plans_are_the_optimum_of_brute_force),
     cmocka_unit_test(plans_are_never_worse_than_fixed_caps),
     cmocka_unit_test(very_many_gradients_are_cut_too),

@@ -99,10 +99,9 @@ class Machine:
         env.update({k: str(v) for k, v in extra.items() if v is not None})
         return env
 
-    def start(self, argv, env, out=subprocess.PIPE, netns=None):
+    def start(self, argv, env, out=subprocess.PIPE, before=()):
         """In a session of its own, so that Ctrl-C comes to us alone; it dies when we do."""
-        if netns:
-            argv = ["nsenter", f"--net=/run/netns/{netns}"] + argv
+        argv = [*before, *argv]
         parent = os.getpid()
 
         def prepare():

@@ -19,15 +19,18 @@ def call(*argv, check=True):
 
 
 class Pair:
-    """Nodes 0 and 1, gone when the machine's with statement ends."""
+    """Nodes 0 and 1, gone when the machine's with statement ends. apart: each has half of the cores to itself."""
 
-    def __init__(self, m):
+    def __init__(self, m, apart=False):
         if os.geteuid() != 0:
             raise Failure("network namespaces need root")
         for tool in "ip", "tc", "nsenter":
             if not shutil.which(tool):
                 raise Failure(f"{tool} is not there: run \"contrib/deps run\" as root")
         self.m = m
+        mine = sorted(os.sched_getaffinity(0))
+        half = len(mine) // 2
+        self.cores = [",".join(map(str, c)) for c in ((mine[:half], mine[half:]) if apart and half else (mine, mine))]
         name = "ddp-peers-" + secrets.token_hex(3)
         self.names = [f"{name}-0", f"{name}-1"]
         m.cleanups.append(self.remove)
@@ -46,11 +49,16 @@ class Pair:
         for ns in self.names:
             call("ip", "netns", "del", ns, check=False)
 
+    def enter(self, node):
+        """The words before a command that is to run on that node."""
+        return ["nsenter", f"--net=/run/netns/{self.names[node]}", "taskset", "-c", self.cores[node]]
+
     def write_wrapper(self):
-        """What `ddp run` starts as a rank: it moves into its node's namespace and becomes the program."""
+        """What `ddp run` starts as a rank: it moves to its node and becomes the program."""
         path = self.m.path("on-node")
         with open(path, "w", encoding="ascii") as file:
-            file.write(f'#!/bin/sh\nexec nsenter --net=/run/netns/{self.names[0][:-1]}"$DDP_NODE" "$@"\n')
+            file.write("#!/bin/sh\ncase $DDP_NODE in\n" +
+                       "".join(f'{k}) exec {" ".join(self.enter(k))} "$@" ;;\n' for k in (0, 1)) + "esac\n")
         os.chmod(path, 0o755)
         return path
 

@@ -43,7 +43,7 @@ def run_mpi(m, pair, per_node, sizes, iterations, warmup):
     argv += [w for k, v in options.items() for w in ("--mca", k, v)]
     argv += [m.mpi_program(), str(warmup), str(iterations)] + [str(s) for s in sizes]
     on_node = ["unshare", "--uts", "sh", "-c", 'hostname node0; exec "$@"', "sh"]
-    out = m.finish(m.start(on_node + argv, m.environment(m.threads(2 * per_node)), netns=pair.names[0]),
+    out = m.finish(m.start(on_node + argv, m.environment(m.threads(2 * per_node)), before=pair.enter(0)),
                    "Open MPI between nodes", 300)
     return {n: median(t) for n, t in parse_lines(out, "Open MPI").items()}
 
@@ -52,7 +52,7 @@ def run_gloo(m, pair, per_node, sizes, iterations, warmup):
     port, ranks = free_port(), 2 * per_node
     argv = [m.python, "-u", os.path.join(HERE, "gloobench.py"), str(warmup), str(iterations)] + [str(s) for s in sizes]
     processes = [m.start(argv, m.torch_environment(r, ranks, m.threads(ranks), port, ADDRESS[0],
-                                                   GLOO_SOCKET_IFNAME=LINK), netns=pair.names[r // per_node])
+                                                   GLOO_SOCKET_IFNAME=LINK), before=pair.enter(r // per_node))
                  for r in range(ranks)]
     out = [m.finish(p, "PyTorch over gloo between nodes", 300) for p in processes][0]
     return {n: median(t) for n, t in parse_lines(out, "gloo").items()}

@@ -1,8 +1,8 @@
 """overlap.py - which share of communication is hidden behind the backward pass.
 
 Every step has three micro-steps: the last sums its gradients over the ranks, the one before does not (no_sync in
-PyTorch). exposed = T_sync - T_nosync, the median over the steps, each of its own two; T_comm: one plain all-reduce of as
-many bytes, alone. hidden = 1 - exposed / T_comm."""
+PyTorch); before each of the two all ranks meet, which is not counted. exposed = T_sync - T_nosync, the median over the
+steps, each of its own two; T_comm: one plain all-reduce of as many bytes, alone. hidden = 1 - exposed / T_comm."""
 import os
 
 from peerlib.figures import median, short, stats, table
@@ -11,7 +11,7 @@ from peerlib.net import ADDRESS, LINK, Pair
 from peerlib.step import Side, dump_weights, flags, start_ours
 
 # Many tokens for each weight, as in real training: what TCP takes from the cores is then small beside the model.
-SIZE = {"layers": 6, "width": 128, "heads": 4, "context": 64, "vocab": 256, "batch": 32}
+SIZE = {"layers": 6, "width": 128, "heads": 4, "context": 64, "vocab": 256, "batch": 64}
 QUICK = {"layers": 2, "width": 64, "heads": 2, "context": 32, "vocab": 64, "batch": 4}
 ACCUM = ["--accum", "3"]
 SHARE = 0.65         # of backward that communication is to take
@@ -30,16 +30,16 @@ def start_torch_on(m, pair, size, weights):
         port = free_port()
         argv = [m.python, "-u", os.path.join(HERE, "gpt.py"), "--load", weights, "--lockstep", prefix] + flags(size) + ACCUM
         return [m.start(argv, m.torch_environment(r, 2, m.threads(2), port, ADDRESS[0], GLOO_SOCKET_IFNAME=LINK),
-                        netns=pair.names[r]) for r in (0, 1)]
+                        before=pair.enter(r)) for r in (0, 1)]
     return start
 
 
 STARTS = {"ours": start_ours_on, "torch": start_torch_on}
 
 
-def find_rate(m, pair, side, n_bytes):
+def find_rate(pair, side, n_bytes):
     """Shapes the link until an all-reduce of the gradients takes SHARE of backward: computed from the bytes, then
-    corrected once by what was measured. Gives the rate and the share reached."""
+    corrected once by what was measured. Gives the rate."""
     pair.shape(None)
     side.command("steps 3")
     backward = median(side.command("steps 5")["backward_s"])
@@ -47,18 +47,29 @@ def find_rate(m, pair, side, n_bytes):
     for _ in range(2):
         pair.shape(rate)
         side.command("comm 1")
-        comm = median(side.command("comm 3")["comm_s"])
-        share = comm / backward
+        share = median(side.command("comm 3")["comm_s"]) / backward
         if abs(share - SHARE) < 0.02:
             break
         rate *= share / SHARE
-    return rate, backward
+    return rate
 
 
-def measure_shaped(m, pair, side, steps):
+def measure_shaped(m, pair, name, start, steps):
+    """One job finds the rate; another, which knows no other link, is measured."""
+    complain(f"overlap, {name}: 1 rank on each of two nodes")
+    side = Side(m, name + "-rate", 2, start)
     n_bytes = 4 * side.setting["parameters"]
-    rate, backward = find_rate(m, pair, side, n_bytes)
+    rate = find_rate(pair, side, n_bytes)
+    side.close(m)
+    pair.shape(rate)
+    side = Side(m, name + "-shaped", 2, start)
     side.command("steps 10")  # whoever plans from what it measures does so now
+    d = measure_side(pair, side, n_bytes, steps)
+    side.close(m)
+    return {"rate_bits_per_s": rate, **d}
+
+
+def measure_side(pair, side, n_bytes, steps):
     before = pair.sent()
     comm = side.command("comm 3")["comm_s"]
     sent = [b - a for a, b in zip(before, pair.sent())]
@@ -72,25 +83,22 @@ def measure_shaped(m, pair, side, steps):
     exposed = [a - b for a, b in zip(found["sync_s"], found["quiet_s"])]
     s = {"quiet": stats(found["quiet_s"]), "sync": stats(found["sync_s"]), "exposed": stats(exposed),
          "comm": stats(comm), "backward": stats(found["backward_s"])}
-    share = s["comm"]["median"] / backward
+    share = s["comm"]["median"] / s["backward"]["median"]
     if not ALLOWED[0] <= share <= ALLOWED[1]:
         complain(f"{side.name}: communication took {share:.2f} of backward, outside {ALLOWED}: another run may hit it")
-    return {"rate_bits_per_s": rate, "link_bytes": sent, "gradient_bytes": n_bytes, "comm_over_backward": share,
+    return {"link_bytes": sent, "gradient_bytes": n_bytes, "comm_over_backward": share,
             "hidden": 1 - s["exposed"]["median"] / s["comm"]["median"], "seconds": s}
 
 
 def between_nodes(m, report, size, steps):
     weights = m.path("weights.overlap")
     dump_weights(m, size, weights)
-    pair = Pair(m)
+    pair = Pair(m, apart=True)
     data, rows = {}, []
     for name, start in STARTS.items():
         if name not in m.options.sides:
             continue
-        complain(f"overlap, {name}: 1 rank on each of two nodes")
-        side = Side(m, name + "-shaped", 2, start(m, pair, size, weights))
-        d = data[name] = measure_shaped(m, pair, side, steps)
-        side.close(m)
+        d = data[name] = measure_shaped(m, pair, name, start(m, pair, size, weights), steps)
         s = d["seconds"]
         rows.append([name, f"{d['rate_bits_per_s'] / 1e6:.0f} Mbit/s", f"{100 * d['comm_over_backward']:.0f}%"] +
                     [f"{1e3 * s[k]['median']:.1f}" for k in ("comm", "quiet", "sync")] +
