@@ -35,7 +35,7 @@ def measure(m, pair, case, rounds, steps):
 
 
 def run(m, report):
-    pair = Pair(m)
+    pair = Pair(m, apart=True)
     rounds, steps = (1, 5) if m.options.quick else (m.options.rounds, 15)
     data, rows, better, worse = [], [], 0, 0
     for case in CASES:
