@@ -1,0 +1,188 @@
+/* When buckets set out, and in which order: five parameters, of which each is a bucket where the cap is small. */
+#include "t/unit/unit.h"
+
+#include "t/lib/reduction.h"
+
+enum { N = 5 };
+static const size_t elems[N] = {300, 100, 400, 200, 500};
+
+static int open_kit(struct reduction_kit *k, struct job *j, int rank, struct reducer_config cfg)
+{
+    ddp_error_t e = {0};
+    cfg.n_ranks = j->size;
+    CHECK(reduction_open(k, j, rank, elems, N, &cfg, &e) == 0, "%s", e.text);
+    return 0;
+}
+
+/* A pass with marks in that order. */
+static int pass(struct reduction_kit *k, int rank, const int *order)
+{
+    ddp_error_t e = {0};
+    reducer_zero(&k->reducer);
+    reducer_micro_begin(&k->reducer, true);
+    for (int i = 0; i < N; i++)
+        reducer_mark(&k->reducer, order[i], MARK_READY);
+    CHECK(reducer_micro_end(&k->reducer, &e) == 0, "%s", e.text);
+    return 0;
+}
+
+static int expect_order(const struct reduction_kit *k, int rank, const int *want, const char *when)
+{
+    for (int b = 0, n, at = 0; b < reducer_n_buckets(&k->reducer); b++) {
+        const int *id = reducer_bucket(&k->reducer, b, &n);
+        for (int i = 0; i < n; i++, at++)
+            CHECK(id[i] == want[at], "%s: parameter %d travels at place %d, not %d", when, id[i], at, want[at]);
+    }
+    return 0;
+}
+
+static const int reverse[N] = {4, 3, 2, 1, 0};
+
+/* How marks come on each rank in the first pass, and in later ones. */
+static const int arrival[3][N] = {{2, 0, 4, 1, 3}, {0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}};
+
+/* The plan before, after the first pass, and after more. */
+static int order_rank(struct job *j, int rank)
+{
+    const struct reducer_config *cfg = j->arg;
+    const int *after = cfg->find_unused || cfg->is_fixed ? reverse : arrival[0];
+    struct reduction_kit k;
+    if (open_kit(&k, j, rank, *cfg) || expect_order(&k, rank, reverse, "at first"))
+        return 1;
+    const float *at = reduction_grad(&k, 2);
+    if (pass(&k, rank, arrival[rank]) || expect_order(&k, rank, after, "after one pass"))
+        return 1;
+    for (int more = 1; more < 6; more++)
+        if (pass(&k, rank, arrival[(rank + more) % 3]) || expect_order(&k, rank, after, "later"))
+            return 1;
+    CHECK(reduction_grad(&k, 2) == at, "a gradient moved");
+    reduction_close(&k);
+    return 0;
+}
+
+static void buckets_go_once_as_gradients_came_on_rank_0(void **state)
+{
+    (void)state;
+    static const struct reducer_config cases[] = {
+        {.first_cap_bytes = 1, .cap_bytes = 1},
+        {.first_cap_bytes = 1, .cap_bytes = 2000},
+        {.first_cap_bytes = 1, .cap_bytes = 1, .plan = true}, /* other cuts, the same order */
+        {.first_cap_bytes = 1, .cap_bytes = 1, .find_unused = true},
+        {.first_cap_bytes = 1, .cap_bytes = 1, .plan = true, .is_fixed = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct job j = {.size = 3, .node_of = (int[]){0, 0, 1}, .arg = &cases[i]};
+        if (!job_run(&j, order_rank))
+            fail_msg("case %d", (int)i);
+    }
+}
+
+/* Bytes of the buckets: 500 200 400 100 300 elements, then 400 300 500 100 200. */
+static int caps_rank(struct job *j, int rank)
+{
+    static const int before[] = {0, 1, 4, 5}, after[] = {0, 1, 3, 5};
+    struct reduction_kit k;
+    if (open_kit(&k, j, rank, (struct reducer_config){.first_cap_bytes = 400, .cap_bytes = 2800}))
+        return 1;
+    for (int b = 0; b <= 3; b++)
+        CHECK(k.reducer.plan.n_buckets == 3 && k.reducer.plan.first[b] == before[b], "bucket %d", b);
+    if (pass(&k, rank, arrival[rank]))
+        return 1;
+    for (int b = 0; b <= 3; b++)
+        CHECK(k.reducer.plan.n_buckets == 3 && k.reducer.plan.first[b] == after[b], "bucket %d later", b);
+    reduction_close(&k);
+    return 0;
+}
+
+static void the_first_bucket_has_a_cap_of_its_own(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (int[]){0, 0}};
+    assert_true(job_run(&j, caps_rank));
+}
+
+/* After each mark, how many buckets have set out. In reverse order: 4, 3, 2, 1, 0. */
+static int start_rank(struct job *j, int rank)
+{
+    static const int mark[N] = {3, 4, 1, 0, 2}, started[N] = {0, 2, 2, 2, 5};
+    ddp_error_t e = {0};
+    struct reduction_kit k;
+    if (open_kit(&k, j, rank, (struct reducer_config){.first_cap_bytes = 1, .cap_bytes = 1}))
+        return 1;
+    for (int sync = 0; sync < 2; sync++) {
+        reducer_micro_begin(&k.reducer, sync);
+        for (int i = 0; i < N; i++) {
+            reducer_mark(&k.reducer, mark[i], MARK_READY);
+            int want = sync ? started[i] : 0;
+            CHECK(k.reducer.n_started == want, "sync %d, %d marks: %d set out", sync, i + 1, k.reducer.n_started);
+        }
+        CHECK(reducer_micro_end(&k.reducer, &e) == 0, "%s", e.text);
+        CHECK(k.reducer.metrics.bytes_reduced == (sync ? 1500 * sizeof(float) : 0), "bytes");
+    }
+    if (pass(&k, rank, reverse))
+        return 1;
+    CHECK(k.reducer.metrics.bytes_reduced == 2 * 1500 * sizeof(float) && k.reducer.metrics.steps == 2, "bytes later");
+    reduction_close(&k);
+    return 0;
+}
+
+static void a_bucket_sets_out_when_it_and_those_before_are_full(void **state)
+{
+    (void)state;
+    for (int progress = COMM_PROGRESS_CALLER; progress <= COMM_PROGRESS_THREAD; progress++) {
+        struct job j = {.size = 3, .node_of = (int[]){0, 1, 1}, .progress = (enum comm_progress_mode)progress};
+        assert_true(job_run(&j, start_rank));
+    }
+}
+
+/* Which parameters were prepared so far; that of `id` must come before its bucket sets out. */
+struct prepared {
+    const struct reducer *reducer;
+    int n[N];
+    bool is_late;
+};
+
+static void prepare(void *ctx, int id)
+{
+    struct prepared *p = ctx;
+    p->n[id]++;
+    p->is_late |= p->reducer->bucket[p->reducer->plan.bucket_of[id]].work != NULL;
+}
+
+static int prepare_rank(struct job *j, int rank)
+{
+    ddp_error_t e = {0};
+    struct reduction_kit k;
+    if (open_kit(&k, j, rank, (struct reducer_config){.first_cap_bytes = 1, .cap_bytes = 2000, .plan = true}))
+        return 1;
+    struct prepared p = {.reducer = &k.reducer};
+    k.reducer.prepare = prepare;
+    k.reducer.prepare_ctx = &p;
+    for (int step = 1; step <= 6; step++) {
+        reducer_micro_begin(&k.reducer, false);
+        for (int i = 0; i < N; i++)
+            reducer_mark(&k.reducer, i, MARK_READY);
+        CHECK(reducer_micro_end(&k.reducer, &e) == 0, "%s", e.text);
+        if (pass(&k, rank, arrival[rank]))
+            return 1;
+        for (int id = 0; id < N; id++)
+            CHECK(p.n[id] == step && !p.is_late, "step %d: parameter %d prepared %d times", step, id, p.n[id]);
+    }
+    reduction_close(&k);
+    return 0;
+}
+
+static void gradients_are_prepared_once_before_they_travel(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (int[]){0, 1}};
+    assert_true(job_run(&j, prepare_rank));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(buckets_go_once_as_gradients_came_on_rank_0),
+    cmocka_unit_test(the_first_bucket_has_a_cap_of_its_own),
+    cmocka_unit_test(a_bucket_sets_out_when_it_and_those_before_are_full),
+    cmocka_unit_test(gradients_are_prepared_once_before_they_travel),
+};
+UNIT_MAIN(tests)
