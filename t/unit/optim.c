@@ -87,6 +87,13 @@ static void norms_are_sums_over_fixed_blocks(void **state)
     assert_true(norm_total(&norm) == sqrt(reference_tree(of_param, N)));
     assert_true(fabs(norm_total(&norm) - sqrt(naive)) <= 1e-12 * sqrt(naive));
     assert_int_equal(norm_worst(&norm), -1);
+    for (int round = 0; round < 100; round++) { /* the tree alone; a root hides half of the last bits */
+        for (size_t b = 0; b < norm.n_blocks; b++)
+            norm.sums[b] = fabs((double)noise() / 3);
+        for (int k = 0; k < N; k++)
+            of_param[k] = reference_tree(norm.sums + norm.first_block[k], norm.first_block[k + 1] - norm.first_block[k]);
+        assert_true(norm_total(&norm) == sqrt(reference_tree(of_param, N)));
+    }
     norm.sums[norm.first_block[7]] = NAN;
     norm.sums[norm.first_block[6] + 2] = INFINITY;
     assert_int_equal(norm_worst(&norm), 6);
@@ -163,6 +170,53 @@ static void a_step_clips_decays_and_skips(void **state)
     layout_clear(&l);
 }
 
+/* What a step asks of the kernel, in its own numbers: bias correction counts steps that were taken. */
+static void a_step_scales_clips_and_corrects_bias(void **state)
+{
+    (void)state;
+    struct layout l = two_params();
+    struct ddp_adamw c = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f, .clip = 1};
+    struct optimizer o;
+    struct ddp_step s;
+    open_whole(&o, &c, &l);
+    const struct adamw_args *a = &o.args;
+    static const double norm[] = {1.9, 1.9999990, INFINITY, 8, NAN, 1.5};
+    static const double clip[] = {1, 1 / (.9999995 + 1e-6), 0, 1 / (4 + 1e-6), 0, 1}; /* 0: skipped */
+    for (int i = 0, t = 0; i < 6; i++) {
+        optimizer_begin(&o, norm[i], .5, &s);
+        t += clip[i] > 0;
+        assert_true(s.skipped == (clip[i] == 0) && s.step == (uint64_t)t);
+        assert_true(a->grad_scale == (float)(.5 * clip[s.skipped ? i - 1 : i]));
+        assert_true(fabsf(a->bias1 - (float)(1 - pow(.9, t))) < 1e-6f && fabsf(a->bias2 - (float)(1 - pow(.95, t))) < 1e-6f);
+        assert_true(a->lr == c.lr && a->beta1 == c.beta1 && a->beta2 == c.beta2 && a->eps == c.eps);
+        assert_true(a->weight_decay == c.weight_decay);
+    }
+    optimizer_close(&o);
+    layout_clear(&l);
+}
+
+static void matrices_decay_unless_they_are_told_not_to(void **state)
+{
+    (void)state;
+    struct layout l = {0};
+    assert_int_equal(layout_add(&l, "w", DDP_F32, (size_t[]){2, 1}, 2, 0, NULL), 0);
+    assert_int_equal(layout_add(&l, "b", DDP_F32, (size_t[]){2}, 1, 0, NULL), 1);
+    assert_int_equal(layout_add(&l, "e", DDP_F32, (size_t[]){2, 1, 1}, 3, DDP_NO_DECAY, NULL), 2);
+    for (int sgd = 0; sgd < 2; sgd++) {
+        struct ddp_adamw c = {.lr = .5f, .beta1 = .9f, .beta2 = .95f, .eps = 1, .weight_decay = .5f, .sgd = sgd};
+        struct optimizer o;
+        struct ddp_step s;
+        float w[48], g[48] = {0};
+        for (int i = 0; i < 48; i++)
+            w[i] = 1;
+        open_whole(&o, &c, &l);
+        step(&o, w, g, 1, NULL, &s);
+        assert_true(w[0] == .75f && w[1] == .75f && w[16] == 1 && w[32] == 1);
+        optimizer_close(&o);
+    }
+    layout_clear(&l);
+}
+
 /* Three owners that share every parameter out among them step as one does alone, and keep a third of its state each. */
 static void slices_step_as_the_whole_does(void **state)
 {
@@ -222,8 +276,13 @@ static void bad_settings_are_named(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(adamw_follows_the_formula),     cmocka_unit_test(norms_are_sums_over_fixed_blocks),
-    cmocka_unit_test(the_schedule_warms_up_and_decays), cmocka_unit_test(a_step_clips_decays_and_skips),
-    cmocka_unit_test(slices_step_as_the_whole_does),  cmocka_unit_test(bad_settings_are_named),
+    cmocka_unit_test(adamw_follows_the_formula),
+    cmocka_unit_test(norms_are_sums_over_fixed_blocks),
+    cmocka_unit_test(the_schedule_warms_up_and_decays),
+    cmocka_unit_test(a_step_clips_decays_and_skips),
+    cmocka_unit_test(a_step_scales_clips_and_corrects_bias),
+    cmocka_unit_test(matrices_decay_unless_they_are_told_not_to),
+    cmocka_unit_test(slices_step_as_the_whole_does),
+    cmocka_unit_test(bad_settings_are_named),
 };
 UNIT_MAIN(tests)

@@ -24,7 +24,7 @@ static double losses[MAX_SHARDS];
 static void draw(void)
 {
     for (int v = 0; v < MAX_SHARDS; v++) {
-        losses[v] = noise();
+        losses[v] = noise() / 3.0; /* every bit in use */
         for (int i = 0; i < N; i++)
             shards[v][i] = noise();
     }
