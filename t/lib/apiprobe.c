@@ -1,6 +1,7 @@
 /* apiprobe.c - small libddp programs for shell tests, one per word: apiprobe CASE. Prints "ok" on every rank, or what is
  * wrong; exit code 1 then. */
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,6 +229,7 @@ static int case_data(ddp_t *d)
     CHECK(ddp_commit(d, &opt, &e) == 0);
     CHECK(ddp_data_open(d, 1000, is_odd ? 0 : 2, 1, 0, 1, &e) == -1 && strstr(e.text, "ddp_data_open: a batch of 0"));
     CHECK(ddp_data_open(d, is_odd ? 999 : 1000, 2, 1, 4 * size, 1, &e) == -1 && strstr(e.text, "but rank 0 has"));
+    CHECK(ddp_memory(d).partials == 0);
     CHECK(ddp_data_open(d, 1000, 2, 1, 0, 1, &e) == 0);
     for (int step = 0; step < 3; step++) { /* nothing is left of the shards */
         CHECK(ddp_batch_next(d, &k, &e) == 0 && k.sync);
@@ -415,6 +417,28 @@ static int case_join(ddp_t *d)
     return 0;
 }
 
+/* Rank argv[2] is told to end while rank 0 trains and the others have joined: all stop after the same step. */
+static int case_join_stop(ddp_t *d)
+{
+    bool is_told = (size_t)ddp_world(d)->rank == n_elems, is_first = ddp_world(d)->rank == 0;
+    struct ddp_step s = {0};
+    CHECK(open_three(d, 5, 1) == 0);
+    if (is_told && !is_first)
+        raise(SIGTERM);
+    while (is_first && !s.stop && s.step < 100) {
+        bool sync = false;
+        CHECK(micro_step(d, (int[]){0, 1, 2}, 3, &sync) == 0 && ddp_step(d, &s, &e) == 0);
+        if (is_told && s.step == 6)
+            raise(SIGTERM);
+    }
+    if (is_first)
+        CHECK(s.stop && s.step == (is_told ? 7 : 1));
+    else
+        CHECK(ddp_join(d, &e) == 1);
+    CHECK(ddp_barrier(d, &e) == 0);
+    return 0;
+}
+
 /* Prints why ddp_commit fails, if it does; else touches everything. */
 static int case_memory(ddp_t *d)
 {
@@ -453,6 +477,7 @@ static const struct {
     {"diverged", case_diverged},
     {"nan", case_nan},
     {"join", case_join},
+    {"join-stop", case_join_stop},
     {"memory", case_memory},
 };
 
