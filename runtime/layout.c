@@ -102,17 +102,37 @@ char *layout_text(const struct layout *l)
     return text;
 }
 
+#define EXCERPT 60 /* bytes of each line, so that both fit into an error's text */
+
+/* Of a line of n bytes, "(none)" if there is none, the part in which it differs from another: they have the first n_same
+ * bytes in common. */
+static void excerpt(const char *line, size_t n, size_t n_same, char ret[EXCERPT + 1])
+{
+    static const char gap[] = "...";
+    size_t room = EXCERPT - (sizeof gap - 1), lead = room / 2, from = 0;
+    if (n > EXCERPT && n_same > lead)
+        from = n_same - lead < n - room ? n_same - lead : n - room;
+    if (n == 0)
+        snprintf(ret, EXCERPT + 1, "(none)");
+    else
+        snprintf(ret, EXCERPT + 1, "%s%.*s", from ? gap : "", (int)(n - from), line + from);
+}
+
 int layout_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp)
 {
-    for (int i = 0;; i++) {
-        size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
-        if (!*a || !*b || na != nb || memcmp(a, b, na))
-            return error_set(errp, DDP_E_LAYOUT, EINVAL,
-                             "ranks declare different models: parameter %d is \"%.*s\" on rank %d and \"%.*s\" on rank "
-                             "%d; start every rank with the same options",
-                             i, na ? (int)(na < 60 ? na : 60) : 6, na ? a : "(none)", rank_a,
-                             nb ? (int)(nb < 60 ? nb : 60) : 6, nb ? b : "(none)", rank_b);
+    char line_a[EXCERPT + 1], line_b[EXCERPT + 1];
+    size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n"), n_same = 0;
+    int i = 0;
+    for (; *a && *b && na == nb && !memcmp(a, b, na); i++) {
         a += na + 1;
         b += nb + 1;
+        na = strcspn(a, "\n");
+        nb = strcspn(b, "\n");
     }
+    while (n_same < na && n_same < nb && a[n_same] == b[n_same])
+        n_same++;
+    excerpt(a, na, n_same, line_a);
+    excerpt(b, nb, n_same, line_b);
+    return error_set(errp, DDP_E_LAYOUT, EINVAL, "ranks declare different models: parameter %d is \"%s\" on rank %d and "
+                     "\"%s\" on rank %d; start every rank with the same options", i, line_a, rank_a, line_b, rank_b);
 }

@@ -40,7 +40,8 @@ void layout_clear(struct layout *l);
  * runs out. Two layouts are equal exactly when their texts are. */
 char *layout_text(const struct layout *l);
 
-/* Two texts that differ: fills *errp (DDP_E_LAYOUT) with the first differing parameter and both ranks. Returns -1. */
+/* Two texts that differ: fills *errp (DDP_E_LAYOUT) with the first parameter that does, of long ones the part that does, and
+ * both ranks. Returns -1. */
 int layout_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
 
 #endif

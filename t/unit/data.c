@@ -152,7 +152,16 @@ static void differences_name_parameter_and_ranks(void **state)
     assert_int_equal(e.domain, DDP_E_LAYOUT);
     assert_error_has(e, "parameter 1 is \"b f32 [4] flags 0\" on rank 0 and \"b f32 [5] flags 0\" on rank 2");
     layout_explain("a f32 [3] flags 0\n", 0, "", 1, &e);
-    assert_error_has(e, "\"(none)\" on rank 1");
+    assert_error_has(e, "parameter 0 is \"a f32 [3] flags 0\" on rank 0 and \"(none)\" on rank 1");
+#define LONG "module.model.decoder.layers.31.self_attention.query_key_value.weight"
+    layout_explain(LONG " f32 [4096,12288] flags 0\n", 0, LONG " f32 [4096,12289] flags 0\n", 1000000, &e);
+    assert_error_has(e, "ery_key_value.weight f32 [4096,12288] flags 0\" on rank 0");
+    assert_error_has(e, "ery_key_value.weight f32 [4096,12289] flags 0\" on rank 1000000; start every rank with the same options");
+    layout_explain("x." LONG "\n", 0, "y." LONG "." LONG "\n", 1, &e);
+    assert_error_has(e, "\"x.module.model");
+    assert_error_has(e, "\"y.module.model");
+    layout_explain(LONG "." LONG "\n", 0, LONG "\n", 1, &e);
+    assert_error_has(e, "weight\" on rank 1");
     assert_true(hash_text("ab") != hash_text("ba"));
 }
 
