@@ -21,8 +21,7 @@
 #include "runtime/comm/host.h"
 
 enum {
-    SPINS = 2000,   /* looks at local counters before a sleep, */
-    NET_SPINS = 20, /* and at connections: each is a system call */
+    NET_LOOKS = 20, /* at connections before a sleep: each is a system call */
 };
 
 void progress_lock(comm_t *c)
@@ -117,14 +116,12 @@ static void wait_longer(comm_t *c, const comm_work_t *w, uint64_t deadline)
 static void drive(comm_t *c, const comm_work_t *w)
 {
     uint64_t deadline = 0; /* of the present standstill: a slow link is not a dead one */
-    int n_spins = 0, most = !c->shm.may_spin ? 0 : c->tcp ? NET_SPINS : SPINS;
+    struct shm_pause pause = {0};
     while (!is_over(c, w) && !watch_is_broken(c->watch)) {
         if (engine_step(c)) {
-            n_spins = 0;
+            pause.n = 0;
             deadline = 0;
-        } else if (n_spins++ < most) {
-            shm_relax();
-        } else {
+        } else if ((c->tcp && pause.n >= NET_LOOKS) || !shm_pause(&c->shm, &pause)) {
             deadline = deadline ? deadline : deadline_in(c->shm.timeout_s);
             wait_longer(c, w, deadline);
         }

@@ -11,11 +11,28 @@
 #include "runtime/base/clock.h"
 #include "runtime/comm/shm.h"
 
-enum { SPINS = 2000 };
+enum { SPINS = 2000, YIELD_NS = 100000 };
 
 static int rank_of(const struct shm *s, int local)
 {
     return world_rank_at(s->world, s->node, local);
+}
+
+bool shm_pause(const struct shm *s, struct shm_pause *p)
+{
+    if (s->may_spin) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        return p->n++ < SPINS;
+    }
+    uint64_t now = clock_ns();
+    if (p->n++ == 0)
+        p->since_ns = now;
+    if (now - p->since_ns > YIELD_NS)
+        return false;
+    sched_yield();
+    return true;
 }
 
 /* ---- calls ---- */
@@ -157,11 +174,11 @@ int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp)
         shm_ring(s); /* others may sleep in poll() for an operation */
         return 0;
     }
-    for (int i = 0; s->may_spin && i < SPINS; i++) {
+    struct shm_pause pause = {0};
+    do {
         if (is_complete(s))
             return 0;
-        shm_relax();
-    }
+    } while (shm_pause(s, &pause));
     return sleep_until_complete(s, what, errp);
 }
 
