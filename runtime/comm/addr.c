@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,22 @@ static int choose_address(const char *interface, union address *ret, ddp_error_t
     return 0; /* a machine without a network: its nodes are all here */
 }
 
+/* BBR sends by a timer at the rate that it has estimated, and bursts between the machines of one cluster teach it too low
+ * a one: float32 sums between two network namespaces took, in ms, BBR / Reno: 1 MiB 0.57 / 0.30, 25 MiB 14.3 / 6.9. It keeps
+ * its timer for good once a connection has begun with it, so that this comes before. Where a site means it, its routes say so
+ * ("congctl lock bbr"), and win. */
+static void refuse_pacing(int fd)
+{
+    static const char *const instead[] = {"cubic", "reno"}; /* the second is never missing */
+    char name[16] = "";
+    socklen_t n = sizeof name - 1;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n) < 0 || strncmp(name, "bbr", 3) != 0)
+        return;
+    for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
+        if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, instead[i], (socklen_t)strlen(instead[i])) == 0)
+            return;
+}
+
 int tcp_listen(struct meet *m, const char *interface, struct tcp_address *ret, ddp_error_t *errp)
 {
     union address a;
@@ -119,6 +136,7 @@ int tcp_listen(struct meet *m, const char *interface, struct tcp_address *ret, d
         a.v4.sin_port = 0;
     getnameinfo(&a.any, address_size(&a), ret->host, sizeof ret->host, NULL, 0, NI_NUMERICHOST);
     m->fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    refuse_pacing(m->fd); /* connections inherit it */
     if (m->fd < 0 || bind(m->fd, &a.any, address_size(&a)) < 0 || listen(m->fd, SOMAXCONN) < 0 ||
         getsockname(m->fd, &a.any, &n) < 0)
         return error_errno(errp, "listen on %s", ret->host);
@@ -150,6 +168,7 @@ int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline
     if (getaddrinfo(to->host, port, &hints, &a) != 0)
         return error_set(errp, DDP_E_COMM, EINVAL, "%s published the address \"%s\", which is none", who, to->host);
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    refuse_pacing(fd);
     int rc = fd < 0 ? -1 : connect(fd, a->ai_addr, a->ai_addrlen);
     if (rc < 0 && fd >= 0 && errno == EINPROGRESS)
         rc = finish_connect(fd, deadline);

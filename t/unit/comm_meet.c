@@ -1,6 +1,8 @@
 /* Strangers at the door: what a listening rank and a calling rank do about them. */
 #include "t/unit/unit.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -170,10 +172,36 @@ static void addresses_are_named_in_errors(void **state)
     world_destroy(d.caller);
 }
 
+static bool is_paced(int fd)
+{
+    char name[16] = "";
+    socklen_t n = sizeof name - 1;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n), 0);
+    return strncmp(name, "bbr", 3) == 0;
+}
+
+/* Says something where the system's default is BBR. */
+static void neither_side_sends_by_bbrs_timer(void **state)
+{
+    (void)state;
+    struct door d;
+    door_open(&d);
+    int out = knock(&d);
+    poll(&(struct pollfd){.fd = d.meet.fd, .events = POLLIN}, 1, 10000);
+    int in = accept(d.meet.fd, NULL, NULL);
+    assert_true(in >= 0);
+    assert_false(is_paced(out));
+    assert_false(is_paced(in));
+    close(in);
+    close(out);
+    door_close(&d);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_guest_comes_through_a_crowd_of_strangers),
     cmocka_unit_test(who_does_not_come_is_named),
     cmocka_unit_test(an_impostor_that_answers_is_found_out),
     cmocka_unit_test(addresses_are_named_in_errors),
+    cmocka_unit_test(neither_side_sends_by_bbrs_timer),
 };
 UNIT_MAIN(tests)
