@@ -7,6 +7,7 @@
 #include "kernels/cpu/gemm_impl.h"
 #include "kernels/cpu/pool.h"
 
+#define LINE 16     /* elements of a cache line */
 #define SUM_LANES 4 /* of column sums: enough to hide the addition's latency */
 
 static const struct gemm_kernel *kernel;
@@ -88,6 +89,8 @@ static struct a_block a_panels(const struct gemm *g, size_t k0, size_t k, float 
     size_t whole = g->m / kernel->rows, left = g->m % kernel->rows;
     for (size_t l = 0; l < k; l++) {
         const float *from = g->a.data + (k0 + l) * g->a.ld;
+        for (size_t i = 0; i < g->m; i += LINE)
+            __builtin_prefetch(from + GEMM_ROWS_AHEAD * g->a.ld + i);
         kernel->copy_panels(to + l * kernel->rows, from, whole, left);
     }
     return (struct a_block){to, GEMM_PANEL_ELEMS(kernel->rows), 0};

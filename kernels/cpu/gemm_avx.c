@@ -11,40 +11,102 @@
 
 enum { ROWS_512 = 12, COLS_512 = 32, ROWS_256 = 6, COLS_256 = 16, LINE = 16 };
 
+/* Rows of a told from one pointer; rows of the next tile's c fetched per LINE terms. */
+enum { BASE_ROWS = 3, AHEAD = 2 };
+
+/* One term: a's rows lie at a[0], a[0] + row, a[0] + 2 row, a[1], ... */
+AVX512 static ALWAYS_INLINE void term_512(__m512 (*acc)[2], const float *const *a, const float *b, int rows, size_t row)
+{
+    __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+        __m512 x = _mm512_set1_ps(a[i / BASE_ROWS][(size_t)(i % BASE_ROWS) * row]);
+        acc[i][0] = _mm512_fmadd_ps(x, b0, acc[i][0]);
+        acc[i][1] = _mm512_fmadd_ps(x, b1, acc[i][1]);
+    }
+}
+
+/* Pointers to a's rows: with one alone its distances to the others do not fit into the registers. The barrier keeps
+ * compilers from computing them all from one again. */
+AVX512 static ALWAYS_INLINE void bases_512(const float **ret, const float *a, int rows, size_t row)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i * BASE_ROWS < rows; i++) {
+        ret[i] = a + (size_t)(i * BASE_ROWS) * row;
+        __asm__("" : "+r"(ret[i]));
+    }
+}
+
+/* Of rows a cache line each, or two. */
+AVX512 static ALWAYS_INLINE void fetch_lines(const float *p, size_t ld, int rows, int lines)
+{
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++)
+        for (int l = 0; l < lines; l++)
+            _mm_prefetch((const char *)(p + (size_t)i * ld + l * LINE), _MM_HINT_T0);
+}
+
+/* acc = a b. Meanwhile the next tile's rows of c, and of a where that is not in panels, come to the first-level cache, a few
+ * lines at a time: many at once would keep b waiting. */
+AVX512 static ALWAYS_INLINE void sum_512(__m512 (*acc)[2], const struct gemm_tile *t, const float *a, const float *c,
+                                         int rows, size_t row, size_t step)
+{
+    const float *b = t->b, *at[(ROWS_512 + BASE_ROWS - 1) / BASE_ROWS];
+    const float *end = b + t->k * COLS_512, *next_c = c + (size_t)rows * t->ldc;
+    const size_t ldc = t->ldc;
+    bases_512(at, a, rows, row);
+    for (size_t k0 = 0; k0 + LINE <= t->k; k0 += LINE) {
+        if (k0 < ROWS_512 / AHEAD * LINE)
+            fetch_lines(next_c, ldc, AHEAD, 2);
+        next_c += AHEAD * ldc;
+        if (step == 1)
+            fetch_lines(a + ROWS_512 * row, row, rows, 1);
+        a += LINE;
+#pragma GCC unroll 1
+        for (int k = 0; k < LINE; k += 4) {
+#pragma GCC unroll 4
+            for (size_t u = 0; u < 4; u++) {
+                term_512(acc, at, b, rows, row);
+#pragma GCC unroll 4
+                for (int i = 0; i * BASE_ROWS < rows; i++)
+                    at[i] += step;
+                b += COLS_512;
+            }
+        }
+    }
+    for (; b < end; b += COLS_512) {
+        term_512(acc, at, b, rows, row);
+#pragma GCC unroll 4
+        for (int i = 0; i * BASE_ROWS < rows; i++)
+            at[i] += step;
+    }
+}
+
 /* rows is a constant of each call: the loops over it unroll, acc stays in registers. */
 AVX512 static ALWAYS_INLINE void tile_512(const struct gemm_tile *t, const float *a, float *c, int rows, size_t row,
                                           size_t step)
 {
     __m512 acc[ROWS_512][2];
-    const float *b = t->b;
+    const float *bias = t->bias;
+    const size_t ldc = t->ldc;
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; i++) {
+    for (int i = 0; i < rows; i++)
         acc[i][0] = acc[i][1] = _mm512_setzero_ps();
-        _mm_prefetch((const char *)(c + (size_t)i * t->ldc), _MM_HINT_T0);
-        _mm_prefetch((const char *)(c + (size_t)i * t->ldc + 31), _MM_HINT_T0);
-    }
-    for (size_t k0 = 0; k0 < t->k; k0 += LINE) {
-        size_t n = t->k - k0 < LINE ? t->k - k0 : LINE;
-        for (int i = 0; step == 1 && i < rows; i++) /* the next tile's rows */
-            _mm_prefetch((const char *)(a + (size_t)(i + ROWS_512) * row), _MM_HINT_T0);
-        for (size_t k = 0; k < n; k++, a += step, b += COLS_512) {
-            __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
+    sum_512(acc, t, a, c, rows, row, step);
+    if (t->add) {
 #pragma GCC unroll 12
-            for (int i = 0; i < rows; i++) {
-                __m512 x = _mm512_set1_ps(a[(size_t)i * row]);
-                acc[i][0] = _mm512_fmadd_ps(x, b0, acc[i][0]);
-                acc[i][1] = _mm512_fmadd_ps(x, b1, acc[i][1]);
-            }
+        for (int i = 0; i < rows; i++, c += ldc) {
+            _mm512_storeu_ps(c, _mm512_add_ps(_mm512_loadu_ps(c), acc[i][0]));
+            _mm512_storeu_ps(c + 16, _mm512_add_ps(_mm512_loadu_ps(c + 16), acc[i][1]));
         }
+        return;
     }
-    __m512 bias0 = t->bias ? _mm512_loadu_ps(t->bias) : _mm512_setzero_ps();
-    __m512 bias1 = t->bias ? _mm512_loadu_ps(t->bias + 16) : _mm512_setzero_ps();
+    __m512 bias0 = bias ? _mm512_loadu_ps(bias) : _mm512_setzero_ps();
+    __m512 bias1 = bias ? _mm512_loadu_ps(bias + 16) : _mm512_setzero_ps();
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; i++) {
-        float *to = c + (size_t)i * t->ldc;
-        __m512 from0 = t->add ? _mm512_loadu_ps(to) : bias0, from1 = t->add ? _mm512_loadu_ps(to + 16) : bias1;
-        _mm512_storeu_ps(to, _mm512_add_ps(from0, acc[i][0]));
-        _mm512_storeu_ps(to + 16, _mm512_add_ps(from1, acc[i][1]));
+    for (int i = 0; i < rows; i++, c += ldc) {
+        _mm512_storeu_ps(c, _mm512_add_ps(bias0, acc[i][0]));
+        _mm512_storeu_ps(c + 16, _mm512_add_ps(bias1, acc[i][1]));
     }
 }
 
@@ -211,6 +273,8 @@ AVX2 static void copy_rows(float *to, const float *from, size_t ld, size_t m, si
 {
     size_t whole = k - k % 8;
     for (; m > 0; m--, to += GEMM_LD, from += ld) {
+        for (size_t l = 0; l < k; l += LINE)
+            __builtin_prefetch(from + GEMM_ROWS_AHEAD * ld + l);
         for (size_t l = 0; l < whole; l += 8)
             _mm256_store_ps(to + l, _mm256_loadu_ps(from + l));
         for (size_t l = whole; l < k; l++)

@@ -9,6 +9,7 @@
 #endif
 
 #define GEMM_TILE_ROWS 12 /* at most */
+#define GEMM_ROWS_AHEAD 8 /* rows of a fetched ahead of the one that is copied: it comes from beyond the second-level cache */
 
 /* From one panel of a, copied by k, to the next: a cache line more than it holds, so that they share no cache sets. */
 #define GEMM_PANEL_ELEMS(rows) ((rows) * GEMM_K_BLOCK + 16)

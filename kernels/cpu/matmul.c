@@ -14,8 +14,16 @@
 #define TWO_SQRT_2_OVER_PI 1.5957691216f
 #define CUBIC 0.044715f
 
-/* OpenBLAS's bits depend on the tile, so that is fixed; ours is cut as it suits the threads. */
-enum { BLAS_ROWS = 256, BLAS_COLS = 1024, OWN_COLS = 512, OWN_COLS_MIN = 128, OWN_ROWS_UNIT = 12 };
+/* OpenBLAS's bits depend on the tile, so that is fixed; ours is cut as it suits the threads and the second-level cache, in
+ * which OWN_ELEMS of c stay. */
+enum {
+    BLAS_ROWS = 256,
+    BLAS_COLS = 1024,
+    OWN_ROWS = 512,
+    OWN_ELEMS = OWN_ROWS * 512,
+    OWN_COLS_MIN = 128,
+    OWN_ROWS_UNIT = 12
+};
 
 static bool own;
 
@@ -173,9 +181,10 @@ static void cut(struct job *job)
 {
     const struct matmul *s = job->s;
     size_t threads = (size_t)pool_threads(), parts = tiles(s->m, GEMM_MAX_ROWS), share = tiles(s->n, threads);
-    job->cols = OWN_COLS;
+    size_t most = OWN_ELEMS / smaller(s->m, OWN_ROWS) / GEMM_PANEL * GEMM_PANEL;
+    job->cols = most;
     if (threads > 1 && share >= OWN_COLS_MIN)
-        job->cols = smaller(OWN_COLS, tiles(tiles(s->n, tiles(share, OWN_COLS) * threads), GEMM_PANEL) * GEMM_PANEL);
+        job->cols = smaller(most, tiles(tiles(s->n, tiles(share, most) * threads), GEMM_PANEL) * GEMM_PANEL);
     else if (threads > 1)
         parts = parts > threads ? parts : threads;
     job->rows = tiles(tiles(s->m, parts), OWN_ROWS_UNIT) * OWN_ROWS_UNIT;
