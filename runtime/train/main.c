@@ -118,23 +118,25 @@ static void complain(const struct ddp_world *w, const char *text)
         fprintf(stderr, "train: %s\n", text);
 }
 
-/* Do all ranks go on? Every rank hears whether any failed. When all failed in the same words, only rank 0 says them; a
- * rank that failed in its own way names itself. 0: all go on, 1: this one or another failed, -1: as errp says. */
-static int agree(ddp_t *d, int failed, const char *text, ddp_error_t *errp)
+/* Do all ranks go on? Each gives the exit code with which it cannot, or 0; the result is the greatest, or -1 as errp says.
+ * When all failed in the same words, only rank 0 says them; a rank that failed in its own way names itself. */
+static int agree(ddp_t *d, int code, const char *text, ddp_error_t *errp)
 {
     const struct ddp_world *w = ddp_world(d);
-    int64_t hash = failed ? (int64_t)(hash_text(text) >> 1) : 0, all[3] = {failed, hash, -hash};
+    int64_t hash = code ? (int64_t)(hash_text(text) >> 1) : 0, all[3] = {code, hash, -hash};
     ddp_work_t *work = ddp_allreduce(d, all, 3, DDP_I64, DDP_MAX, errp);
     if (!work || ddp_wait(work, errp) < 0)
         return -1;
     if (!all[0])
         return 0;
     bool same = all[1] == -all[2];
-    if (failed && same && w->rank == 0)
+    if (code && same && w->rank == 0)
         fprintf(stderr, "train: %s\n", text);
-    else if (failed && !same)
+    else if (code && !same)
         complain(w, text);
-    return ddp_barrier(d, errp) < 0 ? -1 : 1; /* nobody leaves before it is said: a launcher may end the others */
+    if (ddp_barrier(d, errp) < 0) /* nobody leaves before it is said: a launcher may end the others */
+        return -1;
+    return (int)all[0];
 }
 
 static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
@@ -224,19 +226,17 @@ static int give_up(ddp_t *d, const ddp_error_t *e)
 static int run(ddp_t *d, struct job *j, int argc, char **argv)
 {
     ddp_error_t e = {0};
-    int failed = job_open(j, argc, argv, ddp_world(d), &e) < 0, code = failed ? exit_code(&e) : EXIT_FAILURE;
-    int stop = agree(d, failed, e.text, &e);
-    if (stop == 0 && prepare(d, j, &e) < 0)
+    int code = agree(d, job_open(j, argc, argv, ddp_world(d), &e) < 0 ? exit_code(&e) : 0, e.text, &e);
+    if (code == 0 && prepare(d, j, &e) < 0)
         return give_up(d, &e);
-    if (stop == 0) {
+    if (code == 0) {
         const struct options *o = &j->o;
-        failed = ddp_data_open(d, j->n_samples, o->batch, o->accum, o->shards, o->seed, &e) < 0;
-        code = failed ? exit_code(&e) : EXIT_FAILURE;
-        stop = agree(d, failed, e.text, &e);
+        int rc = ddp_data_open(d, j->n_samples, o->batch, o->accum, o->shards, o->seed, &e);
+        code = agree(d, rc < 0 ? exit_code(&e) : 0, e.text, &e);
     }
-    if (stop > 0)
+    if (code > 0)
         return code;
-    int stopped = stop == 0 ? train(d, j, &e) : -1;
+    int stopped = code == 0 ? train(d, j, &e) : -1;
     if (stopped < 0)
         return give_up(d, &e);
     return stopped ? 128 + SIGTERM : EXIT_SUCCESS;
