@@ -118,7 +118,7 @@ static void complain(const struct ddp_world *w, const char *text)
         fprintf(stderr, "train: %s\n", text);
 }
 
-/* Do all ranks go on? Each gives the exit code with which it cannot, or 0; the result is the greatest, or -1 as errp says.
+/* Do all ranks go on? Each gives the exit code with which it cannot, or 0; it gets the greatest, or -1 as errp says.
  * When all failed in the same words, only rank 0 says them; a rank that failed in its own way names itself. */
 static int agree(ddp_t *d, int code, const char *text, ddp_error_t *errp)
 {
