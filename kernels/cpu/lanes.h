@@ -11,6 +11,7 @@
 
 KERNEL_INLINE float lanes_total(float *lane)
 {
+#pragma GCC unroll 4
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             lane[i] += lane[i + half];
@@ -53,6 +54,7 @@ KERNEL_INLINE float lanes_max(const float *x, size_t n)
             lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
     for (int l = 0; i < n; i++, l++)
         lane[l] = x[i] > lane[l] ? x[i] : lane[l];
+#pragma GCC unroll 4
     for (int half = LANES / 2; half > 0; half /= 2)
         for (int l = 0; l < half; l++)
             lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];

@@ -8,6 +8,7 @@
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/inline.h"
 #include "kernels/cpu/mathfun.h"
 #include "kernels/cpu/pool.h"
 
@@ -22,7 +23,11 @@ enum {
     OWN_ROWS = 512,
     OWN_ELEMS = OWN_ROWS * 512,
     OWN_COLS_MIN = 128,
-    OWN_ROWS_UNIT = 12
+    OWN_ROWS_UNIT = 12,
+    LINE = 16, /* elements of a cache line */
+    ROWS_AHEAD = 8,
+    GELU_ROWS = 4,
+    GELU_ELEMS = GELU_ROWS * GEMM_PANEL
 };
 
 static bool own;
@@ -77,6 +82,14 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* What follows reads or writes rows that lie pages apart, beyond the second-level cache: no prefetcher of the processor's
+ * follows them. p is the row that is worked on. */
+KERNEL_INLINE void fetch_ahead(const float *p, size_t ld, size_t cols)
+{
+    for (size_t l = 0; l < cols; l += LINE)
+        __builtin_prefetch(p + ROWS_AHEAD * ld + l);
+}
+
 CPU_DISPATCH static void add_to_rows(float *c, size_t ld, const float *bias, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
@@ -84,31 +97,75 @@ CPU_DISPATCH static void add_to_rows(float *c, size_t ld, const float *bias, siz
             c[r * ld + l] += bias[l];
 }
 
-CPU_DISPATCH static void add_matrix(float *c, const float *add, size_t ld, size_t rows, size_t cols)
+KERNEL_INLINE void add_columns(float *c, const float *add, size_t ld, size_t rows, size_t cols)
 {
-    for (size_t r = 0; r < rows; r++)
+    for (size_t r = 0; r < rows; r++) {
+        fetch_ahead(add + r * ld, ld, cols);
         for (size_t l = 0; l < cols; l++)
             c[r * ld + l] += add[r * ld + l];
+    }
+}
+
+KERNEL_INLINE void scale_columns(float *c, const float *scale, size_t ld, size_t rows, size_t cols)
+{
+    for (size_t r = 0; r < rows; r++) {
+        fetch_ahead(scale + r * ld, ld, cols);
+        for (size_t l = 0; l < cols; l++)
+            c[r * ld + l] *= scale[r * ld + l];
+    }
+}
+
+/* With s = logistic(v), v = 2u: gelu' = s + x s (1 - s) dv/dx. In loops of short chains, see mathfun.h: rows * cols is at
+ * most GELU_ELEMS. */
+KERNEL_INLINE void gelu_part(float *restrict c, float *restrict gelu, size_t ld, size_t rows, size_t cols)
+{
+    float r[GELU_ELEMS], scale[GELU_ELEMS];
+    for (size_t i = 0; i < rows; i++)
+        for (size_t l = 0; l < cols; l++) {
+            float x = c[i * ld + l], v = TWO_SQRT_2_OVER_PI * x * (1.0f + CUBIC * x * x);
+            math_exp_split(-v, &r[i * cols + l], &scale[i * cols + l]);
+        }
+    for (size_t i = 0; i < rows * cols; i++)
+        r[i] = math_exp_finish(r[i], scale[i]);
+    for (size_t i = 0; i < rows * cols; i++)
+        r[i] = 1.0f / (1.0f + r[i]);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t l = 0; l < cols; l++) {
+            float x = c[i * ld + l], xx = CUBIC * x * x, s = r[i * cols + l];
+            float dv = TWO_SQRT_2_OVER_PI * (1.0f + 3.0f * xx), y = x * s;
+            gelu[i * ld + l] = y;
+            c[i * ld + l] = s + y * (1.0f - s) * dv;
+        }
+}
+
+/* A panel's width as a constant: no loop is left of it. */
+CPU_DISPATCH static void add_matrix(float *c, const float *add, size_t ld, size_t rows, size_t cols)
+{
+    if (cols == GEMM_PANEL)
+        add_columns(c, add, ld, rows, GEMM_PANEL);
+    else
+        add_columns(c, add, ld, rows, cols);
 }
 
 CPU_DISPATCH static void scale_matrix(float *c, const float *scale, size_t ld, size_t rows, size_t cols)
 {
-    for (size_t r = 0; r < rows; r++)
-        for (size_t l = 0; l < cols; l++)
-            c[r * ld + l] *= scale[r * ld + l];
+    if (cols == GEMM_PANEL)
+        scale_columns(c, scale, ld, rows, GEMM_PANEL);
+    else
+        scale_columns(c, scale, ld, rows, cols);
 }
 
-/* With s = logistic(v), v = 2u: gelu' = s + x s (1 - s) dv/dx. */
 CPU_DISPATCH static void gelu_matrix(float *restrict c, float *restrict gelu, size_t ld, size_t rows, size_t cols)
 {
-    for (size_t r = 0; r < rows; r++)
-        for (size_t l = 0; l < cols; l++) {
-            float x = c[r * ld + l], xx = CUBIC * x * x;
-            float s = math_logistic(TWO_SQRT_2_OVER_PI * x * (1.0f + xx));
-            float dv = TWO_SQRT_2_OVER_PI * (1.0f + 3.0f * xx), y = x * s;
-            gelu[r * ld + l] = y;
-            c[r * ld + l] = s + y * (1.0f - s) * dv;
-        }
+    size_t r = 0;
+    for (; cols == GEMM_PANEL && r + GELU_ROWS <= rows; r += GELU_ROWS) {
+        for (size_t i = r; i < r + GELU_ROWS; i++)
+            fetch_ahead(gelu + i * ld, ld, cols);
+        gelu_part(c + r * ld, gelu + r * ld, ld, GELU_ROWS, GEMM_PANEL);
+    }
+    for (; r < rows; r++)
+        for (size_t l = 0; l < cols; l += GELU_ELEMS)
+            gelu_part(c + r * ld + l, gelu + r * ld + l, ld, 1, smaller(GELU_ELEMS, cols - l));
 }
 
 /* What follows the product, on a part of c that is complete. */

@@ -77,6 +77,10 @@ static void functions_keep_their_error_bounds(void **state)
     assert_true(worst_logistic <= 4);
     assert_true(math_exp(0) == 1);
     assert_true(math_exp(-88) == 0 && math_exp(-INFINITY) == 0);
+    for (float x = MATH_EXP_MIN; x > -89; x = nextafterf(x, -INFINITY)) /* on the way to 0, and from the greatest to inf */
+        assert_true(fabs(math_exp(x) - exp((double)x)) < 1.2e-38);
+    for (float x = MATH_EXP_MAX; x < 89; x = nextafterf(x, INFINITY))
+        assert_true(ulps(math_exp(x), exp((double)x)) <= 2 || (x > 88.37f && math_exp(x) == INFINITY));
     assert_true(math_exp(89) == INFINITY && math_exp(INFINITY) == INFINITY);
     assert_true(isnan(math_exp(NAN)) && isnan(math_logistic(NAN)));
     assert_true(math_logistic(-1000) == 0 && math_logistic(1000) == 1);
