@@ -75,6 +75,27 @@ for fault in sum accum same-samples; do
     unset PROBE_FAULT
 done
 
+# --- no allocation in the loop ---
+# 20 steps count; of libddp only the communicator's works, each some hundred bytes: two buckets and the tail a step.
+allocates() { # LAYOUT OPTION...: fills $said
+    local layout=$1 n=$((${1//,/ + }))
+    shift
+    run "$top_builddir/ddp" run -n $n --layout "$layout" env PROBE_ALLOCATIONS=1 "$probe" --data $data --steps 26 \
+        --log-every 0 --batch 2 --context 32 --ddp-zero=0 "$@"
+    said=$(sed -n 's/^allocations: //p' <<<"$out" | sort -u)
+    is "nodes of $layout $*: every rank counts" "$rc $(grep -c '^allocations' <<<"$out")" "0 $n" || diag "$err"
+}
+for layout in 1 3; do
+    for o in "" "--shards 8" --recompute "--accum 3 --ddp-compress=bf16"; do
+        [ "$layout $o" = "3 --shards 8" ] && continue
+        # shellcheck disable=SC2086
+        allocates $layout --ddp-bucket-mb=100 $o
+        like "... and allocates nothing but works" "$said" '^0 in the model, 60 in libddp, the largest of [1-9][0-9]{2} bytes$'
+    done
+done
+allocates 1,2
+like "between nodes there are messages too, as small" "$said" '^(0 in the model, [0-9]+ in libddp, the largest of [0-9]{1,3} bytes.?)+$'
+
 # --- errors of several ranks ---
 train=$top_builddir/train
 ranks 4 "$train" --data "$tmp/missing"

@@ -9,9 +9,12 @@
  *   die-in-gather rank 1 dies where it would take part in its tenth gathering of values
  * PROBE_WRITE=FILE writes the first step's averaged gradient, seen through plain SGD (gradient = (value before - value
  * after) / learning rate); PROBE_COMPARE=FILE prints how far it is from such a file: "gradient differs by X", X the
- * relative L2 distance. Rank 0 does both. */
+ * relative L2 distance. Rank 0 does both.
+ * PROBE_ALLOCATIONS=1 prints, on every rank, what the heap gave our code after the first ALLOCATIONS_AFTER steps: to the
+ * model, and to libddp. */
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +34,89 @@ void __wrap_kernel_fold(float *out, const float *const *in, int n_in, size_t n);
 int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
 int __wrap_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
 int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+void __real_ddp_grad_ready(ddp_t *d, int id);
+void __wrap_ddp_grad_ready(ddp_t *d, int id);
+void __real_ddp_finalize(ddp_t *d);
+void __wrap_ddp_finalize(ddp_t *d);
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t align, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
 
+enum { ALLOCATIONS_AFTER = 6 }; /* the first steps find the plan */
+
+/* What was allocated; the communicator's thread allocates too. */
+struct allocations {
+    atomic_size_t in_model, in_libddp, largest;
+};
+static struct allocations so_far, at_first, at_last; /* before the first step that counts, and after the last one */
+static _Thread_local bool in_model;
+
+static void note_allocation(size_t n)
+{
+    atomic_fetch_add(in_model ? &so_far.in_model : &so_far.in_libddp, 1);
+    if (n > so_far.largest)
+        so_far.largest = n;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    note_allocation(n);
+    return __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    note_allocation(n * size);
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    note_allocation(n);
+    return __real_realloc(p, n);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+    note_allocation(n);
+    return __real_aligned_alloc(align, n);
+}
+
+static void copy_allocations(struct allocations *to)
+{
+    to->in_model = so_far.in_model;
+    to->in_libddp = so_far.in_libddp;
+    to->largest = so_far.largest;
+}
+
+static void note_step(uint64_t n_steps)
+{
+    if (n_steps == ALLOCATIONS_AFTER) {
+        so_far.largest = 0;
+        copy_allocations(&at_first);
+    }
+    copy_allocations(&at_last);
+}
+
+void __wrap_ddp_finalize(ddp_t *d)
+{
+    if (getenv("PROBE_ALLOCATIONS"))
+        printf("allocations: %zu in the model, %zu in libddp, the largest of %zu bytes\n",
+               at_last.in_model - at_first.in_model, at_last.in_libddp - at_first.in_libddp, at_last.largest);
+    __real_ddp_finalize(d);
+}
+
+void __wrap_ddp_grad_ready(ddp_t *d, int id)
+{
+    in_model = false;
+    __real_ddp_grad_ready(d, id);
+    in_model = true;
+}
 
 static bool fault_is(const char *name)
 {
@@ -65,12 +150,14 @@ int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
     int rc = __real_ddp_batch_next(d, ret, errp);
     if (rc == 0 && fault_is("same-samples"))
         rc = ddp_bcast(d, (void *)ret->sample, ret->n_samples, DDP_I64, 0, errp);
+    in_model = true;
     return rc;
 }
 
 /* A smaller count makes the gradient larger; the loss is scaled with it, so that it gives nothing away. */
 int __wrap_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp)
 {
+    in_model = false;
     uint64_t divisor = fault_is("sum") ? (uint64_t)ddp_world(d)->size : fault_is("accum") ? 2 : 1;
     return __real_ddp_backward_end(d, loss_sum / (double)divisor, n_tokens / divisor, errp);
 }
@@ -111,7 +198,7 @@ static void compare_gradient(const char *path, const double *g, size_t n)
     free(want);
 }
 
-int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
+static int step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
 {
     const char *write = getenv("PROBE_WRITE"), *compare = getenv("PROBE_COMPARE");
     if (ddp_world(d)->rank != 0 || (!write && !compare))
@@ -130,5 +217,13 @@ int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
         free(after);
     }
     free(before);
+    return rc;
+}
+
+int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
+{
+    int rc = step(d, ret, errp);
+    if (rc == 0)
+        note_step(ret->step);
     return rc;
 }
