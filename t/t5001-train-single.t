@@ -28,7 +28,20 @@ run env OMP_NUM_THREADS=2 "$train" "${opts[@]}"
 is "two threads: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
 run "$train" "${opts[@]}" --recompute
 is "--recompute: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
-like "--recompute: its memory, and that without" "$out" 'activations: [0-9]+ bytes .* instead of [0-9]+ .*MiB'
+
+# What --recompute says that it saves is what the process holds less, within a twentieth.
+peak() { # COMMAND...: greatest resident size in bytes
+    python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)' "$@"
+}
+deep=(--data $data --steps 2 --log-every 0 --layers 16 --width 128 --heads 4 --context 128 --batch 8 --val-windows 1)
+run "$train" "${deep[@]}" --recompute
+read -r with without <<<"$(sed -n 's/^activations: \([0-9]*\) bytes .* instead of \([0-9]*\) .*MiB.*/\1 \2/p' <<<"$out")"
+ok "--recompute: a fourth of the memory ($with bytes instead of $without)" [ "$((4 * with))" -lt "$without" ]
+saved=$(($(peak "$train" "${deep[@]}") - $(peak "$train" "${deep[@]}" --recompute)))
+ok "... and so much less is held ($saved bytes)" \
+    awk -v s=$saved -v w=$((without - with)) 'BEGIN { exit !(s > 0.95 * w && s < 1.05 * w) }'
 run "$train" "${opts[@]}" --seed 8
 unlike "another seed: other parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"
 run "$train" --data $data --steps 1 --batch 4 --accum 2 --model small --layers 1 --context 16 --warmup 0.0001e \
