@@ -16,6 +16,13 @@ static int check_range(const comm_segment_t *s, const struct comm_range *r, size
     return 0;
 }
 
+static int check_op(enum ddp_op op, ddp_error_t *errp)
+{
+    if (op == DDP_SUM || op == DDP_MIN || op == DDP_MAX)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown reduction operator %d", (int)op);
+}
+
 static int check_unit(size_t unit_bytes, ddp_error_t *errp)
 {
     if (unit_bytes == 0 || ((unit_bytes & (unit_bytes - 1)) == 0 && unit_bytes >= COMM_BLOCK &&
@@ -90,7 +97,7 @@ static comm_work_t *start(comm_t *c, comm_work_t *w, bool will_wait, ddp_error_t
 static comm_work_t *start_reduce(comm_t *c, const struct comm_reduce *r, bool will_wait, ddp_error_t *errp)
 {
     struct comm_ranges ranges = ranges_of(r->ranges, r->n_ranges, r->unit_bytes);
-    if (check_unit(r->unit_bytes, errp) < 0)
+    if (check_unit(r->unit_bytes, errp) < 0 || check_op(r->op, errp) < 0)
         return refuse(c, NULL, errp);
     comm_work_t *w = work_on(c, WORK_REDUCE, r->segment, &ranges, errp);
     if (!w)
@@ -136,6 +143,13 @@ static comm_work_t *start_allreduce(comm_t *c, void *data, size_t n_elems, enum 
     size_t size = dtype_size(dtype);
     if (size == 0) {
         error_set(errp, DDP_E_USAGE, EINVAL, "all-reduce: unknown element type %d", (int)dtype);
+        return refuse(c, NULL, errp);
+    }
+    if (check_op(op, errp) < 0)
+        return refuse(c, NULL, errp);
+    if (n_elems > PTRDIFF_MAX / size) {
+        error_set(errp, DDP_E_USAGE, EINVAL, "all-reduce: %zu x %s is more than memory can hold", n_elems,
+                  dtype_name(dtype));
         return refuse(c, NULL, errp);
     }
     comm_segment_t *s = segment_of(c, data, n_elems * size);

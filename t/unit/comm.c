@@ -419,6 +419,28 @@ static int bad_range_rank(struct job *j, int rank)
     return 0;
 }
 
+/* One of them a call: an operator that there is not (of works, of sums), a size that overflows. */
+static int bad_sum_rank(struct job *j, int rank)
+{
+    static const struct comm_range r = {0, 1, DDP_F32};
+    struct world *w;
+    ddp_error_t e = {0};
+    float x[1] = {0};
+    int k = *(const int *)j->arg, rc = 0;
+    comm_t *c = job_comm(j, rank, &w, &e);
+    comm_segment_t *s = c ? comm_segment_create(c, 100, &e) : NULL;
+    CHECK(s, "%s", e.text);
+    if (k == 0)
+        rc = comm_reduce_ranges(c, s, &r, 1, (enum ddp_op)3, &e);
+    else
+        rc = comm_allreduce(c, x, k == 1 ? 1 : SIZE_MAX / 4 + 2, DDP_F32, (enum ddp_op)(k == 1 ? -1 : DDP_SUM), &e);
+    CHECK(rc < 0, "accepted");
+    CHECK(strstr(e.text, k == 2 ? "more than memory" : "operator"), "%s", e.text);
+    comm_destroy(c);
+    world_destroy(w);
+    return 0;
+}
+
 static void misuse_is_refused_on_every_rank(void **state)
 {
     (void)state;
@@ -428,6 +450,10 @@ static void misuse_is_refused_on_every_rank(void **state)
     for (int k = 0; k < 4; k++) {
         struct job b = {.size = 2, .node_of = two, .arg = &k};
         assert_true(job_run(&b, bad_range_rank));
+    }
+    for (int k = 0; k < 3; k++) {
+        struct job b = {.size = 2, .node_of = two, .arg = &k};
+        assert_true(job_run(&b, bad_sum_rank));
     }
 }
 
