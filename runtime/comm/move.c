@@ -1,5 +1,6 @@
 /* Broadcast, all-gather and barrier. Their data is small or travels once, so that simple is good enough: within a node
- * through the staging area, between nodes flat between the leaders.
+ * through the staging area, between nodes among the leaders: broadcast and barrier in log2(nodes) rounds, all-gather flat,
+ * as each leader must hear everything anyway.
  *
  * A rank may still be copying out of its own part of the stage when another begins the next call: before the first
  * barrier of a call each rank writes its own part only. */
@@ -14,35 +15,59 @@ static int leaders_exchange(comm_t *c, enum watch_what what, ddp_error_t *errp)
     return c->n_nodes > 1 && c->local == 0 ? tcp_exchange(c->tcp, c->watch, what, errp) : 0;
 }
 
-int comm_barrier(comm_t *c, ddp_error_t *errp)
+/* The leader of the node that lies `by` after this one's, in a circle. */
+static int node_after(const comm_t *c, int by)
+{
+    return (c->node + by) % c->n_nodes;
+}
+
+/* By dissemination: after round k a leader has heard, directly or not, from the 2^k nodes before it (Hensgen, Finkel and
+ * Manber, 1988). */
+static int barrier_between(comm_t *c, ddp_error_t *errp)
 {
     char out = 1, in[1];
+    for (int by = 1; c->local == 0 && by < c->n_nodes; by *= 2) {
+        if (tcp_send(c->tcp, node_after(c, by), &out, 1, errp) < 0 ||
+            tcp_recv(c->tcp, node_after(c, c->n_nodes - by), in, 1, errp) < 0)
+            return comm_fail(c, errp);
+        if (leaders_exchange(c, WATCH_IN_BARRIER, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int comm_barrier(comm_t *c, ddp_error_t *errp)
+{
     if (comm_begin(c, WATCH_IN_BARRIER, 0, errp) < 0 || shm_barrier(&c->shm, WATCH_IN_BARRIER, errp) < 0)
         return -1;
     if (c->n_nodes == 1)
         return 0; /* the first barrier was all */
-    for (int k = 0; c->local == 0 && k < c->n_nodes; k++)
-        if (k != c->node && (tcp_send(c->tcp, k, &out, 1, errp) < 0 || tcp_recv(c->tcp, k, in, 1, errp) < 0))
-            return comm_fail(c, errp);
-    if (leaders_exchange(c, WATCH_IN_BARRIER, errp) < 0)
+    if (barrier_between(c, errp) < 0)
         return -1;
     return shm_barrier(&c->shm, WATCH_IN_BARRIER, errp);
 }
 
-/* The leader of root's node sends the stage to every other node. */
+/* The leader of root's node has the stage. In each round every leader that has it sends it to one that has not, so that
+ * no node sends more than log2(nodes) times. */
 static int bcast_between(comm_t *c, char *stage, size_t n, int root_node, ddp_error_t *errp)
 {
     if (c->n_nodes == 1)
         return 0;
     if (shm_barrier(&c->shm, WATCH_IN_BCAST, errp) < 0) /* root has written */
         return -1;
-    int rc = 0;
-    for (int k = 0; c->local == 0 && c->node == root_node && k < c->n_nodes; k++)
-        if (rc == 0 && k != c->node)
-            rc = tcp_send(c->tcp, k, stage, n, errp);
-    if (c->local == 0 && c->node != root_node)
-        rc = tcp_recv(c->tcp, root_node, stage, n, errp);
-    return rc < 0 ? comm_fail(c, errp) : leaders_exchange(c, WATCH_IN_BCAST, errp);
+    int at = (c->node - root_node + c->n_nodes) % c->n_nodes;
+    for (int have = 1; c->local == 0 && have < c->n_nodes; have *= 2) {
+        int rc = 0;
+        if (at < have && at + have < c->n_nodes)
+            rc = tcp_send(c->tcp, node_after(c, have), stage, n, errp);
+        else if (at >= have && at < 2 * have)
+            rc = tcp_recv(c->tcp, node_after(c, c->n_nodes - have), stage, n, errp);
+        if (rc < 0)
+            return comm_fail(c, errp);
+        if (leaders_exchange(c, WATCH_IN_BCAST, errp) < 0)
+            return -1;
+    }
+    return 0;
 }
 
 int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *errp)
