@@ -118,6 +118,7 @@ static void feed_one(comm_t *c, comm_work_t *w)
     uint64_t n = e->fed + 1;
     struct op *o = engine_op(e, n);
     o->work = w;
+    o->is_first = !w->is_staged || w->staged.fed_bytes == 0;
     o->stage_number = 0;
     if (w->is_staged) {
         copy_in(c, w, o);
@@ -174,10 +175,9 @@ static bool open_ops(comm_t *c)
     struct engine *e = &c->engine;
     bool has_moved = false;
     while (e->opened < e->fed && ALL_AT(c, arrived, c->local_size, e->opened + 1)) {
-        const comm_work_t *w = engine_op(e, e->opened + 1)->work;
-        if (e->opened == 0 || engine_op(e, e->opened)->work != w || !w->is_staged)
-            if (shm_check_calls(&c->shm, w->number, true, NULL) < 0)
-                return true;
+        const struct op *o = engine_op(e, e->opened + 1);
+        if (o->is_first && shm_check_calls(&c->shm, o->work->number, true, NULL) < 0)
+            return true;
         e->opened++;
         has_moved = true;
     }

@@ -70,6 +70,7 @@ struct comm_work {
 
 struct op {
     comm_work_t *work;
+    bool is_first; /* of its work */
     struct comm_segment *segment;
     struct comm_ranges ranges;
     struct comm_range staged_range; /* which `ranges` is, where it is staged */
