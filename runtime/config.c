@@ -51,11 +51,10 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                          .help = "type in which gradients travel"},
     [CONFIG_ZERO] = {.name = "zero",
                      .env = "DDP_ZERO",
-                     .type = KNOB_INT,
-                     .def = "0",
-                     .min = 0,
-                     .max = 1,
-                     .help = "ZeRO stage: 1 spreads the optimizer's state over the ranks"},
+                     .type = KNOB_ENUM,
+                     .def = "auto",
+                     .choices = "auto|0|1",
+                     .help = "ZeRO stage: 1 spreads the optimizer's state over the ranks; auto does on one node"},
     [CONFIG_TRACE] = {.name = "trace",
                       .env = "DDP_TRACE",
                       .type = KNOB_STRING,
@@ -225,7 +224,7 @@ enum config_compress config_compress(const struct config *cfg)
     return (enum config_compress)cfg->value[CONFIG_COMPRESS].choice;
 }
 
-int config_zero(const struct config *cfg)
+enum config_zero config_zero(const struct config *cfg)
 {
-    return (int)cfg->value[CONFIG_ZERO].i;
+    return (enum config_zero)cfg->value[CONFIG_ZERO].choice;
 }

@@ -21,6 +21,7 @@ enum config_key {
     CONFIG_TRACE,
     CONFIG_COUNT
 };
+enum config_zero { ZERO_AUTO, ZERO_OFF, ZERO_ON };
 enum config_compress { COMPRESS_NONE, COMPRESS_BF16, COMPRESS_F16 };
 
 extern const struct knob config_knobs[CONFIG_COUNT];
@@ -50,7 +51,7 @@ size_t config_first_bucket_bytes(const struct config *cfg); /* not named: 1 MiB,
 bool config_plans_buckets(const struct config *cfg);        /* neither of the two is named */
 bool config_find_unused(const struct config *cfg);
 enum config_compress config_compress(const struct config *cfg);
-int config_zero(const struct config *cfg);
+enum config_zero config_zero(const struct config *cfg);
 const char *config_trace(const struct config *cfg); /* NULL: none */
 
 #endif

@@ -184,7 +184,7 @@ struct ddp_param ddp_param_get(const ddp_t *d, int id);
 struct ddp_memory {
     size_t values, grads;
     size_t moments;     /* of the optimizer */
-    size_t moments_all; /* of all parameters: more than moments with DDP_ZERO=1 */
+    size_t moments_all; /* of all parameters: more than moments where each rank keeps a part (DDP_ZERO) */
     size_t partials;    /* sums of shards (ddp_data_open) */
 };
 struct ddp_memory ddp_memory(const ddp_t *d);

@@ -32,7 +32,7 @@ struct ddp {
     ddp_error_t add_error;   /* first error of ddp_param_add; code 0: none */
     struct ddp_hook hook;    /* encode NULL: none */
     float *values;           /* arena of layout.n_bytes: own_values, or zero's segment */
-    float *own_values;       /* NULL with optimizer sharding */
+    float *own_values;       /* NULL where the optimizer is spread */
     struct reducer reducer;
     struct optimizer optimizer;
     struct zero zero;        /* nothing without optimizer sharding */

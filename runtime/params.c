@@ -40,10 +40,15 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
+static bool is_spread(const ddp_t *d)
+{
+    return zero_is_wanted(config_zero(&d->config), &d->world, d->layout.n_bytes);
+}
+
 /* All that ddp_commit will touch on this node. */
 static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
-    size_t n = d->layout.n_bytes, owners = config_zero(&d->config) ? (size_t)d->world.size : 1;
+    size_t n = d->layout.n_bytes, owners = is_spread(d) ? (size_t)d->world.size : 1;
     const struct budget_part parts[] = {{"parameters", n},
                                         {"gradients", n},
                                         {"optimizer state", opt->sgd ? 0 : 2 * n / owners},
@@ -54,7 +59,7 @@ static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t
 
 static int open_reducer(ddp_t *d, ddp_error_t *errp)
 {
-    bool zero = config_zero(&d->config);
+    bool zero = config_zero(&d->config) == ZERO_ON;
     struct reducer_config cfg = {.n_ranks = d->world.size,
                                  .first_cap_bytes = config_first_bucket_bytes(&d->config),
                                  .cap_bytes = config_bucket_bytes(&d->config),
@@ -70,7 +75,7 @@ static int open_reducer(ddp_t *d, ddp_error_t *errp)
 static int allocate(ddp_t *d, ddp_error_t *errp)
 {
     size_t n = d->layout.n_bytes ? d->layout.n_bytes : LAYOUT_ALIGN;
-    if (config_zero(&d->config)) {
+    if (is_spread(d)) {
         if (zero_open(&d->zero, &d->reducer, &d->optimizer, errp) < 0)
             return -1;
         d->values = comm_segment_data(d->zero.values);

@@ -13,7 +13,7 @@ at_exit "rmdir $group"
 echo 200M >"$group/$limit" 2>/dev/null && sh -c "echo \$\$ >$group/cgroup.procs" 2>/dev/null ||
     skip_all "control groups cannot be limited here"
 
-within() { run sh -c "echo \$\$ >$group/cgroup.procs && exec \"\$@\"" sh "$top_builddir/ddp" run -n 2 "$probe" "$@"; }
+within() { run sh -c "echo \$\$ >$group/cgroup.procs && exec \"\$@\"" sh "$top_builddir/ddp" run -n 2 "$probe" "$@" --ddp-zero=0; }
 within memory $((5 << 20))
 is "2 x 80 MiB fit into 200" "$rc $(grep -cx ok <<<"$out")" "0 2"
 within memory $((8 << 20))

@@ -24,11 +24,11 @@ same() { # DESC COMMAND...: with and without, twice the same bits
     local desc=$1 want
     shift
     rm -f "$tmp/logs/with" "$tmp/logs/without"
-    "$@" --log-json "$tmp/logs/without"
+    "$@" --ddp-zero=0 --log-json "$tmp/logs/without"
     is "$desc: runs without" "$rc" 0 || diag "$err"
     want=$(bits without)
     is "$desc: ... to the end" "$(wc -l <<<"$want")" 27
-    "$@" --ddp-zero=1 --log-json "$tmp/logs/with"
+    "$@" --ddp-zero=${stage:-1} --log-json "$tmp/logs/with"
     is "$desc: runs with" "$rc" 0 || diag "$err"
     ok "$desc: the same bits" [ "$(bits with)" = "$want" ]
 }
@@ -42,13 +42,18 @@ same "16-bit gradients" ranks 2,2 "$train" "${opts[@]}" --ddp-compress=bf16 --dd
 same "SGD" ranks 3 "$train" "${opts[@]}" --optimizer sgd
 same "shards" ranks 2,2 "$train" "${opts[@]}" --shards 8
 
+# By default, on one node: who steps what follows from the first buckets, whatever the planner makes of them later.
+big=("${opts[@]}" --width 128 --layers 4)
+stage=auto same "auto" ranks 2 "$train" "${big[@]}"
+stage=auto same "auto, 16-bit gradients" ranks 3 "$train" "${big[@]}" --ddp-compress=bf16
+
 # A rank that runs out of data goes along with the others' steps, and so it gathers (t4104 compares the values).
 ranks 2,2 "$top_builddir/t/lib/apiprobe" join --ddp-zero=1 --ddp-bucket-mb=0.001
 is "ranks with fewer steps join" "$rc $(grep -cx ok <<<"$out")" "0 4"
 
 # --- the state ---
-state() { # LAYOUT: bytes on rank 0
-    ranks "$1" "$train" "${opts[@]}" --steps 1 --ddp-zero=1
+state() { # LAYOUT [OPTION...]: bytes on rank 0
+    ranks "$1" "$train" "${opts[@]}" --steps 1 --ddp-zero=1 "${@:2}"
     sed -n 's/^optimizer state: \([0-9]*\) bytes .* of \([0-9]*\) .*/\1 \2/p' <<<"$out"
 }
 is "alone: nothing to spread" "$(state 1)" ""
@@ -57,6 +62,12 @@ for layout in 2 4 2,2; do
     ok "nodes of $layout: rank 0 keeps its share ($part of $whole bytes)" \
         awk -v p="$part" -v w="$whole" -v n=$((${layout//,/ + })) 'BEGIN { exit !(p > 0.8 * w / n && p < 1.2 * w / n) }'
 done
+
+like "auto: spread on one node" "$(state 2 "${big[@]}" --steps 1 --ddp-zero=auto)" "^[0-9]+ [0-9]+$"
+is "auto: not between nodes" "$(state 1,1 "${big[@]}" --steps 1 --ddp-zero=auto)" ""
+is "auto: not in one rank" "$(state 1 "${big[@]}" --steps 1 --ddp-zero=auto)" ""
+is "auto: not below a megabyte" "$(state 2 --ddp-zero=auto)" ""
+is "0: never" "$(state 2 "${big[@]}" --steps 1 --ddp-zero=0)" ""
 
 # --- a rank that dies while values are gathered ---
 for layout in 3 1,1,1; do
