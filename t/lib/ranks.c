@@ -91,3 +91,22 @@ bool job_run(struct job *j, rank_f *f)
     }
     return ok;
 }
+
+static int with_comm(struct job *j, int rank)
+{
+    struct world *w;
+    ddp_error_t e = {0};
+    comm_t *c = job_comm(j, rank, &w, &e);
+    CHECK(c, "%s", e.text);
+    j->world = w;
+    int rc = j->with_comm(j, rank, c);
+    comm_destroy(c);
+    world_destroy(w);
+    return rc;
+}
+
+bool job_run_comm(struct job *j, comm_rank_f *f)
+{
+    j->with_comm = f;
+    return job_run(j, with_comm);
+}

@@ -20,6 +20,9 @@ struct job {
     const void *arg;
     void *shared; /* mapped in all ranks, ranks_shared_bytes of zeros */
     struct memboot *boot;
+    /* of job_run_comm */
+    int (*with_comm)(struct job *j, int rank, comm_t *c);
+    const struct world *world; /* within with_comm */
 };
 enum { ranks_shared_bytes = 1 << 20 };
 
@@ -47,5 +50,9 @@ void job_end(struct job *j);
 
 /* The three, for jobs in which every rank returns 0; false if one did not. */
 bool job_run(struct job *j, rank_f *f);
+
+/* The same with a communicator for each rank, which is destroyed afterwards; j->world is where ranks are. */
+typedef int comm_rank_f(struct job *j, int rank, comm_t *c);
+bool job_run_comm(struct job *j, comm_rank_f *f);
 
 #endif
