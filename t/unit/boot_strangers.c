@@ -1,0 +1,152 @@
+/* The `local` boot against whom it does not know: impostors, strangers, a wrong environment. */
+#include "t/lib/bootranks.h"
+
+#include "pmix/boot_wire.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+
+static void impostors_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int rank, size;
+        const char *text;
+    } cases[] = {{7, 8, "8 ranks, but there are 3"}, {1, 3, "rank 1 is connected already"}};
+    boot_server_t *s = bootranks_serve_unix(3);
+    /* A rank 1 that stays: connected by hand, welcomed, silent. */
+    struct wire_addr a;
+    unsigned char hello[WIRE_HEAD + WIRE_HELLO_BODY], welcome[WIRE_HEAD];
+    assert_int_equal(wire_addr_parse(boot_server_addr(s), 0, &a, NULL), 0);
+    int fd = wire_socket(&a, NULL);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a.sa, a.len), 0);
+    wire_head(hello, WIRE_HELLO, WIRE_HELLO_BODY);
+    memcpy(hello + WIRE_HEAD, WIRE_MAGIC, WIRE_MAGIC_LEN);
+    memcpy(hello + WIRE_HEAD + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
+    wire_put32(hello + sizeof hello - 8, 1);
+    wire_put32(hello + sizeof hello - 4, 3);
+    assert_int_equal(io_send_all(fd, hello, sizeof hello, deadline_in(5), "server", NULL), 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(boot_server_step(s, 0, NULL), 0);
+    assert_int_equal(io_recv_all(fd, welcome, sizeof welcome, deadline_in(5), "server", NULL), 0);
+    assert_int_equal(welcome[4], WIRE_WELCOME);
+    for (size_t i = 0; i < 2; i++) {
+        pid_t pid = bootranks_start(s, cases[i].rank, cases[i].size, &bootranks_report[0], bootranks_only_opens);
+        bootranks_drive(s, &pid, 1);
+        assert_int_equal(bootranks_report[0].rc, -1);
+        assert_int_equal(bootranks_report[0].e.domain, DDP_E_BOOT);
+        assert_error_has(bootranks_report[0].e, cases[i].text);
+    }
+    /* With the token, but against the rules: it is dropped, and missed. */
+    unsigned char huge[WIRE_HEAD] = {0xff, 0xff, 0xff, 0xff, WIRE_PUT};
+    assert_int_equal(io_send_all(fd, huge, sizeof huge, deadline_in(5), "server", NULL), 0);
+    pid_t pid = bootranks_start(s, 0, 3, &bootranks_report[0], bootranks_waits);
+    bootranks_drive(s, &pid, 1);
+    assert_error_has(bootranks_report[0].e, "rank 1 died");
+    io_close(fd);
+    boot_server_destroy(s);
+}
+
+/* Connects, sends what a stranger might, and expects the connection to be closed without a word. */
+static int stranger(const char *addr, int kind)
+{
+    unsigned char data[4096], answer;
+    struct wire_addr a;
+    ddp_error_t e = {0};
+    size_t n = sizeof data;
+    if (wire_addr_parse(addr, 0, &a, NULL) < 0 || io_random(data, sizeof data, NULL) < 0)
+        return -1;
+    if (kind == 1 || kind == 2) { /* a hello with a token off by its last digit; another message in its place */
+        wire_head(data, kind == 1 ? WIRE_HELLO : WIRE_FENCE, WIRE_HELLO_BODY);
+        memcpy(data + WIRE_HEAD, WIRE_MAGIC, WIRE_MAGIC_LEN);
+        memcpy(data + WIRE_HEAD + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
+        data[WIRE_HEAD + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN - 1] ^= kind == 1;
+        n = WIRE_HEAD + WIRE_HELLO_BODY;
+    }
+    if (kind == 3 || kind == 4) { /* lengths: more than a hello, none at all */
+        wire_put32(data, kind == 3 ? WIRE_HELLO_BODY + 2 : 0);
+        n = WIRE_HEAD;
+    }
+    int fd = wire_socket(&a, NULL);
+    if (connect(fd, (struct sockaddr *)&a.sa, a.len) < 0)
+        return -1;
+    io_send_all(fd, data, n, deadline_in(5), "server", NULL);
+    int rc = kind == 5 ? 0 : io_recv_all(fd, &answer, 1, deadline_in(PATIENCE_S), "server", &e);
+    io_close(fd);
+    return kind == 5 || (rc < 0 && e.domain == DDP_E_PEER) ? 0 : -1;
+}
+
+static void knocks(int rank, int size, struct report *r)
+{
+    (void)size;
+    r->rc = 0;
+    for (int i = 0; i < 40 && r->rc == 0; i++)
+        r->rc = stranger(getenv("DDP_BOOT_ADDR"), (i + rank) % 6);
+}
+
+/* Ranks 0 and 1 exchange, 2 and 3 are strangers meanwhile, 4 has the wrong token. */
+static void some_are_strangers(int rank, int size, struct report *r)
+{
+    (void)size;
+    if (rank == 4)
+        setenv("DDP_BOOT_TOKEN", "0000000000000000000000000000000000000000000000000000000000000000", 1);
+    if (rank == 2 || rank == 3)
+        knocks(rank, size, r);
+    else if (rank == 4)
+        bootranks_only_opens(rank, size, r);
+    else {
+        setenv("DDP_SIZE", "2", 1);
+        bootranks_exchange(rank, 2, r);
+    }
+}
+
+static void strangers_harm_only_themselves(void **state)
+{
+    (void)state;
+    boot_server_t *s = bootranks_serve_unix(2);
+    bootranks_run(s, 5, some_are_strangers);
+    assert_int_equal(bootranks_report[4].rc, -1);
+    assert_error_has(bootranks_report[4].e, "DDP_BOOT_TOKEN");
+    bootranks_assert_well(4);
+    boot_server_destroy(s);
+}
+
+static void environment_is_strict(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value, *text;
+    } cases[] = {
+        {"DDP_RANK", "1x", "DDP_RANK=1x"},   {"DDP_RANK", "2", "DDP_RANK=2"},  {"DDP_RANK", "-1", "DDP_RANK"},
+        {"DDP_RANK", "", "DDP_RANK"},        {"DDP_SIZE", "0", "DDP_SIZE=0"},  {"DDP_SIZE", " 2", "DDP_SIZE"},
+        {"DDP_SIZE", NULL, "DDP_SIZE"},      {"DDP_RANK", NULL, "DDP_RANK"},   {"DDP_BOOT_ADDR", "x", "x"},
+        {"DDP_BOOT_ADDR", "", "ddp run"},    {"DDP_BOOT_TOKEN", "ab", "DDP_BOOT_TOKEN"},
+        {"DDP_BOOT_TOKEN", NULL, "DDP_BOOT_TOKEN"},
+        {"DDP_BOOT_ADDR", "unix:@ddp-t-nobody", "cannot be reached"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ddp_error_t e;
+        memset(bootranks_token, 'a', sizeof bootranks_token - 1);
+        bootranks_set_env("unix:@ddp-t", 0, 2);
+        if (cases[i].value)
+            setenv(cases[i].name, cases[i].value, 1);
+        else
+            unsetenv(cases[i].name);
+        assert_null(boot_open(deadline_in(5), &e));
+        assert_error_has(e, cases[i].text);
+    }
+    ddp_error_t e; /* a TCP server may come later: waits for it until the deadline */
+    bootranks_set_env("tcp:127.0.0.1:1", 0, 2);
+    assert_null(boot_open(deadline_in(0.1), &e));
+    assert_error_has(e, "tcp:127.0.0.1:1 cannot be reached");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(impostors_are_refused),
+    cmocka_unit_test(strangers_harm_only_themselves),
+    cmocka_unit_test(environment_is_strict),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests(tests, bootranks_open, NULL);
+}
