@@ -20,10 +20,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/comm/host.h"
 
-enum {
-    NET_LOOKS = 20, /* at connections before a sleep: each is a system call */
-};
-
 void progress_lock(comm_t *c)
 {
     struct engine *e = &c->engine;
@@ -121,7 +117,7 @@ static void drive(comm_t *c, const comm_work_t *w)
         if (engine_step(c)) {
             pause.n = 0;
             deadline = 0;
-        } else if ((c->tcp && pause.n >= NET_LOOKS) || !shm_pause(&c->shm, &pause)) {
+        } else if (!shm_pause(&c->shm, &pause, c->tcp != NULL)) {
             deadline = deadline ? deadline : deadline_in(c->shm.timeout_s);
             wait_longer(c, w, deadline);
         }

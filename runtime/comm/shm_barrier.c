@@ -11,27 +11,31 @@
 #include "runtime/base/clock.h"
 #include "runtime/comm/shm.h"
 
-enum { SPINS = 2000, YIELD_NS = 100000 };
+enum { PAUSE_NS = 100000 };
 
 static int rank_of(const struct shm *s, int local)
 {
     return world_rank_at(s->world, s->node, local);
 }
 
-bool shm_pause(const struct shm *s, struct shm_pause *p)
+static void relax(void)
 {
-    if (s->may_spin) {
 #if defined(__x86_64__)
-        __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #endif
-        return p->n++ < SPINS;
-    }
+}
+
+bool shm_pause(const struct shm *s, struct shm_pause *p, bool is_system_call)
+{
     uint64_t now = clock_ns();
     if (p->n++ == 0)
         p->since_ns = now;
-    if (now - p->since_ns > YIELD_NS)
+    if (now - p->since_ns > PAUSE_NS)
         return false;
-    sched_yield();
+    if (s->may_spin && !is_system_call)
+        relax();
+    else
+        sched_yield();
     return true;
 }
 
@@ -178,7 +182,7 @@ int shm_barrier(struct shm *s, enum watch_what what, ddp_error_t *errp)
     do {
         if (is_complete(s))
             return 0;
-    } while (shm_pause(s, &pause));
+    } while (shm_pause(s, &pause, false));
     return sleep_until_complete(s, what, errp);
 }
 
