@@ -8,6 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+
+#define REST_S 1.0
+
 void watch_fd_signal(int fd)
 {
     uint64_t one = 1;
@@ -27,11 +32,17 @@ bool watch_has_left(const watch_t *w, int rank)
     return atomic_load_explicit(board_left(w->board, w->world, rank), memory_order_acquire) != 0;
 }
 
-/* A peer whose buffer is full or gone learns from its own end of the connection. */
+/* A peer whose buffer is full or gone learns from its own end of the connection. Half a frame would garble all that
+ * follow: the rest is waited for, and where it cannot go the connection ends. */
 static void send_frame(watch_t *w, const struct watch_frame *f)
 {
-    for (size_t i = 0; i < w->n_remote; i++)
-        send(w->remote_links[i].peer.fd, f, sizeof *f, MSG_DONTWAIT | MSG_NOSIGNAL);
+    for (size_t i = 0; i < w->n_remote; i++) {
+        int fd = w->remote_links[i].peer.fd;
+        ssize_t n = send(fd, f, sizeof *f, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0 && (size_t)n < sizeof *f &&
+            io_send_all(fd, (const char *)f + n, sizeof *f - (size_t)n, deadline_in(REST_S), "a leader", NULL) < 0)
+            shutdown(fd, SHUT_RDWR);
+    }
 }
 
 static void poke_node(watch_t *w)
