@@ -162,6 +162,54 @@ static void works_queue_up_and_may_be_left(void **state)
     }
 }
 
+static void be_slow_once(void *ctx, size_t range, size_t first, const void *data, size_t n_elems)
+{
+    bool *was_slow = ctx;
+    (void)range, (void)first, (void)data, (void)n_elems;
+    usleep(*was_slow ? 0 : 50000);
+    *was_slow = true;
+}
+
+/* Rank 1's share of a sum is 8 chunks, rank 0's 9 and slow: rank 1 is soon through with its own and could begin the gather
+ * that it has started too, while it may not yet send its last partial. Rank 0 starts the gather after the sum: it must
+ * get that partial first. */
+static int gathering_rank(struct job *j, int rank)
+{
+    enum { UNIT = 64 << 10, BYTES = 33 * UNIT, AFTER = 40 * UNIT };
+    static const struct comm_range sum = {0, BYTES / 4, DDP_F32}, other = {AFTER, BYTES / 4, DDP_F32};
+    struct world *w;
+    ddp_error_t e = {0};
+    bool was_slow = rank != 0;
+    comm_t *c = job_comm(j, rank, &w, &e);
+    comm_segment_t *s = c ? comm_segment_create(c, AFTER + BYTES, &e) : NULL;
+    CHECK(s, "%s", e.text);
+    float *x = comm_segment_data(s), *y = x + AFTER / 4;
+    for (int i = 0; i < BYTES / 4; i++)
+        x[i] = y[i] = (float)(rank + 1);
+    struct comm_reduce r = {.segment = s, .ranges = &sum, .n_ranges = 1, .unit_bytes = UNIT, .visit = be_slow_once,
+                            .ctx = &was_slow};
+    comm_work_t *a = comm_reduce_start(c, &r, &e), *b = NULL;
+    if (rank == 1)
+        b = comm_gather_start(c, s, &other, 1, 0, &e);
+    CHECK(comm_wait(a, &e) == 0, "%s", e.text);
+    if (rank == 0)
+        b = comm_gather_start(c, s, &other, 1, 0, &e);
+    CHECK(comm_wait(b, &e) == 0, "%s", e.text);
+    CHECK(a && b && x[0] == 3 && x[BYTES / 4 - 1] == 3, "%g .. %g", (double)x[0], (double)x[BYTES / 4 - 1]);
+    CHECK(y[0] == 1 && y[BYTES / 4 - 1] == 2, "%g .. %g", (double)y[0], (double)y[BYTES / 4 - 1]);
+    comm_destroy(c);
+    world_destroy(w);
+    return 0;
+}
+
+static void a_gather_holds_no_earlier_sum_up(void **state)
+{
+    (void)state;
+    static const int each[] = {0, 1};
+    struct job j = {.size = 2, .node_of = each, .timeout_s = 5, .progress = COMM_PROGRESS_CALLER};
+    assert_true(job_run(&j, gathering_rank));
+}
+
 static int bad_unit_rank(struct job *j, int rank)
 {
     static const struct comm_range r = {0, 10, DDP_F32};
@@ -193,6 +241,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(works_are_done_without_a_wait),
     cmocka_unit_test(the_thread_goes_on_after_a_wait),
     cmocka_unit_test(works_queue_up_and_may_be_left),
+    cmocka_unit_test(a_gather_holds_no_earlier_sum_up),
     cmocka_unit_test(bad_units_are_refused),
 };
 UNIT_MAIN(tests)
