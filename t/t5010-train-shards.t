@@ -32,6 +32,7 @@ ranks() { # LAYOUT COMMAND...
 
 run "$train" "${opts[@]}" --log-json "$tmp/logs/first"
 is "one rank trains" "$rc" 0 || diag "$err"
+alone=$out
 like "... and says what the partial sums take" "$out" '8 shards, 8 a rank: [0-9]+ bytes \(1.4 MiB\) of partial sums'
 want=$(bits first)
 is "... all steps, over an epoch's end" "$(wc -l <<<"$want")" 63
@@ -83,6 +84,14 @@ refuses "ranks in no order" '8 shards.*consecutive ranks on every node' 1,3 --sh
 ranks 2 sh -c 'exec "$@" --seed $RANK' sh "$train" --data $text --shards 4 --log-every 0 --steps 1
 is "other seeds: exit code" "$rc" 2
 like "... named with both ranks" "$err" 'rank 1: .*4 shards, .* seed 1, but rank 0 has 4, .*, 0: start every rank'
+case $(head -1 <<<"$alone") in
+*own\ *)
+    ranks 2 sh -c '[ $RANK = 0 ] || export DDP_MATMUL=openblas; exec "$@"' sh "$train" --data $text --shards 4 --steps 1
+    is "other matrix products: exit code" "$rc" 2
+    like "... said by the rank that has them" "$err" 'rank 1: --shards=4: matrix products are OpenBLAS .* own .* on rank 0'
+    ;;
+*) diag "matrix products of our own: not on this processor" ;;
+esac
 refuses "too many" '1 x 1024 shards.*only.*smaller --batch' 1 --shards 1024 --batch 1
 
 # --- under Slurm, on nodes with networks of their own ---

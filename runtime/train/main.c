@@ -139,6 +139,28 @@ static int agree(ddp_t *d, int code, const char *text, ddp_error_t *errp)
     return (int)all[0];
 }
 
+static bool is_own(const char *products)
+{
+    return strncmp(products, "own ", 4) == 0;
+}
+
+/* With shards every rank must get the same bits. Our own products do, on any processor; a BLAS's may depend on it. */
+static int check_products(ddp_t *d, const struct options *o, ddp_error_t *errp)
+{
+    char first[64];
+    const char *mine = kernel_matmul_name();
+    snprintf(first, sizeof first, "%s", mine);
+    if (!o->shards)
+        return 0;
+    if (ddp_bcast(d, first, sizeof first / sizeof(int32_t), DDP_I32, 0, errp) < 0)
+        return -1;
+    if (strcmp(mine, first) == 0 || (is_own(mine) && is_own(first)))
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "--shards=%d: matrix products are %s here and %s on rank 0, which may"
+                     " differ in their last bits: give every rank the same DDP_MATMUL and OPENBLAS_CORETYPE", o->shards,
+                     mine, first);
+}
+
 static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
@@ -232,6 +254,7 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
     if (code == 0) {
         const struct options *o = &j->o;
         int rc = ddp_data_open(d, j->n_samples, o->batch, o->accum, o->shards, o->seed, &e);
+        rc = rc < 0 ? rc : check_products(d, o, &e);
         code = agree(d, rc < 0 ? exit_code(&e) : 0, e.text, &e);
     }
     if (code > 0)
