@@ -1,5 +1,5 @@
-/* matmul.h - float32 matrix products, row-major and contiguous, and what the model does with a product while it is still
- * in the cache.
+/* matmul.h - float32 matrix products, row-major and contiguous, and what the model does with a product while it is
+ * still in the cache.
  *
  * On x86-64 with FMA the products are our own (kernels/cpu/gemm.h): their bits depend on the numbers alone. Elsewhere,
  * or with DDP_MATMUL=openblas in the environment, they are OpenBLAS's: bits depend on the shapes and the BLAS core type

@@ -6,8 +6,8 @@
 
 #include "runtime/base/dtype.h"
 
-/* out[j][i] = T over k of in[k][i], for i in [0, n_elems), j in [0, n_out): T(1) = x, T(n) = T(first m) op T(rest), m the
- * largest power of two below n. n_in >= 1, n_out >= 1. An out[] may equal an in[]; otherwise arrays do not overlap.
+/* out[j][i] = T over k of in[k][i], for i in [0, n_elems), j in [0, n_out): T(1) = x, T(n) = T(first m) op T(rest), m
+ * the largest power of two below n. n_in >= 1, n_out >= 1. An out[] may equal an in[]; otherwise arrays do not overlap.
  *
  * An in[k] may be NULL: absent, so that x op absent = x in the tree's place; at least one is not. (That is how nodes of
  * unequal size combine along the tree over rank numbers.)

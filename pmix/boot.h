@@ -40,10 +40,10 @@ int boot_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_
 /* Ends every rank of the job with `code`, as far as the backend can; returns. */
 void boot_abort(boot_t *b, int code, const char *why);
 
-/* Leaves and frees, whatever it returns. NULL is allowed. Call it, or boot_close, on every path; the ranks that go on are
- * not disturbed. Under srun, rank 0 waits here until the others have left as well, at most 10 s (1 s where the exchange has
- * failed), and every rank for the step's daemon, at most 5 s. -1: this rank could not leave and may still be connected to PMIx (see above), which a
- * program that is to go on must not ignore. */
+/* Leaves and frees, whatever it returns. NULL is allowed. Call it, or boot_close, on every path; the ranks that go on
+ * are not disturbed. Under srun, rank 0 waits here until the others have left as well, at most 10 s (1 s where the
+ * exchange has failed), and every rank for the step's daemon, at most 5 s. -1: this rank could not leave and may still
+ * be connected to PMIx (see above), which a program that is to go on must not ignore. */
 int boot_leave(boot_t *b, ddp_error_t *errp);
 
 void boot_close(boot_t *b); /* the same, for paths that have failed already */

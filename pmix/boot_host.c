@@ -37,8 +37,8 @@ struct boot_host {
     char card[1024];
 };
 
-/* When to stop serving. After a failure nobody completes anything, and whoever waited was told at once: the rest, who are
- * late or hang, get a short grace, counted from the first call in which the end is wanted (*grace, 0 before). */
+/* When to stop serving. After a failure nobody completes anything, and whoever waited was told at once: the rest, who
+ * are late or hang, get a short grace, counted from the first call in which the end is wanted (*grace, 0 before). */
 static uint64_t serve_until(const boot_host_t *h, uint64_t *grace)
 {
     uint64_t until = h->until;

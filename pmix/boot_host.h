@@ -15,8 +15,8 @@ boot_host_t *boot_host_create(int size, ddp_error_t *errp);
 /* A text that tells other processes how to join: see boot_host_addrs. */
 const char *boot_host_card(const boot_host_t *h);
 
-/* Serves until every rank has come and gone, or until the deadline, or, where the exchange has failed, a second more for
- * those who have not heard it; then ends and frees. NULL is allowed. */
+/* Serves until every rank has come and gone, or until the deadline, or, where the exchange has failed, a second more
+ * for those who have not heard it; then ends and frees. NULL is allowed. */
 void boot_host_destroy(boot_host_t *h, uint64_t deadline);
 
 /* In any process: what a card says. *ret_token and *ret_addrs (as struct boot_join wants them) point into buf. The

@@ -1,9 +1,9 @@
 /* bucket.h - which gradients travel together, and in which order. Pure.
  *
- * A plan is an order of all parameters, cut into buckets of consecutive ones; buckets travel in index order. Gradients never
- * move: a bucket is a list of places in the arena. The rules are those of PyTorch's DistributedDataParallel (Li et al.,
- * VLDB 2020, section 3.2): reverse registration order first, since backward passes run from the last layer to the
- * first; a bucket closes after the tensor that reaches its cap; the first cap is smaller, so that something travels
+ * A plan is an order of all parameters, cut into buckets of consecutive ones; buckets travel in index order. Gradients
+ * never move: a bucket is a list of places in the arena. The rules are those of PyTorch's DistributedDataParallel (Li
+ * et al., VLDB 2020, section 3.2): reverse registration order first, since backward passes run from the last layer to
+ * the first; a bucket closes after the tensor that reaches its cap; the first cap is smaller, so that something travels
  * early. */
 #ifndef DDP_RUNTIME_BUCKET_H
 #define DDP_RUNTIME_BUCKET_H

@@ -1,5 +1,5 @@
-/* budget.h - will it fit? Pages come into being when they are touched, and beyond a control group's limit the kernel kills
- * whoever touches one; so what is about to be touched is compared with what is left, before. */
+/* budget.h - will it fit? Pages come into being when they are touched, and beyond a control group's limit the kernel
+ * kills whoever touches one; so what is about to be touched is compared with what is left, before. */
 #ifndef DDP_RUNTIME_BUDGET_H
 #define DDP_RUNTIME_BUDGET_H
 

@@ -1,5 +1,5 @@
-/* config.h - libddp's own settings: one table; values from DDP_* variables, then from --ddp-KEY=VALUE options, then from
- * ddp_option. */
+/* config.h - libddp's own settings: one table; values from DDP_* variables, then from --ddp-KEY=VALUE options, then
+ * from ddp_option. */
 #ifndef DDP_RUNTIME_CONFIG_H
 #define DDP_RUNTIME_CONFIG_H
 
@@ -39,7 +39,8 @@ int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp);
 int config_set(struct config *cfg, const char *key, const char *value, ddp_error_t *errp);
 
 /* The settings that all ranks must share, one "KEY=VALUE" a line, and "hook=HOOK"; malloc, the caller frees. NULL: no
- * memory. Two that differ, of ranks a and b: config_explain fills *errp with the first key that does, and returns -1. */
+ * memory. Two that differ, of ranks a and b: config_explain fills *errp with the first key that does, and returns
+ * -1. */
 char *config_shared_text(const struct config *cfg, const char *hook);
 int config_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
 

@@ -2,9 +2,9 @@
  *
  * The samples of a step belong to replicas (sampler.h), each with a number of its own. Without shards the replicas are
  * the ranks: micro-step after micro-step a rank goes on through its entries, `accum` of them a step. With shards the
- * replicas are V logical shards, of which rank r of R owns rV/R .. (r+1)V/R - 1: a step has V/R micro-steps per rank, one
- * a shard, in rising order, and every shard takes the same entries of its own. So which samples a step has, and which
- * of them lie together in a micro-step, depends on V alone.
+ * replicas are V logical shards, of which rank r of R owns rV/R .. (r+1)V/R - 1: a step has V/R micro-steps per rank,
+ * one a shard, in rising order, and every shard takes the same entries of its own. So which samples a step has, and
+ * which of them lie together in a micro-step, depends on V alone.
  *
  * An epoch gives every replica the same number of entries, the first ones again where samples run out. Its last
  * micro-step (with shards: all of its last step) may be shorter than the others, and ends its step even when fewer than

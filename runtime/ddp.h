@@ -1,7 +1,8 @@
 /* ddp.h - libddp: one data-parallel training job out of N processes.
  *
  * A process calls ddp_init, declares its parameters, commits, and then loops: ddp_batch_next, the model's forward and
- * backward pass, ddp_grad_ready per parameter, ddp_backward_end, ddp_step. contrib/examples/linear.c is a whole program.
+ * backward pass, ddp_grad_ready per parameter, ddp_backward_end, ddp_step. contrib/examples/linear.c is a whole
+ * program.
  *
  * Rules that hold throughout:
  * - One thread drives a handle.
@@ -68,8 +69,8 @@ struct ddp_world {
 };
 
 /* A parameter's tensors: n_elems elements each, 64-byte aligned, borrowed until ddp_finalize. From the last
- * ddp_backward_end of a step to ddp_step grad holds the sum over all ranks, not to be written (its norm is known by then); with
- * zero=1 only on the rank that owns the element. */
+ * ddp_backward_end of a step to ddp_step grad holds the sum over all ranks, not to be written (its norm is known by
+ * then); with zero=1 only on the rank that owns the element. */
 struct ddp_param {
     void *value, *grad;
     size_t n_elems;
@@ -161,8 +162,8 @@ struct ddp_hook {
     enum ddp_dtype wire;
     /* wire[0..n) from grad[0..n): once per parameter and step, all of it, from ddp_grad_ready or ddp_backward_end. */
     void (*encode)(void *ctx, void *wire, const float *grad, size_t n, const struct ddp_hook_info *info);
-    /* grad[0..n) from sums: any part of a parameter, any number of times, also from another thread, while encode runs; each element depends
-     * on its sum alone, so that all ranks get the same. */
+    /* grad[0..n) from sums: any part of a parameter, any number of times, also from another thread, while encode runs;
+     * each element depends on its sum alone, so that all ranks get the same. */
     void (*decode)(void *ctx, float *grad, const void *wire, size_t n, const struct ddp_hook_info *info);
     void *ctx;
 };
@@ -173,8 +174,8 @@ struct ddp_hook {
 int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp);
 
 /* Compares the layout (names, shapes, types, order) between all ranks, and allocates parameters (zeroed), gradients and
- * optimizer state. Settings and *opt are compared too. Collective. A difference names the first thing that differs and both
- * ranks: DDP_E_LAYOUT where it is a parameter, else DDP_E_USAGE. */
+ * optimizer state. Settings and *opt are compared too. Collective. A difference names the first thing that differs and
+ * both ranks: DDP_E_LAYOUT where it is a parameter, else DDP_E_USAGE. */
 int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
 
 /* The tensors of parameter id; all zero where id is unknown or before ddp_commit. */
@@ -205,11 +206,11 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
  * multiple of R, accum is 1, every node holds an aligned power-of-two block of ranks. A step has V shards of
  * batch_per_shard samples; rank r computes shards rV/R .. (r+1)V/R - 1, one a micro-step, each into gradients that
  * ddp_batch_next zeroed. The order is DistributedSampler's with V replicas. Gradients and losses are summed in the
- * fixed tree over shard numbers, so losses, norms and parameters are the same bits for every R that divides V, as long as
- * the model keeps to this: what a shard adds up to depends on its samples and the parameters alone, not on shards before
- * it, nor on the number of threads; random numbers are drawn from (seed, step, sample). All shards of a step have the
- * same number of samples (in an epoch's last step it may be smaller). It takes log2(V/R) buffers as large as the
- * gradients. All ranks pass the same numbers.
+ * fixed tree over shard numbers, so losses, norms and parameters are the same bits for every R that divides V, as long
+ * as the model keeps to this: what a shard adds up to depends on its samples and the parameters alone, not on shards
+ * before it, nor on the number of threads; random numbers are drawn from (seed, step, sample). All shards of a step
+ * have the same number of samples (in an epoch's last step it may be smaller). It takes log2(V/R) buffers as large as
+ * the gradients. All ranks pass the same numbers.
  *
  * Collective. What stops one rank stops all. Fails when a step would need more samples than there are.
  * From here until ddp_finalize the first SIGTERM, to any rank, sets ddp_step.stop on all ranks after the same step
@@ -231,20 +232,20 @@ void ddp_grad_ready(ddp_t *d, int id);
 void ddp_grad_unused(ddp_t *d, int id);
 
 /* Ends a micro-step: loss_sum is the sum (not mean) of the losses over its n_tokens items, and gradients are those
- * of that sum. On the last micro-step (sync) gradients, losses and counts are then summed over all ranks; the gradients set
- * out during the micro-step, as they were marked. Collective then. A parameter marked twice, or never, is an error that
- * names it on every rank. */
+ * of that sum. On the last micro-step (sync) gradients, losses and counts are then summed over all ranks; the gradients
+ * set out during the micro-step, as they were marked. Collective then. A parameter marked twice, or never, is an error
+ * that names it on every rank. */
 int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
 
 /* Divides the summed gradient by the global count of items, clips, and takes one optimizer step. */
 int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
 
-/* A rank that has no more data joins, between two steps, instead of ddp_batch_next, while others still train: it takes part
- * in their reductions with gradients of zero and no items and takes the same optimizer steps, until all ranks have
+/* A rank that has no more data joins, between two steps, instead of ddp_batch_next, while others still train: it takes
+ * part in their reductions with gradients of zero and no items and takes the same optimizer steps, until all ranks have
  * joined. Collective in this sense: the others call what a step calls, and nothing else that is collective, until they
  * join too. The samples that would have been this rank's in those steps count as taken: afterwards all ranks are at the
- * same place in the data. Not with shards. 0: all have joined, training may go on; 1: the job is to stop (ddp_step.stop), which the
- * others are told at the same step; -1: error. */
+ * same place in the data. Not with shards. 0: all have joined, training may go on; 1: the job is to stop
+ * (ddp_step.stop), which the others are told at the same step; -1: error. */
 int ddp_join(ddp_t *d, ddp_error_t *errp);
 
 /* Writes a checkpoint into dir. Collective. Not in this version: fails with DDP_E_USAGE. */
@@ -262,8 +263,8 @@ ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, 
 /* Waits for and frees w. Works that are not waited for are freed by ddp_finalize. */
 int ddp_wait(ddp_work_t *w, ddp_error_t *errp);
 
-/* n_bytes of memory, zeroed, 64-byte aligned, that ddp_allreduce works on in place, without a copy. Collective, the same
- * n_bytes on every rank. Freed by ddp_finalize. NULL on error. */
+/* n_bytes of memory, zeroed, 64-byte aligned, that ddp_allreduce works on in place, without a copy. Collective, the
+ * same n_bytes on every rank. Freed by ddp_finalize. NULL on error. */
 void *ddp_alloc(ddp_t *d, size_t n_bytes, ddp_error_t *errp);
 
 int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret);

@@ -53,27 +53,30 @@ struct ddp {
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };
 
-/* 0 when d is in one of the phases (bit mask of 1 << PHASE_...), else -1 with an error that says what must come first. */
+/* 0 when d is in one of the phases (bit mask of 1 << PHASE_...), else -1 with an error that says what must come
+ * first. */
 int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp);
 
 void handle_free_works(ddp_t *d);
 
-/* Before a step that no rank may take alone: own is this rank's reason not to take it (code 0: none). Where a rank has one, -1
- * on all: *errp is own, or tells another rank's. Collective. */
+/* Before a step that no rank may take alone: own is this rank's reason not to take it (code 0: none). Where a rank has
+ * one, -1 on all: *errp is own, or tells another rank's. Collective. */
 int handle_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp);
 
-/* text is the same on all ranks; else `explain` fills *errp from rank 0's and the first one that differs. Collective. */
+/* text is the same on all ranks; else `explain` fills *errp from rank 0's and the first one that differs.
+ * Collective. */
 typedef int handle_explain_f(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp);
 int handle_same(ddp_t *d, const char *text, handle_explain_f *explain, ddp_error_t *errp);
 
-/* Settings, layout and optimizer are the same on all ranks; else an error that names the first difference. Collective. */
+/* Settings, layout and optimizer are the same on all ranks; else an error that names the first difference.
+ * Collective. */
 int handle_compare(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
 
 /* Marks d broken and returns -1: for a failed collective. */
 int handle_break(ddp_t *d);
 
-/* The same for an error that this rank alone has: the others are told errp's text, which then gets this rank's name. errp is
- * not NULL. */
+/* The same for an error that this rank alone has: the others are told errp's text, which then gets this rank's name.
+ * errp is not NULL. */
 int handle_fail(ddp_t *d, ddp_error_t *errp);
 
 #define PHASES_ALIVE (1u << PHASE_OPEN | 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED)

@@ -22,7 +22,8 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
-/* The samples of the step that is being taken: this rank does without, so that all ranks stay at one place in the data. */
+/* The samples of the step that is being taken: this rank does without, so that all ranks stay at one place in the
+ * data. */
 static void skip_samples(ddp_t *d)
 {
     while (!data_next(&d->data).is_last)

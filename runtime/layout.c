@@ -104,8 +104,8 @@ char *layout_text(const struct layout *l)
 
 #define EXCERPT 60 /* bytes of each line, so that both fit into an error's text */
 
-/* Of a line of n bytes, "(none)" if there is none, the part in which it differs from another: they have the first n_same
- * bytes in common. */
+/* Of a line of n bytes, "(none)" if there is none, the part in which it differs from another: they have the first
+ * n_same bytes in common. */
 static void excerpt(const char *line, size_t n, size_t n_same, char ret[EXCERPT + 1])
 {
     static const char gap[] = "...";

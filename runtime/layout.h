@@ -36,12 +36,12 @@ int layout_add(struct layout *l, const char *name, enum ddp_dtype dtype, const s
                unsigned flags, ddp_error_t *errp);
 void layout_clear(struct layout *l);
 
-/* The layout as text, one line per parameter ("wte f32 [256,128] flags 0\n"); malloc, the caller frees. NULL when memory
- * runs out. Two layouts are equal exactly when their texts are. */
+/* The layout as text, one line per parameter ("wte f32 [256,128] flags 0\n"); malloc, the caller frees. NULL when
+ * memory runs out. Two layouts are equal exactly when their texts are. */
 char *layout_text(const struct layout *l);
 
-/* Two texts that differ: fills *errp (DDP_E_LAYOUT) with the first parameter that does, of long ones the part that does, and
- * both ranks. Returns -1. */
+/* Two texts that differ: fills *errp (DDP_E_LAYOUT) with the first parameter that does, of long ones the part that
+ * does, and both ranks. Returns -1. */
 int layout_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
 
 #endif

@@ -1,9 +1,9 @@
 /* norm.h - the norm of all gradients, from sums over fixed blocks. Pure.
  *
  * Each parameter is cut into blocks of NORM_BLOCK elements (kernels/optim.h). A block's sum of squares is computed
- * wherever and whenever its elements are at hand; the sums are then combined in the fixed tree T of doc/architecture.md:
- * over each parameter's blocks, then over the parameters in registration order. So the norm's bits depend on the
- * gradients alone. */
+ * wherever and whenever its elements are at hand; the sums are then combined in the fixed tree T of
+ * doc/architecture.md: over each parameter's blocks, then over the parameters in registration order. So the norm's bits
+ * depend on the gradients alone. */
 #ifndef DDP_RUNTIME_NORM_H
 #define DDP_RUNTIME_NORM_H
 
@@ -20,8 +20,9 @@ struct norm {
 int norm_open(struct norm *n, const struct layout *layout, double *sums, ddp_error_t *errp);
 void norm_close(struct norm *n); /* a zeroed struct is allowed */
 
-/* Sets the sums of the blocks of parameter id in elements [first, first + n_elems), which lie at x. first is a multiple of
- * NORM_BLOCK; the last block is whole, or the parameter's last. Blocks may be visited in any order, by several threads. */
+/* Sets the sums of the blocks of parameter id in elements [first, first + n_elems), which lie at x. first is a multiple
+ * of NORM_BLOCK; the last block is whole, or the parameter's last. Blocks may be visited in any order, by several
+ * threads. */
 void norm_visit(const struct norm *n, int id, size_t first, const float *x, size_t n_elems);
 
 /* The L2 norm, once every block has its sum. Inf or nan where a gradient is so, or its square too large. */

@@ -6,7 +6,8 @@
 #include "runtime/ddp.h"
 #include "runtime/layout.h"
 
-/* Elements [at, at + n_elems) of the arena, all of parameter id, whose moments are m and v[state .. state + n_elems). */
+/* Elements [at, at + n_elems) of the arena, all of parameter id, whose moments are m and v[state .. state +
+ * n_elems). */
 struct optimizer_slice {
     int id;
     size_t at, n_elems, state;

@@ -3,9 +3,9 @@
  * The sum over V logical shards is T over their numbers (doc/architecture.md). Rank r's S = V/R of them are an aligned
  * power-of-two block, a subtree; so T over the ranks of every rank's own T is T over V, for every R.
  *
- * Shards come in order, and partial sums are kept as a binary counter keeps its ones: level j, where it is in use, holds
- * the sum of 2^j consecutive shards, and lower levels hold later shards. After shard i the levels below k, k the number
- * of ones that end i, are full, and with the shard they make level k:
+ * Shards come in order, and partial sums are kept as a binary counter keeps its ones: level j, where it is in use,
+ * holds the sum of 2^j consecutive shards, and lower levels hold later shards. After shard i the levels below k, k the
+ * number of ones that end i, are full, and with the shard they make level k:
  *     level[k] = level[k-1] + (level[k-2] + (... + (level[0] + shard)))
  * For the last shard all levels are full, and the same sum is the whole. It can be made range by range, while other
  * gradients of that shard are still being computed. */

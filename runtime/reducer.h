@@ -5,12 +5,12 @@
  * bucket before it has started: strictly in index order, so that all ranks start the same reductions in the same order
  * whatever the order in which their gradients come.
  *
- * Behind the buckets travels the tail, doubles in a segment of their own: loss, count of items, wishes, the block sums of
- * the norm (each block is visited on one rank; the others' zeros leave it as it is), and how many ranks used which
+ * Behind the buckets travels the tail, doubles in a segment of their own: loss, count of items, wishes, the block sums
+ * of the norm (each block is visited on one rank; the others' zeros leave it as it is), and how many ranks used which
  * parameter.
  *
- * A hook changes what travels: buckets are encoded into a second segment when they start, and decoded into the gradients
- * when they have arrived; block sums are made of decoded values.
+ * A hook changes what travels: buckets are encoded into a second segment when they start, and decoded into the
+ * gradients when they have arrived; block sums are made of decoded values.
  *
  * A pass: reducer_zero at a step's first micro-step; then per micro-step reducer_micro_begin, reducer_mark per
  * parameter, reducer_check, reducer_micro_end; after a synchronising one gradients and tail hold the sums. */
@@ -113,8 +113,8 @@ bool reducer_has_begun(const struct reducer *r); /* something was marked in this
 /* Every parameter was marked exactly once in this micro-step; else an error that names one. */
 int reducer_check(const struct reducer *r, ddp_error_t *errp);
 
-/* Ends a micro-step. When it synchronises, waits for the gradients' sums, then for the tail's, which the caller has filled
- * up to TAIL_COUNT. Collective then. */
+/* Ends a micro-step. When it synchronises, waits for the gradients' sums, then for the tail's, which the caller has
+ * filled up to TAIL_COUNT. Collective then. */
 int reducer_micro_end(struct reducer *r, ddp_error_t *errp);
 
 /* Buckets travel in index order. The parameters of bucket b, in the order in which they lie in it. */

@@ -1,7 +1,7 @@
 /* trace.h - what happened when, as a file that chrome://tracing and ui.perfetto.dev show.
  *
- * Format: the JSON array of Google's "Trace Event Format" (its closing bracket is optional there, so that a trace of a run
- * that was killed can be read); times in microseconds of CLOCK_MONOTONIC, one process per rank. */
+ * Format: the JSON array of Google's "Trace Event Format" (its closing bracket is optional there, so that a trace of a
+ * run that was killed can be read); times in microseconds of CLOCK_MONOTONIC, one process per rank. */
 #ifndef DDP_RUNTIME_TRACE_H
 #define DDP_RUNTIME_TRACE_H
 

@@ -24,10 +24,10 @@ struct binding {
 };
 
 /* bind=auto shares the present mask among the local ranks that Slurm gave this same mask, in whole cores with all their
- * hardware threads, neighbours in hwloc's order together, sizes differing by one core at most; with more ranks than cores,
- * several ranks share one. It keeps the mask where the user asked for a binding, where Slurm gave every rank a mask of
- * its own, and where the mask is plainly not what the step holds (neither task/affinity nor task/cgroup confines it):
- * a share of the whole machine would fall on the CPUs of another job. */
+ * hardware threads, neighbours in hwloc's order together, sizes differing by one core at most; with more ranks than
+ * cores, several ranks share one. It keeps the mask where the user asked for a binding, where Slurm gave every rank a
+ * mask of its own, and where the mask is plainly not what the step holds (neither task/affinity nor task/cgroup
+ * confines it): a share of the whole machine would fall on the CPUs of another job. */
 struct binding binding_choose(const struct binding_facts *f, const struct cores *cores);
 
 /* How many cores the set touches. */

@@ -22,7 +22,8 @@ static bool is_long_flag(const char *name)
     return false;
 }
 
-/* "-n4" holds its value, "-n" wants one, "-lO" are flags; "-lOn" wants one; "-K1" and "-I5" hold theirs or have none. */
+/* "-n4" holds its value, "-n" wants one, "-lO" are flags; "-lOn" wants one; "-K1" and "-I5" hold theirs or have
+ * none. */
 static bool short_wants_value(const char *arg)
 {
     for (const char *p = arg + 1; *p && *p != 'I' && *p != 'K'; p++)

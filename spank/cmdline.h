@@ -1,8 +1,8 @@
 /* cmdline.h - finds --ddp and --resv-ports on srun's own command line. Pure.
  *
  * srun reads SLURM_MPI_TYPE and SLURM_KILL_BAD_EXIT before it hands an option to its plugin, so the plugin has to see
- * earlier, from /proc/self/cmdline, whether the step is to be one of ours. And srun tells no task that the user asked for
- * reserved ports: where slurm.conf has MpiParams, every step has some. */
+ * earlier, from /proc/self/cmdline, whether the step is to be one of ours. And srun tells no task that the user asked
+ * for reserved ports: where slurm.conf has MpiParams, every step has some. */
 #ifndef DDP_SPANK_CMDLINE_H
 #define DDP_SPANK_CMDLINE_H
 
@@ -15,8 +15,8 @@ struct cmdline {
 };
 
 /* args[0..n): n bytes of arguments, each ended by a null byte, args[n - 1] is one. Reads up to the command (each
- * component's, in `srun ... : ...`). "--ddp=V", "--ddp V" and unambiguous beginnings count. What an option without "=" is
- * followed by is taken for its value, unless that is an option itself or the option is known to have none; so
+ * component's, in `srun ... : ...`). "--ddp=V", "--ddp V" and unambiguous beginnings count. What an option without "="
+ * is followed by is taken for its value, unless that is an option itself or the option is known to have none; so
  * `srun -n 4 ./train --ddp=x` has no --ddp. */
 struct cmdline cmdline_read(const char *args, size_t n);
 

@@ -1,11 +1,11 @@
 /* environment.h - the variables that each task gets. Pure.
  *
- * RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK (the same as NODE_RANK), MASTER_ADDR, MASTER_PORT
- * and OMP_NUM_THREADS, as torchrun names them; DDP_VERSION; DDP_TIMEOUT and DDP_INTERFACE where the step's options or the
- * site set them; DDP_SET, which lists what was set here as NAME=VALUE,NAME=VALUE.
+ * RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK (the same as NODE_RANK), MASTER_ADDR,
+ * MASTER_PORT and OMP_NUM_THREADS, as torchrun names them; DDP_VERSION; DDP_TIMEOUT and DDP_INTERFACE where the step's
+ * options or the site set them; DDP_SET, which lists what was set here as NAME=VALUE,NAME=VALUE.
  *
- * A variable that is there already is the user's and stays. An srun within a task of ours inherits what we set there; it
- * forgets that first (environment_forget), whether its own step is one of ours or not. */
+ * A variable that is there already is the user's and stays. An srun within a task of ours inherits what we set there;
+ * it forgets that first (environment_forget), whether its own step is one of ours or not. */
 #ifndef DDP_SPANK_ENVIRONMENT_H
 #define DDP_SPANK_ENVIRONMENT_H
 
@@ -35,14 +35,14 @@ struct environment_cpus {
     int n_sharing;          /* local ranks that have this very mask, this one included; at least 1 */
 };
 
-/* Calls drop for every variable that `set` (the value of DDP_SET; NULL: empty) lists and that still has the listed value:
- * an enclosing step of ours set it. One that the user has changed since is the user's. */
+/* Calls drop for every variable that `set` (the value of DDP_SET; NULL: empty) lists and that still has the listed
+ * value: an enclosing step of ours set it. One that the user has changed since is the user's. */
 void environment_forget(const char *set, lookup_f lookup, void *arg, void (*drop)(const char *name, void *arg));
 
-/* Fills *ret. Warnings are for the user, and only rank 0 has any, so that each comes once: a variable of the user's that
- * contradicts the step, a MASTER_PORT within `ephemeral` (of this node), one task on a node with several GPUs, fewer CPUs
- * than SLURM_CPUS_PER_TASK says. 0, or -1 with DDP_E_USAGE or DDP_E_DATA: resv_ports without reserved ports, or rank 0 on
- * another node than the one that MASTER_ADDR would name. */
+/* Fills *ret. Warnings are for the user, and only rank 0 has any, so that each comes once: a variable of the user's
+ * that contradicts the step, a MASTER_PORT within `ephemeral` (of this node), one task on a node with several GPUs,
+ * fewer CPUs than SLURM_CPUS_PER_TASK says. 0, or -1 with DDP_E_USAGE or DDP_E_DATA: resv_ports without reserved ports,
+ * or rank 0 on another node than the one that MASTER_ADDR would name. */
 int environment_make(const struct step *step, const struct options *o, const struct environment_cpus *cpus,
                      struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret,
                      ddp_error_t *errp);

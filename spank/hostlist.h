@@ -1,8 +1,8 @@
 /* hostlist.h - Slurm's host lists: "n[1-3,07],gpu[001-128]-ib,login". Pure.
  *
  * A list is host expressions joined by commas. An expression is text with any number of bracketed parts; each part is a
- * comma-separated list of numbers and ranges. Several parts count with the last one fastest: n[1-2]x[1-2] is n1x1, n1x2,
- * n2x1, n2x2. A number keeps the width that its range's first number is written with: [08-10] is 08, 09, 10.
+ * comma-separated list of numbers and ranges. Several parts count with the last one fastest: n[1-2]x[1-2] is n1x1,
+ * n1x2, n2x1, n2x2. A number keeps the width that its range's first number is written with: [08-10] is 08, 09, 10.
  * (slurm.conf(5), NodeName; hostlist expressions in scontrol(1).) */
 #ifndef DDP_SPANK_HOSTLIST_H
 #define DDP_SPANK_HOSTLIST_H

@@ -214,10 +214,10 @@ static char **job_environment(spank_t sp)
     return spank_get_item(sp, S_JOB_ENV, &env) == ESPANK_SUCCESS ? env : NULL;
 }
 
-/* Ends the task before its program starts. Where plugstack.conf says "required", Slurm itself ends a task whose task_init
- * returns -1, also with code 1; where it says "optional", which is safer for slurmd, it ignores the -1 and starts a rank
- * that is not one. This process is the task itself, forked and with the user's rights, a moment before exec: nobody else
- * ends with it, and _exit runs no handler and flushes no buffer that it inherited from slurmstepd. */
+/* Ends the task before its program starts. Where plugstack.conf says "required", Slurm itself ends a task whose
+ * task_init returns -1, also with code 1; where it says "optional", which is safer for slurmd, it ignores the -1 and
+ * starts a rank that is not one. This process is the task itself, forked and with the user's rights, a moment before
+ * exec: nobody else ends with it, and _exit runs no handler and flushes no buffer that it inherited from slurmstepd. */
 static _Noreturn void fail_task(spank_t sp, const ddp_error_t *e)
 {
     char host[HOST_NAME_MAX + 1] = "this node";

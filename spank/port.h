@@ -13,9 +13,9 @@ struct port_range {
     int min, max; /* both inclusive, min <= max */
 };
 
-/* min + (job * PORT_STEPS_PER_JOB + step + restart * (n / 2 + 1)) mod n, n the size of the range. So n / 16 jobs in a row
- * with up to 16 steps each get different ports (a hash of the same would collide among 200 jobs), and a restarted step
- * does not come back to a port that may still be in TIME_WAIT. Heterogeneous jobs: `job` is the leader's id. */
+/* min + (job * PORT_STEPS_PER_JOB + step + restart * (n / 2 + 1)) mod n, n the size of the range. So n / 16 jobs in a
+ * row with up to 16 steps each get different ports (a hash of the same would collide among 200 jobs), and a restarted
+ * step does not come back to a port that may still be in TIME_WAIT. Heterogeneous jobs: `job` is the leader's id. */
 int port_derive(uint32_t job, uint32_t step, uint32_t restart, struct port_range range);
 
 /* The first port of SLURM_STEP_RESV_PORTS: "12000-12003", "12000,12005-12007". 0, or -1 with DDP_E_DATA. */

@@ -2,8 +2,8 @@
  *
  * The variables, not SPANK's items: in a heterogeneous step the items count per component, while SLURM_PROCID,
  * SLURM_NTASKS, SLURM_NODEID and SLURM_JOB_ID (the leader's) are those of the whole step. Two traps of such a step
- * (Slurm 22.05): SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE are sorted by node name, so that neither is indexed by
- * SLURM_NODEID, and the first node of the list need not be rank 0's. */
+ * (Slurm 22.05): SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE are sorted by node name, so that neither is indexed
+ * by SLURM_NODEID, and the first node of the list need not be rank 0's. */
 #ifndef DDP_SPANK_STEP_H
 #define DDP_SPANK_STEP_H
 

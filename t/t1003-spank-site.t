@@ -54,8 +54,8 @@ ok "writable by all: fails" test "$rc" -ne 0 -a "$rc" -ne 124
 like "... and says so" "$err" "$site must belong to root"
 chmod 644 "$site"
 
-# Seen by the nodes alone: the step fails, node by node in one line, and that is all. plugstack.conf is read anew by each
-# srun and slurmstepd; a view of its own gives srun a sound file.
+# Seen by the nodes alone: the step fails, node by node in one line, and that is all. plugstack.conf is read anew by
+# each srun and slurmstepd; a view of its own gives srun a sound file.
 cat >"$tmp/submit" <<SUBMIT
 mount --bind "$tmp/good.json" "$site"
 exec "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "\$@"

@@ -2,8 +2,8 @@
 # bind=auto on real CPUs: equal, separate shares of what Slurm gave; another's decision stays.
 source "$(dirname "$0")/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
-# A node that says it has more CPUs than a step takes: else Slurm binds two tasks on two CPUs by itself. A step's CPUs are
-# then 0 and 1, which the machine has.
+# A node that says it has more CPUs than a step takes: else Slurm binds two tasks on two CPUs by itself. A step's CPUs
+# are then 0 and 1, which the machine has.
 [ "$(nproc)" -ge 2 ] && grep -Eq '^Cpus_allowed_list:.0[-,]1' /proc/self/status || skip_all "needs CPUs 0 and 1"
 cluster_up 1 --cpus "$((2 * $(nproc)))"
 want=2

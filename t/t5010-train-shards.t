@@ -1,6 +1,6 @@
 #!/bin/bash
-# With --shards=V training gives the same bits on 1, 2 and 4 ranks, however they lie on nodes, with 1 and 2 threads, over
-# an epoch's end; a fault in the order of summation is noticed; what does not go together is refused.
+# With --shards=V training gives the same bits on 1, 2 and 4 ranks, however they lie on nodes, with 1 and 2 threads,
+# over an epoch's end; a fault in the order of summation is noticed; what does not go together is refused.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/cluster.sh"
 train=$top_builddir/train

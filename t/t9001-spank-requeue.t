@@ -1,5 +1,6 @@
 #!/bin/bash
-# A requeued batch job: same job, next restart count, another MASTER_PORT, no drained node. Slurm lets it wait two minutes.
+# A requeued batch job: same job, next restart count, another MASTER_PORT, no drained node. Slurm lets it wait two
+# minutes.
 source "$(dirname "$0")/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
 cluster_up 2 --cpus 4

@@ -1,6 +1,6 @@
 /* mpibench.c - all-reduce in place over MPI, for contrib/bench/peers: the same data and the same clock as `ddp bench
- * allreduce`. usage: mpibench WARMUP ITERATIONS BYTES...; rank 0 prints a line for each size: bytes, the number of wrong
- * elements of a check, then each iteration's time in seconds, that of the slowest rank. */
+ * allreduce`. usage: mpibench WARMUP ITERATIONS BYTES...; rank 0 prints a line for each size: bytes, the number of
+ * wrong elements of a check, then each iteration's time in seconds, that of the slowest rank. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,8 +12,8 @@ uint64_t cgroup_memory_limit(const char *root);
 /* What is left of it, in bytes: of the same groups the smallest limit less what is used there already, where page cache
  * that the kernel gives up first does not count as used (memory.current less inactive_file; version 1
  * memory.usage_in_bytes less total_inactive_file). It counts all that the group's processes use, this one's memory
- * included, and another process may take it the next moment. 0: nothing; UINT64_MAX: no limit (version 1 may say another
- * number beyond all memory). A use that cannot be read counts as none. */
+ * included, and another process may take it the next moment. 0: nothing; UINT64_MAX: no limit (version 1 may say
+ * another number beyond all memory). A use that cannot be read counts as none. */
 uint64_t cgroup_memory_left(const char *root);
 
 #endif

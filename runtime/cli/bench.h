@@ -16,8 +16,8 @@ struct bench_verb {
 };
 extern const struct bench_verb bench_allreduce, bench_reducer, bench_step;
 
-/* values[0..n) from the defaults, then from argv[1..argc): "-n 20", "--json", "--steps=30". Knobs of type KNOB_BOOL need
- * no value. 0, or -1 with an error that names the option and what is allowed. */
+/* values[0..n) from the defaults, then from argv[1..argc): "-n 20", "--json", "--steps=30". Knobs of type KNOB_BOOL
+ * need no value. 0, or -1 with an error that names the option and what is allowed. */
 int bench_options(const char *verb, const struct knob *knobs, size_t n, int argc, char **argv,
                   struct knob_value *values, ddp_error_t *errp);
 void bench_options_help(FILE *f, const struct knob *knobs, size_t n);
@@ -33,7 +33,8 @@ struct bench_stats {
 /* Over x[0..n), n >= 1, which it sorts; quartiles by linear interpolation. */
 struct bench_stats bench_stats(double *x, size_t n);
 
-/* The same over each element's maximum over all ranks: an iteration lasts until its slowest rank is done. Collective. */
+/* The same over each element's maximum over all ranks: an iteration lasts until its slowest rank is done.
+ * Collective. */
 int bench_stats_over_ranks(ddp_t *d, double *x, size_t n, struct bench_stats *ret, ddp_error_t *errp);
 
 /* ,"NAME": {"median": ..., "q1": ..., "q3": ..., "min": ..., "max": ...} without the comma; values times scale. */

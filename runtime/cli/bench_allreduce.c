@@ -2,12 +2,12 @@
  *
  * algbw = size / time. busbw = algbw * 2 (n - 1) / n: what each of n ranks must at least send and receive, so that it
  * can be compared with a link whatever n is (nccl-tests, doc/PERFORMANCE.md).
- * Times are of the slowest rank, the median over -n iterations, back to back. The timed data is zeros, which stay finite
- * however often they are summed.
+ * Times are of the slowest rank, the median over -n iterations, back to back. The timed data is zeros, which stay
+ * finite however often they are summed.
  *
- * --memory sets the times beside what the memory can do: y += x, every rank on arrays of its own of the same size, all at
- * once. It moves 3 times its size per rank (two reads, a write); a direct all-reduce on one node moves 2 times its size
- * per rank (each rank reads its slice of all copies and writes it to all). "of y += x" is the quotient of the two
+ * --memory sets the times beside what the memory can do: y += x, every rank on arrays of its own of the same size, all
+ * at once. It moves 3 times its size per rank (two reads, a write); a direct all-reduce on one node moves 2 times its
+ * size per rank (each rank reads its slice of all copies and writes it to all). "of y += x" is the quotient of the two
  * bandwidths: (2 / time) / (3 / time of y += x). */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* bench_step.c - `ddp bench step`: how long a training step takes, and what of it is matrix products.
  *
- * With --lockstep NAME each rank reads commands, one a line, from the file NAME.RANK (a FIFO), and sleeps in between, so
- * that two programs can be timed in turn, both alive: "steps N", "products N", "comm N", "dump FILE". Rank 0 prints one
- * JSON object per command. The files' end is the program's. */
+ * With --lockstep NAME each rank reads commands, one a line, from the file NAME.RANK (a FIFO), and sleeps in between,
+ * so that two programs can be timed in turn, both alive: "steps N", "products N", "comm N", "dump FILE". Rank 0 prints
+ * one JSON object per command. The files' end is the program's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

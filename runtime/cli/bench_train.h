@@ -1,8 +1,8 @@
-/* bench_train.h - a model in training, as `ddp bench step` times it: the GPT of runtime/train on made-up tokens, stepped
- * through ddp.h as a program would.
+/* bench_train.h - a model in training, as `ddp bench step` times it: the GPT of runtime/train on made-up tokens,
+ * stepped through ddp.h as a program would.
  *
- * Samples are defined by a rule, so that another program (contrib/bench/gpt.py) can have the same: token i of sample s is
- * mix(s (context + 1) + i) mod 16, mix being the step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): few of the
+ * Samples are defined by a rule, so that another program (contrib/bench/gpt.py) can have the same: token i of sample s
+ * is mix(s (context + 1) + i) mod 16, mix being the step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): few of the
  * vocabulary, so that the loss falls within a few steps and equal losses mean something. Which samples a
  * rank takes is DistributedSampler's order (ddp.h). */
 #ifndef DDP_CLI_BENCH_TRAIN_H
@@ -23,8 +23,8 @@ struct train_config {
     const char *load; /* file of weights to start from, float32 in registration order; NULL: drawn from seed */
 };
 
-/* One step's times in seconds, on this rank. From 3 micro-steps on all ranks meet before each of the last two, which is not
- * counted. */
+/* One step's times in seconds, on this rank. From 3 micro-steps on all ranks meet before each of the last two, which is
+ * not counted. */
 struct train_times {
     double step;
     double quiet;    /* its last micro-step but one, which sums nothing over ranks; 0 without accumulation */

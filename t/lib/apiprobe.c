@@ -1,5 +1,5 @@
-/* apiprobe.c - small libddp programs for shell tests, one per word: apiprobe CASE. Prints "ok" on every rank, or what is
- * wrong; exit code 1 then. */
+/* apiprobe.c - small libddp programs for shell tests, one per word: apiprobe CASE. Prints "ok" on every rank, or what
+ * is wrong; exit code 1 then. */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
-/* bench_probe.c - the command `ddp` with a planted fault, for t4301: linked with ld's --wrap around two calls of libddp,
- * so that everything else is the real one. PROBE_FAULT=element: on rank 1, one element of each all-reduce's result is
- * wrong. */
+/* bench_probe.c - the command `ddp` with a planted fault, for t4301: linked with ld's --wrap around two calls of
+ * libddp, so that everything else is the real one. PROBE_FAULT=element: on rank 1, one element of each all-reduce's
+ * result is wrong. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* commbench - times the communicator alone: t/lib/commbench KIND MIB RANKS NODES MODE [NETNS] prints medians.
  *
- * KIND: direct (float32 in a segment), staged (the caller's own memory), axpy (y += x over private arrays of MIB, on all
- * ranks at once), overlap (eight direct works of MIB / 8 in flight), hide (the same, each started after 1 ms of arithmetic, in
- * which comm_progress is called four times), busy (that arithmetic alone), spare (as hide, asleep instead: a core is free).
- * RANKS per node. MODE: caller or thread. NETNS: node k
+ * KIND: direct (float32 in a segment), staged (the caller's own memory), axpy (y += x over private arrays of MIB, on
+ * all ranks at once), overlap (eight direct works of MIB / 8 in flight), hide (the same, each started after 1 ms of
+ * arithmetic, in which comm_progress is called four times), busy (that arithmetic alone), spare (as hide, asleep
+ * instead: a core is free). RANKS per node. MODE: caller or thread. NETNS: node k
  * runs in the network namespace NETNSk and uses its interface veth0; without it all nodes share this one. */
 #include <config.h> /* setns */
 

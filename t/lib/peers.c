@@ -1,6 +1,6 @@
 /* peers - a program that knows nothing of slurm-ddp: all ranks meet at MASTER_ADDR:MASTER_PORT, as torch's env:// does.
- * Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT alone. Rank 0 listens; every other rank connects, says its rank and
- * is told how many came. Each prints "rank R met N". Gives up after 30 seconds. */
+ * Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT alone. Rank 0 listens; every other rank connects, says its rank
+ * and is told how many came. Each prints "rank R met N". Gives up after 30 seconds. */
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* reduction.h - a job for the reducer, drawn from a seed: parameters, placement, settings and the order of marks. Every sum,
- * norm and count is compared exactly with one made serially, of small integers. The same function for ranks that are
- * processes and ranks that are threads. */
+/* reduction.h - a job for the reducer, drawn from a seed: parameters, placement, settings and the order of marks. Every
+ * sum, norm and count is compared exactly with one made serially, of small integers. The same function for ranks that
+ * are processes and ranks that are threads. */
 #ifndef DDP_T_LIB_REDUCTION_H
 #define DDP_T_LIB_REDUCTION_H
 
@@ -25,8 +25,8 @@ struct reduction reduction_draw(uint64_t seed);
 /* A rank's part in it; j->arg is a struct reduction. */
 int reduction_rank(struct job *j, int rank);
 
-/* One rank's communicator and a reducer over parameters "p0", "p1", ... of so many float32 elements. -1: as *errp says, and
- * nothing is left. */
+/* One rank's communicator and a reducer over parameters "p0", "p1", ... of so many float32 elements. -1: as *errp says,
+ * and nothing is left. */
 struct reduction_kit {
     struct world *world;
     comm_t *comm;

@@ -1,5 +1,5 @@
-/* train_probe.c - the reference trainer with probes, for t5002, t5010 and t5011: linked with ld's --wrap around a few calls
- * of libddp, so that trainer, loop and library are the real ones.
+/* train_probe.c - the reference trainer with probes, for t5002, t5010 and t5011: linked with ld's --wrap around a few
+ * calls of libddp, so that trainer, loop and library are the real ones.
  *
  * PROBE_FAULT plants a fault, which the comparison between one rank and several must notice:
  *   sum           gradients are summed over the ranks, not averaged (losses look right)
@@ -10,8 +10,8 @@
  * PROBE_WRITE=FILE writes the first step's averaged gradient, seen through plain SGD (gradient = (value before - value
  * after) / learning rate); PROBE_COMPARE=FILE prints how far it is from such a file: "gradient differs by X", X the
  * relative L2 distance. Rank 0 does both.
- * PROBE_ALLOCATIONS=1 prints, on every rank, what the heap gave our code after the first ALLOCATIONS_AFTER steps: to the
- * model, and to libddp. */
+ * PROBE_ALLOCATIONS=1 prints, on every rank, what the heap gave our code after the first ALLOCATIONS_AFTER steps: to
+ * the model, and to libddp. */
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
-/* works.h - a random history of works, drawn from a seed, with every result compared bit for bit with a serial reference
- * in the fixed order. The same function for ranks that are processes and ranks that are threads. */
+/* works.h - a random history of works, drawn from a seed, with every result compared bit for bit with a serial
+ * reference in the fixed order. The same function for ranks that are processes and ranks that are threads. */
 #ifndef DDP_T_LIB_WORKS_H
 #define DDP_T_LIB_WORKS_H
 

@@ -62,7 +62,8 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
     }
 }
 
-/* At the latest the barriers that follow must fail. (Two: a call that sends only may end before its peer has looked.) */
+/* At the latest the barriers that follow must fail. (Two: a call that sends only may end before its peer has
+ * looked.) */
 static int differing_rank(struct job *j, int rank)
 {
     const struct scene *scene = j->arg;

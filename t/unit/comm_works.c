@@ -1,5 +1,5 @@
-/* Works in flight: random layouts, sizes, types, moments and both progress modes against a serial reference; how far works
- * go without a wait; what is left of them at the end. */
+/* Works in flight: random layouts, sizes, types, moments and both progress modes against a serial reference; how far
+ * works go without a wait; what is left of them at the end. */
 #include "t/unit/unit.h"
 
 #include <stdatomic.h>

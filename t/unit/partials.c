@@ -47,8 +47,8 @@ static double rank_sum(struct partials *p, int from, int n, float *grads)
     return partials_fold_loss(p, losses[from + n - 1]);
 }
 
-/* For every V and every number of ranks, T over the ranks' sums has the bits of T over all shards; twice, since levels are
- * used again in the next step. */
+/* For every V and every number of ranks, T over the ranks' sums has the bits of T over all shards; twice, since levels
+ * are used again in the next step. */
 static void the_sum_is_the_tree_over_all_shards(void **state)
 {
     (void)state;

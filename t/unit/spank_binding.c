@@ -95,8 +95,8 @@ static void what_others_decided_stays(void **state)
     cores_destroy(c);
 }
 
-/* Every share within the mask; the shares together are the mask; sizes differ by one core at most; no two overlap unless
- * there are more ranks than cores; hardware threads of a core stay together. */
+/* Every share within the mask; the shares together are the mask; sizes differ by one core at most; no two overlap
+ * unless there are more ranks than cores; hardware threads of a core stay together. */
 static void check_shares(const struct cores *c, const struct cpus *mask, int n_ranks)
 {
     size_t m = binding_cores(c, mask), least = SIZE_MAX, most = 0;
