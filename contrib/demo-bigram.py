@@ -3,8 +3,8 @@
 
 The files' bytes, joined, less the last 5%, are counted; the last 5% are predicted, each byte from the one before it:
     P(b | a) = 0.90 count(ab) / count(a) + 0.09 count(b) / n + 0.01 / 256
-(0.99 count(b) / n + 0.01 / 256 where a was never seen). Scored are the bytes that ./train's validation windows of CONTEXT
-bytes predict. Prints the mean of -ln P, in nats.
+(0.99 count(b) / n + 0.01 / 256 where a was never seen). Scored are the bytes that ./train's validation windows of
+CONTEXT bytes predict. Prints the mean of -ln P, in nats.
 """
 import math
 import sys

@@ -169,8 +169,8 @@ static int ask(call_f *f, struct request *r, const char *name, uint64_t deadline
     int rc = call_within(f, forget, copy, deadline, errp);
     if (rc == 1)
         return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT,
-                         "%s does not return within the deadline: Slurm's daemon of this step on this node (slurmstepd) "
-                         "does not answer; see whether it is stopped, and slurmd's log", name);
+                         "%s does not return within the deadline: Slurm's daemon of this step on this node "
+                         "(slurmstepd) does not answer; see whether it is stopped, and slurmd's log", name);
     if (rc == 0)
         *r = *copy;
     free(copy);

@@ -15,7 +15,7 @@ int budget_check(const char *root, const struct budget_part *parts, size_t n_par
     if (wanted <= left)
         return 0;
     return error_set(errp, DDP_E_SYSTEM, ENOMEM,
-                     "%d ranks on this node want %llu bytes of memory (%s: %zu each), but their control group allows %llu "
-                     "and has %llu left: ask for more (--mem) or start fewer ranks per node",
+                     "%d ranks on this node want %llu bytes of memory (%s: %zu each), but their control group allows "
+                     "%llu and has %llu left: ask for more (--mem) or start fewer ranks per node",
                      n_ranks, wanted, most->name, most->n_bytes, limit, left);
 }

@@ -128,8 +128,8 @@ int config_set(struct config *cfg, const char *key, const char *value, ddp_error
         return unknown("", key, errp);
     enum config_key i = (enum config_key)(k - config_knobs);
     if (is_early(i))
-        return error_set(errp, DDP_E_USAGE, EINVAL, "option %s takes effect in ddp_init: set %s or pass " PREFIX "%s=%.60s",
-                         k->name, k->env, k->name, value);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "option %s takes effect in ddp_init: set %s or pass "
+                         PREFIX "%s=%.60s", k->name, k->env, k->name, value);
     return knob_parse(k, value, "ddp_option", &cfg->value[i], errp);
 }
 
@@ -161,8 +161,8 @@ int config_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_err
         na = strcspn(a, "\n");
         nb = strcspn(b, "\n");
     }
-    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks have different settings: %.*s on rank %d, %.*s on rank %d; start "
-                     "every rank with the same options and DDP_* variables",
+    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks have different settings: %.*s on rank %d, %.*s on rank %d; "
+                     "start every rank with the same options and DDP_* variables",
                      (int)(na < 60 ? na : 60), a, rank_a, (int)(nb < 60 ? nb : 60), b, rank_b);
 }
 

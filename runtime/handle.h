@@ -79,6 +79,7 @@ int handle_break(ddp_t *d);
  * errp is not NULL. */
 int handle_fail(ddp_t *d, ddp_error_t *errp);
 
-#define PHASES_ALIVE (1u << PHASE_OPEN | 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED)
+#define PHASES_ALIVE \
+    (1u << PHASE_OPEN | 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED)
 
 #endif

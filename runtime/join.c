@@ -35,8 +35,8 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_join", errp) < 0)
         return -1;
     if (d->data.cfg.n_shards)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: with shards no rank runs out of data before the "
-                         "others: end all after the same step", d->world.rank);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: with shards no rank runs out of data before "
+                         "the others: end all after the same step", d->world.rank);
     if (d->micro.is_unfinished)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: a step has begun: finish its micro-steps first",
                          d->world.rank);

@@ -20,13 +20,13 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
     if (!c->n_shards)
         return 0;
     if (!comm_is_by_rank(d->comm))
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: here sums follow the nodes, not the rank numbers: put a "
-                         "power of two of consecutive ranks on every node (srun --ntasks-per-node=N "
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: here sums follow the nodes, not the rank numbers: put "
+                         "a power of two of consecutive ranks on every node (srun --ntasks-per-node=N "
                          "--distribution=block), or use no shards", c->n_shards);
     if (d->hook.encode)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as they are, since what a hook or a "
-                         "16-bit type rounds depends on the number of ranks: use no compression (--ddp-compress=none) and "
-                         "no hook, or no shards", c->n_shards);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as they are, since what a hook "
+                         "or a 16-bit type rounds depends on the number of ranks: use no compression "
+                         "(--ddp-compress=none) and no hook, or no shards", c->n_shards);
     if (partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), errp) < 0)
         return -1;
     d->reducer.prepare = add_shards;

@@ -34,8 +34,8 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
         trace_open(&d->trace, config_trace(&d->config), d->world.rank, d->world.size, errp) < 0)
         return -1;
     if (d->hook.encode && config_compress(&d->config) != COMPRESS_NONE)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "the program sets a hook (ddp_hook), and compress=%s would set another: "
-                         "leave one out", d->config.value[CONFIG_COMPRESS].text);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "the program sets a hook (ddp_hook), and compress=%s would set "
+                         "another: leave one out", d->config.value[CONFIG_COMPRESS].text);
     hook_compress(config_compress(&d->config), &d->hook);
     return 0;
 }
@@ -84,8 +84,8 @@ static int allocate(ddp_t *d, ddp_error_t *errp)
             return -1;
         d->own_values = d->values = aligned_alloc(LAYOUT_ALIGN, n);
         if (!d->values)
-            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu bytes of parameters", d->world.rank,
-                             n);
+            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu bytes of parameters",
+                             d->world.rank, n);
         memset(d->values, 0, n);
     }
     return optimizer_allocate(&d->optimizer, errp);

@@ -13,8 +13,8 @@ int partials_open(struct partials *p, int n_shards, size_t n_elems, ddp_error_t 
         float *level = aligned_alloc(64, bytes ? bytes : 64);
         if (!level) {
             partials_close(&made);
-            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the partial sums of shards, %zu bytes each: use "
-                             "fewer shards per rank", bytes);
+            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the partial sums of shards, %zu bytes each: "
+                             "use fewer shards per rank", bytes);
         }
         made.level[made.n_levels++] = level;
     }

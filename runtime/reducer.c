@@ -35,8 +35,8 @@ static int allocate(struct reducer *r, ddp_error_t *errp)
     r->is_used = calloc(n, sizeof *r->is_used);
     r->arrival = calloc(n, sizeof *r->arrival);
     r->ready_ns = calloc(n, sizeof *r->ready_ns);
-    if (!r->tuning.ready_ns || !r->tuning.took_s || !r->wire_offset || !r->range || !r->bucket || !r->mark || !r->is_used || !r->arrival ||
-        !r->ready_ns)
+    if (!r->tuning.ready_ns || !r->tuning.took_s || !r->wire_offset || !r->range || !r->bucket || !r->mark ||
+        !r->is_used || !r->arrival || !r->ready_ns)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %d parameters", r->layout->n);
     if (bucket_plan_open(&r->plan, r->layout->n, errp) < 0 || norm_open(&r->norm, r->layout, NULL, errp) < 0)
         return -1;

@@ -33,7 +33,7 @@ struct reducer_config {
     int n_ranks;
     size_t first_cap_bytes, cap_bytes;
     bool find_unused; /* who is not marked at a pass' end was not used; the order is then not rebuilt */
-    bool plan;        /* buckets are planned (planner.h) from what the first passes took; else cut by the caps throughout */
+    bool plan;        /* buckets are planned (planner.h) from what the first passes took; else cut by the caps */
     const struct ddp_hook *hook; /* copied; NULL: gradients travel as they are */
     bool is_fixed;    /* the plan stays as it is at first: for whoever keeps something by it */
     bool owned_only;  /* sums are wanted only of what this rank owns of each bucket (comm_owned, in units of NORM_BLOCK
@@ -98,7 +98,9 @@ struct reducer {
 /* layout is borrowed, and must hold float32 only. Collective. */
 int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, const struct reducer_config *cfg,
                  ddp_error_t *errp);
-void reducer_close(struct reducer *r); /* a zeroed struct is allowed; comes after comm_destroy if a pass was not ended */
+
+/* A zeroed struct is allowed. Comes after comm_destroy if a pass was not ended. */
+void reducer_close(struct reducer *r);
 
 float *reducer_grads(const struct reducer *r);
 double *reducer_tail(const struct reducer *r);       /* [TAIL_COUNT] */

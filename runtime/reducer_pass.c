@@ -142,8 +142,8 @@ void reducer_mark(struct reducer *r, int id, enum reducer_mark mark)
 int reducer_check(const struct reducer *r, ddp_error_t *errp)
 {
     if (r->is_bad && (r->bad_id < 0 || r->bad_id >= r->layout->n))
-        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready was called for parameter %d, which does not exist: ids "
-                         "are those that ddp_param_add returned, 0..%d", r->bad_id, r->layout->n - 1);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready was called for parameter %d, which does not exist: "
+                         "ids are those that ddp_param_add returned, 0..%d", r->bad_id, r->layout->n - 1);
     if (r->is_bad)
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready was called twice for parameter %s",
                          r->layout->param[r->bad_id].name);

@@ -7,8 +7,8 @@ static int path_of(const char *pattern, int rank, int n_ranks, char *path, size_
 {
     size_t n = 0;
     if (n_ranks > 1 && !strstr(pattern, "%r"))
-        return error_set(errp, DDP_E_USAGE, EINVAL, "trace=%.150s: each rank needs a file of its own: put %%r, which becomes "
-                         "the rank, into the name", pattern);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "trace=%.150s: each rank needs a file of its own: put %%r, which "
+                         "becomes the rank, into the name", pattern);
     for (const char *p = pattern; *p && n + 16 < size; p++) {
         if (p[0] == '%' && p[1] == 'r') {
             n += (size_t)snprintf(path + n, size - n, "%d", rank);
@@ -32,8 +32,8 @@ int trace_open(struct trace *t, const char *pattern, int rank, int n_ranks, ddp_
         return error_errno(errp, "trace %.200s", path);
     fprintf(f, "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", rank, rank);
     for (int i = 0; i < TRACE_TRACKS; i++)
-        fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", rank, i,
-                track[i]);
+        fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", rank,
+                i, track[i]);
     *t = (struct trace){f, rank};
     return 0;
 }

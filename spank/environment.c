@@ -88,8 +88,8 @@ static int make_master_addr(struct maker *m)
     const char *users = get_users(m, "MASTER_ADDR");
     if (!users && t->rank == 0 && strcmp(t->node_name, t->master))
         return error_set(m->errp, DDP_E_USAGE, EINVAL,
-                         "rank 0 runs on %.64s, not on %.64s, the first node: set MASTER_ADDR=%.64s for the step, or use "
-                         "another --distribution", t->node_name, t->master, t->node_name);
+                         "rank 0 runs on %.64s, not on %.64s, the first node: set MASTER_ADDR=%.64s for the step, or "
+                         "use another --distribution", t->node_name, t->master, t->node_name);
     if (!users)
         set(m, "MASTER_ADDR", t->master);
     else if (strcmp(users, t->node_name))

@@ -169,9 +169,9 @@ int options_resolve(const char *text, lookup_f lookup, void *arg, const struct o
 const char *options_help(char *buf, size_t size)
 {
     size_t used = (size_t)snprintf(buf, size,
-                                   "make the step one data-parallel job: set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, "
-                                   "MASTER_PORT and the like in every task (your own values stay), wire up through PMIx, "
-                                   "share out the cores. Keys, comma-separated:");
+                                   "make the step one data-parallel job: set RANK, WORLD_SIZE, LOCAL_RANK, "
+                                   "MASTER_ADDR, MASTER_PORT and the like in every task (your own values stay), wire "
+                                   "up through PMIx, share out the cores. Keys, comma-separated:");
     for (size_t i = 0; i < KEY_USER_COUNT && used < size; i++) {
         char range[64];
         const struct knob *k = &ddp_keys[i];

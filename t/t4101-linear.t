@@ -4,7 +4,9 @@
 text=/usr/share/common-licenses/GPL-3
 linear=$top_builddir/contrib/examples/linear
 
-final() { "$top_builddir/ddp" run -n "$1" "${@:2}" "$linear" "$text" | awk '$1 == "step" { loss = $4 } END { print loss }'; }
+final() {
+    "$top_builddir/ddp" run -n "$1" "${@:2}" "$linear" "$text" | awk '$1 == "step" { loss = $4 } END { print loss }'
+}
 
 cd "$tmp" || exit 1
 for n in 1 2 4; do

@@ -49,6 +49,7 @@ for layout in 1 3 2,2; do
 done
 for told in 0 2; do
     run "$top_builddir/ddp" run -n 3 "$probe" join-stop $told
-    is "SIGTERM to rank $told while others have joined: all stop after the same step" "$rc $(grep -cx ok <<<"$out")" "0 3"
+    is "SIGTERM to rank $told while others have joined: all stop after the same step" \
+        "$rc $(grep -cx ok <<<"$out")" "0 3"
 done
 done_testing

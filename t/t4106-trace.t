@@ -12,7 +12,8 @@ for r in 0 1; do
         python3 "$top_srcdir/t/lib/tracecheck" "trace-$r.json" 6 overlap
 done
 train --ddp-trace=planned-%r.json
-ok "planned: passes 2 to 4 measure after the backward pass" python3 "$top_srcdir/t/lib/tracecheck" planned-0.json 6 planned
+ok "planned: passes 2 to 4 measure after the backward pass" \
+    python3 "$top_srcdir/t/lib/tracecheck" planned-0.json 6 planned
 ok "the checker notices a trace without overlap" \
     sh -c "! python3 '$top_srcdir/t/lib/tracecheck' planned-0.json 6 overlap"
 train --ddp-trace=one.json

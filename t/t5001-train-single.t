@@ -37,7 +37,9 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)' "$@"
 }
 deep=(--data $data --steps 2 --log-every 0 --layers 16 --width 128 --heads 4 --context 128 --batch 8 --val-windows 1)
 run "$train" "${deep[@]}" --recompute
-read -r with without <<<"$(sed -n 's/^activations: \([0-9]*\) bytes .* instead of \([0-9]*\) .*MiB.*/\1 \2/p' <<<"$out")"
+read -r with without <<<"$(
+    sed -n 's/^activations: \([0-9]*\) bytes .* instead of \([0-9]*\) .*MiB.*/\1 \2/p' <<<"$out"
+)"
 ok "--recompute: a fourth of the memory ($with bytes instead of $without)" [ "$((4 * with))" -lt "$without" ]
 saved=$(($(peak "$train" "${deep[@]}") - $(peak "$train" "${deep[@]}" --recompute)))
 ok "... and so much less is held ($saved bytes)" \

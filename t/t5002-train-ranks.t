@@ -90,11 +90,13 @@ for layout in 1 3; do
         [ "$layout $o" = "3 --shards 8" ] && continue
         # shellcheck disable=SC2086
         allocates $layout --ddp-bucket-mb=100 $o
-        like "... and allocates nothing but works" "$said" '^0 in the model, 60 in libddp, the largest of [1-9][0-9]{2} bytes$'
+        like "... and allocates nothing but works" "$said" \
+            '^0 in the model, 60 in libddp, the largest of [1-9][0-9]{2} bytes$'
     done
 done
 allocates 1,2
-like "between nodes there are messages too, as small" "$said" '^(0 in the model, [0-9]+ in libddp, the largest of [0-9]{1,3} bytes.?)+$'
+like "between nodes there are messages too, as small" "$said" \
+    '^(0 in the model, [0-9]+ in libddp, the largest of [0-9]{1,3} bytes.?)+$'
 
 # --- errors of several ranks ---
 train=$top_builddir/train

@@ -88,7 +88,8 @@ case $(head -1 <<<"$alone") in
 *own\ *)
     ranks 2 sh -c '[ $RANK = 0 ] || export DDP_MATMUL=openblas; exec "$@"' sh "$train" --data $text --shards 4 --steps 1
     is "other matrix products: exit code" "$rc" 2
-    like "... said by the rank that has them" "$err" 'rank 1: --shards=4: matrix products are OpenBLAS .* own .* on rank 0'
+    like "... said by the rank that has them" "$err" \
+        'rank 1: --shards=4: matrix products are OpenBLAS .* own .* on rank 0'
     ;;
 *) diag "matrix products of our own: not on this processor" ;;
 esac

@@ -1,7 +1,7 @@
-"""gloobench.py - all-reduce in place with PyTorch over gloo, for contrib/bench/peers: the same data and the same clock as
-`ddp bench allreduce`. usage: gloobench.py WARMUP ITERATIONS BYTES..., with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
-set; rank 0 prints a line for each size: bytes, the number of wrong elements of a check, then each iteration's time in
-seconds, that of the slowest rank."""
+"""gloobench.py - all-reduce in place with PyTorch over gloo, for contrib/bench/peers: the same data and the same clock
+as `ddp bench allreduce`. usage: gloobench.py WARMUP ITERATIONS BYTES..., with RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT set; rank 0 prints a line for each size: bytes, the number of wrong elements of a check, then each
+iteration's time in seconds, that of the slowest rank."""
 import os
 import sys
 import time

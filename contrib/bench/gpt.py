@@ -4,8 +4,8 @@ same samples in the same order, AdamW and clipping with the same settings, and t
 runtime/cli/bench_step.c for --lockstep and bench_train.h for the samples.
 
 RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS come from the environment. What this version of PyTorch
-offers is used: fused AdamW (else foreach), scaled_dot_product_attention, foreach clipping; the first line of output says
-which."""
+offers is used: fused AdamW (else foreach), scaled_dot_product_attention, foreach clipping; the first line of output
+says which."""
 import argparse
 import contextlib
 import inspect
@@ -106,7 +106,8 @@ class Gpt(nn.Module):
                 p.copy_(part.view(p.shape[1], p.shape[0]).t() if id(p) in turned else part.view(p.shape))
                 at += p.numel()
         if at != flat.numel():
-            raise SystemExit(f"gpt.py: {path} holds {flat.numel()} weights, the model has {at}: dump it at the same sizes")
+            raise SystemExit(f"gpt.py: {path} holds {flat.numel()} weights, the model has {at}: dump it at the same "
+                             "sizes")
 
 
 def make_adamw(model, o):

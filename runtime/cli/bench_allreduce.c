@@ -151,7 +151,8 @@ static void print_head(const struct bench *b)
            "# staged: memory of the program; direct: memory of ddp_alloc\n",
            w->size, w->n_nodes, b->n_iterations, b->n_warmup);
     if (b->v[MEMORY].b)
-        printf("# y += x: GB/s of a node's ranks, 3 x size each; of y += x: what direct, 2 x size each, reaches of it\n");
+        printf("# y += x: GB/s of a node's ranks, 3 x size each; of y += x: what direct, 2 x size each, reaches of "
+               "it\n");
     printf("#%12s %12s %8s %5s  %-44s  %-44s%s\n", "", "", "", "", "              staged", "              direct", "");
     printf("#%12s %12s %8s %5s ", "size", "count", "type", "redop");
     for (int i = 0; i < 2; i++)
@@ -318,8 +319,8 @@ static int run(ddp_t *d, int argc, char **argv, ddp_error_t *errp)
 static void help(FILE *f)
 {
     fprintf(f, "usage: ddp bench allreduce [OPTION...]\n"
-               "All-reduce at sizes from -b to -e: time, algbw = size / time, busbw = algbw 2 (n - 1) / n, and how many\n"
-               "elements of a result are wrong.\n\n");
+               "All-reduce at sizes from -b to -e: time, algbw = size / time, busbw = algbw 2 (n - 1) / n, and how "
+               "many\nelements of a result are wrong.\n\n");
     bench_options_help(f, knobs, N_KNOBS);
 }
 

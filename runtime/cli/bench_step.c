@@ -202,8 +202,8 @@ static int obey(struct bench *b, const char *verb, const char *argument, ddp_err
         return command_measure(b, "products_s", train_products, (size_t)n, errp);
     if (n && !strcmp(verb, "comm"))
         return command_measure(b, "comm_s", train_comm, (size_t)n, errp);
-    return error_set(errp, DDP_E_DATA, EINVAL, "--lockstep: \"%.32s %.64s\" is no command: there are steps N, products N, "
-                     "comm N, dump FILE", verb, argument);
+    return error_set(errp, DDP_E_DATA, EINVAL, "--lockstep: \"%.32s %.64s\" is no command: there are steps N, products "
+                     "N, comm N, dump FILE", verb, argument);
 }
 
 static int lockstep(struct bench *b, ddp_error_t *errp)
@@ -244,8 +244,8 @@ static void print_table(const struct bench *b, const struct block *k, const doub
     const struct model_config *m = &b->c.model;
     struct bench_stats step = bench_stats(k->time[T_STEP], k->n);
     printf("# %d ranks on %d nodes, %d threads each, %s\n"
-           "# %zu layers, width %zu, %zu heads, context %zu, vocabulary %zu: %zu parameters; %zu samples x %d per rank\n"
-           "# %zu steps after %lld, the slowest rank's; milliseconds\n",
+           "# %zu layers, width %zu, %zu heads, context %zu, vocabulary %zu: %zu parameters; %zu samples x %d per "
+           "rank\n# %zu steps after %lld, the slowest rank's; milliseconds\n",
            w->size, w->n_nodes, pool_threads(), kernel_matmul_name(), m->layers, m->width, m->heads, m->context, m->vocab,
            train_n_elems(b->train), b->c.batch, b->c.accum, k->n, (long long)b->v[WARMUP].i);
     printf("%-26s %9s  %9s\n", "#", "median", "quartiles");
@@ -262,7 +262,8 @@ static void print_table(const struct bench *b, const struct block *k, const doub
     printf("\n");
 }
 
-static void print_json(const struct bench *b, const struct block *k, const double *loss, const double *products, size_t n)
+static void print_json(const struct bench *b, const struct block *k, const double *loss, const double *products,
+                       size_t n)
 {
     printf("{\"bench\": \"step\", ");
     json_setting(b);
@@ -357,8 +358,8 @@ static int run(ddp_t *d, int argc, char **argv, ddp_error_t *errp)
 static void help(FILE *f)
 {
     fprintf(f, "usage: ddp bench step [OPTION...]\n"
-               "Trains a GPT on made-up tokens: a step's time, that of its matrix products alone, and the first losses.\n"
-               "OMP_NUM_THREADS is the number of threads per rank (1 where unset).\n\n");
+               "Trains a GPT on made-up tokens: a step's time, that of its matrix products alone, and the first "
+               "losses.\nOMP_NUM_THREADS is the number of threads per rank (1 where unset).\n\n");
     bench_options_help(f, knobs, N_KNOBS);
 }
 

@@ -198,7 +198,8 @@ static void layer_products(train_t *t, size_t rows, size_t n_in, size_t n_out, s
     kernel_matmul(t->wide, t->narrow, w.value, &(struct matmul){.m = rows, .n = n_out, .k = n_in});
     kernel_matmul(w.grad, t->narrow, t->wide,
                   &(struct matmul){.m = n_in, .n = n_out, .k = rows, .a_transposed = true, .accumulate = true});
-    kernel_matmul(t->narrow, t->wide, w.value, &(struct matmul){.m = rows, .n = n_in, .k = n_out, .b_transposed = true});
+    kernel_matmul(t->narrow, t->wide, w.value,
+                  &(struct matmul){.m = rows, .n = n_in, .k = n_out, .b_transposed = true});
 }
 
 /* As the model's head: the embedding is [vocab, width], used transposed. */

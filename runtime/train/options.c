@@ -42,7 +42,8 @@ static const struct knob knobs[N_KNOBS] = {
     [CONTEXT] = {"--context", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "tokens a sample has (preset)"},
     [VOCAB] = {"--vocab", NULL, KNOB_INT, NULL, 2, 65536, NULL, "vocabulary; bytes need 256 (preset)"},
     [STEPS] = {"--steps", NULL, KNOB_INT, "300", 0, BIG, NULL, "optimizer steps"},
-    [BATCH] = {"--batch", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "samples per rank (or shard) and micro-step (preset)"},
+    [BATCH] = {"--batch", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL,
+               "samples per rank (or shard) and micro-step (preset)"},
     [ACCUM] = {"--accum", NULL, KNOB_INT, "1", 1, 1 << 20, NULL, "micro-steps per step (gradient accumulation)"},
     [SHARDS] = {"--shards", NULL, KNOB_INT, "0", 0, 1 << 20, NULL,
                 "logical shards of --batch samples a step; 0: none, see below"},
@@ -52,7 +53,8 @@ static const struct knob knobs[N_KNOBS] = {
     [OPTIMIZER] = {"--optimizer", NULL, KNOB_ENUM, "adamw", 0, 0, "adamw|sgd", "update rule"},
     [LR] = {"--lr", NULL, KNOB_DOUBLE, NULL, 0, 1000, NULL, "learning rate at its peak (preset)"},
     [MIN_LR] = {"--min-lr", NULL, KNOB_DOUBLE, NULL, 0, 1000, NULL, "where the cosine ends (a tenth of --lr)"},
-    [SCALE_LR] = {"--scale-lr", NULL, KNOB_BOOL, "off", 0, 0, NULL, "multiply both rates by the number of ranks (or shards)"},
+    [SCALE_LR] = {"--scale-lr", NULL, KNOB_BOOL, "off", 0, 0, NULL,
+                  "multiply both rates by the number of ranks (or shards)"},
     [WARMUP] = {"--warmup", NULL, KNOB_STRING, NULL, 0, 0, NULL,
                 "linear warm-up, in steps, or in epochs: 0.5e (preset, at most --steps)"},
     [CLIP] = {"--clip", NULL, KNOB_DOUBLE, "1", 0, BIG, NULL, "greatest L2 norm of the gradient; 0: any"},
@@ -100,8 +102,8 @@ void options_help(FILE *f)
                 p->model.heads, p->model.context, p->model.vocab, p->batch, p->lr, (unsigned long long)p->warmup);
     fprintf(f, "\nAlso --help and --version. --steps 300 and --steps=300 are the same. OMP_NUM_THREADS is the number\n"
                "of threads per rank (1 where unset); results do not depend on it. With --shards=V, a power of two and\n"
-               "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-timeout=SECONDS bounds every\n"
-               "wait for another rank (300), --ddp-interface=NAME names the network between nodes.\n"
+               "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-timeout=SECONDS "
+               "bounds every\nwait for another rank (300), --ddp-interface=NAME names the network between nodes.\n"
                "Exit code: 0 trained to the end, 2 a wrong option, 143 stopped by SIGTERM, 1 anything else.\n");
 }
 

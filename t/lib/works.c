@@ -166,9 +166,11 @@ static int check_visits(struct rank_state *s, const struct item *it, char **want
     size_t n_owned = 0, n_visited = 0;
     for (struct comm_pieces o = comm_owned(s->c, it->ranges, it->n_ranges, it->unit_bytes); comm_piece_next(&o, &p);) {
         size_t at = p.first * dtype_size(p.dtype);
-        CHECK(memcmp(it->visited + p.offset_bytes, want[p.range] + at, p.n_bytes) == 0, "range %zu: visits saw others", p.range);
+        CHECK(memcmp(it->visited + p.offset_bytes, want[p.range] + at, p.n_bytes) == 0,
+              "range %zu: visits saw others", p.range);
         for (size_t i = 0; i < p.n_bytes; i++)
-            CHECK(it->times[p.offset_bytes + i] == 1, "range %zu byte %zu: %d visits", p.range, i, it->times[p.offset_bytes + i]);
+            CHECK(it->times[p.offset_bytes + i] == 1, "range %zu byte %zu: %d visits", p.range, i,
+                  it->times[p.offset_bytes + i]);
         n_owned += p.n_bytes;
     }
     for (size_t i = 0; i < it->n_bytes; i++)

@@ -58,7 +58,8 @@ static void the_documented_example(void **state)
 }
 
 /* The rule once more, bucket by bucket: the shortest run of tensors that reaches the cap, else all that are left. */
-static void check_by_rule(const struct bucket_plan *p, const int *order, const size_t *elems, size_t first_cap, size_t cap)
+static void check_by_rule(const struct bucket_plan *p, const int *order, const size_t *elems, size_t first_cap,
+                          size_t cap)
 {
     int at = 0;
     for (int b = 0; b < p->n_buckets; b++) {

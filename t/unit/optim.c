@@ -91,7 +91,8 @@ static void norms_are_sums_over_fixed_blocks(void **state)
         for (size_t b = 0; b < norm.n_blocks; b++)
             norm.sums[b] = fabs((double)noise() / 3);
         for (int k = 0; k < N; k++)
-            of_param[k] = reference_tree(norm.sums + norm.first_block[k], norm.first_block[k + 1] - norm.first_block[k]);
+            of_param[k] =
+                reference_tree(norm.sums + norm.first_block[k], norm.first_block[k + 1] - norm.first_block[k]);
         assert_true(norm_total(&norm) == sqrt(reference_tree(of_param, N)));
     }
     norm.sums[norm.first_block[7]] = NAN;
@@ -103,7 +104,8 @@ static void norms_are_sums_over_fixed_blocks(void **state)
     layout_clear(&l);
 }
 
-static const struct ddp_adamw base = {.lr = 1e-3f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .warmup = 10, .total = 110};
+static const struct ddp_adamw base = {
+    .lr = 1e-3f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .warmup = 10, .total = 110};
 
 static void the_schedule_warms_up_and_decays(void **state)
 {
@@ -187,7 +189,8 @@ static void a_step_scales_clips_and_corrects_bias(void **state)
         t += clip[i] > 0;
         assert_true(s.skipped == (clip[i] == 0) && s.step == (uint64_t)t);
         assert_true(a->grad_scale == (float)(.5 * clip[s.skipped ? i - 1 : i]));
-        assert_true(fabsf(a->bias1 - (float)(1 - pow(.9, t))) < 1e-6f && fabsf(a->bias2 - (float)(1 - pow(.95, t))) < 1e-6f);
+        assert_true(fabsf(a->bias1 - (float)(1 - pow(.9, t))) < 1e-6f);
+        assert_true(fabsf(a->bias2 - (float)(1 - pow(.95, t))) < 1e-6f);
         assert_true(a->lr == c.lr && a->beta1 == c.beta1 && a->beta2 == c.beta2 && a->eps == c.eps);
         assert_true(a->weight_decay == c.weight_decay);
     }

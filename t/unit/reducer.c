@@ -145,7 +145,7 @@ static int planted_rank(struct job *j, int rank)
 {
     ddp_error_t e = {0};
     struct reduction_kit k;
-    int rc = reduction_open(&k, j, rank, (size_t[]){50, 50, 50, 50}, 4, &one_each, &e); /* a late rank hears it already */
+    int rc = reduction_open(&k, j, rank, (size_t[]){50, 50, 50, 50}, 4, &one_each, &e); /* a late rank hears it here */
     if (rc == 0) {
         if (rank == 1) {
             struct comm_range second = k.reducer.range[1];

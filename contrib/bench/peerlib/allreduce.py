@@ -83,7 +83,7 @@ def run(m, report):
             one, cells = row_of(report, ranks, n_bytes, found)
             data.append(one)
             rows.append(cells)
-    table(f"All-reduce in place, float32, one node, {m.cores} cores: ms, median of {rounds} runs (quartiles), each run the "
-          f"median of {iterations}",
+    table(f"All-reduce in place, float32, one node, {m.cores} cores: ms, median of {rounds} runs (quartiles), each run "
+          f"the median of {iterations}",
           ["", "ours", "ours, staged", "Open MPI", "PyTorch/gloo", "MPI/ours", "gloo/ours", "of y += x"], rows)
     return data

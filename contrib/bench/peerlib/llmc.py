@@ -1,5 +1,5 @@
-"""llmc.py - the training step of llm.c's CPU trainer (github.com/karpathy/llm.c, train_gpt2.c), where LLMC names a folder in
-which it was built (make train_gpt2), and ours at the same sizes.
+"""llmc.py - the training step of llm.c's CPU trainer (github.com/karpathy/llm.c, train_gpt2.c), where LLMC names a
+folder in which it was built (make train_gpt2), and ours at the same sizes.
 
 Equal: layers, width, heads, vocabulary, batch 4 and context 64 (llm.c fixes both), float32, AdamW at every step without
 decay and clipping, one process with all cores as threads. Not equal: llm.c reads weights and tokens of its own format,
@@ -69,7 +69,8 @@ def time_llmc(m, program, folder):
 def time_ours(m, size, steps):
     flags = [w for key in ("layers", "width", "heads", "vocab") for w in (f"--{key}", str(size[key]))]
     out = m.run("ddp bench step", [m.ddp(), "bench", "step", "--json", "--batch", str(BATCH), "--context", str(CONTEXT),
-                                   "--clip", "0", "--weight-decay", "0", "--warmup", "3", "--steps", str(steps)] + flags,
+                                   "--clip", "0", "--weight-decay", "0", "--warmup", "3", "--steps",
+                                   str(steps)] + flags,
                 m.environment(m.cores))
     return json.loads(out)["step_s"]
 
@@ -77,8 +78,8 @@ def time_ours(m, size, steps):
 def run(m, report):
     program = os.path.join(os.environ.get("LLMC", ""), "train_gpt2")
     if not os.environ.get("LLMC") or not os.access(program, os.X_OK):
-        raise Failure("LLMC=DIR must name a folder in which llm.c's train_gpt2 was built: clone github.com/karpathy/llm.c, "
-                      "make train_gpt2")
+        raise Failure("LLMC=DIR must name a folder in which llm.c's train_gpt2 was built: clone github.com/karpathy/"
+                      "llm.c, make train_gpt2")
     goal = 5 if has_avx512() else 3
     data, rows = [], []
     for model in ["tiny"] if m.options.quick else m.options.models:
@@ -91,7 +92,8 @@ def run(m, report):
         ratio = s["llm.c"]["median"] / s["ours"]["median"]
         report.goal(f"training step, {model}: llm.c / ours", ratio, at_least=goal)
         data.append({"model": model, "batch": BATCH, "context": CONTEXT, "seconds": s, "ratio": ratio})
-        rows.append([model, spread(s["ours"]), spread(s["llm.c"]), f"{s['ours']['n']}, {s['llm.c']['n']}", short(ratio) + "x"])
+        rows.append([model, spread(s["ours"]), spread(s["llm.c"]), f"{s['ours']['n']}, {s['llm.c']['n']}",
+                     short(ratio) + "x"])
     table(f"GPT training step, 1 process x {m.cores} threads, batch {BATCH}, context {CONTEXT}: ms, median (quartiles)",
           ["", "ours", "llm.c", "steps", "ratio"], rows)
     return data

@@ -86,9 +86,10 @@ class Machine:
         return path
 
     def environment(self, threads, **extra):
-        """The same for every contender. The core type is the one that ours would choose by itself: Debian's OpenBLAS takes
-        an older one on machines with AVX-512."""
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("DDP_", "SLURM_", "OMPI_", "PMIX_", "OPENBLAS_"))}
+        """The same for every contender. The core type is the one that ours would choose by itself: Debian's OpenBLAS
+        takes an older one on machines with AVX-512."""
+        others = ("DDP_", "SLURM_", "OMPI_", "PMIX_", "OPENBLAS_")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(others)}
         for name in "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT":
             env.pop(name, None)
         env["OMP_NUM_THREADS"] = env["OPENBLAS_NUM_THREADS"] = str(threads)
@@ -143,8 +144,8 @@ class Machine:
         return max(1, self.cores // ranks)
 
     def mpirun(self, ranks, *more):
-        """What Open MPI keeps in files goes to folders that we remove: it leaves them where it is killed. It cannot know
-        that two nodes share cores: that waiting ranks must yield is said here."""
+        """What Open MPI keeps in files goes to folders that we remove: it leaves them where it is killed. It cannot
+        know that two nodes share cores: that waiting ranks must yield is said here."""
         settings = {"orte_tmpdir_base": self.work, "btl_vader_backing_directory": self.shm}
         if ranks > self.cores:
             settings["mpi_yield_when_idle"] = "1"

@@ -1,4 +1,5 @@
-"""net.py - two nodes on one machine: network namespaces joined by a pair of veths, which can be shaped and which count."""
+"""net.py - two nodes on one machine: network namespaces joined by a pair of veths, which can be shaped and which
+count."""
 import json
 import os
 import secrets

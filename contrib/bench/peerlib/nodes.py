@@ -1,5 +1,5 @@
-"""nodes.py - float32 all-reduce between two nodes over TCP: ours, Open MPI, PyTorch over gloo. That it was TCP is seen by
-counting what the link carried: each node must send at least its all-reduces' size."""
+"""nodes.py - float32 all-reduce between two nodes over TCP: ours, Open MPI, PyTorch over gloo. That it was TCP is seen
+by counting what the link carried: each node must send at least its all-reduces' size."""
 import json
 import os
 
@@ -23,8 +23,8 @@ def run_ours(m, pair, per_node, sizes, iterations, warmup):
 
 
 def write_agent(m, pair):
-    """What mpirun uses instead of ssh, AGENT HOST COMMAND...: a shell on that node, with a host name of its own, by which
-    Open MPI names its shared memory."""
+    """What mpirun uses instead of ssh, AGENT HOST COMMAND...: a shell on that node, with a host name of its own, by
+    which Open MPI names its shared memory."""
     path = m.path("agent")
     lines = [f'{a}) exec nsenter --net=/run/netns/{ns} unshare --uts sh -c "hostname node{k}; $*" ;;'
              for k, (a, ns) in enumerate(zip(ADDRESS, pair.names))]
@@ -69,8 +69,8 @@ def counted(m, pair, name, per_node, sizes, iterations, warmup):
     seconds = CONTENDERS[name](m, pair, per_node, sizes, iterations, warmup)
     sent = [b - a for a, b in zip(before, pair.sent())]
     if min(sent) < least:
-        raise Failure(f"{name}: the nodes sent {sent} bytes over the link, less than the {least} of the formula: it did not "
-                      "run over TCP")
+        raise Failure(f"{name}: the nodes sent {sent} bytes over the link, less than the {least} of the formula: it did "
+                      "not run over TCP")
     return seconds, [s / least for s in sent]
 
 
@@ -98,7 +98,8 @@ def run(m, report):
             s = {name: stats(v) for name, v in values.items()}
             ratio = {name: s[name]["median"] / s["ours"]["median"] for name in GOALS}
             for name, least in GOALS.items():
-                report.goal(f"between nodes, 2 x {per_node} ranks, {n // MIB} MiB: {name} / ours", ratio[name], at_least=least)
+                report.goal(f"between nodes, 2 x {per_node} ranks, {n // MIB} MiB: {name} / ours", ratio[name],
+                            at_least=least)
             data.append({"nodes": 2, "ranks_per_node": per_node, "bytes": n, "seconds": s, "ratio": ratio,
                          "sent_over_formula": sent})
             rows.append([f"2 x {per_node} ranks, {n // MIB} MiB"] + [spread(s[k]) for k in ("ours", "mpi", "gloo")] +

@@ -1,5 +1,6 @@
-"""planner.py - buckets planned from what is measured, against fixed ones of 25 MiB, in turn: what a step's communication
-costs (`ddp bench reducer`). Planned ones must never be worse beyond the interquartile spread, and better somewhere."""
+"""planner.py - buckets planned from what is measured, against fixed ones of 25 MiB, in turn: what a step's
+communication costs (`ddp bench reducer`). Planned ones must never be worse beyond the interquartile spread, and better
+somewhere."""
 import json
 
 from peerlib.figures import quantile, spread, stats, table
@@ -46,8 +47,8 @@ def run(m, report):
         better += verdict == "better"
         worse += verdict == "worse"
         buckets = [f"{found[name][-1]['buckets']}" for name in ("fixed", "planned")]
-        data.append({"case": case[0], "seconds": s, "fixed_quartiles": [low, high], "verdict": verdict, "buckets": buckets,
-                     "runs": found})
+        data.append({"case": case[0], "seconds": s, "fixed_quartiles": [low, high], "verdict": verdict,
+                     "buckets": buckets, "runs": found})
         rows.append([case[0], spread(s["fixed"]), f"{1e3 * low:.1f}-{1e3 * high:.1f}", spread(s["planned"]),
                      " / ".join(buckets), verdict])
     report.goal("planned buckets worse than fixed 25 MiB, cases", worse, at_most=0)

@@ -1,5 +1,5 @@
-"""step.py - a GPT's training step, ours and PyTorch DDP's: the same layers, weights, samples, optimizer, ranks and threads,
-both alive at once and stepping in turn."""
+"""step.py - a GPT's training step, ours and PyTorch DDP's: the same layers, weights, samples, optimizer, ranks and
+threads, both alive at once and stepping in turn."""
 import json
 import os
 
@@ -53,8 +53,8 @@ def flags(size):
 
 
 def dump_weights(m, size, path):
-    m.run("ddp bench step --dump", [m.ddp(), "bench", "step", "--dump", path, "--steps", "1", "--warmup", "0", "--json"] +
-          flags(size), m.environment(m.cores))
+    m.run("ddp bench step --dump", [m.ddp(), "bench", "step", "--dump", path, "--steps", "1", "--warmup", "0",
+                                    "--json"] + flags(size), m.environment(m.cores))
 
 
 def start_ours(m, size, ranks, more=()):
@@ -92,7 +92,8 @@ def check_losses(model, found):
     pairs = {k: (found["ours"]["first_losses"][k], found["torch"]["first_losses"][k]) for k in (0, 5)}
     for k, (a, b) in pairs.items():
         if not abs(a - b) <= LOSS_TOLERANCE * abs(b):
-            raise Failure(f"{model}: the losses at step {k} differ: ours {a:.6f}, PyTorch's {b:.6f}: not the same training")
+            raise Failure(f"{model}: the losses at step {k} differ: ours {a:.6f}, PyTorch's {b:.6f}: not the same "
+                          "training")
     return pairs
 
 
@@ -127,7 +128,7 @@ def run(m, report):
                      "losses": losses, "torch": note})
         rows.append([model] + [spread(s[side][k]) for k in ("step_s", "products_s") for side in ("ours", "torch")] +
                     [short(ratio) + "x"] + [f"{losses[k][0]:.4f} / {losses[k][1]:.4f}" for k in (0, 5)])
-    table(f"GPT training step, {ranks} ranks x {m.threads(ranks)} threads: ms, median (quartiles) of {steps} steps a side, in "
-          f"turns of {BLOCK}; PyTorch {version}, AdamW {note['adamw']}, attention {note['attention']}",
+    table(f"GPT training step, {ranks} ranks x {m.threads(ranks)} threads: ms, median (quartiles) of {steps} steps a side, "
+          f"in turns of {BLOCK}; PyTorch {version}, AdamW {note['adamw']}, attention {note['attention']}",
           ["", "ours", "PyTorch", "products, ours", "products, PyTorch", "ratio", "loss at 0", "loss at 5"], rows)
     return data
