@@ -25,7 +25,8 @@ void norm_close(struct norm *n); /* a zeroed struct is allowed */
  * threads. */
 void norm_visit(const struct norm *n, int id, size_t first, const float *x, size_t n_elems);
 
-/* The L2 norm, once every block has its sum. Inf or nan where a gradient is so, or its square too large. */
+/* The L2 norm, once every block has its sum. Inf or nan exactly where a gradient is: squares are summed as doubles, in
+ * which no sum of squares of finite floats overflows. */
 double norm_total(const struct norm *n);
 
 /* The first parameter with a sum that is not finite; -1: none. */

@@ -1,5 +1,6 @@
 #include "t/unit/unit.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "kernels/optim.h"
@@ -54,6 +55,31 @@ static double reference_tree(const double *x, size_t n)
     while (2 * m < n)
         m *= 2;
     return reference_tree(x, m) + reference_tree(x + m, n - m);
+}
+
+static void only_what_is_not_finite_overflows_a_norm(void **state)
+{
+    (void)state;
+    static float x[3 * NORM_BLOCK];
+    static const float bad[] = {INFINITY, -INFINITY, NAN};
+    struct layout l = {0};
+    struct norm norm;
+    double sums[3];
+    assert_int_equal(layout_add(&l, "w", DDP_F32, (size_t[]){3 * NORM_BLOCK}, 1, 0, NULL), 0);
+    assert_int_equal(norm_open(&norm, &l, sums, NULL), 0);
+    for (int i = 0; i < 3 * NORM_BLOCK; i++)
+        x[i] = i % 2 ? FLT_MAX : -FLT_MAX;
+    norm_visit(&norm, 0, 0, x, 3 * NORM_BLOCK);
+    assert_true(fabs(norm_total(&norm) / (sqrt(3 * NORM_BLOCK) * FLT_MAX) - 1) < 1e-12);
+    assert_int_equal(norm_worst(&norm), -1);
+    for (int k = 0; k < 3; k++) {
+        x[NORM_BLOCK + 77] = bad[k];
+        norm_visit(&norm, 0, 0, x, 3 * NORM_BLOCK);
+        assert_false(isfinite(norm_total(&norm)));
+        assert_int_equal(norm_worst(&norm), 0);
+    }
+    norm_close(&norm);
+    layout_clear(&l);
 }
 
 /* Parameters of many sizes; blocks visited from the last to the first, some several at a time. */
@@ -281,6 +307,7 @@ static void bad_settings_are_named(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(adamw_follows_the_formula),
     cmocka_unit_test(norms_are_sums_over_fixed_blocks),
+    cmocka_unit_test(only_what_is_not_finite_overflows_a_norm),
     cmocka_unit_test(the_schedule_warms_up_and_decays),
     cmocka_unit_test(a_step_clips_decays_and_skips),
     cmocka_unit_test(a_step_scales_clips_and_corrects_bias),
