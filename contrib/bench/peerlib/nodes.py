@@ -69,8 +69,8 @@ def counted(m, pair, name, per_node, sizes, iterations, warmup):
     seconds = CONTENDERS[name](m, pair, per_node, sizes, iterations, warmup)
     sent = [b - a for a, b in zip(before, pair.sent())]
     if min(sent) < least:
-        raise Failure(f"{name}: the nodes sent {sent} bytes over the link, less than the {least} of the formula: it did "
-                      "not run over TCP")
+        raise Failure(f"{name}: the nodes sent {sent} bytes over the link, less than the {least} of the formula: it "
+                      "did not run over TCP")
     return seconds, [s / least for s in sent]
 
 

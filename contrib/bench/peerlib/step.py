@@ -128,7 +128,7 @@ def run(m, report):
                      "losses": losses, "torch": note})
         rows.append([model] + [spread(s[side][k]) for k in ("step_s", "products_s") for side in ("ours", "torch")] +
                     [short(ratio) + "x"] + [f"{losses[k][0]:.4f} / {losses[k][1]:.4f}" for k in (0, 5)])
-    table(f"GPT training step, {ranks} ranks x {m.threads(ranks)} threads: ms, median (quartiles) of {steps} steps a side, "
-          f"in turns of {BLOCK}; PyTorch {version}, AdamW {note['adamw']}, attention {note['attention']}",
+    table(f"GPT training step, {ranks} ranks x {m.threads(ranks)} threads: ms, median (quartiles) of {steps} steps a "
+          f"side, in turns of {BLOCK}; PyTorch {version}, AdamW {note['adamw']}, attention {note['attention']}",
           ["", "ours", "PyTorch", "products, ours", "products, PyTorch", "ratio", "loss at 0", "loss at 5"], rows)
     return data
