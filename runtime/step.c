@@ -107,14 +107,14 @@ static int apply(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
-static void trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns)
+static int trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns, ddp_error_t *errp)
 {
     char number[24];
     uint64_t now = clock_ns();
     snprintf(number, sizeof number, "%llu", (unsigned long long)s->step);
     trace_span(&d->trace, TRACE_STEP, "optimizer", NULL, from_ns, now);
     trace_span(&d->trace, TRACE_STEP, "step", number, d->micro.began_ns, now);
-    trace_flush(&d->trace);
+    return trace_flush(&d->trace, errp);
 }
 
 EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
@@ -140,7 +140,8 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
         return handle_break(d);
     }
-    trace_step(d, &s, began_ns);
+    if (trace_step(d, &s, began_ns, errp) < 0)
+        return handle_break(d);
     d->phase = PHASE_IDLE;
     *ret = s;
     return 0;

@@ -24,7 +24,7 @@ static int path_of(const char *pattern, int rank, int n_ranks, char *path, size_
 int trace_open(struct trace *t, const char *pattern, int rank, int n_ranks, ddp_error_t *errp)
 {
     static const char *const track[TRACE_TRACKS] = {"steps", "gradients", "buckets"};
-    char path[512];
+    char path[sizeof t->path];
     if (path_of(pattern, rank, n_ranks, path, sizeof path, errp) < 0)
         return -1;
     FILE *f = fopen(path, "we");
@@ -32,9 +32,10 @@ int trace_open(struct trace *t, const char *pattern, int rank, int n_ranks, ddp_
         return error_errno(errp, "trace %.200s", path);
     fprintf(f, "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", rank, rank);
     for (int i = 0; i < TRACE_TRACKS; i++)
-        fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", rank,
-                i, track[i]);
-    *t = (struct trace){f, rank};
+        fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", rank, i,
+                track[i]);
+    *t = (struct trace){.file = f, .rank = rank};
+    memcpy(t->path, path, sizeof path);
     return 0;
 }
 
@@ -77,8 +78,12 @@ void trace_instant(struct trace *t, enum trace_track track, const char *what, co
     fputs(",\"s\":\"t\"}", t->file);
 }
 
-void trace_flush(struct trace *t)
+int trace_flush(struct trace *t, ddp_error_t *errp)
 {
-    if (t->file)
-        fflush(t->file);
+    errno = 0;
+    if (!t->file || (!fflush(t->file) && !ferror(t->file)))
+        return 0;
+    int code = errno ? errno : EIO; /* 0 where an earlier write had failed */
+    return error_set(errp, DDP_E_SYSTEM, code, "trace %.120s cannot be written: %s: name another file, or train without a "
+                     "trace", t->path, strerror(code));
 }

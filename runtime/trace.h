@@ -15,6 +15,7 @@ enum trace_track { TRACE_STEP, TRACE_GRADIENTS, TRACE_BUCKETS, TRACE_TRACKS };
 struct trace {
     FILE *file; /* NULL: nothing is written; every call is allowed */
     int rank;
+    char path[512]; /* for errors */
 };
 
 /* Every %r in pattern becomes the rank; with several ranks there must be one. A file that exists is written anew. */
@@ -26,7 +27,8 @@ void trace_span(struct trace *t, enum trace_track track, const char *what, const
                 uint64_t to_ns);
 void trace_instant(struct trace *t, enum trace_track track, const char *what, const char *which, uint64_t at_ns);
 
-/* Hands what was written to the system. */
-void trace_flush(struct trace *t);
+/* Hands what was written to the system. -1 where that, or anything since trace_open, could not be written: a trace with
+ * holes shows what did not happen. */
+int trace_flush(struct trace *t, ddp_error_t *errp);
 
 #endif

@@ -21,4 +21,9 @@ is "one file for two ranks: exit code" "$rc" 2
 like "... names the cure" "$err" "put %r"
 DDP_TRACE=/nowhere/x-%r.json train
 like "a file that cannot be written is named" "$err" "rank 0: trace /nowhere/x-0.json: No such file"
+mkdir full
+for r in 0 1; do ln -s /dev/full full/$r.json; done
+train --ddp-trace=full/%r.json
+is "a full disk: exit code" "$rc" 1
+like "... is named, with the cure" "$err" "trace full/[01].json cannot be written: No space left on device: name another file"
 done_testing
