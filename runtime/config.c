@@ -97,7 +97,11 @@ static int set_from_argument(struct config *cfg, const char *argument, ddp_error
         return unknown(PREFIX, name, errp);
     if (!eq)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s lacks a value: write %s=VALUE", argument, argument);
-    return knob_parse(k, eq + 1, PREFIX, &cfg->value[k - config_knobs], errp);
+    char option[sizeof PREFIX + sizeof key];
+    snprintf(option, sizeof option, PREFIX "%s", key);
+    struct knob named = *k; /* as the user wrote it, should its value be refused */
+    named.name = option;
+    return knob_parse(&named, eq + 1, "command line", &cfg->value[k - config_knobs], errp);
 }
 
 int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp)

@@ -32,8 +32,17 @@ static void job_close(struct job *j)
         j->model.destroy(j->model.self);
     tokens_close(j->data);
     tokens_close(j->val);
-    if (j->json)
-        fclose(j->json);
+}
+
+/* Did every line of --log-json reach the file? */
+static bool json_close(struct job *j)
+{
+    FILE *f = j->json;
+    j->json = NULL;
+    if (!f)
+        return true;
+    bool failed = ferror(f);
+    return fclose(f) == 0 && !failed;
 }
 
 static int open_data(struct job *j, ddp_error_t *errp)
@@ -283,6 +292,10 @@ int main(int argc, char **argv)
     int code = run(d, &j, argc, argv);
     job_close(&j);
     ddp_finalize(d);
+    if (!json_close(&j)) {
+        fprintf(stderr, "train: --log-json: %s is not complete: is the disk full?\n", j.o.log_json);
+        code = code ? code : EXIT_FAILURE;
+    }
     if (code == 0 && (fflush(stdout) || ferror(stdout))) {
         complain(NULL, "the output cannot be written: is the disk full?");
         return EXIT_FAILURE;

@@ -102,8 +102,9 @@ void options_help(FILE *f)
                 p->model.heads, p->model.context, p->model.vocab, p->batch, p->lr, (unsigned long long)p->warmup);
     fprintf(f, "\nAlso --help and --version. --steps 300 and --steps=300 are the same. OMP_NUM_THREADS is the number\n"
                "of threads per rank (1 where unset); results do not depend on it. With --shards=V, a power of two and\n"
-               "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-timeout=SECONDS "
-               "bounds every\nwait for another rank (300), --ddp-interface=NAME names the network between nodes.\n"
+               "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-KEY=VALUE, or a\n"
+               "variable such as DDP_TIMEOUT, sets libddp (doc/user.md); KEY: timeout, interface, progress, bucket-mb,\n"
+               "first-bucket-mb, find-unused, compress, zero, trace.\n"
                "Exit code: 0 trained to the end, 2 a wrong option, 143 stopped by SIGTERM, 1 anything else.\n");
 }
 
