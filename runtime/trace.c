@@ -84,6 +84,6 @@ int trace_flush(struct trace *t, ddp_error_t *errp)
     if (!t->file || (!fflush(t->file) && !ferror(t->file)))
         return 0;
     int code = errno ? errno : EIO; /* 0 where an earlier write had failed */
-    return error_set(errp, DDP_E_SYSTEM, code, "trace %.120s cannot be written: %s: name another file, or train without a "
-                     "trace", t->path, strerror(code));
+    return error_set(errp, DDP_E_SYSTEM, code, "trace %.120s cannot be written: %s: name another file, or train without "
+                     "a trace", t->path, strerror(code));
 }
