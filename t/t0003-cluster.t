@@ -89,6 +89,12 @@ is "... whose remains have ended" "$(left_of "$id")" ""
 id=$(<"$cluster_dir/id")
 cluster_run srun hostname
 is "... and works" "$out" n1
+mkdir -m 700 "$tmp/closed" && : >"$tmp/closed/ddp.so"
+echo "required $tmp/closed/ddp.so" >"$cluster_dir/conf/plugstack.conf"
+cluster_run srun hostname
+like "a plugin that the user cannot read is named, with the cure" "$rc:$err" \
+    "^1:.*user nobody cannot read $tmp/closed/ddp.so: .*--user root"
+: >"$cluster_dir/conf/plugstack.conf"
 mkdir "$tmp/mine" && echo precious >"$tmp/mine/file"
 run "$cluster" up 1 --dir "$tmp/mine"
 is "up refuses a folder with other files" "$rc" 1
