@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/base/error.h"
+
 #define CPUS_MAX 8192 /* Linux's own limit */
 #define CPUS_WORDS (CPUS_MAX / 64)
 
@@ -20,6 +22,11 @@ bool cpus_equal(const struct cpus *a, const struct cpus *b);
 bool cpus_within(const struct cpus *part, const struct cpus *whole);
 void cpus_or(struct cpus *set, const struct cpus *other);
 void cpus_and(struct cpus *set, const struct cpus *other);
+
+/* Reads "0-3,8" (cpus_format's form, also "none"; ascending order is not asked for, overlaps are allowed). 0, or -1 with
+ * DDP_E_USAGE, which names the item, and *ret untouched: not a number, CPUS_MAX or more, a range backwards, an empty
+ * item. */
+int cpus_parse(const char *text, struct cpus *ret, ddp_error_t *errp);
 
 /* "0-3,8", "none"; a text too long for buf ends in "...". size is at least 8. Returns buf. */
 const char *cpus_format(const struct cpus *set, char *buf, size_t size);

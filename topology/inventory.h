@@ -1,0 +1,119 @@
+/* inventory.h - what a machine is made of, as far as placing ranks goes: plain tables without pointers, so that one
+ * process may read them where another wrote them. The tables and what is asked of them are pure; inventory_load is in
+ * topology/load.c, the only file that includes hwloc.h.
+ *
+ * Numbers: a core, NUMA node, package, cache, GPU or NIC is named by its place in its table here, and the tables are in
+ * hwloc's logical order (cores, nodes, packages, caches: neighbours are near each other) or by PCI address (GPUs,
+ * NICs). A CPU is a hardware thread, by the number that Linux gives it. -1 is "none" or "not known" throughout. */
+#ifndef DDP_TOPOLOGY_INVENTORY_H
+#define DDP_TOPOLOGY_INVENTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/error.h"
+#include "topology/cpus.h"
+
+enum {
+    INVENTORY_CORES_MAX = 4096,
+    INVENTORY_THREADS_MAX = 8, /* hardware threads of a core */
+    INVENTORY_NUMAS_MAX = 256,
+    INVENTORY_GPUS_MAX = 64,
+    INVENTORY_NICS_MAX = 64,
+    INVENTORY_PATH_MAX = 12, /* bridges above a PCI device */
+    INVENTORY_BUS_TEXT = 16  /* "0000:1b:00.0", with room */
+};
+
+struct inventory_core {
+    int16_t package, numa, cache; /* cache: the last level that more than one core shares, else the core's own */
+    uint16_t n_cpus;
+    uint16_t cpu[INVENTORY_THREADS_MAX]; /* ascending */
+};
+
+/* Only nodes that have cores: memory of a GPU that shows as a node is left out. */
+struct inventory_numa {
+    int16_t os_index, package; /* package -1: it spans several */
+    uint64_t memory_bytes;
+};
+
+/* Where a PCI device sits. */
+struct inventory_pci {
+    uint32_t domain;
+    uint8_t bus, device, function, depth;
+    uint16_t vendor_id, device_id;
+    uint16_t path[INVENTORY_PATH_MAX]; /* [depth] bridges above it, outermost first: path[0] is the host bridge. Numbers
+                                          are equal where the bridge is the same. depth 0: not known */
+    int16_t package, numa;             /* that hold all of its local CPUs, else -1 */
+    struct cpus local;                 /* CPUs that are nearest to it; all of the machine's: no locality is known */
+};
+
+enum inventory_vendor { VENDOR_NVIDIA, VENDOR_AMD };
+
+struct inventory_gpu {
+    struct inventory_pci pci;
+    enum inventory_vendor vendor;
+    int16_t minor;   /* the driver's number, /dev/nvidiaN; -1: not known */
+    char name[64];   /* "NVIDIA H100 80GB HBM3"; where nobody knows it, "NVIDIA GPU 2330" (the device id) */
+    char uuid[48];   /* "GPU-..."; "": not known */
+};
+
+enum inventory_nic_kind { NIC_ETHERNET, NIC_ROCE, NIC_INFINIBAND, NIC_SLINGSHOT };
+
+struct inventory_nic {
+    struct inventory_pci pci;
+    enum inventory_nic_kind kind;
+    bool is_active;     /* has a link, as far as is known: not said is active */
+    char verbs[32];     /* "mlx5_0", "hfi1_0", "cxi0"; "": none */
+    char interface[32]; /* "ib0", "eth0", "hsn0"; "": none */
+};
+
+struct inventory {
+    char origin[64];    /* host name, or the XML file's name without its folder */
+    char cpu_model[64]; /* "": not known */
+    bool has_io;        /* GPUs and NICs were looked for */
+    size_t n_packages, n_numas, n_caches, n_cores, n_gpus, n_nics; /* n_cores, n_numas and n_packages at least 1 */
+    struct cpus all, allowed; /* allowed: what the machine (or its record) lets this process use, within all */
+    struct inventory_core core[INVENTORY_CORES_MAX];
+    struct inventory_numa numa[INVENTORY_NUMAS_MAX];
+    struct inventory_gpu gpu[INVENTORY_GPUS_MAX];
+    struct inventory_nic nic[INVENTORY_NICS_MAX];
+    uint32_t link_mbps[INVENTORY_GPUS_MAX][INVENTORY_GPUS_MAX]; /* NVLink or xGMI, MB/s each way; 0: none, or not told */
+};
+
+/* Distance of two PCI devices, nearest first. Virtual devices without a place are across. */
+enum inventory_distance { DISTANCE_SAME_SWITCH, DISTANCE_SAME_ROOT, DISTANCE_SAME_PACKAGE, DISTANCE_ACROSS };
+
+/* Reads this machine (xml NULL) or hwloc's record of one. with_io: GPUs and NICs too, which takes 5 to 50 ms; without,
+ * a few. Runs no vendor's library: hwloc's plugins stay closed and the environment is as before afterwards. Not for a
+ * process with several threads, since it changes the environment for a moment. *ret is the caller's memory (some
+ * 300 KiB, any alignment that malloc gives); untouched on failure. 0, or -1: DDP_E_SYSTEM (hwloc, this machine),
+ * DDP_E_DATA (the file is not hwloc's XML, or holds more than the tables). */
+int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp);
+
+/* What NVIDIA's driver says about its GPUs under `proc` ("/proc/driver/nvidia"): name, minor number, UUID. Files of
+ * text; no library, no device. What is not there stays unknown. inventory_load has done it for this machine. */
+void inventory_read_driver(struct inventory *inv, const char *proc);
+
+enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b);
+const char *inventory_distance_name(enum inventory_distance d); /* "same switch", "same root", "same package", "across" */
+const char *inventory_nic_kind_name(enum inventory_nic_kind k); /* "Ethernet", "RoCE", "InfiniBand", "Slingshot" */
+const char *inventory_nic_name(const struct inventory_nic *nic); /* its verbs name, else its interface, else "?" */
+
+/* "0000:1b:00.0" into buf of INVENTORY_BUS_TEXT bytes. Returns buf. */
+const char *inventory_bus(const struct inventory_pci *pci, char *buf);
+
+/* The CPUs of one core, NUMA node, package or of all cores that share a cache. */
+struct cpus inventory_core_cpus(const struct inventory *inv, size_t core);
+struct cpus inventory_numa_cpus(const struct inventory *inv, size_t numa);
+struct cpus inventory_package_cpus(const struct inventory *inv, size_t package);
+
+/* The GPU that a device name means: "3" (the driver's minor number where it is known, else the place in the order of
+ * PCI addresses), "0000:1b:00.0", "GPU-UUID" or a beginning of it that is unique, "MIG-GPU-UUID/GI/CI" (the parent).
+ * -1: none here. */
+int inventory_find_gpu(const struct inventory *inv, const char *name);
+
+/* How many cores the set touches. */
+size_t inventory_count_cores(const struct inventory *inv, const struct cpus *set);
+
+#endif
