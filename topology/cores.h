@@ -1,4 +1,4 @@
-/* cores.h - the machine's cores. cores.c is the only file that includes hwloc.h. */
+/* cores.h - the cores of the machine, as topology/inventory.h finds them. */
 #ifndef DDP_TOPOLOGY_CORES_H
 #define DDP_TOPOLOGY_CORES_H
 

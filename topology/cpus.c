@@ -1,7 +1,10 @@
 #include "topology/cpus.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "runtime/base/num.h"
 
 void cpus_add(struct cpus *set, unsigned cpu)
 {
@@ -45,6 +48,42 @@ void cpus_and(struct cpus *set, const struct cpus *other)
 {
     for (size_t i = 0; i < CPUS_WORDS; i++)
         set->word[i] &= other->word[i];
+}
+
+/* One item, "7" or "3-5", of len characters. */
+static int parse_item(const char *item, size_t len, struct cpus *set)
+{
+    char text[32];
+    int lo, hi;
+    if (len >= sizeof text)
+        return -1;
+    memcpy(text, item, len);
+    text[len] = 0;
+    char *dash = strchr(text, '-');
+    if (dash)
+        *dash = 0;
+    if (num_int(text, 0, CPUS_MAX - 1, &lo) < 0 || num_int(dash ? dash + 1 : text, 0, CPUS_MAX - 1, &hi) < 0 || hi < lo)
+        return -1;
+    for (int i = lo; i <= hi; i++)
+        cpus_add(set, (unsigned)i);
+    return 0;
+}
+
+int cpus_parse(const char *text, struct cpus *ret, ddp_error_t *errp)
+{
+    struct cpus set = {{0}};
+    for (const char *p = strcmp(text, "none") ? text : NULL; p;) {
+        size_t len = strcspn(p, ",");
+        if (len == 0)
+            return error_set(errp, DDP_E_USAGE, EINVAL, "the list of CPUs \"%.64s\" has an empty item", text);
+        if (parse_item(p, len, &set) < 0)
+            return error_set(errp, DDP_E_USAGE, EINVAL,
+                             "\"%.*s\" in a list of CPUs: write numbers below %d and rising ranges, 0-3,8",
+                             len > 32 ? 32 : (int)len, p, CPUS_MAX);
+        p = p[len] ? p + len + 1 : NULL;
+    }
+    *ret = set;
+    return 0;
 }
 
 const char *cpus_format(const struct cpus *set, char *buf, size_t size)

@@ -1,0 +1,138 @@
+#include "topology/inventory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/num.h"
+
+enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b)
+{
+    size_t common = 0;
+    while (common < a->depth && common < b->depth && a->path[common] == b->path[common])
+        common++;
+    if (common >= 2)
+        return DISTANCE_SAME_SWITCH;
+    if (common == 1)
+        return DISTANCE_SAME_ROOT;
+    return a->package >= 0 && a->package == b->package ? DISTANCE_SAME_PACKAGE : DISTANCE_ACROSS;
+}
+
+const char *inventory_distance_name(enum inventory_distance d)
+{
+    static const char *const names[] = {"same switch", "same root", "same package", "across"};
+    return (unsigned)d < sizeof names / sizeof *names ? names[d] : "unknown";
+}
+
+const char *inventory_nic_kind_name(enum inventory_nic_kind k)
+{
+    static const char *const names[] = {"Ethernet", "RoCE", "InfiniBand", "Slingshot"};
+    return (unsigned)k < sizeof names / sizeof *names ? names[k] : "unknown";
+}
+
+const char *inventory_nic_name(const struct inventory_nic *nic)
+{
+    return nic->verbs[0] ? nic->verbs : nic->interface[0] ? nic->interface : "?";
+}
+
+const char *inventory_bus(const struct inventory_pci *pci, char *buf)
+{
+    snprintf(buf, INVENTORY_BUS_TEXT, "%04x:%02x:%02x.%x", (unsigned)pci->domain, pci->bus, pci->device & 0x1f,
+             pci->function & 7);
+    return buf;
+}
+
+static void add_core(struct cpus *set, const struct inventory_core *core)
+{
+    for (size_t i = 0; i < core->n_cpus; i++)
+        cpus_add(set, core->cpu[i]);
+}
+
+struct cpus inventory_core_cpus(const struct inventory *inv, size_t core)
+{
+    struct cpus set = {{0}};
+    add_core(&set, &inv->core[core]);
+    return set;
+}
+
+struct cpus inventory_numa_cpus(const struct inventory *inv, size_t numa)
+{
+    struct cpus set = {{0}};
+    for (size_t i = 0; i < inv->n_cores; i++)
+        if (inv->core[i].numa == (int)numa)
+            add_core(&set, &inv->core[i]);
+    return set;
+}
+
+struct cpus inventory_package_cpus(const struct inventory *inv, size_t package)
+{
+    struct cpus set = {{0}};
+    for (size_t i = 0; i < inv->n_cores; i++)
+        if (inv->core[i].package == (int)package)
+            add_core(&set, &inv->core[i]);
+    return set;
+}
+
+size_t inventory_count_cores(const struct inventory *inv, const struct cpus *set)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < inv->n_cores; i++)
+        for (size_t k = 0; k < inv->core[i].n_cpus; k++)
+            if (cpus_has(set, inv->core[i].cpu[k])) {
+                n++;
+                break;
+            }
+    return n;
+}
+
+static int find_number(const struct inventory *inv, const char *name)
+{
+    int n;
+    if (num_int(name, 0, INT16_MAX, &n) < 0)
+        return -1;
+    for (size_t i = 0; i < inv->n_gpus; i++)
+        if ((inv->gpu[i].minor >= 0 ? inv->gpu[i].minor : (int)i) == n)
+            return (int)i;
+    return -1;
+}
+
+/* Also with an eight-digit domain, as nvidia-smi writes it, or without one. */
+static int find_bus(const struct inventory *inv, const char *name)
+{
+    unsigned domain = 0, bus, device, function;
+    char rest;
+    if (strspn(name, "0123456789abcdefABCDEF:.") != strlen(name) || strlen(name) > INVENTORY_BUS_TEXT)
+        return -1;
+    if (strchr(name, ':') == strrchr(name, ':') ? sscanf(name, "%x:%x.%x%c", &bus, &device, &function, &rest) != 3
+                                                : sscanf(name, "%x:%x:%x.%x%c", &domain, &bus, &device, &function,
+                                                         &rest) != 4)
+        return -1;
+    for (size_t i = 0; i < inv->n_gpus; i++) {
+        const struct inventory_pci *p = &inv->gpu[i].pci;
+        if (p->domain == domain && p->bus == bus && p->device == device && p->function == function)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* The one GPU whose UUID begins with the first n characters of name. */
+static int find_uuid(const struct inventory *inv, const char *name, size_t n)
+{
+    int found = -1;
+    for (size_t i = 0; i < inv->n_gpus; i++) {
+        if (!inv->gpu[i].uuid[0] || strncmp(inv->gpu[i].uuid, name, n) != 0)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = (int)i;
+    }
+    return found;
+}
+
+int inventory_find_gpu(const struct inventory *inv, const char *name)
+{
+    if (!strncmp(name, "MIG-GPU-", 8))
+        return find_uuid(inv, name + 4, strcspn(name + 4, "/"));
+    if (!strncmp(name, "GPU-", 4))
+        return find_uuid(inv, name, strlen(name));
+    return strchr(name, ':') ? find_bus(inv, name) : find_number(inv, name);
+}

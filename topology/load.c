@@ -1,0 +1,517 @@
+#include <errno.h>
+#include <hwloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "topology/inventory.h"
+#include "topology/load_impl.h"
+
+#define BRIDGES_MAX 64 /* looked at above a device */
+
+struct loader {
+    hwloc_topology_t t;
+    struct inventory *inv;
+    bool is_live;
+    ddp_error_t *errp;
+    hwloc_obj_t gpu[INVENTORY_GPUS_MAX], nic[INVENTORY_NICS_MAX]; /* as in inv's tables */
+};
+
+static int too_many(const struct loader *l, const char *what, int max)
+{
+    return error_set(l->errp, DDP_E_DATA, E2BIG, "%s has more than %d %s", l->inv->origin, max, what);
+}
+
+static void copy_text(char *ret, size_t size, const char *text)
+{
+    snprintf(ret, size, "%s", text ? text : "");
+}
+
+/* The CPUs of the set that the tables have: a restricted record's sets may name others. */
+static struct cpus known_cpus(const struct inventory *inv, hwloc_const_cpuset_t from)
+{
+    struct cpus set = {{0}};
+    for (int i = from ? hwloc_bitmap_first(from) : -1; i >= 0 && i < CPUS_MAX; i = hwloc_bitmap_next(from, i))
+        cpus_add(&set, (unsigned)i);
+    cpus_and(&set, &inv->all);
+    return set;
+}
+
+/* ---- cores ---- */
+
+/* Numbers for the objects that cores lie in. In logical order the cores of one object follow one another. */
+struct numbering {
+    hwloc_obj_t last;
+    int n;
+};
+
+static int16_t number_of(struct numbering *numbers, hwloc_obj_t obj)
+{
+    if (numbers->n == 0 || obj != numbers->last)
+        numbers->n++;
+    numbers->last = obj;
+    return (int16_t)(numbers->n - 1);
+}
+
+static int add_thread(struct loader *l, hwloc_obj_t pu, bool is_new_core)
+{
+    struct inventory *inv = l->inv;
+    if (pu->os_index >= CPUS_MAX)
+        return too_many(l, "CPUs", CPUS_MAX);
+    if (cpus_has(&inv->all, pu->os_index))
+        return error_set(l->errp, DDP_E_DATA, EINVAL, "%s has CPU %u twice", inv->origin, pu->os_index);
+    if (is_new_core && inv->n_cores == INVENTORY_CORES_MAX)
+        return too_many(l, "cores", INVENTORY_CORES_MAX);
+    struct inventory_core *core = &inv->core[is_new_core ? inv->n_cores++ : inv->n_cores - 1];
+    if (core->n_cpus == INVENTORY_THREADS_MAX)
+        return too_many(l, "hardware threads in one core", INVENTORY_THREADS_MAX);
+    size_t at = core->n_cpus++;
+    for (; at > 0 && core->cpu[at - 1] > pu->os_index; at--)
+        core->cpu[at] = core->cpu[at - 1];
+    core->cpu[at] = (uint16_t)pu->os_index;
+    cpus_add(&inv->all, pu->os_index);
+    return 0;
+}
+
+/* The outermost cache that more than this core uses, else the core itself. */
+static hwloc_obj_t shared_cache(hwloc_obj_t core)
+{
+    hwloc_obj_t found = core;
+    for (hwloc_obj_t o = core->parent; o; o = o->parent)
+        if (hwloc_obj_type_is_dcache(o->type) && !hwloc_bitmap_isequal(o->cpuset, core->cpuset))
+            found = o;
+    return found;
+}
+
+/* The memory of a core: of the nodes that serve it ordinary memory comes before that of another kind (of a GPU, HBM,
+ * persistent), then the node that serves the fewest CPUs, then the first: Linux numbers nodes with CPUs first. */
+static hwloc_obj_t memory_of(hwloc_topology_t t, hwloc_obj_t core)
+{
+    hwloc_obj_t best = NULL, node = NULL;
+    int best_rank = 0;
+    while ((node = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, node))) {
+        if (!hwloc_bitmap_isset(core->nodeset, node->os_index) || !hwloc_bitmap_isincluded(core->cpuset, node->cpuset))
+            continue;
+        bool is_plain = !node->subtype || !strcmp(node->subtype, "DRAM");
+        int rank = hwloc_bitmap_weight(node->cpuset) + (is_plain ? 0 : 2 * CPUS_MAX);
+        if (!best || rank < best_rank || (rank == best_rank && node->os_index < best->os_index)) {
+            best = node;
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+static int add_cores(struct loader *l)
+{
+    struct inventory *inv = l->inv;
+    struct numbering packages = {0}, caches = {0};
+    hwloc_obj_t pu = NULL, last = NULL;
+    while ((pu = hwloc_get_next_obj_by_type(l->t, HWLOC_OBJ_PU, pu))) {
+        /* Some virtual machines report no cores: then each hardware thread counts as one. */
+        hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(l->t, HWLOC_OBJ_CORE, pu);
+        bool is_new = !core || core != last;
+        if (add_thread(l, pu, is_new) < 0)
+            return -1;
+        last = core;
+        if (!is_new)
+            continue;
+        struct inventory_core *c = &inv->core[inv->n_cores - 1];
+        core = core ? core : pu;
+        hwloc_obj_t memory = memory_of(l->t, core);
+        c->package = number_of(&packages, hwloc_get_ancestor_obj_by_type(l->t, HWLOC_OBJ_PACKAGE, core));
+        c->cache = number_of(&caches, shared_cache(core));
+        c->numa = (int16_t)(memory ? memory->logical_index : 0);
+    }
+    if (inv->n_cores == 0)
+        return error_set(l->errp, DDP_E_DATA, ENODEV, "%s has no cores", inv->origin);
+    inv->n_packages = (size_t)packages.n;
+    inv->n_caches = (size_t)caches.n;
+    return 0;
+}
+
+/* Keeps the nodes that are some core's memory, numbered in logical order. */
+static int add_numas(struct loader *l)
+{
+    struct inventory *inv = l->inv;
+    hwloc_obj_t node = NULL;
+    while ((node = hwloc_get_next_obj_by_type(l->t, HWLOC_OBJ_NUMANODE, node))) {
+        struct inventory_numa numa = {(int16_t)node->os_index, -1, node->attr->numanode.local_memory};
+        int n_cores = 0;
+        for (size_t i = 0; i < inv->n_cores; i++) {
+            struct inventory_core *c = &inv->core[i];
+            if (c->numa != (int)node->logical_index)
+                continue;
+            numa.package = n_cores++ == 0 || numa.package == c->package ? c->package : -1;
+            c->numa = (int16_t)inv->n_numas;
+        }
+        if (n_cores == 0)
+            continue;
+        if (inv->n_numas == INVENTORY_NUMAS_MAX)
+            return too_many(l, "NUMA nodes", INVENTORY_NUMAS_MAX);
+        inv->numa[inv->n_numas++] = numa;
+    }
+    return 0;
+}
+
+/* ---- devices ---- */
+
+static void fill_path(struct inventory_pci *p, hwloc_obj_t device)
+{
+    hwloc_obj_t bridge[BRIDGES_MAX];
+    size_t n = 0;
+    for (hwloc_obj_t o = device->parent; o && o->type == HWLOC_OBJ_BRIDGE && n < BRIDGES_MAX; o = o->parent)
+        bridge[n++] = o;
+    p->depth = (uint8_t)(n < INVENTORY_PATH_MAX ? n : INVENTORY_PATH_MAX);
+    for (size_t i = 0; i < p->depth; i++)
+        p->path[i] = (uint16_t)bridge[n - 1 - i]->logical_index;
+}
+
+/* The nearest object around it that has CPUs which the tables know; where its own are off, that is a wider one. */
+static void fill_locality(struct inventory_pci *p, const struct inventory *inv, hwloc_topology_t t, hwloc_obj_t device)
+{
+    for (hwloc_obj_t o = hwloc_get_non_io_ancestor_obj(t, device); o; o = o->parent) {
+        p->local = known_cpus(inv, o->cpuset);
+        if (cpus_count(&p->local) > 0)
+            break;
+    }
+    bool is_first = true;
+    p->package = p->numa = -1;
+    for (size_t i = 0; i < inv->n_cores; i++) {
+        const struct inventory_core *c = &inv->core[i];
+        bool is_local = false;
+        for (size_t k = 0; k < c->n_cpus; k++)
+            is_local |= cpus_has(&p->local, c->cpu[k]);
+        if (!is_local)
+            continue;
+        p->package = is_first || p->package == c->package ? c->package : -1;
+        p->numa = is_first || p->numa == c->numa ? c->numa : -1;
+        is_first = false;
+    }
+}
+
+static void fill_pci(struct inventory_pci *p, const struct loader *l, hwloc_obj_t device)
+{
+    const struct hwloc_pcidev_attr_s *a = &device->attr->pcidev;
+    *p = (struct inventory_pci){.domain = a->domain, .bus = a->bus, .device = a->dev, .function = a->func,
+                                .vendor_id = a->vendor_id, .device_id = a->device_id};
+    fill_path(p, device);
+    fill_locality(p, l->inv, l->t, device);
+}
+
+/* The first OS device of the PCI device that has the info; NULL: none. */
+static const char *info_of(hwloc_obj_t device, const char *name)
+{
+    for (hwloc_obj_t o = device->io_first_child; o; o = o->next_sibling) {
+        const char *value = o->type == HWLOC_OBJ_OS_DEVICE ? hwloc_obj_get_info_by_name(o, name) : NULL;
+        if (value)
+            return value;
+    }
+    return NULL;
+}
+
+static void fill_gpu(struct inventory_gpu *g, const struct loader *l, hwloc_obj_t device)
+{
+    *g = (struct inventory_gpu){.minor = -1};
+    fill_pci(&g->pci, l, device);
+    g->vendor = g->pci.vendor_id == 0x10de ? VENDOR_NVIDIA : VENDOR_AMD;
+    const char *uuid = info_of(device, g->vendor == VENDOR_NVIDIA ? "NVIDIAUUID" : "AMDUUID");
+    const char *name = info_of(device, "GPUModel");
+    name = name ? name : model_name(g->pci.vendor_id, g->pci.device_id);
+    name = name ? name : hwloc_obj_get_info_by_name(device, "PCIDevice");
+    copy_text(g->uuid, sizeof g->uuid, uuid);
+    if (name)
+        copy_text(g->name, sizeof g->name, name);
+    else
+        snprintf(g->name, sizeof g->name, "%s GPU %04x", g->vendor == VENDOR_NVIDIA ? "NVIDIA" : "AMD",
+                 g->pci.device_id);
+}
+
+/* Of several (an IPoIB child beside its parent, a switch's representors) the first by name. */
+static void take_first(char *ret, size_t size, const char *name)
+{
+    if (!ret[0] || strcmp(name, ret) < 0)
+        copy_text(ret, size, name);
+}
+
+/* Of an InfiniBand port: 1 it has a link, 0 it has none; -1: not told (IB_PORT_ACTIVE is 4). */
+static int verbs_state(hwloc_obj_t os_device)
+{
+    int state = -1;
+    for (int port = 1; port <= 8; port++) {
+        char name[16];
+        snprintf(name, sizeof name, "Port%dState", port);
+        const char *value = hwloc_obj_get_info_by_name(os_device, name);
+        if (value && state < 1)
+            state = !strcmp(value, "4");
+    }
+    return state;
+}
+
+static enum inventory_nic_kind kind_of(const struct inventory_nic *n, hwloc_obj_t device, const char *lid)
+{
+    unsigned class = device->attr->pcidev.class_id;
+    if (n->pci.vendor_id == 0x17db || !strncmp(n->verbs, "cxi", 3) || !strncmp(n->interface, "hsn", 3))
+        return NIC_SLINGSHOT;
+    /* 0x0208 is a fabric's controller: Omni-Path. Older cards that do both say neither, but RoCE has no LID. */
+    if (class == 0x0207 || class == 0x0208 || class == 0x0c06 || (n->verbs[0] && lid && strtoul(lid, NULL, 0) > 0))
+        return NIC_INFINIBAND;
+    return n->verbs[0] ? NIC_ROCE : NIC_ETHERNET;
+}
+
+static void fill_nic(struct inventory_nic *n, const struct loader *l, hwloc_obj_t device)
+{
+    int state = -1;
+    memset(n, 0, sizeof *n);
+    fill_pci(&n->pci, l, device);
+    for (hwloc_obj_t o = device->io_first_child; o; o = o->next_sibling) {
+        if (o->type != HWLOC_OBJ_OS_DEVICE || !o->name)
+            continue;
+        if (o->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS || !strncmp(o->name, "cxi", 3)) {
+            take_first(n->verbs, sizeof n->verbs, o->name);
+            state = verbs_state(o) > state ? verbs_state(o) : state;
+        } else if (o->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) {
+            take_first(n->interface, sizeof n->interface, o->name);
+        }
+    }
+    n->kind = kind_of(n, device, info_of(device, "Port1LID"));
+    if (state < 0 && l->is_live && n->interface[0])
+        state = sysfs_is_up("/sys", n->interface);
+    n->is_active = state != 0 && (n->verbs[0] || n->interface[0]);
+}
+
+static bool is_gpu(const struct loader *l, hwloc_obj_t device)
+{
+    const struct hwloc_pcidev_attr_s *a = &device->attr->pcidev;
+    struct inventory_pci p = {.domain = a->domain, .bus = a->bus, .device = a->dev, .function = a->func};
+    return (a->class_id >> 8 == 0x03 || a->class_id >> 8 == 0x12) && (a->vendor_id == 0x10de || a->vendor_id == 0x1002) &&
+           !(l->is_live && sysfs_is_virtual("/sys", &p));
+}
+
+static bool is_nic(hwloc_obj_t device)
+{
+    unsigned class = device->attr->pcidev.class_id;
+    return class >> 8 == 0x02 || class == 0x0c06;
+}
+
+static bool has_name(hwloc_obj_t device)
+{
+    for (hwloc_obj_t o = device->io_first_child; o; o = o->next_sibling)
+        if (o->type == HWLOC_OBJ_OS_DEVICE)
+            return true;
+    return false;
+}
+
+static int by_address(const void *x, const void *y)
+{
+    const struct hwloc_pcidev_attr_s *a = &(*(hwloc_obj_t const *)x)->attr->pcidev;
+    const struct hwloc_pcidev_attr_s *b = &(*(hwloc_obj_t const *)y)->attr->pcidev;
+    int d[] = {(int)a->domain - (int)b->domain, a->bus - b->bus, a->dev - b->dev, a->func - b->func};
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++)
+        if (d[i])
+            return d[i];
+    return 0;
+}
+
+static int find_gpus(struct loader *l)
+{
+    struct inventory *inv = l->inv;
+    hwloc_obj_t o = NULL;
+    while ((o = hwloc_get_next_pcidev(l->t, o))) {
+        if (!is_gpu(l, o))
+            continue;
+        if (inv->n_gpus == INVENTORY_GPUS_MAX)
+            return too_many(l, "GPUs", INVENTORY_GPUS_MAX);
+        l->gpu[inv->n_gpus++] = o;
+    }
+    qsort(l->gpu, inv->n_gpus, sizeof *l->gpu, by_address);
+    for (size_t i = 0; i < inv->n_gpus; i++)
+        fill_gpu(&inv->gpu[i], l, l->gpu[i]);
+    return 0;
+}
+
+/* A machine that hands out virtual functions can have hundreds: those with a name here come first, the rest is left
+ * out. */
+static void find_nics(struct loader *l)
+{
+    struct inventory *inv = l->inv;
+    for (int want_name = 1; want_name >= 0; want_name--) {
+        hwloc_obj_t o = NULL;
+        while ((o = hwloc_get_next_pcidev(l->t, o)) && inv->n_nics < INVENTORY_NICS_MAX)
+            if (is_nic(o) && has_name(o) == want_name)
+                l->nic[inv->n_nics++] = o;
+    }
+    qsort(l->nic, inv->n_nics, sizeof *l->nic, by_address);
+    for (size_t i = 0; i < inv->n_nics; i++)
+        fill_nic(&inv->nic[i], l, l->nic[i]);
+}
+
+/* ---- links between GPUs ---- */
+
+/* The GPU that an object of the matrix is or belongs to; -1: another. */
+static int gpu_of(const struct loader *l, hwloc_obj_t o)
+{
+    while (o && o->type != HWLOC_OBJ_PCI_DEVICE)
+        o = o->parent;
+    for (size_t i = 0; o && i < l->inv->n_gpus; i++)
+        if (l->gpu[i] == o)
+            return (int)i;
+    return -1;
+}
+
+/* From i to j directly, or through switches, which carry what both ends have to them. */
+static uint64_t bandwidth(const struct hwloc_distances_s *d, const int *gpu, unsigned i, unsigned j)
+{
+    uint64_t up = 0, down = 0;
+    for (unsigned k = 0; k < d->nbobjs; k++)
+        if (gpu[k] < 0) {
+            up += d->values[i * d->nbobjs + k];
+            down += d->values[k * d->nbobjs + j];
+        }
+    return d->values[i * d->nbobjs + j] + (up < down ? up : down);
+}
+
+static int add_matrix(struct loader *l, const struct hwloc_distances_s *d)
+{
+    int *gpu = calloc(d->nbobjs, sizeof *gpu);
+    if (!gpu)
+        return error_set(l->errp, DDP_E_SYSTEM, ENOMEM, "no memory for the links between GPUs");
+    for (unsigned i = 0; i < d->nbobjs; i++)
+        gpu[i] = gpu_of(l, d->objs[i]);
+    for (unsigned i = 0; i < d->nbobjs; i++)
+        for (unsigned j = 0; j < d->nbobjs; j++)
+            if (gpu[i] >= 0 && gpu[j] >= 0 && gpu[i] != gpu[j]) {
+                uint64_t mbps = bandwidth(d, gpu, i, j);
+                uint32_t *link = &l->inv->link_mbps[gpu[i]][gpu[j]];
+                if (mbps > *link)
+                    *link = mbps > UINT32_MAX ? UINT32_MAX : (uint32_t)mbps;
+            }
+    free(gpu);
+    return 0;
+}
+
+static int add_links(struct loader *l)
+{
+    static const char *const names[] = {"NVLinkBandwidth", "XGMIBandwidth"};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && l->inv->n_gpus > 0; i++) {
+        struct hwloc_distances_s *d = NULL;
+        unsigned n = 1;
+        if (hwloc_distances_get_by_name(l->t, names[i], &n, &d, 0) < 0 || n == 0 || !d)
+            continue;
+        rc = rc < 0 ? rc : add_matrix(l, d);
+        hwloc_distances_release(l->t, d);
+    }
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+static int fill(struct loader *l)
+{
+    struct inventory *inv = l->inv;
+    if (add_cores(l) < 0 || add_numas(l) < 0)
+        return -1;
+    inv->allowed = known_cpus(inv, hwloc_topology_get_allowed_cpuset(l->t));
+    hwloc_obj_t package = hwloc_get_obj_by_type(l->t, HWLOC_OBJ_PACKAGE, 0);
+    const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+    copy_text(inv->cpu_model, sizeof inv->cpu_model,
+              model ? model : hwloc_obj_get_info_by_name(hwloc_get_root_obj(l->t), "CPUModel"));
+    if (!inv->has_io)
+        return 0;
+    if (find_gpus(l) < 0)
+        return -1;
+    find_nics(l);
+    if (l->is_live)
+        inventory_read_driver(inv, "/proc/driver/nvidia");
+    return add_links(l);
+}
+
+static int configure(hwloc_topology_t t, bool with_io)
+{
+    static const hwloc_obj_type_t kept[] = {HWLOC_OBJ_CORE, HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE,
+                                            HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L5CACHE};
+    static const hwloc_obj_type_t io[] = {HWLOC_OBJ_BRIDGE, HWLOC_OBJ_PCI_DEVICE, HWLOC_OBJ_OS_DEVICE};
+    if (hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE) < 0)
+        return -1;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (hwloc_topology_set_type_filter(t, kept[i], HWLOC_TYPE_FILTER_KEEP_ALL) < 0)
+            return -1;
+    for (size_t i = 0; with_io && i < sizeof io / sizeof *io; i++)
+        if (hwloc_topology_set_type_filter(t, io[i], HWLOC_TYPE_FILTER_KEEP_IMPORTANT) < 0)
+            return -1;
+    /* A device's place may be a part of a package for which hwloc has no other object. */
+    if (with_io && hwloc_topology_set_type_filter(t, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE) < 0)
+        return -1;
+    return hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+}
+
+static int load(hwloc_topology_t t, const char *xml, struct inventory *inv, ddp_error_t *errp)
+{
+    errno = 0;
+    if (configure(t, inv->has_io) < 0)
+        return error_errno(errp, "hwloc cannot be told what to look for");
+    if (xml && hwloc_topology_set_xml(t, xml) < 0)
+        return error_set(errp, DDP_E_DATA, EINVAL, "%s is not a topology that hwloc %u.%u reads: write it with lstopo",
+                         xml, hwloc_get_api_version() >> 16, hwloc_get_api_version() >> 8 & 255);
+    if (hwloc_topology_load(t) < 0)
+        return xml ? error_set(errp, DDP_E_DATA, EINVAL, "%s is not a topology that hwloc reads: write it with lstopo", xml)
+                   : error_errno(errp, "hwloc cannot read this machine's topology");
+    struct loader *l = calloc(1, sizeof *l);
+    if (!l)
+        return error_errno(errp, "no memory for the machine's inventory");
+    *l = (struct loader){.t = t, .inv = inv, .is_live = hwloc_topology_is_thissystem(t), .errp = errp};
+    int rc = fill(l);
+    free(l);
+    return rc;
+}
+
+/* hwloc opens its plugins before it looks at any filter, so their folder is hidden while it starts. */
+static int load_without_plugins(const char *xml, struct inventory *inv, ddp_error_t *errp)
+{
+    static const char name[] = "HWLOC_PLUGINS_PATH";
+    hwloc_topology_t t;
+    const char *was = getenv(name);
+    char *saved = was ? strdup(was) : NULL;
+    if ((was && !saved) || setenv(name, "/nonexistent", 1) < 0) {
+        free(saved);
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load the topology");
+    }
+    int rc = hwloc_topology_init(&t);
+    if (rc < 0) {
+        error_errno(errp, "hwloc does not start");
+    } else {
+        rc = load(t, xml, inv, errp);
+        hwloc_topology_destroy(t);
+    }
+    if (saved)
+        setenv(name, saved, 1);
+    else
+        unsetenv(name);
+    free(saved);
+    return rc;
+}
+
+static void set_origin(struct inventory *inv, const char *xml)
+{
+    const char *slash = xml ? strrchr(xml, '/') : NULL;
+    if (xml)
+        copy_text(inv->origin, sizeof inv->origin, slash ? slash + 1 : xml);
+    else if (gethostname(inv->origin, sizeof inv->origin - 1) < 0 || !inv->origin[0])
+        copy_text(inv->origin, sizeof inv->origin, "this machine");
+}
+
+int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp)
+{
+    struct inventory *inv = calloc(1, sizeof *inv);
+    if (!inv)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the machine's inventory");
+    inv->has_io = with_io;
+    set_origin(inv, xml);
+    int rc = load_without_plugins(xml, inv, errp);
+    if (rc == 0)
+        *ret = *inv;
+    free(inv);
+    return rc;
+}
