@@ -126,4 +126,170 @@ def dgx_2():
                    infos={'HostName': 'dgx-2'})
 
 
-MACHINES = [hgx_h100(), dgx_a100(), dgx_2()]
+# ---- 4 x GH200: memory of the GPUs as NUMA nodes ----
+
+def gh200_x4():
+    def superchip(s):
+        g = '%04x:01:00.0' % (0x0009 + 0x10 * s)
+        n = '%04x:01:00.0' % (0x0002 + 0x10 * s)
+        cores = [core(72 * s + c, 72 * s + c) for c in range(72)]
+        io = [host(bridge(n[:4] + ':00:00.0', slingshot(n, 'hsn%d' % s), ids='10de:22b1')),
+              host(bridge(g[:4] + ':00:00.0', gpu(g, '10de:2342', os=[
+                  Os('nvml%d' % s, Os.GPU, Backend='NVML', GPUVendor='NVIDIA Corporation', GPUModel='NVIDIA GH200 120GB')]),
+                  ids='10de:22b2'))]
+        if s == 0:
+            io.append(host(bridge('0006:00:00.0', ethernet('0006:01:00.0', 'eno1', '8086:1533'), ids='10de:22b8')))
+        return package(s, 'Neoverse-V2', cache(3, 116736, *cores),
+                       memory=[node(s, 120), node(4 + 8 * s, 96, 'GPUMemory', False, PCIBusID=g)], io=io)
+
+    return Machine('gh200-x4', *[superchip(s) for s in range(4)], infos={'HostName': 'gh200-x4'},
+                   links={(i, j): 150000 for i in range(4) for j in range(i + 1, 4)})
+
+
+# ---- Frontier, LUMI-G: 4 MI250X, each two GPUs, crossed against the NUMA order ----
+
+def mi250x():
+    modules = {0: ('d0', 4), 1: ('c8', 2), 2: ('d8', 6), 3: ('c0', 0)}    # NUMA node: root bus, its first GPU
+
+    def quadrant(q):
+        root, g = modules[q]
+        r = int(root, 16)
+        io = [host(*[bridge('0000:%02x:%02x.1' % (r, 1 + i), dev, ids='1022:14ab') for i, dev in enumerate([
+            die(r + 1, g), slingshot('0000:%02x:00.0' % (r + 5), 'hsn%d' % (g // 2)), die(r + 6, g + 1)])])]
+        if q == 0:
+            io.append(host(bridge('0000:00:01.1', ethernet('0000:01:00.0', 'enp1s0', '8086:1533'), ids='1022:14ab')))
+        return group(*ccx(16 * q, 16, 32768, 64, 8), memory=[node(q, 128)], io=io)
+
+    def die(bus, g):
+        return gpu('0000:%02x:00.0' % bus, '1002:7408', '0380', [
+            Os('rsmi%d' % g, Os.GPU, Backend='RSMI', GPUVendor='AMD', GPUModel='AMD Instinct MI250X')])
+
+    return Machine('mi250x', package(0, 'AMD EPYC 7A53 64-Core Processor', *[quadrant(q) for q in range(4)]),
+                   infos={'HostName': 'mi250x'}, link_name='XGMIBandwidth',
+                   links={(g, g + 1): 200000 for g in (0, 2, 4, 6)})
+
+
+# ---- POWER9: SMT4, pairs of cores share caches, each device in a PCI domain ----
+
+def power9():
+    def socket(s, domains, io):
+        pairs = [cache(3, 10240, *[core(8 * s * 256 + 4 * c, *range(88 * s + 4 * c, 88 * s + 4 * c + 4))
+                                   for c in (2 * p, 2 * p + 1)]) for p in range(11)]
+        return package(8 * s, 'POWER9, altivec supported', *pairs, memory=[node(8 * s, 128)], io=io)
+
+    def v100(bus, i):
+        return gpu(bus, '10de:1db1', os=[Os('nvml%d' % i, Os.GPU, Backend='NVML', GPUVendor='NVIDIA Corporation',
+                                            GPUModel='Tesla V100-SXM2-16GB')])
+
+    def pair(domain, first, i):
+        return host(bridge('%s:00:00.0' % domain, switch('%s:01:00.0' % domain,
+                           bridge('%s:02:0a.0' % domain, v100('%s:%02x:00.0' % (domain, first), i), ids='10b5:8725'),
+                           bridge('%s:02:0b.0' % domain, v100('%s:%02x:00.0' % (domain, first + 1), i + 1), ids='10b5:8725'),
+                           ids='10b5:8725'), ids='1014:04c1'))
+
+    def hca(domain, i):
+        return host(bridge('%s:00:00.0' % domain, infiniband('%s:01:00.0' % domain, 'mlx5_%d' % i, 'ib%d' % i,
+                                                             ids='15b3:1019'),
+                           infiniband('%s:01:00.1' % domain, 'mlx5_%d' % (i + 1), 'ib%d' % (i + 1), up=i == 0,
+                                      ids='15b3:1019'), ids='1014:04c1'))
+
+    vga = host(bridge('0002:00:00.0', bridge('0002:01:00.0', other('0002:02:00.0', '1a03:2000', '0300'), ids='1a03:1150'),
+                      ids='1014:04c1'))
+    eth = host(bridge('0005:00:00.0', ethernet('0005:01:00.0', 'enP5p1s0f0', '14e4:1657'),
+                      ethernet('0005:01:00.1', 'enP5p1s0f1', '14e4:1657'), ids='1014:04c1'))
+    return Machine('power9', socket(0, None, [vga, hca('0003', 0), pair('0004', 4, 0), eth]),
+                   socket(1, None, [hca('0033', 2), pair('0035', 3, 2)]), infos={'HostName': 'power9'},
+                   links={(0, 1): 75000, (2, 3): 75000})
+
+
+# ---- a cloud machine whose PCI devices have no locality ----
+
+def cloud_vm():
+    model = 'AMD EPYC 7V12 64-Core Processor'
+
+    def numa(q):
+        return group(*ccx(24 * q, 24, 16384, 0, 4), memory=[node(q, 220)])
+
+    gpus = [host(gpu('%04x:00:00.0' % d, '10de:20b0')) for d in (1, 2, 3, 4, 0xb, 0xc, 0xd, 0xe)]
+    nics = [host(infiniband('%04x:00:00.0' % (0x101 + i), 'mlx5_ib%d' % i, 'ib%d' % i, ids='15b3:101c')) for i in range(8)]
+    eth = host(roce('f8ff:00:02.0', 'mlx5_an0', 'enP63743s1', ids='15b3:1016'))
+    return Machine('cloud-vm', package(0, model, numa(0), numa(1)), package(1, model, numa(2), numa(3)),
+                   io=gpus + nics + [eth], infos={'HostName': 'cloud-vm'})
+
+
+# ---- a virtual machine that tells nothing of its processor ----
+
+def bare_vm():
+    io = [host(ethernet('0000:00:03.0', 'eth0', '1af4:1041'), other('0000:00:04.0', '1af4:1042', '0100'),
+               gpu('0000:00:05.0', '10de:1eb8'))]
+    return Machine('bare-vm', *[Obj('PU', p, attrs={'offline': False}) for p in range(6)], memory=[node(0, 32)], io=io,
+                   infos={'HostName': 'bare-vm'})
+
+
+# ---- a laptop: two kinds of cores, one GPU, Ethernet and wireless ----
+
+def laptop():
+    fast = [core(4 * c, 2 * c, 2 * c + 1) for c in range(6)]
+    slow = [cache(2, 2048, *[core(24 + 4 * k + c, 12 + 4 * k + c) for c in range(4)]) for k in range(2)]
+    io = [host(other('0000:00:02.0', '8086:a7a0', '0300'),
+               bridge('0000:00:01.0', gpu('0000:01:00.0', '10de:28a0', '0300'), ids='8086:a70d'),
+               bridge('0000:00:1c.0', ethernet('0000:2d:00.0', 'enp45s0', '10ec:8168'), ids='8086:51bb'),
+               ethernet('0000:00:14.3', 'wlp0s20f3', '8086:51f1', '0280'))]
+    return Machine('laptop', package(0, '13th Gen Intel(R) Core(TM) i7-13700H', cache(3, 24576, *fast, *slow),
+                                     memory=[node(0, 32)]), io=io, infos={'HostName': 'laptop'})
+
+
+# ---- two sockets without GPUs, CPU numbers dealt to the sockets in turn; memory that belongs to no CPU ----
+
+def cpu_node():
+    model = 'Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz'
+
+    def socket(s, io):
+        return package(s, model, cache(3, 28160, *[core(c, 2 * c + s, 2 * c + s + 40) for c in range(20)]),
+                       memory=[node(s, 96)], io=io)
+
+    a = [host(bridge('0000:00:1c.4', bridge('0000:01:00.0', other('0000:02:00.0', '102b:0536', '0300'), ids='1556:be00'),
+                     ids='8086:a194')),
+         host(bridge('0000:17:00.0', ethernet('0000:18:00.0', 'em1', '14e4:16d7'), ethernet('0000:18:00.1', 'em2', '14e4:16d7')))]
+    b = [host(bridge('0000:ae:00.0', infiniband('0000:af:00.0', 'mlx5_0', 'ib0', ids='15b3:1019')))]
+    return Machine('cpu-node', socket(0, a), socket(1, b), memory=[node(2, 256, has_cpus=False)],
+                   infos={'HostName': 'cpu-node'})
+
+
+# ---- an old workstation: one socket, no SMT, two GPUs on one root ----
+
+def old_node():
+    io = [host(bridge('0000:00:02.0', gpu('0000:02:00.0', '10de:1b06', '0300'), ids='8086:6f04'),
+               bridge('0000:00:03.0', gpu('0000:03:00.0', '10de:1b06', '0300'), ids='8086:6f08'),
+               ethernet('0000:00:19.0', 'eno1', '8086:15a0'))]
+    return Machine('old-node', package(0, 'Intel(R) Xeon(R) CPU E5-1650 v4 @ 3.60GHz', cache(3, 15360, *[
+        core(c, c) for c in range(6)]), memory=[node(0, 64)], io=io), infos={'HostName': 'old-node'})
+
+
+# ---- asymmetric: three GPUs and one, cores offline, cores that this job may not use ----
+
+def lopsided():
+    model = 'Intel(R) Xeon(R) Gold 6326 CPU @ 2.90GHz'
+
+    def socket(s, io, offline=()):
+        return package(s, model, cache(3, 24576, *[core(c, 16 * s + c, 16 * s + c + 32, offline=offline)
+                                                   for c in range(16)]), memory=[node(s, 128)], io=io)
+
+    def slot(root, dev):
+        return host(bridge('0000:%02x:02.0' % root, dev, ids='8086:347a'))
+
+    a = [slot(0x16, gpu('0000:17:00.0', '10de:20b5')),
+         host(bridge('0000:30:02.0', switch('0000:31:00.0',
+              bridge('0000:32:00.0', gpu('0000:33:00.0', '10de:20b5'), ids='1000:c010'),
+              bridge('0000:32:04.0', roce('0000:34:00.0', 'mlx5_0', 'ens3f0np0'), ids='1000:c010'),
+              bridge('0000:32:08.0', gpu('0000:35:00.0', '10de:20b5'), ids='1000:c010'), ids='1000:c010'),
+              ids='8086:347a'))]
+    b = [slot(0x97, gpu('0000:98:00.0', '10de:20b5')), slot(0xb0, roce('0000:b1:00.0', 'mlx5_1', 'ens7f0np0')),
+         slot(0xc9, ethernet('0000:ca:00.0', 'eno1', '14e4:165f'))]
+    # package 1 lost two cores and one thread of a third; the first core of each package is the system's, 24-27 are another's
+    return Machine('lopsided', socket(0, a), socket(1, b, offline=(30, 31, 62, 63, 61)),
+                   disallowed={0, 32, 16, 48} | set(range(24, 28)) | set(range(56, 60)), infos={'HostName': 'lopsided'})
+
+
+MACHINES = [hgx_h100(), dgx_a100(), dgx_2(), gh200_x4(), mi250x(), power9(), cloud_vm(), bare_vm(), laptop(), cpu_node(),
+            old_node(), lopsided()]
