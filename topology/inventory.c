@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/num.h"
+#include "topology/load_impl.h"
 
 enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b)
 {
@@ -135,4 +136,67 @@ int inventory_find_gpu(const struct inventory *inv, const char *name)
     if (!strncmp(name, "GPU-", 4))
         return find_uuid(inv, name, strlen(name));
     return strchr(name, ':') ? find_bus(inv, name) : find_number(inv, name);
+}
+
+/* ---- soundness ---- */
+
+static bool is_text(const char *text, size_t size)
+{
+    return memchr(text, 0, size) != NULL;
+}
+
+static bool is_index(int i, size_t n)
+{
+    return i >= -1 && i < (int)n;
+}
+
+static bool is_sound_core(const struct inventory *inv, const struct inventory_core *c)
+{
+    if (c->package < 0 || !is_index(c->package, inv->n_packages) || !is_index(c->numa, inv->n_numas) || c->cache < 0 ||
+        !is_index(c->cache, inv->n_caches) || c->n_cpus < 1 || c->n_cpus > INVENTORY_THREADS_MAX)
+        return false;
+    for (size_t i = 0; i < c->n_cpus; i++)
+        if (!cpus_has(&inv->all, c->cpu[i]))
+            return false;
+    return true;
+}
+
+static bool is_sound_pci(const struct inventory *inv, const struct inventory_pci *p)
+{
+    return p->depth <= INVENTORY_PATH_MAX && is_index(p->package, inv->n_packages) && is_index(p->numa, inv->n_numas) &&
+           cpus_within(&p->local, &inv->all);
+}
+
+static bool are_sound_devices(const struct inventory *inv)
+{
+    for (size_t i = 0; i < inv->n_gpus; i++) {
+        const struct inventory_gpu *g = &inv->gpu[i];
+        if (!is_sound_pci(inv, &g->pci) || (unsigned)g->vendor > VENDOR_AMD || g->minor < -1 ||
+            !is_text(g->name, sizeof g->name) || !is_text(g->uuid, sizeof g->uuid))
+            return false;
+    }
+    for (size_t i = 0; i < inv->n_nics; i++) {
+        const struct inventory_nic *n = &inv->nic[i];
+        if (!is_sound_pci(inv, &n->pci) || (unsigned)n->kind > NIC_SLINGSHOT || !is_text(n->verbs, sizeof n->verbs) ||
+            !is_text(n->interface, sizeof n->interface))
+            return false;
+    }
+    return true;
+}
+
+bool inventory_is_sound(const struct inventory *inv)
+{
+    if (!is_text(inv->origin, sizeof inv->origin) || !is_text(inv->cpu_model, sizeof inv->cpu_model) ||
+        inv->n_cores < 1 || inv->n_cores > INVENTORY_CORES_MAX || inv->n_numas < 1 ||
+        inv->n_numas > INVENTORY_NUMAS_MAX || inv->n_packages < 1 || inv->n_packages > inv->n_cores ||
+        inv->n_caches < 1 || inv->n_caches > inv->n_cores || inv->n_gpus > INVENTORY_GPUS_MAX ||
+        inv->n_nics > INVENTORY_NICS_MAX || !cpus_within(&inv->allowed, &inv->all))
+        return false;
+    for (size_t i = 0; i < inv->n_cores; i++)
+        if (!is_sound_core(inv, &inv->core[i]))
+            return false;
+    for (size_t i = 0; i < inv->n_numas; i++)
+        if (!is_index(inv->numa[i].package, inv->n_packages))
+            return false;
+    return are_sound_devices(inv);
 }

@@ -7,8 +7,10 @@
 
 #include "topology/inventory.h"
 #include "topology/load_impl.h"
+#include "topology/record.h"
 
 #define BRIDGES_MAX 64 /* looked at above a device */
+#define IMPORT_S 10    /* a record of 1000 cores takes 0.1 s */
 
 struct loader {
     hwloc_topology_t t;
@@ -122,7 +124,7 @@ static int add_cores(struct loader *l)
         hwloc_obj_t memory = memory_of(l->t, core);
         c->package = number_of(&packages, hwloc_get_ancestor_obj_by_type(l->t, HWLOC_OBJ_PACKAGE, core));
         c->cache = number_of(&caches, shared_cache(core));
-        c->numa = (int16_t)(memory ? memory->logical_index : 0);
+        c->numa = (int16_t)(memory ? (int)memory->logical_index : -1);
     }
     if (inv->n_cores == 0)
         return error_set(l->errp, DDP_E_DATA, ENODEV, "%s has no cores", inv->origin);
@@ -137,7 +139,8 @@ static int add_numas(struct loader *l)
     struct inventory *inv = l->inv;
     hwloc_obj_t node = NULL;
     while ((node = hwloc_get_next_obj_by_type(l->t, HWLOC_OBJ_NUMANODE, node))) {
-        struct inventory_numa numa = {(int16_t)node->os_index, -1, node->attr->numanode.local_memory};
+        int os_index = node->os_index <= INT16_MAX ? (int)node->os_index : -1;
+        struct inventory_numa numa = {(int16_t)os_index, -1, node->attr->numanode.local_memory};
         int n_cores = 0;
         for (size_t i = 0; i < inv->n_cores; i++) {
             struct inventory_core *c = &inv->core[i];
@@ -152,7 +155,7 @@ static int add_numas(struct loader *l)
             return too_many(l, "NUMA nodes", INVENTORY_NUMAS_MAX);
         inv->numa[inv->n_numas++] = numa;
     }
-    return 0;
+    return inv->n_numas > 0 ? 0 : error_set(l->errp, DDP_E_DATA, ENODEV, "%s has no memory", inv->origin);
 }
 
 /* ---- devices ---- */
@@ -411,6 +414,11 @@ static int add_links(struct loader *l)
 static int fill(struct loader *l)
 {
     struct inventory *inv = l->inv;
+    /* What is numbered in 16 bits on the way. */
+    if (hwloc_get_nbobjs_by_type(l->t, HWLOC_OBJ_NUMANODE) > INVENTORY_CORES_MAX)
+        return too_many(l, "NUMA nodes", INVENTORY_CORES_MAX);
+    if (hwloc_get_nbobjs_by_type(l->t, HWLOC_OBJ_BRIDGE) > UINT16_MAX)
+        return too_many(l, "PCI bridges", UINT16_MAX);
     if (add_cores(l) < 0 || add_numas(l) < 0)
         return -1;
     inv->allowed = known_cpus(inv, hwloc_topology_get_allowed_cpuset(l->t));
@@ -447,16 +455,14 @@ static int configure(hwloc_topology_t t, bool with_io)
     return hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
 }
 
-static int load(hwloc_topology_t t, const char *xml, struct inventory *inv, ddp_error_t *errp)
+/* xml, n: a record in hwloc's layout with the NUL at its end, or NULL. */
+static int load(hwloc_topology_t t, const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp)
 {
     errno = 0;
     if (configure(t, inv->has_io) < 0)
         return error_errno(errp, "hwloc cannot be told what to look for");
-    if (xml && hwloc_topology_set_xml(t, xml) < 0)
-        return error_set(errp, DDP_E_DATA, EINVAL, "%s is not a topology that hwloc %u.%u reads: write it with lstopo",
-                         xml, hwloc_get_api_version() >> 16, hwloc_get_api_version() >> 8 & 255);
-    if (hwloc_topology_load(t) < 0)
-        return xml ? error_set(errp, DDP_E_DATA, EINVAL, "%s is not a topology that hwloc reads: write it with lstopo", xml)
+    if ((xml && hwloc_topology_set_xmlbuffer(t, xml, (int)n) < 0) || hwloc_topology_load(t) < 0)
+        return xml ? error_set(errp, DDP_E_DATA, EINVAL, "hwloc cannot read it: write it with lstopo")
                    : error_errno(errp, "hwloc cannot read this machine's topology");
     struct loader *l = calloc(1, sizeof *l);
     if (!l)
@@ -468,7 +474,7 @@ static int load(hwloc_topology_t t, const char *xml, struct inventory *inv, ddp_
 }
 
 /* hwloc opens its plugins before it looks at any filter, so their folder is hidden while it starts. */
-static int load_without_plugins(const char *xml, struct inventory *inv, ddp_error_t *errp)
+static int load_without_plugins(const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp)
 {
     static const char name[] = "HWLOC_PLUGINS_PATH";
     hwloc_topology_t t;
@@ -482,7 +488,7 @@ static int load_without_plugins(const char *xml, struct inventory *inv, ddp_erro
     if (rc < 0) {
         error_errno(errp, "hwloc does not start");
     } else {
-        rc = load(t, xml, inv, errp);
+        rc = load(t, xml, n, inv, errp);
         hwloc_topology_destroy(t);
     }
     if (saved)
@@ -509,7 +515,8 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the machine's inventory");
     inv->has_io = with_io;
     set_origin(inv, xml);
-    int rc = load_without_plugins(xml, inv, errp);
+    struct record_reader reader = {load_without_plugins, (int)(hwloc_get_api_version() >> 16), IMPORT_S};
+    int rc = xml ? record_load(&reader, xml, inv, errp) : load_without_plugins(NULL, 0, inv, errp);
     if (rc == 0)
         *ret = *inv;
     free(inv);

@@ -11,4 +11,7 @@ const char *model_name(uint16_t vendor_id, uint16_t device_id);
 bool sysfs_is_up(const char *sys, const char *interface);
 bool sysfs_is_virtual(const char *sys, const struct inventory_pci *pci);
 
+/* Every count, index and set is in its range, every text ends. */
+bool inventory_is_sound(const struct inventory *inv);
+
 #endif

@@ -1,0 +1,32 @@
+/* record.h - reads a record of a machine so that a hostile one can do no more than be refused.
+ *
+ * hwloc's import trusts its input: it runs into assertions, endless loops and gigabytes of memory where objects contradict
+ * one another. So a child process with little memory and a deadline does it, and hands back the plain tables through
+ * shared memory; they are believed only where every number in them is in its range. */
+#ifndef DDP_TOPOLOGY_RECORD_H
+#define DDP_TOPOLOGY_RECORD_H
+
+#include "topology/inventory.h"
+
+enum { RECORD_SIZE_MAX = 16 << 20 }; /* bytes; a machine of 1000 cores has some 1 MiB */
+
+/* Fills *inv from a record in hwloc's own layout (text[n - 1] is a NUL). 0 or -1. */
+typedef int record_f(const char *text, size_t n, struct inventory *inv, ddp_error_t *errp);
+
+/* How records are read here. */
+struct record_reader {
+    record_f *import;
+    int major_max;    /* of the format, see xml.h */
+    double timeout_s; /* for import */
+};
+
+/* Reads the file, makes it plain (xml.h), and has `import` called in a child with *inv as the caller filled it in.
+ * 0, or -1 with *inv untouched: DDP_E_DATA (no such file, not a record, too large, or one that hwloc does not survive),
+ * DDP_E_SYSTEM (memory, processes), DDP_E_TIMEOUT. */
+int record_load(const struct record_reader *reader, const char *path, struct inventory *inv, ddp_error_t *errp);
+
+/* The same for a record in memory; `what` names it in errors. */
+int record_load_text(const struct record_reader *reader, const char *text, size_t n, const char *what,
+                     struct inventory *inv, ddp_error_t *errp);
+
+#endif
