@@ -24,14 +24,6 @@ static int check(const struct placement_request *req, ddp_error_t *errp)
     return 0;
 }
 
-static bool overlap(const struct cpus *a, const struct cpus *b)
-{
-    for (int i = 0; i < CPUS_WORDS; i++)
-        if (a->word[i] & b->word[i])
-            return true;
-    return false;
-}
-
 /* A rank's CPUs: its mask, or of its cores all threads that are in the pool. */
 static void fill_cpus(const struct placing *pl, int rank, struct place *p)
 {
@@ -75,13 +67,21 @@ static int memory_node(const struct placing *pl, int rank)
     return common_numa(inv, &pl->cores[rank]);
 }
 
+/* Does it touch these CPUs, those of them that the machine has? */
+static bool is_near_cpus(const struct inventory *inv, const struct inventory_pci *pci, const struct cpus *cpus)
+{
+    for (int i = 0; i < CPUS_WORDS; i++)
+        if (pci->local.word[i] & cpus->word[i] & inv->all.word[i])
+            return !cpus_within(&inv->all, &pci->local);
+    return false;
+}
+
 static enum inventory_distance distance_to_nic(const struct inventory *inv, const struct place *p,
                                                const struct inventory_nic *nic)
 {
     if (p->gpu >= 0)
         return inventory_distance(&inv->gpu[p->gpu].pci, &nic->pci);
-    bool is_near = overlap(&nic->pci.local, &p->cpus) && !cpus_within(&inv->all, &nic->pci.local);
-    return is_near ? DISTANCE_SAME_PACKAGE : DISTANCE_ACROSS;
+    return is_near_cpus(inv, &nic->pci, &p->cpus) ? DISTANCE_SAME_PACKAGE : DISTANCE_ACROSS;
 }
 
 /* Section 6. n_before[nic]: ranks that got it. */

@@ -147,9 +147,10 @@ static void random_masks(struct random_case *c)
             for (int i = r * width; i < (r + 1) * width && i < (int)c->inv->n_cores; i++)
                 add_core_cpus(c->inv, i, mask);
         if (kind == OWN_THREADS)
-            for (unsigned cpu = (unsigned)r; cpu < CPUS_MAX - 1; cpu += (unsigned)n)
-                if (cpus_has(&c->inv->all, cpu))
-                    cpus_add(mask, cpu);
+            for (int i = 0; i < (int)c->inv->n_cores; i++)
+                for (int t = 0; t < c->inv->core[i].n_cpus; t++)
+                    if (c->inv->core[i].cpu[t] % n == r)
+                        cpus_add(mask, c->inv->core[i].cpu[t]);
         if (kind == SOME)
             *mask = region_of(c->inv, 0, REGION_CPUS);
         if (kind == REGIONS)

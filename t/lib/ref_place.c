@@ -11,7 +11,8 @@ struct ref {
     int n, pool_of[RANKS]; /* pool_of: the lowest rank of the same pool */
     bool is_one_pool, is_same;
     int device[RANKS];
-    bool has[RANKS][CORES]; /* the answer: rank has (part of) this core */
+    bool in_pool[RANKS][CORES]; /* the pool of this lowest rank has (part of) this core */
+    bool has[RANKS][CORES];     /* the answer: rank has (part of) this core */
 };
 
 typedef bool flags[CORES];
@@ -26,17 +27,21 @@ static bool core_touches(const struct inventory *inv, int core, const struct cpu
     return false;
 }
 
+/* Some of the machine's CPUs, and not all of them. */
+static bool is_some(const struct inventory *inv, const struct cpus *local)
+{
+    bool any = false, all = true;
+    for (int c = 0; c < (int)inv->n_cores; c++)
+        for (int t = 0; t < inv->core[c].n_cpus && !(any && !all); t++) {
+            any |= cpus_has(local, inv->core[c].cpu[t]);
+            all &= cpus_has(local, inv->core[c].cpu[t]);
+        }
+    return any && !all;
+}
+
 static bool has_home(const struct inventory *inv, int gpu)
 {
-    if (gpu < 0)
-        return false;
-    int n_local = 0, n_all = 0;
-    for (int c = 0; c < (int)inv->n_cores; c++)
-        for (int t = 0; t < inv->core[c].n_cpus; t++) {
-            n_all++;
-            n_local += cpus_has(&inv->gpu[gpu].pci.local, inv->core[c].cpu[t]);
-        }
-    return n_local > 0 && n_local < n_all;
+    return gpu >= 0 && is_some(inv, &inv->gpu[gpu].pci.local);
 }
 
 static bool in_home(const struct inventory *inv, int gpu, int core)
@@ -63,12 +68,12 @@ static bool cpu_in_pool(const struct ref *f, int pool, unsigned cpu)
     return false;
 }
 
-static bool core_in_pool(const struct ref *f, int pool, int core)
+static void find_cores_of_pools(struct ref *f)
 {
-    for (int t = 0; t < f->inv->core[core].n_cpus; t++)
-        if (cpu_in_pool(f, pool, f->inv->core[core].cpu[t]))
-            return true;
-    return false;
+    for (int r = 0; r < f->n; r++)
+        for (int c = 0; c < (int)f->inv->n_cores && f->pool_of[r] == r; c++)
+            for (int t = 0; t < f->inv->core[c].n_cpus; t++)
+                f->in_pool[r][c] |= cpu_in_pool(f, r, f->inv->core[c].cpu[t]);
 }
 
 /* --- section 1 --- */
@@ -107,7 +112,7 @@ static int cost_of(const struct ref *f, int rank, int gpu)
         return 0;
     int cost = 2;
     for (int c = 0; c < (int)f->inv->n_cores; c++) {
-        if (!core_in_pool(f, f->pool_of[rank], c))
+        if (!f->in_pool[f->pool_of[rank]][c])
             continue;
         if (in_home(f->inv, gpu, c))
             return 0;
@@ -197,7 +202,7 @@ static void lay_out(const struct ref *f, int pool, struct table *t)
         if (f->pool_of[r] == pool)
             t->rank[t->n++] = r;
     for (int c = 0; c < (int)f->inv->n_cores; c++)
-        if (core_in_pool(f, pool, c))
+        if (f->in_pool[pool][c])
             cores[t->m++] = c;
     for (int j = 0; j < t->m; j++) {
         int seats = 0;
@@ -293,7 +298,7 @@ static bool is_own(const struct ref *f, int pool)
     for (int r = 0; r < f->n; r++)
         n += f->pool_of[r] == pool;
     for (int c = 0; c < (int)f->inv->n_cores; c++)
-        m += core_in_pool(f, pool, c);
+        m += f->in_pool[pool][c];
     return f->req->keep || m == 0 || (!f->is_one_pool && n == 1);
 }
 
@@ -342,15 +347,13 @@ static int memory_node(const struct ref *f, int rank)
 static int nic_distance(const struct ref *f, const struct place *p, int nic)
 {
     const struct inventory_pci *pci = &f->inv->nic[nic].pci;
-    int n_local = 0, n_all = 0, n_mine = 0;
     if (p->gpu >= 0)
         return (int)inventory_distance(&f->inv->gpu[p->gpu].pci, pci);
-    for (unsigned cpu = 0; cpu < CPUS_MAX; cpu++) {
-        n_all += cpus_has(&f->inv->all, cpu);
-        n_local += cpus_has(&f->inv->all, cpu) && cpus_has(&pci->local, cpu);
-        n_mine += cpus_has(&p->cpus, cpu) && cpus_has(&pci->local, cpu);
-    }
-    return n_mine > 0 && n_local < n_all ? DISTANCE_SAME_PACKAGE : DISTANCE_ACROSS;
+    bool touches = false;
+    for (int c = 0; c < (int)f->inv->n_cores; c++)
+        for (int t = 0; t < f->inv->core[c].n_cpus; t++)
+            touches |= cpus_has(&p->cpus, f->inv->core[c].cpu[t]) && cpus_has(&pci->local, f->inv->core[c].cpu[t]);
+    return touches && is_some(f->inv, &pci->local) ? DISTANCE_SAME_PACKAGE : DISTANCE_ACROSS;
 }
 
 static void choose_nic(const struct ref *f, int rank, struct place *ret)
@@ -405,6 +408,7 @@ bool ref_place(const struct placement_request *req, const int *given, struct pla
     f.inv = req->inventory;
     f.n = req->n_ranks;
     make_pools(&f);
+    find_cores_of_pools(&f);
     if (!choose_devices(&f, given))
         return false;
     memset(ret, 0, (size_t)f.n * sizeof *ret);
