@@ -13,7 +13,7 @@ struct coreset {
 };
 
 struct pool {
-    struct cpus cpus;     /* of its ranks' masks, those that the inventory knows */
+    struct cpus cpus;     /* of its ranks' masks, also those that the inventory does not know */
     struct coreset cores; /* that these touch */
     int n_cores, n_ranks;
 };

@@ -136,16 +136,11 @@ static void number_pools(struct placing *pl)
 
 static void fill_pools(struct placing *pl)
 {
-    struct cpus known = {{0}};
-    for (unsigned cpu = 0; cpu < CPUS_MAX; cpu++)
-        if (pl->core_of[cpu] >= 0)
-            cpus_add(&known, cpu);
     for (int r = 0; r < pl->req->n_ranks; r++) {
         cpus_or(&pl->pool[pl->pool_of[r]].cpus, &pl->req->rank[r].mask);
         pl->pool[pl->pool_of[r]].n_ranks++;
     }
     for (int i = 0; i < pl->n_pools; i++) {
-        cpus_and(&pl->pool[i].cpus, &known);
         placing_cores(pl, &pl->pool[i].cpus, &pl->pool[i].cores);
         pl->pool[i].n_cores = coreset_count(&pl->pool[i].cores);
     }

@@ -71,6 +71,11 @@ static struct inventory *random_machine(void)
                 add_cache(inv, p, (int)inv->n_numas, threads, is_even ? cores : 1 + below(5));
             inv->n_numas++;
         }
+    int unknown = below(40); /* now and then a machine that does not tell */
+    for (size_t c = 0; c < inv->n_cores; c++) {
+        inv->core[c].package = unknown == 0 ? -1 : inv->core[c].package;
+        inv->core[c].numa = unknown == 1 ? -1 : inv->core[c].numa;
+    }
     number_cpus(inv);
     inv->allowed = inv->all;
     inv->has_io = true;

@@ -330,16 +330,16 @@ static void serve_pool(struct ref *f, int pool, struct place *ret)
 
 static int memory_node(const struct ref *f, int rank)
 {
-    int gpu = gpu_of(f, rank), n_of_numa[INVENTORY_NUMAS_MAX] = {0}, n = 0;
+    int gpu = gpu_of(f, rank), n_of_numa[INVENTORY_NUMAS_MAX + 1] = {0}, n = 0; /* from node -1 */
     for (int c = 0; c < (int)f->inv->n_cores; c++)
         if (f->has[rank][c]) {
-            n_of_numa[f->inv->core[c].numa]++;
+            n_of_numa[f->inv->core[c].numa + 1]++;
             n++;
         }
-    if (gpu >= 0 && f->inv->gpu[gpu].pci.numa >= 0 && n_of_numa[f->inv->gpu[gpu].pci.numa] > 0)
+    if (gpu >= 0 && f->inv->gpu[gpu].pci.numa >= 0 && n_of_numa[f->inv->gpu[gpu].pci.numa + 1] > 0)
         return f->inv->gpu[gpu].pci.numa;
     for (int node = 0; node < (int)f->inv->n_numas; node++)
-        if (n > 0 && n_of_numa[node] == n)
+        if (n > 0 && n_of_numa[node + 1] == n)
             return node;
     return -1;
 }
