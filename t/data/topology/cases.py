@@ -83,6 +83,7 @@ CASES = {
         ('three ranks, two GPUs', 3, {'gpus': [6, 7]}),
         ('masks apart, as Slurm gives them', 2, {'gpus': [0, 1], 'mask': {0: '0-11', 1: '48-59'}}),
         ('two masks overlap, one is apart', 3, {'gpus': [0, 1, 2], 'mask': {0: '0-7', 1: '6-13', 2: '90-95'}}),
+        ('a mask beyond the machine, apart', 2, {'gpus': [0, 1], 'mask': {0: '90-99', 1: '0-5'}}),
         ('no GPUs, all cores', 5, {'gpus': []}),
     ],
     'bare-vm': [

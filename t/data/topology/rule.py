@@ -120,7 +120,11 @@ class Placement:
         if self.keep:
             return [set(r['mask']) for r in self.ranks]
         ret = [None] * self.R
+        homes = any(self.home(g) is not None for r in self.ranks for g in r['devices'])
         for pool in self.pools:
+            if len(pool['ranks']) == 1 and not homes:    # nobody else touches its mask: it keeps it
+                ret[pool['ranks'][0]] = set(self.ranks[pool['ranks'][0]]['mask'])
+                continue
             for r, cpus in self.deal(pool['cpus'], pool['ranks']).items():
                 ret[r] = cpus
         return ret
