@@ -24,4 +24,10 @@ int hostlist_nth(const char *list, size_t i, char *buf, ddp_error_t *errp);
 /* Calls f for every host in order until it returns non-zero, which is then returned; else 0, or -1 as above. */
 int hostlist_each(const char *list, int (*f)(const char *host, void *arg), void *arg, ddp_error_t *errp);
 
+/* The n names as one list, "n[1-3,07],login", which the caller frees: sorted by the text before a name's last number,
+ * then by that number; each name once. Only a number at a name's very end goes into brackets. hostlist_each gives the
+ * same names again. NULL with DDP_E_DATA: no name, or one that is empty, too long, or has a comma, a bracket or white
+ * space in it; DDP_E_SYSTEM: memory is short. */
+char *hostlist_compress(const char *const *names, size_t n, ddp_error_t *errp);
+
 #endif

@@ -1,0 +1,390 @@
+/* gather_server.c - srun's thread. A connection goes
+ *
+ *   head (token and lengths are coming) -> body (token checked, the parts are coming) -> held (node's text is kept)
+ *
+ * and is closed at any mistake, after CONNECTION_S, or, before its token, when others need the place. Invariants: `nodes`
+ * is set by the first whole report and never changes; a node has a text exactly when it has been counted; each text is
+ * in memory once. */
+#include "config.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/io.h"
+#include "spank/gather_impl.h"
+#include "spank/hostlist.h"
+
+#define CONNECTIONS_MAX 256          /* not held yet */
+#define ACCEPTS_MAX 64               /* in one go */
+#define CONNECTION_S 2.0             /* from accept to the last byte */
+#define PRINT_S 2.0                  /* for a terminal or pipe to take the table */
+#define PRINT_CHUNK 4096             /* what poll promises that a pipe takes */
+#define TEXTS_BYTES_MAX (64u << 20) /* of all different texts */
+
+struct connection {
+    int fd;
+    uint64_t deadline;
+    size_t n;                          /* bytes of head or body that are here */
+    uint32_t len[PART_COUNT];
+    char *body;                        /* NULL: still the head */
+    unsigned char head[HEAD_LEN];
+};
+
+struct text {
+    uint64_t hash;
+    char *text;
+};
+
+struct node {
+    char *name, *text; /* text: one of texts[], NULL: not reported */
+    int fd;            /* waits for the answer; -1: none does */
+};
+
+struct server {
+    const struct server_options *o;
+    struct connection connections[CONNECTIONS_MAX]; /* the oldest first */
+    size_t n_connections;
+    char *list; /* the step's nodes, as the first report had them; NULL: none has come */
+    struct node *nodes; /* by name */
+    size_t n_nodes, n_reported, n_held, n_held_max;
+    struct text *texts;
+    size_t n_texts, texts_bytes;
+    uint64_t deadline; /* of the collection, once there is a list */
+};
+
+static uint32_t get32(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static int compare_nodes(const void *x, const void *y)
+{
+    const struct node *a = x, *b = y;
+    return strcmp(a->name, b->name);
+}
+
+static int add_node(const char *name, void *arg)
+{
+    struct server *s = arg;
+    struct node *n = &s->nodes[s->n_nodes];
+    *n = (struct node){.name = strdup(name), .fd = -1};
+    if (!n->name)
+        return 1;
+    s->n_nodes++;
+    return 0;
+}
+
+static void forget_nodes(struct server *s)
+{
+    for (size_t i = 0; i < s->n_nodes; i++) {
+        free(s->nodes[i].name);
+        io_close(s->nodes[i].fd);
+    }
+    free(s->nodes);
+    free(s->list);
+    s->nodes = NULL;
+    s->list = NULL;
+    s->n_nodes = 0;
+}
+
+/* The first report says which nodes there are. */
+static int learn_nodes(struct server *s, const char *list)
+{
+    size_t n;
+    if (hostlist_count(list, &n, NULL) < 0 || n > GATHER_NODES_MAX)
+        return -1;
+    s->list = strdup(list);
+    s->nodes = calloc(n, sizeof *s->nodes);
+    if (!s->list || !s->nodes || hostlist_each(list, add_node, s, NULL) != 0) {
+        forget_nodes(s);
+        return -1;
+    }
+    qsort(s->nodes, s->n_nodes, sizeof *s->nodes, compare_nodes);
+    s->deadline = deadline_in(s->o->collect_s);
+    return 0;
+}
+
+/* The one copy of a text. NULL: no memory, or too many. */
+static char *keep_text(struct server *s, char *text, size_t n)
+{
+    gather_sanitize(text, n);
+    uint64_t hash = hash_text(text);
+    for (size_t i = 0; i < s->n_texts; i++)
+        if (s->texts[i].hash == hash && !strcmp(s->texts[i].text, text))
+            return s->texts[i].text;
+    struct text *grown = realloc(s->texts, (s->n_texts + 1) * sizeof *grown);
+    if (!grown)
+        return NULL;
+    s->texts = grown;
+    char *copy = s->texts_bytes + n > TEXTS_BYTES_MAX ? NULL : strdup(text);
+    if (copy) {
+        s->texts[s->n_texts++] = (struct text){hash, copy};
+        s->texts_bytes += n;
+    }
+    return copy;
+}
+
+static void answer(int fd)
+{
+    send(fd, &(char){ANSWER_PRINTED}, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    io_close(fd);
+}
+
+static bool has_nul(const char *part, uint32_t n)
+{
+    return memchr(part, 0, n) != NULL;
+}
+
+/* Takes a whole body, whose parts end in NULs: its descriptor is then the node's. False: it is none for us. */
+static bool take_report(struct server *s, struct connection *c)
+{
+    char *name = c->body, *list = name + c->len[PART_NODE] + 1, *text = list + c->len[PART_LIST] + 1;
+    if (has_nul(name, c->len[PART_NODE]) || has_nul(list, c->len[PART_LIST]))
+        return false;
+    if (!s->list ? learn_nodes(s, list) < 0 : strcmp(s->list, list) != 0)
+        return false;
+    struct node *n = bsearch(&(struct node){.name = name}, s->nodes, s->n_nodes, sizeof *n, compare_nodes);
+    if (!n || n->text || !(n->text = keep_text(s, text, c->len[PART_TEXT]))) {
+        if (s->n_reported == 0) /* it is not to decide what the others must say */
+            forget_nodes(s);
+        return false;
+    }
+    s->n_reported++;
+    if (s->n_held < s->n_held_max) {
+        s->n_held++;
+        n->fd = c->fd;
+    } else {
+        answer(c->fd); /* srun needs descriptors for its own work: this node does not wait for the print */
+    }
+    c->fd = -1;
+    return true;
+}
+
+/* The head is here. False: it is a stranger, or asks for too much. */
+static bool read_head(struct server *s, struct connection *c)
+{
+    static const uint32_t max[PART_COUNT] = {HOSTLIST_NAME_MAX, GATHER_LIST_MAX, GATHER_TEXT_MAX};
+    size_t size = PART_COUNT;
+    if (!io_token_equal(c->head, s->o->token, TOKEN_LEN))
+        return false;
+    for (size_t i = 0; i < PART_COUNT; i++) {
+        c->len[i] = get32(c->head + TOKEN_LEN + 4 * i);
+        if (c->len[i] == 0 || c->len[i] > max[i])
+            return false;
+        size += c->len[i];
+    }
+    c->body = calloc(1, size);
+    c->n = 0;
+    return c->body != NULL;
+}
+
+/* The place for the next bytes: every part of the body is followed by a NUL, which does not travel. */
+static char *next_bytes(struct connection *c, size_t *ret_room)
+{
+    size_t end = 0;
+    if (!c->body) {
+        *ret_room = HEAD_LEN - c->n;
+        return (char *)c->head + c->n;
+    }
+    for (size_t i = 0; i < PART_COUNT; i++) {
+        end += c->len[i];
+        if (c->n < end) {
+            *ret_room = end - c->n;
+            return c->body + c->n + i;
+        }
+    }
+    *ret_room = 0;
+    return NULL;
+}
+
+/* Reads what is there. False: the connection is over, one way or the other. */
+static bool read_connection(struct server *s, struct connection *c)
+{
+    for (;;) {
+        size_t room;
+        char *at = next_bytes(c, &room);
+        ssize_t n = recv(c->fd, at, room, MSG_DONTWAIT);
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        if (n == 0)
+            return false;
+        c->n += (size_t)n;
+        if (!c->body && c->n == HEAD_LEN && !read_head(s, c))
+            return false;
+        next_bytes(c, &room);
+        if (room == 0)
+            return take_report(s, c), false;
+    }
+}
+
+static void drop_connection(struct server *s, size_t i)
+{
+    struct connection *c = &s->connections[i];
+    io_close(c->fd);
+    free(c->body);
+    memmove(c, c + 1, (--s->n_connections - i) * sizeof *c);
+}
+
+/* The oldest connection without a token; n_connections: there is none. */
+static size_t find_stranger(const struct server *s)
+{
+    size_t i = 0;
+    while (i < s->n_connections && s->connections[i].body)
+        i++;
+    return i;
+}
+
+static bool drop_stranger(struct server *s)
+{
+    size_t i = find_stranger(s);
+    if (i == s->n_connections)
+        return false;
+    drop_connection(s, i);
+    return true;
+}
+
+static bool has_room(const struct server *s)
+{
+    return s->n_connections < CONNECTIONS_MAX || find_stranger(s) < s->n_connections;
+}
+
+/* False: the process is out of descriptors, and not because of strangers. */
+static bool accept_some(struct server *s)
+{
+    for (int i = 0; i < ACCEPTS_MAX && has_room(s); i++) {
+        if (s->n_connections == CONNECTIONS_MAX)
+            drop_stranger(s);
+        int fd = accept4(s->o->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            s->connections[s->n_connections++] = (struct connection){.fd = fd, .deadline = deadline_in(CONNECTION_S)};
+        else if (errno == EAGAIN)
+            return true;
+        else if ((errno == EMFILE || errno == ENFILE) && !drop_stranger(s))
+            return false;
+    }
+    return true;
+}
+
+static int wait_ms(const struct server *s)
+{
+    uint64_t first = s->list ? s->deadline : UINT64_MAX;
+    for (size_t i = 0; i < s->n_connections; i++)
+        if (s->connections[i].deadline < first)
+            first = s->connections[i].deadline;
+    return first == UINT64_MAX ? -1 : deadline_left_ms(first);
+}
+
+/* One round. False: told to stop. */
+static bool step(struct server *s, struct pollfd *listener)
+{
+    struct pollfd p[2 + CONNECTIONS_MAX] = {{.fd = s->o->stop_fd, .events = POLLIN}, *listener};
+    size_t n = s->n_connections;
+    p[1].fd = has_room(s) ? p[1].fd : -1;
+    for (size_t i = 0; i < n; i++)
+        p[2 + i] = (struct pollfd){.fd = s->connections[i].fd, .events = POLLIN};
+    if (poll(p, 2 + n, wait_ms(s)) < 0 && errno != EINTR)
+        return false;
+    if (p[0].revents)
+        return false;
+    for (size_t i = n; i-- > 0;) { /* backwards: dropping moves those behind */
+        struct connection *c = &s->connections[i];
+        if ((p[2 + i].revents && !read_connection(s, c)) || deadline_left_ns(c->deadline) == 0)
+            drop_connection(s, i);
+    }
+    if (p[1].revents && !accept_some(s))
+        listener->fd = -1;
+    return true;
+}
+
+static bool is_raw_terminal(int fd)
+{
+    struct termios t;
+    return isatty(fd) && tcgetattr(fd, &t) == 0 && !(t.c_oflag & OPOST);
+}
+
+/* Writes while the other end takes it, without a lock that srun's own messages need. */
+static void write_text(int fd, const char *text, size_t n)
+{
+    uint64_t deadline = deadline_in(PRINT_S);
+    while (n > 0 && deadline_left_ns(deadline) > 0) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        if (poll(&p, 1, deadline_left_ms(deadline)) <= 0)
+            continue;
+        ssize_t w = write(fd, text, n < PRINT_CHUNK ? n : PRINT_CHUNK);
+        if (w < 0 && errno != EAGAIN && errno != EINTR)
+            return;
+        text += w > 0 ? w : 0;
+        n -= w > 0 ? (size_t)w : 0;
+    }
+}
+
+static void print_text(int fd, const char *text)
+{
+    if (!is_raw_terminal(fd)) {
+        write_text(fd, text, strlen(text));
+        return;
+    }
+    for (const char *p = text, *end; *p; p = end) {
+        end = p + strcspn(p, "\n");
+        write_text(fd, p, (size_t)(end - p));
+        if (*end++)
+            write_text(fd, "\r\n", 2);
+    }
+}
+
+/* Prints, and lets the nodes go on. Where the fold fails they find their connections closed. */
+static void publish(struct server *s)
+{
+    struct gather_report *reports = calloc(s->n_nodes, sizeof *reports);
+    for (size_t i = 0; reports && i < s->n_nodes; i++)
+        reports[i] = (struct gather_report){s->nodes[i].name, s->nodes[i].text};
+    char *text = reports ? gather_fold(reports, s->n_nodes) : NULL;
+    if (text)
+        print_text(s->o->out_fd, text);
+    for (size_t i = 0; text && i < s->n_nodes; i++)
+        if (s->nodes[i].fd >= 0) {
+            answer(s->nodes[i].fd);
+            s->nodes[i].fd = -1;
+        }
+    free(text);
+    free(reports);
+}
+
+static size_t descriptors_to_hold(void)
+{
+    struct rlimit r;
+    return getrlimit(RLIMIT_NOFILE, &r) == 0 ? (size_t)r.rlim_cur / 4 : 0;
+}
+
+void gather_serve(const struct server_options *o)
+{
+    struct pollfd listener = {.fd = o->listen_fd, .events = POLLIN};
+    struct server *s = calloc(1, sizeof *s);
+    if (!s)
+        return;
+    s->o = o;
+    s->n_held_max = descriptors_to_hold();
+    bool is_told = false, is_done = false;
+    while (!is_told && !is_done) {
+        is_told = !step(s, &listener);
+        is_done = s->list && (s->n_reported == s->n_nodes || deadline_left_ns(s->deadline) == 0);
+    }
+    shutdown(o->listen_fd, SHUT_RDWR); /* also where a child of srun's has inherited it */
+    if (is_done)
+        publish(s);
+    while (s->n_connections)
+        drop_connection(s, 0);
+    forget_nodes(s);
+    for (size_t i = 0; i < s->n_texts; i++)
+        free(s->texts[i].text);
+    free(s->texts);
+    free(s);
+}
