@@ -27,6 +27,10 @@ const struct knob ddp_keys[KEY_COUNT] = {
                       .help = "first port of the range that MASTER_PORT is derived into"},
     [KEY_PORT_MAX] = {.name = "port_max", .type = KNOB_INT, .def = "29999", .min = 1024, .max = 65535,
                       .help = "last port of that range"},
+    [KEY_SRUN_PORT_MIN] = {.name = "srun_port_min", .type = KNOB_INT, .min = 1, .max = 65535,
+                           .help = "first port that srun may listen at in verbose steps, as SrunPortRange; unset: any"},
+    [KEY_SRUN_PORT_MAX] = {.name = "srun_port_max", .type = KNOB_INT, .min = 1, .max = 65535,
+                           .help = "last port of that range"},
 };
 
 /* "bind, interface, ...": the first n keys of the table. Returns buf. */

@@ -27,6 +27,8 @@ enum ddp_key {
     KEY_ENABLED = KEY_USER_COUNT,
     KEY_PORT_MIN,
     KEY_PORT_MAX,
+    KEY_SRUN_PORT_MIN,
+    KEY_SRUN_PORT_MAX,
     KEY_COUNT
 };
 enum { BIND_AUTO, BIND_NONE };          /* choices of KEY_BIND */

@@ -2,6 +2,7 @@
  *
  * Who runs what:
  *   srun, sbatch, salloc (the user)  slurm_spank_init, the option's callback, init_post_opt
+ *   srun (the user)                  local_user_init, exit: the tables of a verbose step (gather.h)
  *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB, parse nothing
  *   slurmstepd (euid user)           user_init: one look at a variable
  *   the task (the user)              task_init: everything
@@ -31,10 +32,12 @@ SPANK_PLUGIN(ddp, 1)
 #include "runtime/base/io.h"
 #include "spank/cmdline.h"
 #include "spank/environment.h"
+#include "spank/gather.h"
 #include "spank/options.h"
 #include "spank/task.h"
 
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
+#define COLLECT_S 5.0                  /* how long the first node waits for the last one's table */
 #define CMDLINE_MAX 65536              /* srun's own options come first on its command line */
 
 /* What srun set for itself, as DDP_SET lists what a task got. It begins with SLURM_, so that --export=NONE keeps it. */
@@ -42,6 +45,7 @@ static const char srun_set[] = "SLURM_DDP_SET";
 
 static struct {
     bool has_option, is_bound_by_user;
+    gather_t *gather;                  /* srun's; NULL: none */
     char option[OPTIONS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
     char site_file[PATH_MAX];          /* "" : none configured */
     char bad_argument[64];             /* of the line in plugstack.conf; "" : none */
@@ -165,6 +169,7 @@ static void forget_enclosing_step(void)
         environment_forget(getenv(lists[i]), lookup_own, NULL, drop_own);
         unsetenv(lists[i]);
     }
+    unsetenv(GATHER_VARIABLE);
 }
 
 /* Sets a variable of srun's own unless the user did, and notes it in `set`. */
@@ -200,6 +205,31 @@ static void prepare_srun(void)
         }
     }
     free(args);
+}
+
+/* slurm_spank_exit may leave gather.h's thread behind, and Slurm unloads us after that. */
+static bool stay_loaded(void)
+{
+    Dl_info info;
+    return dladdr((const void *)(uintptr_t)stay_loaded, &info) && info.dli_fname &&
+           dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/* Tasks must hear of the port before there is a step: srun copies its environment once for each component of a
+ * heterogeneous one, before local_user_init. Without it every node prints its own table. */
+static void prepare_gather(void)
+{
+    struct options o;
+    struct gather_options g = {.out_fd = STDERR_FILENO, .collect_s = COLLECT_S};
+    struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_own, NULL);
+    if (plugin.gather || task_options(&r, &o, NULL, NULL) < 0 || o.mode != DDP_MODE_ON || !o.key[KEY_VERBOSE].b ||
+        !stay_loaded())
+        return;
+    if (o.key[KEY_SRUN_PORT_MIN].is_set)
+        g.ports = (struct port_range){(int)o.key[KEY_SRUN_PORT_MIN].i, (int)o.key[KEY_SRUN_PORT_MAX].i};
+    plugin.gather = gather_create(&g, NULL);
+    if (plugin.gather)
+        setenv(GATHER_VARIABLE, gather_address(plugin.gather), 1);
 }
 
 static bool is_real_step(spank_t sp)
@@ -259,7 +289,27 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
 int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
     (void)sp, (void)ac, (void)av;
-    return is_submitting() && !plugin.has_option ? check_locally(NULL) : 0;
+    int rc = is_submitting() && !plugin.has_option ? check_locally(NULL) : 0;
+    if (rc == 0 && spank_context() == S_CTX_LOCAL)
+        prepare_gather();
+    return rc;
+}
+
+/* In srun, when the allocation is there and srun's shepherd has been forked. */
+int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
+{
+    (void)sp, (void)ac, (void)av;
+    if (plugin.gather)
+        gather_start(plugin.gather, NULL);
+    return 0;
+}
+
+int slurm_spank_exit(spank_t sp, int ac, char **av)
+{
+    (void)sp, (void)ac, (void)av;
+    gather_destroy(plugin.gather);
+    plugin.gather = NULL;
+    return 0;
 }
 
 /* "quiet" and "verbose" bind nothing. Slurm overwrites the variable later with what it chose itself. */

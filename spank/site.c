@@ -82,17 +82,31 @@ static int parse_key(const char *name, const json_t *v, const char *source, stru
     return 0;
 }
 
-/* The range as it would be with the defaults for what the file leaves out. */
+/* A port as it would be with the default for what the file leaves out; 0: there is none. */
+static int port_of(const struct options *o, enum ddp_key key)
+{
+    return o->key[key].is_set ? (int)o->key[key].i : ddp_keys[key].def ? atoi(ddp_keys[key].def) : 0;
+}
+
+static int check_range(const struct options *o, enum ddp_key min, enum ddp_key max, const char *text, size_t n,
+                       const char *file, ddp_error_t *errp)
+{
+    int low = port_of(o, min), high = port_of(o, max);
+    const char *names[] = {ddp_keys[min].name, ddp_keys[max].name}, *key = names[o->key[min].is_set ? 0 : 1];
+    if (!low != !high)
+        return error_set(errp, DDP_E_DATA, ERANGE, "%s:%zu: %s: %s and %s make one range; give both", file,
+                         line_of(text, n, key), key, names[0], names[1]);
+    if (low <= high)
+        return 0;
+    return error_set(errp, DDP_E_DATA, ERANGE, "%s:%zu: %s: %s (%d) is above %s (%d); give both", file,
+                     line_of(text, n, key), key, names[0], low, names[1], high);
+}
+
 static int check_ports(const struct options *o, const char *text, size_t n, const char *file, ddp_error_t *errp)
 {
-    int64_t at[2];
-    for (int i = 0; i < 2; i++)
-        at[i] = o->key[KEY_PORT_MIN + i].is_set ? o->key[KEY_PORT_MIN + i].i : atoi(ddp_keys[KEY_PORT_MIN + i].def);
-    if (at[0] <= at[1])
-        return 0;
-    const char *key = ddp_keys[o->key[KEY_PORT_MIN].is_set ? KEY_PORT_MIN : KEY_PORT_MAX].name;
-    return error_set(errp, DDP_E_DATA, ERANGE, "%s:%zu: %s: port_min (%d) is above port_max (%d); give both", file,
-                     line_of(text, n, key), key, (int)at[0], (int)at[1]);
+    return check_range(o, KEY_PORT_MIN, KEY_PORT_MAX, text, n, file, errp) < 0
+               ? -1
+               : check_range(o, KEY_SRUN_PORT_MIN, KEY_SRUN_PORT_MAX, text, n, file, errp);
 }
 
 static int parse_object(const json_t *root, const char *text, size_t n, const char *file, struct options *o,

@@ -130,6 +130,7 @@ static void site_file_is_strict(void **state)
     ddp_error_t e;
     static const char good[] = "{\n \"enabled\": true, \"bind\": \"none\", \"mpi\": \"pmix\", \"port_min\": 21000,\n"
                                " \"port_max\": 21999, \"verbose\": false, \"omp\": 4, \"timeout\": 60 }\n";
+    static const char srun[] = "{\"srun_port_min\": 60001, \"srun_port_max\": 63000}";
     assert_int_equal(site_parse(good, strlen(good), "f", &o, &e), 0);
     assert_int_equal(o.key[KEY_PORT_MIN].i, 21000);
     assert_true(o.key[KEY_ENABLED].b && o.key[KEY_TIMEOUT].d == 60);
@@ -152,6 +153,10 @@ static void site_file_is_strict(void **state)
     parse_site("{\"bind\": \"none\",\n \"bind\": \"auto\"}", "/etc/ddp.json:2: not JSON: duplicate");
     parse_site("{\n\"port_min\": 30000}", "/etc/ddp.json:2: port_min: port_min (30000) is above port_max (29999)");
     parse_site("{\"omp\": 99999999999999999999999}", "not JSON");
+    parse_site("{\n\n\"srun_port_max\": 6000}", "/etc/ddp.json:3: srun_port_max: srun_port_min and srun_port_max make one");
+    parse_site("{\"srun_port_min\": 6001, \"srun_port_max\": 6000}", "srun_port_min (6001) is above srun_port_max (6000)");
+    assert_int_equal(site_parse(srun, strlen(srun), "f", &o, &e), 0);
+    assert_int_equal(o.key[KEY_SRUN_PORT_MIN].i, 60001);
 }
 
 static void site_file_is_the_sites(void **state)
