@@ -1,154 +1,19 @@
-/* Nodes, strangers and srun on this machine, over real sockets. */
+/* Nodes and srun on this machine. */
+#include "config.h" /* pthread_tryjoin_np */
+
 #include "t/unit/unit.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/io.h"
-#include "spank/gather_impl.h"
+#include "t/lib/gathering.h"
 
-#define PATIENCE_S 20.0
 #define NODES_MAX 40
-
-/* srun, and what it has printed. */
-struct srun {
-    gather_t *gather;
-    int out[2];
-    char address[128], printed[32768];
-};
-
-/* A node: a thread that sends a text. */
-struct node {
-    pthread_t thread;
-    const char *address, *host, *list, *text;
-    char name[16];
-    bool is_printed;
-};
-
-static char logged[8192]; /* of all nodes that printed themselves */
-static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void log_line(const char *line)
-{
-    pthread_mutex_lock(&log_lock);
-    strcat(strcat(logged, line), "\n");
-    pthread_mutex_unlock(&log_lock);
-}
-
-static void srun_begin(struct srun *s, double collect_s)
-{
-    ddp_error_t e = {0};
-    logged[0] = 0;
-    *s = (struct srun){0};
-    assert_int_equal(pipe(s->out), 0);
-    s->gather = gather_create(&(struct gather_options){s->out[1], {0, 0}, collect_s}, &e);
-    if (!s->gather || gather_start(s->gather, &e) < 0)
-        fail_msg("%s", e.text);
-    assert_int_equal(gather_start(s->gather, &e), 0);
-    snprintf(s->address, sizeof s->address, "%s", gather_address(s->gather));
-}
-
-/* Everything that was printed, once srun is gone. */
-static const char *srun_end(struct srun *s)
-{
-    size_t n = 0;
-    gather_destroy(s->gather);
-    close(s->out[1]);
-    for (ssize_t r; (r = read(s->out[0], s->printed + n, sizeof s->printed - 1 - n)) > 0;)
-        n += (size_t)r;
-    close(s->out[0]);
-    return s->printed;
-}
-
-static const char *node_variable(const char *name, void *arg)
-{
-    const struct node *n = arg;
-    if (!strcmp(name, GATHER_VARIABLE))
-        return n->address;
-    if (!strcmp(name, "SLURM_STEP_NODELIST"))
-        return n->list;
-    return strcmp(name, "SLURM_SRUN_COMM_HOST") ? NULL : n->host;
-}
-
-static void *node_run(void *arg)
-{
-    struct node *n = arg;
-    struct gather_request r = {node_variable, n, n->name, log_line, NULL};
-    n->is_printed = gather_send(&r, n->text);
-    return NULL;
-}
-
-/* Node `number` of the list, from address. */
-static void node_begin(struct node *n, const char *address, const char *list, int number, const char *text)
-{
-    *n = (struct node){.address = address, .host = "127.0.0.1", .list = list, .text = text};
-    snprintf(n->name, sizeof n->name, "n%d", number);
-    assert_int_equal(pthread_create(&n->thread, NULL, node_run, n), 0);
-}
-
-static bool node_end(struct node *n)
-{
-    assert_int_equal(pthread_join(n->thread, NULL), 0);
-    return n->is_printed;
-}
-
-static int knock(const char *address)
-{
-    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(address))};
-    inet_pton(AF_INET, "127.0.0.1", &sa.sin_addr);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof sa), 0);
-    return fd;
-}
-
-/* Whether srun has closed the connection, without a word. */
-static bool is_shut(int fd)
-{
-    char byte;
-    ddp_error_t e;
-    int rc = io_recv_all(fd, &byte, 1, deadline_in(PATIENCE_S), "srun", &e);
-    close(fd);
-    return rc < 0 && e.domain == DDP_E_PEER;
-}
-
-static unsigned char *put_head(unsigned char *p, const char *token, uint32_t a, uint32_t b, uint32_t c)
-{
-    const uint32_t len[] = {a, b, c};
-    memcpy(p, token, TOKEN_LEN);
-    p += TOKEN_LEN;
-    for (int i = 0; i < 3; i++)
-        for (int shift = 24; shift >= 0; shift -= 8)
-            *p++ = (unsigned char)(len[i] >> shift);
-    return p;
-}
-
-/* Sends a head and n bytes after it. */
-static int say(const char *address, const char *token, const uint32_t len[3], const char *body, size_t n)
-{
-    unsigned char m[HEAD_LEN + 256], *p = put_head(m, token, len[0], len[1], len[2]);
-    int fd = knock(address);
-    memcpy(p, body, n);
-    assert_int_equal(io_send_all(fd, m, HEAD_LEN + n, deadline_in(PATIENCE_S), "srun", NULL), 0);
-    return fd;
-}
-
-/* What was said before this has been dealt with after it: srun takes connections in order. */
-static void wait_for_srun(const char *address)
-{
-    char garbage[HEAD_LEN];
-    memset(garbage, 0xa5, sizeof garbage);
-    int fd = knock(address);
-    assert_int_equal(io_send_all(fd, garbage, sizeof garbage, deadline_in(PATIENCE_S), "srun", NULL), 0);
-    assert_true(is_shut(fd));
-}
 
 static void nodes_that_look_alike_are_printed_once(void **state)
 {
@@ -161,7 +26,7 @@ static void nodes_that_look_alike_are_printed_once(void **state)
     for (int i = 0; i < NODES_MAX; i++)
         assert_true(node_end(&n[i]));
     assert_string_equal(srun_end(&s), "ddp: n[1-6,8-40]:\n  rank GPU\n     0   1\nddp: n7: one GPU\n");
-    assert_string_equal(logged, "");
+    assert_string_equal(node_log, "");
 }
 
 /* A node is not let go before the table is out. */
@@ -184,85 +49,32 @@ static void nodes_wait_for_the_table(void **state)
     assert_string_equal(srun_end(&s), "ddp: n[1-2]: a\n");
 }
 
-static void strangers_are_shut_out(void **state)
+/* srun keeps descriptors for itself: nodes beyond that are counted, but do not wait for the table. */
+static void descriptors_are_left_for_srun(void **state)
 {
     (void)state;
     struct srun s;
-    struct node n;
+    struct node n[NODES_MAX];
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){128, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     srun_begin(&s, PATIENCE_S);
-    char wrong[TOKEN_LEN + 1];
-    const char *right = strchr(s.address, ':') + 1;
-    strcpy(wrong, right);
-    wrong[TOKEN_LEN - 1] = wrong[TOKEN_LEN - 1] == '0' ? '1' : '0';
-    wait_for_srun(s.address); /* garbage */
-    assert_true(is_shut(say(s.address, wrong, (const uint32_t[]){2, 2, 1}, "n1n1x", 5)));
-    /* with the token, but: too long, empty, another node, another node's NUL, no list */
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, GATHER_TEXT_MAX + 1}, "", 0)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){256, 2, 1}, "", 0)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, UINT32_MAX, 1}, "", 0)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){0, 2, 1}, "n1x", 3)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 0}, "n1n1", 4)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n9n1x", 5)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n\0n1x", 5)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n1n[x", 5)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 14, 1}, "n1n[1-999999999]x", 17)));
-    /* half a head, half a body */
-    int half = knock(s.address);
-    assert_int_equal(io_send_all(half, right, 5, deadline_in(PATIENCE_S), "srun", NULL), 0);
-    int body = say(s.address, right, (const uint32_t[]){2, 2, 100}, "n1n1x", 5);
-    assert_true(is_shut(half));
-    assert_true(is_shut(body));
-    node_begin(&n, s.address, "n1", 1, "well\n");
-    assert_true(node_end(&n));
-    assert_string_equal(srun_end(&s), "ddp: n1: well\n");
-}
-
-/* More silent strangers than srun has places for: a node gets through at once. */
-static void many_strangers_keep_nobody_out(void **state)
-{
-    (void)state;
-    struct srun s;
-    struct node n;
-    int fd[400];
-    srun_begin(&s, PATIENCE_S);
-    for (int i = 0; i < 400; i++)
-        fd[i] = knock(s.address);
-    node_begin(&n, s.address, "n1", 1, "well\n");
-    assert_true(node_end(&n));
-    for (int i = 0; i < 400; i++)
-        close(fd[i]);
-    assert_string_equal(srun_end(&s), "ddp: n1: well\n");
-}
-
-static void a_node_counts_once_and_lists_agree(void **state)
-{
-    (void)state;
-    struct srun s;
-    struct node other, two;
-    srun_begin(&s, PATIENCE_S);
-    const char *token = strchr(s.address, ':') + 1;
-    const uint32_t len[] = {2, 6, 1};
-    int first = say(s.address, token, len, "n1n[1-2]a", 9);
+    for (int i = 0; i < NODES_MAX - 1; i++)
+        node_begin(&n[i], s.address, "n[1-40]", i + 1, "same\n");
     wait_for_srun(s.address);
-    assert_true(is_shut(say(s.address, token, len, "n1n[1-2]b", 9)));
-    node_begin(&other, s.address, "n[1-3]", 3, "of another step\n");
-    assert_false(node_end(&other));
-    assert_string_equal(logged, "ddp: n3: of another step\n");
-    node_begin(&two, s.address, "n[1-2]", 2, "b\n");
-    assert_true(node_end(&two));
-    close(first);
-    assert_string_equal(srun_end(&s), "ddp: n1: a\nddp: n2: b\n");
-}
-
-static void nothing_that_a_text_holds_drives_a_terminal(void **state)
-{
-    (void)state;
-    struct srun s;
-    struct node n;
-    srun_begin(&s, PATIENCE_S);
-    node_begin(&n, s.address, "n1", 1, "\033[2Jgone\r\007\nddp: n2: forged\302\233\n");
-    assert_true(node_end(&n));
-    assert_string_equal(srun_end(&s), "ddp: n1:\n  ?[2Jgone??\n  ddp: n2: forged??\n");
+    for (int i = 0; i < NODES_MAX - 1 - 32; i++) { /* 128 / 4 wait */
+        int k = 0;
+        while (!n[k].thread || pthread_tryjoin_np(n[k].thread, NULL) != 0)
+            k = (k + 1) % (NODES_MAX - 1);
+        assert_true(n[k].is_printed);
+        n[k].thread = 0;
+    }
+    node_begin(&n[NODES_MAX - 1], s.address, "n[1-40]", NODES_MAX, "same\n");
+    for (int i = 0; i < NODES_MAX; i++)
+        assert_true(!n[i].thread || node_end(&n[i]));
+    assert_string_equal(srun_end(&s), "ddp: n[1-40]: same\n");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 static void who_does_not_come_is_named(void **state)
@@ -286,7 +98,7 @@ static void who_comes_late_prints_itself(void **state)
     assert_true(node_end(&n));
     node_begin(&late, s.address, "n[1-2]", 1, "GPU 0\nGPU 1");
     assert_false(node_end(&late));
-    assert_string_equal(logged, "ddp: n1: GPU 0\nddp: n1: GPU 1\n");
+    assert_string_equal(node_log, "ddp: n1: GPU 0\nddp: n1: GPU 1\n");
     srun_end(&s);
 }
 
@@ -306,7 +118,7 @@ static void srun_ends_when_it_likes(void **state)
     assert_string_equal(srun_end(&s), "");
     assert_true(is_shut(fd));
     assert_false(node_end(&n));
-    assert_string_equal(logged, "ddp: n1: here\n");
+    assert_string_equal(node_log, "ddp: n1: here\n");
     gather_destroy(NULL);
     assert_true(clock_ns() - start < 5 * NS_PER_S);
 }
@@ -374,12 +186,6 @@ static void ports_can_be_limited(void **state)
     gather_destroy(two);
 }
 
-static char noted[512];
-static void note_line(const char *line)
-{
-    snprintf(noted, sizeof noted, "%s", line);
-}
-
 static void a_node_that_finds_nobody_prints_itself(void **state)
 {
     (void)state;
@@ -399,22 +205,54 @@ static void a_node_that_finds_nobody_prints_itself(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct node n = {.address = cases[i].address, .host = cases[i].host, .list = "n1", .text = "a\n", .name = "n1"};
-        struct gather_request r = {node_variable, &n, n.name, log_line, note_line};
-        logged[0] = noted[0] = 0;
-        assert_false(gather_send(&r, n.text));
-        assert_string_equal(logged, "ddp: n1: a\n");
-        if (!strstr(noted, cases[i].why))
-            fail_msg("\"%s\" lacks \"%s\"", noted, cases[i].why);
+        node_log[0] = node_note[0] = 0;
+        assert_false(node_send(&n));
+        assert_string_equal(node_log, "ddp: n1: a\n");
+        if (!strstr(node_note, cases[i].why))
+            fail_msg("\"%s\" lacks \"%s\"", node_note, cases[i].why);
     }
+}
+
+/* A port that takes connections and says nothing, and one that does not even take them (a firewall that drops). */
+static void no_node_waits_for_ever(void **state)
+{
+    (void)state;
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof sa;
+    struct node n[2];
+    char address[2][16 + TOKEN_LEN], token[TOKEN_LEN + 1] = "";
+    int fd[2], filling[4];
+    memset(token, 'a', TOKEN_LEN);
+    node_log[0] = 0;
+    uint64_t start = clock_ns();
+    for (int i = 0; i < 2; i++) {
+        fd[i] = socket(AF_INET, SOCK_STREAM, 0);
+        sa.sin_port = 0;
+        assert_int_equal(bind(fd[i], (struct sockaddr *)&sa, sizeof sa), 0);
+        assert_int_equal(listen(fd[i], i == 0 ? 8 : 0), 0);
+        assert_int_equal(getsockname(fd[i], (struct sockaddr *)&sa, &len), 0);
+        for (int k = 0; i == 1 && k < 4; k++) {
+            filling[k] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+            connect(filling[k], (struct sockaddr *)&sa, sizeof sa);
+        }
+        snprintf(address[i], sizeof address[i], "%d:%s", ntohs(sa.sin_port), token);
+        node_begin(&n[i], address[i], "n[1-2]", i + 1, "alone\n");
+    }
+    assert_false(node_end(&n[1]));
+    assert_string_equal(node_log, "ddp: n2: alone\n");
+    assert_false(node_end(&n[0]));
+    assert_string_equal(node_log, "ddp: n2: alone\nddp: n1: alone\n");
+    assert_true(clock_ns() - start < 30 * NS_PER_S);
+    for (int i = 0; i < 4; i++)
+        close(filling[i]);
+    close(fd[0]);
+    close(fd[1]);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nodes_that_look_alike_are_printed_once),
     cmocka_unit_test(nodes_wait_for_the_table),
-    cmocka_unit_test(strangers_are_shut_out),
-    cmocka_unit_test(many_strangers_keep_nobody_out),
-    cmocka_unit_test(a_node_counts_once_and_lists_agree),
-    cmocka_unit_test(nothing_that_a_text_holds_drives_a_terminal),
+    cmocka_unit_test(descriptors_are_left_for_srun),
     cmocka_unit_test(who_does_not_come_is_named),
     cmocka_unit_test(who_comes_late_prints_itself),
     cmocka_unit_test(srun_ends_when_it_likes),
@@ -422,5 +260,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_child_of_sruns_changes_nothing),
     cmocka_unit_test(ports_can_be_limited),
     cmocka_unit_test(a_node_that_finds_nobody_prints_itself),
+    cmocka_unit_test(no_node_waits_for_ever),
 };
 UNIT_MAIN(tests)

@@ -1,0 +1,122 @@
+/* What others, or broken nodes, may say to a verbose srun. */
+#include "t/unit/unit.h"
+
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "t/lib/gathering.h"
+
+static void strangers_are_shut_out(void **state)
+{
+    (void)state;
+    struct srun s;
+    struct node n;
+    srun_begin(&s, PATIENCE_S);
+    char wrong[TOKEN_LEN + 1];
+    const char *right = strchr(s.address, ':') + 1;
+    strcpy(wrong, right);
+    wrong[TOKEN_LEN - 1] = wrong[TOKEN_LEN - 1] == '0' ? '1' : '0';
+    wait_for_srun(s.address); /* garbage */
+    assert_true(is_shut(say(s.address, wrong, (const uint32_t[]){2, 2, 1}, "n1n1x", 5)));
+    /* with the token, but: too long, empty, another node, another node's NUL, no list */
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, GATHER_TEXT_MAX + 1}, "", 0)));
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){256, 2, 1}, "", 0)));
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, UINT32_MAX, 1}, "", 0)));
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){0, 2, 1}, "n1x", 3)));
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 0}, "n1n1", 4)));
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n9n1x", 5)));
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n\0n1x", 5)));
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n1n[x", 5)));
+    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 14, 1}, "n1n[1-999999999]x", 17)));
+    /* half a head, half a body */
+    int half = knock(s.address);
+    assert_int_equal(io_send_all(half, right, 5, deadline_in(PATIENCE_S), "srun", NULL), 0);
+    int body = say(s.address, right, (const uint32_t[]){2, 2, 100}, "n1n1x", 5);
+    assert_true(is_shut(half));
+    assert_true(is_shut(body));
+    node_begin(&n, s.address, "n1", 1, "well\n");
+    assert_true(node_end(&n));
+    assert_string_equal(srun_end(&s), "ddp: n1: well\n");
+}
+
+/* More silent strangers than srun has places for: a node gets through at once. */
+static void many_strangers_keep_nobody_out(void **state)
+{
+    (void)state;
+    struct srun s;
+    struct node n;
+    int fd[400];
+    srun_begin(&s, PATIENCE_S);
+    for (int i = 0; i < 400; i++)
+        fd[i] = knock(s.address);
+    node_begin(&n, s.address, "n1", 1, "well\n");
+    assert_true(node_end(&n));
+    for (int i = 0; i < 400; i++)
+        close(fd[i]);
+    assert_string_equal(srun_end(&s), "ddp: n1: well\n");
+}
+
+/* The token alone makes nothing that follows it true. */
+static void random_messages_do_no_harm(void **state)
+{
+    (void)state;
+    struct srun s;
+    struct node n;
+    srun_begin(&s, PATIENCE_S);
+    const char *token = strchr(s.address, ':') + 1;
+    srand(7);
+    for (int i = 0; i < 500; i++) {
+        uint32_t len[] = {(uint32_t)rand() % 4, (uint32_t)rand() % 40, (uint32_t)rand() % 200};
+        char body[256];
+        size_t sent = (size_t)rand() % sizeof body;
+        for (size_t k = 0; k < sizeof body; k++)
+            body[k] = "n[]-,01 \n\0\x1b"[rand() % 11];
+        body[0] = '?'; /* no name that a list could have */
+        int fd = say(s.address, token, len, body, sent);
+        close(fd);
+    }
+    node_begin(&n, s.address, "n1", 1, "well\n");
+    assert_true(node_end(&n));
+    assert_string_equal(srun_end(&s), "ddp: n1: well\n");
+}
+
+static void a_node_counts_once_and_lists_agree(void **state)
+{
+    (void)state;
+    struct srun s;
+    struct node other, two;
+    srun_begin(&s, PATIENCE_S);
+    const char *token = strchr(s.address, ':') + 1;
+    const uint32_t len[] = {2, 6, 1};
+    int first = say(s.address, token, len, "n1n[1-2]a", 9);
+    wait_for_srun(s.address);
+    assert_true(is_shut(say(s.address, token, len, "n1n[1-2]b", 9)));
+    node_begin(&other, s.address, "n[1-3]", 3, "of another step\n");
+    assert_false(node_end(&other));
+    assert_string_equal(node_log, "ddp: n3: of another step\n");
+    node_begin(&two, s.address, "n[1-2]", 2, "b\n");
+    assert_true(node_end(&two));
+    close(first);
+    assert_string_equal(srun_end(&s), "ddp: n1: a\nddp: n2: b\n");
+}
+
+static void nothing_that_a_text_holds_drives_a_terminal(void **state)
+{
+    (void)state;
+    struct srun s;
+    struct node n;
+    srun_begin(&s, PATIENCE_S);
+    node_begin(&n, s.address, "n1", 1, "\033[2Jgone\r\007\nddp: n2: forged\302\233\n");
+    assert_true(node_end(&n));
+    assert_string_equal(srun_end(&s), "ddp: n1:\n  ?[2Jgone??\n  ddp: n2: forged??\n");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(strangers_are_shut_out),
+    cmocka_unit_test(many_strangers_keep_nobody_out),
+    cmocka_unit_test(random_messages_do_no_harm),
+    cmocka_unit_test(a_node_counts_once_and_lists_agree),
+    cmocka_unit_test(nothing_that_a_text_holds_drives_a_terminal),
+};
+UNIT_MAIN(tests)
