@@ -38,33 +38,47 @@ static const char *next_arg(const char *arg, const char *end)
     return next < end ? next : NULL;
 }
 
-/* arg is "--name", with or without "=VALUE", or begins like it, with at least `least` letters: no other option does. */
-static bool is_option(const char *arg, const char *name, size_t least)
+/* What is looked for. No other option of srun begins like the first `least` letters of the name. */
+static const struct wanted {
+    const char *name;
+    size_t least, at; /* where in struct cmdline */
+    bool is_optional; /* its value needs "=" */
+} wanted[] = {
+    {"ddp", 2, offsetof(struct cmdline, ddp), false},
+    {"resv-ports", 4, offsetof(struct cmdline, resv_ports), true},
+    {"gpus-per-task", 10, offsetof(struct cmdline, gpus_per_task), false},
+    {"gpu-bind", 5, offsetof(struct cmdline, gpu_bind), false},
+    {"ntasks-per-gpu", 13, offsetof(struct cmdline, ntasks_per_gpu), false},
+    {"tres-per-task", 6, offsetof(struct cmdline, tres_per_task), false},
+    {"tres-bind", 6, offsetof(struct cmdline, tres_bind), false},
+};
+
+/* arg is "--name", with or without "=VALUE", or begins like it. */
+static const struct wanted *find_wanted(const char *arg)
 {
     size_t n = strcspn(arg + 2, "=");
-    return n >= least && n <= strlen(name) && !strncmp(arg + 2, name, n);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (n >= wanted[i].least && n <= strlen(wanted[i].name) && !strncmp(arg + 2, wanted[i].name, n))
+            return &wanted[i];
+    return NULL;
 }
 
 /* arg begins with "--". Returns it, or the argument after it where that is its value. */
 static const char *read_long(const char *arg, const char *end, struct cmdline *c)
 {
     const char *value = strchr(arg, '='), *next = next_arg(arg, end);
-    if (is_option(arg, "resv-ports", 4)) {
-        c->resv_ports = value ? value + 1 : "";
-    } else if (is_option(arg, "ddp", 2)) {
-        if (value)
-            c->ddp = value + 1;
-        else if (next)
-            return c->ddp = next;
-    } else if (!value && next && next[0] != '-' && !is_long_flag(arg + 2)) {
-        return next;
-    }
-    return arg;
+    const struct wanted *w = find_wanted(arg);
+    if (!w)
+        return !value && next && next[0] != '-' && !is_long_flag(arg + 2) ? next : arg;
+    const char *found = value ? value + 1 : w->is_optional ? "" : next;
+    if (found)
+        memcpy((char *)c + w->at, &found, sizeof found);
+    return found == next && found ? next : arg;
 }
 
 struct cmdline cmdline_read(const char *args, size_t n)
 {
-    struct cmdline c = {NULL, NULL};
+    struct cmdline c = {NULL};
     const char *end = args + n, *value;
     bool is_command = false; /* past this component's command: wait for the ":" */
     if (n == 0 || end[-1])

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/base/num.h"
 
@@ -17,15 +18,37 @@ struct maker {
     ddp_error_t *errp;
 };
 
+/* DDP_SET's items are joined by commas, so a comma in a value is written otherwise. */
+static void escape(const char *value, char *buf, size_t size)
+{
+    size_t used = 0;
+    for (buf[0] = 0; *value && used + 4 <= size; value++)
+        used += (size_t)snprintf(buf + used, size - used, *value == ',' || *value == '%' ? "%%%02X" : "%c", *value);
+}
+
+static void unescape(char *text)
+{
+    char *out = text;
+    for (const char *p = text; *p; p++)
+        if (!strncmp(p, "%2C", 3) || !strncmp(p, "%25", 3)) {
+            *out++ = p[2] == 'C' ? ',' : '%';
+            p += 2;
+        } else {
+            *out++ = *p;
+        }
+    *out = 0;
+}
+
 void environment_forget(const char *set, lookup_f lookup, void *arg, void (*drop)(const char *name, void *arg))
 {
     for (const char *p = set; p && *p;) {
-        char item[HOSTLIST_NAME_MAX + 64];
+        char item[3 * HOSTLIST_NAME_MAX + 64];
         size_t len = strcspn(p, ",");
         snprintf(item, sizeof item, "%.*s", (int)(len < sizeof item ? len : 0), p);
         char *value = strchr(item, '=');
         if (value) {
             *value++ = 0;
+            unescape(value);
             const char *now = lookup(item, arg);
             if (now && !strcmp(now, value))
                 drop(item, arg);
@@ -57,11 +80,13 @@ static void set(struct maker *m, const char *name, const char *value)
 {
     struct environment *e = m->env;
     size_t used = strlen(e->set);
+    char escaped[3 * HOSTLIST_NAME_MAX + 1];
     if (e->n_vars == ENVIRONMENT_VARS_MAX)
         return;
     e->var[e->n_vars].name = name;
     snprintf(e->var[e->n_vars].value, sizeof e->var[0].value, "%s", value);
-    snprintf(e->set + used, sizeof e->set - used, "%s%s=%s", used ? "," : "", name, e->var[e->n_vars].value);
+    escape(e->var[e->n_vars].value, escaped, sizeof escaped);
+    snprintf(e->set + used, sizeof e->set - used, "%s%s=%s", used ? "," : "", name, escaped);
     e->n_vars++;
 }
 
@@ -156,9 +181,9 @@ static void check_threads(struct maker *m, const char *users, int64_t n_cpus)
         warn(m, "your OMP_NUM_THREADS=%.16s stays, but each rank may use %d CPUs only", users, (int)n_cpus);
 }
 
-static void make_threads(struct maker *m, const struct environment_cpus *cpus)
+static void make_threads(struct maker *m, const struct environment_place *place)
 {
-    int64_t threads = m->o->key[KEY_OMP].i, n_cpus = (int64_t)cpus->n_cpus;
+    int64_t threads = m->o->key[KEY_OMP].i, n_cpus = (int64_t)place->n_cpus;
     int per_task = m->step->cpus_per_task;
     const char *users = get_users(m, "OMP_NUM_THREADS");
     char text[24];
@@ -168,16 +193,43 @@ static void make_threads(struct maker *m, const struct environment_cpus *cpus)
             warn(m, "SLURM_CPUS_PER_TASK=%d, but rank 0 may use %d of the CPUs: give srun itself -c %d", per_task,
                  (int)n_cpus, per_task);
     } else if (threads == 0) {
-        int64_t cores = (int64_t)cpus->n_cores;
+        int64_t cores = (int64_t)place->n_cores;
         if (m->step->cpus_on_node > 0 && cores > m->step->cpus_on_node) /* a mask that Slurm did not confine */
             cores = m->step->cpus_on_node;
-        threads = cores / cpus->n_sharing;
+        threads = cores / place->n_sharing;
     }
     snprintf(text, sizeof text, "%lld", (long long)(threads > 0 ? threads : 1));
     if (!users)
         set(m, "OMP_NUM_THREADS", text);
     else
         check_threads(m, users, n_cpus);
+}
+
+/* OMP_PLACES alone would make libgomp bind: it pins the main thread to one core, and each thread that the program
+ * starts later inherits that. So only for a user who asked for binding. */
+static void make_places(struct maker *m)
+{
+    const char *bind = get_users(m, "OMP_PROC_BIND");
+    if (bind && *bind && strcasecmp(bind, "false") && !get_users(m, "OMP_PLACES"))
+        set(m, "OMP_PLACES", "cores");
+}
+
+/* CUDA's own order is "fastest first": its ordinals would name other devices than Slurm's. */
+static void make_gpus(struct maker *m, const struct environment_place *place)
+{
+    const struct {
+        const char *name, *value;
+    } quiet[] = {
+        {"CUDA_DEVICE_ORDER", place->has_nvidia ? "PCI_BUS_ID" : NULL},
+        {"NCCL_SOCKET_IFNAME", place->nccl_socket_ifname},
+        {"NCCL_IB_HCA", place->nccl_ib_hca},
+    };
+    if (place->device >= 0)
+        offer(m, "DDP_DEVICE", place->device, m->step->n_gpus < m->step->local_size ? m->step->n_gpus
+                                                                                    : m->step->local_size);
+    for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++)
+        if (quiet[i].value && !get_users(m, quiet[i].name))
+            set(m, quiet[i].name, quiet[i].value);
 }
 
 /* What the options or the site said for libddp. Where that is the user's own variable, it stays the user's. */
@@ -201,7 +253,7 @@ static void warn_gpus(struct maker *m)
              t->node_name, t->n_gpus, t->n_gpus);
 }
 
-int environment_make(const struct step *step, const struct options *o, const struct environment_cpus *cpus,
+int environment_make(const struct step *step, const struct options *o, const struct environment_place *place,
                      struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret, ddp_error_t *errp)
 {
     struct maker m = {step, o, lookup, arg, ret, errp};
@@ -214,7 +266,9 @@ int environment_make(const struct step *step, const struct options *o, const str
     offer(&m, "GROUP_RANK", step->node, step->n_nodes);
     if (make_master_addr(&m) < 0 || make_master_port(&m, ephemeral) < 0)
         return -1;
-    make_threads(&m, cpus);
+    make_threads(&m, place);
+    make_places(&m);
+    make_gpus(&m, place);
     make_libddp(&m);
     warn_gpus(&m);
     return 0;

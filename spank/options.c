@@ -5,8 +5,10 @@
 #include <string.h>
 
 const struct knob ddp_keys[KEY_COUNT] = {
-    [KEY_BIND] = {.name = "bind", .env = "DDP_BIND", .type = KNOB_ENUM, .def = "auto", .choices = "auto|none",
-                  .help = "give each rank of a node its share of the cores, unless --cpu-bind was given"},
+    [KEY_BIND] = {.name = "bind", .env = "DDP_BIND", .type = KNOB_ENUM, .def = "auto",
+                  .choices = "auto|none|print",
+                  .help = "put each rank of a node on cores beside its GPU, or on its share of the cores, unless "
+                          "--cpu-bind was given; print: only show where"},
     [KEY_INTERFACE] = {.name = "interface", .env = "DDP_INTERFACE", .type = KNOB_STRING, .max = 15,
                        .help = "network interface that libddp uses between nodes"},
     [KEY_MPI] = {.name = "mpi", .env = "DDP_MPI", .type = KNOB_ENUM, .def = "auto", .choices = "auto|pmix|none",
@@ -19,10 +21,16 @@ const struct knob ddp_keys[KEY_COUNT] = {
                         .help = "MASTER_PORT is the first port that Slurm reserved; unset: on under srun --resv-ports"},
     [KEY_TIMEOUT] = {.name = "timeout", .env = "DDP_TIMEOUT", .type = KNOB_DOUBLE, .min = 0.1, .max = 86400,
                      .help = "seconds after which libddp gives up a wait"},
+    [KEY_TOPO] = {.name = "topo", .env = "DDP_TOPO", .type = KNOB_STRING, .max = 255,
+                  .help = "place by this XML record of hwloc instead of the machine, as bind=print"},
     [KEY_VERBOSE] = {.name = "verbose", .env = "DDP_VERBOSE", .type = KNOB_BOOL, .def = "off",
                      .help = "print where each rank runs"},
     [KEY_ENABLED] = {.name = "enabled", .type = KNOB_BOOL, .def = "on",
                      .help = "false refuses --ddp on this cluster or node"},
+    [KEY_NCCL_IB_HCA] = {.name = "nccl_ib_hca", .type = KNOB_STRING, .max = 200,
+                         .help = "NCCL_IB_HCA of steps with GPUs"},
+    [KEY_NCCL_SOCKET_IFNAME] = {.name = "nccl_socket_ifname", .type = KNOB_STRING, .max = 200,
+                                .help = "NCCL_SOCKET_IFNAME of steps with GPUs; unset: the route to MASTER_ADDR"},
     [KEY_PORT_MIN] = {.name = "port_min", .type = KNOB_INT, .def = "20000", .min = 1024, .max = 65535,
                       .help = "first port of the range that MASTER_PORT is derived into"},
     [KEY_PORT_MAX] = {.name = "port_max", .type = KNOB_INT, .def = "29999", .min = 1024, .max = 65535,
@@ -166,6 +174,10 @@ int options_resolve(const char *text, lookup_f lookup, void *arg, const struct o
             return -1;
         }
     }
+    if (o.key[KEY_TOPO].is_set)
+        o.key[KEY_BIND].choice = BIND_PRINT;
+    if (o.key[KEY_BIND].choice == BIND_PRINT)
+        o.key[KEY_VERBOSE].b = true;
     *ret = o;
     return 0;
 }

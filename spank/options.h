@@ -22,16 +22,19 @@ enum ddp_key {
     KEY_PORT,
     KEY_RESV_PORTS,
     KEY_TIMEOUT,
+    KEY_TOPO,
     KEY_VERBOSE,
     KEY_USER_COUNT, /* keys below are for users and site, keys from here on for the site alone */
     KEY_ENABLED = KEY_USER_COUNT,
+    KEY_NCCL_IB_HCA,
+    KEY_NCCL_SOCKET_IFNAME,
     KEY_PORT_MIN,
     KEY_PORT_MAX,
     KEY_SRUN_PORT_MIN,
     KEY_SRUN_PORT_MAX,
     KEY_COUNT
 };
-enum { BIND_AUTO, BIND_NONE };          /* choices of KEY_BIND */
+enum { BIND_AUTO, BIND_NONE, BIND_PRINT }; /* choices of KEY_BIND */
 enum { MPI_AUTO, MPI_PMIX, MPI_NONE }; /* choices of KEY_MPI */
 
 extern const struct knob ddp_keys[KEY_COUNT];
@@ -53,7 +56,7 @@ int options_parse(const char *text, const char *source, struct options *ret, ddp
 
 /* The whole decision, for one step. Each key: `text` (the command line), else its DDP_* variable, else `site`, else the
  * table's default. The mode: `text`, else the variable SLURM_DDP, else off; with off, keys are not looked at. `text`
- * and `site` may be NULL. */
+ * and `site` may be NULL. topo means bind=print, and that means verbose. */
 int options_resolve(const char *text, lookup_f lookup, void *arg, const struct options *site, struct options *ret,
                     ddp_error_t *errp);
 

@@ -4,7 +4,7 @@
  *   srun, sbatch, salloc (the user)  slurm_spank_init, the option's callback, init_post_opt
  *   srun (the user)                  local_user_init, exit: the tables of a verbose step (gather.h)
  *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB, parse nothing
- *   slurmstepd (euid user)           user_init: one look at a variable
+ *   slurmstepd (euid user)           user_init: looks at two variables, maps the board
  *   the task (the user)              task_init: everything
  * Failing in slurmstepd before the task exists drains the node or goes unnoticed, so only srun, sbatch, salloc and the
  * task ever say no. Callbacks may come twice. What slurmstepd learned before the fork is in `plugin` after it. */
@@ -33,6 +33,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/cmdline.h"
 #include "spank/environment.h"
 #include "spank/gather.h"
+#include "spank/hiding.h"
 #include "spank/options.h"
 #include "spank/task.h"
 
@@ -44,8 +45,9 @@ SPANK_PLUGIN(ddp, 1)
 static const char srun_set[] = "SLURM_DDP_SET";
 
 static struct {
-    bool has_option, is_bound_by_user;
+    bool has_option, is_bound_by_user, is_memory_users;
     gather_t *gather;                  /* srun's; NULL: none */
+    struct board *board;               /* where the tasks of a node meet; slurmstepd only hands it on to them */
     char option[OPTIONS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
     char site_file[PATH_MAX];          /* "" : none configured */
     char bad_argument[64];             /* of the line in plugstack.conf; "" : none */
@@ -78,8 +80,10 @@ static const char *lookup_job(const char *name, void *arg)
 
 static struct task_request make_request(const char *option, lookup_f lookup, void *arg)
 {
-    return (struct task_request){option, plugin.site_file[0] ? plugin.site_file : NULL, plugin.is_bound_by_user, lookup,
-                                 arg, log_user, log_node};
+    return (struct task_request){.option = option, .site_file = plugin.site_file[0] ? plugin.site_file : NULL,
+                                 .is_bound_by_user = plugin.is_bound_by_user,
+                                 .is_memory_users = plugin.is_memory_users, .board = plugin.board, .lookup = lookup,
+                                 .arg = arg, .log = log_user, .note = log_node};
 }
 
 static bool is_submitting(void)
@@ -182,6 +186,13 @@ static void offer(char *set, size_t size, const char *name, const char *value)
     snprintf(set + used, size - used, "%s%s=%s", used ? "," : "", name, value);
 }
 
+static void warn_hiding(const struct cmdline *c)
+{
+    char text[320];
+    if (hiding_warn(c, lookup_own, NULL, text, sizeof text))
+        slurm_spank_log("ddp: warning: %s", text);
+}
+
 /* srun reads these variables right after slurm_spank_init. Errors wait for the option's callback. */
 static void prepare_srun(void)
 {
@@ -202,6 +213,7 @@ static void prepare_srun(void)
             if (o.key[KEY_RESV_PORTS].b || c.resv_ports)
                 offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
             setenv(srun_set, set, 1);
+            warn_hiding(&c);
         }
     }
     free(args);
@@ -312,16 +324,30 @@ int slurm_spank_exit(spank_t sp, int ac, char **av)
     return 0;
 }
 
-/* "quiet" and "verbose" bind nothing. Slurm overwrites the variable later with what it chose itself. */
-int slurm_spank_user_init(spank_t sp, int ac, char **av)
+/* SLURM_CPU_BIND and SLURM_MEM_BIND as srun sent them; Slurm overwrites them later with what it chose itself. "quiet"
+ * and "verbose" bind nothing. */
+static bool is_binding(const char *bind)
 {
-    (void)ac, (void)av;
-    const char *bind = lookup_job("SLURM_CPU_BIND", job_environment(sp));
     static const char *const words[] = {"quiet", "verbose"};
     for (size_t i = 0; bind && i < sizeof words / sizeof *words; i++)
         if (!strncmp(bind, words[i], strlen(words[i])))
             bind += strlen(words[i]);
-    plugin.is_bound_by_user = bind && *bind && strcmp(bind, ",");
+    return bind && *bind && strcmp(bind, ",");
+}
+
+/* Before the tasks are forked. Whether the step is ours they find out themselves: this only has to be right for those
+ * that are, and costs a step that asked for ddp=off an mmap. */
+int slurm_spank_user_init(spank_t sp, int ac, char **av)
+{
+    (void)ac, (void)av;
+    char **env = job_environment(sp);
+    uint32_t n_tasks = 0;
+    plugin.is_bound_by_user = is_binding(lookup_job("SLURM_CPU_BIND", env));
+    plugin.is_memory_users = is_binding(lookup_job("SLURM_MEM_BIND", env));
+    if (!plugin.board && is_real_step(sp) && (plugin.has_option || lookup_job("SLURM_DDP", env)) &&
+        spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS && n_tasks > 1 &&
+        n_tasks <= PLACEMENT_RANKS_MAX)
+        plugin.board = board_create((int)n_tasks);
     return 0;
 }
 
@@ -333,7 +359,10 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     if (!is_real_step(sp))
         return 0;
     struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_job, job_environment(sp));
-    if (task_prepare(&r, &env, &e) < 0 || (env.n_vars && check_arguments(&e) < 0))
+    int rc = task_prepare(&r, &env, &e);
+    board_destroy(plugin.board); /* exec would end this view of it, too */
+    plugin.board = NULL;
+    if (rc < 0 || (env.n_vars && check_arguments(&e) < 0))
         fail_task(sp, &e);
     for (size_t i = 0; i < env.n_vars; i++)
         set_variable(sp, env.var[i].name, env.var[i].value);

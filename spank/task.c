@@ -3,15 +3,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "spank/binding.h"
+#include "spank/affinity.h"
+#include "spank/arrange.h"
+#include "spank/nccl.h"
 #include "spank/site.h"
-#include "topology/cores.h"
+
+#define PATIENCE_S 5.0 /* for a sibling that does not come: it may have died */
+#define RESOLVE_S 3.0  /* for the resolver; without an answer NCCL chooses by itself */
+
+struct task {
+    const struct task_request *r;
+    struct options o;
+    struct step step;
+    struct arrangement a;
+    struct cpus mask; /* the process's own, as it is now */
+};
 
 int task_options(const struct task_request *r, struct options *ret, bool *ret_site_missing, ddp_error_t *errp)
 {
@@ -45,70 +58,173 @@ static struct port_range read_ephemeral(void)
     return r;
 }
 
-static int get_mask(struct cpus *ret, ddp_error_t *errp)
+static int load_cores(void *arg, struct inventory *ret, ddp_error_t *errp)
 {
-    memset(ret, 0, sizeof *ret);
-    if (sched_getaffinity(0, sizeof *ret, (cpu_set_t *)ret) < 0)
-        return error_errno(errp, "cannot read the task's CPU mask");
+    (void)arg;
+    return inventory_load(NULL, false, ret, errp);
+}
+
+static int load_all(void *arg, struct inventory *ret, ddp_error_t *errp)
+{
+    (void)arg;
+    return inventory_load(NULL, true, ret, errp);
+}
+
+static int load_record(void *arg, struct inventory *ret, ddp_error_t *errp)
+{
+    return inventory_load(arg, true, ret, errp);
+}
+
+/* One line for the user. */
+static void say(const struct task *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(const struct task *t, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    t->r->log(line);
+}
+
+static const char *get(const struct task *t, const char *name)
+{
+    return t->r->lookup(name, t->r->arg);
+}
+
+/* The list of its GPUs that the task has. Set and empty (or the "NoDevFiles" of older releases) is a list too. */
+static const char *find_visible(const struct task *t)
+{
+    const char *cuda = get(t, "CUDA_VISIBLE_DEVICES"), *rocr = get(t, "ROCR_VISIBLE_DEVICES");
+    const char *list = cuda && *cuda ? cuda : rocr && *rocr ? rocr : cuda ? cuda : rocr;
+    return list && (!strcmp(list, "NoDevFiles") || !strcmp(list, "-1")) ? "" : list;
+}
+
+static int arrange_task(struct task *t, ddp_error_t *errp)
+{
+    const struct task_request *r = t->r;
+    struct arrange_facts f = {.step = &t->step, .options = &t->o, .is_bound_by_user = r->is_bound_by_user,
+                              .visible = find_visible(t), .step_gpus = get(t, "SLURM_STEP_GPUS"), .board = r->board,
+                              .patience_s = PATIENCE_S, .load = {load_cores, load_all}, .load_record = load_record};
+    if (affinity_get(&f.mask, errp) < 0 || arrange(&f, &t->a, errp) < 0)
+        return -1;
+    t->mask = f.mask;
+    if (t->a.warning[0] && (t->step.local_rank == 0 || t->a.is_alone))
+        say(t, "ddp: warning: rank %d on %.64s: %s", t->step.rank, t->step.node_name, t->a.warning);
     return 0;
 }
 
-static int bind_task(const struct task_request *r, const struct step *step, const struct options *o,
-                     struct binding *ret, struct environment_cpus *ret_cpus, ddp_error_t *errp)
+/* Leaves in t->mask what the kernel made of it. */
+static int apply(struct task *t, ddp_error_t *errp)
 {
-    struct cpus mask;
-    struct cores *cores = cores_load(errp);
-    if (!cores)
-        return -1;
-    int rc = get_mask(&mask, errp);
-    if (rc == 0) {
-        struct binding_facts f = {o->key[KEY_BIND].choice == BIND_AUTO, r->is_bound_by_user,
-                                  r->lookup("SLURM_CPU_BIND_LIST", r->arg), step->local_rank, step->local_size,
-                                  step->cpus_on_node, &mask};
-        *ret = binding_choose(&f, cores);
-        if (ret->is_changed && sched_setaffinity(0, sizeof ret->cpus, (const cpu_set_t *)&ret->cpus) < 0)
-            rc = error_errno(errp, "cannot bind rank %d", step->rank);
-        *ret_cpus = (struct environment_cpus){cpus_count(&ret->cpus), binding_cores(cores, &ret->cpus), ret->n_sharing};
+    char want[128], got[128];
+    const struct place *p = t->a.mine;
+    if (t->a.is_trial)
+        return 0;
+    if (!cpus_equal(&p->cpus, &t->mask)) {
+        if (affinity_set(&p->cpus, &t->mask, errp) < 0)
+            return -1;
+        if (!cpus_equal(&p->cpus, &t->mask))
+            say(t, "ddp: warning: rank %d on %.64s runs on CPUs %s, not on %s: the system does not let it",
+                t->step.rank, t->step.node_name, cpus_format(&t->mask, got, sizeof got),
+                cpus_format(&p->cpus, want, sizeof want));
     }
-    cores_destroy(cores);
-    return rc;
+    if (t->a.inventory && t->a.inventory->n_numas > 1 && p->numa >= 0 && !t->r->is_memory_users)
+        affinity_prefer_memory(t->a.inventory->numa[p->numa].os_index);
+    return 0;
 }
 
-static void log_placement(const struct task_request *r, const struct step *t, const struct binding *b)
+/* Which of the task's GPUs are NVIDIA's: the inventory knows, else the variable's name says. */
+static bool has_nvidia(const struct task *t)
 {
-    char line[384], list[128];
-    snprintf(line, sizeof line, "ddp: rank %d of %d on %.64s (node %d of %d), local rank %d of %d, CPUs %s (%s)", t->rank,
-             t->size, t->node_name, t->node, t->n_nodes, t->local_rank, t->local_size,
-             cpus_format(&b->cpus, list, sizeof list), b->why);
-    r->log(line);
+    const struct arrangement *a = &t->a;
+    const char *cuda = get(t, "CUDA_VISIBLE_DEVICES");
+    bool is_found = false;
+    if (a->mine->device < 0 || !cuda || !*cuda)
+        return false;
+    const struct placement_rank *own = &a->request.rank[t->step.local_rank];
+    for (int i = 0; a->inventory && !a->is_recorded && i < own->n_devices; i++) {
+        is_found |= own->device[i] >= 0;
+        if (own->device[i] >= 0 && a->inventory->gpu[own->device[i]].vendor == VENDOR_NVIDIA)
+            return true;
+    }
+    return !is_found;
+}
+
+/* What NCCL should hear about one of its variables: the site's word; never over what the user or a nccl.conf says. */
+static const char *find_nccl(const struct task *t, const char *name, enum ddp_key key, char *buf)
+{
+    const struct knob_value *site = &t->o.key[key];
+    const char *master = get(t, "MASTER_ADDR");
+    if ((!site->is_set && (key != KEY_NCCL_SOCKET_IFNAME || t->step.n_nodes < 2)) ||
+        nccl_is_configured(name, t->r->lookup, t->r->arg))
+        return NULL;
+    if (site->is_set)
+        return site->text;
+    buf[0] = '=';
+    return nccl_interface(master && *master ? master : t->step.master, deadline_in(RESOLVE_S), buf + 1, NULL) < 0 ? NULL
+                                                                                                             : buf;
+}
+
+static int make_environment(struct task *t, struct environment *ret, ddp_error_t *errp)
+{
+    const struct arrangement *a = &t->a;
+    char interface[NCCL_INTERFACE_TEXT + 1];
+    bool is_ours = a->inventory && !a->is_trial;
+    struct environment_place p = {
+        .n_cpus = cpus_count(&t->mask),
+        .n_cores = is_ours ? inventory_count_cores(a->inventory, &t->mask) : affinity_count_cores(&t->mask),
+        .n_sharing = is_ours ? a->mine->n_sharing : a->n_same_mask,
+        .device = t->step.n_gpus > 0 ? a->mine->device : -1,
+    };
+    if (p.device >= 0) {
+        p.has_nvidia = has_nvidia(t);
+        p.nccl_socket_ifname = find_nccl(t, "NCCL_SOCKET_IFNAME", KEY_NCCL_SOCKET_IFNAME, interface);
+        p.nccl_ib_hca = find_nccl(t, "NCCL_IB_HCA", KEY_NCCL_IB_HCA, NULL);
+    }
+    return environment_make(&t->step, &t->o, &p, read_ephemeral(), t->r->lookup, t->r->arg, ret, errp);
+}
+
+static void log_placement(const struct task *t)
+{
+    char list[128], device[32] = "";
+    const struct step *s = &t->step;
+    const struct place *p = t->a.mine;
+    if (p->device >= 0)
+        snprintf(device, sizeof device, ", device %d", p->device);
+    say(t, "ddp: rank %d of %d on %.64s (node %d of %d), local rank %d of %d, CPUs %s%s (%s)", s->rank, s->size,
+        s->node_name, s->node, s->n_nodes, s->local_rank, s->local_size, cpus_format(&p->cpus, list, sizeof list),
+        device, placement_why(&t->a.request, p));
+}
+
+static int place_task(struct task *t, struct environment *ret, ddp_error_t *errp)
+{
+    if (arrange_task(t, errp) < 0 || apply(t, errp) < 0 || make_environment(t, ret, errp) < 0)
+        return -1;
+    for (size_t i = 0; i < ret->n_warnings; i++)
+        say(t, "ddp: warning: %s", ret->warning[i]);
+    if (t->o.key[KEY_VERBOSE].b)
+        log_placement(t);
+    return 0;
 }
 
 int task_prepare(const struct task_request *r, struct environment *ret, ddp_error_t *errp)
 {
-    struct options o;
-    struct step step;
-    struct binding binding;
-    struct environment_cpus cpus;
     bool is_site_missing = false;
+    struct task t = {.r = r};
     ret->n_vars = ret->n_warnings = 0;
-    if (task_options(r, &o, &is_site_missing, errp) < 0)
+    if (task_options(r, &t.o, &is_site_missing, errp) < 0)
         return -1;
-    if (o.mode != DDP_MODE_ON)
+    if (t.o.mode != DDP_MODE_ON)
         return 0;
-    if (step_read(r->lookup, r->arg, &step, errp) < 0 || bind_task(r, &step, &o, &binding, &cpus, errp) < 0 ||
-        environment_make(&step, &o, &cpus, read_ephemeral(), r->lookup, r->arg, ret, errp) < 0)
+    if (step_read(r->lookup, r->arg, &t.step, errp) < 0)
         return -1;
-    for (size_t i = 0; i < ret->n_warnings; i++) {
-        char line[sizeof ret->warning[0] + 16];
-        snprintf(line, sizeof line, "ddp: warning: %s", ret->warning[i]);
-        r->log(line);
-    }
-    if (is_site_missing && step.local_rank == 0) {
+    int rc = place_task(&t, ret, errp);
+    arrange_destroy(&t.a);
+    if (rc == 0 && is_site_missing && t.step.local_rank == 0) {
         char line[384];
         snprintf(line, sizeof line, "ddp: this node has no site file %.200s: the built-in defaults hold", r->site_file);
         r->note(line);
     }
-    if (o.key[KEY_VERBOSE].b)
-        log_placement(r, &step, &binding);
-    return 0;
+    return rc;
 }

@@ -1,18 +1,22 @@
-/* task.h - what ddp.so does in a task, between Slurm's facts and the program: options, site file, binding, environment.
- * Everything that touches the machine (affinity, /proc, the site file) for it; SPANK itself stays in plugin.c. */
+/* task.h - what ddp.so does in a task, between Slurm's facts and the program: options, site file, placement,
+ * environment. Everything that touches the machine (affinity, /proc, the site file) for it; SPANK itself stays in
+ * plugin.c. */
 #ifndef DDP_SPANK_TASK_H
 #define DDP_SPANK_TASK_H
 
 #include <stdbool.h>
 
+#include "spank/board.h"
 #include "spank/environment.h"
 #include "spank/options.h"
 
 struct task_request {
-    const char *option;     /* argument of --ddp; NULL: not given */
-    const char *site_file;  /* NULL: none configured */
-    bool is_bound_by_user;  /* --cpu-bind */
-    lookup_f lookup;        /* the task's environment */
+    const char *option;         /* argument of --ddp; NULL: not given */
+    const char *site_file;      /* NULL: none configured */
+    bool is_bound_by_user;      /* --cpu-bind */
+    bool is_memory_users;       /* --mem-bind */
+    struct board *board;        /* where the node's tasks meet; NULL: none */
+    lookup_f lookup;            /* the task's environment */
     void *arg;
     void (*log)(const char *line);  /* one line for the user */
     void (*note)(const char *line); /* one line for the node's log */
@@ -22,8 +26,8 @@ struct task_request {
  * that is not there is told through *ret_site_missing (may be NULL); it is read only for a step of ours. 0, or -1. */
 int task_options(const struct task_request *r, struct options *ret, bool *ret_site_missing, ddp_error_t *errp);
 
-/* Binds the calling process and fills *ret with the variables to set; ret->n_vars is 0 where the step is not ours.
- * Warnings and the verbose line go to r->log. 0, or -1. */
+/* Places the calling process (CPU mask, memory policy) and fills *ret with the variables to set; ret->n_vars is 0 where
+ * the step is not ours. Warnings and the verbose lines go to r->log. 0, or -1. */
 int task_prepare(const struct task_request *r, struct environment *ret, ddp_error_t *errp);
 
 #endif

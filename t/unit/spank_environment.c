@@ -6,14 +6,14 @@
 #include "spank/step.h"
 
 /* As a task of ours would see it: the variables of environment_make on top of v's. */
-static struct environment make_with(struct vars *v, const char *option, struct environment_cpus cpus)
+static struct environment make_with(struct vars *v, const char *option, struct environment_place place)
 {
     struct environment env;
     struct options o;
     struct step s;
     ddp_error_t e = {0};
     if (options_resolve(option, lookup, v, NULL, &o, &e) < 0 || step_read(lookup, v, &s, &e) < 0 ||
-        environment_make(&s, &o, &cpus, (struct port_range){32768, 60999}, lookup, v, &env, &e) < 0)
+        environment_make(&s, &o, &place, (struct port_range){32768, 60999}, lookup, v, &env, &e) < 0)
         fail_msg("%s", e.text);
     for (size_t i = 0; i < env.n_vars; i++)
         put(v, env.var[i].name, env.var[i].value);
@@ -23,7 +23,7 @@ static struct environment make_with(struct vars *v, const char *option, struct e
 
 static struct environment make(struct vars *v, const char *option)
 {
-    return make_with(v, option, (struct environment_cpus){4, 4, 1});
+    return make_with(v, option, (struct environment_place){.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1});
 }
 
 #define assert_var(v, name, want) assert_string_equal(lookup(name, v), want)
@@ -179,7 +179,7 @@ static void reserved_ports_are_taken_where_asked_for(void **state)
 static void threads_follow_the_cpus(void **state)
 {
     (void)state;
-    static const struct { const char *held, *per_task; struct environment_cpus cpus; const char *want; } cases[] = {
+    static const struct { const char *held, *per_task; struct { size_t cpus, cores; int sharing; } m; const char *want; } cases[] = {
         {"8", NULL, {8, 4, 1}, "4"},   {"8", NULL, {8, 8, 2}, "4"}, {"8", NULL, {1, 1, 5}, "1"}, {"2", NULL, {64, 64, 2}, "1"},
         {"8", "2", {8, 4, 1}, "2"},    {"8", "6", {8, 4, 1}, "6"},  {"8", "9", {8, 4, 1}, "8"},  {"0", NULL, {8, 8, 4}, "2"},
     };
@@ -188,9 +188,68 @@ static void threads_follow_the_cpus(void **state)
         put(&v, "SLURM_CPUS_ON_NODE", cases[i].held);
         if (cases[i].per_task)
             put(&v, "SLURM_CPUS_PER_TASK", cases[i].per_task);
-        make_with(&v, "on", cases[i].cpus);
+        make_with(&v, "on", (struct environment_place){.n_cpus = cases[i].m.cpus, .n_cores = cases[i].m.cores,
+                                                       .n_sharing = cases[i].m.sharing, .device = -1});
         assert_var(&v, "OMP_NUM_THREADS", cases[i].want);
     }
+}
+
+static void threads_are_bound_where_the_user_wants_them_bound(void **state)
+{
+    (void)state;
+    static const struct { const char *bind, *places, *want; } cases[] = {
+        {NULL, NULL, NULL},      {"true", NULL, "cores"},     {"close,spread", NULL, "cores"},
+        {"false", NULL, NULL},   {"FALSE", NULL, NULL},       {"", NULL, NULL},
+        {"spread", "sockets", "sockets"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct vars v = plain_step();
+        if (cases[i].bind)
+            put(&v, "OMP_PROC_BIND", cases[i].bind);
+        if (cases[i].places)
+            put(&v, "OMP_PLACES", cases[i].places);
+        make(&v, "on");
+        const char *got = lookup("OMP_PLACES", &v);
+        if ((got && cases[i].want) ? strcmp(got, cases[i].want) : got != cases[i].want)
+            fail_msg("case %zu: %s", i, got ? got : "unset");
+    }
+}
+
+static const struct environment_place with_gpus = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = 1,
+                                                   .has_nvidia = true, .nccl_socket_ifname = "=eth0,eth1",
+                                                   .nccl_ib_hca = "100%,mlx5_0"};
+
+static void gpus_are_named(void **state)
+{
+    (void)state;
+    struct vars v = plain_step();
+    make(&v, "on");
+    static const char *const names[] = {"DDP_DEVICE", "CUDA_DEVICE_ORDER", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_null(lookup(names[i], &v));
+    put(&v, "CUDA_VISIBLE_DEVICES", "4,5");
+    make_with(&v, "on", with_gpus);
+    assert_var(&v, "DDP_DEVICE", "1");
+    assert_var(&v, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    assert_var(&v, "NCCL_SOCKET_IFNAME", "=eth0,eth1");
+    assert_var(&v, "NCCL_IB_HCA", "100%,mlx5_0");
+    assert_var(&v, "CUDA_VISIBLE_DEVICES", "4,5");
+    environment_forget(lookup("DDP_SET", &v), lookup, &v, drop_var);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (lookup(names[i], &v))
+            fail_msg("%s=%s is still there", names[i], lookup(names[i], &v));
+    v = plain_step();
+    put(&v, "SLURM_PROCID", "0");
+    put(&v, "SLURM_NODEID", "0");
+    put(&v, "SLURMD_NODENAME", "n1");
+    put(&v, "CUDA_VISIBLE_DEVICES", "4,5");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        put(&v, names[i], "7");
+    struct environment env = make_with(&v, "on", with_gpus);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_var(&v, names[i], "7");
+    assert_int_equal(env.n_warnings, 1);
+    assert_non_null(strstr(env.warning[0], "your DDP_DEVICE=7 stays, but the tasks of this step need 2 different"));
 }
 
 static void what_cannot_work_is_refused(void **state)
@@ -201,19 +260,19 @@ static void what_cannot_work_is_refused(void **state)
     struct options o;
     struct step s;
     ddp_error_t e = {0};
-    struct environment_cpus cpus = {4, 4, 1};
+    struct environment_place place = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1};
     struct port_range ephemeral = {20000, 40000};
     put(&v, "SLURM_PROCID", "0"); /* on n2, as --distribution=arbitrary may have it */
     assert_int_equal(step_read(lookup, &v, &s, &e), 0);
     assert_int_equal(options_resolve("on", lookup, &v, NULL, &o, &e), 0);
-    assert_int_equal(environment_make(&s, &o, &cpus, ephemeral, lookup, &v, &env, &e), -1);
+    assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), -1);
     assert_error_has(e, "set MASTER_ADDR=n2");
     put(&v, "MASTER_ADDR", "n2");
-    assert_int_equal(environment_make(&s, &o, &cpus, ephemeral, lookup, &v, &env, &e), 0);
+    assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), 0);
     assert_int_equal(env.n_warnings, 1);
     assert_non_null(strstr(env.warning[0], "port_min"));
     assert_int_equal(options_resolve("resv_ports", lookup, &v, NULL, &o, &e), 0);
-    assert_int_equal(environment_make(&s, &o, &cpus, ephemeral, lookup, &v, &env, &e), -1);
+    assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), -1);
     assert_error_has(e, "--resv-ports");
 }
 
@@ -225,6 +284,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rank_0_warns),
     cmocka_unit_test(reserved_ports_are_taken_where_asked_for),
     cmocka_unit_test(threads_follow_the_cpus),
+    cmocka_unit_test(threads_are_bound_where_the_user_wants_them_bound),
+    cmocka_unit_test(gpus_are_named),
     cmocka_unit_test(what_cannot_work_is_refused),
 };
 UNIT_MAIN(tests)

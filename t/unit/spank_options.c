@@ -237,6 +237,22 @@ static void expect_ddp(const char *line, const char *want)
         fail_msg("%s: got %s, want %s", line, got ? got : "nothing", want ? want : "nothing");
 }
 
+static void a_trial_is_shown(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"bind=print", "topo=m.xml", "topo=m.xml,bind=none,verbose=off"};
+    static const char *const env[] = {"DDP_TOPO=m.xml", NULL};
+    struct options o;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_int_equal(options_resolve(texts[i], lookup, NULL, NULL, &o, NULL), 0);
+        assert_true(o.key[KEY_BIND].choice == BIND_PRINT && o.key[KEY_VERBOSE].b);
+    }
+    assert_int_equal(options_resolve("off", lookup, (void *)env, NULL, &o, NULL), 0);
+    assert_false(o.key[KEY_VERBOSE].b);
+    assert_int_equal(options_resolve("on", lookup, (void *)env, NULL, &o, NULL), 0);
+    assert_true(o.key[KEY_BIND].choice == BIND_PRINT && o.key[KEY_VERBOSE].b);
+}
+
 static void option_is_found_on_the_command_line(void **state)
 {
     (void)state;
@@ -308,6 +324,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(admins_page_and_example_match_the_table),
     cmocka_unit_test(option_is_found_on_the_command_line),
     cmocka_unit_test(reserved_ports_are_found_on_the_command_line),
+    cmocka_unit_test(a_trial_is_shown),
     cmocka_unit_test(random_texts_do_no_harm),
 };
 UNIT_MAIN(tests)

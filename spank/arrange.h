@@ -1,0 +1,53 @@
+/* arrange.h - the ranks of one node agree on who gets what: they meet (board.h), look at one inventory and place by one
+ * rule (topology/placement.h). Decides only; task.c applies. */
+#ifndef DDP_SPANK_ARRANGE_H
+#define DDP_SPANK_ARRANGE_H
+
+#include <stdbool.h>
+
+#include "spank/board.h"
+#include "spank/options.h"
+#include "spank/step.h"
+#include "topology/placement.h"
+#include "topology/show.h"
+
+struct arrange_facts {
+    const struct step *step;
+    const struct options *options;
+    bool is_bound_by_user;                /* --cpu-bind */
+    struct cpus mask;                     /* of the calling task */
+    const char *visible;                  /* CUDA_VISIBLE_DEVICES, else ROCR_VISIBLE_DEVICES, of the task; or NULL */
+    const char *step_gpus;                /* SLURM_STEP_GPUS; or NULL */
+    struct board *board;                  /* NULL: none */
+    double patience_s;                    /* of each wait for a sibling */
+    board_load_f *load[2];                /* reads this machine: [0] cores alone, [1] GPUs and NICs too */
+    board_load_f *load_record;            /* reads the record that topo= names, arg: its path */
+};
+
+struct arrangement {
+    const struct inventory *inventory; /* NULL: nothing here needed it */
+    struct placement_request request;  /* request.rank is always set, request.inventory as above */
+    const struct place *mine;          /* of the calling rank */
+    bool is_trial;                     /* bind=print: change nothing */
+    bool is_recorded;                  /* the inventory is another machine's */
+    bool is_alone;                     /* siblings did not come: each rank decides for itself */
+    int n_same_mask;                   /* ranks that came with this task's mask, itself included; at least 1 */
+    char warning[320];                 /* for the user; "": none */
+    /* private */
+    struct board *board;
+    struct inventory *own_inventory;
+    struct placement_rank *own_rank;
+    struct place *place, one;
+};
+
+/* Fills *ret; the caller ends with arrange_destroy. What goes wrong between the ranks, or in reading this machine, is a
+ * warning: the task then keeps its mask. 0, or -1: the file of topo=, or no memory. */
+int arrange(const struct arrange_facts *f, struct arrangement *ret, ddp_error_t *errp);
+
+/* What the node's ranks look like; false: nothing to show. */
+bool arrange_show(const struct arrangement *a, struct show *ret);
+
+/* NULL is allowed, and what arrange failed to fill. */
+void arrange_destroy(struct arrangement *a);
+
+#endif

@@ -1,0 +1,47 @@
+/* board.h - where the ranks of one node meet before their programs start: memory that slurmstepd maps before it forks
+ * the tasks, and that each of them therefore shares. Nothing of it has a name, a file or a descriptor; a task's view of
+ * it ends with exec, the memory with the last of them. slurmstepd never reads it: the tasks, which write to it, are the
+ * user's.
+ *
+ * Slurm forks all tasks of a node and only then lets them go, each into task_init without waiting for another
+ * (slurmstepd's _fork_all_tasks and exec_task, 22.05 to 26.05), so that a task may wait there for its siblings.
+ *
+ * In order: each rank posts once; board_wait; then all read what all have posted. One rank loads the machine's
+ * inventory, whichever comes first, and all read that one. No wait is without an end: a sibling may have died. */
+#ifndef DDP_SPANK_BOARD_H
+#define DDP_SPANK_BOARD_H
+
+#include <stdbool.h>
+
+#include "topology/placement.h"
+
+struct board;
+
+/* In slurmstepd: a board for n_ranks (1 to PLACEMENT_RANKS_MAX) tasks. As cheap as an mmap: pages come when they are
+ * written to. NULL: not possible. */
+struct board *board_create(int n_ranks);
+
+/* Ends this process's view. NULL is allowed. */
+void board_destroy(struct board *b);
+
+int board_size(const struct board *b);
+
+/* This rank's facts, once. */
+void board_post(struct board *b, int local_rank, const struct placement_rank *facts);
+
+/* Waits until all have posted, and gives up when nobody has come for patience_s. *ret (borrowed, [board_size]) is then
+ * what all posted. 0, or -1 with DDP_E_TIMEOUT: how many have not come. */
+int board_wait(struct board *b, double patience_s, const struct placement_rank **ret, ddp_error_t *errp);
+
+/* Fills *ret, as inventory_load does. */
+typedef int board_load_f(void *arg, struct inventory *ret, ddp_error_t *errp);
+
+/* The node's inventory: the first rank to ask calls load(arg), all get what it found (borrowed), or its error. NULL
+ * also where it has not come within patience_s. */
+const struct inventory *board_inventory(struct board *b, board_load_f *load, void *arg, double patience_s,
+                                        ddp_error_t *errp);
+
+/* This rank reads nothing more of the board: the last one to leave gives the memory back. */
+void board_leave(struct board *b);
+
+#endif

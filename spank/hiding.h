@@ -1,0 +1,18 @@
+/* hiding.h - the warning for a step that hides each rank's GPU from the others. Pure. */
+#ifndef DDP_SPANK_HIDING_H
+#define DDP_SPANK_HIDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "spank/cmdline.h"
+#include "spank/options.h"
+
+/* Whether Slurm will give each task of the step a part of the node's GPUs only, so that a task cannot reach the memory
+ * of its peers' GPUs and NCCL loses peer-to-peer between them (NVIDIA/nccl#1066): --gpus-per-task, --ntasks-per-gpu and
+ * --tres-per-task with a gpu do, unless a binding is named; --gpu-bind and --tres-bind do, unless they say none.
+ * Options come before the variables that srun reads in their place (SLURM_GPUS_PER_TASK, ...). Then buf says in one
+ * line what is lost and what to write instead. */
+bool hiding_warn(const struct cmdline *c, lookup_f lookup, void *arg, char *buf, size_t size);
+
+#endif
