@@ -9,6 +9,7 @@ struct show {
     const struct inventory *inventory;
     const struct placement_request *request;
     const struct place *place; /* [request->n_ranks] */
+    const char *about;         /* a line for the head of text, SVG and JSON: "8 ranks: one per GPU"; NULL: none */
 };
 
 /* The ranks alone, a line each under a line of headings, ranks that differ only by their number folded where that is

@@ -7,5 +7,6 @@
 
 int cli_bench(int argc, char **argv);
 int cli_run(int argc, char **argv);
+int cli_topo(int argc, char **argv);
 
 #endif

@@ -14,6 +14,7 @@ static const struct verb {
 } verbs[] = {
     {"bench", cli_bench, "measure all-reduce and training steps on the ranks that it is started on"},
     {"run", cli_run, "start a program N times on this machine, wired up as one job"},
+    {"topo", cli_topo, "show this machine, or a recorded one, and where ranks go on it; --explain RANK says why"},
     {"help", help, "show this text"},
 };
 

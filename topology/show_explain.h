@@ -1,0 +1,36 @@
+/* show_explain.h - what the files that explain share: the rule's view of a request, and sentences. */
+#ifndef DDP_TOPOLOGY_SHOW_EXPLAIN_H
+#define DDP_TOPOLOGY_SHOW_EXPLAIN_H
+
+#include "topology/placement_impl.h"
+#include "topology/show_impl.h"
+
+struct telling {
+    const struct show *s;
+    const struct inventory *inv;
+    const struct placement_rank *r;
+    const struct place *p;
+    int rank, n_ranks;
+    struct placing *pl; /* sections 1 and 2 done */
+    const struct pool *pool;
+    bool *is_in;   /* [n_ranks] room for lists of ranks */
+    struct text t; /* the paragraph that is being written */
+};
+
+/* The ranks r with is(tell, r), as show_add_ranks writes them. Returns how many. */
+int tell_ranks(struct telling *tell, bool (*is)(const struct telling *tell, int r));
+
+bool tell_has_home(const struct telling *tell);  /* of the rank's GPU */
+bool tell_is_dealt(const struct telling *tell);  /* the rank's cores were chosen: not kept, not its own */
+int tell_home_cores(const struct telling *tell); /* of its GPU's home, in the pool; 0 without one */
+
+/* A paragraph each: how many cores, which, memory node, NIC. */
+void tell_share(struct telling *tell);
+void tell_cores(struct telling *tell);
+void tell_memory(struct telling *tell);
+void tell_nic(struct telling *tell);
+
+/* What the user could change; adds nothing where there is nothing. */
+void tell_better(struct telling *tell);
+
+#endif

@@ -1,0 +1,69 @@
+/* show_impl.h - what the files show_*.c share: the table's cells, sentences that deserve attention, who has which core,
+ * which devices hang together. */
+#ifndef DDP_TOPOLOGY_SHOW_IMPL_H
+#define DDP_TOPOLOGY_SHOW_IMPL_H
+
+#include "topology/show.h"
+#include "topology/text.h"
+
+/* ---- show_words.c: names of things ---- */
+
+/* A GPU whose place is told: some of the machine's CPUs are nearer to it than others (doc/placement.md: it has a home).
+ */
+bool show_has_home(const struct inventory *inv, int gpu);
+
+/* The number by which --gpus and people call it: the driver's, else its place. */
+int show_gpu_number(const struct inventory *inv, int gpu);
+
+void show_add_gpu(struct text *t, const struct inventory *inv, int gpu);   /* "GPU 0 (0000:1b:00.0, NVIDIA H100)" */
+void show_add_node(struct text *t, const struct inventory *inv, int numa); /* "node 8", as Linux numbers it */
+void show_add_bytes(struct text *t, uint64_t n_bytes);                     /* "256 GiB" */
+
+/* "rank 3", "ranks 0-3 and 7": the r in [0, n) with is_in[r]. Returns how many. */
+int show_add_ranks(struct text *t, const bool *is_in, int n);
+
+/* "Intel Xeon, 2 packages, 8 NUMA nodes, 128 cores, 256 CPUs, 8 GPUs, 8 NICs", as far as known. */
+void show_add_machine(struct text *t, const struct inventory *inv);
+
+/* CPUs that the step may use: the union of the ranks' masks, as far as the machine has them. */
+void show_step_cpus(const struct show *s, struct cpus *ret);
+
+/* ---- show_owners.c: who has which core, which devices hang together ---- */
+
+struct show_owner {
+    int16_t first, n; /* the first rank that has it, and how many have; n 0: nobody */
+    bool is_in_step;
+};
+struct show_owner *show_owners(const struct show *s); /* [n_cores], the caller frees; NULL: no memory */
+
+/* Devices of one place below a common bridge, or a single one. */
+struct show_unit {
+    int16_t package, numa; /* beside which; numa -1: the package; both -1: the machine */
+    bool is_switch;        /* several cards below one PCIe bridge */
+    int16_t n_gpus, n_nics;
+    int16_t gpu[INVENTORY_GPUS_MAX], nic[INVENTORY_NICS_MAX];
+};
+struct show_unit *show_units(const struct inventory *inv, size_t *ret_n); /* the caller frees; NULL: no memory */
+
+/* ---- show_table.c ---- */
+
+enum show_column { COL_RANK, COL_GPU, COL_CORES, COL_CPUS, COL_MEMORY, COL_NIC, COL_WHY, COL_N };
+struct show_row {
+    int first, last; /* ranks of this line */
+    char *cell[COL_N];
+};
+struct show_rows {
+    size_t n;
+    bool is_used[COL_N]; /* false: nothing in this column says anything */
+    struct show_row row[];
+};
+extern const char *const show_headings[COL_N];
+struct show_rows *show_rows(const struct show *s); /* NULL: no memory */
+void show_rows_destroy(struct show_rows *rows);
+
+/* ---- show_notes.c ---- */
+
+/* A sentence a line where something deserves attention. */
+void show_add_notes(struct text *t, const struct show *s);
+
+#endif

@@ -1,0 +1,326 @@
+#include "topology/show_layout.h"
+
+#include <stdlib.h>
+
+#define PITCH (LAYOUT_CORE + 3)
+#define GROUP_PAD 4.0
+#define PAD 10.0
+#define HEAD 30.0    /* the line of text at a box's top */
+#define CHANNEL 34.0 /* between a node's cores and its devices: lines run there */
+#define GPU_HEIGHT 54.0
+#define NIC_HEIGHT 38.0
+#define DEVICE_GAP 8.0
+#define BETWEEN 20.0 /* between a unit's GPUs and its NICs */
+#define UNIT_HEAD 20.0
+#define CAP 1320.0 /* of a package's content: what fits beside each other */
+
+/* Boxes beside each other, then below. */
+struct flow {
+    double x0, y0, cap, gap, x, y, row, w;
+};
+
+static struct flow flow_at(double x, double y, double cap, double gap)
+{
+    return (struct flow){.x0 = x, .y0 = y, .cap = cap, .gap = gap, .x = x, .y = y};
+}
+
+static void flow_put(struct flow *f, struct box *b)
+{
+    if (f->x > f->x0 && f->x + b->w > f->x0 + f->cap) {
+        f->x = f->x0;
+        f->y += f->row + f->gap;
+        f->row = 0;
+    }
+    b->x = f->x;
+    b->y = f->y;
+    f->x += b->w + f->gap;
+    f->row = b->h > f->row ? b->h : f->row;
+    f->w = b->x + b->w - f->x0 > f->w ? b->x + b->w - f->x0 : f->w;
+}
+
+static double flow_bottom(const struct flow *f)
+{
+    return f->y + f->row;
+}
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void shift(struct box *b, double dx, double dy)
+{
+    b->x += dx;
+    b->y += dy;
+}
+
+static void shift_unit(struct layout *l, size_t u, double dx, double dy)
+{
+    const struct show_unit *unit = &l->unit[u];
+    shift(&l->unit_box[u], dx, dy);
+    for (int i = 0; i < unit->n_gpus; i++)
+        shift(&l->gpu[unit->gpu[i]], dx, dy);
+    for (int i = 0; i < unit->n_nics; i++)
+        shift(&l->nic[unit->nic[i]], dx, dy);
+}
+
+static void shift_units(struct layout *l, int package, int numa, double dx, double dy)
+{
+    for (size_t u = 0; u < l->n_units; u++)
+        if (l->unit[u].package == package && l->unit[u].numa == numa)
+            shift_unit(l, u, dx, dy);
+}
+
+static void shift_group(struct layout *l, struct layout_group *g, double dx, double dy)
+{
+    shift(&g->box, dx, dy);
+    for (int i = 0; i < g->n; i++)
+        shift(&l->core[l->order[g->first + i]], dx, dy);
+}
+
+static void shift_numa(const struct inventory *inv, struct layout *l, int numa, double dx, double dy)
+{
+    shift(&l->numa[numa], dx, dy);
+    l->grid_bottom[numa] += dy;
+    for (size_t g = 0; g < l->n_groups; g++)
+        if (l->group[g].numa == numa)
+            shift_group(l, &l->group[g], dx, dy);
+    shift_units(l, inv->numa[numa].package, numa, dx, dy);
+}
+
+/* Column by column, so that a run of cores reaches the grid's lower edge. Wider than a few where `w` is there anyway.
+ */
+static void place_group(struct layout *l, struct layout_group *g, double w)
+{
+    int most = g->n <= 4 ? 4 : g->n <= 8 ? 4 : g->n <= 16 ? 8 : 12, wide = (int)((w - 2 * GROUP_PAD) / PITCH * 0.8);
+    most = g->is_alone && wide > most ? wide : most;
+    int rows = (g->n + most - 1) / most, columns = (g->n + rows - 1) / rows;
+    g->box = (struct box){0, 0, columns * PITCH - 3 + 2 * GROUP_PAD, rows * PITCH - 3 + 2 * GROUP_PAD};
+    for (int i = 0; i < g->n; i++) {
+        int column = i / rows, row = i % rows;
+        l->core[l->order[g->first + i]] =
+            (struct box){GROUP_PAD + column * PITCH, GROUP_PAD + row * PITCH, LAYOUT_CORE, LAYOUT_CORE};
+    }
+}
+
+static void place_unit(struct layout *l, size_t u, double cap)
+{
+    const struct show_unit *unit = &l->unit[u];
+    double pad = unit->is_switch ? 7 : 0, top = unit->is_switch ? UNIT_HEAD : 0;
+    struct flow f = flow_at(pad, top, cap - 2 * pad, DEVICE_GAP);
+    for (int i = 0; i < unit->n_gpus; i++) {
+        l->gpu[unit->gpu[i]] = (struct box){0, 0, LAYOUT_DEVICE, GPU_HEIGHT};
+        flow_put(&f, &l->gpu[unit->gpu[i]]);
+    }
+    double w = f.w, bottom = flow_bottom(&f);
+    f = flow_at(pad, unit->n_gpus ? bottom + BETWEEN : top, cap - 2 * pad, DEVICE_GAP);
+    for (int i = 0; i < unit->n_nics; i++) {
+        l->nic[unit->nic[i]] = (struct box){0, 0, LAYOUT_DEVICE, NIC_HEIGHT};
+        flow_put(&f, &l->nic[unit->nic[i]]);
+    }
+    if (unit->n_nics)
+        bottom = flow_bottom(&f);
+    l->unit_box[u] = (struct box){0, 0, most(w, f.w) + 2 * pad, bottom + pad};
+}
+
+/* Of the devices of one place those with GPUs, or those without, from (PAD, y) on. Returns their lower edge, 0 where
+ * there is none, and widens *w. */
+static double place_row(struct layout *l, int package, int numa, bool with_gpus, double y, double cap, double *w)
+{
+    struct flow f = flow_at(PAD, y, cap, DEVICE_GAP);
+    bool any = false;
+    for (size_t u = 0; u < l->n_units; u++) {
+        if (l->unit[u].package != package || l->unit[u].numa != numa || (l->unit[u].n_gpus > 0) != with_gpus)
+            continue;
+        place_unit(l, u, cap);
+        struct box at = l->unit_box[u];
+        flow_put(&f, &at);
+        shift_unit(l, u, at.x, at.y);
+        any = true;
+    }
+    *w = most(*w, f.w);
+    return any ? flow_bottom(&f) : 0;
+}
+
+/* All devices of one place: NICs that share no switch with a GPU stand below, so that lines from GPUs lead down. */
+static double place_units(struct layout *l, int package, int numa, double y, double cap, double *w)
+{
+    double bottom = place_row(l, package, numa, true, y, cap, w);
+    double below = place_row(l, package, numa, false, bottom > 0 ? bottom + BETWEEN : y, cap, w);
+    return most(bottom, below);
+}
+
+/* The cores of a node from y on; `w`: of its devices. Returns the lower edge, and widens *w. */
+static double place_cores(struct layout *l, int numa, double y, double cap, double *w)
+{
+    struct flow f = flow_at(PAD, y, cap, 6);
+    for (size_t g = 0; g < l->n_groups; g++) {
+        if (l->group[g].numa != numa)
+            continue;
+        place_group(l, &l->group[g], *w);
+        struct box at = l->group[g].box;
+        flow_put(&f, &at);
+        shift_group(l, &l->group[g], at.x, at.y);
+    }
+    if (*w > f.w)
+        for (size_t g = 0; g < l->n_groups; g++)
+            if (l->group[g].numa == numa)
+                shift_group(l, &l->group[g], (*w - f.w) / 2, 0);
+    *w = most(*w, f.w);
+    return flow_bottom(&f);
+}
+
+static void place_numa(const struct inventory *inv, struct layout *l, int numa, double cap)
+{
+    int package = inv->numa[numa].package;
+    double w = 170, devices = place_units(l, package, numa, 0, cap, &w);
+    double bottom = place_cores(l, numa, HEAD, cap, &w);
+    shift_units(l, package, numa, 0, bottom + CHANNEL);
+    l->grid_bottom[numa] = bottom;
+    l->numa[numa] = (struct box){0, 0, w + 2 * PAD, bottom + (devices > 0 ? CHANNEL + devices : 0) + PAD};
+}
+
+static void place_package(const struct inventory *inv, struct layout *l, int package)
+{
+    size_t n = 0, n_packages = inv->n_packages;
+    for (size_t i = 0; i < inv->n_numas; i++)
+        n += inv->numa[i].package == package;
+    struct flow f = flow_at(PAD, HEAD, CAP, PAD);
+    double columns = n > 4 ? 4 : n ? (double)n : 1;
+    for (size_t i = 0; i < inv->n_numas; i++) {
+        if (inv->numa[i].package != package)
+            continue;
+        place_numa(inv, l, (int)i, (CAP + PAD) / columns - 3 * PAD);
+        struct box at = l->numa[i];
+        flow_put(&f, &at);
+        shift_numa(inv, l, (int)i, at.x, at.y);
+    }
+    double w = most(f.w, 190), bottom = flow_bottom(&f);
+    double devices = place_units(l, package, -1, n ? bottom + CHANNEL : HEAD, CAP, &w);
+    bottom = most(bottom, devices);
+    l->package[package < 0 ? (int)n_packages : package] =
+        (struct box){0, 0, n || devices > 0 ? w + 2 * PAD : 0, n || devices > 0 ? bottom + PAD : 0};
+}
+
+static void shift_package(const struct inventory *inv, struct layout *l, int package, double dx, double dy)
+{
+    shift(&l->package[package < 0 ? (int)inv->n_packages : package], dx, dy);
+    for (size_t i = 0; i < inv->n_numas; i++)
+        if (inv->numa[i].package == package)
+            shift_numa(inv, l, (int)i, dx, dy);
+    shift_units(l, package, -1, dx, dy);
+}
+
+/* Boxes of one row get the height of the highest. */
+static void level(struct box **row, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            if (row[i]->y == row[j]->y)
+                row[i]->h = most(row[i]->h, row[j]->h);
+}
+
+static void level_all(const struct inventory *inv, struct layout *l)
+{
+    struct box *row[INVENTORY_NUMAS_MAX];
+    for (int p = -1; p < (int)inv->n_packages; p++) {
+        size_t n = 0;
+        for (size_t i = 0; i < inv->n_numas; i++)
+            if (inv->numa[i].package == p)
+                row[n++] = &l->numa[i];
+        level(row, n);
+    }
+    for (size_t i = 0; i <= inv->n_packages; i++) { /* a package with a row for itself is as wide as the picture */
+        bool is_alone = l->package[i].w > 0.7 * l->w;
+        for (size_t j = 0; j <= inv->n_packages; j++)
+            is_alone &= i == j || l->package[j].w <= 0 || l->package[j].y != l->package[i].y;
+        if (is_alone)
+            l->package[i].w = l->w;
+    }
+}
+
+static void place_all(const struct inventory *inv, struct layout *l)
+{
+    struct flow f = flow_at(0, 0, CAP + 2 * PAD, 14);
+    for (int i = 0; i <= (int)inv->n_packages; i++) {
+        int package = i < (int)inv->n_packages ? i : -1;
+        place_package(inv, l, package);
+        struct box at = l->package[i];
+        if (at.h <= 0)
+            continue;
+        flow_put(&f, &at);
+        shift_package(inv, l, package, at.x, at.y);
+    }
+    l->w = f.w;
+    l->h = flow_bottom(&f);
+    level_all(inv, l);
+}
+
+/* Groups of one node: cores of one cache, or a run of cores that share none. */
+static void group_numa(const struct inventory *inv, struct layout *l, int numa, const int *n_of_cache, int *n)
+{
+    int before = -1;
+    for (size_t c = 0; c < inv->n_cores; c++) {
+        int cache = inv->core[c].cache;
+        if (inv->core[c].numa != numa)
+            continue;
+        bool is_shared = cache >= 0 && n_of_cache[cache] > 1;
+        struct layout_group *g = before >= 0 ? &l->group[l->n_groups - 1] : NULL;
+        if (!g || g->is_shared != is_shared || (is_shared && inv->core[before].cache != cache)) {
+            g = &l->group[l->n_groups++];
+            *g = (struct layout_group){.numa = numa, .first = *n, .is_shared = is_shared};
+        }
+        g->n++;
+        l->order[(*n)++] = (int)c;
+        before = (int)c;
+    }
+}
+
+static bool group(const struct inventory *inv, struct layout *l)
+{
+    int *n_of_cache = calloc(INVENTORY_CORES_MAX, sizeof *n_of_cache), n = 0;
+    if (!n_of_cache)
+        return false;
+    for (size_t c = 0; c < inv->n_cores; c++)
+        if (inv->core[c].cache >= 0)
+            n_of_cache[inv->core[c].cache]++;
+    for (size_t i = 0; i < inv->n_numas; i++)
+        group_numa(inv, l, (int)i, n_of_cache, &n);
+    for (size_t g = 0; g < l->n_groups; g++)
+        l->group[g].is_alone = (g == 0 || l->group[g - 1].numa != l->group[g].numa) &&
+                               (g + 1 == l->n_groups || l->group[g + 1].numa != l->group[g].numa);
+    free(n_of_cache);
+    return true;
+}
+
+struct layout *layout_create(const struct inventory *inv)
+{
+    struct layout *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->unit = show_units(inv, &l->n_units);
+    l->order = calloc(inv->n_cores, sizeof *l->order);
+    l->group = calloc(inv->n_cores, sizeof *l->group);
+    l->core = calloc(inv->n_cores, sizeof *l->core);
+    l->unit_box = calloc(l->n_units + 1, sizeof *l->unit_box);
+    l->package = calloc(inv->n_packages + 1, sizeof *l->package);
+    if (!l->unit || !l->order || !l->group || !l->core || !l->unit_box || !l->package || !group(inv, l)) {
+        layout_destroy(l);
+        return NULL;
+    }
+    place_all(inv, l);
+    return l;
+}
+
+void layout_destroy(struct layout *l)
+{
+    if (!l)
+        return;
+    free(l->unit);
+    free(l->order);
+    free(l->group);
+    free(l->core);
+    free(l->unit_box);
+    free(l->package);
+    free(l);
+}

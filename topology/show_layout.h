@@ -1,0 +1,36 @@
+/* show_layout.h - where things stand in the picture of a machine. Pure; lengths are SVG's user units. */
+#ifndef DDP_TOPOLOGY_SHOW_LAYOUT_H
+#define DDP_TOPOLOGY_SHOW_LAYOUT_H
+
+#include "topology/show_impl.h"
+
+#define LAYOUT_CORE 20.0    /* a core's square */
+#define LAYOUT_DEVICE 136.0 /* width of a GPU's or NIC's box */
+
+struct box {
+    double x, y, w, h;
+};
+
+/* Cores side by side that share a cache, or that share none. */
+struct layout_group {
+    int numa, first, n;       /* in the order of `order` */
+    bool is_shared, is_alone; /* is_alone: the only one of its node */
+    struct box box;
+};
+
+struct layout {
+    double w, h;
+    int *order; /* [n_cores] the cores by NUMA node, as the inventory has them within a node */
+    struct layout_group *group;
+    size_t n_groups, n_units;
+    struct show_unit *unit;
+    struct box *core, *unit_box;                    /* [n_cores], [n_units] */
+    struct box numa[INVENTORY_NUMAS_MAX], *package; /* package[n_packages], and one for what stands in none */
+    struct box gpu[INVENTORY_GPUS_MAX], nic[INVENTORY_NICS_MAX];
+    double grid_bottom[INVENTORY_NUMAS_MAX]; /* of a node's cores */
+};
+
+struct layout *layout_create(const struct inventory *inv); /* NULL: no memory */
+void layout_destroy(struct layout *l);                     /* NULL is allowed */
+
+#endif

@@ -1,0 +1,313 @@
+/* show_svg.c - the machine as a picture. Boxes first, then lines, then what must stay readable above them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "topology/show_draw.h"
+
+#define MARGIN 24.0
+
+struct picture {
+    const struct show *s;
+    const struct inventory *inv;
+    struct layout *l;
+    struct show_owner *owner;
+    struct show_rows *rows;
+    struct text t;
+};
+
+static void draw_package(struct picture *p, int package)
+{
+    struct box b = p->l->package[package < 0 ? (int)p->inv->n_packages : package];
+    char text[32];
+    if (b.h <= 0)
+        return;
+    snprintf(text, sizeof text, package < 0 ? "beside no package" : "package %d", package);
+    draw_box(&p->t, b, 8, "#f4f5f7", "#6b7480", "stroke-width=\"1.5\"");
+    draw_text(&p->t, b.x + 12, b.y + 20, 14, "start", "#222222", true, text, 0);
+}
+
+static void draw_numa(struct picture *p, int numa)
+{
+    const struct inventory_numa *node = &p->inv->numa[numa];
+    struct box b = p->l->numa[numa];
+    struct text head = {0}, rest = {0};
+    text_printf(&head, "NUMA node %d", node->os_index);
+    if (node->memory_bytes)
+        show_add_bytes(&rest, node->memory_bytes);
+    char *left = text_take(&head), *right = text_take(&rest);
+    p->t.is_lost |= !left || !right;
+    draw_box(&p->t, b, 6, "#ffffff", "#9aa3ad", "");
+    draw_text(&p->t, b.x + 10, b.y + 20, 12, "start", "#222222", true, left ? left : "", 0);
+    draw_text(&p->t, b.x + b.w - 10, b.y + 20, 12, "end", "#555555", false, right ? right : "", 0);
+    free(left);
+    free(right);
+}
+
+static void draw_grounds(struct picture *p)
+{
+    for (int i = 0; i < (int)p->inv->n_packages; i++)
+        draw_package(p, i);
+    draw_package(p, -1);
+    for (size_t i = 0; i < p->inv->n_numas; i++)
+        draw_numa(p, (int)i);
+    for (size_t g = 0; g < p->l->n_groups; g++)
+        if (p->l->group[g].is_shared)
+            draw_box(&p->t, p->l->group[g].box, 4, "#e9edf2", "#c3cad2", "");
+    for (size_t u = 0; u < p->l->n_units; u++) {
+        if (!p->l->unit[u].is_switch)
+            continue;
+        draw_box(&p->t, p->l->unit_box[u], 5, "#f8f6ee", "#b5a97a", "");
+    }
+}
+
+static bool owns(const struct show *s, int rank, size_t core)
+{
+    const struct inventory_core *c = &s->inventory->core[core];
+    for (unsigned i = 0; i < c->n_cpus; i++)
+        if (cpus_has(&s->place[rank].cpus, c->cpu[i]))
+            return true;
+    return false;
+}
+
+/* Where a line to the rank's devices starts: below its cores beside the GPU, else below those of the node where it has
+ * most. False: it has none. */
+static bool find_start(const struct picture *p, int rank, double *x, double *y)
+{
+    int n_in[INVENTORY_NUMAS_MAX] = {0}, best = -1, gpu = p->s->place[rank].gpu;
+    double sum[INVENTORY_NUMAS_MAX] = {0};
+    for (size_t c = 0; c < p->inv->n_cores; c++) {
+        int numa = p->inv->core[c].numa;
+        if (numa < 0 || !owns(p->s, rank, c))
+            continue;
+        n_in[numa]++;
+        sum[numa] += p->l->core[c].x + LAYOUT_CORE / 2;
+        best = best < 0 || n_in[numa] > n_in[best] ? numa : best;
+    }
+    int beside = gpu >= 0 ? p->inv->gpu[gpu].pci.numa : -1;
+    best = beside >= 0 && n_in[beside] ? beside : best;
+    if (best < 0)
+        return false;
+    *x = sum[best] / n_in[best];
+    *y = p->l->grid_bottom[best];
+    return true;
+}
+
+/* The i-th of n lines that meet at a box. */
+static double port(struct box b, int i, int n)
+{
+    return b.x + b.w * (i + 1) / (n + 1);
+}
+
+static void draw_lines(struct picture *p)
+{
+    int at_gpu[INVENTORY_GPUS_MAX] = {0}, at_nic[INVENTORY_NICS_MAX] = {0};
+    int n_gpu[INVENTORY_GPUS_MAX] = {0}, n_nic[INVENTORY_NICS_MAX] = {0};
+    int n = p->s->request->n_ranks;
+    double width = n > 32 ? 0.6 : 1;
+    for (int r = 0; r < n; r++) {
+        n_gpu[p->s->place[r].gpu >= 0 ? p->s->place[r].gpu : 0] += p->s->place[r].gpu >= 0;
+        n_nic[p->s->place[r].nic >= 0 ? p->s->place[r].nic : 0] += p->s->place[r].nic >= 0;
+    }
+    for (int r = 0; r < n; r++) {
+        const struct place *place = &p->s->place[r];
+        struct color c = draw_color(r);
+        double x = 0, y = 0;
+        bool has_start = find_start(p, r, &x, &y);
+        if (place->gpu >= 0) {
+            struct box b = p->l->gpu[place->gpu];
+            double px = port(b, at_gpu[place->gpu]++, n_gpu[place->gpu]);
+            if (has_start)
+                draw_line(&p->t, x, y, px, b.y, c.fill, 3 * width, "");
+            x = px;
+            y = b.y + b.h;
+            has_start = true;
+        }
+        if (place->nic >= 0 && has_start) {
+            struct box b = p->l->nic[place->nic];
+            draw_line(&p->t, x, y, port(b, at_nic[place->nic]++, n_nic[place->nic]), b.y, c.fill, 2 * width, "5 3");
+        }
+    }
+}
+
+static void draw_stripes(struct picture *p, size_t core, struct box b)
+{
+    int n = p->owner[core].n < 4 ? p->owner[core].n : 4, i = 0;
+    for (int r = p->owner[core].first; r < p->s->request->n_ranks && i < n; r++)
+        if (owns(p->s, r, core)) {
+            struct box stripe = {b.x + b.w * i / n, b.y, b.w / n, b.h};
+            draw_box(&p->t, stripe, 0, draw_color(r).fill, "none", "");
+            i++;
+        }
+}
+
+static int last_owner(const struct picture *p, size_t core)
+{
+    int r = p->s->request->n_ranks - 1;
+    while (r > p->owner[core].first && !owns(p->s, r, core))
+        r--;
+    return r;
+}
+
+/* "0,4", "0-3", or "0.." where others than neighbours share the core. Returns its length. */
+static int name_owners(const struct picture *p, size_t core, char *text, size_t size)
+{
+    int first = p->owner[core].first, n = p->owner[core].n, last = last_owner(p, core);
+    if (n == 2)
+        return snprintf(text, size, "%d,%d", first, last);
+    return n == last - first + 1 ? snprintf(text, size, "%d-%d", first, last) : snprintf(text, size, "%d..", first);
+}
+
+/* What the pointer sees: "core 5: CPUs 5,133". */
+static void draw_tip(struct picture *p, size_t core)
+{
+    struct cpus cpus = inventory_core_cpus(p->inv, core);
+    text_printf(&p->t, "<g><title>core %zu: CPUs ", core);
+    text_cpus(&p->t, &cpus);
+    text_add(&p->t, "</title>\n");
+}
+
+static void draw_core(struct picture *p, size_t core)
+{
+    const struct show_owner *o = &p->owner[core];
+    struct box b = p->l->core[core];
+    char text[24];
+    if (b.w <= 0)
+        return;
+    draw_tip(p, core);
+    if (!o->n) {
+        draw_box(&p->t, b, 2, o->is_in_step ? "#ffffff" : "#d9dde2", "#9aa3ad",
+                 o->is_in_step ? "stroke-dasharray=\"2 2\"" : "");
+    } else if (o->n == 1) {
+        struct color c = draw_color(o->first);
+        int n = snprintf(text, sizeof text, "%d", o->first);
+        draw_box(&p->t, b, 2, c.fill, "#444444", "stroke-width=\"0.8\"");
+        draw_text(&p->t, b.x + b.w / 2, b.y + 14, n <= 2 ? 11 : n == 3 ? 9.5 : 7.5, "middle", c.ink, false, text, 0);
+    } else {
+        int n = name_owners(p, core, text, sizeof text);
+        draw_stripes(p, core, b);
+        draw_box(&p->t, b, 2, "none", "#444444", "stroke-width=\"0.8\"");
+        draw_box(&p->t, (struct box){b.x + 1, b.y + 5, b.w - 2, 10}, 2, "#ffffff", "none", "fill-opacity=\"0.85\"");
+        draw_text(&p->t, b.x + b.w / 2, b.y + 13, n <= 3 ? 9 : n <= 5 ? 7 : 5, "middle", "#000000", false, text, 0);
+    }
+    text_add(&p->t, "</g>\n");
+}
+
+/* The ranks of a device, from the right edge: up to four, else three and how many more. */
+static void draw_users(struct picture *p, struct box b, const bool *is_in, double left)
+{
+    int n = 0, shown = 0;
+    for (int r = 0; r < p->s->request->n_ranks; r++)
+        n += is_in[r];
+    double x = b.x + left;
+    for (int r = 0; r < p->s->request->n_ranks; r++) {
+        if (!is_in[r])
+            continue;
+        if (x + 26 > b.x + b.w - (shown + 1 < n ? 22 : 0)) {
+            char more[16];
+            snprintf(more, sizeof more, "+%d", n - shown);
+            draw_text(&p->t, b.x + b.w - 5, b.y + 16, 10.5, "end", "#222222", true, more, 0);
+            return;
+        }
+        x += draw_badge(&p->t, x, b.y + 4, r) + 2;
+        shown++;
+    }
+}
+
+static void draw_gpu(struct picture *p, int gpu, bool *is_in)
+{
+    struct box b = p->l->gpu[gpu];
+    char text[32], bus[INVENTORY_BUS_TEXT];
+    bool any = false;
+    for (int r = 0; r < p->s->request->n_ranks; r++)
+        any |= is_in[r] = p->s->place[r].gpu == gpu;
+    draw_box(&p->t, b, 4, any ? "#e3f1e3" : "#f0f0f0", any ? "#3c7a3c" : "#a0a0a0", "stroke-width=\"1.4\"");
+    int n = snprintf(text, sizeof text, "GPU %d", show_gpu_number(p->inv, gpu));
+    draw_text(&p->t, b.x + 7, b.y + 16, 12, "start", "#111111", true, text, 0);
+    draw_text(&p->t, b.x + 7, b.y + 31, 10.5, "start", "#333333", false, inventory_bus(&p->inv->gpu[gpu].pci, bus), 0);
+    draw_text(&p->t, b.x + 7, b.y + 46, 10.5, "start", "#333333", false, p->inv->gpu[gpu].name, 23);
+    draw_users(p, b, is_in, 14 + 7.5 * n);
+}
+
+static void draw_nic(struct picture *p, int nic, bool *is_in)
+{
+    const struct inventory_nic *x = &p->inv->nic[nic];
+    struct box b = p->l->nic[nic];
+    struct text below = {0};
+    char bus[INVENTORY_BUS_TEXT];
+    for (int r = 0; r < p->s->request->n_ranks; r++)
+        is_in[r] = p->s->place[r].nic == nic;
+    const char *ink = x->is_active ? "#333333" : "#999999", *name = inventory_nic_name(x);
+    text_printf(&below, "%s %s", inventory_bus(&x->pci, bus),
+                x->is_active ? inventory_nic_kind_name(x->kind) : "no link");
+    char *text = text_take(&below);
+    p->t.is_lost |= !text;
+    draw_box(&p->t, b, 4, x->is_active ? "#e4ecf8" : "#f7f7f7", x->is_active ? "#4a6ea8" : "#c0c0c0", "");
+    draw_text(&p->t, b.x + 7, b.y + 16, 12, "start", ink, true, name, 12);
+    draw_text(&p->t, b.x + 7, b.y + 31, 10.5, "start", ink, false, text ? text : "", 0);
+    free(text);
+    size_t n = text_columns(name);
+    draw_users(p, b, is_in, 14 + 7.2 * (double)(n > 12 ? 12 : n));
+}
+
+static void draw_contents(struct picture *p)
+{
+    bool *is_in = calloc((size_t)p->s->request->n_ranks, sizeof *is_in);
+    p->t.is_lost |= !is_in;
+    for (size_t c = 0; c < p->inv->n_cores; c++)
+        draw_core(p, c);
+    for (size_t u = 0; u < p->l->n_units; u++) {
+        struct box b = p->l->unit_box[u];
+        if (p->l->unit[u].is_switch)
+            draw_text(&p->t, b.x + 8, b.y + 14, 10.5, "start", "#6b6138", false, "switch", 0);
+    }
+    for (size_t i = 0; is_in && i < p->inv->n_gpus; i++)
+        draw_gpu(p, (int)i, is_in);
+    for (size_t i = 0; is_in && i < p->inv->n_nics; i++)
+        draw_nic(p, (int)i, is_in);
+    free(is_in);
+}
+
+/* Head, machine and legend in turn, then the whole with the size that came of it. */
+static char *compose(struct picture *p)
+{
+    struct text head = {0}, foot = {0}, all = {0};
+    double w = p->l->w, top = legend_head(&head, p->s, &w) + 8, y = p->l->h + 16;
+    y += legend_ranks(&foot, p->s, p->rows, y, &w);
+    y += legend_key(&foot, p->s, p->owner, y, &w);
+    draw_grounds(p);
+    draw_lines(p);
+    draw_contents(p);
+    double width = w + 2 * MARGIN, height = top + y + 2 * MARGIN;
+    char *a = text_take(&head), *b = text_take(&p->t), *c = text_take(&foot);
+    text_printf(
+        &all,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
+        "width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"Helvetica, Arial, 'Liberation Sans', "
+        "sans-serif\">\n<title>",
+        width, height, width, height);
+    struct text title = {0};
+    text_name(&title, p->s->inventory->origin, 0);
+    char *name = text_take(&title);
+    text_xml(&all, name ? name : "");
+    text_add(&all, ": ranks, cores, GPUs and NICs</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
+    text_printf(&all, "<g transform=\"translate(%.0f %.0f)\">\n%s</g>\n", MARGIN, MARGIN, a ? a : "");
+    text_printf(&all, "<g transform=\"translate(%.0f %.0f)\">\n%s%s</g>\n</svg>\n", MARGIN, MARGIN + top, b ? b : "",
+                c ? c : "");
+    all.is_lost |= !a || !b || !c || !name;
+    free(a);
+    free(b);
+    free(c);
+    free(name);
+    return text_take(&all);
+}
+
+char *show_svg(const struct show *s)
+{
+    struct picture p = {.s = s, .inv = s->inventory, .l = layout_create(s->inventory), .owner = show_owners(s)};
+    p.rows = show_rows(s);
+    char *text = p.l && p.owner && p.rows ? compose(&p) : NULL;
+    layout_destroy(p.l);
+    show_rows_destroy(p.rows);
+    free(p.owner);
+    return text;
+}

@@ -1,0 +1,215 @@
+#include "topology/text.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool grow(struct text *t, size_t more)
+{
+    if (t->is_lost)
+        return false;
+    if (t->n + more < t->size)
+        return true;
+    size_t size = 2 * (t->n + more) + 256;
+    char *s = realloc(t->s, size);
+    if (!s) {
+        t->is_lost = true;
+        return false;
+    }
+    t->s = s;
+    t->size = size;
+    return true;
+}
+
+static void add_bytes(struct text *t, const char *s, size_t n)
+{
+    if (!grow(t, n))
+        return;
+    memcpy(t->s + t->n, s, n);
+    t->n += n;
+    t->s[t->n] = 0;
+}
+
+void text_add(struct text *t, const char *s)
+{
+    add_bytes(t, s, strlen(s));
+}
+
+void text_printf(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0 || !grow(t, (size_t)n)) {
+        t->is_lost = true;
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(t->s + t->n, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    t->n += (size_t)n;
+}
+
+/* Bytes of the UTF-8 sequence at s, *ret its code point; 1 and UINT32_MAX where there is none (RFC 3629). */
+static size_t decode(const unsigned char *s, uint32_t *ret)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    uint32_t c = n == 1 ? s[0] : n ? s[0] & (0x7fu >> n) : UINT32_MAX;
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80) {
+            *ret = UINT32_MAX;
+            return 1;
+        }
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    if (!n || c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
+        *ret = UINT32_MAX;
+        return 1;
+    }
+    *ret = c;
+    return n;
+}
+
+static bool is_plain(uint32_t c)
+{
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == UINT32_MAX || (c & 0xfffe) == 0xfffe)
+        return false;
+    return !(c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff);
+}
+
+static void add_name(struct text *t, const char *name, size_t max_columns, bool is_ascii)
+{
+    bool is_cut = max_columns && text_columns(name) > max_columns;
+    size_t columns = 0;
+    for (const char *p = name; *p && (!is_cut || columns + 1 < max_columns); columns++) {
+        uint32_t c;
+        size_t n = decode((const unsigned char *)p, &c);
+        bool is_kept = is_plain(c) && (n == 1 || !is_ascii);
+        add_bytes(t, is_kept ? p : "?", is_kept ? n : 1);
+        p += n;
+    }
+    if (is_cut)
+        text_add(t, "~");
+}
+
+void text_name(struct text *t, const char *name, size_t max_columns)
+{
+    add_name(t, name, max_columns, false);
+}
+
+void text_ascii(struct text *t, const char *name, size_t max_columns)
+{
+    add_name(t, name, max_columns, true);
+}
+
+void text_xml(struct text *t, const char *s)
+{
+    for (; *s; s++)
+        switch (*s) {
+        case '&':
+            text_add(t, "&amp;");
+            break;
+        case '<':
+            text_add(t, "&lt;");
+            break;
+        case '>':
+            text_add(t, "&gt;");
+            break;
+        case '"':
+            text_add(t, "&quot;");
+            break;
+        case '\'':
+            text_add(t, "&#39;");
+            break;
+        default:
+            add_bytes(t, s, 1);
+        }
+}
+
+/* The next CPU of the set from `from` on, or CPUS_MAX. */
+static unsigned next_cpu(const struct cpus *set, unsigned from)
+{
+    while (from < CPUS_MAX && !cpus_has(set, from))
+        from += set->word[from / 64] >> from % 64 ? 1 : 64 - from % 64;
+    return from < CPUS_MAX ? from : CPUS_MAX;
+}
+
+/* Ranges of equal steps: of 1 only, or of any step where three or more follow. */
+static void add_cpus(struct text *t, const struct cpus *set, bool any_step)
+{
+    const char *comma = "";
+    unsigned lo = next_cpu(set, 0);
+    if (lo == CPUS_MAX)
+        text_add(t, "none");
+    while (lo < CPUS_MAX) {
+        unsigned hi = lo, next = next_cpu(set, lo + 1), step = next == CPUS_MAX ? 1 : next - lo, n = 1;
+        if (!any_step && step > 1)
+            step = 1;
+        /* a step ends where what follows the next CPU starts a run of its own */
+        if (step > 1 && cpus_has(set, lo + step + 1))
+            step = 1;
+        while (hi + step < CPUS_MAX && next_cpu(set, hi + 1) == hi + step) {
+            hi += step;
+            n++;
+        }
+        if (step > 1 && n < 3) {
+            hi = lo;
+            n = 1;
+        }
+        text_printf(t, "%s%u", comma, lo);
+        if (n > 1)
+            text_printf(t, "-%u", hi);
+        if (n > 1 && step > 1)
+            text_printf(t, ":%u", step);
+        comma = ",";
+        lo = next_cpu(set, hi + 1);
+    }
+}
+
+void text_cpus(struct text *t, const struct cpus *set)
+{
+    add_cpus(t, set, false);
+}
+
+void text_cpus_short(struct text *t, const struct cpus *set)
+{
+    add_cpus(t, set, true);
+}
+
+size_t text_columns(const char *s)
+{
+    size_t n = 0;
+    for (; *s; s++)
+        n += (*s & 0xc0) != 0x80;
+    return n;
+}
+
+void text_pad(struct text *t, size_t column)
+{
+    if (!t->s)
+        text_add(t, "");
+    if (t->is_lost)
+        return;
+    const char *line = strrchr(t->s, '\n');
+    for (size_t n = text_columns(line ? line + 1 : t->s); n < column; n++)
+        text_add(t, " ");
+}
+
+void text_trim(struct text *t)
+{
+    while (!t->is_lost && t->n && t->s[t->n - 1] == ' ')
+        t->s[--t->n] = 0;
+}
+
+char *text_take(struct text *t)
+{
+    text_add(t, "");
+    char *s = t->is_lost ? NULL : t->s;
+    if (t->is_lost)
+        free(t->s);
+    *t = (struct text){0};
+    return s;
+}
