@@ -243,7 +243,7 @@ bool arrange_show(const struct arrangement *a, struct show *ret)
 {
     if (!a->place)
         return false;
-    *ret = (struct show){a->inventory, &a->request, a->place};
+    *ret = (struct show){.inventory = a->inventory, .request = &a->request, .place = a->place};
     return true;
 }
 
