@@ -141,7 +141,8 @@ static void add_devices(struct inventory *inv)
 /* Ranks in blocks or in turn, or whatever comes. */
 static void random_masks(struct random_case *c)
 {
-    enum { SHARED, PART, OWN_BLOCKS, OWN_THREADS, SOME, REGIONS, KINDS } kind = (int)below(KINDS);
+    enum { SHARED, PART, OWN_BLOCKS, OWN_THREADS, SOME, REGIONS, KINDS };
+    int kind = below(KINDS);
     struct cpus part = region_of(c->inv, below((int)c->inv->n_cores), below(2) ? REGION_CPUS : REGION_PACKAGE);
     int n = c->req.n_ranks, width = 1 + (int)c->inv->n_cores / n;
     for (int r = 0; r < n; r++) {
@@ -180,7 +181,8 @@ static void random_list(const struct inventory *inv, struct placement_rank *rank
 static void random_devices(struct random_case *c)
 {
     int n_gpus = (int)c->inv->n_gpus;
-    enum { NONE, ALL, SAME, ONE_EACH, OWN, KINDS } kind = n_gpus ? (int)below(KINDS) : (int)NONE;
+    enum { NONE, ALL, SAME, ONE_EACH, OWN, KINDS };
+    int kind = n_gpus ? below(KINDS) : NONE;
     struct placement_rank same = {.n_devices = 0};
     if (kind == SAME)
         random_list(c->inv, &same, 1 + below(n_gpus));

@@ -106,6 +106,22 @@ static void one_gpu_with_a_home_makes_one_pool(void **state)
     free(inv);
 }
 
+static void an_empty_mask_is_left_alone(void **state)
+{
+    (void)state;
+    struct inventory *inv = four_gpus();
+    given(inv, 3, "none");
+    expect_cpus("none none none");
+    expect(N_CORES, "0 0 0");
+    all_see("0 1 2 3");
+    expect_cpus("none none none");
+    expect(DEVICE, "0 1 2");
+    expect(NUMA, "-1 -1 -1");
+    given_mask(1, "0-5"); /* one pool, so that the others have a share of it */
+    expect_cpus("0-1 4-5 2-3");
+    free(inv);
+}
+
 static void cores_stay_whole_within_the_pool(void **state)
 {
     (void)state;
@@ -265,6 +281,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_mask_that_nobody_else_touches_stays),
     cmocka_unit_test(overlapping_masks_are_shared_out),
     cmocka_unit_test(one_gpu_with_a_home_makes_one_pool),
+    cmocka_unit_test(an_empty_mask_is_left_alone),
     cmocka_unit_test(cores_stay_whole_within_the_pool),
     cmocka_unit_test(rank_r_has_device_r),
     cmocka_unit_test(near_gpus_come_before_far_ones),
