@@ -275,6 +275,55 @@ static void what_cannot_be_is_refused(void **state)
     free(inv);
 }
 
+/* The linker brings the library's allocations here (--wrap); those of cmocka's library stay its own. */
+static int n_allowed = -1; /* allocations that still succeed; -1: all */
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return n_allowed < 0 || n_allowed-- > 0 ? __real_calloc(n, size) : NULL;
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return n_allowed < 0 || n_allowed-- > 0 ? __real_malloc(size) : NULL;
+}
+
+static void without_memory_nothing_is_said(void **state)
+{
+    (void)state;
+    struct inventory *inv = four_gpus();
+    given(inv, 4, "all");
+    all_see("0 1 2 3");
+    int n = 0, rc = -1;
+    for (; rc < 0 && n < 20; n++) {
+        ddp_error_t e = {0};
+        places[0].device = 77;
+        n_allowed = n;
+        rc = placement_choose(&req, places, &e);
+        n_allowed = -1;
+        assert_true(rc == 0 || (e.domain == DDP_E_SYSTEM && places[0].device == 77));
+    }
+    assert_true(n > 6 && rc == 0 && places[0].device == 0);
+    free(inv);
+}
+
+static void reasons_are_told(void **state)
+{
+    (void)state;
+    struct inventory *inv = machine_make(1, 1, 1, 2, 1, MACHINE_THREADS_LAST);
+    given(inv, 2, "all");
+    place();
+    assert_string_equal(placement_why(&req, &places[1]), "an equal share of the cores");
+    given(inv, 3, "all");
+    place();
+    assert_string_equal(placement_why(&req, &places[1]), "one core, shared: there are more ranks than cores");
+    free(inv);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(masks_stay_where_they_must),
     cmocka_unit_test(kept_ranks_still_get_gpus_memory_and_nics),
@@ -289,5 +338,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gpus_without_a_place_cost_nothing),
     cmocka_unit_test(ranks_choose_in_their_own_lists),
     cmocka_unit_test(what_cannot_be_is_refused),
+    cmocka_unit_test(without_memory_nothing_is_said),
+    cmocka_unit_test(reasons_are_told),
 };
 UNIT_MAIN(tests)
