@@ -1,6 +1,6 @@
 /* Recorded machines: what inventory_load says of NAME.xml against NAME.inventory, and where placement_choose puts ranks
- * against NAME.golden. Both tables come from a second reading of the rule (t/data/README). One TAP line for each machine's
- * inventory and for each case; differences as "# " lines before it. */
+ * against NAME.golden. Both tables come from a second reading of the rule (t/data/README). One TAP line for each
+ * machine's inventory and for each case; differences as "# " lines before it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 enum { LINE_MAX_BYTES = 4096, CASE_RANKS_MAX = 256 };
 
-static const char *const machines[] = {"hgx-h100", "dgx-a100", "dgx-2",  "gh200-x4", "mi250x",   "power9",
-                                       "cloud-vm", "bare-vm",  "laptop", "cpu-node", "old-node", "lopsided"};
+static const char *const machines[] = {"hgx-h100", "hgx-snc",  "dgx-a100", "dgx-2",  "gh200-x4", "mi250x", "power9",
+                                       "cloud-vm", "bare-vm",  "laptop",   "cpu-node", "old-node", "lopsided"};
 
 static struct inventory inv;
 static int n_tests, n_failed;

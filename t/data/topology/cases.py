@@ -1,5 +1,5 @@
-"""What is asked of each machine: (name, number of ranks, and what differs from "every rank may use all allowed CPUs and sees
-all GPUs in PCI order"):
+"""What is asked of each machine: (name, number of ranks, and what differs from "every rank may use all allowed CPUs and
+sees all GPUs in PCI order"):
 cpus   the mask of every rank
 mask   {rank: its mask}
 gpus   places of the GPUs that every rank sees, in this order; None: not in the inventory
@@ -30,10 +30,19 @@ CASES = {
         ('no GPUs', 3, {'gpus': []}),
         ('masks of Slurm, one NUMA node apart', 2, {'mask': {0: '16-31,144-159', 1: '0-15,128-143'}, 'gpus': [0, 1]}),
     ],
+    'hgx-snc': [
+        ('one rank for each GPU', 8, {}),
+        ('the four GPUs of package 0', 4, {'cpus': '0-47,96-143', 'gpus': [0, 1, 2, 3]}),
+        ('two GPUs of NUMA node 2, 20 cores of it', 2, {'cpus': '48-67,144-163', 'gpus': [5, 6]}),
+        ('GPUs of NUMA node 0, cores of NUMA node 1', 3, {'cpus': '24-47,120-143', 'gpus': [0, 1, 2]}),
+        ('16 ranks', 16, {}),
+        ('five ranks, eight GPUs', 5, {}),
+    ],
     'dgx-a100': [
         ('one rank for each GPU', 8, {}),
         ('the GPUs of NUMA node 3 and their cores', 2, {'cpus': '48-63,176-191', 'gpus': [0, 1]}),
-        ('the GPUs of NUMA nodes 3 and 1, their cores', 4, {'cpus': '16-31,48-63,144-159,176-191', 'gpus': [0, 1, 2, 3]}),
+        ('the GPUs of NUMA nodes 3 and 1, their cores', 4,
+         {'cpus': '16-31,48-63,144-159,176-191', 'gpus': [0, 1, 2, 3]}),
         ('cores away from every GPU', 4, {'cpus': '0-15,64-79,128-143,192-207', 'gpus': [0, 1, 4, 5]}),
         ('half of each package', 8, {'cpus': '0-31,64-95,128-159,192-223'}),
         ('four ranks, eight GPUs', 4, {}),

@@ -124,8 +124,8 @@ def slingshot(busid, net):
 # ---- a machine and what is asked of it ----
 
 class Machine:
-    """kids, memory, io: of the machine itself. disallowed: CPUs that this record's owner may not use. links: MB/s each way
-    between GPUs as {(i, j): n}, i and j in PCI order."""
+    """kids, memory, io: of the machine itself. disallowed: CPUs that this record's owner may not use. links: MB/s each
+    way between GPUs as {(i, j): n}, i and j in PCI order."""
 
     def __init__(self, name, *kids, memory=(), io=(), disallowed=(), links=None, link_name='NVLinkBandwidth',
                  through=(), infos=None):
@@ -220,8 +220,8 @@ class Machine:
                      else 'RoCE' if verbs else 'Ethernet')
 
     def distance(self, a, b):
-        """Of two PCI devices: 0 same switch, 1 same root, 2 same package, 3 across. The first common ancestor of the two
-        is a bridge, a root complex, or else a package holds both."""
+        """Of two PCI devices: 0 same switch, 1 same root, 2 same package, 3 across. The first common ancestor of the
+        two is a bridge, a root complex, or else a package holds both."""
         common = 0
         while common < min(len(a['path']), len(b['path'])) and a['path'][common] is b['path'][common]:
             common += 1

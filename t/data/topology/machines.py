@@ -2,14 +2,14 @@
 from hardware import *
 
 
-def epyc_cores(first, n, smt):
+def cores_smt(first, n, smt):
     """n cores; the second thread of core i is CPU i + smt (0: one thread)."""
     return [core(c, c, *([c + smt] if smt else [])) for c in range(first, first + n)]
 
 
 def ccx(first, n, kib, smt, size):
     """n cores in L3 groups of `size`."""
-    return [cache(3, kib, *epyc_cores(c, size, smt)) for c in range(first, first + n, size)]
+    return [cache(3, kib, *cores_smt(c, size, smt)) for c in range(first, first + n, size)]
 
 
 # ---- HGX H100, 2 x EPYC of 64 cores, NPS4 ----
@@ -43,6 +43,30 @@ def hgx_h100():
 
     return Machine('hgx-h100', package(0, model, *[quadrant(q) for q in range(4)]),
                    package(1, model, *[quadrant(q) for q in range(4, 8)]), infos={'HostName': 'hgx-h100'})
+
+
+# ---- HGX H100, 2 x Xeon of 48 cores, each as two NUMA nodes (SNC2): three GPUs on one, one on the other ----
+
+def hgx_snc():
+    model = 'Intel(R) Xeon(R) Platinum 8468'
+    slots = {0: (0x15, [0, 1, 2]), 1: (0x55, [3]), 2: (0x95, [4, 5, 6]), 3: (0xd5, [7])}    # NUMA node: first bus, GPUs
+
+    def slot(bus, g, nic):
+        return host(bridge('0000:%02x:01.0' % bus, switch('0000:%02x:00.0' % (bus + 1),
+                           bridge('0000:%02x:00.0' % (bus + 2), gpu('0000:%02x:00.0' % (bus + 3), '10de:2330'),
+                                  ids='1000:c030'),
+                           bridge('0000:%02x:10.0' % (bus + 2), infiniband(
+                               '0000:%02x:00.0' % (bus + 4), 'mlx5_%d' % nic, 'ib%d' % nic), ids='1000:c030'))))
+
+    def numa(n):
+        first, gpus = slots[n]
+        io = [slot(first + 10 * i, g, g if g < 3 else g + 1) for i, g in enumerate(gpus)]
+        if n == 1:    # storage
+            io.insert(0, host(bridge('0000:4a:01.0', roce('0000:4b:00.0', 'mlx5_3', 'ens4np0'))))
+        return group(*cores_smt(24 * n, 24, 96), memory=[node(n, 256)], io=io)
+
+    return Machine('hgx-snc', *[package(s, model, cache(3, 107520, numa(2 * s), numa(2 * s + 1))) for s in (0, 1)],
+                   infos={'HostName': 'hgx-snc'})
 
 
 # ---- DGX A100: GPUs on four of eight NUMA nodes ----
@@ -114,12 +138,15 @@ def dgx_2():
         cores = [core(c, c + 24 * s, c + 24 * s + 48) for c in range(24)]
         return package(s, model, cache(3, 33792, *cores), memory=[node(s, 754)], io=boards + rest)
 
-    a = [board(0, 0x2e, [('34', '36', '35'), ('39', '3b', '3a')]), board(1, 0x51, [('57', '59', '58'), ('5c', '5e', '5d')])]
-    b = [board(2, 0xb1, [('b7', 'b9', 'b8'), ('bc', 'be', 'bd')]), board(3, 0xda, [('e0', 'e2', 'e1'), ('e5', 'e7', 'e6')])]
+    a = [board(0, 0x2e, [('34', '36', '35'), ('39', '3b', '3a')]),
+         board(1, 0x51, [('57', '59', '58'), ('5c', '5e', '5d')])]
+    b = [board(2, 0xb1, [('b7', 'b9', 'b8'), ('bc', 'be', 'bd')]),
+         board(3, 0xda, [('e0', 'e2', 'e1'), ('e5', 'e7', 'e6')])]
     bridges = host(bridge('0000:67:00.0', bridge('0000:68:00.0', *[bridge(
         '0000:69:%02x.0' % i, other(s, '10de:1ac2', '0680', 'NVSwitch'), ids='10b5:9797')
         for i, s in enumerate(switches)], ids='10b5:9797')))
-    vga = host(bridge('0000:00:1c.0', bridge('0000:01:00.0', other('0000:02:00.0', '1a03:2000', '0300'), ids='1a03:1150')))
+    vga = host(bridge('0000:00:1c.0', bridge('0000:01:00.0', other('0000:02:00.0', '1a03:2000', '0300'),
+                                             ids='1a03:1150')))
     eth = host(bridge('0000:85:00.0', ethernet('0000:86:00.0', 'enp134s0f0', '15b3:1017'),
                       ethernet('0000:86:00.1', 'enp134s0f1', '15b3:1017')))
     return Machine('dgx-2', socket(0, [vga] + a, [bridges]), socket(1, [eth] + b, []), through=switches,
@@ -135,8 +162,8 @@ def gh200_x4():
         cores = [core(72 * s + c, 72 * s + c) for c in range(72)]
         io = [host(bridge(n[:4] + ':00:00.0', slingshot(n, 'hsn%d' % s), ids='10de:22b1')),
               host(bridge(g[:4] + ':00:00.0', gpu(g, '10de:2342', os=[
-                  Os('nvml%d' % s, Os.GPU, Backend='NVML', GPUVendor='NVIDIA Corporation', GPUModel='NVIDIA GH200 120GB')]),
-                  ids='10de:22b2'))]
+                  Os('nvml%d' % s, Os.GPU, Backend='NVML', GPUVendor='NVIDIA Corporation',
+                     GPUModel='NVIDIA GH200 120GB')]), ids='10de:22b2'))]
         if s == 0:
             io.append(host(bridge('0006:00:00.0', ethernet('0006:01:00.0', 'eno1', '8086:1533'), ids='10de:22b8')))
         return package(s, 'Neoverse-V2', cache(3, 116736, *cores),
@@ -184,8 +211,8 @@ def power9():
     def pair(domain, first, i):
         return host(bridge('%s:00:00.0' % domain, switch('%s:01:00.0' % domain,
                            bridge('%s:02:0a.0' % domain, v100('%s:%02x:00.0' % (domain, first), i), ids='10b5:8725'),
-                           bridge('%s:02:0b.0' % domain, v100('%s:%02x:00.0' % (domain, first + 1), i + 1), ids='10b5:8725'),
-                           ids='10b5:8725'), ids='1014:04c1'))
+                           bridge('%s:02:0b.0' % domain, v100('%s:%02x:00.0' % (domain, first + 1), i + 1),
+                                  ids='10b5:8725'), ids='10b5:8725'), ids='1014:04c1'))
 
     def hca(domain, i):
         return host(bridge('%s:00:00.0' % domain, infiniband('%s:01:00.0' % domain, 'mlx5_%d' % i, 'ib%d' % i,
@@ -193,8 +220,8 @@ def power9():
                            infiniband('%s:01:00.1' % domain, 'mlx5_%d' % (i + 1), 'ib%d' % (i + 1), up=i == 0,
                                       ids='15b3:1019'), ids='1014:04c1'))
 
-    vga = host(bridge('0002:00:00.0', bridge('0002:01:00.0', other('0002:02:00.0', '1a03:2000', '0300'), ids='1a03:1150'),
-                      ids='1014:04c1'))
+    vga = host(bridge('0002:00:00.0', bridge('0002:01:00.0', other('0002:02:00.0', '1a03:2000', '0300'),
+                                             ids='1a03:1150'), ids='1014:04c1'))
     eth = host(bridge('0005:00:00.0', ethernet('0005:01:00.0', 'enP5p1s0f0', '14e4:1657'),
                       ethernet('0005:01:00.1', 'enP5p1s0f1', '14e4:1657'), ids='1014:04c1'))
     return Machine('power9', socket(0, None, [vga, hca('0003', 0), pair('0004', 4, 0), eth]),
@@ -211,7 +238,8 @@ def cloud_vm():
         return group(*ccx(24 * q, 24, 16384, 0, 4), memory=[node(q, 220)])
 
     gpus = [host(gpu('%04x:00:00.0' % d, '10de:20b0')) for d in (1, 2, 3, 4, 0xb, 0xc, 0xd, 0xe)]
-    nics = [host(infiniband('%04x:00:00.0' % (0x101 + i), 'mlx5_ib%d' % i, 'ib%d' % i, ids='15b3:101c')) for i in range(8)]
+    nics = [host(infiniband('%04x:00:00.0' % (0x101 + i), 'mlx5_ib%d' % i, 'ib%d' % i, ids='15b3:101c'))
+            for i in range(8)]
     eth = host(roce('f8ff:00:02.0', 'mlx5_an0', 'enP63743s1', ids='15b3:1016'))
     return Machine('cloud-vm', package(0, model, numa(0), numa(1)), package(1, model, numa(2), numa(3)),
                    io=gpus + nics + [eth], infos={'HostName': 'cloud-vm'})
@@ -248,9 +276,10 @@ def cpu_node():
         return package(s, model, cache(3, 28160, *[core(c, 2 * c + s, 2 * c + s + 40) for c in range(20)]),
                        memory=[node(s, 96)], io=io)
 
-    a = [host(bridge('0000:00:1c.4', bridge('0000:01:00.0', other('0000:02:00.0', '102b:0536', '0300'), ids='1556:be00'),
-                     ids='8086:a194')),
-         host(bridge('0000:17:00.0', ethernet('0000:18:00.0', 'em1', '14e4:16d7'), ethernet('0000:18:00.1', 'em2', '14e4:16d7')))]
+    a = [host(bridge('0000:00:1c.4', bridge('0000:01:00.0', other('0000:02:00.0', '102b:0536', '0300'),
+                                            ids='1556:be00'), ids='8086:a194')),
+         host(bridge('0000:17:00.0', ethernet('0000:18:00.0', 'em1', '14e4:16d7'),
+                     ethernet('0000:18:00.1', 'em2', '14e4:16d7')))]
     b = [host(bridge('0000:ae:00.0', infiniband('0000:af:00.0', 'mlx5_0', 'ib0', ids='15b3:1019')))]
     return Machine('cpu-node', socket(0, a), socket(1, b), memory=[node(2, 256, has_cpus=False)],
                    infos={'HostName': 'cpu-node'})
@@ -286,10 +315,11 @@ def lopsided():
               ids='8086:347a'))]
     b = [slot(0x97, gpu('0000:98:00.0', '10de:20b5')), slot(0xb0, roce('0000:b1:00.0', 'mlx5_1', 'ens7f0np0')),
          slot(0xc9, ethernet('0000:ca:00.0', 'eno1', '14e4:165f'))]
-    # package 1 lost two cores and one thread of a third; the first core of each package is the system's, 24-27 are another's
+    # package 1 lost two cores and one thread of a third; the first core of each package is the system's, 24-27 are
+    # another job's
     return Machine('lopsided', socket(0, a), socket(1, b, offline=(30, 31, 62, 63, 61)),
                    disallowed={0, 32, 16, 48} | set(range(24, 28)) | set(range(56, 60)), infos={'HostName': 'lopsided'})
 
 
-MACHINES = [hgx_h100(), dgx_a100(), dgx_2(), gh200_x4(), mi250x(), power9(), cloud_vm(), bare_vm(), laptop(), cpu_node(),
-            old_node(), lopsided()]
+MACHINES = [hgx_h100(), hgx_snc(), dgx_a100(), dgx_2(), gh200_x4(), mi250x(), power9(), cloud_vm(), bare_vm(),
+            laptop(), cpu_node(), old_node(), lopsided()]

@@ -1,5 +1,5 @@
-"""doc/placement.md once more, word by word and slowly: what the golden tables are made with. It shares nothing with the C
-code. Sections are numbered as there.
+"""doc/placement.md once more, word by word and slowly: what the golden tables are made with. It shares nothing with the
+C code. Sections are numbered as there.
 
 A rank is {'mask': set of CPUs, 'devices': [place of the GPU in machine.gpus, or None where the machine has it not]}."""
 from functools import lru_cache
