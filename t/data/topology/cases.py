@@ -79,6 +79,13 @@ CASES = {
         ('each rank sees one GPU', 8, {'see': {r: [r] for r in range(8)}}),
         ('no GPUs', 7, {'gpus': []}),
     ],
+    'mi300x': [
+        ('one rank for each GPU', 8, {}),
+        ('GPUs of both packages, cores of one', 4, {'cpus': '64-127', 'gpus': [2, 3, 4, 5]}),
+        ('three GPUs of a package', 3, {'cpus': '0-63', 'gpus': [1, 2, 3]}),
+        ('two ranks share the GPU whose NIC is down', 2, {'gpus': [6]}),
+        ('no GPUs', 16, {'gpus': []}),
+    ],
     'power9': [
         ('one rank for each GPU', 4, {}),
         ('40 of 44 cores', 4, {'cpus': '8-87,96-175'}),
@@ -94,6 +101,13 @@ CASES = {
         ('two masks overlap, one is apart', 3, {'gpus': [0, 1, 2], 'mask': {0: '0-7', 1: '6-13', 2: '90-95'}}),
         ('a mask beyond the machine, apart', 2, {'gpus': [0, 1], 'mask': {0: '90-99', 1: '0-5'}}),
         ('no GPUs, all cores', 5, {'gpus': []}),
+    ],
+    'p5': [
+        ('one rank for each GPU', 8, {}),
+        ('32 ranks on two GPUs', 32, {'gpus': [1, 6]}),
+        ('24 cores and two GPUs, as half a package', 2, {'cpus': '24-47,120-143', 'gpus': [2, 3]}),
+        ('no GPUs', 4, {'gpus': []}),
+        ('one thread of each core, three GPUs', 3, {'cpus': '0-95', 'gpus': [3, 4, 5]}),
     ],
     'bare-vm': [
         ('one rank', 1, {}),

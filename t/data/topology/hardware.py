@@ -113,6 +113,11 @@ def roce(busid, verbs, net, up=True, ids='15b3:101d'):
                os=[Os(net, Os.NETWORK), Os(verbs, Os.VERBS, Port1State='4' if up else '1')])
 
 
+def efa(busid, verbs):
+    """A NIC with verbs and no network interface."""
+    return Pci('dev', busid, '1d0f:efa2', '0200', os=[Os(verbs, Os.VERBS, Port1State='4')])
+
+
 def ethernet(busid, net, ids='8086:1521', cls='0200'):
     return Pci('dev', busid, ids, cls, os=[Os(net, Os.NETWORK)])
 

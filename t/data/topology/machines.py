@@ -173,6 +173,53 @@ def gh200_x4():
                    links={(i, j): 150000 for i in range(4) for j in range(i + 1, 4)})
 
 
+# ---- 8 MI300X: processing accelerators, no displays; a NUMA node to a package, no SMT ----
+
+def mi300x():
+    roots = [0x00, 0x18, 0x48, 0x60, 0x80, 0x98, 0xc0, 0xe0]
+    first = [0x05, 0x2b, 0x5b, 0x65, 0x85, 0xab, 0xdb, 0xe5]    # the GPU's bus; its NIC is on the next
+
+    def slot(g):
+        r, b = roots[g], first[g]
+        return host(bridge('0000:%02x:01.1' % r, switch('0000:%02x:00.0' % (r + 1),
+                           bridge('0000:%02x:00.0' % (r + 2), gpu('0000:%02x:00.0' % b, '1002:74a1', '1200', [
+                               Os('rsmi%d' % g, Os.GPU, Backend='RSMI', GPUVendor='AMD',
+                                  GPUModel='AMD Instinct MI300X')]), ids='1000:c030'),
+                           bridge('0000:%02x:01.0' % (r + 2), roce('0000:%02x:00.0' % (b + 1), 'bnxt_re%d' % g,
+                                                                   'ens%df0np0' % (g + 1), up=g != 6, ids='14e4:1760'),
+                                  ids='1000:c030'), ids='1000:c030'), ids='1022:14ab'))
+
+    def socket(s):
+        io = [slot(g) for g in range(4 * s, 4 * s + 4)]
+        if s == 0:
+            io.append(host(bridge('0000:28:03.1', ethernet('0000:29:00.0', 'eno1', '14e4:1750'), ids='1022:14ab')))
+        return package(s, 'AMD EPYC 9534 64-Core Processor', *ccx(64 * s, 64, 32768, 0, 8),
+                       memory=[node(s, 1152)], io=io)
+
+    return Machine('mi300x', socket(0), socket(1), infos={'HostName': 'mi300x'}, link_name='XGMIBandwidth',
+                   links={(i, j): 64000 for i in range(8) for j in range(i + 1, 8)})
+
+
+# ---- a cloud machine that does tell: four NICs with verbs only under the switch of each GPU ----
+
+def p5():
+    def slot(g):
+        r = 0x4f + 0x11 * (g % 4) if g < 4 else 0x93 + 0x11 * (g % 4)
+        nics = [bridge('0000:%02x:%02x.0' % (r - 2, i), efa('0000:%02x:00.0' % (r + i), 'rdmap%ds0' % (r + i)),
+                       ids='1d0f:0200') for i in range(4)]
+        card = bridge('0000:%02x:04.0' % (r - 2), gpu('0000:%02x:00.0' % (r + 4), '10de:2330'), ids='1d0f:0200')
+        return host(bridge('0000:%02x:00.0' % (r - 4), switch('0000:%02x:00.0' % (r - 3), *nics, card, ids='1d0f:0200'),
+                           ids='1d0f:0200'))
+
+    def socket(s):
+        io = [slot(g) for g in range(4 * s, 4 * s + 4)]
+        if s == 0:
+            io.insert(0, host(ethernet('0000:00:06.0', 'ens6', '1d0f:ec20')))
+        return package(s, 'AMD EPYC 7R13 Processor', *ccx(48 * s, 48, 32768, 96, 8), memory=[node(s, 1024)], io=io)
+
+    return Machine('p5', socket(0), socket(1), infos={'HostName': 'p5'})
+
+
 # ---- Frontier, LUMI-G: 4 MI250X, each two GPUs, crossed against the NUMA order ----
 
 def mi250x():
@@ -321,5 +368,5 @@ def lopsided():
                    disallowed={0, 32, 16, 48} | set(range(24, 28)) | set(range(56, 60)), infos={'HostName': 'lopsided'})
 
 
-MACHINES = [hgx_h100(), hgx_snc(), dgx_a100(), dgx_2(), gh200_x4(), mi250x(), power9(), cloud_vm(), bare_vm(),
-            laptop(), cpu_node(), old_node(), lopsided()]
+MACHINES = [hgx_h100(), hgx_snc(), dgx_a100(), dgx_2(), gh200_x4(), mi250x(), mi300x(), power9(), cloud_vm(),
+            p5(), bare_vm(), laptop(), cpu_node(), old_node(), lopsided()]
