@@ -6,11 +6,17 @@
 #include "runtime/base/num.h"
 #include "topology/load_impl.h"
 
-enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b)
+int inventory_common_bridges(const struct inventory_pci *a, const struct inventory_pci *b)
 {
-    size_t common = 0;
+    int common = 0;
     while (common < a->depth && common < b->depth && a->path[common] == b->path[common])
         common++;
+    return common;
+}
+
+enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b)
+{
+    int common = inventory_common_bridges(a, b);
     if (common >= 2)
         return DISTANCE_SAME_SWITCH;
     if (common == 1)

@@ -96,6 +96,10 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
 void inventory_read_driver(struct inventory *inv, const char *proc);
 
 enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b);
+
+/* Bridges that both are below, host bridge included. Switches nest: more of them in common is nearer. */
+int inventory_common_bridges(const struct inventory_pci *a, const struct inventory_pci *b);
+
 const char *inventory_distance_name(enum inventory_distance d); /* "same switch", "same root", "same package", "across" */
 const char *inventory_nic_kind_name(enum inventory_nic_kind k); /* "Ethernet", "RoCE", "InfiniBand", "Slingshot" */
 const char *inventory_nic_name(const struct inventory_nic *nic); /* its verbs name, else its interface, else "?" */

@@ -84,24 +84,34 @@ static enum inventory_distance distance_to_nic(const struct inventory *inv, cons
     return is_near_cpus(inv, &nic->pci, &p->cpus) ? DISTANCE_SAME_PACKAGE : DISTANCE_ACROSS;
 }
 
+/* Is NIC a nearer than b to what has this place? Switches nest: below one, more bridges in common are nearer. */
+static bool is_nearer(const struct inventory *inv, const struct place *p, int a, int b)
+{
+    enum inventory_distance to_a = distance_to_nic(inv, p, &inv->nic[a]), to_b = distance_to_nic(inv, p, &inv->nic[b]);
+    if (to_a != to_b || to_a != DISTANCE_SAME_SWITCH)
+        return to_a < to_b;
+    const struct inventory_pci *gpu = &inv->gpu[p->gpu].pci;
+    return inventory_common_bridges(gpu, &inv->nic[a].pci) > inventory_common_bridges(gpu, &inv->nic[b].pci);
+}
+
 /* Section 6. n_before[nic]: ranks that got it. */
 static void choose_nic(const struct inventory *inv, int *n_before, struct place *p)
 {
     bool has_fabric = false;
+    int best = -1;
     for (size_t i = 0; i < inv->n_nics; i++)
         has_fabric |= inv->nic[i].is_active && inv->nic[i].kind != NIC_ETHERNET;
     for (int i = 0; i < (int)inv->n_nics; i++) {
         const struct inventory_nic *nic = &inv->nic[i];
         if (!nic->is_active || (has_fabric && nic->kind == NIC_ETHERNET))
             continue;
-        enum inventory_distance d = distance_to_nic(inv, p, nic);
-        if (p->nic < 0 || d < p->nic_distance || (d == p->nic_distance && n_before[i] < n_before[p->nic])) {
-            p->nic = i;
-            p->nic_distance = d;
-        }
+        if (best < 0 || is_nearer(inv, p, i, best) || (!is_nearer(inv, p, best, i) && n_before[i] < n_before[best]))
+            best = i;
     }
-    if (p->nic >= 0)
-        n_before[p->nic]++;
+    p->nic = best;
+    p->nic_distance = best < 0 ? DISTANCE_ACROSS : distance_to_nic(inv, p, &inv->nic[best]);
+    if (best >= 0)
+        n_before[best]++;
 }
 
 static enum place_reason reason(const struct placing *pl, int rank)
@@ -130,8 +140,6 @@ static void fill_place(const struct placing *pl, int rank, int *nic_n_before, st
         p->n_near = coreset_count(&near);
     }
     p->numa = memory_node(pl, rank);
-    p->nic = -1;
-    p->nic_distance = DISTANCE_ACROSS;
     choose_nic(pl->inv, nic_n_before, p);
     p->reason = reason(pl, rank);
 }

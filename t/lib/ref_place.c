@@ -356,6 +356,14 @@ static int nic_distance(const struct ref *f, const struct place *p, int nic)
     return touches && is_some(f->inv, &pci->local) ? DISTANCE_SAME_PACKAGE : DISTANCE_ACROSS;
 }
 
+static int n_common(const struct inventory_pci *a, const struct inventory_pci *b)
+{
+    for (int n = 0; n < INVENTORY_PATH_MAX; n++)
+        if (n >= a->depth || n >= b->depth || a->path[n] != b->path[n])
+            return n;
+    return INVENTORY_PATH_MAX;
+}
+
 static void choose_nic(const struct ref *f, int rank, struct place *ret)
 {
     bool is_fabric = false;
@@ -370,8 +378,10 @@ static void choose_nic(const struct ref *f, int rank, struct place *ret)
         long before = 0;
         for (int q = 0; q < rank; q++)
             before += ret[q].nic == i;
-        int distance = nic_distance(f, &ret[rank], i);
-        long weight = distance * 1000000L + before * 1000 + i;
+        int distance = nic_distance(f, &ret[rank], i), apart = 0; /* apart: bridges that are not in common */
+        if (distance == DISTANCE_SAME_SWITCH)
+            apart = INVENTORY_PATH_MAX - n_common(&f->inv->gpu[ret[rank].gpu].pci, &f->inv->nic[i].pci);
+        long weight = distance * 100000000L + apart * 1000000L + before * 1000 + i;
         if (ret[rank].nic < 0 || weight < best) {
             best = weight;
             ret[rank].nic = i;

@@ -186,6 +186,40 @@ static void the_nearest_nic_of_the_fastest_kind(void **state)
     free(inv);
 }
 
+static struct inventory_pci below(const struct inventory *inv, int bus, int depth, int root, int upper, int lower)
+{
+    struct inventory_pci pci = {.bus = (uint8_t)bus, .depth = (uint8_t)depth, .local = machine_cpus(inv, "0-3"),
+                                .path = {(uint16_t)root, (uint16_t)upper, (uint16_t)lower}};
+    return pci;
+}
+
+/* Two switches below one, as in a DGX-2. */
+static void behind_nested_switches_the_inner_one_counts(void **state)
+{
+    (void)state;
+    struct inventory *inv = four_gpus();
+    for (int i = 0; i < 4; i++)
+        inv->gpu[i].pci = below(inv, i, 3, 0, 10, i < 2 ? 20 : 21);
+    for (int i = 0; i < 3; i++) {
+        machine_add_nic(inv, "0-3", NIC_INFINIBAND, 0, 10);
+        inv->nic[i].pci = below(inv, 10 + i, i < 2 ? 3 : 2, 0, 10, i == 0 ? 20 : 21);
+    }
+    given(inv, 4, "0-7");
+    all_see("0 1 2 3");
+    expect(NIC, "0 0 1 1");
+    assert_int_equal(places[1].nic_distance, DISTANCE_SAME_SWITCH);
+    assert_int_equal(inventory_common_bridges(&inv->gpu[0].pci, &inv->nic[0].pci), 3);
+    assert_int_equal(inventory_common_bridges(&inv->gpu[0].pci, &inv->nic[1].pci), 2);
+    assert_int_equal(inventory_common_bridges(&inv->gpu[0].pci, &inv->nic[2].pci), 2);
+    inv->nic[0].is_active = false;
+    expect(NIC, "1 2 1 1"); /* ranks 0 and 1: both as near, by turns */
+    inv->nic[2].pci.path[0] = 1;
+    assert_int_equal(inventory_common_bridges(&inv->gpu[0].pci, &inv->nic[2].pci), 0);
+    inv->nic[2].pci.depth = 0;
+    assert_int_equal(inventory_common_bridges(&inv->nic[2].pci, &inv->nic[2].pci), 0);
+    free(inv);
+}
+
 static void a_nic_without_a_gpu_is_near_the_cpus(void **state)
 {
     (void)state;
@@ -214,6 +248,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_far_gpu_does_not_claim_to_be_near),
     cmocka_unit_test(memory_is_the_gpus_or_the_cores),
     cmocka_unit_test(the_nearest_nic_of_the_fastest_kind),
+    cmocka_unit_test(behind_nested_switches_the_inner_one_counts),
     cmocka_unit_test(a_nic_without_a_gpu_is_near_the_cpus),
 };
 UNIT_MAIN(tests)
