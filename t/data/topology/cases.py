@@ -46,6 +46,7 @@ CASES = {
         ('cores away from every GPU', 4, {'cpus': '0-15,64-79,128-143,192-207', 'gpus': [0, 1, 4, 5]}),
         ('half of each package', 8, {'cpus': '0-31,64-95,128-159,192-223'}),
         ('four ranks, eight GPUs', 4, {}),
+        ('GPUs seen backwards', 4, {'gpus': [3, 2, 1, 0]}),
         ('twelve ranks', 12, {}),
         ('24 ranks', 24, {}),
         ('128 ranks, a core each', 128, {'gpus': []}),

@@ -224,12 +224,18 @@ class Machine:
         n['kind'] = ('InfiniBand' if pci.cls == '0207' else 'Slingshot' if pci.ids == '17db:0501'
                      else 'RoCE' if verbs else 'Ethernet')
 
-    def distance(self, a, b):
-        """Of two PCI devices: 0 same switch, 1 same root, 2 same package, 3 across. The first common ancestor of the
-        two is a bridge, a root complex, or else a package holds both."""
+    @staticmethod
+    def shared_bridges(a, b):
+        """How many bridges, the root complex first, lie above both."""
         common = 0
         while common < min(len(a['path']), len(b['path'])) and a['path'][common] is b['path'][common]:
             common += 1
+        return common
+
+    def distance(self, a, b):
+        """Of two PCI devices: 0 same switch, 1 same root, 2 same package, 3 across. The first common ancestor of the
+        two is a bridge, a root complex, or else a package holds both."""
+        common = self.shared_bridges(a, b)
         if common > 1:
             return 0
         if common == 1:

@@ -220,12 +220,14 @@ class Placement:
         for r in range(self.R):
             best = None
             for i in nics:
-                weight = (self.nic_distance(r, self.m.nics[i]), had.get(i, 0), i)
+                nic = self.m.nics[i]
+                shared = 0 if self.gpu[r] is None else self.m.shared_bridges(self.m.gpus[self.gpu[r]], nic)
+                weight = (self.nic_distance(r, nic), -shared, had.get(i, 0), i)
                 if best is None or weight < best:
                     best = weight
             if best is not None:
-                had[best[2]] = had.get(best[2], 0) + 1
-            ret.append(None if best is None else (best[2], best[0]))
+                had[best[3]] = had.get(best[3], 0) + 1
+            ret.append(None if best is None else (best[3], best[0]))
         return ret
 
     def nic_distance(self, r, nic):
