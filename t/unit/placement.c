@@ -208,6 +208,13 @@ static void gpus_without_a_place_cost_nothing(void **state)
     all_see("0 4");
     expect(DEVICE, "1");
     expect(REASON, "3");
+    expect(N_NEAR, "4"); /* its local CPUs are all */
+    all_see("5");
+    expect(N_NEAR, "0");
+    given(inv, 4, "all");
+    all_see("1 1"); /* two parts of one GPU are two devices */
+    expect(DEVICE, "0 1 0 1");
+    expect(N_GPU_SHARING, "2 2 2 2");
     free(inv);
 }
 
