@@ -1,0 +1,38 @@
+#!/bin/bash
+# Fuzzes the records of machines and the lists with libFuzzer, side by side, for $FUZZ_S seconds (600 unless set), from the
+# seeds in t/fuzz. What breaks a promise is kept as ./fuzz-TARGET-*: t/fuzz/TARGET FILE runs it again.
+source "$(dirname "$0")/lib/tap.sh"
+: "${FUZZ_S:=600}"
+command -v clang >/dev/null || skip_all "clang is missing: install the Debian package clang"
+
+room=$top_srcdir/topology base=$top_srcdir/runtime/base
+sources=("$room"/{cpus,devices,driver,inventory,load,matching,models,record,sysfs,xml}.c "$room"/placement*.c
+    "$base"/{clock,error,io,num}.c)
+
+# build TARGET SOURCE...: with libFuzzer, instrumented throughout.
+build() {
+    local target=$1
+    shift
+    # shellcheck disable=SC2046
+    clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -DFUZZ_COVERAGE \
+        -I"$top_srcdir" -I"$top_builddir" $(pkg-config --cflags hwloc) "$@" "$top_srcdir/t/fuzz/$target.c" "${sources[@]}" \
+        $(pkg-config --libs hwloc) -o "$tmp/$target"
+}
+ok "the target for lists builds" build lists "$top_srcdir/spank/hostlist.c" "$top_srcdir/spank/step.c"
+ok "the target for records builds" build record -Wl,--wrap=_exit,--wrap=__sanitizer_cov_8bit_counters_init
+
+declare -A pid
+for target in lists record; do
+    mkdir "$tmp/found-$target"
+    timeout -k 10 $((FUZZ_S + 120)) "$tmp/$target" -max_total_time="$FUZZ_S" -timeout=30 -max_len=40000 -verbosity=0 \
+        -print_final_stats=1 -artifact_prefix="$PWD/fuzz-$target-" "$tmp/found-$target" \
+        "$top_srcdir/t/fuzz/corpus-$target" >"$tmp/$target.out" 2>&1 &
+    pid[$target]=$!
+    at_exit "kill ${pid[$target]} 2>/dev/null"
+done
+for target in lists record; do
+    wait "${pid[$target]}"
+    is "$target: no crash, no leak, no hang in $FUZZ_S s" $? 0 || diag "$(tail -n 40 "$tmp/$target.out")"
+    diag "$target: $(grep -o 'number_of_executed_units: .*' "$tmp/$target.out"), $(find "$tmp/found-$target" -type f | wc -l) kept"
+done
+done_testing
