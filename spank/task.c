@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "runtime/base/io.h"
 #include "spank/affinity.h"
 #include "spank/arrange.h"
+#include "spank/gather.h"
 #include "spank/nccl.h"
 #include "spank/site.h"
 
@@ -185,7 +187,8 @@ static int make_environment(struct task *t, struct environment *ret, ddp_error_t
     return environment_make(&t->step, &t->o, &p, read_ephemeral(), t->r->lookup, t->r->arg, ret, errp);
 }
 
-static void log_placement(const struct task *t)
+/* One line for this rank. */
+static void log_place(const struct task *t)
 {
     char list[128], device[32] = "";
     const struct step *s = &t->step;
@@ -195,6 +198,31 @@ static void log_placement(const struct task *t)
     say(t, "ddp: rank %d of %d on %.64s (node %d of %d), local rank %d of %d, CPUs %s%s (%s)", s->rank, s->size,
         s->node_name, s->node, s->n_nodes, s->local_rank, s->local_size, cpus_format(&p->cpus, list, sizeof list),
         device, placement_why(&t->a.request, p));
+}
+
+static const char *trial_note(const struct task *t)
+{
+    if (!t->a.is_trial)
+        return "";
+    return t->a.is_recorded ? "  note: a record of another machine (topo): nothing is bound\n"
+                            : "  note: bind=print: nothing is bound\n";
+}
+
+/* One rank of the node hands the table to srun, which prints it once for all nodes that look alike. Ranks that decided
+ * alone, or without an inventory, each speak for themselves. */
+static void log_placement(const struct task *t)
+{
+    struct show s;
+    struct gather_request g = {t->r->lookup, t->r->arg, t->step.node_name, t->r->log, t->r->note};
+    if (t->a.is_alone || !arrange_show(&t->a, &s)) {
+        log_place(t);
+    } else if (t->step.local_rank == 0) {
+        char *table = show_table(&s), *text = NULL;
+        if (table && asprintf(&text, "%s%s", table, trial_note(t)) >= 0)
+            gather_send(&g, text);
+        free(text);
+        free(table);
+    }
 }
 
 static int place_task(struct task *t, struct environment *ret, ddp_error_t *errp)

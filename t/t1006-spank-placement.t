@@ -1,0 +1,206 @@
+#!/bin/bash
+# Placement on a real Slurm: what verbose prints is what each task gets, in every kind of step; wide machines from
+# records. Two CPUs are real, GPUs are device files.
+source "$(dirname "$0")/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+[ "$(nproc)" -ge 2 ] && grep -Eq '^Cpus_allowed_list:.0[-,]1' /proc/self/status || skip_all "needs CPUs 0 and 1"
+# A node that says it has more CPUs than a step takes: else Slurm itself binds each of two tasks.
+cluster_up 2 --netns --cpus "$((2 * $(nproc)))" --gpus 4 --conf SchedulerParameters=bf_interval=1
+unset SLURM_CPU_BIND
+machines=$top_srcdir/t/data/topology
+export SLURM_CONF=$cluster_dir/conf/slurm.conf
+
+# One line per task: its node and local rank, its CPUs.
+cat >"$tmp/mask" <<'SHOW'
+#!/bin/sh
+cpus=$(taskset -cp $$)
+echo "$SLURMD_NODENAME $SLURM_LOCALID ${cpus##* }"
+SHOW
+cat >"$tmp/gpu" <<'SHOW'
+#!/bin/sh
+echo "$SLURMD_NODENAME $SLURM_LOCALID ${DDP_DEVICE-none} of ${CUDA_VISIBLE_DEVICES-none}" \
+    "${CUDA_DEVICE_ORDER-none} ${NCCL_SOCKET_IFNAME-none} ${NCCL_IB_HCA-none}"
+SHOW
+chmod 755 "$tmp/mask" "$tmp/gpu"
+
+# The tables of $1 (ranks in order under a line of headings, nodes that are alike together) as lines "NODE RANK CPUS".
+tables() {
+    local line nodes='' node cells head i first last
+    while IFS= read -r line; do
+        if [[ $line =~ ^ddp:\ (.*):$ ]]; then
+            nodes=$(scontrol show hostnames "${BASH_REMATCH[1]}")
+            continue
+        fi
+        mapfile -t cells < <(sed 's/^ *//; s/   */\n/g' <<<"$line")
+        if [ "${cells[0]}" = rank ]; then
+            for ((i = 0; i < ${#cells[@]}; i++)); do [ "${cells[i]}" != CPUs ] || head=$i; done
+        elif [[ ${cells[0]} =~ ^[0-9]+(-[0-9]+)?$ ]]; then
+            IFS=- read -r first last <<<"${cells[0]}"
+            for node in $nodes; do
+                for ((i = first; i <= ${last:-first}; i++)); do echo "$node $i ${cells[head]}"; done
+            done
+        fi
+    done <<<"$1" | sort
+}
+both() { sed 's/ 0,1$/ 0-1/' | sort; } # taskset writes it so
+masks() { tables "$err" | both; }
+got() { both <<<"$out"; }
+srun() { cluster_run env -u SLURM_CPU_BIND srun "$@"; }
+agree() { # DESC WANT... : the tasks' masks are WANT, and the table says so
+    local desc=$1
+    shift
+    is "$desc" "$(got)" "$(printf '%s\n' "$@")"
+    is "... as the table says" "$(masks)" "$(got)"
+}
+one=0 two=1
+if grep -Eq '^0[-,]1$' /sys/devices/system/cpu/cpu0/topology/thread_siblings_list; then one=0-1 two=0-1; fi
+
+srun -N1 -n2 --ddp=on,verbose "$tmp/mask"
+agree "two tasks" "n1 0 $one" "n1 1 $two"
+srun -N2 --ntasks-per-node=2 --ddp=on,verbose "$tmp/mask"
+agree "--ntasks-per-node" "n1 0 $one" "n1 1 $two" "n2 0 $one" "n2 1 $two"
+like "... nodes that are alike in one table" "$err" 'ddp: n\[1-2\]:'
+srun -N2 -n3 -m block --ddp=on,verbose "$tmp/mask"
+agree "uneven" "n1 0 $one" "n1 1 $two" "n2 0 $one"
+srun -N1 -n1 --cpus-per-task=2 --ddp=on,verbose "$tmp/mask"
+agree "--cpus-per-task" "n1 0 0-1"
+srun -N1 -n2 --gpus-per-node=2 --ddp=on,verbose "$tmp/mask"
+agree "--gpus-per-node" "n1 0 $one" "n1 1 $two"
+srun -N1 -n4 -O --ddp=on,verbose "$tmp/mask"
+is "overcommit: as the table says" "$(got)" "$(masks)"
+is "... one core each" "$(cut -d' ' -f3 <<<"$(got)" | sort -u)" 0
+srun -N1 -n2 --cpu-bind=none --ddp=on,verbose "$tmp/mask"
+agree "--cpu-bind=none" "n1 0 0-1" "n1 1 0-1"
+srun -N1 -n2 --cpu-bind=map_cpu:1,0 --ddp=on,verbose "$tmp/mask"
+agree "--cpu-bind=map_cpu" "n1 0 1" "n1 1 0"
+like "... and why" "$err" "--cpu-bind was given"
+srun -N1 -n2 --ddp=on,bind=none,verbose "$tmp/mask"
+agree "bind=none" "n1 0 0-1" "n1 1 0-1"
+srun -N1 -n2 --ddp=on,bind=print "$tmp/mask"
+is "bind=print leaves the masks" "$(got)" $'n1 0 0-1\nn1 1 0-1'
+like "... and says so" "$err" "note: bind=print: nothing is bound"
+is "... and prints what would be" "$(masks)" $'n1 0 '"$one"$'\nn1 1 '"$two"
+: >"$tmp/conf" && printf '0 %s\n1 %s\n' "$tmp/mask" "$tmp/mask" >"$tmp/conf" && chmod 644 "$tmp/conf"
+srun -N1 -n2 --ddp=on,verbose --multi-prog "$tmp/conf"
+agree "--multi-prog" "n1 0 $one" "n1 1 $two"
+printf '#!/bin/sh\necho print prolog $SLURM_LOCALID\n' >"$tmp/prolog" && chmod 755 "$tmp/prolog"
+srun -N1 -n2 --ddp=on,verbose --task-prolog="$tmp/prolog" "$tmp/mask"
+out=$(grep -v prolog <<<"$out")
+agree "--task-prolog" "n1 0 $one" "n1 1 $two"
+srun -w n2 -n1 --ddp=on,verbose "$tmp/mask" : -w n1 -n2 --ddp=on,verbose "$tmp/mask"
+agree "heterogeneous" "n1 0 $one" "n1 1 $two" "n2 0 0"
+cat >"$tmp/job" <<JOB
+#!/bin/sh
+#SBATCH -N1 -n2 --ddp=on,verbose
+srun $tmp/mask
+JOB
+cluster_run env -u SLURM_CPU_BIND sbatch --wait -o "$cluster_dir/home/job.out" -e "$cluster_dir/home/job.err" "$tmp/job"
+out=$(unqueued "$cluster_dir/home/job.out") err=$(unqueued "$cluster_dir/home/job.err")
+agree "sbatch" "n1 0 $one" "n1 1 $two"
+
+# Many tasks on few CPUs all meet.
+srun -N1 -n24 -O --ddp=on true
+is "24 tasks on two CPUs meet" "$rc$err" 0
+srun -N1 -n2 --ddp=on /bin/sh -c 'ls -l /proc/$$/fd; cat /proc/$$/maps'
+unlike "nothing of it is left to the program" "$out" 'ddp|zero \(deleted\)'
+
+# How often a node is read. hwloc opens this file once; a mount in the node's own view counts for this node alone.
+file=/sys/devices/system/node/online
+cp "$file" "$tmp/online" && chmod 644 "$tmp/online"
+cluster_exec n1 mount --bind "$tmp/online" "$file"
+loads() { # TASKS SRUN'S OPTIONS...: how often, beyond what Slurm and its PMIx do themselves
+    echo $(($(cluster_opens -n "$@") - $(cluster_opens -n "$1" --mpi=pmix)))
+}
+cluster_opens() {
+    "$top_builddir/t/lib/opens" "$tmp/online" "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
+        env -u SLURM_CPU_BIND srun -w n1 -O "$@" true 2>/dev/null
+}
+is "8 tasks: the node is read once" "$(loads 8 --ddp=on)" 1
+is "... with GPUs and the table too" "$(loads 8 --ddp=on,verbose --gpus-per-node=4)" 1
+is "... with nothing to decide not at all" "$(loads 8 --ddp=on,bind=none)" 0
+is "... nor by a task alone" "$(loads 1 --ddp=on)" 0
+cluster_exec n1 umount "$file"
+
+# Another machine's record.
+srun -N2 -n16 -O --ddp=on,topo="$machines/hgx-h100.xml" "$tmp/mask"
+is "topo: 8 ranks on an HGX H100" "$(masks | grep n1)" "n1 0 0-15,128-143
+n1 1 16-31,144-159
+n1 2 32-47,160-175
+n1 3 48-63,176-191
+n1 4 64-79,192-207
+n1 5 80-95,208-223
+n1 6 96-111,224-239
+n1 7 112-127,240-255"
+like "... on both nodes in one table" "$err" 'ddp: n\[1-2\]:'
+is "... nothing is bound" "$(cut -d' ' -f3 <<<"$(got)" | sort -u | tr '\n' ' ')" "$(srun -N2 -n16 -O "$tmp/mask" && cut -d' ' -f3 <<<"$(got)" | sort -u | tr '\n' ' ')"
+DDP_TOPO=$machines/mi250x.xml srun -N1 -n4 -O --gpus-per-node=4 --ddp=on "$tmp/gpu"
+is "DDP_TOPO, as many GPUs as Slurm gave" "$(tables "$err" | wc -l) $(grep -c 'MI250X' <<<"$err")" "4 4"
+srun -N2 -n4 --ddp=on,topo=/nonexistent.xml true
+ok "no such record: fails" test "$rc" -ne 0 -a "$rc" -ne 124
+is "... in a line per node" "$(grep -c '^ddp: n[12]: .*/nonexistent.xml' <<<"$err")" 2
+
+# GPUs.
+srun -N2 --ntasks-per-node=2 --gpus-per-node=2 --ddp=on "$tmp/gpu"
+is "DDP_DEVICE, and what NCCL is told" "$(sort <<<"$out")" "n1 0 0 of 0,1 PCI_BUS_ID =eth0 none
+n1 1 1 of 0,1 PCI_BUS_ID =eth0 none
+n2 0 0 of 0,1 PCI_BUS_ID =eth0 none
+n2 1 1 of 0,1 PCI_BUS_ID =eth0 none"
+is "... without a word" "$err" ""
+srun -N1 -n4 -O --gpus-per-node=2 --ddp=on "$tmp/gpu"
+is "more ranks than GPUs, one node" "$(sort <<<"$out" | cut -d' ' -f2,3,7)" "0 0 none
+1 1 none
+2 0 none
+3 1 none"
+srun -N2 -n2 --ddp=on "$tmp/gpu"
+is "no GPUs: none of it" "$(sort <<<"$out" | sed 's/of .*none N/N/')" "n1 0 none of none none none none
+n2 0 none of none none none none"
+NCCL_SOCKET_IFNAME=x CUDA_DEVICE_ORDER=y srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gpu"
+is "the user's own stay" "$(sort <<<"$out")" "n1 0 0 of 0 y x none
+n2 0 0 of 0 y x none"
+echo NCCL_SOCKET_IFNAME=z >"$cluster_dir/home/.nccl.conf" && chmod 644 "$cluster_dir/home/.nccl.conf"
+srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gpu"
+is "~/.nccl.conf is not overruled" "$(cut -d' ' -f7 <<<"$out" | sort -u)" none
+NCCL_CONF_FILE=/nonexistent srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gpu"
+is "... unless NCCL does not read it" "$(cut -d' ' -f7 <<<"$out" | sort -u)" =eth0
+rm "$cluster_dir/home/.nccl.conf"
+echo '{ "nccl_socket_ifname": "=ib0,ib1", "nccl_ib_hca": "mlx5_0,mlx5_1" }' >"$tmp/site.json" && chmod 644 "$tmp/site.json"
+sed -i "s|\$| site=$tmp/site.json|" "$cluster_dir/conf/plugstack.conf"
+srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gpu"
+is "the site's word" "$(sort <<<"$out")" "n1 0 0 of 0 PCI_BUS_ID =ib0,ib1 mlx5_0,mlx5_1
+n2 0 0 of 0 PCI_BUS_ID =ib0,ib1 mlx5_0,mlx5_1"
+srun -w n1 -n1 --gpus-per-node=1 --ddp=on /bin/sh -c "srun --overlap --gpus=0 -w n1 -n1 --ddp=off $tmp/gpu"
+like "... is forgotten by an inner srun" "$out" "n1 0 none of .* none none none"
+sed -i 's| site=.*||' "$cluster_dir/conf/plugstack.conf"
+
+# What hides GPUs.
+hides='hides from each rank the GPUs of the others'
+srun -N1 -n2 --gpus-per-task=1 --ddp=on "$tmp/gpu"
+like "--gpus-per-task: what is lost, and what to write" "$err" "--gpus-per-task $hides.*write --gpus-per-node=N"
+is "... in one line" "$(wc -l <<<"$err")" 1
+is "... each rank has its own" "$(sort <<<"$out" | cut -d' ' -f2-5)" "0 0 of 0
+1 0 of 1"
+srun -w n1 -n1 --gpus-per-task=1 --ddp=on true : -w n2 -n1 --gpus-per-task=1 --ddp=on true
+is "... once for a heterogeneous step" "$(grep -Ec "$hides" <<<"$err")" 1
+srun -N1 -n2 --gpus-per-node=2 --gpu-bind=single:1 --ddp=on true
+like "--gpu-bind" "$err" "--gpu-bind $hides"
+srun -N1 -n2 --gpus-per-node=2 --gpu-bind=none --ddp=on true
+is "--gpu-bind=none: no word" "$err" ""
+srun -N1 -n2 --gpus-per-task=1 true
+is "without --ddp: no word" "$err" ""
+cat >"$tmp/job" <<JOB
+#!/bin/sh
+#SBATCH -N1 -n2 --gpus-per-task=1 --ddp=on
+srun true
+JOB
+cluster_run env -u SLURM_CPU_BIND sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
+is "under sbatch: once" "$(grep -Ec "SLURM_GPUS_PER_TASK $hides" "$cluster_dir/home/job.out") $err" "1 "
+
+# OpenMP.
+places='echo ${OMP_PLACES-none} $OMP_NUM_THREADS'
+srun -N1 -n1 -c2 --ddp=on /bin/sh -c "$places"
+is "OMP_PLACES is not set" "$out" "none 2"
+OMP_PROC_BIND=true srun -N1 -n1 -c2 --ddp=on /bin/sh -c "$places"
+is "... but for who binds" "$out" "cores 2"
+cluster_run sinfo -h -N -t drain,down,fail -o "%N %T"
+is "no node is the worse for it" "$out" ""
+done_testing
