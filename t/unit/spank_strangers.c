@@ -7,6 +7,21 @@
 #include "runtime/base/io.h"
 #include "t/lib/gathering.h"
 
+#define ATTEMPTS 5
+#define AT_ONCE_NS (3 * NS_PER_S / 2) /* before a connection's time is over; this machine may be slow now and then */
+
+/* srun closes the connection because of what was said, not because nothing more comes. */
+static void refused(const char *address, const char *token, const uint32_t len[PART_COUNT], const char *body, size_t n)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        uint64_t start = clock_ns();
+        assert_true(is_shut(say(address, token, len, body, n)));
+        if (clock_ns() - start < AT_ONCE_NS)
+            return;
+    }
+    fail_msg("srun waits for more");
+}
+
 static void strangers_are_shut_out(void **state)
 {
     (void)state;
@@ -18,17 +33,18 @@ static void strangers_are_shut_out(void **state)
     strcpy(wrong, right);
     wrong[TOKEN_LEN - 1] = wrong[TOKEN_LEN - 1] == '0' ? '1' : '0';
     wait_for_srun(s.address); /* garbage */
-    assert_true(is_shut(say(s.address, wrong, (const uint32_t[]){2, 2, 1}, "n1n1x", 5)));
-    /* with the token, but: too long, empty, another node, another node's NUL, no list */
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, GATHER_TEXT_MAX + 1}, "", 0)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){256, 2, 1}, "", 0)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, UINT32_MAX, 1}, "", 0)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){0, 2, 1}, "n1x", 3)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 0}, "n1n1", 4)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n9n1x", 5)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n\0n1x", 5)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 2, 1}, "n1n[x", 5)));
-    assert_true(is_shut(say(s.address, right, (const uint32_t[]){2, 14, 1}, "n1n[1-999999999]x", 17)));
+    refused(s.address, wrong, (const uint32_t[]){2, 2, 1}, "n1n1x", 5);
+    /* with the token, but: too long, empty, a node that is not in the list, a NUL, a list that is none */
+    refused(s.address, right, (const uint32_t[]){2, 2, GATHER_TEXT_MAX + 1}, "", 0);
+    refused(s.address, right, (const uint32_t[]){256, 2, 1}, "", 0);
+    refused(s.address, right, (const uint32_t[]){2, UINT32_MAX, 1}, "", 0);
+    refused(s.address, right, (const uint32_t[]){0, 2, 1}, "n1x", 3);
+    refused(s.address, right, (const uint32_t[]){2, 2, 0}, "n1n1", 4);
+    refused(s.address, right, (const uint32_t[]){2, 6, 1}, "n9n[1-2]x", 9);
+    refused(s.address, right, (const uint32_t[]){3, 2, 1}, "n1\0n1x", 6);
+    refused(s.address, right, (const uint32_t[]){2, 3, 1}, "n1n1\0x", 6);
+    refused(s.address, right, (const uint32_t[]){2, 2, 1}, "n1n[x", 5);
+    refused(s.address, right, (const uint32_t[]){2, 14, 1}, "n1n[1-999999999]x", 17);
     /* half a head, half a body */
     int half = knock(s.address);
     assert_int_equal(io_send_all(half, right, 5, deadline_in(PATIENCE_S), "srun", NULL), 0);
@@ -40,20 +56,29 @@ static void strangers_are_shut_out(void **state)
     assert_string_equal(srun_end(&s), "ddp: n1: well\n");
 }
 
-/* More silent strangers than srun has places for: a node gets through at once. */
+#define STRANGERS 400
+
+/* More silent strangers than srun has places for: the oldest makes room at once. */
 static void many_strangers_keep_nobody_out(void **state)
 {
     (void)state;
     struct srun s;
     struct node n;
-    int fd[400];
+    bool is_prompt = false;
     srun_begin(&s, PATIENCE_S);
-    for (int i = 0; i < 400; i++)
-        fd[i] = knock(s.address);
+    for (int i = 0; i < ATTEMPTS && !is_prompt; i++) {
+        int fd[STRANGERS];
+        uint64_t start = clock_ns();
+        for (int k = 0; k < STRANGERS; k++)
+            fd[k] = knock(s.address);
+        assert_true(is_shut(fd[0]));
+        is_prompt = clock_ns() - start < AT_ONCE_NS;
+        for (int k = 1; k < STRANGERS; k++)
+            close(fd[k]);
+    }
+    assert_true(is_prompt);
     node_begin(&n, s.address, "n1", 1, "well\n");
     assert_true(node_end(&n));
-    for (int i = 0; i < 400; i++)
-        close(fd[i]);
     assert_string_equal(srun_end(&s), "ddp: n1: well\n");
 }
 
@@ -92,9 +117,9 @@ static void a_node_counts_once_and_lists_agree(void **state)
     int first = say(s.address, token, len, "n1n[1-2]a", 9);
     wait_for_srun(s.address);
     assert_true(is_shut(say(s.address, token, len, "n1n[1-2]b", 9)));
-    node_begin(&other, s.address, "n[1-3]", 3, "of another step\n");
+    node_begin(&other, s.address, "n[1-3]", 2, "of another step\n");
     assert_false(node_end(&other));
-    assert_string_equal(node_log, "ddp: n3: of another step\n");
+    assert_string_equal(node_log, "ddp: n2: of another step\n");
     node_begin(&two, s.address, "n[1-2]", 2, "b\n");
     assert_true(node_end(&two));
     close(first);
