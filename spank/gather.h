@@ -60,18 +60,19 @@ struct gather_request {
 
 /* Shows `text` (lines; the same for every node of a class) of this node to the user: hands it to srun and waits until
  * srun has printed it; else logs it, every line after "ddp: NODE: ", and notes why. It takes 8 s at the most, 2 s of them
- * where nothing answers at srun's port. True: srun has it. */
+ * where nothing answers at srun's port. True: srun has it. With "" this node shows nothing, or does so by itself: srun
+ * then does not miss it, nor the node wait for others. */
 bool gather_send(const struct gather_request *r, const char *text);
 
 /* ---- pure ---- */
 
 struct gather_report {
-    const char *node, *text; /* text NULL: this node has not reported */
+    const char *node, *text; /* text NULL: this node has not reported; "": it has nothing to show */
 };
 
 /* What srun prints for n nodes, n > 0: a block per class of equal texts, the largest first, among equally large ones that
  * whose first node comes first in reports[]. "ddp: n[1-3]: TEXT" where the text is one line, else the lines indented
- * under "ddp: n[1-3]:". Nodes without a text come last, in one line. NULL: memory is short, or a name is none. The
+ * under "ddp: n[1-3]:". Nodes that have not reported come last, in one line. NULL: memory is short, or a name is none. The
  * caller frees it. */
 char *gather_fold(const struct gather_report *reports, size_t n);
 

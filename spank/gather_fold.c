@@ -70,9 +70,9 @@ static int put_class(FILE *out, const struct item *items, size_t n)
     char *nodes = list_nodes(items, n);
     if (!nodes)
         return -1;
-    if (items->report->text)
+    if (items->report->text && *items->report->text)
         put_block(out, nodes, items->report->text);
-    else
+    else if (!items->report->text)
         fprintf(out, "ddp: %s: %s not told where %s ranks run\n", nodes, n > 1 ? "have" : "has", n > 1 ? "their" : "its");
     free(nodes);
     return 0;

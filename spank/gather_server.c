@@ -158,11 +158,11 @@ static bool take_report(struct server *s, struct connection *c)
         return false;
     }
     s->n_reported++;
-    if (s->n_held < s->n_held_max) {
+    if (*text && s->n_held < s->n_held_max) {
         s->n_held++;
         n->fd = c->fd;
     } else {
-        answer(c->fd); /* srun needs descriptors for its own work: this node does not wait for the print */
+        answer(c->fd); /* it shows nothing; or srun needs descriptors for its own work, and it does not wait */
     }
     c->fd = -1;
     return true;
@@ -177,7 +177,7 @@ static bool read_head(struct server *s, struct connection *c)
         return false;
     for (size_t i = 0; i < PART_COUNT; i++) {
         c->len[i] = get32(c->head + TOKEN_LEN + 4 * i);
-        if (c->len[i] == 0 || c->len[i] > max[i])
+        if (c->len[i] > max[i])
             return false;
         size += c->len[i];
     }

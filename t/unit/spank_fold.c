@@ -40,6 +40,14 @@ static void who_is_missing_is_named_last(void **state)
     folds_to(few, 2, "ddp: n2: b\nddp: n1: has not told where its ranks run\n");
 }
 
+static void who_has_nothing_to_show_is_not_named(void **state)
+{
+    (void)state;
+    const struct gather_report quiet[] = {{"n1", ""}, {"n2", "b"}, {"n3", ""}, {"n4", NULL}};
+    folds_to(quiet, 4, "ddp: n2: b\nddp: n4: has not told where its ranks run\n");
+    folds_to(quiet, 1, "");
+}
+
 static void a_name_that_is_none_gives_no_fold(void **state)
 {
     (void)state;
@@ -97,6 +105,7 @@ static void random_reports_are_partitioned(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nodes_that_look_alike_are_one_block), cmocka_unit_test(the_largest_class_comes_first),
+    cmocka_unit_test(who_has_nothing_to_show_is_not_named),
     cmocka_unit_test(who_is_missing_is_named_last),        cmocka_unit_test(a_name_that_is_none_gives_no_fold),
     cmocka_unit_test(no_text_drives_a_terminal),           cmocka_unit_test(random_reports_are_partitioned),
 };

@@ -91,6 +91,24 @@ static void descriptors_are_left_for_srun(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+/* It is not waited for, is not missed, and does not wait itself. */
+static void a_node_may_show_nothing(void **state)
+{
+    (void)state;
+    struct srun s;
+    struct node silent, n;
+    srun_begin(&s, PATIENCE_S);
+    node_begin(&silent, s.address, "n[1-2]", 1, "");
+    assert_true(node_end(&silent));
+    node_begin(&n, s.address, "n[1-2]", 2, "here\n");
+    assert_true(node_end(&n));
+    assert_string_equal(srun_end(&s), "ddp: n2: here\n");
+    srun_begin(&s, PATIENCE_S);
+    node_begin(&silent, s.address, "n1", 1, "");
+    assert_true(node_end(&silent));
+    assert_string_equal(srun_end(&s), "");
+}
+
 static void who_does_not_come_is_named(void **state)
 {
     (void)state;
@@ -276,6 +294,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nodes_that_look_alike_are_printed_once),
     cmocka_unit_test(nodes_wait_for_the_table),
     cmocka_unit_test(descriptors_are_left_for_srun),
+    cmocka_unit_test(a_node_may_show_nothing),
     cmocka_unit_test(who_does_not_come_is_named),
     cmocka_unit_test(who_comes_late_prints_itself),
     cmocka_unit_test(srun_ends_when_it_likes),
