@@ -18,7 +18,6 @@
 #include "runtime/base/io.h"
 #include "spank/gather_impl.h"
 
-#define BACKLOG 1024
 #define END_S 0.2 /* how long srun's end waits for the thread */
 
 struct gather {
@@ -136,7 +135,7 @@ int gather_start(gather_t *g, ddp_error_t *errp)
     if (g->is_started)
         return 0;
     g->is_started = true;
-    if (listen(g->server.listen_fd, BACKLOG) < 0 || (g->server.stop_fd = eventfd(0, EFD_CLOEXEC)) < 0 ||
+    if (listen(g->server.listen_fd, SOMAXCONN) < 0 || (g->server.stop_fd = eventfd(0, EFD_CLOEXEC)) < 0 ||
         pipe2(g->done, O_CLOEXEC) < 0 || (errno = start_thread(g)) != 0) {
         shutdown(g->server.listen_fd, SHUT_RDWR);
         return error_errno(errp, "srun cannot listen for its nodes");

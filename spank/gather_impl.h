@@ -13,6 +13,7 @@
 #define TOKEN_LEN (2 * TOKEN_BYTES) /* in hexadecimal, as it travels */
 #define HEAD_LEN (TOKEN_LEN + 12)
 #define ANSWER_PRINTED 'P'
+#define NODE_S 0.01 /* patience for each node of the step, on both sides: Slurm launches thousands one after another */
 
 enum { PART_NODE, PART_LIST, PART_TEXT, PART_COUNT };
 

@@ -12,6 +12,7 @@
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "spank/gather_impl.h"
+#include "spank/hostlist.h"
 
 #define CONNECT_S 2.0
 #define ALL_S 8.0 /* more than srun's patience with other nodes */
@@ -118,10 +119,11 @@ static int converse(int fd, const unsigned char *m, size_t n, uint64_t deadline,
 
 static int hand_over(const struct gather_request *r, const char *text, ddp_error_t *errp)
 {
-    uint64_t deadline = deadline_in(ALL_S);
     const char *const part[PART_COUNT] = {r->node, get(r, "SLURM_STEP_NODELIST"), text};
     struct target t;
-    size_t n;
+    size_t n = 0;
+    hostlist_count(part[PART_LIST], &n, NULL);
+    uint64_t deadline = deadline_in(ALL_S + NODE_S * (double)n);
     if (find_target(r, &t, errp) < 0)
         return -1;
     if (strlen(text) > GATHER_TEXT_MAX || strlen(part[PART_LIST]) > GATHER_LIST_MAX)

@@ -108,7 +108,7 @@ static int learn_nodes(struct server *s, const char *list)
         return -1;
     }
     qsort(s->nodes, s->n_nodes, sizeof *s->nodes, compare_nodes);
-    s->deadline = deadline_in(s->o->collect_s);
+    s->deadline = deadline_in(s->o->collect_s + NODE_S * (double)n);
     return 0;
 }
 

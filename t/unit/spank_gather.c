@@ -208,6 +208,22 @@ static void a_child_of_sruns_changes_nothing(void **state)
     close(ready[1]);
 }
 
+/* Slurm names srun's host by the address that it used, of either kind. */
+static void srun_is_reached_by_ipv6(void **state)
+{
+    (void)state;
+    struct sockaddr_in6 sa = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0), rc = bind(fd, (struct sockaddr *)&sa, sizeof sa);
+    struct srun s;
+    close(fd);
+    if (rc < 0)
+        return; /* no IPv6 on this machine */
+    srun_begin(&s, PATIENCE_S);
+    struct node n = {.address = s.address, .host = "::1", .list = "n1", .text = "here\n", .name = "n1"};
+    assert_true(node_send(&n));
+    assert_string_equal(srun_end(&s), "ddp: n1: here\n");
+}
+
 static void ports_can_be_limited(void **state)
 {
     (void)state;
@@ -300,6 +316,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(srun_ends_when_it_likes),
     cmocka_unit_test(a_print_that_hangs_holds_nobody),
     cmocka_unit_test(a_child_of_sruns_changes_nothing),
+    cmocka_unit_test(srun_is_reached_by_ipv6),
     cmocka_unit_test(ports_can_be_limited),
     cmocka_unit_test(a_node_that_finds_nobody_prints_itself),
     cmocka_unit_test(no_node_waits_for_ever),
