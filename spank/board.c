@@ -16,7 +16,7 @@ enum load_state { LOAD_NONE, LOAD_RUNS, LOAD_DONE, LOAD_FAILED };
 
 /* All zero at first. What is written before an atomic changes is read after the change is seen. */
 struct shared {
-    _Atomic uint32_t n_posted, n_left;
+    _Atomic uint32_t n_posted, n_left, is_shown;
     _Atomic uint32_t load; /* enum load_state */
     ddp_error_t load_error;
     struct inventory inventory;
@@ -122,6 +122,17 @@ const struct inventory *board_inventory(struct board *b, board_load_f *load, voi
         error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the rank that reads this node's topology has not done so in %g s",
                   patience_s);
     return NULL;
+}
+
+void board_shown(struct board *b)
+{
+    atomic_store(&b->shared->is_shown, 1);
+    wake_all(&b->shared->is_shown);
+}
+
+bool board_wait_shown(struct board *b, double patience_s)
+{
+    return wait_change(&b->shared->is_shown, 0, deadline_in(patience_s)) != 0;
 }
 
 void board_leave(struct board *b)

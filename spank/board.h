@@ -41,6 +41,10 @@ typedef int board_load_f(void *arg, struct inventory *ret, ddp_error_t *errp);
 const struct inventory *board_inventory(struct board *b, board_load_f *load, void *arg, double patience_s,
                                         ddp_error_t *errp);
 
+/* Local rank 0 has shown the user where the node's ranks run; the others wait for that. False: not within patience_s. */
+void board_shown(struct board *b);
+bool board_wait_shown(struct board *b, double patience_s);
+
 /* This rank reads nothing more of the board: the last one to leave gives the memory back. */
 void board_leave(struct board *b);
 

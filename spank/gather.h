@@ -1,10 +1,11 @@
 /* gather.h - one table per class of nodes: how each node's text reaches srun, which prints what is the same once.
  *
  * Only a verbose step has any of this. srun takes a port and a random token before it asks for the step, and tells its
- * tasks both in GATHER_VARIABLE. When it launches them, one thread takes a text from each node (the task of local rank 0
- * sends it), folds nodes whose texts are equal, prints, and answers, so that those tasks go on only when the table is
- * there. It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node after the first text;
- * nodes that come later find nobody. A node that gets no answer prints its own text, so that no failure costs more than the fold.
+ * tasks both in GATHER_VARIABLE. When it launches them, one thread takes a text from each node (the task of local rank
+ * 0 sends it), folds nodes whose texts are equal, prints, and answers, so that those tasks go on only when the table is
+ * there. It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node after the first
+ * text; nodes that come later find nobody. A node that gets no answer prints its own text, so that no failure costs
+ * more than the fold.
  *
  * Nobody is believed before the token. A stranger costs srun a descriptor for CONNECTION_S at most, and nothing else.
  * Tokens pass in the clear, as Slurm's own I/O keys do: who reads the network could add a table to what srun prints. */
@@ -40,8 +41,8 @@ gather_t *gather_create(const struct gather_options *o, ddp_error_t *errp);
 /* The value for GATHER_VARIABLE; borrowed. */
 const char *gather_address(const gather_t *g);
 
-/* Listens, and starts the thread (all signals blocked). A second call does nothing. The thread ends when it has printed
- * or is told to; its code must stay in memory even if gather_destroy has to leave it behind. 0, or -1. */
+/* Listens, and starts the thread (all signals blocked). A second call does nothing. The thread ends when it has
+ * printed or is told to; its code must stay in memory even if gather_destroy has to leave it behind. 0, or -1. */
 int gather_start(gather_t *g, ddp_error_t *errp);
 
 /* Ends the thread, printing nothing more, and waits for that a fifth of a second at most: one that hangs in a write is
@@ -59,10 +60,13 @@ struct gather_request {
 };
 
 /* Shows `text` (lines; the same for every node of a class) of this node to the user: hands it to srun and waits until
- * srun has printed it; else logs it, every line after "ddp: NODE: ", and notes why. It takes 8 s and 10 ms for each node
- * of the step at the most, 2 s of them where nothing answers at srun's port. True: srun has it. With "" this node shows
- * nothing, or does so by itself: srun then does not miss it, nor does the node wait for others. */
+ * srun has printed it; else logs it, every line after "ddp: NODE: ", and notes why. It takes 8 s and 10 ms for each
+ * node of the step at most, 2 s of them where nothing answers at srun's port. True: srun has it. With "" this node
+ * shows nothing, or does so by itself: srun then does not miss it, nor does the node wait for others. */
 bool gather_send(const struct gather_request *r, const char *text);
+
+/* How many seconds that may take. */
+double gather_longest_s(const struct gather_request *r);
 
 /* ---- pure ---- */
 
@@ -70,10 +74,10 @@ struct gather_report {
     const char *node, *text; /* text NULL: this node has not reported; "": it has nothing to show */
 };
 
-/* What srun prints for n nodes, n > 0: a block per class of equal texts, the largest first, among equally large ones that
- * whose first node comes first in reports[]. "ddp: n[1-3]: TEXT" where the text is one line, else the lines indented
- * under "ddp: n[1-3]:". Nodes that have not reported come last, in one line. NULL: memory is short, or a name is none. The
- * caller frees it. */
+/* What srun prints for n nodes, n > 0: a block per class of equal texts, the largest first, among equally large ones
+ * that whose first node comes first in reports[]. "ddp: n[1-3]: TEXT" where the text is one line, else the lines
+ * indented under "ddp: n[1-3]:". Nodes that have not reported come last, in one line. NULL: memory is short, or a name
+ * is none. The caller frees it. */
 char *gather_fold(const struct gather_report *reports, size_t n);
 
 /* Keeps newlines and printable ASCII of text[0..n); all else becomes '?', so that no text can drive a terminal. */

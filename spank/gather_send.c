@@ -114,16 +114,24 @@ static int converse(int fd, const unsigned char *m, size_t n, uint64_t deadline,
     char answer = 0;
     if (io_send_all(fd, m, n, deadline, "srun", errp) < 0 || io_recv_all(fd, &answer, 1, deadline, "srun", errp) < 0)
         return -1;
-    return answer == ANSWER_PRINTED ? 0 : error_set(errp, DDP_E_BOOT, EPROTO, "what answers at srun's port is not srun");
+    if (answer != ANSWER_PRINTED)
+        return error_set(errp, DDP_E_BOOT, EPROTO, "what answers at srun's port is not srun");
+    return 0;
+}
+
+double gather_longest_s(const struct gather_request *r)
+{
+    size_t n = 0;
+    hostlist_count(get(r, "SLURM_STEP_NODELIST"), &n, NULL);
+    return ALL_S + NODE_S * (double)n;
 }
 
 static int hand_over(const struct gather_request *r, const char *text, ddp_error_t *errp)
 {
     const char *const part[PART_COUNT] = {r->node, get(r, "SLURM_STEP_NODELIST"), text};
     struct target t;
-    size_t n = 0;
-    hostlist_count(part[PART_LIST], &n, NULL);
-    uint64_t deadline = deadline_in(ALL_S + NODE_S * (double)n);
+    size_t n;
+    uint64_t deadline = deadline_in(gather_longest_s(r));
     if (find_target(r, &t, errp) < 0)
         return -1;
     if (strlen(text) > GATHER_TEXT_MAX || strlen(part[PART_LIST]) > GATHER_LIST_MAX)

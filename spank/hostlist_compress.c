@@ -99,7 +99,7 @@ static size_t sort_names(struct name *names, size_t n)
     return kept;
 }
 
-/* A name without a number stands alone: it sorts before "name0", the only one that could share its prefix and number. */
+/* A name without a number stands alone: it sorts before "name0", the only one that shares its prefix and number. */
 static size_t group_length(const struct name *names, size_t n)
 {
     size_t len = 1;

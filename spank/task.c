@@ -208,21 +208,34 @@ static const char *trial_note(const struct task *t)
                             : "  note: bind=print: nothing is bound\n";
 }
 
-/* One rank of the node hands the table to srun, which prints it once for all nodes that look alike. Ranks that decided
- * alone, or without an inventory, each speak for themselves. */
+/* The caller frees it; NULL: memory is short. */
+static char *make_table(const struct task *t, const struct show *s)
+{
+    char *table = show_table(s), *text = NULL;
+    if (table && asprintf(&text, "%s%s", table, trial_note(t)) < 0)
+        text = NULL;
+    free(table);
+    return text;
+}
+
+/* Local rank 0 hands the table to srun, which prints it once for all nodes that look alike; the node's other ranks wait
+ * for that, so that no program speaks before it. Ranks that decided alone, or without an inventory, each speak for
+ * themselves. */
 static void log_placement(const struct task *t)
 {
     struct show s;
     struct gather_request g = {t->r->lookup, t->r->arg, t->step.node_name, t->r->log, t->r->note};
-    if (t->a.is_alone || !arrange_show(&t->a, &s)) {
+    bool has_table = !t->a.is_alone && arrange_show(&t->a, &s), is_first = t->step.local_rank == 0;
+    char *table = has_table && is_first ? make_table(t, &s) : NULL;
+    if (!has_table)
         log_place(t);
-    } else if (t->step.local_rank == 0) {
-        char *table = show_table(&s), *text = NULL;
-        if (table && asprintf(&text, "%s%s", table, trial_note(t)) >= 0)
-            gather_send(&g, text);
-        free(text);
-        free(table);
-    }
+    if (is_first)
+        gather_send(&g, table ? table : "");
+    if (t->a.board && is_first)
+        board_shown(t->a.board);
+    else if (t->a.board && has_table)
+        board_wait_shown(t->a.board, gather_longest_s(&g));
+    free(table);
 }
 
 static int place_task(struct task *t, struct environment *ret, ddp_error_t *errp)

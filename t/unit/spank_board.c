@@ -167,6 +167,30 @@ static void a_rank_that_dies_reading_holds_nobody_up(void **state)
     board_destroy(b);
 }
 
+static bool wait_or_show(struct board *b, int rank)
+{
+    if (rank == 0) { /* when all others wait, or are about to */
+        while (tally->n_loads < 3)
+            usleep(100);
+        tally->n_loads = 100;
+        board_shown(b);
+        return true;
+    }
+    tally->n_loads++;
+    return board_wait_shown(b, PATIENCE_S) && tally->n_loads == 100 && board_wait_shown(b, 0);
+}
+
+static void ranks_wait_until_all_is_shown(void **state)
+{
+    (void)state;
+    struct board *b = board_create(4);
+    tally->n_good = tally->n_bad = tally->n_loads = 0;
+    assert_false(board_wait_shown(b, 0.05));
+    fork_ranks(b, 0, 4, wait_or_show);
+    assert_int_equal(tally->n_good, 4);
+    board_destroy(b);
+}
+
 /* KiB of shared memory that the process has touched. */
 static long shared_kib(void)
 {
@@ -218,6 +242,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_does_not_come_is_not_waited_for),
     cmocka_unit_test(the_machine_is_read_once),
     cmocka_unit_test(a_rank_that_dies_reading_holds_nobody_up),
+    cmocka_unit_test(ranks_wait_until_all_is_shown),
     cmocka_unit_test(the_last_to_leave_gives_the_memory_back),
     cmocka_unit_test(sizes_without_sense_give_none),
 };

@@ -153,8 +153,8 @@ static void site_file_is_strict(void **state)
     parse_site("{\"bind\": \"none\",\n \"bind\": \"auto\"}", "/etc/ddp.json:2: not JSON: duplicate");
     parse_site("{\n\"port_min\": 30000}", "/etc/ddp.json:2: port_min: port_min (30000) is above port_max (29999)");
     parse_site("{\"omp\": 99999999999999999999999}", "not JSON");
-    parse_site("{\n\n\"srun_port_max\": 6000}", "/etc/ddp.json:3: srun_port_max: srun_port_min and srun_port_max make one");
-    parse_site("{\"srun_port_min\": 6001, \"srun_port_max\": 6000}", "srun_port_min (6001) is above srun_port_max (6000)");
+    parse_site("{\n\n\"srun_port_max\": 6000}", "/etc/ddp.json:3: srun_port_max: srun_port_min and srun_port_max make");
+    parse_site("{\"srun_port_min\": 6001, \"srun_port_max\": 6000}", "srun_port_min (6001) is above srun_port_max");
     assert_int_equal(site_parse(srun, strlen(srun), "f", &o, &e), 0);
     assert_int_equal(o.key[KEY_SRUN_PORT_MIN].i, 60001);
 }
