@@ -111,6 +111,8 @@ refused "a GPU twice" 2 '--gpus: "0000:03:00.0" is a GPU that was named before' 
     --gpus 0,0000:03:00.0
 refused "GPUs of a machine without" 2 '--gpus: "0": no GPU is known of cpu-node.xml' \
     --xml "$machines/cpu-node.xml" --gpus 0
+run env CUDA_VISIBLE_DEVICES=0,,1 "$top_builddir/ddp" topo
+like "a variable that is no list" "$rc $err" "^1 ddp topo: CUDA_VISIBLE_DEVICES, which --gpus would replace: .*0,,1"
 refused "a format that is none" 2 "--format wants text, json or svg, not png" --format png
 refused "a rank that is not there" 2 "--explain 8: there are fewer ranks, 0 to 7" --xml "$machines/hgx-h100.xml" \
     --explain 8

@@ -120,6 +120,9 @@ static const char *nearness(const struct telling *tell, const struct inventory_n
         [DISTANCE_SAME_PACKAGE] = "in the same package as its GPU",
         [DISTANCE_ACROSS] = "across packages from its GPU: none is nearer",
     };
+    if (tell->p->gpu >= 0 && tell->p->nic_distance == DISTANCE_ACROSS &&
+        (nic->pci.package < 0 || tell->inv->gpu[tell->p->gpu].pci.package < 0))
+        return "at a distance from its GPU that is not told";
     if (tell->p->gpu >= 0)
         return of_gpu[tell->p->nic_distance];
     if (tell->p->nic_distance != DISTANCE_ACROSS)

@@ -1,4 +1,5 @@
 /* show_svg.c - the machine as a picture. Boxes first, then lines, then what must stay readable above them. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -92,41 +93,78 @@ static bool find_start(const struct picture *p, int rank, double *x, double *y)
     return true;
 }
 
+/* Starts of lines, apart where several ranks' cores stand above one another. y 0: none. */
+static void spread_starts(struct picture *p, struct box *start)
+{
+    int n = p->s->request->n_ranks;
+    for (int r = 0; r < n; r++)
+        if (!find_start(p, r, &start[r].x, &start[r].y))
+            start[r].y = 0;
+    for (int r = 0; r < n; r++) {
+        int before = 0, all = 0;
+        for (int i = 0; i < n; i++) {
+            bool is_same = start[i].y == start[r].y && fabs(start[i].x - start[r].x) < 2;
+            all += is_same;
+            before += is_same && i < r;
+        }
+        start[r].w = all > 1 && all <= 8 ? (before - (all - 1) / 2.0) * 6 : 0;
+    }
+    for (int r = 0; r < n; r++)
+        start[r].x += start[r].w;
+}
+
 /* The i-th of n lines that meet at a box. */
 static double port(struct box b, int i, int n)
 {
     return b.x + b.w * (i + 1) / (n + 1);
 }
 
+/* Lines that meet at each device, and how many are drawn. */
+struct meetings {
+    int n_gpu[INVENTORY_GPUS_MAX], at_gpu[INVENTORY_GPUS_MAX];
+    int n_nic[INVENTORY_NICS_MAX], at_nic[INVENTORY_NICS_MAX];
+};
+
+/* From the rank's cores to its GPU, from there, or from the cores, to its NIC. */
+static void draw_rank_lines(struct picture *p, int rank, struct box at, struct meetings *m)
+{
+    const struct place *place = &p->s->place[rank];
+    struct color c = draw_color(rank);
+    double width = p->s->request->n_ranks > 32 ? 0.6 : 1;
+    if (place->gpu >= 0) {
+        struct box b = p->l->gpu[place->gpu];
+        double x = port(b, m->at_gpu[place->gpu]++, m->n_gpu[place->gpu]);
+        if (at.y > 0)
+            draw_line(&p->t, at.x, at.y, x, b.y, c.fill, 3 * width, "");
+        at.x = x;
+        at.y = b.y + b.h;
+    }
+    if (place->nic >= 0 && at.y > 0) {
+        struct box b = p->l->nic[place->nic];
+        double x = port(b, m->at_nic[place->nic]++, m->n_nic[place->nic]);
+        draw_line(&p->t, at.x, at.y, x, b.y, c.fill, 2 * width, "5 3");
+    }
+}
+
 static void draw_lines(struct picture *p)
 {
-    int at_gpu[INVENTORY_GPUS_MAX] = {0}, at_nic[INVENTORY_NICS_MAX] = {0};
-    int n_gpu[INVENTORY_GPUS_MAX] = {0}, n_nic[INVENTORY_NICS_MAX] = {0};
+    struct meetings m = {{0}, {0}, {0}, {0}};
     int n = p->s->request->n_ranks;
-    double width = n > 32 ? 0.6 : 1;
-    for (int r = 0; r < n; r++) {
-        n_gpu[p->s->place[r].gpu >= 0 ? p->s->place[r].gpu : 0] += p->s->place[r].gpu >= 0;
-        n_nic[p->s->place[r].nic >= 0 ? p->s->place[r].nic : 0] += p->s->place[r].nic >= 0;
+    struct box *start = calloc((size_t)n, sizeof *start);
+    if (!start) {
+        p->t.is_lost = true;
+        return;
     }
+    spread_starts(p, start);
     for (int r = 0; r < n; r++) {
-        const struct place *place = &p->s->place[r];
-        struct color c = draw_color(r);
-        double x = 0, y = 0;
-        bool has_start = find_start(p, r, &x, &y);
-        if (place->gpu >= 0) {
-            struct box b = p->l->gpu[place->gpu];
-            double px = port(b, at_gpu[place->gpu]++, n_gpu[place->gpu]);
-            if (has_start)
-                draw_line(&p->t, x, y, px, b.y, c.fill, 3 * width, "");
-            x = px;
-            y = b.y + b.h;
-            has_start = true;
-        }
-        if (place->nic >= 0 && has_start) {
-            struct box b = p->l->nic[place->nic];
-            draw_line(&p->t, x, y, port(b, at_nic[place->nic]++, n_nic[place->nic]), b.y, c.fill, 2 * width, "5 3");
-        }
+        if (p->s->place[r].gpu >= 0)
+            m.n_gpu[p->s->place[r].gpu]++;
+        if (p->s->place[r].nic >= 0)
+            m.n_nic[p->s->place[r].nic]++;
     }
+    for (int r = 0; r < n; r++)
+        draw_rank_lines(p, r, start[r], &m);
+    free(start);
 }
 
 static void draw_stripes(struct picture *p, size_t core, struct box b)

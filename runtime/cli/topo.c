@@ -162,7 +162,7 @@ static int choose_devices(const struct options *o, struct scene *s, const char *
     if (!o->xml && (visible || step)) {
         *ret_why = cuda ? "CUDA_VISIBLE_DEVICES" : rocr ? "ROCR_VISIBLE_DEVICES" : "SLURM_STEP_GPUS";
         if (devices_list(&s->inv, visible, step, &s->devices, errp) < 0)
-            return error_prefix(errp, "%s", *ret_why);
+            return error_prefix(errp, "%s, which --gpus would replace", *ret_why);
         return 0;
     }
     *ret_why = NULL;
