@@ -50,21 +50,26 @@ void cpus_and(struct cpus *set, const struct cpus *other)
         set->word[i] &= other->word[i];
 }
 
-/* One item, "7" or "3-5", of len characters. */
+/* One item, "7", "3-5" or "0-46:2", of len characters. */
 static int parse_item(const char *item, size_t len, struct cpus *set)
 {
     char text[32];
-    int lo, hi;
+    int lo, hi, step = 1;
     if (len >= sizeof text)
         return -1;
     memcpy(text, item, len);
     text[len] = 0;
     char *dash = strchr(text, '-');
+    char *colon = dash ? strchr(dash, ':') : NULL;
     if (dash)
         *dash = 0;
+    if (colon)
+        *colon = 0;
+    if (colon && num_int(colon + 1, 1, CPUS_MAX - 1, &step) < 0)
+        return -1;
     if (num_int(text, 0, CPUS_MAX - 1, &lo) < 0 || num_int(dash ? dash + 1 : text, 0, CPUS_MAX - 1, &hi) < 0 || hi < lo)
         return -1;
-    for (int i = lo; i <= hi; i++)
+    for (int i = lo; i <= hi; i += step)
         cpus_add(set, (unsigned)i);
     return 0;
 }

@@ -23,9 +23,9 @@ bool cpus_within(const struct cpus *part, const struct cpus *whole);
 void cpus_or(struct cpus *set, const struct cpus *other);
 void cpus_and(struct cpus *set, const struct cpus *other);
 
-/* Reads "0-3,8" (cpus_format's form, also "none"; ascending order is not asked for, overlaps are allowed). 0, or -1 with
- * DDP_E_USAGE, which names the item, and *ret untouched: not a number, CPUS_MAX or more, a range backwards, an empty
- * item. */
+/* Reads "0-3,8" (cpus_format's form, also "none"; ascending order is not asked for, overlaps are allowed) and "0-46:2",
+ * every second one, as taskset does. 0, or -1 with DDP_E_USAGE, which names the item, and *ret untouched: not a number,
+ * CPUS_MAX or more, a range backwards, an empty item, a step of 0. */
 int cpus_parse(const char *text, struct cpus *ret, ddp_error_t *errp);
 
 /* "0-3,8", "none"; a text too long for buf ends in "...". size is at least 8. Returns buf. */

@@ -216,7 +216,7 @@ const char *placement_why(const struct placement_request *req, const struct plac
     case PLACE_KEPT:
         return req->keep ? req->keep : "as it was";
     case PLACE_OWN:
-        return "Slurm gave this rank CPUs of its own";
+        return "CPUs that no other rank has";
     case PLACE_GPU:
         return p->n_near > 0 ? "beside its GPU" : "none of the CPUs here is beside its GPU";
     case PLACE_SHARE:

@@ -214,16 +214,16 @@ static void add_head(struct drawing *d)
 
 static void add_key(struct drawing *d)
 {
-    bool is_shared = false, is_idle = false, is_foreign = false;
-    for (size_t c = 0; c < d->inv->n_cores; c++) {
-        char sign = core_sign(&d->owner[c]);
-        is_shared |= sign == '#';
-        is_idle |= sign == '.';
-        is_foreign |= sign == '-';
-    }
-    text_printf(&d->t, "\ncores: a sign each, the rank that has it (10 = a); %s%s%sa space between caches\n\n",
-                is_shared ? "# several ranks; " : "", is_idle ? ". no rank; " : "",
-                is_foreign ? "- not of this step; " : "");
+    static const char *const meanings[] = {"# several ranks", "* a rank from 62 on", ". no rank", "- not of this step"};
+    bool is_there[4] = {false};
+    for (size_t c = 0; c < d->inv->n_cores; c++)
+        for (int i = 0; i < 4; i++)
+            is_there[i] |= core_sign(&d->owner[c]) == meanings[i][0];
+    text_add(&d->t, "\ncores: a sign each, the number of its rank (10 = a)");
+    for (int i = 0; i < 4; i++)
+        if (is_there[i])
+            text_printf(&d->t, ", %s", meanings[i]);
+    text_add(&d->t, "; a space between caches\n\n");
 }
 
 char *show_text(const struct show *s)

@@ -31,7 +31,7 @@ void text_xml(struct text *t, const char *s);
 /* "0-15,128-143" in full, however long; "none". */
 void text_cpus(struct text *t, const struct cpus *set);
 
-/* For people: three or more equal steps are one range, as taskset takes it: "0-46:2" for every second. */
+/* For people: three or more equal steps are one range, as taskset and cpus_parse take it: "0-46:2", every second. */
 void text_cpus_short(struct text *t, const struct cpus *set);
 
 /* Spaces until the last line is `column` columns wide. */

@@ -52,7 +52,7 @@ static void a_mask_that_nobody_else_touches_stays(void **state)
     expect_cpus("0-1,8-9 2 10 4-7,7000");
     expect(REASON, "1 1 1 1");
     expect(N_SHARING, "1 2 2 1");
-    assert_string_equal(placement_why(&req, &places[0]), "Slurm gave this rank CPUs of its own");
+    assert_string_equal(placement_why(&req, &places[0]), "CPUs that no other rank has");
     free(inv);
 }
 

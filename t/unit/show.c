@@ -188,6 +188,9 @@ static void cpu_lists_are_short(void **state)
         char *a = text_take(&full), *b = text_take(&brief);
         assert_string_equal(a, cases[i].full);
         assert_string_equal(b, cases[i].brief);
+        struct cpus back;
+        assert_int_equal(cpus_parse(b, &back, &e), 0);
+        assert_true(cpus_equal(&set, &back));
         free(a);
         free(b);
     }
