@@ -63,7 +63,7 @@ enum inventory_nic_kind { NIC_ETHERNET, NIC_ROCE, NIC_INFINIBAND, NIC_SLINGSHOT 
 struct inventory_nic {
     struct inventory_pci pci;
     enum inventory_nic_kind kind;
-    bool is_active;     /* has a link, as far as is known: not said is active */
+    bool is_active;     /* has a link, as far as is known: not said is active, but without any name (no driver) it is not */
     char verbs[32];     /* "mlx5_0", "hfi1_0", "cxi0"; "": none */
     char interface[32]; /* "ib0", "eth0", "hsn0"; "": none */
 };
@@ -84,11 +84,13 @@ struct inventory {
 /* Distance of two PCI devices, nearest first. Virtual devices without a place are across. */
 enum inventory_distance { DISTANCE_SAME_SWITCH, DISTANCE_SAME_ROOT, DISTANCE_SAME_PACKAGE, DISTANCE_ACROSS };
 
-/* Reads this machine (xml NULL) or hwloc's record of one. with_io: GPUs and NICs too, which takes 5 to 50 ms; without,
- * a few. Runs no vendor's library: hwloc's plugins stay closed and the environment is as before afterwards. Not for a
- * process with several threads, since it changes the environment for a moment. *ret is the caller's memory (some
- * 300 KiB, any alignment that malloc gives); untouched on failure. 0, or -1: DDP_E_SYSTEM (hwloc, this machine),
- * DDP_E_DATA (the file is not hwloc's XML, or holds more than the tables). */
+/* Reads this machine (xml NULL and no HWLOC_XMLFILE) or hwloc's record of one, of format 1 or 2. with_io: GPUs and NICs
+ * too; links between GPUs are known from a record only, where the hwloc that wrote it had NVML. Takes a millisecond or a
+ * few; a record some more, in a child process of its own. Runs no vendor's library: hwloc's plugins stay closed, and the
+ * environment is as before afterwards. Not for a process with several threads, since it changes the environment for a
+ * moment. *ret is the caller's memory (some 300 KiB, any alignment that malloc gives); untouched on failure. 0, or -1:
+ * DDP_E_SYSTEM (hwloc, this machine), DDP_E_DATA (the file is not hwloc's XML, or holds more than the tables),
+ * DDP_E_TIMEOUT (hwloc hangs on it). */
 int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp);
 
 /* What NVIDIA's driver says about its GPUs under `proc` ("/proc/driver/nvidia"): name, minor number, UUID. Files of

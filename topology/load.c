@@ -8,6 +8,7 @@
 #include "topology/inventory.h"
 #include "topology/load_impl.h"
 #include "topology/record.h"
+#include "topology/sysfs.h"
 
 #define BRIDGES_MAX 64 /* looked at above a device */
 #define IMPORT_S 10    /* a record of 1000 cores takes 0.1 s */
@@ -15,7 +16,6 @@
 struct loader {
     hwloc_topology_t t;
     struct inventory *inv;
-    bool is_live;
     ddp_error_t *errp;
     hwloc_obj_t gpu[INVENTORY_GPUS_MAX], nic[INVENTORY_NICS_MAX]; /* as in inv's tables */
 };
@@ -179,19 +179,7 @@ static void fill_locality(struct inventory_pci *p, const struct inventory *inv, 
         if (cpus_count(&p->local) > 0)
             break;
     }
-    bool is_first = true;
-    p->package = p->numa = -1;
-    for (size_t i = 0; i < inv->n_cores; i++) {
-        const struct inventory_core *c = &inv->core[i];
-        bool is_local = false;
-        for (size_t k = 0; k < c->n_cpus; k++)
-            is_local |= cpus_has(&p->local, c->cpu[k]);
-        if (!is_local)
-            continue;
-        p->package = is_first || p->package == c->package ? c->package : -1;
-        p->numa = is_first || p->numa == c->numa ? c->numa : -1;
-        is_first = false;
-    }
+    place_pci(inv, p);
 }
 
 static void fill_pci(struct inventory_pci *p, const struct loader *l, hwloc_obj_t device)
@@ -218,17 +206,13 @@ static void fill_gpu(struct inventory_gpu *g, const struct loader *l, hwloc_obj_
 {
     *g = (struct inventory_gpu){.minor = -1};
     fill_pci(&g->pci, l, device);
-    g->vendor = g->pci.vendor_id == 0x10de ? VENDOR_NVIDIA : VENDOR_AMD;
-    const char *uuid = info_of(device, g->vendor == VENDOR_NVIDIA ? "NVIDIAUUID" : "AMDUUID");
+    g->vendor = g->pci.vendor_id == PCI_NVIDIA ? VENDOR_NVIDIA : VENDOR_AMD;
     const char *name = info_of(device, "GPUModel");
-    name = name ? name : model_name(g->pci.vendor_id, g->pci.device_id);
-    name = name ? name : hwloc_obj_get_info_by_name(device, "PCIDevice");
-    copy_text(g->uuid, sizeof g->uuid, uuid);
+    copy_text(g->uuid, sizeof g->uuid, info_of(device, g->vendor == VENDOR_NVIDIA ? "NVIDIAUUID" : "AMDUUID"));
     if (name)
         copy_text(g->name, sizeof g->name, name);
     else
-        snprintf(g->name, sizeof g->name, "%s GPU %04x", g->vendor == VENDOR_NVIDIA ? "NVIDIA" : "AMD",
-                 g->pci.device_id);
+        model_name(&g->pci, hwloc_obj_get_info_by_name(device, "PCIDevice"), g->name, sizeof g->name);
 }
 
 /* Of several (an IPoIB child beside its parent, a switch's representors) the first by name. */
@@ -252,17 +236,6 @@ static int verbs_state(hwloc_obj_t os_device)
     return state;
 }
 
-static enum inventory_nic_kind kind_of(const struct inventory_nic *n, hwloc_obj_t device, const char *lid)
-{
-    unsigned class = device->attr->pcidev.class_id;
-    if (n->pci.vendor_id == 0x17db || !strncmp(n->verbs, "cxi", 3) || !strncmp(n->interface, "hsn", 3))
-        return NIC_SLINGSHOT;
-    /* 0x0208 is a fabric's controller: Omni-Path. Older cards that do both say neither, but RoCE has no LID. */
-    if (class == 0x0207 || class == 0x0208 || class == 0x0c06 || (n->verbs[0] && lid && strtoul(lid, NULL, 0) > 0))
-        return NIC_INFINIBAND;
-    return n->verbs[0] ? NIC_ROCE : NIC_ETHERNET;
-}
-
 static void fill_nic(struct inventory_nic *n, const struct loader *l, hwloc_obj_t device)
 {
     int state = -1;
@@ -278,24 +251,10 @@ static void fill_nic(struct inventory_nic *n, const struct loader *l, hwloc_obj_
             take_first(n->interface, sizeof n->interface, o->name);
         }
     }
-    n->kind = kind_of(n, device, info_of(device, "Port1LID"));
-    if (state < 0 && l->is_live && n->interface[0])
-        state = sysfs_is_up("/sys", n->interface);
+    /* Its class may not say it, but only InfiniBand has local identifiers. */
+    const char *lid = info_of(device, "Port1LID");
+    n->kind = nic_kind(n, device->attr->pcidev.class_id, lid ? strtoul(lid, NULL, 0) > 0 : -1);
     n->is_active = state != 0 && (n->verbs[0] || n->interface[0]);
-}
-
-static bool is_gpu(const struct loader *l, hwloc_obj_t device)
-{
-    const struct hwloc_pcidev_attr_s *a = &device->attr->pcidev;
-    struct inventory_pci p = {.domain = a->domain, .bus = a->bus, .device = a->dev, .function = a->func};
-    return (a->class_id >> 8 == 0x03 || a->class_id >> 8 == 0x12) && (a->vendor_id == 0x10de || a->vendor_id == 0x1002) &&
-           !(l->is_live && sysfs_is_virtual("/sys", &p));
-}
-
-static bool is_nic(hwloc_obj_t device)
-{
-    unsigned class = device->attr->pcidev.class_id;
-    return class >> 8 == 0x02 || class == 0x0c06;
 }
 
 static bool has_name(hwloc_obj_t device)
@@ -322,7 +281,7 @@ static int find_gpus(struct loader *l)
     struct inventory *inv = l->inv;
     hwloc_obj_t o = NULL;
     while ((o = hwloc_get_next_pcidev(l->t, o))) {
-        if (!is_gpu(l, o))
+        if (!is_gpu_class(o->attr->pcidev.class_id) || !is_gpu_vendor(o->attr->pcidev.vendor_id))
             continue;
         if (inv->n_gpus == INVENTORY_GPUS_MAX)
             return too_many(l, "GPUs", INVENTORY_GPUS_MAX);
@@ -342,7 +301,7 @@ static void find_nics(struct loader *l)
     for (int want_name = 1; want_name >= 0; want_name--) {
         hwloc_obj_t o = NULL;
         while ((o = hwloc_get_next_pcidev(l->t, o)) && inv->n_nics < INVENTORY_NICS_MAX)
-            if (is_nic(o) && has_name(o) == want_name)
+            if (is_nic_class(o->attr->pcidev.class_id) && has_name(o) == want_name)
                 l->nic[inv->n_nics++] = o;
     }
     qsort(l->nic, inv->n_nics, sizeof *l->nic, by_address);
@@ -411,7 +370,7 @@ static int add_links(struct loader *l)
 
 /* ---- all of it ---- */
 
-static int fill(struct loader *l)
+static int fill_cores(struct loader *l)
 {
     struct inventory *inv = l->inv;
     /* What is numbered in 16 bits on the way. */
@@ -426,14 +385,27 @@ static int fill(struct loader *l)
     const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
     copy_text(inv->cpu_model, sizeof inv->cpu_model,
               model ? model : hwloc_obj_get_info_by_name(hwloc_get_root_obj(l->t), "CPUModel"));
-    if (!inv->has_io)
-        return 0;
+    return 0;
+}
+
+/* From a record's objects. */
+static int fill_devices(struct loader *l)
+{
     if (find_gpus(l) < 0)
         return -1;
     find_nics(l);
-    if (l->is_live)
-        inventory_read_driver(inv, "/proc/driver/nvidia");
     return add_links(l);
+}
+
+/* Of this machine: from Linux's own files. */
+static int read_devices(struct loader *l)
+{
+    if (!hwloc_topology_is_thissystem(l->t)) /* HWLOC_FSROOT, HWLOC_SYNTHETIC */
+        return 0;
+    if (sysfs_read_devices(l->inv, "/sys", l->errp) < 0)
+        return -1;
+    inventory_read_driver(l->inv, "/proc/driver/nvidia");
+    return 0;
 }
 
 static int configure(hwloc_topology_t t, bool with_io)
@@ -459,7 +431,7 @@ static int configure(hwloc_topology_t t, bool with_io)
 static int load(hwloc_topology_t t, const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp)
 {
     errno = 0;
-    if (configure(t, inv->has_io) < 0)
+    if (configure(t, xml && inv->has_io) < 0)
         return error_errno(errp, "hwloc cannot be told what to look for");
     if ((xml && hwloc_topology_set_xmlbuffer(t, xml, (int)n) < 0) || hwloc_topology_load(t) < 0)
         return xml ? error_set(errp, DDP_E_DATA, EINVAL, "hwloc cannot read it: write it with lstopo")
@@ -467,8 +439,10 @@ static int load(hwloc_topology_t t, const char *xml, size_t n, struct inventory 
     struct loader *l = calloc(1, sizeof *l);
     if (!l)
         return error_errno(errp, "no memory for the machine's inventory");
-    *l = (struct loader){.t = t, .inv = inv, .is_live = hwloc_topology_is_thissystem(t), .errp = errp};
-    int rc = fill(l);
+    *l = (struct loader){.t = t, .inv = inv, .errp = errp};
+    int rc = fill_cores(l);
+    if (rc == 0 && inv->has_io)
+        rc = xml ? fill_devices(l) : read_devices(l);
     free(l);
     return rc;
 }
@@ -513,6 +487,8 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
     struct inventory *inv = calloc(1, sizeof *inv);
     if (!inv)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the machine's inventory");
+    if (!xml)
+        xml = getenv("HWLOC_XMLFILE"); /* as for every program that uses hwloc, but read with care */
     inv->has_io = with_io;
     set_origin(inv, xml);
     struct record_reader reader = {load_without_plugins, (int)(hwloc_get_api_version() >> 16), IMPORT_S};

@@ -1,15 +1,29 @@
-/* load_impl.h - what inventory_load is made of. load.c is the only file that includes hwloc.h. */
+/* load_impl.h - what the two ways to an inventory share: hwloc (load.c, the only file that includes hwloc.h) and Linux's
+ * files (sysfs.c). Pure. */
 #ifndef DDP_TOPOLOGY_LOAD_IMPL_H
 #define DDP_TOPOLOGY_LOAD_IMPL_H
 
 #include "topology/inventory.h"
 
-/* The model of a GPU by its PCI numbers ("NVIDIA H100 SXM5 80GB"); NULL: not in our short list. */
-const char *model_name(uint16_t vendor_id, uint16_t device_id);
+#define PCI_NVIDIA 0x10de
+#define PCI_AMD 0x1002
+#define PCI_CRAY 0x17db
+#define PCI_VIRTIO 0x1af4
 
-/* What Linux says under `sys` ("/sys"). What cannot be read is up, and no virtual function. */
-bool sysfs_is_up(const char *sys, const char *interface);
-bool sysfs_is_virtual(const char *sys, const struct inventory_pci *pci);
+/* By PCI class, base class and subclass as in 0x0302. A GPU is one only with its vendor: a BMC's VGA has the class too. */
+bool is_nic_class(uint16_t class);
+bool is_gpu_class(uint16_t class);
+bool is_gpu_vendor(uint16_t vendor_id);
+
+/* The kind of a NIC whose PCI numbers and names are known. is_infiniband: its ports' link layer; -1: not told. */
+enum inventory_nic_kind nic_kind(const struct inventory_nic *nic, uint16_t class, int is_infiniband);
+
+/* A GPU's model by its PCI numbers into buf: from our short list ("NVIDIA H100 SXM5 80GB"), else `given` where that is not
+ * NULL, else "NVIDIA GPU 2330". */
+void model_name(const struct inventory_pci *pci, const char *given, char *buf, size_t size);
+
+/* Sets the package and the NUMA node that hold all of p->local. */
+void place_pci(const struct inventory *inv, struct inventory_pci *p);
 
 /* Every count, index and set is in its range, every text ends. */
 bool inventory_is_sound(const struct inventory *inv);

@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "topology/load_impl.h"
 
 /* GPUs that clusters have; numbers from pci-ids.ucw.cz. */
@@ -47,10 +49,13 @@ static const struct {
     {0x1002, 0x75a3, "AMD Instinct MI355X"},
 };
 
-const char *model_name(uint16_t vendor_id, uint16_t device_id)
+void model_name(const struct inventory_pci *pci, const char *given, char *buf, size_t size)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (models[i].vendor_id == vendor_id && models[i].device_id == device_id)
-            return models[i].name;
-    return NULL;
+        if (models[i].vendor_id == pci->vendor_id && models[i].device_id == pci->device_id)
+            given = models[i].name;
+    if (given)
+        snprintf(buf, size, "%s", given);
+    else
+        snprintf(buf, size, "%s GPU %04x", pci->vendor_id == PCI_NVIDIA ? "NVIDIA" : "AMD", pci->device_id);
 }

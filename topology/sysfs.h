@@ -1,0 +1,16 @@
+/* sysfs.h - the GPUs and NICs of this machine, as Linux shows them in files.
+ *
+ * hwloc could read them too, but it reads every PCI device's configuration space for it, which goes to the hardware: 10 ms
+ * and more, one process at a time. Here only cached attributes are read. */
+#ifndef DDP_TOPOLOGY_SYSFS_H
+#define DDP_TOPOLOGY_SYSFS_H
+
+#include "topology/inventory.h"
+
+/* Fills the GPUs and NICs of *inv, whose cores, nodes and packages are there, from what lies under `sys` ("/sys"). What
+ * cannot be read is not there. GPUs that are virtual functions of one that is here too are left out; of more than
+ * INVENTORY_NICS_MAX NICs those with a name in this network namespace come first.
+ * 0, or -1: DDP_E_DATA (more GPUs than the table holds), DDP_E_SYSTEM (memory). */
+int sysfs_read_devices(struct inventory *inv, const char *sys, ddp_error_t *errp);
+
+#endif
