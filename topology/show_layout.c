@@ -94,6 +94,9 @@ static void place_group(struct layout *l, struct layout_group *g, double w)
 {
     int most = g->n <= 4 ? 4 : g->n <= 8 ? 4 : g->n <= 16 ? 8 : 12, wide = (int)((w - 2 * GROUP_PAD) / PITCH * 0.8);
     most = g->is_alone && wide > most ? wide : most;
+    for (int c = most; c <= most + 4 && g->n % most; c++) /* rather no ragged edge */
+        if (g->n % c == 0)
+            most = c;
     int rows = (g->n + most - 1) / most, columns = (g->n + rows - 1) / rows;
     g->box = (struct box){0, 0, columns * PITCH - 3 + 2 * GROUP_PAD, rows * PITCH - 3 + 2 * GROUP_PAD};
     for (int i = 0; i < g->n; i++) {
