@@ -7,7 +7,8 @@ first=$((12000 + RANDOM % 18000))
 echo "{ \"srun_port_min\": $first, \"srun_port_max\": $((first + 99)) }" >"$tmp/site.json"
 chmod 644 "$tmp/site.json"
 # Only the backfill scheduler starts heterogeneous jobs; by default it looks twice a minute.
-cluster_up 4 --cpus 4 --netns --site "$tmp/site.json" --conf SchedulerParameters=bf_interval=1 \
+# --no-affinity: which CPUs a job gets depends on what the one before still holds, and with them the table.
+cluster_up 4 --cpus 4 --no-affinity --netns --site "$tmp/site.json" --conf SchedulerParameters=bf_interval=1 \
     --conf "SlurmdLogFile=$cluster_dir/log/slurmd.%n"
 silent='have not told|has not told'
 
