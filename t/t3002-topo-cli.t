@@ -40,7 +40,7 @@ is "no visible GPU, none for the ranks" "$(get 'r[0]["device"]')" None
 recorded hgx-h100
 like "one rank per GPU" "$out" "8 ranks, one per GPU; CPUs 0-255 \(all that the record allows\)"
 like "a NUMA node with its cores" "$out" $'NUMA node 3 [^\n]*CPUs 48-63,176-191\n *cores +3{8} 3{8}\n'
-like "and its devices" "$out" $'\n +switch +\\| GPU 3 [^\n]*<- rank 3\n +\\| mlx5_3 [^\n]*<- rank 3\n'
+like "and its devices" "$out" $'\n +switch +\\|+ +GPU 3 [^\n]*<- rank 3\n +\\|+ +mlx5_3 [^\n]*<- rank 3\n'
 like "the table" "$out" \
     $'\n   7  7 0000:e3:00.0 NVIDIA [^\n]* 16  +112-127,240-255  node 7  mlx5_7, same switch  beside its GPU$'
 ok "text fits 120 columns" awk 'length($0) > 120 { exit 1 }' "$tmp/run.out"
@@ -73,6 +73,9 @@ done
 # why
 recorded hgx-h100 --explain 3
 like "beside its GPU" "${out//$'\n' / }" "GPU 3 \(0000:63:00.0, NVIDIA .*CPUs +48-63,176-191 +are beside it"
+recorded dgx-2 --explain 3
+like "below nested switches" "${out//[[:space:]]/ }" \
+    "mlx5_1 .* It +shares +an +inner +switch +with +the +GPU; +1 +more"
 recorded hgx-h100 --cpus 0-15 --explain 7
 like "far from its GPU" "${out//[[:space:]]/ }" \
     "better +This step holds no core beside GPU 7 \(0000:e3:00.0,.*--exclusive"
@@ -90,7 +93,8 @@ like "of processors" "$(get 'j["machine"]["cpu_model"]')" '^<script>]]>é'
 is "of NICs" "$(get 'j["machine"]["nics"][0]["verbs"]')" "&<>"
 like "and of GPUs" "$(get 'j["machine"]["gpus"][15]["name"]')" "^<b>\"&[?]{2}x{56}\$"
 topo --xml "$tmp/<&\"evil.xml"
-ok "no control character in the text" sh -c '! LC_ALL=C tr -d "\n" <"$1" | LC_ALL=C grep -q "[[:cntrl:]]"' sh "$tmp/run.out"
+ok "no control character in the text" \
+    sh -c '! LC_ALL=C tr -d "\n" <"$1" | LC_ALL=C grep -q "[[:cntrl:]]"' sh "$tmp/run.out"
 
 # what is refused
 refused() { # DESC RC ERE ARGUMENTS...

@@ -54,7 +54,7 @@ static int count_idle_devices(const struct telling *tell)
 static void better_gpu(struct telling *tell)
 {
     int g = tell->r->n_devices, n_idle = tell->pl->is_same_list ? count_idle_devices(tell) : 0;
-    if (tell->p->n_gpu_sharing > 1)
+    if (tell->p->gpu >= 0 && tell->p->n_gpu_sharing > 1)
         text_printf(next(tell), "NCCL refuses two ranks on one GPU: %s.",
                     tell->pl->is_same_list && tell->n_ranks > g ? "start as many tasks on a node as it has GPUs "
                                                                   "(--ntasks-per-node)"

@@ -100,14 +100,28 @@ void tell_memory(struct telling *tell)
     text_add(&tell->t, " The task prefers it and takes other memory before it fails; --mem-bind comes first.");
 }
 
-static int count_as_near(const struct telling *tell)
+/* How many bridges the rank's GPU and a NIC have in common; 0 without a GPU. */
+static int common_bridges(const struct telling *tell, size_t nic)
+{
+    int gpu = tell->p->gpu;
+    return gpu < 0 ? 0 : inventory_common_bridges(&tell->inv->gpu[gpu].pci, &tell->inv->nic[nic].pci);
+}
+
+/* Of the other active NICs of its kind at the same distance from the GPU those that are as near as the one it has, or,
+ * below nested switches, farther. */
+static int count_others(const struct telling *tell, bool farther)
 {
     const struct inventory *inv = tell->inv;
-    int n = 0;
-    for (size_t i = 0; i < inv->n_nics && tell->p->gpu >= 0; i++)
-        n += inv->nic[i].is_active &&
-             (inv->nic[i].kind != NIC_ETHERNET) == (inv->nic[tell->p->nic].kind != NIC_ETHERNET) &&
-             inventory_distance(&inv->gpu[tell->p->gpu].pci, &inv->nic[i].pci) == tell->p->nic_distance;
+    int n = 0, mine = common_bridges(tell, (size_t)tell->p->nic);
+    for (size_t i = 0; i < inv->n_nics && tell->p->gpu >= 0; i++) {
+        const struct inventory_nic *nic = &inv->nic[i];
+        if ((int)i == tell->p->nic || !nic->is_active ||
+            (nic->kind == NIC_ETHERNET) != (inv->nic[tell->p->nic].kind == NIC_ETHERNET) ||
+            inventory_distance(&inv->gpu[tell->p->gpu].pci, &nic->pci) != tell->p->nic_distance)
+            continue;
+        bool is_farther = tell->p->nic_distance == DISTANCE_SAME_SWITCH && common_bridges(tell, i) < mine;
+        n += is_farther == farther;
+    }
     return n;
 }
 
@@ -143,10 +157,14 @@ void tell_nic(struct telling *tell)
     const struct inventory_nic *nic = &inv->nic[tell->p->nic];
     text_ascii(&tell->t, inventory_nic_name(nic), 0);
     text_printf(&tell->t, " (%s), %s.", inventory_nic_kind_name(nic->kind), nearness(tell, nic));
-    if (count_as_near(tell) > 1)
+    int n_near = count_others(tell, false), n_outer = count_others(tell, true);
+    if (n_outer)
+        text_printf(&tell->t, " It shares an inner switch with the GPU; %d more %s below the outer one only.", n_outer,
+                    n_outer == 1 ? "is" : "are");
+    if (n_near)
         text_printf(&tell->t,
-                    " %d are as near; it is the one that the fewest ranks before this one have, then the first.",
-                    count_as_near(tell));
+                    " %d more %s as near; it is the one that the fewest ranks before this one have, then the first.",
+                    n_near, n_near == 1 ? "is" : "are");
     text_add(&tell->t, nic->kind == NIC_ETHERNET ? " No InfiniBand, RoCE or Slingshot is active here." : "");
     text_add(&tell->t, tell->p->gpu >= 0 ? " NCCL chooses its NICs itself." : "");
 }

@@ -28,7 +28,7 @@ void show_add_machine(struct text *t, const struct inventory *inv);
 /* CPUs that the step may use: the union of the ranks' masks, as far as the machine has them. */
 void show_step_cpus(const struct show *s, struct cpus *ret);
 
-/* ---- show_owners.c: who has which core, which devices hang together ---- */
+/* ---- show_owners.c: who has which core ---- */
 
 struct show_owner {
     int16_t first, n; /* the first rank that has it, and how many have; n 0: nobody */
@@ -36,10 +36,15 @@ struct show_owner {
 };
 struct show_owner *show_owners(const struct show *s); /* [n_cores], the caller frees; NULL: no memory */
 
-/* Devices of one place below a common bridge, or a single one. */
+/* ---- show_units.c: which devices hang together ---- */
+
+/* Devices below a common PCIe switch, the innermost that several cards share, or one card. Units below a common outer
+ * switch follow one another and stand at one place. */
 struct show_unit {
     int16_t package, numa; /* beside which; numa -1: the package; both -1: the machine */
-    bool is_switch;        /* several cards below one PCIe bridge */
+    int16_t outer;         /* the same number for units below one outermost switch */
+    bool is_switch;        /* several cards */
+    bool is_nested;        /* other units have the same outer switch */
     int16_t n_gpus, n_nics;
     int16_t gpu[INVENTORY_GPUS_MAX], nic[INVENTORY_NICS_MAX];
 };

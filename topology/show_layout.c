@@ -4,6 +4,7 @@
 
 #define PITCH (LAYOUT_CORE + 3)
 #define GROUP_PAD 4.0
+#define GROUP_GAP 6.0
 #define PAD 10.0
 #define HEAD 30.0    /* the line of text at a box's top */
 #define CHANNEL 34.0 /* between a node's cores and its devices: lines run there */
@@ -12,7 +13,7 @@
 #define DEVICE_GAP 8.0
 #define BETWEEN 20.0 /* between a unit's GPUs and its NICs */
 #define UNIT_HEAD 20.0
-#define CAP 1320.0 /* of a package's content: what fits beside each other */
+#define CAP 1440.0 /* of a package's content: what fits beside each other */
 
 /* Boxes beside each other, then below. */
 struct flow {
@@ -58,6 +59,7 @@ static void shift_unit(struct layout *l, size_t u, double dx, double dy)
 {
     const struct show_unit *unit = &l->unit[u];
     shift(&l->unit_box[u], dx, dy);
+    shift(&l->outer_box[u], dx, dy);
     for (int i = 0; i < unit->n_gpus; i++)
         shift(&l->gpu[unit->gpu[i]], dx, dy);
     for (int i = 0; i < unit->n_nics; i++)
@@ -126,19 +128,44 @@ static void place_unit(struct layout *l, size_t u, double cap)
     l->unit_box[u] = (struct box){0, 0, most(w, f.w) + 2 * pad, bottom + pad};
 }
 
+/* Units `first` to `end`, of one outer switch, side by side within one box at 0, 0, which is returned. */
+static struct box place_outer(struct layout *l, size_t first, size_t end, double cap)
+{
+    bool is_nested = l->unit[first].is_nested;
+    double pad = is_nested ? 7 : 0, top = is_nested ? UNIT_HEAD : 0;
+    struct flow f = flow_at(pad, top, cap - 2 * pad, DEVICE_GAP);
+    for (size_t u = first; u < end; u++) {
+        place_unit(l, u, cap - 2 * pad);
+        struct box at = l->unit_box[u];
+        flow_put(&f, &at);
+        shift_unit(l, u, at.x, at.y);
+    }
+    return l->outer_box[first] = (struct box){0, 0, f.w + 2 * pad, flow_bottom(&f) + pad};
+}
+
+static bool has_gpus(const struct layout *l, size_t first, size_t end)
+{
+    for (size_t u = first; u < end; u++)
+        if (l->unit[u].n_gpus)
+            return true;
+    return false;
+}
+
 /* Of the devices of one place those with GPUs, or those without, from (PAD, y) on. Returns their lower edge, 0 where
  * there is none, and widens *w. */
 static double place_row(struct layout *l, int package, int numa, bool with_gpus, double y, double cap, double *w)
 {
     struct flow f = flow_at(PAD, y, cap, DEVICE_GAP);
     bool any = false;
-    for (size_t u = 0; u < l->n_units; u++) {
-        if (l->unit[u].package != package || l->unit[u].numa != numa || (l->unit[u].n_gpus > 0) != with_gpus)
+    for (size_t first = 0, end; first < l->n_units; first = end) {
+        for (end = first + 1; end < l->n_units && l->unit[end].outer == l->unit[first].outer;)
+            end++;
+        if (l->unit[first].package != package || l->unit[first].numa != numa || has_gpus(l, first, end) != with_gpus)
             continue;
-        place_unit(l, u, cap);
-        struct box at = l->unit_box[u];
+        struct box at = place_outer(l, first, end, cap);
         flow_put(&f, &at);
-        shift_unit(l, u, at.x, at.y);
+        for (size_t u = first; u < end; u++)
+            shift_unit(l, u, at.x, at.y);
         any = true;
     }
     *w = most(*w, f.w);
@@ -153,14 +180,30 @@ static double place_units(struct layout *l, int package, int numa, double y, dou
     return most(bottom, below);
 }
 
+/* What the groups of a node may take in width, so that their rows are about equally long. */
+static double level_cap(const struct layout *l, int numa, double cap)
+{
+    double widest = 0;
+    int n = 0;
+    for (size_t g = 0; g < l->n_groups; g++)
+        if (l->group[g].numa == numa) {
+            widest = most(widest, l->group[g].box.w + GROUP_GAP);
+            n++;
+        }
+    int in_row = (int)((cap + GROUP_GAP) / widest), rows = in_row > 0 ? (n + in_row - 1) / in_row : n;
+    return rows > 1 ? widest * ((n + rows - 1) / rows) : cap;
+}
+
 /* The cores of a node from y on; `w`: of its devices. Returns the lower edge, and widens *w. */
 static double place_cores(struct layout *l, int numa, double y, double cap, double *w)
 {
-    struct flow f = flow_at(PAD, y, cap, 6);
+    for (size_t g = 0; g < l->n_groups; g++)
+        if (l->group[g].numa == numa)
+            place_group(l, &l->group[g], *w);
+    struct flow f = flow_at(PAD, y, level_cap(l, numa, cap), GROUP_GAP);
     for (size_t g = 0; g < l->n_groups; g++) {
         if (l->group[g].numa != numa)
             continue;
-        place_group(l, &l->group[g], *w);
         struct box at = l->group[g].box;
         flow_put(&f, &at);
         shift_group(l, &l->group[g], at.x, at.y);
@@ -306,8 +349,10 @@ struct layout *layout_create(const struct inventory *inv)
     l->group = calloc(inv->n_cores, sizeof *l->group);
     l->core = calloc(inv->n_cores, sizeof *l->core);
     l->unit_box = calloc(l->n_units + 1, sizeof *l->unit_box);
+    l->outer_box = calloc(l->n_units + 1, sizeof *l->outer_box);
     l->package = calloc(inv->n_packages + 1, sizeof *l->package);
-    if (!l->unit || !l->order || !l->group || !l->core || !l->unit_box || !l->package || !group(inv, l)) {
+    if (!l->unit || !l->order || !l->group || !l->core || !l->unit_box || !l->outer_box || !l->package ||
+        !group(inv, l)) {
         layout_destroy(l);
         return NULL;
     }
@@ -324,6 +369,7 @@ void layout_destroy(struct layout *l)
     free(l->group);
     free(l->core);
     free(l->unit_box);
+    free(l->outer_box);
     free(l->package);
     free(l);
 }

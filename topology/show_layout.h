@@ -25,6 +25,7 @@ struct layout {
     size_t n_groups, n_units;
     struct show_unit *unit;
     struct box *core, *unit_box;                    /* [n_cores], [n_units] */
+    struct box *outer_box;                          /* [n_units] around nested units: the first of them has it */
     struct box numa[INVENTORY_NUMAS_MAX], *package; /* package[n_packages], and one for what stands in none */
     struct box gpu[INVENTORY_GPUS_MAX], nic[INVENTORY_NICS_MAX];
     double grid_bottom[INVENTORY_NUMAS_MAX]; /* of a node's cores */

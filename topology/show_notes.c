@@ -10,7 +10,7 @@ typedef bool (*about_f)(const struct show *s, const struct place *p);
 static bool shares_gpu(const struct show *s, const struct place *p)
 {
     (void)s;
-    return p->n_gpu_sharing > 1;
+    return p->gpu >= 0 && p->n_gpu_sharing > 1;
 }
 
 static bool is_homeless(const struct show *s, const struct place *p)

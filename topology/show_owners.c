@@ -1,6 +1,5 @@
-/* show_owners.c - who has which core, and which devices hang together. */
+/* show_owners.c - who has which core. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "topology/show_impl.h"
 
@@ -27,62 +26,4 @@ struct show_owner *show_owners(const struct show *s)
                 owner[c].first = (int16_t)r;
     }
     return owner;
-}
-
-static bool is_same_card(const struct inventory_pci *a, const struct inventory_pci *b)
-{
-    return a->domain == b->domain && a->bus == b->bus && a->device == b->device;
-}
-
-/* Of a unit whose devices are not beside the same place: what holds both. */
-static void widen(struct show_unit *u, const struct inventory_pci *pci)
-{
-    if (u->numa != pci->numa)
-        u->numa = -1;
-    if (u->package != pci->package)
-        u->package = -1;
-}
-
-static const struct inventory_pci *first_of(const struct inventory *inv, const struct show_unit *u)
-{
-    return u->n_gpus ? &inv->gpu[u->gpu[0]].pci : &inv->nic[u->nic[0]].pci;
-}
-
-/* The unit that the device belongs to: one whose first device has a switch in common with it (which is the same as
- * having the outermost bridge below the host bridge in common), or a new one. */
-static struct show_unit *unit_of(const struct inventory *inv, struct show_unit *units, size_t *n,
-                                 const struct inventory_pci *pci)
-{
-    for (struct show_unit *u = units; u < units + *n; u++) {
-        const struct inventory_pci *other = first_of(inv, u);
-        if (inventory_distance(other, pci) != DISTANCE_SAME_SWITCH)
-            continue;
-        u->is_switch |= !is_same_card(other, pci);
-        widen(u, pci);
-        return u;
-    }
-    struct show_unit *u = &units[(*n)++];
-    *u = (struct show_unit){.package = pci->package, .numa = pci->numa};
-    return u;
-}
-
-struct show_unit *show_units(const struct inventory *inv, size_t *ret_n)
-{
-    struct show_unit *units = calloc(inv->n_gpus + inv->n_nics + 1, sizeof *units);
-    size_t n = 0;
-    if (!units)
-        return NULL;
-    for (size_t i = 0; i < inv->n_gpus; i++) {
-        struct show_unit *u = unit_of(inv, units, &n, &inv->gpu[i].pci);
-        u->gpu[u->n_gpus++] = (int16_t)i;
-    }
-    for (size_t i = 0; i < inv->n_nics; i++) {
-        struct show_unit *u = unit_of(inv, units, &n, &inv->nic[i].pci);
-        u->nic[u->n_nics++] = (int16_t)i;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (units[i].numa >= 0)
-            units[i].package = inv->numa[units[i].numa].package;
-    *ret_n = n;
-    return units;
 }

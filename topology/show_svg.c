@@ -44,6 +44,17 @@ static void draw_numa(struct picture *p, int numa)
     free(right);
 }
 
+/* Is unit u the first of several below an outer switch? */
+static bool is_outer(const struct layout *l, size_t u)
+{
+    return l->unit[u].is_nested && (u == 0 || l->unit[u - 1].outer != l->unit[u].outer);
+}
+
+static void name_switch(struct picture *p, struct box b)
+{
+    draw_text(&p->t, b.x + 8, b.y + 14, 10.5, "start", "#6b6138", false, "switch", 0);
+}
+
 static void draw_grounds(struct picture *p)
 {
     for (int i = 0; i < (int)p->inv->n_packages; i++)
@@ -55,9 +66,10 @@ static void draw_grounds(struct picture *p)
         if (p->l->group[g].is_shared)
             draw_box(&p->t, p->l->group[g].box, 4, "#e9edf2", "#c3cad2", "");
     for (size_t u = 0; u < p->l->n_units; u++) {
-        if (!p->l->unit[u].is_switch)
-            continue;
-        draw_box(&p->t, p->l->unit_box[u], 5, "#f8f6ee", "#b5a97a", "");
+        if (is_outer(p->l, u))
+            draw_box(&p->t, p->l->outer_box[u], 5, "#f3efe0", "#b5a97a", "");
+        if (p->l->unit[u].is_switch)
+            draw_box(&p->t, p->l->unit_box[u], 5, "#f9f7ef", "#b5a97a", "");
     }
 }
 
@@ -294,9 +306,10 @@ static void draw_contents(struct picture *p)
     for (size_t c = 0; c < p->inv->n_cores; c++)
         draw_core(p, c);
     for (size_t u = 0; u < p->l->n_units; u++) {
-        struct box b = p->l->unit_box[u];
+        if (is_outer(p->l, u))
+            name_switch(p, p->l->outer_box[u]);
         if (p->l->unit[u].is_switch)
-            draw_text(&p->t, b.x + 8, b.y + 14, 10.5, "start", "#6b6138", false, "switch", 0);
+            name_switch(p, p->l->unit_box[u]);
     }
     for (size_t i = 0; is_in && i < p->inv->n_gpus; i++)
         draw_gpu(p, (int)i, is_in);

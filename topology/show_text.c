@@ -102,21 +102,31 @@ static void add_nic(struct drawing *d, int nic, size_t column)
     text_add(&d->t, "\n");
 }
 
+/* A bar for each switch above it. */
+static void add_unit(struct drawing *d, const struct show_unit *u, size_t column)
+{
+    for (int i = 0; i < u->n_gpus + u->n_nics; i++) {
+        text_pad(&d->t, column + 8);
+        text_add(&d->t, u->is_nested && u->is_switch ? "||" : u->is_nested || u->is_switch ? "|" : "");
+        text_pad(&d->t, column + 11);
+        if (i < u->n_gpus)
+            add_gpu(d, u->gpu[i], column + 11);
+        else
+            add_nic(d, u->nic[i - u->n_gpus], column + 11);
+    }
+}
+
 static void add_units(struct drawing *d, int package, int numa, size_t column)
 {
+    int outer = -1;
     for (const struct show_unit *u = d->unit; u < d->unit + d->n_units; u++) {
         if (u->package != package || u->numa != numa)
             continue;
-        text_pad(&d->t, column);
-        text_add(&d->t, u->is_switch ? "switch" : "");
-        for (int i = 0; i < u->n_gpus + u->n_nics; i++) {
-            text_pad(&d->t, column + 8);
-            text_add(&d->t, u->is_switch ? "| " : "  ");
-            if (i < u->n_gpus)
-                add_gpu(d, u->gpu[i], column + 10);
-            else
-                add_nic(d, u->nic[i - u->n_gpus], column + 10);
-        }
+        bool is_first = u->outer != outer;
+        text_pad(&d->t, is_first ? column : column + 8);
+        text_add(&d->t, !is_first ? "|\n" : u->is_switch || u->is_nested ? "switch" : "");
+        add_unit(d, u, column);
+        outer = u->outer;
     }
 }
 
@@ -132,7 +142,7 @@ static void add_numa(struct drawing *d, int numa)
     text_printf(&d->t, "%zu cores  CPUs ", inventory_count_cores(d->inv, &cpus));
     text_cpus_short(&d->t, &cpus);
     text_add(&d->t, "\n");
-    add_strip(d, numa, "    cores     ");
+    add_strip(d, numa, "    cores      ");
     add_units(d, node->package, numa, 4);
 }
 

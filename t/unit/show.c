@@ -307,6 +307,24 @@ static void notes_name_what_deserves_attention(void **state)
     free(t);
 }
 
+/* Devices that nobody knows may be different ones behind one number. */
+static void unknown_devices_are_not_called_shared(void **state)
+{
+    (void)state;
+    two_gpus();
+    for (int r = 0; r < 2; r++) {
+        m->rank[r].n_devices = 1;
+        m->rank[r].device[0] = -1;
+    }
+    place(2);
+    m->place[0].n_gpu_sharing = m->place[1].n_gpu_sharing = 2;
+    char *t = show_table(&m->show), *why = show_explain(&m->show, 0);
+    assert_lacks(t, "NCCL");
+    assert_lacks(why, "NCCL refuses");
+    free(t);
+    free(why);
+}
+
 static void drawing_shows_places(void **state)
 {
     (void)state;
@@ -317,13 +335,56 @@ static void drawing_shows_places(void **state)
     place(2);
     char *t = show_text(&m->show), *table = show_table(&m->show);
     assert_has(t, "made-up: 2 packages, 4 NUMA nodes, 8 cores, 16 CPUs, 2 GPUs, 2 NICs\nranks as in a test\n");
-    assert_has(t, "package 1\n  NUMA node 16  64 GiB  2 cores  CPUs 4-5,12-13\n    cores     --\n    switch  | GPU 1 ");
+    assert_has(t,
+               "package 1\n  NUMA node 16  64 GiB  2 cores  CPUs 4-5,12-13\n    cores      --\n    switch  |  GPU 1 ");
     assert_has(t, "NVIDIA H100 80GB HBM3       <- rank 1\n");
-    assert_has(t, "NUMA node 0  64 GiB  2 cores  CPUs 0-1,8-9\n    cores     00\n");
+    assert_has(t, "NUMA node 0  64 GiB  2 cores  CPUs 0-1,8-9\n    cores      00\n");
     assert_has(t, "every pair, 25 GB/s");
     assert_has(t, table);
     free(t);
     free(table);
+}
+
+static bool is_within(struct box part, struct box whole)
+{
+    return part.x >= whole.x && part.y >= whole.y && part.x + part.w <= whole.x + whole.w + 0.01 &&
+           part.y + part.h <= whole.y + whole.h + 0.01;
+}
+
+static bool overlaps(struct box a, struct box b)
+{
+    return a.x + 0.01 < b.x + b.w && b.x + 0.01 < a.x + a.w && a.y + 0.01 < b.y + b.h && b.y + 0.01 < a.y + a.h;
+}
+
+/* A switch above two others, with a GPU and a NIC each and a NIC of its own. */
+static void nested_switches_are_told_apart(void **state)
+{
+    (void)state;
+    add_cores(1, 1, 4, 4);
+    add_gpu(0x10, 0, 1, 2);
+    add_gpu(0x20, 0, 1, 2);
+    add_nic("mlx5_0", 0x11, 0, 1, 2);
+    add_nic("mlx5_1", 0x21, 0, 1, 2);
+    add_nic("mlx5_2", 0x31, 0, 1, 2);
+    for (int i = 0; i < 2; i++) {
+        struct inventory_pci *pci[] = {&m->inv.gpu[i].pci, &m->inv.nic[i].pci};
+        for (int k = 0; k < 2; k++)
+            pci[k]->path[pci[k]->depth++] = (uint16_t)(10 + i);
+    }
+    place(2);
+    char *t = show_text(&m->show);
+    assert_has(t, "    switch  || GPU 0 ");
+    assert_has(t, "\n            || mlx5_0 ");
+    assert_has(t, "\n            |\n            || GPU 1 ");
+    assert_has(t, "\n            || mlx5_1 ");
+    assert_has(t, "\n            |\n            |  mlx5_2 ");
+    free(t);
+    struct layout *l = layout_create(&m->inv);
+    assert_int_equal(l->n_units, 3);
+    for (size_t u = 0; u < 3; u++)
+        assert_true(is_within(l->unit_box[u], l->outer_box[0]));
+    assert_true(is_within(l->nic[0], l->unit_box[0]) && is_within(l->gpu[1], l->unit_box[1]));
+    layout_destroy(l);
 }
 
 /* ---- JSON ---- */
@@ -463,17 +524,6 @@ static void picture_names_everything(void **state)
     assert_lacks(svg, "href");
     assert_lacks(svg, "nan");
     free(svg);
-}
-
-static bool is_within(struct box part, struct box whole)
-{
-    return part.x >= whole.x && part.y >= whole.y && part.x + part.w <= whole.x + whole.w + 0.01 &&
-           part.y + part.h <= whole.y + whole.h + 0.01;
-}
-
-static bool overlaps(struct box a, struct box b)
-{
-    return a.x + 0.01 < b.x + b.w && b.x + 0.01 < a.x + a.w && a.y + 0.01 < b.y + b.h && b.y + 0.01 < a.y + a.h;
 }
 
 static void check_layout(const struct layout *l)
@@ -669,7 +719,9 @@ int main(void)
         T(many_ranks_in_turn_are_folded),
         T(ranks_of_other_places_are_not_folded),
         T(notes_name_what_deserves_attention),
+        T(unknown_devices_are_not_called_shared),
         T(drawing_shows_places),
+        T(nested_switches_are_told_apart),
         T(json_has_machine_and_ranks),
         T(json_says_null_for_none),
         T(hostile_names_are_harmless),
