@@ -87,7 +87,8 @@ printf '#!/bin/sh\necho print prolog $SLURM_LOCALID\n' >"$tmp/prolog" && chmod 7
 srun -N1 -n2 --ddp=on,verbose --task-prolog="$tmp/prolog" "$tmp/mask"
 out=$(grep -v prolog <<<"$out")
 agree "--task-prolog" "n1 0 $one" "n1 1 $two"
-srun -w n2 -n1 --ddp=on,verbose "$tmp/mask" : -w n1 -n2 --ddp=on,verbose "$tmp/mask"
+# Without PMIx: one in forty such steps of Slurm 22.05 does not end with it, with and without the plugin.
+srun -w n2 -n1 --ddp=on,verbose,mpi=none "$tmp/mask" : -w n1 -n2 --ddp=on,verbose,mpi=none "$tmp/mask"
 agree "heterogeneous" "n1 0 $one" "n1 1 $two" "n2 0 0"
 cat >"$tmp/job" <<JOB
 #!/bin/sh
@@ -179,7 +180,7 @@ like "--gpus-per-task: what is lost, and what to write" "$err" "--gpus-per-task 
 is "... in one line" "$(wc -l <<<"$err")" 1
 is "... each rank has its own" "$(sort <<<"$out" | cut -d' ' -f2-5)" "0 0 of 0
 1 0 of 1"
-srun -w n1 -n1 --gpus-per-task=1 --ddp=on true : -w n2 -n1 --gpus-per-task=1 --ddp=on true
+srun -w n1 -n1 --gpus-per-task=1 --ddp=on,mpi=none true : -w n2 -n1 --gpus-per-task=1 --ddp=on,mpi=none true
 is "... once for a heterogeneous step" "$(grep -Ec "$hides" <<<"$err")" 1
 srun -N1 -n2 --gpus-per-node=2 --gpu-bind=single:1 --ddp=on true
 like "--gpu-bind" "$err" "--gpu-bind $hides"
