@@ -78,7 +78,7 @@ static const char *read_long(const char *arg, const char *end, struct cmdline *c
 
 struct cmdline cmdline_read(const char *args, size_t n)
 {
-    struct cmdline c = {NULL};
+    struct cmdline c = {.ddp = NULL};
     const char *end = args + n, *value;
     bool is_command = false; /* past this component's command: wait for the ":" */
     if (n == 0 || end[-1])
