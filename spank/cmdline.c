@@ -48,7 +48,8 @@ static const struct wanted {
     {"resv-ports", 4, offsetof(struct cmdline, resv_ports), true},
     {"gpus-per-task", 10, offsetof(struct cmdline, gpus_per_task), false},
     {"gpu-bind", 5, offsetof(struct cmdline, gpu_bind), false},
-    {"ntasks-per-gpu", 13, offsetof(struct cmdline, ntasks_per_gpu), false},
+    {"ntasks-per-node", 12, offsetof(struct cmdline, ntasks_per_node), false},
+    {"ntasks-per-gpu", 12, offsetof(struct cmdline, ntasks_per_gpu), false},
     {"tres-per-task", 6, offsetof(struct cmdline, tres_per_task), false},
     {"tres-bind", 6, offsetof(struct cmdline, tres_bind), false},
 };

@@ -13,7 +13,7 @@ struct cmdline {
     const char *ddp;        /* value of the last --ddp */
     const char *resv_ports; /* value of the last --resv-ports; "": it has none */
     const char *gpus_per_task, *ntasks_per_gpu, *tres_per_task; /* of the last one in any component */
-    const char *gpu_bind, *tres_bind;
+    const char *gpu_bind, *tres_bind, *ntasks_per_node;
 };
 
 /* args[0..n): n bytes of arguments, each ended by a null byte, args[n - 1] is one. Reads up to the command (each

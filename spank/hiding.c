@@ -37,7 +37,9 @@ bool hiding_warn(const struct cmdline *c, lookup_f lookup, void *arg, char *buf,
         find("--ntasks-per-gpu", c->ntasks_per_gpu, "SLURM_NTASKS_PER_GPU", lookup, arg),
         find("--tres-per-task", c->tres_per_task, "SLURM_TRES_PER_TASK", lookup, arg),
     };
-    const char *guilty = NULL;
+    const char *per_node = find("", c->ntasks_per_node, "SLURM_NTASKS_PER_NODE", lookup, arg).value, *guilty = NULL;
+    if (per_node && !strcmp(per_node, "1"))
+        return false;
     if (!bind.value && tres_bind.value && find_gpu(tres_bind.value))
         bind = (struct option){tres_bind.name, find_gpu(tres_bind.value)};
     if (bind.value && binds(bind.value))
