@@ -447,29 +447,52 @@ static int load(hwloc_topology_t t, const char *xml, size_t n, struct inventory 
     return rc;
 }
 
-/* hwloc opens its plugins before it looks at any filter, so their folder is hidden while it starts. */
-static int load_without_plugins(const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp)
+/* What hwloc finds in the environment while it loads. */
+static const struct {
+    const char *name, *value;
+} settings[] = {
+    {"HWLOC_PLUGINS_PATH", "/nonexistent"}, /* it opens its plugins before it looks at any filter */
+    {"HWLOC_HIDE_ERRORS", "2"},             /* firmware's contradictions, told on stderr: not ours to mend */
+};
+enum { N_SETTINGS = sizeof settings / sizeof *settings };
+
+/* Returns how many of the settings are made, all unless memory is short; saved[i] is the caller's to free. */
+static size_t set_environment(char **saved)
 {
-    static const char name[] = "HWLOC_PLUGINS_PATH";
-    hwloc_topology_t t;
-    const char *was = getenv(name);
-    char *saved = was ? strdup(was) : NULL;
-    if ((was && !saved) || setenv(name, "/nonexistent", 1) < 0) {
-        free(saved);
-        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load the topology");
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        const char *was = getenv(settings[i].name);
+        if ((was && !(saved[i] = strdup(was))) || setenv(settings[i].name, settings[i].value, 1) < 0)
+            return i;
     }
-    int rc = hwloc_topology_init(&t);
-    if (rc < 0) {
+    return N_SETTINGS;
+}
+
+static void restore_environment(char *const *saved, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (saved[i])
+            setenv(settings[i].name, saved[i], 1);
+        else
+            unsetenv(settings[i].name);
+}
+
+static int load_quietly(const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp)
+{
+    hwloc_topology_t t;
+    char *saved[N_SETTINGS] = {NULL};
+    size_t n_set = set_environment(saved);
+    int rc = -1;
+    if (n_set < N_SETTINGS) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load the topology");
+    } else if (hwloc_topology_init(&t) < 0) {
         error_errno(errp, "hwloc does not start");
     } else {
         rc = load(t, xml, n, inv, errp);
         hwloc_topology_destroy(t);
     }
-    if (saved)
-        setenv(name, saved, 1);
-    else
-        unsetenv(name);
-    free(saved);
+    restore_environment(saved, n_set);
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        free(saved[i]);
     return rc;
 }
 
@@ -491,8 +514,8 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
         xml = getenv("HWLOC_XMLFILE"); /* as for every program that uses hwloc, but read with care */
     inv->has_io = with_io;
     set_origin(inv, xml);
-    struct record_reader reader = {load_without_plugins, (int)(hwloc_get_api_version() >> 16), IMPORT_S};
-    int rc = xml ? record_load(&reader, xml, inv, errp) : load_without_plugins(NULL, 0, inv, errp);
+    struct record_reader reader = {load_quietly, (int)(hwloc_get_api_version() >> 16), IMPORT_S};
+    int rc = xml ? record_load(&reader, xml, inv, errp) : load_quietly(NULL, 0, inv, errp);
     if (rc == 0)
         *ret = *inv;
     free(inv);

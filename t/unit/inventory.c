@@ -65,14 +65,15 @@ static void cores_caches_and_packages_are_numbered(void **state)
     assert_int_equal(inventory_count_cores(&inv, &set), 2);
 }
 
-/* Package 0 has HBM beside its DRAM, package 1 the memory of a GPU: neither is where its cores' memory comes from. */
+/* Package 0 has HBM after its DRAM, package 1 the memory of a GPU before it: neither is where memory of its cores comes
+ * from. */
 static void memory_of_other_kinds_is_left_out(void **state)
 {
     (void)state;
     load("server.xml", false);
     assert_int_equal(inv.n_numas, 2);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(inv.numa[i].os_index, i);
+        assert_int_equal(inv.numa[i].os_index, i == 0 ? 0 : 3);
         assert_int_equal(inv.numa[i].package, i);
         assert_true(inv.numa[i].memory_bytes == UINT64_C(64) << 30);
     }
@@ -144,6 +145,8 @@ static void distances_are_classes(void **state)
     assert_int_equal(inventory_distance(gpu0, gpu0), DISTANCE_SAME_SWITCH);
     assert_string_equal(inventory_distance_name(DISTANCE_SAME_SWITCH), "same switch");
     assert_string_equal(inventory_distance_name(DISTANCE_ACROSS), "across");
+    struct inventory_pci below_one_port = {.depth = 2, .path = {gpu0->path[0], gpu0->path[1]}};
+    assert_int_equal(inventory_distance(gpu0, &below_one_port), DISTANCE_SAME_SWITCH);
     struct inventory_pci nowhere = {.package = -1, .numa = -1};
     assert_int_equal(inventory_distance(&nowhere, &nowhere), DISTANCE_ACROSS);
 }
@@ -190,16 +193,62 @@ static void this_machine_is_read(void **state)
 {
     (void)state;
     ddp_error_t e = {0};
-    setenv("HWLOC_PLUGINS_PATH", "/some/where", 1);
     assert_int_equal(inventory_load(NULL, true, &inv, &e), 0);
-    assert_string_equal(getenv("HWLOC_PLUGINS_PATH"), "/some/where");
-    unsetenv("HWLOC_PLUGINS_PATH");
     assert_true(inv.origin[0] && inv.n_cores > 0 && inv.n_packages > 0 && inv.n_numas > 0);
     assert_true(cpus_count(&inv.allowed) > 0 && cpus_within(&inv.allowed, &inv.all));
     size_t n_cpus = 0;
     for (size_t i = 0; i < inv.n_cores; i++)
         n_cpus += inv.core[i].n_cpus;
     assert_int_equal(n_cpus, cpus_count(&inv.all));
+}
+
+/* How many plugins hwloc opens, by its own report, which goes to stderr. */
+static int count_plugins(void)
+{
+    char line[512];
+    int n = 0, saved = dup(2);
+    FILE *report = tmpfile();
+    assert_true(report && saved >= 0 && dup2(fileno(report), 2) >= 0);
+    setenv("HWLOC_PLUGINS_VERBOSE", "1", 1);
+    int rc = inventory_load(NULL, true, &inv, NULL);
+    unsetenv("HWLOC_PLUGINS_VERBOSE");
+    dup2(saved, 2);
+    close(saved);
+    assert_int_equal(rc, 0);
+    rewind(report);
+    while (fgets(line, sizeof line, report))
+        n += strstr(line, "contains expected symbol") != NULL;
+    fclose(report);
+    return n;
+}
+
+/* hwloc_opencl.so and hwloc_gl.so would open a vendor's library. */
+static void no_plugin_is_opened(void **state)
+{
+    (void)state;
+    assert_int_equal(count_plugins(), 0);
+    assert_null(getenv("HWLOC_PLUGINS_PATH"));
+    assert_null(getenv("HWLOC_HIDE_ERRORS"));
+    setenv("HWLOC_PLUGINS_PATH", "/some/where", 1);
+    setenv("HWLOC_HIDE_ERRORS", "0", 1);
+    assert_int_equal(inventory_load(NULL, true, &inv, NULL), 0);
+    assert_string_equal(getenv("HWLOC_PLUGINS_PATH"), "/some/where");
+    assert_string_equal(getenv("HWLOC_HIDE_ERRORS"), "0");
+    unsetenv("HWLOC_PLUGINS_PATH");
+    unsetenv("HWLOC_HIDE_ERRORS");
+}
+
+/* HWLOC_XMLFILE stands for this machine. */
+static void a_record_may_stand_for_this_machine(void **state)
+{
+    (void)state;
+    setenv("HWLOC_XMLFILE", data_path("server.xml"), 1);
+    int rc = inventory_load(NULL, true, &inv, NULL);
+    assert_int_equal(inv.n_gpus, 4);
+    load("vm.xml", true); /* but not for another record */
+    unsetenv("HWLOC_XMLFILE");
+    assert_int_equal(rc, 0);
+    assert_int_equal(inv.n_cores, 4);
 }
 
 static void a_device_name_finds_its_gpu(void **state)
@@ -357,6 +406,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_virtual_machine_is_read),
     cmocka_unit_test(a_restricted_record_is_read),
     cmocka_unit_test(this_machine_is_read),
+    cmocka_unit_test(no_plugin_is_opened),
+    cmocka_unit_test(a_record_may_stand_for_this_machine),
     cmocka_unit_test(a_device_name_finds_its_gpu),
     cmocka_unit_test(the_driver_knows_more),
     cmocka_unit_test(what_is_no_record_is_refused),
