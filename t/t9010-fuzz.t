@@ -1,6 +1,6 @@
 #!/bin/bash
-# Fuzzes the records of machines and the lists with libFuzzer, side by side, for $FUZZ_S seconds (600 unless set), from the
-# seeds in t/fuzz. What breaks a promise is kept as ./fuzz-TARGET-*: t/fuzz/TARGET FILE runs it again.
+# Fuzzes the records of machines and the lists with libFuzzer, side by side, for $FUZZ_S seconds (600 unless set), from
+# the seeds in t/fuzz. What breaks a promise is kept as ./fuzz-TARGET-*: t/fuzz/TARGET FILE runs it again.
 source "$(dirname "$0")/lib/tap.sh"
 : "${FUZZ_S:=600}"
 command -v clang >/dev/null || skip_all "clang is missing: install the Debian package clang"
@@ -15,8 +15,8 @@ build() {
     shift
     # shellcheck disable=SC2046
     clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -DFUZZ_COVERAGE \
-        -I"$top_srcdir" -I"$top_builddir" $(pkg-config --cflags hwloc) "$@" "$top_srcdir/t/fuzz/$target.c" "${sources[@]}" \
-        $(pkg-config --libs hwloc) -o "$tmp/$target"
+        -I"$top_srcdir" -I"$top_builddir" $(pkg-config --cflags hwloc) "$@" "$top_srcdir/t/fuzz/$target.c" \
+        "${sources[@]}" $(pkg-config --libs hwloc) -o "$tmp/$target"
 }
 ok "the target for lists builds" build lists "$top_srcdir/spank/hostlist.c" "$top_srcdir/spank/step.c"
 ok "the target for records builds" build record -Wl,--wrap=_exit,--wrap=__sanitizer_cov_8bit_counters_init
@@ -33,6 +33,7 @@ done
 for target in lists record; do
     wait "${pid[$target]}"
     is "$target: no crash, no leak, no hang in $FUZZ_S s" $? 0 || diag "$(tail -n 40 "$tmp/$target.out")"
-    diag "$target: $(grep -o 'number_of_executed_units: .*' "$tmp/$target.out"), $(find "$tmp/found-$target" -type f | wc -l) kept"
+    kept=("$tmp/found-$target"/*)
+    diag "$target: $(grep -o 'executed_units: .*' "$tmp/$target.out"), ${#kept[@]} kept"
 done
 done_testing

@@ -1,8 +1,9 @@
 /* record.h - reads a record of a machine so that a hostile one can do no more than be refused.
  *
- * hwloc's import trusts its input: it runs into assertions, endless loops and gigabytes of memory where objects contradict
- * one another. So a child process with little memory and a deadline does it, and hands back the plain tables through
- * shared memory; they are believed only where every number in them is in its range. */
+ * hwloc's import trusts its input: assertions of it fail where objects contradict one another (hwloc 2.9: a record
+ * without a NUMA node). So a child process with a deadline and little memory does it, and hands back the plain tables
+ * through shared memory; they are believed only where every number in them is in its range.
+ */
 #ifndef DDP_TOPOLOGY_RECORD_H
 #define DDP_TOPOLOGY_RECORD_H
 

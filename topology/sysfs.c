@@ -75,7 +75,7 @@ static void look_at(struct scan *s, const char *name)
     if (s->n == FOUND_MAX || sscanf(name, "%x:%x:%x.%x%c", &domain, &bus, &device, &function, &rest) != 4)
         return;
     struct found *f = &s->found[s->n];
-    *f = (struct found){.domain = domain, .bus = (uint8_t)bus, .device = (uint8_t)device, .function = (uint8_t)function};
+    *f = (struct found){domain, (uint8_t)bus, (uint8_t)device, (uint8_t)function, .is_nic = false};
     if (!is_wanted(folder_of(s->sys, f, folder, sizeof folder), f))
         return;
     ssize_t len = readlink(folder, f->link, sizeof f->link - 1);
@@ -149,14 +149,21 @@ static size_t bridge_end(const char *link, size_t i)
     return 0;
 }
 
-/* Numbers for the bridges of found[at]: that of an earlier device where the link up to there is the same, else a new one. */
-static void fill_path(struct inventory_pci *p, const struct scan *s, const struct inventory_pci *const *earlier, size_t at,
-                      uint16_t *n_bridges)
+static bool have_same_bridge(const char *a, const char *b, size_t level)
+{
+    size_t len = bridge_end(a, level);
+    return bridge_end(b, level) == len && !memcmp(a, b, len);
+}
+
+/* Numbers for the bridges of found[at]: that of an earlier device where the link up to there is the same, else a new
+ * one. */
+static void fill_path(struct inventory_pci *p, const struct scan *s, const struct inventory_pci *const *earlier,
+                      size_t at, uint16_t *n_bridges)
 {
     const char *link = s->found[at].link;
-    for (size_t level = 0, len; level < INVENTORY_PATH_MAX && (len = bridge_end(link, level)) > 0; level++) {
+    for (size_t level = 0; level < INVENTORY_PATH_MAX && bridge_end(link, level) > 0; level++) {
         size_t k = 0;
-        while (k < at && !(earlier[k] && bridge_end(s->found[k].link, level) == len && !memcmp(s->found[k].link, link, len)))
+        while (k < at && !(earlier[k] && have_same_bridge(link, s->found[k].link, level)))
             k++;
         p->path[level] = k < at ? earlier[k]->path[level] : (*n_bridges)++;
         p->depth = (uint8_t)(level + 1);

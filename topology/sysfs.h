@@ -1,7 +1,7 @@
 /* sysfs.h - the GPUs and NICs of this machine, as Linux shows them in files.
  *
- * hwloc could read them too, but it reads every PCI device's configuration space for it, which goes to the hardware: 10 ms
- * and more, one process at a time. Here only cached attributes are read. */
+ * hwloc could read them too, but it reads every PCI device's configuration space for it, which goes to the hardware:
+ * 10 ms and more, one process at a time. Here only cached attributes are read. */
 #ifndef DDP_TOPOLOGY_SYSFS_H
 #define DDP_TOPOLOGY_SYSFS_H
 

@@ -30,7 +30,8 @@ static int bad(const struct reader *r, const char *why)
     size_t line = 1;
     for (const char *p = r->start; p < r->p; p++)
         line += *p == '\n';
-    return error_set(r->errp, DDP_E_DATA, EINVAL, "%s is no topology that hwloc wrote: line %zu: %s", r->what, line, why);
+    return error_set(r->errp, DDP_E_DATA, EINVAL, "%s is no topology that hwloc wrote: line %zu: %s", r->what, line,
+                     why);
 }
 
 static void skip_space(struct reader *r)
@@ -162,7 +163,8 @@ static int copy_attribute(struct reader *r)
 
 /* ---- elements ---- */
 
-/* At the attributes of the outermost element: hwloc looks for its version="2.0", or none (hwloc 1), and nothing else. */
+/* At the attributes of the outermost element: hwloc looks for its version="2.0", or none (hwloc 1), and nothing
+ * else. */
 static int copy_root(struct reader *r)
 {
     int major, minor, n = 0;

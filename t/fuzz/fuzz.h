@@ -1,5 +1,5 @@
-/* fuzz.h - a fuzz target: feeds one input to what it tests and aborts where that breaks a promise. Linked with libFuzzer by
- * `make fuzz`, and with replay.c by `make check`, which runs the seeds in t/fuzz/corpus-*. */
+/* fuzz.h - a fuzz target: feeds one input to what it tests and aborts where that breaks a promise. `make fuzz` links it
+ * with libFuzzer; `make check` with replay.c, and runs the seeds in t/fuzz/corpus-*. */
 #ifndef DDP_T_FUZZ_H
 #define DDP_T_FUZZ_H
 

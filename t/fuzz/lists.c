@@ -1,5 +1,5 @@
-/* Fuzz target: the lists that Slurm and users hand us. The first byte says which: c CPUs, d devices, h hosts, t tasks per
- * node. */
+/* Fuzz target: the lists that Slurm and users hand us. The first byte says which: c CPUs, d devices, h hosts, t tasks
+ * per node. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
