@@ -151,20 +151,41 @@ int record_load_text(const struct record_reader *reader, const char *text, size_
     return rc < 0 ? error_prefix(errp, "%s", what) : 0;
 }
 
+/* Everything up to size bytes of a file or a pipe that somebody writes to; the length, or -1. Never waits past the
+ * deadline: in a task nothing could end a wait but Slurm, which would take the node out of service for it. */
+static ssize_t read_up_to(int fd, char *buf, size_t size, uint64_t deadline)
+{
+    size_t n = 0;
+    while (n < size) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        ssize_t r = read(fd, buf + n, size - n);
+        if (r == 0)
+            break;
+        n += r > 0 ? (size_t)r : 0;
+        if (r < 0 && errno != EAGAIN && errno != EINTR)
+            return -1;
+        if (deadline_left_ns(deadline) == 0) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+        if (r < 0)
+            (void)!poll(&p, 1, deadline_left_ms(deadline));
+    }
+    return (ssize_t)n;
+}
+
 int record_load(const struct record_reader *reader, const char *path, struct inventory *inv, ddp_error_t *errp)
 {
-    FILE *f = fopen(path, "re");
-    char *text = f ? malloc(RECORD_SIZE_MAX + 1) : NULL;
-    size_t n = text ? fread(text, 1, RECORD_SIZE_MAX + 1, f) : 0;
-    int rc = -1;
-    if (!f || (text && ferror(f)))
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = -1;
+    char *text = fd < 0 ? NULL : malloc(RECORD_SIZE_MAX + 1);
+    ssize_t n = text ? read_up_to(fd, text, RECORD_SIZE_MAX + 1, deadline_in(reader->timeout_s)) : -1;
+    if (fd < 0 || (text && n < 0))
         error_set(errp, DDP_E_DATA, errno, "%s: %s", path, strerror(errno));
     else if (!text)
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "%s: no memory to read it", path);
     else
-        rc = record_load_text(reader, text, n, path, inv, errp);
-    if (f)
-        fclose(f);
+        rc = record_load_text(reader, text, (size_t)n, path, inv, errp);
+    io_close(fd);
     free(text);
     return rc;
 }

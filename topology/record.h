@@ -18,7 +18,7 @@ typedef int record_f(const char *text, size_t n, struct inventory *inv, ddp_erro
 struct record_reader {
     record_f *import;
     int major_max;    /* of the format, see xml.h */
-    double timeout_s; /* for import */
+    double timeout_s; /* for reading the file, and again for import */
 };
 
 /* Reads the file, makes it plain (xml.h), and has `import` called in a child with *inv as the caller filled it in.

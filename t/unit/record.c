@@ -1,8 +1,11 @@
 #include "t/unit/unit.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "topology/record.h"
 #include "topology/xml.h"
@@ -199,6 +202,39 @@ static void children_may_be_ignored(void **state)
     signal(SIGCHLD, SIG_DFL);
 }
 
+/* A task reads the file that topo= names: no kind of file may keep it. */
+static void files_that_say_nothing_do_not_hang(void **state)
+{
+    (void)state;
+    static struct inventory inv;
+    static const char record[] = "<topology></topology>";
+    struct record_reader patient = {sound, 2, 10}, hasty = {sound, 2, 0.05};
+    char dir[] = "/tmp/ddp-record-XXXXXX", path[64];
+    ddp_error_t e = {0};
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/fifo", dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(record_load(&patient, path, &inv, &e), -1); /* nobody writes to it */
+    assert_error_has(e, "there is no <topology>");
+    int fd = open(path, O_RDWR | O_CLOEXEC); /* somebody might */
+    assert_int_equal(record_load(&hasty, path, &inv, &e), -1);
+    assert_error_has(e, strerror(ETIMEDOUT));
+    assert_int_equal(record_load(&patient, "/dev/zero", &inv, &e), -1);
+    assert_error_has(e, "larger than any");
+    close(fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(write(fd, record, sizeof record - 1), sizeof record - 1);
+    int writer = open(path, O_WRONLY | O_CLOEXEC), pipe = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    close(fd);
+    close(writer);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", pipe); /* as a shell names <(zcat record.xml.gz) */
+    assert_int_equal(record_load(&patient, path, &inv, &e), 0);
+    close(pipe);
+    snprintf(path, sizeof path, "%s/fifo", dir);
+    unlink(path);
+    rmdir(dir);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(records_become_plain),
     cmocka_unit_test(what_is_no_record_is_named),
@@ -206,5 +242,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_child_imports),
     cmocka_unit_test(what_the_child_does_not_survive_is_refused),
     cmocka_unit_test(children_may_be_ignored),
+    cmocka_unit_test(files_that_say_nothing_do_not_hang),
 };
 UNIT_MAIN(tests)
