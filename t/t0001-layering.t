@@ -9,7 +9,7 @@ ok "the tree keeps its rules" "$layering" "$top_srcdir"
 copy() {
     local room
     rm -rf "$tmp/tree" && mkdir "$tmp/tree"
-    for room in runtime kernels pmix topology spank; do
+    for room in runtime kernels pmix topology topology/show spank; do
         [ ! -d "$top_srcdir/$room" ] || cp -r "$top_srcdir/$room" "$tmp/tree/"
         mkdir -p "$tmp/tree/$room"
         chmod -R u+w "$tmp/tree/$room"
@@ -32,6 +32,7 @@ planted kernels/new.c '#include "pmix/planted.h"' "kernels/ may not include pmix
 planted kernels/new.cu '  #  include "runtime/planted.h"' "kernels/ may not include runtime/"
 planted pmix/new.c '#include "topology/planted.h"' "pmix/ may not include topology/"
 planted topology/planted.h '#include "kernels/planted.h"' "topology/ may not include kernels/"
+planted topology/new.c '#include "topology/show/planted.h"' "topology/ may not include topology/show/"
 planted spank/new.c '#include "pmix/planted.h"' "spank/ may not include pmix/"
 planted runtime/new.c '#include "spank/planted.h"' "runtime/ may not include spank/"
 planted runtime/comm/new.c '#include "runtime/planted.h"' "runtime/comm/ may not include runtime/"

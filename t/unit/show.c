@@ -4,8 +4,8 @@
 #include <jansson.h>
 
 #include "topology/show.h"
-#include "topology/show_layout.h"
-#include "topology/text.h"
+#include "topology/show/layout.h"
+#include "topology/show/text.h"
 
 /* Control characters, markup, no UTF-8, text that turns its direction; 63 bytes cut within a character. */
 #define HOSTILE "a<b>&\"'\x1b[31m\n\xff\xe2\x80\xae\xc3\xa9]]>\xc3"

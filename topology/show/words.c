@@ -1,7 +1,7 @@
-/* show_words.c - names of things, the same in table, drawing, picture and explanation. */
+/* words.c - names of things, the same in table, drawing, picture and explanation. */
 #include <stdlib.h>
 
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 bool show_has_home(const struct inventory *inv, int gpu)
 {

@@ -1,8 +1,8 @@
-/* show_layout.h - where things stand in the picture of a machine. Pure; lengths are SVG's user units. */
+/* layout.h - where things stand in the picture of a machine. Pure; lengths are SVG's user units. */
 #ifndef DDP_TOPOLOGY_SHOW_LAYOUT_H
 #define DDP_TOPOLOGY_SHOW_LAYOUT_H
 
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 #define LAYOUT_CORE 20.0    /* a core's square */
 #define LAYOUT_DEVICE 136.0 /* width of a GPU's or NIC's box */

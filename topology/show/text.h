@@ -1,7 +1,7 @@
 /* text.h - a text that grows, for what show.h writes. Pure. Where memory is short the text is lost and text_take says
  * so, so that nobody checks each addition. */
-#ifndef DDP_TOPOLOGY_TEXT_H
-#define DDP_TOPOLOGY_TEXT_H
+#ifndef DDP_TOPOLOGY_SHOW_TEXT_H
+#define DDP_TOPOLOGY_SHOW_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,12 @@
-/* show_impl.h - what the files show_*.c share: the table's cells, sentences that deserve attention, who has which core,
+/* impl.h - what the files here share: the table's cells, sentences that deserve attention, who has which core,
  * which devices hang together. */
 #ifndef DDP_TOPOLOGY_SHOW_IMPL_H
 #define DDP_TOPOLOGY_SHOW_IMPL_H
 
 #include "topology/show.h"
-#include "topology/text.h"
+#include "topology/show/text.h"
 
-/* ---- show_words.c: names of things ---- */
+/* ---- words.c: names of things ---- */
 
 /* A GPU whose place is told: some of the machine's CPUs are nearer to it than others (doc/placement.md: it has a home).
  */
@@ -28,7 +28,7 @@ void show_add_machine(struct text *t, const struct inventory *inv);
 /* CPUs that the step may use: the union of the ranks' masks, as far as the machine has them. */
 void show_step_cpus(const struct show *s, struct cpus *ret);
 
-/* ---- show_owners.c: who has which core ---- */
+/* ---- owners.c: who has which core ---- */
 
 struct show_owner {
     int16_t first, n; /* the first rank that has it, and how many have; n 0: nobody */
@@ -36,7 +36,7 @@ struct show_owner {
 };
 struct show_owner *show_owners(const struct show *s); /* [n_cores], the caller frees; NULL: no memory */
 
-/* ---- show_units.c: which devices hang together ---- */
+/* ---- units.c: which devices hang together ---- */
 
 /* Devices below a common PCIe switch, the innermost that several cards share, or one card. Units below a common outer
  * switch follow one another and stand at one place. */
@@ -50,7 +50,7 @@ struct show_unit {
 };
 struct show_unit *show_units(const struct inventory *inv, size_t *ret_n); /* the caller frees; NULL: no memory */
 
-/* ---- show_table.c ---- */
+/* ---- table.c ---- */
 
 enum show_column { COL_RANK, COL_GPU, COL_CORES, COL_CPUS, COL_MEMORY, COL_NIC, COL_WHY, COL_N };
 struct show_row {
@@ -66,7 +66,7 @@ extern const char *const show_headings[COL_N];
 struct show_rows *show_rows(const struct show *s); /* NULL: no memory */
 void show_rows_destroy(struct show_rows *rows);
 
-/* ---- show_notes.c ---- */
+/* ---- notes.c ---- */
 
 /* A sentence a line where something deserves attention. */
 void show_add_notes(struct text *t, const struct show *s);

@@ -1,4 +1,4 @@
-#include "topology/text.h"
+#include "topology/show/text.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* show_table.c - the ranks as a table. */
+/* table.c - the ranks as a table. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 const char *const show_headings[COL_N] = {"rank", "GPU", "cores", "CPUs", "memory", "NIC", "why"};
 

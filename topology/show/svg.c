@@ -1,9 +1,9 @@
-/* show_svg.c - the machine as a picture. Boxes first, then lines, then what must stay readable above them. */
+/* svg.c - the machine as a picture. Boxes first, then lines, then what must stay readable above them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "topology/show_draw.h"
+#include "topology/show/draw.h"
 
 #define MARGIN 24.0
 

@@ -1,9 +1,9 @@
-/* show_explain.h - what the files that explain share: the rule's view of a request, and sentences. */
+/* explain.h - what the files that explain share: the rule's view of a request, and sentences. */
 #ifndef DDP_TOPOLOGY_SHOW_EXPLAIN_H
 #define DDP_TOPOLOGY_SHOW_EXPLAIN_H
 
 #include "topology/placement_impl.h"
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 struct telling {
     const struct show *s;

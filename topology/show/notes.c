@@ -1,8 +1,8 @@
-/* show_notes.c - what deserves attention in a placement. */
+/* notes.c - what deserves attention in a placement. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 /* Which ranks a sentence is about. */
 typedef bool (*about_f)(const struct show *s, const struct place *p);

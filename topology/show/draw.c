@@ -1,4 +1,4 @@
-#include "topology/show_draw.h"
+#include "topology/show/draw.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* show_owners.c - who has which core. */
+/* owners.c - who has which core. */
 #include <stdlib.h>
 
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 static bool touches(const struct inventory_core *core, const struct cpus *set)
 {

@@ -1,9 +1,9 @@
-/* show_json.c - machine and placement as one JSON object; doc/placement.md lists its keys. */
+/* json.c - machine and placement as one JSON object; doc/placement.md lists its keys. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 /* The text, which it frees, as a JSON string; NULL: no memory. */
 static json_t *take(struct text *t)

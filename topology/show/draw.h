@@ -1,9 +1,9 @@
-/* show_draw.h - strokes of the picture: each adds one element of SVG 1.1. Pure. Texts may be anything: they are cleaned
+/* draw.h - strokes of the picture: each adds one element of SVG 1.1. Pure. Texts may be anything: they are cleaned
  * and escaped here. */
 #ifndef DDP_TOPOLOGY_SHOW_DRAW_H
 #define DDP_TOPOLOGY_SHOW_DRAW_H
 
-#include "topology/show_layout.h"
+#include "topology/show/layout.h"
 
 struct color {
     char fill[8], ink[8]; /* "#rrggbb": a rank's colour, and black or white, whichever reads better on it */
@@ -24,7 +24,7 @@ void draw_line(struct text *t, double x1, double y1, double x2, double y2, const
 /* A small square with the rank's number, its left upper corner at x, y. Returns its width. */
 double draw_badge(struct text *t, double x, double y, int rank);
 
-/* ---- show_legend.c ---- */
+/* ---- legend.c ---- */
 
 /* Head, ranks, key and notes around the machine: the head above y 0 of the machine, the rest below `y`. Each returns
  * the height that it took, and widens *w. */

@@ -1,5 +1,5 @@
-/* show_explain.c - why a rank got what it got: doc/placement.md, section by section, with this rank's numbers. */
-#include "topology/show_explain.h"
+/* explain.c - why a rank got what it got: doc/placement.md, section by section, with this rank's numbers. */
+#include "topology/show/explain.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* show_better.c - what a user could change to get a better place. */
+/* better.c - what a user could change to get a better place. */
 #include <stdlib.h>
 
-#include "topology/show_explain.h"
+#include "topology/show/explain.h"
 
 /* Sentences are apart by a space. */
 static struct text *next(struct telling *tell)

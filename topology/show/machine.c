@@ -1,7 +1,7 @@
-/* show_text.c - the machine as a drawing in plain text, and the table. */
+/* machine.c - the machine as a drawing in plain text, and the table. */
 #include <stdlib.h>
 
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 enum { STRIP_COLUMNS = 84 /* of a line of cores */ };
 

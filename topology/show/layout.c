@@ -1,4 +1,4 @@
-#include "topology/show_layout.h"
+#include "topology/show/layout.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
-/* show_legend.c - what stands around the machine in its picture: head, ranks, key, notes. */
+/* legend.c - what stands around the machine in its picture: head, ranks, key, notes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology/show_draw.h"
+#include "topology/show/draw.h"
 
 #define LINE 20.0
 #define CHAR 6.3 /* width of a character of 12, about */

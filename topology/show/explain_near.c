@@ -1,5 +1,5 @@
-/* show_explain_near.c - sections 3 to 6 of doc/placement.md in sentences: cores, memory node, NIC. */
-#include "topology/show_explain.h"
+/* explain_near.c - sections 3 to 6 of doc/placement.md in sentences: cores, memory node, NIC. */
+#include "topology/show/explain.h"
 
 static bool has_same_core(const struct telling *tell, int r)
 {

@@ -1,8 +1,8 @@
-/* show_units.c - which devices hang together. */
+/* units.c - which devices hang together. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology/show_impl.h"
+#include "topology/show/impl.h"
 
 enum { DEVICES_MAX = INVENTORY_GPUS_MAX + INVENTORY_NICS_MAX };
 
