@@ -1,21 +1,8 @@
 #include "t/lib/ref_place.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum { CORES = 512, RANKS = 64, SEATS = 512 };
-
-struct ref {
-    const struct placement_request *req;
-    const struct inventory *inv;
-    int n, pool_of[RANKS]; /* pool_of: the lowest rank of the same pool */
-    bool is_one_pool, is_same;
-    int device[RANKS];
-    bool in_pool[RANKS][CORES]; /* the pool of this lowest rank has (part of) this core */
-    bool has[RANKS][CORES];     /* the answer: rank has (part of) this core */
-};
-
-typedef bool flags[CORES];
+#include "t/lib/ref_impl.h"
 
 /* --- words of the rule --- */
 
@@ -39,23 +26,23 @@ static bool is_some(const struct inventory *inv, const struct cpus *local)
     return any && !all;
 }
 
-static bool has_home(const struct inventory *inv, int gpu)
+bool ref_has_home(const struct inventory *inv, int gpu)
 {
     return gpu >= 0 && is_some(inv, &inv->gpu[gpu].pci.local);
 }
 
-static bool in_home(const struct inventory *inv, int gpu, int core)
+bool ref_in_home(const struct inventory *inv, int gpu, int core)
 {
-    return has_home(inv, gpu) && core_touches(inv, core, &inv->gpu[gpu].pci.local);
+    return ref_has_home(inv, gpu) && core_touches(inv, core, &inv->gpu[gpu].pci.local);
 }
 
-static bool in_package(const struct inventory *inv, int gpu, int core)
+bool ref_in_package(const struct inventory *inv, int gpu, int core)
 {
-    int package = inv->gpu[gpu].pci.package;
-    return has_home(inv, gpu) && package >= 0 && inv->core[core].package == package;
+    return ref_has_home(inv, gpu) && inv->gpu[gpu].pci.package >= 0 &&
+           inv->core[core].package == inv->gpu[gpu].pci.package;
 }
 
-static int gpu_of(const struct ref *f, int rank)
+int ref_gpu_of(const struct ref *f, int rank)
 {
     return f->device[rank] < 0 ? -1 : f->req->rank[rank].device[f->device[rank]];
 }
@@ -92,7 +79,7 @@ static void make_pools(struct ref *f)
 {
     for (int r = 0; r < f->n; r++)
         for (int i = 0; i < f->req->rank[r].n_devices; i++)
-            f->is_one_pool |= !f->req->keep && has_home(f->inv, f->req->rank[r].device[i]);
+            f->is_one_pool |= !f->req->keep && ref_has_home(f->inv, f->req->rank[r].device[i]);
     for (int r = 0; r < f->n; r++)
         f->pool_of[r] = f->is_one_pool ? 0 : r;
     if (f->is_one_pool || f->req->keep)
@@ -108,15 +95,15 @@ static void make_pools(struct ref *f)
 
 static int cost_of(const struct ref *f, int rank, int gpu)
 {
-    if (!has_home(f->inv, gpu))
+    if (!ref_has_home(f->inv, gpu))
         return 0;
     int cost = 2;
     for (int c = 0; c < (int)f->inv->n_cores; c++) {
         if (!f->in_pool[f->pool_of[rank]][c])
             continue;
-        if (in_home(f->inv, gpu, c))
+        if (ref_in_home(f->inv, gpu, c))
             return 0;
-        if (in_package(f->inv, gpu, c))
+        if (ref_in_package(f->inv, gpu, c))
             cost = 1;
     }
     return cost;
@@ -144,7 +131,7 @@ static void choose_from_own_list(struct ref *f, int r)
         int gpu = f->req->rank[r].device[d];
         long before = 0, turn = ((d - r) % n + n) % n;
         for (int q = 0; q < r; q++)
-            before += gpu >= 0 && gpu_of(f, q) == gpu;
+            before += gpu >= 0 && ref_gpu_of(f, q) == gpu;
         long weight = before * 1000000 + cost_of(f, r, gpu) * 1000 + turn;
         if (f->device[r] < 0 || weight < best) {
             f->device[r] = d;
@@ -170,159 +157,55 @@ static bool choose_devices(struct ref *f, const int *given)
     return true;
 }
 
-/* --- sections 3 and 4, for one pool --- */
+/* --- sections 3 and 4 --- */
 
-struct table {
-    int n, rank[RANKS], n_seats, core[SEATS], owner[SEATS], need[RANKS];
-    int m; /* cores */
-};
-
-static bool same_region(const struct table *t, const bool *a, const bool *b)
+static int n_cores_in(const struct ref *f, int pool)
 {
-    for (int s = 0; s < t->n_seats; s++)
-        if (a[t->core[s]] != b[t->core[s]])
-            return false;
-    return true;
-}
-
-/* round 0: home, 1: package, 2: all. false: this rank has no such region. */
-static bool region_of(const struct ref *f, int rank, int round, flags ret)
-{
-    int gpu = gpu_of(f, rank);
+    int n = 0;
     for (int c = 0; c < (int)f->inv->n_cores; c++)
-        ret[c] = round == 2 || (gpu >= 0 && (round == 0 ? in_home(f->inv, gpu, c) : in_package(f->inv, gpu, c)));
-    return round == 2 || has_home(f->inv, gpu);
+        n += f->in_pool[pool][c];
+    return n;
 }
 
-static void lay_out(const struct ref *f, int pool, struct table *t)
+static int n_ranks_in(const struct ref *f, int pool)
 {
-    int cores[CORES];
-    memset(t, 0, sizeof *t);
+    int n = 0;
     for (int r = 0; r < f->n; r++)
-        if (f->pool_of[r] == pool)
-            t->rank[t->n++] = r;
-    for (int c = 0; c < (int)f->inv->n_cores; c++)
-        if (f->in_pool[pool][c])
-            cores[t->m++] = c;
-    for (int j = 0; j < t->m; j++) {
-        int seats = 0;
-        for (int i = 0; i < t->n; i++)
-            seats += i * t->m / t->n == j;
-        if (t->m >= t->n)
-            seats = 1;
-        for (; seats > 0; seats--) {
-            t->owner[t->n_seats] = -1;
-            t->core[t->n_seats++] = cores[j];
-        }
-    }
-}
-
-/* Section 3's condition, for rank number i. */
-static bool home_can_spare(const struct ref *f, const struct table *t, int i)
-{
-    flags mine, other;
-    int in_pool = 0, promised = 0;
-    if (!region_of(f, t->rank[i], 0, mine))
-        return false;
-    for (int s = 0; s < t->n_seats; s++)
-        in_pool += mine[t->core[s]];
-    for (int k = 0; k < t->n; k++)
-        if (region_of(f, t->rank[k], 0, other) && same_region(t, mine, other))
-            promised += t->need[k];
-    return in_pool > promised;
-}
-
-static void set_needs(const struct ref *f, struct table *t)
-{
-    bool any_home = false;
-    for (int i = 0; i < t->n; i++)
-        any_home |= has_home(f->inv, gpu_of(f, t->rank[i]));
-    for (int i = 0; i < t->n; i++) {
-        t->need[i] = t->m / t->n;
-        if (!any_home)
-            t->need[i] = (i + 1) * t->m / t->n - i * t->m / t->n;
-        if (t->m < t->n)
-            t->need[i] = 1;
-    }
-    int extra = any_home && t->m >= t->n ? t->m % t->n : 0;
-    for (int i = 0; i < t->n; i++)
-        if (extra > 0 && home_can_spare(f, t, i)) {
-            t->need[i]++;
-            extra--;
-        }
-    for (int i = 0; i < t->n; i++)
-        if (extra > 0 && t->need[i] == t->m / t->n) {
-            t->need[i]++;
-            extra--;
-        }
-}
-
-static void serve_group(struct table *t, const bool *is_member, const bool *region)
-{
-    int deal[RANKS] = {0}, n_free = 0;
-    for (int s = 0; s < t->n_seats; s++)
-        n_free += t->owner[s] < 0 && region[t->core[s]];
-    for (int turn = 0; turn < SEATS; turn++)
-        for (int i = 0; i < t->n; i++)
-            if (is_member[i] && deal[i] < t->need[i] && n_free > 0) {
-                deal[i]++;
-                n_free--;
-            }
-    for (int i = 0; i < t->n; i++)
-        for (int s = 0; s < t->n_seats && deal[i] > 0; s++)
-            if (t->owner[s] < 0 && region[t->core[s]]) {
-                t->owner[s] = i;
-                t->need[i]--;
-                deal[i]--;
-            }
-}
-
-static void play_round(const struct ref *f, struct table *t, int round)
-{
-    bool is_done[RANKS] = {false};
-    for (int i = 0; i < t->n; i++) {
-        flags mine, other;
-        bool is_member[RANKS] = {false};
-        if (is_done[i] || t->need[i] == 0 || !region_of(f, t->rank[i], round, mine))
-            continue;
-        for (int k = i; k < t->n; k++)
-            if (t->need[k] > 0 && region_of(f, t->rank[k], round, other) && same_region(t, mine, other))
-                is_member[k] = is_done[k] = true;
-        serve_group(t, is_member, mine);
-    }
+        n += f->pool_of[r] == pool;
+    return n;
 }
 
 static bool is_own(const struct ref *f, int pool)
 {
-    int n = 0, m = 0;
-    for (int r = 0; r < f->n; r++)
-        n += f->pool_of[r] == pool;
-    for (int c = 0; c < (int)f->inv->n_cores; c++)
-        m += f->in_pool[pool][c];
-    return f->req->keep || m == 0 || (!f->is_one_pool && n == 1);
+    return f->req->keep || n_cores_in(f, pool) == 0 || (!f->is_one_pool && n_ranks_in(f, pool) == 1);
 }
 
-static void serve_pool(struct ref *f, int pool, struct place *ret)
+static enum place_reason reason_of(const struct ref *f, int rank)
 {
-    struct table t;
-    lay_out(f, pool, &t);
-    if (!is_own(f, pool)) {
-        set_needs(f, &t);
-        for (int round = 0; round < 3; round++)
-            play_round(f, &t, round);
-    }
-    for (int i = 0; i < t.n; i++) {
-        struct place *p = &ret[t.rank[i]];
-        for (int s = 0; s < t.n_seats && !is_own(f, pool); s++)
-            for (int k = 0; k < f->inv->core[t.core[s]].n_cpus && t.owner[s] == i; k++)
-                if (cpu_in_pool(f, pool, f->inv->core[t.core[s]].cpu[k]))
-                    cpus_add(&p->cpus, f->inv->core[t.core[s]].cpu[k]);
+    int pool = f->pool_of[rank];
+    if (is_own(f, pool))
+        return f->req->keep ? PLACE_KEPT : PLACE_OWN;
+    if (n_cores_in(f, pool) < n_ranks_in(f, pool))
+        return PLACE_SHARED;
+    return ref_has_home(f->inv, ref_gpu_of(f, rank)) ? PLACE_GPU : PLACE_SHARE;
+}
+
+static void serve_pool(const struct ref *f, int pool, struct place *ret)
+{
+    static bool owner[CORES * RANKS];
+    memset(owner, 0, sizeof owner);
+    if (!is_own(f, pool))
+        ref_deal(f, pool, owner);
+    for (int r = 0; r < f->n; r++) {
+        if (f->pool_of[r] != pool)
+            continue;
         if (is_own(f, pool))
-            p->cpus = f->req->rank[t.rank[i]].mask;
-        int gpu = gpu_of(f, t.rank[i]);
-        p->reason = t.m < t.n ? PLACE_SHARED : has_home(f->inv, gpu) ? PLACE_GPU : PLACE_SHARE;
-        if (is_own(f, pool))
-            p->reason = f->req->keep ? PLACE_KEPT : PLACE_OWN;
+            ret[r].cpus = f->req->rank[r].mask;
+        for (int c = 0; c < (int)f->inv->n_cores; c++)
+            for (int t = 0; t < f->inv->core[c].n_cpus && owner[c * RANKS + r]; t++)
+                if (cpu_in_pool(f, pool, f->inv->core[c].cpu[t]))
+                    cpus_add(&ret[r].cpus, f->inv->core[c].cpu[t]);
+        ret[r].reason = reason_of(f, r);
     }
 }
 
@@ -330,7 +213,7 @@ static void serve_pool(struct ref *f, int pool, struct place *ret)
 
 static int memory_node(const struct ref *f, int rank)
 {
-    int gpu = gpu_of(f, rank), n_of_numa[INVENTORY_NUMAS_MAX + 1] = {0}, n = 0; /* from node -1 */
+    int gpu = ref_gpu_of(f, rank), n_of_numa[INVENTORY_NUMAS_MAX + 1] = {0}, n = 0; /* from node -1 */
     for (int c = 0; c < (int)f->inv->n_cores; c++)
         if (f->has[rank][c]) {
             n_of_numa[f->inv->core[c].numa + 1]++;
@@ -424,7 +307,7 @@ bool ref_place(const struct placement_request *req, const int *given, struct pla
     memset(ret, 0, (size_t)f.n * sizeof *ret);
     for (int r = 0; r < f.n; r++) {
         ret[r].device = f.device[r];
-        ret[r].gpu = gpu_of(&f, r);
+        ret[r].gpu = ref_gpu_of(&f, r);
         if (f.pool_of[r] == r)
             serve_pool(&f, r, ret);
     }
