@@ -1,6 +1,6 @@
 /* inventory.h - what a machine is made of, as far as placing ranks goes: plain tables without pointers, so that one
- * process may read them where another wrote them. The tables and what is asked of them are pure; inventory_load is in
- * topology/load.c, the only file that includes hwloc.h.
+ * process may read them where another wrote them. The tables and what is asked of them are pure, but for inventory_load
+ * and inventory_read_driver.
  *
  * Numbers: a core, NUMA node, package, cache, GPU or NIC is named by its place in its table here, and the tables are in
  * hwloc's logical order (cores, nodes, packages, caches: neighbours are near each other) or by PCI address (GPUs,

@@ -1,9 +1,23 @@
-/* load_impl.h - what the two ways to an inventory share: hwloc (load.c, the only file that includes hwloc.h) and the
- * files of Linux (sysfs.c). Pure. */
+/* load_impl.h - what inventory_load is made of: hwloc (import.c, the only file that includes hwloc.h), and what it
+ * shares with the files of Linux (sysfs.c). */
 #ifndef DDP_TOPOLOGY_LOAD_IMPL_H
 #define DDP_TOPOLOGY_LOAD_IMPL_H
 
 #include "topology/inventory.h"
+
+/* Fills *inv, whose origin and has_io are set, from a record in hwloc's own layout (xml[n - 1] is a NUL), or from this
+ * machine where xml is NULL. 0 or -1, as inventory_load; *inv is partly filled then. */
+int import_topology(const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp);
+int import_major(void); /* of the format of records that this hwloc reads */
+
+/* The rest is pure. */
+
+/* -1 with DDP_E_DATA: a machine larger than the tables. */
+int too_many(const struct inventory *inv, ddp_error_t *errp, const char *what, int max);
+
+/* Adds a CPU to a new core or to the last one. 0, or -1 with DDP_E_DATA: it is there already, or the tables are full.
+ */
+int add_cpu(struct inventory *inv, unsigned cpu, bool is_new_core, ddp_error_t *errp);
 
 #define PCI_NVIDIA 0x10de
 #define PCI_AMD 0x1002
@@ -25,6 +39,11 @@ void model_name(const struct inventory_pci *pci, const char *given, char *buf, s
 
 /* Sets the package and the NUMA node that hold all of p->local. */
 void place_pci(const struct inventory *inv, struct inventory_pci *p);
+
+/* Adds a matrix of bandwidths in MB/s, values[n * n], from row to column, of n objects: gpu[i] is the place in inv's
+ * table, or -1 where the object is a switch. Two GPUs have what is between them, and through switches what both ends
+ * have. */
+void link_gpus(struct inventory *inv, const int *gpu, size_t n, const uint64_t *values);
 
 /* Every count, index and set is in its range, every text ends. */
 bool inventory_is_sound(const struct inventory *inv);

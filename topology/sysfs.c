@@ -289,7 +289,7 @@ static int fill(struct inventory *inv, const struct scan *s, ddp_error_t *errp)
         struct inventory_pci *p;
         if (!f->is_nic) {
             if (inv->n_gpus == INVENTORY_GPUS_MAX)
-                return error_set(errp, DDP_E_DATA, E2BIG, "%s has more than %d GPUs", inv->origin, INVENTORY_GPUS_MAX);
+                return too_many(inv, errp, "GPUs", INVENTORY_GPUS_MAX);
             fill_gpu(&inv->gpu[inv->n_gpus], inv, f, folder);
             p = &inv->gpu[inv->n_gpus++].pci;
         } else {
