@@ -15,8 +15,8 @@ int import_major(void); /* of the format of records that this hwloc reads */
 /* -1 with DDP_E_DATA: a machine larger than the tables. */
 int too_many(const struct inventory *inv, ddp_error_t *errp, const char *what, int max);
 
-/* Adds a CPU to a new core or to the last one. 0, or -1 with DDP_E_DATA: it is there already, or the tables are full.
- */
+/* Adds a CPU to a new core or to the last one. 0, or -1 with DDP_E_DATA: it is there already, or the tables are
+ * full. */
 int add_cpu(struct inventory *inv, unsigned cpu, bool is_new_core, ddp_error_t *errp);
 
 #define PCI_NVIDIA 0x10de
