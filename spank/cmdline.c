@@ -52,6 +52,8 @@ static const struct wanted {
     {"ntasks-per-gpu", 12, offsetof(struct cmdline, ntasks_per_gpu), false},
     {"tres-per-task", 6, offsetof(struct cmdline, tres_per_task), false},
     {"tres-bind", 6, offsetof(struct cmdline, tres_bind), false},
+    {"cpu-bind", 5, offsetof(struct cmdline, cpu_bind), false},
+    {"cpu_bind", 4, offsetof(struct cmdline, cpu_bind), false},
 };
 
 /* arg is "--name", with or without "=VALUE", or begins like it. */

@@ -2,7 +2,8 @@
  *
  * srun reads SLURM_MPI_TYPE and SLURM_KILL_BAD_EXIT before it hands an option to its plugin, so the plugin has to see
  * earlier, from /proc/self/cmdline, whether the step is to be one of ours. srun tells no task that the user asked
- * for reserved ports: where slurm.conf has MpiParams, every step has some. Nor does it say how it came to hide GPUs. */
+ * for reserved ports: where slurm.conf has MpiParams, every step has some. Nor does it say how it came to hide GPUs,
+ * or whether what it sends as --cpu-bind was the user's or follows from --hint and the like. */
 #ifndef DDP_SPANK_CMDLINE_H
 #define DDP_SPANK_CMDLINE_H
 
@@ -14,6 +15,7 @@ struct cmdline {
     const char *resv_ports; /* value of the last --resv-ports; "": it has none */
     const char *gpus_per_task, *ntasks_per_gpu, *tres_per_task; /* of the last one in any component */
     const char *gpu_bind, *tres_bind, *ntasks_per_node;
+    const char *cpu_bind;
 };
 
 /* args[0..n): n bytes of arguments, each ended by a null byte, args[n - 1] is one. Reads up to the command (each

@@ -44,6 +44,9 @@ SPANK_PLUGIN(ddp, 1)
 /* What srun set for itself, as DDP_SET lists what a task got. It begins with SLURM_, so that --export=NONE keeps it. */
 static const char srun_set[] = "SLURM_DDP_SET";
 
+/* Set where the user asked srun for no binding of CPUs. */
+static const char unbound[] = "SLURM_DDP_UNBOUND";
+
 static struct {
     bool has_option, is_bound_by_user, is_memory_users;
     gather_t *gather;                  /* srun's; NULL: none */
@@ -212,6 +215,8 @@ static void prepare_srun(void)
             offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", "1");
             if (o.key[KEY_RESV_PORTS].b || c.resv_ports)
                 offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
+            if (!c.cpu_bind && !getenv("SLURM_CPU_BIND"))
+                offer(set, sizeof set, unbound, "1");
             setenv(srun_set, set, 1);
             warn_hiding(&c);
         }
@@ -325,7 +330,8 @@ int slurm_spank_exit(spank_t sp, int ac, char **av)
 }
 
 /* SLURM_CPU_BIND and SLURM_MEM_BIND as srun sent them; Slurm overwrites them later with what it chose itself. "quiet"
- * and "verbose" bind nothing. */
+ * and "verbose" bind nothing. srun says "threads", "cores" or "sockets" also where the user gave no --cpu-bind but
+ * --hint, --threads-per-core, --ntasks-per-core or --ntasks-per-socket, which count CPUs and do not say who gets which. */
 static bool is_binding(const char *bind)
 {
     static const char *const words[] = {"quiet", "verbose"};
@@ -342,7 +348,7 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av)
     (void)ac, (void)av;
     char **env = job_environment(sp);
     uint32_t n_tasks = 0;
-    plugin.is_bound_by_user = is_binding(lookup_job("SLURM_CPU_BIND", env));
+    plugin.is_bound_by_user = is_binding(lookup_job("SLURM_CPU_BIND", env)) && !lookup_job(unbound, env);
     plugin.is_memory_users = is_binding(lookup_job("SLURM_MEM_BIND", env));
     if (!plugin.board && is_real_step(sp) && (plugin.has_option || lookup_job("SLURM_DDP", env)) &&
         spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS && n_tasks > 1 &&

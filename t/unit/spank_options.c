@@ -291,6 +291,16 @@ static void reserved_ports_are_found_on_the_command_line(void **state)
     assert_null(cmdline_read(without, sizeof without).resv_ports);
 }
 
+static void cpu_bind_is_found_on_the_command_line(void **state)
+{
+    (void)state;
+    static const char with[] = "srun\0-n2\0--cpu-bind\0none\0a", old[] = "srun\0--cpu_bind=cores\0a",
+                      without[] = "srun\0--cpus-per-task\0" "2\0--cpu-freq=high\0--hint=nomultithread\0a\0--cpu-bind=x";
+    assert_string_equal(cmdline_read(with, sizeof with).cpu_bind, "none");
+    assert_string_equal(cmdline_read(old, sizeof old).cpu_bind, "cores");
+    assert_null(cmdline_read(without, sizeof without).cpu_bind);
+}
+
 /* Random texts made of what the parsers look for: none may crash, hang, or be accepted with a key out of its range. */
 static void random_texts_do_no_harm(void **state)
 {
@@ -324,6 +334,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(admins_page_and_example_match_the_table),
     cmocka_unit_test(option_is_found_on_the_command_line),
     cmocka_unit_test(reserved_ports_are_found_on_the_command_line),
+    cmocka_unit_test(cpu_bind_is_found_on_the_command_line),
     cmocka_unit_test(a_trial_is_shown),
     cmocka_unit_test(random_texts_do_no_harm),
 };
