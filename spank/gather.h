@@ -3,9 +3,9 @@
  * Only a verbose step has any of this. srun takes a port and a random token before it asks for the step, and tells its
  * tasks both in GATHER_VARIABLE. When it launches them, one thread takes a text from each node (the task of local rank
  * 0 sends it), folds nodes whose texts are equal, prints, and answers, so that those tasks go on only when the table is
- * there. It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node after the first
- * text; nodes that come later find nobody. A node that gets no answer prints its own text, so that no failure costs
- * more than the fold.
+ * there. It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node (40 s at most)
+ * after the first text; nodes that come later find nobody. A node that gets no answer prints its own text, so that no
+ * failure costs more than the fold.
  *
  * Nobody is believed before the token. A stranger costs srun a descriptor for CONNECTION_S at most, and nothing else.
  * Tokens pass in the clear, as Slurm's own I/O keys do: who reads the network could add a table to what srun prints. */
@@ -61,8 +61,8 @@ struct gather_request {
 
 /* Shows `text` (lines; the same for every node of a class) of this node to the user: hands it to srun and waits until
  * srun has printed it; else logs it, every line after "ddp: NODE: ", and notes why. It takes 8 s and 10 ms for each
- * node of the step at most, 2 s of them where nothing answers at srun's port. True: srun has it. With "" this node
- * shows nothing, or does so by itself: srun then does not miss it, nor does the node wait for others. */
+ * node of the step (40 s for all) at most, 2 s of them where nothing answers at srun's port. True: srun has it. With ""
+ * this node shows nothing, or does so by itself: srun then does not miss it, nor does the node wait for others. */
 bool gather_send(const struct gather_request *r, const char *text);
 
 /* How many seconds that may take. */

@@ -123,7 +123,7 @@ double gather_longest_s(const struct gather_request *r)
 {
     size_t n = 0;
     hostlist_count(get(r, "SLURM_STEP_NODELIST"), &n, NULL);
-    return ALL_S + NODE_S * (double)n;
+    return ALL_S + gather_nodes_s(n);
 }
 
 static int hand_over(const struct gather_request *r, const char *text, ddp_error_t *errp)

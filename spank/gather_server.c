@@ -108,7 +108,7 @@ static int learn_nodes(struct server *s, const char *list)
         return -1;
     }
     qsort(s->nodes, s->n_nodes, sizeof *s->nodes, compare_nodes);
-    s->deadline = deadline_in(s->o->collect_s + NODE_S * (double)n);
+    s->deadline = deadline_in(s->o->collect_s + gather_nodes_s(n));
     return 0;
 }
 

@@ -306,6 +306,25 @@ static void no_node_waits_for_ever(void **state)
     close(fd[1]);
 }
 
+static const char *say_nodes(const char *name, void *nodes)
+{
+    return strcmp(name, "SLURM_STEP_NODELIST") ? NULL : nodes;
+}
+
+/* A task that Slurm cannot end for a minute costs its node. */
+static void large_steps_get_more_time_but_not_a_minute(void **state)
+{
+    (void)state;
+    static char small[] = "n[1-4]", large[] = "n[1-1000]", huge[] = "n[1-65536]";
+    double s[3];
+    char *nodes[] = {small, large, huge};
+    for (int i = 0; i < 3; i++)
+        s[i] = gather_longest_s(&(struct gather_request){.lookup = say_nodes, .arg = nodes[i]});
+    assert_true(s[0] > 5 && s[0] < 10);
+    assert_true(s[1] > s[0] + 5);
+    assert_true(s[2] > s[1] && s[2] < 50);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nodes_that_look_alike_are_printed_once),
     cmocka_unit_test(nodes_wait_for_the_table),
@@ -320,5 +339,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(ports_can_be_limited),
     cmocka_unit_test(a_node_that_finds_nobody_prints_itself),
     cmocka_unit_test(no_node_waits_for_ever),
+    cmocka_unit_test(large_steps_get_more_time_but_not_a_minute),
 };
 UNIT_MAIN(tests)
