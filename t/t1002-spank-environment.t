@@ -41,19 +41,20 @@ is "cyclic" "$(lines)" "0/4 local 0/2 node 0,0 on n1 master n1
 cluster_run srun --ddp=on -N1 -n6 -O "$tmp/show"
 is "overcommit" "$(lines | head -n 1) $(lines | wc -l)" "0/6 local 0/6 node 0,0 on n1 master n1 6"
 
-# Heterogeneous: the first component's node leads although its name comes last.
-cluster_run srun --ddp=on -w n4 -n1 "$tmp/show" : -w n1,n2 -n3 -m block "$tmp/show"
+# Heterogeneous: the first component's node leads although its name comes last. Without PMIx: one in forty
+# such steps of Slurm 22.05 does not end with it, with and without the plugin.
+cluster_run srun --ddp=on,mpi=none -w n4 -n1 "$tmp/show" : -w n1,n2 -n3 -m block "$tmp/show"
 is "heterogeneous" "$(lines)" "0/4 local 0/1 node 0,0 on n4 master n4
 1/4 local 0/2 node 1,1 on n1 master n4
 2/4 local 1/2 node 1,1 on n1 master n4
 3/4 local 0/1 node 2,2 on n2 master n4"
-cluster_run srun --ddp=on -w n4 -n1 "$tmp/port" : -w n1,n2 -n3 "$tmp/port"
+cluster_run srun --ddp=on,mpi=none -w n4 -n1 "$tmp/port" : -w n1,n2 -n3 "$tmp/port"
 is "... with one meeting point" "$(sort -u <<<"$out" | wc -l)" 1
 cat >"$tmp/het" <<JOB
 #!/bin/sh
-#SBATCH -w n4 -n1 --ddp=on
+#SBATCH -w n4 -n1 --ddp=on,mpi=none
 #SBATCH hetjob
-#SBATCH -w n1,n2 -n3 --ddp=on
+#SBATCH -w n1,n2 -n3 --ddp=on,mpi=none
 export SLURM_CPU_BIND=none
 srun --het-group=0,1 $tmp/show | sort -n
 srun --het-group=1 $tmp/show | sort -n

@@ -16,7 +16,8 @@ for shape in "1 1" "4 4" "2 4" "3 5" "4 16"; do
     is "$nodes nodes, $n ranks" "$(sort -n -k2 <<<"$out")" "$(met "$n")"
     is "... rc, no word" "$rc$err" 0
 done
-cluster_run srun --ddp=on -w n3 -n1 "$peers" : -w n1,n2 -n3 "$peers"
+# Without PMIx: one in forty such steps of Slurm 22.05 does not end with it, with and without the plugin.
+cluster_run srun --ddp=on,mpi=none -w n3 -n1 "$peers" : -w n1,n2 -n3 "$peers"
 is "heterogeneous" "$(sort -n -k2 <<<"$out")" "$(met 4)"
 cat >"$tmp/two" <<JOB
 #!/bin/sh

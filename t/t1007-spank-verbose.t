@@ -28,7 +28,8 @@ like "four ranks on each: none speaks before" "$(head -n 1 <<<"$out") $(grep -c 
     sed -n '/speaks/,$p' <<<"$out" | grep -vc speaks)" '^ddp: n\[1-4\]:.* 16 0$'
 cluster_run srun --ddp=on,verbose -N3 -n4 -m block true
 is "a node with more ranks: two tables" "$(grep -oE '^ddp: n[^ ]*:' <<<"$err" | xargs)" "ddp: n[2-3]: ddp: n1:"
-cluster_run srun --ddp=on,verbose -w n4 -n1 true : -w n1,n2 -n3 -m block true
+# Without PMIx: one in forty such steps of Slurm 22.05 does not end with it, with and without the plugin.
+cluster_run srun --ddp=on,verbose,mpi=none -w n4 -n1 true : -w n1,n2 -n3 -m block true
 is "heterogeneous: one fold" "$(grep -oE '^ddp: n[^ ]*:' <<<"$err" | xargs)" "ddp: n[2,4]: ddp: n1:"
 cluster_run srun --export=NONE --ddp=on,verbose -N4 -n4 /bin/true
 is "--export=NONE: one table" "$(heads <<<"$err")" "ddp: n[1-4]:"
