@@ -4,14 +4,11 @@
  *     Model: 		 NVIDIA H100 80GB HBM3
  *     IRQ:   		 10
  *     GPU UUID: 	 GPU-9221d5d1-b60b-a624-bf14-0a1819cfda3b
- *     ...
- *     Device Minor: 	 5
  *
  * Until the GPU has been initialised the digits of its UUID are question marks. */
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/base/num.h"
 #include "topology/inventory.h"
 
 /* What follows "KEY:" and white space in the line, its end cut off; NULL: another line. */
@@ -39,13 +36,10 @@ static void read_gpu(struct inventory_gpu *gpu, FILE *f)
     char line[256];
     while (fgets(line, sizeof line, f)) {
         const char *value;
-        int minor;
         if ((value = value_of(line, "Model")))
             copy_text(gpu->name, sizeof gpu->name, value);
         else if ((value = value_of(line, "GPU UUID")))
             copy_text(gpu->uuid, sizeof gpu->uuid, value);
-        else if ((value = value_of(line, "Device Minor")) && num_int(value, 0, INT16_MAX, &minor) == 0)
-            gpu->minor = (int16_t)minor;
     }
 }
 

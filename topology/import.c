@@ -176,7 +176,7 @@ static const char *info_of(hwloc_obj_t device, const char *name)
 
 static void fill_gpu(struct inventory_gpu *g, const struct loader *l, hwloc_obj_t device)
 {
-    *g = (struct inventory_gpu){.minor = -1};
+    memset(g, 0, sizeof *g);
     fill_pci(&g->pci, l, device);
     g->vendor = g->pci.vendor_id == PCI_NVIDIA ? VENDOR_NVIDIA : VENDOR_AMD;
     const char *name = info_of(device, "GPUModel");

@@ -94,12 +94,7 @@ size_t inventory_count_cores(const struct inventory *inv, const struct cpus *set
 static int find_number(const struct inventory *inv, const char *name)
 {
     int n;
-    if (num_int(name, 0, INT16_MAX, &n) < 0)
-        return -1;
-    for (size_t i = 0; i < inv->n_gpus; i++)
-        if ((inv->gpu[i].minor >= 0 ? inv->gpu[i].minor : (int)i) == n)
-            return (int)i;
-    return -1;
+    return num_int(name, 0, INT16_MAX, &n) == 0 && n < (int)inv->n_gpus ? n : -1;
 }
 
 /* Also with an eight-digit domain, as nvidia-smi writes it, or without one. */
@@ -177,7 +172,7 @@ static bool are_sound_devices(const struct inventory *inv)
 {
     for (size_t i = 0; i < inv->n_gpus; i++) {
         const struct inventory_gpu *g = &inv->gpu[i];
-        if (!is_sound_pci(inv, &g->pci) || (unsigned)g->vendor > VENDOR_AMD || g->minor < -1 ||
+        if (!is_sound_pci(inv, &g->pci) || (unsigned)g->vendor > VENDOR_AMD ||
             !is_text(g->name, sizeof g->name) || !is_text(g->uuid, sizeof g->uuid))
             return false;
     }

@@ -53,7 +53,6 @@ enum inventory_vendor { VENDOR_NVIDIA, VENDOR_AMD };
 struct inventory_gpu {
     struct inventory_pci pci;
     enum inventory_vendor vendor;
-    int16_t minor;   /* the driver's number, /dev/nvidiaN; -1: not known */
     char name[64];   /* "NVIDIA H100 80GB HBM3"; where nobody knows it, "NVIDIA GPU 2330" (the device id) */
     char uuid[48];   /* "GPU-..."; "": not known */
 };
@@ -93,7 +92,7 @@ enum inventory_distance { DISTANCE_SAME_SWITCH, DISTANCE_SAME_ROOT, DISTANCE_SAM
  * DDP_E_TIMEOUT (hwloc hangs on it). */
 int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp);
 
-/* What NVIDIA's driver says about its GPUs under `proc` ("/proc/driver/nvidia"): name, minor number, UUID. Files of
+/* What NVIDIA's driver says about its GPUs under `proc` ("/proc/driver/nvidia"): name and UUID. Files of
  * text; no library, no device. What is not there stays unknown. inventory_load has done it for this machine. */
 void inventory_read_driver(struct inventory *inv, const char *proc);
 
@@ -114,9 +113,9 @@ struct cpus inventory_core_cpus(const struct inventory *inv, size_t core);
 struct cpus inventory_numa_cpus(const struct inventory *inv, size_t numa);
 struct cpus inventory_package_cpus(const struct inventory *inv, size_t package);
 
-/* The GPU that a device name means: "3" (the driver's minor number where it is known, else the place in the order of
- * PCI addresses), "0000:1b:00.0", "GPU-UUID" or a beginning of it that is unique, "MIG-GPU-UUID/GI/CI" (the parent).
- * -1: none here. */
+/* The GPU that a device name means: "3" (the place in the order of PCI addresses, as Slurm's gres and nvidia-smi count;
+ * the driver's minor number may be another), "0000:1b:00.0", "GPU-UUID" or a beginning of it that is unique,
+ * "MIG-GPU-UUID/GI/CI" (the parent). -1: none here. */
 int inventory_find_gpu(const struct inventory *inv, const char *name);
 
 /* How many cores the set touches. */

@@ -190,7 +190,7 @@ static void fill_pci(struct inventory_pci *p, const struct inventory *inv, const
 static void fill_gpu(struct inventory_gpu *g, const struct inventory *inv, const struct found *f, const char *folder)
 {
     char text[32];
-    *g = (struct inventory_gpu){.minor = -1};
+    memset(g, 0, sizeof *g);
     fill_pci(&g->pci, inv, f, folder);
     g->vendor = g->pci.vendor_id == PCI_NVIDIA ? VENDOR_NVIDIA : VENDOR_AMD;
     model_name(&g->pci, NULL, g->name, sizeof g->name);

@@ -33,7 +33,6 @@ static void try_devices(char *text)
     ddp_error_t e = {0};
     inv.n_gpus = 4;
     for (int i = 0; i < 4; i++) {
-        inv.gpu[i].minor = (int16_t)(3 - i);
         inv.gpu[i].pci.bus = (uint8_t)(0x10 + i);
         snprintf(inv.gpu[i].uuid, sizeof inv.gpu[i].uuid, "GPU-%d-abc", i);
     }

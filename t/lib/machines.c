@@ -80,7 +80,7 @@ static void fill_pci(const struct inventory *inv, struct inventory_pci *pci, con
 void machine_add_gpu(struct inventory *inv, const char *local, int root, int bridge)
 {
     fill_pci(inv, &inv->gpu[inv->n_gpus].pci, local, root, bridge);
-    inv->gpu[inv->n_gpus++].minor = -1;
+    inv->n_gpus++;
 }
 
 void machine_add_nic(struct inventory *inv, const char *local, enum inventory_nic_kind kind, int root, int bridge)

@@ -4,13 +4,12 @@
 
 #define UUID(n) "GPU-0000000" #n "-aaaa-bbbb-cccc-dddddddddddd"
 
-/* Eight GPUs; the driver's minor numbers run backwards. */
+/* Eight GPUs. */
 static struct inventory *machine(void)
 {
     static struct inventory inv;
     inv.n_gpus = 8;
     for (int i = 0; i < 8; i++) {
-        inv.gpu[i].minor = (int16_t)(7 - i);
         snprintf(inv.gpu[i].uuid, sizeof inv.gpu[i].uuid, "GPU-0000000%d-aaaa-bbbb-cccc-dddddddddddd", i);
     }
     return &inv;
@@ -31,21 +30,21 @@ static void assert_devices(const char *visible, const char *step_gpus, const cha
     assert_string_equal(text, expected);
 }
 
-static void numbers_are_the_drivers(void **state)
+static void numbers_count_by_pci_address(void **state)
 {
     (void)state;
-    assert_devices("0,1", NULL, "7 6");
-    assert_devices("3", "0,1,2,3", "4");
-    assert_devices(NULL, "2,5", "5 2");
-    assert_devices("9,0", NULL, "x 7"); /* a device that hwloc did not see is one */
+    assert_devices("0,1", NULL, "0 1");
+    assert_devices("3", "0,1,2,3", "3");
+    assert_devices(NULL, "2,5", "2 5");
+    assert_devices("9,0", NULL, "x 0"); /* a device that hwloc did not see is one */
 }
 
 static void numbers_are_slurms_where_devices_are_hidden(void **state)
 {
     (void)state;
-    assert_devices("0,1", "4,5", "3 2");
-    assert_devices("4,5", "4,5", "3 2");
-    assert_devices("0", "6", "1");
+    assert_devices("0,1", "4,5", "4 5");
+    assert_devices("4,5", "4,5", "4 5");
+    assert_devices("0", "6", "6");
 }
 
 static void names_say_it_themselves(void **state)
@@ -60,11 +59,11 @@ static void names_say_it_themselves(void **state)
 static void the_list_ends_as_for_the_driver(void **state)
 {
     (void)state;
-    assert_devices("0,-1,1", NULL, "7");
+    assert_devices("0,-1,1", NULL, "0");
     assert_devices("-1", NULL, "");
     assert_devices("NoDevFiles", "0,1", "");
-    assert_devices("0,1,0,2", NULL, "7 6");
-    assert_devices("0," UUID(3) ",1", NULL, "7");
+    assert_devices("0,1,0,2", NULL, "0 1");
+    assert_devices("0," UUID(3) ",1", NULL, "0");
     assert_devices(UUID(3) ",1", NULL, "3");
     assert_devices("", "0,1", "");
     assert_devices(NULL, NULL, "");
@@ -97,7 +96,7 @@ static void bad_lists_are_refused(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(numbers_are_the_drivers),
+    cmocka_unit_test(numbers_count_by_pci_address),
     cmocka_unit_test(numbers_are_slurms_where_devices_are_hidden),
     cmocka_unit_test(names_say_it_themselves),
     cmocka_unit_test(the_list_ends_as_for_the_driver),

@@ -41,7 +41,6 @@ static void add_gpu(int bus, int numa, int root, int bridge)
     memset(g, 0, sizeof *g);
     add_pci(&g->pci, bus, numa, root, bridge);
     snprintf(g->name, sizeof g->name, "NVIDIA H100 80GB HBM3");
-    g->minor = -1;
 }
 
 static void add_nic(const char *name, int bus, int numa, int root, int bridge)

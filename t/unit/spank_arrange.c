@@ -54,7 +54,7 @@ static void make_machine(struct inventory *m, bool with_io)
         m->numa[i] = (struct inventory_numa){(int16_t)i, 0, 1 << 30};
     m->has_io = with_io;
     for (int i = 0; with_io && i < 2; i++) {
-        m->gpu[i] = (struct inventory_gpu){.vendor = VENDOR_NVIDIA, .minor = (int16_t)i};
+        m->gpu[i] = (struct inventory_gpu){.vendor = VENDOR_NVIDIA};
         m->gpu[i].pci = (struct inventory_pci){.bus = (uint8_t)(16 + i), .numa = (int16_t)i, .local = set_of(local[i])};
         m->n_gpus++;
     }

@@ -90,7 +90,7 @@ static void add_pairs(struct text *t, const struct inventory *inv, uint32_t mbps
     for (size_t i = 0; i < inv->n_gpus; i++)
         for (size_t j = i + 1; j < inv->n_gpus; j++)
             if (inv->link_mbps[i][j] == mbps) {
-                text_printf(t, "%s%d-%d", comma, show_gpu_number(inv, (int)i), show_gpu_number(inv, (int)j));
+                text_printf(t, "%s%d-%d", comma, (int)i, (int)j);
                 comma = ", ";
             }
 }

@@ -75,7 +75,7 @@ static bool uses_nic(const struct place *p, int nic)
 static void add_gpu(struct drawing *d, int gpu, size_t column)
 {
     char bus[INVENTORY_BUS_TEXT];
-    text_printf(&d->t, "GPU %-5d %-13s ", show_gpu_number(d->inv, gpu), inventory_bus(&d->inv->gpu[gpu].pci, bus));
+    text_printf(&d->t, "GPU %-5d %-13s ", gpu, inventory_bus(&d->inv->gpu[gpu].pci, bus));
     text_name(&d->t, d->inv->gpu[gpu].name, 0);
     text_pad(&d->t, column + 50);
     add_users(d, uses_gpu, gpu);
@@ -196,10 +196,10 @@ static void add_links(struct drawing *d)
     }
     text_add(&d->t, "\nlinks between GPUs, GB/s each way\n      ");
     for (size_t j = 0; j < inv->n_gpus; j++)
-        text_printf(&d->t, "%5d", show_gpu_number(inv, (int)j));
+        text_printf(&d->t, "%5d", (int)j);
     text_add(&d->t, "\n");
     for (size_t i = 0; i < inv->n_gpus; i++) {
-        text_printf(&d->t, "  %4d", show_gpu_number(inv, (int)i));
+        text_printf(&d->t, "  %4d", (int)i);
         for (size_t j = 0; j < inv->n_gpus; j++) {
             if (inv->link_mbps[i][j])
                 text_printf(&d->t, "%5.0f", inv->link_mbps[i][j] / 1000.0);

@@ -271,7 +271,7 @@ static void draw_gpu(struct picture *p, int gpu, bool *is_in)
     for (int r = 0; r < p->s->request->n_ranks; r++)
         any |= is_in[r] = p->s->place[r].gpu == gpu;
     draw_box(&p->t, b, 4, any ? "#e3f1e3" : "#f0f0f0", any ? "#3c7a3c" : "#a0a0a0", "stroke-width=\"1.4\"");
-    int n = snprintf(text, sizeof text, "GPU %d", show_gpu_number(p->inv, gpu));
+    int n = snprintf(text, sizeof text, "GPU %d", gpu);
     draw_text(&p->t, b.x + 7, b.y + 16, 12, "start", "#111111", true, text, 0);
     draw_text(&p->t, b.x + 7, b.y + 31, 10.5, "start", "#333333", false, inventory_bus(&p->inv->gpu[gpu].pci, bus), 0);
     draw_text(&p->t, b.x + 7, b.y + 46, 10.5, "start", "#333333", false, p->inv->gpu[gpu].name, 23);

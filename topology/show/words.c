@@ -10,15 +10,10 @@ bool show_has_home(const struct inventory *inv, int gpu)
     return cpus_count(&local) && !cpus_equal(&local, &inv->all);
 }
 
-int show_gpu_number(const struct inventory *inv, int gpu)
-{
-    return inv->gpu[gpu].minor >= 0 ? inv->gpu[gpu].minor : gpu;
-}
-
 void show_add_gpu(struct text *t, const struct inventory *inv, int gpu)
 {
     char bus[INVENTORY_BUS_TEXT];
-    text_printf(t, "GPU %d (%s, ", show_gpu_number(inv, gpu), inventory_bus(&inv->gpu[gpu].pci, bus));
+    text_printf(t, "GPU %d (%s, ", gpu, inventory_bus(&inv->gpu[gpu].pci, bus));
     text_name(t, inv->gpu[gpu].name, 0);
     text_add(t, ")");
 }
