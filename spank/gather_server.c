@@ -22,7 +22,8 @@
 #include "spank/gather_impl.h"
 #include "spank/hostlist.h"
 
-#define CONNECTIONS_MAX 256          /* not held yet */
+#define CONNECTIONS_MAX 2048         /* not held yet */
+#define CONNECTIONS_MIN 256          /* ... where descriptors are few */
 #define ACCEPTS_MAX 64               /* in one go */
 #define CONNECTION_S 2.0             /* from accept to the last byte */
 #define PRINT_S 2.0                  /* for a terminal or pipe to take the table */
@@ -51,7 +52,7 @@ struct node {
 struct server {
     const struct server_options *o;
     struct connection connections[CONNECTIONS_MAX]; /* the oldest first */
-    size_t n_connections;
+    size_t n_connections, n_connections_max;
     char *list; /* the step's nodes, as the first report had them; NULL: none has come */
     struct node *nodes; /* by name */
     size_t n_nodes, n_reported, n_held, n_held_max;
@@ -253,16 +254,16 @@ static bool drop_stranger(struct server *s)
 
 static bool has_room(const struct server *s)
 {
-    return s->n_connections < CONNECTIONS_MAX || find_stranger(s) < s->n_connections;
+    return s->n_connections < s->n_connections_max || find_stranger(s) < s->n_connections;
 }
 
 /* False: the process is out of descriptors, and not because of strangers. */
 static bool accept_some(struct server *s)
 {
     for (int i = 0; i < ACCEPTS_MAX && has_room(s); i++) {
-        if (s->n_connections == CONNECTIONS_MAX)
-            drop_stranger(s);
         int fd = accept4(s->o->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0 && s->n_connections == s->n_connections_max)
+            drop_stranger(s);
         if (fd >= 0)
             s->connections[s->n_connections++] = (struct connection){.fd = fd, .deadline = deadline_in(CONNECTION_S)};
         else if (errno == EAGAIN)
@@ -358,10 +359,14 @@ static void publish(struct server *s)
     free(reports);
 }
 
-static size_t descriptors_to_hold(void)
+/* How many connections there may be. In a large step thousands come at once, and on a busy network their first bytes
+ * come later than they do: who is taken for a stranger then prints its own table, and srun waits for it in vain. */
+static void set_limits(struct server *s)
 {
     struct rlimit r;
-    return getrlimit(RLIMIT_NOFILE, &r) == 0 ? (size_t)r.rlim_cur / 4 : 0;
+    size_t n = getrlimit(RLIMIT_NOFILE, &r) == 0 ? (size_t)r.rlim_cur / 4 : 0;
+    s->n_held_max = n;
+    s->n_connections_max = n < CONNECTIONS_MIN ? CONNECTIONS_MIN : n > CONNECTIONS_MAX ? CONNECTIONS_MAX : n;
 }
 
 void gather_serve(const struct server_options *o)
@@ -371,7 +376,7 @@ void gather_serve(const struct server_options *o)
     if (!s)
         return;
     s->o = o;
-    s->n_held_max = descriptors_to_hold();
+    set_limits(s);
     bool is_told = false, is_done = false;
     while (!is_told && !is_done) {
         is_told = !step(s, &listener);

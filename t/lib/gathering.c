@@ -114,12 +114,17 @@ static unsigned char *put_head(unsigned char *p, const char *token, const uint32
     return p;
 }
 
-int say(const char *address, const char *token, const uint32_t len[PART_COUNT], const char *body, size_t n)
+void tell(int fd, const char *token, const uint32_t len[PART_COUNT], const char *body, size_t n)
 {
     unsigned char m[HEAD_LEN + 256], *p = put_head(m, token, len);
-    int fd = knock(address);
     memcpy(p, body, n);
     assert_int_equal(io_send_all(fd, m, HEAD_LEN + n, deadline_in(PATIENCE_S), "srun", NULL), 0);
+}
+
+int say(const char *address, const char *token, const uint32_t len[PART_COUNT], const char *body, size_t n)
+{
+    int fd = knock(address);
+    tell(fd, token, len, body, n);
     return fd;
 }
 

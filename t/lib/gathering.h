@@ -38,7 +38,10 @@ bool node_send(struct node *n); /* the same, in this thread; the fields are set 
 int knock(const char *address); /* a connection */
 bool is_shut(int fd);           /* srun has closed it without a word; closes it here too */
 
-/* Sends a head, and n bytes after it. Returns the connection. */
+/* Sends a head, and n bytes after it. */
+void tell(int fd, const char *token, const uint32_t len[PART_COUNT], const char *body, size_t n);
+
+/* The same on a new connection, which it returns. */
 int say(const char *address, const char *token, const uint32_t len[PART_COUNT], const char *body, size_t n);
 
 /* What was said before this has been dealt with after it: srun takes connections in order. */

@@ -1,6 +1,7 @@
 /* What others, or broken nodes, may say to a verbose srun. */
 #include "t/unit/unit.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -58,6 +59,61 @@ static void strangers_are_shut_out(void **state)
 
 #define STRANGERS 400
 
+static struct rlimit limit_descriptors(rlim_t n)
+{
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){n, before.rlim_max}), 0);
+    return before;
+}
+
+#define NODES 500
+
+/* As many nodes of a large step at once, before the first of them gets a word through. False: this machine was too slow
+ * for srun to have had to wait for all of them. */
+static bool come_before_words(int *ret_answered)
+{
+    struct srun s;
+    int fd[NODES];
+    srun_begin(&s, 1);
+    uint64_t start = clock_ns();
+    for (int i = 0; i < NODES; i++)
+        fd[i] = knock(s.address);
+    for (int i = 0; i < NODES; i++) {
+        char body[64];
+        int n = snprintf(body, sizeof body, "m%dm[0-499]x\n", i);
+        tell(fd[i], strchr(s.address, ':') + 1, (const uint32_t[]){(uint32_t)n - 10, 8, 2}, body, (size_t)n);
+    }
+    bool is_prompt = clock_ns() - start < AT_ONCE_NS;
+    *ret_answered = 0;
+    for (int i = 0; i < NODES; i++) {
+        char answer = 0;
+        *ret_answered += io_recv_all(fd[i], &answer, 1, deadline_in(PATIENCE_S), "srun", NULL) == 0;
+        close(fd[i]);
+    }
+    if (*ret_answered == NODES)
+        assert_string_equal(srun_end(&s), "ddp: m[0-499]: x\n");
+    else
+        srun_end(&s);
+    return is_prompt;
+}
+
+static void nodes_may_come_before_their_words(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    int n_answered = 0;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    if (before.rlim_max < 4 * NODES)
+        return; /* nor would srun take so many */
+    limit_descriptors(4 * NODES);
+    for (int i = 0; i < ATTEMPTS && n_answered < NODES; i++)
+        if (come_before_words(&n_answered))
+            break;
+    assert_int_equal(n_answered, NODES);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 /* More silent strangers than srun has places for: the oldest makes room at once. */
 static void many_strangers_keep_nobody_out(void **state)
 {
@@ -65,6 +121,7 @@ static void many_strangers_keep_nobody_out(void **state)
     struct srun s;
     struct node n;
     bool is_prompt = false;
+    struct rlimit before = limit_descriptors(1024);
     srun_begin(&s, PATIENCE_S);
     for (int i = 0; i < ATTEMPTS && !is_prompt; i++) {
         int fd[STRANGERS];
@@ -80,6 +137,7 @@ static void many_strangers_keep_nobody_out(void **state)
     node_begin(&n, s.address, "n1", 1, "well\n");
     assert_true(node_end(&n));
     assert_string_equal(srun_end(&s), "ddp: n1: well\n");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 /* The token alone makes nothing that follows it true. */
@@ -140,6 +198,7 @@ static void nothing_that_a_text_holds_drives_a_terminal(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(strangers_are_shut_out),
     cmocka_unit_test(many_strangers_keep_nobody_out),
+    cmocka_unit_test(nodes_may_come_before_their_words),
     cmocka_unit_test(random_messages_do_no_harm),
     cmocka_unit_test(a_node_counts_once_and_lists_agree),
     cmocka_unit_test(nothing_that_a_text_holds_drives_a_terminal),
