@@ -97,37 +97,87 @@ static int index_of(const char *list, const char *host)
     return hostlist_each(list, is_host, &s, NULL) == 1 ? s.at : -1;
 }
 
+/* The step's nodes by name. */
+struct names {
+    size_t n;
+    char (*name)[HOSTLIST_NAME_MAX + 1];
+};
+
+static int add_name(const char *host, void *arg)
+{
+    struct names *names = arg;
+    strcpy(names->name[names->n++], host);
+    return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static int sort_names(const char *list, struct names *ret, ddp_error_t *errp)
+{
+    size_t n;
+    ret->n = 0;
+    if (hostlist_count(list, &n, errp) < 0)
+        return -1;
+    ret->name = calloc(n, sizeof *ret->name);
+    if (!ret->name)
+        return error_errno(errp, "no memory for the names of %zu nodes", n);
+    hostlist_each(list, add_name, ret, NULL);
+    qsort(ret->name, ret->n, sizeof *ret->name, compare_names);
+    return 0;
+}
+
 struct first_in {
-    const char *list;
+    const struct names *names;
+    size_t *left; /* how many names may still be looked up */
     char *ret;
 };
 
 static int first_in(const char *host, void *arg)
 {
     struct first_in *f = arg;
-    if (index_of(f->list, host) < 0)
+    if ((*f->left)-- == 0)
+        return 2;
+    if (!bsearch(host, f->names->name, f->names->n, sizeof *f->names->name, compare_names))
         return 0;
     strcpy(f->ret, host);
     return 1;
 }
 
-/* Rank 0's node: the first node of the step that belongs to the first component which has any. */
-static int read_master(const struct source *s, const char *list, char *ret)
+/* The first node of the step in the first component that has any. 1: found; 0: none. */
+static int find_first(const struct source *s, int groups, const struct names *names, char *ret)
 {
-    int groups = number_or(s, "SLURM_HET_SIZE", 1);
-    for (int g = 0; groups > 1 && g < groups && g < HET_GROUPS_MAX; g++) {
+    size_t left = HOSTLIST_HOSTS_MAX;
+    for (int g = 0; g < groups && g < HET_GROUPS_MAX; g++) {
         char name[48];
-        struct first_in f = {.list = list, .ret = ret};
+        struct first_in f = {names, &left, ret};
         snprintf(name, sizeof name, "SLURM_JOB_NODELIST_HET_GROUP_%d", g);
         const char *group = get(s, name);
         if (!group) { /* `srun A : B` outside a job sets only the old name */
             snprintf(name, sizeof name, "SLURM_JOB_NODELIST_PACK_GROUP_%d", g);
             group = get(s, name);
         }
-        if (group && hostlist_each(group, first_in, &f, NULL) == 1)
-            return 0;
+        int rc = group ? hostlist_each(group, first_in, &f, NULL) : 0;
+        if (rc > 0)
+            return rc == 1;
     }
-    return hostlist_nth(list, 0, ret, s->errp);
+    return 0;
+}
+
+/* Rank 0's node: the first node of the step that belongs to the first component which has any. */
+static int read_master(const struct source *s, const char *list, char *ret)
+{
+    struct names names;
+    int groups = number_or(s, "SLURM_HET_SIZE", 1), found = 0;
+    if (groups > 1) {
+        if (sort_names(list, &names, s->errp) < 0)
+            return -1;
+        found = find_first(s, groups, &names, ret);
+        free(names.name);
+    }
+    return found ? 0 : hostlist_nth(list, 0, ret, s->errp);
 }
 
 static int read_nodes(const struct source *s, struct step *t)

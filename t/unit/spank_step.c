@@ -1,6 +1,7 @@
 /* What a task reads of its step, and ports. */
 #include "t/unit/spank_vars.h"
 
+#include "runtime/base/clock.h"
 #include "spank/port.h"
 #include "spank/step.h"
 
@@ -77,6 +78,30 @@ static void a_heterogeneous_step_is_read(void **state)
     }
 }
 
+/* A large step of one component, and lists that a user made up: neither keeps a task from its program. */
+static void large_components_cost_no_time(void **state)
+{
+    (void)state;
+    struct vars v = plain_step();
+    struct step s;
+    ddp_error_t e = {0};
+    uint64_t start = clock_ns();
+    put(&v, "SLURM_STEP_NUM_NODES", "10000");
+    put(&v, "SLURM_STEP_NODELIST", "n[1-10000]");
+    put(&v, "SLURM_STEP_TASKS_PER_NODE", "2(x10000)");
+    put(&v, "SLURM_HET_SIZE", "128");
+    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_0", "m[1-1000000]");
+    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "n[7-10000]");
+    if (step_read(lookup, &v, &s, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_string_equal(s.master, "n7");
+    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "m[1-1000000]"); /* more than are looked up: the first node of all */
+    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_2", "n7");
+    assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+    assert_string_equal(s.master, "n1");
+    assert_true(clock_ns() - start < 60 * NS_PER_S);
+}
+
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
@@ -149,6 +174,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tasks_per_node_are_read),
     cmocka_unit_test(a_step_is_read),
     cmocka_unit_test(a_heterogeneous_step_is_read),
+    cmocka_unit_test(large_components_cost_no_time),
     cmocka_unit_test(what_is_missing_is_named),
     cmocka_unit_test(ports_do_not_collide),
     cmocka_unit_test(other_ports_are_read),
