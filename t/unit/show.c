@@ -207,7 +207,7 @@ static void table_has_a_line_per_rank(void **state)
            "GPU\n"
            "   1  1 0000:9d:00.0 NVIDIA H100 80GB HBM3  4, 2 near  4-7,12-15  node 16  mlx5_1, same switch  beside its "
            "GPU\n"
-           "note: ranks 0 and 1: only some of the cores are beside the GPU: there are no more for it\n");
+           "note: ranks 0 and 1: only some of the cores are beside the GPU: no more of those are left\n");
     free(t);
 }
 
@@ -295,6 +295,11 @@ static void notes_name_what_deserves_attention(void **state)
     assert_has(t, "no core beside the GPU: masks stay");
     assert_has(t, "other ranks may run on the same cores");
     assert_has(t, "--cpu-bind was given");
+    free(t);
+    m->rank[0].mask = m->rank[1].mask = m->inv.all;
+    place(2);
+    t = show_table(&m->show);
+    assert_has(t, "note: ranks 0 and 1: only some of the cores are beside the GPU: masks stay as they are");
     free(t);
     m->inv.gpu[1].pci.local = m->inv.all;
     m->rank[0].device[0] = -1;
@@ -627,7 +632,7 @@ static void reasons_are_told(void **state)
                             "The pool has 2 cores beside its GPU, for rank 1; all of them are this rank's.",
                             "2 of its cores lie in the GPU's package", "NUMA node 16: its GPU sits there",
                             "mlx5_1 (InfiniBand), below the same PCIe switch as its GPU",
-                            "better  The 2 cores beside its GPU do not go round", NULL});
+                            "better  No more than 2 cores are beside its GPU", NULL});
 }
 
 static void restrictions_are_told(void **state)

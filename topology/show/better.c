@@ -33,8 +33,8 @@ static void better_near(struct telling *tell)
                     all);
     } else if (tell_is_dealt(tell)) {
         text_printf(next(tell),
-                    "The %d cores beside its GPU do not go round: fewer cores in all (--cpus-per-task) would be "
-                    "near ones only.",
+                    "No more than %d cores are beside its GPU, for all ranks whose GPU is there: with fewer cores per "
+                    "rank (--cpus-per-task) all could be near ones.",
                     all);
     }
 }

@@ -39,9 +39,19 @@ static bool is_far_kept(const struct show *s, const struct place *p)
     return p->reason == PLACE_KEPT && is_away(s, p);
 }
 
-static bool is_half_far(const struct show *s, const struct place *p)
+static bool is_partly_away(const struct show *s, const struct place *p)
 {
     return p->gpu >= 0 && p->n_near && p->n_near < p->n_cores && show_has_home(s->inventory, p->gpu);
+}
+
+static bool is_half_far(const struct show *s, const struct place *p)
+{
+    return p->reason != PLACE_KEPT && is_partly_away(s, p);
+}
+
+static bool is_half_far_kept(const struct show *s, const struct place *p)
+{
+    return p->reason == PLACE_KEPT && is_partly_away(s, p);
 }
 
 static bool is_crowded(const struct show *s, const struct place *p)
@@ -72,7 +82,8 @@ static const struct {
     {is_homeless, "the machine does not tell where the GPU sits", "cores are an equal share"},
     {is_far, "no core beside the GPU", "ask for cores near it, or for the whole node (--exclusive)"},
     {is_far_kept, "no core beside the GPU", "masks stay as they are"},
-    {is_half_far, "only some of the cores are beside the GPU", "there are no more for it"},
+    {is_half_far, "only some of the cores are beside the GPU", "no more of those are left"},
+    {is_half_far_kept, "only some of the cores are beside the GPU", "masks stay as they are"},
     {is_crowded, "more ranks than cores", "ask for a core per rank (--cpus-per-task)"},
     {is_crowded_kept, "other ranks may run on the same cores", "masks stay as they are"},
 };
