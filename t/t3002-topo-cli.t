@@ -106,7 +106,7 @@ echo "<xml" >"$tmp/bad.xml"
 refused "a file that is no topology" 1 ".*bad.xml" --xml "$tmp/bad.xml"
 refused "no ranks" 2 "--ranks wants .*1..4096, not 0: .*--help" --ranks 0
 refused "a number that is none" 2 "--ranks wants .*not 1x" --ranks 1x
-refused "a value that is missing" 2 "--ranks wants" --ranks
+refused "a value that is missing" 2 "--ranks wants .*, not nothing: see" --ranks
 refused "a list that is none" 2 "--cpus: .*3-" --cpus 3-
 refused "CPUs that are not there" 2 "--cpus: .* has no CPU 8000-8001: its CPUs are 0" --cpus 8000-8001
 refused "a GPU that is not there" 2 '--gpus: "12" is none of the 8 GPUs of hgx-h100.xml: name them' \
@@ -117,6 +117,8 @@ refused "GPUs of a machine without" 2 '--gpus: "0": no GPU is known of cpu-node.
     --xml "$machines/cpu-node.xml" --gpus 0
 run env CUDA_VISIBLE_DEVICES=0,,1 "$top_builddir/ddp" topo
 like "a variable that is no list" "$rc $err" "^1 ddp topo: CUDA_VISIBLE_DEVICES, which --gpus would replace: .*0,,1"
+run env HWLOC_XMLFILE=/nonexistent "$top_builddir/ddp" topo
+is "a variable that names no file" "$rc $err" "1 ddp topo: HWLOC_XMLFILE: /nonexistent: No such file or directory"
 refused "a format that is none" 2 "--format wants text, json or svg, not png" --format png
 refused "a rank that is not there" 2 "--explain 8: there are fewer ranks, 0 to 7" --xml "$machines/hgx-h100.xml" \
     --explain 8

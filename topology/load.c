@@ -64,14 +64,15 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
     struct inventory *inv = calloc(1, sizeof *inv);
     if (!inv)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the machine's inventory");
-    if (!xml)
-        xml = getenv("HWLOC_XMLFILE"); /* as for every program that uses hwloc, but read with care */
+    bool is_from_env = !xml && (xml = getenv("HWLOC_XMLFILE")); /* as for all that use hwloc, but read with care */
     inv->has_io = with_io;
     set_origin(inv, xml);
     struct record_reader reader = {load_quietly, import_major(), IMPORT_S};
     int rc = xml ? record_load(&reader, xml, inv, errp) : load_quietly(NULL, 0, inv, errp);
     if (rc == 0)
         *ret = *inv;
+    else if (is_from_env)
+        error_prefix(errp, "HWLOC_XMLFILE");
     free(inv);
     return rc;
 }

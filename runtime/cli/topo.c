@@ -58,7 +58,7 @@ static const char *option(const char *name, int argc, char **argv, int *i)
 
 static int bad_usage(ddp_error_t *errp, const char *what, const char *value)
 {
-    return error_set(errp, DDP_E_USAGE, EINVAL, "%s%.64s: see \"ddp topo --help\"", what, value);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "%s%.64s: see \"ddp topo --help\"", what, *value ? value : "nothing");
 }
 
 static int parse(int argc, char **argv, struct options *o, ddp_error_t *errp)
@@ -92,7 +92,7 @@ static int parse(int argc, char **argv, struct options *o, ddp_error_t *errp)
     if (o->explain >= 0 && o->format && strcmp(o->format, "text"))
         return bad_usage(errp, "--explain writes text: leave out --format ", o->format);
     if (o->xml && !o->xml[0])
-        return bad_usage(errp, "--xml wants a file", "");
+        return bad_usage(errp, "--xml wants a file, not ", "");
     return 0;
 }
 
