@@ -118,7 +118,7 @@ static int make_master_addr(struct maker *m)
     if (!users)
         set(m, "MASTER_ADDR", t->master);
     else if (strcmp(users, t->node_name))
-        warn(m, "your MASTER_ADDR=%.64s stays; rank 0 runs on %.64s", users, t->node_name);
+        warn(m, "your MASTER_ADDR=%.64s stays, but rank 0 runs on %.64s: unset MASTER_ADDR", users, t->node_name);
     return 0;
 }
 

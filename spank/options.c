@@ -174,7 +174,7 @@ int options_resolve(const char *text, lookup_f lookup, void *arg, const struct o
             return -1;
         }
     }
-    if (o.key[KEY_TOPO].is_set)
+    if (o.key[KEY_TOPO].is_set && o.key[KEY_TOPO].text[0])
         o.key[KEY_BIND].choice = BIND_PRINT;
     if (o.key[KEY_BIND].choice == BIND_PRINT)
         o.key[KEY_VERBOSE].b = true;

@@ -204,8 +204,8 @@ static const char *trial_note(const struct task *t)
 {
     if (!t->a.is_trial)
         return "";
-    return t->a.is_recorded ? "  note: a record of another machine (topo): nothing is bound\n"
-                            : "  note: bind=print: nothing is bound\n";
+    return t->a.is_recorded ? "note: a record of another machine (topo): nothing is bound\n"
+                            : "note: bind=print: nothing is bound\n";
 }
 
 /* The caller frees it; NULL: memory is short. */

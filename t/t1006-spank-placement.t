@@ -87,7 +87,7 @@ srun -N1 -n2 --ddp=on,bind=none,verbose "$tmp/mask"
 agree "bind=none" "n1 0 0-1" "n1 1 0-1"
 srun -N1 -n2 --ddp=on,bind=print "$tmp/mask"
 is "bind=print leaves the masks" "$(got)" $'n1 0 0-1\nn1 1 0-1'
-like "... and says so" "$err" "note: bind=print: nothing is bound"
+like "... and says so" "$err" $'\n  note: bind=print: nothing is bound'
 is "... and prints what would be" "$(masks)" $'n1 0 '"$one"$'\nn1 1 '"$two"
 : >"$tmp/conf" && printf '0 %s\n1 %s\n' "$tmp/mask" "$tmp/mask" >"$tmp/conf" && chmod 644 "$tmp/conf"
 srun -N1 -n2 --ddp=on,verbose --multi-prog "$tmp/conf"

@@ -73,7 +73,11 @@ int knob_parse(const struct knob *k, const char *text, const char *source, struc
 {
     struct knob_value v = {.is_set = true, .source = source};
     char range[160];
-    if (parse(k, text, &v) < 0)
+    bool is_known = parse(k, text, &v) == 0;
+    if (!is_known && k->type == KNOB_STRING)
+        return error_set(errp, DDP_E_USAGE, E2BIG, "%s: %s=%.64s is too long: %zu bytes are allowed", source, k->name, text,
+                         k->max > 0 ? (size_t)k->max : sizeof v.text - 1);
+    if (!is_known)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s: %s=%.64s is not allowed: use %s=%s", source, k->name, text,
                          k->name, knob_range(k, range, sizeof range));
     snprintf(v.text, sizeof v.text, "%s", text);

@@ -49,7 +49,7 @@ static void bad_options_are_named(void **state)
         {"DDP_BIND=none", "unknown key"},                    {"bind", "bind=auto|none"},    {"bind=", "auto|none"},
         {"bind=Auto", "auto|none"},                          {"port=80", "1024..65535"},    {"port=70000", "1024..65535"},
         {"port=0x5000", "1024..65535"},                      {"verbose=maybe", "on|off"},   {"on=1", "unknown key"},
-        {"interface=a-name-too-long-for-linux", "interface"}, {"=x", "unknown key"},        {"timeout=nan", "timeout"},
+        {"interface=a-name-too-long-for-linux", "too long: 15 bytes"}, {"=x", "unknown key"},        {"timeout=nan", "timeout"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct options o = {.mode = 77};
@@ -150,6 +150,7 @@ static void site_file_is_strict(void **state)
     parse_site("{\"bind\": \"none\\u0000\"}", "not JSON");
     parse_site("{\n\"bind\": \"no\"}", "/etc/ddp.json:2: bind: no is not allowed; it may be auto|none");
     parse_site("{\"port_min\": 80}", "port_min: 80 is not allowed; it may be 1024..65535");
+    parse_site("{\"interface\": \"a-name-too-long-for-linux\"}", ":1: interface=a-name-too-long-for-linux is too long: 15");
     parse_site("{\"bind\": \"none\",\n \"bind\": \"auto\"}", "/etc/ddp.json:2: not JSON: duplicate");
     parse_site("{\n\"port_min\": 30000}", "/etc/ddp.json:2: port_min: port_min (30000) is above port_max (29999)");
     parse_site("{\"omp\": 99999999999999999999999}", "not JSON");
@@ -251,6 +252,8 @@ static void a_trial_is_shown(void **state)
     assert_false(o.key[KEY_VERBOSE].b);
     assert_int_equal(options_resolve("on", lookup, (void *)env, NULL, &o, NULL), 0);
     assert_true(o.key[KEY_BIND].choice == BIND_PRINT && o.key[KEY_VERBOSE].b);
+    assert_int_equal(options_resolve("topo=", lookup, (void *)env, NULL, &o, NULL), 0); /* over the variable's */
+    assert_true(o.key[KEY_BIND].choice == BIND_AUTO && !o.key[KEY_VERBOSE].b);
 }
 
 static void option_is_found_on_the_command_line(void **state)
