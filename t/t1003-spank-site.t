@@ -5,7 +5,7 @@ source "$top_srcdir/t/lib/cluster.sh"
 site=$tmp/site.json
 echo '{}' >"$site"
 chmod 644 "$site"
-cluster_up 2 --cpus 4 --gpus 2 --site "$site" --conf "SlurmdLogFile=$cluster_dir/log/slurmd.%n"
+cluster_up 2 --cpus 4 --gpus 2 --site "$site"
 alive="$(cluster_pid n1) $(cluster_pid n2)"
 
 write_site() { # TEXT

@@ -8,8 +8,7 @@ echo "{ \"srun_port_min\": $first, \"srun_port_max\": $((first + 99)) }" >"$tmp/
 chmod 644 "$tmp/site.json"
 # Only the backfill scheduler starts heterogeneous jobs; by default it looks twice a minute.
 # --no-affinity: which CPUs a job gets depends on what the one before still holds, and with them the table.
-cluster_up 4 --cpus 4 --no-affinity --netns --site "$tmp/site.json" --conf SchedulerParameters=bf_interval=1 \
-    --conf "SlurmdLogFile=$cluster_dir/log/slurmd.%n"
+cluster_up 4 --cpus 4 --no-affinity --netns --site "$tmp/site.json" --conf SchedulerParameters=bf_interval=1
 silent='have not told|has not told'
 
 heads() { grep -oE '^ddp: [^ ]*[0-9]\]?:' | sort -u | xargs; } # whose tables these are, in order of name

@@ -42,6 +42,8 @@ SlurmdPidFile=$dir/pid/slurmd.%n.own
 # Without folders per node, PMIx steps on a second node fail.
 SlurmdSpoolDir=$dir/spool.%n
 TmpFS=$dir/tmp.%n
+# slurmstepd's messages, the plugin's among them; without it they go to syslog.
+SlurmdLogFile=$dir/log/slurmd.%n
 # No cgroups: the machine's own version of them does not matter.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/$affinity
