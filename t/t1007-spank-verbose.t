@@ -57,7 +57,7 @@ is "... two at once: one" "$(heads <"$cluster_dir/home/err.3")" "ddp: n[1-4]:"
 is "... and the other" "$(heads <"$cluster_dir/home/err.4")" "ddp: n[1-2,4]:"
 
 # A node from which srun cannot be reached.
-cluster_exec n3 ip rule add ipproto tcp dport "$first-$((first + 99))" prohibit
+cluster_exec n3 ip rule add ipproto 6 dport "$first-$((first + 99))" prohibit
 cluster_run srun --ddp=on,verbose -N4 -n4 true
 is "a node that is shut out: rc" "$rc" 0
 is "... prints its own table" "$(grep -vE "$silent" <<<"$err" | heads)" "ddp: n3: ddp: n[1-2,4]:"
@@ -78,7 +78,7 @@ kill -KILL $srun 2>"$tmp/kill.err" || :
 rc=0
 wait $srun || rc=$?
 ok "... as a failure" test "$rc" -ne 0
-cluster_exec n3 ip rule del ipproto tcp dport "$first-$((first + 99))" prohibit
+cluster_exec n3 ip rule del ipproto 6 dport "$first-$((first + 99))" prohibit
 
 cluster_run srun --ddp=on,verbose -N4 -n4 true
 is "all is well again" "$(heads <<<"$err")" "ddp: n[1-4]:"
