@@ -29,6 +29,8 @@ struct random_case {
 };
 
 void random_case_make(uint64_t seed, struct random_case *ret);
+/* The same on a machine that hwloc itself makes of a description; what it was is in ret->inv->origin. */
+void random_case_synthetic(uint64_t seed, struct random_case *ret);
 void random_case_free(struct random_case *c);
 
 #endif

@@ -1,5 +1,6 @@
 /* Random machines and requests, odd ones included: packages of unequal size, cores with fewer threads, GPUs whose local
  * CPUs are anything, masks that cut cores in two or name CPUs that are not there. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,27 @@ static struct inventory *random_machine(void)
     number_cpus(inv);
     inv->allowed = inv->all;
     inv->has_io = true;
+    return inv;
+}
+
+/* As hwloc makes it of "package:2 [numa] l3:2 core:4 pu:2": memory as a level of its own or beside one, CPUs numbered as
+ * Linux does on x86 or one core after another. */
+static struct inventory *synthetic_machine(void)
+{
+    ddp_error_t e;
+    char text[128];
+    struct inventory *inv = calloc(1, sizeof *inv);
+    static const char *const orders[] = {"", "(indexes=core:pu)", "(indexes=package:core:pu)"};
+    const char *memory = below(2) ? "[numa(memory=1GB)]" : below(2) ? "numa:2" : "numa:4";
+    int n_packages = 1 + below(3), n_caches = 1 + below(3), n_cores = 1 + below(6), n_threads = 1 << below(3);
+    snprintf(text, sizeof text, "package:%d %s l3:%d core:%d pu:%d%s", n_packages, memory, n_caches, n_cores, n_threads,
+             orders[below(3)]);
+    setenv("HWLOC_SYNTHETIC", text, 1);
+    if (!inv || inventory_load(NULL, false, inv, &e) < 0 ||
+        (int)inv->n_cores % (n_packages * n_caches * n_cores) != 0 || (int)inv->n_packages != n_packages)
+        abort();
+    unsetenv("HWLOC_SYNTHETIC");
+    snprintf(inv->origin, sizeof inv->origin, "%.63s", text);
     return inv;
 }
 
@@ -206,12 +228,10 @@ static void random_devices(struct random_case *c)
     }
 }
 
-void random_case_make(uint64_t seed, struct random_case *ret)
+static void make_request(struct inventory *inv, struct random_case *ret)
 {
-    state = seed * 2654435761u + 1;
-    memset(ret, 0, sizeof *ret);
-    ret->inv = random_machine();
-    add_devices(ret->inv);
+    *ret = (struct random_case){.inv = inv};
+    add_devices(inv);
     int n_cores = (int)ret->inv->n_cores;
     ret->req.n_ranks = 1 + (below(3) ? below(9) : below(2 * n_cores < 40 ? 2 * n_cores : 40));
     ret->rank = calloc((size_t)ret->req.n_ranks, sizeof *ret->rank);
@@ -220,6 +240,18 @@ void random_case_make(uint64_t seed, struct random_case *ret)
     ret->req.keep = below(6) ? NULL : "bind=none";
     random_masks(ret);
     random_devices(ret);
+}
+
+void random_case_make(uint64_t seed, struct random_case *ret)
+{
+    state = seed * 2654435761u + 1;
+    make_request(random_machine(), ret);
+}
+
+void random_case_synthetic(uint64_t seed, struct random_case *ret)
+{
+    state = seed * 2654435761u + 1;
+    make_request(synthetic_machine(), ret);
 }
 
 void random_case_free(struct random_case *c)

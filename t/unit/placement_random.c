@@ -239,10 +239,24 @@ static void nothing_but_the_facts_counts(void **state)
     for_cases(check_facts_only, 2000);
 }
 
+static void the_same_holds_on_machines_of_hwloc(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct random_case c;
+        random_case_synthetic(seed, &c);
+        check_cpus(seed, &c);
+        check_gpus(seed, &c);
+        check_rule(seed, &c);
+        random_case_free(&c);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_core_of_a_pool_serves_one_rank),
     cmocka_unit_test(every_rank_that_sees_gpus_has_one),
     cmocka_unit_test(everything_is_as_the_rule_says),
     cmocka_unit_test(nothing_but_the_facts_counts),
+    cmocka_unit_test(the_same_holds_on_machines_of_hwloc),
 };
 UNIT_MAIN(tests)
