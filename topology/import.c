@@ -374,8 +374,9 @@ static int configure(hwloc_topology_t t, bool with_io)
     for (size_t i = 0; with_io && i < sizeof io / sizeof *io; i++)
         if (hwloc_topology_set_type_filter(t, io[i], HWLOC_TYPE_FILTER_KEEP_IMPORTANT) < 0)
             return -1;
-    /* A device's place may be a part of a package for which hwloc has no other object. */
-    if (with_io && hwloc_topology_set_type_filter(t, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE) < 0)
+    /* A NUMA node's or a device's place may be a part of a package for which hwloc has no other object: without groups
+     * the node would seem to serve the whole package. */
+    if (hwloc_topology_set_type_filter(t, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE) < 0)
         return -1;
     return hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
 }

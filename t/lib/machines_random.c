@@ -91,13 +91,14 @@ static struct inventory *synthetic_machine(void)
     char text[128];
     struct inventory *inv = calloc(1, sizeof *inv);
     static const char *const orders[] = {"", "(indexes=core:pu)", "(indexes=package:core:pu)"};
-    const char *memory = below(2) ? "[numa(memory=1GB)]" : below(2) ? "numa:2" : "numa:4";
-    int n_packages = 1 + below(3), n_caches = 1 + below(3), n_cores = 1 + below(6), n_threads = 1 << below(3);
-    snprintf(text, sizeof text, "package:%d %s l3:%d core:%d pu:%d%s", n_packages, memory, n_caches, n_cores, n_threads,
+    static const char *const memories[] = {"[numa(memory=1GB)]", "numa:2", "numa:3", "numa:4"};
+    int n_numas = 1 + below(4), n_packages = 1 + below(3), n_caches = 1 + below(3), n_cores = 1 + below(6), n_threads = 1 << below(3);
+    snprintf(text, sizeof text, "package:%d %s l3:%d core:%d pu:%d%s", n_packages, memories[n_numas - 1], n_caches, n_cores, n_threads,
              orders[below(3)]);
     setenv("HWLOC_SYNTHETIC", text, 1);
     if (!inv || inventory_load(NULL, false, inv, &e) < 0 ||
-        (int)inv->n_cores % (n_packages * n_caches * n_cores) != 0 || (int)inv->n_packages != n_packages)
+        (int)inv->n_packages != n_packages || (int)inv->n_numas != n_packages * n_numas ||
+        (int)inv->n_cores != n_packages * n_numas * n_caches * n_cores)
         abort();
     unsetenv("HWLOC_SYNTHETIC");
     snprintf(inv->origin, sizeof inv->origin, "%.63s", text);

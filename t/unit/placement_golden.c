@@ -377,6 +377,20 @@ static void check_golden(const char *machine)
     fclose(f);
 }
 
+/* A step without GPUs reads no devices: cores and memory are the same. */
+static void check_without_devices(const char *machine, const char *path)
+{
+    static struct inventory less;
+    ddp_error_t e;
+    is_same = true;
+    if (inventory_load(path, false, &less, &e) < 0)
+        differs("%s", e.text);
+    else if (less.n_gpus || less.n_nics || less.n_cores != inv.n_cores || less.n_numas != inv.n_numas ||
+             memcmp(less.core, inv.core, sizeof inv.core) != 0 || memcmp(less.numa, inv.numa, sizeof inv.numa) != 0)
+        differs("%zu cores, %zu NUMA nodes; with devices %zu, %zu", less.n_cores, less.n_numas, inv.n_cores, inv.n_numas);
+    report(machine, "without devices");
+}
+
 int main(void)
 {
     char path[1024];
@@ -392,6 +406,7 @@ int main(void)
             continue;
         }
         check_inventory(machines[i]);
+        check_without_devices(machines[i], path);
         check_golden(machines[i]);
     }
     printf("1..%d\n", n_tests);
