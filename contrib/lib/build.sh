@@ -44,12 +44,38 @@ configure_in() {
 }
 make_in() { (cd "$work/$1" && quietly make.out make -j"$(nproc)"); }
 
+# limited MINUTES COMMAND...: ends it after that time. It runs in a process group of its own, out of a terminal's reach,
+# so end_limited ends it where this script is interrupted.
+limited() {
+    local minutes=$1 rc=0
+    shift
+    timeout -k 60 "${minutes}m" "$@" &
+    echo $! >"$work/limited"
+    wait $! || rc=$?
+    rm "$work/limited"
+    return $rc
+}
+lives_in_group() {
+    cat /proc/[0-9]*/stat 2>/dev/null | awk -v group="$1" '
+        { sub(/.*\) /, ""); if ($1 != "Z" && $3 == group) found = 1 }
+        END { exit !found }'
+}
+# Tests that are ended take their clusters down, for which they need the files in $work.
+end_limited() {
+    local group end=$((SECONDS + 60))
+    group=$(cat "$work/limited" 2>/dev/null) && kill -TERM "$group" 2>/dev/null || return 0
+    while lives_in_group "$group"; do
+        [ $SECONDS -lt $end ] || kill -KILL -- "-$group" 2>/dev/null || return 0
+        sleep 0.1
+    done
+}
+
 # test_in DIR MINUTES MAKE-ARGUMENT...: make check with a deadline; shows the output of the tests that failed.
 test_in() {
     local folder=$work/$1 minutes=$2 rc=0
     shift 2
     rm -f "$folder/test-suite.log"
-    (cd "$folder" && timeout -k 60 "${minutes}m" make -k check "$@" >check.out 2>&1 </dev/null) || rc=$?
+    (cd "$folder" && limited "$minutes" make -k check "$@" >check.out 2>&1 </dev/null) || rc=$?
     [ $rc -eq 0 ] || tail -n 300 "$([ -f "$folder/test-suite.log" ] && echo "$folder/test-suite.log" ||
         echo "$folder/check.out")" >&2
     return $rc
