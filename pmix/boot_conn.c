@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/io.h"
 
 static int grow(unsigned char **buf, size_t *cap, size_t want)
@@ -34,7 +35,7 @@ int conn_frame(const struct boot_conn *c, struct boot_frame *ret)
 {
     if (c->in_n < WIRE_HEAD)
         return 0;
-    size_t len = wire_get32(c->in);
+    size_t len = bytes_get32(c->in);
     if (len < 1 || len - 1 > c->body_max)
         return -1;
     if (c->in_n < 4 + len)

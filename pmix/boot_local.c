@@ -9,6 +9,7 @@
 
 #include "pmix/boot_impl.h"
 #include "pmix/boot_wire.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
@@ -51,7 +52,7 @@ static int take_error(const struct local *l, ddp_error_t *errp)
 {
     if (l->body_n < 8)
         return error_set(errp, DDP_E_BOOT, EPROTO, "%s: an error without a text", l->server);
-    return error_set(errp, (int)wire_get32(l->body), (int)wire_get32(l->body + 4), "%.*s", (int)(l->body_n - 8),
+    return error_set(errp, (int)bytes_get32(l->body), (int)bytes_get32(l->body + 4), "%.*s", (int)(l->body_n - 8),
                      (const char *)l->body + 8);
 }
 
@@ -62,7 +63,7 @@ static int receive_frame(struct local *l, uint64_t deadline, ddp_error_t *errp)
     l->is_broken = true; /* until the frame is whole */
     if (io_recv_all(l->fd, head, sizeof head, deadline, l->server, errp) < 0)
         return -1;
-    size_t len = wire_get32(head);
+    size_t len = bytes_get32(head);
     if (len < 1 || len - 1 > sizeof l->body)
         return error_set(errp, DDP_E_BOOT, EPROTO, "%s: an answer of %zu bytes is no answer of ours", l->server, len);
     l->body_n = len - 1;
@@ -161,7 +162,7 @@ static int local_get(boot_t *b, int rank, const char *key, void **ret_data, size
 {
     struct local *l = b->state;
     unsigned char head[4];
-    wire_put32(head, (uint32_t)rank);
+    bytes_put32(head, (uint32_t)rank);
     if (check_usable(l, errp) < 0 || send_frame(l, WIRE_GET, head, sizeof head, key, strlen(key), deadline, errp) < 0 ||
         receive_answer(l, WIRE_VALUE, deadline, errp) < 0)
         return -1;
@@ -178,7 +179,7 @@ static void local_abort(boot_t *b, int code, const char *why)
 {
     struct local *l = b->state;
     unsigned char head[4];
-    wire_put32(head, (uint32_t)code);
+    bytes_put32(head, (uint32_t)code);
     send_frame(l, WIRE_ABORT, head, sizeof head, why, strnlen(why, 200), deadline_in(LAST_WORD_S), NULL);
 }
 
@@ -194,33 +195,13 @@ static int local_close(boot_t *b, ddp_error_t *errp)
 
 static const struct boot_ops local_ops = {"local", local_put, local_fence, local_get, local_abort, local_close};
 
-/* One attempt to connect. 0; -1 with errno set to what the connection failed with. */
-static int connect_once(int fd, const struct wire_addr *a, uint64_t deadline)
-{
-    int e = 0;
-    socklen_t n = sizeof e;
-    if (connect(fd, (const struct sockaddr *)&a->sa, a->len) == 0)
-        return 0;
-    if (errno != EINPROGRESS && errno != EINTR)
-        return -1;
-    while ((e = poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, deadline_left_ms(deadline))) < 0)
-        if (errno != EINTR)
-            return -1;
-    if (e == 0)
-        e = ETIMEDOUT;
-    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &n) < 0)
-        return -1;
-    errno = e;
-    return e ? -1 : 0;
-}
-
 static int say_hello(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
 {
     unsigned char hello[WIRE_HELLO_BODY], *p = hello;
     memcpy(p, WIRE_MAGIC, WIRE_MAGIC_LEN);
     memcpy(p + WIRE_MAGIC_LEN, j->token, WIRE_TOKEN_LEN);
-    wire_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN, (uint32_t)j->rank);
-    wire_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN + 4, (uint32_t)j->size);
+    bytes_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN, (uint32_t)j->rank);
+    bytes_put32(p + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN + 4, (uint32_t)j->size);
     if (send_frame(l, WIRE_HELLO, hello, sizeof hello, NULL, 0, deadline, errp) < 0)
         return -1;
     return receive_answer(l, WIRE_WELCOME, deadline, errp);
@@ -253,7 +234,7 @@ static enum outcome join_at(struct local *l, const char *addr, const struct boot
     l->is_broken = false;
     if (wire_addr_parse(addr, deadline, &a, errp) < 0 || (l->fd = wire_socket(&a, errp)) < 0)
         return NEXT;
-    if (connect_once(l->fd, &a, deadline) < 0)
+    if (io_connect(l->fd, (const struct sockaddr *)&a.sa, a.len, deadline) < 0)
         return connect_failed(l, &a, wire_is_unix(&a) ? "; is its \"ddp run\" still there?" : "", errp);
     if (!wire_same_user(l->fd, &a)) {
         error_set(errp, DDP_E_BOOT, EPERM, "%s belongs to another user", l->server);

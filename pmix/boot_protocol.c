@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pmix/boot_server_impl.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/io.h"
 
 static void client_admit(boot_server_t *s, struct client *c)
@@ -53,7 +54,7 @@ static int hello(boot_server_t *s, struct client *c, const struct boot_frame *f)
         !io_token_equal(f->body + WIRE_MAGIC_LEN, s->token, WIRE_TOKEN_LEN))
         return -1;
     const unsigned char *numbers = f->body + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN;
-    int rank = (int)wire_get32(numbers), size = (int)wire_get32(numbers + 4);
+    int rank = (int)bytes_get32(numbers), size = (int)bytes_get32(numbers + 4);
     if (size != s->size)
         return refuse(s, c, "rank %d says that there are %d ranks, but there are %d: check DDP_SIZE", rank, size,
                       s->size), 0;
@@ -110,9 +111,9 @@ static int on_get(boot_server_t *s, struct client *c, const struct boot_frame *f
 {
     char key[BOOT_KEY_MAX + 1];
     size_t key_n = f->n - 4;
-    if (f->n < 5 || key_n > BOOT_KEY_MAX || wire_get32(f->body) >= (uint32_t)s->size)
+    if (f->n < 5 || key_n > BOOT_KEY_MAX || bytes_get32(f->body) >= (uint32_t)s->size)
         return -1;
-    int rank = (int)wire_get32(f->body);
+    int rank = (int)bytes_get32(f->body);
     memcpy(key, f->body + 4, key_n);
     key[key_n] = 0;
     const struct boot_item *it = boot_store_find(s->ranks[rank].items, key);
@@ -162,7 +163,7 @@ static int on_abort(boot_server_t *s, struct client *c, const struct boot_frame 
         return -1;
     if (s->abort_rank < 0) {
         s->abort_rank = c->rank;
-        s->abort_code = (int)wire_get32(f->body);
+        s->abort_code = (int)bytes_get32(f->body);
         snprintf(s->abort_why, sizeof s->abort_why, "%.*s", (int)(f->n - 4), (const char *)f->body + 4);
         for (char *p = s->abort_why; *p; p++)
             if (iscntrl((unsigned char)*p))

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "pmix/boot_server_impl.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
@@ -46,8 +47,8 @@ void client_send(boot_server_t *s, struct client *c, enum wire_type type, const 
 void client_send_error(boot_server_t *s, struct client *c, const ddp_error_t *e)
 {
     unsigned char codes[8];
-    wire_put32(codes, (uint32_t)e->domain);
-    wire_put32(codes + 4, (uint32_t)e->code);
+    bytes_put32(codes, (uint32_t)e->domain);
+    bytes_put32(codes + 4, (uint32_t)e->code);
     if (conn_queue(&c->conn, WIRE_ERROR, codes, sizeof codes, e->text, strlen(e->text)) < 0)
         client_drop(s, c);
     else

@@ -11,24 +11,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "runtime/base/resolve.h"
 
-void wire_put32(unsigned char *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (unsigned char)(v >> 8 * i);
-}
-
-uint32_t wire_get32(const unsigned char *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 void wire_head(unsigned char head[WIRE_HEAD], enum wire_type type, size_t body_n)
 {
-    wire_put32(head, (uint32_t)(body_n + 1));
+    bytes_put32(head, (uint32_t)(body_n + 1));
     head[4] = (unsigned char)type;
 }
 

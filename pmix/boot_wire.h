@@ -40,9 +40,6 @@ enum wire_type {
     WIRE_WELCOME = 32, WIRE_DONE, WIRE_VALUE, WIRE_LATE, WIRE_ERROR                 /* server */
 };
 
-void wire_put32(unsigned char *p, uint32_t v);
-uint32_t wire_get32(const unsigned char *p);
-
 /* The head of a frame with a body of n bytes. */
 void wire_head(unsigned char head[WIRE_HEAD], enum wire_type type, size_t body_n);
 

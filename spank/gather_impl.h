@@ -1,6 +1,6 @@
 /* gather_impl.h - what srun and a task say to each other, and the server that gather.c's thread runs.
  *
- * A task sends the token, three lengths (32 bits, most significant byte first), and as many bytes: its node's name, the
+ * A task sends the token, three lengths (bytes.h), and as many bytes: its node's name, the
  * step's node list, its text. srun answers with one byte when the table is printed, or closes. */
 #ifndef DDP_SPANK_GATHER_IMPL_H
 #define DDP_SPANK_GATHER_IMPL_H

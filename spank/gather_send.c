@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
@@ -47,42 +47,19 @@ static int find_target(const struct gather_request *r, struct target *ret, ddp_e
     return num_int(ret->port, 1, 65535, &port) < 0 ? error_set(errp, DDP_E_BOOT, EINVAL, "port %s", ret->port) : 0;
 }
 
-static int finish_connect(int fd, uint64_t deadline)
-{
-    int n, e = 0;
-    socklen_t len = sizeof e;
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    while ((n = poll(&p, 1, deadline_left_ms(deadline))) < 0 && errno == EINTR)
-        ;
-    if (n == 0)
-        errno = ETIMEDOUT;
-    if (n <= 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0)
-        return -1;
-    errno = e;
-    return e ? -1 : 0;
-}
-
 static int connect_target(const struct target *t, ddp_error_t *errp)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *a;
     if (getaddrinfo(t->host, t->port, &hints, &a) != 0)
         return error_set(errp, DDP_E_BOOT, EINVAL, "srun's address %.64s is no address", t->host);
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || (connect(fd, a->ai_addr, a->ai_addrlen) < 0 &&
-                   (errno != EINPROGRESS || finish_connect(fd, deadline_in(CONNECT_S)) < 0))) {
+    if (fd < 0 || io_connect(fd, a->ai_addr, a->ai_addrlen, deadline_in(CONNECT_S)) < 0) {
         error_errno(errp, "srun cannot be reached at %.64s, port %s", t->host, t->port);
         io_close(fd);
         fd = -1;
     }
     freeaddrinfo(a);
     return fd;
-}
-
-static unsigned char *put32(unsigned char *p, size_t v)
-{
-    for (int shift = 24; shift >= 0; shift -= 8)
-        *p++ = (unsigned char)(v >> shift);
-    return p;
 }
 
 /* The whole message; the caller frees it. */
@@ -99,8 +76,8 @@ static unsigned char *make_message(const struct target *t, const char *const par
     }
     memcpy(p, t->token, TOKEN_LEN);
     p += TOKEN_LEN;
-    for (int i = 0; i < PART_COUNT; i++)
-        p = put32(p, strlen(part[i]));
+    for (int i = 0; i < PART_COUNT; i++, p += 4)
+        bytes_put32(p, (uint32_t)strlen(part[i]));
     for (int i = 0; i < PART_COUNT; i++) {
         memcpy(p, part[i], strlen(part[i]));
         p += strlen(part[i]);

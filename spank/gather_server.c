@@ -16,6 +16,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/io.h"
@@ -60,11 +61,6 @@ struct server {
     size_t n_texts, texts_bytes;
     uint64_t deadline; /* of the collection, once there is a list */
 };
-
-static uint32_t get32(const unsigned char *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 static int compare_nodes(const void *x, const void *y)
 {
@@ -177,7 +173,7 @@ static bool read_head(struct server *s, struct connection *c)
     if (!io_token_equal(c->head, s->o->token, TOKEN_LEN))
         return false;
     for (size_t i = 0; i < PART_COUNT; i++) {
-        c->len[i] = get32(c->head + TOKEN_LEN + 4 * i);
+        c->len[i] = bytes_get32(c->head + TOKEN_LEN + 4 * i);
         if (c->len[i] > max[i])
             return false;
         size += c->len[i];

@@ -79,6 +79,25 @@ int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char
     return 0;
 }
 
+int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline)
+{
+    int n, e = 0;
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    if (connect(fd, to, len) == 0)
+        return 0;
+    if (errno != EINPROGRESS && errno != EINTR)
+        return -1;
+    while ((n = poll(&p, 1, deadline_left_ms(deadline))) < 0)
+        if (errno != EINTR)
+            return -1;
+    if (n == 0)
+        e = ETIMEDOUT;
+    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &(socklen_t){sizeof e}) < 0)
+        return -1;
+    errno = e;
+    return e ? -1 : 0;
+}
+
 int io_random(void *buf, size_t n, ddp_error_t *errp)
 {
     for (char *p = buf; n > 0;) {

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "runtime/base/error.h"
 
@@ -12,6 +13,10 @@
  * closed, DDP_E_SYSTEM otherwise. `what` names the other end in the error ("rank 3 (n2)"). */
 int io_recv_all(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
 int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
+
+/* connect() of a non-blocking socket, waited for until `deadline`. 0, or -1 with errno: what the connection failed with,
+ * ETIMEDOUT at the deadline. Interrupts do not end it. */
+int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
 
 /* n bytes from the kernel's random source, and the same as 2n lower-case hexadecimal digits (buf holds 2n + 1). */
 int io_random(void *buf, size_t n, ddp_error_t *errp);

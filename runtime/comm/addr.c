@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,22 +143,6 @@ int tcp_listen(struct meet *m, const char *interface, struct tcp_address *ret, d
     return 0;
 }
 
-static int finish_connect(int fd, uint64_t deadline)
-{
-    int err = 0;
-    socklen_t n = sizeof err;
-    while (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, deadline_left_ms(deadline)) <= 0) {
-        if (deadline_left_ns(deadline) == 0) {
-            errno = ETIMEDOUT;
-            return -1;
-        }
-    }
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) < 0 || err == 0)
-        return err;
-    errno = err;
-    return -1;
-}
-
 int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline, ddp_error_t *errp)
 {
     char port[8];
@@ -169,10 +152,7 @@ int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline
         return error_set(errp, DDP_E_COMM, EINVAL, "%s published the address \"%s\", which is none", who, to->host);
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     refuse_pacing(fd);
-    int rc = fd < 0 ? -1 : connect(fd, a->ai_addr, a->ai_addrlen);
-    if (rc < 0 && fd >= 0 && errno == EINPROGRESS)
-        rc = finish_connect(fd, deadline);
-    if (rc < 0) {
+    if (fd < 0 || io_connect(fd, a->ai_addr, a->ai_addrlen, deadline) < 0) {
         error_errno(errp, "%s is not reached at %s port %u (DDP_INTERFACE names the network interface to use)", who,
                     to->host, to->port);
         io_close(fd);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "t/lib/gathering.h"
@@ -108,9 +109,8 @@ static unsigned char *put_head(unsigned char *p, const char *token, const uint32
 {
     memcpy(p, token, TOKEN_LEN);
     p += TOKEN_LEN;
-    for (int i = 0; i < PART_COUNT; i++)
-        for (int shift = 24; shift >= 0; shift -= 8)
-            *p++ = (unsigned char)(len[i] >> shift);
+    for (int i = 0; i < PART_COUNT; i++, p += 4)
+        bytes_put32(p, len[i]);
     return p;
 }
 

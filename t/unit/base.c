@@ -1,9 +1,11 @@
 #include "t/unit/unit.h"
 
 #include <errno.h>
-#include <unistd.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/io.h"
@@ -109,6 +111,47 @@ static void io_is_whole_and_bounded(void **state)
     close(fd[1]);
 }
 
+static int tcp_socket(int flags)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+/* A listener whose queue is full answers nobody; one that is gone refuses. */
+static void connections_are_bounded(void **state)
+{
+    (void)state;
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr *to = (struct sockaddr *)&a;
+    socklen_t len = sizeof a;
+    int listener = tcp_socket(0), fd[8], n = 0, rc = 0;
+    assert_int_equal(bind(listener, to, len), 0);
+    assert_int_equal(listen(listener, 0), 0);
+    assert_int_equal(getsockname(listener, to, &len), 0);
+    for (; rc == 0 && n < 8; n++) {
+        fd[n] = tcp_socket(SOCK_NONBLOCK);
+        rc = io_connect(fd[n], to, len, deadline_in(n == 0 ? 10 : 0.1));
+    }
+    assert_true(rc < 0 && errno == ETIMEDOUT && n > 1);
+    while (n > 0)
+        close(fd[--n]);
+    close(listener);
+    fd[0] = tcp_socket(SOCK_NONBLOCK);
+    assert_int_equal(io_connect(fd[0], to, len, deadline_in(10)), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    close(fd[0]);
+}
+
+static void numbers_travel(void **state)
+{
+    (void)state;
+    unsigned char p[5] = {0};
+    bytes_put32(p + 1, 0x01020384);
+    assert_memory_equal(p, "\0\x84\x03\x02\x01", 5);
+    assert_int_equal(bytes_get32(p + 1), 0x01020384);
+}
+
 static void types_have_sizes(void **state)
 {
     (void)state;
@@ -121,6 +164,7 @@ static void types_have_sizes(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),        cmocka_unit_test(errors_are_one_line_that_fits),
     cmocka_unit_test(knobs_come_from_the_table), cmocka_unit_test(io_is_whole_and_bounded),
+    cmocka_unit_test(connections_are_bounded),   cmocka_unit_test(numbers_travel),
     cmocka_unit_test(types_have_sizes),
 };
 UNIT_MAIN(tests)

@@ -2,6 +2,7 @@
 #include "t/lib/bootranks.h"
 
 #include "pmix/boot_wire.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
@@ -22,8 +23,8 @@ static void impostors_are_refused(void **state)
     wire_head(hello, WIRE_HELLO, WIRE_HELLO_BODY);
     memcpy(hello + WIRE_HEAD, WIRE_MAGIC, WIRE_MAGIC_LEN);
     memcpy(hello + WIRE_HEAD + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
-    wire_put32(hello + sizeof hello - 8, 1);
-    wire_put32(hello + sizeof hello - 4, 3);
+    bytes_put32(hello + sizeof hello - 8, 1);
+    bytes_put32(hello + sizeof hello - 4, 3);
     assert_int_equal(io_send_all(fd, hello, sizeof hello, deadline_in(5), "server", NULL), 0);
     for (int i = 0; i < 5; i++)
         assert_int_equal(boot_server_step(s, 0, NULL), 0);
@@ -63,7 +64,7 @@ static int stranger(const char *addr, int kind)
         n = WIRE_HEAD + WIRE_HELLO_BODY;
     }
     if (kind == 3 || kind == 4) { /* lengths: more than a hello, none at all */
-        wire_put32(data, kind == 3 ? WIRE_HELLO_BODY + 2 : 0);
+        bytes_put32(data, kind == 3 ? WIRE_HELLO_BODY + 2 : 0);
         n = WIRE_HEAD;
     }
     int fd = wire_socket(&a, NULL);
