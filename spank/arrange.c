@@ -13,25 +13,12 @@ struct arranger {
     int n_ranks, rank;   /* local ones */
     const char *record;  /* topo=; NULL: this machine */
     ddp_error_t *errp;
+    bool is_unreadable;  /* this machine: it was tried */
 };
 
 static const char *text_of(const struct options *o, enum ddp_key key)
 {
     return o->key[key].is_set && o->key[key].text[0] ? o->key[key].text : NULL;
-}
-
-static int count_items(const char *list)
-{
-    int n = list && *list ? 1 : 0;
-    for (; n && *list; list++)
-        n += *list == ',';
-    return n < INVENTORY_GPUS_MAX ? n : INVENTORY_GPUS_MAX;
-}
-
-static int n_devices(const struct arrange_facts *f)
-{
-    int n = count_items(f->visible);
-    return n ? n : count_items(f->step_gpus);
 }
 
 /* The first warning is the one to read. */
@@ -62,21 +49,20 @@ static void load_machine(struct arranger *g, bool with_io)
 {
     ddp_error_t e;
     g->a->inventory = load(g, g->f->load[with_io], NULL, &e);
-    if (!g->a->inventory)
+    g->is_unreadable = !g->a->inventory;
+    if (g->is_unreadable)
         warn(g, e.text, "ranks keep the CPUs that Slurm gave them");
 }
 
-/* What this task came with. A list of devices that nobody can read leaves their number. */
+/* What this task came with. */
 static void read_own(struct arranger *g, struct placement_rank *ret)
 {
-    const struct arrange_facts *f = g->f;
-    struct devices d = {.n = (int16_t)n_devices(f)};
+    struct devices d = {.n = 0};
     ddp_error_t e;
-    memset(d.gpu, 0xff, sizeof d.gpu);
-    if (g->a->inventory && !g->record && d.n && devices_list(g->a->inventory, f->visible, f->step_gpus, &d, &e) < 0)
-        warn(g, e.text, "its GPUs are taken in the order in which they come");
+    if (!g->record && devices_list(g->a->inventory, &g->f->step->gpus, &d, &e) < 0)
+        warn(g, e.text, "it gets no GPU");
     memset(ret, 0, sizeof *ret);
-    ret->mask = f->mask;
+    ret->mask = g->f->mask;
     ret->n_devices = d.n;
     memcpy(ret->device, d.gpu, sizeof ret->device);
 }
@@ -114,7 +100,7 @@ static int make_recorded(struct arranger *g)
 {
     struct arrangement *a = g->a;
     struct placement_rank all = {.mask = a->inventory->allowed};
-    int given = n_devices(g->f), n = (int)a->inventory->n_gpus;
+    int given = g->f->step->n_gpus, n = (int)a->inventory->n_gpus;
     all.n_devices = (int16_t)(given && given < n ? given : n);
     for (int i = 0; i < INVENTORY_GPUS_MAX; i++)
         all.device[i] = (int16_t)(i < all.n_devices ? i : -1);
@@ -209,7 +195,7 @@ static int arrange_machine(struct arranger *g)
 {
     struct arrangement *a = g->a;
     const struct options *o = g->f->options;
-    if (o->key[KEY_VERBOSE].b || n_devices(g->f) > 0)
+    if (o->key[KEY_VERBOSE].b || g->f->step->n_gpus > 0)
         load_machine(g, true);
     a->request.keep = find_keep(g);
     if (meet(g) < 0)
@@ -217,7 +203,7 @@ static int arrange_machine(struct arranger *g)
     struct masks m = add_up(&a->request);
     a->n_same_mask = count_same(&a->request, &g->f->mask);
     bool is_overlap = m.n_cpus > cpus_count(&m.together);
-    if (!a->inventory && !a->warning[0] && (m.n_devices || (is_overlap && !a->request.keep)))
+    if (!a->inventory && !g->is_unreadable && (m.n_devices || (is_overlap && !a->request.keep)))
         load_machine(g, m.n_devices > 0);
     if (!a->inventory) {
         place_simply(g);
@@ -230,7 +216,8 @@ static int arrange_machine(struct arranger *g)
 
 int arrange(const struct arrange_facts *f, struct arrangement *ret, ddp_error_t *errp)
 {
-    struct arranger g = {f, ret, f->step->local_size, f->step->local_rank, text_of(f->options, KEY_TOPO), errp};
+    struct arranger g = {.f = f, .a = ret, .n_ranks = f->step->local_size, .rank = f->step->local_rank,
+                         .record = text_of(f->options, KEY_TOPO), .errp = errp};
     memset(ret, 0, sizeof *ret);
     ret->board = f->board && board_size(f->board) == g.n_ranks && g.n_ranks > 1 ? f->board : NULL;
     ret->is_recorded = g.record;

@@ -16,8 +16,6 @@ struct arrange_facts {
     const struct options *options;
     bool is_bound_by_user;                /* --cpu-bind */
     struct cpus mask;                     /* of the calling task */
-    const char *visible;                  /* CUDA_VISIBLE_DEVICES, else ROCR_VISIBLE_DEVICES, of the task; or NULL */
-    const char *step_gpus;                /* SLURM_STEP_GPUS; or NULL */
     struct board *board;                  /* NULL: none */
     double patience_s;                    /* of each wait for a sibling */
     board_load_f *load[2];                /* reads this machine: [0] cores alone, [1] GPUs and NICs too */

@@ -197,30 +197,11 @@ static int read_nodes(const struct source *s, struct step *t)
     return t->local_rank < t->local_size ? 0 : wrong(s, "SLURM_STEP_TASKS_PER_NODE", tasks);
 }
 
-static int count_items(const char *list)
-{
-    int n = list && *list ? 1 : 0;
-    for (; n && *list; list++)
-        n += *list == ',';
-    return n;
-}
-
-/* What the task will see, else what the step has here. */
-static int read_gpus(const struct source *s)
-{
-    static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_STEP_GPUS"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        int n = count_items(get(s, names[i]));
-        if (n > 0)
-            return n;
-    }
-    return 0;
-}
-
 int step_read(lookup_f lookup, void *arg, struct step *ret, ddp_error_t *errp)
 {
     const struct source s = {lookup, arg, errp};
     struct step t = {0};
+    struct devices gpus;
     if (need(&s, "SLURM_NTASKS", 1, TASKS_MAX, &t.size) < 0 ||
         need(&s, "SLURM_PROCID", 0, t.size - 1, &t.rank) < 0 ||
         need(&s, "SLURM_LOCALID", 0, t.size - 1, &t.local_rank) < 0 ||
@@ -231,7 +212,10 @@ int step_read(lookup_f lookup, void *arg, struct step *ret, ddp_error_t *errp)
     t.restart = (uint32_t)number_or(&s, "SLURM_RESTART_COUNT", 0);
     t.cpus_on_node = number_or(&s, "SLURM_CPUS_ON_NODE", 0);
     t.cpus_per_task = number_or(&s, "SLURM_CPUS_PER_TASK", 0);
-    t.n_gpus = read_gpus(&s);
+    t.gpus = (struct devices_facts){get(&s, "CUDA_VISIBLE_DEVICES"), get(&s, "ROCR_VISIBLE_DEVICES"),
+                                    get(&s, "SLURM_STEP_GPUS")};
+    if (devices_list(NULL, &t.gpus, &gpus, NULL) == 0)
+        t.n_gpus = gpus.n;
     *ret = t;
     return 0;
 }

@@ -12,13 +12,15 @@
 #include "runtime/base/error.h"
 #include "spank/hostlist.h"
 #include "spank/options.h"
+#include "topology/devices.h"
 
 struct step {
     int rank, size, local_rank, local_size, node, n_nodes;
     uint32_t job, step, restart;
     int cpus_on_node;  /* CPUs that the step holds on this node; 0: not told */
     int cpus_per_task; /* --cpus-per-task; 0: not given */
-    int n_gpus;        /* GPUs that this task may see; 0: none, or not told */
+    struct devices_facts gpus; /* borrowed from the task's variables */
+    int n_gpus;                /* GPUs that this task will see; 0: none, not told, or a list that nobody can read */
     char node_name[HOSTLIST_NAME_MAX + 1];
     char master[HOSTLIST_NAME_MAX + 1]; /* first node of the step's (first component's) list */
 };

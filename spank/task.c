@@ -94,20 +94,11 @@ static const char *get(const struct task *t, const char *name)
     return t->r->lookup(name, t->r->arg);
 }
 
-/* The list of its GPUs that the task has. Set and empty (or the "NoDevFiles" of older releases) is a list too. */
-static const char *find_visible(const struct task *t)
-{
-    const char *cuda = get(t, "CUDA_VISIBLE_DEVICES"), *rocr = get(t, "ROCR_VISIBLE_DEVICES");
-    const char *list = cuda && *cuda ? cuda : rocr && *rocr ? rocr : cuda ? cuda : rocr;
-    return list && (!strcmp(list, "NoDevFiles") || !strcmp(list, "-1")) ? "" : list;
-}
-
 static int arrange_task(struct task *t, ddp_error_t *errp)
 {
     const struct task_request *r = t->r;
     struct arrange_facts f = {.step = &t->step, .options = &t->o, .is_bound_by_user = r->is_bound_by_user,
-                              .visible = find_visible(t), .step_gpus = get(t, "SLURM_STEP_GPUS"), .board = r->board,
-                              .patience_s = PATIENCE_S, .load = {load_cores, load_all}, .load_record = load_record};
+                              .board = r->board, .patience_s = PATIENCE_S, .load = {load_cores, load_all}, .load_record = load_record};
     if (affinity_get(&f.mask, errp) < 0 || arrange(&f, &t->a, errp) < 0)
         return -1;
     t->mask = f.mask;

@@ -55,18 +55,32 @@ static size_t count_valid(const struct items *list)
     return list->n;
 }
 
-int devices_list(const struct inventory *inv, const char *visible, const char *step_gpus, struct devices *ret,
-                 ddp_error_t *errp)
+/* The driver's list; NULL: neither is set. */
+static const char *visible(const struct devices_facts *f)
+{
+    return f->cuda && (f->cuda[0] || !f->rocr || !f->rocr[0]) ? f->cuda : f->rocr;
+}
+
+const char *devices_source(const struct devices_facts *f)
+{
+    const char *list = visible(f);
+    if (list)
+        return list == f->cuda ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES";
+    return f->step ? "SLURM_STEP_GPUS" : NULL;
+}
+
+int devices_list(const struct inventory *inv, const struct devices_facts *f, struct devices *ret, ddp_error_t *errp)
 {
     struct items step, seen;
-    if (split(step_gpus, &step, errp) < 0 || split(visible, &seen, errp) < 0)
+    if (split(f->step, &step, errp) < 0 || split(visible(f), &seen, errp) < 0)
         return -1;
-    const struct items *order = visible ? &seen : &step;
+    const struct items *order = visible(f) ? &seen : &step;
     struct devices d = {.n = (int16_t)count_valid(order)};
-    bool is_renumbered = visible && step.n == seen.n;
+    bool is_renumbered = visible(f) && step.n == seen.n;
     for (int i = 0; i < d.n; i++) {
         bool is_number = kind_of(order->text[i]) == KIND_NUMBER;
-        d.gpu[i] = (int16_t)inventory_find_gpu(inv, is_renumbered && is_number ? step.text[i] : order->text[i]);
+        d.gpu[i] = (int16_t)(inv ? inventory_find_gpu(inv, is_renumbered && is_number ? step.text[i] : order->text[i])
+                                 : -1);
     }
     *ret = d;
     return 0;

@@ -154,14 +154,13 @@ static int parse_devices(struct scene *s, const char *list, ddp_error_t *errp)
 /* The devices that every rank sees; *ret_why: who says so, NULL: they are all of the machine's. */
 static int choose_devices(const struct options *o, struct scene *s, const char **ret_why, ddp_error_t *errp)
 {
-    const char *cuda = getenv("CUDA_VISIBLE_DEVICES"), *rocr = getenv("ROCR_VISIBLE_DEVICES");
-    const char *visible = cuda ? cuda : rocr, *step = getenv("SLURM_STEP_GPUS");
+    struct devices_facts f = {getenv("CUDA_VISIBLE_DEVICES"), getenv("ROCR_VISIBLE_DEVICES"), getenv("SLURM_STEP_GPUS")};
     *ret_why = "--gpus";
     if (o->gpus)
         return parse_devices(s, o->gpus, errp);
-    if (!o->xml && (visible || step)) {
-        *ret_why = cuda ? "CUDA_VISIBLE_DEVICES" : rocr ? "ROCR_VISIBLE_DEVICES" : "SLURM_STEP_GPUS";
-        if (devices_list(&s->inv, visible, step, &s->devices, errp) < 0)
+    if (!o->xml && devices_source(&f)) {
+        *ret_why = devices_source(&f);
+        if (devices_list(&s->inv, &f, &s->devices, errp) < 0)
             return error_prefix(errp, "%s, which --gpus would replace", *ret_why);
         return 0;
     }

@@ -39,7 +39,7 @@ static void try_devices(char *text)
     char *step = strchr(text, ';');
     if (step)
         *step++ = 0;
-    if (devices_list(&inv, text, step, &d, &e) < 0) {
+    if (devices_list(&inv, &(struct devices_facts){text, NULL, step}, &d, &e) < 0) {
         PROMISE(e.text[0] && e.domain == DDP_E_DATA && d.n == -7);
         return;
     }

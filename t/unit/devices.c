@@ -21,7 +21,7 @@ static void assert_devices(const char *visible, const char *step_gpus, const cha
     struct devices d;
     ddp_error_t e = {0};
     char text[256] = "";
-    if (devices_list(machine(), visible, step_gpus, &d, &e) < 0)
+    if (devices_list(machine(), &(struct devices_facts){visible, NULL, step_gpus}, &d, &e) < 0)
         fail_msg("%s", e.text);
     for (int i = 0; i < d.n; i++) {
         size_t used = strlen(text);
@@ -70,6 +70,34 @@ static void the_list_ends_as_for_the_driver(void **state)
     assert_devices(NULL, "", "");
 }
 
+static void the_drivers_own_list_comes_first(void **state)
+{
+    (void)state;
+    static const struct {
+        struct devices_facts facts;
+        const char *source;
+        int n;
+    } cases[] = {
+        {{NULL, NULL, NULL}, NULL, 0},
+        {{"0", "1,2", "3,4,5"}, "CUDA_VISIBLE_DEVICES", 1},
+        {{"", "1,2", "3,4,5"}, "ROCR_VISIBLE_DEVICES", 2},
+        {{NULL, "1,2", "3,4,5"}, "ROCR_VISIBLE_DEVICES", 2},
+        {{"", "", "3,4,5"}, "CUDA_VISIBLE_DEVICES", 0},
+        {{NULL, "", "3,4,5"}, "ROCR_VISIBLE_DEVICES", 0},
+        {{NULL, NULL, "3,4,5"}, "SLURM_STEP_GPUS", 3},
+        {{"NoDevFiles", NULL, "3,4,5"}, "CUDA_VISIBLE_DEVICES", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct devices d;
+        const char *source = devices_source(&cases[i].facts);
+        assert_true(source && cases[i].source ? !strcmp(source, cases[i].source) : source == cases[i].source);
+        assert_int_equal(devices_list(NULL, &cases[i].facts, &d, NULL), 0);
+        assert_int_equal(d.n, cases[i].n);
+        for (int k = 0; k < d.n; k++)
+            assert_int_equal(d.gpu[k], -1);
+    }
+}
+
 static void bad_lists_are_refused(void **state)
 {
     (void)state;
@@ -84,14 +112,15 @@ static void bad_lists_are_refused(void **state)
         for (int k = 0; k < 2; k++) {
             struct devices d = {.n = 33};
             ddp_error_t e = {0};
-            assert_int_equal(devices_list(machine(), k ? bad[i][0] : "0", k ? NULL : bad[i][0], &d, &e), -1);
+            struct devices_facts f = {.cuda = k ? bad[i][0] : "0", .step = k ? NULL : bad[i][0]};
+            assert_int_equal(devices_list(machine(), &f, &d, &e), -1);
             assert_int_equal(e.domain, DDP_E_DATA);
             assert_error_has(e, bad[i][1]);
             assert_int_equal(d.n, 33);
         }
     *strrchr(many, ',') = 0;
     struct devices d;
-    assert_int_equal(devices_list(machine(), many, NULL, &d, NULL), 0);
+    assert_int_equal(devices_list(machine(), &(struct devices_facts){.cuda = many}, &d, NULL), 0);
     assert_int_equal(d.n, INVENTORY_GPUS_MAX);
 }
 
@@ -100,6 +129,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_slurms_where_devices_are_hidden),
     cmocka_unit_test(names_say_it_themselves),
     cmocka_unit_test(the_list_ends_as_for_the_driver),
+    cmocka_unit_test(the_drivers_own_list_comes_first),
     cmocka_unit_test(bad_lists_are_refused),
 };
 UNIT_MAIN(tests)

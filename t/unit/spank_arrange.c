@@ -101,11 +101,13 @@ static void be_rank(const struct node *n, int rank, struct board *b)
     struct vars v = {0};
     struct answer *ret = &shared->answer[rank];
     struct step step = {.rank = rank, .local_rank = rank, .size = n->n_ranks, .local_size = n->n_ranks, .n_nodes = 1,
-                        .cpus_on_node = n->held};
+                        .cpus_on_node = n->held, .gpus = {.cuda = n->visible[rank]}};
+    struct devices gpus;
     struct arrange_facts f = {.step = &step, .options = &o, .is_bound_by_user = n->is_bound,
-                              .mask = set_of(n->mask[rank]), .visible = n->visible[rank], .board = b, .patience_s = patience(n),
+                              .mask = set_of(n->mask[rank]), .board = b, .patience_s = patience(n),
                               .load = {load_cores, load_all}, .load_record = load_record};
     is_unreadable = n->is_unreadable;
+    step.n_gpus = devices_list(NULL, &step.gpus, &gpus, NULL) == 0 ? gpus.n : 0;
     if (options_resolve(n->options, lookup, &v, NULL, &o, &e) < 0)
         _exit(9);
     *ret = (struct answer){.is_there = true, .is_failed = arrange(&f, &a, &e) < 0};
@@ -184,6 +186,11 @@ static void gpus_decide_where_they_are(void **state)
     run(&(struct node){.n_ranks = 2, .options = "on", .mask = {"0-7", "0-7"}, .visible = {"1", "0"}, .held = 8});
     expect(0, "2-3,6-7", 0, "beside its GPU");
     expect(1, "0-1,4-5", 0, "beside its GPU");
+    /* a list that nobody can read */
+    run(&(struct node){.n_ranks = 2, .options = "on", .mask = {"0-7", "0-7"}, .visible = {"0,,1", "1"}, .held = 8});
+    expect(0, "0-1,4-5", -1, "share");
+    expect(1, "2-3,6-7", 0, "beside its GPU");
+    assert_non_null(strstr(shared->answer[0].warning, "\"0,,1\" has an empty item: it gets no GPU"));
     /* one rank without */
     run(&(struct node){.n_ranks = 2, .options = "on", .mask = {"0-7", "0-7"}, .visible = {"", "1"}, .held = 8});
     expect(0, "0-1,4-5", -1, "share");
