@@ -1,0 +1,37 @@
+/* commit.h - from written files to a checkpoint that exists, on rank 0.
+ *
+ *   SAVING     DIR/.saving-TOKEN-step-N/ holds files, some of them perhaps not whole
+ *   WRITTEN    every rank has written and fsynced its part of it, and it is fsynced itself
+ *   RENAMED    DIR/step-N/ is that folder, without a manifest; DIR is fsynced
+ *   COMMITTED  DIR/step-N/manifest.json is there, whole, and DIR/step-N is fsynced
+ *
+ * Only COMMITTED is a checkpoint. Whenever the process dies, what is left is either a whole checkpoint, or one of the
+ * states before, which nobody reads and the next job removes. At every moment after the first commit a good checkpoint
+ * exists: an old one is removed only when a newer one is COMMITTED, its manifest first. */
+#ifndef DDP_RUNTIME_CKPT_COMMIT_H
+#define DDP_RUNTIME_CKPT_COMMIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/error.h"
+
+#define COMMIT_TOKEN_BYTES 8 /* 16 hexadecimal digits */
+
+/* "DIR/.saving-TOKEN-step-00000100"; creates it (it may be there: every rank calls this). */
+int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, size_t size, ddp_error_t *errp);
+
+/* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, or broken) is removed. */
+int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp);
+
+/* Removes the folder of a save that is given up. */
+int commit_abandon(const char *dir, const char *token, uint64_t step, ddp_error_t *errp);
+
+/* Removes all checkpoints but the `keep` newest up to step `newest`, and all beyond it (those that the job, when it
+ * resumed, found broken). */
+int commit_retain(const char *dir, uint64_t newest, int keep, ddp_error_t *errp);
+
+/* Removes what killed jobs left: .saving-* of other tokens, and step-* without a manifest. */
+int commit_clean(const char *dir, const char *token, ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,79 @@
+/* manifest.h - manifest.json: what makes a checkpoint one. Pure.
+ *
+ * A checkpoint without a manifest does not exist. It names every other file with its size and checksum, every tensor
+ * with its checksum (checksum.h), and what training needs to go on. Its own checksum is its last member, over all bytes
+ * before that member's value. */
+#ifndef DDP_RUNTIME_CKPT_MANIFEST_H
+#define DDP_RUNTIME_CKPT_MANIFEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/error.h"
+#include "runtime/ckpt/files.h"
+
+#define MANIFEST_NAME "manifest.json"
+#define MANIFEST_VERSION 1
+#define MANIFEST_TEXT_MAX 511
+#define MANIFEST_BYTES_MAX ((size_t)256 << 20) /* more is not read */
+
+/* Where training is, and what its bits depend on. Texts are one line, empty where unknown. */
+struct manifest_state {
+    uint64_t step;
+    int n_skipped;           /* steps skipped in a row, up to here */
+    int world_size, n_nodes; /* of the job that wrote it */
+    struct {
+        uint64_t n_samples, seed, epoch, cursor; /* samples of that epoch that are taken, over all ranks */
+        uint64_t batch;
+        int accum, shards;
+        char order[16];      /* "ledger", "distributed" */
+    } data;                  /* n_samples 0: no data were opened */
+    char optimizer[MANIFEST_TEXT_MAX + 1]; /* optimizer_text(): rates and schedule, KEY=VALUE, "\n" between them */
+    char cpu[128], kernels[64], products[64]; /* "AMD EPYC 9B14", "AVX-512", "own AVX-512" */
+    int n_threads;           /* per rank */
+    char reason[16];         /* "periodic", "stop", "deadline", "request" */
+    char saved_at[32];       /* UTC, 2026-11-21T20:15:02Z */
+    char software[64];       /* "slurm-ddp 0.1.0" */
+    double trained_s;        /* wall time in steps, over all runs of this training */
+    int n_runs, n_failures;  /* runs so far, and those of them that ended without a checkpoint of their own wish */
+    struct {
+        int micro;           /* micro-steps done in the step after `step`; 0: none, and no tensors of it are there */
+        int n_ranks;
+    } window;
+};
+
+struct manifest_file {
+    char name[FILES_NAME_MAX + 1];
+    uint64_t n_bytes;
+    uint64_t head_bytes; /* of a safetensors file; a small file: n_bytes */
+    uint64_t checksum;   /* checksum_bytes of the first head_bytes */
+};
+
+struct manifest_tensor {
+    struct files_tensor at; /* .file is an index into file */
+    uint64_t checksum;
+};
+
+struct manifest {
+    struct manifest_state state;
+    struct manifest_file *file; /* [n_files]: large ones, then small ones */
+    size_t n_files;
+    struct manifest_tensor *tensor; /* [n_tensors] */
+    size_t n_tensors;
+};
+
+/* From the files and the tensors' checksums [f->n_tensors]. manifest_clear frees. */
+int manifest_make(struct manifest *ret, const struct files *f, const uint64_t *checksum,
+                  const struct manifest_state *state, ddp_error_t *errp);
+void manifest_clear(struct manifest *m); /* a zeroed struct is allowed */
+
+/* The text of the file; malloc, the caller frees. NULL: no memory. */
+char *manifest_encode(const struct manifest *m, size_t *ret_bytes);
+
+/* Reads text[0..n), which nobody is trusted to have written, refuses what manifest_encode would not have written but
+ * for members that it does not know, and holds the files and tensors against each other: every tensor lies in a file,
+ * behind its head, and the tensors of a file fill it without a gap. DDP_E_DATA; a version of the future says so. */
+int manifest_decode(const char *text, size_t n, struct manifest *ret, ddp_error_t *errp);
+
+#endif
