@@ -23,9 +23,7 @@ static void masks_stay_where_they_must(void **state)
 static void kept_ranks_still_get_gpus_memory_and_nics(void **state)
 {
     (void)state;
-    struct inventory *inv = machine_make(2, 1, 1, 4, 1, MACHINE_THREADS_LAST);
-    machine_add_gpu(inv, "0-3", 0, 10);
-    machine_add_gpu(inv, "4-7", 1, 11);
+    struct inventory *inv = two_gpus();
     machine_add_nic(inv, "0-3", NIC_INFINIBAND, 0, 10);
     machine_add_nic(inv, "4-7", NIC_INFINIBAND, 1, 11);
     given(inv, 2, "all");
@@ -83,9 +81,7 @@ static void overlapping_masks_are_shared_out(void **state)
 static void one_gpu_with_a_home_makes_one_pool(void **state)
 {
     (void)state;
-    struct inventory *inv = machine_make(2, 1, 1, 4, 1, MACHINE_THREADS_LAST);
-    machine_add_gpu(inv, "0-3", 0, 10);
-    machine_add_gpu(inv, "4-7", 1, 11);
+    struct inventory *inv = two_gpus();
     machine_add_gpu(inv, "all", 1, 12);
     given(inv, 2, "4-7"); /* Slurm's masks, the wrong way round */
     given_mask(1, "0-3");

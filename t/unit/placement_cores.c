@@ -20,9 +20,7 @@ static void shares_differ_by_one_core(void **state)
 static void extra_cores_go_where_there_are_some(void **state)
 {
     (void)state;
-    struct inventory *inv = machine_make(2, 1, 1, 4, 1, MACHINE_THREADS_LAST);
-    machine_add_gpu(inv, "0-3", 0, 10);
-    machine_add_gpu(inv, "4-7", 1, 11);
+    struct inventory *inv = two_gpus();
     given(inv, 2, "0-1,4-6");
     all_see("0 1");
     expect(N_CORES, "2 3"); /* the fifth core is in rank 1's home */

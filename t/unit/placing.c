@@ -70,6 +70,14 @@ void expect(enum field which, const char *want)
     assert_string_equal(text, want);
 }
 
+struct inventory *two_gpus(void)
+{
+    struct inventory *inv = machine_make(2, 1, 1, 4, 1, MACHINE_THREADS_LAST);
+    machine_add_gpu(inv, "0-3", 0, 10);
+    machine_add_gpu(inv, "4-7", 1, 11);
+    return inv;
+}
+
 struct inventory *four_gpus(void)
 {
     struct inventory *inv = machine_make(2, 2, 1, 4, 1, MACHINE_THREADS_LAST);

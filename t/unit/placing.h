@@ -29,6 +29,9 @@ enum field { DEVICE, GPU, NUMA, NIC, N_CORES, N_NEAR, N_SHARING, N_GPU_SHARING, 
 /* One field of all ranks: "0 1 -1". */
 void expect(enum field which, const char *want);
 
+/* Two packages of four CPUs, a GPU at each. The caller frees. */
+struct inventory *two_gpus(void);
+
 /* Two packages of two NUMA nodes of four CPUs, a GPU at each node. The caller frees. */
 struct inventory *four_gpus(void);
 

@@ -154,23 +154,27 @@ static void localities_may_say_nothing(void **state)
     }
 }
 
+static void put_port(const char *folder, const char *port, const char *state, const char *link_layer)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/infiniband/%s", folder, port);
+    put(path, "state", state);
+    put(path, "link_layer", link_layer);
+}
+
 static void nics_are_told_apart(void **state)
 {
     (void)state;
     const char *f = add("pci0000:00/", "0000:01:00.0", "0x020700\n", "0x15b3:0x1021\n", "0-1\n");
     put(f, "net/ib0/x", "");
     put(f, "net/ib0.8001/x", "");
-    put(f, "infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-    put(f, "infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
+    put_port(f, "mlx5_0/ports/1", "4: ACTIVE\n", "InfiniBand\n");
     f = add("pci0000:00/", "0000:02:00.0", "0x020000\n", "0x15b3:0x1021\n", "0-1\n");
     put(f, "net/ens2f0/x", "");
-    put(f, "infiniband/rocep20s0/ports/1/state", "1: DOWN\n");
-    put(f, "infiniband/rocep20s0/ports/1/link_layer", "Ethernet\n");
+    put_port(f, "rocep20s0/ports/1", "1: DOWN\n", "Ethernet\n");
     f = add("pci0000:00/", "0000:03:00.0", "0x028000\n", "0x15b3:0x1003\n", "0-1\n");
-    put(f, "infiniband/mlx4_0/ports/1/state", "1: DOWN\n");
-    put(f, "infiniband/mlx4_0/ports/1/link_layer", "Ethernet\n");
-    put(f, "infiniband/mlx4_0/ports/2/state", "4: ACTIVE\n");
-    put(f, "infiniband/mlx4_0/ports/2/link_layer", "InfiniBand\n");
+    put_port(f, "mlx4_0/ports/1", "1: DOWN\n", "Ethernet\n");
+    put_port(f, "mlx4_0/ports/2", "4: ACTIVE\n", "InfiniBand\n");
     f = add("pci0000:00/", "0000:04:00.0", "0x020000\n", "0x17db:0x0501\n", "0-1\n");
     put(f, "net/hsn0/x", "");
     put(f, "cxi/cxi0/x", "");

@@ -1,0 +1,172 @@
+/* What programs pass once: collectives in flight, options, the optimizer, data; and calls that do not fit. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "t/lib/apiprobe.h"
+
+static float value(int rank, size_t i)
+{
+    return (float)(i % 100) + 10 * (float)rank;
+}
+
+static int is_sum(const float *x, size_t n, int size)
+{
+    for (size_t i = 0; i < n; i++)
+        if (x[i] != (float)size * (float)(i % 100) + 5 * (float)size * ((float)size - 1))
+            return 0;
+    return 1;
+}
+
+/* Several in flight, in memory of either kind; waited for in another order; one not at all. */
+int case_allreduce(ddp_t *d)
+{
+    enum { N = 300001, K = 4 };
+    const struct ddp_world *w = ddp_world(d);
+    float *x[K];
+    ddp_work_t *work[K];
+    for (int k = 0; k < K; k++) {
+        x[k] = k % 2 ? malloc(N * sizeof *x[k]) : ddp_alloc(d, N * sizeof *x[k], &e);
+        CHECK(x[k] && (k % 2 || ((uintptr_t)x[k] % 64 == 0 && x[k][N - 1] == 0)));
+        for (size_t i = 0; i < N; i++)
+            x[k][i] = value(w->rank, i);
+    }
+    for (int k = 0; k < K; k++)
+        CHECK((work[k] = ddp_allreduce(d, x[k], N, DDP_F32, DDP_SUM, &e)));
+    for (int k = K - 1; k > 0; k--) {
+        CHECK(ddp_wait(work[k], &e) == 0);
+        CHECK(is_sum(x[k], N, w->size));
+    }
+    CHECK(ddp_barrier(d, &e) == 0); /* runs after work[0] */
+    CHECK(is_sum(x[0], N, w->size));
+    free(x[1]);
+    free(x[3]);
+    return 0;
+}
+
+int case_options(ddp_t *d)
+{
+    struct ddp_metrics m;
+    struct ddp_adamw opt = {.lr = 1, .sgd = true};
+    CHECK(ddp_option(d, "bucket-mb", "2", &e) == 0);
+    CHECK(ddp_option(d, "bucket-mb", "x", &e) == -1 && strstr(e.text, "ddp_option: bucket-mb=x is not allowed"));
+    CHECK(ddp_option(d, "colour", "red", &e) == -1 && strstr(e.text, "unknown option colour"));
+    CHECK(ddp_option(d, "timeout", "3", &e) == -1 && strstr(e.text, "--ddp-timeout=3"));
+    CHECK(ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0) == 0);
+    CHECK(ddp_commit(d, &opt, &e) == 0);
+    CHECK(ddp_option(d, "bucket-mb", "2", &e) == -1 && strstr(e.text, "before ddp_commit"));
+    CHECK(ddp_metrics(d, &m) == 0 && m.steps == 0 && m.bytes_reduced == 0 && m.alpha_s == 0);
+    return 0;
+}
+
+/* Rank 1 passes something else than the others: all are told, and by which it differs. */
+int case_optimizer(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = ddp_world(d)->rank == 1 ? .25f : .5f, .sgd = true};
+    ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
+    CHECK(ddp_commit(d, &opt, &e) == -1);
+    printf("told: %s\n", e.text);
+    return 0;
+}
+
+int case_no_optimizer(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
+    CHECK(ddp_commit(d, ddp_world(d)->rank == 1 ? NULL : &opt, &e) == -1);
+    printf("told: %s\n", e.text);
+    return 0;
+}
+
+/* Data that ranks open differently, or one of them wrongly, are told to all, and can be opened again. */
+int case_data(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    bool is_odd = ddp_world(d)->rank == 1;
+    int size = ddp_world(d)->size;
+    struct ddp_batch k;
+    struct ddp_step s;
+    ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
+    CHECK(ddp_commit(d, &opt, &e) == 0);
+    CHECK(ddp_data_open(d, 1000, is_odd ? 0 : 2, 1, 0, 1, &e) == -1 && strstr(e.text, "ddp_data_open: a batch of 0"));
+    CHECK(ddp_data_open(d, is_odd ? 999 : 1000, 2, 1, 4 * size, 1, &e) == -1 && strstr(e.text, "but rank 0 has"));
+    CHECK(ddp_memory(d).partials == 0);
+    CHECK(ddp_data_open(d, 1000, 2, 1, 0, 1, &e) == 0);
+    for (int step = 0; step < 3; step++) { /* nothing is left of the shards */
+        CHECK(ddp_batch_next(d, &k, &e) == 0 && k.sync);
+        ((float *)ddp_param_get(d, 0).grad)[4] = 2;
+        ddp_grad_ready(d, 0);
+        CHECK(ddp_backward_end(d, 1, 2, &e) == 0 && ddp_step(d, &s, &e) == 0);
+    }
+    CHECK(((float *)ddp_param_get(d, 0).value)[4] == -1.5f);
+    return 0;
+}
+
+/* Calls that do not fit, made by all ranks alike: refused, and the handle goes on. */
+int case_refuse(ddp_t *d)
+{
+    struct ddp_batch k;
+    struct ddp_step s;
+    float x = 1;
+    bool sync = false;
+    CHECK(open_three(d, 5, 2) == 0 && ddp_batch_next(d, &k, &e) == 0 && !k.sync);
+    ddp_grad_ready(d, 2);
+    CHECK(ddp_barrier(d, &e) == -1 && strstr(e.text, "gradients are on their way"));
+    CHECK(!ddp_allreduce(d, &x, 1, DDP_F32, DDP_SUM, &e) && strstr(e.text, "gradients are on their way"));
+    ddp_grad_ready(d, 1);
+    ddp_grad_ready(d, 0);
+    CHECK(ddp_backward_end(d, 1, 2, &e) == 0);
+    CHECK(ddp_step(d, &s, &e) == -1 && strstr(e.text, "call ddp_batch_next first"));
+    CHECK(ddp_join(d, &e) == -1 && strstr(e.text, "a step has begun"));
+    CHECK(micro_step(d, (int[]){0, 1, 2}, 3, &sync) == 0 && sync && ddp_step(d, &s, &e) == 0);
+    for (sync = false; !sync;) { /* no items */
+        CHECK(ddp_batch_next(d, &k, &e) == 0);
+        for (int i = 0; i < 3; i++)
+            ddp_grad_ready(d, i);
+        CHECK(ddp_backward_end(d, 0, 0, &e) == 0);
+        sync = k.sync;
+    }
+    CHECK(ddp_step(d, &s, &e) == -1 && strstr(e.text, "no rank reported any item"));
+    return 0;
+}
+
+int case_two_hooks(ddp_t *d)
+{
+    struct ddp_hook hook = copy_hook();
+    CHECK(ddp_hook(d, &hook, &e) == 0 && ddp_option(d, "compress", "bf16", &e) == 0);
+    CHECK(open_three(d, 5, 1) == -1 && strstr(e.text, "leave one out"));
+    return 0;
+}
+
+int case_shards(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    CHECK(ddp_option(d, "compress", "bf16", &e) == 0);
+    ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
+    CHECK(ddp_commit(d, &opt, &e) == 0);
+    CHECK(ddp_data_open(d, 1000, 2, 1, 4, 1, &e) == -1 && strstr(e.text, "gradients must travel as they are"));
+    return 0;
+}
+
+int case_shards_join(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
+    CHECK(ddp_commit(d, &opt, &e) == 0 && ddp_data_open(d, 1000, 2, 1, 4, 1, &e) == 0);
+    CHECK(ddp_join(d, &e) == -1 && strstr(e.text, "with shards no rank"));
+    return 0;
+}
+
+/* Prints why ddp_commit fails, if it does; else touches everything. */
+int case_memory(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = .5f};
+    ddp_param_add(d, "w", DDP_F32, &n_elems, 1, 0);
+    if (ddp_commit(d, &opt, &e) < 0) {
+        printf("told: %s\n", e.text);
+        return 0;
+    }
+    struct ddp_param p = ddp_param_get(d, 0);
+    memset(p.value, 1, n_elems * sizeof(float));
+    memset(p.grad, 1, n_elems * sizeof(float));
+    return 0;
+}

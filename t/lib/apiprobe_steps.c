@@ -1,0 +1,132 @@
+/* Steps: gradients that are not finite, ranks with fewer steps than others, the end that a signal asks for. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "t/lib/apiprobe.h"
+
+/* 64 steps in a row whose gradient is not finite end training; one that is finite starts the count anew. */
+int case_diverged(ddp_t *d)
+{
+    struct ddp_batch k;
+    struct ddp_step s;
+    CHECK(open_three(d, 5, 1) == 0);
+    for (int step = 0; step < 10 + 1 + 64; step++) {
+        CHECK(ddp_batch_next(d, &k, &e) == 0);
+        ((float *)ddp_param_get(d, 0).grad)[0] = step == 10 ? 1 : strtof("inf", NULL);
+        for (int i = 2; i >= 0; i--)
+            ddp_grad_ready(d, i);
+        CHECK(ddp_backward_end(d, 1, 2, &e) == 0);
+        bool is_last = step == 10 + 64;
+        CHECK(ddp_step(d, &s, &e) == (is_last ? -1 : 0));
+        CHECK(is_last ? strstr(e.text, "64 steps in a row") != NULL : s.skipped == (step != 10));
+    }
+    return 0;
+}
+
+/* A gradient of rank 1 that is not finite: named on every rank, and the step is skipped. */
+int case_nan(ddp_t *d)
+{
+    struct ddp_batch k;
+    struct ddp_step s;
+    CHECK(open_three(d, 5, 2) == 0);
+    for (int step = 0; step < 3; step++) {
+        do {
+            CHECK(ddp_batch_next(d, &k, &e) == 0);
+            for (int i = 2; i >= 0; i--) {
+                float *g = ddp_param_get(d, i).grad;
+                g[4] += 1;
+                if (step == 1 && i == 1 && ddp_world(d)->rank == 1)
+                    g[3] = strtof("nan", NULL);
+                ddp_grad_ready(d, i);
+            }
+            CHECK(ddp_backward_end(d, 1, 2, &e) == 0);
+        } while (!k.sync);
+        CHECK(ddp_step(d, &s, &e) == 0);
+        CHECK(s.skipped == (step == 1) && s.bad_param == (step == 1 ? 1 : -1));
+    }
+    float *v = ddp_param_get(d, 1).value; /* two steps of lr 0.5, gradient 1/2 each */
+    CHECK(s.step == 2 && v[4] == -.5f && v[3] == 0);
+    return 0;
+}
+
+/* Rank r takes 4 + 3 (R - 1 - r) steps, the last rank fewest; the sums are computed here once more. */
+static int n_steps(const struct ddp_world *w, int rank)
+{
+    return 4 + 3 * (w->size - 1 - rank);
+}
+
+static float gradient(int rank, int step, int id)
+{
+    return (float)((rank * 7 + step * 3 + id) % 11);
+}
+
+static void serial_steps(const struct ddp_world *w, float *value)
+{
+    for (int step = 0; step < n_steps(w, 0); step++) {
+        float sum[3] = {0};
+        int items = 0;
+        for (int r = 0; r < w->size; r++) {
+            items += step < n_steps(w, r) ? 2 : 0;
+            for (int id = 0; id < 3; id++)
+                sum[id] += step < n_steps(w, r) ? gradient(r, step, id) : 0;
+        }
+        for (int id = 0; id < 3; id++)
+            value[id] = value[id] * 1 - .5f * (float)(1 / (double)items) * sum[id];
+    }
+}
+
+int case_join(ddp_t *d)
+{
+    const struct ddp_world *w = ddp_world(d);
+    struct ddp_batch k;
+    struct ddp_step s = {0};
+    float want[3] = {0};
+    n_samples = (uint64_t)(w->size * (2 * n_steps(w, 0) + 1)); /* one sample more per rank than these steps take */
+    CHECK(open_three(d, 9000, 1) == 0);
+    for (int step = 0; step < n_steps(w, w->rank); step++) {
+        CHECK(ddp_batch_next(d, &k, &e) == 0);
+        for (int id = 2; id >= 0; id--) {
+            ((float *)ddp_param_get(d, id).grad)[8999] = gradient(w->rank, step, id);
+            ddp_grad_ready(d, id);
+        }
+        CHECK(ddp_backward_end(d, 1, 2, &e) == 0);
+        CHECK(ddp_step(d, &s, &e) == 0);
+    }
+    CHECK(ddp_join(d, &e) == 0);
+    serial_steps(w, want);
+    for (int id = 0; id < 3; id++) {
+        const float *v = ddp_param_get(d, id).value;
+        if (v[8999] != want[id] || v[0] != 0)
+            printf("parameter %d is %.9g, not %.9g\n", id, (double)v[8999], (double)want[id]);
+        CHECK(v[8999] == want[id] && v[0] == 0);
+    }
+    struct ddp_metrics m;
+    CHECK(ddp_metrics(d, &m) == 0 && m.steps == (uint64_t)n_steps(w, 0) + 1); /* in the last one all had joined */
+    CHECK(ddp_batch_next(d, &k, &e) == 0); /* and training may go on, with what is left of the epoch on all ranks */
+    CHECK(k.n_samples == 1 && k.epoch == 0 && k.sync);
+    CHECK(ddp_join(d, &e) == -1 && strstr(e.text, "a micro-step is open"));
+    return 0;
+}
+
+/* Rank argv[2] is told to end while rank 0 trains and the others have joined: all stop after the same step. */
+int case_join_stop(ddp_t *d)
+{
+    bool is_told = (size_t)ddp_world(d)->rank == n_elems, is_first = ddp_world(d)->rank == 0;
+    struct ddp_step s = {0};
+    CHECK(open_three(d, 5, 1) == 0);
+    if (is_told && !is_first)
+        raise(SIGTERM);
+    while (is_first && !s.stop && s.step < 100) {
+        bool sync = false;
+        CHECK(micro_step(d, (int[]){0, 1, 2}, 3, &sync) == 0 && ddp_step(d, &s, &e) == 0);
+        if (is_told && s.step == 6)
+            raise(SIGTERM);
+    }
+    if (is_first)
+        CHECK(s.stop && s.step == (is_told ? 7 : 1));
+    else
+        CHECK(ddp_join(d, &e) == 1);
+    CHECK(ddp_barrier(d, &e) == 0);
+    return 0;
+}
