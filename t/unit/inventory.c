@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
+#include "t/lib/folder.h"
 #include "topology/inventory.h"
 
 static struct inventory inv; /* large */
@@ -269,52 +270,36 @@ static void a_device_name_finds_its_gpu(void **state)
             fail_msg("\"%s\" finds %d", expected[i].name, inventory_find_gpu(&inv, expected[i].name));
 }
 
-static void write_information(const char *root, const char *bus, const char *text)
+static void write_information(const char *bus, const char *text)
 {
     char path[600];
-    snprintf(path, sizeof path, "%s/gpus", root);
+    snprintf(path, sizeof path, "%s/gpus", test_folder);
     mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/gpus/%s", root, bus);
+    snprintf(path, sizeof path, "%s/gpus/%s", test_folder, bus);
     mkdir(path, 0700);
-    snprintf(path, sizeof path, "%s/gpus/%s/information", root, bus);
+    snprintf(path, sizeof path, "%s/gpus/%s/information", test_folder, bus);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
 }
 
-static void remove_information(const char *root, const char *bus)
-{
-    char path[600];
-    snprintf(path, sizeof path, "%s/gpus/%s/information", root, bus);
-    unlink(path);
-    *strrchr(path, '/') = 0;
-    rmdir(path);
-}
-
 static void the_driver_knows_more(void **state)
 {
     (void)state;
-    char root[] = "/tmp/driver-XXXXXX", gpus[64];
     load("server.xml", true);
     inventory_read_driver(&inv, "/nonexistent");
-    assert_non_null(mkdtemp(root));
-    write_information(root, "0000:12:00.0", "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 10\n"
-                                            "GPU UUID: \t GPU-9221d5d1-b60b-a624-bf14-0a1819cfda3b\n"
-                                            "Video BIOS: \t 96.00.99.00.01\nBus Location: \t 0000:12:00.0\n"
-                                            "Device Minor: \t 5\nGPU Excluded:\t No\n");
-    write_information(root, "0000:21:00.0", "Model: Unknown\nGPU UUID: GPU-????????\n"
-                                            "Device Minor: 1x\n");
-    inventory_read_driver(&inv, root);
+    write_information("0000:12:00.0", "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 10\n"
+                                      "GPU UUID: \t GPU-9221d5d1-b60b-a624-bf14-0a1819cfda3b\n"
+                                      "Video BIOS: \t 96.00.99.00.01\nBus Location: \t 0000:12:00.0\n"
+                                      "Device Minor: \t 5\nGPU Excluded:\t No\n");
+    write_information("0000:21:00.0", "Model: Unknown\nGPU UUID: GPU-????????\n"
+                                      "Device Minor: 1x\n");
+    inventory_read_driver(&inv, test_folder);
     assert_string_equal(inv.gpu[0].name, "NVIDIA H100 80GB HBM3");
     assert_string_equal(inv.gpu[0].uuid, "GPU-9221d5d1-b60b-a624-bf14-0a1819cfda3b");
     assert_string_equal(inv.gpu[1].name, "NVIDIA Test GPU");
     assert_string_equal(inv.gpu[1].uuid, "GPU-00000001-aaaa-bbbb-cccc-dddddddddddd");
-    remove_information(root, "0000:12:00.0");
-    remove_information(root, "0000:21:00.0");
-    snprintf(gpus, sizeof gpus, "%s/gpus", root);
-    rmdir(gpus);
-    rmdir(root);
 }
 
 static void what_is_no_record_is_refused(void **state)
@@ -401,7 +386,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(no_plugin_is_opened),
     cmocka_unit_test(a_record_may_stand_for_this_machine),
     cmocka_unit_test(a_device_name_finds_its_gpu),
-    cmocka_unit_test(the_driver_knows_more),
+    cmocka_unit_test_setup_teardown(the_driver_knows_more, folder_make, folder_remove),
     cmocka_unit_test(what_is_no_record_is_refused),
     cmocka_unit_test(lists_of_cpus_are_read),
     cmocka_unit_test(bad_lists_of_cpus_are_named),

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "t/lib/folder.h"
 #include "topology/record.h"
 #include "topology/xml.h"
 
@@ -209,30 +210,26 @@ static void files_that_say_nothing_do_not_hang(void **state)
     static struct inventory inv;
     static const char record[] = "<topology></topology>";
     struct record_reader patient = {sound, 2, 10}, hasty = {sound, 2, 0.05};
-    char dir[] = "/tmp/ddp-record-XXXXXX", path[64];
+    char fifo[80], path[64];
     ddp_error_t e = {0};
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/fifo", dir);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(record_load(&patient, path, &inv, &e), -1); /* nobody writes to it */
+    snprintf(fifo, sizeof fifo, "%s/fifo", test_folder);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    assert_int_equal(record_load(&patient, fifo, &inv, &e), -1); /* nobody writes to it */
     assert_error_has(e, "there is no <topology>");
-    int fd = open(path, O_RDWR | O_CLOEXEC); /* somebody might */
-    assert_int_equal(record_load(&hasty, path, &inv, &e), -1);
+    int fd = open(fifo, O_RDWR | O_CLOEXEC); /* somebody might */
+    assert_int_equal(record_load(&hasty, fifo, &inv, &e), -1);
     assert_error_has(e, strerror(ETIMEDOUT));
     assert_int_equal(record_load(&patient, "/dev/zero", &inv, &e), -1);
     assert_error_has(e, "larger than any");
     close(fd);
-    fd = open(path, O_RDWR | O_CLOEXEC);
+    fd = open(fifo, O_RDWR | O_CLOEXEC);
     assert_int_equal(write(fd, record, sizeof record - 1), sizeof record - 1);
-    int writer = open(path, O_WRONLY | O_CLOEXEC), pipe = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int writer = open(fifo, O_WRONLY | O_CLOEXEC), pipe = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     close(fd);
     close(writer);
     snprintf(path, sizeof path, "/proc/self/fd/%d", pipe); /* as a shell names <(zcat record.xml.gz) */
     assert_int_equal(record_load(&patient, path, &inv, &e), 0);
     close(pipe);
-    snprintf(path, sizeof path, "%s/fifo", dir);
-    unlink(path);
-    rmdir(dir);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -242,6 +239,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_child_imports),
     cmocka_unit_test(what_the_child_does_not_survive_is_refused),
     cmocka_unit_test(children_may_be_ignored),
-    cmocka_unit_test(files_that_say_nothing_do_not_hang),
+    cmocka_unit_test_setup_teardown(files_that_say_nothing_do_not_hang, folder_make, folder_remove),
 };
 UNIT_MAIN(tests)

@@ -52,9 +52,11 @@ static void nodes_wait_for_the_table(void **state)
     fill(s.out[1]);
     node_begin(&n, s.address, "n[1-2]", 2, "a");
     assert_int_equal(poll(&p[0], 1, 300), 0);
-    while (poll(&p[0], 1, 0) == 0)
+    for (uint64_t deadline = deadline_in(PATIENCE_S); poll(&p[0], 1, 0) == 0;) {
+        assert_true(deadline_left_ns(deadline) > 0);
         if (poll(&p[1], 1, 10) == 1)
             assert_true(read(s.out[0], drain, sizeof drain) > 0);
+    }
     assert_int_equal(read(fd, drain, sizeof drain), 1);
     assert_true(node_end(&n));
     close(fd);

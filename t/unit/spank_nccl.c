@@ -1,10 +1,9 @@
 /* What NCCL is told: configuration files, the interface of a route. */
 #include "t/unit/spank_vars.h"
 
-#include <unistd.h>
-
 #include "runtime/base/clock.h"
 #include "spank/nccl.h"
+#include "t/lib/folder.h"
 
 static void configuration_is_read_as_nccl_reads_it(void **state)
 {
@@ -35,12 +34,11 @@ static void write_file(const char *file, const char *text)
 static void who_has_said_it_already_is_found(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/ddp-nccl.XXXXXX", home_file[64], own_file[64];
+    char home_file[80], own_file[80];
     struct vars v = {0};
-    assert_non_null(mkdtemp(folder));
-    snprintf(home_file, sizeof home_file, "%s/.nccl.conf", folder);
-    snprintf(own_file, sizeof own_file, "%s/own", folder);
-    put(&v, "HOME", folder);
+    snprintf(home_file, sizeof home_file, "%s/.nccl.conf", test_folder);
+    snprintf(own_file, sizeof own_file, "%s/own", test_folder);
+    put(&v, "HOME", test_folder);
     assert_false(nccl_is_configured("NCCL_SOCKET_IFNAME", lookup, &v));
     write_file(home_file, "NCCL_SOCKET_IFNAME=x\n");
     assert_true(nccl_is_configured("NCCL_SOCKET_IFNAME", lookup, &v));
@@ -51,9 +49,6 @@ static void who_has_said_it_already_is_found(void **state)
     assert_true(nccl_is_configured("NCCL_IB_HCA", lookup, &v));
     put(&v, "NCCL_SOCKET_IFNAME", "");
     assert_true(nccl_is_configured("NCCL_SOCKET_IFNAME", lookup, &v));
-    unlink(home_file);
-    unlink(own_file);
-    rmdir(folder);
 }
 
 static void loopback_and_strangers_have_no_interface(void **state)
@@ -71,7 +66,7 @@ static void loopback_and_strangers_have_no_interface(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(configuration_is_read_as_nccl_reads_it),
-    cmocka_unit_test(who_has_said_it_already_is_found),
+    cmocka_unit_test_setup_teardown(who_has_said_it_already_is_found, folder_make, folder_remove),
     cmocka_unit_test(loopback_and_strangers_have_no_interface),
 };
 UNIT_MAIN(tests)

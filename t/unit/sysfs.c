@@ -1,21 +1,17 @@
-#include "config.h" /* nftw */
 #include "t/unit/unit.h"
 
 #include <errno.h>
-#include <ftw.h>
-#include <unistd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "t/lib/folder.h"
 #include "topology/sysfs.h"
 
 /* A machine's /sys in a folder of its own: two packages of two cores, and the devices that a test adds. */
-static char root[64];
 static struct inventory inv; /* large */
 
 static int set_up(void **state)
 {
-    (void)state;
-    strcpy(root, "/tmp/sysfs-XXXXXX");
     memset(&inv, 0, sizeof inv);
     strcpy(inv.origin, "node");
     inv.n_packages = inv.n_numas = 2;
@@ -25,19 +21,7 @@ static int set_up(void **state)
                                               .cache = (int16_t)i, .n_cpus = 1, .cpu = {(uint16_t)i}};
         cpus_add(&inv.all, (unsigned)i);
     }
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return folder_make(state);
 }
 
 static void make_folders(char *path)
@@ -52,7 +36,7 @@ static void make_folders(char *path)
 static void put(const char *folder, const char *name, const char *text)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s/%s", root, folder, name);
+    snprintf(path, sizeof path, "%s/%s/%s", test_folder, folder, name);
     make_folders(path);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
@@ -71,7 +55,7 @@ static const char *add(const char *parents, const char *bus, const char *class, 
     put(folder, "vendor", vendor);
     put(folder, "device", device);
     put(folder, "local_cpulist", cpus);
-    snprintf(path, sizeof path, "%s/bus/pci/devices/%s", root, bus);
+    snprintf(path, sizeof path, "%s/bus/pci/devices/%s", test_folder, bus);
     make_folders(path);
     snprintf(target, sizeof target, "../../../%s", folder);
     assert_int_equal(symlink(target, path), 0);
@@ -81,7 +65,7 @@ static const char *add(const char *parents, const char *bus, const char *class, 
 static void read_all(void)
 {
     ddp_error_t e = {0};
-    if (sysfs_read_devices(&inv, root, &e) < 0)
+    if (sysfs_read_devices(&inv, test_folder, &e) < 0)
         fail_msg("%s", e.text);
 }
 
@@ -228,7 +212,7 @@ static void too_many_gpus_are_refused(void **state)
         snprintf(bus, sizeof bus, "0000:%02x:00.0", i);
         add("pci0000:00/", bus, "0x030200\n", "0x10de:0x2330\n", "0-1\n");
     }
-    assert_int_equal(sysfs_read_devices(&inv, root, &e), -1);
+    assert_int_equal(sysfs_read_devices(&inv, test_folder, &e), -1);
     assert_error_has(e, "node has more than 64 GPUs");
 }
 
@@ -239,7 +223,7 @@ static void nothing_there_is_no_device(void **state)
     assert_int_equal(inv.n_gpus + inv.n_nics, 0);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, folder_remove)
 static const struct CMUnitTest tests[] = {
     CASE(gpus_are_found_by_class_and_vendor), CASE(links_tell_the_bridges),
     CASE(localities_may_say_nothing),         CASE(nics_are_told_apart),
