@@ -3,11 +3,12 @@
  * Only a verbose step has any of this. srun takes a port and a random token before it asks for the step, and tells its
  * tasks both in GATHER_VARIABLE. When it launches them, one thread takes a text from each node (the task of local rank
  * 0 sends it), folds nodes whose texts are equal, prints, and answers, so that those tasks go on only when the table is
- * there. It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node (40 s at most)
+ * there; but no more nodes wait than a quarter of the descriptors that srun may have: later ones are answered at once.
+ * It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node (40 s at most)
  * after the first text; nodes that come later find nobody. A node that gets no answer prints its own text, so that no
  * failure costs more than the fold.
  *
- * Nobody is believed before the token. A stranger costs srun a descriptor for CONNECTION_S at most, and nothing else.
+ * Nobody is believed before the token. A stranger costs srun a descriptor for 2 s at most, and nothing else.
  * Tokens pass in the clear, as Slurm's own I/O keys do: who reads the network could add a table to what srun prints. */
 #ifndef DDP_SPANK_GATHER_H
 #define DDP_SPANK_GATHER_H

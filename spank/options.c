@@ -14,7 +14,7 @@ const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_MPI] = {.name = "mpi", .env = "DDP_MPI", .type = KNOB_ENUM, .def = "auto", .choices = "auto|pmix|none",
                  .help = "srun's --mpi where none was given: auto takes PMIx where Slurm has it"},
     [KEY_OMP] = {.name = "omp", .env = "DDP_OMP", .type = KNOB_INT, .def = "0", .min = 0, .max = 4096,
-                 .help = "OMP_NUM_THREADS of each rank; 0: as many as it has CPUs"},
+                 .help = "OMP_NUM_THREADS of each rank; 0: what -c says, else its share of the cores"},
     [KEY_PORT] = {.name = "port", .env = "DDP_PORT", .type = KNOB_INT, .min = 1024, .max = 65535,
                   .help = "MASTER_PORT; unset: derived from job, step and restart count"},
     [KEY_RESV_PORTS] = {.name = "resv_ports", .env = "DDP_RESV_PORTS", .type = KNOB_BOOL,

@@ -206,6 +206,45 @@ static const char *read_source(const char *name, char *buf, size_t size)
     return buf;
 }
 
+/* The line of the page's table that has `cell` in its first column. */
+static const char *find_row(const char *page, const char *cell, char *buf, size_t size)
+{
+    for (const char *row = strstr(page, "\n|"); row; row = strstr(row + 1, "\n|")) {
+        snprintf(buf, size, "%.*s", (int)strcspn(row + 1, "\n"), row + 1);
+        const char *at = strstr(buf, cell);
+        if (at && at < strstr(buf + 1, " |"))
+            return buf;
+    }
+    fail_msg("no line of the page's tables is of %s", cell);
+    return buf;
+}
+
+static void expect_in_row(const char *row, const char *word)
+{
+    if (!strstr(row, word))
+        fail_msg("\"%s\" lacks \"%s\"", row, word);
+}
+
+static void expect_values(const char *row, const struct knob *k)
+{
+    char word[64];
+    const char *choice = k->choices;
+    snprintf(word, sizeof word, "| %g to %g |", k->min, k->max);
+    if (k->type == KNOB_INT || k->type == KNOB_DOUBLE)
+        expect_in_row(row, word);
+    if (k->type == KNOB_BOOL)
+        expect_in_row(row, "| true, false |");
+    for (size_t n; k->type == KNOB_ENUM && *choice; choice += n + (choice[n] == '|')) {
+        n = strcspn(choice, "|");
+        snprintf(word, sizeof word, "\"%.*s\"", (int)n, choice);
+        expect_in_row(row, word);
+    }
+    if (k->def && k->type == KNOB_BOOL)
+        expect_in_row(row, strcmp(k->def, "on") ? "| false |" : "| true |");
+    else if (k->def)
+        expect_in_row(row, k->def);
+}
+
 static void admins_page_and_example_match_the_table(void **state)
 {
     (void)state;
@@ -215,13 +254,28 @@ static void admins_page_and_example_match_the_table(void **state)
     read_source("doc/admin.md", page, sizeof page);
     read_source("contrib/slurm/ddp.json", example, sizeof example);
     for (int i = 0; i < KEY_COUNT; i++) {
-        char cell[40];
+        char cell[40], row[1024];
         snprintf(cell, sizeof cell, "`%s`", ddp_keys[i].name);
-        if (!strstr(page, cell))
-            fail_msg("doc/admin.md lacks %s", cell);
+        expect_values(find_row(page, cell, row, sizeof row), &ddp_keys[i]);
     }
     if (site_parse(example, strlen(example), "ddp.json", &o, &e) < 0)
         fail_msg("%s", e.text);
+}
+
+static void users_page_names_the_users_keys(void **state)
+{
+    (void)state;
+    static char page[65536];
+    read_source("doc/user.md", page, sizeof page);
+    for (int i = 0; i < KEY_USER_COUNT; i++) {
+        char cell[40], row[1024];
+        snprintf(cell, sizeof cell, ddp_keys[i].type == KNOB_BOOL ? "`%s`" : "`%s=`", ddp_keys[i].name);
+        find_row(page, cell, row, sizeof row);
+        snprintf(cell, sizeof cell, "`%s`", ddp_keys[i].env);
+        expect_in_row(row, cell);
+        if (ddp_keys[i].type == KNOB_ENUM && ddp_keys[i].def)
+            expect_in_row(row, ddp_keys[i].def);
+    }
 }
 
 /* Arguments joined by "|". */
@@ -335,6 +389,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(site_file_is_strict),
     cmocka_unit_test(site_file_is_the_sites),
     cmocka_unit_test(admins_page_and_example_match_the_table),
+    cmocka_unit_test(users_page_names_the_users_keys),
     cmocka_unit_test(option_is_found_on_the_command_line),
     cmocka_unit_test(reserved_ports_are_found_on_the_command_line),
     cmocka_unit_test(cpu_bind_is_found_on_the_command_line),
