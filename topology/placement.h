@@ -45,7 +45,9 @@ struct place {
 };
 
 /* Fills ret[n_ranks]. 0, or -1 with DDP_E_USAGE: more than PLACEMENT_RANKS_MAX ranks, a device listed that is not in the
- * inventory's range, or with DDP_E_SYSTEM: no memory. *ret is untouched then. 5 ms at most for 256 cores and 16 GPUs. */
+ * inventory's range, or with DDP_E_SYSTEM: no memory. *ret is untouched then.
+ * Takes 2 ms at most for 256 cores, 16 GPUs and up to 256 ranks, 0.35 s for 4096 of each and 64 GPUs
+ * (t/lib/placebench). */
 int placement_choose(const struct placement_request *req, struct place *ret, ddp_error_t *errp);
 
 /* For people: "beside its GPU", "an equal share of the cores", request.keep, ... */
