@@ -98,7 +98,8 @@ static int arrange_task(struct task *t, ddp_error_t *errp)
 {
     const struct task_request *r = t->r;
     struct arrange_facts f = {.step = &t->step, .options = &t->o, .is_bound_by_user = r->is_bound_by_user,
-                              .board = r->board, .patience_s = PATIENCE_S, .load = {load_cores, load_all}, .load_record = load_record};
+                              .board = r->board, .patience_s = PATIENCE_S, .load = {load_cores, load_all},
+                              .load_record = load_record};
     if (affinity_get(&f.mask, errp) < 0 || arrange(&f, &t->a, errp) < 0)
         return -1;
     t->mask = f.mask;
