@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib/tap.sh"
 command -v clang >/dev/null || skip_all "clang is missing: install the Debian package clang"
 
 room=$top_srcdir/topology base=$top_srcdir/runtime/base
-sources=("$room"/{cpus,devices,driver,fill,import,inventory,load,matching,models,record,sysfs,xml}.c "$room"/placement*.c
+sources=("$room"/{cpus,devices,driver,fill,import,inventory,load,matching,models,record,sysfs}.c "$room"/placement*.c
     "$base"/{clock,error,io,num}.c)
 
 # build TARGET SOURCE...: with libFuzzer, instrumented throughout.

@@ -387,7 +387,7 @@ static int load(hwloc_topology_t t, const char *xml, size_t n, struct inventory 
     if (configure(t, xml && inv->has_io) < 0)
         return error_errno(errp, "hwloc cannot be told what to look for");
     if ((xml && hwloc_topology_set_xmlbuffer(t, xml, (int)n) < 0) || hwloc_topology_load(t) < 0)
-        return xml ? error_set(errp, DDP_E_DATA, EINVAL, "hwloc cannot read it: write it with lstopo")
+        return xml ? error_set(errp, DDP_E_DATA, EINVAL, "hwloc cannot read it: leave it as lstopo wrote it")
                    : error_errno(errp, "hwloc cannot read this machine's topology");
     struct loader *l = calloc(1, sizeof *l);
     if (!l)

@@ -5,8 +5,8 @@
 
 #include "topology/inventory.h"
 
-/* Fills *inv, whose origin and has_io are set, from a record in hwloc's own layout (xml[n - 1] is a NUL), or from this
- * machine where xml is NULL. 0 or -1, as inventory_load; *inv is partly filled then. */
+/* Fills *inv, whose origin and has_io are set, from a record (xml[n - 1] is a NUL), or from this machine where xml is
+ * NULL. 0 or -1, as inventory_load; *inv is partly filled then. */
 int import_topology(const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp);
 int import_major(void); /* of the format of records that this hwloc reads */
 

@@ -17,7 +17,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "topology/load_impl.h"
-#include "topology/xml.h"
 
 #define IMPORT_BYTES (1u << 30)
 
@@ -136,19 +135,30 @@ static int import_apart(const struct record_reader *r, const char *text, size_t 
     return rc;
 }
 
+/* What hwloc would refuse without a word of why. */
+static int check_format(const char *text, int major_max, const char *what, ddp_error_t *errp)
+{
+    int major = 0, minor = 0; /* hwloc 1 writes none */
+    const char *root = strstr(text, "<topology");
+    if (!root)
+        return error_set(errp, DDP_E_DATA, EINVAL, "%s is no topology that hwloc wrote: there is no <topology>", what);
+    sscanf(root, "<topology version=\"%9d.%9d", &major, &minor);
+    if (major > major_max)
+        return error_set(errp, DDP_E_DATA, EINVAL,
+                         "%s is of hwloc %d.%d's format, and the hwloc here reads %d's: write it with lstopo"
+                         " --export-xml-flags v2", what, major, minor, major_max);
+    return 0;
+}
+
 int record_load_text(const struct record_reader *reader, const char *text, size_t n, const char *what,
                      struct inventory *inv, ddp_error_t *errp)
 {
-    size_t n_plain;
     if (n > RECORD_SIZE_MAX)
         return error_set(errp, DDP_E_DATA, EFBIG, "%s is larger than any machine's record, %d MiB", what,
                          RECORD_SIZE_MAX >> 20);
-    char *plain = xml_tidy(text, n, what, reader->major_max, &n_plain, errp);
-    if (!plain)
+    if (check_format(text, reader->major_max, what, errp) < 0)
         return -1;
-    int rc = import_apart(reader, plain, n_plain, inv, errp);
-    free(plain);
-    return rc < 0 ? error_prefix(errp, "%s", what) : 0;
+    return import_apart(reader, text, n + 1, inv, errp) < 0 ? error_prefix(errp, "%s", what) : 0;
 }
 
 /* Everything up to size bytes of a file or a pipe that somebody writes to; the length, or -1. Never waits past the
@@ -177,8 +187,10 @@ static ssize_t read_up_to(int fd, char *buf, size_t size, uint64_t deadline)
 int record_load(const struct record_reader *reader, const char *path, struct inventory *inv, ddp_error_t *errp)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = -1;
-    char *text = fd < 0 ? NULL : malloc(RECORD_SIZE_MAX + 1);
+    char *text = fd < 0 ? NULL : malloc(RECORD_SIZE_MAX + 2);
     ssize_t n = text ? read_up_to(fd, text, RECORD_SIZE_MAX + 1, deadline_in(reader->timeout_s)) : -1;
+    if (n >= 0)
+        text[n] = 0;
     if (fd < 0 || (text && n < 0))
         error_set(errp, DDP_E_DATA, errno, "%s: %s", path, strerror(errno));
     else if (!text)

@@ -11,22 +11,22 @@
 
 enum { RECORD_SIZE_MAX = 16 << 20 }; /* bytes; a machine of 1000 cores has some 1 MiB */
 
-/* Fills *inv from a record in hwloc's own layout (text[n - 1] is a NUL). 0 or -1. */
+/* Fills *inv from a record (text[n - 1] is a NUL). 0 or -1. */
 typedef int record_f(const char *text, size_t n, struct inventory *inv, ddp_error_t *errp);
 
 /* How records are read here. */
 struct record_reader {
     record_f *import;
-    int major_max;    /* of the format, see xml.h */
+    int major_max;    /* of the format that import reads: 2 for <topology version="2.0"> */
     double timeout_s; /* for reading the file, and again for import */
 };
 
-/* Reads the file, makes it plain (xml.h), and has `import` called in a child with *inv as the caller filled it in.
+/* Reads the file, and has `import` called in a child with *inv as the caller filled it in.
  * 0, or -1 with *inv untouched: DDP_E_DATA (no such file, not a record, too large, or one that hwloc does not survive),
  * DDP_E_SYSTEM (memory, processes), DDP_E_TIMEOUT. */
 int record_load(const struct record_reader *reader, const char *path, struct inventory *inv, ddp_error_t *errp);
 
-/* The same for a record in memory; `what` names it in errors. */
+/* The same for a record in memory, where text[n] is a NUL; `what` names it in errors. */
 int record_load_text(const struct record_reader *reader, const char *text, size_t n, const char *what,
                      struct inventory *inv, ddp_error_t *errp);
 
