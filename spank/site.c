@@ -73,11 +73,11 @@ static int parse_key(const char *name, const json_t *v, const char *source, stru
     const char *value = value_text(k, v, text, sizeof text);
     if (!value)
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: %s: must be %s", source, name, type_name[k->type]);
-    bool is_known = knob_parse(k, value, source, &o->key[k - ddp_keys], errp) == 0;
-    if (!is_known && k->type == KNOB_STRING)
-        return -1;
-    if (!is_known) {
+    if (knob_parse(k, value, source, &o->key[k - ddp_keys], NULL) < 0) {
         char range[64];
+        if (k->type == KNOB_STRING)
+            return error_set(errp, DDP_E_DATA, E2BIG, "%s: %s: %.64s is too long: %zu bytes are allowed", source, name,
+                             value, knob_text_max(k));
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: %s: %.64s is not allowed; it may be %s", source, name, value,
                          knob_range(k, range, sizeof range));
     }

@@ -15,6 +15,12 @@ const struct knob *knob_find(const struct knob *knobs, size_t n, const char *nam
     return NULL;
 }
 
+size_t knob_text_max(const struct knob *k)
+{
+    size_t room = sizeof ((struct knob_value *)NULL)->text - 1;
+    return k->max > 0 && k->max < (double)room ? (size_t)k->max : room;
+}
+
 const char *knob_range(const struct knob *k, char *buf, size_t size)
 {
     switch (k->type) {
@@ -64,7 +70,7 @@ static int parse(const struct knob *k, const char *text, struct knob_value *v)
         v->choice = choice_index(k->choices, text);
         return v->choice < 0 ? -1 : 0;
     case KNOB_STRING:
-        return strlen(text) < sizeof v->text && (k->max <= 0 || strlen(text) <= k->max) ? 0 : -1;
+        return strlen(text) <= knob_text_max(k) ? 0 : -1;
     }
     return -1;
 }
@@ -75,8 +81,8 @@ int knob_parse(const struct knob *k, const char *text, const char *source, struc
     char range[160];
     bool is_known = parse(k, text, &v) == 0;
     if (!is_known && k->type == KNOB_STRING)
-        return error_set(errp, DDP_E_USAGE, E2BIG, "%s: %s=%.64s is too long: %zu bytes are allowed", source, k->name, text,
-                         k->max > 0 ? (size_t)k->max : sizeof v.text - 1);
+        return error_set(errp, DDP_E_USAGE, E2BIG, "%s: %s=%.64s is too long: %zu bytes are allowed", source, k->name,
+                         text, knob_text_max(k));
     if (!is_known)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s: %s=%.64s is not allowed: use %s=%s", source, k->name, text,
                          k->name, knob_range(k, range, sizeof range));

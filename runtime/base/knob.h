@@ -41,6 +41,9 @@ int knob_parse(const struct knob *k, const char *text, const char *source, struc
 /* values[0..n) from defaults, then from the environment (getenv). values must hold n. Returns 0 or -1. */
 int knob_load(const struct knob *knobs, size_t n, struct knob_value *values, ddp_error_t *errp);
 
+/* The greatest length in bytes of a KNOB_STRING's value. */
+size_t knob_text_max(const struct knob *k);
+
 /* What a value may be, for people: "auto|none", "1..65535", "on|off". Returns buf. */
 const char *knob_range(const struct knob *k, char *buf, size_t size);
 

@@ -92,6 +92,29 @@ static void knobs_come_from_the_table(void **state)
     assert_null(knob_find(knobs, 3, "bin"));
 }
 
+static void texts_have_a_greatest_length(void **state)
+{
+    (void)state;
+    const struct knob name = {.name = "interface", .type = KNOB_STRING, .max = 15},
+                      any = {.name = "any", .type = KNOB_STRING},
+                      vast = {.name = "vast", .type = KNOB_STRING, .max = 9999};
+    struct knob_value v;
+    ddp_error_t e;
+    char text[sizeof v.text + 1];
+    memset(text, 'x', sizeof text);
+    text[sizeof v.text] = 0;
+    assert_int_equal(knob_text_max(&name), 15);
+    assert_int_equal(knob_text_max(&any), sizeof v.text - 1);
+    assert_int_equal(knob_text_max(&vast), sizeof v.text - 1);
+    assert_int_equal(knob_parse(&name, "123456789012345", "-i", &v, &e), 0);
+    assert_int_equal(knob_parse(&name, "1234567890123456", "-i", &v, &e), -1);
+    assert_int_equal(e.domain, DDP_E_USAGE);
+    assert_error_has(e, "-i: interface=1234567890123456 is too long: 15 bytes are allowed");
+    assert_int_equal(knob_parse(&any, text, "-i", &v, &e), -1);
+    assert_int_equal(knob_parse(&any, text + 1, "-i", &v, &e), 0);
+    assert_string_equal(v.text, text + 1);
+}
+
 static void io_is_whole_and_bounded(void **state)
 {
     (void)state;
@@ -162,9 +185,9 @@ static void types_have_sizes(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(numbers_are_strict),        cmocka_unit_test(errors_are_one_line_that_fits),
-    cmocka_unit_test(knobs_come_from_the_table), cmocka_unit_test(io_is_whole_and_bounded),
-    cmocka_unit_test(connections_are_bounded),   cmocka_unit_test(numbers_travel),
-    cmocka_unit_test(types_have_sizes),
+    cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
+    cmocka_unit_test(knobs_come_from_the_table),    cmocka_unit_test(texts_have_a_greatest_length),
+    cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
+    cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),
 };
 UNIT_MAIN(tests)
