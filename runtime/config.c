@@ -60,6 +60,31 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                       .type = KNOB_STRING,
                       .max = 240,
                       .help = "file for a trace of every step (Chrome trace events); %r in it becomes the rank"},
+    [CONFIG_CKPT_EVERY] = {.name = "ckpt-every",
+                           .env = "DDP_CKPT_EVERY",
+                           .type = KNOB_INT,
+                           .min = 0,
+                           .max = 1e15,
+                           .help = "steps between checkpoints; 0: on request only"},
+    [CONFIG_KEEP] = {.name = "keep",
+                     .env = "DDP_KEEP",
+                     .type = KNOB_INT,
+                     .def = "2",
+                     .min = 1,
+                     .max = 1e6,
+                     .help = "newest checkpoints that stay"},
+    [CONFIG_CKPT_REQUIRED] = {.name = "ckpt-required",
+                              .env = "DDP_CKPT_REQUIRED",
+                              .type = KNOB_BOOL,
+                              .def = "off",
+                              .help = "a checkpoint that fails ends training"},
+    [CONFIG_CKPT_FILE_MB] = {.name = "ckpt-file-mb",
+                             .env = "DDP_CKPT_FILE_MB",
+                             .type = KNOB_DOUBLE,
+                             .def = "4096",
+                             .min = 1e-3,
+                             .max = 1e9,
+                             .help = "MiB that a file of a checkpoint holds at most, unless one tensor is larger"},
 };
 
 static bool is_early(enum config_key key)
@@ -75,10 +100,12 @@ static bool is_own(enum config_key key)
 
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 {
-    char all[160] = "";
-    for (size_t i = 0, n = 0; i < CONFIG_COUNT; i++)
-        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", config_knobs[i].name);
-    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s: there are %s", prefix, key, all);
+    char all[256] = "";
+    for (size_t i = 0; i < CONFIG_COUNT; i++) {
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", config_knobs[i].name);
+    }
+    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.30s: there are %s", prefix, key, all);
 }
 
 /* argument is "--ddp-KEY=VALUE". */
@@ -231,4 +258,25 @@ enum config_compress config_compress(const struct config *cfg)
 enum config_zero config_zero(const struct config *cfg)
 {
     return (enum config_zero)cfg->value[CONFIG_ZERO].choice;
+}
+
+int64_t config_ckpt_every(const struct config *cfg)
+{
+    const struct knob_value *v = &cfg->value[CONFIG_CKPT_EVERY];
+    return v->is_set ? v->i : -1;
+}
+
+int config_keep(const struct config *cfg)
+{
+    return (int)cfg->value[CONFIG_KEEP].i;
+}
+
+bool config_ckpt_required(const struct config *cfg)
+{
+    return cfg->value[CONFIG_CKPT_REQUIRED].b;
+}
+
+uint64_t config_ckpt_file_bytes(const struct config *cfg)
+{
+    return (uint64_t)mb_or(cfg, CONFIG_CKPT_FILE_MB, 4096);
 }

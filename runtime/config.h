@@ -19,6 +19,10 @@ enum config_key {
     CONFIG_COMPRESS,
     CONFIG_ZERO,
     CONFIG_TRACE,
+    CONFIG_CKPT_EVERY,
+    CONFIG_KEEP,
+    CONFIG_CKPT_REQUIRED,
+    CONFIG_CKPT_FILE_MB,
     CONFIG_COUNT
 };
 enum config_zero { ZERO_AUTO, ZERO_OFF, ZERO_ON };
@@ -54,5 +58,9 @@ bool config_find_unused(const struct config *cfg);
 enum config_compress config_compress(const struct config *cfg);
 enum config_zero config_zero(const struct config *cfg);
 const char *config_trace(const struct config *cfg); /* NULL: none */
+int64_t config_ckpt_every(const struct config *cfg); /* steps; 0: on request only; -1: not named */
+int config_keep(const struct config *cfg);
+bool config_ckpt_required(const struct config *cfg);
+uint64_t config_ckpt_file_bytes(const struct config *cfg);
 
 #endif

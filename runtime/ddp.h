@@ -193,10 +193,6 @@ struct ddp_memory ddp_memory(const ddp_t *d);
 /* Every rank gets rank 0's parameter values. Collective. */
 int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
 
-/* Restores parameters, optimizer and data position from the newest checkpoint in dir. Collective. 1: resumed, 0: there
- * is no such folder, -1: error. This version writes no checkpoints yet: a folder that exists is an error. */
-int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
-
 /* Starts the data order: n_samples samples, batch_per_shard of them per micro-step and rank, accum micro-steps per
  * step. The order is that of PyTorch's DistributedSampler with shuffle=True, that seed and set_epoch called: rank r
  * takes entries r, r+R, ... of torch.randperm(n) seeded with seed + epoch, padded by its own head to a multiple of R.
@@ -248,8 +244,60 @@ int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
  * (ddp_step.stop), which the others are told at the same step; -1: error. */
 int ddp_join(ddp_t *d, ddp_error_t *errp);
 
-/* Writes a checkpoint into dir. Collective. Not in this version: fails with DDP_E_USAGE. */
+/* ---- checkpoints ----
+ *
+ * dir is a folder that all nodes share; a checkpoint is a folder in it, step-00000100, of safetensors files and a
+ * manifest (doc/user.md, "Checkpoints"). It does not depend on the number of ranks that wrote it. */
+
+/* Exit code of a program that was asked to stop and has saved a checkpoint: run it again and it goes on (EX_TEMPFAIL of
+ * sysexits.h). */
+#define DDP_EXIT_STOPPED 75
+
+/* After ddp_data_open, before the first step: restores parameters, optimizer and data position from the newest
+ * checkpoint in dir, or from the one before where the newest is broken (ddp_checkpoint_status.warning says what is);
+ * dir may also be one checkpoint, the newest of its folder. Nothing is believed before its checksum was compared.
+ * Collective. 1: resumed, ddp_steps_done says where; 0: there is none, training starts at step 0; -1: error, also where
+ * every checkpoint there is broken, or is one of other parameters or data. */
+int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
+
+/* After ddp_step: begins a checkpoint of the present step in dir, and returns. It is copied beside the next forward and
+ * backward pass, for which ddp_step waits before it changes a parameter, written beside the steps that follow by a
+ * thread, and committed when all ranks have written; until then it does not exist. At most one is in flight: where one
+ * is, nothing is begun, and ddp_step sets `checkpoint` again when it is over. After a step that set `stop`, returns
+ * when it is committed. A checkpoint that fails (full disk, a folder that vanished) is counted and does not end
+ * training; with the option ckpt-required=on the call fails that finds out, here or in ddp_step. The first call opens
+ * dir: one that has checkpoints must have been given to ddp_resume. The `keep` newest checkpoints stay. Collective. */
 int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
+
+/* Between steps: returns when the checkpoint in flight, if any, is committed, or has failed: -1 then. Collective;
+ * ddp_finalize does it too. */
+int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
+
+/* Adds a small file, text, to every checkpoint: "config.json". After ddp_commit, before ddp_resume and ddp_checkpoint;
+ * the same on every rank. Both texts are copied. */
+int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp);
+
+/* After ddp_commit: the parameters' values alone, from safetensors: dir is such a file, or a folder with
+ * model*.safetensors in it (a checkpoint, or a model as others publish it). Each parameter NAME is there as NAME or as
+ * PREFIX.NAME (prefix NULL: none), with its shape, as F32, F16 or BF16; tensors that nobody declared are not looked at.
+ * Collective. */
+int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp);
+
+/* Optimizer steps done, those before ddp_resume included. */
+uint64_t ddp_steps_done(const ddp_t *d);
+
+struct ddp_checkpoint_status {
+    uint64_t n_committed, n_failed, n_postponed; /* by this run */
+    uint64_t last_step;    /* of the last one that was committed, or resumed from */
+    uint64_t resumed_step; /* 0: not resumed */
+    double blocked_s;      /* of the last save, on this rank: training stood still; */
+    double copy_s, write_s, commit_s; /* copying, writing, commit (rank 0) beside training */
+    uint64_t bytes;        /* of a whole checkpoint */
+    bool in_flight;
+    char path[256];    /* of the last one committed or resumed from; a longer one without its beginning */
+    char warning[512]; /* the last: a save that failed, a broken checkpoint, another kind of machine; "": none */
+};
+int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 
 int ddp_barrier(ddp_t *d, ddp_error_t *errp); /* collective */
 

@@ -6,6 +6,7 @@
 #ifndef DDP_RUNTIME_HANDLE_H
 #define DDP_RUNTIME_HANDLE_H
 
+#include "runtime/checkpoint.h"
 #include "runtime/comm/comm.h"
 #include "runtime/config.h"
 #include "runtime/data.h"
@@ -49,6 +50,7 @@ struct ddp {
     } micro;                 /* loss and items: sums over the micro-steps of the present step */
     bool has_stray_mark;     /* a gradient was marked outside a micro-step */
     int n_skipped;           /* steps skipped in a row */
+    struct checkpoint checkpoint;
     struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };

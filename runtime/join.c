@@ -16,6 +16,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     tail[TAIL_LOSS] = tail[TAIL_ITEMS] = 0;
     tail[TAIL_STOP] = stop_is_wanted(&d->stop);
     tail[TAIL_JOINED] = 1;
+    checkpoint_fill_tail(d, tail);
     if (reducer_micro_end(&d->reducer, errp) < 0)
         return handle_break(d);
     d->phase = PHASE_SUMMED;

@@ -26,7 +26,17 @@
 #include "runtime/norm.h"
 #include "runtime/trace.h"
 
-enum reducer_tail { TAIL_LOSS, TAIL_ITEMS, TAIL_STOP, TAIL_JOINED, TAIL_COUNT };
+enum reducer_tail {
+    TAIL_LOSS,
+    TAIL_ITEMS,
+    TAIL_STOP,
+    TAIL_JOINED,
+    TAIL_WRITTEN,     /* ranks whose part of the checkpoint in flight is on disk */
+    TAIL_CKPT_FAILED, /* ranks that could not write it; or rank 0 could not commit it */
+    TAIL_COMMITTED,   /* rank 0 has committed it */
+    TAIL_DUE,         /* rank 0: a checkpoint is due */
+    TAIL_COUNT
+};
 enum reducer_mark { MARK_NONE, MARK_READY, MARK_UNUSED };
 
 struct reducer_config {

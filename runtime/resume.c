@@ -17,9 +17,3 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
                          "away to start from step 0", dir);
     return 0;
 }
-
-EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
-{
-    return error_set(errp, DDP_E_USAGE, ENOTSUP, "rank %d: %.150s: this version cannot write checkpoints",
-                     d->world.rank, dir);
-}

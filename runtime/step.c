@@ -88,6 +88,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     tail[TAIL_ITEMS] = d->micro.items;
     tail[TAIL_STOP] = stop_is_wanted(&d->stop);
     tail[TAIL_JOINED] = 0;
+    checkpoint_fill_tail(d, tail);
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     errp = errp ? errp : &own;
     if (reducer_check(&d->reducer, errp) < 0)
@@ -140,6 +141,7 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
         return handle_break(d);
     }
+    checkpoint_after_step(d, tail, &s);
     if (trace_step(d, &s, began_ns, errp) < 0)
         return handle_break(d);
     d->phase = PHASE_IDLE;
