@@ -48,8 +48,8 @@ size_t affinity_count_cores(const struct cpus *set)
 {
     size_t n = 0;
     struct cpus seen = {{0}};
-    for (unsigned cpu = 0; cpu < CPUS_MAX; cpu++) {
-        if (!cpus_has(set, cpu) || cpus_has(&seen, cpu))
+    for (unsigned cpu = cpus_next(set, 0); cpu < CPUS_MAX; cpu = cpus_next(set, cpu + 1)) {
+        if (cpus_has(&seen, cpu))
             continue;
         struct cpus core = siblings(cpu);
         cpus_or(&seen, &core);

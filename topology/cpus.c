@@ -38,6 +38,26 @@ bool cpus_within(const struct cpus *part, const struct cpus *whole)
     return true;
 }
 
+bool cpus_touch(const struct cpus *a, const struct cpus *b)
+{
+    for (size_t i = 0; i < CPUS_WORDS; i++)
+        if (a->word[i] & b->word[i])
+            return true;
+    return false;
+}
+
+unsigned cpus_next(const struct cpus *set, unsigned from)
+{
+    for (unsigned w = from / 64; w < CPUS_WORDS; w++) {
+        uint64_t rest = set->word[w];
+        if (w == from / 64)
+            rest &= ~UINT64_C(0) << from % 64;
+        if (rest)
+            return w * 64 + (unsigned)__builtin_ctzll(rest);
+    }
+    return CPUS_MAX;
+}
+
 void cpus_or(struct cpus *set, const struct cpus *other)
 {
     for (size_t i = 0; i < CPUS_WORDS; i++)
@@ -95,10 +115,8 @@ const char *cpus_format(const struct cpus *set, char *buf, size_t size)
 {
     size_t used = 0;
     buf[0] = 0;
-    for (unsigned lo = 0; lo < CPUS_MAX; lo++) {
-        if (!cpus_has(set, lo))
-            continue;
-        unsigned hi = lo;
+    for (unsigned lo = cpus_next(set, 0), hi; lo < CPUS_MAX; lo = cpus_next(set, hi + 1)) {
+        hi = lo;
         while (cpus_has(set, hi + 1))
             hi++;
         char part[32];
@@ -110,7 +128,6 @@ const char *cpus_format(const struct cpus *set, char *buf, size_t size)
         }
         memcpy(buf + used, part, (size_t)n + 1);
         used += (size_t)n;
-        lo = hi;
     }
     if (!used)
         memcpy(buf, "none", 5);

@@ -20,6 +20,8 @@ bool cpus_has(const struct cpus *set, unsigned cpu);
 size_t cpus_count(const struct cpus *set);
 bool cpus_equal(const struct cpus *a, const struct cpus *b);
 bool cpus_within(const struct cpus *part, const struct cpus *whole);
+bool cpus_touch(const struct cpus *a, const struct cpus *b); /* some CPU is in both */
+unsigned cpus_next(const struct cpus *set, unsigned from);   /* its lowest CPU from `from` on; CPUS_MAX: none */
 void cpus_or(struct cpus *set, const struct cpus *other);
 void cpus_and(struct cpus *set, const struct cpus *other);
 

@@ -58,10 +58,7 @@ void place_pci(const struct inventory *inv, struct inventory_pci *p)
     p->package = p->numa = -1;
     for (size_t i = 0; i < inv->n_cores; i++) {
         const struct inventory_core *c = &inv->core[i];
-        bool is_local = false;
-        for (size_t k = 0; k < c->n_cpus; k++)
-            is_local |= cpus_has(&p->local, c->cpu[k]);
-        if (!is_local)
+        if (!inventory_core_touches(inv, i, &p->local))
             continue;
         p->package = is_first || p->package == c->package ? c->package : -1;
         p->numa = is_first || p->numa == c->numa ? c->numa : -1;

@@ -79,15 +79,20 @@ struct cpus inventory_package_cpus(const struct inventory *inv, size_t package)
     return set;
 }
 
+bool inventory_core_touches(const struct inventory *inv, size_t core, const struct cpus *set)
+{
+    const struct inventory_core *c = &inv->core[core];
+    for (size_t i = 0; i < c->n_cpus; i++)
+        if (cpus_has(set, c->cpu[i]))
+            return true;
+    return false;
+}
+
 size_t inventory_count_cores(const struct inventory *inv, const struct cpus *set)
 {
     size_t n = 0;
     for (size_t i = 0; i < inv->n_cores; i++)
-        for (size_t k = 0; k < inv->core[i].n_cpus; k++)
-            if (cpus_has(set, inv->core[i].cpu[k])) {
-                n++;
-                break;
-            }
+        n += inventory_core_touches(inv, i, set);
     return n;
 }
 

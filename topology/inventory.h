@@ -118,7 +118,8 @@ struct cpus inventory_package_cpus(const struct inventory *inv, size_t package);
  * "MIG-GPU-UUID/GI/CI" (the parent). -1: none here. */
 int inventory_find_gpu(const struct inventory *inv, const char *name);
 
-/* How many cores the set touches. */
+/* Is one of the core's CPUs in the set? How many cores are there of which that is true? */
+bool inventory_core_touches(const struct inventory *inv, size_t core, const struct cpus *set);
 size_t inventory_count_cores(const struct inventory *inv, const struct cpus *set);
 
 #endif

@@ -44,23 +44,10 @@ int coreset_count(const struct coreset *set)
     return n;
 }
 
-/* The lowest CPU of the set from `cpu` on; CPUS_MAX: none. */
-static unsigned next_cpu(const struct cpus *set, unsigned cpu)
-{
-    for (unsigned w = cpu / 64; w < CPUS_WORDS; w++) {
-        uint64_t rest = set->word[w];
-        if (w == cpu / 64)
-            rest &= ~UINT64_C(0) << cpu % 64;
-        if (rest)
-            return w * 64 + (unsigned)__builtin_ctzll(rest);
-    }
-    return CPUS_MAX;
-}
-
 void placing_cores(const struct placing *pl, const struct cpus *cpus, struct coreset *ret)
 {
     memset(ret, 0, sizeof *ret);
-    for (unsigned cpu = next_cpu(cpus, 0); cpu < CPUS_MAX; cpu = next_cpu(cpus, cpu + 1))
+    for (unsigned cpu = cpus_next(cpus, 0); cpu < CPUS_MAX; cpu = cpus_next(cpus, cpu + 1))
         if (pl->core_of[cpu] >= 0)
             coreset_add(ret, pl->core_of[cpu]);
 }
@@ -115,7 +102,7 @@ static void join_overlapping(struct placing *pl)
         first_with[cpu] = -1;
     for (int r = 0; r < pl->req->n_ranks; r++) {
         const struct cpus *mask = &pl->req->rank[r].mask;
-        for (unsigned cpu = next_cpu(mask, 0); cpu < CPUS_MAX; cpu = next_cpu(mask, cpu + 1)) {
+        for (unsigned cpu = cpus_next(mask, 0); cpu < CPUS_MAX; cpu = cpus_next(mask, cpu + 1)) {
             if (pl->core_of[cpu] < 0)
                 continue;
             if (first_with[cpu] < 0)

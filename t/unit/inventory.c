@@ -373,6 +373,25 @@ static void what_is_printed_reads_back(void **state)
     }
 }
 
+static void sets_are_walked(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"none", "0", "63", "64", "8191", "0,63-65,127,8128-8191", "0-8191"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cpus set, seen = {{0}}, others;
+        assert_int_equal(cpus_parse(cases[i], &set, NULL), 0);
+        memset(&others, 255, sizeof others);
+        for (unsigned cpu = cpus_next(&set, 0); cpu < CPUS_MAX; cpu = cpus_next(&set, cpu + 1)) {
+            assert_false(cpus_has(&seen, cpu));
+            cpus_add(&seen, cpu);
+            others.word[cpu / 64] &= ~(UINT64_C(1) << cpu % 64);
+        }
+        assert_true(cpus_equal(&seen, &set));
+        assert_true(cpus_touch(&set, &seen) == (i > 0));
+        assert_false(cpus_touch(&set, &others));
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(cores_caches_and_packages_are_numbered),
     cmocka_unit_test(memory_of_other_kinds_is_left_out),
@@ -390,6 +409,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_no_record_is_refused),
     cmocka_unit_test(lists_of_cpus_are_read),
     cmocka_unit_test(bad_lists_of_cpus_are_named),
+    cmocka_unit_test(sets_are_walked),
     cmocka_unit_test(what_is_printed_reads_back),
 };
 UNIT_MAIN(tests)

@@ -3,10 +3,7 @@
 
 static bool has_same_core(const struct telling *tell, int r)
 {
-    for (size_t i = 0; i < CPUS_WORDS; i++)
-        if (tell->s->place[r].cpus.word[i] & tell->p->cpus.word[i])
-            return true;
-    return false;
+    return cpus_touch(&tell->s->place[r].cpus, &tell->p->cpus);
 }
 
 void tell_share(struct telling *tell)

@@ -3,14 +3,6 @@
 
 #include "topology/show/impl.h"
 
-static bool touches(const struct inventory_core *core, const struct cpus *set)
-{
-    for (unsigned i = 0; i < core->n_cpus; i++)
-        if (cpus_has(set, core->cpu[i]))
-            return true;
-    return false;
-}
-
 struct show_owner *show_owners(const struct show *s)
 {
     const struct inventory *inv = s->inventory;
@@ -20,9 +12,9 @@ struct show_owner *show_owners(const struct show *s)
         return NULL;
     show_step_cpus(s, &step);
     for (size_t c = 0; c < inv->n_cores; c++) {
-        owner[c].is_in_step = touches(&inv->core[c], &step);
+        owner[c].is_in_step = inventory_core_touches(inv, c, &step);
         for (int r = 0; r < s->request->n_ranks; r++)
-            if (touches(&inv->core[c], &s->place[r].cpus) && !owner[c].n++)
+            if (inventory_core_touches(inv, c, &s->place[r].cpus) && !owner[c].n++)
                 owner[c].first = (int16_t)r;
     }
     return owner;

@@ -75,11 +75,7 @@ static void draw_grounds(struct picture *p)
 
 static bool owns(const struct show *s, int rank, size_t core)
 {
-    const struct inventory_core *c = &s->inventory->core[core];
-    for (unsigned i = 0; i < c->n_cpus; i++)
-        if (cpus_has(&s->place[rank].cpus, c->cpu[i]))
-            return true;
-    return false;
+    return inventory_core_touches(s->inventory, core, &s->place[rank].cpus);
 }
 
 /* Where a line to the rank's devices starts: below its cores beside the GPU, else below those of the node where it has

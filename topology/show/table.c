@@ -95,9 +95,8 @@ static int edge_core(const struct inventory *inv, const struct cpus *set, bool i
 {
     for (size_t i = 0; i < inv->n_cores; i++) {
         size_t c = is_last ? inv->n_cores - 1 - i : i;
-        for (unsigned k = 0; k < inv->core[c].n_cpus; k++)
-            if (cpus_has(set, inv->core[c].cpu[k]))
-                return (int)c;
+        if (inventory_core_touches(inv, c, set))
+            return (int)c;
     }
     return -1;
 }

@@ -129,29 +129,21 @@ void text_xml(struct text *t, const char *s)
         }
 }
 
-/* The next CPU of the set from `from` on, or CPUS_MAX. */
-static unsigned next_cpu(const struct cpus *set, unsigned from)
-{
-    while (from < CPUS_MAX && !cpus_has(set, from))
-        from += set->word[from / 64] >> from % 64 ? 1 : 64 - from % 64;
-    return from < CPUS_MAX ? from : CPUS_MAX;
-}
-
 /* Ranges of equal steps: of 1 only, or of any step where three or more follow. */
 static void add_cpus(struct text *t, const struct cpus *set, bool any_step)
 {
     const char *comma = "";
-    unsigned lo = next_cpu(set, 0);
+    unsigned lo = cpus_next(set, 0);
     if (lo == CPUS_MAX)
         text_add(t, "none");
     while (lo < CPUS_MAX) {
-        unsigned hi = lo, next = next_cpu(set, lo + 1), step = next == CPUS_MAX ? 1 : next - lo, n = 1;
+        unsigned hi = lo, next = cpus_next(set, lo + 1), step = next == CPUS_MAX ? 1 : next - lo, n = 1;
         if (!any_step && step > 1)
             step = 1;
         /* a step ends where what follows the next CPU starts a run of its own */
         if (step > 1 && cpus_has(set, lo + step + 1))
             step = 1;
-        while (hi + step < CPUS_MAX && next_cpu(set, hi + 1) == hi + step) {
+        while (hi + step < CPUS_MAX && cpus_next(set, hi + 1) == hi + step) {
             hi += step;
             n++;
         }
@@ -165,7 +157,7 @@ static void add_cpus(struct text *t, const struct cpus *set, bool any_step)
         if (n > 1 && step > 1)
             text_printf(t, ":%u", step);
         comma = ",";
-        lo = next_cpu(set, hi + 1);
+        lo = cpus_next(set, hi + 1);
     }
 }
 
