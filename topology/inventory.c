@@ -14,6 +14,11 @@ int inventory_common_bridges(const struct inventory_pci *a, const struct invento
     return common;
 }
 
+bool inventory_has_home(const struct inventory *inv, const struct inventory_pci *pci)
+{
+    return cpus_touch(&inv->all, &pci->local) && !cpus_within(&inv->all, &pci->local);
+}
+
 enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b)
 {
     int common = inventory_common_bridges(a, b);

@@ -98,6 +98,9 @@ void inventory_read_driver(struct inventory *inv, const char *proc);
 
 enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b);
 
+/* Does it have a home (doc/placement.md): are some of the machine's CPUs nearer to it than others? */
+bool inventory_has_home(const struct inventory *inv, const struct inventory_pci *pci);
+
 /* Bridges that both are below, host bridge included. Switches nest: more of them in common is nearer. */
 int inventory_common_bridges(const struct inventory_pci *a, const struct inventory_pci *b);
 

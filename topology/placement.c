@@ -184,29 +184,13 @@ static void fill_places(const struct placing *pl, struct place *ret)
 
 int placement_choose(const struct placement_request *req, struct place *ret, ddp_error_t *errp)
 {
-    int rc = check(req, errp);
-    if (rc < 0)
-        return rc;
-    size_t n = (size_t)req->n_ranks;
-    struct placing *pl = calloc(1, sizeof *pl);
-    int *room = calloc(2 * n, sizeof *room);
-    struct coreset *cores = calloc(n, sizeof *cores);
-    if (!pl || !room || !cores) {
-        rc = error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to place %zu ranks", n);
-    } else {
-        pl->req = req;
-        pl->inv = req->inventory;
-        pl->pool_of = room;
-        pl->device = room + n;
-        pl->cores = cores;
-        rc = placing_pools(pl, errp) < 0 || placing_gpus(pl, errp) < 0 || placing_deal(pl, errp) < 0 ? -1 : 0;
-        if (rc == 0)
-            fill_places(pl, ret);
-        free(pl->pool);
-    }
-    free(cores);
-    free(room);
-    free(pl);
+    if (check(req, errp) < 0)
+        return -1;
+    struct placing *pl = placing_create(req, errp);
+    int rc = !pl || placing_pools(pl, errp) < 0 || placing_gpus(pl, errp) < 0 || placing_deal(pl, errp) < 0 ? -1 : 0;
+    if (rc == 0)
+        fill_places(pl, ret);
+    placing_destroy(pl);
     return rc;
 }
 

@@ -6,7 +6,7 @@
 #include "topology/matching.h"
 #include "topology/placement_impl.h"
 
-static uint8_t cost_of(const struct placing *pl, int rank, int gpu)
+int placing_cost(const struct placing *pl, int rank, int gpu)
 {
     const struct coreset *pool = &pl->pool[pl->pool_of[rank]].cores;
     if (gpu < 0 || !pl->has_home[gpu] || coreset_touches(pool, &pl->home[gpu]))
@@ -34,7 +34,7 @@ static int match(struct placing *pl, ddp_error_t *errp)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the distances of %d GPUs", n_devices);
     for (int r = 0; r < n_ranks; r++)
         for (int d = 0; d < n_devices; d++)
-            cost[r * n_devices + d] = cost_of(pl, r, pl->req->rank[r].device[d]);
+            cost[r * n_devices + d] = (uint8_t)placing_cost(pl, r, pl->req->rank[r].device[d]);
     struct matching m = {n_ranks, n_devices, cost, n_ranks / n_devices, (n_ranks + n_devices - 1) / n_devices};
     int rc = matching_choose(&m, pl->device, errp);
     free(cost);
@@ -48,7 +48,7 @@ static int choose_in_own_list(const struct placing *pl, int rank, const int *n_b
     int best = -1, best_before = 0, best_cost = 0;
     for (int i = 0; i < r->n_devices; i++) {
         int d = (rank + i) % r->n_devices;
-        int before = r->device[d] < 0 ? 0 : n_before[r->device[d]], cost = cost_of(pl, rank, r->device[d]);
+        int before = r->device[d] < 0 ? 0 : n_before[r->device[d]], cost = placing_cost(pl, rank, r->device[d]);
         if (best < 0 || before < best_before || (before == best_before && cost < best_cost)) {
             best = d;
             best_before = before;

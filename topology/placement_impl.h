@@ -46,11 +46,18 @@ void placing_cores(const struct placing *pl, const struct cpus *cpus, struct cor
 /* The rank's GPU in the inventory; -1: none, or not found there. */
 int placing_gpu(const struct placing *pl, int rank);
 
-/* One section each, in this order, on a placing whose req and inv are set and which is zero otherwise. 0, or -1 with
- * DDP_E_SYSTEM: no memory. */
+/* For a request that was checked, and that outlives it. NULL with DDP_E_SYSTEM: no memory. */
+struct placing *placing_create(const struct placement_request *req, ddp_error_t *errp);
+void placing_destroy(struct placing *pl); /* NULL is allowed */
+
+/* One section each, in this order. 0, or -1 with DDP_E_SYSTEM: no memory. */
 int placing_pools(struct placing *pl, ddp_error_t *errp);
 int placing_gpus(struct placing *pl, ddp_error_t *errp);
 int placing_deal(struct placing *pl, ddp_error_t *errp);
+
+/* What a GPU costs the rank, by where its pool's cores are: 0 at the GPU's home, or the GPU has none (or is not in the
+ * inventory, -1); 1 in its package; 2 elsewhere. */
+int placing_cost(const struct placing *pl, int rank, int gpu);
 
 /* Does the rank keep its mask, because of the request or because nobody else touches it? */
 bool placing_is_kept(const struct placing *pl, int rank);

@@ -61,14 +61,13 @@ static void find_cores_of_cpus(struct placing *pl)
             pl->core_of[pl->inv->core[c].cpu[t]] = (int16_t)c;
 }
 
-/* A GPU whose local CPUs are all of the machine's, or none of them, has no home. */
 static void find_homes(struct placing *pl)
 {
     const struct inventory *inv = pl->inv;
     for (size_t g = 0; g < inv->n_gpus; g++) {
         const struct inventory_pci *pci = &inv->gpu[g].pci;
         placing_cores(pl, &pci->local, &pl->near[g]);
-        pl->has_home[g] = coreset_count(&pl->near[g]) > 0 && !cpus_within(&inv->all, &pci->local);
+        pl->has_home[g] = inventory_has_home(inv, pci);
         if (!pl->has_home[g])
             continue;
         pl->home[g] = pl->near[g];
@@ -131,6 +130,35 @@ static void fill_pools(struct placing *pl)
         placing_cores(pl, &pl->pool[i].cpus, &pl->pool[i].cores);
         pl->pool[i].n_cores = coreset_count(&pl->pool[i].cores);
     }
+}
+
+struct placing *placing_create(const struct placement_request *req, ddp_error_t *errp)
+{
+    size_t n = (size_t)req->n_ranks;
+    struct placing *pl = calloc(1, sizeof *pl);
+    if (pl) {
+        pl->req = req;
+        pl->inv = req->inventory;
+        pl->pool_of = calloc(n, sizeof *pl->pool_of);
+        pl->device = calloc(n, sizeof *pl->device);
+        pl->cores = calloc(n, sizeof *pl->cores);
+        if (pl->pool_of && pl->device && pl->cores)
+            return pl;
+    }
+    placing_destroy(pl);
+    error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to place %zu ranks", n);
+    return NULL;
+}
+
+void placing_destroy(struct placing *pl)
+{
+    if (!pl)
+        return;
+    free(pl->pool);
+    free(pl->cores);
+    free(pl->device);
+    free(pl->pool_of);
+    free(pl);
 }
 
 int placing_pools(struct placing *pl, ddp_error_t *errp)

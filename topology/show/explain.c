@@ -75,31 +75,24 @@ static void tell_mask(struct telling *tell)
     }
 }
 
-/* 0, 1, 2: the cost of a GPU for the rank's pool, section 2. */
-static int cost_of(const struct telling *tell, int gpu)
-{
-    const struct placing *pl = tell->pl;
-    if (gpu < 0 || !pl->has_home[gpu] || coreset_touches(&tell->pool->cores, &pl->home[gpu]))
-        return 0;
-    return coreset_touches(&tell->pool->cores, &pl->package[gpu]) ? 1 : 2;
-}
-
 /* "Of these, 4 are beside CPUs of its pool, 4 are away from it." */
 static void tell_costs(struct telling *tell)
 {
-    static const char *const words[] = {
-        "beside CPUs of its pool",
-        "at a place that is not told",
-        "only in a package of its pool",
-        "away from its pool",
+    enum { BESIDE, NOT_TOLD, IN_PACKAGE, AWAY, N };
+    static const char *const words[N] = {
+        [BESIDE] = "beside CPUs of its pool",
+        [NOT_TOLD] = "at a place that is not told",
+        [IN_PACKAGE] = "only in a package of its pool",
+        [AWAY] = "away from its pool",
     };
-    int n[4] = {0};
+    static const int of_cost[] = {BESIDE, IN_PACKAGE, AWAY};
+    int n[N] = {0};
     for (int i = 0; i < tell->r->n_devices; i++) {
-        int gpu = tell->r->device[i], cost = cost_of(tell, gpu);
-        n[cost ? cost + 1 : gpu < 0 || !tell->pl->has_home[gpu]]++;
+        int gpu = tell->r->device[i];
+        n[gpu < 0 || !tell->pl->has_home[gpu] ? NOT_TOLD : of_cost[placing_cost(tell->pl, tell->rank, gpu)]]++;
     }
     const char *comma = " Of these, ";
-    for (int c = 0; c < 4; c++) {
+    for (int c = 0; c < N; c++) {
         if (!n[c])
             continue;
         text_add(&tell->t, comma);
@@ -137,9 +130,9 @@ static void tell_match(struct telling *tell)
         text_add(&tell->t, ", which it has.");
         return;
     }
-    text_printf(&tell->t, ", which %s",
-                cost_of(tell, tell->r->device[first]) > cost_of(tell, tell->p->gpu) ? "lies farther; "
-                                                                                    : "would make the total worse; ");
+    bool is_farther = placing_cost(tell->pl, tell->rank, tell->r->device[first]) >
+                      placing_cost(tell->pl, tell->rank, tell->p->gpu);
+    text_printf(&tell->t, ", which %s; ", is_farther ? "lies farther" : "would make the total worse");
     tell_ranks(tell, has_first_choice);
     text_printf(&tell->t, " has it, and it has device %d.", tell->p->device);
 }
@@ -246,32 +239,18 @@ static void tell_all(struct telling *tell, struct text *out)
 
 char *show_explain(const struct show *s, int rank)
 {
-    size_t n = (size_t)s->request->n_ranks;
-    struct telling tell = {.s = s,
-                           .inv = s->inventory,
-                           .rank = rank,
-                           .n_ranks = (int)n,
-                           .r = &s->request->rank[rank],
-                           .p = &s->place[rank],
-                           .pl = calloc(1, sizeof *tell.pl),
-                           .is_in = calloc(n, sizeof *tell.is_in)};
-    int *room = calloc(2 * n, sizeof *room);
+    int n = s->request->n_ranks;
+    struct telling tell = {.s = s, .inv = s->inventory, .rank = rank, .n_ranks = n, .r = &s->request->rank[rank],
+                           .p = &s->place[rank], .pl = placing_create(s->request, NULL),
+                           .is_in = calloc((size_t)n, sizeof *tell.is_in)};
     struct text out = {0};
-    out.is_lost = !tell.pl || !tell.is_in || !room;
-    if (!out.is_lost) {
-        tell.pl->req = s->request;
-        tell.pl->inv = s->inventory;
-        tell.pl->pool_of = room;
-        tell.pl->device = room + n;
-        out.is_lost = placing_pools(tell.pl, NULL) < 0 || placing_gpus(tell.pl, NULL) < 0;
-        if (!out.is_lost) {
-            tell.pool = &tell.pl->pool[tell.pl->pool_of[rank]];
-            tell_all(&tell, &out);
-        }
-        free(tell.pl->pool);
+    if (tell.pl && tell.is_in && placing_pools(tell.pl, NULL) == 0 && placing_gpus(tell.pl, NULL) == 0) {
+        tell.pool = &tell.pl->pool[tell.pl->pool_of[rank]];
+        tell_all(&tell, &out);
+    } else {
+        out.is_lost = true;
     }
-    free(tell.pl);
+    placing_destroy(tell.pl);
     free(tell.is_in);
-    free(room);
     return text_take(&out);
 }

@@ -8,10 +8,6 @@
 
 /* ---- words.c: names of things ---- */
 
-/* A GPU whose place is told: some of the machine's CPUs are nearer to it than others (doc/placement.md: it has a home).
- */
-bool show_has_home(const struct inventory *inv, int gpu);
-
 void show_add_gpu(struct text *t, const struct inventory *inv, int gpu);   /* "GPU 0 (0000:1b:00.0, NVIDIA H100)" */
 void show_add_node(struct text *t, const struct inventory *inv, int numa); /* "node 8", as Linux numbers it */
 void show_add_bytes(struct text *t, uint64_t n_bytes);                     /* "256 GiB" */

@@ -117,13 +117,12 @@ static json_t *gpus_of(const struct inventory *inv)
     bool ok = a;
     for (size_t i = 0; ok && i < inv->n_gpus; i++) {
         const struct inventory_gpu *g = &inv->gpu[i];
-        ok = append(a,
-                    json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "bus", bus_of(&g->pci),
-                              "vendor", g->vendor == VENDOR_AMD ? "AMD" : "NVIDIA", "name", name_or_null(g->name),
-                              "uuid", name_or_null(g->uuid), "package", known(g->pci.package),
-                              "node", node_of(inv, g->pci.numa), "cpus", cpus_of(&g->pci.local), "has_locality",
-                              show_has_home(inv, (int)i), "gpu_distance", distances_of(inv, i, false), "nic_distance",
-                              distances_of(inv, i, true), "link_mbps", links_of(inv, i)));
+        ok = append(a, json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "bus", bus_of(&g->pci),
+                                 "vendor", g->vendor == VENDOR_AMD ? "AMD" : "NVIDIA", "name", name_or_null(g->name),
+                                 "uuid", name_or_null(g->uuid), "package", known(g->pci.package), "node",
+                                 node_of(inv, g->pci.numa), "cpus", cpus_of(&g->pci.local), "has_locality",
+                                 inventory_has_home(inv, &g->pci), "gpu_distance", distances_of(inv, i, false),
+                                 "nic_distance", distances_of(inv, i, true), "link_mbps", links_of(inv, i)));
     }
     return whole(a, ok);
 }

@@ -31,7 +31,7 @@ static void add_gpu_cell(struct text *t, const struct show *s, const struct plac
 static void add_cores_cell(struct text *t, const struct show *s, const struct place *p)
 {
     text_printf(t, "%d", p->n_cores);
-    if (p->gpu >= 0 && p->n_near < p->n_cores && show_has_home(s->inventory, p->gpu))
+    if (p->gpu >= 0 && p->n_near < p->n_cores && inventory_has_home(s->inventory, &s->inventory->gpu[p->gpu].pci))
         text_printf(t, ", %d near", p->n_near);
     if (p->n_sharing > 1)
         text_printf(t, ", %d ranks", p->n_sharing);

@@ -3,13 +3,6 @@
 
 #include "topology/show/impl.h"
 
-bool show_has_home(const struct inventory *inv, int gpu)
-{
-    struct cpus local = inv->gpu[gpu].pci.local;
-    cpus_and(&local, &inv->all);
-    return cpus_count(&local) && !cpus_equal(&local, &inv->all);
-}
-
 void show_add_gpu(struct text *t, const struct inventory *inv, int gpu)
 {
     char bus[INVENTORY_BUS_TEXT];
