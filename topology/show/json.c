@@ -36,32 +36,26 @@ static json_t *known(long long value)
     return value < 0 ? json_null() : json_integer(value);
 }
 
-/* Appends to `array` what json_pack made; both may be NULL for a lack of memory. */
-static bool append(json_t *array, json_t *item)
+/* The array with the item, which it takes; NULL, and nothing left, where memory was short for one of them. */
+static json_t *with(json_t *array, json_t *item)
 {
-    return json_array_append_new(array, item) == 0;
-}
-
-/* The array, or NULL where it is not whole. */
-static json_t *whole(json_t *array, bool ok)
-{
-    if (!ok)
-        json_decref(array);
-    return ok ? array : NULL;
+    if (json_array_append_new(array, item) == 0)
+        return array;
+    json_decref(array);
+    return NULL;
 }
 
 static json_t *numas_of(const struct inventory *inv)
 {
     json_t *a = json_array();
-    bool ok = a;
-    for (size_t i = 0; ok && i < inv->n_numas; i++) {
+    for (size_t i = 0; i < inv->n_numas; i++) {
         struct cpus cpus = inventory_numa_cpus(inv, i);
-        ok = append(a, json_pack("{s:i, s:o, s:o, s:I, s:I}", "node", inv->numa[i].os_index, "package",
-                                 known(inv->numa[i].package), "cpus", cpus_of(&cpus), "cores",
-                                 (json_int_t)inventory_count_cores(inv, &cpus), "memory_bytes",
-                                 (json_int_t)inv->numa[i].memory_bytes));
+        a = with(a, json_pack("{s:i, s:o, s:o, s:I, s:I}", "node", inv->numa[i].os_index, "package",
+                              known(inv->numa[i].package), "cpus", cpus_of(&cpus), "cores",
+                              (json_int_t)inventory_count_cores(inv, &cpus), "memory_bytes",
+                              (json_int_t)inv->numa[i].memory_bytes));
     }
-    return whole(a, ok);
+    return a;
 }
 
 /* The number by which Linux calls a NUMA node. */
@@ -73,14 +67,13 @@ static json_t *node_of(const struct inventory *inv, int numa)
 static json_t *cores_of(const struct inventory *inv)
 {
     json_t *a = json_array();
-    bool ok = a;
-    for (size_t i = 0; ok && i < inv->n_cores; i++) {
+    for (size_t i = 0; i < inv->n_cores; i++) {
         const struct inventory_core *c = &inv->core[i];
         struct cpus cpus = inventory_core_cpus(inv, i);
-        ok = append(a, json_pack("{s:o, s:o, s:o, s:o}", "package", known(c->package), "node", node_of(inv, c->numa),
-                                 "cache", known(c->cache), "cpus", cpus_of(&cpus)));
+        a = with(a, json_pack("{s:o, s:o, s:o, s:o}", "package", known(c->package), "node", node_of(inv, c->numa),
+                              "cache", known(c->cache), "cpus", cpus_of(&cpus)));
     }
-    return whole(a, ok);
+    return a;
 }
 
 static json_t *bus_of(const struct inventory_pci *pci)
@@ -92,63 +85,57 @@ static json_t *bus_of(const struct inventory_pci *pci)
 static json_t *distances_of(const struct inventory *inv, size_t gpu, bool to_nics)
 {
     json_t *a = json_array();
-    bool ok = a;
-    for (size_t i = 0; ok && i < (to_nics ? inv->n_nics : inv->n_gpus); i++) {
+    for (size_t i = 0; i < (to_nics ? inv->n_nics : inv->n_gpus); i++) {
         const struct inventory_pci *other = to_nics ? &inv->nic[i].pci : &inv->gpu[i].pci;
         bool is_self = !to_nics && i == gpu;
-        ok = append(a, is_self ? json_null()
-                               : json_string(inventory_distance_name(inventory_distance(&inv->gpu[gpu].pci, other))));
+        a = with(a, is_self ? json_null()
+                            : json_string(inventory_distance_name(inventory_distance(&inv->gpu[gpu].pci, other))));
     }
-    return whole(a, ok);
+    return a;
 }
 
 static json_t *links_of(const struct inventory *inv, size_t gpu)
 {
     json_t *a = json_array();
-    bool ok = a;
-    for (size_t i = 0; ok && i < inv->n_gpus; i++)
-        ok = append(a, json_integer(inv->link_mbps[gpu][i]));
-    return whole(a, ok);
+    for (size_t i = 0; i < inv->n_gpus; i++)
+        a = with(a, json_integer(inv->link_mbps[gpu][i]));
+    return a;
 }
 
 static json_t *gpus_of(const struct inventory *inv)
 {
     json_t *a = json_array();
-    bool ok = a;
-    for (size_t i = 0; ok && i < inv->n_gpus; i++) {
+    for (size_t i = 0; i < inv->n_gpus; i++) {
         const struct inventory_gpu *g = &inv->gpu[i];
-        ok = append(a, json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "bus", bus_of(&g->pci),
-                                 "vendor", g->vendor == VENDOR_AMD ? "AMD" : "NVIDIA", "name", name_or_null(g->name),
-                                 "uuid", name_or_null(g->uuid), "package", known(g->pci.package), "node",
-                                 node_of(inv, g->pci.numa), "cpus", cpus_of(&g->pci.local), "has_locality",
-                                 inventory_has_home(inv, &g->pci), "gpu_distance", distances_of(inv, i, false),
-                                 "nic_distance", distances_of(inv, i, true), "link_mbps", links_of(inv, i)));
+        a = with(a, json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "bus", bus_of(&g->pci),
+                              "vendor", g->vendor == VENDOR_AMD ? "AMD" : "NVIDIA", "name", name_or_null(g->name),
+                              "uuid", name_or_null(g->uuid), "package", known(g->pci.package), "node",
+                              node_of(inv, g->pci.numa), "cpus", cpus_of(&g->pci.local), "has_locality",
+                              inventory_has_home(inv, &g->pci), "gpu_distance", distances_of(inv, i, false),
+                              "nic_distance", distances_of(inv, i, true), "link_mbps", links_of(inv, i)));
     }
-    return whole(a, ok);
+    return a;
 }
 
 static json_t *nics_of(const struct inventory *inv)
 {
     json_t *a = json_array();
-    bool ok = a;
-    for (size_t i = 0; ok && i < inv->n_nics; i++) {
+    for (size_t i = 0; i < inv->n_nics; i++) {
         const struct inventory_nic *n = &inv->nic[i];
-        ok = append(a,
-                    json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "bus", bus_of(&n->pci), "kind",
+        a = with(a, json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "bus", bus_of(&n->pci), "kind",
                               inventory_nic_kind_name(n->kind), "active", n->is_active, "verbs", name_or_null(n->verbs),
                               "interface", name_or_null(n->interface), "package", known(n->pci.package), "node",
                               node_of(inv, n->pci.numa), "cpus", cpus_of(&n->pci.local)));
     }
-    return whole(a, ok);
+    return a;
 }
 
 static json_t *devices_of(const struct placement_rank *r)
 {
     json_t *a = json_array();
-    bool ok = a;
-    for (int i = 0; ok && i < r->n_devices; i++)
-        ok = append(a, known(r->device[i]));
-    return whole(a, ok);
+    for (int i = 0; i < r->n_devices; i++)
+        a = with(a, known(r->device[i]));
+    return a;
 }
 
 static json_t *reason_of(enum place_reason reason)
@@ -177,26 +164,23 @@ static json_t *rank_of(const struct show *s, int rank)
 static json_t *ranks_of(const struct show *s)
 {
     json_t *a = json_array();
-    bool ok = a;
-    for (int r = 0; ok && r < s->request->n_ranks; r++)
-        ok = append(a, rank_of(s, r));
-    return whole(a, ok);
+    for (int r = 0; r < s->request->n_ranks; r++)
+        a = with(a, rank_of(s, r));
+    return a;
 }
 
 /* The sentences, without "note: ". */
 static json_t *notes_of(const struct show *s)
 {
     struct text t = {0};
-    json_t *a = json_array();
-    bool ok = a;
     show_add_notes(&t, s);
     char *all = text_take(&t), *rest = all, *line;
-    ok = ok && all;
-    while (ok && (line = strsep(&rest, "\n")))
+    json_t *a = all ? json_array() : NULL;
+    while (all && (line = strsep(&rest, "\n")))
         if (line[0])
-            ok = append(a, json_string(strncmp(line, "note: ", 6) ? line : line + 6));
+            a = with(a, json_string(strncmp(line, "note: ", 6) ? line : line + 6));
     free(all);
-    return whole(a, ok);
+    return a;
 }
 
 static json_t *machine_of(const struct inventory *inv)
