@@ -30,18 +30,23 @@ void draw_box(struct text *t, struct box b, double radius, const char *fill, con
         b.x, b.y, b.w, b.h, radius, fill, stroke, extra[0] ? " " : "", extra);
 }
 
-void draw_text(struct text *t, double x, double y, double size, const char *anchor, const char *fill, bool is_bold,
-               const char *s, size_t max_chars)
+void draw_name(struct text *t, const char *s, size_t max_chars)
 {
     struct text clean = {0};
     text_name(&clean, s, max_chars);
     char *text = text_take(&clean);
     t->is_lost |= !text;
+    text_xml(t, text ? text : "");
+    free(text);
+}
+
+void draw_text(struct text *t, double x, double y, double size, const char *anchor, const char *fill, bool is_bold,
+               const char *s, size_t max_chars)
+{
     text_printf(t, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" text-anchor=\"%s\" fill=\"%s\"%s>", x, y, size,
                 anchor, fill, is_bold ? " font-weight=\"bold\"" : "");
-    text_xml(t, text ? text : "");
+    draw_name(t, s, max_chars);
     text_add(t, "</text>\n");
-    free(text);
 }
 
 void draw_line(struct text *t, double x1, double y1, double x2, double y2, const char *stroke, double width,

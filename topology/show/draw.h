@@ -13,7 +13,10 @@ struct color draw_color(int rank); /* 16 that differ, then lighter, darker, and 
 /* fill and stroke: colours or "none"; extra: more attributes, "" for none. */
 void draw_box(struct text *t, struct box b, double radius, const char *fill, const char *stroke, const char *extra);
 
-/* `anchor`: "start", "middle" or "end"; at most max_chars characters (0: all). */
+/* A name from outside as XML; at most max_chars characters (0: all). */
+void draw_name(struct text *t, const char *s, size_t max_chars);
+
+/* `anchor`: "start", "middle" or "end"; s, max_chars as above. */
 void draw_text(struct text *t, double x, double y, double size, const char *anchor, const char *fill, bool is_bold,
                const char *s, size_t max_chars);
 
@@ -23,13 +26,5 @@ void draw_line(struct text *t, double x1, double y1, double x2, double y2, const
 
 /* A small square with the rank's number, its left upper corner at x, y. Returns its width. */
 double draw_badge(struct text *t, double x, double y, int rank);
-
-/* ---- legend.c ---- */
-
-/* Head, ranks, key and notes around the machine: the head above y 0 of the machine, the rest below `y`. Each returns
- * the height that it took, and widens *w. */
-double legend_head(struct text *t, const struct show *s, double *w);
-double legend_ranks(struct text *t, const struct show *s, const struct show_rows *rows, double y, double *w);
-double legend_key(struct text *t, const struct show *s, const struct show_owner *owner, double y, double *w);
 
 #endif

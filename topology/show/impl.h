@@ -43,6 +43,11 @@ struct show_unit {
 };
 struct show_unit *show_units(const struct inventory *inv, size_t *ret_n); /* the caller frees; NULL: no memory */
 
+/* ---- links.c: links between GPUs; both add nothing where none is known ---- */
+
+void show_add_links(struct text *t, const struct inventory *inv);  /* a paragraph of lines: GPUs by GPUs */
+void show_add_speeds(struct text *t, const struct inventory *inv); /* "links between GPUs, 75 GB/s each way: 0-1, 2-3" */
+
 /* ---- table.c ---- */
 
 enum show_column { COL_RANK, COL_GPU, COL_CORES, COL_CPUS, COL_MEMORY, COL_NIC, COL_WHY, COL_N };

@@ -1,4 +1,5 @@
-/* legend.c - what stands around the machine in its picture: head, ranks, key, notes. */
+#include "topology/show/legend.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,46 +84,6 @@ double legend_ranks(struct text *t, const struct show *s, const struct show_rows
     return at - y + 14;
 }
 
-/* The pairs of GPUs that a speed joins, where they are few: "0-1, 2-3". */
-static void add_pairs(struct text *t, const struct inventory *inv, uint32_t mbps)
-{
-    const char *comma = "";
-    for (size_t i = 0; i < inv->n_gpus; i++)
-        for (size_t j = i + 1; j < inv->n_gpus; j++)
-            if (inv->link_mbps[i][j] == mbps) {
-                text_printf(t, "%s%d-%d", comma, (int)i, (int)j);
-                comma = ", ";
-            }
-}
-
-/* Links by speed, fastest first: "links between GPUs: 75 GB/s 0-1, 2-3". */
-static void add_links(struct text *t, const struct inventory *inv)
-{
-    uint32_t below = UINT32_MAX;
-    size_t n_pairs = inv->n_gpus * (inv->n_gpus - 1) / 2;
-    for (;;) {
-        uint32_t mbps = 0;
-        size_t n = 0;
-        for (size_t i = 0; i < inv->n_gpus; i++)
-            for (size_t j = i + 1; j < inv->n_gpus; j++)
-                if (inv->link_mbps[i][j] < below && inv->link_mbps[i][j] > mbps)
-                    mbps = inv->link_mbps[i][j];
-        for (size_t i = 0; i < inv->n_gpus; i++)
-            for (size_t j = i + 1; j < inv->n_gpus; j++)
-                n += mbps && inv->link_mbps[i][j] == mbps;
-        if (!mbps)
-            return;
-        text_printf(t, "%s%.0f GB/s each way: ", below == UINT32_MAX ? "links between GPUs, " : "; ", mbps / 1000.0);
-        if (n == n_pairs)
-            text_add(t, "every pair");
-        else if (n <= 16)
-            add_pairs(t, inv, mbps);
-        else
-            text_printf(t, "%zu pairs", n);
-        below = mbps;
-    }
-}
-
 static double key_item(struct text *t, double x, double y, const char *text)
 {
     draw_text(t, x, y + 11, 11, "start", "#444444", false, text, 0);
@@ -187,8 +148,7 @@ double legend_key(struct text *t, const struct show *s, const struct show_owner 
 {
     struct text lines = {0};
     double at = y;
-    if (s->inventory->n_gpus)
-        add_links(&lines, s->inventory);
+    show_add_speeds(&lines, s->inventory);
     if (lines.n)
         text_add(&lines, "\n");
     show_add_notes(&lines, s);

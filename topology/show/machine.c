@@ -168,48 +168,6 @@ static void add_packages(struct drawing *d)
     add_units(d, -1, -1, 4);
 }
 
-/* What a pair of GPUs has most often, 0 where no link is known. */
-static uint32_t common_link(const struct inventory *inv, bool *ret_is_all)
-{
-    uint32_t some = 0;
-    for (size_t i = 0; i < inv->n_gpus; i++)
-        for (size_t j = 0; j < inv->n_gpus; j++)
-            if (i != j && inv->link_mbps[i][j])
-                some = inv->link_mbps[i][j];
-    *ret_is_all = true;
-    for (size_t i = 0; i < inv->n_gpus; i++)
-        for (size_t j = 0; j < inv->n_gpus; j++)
-            *ret_is_all &= i == j || inv->link_mbps[i][j] == some;
-    return some;
-}
-
-static void add_links(struct drawing *d)
-{
-    const struct inventory *inv = d->inv;
-    bool is_all;
-    uint32_t mbps = common_link(inv, &is_all);
-    if (!mbps)
-        return;
-    if (is_all) {
-        text_printf(&d->t, "\nlinks between GPUs: every pair, %.0f GB/s each way\n", mbps / 1000.0);
-        return;
-    }
-    text_add(&d->t, "\nlinks between GPUs, GB/s each way\n      ");
-    for (size_t j = 0; j < inv->n_gpus; j++)
-        text_printf(&d->t, "%5d", (int)j);
-    text_add(&d->t, "\n");
-    for (size_t i = 0; i < inv->n_gpus; i++) {
-        text_printf(&d->t, "  %4d", (int)i);
-        for (size_t j = 0; j < inv->n_gpus; j++) {
-            if (inv->link_mbps[i][j])
-                text_printf(&d->t, "%5.0f", inv->link_mbps[i][j] / 1000.0);
-            else
-                text_add(&d->t, "    -");
-        }
-        text_add(&d->t, "\n");
-    }
-}
-
 static void add_head(struct drawing *d)
 {
     text_name(&d->t, d->inv->origin, 0);
@@ -245,7 +203,7 @@ char *show_text(const struct show *s)
     if (!d.t.is_lost) {
         add_head(&d);
         add_packages(&d);
-        add_links(&d);
+        show_add_links(&d.t, d.inv);
         add_key(&d);
         text_add(&d.t, table);
     }

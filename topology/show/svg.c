@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "topology/show/draw.h"
+#include "topology/show/legend.h"
 
 #define MARGIN 24.0
 
@@ -31,17 +32,17 @@ static void draw_numa(struct picture *p, int numa)
 {
     const struct inventory_numa *node = &p->inv->numa[numa];
     struct box b = p->l->numa[numa];
-    struct text head = {0}, rest = {0};
-    text_printf(&head, "NUMA node %d", node->os_index);
+    struct text memory = {0};
+    char name[32];
+    snprintf(name, sizeof name, "NUMA node %d", node->os_index);
     if (node->memory_bytes)
-        show_add_bytes(&rest, node->memory_bytes);
-    char *left = text_take(&head), *right = text_take(&rest);
-    p->t.is_lost |= !left || !right;
+        show_add_bytes(&memory, node->memory_bytes);
+    char *text = text_take(&memory);
+    p->t.is_lost |= !text;
     draw_box(&p->t, b, 6, "#ffffff", "#9aa3ad", "");
-    draw_text(&p->t, b.x + 10, b.y + 20, 12, "start", "#222222", true, left ? left : "", 0);
-    draw_text(&p->t, b.x + b.w - 10, b.y + 20, 12, "end", "#555555", false, right ? right : "", 0);
-    free(left);
-    free(right);
+    draw_text(&p->t, b.x + 10, b.y + 20, 12, "start", "#222222", true, name, 0);
+    draw_text(&p->t, b.x + b.w - 10, b.y + 20, 12, "end", "#555555", false, text ? text : "", 0);
+    free(text);
 }
 
 /* Is unit u the first of several below an outer switch? */
@@ -325,26 +326,20 @@ static char *compose(struct picture *p)
     draw_lines(p);
     draw_contents(p);
     double width = w + 2 * MARGIN, height = top + y + 2 * MARGIN;
-    char *a = text_take(&head), *b = text_take(&p->t), *c = text_take(&foot);
     text_printf(
         &all,
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
         "width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"Helvetica, Arial, 'Liberation Sans', "
         "sans-serif\">\n<title>",
         width, height, width, height);
-    struct text title = {0};
-    text_name(&title, p->s->inventory->origin, 0);
-    char *name = text_take(&title);
-    text_xml(&all, name ? name : "");
+    draw_name(&all, p->inv->origin, 0);
     text_add(&all, ": ranks, cores, GPUs and NICs</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
-    text_printf(&all, "<g transform=\"translate(%.0f %.0f)\">\n%s</g>\n", MARGIN, MARGIN, a ? a : "");
-    text_printf(&all, "<g transform=\"translate(%.0f %.0f)\">\n%s%s</g>\n</svg>\n", MARGIN, MARGIN + top, b ? b : "",
-                c ? c : "");
-    all.is_lost |= !a || !b || !c || !name;
-    free(a);
-    free(b);
-    free(c);
-    free(name);
+    text_printf(&all, "<g transform=\"translate(%.0f %.0f)\">\n", MARGIN, MARGIN);
+    text_move(&all, &head);
+    text_printf(&all, "</g>\n<g transform=\"translate(%.0f %.0f)\">\n", MARGIN, MARGIN + top);
+    text_move(&all, &p->t);
+    text_move(&all, &foot);
+    text_add(&all, "</g>\n</svg>\n");
     return text_take(&all);
 }
 

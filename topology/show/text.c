@@ -36,6 +36,16 @@ void text_add(struct text *t, const char *s)
     add_bytes(t, s, strlen(s));
 }
 
+void text_move(struct text *t, struct text *from)
+{
+    char *s = text_take(from);
+    if (s)
+        text_add(t, s);
+    else
+        t->is_lost = true;
+    free(s);
+}
+
 void text_printf(struct text *t, const char *fmt, ...)
 {
     va_list ap;

@@ -16,6 +16,7 @@ struct text { /* {0} is an empty one */
 };
 
 void text_add(struct text *t, const char *s);
+void text_move(struct text *t, struct text *from); /* all of *from, which is empty then, and lost where that was */
 void text_printf(struct text *t, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
 /* A name from outside: what is not UTF-8, steers a terminal or turns the direction of writing becomes "?". At most

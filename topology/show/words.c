@@ -1,6 +1,4 @@
 /* words.c - names of things, the same in table, drawing, picture and explanation. */
-#include <stdlib.h>
-
 #include "topology/show/impl.h"
 
 void show_add_gpu(struct text *t, const struct inventory *inv, int gpu)
@@ -68,12 +66,7 @@ void show_add_machine(struct text *t, const struct inventory *inv)
     add_count(&own, inv->n_nics, "NIC");
     if (!inv->has_io)
         text_add(&own, ", GPUs and NICs not looked for");
-    char *s = text_take(&own);
-    if (s)
-        text_add(t, s);
-    else
-        t->is_lost = true;
-    free(s);
+    text_move(t, &own);
 }
 
 void show_step_cpus(const struct show *s, struct cpus *ret)
