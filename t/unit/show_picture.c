@@ -140,7 +140,7 @@ static void picture_names_everything(void **state)
     free(svg);
 }
 
-static void check_layout(const struct layout *l)
+static void check_layout(struct layout *l)
 {
     struct box all = {0, 0, l->w, l->h}, solid[512];
     size_t n = 0;
@@ -149,16 +149,19 @@ static void check_layout(const struct layout *l)
         solid[n++] = l->core[c];
     }
     for (size_t i = 0; i < m->inv.n_numas; i++)
-        assert_true(is_within(l->numa[i], l->package[m->inv.numa[i].package]));
-    for (size_t i = 0; i <= m->inv.n_packages; i++) {
-        assert_true(is_within(l->package[i], all));
-        for (size_t j = 0; j < i; j++)
-            assert_false(l->package[i].w > 0 && l->package[j].w > 0 && overlaps(l->package[i], l->package[j]));
+        assert_true(is_within(l->numa[i], *layout_package(l, m->inv.numa[i].package)));
+    for (int i = -1; i < (int)m->inv.n_packages; i++) {
+        struct box b = *layout_package(l, i);
+        assert_true(is_within(b, all));
+        for (int j = -1; j < i; j++) {
+            struct box other = *layout_package(l, j);
+            assert_false(b.w > 0 && other.w > 0 && overlaps(b, other));
+        }
     }
     for (size_t i = 0; i < m->inv.n_gpus; i++) {
         int numa = m->inv.gpu[i].pci.numa;
         solid[n++] = l->gpu[i];
-        assert_true(is_within(l->gpu[i], numa < 0 ? l->package[m->inv.n_packages] : l->numa[numa]));
+        assert_true(is_within(l->gpu[i], numa < 0 ? l->outside : l->numa[numa]));
     }
     for (size_t i = 0; i < m->inv.n_nics; i++)
         solid[n++] = l->nic[i];

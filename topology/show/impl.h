@@ -18,9 +18,6 @@ int show_add_ranks(struct text *t, const bool *is_in, int n);
 /* "Intel Xeon, 2 packages, 8 NUMA nodes, 128 cores, 256 CPUs, 8 GPUs, 8 NICs", as far as known. */
 void show_add_machine(struct text *t, const struct inventory *inv);
 
-/* CPUs that the step may use: the union of the ranks' masks, as far as the machine has them. */
-void show_step_cpus(const struct show *s, struct cpus *ret);
-
 /* ---- owners.c: who has which core ---- */
 
 struct show_owner {
@@ -46,7 +43,7 @@ struct show_unit *show_units(const struct inventory *inv, size_t *ret_n); /* the
 /* ---- links.c: links between GPUs; both add nothing where none is known ---- */
 
 void show_add_links(struct text *t, const struct inventory *inv);  /* a paragraph of lines: GPUs by GPUs */
-void show_add_speeds(struct text *t, const struct inventory *inv); /* "links between GPUs, 75 GB/s each way: 0-1, 2-3" */
+void show_add_speeds(struct text *t, const struct inventory *inv); /* "links between GPUs, 75 GB/s each way: 0-1" */
 
 /* ---- table.c ---- */
 

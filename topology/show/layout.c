@@ -90,16 +90,22 @@ static void shift_numa(const struct inventory *inv, struct layout *l, int numa, 
     shift_units(l, inv->numa[numa].package, numa, dx, dy);
 }
 
-/* Column by column, so that a run of cores reaches the grid's lower edge. Wider than a few where `w` is there anyway.
- */
+/* Wider than a few where `w` is there anyway, and rather without a ragged edge. */
+static int most_columns(const struct layout_group *g, double w)
+{
+    int n = g->n <= 8 ? 4 : g->n <= 16 ? 8 : 12, wide = (int)((w - 2 * GROUP_PAD) / PITCH * 0.8);
+    n = g->is_alone && wide > n ? wide : n;
+    for (int c = n; c <= n + 4; c++)
+        if (g->n % c == 0)
+            return c;
+    return n;
+}
+
+/* Column by column, so that a run of cores reaches the grid's lower edge. */
 static void place_group(struct layout *l, struct layout_group *g, double w)
 {
-    int most = g->n <= 4 ? 4 : g->n <= 8 ? 4 : g->n <= 16 ? 8 : 12, wide = (int)((w - 2 * GROUP_PAD) / PITCH * 0.8);
-    most = g->is_alone && wide > most ? wide : most;
-    for (int c = most; c <= most + 4 && g->n % most; c++) /* rather no ragged edge */
-        if (g->n % c == 0)
-            most = c;
-    int rows = (g->n + most - 1) / most, columns = (g->n + rows - 1) / rows;
+    int columns = most_columns(g, w), rows = (g->n + columns - 1) / columns;
+    columns = (g->n + rows - 1) / rows;
     g->box = (struct box){0, 0, columns * PITCH - 3 + 2 * GROUP_PAD, rows * PITCH - 3 + 2 * GROUP_PAD};
     for (int i = 0; i < g->n; i++) {
         int column = i / rows, row = i % rows;
@@ -226,9 +232,14 @@ static void place_numa(const struct inventory *inv, struct layout *l, int numa, 
     l->numa[numa] = (struct box){0, 0, w + 2 * PAD, bottom + (devices > 0 ? CHANNEL + devices : 0) + PAD};
 }
 
+struct box *layout_package(struct layout *l, int package)
+{
+    return package < 0 ? &l->outside : &l->package[package];
+}
+
 static void place_package(const struct inventory *inv, struct layout *l, int package)
 {
-    size_t n = 0, n_packages = inv->n_packages;
+    size_t n = 0;
     for (size_t i = 0; i < inv->n_numas; i++)
         n += inv->numa[i].package == package;
     struct flow f = flow_at(PAD, HEAD, CAP, PAD);
@@ -244,13 +255,13 @@ static void place_package(const struct inventory *inv, struct layout *l, int pac
     double w = most(f.w, 190), bottom = flow_bottom(&f);
     double devices = place_units(l, package, -1, n ? bottom + CHANNEL : HEAD, CAP, &w);
     bottom = most(bottom, devices);
-    l->package[package < 0 ? (int)n_packages : package] =
-        (struct box){0, 0, n || devices > 0 ? w + 2 * PAD : 0, n || devices > 0 ? bottom + PAD : 0};
+    if (n || devices > 0)
+        *layout_package(l, package) = (struct box){0, 0, w + 2 * PAD, bottom + PAD};
 }
 
 static void shift_package(const struct inventory *inv, struct layout *l, int package, double dx, double dy)
 {
-    shift(&l->package[package < 0 ? (int)inv->n_packages : package], dx, dy);
+    shift(layout_package(l, package), dx, dy);
     for (size_t i = 0; i < inv->n_numas; i++)
         if (inv->numa[i].package == package)
             shift_numa(inv, l, (int)i, dx, dy);
@@ -276,12 +287,15 @@ static void level_all(const struct inventory *inv, struct layout *l)
                 row[n++] = &l->numa[i];
         level(row, n);
     }
-    for (size_t i = 0; i <= inv->n_packages; i++) { /* a package with a row for itself is as wide as the picture */
-        bool is_alone = l->package[i].w > 0.7 * l->w;
-        for (size_t j = 0; j <= inv->n_packages; j++)
-            is_alone &= i == j || l->package[j].w <= 0 || l->package[j].y != l->package[i].y;
+    for (int p = -1; p < (int)inv->n_packages; p++) { /* a package with a row for itself is as wide as the picture */
+        struct box *b = layout_package(l, p);
+        bool is_alone = b->w > 0.7 * l->w;
+        for (int i = -1; i < (int)inv->n_packages; i++) {
+            const struct box *other = layout_package(l, i);
+            is_alone &= other == b || other->w <= 0 || other->y != b->y;
+        }
         if (is_alone)
-            l->package[i].w = l->w;
+            b->w = l->w;
     }
 }
 
@@ -291,7 +305,7 @@ static void place_all(const struct inventory *inv, struct layout *l)
     for (int i = 0; i <= (int)inv->n_packages; i++) {
         int package = i < (int)inv->n_packages ? i : -1;
         place_package(inv, l, package);
-        struct box at = l->package[i];
+        struct box at = *layout_package(l, package);
         if (at.h <= 0)
             continue;
         flow_put(&f, &at);
@@ -350,7 +364,7 @@ struct layout *layout_create(const struct inventory *inv)
     l->core = calloc(inv->n_cores, sizeof *l->core);
     l->unit_box = calloc(l->n_units + 1, sizeof *l->unit_box);
     l->outer_box = calloc(l->n_units + 1, sizeof *l->outer_box);
-    l->package = calloc(inv->n_packages + 1, sizeof *l->package);
+    l->package = calloc(inv->n_packages, sizeof *l->package);
     if (!l->unit || !l->order || !l->group || !l->core || !l->unit_box || !l->outer_box || !l->package ||
         !group(inv, l)) {
         layout_destroy(l);

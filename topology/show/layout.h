@@ -26,12 +26,16 @@ struct layout {
     struct show_unit *unit;
     struct box *core, *unit_box;                    /* [n_cores], [n_units] */
     struct box *outer_box;                          /* [n_units] around nested units: the first of them has it */
-    struct box numa[INVENTORY_NUMAS_MAX], *package; /* package[n_packages], and one for what stands in none */
+    struct box numa[INVENTORY_NUMAS_MAX], *package; /* [n_packages] */
+    struct box outside;                             /* around what stands in no package */
     struct box gpu[INVENTORY_GPUS_MAX], nic[INVENTORY_NICS_MAX];
     double grid_bottom[INVENTORY_NUMAS_MAX]; /* of a node's cores */
 };
 
 struct layout *layout_create(const struct inventory *inv); /* NULL: no memory */
 void layout_destroy(struct layout *l);                     /* NULL is allowed */
+
+/* The box of a package; -1: `outside`. */
+struct box *layout_package(struct layout *l, int package);
 
 #endif

@@ -19,7 +19,7 @@ struct picture {
 
 static void draw_package(struct picture *p, int package)
 {
-    struct box b = p->l->package[package < 0 ? (int)p->inv->n_packages : package];
+    struct box b = *layout_package(p->l, package);
     char text[32];
     if (b.h <= 0)
         return;
@@ -239,7 +239,7 @@ static void draw_core(struct picture *p, size_t core)
     text_add(&p->t, "</g>\n");
 }
 
-/* The ranks of a device, from the right edge: up to four, else three and how many more. */
+/* The ranks of a device beside its name, `left` from the box's edge: as many as fit, then how many more. */
 static void draw_users(struct picture *p, struct box b, const bool *is_in, double left)
 {
     int n = 0, shown = 0;

@@ -101,8 +101,8 @@ static int edge_core(const struct inventory *inv, const struct cpus *set, bool i
     return -1;
 }
 
-/* Of many ranks without GPU, that the ranks of the line `row` and then `next` have equally many cores of their own,
- * which follow one another. */
+/* Of many ranks without GPU: have those of the line `row`, and then `next`, equally many cores of their own that follow
+ * one another? */
 static bool continues(const struct show *s, const struct show_row *row, const struct show_row *next)
 {
     const struct place *last = &s->place[next->first - 1], *p = &s->place[next->first];

@@ -139,36 +139,33 @@ void text_xml(struct text *t, const char *s)
         }
 }
 
-/* Ranges of equal steps: of 1 only, or of any step where three or more follow. */
+/* The last CPU of the run of equal steps that begins at lo. *ret_step: 1, or with any_step more, for three CPUs at
+ * least. */
+static unsigned run_end(const struct cpus *set, unsigned lo, bool any_step, unsigned *ret_step)
+{
+    unsigned hi = lo, next = cpus_next(set, lo + 1), step = any_step && next < CPUS_MAX ? next - lo : 1;
+    if (cpus_has(set, lo + step + 1)) /* the next CPU begins a run of its own */
+        step = 1;
+    while (hi + step < CPUS_MAX && cpus_next(set, hi + 1) == hi + step)
+        hi += step;
+    *ret_step = step;
+    return step > 1 && hi < lo + 2 * step ? lo : hi;
+}
+
 static void add_cpus(struct text *t, const struct cpus *set, bool any_step)
 {
     const char *comma = "";
-    unsigned lo = cpus_next(set, 0);
-    if (lo == CPUS_MAX)
-        text_add(t, "none");
-    while (lo < CPUS_MAX) {
-        unsigned hi = lo, next = cpus_next(set, lo + 1), step = next == CPUS_MAX ? 1 : next - lo, n = 1;
-        if (!any_step && step > 1)
-            step = 1;
-        /* a step ends where what follows the next CPU starts a run of its own */
-        if (step > 1 && cpus_has(set, lo + step + 1))
-            step = 1;
-        while (hi + step < CPUS_MAX && cpus_next(set, hi + 1) == hi + step) {
-            hi += step;
-            n++;
-        }
-        if (step > 1 && n < 3) {
-            hi = lo;
-            n = 1;
-        }
+    for (unsigned lo = cpus_next(set, 0), hi, step; lo < CPUS_MAX; lo = cpus_next(set, hi + 1)) {
+        hi = run_end(set, lo, any_step, &step);
         text_printf(t, "%s%u", comma, lo);
-        if (n > 1)
+        if (hi > lo)
             text_printf(t, "-%u", hi);
-        if (n > 1 && step > 1)
+        if (hi > lo && step > 1)
             text_printf(t, ":%u", step);
         comma = ",";
-        lo = cpus_next(set, hi + 1);
     }
+    if (!comma[0])
+        text_add(t, "none");
 }
 
 void text_cpus(struct text *t, const struct cpus *set)

@@ -68,11 +68,3 @@ void show_add_machine(struct text *t, const struct inventory *inv)
         text_add(&own, ", GPUs and NICs not looked for");
     text_move(t, &own);
 }
-
-void show_step_cpus(const struct show *s, struct cpus *ret)
-{
-    *ret = (struct cpus){{0}};
-    for (int r = 0; r < s->request->n_ranks; r++)
-        cpus_or(ret, &s->request->rank[r].mask);
-    cpus_and(ret, &s->inventory->all);
-}

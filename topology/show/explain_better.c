@@ -1,4 +1,4 @@
-/* better.c - what a user could change to get a better place. */
+/* explain_better.c - what a user could change to get a better place. */
 #include <stdlib.h>
 
 #include "topology/show/explain.h"
