@@ -68,8 +68,8 @@ static void formats_that_hwloc_reads_are_tried(void **state)
     static const char *const bad[][2] = {
         {"", "m.xml is no topology that hwloc wrote: there is no <topology>"},
         {"<root></root>", "there is no <topology>"},
-        {"<topology version=\"3.0\"></topology>", "m.xml is of hwloc 3.0's format, and the hwloc here reads 2's: write it"
-                                                  " with lstopo --export-xml-flags v2"},
+        {"<topology version=\"3.0\"></topology>",
+         "m.xml is of hwloc 3.0's format, and the hwloc here reads 2's: write it with lstopo --export-xml-flags v2"},
         {"<topology version=\"12.1\"></topology>", "hwloc 12.1's format"},
     };
     static struct inventory inv;
