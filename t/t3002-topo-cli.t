@@ -33,8 +33,19 @@ ok "SVG of this machine" is_svg
 first=$(awk '/^Cpus_allowed_list/ { print $2 }' /proc/self/status | sed 's/[-,].*//')
 run taskset -c "$first" "$top_builddir/ddp" topo --ranks 2 --format json
 is "a mask is respected" "$(get '[x["cpus"] for x in r]')" "['$first', '$first']"
-run env CUDA_VISIBLE_DEVICES= "$top_builddir/ddp" topo --format json
-is "no visible GPU, none for the ranks" "$(get 'r[0]["device"]')" None
+# a machine with GPUs in its place
+seen() { # DESC WANT VARIABLE...: the ranks' GPUs
+    run env HWLOC_XMLFILE="$machines/hgx-h100.xml" "${@:3}" "$top_builddir/ddp" topo --format json
+    is "$1" "$(get '[x["gpu"] for x in r]')" "$2"
+}
+seen "all GPUs where no variable hides any" "[0, 1, 2, 3, 4, 5, 6, 7]"
+seen "visible ones in their order" "[5, 2]" CUDA_VISIBLE_DEVICES=5,2 SLURM_STEP_GPUS=1,2,5
+seen "AMD's variable" "[3]" ROCR_VISIBLE_DEVICES=3
+seen "a step's GPUs" "[4, 6]" SLURM_STEP_GPUS=4,6
+run env HWLOC_XMLFILE="$machines/hgx-h100.xml" CUDA_VISIBLE_DEVICES= "$top_builddir/ddp" topo --format json
+is "no visible GPU, none for the ranks" "$(get '{x["gpu"] for x in r}')" "{None}"
+run env CUDA_VISIBLE_DEVICES=1 "$top_builddir/ddp" topo --xml "$machines/hgx-h100.xml" --format json
+is "which say nothing of another machine's record" "$(get 'len(r)')" 8
 
 # recorded ones
 recorded hgx-h100
