@@ -2,12 +2,14 @@
  * alone, never of ranks, nodes or time. Pure.
  *
  * Tensors come in groups, in the order in which they are given. A group NAME becomes the files
- * NAME-00001-of-0000N.safetensors, filled in order until the next tensor would make one larger than max_bytes (a larger
- * tensor has a file of its own), and NAME.safetensors.index.json, which says in which file each tensor is, in the
- * layout of Hugging Face's `transformers`: {"metadata": {"total_size": BYTES}, "weight_map": {TENSOR: FILE}}. */
+ * NAME-00001-of-0000N.safetensors, filled in order until the next tensor would make the data of one larger than
+ * max_bytes (a larger tensor has a file of its own), and NAME.safetensors.index.json, which says in which file each
+ * tensor is, in the layout of Hugging Face's `transformers`: {"metadata": {"total_size": BYTES}, "weight_map": {TENSOR:
+ * FILE}}. A group without tensors has no files. */
 #ifndef DDP_RUNTIME_CKPT_FILES_H
 #define DDP_RUNTIME_CKPT_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,7 +17,7 @@
 #include "runtime/ckpt/safetensors.h"
 
 #define FILES_NAME_MAX 63
-#define FILES_BYTES_MAX ((uint64_t)4 << 30) /* of a file, unless someone wants another size */
+#define FILES_BYTES_MAX ((uint64_t)4 << 30) /* of a file's data, unless someone wants another size */
 
 struct files_group {
     const char *name;              /* "model" */
@@ -58,7 +60,10 @@ int files_make(struct files *ret, const struct files_group *group, int n_groups,
 void files_clear(struct files *f); /* a zeroed struct is allowed */
 
 /* Adds a small file of the caller's ("config.json"), or replaces its text. Both are copied. The name is a plain file
- * name that no other file of the checkpoint has. */
+ * name (files_is_plain_name) that no other file of the checkpoint has. */
 int files_attach(struct files *f, const char *name, const char *text, ddp_error_t *errp);
+
+/* Letters, digits and ._-, the first of them no dot; at most FILES_NAME_MAX. */
+bool files_is_plain_name(const char *name);
 
 #endif

@@ -11,12 +11,13 @@
 
 #define ST_NAME_MAX 255
 #define ST_DIMS_MAX 8
-#define ST_HEAD_MAX ((size_t)100 << 20) /* of the JSON; the limit of the format's own reader */
+#define ST_HEAD_MAX ((size_t)100000000) /* of the JSON; the limit of the format's own reader */
 #define ST_DATA_ALIGN 4096               /* our heads are padded with spaces so that the data begins at a multiple */
 
 enum st_dtype { ST_F32, ST_F64, ST_BF16, ST_F16, ST_I64, ST_I32, ST_I16, ST_I8, ST_U8, ST_BOOL, ST_COUNT };
 size_t st_dtype_size(enum st_dtype t);
 const char *st_dtype_name(enum st_dtype t); /* "F32" */
+int st_dtype_find(const char *name, enum st_dtype *ret); /* -1: none is named so */
 
 struct st_tensor {
     char name[ST_NAME_MAX + 1];
@@ -25,6 +26,12 @@ struct st_tensor {
     uint64_t shape[ST_DIMS_MAX];
     uint64_t first, n_bytes; /* in the file's data, which begins after the head */
 };
+
+/* The bytes that type and shape make; -1: they overflow, or are not possible. */
+int st_bytes(const struct st_tensor *t, uint64_t *ret);
+
+/* 1 to ST_NAME_MAX bytes of UTF-8, and not "__metadata__". DDP_E_USAGE. */
+int st_check_name(const char *name, ddp_error_t *errp);
 
 struct st_head {
     struct st_tensor *tensor; /* [n], by rising `first` */

@@ -1,0 +1,268 @@
+#include "t/unit/unit.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/manifest.h"
+
+static struct st_tensor tensor(const char *name, uint64_t n)
+{
+    struct st_tensor t = {.dtype = ST_F32, .ndim = 1, .shape = {n}};
+    snprintf(t.name, sizeof t.name, "%s", name);
+    return t;
+}
+
+static const struct manifest_state a_state = {
+    .step = 100, .n_skipped = 1, .world_size = 4, .n_nodes = 2,
+    .data = {.n_samples = (uint64_t)1 << 40, .seed = UINT64_MAX, .epoch = 3, .cursor = 12345, .batch = 8, .accum = 2,
+             .shards = 4, .order = "ledger"},
+    .optimizer = "name=adamw\nlr=0.001", .cpu = "A \"CPU\" \xc3\xa9", .kernels = "AVX2", .products = "own",
+    .n_threads = 2, .reason = "periodic", .saved_at = "2026-11-21T20:15:02Z", .software = "slurm-ddp 0.1.0",
+    .trained_s = 1234.567891, .n_runs = 2, .n_failures = 1, .window = {.micro = 1, .n_ranks = 4},
+};
+
+/* A manifest of two files of tensors and one small one. */
+static struct manifest a_manifest(void)
+{
+    struct st_tensor t[] = {tensor("a", 10), tensor("empty", 0), tensor("b", 15), tensor("c \"\xe2\x82\xac\"", 1)};
+    struct files f;
+    struct manifest m;
+    ddp_error_t e;
+    assert_int_equal(files_make(&f, &(struct files_group){"model", t, 4}, 1, 100, &e), 0);
+    assert_int_equal(files_attach(&f, "config.json", "{}", &e), 0);
+    uint64_t sum[] = {1, 0, UINT64_MAX, 0xdeadbeef};
+    assert_int_equal(manifest_make(&m, &f, sum, &a_state, &e), 0);
+    assert_int_equal(m.n_files, 4);
+    assert_true(m.file[0].checksum == checksum_bytes(f.file[0].head, f.file[0].head_bytes));
+    assert_true(m.file[3].checksum == checksum_bytes("{}", 2));
+    assert_int_equal(m.file[3].head_bytes, 2);
+    files_clear(&f);
+    return m;
+}
+
+static char *encoded(size_t *n)
+{
+    struct manifest m = a_manifest();
+    char *text = manifest_encode(&m, n);
+    assert_non_null(text);
+    manifest_clear(&m);
+    return text;
+}
+
+static void assert_same(const struct manifest *m, const struct manifest *back)
+{
+    const struct manifest_state *s = &back->state;
+    assert_int_equal(s->step, 100);
+    assert_int_equal(s->n_skipped, 1);
+    assert_int_equal(s->world_size, 4);
+    assert_int_equal(s->n_nodes, 2);
+    assert_memory_equal(&s->data, &a_state.data, sizeof s->data);
+    assert_string_equal(s->optimizer, a_state.optimizer);
+    assert_string_equal(s->cpu, a_state.cpu);
+    assert_string_equal(s->kernels, a_state.kernels);
+    assert_string_equal(s->products, a_state.products);
+    assert_int_equal(s->n_threads, 2);
+    assert_string_equal(s->reason, a_state.reason);
+    assert_string_equal(s->saved_at, a_state.saved_at);
+    assert_string_equal(s->software, a_state.software);
+    assert_true(s->trained_s == a_state.trained_s);
+    assert_int_equal(s->n_runs, 2);
+    assert_int_equal(s->n_failures, 1);
+    assert_int_equal(s->window.micro, 1);
+    assert_int_equal(s->window.n_ranks, 4);
+    assert_int_equal(back->n_files, m->n_files);
+    assert_int_equal(back->n_tensors, m->n_tensors);
+    for (size_t i = 0; i < m->n_files; i++) {
+        assert_string_equal(back->file[i].name, m->file[i].name);
+        assert_true(back->file[i].n_bytes == m->file[i].n_bytes && back->file[i].head_bytes == m->file[i].head_bytes &&
+                    back->file[i].checksum == m->file[i].checksum);
+    }
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        const struct files_tensor *a = &m->tensor[i].at, *b = &back->tensor[i].at;
+        assert_string_equal(a->t.name, b->t.name);
+        assert_memory_equal(a->t.shape, b->t.shape, sizeof a->t.shape);
+        assert_true(a->t.dtype == b->t.dtype && a->t.ndim == b->t.ndim && a->t.first == b->t.first &&
+                    a->t.n_bytes == b->t.n_bytes && a->file == b->file && a->at_bytes == b->at_bytes &&
+                    m->tensor[i].checksum == back->tensor[i].checksum);
+    }
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    size_t n, again_n;
+    struct manifest m = a_manifest(), back;
+    ddp_error_t e = {0};
+    char *text = manifest_encode(&m, &n);
+    assert_int_equal(strlen(text), n);
+    if (manifest_decode(text, n, &back, &e) < 0)
+        fail_msg("%s\n%s", e.text, text);
+    assert_same(&m, &back);
+    char *again = manifest_encode(&back, &again_n);
+    assert_int_equal(again_n, n);
+    assert_memory_equal(again, text, n);
+    manifest_clear(&m);
+    manifest_clear(&back);
+    manifest_clear(&back);
+    free(text);
+    free(again);
+}
+
+/* One bit anywhere, or any cut, and it is no manifest. */
+static void every_change_is_seen(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = encoded(&n);
+    struct manifest m;
+    ddp_error_t e;
+    for (size_t i = 0; i < n; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            text[i] = (char)(text[i] ^ 1 << bit);
+            e = (ddp_error_t){0};
+            if (manifest_decode(text, n, &m, &e) == 0)
+                fail_msg("bit %d of byte %zu", bit, i);
+            assert_int_equal(e.domain, DDP_E_DATA);
+            assert_error_has(e, MANIFEST_NAME);
+            text[i] = (char)(text[i] ^ 1 << bit);
+        }
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(manifest_decode(text, i, &m, &e), -1);
+    free(text);
+}
+
+/* ---- manifests that have their checksum, but are wrong ---- */
+
+static char *sealed(const char *body, size_t *ret_n)
+{
+    size_t n = strlen(body);
+    char *text = malloc(n + 64);
+    memcpy(text, body, n);
+    *ret_n = n + (size_t)sprintf(text + n, "\"%016" PRIx64 "\"\n}\n", checksum_bytes(body, n));
+    return text;
+}
+
+/* The good one with the first `from` replaced. */
+static char *changed(const char *from, const char *to, size_t *ret_n)
+{
+    size_t n;
+    char *text = encoded(&n), *body = malloc(n + strlen(to) + 1), *at = strstr(text, from);
+    if (!at)
+        fail_msg("no %s in %s", from, text);
+    sprintf(body, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    char *last = strstr(body, "\n  \"checksum\": \"");
+    last[strlen("\n  \"checksum\": ")] = 0;
+    free(text);
+    text = sealed(body, ret_n);
+    free(body);
+    return text;
+}
+
+#define assert_refused(from, to, why) refused(from, to, why, __LINE__)
+static void refused(const char *from, const char *to, const char *why, int line)
+{
+    size_t n;
+    char *text = changed(from, to, &n);
+    struct manifest m = {.n_files = 77};
+    ddp_error_t e = {0};
+    if (manifest_decode(text, n, &m, &e) == 0)
+        fail_msg("line %d: accepted %s for %s", line, to, from);
+    if (!strstr(e.text, why) || e.domain != DDP_E_DATA || !strstr(e.text, MANIFEST_NAME))
+        fail_msg("line %d: \"%s\" lacks \"%s\"", line, e.text, why);
+    assert_int_equal(m.n_files, 77);
+    free(text);
+}
+
+static void the_hostile_is_refused(void **state)
+{
+    (void)state;
+    assert_refused("\"version\": 1", "\"version\": 2, \"step\": {}", "version");
+    assert_refused("\"version\": 1,", "", "lacks format or version");
+    assert_refused("slurm-ddp checkpoint", "other", "not a checkpoint");
+    assert_refused("\"step\": 100,", "", "lacks step");
+    assert_refused("\"seed\": 18446744073709551615,", "", "lacks seed");
+    assert_refused("\"seed\": 18446744073709551615,", "\"seed\": 18446744073709551616,", "too large");
+    assert_refused("\"step\": 100,", "\"step\": 100, \"step\": 100,", "twice");
+    assert_refused("\"step\": 100,", "\"step\": -1,", "negative");
+    assert_refused("\"world_size\": 4,", "\"world_size\": 2147483648,", "too large");
+    assert_refused("\"order\": \"ledger\"", "\"order\": \"ledgerledgerledger\"", "too long");
+    assert_refused("1234.567891", "1234.5678912", "decimals");
+    assert_refused("1234.567891", "12e3", "exponent");
+    assert_refused("\"files\": [", "\"files\": [{}, ", "a file without");
+    assert_refused("\"files\":", "\"other\":", "lacks files or tensors");
+    assert_refused("\"tensors\":", "\"other\":", "lacks files or tensors");
+    assert_refused("\"config.json\"", "\"../config.json\"", "such a name");
+    assert_refused("\"config.json\"", "\".hidden\"", "such a name");
+    assert_refused("\"config.json\"", "\"manifest.json\"", "such a name");
+    assert_refused("\"config.json\"", "\"model.safetensors.index.json\"", "twice");
+    assert_refused("\"bytes\": 2,", "\"bytes\": 3,", "its tensors end at 2");
+    assert_refused("\"bytes\": 2,", "\"bytes\": 1,", "smaller than its head");
+    assert_refused("\"bytes\": 4196,", "\"bytes\": 4195,", "its tensors end at 4196");
+    assert_refused("\"head_bytes\": 4096,", "\"head_bytes\": 4095,", "begins at byte 4096");
+    assert_refused("\"at\": 4136,", "\"at\": 4137,", "begins at byte 4137");
+    assert_refused("\"at\": 4096,", "\"at\": 4136,", "begins at byte 4136");
+    assert_refused("\"file\": 1,", "\"file\": 4,", "");
+    assert_refused("\"file\": 1,", "\"file\": 3,", "model-00002-of-00002.safetensors has 4100 bytes");
+    assert_refused("\"shape\":[10]", "\"shape\":[11]", "begins at byte");
+    assert_refused("\"shape\":[10]", "\"shape\":[9223372036854775807]", "too large");
+    assert_refused("\"b\": {", "\"a\": {", "names a twice");
+    assert_refused("\"b\": {", "\"\": {", "without a name");
+    assert_refused("\"dtype\":\"F32\"", "\"dtype\":\"F33\"", "not a type");
+    assert_refused("\"checksum\": \"0000000000000001\"", "\"checksum\": \"000000000000001\"", "16 hexadecimal");
+    assert_refused("\"checksum\": \"0000000000000001\"", "\"checksum\": \"000000000000000G\"", "16 hexadecimal");
+}
+
+static void unknown_members_are_read_over(void **state)
+{
+    (void)state;
+    static const char *const where[] = {"\"step\": 100,", "\"seed\":", "\"bytes\": 2,", "\"file\": 1,"};
+    for (int i = 0; i < 4; i++) {
+        char to[200];
+        size_t n;
+        snprintf(to, sizeof to, "\"new\": [{\"x\": [null, true, -1.5e-7, \"\\\\\"]}, []], %s", where[i]);
+        char *text = changed(where[i], to, &n);
+        struct manifest m;
+        ddp_error_t e = {0};
+        if (manifest_decode(text, n, &m, &e) < 0)
+            fail_msg("%s", e.text);
+        assert_memory_equal(&m.state.data, &a_state.data, sizeof a_state.data);
+        manifest_clear(&m);
+        free(text);
+    }
+}
+
+static void states_are_checked_when_made(void **state)
+{
+    (void)state;
+    struct files f = {0};
+    struct manifest m;
+    ddp_error_t e;
+    struct manifest_state s = a_state;
+    s.trained_s = NAN;
+    assert_int_equal(manifest_make(&m, &f, NULL, &s, &e), -1);
+    assert_error_has(e, "trained_s");
+    s = a_state;
+    s.data.accum = -1;
+    assert_int_equal(manifest_make(&m, &f, NULL, &s, &e), -1);
+    assert_error_has(e, "accum");
+    s = a_state;
+    memset(s.cpu, 0xe2, sizeof s.cpu); /* no end, no UTF-8 */
+    assert_int_equal(manifest_make(&m, &f, NULL, &s, &e), 0);
+    assert_int_equal(strlen(m.state.cpu), sizeof s.cpu - 1);
+    assert_int_equal(strspn(m.state.cpu, "?"), sizeof s.cpu - 1);
+    size_t n;
+    char *text = manifest_encode(&m, &n);
+    manifest_clear(&m);
+    assert_int_equal(manifest_decode(text, n, &m, &e), 0);
+    assert_int_equal(m.n_files + m.n_tensors, 0);
+    manifest_clear(&m);
+    free(text);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(what_is_written_is_read),       cmocka_unit_test(every_change_is_seen),
+    cmocka_unit_test(the_hostile_is_refused),        cmocka_unit_test(unknown_members_are_read_over),
+    cmocka_unit_test(states_are_checked_when_made),
+};
+UNIT_MAIN(tests)
