@@ -85,6 +85,12 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                              .min = 1e-3,
                              .max = 1e9,
                              .help = "MiB that a file of a checkpoint holds at most, unless one tensor is larger"},
+    [CONFIG_STOP_SIGNALS] = {.name = "stop-signals",
+                             .env = "DDP_STOP_SIGNALS",
+                             .type = KNOB_STRING,
+                             .def = "TERM,USR1,USR2,INT",
+                             .max = 32,
+                             .help = "which of SIGTERM, SIGUSR1, SIGUSR2 and SIGINT stop the job after a step; none"},
 };
 
 static bool is_early(enum config_key key)
@@ -100,7 +106,7 @@ static bool is_own(enum config_key key)
 
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 {
-    char all[256] = "";
+    char all[320] = "";
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
         size_t n = strlen(all);
         snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", config_knobs[i].name);
@@ -216,6 +222,11 @@ const char *config_interface(const struct config *cfg)
 const char *config_trace(const struct config *cfg)
 {
     return text_of(cfg, CONFIG_TRACE);
+}
+
+const char *config_stop_signals(const struct config *cfg)
+{
+    return cfg->value[CONFIG_STOP_SIGNALS].text;
 }
 
 int config_progress(const struct config *cfg)

@@ -23,6 +23,7 @@ enum config_key {
     CONFIG_KEEP,
     CONFIG_CKPT_REQUIRED,
     CONFIG_CKPT_FILE_MB,
+    CONFIG_STOP_SIGNALS,
     CONFIG_COUNT
 };
 enum config_zero { ZERO_AUTO, ZERO_OFF, ZERO_ON };
@@ -62,5 +63,6 @@ int64_t config_ckpt_every(const struct config *cfg); /* steps; 0: on request onl
 int config_keep(const struct config *cfg);
 bool config_ckpt_required(const struct config *cfg);
 uint64_t config_ckpt_file_bytes(const struct config *cfg);
+const char *config_stop_signals(const struct config *cfg); /* for stop_parse */
 
 #endif

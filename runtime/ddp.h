@@ -49,6 +49,10 @@ enum ddp_domain {
 
 #define DDP_VERSION "0.1.0"
 
+/* Exit code of a program that was asked to stop and has saved a checkpoint: run it again and it goes on (EX_TEMPFAIL of
+ * sysexits.h). */
+#define DDP_EXIT_STOPPED 75
+
 typedef struct ddp ddp_t;
 typedef struct ddp_work ddp_work_t;
 
@@ -95,6 +99,7 @@ struct ddp_step {
     double lr;        /* used in this step */
     bool skipped;     /* a gradient was not finite: nothing was changed */
     bool stop;        /* the scheduler or the user wants the job to end: checkpoint and leave */
+    int stop_signal;  /* then: the signal that said so (SIGTERM); 0: the job's time is nearly over */
     bool checkpoint;  /* a checkpoint is due */
     int bad_param;    /* id of the first parameter whose gradient was not finite (then skipped is set); -1: none */
 };
@@ -209,8 +214,9 @@ int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
  * the gradients. All ranks pass the same numbers.
  *
  * Collective. What stops one rank stops all. Fails when a step would need more samples than there are.
- * From here until ddp_finalize the first SIGTERM, to any rank, sets ddp_step.stop on all ranks after the same step
- * instead of ending the process; a second one ends it. A program's own handler stays. */
+ * From here until ddp_finalize SIGTERM, SIGUSR1, SIGUSR2 and SIGINT (the option stop-signals says which), to any rank,
+ * set ddp_step.stop on all ranks after the same step instead of ending the process; further ones are then ignored, but
+ * a second SIGINT ends it. A program's own handlers and signals that it ignores stay as they are. */
 int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
                   ddp_error_t *errp);
 

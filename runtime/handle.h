@@ -40,6 +40,7 @@ struct ddp {
     struct data data;
     struct partials partials; /* of this rank's shards; nothing without shards */
     struct stop stop;
+    unsigned stop_signals;   /* to be caught (stop_parse) */
     struct {
         double loss;
         double items;

@@ -14,7 +14,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     for (int id = d->layout.n - 1; id >= 0; id--)
         reducer_mark(&d->reducer, id, MARK_UNUSED);
     tail[TAIL_LOSS] = tail[TAIL_ITEMS] = 0;
-    tail[TAIL_STOP] = stop_is_wanted(&d->stop);
+    stop_fill(&d->stop, false, tail + TAIL_STOP);
     tail[TAIL_JOINED] = 1;
     checkpoint_fill_tail(d, tail);
     if (reducer_micro_end(&d->reducer, errp) < 0)
@@ -48,7 +48,7 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
         const double *tail = reducer_tail(&d->reducer);
         if (tail[TAIL_JOINED] == d->world.size) {
             d->phase = PHASE_IDLE;
-            return tail[TAIL_STOP] > 0;
+            return stop_reason(tail + TAIL_STOP) >= 0;
         }
         skip_samples(d);
         if (ddp_step(d, &s, errp) < 0)

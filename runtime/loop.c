@@ -168,7 +168,8 @@ static void report_step(const struct loop_options *o, const struct ddp_step *s, 
     t->line_ns = now;
 }
 
-int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, ddp_error_t *errp)
+int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, struct ddp_step *ret_last,
+             ddp_error_t *errp)
 {
     const struct ddp_world *w = ddp_world(d);
     uint64_t now = clock_ns();
@@ -178,6 +179,7 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
         if (step(d, m, &s, &t.step_tokens, errp) < 0)
             return -1;
         report_step(o, &s, &t);
+        *ret_last = s;
         if (s.stop)
             return 1;
         if (!m->n_windows || s.skipped || !(s.step >= o->steps || (o->val_every && s.step % o->val_every == 0)))

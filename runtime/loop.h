@@ -63,10 +63,11 @@ struct loop_options {
 int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp);
 
 /* Trains after loop_prepare and ddp_data_open, until options->steps (returns 0) or until libddp says stop (returns 1,
- * without a last validation: whoever says stop does not wait long). Collective. Lines:
+ * without a last validation: whoever says stop does not wait long). *ret_last is the last step. Collective. Lines:
  *   step 10/300 loss 2.831245 lr 1.500e-03 norm 0.7123 tok/s 51234
  *   step 300/300 val loss 2.213456 */
-int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, ddp_error_t *errp);
+int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, struct ddp_step *ret_last,
+             ddp_error_t *errp);
 
 /* Mean validation loss per token, each window once: the windows' groups are spread over the ranks, the windows' sums
  * are added in window order, so that the result does not depend on the number of ranks. Collective; every rank gets it.

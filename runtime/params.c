@@ -33,6 +33,8 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     if (config_trace(&d->config) &&
         trace_open(&d->trace, config_trace(&d->config), d->world.rank, d->world.size, errp) < 0)
         return -1;
+    if (stop_parse(config_stop_signals(&d->config), &d->stop_signals, errp) < 0)
+        return -1;
     if (d->hook.encode && config_compress(&d->config) != COMPRESS_NONE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "the program sets a hook (ddp_hook), and compress=%s would set "
                          "another: leave one out", d->config.value[CONFIG_COMPRESS].text);

@@ -24,13 +24,14 @@
 #include "runtime/ddp.h"
 #include "runtime/layout.h"
 #include "runtime/norm.h"
+#include "runtime/stop.h"
 #include "runtime/trace.h"
 
 enum reducer_tail {
     TAIL_LOSS,
     TAIL_ITEMS,
-    TAIL_STOP,
-    TAIL_JOINED,
+    TAIL_STOP,        /* ranks that want to stop, by reason (stop.h) */
+    TAIL_JOINED = TAIL_STOP + STOP_N,
     TAIL_WRITTEN,     /* ranks whose part of the checkpoint in flight is on disk */
     TAIL_CKPT_FAILED, /* ranks that could not write it; or rank 0 could not commit it */
     TAIL_COMMITTED,   /* rank 0 has committed it */

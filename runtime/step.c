@@ -86,7 +86,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     double *tail = reducer_tail(&d->reducer);
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;
-    tail[TAIL_STOP] = stop_is_wanted(&d->stop);
+    stop_fill(&d->stop, false, tail + TAIL_STOP);
     tail[TAIL_JOINED] = 0;
     checkpoint_fill_tail(d, tail);
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
@@ -129,7 +129,10 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                   "ddp_backward_end");
         return handle_break(d);
     }
-    struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS], .stop = tail[TAIL_STOP] > 0};
+    int reason = stop_reason(tail + TAIL_STOP);
+    struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS],
+                         .stop = reason >= 0,
+                         .stop_signal = stop_signal(reason)};
     optimizer_begin(&d->optimizer, norm_total(&d->reducer.norm), 1 / tail[TAIL_ITEMS], &s);
     if (!s.skipped && apply(d, errp) < 0)
         return handle_break(d);

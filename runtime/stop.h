@@ -1,21 +1,44 @@
-/* stop.h - SIGTERM as a wish. It sets a flag and nothing else; the flag rides the next reduction of gradients, so that
- * all ranks stop after the same step, and a rank that Slurm terminates because another died still gets to say so. */
+/* stop.h - the wish that the job end: signals, as flags. A handler sets a flag and nothing else; the flag rides the next
+ * reduction of gradients, so that all ranks stop after the same step, and a rank that Slurm terminates because another
+ * died still gets to say so.
+ *
+ * Slurm repeats itself: it sends SIGTERM again at the end of a GraceTime, and after --signal=USR1@60. So the first
+ * signal counts, and those that follow are ignored, so that they do not end a process that is saving; but a second
+ * SIGINT ends it at once, as a person at a terminal expects. */
 #ifndef DDP_RUNTIME_STOP_H
 #define DDP_RUNTIME_STOP_H
 
 #include <signal.h>
 #include <stdbool.h>
 
+#include "runtime/base/error.h"
+
+/* Why: one of the signals, or the end of the job's time (due.h). Each has a slot of its own in the tail. */
+enum stop_reason { STOP_TERM, STOP_USR1, STOP_USR2, STOP_INT, STOP_N_SIGNALS, STOP_DEADLINE = STOP_N_SIGNALS, STOP_N };
+
 struct stop {
-    struct sigaction before;
-    bool is_caught;
+    unsigned caught; /* of these (1 << enum stop_reason) we are the handler */
 };
 
-/* Catches SIGTERM, once: a second one acts as it would have. A handler that the program has, or SIG_IGN, stays. */
-void stop_catch(struct stop *s);
-void stop_release(struct stop *s); /* a zeroed struct is allowed */
+/* "TERM,USR1": *ret = those signals, as bits; "none": no bit. Whatever else there is in the text is an error that lists
+ * what there may be. Pure. */
+int stop_parse(const char *text, unsigned *ret, ddp_error_t *errp);
 
-/* Has SIGTERM arrived since stop_catch? */
-bool stop_is_wanted(const struct stop *s);
+/* Catches the signals of `set` whose disposition is the default one: a program's own handler and SIG_IGN stay. */
+void stop_catch(struct stop *s, unsigned set);
+
+/* Gives back those signals that the program has not taken since; a zeroed struct is allowed. Where one has arrived, the process is about to leave, and is not
+ * to be ended by a further one on its way: all but SIGINT are then ignored. */
+void stop_release(struct stop *s);
+
+/* The first signal since stop_catch (enum stop_reason), or -1. */
+int stop_wanted(const struct stop *s);
+
+/* Fills tail[STOP_N] with this rank's wish; is_late: the end of its time is one. */
+void stop_fill(const struct stop *s, bool is_late, double *tail);
+
+/* Of the sums over all ranks: the reason (the first in the order above), or -1. And that reason's signal; 0: none. */
+int stop_reason(const double *tail);
+int stop_signal(int reason);
 
 #endif

@@ -123,6 +123,21 @@ run "$ddp" run -n 3 "$probe" --stall 0 --timeout 0.3
 like "a rank that does not come is named" "$rc $err" "^1 .*deadline passed while waiting for rank 0"
 run "$ddp" run -n 2 sh -c "[ \$RANK = 0 ] && exec '$probe'; exit 0"
 like "a rank that ends without joining is named" "$rc $err" "^1 .*rank 1 exited with code 0 without having joined"
+# A rank that was asked to stop and has saved: the others take their time, longer than they get after a failure.
+cat >"$tmp/stopped.sh" <<'SCRIPT'
+trap 'exit 6' TERM
+echo $$ >$1/stopped.$RANK
+[ $RANK = 1 ] && exit 75
+until [ -s $1/stopped.1 ] && ! kill -0 $(cat $1/stopped.1); do sleep 0.02; done 2>$1/stopped.err
+[ $RANK = 2 ] && exit $2
+sleep 2.5
+exit 75
+SCRIPT
+run "$ddp" run -n 3 bash "$tmp/stopped.sh" "$tmp" 0
+is "a job that stopped and saved: exit code 75, told as no failure" "$rc $err" "75 "
+rm "$tmp"/stopped.[0-9]
+run "$ddp" run -n 3 bash "$tmp/stopped.sh" "$tmp" 9
+is "... unless a rank fails over it" "$rc $err" "9 ddp run: rank 2 exited with code 9; ending the job"
 run "$ddp" run -n 2 --timeout 0.3 sleep 3600
 is "--timeout ends the job" "$rc $err" "124 ddp run: the job did not end within 0.3 s; ending the job"
 

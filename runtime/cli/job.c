@@ -3,7 +3,9 @@
  *   RUNNING -> SETTLE (a rank failed, perhaps because of another, whose end is not known yet)
  *           -> GRACE (the failure is told; the others may report) -> TERM (sent SIGTERM) -> KILL (sent SIGKILL)
  *
- * and ends as soon as no rank is left. Its exit code is that of the first failure, and final from GRACE on. */
+ * and ends as soon as no rank is left. Its exit code is that of the first failure, and final from GRACE on. A rank that
+ * exits with DDP_EXIT_STOPPED has not failed: it was asked to stop and has saved, as the others are about to, in their
+ * own time. Where no rank fails, that is the job's exit code. */
 #include "config.h" /* strsignal */
 
 #include <arpa/inet.h>
@@ -23,6 +25,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/cli/job.h"
+#include "runtime/ddp.h"
 
 #define SETTLE_S 0.5 /* a rank whose sockets are closed by its death ends that soon */
 #define GRACE_S 2.0  /* from a rank's failure to SIGTERM */
@@ -99,7 +102,9 @@ static void rank_ended(struct supervisor *s, int rank, int status)
     bool is_cause = is_killed || boot_server_failed_rank(s->server) == rank; /* before it hears of this end from us */
     boot_server_rank_gone(s->server, rank, how);
     snprintf(what, sizeof what, "rank %d %s", rank, how);
-    if (code)
+    if (code == DDP_EXIT_STOPPED && s->phase == RUNNING)
+        s->exit_code = code;
+    else if (code)
         rank_failed(s, code, is_cause, what);
 }
 

@@ -22,7 +22,8 @@ static const char help_text[] =
     "\n"
     "Rank 0 reads ddp's standard input, the others /dev/null. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT\n"
     "are passed on to every rank. The exit code is that of the first rank that failed (128 + N: killed by signal N),\n"
-    "and the other ranks are then ended; 0 when all succeeded; 127 when PROGRAM is not found; 2 for wrong usage.\n";
+    "and the other ranks are then ended; 0 when all succeeded; 75 when the job was asked to stop and has saved a\n"
+    "checkpoint; 127 when PROGRAM is not found; 2 for wrong usage.\n";
 
 static int bad_usage(const char *what, const char *value)
 {

@@ -220,7 +220,20 @@ static void say_start(const ddp_t *d, const struct job *j)
     fflush(stdout);
 }
 
-/* 0: to the end, 1: stopped before, -1: error. */
+/* "SIGTERM" from SIGTERM; 0: no signal. */
+static const char *stopped_by(int signum)
+{
+    static const struct {
+        int signum;
+        const char *name;
+    } known[] = {{SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGINT, "SIGINT"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].signum == signum)
+            return known[i].name;
+    return "the end of its time";
+}
+
+/* 0: to the end, -1: error, else stopped before: the exit code. */
 static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
@@ -231,14 +244,15 @@ static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
     };
     if (is_first)
         say_start(d, j);
-    int stopped = loop_run(d, &j->model, &lo, errp);
+    struct ddp_step last = {0};
+    int stopped = loop_run(d, &j->model, &lo, &last, errp);
     if (stopped < 0)
         return -1;
     if (stopped && is_first)
-        fprintf(stderr, "train: stopped by SIGTERM\n");
+        fprintf(stderr, "train: stopped by %s\n", stopped_by(last.stop_signal));
     if (o->print_hash && is_first)
         printf("params hash %016" PRIx64 "\n", loop_params_hash(d, &j->model));
-    return stopped;
+    return stopped ? 128 + last.stop_signal : 0;
 }
 
 static int exit_code(const ddp_error_t *e)
@@ -271,7 +285,7 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
     int stopped = code == 0 ? train(d, j, &e) : -1;
     if (stopped < 0)
         return give_up(d, &e);
-    return stopped ? 128 + SIGTERM : EXIT_SUCCESS;
+    return stopped;
 }
 
 int main(int argc, char **argv)
