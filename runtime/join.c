@@ -48,7 +48,7 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
         const double *tail = reducer_tail(&d->reducer);
         if (tail[TAIL_JOINED] == d->world.size) {
             d->phase = PHASE_IDLE;
-            return stop_reason(tail + TAIL_STOP) >= 0;
+            return stop_agreed(&d->stop, tail + TAIL_STOP) >= 0;
         }
         skip_samples(d);
         if (ddp_step(d, &s, errp) < 0)

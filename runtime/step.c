@@ -129,7 +129,7 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                   "ddp_backward_end");
         return handle_break(d);
     }
-    int reason = stop_reason(tail + TAIL_STOP);
+    int reason = stop_agreed(&d->stop, tail + TAIL_STOP);
     struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS],
                          .stop = reason >= 0,
                          .stop_signal = stop_signal(reason)};

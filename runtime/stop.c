@@ -83,11 +83,11 @@ void stop_catch(struct stop *s, unsigned set)
 
 void stop_release(struct stop *s)
 {
-    bool is_leaving = stop_wanted(s) >= 0;
+    bool is_leaving = s->is_leaving || stop_wanted(s) >= 0;
     for (int i = 0; i < STOP_N_SIGNALS; i++)
         if (s->caught & 1u << i && acts_as(signals[i].signum, on_signal))
             signal(signals[i].signum, is_leaving && i != STOP_INT ? SIG_IGN : SIG_DFL);
-    s->caught = 0;
+    *s = (struct stop){0};
 }
 
 int stop_wanted(const struct stop *s)
@@ -106,11 +106,13 @@ void stop_fill(const struct stop *s, bool is_late, double *tail)
         tail[i] = i == own || (i == STOP_DEADLINE && is_late);
 }
 
-int stop_reason(const double *tail)
+int stop_agreed(struct stop *s, const double *tail)
 {
     for (int i = 0; i < STOP_N; i++)
-        if (tail[i] > 0)
+        if (tail[i] > 0) {
+            s->is_leaving = true;
             return i;
+        }
     return -1;
 }
 

@@ -18,6 +18,7 @@ enum stop_reason { STOP_TERM, STOP_USR1, STOP_USR2, STOP_INT, STOP_N_SIGNALS, ST
 
 struct stop {
     unsigned caught; /* of these (1 << enum stop_reason) we are the handler */
+    bool is_leaving; /* the ranks have agreed to stop */
 };
 
 /* "TERM,USR1": *ret = those signals, as bits; "none": no bit. Whatever else there is in the text is an error that lists
@@ -27,8 +28,9 @@ int stop_parse(const char *text, unsigned *ret, ddp_error_t *errp);
 /* Catches the signals of `set` whose disposition is the default one: a program's own handler and SIG_IGN stay. */
 void stop_catch(struct stop *s, unsigned set);
 
-/* Gives back those signals that the program has not taken since; a zeroed struct is allowed. Where one has arrived, the process is about to leave, and is not
- * to be ended by a further one on its way: all but SIGINT are then ignored. */
+/* Gives back those signals that the program has not taken since; a zeroed struct is allowed. A process that is about to
+ * leave is not to be ended on its way (as soon as one rank has left with another code than 0, srun sends the others
+ * SIGTERM): where a signal has arrived at any rank, all but SIGINT are then ignored. */
 void stop_release(struct stop *s);
 
 /* The first signal since stop_catch (enum stop_reason), or -1. */
@@ -38,7 +40,7 @@ int stop_wanted(const struct stop *s);
 void stop_fill(const struct stop *s, bool is_late, double *tail);
 
 /* Of the sums over all ranks: the reason (the first in the order above), or -1. And that reason's signal; 0: none. */
-int stop_reason(const double *tail);
+int stop_agreed(struct stop *s, const double *tail);
 int stop_signal(int reason);
 
 #endif

@@ -15,6 +15,14 @@ static void (*action(int signum))(int)
     return sa.sa_handler;
 }
 
+static void reset(void)
+{
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGUSR1, SIG_DFL);
+    signal(SIGUSR2, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+}
+
 static void own_handler(int signum)
 {
     (void)signum;
@@ -65,9 +73,7 @@ static void the_first_signal_counts(void **state)
     assert_ptr_equal(action(SIGTERM), SIG_IGN); /* this process is on its way out */
     assert_ptr_equal(action(SIGUSR1), SIG_IGN);
     assert_ptr_equal(action(SIGINT), SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGUSR1, SIG_DFL);
-    signal(SIGUSR2, SIG_DFL);
+    reset();
     stop_catch(&s, ALL); /* and anew */
     assert_int_equal(stop_wanted(&s), -1);
     stop_release(&s);
@@ -92,9 +98,7 @@ static void the_programs_own_stays(void **state)
     assert_ptr_equal(action(SIGTERM), own_handler);
     assert_ptr_equal(action(SIGUSR1), own_handler);
     assert_ptr_equal(action(SIGINT), SIG_IGN);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGUSR1, SIG_DFL);
-    signal(SIGINT, SIG_DFL);
+    reset();
 }
 
 static void a_second_interrupt_ends_the_process(void **state)
@@ -121,20 +125,34 @@ static void the_wishes_of_all_ranks_give_one_reason(void **state)
     struct stop s = {0};
     double tail[STOP_N], other[STOP_N] = {0};
     stop_fill(&s, false, tail);
-    assert_int_equal(stop_reason(tail), -1);
+    assert_int_equal(stop_agreed(&s, tail), -1);
     assert_int_equal(stop_signal(-1), 0);
     stop_fill(&s, true, tail);
-    assert_int_equal(stop_reason(tail), STOP_DEADLINE);
+    assert_int_equal(stop_agreed(&s, tail), STOP_DEADLINE);
     assert_int_equal(stop_signal(STOP_DEADLINE), 0);
+    s = (struct stop){0};
     stop_catch(&s, ALL);
     raise(SIGUSR1);
     stop_fill(&s, true, tail);
     other[STOP_INT] = 3;
     for (int i = 0; i < STOP_N; i++)
         tail[i] += other[i];
-    assert_int_equal(stop_reason(tail), STOP_USR1);
+    assert_int_equal(stop_agreed(&s, tail), STOP_USR1);
     assert_int_equal(stop_signal(STOP_USR1), SIGUSR1);
     stop_release(&s);
+    reset();
+    stop_catch(&s, ALL);
+    other[STOP_INT] = 0;
+    assert_int_equal(stop_agreed(&s, other), -1);
+    stop_release(&s);
+    assert_ptr_equal(action(SIGTERM), SIG_DFL);
+    stop_catch(&s, ALL);
+    other[STOP_INT] = 1; /* another rank's */
+    assert_int_equal(stop_agreed(&s, other), STOP_INT);
+    stop_release(&s);
+    assert_ptr_equal(action(SIGTERM), SIG_IGN);
+    assert_ptr_equal(action(SIGINT), SIG_DFL);
+    reset();
 }
 
 int main(void)
