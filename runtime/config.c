@@ -55,6 +55,12 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                      .def = "auto",
                      .choices = "auto|0|1",
                      .help = "ZeRO stage: 1 spreads the optimizer's state over the ranks; auto does on one node"},
+    [CONFIG_ORDER] = {.name = "order",
+                      .env = "DDP_ORDER",
+                      .type = KNOB_ENUM,
+                      .def = "ledger",
+                      .choices = "ledger|distributed",
+                      .help = "order of samples: each once an epoch, or as PyTorch's DistributedSampler"},
     [CONFIG_TRACE] = {.name = "trace",
                       .env = "DDP_TRACE",
                       .type = KNOB_STRING,
@@ -264,6 +270,11 @@ bool config_find_unused(const struct config *cfg)
 enum config_compress config_compress(const struct config *cfg)
 {
     return (enum config_compress)cfg->value[CONFIG_COMPRESS].choice;
+}
+
+enum data_order config_order(const struct config *cfg)
+{
+    return (enum data_order)cfg->value[CONFIG_ORDER].choice;
 }
 
 enum config_zero config_zero(const struct config *cfg)

@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/knob.h"
+#include "runtime/data.h"
 
 enum config_key {
     CONFIG_TIMEOUT,
@@ -18,6 +19,7 @@ enum config_key {
     CONFIG_FIND_UNUSED,
     CONFIG_COMPRESS,
     CONFIG_ZERO,
+    CONFIG_ORDER,
     CONFIG_TRACE,
     CONFIG_CKPT_EVERY,
     CONFIG_KEEP,
@@ -57,6 +59,7 @@ size_t config_first_bucket_bytes(const struct config *cfg); /* not named: 1 MiB,
 bool config_plans_buckets(const struct config *cfg);        /* neither of the two is named */
 bool config_find_unused(const struct config *cfg);
 enum config_compress config_compress(const struct config *cfg);
+enum data_order config_order(const struct config *cfg);
 enum config_zero config_zero(const struct config *cfg);
 const char *config_trace(const struct config *cfg); /* NULL: none */
 int64_t config_ckpt_every(const struct config *cfg); /* steps; 0: on request only; -1: not named */

@@ -14,6 +14,11 @@ int data_shards_per_rank(const struct data_config *cfg)
     return cfg->n_shards ? cfg->n_shards / cfg->n_ranks : 1;
 }
 
+const char *data_order_name(enum data_order order)
+{
+    return order == DATA_LEDGER ? "ledger" : "distributed";
+}
+
 static bool is_power_of_two(int n)
 {
     return n > 0 && (n & (n - 1)) == 0;
@@ -42,6 +47,9 @@ static int check_shards(const struct data_config *c, ddp_error_t *errp)
 static int check_size(const struct data_config *c, ddp_error_t *errp)
 {
     uint64_t wanted, each = (uint64_t)c->accum * (uint64_t)data_n_replicas(c);
+    if (each > UINT32_MAX)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d micro-steps on %d ranks are too many: at most %u together",
+                         c->accum, c->n_ranks, UINT32_MAX);
     if (!__builtin_mul_overflow((uint64_t)c->batch, each, &wanted) && wanted <= c->n_samples)
         return 0;
     return error_set(errp, DDP_E_USAGE, EINVAL,
@@ -50,25 +58,43 @@ static int check_size(const struct data_config *c, ddp_error_t *errp)
                      c->batch, c->accum, data_n_replicas(c), c->n_shards ? "shards" : "ranks", c->n_samples);
 }
 
+static int check_count(const struct data_config *c, ddp_error_t *errp)
+{
+    if (c->order == DATA_DISTRIBUTED && c->n_samples > SAMPLER_MAX)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%" PRIu64 " samples: DistributedSampler's order has at most %u: "
+                         "use --ddp-order=ledger", c->n_samples, SAMPLER_MAX);
+    if (c->n_samples < 1 || c->n_samples > LEDGER_MAX)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%" PRIu64 " samples: 1..%" PRIu64 " are possible", c->n_samples,
+                         LEDGER_MAX);
+    return 0;
+}
+
+static void begin_epoch(struct data *d)
+{
+    if (d->sampler)
+        sampler_set_epoch(d->sampler, d->at.epoch);
+    else
+        d->ledger = ledger_of(d->cfg.n_samples, d->cfg.seed, d->at.epoch);
+}
+
 int data_open(struct data *d, const struct data_config *cfg, ddp_error_t *errp)
 {
     if (cfg->batch < 1 || cfg->accum < 1 || cfg->n_shards < 0)
         return error_set(errp, DDP_E_USAGE, EINVAL,
                          "a batch of %zu, %d micro-steps, %d shards: at least 1, 1 and 0 are possible", cfg->batch,
                          cfg->accum, cfg->n_shards);
-    if (cfg->n_samples < 1 || cfg->n_samples > SAMPLER_MAX)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%" PRIu64 " samples: 1..%u are possible", cfg->n_samples,
-                         SAMPLER_MAX);
-    if (check_shards(cfg, errp) < 0 || check_size(cfg, errp) < 0)
+    if (check_count(cfg, errp) < 0 || check_shards(cfg, errp) < 0 || check_size(cfg, errp) < 0)
         return -1;
     struct data made = {.cfg = *cfg};
-    made.sampler = sampler_create(&(struct sampler_config){cfg->n_samples, data_n_replicas(cfg), cfg->seed});
+    if (cfg->order == DATA_DISTRIBUTED)
+        made.sampler = sampler_create(&(struct sampler_config){cfg->n_samples, cfg->seed});
     made.ids = malloc(cfg->batch * sizeof *made.ids);
-    if (!made.sampler || !made.ids) {
+    made.peeked = malloc(cfg->batch * sizeof *made.peeked);
+    if ((cfg->order == DATA_DISTRIBUTED && !made.sampler) || !made.ids || !made.peeked) {
         data_close(&made);
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the order of %" PRIu64 " samples", cfg->n_samples);
     }
-    sampler_set_epoch(made.sampler, 0);
+    begin_epoch(&made);
     *d = made;
     return 0;
 }
@@ -77,27 +103,109 @@ void data_close(struct data *d)
 {
     sampler_destroy(d->sampler);
     free(d->ids);
+    free(d->peeked);
     *d = (struct data){0};
+}
+
+/* What is common to the micro-steps of the step at the position. */
+struct step {
+    uint64_t n;  /* entries */
+    int n_micro;
+};
+
+static struct step step_of(const struct data *d)
+{
+    const struct data_config *c = &d->cfg;
+    uint64_t left = c->n_samples - d->at.cursor, per_micro = c->batch * (uint64_t)data_n_replicas(c);
+    uint64_t n_micro = (left + per_micro - 1) / per_micro;
+    if (n_micro > (uint64_t)c->accum)
+        n_micro = (uint64_t)c->accum;
+    struct step s = {.n = n_micro * per_micro, .n_micro = c->n_shards ? data_shards_per_rank(c) : (int)n_micro};
+    if (s.n > left)
+        s.n = left;
+    return s;
+}
+
+/* n k / of, rounded down; of < 2^32 */
+static uint64_t part(uint64_t n, uint64_t k, uint64_t of)
+{
+    return n / of * k + n % of * k / of;
+}
+
+static size_t take_chunk(const struct data *d, const struct step *s, int replica, uint64_t *ids)
+{
+    const struct data_config *c = &d->cfg;
+    uint64_t n_chunks = (uint64_t)c->n_shards, chunk = (uint64_t)replica;
+    if (!c->n_shards) {
+        n_chunks = (uint64_t)s->n_micro * (uint64_t)c->n_ranks;
+        chunk += (uint64_t)d->at.micro * (uint64_t)c->n_ranks;
+    }
+    uint64_t first = part(s->n, chunk, n_chunks), end = part(s->n, chunk + 1, n_chunks);
+    for (uint64_t i = first; i < end; i++)
+        ids[i - first] = ledger_get(&d->ledger, d->at.cursor + i);
+    return (size_t)(end - first);
+}
+
+static size_t take_dealt(const struct data *d, const struct step *s, int replica, uint64_t *ids)
+{
+    const struct data_config *c = &d->cfg;
+    uint64_t n_replicas = (uint64_t)data_n_replicas(c), per_replica = (s->n + n_replicas - 1) / n_replicas;
+    uint64_t first = c->n_shards ? 0 : (uint64_t)d->at.micro * c->batch;
+    uint64_t n = per_replica - first < c->batch ? per_replica - first : c->batch;
+    for (uint64_t i = 0; i < n; i++)
+        ids[i] = sampler_get(d->sampler, d->at.cursor + (uint64_t)replica + (first + i) * n_replicas);
+    return (size_t)n;
+}
+
+static struct data_batch batch_at(const struct data *d, const struct step *s, uint64_t *ids)
+{
+    const struct data_config *c = &d->cfg;
+    int micro = d->at.micro, replica = c->n_shards ? c->rank * s->n_micro + micro : c->rank;
+    size_t n = (d->sampler ? take_dealt : take_chunk)(d, s, replica, ids);
+    return (struct data_batch){ids, n, d->at.epoch, replica, micro, micro == 0, micro + 1 == s->n_micro};
+}
+
+struct data_batch data_peek(struct data *d)
+{
+    struct step s = step_of(d);
+    return batch_at(d, &s, d->peeked);
 }
 
 struct data_batch data_next(struct data *d)
 {
-    const struct data_config *c = &d->cfg;
-    uint64_t per_replica = sampler_per_replica(d->sampler);
-    if (d->cursor == per_replica) {
-        d->cursor = 0;
-        sampler_set_epoch(d->sampler, ++d->epoch);
+    struct step s = step_of(d);
+    struct data_batch b = batch_at(d, &s, d->ids);
+    d->at.micro++;
+    if (!b.is_last)
+        return b;
+    d->at.micro = 0;
+    d->at.cursor += s.n;
+    if (d->at.cursor == d->cfg.n_samples) {
+        d->at.cursor = 0;
+        d->at.epoch++;
+        begin_epoch(d);
     }
-    uint64_t left = per_replica - d->cursor;
-    size_t n = left < c->batch ? (size_t)left : c->batch;
-    int micro = d->micro++, n_shards = data_shards_per_rank(c);
-    int replica = c->n_shards ? c->rank * n_shards + micro : c->rank;
-    for (size_t i = 0; i < n; i++)
-        d->ids[i] = sampler_get(d->sampler, replica, d->cursor + i);
-    bool is_last = c->n_shards ? d->micro == n_shards : d->micro == c->accum || d->cursor + n == per_replica;
-    if (!c->n_shards || is_last)
-        d->cursor += n;
-    if (is_last)
-        d->micro = 0;
-    return (struct data_batch){d->ids, n, d->epoch, replica, micro, micro == 0, is_last};
+    return b;
+}
+
+struct data_position data_position(const struct data *d)
+{
+    return d->at;
+}
+
+int data_seek(struct data *d, const struct data_position *at, ddp_error_t *errp)
+{
+    struct data moved = *d;
+    moved.at = *at;
+    if (at->cursor >= d->cfg.n_samples)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "position %" PRIu64 " in epoch %" PRIu64 ": there are only %" PRIu64
+                         " samples: go on with the data that it was saved with", at->cursor, at->epoch,
+                         d->cfg.n_samples);
+    int n_micro = step_of(&moved).n_micro;
+    if (at->micro < 0 || at->micro >= n_micro)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "micro-step %d of a step of %d: go on with as many ranks, and the "
+                         "batch and micro-steps, that it was saved with", at->micro, n_micro);
+    d->at = *at;
+    begin_epoch(d);
+    return 0;
 }

@@ -84,7 +84,7 @@ struct ddp_param {
 /* One micro-step's work. */
 struct ddp_batch {
     const uint64_t *sample; /* [n_samples] sample numbers, borrowed until the next ddp_batch_next */
-    size_t n_samples;       /* at most batch_per_shard; fewer at an epoch's end */
+    size_t n_samples;       /* at most batch_per_shard; fewer at an epoch's end, where it may be 0 */
     int shard;              /* logical shard number; without shards the rank */
     uint64_t epoch;         /* counts from 0 */
     float grad_scale;       /* multiply the loss's gradient by this (1 without loss scaling) */
@@ -199,19 +199,28 @@ struct ddp_memory ddp_memory(const ddp_t *d);
 int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
 
 /* Starts the data order: n_samples samples, batch_per_shard of them per micro-step and rank, accum micro-steps per
- * step. The order is that of PyTorch's DistributedSampler with shuffle=True, that seed and set_epoch called: rank r
- * takes entries r, r+R, ... of torch.randperm(n) seeded with seed + epoch, padded by its own head to a multiple of R.
- * Nothing of an epoch is left over: its last micro-step takes what remains, and may be shorter.
+ * step. All ranks pass the same numbers. The position in it is an epoch and how many of its samples all ranks together
+ * have taken, so that training can go on from it on any number of ranks.
+ *
+ * The option order=ledger (the default): every sample comes once an epoch, in an order drawn from seed and epoch,
+ * whatever stops and resumes happen between, and on whatever numbers of ranks. A step takes the next
+ * batch_per_shard x accum x ranks samples. An epoch's last step takes what remains: evenly spread over the ranks, in no
+ * more micro-steps than that needs; a rank may get none (n_samples 0). It then marks its parameters as ever, ready
+ * with the zeros that their gradients are, or unused.
+ * order=distributed: the order of PyTorch's DistributedSampler with shuffle=True, that seed and set_epoch called: rank
+ * r of R takes entries r, r+R, ... of torch.randperm(n) seeded with seed + epoch, padded by its own head to a multiple
+ * of R (after a resume on other ranks: of what the epoch has left). Nothing of an epoch is left over: its last
+ * micro-step takes what remains, and may be shorter. It takes 8 bytes of memory a sample.
  *
  * shards = V >= 1 makes results independent of the number of ranks: V and the number of ranks R are powers of two, V a
  * multiple of R, accum is 1, every node holds an aligned power-of-two block of ranks. A step has V shards of
  * batch_per_shard samples; rank r computes shards rV/R .. (r+1)V/R - 1, one a micro-step, each into gradients that
- * ddp_batch_next zeroed. The order is DistributedSampler's with V replicas. Gradients and losses are summed in the
- * fixed tree over shard numbers, so losses, norms and parameters are the same bits for every R that divides V, as long
- * as the model keeps to this: what a shard adds up to depends on its samples and the parameters alone, not on shards
- * before it, nor on the number of threads; random numbers are drawn from (seed, step, sample). All shards of a step
- * have the same number of samples (in an epoch's last step it may be smaller). It takes log2(V/R) buffers as large as
- * the gradients. All ranks pass the same numbers.
+ * ddp_batch_next zeroed. Which samples a shard takes depends on V alone (order=distributed: that with V replicas).
+ * Gradients and losses are summed in the fixed tree over shard numbers, so losses, norms and parameters are the same
+ * bits for every R that divides V, as long as the model keeps to this: what a shard adds up to depends on its samples
+ * and the parameters alone, not on shards before it, nor on the number of threads; random numbers are drawn from (seed,
+ * step, sample). The shards of an epoch's last step may have fewer samples, one more or less, or none. It takes
+ * log2(V/R) buffers as large as the gradients.
  *
  * Collective. What stops one rank stops all. Fails when a step would need more samples than there are.
  * From here until ddp_finalize SIGTERM, SIGUSR1, SIGUSR2 and SIGINT (the option stop-signals says which), to any rank,
@@ -223,6 +232,11 @@ int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accu
 /* The next micro-step. Zeroes the gradients at the first micro-step of a step; later ones add to them. With shards it
  * zeroes them at every one. */
 int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
+
+/* The samples that the next ddp_batch_next will give, which may be none, without taking them: so that a loader brings
+ * them in meanwhile. Borrowed until the next ddp_batch_peek. ddp_join and ddp_resume move on: what was peeked before is
+ * then not what comes. Not collective. */
+int ddp_batch_peek(ddp_t *d, const uint64_t **ret_sample, size_t *ret_n, ddp_error_t *errp);
 
 /* Parameter id's gradient of this micro-step is complete: it must not be written again before the next
  * ddp_batch_next. Outside a micro-step it is an error, which the next call returns. */

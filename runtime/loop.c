@@ -40,6 +40,21 @@ static void grad_ready(void *ctx, int id)
     ddp_grad_ready(ctx, id);
 }
 
+/* Without samples gradients stay zero, and nothing was used: whether a parameter is decayed or left alone in this step
+ * follows from the samples that there are, wherever they are. */
+static int forward_backward(ddp_t *d, const struct loop_model *m, const struct ddp_batch *b, double *ret_loss_sum,
+                            uint64_t *ret_n_tokens, ddp_error_t *errp)
+{
+    if (b->n_samples > 0)
+        return m->forward_backward(m->self, b->sample, b->n_samples, b->grad_scale, grad_ready, d, ret_loss_sum,
+                                   ret_n_tokens, errp);
+    for (size_t id = m->n_params; id > 0; id--)
+        ddp_grad_unused(d, (int)id - 1);
+    *ret_loss_sum = 0;
+    *ret_n_tokens = 0;
+    return 0;
+}
+
 static int micro_step(ddp_t *d, const struct loop_model *m, bool *ret_sync, uint64_t *ret_n_tokens, ddp_error_t *errp)
 {
     struct ddp_batch b;
@@ -47,8 +62,7 @@ static int micro_step(ddp_t *d, const struct loop_model *m, bool *ret_sync, uint
     if (ddp_batch_next(d, &b, errp) < 0)
         return -1;
     *ret_sync = b.sync;
-    if (m->forward_backward(m->self, b.sample, b.n_samples, b.grad_scale, grad_ready, d, &loss_sum, ret_n_tokens,
-                            errp) < 0)
+    if (forward_backward(d, m, &b, &loss_sum, ret_n_tokens, errp) < 0)
         return -1;
     return ddp_backward_end(d, loss_sum, *ret_n_tokens, errp);
 }
@@ -142,7 +156,7 @@ static void print_step(FILE *f, const struct ddp_step *s, uint64_t steps, double
 
 /* Tokens and time since the last live line, and since the last step. */
 struct meter {
-    int n_ranks; /* all take as many tokens as this one */
+    int n_ranks; /* all take as many tokens as this one, but for a sample at an epoch's end */
     uint64_t line_ns, step_ns, line_tokens, step_tokens;
 };
 

@@ -37,8 +37,8 @@ struct loop_model {
      * calls ready(ctx, id) once per parameter, each as soon as its gradient is complete. What it computes depends on
      * the samples and the values alone: not on calls before (no state from one micro-step to the next), not on the
      * number of threads, and not on where else samples are computed; random numbers, where a model needs some, are
-     * drawn from (seed, step, sample). Called with as many samples each time but at an epoch's end. That is what
-     * makes logical shards (ddp_data_open) the same bits on any number of ranks. */
+     * drawn from (seed, step, sample). Called with as many samples each time but at an epoch's end, and not
+     * with none. That is what makes logical shards (ddp_data_open) the same bits on any number of ranks. */
     int (*forward_backward)(void *self, const uint64_t *sample, size_t n, float grad_scale, loop_ready_f *ready,
                             void *ctx, double *ret_loss_sum, uint64_t *ret_n_tokens, ddp_error_t *errp);
 

@@ -35,26 +35,21 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
     return budget_check("", &part, 1, d->world.local_size, errp); /* nothing of it has been touched yet */
 }
 
-/* With shards every rank's share of the samples follows from the same numbers. Without, each rank may have its own. */
+/* Every rank's share of the samples follows from the same numbers. */
 static int compare(ddp_t *d, ddp_error_t *errp)
 {
     const struct data_config *c = &d->data.cfg;
-    uint64_t mine[4] = {(uint64_t)c->n_shards}, first[4];
-    if (c->n_shards) {
-        mine[1] = c->n_samples;
-        mine[2] = c->batch;
-        mine[3] = c->seed;
-    }
+    unsigned long long mine[] = {c->n_samples, c->batch, (unsigned)c->accum, (unsigned)c->n_shards, c->seed};
+    unsigned long long first[sizeof mine / sizeof *mine];
     memcpy(first, mine, sizeof first);
     if (comm_bcast(d->comm, first, sizeof first, 0, errp) < 0)
         return handle_break(d);
     ddp_error_t why = {0};
     if (memcmp(mine, first, sizeof mine) != 0)
-        error_set(&why, DDP_E_USAGE, EINVAL, "ddp_data_open: %llu shards, %llu samples, batch %llu, seed %llu, but "
-                  "rank 0 has %llu, %llu, %llu, %llu: start every rank with the same options and data",
-                  (unsigned long long)mine[0], (unsigned long long)mine[1], (unsigned long long)mine[2],
-                  (unsigned long long)mine[3], (unsigned long long)first[0], (unsigned long long)first[1],
-                  (unsigned long long)first[2], (unsigned long long)first[3]);
+        error_set(&why, DDP_E_USAGE, EINVAL, "ddp_data_open: %llu samples, batch %llu, %llu micro-steps, %llu shards, "
+                  "seed %llu, but rank 0 has %llu, %llu, %llu, %llu, %llu: start every rank with the same options "
+                  "and data", mine[0], mine[1], mine[2], mine[3], mine[4], first[0], first[1], first[2], first[3],
+                  first[4]);
     return handle_agree(d, &why, errp);
 }
 
@@ -73,6 +68,7 @@ EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, i
         return -1;
     struct data_config cfg = {.n_samples = n_samples,
                               .seed = seed,
+                              .order = config_order(&d->config),
                               .rank = d->world.rank,
                               .n_ranks = d->world.size,
                               .batch = batch_per_shard,

@@ -41,7 +41,7 @@ uint32_t mt19937_next(struct mt19937 *g)
 
 sampler_t *sampler_create(const struct sampler_config *cfg)
 {
-    if (cfg->n_samples < 1 || cfg->n_samples > SAMPLER_MAX || cfg->n_replicas < 1)
+    if (cfg->n_samples < 1 || cfg->n_samples > SAMPLER_MAX)
         return NULL;
     sampler_t *s = calloc(1, sizeof *s);
     if (!s)
@@ -63,12 +63,6 @@ void sampler_destroy(sampler_t *s)
     free(s);
 }
 
-uint64_t sampler_per_replica(const sampler_t *s)
-{
-    uint64_t n = (uint64_t)s->cfg.n_replicas;
-    return (s->cfg.n_samples + n - 1) / n;
-}
-
 void sampler_set_epoch(sampler_t *s, uint64_t epoch)
 {
     if (s->has_epoch && s->epoch == epoch)
@@ -87,8 +81,7 @@ void sampler_set_epoch(sampler_t *s, uint64_t epoch)
     s->has_epoch = true;
 }
 
-uint64_t sampler_get(const sampler_t *s, int replica, uint64_t i)
+uint64_t sampler_get(const sampler_t *s, uint64_t i)
 {
-    uint64_t at = (uint64_t)replica + i * (uint64_t)s->cfg.n_replicas;
-    return s->order[at % s->cfg.n_samples]; /* past the end: padded by the head, as often as needed */
+    return s->order[i % s->cfg.n_samples];
 }

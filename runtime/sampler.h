@@ -1,5 +1,6 @@
-/* sampler.h - which samples each replica sees, in the very order of PyTorch's DistributedSampler(shuffle=True). Pure.
- * A replica is a rank, or a logical shard of a job whose results do not depend on the number of ranks.
+/* sampler.h - the order in which PyTorch's DistributedSampler(shuffle=True) deals out an epoch's samples. Pure.
+ * Of R replicas, replica r takes entries r, r + R, ... of a permutation, whose head follows again after its end until
+ * all have equally many.
  *
  * Source of the order: torch.randperm on the CPU draws from MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998)
  * seeded with the low 32 bits of seed + epoch, and shuffles forward: for i in [0, n-1): swap(i, i + draw % (n - i)).
@@ -16,7 +17,6 @@ typedef struct sampler sampler_t;
 
 struct sampler_config {
     uint64_t n_samples; /* 1..SAMPLER_MAX */
-    int n_replicas;
     uint64_t seed;
 };
 
@@ -24,14 +24,11 @@ struct sampler_config {
 sampler_t *sampler_create(const struct sampler_config *cfg);
 void sampler_destroy(sampler_t *s); /* NULL is allowed */
 
-/* Entries per replica and epoch: ceil(n_samples / n_replicas). */
-uint64_t sampler_per_replica(const sampler_t *s);
-
 /* Makes the permutation of `epoch`; no-op when it is the present one. Needed before sampler_get. */
 void sampler_set_epoch(sampler_t *s, uint64_t epoch);
 
-/* A replica's i-th sample of the present epoch, i < sampler_per_replica. */
-uint64_t sampler_get(const sampler_t *s, int replica, uint64_t i);
+/* Entry i of the present epoch; from n_samples on the first ones again. */
+uint64_t sampler_get(const sampler_t *s, uint64_t i);
 
 /* The generator by itself, for tests. */
 struct mt19937 {

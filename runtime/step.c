@@ -46,6 +46,17 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
     return 0;
 }
 
+EXPORT int ddp_batch_peek(ddp_t *d, const uint64_t **ret_sample, size_t *ret_n, ddp_error_t *errp)
+{
+    unsigned phases = 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED;
+    if (handle_expect(d, phases, "ddp_batch_peek", errp) < 0)
+        return -1;
+    struct data_batch b = data_peek(&d->data);
+    *ret_sample = b.ids;
+    *ret_n = b.n;
+    return 0;
+}
+
 /* A mark that no micro-step can take would be lost: the next call says so. */
 static void mark(ddp_t *d, int id, enum reducer_mark how)
 {

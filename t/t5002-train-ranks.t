@@ -45,6 +45,22 @@ curve sgd-4 4 --batch 2 --optimizer sgd --clip 0
 compare "SGD: 4 ranks x 2 as 1 rank x 8" sgd-1 sgd-4
 curve accum-4 4 --batch 1 --accum 2 --optimizer sgd --clip 0
 compare "SGD: 4 ranks x 1 x 2 micro-steps as 1 rank x 8" sgd-1 accum-4
+curve dealt-1 1 --batch 8 --ddp-order=distributed
+curve dealt-4 4 --batch 2 --ddp-order=distributed
+compare "AdamW, DistributedSampler's order: 4 ranks x 2 as 1 rank x 8" dealt-1 dealt-4
+
+# --- over an epoch's end: 298 samples, of which the 38th step has two, and two of the ranks none ---
+whole=("${common[@]}")
+common=(--data $data/GPL-3 --context 112 --seed 3 --lr 1e-3 --log-every 0 --val-windows 8)
+curve short-1 1 --batch 8
+like "... of so many samples" "$out" ' 298 samples'
+curve short-4 4 --batch 2
+compare "a short step: 4 ranks x 2 as 1 rank x 8" short-1 short-4
+curve short-accum 4 --batch 1 --accum 2
+compare "a short step: 4 ranks x 1 x 2 micro-steps as 1 rank x 8" short-1 short-accum
+curve short-unspread 4 --batch 2 --ddp-zero=0 --ddp-bucket-mb=100
+compare "a short step, with one bucket and the optimizer's state everywhere" short-1 short-unspread
+common=("${whole[@]}")
 is "validation is the same number on 4 ranks with the same parameters" \
     "$(ranks 4 "$probe" "${common[@]}" --steps 1 --lr 0 --batch 2; grep 'val loss' <<<"$out")" \
     "$(ranks 1 "$probe" "${common[@]}" --steps 1 --lr 0 --batch 8; grep 'val loss' <<<"$out")"

@@ -9,8 +9,8 @@ text=/usr/share/common-licenses/GPL-3
 unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
 mkdir -m 777 "$tmp/logs"
 
-# About 1000 samples, 130 a shard: an epoch has 43 steps of 3 a shard, and one of 1.
-opts=(--data $text --context 32 --layers 2 --width 64 --heads 4 --batch 3 --shards 8 --steps 60 --seed 5 --val-windows 4
+# 1011 samples: an epoch has 42 steps of 3 a shard, and one of 3 samples in all, in which 5 shards have none.
+opts=(--data $text --context 33 --layers 2 --width 64 --heads 4 --batch 3 --shards 8 --steps 60 --seed 5 --val-windows 4
     --val-every 50 --log-every 0 --print-hash)
 
 # Every digit of every line but the time, and the parameters.
@@ -33,6 +33,7 @@ ranks() { # LAYOUT COMMAND...
 run "$train" "${opts[@]}" --log-json "$tmp/logs/first"
 is "one rank trains" "$rc" 0 || diag "$err"
 alone=$out
+like "... of as many samples as said above" "$out" ' 1011 samples'
 like "... and says what the partial sums take" "$out" '8 shards, 8 a rank: [0-9]+ bytes \(1.4 MiB\) of partial sums'
 want=$(bits first)
 is "... all steps, over an epoch's end" "$(wc -l <<<"$want")" 63
@@ -47,6 +48,14 @@ unset OMP_NUM_THREADS
 same small-buckets ranks 2 "$train" "${opts[@]}" --ddp-bucket-mb=0.03
 same other-small-buckets ranks 2,2 "$train" "${opts[@]}" --ddp-bucket-mb=0.1 --ddp-first-bucket-mb=0.01
 same again ranks 2 "$train" "${opts[@]}"
+
+# --- in DistributedSampler's order, of as many replicas as shards ---
+run "$train" "${opts[@]}" --ddp-order=distributed --log-json "$tmp/logs/distributed"
+ledger=$want want=$(bits distributed)
+ok "DistributedSampler's order gives other bits" [ "$want" != "$ledger" ]
+same distributed-on-two ranks 2 "$train" "${opts[@]}" --ddp-order=distributed
+same distributed-on-two-nodes ranks 2,2 "$train" "${opts[@]}" --ddp-order=distributed
+want=$ledger
 
 # --- the comparison notices what it is for ---
 export PROBE_FAULT=fold-order
@@ -83,7 +92,7 @@ refuses "16-bit gradients" '8 shards.*no compression' 2 --shards 8 --ddp-compres
 refuses "ranks in no order" '8 shards.*consecutive ranks on every node' 1,3 --shards 8
 ranks 2 sh -c 'exec "$@" --seed $RANK' sh "$train" --data $text --shards 4 --log-every 0 --steps 1
 is "other seeds: exit code" "$rc" 2
-like "... named with both ranks" "$err" 'rank 1: .*4 shards, .* seed 1, but rank 0 has 4, .*, 0: start every rank'
+like "... named with both ranks" "$err" 'rank 1: .*4 shards, seed 1, but rank 0 has .*, 4, 0: start every rank'
 case $(head -1 <<<"$alone") in
 *own\ *)
     ranks 2 sh -c '[ $RANK = 0 ] || export DDP_MATMUL=openblas; exec "$@"' sh "$train" --data $text --shards 4 --steps 1

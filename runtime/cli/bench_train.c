@@ -143,6 +143,17 @@ size_t train_n_elems(const train_t *t)
     return model_n_elems(t->model);
 }
 
+/* As the loop of runtime/loop.c does: a rank may have no sample at an epoch's end. */
+static double forward_backward(train_t *t, const struct ddp_batch *b)
+{
+    if (b->n_samples > 0)
+        return model_forward_backward(t->model, t->tokens, b->n_samples, b->grad_scale, ready, t);
+    for (size_t id = t->n_params; id > 0; id--)
+        ddp_grad_unused(t->d, (int)id - 1);
+    t->first_ready = bench_now_s();
+    return 0;
+}
+
 static int micro_step(train_t *t, bool *ret_sync, struct train_times *times, ddp_error_t *errp)
 {
     struct ddp_batch b;
@@ -151,7 +162,7 @@ static int micro_step(train_t *t, bool *ret_sync, struct train_times *times, ddp
     if (ddp_batch_next(t->d, &b, errp) < 0)
         return -1;
     make_tokens(t, b.sample, b.n_samples);
-    double loss = model_forward_backward(t->model, t->tokens, b.n_samples, b.grad_scale, ready, t);
+    double loss = forward_backward(t, &b);
     double computed = bench_now_s();
     if (ddp_backward_end(t->d, loss, b.n_samples * t->c.model.context, errp) < 0)
         return -1;

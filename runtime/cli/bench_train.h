@@ -3,8 +3,8 @@
  *
  * Samples are defined by a rule, so that another program (contrib/bench/gpt.py) can have the same: token i of sample s
  * is mix(s (context + 1) + i) mod 16, mix being the step of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): few of the
- * vocabulary, so that the loss falls within a few steps and equal losses mean something. Which samples a
- * rank takes is DistributedSampler's order (ddp.h). */
+ * vocabulary, so that the loss falls within a few steps and equal losses mean something. Which samples a rank takes
+ * follows from the option order (ddp.h): those of PyTorch's DistributedSampler with --ddp-order=distributed. */
 #ifndef DDP_CLI_BENCH_TRAIN_H
 #define DDP_CLI_BENCH_TRAIN_H
 

@@ -104,7 +104,7 @@ void options_help(FILE *f)
                "of threads per rank (1 where unset); results do not depend on it. With --shards=V, a power of two and\n"
                "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-KEY=VALUE, or a\n"
                "variable such as DDP_TIMEOUT, sets libddp (doc/user.md); KEY: timeout, interface, progress, bucket-mb,\n"
-               "first-bucket-mb, find-unused, compress, zero, trace.\n"
+               "first-bucket-mb, find-unused, compress, zero, order, trace.\n"
                "Exit code: 0 trained to the end, 2 a wrong option, 143 stopped by SIGTERM, 1 anything else.\n");
 }
 

@@ -84,7 +84,8 @@ static void large_ones_can_be_undone(void **state)
     uint64_t r = 88172645463325252u, turns = 0, n_taken = 0;
     for (int bits = 1; bits <= 63; bits++)
         for (int k = 0; k < 40; k++) {
-            uint64_t low = (uint64_t)1 << (bits - 1), n = k == 0 ? 2 * low : k == 1 ? low + 1 : low + draw(&r) % low + 1;
+            uint64_t low = (uint64_t)1 << (bits - 1), more = k == 0 ? low : k == 1 ? 1 : draw(&r) % low + 1;
+            uint64_t n = low + more;
             struct ledger l = ledger_of(n, draw(&r), draw(&r) % 1000);
             for (int j = 0; j < 50; j++) {
                 uint64_t i = j == 0 ? n - 1 : draw(&r) % n, x = ledger_get(&l, i);

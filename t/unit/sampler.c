@@ -25,20 +25,19 @@ static void order_is_distributed_samplers(void **state)
         if (line[0] == '#')
             continue;
         assert_int_equal(sscanf(line, "%llu %llu %llu %d %d:%n", &n, &seed, &epoch, &size, &rank, &used), 5);
-        struct sampler_config cfg = {.n_samples = n, .n_replicas = size, .seed = seed};
-        sampler_t *s = sampler_create(&cfg);
+        sampler_t *s = sampler_create(&(struct sampler_config){n, seed});
         assert_non_null(s);
         sampler_set_epoch(s, epoch);
         uint64_t i = 0;
         char *p = line + used, *end;
         for (unsigned long long v = strtoull(p, &end, 10); end != p; v = strtoull(p, &end, 10)) {
-            if (sampler_get(s, rank, i) != v)
+            if (sampler_get(s, (uint64_t)rank + i * (uint64_t)size) != v)
                 fail_msg("n %llu seed %llu epoch %llu size %d rank %d: entry %d differs", n, seed, epoch, size, rank,
                          (int)i);
             i++;
             p = end;
         }
-        assert_int_equal(i, sampler_per_replica(s));
+        assert_int_equal(i, (n + (unsigned)size - 1) / (unsigned)size);
         sampler_destroy(s);
         n_lines++;
     }
@@ -47,47 +46,44 @@ static void order_is_distributed_samplers(void **state)
     fclose(f);
 }
 
-static void every_sample_is_seen_once_between_replicas(void **state)
+static void every_sample_comes_once(void **state)
 {
     (void)state;
     enum { N = 1000 };
-    for (int size = 1; size <= 8; size *= 2) {
-        int seen[N] = {0};
-        sampler_t *s = sampler_create(&(struct sampler_config){N, size, 7});
-        sampler_set_epoch(s, 3);
-        for (int replica = 0; replica < size; replica++)
-            for (uint64_t i = 0; i < sampler_per_replica(s); i++)
-                seen[sampler_get(s, replica, i)]++;
-        sampler_destroy(s);
-        for (int i = 0; i < N; i++)
-            assert_int_equal(seen[i], 1);
-    }
+    int seen[N] = {0};
+    sampler_t *s = sampler_create(&(struct sampler_config){N, 7});
+    sampler_set_epoch(s, 3);
+    for (uint64_t i = 0; i < N; i++)
+        seen[sampler_get(s, i)]++;
+    assert_int_equal(sampler_get(s, N + 2), sampler_get(s, 2));
+    sampler_destroy(s);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(seen[i], 1);
 }
 
 static void epochs_can_be_revisited(void **state)
 {
     (void)state;
-    sampler_t *s = sampler_create(&(struct sampler_config){100, 1, 42});
+    sampler_t *s = sampler_create(&(struct sampler_config){100, 42});
     sampler_set_epoch(s, 5);
-    uint64_t first = sampler_get(s, 0, 0), second = sampler_get(s, 0, 1);
+    uint64_t first = sampler_get(s, 0), second = sampler_get(s, 1);
     sampler_set_epoch(s, 6);
     sampler_set_epoch(s, 5);
-    assert_true(sampler_get(s, 0, 0) == first && sampler_get(s, 0, 1) == second);
+    assert_true(sampler_get(s, 0) == first && sampler_get(s, 1) == second);
     sampler_destroy(s);
 }
 
 static void bad_configurations_are_refused(void **state)
 {
     (void)state;
-    assert_null(sampler_create(&(struct sampler_config){0, 1, 0}));
-    assert_null(sampler_create(&(struct sampler_config){10, 0, 0}));
-    assert_null(sampler_create(&(struct sampler_config){SAMPLER_MAX + 1ull, 1, 0}));
+    assert_null(sampler_create(&(struct sampler_config){0, 0}));
+    assert_null(sampler_create(&(struct sampler_config){SAMPLER_MAX + 1ull, 0}));
     sampler_destroy(NULL);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(order_is_distributed_samplers),
-    cmocka_unit_test(every_sample_is_seen_once_between_replicas),
+    cmocka_unit_test(every_sample_comes_once),
     cmocka_unit_test(epochs_can_be_revisited),
     cmocka_unit_test(bad_configurations_are_refused),
 };

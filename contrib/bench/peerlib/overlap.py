@@ -8,7 +8,7 @@ import os
 from peerlib.figures import median, short, stats, table
 from peerlib.machine import HERE, Failure, complain, free_port
 from peerlib.net import ADDRESS, LINK, Pair
-from peerlib.step import Side, dump_weights, flags, start_ours
+from peerlib.step import SAME_ORDER, Side, dump_weights, flags, start_ours
 
 # Many tokens for each weight, as in real training: what TCP takes from the cores is then small beside the model.
 SIZE = {"layers": 6, "width": 128, "heads": 4, "context": 64, "vocab": 256, "batch": 64}
@@ -21,7 +21,7 @@ BLOCK = 5
 
 
 def start_ours_on(m, pair, size, weights):
-    argv = pair.ddp_run(1, ["bench", "step"] + flags(size) + ACCUM + ["--load", weights, "--lockstep"])
+    argv = pair.ddp_run(1, ["bench", "step", SAME_ORDER] + flags(size) + ACCUM + ["--load", weights, "--lockstep"])
     return lambda prefix: [m.start(argv + [prefix], m.environment(m.threads(2), DDP_INTERFACE=LINK))]
 
 

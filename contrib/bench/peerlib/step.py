@@ -48,6 +48,9 @@ class Side:
             m.finish(p, self.name, 60)
 
 
+SAME_ORDER = "--ddp-order=distributed"  # gpt.py takes its samples from DistributedSampler
+
+
 def flags(size):
     return [word for key, value in size.items() for word in (f"--{key}", str(value))]
 
@@ -58,8 +61,8 @@ def dump_weights(m, size, path):
 
 
 def start_ours(m, size, ranks, more=()):
-    return lambda prefix: [m.start([m.ddp(), "run", "-n", str(ranks), m.ddp(), "bench", "step", "--lockstep", prefix] +
-                                   flags(size) + list(more), m.environment(m.threads(ranks)))]
+    return lambda prefix: [m.start([m.ddp(), "run", "-n", str(ranks), m.ddp(), "bench", "step", SAME_ORDER, "--lockstep",
+                                    prefix] + flags(size) + list(more), m.environment(m.threads(ranks)))]
 
 
 def start_torch(m, size, ranks, weights, more=()):
