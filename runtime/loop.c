@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
+#include "runtime/loop_ckpt.h"
 
 static struct ddp_param *tensors_of(const ddp_t *d, size_t n)
 {
@@ -182,27 +183,47 @@ static void report_step(const struct loop_options *o, const struct ddp_step *s, 
     t->line_ns = now;
 }
 
+bool loop_validates(const struct loop_model *m, const struct loop_options *o, uint64_t step)
+{
+    return m->n_windows && step && (step >= o->steps || (o->val_every && step % o->val_every == 0));
+}
+
+/* Where one is due. Tokens/s is about training. */
+static int validate_step(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
+                         struct meter *t, ddp_error_t *errp)
+{
+    uint64_t began = clock_ns();
+    if (!loop_validates(m, o, at))
+        return 0;
+    if (report_validation(d, m, o, at, errp) < 0)
+        return -1;
+    t->step_ns = clock_ns();
+    t->line_ns += t->step_ns - began;
+    return 0;
+}
+
 int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, struct ddp_step *ret_last,
              ddp_error_t *errp)
 {
     const struct ddp_world *w = ddp_world(d);
     uint64_t now = clock_ns();
-    struct ddp_step s = {0};
+    struct ddp_step s = {.step = ddp_steps_done(d)};
     struct meter t = {.n_ranks = w->size, .line_ns = now, .step_ns = now};
+    struct loop_ckpt ckpt;
+    loop_ckpt_begin(&ckpt, d, o);
+    if (validate_step(d, m, o, s.step, &t, errp) < 0)
+        return -1;
     while (s.step < o->steps) {
         if (step(d, m, &s, &t.step_tokens, errp) < 0)
             return -1;
         report_step(o, &s, &t);
         *ret_last = s;
+        if (!s.stop && validate_step(d, m, o, s.step, &t, errp) < 0)
+            return -1;
+        if (loop_ckpt_step(&ckpt, d, &s, errp) < 0)
+            return -1;
         if (s.stop)
             return 1;
-        if (!m->n_windows || s.skipped || !(s.step >= o->steps || (o->val_every && s.step % o->val_every == 0)))
-            continue;
-        now = clock_ns();
-        if (report_validation(d, m, o, s.step, errp) < 0)
-            return -1;
-        t.line_ns += clock_ns() - now; /* tokens/s is about training */
-        t.step_ns = clock_ns();
     }
     return 0;
 }

@@ -28,8 +28,4 @@ run "$linear" --ddp-timeout=0 "$text"
 like "a bad option is named" "$err" "timeout=0 is not allowed"
 run "$linear" --ddp-colour=red "$text"
 like "an unknown option is named" "$err" "unknown option --ddp-colour=red"
-mkdir linear.ckpt
-run "$linear" "$text"
-is "a checkpoint that cannot be read: exit code" "$rc" 1
-like "... and the cure" "$err" "linear.ckpt exists, .*move it away"
 done_testing

@@ -3,6 +3,8 @@
  *     cc linear.c -o linear $(pkg-config --cflags --libs libddp)
  *     srun --ddp=on -n4 ./linear /usr/share/common-licenses/GPL-3          (or: ddp run -n 4 ./linear FILE)
  *
+ * With --ckpt DIR it saves checkpoints and, started again, goes on from the newest.
+ *
  * The data: a text, cut into windows of 512 bytes. From how often eight kinds of characters occur in a window it learns
  * how many words the window has. */
 #include <ctype.h>
@@ -48,9 +50,10 @@ int main(int argc, char **argv)
     ddp_t *d = ddp_init(&argc, &argv, &e); /* rank, size, wire-up, settings */
     if (!d)
         return fprintf(stderr, "%s\n", e.text), 1;
-    size_t n = argc == 2 ? load(argv[1]) : 0;
+    const char *ckpt = argc == 4 && !strcmp(argv[2], "--ckpt") ? argv[3] : NULL;
+    size_t n = argc == 2 || ckpt ? load(argv[1]) : 0;
     if (n == 0) {
-        snprintf(e.text, sizeof e.text, "usage: linear FILE (a text of at least %d bytes)", WINDOW);
+        snprintf(e.text, sizeof e.text, "usage: linear FILE [--ckpt DIR] (FILE: a text of at least %d bytes)", WINDOW);
         goto fail;
     }
     int w = ddp_param_add(d, "w", DDP_F32, (size_t[]){D}, 1, 0);
@@ -62,9 +65,9 @@ int main(int argc, char **argv)
     struct ddp_param W = ddp_param_get(d, w), Z = ddp_param_get(d, b);
     for (int k = 0; k < D; k++)
         ((float *)W.value)[k] = .1f * (float)(ddp_world(d)->rank + 1); /* rank 0's is what all ranks get */
-    if (ddp_sync_params(d, &e) || ddp_data_open(d, n, B, 1, 0, 42, &e) || ddp_resume(d, "linear.ckpt", &e) < 0)
+    if (ddp_sync_params(d, &e) || ddp_data_open(d, n, B, 1, 0, 42, &e) || (ckpt && ddp_resume(d, ckpt, &e) < 0))
         goto fail;
-    struct ddp_step s = {0};
+    struct ddp_step s = {.step = ddp_steps_done(d)}; /* 0, or where the checkpoint was taken */
     while (s.step < STEPS && !s.stop) {
         struct ddp_batch k;
         do { /* micro-steps of one step */
@@ -92,11 +95,11 @@ int main(int argc, char **argv)
             goto fail;
         if (ddp_world(d)->rank == 0 && s.step % 100 == 0)
             printf("step %d loss %.6f\n", (int)s.step, s.loss);
-        if ((s.checkpoint || s.stop) && ddp_checkpoint(d, "linear.ckpt", &e))
+        if (ckpt && (s.checkpoint || s.stop) && ddp_checkpoint(d, ckpt, &e))
             goto fail;
     }
-    ddp_finalize(d);
-    return 0;
+    ddp_finalize(d); /* waits for the checkpoint in flight */
+    return ckpt && s.stop ? DDP_EXIT_STOPPED : 0;
 fail:
     fprintf(stderr, "%s\n", e.text);
     ddp_abort(d, 1, e.text);

@@ -10,114 +10,11 @@
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/ddp.h"
-#include "runtime/loop.h"
-#include "runtime/train/lm.h"
-#include "runtime/train/options.h"
-#include "runtime/train/tokens.h"
+#include "runtime/train/config_json.h"
+#include "runtime/train/job.h"
+#include "runtime/train/losslog.h"
 
 enum { EXIT_USAGE = 2 };
-
-struct job {
-    struct options o;
-    tokens_t *data, *val;
-    struct lm_part train_part, val_part;
-    struct loop_model model;
-    uint64_t n_samples;
-    FILE *json;
-};
-
-static void job_close(struct job *j)
-{
-    if (j->model.destroy)
-        j->model.destroy(j->model.self);
-    tokens_close(j->data);
-    tokens_close(j->val);
-}
-
-/* Did every line of --log-json reach the file? */
-static bool json_close(struct job *j)
-{
-    FILE *f = j->json;
-    j->json = NULL;
-    if (!f)
-        return true;
-    bool failed = ferror(f);
-    return fclose(f) == 0 && !failed;
-}
-
-static int open_data(struct job *j, ddp_error_t *errp)
-{
-    const struct options *o = &j->o;
-    j->data = tokens_open(o->data.path, o->data.n, errp);
-    if (!j->data)
-        return -1;
-    if (!o->val.n)
-        return lm_split(j->data, o->model.context, &j->train_part, &j->val_part, errp);
-    j->val = tokens_open(o->val.path, o->val.n, errp);
-    if (!j->val)
-        return -1;
-    j->train_part = (struct lm_part){j->data, 0, tokens_count(j->data)};
-    j->val_part = (struct lm_part){j->val, 0, tokens_count(j->val)};
-    bool short_train = !lm_windows(&j->train_part, o->model.context);
-    if (short_train || !lm_windows(&j->val_part, o->model.context))
-        return error_set(errp, DDP_E_DATA, 0, "%s: %" PRIu64 " tokens are less than one window of %zu: give more data"
-                         " or a smaller --context", short_train ? "--data" : "--val",
-                         short_train ? j->train_part.count : j->val_part.count, o->model.context + 1);
-    return 0;
-}
-
-/* Ranks, or the shards that take their place: how many samples of a step, and which rates, depends on these. */
-static int n_replicas(const struct options *o, const struct ddp_world *w)
-{
-    return o->shards ? o->shards : w->size;
-}
-
-static int check_batch(const struct job *j, int n, ddp_error_t *errp)
-{
-    double wanted = (double)j->o.batch * j->o.accum * n;
-    if (wanted <= (double)j->n_samples)
-        return 0;
-    return error_set(errp, DDP_E_USAGE, EINVAL, "--batch=%zu x --accum=%d x %d %s is %.0f samples a step, but the"
-                     " data has only %" PRIu64 " of %zu tokens: take a smaller --batch or more --data", j->o.batch,
-                     j->o.accum, n, j->o.shards ? "shards" : "ranks", wanted, j->n_samples, j->o.model.context);
-}
-
-static uint64_t warmup_steps(const struct job *j, int n)
-{
-    uint64_t per_replica = (j->n_samples + (uint64_t)n - 1) / (uint64_t)n;
-    uint64_t per_step = j->o.batch * (uint64_t)j->o.accum;
-    return options_warmup_steps(&j->o, (per_replica + per_step - 1) / per_step);
-}
-
-static int check_warmup(const struct job *j, int n, ddp_error_t *errp)
-{
-    uint64_t warmup = warmup_steps(j, n);
-    if (warmup <= j->o.steps)
-        return 0;
-    return error_set(errp, DDP_E_USAGE, EINVAL, "--warmup is %" PRIu64 " steps, more than --steps=%" PRIu64
-                     ": take a shorter one", warmup, j->o.steps);
-}
-
-static int open_json(struct job *j, ddp_error_t *errp)
-{
-    if (!j->o.log_json)
-        return 0;
-    j->json = fopen(j->o.log_json, "we");
-    return j->json ? 0 : error_errno(errp, "--log-json: %s cannot be written", j->o.log_json);
-}
-
-/* All that can go wrong on one rank alone, before ranks depend on each other. */
-static int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, ddp_error_t *errp)
-{
-    if (options_parse(argc, argv, &j->o, errp) < 0 || open_data(j, errp) < 0)
-        return -1;
-    j->n_samples = lm_windows(&j->train_part, j->o.model.context);
-    int n = n_replicas(&j->o, w);
-    if (check_batch(j, n, errp) < 0 || check_warmup(j, n, errp) < 0 ||
-        (w->rank == 0 && open_json(j, errp) < 0))
-        return -1;
-    return lm_create(&j->model, &j->o.model, j->o.batch, &j->train_part, &j->val_part, j->o.val_windows, errp);
-}
 
 static void complain(const struct ddp_world *w, const char *text)
 {
@@ -170,10 +67,29 @@ static int check_products(ddp_t *d, const struct options *o, ddp_error_t *errp)
                      mine, first);
 }
 
+static int set_number(ddp_t *d, const char *key, int64_t value, ddp_error_t *errp)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    return value < 0 ? 0 : ddp_option(d, key, text, errp);
+}
+
+/* So that a checkpoint loads into transformers' GPT2LMHeadModel. */
+static int attach_config(ddp_t *d, const struct job *j, ddp_error_t *errp)
+{
+    if (!j->o.ckpt)
+        return 0;
+    char *text = config_json_make(&j->o.model);
+    int rc = text ? ddp_checkpoint_attach(d, CONFIG_JSON_NAME, text, errp)
+                  : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for config.json");
+    free(text);
+    return rc;
+}
+
 static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
-    int n = n_replicas(o, ddp_world(d));
+    int n = job_replicas(o, ddp_world(d));
     double scale = o->scale_lr ? n : 1;
     struct ddp_adamw opt = {
         .lr = (float)(o->lr * scale),
@@ -183,11 +99,61 @@ static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
         .eps = (float)o->eps,
         .weight_decay = (float)o->weight_decay,
         .clip = (float)o->clip,
-        .warmup = warmup_steps(j, n),
+        .warmup = job_warmup_steps(j, n),
         .total = o->steps,
         .sgd = o->sgd,
     };
-    return loop_prepare(d, &j->model, &opt, o->seed, errp);
+    if (set_number(d, "ckpt-every", o->ckpt_every, errp) < 0 || set_number(d, "keep", o->keep, errp) < 0 ||
+        loop_prepare(d, &j->model, &opt, o->seed, errp) < 0)
+        return -1;
+    return attach_config(d, j, errp);
+}
+
+static struct loop_options loop_options_of(const struct job *j)
+{
+    const struct options *o = &j->o;
+    return (struct loop_options){.steps = o->steps,
+                                 .log_every = o->log_every,
+                                 .val_every = o->val_every,
+                                 .json = j->json,
+                                 .ckpt = o->ckpt};
+}
+
+/* The log has the steps up to the checkpoint, and no others. */
+static int begin_log(const ddp_t *d, const struct job *j, bool resumed, ddp_error_t *errp)
+{
+    const char *path = j->o.log_json;
+    uint64_t step = ddp_steps_done(d), last;
+    struct loop_options lo = loop_options_of(j);
+    if (!j->json)
+        return 0;
+    if (!resumed)
+        return losslog_begin(j->json, path, errp);
+    if (losslog_resume(j->json, path, step, loop_validates(&j->model, &lo, step), &last, errp) < 0)
+        return -1;
+    if (last < step)
+        fprintf(stderr, "train: --log-json: %s ends with step %" PRIu64 ", the checkpoint is of step %" PRIu64
+                ": it lacks the steps between\n", path, last, step);
+    return 0;
+}
+
+/* Where training begins: at a checkpoint, with weights, or at step 0. */
+static int begin(ddp_t *d, const struct job *j, ddp_error_t *errp)
+{
+    const struct options *o = &j->o;
+    struct ddp_checkpoint_status s;
+    int resumed = o->resume ? ddp_resume(d, o->resume, errp) : 0;
+    if (resumed < 0)
+        return -1;
+    if (!resumed && o->resume && !o->may_start_over)
+        return error_set(errp, DDP_E_USAGE, ENOENT, "--resume=%.150s: there is no checkpoint: name a folder that has "
+                         "some, or one of them", o->resume);
+    if (!resumed && o->init && ddp_load(d, o->init, "transformer", errp) < 0)
+        return -1;
+    ddp_checkpoint_status(d, &s);
+    if (resumed && ddp_world(d)->rank == 0)
+        printf("resumed from %s, at step %" PRIu64 "\n", s.path, ddp_steps_done(d));
+    return begin_log(d, j, resumed, errp);
 }
 
 static double mib(size_t bytes)
@@ -233,15 +199,20 @@ static const char *stopped_by(int signum)
     return "the end of its time";
 }
 
+static void warn(void *ctx, const char *text)
+{
+    complain(ddp_world(ctx), text);
+}
+
 /* 0: to the end, -1: error, else stopped before: the exit code. */
 static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
     bool is_first = ddp_world(d)->rank == 0;
-    struct loop_options lo = {
-        .steps = o->steps, .log_every = o->log_every, .val_every = o->val_every, .json = j->json,
-        .out = is_first ? stdout : NULL,
-    };
+    struct loop_options lo = loop_options_of(j);
+    lo.out = is_first ? stdout : NULL;
+    lo.warn = warn;
+    lo.warn_ctx = d;
     if (is_first)
         say_start(d, j);
     struct ddp_step last = {0};
@@ -249,10 +220,11 @@ static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
     if (stopped < 0)
         return -1;
     if (stopped && is_first)
-        fprintf(stderr, "train: stopped by %s\n", stopped_by(last.stop_signal));
+        fprintf(stderr, "train: stopped by %s%s\n", stopped_by(last.stop_signal),
+                o->ckpt ? ", with a checkpoint: run the same again to go on" : "");
     if (o->print_hash && is_first)
         printf("params hash %016" PRIx64 "\n", loop_params_hash(d, &j->model));
-    return stopped ? 128 + last.stop_signal : 0;
+    return !stopped ? EXIT_SUCCESS : o->ckpt ? DDP_EXIT_STOPPED : 128 + last.stop_signal;
 }
 
 static int exit_code(const ddp_error_t *e)
@@ -280,12 +252,16 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
         rc = rc < 0 ? rc : check_products(d, o, &e);
         code = agree(d, rc < 0 ? exit_code(&e) : 0, e.text, &e);
     }
+    if (code == 0) {
+        ddp_error_t own = {0};
+        int rc = begin(d, j, &own);
+        code = agree(d, rc < 0 ? exit_code(&own) : 0, own.text, &e);
+        e = code < 0 && rc < 0 ? own : e;
+    }
     if (code > 0)
         return code;
-    int stopped = code == 0 ? train(d, j, &e) : -1;
-    if (stopped < 0)
-        return give_up(d, &e);
-    return stopped;
+    int ended = code == 0 ? train(d, j, &e) : -1;
+    return ended < 0 ? give_up(d, &e) : ended;
 }
 
 int main(int argc, char **argv)
@@ -306,7 +282,7 @@ int main(int argc, char **argv)
     int code = run(d, &j, argc, argv);
     job_close(&j);
     ddp_finalize(d);
-    if (!json_close(&j)) {
+    if (!job_close_log(&j)) {
         fprintf(stderr, "train: --log-json: %s is not complete: is the disk full?\n", j.o.log_json);
         code = code ? code : EXIT_FAILURE;
     }

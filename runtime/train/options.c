@@ -27,7 +27,8 @@ static const struct preset {
 
 enum {
     MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, SEED, VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR,
-    MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE, LOG_EVERY, LOG_JSON, PRINT_HASH,
+    MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE, CKPT, CKPT_EVERY, KEEP,
+    RESUME, INIT, LOG_EVERY, LOG_JSON, PRINT_HASH,
     N_KNOBS
 };
 
@@ -64,6 +65,14 @@ static const struct knob knobs[N_KNOBS] = {
     [EPS] = {"--eps", NULL, KNOB_DOUBLE, "1e-8", 0, 1, NULL, "AdamW's guard against division by 0"},
     [RECOMPUTE] = {"--recompute", NULL, KNOB_BOOL, "off", 0, 0, NULL,
                    "compute each block again for its backward pass: the same bits, less memory, more time"},
+    [CKPT] = {"--ckpt", NULL, KNOB_STRING, NULL, 0, 0, NULL, "folder for checkpoints, which all nodes share, see below"},
+    [CKPT_EVERY] = {"--ckpt-every", NULL, KNOB_INT, NULL, 0, BIG, NULL,
+                    "steps between checkpoints; 0: only on a stop and at the end (by their cost)"},
+    [KEEP] = {"--keep", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "newest checkpoints to keep (2)"},
+    [RESUME] = {"--resume", NULL, KNOB_STRING, "auto", 0, 0, NULL,
+                "auto: go on from the newest checkpoint in --ckpt; none: do not; or a folder to go on from"},
+    [INIT] = {"--init", NULL, KNOB_STRING, NULL, 0, 0, NULL,
+              "folder of a GPT-2's weights (safetensors and config.json) to begin with"},
     [LOG_EVERY] = {"--log-every", NULL, KNOB_INT, "10", 0, BIG, NULL, "steps between live lines; 0: first and last"},
     [LOG_JSON] = {"--log-json", NULL, KNOB_STRING, NULL, 0, 0, NULL, "file for one JSON object per step"},
     [PRINT_HASH] = {"--print-hash", NULL, KNOB_BOOL, "off", 0, 0, NULL, "at the end, a hash of all parameters"},
@@ -104,8 +113,10 @@ void options_help(FILE *f)
                "of threads per rank (1 where unset); results do not depend on it. With --shards=V, a power of two and\n"
                "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-KEY=VALUE, or a\n"
                "variable such as DDP_TIMEOUT, sets libddp (doc/user.md); KEY: timeout, interface, progress, bucket-mb,\n"
-               "first-bucket-mb, find-unused, compress, zero, order, trace.\n"
-               "Exit code: 0 trained to the end, 2 a wrong option, 143 stopped by SIGTERM, 1 anything else.\n");
+               "first-bucket-mb, find-unused, compress, zero, order, stop-signals, ckpt-required, ckpt-file-mb, trace.\n"
+               "With --ckpt DIR the same command goes on where it was stopped or killed: same losses, same parameters.\n"
+               "Exit code: 0 trained to the end, 2 a wrong option, 75 stopped with a checkpoint (run it again), 143\n"
+               "stopped by SIGTERM without --ckpt, 1 anything else.\n");
 }
 
 bool options_want(int argc, char **argv, const char *option)
@@ -139,6 +150,15 @@ static int take_paths(int argc, char **argv, int *i, const char *after_equals, s
     return 0;
 }
 
+/* Where a name of any length is kept, as argv has it; NULL: the option has another kind of value. */
+static const char **name_of(struct options *o, const struct knob *k)
+{
+    const char **all[N_KNOBS] = {
+        [CKPT] = &o->ckpt, [RESUME] = &o->resume, [INIT] = &o->init, [LOG_JSON] = &o->log_json,
+    };
+    return all[k - knobs];
+}
+
 static int take_knob(int argc, char **argv, int *i, const char *name, const char *text, struct knob_value *values,
                      struct options *o, ddp_error_t *errp)
 {
@@ -151,8 +171,11 @@ static int take_knob(int argc, char **argv, int *i, const char *name, const char
         text = argv[++*i];
     if (!text)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s wants a value after it: %s", k->name, k->help);
-    if (k == &knobs[LOG_JSON]) {
-        o->log_json = text;
+    const char **where = name_of(o, k);
+    if (where && !text[0])
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s wants a name after it: %s", k->name, k->help);
+    if (where) {
+        *where = text;
         return 0;
     }
     return knob_parse(k, text, "command line", &values[k - knobs], errp);
@@ -216,6 +239,32 @@ static int use_warmup(const struct knob_value *v, struct options *o, ddp_error_t
     return 0;
 }
 
+/* From what --resume says to the folder to go on from. */
+static int use_resume(struct options *o, ddp_error_t *errp)
+{
+    const char *said = o->resume;
+    o->may_start_over = !said || !strcmp(said, "auto");
+    if (said && o->may_start_over && !o->ckpt)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "--resume=auto goes on from the newest checkpoint in --ckpt, which "
+                         "is missing: add --ckpt DIR");
+    if (o->may_start_over)
+        o->resume = o->ckpt;
+    else if (!strcmp(said, "none"))
+        o->resume = NULL;
+    else if (o->init)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "--resume=%.100s and --init both say what to begin with: leave one "
+                         "out", said);
+    return 0;
+}
+
+static int check_ckpt(const struct options *o, ddp_error_t *errp)
+{
+    if (!o->ckpt && (o->ckpt_every >= 0 || o->keep >= 0))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s is about checkpoints, but they have no folder: add --ckpt DIR",
+                         o->ckpt_every >= 0 ? "--ckpt-every" : "--keep");
+    return 0;
+}
+
 static int check(const struct options *o, ddp_error_t *errp)
 {
     if (!o->data.n)
@@ -258,7 +307,9 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
     o.scale_lr = v[SCALE_LR].b;
     o.model.recompute = v[RECOMPUTE].b;
     o.print_hash = v[PRINT_HASH].b;
-    if (check(&o, errp) < 0)
+    o.ckpt_every = v[CKPT_EVERY].is_set ? v[CKPT_EVERY].i : -1;
+    o.keep = v[KEEP].is_set ? v[KEEP].i : -1;
+    if (use_resume(&o, errp) < 0 || check_ckpt(&o, errp) < 0 || check(&o, errp) < 0)
         return -1;
     *ret = o;
     return 0;

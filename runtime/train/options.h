@@ -27,7 +27,12 @@ struct options {
     double warmup;
     bool warmup_in_epochs;
     bool sgd, scale_lr, print_hash;
-    const char *log_json; /* borrowed from argv; NULL: none */
+    const char *log_json; /* this and the next ones are borrowed from argv; NULL: none */
+    const char *ckpt;     /* folder that checkpoints go to */
+    const char *resume;   /* folder to go on from, where it has a checkpoint: --ckpt's, or the one named */
+    const char *init;     /* folder of weights to begin with */
+    int64_t ckpt_every, keep; /* -1: libddp's own */
+    bool may_start_over;  /* --resume names no folder: where there is no checkpoint, training begins at step 0 */
 };
 
 /* Fills *ret from the command line (argv[0] is skipped). A preset gives the model's sizes, batch, learning rate and

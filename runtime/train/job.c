@@ -1,0 +1,124 @@
+#include "runtime/train/job.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/train/config_json.h"
+#include "runtime/train/losslog.h"
+
+void job_close(struct job *j)
+{
+    if (j->model.destroy)
+        j->model.destroy(j->model.self);
+    tokens_close(j->data);
+    tokens_close(j->val);
+}
+
+bool job_close_log(struct job *j)
+{
+    FILE *f = j->json;
+    j->json = NULL;
+    if (!f)
+        return true;
+    bool failed = ferror(f);
+    return fclose(f) == 0 && !failed;
+}
+
+static int open_data(struct job *j, ddp_error_t *errp)
+{
+    const struct options *o = &j->o;
+    j->data = tokens_open(o->data.path, o->data.n, errp);
+    if (!j->data)
+        return -1;
+    if (!o->val.n)
+        return lm_split(j->data, o->model.context, &j->train_part, &j->val_part, errp);
+    j->val = tokens_open(o->val.path, o->val.n, errp);
+    if (!j->val)
+        return -1;
+    j->train_part = (struct lm_part){j->data, 0, tokens_count(j->data)};
+    j->val_part = (struct lm_part){j->val, 0, tokens_count(j->val)};
+    bool short_train = !lm_windows(&j->train_part, o->model.context);
+    if (short_train || !lm_windows(&j->val_part, o->model.context))
+        return error_set(errp, DDP_E_DATA, 0, "%s: %" PRIu64 " tokens are less than one window of %zu: give more data"
+                         " or a smaller --context", short_train ? "--data" : "--val",
+                         short_train ? j->train_part.count : j->val_part.count, o->model.context + 1);
+    return 0;
+}
+
+int job_replicas(const struct options *o, const struct ddp_world *w)
+{
+    return o->shards ? o->shards : w->size;
+}
+
+static int check_batch(const struct job *j, int n, ddp_error_t *errp)
+{
+    double wanted = (double)j->o.batch * j->o.accum * n;
+    if (wanted <= (double)j->n_samples)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "--batch=%zu x --accum=%d x %d %s is %.0f samples a step, but the"
+                     " data has only %" PRIu64 " of %zu tokens: take a smaller --batch or more --data", j->o.batch,
+                     j->o.accum, n, j->o.shards ? "shards" : "ranks", wanted, j->n_samples, j->o.model.context);
+}
+
+uint64_t job_warmup_steps(const struct job *j, int n)
+{
+    uint64_t per_replica = (j->n_samples + (uint64_t)n - 1) / (uint64_t)n;
+    uint64_t per_step = j->o.batch * (uint64_t)j->o.accum;
+    return options_warmup_steps(&j->o, (per_replica + per_step - 1) / per_step);
+}
+
+static int check_warmup(const struct job *j, int n, ddp_error_t *errp)
+{
+    uint64_t warmup = job_warmup_steps(j, n);
+    if (warmup <= j->o.steps)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "--warmup is %" PRIu64 " steps, more than --steps=%" PRIu64
+                     ": take a shorter one", warmup, j->o.steps);
+}
+
+static int open_json(struct job *j, ddp_error_t *errp)
+{
+    if (!j->o.log_json)
+        return 0;
+    j->json = losslog_open(j->o.log_json, errp);
+    return j->json ? 0 : -1;
+}
+
+static bool has_checkpoints(const char *dir)
+{
+    char path[sizeof((struct dirent *)0)->d_name + 16];
+    DIR *folder = opendir(dir);
+    bool found = false;
+    for (struct dirent *e; folder && !found && (e = readdir(folder));) {
+        snprintf(path, sizeof path, "%s/manifest.json", e->d_name);
+        found = !strncmp(e->d_name, "step-", 5) && faccessat(dirfd(folder), path, F_OK, 0) == 0;
+    }
+    if (folder)
+        closedir(folder);
+    return found;
+}
+
+/* Other training's checkpoints would be in the way of this one's, which libddp says with the first of them. */
+static int check_folder(const struct options *o, ddp_error_t *errp)
+{
+    if (!o->ckpt || o->resume || !has_checkpoints(o->ckpt))
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EEXIST, "--resume=none, but --ckpt=%.150s has checkpoints: go on from them "
+                     "(--resume=auto), or name another folder", o->ckpt);
+}
+
+int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, ddp_error_t *errp)
+{
+    if (options_parse(argc, argv, &j->o, errp) < 0 || open_data(j, errp) < 0)
+        return -1;
+    j->n_samples = lm_windows(&j->train_part, j->o.model.context);
+    int n = job_replicas(&j->o, w);
+    if (check_batch(j, n, errp) < 0 || check_warmup(j, n, errp) < 0 ||
+        (j->o.init && config_json_check_folder(j->o.init, &j->o.model, errp) < 0) ||
+        (w->rank == 0 && (check_folder(&j->o, errp) < 0 || open_json(j, errp) < 0)))
+        return -1;
+    return lm_create(&j->model, &j->o.model, j->o.batch, &j->train_part, &j->val_part, j->o.val_windows, errp);
+}

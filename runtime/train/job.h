@@ -1,0 +1,38 @@
+/* job.h - what the reference trainer works on: its options, the data and the model, and the file of --log-json. */
+#ifndef DDP_RUNTIME_TRAIN_JOB_H
+#define DDP_RUNTIME_TRAIN_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "runtime/ddp.h"
+#include "runtime/loop.h"
+#include "runtime/train/lm.h"
+#include "runtime/train/options.h"
+#include "runtime/train/tokens.h"
+
+struct job {
+    struct options o;
+    tokens_t *data, *val;
+    struct lm_part train_part, val_part;
+    struct loop_model model;
+    uint64_t n_samples;
+    FILE *json; /* of rank 0; NULL: none */
+};
+
+/* Everything that can go wrong on one rank alone, before ranks depend on each other. *j is zeroed before; job_close
+ * closes, also what is half open. 0 or -1. */
+int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, ddp_error_t *errp);
+void job_close(struct job *j);
+
+/* Did every line of --log-json reach the file? */
+bool job_close_log(struct job *j);
+
+/* Ranks, or the shards that take their place: how many samples of a step, and which rates, depends on these. */
+int job_replicas(const struct options *o, const struct ddp_world *w);
+
+/* Steps of warm-up, with n replicas. */
+uint64_t job_warmup_steps(const struct job *j, int n);
+
+#endif
