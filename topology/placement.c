@@ -144,17 +144,24 @@ static void fill_place(const struct placing *pl, int rank, int *nic_n_before, st
     p->reason = reason(pl, rank);
 }
 
+/* coreset_touches for the first words alone: of many ranks each is compared with each. */
+static bool share_core(const struct coreset *a, const struct coreset *b, size_t n_words)
+{
+    for (size_t w = 0; w < n_words; w++)
+        if (a->word[w] & b->word[w])
+            return true;
+    return false;
+}
+
 static void count_ranks_of_cores(const struct placing *pl, struct place *ret)
 {
     size_t n_words = (pl->inv->n_cores + 63) / 64;
     for (int a = 0; a < pl->req->n_ranks; a++)
         for (int b = 0; b < a; b++)
-            for (size_t w = 0; w < n_words; w++)
-                if (pl->cores[a].word[w] & pl->cores[b].word[w]) {
-                    ret[a].n_sharing++;
-                    ret[b].n_sharing++;
-                    break;
-                }
+            if (share_core(&pl->cores[a], &pl->cores[b], n_words)) {
+                ret[a].n_sharing++;
+                ret[b].n_sharing++;
+            }
 }
 
 /* In one and the same list a device is its ordinal (two parts of one GPU may be in it), else its place in the inventory;
