@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/ckpt/manifest.h"
-#include "runtime/ckpt/safetensors_impl.h"
+#include "runtime/ckpt/members.h"
 
 #define FILE_COUNT_MAX 99999
 
@@ -106,27 +106,34 @@ static int add_small(struct files *f, const char *name, char *text, size_t n, dd
     return 0;
 }
 
+static char *index_text(const struct files *f, size_t from)
+{
+    uint64_t total = 0;
+    json_t *map = json_object();
+    for (size_t i = from; i < f->n_tensors; i++) {
+        total += f->tensor[i].t.n_bytes;
+        if (json_object_set_new(map, f->tensor[i].t.name, json_string(f->file[f->tensor[i].file].name)) < 0) {
+            json_decref(map);
+            return NULL;
+        }
+    }
+    json_t *root = json_pack("{s:{s:o},s:o}", "metadata", "total_size", members_make_u64(total), "weight_map", map);
+    char *text = json_dumps(root, JSON_INDENT(2));
+    json_decref(root);
+    return text;
+}
+
 static int make_index(struct files *f, const char *group, size_t from, ddp_error_t *errp)
 {
-    struct json_text t = {0};
-    uint64_t total = 0;
     char name[FILES_NAME_MAX + 1];
     if (snprintf(name, sizeof name, "%s.safetensors.index.json", group) > FILES_NAME_MAX)
         return error_set(errp, DDP_E_USAGE, EINVAL, "\"%s\" is too long for a file's name", group);
-    for (size_t i = from; i < f->n_tensors; i++)
-        total += f->tensor[i].t.n_bytes;
-    json_add(&t, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64 "\n  },\n  \"weight_map\": {", total);
-    for (size_t i = from; i < f->n_tensors; i++) {
-        json_add(&t, i == from ? "\n    " : ",\n    ");
-        json_add_string(&t, f->tensor[i].t.name);
-        json_add(&t, ": \"%s\"", f->file[f->tensor[i].file].name);
-    }
-    json_add(&t, "\n  }\n}\n");
-    if (t.is_short)
+    char *text = index_text(f, from);
+    if (!text)
         return no_memory(errp);
-    if (add_small(f, name, t.p, t.n, errp) == 0)
+    if (add_small(f, name, text, strlen(text), errp) == 0)
         return 0;
-    free(t.p);
+    free(text);
     return -1;
 }
 
@@ -146,7 +153,7 @@ static int add_group(struct files *f, const struct files_group *g, uint64_t max_
 /* The first name of `name` that is there twice. */
 static int check_names(const char **name, size_t n, ddp_error_t *errp)
 {
-    const char *twice = st_find_twice(name, n);
+    const char *twice = members_twice(name, n);
     return twice ? error_set(errp, DDP_E_USAGE, EEXIST, "%s is there twice: name it otherwise", twice) : 0;
 }
 

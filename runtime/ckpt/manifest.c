@@ -9,7 +9,6 @@
 
 #include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/manifest_impl.h"
-#include "runtime/ckpt/safetensors_impl.h"
 
 #define AT(object, member, type, where)                                                                                \
     {object, member, type, offsetof(struct manifest_state, where), sizeof((struct manifest_state *)0)->where}
@@ -44,18 +43,15 @@ const struct manifest_field manifest_field[MANIFEST_FIELDS] = {
 
 /* ---- from files ---- */
 
-/* A text that JSON can hold: what is not UTF-8 becomes "?". */
+/* A text that JSON can hold: what is not ASCII becomes "?" where it is not UTF-8. */
 static void make_text(char *text, size_t size)
 {
     text[size - 1] = 0;
-    char *end = text + strlen(text);
-    for (char *p = text; p < end;) {
-        size_t n = json_character(p, end);
-        if (n == 0)
+    json_t *value = json_string(text);
+    for (char *p = text; !value && *p; p++)
+        if ((unsigned char)*p >= 0x80)
             *p = '?';
-        p += n ? n : 1;
-    }
-    memset(end, 0, (size_t)(text + size - end)); /* equal texts are equal bytes */
+    json_decref(value);
 }
 
 static int make_state(struct manifest_state *s, ddp_error_t *errp)
@@ -68,7 +64,7 @@ static int make_state(struct manifest_state *s, ddp_error_t *errp)
         if (f->type == FIELD_INT && *(int *)at < 0)
             return error_set(errp, DDP_E_USAGE, EINVAL, "manifest: %s is negative", f->name);
     }
-    if (!(s->trained_s >= 0 && s->trained_s < 1e9)) /* 30 years; not a NaN */
+    if (!(s->trained_s >= 0 && s->trained_s < 1e12)) /* not a NaN */
         return error_set(errp, DDP_E_USAGE, EINVAL, "manifest: trained_s is %g", s->trained_s);
     return 0;
 }
@@ -115,59 +111,106 @@ void manifest_clear(struct manifest *m)
     *m = (struct manifest){0};
 }
 
-/* ---- as text ---- */
+/* ---- as text: a line for each member, file and tensor ---- */
 
-static void add_field(struct json_text *t, const struct manifest_field *f, const struct manifest_state *s)
+struct out {
+    FILE *f;
+    bool failed; /* memory was short */
+};
+
+/* Writes "NAME": VALUE (name NULL: VALUE), and takes value. */
+static void add(struct out *out, const char *before, const char *name, json_t *value)
+{
+    json_t *key = json_string(name ? name : "");
+    fputs(before, out->f);
+    if (name) {
+        out->failed |= json_dumpf(key, out->f, JSON_ENCODE_ANY) < 0;
+        fputs(": ", out->f);
+    }
+    out->failed |= json_dumpf(value, out->f, JSON_ENCODE_ANY) < 0;
+    json_decref(key);
+    json_decref(value);
+}
+
+static json_t *field_value(const struct manifest_field *f, const struct manifest_state *s)
 {
     const char *at = (const char *)s + f->offset;
-    json_add(t, "%s\"%s\": ", f->object ? "" : "  ", f->name);
     switch (f->type) {
-    case FIELD_U64: json_add(t, "%" PRIu64, *(const uint64_t *)at); break;
-    case FIELD_INT: json_add(t, "%d", *(const int *)at); break;
-    case FIELD_TEXT: json_add_string(t, at); break;
-    case FIELD_SECONDS: { /* in millionths, whatever the locale's decimal point is */
-        uint64_t us = (uint64_t)llround(*(const double *)at * 1e6);
-        json_add(t, "%" PRIu64 ".%06" PRIu64, us / 1000000, us % 1000000);
+    case FIELD_U64: return members_make_u64(*(const uint64_t *)at);
+    case FIELD_INT: return json_integer(*(const int *)at);
+    case FIELD_SECONDS: return json_real(*(const double *)at);
+    case FIELD_TEXT: break;
     }
+    return json_string(at);
+}
+
+/* The fields in object `name`, as one value. */
+static json_t *object_value(struct out *out, const char *name, const struct manifest_state *s)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < MANIFEST_FIELDS; i++) {
+        const struct manifest_field *f = &manifest_field[i];
+        if (f->object && !strcmp(f->object, name))
+            out->failed |= json_object_set_new(object, f->name, field_value(f, s)) < 0;
+    }
+    return object;
+}
+
+static void add_state(struct out *out, const struct manifest_state *s)
+{
+    const char *done = "";
+    for (int i = 0; i < MANIFEST_FIELDS; i++) {
+        const struct manifest_field *f = &manifest_field[i];
+        if (!f->object)
+            add(out, ",\n  ", f->name, field_value(f, s));
+        else if (strcmp(f->object, done))
+            add(out, ",\n  ", done = f->object, object_value(out, f->object, s));
     }
 }
 
-static void add_state(struct json_text *t, const struct manifest_state *s)
+static json_t *file_value(const struct manifest_file *f)
 {
-    const char *open = NULL;
-    for (int i = 0; i < MANIFEST_FIELDS; i++) {
-        const struct manifest_field *f = &manifest_field[i];
-        if (f->object && f->object != open)
-            json_add(t, "  \"%s\": {", f->object);
-        open = f->object;
-        add_field(t, f, s);
-        bool is_last = open && (i + 1 == MANIFEST_FIELDS || manifest_field[i + 1].object != open);
-        json_add(t, is_last ? "},\n" : open ? ", " : ",\n");
-    }
+    return json_pack("{s:s,s:I,s:I,s:o}", "name", f->name, "bytes", (json_int_t)f->n_bytes, "head_bytes",
+                     (json_int_t)f->head_bytes, "checksum", members_make_checksum(f->checksum));
+}
+
+static json_t *tensor_value(const struct manifest_tensor *t)
+{
+    return json_pack("{s:i,s:I,s:s,s:o,s:o}", "file", t->at.file, "at", (json_int_t)t->at.at_bytes, "dtype",
+                     st_dtype_name(t->at.t.dtype), "shape", members_make_shape(&t->at.t), "checksum",
+                     members_make_checksum(t->checksum));
+}
+
+static void add_all(struct out *out, const struct manifest *m)
+{
+    add(out, "{\n  ", "format", json_string(MANIFEST_FORMAT));
+    add(out, ",\n  ", "version", json_integer(MANIFEST_VERSION));
+    add_state(out, &m->state);
+    fputs(",\n  \"files\": [", out->f);
+    for (size_t i = 0; i < m->n_files; i++)
+        add(out, i ? ",\n    " : "\n    ", NULL, file_value(&m->file[i]));
+    fputs("\n  ],\n  \"tensors\": {", out->f);
+    for (size_t i = 0; i < m->n_tensors; i++)
+        add(out, i ? ",\n    " : "\n    ", m->tensor[i].at.t.name, tensor_value(&m->tensor[i]));
+    fputs("\n  }," MANIFEST_LAST, out->f);
 }
 
 char *manifest_encode(const struct manifest *m, size_t *ret_bytes)
 {
-    struct json_text t = {0};
-    json_add(&t, "{\n  \"format\": \"" MANIFEST_FORMAT "\",\n  \"version\": %d,\n", MANIFEST_VERSION);
-    add_state(&t, &m->state);
-    json_add(&t, "  \"files\": [");
-    for (size_t i = 0; i < m->n_files; i++)
-        json_add(&t, "%s\n    {\"name\": \"%s\", \"bytes\": %" PRIu64 ", \"head_bytes\": %" PRIu64
-                 ", \"checksum\": \"%016" PRIx64 "\"}", i ? "," : "", m->file[i].name, m->file[i].n_bytes,
-                 m->file[i].head_bytes, m->file[i].checksum);
-    json_add(&t, "\n  ],\n  \"tensors\": {");
-    for (size_t i = 0; i < m->n_tensors; i++) {
-        const struct files_tensor *at = &m->tensor[i].at;
-        json_add(&t, "%s\n    ", i ? "," : "");
-        json_add_string(&t, at->t.name);
-        json_add(&t, ": {\"file\": %d, \"at\": %" PRIu64 ", ", at->file, at->at_bytes);
-        st_add_type(&t, &at->t);
-        json_add(&t, ", \"checksum\": \"%016" PRIx64 "\"}", m->tensor[i].checksum);
+    char *text = NULL;
+    size_t n = 0;
+    struct out out = {.f = open_memstream(&text, &n)};
+    if (!out.f)
+        return NULL;
+    add_all(&out, m);
+    out.failed |= fflush(out.f) != 0;
+    if (!out.failed)
+        fprintf(out.f, "\"%016" PRIx64 "\"\n}\n", checksum_bytes(text, n));
+    out.failed |= ferror(out.f) != 0;
+    if (fclose(out.f) != 0 || out.failed) {
+        free(text);
+        return NULL;
     }
-    json_add(&t, "\n  }," MANIFEST_LAST);
-    if (!t.is_short)
-        json_add(&t, "\"%016" PRIx64 "\"\n}\n", checksum_bytes(t.p, t.n));
-    *ret_bytes = t.n;
-    return t.p;
+    *ret_bytes = n;
+    return text;
 }

@@ -3,12 +3,12 @@
 #ifndef DDP_RUNTIME_CKPT_MANIFEST_IMPL_H
 #define DDP_RUNTIME_CKPT_MANIFEST_IMPL_H
 
-#include "runtime/ckpt/json.h"
 #include "runtime/ckpt/manifest.h"
+#include "runtime/ckpt/members.h"
 
 enum field_type { FIELD_U64, FIELD_INT, FIELD_TEXT, FIELD_SECONDS };
 
-/* "data.seed" is the member "seed" of the object "data". An object's members stand together. */
+/* "data", "seed": the member "seed" of the object "data". */
 struct manifest_field {
     const char *object, *name; /* object NULL: a member of the manifest itself */
     enum field_type type;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/bytes.h"
-#include "runtime/ckpt/safetensors_impl.h"
+#include "runtime/ckpt/members.h"
 
 #define METADATA "__metadata__"
 #define LENGTH_BYTES 8
@@ -44,10 +44,8 @@ int st_bytes(const struct st_tensor *t, uint64_t *ret)
     if (n == 0 || t->ndim < 0 || t->ndim > ST_DIMS_MAX)
         return -1;
     for (int i = 0; i < t->ndim; i++)
-        if (__builtin_mul_overflow(n, t->shape[i], &n))
+        if (t->shape[i] > INT64_MAX || __builtin_mul_overflow(n, t->shape[i], &n) || n > INT64_MAX)
             return -1;
-    if (n > INT64_MAX) /* a file is not larger */
-        return -1;
     *ret = n;
     return 0;
 }
@@ -59,68 +57,69 @@ int st_check_name(const char *name, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "a tensor's name has 1 to %d bytes, not %zu", ST_NAME_MAX, n);
     if (!strcmp(name, METADATA))
         return error_set(errp, DDP_E_USAGE, EINVAL, "no tensor can be named " METADATA);
-    for (size_t i = 0, k; i < n; i += k)
-        if ((k = json_character(name + i, name + n)) == 0)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "the name of tensor \"%s\" is not UTF-8", name);
+    json_t *text = json_string(name);
+    if (!text)
+        return error_set(errp, DDP_E_USAGE, EILSEQ, "the name of tensor \"%s\" is not UTF-8", name);
+    json_decref(text);
     return 0;
 }
 
 /* ---- writing ---- */
 
-void st_add_type(struct json_text *t, const struct st_tensor *one)
+static int add_tensor(json_t *root, const struct st_tensor *t, uint64_t *end, ddp_error_t *errp)
 {
-    json_add(t, "\"dtype\":\"%s\",\"shape\":[", st_dtype_name(one->dtype));
-    for (int i = 0; i < one->ndim; i++)
-        json_add(t, i ? ",%" PRIu64 : "%" PRIu64, one->shape[i]);
-    json_add(t, "]");
-}
-
-static void add_tensor(struct json_text *t, const struct st_tensor *one, uint64_t first, uint64_t n_bytes)
-{
-    json_add(t, ",");
-    json_add_string(t, one->name);
-    json_add(t, ":{");
-    st_add_type(t, one);
-    json_add(t, ",\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", first, first + n_bytes);
-}
-
-static int add_all(struct json_text *t, const struct st_tensor *tensor, size_t n, ddp_error_t *errp)
-{
-    uint64_t first = 0, n_bytes;
-    json_add(t, "{\"" METADATA "\":{\"format\":\"pt\"}");
-    for (size_t i = 0; i < n; i++) {
-        if (st_check_name(tensor[i].name, errp) < 0)
-            return -1;
-        if (st_bytes(&tensor[i], &n_bytes) < 0 || n_bytes > INT64_MAX - first)
-            return error_set(errp, DDP_E_USAGE, EOVERFLOW, "tensor %s: its type or shape is not possible in a file",
-                             tensor[i].name);
-        add_tensor(t, &tensor[i], first, n_bytes);
-        first += n_bytes;
-        if (t->n > ST_HEAD_MAX)
-            return error_set(errp, DDP_E_USAGE, EFBIG, "the head of a safetensors file would be larger than %zu bytes",
-                             ST_HEAD_MAX);
-    }
-    json_add(t, "}");
+    uint64_t n_bytes;
+    if (st_check_name(t->name, errp) < 0)
+        return -1;
+    if (json_object_get(root, t->name))
+        return error_set(errp, DDP_E_USAGE, EEXIST, "two tensors are named %s", t->name);
+    if (st_bytes(t, &n_bytes) < 0 || n_bytes > INT64_MAX - *end)
+        return error_set(errp, DDP_E_USAGE, EOVERFLOW, "tensor %s: its type or shape is not possible in a file",
+                         t->name);
+    json_t *one = json_pack("{s:s,s:o,s:[I,I]}", "dtype", st_dtype_name(t->dtype), "shape", members_make_shape(t),
+                            "data_offsets", (json_int_t)*end, (json_int_t)(*end + n_bytes));
+    *end += n_bytes;
+    if (json_object_set_new(root, t->name, one) < 0)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the head of a safetensors file");
     return 0;
+}
+
+/* The JSON with its length before it, and spaces after it. */
+static char *make_head(const json_t *root, size_t *ret_bytes, ddp_error_t *errp)
+{
+    char *json = json_dumps(root, JSON_COMPACT), *head = NULL;
+    size_t n = json ? strlen(json) : 0, all = (LENGTH_BYTES + n + ST_DATA_ALIGN - 1) / ST_DATA_ALIGN * ST_DATA_ALIGN;
+    if (all - LENGTH_BYTES > ST_HEAD_MAX)
+        error_set(errp, DDP_E_USAGE, EFBIG, "the head of a safetensors file would have more than %zu bytes",
+                  ST_HEAD_MAX);
+    else if (!json || !(head = malloc(all)))
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the head of a safetensors file");
+    if (head) {
+        bytes_put32((unsigned char *)head, (uint32_t)(all - LENGTH_BYTES));
+        bytes_put32((unsigned char *)head + 4, 0);
+        memcpy(head + LENGTH_BYTES, json, n);
+        memset(head + LENGTH_BYTES + n, ' ', all - LENGTH_BYTES - n);
+        *ret_bytes = all;
+    }
+    free(json);
+    return head;
 }
 
 char *st_encode(const struct st_tensor *tensor, size_t n, size_t *ret_bytes, ddp_error_t *errp)
 {
-    struct json_text t = {0};
-    json_add(&t, "%8s", ""); /* the length, at last */
-    if (add_all(&t, tensor, n, errp) < 0) {
-        free(t.p);
-        return NULL;
-    }
-    json_add(&t, "%*s", (int)((ST_DATA_ALIGN - t.n % ST_DATA_ALIGN) % ST_DATA_ALIGN), "");
-    if (t.is_short) {
+    uint64_t end = 0;
+    size_t i = 0;
+    char *head = NULL;
+    json_t *root = json_pack("{s:{s:s}}", METADATA, "format", "pt");
+    if (!root)
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the head of a safetensors file");
-        return NULL;
-    }
-    bytes_put32((unsigned char *)t.p, (uint32_t)(t.n - LENGTH_BYTES));
-    bytes_put32((unsigned char *)t.p + 4, 0);
-    *ret_bytes = t.n;
-    return t.p;
+    else
+        for (; i < n && add_tensor(root, &tensor[i], &end, errp) == 0; i++)
+            ;
+    if (root && i == n)
+        head = make_head(root, ret_bytes, errp);
+    json_decref(root);
+    return head;
 }
 
 /* ---- reading ---- */
@@ -137,116 +136,56 @@ size_t st_head_bytes(const unsigned char first[8], uint64_t file_bytes, ddp_erro
     return (size_t)n + LENGTH_BYTES;
 }
 
-int st_read_dtype(struct json *j, enum st_dtype *ret)
+static const char what[] = "the head of a safetensors file";
+
+static int read_metadata(const json_t *metadata, ddp_error_t *errp)
 {
-    char name[16];
-    if (json_string(j, name, sizeof name) < 0 || st_dtype_find(name, ret) < 0)
-        return json_refuse(j, "not a type that is known here");
+    const char *key;
+    json_t *value;
+    if (metadata && !json_is_object(metadata))
+        return error_set(errp, DDP_E_DATA, EINVAL, "%s: " METADATA " is not an object", what);
+    json_object_foreach((json_t *)metadata, key, value)
+        if (!json_is_string(value))
+            return error_set(errp, DDP_E_DATA, EINVAL, "%s: " METADATA " holds what is not a string", what);
     return 0;
 }
 
-int st_read_shape(struct json *j, struct st_tensor *t)
+static int read_tensor(const char *name, const json_t *value, struct st_tensor *t, ddp_error_t *errp)
 {
-    bool first;
-    int more;
-    t->ndim = 0;
-    if (json_array(j, &first) < 0)
-        return -1;
-    while ((more = json_item(j, &first)) == 1) {
-        if (t->ndim == ST_DIMS_MAX)
-            return json_refuse(j, "a tensor of too many dimensions");
-        if (json_u64(j, INT64_MAX, &t->shape[t->ndim++]) < 0)
-            return -1;
-    }
-    return more;
-}
-
-static int read_metadata(struct json *j)
-{
-    char key[ST_NAME_MAX + 1];
-    bool first;
-    int more;
-    if (json_object(j, &first) < 0)
-        return -1;
-    while ((more = json_member(j, &first, key, sizeof key)) == 1)
-        if (json_skip_string(j) < 0)
-            return -1;
-    return more;
-}
-
-static int read_offsets(struct json *j, uint64_t offset[2])
-{
-    bool first;
-    for (int i = 0; i < 2; i++)
-        if ((i == 0 && json_array(j, &first) < 0) || json_item(j, &first) != 1 ||
-            json_u64(j, INT64_MAX, &offset[i]) < 0)
-            return json_refuse(j, "data_offsets are not two numbers");
-    return json_item(j, &first) == 0 ? 0 : json_refuse(j, "data_offsets are not two numbers");
-}
-
-/* One tensor's value; its name is set. */
-static int read_tensor(struct json *j, struct st_tensor *t)
-{
-    enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4, ALL = 7 };
-    uint64_t offset[2], n_bytes;
-    char key[ST_NAME_MAX + 1];
-    int more, seen = 0;
-    bool first;
-    if (json_object(j, &first) < 0)
-        return -1;
-    while ((more = json_member(j, &first, key, sizeof key)) == 1) {
-        int is = !strcmp(key, "dtype") ? DTYPE : !strcmp(key, "shape") ? SHAPE
-                 : !strcmp(key, "data_offsets") ? OFFSETS : 0;
-        if (seen & is)
-            return json_refuse(j, "dtype, shape or data_offsets twice");
-        seen |= is;
-        int rc = is == DTYPE ? st_read_dtype(j, &t->dtype) : is == SHAPE ? st_read_shape(j, t)
-                 : is == OFFSETS ? read_offsets(j, offset) : json_skip(j);
-        if (rc < 0)
-            return -1;
-    }
-    if (more < 0)
-        return -1;
-    if (seen != ALL)
-        return json_refuse(j, "a tensor without dtype, shape or data_offsets");
-    if (st_bytes(t, &n_bytes) < 0)
-        return json_refuse(j, "a tensor too large for any file");
-    if (offset[1] < offset[0] || offset[1] - offset[0] != n_bytes)
-        return json_refuse(j, "data_offsets that do not fit type and shape");
-    t->first = offset[0];
-    t->n_bytes = n_bytes;
+    const json_t *offsets = json_object_get(value, "data_offsets");
+    uint64_t end;
+    if (name[0] == 0 || strlen(name) > ST_NAME_MAX)
+        return error_set(errp, DDP_E_DATA, EINVAL, "%s: a tensor's name has %zu bytes, not 1 to %d", what, strlen(name),
+                         ST_NAME_MAX);
+    memcpy(t->name, name, strlen(name) + 1);
+    if (members_type(value, t) < 0)
+        return error_set(errp, DDP_E_DATA, EINVAL, "%s: tensor %s: no type and shape that are known and possible", what,
+                         name);
+    if (json_array_size(offsets) != 2 || members_u64(json_array_get(offsets, 0), INT64_MAX, &t->first) < 0 ||
+        members_u64(json_array_get(offsets, 1), INT64_MAX, &end) < 0)
+        return error_set(errp, DDP_E_DATA, EINVAL, "%s: tensor %s: data_offsets are not two numbers", what, name);
+    if (end < t->first || end - t->first != t->n_bytes)
+        return error_set(errp, DDP_E_DATA, EINVAL, "%s: tensor %s: data_offsets do not fit type and shape", what, name);
     return 0;
 }
 
-static int read_all(struct json *j, struct st_head *h)
+static int read_all(json_t *root, struct st_head *h, ddp_error_t *errp)
 {
-    char key[ST_NAME_MAX + 1];
-    bool first, has_metadata = false;
-    size_t room = 0;
-    int more;
-    if (json_object(j, &first) < 0)
+    const char *key;
+    json_t *value;
+    if (read_metadata(json_object_get(root, METADATA), errp) < 0)
         return -1;
-    while ((more = json_member(j, &first, key, sizeof key)) == 1) {
-        if (!strcmp(key, METADATA)) {
-            if (has_metadata)
-                return json_refuse(j, METADATA " twice");
-            has_metadata = true;
-            if (read_metadata(j) < 0)
-                return -1;
+    h->tensor = calloc(json_object_size(root) + 1, sizeof *h->tensor);
+    if (!h->tensor)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu tensors", json_object_size(root));
+    json_object_foreach(root, key, value) {
+        if (!strcmp(key, METADATA))
             continue;
-        }
-        if (key[0] == 0)
-            return json_refuse(j, "a tensor without a name");
-        if (array_grow((void **)&h->tensor, h->n, &room, sizeof *h->tensor) < 0)
-            return json_refuse(j, "no memory for so many tensors");
-        struct st_tensor *t = &h->tensor[h->n];
-        memset(t, 0, sizeof *t);
-        memcpy(t->name, key, strlen(key) + 1);
-        if (read_tensor(j, t) < 0)
+        if (read_tensor(key, value, &h->tensor[h->n], errp) < 0)
             return -1;
         h->n++;
     }
-    return more < 0 ? -1 : json_end(j);
+    return 0;
 }
 
 static int by_place(const void *a, const void *b)
@@ -257,21 +196,6 @@ static int by_place(const void *a, const void *b)
     if (x->n_bytes != y->n_bytes)
         return x->n_bytes < y->n_bytes ? -1 : 1;
     return strcmp(x->name, y->name);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-const char *st_find_twice(const char **name, size_t n)
-{
-    if (n)
-        qsort(name, n, sizeof *name, by_name);
-    for (size_t i = 1; i < n; i++)
-        if (!strcmp(name[i - 1], name[i]))
-            return name[i];
-    return NULL;
 }
 
 /* What is in order, as our own heads are, stays as it is: empty tensors, too, which begin where the next one does. */
@@ -285,19 +209,10 @@ static void sort(struct st_head *h)
         qsort(h->tensor, h->n, sizeof *h->tensor, by_place);
 }
 
-/* The tensors, sorted here, fill the data; no name is there twice. */
+/* The tensors, sorted here, fill the data. */
 static int check_all(struct st_head *h, ddp_error_t *errp)
 {
     uint64_t end = 0;
-    const char **name = malloc((h->n + 1) * sizeof *name), *twice;
-    if (!name)
-        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", h->n);
-    for (size_t i = 0; i < h->n; i++)
-        name[i] = h->tensor[i].name;
-    twice = st_find_twice(name, h->n);
-    free(name);
-    if (twice)
-        return error_set(errp, DDP_E_DATA, EINVAL, "two tensors are named %s", twice);
     sort(h);
     for (size_t i = 0; i < h->n; end += h->tensor[i++].n_bytes)
         if (h->tensor[i].first != end)
@@ -311,7 +226,6 @@ static int check_all(struct st_head *h, ddp_error_t *errp)
 
 int st_decode(const char *head, size_t n, uint64_t file_bytes, struct st_head *ret, ddp_error_t *errp)
 {
-    struct json j;
     struct st_head h = {.head_bytes = n};
     if (n < LENGTH_BYTES)
         return error_set(errp, DDP_E_DATA, EINVAL, "not a safetensors file: %zu bytes", n);
@@ -321,15 +235,16 @@ int st_decode(const char *head, size_t n, uint64_t file_bytes, struct st_head *r
     if (wants != n)
         return error_set(errp, DDP_E_DATA, EINVAL, "the head has %zu bytes, not %zu", wants, n);
     h.data_bytes = file_bytes - n;
-    json_begin(&j, head + LENGTH_BYTES, n - LENGTH_BYTES);
-    if (read_all(&j, &h) < 0)
-        json_fail(&j, "the head of a safetensors file", errp);
-    else if (check_all(&h, errp) == 0) {
+    json_t *root = members_read(head + LENGTH_BYTES, n - LENGTH_BYTES, what, errp);
+    if (!root)
+        return -1;
+    int rc = read_all(root, &h, errp) < 0 ? -1 : check_all(&h, errp);
+    json_decref(root);
+    if (rc < 0)
+        st_clear(&h);
+    else
         *ret = h;
-        return 0;
-    }
-    st_clear(&h);
-    return -1;
+    return rc;
 }
 
 void st_clear(struct st_head *h)

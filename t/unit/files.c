@@ -59,7 +59,7 @@ static void files_fill_in_order(void **state)
                                          "    \"b\": \"model-00001-of-00004.safetensors\",\n"
                                          "    \"c\": \"model-00002-of-00004.safetensors\",\n"
                                          "    \"big\": \"model-00003-of-00004.safetensors\",\n"
-                                         "    \"d\": \"model-00004-of-00004.safetensors\"\n  }\n}\n");
+                                         "    \"d\": \"model-00004-of-00004.safetensors\"\n  }\n}");
     assert_int_equal(f.small[0].n_bytes, strlen(f.small[0].text));
     files_clear(&f);
     files_clear(&f);
