@@ -13,8 +13,8 @@ struct loop_ckpt {
 /* Begins to look: passes on what ddp_resume warned of. */
 void loop_ckpt_begin(struct loop_ckpt *c, const ddp_t *d, const struct loop_options *o);
 
-/* After a step and its lines: says what was committed meanwhile, and takes a checkpoint where one is due. On a stop, and
- * after the last step, it returns when the checkpoint is there; -1 where it cannot be had. Collective. */
+/* After a step and its lines: says what was committed meanwhile, and takes a checkpoint where one is due. On a stop,
+ * and after the last step, it returns when the checkpoint is there; -1 where it cannot be had. Collective. */
 int loop_ckpt_step(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp);
 
 #endif

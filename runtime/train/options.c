@@ -65,7 +65,8 @@ static const struct knob knobs[N_KNOBS] = {
     [EPS] = {"--eps", NULL, KNOB_DOUBLE, "1e-8", 0, 1, NULL, "AdamW's guard against division by 0"},
     [RECOMPUTE] = {"--recompute", NULL, KNOB_BOOL, "off", 0, 0, NULL,
                    "compute each block again for its backward pass: the same bits, less memory, more time"},
-    [CKPT] = {"--ckpt", NULL, KNOB_STRING, NULL, 0, 0, NULL, "folder for checkpoints, which all nodes share, see below"},
+    [CKPT] = {"--ckpt", NULL, KNOB_STRING, NULL, 0, 0, NULL,
+              "folder for checkpoints, which all nodes share, see below"},
     [CKPT_EVERY] = {"--ckpt-every", NULL, KNOB_INT, NULL, 0, BIG, NULL,
                     "steps between checkpoints; 0: only on a stop and at the end (by their cost)"},
     [KEEP] = {"--keep", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "newest checkpoints to keep (2)"},
@@ -113,10 +114,10 @@ void options_help(FILE *f)
                "of threads per rank (1 where unset); results do not depend on it. With --shards=V, a power of two and\n"
                "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-KEY=VALUE, or a\n"
                "variable such as DDP_TIMEOUT, sets libddp (doc/user.md); KEY: timeout, interface, progress, bucket-mb,\n"
-               "first-bucket-mb, find-unused, compress, zero, order, stop-signals, ckpt-required, ckpt-file-mb, trace.\n"
-               "With --ckpt DIR the same command goes on where it was stopped or killed: same losses, same parameters.\n"
-               "Exit code: 0 trained to the end, 2 a wrong option, 75 stopped with a checkpoint (run it again), 143\n"
-               "stopped by SIGTERM without --ckpt, 1 anything else.\n");
+               "first-bucket-mb, find-unused, compress, zero, order, stop-signals, ckpt-required, ckpt-file-mb,\n"
+               "trace. With --ckpt DIR the same command goes on where it was stopped or killed: the same losses, the\n"
+               "same parameters. Exit code: 0 trained to the end, 2 a wrong option, 75 stopped with a checkpoint (run\n"
+               "it again), 143 stopped by SIGTERM without --ckpt, 1 anything else.\n");
 }
 
 bool options_want(int argc, char **argv, const char *option)
