@@ -1,0 +1,108 @@
+#include <config.h> /* pipe2 */
+
+#include "runtime/deadline.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/base/num.h"
+
+enum { NOTHING, ASKING, ANSWERED, UNANSWERED };
+
+/* From seconds since 1970 to our clock. */
+static double on_our_clock(int64_t end_s)
+{
+    struct timespec now;
+    if (end_s <= 0 || clock_gettime(CLOCK_REALTIME, &now) < 0)
+        return DEADLINE_NONE;
+    return (double)clock_ns() / 1e9 + (double)(end_s - (int64_t)now.tv_sec) - (double)now.tv_nsec / 1e9;
+}
+
+static void *ask(void *arg)
+{
+    struct deadline *d = arg;
+    struct slurm_job job;
+    ddp_error_t e;
+    int rc = slurm_ask(d->id, deadline_in(DEADLINE_ASK_S), d->cancel_fd[0], &job, &e);
+    if (rc == 0)
+        d->answer_end_s = job.end_s;
+    else
+        snprintf(d->warning, sizeof d->warning, "%s", e.text);
+    atomic_store(&d->answer, rc == 0 ? ANSWERED : UNANSWERED);
+    return NULL;
+}
+
+/* Takes an answer that has come. */
+static void collect(struct deadline *d)
+{
+    int answer = atomic_load(&d->answer);
+    if (!d->has_thread || answer == ASKING)
+        return;
+    pthread_join((pthread_t)d->thread, NULL);
+    d->has_thread = false;
+    if (answer == ANSWERED) {
+        d->end_s = on_our_clock(d->answer_end_s);
+        d->warning[0] = 0;
+    }
+}
+
+void deadline_ask(struct deadline *d)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    collect(d);
+    if (!d->is_in_job || d->has_thread)
+        return;
+    atomic_store(&d->answer, ASKING);
+    sigfillset(&all); /* signals are for the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    d->has_thread = pthread_create(&thread, NULL, ask, d) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    d->thread = (unsigned long)thread;
+    if (!d->has_thread)
+        atomic_store(&d->answer, NOTHING);
+}
+
+bool deadline_is_asking(const struct deadline *d)
+{
+    return d->has_thread && atomic_load(&d->answer) == ASKING;
+}
+
+void deadline_open(struct deadline *d)
+{
+    const char *end = getenv("SLURM_JOB_END_TIME");
+    int64_t end_s;
+    *d = (struct deadline){.end_s = DEADLINE_NONE, .cancel_fd = {-1, -1}};
+    d->is_in_job = slurm_job_id(d->id) && pipe2(d->cancel_fd, O_CLOEXEC) == 0;
+    if (!d->is_in_job)
+        return;
+    if (end && num_i64(end, 1, INT64_MAX, &end_s) == 0)
+        d->end_s = on_our_clock(end_s);
+    else
+        deadline_ask(d);
+}
+
+double deadline_end_s(struct deadline *d)
+{
+    collect(d);
+    return d->is_in_job ? d->end_s : DEADLINE_NONE;
+}
+
+void deadline_close(struct deadline *d)
+{
+    if (!d->is_in_job)
+        return;
+    io_close(d->cancel_fd[1]);
+    if (d->has_thread)
+        pthread_join((pthread_t)d->thread, NULL);
+    io_close(d->cancel_fd[0]);
+    *d = (struct deadline){.cancel_fd = {-1, -1}};
+}
