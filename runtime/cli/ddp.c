@@ -13,6 +13,7 @@ static const struct verb {
     const char *help;
 } verbs[] = {
     {"bench", cli_bench, "measure all-reduce and training steps on the ranks that it is started on"},
+    {"requeue", cli_requeue, "put this batch job back into the queue after it was asked to stop and has saved"},
     {"run", cli_run, "start a program N times on this machine, wired up as one job"},
     {"topo", cli_topo, "show this machine, or a recorded one, and where ranks go on it; --explain RANK says why"},
     {"help", help, "show this text"},
@@ -33,7 +34,7 @@ static int help(int argc, char **argv)
         return v->main(2, (char *[]){argv[1], "--help", NULL});
     printf("usage: ddp VERB [ARGUMENTS...]\n\n");
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        printf("  %-6s  %s\n", verbs[i].name, verbs[i].help);
+        printf("  %-7s  %s\n", verbs[i].name, verbs[i].help);
     printf("\nddp VERB --help says more about a verb, ddp --version names the version.\n");
     return 0;
 }

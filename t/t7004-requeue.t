@@ -1,0 +1,82 @@
+#!/bin/bash
+# ddp requeue: what a batch script asks of the controller, and what it is told. scontrol is a script of ours.
+. "$(dirname "$0")/lib/tap.sh"
+ddp=$top_builddir/ddp
+unset "${!SLURM_@}" "${!DDP_@}"
+
+mkdir "$tmp/bin" "$tmp/none"
+cat >"$tmp/bin/scontrol" <<'SCRIPT'
+#!/bin/bash
+here=$(dirname "$0")
+echo "$*" >>"$here/asked"
+case $1 in
+-o) cat "$here/job" ;;
+requeue) [ ! -e "$here/refuse" ] || { cat "$here/refuse" >&2; mv "$here/after" "$here/job" 2>"$here/mv"; exit 1; } ;;
+esac
+SCRIPT
+chmod 755 "$tmp/bin/scontrol"
+job() { # STATE [KEY=VALUE...]: what it says
+    echo "JobId=1 JobName=x UserId=u(1) Requeue=1 Restarts=0 BatchFlag=1 ExcNodeList=(null) JobState=$1" |
+        sed "$(printf 's/\\<%s=[^ ]*/%s=%s/;' $(for kv in "${@:2}"; do echo "${kv%%=*} ${kv%%=*} ${kv#*=}"; done))"
+}
+ask() { # ENV... -- ARGUMENT...: runs ddp requeue; sets $asked
+    local env=()
+    while [ "$1" != -- ]; do env+=("$1"); shift; done
+    rm -f "$tmp/bin/asked"
+    run env PATH="$tmp/bin:$PATH" "${env[@]}" "$ddp" requeue "${@:2}"
+    asked=$(cat "$tmp/bin/asked" 2>"$tmp/cat")
+}
+
+job RUNNING >"$tmp/bin/job"
+for code in 0 1 143; do
+    ask SLURM_JOB_ID=12 -- $code
+    is "code $code: nothing is done, and it is passed on" "$rc $err$asked" "$code "
+done
+ask SLURM_JOB_ID=12 -- 75
+is "code 75: requeued" "$rc $asked" $'0 -o show job 12\nrequeue 12'
+is "... and said" "$err" "ddp requeue: job 12 is requeued: restart 1 of at most 100"
+ask SLURM_JOB_ID=12 SLURM_ARRAY_JOB_ID=10 SLURM_ARRAY_TASK_ID=2 -- 75
+is "of an array this task alone" "$rc $asked" $'0 -o show job 10_2\nrequeue 10_2'
+ask SLURM_JOB_ID=12 SLURM_RESTART_COUNT=3 -- --limit 3 75
+is "not after so many restarts" "$rc $asked" "75 -o show job 12"
+like "... and said" "$err" "was restarted 3 times, the limit .*; to go on: scontrol requeue 12"
+ask SLURM_JOB_ID=12 SLURM_RESTART_COUNT=3 DDP_REQUEUE_LIMIT=3 -- 75
+is "... nor by the variable" "$rc $asked" "75 -o show job 12"
+ask SLURM_JOB_ID=12 -- --exclude "n3,n[5-6]" 75
+is "nodes to leave out" "$asked" $'-o show job 12\nrequeue 12\nupdate JobId=12 ExcNodeList=n3,n[5-6]'
+job RUNNING "ExcNodeList=n1" >"$tmp/bin/job"
+ask SLURM_JOB_ID=12 -- --exclude n3 75
+like "... besides those that are left out already" "$asked" "ExcNodeList=n1,n3"
+
+job COMPLETING >"$tmp/bin/job"
+ask SLURM_JOB_ID=12 -- 75
+is "a job that was cancelled stays so" "$rc $asked" "75 -o show job 12"
+like "... and it is said" "$err" "being cancelled"
+job COMPLETING Restarts=1 >"$tmp/bin/job"
+ask SLURM_JOB_ID=12 -- 75
+is "a job that Slurm requeues is left alone" "$rc $asked $err" "0 -o show job 12 ddp requeue: job 12 is requeued already"
+job RUNNING Requeue=0 >"$tmp/bin/job"
+ask SLURM_JOB_ID=12 -- 75
+like "--no-requeue" "$rc $err" "^75 .*submit it with --requeue"
+job RUNNING BatchFlag=0 >"$tmp/bin/job"
+ask SLURM_JOB_ID=12 -- 75
+like "an interactive job" "$rc $err" "^75 .*requeues batch jobs only.*; to go on: "
+ask -- 75
+like "no job" "$rc $err" "^75 .*no job of Slurm's.*; to go on: "
+
+job RUNNING >"$tmp/bin/job"
+echo "slurm_requeue error: Requested operation is presently disabled" >"$tmp/bin/refuse"
+ask SLURM_JOB_ID=12 -- 75
+like "Slurm refuses" "$rc $err" "^75 .*not requeued: .*presently disabled.*scontrol requeue 12"
+job PENDING Restarts=1 >"$tmp/bin/after"
+ask SLURM_JOB_ID=12 -- 75
+is "... since it was faster" "$rc $err" "0 ddp requeue: job 12 is requeued already"
+run env PATH="$tmp/none" SLURM_JOB_ID=12 "$ddp" requeue 75
+like "no scontrol" "$rc $err" '^75 .*not requeued: there is no scontrol here'
+
+for args in "" "x" "75 75" "256" "--limit" "--limit x 75" "--nope 75"; do
+    # shellcheck disable=SC2086
+    run "$ddp" requeue $args
+    like "wrong usage: ddp requeue $args" "$rc $(wc -l <<<"$err") $err" "^2 1 ddp requeue: .*--help"
+done
+done_testing
