@@ -130,6 +130,7 @@ echo $$ >$1/stopped.$RANK
 [ $RANK = 1 ] && exit 75
 until [ -s $1/stopped.1 ] && ! kill -0 $(cat $1/stopped.1); do sleep 0.02; done 2>$1/stopped.err
 [ $RANK = 2 ] && exit $2
+exec 2>/dev/null # where the shell may say that its sleep was terminated
 sleep 2.5
 exit 75
 SCRIPT
