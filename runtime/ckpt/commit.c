@@ -1,0 +1,160 @@
+#include "runtime/ckpt/commit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/ckpt/folder.h"
+#include "runtime/ckpt/manifest.h"
+#include "runtime/ckpt/put.h"
+#include "runtime/ckpt/store.h"
+
+#define SAVING ".saving-"
+#define UNFINISHED ".manifest" /* until it is whole */
+
+/* "DIR/.saving-TOKEN-step-00000100" and "DIR/step-00000100". */
+static int paths(const char *dir, const char *token, uint64_t step, char saving[FOLDER_PATH_MAX],
+                 char done[FOLDER_PATH_MAX], ddp_error_t *errp)
+{
+    char name[32], hidden[128];
+    store_name(step, name);
+    snprintf(hidden, sizeof hidden, SAVING "%.40s-%s", token, name);
+    return folder_path(saving, dir, hidden, errp) < 0 || folder_path(done, dir, name, errp) < 0 ? -1 : 0;
+}
+
+int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, size_t size, ddp_error_t *errp)
+{
+    char saving[FOLDER_PATH_MAX], done[FOLDER_PATH_MAX];
+    if (paths(dir, token, step, saving, done, errp) < 0)
+        return -1;
+    if (strlen(saving) >= size)
+        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.150s: the path is too long", saving);
+    if (mkdir(saving, 0777) < 0 && errno != EEXIST)
+        return error_errno(errp, "cannot make the folder %s", saving);
+    strcpy(ret, saving);
+    return 0;
+}
+
+/* WRITTEN -> RENAMED */
+static int move(const char *dir, const char *saving, const char *done, ddp_error_t *errp)
+{
+    if (folder_sync(saving, errp) < 0 || folder_remove(done, errp) < 0)
+        return -1;
+    if (rename(saving, done) < 0)
+        return error_errno(errp, "cannot rename %s to %s", saving, done);
+    if (folder_sync(dir, errp) == 0)
+        return 0;
+    folder_remove(done, NULL);
+    return -1;
+}
+
+/* RENAMED -> COMMITTED */
+static int write_manifest(const char *folder, const char *text, size_t n, ddp_error_t *errp)
+{
+    char from[FOLDER_PATH_MAX], to[FOLDER_PATH_MAX];
+    struct put out;
+    if (folder_path(from, folder, UNFINISHED, errp) < 0 || folder_path(to, folder, MANIFEST_NAME, errp) < 0 ||
+        put_open(&out, folder, UNFINISHED, n, errp) < 0)
+        return -1;
+    if (put_write(&out, text, n, 0, errp) < 0) {
+        put_drop(&out);
+        return -1;
+    }
+    if (put_close(&out, errp) < 0)
+        return -1;
+    if (rename(from, to) < 0)
+        return error_errno(errp, "cannot rename %s to %s", from, to);
+    return folder_sync(folder, errp);
+}
+
+int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp)
+{
+    char saving[FOLDER_PATH_MAX], done[FOLDER_PATH_MAX];
+    if (paths(dir, token, step, saving, done, errp) < 0 || move(dir, saving, done, errp) < 0)
+        return -1;
+    if (write_manifest(done, manifest, n, errp) < 0) {
+        folder_remove(done, NULL);
+        return -1;
+    }
+    return 0;
+}
+
+int commit_abandon(const char *dir, const char *token, uint64_t step, ddp_error_t *errp)
+{
+    char saving[FOLDER_PATH_MAX], done[FOLDER_PATH_MAX];
+    return paths(dir, token, step, saving, done, errp) < 0 ? -1 : folder_remove(saving, errp);
+}
+
+/* ---- what is no longer wanted ---- */
+
+struct steps {
+    uint64_t *step;
+    size_t n, room;
+};
+
+static int note_step(void *ctx, const char *dir, const char *name, ddp_error_t *errp)
+{
+    struct steps *s = ctx;
+    uint64_t step;
+    (void)dir;
+    if (!folder_step(name, &step))
+        return 0;
+    if (s->n == s->room) {
+        size_t room = s->room ? 2 * s->room : 16;
+        uint64_t *all = realloc(s->step, room * sizeof *all);
+        if (!all)
+            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu checkpoints", room);
+        s->step = all;
+        s->room = room;
+    }
+    s->step[s->n++] = step;
+    return 0;
+}
+
+static int remove_step(const char *dir, uint64_t step, ddp_error_t *errp)
+{
+    char name[32], path[FOLDER_PATH_MAX];
+    store_name(step, name);
+    return folder_path(path, dir, name, errp) < 0 ? -1 : folder_remove(path, errp);
+}
+
+static int falling(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+int commit_retain(const char *dir, uint64_t newest, int keep, ddp_error_t *errp)
+{
+    struct steps s = {0};
+    int rc = folder_each(dir, note_step, &s, errp), n_kept = 0;
+    if (s.n)
+        qsort(s.step, s.n, sizeof *s.step, falling);
+    for (size_t i = 0; rc == 0 && i < s.n; i++)
+        if (s.step[i] > newest || n_kept++ >= keep)
+            rc = remove_step(dir, s.step[i], errp);
+    free(s.step);
+    return rc;
+}
+
+static int remove_left(void *token, const char *dir, const char *name, ddp_error_t *errp)
+{
+    char path[FOLDER_PATH_MAX], own[64];
+    uint64_t step;
+    if (folder_path(path, dir, name, errp) < 0)
+        return -1;
+    snprintf(own, sizeof own, SAVING "%.40s-", (const char *)token);
+    bool is_left = !strncmp(name, SAVING, strlen(SAVING)) ? strncmp(name, own, strlen(own)) != 0
+                                                           : folder_step(name, &step) && !folder_has_manifest(path);
+    return is_left ? folder_remove(path, errp) : 0;
+}
+
+int commit_clean(const char *dir, const char *token, ddp_error_t *errp)
+{
+    char own[64];
+    snprintf(own, sizeof own, "%.40s", token);
+    return folder_each(dir, remove_left, own, errp);
+}

@@ -1,0 +1,73 @@
+#include <config.h> /* pthread_clockjoin_np */
+
+#include "runtime/ckpt/committer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/ckpt/commit.h"
+
+static int commit_all(const struct commit_job *j, ddp_error_t *errp)
+{
+    struct manifest m;
+    size_t n;
+    if (manifest_make(&m, j->files, j->checksum, &j->state, errp) < 0)
+        return -1;
+    char *text = manifest_encode(&m, &n);
+    manifest_clear(&m);
+    if (!text)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the manifest of a checkpoint");
+    int rc = commit(j->dir, j->token, j->state.step, text, n, errp);
+    free(text);
+    return rc;
+}
+
+static void *run(void *arg)
+{
+    struct committer *c = arg;
+    uint64_t began = clock_ns();
+    int rc = commit_all(&c->job, &c->error);
+    c->took_s = (double)(clock_ns() - began) / 1e9;
+    if (rc == 0)
+        commit_retain(c->job.dir, c->job.state.step, c->job.keep, &c->error);
+    atomic_store(&c->state, rc < 0 ? COMMITTER_FAILED : COMMITTER_DONE);
+    return NULL;
+}
+
+void committer_start(struct committer *c, const struct commit_job *job)
+{
+    sigset_t all, before;
+    c->job = *job;
+    c->error = (ddp_error_t){0};
+    atomic_store(&c->state, COMMITTER_BUSY);
+    sigfillset(&all); /* as the writer's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&c->thread, NULL, run, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    c->has_thread = rc == 0;
+    if (rc != 0)
+        run(c); /* then training waits */
+}
+
+enum committer_state committer_state(const struct committer *c)
+{
+    return atomic_load(&c->state);
+}
+
+void committer_wait(struct committer *c, uint64_t deadline)
+{
+    struct timespec until = {(time_t)(deadline / NS_PER_S), (long)(deadline % NS_PER_S)};
+    if (c->has_thread && pthread_clockjoin_np(c->thread, NULL, CLOCK_MONOTONIC, &until) == 0)
+        c->has_thread = false;
+}
+
+void committer_reset(struct committer *c)
+{
+    if (c->has_thread)
+        pthread_join(c->thread, NULL);
+    c->has_thread = false;
+    atomic_store(&c->state, COMMITTER_IDLE);
+}

@@ -1,0 +1,40 @@
+/* committer.h - commits beside training: a thread on rank 0 makes the manifest, commits, and removes old checkpoints.
+ *
+ *   IDLE -> BUSY -> DONE | FAILED -> IDLE */
+#ifndef DDP_RUNTIME_CKPT_COMMITTER_H
+#define DDP_RUNTIME_CKPT_COMMITTER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/base/error.h"
+#include "runtime/ckpt/manifest.h"
+
+enum committer_state { COMMITTER_IDLE, COMMITTER_BUSY, COMMITTER_DONE, COMMITTER_FAILED };
+
+struct commit_job {
+    const struct files *files;
+    const uint64_t *checksum; /* [n_tensors] */
+    struct manifest_state state;
+    const char *dir, *token;
+    int keep;
+};
+
+struct committer {
+    _Atomic enum committer_state state;
+    struct commit_job job; /* what it points to is borrowed until IDLE */
+    pthread_t thread;
+    bool has_thread;
+    ddp_error_t error;     /* FAILED: why; DONE: what could not be removed (code 0: nothing) */
+    double took_s;
+};
+
+/* IDLE only; a zeroed struct is. */
+void committer_start(struct committer *c, const struct commit_job *job);
+enum committer_state committer_state(const struct committer *c); /* cheap */
+void committer_wait(struct committer *c, uint64_t deadline);     /* until it is not BUSY, or `deadline` */
+
+/* Waits, and -> IDLE. */
+void committer_reset(struct committer *c);
+
+#endif

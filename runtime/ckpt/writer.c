@@ -1,0 +1,293 @@
+#include "runtime/ckpt/writer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/put.h"
+#include "runtime/ckpt/snapshot.h"
+
+#define MEMORY_ALIGN ((size_t)2 << 20) /* a huge page */
+#define COPY_BYTES (1024 * CKPT_BLOCK_BYTES) /* between two looks whether to go on */
+#define WRITE_BYTES ((size_t)16 << 20)
+
+struct ckpt_writer {
+    const struct files *files;
+    struct snapshot plan;
+    char *memory;
+    uint64_t *sum; /* [n_tensors] */
+    pthread_t thread;
+    bool has_thread;
+    atomic_bool is_leaving;
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t changed;
+    _Atomic enum writer_state state; /* read without the lock too */
+    char folder[PUT_PATH_MAX];
+    bool has_heads;
+    struct writer_times times;
+    ddp_error_t error;
+};
+
+static void set_state(ckpt_writer_t *w, enum writer_state state)
+{
+    pthread_mutex_lock(&w->lock);
+    atomic_store(&w->state, state);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- the thread ---- */
+
+static void copy(ckpt_writer_t *w)
+{
+    uint64_t began = clock_ns();
+    memset(w->sum, 0, w->files->n_tensors * sizeof *w->sum);
+    for (const struct snapshot_piece *p = w->plan.piece; p < w->plan.piece + w->plan.n_pieces; p++) {
+        const struct writer_piece *piece = p->piece;
+        for (size_t at = 0, n; at < piece->n && !atomic_load(&w->is_leaving); at += n) {
+            n = piece->n - at < COPY_BYTES ? piece->n - at : COPY_BYTES;
+            w->sum[piece->tensor] += checksum_copy(w->memory + p->offset + at, (const char *)piece->from + at, n,
+                                                   (piece->at + at) / CKPT_BLOCK_BYTES);
+        }
+    }
+    w->times.copy_s = (double)(clock_ns() - began) / 1e9;
+}
+
+static int write_run(ckpt_writer_t *w, struct put *out, const struct snapshot_run *run, ddp_error_t *errp)
+{
+    const char *from = w->memory + run->offset;
+    for (size_t at = 0, n; at < run->n; at += n) {
+        n = run->n - at < WRITE_BYTES ? run->n - at : WRITE_BYTES - (run->at + at) % SNAPSHOT_ALIGN;
+        if (atomic_load(&w->is_leaving))
+            return error_set(errp, DDP_E_USAGE, ECANCELED, "the job ends");
+        if (put_write(out, from + at, n, run->at + at, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* This rank's part of file i, whose first run is *at; leaves *at behind its last. */
+static int write_file(ckpt_writer_t *w, int i, size_t *at, ddp_error_t *errp)
+{
+    const struct files_file *file = &w->files->file[i];
+    const struct snapshot_run *run = w->plan.run;
+    size_t first = *at;
+    struct put out;
+    while (*at < w->plan.n_runs && run[*at].file == i)
+        ++*at;
+    if (*at == first && !w->has_heads)
+        return 0;
+    if (put_open(&out, w->folder, file->name, file->n_bytes, errp) < 0)
+        return -1;
+    int rc = w->has_heads ? put_write(&out, file->head, file->head_bytes, 0, errp) : 0;
+    for (size_t r = first; rc == 0 && r < *at; r++)
+        rc = write_run(w, &out, &run[r], errp);
+    if (rc == 0)
+        return put_close(&out, errp);
+    put_drop(&out);
+    return -1;
+}
+
+static int write_small(const ckpt_writer_t *w, ddp_error_t *errp)
+{
+    for (int i = 0; w->has_heads && i < w->files->n_small; i++) {
+        const struct files_small *s = &w->files->small[i];
+        struct put out;
+        if (put_open(&out, w->folder, s->name, s->n_bytes, errp) < 0)
+            return -1;
+        if (put_write(&out, s->text, s->n_bytes, 0, errp) < 0) {
+            put_drop(&out);
+            return -1;
+        }
+        if (put_close(&out, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int write_all(ckpt_writer_t *w, ddp_error_t *errp)
+{
+    uint64_t began = clock_ns();
+    size_t at = 0;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < w->files->n_files; i++)
+        rc = write_file(w, i, &at, errp);
+    if (rc == 0)
+        rc = write_small(w, errp);
+    w->times.write_s = (double)(clock_ns() - began) / 1e9;
+    return rc;
+}
+
+static void *run(void *arg)
+{
+    ckpt_writer_t *w = arg;
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        while (atomic_load(&w->state) != WRITER_COPYING && !atomic_load(&w->is_leaving))
+            pthread_cond_wait(&w->changed, &w->lock);
+        pthread_mutex_unlock(&w->lock);
+        if (atomic_load(&w->is_leaving))
+            return NULL;
+        copy(w);
+        set_state(w, WRITER_WRITING);
+        set_state(w, write_all(w, &w->error) < 0 ? WRITER_FAILED : WRITER_WRITTEN);
+    }
+}
+
+/* Signals are the program's: with all of them blocked no call here is interrupted, and a limit on the size of files
+ * (SIGXFSZ) is an error of the write. */
+static int start_thread(ckpt_writer_t *w, ddp_error_t *errp)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&w->thread, NULL, run, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->has_thread = rc == 0;
+    return rc == 0 ? 0 : error_set(errp, DDP_E_SYSTEM, rc, "no thread to write checkpoints: %s", strerror(rc));
+}
+
+/* ---- the caller ---- */
+
+static size_t round_up(size_t n)
+{
+    return (n / MEMORY_ALIGN + 1) * MEMORY_ALIGN;
+}
+
+size_t writer_bytes(const struct files *f, const struct writer_piece *piece, size_t n)
+{
+    struct snapshot s;
+    if (snapshot_plan(&s, f, piece, n, NULL) < 0)
+        return SIZE_MAX;
+    size_t bytes = round_up(s.n_bytes);
+    snapshot_clear(&s);
+    return bytes;
+}
+
+static int allocate(ckpt_writer_t *w, ddp_error_t *errp)
+{
+    size_t bytes = round_up(w->plan.n_bytes);
+    w->sum = calloc(w->files->n_tensors + 1, sizeof *w->sum);
+    w->memory = aligned_alloc(MEMORY_ALIGN, bytes);
+    if (!w->sum || !w->memory)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a snapshot of %zu bytes", bytes);
+    madvise(w->memory, bytes, MADV_HUGEPAGE); /* a wish */
+    memset(w->memory, 0, bytes);
+    return 0;
+}
+
+ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *piece, size_t n, ddp_error_t *errp)
+{
+    ckpt_writer_t *w = calloc(1, sizeof *w);
+    if (!w) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a writer");
+        return NULL;
+    }
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&w->lock, NULL);
+    w->files = f;
+    if (snapshot_plan(&w->plan, f, piece, n, errp) < 0 || allocate(w, errp) < 0 || start_thread(w, errp) < 0) {
+        writer_destroy(w);
+        return NULL;
+    }
+    w->times.n_bytes = w->plan.data_bytes;
+    return w;
+}
+
+void writer_destroy(ckpt_writer_t *w)
+{
+    if (!w)
+        return;
+    int saved = errno;
+    if (w->has_thread) {
+        pthread_mutex_lock(&w->lock);
+        atomic_store(&w->is_leaving, true);
+        pthread_cond_broadcast(&w->changed);
+        pthread_mutex_unlock(&w->lock);
+        pthread_join(w->thread, NULL);
+    }
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    snapshot_clear(&w->plan);
+    free(w->memory);
+    free(w->sum);
+    free(w);
+    errno = saved;
+}
+
+int writer_start(ckpt_writer_t *w, const char *folder, bool has_heads, ddp_error_t *errp)
+{
+    if (writer_state(w) != WRITER_IDLE)
+        return error_set(errp, DDP_E_USAGE, EBUSY, "a checkpoint is being written already");
+    if (strlen(folder) >= sizeof w->folder)
+        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.100s...: the path is too long", folder);
+    strcpy(w->folder, folder);
+    w->has_heads = has_heads;
+    w->times = (struct writer_times){.n_bytes = w->times.n_bytes};
+    w->error = (ddp_error_t){0};
+    set_state(w, WRITER_COPYING);
+    return 0;
+}
+
+enum writer_state writer_state(const ckpt_writer_t *w)
+{
+    return atomic_load(&w->state);
+}
+
+void writer_wait_copied(ckpt_writer_t *w)
+{
+    if (writer_state(w) != WRITER_COPYING)
+        return;
+    uint64_t began = clock_ns();
+    pthread_mutex_lock(&w->lock);
+    while (atomic_load(&w->state) == WRITER_COPYING)
+        pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    w->times.waited_s += (double)(clock_ns() - began) / 1e9;
+}
+
+int writer_wait(ckpt_writer_t *w, uint64_t deadline, ddp_error_t *errp)
+{
+    struct timespec until = {(time_t)(deadline / NS_PER_S), (long)(deadline % NS_PER_S)};
+    int rc = 0;
+    pthread_mutex_lock(&w->lock);
+    while ((atomic_load(&w->state) == WRITER_COPYING || atomic_load(&w->state) == WRITER_WRITING) && rc == 0)
+        rc = pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    bool is_busy = atomic_load(&w->state) == WRITER_COPYING || atomic_load(&w->state) == WRITER_WRITING;
+    pthread_mutex_unlock(&w->lock);
+    if (is_busy)
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%.150s: this rank's part was not written in time", w->folder);
+    return 0;
+}
+
+const uint64_t *writer_sums(const ckpt_writer_t *w)
+{
+    return w->sum;
+}
+
+const ddp_error_t *writer_error(const ckpt_writer_t *w)
+{
+    return &w->error;
+}
+
+void writer_reset(ckpt_writer_t *w)
+{
+    set_state(w, WRITER_IDLE);
+}
+
+void writer_times(const ckpt_writer_t *w, struct writer_times *ret)
+{
+    *ret = w->times;
+}

@@ -1,0 +1,336 @@
+/* A commit is a sequence of system calls. The process dies before any one of them, or any one of them fails: what is
+ * left is checked each time against what commit.h promises. */
+#include "t/unit/unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/ckpt/commit.h"
+#include "runtime/ckpt/folder.h"
+#include "runtime/ckpt/put.h"
+
+#define TOKEN "0123456789abcdef"
+#define DIED 99
+
+/* ---- the system calls, counted ---- */
+
+static int left = -1;  /* calls until the one that does not happen; -1: all do */
+static int fails_with; /* 0: the process dies instead */
+static char calls[8192];
+
+static void note(const char *what, const char *path)
+{
+    const char *name = strrchr(path, '/');
+    size_t n = strlen(calls);
+    snprintf(calls + n, sizeof calls - n, "%s %s\n", what, name ? name + 1 : path);
+}
+
+static void note_fd(const char *what, int fd)
+{
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    note(what, path);
+}
+
+static bool fails(void)
+{
+    if (left < 0 || left-- > 0)
+        return false;
+    if (!fails_with)
+        _exit(DIED);
+    errno = fails_with;
+    return true;
+}
+
+/* The linker brings the calls of runtime/ckpt here (-Wl,--wrap). */
+#define WRAP(type, name, parameters, arguments, noted)                                                                 \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters;                                                                                     \
+    type __wrap_##name parameters                                                                                      \
+    {                                                                                                                  \
+        noted;                                                                                                         \
+        return fails() ? (type)-1 : __real_##name arguments;                                                           \
+    }
+WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), note("mkdir", path))
+WRAP(int, rename, (const char *from, const char *to), (from, to), note("rename", from))
+WRAP(int, unlink, (const char *path), (path), note("unlink", path))
+WRAP(int, rmdir, (const char *path), (path), note("rmdir", path))
+WRAP(int, fsync, (int fd), (fd), note_fd("fsync", fd))
+WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), (void)0)
+WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), note_fd("write", fd))
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, mode_t mode)
+{
+    return fails() ? -1 : __real_open(path, flags, mode);
+}
+DIR *__real_opendir(const char *path);
+DIR *__wrap_opendir(const char *path);
+DIR *__wrap_opendir(const char *path)
+{
+    return fails() ? NULL : __real_opendir(path);
+}
+
+/* ---- a folder of checkpoints ---- */
+
+static char root[] = "/tmp/ddp-commit.XXXXXX";
+static char dir[64];
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void make_folder(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
+/* Its name is all that a file holds. */
+static void make_checkpoint(const char *name, bool is_whole)
+{
+    make_folder(name);
+    write_file(name, "a", name);
+    write_file(name, "b", name);
+    if (is_whole)
+        write_file(name, "manifest.json", name);
+}
+
+/* Two checkpoints, and what a killed job left. */
+static void make_history(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(mkdir(dir, 0755), 0);
+    make_checkpoint("step-00000010", true);
+    make_checkpoint("step-00000020", true);
+    make_checkpoint("step-00000025", false);
+    make_checkpoint(".saving-fedcba9876543210-step-00000030", false);
+    make_folder("step-7"); /* not ours */
+}
+
+/* step-00000030 is written, committed, and the oldest one goes. */
+static int save(ddp_error_t *e)
+{
+    char folder[FOLDER_PATH_MAX];
+    static const char text[] = "step-00000030";
+    if (commit_clean(dir, TOKEN, e) < 0 || commit_folder(dir, TOKEN, 30, folder, sizeof folder, e) < 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        struct put out;
+        if (put_open(&out, folder, i ? "b" : "a", strlen(text), e) < 0)
+            return -1;
+        if (put_write(&out, text, strlen(text), 0, e) < 0)
+            return put_drop(&out), -1;
+        if (put_close(&out, e) < 0)
+            return -1;
+    }
+    return commit(dir, TOKEN, 30, text, strlen(text), e) < 0 ? -1 : commit_retain(dir, 30, 2, e);
+}
+
+static bool has(const char *folder, const char *name)
+{
+    char path[512], text[64] = "";
+    snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return false;
+    assert_true(fread(text, 1, sizeof text - 1, f) <= sizeof text);
+    fclose(f);
+    return !strcmp(text, folder);
+}
+
+static bool exists(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* There, and then whole. */
+static bool is_checkpoint(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!folder_has_manifest(path))
+        return false;
+    if (!has(name, "a") || !has(name, "b") || !has(name, "manifest.json"))
+        fail_msg("%s has a manifest and is not whole, after %s", name, calls);
+    return true;
+}
+
+/* What commit.h promises, whatever happened. Returns whether step 30 is there. */
+static bool check_promises(void)
+{
+    bool is_new = is_checkpoint("step-00000030");
+    if (!is_checkpoint("step-00000020"))
+        fail_msg("step 20 has gone, after %s", calls);
+    if (!is_checkpoint("step-00000010") && !is_new)
+        fail_msg("step 10 has gone before step 30 came, after %s", calls);
+    assert_true(exists("step-7"));
+    return is_new;
+}
+
+/* The next job cleans up, and commits. */
+static void check_next(bool had_new)
+{
+    ddp_error_t e = {0};
+    assert_int_equal(commit_clean(dir, "aaaaaaaaaaaaaaaa", &e), 0);
+    assert_int_equal(check_promises(), had_new);
+    assert_false(exists(".saving-" TOKEN "-step-00000030"));
+    assert_false(exists(".saving-fedcba9876543210-step-00000030"));
+    assert_false(exists("step-00000025"));
+    if (!had_new)
+        assert_false(exists("step-00000030"));
+    assert_int_equal(save(&e), 0);
+    assert_true(check_promises());
+    assert_false(exists("step-00000010"));
+}
+
+static void test_dies_between_any_two_calls(void **state)
+{
+    int n_before = 0, n_after = 0, n = 0;
+    (void)state;
+    for (bool dies = true; dies; n++) {
+        make_history();
+        pid_t pid = fork();
+        if (pid == 0) {
+            left = n;
+            _exit(save(NULL) == 0 ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        dies = WEXITSTATUS(status) == DIED;
+        assert_true(dies || WEXITSTATUS(status) == 0);
+        bool is_new = check_promises();
+        n_before += !is_new;
+        n_after += is_new;
+        check_next(is_new);
+    }
+    print_message("# died before each of %d calls: %d times without the new checkpoint, %d with it\n", n, n_before,
+                  n_after);
+    assert_true(n_before >= 20 && n_after >= 5);
+}
+
+/* The n-th call fails. Returns whether there was one. */
+static bool save_failing(int n, int *n_failed)
+{
+    ddp_error_t e = {0};
+    make_history();
+    calls[0] = 0;
+    left = n;
+    int rc = save(&e);
+    bool was_there = left < 0;
+    left = -1;
+    bool is_new = check_promises();
+    if (rc < 0) {
+        ++*n_failed;
+        assert_error_has(e, dir);
+        assert_error_has(e, strerror(fails_with));
+        assert_int_equal(commit_abandon(dir, TOKEN, 30, &e), 0);
+        assert_int_equal(check_promises(), is_new);
+    }
+    check_next(is_new);
+    return was_there;
+}
+
+static void test_any_call_fails(void **state)
+{
+    static const int codes[] = {ENOSPC, EIO, EACCES};
+    (void)state;
+    for (size_t c = 0; c < sizeof codes / sizeof *codes; c++) {
+        int n = 0, n_failed = 0;
+        fails_with = codes[c];
+        while (save_failing(n, &n_failed))
+            n++;
+        print_message("# %d calls, each of which failed once: %s\n", n, strerror(codes[c]));
+        assert_true(n_failed >= 25);
+    }
+    fails_with = 0;
+}
+
+/* Everything is on disk before what names it, and what replaces an old one before that goes. */
+static void test_order(void **state)
+{
+    static const char *const order[] = {
+        "unlink a\n",       "rmdir ",
+        "mkdir .saving-" TOKEN "-step-00000030\n",
+        "write a\n",        "fsync a\n",
+        "write b\n",        "fsync b\n",
+        "fsync .saving-" TOKEN "-step-00000030\n",
+        "rename .saving-" TOKEN "-step-00000030\n",
+        "fsync root\n",
+        "write .manifest\n", "fsync .manifest\n", "rename .manifest\n",
+        "fsync step-00000030\n",
+        "unlink manifest.json\n", "fsync step-00000010\n", "unlink ", "rmdir step-00000010\n",
+    };
+    const char *at = calls;
+    (void)state;
+    make_history();
+    calls[0] = 0;
+    assert_int_equal(save(NULL), 0);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const char *found = strstr(at, order[i]);
+        if (!found)
+            fail_msg("%s comes too early, or not at all: %s", order[i], calls);
+        at = found + strlen(order[i]);
+    }
+}
+
+/* A broken checkpoint beyond the one that was resumed from goes when the next is committed, also one of its own step. */
+static void test_replaces_broken(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make_history();
+    make_checkpoint("step-00000030", true);
+    write_file("step-00000030", "a", "broken");
+    make_checkpoint("step-00000040", true);
+    assert_int_equal(save(&e), 0);
+    assert_true(check_promises());
+    assert_false(exists("step-00000040"));
+    assert_false(exists("step-00000010"));
+}
+
+static void test_retain(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make_history();
+    make_checkpoint("step-100000000", true);
+    assert_int_equal(commit_retain(dir, 100000000, 1, &e), 0);
+    assert_true(exists("step-100000000") && exists("step-7"));
+    assert_false(exists("step-00000020") || exists("step-00000010"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dies_between_any_two_calls),
+        cmocka_unit_test(test_any_call_fails),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_replaces_broken),
+        cmocka_unit_test(test_retain),
+    };
+    if (!mkdtemp(root))
+        return 1;
+    snprintf(dir, sizeof dir, "%s/root", root);
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command) || rc;
+}

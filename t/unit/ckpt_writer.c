@@ -1,0 +1,263 @@
+/* A rank's part of a checkpoint, written beside the test: what lies in the files in the end, the sums, and what happens
+ * where it cannot be written. */
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/snapshot.h"
+#include "runtime/ckpt/writer.h"
+
+#define BLOCK CKPT_BLOCK_BYTES
+enum { N_TENSORS = 7, MAX_PIECES = 64 };
+
+/* Elements: scalars, tensors that end within a page, within a block, at a block's end. */
+static const uint64_t n_elems[N_TENSORS] = {1, 3 * 4096, 5000, 768, 9 * 4096 + 1, 17, 40 * 4096};
+static char root[] = "/tmp/ddp-writer.XXXXXX";
+static char folder[64], gone[64];
+static struct files files;
+static float *value[N_TENSORS];
+
+static void setup(void)
+{
+    struct st_tensor tensor[N_TENSORS] = {0};
+    const struct files_group group = {"model", tensor, N_TENSORS};
+    ddp_error_t e;
+    for (int t = 0; t < N_TENSORS; t++) {
+        snprintf(tensor[t].name, sizeof tensor[t].name, "t%d", t);
+        tensor[t].dtype = ST_F32;
+        tensor[t].ndim = 1;
+        tensor[t].shape[0] = n_elems[t];
+        value[t] = malloc(n_elems[t] * sizeof(float));
+        for (uint64_t i = 0; i < n_elems[t]; i++)
+            value[t][i] = (float)(t * 1000000 + (int)i);
+    }
+    if (files_make(&files, &group, 1, 200000, &e) < 0 || files_attach(&files, "config.json", "{}\n", &e) < 0) {
+        fprintf(stderr, "%s\n", e.text);
+        exit(1);
+    }
+}
+
+/* Every n_ranks-th block belongs to `rank`; runs of `run` blocks are dealt out at a time. */
+static size_t share(struct writer_piece *piece, int rank, int n_ranks, int run)
+{
+    size_t n = 0;
+    int next = 0;
+    for (size_t t = 0; t < N_TENSORS; t++)
+        for (uint64_t at = 0, size = n_elems[t] * 4, take; at < size; at += take, next++) {
+            take = (uint64_t)run * BLOCK < size - at ? (uint64_t)run * BLOCK : size - at;
+            if (next % n_ranks != rank)
+                continue;
+            assert_true(n < MAX_PIECES);
+            piece[n++] = (struct writer_piece){(char *)value[t] + at, t, at, (size_t)take};
+        }
+    return n;
+}
+
+static ckpt_writer_t *create(int rank, int n_ranks, int run, struct writer_piece piece[MAX_PIECES])
+{
+    ddp_error_t e;
+    size_t n = share(piece, rank, n_ranks, run);
+    for (size_t i = 0; i < n / 2; i++) { /* any order will do */
+        struct writer_piece p = piece[i];
+        piece[i] = piece[n - 1 - i];
+        piece[n - 1 - i] = p;
+    }
+    ckpt_writer_t *w = writer_create(&files, piece, n, &e);
+    if (!w)
+        fail_msg("%s", e.text);
+    return w;
+}
+
+static char *read_file(const char *name, size_t *ret_n)
+{
+    char path[512];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        fail_msg("%s is not there", path);
+    assert_int_equal(fstat(fileno(f), &st), 0);
+    *ret_n = (size_t)st.st_size;
+    char *bytes = malloc(*ret_n + 1);
+    assert_int_equal(fread(bytes, 1, *ret_n, f), *ret_n);
+    fclose(f);
+    return bytes;
+}
+
+static void check_files(void)
+{
+    for (int i = 0; i < files.n_files; i++) {
+        size_t n;
+        char *bytes = read_file(files.file[i].name, &n);
+        assert_int_equal(n, files.file[i].n_bytes);
+        assert_memory_equal(bytes, files.file[i].head, files.file[i].head_bytes);
+        for (size_t t = 0; t < N_TENSORS; t++)
+            if (files.tensor[t].file == i)
+                assert_memory_equal(bytes + files.tensor[t].at_bytes, value[t], n_elems[t] * 4);
+        free(bytes);
+    }
+    for (int i = 0; i < files.n_small; i++) {
+        size_t n;
+        char *bytes = read_file(files.small[i].name, &n);
+        assert_int_equal(n, files.small[i].n_bytes);
+        assert_memory_equal(bytes, files.small[i].text, n);
+        free(bytes);
+    }
+}
+
+static void empty_folder(void)
+{
+    char command[160];
+    snprintf(command, sizeof command, "rm -rf %s; mkdir %s", folder, folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* All ranks at once; state changes as soon as it was copied. */
+static void save(ckpt_writer_t **w, int n_ranks, float change)
+{
+    ddp_error_t e;
+    uint64_t sum[N_TENSORS] = {0};
+    for (int r = 0; r < n_ranks; r++)
+        assert_int_equal(writer_start(w[r], folder, r == 0, &e), 0);
+    for (int r = 0; r < n_ranks; r++)
+        writer_wait_copied(w[r]);
+    value[3][5] += change;
+    for (int r = 0; r < n_ranks; r++) {
+        if (writer_wait(w[r], deadline_in(60), &e) < 0 || writer_state(w[r]) != WRITER_WRITTEN)
+            fail_msg("%s %s", e.text, writer_error(w[r])->text);
+        for (int t = 0; t < N_TENSORS; t++)
+            sum[t] += writer_sums(w[r])[t];
+        writer_reset(w[r]);
+        assert_int_equal(writer_state(w[r]), WRITER_IDLE);
+    }
+    value[3][5] -= change;
+    check_files();
+    for (int t = 0; t < N_TENSORS; t++)
+        assert_int_equal(sum[t], checksum_blocks(value[t], n_elems[t] * 4, 0));
+    value[3][5] += change;
+}
+
+static void test_writes(void **state)
+{
+    (void)state;
+    assert_true(files.n_files >= 3);
+    for (int n_ranks = 1; n_ranks <= 4; n_ranks++)
+        for (int run_blocks = 1; run_blocks <= 5; run_blocks += 2) {
+            struct writer_piece piece[4][MAX_PIECES];
+            ckpt_writer_t *w[4];
+            empty_folder();
+            for (int r = 0; r < n_ranks; r++)
+                w[r] = create(r, n_ranks, run_blocks, piece[r]);
+            for (int again = 0; again < 3; again++) /* over what is there, too */
+                save(w, n_ranks, 1);
+            for (int r = 0; r < n_ranks; r++)
+                writer_destroy(w[r]);
+        }
+}
+
+static void test_plan_is_congruent(void **state)
+{
+    (void)state;
+    for (int n_ranks = 1; n_ranks <= 3; n_ranks++) {
+        struct writer_piece piece[MAX_PIECES];
+        struct snapshot s;
+        uint64_t bytes = 0;
+        size_t n = share(piece, n_ranks - 1, n_ranks, 2), end = 0;
+        assert_int_equal(snapshot_plan(&s, &files, piece, n, NULL), 0);
+        for (size_t i = 0; i < s.n_runs; i++) {
+            assert_int_equal(s.run[i].offset % SNAPSHOT_ALIGN, s.run[i].at % SNAPSHOT_ALIGN);
+            assert_true(s.run[i].offset >= end);
+            end = s.run[i].offset + s.run[i].n;
+            bytes += s.run[i].n;
+        }
+        assert_true(end <= s.n_bytes && s.n_bytes <= writer_bytes(&files, piece, n));
+        assert_int_equal(bytes, s.data_bytes);
+        assert_true(n_ranks > 1 || s.n_runs == (size_t)files.n_files); /* what is one run in a file is one here */
+        snapshot_clear(&s);
+    }
+}
+
+static void check_fails(ckpt_writer_t *w, const char *why)
+{
+    ddp_error_t e;
+    assert_int_equal(writer_start(w, folder, true, &e), 0);
+    assert_int_equal(writer_wait(w, deadline_in(60), &e), 0);
+    assert_int_equal(writer_state(w), WRITER_FAILED);
+    assert_error_has(*writer_error(w), why);
+    assert_error_has(*writer_error(w), folder);
+    writer_reset(w);
+}
+
+/* A limit on the size of files, a folder that is gone: said, and the next one is written. */
+static void test_cannot_write(void **state)
+{
+    struct writer_piece piece[MAX_PIECES];
+    struct rlimit before, small;
+    ckpt_writer_t *w = create(0, 1, 1, piece);
+    (void)state;
+    empty_folder();
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 100000;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0); /* SIGXFSZ would end the program */
+    check_fails(w, "File too large");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(rename(folder, gone), 0);
+    check_fails(w, "No such file or directory");
+    assert_int_equal(rename(gone, folder), 0);
+    save(&w, 1, 0);
+    writer_destroy(w);
+}
+
+static void test_states(void **state)
+{
+    struct writer_piece piece[MAX_PIECES];
+    struct writer_times times;
+    ddp_error_t e;
+    ckpt_writer_t *w = create(0, 1, 1, piece);
+    (void)state;
+    empty_folder();
+    assert_int_equal(writer_state(w), WRITER_IDLE);
+    writer_wait_copied(w);
+    assert_int_equal(writer_wait(w, deadline_in(0), &e), 0);
+    assert_int_equal(writer_start(w, folder, true, &e), 0);
+    assert_int_equal(writer_start(w, folder, true, &e), -1);
+    assert_error_has(e, "already");
+    assert_int_equal(writer_wait(w, deadline_in(60), &e), 0);
+    writer_times(w, &times);
+    assert_true(times.copy_s > 0 && times.write_s > 0 && times.n_bytes > 200000);
+    writer_reset(w);
+    assert_int_equal(writer_start(w, folder, true, &e), 0);
+    writer_destroy(w); /* whatever it is at */
+    writer_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_writes),
+        cmocka_unit_test(test_plan_is_congruent),
+        cmocka_unit_test(test_cannot_write),
+        cmocka_unit_test(test_states),
+    };
+    if (!mkdtemp(root))
+        return 1;
+    snprintf(folder, sizeof folder, "%s/saving", root);
+    snprintf(gone, sizeof gone, "%s/gone", root);
+    setup();
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    rc |= system(command);
+    files_clear(&files);
+    for (int t = 0; t < N_TENSORS; t++)
+        free(value[t]);
+    return rc;
+}
