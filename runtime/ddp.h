@@ -276,8 +276,9 @@ int ddp_join(ddp_t *d, ddp_error_t *errp);
 /* After ddp_data_open, before the first step: restores parameters, optimizer and data position from the newest
  * checkpoint in dir, or from the one before where the newest is broken (ddp_checkpoint_status.warning says what is);
  * dir may also be one checkpoint, the newest of its folder. Nothing is believed before its checksum was compared.
- * Collective. 1: resumed, ddp_steps_done says where; 0: there is none, training starts at step 0; -1: error, also where
- * every checkpoint there is broken, or is one of other parameters or data. */
+ * Collective. 1: resumed, ddp_steps_done says where; 0: there is none, training starts at step 0; -1: error, the same on
+ * all ranks, also where every checkpoint there is broken (what the parameters are then is not said), or is one of
+ * other parameters or data. */
 int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
 
 /* After ddp_step: begins a checkpoint of the present step in dir, and returns. It is copied beside the next forward and
@@ -286,16 +287,21 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
  * is, nothing is begun, and ddp_step sets `checkpoint` again when it is over. After a step that set `stop`, returns
  * when it is committed. A checkpoint that fails (full disk, a folder that vanished) is counted and does not end
  * training; with the option ckpt-required=on the call fails that finds out, here or in ddp_step. The first call opens
- * dir: one that has checkpoints must have been given to ddp_resume. The `keep` newest checkpoints stay. Collective. */
+ * dir: one that has checkpoints must have been given to ddp_resume. The `keep` newest checkpoints stay. A step that dir
+ * has already is not written again. Values must not be written between this and the next ddp_step. Collective. */
 int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
 
-/* Between steps: returns when the checkpoint in flight, if any, is committed, or has failed: -1 then. Collective;
- * ddp_finalize does it too. */
+/* Between steps: returns when the checkpoint in flight, if any, is committed or has failed, as ddp_checkpoint_status
+ * then says (last_step, n_failed); -1 where ddp_checkpoint would. Collective; ddp_finalize does it too. */
 int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
 
 /* Adds a small file, text, to every checkpoint: "config.json". After ddp_commit, before ddp_resume and ddp_checkpoint;
  * the same on every rank. Both texts are copied. */
 int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp);
+
+/* What bits depend on that libddp cannot know, for the manifest of every checkpoint, and to be compared by ddp_resume:
+ * "products" (which matrix products these are), "threads" (how many, of each rank). */
+int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp);
 
 /* After ddp_commit: the parameters' values alone, from safetensors: dir is such a file, or a folder with
  * model*.safetensors in it (a checkpoint, or a model as others publish it). Each parameter NAME is there as NAME or as
@@ -307,7 +313,7 @@ int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp);
 uint64_t ddp_steps_done(const ddp_t *d);
 
 struct ddp_checkpoint_status {
-    uint64_t n_committed, n_failed, n_postponed; /* by this run */
+    uint64_t n_committed, n_failed, n_postponed; /* by this run; these and the steps are the same on all ranks */
     uint64_t last_step;    /* of the last one that was committed, or resumed from */
     uint64_t resumed_step; /* 0: not resumed */
     double blocked_s;      /* of the last save, on this rank: training stood still; */
@@ -315,7 +321,7 @@ struct ddp_checkpoint_status {
     uint64_t bytes;        /* of a whole checkpoint */
     bool in_flight;
     char path[256];    /* of the last one committed or resumed from; a longer one without its beginning */
-    char warning[512]; /* the last: a save that failed, a broken checkpoint, another kind of machine; "": none */
+    char warning[512]; /* on rank 0, the last: a save that failed, a broken checkpoint, another machine; "": none */
 };
 int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 

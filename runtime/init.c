@@ -56,9 +56,12 @@ EXPORT void ddp_finalize(ddp_t *d)
     if (!d)
         return;
     int saved = errno;
+    if (d->phase != PHASE_BROKEN)
+        checkpoint_settle(d, NULL);
     stop_release(&d->stop);
     comm_destroy(d->comm); /* first: until then its thread may be at works in flight, which use what is freed below */
     handle_free_works(d);
+    checkpoint_close(d); /* its threads read what is freed below */
     data_close(&d->data);
     partials_close(&d->partials);
     optimizer_close(&d->optimizer);

@@ -113,6 +113,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
 static int apply(ddp_t *d, ddp_error_t *errp)
 {
     struct optimizer *o = &d->optimizer;
+    checkpoint_wait_copied(d);
     if (d->zero.values)
         return zero_apply(&d->zero, &d->reducer, o, errp);
     optimizer_apply(o, 0, o->n_slices, d->values, reducer_grads(&d->reducer), reducer_used(&d->reducer));
@@ -155,7 +156,8 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
         return handle_break(d);
     }
-    checkpoint_after_step(d, tail, &s);
+    if (checkpoint_after_step(d, tail, &s, errp) < 0)
+        return -1;
     if (trace_step(d, &s, began_ns, errp) < 0)
         return handle_break(d);
     d->phase = PHASE_IDLE;

@@ -1,0 +1,71 @@
+/* checkpoint_agree.c - what ranks tell each other, and the program, about checkpoints. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/ckpt/folder.h"
+#include "runtime/ckpt/store.h"
+#include "runtime/handle.h"
+
+int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp)
+{
+    int n = d->world.size, first = 0;
+    char mine = own->code != 0, *all = calloc((size_t)n, 1);
+    ddp_error_t told = *own;
+    int rc = all ? comm_allgather(d->comm, &mine, 1, all, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory");
+    while (rc == 0 && first < n && !all[first])
+        first++;
+    free(all);
+    *ret = (ddp_error_t){0};
+    if (rc == 0 && first == n)
+        return 0;
+    if (rc < 0 || comm_bcast(d->comm, &told, sizeof told, first, errp) < 0)
+        return handle_break(d);
+    *ret = told;
+    if (n > 1)
+        error_prefix(ret, "rank %d", first);
+    return 0;
+}
+
+void checkpoint_warn(ddp_t *d, const char *fmt, ...)
+{
+    struct ddp_checkpoint_status *s = &d->checkpoint.status;
+    va_list ap;
+    va_start(ap, fmt);
+    if (d->world.rank == 0)
+        vsnprintf(s->warning, sizeof s->warning, fmt, ap);
+    va_end(ap);
+}
+
+void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step)
+{
+    struct ddp_checkpoint_status *s = &d->checkpoint.status;
+    char name[32], path[FOLDER_PATH_MAX];
+    store_name(step, name);
+    if (folder_path(path, dir, name, NULL) < 0)
+        return;
+    size_t n = strlen(path), cut = n < sizeof s->path ? 0 : n + 1 - sizeof s->path;
+    strcpy(s->path, path + cut);
+    s->last_step = step;
+}
+
+int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp)
+{
+    size_t n = d->checkpoint.plan.files.n_tensors;
+    int64_t *half = calloc(2 * n + 1, sizeof *half);
+    if (!half) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu checksums", d->world.rank, n);
+        return handle_break(d);
+    }
+    for (size_t i = 0; i < n; i++) {
+        half[2 * i] = (int64_t)(sum[i] & UINT32_MAX);
+        half[2 * i + 1] = (int64_t)(sum[i] >> 32);
+    }
+    int rc = comm_allreduce(d->comm, half, 2 * n, DDP_I64, DDP_SUM, errp);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        sum[i] = (uint64_t)half[2 * i] + ((uint64_t)half[2 * i + 1] << 32);
+    free(half);
+    return rc < 0 ? handle_break(d) : 0;
+}

@@ -1,0 +1,156 @@
+/* checkpoint_state.c - what a manifest says beside files: where training is, and what its bits depend on. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/base/num.h"
+#include "runtime/handle.h"
+#include "runtime/machine.h"
+
+void checkpoint_state_begin(ddp_t *d)
+{
+    struct manifest_state *s = &d->checkpoint.state;
+    s->world_size = d->world.size;
+    s->n_nodes = d->world.n_nodes;
+    s->n_runs = 1;
+    machine_cpu(s->cpu, sizeof s->cpu);
+    snprintf(s->kernels, sizeof s->kernels, "%s", machine_kernels());
+    snprintf(s->software, sizeof s->software, "slurm-ddp %s", DDP_VERSION);
+    optimizer_text(&d->optimizer.cfg, s->optimizer, sizeof s->optimizer);
+}
+
+void checkpoint_state_fill(ddp_t *d)
+{
+    struct checkpoint *c = &d->checkpoint;
+    struct manifest_state *s = &c->state;
+    const struct data_config *data = &d->data.cfg;
+    struct data_position at = data_position(&d->data);
+    time_t now = time(NULL);
+    struct tm utc;
+    s->step = d->optimizer.n_steps;
+    s->n_skipped = d->n_skipped;
+    s->data.n_samples = data->n_samples;
+    s->data.seed = data->seed;
+    s->data.epoch = at.epoch;
+    s->data.cursor = at.cursor;
+    s->data.batch = data->batch;
+    s->data.accum = data->accum;
+    s->data.shards = data->n_shards;
+    snprintf(s->data.order, sizeof s->data.order, "%s", data_order_name(data->order));
+    snprintf(s->reason, sizeof s->reason, "%s", c->is_stopping ? "stop" : c->was_due ? "periodic" : "request");
+    strftime(s->saved_at, sizeof s->saved_at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    s->trained_s = c->trained_s;
+}
+
+/* ---- resuming ---- */
+
+static int check_data(const ddp_t *d, const struct manifest_state *m, ddp_error_t *errp)
+{
+    const struct data_config *data = &d->data.cfg;
+    if (m->data.n_samples != data->n_samples)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "the checkpoint of step %" PRIu64 " was trained on %" PRIu64
+                         " samples, and there are %" PRIu64 ": start with the same data, or take only its values (--init)",
+                         m->step, m->data.n_samples, data->n_samples);
+    if (m->data.seed != data->seed)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "the checkpoint of step %" PRIu64 " has its data in the order of seed "
+                         "%" PRIu64 ", not %" PRIu64 ": start with the same seed, or take only its values (--init)",
+                         m->step, m->data.seed, data->seed);
+    const char *order = data_order_name(data->order);
+    if (strcmp(m->data.order, order) != 0)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "the checkpoint of step %" PRIu64 " has its data in order=%s, not %s: "
+                         "start with the same order, or take only its values (--init)", m->step, m->data.order, order);
+    return 0;
+}
+
+/* What differs, as a list of "threads 2, not 4". */
+struct differences {
+    char text[400];
+};
+
+static void differ(struct differences *l, const char *what, const char *then, const char *now)
+{
+    size_t n = strlen(l->text);
+    if (strcmp(then, now) != 0 && *then && *now)
+        snprintf(l->text + n, sizeof l->text - n, "%s%s \"%.60s\", not \"%.60s\"", n ? ", " : "", what, now, then);
+}
+
+static void differ_number(struct differences *l, const char *what, uint64_t then, uint64_t now)
+{
+    char a[24], b[24];
+    snprintf(a, sizeof a, "%" PRIu64, then);
+    snprintf(b, sizeof b, "%" PRIu64, now);
+    differ(l, what, a, b);
+}
+
+/* The first line of one that is not in the other at its place. */
+static void differ_line(struct differences *l, const char *then, const char *now)
+{
+    char a[128], b[128];
+    size_t na = strcspn(then, "\n"), nb = strcspn(now, "\n");
+    while (na == nb && *then && !strncmp(then, now, na)) {
+        then += na + (then[na] == '\n');
+        now += nb + (now[nb] == '\n');
+        na = strcspn(then, "\n");
+        nb = strcspn(now, "\n");
+    }
+    snprintf(a, sizeof a, "%.*s", (int)na, then);
+    snprintf(b, sizeof b, "%.*s", (int)nb, now);
+    differ(l, "optimizer", a, b);
+}
+
+int checkpoint_state_check(ddp_t *d, const struct manifest_state *m, ddp_error_t *errp)
+{
+    const struct manifest_state *s = &d->checkpoint.state;
+    const struct data_config *data = &d->data.cfg;
+    struct differences l = {""};
+    if (check_data(d, m, errp) < 0)
+        return -1;
+    differ_line(&l, m->optimizer, s->optimizer);
+    differ_number(&l, "batch", m->data.batch, data->batch);
+    differ_number(&l, "micro-steps", (uint64_t)m->data.accum, (uint64_t)data->accum);
+    differ_number(&l, "shards", (uint64_t)m->data.shards, (uint64_t)data->n_shards);
+    if (!data->n_shards)
+        differ_number(&l, "ranks", (uint64_t)m->world_size, (uint64_t)s->world_size);
+    differ(&l, "processor", m->cpu, s->cpu);
+    differ(&l, "vectors", m->kernels, s->kernels);
+    differ(&l, "matrix products", m->products, s->products);
+    if (m->n_threads && s->n_threads)
+        differ_number(&l, "threads", (uint64_t)m->n_threads, (uint64_t)s->n_threads);
+    if (*l.text)
+        checkpoint_warn(d, "resumed with %s: bits may differ from those of a run that was not stopped", l.text);
+    return 0;
+}
+
+int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error_t *errp)
+{
+    struct checkpoint *c = &d->checkpoint;
+    const struct data_position at = {.epoch = m->data.epoch, .cursor = m->data.cursor};
+    if (data_seek(&d->data, &at, errp) < 0)
+        return error_prefix(errp, "the checkpoint of step %" PRIu64, m->step);
+    d->optimizer.n_steps = m->step;
+    d->n_skipped = m->n_skipped;
+    c->trained_s = m->trained_s;
+    c->state.n_runs = m->n_runs + 1;
+    c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");
+    c->status.resumed_step = m->step;
+    return 0;
+}
+
+/* ---- ddp.h ---- */
+
+EXPORT int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp)
+{
+    struct manifest_state *s = &d->checkpoint.state;
+    if (handle_expect(d, PHASES_ALIVE, "ddp_checkpoint_note", errp) < 0)
+        return -1;
+    if (!key || !text || strchr(text, '\n'))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_checkpoint_note: a key and one line are needed");
+    if (!strcmp(key, "products"))
+        return snprintf(s->products, sizeof s->products, "%s", text), 0;
+    if (!strcmp(key, "threads") && num_int(text, 1, 1 << 20, &s->n_threads) == 0)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_checkpoint_note: %.30s=%.60s: there are products=TEXT and threads=N",
+                     key, text);
+}

@@ -1,0 +1,197 @@
+/* ckptprobe.c - a small program that trains, writes checkpoints and goes on from them, for shell tests:
+ *
+ *   ckptprobe DIR [KEY=VALUE...] [--ddp-KEY=VALUE...]
+ *     steps=12       end after that step
+ *     shards=0       logical shards (ddp_data_open)
+ *     resume=DIR     where to go on from (DIR); none: do not
+ *     load=PATH      values from there, first
+ *     stop=0         SIGTERM to the last rank before that step
+ *     kill=0         SIGKILL to all of this rank, 0, after that step
+ *     wait=off       ddp_checkpoint_wait after each checkpoint
+ *     last=off       a checkpoint at the end
+ *     gone=0         DIR is moved away after that step
+ *     sgd=off  small=off (another model)  extra=off (one more parameter)
+ *     samples=1000
+ *
+ * Rank 0 prints "resumed STEP", each "step N LOSS", "params HASH", "status COMMITTED FAILED LAST", "warning TEXT"; every
+ * rank on an error "rank R: TEXT". Exit code 75 where it stopped. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/hash.h"
+#include "runtime/ddp.h"
+
+static const char *const defaults[][2] = {
+    {"steps", "12"}, {"shards", "0"},   {"resume", ""}, {"load", ""},    {"stop", "0"},   {"kill", "0"},
+    {"wait", "off"}, {"last", "off"},   {"gone", "0"},  {"sgd", "off"},  {"small", "off"}, {"extra", "off"},
+    {"samples", "1000"},
+};
+enum { N_KEYS = sizeof defaults / sizeof *defaults };
+static const char *values[N_KEYS];
+static int n_params;
+static ddp_error_t e;
+
+static const char *text(const char *key)
+{
+    for (int i = 0; i < N_KEYS; i++)
+        if (!strcmp(defaults[i][0], key))
+            return values[i] ? values[i] : defaults[i][1];
+    abort();
+}
+
+static uint64_t number(const char *key)
+{
+    return strtoull(text(key), NULL, 10);
+}
+
+static bool is_on(const char *key)
+{
+    return !strcmp(text(key), "on");
+}
+
+static int parse(int argc, char **argv)
+{
+    for (int a = 2; a < argc; a++) {
+        char *eq = strchr(argv[a], '=');
+        int i = 0;
+        while (eq && i < N_KEYS && (strlen(defaults[i][0]) != (size_t)(eq - argv[a]) ||
+                                    strncmp(defaults[i][0], argv[a], (size_t)(eq - argv[a])) != 0))
+            i++;
+        if (!eq || i == N_KEYS)
+            return fprintf(stderr, "ckptprobe: what is %s?\n", argv[a]), -1;
+        values[i] = eq + 1;
+    }
+    return argc < 2 ? fprintf(stderr, "ckptprobe: DIR is missing\n"), -1 : 0;
+}
+
+/* Small and large, with ends within pages and blocks. */
+static int declare(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f, .clip = 1};
+    opt.sgd = is_on("sgd");
+    ddp_param_add(d, "big", DDP_F32, (size_t[]){is_on("small") ? 100 : 300, 1100}, 2, 0);
+    ddp_param_add(d, "bias", DDP_F32, (size_t[]){7}, 1, 0);
+    ddp_param_add(d, "block", DDP_F32, (size_t[]){4096}, 1, 0);
+    ddp_param_add(d, "odd", DDP_F32, (size_t[]){3, 5, 331}, 3, DDP_NO_DECAY);
+    n_params = 4;
+    if (is_on("extra"))
+        n_params = ddp_param_add(d, "extra", DDP_F32, (size_t[]){2}, 1, 0) + 1;
+    if (ddp_commit(d, &opt, &e) || ddp_checkpoint_attach(d, "config.json", "{\"model_type\": \"probe\"}\n", &e) ||
+        ddp_checkpoint_note(d, "products", "none", &e))
+        return -1;
+    for (int p = 0; p < n_params; p++)
+        for (size_t i = 0; i < ddp_param_get(d, p).n_elems; i++)
+            ((float *)ddp_param_get(d, p).value)[i] = (float)((i * 37 + (size_t)p) % 101) / 100 - .5f;
+    return 0;
+}
+
+/* One sample's gradient, in a way that depends on the sample and the values. */
+static double add_gradient(ddp_t *d, uint64_t sample)
+{
+    double loss = 0;
+    for (int p = 0; p < n_params; p++) {
+        struct ddp_param t = ddp_param_get(d, p);
+        float *g = t.grad;
+        const float *v = t.value;
+        for (size_t i = 0; i < t.n_elems; i++) {
+            float r = v[i] - (float)((sample * 31 + i * 7) % 13 - 6.0);
+            g[i] += r;
+            loss += (double)(r * r);
+        }
+    }
+    return loss;
+}
+
+static int step(ddp_t *d, struct ddp_step *s)
+{
+    struct ddp_batch b;
+    do {
+        double loss = 0;
+        if (ddp_batch_next(d, &b, &e))
+            return -1;
+        for (size_t i = 0; i < b.n_samples; i++)
+            loss += add_gradient(d, b.sample[i]);
+        for (int p = n_params - 1; p >= 0; p--)
+            ddp_grad_ready(d, p);
+        if (ddp_backward_end(d, loss, b.n_samples, &e))
+            return -1;
+    } while (!b.sync);
+    return ddp_step(d, s, &e);
+}
+
+static int train(ddp_t *d, const char *dir)
+{
+    const struct ddp_world *w = ddp_world(d);
+    struct ddp_step s = {.step = ddp_steps_done(d)};
+    while (s.step < number("steps") && !s.stop) {
+        if (s.step + 1 == number("stop") && w->rank == w->size - 1)
+            raise(SIGTERM);
+        if (step(d, &s))
+            return -1;
+        if (w->rank == 0) {
+            printf("step %d %a\n", (int)s.step, s.loss);
+            fflush(stdout);
+        }
+        if ((s.checkpoint || s.stop || (is_on("last") && s.step == number("steps"))) && ddp_checkpoint(d, dir, &e))
+            return -1;
+        if (is_on("wait") && ddp_checkpoint_wait(d, &e))
+            return -1;
+        if (s.step == number("gone") && w->rank == 0) {
+            char away[4200];
+            snprintf(away, sizeof away, "%s.away", dir);
+            if (rename(dir, away) < 0)
+                return perror(dir), -1;
+        }
+        if (s.step == number("kill") && w->rank == 0)
+            raise(SIGKILL);
+    }
+    return ddp_checkpoint_wait(d, &e) ? -1 : s.stop;
+}
+
+static void report(ddp_t *d)
+{
+    struct ddp_checkpoint_status c;
+    uint64_t hash = HASH_START;
+    for (int p = 0; p < n_params; p++) {
+        struct ddp_param t = ddp_param_get(d, p);
+        for (size_t i = 0; i < t.n_elems; i++) {
+            uint32_t word;
+            memcpy(&word, (float *)t.value + i, sizeof word);
+            hash = hash_step(hash, word);
+        }
+    }
+    ddp_checkpoint_status(d, &c);
+    if (ddp_world(d)->rank == 0)
+        printf("params %016llx\nstatus %d %d %d\n", (unsigned long long)hash, (int)c.n_committed, (int)c.n_failed,
+               (int)c.last_step);
+    if (*c.warning)
+        printf("warning %s\n", c.warning);
+}
+
+int main(int argc, char **argv)
+{
+    ddp_t *d = ddp_init(&argc, &argv, &e);
+    int rc = -1, resumed = 0;
+    if (!d || parse(argc, argv) < 0)
+        return fprintf(stderr, "%s\n", e.text), 1;
+    const char *dir = argv[1], *from = *text("resume") ? text("resume") : dir;
+    if (declare(d) == 0 && (!*text("load") || ddp_load(d, text("load"), "old", &e) == 0) &&
+        ddp_data_open(d, number("samples"), 2, 1, (int)number("shards"), 42, &e) == 0)
+        resumed = strcmp(from, "none") != 0 ? ddp_resume(d, from, &e) : 0;
+    if (resumed > 0 && ddp_world(d)->rank == 0)
+        printf("resumed %d\n", (int)ddp_steps_done(d));
+    if (!e.code && resumed >= 0)
+        rc = train(d, dir);
+    if (rc < 0)
+        fprintf(stderr, "rank %d: %s\n", ddp_world(d)->rank, e.text);
+    else
+        report(d);
+    if (rc < 0)
+        ddp_barrier(d, NULL); /* so that none hears of another's end before its own error */
+    if (rc < 0)
+        ddp_abort(d, 1, e.text);
+    ddp_finalize(d);
+    return rc < 0 ? 1 : rc > 0 ? DDP_EXIT_STOPPED : 0;
+}

@@ -1,0 +1,77 @@
+#!/bin/bash
+# A job that goes on from a checkpoint ends with the bits of one that was never stopped: on 1, 2 and 4 ranks, on nodes,
+# with and without spread optimizer state; with shards also on another number of ranks, and then the files are the same
+# bytes, too.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+probe=$top_builddir/t/lib/ckptprobe
+unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
+
+ranks() { # LAYOUT ARGUMENT...
+    local n=$((${1//,/ + }))
+    run "$top_builddir/ddp" run -n $n --layout "$1" "$probe" "${@:2}"
+}
+bits() { grep -E '^(step|params)' <<<"$out"; }
+sums() { (cd "$1" && find . -type f ! -name manifest.json | sort | xargs sha256sum); }
+
+# --- the same number of ranks ---
+for case in "1" "2" "2 --ddp-zero=0" "2 --ddp-zero=1" "1,1" "1,1 --ddp-zero=1" "4" "3 sgd=on" "2,2 --ddp-zero=1" \
+    "2 --ddp-order=distributed"; do
+    layout=${case%% *} more=()
+    [ "$case" = "$layout" ] || more=("${case#* }")
+    dir=$tmp/${case//[^0-9a-z]/_}
+    ranks "$layout" none "${more[@]}" resume=none
+    is "$case: trains" "$rc" 0 || diag "$out$err"
+    want=$(bits)
+    ranks "$layout" "$dir" "${more[@]}" steps=7 --ddp-ckpt-every=3 wait=on
+    is "$case: with checkpoints, the same bits" "$rc $(bits | grep step)" "0 $(head -7 <<<"$want")" || diag "$err"
+    like "$case: ... two" "$out" 'status 2 0 6'
+    ranks "$layout" "$dir" "${more[@]}"
+    like "$case: goes on" "$out" 'resumed 6'
+    is "$case: ... with the same bits" "$rc $(bits)" "0 $(tail -n +7 <<<"$want")" || diag "$err"
+    is "$case: ... with no warning" "$(grep -c warning <<<"$out")" 0 || diag "$out"
+done
+
+# --- another one ---
+ranks 1 none resume=none shards=8
+want=$(bits)
+first=
+for layout in 1 2 1,1 4 2,2 1,1,1,1; do
+    for zero in 0 1; do
+        dir=$tmp/shards-$layout-$zero
+        ranks $layout "$dir" shards=8 steps=7 --ddp-ckpt-every=3 --ddp-ckpt-file-mb=1 --ddp-zero=$zero wait=on
+        is "shards on $layout, zero=$zero: checkpoints" "$rc $(grep status <<<"$out")" "0 status 2 0 6" || diag "$err"
+        files=$(sums "$dir")
+        : "${first:=$files}"
+        ok "... are the same bytes on any number of ranks" [ "$files" = "$first" ]
+        other=$([ $layout = 2 ] && echo 4 || echo 2)
+        ranks $other "$dir" shards=8 --ddp-zero=$((1 - zero))
+        is "... and $other ranks go on with the same bits" "$rc $(bits)" "0 $(tail -n +7 <<<"$want")" || diag "$err"
+    done
+done
+ok "files of 1 MiB: more than one" [ "$(grep -c 'step-00000006/.*safetensors$' <<<"$first")" -ge 5 ]
+ranks 2 "$tmp/other"
+ranks 2 "$tmp/plain" steps=7 --ddp-ckpt-every=3 wait=on
+ranks 4 "$tmp/plain"
+is "without shards other ranks go on, too" "$rc" 0 || diag "$err"
+like "... from there" "$out" 'resumed 6'
+like "... and say that bits may differ" "$out" 'warning resumed with ranks "4", not "2": bits may differ'
+
+# --- a stop: a checkpoint, and exit code 75 ---
+for layout in 1 2 1,1; do
+    ranks 1 none resume=none
+    [ $layout = 1 ] || ranks $layout none resume=none
+    want=$(bits)
+    ranks $layout "$tmp/stop-$layout" stop=5 --ddp-ckpt-every=4
+    is "$layout: stops with a checkpoint" "$rc $(grep status <<<"$out")" "75 status 2 0 5" || diag "$out$err"
+    ranks $layout "$tmp/stop-$layout"
+    is "$layout: goes on from it" "$rc $(bits)" "0 $(tail -n +6 <<<"$want")" || diag "$err"
+done
+
+# --- killed: what was committed counts, what was not goes ---
+ranks 2 "$tmp/killed" kill=9 --ddp-ckpt-every=4 wait=on
+ok "killed: exit code" [ "$rc" != 0 ]
+mkdir -p "$tmp/killed/.saving-0123456789abcdef-step-00000012" "$tmp/killed/step-00000010"
+ranks 2 "$tmp/killed" --ddp-ckpt-every=4 wait=on
+like "killed: goes on" "$out" 'resumed 8'
+is "... and the leavings are gone" "$(ls -A "$tmp/killed")" $'step-00000008\nstep-00000012'
+done_testing

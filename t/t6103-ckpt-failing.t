@@ -1,0 +1,81 @@
+#!/bin/bash
+# A checkpoint that cannot be written does not end training, unless it is required; what does not fit is refused.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+probe=$top_builddir/t/lib/ckptprobe
+unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
+
+ranks() { # LAYOUT ARGUMENT...
+    local n=$((${1//,/ + }))
+    run "$top_builddir/ddp" run -n $n --layout "$1" "$probe" "${@:2}"
+}
+bits() { grep -E '^(step|params)' <<<"$out"; }
+ranks 2 none resume=none
+want=$(bits)
+
+# --- cannot be written: goes on, counts, says why; and stops where that is asked for ---
+vanishes() {
+    rm -rf "$tmp/gone" "$tmp/gone.away"
+    ranks 2 "$tmp/gone" --ddp-ckpt-every=3 wait=on gone=4 "$@"
+}
+vanishes
+is "a folder that vanishes: goes on" "$rc $(bits)" "0 $want" || diag "$err"
+is "... and counts" "$(grep status <<<"$out")" "status 1 3 3"
+like "... and says why" "$out" 'warning the checkpoint of step 12 failed: rank 0: cannot make the folder .*No such file'
+vanishes --ddp-ckpt-required=on
+is "... required: stops" "$rc" 1
+like "... and says why" "$err" 'rank 0: the checkpoint of step 6 failed: rank 0: cannot make the folder'
+
+if mkdir "$tmp/small" && mount -t tmpfs -o size=6m tmpfs "$tmp/small" 2>/dev/null; then
+    at_exit "umount $tmp/small"
+    ranks 2 "$tmp/small/ckpt" --ddp-ckpt-every=3 wait=on --ddp-keep=1 # the second one does not fit beside the first
+    is "a full disk: goes on" "$rc $(bits)" "0 $want" || diag "$err"
+    is "... and counts" "$(grep status <<<"$out")" "status 1 3 3" || diag "$out"
+    like "... and says why" "$out" 'warning the checkpoint of step 12 failed: rank [01]: .*No space left on device'
+    is "... the good one stays, alone" "$(ls -A "$tmp/small/ckpt")" step-00000003
+    ranks 2 "$tmp/small/ckpt" --ddp-ckpt-every=3 wait=on --ddp-keep=1 --ddp-ckpt-required=on
+    is "... required: stops" "$rc" 1
+    ranks 2 "$tmp/small/ckpt" steps=4
+    like "... and can be gone on from" "$out" 'resumed 3'
+else
+    diag "a full disk: no tmpfs can be mounted here"
+fi
+
+if [ "$(id -u)" = 0 ]; then
+    mkdir -m 755 "$tmp/locked" && chmod 755 "$tmp"
+    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked" \
+        resume=none --ddp-ckpt-every=6
+    is "no permission: goes on" "$rc $(bits)" "0 $want" || diag "$err"
+    like "... and says why" "$out" 'warning .*cannot write into the folder .*/locked: Permission denied'
+    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked"
+    is "no permission, seen at the start: an error" "$rc" 1
+    like "... that says why" "$err" 'cannot write into the folder .*/locked: Permission denied'
+    ranks 2 "$tmp/locked" steps=6 --ddp-ckpt-every=6
+    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/elsewhere" \
+        resume="$tmp/locked"
+    like "... but one can go on from there" "$out" 'resumed 6'
+fi
+
+# --- what does not fit ---
+ranks 2 "$tmp/c" steps=6 --ddp-ckpt-every=3 wait=on
+refused() { # DESC WHY ARGUMENT...
+    ranks 2 "${@:3}"
+    is "$1: refused" "$rc" 1
+    like "$1: ... and said" "$err" "$2"
+    is "$1: ... by both ranks alike" "$(sed -n 's/^rank .: //p' <<<"$err" | sort -u | wc -l)" 1 || diag "$err"
+}
+refused "not resumed from" 'has checkpoints already: resume from them' "$tmp/c" resume=none --ddp-ckpt-every=3
+refused "another shape" 'has big as F32 \[300,1100\], not F32 \[100,1100\]' "$tmp/c" small=on
+refused "another parameter" 'has no tensor extra: ' "$tmp/c" extra=on
+refused "no moments" 'has a tensor big.exp_avg that is not in this model' "$tmp/c" sgd=on
+refused "other data" 'was trained on 1000 samples, and there are 999' "$tmp/c" samples=999
+refused "an older one by name" 'has a newer checkpoint, of step 6' "$tmp/c" resume="$tmp/c/step-00000003"
+refused "one that is not there" 'has no checkpoint of step 5' "$tmp/c" resume="$tmp/c/step-00000005"
+ranks 2 "$tmp/c" resume="$tmp/c/step-00000006/"
+is "the newest by name" "$rc $(grep ^resumed <<<"$out")" "0 resumed 6"
+ranks 2 "$tmp/d" resume="$tmp/c" --ddp-ckpt-every=8
+is "from one folder into another" "$rc $(ls "$tmp/d")" "0 step-00000008" || diag "$err"
+ranks 1,1 none resume=none
+run "$top_builddir/ddp" run -n 2 --layout 1,1 sh -c 'mkdir -p "$1/$RANK" && cd "$1/$RANK" && exec "$2" ckpt' sh "$tmp" "$probe"
+is "a folder that nodes do not share: refused" "$rc" 1
+like "... and said" "$err" 'rank 1: ckpt on node 1 is not the folder that rank 0'
+done_testing
