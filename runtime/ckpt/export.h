@@ -1,0 +1,15 @@
+/* export.h - one file of what a checkpoint holds in several. */
+#ifndef DDP_RUNTIME_CKPT_EXPORT_H
+#define DDP_RUNTIME_CKPT_EXPORT_H
+
+#include "runtime/base/error.h"
+#include "runtime/ckpt/manifest.h"
+
+/* Copies the tensors of group `group` ("model": those in model-*.safetensors) of the open checkpoint in `path` into one
+ * safetensors file, in the order of the manifest, each held against its checksum. The file is written as `temporary`,
+ * which must not exist, fsynced, and renamed to `file`; `temporary` is gone afterwards, whatever happened. DDP_E_USAGE:
+ * the checkpoint has no such tensors. */
+int export_group(const char *path, const struct manifest *m, const char *group, const char *file, const char *temporary,
+                 ddp_error_t *errp);
+
+#endif
