@@ -56,6 +56,19 @@ static int forward_backward(ddp_t *d, const struct loop_model *m, const struct d
     return 0;
 }
 
+/* What comes after the micro-step that has just begun. */
+static int prefetch(ddp_t *d, const struct loop_model *m, ddp_error_t *errp)
+{
+    const uint64_t *sample;
+    size_t n;
+    if (!m->prefetch)
+        return 0;
+    if (ddp_batch_peek(d, &sample, &n, errp) < 0)
+        return -1;
+    m->prefetch(m->self, sample, n);
+    return 0;
+}
+
 static int micro_step(ddp_t *d, const struct loop_model *m, bool *ret_sync, uint64_t *ret_n_tokens, ddp_error_t *errp)
 {
     struct ddp_batch b;
@@ -63,7 +76,7 @@ static int micro_step(ddp_t *d, const struct loop_model *m, bool *ret_sync, uint
     if (ddp_batch_next(d, &b, errp) < 0)
         return -1;
     *ret_sync = b.sync;
-    if (forward_backward(d, m, &b, &loss_sum, ret_n_tokens, errp) < 0)
+    if (prefetch(d, m, errp) < 0 || forward_backward(d, m, &b, &loss_sum, ret_n_tokens, errp) < 0)
         return -1;
     return ddp_backward_end(d, loss_sum, *ret_n_tokens, errp);
 }

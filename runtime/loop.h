@@ -33,6 +33,11 @@ struct loop_model {
     /* Fills the values; the same seed gives the same values. */
     void (*init)(void *self, uint64_t seed);
 
+    /* The samples that forward_backward gets after those that it gets next, most likely; borrowed for the call, n may
+     * be 0. May begin to bring them into memory; what forward_backward computes does not depend on it. Returns at
+     * once. NULL: none. */
+    void (*prefetch)(void *self, const uint64_t *sample, size_t n);
+
     /* Losses and gradients of samples [n]: adds to every gradient grad_scale times that of the SUM of the losses, and
      * calls ready(ctx, id) once per parameter, each as soon as its gradient is complete. What it computes depends on
      * the samples and the values alone: not on calls before (no state from one micro-step to the next), not on the

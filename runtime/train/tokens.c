@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,10 +16,9 @@
 
 struct file {
     char *path;
-    void *map;
-    size_t map_bytes;
-    const unsigned char *data; /* the first token, in map */
-    uint64_t first, count;     /* its place in the whole */
+    int fd;
+    uint64_t n_bytes;
+    uint64_t first, count; /* its place in the whole */
 };
 
 struct tokens {
@@ -32,8 +31,7 @@ void tokens_close(tokens_t *t)
 {
     int saved = errno;
     for (size_t i = 0; t && i < t->n_files; i++) {
-        if (t->file[i].map)
-            munmap(t->file[i].map, t->file[i].map_bytes);
+        io_close(t->file[i].fd);
         free(t->file[i].path);
     }
     if (t)
@@ -54,59 +52,79 @@ static bool is_shard_name(const char *path)
     return n > 4 && !strcmp(path + n - 4, ".bin");
 }
 
-static int32_t header_word(const struct file *f, size_t i)
+/* A file that is cut while it is read gives an error here; through a mapping it would be a signal. */
+static int read_at(const struct file *f, void *buf, size_t n, uint64_t offset, ddp_error_t *errp)
 {
-    int32_t word;
-    memcpy(&word, (const char *)f->map + i * sizeof word, sizeof word);
-    return word;
+    for (size_t done = 0; done < n;) {
+        ssize_t got = pread(f->fd, (char *)buf + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_errno(errp, "%s: cannot be read at byte offset %" PRIu64, f->path, offset + done);
+        if (got == 0)
+            return error_set(errp, DDP_E_DATA, 0, "%s: ends at byte offset %" PRIu64 ", but had %" PRIu64 " bytes when "
+                             "it was opened: training data must not be cut while it is in use", f->path, offset + done,
+                             f->n_bytes);
+        done += (size_t)got;
+    }
+    return 0;
 }
 
 static int check_shard(struct file *f, ddp_error_t *errp)
 {
-    if (f->map_bytes < SHARD_HEADER_BYTES)
-        return error_set(errp, DDP_E_DATA, 0, "%s: truncated: %zu bytes, but a token shard begins with a header of %d:"
-                         " make the shard again", f->path, f->map_bytes, SHARD_HEADER_BYTES);
-    if (header_word(f, 0) != SHARD_MAGIC)
+    int32_t header[3]; /* magic, version, tokens */
+    if (f->n_bytes < SHARD_HEADER_BYTES)
+        return error_set(errp, DDP_E_DATA, 0, "%s: truncated: %" PRIu64 " bytes, but a token shard begins with a header"
+                         " of %d: make the shard again", f->path, f->n_bytes, SHARD_HEADER_BYTES);
+    if (read_at(f, header, sizeof header, 0, errp) < 0)
+        return -1;
+    if (header[0] != SHARD_MAGIC)
         return error_set(errp, DDP_E_DATA, 0, "%s: not a token shard (magic %" PRId32 ", not %d): rename it, without"
-                         " .bin, to train on its bytes", f->path, header_word(f, 0), SHARD_MAGIC);
-    if (header_word(f, 1) != SHARD_VERSION)
+                         " .bin, to train on its bytes", f->path, header[0], SHARD_MAGIC);
+    if (header[1] != SHARD_VERSION)
         return error_set(errp, DDP_E_DATA, 0, "%s: token shard of version %" PRId32 ", only version %d (16-bit tokens)"
-                         " can be read: make the shard again", f->path, header_word(f, 1), SHARD_VERSION);
-    int32_t n = header_word(f, 2);
-    uint64_t held = (f->map_bytes - SHARD_HEADER_BYTES) / 2;
+                         " can be read: make the shard again", f->path, header[1], SHARD_VERSION);
+    int32_t n = header[2];
+    uint64_t held = (f->n_bytes - SHARD_HEADER_BYTES) / 2;
     if (n <= 0)
         return error_set(errp, DDP_E_DATA, 0, "%s: empty: its header says %" PRId32 " tokens: leave it out of --data",
                          f->path, n);
-    if ((uint64_t)n != held || f->map_bytes % 2)
+    if ((uint64_t)n != held || f->n_bytes % 2)
         return error_set(errp, DDP_E_DATA, 0, "%s: %s: its header says %" PRId32 " tokens, the file holds %" PRIu64
                          ": make the shard again", f->path, (uint64_t)n > held ? "truncated" : "too long", n, held);
-    f->data = (const unsigned char *)f->map + SHARD_HEADER_BYTES;
     f->count = (uint64_t)n;
     return 0;
 }
 
-static int map_file(struct file *f, ddp_error_t *errp)
+/* Every file stays open. Is it possible to have more of them than the soft limit? */
+static bool raise_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= r.rlim_max)
+        return false;
+    r.rlim_cur = r.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &r) == 0;
+}
+
+static int open_file(struct file *f, ddp_error_t *errp)
 {
     struct stat st;
-    int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0) {
+    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+    f->fd = open(f->path, flags);
+    if (f->fd < 0 && errno == EMFILE && raise_limit())
+        f->fd = open(f->path, flags);
+    if (f->fd < 0 && errno == EMFILE)
+        return error_set(errp, DDP_E_SYSTEM, EMFILE, "data: %s: more files than a process may open here: raise "
+                         "ulimit -n, or join files", f->path);
+    if (f->fd < 0 || fstat(f->fd, &st) < 0) {
         error_errno(errp, "%s: cannot be read", f->path);
-        io_close(fd);
         return error_prefix(errp, "data");
     }
-    if (!S_ISREG(st.st_mode) || st.st_size == 0) {
-        io_close(fd);
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
         return error_set(errp, DDP_E_DATA, 0, "%s: %s: leave it out of --data", f->path,
                          st.st_size == 0 && S_ISREG(st.st_mode) ? "empty" : "not a regular file");
-    }
-    f->map_bytes = (size_t)st.st_size;
-    f->map = mmap(NULL, f->map_bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (f->map == MAP_FAILED) {
-        f->map = NULL;
-        error_errno(errp, "%s: cannot be mapped", f->path);
-    }
-    io_close(fd);
-    return f->map ? 0 : -1;
+    f->n_bytes = (uint64_t)st.st_size;
+    return 0;
 }
 
 /* Takes path over. */
@@ -121,17 +139,16 @@ static int add_file_take(tokens_t *t, char *path, ddp_error_t *errp)
     bool is_shard = is_shard_name(path);
     uint64_t first = tokens_count(t);
     struct file *f = &t->file[t->n_files++];
-    *f = (struct file){.path = path, .first = first};
+    *f = (struct file){.path = path, .fd = -1, .first = first};
     if (t->n_files > 1 && is_shard != t->are_shards)
         return error_set(errp, DDP_E_DATA, 0, "%s is %s, but %s is %s: train on one kind at a time", path,
                          is_shard ? "a token shard" : "bytes", t->file[0].path, is_shard ? "bytes" : "a token shard");
     t->are_shards = is_shard;
-    if (map_file(f, errp) < 0)
+    if (open_file(f, errp) < 0)
         return -1;
     if (is_shard)
         return check_shard(f, errp);
-    f->data = f->map;
-    f->count = f->map_bytes;
+    f->count = f->n_bytes;
     return 0;
 }
 
@@ -208,35 +225,83 @@ static const struct file *file_at(const tokens_t *t, uint64_t i)
     return &t->file[low];
 }
 
-static int beyond(const tokens_t *t, const struct file *f, uint64_t i, int32_t token, size_t vocab, ddp_error_t *errp)
+/* Of the file's token i. */
+static uint64_t byte_offset(const tokens_t *t, uint64_t i)
 {
-    uint64_t offset = t->are_shards ? SHARD_HEADER_BYTES + 2 * i : i;
-    return error_set(errp, DDP_E_DATA, 0, "%s: token %" PRId32 " at byte offset %" PRIu64 " is beyond the vocabulary of"
-                     " %zu: use --vocab %" PRId32 " or more", f->path, token, offset, vocab, token + 1);
+    return t->are_shards ? SHARD_HEADER_BYTES + 2 * i : i;
 }
 
-static int32_t wide_token(const struct file *f, uint64_t i)
+static int beyond(const tokens_t *t, const struct file *f, uint64_t i, int32_t token, size_t vocab, ddp_error_t *errp)
+{
+    return error_set(errp, DDP_E_DATA, 0, "%s: token %" PRId32 " at byte offset %" PRIu64 " is beyond the vocabulary of"
+                     " %zu: use --vocab %" PRId32 " or more", f->path, token, byte_offset(t, i), vocab, token + 1);
+}
+
+/* The part of [first, first + n) that lies in the file of `first`, as [*ret_at, *ret_at + returned) in that file. */
+static size_t part_in_file(const tokens_t *t, uint64_t first, size_t n, const struct file **ret_file, uint64_t *ret_at)
+{
+    const struct file *f = file_at(t, first);
+    uint64_t left = f->count - (first - f->first);
+    *ret_file = f;
+    *ret_at = first - f->first;
+    return n < left ? n : (size_t)left;
+}
+
+static int32_t wide_token(const unsigned char *bytes)
 {
     uint16_t token;
-    memcpy(&token, f->data + i * sizeof token, sizeof token);
+    memcpy(&token, bytes, sizeof token);
     return token;
+}
+
+/* The file's bytes go to the end of ret and become tokens from its beginning on, which never passes what is not read
+ * yet: token i ends at 4i + 4, bytes of token i + 1 begin at (4 - width) n + width (i + 1). */
+static int copy_part(const tokens_t *t, const struct file *f, uint64_t at, size_t n, size_t vocab, int32_t *ret,
+                     ddp_error_t *errp)
+{
+    size_t width = t->are_shards ? 2 : 1;
+    unsigned char *bytes = (unsigned char *)ret + (sizeof *ret - width) * n;
+    if (read_at(f, bytes, width * n, byte_offset(t, at), errp) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        int32_t token = width == 2 ? wide_token(bytes + 2 * i) : bytes[i];
+        if ((size_t)token >= vocab)
+            return beyond(t, f, at + i, token, vocab, errp);
+        ret[i] = token;
+    }
+    return 0;
+}
+
+static int check_range(const tokens_t *t, uint64_t first, size_t n, ddp_error_t *errp)
+{
+    uint64_t count = tokens_count(t);
+    if (first <= count && n <= count - first)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, ERANGE, "%zu tokens from %" PRIu64 " on: there are %" PRIu64, n, first, count);
 }
 
 int tokens_copy(const tokens_t *t, uint64_t first, size_t n, size_t vocab, int32_t *ret, ddp_error_t *errp)
 {
-    while (n > 0) {
-        const struct file *f = file_at(t, first);
-        uint64_t at = first - f->first, left = f->count - at;
-        size_t k = n < left ? n : (size_t)left;
-        for (size_t i = 0; i < k; i++) {
-            int32_t token = t->are_shards ? wide_token(f, at + i) : f->data[at + i];
-            if ((size_t)token >= vocab)
-                return beyond(t, f, at + i, token, vocab, errp);
-            ret[i] = token;
-        }
-        ret += k;
-        first += k;
-        n -= k;
+    if (check_range(t, first, n, errp) < 0)
+        return -1;
+    for (size_t k; n > 0; n -= k, first += k, ret += k) {
+        const struct file *f;
+        uint64_t at;
+        k = part_in_file(t, first, n, &f, &at);
+        if (copy_part(t, f, at, k, vocab, ret, errp) < 0)
+            return -1;
     }
     return 0;
+}
+
+void tokens_ahead(const tokens_t *t, uint64_t first, size_t n)
+{
+    if (check_range(t, first, n, NULL) < 0)
+        return;
+    for (size_t k; n > 0; n -= k, first += k) {
+        const struct file *f;
+        uint64_t at;
+        k = part_in_file(t, first, n, &f, &at);
+        posix_fadvise(f->fd, (off_t)byte_offset(t, at), (off_t)(t->are_shards ? 2 * k : k), POSIX_FADV_WILLNEED);
+    }
 }

@@ -1,4 +1,4 @@
-/* tokens.h - training data: files mapped into memory, read as one long sequence of tokens.
+/* tokens.h - training data: files, read as one long sequence of tokens. Any number of threads may read.
  *
  * Two kinds, never mixed: a file named *.bin is a token shard as llm.c writes them (header of 256 int32: magic
  * 20240520, version 1, number of tokens; then uint16 tokens, little-endian); any other file is bytes, a token each. */
@@ -23,8 +23,11 @@ void tokens_close(tokens_t *t); /* NULL is allowed */
 
 uint64_t tokens_count(const tokens_t *t);
 
-/* ret[0..n) = tokens [first, first + n), which must exist. A token that is not below vocab is an error that names its
- * file and offset. */
+/* ret[0..n) = tokens [first, first + n); on an error anything. A token that is not below vocab is an error that names
+ * its file and offset, and so is a file that has become shorter since it was opened. */
 int tokens_copy(const tokens_t *t, uint64_t first, size_t n, size_t vocab, int32_t *ret, ddp_error_t *errp);
+
+/* Lets the kernel begin to read tokens [first, first + n); returns at once. */
+void tokens_ahead(const tokens_t *t, uint64_t first, size_t n);
 
 #endif
