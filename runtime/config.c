@@ -97,6 +97,30 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                              .def = "TERM,USR1,USR2,INT",
                              .max = 32,
                              .help = "which of SIGTERM, SIGUSR1, SIGUSR2 and SIGINT stop the job after a step; none"},
+    [CONFIG_MTBF] = {.name = "mtbf",
+                     .env = "DDP_MTBF",
+                     .type = KNOB_DOUBLE,
+                     .min = 1e-3,
+                     .max = 1e6,
+                     .help = "hours between failures of this job, for when checkpoints pay (default: what is observed)"},
+    [CONFIG_REQUEUE] = {.name = "requeue",
+                        .env = "DDP_REQUEUE",
+                        .type = KNOB_ENUM,
+                        .def = "off",
+                        .choices = "off|auto",
+                        .help = "auto: a batch job that was asked to stop and has saved goes back into the queue"},
+    [CONFIG_REQUEUE_LIMIT] = {.name = "requeue-limit",
+                              .env = "DDP_REQUEUE_LIMIT",
+                              .type = KNOB_INT,
+                              .def = "100",
+                              .min = 0,
+                              .max = 1e6,
+                              .help = "restarts after which it does not"},
+    [CONFIG_REQUEUE_EXCLUDE] = {.name = "requeue-exclude",
+                                .env = "DDP_REQUEUE_EXCLUDE",
+                                .type = KNOB_STRING,
+                                .max = 240,
+                                .help = "nodes that it is not to run on again"},
 };
 
 static bool is_early(enum config_key key)
@@ -233,6 +257,27 @@ const char *config_trace(const struct config *cfg)
 const char *config_stop_signals(const struct config *cfg)
 {
     return cfg->value[CONFIG_STOP_SIGNALS].text;
+}
+
+double config_mtbf_s(const struct config *cfg)
+{
+    const struct knob_value *v = &cfg->value[CONFIG_MTBF];
+    return v->is_set ? v->d * 3600 : 0;
+}
+
+bool config_requeue(const struct config *cfg)
+{
+    return cfg->value[CONFIG_REQUEUE].choice == 1;
+}
+
+int config_requeue_limit(const struct config *cfg)
+{
+    return (int)cfg->value[CONFIG_REQUEUE_LIMIT].i;
+}
+
+const char *config_requeue_exclude(const struct config *cfg)
+{
+    return text_of(cfg, CONFIG_REQUEUE_EXCLUDE);
 }
 
 int config_progress(const struct config *cfg)

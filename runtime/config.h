@@ -26,6 +26,10 @@ enum config_key {
     CONFIG_CKPT_REQUIRED,
     CONFIG_CKPT_FILE_MB,
     CONFIG_STOP_SIGNALS,
+    CONFIG_MTBF,
+    CONFIG_REQUEUE,
+    CONFIG_REQUEUE_LIMIT,
+    CONFIG_REQUEUE_EXCLUDE,
     CONFIG_COUNT
 };
 enum config_zero { ZERO_AUTO, ZERO_OFF, ZERO_ON };
@@ -67,5 +71,9 @@ int config_keep(const struct config *cfg);
 bool config_ckpt_required(const struct config *cfg);
 uint64_t config_ckpt_file_bytes(const struct config *cfg);
 const char *config_stop_signals(const struct config *cfg); /* for stop_parse */
+double config_mtbf_s(const struct config *cfg); /* 0: not named */
+bool config_requeue(const struct config *cfg);
+int config_requeue_limit(const struct config *cfg);
+const char *config_requeue_exclude(const struct config *cfg); /* NULL: none */
 
 #endif

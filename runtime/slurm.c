@@ -11,7 +11,8 @@
 
 bool slurm_job_id(char ret[SLURM_ID_MAX + 1])
 {
-    const char *job = getenv("SLURM_JOB_ID"), *array = getenv("SLURM_ARRAY_JOB_ID"), *task = getenv("SLURM_ARRAY_TASK_ID");
+    const char *job = getenv("SLURM_JOB_ID");
+    const char *array = getenv("SLURM_ARRAY_JOB_ID"), *task = getenv("SLURM_ARRAY_TASK_ID");
     uint64_t n;
     if (!job || num_u64(job, UINT32_MAX, &n) < 0 || n == 0)
         return false;

@@ -1,9 +1,9 @@
 /* environment.h - the variables that each task gets. Pure.
  *
  * RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK (the same as NODE_RANK), MASTER_ADDR,
- * MASTER_PORT and OMP_NUM_THREADS, as torchrun names them; DDP_VERSION; DDP_TIMEOUT and DDP_INTERFACE where the step's
- * options or the site set them; OMP_PLACES where the user asked OpenMP to bind threads and did not say where; with GPUs
- * DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME and NCCL_IB_HCA; DDP_SET, which lists what was set here as
+ * MASTER_PORT and OMP_NUM_THREADS, as torchrun names them; DDP_VERSION; DDP_TIMEOUT, DDP_INTERFACE and DDP_REQUEUE
+ * where the step's options or the site set them; OMP_PLACES where the user asked OpenMP to bind threads and did not say
+ * where; with GPUs DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME and NCCL_IB_HCA; DDP_SET, which lists what was set here as
  * NAME=VALUE,NAME=VALUE (a comma within a value is %2C there, a percent sign %25).
  *
  * A variable that is there already is the user's and stays. An srun within a task of ours inherits what we set there;

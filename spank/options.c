@@ -17,6 +17,8 @@ const struct knob ddp_keys[KEY_COUNT] = {
                  .help = "OMP_NUM_THREADS of each rank; 0: what -c says, else its share of the cores"},
     [KEY_PORT] = {.name = "port", .env = "DDP_PORT", .type = KNOB_INT, .min = 1024, .max = 65535,
                   .help = "MASTER_PORT; unset: derived from job, step and restart count"},
+    [KEY_REQUEUE] = {.name = "requeue", .env = "DDP_REQUEUE", .type = KNOB_ENUM, .choices = "off|auto",
+                     .help = "auto: libddp puts a batch job that was asked to stop and has saved back into the queue"},
     [KEY_RESV_PORTS] = {.name = "resv_ports", .env = "DDP_RESV_PORTS", .type = KNOB_BOOL,
                         .help = "MASTER_PORT is the first port that Slurm reserved; unset: on under srun --resv-ports"},
     [KEY_TIMEOUT] = {.name = "timeout", .env = "DDP_TIMEOUT", .type = KNOB_DOUBLE, .min = 0.1, .max = 86400,

@@ -20,6 +20,7 @@ enum ddp_key {
     KEY_MPI,
     KEY_OMP,
     KEY_PORT,
+    KEY_REQUEUE,
     KEY_RESV_PORTS,
     KEY_TIMEOUT,
     KEY_TOPO,

@@ -17,7 +17,7 @@ refused() {
 
 cluster_run srun --help
 like "help: --ddp" "$out" '--ddp=on\|off\|KEY=VALUE'
-for key in bind=auto mpi=auto omp= port= resv_ports= timeout= interface= verbose=; do
+for key in bind=auto mpi=auto omp= port= requeue= resv_ports= timeout= interface= verbose=; do
     like "help: $key" "$(tr -s ' \n' ' ' <<<"$out")" "$key"
 done
 

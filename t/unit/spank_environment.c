@@ -44,12 +44,14 @@ static void variables_are_set(void **state)
     assert_var(&v, "OMP_NUM_THREADS", "4");
     assert_non_null(lookup("DDP_VERSION", &v));
     assert_null(lookup("DDP_TIMEOUT", &v));
+    assert_null(lookup("DDP_REQUEUE", &v));
     assert_int_equal(env.n_warnings, 0);
     v = plain_step();
-    make(&v, "port=1234,timeout=9,interface=ib0,omp=3");
+    make(&v, "port=1234,timeout=9,interface=ib0,omp=3,requeue=auto");
     assert_var(&v, "MASTER_PORT", "1234");
     assert_var(&v, "DDP_TIMEOUT", "9");
     assert_var(&v, "DDP_INTERFACE", "ib0");
+    assert_var(&v, "DDP_REQUEUE", "auto");
     assert_var(&v, "OMP_NUM_THREADS", "3");
 }
 

@@ -51,6 +51,7 @@ static void bad_options_are_named(void **state)
         {"port=0x5000", "1024..65535"},                      {"verbose=maybe", "on|off"},   {"on=1", "unknown key"},
         {"interface=a-name-too-long-for-linux", "too long: 15 bytes"},
         {"=x", "unknown key"},                               {"timeout=nan", "timeout"},
+        {"requeue", "requeue=off|auto"},                     {"requeue=on", "requeue=off|auto"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct options o = {.mode = 77};
