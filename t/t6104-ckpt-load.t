@@ -1,0 +1,80 @@
+#!/bin/bash
+# ddp_load: values alone, from a checkpoint, from a file, from what others wrote in float32, float16 or bfloat16.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+probe=$top_builddir/t/lib/ckptprobe
+unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
+
+ranks() { # N ARGUMENT...
+    run "$top_builddir/ddp" run -n "$1" "$probe" "${@:2}"
+}
+params() { grep ^params <<<"$out"; }
+
+ranks 2 "$tmp/c" small=on steps=5 last=on --ddp-ckpt-file-mb=0.3
+want=$(params)
+for n in 1 2 3; do
+    ranks $n none small=on load="$tmp/c/step-00000005" resume=none steps=0
+    is "$n: from a checkpoint" "$rc $(params)" "0 $want" || diag "$err"
+done
+ranks 2 none small=on resume=none steps=0
+ok "without, the values are others" [ "$(params)" != "$want" ]
+ranks 2 none small=on sgd=on load="$tmp/c/step-00000005" resume=none steps=0
+is "the optimizer may be another" "$rc $(params)" "0 $want" || diag "$err"
+
+# Writes t/lib/ckptprobe's small model, the values i % 64 of parameter p plus p: exact in all three types.
+write() { # PATH TYPE PREFIX [SHAPE-OF-bias]
+    python3 - "$@" <<'PY'
+import json, struct, sys
+path, dtype, prefix = sys.argv[1:4]
+shapes = {"extra-one": [3], "big": [100, 1100], "bias": [7], "block": [4096], "odd": [3, 5, 331]}
+if len(sys.argv) > 4:
+    shapes["bias"] = json.loads(sys.argv[4])
+head, data = {"__metadata__": {"by": "hand"}}, b""
+for p, (name, shape) in enumerate(shapes.items()):
+    n = 1
+    for size in shape:
+        n *= size
+    values = [float(i % 64 + p) for i in range(n)]
+    if dtype == "F16":
+        raw = struct.pack(f"<{n}e", *values)
+    elif dtype == "BF16":
+        raw = b"".join(struct.pack("<f", v)[2:] for v in values)
+    else:
+        raw = struct.pack(f"<{n}f", *values) if dtype == "F32" else struct.pack(f"<{n}q", *map(int, values))
+    head[prefix + name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+    data += raw
+text = json.dumps(head).encode()
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
+PY
+}
+want=
+for type in F32 F16 BF16; do
+    for prefix in "" old.; do
+        mkdir -p "$tmp/$type$prefix"
+        write "$tmp/$type$prefix/model.safetensors" $type "$prefix"
+        ranks 2 none small=on load="$tmp/$type$prefix" resume=none steps=0
+        : "${want:=$(params)}"
+        is "$type, names with '$prefix'" "$rc $(params)" "0 $want" || diag "$err"
+    done
+done
+ranks 2 none small=on load="$tmp/F32/model.safetensors" resume=none steps=0
+is "a file" "$rc $(params)" "0 $want" || diag "$err"
+
+refused() { # DESC WHY PATH
+    ranks 2 none small=on resume=none steps=0 load="$3"
+    is "$1: refused" "$rc" 1
+    like "$1: ... and said" "$err" "$2"
+}
+write "$tmp/shape" F32 "" "[8]"
+refused "another shape" 'shape: bias is \[8\], not \[7\]: start with the options' "$tmp/shape"
+write "$tmp/prefix" F32 "new."
+refused "other names" 'prefix has no tensor big: ' "$tmp/prefix"
+write "$tmp/type" I64 ""
+refused "another type" 'big is of type I64: F32, F16 and BF16' "$tmp/type"
+head -c 100000 "$tmp/F32/model.safetensors" >"$tmp/short"
+refused "a file that is cut" 'rank 0: .*/short: ' "$tmp/short"
+printf 'abc' >"$tmp/abc"
+refused "no safetensors file" '/abc is no safetensors file: it has 3 bytes' "$tmp/abc"
+mkdir "$tmp/empty"
+refused "an empty folder" '/empty has no model\*.safetensors' "$tmp/empty"
+refused "nothing" '/nothing: No such file' "$tmp/nothing"
+done_testing
