@@ -6,7 +6,7 @@ unset RANK WORLD_SIZE "${!SLURM@}" "${!DDP_@}"
 
 # times WHAT N COUNT: numbers 0 .. N - 1 came COUNT times each, and no other.
 times() {
-    diff <(sed -n "s/^$1 //p" <<<"$out" | sort -n | uniq -c | awk '{ print $2, $1 }') \
+    diff <(awk -v w="$1" '$1 == w { print $2 }' <<<"$out" | sort -n | uniq -c | awk '{ print $2, $1 }') \
         <(seq 0 $(($2 - 1)) | awk -v c="$3" '{ print $1, c }')
 }
 epochs() { # RANKS LAYOUT SAMPLES BATCH ACCUM SHARDS OPTION...: three epochs

@@ -1,7 +1,10 @@
-/* loopprobe.c - the training loop over a model that writes down what it is asked for, for t5012:
- * loopprobe SAMPLES BATCH ACCUM SHARDS STEPS WINDOWS. Prints a line per sample that a micro-step has, "sample N", a line
- * per window that is evaluated, "window N", and on rank 0 "loss X" of the validation: the mean over the windows of
- * their numbers. The model checks that what it was told to prefetch is what it then gets. */
+/* loopprobe.c - the training loop over a model that writes down what it is asked for, for t5012 and t5013:
+ * loopprobe SAMPLES BATCH ACCUM SHARDS STEPS WINDOWS. Prints a line per sample that a micro-step has, "sample N STEP",
+ * a line per window that is evaluated, "window N", and on rank 0 "loss X" of the validation: the mean over the windows
+ * of their numbers. The model checks that what it was told to prefetch is what it then gets.
+ * PROBE_CKPT=DIR: checkpoints go there, and training resumes from there; rank 0 then prints "resumed STEP" (0: from the
+ * start). PROBE_DIE="RANK N": that rank dies in its N-th micro-step after the first commit of this run. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +15,7 @@
 enum { MOST = 64, GROUP = 3 };
 
 struct model {
+    ddp_t *d;
     struct loop_param param[2];
     float *grad;
     uint64_t now[MOST], next[MOST];
@@ -39,6 +43,17 @@ static void prefetch(void *self, const uint64_t *sample, size_t n)
     m->n_next = n;
 }
 
+static void die_if_wanted(const ddp_t *d)
+{
+    static int n_since;
+    const char *when = getenv("PROBE_DIE");
+    struct ddp_checkpoint_status s;
+    int rank, n;
+    if (when && sscanf(when, "%d %d", &rank, &n) == 2 && rank == ddp_world(d)->rank &&
+        ddp_checkpoint_status(d, &s) == 0 && s.n_committed > 0 && ++n_since == n)
+        raise(SIGKILL);
+}
+
 static int forward_backward(void *self, const uint64_t *sample, size_t n, float grad_scale, loop_ready_f *ready,
                             void *ctx, double *ret_loss_sum, uint64_t *ret_n_tokens, ddp_error_t *errp)
 {
@@ -49,8 +64,10 @@ static int forward_backward(void *self, const uint64_t *sample, size_t n, float 
     memcpy(m->now, m->next, sizeof m->now);
     m->n_now = m->n_next;
     m->has_now = m->n_now > 0; /* where none are to come, this is not called for them */
+    unsigned long long step = ddp_steps_done(m->d) + 1;
     for (size_t i = 0; i < n; i++)
-        printf("sample %llu\n", (unsigned long long)sample[i]);
+        printf("sample %llu %llu\n", (unsigned long long)sample[i], step);
+    die_if_wanted(m->d);
     m->grad[0] += grad_scale * (float)n;
     ready(ctx, 1);
     ready(ctx, 0);
@@ -71,15 +88,24 @@ static int evaluate(void *self, size_t first, size_t n, double *ret_loss_sum, dd
     return 0;
 }
 
+static int resume(ddp_t *d, const char *folder, ddp_error_t *errp)
+{
+    if (folder && ddp_resume(d, folder, errp) < 0)
+        return -1;
+    if (folder && ddp_world(d)->rank == 0)
+        printf("resumed %llu\n", (unsigned long long)ddp_steps_done(d));
+    return 0;
+}
+
 static int train(ddp_t *d, struct loop_model *lm, const uint64_t *o, ddp_error_t *errp)
 {
     struct ddp_adamw opt = {.lr = 0, .sgd = true};
-    struct loop_options lo = {.steps = o[4], .log_every = 0};
+    struct loop_options lo = {.steps = o[4], .log_every = 0, .ckpt = getenv("PROBE_CKPT")};
     struct ddp_step last;
     double loss;
     if (loop_prepare(d, lm, &opt, 1, errp) < 0 ||
         ddp_data_open(d, o[0], (size_t)o[1], (int)o[2], (int)o[3], 7, errp) < 0 ||
-        loop_run(d, lm, &lo, &last, errp) < 0 || loop_validate(d, lm, &loss, errp) < 0)
+        resume(d, lo.ckpt, errp) < 0 || loop_run(d, lm, &lo, &last, errp) < 0 || loop_validate(d, lm, &loss, errp) < 0)
         return -1;
     if (ddp_world(d)->rank == 0)
         printf("loss %.17g\n", loss);
@@ -94,7 +120,7 @@ int main(int argc, char **argv)
     uint64_t o[6] = {0};
     for (int i = 1; i < argc && i <= 6; i++)
         o[i - 1] = strtoull(argv[i], NULL, 10);
-    struct model m = {.param = {{.name = "a", .shape = {5}, .ndim = 1}, {.name = "b", .shape = {70}, .ndim = 1}}};
+    struct model m = {.d = d, .param = {{.name = "a", .shape = {5}, .ndim = 1}, {.name = "b", .shape = {70}, .ndim = 1}}};
     struct loop_model lm = {.self = &m, .n_params = 2, .param = m.param, .bind = bind, .init = init,
                             .prefetch = prefetch, .forward_backward = forward_backward, .n_windows = (size_t)o[5],
                             .group = GROUP, .tokens_per_window = 2, .evaluate = evaluate};
