@@ -67,6 +67,8 @@ record a 'PASS: a.t 1 - x' 'FAIL: a.t 2 - y' 'ERROR: a.t - too few tests run' 'X
 counts "failures, errors and surprises" "1 3 0" "FAIL: a.t 2 - y"
 record a 'SKIP: a.t - no GPU' 'SKIP: a.t 2 - x # SKIP needs 2 GPUs' 'SKIP: a.t 3 - x # SKIP needs a GPU with NVLink'
 counts "skips for want of a GPU" "0 0 3"
+record a 'SKIP: a.t - no Python packages numpy: the package index does not offer them'
+counts "a skip for want of what the package index lacks" "0 0 1"
 for line in 'SKIP: a.t - needs root' 'SKIP: a.t 1 - GPU table # SKIP no cmocka' 'SKIP: a.t 1 - x # SKIP' 'SKIP: a.t' \
     'SKIP: a.t - no GPUDirect tools'; do
     record a "$line" 'PASS: a.t 2 - x'

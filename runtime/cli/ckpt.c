@@ -56,7 +56,7 @@ static int find(const char *dir, struct found *ret, ddp_error_t *errp)
     if (store_list(dir, &ret->step, &ret->n, errp) < 0)
         return -1;
     if (ret->n == 0)
-        return error_set(errp, DDP_E_DATA, ENOENT, "%.160s has no checkpoint (a folder step-* with a " MANIFEST_NAME ")",
+        return error_set(errp, DDP_E_DATA, ENOENT, "%.160s has no checkpoint: no folder step-* with a " MANIFEST_NAME,
                          dir);
     return 0;
 }
@@ -97,6 +97,8 @@ static const char *plain(const char *text, char ret[MANIFEST_TEXT_MAX + 1])
     size_t n = 0;
     for (; text[n] && n < MANIFEST_TEXT_MAX; n++)
         ret[n] = (unsigned char)text[n] < ' ' || text[n] == 0x7f ? ' ' : text[n];
+    while (n > 0 && ret[n - 1] == ' ')
+        n--;
     ret[n] = 0;
     return ret;
 }
@@ -160,8 +162,10 @@ static void show_state(const struct manifest_state *s)
     row("saved at", s->saved_at);
     row("why", s->reason);
     row("software", s->software);
-    printf("  %-12s  %d on %d node%s, %d thread%s each\n", "ranks", s->world_size, s->n_nodes,
-           s->n_nodes == 1 ? "" : "s", s->n_threads, s->n_threads == 1 ? "" : "s");
+    printf("  %-12s  %d on %d node%s", "ranks", s->world_size, s->n_nodes, s->n_nodes == 1 ? "" : "s");
+    if (s->n_threads)
+        printf(", %d thread%s each", s->n_threads, s->n_threads == 1 ? "" : "s");
+    printf("\n");
     row("CPU", s->cpu);
     row("kernels", s->kernels);
     row("products", s->products);
