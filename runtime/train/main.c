@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/pool.h"
 #include "kernels/matmul.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
@@ -74,11 +75,15 @@ static int set_number(ddp_t *d, const char *key, int64_t value, ddp_error_t *err
     return value < 0 ? 0 : ddp_option(d, key, text, errp);
 }
 
-/* So that a checkpoint loads into transformers' GPT2LMHeadModel. */
-static int attach_config(ddp_t *d, const struct job *j, ddp_error_t *errp)
+/* What a checkpoint holds of this program: the config.json with which it loads into transformers' GPT2LMHeadModel, and
+ * what the bits may depend on. */
+static int describe(ddp_t *d, const struct job *j, ddp_error_t *errp)
 {
-    if (!j->o.ckpt)
-        return 0;
+    char threads[16];
+    snprintf(threads, sizeof threads, "%d", pool_threads());
+    if (ddp_checkpoint_note(d, "products", kernel_matmul_name(), errp) < 0 ||
+        ddp_checkpoint_note(d, "threads", threads, errp) < 0)
+        return -1;
     char *text = config_json_make(&j->o.model);
     int rc = text ? ddp_checkpoint_attach(d, CONFIG_JSON_NAME, text, errp)
                   : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for config.json");
@@ -106,7 +111,7 @@ static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
     if (set_number(d, "ckpt-every", o->ckpt_every, errp) < 0 || set_number(d, "keep", o->keep, errp) < 0 ||
         loop_prepare(d, &j->model, &opt, o->seed, errp) < 0)
         return -1;
-    return attach_config(d, j, errp);
+    return describe(d, j, errp);
 }
 
 static struct loop_options loop_options_of(const struct job *j)
