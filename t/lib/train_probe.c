@@ -1,4 +1,4 @@
-/* train_probe.c - the reference trainer with probes, for t5002, t5010 and t5011: linked with ld's --wrap around a few
+/* train_probe.c - the reference trainer with probes, for t5002, t5010, t5011 and t6010: linked with ld's --wrap around a few
  * calls of libddp, so that trainer, loop and library are the real ones.
  *
  * PROBE_FAULT plants a fault, which the comparison between one rank and several must notice:
@@ -10,8 +10,11 @@
  * PROBE_WRITE=FILE writes the first step's averaged gradient, seen through plain SGD (gradient = (value before - value
  * after) / learning rate); PROBE_COMPARE=FILE prints how far it is from such a file: "gradient differs by X", X the
  * relative L2 distance. Rank 0 does both.
+ * PROBE_SAMPLES=FOLDER writes, on every rank, a line "STEP EPOCH SAMPLE..." per micro-step into FOLDER/RANK, whole even
+ * where the process is killed.
  * PROBE_ALLOCATIONS=1 prints, on every rank, what the heap gave our code after the first ALLOCATIONS_AFTER steps: to
  * the model, and to libddp. */
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -145,9 +148,28 @@ comm_work_t *__wrap_comm_gather_start(comm_t *c, comm_segment_t *s, const struct
     return __real_comm_gather_start(c, s, ranges, n_ranges, unit_bytes, errp);
 }
 
+static void note_samples(const ddp_t *d, const struct ddp_batch *b)
+{
+    static FILE *f;
+    char path[4096];
+    const char *folder = getenv("PROBE_SAMPLES");
+    if (!folder)
+        return;
+    snprintf(path, sizeof path, "%s/%d", folder, ddp_world(d)->rank);
+    if (!f && !(f = fopen(path, "ae")))
+        abort();
+    fprintf(f, "%" PRIu64 " %" PRIu64, ddp_steps_done(d) + 1, b->epoch);
+    for (size_t i = 0; i < b->n_samples; i++)
+        fprintf(f, " %" PRIu64, b->sample[i]);
+    fputc('\n', f);
+    fflush(f);
+}
+
 int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
 {
     int rc = __real_ddp_batch_next(d, ret, errp);
+    if (rc == 0)
+        note_samples(d, ret);
     if (rc == 0 && fault_is("same-samples"))
         rc = ddp_bcast(d, (void *)ret->sample, ret->n_samples, DDP_I64, 0, errp);
     in_model = true;

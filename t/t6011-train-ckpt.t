@@ -1,0 +1,115 @@
+#!/bin/bash
+# The trainer's checkpoints: what it says, where it goes on, what it leaves, and what it refuses.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+. "$top_srcdir/t/lib/training.sh"
+unset RANK WORLD_SIZE "${!SLURM@}" "${!DDP_@}"
+export OMP_NUM_THREADS=1
+train=$top_builddir/train
+fault=$top_builddir/t/lib/.libs/fault.so
+text=/usr/share/common-licenses/GPL-3
+small=(--data $text --context 32 --layers 2 --width 64 --heads 4 --batch 2 --seed 11 --val-windows 4
+    --log-every 0 --print-hash)
+ranks() { run "$top_builddir/ddp" run -n "$@"; } # N COMMAND...
+hash_of() { grep -o 'params hash .*' <<<"$out"; }
+bits() { sed 's/"tokens_per_s": [^,]*, //' "$1"; }
+checkpoints() { (cd "$1" && echo step-*); }
+
+# --- a run that is left alone ---
+run=(--steps 40 --val-every 1 --log-json "$tmp/a.json" --ckpt "$tmp/a")
+ranks 2 "$train" "${small[@]}" --steps 40 --val-every 1 --log-json "$tmp/want.json"
+is "without checkpoints: runs" "$rc" 0 || diag "$err"
+want=$(hash_of)
+ranks 2 "$train" "${small[@]}" "${run[@]}" --ckpt-every 10
+is "with checkpoints: runs" "$rc" 0 || diag "$err"
+is "... the same parameters" "$(hash_of)" "$want"
+is "... the same log" "$(bits "$tmp/a.json")" "$(bits "$tmp/want.json")"
+like "... says what a checkpoint took" "$(sed -E 's/[0-9.e-]+ m?s\b/N/g' <<<"$out")" \
+    'checkpoint step-00000010 committed: stood still N, copied in N, written in N, [0-9.]+ MiB'
+like "... and of the last" "$out" "checkpoint step-00000040 committed"
+is "... each once" "$(grep -o '^checkpoint [^ ]*' <<<"$out" | sort | uniq -d)" ""
+like "... two are kept, the last of them of the end" "$(checkpoints "$tmp/a")" '^step-000000[1-3][0-9] step-00000040$'
+is "... and nothing else lies there" "$(ls -A "$tmp/a" | wc -l)" 2
+like "... with a config.json for transformers" "$(cat "$tmp/a/step-00000040/config.json")" \
+    '"GPT2LMHeadModel".*"n_embd": 64.*"n_layer": 2.*"vocab_size": 256'
+
+# --- it goes on ---
+ranks 2 "$train" "${small[@]}" "${run[@]}"
+is "a run that has ended, again: runs" "$rc" 0 || diag "$err"
+like "... and has nothing to do" "$out" "resumed from $tmp/a/step-00000040, at step 40"
+is "... the same parameters" "$(hash_of)" "$want"
+is "... the same log" "$(bits "$tmp/a.json")" "$(bits "$tmp/want.json")"
+rm -r "$tmp/a/step-00000040"
+at=$(checkpoints "$tmp/a" | sed 's/step-0*//') # it depends on the disk how soon the one before was over
+ranks 2 "$train" "${small[@]}" "${run[@]}"
+like "from the one before: says so" "$rc $out" "^0 .*resumed from $tmp/a/step-000000$at, at step $at"
+is "... the same parameters" "$(hash_of)" "$want"
+is "... the same log, with that step's validation once" "$(bits "$tmp/a.json")" "$(bits "$tmp/want.json")"
+rm -r "$tmp/a/step-00000040"
+sed -i 8q "$tmp/a.json"
+ranks 2 "$train" "${small[@]}" "${run[@]}" --keep 1
+like "a log that is short of the checkpoint is told" "$rc $err" \
+    "^0 .*--log-json: $tmp/a.json ends with step 4, the checkpoint is of step $at"
+like "... and goes on with the checkpoint's validation" "$(sed -n 9p "$tmp/a.json")" "^\\{\"step\": $at, \"val_loss"
+is "--keep 1 keeps one" "$(checkpoints "$tmp/a")" step-00000040
+
+# --- a stop is saved ---
+DDP_TEST_MARK=$tmp timeout -k 5 120 "$top_builddir/ddp" run -n 2 "$train" "${small[@]}" --steps 1000000 --log-every 1 \
+    --ckpt "$tmp/stop" --ckpt-every 0 --log-json "$tmp/stop.json" >"$tmp/out" 2>"$tmp/err" </dev/null &
+launcher=$!
+until_true 60 grep -qs '^step 3/' "$tmp/out" || diag "training did not start: $(cat "$tmp/err")"
+kill -TERM "$(training "$tmp" 1)"
+rc=0
+wait $launcher || rc=$?
+is "a stop with --ckpt: exit code" "$rc" 75
+like "... says how to go on" "$(cat "$tmp/err")" '^train: stopped by SIGTERM, with a checkpoint'
+last=$(sed -n '$s/^{"step": \([0-9]*\),.*/\1/p' "$tmp/stop.json")
+is "... the checkpoint is of the last step" "$(checkpoints "$tmp/stop")" "$(printf 'step-%08d' "$last")"
+
+# --- weights to begin with ---
+ranks 2 "$train" "${small[@]}" --steps 0 --init "$tmp/a/step-00000040"
+is "--init: the parameters of the checkpoint" "$rc $(hash_of)" "0 $want" || diag "$err"
+ranks 2 "$train" "${small[@]}" --steps 20 --init "$tmp/a/step-00000040" --ckpt "$tmp/tuned" --ckpt-every 10
+tuned=$(hash_of)
+rm -r "$tmp/tuned/step-00000020"
+ranks 2 "$train" "${small[@]}" --steps 20 --init "$tmp/a/step-00000040" --ckpt "$tmp/tuned"
+like "--init with a checkpoint goes on from the checkpoint" "$out" 'at step 10'
+is "... to the same parameters" "$(hash_of)" "$tuned"
+
+# --- a disk that is full ---
+full() { # FAULT-VARIABLE...: trains with a broken disk on rank 1
+    ranks 2 env LD_PRELOAD="$fault" FAULT_DIR="$tmp/full" FAULT_FROM=.saving- FAULT_RANK=1 FAULT_AT=3 "$@" \
+        "$train" "${small[@]}" --steps 40 --ckpt "$tmp/full" --ckpt-every 10
+}
+full FAULT_DO=ENOSPC
+is "a full disk for once: training goes on" "$rc $(hash_of)" "0 $want" || diag "$err"
+like "... with a warning" "$err" 'rank 1.*No space left on device'
+is "... given once" "$(grep -c 'No space left' <<<"$err")" 1
+like "... and later checkpoints are there" "$(checkpoints "$tmp/full")" 'step-00000040'
+rm -r "$tmp/full"
+full FAULT_DO=EIO FAULT_TIMES=0
+is "a disk that stays broken: exit code" "$rc" 1
+like "... training goes on to its last checkpoint" "$err" 'checkpoint of step 40, the last, could not be saved'
+
+# --- what is refused ---
+refuses() { # DESC CODE ERE OPTION...
+    local desc=$1 code=$2 why=$3
+    shift 3
+    run "$train" "${small[@]}" --steps 1 "$@"
+    is "$desc: exit code" "$rc" "$code"
+    is "$desc: one line" "$(wc -l <<<"$err")" 1
+    like "$desc: says it" "$err" "$why"
+}
+refuses "--ckpt-every alone" 2 '--ckpt-every is about checkpoints.*add --ckpt DIR' --ckpt-every 5
+refuses "--keep alone" 2 '--keep is about checkpoints.*add --ckpt DIR' --keep 5
+refuses "--keep 0" 2 '--keep=0 .*1\.\.' --ckpt "$tmp/new" --keep 0
+refuses "--ckpt without a name" 2 '--ckpt wants' --ckpt=
+refuses "--resume=auto alone" 2 '--resume=auto .*add --ckpt DIR' --resume auto
+refuses "--resume DIR and --init" 2 "--resume=$tmp/a and --init" --resume "$tmp/a" --init "$tmp/a"
+refuses "--resume DIR that has none" 2 "--resume=$tmp/new: there is no checkpoint" --resume "$tmp/new"
+refuses "--resume=none beside checkpoints" 2 "--resume=none, but --ckpt=$tmp/a has checkpoints" \
+    --ckpt "$tmp/a" --resume none
+refuses "--init without config.json" 1 "$tmp/config.json: .*step-.*No such file" --init "$tmp"
+refuses "--init of another size" 2 "config.json: n_embd is 64, but the model has 32: give --width 64" \
+    --init "$tmp/a/step-00000040" --width 32
+refuses "other data" 2 "other data|n_samples|samples" --ckpt "$tmp/a" --context 16
+done_testing
