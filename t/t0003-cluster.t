@@ -34,6 +34,21 @@ run "$cluster" up 1 --dir "$cluster_dir"
 is "up in the same folder is refused" "$rc" 1
 like "... and says why" "$err" "already up"
 
+# A node that crashes: what ran there is gone, and the node comes back.
+mkdir -m 777 "$tmp/runs"
+"$cluster" run --dir "$cluster_dir" srun -N2 -w n1,n2 sh -c 'echo >"$0/$(hostname)"; exec sleep 9876.$1' "$tmp/runs" $$ &
+srun=$!
+disown $srun
+at_exit 'kill -9 $srun 2>/dev/null'
+ok "a step runs on two nodes" until_true 20 test -e "$tmp/runs/n1" -a -e "$tmp/runs/n2"
+sleeping() { pgrep -fc "^sleep 9876[.]$$\$"; }
+ok "a node crashes and starts again" "$cluster" crash --dir "$cluster_dir" n2
+is "what ran there is gone, on the other it runs" "$(sleeping)" 1
+kill -9 $srun
+SLURM_CONF=$cluster_dir/conf/slurm.conf scancel -u nobody
+cluster_run srun -N4 hostname
+is "four nodes answer again" "$(sort <<<"$out" | xargs)" "n1 n2 n3 n4"
+
 # A second cluster beside the first, with networks and GPUs.
 run "$cluster" up 2 --netns --gpus 4 --no-affinity --no-plugin --dir "$tmp/second"
 is "a second cluster comes up beside the first" "$rc" 0
