@@ -195,4 +195,4 @@ def say(text=""):
 
 
 def complain(text):
-    print(f"contrib/bench/peers: {text}", file=sys.stderr, flush=True)
+    print(f"contrib/bench/{os.path.basename(sys.argv[0])}: {text}", file=sys.stderr, flush=True)
