@@ -14,12 +14,6 @@ static double since_s(uint64_t began_ns)
 
 /* ---- what this rank has to say ---- */
 
-static bool is_due(const ddp_t *d)
-{
-    int64_t every = config_ckpt_every(&d->config);
-    return d->world.rank == 0 && every > 0 && (d->optimizer.n_steps + 1) % (uint64_t)every == 0;
-}
-
 /* Why this rank cannot go on with the save in flight; NULL: it can. */
 static const ddp_error_t *own_failure(const struct checkpoint *c)
 {
@@ -45,7 +39,6 @@ static void fill(const struct checkpoint *c, double *tail)
 void checkpoint_fill_tail(const ddp_t *d, double *tail)
 {
     fill(&d->checkpoint, tail);
-    tail[TAIL_DUE] = is_due(d);
 }
 
 /* ---- moving on, by what all ranks say ---- */
@@ -81,6 +74,7 @@ static int give_up(ddp_t *d, ddp_error_t *errp)
     if (d->world.rank == 0)
         commit_abandon(c->dir, c->token, c->state.step, NULL); /* the next job would do it */
     become_idle(c);
+    wish_save_over(d, false);
     return count_failed(d, &why, errp);
 }
 
@@ -119,6 +113,7 @@ static void finish(ddp_t *d)
     checkpoint_set_path(d, c->dir, c->state.step);
     c->has_last = true;
     become_idle(c);
+    wish_save_over(d, true);
 }
 
 /* tail: summed over all ranks. */
@@ -197,7 +192,7 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
         }
     }
     c->status.blocked_s = before + since_s(began);
-    return 0;
+    return wish_requeue(d, errp);
 }
 
 /* ---- ddp.h ---- */
@@ -209,6 +204,7 @@ static void begin(ddp_t *d)
     checkpoint_state_fill(d);
     c->start_error = (ddp_error_t){0};
     c->phase = CHECKPOINT_SAVING;
+    wish_save_begun(d);
     c->status.blocked_s = c->status.commit_s = 0;
     if (commit_folder(c->dir, c->token, c->state.step, folder, sizeof folder, &c->start_error) == 0)
         writer_start(c->writer, folder, d->world.rank == 0, &c->start_error);
@@ -247,7 +243,7 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
         return -1;
     }
     if (c->has_last && c->status.last_step == d->optimizer.n_steps)
-        return 0; /* what may have changed since, a skipped step, comes again by itself */
+        return wish_requeue(d, errp); /* what may have changed since, a skipped step, comes again by itself */
     checkpoint_clean(d);
     begin(d);
     c->status.blocked_s = since_s(began);

@@ -325,6 +325,11 @@ struct ddp_checkpoint_status {
 };
 int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 
+/* After a step that set `stop` and its checkpoint, with the option requeue=auto (or --ddp=requeue=auto): what became of
+ * the job, one line for the user; else NULL. On rank 0 alone. A batch job is back in the queue then, where that was
+ * possible; of an interactive one the line holds the command that goes on. Borrowed until ddp_finalize. */
+const char *ddp_requeue_note(const ddp_t *d);
+
 int ddp_barrier(ddp_t *d, ddp_error_t *errp); /* collective */
 
 /* Every rank's data[0..n) becomes root's. Collective. */

@@ -16,6 +16,7 @@
 #include "runtime/partials.h"
 #include "runtime/reducer.h"
 #include "runtime/stop.h"
+#include "runtime/wish.h"
 #include "runtime/zero.h"
 
 /* Marks what ddp.h declares; everything else is hidden. */
@@ -41,6 +42,7 @@ struct ddp {
     struct partials partials; /* of this rank's shards; nothing without shards */
     struct stop stop;
     unsigned stop_signals;   /* to be caught (stop_parse) */
+    struct wish wish;
     struct {
         double loss;
         double items;

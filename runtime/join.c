@@ -14,7 +14,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     for (int id = d->layout.n - 1; id >= 0; id--)
         reducer_mark(&d->reducer, id, MARK_UNUSED);
     tail[TAIL_LOSS] = tail[TAIL_ITEMS] = 0;
-    stop_fill(&d->stop, false, tail + TAIL_STOP);
+    wish_fill(d, tail);
     tail[TAIL_JOINED] = 1;
     checkpoint_fill_tail(d, tail);
     if (reducer_micro_end(&d->reducer, errp) < 0)

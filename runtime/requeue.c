@@ -132,13 +132,14 @@ static char *tell_command(const char *why)
 }
 
 /* Nodes that the job was kept off before stay so. */
-static int exclude_nodes(const char *id, const struct slurm_job *job, const char *exclude, ddp_error_t *errp)
+static int exclude_nodes(const char *id, const struct slurm_job *job, const char *exclude, double patience_s,
+                         ddp_error_t *errp)
 {
     char nodes[2 * sizeof job->excluded];
     if (strlen(job->excluded) + 1 == sizeof job->excluded || strlen(exclude) >= sizeof job->excluded)
         return error_set(errp, DDP_E_USAGE, E2BIG, "the list of nodes to leave out is too long");
     snprintf(nodes, sizeof nodes, "%s%s%s", job->excluded, job->excluded[0] ? "," : "", exclude);
-    return slurm_exclude(id, nodes, deadline_in(REQUEUE_PATIENCE_S), errp);
+    return slurm_exclude(id, nodes, deadline_in(patience_s), errp);
 }
 
 static char *tell_failure(const char *id, const ddp_error_t *e)
@@ -151,28 +152,29 @@ static char *tell_failure(const char *id, const ddp_error_t *e)
 }
 
 /* Slurm's word may come between question and request: whoever is asked to requeue what waits already says so. */
-static bool is_requeued(const char *id)
+static bool is_requeued(const char *id, double patience_s)
 {
     struct slurm_job job;
-    return slurm_ask(id, deadline_in(REQUEUE_PATIENCE_S), -1, &job, NULL) == 0 && job.state == SLURM_REQUEUED;
+    return slurm_ask(id, deadline_in(patience_s), -1, &job, NULL) == 0 && job.state == SLURM_REQUEUED;
 }
 
-static bool requeue(const char *id, const struct slurm_job *job, int limit, const char *exclude, char **ret_note)
+static bool requeue(const char *id, const struct slurm_job *job, int limit, const char *exclude, double patience_s,
+                    char **ret_note)
 {
     ddp_error_t e;
-    if (slurm_requeue(id, deadline_in(REQUEUE_PATIENCE_S), &e) < 0) {
-        bool is_done = is_requeued(id);
+    if (slurm_requeue(id, deadline_in(patience_s), &e) < 0) {
+        bool is_done = is_requeued(id, patience_s);
         *ret_note = is_done ? note("job %s is requeued already", id) : tell_failure(id, &e);
         return is_done;
     }
-    if (exclude && *exclude && exclude_nodes(id, job, exclude, &e) < 0)
+    if (exclude && *exclude && exclude_nodes(id, job, exclude, patience_s, &e) < 0)
         *ret_note = note("job %s is requeued, but may run on %s again: %s", id, exclude, e.text);
     else
         *ret_note = note("job %s is requeued: restart %d of at most %d", id, slurm_restarts() + 1, limit);
     return true;
 }
 
-bool requeue_job(int limit, const char *exclude, char **ret_note)
+bool requeue_job(int limit, const char *exclude, double patience_s, char **ret_note)
 {
     char id[SLURM_ID_MAX + 1];
     struct slurm_job job;
@@ -181,13 +183,13 @@ bool requeue_job(int limit, const char *exclude, char **ret_note)
         *ret_note = tell_command("this is no job of Slurm's, and nobody starts it again");
         return false;
     }
-    if (slurm_ask(id, deadline_in(REQUEUE_PATIENCE_S), -1, &job, &e) < 0) {
+    if (slurm_ask(id, deadline_in(patience_s), -1, &job, &e) < 0) {
         *ret_note = tell_failure(id, &e);
         return false;
     }
     switch (requeue_judge(&job, slurm_restarts(), limit)) {
     case REQUEUE_DO:
-        return requeue(id, &job, limit, exclude, ret_note);
+        return requeue(id, &job, limit, exclude, patience_s, ret_note);
     case REQUEUE_DONE:
         *ret_note = note("job %s is requeued already", id);
         return true;

@@ -9,7 +9,7 @@
 #include "runtime/slurm.h"
 
 #define REQUEUE_LIMIT 100      /* restarts of a job, unless someone wants another number */
-#define REQUEUE_PATIENCE_S 20.0 /* for each answer of the controller */
+#define REQUEUE_PATIENCE_S 20.0 /* for an answer of the controller */
 
 enum requeue_what {
     REQUEUE_DO,
@@ -24,10 +24,10 @@ enum requeue_what {
 enum requeue_what requeue_judge(const struct slurm_job *job, int restarts, int limit);
 
 /* Has this process' job requeued where requeue_judge says so, and keeps it off the nodes `exclude` (a host list; NULL or
- * "": none) and those that it is kept off already. Takes up to 3 times REQUEUE_PATIENCE_S; the job's processes get
- * SIGTERM from Slurm meanwhile. *ret_note: one line for the user, malloc; NULL: no memory. True: it is requeued, by
+ * "": none) and those that it is kept off already. Takes up to 3 times patience_s; the job's processes get SIGTERM from
+ * Slurm meanwhile. *ret_note: one line for the user, malloc; NULL: no memory. True: it is requeued, by
  * this call or another. */
-bool requeue_job(int limit, const char *exclude, char **ret_note);
+bool requeue_job(int limit, const char *exclude, double patience_s, char **ret_note);
 
 /* The command that runs this process' step again: an srun line from what Slurm says of it (or `ddp run`), and the
  * program's arguments args[0..n), each ended by a null byte, as in /proc/self/cmdline. Fit for a shell. malloc; NULL: no

@@ -97,7 +97,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     double *tail = reducer_tail(&d->reducer);
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;
-    stop_fill(&d->stop, false, tail + TAIL_STOP);
+    wish_fill(d, tail);
     tail[TAIL_JOINED] = 0;
     checkpoint_fill_tail(d, tail);
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
@@ -156,6 +156,7 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
         return handle_break(d);
     }
+    wish_after_step(d);
     if (checkpoint_after_step(d, tail, &s, errp) < 0)
         return -1;
     if (trace_step(d, &s, began_ns, errp) < 0)

@@ -32,7 +32,7 @@ static int requeue(int code, int limit, const char *exclude)
     char *note;
     if (code != DDP_EXIT_STOPPED)
         return code;
-    bool is_done = requeue_job(limit, exclude, &note);
+    bool is_done = requeue_job(limit, exclude, REQUEUE_PATIENCE_S, &note);
     fprintf(stderr, "ddp requeue: %s\n", note ? note : "no memory");
     free(note);
     return is_done ? 0 : code;

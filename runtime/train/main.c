@@ -227,6 +227,8 @@ static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
     if (stopped && is_first)
         fprintf(stderr, "train: stopped by %s%s\n", stopped_by(last.stop_signal),
                 o->ckpt ? ", with a checkpoint: run the same again to go on" : "");
+    if (ddp_requeue_note(d))
+        fprintf(stderr, "train: %s\n", ddp_requeue_note(d));
     if (o->print_hash && is_first)
         printf("params hash %016" PRIx64 "\n", loop_params_hash(d, &j->model));
     return !stopped ? EXIT_SUCCESS : o->ckpt ? DDP_EXIT_STOPPED : 128 + last.stop_signal;
