@@ -94,12 +94,16 @@ static void groups_have_files_of_their_own(void **state)
     assert_int_equal(files_make(&f, g, 3, 24, &e), -1);
     assert_error_has(e, "w is there twice");
     assert_int_equal(e.domain, DDP_E_USAGE);
+    snprintf(m[0].name, sizeof m[0].name, "w.exp_avg");
     g[2].name = "model";
     assert_int_equal(files_make(&f, g, 3, 24, &e), -1);
+    assert_error_has(e, "two groups of tensors are named model");
     g[2].name = "a/b";
     assert_int_equal(files_make(&f, g, 3, 24, &e), -1);
+    assert_error_has(e, "\"a/b\" cannot be part of a file's name");
     g[2].name = "a-name-of-more-bytes-than-a-file-of-a-checkpoint-can-have-in-its-name";
     assert_int_equal(files_make(&f, g, 3, 24, &e), -1);
+    assert_error_has(e, "a-name-of-more-bytes");
 }
 
 /* The same tensors give the same bytes, and every cut is where the rule says. */

@@ -185,6 +185,9 @@ static void the_hostile_is_refused(void **state)
     assert_refused("\"seed\": \"18446744073709551615\",", "\"seed\": 18446744073709551616,", "too big");
     assert_refused("\"step\": 100,", "\"step\": 100, \"step\": 100,", "duplicate");
     assert_refused("\"step\": 100,", "\"step\": -1,", "no step");
+    assert_refused("\"step\": 100,", "\"step\": \"100\",", "no step");
+    assert_refused("\"tensors\": {", "\"tensors\": {\"x\": {\"file\": 9, \"at\": 0, \"dtype\": \"U8\", \"shape\": [0], "
+                   "\"checksum\": \"0000000000000000\"},", "tensor x lies in file 9 of 4");
     assert_refused("\"world_size\": 4,", "\"world_size\": 2147483648,", "no world_size");
     assert_refused("\"order\": \"ledger\"", "\"order\": \"ledgerledgerledger\"", "no data.order");
     assert_refused("1234.5678", "-1234.5678", "no trained_s");
@@ -212,6 +215,18 @@ static void the_hostile_is_refused(void **state)
     assert_refused("\"dtype\": \"F32\"", "\"dtype\": \"F33\"", "tensor a lacks");
     assert_refused("\"checksum\": \"0000000000000001\"", "\"checksum\": \"000000000000001\"", "tensor a lacks");
     assert_refused("\"checksum\": \"0000000000000001\"", "\"checksum\": \"000000000000000G\"", "tensor a lacks");
+}
+
+static void the_checksum_is_the_last_member(void **state)
+{
+    (void)state;
+    size_t n;
+    struct manifest m;
+    ddp_error_t e = {0};
+    char *text = sealed("{\n  \"other\": \"0123456789\",\n  \"x\": ", &n);
+    assert_int_equal(manifest_decode(text, n, &m, &e), -1);
+    assert_error_has(e, "does not end with its checksum");
+    free(text);
 }
 
 static void unknown_members_are_read_over(void **state)
@@ -263,7 +278,7 @@ static void states_are_checked_when_made(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_written_is_read),       cmocka_unit_test(every_change_is_seen),
-    cmocka_unit_test(the_hostile_is_refused),        cmocka_unit_test(unknown_members_are_read_over),
-    cmocka_unit_test(states_are_checked_when_made),
+    cmocka_unit_test(the_hostile_is_refused),        cmocka_unit_test(the_checksum_is_the_last_member),
+    cmocka_unit_test(unknown_members_are_read_over), cmocka_unit_test(states_are_checked_when_made),
 };
 UNIT_MAIN(tests)

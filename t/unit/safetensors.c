@@ -166,6 +166,11 @@ static void the_hostile_is_refused(void **state)
     assert_refused("{" T("a", "U8", "4294967296,4294967296", 0, 0) "}", 0, "no type and shape"); /* 2^64: 0 */
     assert_refused("{" T("a", "U8", "18446744073709551616", 0, 0) "}", 0, "too big integer");
     assert_refused("{" T("a", "U8", "1,1,1,1,1,1,1,1,1", 0, 1) "}", 1, "tensor a: no type and shape");
+    char many[9000], *p = many + sprintf(many, "{\"a\":{\"dtype\":\"U8\",\"shape\":[1");
+    for (int i = 0; i < 4000; i++)
+        p += sprintf(p, ",1");
+    sprintf(p, "],\"data_offsets\":[0,1]}}");
+    assert_refused(many, 1, "tensor a: no type and shape");
     assert_refused("{" T("", "U8", "1", 0, 1) "}", 1, "name has 0 bytes");
     assert_refused("{" T("\\u0000", "U8", "1", 0, 1) "}", 1, "NUL byte");
     assert_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "data_offsets are not two numbers");
@@ -222,7 +227,11 @@ static void depth_and_length_are_bounded(void **state)
     bytes_put32(first, 2);
     bytes_put32(first + 4, 1);
     assert_int_equal(st_head_bytes(first, UINT64_MAX, &e), 0);
-    assert_int_equal(st_decode("1234567", 7, 7, &h, &e), -1);
+    char *seven = memcpy(malloc(7), "\2\0\0\0\0\0\0", 7); /* exactly: a read beyond it is seen */
+    assert_int_equal(st_decode(seven, 7, 7, &h, &e), -1);
+    free(seven);
+    assert_int_equal(st_decode("\2\0\0\0\0\0\0\0{} ", 11, 11, &h, &e), -1);
+    assert_error_has(e, "the head has 10 bytes, not 11");
     assert_int_equal(st_decode("\2\0\0\0\0\0\0\0{}", 10, 10, &h, &e), 0);
     st_clear(&h);
     assert_int_equal(st_decode("\3\0\0\0\0\0\0\0{}", 10, 11, &h, &e), -1);
@@ -235,7 +244,10 @@ static void names_and_shapes_are_checked_when_written(void **state)
     size_t n;
     ddp_error_t e;
     assert_null(st_encode(&t, 1, &n, &e));
-    assert_error_has(e, "__metadata__");
+    assert_error_has(e, "no tensor can be named __metadata__");
+    struct st_tensor twice[] = {tensor("a", ST_F32, 0, NULL), tensor("a", ST_F32, 0, NULL)};
+    assert_null(st_encode(twice, 2, &n, &e));
+    assert_error_has(e, "two tensors are named a");
     t = tensor("", ST_F32, 0, NULL);
     assert_null(st_encode(&t, 1, &n, &e));
     t = tensor("\xff", ST_F32, 0, NULL);

@@ -122,7 +122,9 @@ static void tensors_are_read_in_parts(void **state)
             free(want);
         }
         uint64_t sum = 7;
+        uint64_t all = m.tensor[1].at.t.n_bytes;
         assert_int_equal(store_read(path, &m, 1, 1, 2, to, &sum, fd, &e), -1);
+        assert_int_equal(store_read(path, &m, 1, 1, all - 1, to, &sum, fd, &e), -1);
         assert_int_equal(store_read(path, &m, 1, 0, 100, to, &sum, fd, &e), -1);
         assert_int_equal(store_read(path, &m, 0, 0, 4, to, &sum, fd, &e), -1);
         assert_int_equal(store_read(path, &m, 0, CKPT_BLOCK_BYTES, 0, to, &sum, fd, &e), -1);

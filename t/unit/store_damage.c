@@ -171,6 +171,7 @@ static void long_paths_keep_the_cure(void **state)
     static char longer[2 * STORE_PATH_MAX];
     memset(longer, 'x', sizeof longer - 1);
     assert_int_equal(store_open(longer, &manifest, &e), -1);
+    assert_error_has(e, "longer than");
 }
 
 static int make(void **state)
