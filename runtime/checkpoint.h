@@ -16,6 +16,7 @@
 #include "runtime/ckpt/commit.h"
 #include "runtime/ckpt/committer.h"
 #include "runtime/ckpt/files.h"
+#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ckpt/writer.h"
 #include "runtime/ddp.h"
@@ -75,6 +76,9 @@ void checkpoint_close(ddp_t *d);
 
 /* Makes the plan, if it is not made. Not collective. */
 int checkpoint_plan(ddp_t *d, ddp_error_t *errp);
+
+/* dir as it is compared: "./run//ckpt/" is "run/ckpt". Error: NULL, no name, or one that is too long. */
+int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
 
 /* Opens dir for saves: the same folder on all ranks, memory for snapshots. Collective. 0; 1: it cannot be made or
  * written (*errp says why), and all else is well; -1: error. All on all ranks alike, with one text. */

@@ -129,12 +129,32 @@ void checkpoint_close(ddp_t *d)
 /* What a rank finds out: nothing, that the folder cannot be written, or an error. */
 enum finding { FINE, UNWRITABLE, WRONG };
 
+int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp)
+{
+    char *to = ret;
+    if (!dir || !*dir || strlen(dir) >= FOLDER_PATH_MAX)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "\"%.100s\" is no folder's name", dir ? dir : "");
+    if (*dir == '/')
+        *to++ = '/';
+    for (size_t n; *dir; dir += n, dir += strspn(dir, "/")) {
+        n = strcspn(dir, "/");
+        if (n == 0 || (n == 1 && *dir == '.'))
+            continue;
+        if (to > ret && to[-1] != '/')
+            *to++ = '/';
+        memcpy(to, dir, n);
+        to += n;
+    }
+    if (to == ret)
+        *to++ = '.';
+    *to = 0;
+    return 0;
+}
+
 static int make_path(const char *dir, ddp_error_t *errp)
 {
     char path[FOLDER_PATH_MAX];
-    if (strlen(dir) >= sizeof path)
-        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.100s...: the path is too long", dir);
-    strcpy(path, dir);
+    strcpy(path, dir); /* a tidy name */
     for (char *p = path + 1; *p; p++)
         if (*p == '/') {
             *p = 0;
@@ -265,10 +285,12 @@ static int open_writer(ddp_t *d, ddp_error_t *errp)
     return told.code ? -1 : 0;
 }
 
-int checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp)
+int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    char probe[FOLDER_PATH_MAX];
+    char dir[FOLDER_PATH_MAX], probe[FOLDER_PATH_MAX];
+    if (checkpoint_tidy(name, dir, errp) < 0)
+        return -1;
     if (c->dir && !strcmp(c->dir, dir))
         return 0;
     int rc = find_folder(d, dir, errp);

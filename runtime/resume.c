@@ -22,11 +22,8 @@ struct choice {
 /* DIR, or DIR/step-00000100. */
 static int parse(const char *dir, struct choice *c, ddp_error_t *errp)
 {
-    if (strlen(dir) >= sizeof c->dir || !*dir)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_resume: \"%.100s\" is no folder's name", dir);
-    strcpy(c->dir, dir);
-    for (char *end = c->dir + strlen(c->dir); end > c->dir + 1 && end[-1] == '/';)
-        *--end = 0;
+    if (checkpoint_tidy(dir, c->dir, errp) < 0)
+        return error_prefix(errp, "ddp_resume");
     char *slash = strrchr(c->dir, '/'), *name = slash ? slash + 1 : c->dir;
     c->is_one = folder_step(name, &c->one);
     if (c->is_one && slash)
@@ -171,8 +168,8 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
         return -1;
     if (d->optimizer.n_steps || d->micro.is_unfinished || d->checkpoint.phase != CHECKPOINT_IDLE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_resume comes before the first step", d->world.rank);
-    if (!dir || parse(dir, &c, errp) < 0)
-        return dir ? -1 : error_set(errp, DDP_E_USAGE, EINVAL, "ddp_resume: a folder is needed");
+    if (parse(dir, &c, errp) < 0)
+        return -1;
     int rc = share_choice(d, &c, errp);
     if (rc == 0)
         rc = open_folder(d, &c, errp);

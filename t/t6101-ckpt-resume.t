@@ -56,6 +56,15 @@ is "without shards other ranks go on, too" "$rc" 0 || diag "$err"
 like "... from there" "$out" 'resumed 6'
 like "... and say that bits may differ" "$out" 'warning resumed with ranks "4", not "2": bits may differ'
 
+# --- one folder, however it is called ---
+ranks 2 "$tmp/./names//dots/" steps=7 --ddp-ckpt-every=3 wait=on
+is "a folder with a slash at the end" "$rc $(grep status <<<"$out")" "0 status 2 0 6" || diag "$err"
+ranks 2 "$tmp/./names//dots/" steps=9 --ddp-ckpt-every=3 wait=on
+is "... can be gone on with" "$rc $(grep -E 'resumed|status' <<<"$out")" $'0 resumed 6\nstatus 1 0 9' || diag "$err"
+ranks 2 "$tmp/names/dots" resume="$tmp/names/./dots/step-00000009/" steps=12 --ddp-ckpt-every=3 wait=on
+is "... and is the same by another name" "$rc $(grep -E 'resumed|status' <<<"$out")" $'0 resumed 9\nstatus 1 0 12' ||
+    diag "$err"
+
 # --- a stop: a checkpoint, and exit code 75 ---
 for layout in 1 2 1,1; do
     ranks 1 none resume=none
