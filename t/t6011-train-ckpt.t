@@ -52,6 +52,17 @@ like "a log that is short of the checkpoint is told" "$rc $err" \
 like "... and goes on with the checkpoint's validation" "$(sed -n 9p "$tmp/a.json")" "^\\{\"step\": $at, \"val_loss"
 is "--keep 1 keeps one" "$(checkpoints "$tmp/a")" step-00000040
 
+# --- from one folder into another, and run again ---
+other=(--steps 40 --ckpt "$tmp/o" --ckpt-every 0)
+ranks 2 "$train" "${small[@]}" --steps 30 --ckpt "$tmp/from" --ckpt-every 0
+ranks 2 "$train" "${small[@]}" "${other[@]}" --resume "$tmp/from" --steps 35
+like "--resume OTHER --ckpt DIR goes on from OTHER" "$rc $out" "^0 .*resumed from $tmp/from/step-00000030"
+ranks 2 "$train" "${small[@]}" "${other[@]}" --resume "$tmp/from"
+like "... run again, from DIR" "$rc $out" "^0 .*resumed from $tmp/o/step-00000035" || diag "$err"
+is "... where its checkpoints are" "$(checkpoints "$tmp/o")" "step-00000035 step-00000040"
+ranks 2 "$train" "${small[@]}" "${other[@]}" --resume "$tmp/o/step-00000035"
+like "one checkpoint of DIR that is not the newest: refused" "$rc $err" '^2 .*has a newer checkpoint, of step 40'
+
 # --- a stop is saved ---
 DDP_TEST_MARK=$tmp timeout -k 5 120 "$top_builddir/ddp" run -n 2 "$train" "${small[@]}" --steps 1000000 --log-every 1 \
     --ckpt "$tmp/stop" --ckpt-every 0 --log-json "$tmp/stop.json" >"$tmp/out" 2>"$tmp/err" </dev/null &

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/train/config_json.h"
@@ -108,6 +109,14 @@ static int check_folder(const struct options *o, ddp_error_t *errp)
         return 0;
     return error_set(errp, DDP_E_USAGE, EEXIST, "--resume=none, but --ckpt=%.150s has checkpoints: go on from them "
                      "(--resume=auto), or name another folder", o->ckpt);
+}
+
+bool job_lies_in(const char *path, const char *dir)
+{
+    struct stat a, b;
+    char above[4096];
+    return snprintf(above, sizeof above, "%s/..", path) < (int)sizeof above && stat(above, &a) == 0 &&
+           stat(dir, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, ddp_error_t *errp)

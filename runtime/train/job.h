@@ -29,6 +29,9 @@ void job_close(struct job *j);
 /* Did every line of --log-json reach the file? */
 bool job_close_log(struct job *j);
 
+/* Is path a folder in dir, by whatever name? */
+bool job_lies_in(const char *path, const char *dir);
+
 /* Ranks, or the shards that take their place: how many samples of a step, and which rates, depends on these. */
 int job_replicas(const struct options *o, const struct ddp_world *w);
 

@@ -142,12 +142,21 @@ static int begin_log(const ddp_t *d, const struct job *j, bool resumed, ddp_erro
     return 0;
 }
 
+/* With --resume OTHER --ckpt DIR what was saved in DIR since is newer, when the same command is run again. */
+static int resume(ddp_t *d, const struct options *o, ddp_error_t *errp)
+{
+    int rc = 0;
+    if (o->ckpt && o->resume && !o->may_start_over && !job_lies_in(o->resume, o->ckpt))
+        rc = ddp_resume(d, o->ckpt, errp);
+    return rc || !o->resume ? rc : ddp_resume(d, o->resume, errp);
+}
+
 /* Where training begins: at a checkpoint, with weights, or at step 0. */
 static int begin(ddp_t *d, const struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
     struct ddp_checkpoint_status s;
-    int resumed = o->resume ? ddp_resume(d, o->resume, errp) : 0;
+    int resumed = resume(d, o, errp);
     if (resumed < 0)
         return -1;
     if (!resumed && o->resume && !o->may_start_over)
