@@ -10,6 +10,15 @@
 
 #define READ_BYTES (512 * CKPT_BLOCK_BYTES)
 
+/* A checkpoint that is broken may be passed over, and removed later. One that cannot be read now, or not by this version
+ * (ENOTSUP), may not. */
+static bool is_broken(const ddp_error_t *e)
+{
+    return (e->domain == DDP_E_DATA && e->code != ENOTSUP) ||
+           (e->domain == DDP_E_SYSTEM &&
+            (e->code == ENOENT || e->code == ENOTDIR || e->code == EISDIR || e->code == EIO));
+}
+
 /* ---- the manifest ---- */
 
 /* Rank 0's text on all ranks; NULL with *errp where there is none. malloc; the caller frees. */
@@ -58,7 +67,7 @@ int resume_manifest(ddp_t *d, const char *path, struct manifest *ret, ddp_error_
     if (why.code) {
         if (errp)
             *errp = why;
-        return 0;
+        return is_broken(&why) ? 0 : -1;
     }
     char *all = share_text(d, text, &n, errp);
     if (all)
@@ -72,7 +81,7 @@ int resume_manifest(ddp_t *d, const char *path, struct manifest *ret, ddp_error_
         manifest_clear(&m);
         if (errp)
             *errp = told;
-        return 0;
+        return is_broken(&told) ? 0 : -1;
     }
     *ret = m;
     return 1;
@@ -189,7 +198,7 @@ static int read_and_compare(ddp_t *d, const char *path, const struct manifest *m
     if (told.code) {
         if (errp)
             *errp = told;
-        return 0;
+        return is_broken(&told) ? 0 : -1;
     }
     if (checkpoint_add_sums(d, sum, errp) < 0)
         return -1;

@@ -35,7 +35,7 @@ static int check_version(const json_t *root, ddp_error_t *errp)
     if (members_u64(json_object_get(root, "version"), UINT64_MAX, &version) < 0)
         return error_set(errp, DDP_E_DATA, EINVAL, "%s lacks version", what);
     if (version != MANIFEST_VERSION)
-        return error_set(errp, DDP_E_DATA, EINVAL, "%s has version %" PRIu64 ", this software reads %d: use the one "
+        return error_set(errp, DDP_E_DATA, ENOTSUP, "%s has version %" PRIu64 ", this software reads %d: use the one "
                          "that wrote it, or a newer one", what, version, MANIFEST_VERSION);
     return 0;
 }

@@ -9,7 +9,9 @@
 
 #include "runtime/base/io.h"
 
-#define BLOCK 4096 /* what O_DIRECT wants offsets, lengths and addresses to be multiples of: no disk wants more */
+/* What O_DIRECT wants offsets, lengths and addresses to be multiples of (no disk wants more), and a page: no page is
+ * written both past the cache and, by a neighbour, through it. */
+#define BLOCK 4096
 
 /* Sparse files fill up at their own pace, and each hole that is filled takes the file's lock. */
 static int allocate(struct put *p, uint64_t n_bytes, ddp_error_t *errp)
@@ -38,7 +40,7 @@ int put_open(struct put *p, const char *folder, const char *name, uint64_t n_byt
         put_drop(p);
         return -1;
     }
-    if (n_bytes >= BLOCK)
+    if (n_bytes >= BLOCK && sysconf(_SC_PAGESIZE) == BLOCK)
         p->direct_fd = open(p->path, O_WRONLY | O_DIRECT | O_CLOEXEC); /* no file system has to have it */
     return 0;
 }
