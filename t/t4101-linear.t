@@ -19,9 +19,17 @@ done
 is "the same again gives the same digits" "$(final 4)" "$(final 4)"
 is "2 + 2 virtual nodes give the digits of one node" "$(final 4 --layout 2,2)" "$(final 4)"
 
+ckpt=(env DDP_CKPT_EVERY=100 DDP_KEEP=9 "$linear" "$text" --ckpt "$tmp/ckpt")
+run "$top_builddir/ddp" run -n 2 "${ckpt[@]}"
+is "with checkpoints: runs" "$rc" 0 || diag "$err"
+want=$(tail -n 4 <<<"$out")
+find "$tmp/ckpt" -mindepth 1 -maxdepth 1 ! -name step-00000100 -exec rm -r {} +
+run "$top_builddir/ddp" run -n 2 "${ckpt[@]}"
+is "goes on after step 100 with the same digits" "$rc $out" "0 $want"
+
 run "$top_builddir/ddp" run -n 2 "$linear" /nowhere
 is "no data: exit code" "$rc" 1
-like "no data: says what it wants" "$err" "usage: linear FILE"
+like "no data: says what it wants" "$err" "usage: linear FILE \[--ckpt DIR\]"
 run env DDP_TIMEOUT=x "$top_builddir/ddp" run -n 1 "$linear" "$text"
 like "a bad setting is named with what is allowed" "$err" "DDP_TIMEOUT: timeout=x is not allowed: use timeout=0.1..86400"
 run "$linear" --ddp-timeout=0 "$text"
