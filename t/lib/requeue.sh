@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2154
 # requeue.sh - for shell tests that stop training jobs of a cluster: source it after cluster.sh.
 #
-#   submit NAME OPTION...   a batch job that trains, with requeue=auto; returns when it does; sets $job
+#   submit NAME OPTION...   a batch job that trains, with requeue=auto; returns when it does; sets $job; its script passes
+#                           SIGUSR1 on to srun
 #   field JOB KEY           what scontrol says
 #   job_is JOB STATE        waits until it is in that state
 #   log NAME, log_of NAME   the file, its text
@@ -35,8 +36,11 @@ submit() { # NAME OPTION...
 #SBATCH --ddp=on,requeue=auto --requeue --open-mode=append
 export SLURM_CPU_BIND=none
 [ -z "\$DDP_TEST_PATH" ] || export PATH_BEFORE=\$PATH PATH=\$DDP_TEST_PATH
-\${PATH_BEFORE:+/usr/bin/}srun ${train[*]} --ckpt $cluster_dir/home/$name.ckpt\${SLURM_ARRAY_TASK_ID}
+\${PATH_BEFORE:+/usr/bin/}srun ${train[*]} --ckpt $cluster_dir/home/$name.ckpt\${SLURM_ARRAY_TASK_ID} &
+trap 'echo batch script got USR1; kill -USR1 \$!' USR1
+wait \$!
 code=\$?
+[ \$code -le 128 ] || { wait \$!; code=\$?; } # it was the trap that ended the first
 echo "srun ended with \$code"
 PATH=\${PATH_BEFORE:-\$PATH}
 $top_builddir/ddp requeue \$code
