@@ -9,8 +9,10 @@
 
 #include "kernels/cast.h"
 #include "runtime/base/io.h"
+#include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/safetensors.h"
+#include "runtime/ckpt/store.h"
 #include "runtime/handle.h"
 
 #define CHUNK_ELEMS ((size_t)1 << 20)
@@ -24,6 +26,7 @@ struct source {
 struct sources {
     struct source **file;
     size_t n;
+    struct manifest manifest; /* of a checkpoint: what is read is held against its checksums; else of no tensors */
 };
 
 /* n bytes at `at`, whole. */
@@ -103,7 +106,8 @@ static int open_sources(struct sources *all, const char *dir, ddp_error_t *errp)
         return error_errno(errp, "cannot read %s", dir);
     if (!S_ISDIR(st.st_mode))
         return add_source(all, dir, errp);
-    if (folder_each(dir, add_model_file, all, errp) < 0)
+    if (folder_each(dir, add_model_file, all, errp) < 0 ||
+        (folder_has_manifest(dir) && store_open(dir, &all->manifest, errp) < 0))
         return -1;
     return all->n ? 0 : error_set(errp, DDP_E_USAGE, ENOENT, "%.180s has no model*.safetensors", dir);
 }
@@ -116,6 +120,7 @@ static void close_sources(struct sources *all)
         free(all->file[i]);
     }
     free(all->file);
+    manifest_clear(&all->manifest);
 }
 
 static const struct st_tensor *find(const struct sources *all, const char *name, const struct source **ret)
@@ -169,11 +174,22 @@ static int check(const struct layout_param *p, const struct st_tensor *t, const 
                      s->path, t->name, shape[0], shape[1]);
 }
 
+static int check_sum(const struct manifest *m, const char *dir, const char *name, const float *value, size_t n_elems,
+                     ddp_error_t *errp)
+{
+    for (size_t t = 0; t < m->n_tensors; t++)
+        if (!strcmp(m->tensor[t].at.t.name, name))
+            return checksum_blocks(value, n_elems * sizeof *value, 0) == m->tensor[t].checksum
+                       ? 0 : store_explain_sum(dir, m, t, errp);
+    return 0;
+}
+
 /* Parameter id, if this rank is the one that reads it; all ranks check all names and shapes. */
-static int load_one(ddp_t *d, const struct sources *all, int id, const char *prefix, bool reads, void *raw,
+static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id, const char *prefix, void *raw,
                     ddp_error_t *errp)
 {
     const struct layout_param *p = &d->layout.param[id];
+    float *value = d->values + p->offset_bytes / sizeof(float);
     const struct source *s;
     char name[ST_NAME_MAX + 1];
     const struct st_tensor *t = find(all, p->name, &s);
@@ -185,7 +201,10 @@ static int load_one(ddp_t *d, const struct sources *all, int id, const char *pre
                          all->file[0]->path, p->name);
     if (check(p, t, s, errp) < 0)
         return -1;
-    return reads ? read_values(s, t, d->values + p->offset_bytes / sizeof(float), p->n_elems, raw, errp) : 0;
+    if (id % d->world.size != d->world.rank)
+        return 0;
+    return read_values(s, t, value, p->n_elems, raw, errp) < 0 ||
+           check_sum(&all->manifest, dir, p->name, value, p->n_elems, errp) < 0 ? -1 : 0;
 }
 
 static int load_own(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp)
@@ -194,7 +213,7 @@ static int load_own(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *
     void *raw = malloc(CHUNK_ELEMS * 2);
     int rc = raw ? open_sources(&all, dir, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load %.100s", dir);
     for (int id = 0; rc == 0 && id < d->layout.n; id++)
-        rc = load_one(d, &all, id, prefix, id % d->world.size == d->world.rank, raw, errp);
+        rc = load_one(d, dir, &all, id, prefix, raw, errp);
     close_sources(&all);
     free(raw);
     return rc;

@@ -20,6 +20,12 @@ ok "without, the values are others" [ "$(params)" != "$want" ]
 ranks 2 none small=on sgd=on load="$tmp/c/step-00000005" resume=none steps=0
 is "the optimizer may be another" "$rc $(params)" "0 $want" || diag "$err"
 
+cp -r "$tmp/c/step-00000005" "$tmp/bad"
+printf x | dd of="$(ls "$tmp"/bad/model-*.safetensors | tail -1)" bs=1 seek=9000 conv=notrunc status=none
+ranks 2 none small=on load="$tmp/bad" resume=none steps=0
+is "a checkpoint that is damaged: refused" "$rc" 1
+like "... and said" "$err" 'bad/model-.*\.safetensors is damaged \(tensor '
+
 # Writes t/lib/ckptprobe's small model, the values i % 64 of parameter p plus p: exact in all three types.
 write() { # PATH TYPE PREFIX [SHAPE-OF-bias]
     python3 - "$@" <<'PY'
