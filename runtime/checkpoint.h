@@ -52,7 +52,7 @@ struct checkpoint {
     ddp_error_t start_error;      /* why this rank's part could not even begin */
     double trained_s;             /* in steps, with earlier runs */
     bool has_last;                /* status.last_step is in dir */
-    bool is_clean;                /* dir holds nothing of jobs that were killed */
+    bool is_clean;                /* rank 0: dir is this job's, and holds nothing of those that were killed */
     bool is_postponed;            /* one was due while it could not be begun */
     bool is_stopping, was_due;    /* of the last step: it set `stop`, `checkpoint` */
 };
@@ -84,7 +84,7 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
  * written (*errp says why), and all else is well; -1: error. All on all ranks alike, with one text. */
 int checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 
-/* Before the first save: rank 0 removes from dir what killed jobs left. */
+/* Before a save: rank 0 takes dir over, and removes what killed jobs left (commit_clean), once. */
 void checkpoint_clean(ddp_t *d);
 
 /* ---- checkpoint_agree.c ---- */

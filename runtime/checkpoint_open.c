@@ -111,6 +111,8 @@ void checkpoint_close(ddp_t *d)
     struct checkpoint *c = &d->checkpoint;
     writer_destroy(c->writer);
     committer_reset(&c->committer);
+    if (c->is_clean)
+        commit_leave(c->dir, c->token);
     for (int i = 0; i < c->n_attached; i++)
         free(c->attached[i].text);
     free(c->attached);
@@ -301,6 +303,8 @@ int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)
     char *copy = rc == 0 ? strdup(dir) : NULL;
     if (rc != 0 || !copy)
         return rc != 0 ? rc : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a path");
+    if (c->is_clean)
+        commit_leave(c->dir, c->token);
     free(c->dir);
     c->dir = copy;
     c->has_last = c->is_clean = false;
@@ -311,9 +315,11 @@ void checkpoint_clean(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
     ddp_error_t why;
-    if (d->world.rank == 0 && !c->is_clean && commit_clean(c->dir, c->token, &why) < 0)
+    if (d->world.rank != 0 || c->is_clean)
+        return;
+    c->is_clean = commit_clean(c->dir, c->token, &why) == 0;
+    if (!c->is_clean)
         checkpoint_warn(d, "%s", why.text);
-    c->is_clean = true;
 }
 
 /* ---- ddp.h ---- */

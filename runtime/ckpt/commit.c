@@ -1,18 +1,22 @@
 #include "runtime/ckpt/commit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/io.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ckpt/put.h"
 #include "runtime/ckpt/store.h"
 
 #define SAVING ".saving-"
+#define WRITER ".writer"
 #define UNFINISHED ".manifest" /* until it is whole */
 
 /* "DIR/.saving-TOKEN-step-00000100" and "DIR/step-00000100". */
@@ -38,6 +42,66 @@ int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, 
     return 0;
 }
 
+/* ---- whose saves count ---- */
+
+/* Is the token in DIR/.writer another's? False also where there is none: nobody has taken dir over. */
+static int is_others(const char *dir, const char *token, bool *ret, ddp_error_t *errp)
+{
+    char path[FOLDER_PATH_MAX], found[2 * COMMIT_TOKEN_BYTES + 1] = "";
+    *ret = false;
+    if (folder_path(path, dir, WRITER, errp) < 0)
+        return -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    ssize_t n = fd < 0 ? -1 : read(fd, found, sizeof found - 1);
+    if (n < 0)
+        error_errno(errp, "cannot read %s", path);
+    io_close(fd);
+    *ret = n >= 0 && strcmp(found, token) != 0;
+    return n < 0 ? -1 : 0;
+}
+
+static int check_writer(const char *dir, const char *token, ddp_error_t *errp)
+{
+    bool others;
+    if (is_others(dir, token, &others, errp) < 0)
+        return -1;
+    return others ? error_set(errp, DDP_E_USAGE, EBUSY, "%.150s: another job has begun to save there, this one may no "
+                              "longer: end one of them, or give each a folder", dir) : 0;
+}
+
+static int take_over(const char *dir, const char *token, ddp_error_t *errp)
+{
+    char from[FOLDER_PATH_MAX], to[FOLDER_PATH_MAX], name[64];
+    struct put out;
+    snprintf(name, sizeof name, WRITER "-%.40s", token);
+    if (folder_path(from, dir, name, errp) < 0 || folder_path(to, dir, WRITER, errp) < 0 ||
+        put_open(&out, dir, name, strlen(token), errp) < 0)
+        return -1;
+    if (put_write(&out, token, strlen(token), 0, errp) < 0) {
+        put_drop(&out);
+        unlink(from);
+        return -1;
+    }
+    int rc = put_close(&out, errp);
+    if (rc == 0 && (rc = rename(from, to)) < 0)
+        error_errno(errp, "cannot rename %s to %s", from, to);
+    if (rc < 0)
+        unlink(from);
+    return rc;
+}
+
+void commit_leave(const char *dir, const char *token)
+{
+    char path[FOLDER_PATH_MAX];
+    bool others;
+    if (is_others(dir, token, &others, NULL) == 0 && !others && folder_path(path, dir, WRITER, NULL) == 0)
+        unlink(path);
+}
+
+/* ---- commits ---- */
+
 /* WRITTEN -> RENAMED */
 static int move(const char *dir, const char *saving, const char *done, ddp_error_t *errp)
 {
@@ -52,7 +116,8 @@ static int move(const char *dir, const char *saving, const char *done, ddp_error
 }
 
 /* RENAMED -> COMMITTED */
-static int write_manifest(const char *folder, const char *text, size_t n, ddp_error_t *errp)
+static int write_manifest(const char *dir, const char *token, const char *folder, const char *text, size_t n,
+                          ddp_error_t *errp)
 {
     char from[FOLDER_PATH_MAX], to[FOLDER_PATH_MAX];
     struct put out;
@@ -63,7 +128,7 @@ static int write_manifest(const char *folder, const char *text, size_t n, ddp_er
         put_drop(&out);
         return -1;
     }
-    if (put_close(&out, errp) < 0)
+    if (put_close(&out, errp) < 0 || check_writer(dir, token, errp) < 0)
         return -1;
     if (rename(from, to) < 0)
         return error_errno(errp, "cannot rename %s to %s", from, to);
@@ -73,9 +138,10 @@ static int write_manifest(const char *folder, const char *text, size_t n, ddp_er
 int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp)
 {
     char saving[FOLDER_PATH_MAX], done[FOLDER_PATH_MAX];
-    if (paths(dir, token, step, saving, done, errp) < 0 || move(dir, saving, done, errp) < 0)
+    if (paths(dir, token, step, saving, done, errp) < 0 || check_writer(dir, token, errp) < 0 ||
+        move(dir, saving, done, errp) < 0)
         return -1;
-    if (write_manifest(done, manifest, n, errp) < 0) {
+    if (write_manifest(dir, token, done, manifest, n, errp) < 0) {
         folder_remove(done, NULL);
         return -1;
     }
@@ -147,6 +213,8 @@ static int remove_left(void *token, const char *dir, const char *name, ddp_error
     if (folder_path(path, dir, name, errp) < 0)
         return -1;
     snprintf(own, sizeof own, SAVING "%.40s-", (const char *)token);
+    if (!strncmp(name, WRITER "-", strlen(WRITER "-")))
+        return unlink(path) < 0 && errno != ENOENT ? error_errno(errp, "cannot remove %s", path) : 0;
     bool is_left = !strncmp(name, SAVING, strlen(SAVING)) ? strncmp(name, own, strlen(own)) != 0
                                                            : folder_step(name, &step) && !folder_has_manifest(path);
     return is_left ? folder_remove(path, errp) : 0;
@@ -156,5 +224,5 @@ int commit_clean(const char *dir, const char *token, ddp_error_t *errp)
 {
     char own[64];
     snprintf(own, sizeof own, "%.40s", token);
-    return folder_each(dir, remove_left, own, errp);
+    return take_over(dir, token, errp) < 0 ? -1 : folder_each(dir, remove_left, own, errp);
 }

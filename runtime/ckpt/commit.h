@@ -21,7 +21,8 @@
 /* "DIR/.saving-TOKEN-step-00000100"; creates it (it may be there: every rank calls this). */
 int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, size_t size, ddp_error_t *errp);
 
-/* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, or broken) is removed. */
+/* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, or broken) is removed. DDP_E_USAGE: another
+ * job has taken dir over (commit_clean) since this one did. */
 int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp);
 
 /* Removes the folder of a save that is given up. */
@@ -31,7 +32,12 @@ int commit_abandon(const char *dir, const char *token, uint64_t step, ddp_error_
  * resumed, found broken). */
 int commit_retain(const char *dir, uint64_t newest, int keep, ddp_error_t *errp);
 
-/* Removes what killed jobs left: .saving-* of other tokens, and step-* without a manifest. */
+/* Takes dir over, so that a job that still runs there, its node perhaps given up by the scheduler, commits and removes no
+ * more: DIR/.writer holds the token of the job whose saves count. Then removes what killed jobs left: .saving-* of other
+ * tokens, and step-* without a manifest. */
 int commit_clean(const char *dir, const char *token, ddp_error_t *errp);
+
+/* The job leaves: removes DIR/.writer, if it is this job's. */
+void commit_leave(const char *dir, const char *token);
 
 #endif

@@ -14,6 +14,7 @@
 #include "runtime/ckpt/put.h"
 
 #define TOKEN "0123456789abcdef"
+#define OTHER "aaaaaaaaaaaaaaaa"
 #define DIED 99
 
 /* ---- the system calls, counted ---- */
@@ -21,9 +22,13 @@
 static int left = -1;  /* calls until the one that does not happen; -1: all do */
 static int fails_with; /* 0: the process dies instead */
 static char calls[8192];
+static int taken_at = -1; /* calls until another job takes the folder over; -1: none does */
+static void take_over(void);
 
 static void note(const char *what, const char *path)
 {
+    if (taken_at >= 0 && taken_at-- == 0)
+        take_over();
     const char *name = strrchr(path, '/');
     size_t n = strlen(calls);
     snprintf(calls + n, sizeof calls - n, "%s %s\n", what, name ? name + 1 : path);
@@ -189,7 +194,7 @@ static bool check_promises(void)
 static void check_next(bool had_new)
 {
     ddp_error_t e = {0};
-    assert_int_equal(commit_clean(dir, "aaaaaaaaaaaaaaaa", &e), 0);
+    assert_int_equal(commit_clean(dir, OTHER, &e), 0);
     assert_int_equal(check_promises(), had_new);
     assert_false(exists(".saving-" TOKEN "-step-00000030"));
     assert_false(exists(".saving-fedcba9876543210-step-00000030"));
@@ -317,6 +322,45 @@ static void test_retain(void **state)
     assert_false(exists("step-00000020") || exists("step-00000010"));
 }
 
+static void take_over(void)
+{
+    assert_int_equal(commit_clean(dir, OTHER, NULL), 0);
+}
+
+static void test_taken_over(void **state)
+{
+    char folder[FOLDER_PATH_MAX];
+    ddp_error_t e = {0};
+    int n = 0, n_refused = 0;
+    (void)state;
+    for (bool is_taken = true; is_taken; n++) {
+        make_history();
+        calls[0] = 0;
+        taken_at = n;
+        bool is_refused = save(NULL) < 0;
+        is_taken = taken_at < 0;
+        taken_at = -1;
+        bool is_new = check_promises();
+        assert_true(is_refused || is_new);
+        n_refused += is_refused;
+        commit_leave(dir, TOKEN);
+        assert_int_equal(exists(".writer"), is_taken);
+    }
+    print_message("# taken over before each of %d calls: %d times refused\n", n - 1, n_refused);
+    assert_true(n_refused >= 10);
+
+    make_history();
+    assert_int_equal(save(&e), 0);
+    take_over();
+    assert_int_equal(commit_folder(dir, TOKEN, 40, folder, sizeof folder, &e), 0);
+    assert_int_equal(commit(dir, TOKEN, 40, "x", 1, &e), -1);
+    assert_error_has(e, "another job has begun to save there");
+    assert_false(exists("step-00000040"));
+    assert_true(check_promises());
+    commit_leave(dir, OTHER);
+    assert_false(exists(".writer"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_replaces_broken),
         cmocka_unit_test(test_retain),
+        cmocka_unit_test(test_taken_over),
     };
     if (!mkdtemp(root))
         return 1;
