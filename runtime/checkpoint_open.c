@@ -153,6 +153,20 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
     return 0;
 }
 
+/* A folder that was not there is on disk in the one above it when this returns. */
+static int make_one(char *path)
+{
+    if (mkdir(path, 0777) < 0)
+        return errno == EEXIST ? 0 : -1;
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = 0;
+    folder_sync(!slash ? "." : slash == path ? "/" : path, NULL); /* may not be read: then as durable as it gets */
+    if (slash)
+        *slash = '/';
+    return 0;
+}
+
 static int make_path(const char *dir, ddp_error_t *errp)
 {
     char path[FOLDER_PATH_MAX];
@@ -160,10 +174,10 @@ static int make_path(const char *dir, ddp_error_t *errp)
     for (char *p = path + 1; *p; p++)
         if (*p == '/') {
             *p = 0;
-            mkdir(path, 0777); /* what is wrong with it shows below */
+            make_one(path); /* what is wrong with it shows below */
             *p = '/';
         }
-    return mkdir(path, 0777) < 0 && errno != EEXIST ? error_errno(errp, "cannot make the folder %s", dir) : 0;
+    return make_one(path) < 0 ? error_errno(errp, "cannot make the folder %s", dir) : 0;
 }
 
 /* commit_clean knows its name. */
