@@ -53,6 +53,12 @@ if [ "$(id -u)" = 0 ]; then
     run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/elsewhere" \
         resume="$tmp/locked"
     like "... but one can go on from there" "$out" 'resumed 6'
+    ranks 2 "$tmp/unread" steps=7 --ddp-ckpt-every=3 wait=on
+    chmod 0 "$tmp"/unread/step-00000006/model-*
+    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/elsewhere" \
+        resume="$tmp/unread"
+    is "the newest cannot be read just now: no older one instead" "$rc" 1
+    like "... and said" "$err" 'step-00000006/model-.*: Permission denied'
 fi
 
 # --- what does not fit ---
