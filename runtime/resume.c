@@ -99,6 +99,11 @@ static int try_step(ddp_t *d, const struct choice *c, uint64_t step, ddp_error_t
     int rc = resume_manifest(d, path, &m, errp);
     if (rc <= 0)
         return rc;
+    if (m.state.step != step) {
+        error_set(errp, DDP_E_DATA, EBADMSG, "%.150s/" MANIFEST_NAME " is that of step %" PRIu64, path, m.state.step);
+        manifest_clear(&m);
+        return 0;
+    }
     rc = checkpoint_state_check(d, &m.state, errp);
     if (rc == 0)
         rc = read_tensors(d, path, &m, errp);

@@ -54,6 +54,11 @@ copy && rm "$tmp/bad/step-00000006/manifest.json"
 ranks 2 "$tmp/bad" shards=4 small=on steps=9
 is "without a manifest there is no checkpoint" "$rc $(grep -E '^(resumed|warning)' <<<"$out")" "0 resumed 3"
 
+copy && cp -r "$tmp/bad/step-00000006" "$tmp/bad/step-00000009"
+ranks 2 "$tmp/bad" shards=4 small=on steps=9
+is "one under another step's name: the one before is used" "$rc $(grep ^resumed <<<"$out")" "0 resumed 6" || diag "$err"
+like "... and said" "$out" 'warning .*step-00000009/manifest.json is that of step 6.*resumed from step 6'
+
 # --- nothing is good ---
 copy
 for step in 3 6; do flip "$tmp/bad/step-0000000$step/model-00001-of-00001.safetensors" 9000; done
