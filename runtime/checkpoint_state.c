@@ -9,6 +9,16 @@
 #include "runtime/handle.h"
 #include "runtime/machine.h"
 
+/* Rates and schedule, and the type in which gradients travel. */
+static void describe_optimizer(const ddp_t *d, char *ret, size_t size)
+{
+    static const char *const compress[] = {[COMPRESS_NONE] = "none", [COMPRESS_BF16] = "bf16", [COMPRESS_F16] = "f16"};
+    enum config_compress type = config_compress(&d->config);
+    optimizer_text(&d->optimizer.cfg, ret, size);
+    size_t n = strlen(ret);
+    snprintf(ret + n, size - n, "compress=%s\n", type == COMPRESS_NONE && d->hook.encode ? "hook" : compress[type]);
+}
+
 void checkpoint_state_begin(ddp_t *d)
 {
     struct manifest_state *s = &d->checkpoint.state;
@@ -18,7 +28,7 @@ void checkpoint_state_begin(ddp_t *d)
     machine_cpu(s->cpu, sizeof s->cpu);
     snprintf(s->kernels, sizeof s->kernels, "%s", machine_kernels());
     snprintf(s->software, sizeof s->software, "slurm-ddp %s", DDP_VERSION);
-    optimizer_text(&d->optimizer.cfg, s->optimizer, sizeof s->optimizer);
+    describe_optimizer(d, s->optimizer, sizeof s->optimizer);
 }
 
 void checkpoint_state_fill(ddp_t *d)

@@ -55,6 +55,9 @@ ranks 4 "$tmp/plain"
 is "without shards other ranks go on, too" "$rc" 0 || diag "$err"
 like "... from there" "$out" 'resumed 6'
 like "... and say that bits may differ" "$out" 'warning resumed with ranks "4", not "2": bits may differ'
+ranks 2 "$tmp/plain" steps=8 --ddp-compress=bf16
+like "... and so does another type of gradients on their way" "$out" \
+    'warning resumed with optimizer "compress=bf16", not "compress=none": bits may differ'
 
 # --- one folder, however it is called ---
 ranks 2 "$tmp/./names//dots/" steps=7 --ddp-ckpt-every=3 wait=on
