@@ -49,6 +49,13 @@ for layout in 2 1,2; do
     is "$layout: ... and nobody asks for another" "$(grep ^postponed <<<"$out")" "postponed 1"
 done
 
+for layout in 2 1,1; do
+    PROBE_SLOW_COPY=1 ranks $layout "$tmp/leave-$layout" steps=20 leave=4 --ddp-ckpt-every=4
+    is "$layout: a rank that leaves within a step, a checkpoint in flight: the other ends" "$rc" 1
+    like "$layout: ... and says why" "$err" 'rank 0: .*rank 1 .*left'
+    is "$layout: ... and nobody crashes" "$(grep -c signal <<<"$err")" 0 || diag "$err"
+done
+
 ranks 2 "$tmp/calls" resume=none calls=on
 is "calls that do not fit are refused" "$rc $(grep -cx ok <<<"$out")" "0 2" || diag "$out$err"
 done_testing

@@ -12,6 +12,7 @@
  *     gone=0         DIR is moved away after that step
  *     join=0         all ranks but 0 have no more data after that step
  *     settle=off     leave the last checkpoint to ddp_finalize
+ *     leave=0        all ranks but 0 leave without a word within the step after that
  *     calls=off      instead: calls that are refused; prints "ok"
  *     sgd=off  small=off (another model)  extra=off (one more parameter)
  *     samples=1000
@@ -33,7 +34,7 @@
 static const char *const defaults[][2] = {
     {"steps", "12"}, {"shards", "0"},   {"resume", ""}, {"load", ""},    {"stop", "0"},   {"kill", "0"},
     {"wait", "off"}, {"last", "off"},   {"gone", "0"},  {"sgd", "off"},  {"small", "off"}, {"extra", "off"},
-    {"samples", "1000"}, {"join", "0"}, {"settle", "off"}, {"calls", "off"},
+    {"samples", "1000"}, {"join", "0"}, {"settle", "off"}, {"calls", "off"}, {"leave", "0"},
 };
 enum { N_KEYS = sizeof defaults / sizeof *defaults };
 static const char *values[N_KEYS];
@@ -138,12 +139,25 @@ static int step(ddp_t *d, struct ddp_step *s)
     return ddp_step(d, s, &e);
 }
 
+/* As a program does whose loader fails. */
+static int leave(ddp_t *d)
+{
+    struct ddp_batch b;
+    if (ddp_batch_next(d, &b, &e))
+        return -1;
+    ddp_grad_ready(d, n_params - 1);
+    ddp_finalize(d);
+    exit(1);
+}
+
 static int train(ddp_t *d, const char *dir)
 {
     const struct ddp_world *w = ddp_world(d);
     struct ddp_step s = {.step = ddp_steps_done(d)};
     uint64_t end = w->rank && number("join") ? number("join") : number("steps");
     while (s.step < end && !s.stop) {
+        if (number("leave") && s.step == number("leave") && w->rank)
+            return leave(d);
         if (s.step + 1 == number("stop") && w->rank == w->size - 1)
             raise(SIGTERM);
         if (step(d, &s))
