@@ -1,6 +1,6 @@
 #!/bin/bash
-# Long chaos: as t6010, with more kills; one kill before each system call of a save, on rank 0 and on another; and on a real
-# Slurm, where whole nodes crash too.
+# Long chaos: as t6010, with more kills; one kill before each system call of a save, on rank 0 and on another; and on a
+# real Slurm, where whole nodes crash too.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/cluster.sh"
 unset RANK WORLD_SIZE "${!SLURM@}" "${!DDP_@}"
@@ -47,7 +47,8 @@ scancel --quiet --signal=KILL --full --user=nobody
 scancel --quiet --user=nobody
 for i in $(seq 300); do [ -n "$(squeue -h)" ] || exit 0; sleep 0.1; done
 AFTER
-chaos slurm 200 --after "sh $tmp/after" --crash "$top_srcdir/contrib/cluster crash --dir $cluster_dir n\$((%k + 1))" -- \
+crash="$top_srcdir/contrib/cluster crash --dir $cluster_dir n\$((%k + 1))"
+chaos slurm 200 --after "sh $tmp/after" --crash "$crash" -- \
     "${slurm[@]}" "$top_builddir/train" "${small[@]}"
 is "on a real Slurm: the end has the undisturbed run's bits" "$rc" 0
 for quota in "crash of rank" "SIGKILL of rank" "SIGKILL of all" "stop signal"; do
