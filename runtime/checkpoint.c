@@ -159,6 +159,12 @@ int checkpoint_after_step(ddp_t *d, const double *tail, struct ddp_step *s, ddp_
     return 0;
 }
 
+void checkpoint_after_cut(ddp_t *d)
+{
+    d->checkpoint.is_stopping = true;
+    d->checkpoint.was_due = false;
+}
+
 /* Until this rank has something new to say, or for a while. */
 static void wait_a_while(ddp_t *d)
 {
@@ -244,6 +250,8 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
     }
     if (c->has_last && c->status.last_step == d->optimizer.n_steps)
         return wish_requeue(d, errp); /* what may have changed since, a skipped step, comes again by itself */
+    if (window_is_wanted(d) != c->plan.has_window && checkpoint_plan_window(d, errp) < 0)
+        return -1;
     checkpoint_clean(d);
     begin(d);
     c->status.blocked_s = since_s(began);

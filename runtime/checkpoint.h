@@ -29,6 +29,7 @@ enum { CHECKPOINT_VALUES, CHECKPOINT_M, CHECKPOINT_V, CHECKPOINT_ARENAS };
 /* What is written and read, and by whom; made once. */
 struct checkpoint_plan {
     bool is_made;
+    bool has_window; /* the last tensors are those of window.h */
     struct files files;
     struct share_arena arena[CHECKPOINT_ARENAS]; /* those that every rank holds whole, n_arenas of them */
     size_t *offset[CHECKPOINT_ARENAS];
@@ -53,6 +54,7 @@ struct checkpoint {
     double trained_s;             /* in steps, with earlier runs */
     bool has_last;                /* status.last_step is in dir */
     bool is_clean;                /* rank 0: dir is this job's, and holds nothing of those that were killed */
+    bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* one was due while it could not be begun */
     bool is_stopping, was_due;    /* of the last step: it set `stop`, `checkpoint` */
 };
@@ -66,6 +68,9 @@ void checkpoint_wait_copied(ddp_t *d);
 /* In ddp_step, with the summed tail: moves on, and sets s->checkpoint. -1: a checkpoint that is required failed, or a
  * collective. Collective. */
 int checkpoint_after_step(ddp_t *d, const double *tail, struct ddp_step *s, ddp_error_t *errp);
+
+/* The same after a step that was cut (window.h): the job stops. */
+void checkpoint_after_cut(ddp_t *d);
 
 /* The save in flight, to its end. Collective. */
 int checkpoint_settle(ddp_t *d, ddp_error_t *errp);
@@ -95,6 +100,9 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 
 /* sum[n_tensors] of this rank's blocks becomes that of all ranks', modulo 2^64. Collective. */
 int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp);
+
+/* The plan anew, with or without what window.h has to save; without it where memory is short. Collective. */
+int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
 
 /* Keeps the text for ddp_checkpoint_status, on rank 0. */
 void checkpoint_warn(ddp_t *d, const char *fmt, ...) ERROR_PRINTF(2, 3);

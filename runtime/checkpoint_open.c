@@ -33,13 +33,20 @@ static int make_files(ddp_t *d, ddp_error_t *errp)
     struct checkpoint *c = &d->checkpoint;
     size_t n = (size_t)d->layout.n;
     bool has_moments = !d->optimizer.cfg.sgd;
-    struct st_tensor *t = calloc(3 * n + 1, sizeof *t);
+    struct st_tensor *t = calloc(3 * n + 1, sizeof *t), *window = NULL;
+    size_t n_window = 0;
     if (!t)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", 3 * n);
     for (size_t a = 0; a < CHECKPOINT_ARENAS; a++)
         name_tensors(&d->layout, suffix[a], t + a * n);
-    const struct files_group group[] = {{"model", t, n}, {"optimizer", t + n, 2 * n}};
-    int rc = files_make(&c->plan.files, group, has_moments ? 2 : 1, config_ckpt_file_bytes(&d->config), errp);
+    struct files_group group[3] = {{"model", t, n}, {"optimizer", t + n, 2 * n}};
+    int n_groups = has_moments ? 2 : 1, rc = window_tensors(d, &window, &n_window, errp);
+    if (rc == 0 && n_window)
+        group[n_groups++] = (struct files_group){"window", window, n_window};
+    c->plan.has_window = n_window > 0;
+    if (rc == 0)
+        rc = files_make(&c->plan.files, group, n_groups, config_ckpt_file_bytes(&d->config), errp);
+    free(window);
     free(t);
     for (int i = 0; rc == 0 && i < c->n_attached; i++)
         rc = files_attach(&c->plan.files, c->attached[i].name, c->attached[i].text, errp);
@@ -95,31 +102,42 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
     for (int a = 0; a < plan->n_arenas; a++)
         if (share_split(&plan->share, &plan->files, &plan->arena[a], d->world.rank, d->world.size, errp) < 0)
             return -1;
-    if (d->optimizer.m && d->zero.values && share_slices(d, errp) < 0)
+    if ((d->optimizer.m && d->zero.values && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
         return -1;
     for (int i = 0; i < plan->files.n_files; i++)
         c->status.bytes += plan->files.file[i].n_bytes;
     for (int i = 0; i < plan->files.n_small; i++)
         c->status.bytes += plan->files.small[i].n_bytes;
     plan->is_made = true;
-    checkpoint_state_begin(d);
+    if (!c->has_state)
+        checkpoint_state_begin(d);
+    c->has_state = true;
     return 0;
+}
+
+/* The plan, and the memory that follows from it. */
+static void drop_plan(struct checkpoint *c)
+{
+    writer_destroy(c->writer);
+    c->writer = NULL;
+    files_clear(&c->plan.files);
+    share_clear(&c->plan.share);
+    for (int a = 0; a < CHECKPOINT_ARENAS; a++)
+        free(c->plan.offset[a]);
+    c->plan = (struct checkpoint_plan){0};
+    c->status.bytes = 0;
 }
 
 void checkpoint_close(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
-    writer_destroy(c->writer);
+    drop_plan(c);
     committer_reset(&c->committer);
     if (c->is_clean)
         commit_leave(c->dir, c->token);
     for (int i = 0; i < c->n_attached; i++)
         free(c->attached[i].text);
     free(c->attached);
-    files_clear(&c->plan.files);
-    share_clear(&c->plan.share);
-    for (int a = 0; a < CHECKPOINT_ARENAS; a++)
-        free(c->plan.offset[a]);
     free(c->sum);
     free(c->dir);
     free(c->resumed_dir);
@@ -299,6 +317,23 @@ static int open_writer(ddp_t *d, ddp_error_t *errp)
     if (told.code && errp)
         *errp = told;
     return told.code ? -1 : 0;
+}
+
+int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp)
+{
+    ddp_error_t why;
+    drop_plan(&d->checkpoint);
+    if (open_writer(d, &why) == 0)
+        return 0;
+    if (d->phase != PHASE_BROKEN) {
+        checkpoint_warn(d, "the step that was begun is not saved, and will begin anew: %s", why.text);
+        d->window.is_refused = true;
+        drop_plan(&d->checkpoint);
+        return open_writer(d, errp);
+    }
+    if (errp)
+        *errp = why;
+    return -1;
 }
 
 int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)

@@ -52,6 +52,8 @@ void checkpoint_state_fill(ddp_t *d)
     snprintf(s->reason, sizeof s->reason, "%s", c->is_stopping ? "stop" : c->was_due ? "periodic" : "request");
     strftime(s->saved_at, sizeof s->saved_at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     s->trained_s = c->trained_s;
+    s->window.micro = c->plan.has_window ? d->window.micro : 0;
+    s->window.n_ranks = c->plan.has_window ? d->world.size : 0;
 }
 
 /* ---- resuming ---- */

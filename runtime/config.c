@@ -97,6 +97,13 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                              .def = "TERM,USR1,USR2,INT",
                              .max = 32,
                              .help = "which of SIGTERM, SIGUSR1, SIGUSR2 and SIGINT stop the job after a step; none"},
+    [CONFIG_STOP_WITHIN] = {.name = "stop-within",
+                            .env = "DDP_STOP_WITHIN",
+                            .type = KNOB_DOUBLE,
+                            .def = "10",
+                            .min = 0,
+                            .max = 1e9,
+                            .help = "seconds: in steps that take longer, a stop does not wait for the step's end"},
     [CONFIG_MTBF] = {.name = "mtbf",
                      .env = "DDP_MTBF",
                      .type = KNOB_DOUBLE,
@@ -257,6 +264,11 @@ const char *config_trace(const struct config *cfg)
 const char *config_stop_signals(const struct config *cfg)
 {
     return cfg->value[CONFIG_STOP_SIGNALS].text;
+}
+
+double config_stop_within_s(const struct config *cfg)
+{
+    return cfg->value[CONFIG_STOP_WITHIN].d;
 }
 
 double config_mtbf_s(const struct config *cfg)

@@ -26,6 +26,7 @@ enum config_key {
     CONFIG_CKPT_REQUIRED,
     CONFIG_CKPT_FILE_MB,
     CONFIG_STOP_SIGNALS,
+    CONFIG_STOP_WITHIN,
     CONFIG_MTBF,
     CONFIG_REQUEUE,
     CONFIG_REQUEUE_LIMIT,
@@ -71,6 +72,7 @@ int config_keep(const struct config *cfg);
 bool config_ckpt_required(const struct config *cfg);
 uint64_t config_ckpt_file_bytes(const struct config *cfg);
 const char *config_stop_signals(const struct config *cfg); /* for stop_parse */
+double config_stop_within_s(const struct config *cfg);
 double config_mtbf_s(const struct config *cfg); /* 0: not named */
 bool config_requeue(const struct config *cfg);
 int config_requeue_limit(const struct config *cfg);

@@ -16,6 +16,7 @@
 #include "runtime/partials.h"
 #include "runtime/reducer.h"
 #include "runtime/stop.h"
+#include "runtime/window.h"
 #include "runtime/wish.h"
 #include "runtime/zero.h"
 
@@ -43,6 +44,7 @@ struct ddp {
     struct stop stop;
     unsigned stop_signals;   /* to be caught (stop_parse) */
     struct wish wish;
+    struct window window;
     struct {
         double loss;
         double items;

@@ -63,6 +63,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     comm_destroy(d->comm); /* first: until then its thread may be at works in flight, which use what is freed below */
     handle_free_works(d);
     wish_close(d);
+    window_close(d);
     checkpoint_close(d); /* its threads read what is freed below */
     data_close(&d->data);
     partials_close(&d->partials);

@@ -4,11 +4,25 @@
 #include "runtime/base/clock.h"
 #include "runtime/handle.h"
 
+/* The others ask each other after each of their micro-steps whether to stop (window.h). */
+static int follow_micros(ddp_t *d, ddp_error_t *errp)
+{
+    struct data_position at = data_position(&d->data);
+    if (!d->window.is_watched)
+        return 0;
+    while (!data_next(&d->data).is_last)
+        if (window_agree(d, true, errp) < 0)
+            return -1;
+    return data_seek(&d->data, &at, errp) < 0 ? handle_break(d) : 0;
+}
+
 /* This rank's part of a step in which it has nothing. */
 static int empty_pass(ddp_t *d, ddp_error_t *errp)
 {
     double *tail = reducer_tail(&d->reducer);
     d->micro.began_ns = clock_ns();
+    if (follow_micros(d, errp) < 0)
+        return -1;
     reducer_zero(&d->reducer);
     reducer_micro_begin(&d->reducer, true);
     for (int id = d->layout.n - 1; id >= 0; id--)
@@ -16,6 +30,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     tail[TAIL_LOSS] = tail[TAIL_ITEMS] = 0;
     wish_fill(d, tail);
     tail[TAIL_JOINED] = 1;
+    tail[TAIL_SLOW] = window_is_slow(d);
     checkpoint_fill_tail(d, tail);
     if (reducer_micro_end(&d->reducer, errp) < 0)
         return handle_break(d);

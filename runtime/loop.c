@@ -229,7 +229,8 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
     while (s.step < o->steps) {
         if (step(d, m, &s, &t.step_tokens, errp) < 0)
             return -1;
-        report_step(o, &s, &t);
+        if (!s.cut) /* else it was reported before */
+            report_step(o, &s, &t);
         *ret_last = s;
         if (!s.stop && validate_step(d, m, o, s.step, &t, errp) < 0)
             return -1;

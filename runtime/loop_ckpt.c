@@ -65,7 +65,7 @@ static int take_last(struct loop_ckpt *c, ddp_t *d, uint64_t step, ddp_error_t *
 {
     if (settle(c, d, errp) < 0)
         return -1;
-    if (status_of(d).last_step == step)
+    if (step && status_of(d).last_step == step) /* step 0: of a first step that was cut */
         return 0;
     if (ddp_checkpoint(d, c->o->ckpt, errp) < 0 || settle(c, d, errp) < 0)
         return -1;

@@ -80,6 +80,7 @@ EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, i
         d->reducer.prepare = NULL;
         return -1;
     }
+    window_open(d);
     stop_catch(&d->stop, d->stop_signals);
     d->phase = PHASE_IDLE;
     return 0;

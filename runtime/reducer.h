@@ -32,6 +32,7 @@ enum reducer_tail {
     TAIL_ITEMS,
     TAIL_STOP,        /* ranks that want to stop, by reason (stop.h) */
     TAIL_JOINED = TAIL_STOP + STOP_N,
+    TAIL_SLOW,        /* ranks on which the step took long (window.h) */
     TAIL_WRITTEN,     /* ranks whose part of the checkpoint in flight is on disk */
     TAIL_CKPT_FAILED, /* ranks that could not write it; or rank 0 could not commit it */
     TAIL_COMMITTED,   /* rank 0 has committed it */

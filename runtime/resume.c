@@ -107,7 +107,7 @@ static int try_step(ddp_t *d, const struct choice *c, uint64_t step, ddp_error_t
     rc = checkpoint_state_check(d, &m.state, errp);
     if (rc == 0)
         rc = read_tensors(d, path, &m, errp);
-    if (rc > 0 && checkpoint_state_restore(d, &m.state, errp) < 0)
+    if (rc > 0 && (checkpoint_state_restore(d, &m.state, errp) < 0 || window_load(d, path, &m, errp) < 0))
         rc = -1;
     manifest_clear(&m);
     return rc;

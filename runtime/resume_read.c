@@ -145,7 +145,7 @@ int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, dd
             return error_set(errp, DDP_E_LAYOUT, EINVAL, "the checkpoint of step %llu has %.60s as %s, not %s: start with "
                              "the options of the model that was trained", step, mine->name, has, want);
     }
-    if (m->n_tensors > f->n_tensors)
+    if (m->n_tensors > f->n_tensors && !m->state.window.micro)
         return error_set(errp, DDP_E_LAYOUT, EEXIST, "the checkpoint of step %llu has a tensor %.100s that is not in this "
                          "model: start with the options of the model that was trained", step,
                          name_extra(m, ret_index, f->n_tensors));

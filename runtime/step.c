@@ -24,6 +24,10 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_batch_next", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
+    if (window_begin(d, ret)) {
+        d->phase = PHASE_MICRO;
+        return 0;
+    }
     struct data_batch b = data_next(&d->data);
     if (b.is_first) {
         reducer_zero(&d->reducer);
@@ -89,25 +93,37 @@ static void add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens)
     }
 }
 
+/* The micro-step in whose place a step was cut. */
+static int end_empty(ddp_t *d, ddp_error_t *errp)
+{
+    if (reducer_micro_end(&d->reducer, errp) < 0)
+        return handle_break(d);
+    d->phase = PHASE_SUMMED;
+    return 0;
+}
+
 EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_MICRO, "ddp_backward_end", errp) < 0)
         return -1;
+    ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
+    errp = errp ? errp : &own;
+    if (reducer_check(&d->reducer, errp) < 0)
+        return handle_fail(d, errp);
+    if (d->window.is_cut)
+        return end_empty(d, errp);
     add_micro(d, loss_sum, n_tokens);
     double *tail = reducer_tail(&d->reducer);
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;
     wish_fill(d, tail);
     tail[TAIL_JOINED] = 0;
+    tail[TAIL_SLOW] = window_is_slow(d);
     checkpoint_fill_tail(d, tail);
-    ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
-    errp = errp ? errp : &own;
-    if (reducer_check(&d->reducer, errp) < 0)
-        return handle_fail(d, errp);
     if (reducer_micro_end(&d->reducer, errp) < 0)
         return handle_break(d);
     d->phase = d->micro.sync ? PHASE_SUMMED : PHASE_IDLE;
-    return 0;
+    return d->micro.sync ? 0 : window_agree(d, false, errp);
 }
 
 static int apply(ddp_t *d, ddp_error_t *errp)
@@ -135,6 +151,12 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
     uint64_t began_ns = clock_ns();
+    if (d->window.is_cut) {
+        *ret = window_step(d);
+        checkpoint_after_cut(d);
+        d->phase = PHASE_IDLE;
+        return 0;
+    }
     const double *tail = reducer_tail(&d->reducer);
     if (!(tail[TAIL_ITEMS] > 0)) {
         error_set(errp, DDP_E_USAGE, EINVAL, "ddp_step: no rank reported any item: pass their number to "
@@ -157,11 +179,12 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
         return handle_break(d);
     }
     wish_after_step(d);
+    d->window.is_watched = tail[TAIL_SLOW] > 0;
     if (checkpoint_after_step(d, tail, &s, errp) < 0)
         return -1;
     if (trace_step(d, &s, began_ns, errp) < 0)
         return handle_break(d);
     d->phase = PHASE_IDLE;
-    *ret = s;
+    *ret = d->window.last = s;
     return 0;
 }

@@ -51,7 +51,7 @@ static enum due_what judge(ddp_t *d)
     return due_judge(&w->due, d->optimizer.n_steps + 1, now, end);
 }
 
-void wish_fill(ddp_t *d, double *tail)
+static enum due_what fill_stop(ddp_t *d, double *sum)
 {
     enum due_what what = DUE_NOTHING;
     if (d->world.rank == 0) {
@@ -59,8 +59,18 @@ void wish_fill(ddp_t *d, double *tail)
             open_due(d);
         what = judge(d);
     }
-    stop_fill(&d->stop, what == DUE_STOP, tail + TAIL_STOP);
-    tail[TAIL_DUE] = what == DUE_CHECKPOINT;
+    stop_fill(&d->stop, what == DUE_STOP, sum);
+    return what;
+}
+
+void wish_fill_stop(ddp_t *d, double *sum)
+{
+    fill_stop(d, sum);
+}
+
+void wish_fill(ddp_t *d, double *tail)
+{
+    tail[TAIL_DUE] = fill_stop(d, tail + TAIL_STOP) == DUE_CHECKPOINT;
 }
 
 void wish_after_step(ddp_t *d)

@@ -18,6 +18,9 @@ struct wish {
     char *note;           /* ddp_requeue_note */
 };
 
+/* Fills sum[STOP_N] (stop.h) with this rank's wish to stop. */
+void wish_fill_stop(ddp_t *d, double *sum);
+
 /* Fills this rank's wishes into the tail: TAIL_STOP and the slots behind it, TAIL_DUE. */
 void wish_fill(ddp_t *d, double *tail);
 
