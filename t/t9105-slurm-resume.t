@@ -22,9 +22,9 @@ train=("$top_builddir/train" --model tiny --steps 1000000 --log-every 20 --data 
     --ddp-ckpt-every=0)
 submit limit -n2 -w n1 -t 1
 limit=$job
-submit early -n2 -w n2 -t 1 --signal=USR1@45
+submit early -n2 -w n2 -t 2 --signal=USR1@30
 early=$job
-submit script -n2 -w n2 -t 1 --signal=B:USR1@45
+submit script -n2 -w n2 -t 2 --signal=B:USR1@30
 script=$job
 submit preempted -n2 -p low
 preempted=$job
@@ -38,8 +38,8 @@ for case in "hash $hash" "limit $limit" "early $early" "script $script" "preempt
 done
 like "limit: before the limit" "$(log_of limit)" "train: stopped by the end of its time, with a checkpoint"
 unlike "... and Slurm did not have to" "$(log_of limit)" "DUE TO TIME LIMIT"
-like "early: by --signal=USR1@45" "$(log_of early)" "train: stopped by SIGUSR1"
-like "script: by --signal=B:USR1@45" "$(log_of script)" "batch script got USR1.*train: stopped by SIGUSR1"
+like "early: by --signal=USR1@30" "$(log_of early)" "train: stopped by SIGUSR1"
+like "script: by --signal=B:USR1@30" "$(log_of script)" "batch script got USR1.*train: stopped by SIGUSR1"
 like "preempted: by SIGTERM" "$(log_of preempted)" "train: stopped by SIGTERM"
 for name in hash limit early script preempted; do
     ok "$name: goes on" until_true 300 resumed $name
