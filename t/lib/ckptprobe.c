@@ -150,6 +150,12 @@ static int leave(ddp_t *d)
     exit(1);
 }
 
+static bool is_in_flight(ddp_t *d)
+{
+    struct ddp_checkpoint_status c;
+    return ddp_checkpoint_status(d, &c) == 0 && c.in_flight;
+}
+
 static int train(ddp_t *d, const char *dir)
 {
     const struct ddp_world *w = ddp_world(d);
@@ -168,6 +174,8 @@ static int train(ddp_t *d, const char *dir)
         }
         if ((s.checkpoint || s.stop || (is_on("last") && s.step == number("steps"))) && ddp_checkpoint(d, dir, &e))
             return -1;
+        if (s.stop && is_in_flight(d))
+            return puts("the stop's checkpoint is in flight still"), -1;
         if (is_on("wait") && ddp_checkpoint_wait(d, &e))
             return -1;
         if (s.step == number("gone") && w->rank == 0) {
