@@ -44,8 +44,8 @@ int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, 
 
 /* ---- whose saves count ---- */
 
-/* Is the token in DIR/.writer another's? False also where there is none: nobody has taken dir over. */
-static int is_others(const char *dir, const char *token, bool *ret, ddp_error_t *errp)
+/* Is the token in DIR/.writer this job's? With none there another has taken dir over, and left. */
+static int is_own(const char *dir, const char *token, bool *ret, ddp_error_t *errp)
 {
     char path[FOLDER_PATH_MAX], found[2 * COMMIT_TOKEN_BYTES + 1] = "";
     *ret = false;
@@ -58,17 +58,17 @@ static int is_others(const char *dir, const char *token, bool *ret, ddp_error_t 
     if (n < 0)
         error_errno(errp, "cannot read %s", path);
     io_close(fd);
-    *ret = n >= 0 && strcmp(found, token) != 0;
+    *ret = n >= 0 && !strcmp(found, token);
     return n < 0 ? -1 : 0;
 }
 
 static int check_writer(const char *dir, const char *token, ddp_error_t *errp)
 {
-    bool others;
-    if (is_others(dir, token, &others, errp) < 0)
+    bool own;
+    if (is_own(dir, token, &own, errp) < 0)
         return -1;
-    return others ? error_set(errp, DDP_E_USAGE, EBUSY, "%.150s: another job has begun to save there, this one may no "
-                              "longer: end one of them, or give each a folder", dir) : 0;
+    return own ? 0 : error_set(errp, DDP_E_USAGE, EBUSY, "%.120s: another job has begun to save there (" WRITER " is not "
+                               "this one's any more): end one of them, or give each a folder", dir);
 }
 
 static int take_over(const char *dir, const char *token, ddp_error_t *errp)
@@ -95,8 +95,8 @@ static int take_over(const char *dir, const char *token, ddp_error_t *errp)
 void commit_leave(const char *dir, const char *token)
 {
     char path[FOLDER_PATH_MAX];
-    bool others;
-    if (is_others(dir, token, &others, NULL) == 0 && !others && folder_path(path, dir, WRITER, NULL) == 0)
+    bool own;
+    if (is_own(dir, token, &own, NULL) == 0 && own && folder_path(path, dir, WRITER, NULL) == 0)
         unlink(path);
 }
 

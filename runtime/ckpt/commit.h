@@ -21,8 +21,8 @@
 /* "DIR/.saving-TOKEN-step-00000100"; creates it (it may be there: every rank calls this). */
 int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, size_t size, ddp_error_t *errp);
 
-/* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, or broken) is removed. DDP_E_USAGE: another
- * job has taken dir over (commit_clean) since this one did. */
+/* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, or broken) is removed. DDP_E_USAGE: this
+ * job has not taken dir over (commit_clean), or another one since, even if that has left. */
 int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp);
 
 /* Removes the folder of a save that is given up. */

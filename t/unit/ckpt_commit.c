@@ -359,6 +359,12 @@ static void test_taken_over(void **state)
     assert_true(check_promises());
     commit_leave(dir, OTHER);
     assert_false(exists(".writer"));
+
+    make_checkpoint("step-00000050", true); /* the other's: it must not be removed as one beyond step 40 */
+    assert_int_equal(commit(dir, TOKEN, 40, "x", 1, &e), -1);
+    assert_error_has(e, "another job has begun to save there");
+    assert_false(exists("step-00000040"));
+    assert_true(is_checkpoint("step-00000050"));
 }
 
 int main(void)
