@@ -68,11 +68,11 @@ static int give_up(ddp_t *d, ddp_error_t *errp)
     struct checkpoint *c = &d->checkpoint;
     const ddp_error_t *own = own_failure(c);
     ddp_error_t none = {0}, why;
+    if (d->world.rank == 0) /* first: a rank that has heard of it may end the job */
+        commit_abandon(c->dir, c->token, c->state.step, NULL); /* the next job would do it */
     if (checkpoint_agree(d, own ? own : &none, &why, errp) < 0)
         return -1;
     error_prefix(&why, "the checkpoint of step %llu failed", (unsigned long long)c->state.step);
-    if (d->world.rank == 0)
-        commit_abandon(c->dir, c->token, c->state.step, NULL); /* the next job would do it */
     become_idle(c);
     wish_save_over(d, false);
     return count_failed(d, &why, errp);

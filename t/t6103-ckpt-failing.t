@@ -34,6 +34,7 @@ if mkdir "$tmp/small" && mount -t tmpfs -o size=6m tmpfs "$tmp/small" 2>/dev/nul
     is "... the good one stays, alone" "$(ls -A "$tmp/small/ckpt")" step-00000003
     ranks 2 "$tmp/small/ckpt" --ddp-ckpt-every=3 wait=on --ddp-keep=1 --ddp-ckpt-required=on
     is "... required: stops" "$rc" 1
+    is "... leaving nothing else" "$(ls -A "$tmp/small/ckpt")" step-00000003
     ranks 2 "$tmp/small/ckpt" steps=4
     like "... and can be gone on from" "$out" 'resumed 3'
 else
