@@ -112,6 +112,7 @@ static void finish(ddp_t *d)
     c->status.n_committed++;
     checkpoint_set_path(d, c->dir, c->state.step);
     c->has_last = true;
+    c->last_micro = c->state.window.micro;
     become_idle(c);
     wish_save_over(d, true);
 }
@@ -248,7 +249,8 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
             *errp = why;
         return -1;
     }
-    if (c->has_last && c->status.last_step == d->optimizer.n_steps)
+    bool has_more = window_is_wanted(d) && d->window.micro > c->last_micro;
+    if (c->has_last && c->status.last_step == d->optimizer.n_steps && !has_more)
         return wish_requeue(d, errp); /* what may have changed since, a skipped step, comes again by itself */
     if (window_is_wanted(d) != c->plan.has_window && checkpoint_plan_window(d, errp) < 0)
         return -1;

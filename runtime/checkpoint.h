@@ -52,7 +52,8 @@ struct checkpoint {
     struct ddp_checkpoint_status status;
     ddp_error_t start_error;      /* why this rank's part could not even begin */
     double trained_s;             /* in steps, with earlier runs */
-    bool has_last;                /* status.last_step is in dir */
+    bool has_last;                /* status.last_step is in dir, */
+    int last_micro;               /* and so are so many micro-steps of the step after it, on as many ranks as here */
     bool is_clean;                /* rank 0: dir is this job's, and holds nothing of those that were killed */
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* one was due while it could not be begun */

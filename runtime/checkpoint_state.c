@@ -147,6 +147,7 @@ int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error
     c->state.n_runs = m->n_runs + 1;
     c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");
     c->status.resumed_step = m->step;
+    c->last_micro = m->window.n_ranks == d->world.size ? m->window.micro : 0;
     return 0;
 }
 

@@ -61,11 +61,12 @@ static int settle(struct loop_ckpt *c, ddp_t *d, ddp_error_t *errp)
 }
 
 /* The step's checkpoint, which is there when this returns 0. */
-static int take_last(struct loop_ckpt *c, ddp_t *d, uint64_t step, ddp_error_t *errp)
+static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
 {
+    uint64_t step = s->step;
     if (settle(c, d, errp) < 0)
         return -1;
-    if (step && status_of(d).last_step == step) /* step 0: of a first step that was cut */
+    if (!s->cut && status_of(d).last_step == step)
         return 0;
     if (ddp_checkpoint(d, c->o->ckpt, errp) < 0 || settle(c, d, errp) < 0)
         return -1;
@@ -81,6 +82,6 @@ int loop_ckpt_step(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_
     if (!c->o->ckpt)
         return 0;
     if (s->stop || s->step >= c->o->steps)
-        return take_last(c, d, s->step, errp);
+        return take_last(c, d, s, errp);
     return s->checkpoint ? ddp_checkpoint(d, c->o->ckpt, errp) : 0;
 }

@@ -36,6 +36,13 @@ go 2 twice 6 4 0 3 2 1
 go 2 twice 6 4 0
 is "stopped twice" "$(bits twice)" "$(bits ref2)"
 
+go 2 same 6 4 0 3 0 0
+go 2 same 6 4 0 3 1 1
+go 2 same 6 4 0
+is "stopped twice in one step" "$(bits same)" "$(bits ref2)"
+is "... without doing again what was done" "$(micros same 3)" 1
+is "... and leaving nothing" "$(find "$tmp/same" -name '.*' | wc -l)" 0
+
 go 2 on 6 4 0 3 1 0 on
 is "a program that takes no notice goes on to the same bits" "$rc $(bits on)" "0 $(bits ref2)"
 

@@ -1,3 +1,5 @@
+#include <config.h> /* renameat2 */
+
 #include "runtime/ckpt/commit.h"
 
 #include <errno.h>
@@ -135,11 +137,31 @@ static int write_manifest(const char *dir, const char *token, const char *folder
     return folder_sync(folder, errp);
 }
 
+/* WRITTEN -> COMMITTED in the place of a checkpoint of the same step: both are whole, and one of them has its name at
+ * every moment. 1: this file system cannot exchange names. */
+static int exchange(const char *dir, const char *token, const char *saving, const char *done, const char *manifest,
+                    size_t n, ddp_error_t *errp)
+{
+    if (folder_sync(saving, errp) < 0 || write_manifest(dir, token, saving, manifest, n, errp) < 0)
+        return -1;
+    if (renameat2(AT_FDCWD, saving, AT_FDCWD, done, RENAME_EXCHANGE) < 0)
+        return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP
+                   ? 1 : error_errno(errp, "cannot rename %s to %s", saving, done);
+    if (folder_sync(dir, errp) < 0)
+        return -1;
+    folder_remove(saving, NULL); /* the old one; else the next job does it */
+    return 0;
+}
+
 int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp)
 {
     char saving[FOLDER_PATH_MAX], done[FOLDER_PATH_MAX];
-    if (paths(dir, token, step, saving, done, errp) < 0 || check_writer(dir, token, errp) < 0 ||
-        move(dir, saving, done, errp) < 0)
+    if (paths(dir, token, step, saving, done, errp) < 0 || check_writer(dir, token, errp) < 0)
+        return -1;
+    int rc = folder_has_manifest(done) ? exchange(dir, token, saving, done, manifest, n, errp) : 1;
+    if (rc <= 0)
+        return rc;
+    if (move(dir, saving, done, errp) < 0)
         return -1;
     if (write_manifest(dir, token, done, manifest, n, errp) < 0) {
         folder_remove(done, NULL);
