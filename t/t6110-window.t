@@ -65,6 +65,16 @@ like "a flipped byte in them: the step begins anew" "$(bits broken)$(micros brok
 run "$top_builddir/ddp" ckpt verify "$tmp/a2"
 is "ddp ckpt verify" "$rc" 0 || diag "$out$err"
 
+# Ranks that have joined take part in what the others ask each other, and their step is not cut.
+export DDP_TIMEOUT=30
+go 3 join 6 4 0 99 0 0 join
+is "ranks join while others have steps to take" "$rc $(grep -c 'stops 0 cut 0' <<<"$out")" "0 3" || diag "$err"
+joined=$(bits join)
+DDP_STOP_WITHIN=1000 go 3 join1 6 4 0 99 0 0 join
+is "... with the bits that they have where nobody asks" "$(bits join1)" "$joined"
+run "$top_builddir/ddp" run -n 3 "$probe" "$tmp/join2" 6 4 0 5 1 0 join
+is "a stop then waits for the step's end" "$rc $(grep -c 'stops 1 cut 0' <<<"$out")" "75 3" || diag "$out$err"
+
 # A job whose steps are short waits for their end.
 export DDP_STOP_WITHIN=1000
 go 2 short 6 4 0 3 1 0

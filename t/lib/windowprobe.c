@@ -1,9 +1,10 @@
 /* windowprobe.c - trains a little and says every bit, for tests of stops inside a step:
  *
- *     windowprobe DIR STEPS ACCUM SHARDS [STEP MICRO RANK [on]]
+ *     windowprobe DIR STEPS ACCUM SHARDS [STEP MICRO RANK [on|join]]
  *
  * In step STEP, micro-step MICRO, rank RANK sends itself SIGTERM. The job then saves into DIR and exits with 75; with
- * "on" it takes no notice and goes on. A step's line has the micro-steps that this run took for it, on rank 0. */
+ * "on" it takes no notice and goes on. With "join" rank R takes R steps fewer and then joins. A step's line has the
+ * micro-steps that this run took for it, on rank 0. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -85,9 +86,11 @@ static uint64_t hash_of(ddp_t *d, const int *id)
 
 static int train(ddp_t *d, const int *id, int argc, char **argv)
 {
-    uint64_t steps = strtoull(argv[2], NULL, 10), stop_step = argc > 5 ? strtoull(argv[5], NULL, 10) : 0;
+    bool joins = argc > 8 && !strcmp(argv[8], "join");
+    uint64_t steps = strtoull(argv[2], NULL, 10) - (joins ? (uint64_t)ddp_world(d)->rank : 0);
+    uint64_t stop_step = argc > 5 ? strtoull(argv[5], NULL, 10) : 0;
     int stop_micro = argc > 6 ? atoi(argv[6]) : 0, stop_rank = argc > 7 ? atoi(argv[7]) : 0;
-    bool goes_on = argc > 8, is_first = ddp_world(d)->rank == 0;
+    bool goes_on = argc > 8 && !joins, is_first = ddp_world(d)->rank == 0;
     struct ddp_step s = {.step = ddp_steps_done(d)};
     while (s.step < steps && !(s.stop && !goes_on)) {
         bool sync = false;
@@ -104,9 +107,14 @@ static int train(ddp_t *d, const int *id, int argc, char **argv)
             printf("step %" PRIu64 " loss %.17g norm %.17g micro-steps %d\n", s.step, s.loss, s.grad_norm, n);
         if (is_first && s.cut && !goes_on)
             printf("cut in step %" PRIu64 " after %d micro-steps by signal %d\n", s.step + 1, n - 1, s.stop_signal);
-        if (s.stop && !goes_on && ddp_checkpoint(d, argv[1], &e) < 0)
+        if (s.stop && !goes_on && !joins && ddp_checkpoint(d, argv[1], &e) < 0)
             return -1;
     }
+    int joined = joins && !s.stop ? ddp_join(d, &e) : 0;
+    if (joined < 0)
+        return -1;
+    if (joins)
+        printf("rank %d stops %d cut %d\n", ddp_world(d)->rank, s.stop || joined, s.cut);
     struct ddp_checkpoint_status st;
     ddp_checkpoint_status(d, &st);
     if (is_first && st.warning[0])
