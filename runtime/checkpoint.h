@@ -78,10 +78,18 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp);
 
 void checkpoint_close(ddp_t *d);
 
-/* ---- checkpoint_open.c ---- */
+/* ---- checkpoint_plan.c ---- */
 
 /* Makes the plan, if it is not made. Not collective. */
 int checkpoint_plan(ddp_t *d, ddp_error_t *errp);
+
+/* The plan, and the writer with its memory, if they are not there; nobody touches memory before all may. Collective. */
+int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp);
+
+/* The plan anew, with or without what window.h has to save; without it where memory is short. Collective. */
+int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
+
+/* ---- checkpoint_open.c ---- */
 
 /* dir as it is compared: "./run//ckpt/" is "run/ckpt". Error: NULL, no name, or one that is too long. */
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
@@ -101,9 +109,6 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 
 /* sum[n_tensors] of this rank's blocks becomes that of all ranks', modulo 2^64. Collective. */
 int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp);
-
-/* The plan anew, with or without what window.h has to save; without it where memory is short. Collective. */
-int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
 
 /* Keeps the text for ddp_checkpoint_status, on rank 0. */
 void checkpoint_warn(ddp_t *d, const char *fmt, ...) ERROR_PRINTF(2, 3);
