@@ -22,8 +22,8 @@
 int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, size_t size, ddp_error_t *errp);
 
 /* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, broken, or with less of the step after it:
- * window.h) is replaced, where the file system can exchange names (RENAME_EXCHANGE) without a moment that has neither. DDP_E_USAGE: this
- * job has not taken dir over (commit_clean), or another one since, even if that has left. */
+ * window.h) is replaced; where the file system can exchange names (RENAME_EXCHANGE), without a moment that has neither.
+ * DDP_E_USAGE: this job has not taken dir over (commit_clean), or another one since, even if that has left. */
 int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp);
 
 /* Removes the folder of a save that is given up. */
