@@ -69,8 +69,8 @@ static int check_writer(const char *dir, const char *token, ddp_error_t *errp)
     bool own;
     if (is_own(dir, token, &own, errp) < 0)
         return -1;
-    return own ? 0 : error_set(errp, DDP_E_USAGE, EBUSY, "%.120s: another job has begun to save there (" WRITER " is not "
-                               "this one's any more): end one of them, or give each a folder", dir);
+    return own ? 0 : error_set(errp, DDP_E_USAGE, EBUSY, "%.120s: another job has begun to save there (" WRITER " is "
+                               "not this one's any more): end one of them, or give each a folder", dir);
 }
 
 static int take_over(const char *dir, const char *token, ddp_error_t *errp)

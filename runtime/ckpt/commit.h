@@ -21,9 +21,9 @@
 /* "DIR/.saving-TOKEN-step-00000100"; creates it (it may be there: every rank calls this). */
 int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, size_t size, ddp_error_t *errp);
 
-/* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, broken, or with less of the step after it:
- * window.h) is replaced; where the file system can exchange names (RENAME_EXCHANGE), without a moment that has neither.
- * DDP_E_USAGE: this job has not taken dir over (commit_clean), or another one since, even if that has left. */
+/* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, broken, or with less of the step after
+ * it, window.h) is replaced; where the file system can exchange names (RENAME_EXCHANGE), without a moment that has
+ * neither. DDP_E_USAGE: this job has not taken dir over (commit_clean), or another one since, even if that has left. */
 int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp);
 
 /* Removes the folder of a save that is given up. */
@@ -33,9 +33,9 @@ int commit_abandon(const char *dir, const char *token, uint64_t step, ddp_error_
  * resumed, found broken). */
 int commit_retain(const char *dir, uint64_t newest, int keep, ddp_error_t *errp);
 
-/* Takes dir over, so that a job that still runs there, its node perhaps given up by the scheduler, commits and removes no
- * more: DIR/.writer holds the token of the job whose saves count. Then removes what killed jobs left: .saving-* of other
- * tokens, and step-* without a manifest. */
+/* Takes dir over, so that a job that still runs there, its node perhaps given up by the scheduler, commits and removes
+ * no more: DIR/.writer holds the token of the job whose saves count. Then removes what killed jobs left: .saving-* of
+ * other tokens, and step-* without a manifest. */
 int commit_clean(const char *dir, const char *token, ddp_error_t *errp);
 
 /* The job leaves: removes DIR/.writer, if it is this job's. */

@@ -71,8 +71,8 @@ static const struct knob knobs[N_KNOBS] = {
                     "steps between checkpoints; 0: only on a stop and at the end (by their cost)"},
     [KEEP] = {"--keep", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "newest checkpoints to keep (2)"},
     [RESUME] = {"--resume", NULL, KNOB_STRING, "auto", 0, 0, NULL,
-                "auto: go on from the newest checkpoint in --ckpt; none: do not; or a folder to go on from as long as --ckpt "
-                "has none"},
+                "auto: go on from the newest checkpoint in --ckpt; none: do not; or a folder to go on from as long as "
+                "--ckpt has none"},
     [INIT] = {"--init", NULL, KNOB_STRING, NULL, 0, 0, NULL,
               "folder of a GPT-2's weights (safetensors and config.json) to begin with"},
     [LOG_EVERY] = {"--log-every", NULL, KNOB_INT, "10", 0, BIG, NULL, "steps between live lines; 0: first and last"},
