@@ -175,7 +175,9 @@ struct ddp_hook {
     void *ctx;
 };
 
-/* Sets the hook, which is copied, before ddp_commit; the same on every rank. The option compress=bf16|f16 sets one that
+/* Sets the hook, which is copied, before ddp_commit; the same on every rank. What a hook keeps from step to step (the error
+ * that its rounding made, say) is no part of a checkpoint: a program that wants the same bits saves it itself.
+ * The option compress=bf16|f16 sets one that
  * rounds to nearest even; f16 divides by the number of ranks before and multiplies after, so that a sum does not
  * overflow where its average would not. */
 int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp);
