@@ -8,8 +8,8 @@
  * of the group "window", each rank's sums; a resume on as many ranks goes on from there, one on others from the step's
  * beginning: the same bits with shards, and work lost.
  *
- * Of rank R, of n parameters: rank-R.state, doubles: loss, items, which parameters were used [n], losses of the levels of
- * partials.h; then rank-R.grads, the gradients' arena, or, with shards, rank-R.level-J for each level in use. */
+ * Of rank R, of n parameters: rank-R.state, doubles: loss, items, which parameters were used [n], losses of the levels
+ * of partials.h; then rank-R.grads, the gradients' arena, or, with shards, rank-R.level-J for each level in use. */
 #ifndef DDP_RUNTIME_WINDOW_H
 #define DDP_RUNTIME_WINDOW_H
 

@@ -1,5 +1,5 @@
-/* wish.h - what rank 0 wishes for the job: a checkpoint, its end before its time is over, another turn in the queue. Due.h,
- * deadline.h and requeue.h for a handle. Wishes ride the tail (reducer.h); the other ranks have none. */
+/* wish.h - what rank 0 wishes for the job: a checkpoint, its end before its time is over, another turn in the queue.
+ * Due.h, deadline.h and requeue.h for a handle. Wishes ride the tail (reducer.h); the other ranks have none. */
 #ifndef DDP_RUNTIME_WISH_H
 #define DDP_RUNTIME_WISH_H
 

@@ -11,9 +11,9 @@
 static const char help_text[] =
     "usage: ddp requeue [--limit N] [--exclude NODES] CODE\n"
     "\n"
-    "For batch scripts: CODE is the exit code of the srun before (\"srun ...; ddp requeue $?\"). With 75, which says that\n"
-    "training was asked to stop and has saved a checkpoint, Slurm puts this batch job (of an array this task alone) back\n"
-    "into the queue. With any other code nothing is done.\n"
+    "For batch scripts: CODE is the exit code of the srun before (\"srun ...; ddp requeue $?\"). With 75, which says\n"
+    "that training was asked to stop and has saved a checkpoint, Slurm puts this batch job (of an array this task\n"
+    "alone) back into the queue. With any other code nothing is done.\n"
     "\n"
     "  --limit N        not after N restarts (default: DDP_REQUEUE_LIMIT, else 100)\n"
     "  --exclude NODES  not on these nodes, as in n3,n[7-9]\n"

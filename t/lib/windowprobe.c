@@ -133,7 +133,8 @@ int main(int argc, char **argv)
         id[0] = ddp_param_add(d, "p", DDP_F32, (size_t[]){N / 10, 10}, 2, 0);
         id[1] = ddp_param_add(d, "q", DDP_F32, (size_t[]){M}, 1, 0);
         if (ddp_commit(d, &opt, &e) == 0 &&
-            ddp_data_open(d, SAMPLES, BATCH, atoi(argv[3]), atoi(argv[4]), 7, &e) == 0 && ddp_resume(d, argv[1], &e) >= 0)
+            ddp_data_open(d, SAMPLES, BATCH, atoi(argv[3]), atoi(argv[4]), 7, &e) == 0 &&
+            ddp_resume(d, argv[1], &e) >= 0)
             rc = train(d, id, argc, argv);
     }
     if (rc < 0) {
