@@ -303,8 +303,9 @@ int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
  * the same on every rank. Both texts are copied. */
 int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp);
 
-/* What bits depend on that libddp cannot know, for the manifest of every checkpoint, and to be compared by ddp_resume:
- * "products" (which matrix products these are), "threads" (how many, of each rank). */
+/* What libddp cannot know, for the manifest of every checkpoint: "products", the matrix products, whose bits may differ, so
+ * that ddp_resume warns where these do; "threads", how many each rank has, which it does not compare: a program whose bits
+ * depend on them tells them with the products. */
 int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp);
 
 /* After ddp_commit: the parameters' values alone, from safetensors: dir is such a file, or a folder with

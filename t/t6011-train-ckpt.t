@@ -45,6 +45,10 @@ like "from the one before: says so" "$rc $out" "^0 .*resumed from $tmp/a/step-00
 is "... the same parameters" "$(hash_of)" "$want"
 is "... the same log, with that step's validation once" "$(bits "$tmp/a.json")" "$(bits "$tmp/want.json")"
 rm -r "$tmp/a/step-00000040"
+OMP_NUM_THREADS=2 ranks 2 "$train" "${small[@]}" "${run[@]}"
+is "with other threads: nothing to warn of" "$rc $err" "0 "
+is "... the same parameters" "$(hash_of)" "$want"
+rm -r "$tmp/a/step-00000040"
 sed -i 8q "$tmp/a.json"
 ranks 2 "$train" "${small[@]}" "${run[@]}" --keep 1
 like "a log that is short of the checkpoint is told" "$rc $err" \
