@@ -3,14 +3,7 @@
 # with and without spread optimizer state; with shards also on another number of ranks, and then the files are the same
 # bytes, too.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
-probe=$top_builddir/t/lib/ckptprobe
-unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
-
-ranks() { # LAYOUT ARGUMENT...
-    local n=$((${1//,/ + }))
-    run "$top_builddir/ddp" run -n $n --layout "$1" "$probe" "${@:2}"
-}
-bits() { grep -E '^(step|params)' <<<"$out"; }
+. "$top_srcdir/t/lib/ckptprobe.sh"
 sums() { (cd "$1" && find . -type f ! -name manifest.json | sort | xargs sha256sum); }
 
 # --- the same number of ranks ---

@@ -2,13 +2,8 @@
 # Each file of a checkpoint truncated, made longer, with a bit flipped at several places, or removed: always found, never
 # loaded, and the checkpoint before is used; with none before, an error, never a new start.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
-probe=$top_builddir/t/lib/ckptprobe
-unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
+. "$top_srcdir/t/lib/ckptprobe.sh"
 
-ranks() { # N ARGUMENT...
-    run "$top_builddir/ddp" run -n "$1" "$probe" "${@:2}"
-}
-bits() { grep -E '^(step|params)' <<<"$out"; }
 flip() { # FILE OFFSET
     python3 - "$@" <<'PY'
 import sys

@@ -1,14 +1,7 @@
 #!/bin/bash
 # A checkpoint that cannot be written does not end training, unless it is required; what does not fit is refused.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
-probe=$top_builddir/t/lib/ckptprobe
-unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
-
-ranks() { # LAYOUT ARGUMENT...
-    local n=$((${1//,/ + }))
-    run "$top_builddir/ddp" run -n $n --layout "$1" "$probe" "${@:2}"
-}
-bits() { grep -E '^(step|params)' <<<"$out"; }
+. "$top_srcdir/t/lib/ckptprobe.sh"
 ranks 2 none resume=none
 want=$(bits)
 

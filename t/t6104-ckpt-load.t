@@ -1,12 +1,8 @@
 #!/bin/bash
 # ddp_load: values alone, from a checkpoint, from a file, from what others wrote in float32, float16 or bfloat16.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
-probe=$top_builddir/t/lib/ckptprobe
-unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
+. "$top_srcdir/t/lib/ckptprobe.sh"
 
-ranks() { # N ARGUMENT...
-    run "$top_builddir/ddp" run -n "$1" "$probe" "${@:2}"
-}
 params() { grep ^params <<<"$out"; }
 
 ranks 2 "$tmp/c" small=on steps=5 last=on --ddp-ckpt-file-mb=0.3

@@ -1,14 +1,7 @@
 #!/bin/bash
 # Checkpoints in flight: one that is due meanwhile is postponed; ranks without data go along; ddp_finalize ends the last.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
-probe=$top_builddir/t/lib/ckptprobe
-unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
-
-ranks() { # LAYOUT ARGUMENT...
-    local n=$((${1//,/ + }))
-    run "$top_builddir/ddp" run -n $n --layout "$1" "$probe" "${@:2}"
-}
-bits() { grep -E '^(step|params)' <<<"$out"; }
+. "$top_srcdir/t/lib/ckptprobe.sh"
 last() { # DIR: its newest checkpoint's step
     basename "$(ls -d "$1"/step-* | tail -1)" | sed 's/step-0*//'
 }
