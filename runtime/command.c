@@ -37,20 +37,25 @@ static char **make_environment(void)
     return env;
 }
 
+/* What a job's processes are sent when it is to end. */
+static const int end_signals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+
 /* 0, or an errno. */
 static int start(const char *const argv[], int out_fd, pid_t *ret)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
-    sigset_t none, all;
+    sigset_t blocked, all;
     char **env = make_environment();
     if (!env)
         return ENOMEM;
-    sigemptyset(&none);
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < sizeof end_signals / sizeof *end_signals; i++)
+        sigaddset(&blocked, end_signals[i]);
     sigfillset(&all);
     posix_spawnattr_init(&attr);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigmask(&attr, &blocked);
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);

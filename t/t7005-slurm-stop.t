@@ -18,6 +18,13 @@ is "... requeued once, by rank 0" "$(field "$job" Restarts) $(grep -c "job $job 
 unlike "... and no rank was killed" "$(log_of usr1)" "Killed|exit code 1[^0-9]|died"
 forget "$job"
 
+submit excluded -N1 -n2 --export=ALL,DDP_REQUEUE_EXCLUDE=n1
+cluster_run scancel --signal=USR1 "$job"
+kept_off() { [ "$(field "$1" ExcNodeList)" = "$2" ]; }
+ok "a node that is named: the job is kept off it" until_true 60 kept_off "$job" n1 || diag "$(log_of excluded)"
+ok "... and requeued" job_is "$job" PENDING
+forget "$job"
+
 submit array -N1 -n2 --array=1-2 -o "$cluster_dir/home/array.%a"
 cluster_run scancel --signal=TERM "${job}_2"
 ok "an array's task: requeued" job_is "${job}_2" PENDING

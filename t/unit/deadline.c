@@ -147,15 +147,17 @@ static void commands_end_when_they_should(void **state)
     ddp_error_t e;
     install("echo \"$1 $SLURM_TIME_FORMAT\"; head -c 100000 /dev/zero | tr '\\0' x");
     setenv("SLURM_TIME_FORMAT", "relative", 1);
-    signal(SIGTERM, SIG_IGN); /* not for it */
+    signal(SIGQUIT, SIG_IGN); /* not for it */
     assert_int_equal(run("a b;c", 30, out, sizeof out, &e), 0);
     out[9] = 0;
     assert_string_equal(out, "a b;c %s\n");
     assert_int_equal(strlen(out + 10), sizeof out - 11); /* as much as fits, and no more */
-    install("kill -TERM $$; exit 0");
+    install("kill -QUIT $$; exit 0");
     assert_int_equal(run("", 30, out, sizeof out, &e), -1);
-    assert_error_has(e, "killed by signal 15");
-    signal(SIGTERM, SIG_DFL);
+    assert_error_has(e, "killed by signal 3");
+    signal(SIGQUIT, SIG_DFL);
+    install("for s in HUP INT TERM USR1 USR2; do kill -$s $$; done; exit 0"); /* the job ends, while it asks */
+    assert_int_equal(run("", 30, out, sizeof out, &e), 0);
     install("echo first; echo 'the last word' >&2; exit 3");
     assert_int_equal(run("", 30, out, sizeof out, &e), -1);
     assert_error_has(e, "scontrol: exit code 3: the last word");
