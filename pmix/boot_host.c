@@ -13,7 +13,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "pmix/boot_server.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/thread.h"
 
 #define STEP_MS 50 /* how soon the thread sees that its deadline has changed */
 #define TELL_S 1.0 /* where the exchange has failed: for those who have not heard it yet */
@@ -147,14 +147,8 @@ static int start_server(boot_host_t *h, int size, ddp_error_t *errp)
 
 static int start_thread(boot_host_t *h, ddp_error_t *errp)
 {
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the program's own business */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int e = pthread_create(&h->thread, NULL, serve, h);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    h->is_running = e == 0;
-    errno = e;
-    return e ? error_errno(errp, "boot server: thread") : 0;
+    h->is_running = thread_start(&h->thread, serve, h) == 0;
+    return h->is_running ? 0 : error_errno(errp, "boot server: thread");
 }
 
 boot_host_t *boot_host_create(int size, ddp_error_t *errp)

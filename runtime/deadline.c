@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
+#include "runtime/base/thread.h"
 
 enum { NOTHING, ASKING, ANSWERED, UNANSWERED };
 
@@ -57,15 +57,11 @@ static void collect(struct deadline *d)
 void deadline_ask(struct deadline *d)
 {
     pthread_t thread;
-    sigset_t all, before;
     collect(d);
     if (!d->is_in_job || d->has_thread)
         return;
     atomic_store(&d->answer, ASKING);
-    sigfillset(&all); /* signals are for the program's own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    d->has_thread = pthread_create(&thread, NULL, ask, d) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    d->has_thread = thread_start(&thread, ask, d) == 0;
     d->thread = (unsigned long)thread;
     if (!d->has_thread)
         atomic_store(&d->answer, NOTHING);

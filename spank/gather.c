@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -16,6 +15,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/thread.h"
 #include "spank/gather_impl.h"
 
 #define END_S 0.2 /* how long srun's end waits for the thread */
@@ -128,23 +128,13 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int start_thread(gather_t *g)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&g->thread, NULL, run, g);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 int gather_start(gather_t *g, ddp_error_t *errp)
 {
     if (g->is_started)
         return 0;
     g->is_started = true;
     if (listen(g->server.listen_fd, SOMAXCONN) < 0 || (g->server.stop_fd = eventfd(0, EFD_CLOEXEC)) < 0 ||
-        pipe2(g->done, O_CLOEXEC) < 0 || (errno = start_thread(g)) != 0) {
+        pipe2(g->done, O_CLOEXEC) < 0 || thread_start(&g->thread, run, g) != 0) {
         shutdown(g->server.listen_fd, SHUT_RDWR);
         return error_errno(errp, "srun cannot listen for its nodes");
     }

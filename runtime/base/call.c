@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/thread.h"
 
 /* The caller and the thread both hold it; the last one to let go frees it. */
 struct call {
@@ -57,17 +57,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int start(struct call *c, pthread_t *ret)
-{
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the program's own business, also in threads that the call starts */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int e = pthread_create(ret, NULL, run, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = e;
-    return e ? -1 : 0;
-}
-
 /* Whether the call has returned. */
 static bool wait_done(struct call *c, uint64_t deadline)
 {
@@ -85,7 +74,7 @@ int call_within(call_f *f, call_f *drop, void *state, uint64_t deadline, ddp_err
 {
     pthread_t thread;
     struct call *c = call_create(f, drop, state);
-    if (!c || start(c, &thread) < 0) {
+    if (!c || thread_start(&thread, run, c) != 0) {
         error_errno(errp, "a thread for a call with a deadline");
         if (c)
             call_destroy(c);

@@ -3,11 +3,11 @@
 #include "runtime/ckpt/committer.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/thread.h"
 #include "runtime/ckpt/commit.h"
 
 static int commit_all(const struct commit_job *j, ddp_error_t *errp)
@@ -39,16 +39,11 @@ static void *run(void *arg)
 
 void committer_start(struct committer *c, const struct commit_job *job)
 {
-    sigset_t all, before;
     c->job = *job;
     c->error = (ddp_error_t){0};
     atomic_store(&c->state, COMMITTER_BUSY);
-    sigfillset(&all); /* as the writer's */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&c->thread, NULL, run, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    c->has_thread = rc == 0;
-    if (rc != 0)
+    c->has_thread = thread_start(&c->thread, run, c) == 0;
+    if (!c->has_thread)
         run(c); /* then training waits */
 }
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/thread.h"
 #include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/put.h"
 #include "runtime/ckpt/snapshot.h"
@@ -142,15 +142,9 @@ static void *run(void *arg)
     }
 }
 
-/* Signals are the program's: with all of them blocked no call here is interrupted, and a limit on the size of files
- * (SIGXFSZ) is an error of the write. */
 static int start_thread(ckpt_writer_t *w, ddp_error_t *errp)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&w->thread, NULL, run, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int rc = thread_start(&w->thread, run, w);
     w->has_thread = rc == 0;
     return rc == 0 ? 0 : error_set(errp, DDP_E_SYSTEM, rc, "no thread to write checkpoints: %s", strerror(rc));
 }

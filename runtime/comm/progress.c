@@ -13,11 +13,11 @@
  * whose own threads fill the cores that its ranks leave should ask for CALLER. */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/thread.h"
 #include "runtime/comm/host.h"
 
 void progress_lock(comm_t *c)
@@ -189,11 +189,7 @@ int progress_start(comm_t *c, enum comm_progress_mode mode, ddp_error_t *errp)
     bool has_spare = c->world->size > 1 && c->shm.n_cores > (size_t)c->local_size;
     if (mode == COMM_PROGRESS_CALLER || (mode == COMM_PROGRESS_AUTO && !has_spare))
         return 0;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(&e->thread, NULL, thread_main, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int err = thread_start(&e->thread, thread_main, c);
     if (err)
         return error_set(errp, DDP_E_SYSTEM, err, "progress thread: %s", strerror(err));
     e->has_thread = true;

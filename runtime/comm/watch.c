@@ -1,7 +1,6 @@
 #include "runtime/comm/watch_impl.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +8,11 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/thread.h"
 
 static int start_thread(watch_t *w, ddp_error_t *errp)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(&w->thread, NULL, watch_thread, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int err = thread_start(&w->thread, watch_thread, w);
     if (err)
         return error_set(errp, DDP_E_SYSTEM, err, "watch thread: %s", strerror(err));
     return 0;

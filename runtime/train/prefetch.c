@@ -1,8 +1,8 @@
 #include "runtime/train/prefetch.h"
+#include "runtime/base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,17 +76,10 @@ static void *thread_main(void *ctx)
     return NULL;
 }
 
-/* Signals are for the program's own thread. */
 static int start_thread(prefetch_t *p, ddp_error_t *errp)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(&p->thread, NULL, thread_main, p);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    p->is_running = err == 0;
-    errno = err;
-    return err ? error_errno(errp, "no thread to read data with") : 0;
+    p->is_running = thread_start(&p->thread, thread_main, p) == 0;
+    return p->is_running ? 0 : error_errno(errp, "no thread to read data with");
 }
 
 prefetch_t *prefetch_create(const tokens_t *tokens, size_t max, size_t window, size_t vocab, ddp_error_t *errp)
