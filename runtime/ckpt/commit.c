@@ -178,30 +178,6 @@ int commit_abandon(const char *dir, const char *token, uint64_t step, ddp_error_
 
 /* ---- what is no longer wanted ---- */
 
-struct steps {
-    uint64_t *step;
-    size_t n, room;
-};
-
-static int note_step(void *ctx, const char *dir, const char *name, ddp_error_t *errp)
-{
-    struct steps *s = ctx;
-    uint64_t step;
-    (void)dir;
-    if (!folder_step(name, &step))
-        return 0;
-    if (s->n == s->room) {
-        size_t room = s->room ? 2 * s->room : 16;
-        uint64_t *all = realloc(s->step, room * sizeof *all);
-        if (!all)
-            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu checkpoints", room);
-        s->step = all;
-        s->room = room;
-    }
-    s->step[s->n++] = step;
-    return 0;
-}
-
 static int remove_step(const char *dir, uint64_t step, ddp_error_t *errp)
 {
     char name[32], path[FOLDER_PATH_MAX];
@@ -209,22 +185,17 @@ static int remove_step(const char *dir, uint64_t step, ddp_error_t *errp)
     return folder_path(path, dir, name, errp) < 0 ? -1 : folder_remove(path, errp);
 }
 
-static int falling(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x > y ? -1 : x < y;
-}
-
 int commit_retain(const char *dir, uint64_t newest, int keep, ddp_error_t *errp)
 {
-    struct steps s = {0};
-    int rc = folder_each(dir, note_step, &s, errp), n_kept = 0;
-    if (s.n)
-        qsort(s.step, s.n, sizeof *s.step, falling);
-    for (size_t i = 0; rc == 0 && i < s.n; i++)
-        if (s.step[i] > newest || n_kept++ >= keep)
-            rc = remove_step(dir, s.step[i], errp);
-    free(s.step);
+    uint64_t *step;
+    size_t n;
+    int n_kept = 0, rc = folder_steps(dir, &step, &n, errp);
+    if (rc < 0)
+        return -1;
+    for (size_t i = n; rc == 0 && i-- > 0;)
+        if (step[i] > newest || n_kept++ >= keep)
+            rc = remove_step(dir, step[i], errp);
+    free(step);
     return rc;
 }
 

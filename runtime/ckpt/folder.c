@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,6 +50,50 @@ int folder_each(const char *dir, folder_f *f, void *ctx, ddp_error_t *errp)
         rc = error_errno(errp, "cannot read the folder %s", dir);
     closedir(d);
     return rc;
+}
+
+struct steps {
+    uint64_t *step;
+    size_t n, room;
+};
+
+static int note_step(void *ctx, const char *dir, const char *name, ddp_error_t *errp)
+{
+    struct steps *s = ctx;
+    uint64_t step;
+    (void)dir;
+    if (!folder_step(name, &step))
+        return 0;
+    if (s->n == s->room) {
+        size_t room = s->room ? 2 * s->room : 16;
+        uint64_t *all = realloc(s->step, room * sizeof *all);
+        if (!all)
+            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu checkpoints", room);
+        s->step = all;
+        s->room = room;
+    }
+    s->step[s->n++] = step;
+    return 0;
+}
+
+static int by_step(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+int folder_steps(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp)
+{
+    struct steps s = {0};
+    if (folder_each(dir, note_step, &s, errp) < 0) {
+        free(s.step);
+        return -1;
+    }
+    if (s.n)
+        qsort(s.step, s.n, sizeof *s.step, by_step);
+    *ret = s.step;
+    *ret_n = s.n;
+    return 0;
 }
 
 bool folder_has_manifest(const char *path)

@@ -1,4 +1,4 @@
-/* folder.h - what commits do with folders of checkpoints: look who is there, make things durable, remove. */
+/* folder.h - folders of checkpoints: look who is there, make things durable, remove. */
 #ifndef DDP_RUNTIME_CKPT_FOLDER_H
 #define DDP_RUNTIME_CKPT_FOLDER_H
 
@@ -20,6 +20,9 @@ bool folder_step(const char *name, uint64_t *ret);
  * away meanwhile. A folder that is not there has none. */
 typedef int folder_f(void *ctx, const char *dir, const char *name, ddp_error_t *errp);
 int folder_each(const char *dir, folder_f *f, void *ctx, ddp_error_t *errp);
+
+/* The steps that have a folder in dir, rising, with a manifest or without; malloc, the caller frees (NULL: none). */
+int folder_steps(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp);
 
 bool folder_has_manifest(const char *path); /* true also where it cannot be told */
 

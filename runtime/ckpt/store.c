@@ -1,6 +1,5 @@
 #include "runtime/ckpt/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,8 +10,8 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
-#include "runtime/base/num.h"
 #include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/folder.h"
 
 _Static_assert(sizeof(off_t) == 8, "files over 2 GiB");
 
@@ -35,80 +34,25 @@ void store_name(uint64_t step, char ret[32])
     snprintf(ret, 32, "step-%08" PRIu64, step);
 }
 
-static int parse_name(const char *name, uint64_t *ret)
-{
-    char again[32];
-    uint64_t step;
-    if (strncmp(name, "step-", 5) || num_u64(name + 5, UINT64_MAX, &step) < 0)
-        return -1;
-    store_name(step, again);
-    if (strcmp(name, again))
-        return -1;
-    *ret = step;
-    return 0;
-}
-
-static int has_manifest(int folder, uint64_t step)
-{
-    char name[32], path[64];
-    struct stat st;
-    store_name(step, name);
-    snprintf(path, sizeof path, "%s/" MANIFEST_NAME, name);
-    if (fstatat(folder, path, &st, 0) == 0)
-        return S_ISREG(st.st_mode);
-    return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
-}
-
-static int by_step(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Appends the steps in d. */
-static int read_folder(DIR *d, uint64_t **step, size_t *n)
-{
-    for (;;) {
-        uint64_t one;
-        errno = 0;
-        struct dirent *e = readdir(d);
-        if (!e)
-            return errno ? -1 : 0;
-        if (parse_name(e->d_name, &one) < 0)
-            continue;
-        int has = has_manifest(dirfd(d), one);
-        if (has < 0)
-            return -1;
-        if (!has)
-            continue;
-        uint64_t *more = realloc(*step, (*n + 1) * sizeof *more);
-        if (!more)
-            return -1;
-        *step = more;
-        more[(*n)++] = one;
-    }
-}
-
 int store_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp)
 {
-    uint64_t *step = NULL;
-    size_t n = 0;
-    DIR *d = opendir(dir);
-    if (!d && errno != ENOENT)
-        return error_errno(errp, "checkpoints in %s cannot be listed", brief(dir));
-    int rc = d ? read_folder(d, &step, &n) : 0;
-    if (rc < 0) {
-        error_errno(errp, "checkpoints in %s cannot be listed", brief(dir));
-        free(step);
-    } else {
-        if (n)
-            qsort(step, n, sizeof *step, by_step);
-        *ret = step;
-        *ret_n = n;
+    uint64_t *step;
+    size_t n, n_kept = 0;
+    if (folder_steps(dir, &step, &n, errp) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        char name[32], path[FOLDER_PATH_MAX];
+        store_name(step[i], name);
+        if (folder_path(path, dir, name, errp) < 0) {
+            free(step);
+            return -1;
+        }
+        if (folder_has_manifest(path))
+            step[n_kept++] = step[i];
     }
-    if (d)
-        closedir(d);
-    return rc;
+    *ret = step;
+    *ret_n = n_kept;
+    return 0;
 }
 
 /* ---- files ---- */

@@ -74,10 +74,14 @@ static void only_checkpoints_are_listed(void **state)
     assert_int_equal(mkdir(at("list/step-00000102/manifest.json"), 0755), 0);
     put("list/step-00000103");
     assert_int_equal(store_list(at("list"), &step, &n, &e), 0);
-    assert_int_equal(n, 3);
+    assert_int_equal(n, 4);
     assert_int_equal(step[0], 7);
     assert_int_equal(step[1], 100);
-    assert_int_equal(step[2], 123456789);
+    assert_int_equal(step[2], 102); /* store_open says what is wrong with it */
+    assert_int_equal(step[3], 123456789);
+    struct manifest m;
+    assert_int_equal(store_open(at("list/step-00000102"), &m, &e), -1);
+    assert_error_has(e, "step-00000102/manifest.json is not a regular file");
     free(step);
     assert_int_equal(store_list(at("list/step-00000103"), &step, &n, &e), -1);
     assert_error_has(e, "list/step-00000103");
