@@ -227,6 +227,24 @@ static int expect_between_steps(const ddp_t *d, const char *call, ddp_error_t *e
     return 0;
 }
 
+EXPORT int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp)
+{
+    ddp_error_t why;
+    if (expect_between_steps(d, "ddp_checkpoint_open", errp) < 0)
+        return -1;
+    if (d->checkpoint.phase != CHECKPOINT_IDLE)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_open: a checkpoint is in flight: call "
+                         "ddp_checkpoint_wait first", d->world.rank);
+    int rc = checkpoint_open(d, dir, &why);
+    if (rc > 0 && !config_ckpt_required(&d->config)) {
+        checkpoint_warn(d, "%s", why.text);
+        return 0;
+    }
+    if (rc != 0 && errp)
+        *errp = why;
+    return rc != 0 ? -1 : 0;
+}
+
 EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;

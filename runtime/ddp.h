@@ -291,9 +291,15 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
  * is, nothing is begun, and ddp_step sets `checkpoint` again when it is over. After a step that set `stop`, returns
  * when it is committed. A checkpoint that fails (full disk, a folder that vanished) is counted and does not end
  * training; with the option ckpt-required=on the call fails that finds out, here or in ddp_step. The first call opens
- * dir: one that has checkpoints must have been given to ddp_resume. The `keep` newest checkpoints stay. A step that dir
+ * dir, as ddp_checkpoint_open does, unless that or ddp_resume has. The `keep` newest checkpoints stay. A step that dir
  * has already is not written again. Values must not be written between this and the next ddp_step. Collective. */
 int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
+
+/* Between steps, best before the first, with no checkpoint in flight: opens dir for ddp_checkpoint without going on from
+ * what lies there, so that no step is in vain where that fails: dir is made, found to be the same folder on every node and
+ * to have no checkpoints (but those that ddp_resume was given), and the memory for saves is taken. A folder that cannot be
+ * written is a warning, with ckpt-required=on an error. One that is open stays so. Collective. */
+int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 
 /* Between steps: returns when the checkpoint in flight, if any, is committed or has failed, as ddp_checkpoint_status
  * then says (last_step, n_failed); -1 where ddp_checkpoint would. Collective; ddp_finalize does it too. */

@@ -74,18 +74,23 @@ static int pick_one(struct choice *c, ddp_error_t *errp)
     return 0;
 }
 
-/* 1: training can go on from it; 0: it is broken, as *errp says; -1. */
+/* 1: training can go on from it; 0: it is broken, as *errp says; -1. errp is not NULL here and below. */
 static int read_tensors(ddp_t *d, const char *path, const struct manifest *m, ddp_error_t *errp)
 {
-    size_t *index = calloc(d->checkpoint.plan.files.n_tensors + 1, sizeof *index);
-    if (!index) {
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for the names of tensors", d->world.rank);
-        return handle_break(d);
+    size_t n = d->checkpoint.plan.files.n_tensors;
+    size_t *index = calloc(n + 1, sizeof *index);
+    uint64_t *sum = calloc(n + 1, sizeof *sum);
+    int rc = 0;
+    if (!index || !sum) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", n);
+        rc = handle_fail(d, errp);
     }
-    int rc = resume_match(d, m, index, errp);
     if (rc == 0)
-        rc = resume_tensors(d, path, m, index, errp);
+        rc = resume_match(d, m, index, errp);
+    if (rc == 0)
+        rc = resume_tensors(d, path, m, index, sum, errp);
     free(index);
+    free(sum);
     return rc;
 }
 

@@ -13,7 +13,9 @@ int resume_manifest(ddp_t *d, const char *path, struct manifest *ret, ddp_error_
  * ranks; not collective. */
 int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, ddp_error_t *errp);
 
-/* Values and moments from the files. 1; 0: broken, and what was read is not to be used; -1. As above. Collective. */
-int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, ddp_error_t *errp);
+/* Values and moments from the files. sum: zeroes, one for each tensor. 1; 0: broken, and what was read is not to be used;
+ * -1. As above. Collective. */
+int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
+                   ddp_error_t *errp);
 
 #endif

@@ -188,8 +188,8 @@ static int exchange(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
-static int read_and_compare(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
-                            ddp_error_t *errp)
+int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
+                   ddp_error_t *errp)
 {
     ddp_error_t why = {0}, told;
     read_share(d, path, m, index, sum, &why);
@@ -208,16 +208,4 @@ static int read_and_compare(ddp_t *d, const char *path, const struct manifest *m
             return 0;
         }
     return exchange(d, errp) < 0 ? -1 : 1;
-}
-
-int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, ddp_error_t *errp)
-{
-    uint64_t *sum = calloc(d->checkpoint.plan.files.n_tensors + 1, sizeof *sum);
-    if (!sum) {
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for checksums", d->world.rank);
-        return handle_break(d);
-    }
-    int rc = read_and_compare(d, path, m, index, sum, errp);
-    free(sum);
-    return rc;
 }

@@ -121,8 +121,10 @@ refuses "--ckpt without a name" 2 '--ckpt wants' --ckpt=
 refuses "--resume=auto alone" 2 '--resume=auto .*add --ckpt DIR' --resume auto
 refuses "--resume DIR and --init" 2 "--resume=$tmp/a and --init" --resume "$tmp/a" --init "$tmp/a"
 refuses "--resume DIR that has none" 2 "--resume=$tmp/new: there is no checkpoint" --resume "$tmp/new"
-refuses "--resume=none beside checkpoints" 2 "--resume=none, but --ckpt=$tmp/a has checkpoints" \
-    --ckpt "$tmp/a" --resume none
+cp "$tmp/a.json" "$tmp/kept"
+refuses "--resume=none beside checkpoints" 2 "$tmp/a has checkpoints already: resume from them" \
+    --ckpt "$tmp/a" --resume none --log-json "$tmp/kept"
+ok "... and the log of what was trained stays" cmp "$tmp/a.json" "$tmp/kept"
 refuses "--init without config.json" 1 "$tmp/config.json: .*step-.*No such file" --init "$tmp"
 refuses "--init of another size" 2 "config.json: n_embd is 64, but the model has 32: give --width 64" \
     --init "$tmp/a/step-00000040" --width 32

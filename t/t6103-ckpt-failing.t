@@ -40,6 +40,13 @@ if [ "$(id -u)" = 0 ]; then
         resume=none --ddp-ckpt-every=6
     is "no permission: goes on" "$rc $(bits)" "0 $want" || diag "$err"
     like "... and says why" "$out" 'warning .*cannot write into the folder .*/locked: Permission denied'
+    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked" \
+        resume=none open=on --ddp-ckpt-every=0
+    is "no permission, seen when it is opened: goes on" "$rc $(bits)" "0 $want" || diag "$err"
+    like "... and says why" "$out" 'warning .*cannot write into the folder .*/locked: Permission denied'
+    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked" \
+        resume=none open=on --ddp-ckpt-required=on
+    is "... required: stops" "$rc $(grep -c ^step <<<"$out")" "1 0"
     run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked"
     is "no permission, seen at the start: an error" "$rc" 1
     like "... that says why" "$err" 'cannot write into the folder .*/locked: Permission denied'
@@ -64,6 +71,8 @@ refused() { # DESC WHY ARGUMENT...
     is "$1: ... by both ranks alike" "$(sed -n 's/^rank .: //p' <<<"$err" | sort -u | wc -l)" 1 || diag "$err"
 }
 refused "not resumed from" 'has checkpoints already: resume from them' "$tmp/c" resume=none --ddp-ckpt-every=3
+refused "opened, not resumed from" 'has checkpoints already: resume from them' "$tmp/c" resume=none open=on
+is "... before the first step" "$(grep -c ^step <<<"$out")" 0
 refused "another shape" 'has big as F32 \[300,1100\], not F32 \[100,1100\]' "$tmp/c" small=on
 refused "another parameter" 'has no tensor extra: ' "$tmp/c" extra=on
 refused "no moments" 'has a tensor big.exp_avg that is not in this model' "$tmp/c" sgd=on

@@ -1,11 +1,8 @@
 #include "runtime/train/job.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/train/config_json.h"
 #include "runtime/train/losslog.h"
@@ -88,29 +85,6 @@ static int open_json(struct job *j, ddp_error_t *errp)
     return j->json ? 0 : -1;
 }
 
-static bool has_checkpoints(const char *dir)
-{
-    char path[sizeof((struct dirent *)0)->d_name + 16];
-    DIR *folder = opendir(dir);
-    bool found = false;
-    for (struct dirent *e; folder && !found && (e = readdir(folder));) {
-        snprintf(path, sizeof path, "%s/manifest.json", e->d_name);
-        found = !strncmp(e->d_name, "step-", 5) && faccessat(dirfd(folder), path, F_OK, 0) == 0;
-    }
-    if (folder)
-        closedir(folder);
-    return found;
-}
-
-/* Other training's checkpoints would be in the way of this one's, which libddp says with the first of them. */
-static int check_folder(const struct options *o, ddp_error_t *errp)
-{
-    if (!o->ckpt || o->resume || !has_checkpoints(o->ckpt))
-        return 0;
-    return error_set(errp, DDP_E_USAGE, EEXIST, "--resume=none, but --ckpt=%.150s has checkpoints: go on from them "
-                     "(--resume=auto), or name another folder", o->ckpt);
-}
-
 bool job_lies_in(const char *path, const char *dir)
 {
     struct stat a, b;
@@ -127,7 +101,7 @@ int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, dd
     int n = job_replicas(&j->o, w);
     if (check_batch(j, n, errp) < 0 || check_warmup(j, n, errp) < 0 ||
         (j->o.init && config_json_check_folder(j->o.init, &j->o.model, errp) < 0) ||
-        (w->rank == 0 && (check_folder(&j->o, errp) < 0 || open_json(j, errp) < 0)))
+        (w->rank == 0 && open_json(j, errp) < 0))
         return -1;
     return lm_create(&j->model, &j->o.model, j->o.batch, &j->train_part, &j->val_part, j->o.val_windows, errp);
 }

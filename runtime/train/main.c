@@ -162,6 +162,8 @@ static int begin(ddp_t *d, const struct job *j, ddp_error_t *errp)
     if (!resumed && o->resume && !o->may_start_over)
         return error_set(errp, DDP_E_USAGE, ENOENT, "--resume=%.150s: there is no checkpoint: name a folder that has "
                          "some, or one of them", o->resume);
+    if (o->ckpt && ddp_checkpoint_open(d, o->ckpt, errp) < 0)
+        return -1;
     if (!resumed && o->init && ddp_load(d, o->init, "transformer", errp) < 0)
         return -1;
     ddp_checkpoint_status(d, &s);

@@ -4,6 +4,7 @@
  *     steps=12       end after that step
  *     shards=0       logical shards (ddp_data_open)
  *     resume=DIR     where to go on from (DIR); none: do not
+ *     open=off       DIR is opened before the first step
  *     load=PATH      values from there, first
  *     stop=0         SIGTERM to the last rank before that step
  *     kill=0         SIGKILL to all of this rank, 0, after that step
@@ -35,6 +36,7 @@ static const char *const defaults[][2] = {
     {"steps", "12"}, {"shards", "0"},   {"resume", ""}, {"load", ""},    {"stop", "0"},   {"kill", "0"},
     {"wait", "off"}, {"last", "off"},   {"gone", "0"},  {"sgd", "off"},  {"small", "off"}, {"extra", "off"},
     {"samples", "1000"}, {"join", "0"}, {"settle", "off"}, {"calls", "off"}, {"leave", "0"},
+    {"open", "off"},
 };
 enum { N_KEYS = sizeof defaults / sizeof *defaults };
 static const char *values[N_KEYS];
@@ -230,13 +232,15 @@ static int calls(ddp_t *d, const char *dir)
         refused(ddp_checkpoint_note(d, "products", "a\nb", &e), "one line") || ddp_checkpoint_wait(d, &e) ||
         refused(ddp_resume(d, "", &e), "is no folder's name") || ddp_batch_next(d, &b, &e) ||
         refused(ddp_checkpoint(d, dir, &e), "a micro-step is open") ||
+        refused(ddp_checkpoint_open(d, dir, &e), "a micro-step is open") ||
         refused(ddp_checkpoint_wait(d, &e), "a micro-step is open"))
         return -1;
     for (int p = n_params - 1; p >= 0; p--)
         ddp_grad_ready(d, p);
     if (ddp_backward_end(d, 1, 1, &e) || refused(ddp_checkpoint(d, dir, &e), "call ddp_step first") ||
         ddp_step(d, &s, &e) || refused(ddp_resume(d, dir, &e), "before the first step") ||
-        ddp_checkpoint(d, dir, &e) || refused(ddp_checkpoint_attach(d, "a", "b", &e), "before ddp_resume"))
+        ddp_checkpoint(d, dir, &e) || refused(ddp_checkpoint_open(d, "x", &e), "in flight: call ddp_checkpoint_wait") ||
+        refused(ddp_checkpoint_attach(d, "a", "b", &e), "before ddp_resume"))
         return -1;
     if (ddp_world(d)->size > 1 &&
         (ddp_checkpoint_wait(d, &e) ||
@@ -255,6 +259,8 @@ int main(int argc, char **argv)
     if (declare(d) == 0 && (!*text("load") || ddp_load(d, text("load"), "old", &e) == 0) &&
         ddp_data_open(d, number("samples"), 2, 1, (int)number("shards"), 42, &e) == 0)
         resumed = strcmp(from, "none") != 0 ? ddp_resume(d, from, &e) : 0;
+    if (!e.code && resumed >= 0 && is_on("open") && ddp_checkpoint_open(d, dir, &e) < 0)
+        resumed = -1;
     if (resumed > 0 && ddp_world(d)->rank == 0)
         printf("resumed %d\n", (int)ddp_steps_done(d));
     if (!e.code && resumed >= 0)
