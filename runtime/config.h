@@ -8,7 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/knob.h"
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 enum config_key {
     CONFIG_TIMEOUT,

@@ -24,7 +24,7 @@
 #include "runtime/ddp.h"
 #include "runtime/layout.h"
 #include "runtime/norm.h"
-#include "runtime/stop.h"
+#include "runtime/sched/stop.h"
 #include "runtime/trace.h"
 
 enum reducer_tail {

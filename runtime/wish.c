@@ -5,7 +5,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/handle.h"
-#include "runtime/requeue.h"
+#include "runtime/sched/requeue.h"
 
 /* Before the first save shows how long one takes: a shared disk that is busy, and what every save takes. */
 #define GUESS_BYTES_PER_S 100e6

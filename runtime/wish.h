@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "runtime/ddp.h"
-#include "runtime/deadline.h"
-#include "runtime/due.h"
+#include "runtime/sched/deadline.h"
+#include "runtime/sched/due.h"
 
 struct wish {
     bool is_open, has_deadline;

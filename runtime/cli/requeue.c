@@ -6,7 +6,7 @@
 #include "runtime/base/num.h"
 #include "runtime/cli/cli.h"
 #include "runtime/ddp.h"
-#include "runtime/requeue.h"
+#include "runtime/sched/requeue.h"
 
 static const char help_text[] =
     "usage: ddp requeue [--limit N] [--exclude NODES] CODE\n"

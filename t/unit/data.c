@@ -2,7 +2,7 @@
 
 #include "runtime/base/hash.h"
 
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 #include "runtime/layout.h"
 
 static struct data opened(const struct data_config *cfg)

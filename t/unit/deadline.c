@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/command.h"
-#include "runtime/deadline.h"
+#include "runtime/sched/command.h"
+#include "runtime/sched/deadline.h"
 
 static char folder[64], path[8192];
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "runtime/due.h"
+#include "runtime/sched/due.h"
 
 enum { START = 1000 };
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "runtime/ckpt/interval.h"
+#include "runtime/sched/interval.h"
 
 /* What Daly minimises, with no time to restart: failures are Poisson, a segment of
  * tau + cost is repeated until it ends without one. Time per tau of work: mtbf (exp((tau + cost) / mtbf) - 1). */

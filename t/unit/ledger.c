@@ -1,6 +1,6 @@
 #include "t/unit/unit.h"
 
-#include "runtime/ledger.h"
+#include "runtime/data/ledger.h"
 
 static const struct {
     uint64_t n, seed, epoch, first[8];

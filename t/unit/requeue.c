@@ -1,6 +1,6 @@
 #include "t/unit/unit.h"
 
-#include "runtime/requeue.h"
+#include "runtime/sched/requeue.h"
 
 static void when_a_job_is_requeued(void **state)
 {

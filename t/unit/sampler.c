@@ -1,6 +1,6 @@
 #include "t/unit/unit.h"
 
-#include "runtime/sampler.h"
+#include "runtime/data/sampler.h"
 
 /* t/data/sampler.txt holds lines "n seed epoch size rank: indices of torch.utils.data.DistributedSampler". */
 static FILE *open_vectors(void)

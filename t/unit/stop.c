@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/stop.h"
+#include "runtime/sched/stop.h"
 
 enum { ALL = (1 << STOP_N_SIGNALS) - 1 };
 

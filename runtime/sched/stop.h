@@ -5,8 +5,8 @@
  * Slurm repeats itself: it sends SIGTERM again at the end of a GraceTime, and after --signal=USR1@60. So the first
  * signal counts, and those that follow are ignored, so that they do not end a process that is saving; but a second
  * SIGINT ends it at once, as a person at a terminal expects. */
-#ifndef DDP_RUNTIME_STOP_H
-#define DDP_RUNTIME_STOP_H
+#ifndef DDP_RUNTIME_SCHED_STOP_H
+#define DDP_RUNTIME_SCHED_STOP_H
 
 #include <signal.h>
 #include <stdbool.h>

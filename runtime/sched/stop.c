@@ -1,4 +1,4 @@
-#include "runtime/stop.h"
+#include "runtime/sched/stop.h"
 
 #include <errno.h>
 #include <string.h>

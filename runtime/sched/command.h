@@ -1,6 +1,6 @@
 /* command.h - another program's output, within a deadline, and without a shell. */
-#ifndef DDP_RUNTIME_COMMAND_H
-#define DDP_RUNTIME_COMMAND_H
+#ifndef DDP_RUNTIME_SCHED_COMMAND_H
+#define DDP_RUNTIME_SCHED_COMMAND_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "runtime/slurm.h"
+#include "runtime/sched/slurm.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/num.h"
-#include "runtime/command.h"
+#include "runtime/sched/command.h"
 
 bool slurm_job_id(char ret[SLURM_ID_MAX + 1])
 {

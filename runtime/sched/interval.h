@@ -1,7 +1,7 @@
 /* interval.h - when to checkpoint: the interval that loses the least time, and the last moment before the job's time is
  * over. Pure; times are in seconds. */
-#ifndef DDP_RUNTIME_CKPT_INTERVAL_H
-#define DDP_RUNTIME_CKPT_INTERVAL_H
+#ifndef DDP_RUNTIME_SCHED_INTERVAL_H
+#define DDP_RUNTIME_SCHED_INTERVAL_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/ckpt/interval.h"
+#include "runtime/sched/interval.h"
 
 #include <math.h>
 

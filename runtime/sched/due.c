@@ -1,4 +1,4 @@
-#include "runtime/due.h"
+#include "runtime/sched/due.h"
 
 #include <math.h>
 

@@ -1,12 +1,12 @@
 /* requeue.h - after a checkpoint on request: the batch job is put back into the queue, once, so that it goes on by
  * itself. Where that cannot be, the user is told how to go on. */
-#ifndef DDP_RUNTIME_REQUEUE_H
-#define DDP_RUNTIME_REQUEUE_H
+#ifndef DDP_RUNTIME_SCHED_REQUEUE_H
+#define DDP_RUNTIME_SCHED_REQUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "runtime/slurm.h"
+#include "runtime/sched/slurm.h"
 
 #define REQUEUE_LIMIT 100      /* restarts of a job, unless someone wants another number */
 #define REQUEUE_PATIENCE_S 20.0 /* for an answer of the controller */

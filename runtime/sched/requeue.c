@@ -1,6 +1,6 @@
 #include <config.h> /* asprintf */
 
-#include "runtime/requeue.h"
+#include "runtime/sched/requeue.h"
 
 #include <errno.h>
 #include <fcntl.h>

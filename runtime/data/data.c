@@ -1,4 +1,4 @@
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 #include <errno.h>
 #include <inttypes.h>

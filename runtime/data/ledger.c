@@ -1,4 +1,4 @@
-#include "runtime/ledger.h"
+#include "runtime/data/ledger.h"
 
 #define GOLDEN 0x9e3779b97f4a7c15u
 

@@ -1,6 +1,6 @@
 #include <config.h> /* pipe2 */
 
-#include "runtime/deadline.h"
+#include "runtime/sched/deadline.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include <config.h> /* pipe2 */
 
-#include "runtime/command.h"
+#include "runtime/sched/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,13 +6,13 @@
  * - else when Daly's interval (ckpt/interval.h) has passed since the last one began, from what checkpoints cost so far
  *   and from the mean time between failures; the first one, which shows the cost, after DUE_FIRST_S;
  * - at the last moment before the job's time is over, and then the job also stops. */
-#ifndef DDP_RUNTIME_DUE_H
-#define DDP_RUNTIME_DUE_H
+#ifndef DDP_RUNTIME_SCHED_DUE_H
+#define DDP_RUNTIME_SCHED_DUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/ckpt/interval.h"
+#include "runtime/sched/interval.h"
 
 #define DUE_FIRST_S 60.0
 #define DUE_ASK_AHEAD_S 20.0 /* before the last moment, the controller is asked whether it still is that */

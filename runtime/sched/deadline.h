@@ -2,15 +2,15 @@
  *
  * Slurm says it in SLURM_JOB_END_TIME from 23.02 on, else the controller is asked, once, by a thread, beside training.
  * A limit can be extended while the job runs: so the controller is asked again shortly before it would matter. */
-#ifndef DDP_RUNTIME_DEADLINE_H
-#define DDP_RUNTIME_DEADLINE_H
+#ifndef DDP_RUNTIME_SCHED_DEADLINE_H
+#define DDP_RUNTIME_SCHED_DEADLINE_H
 
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/slurm.h"
+#include "runtime/sched/slurm.h"
 
 #define DEADLINE_NONE INFINITY
 #define DEADLINE_ASK_S 10.0 /* how long an answer is waited for */

@@ -1,4 +1,4 @@
-#include "runtime/sampler.h"
+#include "runtime/data/sampler.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -13,8 +13,8 @@
  * mix(mix(seed) ^ epoch). 24 rounds, as there: with 12 the orders of 6 samples are not equally probable. From b = 4 on
  * such a network makes even permutations only, whatever its functions; where n is 2^b that leaves half of the n!
  * orders. */
-#ifndef DDP_RUNTIME_LEDGER_H
-#define DDP_RUNTIME_LEDGER_H
+#ifndef DDP_RUNTIME_DATA_LEDGER_H
+#define DDP_RUNTIME_DATA_LEDGER_H
 
 #include <stdint.h>
 

@@ -18,16 +18,16 @@
  * DATA_DISTRIBUTED (sampler.h): replica v takes entries g + v, g + v + replicas, ... of a step that begins at g; where
  * the permutation ends, its head is taken again until all replicas have equally many, so an epoch's last samples
  * depend on the number of replicas. Its last micro-step may be shorter, and ends its step. */
-#ifndef DDP_RUNTIME_DATA_H
-#define DDP_RUNTIME_DATA_H
+#ifndef DDP_RUNTIME_DATA_DATA_H
+#define DDP_RUNTIME_DATA_DATA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/base/error.h"
-#include "runtime/ledger.h"
-#include "runtime/sampler.h"
+#include "runtime/data/ledger.h"
+#include "runtime/data/sampler.h"
 
 enum data_order { DATA_LEDGER, DATA_DISTRIBUTED };
 

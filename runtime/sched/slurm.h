@@ -1,7 +1,7 @@
 /* slurm.h - this job as Slurm's controller knows it, asked and told through scontrol: without libslurm, whose version
  * would have to be the cluster's. */
-#ifndef DDP_RUNTIME_SLURM_H
-#define DDP_RUNTIME_SLURM_H
+#ifndef DDP_RUNTIME_SCHED_SLURM_H
+#define DDP_RUNTIME_SCHED_SLURM_H
 
 #include <stdbool.h>
 #include <stdint.h>
