@@ -44,6 +44,8 @@ read -r code pid _ <<<"$out"
 is "a command that ignores SIGTERM is killed" "$code" 137
 ok "... and ends" ended "${pid:-self}"
 
+script 'n=0; fourth() { [ $((++n)) -eq 4 ]; }; until_true 5 fourth; echo $? $n; until_true 1 false; echo $?'
+is "until_true polls, and gives up" "$(xargs <<<"$out")" "0 4 1"
 # contrib/check's count, on recorded results.
 record() { # NAME LOG-LINES...: what the TAP driver leaves for a test that printed these results
     local name=$1 line

@@ -24,6 +24,9 @@ tap_bad=0
 tap_exit_commands=()
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/ddp-t.XXXXXX")
 chmod 755 "$tmp"
+# Nothing ever comes from it. A process substitution for each wait would not do: bash keeps the status of every one by its
+# pid, and a command that gets that pid later (32768 are soon through) seems to end with it.
+mkfifo "$tmp/never" && exec {tap_never}<>"$tmp/never" && rm "$tmp/never"
 
 at_exit() { tap_exit_commands+=("$1"); }
 tap_leave() {
@@ -75,7 +78,7 @@ until_true() {
     shift
     until "$@"; do
         [ $SECONDS -lt $end ] || return 1
-        read -rt 0.02 <> <(:) || :
+        read -rt 0.02 -u $tap_never || :
     done
 }
 skip_all() {
