@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/ckpt/store.h"
+#include "runtime/ckpt/folder.h"
 #include "runtime/handle.h"
 
 static double since_s(uint64_t began_ns)
@@ -207,7 +207,7 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
 static void begin(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
-    char folder[STORE_PATH_MAX];
+    char folder[FOLDER_PATH_MAX];
     checkpoint_state_fill(d);
     c->start_error = (ddp_error_t){0};
     c->phase = CHECKPOINT_SAVING;

@@ -43,7 +43,7 @@ void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step)
 {
     struct ddp_checkpoint_status *s = &d->checkpoint.status;
     char name[32], path[FOLDER_PATH_MAX];
-    store_name(step, name);
+    folder_name(step, name);
     if (folder_path(path, dir, name, NULL) < 0)
         return;
     size_t n = strlen(path), cut = n < sizeof s->path ? 0 : n + 1 - sizeof s->path;

@@ -98,7 +98,7 @@ static int try_step(ddp_t *d, const struct choice *c, uint64_t step, ddp_error_t
 {
     struct manifest m;
     char name[32], path[FOLDER_PATH_MAX];
-    store_name(step, name);
+    folder_name(step, name);
     if (folder_path(path, c->dir, name, errp) < 0)
         return -1;
     int rc = resume_manifest(d, path, &m, errp);

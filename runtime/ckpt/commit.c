@@ -26,7 +26,7 @@ static int paths(const char *dir, const char *token, uint64_t step, char saving[
                  char done[FOLDER_PATH_MAX], ddp_error_t *errp)
 {
     char name[32], hidden[128];
-    store_name(step, name);
+    folder_name(step, name);
     snprintf(hidden, sizeof hidden, SAVING "%.40s-%s", token, name);
     return folder_path(saving, dir, hidden, errp) < 0 || folder_path(done, dir, name, errp) < 0 ? -1 : 0;
 }
@@ -181,7 +181,7 @@ int commit_abandon(const char *dir, const char *token, uint64_t step, ddp_error_
 static int remove_step(const char *dir, uint64_t step, ddp_error_t *errp)
 {
     char name[32], path[FOLDER_PATH_MAX];
-    store_name(step, name);
+    folder_name(step, name);
     return folder_path(path, dir, name, errp) < 0 ? -1 : folder_remove(path, errp);
 }
 

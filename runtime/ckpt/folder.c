@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,6 @@
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "runtime/ckpt/manifest.h"
-#include "runtime/ckpt/store.h"
 
 #define PREFIX "step-"
 
@@ -24,6 +24,11 @@ int folder_path(char ret[FOLDER_PATH_MAX], const char *dir, const char *name, dd
     return 0;
 }
 
+void folder_name(uint64_t step, char ret[32])
+{
+    snprintf(ret, 32, PREFIX "%08" PRIu64, step);
+}
+
 bool folder_step(const char *name, uint64_t *ret)
 {
     char same[32];
@@ -31,7 +36,7 @@ bool folder_step(const char *name, uint64_t *ret)
     size_t n = strlen(PREFIX);
     if (strncmp(name, PREFIX, n) != 0 || num_u64(name + n, UINT64_MAX, &step) < 0)
         return false;
-    store_name(step, same);
+    folder_name(step, same);
     *ret = step;
     return !strcmp(name, same);
 }

@@ -13,6 +13,9 @@
 /* "DIR/NAME" into ret; -1 where it is too long. */
 int folder_path(char ret[FOLDER_PATH_MAX], const char *dir, const char *name, ddp_error_t *errp);
 
+/* "step-00000100" */
+void folder_name(uint64_t step, char ret[32]);
+
 /* The step of "step-00000100"; false: `name` is no such name. */
 bool folder_step(const char *name, uint64_t *ret);
 

@@ -29,11 +29,6 @@ static const char *brief(const char *path)
 
 /* ---- who is there ---- */
 
-void store_name(uint64_t step, char ret[32])
-{
-    snprintf(ret, 32, "step-%08" PRIu64, step);
-}
-
 int store_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp)
 {
     uint64_t *step;
@@ -42,7 +37,7 @@ int store_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp
         return -1;
     for (size_t i = 0; i < n; i++) {
         char name[32], path[FOLDER_PATH_MAX];
-        store_name(step[i], name);
+        folder_name(step[i], name);
         if (folder_path(path, dir, name, errp) < 0) {
             free(step);
             return -1;
@@ -65,12 +60,12 @@ static int broken(ddp_error_t *errp, const char *path, const char *name, const c
 /* Opens a regular file; a pipe or device in its place does not hold anyone up. */
 static int open_file(const char *path, const char *name, uint64_t *ret_bytes, ddp_error_t *errp)
 {
-    char whole[STORE_PATH_MAX + FILES_NAME_MAX + 2];
+    char whole[FOLDER_PATH_MAX + FILES_NAME_MAX + 2];
     struct stat st;
     int fd;
     if (snprintf(whole, sizeof whole, "%s/%s", path, name) >= (int)sizeof whole)
         return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "the path of a checkpoint is longer than %d bytes",
-                         STORE_PATH_MAX);
+                         FOLDER_PATH_MAX);
     while ((fd = open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0 && errno == EINTR)
         ;
     if (fd < 0 && errno == ENOENT)

@@ -14,11 +14,6 @@
 #include "runtime/base/error.h"
 #include "runtime/ckpt/manifest.h"
 
-#define STORE_PATH_MAX 4096
-
-/* "step-00000100" */
-void store_name(uint64_t step, char ret[32]);
-
 /* The steps that have a manifest (or may: it cannot be told), rising; malloc, the caller frees. 0, or -1: the folder
  * cannot be read. A folder that does not exist has none. */
 int store_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp);

@@ -12,6 +12,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/ckpt/export.h"
+#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/store.h"
 #include "runtime/cli/cli.h"
 
@@ -44,11 +45,11 @@ static int say(const ddp_error_t *e)
 
 static int find(const char *dir, struct found *ret, ddp_error_t *errp)
 {
-    char path[STORE_PATH_MAX];
+    char path[FOLDER_PATH_MAX];
     struct stat st;
     *ret = (struct found){.dir = dir, .n = 1};
     if (snprintf(path, sizeof path, "%s/" MANIFEST_NAME, dir) >= (int)sizeof path)
-        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "the path of DIR is longer than %d bytes", STORE_PATH_MAX);
+        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "the path of DIR is longer than %d bytes", FOLDER_PATH_MAX);
     if (stat(path, &st) == 0)
         return ret->is_one = true, 0;
     if (stat(dir, &st) < 0)
@@ -61,15 +62,15 @@ static int find(const char *dir, struct found *ret, ddp_error_t *errp)
     return 0;
 }
 
-static void path_of(const struct found *f, size_t i, char path[STORE_PATH_MAX + 40])
+static void path_of(const struct found *f, size_t i, char path[FOLDER_PATH_MAX + 40])
 {
     char name[32];
     if (f->is_one) {
-        snprintf(path, STORE_PATH_MAX, "%s", f->dir);
+        snprintf(path, FOLDER_PATH_MAX, "%s", f->dir);
         return;
     }
-    store_name(f->step[i], name);
-    snprintf(path, STORE_PATH_MAX + 40, "%s/%s", f->dir, name);
+    folder_name(f->step[i], name);
+    snprintf(path, FOLDER_PATH_MAX + 40, "%s/%s", f->dir, name);
 }
 
 static const char *size_text(uint64_t n, char text[32])
@@ -110,7 +111,7 @@ static int list(const struct found *f)
     int rc = 0;
     printf("%12s  %-20s  %5s  %10s  %7s  %s\n", "step", "saved at", "ranks", "size", "tensors", "why");
     for (size_t i = 0; i < f->n; i++) {
-        char path[STORE_PATH_MAX + 40], size[32], text[2][MANIFEST_TEXT_MAX + 1];
+        char path[FOLDER_PATH_MAX + 40], size[32], text[2][MANIFEST_TEXT_MAX + 1];
         struct manifest m;
         ddp_error_t e;
         path_of(f, i, path);
@@ -129,7 +130,7 @@ static int verify(const struct found *f)
 {
     int rc = 0;
     for (size_t i = 0; i < f->n; i++) {
-        char path[STORE_PATH_MAX + 40], size[32];
+        char path[FOLDER_PATH_MAX + 40], size[32];
         struct manifest m;
         ddp_error_t e;
         path_of(f, i, path);
@@ -201,7 +202,7 @@ static void show_lists(const struct manifest *m)
 
 static int show(const struct found *f)
 {
-    char path[STORE_PATH_MAX + 40], size[32];
+    char path[FOLDER_PATH_MAX + 40], size[32];
     struct manifest m;
     ddp_error_t e;
     path_of(f, f->n - 1, path);
@@ -216,7 +217,7 @@ static int show(const struct found *f)
 
 /* ---- export ---- */
 
-static char temporary[STORE_PATH_MAX + 64];
+static char temporary[FOLDER_PATH_MAX + 64];
 
 static void leave(int sig)
 {
@@ -226,7 +227,7 @@ static void leave(int sig)
 
 static int export(const struct found *f, const char *file)
 {
-    char path[STORE_PATH_MAX + 40], token[17], size[32];
+    char path[FOLDER_PATH_MAX + 40], token[17], size[32];
     struct manifest m;
     struct stat st;
     ddp_error_t e;
@@ -234,8 +235,8 @@ static int export(const struct found *f, const char *file)
     if (io_random_hex(token, 8, &e) < 0 || store_open(path, &m, &e) < 0)
         return say(&e);
     int rc = -1;
-    if (snprintf(temporary, sizeof temporary, "%s.%s", file, token) >= STORE_PATH_MAX)
-        error_set(&e, DDP_E_USAGE, ENAMETOOLONG, "the path of FILE is longer than %d bytes", STORE_PATH_MAX);
+    if (snprintf(temporary, sizeof temporary, "%s.%s", file, token) >= FOLDER_PATH_MAX)
+        error_set(&e, DDP_E_USAGE, ENAMETOOLONG, "the path of FILE is longer than %d bytes", FOLDER_PATH_MAX);
     else {
         static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
         for (int i = 0; i < 4; i++)

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/store.h"
 #include "t/lib/ckptfolder.h"
 
 int main(int argc, char **argv)
 {
-    char name[32], path[STORE_PATH_MAX];
+    char name[32], path[FOLDER_PATH_MAX];
     struct files f;
     if (argc < 3 || (mkdir(argv[1], 0755) < 0 && errno != EEXIST))
         return fprintf(stderr, "usage: ckptmake DIR STEP [MAX-BYTES]\n"), 2;
@@ -21,7 +22,7 @@ int main(int argc, char **argv)
         .reason = "periodic", .saved_at = "2026-11-21T20:15:02Z", .software = "slurm-ddp 0.1.0", .trained_s = 12.5,
         .n_runs = 2, .n_failures = 1,
     };
-    store_name(s.step, name);
+    folder_name(s.step, name);
     snprintf(path, sizeof path, "%s/%s", argv[1], name);
     ckptfolder_model(&f, argc > 3 ? strtoull(argv[3], NULL, 10) : FILES_BYTES_MAX);
     ckptfolder_write(path, &f, &s);

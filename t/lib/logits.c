@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/store.h"
 #include "runtime/train/model_impl.h"
 
@@ -20,7 +21,7 @@ static void check(int holds, const char *what)
 
 static struct model_config read_config(const char *folder)
 {
-    char path[STORE_PATH_MAX];
+    char path[FOLDER_PATH_MAX];
     struct model_config c = {0};
     json_int_t layers = 0, width = 0, heads = 0, context = 0, vocab = 0;
     snprintf(path, sizeof path, "%s/config.json", folder);

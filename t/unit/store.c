@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/store.h"
 #include "t/lib/ckptfolder.h"
 
@@ -86,9 +87,9 @@ static void only_checkpoints_are_listed(void **state)
     assert_int_equal(store_list(at("list/step-00000103"), &step, &n, &e), -1);
     assert_error_has(e, "list/step-00000103");
     char name[32];
-    store_name(100, name);
+    folder_name(100, name);
     assert_string_equal(name, "step-00000100");
-    store_name(UINT64_MAX, name);
+    folder_name(UINT64_MAX, name);
     assert_string_equal(name, "step-18446744073709551615");
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/store.h"
 #include "t/lib/ckptfolder.h"
 
@@ -168,7 +169,7 @@ static void long_paths_keep_the_cure(void **state)
     assert_int_equal(store_open(path, &manifest, &e), -1);
     assert_error_has(e, "/manifest.json is missing");
     assert_error_has(e, "then the one before it is used");
-    static char longer[2 * STORE_PATH_MAX];
+    static char longer[2 * FOLDER_PATH_MAX];
     memset(longer, 'x', sizeof longer - 1);
     assert_int_equal(store_open(longer, &manifest, &e), -1);
     assert_error_has(e, "longer than");
