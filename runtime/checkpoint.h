@@ -58,6 +58,7 @@ struct checkpoint {
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* one was due while it could not be begun */
     bool is_stopping, was_due;    /* of the last step: it set `stop`, `checkpoint` */
+    bool is_resuming;             /* ddp_resume has not returned: its warnings are told together */
 };
 
 /* This rank's part of a tail: in ddp_backward_end, and where ddp_join makes an empty pass. */
@@ -110,7 +111,8 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 /* sum[n_tensors] of this rank's blocks becomes that of all ranks', modulo 2^64. Collective. */
 int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp);
 
-/* Keeps the text for ddp_checkpoint_status, on rank 0. */
+/* Keeps the text for ddp_checkpoint_status, on rank 0: it replaces the one before, unless both come from one
+ * ddp_resume. */
 void checkpoint_warn(ddp_t *d, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
 /* DIR/step-N of the last one, for ddp_checkpoint_status. */
@@ -121,8 +123,11 @@ void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step);
 void checkpoint_state_begin(ddp_t *d); /* before the first save or resume */
 void checkpoint_state_fill(ddp_t *d);  /* of a save that begins: rank 0 */
 
-/* A manifest's state fits this job: *errp says where it does not; -1. Warns of what may change bits. */
-int checkpoint_state_check(ddp_t *d, const struct manifest_state *m, ddp_error_t *errp);
+/* A manifest's state fits this job: *errp says where it does not; -1. */
+int checkpoint_state_check(const ddp_t *d, const struct manifest_state *m, ddp_error_t *errp);
+
+/* Warns of what differs and may change bits. */
+void checkpoint_state_compare(ddp_t *d, const struct manifest_state *m);
 int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error_t *errp);
 
 #endif

@@ -32,10 +32,14 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 void checkpoint_warn(ddp_t *d, const char *fmt, ...)
 {
     struct ddp_checkpoint_status *s = &d->checkpoint.status;
+    size_t n = d->checkpoint.is_resuming ? strlen(s->warning) : 0;
     va_list ap;
+    if (d->world.rank != 0)
+        return;
+    if (n && n + 3 < sizeof s->warning)
+        n += (size_t)sprintf(s->warning + n, "; ");
     va_start(ap, fmt);
-    if (d->world.rank == 0)
-        vsnprintf(s->warning, sizeof s->warning, fmt, ap);
+    vsnprintf(s->warning + n, sizeof s->warning - n, fmt, ap);
     va_end(ap);
 }
 

@@ -7,7 +7,7 @@
 struct loop_ckpt {
     const struct loop_options *o;
     uint64_t n_said;  /* commits that a line was printed about */
-    char warned[512]; /* the last warning that was passed on */
+    char warned[sizeof(((struct ddp_checkpoint_status *)0)->warning)]; /* the last warning that was passed on */
 };
 
 /* Begins to look: passes on what ddp_resume warned of. */

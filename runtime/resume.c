@@ -112,6 +112,8 @@ static int try_step(ddp_t *d, const struct choice *c, uint64_t step, ddp_error_t
     rc = checkpoint_state_check(d, &m.state, errp);
     if (rc == 0)
         rc = read_tensors(d, path, &m, errp);
+    if (rc > 0)
+        checkpoint_state_compare(d, &m.state);
     if (rc > 0 && (checkpoint_state_restore(d, &m.state, errp) < 0 || window_load(d, path, &m, errp) < 0))
         rc = -1;
     manifest_clear(&m);
@@ -180,6 +182,8 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_resume comes before the first step", d->world.rank);
     if (parse(dir, &c, errp) < 0)
         return -1;
+    d->checkpoint.status.warning[0] = 0;
+    d->checkpoint.is_resuming = true;
     int rc = share_choice(d, &c, errp);
     if (rc == 0)
         rc = open_folder(d, &c, errp);
@@ -187,6 +191,7 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
         rc = pick_one(&c, errp);
     if (rc == 0 && c.n)
         rc = try_all(d, &c, errp);
+    d->checkpoint.is_resuming = false;
     free(c.step);
     return rc;
 }

@@ -36,6 +36,7 @@ like "... with a config.json for transformers" "$(cat "$tmp/a/step-00000040/conf
 ranks 2 "$train" "${small[@]}" "${run[@]}"
 is "a run that has ended, again: runs" "$rc" 0 || diag "$err"
 like "... and has nothing to do" "$out" "resumed from $tmp/a/step-00000040, at step 40"
+is "... which it says" "$err" "train: --steps=40 are done: nothing is left to train"
 is "... the same parameters" "$(hash_of)" "$want"
 is "... the same log" "$(bits "$tmp/a.json")" "$(bits "$tmp/want.json")"
 rm -r "$tmp/a/step-00000040"

@@ -54,6 +54,12 @@ ranks 2 "$tmp/bad" shards=4 small=on steps=9
 is "one under another step's name: the one before is used" "$rc $(grep ^resumed <<<"$out")" "0 resumed 6" || diag "$err"
 like "... and said" "$out" 'warning .*step-00000009/manifest.json is that of step 6.*resumed from step 6'
 
+copy && truncate -s 0 "$tmp/bad/step-00000006/model-00001-of-00001.safetensors"
+ranks 2 "$tmp/bad" shards=8 small=on steps=4
+like "where something else may change bits, both are said" "$out" \
+    'warning resumed with shards "8", not "4": .*; .*step-00000006(/|: )model-.*resumed from step 3'
+is "... of the one that was taken alone" "$(grep -o 'resumed with' <<<"$out" | wc -l)" 1
+
 # --- nothing is good ---
 copy
 for step in 3 6; do flip "$tmp/bad/step-0000000$step/model-00001-of-00001.safetensors" 9000; done

@@ -169,6 +169,8 @@ static int begin(ddp_t *d, const struct job *j, ddp_error_t *errp)
     ddp_checkpoint_status(d, &s);
     if (resumed && ddp_world(d)->rank == 0)
         printf("resumed from %s, at step %" PRIu64 "\n", s.path, ddp_steps_done(d));
+    if (resumed && ddp_steps_done(d) >= o->steps && ddp_world(d)->rank == 0)
+        fprintf(stderr, "train: --steps=%" PRIu64 " are done: nothing is left to train\n", o->steps);
     return begin_log(d, j, resumed, errp);
 }
 
