@@ -155,6 +155,14 @@ static void the_wishes_of_all_ranks_give_one_reason(void **state)
     reset();
 }
 
+/* A shell starts what goes on in the background with SIGINT ignored, and a signal that is ignored stays so. */
+static int set_up(void **state)
+{
+    (void)state;
+    reset();
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,5 +172,5 @@ int main(void)
         cmocka_unit_test(a_second_interrupt_ends_the_process),
         cmocka_unit_test(the_wishes_of_all_ranks_give_one_reason),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }
