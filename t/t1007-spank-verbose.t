@@ -70,12 +70,13 @@ is "... alone" "$rc $(heads <<<"$err")" "0 ddp: n3:"
 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,verbose -N4 -n4 sleep 1000 2>"$tmp/int.err" &
 srun=$!
 until_true 30 grep -q '^ddp: n3' "$tmp/int.err"
-# srun asks for the second within a second of the first, which a busy machine may miss: so again and again.
+# srun asks for the second within a second of the first, which a busy machine may miss: so again and again. It then waits
+# for the step's end, of which n3 cannot tell it.
 interrupted() {
     kill -INT $srun
     [ ! -e "/proc/$srun/exe" ]
 }
-ok "Ctrl-C twice ends srun" until_true 30 interrupted
+ok "Ctrl-C twice ends srun" until_true 90 interrupted
 kill -KILL $srun 2>"$tmp/kill.err" || :
 rc=0
 wait $srun || rc=$?
