@@ -82,6 +82,32 @@ DDP_FOUND([cuda], [nvcc], [nvidia-cuda-toolkit], [no GPU kernels])
 AC_SUBST([cuda_CPPFLAGS])
 ])
 
+# CUDA's runtime library, to be linked statically: it opens the driver itself, so that the build runs without one.
+AC_DEFUN([DDP_WITH_CUDART], [
+have_cudart=no; cudart_note=
+CUDART_CPPFLAGS= CUDART_LIBS=
+AS_IF([test "$have_cuda" != no], [
+    AC_MSG_CHECKING([for libcudart_static])
+    AS_IF([test "$cuda_prefix" != /usr], [CUDART_CPPFLAGS=$cuda_CPPFLAGS])
+    ddp_save_CPPFLAGS=$CPPFLAGS ddp_save_LIBS=$LIBS
+    CPPFLAGS="$CPPFLAGS $CUDART_CPPFLAGS"
+    for ddp_dir in "" lib64 lib targets/x86_64-linux/lib; do
+        CUDART_LIBS="${ddp_dir:+-L$cuda_prefix/$ddp_dir }-lcudart_static -lrt -ldl -lpthread"
+        LIBS="$CUDART_LIBS $ddp_save_LIBS"
+        AC_LINK_IFELSE([AC_LANG_PROGRAM([#include <cuda_runtime_api.h>],
+            [int n; return cudaGetDeviceCount(&n) == cudaSuccess;])], [have_cudart=yes; break])
+    done
+    CPPFLAGS=$ddp_save_CPPFLAGS LIBS=$ddp_save_LIBS
+    AC_MSG_RESULT([$have_cudart])
+    AS_IF([test "$have_cudart" = no], [
+        CUDART_CPPFLAGS= CUDART_LIBS=
+        cudart_note=" (without libcudart_static: no GPU will be used)"])
+])
+AC_SUBST([CUDART_CPPFLAGS])
+AC_SUBST([CUDART_LIBS])
+AM_CONDITIONAL([HAVE_CUDART], [test "$have_cudart" != no])
+])
+
 AC_DEFUN([DDP_WITH_NCCL], [
 DDP_WITH([nccl], [NCCL])
 AS_IF([test "$with_nccl" != no], [

@@ -1,0 +1,73 @@
+/* device_impl.h - what device.c and its backends share. */
+#ifndef DDP_RUNTIME_DEVICE_DEVICE_IMPL_H
+#define DDP_RUNTIME_DEVICE_DEVICE_IMPL_H
+
+#include "runtime/device/device.h"
+
+/* What errors call a backend's functions. */
+enum device_call {
+    CALL_ENTER,
+    CALL_MEMORY_FREE,
+    CALL_MALLOC,
+    CALL_HOST_MALLOC,
+    CALL_STREAM_CREATE,
+    CALL_STREAM_QUERY,
+    CALL_STREAM_AFTER,
+    CALL_EVENT_CREATE,
+    CALL_EVENT_RECORD,
+    CALL_EVENT_QUERY,
+    CALL_EVENT_MS,
+    CALL_COPY,
+    CALL_FILL,
+    CALL_COUNT
+};
+
+/* What an error code means. */
+struct device_fault {
+    const char *name;    /* "cudaErrorIllegalAddress"; NULL: none worth telling */
+    const char *meaning; /* and the cure */
+    bool is_fatal;       /* the device is of no more use to this process */
+    bool is_no_memory;
+};
+
+#define DEVICE_NOT_YET (-1) /* from what queries */
+
+/* Functions return 0 or an error code of the backend's own; outputs are untouched then. */
+struct device_ops {
+    const char *call[CALL_COUNT];
+    void (*explain)(int code, struct device_fault *ret);
+    int (*enter)(const device_t *d); /* before each of the calls below, which may come from any thread */
+    int (*memory_free)(size_t *ret);
+    int (*malloc)(size_t n, void **ret);
+    void (*free)(void *p);
+    int (*host_malloc)(size_t n, void **ret);
+    void (*host_free)(void *p);
+    int (*stream_create)(bool urgent, void **ret);
+    void (*stream_destroy)(void *stream);
+    int (*stream_query)(void *stream);
+    int (*stream_after)(void *stream, void *event);
+    int (*event_create)(bool timed, void **ret);
+    void (*event_destroy)(void *event);
+    int (*event_record)(void *event, void *stream);
+    int (*event_query)(void *event);
+    int (*event_ms)(void *from, void *to, double *ret);
+    int (*copy)(void *to, const void *from, size_t n, enum device_way way, void *stream);
+    int (*fill)(void *to, int byte, size_t n, void *stream);
+};
+
+struct device {
+    const struct device_ops *ops;
+    struct device_info info;
+    int rank;
+    bool is_broken;
+    ddp_error_t cause; /* where broken */
+};
+
+/* Fill d->info and d->ops, and make the device ready. 0, or -1 with *errp. */
+int device_cpu_open(device_t *d, ddp_error_t *errp);
+int device_cuda_open(device_t *d, int ordinal, ddp_error_t *errp);
+
+/* An error code as *errp: "rank 3: GPU 0 (NVIDIA H200, 0000:18:00.0): CALL DETAIL: ..."; a fatal one breaks d. -1. */
+int device_fail(device_t *d, int code, const char *call, const char *detail, ddp_error_t *errp);
+
+#endif
