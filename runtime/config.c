@@ -26,6 +26,17 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                          .def = "auto",
                          .choices = "auto|caller|thread",
                          .help = "who moves collectives in flight: the calls of the program, or a thread"},
+    [CONFIG_DEVICE] = {.name = "device",
+                       .env = "DDP_DEVICE",
+                       .type = KNOB_STRING,
+                       .def = "auto",
+                       .max = 4,
+                       .help = "what to compute on: auto, cpu, cuda, or the number of a GPU"},
+    [CONFIG_SHARE_DEVICE] = {.name = "share-device",
+                             .env = "DDP_SHARE_DEVICE",
+                             .type = KNOB_BOOL,
+                             .def = "off",
+                             .help = "ranks of a node may have the same GPU"},
     [CONFIG_BUCKET_MB] = {.name = "bucket-mb",
                           .env = "DDP_BUCKET_MB",
                           .type = KNOB_DOUBLE,
@@ -138,7 +149,7 @@ static bool is_early(enum config_key key)
 /* Ranks may differ in these: no collective depends on them. */
 static bool is_own(enum config_key key)
 {
-    return is_early(key) || key == CONFIG_TRACE;
+    return is_early(key) || key == CONFIG_TRACE || key == CONFIG_DEVICE;
 }
 
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
@@ -295,6 +306,16 @@ const char *config_requeue_exclude(const struct config *cfg)
 int config_progress(const struct config *cfg)
 {
     return cfg->value[CONFIG_PROGRESS].choice;
+}
+
+const char *config_device(const struct config *cfg)
+{
+    return cfg->value[CONFIG_DEVICE].text;
+}
+
+bool config_share_device(const struct config *cfg)
+{
+    return cfg->value[CONFIG_SHARE_DEVICE].b;
 }
 
 static size_t mb_or(const struct config *cfg, enum config_key key, double otherwise)

@@ -14,6 +14,8 @@ enum config_key {
     CONFIG_TIMEOUT,
     CONFIG_INTERFACE,
     CONFIG_PROGRESS,
+    CONFIG_DEVICE,
+    CONFIG_SHARE_DEVICE,
     CONFIG_BUCKET_MB,
     CONFIG_FIRST_BUCKET_MB,
     CONFIG_FIND_UNUSED,
@@ -59,6 +61,8 @@ int config_explain(const char *text_a, int rank_a, const char *text_b, int rank_
 double config_timeout_s(const struct config *cfg);
 const char *config_interface(const struct config *cfg); /* NULL: not named */
 int config_progress(const struct config *cfg); /* enum comm_progress_mode */
+const char *config_device(const struct config *cfg); /* for device_wish_parse */
+bool config_share_device(const struct config *cfg);
 size_t config_bucket_bytes(const struct config *cfg);       /* 25 MiB where not named */
 size_t config_first_bucket_bytes(const struct config *cfg); /* not named: 1 MiB, or as above if less */
 bool config_plans_buckets(const struct config *cfg);        /* neither of the two is named */

@@ -147,6 +147,21 @@ void ddp_abort(ddp_t *d, int code, const char *why);
 
 const struct ddp_world *ddp_world(const ddp_t *d);
 
+/* What this rank computes on, as the options device and share-device say. */
+struct ddp_device {
+    bool is_gpu;
+    int ordinal;        /* of the GPU, as cudaSetDevice counts */
+    char name[128];     /* "NVIDIA H200"; "" for the processor */
+    size_t memory_free; /* bytes, now; the processor's: of the node, or of its control group if that is less */
+    double peak_flops;  /* the GPU's, dense bfloat16 FLOP/s; 0: not known */
+    char note[256];     /* one line for the user, where `auto` found no GPU that it can use; else "" */
+};
+
+/* Finds it out, after the options and before ddp_commit. Collective: what stops one rank stops all. DDP_E_USAGE: a GPU is
+ * demanded (device=cuda) and there is none, two ranks would share one, some ranks have one and others do not. In this
+ * version it is always the processor, and device=cuda is refused where there is a GPU, too. */
+int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp);
+
 /* Sets an option of doc/user.md ("bucket-mb", "4"), before ddp_commit; every rank the same. Options that ddp_init needs
  * come too late here. */
 int ddp_option(ddp_t *d, const char *key, const char *value, ddp_error_t *errp);
@@ -196,6 +211,7 @@ struct ddp_memory {
     size_t moments;     /* of the optimizer */
     size_t moments_all; /* of all parameters: more than moments where each rank keeps a part (DDP_ZERO) */
     size_t partials;    /* sums of shards (ddp_data_open) */
+    size_t encoded;     /* gradients as they travel, where a hook or `compress` changes them */
 };
 struct ddp_memory ddp_memory(const ddp_t *d);
 

@@ -47,6 +47,11 @@ static bool is_spread(const ddp_t *d)
     return zero_is_wanted(config_zero(&d->config), &d->world, d->layout.n_bytes);
 }
 
+static size_t encoded_bytes(const ddp_t *d)
+{
+    return d->hook.encode ? d->layout.n_bytes / sizeof(float) * dtype_size(d->hook.wire) : 0;
+}
+
 /* All that ddp_commit will touch on this node. */
 static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
@@ -54,8 +59,7 @@ static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t
     const struct budget_part parts[] = {{"parameters", n},
                                         {"gradients", n},
                                         {"optimizer state", opt->sgd ? 0 : 2 * n / owners},
-                                        {"encoded gradients",
-                                         d->hook.encode ? n / sizeof(float) * dtype_size(d->hook.wire) : 0}};
+                                        {"encoded gradients", encoded_bytes(d)}};
     return budget_check("", parts, sizeof parts / sizeof *parts, d->world.local_size, errp);
 }
 
@@ -130,6 +134,7 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
         .moments = optimizer_bytes(&d->optimizer),
         .moments_all = d->optimizer.cfg.sgd ? 0 : 2 * d->layout.n_bytes,
         .partials = partials_bytes(&d->partials),
+        .encoded = encoded_bytes(d),
     };
 }
 

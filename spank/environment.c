@@ -214,6 +214,13 @@ static void make_places(struct maker *m)
         set(m, "OMP_PLACES", "cores");
 }
 
+/* A DDP_DEVICE that names no GPU, but what to compute on ("cpu"), contradicts none. */
+static bool is_word(const char *users)
+{
+    int64_t n;
+    return users && num_i64(users, INT64_MIN, INT64_MAX, &n) < 0;
+}
+
 /* CUDA's own order is "fastest first": its ordinals would name other devices than Slurm's. */
 static void make_gpus(struct maker *m, const struct environment_place *place)
 {
@@ -224,7 +231,7 @@ static void make_gpus(struct maker *m, const struct environment_place *place)
         {"NCCL_SOCKET_IFNAME", place->nccl_socket_ifname},
         {"NCCL_IB_HCA", place->nccl_ib_hca},
     };
-    if (place->device >= 0)
+    if (place->device >= 0 && !is_word(get_users(m, "DDP_DEVICE")))
         offer(m, "DDP_DEVICE", place->device, m->step->n_gpus < m->step->local_size ? m->step->n_gpus
                                                                                     : m->step->local_size);
     for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++)

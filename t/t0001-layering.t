@@ -38,6 +38,7 @@ planted runtime/new.c '#include "spank/planted.h"' "runtime/ may not include spa
 planted runtime/comm/new.c '#include "runtime/planted.h"' "runtime/comm/ may not include runtime/"
 planted runtime/ckpt/new.c '#include "runtime/planted.h"' "runtime/ckpt/ may not include runtime/"
 planted runtime/data/new.c '#include "runtime/planted.h"' "runtime/data/ may not include runtime/"
+planted runtime/device/new.c '#include "runtime/planted.h"' "runtime/device/ may not include runtime/"
 planted runtime/sched/new.c '#include "runtime/planted.h"' "runtime/sched/ may not include runtime/"
 planted runtime/train/new.c '#include "spank/planted.h"' "runtime/ may not include spank/"
 planted runtime/ddp.h '#include "runtime/base/error.h"' "not installed"
@@ -47,9 +48,10 @@ planted runtime/new.c '#include <pmix.h>' "pmix.h belongs to pmix/"
 planted kernels/new.c '#include <hwloc/cudart.h>' "belongs to topology/"
 planted pmix/new.c '#include <nccl.h>' "nccl.h belongs to runtime/"
 planted runtime/new.c '#include <xxhash.h>' "xxhash.h belongs to runtime/ckpt/"
+planted runtime/new.c '#include <cuda_runtime_api.h>' "cuda_runtime_api.h belongs to runtime/device/"
 planted runtime/new.c '#include <cblas.h>' "cblas.h belongs to kernels/"
 planted runtime/new.c '#include <slurm/spank.h>' "slurm/spank.h belongs to spank/"
-for header in pmix:pmix.h topology:hwloc.h runtime:nccl.h kernels:cblas.h runtime/ckpt:xxhash.h spank:slurm/spank.h; do
+for header in pmix:pmix.h topology:hwloc.h runtime:nccl.h kernels:cblas.h runtime/device:cuda_runtime_api.h runtime/ckpt:xxhash.h spank:slurm/spank.h; do
     copy
     for file in one.c two.c; do echo "#include <${header#*:}>" >"$tmp/tree/${header%:*}/$file"; done
     run "$layering" "$tmp/tree"

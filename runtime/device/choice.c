@@ -17,7 +17,8 @@ int device_wish_parse(const char *text, const char *source, enum device_wish *re
     for (int i = 0; i < 3; i++)
         wish = strcmp(text, words[i]) ? wish : i;
     if (wish < 0 && num_int(text, 0, ORDINAL_MAX, &ordinal) < 0)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%s=%.40s is not allowed: use auto, cpu, cuda or the number of a GPU",
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s=%.40s is not allowed: use auto, cpu, cuda or the number of a "
+                                                    "GPU",
                          source, text);
     *ret_wish = wish < 0 ? DEVICE_WISH_AUTO : (enum device_wish)wish;
     *ret_ordinal = ordinal;
@@ -26,7 +27,7 @@ int device_wish_parse(const char *text, const char *source, enum device_wish *re
 
 int device_choose(const struct device_facts *f, struct device_choice *ret, ddp_error_t *errp)
 {
-    struct device_choice c = {.kind = DEVICE_CPU};
+    struct device_choice c = {.kind = DEVICE_CPU, .is_demanded = f->wish == DEVICE_WISH_CUDA};
     if (f->wish == DEVICE_WISH_CUDA && f->n_gpus == 0)
         return error_set(errp, DDP_E_USAGE, ENODEV, "a GPU is asked for (device cuda), but %.160s", f->why_none);
     if (f->wish != DEVICE_WISH_CPU && f->n_gpus == 0)
@@ -62,14 +63,14 @@ int device_compare(const struct device_id *ids, int n, bool may_share, ddp_error
         if (ids[i].kind != ids[0].kind) {
             const struct device_id *gpu = ids[0].kind == DEVICE_CUDA ? &ids[0] : &ids[i];
             const struct device_id *cpu = gpu == &ids[0] ? &ids[i] : &ids[0];
-            return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d computes on a GPU (%s) and rank %d on its processor: give "
-                             "every rank a GPU, or all --ddp-device=cpu", gpu->rank, gpu->bus_id, cpu->rank);
+            return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d computes on a GPU (%s) and rank %d on its processor: "
+                             "give every rank a GPU, or all --ddp-device=cpu", gpu->rank, gpu->bus_id, cpu->rank);
         }
     for (int i = 0; i < n && !may_share; i++)
         for (int j = 0; j < i; j++)
             if (is_same_gpu(&ids[j], &ids[i]))
-                return error_set(errp, DDP_E_USAGE, EINVAL, "ranks %d and %d of node %d both have the GPU %s: start one rank "
-                                 "a GPU, or say --ddp-share-device=on if that is meant", ids[j].rank, ids[i].rank,
-                                 ids[i].node, ids[i].bus_id);
+                return error_set(errp, DDP_E_USAGE, EINVAL, "ranks %d and %d of node %d both have the GPU %s: start "
+                                 "one rank a GPU, or say --ddp-share-device=on if that is meant", ids[j].rank,
+                                 ids[i].rank, ids[i].node, ids[i].bus_id);
     return 0;
 }

@@ -6,8 +6,9 @@
 
 enum device_wish { DEVICE_WISH_AUTO, DEVICE_WISH_CPU, DEVICE_WISH_CUDA };
 
-/* "auto", "cpu", "cuda", or the number of a GPU as cudaSetDevice counts, which is what the plugin sets: auto, with that
- * GPU. 0, or -1: the text is none of them, `source` (DDP_DEVICE, --device) gave it. *ret_ordinal is -1 where none is named. */
+/* "auto", "cpu", "cuda", or the number of a GPU as cudaSetDevice counts, which is what the plugin sets: auto, with
+ * that GPU. 0, or -1: the text is none of them, `source` (DDP_DEVICE, --device) gave it. *ret_ordinal is -1 where
+ * none is named. */
 int device_wish_parse(const char *text, const char *source, enum device_wish *ret_wish, int *ret_ordinal,
                       ddp_error_t *errp);
 
@@ -23,12 +24,13 @@ struct device_facts {
 struct device_choice {
     enum device_kind kind;
     int ordinal;
+    bool is_demanded; /* nothing but a GPU will do */
     char note[256]; /* one line for people where auto fell back to the processor; else "" */
 };
 
-/* The GPU that is named; else local_rank modulo n_gpus: ranks that see one GPU each all have it as 0, and whether two
- * of them share one is device_compare's to find. 0, or -1 with DDP_E_USAGE: a GPU is wished for and none can be used, or
- * one is named that is not there. */
+/* The GPU that is named; else local_rank modulo n_gpus: ranks that see one GPU each all have it as 0, and whether
+ * two of them share one is device_compare's to find. 0, or -1 with DDP_E_USAGE: a GPU is wished for and none can be
+ * used, or one is named that is not there. */
 int device_choose(const struct device_facts *f, struct device_choice *ret, ddp_error_t *errp);
 
 /* What a rank got, to be exchanged: fixed size, no pointers. */
@@ -40,8 +42,8 @@ struct device_id {
 };
 struct device_id device_id_of(const struct device_info *info, int rank, int node);
 
-/* The ids of all n ranks. -1 with DDP_E_USAGE: two ranks of a node have one GPU and may not (may_share), or some ranks compute
- * on GPUs and others do not; both ranks are named. MIG slices of one GPU are GPUs of their own. */
+/* The ids of all n ranks. -1 with DDP_E_USAGE: two ranks of a node have one GPU and may not (may_share), or some
+ * ranks compute on GPUs and others do not; both ranks are named. MIG slices of one GPU are GPUs of their own. */
 int device_compare(const struct device_id *ids, int n, bool may_share, ddp_error_t *errp);
 
 #endif

@@ -22,8 +22,8 @@ static const struct {
     {cudaErrorInsufficientDriver, 0, "the driver is older than this build's CUDA: update it"},
     {cudaErrorStubLibrary, 0, "libcuda.so is a stub, not the driver's: take stubs/ out of LD_LIBRARY_PATH"},
     {cudaErrorDevicesUnavailable, 0,
-     "the GPU is busy or closed to this process: another process has it in exclusive mode, or it is a MIG slice in use: "
-     "see nvidia-smi, or take another GPU"},
+     "the GPU is busy or closed to this process: another process has it in exclusive mode, or it is a MIG slice in "
+     "use: see nvidia-smi, or take another GPU"},
     {cudaErrorNoDevice, 0, "no GPU is visible"},
     {cudaErrorInvalidDevice, 0, "there is no such GPU: see CUDA_VISIBLE_DEVICES"},
     {cudaErrorDeviceUninitialized, FATAL, "the GPU's context is gone (a MIG slice without instance?): see nvidia-smi"},
@@ -42,7 +42,8 @@ static const struct {
     {cudaErrorHardwareStackError, FATAL, "a kernel's stack is corrupt: " BUG},
     {cudaErrorInvalidPc, FATAL, "a kernel's program counter is corrupt: " BUG},
     {cudaErrorAssert, FATAL, "an assertion in a kernel failed: " BUG},
-    {cudaErrorLaunchFailure, FATAL, "a kernel crashed, or the GPU fell off the bus: see Xid in the kernel's log (dmesg)"},
+    {cudaErrorLaunchFailure, FATAL, "a kernel crashed, or the GPU fell off the bus: see Xid in the kernel's log "
+                                    "(dmesg)"},
     {cudaErrorLaunchTimeout, FATAL, "a kernel ran too long for a GPU that drives a display: take another"},
     {cudaErrorLaunchOutOfResources, 0, "a kernel wants more registers or shared memory than this GPU has; " BUG},
     {cudaErrorContextIsDestroyed, FATAL, "the GPU's context is gone: " LOST},
@@ -79,8 +80,8 @@ static void too_old(int driver, ddp_error_t *errp)
 {
     int runtime = 0;
     (void)cudaRuntimeGetVersion(&runtime);
-    error_set(errp, DDP_E_SYSTEM, ENODEV, "the NVIDIA driver is too old: it serves CUDA up to %d.%d, and this build needs "
-              "%d.%d: update the driver, or configure --with-cuda=PREFIX of an older CUDA",
+    error_set(errp, DDP_E_SYSTEM, ENODEV, "the NVIDIA driver is too old: it serves CUDA up to %d.%d, and this build "
+              "needs %d.%d: update the driver, or configure --with-cuda=PREFIX of an older CUDA",
               driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 }
 
@@ -99,6 +100,6 @@ void cuda_explain_absence(int code, ddp_error_t *errp)
     else if (visible)
         error_set(errp, DDP_E_SYSTEM, ENODEV, "CUDA_VISIBLE_DEVICES=%.60s shows no GPU to this process", visible);
     else
-        error_set(errp, DDP_E_SYSTEM, ENODEV, "the driver knows no GPU that this process may use: ask for one (--gpus), or "
-                  "see nvidia-smi (MIG without an instance?)");
+        error_set(errp, DDP_E_SYSTEM, ENODEV, "the driver knows no GPU that this process may use: ask for one "
+                  "(--gpus), or see nvidia-smi (MIG without an instance?)");
 }

@@ -1,15 +1,15 @@
 /* device.h - what a rank computes on: memory, copies, streams and events of the processor or of one GPU.
  *
- * Backends: cpu, always there, and cuda where CUDA's runtime library was found at configure time (linked statically; the
- * driver, libcuda, is opened by it at run time, so that one build runs with and without one).
+ * Backends: cpu, always there, and cuda where CUDA's runtime library was found at configure time (linked statically;
+ * the driver, libcuda, is opened by it at run time, so that one build runs with and without one).
  *
- * Work on a stream is done in order, beside the caller; on the cpu before the call returns. Nothing here waits without
- * a deadline but device_open, device_close and the allocations, as far as the driver does.
+ * Work on a stream is done in order, beside the caller; on the cpu before the call returns. Nothing here waits
+ * without a deadline but device_open, device_close and the allocations, as far as the driver does.
  *
  * Errors are one line that names rank, device, call and cure. After an error from which the driver says that no
- * recovery exists (a kernel that faulted, memory errors, a GPU that fell off the bus), and after a wait that reached its
- * deadline or was called off, the device is broken: every call but device_free, destroy and close functions then fails with
- * the first cause, and those leave the driver alone: what it holds goes with the process. */
+ * recovery exists (a kernel that faulted, memory errors, a GPU that fell off the bus), and after a wait that reached
+ * its deadline or was called off, the device is broken: every call but device_free, destroy and close functions then
+ * fails with the first cause, and those leave the driver alone: what it holds goes with the process. */
 #ifndef DDP_RUNTIME_DEVICE_DEVICE_H
 #define DDP_RUNTIME_DEVICE_DEVICE_H
 
@@ -36,8 +36,8 @@ struct device_info {
     double peak_flops; /* dense bfloat16 FLOP/s (device_peak); 0: not known */
 };
 
-/* GPUs that this process sees, at least 1; or 0, and *errp says why none can be used: no GPU in this build, no driver, one that
- * is older than the build's toolkit, none visible. Makes no context. */
+/* GPUs that this process sees, at least 1; or 0, and *errp says why none can be used: no GPU in this build, no
+ * driver, one that is older than the build's toolkit, none visible. Makes no context. */
 int device_cuda_count(ddp_error_t *errp);
 
 /* What GPU `ordinal` is, below device_cuda_count; makes no context. */
@@ -57,8 +57,9 @@ size_t device_cpu_memory_free(void);
 
 bool device_is_broken(const device_t *d);
 
-/* Memory of the device, 256-byte aligned, its content undefined; the caller frees. n 0 gives memory, too. `what` ("activations")
- * and the knobs that lower it stand in the error. On a GPU both may wait for the work of all its streams. */
+/* Memory of the device, 256-byte aligned, its content undefined; the caller frees. n 0 gives memory, too. `what`
+ * ("activations") and the knobs that lower it stand in the error. On a GPU both may wait for the work of all its
+ * streams. */
 void *device_malloc(device_t *d, size_t n, const char *what, ddp_error_t *errp);
 void device_free(device_t *d, void *p);
 
@@ -72,7 +73,8 @@ device_stream_t *device_stream_create(device_t *d, enum device_priority priority
 void device_stream_destroy(device_stream_t *s);
 void *device_native_stream(const device_stream_t *s); /* the cudaStream_t, for kernels/cuda; NULL on the cpu */
 
-/* A point in a stream's work. timed: for device_event_ms; others are cheaper. Before it is recorded it counts as reached. */
+/* A point in a stream's work. timed: for device_event_ms; others are cheaper. Before it is recorded it counts as
+ * reached. */
 device_event_t *device_event_create(device_t *d, bool timed, ddp_error_t *errp);
 void device_event_destroy(device_event_t *e);
 int device_event_record(device_event_t *e, device_stream_t *s, ddp_error_t *errp);
@@ -88,11 +90,13 @@ int device_copy(device_stream_t *s, void *to, const void *from, size_t n, enum d
 /* Every byte becomes `byte`. */
 int device_fill(device_stream_t *s, void *to, int byte, size_t n, ddp_error_t *errp);
 
-/* Asked about every millisecond while a wait lasts: 0 to go on, or -1 with *errp filled, which ends it (a peer died). */
+/* Asked about every millisecond while a wait lasts: 0 to go on, or -1 with *errp filled, which ends it (a peer
+ * died). */
 typedef int device_ask_f(void *ctx, ddp_error_t *errp);
 
-/* Until all that was asked of the stream is done, or the event's point is reached; at most until `deadline` (clock.h). ask may be
- * NULL. -1: DDP_E_TIMEOUT at the deadline, what ask said, or what the work failed with; the device is then broken. */
+/* Until all that was asked of the stream is done, or the event's point is reached; at most until `deadline`
+ * (clock.h). ask may be NULL. -1: DDP_E_TIMEOUT at the deadline, what ask said, or what the work failed with; the
+ * device is then broken. */
 int device_stream_wait(device_stream_t *s, uint64_t deadline, device_ask_f *ask, void *ctx, ddp_error_t *errp);
 int device_event_wait(device_event_t *e, uint64_t deadline, device_ask_f *ask, void *ctx, ddp_error_t *errp);
 

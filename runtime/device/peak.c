@@ -3,9 +3,9 @@
 
 #include "runtime/device/device.h"
 
-/* Dense bfloat16 with float32 accumulation, in TFLOP/s, as NVIDIA's data sheets of these products say; where a sheet has the
- * figure "with sparsity" only, half of it. Names are those that the driver gives, whole: variants of a GPU (bus, memory,
- * MIG slices) differ in speed, and a name that is not here has no figure. */
+/* Dense bfloat16 with float32 accumulation, in TFLOP/s, as NVIDIA's data sheets of these products say; where a sheet
+ * has the figure "with sparsity" only, half of it. Names are those that the driver gives, whole: variants of a GPU
+ * (bus, memory, MIG slices) differ in speed, and a name that is not here has no figure. */
 static const struct {
     const char *name;
     double tflops;

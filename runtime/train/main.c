@@ -14,6 +14,7 @@
 #include "runtime/train/config_json.h"
 #include "runtime/train/job.h"
 #include "runtime/train/losslog.h"
+#include "runtime/train/start.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -89,6 +90,13 @@ static int describe(ddp_t *d, const struct job *j, ddp_error_t *errp)
                   : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for config.json");
     free(text);
     return rc;
+}
+
+static int find_device(ddp_t *d, const struct options *o, struct ddp_device *ret, ddp_error_t *errp)
+{
+    if (o->device && ddp_option(d, "device", o->device, errp) < 0)
+        return -1;
+    return ddp_device(d, ret, errp);
 }
 
 static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
@@ -174,36 +182,6 @@ static int begin(ddp_t *d, const struct job *j, ddp_error_t *errp)
     return begin_log(d, j, resumed, errp);
 }
 
-static double mib(size_t bytes)
-{
-    return (double)bytes / 1048576;
-}
-
-static void say_start(const ddp_t *d, const struct job *j)
-{
-    const struct ddp_world *w = ddp_world(d);
-    struct ddp_memory m = ddp_memory(d);
-    size_t n = 0;
-    for (size_t i = 0; i < j->model.n_params; i++)
-        n += ddp_param_get(d, (int)i).n_elems;
-    printf("%d ranks on %d nodes, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, %s\n",
-           w->size, w->n_nodes, n, j->n_samples, j->o.model.context, j->model.n_windows, kernel_matmul_name());
-    if (j->o.shards)
-        printf("%d shards, %d a rank: %zu bytes (%.1f MiB) of partial sums beside %zu of gradients\n", j->o.shards,
-               j->o.shards / w->size, m.partials, mib(m.partials), m.grads);
-    if (m.moments < m.moments_all)
-        printf("optimizer state: %zu bytes (%.1f MiB) on rank 0 of %zu (%.1f MiB) on all\n", m.moments, mib(m.moments),
-               m.moments_all, mib(m.moments_all));
-    if (j->o.model.recompute) {
-        struct model_config keep = j->o.model;
-        keep.recompute = false;
-        size_t with = model_activation_bytes(&j->o.model, j->o.batch), all = model_activation_bytes(&keep, j->o.batch);
-        printf("activations: %zu bytes (%.1f MiB) a rank, instead of %zu (%.1f MiB) without --recompute\n", with,
-               mib(with), all, mib(all));
-    }
-    fflush(stdout);
-}
-
 /* "SIGTERM" from SIGTERM; 0: no signal. */
 static const char *stopped_by(int signum)
 {
@@ -223,7 +201,7 @@ static void warn(void *ctx, const char *text)
 }
 
 /* 0: to the end, -1: error, else stopped before: the exit code. */
-static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
+static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
     bool is_first = ddp_world(d)->rank == 0;
@@ -232,7 +210,7 @@ static int train(ddp_t *d, struct job *j, ddp_error_t *errp)
     lo.warn = warn;
     lo.warn_ctx = d;
     if (is_first)
-        say_start(d, j);
+        start_say(d, j, device);
     struct ddp_step last = {0};
     int stopped = loop_run(d, &j->model, &lo, &last, errp);
     if (stopped < 0)
@@ -263,7 +241,10 @@ static int give_up(ddp_t *d, const ddp_error_t *e)
 static int run(ddp_t *d, struct job *j, int argc, char **argv)
 {
     ddp_error_t e = {0};
+    struct ddp_device device;
     int code = agree(d, job_open(j, argc, argv, ddp_world(d), &e) < 0 ? exit_code(&e) : 0, e.text, &e);
+    if (code == 0)
+        code = agree(d, find_device(d, &j->o, &device, &e) < 0 ? exit_code(&e) : 0, e.text, &e);
     if (code == 0 && prepare(d, j, &e) < 0)
         return give_up(d, &e);
     if (code == 0) {
@@ -280,7 +261,7 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
     }
     if (code > 0)
         return code;
-    int ended = code == 0 ? train(d, j, &e) : -1;
+    int ended = code == 0 ? train(d, j, &device, &e) : -1;
     return ended < 0 ? give_up(d, &e) : ended;
 }
 

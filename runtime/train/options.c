@@ -23,10 +23,11 @@ static const struct preset {
     {"gpt2-1558m", {48, 1600, 25, 1024, 50257, false}, 1, 2e-4, 700},
 };
 #define N_PRESETS (sizeof presets / sizeof *presets)
+#define DEVICE_NAMES "auto|cpu|cuda"
 #define PRESET_NAMES "tiny|small|gpt2-124m|gpt2-355m|gpt2-774m|gpt2-1558m"
 
 enum {
-    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, SEED, VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR,
+    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, SEED, VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR,
     MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE, CKPT, CKPT_EVERY, KEEP,
     RESUME, INIT, LOG_EVERY, LOG_JSON, PRINT_HASH,
     N_KNOBS
@@ -48,6 +49,8 @@ static const struct knob knobs[N_KNOBS] = {
     [ACCUM] = {"--accum", NULL, KNOB_INT, "1", 1, 1 << 20, NULL, "micro-steps per step (gradient accumulation)"},
     [SHARDS] = {"--shards", NULL, KNOB_INT, "0", 0, 1 << 20, NULL,
                 "logical shards of --batch samples a step; 0: none, see below"},
+    [DEVICE] = {"--device", NULL, KNOB_ENUM, NULL, 0, 0, DEVICE_NAMES,
+                "what to compute on; auto: a GPU where there is one that can be used (DDP_DEVICE)"},
     [SEED] = {"--seed", NULL, KNOB_INT, "42", 0, BIG, NULL, "of the initial weights and of the order of samples"},
     [VAL_EVERY] = {"--val-every", NULL, KNOB_INT, "0", 0, BIG, NULL, "steps between validations; 0: only at the end"},
     [VAL_WINDOWS] = {"--val-windows", NULL, KNOB_INT, "0", 0, BIG, NULL, "validate on at most so many; 0: on all"},
@@ -115,7 +118,7 @@ void options_help(FILE *f)
                "of threads per rank (1 where unset); results do not depend on it. With --shards=V, a power of two and\n"
                "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-KEY=VALUE, or a\n"
                "variable such as DDP_TIMEOUT, sets libddp (doc/user.md); KEY: timeout, interface, progress, bucket-mb,\n"
-               "first-bucket-mb, find-unused, compress, zero, order, stop-signals, ckpt-required, ckpt-file-mb,\n"
+               "first-bucket-mb, device, share-device, find-unused, compress, zero, order, stop-signals, ckpt-required, ckpt-file-mb,\n"
                "trace. With --ckpt DIR the same command goes on where it was stopped or killed: the same losses, the\n"
                "same parameters. Exit code: 0 trained to the end, 2 a wrong option, 75 stopped with a checkpoint (run\n"
                "it again), 143 stopped by SIGTERM without --ckpt, 1 anything else.\n");
@@ -294,6 +297,7 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
     if (use_warmup(&v[WARMUP], &o, errp) < 0)
         return -1;
     o.steps = (uint64_t)v[STEPS].i;
+    o.device = v[DEVICE].is_set ? (const char *const[]){"auto", "cpu", "cuda"}[v[DEVICE].choice] : NULL;
     o.seed = (uint64_t)v[SEED].i;
     o.val_every = (uint64_t)v[VAL_EVERY].i;
     o.val_windows = (uint64_t)v[VAL_WINDOWS].i;

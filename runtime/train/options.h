@@ -27,6 +27,7 @@ struct options {
     double warmup;
     bool warmup_in_epochs;
     bool sgd, scale_lr, print_hash;
+    const char *device;   /* "auto", "cpu", "cuda"; NULL: libddp's own */
     const char *log_json; /* this and the next ones are borrowed from argv; NULL: none */
     const char *ckpt;     /* folder that checkpoints go to */
     const char *resume;   /* folder to go on from, where it has a checkpoint: --ckpt's, or the one named */

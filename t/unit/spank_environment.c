@@ -252,6 +252,14 @@ static void gpus_are_named(void **state)
         assert_var(&v, names[i], "7");
     assert_int_equal(env.n_warnings, 1);
     assert_non_null(strstr(env.warning[0], "your DDP_DEVICE=7 stays, but the tasks of this step need 2 different"));
+    v = plain_step();
+    put(&v, "SLURM_PROCID", "0");
+    put(&v, "SLURM_NODEID", "0");
+    put(&v, "SLURMD_NODENAME", "n1");
+    put(&v, "DDP_DEVICE", "cpu");
+    env = make_with(&v, "on", with_gpus);
+    assert_var(&v, "DDP_DEVICE", "cpu");
+    assert_int_equal(env.n_warnings, 0);
 }
 
 static void what_cannot_work_is_refused(void **state)

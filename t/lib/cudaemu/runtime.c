@@ -21,7 +21,8 @@ static const struct {
     {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy", false},
     {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
      "CUDA driver version is insufficient for CUDA runtime version", false},
-    {cudaErrorDevicesUnavailable, "cudaErrorDevicesUnavailable", "CUDA-capable device(s) is/are busy or unavailable", false},
+    {cudaErrorDevicesUnavailable, "cudaErrorDevicesUnavailable",
+     "CUDA-capable device(s) is/are busy or unavailable", false},
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected", false},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal", false},
     {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
@@ -195,6 +196,8 @@ cudaError_t cudaRuntimeGetVersion(int *runtimeVersion)
 cudaError_t cudaGetDeviceCount(int *n)
 {
     BEGIN_ON_GPU();
+    if (cudaemu_all.n_devices < 1)
+        return cudaemu_keep(cudaErrorNoDevice);
     *n = cudaemu_all.n_devices;
     return cudaSuccess;
 }
@@ -237,8 +240,10 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
 {
     BEGIN_ON_GPU();
-    if (device < 0 || device >= cudaemu_all.n_devices || len < 13)
-        return cudaemu_keep(device < 0 || device >= cudaemu_all.n_devices ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+    if (device < 0 || device >= cudaemu_all.n_devices)
+        return cudaemu_keep(cudaErrorInvalidDevice);
+    if (len < 13)
+        return cudaemu_keep(cudaErrorInvalidValue);
     snprintf(pciBusId, (size_t)len, "0000:%02X:00.0", 0x18 + (cudaemu_all.is_same ? 0 : device));
     return cudaSuccess;
 }
@@ -288,6 +293,11 @@ struct cudaemu_live cudaemu_live(void)
     for (struct CUevent_st *e = cudaemu_all.events; e; e = e->next)
         live.events++;
     return live;
+}
+
+int cudaemu_last_error(void)
+{
+    return (int)(cudaemu_all.sticky ? cudaemu_all.sticky : cudaemu_all.last);
 }
 
 int cudaemu_calls(const char *name)

@@ -1,6 +1,6 @@
 /* runtime.h - CUDA's host API as far as the emulator has it: names and numbers are those of the CUDA Runtime API's
- * documentation (13.0). For emulated kernels, and for C sources where CUDA's own headers are missing. C and C++. script.h
- * says what the emulator does. */
+ * documentation (13.0). For emulated kernels, and for C sources where CUDA's own headers are missing. C and C++.
+ * script.h says what the emulator does. */
 #ifndef DDP_T_LIB_CUDAEMU_RUNTIME_H
 #define DDP_T_LIB_CUDAEMU_RUNTIME_H
 

@@ -74,7 +74,7 @@ cudaError_t cudaemu_begin(const char *call);
 
 #define BEGIN()                                                                                                        \
     do {                                                                                                               \
-        cudaError_t begun = cudaemu_begin(__func__);                                                                           \
+        cudaError_t begun = cudaemu_begin(__func__);                                                                   \
         if (begun != cudaSuccess)                                                                                      \
             return begun;                                                                                              \
     } while (0)
@@ -83,8 +83,8 @@ cudaError_t cudaemu_begin(const char *call);
 #define BEGIN_ON_GPU()                                                                                                 \
     do {                                                                                                               \
         BEGIN();                                                                                                       \
-        if (cudaemu_all.driver < RUNTIME_VERSION || cudaemu_all.n_devices < 1)                                                         \
-            return cudaemu_keep(cudaemu_all.driver < RUNTIME_VERSION ? cudaErrorInsufficientDriver : cudaErrorNoDevice);               \
+        if (cudaemu_all.driver < RUNTIME_VERSION)                                                                      \
+            return cudaemu_keep(cudaErrorInsufficientDriver);                                                          \
     } while (0)
 
 /* The block of a GPU's memory (of the host's pinned memory) that holds p[0..n), or NULL. */

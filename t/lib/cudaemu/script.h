@@ -12,11 +12,11 @@
  *   EMU_STREAMS=M     now: work is done when it is asked for (default); deferred: one piece of it for each query of its
  *                     stream or of an event on it, all of it at a synchronisation, so that a missing one shows;
  *                     stuck: never
- *   EMU_FAIL=CALL:N:ERROR[,...]  the Nth call of CALL ("*": of any) fails with ERROR, a number; an error from which CUDA
- *                     does not recover then comes from every later call
- * As CUDA does: cudaMalloc'ed memory holds no zeros (0xff, which are NaNs), copies check which side is whose and where memory
- * ends, an error stays for cudaGetLastError until it is asked for. As CUDA does not: device memory can be read directly.
- * One thread at a time. */
+ *   EMU_FAIL=CALL:N:ERROR[,...]  the Nth call of CALL ("*": of any) fails with ERROR, a number; an error from which
+ *                     CUDA does not recover then comes from every later call
+ * As CUDA does: cudaMalloc'ed memory holds no zeros (0xff, which are NaNs), copies check which side is whose and where
+ * memory ends, an error stays for cudaGetLastError until it is asked for. As CUDA does not: device memory can be read
+ * directly. One thread at a time. */
 #ifndef DDP_T_LIB_CUDAEMU_SCRIPT_H
 #define DDP_T_LIB_CUDAEMU_SCRIPT_H
 
@@ -30,14 +30,14 @@ extern "C" {
 /* Forgets all: counts of calls, errors, what is not freed (which it frees); reads the environment again. */
 void cudaemu_reset(void);
 
-/* Asks stream (a cudaStream_t; NULL: the default one) for run(arg): how a kernel is launched. A cudaError_t. In mode deferred
- * arg must live until then. */
+/* Asks stream (a cudaStream_t; NULL: the default one) for run(arg): how a kernel is launched. A cudaError_t. In mode
+ * deferred arg must live until then. */
 int cudaemu_enqueue(void *stream, void (*run)(void *arg), void *arg);
 
 bool cudaemu_is_deferred(void);
 
-/* A launch, or the work itself, failed: the error is there for cudaGetLastError, or comes from every later call, where it is
- * one from which CUDA does not recover. Returns it. */
+/* A launch, or the work itself, failed: the error is there for cudaGetLastError, or comes from every later call,
+ * where it is one from which CUDA does not recover. Returns it. */
 int cudaemu_raise(int error);
 
 /* What a leak leaves. */
@@ -46,6 +46,9 @@ struct cudaemu_live {
     int allocations, host_allocations, streams, events; /* not freed */
 };
 struct cudaemu_live cudaemu_live(void);
+
+/* What cudaGetLastError would say, left there. */
+int cudaemu_last_error(void);
 
 /* Calls of the function so far. */
 int cudaemu_calls(const char *name);

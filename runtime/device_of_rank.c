@@ -1,0 +1,83 @@
+/* device_of_rank.c - which device this rank computes on, agreed between all. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/choice.h"
+#include "runtime/handle.h"
+
+/* What is wished for, and the GPU that DDP_DEVICE names even where an option says the wish. */
+static int wish_of(const ddp_t *d, struct device_facts *f, ddp_error_t *errp)
+{
+    const char *env = getenv("DDP_DEVICE");
+    enum device_wish ignored;
+    if (device_wish_parse(config_device(&d->config), "device", &f->wish, &f->named, errp) < 0)
+        return -1;
+    return f->named < 0 && env ? device_wish_parse(env, "DDP_DEVICE", &ignored, &f->named, errp) : 0;
+}
+
+/* This rank's choice; info is the GPU's, where it is one. */
+static int choose(const ddp_t *d, struct device_choice *c, struct device_info *info, ddp_error_t *errp)
+{
+    ddp_error_t why = {0};
+    struct device_facts f = {.visible = getenv("CUDA_VISIBLE_DEVICES"), .local_rank = d->world.local_rank};
+    if (wish_of(d, &f, errp) < 0)
+        return -1;
+    f.n_gpus = f.wish == DEVICE_WISH_CPU ? 0 : device_cuda_count(&why);
+    f.why_none = why.text;
+    if (device_choose(&f, c, errp) < 0)
+        return -1;
+    return c->kind == DEVICE_CUDA ? device_cuda_info(c->ordinal, info, errp) : 0;
+}
+
+/* Parameters, gradients and the model live in the processor's memory so far. These two go when they can live on a GPU:
+ * what was found is the processor then, or an error where it must be a GPU. */
+static void stay_on_cpu(struct device_choice *c, struct device_info *info)
+{
+    if (c->kind == DEVICE_CPU || c->is_demanded)
+        return;
+    snprintf(c->note, sizeof c->note, "GPU %d (%.60s) is not used: training runs on the processor, its path on a GPU "
+             "is not there yet", c->ordinal, info->name);
+    c->kind = DEVICE_CPU;
+    *info = (struct device_info){.kind = DEVICE_CPU};
+}
+
+static int refuse_gpu(const struct device_choice *c, const struct device_info *info, ddp_error_t *errp)
+{
+    if (c->kind == DEVICE_CPU)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, ENOTSUP, "a GPU is asked for (device cuda) and there (%.60s), but training "
+                     "does not run on GPUs yet: leave the device to auto, or say cpu", info->name);
+}
+
+/* No two ranks on one GPU, unless that is asked for, and all on GPUs or none. */
+static int compare(ddp_t *d, const struct device_info *info, ddp_error_t *errp)
+{
+    struct device_id mine = device_id_of(info, d->world.rank, d->world.node);
+    struct device_id *all = calloc((size_t)d->world.size, sizeof *all);
+    int rc = all ? comm_allgather(d->comm, &mine, sizeof mine, all, errp)
+                 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to compare %d ranks", d->world.size);
+    rc = rc < 0 ? rc : device_compare(all, d->world.size, config_share_device(&d->config), errp);
+    free(all);
+    return rc;
+}
+
+EXPORT int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
+{
+    struct device_choice c = {.kind = DEVICE_CPU};
+    struct device_info info = {.kind = DEVICE_CPU};
+    ddp_error_t own = {0};
+    if (handle_expect(d, 1u << PHASE_OPEN, "ddp_device (after ddp_commit)", errp) < 0)
+        return -1;
+    if (choose(d, &c, &info, &own) == 0)
+        stay_on_cpu(&c, &info);
+    if (handle_agree(d, &own, errp) < 0 || compare(d, &info, errp) < 0 || refuse_gpu(&c, &info, errp) < 0)
+        return -1;
+    struct ddp_device device = {.is_gpu = c.kind == DEVICE_CUDA, .ordinal = c.ordinal, .peak_flops = info.peak_flops};
+    snprintf(device.name, sizeof device.name, "%s", info.name);
+    snprintf(device.note, sizeof device.note, "%s", c.note);
+    device.memory_free = device_cpu_memory_free();
+    *ret = device;
+    return 0;
+}
