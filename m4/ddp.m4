@@ -80,6 +80,20 @@ AS_IF([test "$with_cuda" != no], [
 ])
 DDP_FOUND([cuda], [nvcc], [nvidia-cuda-toolkit], [no GPU kernels])
 AC_SUBST([cuda_CPPFLAGS])
+AM_CONDITIONAL([HAVE_CUDA], [test "$have_cuda" != no])
+])
+
+# A C++ compiler: for tests only, which run the GPU's kernels without one.
+AC_DEFUN([DDP_CXX], [
+AC_LANG_PUSH([C++])
+AC_CACHE_CHECK([whether $CXX compiles C++17], [ddp_cv_cxx], [
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <vector>
+#if __cplusplus < 201703L
+#error older
+#endif]], [[std::vector<int> v(1); return v[0];]])], [ddp_cv_cxx=yes], [ddp_cv_cxx=no])])
+AC_LANG_POP([C++])
+AS_IF([test "$ddp_cv_cxx" = yes], [have_cxx="$CXX $CXXFLAGS"], [have_cxx="no (the GPU's kernels are not tested)"])
+AM_CONDITIONAL([HAVE_CXX], [test "$ddp_cv_cxx" = yes])
 ])
 
 # CUDA's runtime library, to be linked statically: it opens the driver itself, so that the build runs without one.
@@ -131,6 +145,9 @@ AS_IF([test "$enable_sanitizers" != no],
     [SAN_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
      AC_DEFINE([DDP_SANITIZED], [1], [Define to 1 in a build with sanitizers.])])
 AC_SUBST([SAN_CFLAGS])
+# A GPU faults at misaligned accesses; the emulated kernels are to do so too.
+AS_IF([test "$enable_sanitizers" = no], [ALIGN_CXXFLAGS="-fsanitize=alignment -fsanitize-undefined-trap-on-error"])
+AC_SUBST([ALIGN_CXXFLAGS])
 ])
 
 # Whether programs built with -fsanitize=thread run here; not in a build with other sanitizers.
@@ -147,5 +164,8 @@ AC_DEFUN([DDP_WARNINGS], [
 AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [warnings are errors])], [], [enable_werror=no])
 WARN_CFLAGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith"
 AS_IF([test "$enable_werror" = yes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
+WARN_CXXFLAGS="-Wall -Wextra -Wpointer-arith"
+AS_IF([test "$enable_werror" = yes], [WARN_CXXFLAGS="$WARN_CXXFLAGS -Werror"])
 AC_SUBST([WARN_CFLAGS])
+AC_SUBST([WARN_CXXFLAGS])
 ])

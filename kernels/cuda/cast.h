@@ -1,0 +1,34 @@
+/* cast.h - ranges of float32, bfloat16 and float16 from one type to another, times a factor: gradients into buckets and
+ * back. The CPU twin is kernels/cast.h, whose rounding this has.
+ *
+ * Of all functions in kernels/cuda: pointers to data are to device memory, structs of arguments to host memory that is
+ * free again when the call returns; the work is queued on `stream` (a cudaStream_t, NULL for the default one) of the
+ * current device; the result is 0 or a cudaError_t. Nothing to do is no error. */
+#ifndef DDP_KERNELS_CUDA_CAST_H
+#define DDP_KERNELS_CUDA_CAST_H
+
+#include <stddef.h>
+
+#include "runtime/base/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Each pointer is a multiple of its type's size; 16-byte aligned ones are fastest. */
+struct cuda_range {
+    void *out;
+    const void *in;
+    size_t n; /* elements */
+};
+
+/* out[i] = to(scale * float(in[i])) for each of n_ranges, rounded to nearest even; infinities and NaNs stay (not a NaN's
+ * payload), too large becomes infinite. from and to are DDP_F32, DDP_BF16 or DDP_F16, others cudaErrorInvalidValue. in may
+ * be out if both types have one size; otherwise ranges do not overlap. */
+int cuda_cast(const struct cuda_range *range, size_t n_ranges, enum ddp_dtype from, enum ddp_dtype to, float scale,
+              void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

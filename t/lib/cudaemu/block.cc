@@ -1,0 +1,214 @@
+/* A block runs as a loop: take a thread that can run, let it run until it ends or waits; then see whether what it waits
+ * for is complete, so that those who wait with it can run again. When none can run, all have ended, or something is wrong. */
+#include "t/lib/cudaemu/block.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+thread_local emu_block emu_now;
+
+const char *emu_op_name(enum emu_op op)
+{
+    static const char *const names[] = {"__syncthreads",  "__syncwarp",  "a shuffle",        "__ballot_sync",
+                                        "mma_bf16_16816", "ldmatrix_x4", "ldmatrix_x4_trans"};
+    return names[op];
+}
+
+void emu_complain(const emu_thread *t, const char *format, ...)
+{
+    char *text = emu_now.error;
+    size_t size = sizeof emu_now.error;
+    if (*text)
+        return;
+    int n = snprintf(text, size, "%s: block (%u, %u, %u), thread (%u, %u, %u) ", emu_now.kernel, blockIdx.x, blockIdx.y,
+                     blockIdx.z, t->index.x, t->index.y, t->index.z);
+    va_list args;
+    va_start(args, format);
+    if (n >= 0 && (size_t)n < size)
+        vsnprintf(text + n, size - (size_t)n, format, args);
+    va_end(args);
+}
+
+uint64_t emu_draw(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+    return *seed >> 33;
+}
+
+static void set_can_run(unsigned warp, uint32_t lanes)
+{
+    emu_now.can_run[warp] |= lanes;
+    if (emu_now.can_run[warp])
+        emu_now.warps_can_run |= 1u << warp;
+}
+
+static int pick(uint32_t set, enum emu_order order, uint64_t *seed)
+{
+    if (order == EMU_FORWARD)
+        return __builtin_ctz(set);
+    if (order == EMU_REVERSED)
+        return 31 - __builtin_clz(set);
+    for (unsigned skip = (unsigned)(emu_draw(seed) % (unsigned)__builtin_popcount(set)); skip; skip--)
+        set &= set - 1;
+    return __builtin_ctz(set);
+}
+
+/* ---- within a thread ---- */
+
+static void thread_main()
+{
+    (*emu_now.call)();
+    emu_thread *t = emu_now.running;
+    t->ended = true;
+    fiber_end(&t->fiber);
+}
+
+void emu_together(struct emu_wait *w)
+{
+    emu_thread *t = emu_now.running;
+    t->wait = w;
+    fiber_suspend(&t->fiber);
+}
+
+void *emu_shared_array(const void *key, size_t bytes)
+{
+    for (const emu_array &a : emu_now.arrays)
+        if (a.key == key)
+            return a.bytes;
+    void *p = malloc(bytes);
+    memset(p, 0xff, bytes);
+    emu_now.arrays.push_back({key, p, bytes});
+    return p;
+}
+
+void *emu_shared_dynamic()
+{
+    return emu_shared_array(nullptr, 0);
+}
+
+/* ---- between threads ---- */
+
+static void release_block()
+{
+    for (unsigned i = 0; i < emu_now.n_threads; i++) {
+        emu_now.thread[i].wait = nullptr;
+        set_can_run(i / EMU_WARP, 1u << i % EMU_WARP);
+    }
+    emu_now.n_waiting = 0;
+}
+
+static int at_barrier(const emu_thread *t)
+{
+    if (++emu_now.n_waiting < emu_now.n_threads)
+        return 0;
+    for (unsigned i = 0; i < emu_now.n_threads; i++) {
+        const emu_thread *other = &emu_now.thread[i];
+        if (other->wait->line != t->wait->line || strcmp(other->wait->file, t->wait->file) != 0) {
+            emu_complain(t, "waits at __syncthreads in %s:%d, and thread (%u, %u, %u) at another, in %s:%d",
+                         t->wait->file, t->wait->line, other->index.x, other->index.y, other->index.z,
+                         other->wait->file, other->wait->line);
+            return -1;
+        }
+    }
+    release_block();
+    return 0;
+}
+
+static bool same_place(const emu_wait *a, const emu_wait *b)
+{
+    return a->op == b->op && a->mask == b->mask && a->line == b->line && strcmp(a->file, b->file) == 0;
+}
+
+static int at_warp(emu_thread *t, unsigned warp, unsigned lane)
+{
+    emu_thread *first = &emu_now.thread[warp * EMU_WARP];
+    uint32_t mask = t->wait->mask;
+    if (!(mask >> lane & 1)) {
+        emu_complain(t, "comes to %s in %s:%d with mask 0x%08x, which lacks its own lane %u", emu_op_name(t->wait->op),
+                     t->wait->file, t->wait->line, mask, lane);
+        return -1;
+    }
+    for (uint32_t left = mask; left; left &= left - 1) {
+        const emu_wait *w = first[__builtin_ctz(left)].wait;
+        if (!w || !same_place(w, t->wait))
+            return 0;
+    }
+    emu_now.running = t;
+    if (emu_warp_do(first) < 0)
+        return -1;
+    for (uint32_t left = mask; left; left &= left - 1)
+        first[__builtin_ctz(left)].wait = nullptr;
+    set_can_run(warp, mask);
+    return 0;
+}
+
+/* None can run, and some have not ended. */
+static void complain_of_stuck()
+{
+    const emu_thread *stuck = nullptr, *other = nullptr;
+    for (unsigned i = 0; i < emu_now.n_threads; i++) { /* who waits for its warp is nearer to the mistake */
+        const emu_thread *t = &emu_now.thread[i];
+        if (t->wait && (!stuck || (stuck->wait->op == EMU_SYNCTHREADS && t->wait->op != EMU_SYNCTHREADS)))
+            stuck = t;
+    }
+    const emu_wait *w = stuck->wait;
+    unsigned from = 0, to = emu_now.n_threads;
+    uint32_t mask = UINT32_MAX;
+    if (w->op != EMU_SYNCTHREADS) {
+        from = (unsigned)(stuck - emu_now.thread) / EMU_WARP * EMU_WARP;
+        to = from + EMU_WARP;
+        mask = w->mask;
+    }
+    for (unsigned i = from; i < to && !other; i++)
+        if (mask >> i % EMU_WARP & 1 && !(emu_now.thread[i].wait && same_place(emu_now.thread[i].wait, w)))
+            other = &emu_now.thread[i];
+    char what[256] = "has ended";
+    if (other->wait)
+        snprintf(what, sizeof what, "waits at %s in %s:%d, mask 0x%08x", emu_op_name(other->wait->op), other->wait->file,
+                 other->wait->line, other->wait->mask);
+    emu_complain(stuck, "waits at %s in %s:%d, mask 0x%08x, where thread (%u, %u, %u) never comes: it %s",
+                 emu_op_name(w->op), w->file, w->line, w->mask, other->index.x, other->index.y, other->index.z, what);
+}
+
+static int run_one(unsigned warp, unsigned lane)
+{
+    emu_thread *t = &emu_now.thread[warp * EMU_WARP + lane];
+    emu_now.can_run[warp] &= ~(1u << lane);
+    if (!emu_now.can_run[warp])
+        emu_now.warps_can_run &= ~(1u << warp);
+    emu_now.running = t;
+    threadIdx = t->index;
+    fiber_resume(&t->fiber);
+    if (*emu_now.error)
+        return -1;
+    if (t->ended) {
+        emu_now.n_ended++;
+        return 0;
+    }
+    return t->wait->op == EMU_SYNCTHREADS ? at_barrier(t) : at_warp(t, warp, lane);
+}
+
+int emu_block_run(enum emu_order order, uint64_t *seed)
+{
+    for (emu_array &a : emu_now.arrays)
+        memset(a.bytes, 0xff, a.n_bytes);
+    for (unsigned i = 0; i < emu_now.n_threads; i++) {
+        emu_thread *t = &emu_now.thread[i];
+        t->index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
+        t->ended = false;
+        t->copies.clear();
+        t->n_groups = 0;
+        fiber_start(&t->fiber, fiber_stack(i), thread_main);
+    }
+    emu_now.n_ended = 0;
+    release_block();
+    while (emu_now.warps_can_run) {
+        unsigned warp = (unsigned)pick(emu_now.warps_can_run, order, seed);
+        if (run_one(warp, (unsigned)pick(emu_now.can_run[warp], order, seed)) < 0)
+            return -1;
+    }
+    if (emu_now.n_ended == emu_now.n_threads)
+        return 0;
+    complain_of_stuck();
+    return -1;
+}

@@ -1,0 +1,62 @@
+/* block.h - one block of threads while it runs. */
+#ifndef DDP_T_LIB_CUDAEMU_BLOCK_H
+#define DDP_T_LIB_CUDAEMU_BLOCK_H
+
+#include <stdint.h>
+
+#include <vector>
+
+#include "t/lib/cudaemu/cudaemu.h"
+#include "t/lib/cudaemu/emu.h"
+#include "t/lib/cudaemu/fiber.h"
+
+enum { EMU_WARP = 32, EMU_MAX_THREADS = 1024 };
+
+struct emu_copy { /* of cp.async */
+    void *to;
+    const void *from;
+    int group;
+};
+
+struct emu_thread {
+    struct fiber fiber;
+    uint3 index;
+    bool ended;
+    struct emu_wait *wait; /* NULL: it can run, or has ended */
+    std::vector<emu_copy> copies;
+    int n_groups;
+};
+
+struct emu_array { /* shared memory */
+    const void *key;
+    void *bytes;
+    size_t n_bytes;
+};
+
+struct emu_block {
+    const char *kernel;
+    unsigned n_threads, n_waiting, n_ended; /* waiting: at __syncthreads */
+    emu_thread *thread;
+    uint32_t can_run[EMU_MAX_THREADS / EMU_WARP], warps_can_run;
+    std::vector<emu_array> arrays; /* the dynamic one has the key NULL */
+    const std::function<void()> *call;
+    emu_thread *running;
+    char error[1024];
+};
+
+extern thread_local emu_block emu_now;
+
+/* Runs the block blockIdx to its end: 0, or -1 with the error in emu_now. */
+int emu_block_run(enum emu_order order, uint64_t *seed);
+
+/* The block's error, unless it has one already; named after thread t. */
+void emu_complain(const emu_thread *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+const char *emu_op_name(enum emu_op op);
+
+/* Does what the 32 lanes' waits say together, all being there; 0, or -1 with the error. */
+int emu_warp_do(emu_thread *lane);
+
+uint64_t emu_draw(uint64_t *seed);
+
+#endif

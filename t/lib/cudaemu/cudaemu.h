@@ -1,0 +1,266 @@
+/* cudaemu.h - the words of CUDA C++ for kernels that a C++ compiler compiles. Included by kernels/cuda/cuda.h alone,
+ * which says what they mean; emu.h says what the emulator checks. */
+#ifndef DDP_T_LIB_CUDAEMU_CUDAEMU_H
+#define DDP_T_LIB_CUDAEMU_CUDAEMU_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <functional>
+
+#include "t/lib/cudaemu/runtime.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct alignas(16) double2 {
+    double x, y;
+};
+struct uint3 {
+    unsigned x, y, z;
+};
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+static inline double2 make_double2(double x, double y) { return {x, y}; }
+
+/* Of the thread that runs now. */
+extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+
+/* ---- launching ---- */
+
+/* call() is the kernel's call with its arguments, of which it holds copies; fails as a launch does. */
+cudaError_t emu_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, void *stream, const void *func,
+                       std::function<void()> call);
+
+template <typename T> struct emu_as {
+    typedef T type;
+};
+template <typename... Param>
+static inline cudaError_t emu_launch_kernel(const char *name, void (*kernel)(Param...), dim3 grid, dim3 block,
+                                            size_t shared_bytes, void *stream, typename emu_as<Param>::type... arg)
+{
+    return emu_launch(name, grid, block, shared_bytes, stream, (const void *)kernel, [=]() { kernel(arg...); });
+}
+
+#define CUDA_LAUNCH(kernel, grid, block, shared_bytes, ...)                                                            \
+    emu_launch_kernel(#kernel, kernel, grid, block, shared_bytes, __VA_ARGS__)
+
+template <typename Result, typename... Args>
+static inline cudaError_t cudaFuncSetAttribute(Result (*func)(Args...), enum cudaFuncAttribute attribute, int value)
+{
+    return cudaFuncSetAttribute((const void *)func, attribute, value);
+}
+
+/* ---- shared memory ---- */
+
+void *emu_shared_dynamic();
+void *emu_shared_array(const void *key, size_t bytes); /* key: one for each array in the source */
+
+#define CUDA_SHARED(type, name) type *name = (type *)emu_shared_dynamic()
+#define CUDA_SHARED_ARRAY(type, name, n)                                                                               \
+    static const char name##_key = 0;                                                                                  \
+    type *name = (type *)emu_shared_array(&name##_key, sizeof(type) * (n))
+
+/* ---- what threads do together ---- */
+
+enum emu_op {
+    EMU_SYNCTHREADS,
+    EMU_SYNCWARP,
+    EMU_SHUFFLE,
+    EMU_BALLOT,
+    EMU_MMA,
+    EMU_LDMATRIX,
+    EMU_LDMATRIX_TRANS
+};
+
+/* One thread's part in it, and where in the source. */
+struct emu_wait {
+    enum emu_op op;
+    unsigned mask;
+    const char *file;
+    int line;
+    uint64_t value; /* shuffle: what this lane gives; ballot: 0 or 1 */
+    int from;       /* shuffle: the lane whose value this one gets */
+    uint64_t result;
+    float *d;       /* mma */
+    const float *c;
+    const uint32_t *a, *b;
+    const void *row; /* ldmatrix */
+    uint32_t *r;
+};
+
+/* Returns once all have come and it is done. */
+void emu_together(struct emu_wait *w);
+
+#define EMU_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define EMU_ALL 0xffffffffu
+
+static inline void __syncthreads(EMU_PLACE)
+{
+    struct emu_wait w = {};
+    w.op = EMU_SYNCTHREADS, w.file = file, w.line = line;
+    emu_together(&w);
+}
+
+static inline void __syncwarp(unsigned mask = EMU_ALL, EMU_PLACE)
+{
+    struct emu_wait w = {};
+    w.op = EMU_SYNCWARP, w.mask = mask, w.file = file, w.line = line;
+    emu_together(&w);
+}
+
+static inline unsigned __ballot_sync(unsigned mask, int predicate, EMU_PLACE)
+{
+    struct emu_wait w = {};
+    w.op = EMU_BALLOT, w.mask = mask, w.file = file, w.line = line, w.value = predicate != 0;
+    emu_together(&w);
+    return (unsigned)w.result;
+}
+
+static inline int __any_sync(unsigned mask, int predicate, EMU_PLACE)
+{
+    return __ballot_sync(mask, predicate, file, line) != 0;
+}
+
+static inline int __all_sync(unsigned mask, int predicate, EMU_PLACE)
+{
+    return __ballot_sync(mask, predicate, file, line) == mask;
+}
+
+template <typename T> static inline T emu_shuffle(unsigned mask, T value, int from, const char *file, int line)
+{
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
+    struct emu_wait w = {};
+    w.op = EMU_SHUFFLE, w.mask = mask, w.file = file, w.line = line, w.from = from;
+    memcpy(&w.value, &value, sizeof value);
+    emu_together(&w);
+    memcpy(&value, &w.result, sizeof value);
+    return value;
+}
+
+static inline int emu_lane()
+{
+    return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
+
+/* Within groups of `width` lanes; a lane beyond the group's end gives each its own value. */
+template <typename T> static inline T __shfl_sync(unsigned mask, T value, int from, int width = 32, EMU_PLACE)
+{
+    return emu_shuffle(mask, value, (emu_lane() & ~(width - 1)) + (from & (width - 1)), file, line);
+}
+template <typename T> static inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, EMU_PLACE)
+{
+    int from = emu_lane() ^ bits;
+    return emu_shuffle(mask, value, from > (emu_lane() | (width - 1)) ? emu_lane() : from, file, line);
+}
+template <typename T> static inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, EMU_PLACE)
+{
+    int from = emu_lane() + (int)by;
+    return emu_shuffle(mask, value, from > (emu_lane() | (width - 1)) ? emu_lane() : from, file, line);
+}
+template <typename T> static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, EMU_PLACE)
+{
+    int from = emu_lane() - (int)by;
+    return emu_shuffle(mask, value, from < (emu_lane() & ~(width - 1)) ? emu_lane() : from, file, line);
+}
+
+static inline void mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4], EMU_PLACE)
+{
+    struct emu_wait w = {};
+    w.op = EMU_MMA, w.mask = EMU_ALL, w.file = file, w.line = line, w.d = d, w.a = a, w.b = b, w.c = c;
+    emu_together(&w);
+}
+
+static inline void ldmatrix_x4(uint32_t r[4], const void *smem, EMU_PLACE)
+{
+    struct emu_wait w = {};
+    w.op = EMU_LDMATRIX, w.mask = EMU_ALL, w.file = file, w.line = line, w.r = r, w.row = smem;
+    emu_together(&w);
+}
+
+static inline void ldmatrix_x4_trans(uint32_t r[4], const void *smem, EMU_PLACE)
+{
+    struct emu_wait w = {};
+    w.op = EMU_LDMATRIX_TRANS, w.mask = EMU_ALL, w.file = file, w.line = line, w.r = r, w.row = smem;
+    emu_together(&w);
+}
+
+void cp_async_16(void *smem, const void *gmem, EMU_PLACE);
+void cp_async_commit();
+void cp_async_wait(int n);
+
+/* ---- what a thread does alone ---- */
+
+template <typename T> static inline T atomicAdd(T *at, T value)
+{
+    T old = *at;
+    *at = old + value;
+    return old;
+}
+template <typename T> static inline T atomicMax(T *at, T value)
+{
+    T old = *at;
+    *at = old < value ? value : old;
+    return old;
+}
+template <typename T> static inline T __ldg(const T *p) { return *p; }
+
+static inline uint32_t __float_as_uint(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+static inline float __uint_as_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+static inline int __float_as_int(float x) { return (int)__float_as_uint(x); }
+static inline float __int_as_float(int i) { return __uint_as_float((uint32_t)i); }
+
+/* Better than the device's, where it approximates. */
+static inline float exp2_fast(float x) { return exp2f(x); }
+static inline float divide_fast(float a, float b) { return a / b; }
+static inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
+#define __expf(x) expf(x)
+#define __logf(x) logf(x)
+template <typename T> static inline T min(T a, T b) { return b < a ? b : a; }
+template <typename T> static inline T max(T a, T b) { return a < b ? b : a; }
+
+static inline float bf16_load(uint16_t h) { return __uint_as_float((uint32_t)h << 16); }
+float f16_load(uint16_t h);
+uint16_t bf16_store(float x);
+uint16_t f16_store(float x);
+static inline uint32_t bf16x2_store(float low, float high)
+{
+    return (uint32_t)bf16_store(high) << 16 | bf16_store(low);
+}
+
+#endif
