@@ -2,8 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "runtime/base/call.h"
+#include "runtime/base/clock.h"
 #include "runtime/device/choice.h"
 #include "runtime/handle.h"
 
@@ -17,18 +18,49 @@ static int wish_of(const ddp_t *d, struct device_facts *f, ddp_error_t *errp)
     return f->named < 0 && env ? device_wish_parse(env, "DDP_DEVICE", &ignored, &f->named, errp) : 0;
 }
 
-/* This rank's choice; info is the GPU's, where it is one. */
+/* What asks the driver: apart, since a driver whose GPU has failed may never answer. */
+struct search {
+    struct device_facts facts;
+    struct device_choice choice;
+    struct device_info info; /* the GPU's, where the choice is one */
+    int rc;
+    ddp_error_t why_none, error;
+};
+
+static void search(void *state)
+{
+    struct search *s = state;
+    s->facts.n_gpus = s->facts.wish == DEVICE_WISH_CPU ? 0 : device_cuda_count(&s->why_none);
+    s->facts.why_none = s->why_none.text;
+    s->rc = device_choose(&s->facts, &s->choice, &s->error);
+    if (s->rc == 0 && s->choice.kind == DEVICE_CUDA)
+        s->rc = device_cuda_info(s->choice.ordinal, &s->info, &s->error);
+}
+
+static void drop(void *state)
+{
+    (void)state;
+}
+
+/* This rank's choice. */
 static int choose(const ddp_t *d, struct device_choice *c, struct device_info *info, ddp_error_t *errp)
 {
-    ddp_error_t why = {0};
-    struct device_facts f = {.visible = getenv("CUDA_VISIBLE_DEVICES"), .local_rank = d->world.local_rank};
-    if (wish_of(d, &f, errp) < 0)
-        return -1;
-    f.n_gpus = f.wish == DEVICE_WISH_CPU ? 0 : device_cuda_count(&why);
-    f.why_none = why.text;
-    if (device_choose(&f, c, errp) < 0)
-        return -1;
-    return c->kind == DEVICE_CUDA ? device_cuda_info(c->ordinal, info, errp) : 0;
+    double limit_s = config_timeout_s(&d->config) / 2; /* the others wait for this rank meanwhile, the whole of it */
+    struct search *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to look for GPUs");
+    s->facts = (struct device_facts){.visible = getenv("CUDA_VISIBLE_DEVICES"), .local_rank = d->world.local_rank};
+    int rc = wish_of(d, &s->facts, errp);
+    rc = rc < 0 ? rc : call_within(search, drop, s, deadline_in(limit_s), errp);
+    if (rc > 0)
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the GPUs' driver did not answer within %g s: try nvidia-smi on "
+                         "this node, see Xid in the kernel's log (dmesg), or say --ddp-device=cpu", limit_s);
+    if (rc == 0 && s->rc < 0)
+        rc = error_set(errp, s->error.domain, s->error.code, "%s", s->error.text);
+    *c = s->choice;
+    *info = s->info;
+    free(s);
+    return rc;
 }
 
 /* Parameters, gradients and the model live in the processor's memory so far. These two go when they can live on a GPU:

@@ -72,6 +72,8 @@ trains "the same under auto" "no GPU, training on the processor: the NVIDIA driv
     env EMU_DRIVER=12020 "$emulated" "${tiny[@]}"
 refuses "no GPU left to see" 2 'CUDA_VISIBLE_DEVICES=9 shows no GPU' \
     env CUDA_VISIBLE_DEVICES=9 EMU_FAIL=cudaGetDeviceCount:1:100 "$emulated" "${tiny[@]}" --device cuda
+refuses "a driver that does not answer" 1 "the GPUs' driver did not answer within 1 s: try nvidia-smi on this node" \
+    env DDP_TIMEOUT=2 EMU_FAIL=cudaGetDeviceCount:1:-1 "$emulated" "${tiny[@]}"
 refuses "two ranks on one GPU" 2 'ranks 0 and 1 of node 0 both have the GPU 0000:18:00.0: .*--ddp-share-device=on' \
     env EMU_DEVICES=1 "$ddp" run -n 2 "$emulated" "${tiny[@]}" --device cuda
 refuses "two names for one GPU" 2 'ranks 0 and 1 of node 0 both have the GPU' \
@@ -92,6 +94,10 @@ shift
 exec "$@"
 SCRIPT
 chmod +x "$tmp/rank1"
+run env DDP_TIMEOUT=4 "$ddp" run -n 2 "$tmp/rank1" "export EMU_FAIL=cudaGetDeviceCount:1:-1" "$emulated" "${tiny[@]}"
+is "rank 1's driver does not answer: exit code" "$rc" 1
+like "... rank 1 says it" "$err" "train: rank 1: the GPUs' driver did not answer within 2 s"
+like "... and rank 0" "$err" "train: rank 0: rank 1: the GPUs' driver did not answer within 2 s"
 for streams in now deferred; do
     run env EMU_STREAMS=$streams "$ddp" run -n 2 "$probe" 20 4096
     is "20 steps, streams $streams" "$rc:$(sort -u <<<"$out")" "0:20 steps"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "t/lib/cudaemu/runtime_impl.h"
 #include "t/lib/cudaemu/script.h"
@@ -143,6 +144,8 @@ cudaError_t cudaemu_begin(const char *call)
     for (int i = 0; i < cudaemu_all.n_faults && !cudaemu_all.sticky; i++) {
         const struct fault *f = &cudaemu_all.fault[i];
         bool hit = strcmp(f->call, "*") ? !strcmp(f->call, call) && f->at == n : f->at == cudaemu_all.n_all;
+        while (hit && (int)f->error == -1)
+            pause();
         if (hit)
             return (cudaError_t)cudaemu_raise((int)f->error);
     }

@@ -13,7 +13,7 @@
  *                     stream or of an event on it, all of it at a synchronisation, so that a missing one shows;
  *                     stuck: never
  *   EMU_FAIL=CALL:N:ERROR[,...]  the Nth call of CALL ("*": of any) fails with ERROR, a number; an error from which
- *                     CUDA does not recover then comes from every later call
+ *                     CUDA does not recover then comes from every later call; -1: it never returns
  * As CUDA does: cudaMalloc'ed memory holds no zeros (0xff, which are NaNs), copies check which side is whose and where
  * memory ends, an error stays for cudaGetLastError until it is asked for. As CUDA does not: device memory can be read
  * directly. One thread at a time. */
