@@ -100,6 +100,10 @@ static void streams_wait_for_events(void **state)
         device_stream_t *urgent = device_stream_create(d, DEVICE_URGENT, NULL);
         device_event_t *filled = device_event_create(d, false, NULL), *copied = device_event_create(d, false, NULL);
         char *host = device_host_malloc(d, N, "a test", NULL), *p = device_malloc(d, N, "a test", NULL);
+        if (kinds[k].kind == DEVICE_CUDA) {
+            assert_int_equal(cudaemu_priority(device_native_stream(compute)), 0);
+            assert_int_equal(cudaemu_priority(device_native_stream(urgent)), -5); /* the greatest */
+        }
         assert_int_equal(device_event_query(filled, NULL), 1);
         for (int round = 0; round < 3; round++) {
             assert_int_equal(device_fill(compute, p, round, N, NULL), 0);

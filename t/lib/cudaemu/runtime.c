@@ -303,6 +303,11 @@ int cudaemu_last_error(void)
     return (int)(cudaemu_all.sticky ? cudaemu_all.sticky : cudaemu_all.last);
 }
 
+int cudaemu_priority(const void *stream)
+{
+    return ((const struct CUstream_st *)stream)->priority;
+}
+
 int cudaemu_calls(const char *name)
 {
     for (int i = 0; i < cudaemu_all.n_counts; i++)

@@ -36,7 +36,7 @@ struct work {
 struct CUstream_st {
     struct CUstream_st *next;
     struct work *first, *last;
-    int device;
+    int device, priority;
 };
 struct CUevent_st {
     struct CUevent_st *next;

@@ -158,6 +158,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int fla
         return cudaemu_keep(cudaErrorInvalidValue);
     }
     s->device = cudaemu_all.device;
+    s->priority = priority;
     s->next = cudaemu_all.streams;
     cudaemu_all.streams = s;
     *pStream = s;

@@ -50,6 +50,9 @@ struct cudaemu_live cudaemu_live(void);
 /* What cudaGetLastError would say, left there. */
 int cudaemu_last_error(void);
 
+/* The priority that the stream was created with. */
+int cudaemu_priority(const void *stream);
+
 /* Calls of the function so far. */
 int cudaemu_calls(const char *name);
 
