@@ -1,35 +1,13 @@
-/* What every device does, over the processor and over an emulated GPU whose streams are done at once or late. */
+/* What every device does, over the processor, over an emulated GPU whose streams are done at once or late, and over
+ * a GPU (make gpu-tests). */
+#include <errno.h>
+
 #include "runtime/base/clock.h"
 #include "runtime/device/device.h"
-#include "t/lib/cudaemu/script.h"
+#include "t/lib/devicerig.h"
 #include "t/unit/unit.h"
 
-#define N 1000
-
-struct kind {
-    enum device_kind kind;
-    const char *streams; /* EMU_STREAMS */
-};
-static const struct kind kinds[] = {{DEVICE_CPU, "now"}, {DEVICE_CUDA, "now"}, {DEVICE_CUDA, "deferred"}};
-
-static device_t *open_kind(const struct kind *k)
-{
-    ddp_error_t e = {0};
-    setenv("EMU_STREAMS", k->streams, 1);
-    cudaemu_reset();
-    device_t *d = device_open(k->kind, 0, 3, &e);
-    if (!d)
-        fail_msg("%s", e.text);
-    return d;
-}
-
-/* Nothing of the GPU is left. */
-static void assert_all_given_back(void)
-{
-    struct cudaemu_live l = cudaemu_live();
-    assert_int_equal(l.device_bytes, 0);
-    assert_int_equal(l.allocations + l.host_allocations + l.streams + l.events, 0);
-}
+#define N RIG_BYTES
 
 static void wait_stream(device_stream_t *s)
 {
@@ -41,13 +19,13 @@ static void wait_stream(device_stream_t *s)
 static void data_goes_there_and_back(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        device_t *d = open_kind(&kinds[k]);
+    for (int k = 0; k < RIG_COUNT; k++) {
+        device_t *d = rig_open(k);
         device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, NULL);
         unsigned char *to = device_host_malloc(d, N, "a test", NULL), *from = device_host_malloc(d, N, "a test", NULL);
         char *a = device_malloc(d, N, "a test", NULL), *b = device_malloc(d, N, "a test", NULL);
         assert_true((uintptr_t)a % 256 == 0 && (uintptr_t)from % 64 == 0);
-        for (int i = 0; i < N; i++)
+        for (size_t i = 0; i < N; i++)
             to[i] = (unsigned char)i;
         assert_int_equal(device_fill(s, b, 7, N, NULL), 0);
         assert_int_equal(device_copy(s, a + 1, to, N - 1, DEVICE_TO, NULL), 0);
@@ -55,55 +33,28 @@ static void data_goes_there_and_back(void **state)
         assert_int_equal(device_copy(s, from, b, N, DEVICE_FROM, NULL), 0);
         assert_int_equal(device_copy(s, from, b, 0, DEVICE_FROM, NULL), 0);
         wait_stream(s);
-        for (int i = 0; i < N; i++)
-            assert_int_equal(from[i], i < 2 || i >= N - 7 ? 7 : (unsigned char)(i - 2));
+        for (size_t i = 0; i < N; i++)
+            if (from[i] != (i < 2 || i >= N - 7 ? 7 : (unsigned char)(i - 2)))
+                fail_msg("byte %zu is %d", i, from[i]);
         device_free(d, a);
         device_free(d, b);
         device_free(d, NULL);
         device_host_free(d, to);
         device_host_free(d, from);
         device_stream_destroy(s);
-        device_close(d);
-        assert_all_given_back();
+        rig_close(d);
     }
-}
-
-static void late_work_is_not_there_before_the_wait(void **state)
-{
-    (void)state;
-    device_t *d = open_kind(&kinds[2]);
-    device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, NULL);
-    unsigned char *host = device_host_malloc(d, 1, "a test", NULL);
-    void *p = device_malloc(d, 1, "a test", NULL);
-    *host = 5;
-    assert_int_equal(device_fill(s, p, 9, 1, NULL), 0);
-    assert_int_equal(device_copy(s, host, p, 1, DEVICE_FROM, NULL), 0);
-    assert_int_equal(*host, 5);
-    assert_int_equal(device_stream_query(s, NULL), 0); /* the fill */
-    assert_int_equal(*host, 5);
-    wait_stream(s);
-    assert_int_equal(*host, 9);
-    assert_int_equal(device_stream_query(s, NULL), 1);
-    device_free(d, p);
-    device_host_free(d, host);
-    device_stream_destroy(s);
-    device_close(d);
-    assert_all_given_back();
 }
 
 static void streams_wait_for_events(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        device_t *d = open_kind(&kinds[k]);
+    for (int k = 0; k < RIG_COUNT; k++) {
+        device_t *d = rig_open(k);
         device_stream_t *compute = device_stream_create(d, DEVICE_NORMAL, NULL);
         device_stream_t *urgent = device_stream_create(d, DEVICE_URGENT, NULL);
         device_event_t *filled = device_event_create(d, false, NULL), *copied = device_event_create(d, false, NULL);
         char *host = device_host_malloc(d, N, "a test", NULL), *p = device_malloc(d, N, "a test", NULL);
-        if (kinds[k].kind == DEVICE_CUDA) {
-            assert_int_equal(cudaemu_priority(device_native_stream(compute)), 0);
-            assert_int_equal(cudaemu_priority(device_native_stream(urgent)), -5); /* the greatest */
-        }
         assert_int_equal(device_event_query(filled, NULL), 1);
         for (int round = 0; round < 3; round++) {
             assert_int_equal(device_fill(compute, p, round, N, NULL), 0);
@@ -122,16 +73,15 @@ static void streams_wait_for_events(void **state)
         device_free(d, p);
         device_stream_destroy(compute);
         device_stream_destroy(urgent);
-        device_close(d);
-        assert_all_given_back();
+        rig_close(d);
     }
 }
 
 static void events_tell_time(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        device_t *d = open_kind(&kinds[k]);
+    for (int k = 0; k < RIG_COUNT; k++) {
+        device_t *d = rig_open(k);
         device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, NULL);
         device_event_t *from = device_event_create(d, true, NULL), *to = device_event_create(d, true, NULL);
         double ms = -1, back = 1;
@@ -148,8 +98,7 @@ static void events_tell_time(void **state)
         device_event_destroy(from);
         device_event_destroy(to);
         device_stream_destroy(s);
-        device_close(d);
-        assert_all_given_back();
+        rig_close(d);
     }
 }
 
@@ -157,33 +106,26 @@ static void properties_are_told(void **state)
 {
     (void)state;
     ddp_error_t e;
-    size_t left = 0, less = 0;
-    setenv("EMU_DEVICES", "3", 1);
-    device_t *cpu = open_kind(&kinds[0]);
-    assert_int_equal(device_info(cpu)->kind, DEVICE_CPU);
-    assert_int_equal(device_memory_free(cpu, &left, &e), 0);
-    assert_true(left > 1 << 20 && left <= device_info(cpu)->memory_total_bytes);
-    assert_true(device_info(cpu)->peak_flops == 0);
-    device_close(cpu);
-    assert_int_equal(device_cuda_count(&e), 3);
-    device_t *gpu = device_open(DEVICE_CUDA, 2, 0, &e);
-    const struct device_info *i = device_info(gpu);
-    assert_int_equal(i->ordinal, 2);
-    assert_string_equal(i->name, "NVIDIA H200");
-    assert_string_equal(i->bus_id, "0000:1A:00.0");
-    assert_string_equal(i->uuid, "GPU-21222324-2526-2728-292a-2b2c2d2e2f30");
-    assert_int_equal(i->major, 9);
-    assert_int_equal(i->memory_total_bytes, 1 << 30);
-    assert_true(i->peak_flops == 989e12);
-    void *p = device_malloc(gpu, 1000, "a test", &e);
-    assert_int_equal(device_memory_free(gpu, &left, &e), 0);
-    assert_int_equal(left, (1 << 30) - 1000);
-    device_free(gpu, p);
-    assert_int_equal(device_memory_free(gpu, &less, &e), 0);
-    assert_int_equal(less, 1 << 30);
-    device_close(gpu);
-    unsetenv("EMU_DEVICES");
-    assert_all_given_back();
+    for (int k = 0; k < RIG_COUNT; k++) {
+        device_t *d = rig_open(k);
+        const struct device_info *i = device_info(d);
+        size_t before, after;
+        assert_int_equal(i->kind, k == RIG_CPU ? DEVICE_CPU : DEVICE_CUDA);
+        assert_int_equal(i->ordinal, 0);
+        assert_int_equal(i->name[0] != 0, k != RIG_CPU);
+        assert_int_equal(strlen(i->bus_id), k == RIG_CPU ? 0 : strlen("0000:18:00.0"));
+        assert_int_equal(strlen(i->uuid), k == RIG_CPU ? 0 : strlen("GPU-") + 36);
+        assert_int_equal(i->major > 0, k != RIG_CPU);
+        assert_true(i->peak_flops == device_peak(i->name));
+        assert_int_equal(device_memory_free(d, &before, &e), 0);
+        assert_true(before > 1 << 20 && before <= i->memory_total_bytes);
+        void *p = device_malloc(d, (size_t)64 << 20, "a test", &e);
+        assert_int_equal(device_memory_free(d, &after, &e), 0);
+        if (k != RIG_CPU) /* whose pages come when they are touched */
+            assert_true(after <= before - ((size_t)64 << 20));
+        device_free(d, p);
+        rig_close(d);
+    }
 }
 
 /* For builds with AddressSanitizer, which otherwise ends a program that asks for that much. */
@@ -193,28 +135,34 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
-static void no_memory_on_the_processor(void **state)
+static void too_much_memory_is_refused(void **state)
 {
     (void)state;
-    ddp_error_t e;
-    device_t *d = open_kind(&kinds[0]);
-    assert_null(device_malloc(d, SIZE_MAX - 1000, "the activations", &e));
-    assert_error_has(e, "rank 3: the processor: aligned_alloc of 18446744073709550615 bytes for the activations: out "
-                        "of memory, ");
-    assert_error_has(e, " free: take a smaller --batch, --recompute or --ddp-zero=1");
-    assert_false(device_is_broken(d));
-    device_close(d);
+    for (int k = 0; k < RIG_COUNT; k++) {
+        device_t *d = rig_open(k);
+        ddp_error_t e;
+        assert_null(device_malloc(d, (size_t)1 << 60, "the activations", &e));
+        assert_int_equal(e.code, ENOMEM);
+        assert_error_has(e, k == RIG_CPU ? "rank 3: the processor: aligned_alloc of " : "): cudaMalloc of ");
+        assert_error_has(e, " of 1152921504606846976 bytes for the activations: out of memory, ");
+        assert_error_has(e, " free: take a smaller --batch, --recompute or --ddp-zero=1");
+        assert_false(device_is_broken(d));
+        void *p = device_malloc(d, 1000, "a test", &e); /* what is there can still be had */
+        assert_non_null(p);
+        device_free(d, p);
+        rig_close(d);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_goes_there_and_back),
-        cmocka_unit_test(late_work_is_not_there_before_the_wait),
         cmocka_unit_test(streams_wait_for_events),
         cmocka_unit_test(events_tell_time),
         cmocka_unit_test(properties_are_told),
-        cmocka_unit_test(no_memory_on_the_processor),
+        cmocka_unit_test(too_much_memory_is_refused),
     };
+    rig_need();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

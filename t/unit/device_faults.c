@@ -1,4 +1,4 @@
-/* What goes wrong on a GPU, and what is said of it: over the emulated CUDA runtime. */
+/* What goes wrong on a GPU, and what is said of it, and what only an emulated CUDA runtime shows. */
 #include <errno.h>
 
 #include "runtime/base/clock.h"
@@ -310,9 +310,62 @@ static void no_error_stays_behind(void **state)
     device_close(d);
 }
 
+/* Deferred, so that a missing wait shows. */
+static void late_work_is_not_there_before_the_wait(void **state)
+{
+    (void)state;
+    script("EMU_STREAMS", "deferred");
+    device_t *d = open_gpu();
+    device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, NULL);
+    unsigned char *host = device_host_malloc(d, 1, "a test", NULL);
+    void *p = device_malloc(d, 1, "a test", NULL);
+    *host = 5;
+    assert_int_equal(device_fill(s, p, 9, 1, NULL), 0);
+    assert_int_equal(device_copy(s, host, p, 1, DEVICE_FROM, NULL), 0);
+    assert_int_equal(*host, 5);
+    assert_int_equal(device_stream_query(s, NULL), 0); /* the fill */
+    assert_int_equal(*host, 5);
+    assert_int_equal(device_stream_wait(s, deadline_in(20), NULL, NULL, NULL), 0);
+    assert_int_equal(*host, 9);
+    assert_int_equal(device_stream_query(s, NULL), 1);
+    device_free(d, p);
+    device_host_free(d, host);
+    device_stream_destroy(s);
+    device_close(d);
+}
+
+static void each_gpu_is_its_own(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    size_t left = 0;
+    script("EMU_DEVICES", "3");
+    assert_int_equal(device_cuda_count(&e), 3);
+    device_t *d = device_open(DEVICE_CUDA, 2, 0, &e);
+    const struct device_info *i = device_info(d);
+    assert_int_equal(i->ordinal, 2);
+    assert_string_equal(i->name, "NVIDIA H200");
+    assert_string_equal(i->bus_id, "0000:1A:00.0");
+    assert_string_equal(i->uuid, "GPU-21222324-2526-2728-292a-2b2c2d2e2f30");
+    assert_int_equal(i->memory_total_bytes, 1 << 30);
+    assert_true(i->peak_flops == 989e12);
+    void *p = device_malloc(d, 1000, "a test", &e);
+    assert_int_equal(device_memory_free(d, &left, &e), 0);
+    assert_int_equal(left, (1 << 30) - 1000);
+    device_free(d, p);
+    device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, &e), *u = device_stream_create(d, DEVICE_URGENT, &e);
+    assert_int_equal(cudaemu_priority(device_native_stream(s)), 0);
+    assert_int_equal(cudaemu_priority(device_native_stream(u)), -5); /* the greatest */
+    device_stream_destroy(s);
+    device_stream_destroy(u);
+    device_close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(late_work_is_not_there_before_the_wait),
+        cmocka_unit_test(each_gpu_is_its_own),
         cmocka_unit_test(no_gpu_says_why),
         cmocka_unit_test(a_gpu_that_cannot_be_opened),
         cmocka_unit_test(out_of_memory_says_how_much),
