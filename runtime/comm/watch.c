@@ -167,7 +167,10 @@ bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s,
     if (still_ns < grace_ns ||
         (culprit < 0 && still_ns < 4 * grace_ns)) /* a circle dissolves, unless the calls differ */
         return false;
-    watch_raise(w, WATCH_LATE, culprit < 0 ? suspect : culprit, w->rank, what);
+    if (culprit < 0 && suspect == WATCH_ANYONE)
+        watch_raise(w, WATCH_STUCK, w->rank, 0, what);
+    else
+        watch_raise(w, WATCH_LATE, culprit < 0 ? suspect : culprit, w->rank, what);
     return true;
 }
 

@@ -28,6 +28,7 @@ enum watch_kind {
     WATCH_LATE,     /* the same; the deadline passed (raised by watch_is_late) */
     WATCH_ABORT,    /* with a text */
     WATCH_DIFFERS,  /* made another call than another rank, which a text names */
+    WATCH_STUCK,    /* all ranks wait for all others, and nothing moves; rank: who says so */
 };
 #define WATCH_STATUS_UNKNOWN 0xfffff
 #define WATCH_TEXT_MAX 159 /* bytes of an abort's reason */
@@ -39,7 +40,10 @@ enum watch_what {
     WATCH_IN_BCAST,
     WATCH_IN_ALLGATHER,
     WATCH_IN_SEGMENT,
-    WATCH_IN_WIRING
+    WATCH_IN_WIRING,
+    WATCH_IN_NCCL_INIT,
+    WATCH_IN_NCCL,
+    WATCH_IN_NCCL_END
 };
 const char *watch_what_name(enum watch_what what);
 
@@ -86,13 +90,17 @@ void watch_abort(watch_t *w, const char *why); /* WATCH_ABORT by this rank */
 /* WATCH_DIFFERS: rank's call is not that of `other`. */
 void watch_differs(watch_t *w, int rank, uint64_t call, int other, uint64_t others_call);
 
+/* A suspect: whichever other rank does not wait. For waits in a library that does not say for whom. */
+#define WATCH_ANYONE (-2)
+
 /* To be called by a wait before each sleep, and with -1 when it is over: once a rank's deadline has passed, all say for
  * whom they wait. Cheap before that. */
 void watch_waits_for(watch_t *w, int suspect);
 
 /* This rank's wait for `suspect` has passed its deadline. Asks all that wait for whom, and a moment later blames the
  * rank at the chain's end, which does not answer: true, the cause is raised. False: not yet; look again at what is
- * waited for, then sleep until watch_alarm(). */
+ * waited for, then sleep until watch_alarm(). Of WATCH_ANYONE the lowest rank that does not wait is to blame; where all
+ * wait the cause is WATCH_STUCK. */
 bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s, enum watch_what what);
 uint64_t watch_alarm(uint64_t deadline);
 

@@ -40,7 +40,8 @@ struct cause cause_unpack(uint64_t word)
 const char *watch_what_name(enum watch_what what)
 {
     static const char *const names[] = {"barrier",    "all-reduce",       "broadcast",
-                                        "all-gather", "segment creation", "wire-up"};
+                                        "all-gather", "segment creation", "wire-up",
+                                        "the wire-up of NCCL", "an operation of NCCL", "the end of NCCL"};
     return (size_t)what < sizeof names / sizeof *names ? names[what] : "a collective";
 }
 
@@ -74,6 +75,10 @@ int cause_error(const struct world *w, struct cause c, const char *text, ddp_err
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s aborted: %s", who, text);
     case WATCH_DIFFERS:
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s %s", who, text);
+    case WATCH_STUCK:
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "all ranks wait in %s, and nothing moves: the network may not "
+                         "carry it (NCCL_SOCKET_IFNAME), or ranks made different calls; NCCL_DEBUG=INFO tells more",
+                         watch_what_name(c.what));
     }
     return error_set(errp, DDP_E_COMM, EPROTO, "%s ended for an unknown cause", who);
 }
@@ -103,11 +108,22 @@ static bool is_suspected(struct watch_board *b, const struct world *w, int rank)
     return false;
 }
 
+/* The lowest rank that does not wait, which is a node's leader before it is another of that node; -1: all wait. */
+static int first_idle(struct watch_board *b, const struct world *w)
+{
+    for (int r = 0; r < w->size; r++)
+        if (atomic_load(&b->waits_for[r]) == 0)
+            return r;
+    return -1;
+}
+
 int board_culprit(struct watch_board *b, const struct world *w, int suspect)
 {
-    int at = suspect, steps = 0, next;
-    while ((next = atomic_load(&b->waits_for[at])) != 0 && steps++ < w->size)
+    int at = suspect, steps = 0, next = 0;
+    while (at != WATCH_ANYONE && (next = atomic_load(&b->waits_for[at])) != 0 && steps++ < w->size)
         at = next - 1;
+    if (at == WATCH_ANYONE)
+        return first_idle(b, w);
     if (next != 0)
         return -1;
     int leader = world_rank_at(w, w->node_of[at], 0); /* a silent leader tells nothing of its node's waits either */

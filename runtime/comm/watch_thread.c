@@ -163,7 +163,7 @@ static void handle_frame(watch_t *w, const struct watch_frame *f)
         watch_raise_cause(w, c, text);
         return;
     }
-    if (f->rank < 0 || f->rank >= w->world->size || f->suspect < -1 || f->suspect >= w->world->size)
+    if (f->rank < 0 || f->rank >= w->world->size || f->suspect < WATCH_ANYONE || f->suspect >= w->world->size)
         return;
     if (f->type == FRAME_LEFT)
         atomic_store(board_left(w->board, w->world, f->rank), 1);
