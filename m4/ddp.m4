@@ -12,7 +12,7 @@ AS_CASE([$with_$1], [no], [$1_note=" (--without-$1)"], [auto|yes], [$1_prefix=],
 
 # DDP_FOUND(NAME, LABEL, DEBIAN-PACKAGE, WHAT-IS-LOST): settles a search.
 AC_DEFUN([DDP_FOUND], [
-AS_IF([test "$have_$1" = no -a "$with_$1" = auto], [$1_note=" (not found: $4)"])
+AS_IF([test "$have_$1" = no -a "$with_$1" = auto -a -z "$$1_note"], [$1_note=" (not found: $4)"])
 AS_IF([test "$have_$1" = no -a "$with_$1" != auto -a "$with_$1" != no], [DDP_NEED([$2], [$3])])
 ])
 
@@ -125,16 +125,20 @@ AM_CONDITIONAL([HAVE_CUDART], [test "$have_cudart" != no])
 AC_DEFUN([DDP_WITH_NCCL], [
 DDP_WITH([nccl], [NCCL])
 AS_IF([test "$with_nccl" != no], [
-    AS_IF([test -n "$nccl_prefix"], [nccl_CPPFLAGS="-I$nccl_prefix/include"], [nccl_CPPFLAGS=])
-    nccl_CPPFLAGS="$nccl_CPPFLAGS $cuda_CPPFLAGS"
+    # -isystem: their headers, not ours to warn about. nccl.h includes CUDA's.
+    AS_IF([test -n "$nccl_prefix"], [nccl_CPPFLAGS="-isystem $nccl_prefix/include"], [nccl_CPPFLAGS=])
+    AS_IF([test -n "$cuda_prefix"], [nccl_CPPFLAGS="$nccl_CPPFLAGS -isystem $cuda_prefix/include"])
     AC_MSG_CHECKING([for nccl.h])
     DDP_HEADER([nccl], [nccl.h], [NCCL_VERSION_CODE])
     AS_IF([test -n "$ddp_version"],
         [have_nccl=$((ddp_version / 10000)).$((ddp_version / 100 % 100)).$((ddp_version % 100))])
     AC_MSG_RESULT([$have_nccl])
+    AS_IF([test -n "$ddp_version" && test "$ddp_version" -lt 21900 -o "$ddp_version" -ge 30000],
+        [nccl_note=" ($have_nccl: needs 2.19 or newer, major version 2)"; have_nccl=no])
 ])
 DDP_FOUND([nccl], [nccl.h], [libnccl-dev], [no NCCL communicator])
 AC_SUBST([nccl_CPPFLAGS])
+AM_CONDITIONAL([HAVE_NCCL], [test "$have_nccl" != no])
 ])
 
 AC_DEFUN([DDP_SANITIZERS], [

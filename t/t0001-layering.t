@@ -49,12 +49,13 @@ planted runtime/new.c '#include "base/error.h"' "not a path from the root"
 planted runtime/new.c '#include <runtime/planted.h>' "with quotes"
 planted runtime/new.c '#include <pmix.h>' "pmix.h belongs to pmix/"
 planted kernels/new.c '#include <hwloc/cudart.h>' "belongs to topology/"
-planted pmix/new.c '#include <nccl.h>' "nccl.h belongs to runtime/"
+planted pmix/new.c '#include <nccl.h>' "nccl.h belongs to runtime/comm/"
+planted runtime/new.c '#include <nccl.h>' "nccl.h belongs to runtime/comm/, not to runtime/"
 planted runtime/new.c '#include <xxhash.h>' "xxhash.h belongs to runtime/ckpt/"
 planted runtime/new.c '#include <cuda_runtime_api.h>' "cuda_runtime_api.h belongs to runtime/device/"
 planted runtime/new.c '#include <cblas.h>' "cblas.h belongs to kernels/"
 planted runtime/new.c '#include <slurm/spank.h>' "slurm/spank.h belongs to spank/"
-for header in pmix:pmix.h topology:hwloc.h runtime:nccl.h kernels:cblas.h runtime/device:cuda_runtime_api.h runtime/ckpt:xxhash.h spank:slurm/spank.h; do
+for header in pmix:pmix.h topology:hwloc.h runtime/comm:nccl.h kernels:cblas.h runtime/device:cuda_runtime_api.h runtime/ckpt:xxhash.h spank:slurm/spank.h; do
     copy
     for file in one.c two.c; do echo "#include <${header#*:}>" >"$tmp/tree/${header%:*}/$file"; done
     run "$layering" "$tmp/tree"

@@ -1,0 +1,139 @@
+/* nccl.h - the NCCL communicator: moves buckets that lie in device memory. It stands beside a host communicator
+ * (comm.h), which goes on doing all else: agreement, the tail, finding out who died.
+ *
+ * Nobody is ever alone inside NCCL. All its calls are non-blocking; a wait polls NCCL, the watch (watch.h) and a
+ * deadline, so that a rank that dies or aborts ends every wait with the same cause as in the host communicator, and
+ * whoever is late is named. After any failure this rank's part is aborted, the others are told, and only nccl_destroy
+ * (or nccl_shrink) may follow; whoever wants to go on wires up again, host communicator and all, under the next
+ * generation.
+ *
+ * Life:
+ *     n = nccl_offer(&cfg, w, b, &e);     // before comm_create, whose fence then publishes what this rank puts
+ *     c = comm_create(..., w, b, &e);
+ *     nccl_meet(n, b, &e);                // reads the others'; then the boot may be closed
+ *     nccl_start(n, c, &e);               // the wire-up, with the rank's device current
+ *     ...
+ *     nccl_close(n, &e); nccl_destroy(n); // before comm_destroy
+ *
+ * Operations are collective, in the same order on all ranks, in place unless said otherwise, made by one thread. They
+ * start work on a stream and wait for none of it. A stream is a cudaStream_t, memory is device memory; both are
+ * borrowed. */
+#ifndef DDP_RUNTIME_NCCL_H
+#define DDP_RUNTIME_NCCL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pmix/boot.h"
+#include "pmix/world.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/error.h"
+#include "runtime/comm/comm.h"
+
+typedef struct nccl nccl_t;
+
+struct nccl_config {
+    double timeout_s; /* deadline of every wait */
+
+    /* This rank's GPU, by a name that is the same for every process of the node (PCI address, UUID). NULL: it is not
+     * compared. */
+    const char *device;
+
+    /* Ranks may share a GPU, which is good for tests alone: NCCL_HOSTID, unless it is set, makes NCCL take each rank
+     * for a node of its own. */
+    bool share_devices;
+
+    /* NCCL's own log: a file for each rank, in which %r becomes the rank (NCCL's %h and %p work too). NCCL_DEBUG and
+     * NCCL_DEBUG_FILE are set, unless they are. NULL: as the environment says. */
+    const char *log;
+
+    unsigned generation; /* 0, 1, ... of this job's wire-ups; the same on all ranks */
+
+    /* A failure leaves NCCL's part as it is, for nccl_shrink: the device may hang in it until then, or until
+     * nccl_destroy. Else it is aborted at once. */
+    bool will_shrink;
+};
+
+/* Opens libnccl, and puts what this rank says of itself, with an id where it is a root, into b: under no fence of its
+ * own. What keeps this rank from taking part is told by nccl_meet, on every rank. NULL: no memory, or b is broken. */
+nccl_t *nccl_offer(const struct nccl_config *cfg, const struct world *w, boot_t *b, ddp_error_t *errp);
+
+/* After a fence: reads what all ranks say. -1 on all ranks alike where one has no NCCL or another version of it, or
+ * where two have one GPU and may not. */
+int nccl_meet(nccl_t *n, boot_t *b, ddp_error_t *errp);
+
+/* Wires up; waits for all ranks. c is borrowed until nccl_close or nccl_destroy. */
+int nccl_start(nccl_t *n, comm_t *c, ddp_error_t *errp);
+
+/* ---- operations ---- */
+
+struct nccl_range {
+    void *data;
+    size_t n_elems;
+    enum ddp_dtype dtype;
+};
+
+/* Every range becomes its sum over all ranks, as one operation of NCCL's (a group). In NCCL's order of summation. */
+int nccl_allreduce(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, void *stream, ddp_error_t *errp);
+
+/* in: size x n_each elements; out: this rank's n_each of their sums, which may be in + rank * n_each. */
+int nccl_reduce_scatter(nccl_t *n, const void *in, void *out, size_t n_each, enum ddp_dtype t, void *stream,
+                        ddp_error_t *errp);
+
+/* out: size x n_each elements, rank r's `in` at r * n_each, where `in` may lie itself. */
+int nccl_allgather(nccl_t *n, const void *in, void *out, size_t n_each, enum ddp_dtype t, void *stream,
+                   ddp_error_t *errp);
+
+/* Every range becomes root's; one group. */
+int nccl_bcast(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, int root, void *stream, ddp_error_t *errp);
+
+/* One piece to or from another rank. */
+struct nccl_piece {
+    int peer;
+    bool is_send;
+    void *data;
+    size_t n_elems;
+    enum ddp_dtype dtype;
+};
+
+/* All pieces at once, as one group, so that their order cannot deadlock; those of one pair of ranks match in order.
+ * Ranks with no pieces need not call. (The deterministic mode's phases: nccl_plan.h.) */
+int nccl_exchange(nccl_t *n, const struct nccl_piece *pieces, size_t n_pieces, void *stream, ddp_error_t *errp);
+
+/* ---- waiting ----
+ *
+ * An operation's work stands on its stream some 10 us after the call, put there by a thread of NCCL's. Only then may an
+ * event be recorded behind it: call nccl_settle before. The next operation does it by itself. */
+bool nccl_is_settled(nccl_t *n); /* cheap; errors show in nccl_settle */
+int nccl_settle(nccl_t *n, ddp_error_t *errp);
+
+/* Is something that runs on the device over? 1: yes; 0: not yet; -1 with an error. Does not wait. */
+typedef int nccl_done_f(void *ctx, ddp_error_t *errp);
+
+/* Waits until done(ctx) says yes (typically: cudaEventQuery). The one wait for device work that a dead peer ends. */
+int nccl_wait(nccl_t *n, nccl_done_f *done, void *ctx, ddp_error_t *errp);
+
+/* ---- memory ---- */
+
+/* Device memory that NCCL has allocated and registered, so that it needs no copies where the hardware can do without.
+ * Freed by nccl_destroy. The same size on all ranks, in the same order. */
+void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp);
+
+/* ---- the end, and what comes after a failure ---- */
+
+/* Waits until all work is over, leaves and frees what NCCL holds. Collective. */
+int nccl_close(nccl_t *n, ddp_error_t *errp);
+
+/* Frees. Where it was not closed, NCCL's part is aborted: whatever was under way on the device ends. NULL is allowed.
+ * */
+void nccl_destroy(nccl_t *n);
+
+/* Goes on without ranks gone[0..n_gone), which have died: where nccl_can_shrink (NCCL 2.27). Called by all others, with
+ * a host communicator of theirs alone, wired up anew, which has them in the same order (w, c: borrowed from now on).
+ * The surer way, and the only one after an error of NCCL's own, is a new wire-up. */
+bool nccl_can_shrink(const nccl_t *n); /* configured, and the library can */
+int nccl_shrink(nccl_t *n, const int *gone, size_t n_gone, const struct world *w, comm_t *c, ddp_error_t *errp);
+
+const char *nccl_version(const nccl_t *n); /* "2.28.9"; "none" where there is no library */
+
+#endif

@@ -1,0 +1,73 @@
+/* nccl_impl.h - an NCCL communicator's inside. Private to runtime/comm/nccl*.c. */
+#ifndef DDP_COMM_NCCL_IMPL_H
+#define DDP_COMM_NCCL_IMPL_H
+
+#include "runtime/comm/nccl.h"
+#include "runtime/comm/nccl_lib.h"
+#include "runtime/comm/watch.h"
+
+enum { NCCL_DEVICE_MAX = 63 }; /* bytes of a device's name */
+
+/* See nccl.c. */
+enum nccl_life {
+    NCCL_OFFERED,
+    NCCL_MET,
+    NCCL_STARTING,
+    NCCL_READY,
+    NCCL_ISSUED,
+    NCCL_ENDING,
+    NCCL_CLOSED,
+    NCCL_BROKEN,
+};
+
+struct nccl_memory {
+    struct nccl_memory *next;
+    void *data, *handle; /* handle: of its registration, or NULL */
+    size_t n_bytes;
+};
+
+struct nccl {
+    const struct nccl_lib *lib; /* NULL: this rank cannot take part */
+    struct nccl_config cfg;     /* without its texts */
+    const struct world *world;
+    comm_t *comm;   /* from nccl_start to the end */
+    watch_t *watch; /* its */
+    enum nccl_life life;
+    void *handle; /* NCCL's communicator */
+    void **child;  /* where ncclCommShrink puts its result; NCCL may write it until the parent is aborted */
+    bool is_stuck; /* a thread of ours is inside NCCL, in a call that did not return: no more calls */
+    unsigned char *ids;
+    int n_ids;
+    ddp_error_t refusal; /* why this rank cannot take part; code 0: it can */
+    struct nccl_memory *memories;
+    char version[32];
+};
+
+/* nccl_offer with a library: lib NULL and why filled where there is none. */
+nccl_t *nccl_offer_with(const struct nccl_config *cfg, const struct nccl_lib *lib, const ddp_error_t *why,
+                        const struct world *w, boot_t *b, ddp_error_t *errp);
+
+/* nccl_env.c: sets what cfg asks for in the environment, never over a value that is there, and refuses what would keep
+ * the communicator from working. */
+int nccl_environment(const struct nccl_config *cfg, int rank, ddp_error_t *errp);
+
+/* nccl_error.c: "an operation of NCCL failed: ...", with NCCL's words and the cure. Returns -1. */
+int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
+int nccl_duplicate(const struct world *w, int a, int b, const char *device, ddp_error_t *errp);
+
+/* nccl_wait.c: waits until NCCL has no call under way and, where done is not NULL, done(ctx) says yes. A failure has
+ * been through nccl_break when it is returned. */
+int nccl_await(nccl_t *n, enum watch_what what, nccl_done_f *done, void *ctx, ddp_error_t *errp);
+
+/* This rank cannot go on. code: NCCL's, told with its words; 0: *errp says why; the watch's cause goes before either.
+ * The others learn of it, and NCCL's part is aborted. Returns -1. */
+int nccl_break(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
+
+/* A call that may not return, in a thread that is then left behind. Its code, or -1: it has not returned (is_stuck). */
+int nccl_call(nccl_t *n, int (*call)(void *comm));
+void nccl_drop(nccl_t *n); /* aborts NCCL's part, if there is one */
+
+/* 0 when the next operation may be made: the last one stands on its stream. */
+int nccl_begin(nccl_t *n, ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,82 @@
+/* nccl_plan.h - what of the NCCL communicator can be decided without NCCL: who makes ids, under which key they travel,
+ * and who sends what to whom in the deterministic mode. Pure functions. */
+#ifndef DDP_COMM_NCCL_PLAN_H
+#define DDP_COMM_NCCL_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "pmix/boot.h"
+#include "pmix/world.h"
+
+/* ---- wire-up ---- */
+
+/* A root makes an id and listens for the ranks of its block: all ranks connect to it during the wire-up. */
+#define NCCL_RANKS_PER_ROOT 128
+
+/* How many roots: one, or where ncclCommInitRankScalable is there one per 128 ranks begun. */
+int nccl_n_roots(int size, bool is_scalable);
+
+/* The ranks that root i of n_roots serves: [*ret_first, *ret_end), as NCCL itself deals them out (bootstrap.cc,
+ * rootIdFromRank): consecutive, the first size % n_roots blocks one rank longer. */
+void nccl_block(int size, int n_roots, int i, int *ret_first, int *ret_end);
+
+/* ret_rank[i]: the rank that makes id i, one of its block; no node has two before every node of that block has one.
+ * -1 when memory runs out. */
+int nccl_roots(const struct world *w, int n_roots, int *ret_rank);
+
+/* The key of a rank's card in wire-up number `generation` of the job (0, 1, ...): cards of an earlier one, which may
+ * still be found where the boot remembers, are never taken for this one's. Returns buf. */
+const char *nccl_key(unsigned generation, char buf[BOOT_KEY_MAX + 1]);
+
+/* ---- the deterministic mode ----
+ *
+ * NCCL sums in an order that depends on its rings and trees. This schedule moves data only, so that our own kernel adds
+ * in the order T of doc/architecture.md, as the host communicator does. Over n elements on each rank, with L the
+ * smallest number of ranks on a node; local indices below L own slices:
+ *
+ *   NCCL_TO_OWNERS  each rank sends slice s to its node's owner s; the owner then sums its node's ranks in order of
+ *                   their local indices: T over nccl_fixed_inputs(.., NCCL_TO_OWNERS, ..)
+ *   NCCL_ACROSS     each owner sends sub-slice k of its sum to node k's owner of the same local index, which then sums
+ *                   the nodes: T over nccl_fixed_inputs(.., NCCL_ACROSS, ..) in comm_plan's slots, some of them absent
+ *   NCCL_BACK       each owner sends the finished sub-slice to the owners of the same local index
+ *   NCCL_TO_ALL     each owner sends its finished slice to its node's ranks
+ *
+ * The result is in place on all ranks. A rank moves what an ordinary all-reduce moves, where nodes hold equally many
+ * ranks: 2 (local_size - 1)/local_size n within the node, and an owner 2 (n_nodes - 1)/n_nodes of its slice between
+ * them. */
+enum nccl_phase { NCCL_TO_OWNERS, NCCL_ACROSS, NCCL_BACK, NCCL_TO_ALL };
+enum { NCCL_PHASES = 4 };
+
+/* One send, or one receipt, of elements [first, first + n) of the range. What is received goes to the same elements in
+ * place (slot -1), or into slot `slot` of the stage: slots are nccl_fixed_slot_elems apart. */
+struct nccl_move {
+    int peer;
+    bool is_send;
+    size_t first, n;
+    int slot;
+};
+
+/* Cuts are at multiples of unit_elems (>= 1) from the range's start. */
+struct nccl_fixed {
+    const struct world *world;
+    size_t n_elems, unit_elems;
+};
+
+/* This rank's moves of a phase, at most nccl_fixed_most(world) of them, to be issued as one group; none of no elements.
+ * Moves of one pair of ranks stand in the same order on both. Returns how many. */
+size_t nccl_fixed_moves(const struct nccl_fixed *f, enum nccl_phase phase, struct nccl_move *moves);
+size_t nccl_fixed_most(const struct world *w);
+
+/* What this rank sums after NCCL_TO_OWNERS and after NCCL_ACROSS: elements [*ret_first, *ret_first + *ret_n) (none: not
+ * an owner), T over n inputs: input[i] is the slot where rank i's, or node i's, elements lie, -1 where they lie in
+ * place. input holds local_size, or n_nodes, numbers. Returns how many. The sum goes in place. */
+size_t nccl_fixed_inputs(const struct nccl_fixed *f, enum nccl_phase phase, int *input, size_t *ret_first,
+                         size_t *ret_n);
+
+/* Elements from one slot to the next, and how many slots there are: the stage's size. The same on every rank of a node.
+ * */
+size_t nccl_fixed_slot_elems(const struct nccl_fixed *f);
+int nccl_fixed_n_slots(const struct world *w);
+
+#endif

@@ -1,0 +1,70 @@
+/* double.h - A TEST DOUBLE of NCCL, no NCCL: libnccl.so.2 in a folder of its own, found through LD_LIBRARY_PATH.
+ *
+ * "Device memory" is host memory. Operations really move data between the ranks' processes, through a file that they
+ * map (move.c), by one worker thread per communicator, which takes what has been called in order; streams are not told
+ * apart. What calls answer is scripted (script.c), and each is logged. It is stricter than NCCL where that helps: a
+ * call on a communicator that is still busy with the one before is an error, in a group too.
+ *
+ *   NCCLDOUBLE_SCRIPT  file of lines; # begins a comment:
+ *       version 22304
+ *       [rank R] CALL [at K] progress N          its state is ncclInProgress N times (1 unless scripted)
+ *       [rank R] CALL [at K] error CODE TEXT     it fails
+ *       [rank R] CALL [at K] async CODE TEXT     it succeeds, then the state is CODE
+ *       [rank R] CALL [at K] hang                its state stays ncclInProgress until an abort
+ *       [rank R] CALL [at K] block               it does not return
+ *       [rank R] CALL [at K] kill                the process ends by SIGKILL
+ *     CALL: id init shrink finalize destroy abort alloc register group (the end of one) allreduce reducescatter
+ *     allgather broadcast send recv. K: the process's K-th call of it (1, 2, ...); without: each. The first line that
+ *     fits counts.
+ *   NCCLDOUBLE_LOG     file to which each process appends a line per call: "rank 1 allreduce 1024 float32"
+ *   NCCLDOUBLE_DIR     folder for the mapped files ($TMPDIR, /tmp); the last rank to come removes its file */
+#ifndef DDP_T_NCCLDOUBLE_H
+#define DDP_T_NCCLDOUBLE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <nccl.h>
+
+/* ---- script.c ---- */
+
+enum what { DO_OK, DO_PROGRESS, DO_ERROR, DO_ASYNC, DO_HANG };
+struct answer {
+    enum what what;
+    int n; /* of DO_PROGRESS; the code of DO_ERROR, DO_ASYNC */
+};
+
+int script_version(void);
+struct answer script_call(const char *call); /* one more of it; blocks, or ends the process, where that is scripted */
+const char *script_text(void);               /* of the last DO_ERROR or DO_ASYNC, or what script_say put there */
+ncclResult_t script_say(ncclResult_t code, const char *text);
+void script_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- move.c ---- */
+
+enum kind { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, SEND, RECV };
+struct op {
+    struct op *next;
+    enum kind kind;
+    const void *in;
+    void *out;
+    size_t n; /* elements */
+    ncclDataType_t type;
+    int peer;    /* or the root */
+    size_t done; /* bytes, of a SEND or RECV */
+};
+
+struct mapped;
+bool mapped_create(const char *name);
+struct mapped *mapped_open(const char *name, int rank, int size, const atomic_bool *is_aborted);
+void mapped_close(struct mapped *m);
+bool mapped_all_joined(struct mapped *m);
+
+/* Carries a group out; gives up when *is_aborted. */
+void move_group(struct mapped *m, struct op *ops);
+
+size_t type_size(ncclDataType_t t);
+const char *type_name(ncclDataType_t t);
+
+#endif

@@ -1,0 +1,174 @@
+/* ncclprobe - wires up as libddp does, with NCCL beside the host communicator, and tries every operation:
+ *
+ *   ncclprobe [--timeout S] [--ops K] [--device NAME] [--share] [--log PATH] [--again] [--ids] [--shrink RANK]
+ *             [--die-before-start RANK] [--die-in-op RANK] [--abort-in-op RANK] [--leave-in-op RANK] [--late RANK]
+ *
+ * Memory is host memory, as the double's (t/lib/nccldouble) device memory is. --timeout: of NCCL's waits. --device:
+ * what each rank calls its GPU, %r being its rank. --again: then under the next generation. --ids: exchange ids only,
+ * with any libnccl. --shrink: RANK ends in an operation, and the others go on without it. A rank meets its trouble
+ * before its third operation. Each rank prints one line, and ends with 0:
+ *
+ *   rank 2 of 4: ok, NCCL 2.28.9
+ *   rank 2 of 4: told within 0.1 s: rank 1 (n1) died
+ *   rank 2 of 4: ids 12ab34cd (a sum of them)
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/num.h"
+#include "runtime/comm/host.h"
+#include "runtime/comm/nccl_impl.h"
+#include "t/lib/ncclprobe.h"
+
+enum { BOOT_S = 30 };
+
+static int usage(void)
+{
+    fprintf(stderr, "ncclprobe: unknown option, or one without its value; see the head of t/lib/ncclprobe.c\n");
+    return 2;
+}
+
+static int parse(int argc, char **argv, struct plan *p)
+{
+    const struct {
+        const char *name;
+        int *at;
+    } ranks[] = {{"--die-before-start", &p->die_start}, {"--die-in-op", &p->die_op}, {"--abort-in-op", &p->abort_op},
+                 {"--leave-in-op", &p->leave_op},       {"--late", &p->late},        {"--shrink", &p->shrink},
+                 {"--ops", &p->n_ops}};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        bool is_known = true;
+        if (!strcmp(argv[i], "--again") || !strcmp(argv[i], "--ids") || !strcmp(argv[i], "--share")) {
+            *(argv[i][2] == 'a' ? &p->again : argv[i][2] == 'i' ? &p->ids_only : &p->share) = true;
+            continue;
+        }
+        if (!strcmp(argv[i], "--timeout"))
+            is_known = num_double(value, 0, 3600, &p->timeout_s) == 0;
+        else if (!strcmp(argv[i], "--device"))
+            p->device = value;
+        else if (!strcmp(argv[i], "--log"))
+            p->log = value;
+        else {
+            size_t k = 0;
+            while (k < sizeof ranks / sizeof *ranks && strcmp(argv[i], ranks[k].name) != 0)
+                k++;
+            is_known = k < sizeof ranks / sizeof *ranks && num_int(value, 0, 1 << 20, ranks[k].at) == 0;
+        }
+        if (!is_known)
+            return -1;
+        i++;
+    }
+    return 0;
+}
+
+static nccl_t *offer(const struct plan *p, const struct world *w, boot_t *b, unsigned generation, ddp_error_t *errp)
+{
+    char device[64], rank[16];
+    snprintf(rank, sizeof rank, "%d", w->rank);
+    const char *mark = strstr(p->device, "%r");
+    snprintf(device, sizeof device, "%.*s%s", (int)(mark ? mark - p->device : (long)strlen(p->device)), p->device,
+             mark ? rank : "");
+    struct nccl_config cfg = {.timeout_s = p->timeout_s, .device = device, .share_devices = p->share, .log = p->log};
+    cfg.generation = generation;
+    cfg.will_shrink = p->shrink >= 0;
+    return nccl_offer(&cfg, w, b, errp);
+}
+
+/* Everything that needs the boot. */
+static int wire_up(struct probe *x, boot_t *b, ddp_error_t *errp)
+{
+    const struct plan *p = x->plan;
+    struct comm_config cfg = {.timeout_s = BOOT_S};
+    x->w = world_exchange(b, deadline_in(BOOT_S), errp);
+    if (!x->w)
+        return -1;
+    for (unsigned g = 0; g < (p->again ? 2u : 1u); g++)
+        if (!(x->n[g] = offer(p, x->w, b, g, errp)))
+            return -1;
+    x->c = comm_create(&cfg, x->w, b, errp);
+    if (!x->c)
+        return -1;
+    for (int g = 0; g < 2; g++)
+        if (x->n[g] && nccl_meet(x->n[g], b, errp) < 0)
+            return -1;
+    return 0;
+}
+
+static void sum_ids(struct probe *x)
+{
+    for (int g = 0; g < 2 && x->n[g]; g++)
+        for (size_t i = 0; i < (size_t)x->n[g]->n_ids * NCCL_ID_BYTES; i++)
+            x->ids = (x->ids ^ x->n[g]->ids[i]) * 16777619u;
+}
+
+static int run(struct probe *x, ddp_error_t *errp)
+{
+    const struct plan *p = x->plan;
+    int rank = x->w->rank;
+    x->since = clock_ns();
+    if (p->ids_only) {
+        sum_ids(x);
+        return comm_barrier(x->c, errp); /* roots listen until all have what they came for */
+    }
+    if (rank == p->die_start)
+        raise(SIGKILL);
+    uint64_t until = deadline_in(30);
+    while (rank == p->late && !watch_is_broken(x->c->watch) && deadline_left_ns(until) > 0)
+        poll(NULL, 0, 10); /* the others give it up */
+    for (int g = 0; g < 2; g++) {
+        nccl_t *n = x->n[g];
+        if (n && (nccl_start(n, x->c, errp) < 0 || probe_operations(x, n, errp) < 0 || nccl_close(n, errp) < 0))
+            return -1;
+    }
+    return 0;
+}
+
+static void tell(const struct probe *x, int rc, const ddp_error_t *e, int rank, int size)
+{
+    char line[512];
+    int n = snprintf(line, sizeof line, "rank %d of %d: ", rank, size);
+    double took = x->since ? (double)(clock_ns() - x->since) / 1e9 : 0;
+    if (rc == 0 && x->plan->ids_only)
+        n += snprintf(line + n, sizeof line - (size_t)n, "ids %08x\n", x->ids);
+    else if (rc == 0)
+        n += snprintf(line + n, sizeof line - (size_t)n, "ok, NCCL %s\n", nccl_version(x->n[0]));
+    else
+        n += snprintf(line + n, sizeof line - (size_t)n, "told within %.1f s: %s\n", took, e->text);
+    fwrite(line, 1, (size_t)n, stdout);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct plan plan = {.timeout_s = 30, .n_ops = 4, .die_start = -1, .die_op = -1, .abort_op = -1, .leave_op = -1};
+    struct probe x = {.plan = &plan};
+    ddp_error_t e = {0};
+    plan.late = plan.shrink = -1;
+    plan.device = "gpu-%r";
+    if (parse(argc, argv, &plan) < 0)
+        return usage();
+    boot_t *b = boot_open(deadline_in(BOOT_S), &e);
+    if (!b) {
+        fprintf(stderr, "ncclprobe: %s\n", e.text);
+        return 1;
+    }
+    int rank = boot_rank(b), size = boot_size(b), rc = wire_up(&x, b, &e);
+    if (boot_leave(b, rc == 0 ? &e : NULL) < 0)
+        rc = -1;
+    if (rc == 0)
+        rc = run(&x, &e);
+    bool goes_on = rc < 0 && plan.shrink >= 0;
+    if (goes_on)
+        rc = probe_shrink(&x, &e);
+    tell(&x, rc, &e, rank, size);
+    nccl_destroy(x.n[0]);
+    nccl_destroy(x.n[1]);
+    comm_destroy(x.c);
+    world_destroy(x.w);
+    probe_free(&x);
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* ncclprobe.h - what the two files of ncclprobe share. */
+#ifndef DDP_T_NCCLPROBE_H
+#define DDP_T_NCCLPROBE_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/comm/comm.h"
+#include "runtime/comm/nccl.h"
+
+struct plan {
+    double timeout_s;
+    int n_ops, die_start, die_op, abort_op, leave_op, late, shrink;
+    const char *device, *log;
+    bool share, again, ids_only;
+};
+
+struct probe {
+    const struct plan *plan;
+    struct world *w, *survivors;
+    comm_t *c, *second; /* of all; of the survivors */
+    nccl_t *n[2];
+    uint32_t ids;   /* a sum of their bytes */
+    uint64_t since; /* when the step that may fail began */
+};
+
+/* Every operation, compared with what must come out. Meets the plan's trouble. */
+int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp);
+
+/* After a death: survivors wire up, shrink, and make the operations again. */
+int probe_shrink(struct probe *x, ddp_error_t *errp);
+void probe_free(struct probe *x);
+
+#endif

@@ -1,0 +1,272 @@
+/* ncclprobe_ops.c - the operations of ncclprobe, each compared with what must come out. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/reduce.h"
+#include "runtime/base/clock.h"
+#include "pmix/boot_server.h"
+#include "runtime/comm/nccl_plan.h"
+#include "runtime/comm/plan.h"
+#include "t/lib/ncclprobe.h"
+
+enum { N = 50021, TROUBLE_AT = 2 }; /* elements: several chunks of the double, no multiple of anything */
+
+/* The double says how many groups are not done; what is no double is asked nothing, and has no device here. */
+static int is_done(void *ctx, ddp_error_t *errp)
+{
+    int (*pending)(void) = NULL;
+    void *lib = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+    *(void **)&pending = lib ? dlsym(lib, "nccldouble_pending") : NULL;
+    if (lib)
+        dlclose(lib);
+    (void)ctx;
+    (void)errp;
+    return !pending || pending() == 0;
+}
+
+static int wait_done(nccl_t *n, ddp_error_t *errp)
+{
+    return nccl_wait(n, is_done, NULL, errp);
+}
+
+static int wrong(const char *what, size_t i, ddp_error_t *errp)
+{
+    return error_set(errp, DDP_E_DATA, EPROTO, "%s: element %zu is wrong", what, i);
+}
+
+static void meet_trouble(struct probe *x)
+{
+    int rank = x->w->rank;
+    if (rank == x->plan->die_op)
+        raise(SIGKILL);
+    if (rank == x->plan->shrink)
+        _exit(0); /* a death too, but one for which the launcher does not end the job */
+    if (rank == x->plan->abort_op)
+        comm_abort(x->c, "the disk is full");
+    if (rank == x->plan->leave_op) {
+        nccl_destroy(x->n[0]);
+        comm_destroy(x->c);
+        _exit(0);
+    }
+}
+
+/* Two ranges of different types in one group; the sums of small integers are exact. */
+static int try_allreduce(const struct world *w, nccl_t *n, float *f, int k, ddp_error_t *errp)
+{
+    int32_t *i32 = (int32_t *)(f + N);
+    struct nccl_range ranges[] = {{f, N, DDP_F32}, {i32, N, DDP_I32}, {NULL, 0, DDP_BF16}};
+    int sum = w->size * (w->size - 1) / 2;
+    for (int i = 0; i < N; i++) {
+        f[i] = (float)(w->rank + i % 7 + k);
+        i32[i] = w->rank * 3 + i;
+    }
+    if (nccl_allreduce(n, ranges, 3, NULL, errp) < 0 || wait_done(n, errp) < 0)
+        return -1;
+    for (int i = 0; i < N; i++)
+        if (f[i] != (float)(sum + (i % 7 + k) * w->size) || i32[i] != sum * 3 + i * w->size)
+            return wrong("all-reduce", (size_t)i, errp);
+    return 0;
+}
+
+static int try_others(const struct world *w, nccl_t *n, float *f, ddp_error_t *errp)
+{
+    int each = N / w->size, root = w->size - 1;
+    float *own = f + w->rank * each;
+    for (int i = 0; i < N; i++)
+        f[i] = (float)(w->rank + i);
+    if (nccl_reduce_scatter(n, f, own, (size_t)each, DDP_F32, NULL, errp) < 0 || wait_done(n, errp) < 0)
+        return -1;
+    for (int i = 0; i < each; i++)
+        if (own[i] != (float)(w->size * (w->size - 1) / 2 + (w->rank * each + i) * w->size))
+            return wrong("reduce-scatter", (size_t)i, errp);
+    for (int i = 0; i < each; i++)
+        own[i] = (float)(w->rank * 1000 + i % 1000);
+    if (nccl_allgather(n, own, f, (size_t)each, DDP_F32, NULL, errp) < 0 || wait_done(n, errp) < 0)
+        return -1;
+    for (int i = 0; i < each * w->size; i++)
+        if (f[i] != (float)(i / each * 1000 + i % each % 1000))
+            return wrong("all-gather", (size_t)i, errp);
+    struct nccl_range ranges[] = {{f, N / 2, DDP_F32}, {f + N / 2, N / 2, DDP_F32}};
+    for (int i = 0; i < N; i++)
+        f[i] = (float)(w->rank * i);
+    if (nccl_bcast(n, ranges, 2, root, NULL, errp) < 0 || wait_done(n, errp) < 0)
+        return -1;
+    for (int i = 0; i < N / 2 * 2; i++)
+        if (f[i] != (float)(root * i))
+            return wrong("broadcast", (size_t)i, errp);
+    return 0;
+}
+
+/* ---- the deterministic mode, as the reducer will do it: its sums are the host communicator's, to the bit ---- */
+
+struct fixed {
+    struct nccl_fixed f;
+    float *data, *stage;
+    struct nccl_move *moves;
+    struct nccl_piece *pieces;
+    int *input;
+    const void **in;
+};
+
+static int move_phase(struct fixed *x, nccl_t *n, enum nccl_phase phase, ddp_error_t *errp)
+{
+    size_t n_moves = nccl_fixed_moves(&x->f, phase, x->moves), slot = nccl_fixed_slot_elems(&x->f);
+    for (size_t i = 0; i < n_moves; i++) {
+        const struct nccl_move *m = &x->moves[i];
+        float *at = m->slot < 0 ? x->data + m->first : x->stage + (size_t)m->slot * slot;
+        x->pieces[i] = (struct nccl_piece){m->peer, m->is_send, at, m->n, DDP_F32};
+    }
+    if (nccl_exchange(n, x->pieces, n_moves, NULL, errp) < 0)
+        return -1;
+    return wait_done(n, errp);
+}
+
+static void sum_phase(struct fixed *x, const struct comm_plan *p, enum nccl_phase phase)
+{
+    size_t first, n, slot = nccl_fixed_slot_elems(&x->f), n_in = nccl_fixed_inputs(&x->f, phase, x->input, &first, &n);
+    size_t n_slots = phase == NCCL_TO_OWNERS ? n_in : (size_t)p->n_slots;
+    void *out = x->data + first;
+    for (size_t i = 0; i < n_slots; i++) {
+        int k = phase == NCCL_TO_OWNERS ? (int)i : p->slot_node[i];
+        x->in[i] = k < 0 ? NULL : x->input[k] < 0 ? x->data + first : x->stage + (size_t)x->input[k] * slot;
+    }
+    if (n > 0)
+        kernel_reduce_tree(&out, 1, x->in, (int)n_slots, n, DDP_F32, DDP_SUM);
+}
+
+static int sum_fixed(struct fixed *x, const struct comm_plan *p, nccl_t *n, ddp_error_t *errp)
+{
+    for (int phase = 0; phase < NCCL_PHASES; phase++) {
+        if (move_phase(x, n, phase, errp) < 0)
+            return -1;
+        if (phase == NCCL_TO_OWNERS || phase == NCCL_ACROSS)
+            sum_phase(x, p, phase);
+    }
+    return 0;
+}
+
+static int try_fixed(const struct world *w, comm_t *c, nccl_t *n, float *f, ddp_error_t *errp)
+{
+    struct fixed x = {.f = {.world = w, .n_elems = N, .unit_elems = 16}, .data = f};
+    size_t most = nccl_fixed_most(w), wide = (size_t)(w->size > w->n_nodes ? w->size : w->n_nodes);
+    struct comm_plan p;
+    float *want = malloc(N * sizeof *want);
+    x.stage = malloc(nccl_fixed_slot_elems(&x.f) * (size_t)nccl_fixed_n_slots(w) * sizeof *x.stage);
+    x.moves = malloc(most * sizeof *x.moves);
+    x.pieces = malloc(most * sizeof *x.pieces);
+    x.input = malloc(wide * sizeof *x.input);
+    x.in = malloc(wide * sizeof *x.in);
+    if (!want || !x.stage || !x.moves || !x.pieces || !x.input || !x.in || comm_plan_init(&p, w) < 0)
+        abort();
+    unsigned long state = (unsigned long)w->rank * 7919 + 1;
+    for (int i = 0; i < N; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        want[i] = f[i] = (float)((double)(state >> 40) / 997 - 8000);
+    }
+    int rc = sum_fixed(&x, &p, n, errp);
+    if (rc == 0)
+        rc = comm_allreduce(c, want, N, DDP_F32, DDP_SUM, errp);
+    for (int i = 0; rc == 0 && i < N; i++)
+        if (memcmp(&f[i], &want[i], sizeof *f) != 0)
+            rc = wrong("the deterministic sum", (size_t)i, errp);
+    comm_plan_clear(&p);
+    free(want);
+    free(x.stage);
+    free(x.moves);
+    free(x.pieces);
+    free(x.input);
+    free(x.in);
+    return rc;
+}
+
+static int try_all(struct probe *x, const struct world *w, comm_t *c, nccl_t *n, float *f, ddp_error_t *errp)
+{
+    for (int k = 0; k < x->plan->n_ops; k++) {
+        if (k == TROUBLE_AT && !x->survivors) {
+            x->since = clock_ns();
+            meet_trouble(x);
+        }
+        if (try_allreduce(w, n, f, k, errp) < 0)
+            return -1;
+    }
+    return try_others(w, n, f, errp) < 0 || try_fixed(w, c, n, f, errp) < 0 ? -1 : 0;
+}
+
+int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp)
+{
+    float *f = nccl_memory_create(n, 2 * N * sizeof *f, errp);
+    return f ? try_all(x, x->w, x->c, n, f, errp) : -1;
+}
+
+/* ---- going on without a rank ---- */
+
+/* The ranks that are left meet over a boot of their own, which the first of them serves at NCCLPROBE_BOOT: the
+ * launcher's has failed. */
+static const char token[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+static void *serve(void *arg)
+{
+    boot_server_t *s = arg;
+    while (!boot_server_is_done(s) && boot_server_step(s, 100, NULL) == 0)
+        ;
+    return NULL;
+}
+
+static boot_t *boot_of_survivors(int rank, int size, boot_server_t **ret_server, pthread_t *ret_thread)
+{
+    char text[16];
+    const char *address = getenv("NCCLPROBE_BOOT");
+    if (rank == 0) {
+        *ret_server = boot_server_create(address, token, size, NULL);
+        if (!*ret_server || pthread_create(ret_thread, NULL, serve, *ret_server) != 0)
+            abort();
+    }
+    setenv("DDP_BOOT_ADDR", address, 1);
+    setenv("DDP_BOOT_TOKEN", token, 1);
+    snprintf(text, sizeof text, "%d", size);
+    setenv("DDP_SIZE", text, 1);
+    snprintf(text, sizeof text, "%d", rank);
+    setenv("DDP_RANK", text, 1);
+    boot_t *b;
+    for (uint64_t until = deadline_in(30); !(b = boot_open(until, NULL)) && deadline_left_ns(until) > 0;)
+        poll(NULL, 0, 10); /* it does not listen yet */
+    return b;
+}
+
+int probe_shrink(struct probe *x, ddp_error_t *errp)
+{
+    int gone = x->plan->shrink, rank = x->w->rank - (x->w->rank > gone);
+    struct comm_config cfg = {.timeout_s = 30};
+    boot_server_t *server = NULL;
+    pthread_t thread;
+    boot_t *b = boot_of_survivors(rank, x->w->size - 1, &server, &thread);
+    float *f = malloc(2 * N * sizeof *f);
+    int rc = -1;
+    if (!b || !f)
+        abort();
+    x->survivors = world_exchange(b, deadline_in(30), errp);
+    x->second = x->survivors ? comm_create(&cfg, x->survivors, b, errp) : NULL;
+    if (boot_leave(b, NULL) == 0 && x->second)
+        rc = nccl_shrink(x->n[0], &gone, 1, x->survivors, x->second, errp);
+    if (rc == 0)
+        rc = try_all(x, x->survivors, x->second, x->n[0], f, errp);
+    if (rc == 0)
+        rc = nccl_close(x->n[0], errp);
+    if (server)
+        pthread_join(thread, NULL);
+    boot_server_destroy(server);
+    free(f);
+    return rc;
+}
+
+void probe_free(struct probe *x)
+{
+    comm_destroy(x->second);
+    world_destroy(x->survivors);
+}

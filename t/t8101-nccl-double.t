@@ -1,0 +1,84 @@
+#!/bin/bash
+# The NCCL communicator over a double of NCCL: every operation on every kind of layout, versions, what it tells NCCL.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/nccl.sh"
+
+for layout in 1 2 3 2,2 2,1,1 1,1,1 3,2; do
+    ranks=0
+    for k in ${layout//,/ }; do ranks=$((ranks + k)); done
+    probe $layout
+    is "nodes of $layout: all operations, and the deterministic sum's bits" "$rc $(oks)" "0 $ranks"
+done
+is "one rank alone has asked for an id" "$(grep -c ' id$' <<<"$log")" 1
+is "... all are non-blocking" "$(grep -c ' init of 5, blocking 0' <<<"$log")" 5
+is "... ranges of a bucket are a group" "$(grep -c 'rank 1 allreduce 50021 [a-z0-9]* in a group' <<<"$log")" 8
+is "... memory is NCCL's own and registered" "$(grep -cE 'rank 1 (alloc 400168|register 400168|deregister|free)$' <<<"$log")" 4
+is "... it is ended, not aborted" "$(grep -cE ' (finalize|destroy)$' <<<"$log") $(grep -c abort <<<"$log")" "10 0"
+is "nothing is left of it" "$(ls "$NCCLDOUBLE_DIR")" log
+is "NCCL is told nothing" "$(grep -c '=' <<<"$log")" 0
+
+probe 2,1 --again
+is "again, under the next generation" "$rc $(oks) $(grep -c ' id$' <<<"$log") $(grep -c destroy <<<"$log")" "0 3 2 6"
+script "init progress 300" "group progress 40" "finalize progress 100"
+probe 3
+is "calls that take long" "$rc $(oks)" "0 3"
+
+# versions
+for version in 21903:2.19.3 23007:2.30.7; do
+    script "version ${version%:*}"
+    probe 2
+    is "NCCL ${version#*:}" "$rc $(oks) $(grep -c "NCCL ${version#*:}\$" <<<"$out")" "0 2 2"
+done
+script "version 30100"
+probe 2,1
+is "another major version: all are told" "$rc $(told 'libnccl.so.2 is NCCL 3.1.0, another major version .* LD_LIBRARY_PATH')" "0 3"
+is "... and nothing else is called" "$log" ""
+script "version 21805"
+probe 2
+is "an old one" "$rc $(told 'libnccl.so.2 is NCCL 2.18.5, which is too old: install 2.19')" "0 2"
+
+# one rank of three sees another library
+cat >"$tmp/other" <<'SCRIPT'
+[ "$RANK" != 1 ] || export NCCLDOUBLE_SCRIPT=$OTHER/script LD_LIBRARY_PATH=$OTHER:$LD_LIBRARY_PATH
+exec "$@"
+SCRIPT
+mkdir "$tmp/o"
+export OTHER=$tmp/o
+wrapper=(bash "$tmp/other")
+script
+echo "version 22708" >"$tmp/o/script"
+probe 2,1
+is "two versions: all are told who has which" \
+    "$rc $(told 'rank 0 .* has NCCL 2.28.9 and rank 1 .* has 2.27.8: all ranks need the same')" "0 3"
+echo "no library" >"$tmp/o/libnccl.so.2"
+probe 2,1
+is "a rank without NCCL: all are told, and what to install" \
+    "$rc $(told 'libnccl.so.2 cannot be opened on this node: install NCCL') $(told 'rank 1 \([^)]*\): libnccl.so.2')" "0 3 2"
+is "... and nobody begins" "$(grep -c init <<<"$log")" 0
+wrapper=()
+
+# GPUs
+probe 2,2 --device same
+is "two ranks with one GPU are refused, by name" \
+    "$rc $(told 'rank 0 .* and rank 1 .* both use the GPU same: .*gpus-per-node')" "0 4"
+probe 1,1 --device same
+is "... on two nodes they are two" "$rc $(oks)" "0 2"
+probe 2 --device same --share
+is "... or where it was asked for" "$rc $(oks) $(sort -u <<<"$log" | grep HOSTID | tr '\n' ' ')" \
+    "0 2 rank 0 NCCL_HOSTID=ddp-rank-0 rank 1 NCCL_HOSTID=ddp-rank-1 "
+script "init async 5 Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000"
+probe 2
+like "... found by NCCL itself" "$rc $out" "^0 .*two ranks use one GPU \(Duplicate GPU detected : rank 0 and rank 1 both"
+is "... all are told, and abort" "$(told 'two ranks use one GPU') $(grep -c abort <<<"$log")" "2 2"
+
+# what NCCL is told
+script
+probe 2 --log '/logs/%h-%r-%%r.log'
+is "NCCL's log: a file for each rank" "$rc $(oks) $(sort <<<"$log" | grep NCCL_DEBUG | tr '\n' ' ')" \
+    "0 2 rank 0 NCCL_DEBUG=INFO rank 0 NCCL_DEBUG_FILE=/logs/%h-0-%%r.log rank 1 NCCL_DEBUG=INFO rank 1 NCCL_DEBUG_FILE=/logs/%h-1-%%r.log "
+NCCL_DEBUG=WARN NCCL_DEBUG_FILE=mine NCCL_HOSTID=me probe 1 --log /logs/%r --share
+is "... never over what is set" "$(sort <<<"$log" | grep = | tr '\n' ' ')" \
+    "rank 0 NCCL_DEBUG=WARN rank 0 NCCL_DEBUG_FILE=mine rank 0 NCCL_HOSTID=me "
+NCCL_COMM_BLOCKING=1 probe 2
+is "a setting that would make it wait in NCCL is refused" "$rc $(told 'NCCL_COMM_BLOCKING=1 .*unset it')" "0 2"
+done_testing
