@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* Each pointer is a multiple of its type's size; 16-byte aligned ones are fastest. */
+/* Each pointer is a multiple of its type's size; multiples of 16 are fastest. */
 struct cuda_range {
     void *out;
     const void *in;
