@@ -1,0 +1,137 @@
+/* lanes.h - what the model's kernels share on the device: pieces of rows, and sums over warps and blocks.
+ *
+ * T is float, or uint16_t for bfloat16. A piece is what one thread moves at once: N elements, in 16-byte accesses where
+ * the caller knows that rows start and end on 16-byte boundaries ("whole"), else one by one. All arithmetic is float.
+ * Sums are butterflies and loops of a fixed order: bits repeat, and all threads get the same ones. */
+#ifndef DDP_KERNELS_CUDA_LANES_H
+#define DDP_KERNELS_CUDA_LANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/cuda/cuda.h"
+
+#define WARP 32u
+#define WARP_ALL 0xffffffffu
+
+/* Elements of T in 16 bytes. */
+template <typename T> struct piece {
+    static constexpr unsigned N = 16 / sizeof(T);
+};
+
+__device__ __forceinline__ float load_element(const float *p)
+{
+    return *p;
+}
+
+__device__ __forceinline__ float load_element(const uint16_t *p)
+{
+    return bf16_load(*p);
+}
+
+__device__ __forceinline__ void store_element(float *p, float x)
+{
+    *p = x;
+}
+
+__device__ __forceinline__ void store_element(uint16_t *p, float x)
+{
+    *p = bf16_store(x);
+}
+
+/* x as it reads back from a T. */
+template <typename T> __device__ __forceinline__ float rounded(float x)
+{
+    return sizeof(T) == 2 ? bf16_load(bf16_store(x)) : x;
+}
+
+__device__ __forceinline__ void load_16_bytes(float *v, const float *p)
+{
+    float4 x = *reinterpret_cast<const float4 *>(p);
+    v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
+}
+
+__device__ __forceinline__ void load_16_bytes(float *v, const uint16_t *p)
+{
+    uint4 x = *reinterpret_cast<const uint4 *>(p);
+    uint32_t pair[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        v[2 * i] = bf16_load((uint16_t)(pair[i] & 0xffffu));
+        v[2 * i + 1] = bf16_load((uint16_t)(pair[i] >> 16));
+    }
+}
+
+__device__ __forceinline__ void store_16_bytes(float *p, const float *v)
+{
+    float4 x;
+    x.x = v[0], x.y = v[1], x.z = v[2], x.w = v[3];
+    *reinterpret_cast<float4 *>(p) = x;
+}
+
+__device__ __forceinline__ void store_16_bytes(uint16_t *p, const float *v)
+{
+    uint4 x;
+    x.x = bf16x2_store(v[0], v[1]), x.y = bf16x2_store(v[2], v[3]);
+    x.z = bf16x2_store(v[4], v[5]), x.w = bf16x2_store(v[6], v[7]);
+    *reinterpret_cast<uint4 *>(p) = x;
+}
+
+/* Of the N elements at `column`, so many lie before `width`. */
+template <unsigned N> __device__ __forceinline__ unsigned elements_left(unsigned column, unsigned width)
+{
+    return column >= width ? 0 : width - column < N ? width - column : N;
+}
+
+/* v = p[0..n), zeros up to N. */
+template <unsigned N, typename T>
+__device__ __forceinline__ void load_piece(float (&v)[N], const T *p, unsigned n, bool whole)
+{
+    if (whole && n == N) {
+#pragma unroll
+        for (unsigned i = 0; i < N; i += piece<T>::N)
+            load_16_bytes(v + i, p + i);
+        return;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < N; i++)
+        v[i] = i < n ? load_element(p + i) : 0.0f;
+}
+
+template <unsigned N, typename T>
+__device__ __forceinline__ void store_piece(T *p, const float (&v)[N], unsigned n, bool whole)
+{
+    if (whole && n == N) {
+#pragma unroll
+        for (unsigned i = 0; i < N; i += piece<T>::N)
+            store_16_bytes(p + i, v + i);
+        return;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < N; i++)
+        if (i < n)
+            store_element(p + i, v[i]);
+}
+
+__device__ __forceinline__ float warp_sum(float x)
+{
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        x += __shfl_xor_sync(WARP_ALL, x, step);
+    return x;
+}
+
+__device__ __forceinline__ float warp_max(float x)
+{
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        x = fmaxf(x, __shfl_xor_sync(WARP_ALL, x, step));
+    return x;
+}
+
+static inline bool is_aligned_16(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+#endif

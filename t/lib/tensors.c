@@ -1,0 +1,212 @@
+#include "t/lib/tensors.h"
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <sys/types.h>
+#include <time.h>
+
+#ifdef DDP_CUDA_EMULATED
+#include "t/lib/cudaemu/emu.h"
+#endif
+
+#define GUARD 256
+#define GUARD_BYTE 0xff /* NaNs: what is read there shows, too */
+#ifdef __SANITIZE_ADDRESS__
+#define GUARD_BEHIND 0
+#else
+#define GUARD_BEHIND GUARD
+#endif
+
+void device_check(int rc, const char *what)
+{
+    if (!rc)
+        rc = (int)cudaDeviceSynchronize();
+    if (!rc)
+        return;
+#ifdef DDP_CUDA_EMULATED
+    fail_msg("%s: error %d: %s", what, rc, emu_error());
+#else
+    fail_msg("%s: %s", what, cudaGetErrorString((cudaError_t)rc));
+#endif
+}
+
+void *device_bytes(const void *from, size_t n_bytes)
+{
+    void *p = NULL;
+    device_check((int)cudaMalloc(&p, n_bytes ? n_bytes : 1), "cudaMalloc");
+    if (from)
+        device_check((int)cudaMemcpy(p, from, n_bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    return p;
+}
+
+void device_fetch(void *to, const void *from, size_t n_bytes)
+{
+    device_check((int)cudaMemcpy(to, from, n_bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+}
+
+void device_free(void *p)
+{
+    device_check((int)cudaFree(p), "cudaFree");
+}
+
+static size_t elem_bytes(const struct tensor *t)
+{
+    return t->bf16 ? 2 : 4;
+}
+
+struct tensor tensor_poisoned(bool bf16, size_t n, size_t offset)
+{
+    struct tensor t = {.n = n, .bf16 = bf16};
+    size_t before = GUARD + offset * elem_bytes(&t), bytes = n * elem_bytes(&t);
+    t.base_bytes = before + bytes + GUARD_BEHIND;
+    unsigned char *host = malloc(t.base_bytes);
+    memset(host, GUARD_BYTE, t.base_bytes);
+    memset(host + before, 0xff, bytes);
+    t.base = device_bytes(host, t.base_bytes);
+    t.at = (char *)t.base + before;
+    free(host);
+    return t;
+}
+
+static uint16_t bf16_nearest(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+static float bf16_float(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void fill(struct tensor *t, const float *x)
+{
+    uint16_t *h = malloc(t->n * 2 + 1);
+    for (size_t i = 0; t->bf16 && i < t->n; i++)
+        h[i] = bf16_nearest(x[i]);
+    device_check((int)cudaMemcpy(t->at, t->bf16 ? (const void *)h : x, t->n * elem_bytes(t), cudaMemcpyHostToDevice),
+                 "cudaMemcpy");
+    free(h);
+}
+
+struct tensor tensor_random(bool bf16, size_t n, size_t offset, float scale)
+{
+    struct tensor t = tensor_poisoned(bf16, n, offset);
+    float *x = random_floats(n, scale);
+    fill(&t, x);
+    free(x);
+    return t;
+}
+
+struct tensor tensor_copy(const struct tensor *t)
+{
+    size_t bytes = t->n * elem_bytes(t), before = (size_t)((char *)t->at - (char *)t->base) - GUARD;
+    struct tensor copy = tensor_poisoned(t->bf16, t->n, before / elem_bytes(t));
+    device_check((int)cudaMemcpy(copy.at, t->at, bytes, cudaMemcpyDeviceToDevice), "cudaMemcpy");
+    return copy;
+}
+
+void tensor_set(struct tensor *t, size_t i, float x)
+{
+    uint16_t h = bf16_nearest(x);
+    device_check((int)cudaMemcpy((char *)t->at + i * elem_bytes(t), t->bf16 ? (void *)&h : &x, elem_bytes(t),
+                                 cudaMemcpyHostToDevice),
+                 "cudaMemcpy");
+}
+
+/* The whole allocation, its guards looked at. */
+static unsigned char *fetch(const struct tensor *t)
+{
+    unsigned char *host = malloc(t->base_bytes);
+    size_t before = (size_t)((char *)t->at - (char *)t->base), behind = before + t->n * elem_bytes(t);
+    device_fetch(host, t->base, t->base_bytes);
+    for (size_t i = 0; i < t->base_bytes; i++)
+        if ((i < before || i >= behind) && host[i] != GUARD_BYTE)
+            fail_msg("byte %zd outside of a tensor of %zu elements was written",
+                     i < before ? (ssize_t)i - (ssize_t)before : (ssize_t)(i - behind), t->n);
+    return host;
+}
+
+double *tensor_values(const struct tensor *t)
+{
+    unsigned char *host = fetch(t);
+    double *x = malloc((t->n + 1) * sizeof *x);
+    const unsigned char *at = host + ((char *)t->at - (char *)t->base);
+    for (size_t i = 0; i < t->n; i++) {
+        float f;
+        uint16_t h;
+        memcpy(&f, at + i * elem_bytes(t), t->bf16 ? 2 : 4);
+        memcpy(&h, at + i * elem_bytes(t), 2);
+        x[i] = (double)(t->bf16 ? bf16_float(h) : f);
+    }
+    free(host);
+    return x;
+}
+
+void tensor_free(struct tensor *t)
+{
+    device_free(t->base);
+    *t = (struct tensor){0};
+}
+
+void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance)
+{
+    double *got = tensor_values(t), largest = 1e-30, rounding = t->bf16 ? 1.0 / 256 : 0;
+    for (size_t i = 0; i < t->n; i++)
+        largest = fmax(largest, fabs(want[i]));
+    for (size_t i = 0; i < t->n; i++)
+        if (!(fabs(got[i] - want[i]) <= tolerance * largest + rounding * fmax(fabs(want[i]), fabs(got[i]))))
+            fail_msg("%s[%zu] of %zu: %.9g, want %.9g; the largest is %.9g", what, i, t->n, got[i], want[i], largest);
+    free(got);
+}
+
+void tensor_hash(uint64_t *hash, const struct tensor *t)
+{
+    unsigned char *host = fetch(t);
+    for (size_t i = 0; i < t->base_bytes; i++)
+        *hash = (*hash ^ host[i]) * 1099511628211u;
+    free(host);
+}
+
+static uint64_t fresh_seed(void)
+{
+    static uint64_t seed;
+    const char *wanted = getenv("DDP_TEST_SEED");
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (!seed) {
+        seed = wanted ? strtoull(wanted, NULL, 10) : (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
+        print_message("# DDP_TEST_SEED=%llu\n", (unsigned long long)seed);
+    }
+    return seed;
+}
+
+void in_every_order(void (*f)(const void *arg, uint64_t *hash), const void *arg)
+{
+    uint64_t first = 0;
+    for (int order = 0; order < 3; order++) {
+        uint64_t hash = 1469598103934665603u;
+#ifdef DDP_CUDA_EMULATED
+        emu_set_order((enum emu_order)order, fresh_seed());
+#endif
+        seed_floats(fresh_seed());
+        f(arg, &hash);
+        if (order == 0)
+            first = hash;
+        assert_true(hash == first);
+    }
+}
+
+bool tensors_cannot_run(void)
+{
+    int n = 0;
+    cudaError_t rc = cudaGetDeviceCount(&n);
+    if (rc == cudaSuccess && n > 0)
+        return false;
+    printf("1..0 # SKIP needs a GPU: %s\n", rc == cudaSuccess ? "there is none" : cudaGetErrorString(rc));
+    return true;
+}

@@ -1,0 +1,57 @@
+/* tensors.h - device arrays of float32 or bfloat16 for tests of CUDA kernels, on a GPU or over the emulator.
+ *
+ * Every array lies between guard bytes, which tensor_values() looks at (where AddressSanitizer watches, there are none
+ * behind it). Outputs begin poisoned with NaN. Whatever fails, fails the test. */
+#ifndef DDP_T_LIB_TENSORS_H
+#define DDP_T_LIB_TENSORS_H
+
+#include <stdbool.h>
+
+#include "t/lib/floats.h"
+
+struct tensor {
+    void *at; /* device memory: float, or uint16_t for bfloat16 */
+    size_t n;
+    bool bf16;
+    void *base;
+    size_t base_bytes;
+};
+
+/* n elements, the first `offset` elements beyond a 256-byte boundary. */
+struct tensor tensor_poisoned(bool bf16, size_t n, size_t offset);
+struct tensor tensor_random(bool bf16, size_t n, size_t offset, float scale);
+struct tensor tensor_copy(const struct tensor *t); /* aligned likewise */
+
+/* Its values. The caller frees. */
+double *tensor_values(const struct tensor *t);
+void tensor_set(struct tensor *t, size_t i, float x);
+void tensor_free(struct tensor *t);
+
+/* Fails where t is further from want than the rounding to its type and, relative to the largest wanted, tolerance. */
+void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance);
+
+/* Mixes t's bits into hash. */
+void tensor_hash(uint64_t *hash, const struct tensor *t);
+
+/* n_bytes on the device, and back. NULL: uninitialised. Freed with device_free. */
+void *device_bytes(const void *from, size_t n_bytes);
+void device_fetch(void *to, const void *from, size_t n_bytes);
+void device_free(void *p);
+
+/* Waits for the device; fails with what went wrong there. */
+void device_check(int rc, const char *what);
+
+/* Runs f several times on the same random numbers, over the emulator with the threads in three orders: its results,
+ * which it mixes into hash, must have the same bits. The seed is fresh (or DDP_TEST_SEED) and printed. */
+void in_every_order(void (*f)(const void *arg, uint64_t *hash), const void *arg);
+
+/* Without a GPU: tells so as TAP's skip of the whole program. */
+bool tensors_cannot_run(void);
+
+#define TENSORS_MAIN(tests)                                                                                            \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        return tensors_cannot_run() ? 0 : cmocka_run_group_tests(tests, NULL, NULL);                                   \
+    }
+
+#endif

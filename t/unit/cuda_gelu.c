@@ -1,0 +1,181 @@
+/* kernels/cuda/gelu.h against double precision. */
+#include "t/unit/unit.h"
+
+#include <math.h>
+
+#include "kernels/cuda/gelu.h"
+#include "t/lib/tensors.h"
+
+struct size {
+    bool bf16, bias;
+    size_t rows, width, offset; /* offset: elements by which every array starts off a 16-byte boundary */
+};
+
+static double tanh_of(double x)
+{
+    return tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
+
+static double gelu(double x)
+{
+    return x / 2 * (1 + tanh_of(x));
+}
+
+static double gelu_slope(double x)
+{
+    double t = tanh_of(x);
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+static double *with_bias(const struct tensor *in, const struct tensor *bias, const struct size *s)
+{
+    double *x = tensor_values(in), *b = tensor_values(bias);
+    for (size_t i = 0; s->bias && i < in->n; i++)
+        x[i] += b[i % s->width];
+    free(b);
+    return x;
+}
+
+static void forward(const void *arg, uint64_t *hash)
+{
+    const struct size *s = arg;
+    size_t n = s->rows * s->width;
+    struct tensor in = tensor_random(s->bf16, n, s->offset, 6), bias = tensor_random(false, s->width, s->offset, 3);
+    struct tensor out = tensor_poisoned(s->bf16, n, s->offset);
+    void *b = s->bias ? bias.at : NULL;
+    device_check(s->bf16 ? cuda_gelu_forward_bf16(out.at, in.at, b, s->rows, s->width, NULL)
+                         : cuda_gelu_forward_f32(out.at, in.at, b, s->rows, s->width, NULL),
+                 "gelu forward");
+    double *want = with_bias(&in, &bias, s);
+    for (size_t i = 0; i < n; i++)
+        want[i] = gelu(want[i]);
+    tensor_check("out", &out, want, 2e-6);
+    tensor_hash(hash, &out);
+    tensor_free(&in), tensor_free(&bias), tensor_free(&out);
+    free(want);
+}
+
+/* In place on dout, as the model does it. */
+static void backward(const void *arg, uint64_t *hash)
+{
+    const struct size *s = arg;
+    size_t n = s->rows * s->width;
+    struct tensor in = tensor_random(s->bf16, n, s->offset, 6), bias = tensor_random(false, s->width, s->offset, 3);
+    struct tensor din = tensor_random(s->bf16, n, s->offset, 1), dbias = tensor_random(false, s->width, 1, 1);
+    struct tensor work = tensor_poisoned(false, cuda_gelu_work_elems(s->rows, s->width), 1);
+    double *x = with_bias(&in, &bias, s), *want = tensor_values(&din), *sums = tensor_values(&dbias);
+    void *b = s->bias ? bias.at : NULL;
+    device_check(s->bf16 ? cuda_gelu_backward_bf16(din.at, dbias.at, work.at, din.at, in.at, b, s->rows, s->width, NULL)
+                         : cuda_gelu_backward_f32(din.at, dbias.at, work.at, din.at, in.at, b, s->rows, s->width, NULL),
+                 "gelu backward");
+    for (size_t i = 0; i < n; i++) {
+        want[i] *= gelu_slope(x[i]);
+        sums[i % s->width] += want[i];
+    }
+    tensor_check("din", &din, want, 5e-6);
+    tensor_check("dbias", &dbias, sums, 3e-6);
+    tensor_hash(hash, &din);
+    tensor_hash(hash, &dbias);
+    tensor_free(&in), tensor_free(&bias), tensor_free(&din), tensor_free(&dbias), tensor_free(&work);
+    free(x), free(want), free(sums);
+}
+
+static void backward_without_sums(const void *arg, uint64_t *hash)
+{
+    const struct size *s = arg;
+    size_t n = s->rows * s->width;
+    struct tensor in = tensor_random(s->bf16, n, s->offset, 6), dout = tensor_random(s->bf16, n, s->offset, 1);
+    struct tensor din = tensor_poisoned(s->bf16, n, s->offset);
+    double *x = tensor_values(&in), *want = tensor_values(&dout);
+    device_check(s->bf16
+                     ? cuda_gelu_backward_bf16(din.at, NULL, NULL, dout.at, in.at, NULL, s->rows, s->width, NULL)
+                     : cuda_gelu_backward_f32(din.at, NULL, NULL, dout.at, in.at, NULL, s->rows, s->width, NULL),
+                 "gelu backward");
+    for (size_t i = 0; i < n; i++)
+        want[i] *= gelu_slope(x[i]);
+    tensor_check("din", &din, want, 5e-6);
+    tensor_hash(hash, &din);
+    tensor_free(&in), tensor_free(&dout), tensor_free(&din);
+    free(x), free(want);
+}
+
+static void bias_backward(const void *arg, uint64_t *hash)
+{
+    const struct size *s = arg;
+    size_t n = s->rows * s->width;
+    struct tensor dout = tensor_random(s->bf16, n, s->offset, 1), dbias = tensor_random(false, s->width, 0, 1);
+    struct tensor work = tensor_poisoned(false, cuda_gelu_work_elems(s->rows, s->width), 0);
+    double *dy = tensor_values(&dout), *sums = tensor_values(&dbias);
+    device_check(s->bf16 ? cuda_bias_backward_bf16(dbias.at, work.at, dout.at, s->rows, s->width, NULL)
+                         : cuda_bias_backward_f32(dbias.at, work.at, dout.at, s->rows, s->width, NULL),
+                 "bias backward");
+    for (size_t i = 0; i < n; i++)
+        sums[i % s->width] += dy[i];
+    tensor_check("dbias", &dbias, sums, 3e-6);
+    tensor_hash(hash, &dbias);
+    tensor_hash(hash, &dout);
+    tensor_free(&dout), tensor_free(&dbias), tensor_free(&work);
+    free(dy), free(sums);
+}
+
+static const struct size sizes[] = {
+    {false, true, 1, 1, 0},   {false, true, 7, 129, 1},  {false, false, 3, 512, 0}, {true, true, 1, 8, 0},
+    {true, false, 9, 35, 3},  {true, true, 5, 1032, 0},  {true, true, 70, 257, 1},  {false, true, 2, 3072, 0},
+};
+
+static void in_all_sizes(void (*f)(const void *, uint64_t *))
+{
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        in_every_order(f, &sizes[i]);
+}
+
+static void forward_matches(void **state)
+{
+    (void)state;
+    in_all_sizes(forward);
+}
+
+static void backward_matches(void **state)
+{
+    (void)state;
+    in_all_sizes(backward);
+    in_all_sizes(backward_without_sums);
+}
+
+static void bias_backward_matches(void **state)
+{
+    (void)state;
+    in_all_sizes(bias_backward);
+}
+
+/* More rows than the strips' warps take in one go. */
+static void strips_of_many_rows(void **state)
+{
+    (void)state;
+    struct size s = {true, true, 1100, 24, 0};
+    in_every_order(backward, &s);
+}
+
+static void large_arguments_saturate(void **state)
+{
+    (void)state;
+    float x[] = {-1e4f, -40, 40, 1e4f}, one[] = {1, 1, 1, 1}, got[4], slope[4];
+    void *in = device_bytes(x, sizeof x), *out = device_bytes(NULL, sizeof x), *dout = device_bytes(one, sizeof one);
+    device_check(cuda_gelu_forward_f32(out, in, NULL, 1, 4, NULL), "gelu forward");
+    device_fetch(got, out, sizeof got);
+    device_check(cuda_gelu_backward_f32(out, NULL, NULL, dout, in, NULL, 1, 4, NULL), "gelu backward");
+    device_fetch(slope, out, sizeof slope);
+    for (int i = 0; i < 4; i++)
+        assert_true(got[i] == (i < 2 ? 0 : x[i]) && slope[i] == (i < 2 ? 0 : 1));
+    device_free(in), device_free(out), device_free(dout);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(forward_matches),
+    cmocka_unit_test(backward_matches),
+    cmocka_unit_test(bias_backward_matches),
+    cmocka_unit_test(strips_of_many_rows),
+    cmocka_unit_test(large_arguments_saturate),
+};
+
+TENSORS_MAIN(tests)
