@@ -1,0 +1,1 @@
+#include "kernels/cuda/attention_backward.cu"
