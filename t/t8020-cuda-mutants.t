@@ -1,0 +1,62 @@
+#!/bin/bash
+# The tests of kernels/cuda find the faults that t/lib/mutants plants: each is compiled for the emulator and linked with its
+# kernel's test, which must fail.
+. "$(dirname "$0")/lib/tap.sh"
+. "$top_builddir/t/lib/mutants.env" # cxx cxxflags cppflags link libs
+cd "$top_builddir" || exit 1
+
+# Kernel $1's test with file $2 of kernels/cuda changed by $3 (nothing: as it is), in folder $4: 0 when the test passes, 1
+# when it fails, 2 when it could not be made.
+try() {
+    local kernel=$1 file=$2 fault=$3 dir=$4 source object objects=()
+    mkdir -p "$dir/kernels/cuda"
+    if [ -n "$fault" ]; then
+        "$top_srcdir/t/lib/mutate" "$fault" "$top_srcdir/kernels/cuda/$file" >"$dir/kernels/cuda/$file" || return 2
+    fi
+    for object in t/lib/cudaemu/kernels/"unit_cuda_${kernel}_t-"*.o; do
+        source=${object##*_t-}
+        source=${source%.o}
+        case $file in
+        "$source.cu" | *.h)
+            object=$dir/$source.o
+            $cxx $cxxflags -O1 -g0 -w -I"$dir" $cppflags -c -o "$object" "$top_srcdir/t/lib/cudaemu/kernels/$source.cc" ||
+                return 2 ;;
+        esac
+        objects+=("$object")
+    done
+    $link -o "$dir/test" "t/unit/cuda_${kernel}_t-cuda_$kernel.o" "t/lib/unit_cuda_${kernel}_t-"*.o "${objects[@]}" \
+        $libs || return 2
+    ASAN_OPTIONS=detect_leaks=0 timeout 60 "$dir/test" && return 0
+    return 1
+}
+
+lines=()
+while IFS= read -r line; do
+    case $line in '' | '#'*) ;; *) lines+=("$line") ;; esac
+done <"$top_srcdir/t/lib/mutants"
+
+# line I: its result goes to $tmp/I.rc
+one() {
+    local kernel file what fault
+    IFS='|' read -r kernel file what fault <<<"${lines[$1]}"
+    fault=${fault# }
+    try "${kernel// /}" "${file// /}" "$fault" "$tmp/$1" >"$tmp/$1.log" 2>&1
+    echo $? >"$tmp/$1.rc"
+    rm -rf "${tmp:?}/$1"
+}
+
+# Two at a time.
+worker() {
+    local i
+    for ((i = $1; i < ${#lines[@]}; i += 2)); do one "$i"; done
+}
+try gelu gelu.cu "" "$tmp/control" >"$tmp/control.log" 2>&1
+is "a test passes without a fault" $? 0
+worker 0 & first=$!
+worker 1 & second=$!
+wait "$first" "$second"
+for i in "${!lines[@]}"; do
+    IFS='|' read -r kernel file what _ <<<"${lines[i]}"
+    is "found in ${file// /}:${what% }" "$(cat "$tmp/$i.rc")" 1 || diag "$(tail -n 3 "$tmp/$i.log")"
+done
+done_testing
