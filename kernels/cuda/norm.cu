@@ -133,8 +133,7 @@ static __device__ __forceinline__ double tree_sum(const double *x, size_t n)
                 sum = level[l] + sum;
             if (k < n_tiles)
                 level[l] = sum;
-        }
-        __syncthreads();
+        } /* who goes on writes its own element of the tile, and not the first */
     }
     if (i == 0) { /* the rest and the levels that stand, from the last back */
         bool any = rest > 0;
