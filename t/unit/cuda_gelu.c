@@ -121,6 +121,7 @@ static void bias_backward(const void *arg, uint64_t *hash)
 static const struct size sizes[] = {
     {false, true, 1, 1, 0},   {false, true, 7, 129, 1},  {false, false, 3, 512, 0}, {true, true, 1, 8, 0},
     {true, false, 9, 35, 3},  {true, true, 5, 1032, 0},  {true, true, 70, 257, 1},  {false, true, 2, 3072, 0},
+    {true, true, 3, 35, 0},   {false, true, 4, 30, 0},
 };
 
 static void in_all_sizes(void (*f)(const void *, uint64_t *))
