@@ -87,7 +87,7 @@ __device__ __forceinline__ void store_normal(T *out, const tile<T> &t, float mea
 }
 
 template <typename T>
-__global__ void __launch_bounds__(FORWARD_WARPS *WARP)
+__global__ void __launch_bounds__(FORWARD_WARPS *WARP, 5)
     layernorm_forward(T *out, T *sum, float *mean, float *rstd, const T *in, const T *add, const float *weight,
                       const float *bias, size_t rows, unsigned width, bool whole)
 {
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(FORWARD_WARPS *WARP)
             load_tile<T>(t, x, NULL, NULL, begin, width, whole);
         squares += tile_squares(t, m, begin, width);
     }
-    float r = 1.0f / sqrtf(warp_sum(squares) / (float)width + EPS);
+    float r = rsqrtf(warp_sum(squares) / (float)width + EPS);
     for (unsigned begin = 0; begin < width; begin += TILE) {
         if (again)
             load_tile<T>(t, x, NULL, NULL, begin, width, whole);
