@@ -155,7 +155,7 @@ void tensor_free(struct tensor *t)
 
 void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance)
 {
-    double *got = tensor_values(t), largest = 1e-30, rounding = t->bf16 ? 1.0 / 256 : 0;
+    double *got = tensor_values(t), largest = 1, rounding = t->bf16 ? 1.0 / 256 : 0;
     for (size_t i = 0; i < t->n; i++)
         largest = fmax(largest, fabs(want[i]));
     for (size_t i = 0; i < t->n; i++)

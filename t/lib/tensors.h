@@ -27,7 +27,7 @@ double *tensor_values(const struct tensor *t);
 void tensor_set(struct tensor *t, size_t i, float x);
 void tensor_free(struct tensor *t);
 
-/* Fails where t is further from want than the rounding to its type and, relative to the largest wanted, tolerance. */
+/* Fails where t is further from want than its type rounds and, relative to the largest wanted, or 1, tolerance. */
 void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance);
 
 /* Mixes t's bits into hash. */
