@@ -16,7 +16,7 @@ static const struct {
     int flags;
     const char *meaning;
 } meanings[] = {
-    {cudaErrorMemoryAllocation, 0, "out of memory"},
+    {cudaErrorMemoryAllocation, 0, "out of memory; other processes on this GPU may hold it: see nvidia-smi"},
     {cudaErrorInvalidValue, 0, "an argument is out of range; this is a bug"},
     {cudaErrorInitializationError, 0, "the driver cannot start: try nvidia-smi on this node"},
     {cudaErrorInsufficientDriver, 0, "the driver is older than this build's CUDA: update it"},

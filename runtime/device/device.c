@@ -134,7 +134,7 @@ static int fail_malloc(device_t *d, int code, enum device_call call, size_t n, c
     return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: %s: %s%s: out of memory%s: %s", d->rank,
                      title(d, who, sizeof who), d->ops->call[call], detail, there,
                      call == CALL_MALLOC ? "take a smaller --batch, --recompute or --ddp-zero=1"
-                                         : "the limit on locked or the node's memory (ulimit -l, --mem)");
+                                         : "raise the limit on locked memory (ulimit -l) or the job's memory (--mem)");
 }
 
 static void *allocate(device_t *d, size_t n, const char *what, enum device_call call, ddp_error_t *errp)
