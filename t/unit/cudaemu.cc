@@ -232,7 +232,28 @@ static void launches_have_limits(void **)
     assert_int_equal(CUDA_LAUNCH(nothing, 1, 32, 65537, NULL), cudaErrorInvalidValue);
 }
 
+static __global__ void add_one(int *x)
+{
+    if (threadIdx.x == 0)
+        ++*x;
+}
+
+static void launches_wait_for_their_stream(void **)
+{
+    int x = 0;
+    setenv("EMU_STREAMS", "deferred", 1);
+    cudaemu_reset();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(CUDA_LAUNCH(add_one, 1, 32, 0, NULL, &x), 0);
+    assert_int_equal(x, 0);
+    assert_int_equal(cudaDeviceSynchronize(), 0);
+    assert_int_equal(x, 3);
+    unsetenv("EMU_STREAMS");
+    cudaemu_reset();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(launches_wait_for_their_stream),
     cmocka_unit_test(threads_share_and_wait), cmocka_unit_test(warps_exchange),
     cmocka_unit_test(fragments_multiply),     cmocka_unit_test(halves_round),
     cmocka_unit_test(mistakes_are_named),     cmocka_unit_test(launches_have_limits),
