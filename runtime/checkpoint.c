@@ -230,7 +230,7 @@ static int expect_between_steps(const ddp_t *d, const char *call, ddp_error_t *e
 EXPORT int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     ddp_error_t why;
-    if (expect_between_steps(d, "ddp_checkpoint_open", errp) < 0)
+    if (handle_expect(d, 1u << PHASE_IDLE, "ddp_checkpoint_open", errp) < 0)
         return -1;
     if (d->checkpoint.phase != CHECKPOINT_IDLE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_open: a checkpoint is in flight: call "

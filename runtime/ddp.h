@@ -311,7 +311,7 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
  * has already is not written again. Values must not be written between this and the next ddp_step. Collective. */
 int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
 
-/* Between steps, best before the first, with no checkpoint in flight: opens dir for ddp_checkpoint without going on from
+/* Best before the first step, with no checkpoint in flight: opens dir for ddp_checkpoint without going on from
  * what lies there, so that no step is in vain where that fails: dir is made, found to be the same folder on every node and
  * to have no checkpoints (but those that ddp_resume was given), and the memory for saves is taken. A folder that cannot be
  * written is a warning, with ckpt-required=on an error. One that is open stays so. Collective. */

@@ -81,6 +81,24 @@ like "... says how to go on" "$(cat "$tmp/err")" '^train: stopped by SIGTERM, wi
 last=$(sed -n '$s/^{"step": \([0-9]*\),.*/\1/p' "$tmp/stop.json")
 is "... the checkpoint is of the last step" "$(checkpoints "$tmp/stop")" "$(printf 'step-%08d' "$last")"
 
+# --- inside a step, most likely ---
+long=("${small[@]}" --batch 1 --accum 64 --steps 30 --log-every 1 --ckpt-every 0)
+ranks 2 "$train" "${long[@]}" --ckpt "$tmp/unstopped"
+unstopped=$(hash_of)
+DDP_STOP_WITHIN=0 DDP_TEST_MARK=$tmp timeout -k 5 120 "$top_builddir/ddp" run -n 2 "$train" "${long[@]}" \
+    --ckpt "$tmp/inside" >"$tmp/out" 2>"$tmp/err" </dev/null &
+launcher=$!
+until_true 60 grep -qs '^step 3/' "$tmp/out" || diag "training did not start: $(cat "$tmp/err")"
+kill -TERM "$(training "$tmp" 1)"
+rc=0
+wait $launcher || rc=$?
+is "a stop inside a step: exit code" "$rc" 75 || diag "$(cat "$tmp/err")"
+cp -r "$tmp/inside" "$tmp/inside-too"
+ranks 2 "$train" "${long[@]}" --ckpt "$tmp/inside"
+is "... the same again goes on to the same parameters" "$rc $(hash_of)" "0 $unstopped" || diag "$err"
+ranks 2 "$train" "${long[@]}" --resume "$tmp/inside-too" --ckpt "$tmp/elsewhere"
+is "... into another folder, too" "$rc $(hash_of)" "0 $unstopped" || diag "$err"
+
 # --- weights to begin with ---
 ranks 2 "$train" "${small[@]}" --steps 0 --init "$tmp/a/step-00000040"
 is "--init: the parameters of the checkpoint" "$rc $(hash_of)" "0 $want" || diag "$err"
