@@ -21,6 +21,7 @@ static struct {
     unsigned char ids[NCCL_ID_BYTES];
 } fake;
 static int handle;
+static _Atomic int *wondered; /* shared: somebody has asked what NCCL says of an error */
 
 static const char *fake_text(int code)
 {
@@ -28,6 +29,8 @@ static const char *fake_text(int code)
 }
 static const char *fake_last(void)
 {
+    if (wondered)
+        *wondered = 1;
     return "as the test wants\nsecond line";
 }
 static int fake_id(unsigned char id[NCCL_ID_BYTES])
@@ -178,6 +181,13 @@ static int done_at_third(void *ctx, ddp_error_t *errp)
     return ++*n == 3;
 }
 
+static int never(void *ctx, ddp_error_t *errp)
+{
+    (void)ctx;
+    (void)errp;
+    return 0;
+}
+
 static int lives(struct job *j, int rank)
 {
     int asked = 0;
@@ -234,6 +244,23 @@ static int breaks(struct job *j, int rank)
     unwire(&r, 0);
     CHECK(fake.n_abort == 1 && fake.n_free == 1, "%d %d", fake.n_abort, fake.n_free);
     return 0;
+}
+
+/* NCCL hears of a death before the watch does: rank 1 ends only when rank 0 has its error. It is told as the death. */
+static int dies_later(struct job *j, int rank)
+{
+    WIRED(r);
+    CHECK(nccl_start(r.n, r.c, &e) == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
+    wondered = j->shared;
+    uint64_t until = deadline_in(20);
+    while (rank == 1 && !*wondered && deadline_left_ns(until) > 0)
+        usleep(1000);
+    if (rank == 1)
+        _exit(0);
+    fake.code = rank == 0 ? NCCL_REMOTE_ERROR : NCCL_OK;
+    CHECK(nccl_wait(r.n, never, NULL, &e) < 0 && strstr(e.text, "rank 1 (n0) died"), "%s", e.text);
+    CHECK(e.domain == DDP_E_PEER && fake.n_abort == 1, "%d", e.domain);
+    return unwire(&r, 0);
 }
 
 /* After a failure ranks wire up again, host communicator and all, under the next generation. */
@@ -296,12 +323,6 @@ static int device_fails(void *ctx, ddp_error_t *errp)
 {
     return error_set(errp, DDP_E_SYSTEM, EIO, "the GPU of rank %d fell off the bus", *(int *)ctx);
 }
-static int never(void *ctx, ddp_error_t *errp)
-{
-    (void)ctx;
-    (void)errp;
-    return 0;
-}
 
 static int loses_its_device(struct job *j, int rank)
 {
@@ -362,6 +383,7 @@ static void run_job(rank_f *f, double timeout_s)
 TEST(test_life, lives, 0)
 TEST(test_mistakes, makes_mistakes, 0)
 TEST(test_breaks, breaks, 4)
+TEST(test_dies_later, dies_later, 0)
 TEST(test_wires_again, wires_again, 4)
 TEST(test_generations, remembers, 0)
 TEST(test_other_libddp, differs, 0)
@@ -373,5 +395,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_life),          cmocka_unit_test(test_mistakes),    cmocka_unit_test(test_breaks),
     cmocka_unit_test(test_wires_again),   cmocka_unit_test(test_generations), cmocka_unit_test(test_other_libddp),
     cmocka_unit_test(test_device_fails),  cmocka_unit_test(test_stuck),       cmocka_unit_test(test_late),
+    cmocka_unit_test(test_dies_later),
 };
 UNIT_MAIN(tests)

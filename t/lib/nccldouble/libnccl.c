@@ -29,7 +29,7 @@ struct ncclComm {
 };
 
 static atomic_int n_pending;
-static __thread struct {
+static struct { /* of the one thread that makes operations */
     int depth;
     ncclComm_t comm;
     struct op *first, **end;
