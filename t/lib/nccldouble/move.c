@@ -64,11 +64,13 @@ static void path_of(const char *name, char *buf, size_t size)
 
 bool mapped_create(const char *name)
 {
-    char path[512];
+    char path[512], own[560];
     path_of(name, path, sizeof path);
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && ftruncate(fd, sizeof(struct shared)) == 0;
+    snprintf(own, sizeof own, "%s.%d", path, (int)getpid());
+    int fd = open(own, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && ftruncate(fd, sizeof(struct shared)) == 0 && link(own, path) == 0; /* it appears whole */
     close(fd);
+    unlink(own);
     return ok;
 }
 
