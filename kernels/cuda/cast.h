@@ -22,9 +22,9 @@ struct cuda_range {
     size_t n; /* elements */
 };
 
-/* out[i] = to(scale * float(in[i])) for each of n_ranges, rounded to nearest even; infinities and NaNs stay (not a NaN's
- * payload), too large becomes infinite. from and to are DDP_F32, DDP_BF16 or DDP_F16, others cudaErrorInvalidValue. in may
- * be out if both types have one size; otherwise ranges do not overlap. */
+/* out[i] = to(scale * float(in[i])) for each of n_ranges, rounded to nearest even; infinities and NaNs stay (not a
+ * NaN's payload), too large becomes infinite. from and to are DDP_F32, DDP_BF16 or DDP_F16, others
+ * cudaErrorInvalidValue. in may be out if both types have one size; otherwise ranges do not overlap. */
 int cuda_cast(const struct cuda_range *range, size_t n_ranges, enum ddp_dtype from, enum ddp_dtype to, float scale,
               void *stream);
 

@@ -1,5 +1,6 @@
-/* cuda.h - the language that the .cu files are written in: CUDA C++ under nvcc or, with DDP_CUDA_EMULATED, plain C++ over
- * t/lib/cudaemu, which runs the same source on a machine without a GPU. A .cu file includes nothing of CUDA itself.
+/* cuda.h - the language that the .cu files are written in: CUDA C++ under nvcc or, with DDP_CUDA_EMULATED, plain C++
+ * over t/lib/cudaemu, which runs the same source on a machine without a GPU. A .cu file includes nothing of CUDA
+ * itself.
  *
  * Beside CUDA's own words (threadIdx, __syncthreads(), __shfl_xor_sync(), atomicAdd() ...), both sides give:
  *   CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, args...)  the only way to launch: a cudaError_t. A kernel
@@ -87,8 +88,8 @@ static __device__ __forceinline__ void mma_bf16_16816(float d[4], const uint32_t
           "f"(c[3]));
 }
 
-/* Four 8 x 8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 in shared memory, 16-byte
- * aligned, and receives in r[j] elements 2 * (l % 4) and the next of row l / 4 of matrix j; of its transpose in
+/* Four 8 x 8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 in shared memory,
+ * 16-byte aligned, and receives in r[j] elements 2 * (l % 4) and the next of row l / 4 of matrix j; of its transpose in
  * ldmatrix_x4_trans. */
 static __device__ __forceinline__ void ldmatrix_x4(uint32_t r[4], const void *smem)
 {

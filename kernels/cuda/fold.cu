@@ -46,5 +46,6 @@ extern "C" int cuda_fold(float *out, const float *const *in, int n_in, size_t n,
     }
     a.n = n_in;
     size_t per_block = (size_t)THREADS * (packed ? PACK : 1), blocks = (n + per_block - 1) / per_block;
-    return CUDA_LAUNCH(fold, (unsigned)(blocks < INT32_MAX ? blocks : INT32_MAX), THREADS, 0, stream, out, a, n, packed);
+    unsigned grid = (unsigned)(blocks < INT32_MAX ? blocks : INT32_MAX);
+    return CUDA_LAUNCH(fold, grid, THREADS, 0, stream, out, a, n, packed);
 }

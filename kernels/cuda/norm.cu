@@ -1,6 +1,6 @@
-/* Two threads make a block's sum: one takes lanes 0 to 3 of kernel_block_sum_squares, the other 4 to 7, so that each reads
- * four neighbours at a time and has four chains of additions going. The sums are then combined along T, which adds
- * neighbours level by level. */
+/* Two threads make a block's sum: one takes lanes 0 to 3 of kernel_block_sum_squares, the other 4 to 7, so that each
+ * reads four neighbours at a time and has four chains of additions going. The sums are then combined along T, which
+ * adds neighbours level by level. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/optim.h"
 #include "kernels/cuda/pack.h"
@@ -108,7 +108,7 @@ extern "C" int cuda_norm_blocks(const struct cuda_norm_range *range, size_t n_ra
 
 constexpr int TREE_THREADS = 256, TREE_LEVELS = 48; /* a power of two; 2^48 tiles */
 
-/* T over x[0..n), n >= 1, for thread 0; the others get nothing of use. Tiles of TREE_THREADS are whole subtrees of T. */
+/* T over x[0..n), n >= 1, for thread 0; the others get nothing of use. Tiles of TREE_THREADS are whole subtrees. */
 static __device__ __forceinline__ double tree_sum(const double *x, size_t n)
 {
     CUDA_SHARED_ARRAY(double, tile, TREE_THREADS);
@@ -172,7 +172,8 @@ extern "C" int cuda_norm_total(struct cuda_step *step, const double *sums, const
                                size_t n_tensors, double scale, float clip, void *stream)
 {
     if (n_tensors) {
-        cudaError_t e = CUDA_LAUNCH(norm_tensors, (unsigned)n_tensors, TREE_THREADS, 0, stream, work, sums, first_block);
+        cudaError_t e =
+            CUDA_LAUNCH(norm_tensors, (unsigned)n_tensors, TREE_THREADS, 0, stream, work, sums, first_block);
         if (e != cudaSuccess)
             return e;
     }

@@ -14,7 +14,8 @@ struct factors { /* of kernel_adamw */
 };
 
 /* kernel_adamw's lines. */
-static __device__ __forceinline__ void update(float *value, float *m, float *v, float grad, float keep, const factors &f)
+static __device__ __forceinline__ void update(float *value, float *m, float *v, float grad, float keep,
+                                                  const factors &f)
 {
     float g = grad * f.scale;
     *m = f.b1 * *m + f.c1 * g;

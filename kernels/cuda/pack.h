@@ -1,6 +1,6 @@
 /* pack.h - for kernels over arrays of one element type: a few elements at a time, so that the lanes of a warp read and
- * write neighbouring pieces of 8 to 32 bytes. An element type T has T::raw, what lies in memory, T::acc, what is computed
- * with, and T::load and T::store between them. */
+ * write neighbouring pieces of 8 to 32 bytes. An element type T has T::raw, what lies in memory, T::acc, what is
+ * computed with, and T::load and T::store between them. */
 #ifndef DDP_KERNELS_CUDA_PACK_H
 #define DDP_KERNELS_CUDA_PACK_H
 

@@ -1,6 +1,6 @@
 /* Per element the inputs are pushed, in their order, onto a counter: level l holds the sum of a whole subtree of 2^l
- * inputs, and two of one level make one of the next. The rest, of unequal levels, is added from the last one back: that is
- * T. What every thread does depends on the number of inputs alone. */
+ * inputs, and two of one level make one of the next. The rest, of unequal levels, is added from the last one back: that
+ * is T. What every thread does depends on the number of inputs alone. */
 #include "kernels/cuda/reduce.h"
 
 #include "kernels/cuda/cuda.h"

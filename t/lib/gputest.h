@@ -5,8 +5,8 @@
 
 #include "t/unit/unit.h"
 
-/* Seeds draw() and what builds on it (t/lib/floats.h) anew, or with GPU_SEED from the environment, and says with what. A
- * group's setup. */
+/* Seeds draw() and what builds on it (t/lib/floats.h) anew, or with GPU_SEED from the environment, and says with what.
+ * A group's setup. */
 int gpu_setup(void **state);
 
 /* Where there is no GPU, neither real nor emulated: skips the program. */

@@ -1,5 +1,6 @@
 /* A block runs as a loop: take a thread that can run, let it run until it ends or waits; then see whether what it waits
- * for is complete, so that those who wait with it can run again. When none can run, all have ended, or something is wrong. */
+ * for is complete, so that those who wait with it can run again. When none can run, all have ended, or something is
+ * wrong. */
 #include "t/lib/cudaemu/block.h"
 
 #include <stdarg.h>
@@ -164,8 +165,8 @@ static void complain_of_stuck()
             other = &emu_now.thread[i];
     char what[256] = "has ended";
     if (other->wait)
-        snprintf(what, sizeof what, "waits at %s in %s:%d, mask 0x%08x", emu_op_name(other->wait->op), other->wait->file,
-                 other->wait->line, other->wait->mask);
+        snprintf(what, sizeof what, "waits at %s in %s:%d, mask 0x%08x", emu_op_name(other->wait->op),
+                 other->wait->file, other->wait->line, other->wait->mask);
     emu_complain(stuck, "waits at %s in %s:%d, mask 0x%08x, where thread (%u, %u, %u) never comes: it %s",
                  emu_op_name(w->op), w->file, w->line, w->mask, other->index.x, other->index.y, other->index.z, what);
 }

@@ -1,9 +1,9 @@
 /* emu.h - what a test sees of the CUDA emulator. (What a kernel sees is cudaemu.h, what host code sees is runtime.h.)
  *
- * The emulator runs a launch at once, in the calling thread: block after block, a block's threads as fibers, each until it
- * ends or waits at a barrier or for its warp. "Device memory" is any memory. A thread sees only what was really
- * written: shared memory holds 0xff bytes (NaN in every floating type) when a block begins, and cp_async's copies are
- * made at the wait, no sooner.
+ * A launch runs when its stream comes to it (script.h; at once, unless asked otherwise), in the thread that brings it
+ * there: block after block, a block's threads as fibers, each until it ends or waits at a barrier or for its warp.
+ * A kernel may use any memory. A thread sees only what was really written: shared memory holds 0xff bytes (NaN in every
+ * floating type) when a block begins, and cp_async's copies are made at the wait, no sooner.
  *
  * A launch fails (cudaErrorLaunchFailure; emu_error() says what and where), and the rest of it does not run, when
  * - a barrier is not reached by all threads of the block, or by some elsewhere in the source;

@@ -23,7 +23,7 @@ struct fiber {
 /* n stacks, kept for the process's life and extended as needed; NULL: no memory. */
 char *fiber_stack(size_t index);
 
-/* The fiber runs main() from its first fiber_resume on; main never returns. What ran on the stack before is forgotten. */
+/* The fiber runs main() from its first fiber_resume on; main never returns. What the stack held is forgotten. */
 void fiber_start(struct fiber *f, char *stack, void (*main)(void));
 
 /* From the thread's own stack to the fiber, until it calls fiber_suspend. */

@@ -1,5 +1,6 @@
-/* What the lanes of a warp do together, and cp.async. The fragments' layouts are those of the PTX ISA, "Matrix multiply-
- * accumulate operation using mma instruction", m16n8k16, and "Warp-level matrix load instruction: ldmatrix". */
+/* What the lanes of a warp do together, and cp.async. The fragments' layouts are those of the PTX ISA:
+ * "Matrix multiply-accumulate operation using mma instruction", m16n8k16, and "Warp-level matrix load instruction:
+ * ldmatrix". */
 #include "t/lib/cudaemu/block.h"
 
 static void ballot(emu_thread *lane, uint32_t mask)
@@ -34,8 +35,8 @@ static float half_of(uint32_t pair, int which)
     return bf16_load((uint16_t)(pair >> 16 * which));
 }
 
-/* Lane l: group g = l / 4, t = l % 4. a holds rows g and g + 8 (registers 0, 2 and 1, 3), columns 2t, 2t + 1 and those 8
- * to the right (registers 0, 1 and 2, 3); b rows 2t, 2t + 1 and those 8 below, of column g; c and d rows g and g + 8,
+/* Lane l: group g = l / 4, t = l % 4. a holds rows g and g + 8 (registers 0, 2 and 1, 3), columns 2t, 2t + 1 and those
+ * 8 to the right (registers 0, 1 and 2, 3); b rows 2t, 2t + 1 and those 8 below, of column g; c and d rows g and g + 8,
  * columns 2t, 2t + 1. */
 static void mma(emu_thread *lane)
 {
