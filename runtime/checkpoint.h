@@ -58,7 +58,6 @@ struct checkpoint {
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* one was due while it could not be begun */
     bool is_stopping, was_due;    /* of the last step: it set `stop`, `checkpoint` */
-    bool is_resuming;             /* ddp_resume has not returned: its warnings are told together */
 };
 
 /* This rank's part of a tail: in ddp_backward_end, and where ddp_join makes an empty pass. */
@@ -111,8 +110,8 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 /* sum[n_tensors] of this rank's blocks becomes that of all ranks', modulo 2^64. Collective. */
 int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp);
 
-/* Keeps the text for ddp_checkpoint_status, on rank 0: it replaces the one before, unless both come from one
- * ddp_resume. */
+/* Keeps the text for ddp_checkpoint_status, on rank 0. It replaces the one before; but what is warned of before the first
+ * step, which a program asks for once, is kept together. */
 void checkpoint_warn(ddp_t *d, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
 /* DIR/step-N of the last one, for ddp_checkpoint_status. */

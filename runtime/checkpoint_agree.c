@@ -32,15 +32,14 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 void checkpoint_warn(ddp_t *d, const char *fmt, ...)
 {
     struct ddp_checkpoint_status *s = &d->checkpoint.status;
-    size_t n = d->checkpoint.is_resuming ? strlen(s->warning) : 0;
+    size_t n = d->micro.began_ns ? 0 : strlen(s->warning);
+    char text[sizeof s->warning];
     va_list ap;
-    if (d->world.rank != 0)
-        return;
-    if (n && n + 3 < sizeof s->warning)
-        n += (size_t)sprintf(s->warning + n, "; ");
     va_start(ap, fmt);
-    vsnprintf(s->warning + n, sizeof s->warning - n, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (d->world.rank == 0 && !(n && strstr(s->warning, text)))
+        snprintf(s->warning + n, sizeof s->warning - n, "%s%s", n ? "; " : "", text);
 }
 
 void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step)

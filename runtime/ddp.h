@@ -348,7 +348,8 @@ struct ddp_checkpoint_status {
     uint64_t bytes;        /* of a whole checkpoint */
     bool in_flight;
     char path[256];    /* of the last one committed or resumed from; a longer one without its beginning */
-    char warning[1024]; /* on rank 0, the last: a save that failed, a broken checkpoint, another machine; "": none */
+    char warning[1024]; /* on rank 0: all from before the first step, then the last: a save that failed, a broken
+                         * checkpoint, another machine; "": none */
 };
 int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 

@@ -182,8 +182,6 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_resume comes before the first step", d->world.rank);
     if (parse(dir, &c, errp) < 0)
         return -1;
-    d->checkpoint.status.warning[0] = 0;
-    d->checkpoint.is_resuming = true;
     int rc = share_choice(d, &c, errp);
     if (rc == 0)
         rc = open_folder(d, &c, errp);
@@ -191,7 +189,6 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
         rc = pick_one(&c, errp);
     if (rc == 0 && c.n)
         rc = try_all(d, &c, errp);
-    d->checkpoint.is_resuming = false;
     free(c.step);
     return rc;
 }

@@ -34,30 +34,34 @@ else
     diag "a full disk: no tmpfs can be mounted here"
 fi
 
+as_nobody() {
+    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$@"
+}
 if [ "$(id -u)" = 0 ]; then
     mkdir -m 755 "$tmp/locked" && chmod 755 "$tmp"
-    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked" \
-        resume=none --ddp-ckpt-every=6
+    as_nobody "$tmp/locked" resume=none --ddp-ckpt-every=6
     is "no permission: goes on" "$rc $(bits)" "0 $want" || diag "$err"
     like "... and says why" "$out" 'warning .*cannot write into the folder .*/locked: Permission denied'
-    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked" \
-        resume=none open=on --ddp-ckpt-every=0
+    as_nobody "$tmp/locked" resume=none open=on --ddp-ckpt-every=0
     is "no permission, seen when it is opened: goes on" "$rc $(bits)" "0 $want" || diag "$err"
     like "... and says why" "$out" 'warning .*cannot write into the folder .*/locked: Permission denied'
-    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked" \
-        resume=none open=on --ddp-ckpt-required=on
+    as_nobody "$tmp/locked" resume=none open=on --ddp-ckpt-required=on
     is "... required: stops" "$rc $(grep -c ^step <<<"$out")" "1 0"
-    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/locked"
+    as_nobody "$tmp/locked"
     is "no permission, seen at the start: an error" "$rc" 1
     like "... that says why" "$err" 'cannot write into the folder .*/locked: Permission denied'
     ranks 2 "$tmp/locked" steps=6 --ddp-ckpt-every=6
-    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/elsewhere" \
-        resume="$tmp/locked"
+    as_nobody "$tmp/elsewhere" resume="$tmp/locked"
     like "... but one can go on from there" "$out" 'resumed 6'
+    ranks 2 "$tmp/locked" steps=9 --ddp-ckpt-every=9
+    truncate -s 0 "$tmp"/locked/step-00000009/model-*
+    as_nobody "$tmp/locked" open=on --ddp-ckpt-every=0
+    like "... from the one before where it is broken, and both are said" "$out" \
+        'warning .*cannot write into the folder [^;]*/locked: Permission denied; .*step-00000009.*resumed from step 6'
+    is "... once" "$(grep -o 'cannot write into' <<<"$out" | wc -l)" 1
     ranks 2 "$tmp/unread" steps=7 --ddp-ckpt-every=3 wait=on
     chmod 0 "$tmp"/unread/step-00000006/model-*
-    run setpriv --reuid=65534 --regid=65534 --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$tmp/elsewhere" \
-        resume="$tmp/unread"
+    as_nobody "$tmp/elsewhere" resume="$tmp/unread"
     is "the newest cannot be read just now: no older one instead" "$rc" 1
     like "... and said" "$err" 'step-00000006/model-.*: Permission denied'
 fi

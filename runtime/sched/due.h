@@ -3,7 +3,7 @@
  *
  * A checkpoint is due
  * - every so many steps, where the user said so: when a multiple of that number was passed since the last one began;
- * - else when Daly's interval (ckpt/interval.h) has passed since the last one began, from what checkpoints cost so far
+ * - else when Daly's interval (interval.h) has passed since the last one began, from what checkpoints cost so far
  *   and from the mean time between failures; the first one, which shows the cost, after DUE_FIRST_S;
  * - at the last moment before the job's time is over, and then the job also stops. */
 #ifndef DDP_RUNTIME_SCHED_DUE_H

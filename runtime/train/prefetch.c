@@ -1,11 +1,12 @@
 #include "runtime/train/prefetch.h"
-#include "runtime/base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "runtime/base/thread.h"
 
 enum state { IDLE, STARTED, DONE };
 
