@@ -86,6 +86,22 @@ int handle_break(ddp_t *d);
  * errp is not NULL. */
 int handle_fail(ddp_t *d, ddp_error_t *errp);
 
+/* ---- place.c: values and optimizer state, which lie in the processor's memory or in a GPU's ----
+ *
+ * from, to and at lie in one of the arenas (values, moments), host is the processor's memory; n in bytes, a multiple
+ * of 4. They wait until it is done, after all that the program's stream was asked before. -1: the device failed. */
+int handle_read(ddp_t *d, void *host, const void *from, size_t n, ddp_error_t *errp);
+int handle_write(ddp_t *d, void *to, const void *host, size_t n, ddp_error_t *errp); /* nothing, where host is `to` */
+
+/* Every rank's bytes become root's. Collective. */
+int handle_bcast(ddp_t *d, void *at, size_t n, int root, ddp_error_t *errp);
+
+/* After values were written by these: what is derived from them is made anew. */
+int handle_values_changed(ddp_t *d, ddp_error_t *errp);
+
+/* Where bytes for `to` are put together before handle_write: there, where the processor can, else in buffer. */
+void *handle_staging(const ddp_t *d, void *to, void *buffer);
+
 #define PHASES_ALIVE \
     (1u << PHASE_OPEN | 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED)
 

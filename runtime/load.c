@@ -15,7 +15,7 @@
 #include "runtime/ckpt/store.h"
 #include "runtime/handle.h"
 
-#define CHUNK_ELEMS ((size_t)1 << 20)
+#define CHUNK_ELEMS ((size_t)1 << 20) /* whole blocks of checksum.h */
 
 struct source {
     int fd;
@@ -137,20 +137,31 @@ static const struct st_tensor *find(const struct sources *all, const char *name,
     return NULL;
 }
 
-/* From bytes of the file's type, of which `raw` holds the chunk at hand. */
-static int read_values(const struct source *s, const struct st_tensor *t, float *to, size_t n_elems, void *raw,
-                       ddp_error_t *errp)
+/* What a chunk goes through: bytes of the file's type, then values. */
+struct chunk {
+    float value[CHUNK_ELEMS];
+    uint16_t raw[CHUNK_ELEMS];
+};
+
+/* From bytes of the file's type. *sum is that of the values' blocks. */
+static int read_values(ddp_t *d, const struct source *s, const struct st_tensor *t, float *to, size_t n_elems,
+                       struct chunk *c, uint64_t *sum, ddp_error_t *errp)
 {
     size_t size = st_dtype_size(t->dtype);
+    *sum = 0;
     for (size_t at = 0, n; at < n_elems; at += n) {
         n = n_elems - at < CHUNK_ELEMS ? n_elems - at : CHUNK_ELEMS;
-        void *here = t->dtype == ST_F32 ? to + at : raw;
+        float *value = handle_staging(d, to + at, c->value);
+        void *here = t->dtype == ST_F32 ? (void *)value : c->raw;
         if (read_at(s, here, n * size, s->head.head_bytes + t->first + at * size, errp) < 0)
             return -1;
         if (t->dtype == ST_F16)
-            kernel_load_f16(to + at, raw, n);
+            kernel_load_f16(value, c->raw, n);
         else if (t->dtype == ST_BF16)
-            kernel_load_bf16(to + at, raw, n);
+            kernel_load_bf16(value, c->raw, n);
+        *sum += checksum_blocks(value, n * sizeof *value, at * sizeof *value / CKPT_BLOCK_BYTES);
+        if (handle_write(d, to + at, value, n * sizeof *value, errp) < 0)
+            return -1;
     }
     return 0;
 }
@@ -177,23 +188,22 @@ static int check(const struct layout_param *p, const struct st_tensor *t, const 
                      s->path, t->name, shape[0], shape[1]);
 }
 
-static int check_sum(const struct manifest *m, const char *dir, const char *name, const float *value, size_t n_elems,
-                     ddp_error_t *errp)
+static int check_sum(const struct manifest *m, const char *dir, const char *name, uint64_t sum, ddp_error_t *errp)
 {
     for (size_t t = 0; t < m->n_tensors; t++)
         if (!strcmp(m->tensor[t].at.t.name, name))
-            return checksum_blocks(value, n_elems * sizeof *value, 0) == m->tensor[t].checksum
-                       ? 0 : store_explain_sum(dir, m, t, errp);
+            return sum == m->tensor[t].checksum ? 0 : store_explain_sum(dir, m, t, errp);
     return 0;
 }
 
 /* Parameter id, if this rank is the one that reads it; all ranks check all names and shapes. */
-static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id, const char *prefix, void *raw,
-                    ddp_error_t *errp)
+static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id, const char *prefix,
+                    struct chunk *chunk, ddp_error_t *errp)
 {
     const struct layout_param *p = &d->layout.param[id];
     float *value = d->values + p->offset_bytes / sizeof(float);
     const struct source *s;
+    uint64_t sum;
     char name[ST_NAME_MAX + 1];
     const struct st_tensor *t = find(all, p->name, &s);
     snprintf(name, sizeof name, "%.100s.%s", prefix ? prefix : "", p->name);
@@ -206,19 +216,19 @@ static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id
         return -1;
     if (id % d->world.size != d->world.rank)
         return 0;
-    return read_values(s, t, value, p->n_elems, raw, errp) < 0 ||
-           check_sum(&all->manifest, dir, p->name, value, p->n_elems, errp) < 0 ? -1 : 0;
+    return read_values(d, s, t, value, p->n_elems, chunk, &sum, errp) < 0 ||
+           check_sum(&all->manifest, dir, p->name, sum, errp) < 0 ? -1 : 0;
 }
 
 static int load_own(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp)
 {
     struct sources all = {0};
-    void *raw = malloc(CHUNK_ELEMS * 2);
-    int rc = raw ? open_sources(&all, dir, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load %.100s", dir);
+    struct chunk *chunk = malloc(sizeof *chunk);
+    int rc = chunk ? open_sources(&all, dir, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load %.100s", dir);
     for (int id = 0; rc == 0 && id < d->layout.n; id++)
-        rc = load_one(d, dir, &all, id, prefix, raw, errp);
+        rc = load_one(d, dir, &all, id, prefix, chunk, errp);
     close_sources(&all);
-    free(raw);
+    free(chunk);
     return rc;
 }
 
@@ -235,9 +245,10 @@ EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *
         *errp = told;
     for (int id = 0; !told.code && id < d->layout.n; id++) {
         const struct layout_param *p = &d->layout.param[id];
-        if (comm_bcast(d->comm, (char *)d->values + p->offset_bytes, p->n_elems * sizeof(float), id % d->world.size,
-                       errp) < 0)
+        if (handle_bcast(d, (char *)d->values + p->offset_bytes, p->n_elems * sizeof(float), id % d->world.size, errp) < 0)
             return handle_break(d);
     }
+    if (!told.code && handle_values_changed(d, errp) < 0)
+        return handle_break(d);
     return told.code ? -1 : 0;
 }

@@ -143,5 +143,6 @@ EXPORT int ddp_sync_params(ddp_t *d, ddp_error_t *errp)
     if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_sync_params", errp) < 0)
         return -1;
     checkpoint_wait_copied(d);
-    return comm_bcast(d->comm, d->values, d->layout.n_bytes, 0, errp) < 0 ? handle_break(d) : 0;
+    return handle_bcast(d, d->values, d->layout.n_bytes, 0, errp) < 0 || handle_values_changed(d, errp) < 0
+               ? handle_break(d) : 0;
 }

@@ -154,22 +154,38 @@ int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, dd
 
 /* ---- the tensors' bytes ---- */
 
+/* A piece, through `buffer` where the processor cannot write it. A device that fails ends all: the checkpoint is not to
+ * blame. */
+static int read_piece(ddp_t *d, const char *path, const struct manifest *m, size_t t, const struct writer_piece *p,
+                      void *buffer, uint64_t *sum, int *fd, ddp_error_t *errp)
+{
+    for (size_t at = 0, n; at < p->n; at += n) {
+        n = p->n - at < READ_BYTES ? p->n - at : READ_BYTES;
+        char *to = (char *)(uintptr_t)p->from + at; /* our own arenas */
+        void *host = handle_staging(d, to, buffer);
+        if (store_read(path, m, t, p->at + at, n, host, sum, fd, errp) < 0)
+            return -1;
+        if (handle_write(d, to, host, n, errp) < 0)
+            return handle_fail(d, errp);
+    }
+    return 0;
+}
+
 static int read_share(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
                       ddp_error_t *errp)
 {
     const struct share *s = &d->checkpoint.plan.share;
     int *fd = malloc((m->n_files + 1) * sizeof *fd), rc = 0;
-    if (!fd)
-        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu files", m->n_files);
-    for (size_t i = 0; i < m->n_files; i++)
+    void *buffer = malloc(READ_BYTES);
+    if (!fd || !buffer)
+        rc = error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu files", m->n_files);
+    for (size_t i = 0; fd && i < m->n_files; i++)
         fd[i] = -1;
     for (const struct writer_piece *p = s->piece; rc == 0 && p < s->piece + s->n; p++)
-        for (size_t at = 0, n; rc == 0 && at < p->n; at += n) {
-            n = p->n - at < READ_BYTES ? p->n - at : READ_BYTES;
-            char *to = (char *)(uintptr_t)p->from + at; /* our own arenas */
-            rc = store_read(path, m, index[p->tensor], p->at + at, n, to, &sum[p->tensor], fd, errp);
-        }
-    store_close_files(fd, m->n_files);
+        rc = read_piece(d, path, m, index[p->tensor], p, buffer, &sum[p->tensor], fd, errp);
+    if (fd)
+        store_close_files(fd, m->n_files);
+    free(buffer);
     free(fd);
     return rc;
 }
@@ -182,10 +198,10 @@ static int exchange(ddp_t *d, ddp_error_t *errp)
         for (int r = 0; r < d->world.size; r++) {
             size_t at, n;
             share_span(&plan->files, &plan->arena[a], r, d->world.size, &at, &n);
-            if (n && comm_bcast(d->comm, plan->arena[a].base + at, n, r, errp) < 0)
+            if (n && handle_bcast(d, plan->arena[a].base + at, n, r, errp) < 0)
                 return handle_break(d);
         }
-    return 0;
+    return handle_values_changed(d, errp) < 0 ? handle_break(d) : 0;
 }
 
 int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
@@ -193,6 +209,11 @@ int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const s
 {
     ddp_error_t why = {0}, told;
     read_share(d, path, m, index, sum, &why);
+    if (d->phase == PHASE_BROKEN) {
+        if (errp)
+            *errp = why;
+        return -1;
+    }
     if (checkpoint_agree(d, &why, &told, errp) < 0)
         return -1;
     if (told.code) {
