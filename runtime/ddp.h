@@ -72,11 +72,13 @@ struct ddp_world {
     int node, n_nodes;
 };
 
-/* A parameter's tensors: n_elems elements each, 64-byte aligned, borrowed until ddp_finalize. From the last
- * ddp_backward_end of a step to ddp_step grad holds the sum over all ranks, not to be written (its norm is known by
- * then); with zero=1 only on the rank that owns the element. */
+/* A parameter's tensors: n_elems elements each, 64-byte aligned, borrowed until ddp_finalize; device memory where
+ * ddp_device said that this rank computes on a GPU. From the last ddp_backward_end of a step to ddp_step grad holds the
+ * sum over all ranks, not to be written (its norm is known by then); with zero=1 only on the rank that owns the
+ * element. */
 struct ddp_param {
     void *value, *grad;
+    void *value_bf16; /* with DDP_KEEP_BF16, on a GPU: the value rounded to nearest even, always; else NULL */
     size_t n_elems;
     enum ddp_dtype dtype;
 };
@@ -162,11 +164,20 @@ struct ddp_device {
  * version it is always the processor, and device=cuda is refused where there is a GPU, too. */
 int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp);
 
+/* The CUDA stream (cudaStream_t) on which the program computes, if ddp_device said GPU; else it is ignored. Before
+ * ddp_commit; without it the default stream. A gradient is complete, for ddp_grad_ready, when all is done that the stream
+ * was asked for before; what ddp_batch_next zeroes and ddp_step changes is so for what the stream is asked for after. So
+ * the program need not wait for its stream. */
+int ddp_stream(ddp_t *d, void *stream, ddp_error_t *errp);
+
 /* Sets an option of doc/user.md ("bucket-mb", "4"), before ddp_commit; every rank the same. Options that ddp_init needs
  * come too late here. */
 int ddp_option(ddp_t *d, const char *key, const char *value, ddp_error_t *errp);
 
-enum ddp_param_flags { DDP_NO_DECAY = 1 };
+enum ddp_param_flags {
+    DDP_NO_DECAY = 1,
+    DDP_KEEP_BF16 = 2, /* on a GPU: keep ddp_param.value_bf16 */
+};
 
 /* Declares a parameter of shape[0..ndim) before ddp_commit; name is copied, unique and at most 127 bytes; ndim 1..8,
  * every dimension >= 1. dtype is DDP_F32 in this version. Returns its id (0, 1, ... in registration order) or -1; the
@@ -204,6 +215,11 @@ int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
 
 /* The tensors of parameter id; all zero where id is unknown or before ddp_commit. */
 struct ddp_param ddp_param_get(const ddp_t *d, int id);
+
+/* Parameter id's value to, and from, the processor's memory, n_elems floats, wherever it lies; waits until it is done. A
+ * write comes between steps, and never after ddp_checkpoint before the next ddp_step. Not collective. */
+int ddp_param_read(ddp_t *d, int id, float *ret, ddp_error_t *errp);
+int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *errp);
 
 /* Bytes that this rank holds of each kind, padding included; all 0 before ddp_commit. */
 struct ddp_memory {

@@ -113,3 +113,11 @@ EXPORT int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
     *ret = device;
     return 0;
 }
+
+EXPORT int ddp_stream(ddp_t *d, void *stream, ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_OPEN, "ddp_stream", errp) < 0)
+        return -1;
+    d->stream = stream;
+    return 0;
+}

@@ -34,6 +34,7 @@ struct ddp {
     struct layout layout;
     ddp_error_t add_error;   /* first error of ddp_param_add; code 0: none */
     struct ddp_hook hook;    /* encode NULL: none */
+    void *stream;            /* that the program computes on, on a GPU (ddp_stream) */
     float *values;           /* arena of layout.n_bytes: own_values, or zero's segment */
     float *own_values;       /* NULL where the optimizer is spread */
     struct reducer reducer;

@@ -17,7 +17,7 @@ EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const
     else if (dtype != DDP_F32)
         error_set(&e, DDP_E_USAGE, ENOTSUP, "parameter %.100s: type %s is not supported yet: use DDP_F32", name,
                   dtype_name(dtype));
-    else if (flags & ~(unsigned)DDP_NO_DECAY)
+    else if (flags & ~(unsigned)(DDP_NO_DECAY | DDP_KEEP_BF16))
         error_set(&e, DDP_E_USAGE, EINVAL, "parameter %.100s: unknown flags %#x", name, flags);
     else
         id = layout_add(&d->layout, name, dtype, shape, ndim, flags, &e);
@@ -122,6 +122,34 @@ EXPORT struct ddp_param ddp_param_get(const ddp_t *d, int id)
         .n_elems = p->n_elems,
         .dtype = p->dtype,
     };
+}
+
+static int expect_param(const ddp_t *d, int id, unsigned phases, const char *call, ddp_error_t *errp)
+{
+    if (handle_expect(d, phases, call, errp) < 0)
+        return -1;
+    if (id < 0 || id >= d->layout.n)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: there is no parameter %d: ids are those that "
+                         "ddp_param_add returned, 0..%d", d->world.rank, call, id, d->layout.n - 1);
+    return 0;
+}
+
+EXPORT int ddp_param_read(ddp_t *d, int id, float *ret, ddp_error_t *errp)
+{
+    unsigned phases = 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED;
+    if (expect_param(d, id, phases, "ddp_param_read", errp) < 0)
+        return -1;
+    struct ddp_param p = ddp_param_get(d, id);
+    return handle_read(d, ret, p.value, p.n_elems * sizeof *ret, errp);
+}
+
+EXPORT int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *errp)
+{
+    if (expect_param(d, id, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_param_write", errp) < 0)
+        return -1;
+    struct ddp_param p = ddp_param_get(d, id);
+    checkpoint_wait_copied(d);
+    return handle_write(d, p.value, value, p.n_elems * sizeof *value, errp) < 0 ? -1 : handle_values_changed(d, errp);
 }
 
 EXPORT struct ddp_memory ddp_memory(const ddp_t *d)

@@ -33,7 +33,7 @@ for layout in 3 1,1,1; do
         done
     done
 done
-for case in refuse two-hooks shards shards-join diverged; do
+for case in refuse two-hooks shards shards-join diverged values; do
     run "$top_builddir/ddp" run -n 2 "$probe" $case
     is "$case: refused with its reason" "$rc $(grep -cx ok <<<"$out")" "0 2" || diag "$out$err"
 done

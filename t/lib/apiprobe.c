@@ -73,6 +73,7 @@ static const struct {
     {"join", case_join},
     {"join-stop", case_join_stop},
     {"memory", case_memory},
+    {"values", case_values},
 };
 
 int main(int argc, char **argv)

@@ -170,3 +170,24 @@ int case_memory(ddp_t *d)
     memset(p.grad, 1, n_elems * sizeof(float));
     return 0;
 }
+
+/* Values to and from memory of the program's own. */
+int case_values(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = .5f};
+    float x[15], y[15];
+    for (int i = 0; i < 15; i++)
+        x[i] = (float)(i + 1) / 8;
+    CHECK(ddp_stream(d, NULL, &e) == 0);
+    ddp_param_add(d, "v", DDP_F32, (size_t[]){1}, 1, 0);
+    ddp_param_add(d, "w", DDP_F32, (size_t[]){3, 5}, 2, DDP_KEEP_BF16);
+    CHECK(ddp_param_write(d, 1, x, &e) == -1 && strstr(e.text, "call ddp_commit first"));
+    CHECK(ddp_commit(d, &opt, &e) == 0);
+    CHECK(ddp_stream(d, NULL, &e) == -1 && strstr(e.text, "ddp_stream: comes too late"));
+    CHECK(ddp_param_get(d, 1).value_bf16 == NULL);
+    CHECK(ddp_param_write(d, 2, x, &e) == -1 && strstr(e.text, "ddp_param_write: there is no parameter 2"));
+    CHECK(ddp_param_read(d, -1, y, &e) == -1 && strstr(e.text, "ddp_param_read: there is no parameter -1"));
+    CHECK(ddp_param_write(d, 1, x, &e) == 0 && memcmp(ddp_param_get(d, 1).value, x, sizeof x) == 0);
+    CHECK(ddp_param_read(d, 1, y, &e) == 0 && memcmp(x, y, sizeof x) == 0);
+    return 0;
+}
