@@ -86,6 +86,9 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp);
 /* The plan, and the writer with its memory, if they are not there; nobody touches memory before all may. Collective. */
 int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp);
 
+/* Bytes of the memory that was taken. */
+size_t checkpoint_bytes(const ddp_t *d);
+
 /* The plan anew, with or without what window.h has to save; without it where memory is short. Collective. */
 int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
 

@@ -122,11 +122,20 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
+static size_t bytes_planned(const struct checkpoint_plan *plan)
+{
+    return writer_bytes(&plan->files, plan->share.piece, plan->share.n);
+}
+
+size_t checkpoint_bytes(const ddp_t *d)
+{
+    return d->checkpoint.writer ? bytes_planned(&d->checkpoint.plan) : 0;
+}
+
 static int allocate(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    const struct share *s = &c->plan.share;
-    const struct budget_part part = {"snapshot of a checkpoint", writer_bytes(&c->plan.files, s->piece, s->n)};
+    const struct budget_part part = {"snapshot of a checkpoint", bytes_planned(&c->plan)};
     if (budget_check("", &part, 1, d->world.local_size, errp) < 0)
         return -1;
     free(c->sum);

@@ -228,6 +228,7 @@ struct ddp_memory {
     size_t moments_all; /* of all parameters: more than moments where each rank keeps a part (DDP_ZERO) */
     size_t partials;    /* sums of shards (ddp_data_open) */
     size_t encoded;     /* gradients as they travel, where a hook or `compress` changes them */
+    size_t snapshot;    /* of a checkpoint, once a folder is open for some; always the processor's memory */
 };
 struct ddp_memory ddp_memory(const ddp_t *d);
 

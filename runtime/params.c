@@ -163,6 +163,7 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
         .moments_all = d->optimizer.cfg.sgd ? 0 : 2 * d->layout.n_bytes,
         .partials = partials_bytes(&d->partials),
         .encoded = encoded_bytes(d),
+        .snapshot = checkpoint_bytes(d),
     };
 }
 

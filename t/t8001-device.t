@@ -37,6 +37,12 @@ like "memory, part by part" "$out" "memory: ([0-9.]+) MiB a rank: parameters 3.2
 is "both sums are right" "$(sed -n 's/^memory: \([0-9.]*\) .*activations \([0-9.]*\),.*; \([0-9.]*\) MiB for.*/\1 \2 \3/p' \
     <<<"$out" | awk '{ a = 11.2 + $2 - $1; b = 2 * $1 - $3; print (a * a < 0.05 && b * b < 0.05) }')" 1
 
+run env DDP_ZERO=1 "$ddp" run -n 2 "$top_builddir/train" "${tiny[@]}" --ckpt "$tmp/ckpt"
+like "with checkpoints, each rank's half of one, in huge pages" "$out" "memory: [0-9.]+ MiB a rank: parameters 3.2, gradients 3.2, moments \
+3.2, activations [0-9.]+, snapshot of a checkpoint 6.0; "
+is "which is counted" "$(sed -n 's/^memory: \([0-9.]*\) .*activations \([0-9.]*\),.*/\1 \2/p' <<<"$out" |
+    awk '{ a = 15.6 + $2 - $1; print (a * a < 0.05) }')" 1
+
 # --- this machine, or one whose GPU hides ---
 export CUDA_VISIBLE_DEVICES=
 trains "auto without a GPU" "$nl""no GPU, training on the processor: [^$nl]+$nl" "$top_builddir/train" "${tiny[@]}"

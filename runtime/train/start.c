@@ -20,7 +20,8 @@ static void say_memory(const ddp_t *d, const struct job *j, const struct ddp_dev
         size_t bytes;
     } parts[] = {{"parameters", m.values}, {"gradients", m.grads}, {"moments", m.moments},
                  {"activations", model_activation_bytes(&j->o.model, batch)},
-                 {"partial sums", m.partials}, {"buckets beside the gradients", m.encoded}};
+                 {"partial sums", m.partials}, {"buckets beside the gradients", m.encoded},
+                 {"snapshot of a checkpoint", device->is_gpu ? 0 : m.snapshot}};
     int n = device->is_gpu ? 1 : ddp_world(d)->local_size;
     size_t all = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
