@@ -18,7 +18,7 @@ is "nothing is left of it" "$(ls "$NCCLDOUBLE_DIR")" log
 is "NCCL is told nothing" "$(grep -c '=' <<<"$log")" 0
 
 probe 2,1 --again
-is "again, under the next generation" "$rc $(oks) $(grep -c ' id$' <<<"$log") $(grep -c destroy <<<"$log")" "0 3 2 6"
+is "again, with a second communicator" "$rc $(oks) $(grep -c ' id$' <<<"$log") $(grep -c destroy <<<"$log")" "0 3 2 6"
 script "init progress 300" "group progress 40" "finalize progress 100"
 probe 3
 is "calls that take long" "$rc $(oks)" "0 3"
@@ -58,17 +58,12 @@ is "... and nobody begins" "$(grep -c init <<<"$log")" 0
 wrapper=()
 
 # GPUs
-probe 2,2 --device same
-is "two ranks with one GPU are refused, by name" \
-    "$rc $(told 'rank 0 .* and rank 1 .* both use the GPU same: .*gpus-per-node')" "0 4"
-probe 1,1 --device same
-is "... on two nodes they are two" "$rc $(oks)" "0 2"
-probe 2 --device same --share
-is "... or where it was asked for" "$rc $(oks) $(sort -u <<<"$log" | grep HOSTID | tr '\n' ' ')" \
+probe 2 --share
+is "ranks may share a GPU where it was asked for" "$rc $(oks) $(sort -u <<<"$log" | grep HOSTID | tr '\n' ' ')" \
     "0 2 rank 0 NCCL_HOSTID=ddp-rank-0 rank 1 NCCL_HOSTID=ddp-rank-1 "
 script "init async 5 Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000"
 probe 2
-like "... found by NCCL itself" "$rc $out" "^0 .*two ranks use one GPU \(Duplicate GPU detected : rank 0 and rank 1 both"
+like "NCCL itself finds two ranks on one GPU" "$rc $out" "^0 .*two ranks use one GPU \(Duplicate GPU detected : rank 0 and rank 1 both"
 is "... all are told, and abort" "$(told 'two ranks use one GPU') $(grep -c abort <<<"$log")" "2 2"
 
 # what NCCL is told

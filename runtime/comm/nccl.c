@@ -1,7 +1,6 @@
 /* nccl.c - the NCCL communicator's life.
  *
- *   OFFERED    this rank's card is in the boot; a root listens
- *   MET        all cards agree, ids are at hand
+ *   CREATED    all ranks agree, ids are at hand; roots listen
  *   STARTING   ncclCommInitRank* has been called; NCCL's own thread wires up
  *   READY      no call is under way: the only state in which the next call may be made, an event be recorded
  *   ISSUED     an operation has been called, and NCCL's own thread is putting it on its stream
@@ -9,7 +8,7 @@
  *   CLOSED     nothing of NCCL's is left
  *   BROKEN     a call or a wait has failed; the watch has a cause, which is the same on all ranks
  *
- *   OFFERED -> MET -> STARTING -> READY <-> ISSUED,  READY -> ENDING -> CLOSED
+ *   CREATED -> STARTING -> READY <-> ISSUED,  READY -> ENDING -> CLOSED
  *   STARTING, READY, ISSUED, ENDING -> BROKEN,  BROKEN -> STARTING by nccl_shrink alone
  *
  * What holds: `handle` is NCCL's communicator from STARTING to ENDING, in BROKEN only where the configuration has
@@ -26,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/comm/host.h"
 #include "runtime/comm/nccl_impl.h"
 
 static void forget_ids(nccl_t *n)
@@ -53,12 +51,10 @@ static int become_ready(nccl_t *n, int code, enum watch_what what, ddp_error_t *
     return 0;
 }
 
-int nccl_start(nccl_t *n, comm_t *c, ddp_error_t *errp)
+int nccl_start(nccl_t *n, ddp_error_t *errp)
 {
-    if (n->life != NCCL_MET)
+    if (n->life != NCCL_CREATED)
         return wrong_life("nccl_start", errp);
-    n->comm = c;
-    n->watch = c->watch;
     n->life = NCCL_STARTING;
     int code = n->lib->init(&n->handle, n->world->size, n->world->rank, n->ids, n->n_ids);
     forget_ids(n);

@@ -4,14 +4,11 @@
  * Nobody is ever alone inside NCCL. All its calls are non-blocking; a wait polls NCCL, the watch (watch.h) and a
  * deadline, so that a rank that dies or aborts ends every wait with the same cause as in the host communicator, and
  * whoever is late is named. After any failure this rank's part is aborted, the others are told, and only nccl_destroy
- * (or nccl_shrink) may follow; whoever wants to go on wires up again, host communicator and all, under the next
- * generation.
+ * (or nccl_shrink) may follow; whoever wants to go on wires up again, host communicator and all.
  *
  * Life:
- *     n = nccl_offer(&cfg, w, b, &e);     // before comm_create, whose fence then publishes what this rank puts
- *     c = comm_create(..., w, b, &e);
- *     nccl_meet(n, b, &e);                // reads the others'; then the boot may be closed
- *     nccl_start(n, c, &e);               // the wire-up, with the rank's device current
+ *     n = nccl_create(&cfg, w, c, &e);    // ranks agree on NCCL and exchange ids over the host communicator c
+ *     nccl_start(n, &e);                  // the wire-up, with the rank's device current
  *     ...
  *     nccl_close(n, &e); nccl_destroy(n); // before comm_destroy
  *
@@ -24,7 +21,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "pmix/boot.h"
 #include "pmix/world.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/error.h"
@@ -35,35 +31,27 @@ typedef struct nccl nccl_t;
 struct nccl_config {
     double timeout_s; /* deadline of every wait */
 
-    /* This rank's GPU, by a name that is the same for every process of the node (PCI address, UUID). NULL: it is not
-     * compared. */
-    const char *device;
-
-    /* Ranks may share a GPU, which is good for tests alone: NCCL_HOSTID, unless it is set, makes NCCL take each rank
-     * for a node of its own. */
+    /* Ranks may share a GPU, which NCCL else refuses and which is good for tests alone: NCCL_HOSTID, unless it is set,
+     * makes NCCL take each rank for a node of its own. */
     bool share_devices;
 
     /* NCCL's own log: a file for each rank, in which %r becomes the rank (NCCL's %h and %p work too). NCCL_DEBUG and
      * NCCL_DEBUG_FILE are set, unless they are. NULL: as the environment says. */
     const char *log;
 
-    unsigned generation; /* 0, 1, ... of this job's wire-ups; the same on all ranks */
-
     /* A failure leaves NCCL's part as it is, for nccl_shrink: the device may hang in it until then, or until
      * nccl_destroy. Else it is aborted at once. */
     bool will_shrink;
 };
 
-/* Opens libnccl, and puts what this rank says of itself, with an id where it is a root, into b: under no fence of its
- * own. What keeps this rank from taking part is told by nccl_meet, on every rank. NULL: no memory, or b is broken. */
-nccl_t *nccl_offer(const struct nccl_config *cfg, const struct world *w, boot_t *b, ddp_error_t *errp);
+/* Opens libnccl; the roots make ids, which travel in one comm_allgather of c with what each rank says of itself.
+ * Collective. NULL on all ranks alike where one has no NCCL, another version of it, or an environment in which it
+ * cannot work: then c is as good as before. NULL on one where c fails, or its memory runs out, which breaks c. w and c
+ * are borrowed until nccl_destroy. */
+nccl_t *nccl_create(const struct nccl_config *cfg, const struct world *w, comm_t *c, ddp_error_t *errp);
 
-/* After a fence: reads what all ranks say. -1 on all ranks alike where one has no NCCL or another version of it, or
- * where two have one GPU and may not. */
-int nccl_meet(nccl_t *n, boot_t *b, ddp_error_t *errp);
-
-/* Wires up; waits for all ranks. c is borrowed until nccl_close or nccl_destroy. */
-int nccl_start(nccl_t *n, comm_t *c, ddp_error_t *errp);
+/* Wires up; waits for all ranks. */
+int nccl_start(nccl_t *n, ddp_error_t *errp);
 
 /* ---- operations ---- */
 

@@ -27,15 +27,6 @@ static const char *cure(int code)
     return "NCCL_DEBUG=INFO tells more";
 }
 
-int nccl_duplicate(const struct world *w, int a, int b, const char *device, ddp_error_t *errp)
-{
-    char who[2][96];
-    world_rank_name(w, a, who[0], sizeof who[0]);
-    world_rank_name(w, b, who[1], sizeof who[1]);
-    return error_set(errp, DDP_E_USAGE, EBUSY, "%s and %s both use the GPU %s: start as many ranks on a node as it "
-                     "has GPUs (srun --gpus-per-node), and look at CUDA_VISIBLE_DEVICES", who[0], who[1], device);
-}
-
 int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *errp)
 {
     char last[100];

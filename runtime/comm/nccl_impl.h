@@ -6,12 +6,9 @@
 #include "runtime/comm/nccl_lib.h"
 #include "runtime/comm/watch.h"
 
-enum { NCCL_DEVICE_MAX = 63 }; /* bytes of a device's name */
-
 /* See nccl.c. */
 enum nccl_life {
-    NCCL_OFFERED,
-    NCCL_MET,
+    NCCL_CREATED,
     NCCL_STARTING,
     NCCL_READY,
     NCCL_ISSUED,
@@ -27,10 +24,10 @@ struct nccl_memory {
 };
 
 struct nccl {
-    const struct nccl_lib *lib; /* NULL: this rank cannot take part */
+    const struct nccl_lib *lib; /* NULL: there is none; such a communicator does not outlive nccl_create */
     struct nccl_config cfg;     /* without its texts */
     const struct world *world;
-    comm_t *comm;   /* from nccl_start to the end */
+    comm_t *comm;
     watch_t *watch; /* its */
     enum nccl_life life;
     void *handle; /* NCCL's communicator */
@@ -38,14 +35,13 @@ struct nccl {
     bool is_stuck; /* a thread of ours is inside NCCL, in a call that did not return: no more calls */
     unsigned char *ids;
     int n_ids;
-    ddp_error_t refusal; /* why this rank cannot take part; code 0: it can */
     struct nccl_memory *memories;
     char version[32];
 };
 
-/* nccl_offer with a library: lib NULL and why filled where there is none. */
-nccl_t *nccl_offer_with(const struct nccl_config *cfg, const struct nccl_lib *lib, const ddp_error_t *why,
-                        const struct world *w, boot_t *b, ddp_error_t *errp);
+/* nccl_create with a library: lib NULL and why filled where there is none. */
+nccl_t *nccl_create_with(const struct nccl_config *cfg, const struct nccl_lib *lib, const ddp_error_t *why,
+                         const struct world *w, comm_t *c, ddp_error_t *errp);
 
 /* nccl_env.c: sets what cfg asks for in the environment, never over a value that is there, and refuses what would keep
  * the communicator from working. */
@@ -53,7 +49,6 @@ int nccl_environment(const struct nccl_config *cfg, int rank, ddp_error_t *errp)
 
 /* nccl_error.c: "an operation of NCCL failed: ...", with NCCL's words and the cure. Returns -1. */
 int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
-int nccl_duplicate(const struct world *w, int a, int b, const char *device, ddp_error_t *errp);
 
 /* nccl_wait.c: waits until NCCL has no call under way and, where done is not NULL, done(ctx) says yes. A failure has
  * been through nccl_break when it is returned. */

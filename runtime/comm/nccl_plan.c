@@ -1,6 +1,5 @@
 #include "runtime/comm/nccl_plan.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 int nccl_n_roots(int size, bool is_scalable)
@@ -32,12 +31,6 @@ int nccl_roots(const struct world *w, int n_roots, int *ret_rank)
     }
     free(used);
     return 0;
-}
-
-const char *nccl_key(unsigned generation, char buf[BOOT_KEY_MAX + 1])
-{
-    snprintf(buf, BOOT_KEY_MAX + 1, "nccl.%u", generation);
-    return buf;
 }
 
 /* ---- the deterministic mode ---- */

@@ -1,12 +1,10 @@
-/* nccl_plan.h - what of the NCCL communicator can be decided without NCCL: who makes ids, under which key they travel,
- * and who sends what to whom in the deterministic mode. Pure functions. */
+/* nccl_plan.h - what of the NCCL communicator can be decided without NCCL: who makes ids, and who sends what to whom in the deterministic mode. Pure functions. */
 #ifndef DDP_COMM_NCCL_PLAN_H
 #define DDP_COMM_NCCL_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "pmix/boot.h"
 #include "pmix/world.h"
 
 /* ---- wire-up ---- */
@@ -24,10 +22,6 @@ void nccl_block(int size, int n_roots, int i, int *ret_first, int *ret_end);
 /* ret_rank[i]: the rank that makes id i, one of its block; no node has two before every node of that block has one.
  * -1 when memory runs out. */
 int nccl_roots(const struct world *w, int n_roots, int *ret_rank);
-
-/* The key of a rank's card in wire-up number `generation` of the job (0, 1, ...): cards of an earlier one, which may
- * still be found where the boot remembers, are never taken for this one's. Returns buf. */
-const char *nccl_key(unsigned generation, char buf[BOOT_KEY_MAX + 1]);
 
 /* ---- the deterministic mode ----
  *

@@ -1,11 +1,10 @@
 /* ncclprobe - wires up as libddp does, with NCCL beside the host communicator, and tries every operation:
  *
- *   ncclprobe [--timeout S] [--ops K] [--device NAME] [--share] [--log PATH] [--again] [--ids] [--shrink RANK]
+ *   ncclprobe [--timeout S] [--ops K] [--share] [--log PATH] [--again] [--ids] [--shrink RANK]
  *             [--die-before-start RANK] [--die-in-op RANK] [--abort-in-op RANK] [--leave-in-op RANK] [--late RANK]
  *
- * Memory is host memory, as the double's (t/lib/nccldouble) device memory is. --timeout: of NCCL's waits. --device:
- * what each rank calls its GPU, %r being its rank. --again: then under the next generation. --ids: exchange ids only,
- * with any libnccl. --shrink: RANK ends in an operation, and the others go on without it. A rank meets its trouble
+ * Memory is host memory, as the double's (t/lib/nccldouble) device memory is. --timeout: of NCCL's waits. --again:
+ * then with a second communicator. --ids: exchange ids only, with any libnccl. --shrink: RANK ends in an operation, and the others go on without it. A rank meets its trouble
  * before its third operation. Each rank prints one line, and ends with 0:
  *
  *   rank 2 of 4: ok, NCCL 2.28.9
@@ -48,8 +47,6 @@ static int parse(int argc, char **argv, struct plan *p)
         }
         if (!strcmp(argv[i], "--timeout"))
             is_known = num_double(value, 0, 3600, &p->timeout_s) == 0;
-        else if (!strcmp(argv[i], "--device"))
-            p->device = value;
         else if (!strcmp(argv[i], "--log"))
             p->log = value;
         else {
@@ -65,66 +62,49 @@ static int parse(int argc, char **argv, struct plan *p)
     return 0;
 }
 
-static nccl_t *offer(const struct plan *p, const struct world *w, boot_t *b, unsigned generation, ddp_error_t *errp)
-{
-    char device[64], rank[16];
-    snprintf(rank, sizeof rank, "%d", w->rank);
-    const char *mark = strstr(p->device, "%r");
-    snprintf(device, sizeof device, "%.*s%s", (int)(mark ? mark - p->device : (long)strlen(p->device)), p->device,
-             mark ? rank : "");
-    struct nccl_config cfg = {.timeout_s = p->timeout_s, .device = device, .share_devices = p->share, .log = p->log};
-    cfg.generation = generation;
-    cfg.will_shrink = p->shrink >= 0;
-    return nccl_offer(&cfg, w, b, errp);
-}
-
 /* Everything that needs the boot. */
 static int wire_up(struct probe *x, boot_t *b, ddp_error_t *errp)
 {
-    const struct plan *p = x->plan;
     struct comm_config cfg = {.timeout_s = BOOT_S};
     x->w = world_exchange(b, deadline_in(BOOT_S), errp);
-    if (!x->w)
-        return -1;
-    for (unsigned g = 0; g < (p->again ? 2u : 1u); g++)
-        if (!(x->n[g] = offer(p, x->w, b, g, errp)))
-            return -1;
-    x->c = comm_create(&cfg, x->w, b, errp);
-    if (!x->c)
-        return -1;
-    for (int g = 0; g < 2; g++)
-        if (x->n[g] && nccl_meet(x->n[g], b, errp) < 0)
-            return -1;
-    return 0;
+    x->c = x->w ? comm_create(&cfg, x->w, b, errp) : NULL;
+    return x->c ? 0 : -1;
 }
 
-static void sum_ids(struct probe *x)
+static nccl_t *create(struct probe *x, ddp_error_t *errp)
 {
-    for (int g = 0; g < 2 && x->n[g]; g++)
-        for (size_t i = 0; i < (size_t)x->n[g]->n_ids * NCCL_ID_BYTES; i++)
-            x->ids = (x->ids ^ x->n[g]->ids[i]) * 16777619u;
+    const struct plan *p = x->plan;
+    struct nccl_config cfg = {.timeout_s = p->timeout_s, .share_devices = p->share, .log = p->log};
+    cfg.will_shrink = p->shrink >= 0;
+    nccl_t *n = nccl_create(&cfg, x->w, x->c, errp);
+    for (size_t i = 0; n && i < (size_t)n->n_ids * NCCL_ID_BYTES; i++)
+        x->ids = (x->ids ^ n->ids[i]) * 16777619u;
+    return n;
+}
+
+static void meet_trouble_before_start(const struct probe *x)
+{
+    uint64_t until = deadline_in(30);
+    if (x->w->rank == x->plan->die_start)
+        raise(SIGKILL);
+    while (x->w->rank == x->plan->late && !watch_is_broken(x->c->watch) && deadline_left_ns(until) > 0)
+        poll(NULL, 0, 10); /* the others give it up */
 }
 
 static int run(struct probe *x, ddp_error_t *errp)
 {
-    const struct plan *p = x->plan;
-    int rank = x->w->rank;
     x->since = clock_ns();
-    if (p->ids_only) {
-        sum_ids(x);
-        return comm_barrier(x->c, errp); /* roots listen until all have what they came for */
-    }
-    if (rank == p->die_start)
-        raise(SIGKILL);
-    uint64_t until = deadline_in(30);
-    while (rank == p->late && !watch_is_broken(x->c->watch) && deadline_left_ns(until) > 0)
-        poll(NULL, 0, 10); /* the others give it up */
-    for (int g = 0; g < 2; g++) {
-        nccl_t *n = x->n[g];
-        if (n && (nccl_start(n, x->c, errp) < 0 || probe_operations(x, n, errp) < 0 || nccl_close(n, errp) < 0))
+    for (int g = 0; g < (x->plan->again ? 2 : 1); g++) {
+        nccl_t *n = x->n[g] = create(x, errp);
+        if (!n)
+            return -1;
+        if (x->plan->ids_only)
+            continue;
+        meet_trouble_before_start(x);
+        if (nccl_start(n, errp) < 0 || probe_operations(x, n, errp) < 0 || nccl_close(n, errp) < 0)
             return -1;
     }
-    return 0;
+    return comm_barrier(x->c, errp); /* roots listen until all have what they came for */
 }
 
 static void tell(const struct probe *x, int rc, const ddp_error_t *e, int rank, int size)
@@ -148,7 +128,6 @@ int main(int argc, char **argv)
     struct probe x = {.plan = &plan};
     ddp_error_t e = {0};
     plan.late = plan.shrink = -1;
-    plan.device = "gpu-%r";
     if (parse(argc, argv, &plan) < 0)
         return usage();
     boot_t *b = boot_open(deadline_in(BOOT_S), &e);
@@ -161,7 +140,7 @@ int main(int argc, char **argv)
         rc = -1;
     if (rc == 0)
         rc = run(&x, &e);
-    bool goes_on = rc < 0 && plan.shrink >= 0;
+    bool goes_on = rc < 0 && x.n[0] && plan.shrink >= 0;
     if (goes_on)
         rc = probe_shrink(&x, &e);
     tell(&x, rc, &e, rank, size);

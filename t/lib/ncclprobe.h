@@ -12,7 +12,7 @@
 struct plan {
     double timeout_s;
     int n_ops, die_start, die_op, abort_op, leave_op, late, shrink;
-    const char *device, *log;
+    const char *log;
     bool share, again, ids_only;
 };
 

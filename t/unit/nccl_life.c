@@ -144,18 +144,23 @@ struct rig {
     nccl_t *n;
 };
 
-/* Wires up as libddp does. The boot goes. */
-static int wire(struct job *j, struct memboot *boot, int rank, unsigned generation, struct rig *r, ddp_error_t *e)
+/* Wires up as libddp does. */
+static int wire_host(struct job *j, struct memboot *boot, int rank, struct rig *r, ddp_error_t *e)
 {
-    struct nccl_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 30, .generation = generation};
     struct comm_config host = {.timeout_s = 30};
     boot_t *b = memboot_open(boot, rank);
     r->w = job_world(j, rank);
-    r->n = nccl_offer_with(&cfg, &lib, NULL, r->w, b, e);
-    r->c = r->n ? comm_create(&host, r->w, b, e) : NULL;
-    int rc = r->c ? nccl_meet(r->n, b, e) : -1;
+    r->c = comm_create(&host, r->w, b, e);
     boot_close(b);
-    return rc;
+    return r->c ? 0 : -1;
+}
+
+static int wire(struct job *j, struct memboot *boot, int rank, struct rig *r, ddp_error_t *e)
+{
+    struct nccl_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 30};
+    if (wire_host(j, boot, rank, r, e) == 0)
+        r->n = nccl_create_with(&cfg, &lib, NULL, r->w, r->c, e);
+    return r->n ? 0 : -1;
 }
 
 static int unwire(struct rig *r, int rc)
@@ -169,7 +174,7 @@ static int unwire(struct rig *r, int rc)
 #define WIRED(r)                                                                                                       \
     struct rig r = {0};                                                                                                \
     ddp_error_t e = {0};                                                                                               \
-    CHECK(wire(j, j->boot, rank, 0, &r, &e) == 0, "%s", e.text)
+    CHECK(wire(j, j->boot, rank, &r, &e) == 0, "%s", e.text)
 
 static float data[8];
 static const struct nccl_range range = {data, 8, DDP_F32};
@@ -192,8 +197,8 @@ static int lives(struct job *j, int rank)
 {
     int asked = 0;
     WIRED(r);
-    CHECK(fake.n_id == (rank == 0) && r.n->life == NCCL_MET && r.n->ids, "met: %d ids", fake.n_id);
-    CHECK(nccl_start(r.n, r.c, &e) == 0, "%s", e.text);
+    CHECK(fake.n_id == (rank == 0) && r.n->life == NCCL_CREATED && r.n->ids, "created: %d ids", fake.n_id);
+    CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
     CHECK(r.n->life == NCCL_READY && !r.n->ids && fake.ids[0] == 1, "started with rank 0's id, which is wiped");
     CHECK(nccl_memory_create(r.n, 64, &e), "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0 && r.n->life == NCCL_ISSUED, "%s", e.text);
@@ -216,9 +221,8 @@ static int makes_mistakes(struct job *j, int rank)
     WIRED(r);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) < 0 && e.domain == DDP_E_USAGE, "before it is started: %s", e.text);
     CHECK(nccl_close(r.n, &e) < 0 && nccl_wait(r.n, done_at_third, &n, &e) < 0 && n == 0, "%s", e.text);
-    CHECK(nccl_start(r.n, r.c, &e) == 0, "%s", e.text);
-    CHECK(nccl_start(r.n, r.c, &e) < 0 && e.domain == DDP_E_USAGE && fake.n_init == 1, "twice: %s", e.text);
-    CHECK(nccl_meet(r.n, NULL, &e) < 0 && e.domain == DDP_E_USAGE, "again: %s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
+    CHECK(nccl_start(r.n, &e) < 0 && e.domain == DDP_E_USAGE && fake.n_init == 1, "twice: %s", e.text);
     int gone = 1;
     CHECK(nccl_shrink(r.n, &gone, 1, r.w, r.c, &e) < 0 && strstr(e.text, "cannot shrink"), "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "none of it has harmed: %s", e.text);
@@ -230,7 +234,7 @@ static int makes_mistakes(struct job *j, int rank)
 static int breaks(struct job *j, int rank)
 {
     WIRED(r);
-    CHECK(nccl_start(r.n, r.c, &e) == 0 && nccl_memory_create(r.n, 64, &e), "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, &e), "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
     fake.code = rank == 1 ? NCCL_REMOTE_ERROR : NCCL_OK;
     fake.busy = rank == 1 ? 3 : 1 << 30;
@@ -250,7 +254,7 @@ static int breaks(struct job *j, int rank)
 static int dies_later(struct job *j, int rank)
 {
     WIRED(r);
-    CHECK(nccl_start(r.n, r.c, &e) == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
     wondered = j->shared;
     uint64_t until = deadline_in(20);
     while (rank == 1 && !*wondered && deadline_left_ns(until) > 0)
@@ -263,7 +267,7 @@ static int dies_later(struct job *j, int rank)
     return unwire(&r, 0);
 }
 
-/* After a failure ranks wire up again, host communicator and all, under the next generation. */
+/* After a failure ranks wire up again, host communicator and all. */
 static int wires_again(struct job *j, int rank)
 {
     int rc = breaks(j, rank);
@@ -272,51 +276,31 @@ static int wires_again(struct job *j, int rank)
     CHECK(rc == 0, "the first time");
     memset(&fake, 0, sizeof fake);
     fake.n_id = 40;
-    CHECK(wire(j, (struct memboot *)j->arg, rank, 1, &r, &e) == 0, "%s", e.text);
-    CHECK(nccl_start(r.n, r.c, &e) == 0 && nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "%s", e.text);
+    CHECK(wire(j, (struct memboot *)j->arg, rank, &r, &e) == 0, "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "%s", e.text);
     CHECK(fake.ids[0] == 41, "a new id");
     CHECK(nccl_close(r.n, &e) == 0, "%s", e.text);
     return unwire(&r, 0);
 }
 
-/* A boot that remembers: cards of generation 0 are not taken for those of generation 1. */
-static int remembers(struct job *j, int rank)
+/* Rank 1 has no library, or another one: all are told alike, and the host communicator goes on. */
+static int refuses(struct job *j, int rank)
 {
     struct nccl_config cfg = {.timeout_s = 30};
-    struct world *w = job_world(j, rank);
-    ddp_error_t e = {0};
-    boot_t *b = memboot_open(j->boot, rank);
-    nccl_t *n[2];
-    for (unsigned g = 0; g < 2; g++) {
-        cfg.generation = g;
-        n[g] = nccl_offer_with(&cfg, &lib, NULL, w, b, &e);
-    }
-    CHECK(boot_fence(b, deadline_in(30), &e) == 0, "%s", e.text);
-    for (unsigned g = 2; g-- > 0;) {
-        CHECK(nccl_meet(n[g], b, &e) == 0 && n[g]->ids[0] == g + 1, "generation %u: %s", g, e.text);
-        nccl_destroy(n[g]);
-    }
-    boot_close(b);
-    world_destroy(w);
-    return 0;
-}
-
-static int differs(struct job *j, int rank)
-{
-    struct nccl_config cfg = {.timeout_s = 30};
-    struct world *w = job_world(j, rank);
-    ddp_error_t e = {0};
-    boot_t *b = memboot_open(j->boot, rank);
-    nccl_t *n = rank == 1 ? NULL : nccl_offer_with(&cfg, &lib, NULL, w, b, &e);
-    CHECK(rank != 1 || boot_put(b, "nccl.0", "what", 4, &e) == 0, "%s", e.text);
-    CHECK(boot_fence(b, deadline_in(30), &e) == 0, "%s", e.text);
-    bool is_told = rank == 1 || nccl_meet(n, b, &e) < 0;
-    is_told = rank == 1 || (is_told && strstr(e.text, "rank 1 (n0) runs another version of libddp"));
-    CHECK(is_told, "%s", e.text);
-    nccl_destroy(n);
-    boot_close(b);
-    world_destroy(w);
-    return 0;
+    struct nccl_lib other = lib;
+    ddp_error_t e = {0}, why;
+    struct rig r = {0};
+    CHECK(wire_host(j, j->boot, rank, &r, &e) == 0, "%s", e.text);
+    error_set(&why, DDP_E_COMM, ENOENT, "no NCCL here");
+    CHECK(!nccl_create_with(&cfg, rank == 1 ? NULL : &lib, &why, r.w, r.c, &e), "without a library");
+    CHECK(strcmp(e.text, rank == 1 ? "no NCCL here" : "rank 1 (n0): no NCCL here") == 0, "%s", e.text);
+    other.version = rank == 1 ? 22708 : lib.version;
+    CHECK(!nccl_create_with(&cfg, &other, NULL, r.w, r.c, &e), "with two versions");
+    CHECK(strstr(e.text, "rank 0 (n0) has NCCL 2.28.9 and rank 1 (n0) has 2.27.8: all ranks"), "%s", e.text);
+    CHECK(fake.n_init == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
+    r.n = nccl_create_with(&cfg, &lib, NULL, r.w, r.c, &e);
+    CHECK(r.n && nccl_start(r.n, &e) == 0 && nccl_close(r.n, &e) == 0, "afterwards: %s", e.text);
+    return unwire(&r, 0);
 }
 
 static int device_fails(void *ctx, ddp_error_t *errp)
@@ -327,7 +311,7 @@ static int device_fails(void *ctx, ddp_error_t *errp)
 static int loses_its_device(struct job *j, int rank)
 {
     WIRED(r);
-    CHECK(nccl_start(r.n, r.c, &e) == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
     CHECK(nccl_wait(r.n, rank == 1 ? device_fails : never, &rank, &e) < 0, "it went well");
     CHECK(strstr(e.text, "the GPU of rank 1 fell off the bus"), "%s", e.text);
     CHECK(!!strstr(e.text, "rank 1 (n0) aborted: ") == (rank != 1) && fake.n_abort == 1, "%s", e.text);
@@ -338,7 +322,7 @@ static int loses_its_device(struct job *j, int rank)
 static int is_stuck(struct job *j, int rank)
 {
     WIRED(r);
-    CHECK(nccl_start(r.n, r.c, &e) == 0 && nccl_memory_create(r.n, 64, &e), "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, &e), "%s", e.text);
     CHECK(comm_barrier(r.c, &e) == 0, "%s", e.text);
     fake.abort_blocks = rank == 0;
     if (rank == 1)
@@ -355,7 +339,7 @@ static int is_late(struct job *j, int rank)
 {
     uint64_t until = deadline_in(20);
     WIRED(r);
-    CHECK(nccl_start(r.n, r.c, &e) == 0, "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
     while (rank == 1 && !watch_is_broken(r.c->watch) && deadline_left_ns(until) > 0)
         usleep(1000);
     CHECK(nccl_wait(r.n, never, NULL, &e) < 0 && e.domain == DDP_E_TIMEOUT, "%s", e.text);
@@ -385,16 +369,14 @@ TEST(test_mistakes, makes_mistakes, 0)
 TEST(test_breaks, breaks, 4)
 TEST(test_dies_later, dies_later, 0)
 TEST(test_wires_again, wires_again, 4)
-TEST(test_generations, remembers, 0)
-TEST(test_other_libddp, differs, 0)
+TEST(test_refuses, refuses, 0)
 TEST(test_device_fails, loses_its_device, 0)
 TEST(test_stuck, is_stuck, 0.5)
 TEST(test_late, is_late, 0.5)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_life),          cmocka_unit_test(test_mistakes),    cmocka_unit_test(test_breaks),
-    cmocka_unit_test(test_wires_again),   cmocka_unit_test(test_generations), cmocka_unit_test(test_other_libddp),
+    cmocka_unit_test(test_wires_again),   cmocka_unit_test(test_refuses),     cmocka_unit_test(test_dies_later),
     cmocka_unit_test(test_device_fails),  cmocka_unit_test(test_stuck),       cmocka_unit_test(test_late),
-    cmocka_unit_test(test_dies_later),
 };
 UNIT_MAIN(tests)

@@ -1,7 +1,6 @@
 /* Who makes ids, under which key, and the deterministic mode's schedule, carried out here for all ranks at once. */
 #include "t/unit/unit.h"
 
-#include <limits.h>
 
 #include "kernels/reduce.h"
 #include "runtime/comm/nccl_plan.h"
@@ -76,16 +75,6 @@ static void test_roots_are_spread(void **state)
     check_roots(256, 2, CYCLIC, 1);
     check_roots(1024, 4, CYCLIC, 2); /* eight roots on four nodes */
     check_roots(300, 1, ONE_NODE, 3);
-}
-
-static void test_keys(void **state)
-{
-    (void)state;
-    char a[BOOT_KEY_MAX + 1], b[BOOT_KEY_MAX + 1];
-    assert_string_equal(nccl_key(0, a), "nccl.0");
-    assert_string_equal(nccl_key(12, b), "nccl.12");
-    assert_string_not_equal(a, b);
-    assert_true(strlen(nccl_key(UINT_MAX, a)) < BOOT_KEY_MAX);
 }
 
 /* ---- the schedule ---- */
@@ -294,7 +283,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_roots_count),
     cmocka_unit_test(test_blocks),
     cmocka_unit_test(test_roots_are_spread),
-    cmocka_unit_test(test_keys),
     cmocka_unit_test(test_schedule),
     cmocka_unit_test(test_schedule_moves_no_more_than_a_ring),
 };
