@@ -160,8 +160,9 @@ struct ddp_device {
 };
 
 /* Finds it out, after the options and before ddp_commit. Collective: what stops one rank stops all. DDP_E_USAGE: a GPU is
- * demanded (device=cuda) and there is none, two ranks would share one, some ranks have one and others do not. In this
- * version it is always the processor, and device=cuda is refused where there is a GPU, too. */
+ * demanded (device=cuda) and there is none, two ranks would share one, some ranks have one and others do not. Where it is
+ * a GPU, parameters, gradients and optimizer state are in its memory from ddp_commit on, and gradients travel by NCCL. A
+ * program that does not call this computes on the processor. */
 int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp);
 
 /* The CUDA stream (cudaStream_t) on which the program computes, if ddp_device said GPU; else it is ignored. Before

@@ -63,24 +63,15 @@ static int choose(const ddp_t *d, struct device_choice *c, struct device_info *i
     return rc;
 }
 
-/* Parameters, gradients and the model live in the processor's memory so far. These two go when they can live on a GPU:
- * what was found is the processor then, or an error where it must be a GPU. */
-static void stay_on_cpu(struct device_choice *c, struct device_info *info)
+/* Opens it, which makes its context. */
+static int open_gpu(ddp_t *d, const struct device_choice *c, size_t *ret_free, ddp_error_t *errp)
 {
-    if (c->kind == DEVICE_CPU || c->is_demanded)
-        return;
-    snprintf(c->note, sizeof c->note, "GPU %d (%.60s) is not used: training runs on the processor, its path on a GPU "
-             "is not there yet", c->ordinal, info->name);
-    c->kind = DEVICE_CPU;
-    *info = (struct device_info){.kind = DEVICE_CPU};
-}
-
-static int refuse_gpu(const struct device_choice *c, const struct device_info *info, ddp_error_t *errp)
-{
+    device_close(d->device); /* of a call before */
+    d->device = NULL;
     if (c->kind == DEVICE_CPU)
         return 0;
-    return error_set(errp, DDP_E_USAGE, ENOTSUP, "a GPU is asked for (device cuda) and there (%.60s), but training "
-                     "does not run on GPUs yet: leave the device to auto, or say cpu", info->name);
+    d->device = device_open(DEVICE_CUDA, c->ordinal, d->world.rank, errp);
+    return d->device ? device_memory_free(d->device, ret_free, errp) : -1;
 }
 
 /* No two ranks on one GPU, unless that is asked for, and all on GPUs or none. */
@@ -100,16 +91,19 @@ EXPORT int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
     struct device_choice c = {.kind = DEVICE_CPU};
     struct device_info info = {.kind = DEVICE_CPU};
     ddp_error_t own = {0};
+    size_t memory_free = device_cpu_memory_free();
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_device (after ddp_commit)", errp) < 0)
         return -1;
-    if (choose(d, &c, &info, &own) == 0)
-        stay_on_cpu(&c, &info);
-    if (handle_agree(d, &own, errp) < 0 || compare(d, &info, errp) < 0 || refuse_gpu(&c, &info, errp) < 0)
+    choose(d, &c, &info, &own);
+    if (handle_agree(d, &own, errp) < 0 || compare(d, &info, errp) < 0)
+        return -1;
+    open_gpu(d, &c, &memory_free, &own);
+    if (handle_agree(d, &own, errp) < 0)
         return -1;
     struct ddp_device device = {.is_gpu = c.kind == DEVICE_CUDA, .ordinal = c.ordinal, .peak_flops = info.peak_flops};
     snprintf(device.name, sizeof device.name, "%s", info.name);
     snprintf(device.note, sizeof device.note, "%s", c.note);
-    device.memory_free = device_cpu_memory_free();
+    device.memory_free = memory_free;
     *ret = device;
     return 0;
 }

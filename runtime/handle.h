@@ -11,6 +11,8 @@
 #include "runtime/config.h"
 #include "runtime/data/data.h"
 #include "runtime/ddp.h"
+#include "runtime/device/device.h"
+#include "runtime/gpu.h"
 #include "runtime/layout.h"
 #include "runtime/optimizer.h"
 #include "runtime/partials.h"
@@ -34,8 +36,10 @@ struct ddp {
     struct layout layout;
     ddp_error_t add_error;   /* first error of ddp_param_add; code 0: none */
     struct ddp_hook hook;    /* encode NULL: none */
+    device_t *device;        /* the GPU that ddp_device found; NULL: the processor */
+    gpu_t *gpu;              /* from ddp_commit on, where device is */
     void *stream;            /* that the program computes on, on a GPU (ddp_stream) */
-    float *values;           /* arena of layout.n_bytes: own_values, or zero's segment */
+    float *values;           /* arena of layout.n_bytes: own_values, zero's segment, or gpu's */
     float *own_values;       /* NULL where the optimizer is spread */
     struct reducer reducer;
     struct optimizer optimizer;

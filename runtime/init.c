@@ -60,6 +60,7 @@ EXPORT void ddp_finalize(ddp_t *d)
         checkpoint_settle(d, NULL);
     checkpoint_wait_copied(d); /* out of memory that the ranks of a node share */
     stop_release(&d->stop);
+    gpu_close(d->gpu); /* first: NCCL, which asks the communicator */
     comm_destroy(d->comm); /* first: until then its thread may be at works in flight, which use what is freed below */
     handle_free_works(d);
     wish_close(d);
@@ -72,6 +73,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     reducer_close(&d->reducer);
     trace_close(&d->trace);
     free(d->own_values);
+    device_close(d->device);
     layout_clear(&d->layout);
     world_destroy(d->nodes);
     free(d);

@@ -52,8 +52,10 @@ void optimizer_text(const struct ddp_adamw *c, char *ret, size_t size)
 void optimizer_close(struct optimizer *o)
 {
     free(o->slice);
-    free(o->m);
-    free(o->v);
+    if (!o->is_lent) {
+        free(o->m);
+        free(o->v);
+    }
     *o = (struct optimizer){0};
 }
 
@@ -99,6 +101,13 @@ int optimizer_allocate(struct optimizer *o, ddp_error_t *errp)
     memset(o->m, 0, bytes);
     memset(o->v, 0, bytes);
     return 0;
+}
+
+void optimizer_lend(struct optimizer *o, float *m, float *v)
+{
+    o->m = m;
+    o->v = v;
+    o->is_lent = true;
 }
 
 size_t optimizer_bytes(const struct optimizer *o)

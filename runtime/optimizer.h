@@ -20,6 +20,7 @@ struct optimizer {
     size_t n_slices, room;
     size_t n_elems;                /* in m, and in v; slices begin at multiples of 64 bytes */
     float *m, *v;                  /* NULL for SGD */
+    bool is_lent;                  /* they lie elsewhere (optimizer_lend) */
     uint64_t n_steps;              /* steps taken */
     struct adamw_args args;        /* of the step that was begun */
 };
@@ -38,6 +39,10 @@ int optimizer_own_all(struct optimizer *o, const struct layout *l, ddp_error_t *
 
 /* Allocates the moments of all slices, zeroed. Comes once, before the first step. */
 int optimizer_allocate(struct optimizer *o, ddp_error_t *errp);
+
+/* In place of that: moments of n_elems elements each, zeroed, borrowed; a GPU's memory, say, which is then stepped there
+ * (gpu.h). Only for optimizer_own_all, whose slices lie as the parameters do. */
+void optimizer_lend(struct optimizer *o, float *m, float *v);
 
 /* Bytes of the moments. */
 size_t optimizer_bytes(const struct optimizer *o);

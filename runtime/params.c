@@ -26,7 +26,20 @@ EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const
     return id;
 }
 
-static int check_settings(ddp_t *d, ddp_error_t *errp)
+/* What a GPU cannot do yet. */
+static int check_gpu(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
+{
+    if (config_zero(&d->config) == ZERO_ON)
+        return error_set(errp, DDP_E_USAGE, ENOTSUP, "zero=1 is not there yet on GPUs: use zero=0, or device cpu");
+    if (d->hook.encode)
+        return error_set(errp, DDP_E_USAGE, ENOTSUP, "a hook (ddp_hook) computes on the processor, but gradients are on a "
+                         "GPU: use the option compress, or device cpu");
+    if (opt && opt->sgd)
+        return error_set(errp, DDP_E_USAGE, ENOTSUP, "plain SGD is not there yet on GPUs: use AdamW, or device cpu");
+    return 0;
+}
+
+static int check_settings(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
     if (d->add_error.code)
         return -1;
@@ -38,29 +51,71 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     if (d->hook.encode && config_compress(&d->config) != COMPRESS_NONE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "the program sets a hook (ddp_hook), and compress=%s would set "
                          "another: leave one out", d->config.value[CONFIG_COMPRESS].text);
+    if (d->device)
+        return check_gpu(d, opt, errp);
     hook_compress(config_compress(&d->config), &d->hook);
     return 0;
 }
 
 static bool is_spread(const ddp_t *d)
 {
-    return zero_is_wanted(config_zero(&d->config), &d->world, d->layout.n_bytes);
+    return !d->device && zero_is_wanted(config_zero(&d->config), &d->world, d->layout.n_bytes);
+}
+
+/* In which gradients travel on a GPU, where the hook that `compress` sets is gpu_carry.c. */
+static enum ddp_dtype gpu_wire(const ddp_t *d)
+{
+    static const enum ddp_dtype type[] = {[COMPRESS_NONE] = DDP_F32, [COMPRESS_BF16] = DDP_BF16, [COMPRESS_F16] = DDP_F16};
+    return type[config_compress(&d->config)];
 }
 
 static size_t encoded_bytes(const ddp_t *d)
 {
+    if (d->device)
+        return gpu_wire(d) == DDP_F32 ? 0 : d->layout.n_bytes / 2;
     return d->hook.encode ? d->layout.n_bytes / sizeof(float) * dtype_size(d->hook.wire) : 0;
 }
 
 /* All that ddp_commit will touch on this node. */
 static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
+    if (d->device)
+        return 0; /* it is all a GPU's, which says so where there is too little */
     size_t n = d->layout.n_bytes, owners = is_spread(d) ? (size_t)d->world.size : 1;
     const struct budget_part parts[] = {{"parameters", n},
                                         {"gradients", n},
                                         {"optimizer state", opt->sgd ? 0 : 2 * n / owners},
                                         {"encoded gradients", encoded_bytes(d)}};
     return budget_check("", parts, sizeof parts / sizeof *parts, d->world.local_size, errp);
+}
+
+static bool keeps_bf16(const ddp_t *d)
+{
+    int i = 0;
+    while (i < d->layout.n && !(d->layout.param[i].flags & DDP_KEEP_BF16))
+        i++;
+    return i < d->layout.n;
+}
+
+/* Collective. */
+static int open_gpu(ddp_t *d, ddp_error_t *errp)
+{
+    const struct gpu_config cfg = {.device = d->device,
+                                   .layout = &d->layout,
+                                   .world = d->nodes,
+                                   .comm = d->comm,
+                                   .stream = d->stream,
+                                   .wire = gpu_wire(d),
+                                   .has_moments = true,
+                                   .has_bf16 = keeps_bf16(d),
+                                   .shares_devices = config_share_device(&d->config),
+                                   .timeout_s = config_timeout_s(&d->config)};
+    ddp_error_t own = {0};
+    d->gpu = gpu_open(&cfg, &own);
+    if (handle_agree(d, &own, errp) < 0 || gpu_wire_up(d->gpu, errp) < 0)
+        return -1;
+    gpu_allocate(d->gpu, &own);
+    return handle_agree(d, &own, errp);
 }
 
 static int open_reducer(ddp_t *d, ddp_error_t *errp)
@@ -72,7 +127,8 @@ static int open_reducer(ddp_t *d, ddp_error_t *errp)
                                  .find_unused = config_find_unused(&d->config),
                                  .plan = config_plans_buckets(&d->config),
                                  .hook = d->hook.encode ? &d->hook : NULL,
-                                 .is_fixed = zero,
+                                 .is_fixed = zero || d->gpu,
+                                 .carrier = d->gpu ? gpu_carrier(d->gpu) : NULL,
                                  .owned_only = zero && !d->hook.encode};
     return reducer_open(&d->reducer, d->comm, &d->layout, &cfg, errp);
 }
@@ -81,6 +137,12 @@ static int open_reducer(ddp_t *d, ddp_error_t *errp)
 static int allocate(ddp_t *d, ddp_error_t *errp)
 {
     size_t n = d->layout.n_bytes ? d->layout.n_bytes : LAYOUT_ALIGN;
+    if (d->gpu) {
+        const struct gpu_arenas *a = gpu_arenas(d->gpu);
+        d->values = a->values;
+        optimizer_lend(&d->optimizer, a->m, a->v);
+        return optimizer_own_all(&d->optimizer, &d->layout, errp);
+    }
     if (is_spread(d)) {
         if (zero_open(&d->zero, &d->reducer, &d->optimizer, errp) < 0)
             return -1;
@@ -101,10 +163,10 @@ EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
-    if (check_settings(d, &d->add_error) == 0 && optimizer_open(&d->optimizer, opt, &d->add_error) == 0)
+    if (check_settings(d, opt, &d->add_error) == 0 && optimizer_open(&d->optimizer, opt, &d->add_error) == 0)
         check_memory(d, opt, &d->add_error);
-    if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, opt, errp) < 0 || open_reducer(d, errp) < 0 ||
-        allocate(d, errp) < 0)
+    if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, opt, errp) < 0 ||
+        (d->device && open_gpu(d, errp) < 0) || open_reducer(d, errp) < 0 || allocate(d, errp) < 0)
         return handle_break(d);
     d->reducer.trace = &d->trace;
     d->phase = PHASE_COMMITTED;
@@ -116,8 +178,10 @@ EXPORT struct ddp_param ddp_param_get(const ddp_t *d, int id)
     if (id < 0 || id >= d->layout.n || !d->values)
         return (struct ddp_param){0};
     const struct layout_param *p = &d->layout.param[id];
+    uint16_t *bf16 = d->gpu && p->flags & DDP_KEEP_BF16 ? gpu_arenas(d->gpu)->values_bf16 : NULL;
     return (struct ddp_param){
         .value = (char *)d->values + p->offset_bytes,
+        .value_bf16 = bf16 ? bf16 + p->offset_bytes / sizeof(float) : NULL,
         .grad = (char *)reducer_grads(&d->reducer) + p->offset_bytes,
         .n_elems = p->n_elems,
         .dtype = p->dtype,

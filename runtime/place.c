@@ -1,12 +1,12 @@
-/* place.c - values and optimizer state, wherever they lie: here, in the processor's memory. */
+/* place.c - values and optimizer state, wherever they lie: in the processor's memory, or in a GPU's. */
 #include <string.h>
 
 #include "runtime/handle.h"
 
 int handle_read(ddp_t *d, void *host, const void *from, size_t n, ddp_error_t *errp)
 {
-    (void)d;
-    (void)errp;
+    if (d->gpu)
+        return gpu_read(d->gpu, host, from, n, errp);
     if (host != from)
         memcpy(host, from, n);
     return 0;
@@ -14,8 +14,8 @@ int handle_read(ddp_t *d, void *host, const void *from, size_t n, ddp_error_t *e
 
 int handle_write(ddp_t *d, void *to, const void *host, size_t n, ddp_error_t *errp)
 {
-    (void)d;
-    (void)errp;
+    if (d->gpu)
+        return gpu_write(d->gpu, to, host, n, errp);
     if (to != host)
         memcpy(to, host, n);
     return 0;
@@ -23,19 +23,15 @@ int handle_write(ddp_t *d, void *to, const void *host, size_t n, ddp_error_t *er
 
 int handle_bcast(ddp_t *d, void *at, size_t n, int root, ddp_error_t *errp)
 {
-    return comm_bcast(d->comm, at, n, root, errp);
+    return d->gpu ? gpu_bcast(d->gpu, at, n, root, errp) : comm_bcast(d->comm, at, n, root, errp);
 }
 
 int handle_values_changed(ddp_t *d, ddp_error_t *errp)
 {
-    (void)d;
-    (void)errp;
-    return 0;
+    return d->gpu ? gpu_round(d->gpu, errp) : 0;
 }
 
 void *handle_staging(const ddp_t *d, void *to, void *buffer)
 {
-    (void)d;
-    (void)buffer;
-    return to;
+    return d->gpu ? buffer : to;
 }

@@ -6,9 +6,14 @@
 
 #include "runtime/reducer_impl.h"
 
+size_t reducer_used_at(const struct reducer *r)
+{
+    return TAIL_COUNT + (r->carrier ? 0 : r->norm.n_blocks);
+}
+
 size_t reducer_tail_elems(const struct reducer *r)
 {
-    return TAIL_COUNT + r->norm.n_blocks + (size_t)r->layout->n;
+    return reducer_used_at(r) + (size_t)r->layout->n;
 }
 
 /* Where each parameter lies in what travels, and the segment. */
@@ -21,6 +26,19 @@ static comm_segment_t *open_wire(struct reducer *r, ddp_error_t *errp)
         at += (p->n_elems * elem_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
     }
     return r->hook.encode ? comm_segment_create(r->comm, at, errp) : r->grads;
+}
+
+static int open_segments(struct reducer *r, ddp_error_t *errp)
+{
+    r->tail = comm_segment_create(r->comm, reducer_tail_elems(r) * sizeof(double), errp);
+    if (!r->tail)
+        return -1;
+    r->norm.sums = r->carrier ? r->carrier->sums : reducer_tail(r) + TAIL_COUNT;
+    if (r->carrier)
+        return 0;
+    r->grads = comm_segment_create(r->comm, r->layout->n_bytes, errp);
+    r->wire = r->grads ? open_wire(r, errp) : NULL;
+    return r->wire ? 0 : -1;
 }
 
 static int allocate(struct reducer *r, ddp_error_t *errp)
@@ -40,13 +58,7 @@ static int allocate(struct reducer *r, ddp_error_t *errp)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %d parameters", r->layout->n);
     if (bucket_plan_open(&r->plan, r->layout->n, errp) < 0 || norm_open(&r->norm, r->layout, NULL, errp) < 0)
         return -1;
-    r->grads = comm_segment_create(r->comm, r->layout->n_bytes, errp);
-    r->tail = r->grads ? comm_segment_create(r->comm, reducer_tail_elems(r) * sizeof(double), errp) : NULL;
-    r->wire = r->tail ? open_wire(r, errp) : NULL;
-    if (!r->wire)
-        return -1;
-    r->norm.sums = reducer_tail(r) + TAIL_COUNT;
-    return 0;
+    return open_segments(r, errp);
 }
 
 void reducer_lay_out(struct reducer *r)
@@ -61,7 +73,8 @@ void reducer_lay_out(struct reducer *r)
 int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, const struct reducer_config *cfg,
                  ddp_error_t *errp)
 {
-    *r = (struct reducer){.comm = comm, .layout = layout, .cfg = *cfg, .wire_dtype = DDP_F32};
+    *r = (struct reducer){.comm = comm, .layout = layout, .cfg = *cfg, .carrier = cfg->carrier};
+    r->wire_dtype = r->carrier ? r->carrier->wire : DDP_F32;
     if (cfg->hook) {
         r->hook = *cfg->hook;
         r->wire_dtype = cfg->hook->wire;
@@ -98,7 +111,7 @@ void reducer_close(struct reducer *r)
 
 float *reducer_grads(const struct reducer *r)
 {
-    return comm_segment_data(r->grads);
+    return r->carrier ? r->carrier->grads : comm_segment_data(r->grads);
 }
 
 double *reducer_tail(const struct reducer *r)
@@ -108,12 +121,15 @@ double *reducer_tail(const struct reducer *r)
 
 const double *reducer_used(const struct reducer *r)
 {
-    return reducer_tail(r) + TAIL_COUNT + r->norm.n_blocks;
+    return reducer_tail(r) + reducer_used_at(r);
 }
 
 void reducer_zero_grads(struct reducer *r)
 {
-    memset(reducer_grads(r), 0, r->layout->n_bytes);
+    if (!r->carrier)
+        memset(reducer_grads(r), 0, r->layout->n_bytes);
+    else if (r->carrier->zero(r->carrier->ctx, &r->error) < 0)
+        r->is_failed = true;
 }
 
 void reducer_zero(struct reducer *r)

@@ -9,6 +9,9 @@
  * of the norm (each block is visited on one rank; the others' zeros leave it as it is), and how many ranks used which
  * parameter.
  *
+ * Where gradients lie on a GPU, a carrier (gpu.h) does what the communicator does for buckets here; it has all block sums
+ * on every rank, so that these are no part of the tail then.
+ *
  * A hook changes what travels: buckets are encoded into a second segment when they start, and decoded into the
  * gradients when they have arrived; block sums are made of decoded values.
  *
@@ -41,6 +44,19 @@ enum reducer_tail {
 };
 enum reducer_mark { MARK_NONE, MARK_READY, MARK_UNUSED };
 
+/* Carries gradients that do not lie in the processor's memory, in place of the communicator. Functions give 0, or -1
+ * with *errp filled; the others have been told then. */
+struct reducer_carrier {
+    void *ctx;
+    float *grads;        /* the arena */
+    double *sums;        /* the processor's memory: the sums of squares over the norm's blocks, once all has arrived */
+    enum ddp_dtype wire; /* in which they travel */
+    int (*zero)(void *ctx, ddp_error_t *errp);                          /* the gradients */
+    int (*start)(void *ctx, const int *id, int n, ddp_error_t *errp);   /* the bucket of these parameters sets out; id
+                                                                           is borrowed until it has arrived */
+    int (*wait)(void *ctx, ddp_error_t *errp);                          /* until all that set out has arrived */
+};
+
 struct reducer_config {
     int n_ranks;
     size_t first_cap_bytes, cap_bytes;
@@ -48,6 +64,7 @@ struct reducer_config {
     bool plan;        /* buckets are planned (planner.h) from what the first passes took; else cut by the caps */
     const struct ddp_hook *hook; /* copied; NULL: gradients travel as they are */
     bool is_fixed;    /* the plan stays as it is at first: for whoever keeps something by it */
+    const struct reducer_carrier *carrier; /* borrowed; NULL: none. Not with a hook, owned_only or a plan */
     bool owned_only;  /* sums are wanted only of what this rank owns of each bucket (comm_owned, in units of NORM_BLOCK
                          elements); not with a hook */
 };
@@ -77,7 +94,8 @@ struct reducer {
     const struct layout *layout;
     struct reducer_config cfg;
     struct ddp_hook hook;          /* encode NULL: none */
-    comm_segment_t *grads, *tail;
+    const struct reducer_carrier *carrier; /* NULL: none */
+    comm_segment_t *grads, *tail;  /* grads, and wire: NULL with a carrier */
     comm_segment_t *wire;          /* what travels: grads, or what the hook makes of them */
     enum ddp_dtype wire_dtype;
     size_t *wire_offset;           /* [n] bytes, by parameter */

@@ -11,6 +11,8 @@ static inline size_t reducer_unit_bytes(const struct reducer *r)
     return NORM_BLOCK * dtype_size(r->wire_dtype);
 }
 
+/* Where the counts of use lie in the tail. */
+size_t reducer_used_at(const struct reducer *r);
 size_t reducer_tail_elems(const struct reducer *r);
 
 /* The ranges that travel follow a new plan. */

@@ -84,6 +84,15 @@ static void decode(struct reducer *r, int b)
     }
 }
 
+/* By the carrier. */
+static void hand_over(struct reducer *r, int b)
+{
+    int n;
+    const int *id = reducer_bucket(r, b, &n);
+    r->bucket[b].started_ns = clock_ns();
+    r->is_failed = r->carrier->start(r->carrier->ctx, id, n, &r->error) < 0;
+}
+
 void reducer_start(struct reducer *r, int b)
 {
     int first = r->plan.first[b];
@@ -96,6 +105,10 @@ void reducer_start(struct reducer *r, int b)
                                  .owned_only = r->cfg.owned_only,
                                  .visit = visit,
                                  .ctx = bucket};
+    if (r->carrier) {
+        hand_over(r, b);
+        return;
+    }
     prepare(r, b);
     bucket->started_ns = clock_ns();
     bucket->work = comm_reduce_start(r->comm, &reduce, &r->error);
@@ -133,7 +146,7 @@ void reducer_mark(struct reducer *r, int id, enum reducer_mark mark)
         return;
     r->bucket[r->plan.bucket_of[id]].n_pending--;
     start_full_buckets(r);
-    if (r->n_done < r->n_started) {
+    if (!r->carrier && r->n_done < r->n_started) {
         comm_progress(r->comm);
         look_for_done(r);
     }
@@ -182,8 +195,24 @@ int reducer_wait(struct reducer *r, int b, ddp_error_t *errp)
     return 0;
 }
 
+static int wait_for_carrier(struct reducer *r, ddp_error_t *errp)
+{
+    if (r->is_failed) {
+        if (errp)
+            *errp = r->error;
+        return -1;
+    }
+    if (r->carrier->wait(r->carrier->ctx, errp) < 0)
+        return -1;
+    while (r->n_done < r->n_started)
+        r->bucket[r->n_done++].done_ns = clock_ns();
+    return 0;
+}
+
 static int wait_for_buckets(struct reducer *r, ddp_error_t *errp)
 {
+    if (r->carrier)
+        return wait_for_carrier(r, errp);
     for (int b = 0; b < r->n_started; b++)
         if (reducer_wait(r, b, errp) < 0)
             return -1;
@@ -193,7 +222,7 @@ static int wait_for_buckets(struct reducer *r, ddp_error_t *errp)
 static int sum_tail(struct reducer *r, ddp_error_t *errp)
 {
     struct comm_range all = {0, reducer_tail_elems(r), DDP_F64};
-    double *used = reducer_tail(r) + TAIL_COUNT + r->norm.n_blocks;
+    double *used = reducer_tail(r) + reducer_used_at(r);
     for (int i = 0; i < r->layout->n; i++)
         used[i] = r->is_used[i];
     return comm_reduce_ranges(r->comm, r->tail, &all, 1, DDP_SUM, errp);

@@ -130,6 +130,8 @@ static int apply(ddp_t *d, ddp_error_t *errp)
 {
     struct optimizer *o = &d->optimizer;
     checkpoint_wait_copied(d);
+    if (d->gpu)
+        return gpu_step(d->gpu, o, reducer_used(&d->reducer), errp);
     if (d->zero.values)
         return zero_apply(&d->zero, &d->reducer, o, errp);
     optimizer_apply(o, 0, o->n_slices, d->values, reducer_grads(&d->reducer), reducer_used(&d->reducer));

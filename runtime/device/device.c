@@ -18,6 +18,7 @@
 struct device_stream {
     device_t *device;
     void *native;
+    bool is_borrowed;
 };
 struct device_event {
     device_t *device;
@@ -191,10 +192,20 @@ device_stream_t *device_stream_create(device_t *d, enum device_priority priority
     return NULL;
 }
 
+device_stream_t *device_stream_borrow(device_t *d, void *native, ddp_error_t *errp)
+{
+    device_stream_t *s = malloc(sizeof *s);
+    if (s)
+        *s = (device_stream_t){.device = d, .native = native, .is_borrowed = true};
+    else
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for a stream", d->rank);
+    return s;
+}
+
 void device_stream_destroy(device_stream_t *s)
 {
     int saved = errno;
-    if (s && may_release(s->device))
+    if (s && !s->is_borrowed && may_release(s->device))
         s->device->ops->stream_destroy(s->native);
     free(s);
     errno = saved;

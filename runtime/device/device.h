@@ -71,6 +71,9 @@ void device_host_free(device_t *d, void *p);
 enum device_priority { DEVICE_NORMAL, DEVICE_URGENT };
 device_stream_t *device_stream_create(device_t *d, enum device_priority priority, ddp_error_t *errp);
 void device_stream_destroy(device_stream_t *s);
+/* A stream of the caller's: a cudaStream_t, NULL for the default one. It outlives the result, which is destroyed as
+ * others are. */
+device_stream_t *device_stream_borrow(device_t *d, void *native, ddp_error_t *errp);
 void *device_native_stream(const device_stream_t *s); /* the cudaStream_t, for kernels/cuda; NULL on the cpu */
 
 /* A point in a stream's work. timed: for device_event_ms; others are cheaper. Before it is recorded it counts as

@@ -96,7 +96,12 @@ static int find_device(ddp_t *d, const struct options *o, struct ddp_device *ret
 {
     if (o->device && ddp_option(d, "device", o->device, errp) < 0)
         return -1;
-    return ddp_device(d, ret, errp);
+    if (ddp_device(d, ret, errp) < 0)
+        return -1;
+    if (ret->is_gpu) /* until the model runs there */
+        return error_set(errp, DDP_E_USAGE, ENOTSUP, "the model does not run on GPUs yet (%.60s is there): say --device "
+                         "cpu", ret->name);
+    return 0;
 }
 
 static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)

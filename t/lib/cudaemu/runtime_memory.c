@@ -2,10 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "t/lib/cudaemu/foreign.h"
 #include "t/lib/cudaemu/runtime_impl.h"
+
+/* Nobody knows of these where one ends. */
+static struct block foreign = {.p = (char *)CUDAEMU_FOREIGN_BASE, .n = CUDAEMU_FOREIGN_BYTES};
 
 struct block *cudaemu_block_of(const void *p, size_t n, bool of_host)
 {
+    if (!of_host && (uintptr_t)p - CUDAEMU_FOREIGN_BASE < CUDAEMU_FOREIGN_BYTES)
+        return &foreign;
     for (struct block *b = cudaemu_all.blocks; b; b = b->next)
         if ((b->device < 0) == of_host && (const char *)p >= b->p && (size_t)((const char *)p - b->p) <= b->n)
             return n <= b->n - (size_t)((const char *)p - b->p) ? b : NULL;

@@ -17,6 +17,8 @@
  *     allgather broadcast send recv. K: the process's K-th call of it (1, 2, ...); without: each. The first line that
  *     fits counts.
  *   NCCLDOUBLE_LOG     file to which each process appends a line per call: "rank 1 allreduce 1024 float32"
+ *   NCCLDOUBLE_IN_ORDER=1  the state stays ncclInProgress until all that was called is done: for programs over the
+ *                      emulated CUDA runtime, where a kernel that comes behind on the stream runs at once
  *   NCCLDOUBLE_DIR     folder for the mapped files ($TMPDIR, /tmp); the last rank to come removes its file */
 #ifndef DDP_T_NCCLDOUBLE_H
 #define DDP_T_NCCLDOUBLE_H
@@ -63,6 +65,11 @@ bool mapped_all_joined(struct mapped *m);
 
 /* Carries a group out; gives up when *is_aborted. */
 void move_group(struct mapped *m, struct op *ops);
+
+/* ---- memory.c: "device memory", as the emulated CUDA runtime takes it for (cudaemu/foreign.h) ---- */
+
+void *memory_take(size_t n);
+void memory_give(void *p);
 
 size_t type_size(ncclDataType_t t);
 const char *type_name(ncclDataType_t t);

@@ -222,6 +222,13 @@ static bool has_work(ncclComm_t c)
     return has;
 }
 
+/* Streams are not told apart here; to whoever runs what comes behind on a stream at once, work is on the stream when it is
+ * done. */
+static bool waits_for_work(ncclComm_t c)
+{
+    return (c->is_finalized || getenv("NCCLDOUBLE_IN_ORDER")) && has_work(c);
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 {
     *state = ncclInProgress;
@@ -231,7 +238,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
         c->polls--;
     else if (c->async_code != 0)
         *state = c->async_code;
-    else if (mapped_all_joined(c->mapped) && !(c->is_finalized && has_work(c)) &&
+    else if (mapped_all_joined(c->mapped) && !waits_for_work(c) &&
              !(c->child && !mapped_all_joined(c->child->mapped)))
         *state = ncclSuccess;
     if (*state == ncclSuccess) {
@@ -294,14 +301,14 @@ ncclResult_t ncclMemAlloc(void **ret, size_t n)
     script_log("alloc %zu", n);
     if (a.what == DO_ERROR)
         return a.n;
-    *ret = aligned_alloc(4096, (n + 4095) / 4096 * 4096);
+    *ret = memory_take(n);
     return *ret ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 ncclResult_t ncclMemFree(void *p)
 {
     script_log("free");
-    free(p);
+    memory_give(p);
     return ncclSuccess;
 }
 

@@ -1,0 +1,27 @@
+/* none.c - in a build without CUDA's compiler: the kernels that libddp asks for, which say that they are not there. No
+ * device can be opened there, so nothing comes as far. */
+#include "kernels/cuda/cast.h"
+#include "kernels/cuda/optim.h"
+
+enum { NOT_SUPPORTED = 801 }; /* cudaErrorNotSupported */
+
+int cuda_cast(const struct cuda_range *range, size_t n_ranges, enum ddp_dtype from, enum ddp_dtype to, float scale,
+              void *stream)
+{
+    (void)range, (void)n_ranges, (void)from, (void)to, (void)scale, (void)stream;
+    return NOT_SUPPORTED;
+}
+
+int cuda_norm_blocks(const struct cuda_norm_range *range, size_t n_ranges, enum ddp_dtype from, float scale,
+                     unsigned *found_inf, void *stream)
+{
+    (void)range, (void)n_ranges, (void)from, (void)scale, (void)found_inf, (void)stream;
+    return NOT_SUPPORTED;
+}
+
+int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
+               const struct adamw_args *args, const struct cuda_step *step, void *stream)
+{
+    (void)range, (void)n_ranges, (void)grad_type, (void)args, (void)step, (void)stream;
+    return NOT_SUPPORTED;
+}

@@ -1,0 +1,208 @@
+#include "runtime/gpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/gpu_impl.h"
+
+int gpu_result(gpu_t *g, int code, const char *call, ddp_error_t *errp)
+{
+    return device_result(g->cfg.device, code, call, errp);
+}
+
+int gpu_after_program(gpu_t *g, device_stream_t *s, ddp_error_t *errp)
+{
+    return device_event_record(g->asked, g->program, errp) < 0 ? -1 : device_stream_after(s, g->asked, errp);
+}
+
+static int is_reached(void *ctx, ddp_error_t *errp)
+{
+    return device_event_query(ctx, errp);
+}
+
+int gpu_wait(gpu_t *g, device_event_t *e, ddp_error_t *errp)
+{
+    if (g->nccl)
+        return nccl_wait(g->nccl, is_reached, e, errp);
+    return device_event_wait(e, deadline_in(g->cfg.timeout_s), NULL, NULL, errp);
+}
+
+/* ---- opening ---- */
+
+static int open_streams(gpu_t *g, ddp_error_t *errp)
+{
+    device_t *d = g->cfg.device;
+    g->program = device_stream_borrow(d, g->cfg.stream, errp);
+    g->travel = g->program ? device_stream_create(d, DEVICE_URGENT, errp) : NULL;
+    g->copies = g->travel ? device_stream_create(d, DEVICE_NORMAL, errp) : NULL;
+    g->asked = g->copies ? device_event_create(d, false, errp) : NULL;
+    g->summed = g->asked ? device_event_create(d, false, errp) : NULL;
+    g->bounce = g->summed ? device_host_malloc(d, GPU_BOUNCE_BYTES, "copies", errp) : NULL;
+    return g->bounce ? 0 : -1;
+}
+
+static int open_lists(gpu_t *g, ddp_error_t *errp)
+{
+    size_t n = (size_t)g->cfg.layout->n + 1;
+    g->span = calloc(n, sizeof *g->span);
+    g->cast = calloc(n, sizeof *g->cast);
+    g->blocks = calloc(n, sizeof *g->blocks);
+    if (!g->span || !g->cast || !g->blocks)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu parameters", n - 1);
+    return norm_open(&g->norm, g->cfg.layout, NULL, errp);
+}
+
+gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp)
+{
+    gpu_t *g = calloc(1, sizeof *g);
+    if (!g) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a GPU");
+        return NULL;
+    }
+    g->cfg = *cfg;
+    if (open_streams(g, errp) == 0 && open_lists(g, errp) == 0)
+        return g;
+    gpu_close(g);
+    return NULL;
+}
+
+int gpu_wire_up(gpu_t *g, ddp_error_t *errp)
+{
+    struct nccl_config cfg = {.timeout_s = g->cfg.timeout_s, .share_devices = g->cfg.shares_devices};
+    if (g->cfg.world->size == 1)
+        return 0;
+    g->nccl = nccl_create(&cfg, g->cfg.world, g->cfg.comm, errp);
+    return g->nccl ? nccl_start(g->nccl, errp) : -1;
+}
+
+/* ---- memory ---- */
+
+/* Memory that travels lies where NCCL likes it. */
+static void *allocate(gpu_t *g, size_t n, bool travels, const char *what, ddp_error_t *errp)
+{
+    void *p = travels && g->nccl ? nccl_memory_create(g->nccl, n, errp) : device_malloc(g->cfg.device, n, what, errp);
+    return p && device_fill(g->program, p, 0, n, errp) == 0 ? p : NULL;
+}
+
+int gpu_allocate(gpu_t *g, ddp_error_t *errp)
+{
+    const struct gpu_config *c = &g->cfg;
+    struct gpu_arenas *a = &g->arena;
+    size_t n = c->layout->n_bytes ? c->layout->n_bytes : LAYOUT_ALIGN, n_sums = (g->norm.n_blocks + 1) * sizeof(double);
+    bool is_same = c->wire == DDP_F32;
+    if (!(a->values = allocate(g, n, false, "parameters", errp)) ||
+        !(a->grads = allocate(g, n, is_same, "gradients", errp)) ||
+        !(g->wire = is_same ? a->grads : allocate(g, n / 2, true, "encoded gradients", errp)) ||
+        (c->has_moments && (!(a->m = allocate(g, n, false, "optimizer state", errp)) ||
+                            !(a->v = allocate(g, n, false, "optimizer state", errp)))) ||
+        (c->has_bf16 && !(a->values_bf16 = allocate(g, n / 2, false, "parameters in bfloat16", errp))) ||
+        !(g->sums = allocate(g, n_sums, false, "sums of squares", errp)) ||
+        !(g->host_sums = device_host_malloc(c->device, n_sums, "sums of squares", errp)))
+        return -1;
+    gpu_carry(g);
+    return 0;
+}
+
+/* What NCCL allocated goes with it. */
+static void release(gpu_t *g)
+{
+    device_t *d = g->cfg.device;
+    bool is_same = g->wire == g->arena.grads;
+    if (!g->nccl || !is_same)
+        device_free(d, g->arena.grads);
+    if (!g->nccl && !is_same)
+        device_free(d, g->wire);
+    device_free(d, g->arena.values);
+    device_free(d, g->arena.m);
+    device_free(d, g->arena.v);
+    device_free(d, g->arena.values_bf16);
+    device_free(d, g->sums);
+    device_host_free(d, g->host_sums);
+    device_host_free(d, g->bounce);
+}
+
+void gpu_close(gpu_t *g)
+{
+    int saved = errno;
+    if (g) {
+        release(g);
+        nccl_destroy(g->nccl);
+        device_event_destroy(g->asked);
+        device_event_destroy(g->summed);
+        device_stream_destroy(g->copies);
+        device_stream_destroy(g->travel);
+        device_stream_destroy(g->program);
+        norm_close(&g->norm);
+        free(g->span);
+        free(g->cast);
+        free(g->blocks);
+        free(g->update);
+        free(g);
+    }
+    errno = saved;
+}
+
+const struct gpu_arenas *gpu_arenas(const gpu_t *g)
+{
+    return &g->arena;
+}
+
+/* ---- to and from the processor ---- */
+
+/* One piece; host is the program's side, and lies in pageable memory. */
+static int copy(gpu_t *g, void *at, void *host, size_t n, enum device_way way, ddp_error_t *errp)
+{
+    bool is_to = way == DEVICE_TO;
+    if (is_to)
+        memcpy(g->bounce, host, n);
+    if (device_copy(g->copies, is_to ? at : g->bounce, is_to ? g->bounce : at, n, way, errp) < 0 ||
+        device_stream_wait(g->copies, deadline_in(g->cfg.timeout_s), NULL, NULL, errp) < 0)
+        return -1;
+    if (!is_to)
+        memcpy(host, g->bounce, n);
+    return 0;
+}
+
+static int copy_all(gpu_t *g, char *at, char *host, size_t n_bytes, enum device_way way, ddp_error_t *errp)
+{
+    if (gpu_after_program(g, g->copies, errp) < 0)
+        return -1;
+    for (size_t i = 0, n; i < n_bytes; i += n) {
+        n = n_bytes - i < GPU_BOUNCE_BYTES ? n_bytes - i : GPU_BOUNCE_BYTES;
+        if (copy(g, at + i, host + i, n, way, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int gpu_read(gpu_t *g, void *host, const void *from, size_t n, ddp_error_t *errp)
+{
+    return copy_all(g, (char *)(uintptr_t)from, host, n, DEVICE_FROM, errp); /* only read there */
+}
+
+int gpu_write(gpu_t *g, void *to, const void *host, size_t n, ddp_error_t *errp)
+{
+    return copy_all(g, to, (char *)(uintptr_t)host, n, DEVICE_TO, errp); /* only read here */
+}
+
+int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp)
+{
+    struct nccl_range all = {at, n / sizeof(float), DDP_F32};
+    if (!g->nccl)
+        return 0;
+    if (gpu_after_program(g, g->travel, errp) < 0 ||
+        nccl_bcast(g->nccl, &all, 1, root, device_native_stream(g->travel), errp) < 0 ||
+        nccl_settle(g->nccl, errp) < 0 || device_event_record(g->summed, g->travel, errp) < 0)
+        return -1;
+    return gpu_wait(g, g->summed, errp);
+}
+
+int gpu_round(gpu_t *g, ddp_error_t *errp)
+{
+    struct cuda_range all = {g->arena.values_bf16, g->arena.values, g->cfg.layout->n_bytes / sizeof(float)};
+    if (!all.out)
+        return 0;
+    return gpu_result(g, cuda_cast(&all, 1, DDP_F32, DDP_BF16, 1, device_native_stream(g->program)), "cuda_cast", errp);
+}

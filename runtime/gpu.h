@@ -1,0 +1,72 @@
+/* gpu.h - a training step on a GPU: parameters, gradients and the optimizer's state in its memory, the gradients summed
+ * by NCCL and the step taken by kernels/cuda.
+ *
+ * The program computes on a stream of its own. Buckets travel on another one, whose work comes first where both have
+ * some: it waits, on the GPU, for what the program's stream was asked for before the bucket was full. The host waits once
+ * a step, in ddp_backward_end: for the sums, and for the sums of squares over the norm's blocks, from which it takes the
+ * same decisions by the same arithmetic as on the processor. The update is asked of the program's stream.
+ *
+ * That wait costs the time from the last bucket's end until the update, and what comes after it, is asked for: tens of
+ * microseconds a step. In return the host knows of every failure in the step where it happened, and a step that is not
+ * taken needs no second way through the optimizer.
+ *
+ * Arenas are laid out as layout.h says; padding stays zero. */
+#ifndef DDP_RUNTIME_GPU_H
+#define DDP_RUNTIME_GPU_H
+
+#include "pmix/world.h"
+#include "runtime/comm/comm.h"
+#include "runtime/device/device.h"
+#include "runtime/layout.h"
+#include "runtime/optimizer.h"
+#include "runtime/reducer.h"
+
+typedef struct gpu gpu_t;
+
+struct gpu_config {
+    device_t *device;            /* a GPU; borrowed, as are the next three */
+    const struct layout *layout;
+    const struct world *world;
+    comm_t *comm;
+    void *stream;                /* the program's */
+    enum ddp_dtype wire;         /* in which gradients travel: DDP_F32, DDP_BF16 or DDP_F16 */
+    bool has_moments, has_bf16;  /* of the optimizer; values in bfloat16, too */
+    bool shares_devices;         /* ranks may share a GPU */
+    double timeout_s;
+};
+
+struct gpu_arenas {
+    float *values, *grads;
+    float *m, *v;         /* NULL: none */
+    uint16_t *values_bf16;
+};
+
+/* Opening goes in three steps, with an agreement between: what this rank needs alone; NCCL, where there are several
+ * ranks (collective); the arenas, zeroed, on this rank alone. */
+gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp);
+int gpu_wire_up(gpu_t *g, ddp_error_t *errp);
+int gpu_allocate(gpu_t *g, ddp_error_t *errp);
+
+/* Before the communicator and the device go. NULL is allowed. */
+void gpu_close(gpu_t *g);
+
+const struct gpu_arenas *gpu_arenas(const gpu_t *g);
+
+/* For reducer_open; borrowed from g. After gpu_allocate. */
+const struct reducer_carrier *gpu_carrier(const gpu_t *g);
+
+/* The step that was begun, on all of o's slices, whose moments are the arenas'. used: as in optimizer_apply. */
+int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_t *errp);
+
+/* n bytes of an arena (a multiple of 4) to and from the processor's memory, in the order of the program's stream; they
+ * wait. */
+int gpu_read(gpu_t *g, void *host, const void *from, size_t n, ddp_error_t *errp);
+int gpu_write(gpu_t *g, void *to, const void *host, size_t n, ddp_error_t *errp);
+
+/* Every rank's bytes become root's. Waits. Collective. */
+int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp);
+
+/* The values in bfloat16 follow the values, if there are any. */
+int gpu_round(gpu_t *g, ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,54 @@
+/* gpu_impl.h - what gpu.c, gpu_carry.c and gpu_step.c share. */
+#ifndef DDP_RUNTIME_GPU_IMPL_H
+#define DDP_RUNTIME_GPU_IMPL_H
+
+#include "kernels/cuda/cast.h"
+#include "kernels/cuda/optim.h"
+#include "runtime/comm/nccl.h"
+#include "runtime/gpu.h"
+#include "runtime/norm.h"
+
+/* A bucket on its way. */
+struct gpu_bucket {
+    const int *id; /* [n] its parameters, borrowed; n 0: none is on its way */
+    int n;
+};
+
+struct gpu {
+    struct gpu_config cfg;
+    struct gpu_arenas arena;
+    void *wire;             /* what travels: the gradients' arena, or one of cfg.wire */
+    double *sums;           /* device memory, [norm.n_blocks] */
+    double *host_sums;      /* the same here, pinned */
+    struct norm norm;       /* where each parameter's blocks are */
+    device_stream_t *program, *travel, *copies;
+    device_event_t *asked;  /* what the program's stream was asked for */
+    device_event_t *summed; /* the last bucket */
+    nccl_t *nccl;           /* NULL for one rank */
+    void *bounce;           /* pinned, GPU_BOUNCE_BYTES */
+    struct gpu_bucket last; /* that was started: its block sums are still to be asked for */
+    struct reducer_carrier carrier;
+
+    /* Of one call: [layout->n] each. */
+    struct nccl_range *span;
+    struct cuda_range *cast;
+    struct cuda_norm_range *blocks;
+    struct cuda_adamw_range *update;
+    size_t n_update;        /* room, in slices of the optimizer */
+};
+
+#define GPU_BOUNCE_BYTES ((size_t)4 << 20)
+
+/* What a function of kernels/cuda returned. */
+int gpu_result(gpu_t *g, int code, const char *call, ddp_error_t *errp);
+
+/* From now on stream s comes after what the program's stream was asked for so far. */
+int gpu_after_program(gpu_t *g, device_stream_t *s, ddp_error_t *errp);
+
+/* Until e is reached, while the watch looks after the other ranks. */
+int gpu_wait(gpu_t *g, device_event_t *e, ddp_error_t *errp);
+
+/* Fills g->carrier. */
+void gpu_carry(gpu_t *g);
+
+#endif

@@ -1,0 +1,36 @@
+/* gpu_step.c - the optimizer on a GPU. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "runtime/gpu_impl.h"
+
+static int reserve(gpu_t *g, size_t n, ddp_error_t *errp)
+{
+    if (n <= g->n_update)
+        return 0;
+    struct cuda_adamw_range *all = realloc(g->update, n * sizeof *all);
+    if (!all)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu slices of parameters", n);
+    g->update = all;
+    g->n_update = n;
+    return 0;
+}
+
+int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_t *errp)
+{
+    const struct gpu_arenas *a = &g->arena;
+    size_t n = 0;
+    if (reserve(g, o->n_slices, errp) < 0)
+        return -1;
+    for (const struct optimizer_slice *s = o->slice; s < o->slice + o->n_slices; s++)
+        if (used[s->id] != 0)
+            g->update[n++] = (struct cuda_adamw_range){.value = a->values + s->at,
+                                                       .m = o->m + s->state,
+                                                       .v = o->v + s->state,
+                                                       .grad = a->grads + s->at,
+                                                       .value_bf16 = a->values_bf16 ? a->values_bf16 + s->at : NULL,
+                                                       .n = s->n_elems,
+                                                       .weight_decay = s->decays ? o->args.weight_decay : 0};
+    int code = cuda_adamw(g->update, n, DDP_F32, &o->args, NULL, device_native_stream(g->program));
+    return gpu_result(g, code, "cuda_adamw", errp);
+}

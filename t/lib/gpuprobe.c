@@ -1,0 +1,233 @@
+/* gpuprobe.c - training steps whose gradients are made up, on the processor or on a GPU: what libddp makes of them must be
+ * the same bits.
+ *
+ * gpuprobe STEPS [KEY=VALUE]...   prints each step and a hash of all values; exit code 0, or 1 with the error.
+ *   accum=N    micro-steps                 unused=on  parameter 1 is used in odd steps alone
+ *   nan=S      step S has a NaN            clip=X     sgd=on
+ *   join=on    odd ranks have no data from step 2 on
+ * --ddp-device=cpu|cuda says where. */
+#include <cuda_runtime_api.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/hash.h"
+#include "runtime/ddp.h"
+
+enum { PARAMS = 5 };
+static const size_t shape[PARAMS][2] = {{3, 1}, {57, 163}, {4096, 1}, {129, 64}, {1, 1}};
+
+struct probe {
+    ddp_t *ddp;
+    bool is_gpu;
+    cudaStream_t stream;
+    float *host[PARAMS]; /* on a GPU: gradients as they were and will be, pinned */
+    float *value;        /* of the largest parameter */
+    uint16_t *bf16;
+    int accum, nan_step;
+    bool unused, join;
+};
+
+static ddp_error_t e;
+
+static int fail(const char *what)
+{
+    fprintf(stderr, "gpuprobe: %s\n", what);
+    return -1;
+}
+
+/* Numbers of many magnitudes, the same wherever and whenever. */
+static float number(uint64_t a, uint64_t b)
+{
+    uint64_t h = hash_step(hash_step(HASH_START, (uint32_t)a), (uint32_t)b);
+    return (float)((double)(int64_t)h * 0x1p-63) * ldexpf(1, (int)(h % 13) - 6);
+}
+
+/* What is there of gradients, zeros or an earlier micro-step's. */
+static int read_gradients(struct probe *p)
+{
+    for (int id = 0; p->is_gpu && id < PARAMS; id++) {
+        struct ddp_param t = ddp_param_get(p->ddp, id);
+        if (cudaMemcpyAsync(p->host[id], t.grad, t.n_elems * sizeof(float), cudaMemcpyDeviceToHost, p->stream))
+            return fail("a gradient cannot be read");
+    }
+    return p->is_gpu && cudaStreamSynchronize(p->stream) ? fail("the stream failed") : 0;
+}
+
+/* Adds this micro-step's gradient of parameter id; on a GPU it is there when the stream has come so far. */
+static int add_gradient(struct probe *p, int id, uint64_t seed, bool is_nan)
+{
+    struct ddp_param t = ddp_param_get(p->ddp, id);
+    float *at = p->is_gpu ? p->host[id] : t.grad;
+    for (size_t i = 0; i < t.n_elems; i++)
+        at[i] += number(seed * PARAMS + (uint64_t)id, i);
+    if (is_nan)
+        at[t.n_elems / 2] = NAN;
+    if (p->is_gpu && cudaMemcpyAsync(t.grad, at, t.n_elems * sizeof(float), cudaMemcpyHostToDevice, p->stream))
+        return fail("a gradient cannot be written");
+    return 0;
+}
+
+static int micro_step(struct probe *p, int step, int micro, bool *ret_sync)
+{
+    const struct ddp_world *w = ddp_world(p->ddp);
+    struct ddp_batch b;
+    if (ddp_batch_next(p->ddp, &b, &e) < 0)
+        return -1;
+    *ret_sync = b.sync;
+    if (read_gradients(p) < 0)
+        return -1;
+    for (int id = PARAMS - 1; id >= 0; id--) {
+        uint64_t seed = ((uint64_t)step * 16 + (uint64_t)micro) * 64 + (uint64_t)w->rank;
+        if (p->unused && id == 1 && step % 2 == 0) {
+            ddp_grad_unused(p->ddp, id);
+            continue;
+        }
+        if (add_gradient(p, id, seed, step == p->nan_step && id == 3 && w->rank == w->size - 1) < 0)
+            return -1;
+        ddp_grad_ready(p->ddp, id);
+    }
+    return ddp_backward_end(p->ddp, (double)number(77, (uint64_t)(step + w->rank)), 3, &e);
+}
+
+static int one_step(struct probe *p, int step)
+{
+    struct ddp_step s;
+    bool sync = false;
+    for (int micro = 0; !sync; micro++)
+        if (micro_step(p, step, micro, &sync) < 0)
+            return -1;
+    if (ddp_step(p->ddp, &s, &e) < 0)
+        return -1;
+    printf("step %d loss %a norm %a%s\n", step, s.loss, s.grad_norm, s.skipped ? " skipped" : "");
+    return 0;
+}
+
+/* value_bf16 is what the value rounds to. */
+static int check_bf16(struct probe *p, const struct ddp_param *t)
+{
+    if (!p->is_gpu)
+        return 0;
+    if (!t->value_bf16 || cudaStreamSynchronize(p->stream) ||
+        cudaMemcpy(p->bf16, t->value_bf16, t->n_elems * sizeof *p->bf16, cudaMemcpyDeviceToHost))
+        return fail("no values in bfloat16");
+    for (size_t i = 0; i < t->n_elems; i++) {
+        uint32_t bits;
+        memcpy(&bits, &p->value[i], sizeof bits);
+        if (p->bf16[i] != (bits + 0x7fff + (bits >> 16 & 1)) >> 16)
+            return fail("a value in bfloat16 is another one");
+    }
+    return 0;
+}
+
+static int print_hash(struct probe *p)
+{
+    uint64_t hash = HASH_START;
+    for (int id = 0; id < PARAMS; id++) {
+        struct ddp_param t = ddp_param_get(p->ddp, id);
+        if (ddp_param_read(p->ddp, id, p->value, &e) < 0 || check_bf16(p, &t) < 0)
+            return -1;
+        for (size_t i = 0; i < t.n_elems; i++) {
+            uint32_t word;
+            memcpy(&word, &p->value[i], sizeof word);
+            hash = hash_step(hash, word);
+        }
+    }
+    printf("values %016" PRIx64 "\n", hash);
+    return 0;
+}
+
+static int open_memory(struct probe *p)
+{
+    size_t most = 0;
+    for (int id = 0; id < PARAMS; id++)
+        most = shape[id][0] * shape[id][1] > most ? shape[id][0] * shape[id][1] : most;
+    p->value = calloc(most, sizeof *p->value);
+    p->bf16 = calloc(most, sizeof *p->bf16);
+    if (!p->value || !p->bf16 || (p->is_gpu && cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking)))
+        return fail("no memory");
+    for (int id = 0; p->is_gpu && id < PARAMS; id++)
+        if (cudaHostAlloc((void **)&p->host[id], shape[id][0] * shape[id][1] * sizeof(float), cudaHostAllocDefault))
+            return fail("no pinned memory");
+    return 0;
+}
+
+/* Values are rank 0's. */
+static int fill_values(struct probe *p)
+{
+    for (int id = 0; ddp_world(p->ddp)->rank == 0 && id < PARAMS; id++) {
+        for (size_t i = 0; i < shape[id][0] * shape[id][1]; i++)
+            p->value[i] = number(1000 + (uint64_t)id, i);
+        if (ddp_param_write(p->ddp, id, p->value, &e) < 0)
+            return -1;
+    }
+    return ddp_sync_params(p->ddp, &e);
+}
+
+static int run(struct probe *p, int steps, const struct ddp_adamw *opt)
+{
+    struct ddp_device device;
+    if (ddp_device(p->ddp, &device, &e) < 0)
+        return -1;
+    p->is_gpu = device.is_gpu;
+    if (open_memory(p) < 0 || ddp_stream(p->ddp, p->stream, &e) < 0)
+        return -1;
+    for (int id = 0; id < PARAMS; id++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", id);
+        ddp_param_add(p->ddp, name, DDP_F32, shape[id], shape[id][1] > 1 ? 2 : 1, DDP_KEEP_BF16);
+    }
+    if (ddp_commit(p->ddp, opt, &e) < 0 || fill_values(p) < 0 || print_hash(p) < 0 ||
+        ddp_data_open(p->ddp, 100000, 2, p->accum, 0, 1, &e) < 0)
+        return -1;
+    for (int step = 1; step <= steps; step++) {
+        if (p->join && step > 1 && ddp_world(p->ddp)->rank % 2)
+            break;
+        if (one_step(p, step) < 0)
+            return -1;
+    }
+    if (p->join && ddp_join(p->ddp, &e) < 0)
+        return -1;
+    return print_hash(p);
+}
+
+static void close_memory(struct probe *p)
+{
+    for (int id = 0; id < PARAMS; id++)
+        cudaFreeHost(p->host[id]);
+    if (p->stream)
+        cudaStreamDestroy(p->stream);
+    free(p->value);
+    free(p->bf16);
+}
+
+static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
+{
+    const char *value = strchr(arg, '=') ? strchr(arg, '=') + 1 : "";
+    p->accum = strncmp(arg, "accum=", 6) ? p->accum : atoi(value);
+    p->nan_step = strncmp(arg, "nan=", 4) ? p->nan_step : atoi(value);
+    opt->clip = strncmp(arg, "clip=", 5) ? opt->clip : strtof(value, NULL);
+    p->unused |= !strcmp(arg, "unused=on");
+    p->join |= !strcmp(arg, "join=on");
+    opt->sgd |= !strcmp(arg, "sgd=on");
+}
+
+int main(int argc, char **argv)
+{
+    struct ddp_adamw opt = {.lr = .01f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f, .warmup = 2};
+    struct probe p = {.accum = 1};
+    p.ddp = ddp_init(&argc, &argv, &e);
+    for (int i = 2; i < argc; i++)
+        set(&p, &opt, argv[i]);
+    int rc = p.ddp && argc > 1 ? run(&p, atoi(argv[1]), &opt) : -1;
+    if (rc < 0) {
+        fprintf(stderr, "gpuprobe: %s\n", e.text);
+        ddp_abort(p.ddp, 1, e.text[0] ? e.text : "gpuprobe failed");
+    }
+    ddp_finalize(p.ddp); /* before the stream goes */
+    close_memory(&p);
+    return rc < 0;
+}

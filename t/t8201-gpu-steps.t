@@ -1,0 +1,53 @@
+#!/bin/bash
+# Training steps on (emulated) GPUs: the same bits as on the processor, for one rank and for several over the double of
+# NCCL, which adds in the host communicator's order.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+unset RANK WORLD_SIZE CUDA_VISIBLE_DEVICES "${!SLURM@}" "${!DDP_@}" "${!EMU_@}" "${!NCCL@}"
+probe=$top_builddir/t/lib/gpuprobe
+ddp=$top_builddir/ddp
+export EMU_DEVICES=4
+
+# same DESC RANKS ARGUMENT...: the same lines from the processor and from GPUs, of every rank.
+same() {
+    local desc=$1 n=$2 want
+    shift 2
+    run "$ddp" run -n "$n" "$probe" "$@" --ddp-device=cpu --ddp-zero=0
+    [ "$rc" = 0 ] || diag "$err"
+    want=$(sort <<<"$out")
+    run "$ddp" run -n "$n" "$probe" "$@" --ddp-device=cuda
+    is "$desc: exit code" "$rc" 0 || diag "$err"
+    is "$desc: the same bits" "$(sort <<<"$out")" "$want"
+    is "$desc: values changed" "$(grep -c ^values <<<"$out") $(grep ^values <<<"$out" | sort -u | wc -l)" "$((2 * n)) 2"
+}
+same "one rank" 1 5
+same "clipped" 1 4 clip=1
+same "micro-steps" 1 4 accum=3
+same "a step that is skipped" 1 5 nan=2
+same "a parameter that is not always used" 1 5 unused=on
+same "small buckets" 1 4 --ddp-bucket-mb=0.01 --ddp-first-bucket-mb=0.001
+for wire in bf16 f16; do
+    same "gradients as $wire" 1 4 clip=1 --ddp-compress=$wire
+done
+export EMU_STREAMS=deferred
+same "work that is done late" 1 4 clip=1 accum=2
+same "... gradients as bf16" 1 4 --ddp-compress=bf16
+unset EMU_STREAMS
+
+double=$top_builddir/t/lib/nccldouble/.libs
+if [ -e "$double/libnccl.so.2" ]; then
+    export LD_LIBRARY_PATH=$double${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NCCLDOUBLE_DIR=$tmp/double NCCLDOUBLE_IN_ORDER=1
+    mkdir "$tmp/double"
+    same "two ranks" 2 5 clip=1
+    same "three ranks, micro-steps" 3 4 accum=2
+    same "four ranks, small buckets" 4 4 clip=1 --ddp-bucket-mb=0.01
+    same "two ranks, a step that is skipped" 2 4 nan=2
+    same "two ranks, a parameter that is not always used" 2 5 unused=on
+    same "two ranks, one of which runs out of data" 2 4 join=on
+    for wire in bf16 f16; do
+        same "three ranks, gradients as $wire" 3 4 clip=1 --ddp-compress=$wire
+    done
+    is "nothing is left of it" "$(ls "$tmp/double")" ""
+else
+    diag "several ranks: this build lacks nccl.h (libnccl-dev)"
+fi
+done_testing
