@@ -74,6 +74,6 @@ is "NCCL's log: a file for each rank" "$rc $(oks) $(sort <<<"$log" | grep NCCL_D
 NCCL_DEBUG=WARN NCCL_DEBUG_FILE=mine NCCL_HOSTID=me probe 1 --log /logs/%r --share
 is "... never over what is set" "$(sort <<<"$log" | grep = | tr '\n' ' ')" \
     "rank 0 NCCL_DEBUG=WARN rank 0 NCCL_DEBUG_FILE=mine rank 0 NCCL_HOSTID=me "
-NCCL_COMM_BLOCKING=1 probe 2
+NCCL_COMM_BLOCKING=0x1 probe 2
 is "a setting that would make it wait in NCCL is refused" "$rc $(told 'NCCL_COMM_BLOCKING=1 .*unset it')" "0 2"
 done_testing

@@ -93,6 +93,8 @@ int nccl_wait(nccl_t *n, nccl_done_f *done, void *ctx, ddp_error_t *errp)
 
 /* ---- memory ---- */
 
+#define MIB ((size_t)1 << 20)
+
 static int register_memory(nccl_t *n, struct nccl_memory *m, ddp_error_t *errp)
 {
     int code = n->lib->reg(n->handle, m->data, m->n_bytes, &m->handle);
@@ -105,6 +107,10 @@ void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp)
 {
     if (nccl_begin(n, errp) < 0)
         return NULL;
+    if (n_bytes == 0) { /* NCCL gives NULL for it, which says nothing */
+        error_set(errp, DDP_E_USAGE, EINVAL, "NCCL memory of no bytes");
+        return NULL;
+    }
     struct nccl_memory *m = calloc(1, sizeof *m);
     if (!m) {
         error_errno(errp, "NCCL memory");
@@ -116,7 +122,7 @@ void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp)
     if (code != NCCL_OK) {
         free(m);
         error_set(errp, DDP_E_COMM, ENOMEM, "rank %d: NCCL cannot allocate %zu MiB on its GPU (%s): a smaller model or "
-                  "batch needs less", n->world->rank, n_bytes >> 20, n->lib->last_error());
+                  "batch needs less", n->world->rank, (n_bytes + MIB - 1) / MIB, n->lib->last_error());
         nccl_break(n, 0, WATCH_IN_NCCL, errp);
         return NULL;
     }

@@ -28,8 +28,19 @@
 
 typedef struct nccl nccl_t;
 
+/* The rank's GPU, as far as the communicator touches it; ctx goes to each function. */
+struct nccl_device {
+    void *ctx;
+
+    /* Makes it current in the calling thread: before calls of NCCL's from threads of the communicator's own, since
+     * some of them make current again what was so before. In a new thread that is the first GPU, on which CUDA would
+     * make a context for it (from 12.0 on), several hundred MiB for each rank of the node. NULL: it is the first. */
+    void (*enter)(void *ctx);
+};
+
 struct nccl_config {
     double timeout_s; /* deadline of every wait */
+    struct nccl_device device;
 
     /* Ranks may share a GPU, which NCCL else refuses and which is good for tests alone: NCCL_HOSTID, unless it is set,
      * makes NCCL take each rank for a node of its own. */
@@ -103,17 +114,18 @@ int nccl_wait(nccl_t *n, nccl_done_f *done, void *ctx, ddp_error_t *errp);
 
 /* ---- memory ---- */
 
-/* Device memory that NCCL has allocated and registered, so that it needs no copies where the hardware can do without.
- * Freed by nccl_destroy. The same size on all ranks, in the same order. */
+/* Device memory that NCCL has allocated and registered, so that it needs no copies where the hardware can do without;
+ * its content is undefined. Freed by nccl_destroy. The same size (> 0) on all ranks, in the same order. */
 void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp);
 
 /* ---- the end, and what comes after a failure ---- */
 
-/* Waits until all work is over, leaves and frees what NCCL holds. Collective. */
+/* Leaves, and frees what NCCL holds but its memory. Collective, once nccl_wait has said that the device is done with
+ * all operations: memory that they still use would lose its registration first. */
 int nccl_close(nccl_t *n, ddp_error_t *errp);
 
-/* Frees. Where it was not closed, NCCL's part is aborted: whatever was under way on the device ends. NULL is allowed.
- * */
+/* Frees. Where it was not closed, NCCL's part is aborted: its work on the device ends. Before memory of the device is
+ * freed otherwise, which may wait for that work. NULL is allowed. */
 void nccl_destroy(nccl_t *n);
 
 /* Goes on without ranks gone[0..n_gone), which have died: where nccl_can_shrink (NCCL 2.27). Called by all others, with

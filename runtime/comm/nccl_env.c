@@ -46,7 +46,7 @@ int nccl_environment(const struct nccl_config *cfg, int rank, ddp_error_t *errp)
 {
     char id[32];
     const char *blocking = getenv("NCCL_COMM_BLOCKING"); /* goes over the configuration: init.cc, envConfigOverride */
-    if (blocking && strcmp(blocking, "1") == 0)
+    if (blocking && strtoll(blocking, NULL, 0) == 1) /* as NCCL reads it */
         return error_set(errp, DDP_E_USAGE, EINVAL, "NCCL_COMM_BLOCKING=1 would have NCCL wait where no death of a "
                          "rank can end it: unset it");
     snprintf(id, sizeof id, "ddp-rank-%d", rank);

@@ -1,6 +1,8 @@
 /* nccl_lib.c - see nccl_lib.h. What differs between versions, from NCCL's tags v2.19.4-1 to v2.30.7-1 (src/nccl.h.in):
  * ncclCommInitRankScalable came with 2.23, ncclCommShrink with 2.27; all else is there from 2.19 on. ncclConfig_t
  * grows, and says its own size: a library takes as much of it as it knows, newer than its header or older. */
+#include <config.h> /* explicit_bzero */
+
 #include "runtime/comm/nccl_lib.h"
 
 #include <dlfcn.h>

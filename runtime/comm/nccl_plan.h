@@ -1,4 +1,5 @@
-/* nccl_plan.h - what of the NCCL communicator can be decided without NCCL: who makes ids, and who sends what to whom in the deterministic mode. Pure functions. */
+/* nccl_plan.h - what of the NCCL communicator can be decided without NCCL: who makes ids, and who sends what to whom in
+ * the deterministic mode. Pure functions. */
 #ifndef DDP_COMM_NCCL_PLAN_H
 #define DDP_COMM_NCCL_PLAN_H
 

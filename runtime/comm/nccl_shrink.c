@@ -13,6 +13,7 @@
 #include "runtime/comm/nccl_impl.h"
 
 struct request {
+    struct nccl_device device;
     const struct nccl_lib *lib;
     void *parent, **cell;
     int *gone, n_gone, code;
@@ -21,6 +22,7 @@ struct request {
 static void make(void *state)
 {
     struct request *r = state;
+    nccl_enter(&r->device);
     r->code = r->lib->shrink(r->parent, r->gone, r->n_gone, r->cell);
 }
 
@@ -42,8 +44,12 @@ static int call_shrink(nccl_t *n, const int *gone, size_t n_gone)
     int *copy = malloc(n_gone * sizeof *copy), code = NCCL_SYSTEM_ERROR, rc = -1;
     if (r && copy) {
         memcpy(copy, gone, n_gone * sizeof *copy);
-        *r = (struct request){.lib = n->lib, .parent = n->handle, .cell = n->child, .gone = copy};
-        r->n_gone = (int)n_gone;
+        *r = (struct request){.device = n->cfg.device,
+                              .lib = n->lib,
+                              .parent = n->handle,
+                              .cell = n->child,
+                              .gone = copy,
+                              .n_gone = (int)n_gone};
         rc = call_within(make, drop, r, deadline_in(n->cfg.timeout_s), NULL);
     }
     if (rc == 1) {

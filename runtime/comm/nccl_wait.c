@@ -10,10 +10,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/comm/nccl_impl.h"
 
-enum { YIELDS = 200, NAP_US = 20, NAP_MAX_US = 500 };
+enum { YIELDS = 200, NAP_US = 20, NAP_MAX_US = 100 };
 #define ABORT_S 10.0 /* for ncclCommAbort, which joins NCCL's threads */
 
-/* Short waits are for a thread of NCCL's to put work on a stream, long ones for steps to end. */
+/* Short waits are for a thread of NCCL's to put work on a stream, long ones for steps to end: a nap too long leaves the
+ * GPU without work until the host asks again. */
 static void pause_a_little(nccl_t *n, unsigned *turn)
 {
     comm_progress(n->comm); /* the host communicator's works go on meanwhile */
@@ -120,7 +121,14 @@ int nccl_break(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp)
 
 /* ---- calls that may wait inside ---- */
 
+void nccl_enter(const struct nccl_device *d)
+{
+    if (d->enter)
+        d->enter(d->ctx);
+}
+
 struct request {
+    struct nccl_device device;
     int (*call)(void *comm);
     void *comm;
     int code;
@@ -129,6 +137,7 @@ struct request {
 static void make(void *state)
 {
     struct request *r = state;
+    nccl_enter(&r->device);
     r->code = r->call(r->comm);
 }
 
@@ -143,7 +152,7 @@ int nccl_call(nccl_t *n, int (*call)(void *comm))
     struct request *r = malloc(sizeof *r);
     int rc = -1, code = -1;
     if (r) {
-        *r = (struct request){.call = call, .comm = n->handle, .code = -1};
+        *r = (struct request){.device = n->cfg.device, .call = call, .comm = n->handle, .code = -1};
         rc = call_within(make, drop_nothing, r, deadline_in(s), NULL);
     }
     if (rc != 1) {

@@ -63,7 +63,7 @@ int device_fail(device_t *d, int code, const char *call, const char *detail, ddp
 }
 
 /* 0: ready for a call. */
-static int enter(device_t *d, ddp_error_t *errp)
+int device_enter(device_t *d, ddp_error_t *errp)
 {
     if (d->is_broken)
         return broken(d, errp);
@@ -114,7 +114,7 @@ bool device_is_broken(const device_t *d)
 
 int device_memory_free(device_t *d, size_t *ret_bytes, ddp_error_t *errp)
 {
-    return enter(d, errp) < 0 ? -1 : settle(d, d->ops->memory_free(ret_bytes), CALL_MEMORY_FREE, errp);
+    return device_enter(d, errp) < 0 ? -1 : settle(d, d->ops->memory_free(ret_bytes), CALL_MEMORY_FREE, errp);
 }
 
 /* Out of memory: how much was wanted and is there, and what lowers it. Everything else as ever. */
@@ -141,7 +141,7 @@ static int fail_malloc(device_t *d, int code, enum device_call call, size_t n, c
 static void *allocate(device_t *d, size_t n, const char *what, enum device_call call, ddp_error_t *errp)
 {
     void *p = NULL;
-    if (enter(d, errp) < 0)
+    if (device_enter(d, errp) < 0)
         return NULL;
     int code = (call == CALL_MALLOC ? d->ops->malloc : d->ops->host_malloc)(n ? n : 1, &p);
     if (!code)
@@ -178,7 +178,7 @@ void device_host_free(device_t *d, void *p)
 
 device_stream_t *device_stream_create(device_t *d, enum device_priority priority, ddp_error_t *errp)
 {
-    if (enter(d, errp) < 0)
+    if (device_enter(d, errp) < 0)
         return NULL;
     device_stream_t *s = malloc(sizeof *s);
     if (!s) {
@@ -218,7 +218,7 @@ void *device_native_stream(const device_stream_t *s)
 
 device_event_t *device_event_create(device_t *d, bool timed, ddp_error_t *errp)
 {
-    if (enter(d, errp) < 0)
+    if (device_enter(d, errp) < 0)
         return NULL;
     device_event_t *e = malloc(sizeof *e);
     if (!e) {
@@ -244,19 +244,25 @@ void device_event_destroy(device_event_t *e)
 int device_event_record(device_event_t *e, device_stream_t *s, ddp_error_t *errp)
 {
     device_t *d = e->device;
-    return enter(d, errp) < 0 ? -1 : settle(d, d->ops->event_record(e->native, s->native), CALL_EVENT_RECORD, errp);
+    if (device_enter(d, errp) < 0)
+        return -1;
+    return settle(d, d->ops->event_record(e->native, s->native), CALL_EVENT_RECORD, errp);
 }
 
 int device_stream_after(device_stream_t *s, const device_event_t *e, ddp_error_t *errp)
 {
     device_t *d = s->device;
-    return enter(d, errp) < 0 ? -1 : settle(d, d->ops->stream_after(s->native, e->native), CALL_STREAM_AFTER, errp);
+    if (device_enter(d, errp) < 0)
+        return -1;
+    return settle(d, d->ops->stream_after(s->native, e->native), CALL_STREAM_AFTER, errp);
 }
 
 int device_event_ms(const device_event_t *from, const device_event_t *to, double *ret_ms, ddp_error_t *errp)
 {
     device_t *d = from->device;
-    return enter(d, errp) < 0 ? -1 : settle(d, d->ops->event_ms(from->native, to->native, ret_ms), CALL_EVENT_MS, errp);
+    if (device_enter(d, errp) < 0)
+        return -1;
+    return settle(d, d->ops->event_ms(from->native, to->native, ret_ms), CALL_EVENT_MS, errp);
 }
 
 int device_copy(device_stream_t *s, void *to, const void *from, size_t n, enum device_way way, ddp_error_t *errp)
@@ -264,7 +270,7 @@ int device_copy(device_stream_t *s, void *to, const void *from, size_t n, enum d
     static const char *const where[] = {" to the device", " from the device", " on the device"};
     device_t *d = s->device;
     char detail[64];
-    if (enter(d, errp) < 0)
+    if (device_enter(d, errp) < 0)
         return -1;
     int code = n ? d->ops->copy(to, from, n, way, s->native) : 0;
     snprintf(detail, sizeof detail, " of %zu bytes%s", n, where[way]);
@@ -275,7 +281,7 @@ int device_fill(device_stream_t *s, void *to, int byte, size_t n, ddp_error_t *e
 {
     device_t *d = s->device;
     char detail[64];
-    if (enter(d, errp) < 0)
+    if (device_enter(d, errp) < 0)
         return -1;
     int code = n ? d->ops->fill(to, byte, n, s->native) : 0;
     snprintf(detail, sizeof detail, " of %zu bytes", n);
@@ -284,7 +290,7 @@ int device_fill(device_stream_t *s, void *to, int byte, size_t n, ddp_error_t *e
 
 static int query(device_t *d, int (*f)(void *), void *native, enum device_call call, ddp_error_t *errp)
 {
-    if (enter(d, errp) < 0)
+    if (device_enter(d, errp) < 0)
         return -1;
     int code = f(native);
     return code == DEVICE_NOT_YET ? 0 : settle(d, code, call, errp) < 0 ? -1 : 1;

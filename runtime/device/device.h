@@ -49,6 +49,10 @@ void device_close(device_t *d); /* NULL is allowed, as for all that destroys or 
 
 const struct device_info *device_info(const device_t *d);
 
+/* Makes d current in the calling thread, for libraries that work on the current device; device_open has done so in its
+ * caller's. */
+int device_enter(device_t *d, ddp_error_t *errp);
+
 /* Bytes free for this process now; the cpu: of the node (MemAvailable), or of its control group if that is less. */
 int device_memory_free(device_t *d, size_t *ret_bytes, ddp_error_t *errp);
 

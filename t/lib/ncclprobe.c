@@ -4,8 +4,9 @@
  *             [--die-before-start RANK] [--die-in-op RANK] [--abort-in-op RANK] [--leave-in-op RANK] [--late RANK]
  *
  * Memory is host memory, as the double's (t/lib/nccldouble) device memory is. --timeout: of NCCL's waits. --again:
- * then with a second communicator. --ids: exchange ids only, with any libnccl. --shrink: RANK ends in an operation, and the others go on without it. A rank meets its trouble
- * before its third operation. Each rank prints one line, and ends with 0:
+ * then with a second communicator. --ids: exchange ids only, with any libnccl. --shrink: RANK ends in an operation, and
+ * the others go on without it. A rank meets its trouble before its third operation. Each rank prints one line, and ends
+ * with 0:
  *
  *   rank 2 of 4: ok, NCCL 2.28.9
  *   rank 2 of 4: told within 0.1 s: rank 1 (n1) died

@@ -64,15 +64,22 @@ static int fake_finalize(void *comm)
     fake.n_finalize++;
     return busy();
 }
+static __thread bool has_entered; /* its device is this thread's */
+static void enter(void *ctx)
+{
+    has_entered = ctx == &fake;
+}
 static int fake_destroy(void *comm)
 {
     (void)comm;
+    assert(has_entered);
     fake.n_destroy++;
     return NCCL_OK;
 }
 static int fake_abort(void *comm)
 {
     (void)comm;
+    assert(has_entered);
     fake.n_abort++;
     while (fake.abort_blocks)
         pause();
@@ -157,7 +164,7 @@ static int wire_host(struct job *j, struct memboot *boot, int rank, struct rig *
 
 static int wire(struct job *j, struct memboot *boot, int rank, struct rig *r, ddp_error_t *e)
 {
-    struct nccl_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 30};
+    struct nccl_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 30, .device = {&fake, enter}};
     if (wire_host(j, boot, rank, r, e) == 0)
         r->n = nccl_create_with(&cfg, &lib, NULL, r->w, r->c, e);
     return r->n ? 0 : -1;
@@ -223,6 +230,7 @@ static int makes_mistakes(struct job *j, int rank)
     CHECK(nccl_close(r.n, &e) < 0 && nccl_wait(r.n, done_at_third, &n, &e) < 0 && n == 0, "%s", e.text);
     CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
     CHECK(nccl_start(r.n, &e) < 0 && e.domain == DDP_E_USAGE && fake.n_init == 1, "twice: %s", e.text);
+    CHECK(!nccl_memory_create(r.n, 0, &e) && e.domain == DDP_E_USAGE, "no bytes: %s", e.text);
     int gone = 1;
     CHECK(nccl_shrink(r.n, &gone, 1, r.w, r.c, &e) < 0 && strstr(e.text, "cannot shrink"), "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "none of it has harmed: %s", e.text);
@@ -286,7 +294,7 @@ static int wires_again(struct job *j, int rank)
 /* Rank 1 has no library, or another one: all are told alike, and the host communicator goes on. */
 static int refuses(struct job *j, int rank)
 {
-    struct nccl_config cfg = {.timeout_s = 30};
+    struct nccl_config cfg = {.timeout_s = 30, .device = {&fake, enter}};
     struct nccl_lib other = lib;
     ddp_error_t e = {0}, why;
     struct rig r = {0};
