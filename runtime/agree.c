@@ -6,24 +6,26 @@
 #include "runtime/base/hash.h"
 #include "runtime/handle.h"
 
-/* rank's text, on every rank. malloc; the caller frees. */
+/* rank's text, on every rank. malloc; the caller frees. NULL: d is broken. */
 static char *share_text(ddp_t *d, const char *mine, int rank, ddp_error_t *errp)
 {
     uint64_t n = strlen(mine) + 1;
-    if (comm_bcast(d->comm, &n, sizeof n, rank, errp) < 0)
+    if (comm_bcast(d->comm, &n, sizeof n, rank, errp) < 0) {
+        handle_break(d);
         return NULL;
+    }
     char *text = malloc(n);
     if (!text) {
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for what rank %d has to say", rank);
+        handle_no_memory(d, "what another rank has to say", errp);
         return NULL;
     }
     if (d->world.rank == rank)
         memcpy(text, mine, n);
-    if (comm_bcast(d->comm, text, n, rank, errp) < 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    if (comm_bcast(d->comm, text, n, rank, errp) == 0)
+        return text;
+    free(text);
+    handle_break(d);
+    return NULL;
 }
 
 static int explain_difference(ddp_t *d, handle_explain_f *explain, const char *mine, int other, ddp_error_t *errp)
@@ -47,10 +49,24 @@ static int tell(ddp_t *d, const ddp_error_t *own, int rank, ddp_error_t *errp)
     return -1;
 }
 
+void *handle_gather(ddp_t *d, const void *mine, size_t n, ddp_error_t *errp)
+{
+    void *all = malloc((size_t)d->world.size * n);
+    if (!all) {
+        handle_no_memory(d, "what all ranks have to say", errp);
+        return NULL;
+    }
+    if (comm_allgather(d->comm, mine, n, all, errp) == 0)
+        return all;
+    free(all);
+    handle_break(d);
+    return NULL;
+}
+
 int handle_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp)
 {
-    char mine = own->code != 0, *all = calloc((size_t)d->world.size, 1);
-    int rc = all ? comm_allgather(d->comm, &mine, 1, all, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory");
+    char mine = own->code != 0, *all = handle_gather(d, &mine, sizeof mine, errp);
+    int rc = all ? 0 : -1;
     for (int r = 0; rc == 0 && r < d->world.size; r++)
         if (all[r])
             rc = tell(d, own, r, errp);
@@ -60,9 +76,8 @@ int handle_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp)
 
 int handle_same(ddp_t *d, const char *text, handle_explain_f *explain, ddp_error_t *errp)
 {
-    uint64_t mine = hash_text(text), *all = calloc((size_t)d->world.size, sizeof *all);
-    int rc = all ? comm_allgather(d->comm, &mine, sizeof mine, all, errp)
-                 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to compare %d ranks", d->world.size);
+    uint64_t mine = hash_text(text), *all = handle_gather(d, &mine, sizeof mine, errp);
+    int rc = all ? 0 : -1;
     for (int r = 1; rc == 0 && r < d->world.size; r++)
         if (all[r] != all[0])
             rc = explain_difference(d, explain, text, r, errp);
@@ -75,7 +90,7 @@ int handle_compare(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
     char optimizer[512];
     char *settings = config_shared_text(&d->config, d->hook.encode ? dtype_name(d->hook.wire) : "none");
     char *layout = layout_text(&d->layout);
-    int rc = settings && layout ? 0 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the layout");
+    int rc = settings && layout ? 0 : handle_no_memory(d, "the layout", errp);
     optimizer_text(opt, optimizer, sizeof optimizer);
     if (rc == 0 && (handle_same(d, settings, config_explain, errp) < 0 ||
                     handle_same(d, layout, layout_explain, errp) < 0 ||

@@ -12,16 +12,17 @@
 int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp)
 {
     int n = d->world.size, first = 0;
-    char mine = own->code != 0, *all = calloc((size_t)n, 1);
+    char mine = own->code != 0, *all = handle_gather(d, &mine, sizeof mine, errp);
     ddp_error_t told = *own;
-    int rc = all ? comm_allgather(d->comm, &mine, 1, all, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory");
-    while (rc == 0 && first < n && !all[first])
+    *ret = (ddp_error_t){0};
+    if (!all)
+        return -1;
+    while (first < n && !all[first])
         first++;
     free(all);
-    *ret = (ddp_error_t){0};
-    if (rc == 0 && first == n)
+    if (first == n)
         return 0;
-    if (rc < 0 || comm_bcast(d->comm, &told, sizeof told, first, errp) < 0)
+    if (comm_bcast(d->comm, &told, sizeof told, first, errp) < 0)
         return handle_break(d);
     *ret = told;
     if (n > 1)
@@ -58,10 +59,8 @@ int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp)
 {
     size_t n = d->checkpoint.plan.files.n_tensors;
     int64_t *half = calloc(2 * n + 1, sizeof *half);
-    if (!half) {
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu checksums", d->world.rank, n);
-        return handle_break(d);
-    }
+    if (!half)
+        return handle_no_memory(d, "checksums", errp);
     for (size_t i = 0; i < n; i++) {
         half[2 * i] = (int64_t)(sum[i] & UINT32_MAX);
         half[2 * i + 1] = (int64_t)(sum[i] >> 32);

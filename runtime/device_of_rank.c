@@ -78,10 +78,8 @@ static int open_gpu(ddp_t *d, const struct device_choice *c, size_t *ret_free, d
 static int compare(ddp_t *d, const struct device_info *info, ddp_error_t *errp)
 {
     struct device_id mine = device_id_of(info, d->world.rank, d->world.node);
-    struct device_id *all = calloc((size_t)d->world.size, sizeof *all);
-    int rc = all ? comm_allgather(d->comm, &mine, sizeof mine, all, errp)
-                 : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to compare %d ranks", d->world.size);
-    rc = rc < 0 ? rc : device_compare(all, d->world.size, config_share_device(&d->config), errp);
+    struct device_id *all = handle_gather(d, &mine, sizeof mine, errp);
+    int rc = all ? device_compare(all, d->world.size, config_share_device(&d->config), errp) : -1;
     free(all);
     return rc;
 }

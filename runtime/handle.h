@@ -71,6 +71,10 @@ int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t
 
 void handle_free_works(ddp_t *d);
 
+/* mine[0..n) of every rank, in the order of ranks; malloc, the caller frees. NULL: the collective failed, or this rank
+ * has no memory and the others are told so: d is broken. Collective. */
+void *handle_gather(ddp_t *d, const void *mine, size_t n, ddp_error_t *errp);
+
 /* Before a step that no rank may take alone: own is this rank's reason not to take it (code 0: none). Where a rank has
  * one, -1 on all: *errp is own, or tells another rank's. Collective. */
 int handle_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp);
@@ -90,6 +94,9 @@ int handle_break(ddp_t *d);
 /* The same for an error that this rank alone has: the others are told errp's text, which then gets this rank's name.
  * errp is not NULL. */
 int handle_fail(ddp_t *d, ddp_error_t *errp);
+
+/* That error is: no memory for `what`. errp may be NULL. */
+int handle_no_memory(ddp_t *d, const char *what, ddp_error_t *errp);
 
 /* ---- place.c: values and optimizer state, which lie in the processor's memory or in a GPU's ----
  *

@@ -107,6 +107,16 @@ int handle_fail(ddp_t *d, ddp_error_t *errp)
     return handle_break(d);
 }
 
+int handle_no_memory(ddp_t *d, const char *what, ddp_error_t *errp)
+{
+    ddp_error_t e;
+    error_set(&e, DDP_E_SYSTEM, ENOMEM, "no memory for %s", what);
+    handle_fail(d, &e);
+    if (errp)
+        *errp = e;
+    return -1;
+}
+
 int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp)
 {
     static const char *const why[] = {

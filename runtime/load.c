@@ -245,7 +245,8 @@ EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *
         *errp = told;
     for (int id = 0; !told.code && id < d->layout.n; id++) {
         const struct layout_param *p = &d->layout.param[id];
-        if (handle_bcast(d, (char *)d->values + p->offset_bytes, p->n_elems * sizeof(float), id % d->world.size, errp) < 0)
+        if (handle_bcast(d, (char *)d->values + p->offset_bytes, p->n_elems * sizeof(float), id % d->world.size,
+                         errp) < 0)
             return handle_break(d);
     }
     if (!told.code && handle_values_changed(d, errp) < 0)

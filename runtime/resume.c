@@ -81,10 +81,8 @@ static int read_tensors(ddp_t *d, const char *path, const struct manifest *m, dd
     size_t *index = calloc(n + 1, sizeof *index);
     uint64_t *sum = calloc(n + 1, sizeof *sum);
     int rc = 0;
-    if (!index || !sum) {
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", n);
-        rc = handle_fail(d, errp);
-    }
+    if (!index || !sum)
+        rc = handle_no_memory(d, "the names of a checkpoint's tensors", errp);
     if (rc == 0)
         rc = resume_match(d, m, index, errp);
     if (rc == 0)

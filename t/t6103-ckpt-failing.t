@@ -66,6 +66,14 @@ if [ "$(id -u)" = 0 ]; then
     like "... and said" "$err" 'step-00000006/model-.*: Permission denied'
 fi
 
+# --- a rank without memory where ranks compare something: it tells the others, which wait for it ---
+for bytes in 2 16; do # of two ranks: whether each has an error; what they have, as a hash
+    ranks 2 none resume=none memory=$bytes
+    is "no memory for $bytes bytes: stops" "$rc $(grep -c ^step <<<"$out")" "1 0"
+    like "... the rank has told it" "$err" 'rank 1: rank 1: no memory for what all ranks have to say'
+    like "... the other has heard it" "$err" 'rank 0: rank 1 .*no memory for what all ranks have to say'
+done
+
 # --- what does not fit ---
 ranks 2 "$tmp/c" steps=6 --ddp-ckpt-every=3 wait=on
 refused() { # DESC WHY ARGUMENT...

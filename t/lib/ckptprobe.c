@@ -15,6 +15,7 @@
  *     settle=off     leave the last checkpoint to ddp_finalize
  *     leave=0        all ranks but 0 leave without a word within the step after that
  *     calls=off      instead: calls that are refused; prints "ok"
+ *     memory=0       the last rank gets no memory for just so many bytes at once, from ddp_commit on
  *     sgd=off  small=off (another model)  extra=off (one more parameter)
  *     samples=1000
  *
@@ -36,7 +37,7 @@ static const char *const defaults[][2] = {
     {"steps", "12"}, {"shards", "0"},   {"resume", ""}, {"load", ""},    {"stop", "0"},   {"kill", "0"},
     {"wait", "off"}, {"last", "off"},   {"gone", "0"},  {"sgd", "off"},  {"small", "off"}, {"extra", "off"},
     {"samples", "1000"}, {"join", "0"}, {"settle", "off"}, {"calls", "off"}, {"leave", "0"},
-    {"open", "off"},
+    {"open", "off"}, {"memory", "0"},
 };
 enum { N_KEYS = sizeof defaults / sizeof *defaults };
 static const char *values[N_KEYS];
@@ -51,6 +52,15 @@ uint64_t __wrap_checksum_copy(void *to, const void *from, size_t n, uint64_t fir
     if (getenv("PROBE_SLOW_COPY"))
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     return __real_checksum_copy(to, from, n, first);
+}
+
+/* And libddp's calls here. */
+static size_t missing;
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_malloc(size_t n)
+{
+    return missing && n == missing ? NULL : __real_malloc(n);
 }
 
 static const char *text(const char *key)
@@ -98,6 +108,7 @@ static int declare(ddp_t *d)
     n_params = 4;
     if (is_on("extra"))
         n_params = ddp_param_add(d, "extra", DDP_F32, (size_t[]){2}, 1, 0) + 1;
+    missing = ddp_world(d)->rank == ddp_world(d)->size - 1 ? number("memory") : 0;
     if (ddp_commit(d, &opt, &e) || ddp_checkpoint_attach(d, "config.json", "{\"model_type\": \"probe\"}\n", &e) ||
         ddp_checkpoint_note(d, "products", "none", &e))
         return -1;
