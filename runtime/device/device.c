@@ -43,10 +43,13 @@ static int broken(const device_t *d, ddp_error_t *errp)
 /* cause is the reason. */
 static int break_device(device_t *d, const ddp_error_t *cause, ddp_error_t *errp)
 {
-    if (!d->is_broken)
+    if (!atomic_exchange(&d->has_cause, true)) {
         d->cause = *cause;
-    d->is_broken = true;
-    return broken(d, errp);
+        atomic_store(&d->is_broken, true);
+    }
+    if (atomic_load(&d->is_broken))
+        return broken(d, errp);
+    return error_set(errp, cause->domain, cause->code, "%s", cause->text); /* another thread is at it */
 }
 
 int device_fail(device_t *d, int code, const char *call, const char *detail, ddp_error_t *errp)

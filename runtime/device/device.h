@@ -6,6 +6,9 @@
  * Work on a stream is done in order, beside the caller; on the cpu before the call returns. Nothing here waits
  * without a deadline but device_open, device_close and the allocations, as far as the driver does.
  *
+ * Any thread may call, several at once; a stream and an event belong to one at a time. What ends a device for one ends
+ * it for all.
+ *
  * Errors are one line that names rank, device, call and cure. After an error from which the driver says that no
  * recovery exists (a kernel that faulted, memory errors, a GPU that fell off the bus), and after a wait that reached
  * its deadline or was called off, the device is broken: every call but device_free, destroy and close functions then

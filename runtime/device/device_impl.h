@@ -2,6 +2,8 @@
 #ifndef DDP_RUNTIME_DEVICE_DEVICE_IMPL_H
 #define DDP_RUNTIME_DEVICE_DEVICE_IMPL_H
 
+#include <stdatomic.h>
+
 #include "runtime/device/device.h"
 
 /* What errors call a backend's functions. */
@@ -59,7 +61,8 @@ struct device {
     const struct device_ops *ops;
     struct device_info info;
     int rank;
-    bool is_broken;
+    atomic_bool has_cause; /* taken by the thread that fills `cause` */
+    atomic_bool is_broken;
     ddp_error_t cause; /* where broken */
 };
 

@@ -1,6 +1,7 @@
 /* What every device does, over the processor, over an emulated GPU whose streams are done at once or late, and over
  * a GPU (make gpu-tests). */
 #include <errno.h>
+#include <pthread.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/device/device.h"
@@ -154,6 +155,51 @@ static void too_much_memory_is_refused(void **state)
     }
 }
 
+/* One thread's own streams and memory: content goes to the device and comes back, many times. */
+struct copier {
+    pthread_t thread;
+    device_t *device;
+    int byte;
+    bool is_wrong;
+};
+
+static void *copy_often(void *arg)
+{
+    struct copier *c = arg;
+    device_stream_t *s = device_stream_create(c->device, DEVICE_NORMAL, NULL);
+    device_event_t *e = device_event_create(c->device, false, NULL);
+    char *host = device_host_malloc(c->device, N, "a test", NULL), *p = device_malloc(c->device, N, "a test", NULL);
+    for (int i = 0; i < 300; i++) {
+        c->is_wrong |= device_fill(s, p, c->byte + i % 2, N, NULL) < 0 || device_copy(s, host, p, N, DEVICE_FROM, NULL) < 0 ||
+                       device_event_record(e, s, NULL) < 0 ||
+                       device_event_wait(e, deadline_in(20), NULL, NULL, NULL) < 0 || host[0] != c->byte + i % 2 ||
+                       memcmp(host, host + 1, N - 1) != 0;
+    }
+    device_free(c->device, p);
+    device_host_free(c->device, host);
+    device_event_destroy(e);
+    device_stream_destroy(s);
+    return NULL;
+}
+
+static void threads_share_it(void **state)
+{
+    (void)state;
+    for (int k = 0; k < RIG_COUNT; k++) {
+        struct copier c[3];
+        device_t *d = rig_open(k);
+        for (int i = 0; i < 3; i++) {
+            c[i] = (struct copier){.device = d, .byte = 2 * i};
+            assert_int_equal(pthread_create(&c[i].thread, NULL, copy_often, &c[i]), 0);
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(pthread_join(c[i].thread, NULL), 0);
+            assert_false(c[i].is_wrong);
+        }
+        rig_close(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +208,7 @@ int main(void)
         cmocka_unit_test(events_tell_time),
         cmocka_unit_test(properties_are_told),
         cmocka_unit_test(too_much_memory_is_refused),
+        cmocka_unit_test(threads_share_it),
     };
     rig_need();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,6 @@
 /* runtime.c - the emulated CUDA runtime: the script, errors and devices. */
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,20 @@
 #include "t/lib/cudaemu/script.h"
 
 struct cudaemu cudaemu_all;
+__thread struct cudaemu_thread cudaemu_mine;
+
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+int cudaemu_take(void)
+{
+    return pthread_mutex_lock(&lock);
+}
+
+void cudaemu_give(const int *taken)
+{
+    (void)taken;
+    pthread_mutex_unlock(&lock);
+}
 
 static const struct {
     cudaError_t error;
@@ -109,7 +125,7 @@ static int count(const char *call)
 cudaError_t cudaemu_keep(cudaError_t e)
 {
     if (e != cudaSuccess)
-        cudaemu_all.last = e;
+        cudaemu_mine.last = e;
     return e;
 }
 
@@ -123,6 +139,7 @@ static bool is_sticky(cudaError_t e)
 
 int cudaemu_raise(int error)
 {
+    HOLD();
     if (is_sticky((cudaError_t)error) && !cudaemu_all.sticky)
         cudaemu_all.sticky = (cudaError_t)error;
     return (int)cudaemu_keep((cudaError_t)error);
@@ -130,6 +147,7 @@ int cudaemu_raise(int error)
 
 bool cudaemu_is_deferred(void)
 {
+    HOLD();
     if (!cudaemu_all.is_ready)
         read_script();
     return cudaemu_all.mode != MODE_NOW;
@@ -156,14 +174,16 @@ cudaError_t cudaemu_begin(const char *call)
 
 cudaError_t cudaGetLastError(void)
 {
-    cudaError_t e = cudaemu_all.sticky ? cudaemu_all.sticky : cudaemu_all.last;
-    cudaemu_all.last = cudaSuccess;
+    HOLD();
+    cudaError_t e = cudaemu_all.sticky ? cudaemu_all.sticky : cudaemu_mine.last;
+    cudaemu_mine.last = cudaSuccess;
     return e;
 }
 
 cudaError_t cudaPeekAtLastError(void)
 {
-    return cudaemu_all.sticky ? cudaemu_all.sticky : cudaemu_all.last;
+    HOLD();
+    return cudaemu_all.sticky ? cudaemu_all.sticky : cudaemu_mine.last;
 }
 
 const char *cudaGetErrorName(cudaError_t error)
@@ -210,14 +230,14 @@ cudaError_t cudaSetDevice(int device)
     BEGIN_ON_GPU();
     if (device < 0 || device >= cudaemu_all.n_devices)
         return cudaemu_keep(cudaErrorInvalidDevice);
-    cudaemu_all.device = device;
+    cudaemu_mine.device = device;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
     BEGIN_ON_GPU();
-    *device = cudaemu_all.device;
+    *device = cudaemu_mine.device;
     return cudaSuccess;
 }
 
@@ -263,6 +283,7 @@ static void clear_stream(struct CUstream_st *s)
 
 void cudaemu_reset(void)
 {
+    HOLD();
     clear_stream(&cudaemu_all.standard);
     for (struct CUstream_st *s = cudaemu_all.streams, *next; s; s = next) {
         next = s->next;
@@ -279,11 +300,13 @@ void cudaemu_reset(void)
         free(b);
     }
     memset(&cudaemu_all, 0, sizeof cudaemu_all);
+    cudaemu_mine = (struct cudaemu_thread){0};
     read_script();
 }
 
 struct cudaemu_live cudaemu_live(void)
 {
+    HOLD();
     struct cudaemu_live live = {0};
     for (int i = 0; i < DEVICES_MAX; i++)
         live.device_bytes += cudaemu_all.used[i];
@@ -300,7 +323,8 @@ struct cudaemu_live cudaemu_live(void)
 
 int cudaemu_last_error(void)
 {
-    return (int)(cudaemu_all.sticky ? cudaemu_all.sticky : cudaemu_all.last);
+    HOLD();
+    return (int)(cudaemu_all.sticky ? cudaemu_all.sticky : cudaemu_mine.last);
 }
 
 int cudaemu_priority(const void *stream)
@@ -310,6 +334,7 @@ int cudaemu_priority(const void *stream)
 
 int cudaemu_calls(const char *name)
 {
+    HOLD();
     for (int i = 0; i < cudaemu_all.n_counts; i++)
         if (!strcmp(cudaemu_all.count[i].name, name))
             return cudaemu_all.count[i].n;

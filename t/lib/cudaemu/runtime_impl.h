@@ -48,7 +48,7 @@ struct CUevent_st {
 
 struct cudaemu {
     bool is_ready, is_same;
-    int n_devices, driver, device;
+    int n_devices, driver;
     size_t memory, used[DEVICES_MAX];
     char name[256];
     enum mode mode;
@@ -59,12 +59,24 @@ struct cudaemu {
         int n;
     } count[CALLS_MAX];
     int n_counts, n_all;
-    cudaError_t last, sticky;
+    cudaError_t sticky;
     struct block *blocks;
     struct CUstream_st standard, *streams;
     struct CUevent_st *events;
 };
 extern struct cudaemu cudaemu_all;
+
+/* What CUDA keeps for each thread apart. */
+struct cudaemu_thread {
+    int device;
+    cudaError_t last;
+};
+extern __thread struct cudaemu_thread cudaemu_mine;
+
+/* cudaemu_all belongs to one thread at a time, which may take it again: from HOLD() to the end of the function. */
+int cudaemu_take(void);
+void cudaemu_give(const int *taken);
+#define HOLD() __attribute__((cleanup(cudaemu_give), unused)) int held = cudaemu_take()
 
 /* Keeps e for cudaGetLastError, unless it is success. Returns it. */
 cudaError_t cudaemu_keep(cudaError_t e);
@@ -73,19 +85,16 @@ cudaError_t cudaemu_keep(cudaError_t e);
 cudaError_t cudaemu_begin(const char *call);
 
 #define BEGIN()                                                                                                        \
-    do {                                                                                                               \
-        cudaError_t begun = cudaemu_begin(__func__);                                                                   \
-        if (begun != cudaSuccess)                                                                                      \
-            return begun;                                                                                              \
-    } while (0)
+    HOLD();                                                                                                            \
+    cudaError_t begun = cudaemu_begin(__func__);                                                                       \
+    if (begun != cudaSuccess)                                                                                          \
+    return begun
 
 /* The same for a call that needs a GPU. */
 #define BEGIN_ON_GPU()                                                                                                 \
-    do {                                                                                                               \
-        BEGIN();                                                                                                       \
-        if (cudaemu_all.driver < RUNTIME_VERSION)                                                                      \
-            return cudaemu_keep(cudaErrorInsufficientDriver);                                                          \
-    } while (0)
+    BEGIN();                                                                                                           \
+    if (cudaemu_all.driver < RUNTIME_VERSION)                                                                          \
+    return cudaemu_keep(cudaErrorInsufficientDriver)
 
 /* The block of a GPU's memory (of the host's pinned memory) that holds p[0..n), or NULL. */
 struct block *cudaemu_block_of(const void *p, size_t n, bool of_host);

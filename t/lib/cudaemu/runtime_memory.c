@@ -55,7 +55,7 @@ static cudaError_t give(void *p, bool of_host)
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {
     BEGIN_ON_GPU();
-    *left = cudaemu_all.memory - cudaemu_all.used[cudaemu_all.device];
+    *left = cudaemu_all.memory - cudaemu_all.used[cudaemu_mine.device];
     *total = cudaemu_all.memory;
     return cudaSuccess;
 }
@@ -67,9 +67,9 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
         *devPtr = NULL;
         return cudaSuccess;
     }
-    if (size > cudaemu_all.memory - cudaemu_all.used[cudaemu_all.device])
+    if (size > cudaemu_all.memory - cudaemu_all.used[cudaemu_mine.device])
         return cudaemu_keep(cudaErrorMemoryAllocation);
-    return take(devPtr, size, cudaemu_all.device);
+    return take(devPtr, size, cudaemu_mine.device);
 }
 
 cudaError_t cudaFree(void *devPtr)

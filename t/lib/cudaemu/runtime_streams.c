@@ -83,6 +83,7 @@ static cudaError_t ask(cudaStream_t stream, const struct work *asked)
 
 int cudaemu_enqueue(void *stream, void (*run)(void *arg), void *arg)
 {
+    HOLD();
     cudaError_t e = cudaemu_begin(__func__);
     return (int)(e ? e : ask(stream, &(struct work){.what = WORK_RUN, .run = run, .arg = arg}));
 }
@@ -157,7 +158,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int fla
         free(s);
         return cudaemu_keep(cudaErrorInvalidValue);
     }
-    s->device = cudaemu_all.device;
+    s->device = cudaemu_mine.device;
     s->priority = priority;
     s->next = cudaemu_all.streams;
     cudaemu_all.streams = s;
