@@ -14,7 +14,10 @@
 extern "C" {
 #endif
 
-/* out[b, t] = wte[tokens[b * token_stride + t]] + wpe[t]; out [batch, length, width], tokens within wte. */
+/* _f32 also where a model keeps the stream of residual connections in float32 beside bfloat16 branches (layernorm.h,
+ * mixed).
+ *
+ * out[b, t] = wte[tokens[b * token_stride + t]] + wpe[t]; out [batch, length, width], tokens within wte. */
 int cuda_embedding_forward_f32(float *out, const int32_t *tokens, const float *wte, const float *wpe,
                                const struct embedding_shape *s, void *stream);
 int cuda_embedding_forward_bf16(uint16_t *out, const int32_t *tokens, const float *wte, const float *wpe,

@@ -1,5 +1,8 @@
 /* A warp takes a row. Where the row fits a tile (1024 elements, 32 a thread) it is read once and stays in registers;
- * longer rows are read again tile by tile, out of the L1 cache. */
+ * longer rows are read again tile by tile, out of the L1 cache.
+ *
+ * Two types: T of a branch's activations, by which threads divide a row, and S of the stream that branches are added
+ * to. */
 #include "kernels/cuda/layernorm.h"
 
 #include "kernels/cuda/lanes.h"
@@ -23,8 +26,8 @@ template <typename T> __device__ __forceinline__ unsigned piece_column(unsigned 
 }
 
 /* With add: in + add, which also goes to sum. */
-template <typename T>
-__device__ __forceinline__ void load_tile(tile<T> &t, const T *in, const T *add, T *sum, unsigned begin, unsigned width,
+template <typename T, typename S>
+__device__ __forceinline__ void load_tile(tile<T> &t, const S *in, const T *add, S *sum, unsigned begin, unsigned width,
                                           bool whole)
 {
     constexpr unsigned N = piece<T>::N;
@@ -38,7 +41,7 @@ __device__ __forceinline__ void load_tile(tile<T> &t, const T *in, const T *add,
         load_piece(other, add + column, n, whole);
 #pragma unroll
         for (unsigned i = 0; i < N; i++)
-            t.x[p][i] = rounded<T>(t.x[p][i] + other[i]);
+            t.x[p][i] = rounded<S>(t.x[p][i] + other[i]);
         store_piece(sum + column, t.x[p], n, whole);
     }
 }
@@ -86,34 +89,34 @@ __device__ __forceinline__ void store_normal(T *out, const tile<T> &t, float mea
     }
 }
 
-template <typename T>
+template <typename T, typename S>
 __global__ void __launch_bounds__(FORWARD_WARPS *WARP, 5)
-    layernorm_forward(T *out, T *sum, float *mean, float *rstd, const T *in, const T *add, const float *weight,
+    layernorm_forward(T *out, S *sum, float *mean, float *rstd, const S *in, const T *add, const float *weight,
                       const float *bias, size_t rows, unsigned width, bool whole)
 {
     size_t row = (size_t)blockIdx.x * FORWARD_WARPS + threadIdx.x / WARP;
     if (row >= rows)
         return;
-    const T *x = in + row * width;
-    T *s = add ? sum + row * width : NULL;
+    const S *x = in + row * width;
+    S *s = add ? sum + row * width : NULL;
     bool again = width > TILE;
     tile<T> t;
     float total = 0, squares = 0;
     for (unsigned begin = 0; begin < width; begin += TILE) {
-        load_tile<T>(t, x, add ? add + row * width : NULL, s, begin, width, whole);
+        load_tile<T, S>(t, x, add ? add + row * width : NULL, s, begin, width, whole);
         total += tile_sum(t);
     }
     x = add ? s : x;
     float m = warp_sum(total) / (float)width;
     for (unsigned begin = 0; begin < width; begin += TILE) {
         if (again)
-            load_tile<T>(t, x, NULL, NULL, begin, width, whole);
+            load_tile<T, S>(t, x, NULL, NULL, begin, width, whole);
         squares += tile_squares(t, m, begin, width);
     }
     float r = rsqrtf(warp_sum(squares) / (float)width + EPS);
     for (unsigned begin = 0; begin < width; begin += TILE) {
         if (again)
-            load_tile<T>(t, x, NULL, NULL, begin, width, whole);
+            load_tile<T, S>(t, x, NULL, NULL, begin, width, whole);
         store_normal(out + row * width, t, m, r, weight, bias, begin, width, whole);
     }
     if (threadIdx.x % WARP == 0) {
@@ -128,8 +131,8 @@ template <typename T> struct gradient {
     tile<T> g, n;
 };
 
-template <typename T>
-__device__ __forceinline__ void load_gradient(gradient<T> &t, float *sums, unsigned padded, const T *dout, const T *in,
+template <typename T, typename S>
+__device__ __forceinline__ void load_gradient(gradient<T> &t, float *sums, unsigned padded, const T *dout, const S *in,
                                               const float *weight, float mean, float rstd, unsigned begin,
                                               unsigned width, bool whole)
 {
@@ -161,9 +164,9 @@ __device__ __forceinline__ void load_gradient(gradient<T> &t, float *sums, unsig
     }
 }
 
-template <typename T>
-__device__ __forceinline__ void store_din(T *din, const gradient<T> &t, float mean_g, float mean_gn, float rstd,
-                                          unsigned begin, unsigned width, bool accumulate, bool whole)
+template <typename T, typename S>
+__device__ __forceinline__ void store_din(S *din, T *branch, const gradient<T> &t, float mean_g, float mean_gn,
+                                          float rstd, unsigned begin, unsigned width, bool accumulate, bool whole)
 {
     constexpr unsigned N = piece<T>::N;
 #pragma unroll
@@ -175,13 +178,17 @@ __device__ __forceinline__ void store_din(T *din, const gradient<T> &t, float me
         for (unsigned i = 0; i < N; i++)
             dx[i] += rstd * (t.g.x[p][i] - mean_g - t.n.x[p][i] * mean_gn);
         store_piece(din + column, dx, n, whole);
+        if (branch)
+            store_piece(branch + column, dx, n, whole);
     }
 }
 
-template <typename T> struct backward_args {
-    T *din;
+template <typename T, typename S> struct backward_args {
+    S *din;
+    T *branch;   /* din rounded to T; NULL: none */
     float *work; /* [blocks, 2, width] */
-    const T *dout, *in;
+    const T *dout;
+    const S *in;
     const float *mean, *rstd, *weight;
     size_t rows;
     unsigned width, padded; /* padded: whole pieces of warps */
@@ -189,11 +196,13 @@ template <typename T> struct backward_args {
 };
 
 /* With n = (in - mean) rstd and g = dout weight: din += rstd (g - mean(g) - n mean(g n)). */
-template <typename T>
-__device__ __forceinline__ void backward_row(const backward_args<T> &a, float *sums, size_t row)
+template <typename T, typename S>
+__device__ __forceinline__ void backward_row(const backward_args<T, S> &a, float *sums, size_t row)
 {
     float mean = a.mean[row], rstd = a.rstd[row], sum_g = 0, sum_gn = 0;
-    const T *dout = a.dout + row * a.width, *in = a.in + row * a.width;
+    const T *dout = a.dout + row * a.width;
+    const S *in = a.in + row * a.width;
+    T *branch = sizeof(T) != sizeof(S) && a.branch ? a.branch + row * a.width : NULL;
     bool again = a.width > TILE;
     gradient<T> t;
     for (unsigned begin = 0; begin < a.width; begin += TILE) {
@@ -210,7 +219,7 @@ __device__ __forceinline__ void backward_row(const backward_args<T> &a, float *s
     for (unsigned begin = 0; begin < a.width; begin += TILE) {
         if (again)
             load_gradient(t, (float *)NULL, 0, dout, in, a.weight, mean, rstd, begin, a.width, a.whole);
-        store_din(a.din + row * a.width, t, mean_g, mean_gn, rstd, begin, a.width, a.accumulate, a.whole);
+        store_din(a.din + row * a.width, branch, t, mean_g, mean_gn, rstd, begin, a.width, a.accumulate, a.whole);
     }
 }
 
@@ -222,7 +231,7 @@ template <typename T> __device__ __forceinline__ unsigned sum_place(unsigned col
     return column / (WARP * N) * (WARP * N) + (i / 4 * WARP + lane) * 4 + i % 4;
 }
 
-template <typename T> __global__ void __launch_bounds__(256) layernorm_backward(backward_args<T> a)
+template <typename T, typename S> __global__ void __launch_bounds__(256) layernorm_backward(backward_args<T, S> a)
 {
     CUDA_SHARED(float, block_sums); /* [warps, 2, padded] */
     unsigned warps = blockDim.x / WARP, warp = threadIdx.x / WARP;
@@ -241,8 +250,8 @@ template <typename T> __global__ void __launch_bounds__(256) layernorm_backward(
     }
 }
 
-template <typename T>
-static int forward(T *out, T *sum, float *mean, float *rstd, const T *in, const T *add, const float *weight,
+template <typename T, typename S>
+static int forward(T *out, S *sum, float *mean, float *rstd, const S *in, const T *add, const float *weight,
                    const float *bias, size_t rows, size_t width, void *stream)
 {
     if (!width || width > INT32_MAX)
@@ -251,7 +260,7 @@ static int forward(T *out, T *sum, float *mean, float *rstd, const T *in, const 
         return 0;
     bool whole = width % piece<T>::N == 0 && is_aligned_16(out) && is_aligned_16(in) && is_aligned_16(weight) &&
                  is_aligned_16(bias) && (!add || (is_aligned_16(add) && is_aligned_16(sum)));
-    return (int)CUDA_LAUNCH(layernorm_forward<T>, dim3((unsigned)((rows + FORWARD_WARPS - 1) / FORWARD_WARPS)),
+    return (int)CUDA_LAUNCH((layernorm_forward<T, S>), dim3((unsigned)((rows + FORWARD_WARPS - 1) / FORWARD_WARPS)),
                             dim3(FORWARD_WARPS * WARP), 0, (cudaStream_t)stream, out, sum, mean, rstd, in, add, weight,
                             bias, rows, (unsigned)width, whole);
 }
@@ -279,19 +288,21 @@ size_t cuda_layernorm_work_elems(size_t rows, size_t width)
     return (size_t)n_blocks(rows, width) * 2 * width;
 }
 
-template <typename T>
-static int backward(T *din, float *dweight, float *dbias, float *work, const T *dout, const T *in, const float *mean,
-                    const float *rstd, const float *weight, size_t rows, size_t width, bool accumulate, void *stream)
+template <typename T, typename S>
+static int backward(S *din, T *branch, float *dweight, float *dbias, float *work, const T *dout, const S *in,
+                    const float *mean, const float *rstd, const float *weight, size_t rows, size_t width,
+                    bool accumulate, void *stream)
 {
     if (!width || width > CUDA_LAYERNORM_WIDTH_MAX)
         return cudaErrorInvalidValue;
     if (!rows)
         return 0;
-    bool whole = width % piece<T>::N == 0 && is_aligned_16(din) && is_aligned_16(dout) && is_aligned_16(in) &&
-                 is_aligned_16(weight);
+    bool whole = width % piece<T>::N == 0 && is_aligned_16(din) && is_aligned_16(branch) && is_aligned_16(dout) &&
+                 is_aligned_16(in) && is_aligned_16(weight);
     unsigned w = (unsigned)width, warps = block_warps(width), blocks = n_blocks(rows, width);
-    backward_args<T> a = {din, work, dout, in, mean, rstd, weight, rows, w, padded_width(width), accumulate, whole};
-    int rc = (int)CUDA_LAUNCH(layernorm_backward<T>, dim3(blocks), dim3(warps * WARP),
+    backward_args<T, S> a = {din,    branch, work, dout, in, mean, rstd,
+                             weight, rows,   w,    padded_width(width), accumulate, whole};
+    int rc = (int)CUDA_LAUNCH((layernorm_backward<T, S>), dim3(blocks), dim3(warps * WARP),
                               warps * 2 * a.padded * sizeof(float), (cudaStream_t)stream, a);
     if (!rc)
         rc = launch_add_partials(dweight, work, blocks, 2 * w, w, stream);
@@ -311,16 +322,32 @@ int cuda_layernorm_forward_bf16(uint16_t *out, uint16_t *sum, float *mean, float
     return forward(out, sum, mean, rstd, in, add, weight, bias, rows, width, stream);
 }
 
+int cuda_layernorm_forward_mixed(uint16_t *out, float *sum, float *mean, float *rstd, const float *in,
+                                 const uint16_t *add, const float *weight, const float *bias, size_t rows, size_t width,
+                                 void *stream)
+{
+    return forward(out, sum, mean, rstd, in, add, weight, bias, rows, width, stream);
+}
+
 int cuda_layernorm_backward_f32(float *din, float *dweight, float *dbias, float *work, const float *dout,
                                 const float *in, const float *mean, const float *rstd, const float *weight,
                                 size_t rows, size_t width, bool accumulate, void *stream)
 {
-    return backward(din, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate, stream);
+    return backward(din, (float *)NULL, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate,
+                    stream);
 }
 
 int cuda_layernorm_backward_bf16(uint16_t *din, float *dweight, float *dbias, float *work, const uint16_t *dout,
                                  const uint16_t *in, const float *mean, const float *rstd, const float *weight,
                                  size_t rows, size_t width, bool accumulate, void *stream)
 {
-    return backward(din, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate, stream);
+    return backward(din, (uint16_t *)NULL, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate,
+                    stream);
+}
+
+int cuda_layernorm_backward_mixed(float *din, uint16_t *branch, float *dweight, float *dbias, float *work,
+                                  const uint16_t *dout, const float *in, const float *mean, const float *rstd,
+                                  const float *weight, size_t rows, size_t width, bool accumulate, void *stream)
+{
+    return backward(din, branch, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate, stream);
 }

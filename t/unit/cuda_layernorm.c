@@ -6,8 +6,10 @@
 #include "kernels/cuda/layernorm.h"
 #include "t/lib/tensors.h"
 
+enum types { F32, BF16, MIXED };
+
 struct size {
-    bool bf16;
+    enum types types;
     size_t rows, width, offset; /* offset: elements by which every array starts off a 16-byte boundary */
     bool add;                   /* forward: with a residual; backward: accumulate */
 };
@@ -19,6 +21,25 @@ struct want {
 static double *doubles(size_t n)
 {
     return calloc(n + 1, sizeof(double));
+}
+
+/* Of bfloat16: the stream that branches are added to, and the branches. */
+static bool stream_bf16(const struct size *s)
+{
+    return s->types == BF16;
+}
+
+static bool branch_bf16(const struct size *s)
+{
+    return s->types != F32;
+}
+
+static void free_all(struct tensor *const *all, size_t n, uint64_t *hash)
+{
+    for (size_t i = 0; i < n; i++) {
+        tensor_hash(hash, all[i]);
+        tensor_free(all[i]);
+    }
 }
 
 /* The statistics of in, and out. */
@@ -42,17 +63,18 @@ static void reference_forward(struct want *w, const double *in, const double *we
 static void forward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
-    size_t n = s->rows * s->width;
-    struct tensor in = tensor_random(s->bf16, n, s->offset, 3), add = tensor_random(s->bf16, n, s->offset, 2);
-    struct tensor weight = tensor_random(false, s->width, s->offset, 2);
-    struct tensor bias = tensor_random(false, s->width, s->offset, 2);
-    struct tensor out = tensor_poisoned(s->bf16, n, s->offset), sum = tensor_poisoned(s->bf16, n, s->offset);
+    size_t n = s->rows * s->width, o = s->offset;
+    struct tensor in = tensor_random(stream_bf16(s), n, o, 3), add = tensor_random(branch_bf16(s), n, o, 2);
+    struct tensor weight = tensor_random(false, s->width, o, 2), bias = tensor_random(false, s->width, o, 2);
+    struct tensor out = tensor_poisoned(branch_bf16(s), n, o), sum = tensor_poisoned(stream_bf16(s), n, o);
     struct tensor mean = tensor_poisoned(false, s->rows, 1), rstd = tensor_poisoned(false, s->rows, 1);
     void *other = s->add ? add.at : NULL;
-    int rc = s->bf16 ? cuda_layernorm_forward_bf16(out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at, bias.at,
-                                                   s->rows, s->width, NULL)
-                     : cuda_layernorm_forward_f32(out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at, bias.at,
-                                                  s->rows, s->width, NULL);
+    int rc = s->types == BF16  ? cuda_layernorm_forward_bf16(out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at,
+                                                             bias.at, s->rows, s->width, NULL)
+             : s->types == F32 ? cuda_layernorm_forward_f32(out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at,
+                                                            bias.at, s->rows, s->width, NULL)
+                               : cuda_layernorm_forward_mixed(out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at,
+                                                              bias.at, s->rows, s->width, NULL);
     device_check(rc, "layernorm forward");
     double *x = tensor_values(&in), *y = tensor_values(&add), *wv = tensor_values(&weight), *bv = tensor_values(&bias);
     struct want w = {.out = doubles(n), .mean = doubles(s->rows), .rstd = doubles(s->rows)};
@@ -67,11 +89,7 @@ static void forward(const void *arg, uint64_t *hash)
     tensor_check("out", &out, w.out, 2e-6);
     tensor_check("mean", &mean, w.mean, 2e-6);
     tensor_check("rstd", &rstd, w.rstd, 2e-6);
-    struct tensor *all[] = {&out, &mean, &rstd, &sum, &in, &add, &weight, &bias};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        tensor_hash(hash, all[i]);
-        tensor_free(all[i]);
-    }
+    free_all((struct tensor *[]){&out, &mean, &rstd, &sum, &in, &add, &weight, &bias}, 8, hash);
     free(x), free(y), free(wv), free(bv), free(w.out), free(w.mean), free(w.rstd);
 }
 
@@ -94,48 +112,82 @@ static void reference_backward(struct want *w, const double *dout, const double 
     }
 }
 
+/* The tensors of a backward pass. */
+struct pass {
+    struct tensor in, dout, weight, din, branch, dweight, dbias, mean, rstd, work;
+};
+
+static int run_backward(const struct pass *p, const struct size *s)
+{
+    void *branch = s->offset % 2 ? NULL : p->branch.at;
+    switch (s->types) {
+    case F32:
+        return cuda_layernorm_backward_f32(p->din.at, p->dweight.at, p->dbias.at, p->work.at, p->dout.at, p->in.at,
+                                           p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width, s->add, NULL);
+    case BF16:
+        return cuda_layernorm_backward_bf16(p->din.at, p->dweight.at, p->dbias.at, p->work.at, p->dout.at, p->in.at,
+                                            p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width, s->add, NULL);
+    case MIXED:
+        break;
+    }
+    return cuda_layernorm_backward_mixed(p->din.at, branch, p->dweight.at, p->dbias.at, p->work.at, p->dout.at,
+                                         p->in.at, p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width, s->add,
+                                         NULL);
+}
+
+/* What the branch gets is din, rounded to nearest even; where it was not asked for, it is untouched. */
+static void check_branch(const struct pass *p, const struct size *s)
+{
+    double *din = tensor_values(&p->din), *got = tensor_values(&p->branch);
+    struct tensor want = tensor_poisoned(true, p->din.n, 0);
+    for (size_t i = 0; i < p->din.n && s->types == MIXED && s->offset % 2 == 0; i++)
+        tensor_set(&want, i, (float)din[i]);
+    double *rounded = tensor_values(&want);
+    assert_memory_equal(got, rounded, p->din.n * sizeof *got);
+    tensor_free(&want);
+    free(din), free(got), free(rounded);
+}
+
 static void backward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
-    size_t n = s->rows * s->width;
-    struct tensor in = tensor_random(s->bf16, n, s->offset, 3), dout = tensor_random(s->bf16, n, s->offset, 1);
-    struct tensor weight = tensor_random(false, s->width, s->offset, 2);
-    struct tensor din = s->add ? tensor_random(s->bf16, n, s->offset, 1) : tensor_poisoned(s->bf16, n, s->offset);
-    struct tensor dweight = tensor_random(false, s->width, 1, 1), dbias = tensor_random(false, s->width, 1, 1);
-    struct tensor mean = tensor_random(false, s->rows, 0, 0.1f), rstd = tensor_random(false, s->rows, 0, 0.1f);
-    struct tensor work = tensor_poisoned(false, cuda_layernorm_work_elems(s->rows, s->width), 1);
-    double *x = tensor_values(&in), *dy = tensor_values(&dout), *wv = tensor_values(&weight);
+    size_t n = s->rows * s->width, o = s->offset;
+    struct pass p = {.in = tensor_random(stream_bf16(s), n, o, 3), .dout = tensor_random(branch_bf16(s), n, o, 1)};
+    p.weight = tensor_random(false, s->width, o, 2);
+    p.din = s->add ? tensor_random(stream_bf16(s), n, o, 1) : tensor_poisoned(stream_bf16(s), n, o);
+    p.branch = tensor_poisoned(true, n, o);
+    p.dweight = tensor_random(false, s->width, 1, 1), p.dbias = tensor_random(false, s->width, 1, 1);
+    p.mean = tensor_random(false, s->rows, 0, 0.1f), p.rstd = tensor_random(false, s->rows, 0, 0.1f);
+    p.work = tensor_poisoned(false, cuda_layernorm_work_elems(s->rows, s->width), 1);
+    double *x = tensor_values(&p.in), *dy = tensor_values(&p.dout), *wv = tensor_values(&p.weight);
     struct want w = {.out = doubles(n), .mean = doubles(s->rows), .rstd = doubles(s->rows)};
-    w.din = s->add ? tensor_values(&din) : doubles(n);
-    w.dweight = tensor_values(&dweight), w.dbias = tensor_values(&dbias);
+    w.din = s->add ? tensor_values(&p.din) : doubles(n);
+    w.dweight = tensor_values(&p.dweight), w.dbias = tensor_values(&p.dbias);
     reference_forward(&w, x, wv, wv, s);
     for (size_t r = 0; r < s->rows; r++) {
-        tensor_set(&mean, r, (float)w.mean[r]);
-        tensor_set(&rstd, r, (float)w.rstd[r]);
+        tensor_set(&p.mean, r, (float)w.mean[r]);
+        tensor_set(&p.rstd, r, (float)w.rstd[r]);
     }
-    int rc = s->bf16 ? cuda_layernorm_backward_bf16(din.at, dweight.at, dbias.at, work.at, dout.at, in.at, mean.at,
-                                                    rstd.at, weight.at, s->rows, s->width, s->add, NULL)
-                     : cuda_layernorm_backward_f32(din.at, dweight.at, dbias.at, work.at, dout.at, in.at, mean.at,
-                                                   rstd.at, weight.at, s->rows, s->width, s->add, NULL);
-    device_check(rc, "layernorm backward");
+    device_check(run_backward(&p, s), "layernorm backward");
     reference_backward(&w, dy, x, wv, s);
-    tensor_check("din", &din, w.din, 1e-5);
-    tensor_check("dweight", &dweight, w.dweight, 5e-6);
-    tensor_check("dbias", &dbias, w.dbias, 5e-6);
-    struct tensor *all[] = {&din, &dweight, &dbias, &in, &dout, &weight, &mean, &rstd, &work};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        tensor_hash(hash, all[i]);
-        tensor_free(all[i]);
-    }
+    tensor_check("din", &p.din, w.din, 1e-5);
+    tensor_check("dweight", &p.dweight, w.dweight, 5e-6);
+    tensor_check("dbias", &p.dbias, w.dbias, 5e-6);
+    check_branch(&p, s);
+    free_all((struct tensor *[]){&p.din, &p.branch, &p.dweight, &p.dbias, &p.in, &p.dout, &p.weight, &p.mean, &p.rstd,
+                                 &p.work},
+             10, hash);
     free(x), free(dy), free(wv), free(w.out), free(w.mean), free(w.rstd), free(w.din), free(w.dweight), free(w.dbias);
 }
 
 /* Not narrower than 7: of few elements the gradient is a difference of equals. */
 static const struct size sizes[] = {
-    {false, 1, 7, 0, false},    {false, 5, 33, 1, true},  {false, 9, 768, 0, true}, {false, 3, 1024, 0, false},
-    {false, 2, 1600, 0, true},  {false, 7, 1033, 3, false}, {true, 1, 8, 0, true},  {true, 4, 17, 3, false},
-    {true, 13, 768, 0, false},  {true, 6, 1280, 0, true},   {true, 3, 1601, 1, true}, {true, 2, 1025, 0, false},
-    {true, 3, 2500, 0, true},   {true, 2, 6144, 0, false},
+    {F32, 1, 7, 0, false},     {F32, 5, 33, 1, true},     {F32, 9, 768, 0, true},    {F32, 3, 1024, 0, false},
+    {F32, 2, 1600, 0, true},   {F32, 7, 1033, 3, false},  {BF16, 1, 8, 0, true},     {BF16, 4, 17, 3, false},
+    {BF16, 13, 768, 0, false}, {BF16, 6, 1280, 0, true},  {BF16, 3, 1601, 1, true},  {BF16, 2, 1025, 0, false},
+    {BF16, 3, 2500, 0, true},  {BF16, 2, 6144, 0, false}, {MIXED, 1, 8, 0, true},    {MIXED, 4, 17, 3, false},
+    {MIXED, 9, 768, 0, true},  {MIXED, 3, 33, 2, true},   {MIXED, 5, 1028, 1, true}, {MIXED, 2, 2504, 0, false},
+    {MIXED, 3, 1600, 0, true},
 };
 
 static void forward_matches(void **state)
@@ -156,7 +208,7 @@ static void backward_matches(void **state)
 static void warps_take_several_rows(void **state)
 {
     (void)state;
-    struct size s = {true, 2200, 16, 0, true};
+    struct size s = {BF16, 2200, 16, 0, true};
     in_every_order(backward, &s);
 }
 
@@ -166,6 +218,8 @@ static void no_rows_are_nothing_and_bad_widths_are_refused(void **state)
     assert_int_equal(cuda_layernorm_forward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, NULL), 0);
     assert_int_equal(
         cuda_layernorm_backward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, false, NULL), 0);
+    assert_int_equal(
+        cuda_layernorm_backward_mixed(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, false, NULL), 0);
     assert_int_not_equal(cuda_layernorm_forward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, 0, NULL), 0);
     assert_int_not_equal(cuda_layernorm_backward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1,
                                                      CUDA_LAYERNORM_WIDTH_MAX + 1, false, NULL),
