@@ -9,31 +9,54 @@ constexpr size_t CHUNK = (size_t)THREADS * PACKS * PACK;
 
 typedef table<cuda_adamw_range, MAX_RANGES> ranges;
 
-struct factors { /* of kernel_adamw */
+/* An optimizer: whether it has moments, and the CPU's lines with what it takes out of a step's arguments. */
+struct rule_adamw {
+    static constexpr bool MOMENTS = true;
     float lr, b1, c1, b2, c2, eps, step, root, scale;
+
+    rule_adamw(const struct adamw_args *a)
+        : lr(a->lr), b1(a->beta1), c1(1 - a->beta1), b2(a->beta2), c2(1 - a->beta2), eps(a->eps),
+          step(a->lr / a->bias1), root(1 / sqrtf(a->bias2)), scale(a->grad_scale)
+    {
+    }
+
+    __device__ __forceinline__ void update(float *value, float *m, float *v, float grad, float keep) const
+    {
+        float g = grad * scale;
+        *m = b1 * *m + c1 * g;
+        *v = b2 * *v + c2 * g * g;
+        *value = *value * keep - step * *m / (sqrtf(*v) * root + eps);
+    }
 };
 
-/* kernel_adamw's lines. */
-static __device__ __forceinline__ void update(float *value, float *m, float *v, float grad, float keep,
-                                                  const factors &f)
-{
-    float g = grad * f.scale;
-    *m = f.b1 * *m + f.c1 * g;
-    *v = f.b2 * *v + f.c2 * g * g;
-    *value = *value * keep - f.step * *m / (sqrtf(*v) * f.root + f.eps);
-}
+struct rule_sgd {
+    static constexpr bool MOMENTS = false;
+    float lr, scale;
 
-template <typename Grad>
-static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, size_t i, float keep, const factors &f)
+    rule_sgd(const struct adamw_args *a) : lr(a->lr), scale(a->grad_scale) {}
+
+    __device__ __forceinline__ void update(float *value, float *, float *, float grad, float keep) const
+    {
+        *value = *value * keep - lr * scale * grad;
+    }
+};
+
+template <typename Rule, typename Grad>
+static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, size_t i, float keep, const Rule &rule)
 {
     pack<Grad> grad = pack_read<Grad>((const typename Grad::raw *)r.grad + i);
-    pack<type_f32> value = pack_read<type_f32>(r.value + i), m = pack_read<type_f32>(r.m + i);
-    pack<type_f32> v = pack_read<type_f32>(r.v + i);
+    pack<type_f32> value = pack_read<type_f32>(r.value + i), m, v;
+    if (Rule::MOMENTS) {
+        m = pack_read<type_f32>(r.m + i);
+        v = pack_read<type_f32>(r.v + i);
+    }
     for (int j = 0; j < PACK; j++)
-        update(&value.x[j], &m.x[j], &v.x[j], Grad::load(grad.x[j]), keep, f);
+        rule.update(&value.x[j], &m.x[j], &v.x[j], Grad::load(grad.x[j]), keep);
     pack_write<type_f32>(r.value + i, value);
-    pack_write<type_f32>(r.m + i, m);
-    pack_write<type_f32>(r.v + i, v);
+    if (Rule::MOMENTS) {
+        pack_write<type_f32>(r.m + i, m);
+        pack_write<type_f32>(r.v + i, v);
+    }
     if (r.value_bf16) {
         pack<type_bf16> rounded;
         for (int j = 0; j < PACK; j++)
@@ -42,55 +65,74 @@ static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, si
     }
 }
 
-template <typename Grad>
-static __device__ __forceinline__ void update_one(const cuda_adamw_range &r, size_t i, float keep, const factors &f)
+template <typename Rule, typename Grad>
+static __device__ __forceinline__ void update_one(const cuda_adamw_range &r, size_t i, float keep, const Rule &rule)
 {
     float value = r.value[i];
-    update(&value, &r.m[i], &r.v[i], Grad::load(((const typename Grad::raw *)r.grad)[i]), keep, f);
+    float *m = Rule::MOMENTS ? r.m + i : NULL, *v = Rule::MOMENTS ? r.v + i : NULL;
+    rule.update(&value, m, v, Grad::load(((const typename Grad::raw *)r.grad)[i]), keep);
     r.value[i] = value;
     if (r.value_bf16)
         ((uint16_t *)r.value_bf16)[i] = bf16_store(value);
 }
 
-template <typename Grad>
-static __global__ void __launch_bounds__(THREADS) adamw(const ranges t, factors f, const cuda_step *step)
+template <typename Rule, typename Grad> static __device__ __forceinline__ bool is_all_packed(const cuda_adamw_range &r)
+{
+    return is_packed<type_f32>(r.value) && is_packed<Grad>((const typename Grad::raw *)r.grad) &&
+           is_packed<type_bf16>((const uint16_t *)r.value_bf16) &&
+           (!Rule::MOMENTS || (is_packed<type_f32>(r.m) && is_packed<type_f32>(r.v)));
+}
+
+template <typename Rule, typename Grad>
+static __global__ void __launch_bounds__(THREADS) optimizer(const ranges t, Rule rule, const cuda_step *step)
 {
     if (step && step->skipped)
         return;
     if (step)
-        f.scale = step->grad_scale;
+        rule.scale = step->grad_scale;
     int k = table_find(t, blockIdx.x);
     const cuda_adamw_range r = t.range[k];
     size_t at = (size_t)(blockIdx.x - t.first_chunk[k]) * CHUNK, end = r.n - at < CHUNK ? r.n : at + CHUNK;
-    float keep = 1 - f.lr * r.weight_decay;
-    if (is_packed<type_f32>(r.value) && is_packed<type_f32>(r.m) && is_packed<type_f32>(r.v) &&
-        is_packed<Grad>((const typename Grad::raw *)r.grad) && is_packed<type_bf16>((const uint16_t *)r.value_bf16)) {
+    float keep = 1 - rule.lr * r.weight_decay;
+    if (is_all_packed<Rule, Grad>(r)) {
         size_t whole = at + (end - at) / PACK * PACK;
         for (size_t i = at + threadIdx.x * PACK; i < whole; i += (size_t)THREADS * PACK)
-            update_pack<Grad>(r, i, keep, f);
+            update_pack<Rule, Grad>(r, i, keep, rule);
         at = whole;
     }
     for (size_t i = at + threadIdx.x; i < end; i += THREADS)
-        update_one<Grad>(r, i, keep, f);
+        update_one<Rule, Grad>(r, i, keep, rule);
 }
 
-template <typename Grad>
-static cudaError_t launch(const cuda_adamw_range *range, size_t n_ranges, const factors &f, const cuda_step *step,
+template <typename Rule, typename Grad>
+static cudaError_t launch(const cuda_adamw_range *range, size_t n_ranges, const Rule &rule, const cuda_step *step,
                           void *stream)
 {
     return table_launch<MAX_RANGES>(range, n_ranges, CHUNK, [=](const ranges &t) {
-        return CUDA_LAUNCH(adamw<Grad>, t.first_chunk[t.n], THREADS, 0, stream, t, f, step);
+        return CUDA_LAUNCH((optimizer<Rule, Grad>), t.first_chunk[t.n], THREADS, 0, stream, t, rule, step);
     });
+}
+
+template <typename Rule>
+static cudaError_t launch_of(const cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
+                             const struct adamw_args *a, const cuda_step *step, void *stream)
+{
+    const Rule rule(a);
+    if (grad_type == DDP_F32)
+        return launch<Rule, type_f32>(range, n_ranges, rule, step, stream);
+    if (grad_type == DDP_BF16)
+        return launch<Rule, type_bf16>(range, n_ranges, rule, step, stream);
+    return grad_type == DDP_F16 ? launch<Rule, type_f16>(range, n_ranges, rule, step, stream) : cudaErrorInvalidValue;
 }
 
 extern "C" int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
                           const struct adamw_args *a, const struct cuda_step *step, void *stream)
 {
-    const factors f = {a->lr,  a->beta1, 1 - a->beta1,      a->beta2,            1 - a->beta2,
-                       a->eps, a->lr / a->bias1, 1 / sqrtf(a->bias2), a->grad_scale};
-    if (grad_type == DDP_F32)
-        return launch<type_f32>(range, n_ranges, f, step, stream);
-    if (grad_type == DDP_BF16)
-        return launch<type_bf16>(range, n_ranges, f, step, stream);
-    return grad_type == DDP_F16 ? launch<type_f16>(range, n_ranges, f, step, stream) : cudaErrorInvalidValue;
+    return launch_of<rule_adamw>(range, n_ranges, grad_type, a, step, stream);
+}
+
+extern "C" int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
+                        const struct adamw_args *a, const struct cuda_step *step, void *stream)
+{
+    return launch_of<rule_sgd>(range, n_ranges, grad_type, a, step, stream);
 }

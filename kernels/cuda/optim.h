@@ -56,6 +56,10 @@ struct cuda_adamw_range {
 int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
                const struct adamw_args *args, const struct cuda_step *step, void *stream);
 
+/* kernel_sgd on each range, likewise; m and v are not looked at. */
+int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
+             const struct adamw_args *args, const struct cuda_step *step, void *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -218,8 +218,9 @@ static void no_rows_are_nothing_and_bad_widths_are_refused(void **state)
     assert_int_equal(cuda_layernorm_forward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, NULL), 0);
     assert_int_equal(
         cuda_layernorm_backward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, false, NULL), 0);
-    assert_int_equal(
-        cuda_layernorm_backward_mixed(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, false, NULL), 0);
+    assert_int_equal(cuda_layernorm_backward_mixed(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8,
+                                                   false, NULL),
+                     0);
     assert_int_not_equal(cuda_layernorm_forward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, 0, NULL), 0);
     assert_int_not_equal(cuda_layernorm_backward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1,
                                                      CUDA_LAYERNORM_WIDTH_MAX + 1, false, NULL),

@@ -180,12 +180,13 @@ static void totals_match(void **state)
         check_total(&(struct total_trial){n, n % 3 ? 256 * n : 1, 1, 0, 1e30f});
 }
 
-/* ---- AdamW ---- */
+/* ---- AdamW, SGD ---- */
 
-struct adamw_trial {
+struct update_trial {
     enum ddp_dtype grad;
     size_t n_ranges, max_elems;
     int step; /* 0: none; 1: scales; 2: skips */
+    bool sgd;
 };
 
 struct tensor {
@@ -233,9 +234,9 @@ static void make_tensor(struct tensor *t, struct cuda_adamw_range *r, size_t n, 
     free(g);
 }
 
-static void check_adamw(void *arg)
+static void check_update(void *arg)
 {
-    const struct adamw_trial *t = arg;
+    const struct update_trial *t = arg;
     struct tensor *x = calloc(t->n_ranges, sizeof *x);
     struct cuda_adamw_range *range = calloc(t->n_ranges, sizeof *range);
     struct adamw_args a = {.lr = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 77,
@@ -243,18 +244,26 @@ static void check_adamw(void *arg)
     struct cuda_step step = {1, 0.7f, t->step == 2}, *d_step = t->step ? gpu_new(&step, sizeof step, 0) : NULL;
     for (size_t r = 0; r < t->n_ranges; r++)
         make_tensor(&x[r], &range[r], 1 + draw() % t->max_elems, t->grad);
-    assert_launched(cuda_adamw(range, t->n_ranges, t->grad, &a, d_step, NULL));
+    for (size_t r = 0; t->sgd && r < t->n_ranges; r++) {
+        gpu_free(range[r].m), gpu_free(range[r].v);
+        range[r].m = range[r].v = NULL;
+    }
+    assert_launched((t->sgd ? cuda_sgd : cuda_adamw)(range, t->n_ranges, t->grad, &a, d_step, NULL));
     for (size_t r = 0; r < t->n_ranges; r++) {
         size_t n = range[r].n;
         struct adamw_args of = a;
         of.weight_decay = range[r].weight_decay;
         if (t->step)
             of.grad_scale = step.grad_scale;
-        if (t->step != 2)
+        if (t->step != 2 && t->sgd)
+            kernel_sgd(x[r].value, x[r].grad, n, &of);
+        else if (t->step != 2)
             kernel_adamw(x[r].value, x[r].m, x[r].v, x[r].grad, n, &of);
         check_state("value", range[r].value, x[r].value, n);
-        check_state("m", range[r].m, x[r].m, n);
-        check_state("v", range[r].v, x[r].v, n);
+        if (!t->sgd) {
+            check_state("m", range[r].m, x[r].m, n);
+            check_state("v", range[r].v, x[r].v, n);
+        }
         if (range[r].value_bf16)
             check_half(range[r].value_bf16, x[r].value, n, t->step == 2);
         gpu_free(range[r].value), gpu_free(range[r].m), gpu_free(range[r].v), gpu_free(range[r].grad);
@@ -264,22 +273,24 @@ static void check_adamw(void *arg)
     gpu_free(d_step), free(x), free(range);
 }
 
-static void adamw_matches(void **state)
+static void updates_match(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++)
-        for (int step = 0; step < 2; step++) {
-            gpu_each_order(check_adamw, &(struct adamw_trial){types[i], 5, 30, step});
-            gpu_each_order(check_adamw, &(struct adamw_trial){types[i], 3, 7000, step});
-        }
-    check_adamw(&(struct adamw_trial){DDP_F32, 100, 9, 1});
+        for (int step = 0; step < 2; step++)
+            for (int sgd = 0; sgd < 2; sgd++) {
+                gpu_each_order(check_update, &(struct update_trial){types[i], 5, 30, step, sgd});
+                gpu_each_order(check_update, &(struct update_trial){types[i], 3, 7000, step, sgd});
+            }
+    check_update(&(struct update_trial){DDP_F32, 100, 9, 1, false});
+    check_update(&(struct update_trial){DDP_F32, 100, 9, 1, true});
 }
 
 static void a_skipped_step_moves_nothing(void **state)
 {
     (void)state;
-    for (int i = 0; i < 3; i++)
-        gpu_each_order(check_adamw, &(struct adamw_trial){types[i], 3, 3000, 2});
+    for (int i = 0; i < 6; i++)
+        gpu_each_order(check_update, &(struct update_trial){types[i % 3], 3, 3000, 2, i / 3});
 }
 
 static void other_types_are_refused(void **state)
@@ -290,11 +301,12 @@ static void other_types_are_refused(void **state)
     struct cuda_adamw_range r = {0};
     assert_int_equal(cuda_norm_blocks(&n, 1, DDP_F64, 1, NULL, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_adamw(&r, 1, DDP_I32, &a, NULL, NULL), cudaErrorInvalidValue);
+    assert_int_equal(cuda_sgd(&r, 1, DDP_F64, &a, NULL, NULL), cudaErrorInvalidValue);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(block_sums_match), cmocka_unit_test(what_is_not_finite_is_found),
-    cmocka_unit_test(totals_match),     cmocka_unit_test(adamw_matches),
+    cmocka_unit_test(totals_match),     cmocka_unit_test(updates_match),
     cmocka_unit_test(a_skipped_step_moves_nothing), cmocka_unit_test(other_types_are_refused),
 };
 
