@@ -18,8 +18,10 @@ template <typename Number> struct type_plain {
 
 typedef type_plain<float> type_f32;
 typedef type_plain<double> type_f64;
-typedef type_plain<uint32_t> type_i32; /* unsigned: sums wrap */
-typedef type_plain<uint64_t> type_i64;
+typedef type_plain<int32_t> type_i32;
+typedef type_plain<int64_t> type_i64;
+typedef type_plain<uint32_t> type_u32; /* their sums wrap */
+typedef type_plain<uint64_t> type_u64;
 
 struct type_bf16 {
     typedef uint16_t raw;

@@ -1,6 +1,7 @@
 /* Per element the inputs are pushed, in their order, onto a counter: level l holds the sum of a whole subtree of 2^l
  * inputs, and two of one level make one of the next. The rest, of unequal levels, is added from the last one back: that
- * is T. What every thread does depends on the number of inputs alone. */
+ * is T. What every thread does depends on the number of inputs alone. Of minima and maxima, which no order changes, the
+ * present one is enough. */
 #include "kernels/cuda/reduce.h"
 
 #include "kernels/cuda/cuda.h"
@@ -58,11 +59,39 @@ template <typename T, int Width, int Levels> struct counter {
     }
 };
 
+/* The least, or the greatest; the first of equals, and a NaN that has come stays. */
+template <typename T, int Width, bool Least> struct extreme {
+    typename T::acc best[Width];
+    bool here = false;
+
+    __device__ __forceinline__ void push(typename T::acc x[Width], bool is_here, int)
+    {
+        for (int j = 0; j < Width; j++) {
+            if (is_here && (!here || x[j] != x[j] || (Least ? x[j] < best[j] : x[j] > best[j])))
+                best[j] = x[j];
+        }
+        here = here || is_here;
+    }
+
+    __device__ __forceinline__ void total(typename T::acc x[Width], int)
+    {
+        for (int j = 0; j < Width; j++)
+            x[j] = best[j];
+    }
+};
+
+template <int Levels> struct sums {
+    template <typename T, int Width> using of = counter<T, Width, Levels>;
+};
+template <bool Least> struct extremes {
+    template <typename T, int Width> using of = extreme<T, Width, Least>;
+};
+
 /* Elements [i, i + Width) of all arrays; Raw is what is read at once. */
-template <typename T, int Width, typename Raw, int Levels>
-static __device__ __forceinline__ void sum_at(const arrays &a, size_t i)
+template <typename T, int Width, typename Raw, typename What>
+static __device__ __forceinline__ void reduce_at(const arrays &a, size_t i)
 {
-    counter<T, Width, Levels> c;
+    typename What::template of<T, Width> c;
     for (int k = 0; k < a.n_in; k += AHEAD) {
         Raw ahead[AHEAD];
 #pragma unroll
@@ -89,18 +118,18 @@ static __device__ __forceinline__ void sum_at(const arrays &a, size_t i)
         *(Raw *)((typename T::raw *)a.out[k] + i) = result;
 }
 
-template <typename T, int Levels>
-static __global__ void __launch_bounds__(THREADS) sum(const arrays a, size_t n, bool packed)
+template <typename T, typename What>
+static __global__ void __launch_bounds__(THREADS) reduce(const arrays a, size_t n, bool packed)
 {
     size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x, stride = (size_t)gridDim.x * THREADS;
     size_t n_packs = packed ? n / PACK : 0;
     for (size_t p = first; p < n_packs; p += stride)
-        sum_at<T, PACK, pack<T>, Levels>(a, p * PACK);
+        reduce_at<T, PACK, pack<T>, What>(a, p * PACK);
     for (size_t i = n_packs * PACK + first; i < n; i += stride)
-        sum_at<T, 1, typename T::raw, Levels>(a, i);
+        reduce_at<T, 1, typename T::raw, What>(a, i);
 }
 
-template <typename T> static cudaError_t launch(const arrays &a, size_t n, void *stream)
+template <typename T, typename What> static cudaError_t launch(const arrays &a, size_t n, void *stream)
 {
     bool packed = true;
     for (int k = 0; k < a.n_in; k++)
@@ -111,13 +140,27 @@ template <typename T> static cudaError_t launch(const arrays &a, size_t n, void 
     if (!blocks)
         return cudaSuccess;
     unsigned grid = (unsigned)(blocks < INT32_MAX ? blocks : INT32_MAX);
-    if (a.n_in < 1 << FEW_LEVELS)
-        return CUDA_LAUNCH((sum<T, FEW_LEVELS>), grid, THREADS, 0, stream, a, n, packed);
-    return CUDA_LAUNCH((sum<T, MANY_LEVELS>), grid, THREADS, 0, stream, a, n, packed);
+    return CUDA_LAUNCH((reduce<T, What>), grid, THREADS, 0, stream, a, n, packed);
+}
+
+/* Sum: the type that is added, Order: that is compared. */
+template <typename Sum, typename Order>
+static cudaError_t launch_op(const arrays &a, size_t n, enum ddp_op op, void *stream)
+{
+    switch (op) {
+    case DDP_SUM:
+        return a.n_in < 1 << FEW_LEVELS ? launch<Sum, sums<FEW_LEVELS>>(a, n, stream)
+                                        : launch<Sum, sums<MANY_LEVELS>>(a, n, stream);
+    case DDP_MIN:
+        return launch<Order, extremes<true>>(a, n, stream);
+    case DDP_MAX:
+        return launch<Order, extremes<false>>(a, n, stream);
+    }
+    return cudaErrorInvalidValue;
 }
 
 extern "C" int cuda_reduce_tree(void *const *out, int n_out, const void *const *in, int n_in, size_t n_elems,
-                                enum ddp_dtype dtype, void *stream)
+                                enum ddp_dtype dtype, enum ddp_op op, void *stream)
 {
     arrays a;
     if (n_in < 1 || n_in > CUDA_REDUCE_MAX || n_out < 1 || n_out > CUDA_REDUCE_MAX)
@@ -130,17 +173,17 @@ extern "C" int cuda_reduce_tree(void *const *out, int n_out, const void *const *
         a.out[k] = out[k];
     switch (dtype) {
     case DDP_F32:
-        return launch<type_f32>(a, n_elems, stream);
+        return launch_op<type_f32, type_f32>(a, n_elems, op, stream);
     case DDP_F64:
-        return launch<type_f64>(a, n_elems, stream);
+        return launch_op<type_f64, type_f64>(a, n_elems, op, stream);
     case DDP_BF16:
-        return launch<type_bf16>(a, n_elems, stream);
+        return launch_op<type_bf16, type_bf16>(a, n_elems, op, stream);
     case DDP_F16:
-        return launch<type_f16>(a, n_elems, stream);
+        return launch_op<type_f16, type_f16>(a, n_elems, op, stream);
     case DDP_I32:
-        return launch<type_i32>(a, n_elems, stream);
+        return launch_op<type_u32, type_i32>(a, n_elems, op, stream);
     case DDP_I64:
-        return launch<type_i64>(a, n_elems, stream);
+        return launch_op<type_u64, type_i64>(a, n_elems, op, stream);
     }
     return cudaErrorInvalidValue;
 }
