@@ -142,7 +142,7 @@ static void peaks_go_by_whole_names(void **state)
     assert_true(device_peak("NVIDIA H100 80GB HBM3") == 989e12);
     assert_true(device_peak("NVIDIA H100 PCIe") == 756e12);
     assert_true(device_peak("NVIDIA A100-SXM4-80GB") == 312e12);
-    static const char *const unknown[] = {"", "NVIDIA", "NVIDIA H100", "NVIDIA H200 MIG 1g.18gb", "NVIDIA H200 NV"};
+    static const char *const unknown[] = {"", "NVIDIA", "NVIDIA H100", "NVIDIA H200 MIG 1g.18gb", "NVIDIA H200 NVL"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         assert_true(device_peak(unknown[i]) == 0);
 }
