@@ -1,6 +1,7 @@
 /* libnccl.c - A TEST DOUBLE of NCCL's API: see double.h. */
 #include "t/lib/nccldouble/double.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,16 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId i
     log_environment();
     script_log("init of %d, blocking %d", nranks, config->blocking);
     return init(comm, nranks, rank, &id, script_call("init"));
+}
+
+/* Blocking: returns when all ranks are there. */
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
+{
+    ncclResult_t state = init(comm, nranks, rank, &id, script_call("init"));
+    script_log("init of %d, blocking 1", nranks);
+    while (state == ncclInProgress && ncclCommGetAsyncError(*comm, &state) == ncclSuccess && state == ncclInProgress)
+        poll(NULL, 0, 1);
+    return state;
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)

@@ -1,0 +1,44 @@
+/* gpureport.h - what the benchmarks on a GPU share: medians, options, and how a result is told: a line for people, and
+ * for contrib/gpu-check a JSON object a line, all of one form:
+ *   {"what": "...", "median": 1.2, "unit": "ms", "q1": 1.1, "q3": 1.3, "limit": 1.0, "ratio": 0.83,
+ *    "ratio_of": "...", "goal": ">= 0.9", "reached": false}
+ * limit, ratio, goal and reached are null where there is none. Over the emulator nothing is reached or missed. */
+#ifndef DDP_CONTRIB_BENCH_GPUREPORT_H
+#define DDP_CONTRIB_BENCH_GPUREPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/base/knob.h"
+
+struct report_stats {
+    double median, q1, q3;
+};
+
+/* Of x[0..n), n >= 1, which it sorts; quartiles by linear interpolation. */
+struct report_stats report_stats(double *x, size_t n);
+
+struct report_entry {
+    const char *what, *unit;
+    struct report_stats stats;
+    double limit;         /* what nothing can beat, in the same unit; 0: none */
+    double ratio;         /* 0: none */
+    const char *ratio_of; /* "of a copy", "of bare NCCL" */
+    double goal;          /* for the ratio; 0: none */
+    bool at_most;         /* else at least */
+    const char *note;     /* for people alone; NULL: none */
+};
+
+/* The table's head; then entries; then what is not written yet. `path`: the JSON lines go there, too; NULL: nowhere.
+ * 0, or -1 with *errp filled. */
+int report_begin(const char *path, bool is_emulated, const char *title, ddp_error_t *errp);
+void report_entry(const struct report_entry *e);
+int report_end(ddp_error_t *errp);
+
+/* values[0..n) from the defaults, then from argv[1..argc): "-n 20", "--layers=2". A KNOB_BOOL needs no value. 0, or -1
+ * with an error that names the option. */
+int report_options(const struct knob *knobs, size_t n, int argc, char **argv, struct knob_value *values,
+                   ddp_error_t *errp);
+void report_options_help(const struct knob *knobs, size_t n);
+
+#endif
