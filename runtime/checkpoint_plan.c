@@ -156,7 +156,7 @@ int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp)
     if (checkpoint_agree(d, &why, &told, errp) < 0)
         return -1;
     if (!told.code) {
-        c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, &why);
+        c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, NULL, &why);
         if (checkpoint_agree(d, &why, &told, errp) < 0)
             return -1;
     }

@@ -15,12 +15,12 @@
 #include "runtime/ckpt/snapshot.h"
 
 #define MEMORY_ALIGN ((size_t)2 << 20) /* a huge page */
-#define COPY_BYTES (1024 * CKPT_BLOCK_BYTES) /* between two looks whether to go on */
 #define WRITE_BYTES ((size_t)16 << 20)
 
 struct ckpt_writer {
     const struct files *files;
     struct snapshot plan;
+    struct writer_source source; /* fetch NULL: none */
     char *memory;
     uint64_t *sum; /* [n_tensors] */
     pthread_t thread;
@@ -46,19 +46,81 @@ static void set_state(ckpt_writer_t *w, enum writer_state state)
 
 /* ---- the thread ---- */
 
-static void copy(ckpt_writer_t *w)
+/* Walks over the pieces, chunk by chunk: nothing more once the writer is to leave. */
+struct walk {
+    const struct snapshot_piece *piece;
+    size_t at;
+};
+struct chunk {
+    const struct writer_piece *piece;
+    char *to;
+    size_t at, n; /* in the piece */
+};
+
+static bool next_chunk(const ckpt_writer_t *w, struct walk *k, struct chunk *ret)
+{
+    const struct snapshot_piece *end = w->plan.piece + w->plan.n_pieces;
+    while (k->piece < end && k->at == k->piece->piece->n)
+        *k = (struct walk){.piece = k->piece + 1};
+    if (k->piece == end || atomic_load(&w->is_leaving))
+        return false;
+    size_t left = k->piece->piece->n - k->at;
+    *ret = (struct chunk){.piece = k->piece->piece, .to = w->memory + k->piece->offset + k->at, .at = k->at,
+                          .n = left < WRITER_CHUNK_BYTES ? left : WRITER_CHUNK_BYTES};
+    k->at += ret->n;
+    return true;
+}
+
+static void take(ckpt_writer_t *w, const struct chunk *c, const void *from)
+{
+    w->sum[c->piece->tensor] += checksum_copy(c->to, from, c->n, (c->piece->at + c->at) / CKPT_BLOCK_BYTES);
+}
+
+static const char *place(const struct chunk *c)
+{
+    return (const char *)c->piece->from + c->at;
+}
+
+/* One chunk is summed up while the next one comes. */
+static int copy_fetched(ckpt_writer_t *w, ddp_error_t *errp)
+{
+    const struct writer_source *s = &w->source;
+    struct walk k = {.piece = w->plan.piece};
+    struct chunk c[2];
+    const void *from;
+    int slot = 0;
+    bool has = next_chunk(w, &k, &c[0]);
+    int rc = has ? s->fetch(s->ctx, 0, place(&c[0]), c[0].n, errp) : 0;
+    while (has && rc == 0) {
+        bool has_next = next_chunk(w, &k, &c[!slot]);
+        if (has_next)
+            rc = s->fetch(s->ctx, !slot, place(&c[!slot]), c[!slot].n, errp);
+        from = s->fetched(s->ctx, slot, rc < 0 ? NULL : errp);
+        if (from)
+            take(w, &c[slot], from);
+        else if (rc == 0 && has_next)
+            s->fetched(s->ctx, !slot, NULL); /* of use to nobody, but then nothing is on its way */
+        rc = from ? rc : -1;
+        slot = !slot;
+        has = has_next;
+    }
+    return rc;
+}
+
+static int copy(ckpt_writer_t *w, ddp_error_t *errp)
 {
     uint64_t began = clock_ns();
+    struct walk k = {.piece = w->plan.piece};
+    struct chunk c;
+    int rc = 0;
     memset(w->sum, 0, w->files->n_tensors * sizeof *w->sum);
-    for (const struct snapshot_piece *p = w->plan.piece; p < w->plan.piece + w->plan.n_pieces; p++) {
-        const struct writer_piece *piece = p->piece;
-        for (size_t at = 0, n; at < piece->n && !atomic_load(&w->is_leaving); at += n) {
-            n = piece->n - at < COPY_BYTES ? piece->n - at : COPY_BYTES;
-            w->sum[piece->tensor] += checksum_copy(w->memory + p->offset + at, (const char *)piece->from + at, n,
-                                                   (piece->at + at) / CKPT_BLOCK_BYTES);
-        }
-    }
+    if (w->source.fetch)
+        rc = copy_fetched(w, errp);
+    else
+        while (next_chunk(w, &k, &c))
+            take(w, &c, place(&c));
     w->times.copy_s = (double)(clock_ns() - began) / 1e9;
+    return rc;
 }
 
 static int write_run(ckpt_writer_t *w, struct put *out, const struct snapshot_run *run, ddp_error_t *errp)
@@ -136,9 +198,12 @@ static void *run(void *arg)
         pthread_mutex_unlock(&w->lock);
         if (atomic_load(&w->is_leaving))
             return NULL;
-        copy(w);
-        set_state(w, WRITER_WRITING);
-        set_state(w, write_all(w, &w->error) < 0 ? WRITER_FAILED : WRITER_WRITTEN);
+        int rc = copy(w, &w->error);
+        if (rc == 0) {
+            set_state(w, WRITER_WRITING);
+            rc = write_all(w, &w->error);
+        }
+        set_state(w, rc < 0 ? WRITER_FAILED : WRITER_WRITTEN);
     }
 }
 
@@ -178,7 +243,8 @@ static int allocate(ckpt_writer_t *w, ddp_error_t *errp)
     return 0;
 }
 
-ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *piece, size_t n, ddp_error_t *errp)
+ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *piece, size_t n,
+                             const struct writer_source *source, ddp_error_t *errp)
 {
     ckpt_writer_t *w = calloc(1, sizeof *w);
     if (!w) {
@@ -192,6 +258,8 @@ ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *p
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&w->lock, NULL);
     w->files = f;
+    if (source)
+        w->source = *source;
     if (snapshot_plan(&w->plan, f, piece, n, errp) < 0 || allocate(w, errp) < 0 || start_thread(w, errp) < 0) {
         writer_destroy(w);
         return NULL;

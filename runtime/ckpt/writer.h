@@ -3,6 +3,7 @@
  *
  *   IDLE -> COPYING (state is read: the optimizer must wait) -> WRITING -> WRITTEN (on disk, fsynced) -> IDLE
  *                                                            -> FAILED  (error says why)               -> IDLE
+ * (a source that fails: from COPYING)
  * A rank's pieces belong to it alone, so that no two ranks write the same byte. */
 #ifndef DDP_RUNTIME_CKPT_WRITER_H
 #define DDP_RUNTIME_CKPT_WRITER_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 #include "runtime/base/error.h"
+#include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/files.h"
 
 typedef struct ckpt_writer ckpt_writer_t;
@@ -25,6 +27,18 @@ struct writer_piece {
     size_t n;
 };
 
+#define WRITER_CHUNK_BYTES (256 * CKPT_BLOCK_BYTES) /* at most, that a source is asked for at once */
+
+/* How bytes come from memory that the processor does not read, such as a GPU's: two chunks are on their way at a time. The
+ * writer's thread calls, for each slot one after the other; each fetch that did not fail is followed by a fetched. */
+struct writer_source {
+    /* Begins to bring from[0..n) to `slot`, 0 or 1. -1: it failed. */
+    int (*fetch)(void *ctx, int slot, const void *from, size_t n, ddp_error_t *errp);
+    /* Waits for that: where the bytes are, until the slot's next fetch. NULL: it failed. */
+    const void *(*fetched)(void *ctx, int slot, ddp_error_t *errp);
+    void *ctx;
+};
+
 enum writer_state { WRITER_IDLE, WRITER_COPYING, WRITER_WRITING, WRITER_WRITTEN, WRITER_FAILED };
 
 struct writer_times {
@@ -33,8 +47,10 @@ struct writer_times {
     uint64_t n_bytes;       /* of this rank's pieces */
 };
 
-/* Takes the memory (touched here, not later) and starts the thread. f and pieces are borrowed until writer_destroy. */
-ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *piece, size_t n, ddp_error_t *errp);
+/* Takes the memory (touched here, not later) and starts the thread. source, copied, is for all pieces; NULL: they lie in
+ * the processor's memory. f, pieces and source's ctx are borrowed until writer_destroy. */
+ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *piece, size_t n,
+                             const struct writer_source *source, ddp_error_t *errp);
 void writer_destroy(ckpt_writer_t *w); /* NULL is allowed; ends what is in flight, at the next system call */
 
 /* Bytes of memory that writer_create takes. */

@@ -15,10 +15,10 @@
 #include "runtime/ckpt/writer.h"
 
 #define BLOCK CKPT_BLOCK_BYTES
-enum { N_TENSORS = 7, MAX_PIECES = 64 };
+enum { N_TENSORS = 8, MAX_PIECES = 512 };
 
-/* Elements: scalars, tensors that end within a page, within a block, at a block's end. */
-static const uint64_t n_elems[N_TENSORS] = {1, 3 * 4096, 5000, 768, 9 * 4096 + 1, 17, 40 * 4096};
+/* Elements: scalars, tensors that end within a page, within a block, at a block's end; some chunks of a source. */
+static const uint64_t n_elems[N_TENSORS] = {1, 3 * 4096, 5000, 768, 9 * 4096 + 1, 17, 40 * 4096, 300 * 4096 + 50};
 static char root[] = "/tmp/ddp-writer.XXXXXX";
 static char folder[64], gone[64];
 static struct files files;
@@ -69,6 +69,43 @@ static size_t share(struct writer_piece *piece, int rank, int n_ranks, int run)
     return n;
 }
 
+/* A source that brings bytes only when they are waited for, and spoils a slot when the next fetch may use it. */
+static struct {
+    const void *from[2];
+    size_t n[2];
+    bool is_busy[2];
+    char *slot[2];
+    int n_fetches, n_fetched, n_wrong;
+    int fetch_fails, fetched_fails; /* at that call; 0: never */
+} there;
+
+static int fetch(void *ctx, int slot, const void *from, size_t n, ddp_error_t *errp)
+{
+    there.n_wrong += ctx != &there || slot != !!slot || there.is_busy[slot] || n == 0 || n > WRITER_CHUNK_BYTES;
+    if (++there.n_fetches == there.fetch_fails)
+        return error_set(errp, DDP_E_SYSTEM, EIO, "%s: fetch %d fails", folder, there.n_fetches);
+    memset(there.slot[slot], 0xee, WRITER_CHUNK_BYTES);
+    there.from[slot] = from;
+    there.n[slot] = n;
+    there.is_busy[slot] = true;
+    return 0;
+}
+
+static const void *fetched(void *ctx, int slot, ddp_error_t *errp)
+{
+    there.n_wrong += ctx != &there || !there.is_busy[slot];
+    there.is_busy[slot] = false;
+    if (++there.n_fetched == there.fetched_fails) {
+        error_set(errp, DDP_E_SYSTEM, EIO, "%s: fetched %d fails", folder, there.n_fetched);
+        return NULL;
+    }
+    memcpy(there.slot[slot], there.from[slot], there.n[slot]);
+    return there.slot[slot];
+}
+
+static const struct writer_source over_there = {fetch, fetched, &there};
+static const struct writer_source *source; /* of the writers that are created */
+
 static ckpt_writer_t *create(int rank, int n_ranks, int run, struct writer_piece piece[MAX_PIECES])
 {
     ddp_error_t e;
@@ -78,7 +115,7 @@ static ckpt_writer_t *create(int rank, int n_ranks, int run, struct writer_piece
         piece[i] = piece[n - 1 - i];
         piece[n - 1 - i] = p;
     }
-    ckpt_writer_t *w = writer_create(&files, piece, n, &e);
+    ckpt_writer_t *w = writer_create(&files, piece, n, source, &e);
     if (!w)
         fail_msg("%s", e.text);
     return w;
@@ -155,11 +192,13 @@ static void save(ckpt_writer_t **w, int n_ranks, float change)
 
 static void test_writes(void **state)
 {
+    static const int runs[] = {1, 3, 5, 1000};
     (void)state;
     assert_true(files.n_files >= 3);
     for (int n_ranks = 1; n_ranks <= 4; n_ranks++)
-        for (int run_blocks = 1; run_blocks <= 5; run_blocks += 2) {
-            struct writer_piece piece[4][MAX_PIECES];
+        for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+            int run_blocks = runs[i];
+            static struct writer_piece piece[4][MAX_PIECES];
             ckpt_writer_t *w[4];
             empty_folder();
             for (int r = 0; r < n_ranks; r++)
@@ -241,6 +280,54 @@ static void test_cannot_write(void **state)
     writer_destroy(w);
 }
 
+static void test_from_a_source(void **state)
+{
+    static const int runs[] = {3, 1000};
+    (void)state;
+    source = &over_there;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct writer_piece piece[MAX_PIECES];
+        ckpt_writer_t *w = create(0, 1, runs[i], piece);
+        empty_folder();
+        for (int again = 0; again < 2; again++)
+            save(&w, 1, 1);
+        writer_destroy(w);
+    }
+    assert_int_equal(there.n_wrong, 0);
+    source = NULL;
+}
+
+/* At each of the calls: said, nothing is left on its way, training may go on, and the next save is whole. */
+static void test_source_fails(void **state)
+{
+    struct writer_piece piece[MAX_PIECES];
+    (void)state;
+    source = &over_there;
+    ckpt_writer_t *w = create(0, 1, 1000, piece);
+    empty_folder();
+    there.n_fetches = there.n_fetched = 0;
+    save(&w, 1, 0);
+    int n = there.n_fetches;
+    assert_int_equal(n, N_TENSORS + 1);
+    assert_int_equal(there.n_fetched, n);
+    for (int k = 0; k < 2 * n; k++) {
+        char why[64];
+        there.n_fetches = there.n_fetched = 0;
+        there.fetch_fails = k < n ? k + 1 : 0;
+        there.fetched_fails = k < n ? 0 : k - n + 1;
+        snprintf(why, sizeof why, "fetch%s %d fails", k < n ? "" : "ed", k % n + 1);
+        empty_folder();
+        check_fails(w, why);
+        assert_false(there.is_busy[0] || there.is_busy[1]);
+        writer_wait_copied(w);
+    }
+    there.fetch_fails = there.fetched_fails = 0;
+    save(&w, 1, 0);
+    assert_int_equal(there.n_wrong, 0);
+    writer_destroy(w);
+    source = NULL;
+}
+
 static void test_states(void **state)
 {
     struct writer_piece piece[MAX_PIECES];
@@ -271,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_short_writes),
         cmocka_unit_test(test_plan_is_congruent),
         cmocka_unit_test(test_cannot_write),
+        cmocka_unit_test(test_from_a_source),
+        cmocka_unit_test(test_source_fails),
         cmocka_unit_test(test_states),
     };
     if (!mkdtemp(root))
@@ -278,11 +367,15 @@ int main(void)
     snprintf(folder, sizeof folder, "%s/saving", root);
     snprintf(gone, sizeof gone, "%s/gone", root);
     setup();
+    for (int slot = 0; slot < 2; slot++)
+        there.slot[slot] = malloc(WRITER_CHUNK_BYTES);
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", root);
     rc |= system(command);
     files_clear(&files);
+    for (int slot = 0; slot < 2; slot++)
+        free(there.slot[slot]);
     for (int t = 0; t < N_TENSORS; t++)
         free(value[t]);
     return rc;
