@@ -64,13 +64,20 @@ gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp)
     g->cfg = *cfg;
     if (open_streams(g, errp) == 0 && open_lists(g, errp) == 0)
         return g;
-    gpu_close(g);
+    gpu_close(g, false);
     return NULL;
+}
+
+static void enter(void *ctx)
+{
+    device_enter(ctx, NULL); /* a failure shows in the next call */
 }
 
 int gpu_wire_up(gpu_t *g, ddp_error_t *errp)
 {
-    struct nccl_config cfg = {.timeout_s = g->cfg.timeout_s, .share_devices = g->cfg.shares_devices};
+    struct nccl_config cfg = {.timeout_s = g->cfg.timeout_s,
+                              .device = {.ctx = g->cfg.device, .enter = enter},
+                              .share_devices = g->cfg.shares_devices};
     if (g->cfg.world->size == 1)
         return 0;
     g->nccl = nccl_create(&cfg, g->cfg.world, g->cfg.comm, errp);
@@ -105,7 +112,7 @@ int gpu_allocate(gpu_t *g, ddp_error_t *errp)
     return 0;
 }
 
-/* What NCCL allocated goes with it. */
+/* What NCCL allocated has gone with it. */
 static void release(gpu_t *g)
 {
     device_t *d = g->cfg.device;
@@ -123,12 +130,14 @@ static void release(gpu_t *g)
     device_host_free(d, g->bounce);
 }
 
-void gpu_close(gpu_t *g)
+void gpu_close(gpu_t *g, bool is_clean)
 {
     int saved = errno;
     if (g) {
+        if (is_clean && g->nccl)
+            nccl_close(g->nccl, NULL);
+        nccl_destroy(g->nccl); /* first: what waits on the GPU for a rank that is gone would hold up the rest */
         release(g);
-        nccl_destroy(g->nccl);
         device_event_destroy(g->asked);
         device_event_destroy(g->summed);
         device_stream_destroy(g->copies);

@@ -30,7 +30,8 @@ struct gpu_config {
     comm_t *comm;
     void *stream;                /* the program's */
     enum ddp_dtype wire;         /* in which gradients travel: DDP_F32, DDP_BF16 or DDP_F16 */
-    bool has_moments, has_bf16;  /* of the optimizer; values in bfloat16, too */
+    bool has_moments;            /* of the optimizer */
+    bool has_bf16;               /* values in bfloat16, too */
     bool shares_devices;         /* ranks may share a GPU */
     double timeout_s;
 };
@@ -47,8 +48,9 @@ gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp);
 int gpu_wire_up(gpu_t *g, ddp_error_t *errp);
 int gpu_allocate(gpu_t *g, ddp_error_t *errp);
 
-/* Before the communicator and the device go. NULL is allowed. */
-void gpu_close(gpu_t *g);
+/* Before the communicator and the device go. is_clean: all ranks close, between two steps, and nothing has failed;
+ * collective then. Otherwise what is on its way is ended. NULL is allowed. */
+void gpu_close(gpu_t *g, bool is_clean);
 
 const struct gpu_arenas *gpu_arenas(const gpu_t *g);
 

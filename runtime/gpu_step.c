@@ -25,12 +25,14 @@ int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_
     for (const struct optimizer_slice *s = o->slice; s < o->slice + o->n_slices; s++)
         if (used[s->id] != 0)
             g->update[n++] = (struct cuda_adamw_range){.value = a->values + s->at,
-                                                       .m = o->m + s->state,
-                                                       .v = o->v + s->state,
+                                                       .m = o->m ? o->m + s->state : NULL,
+                                                       .v = o->v ? o->v + s->state : NULL,
                                                        .grad = a->grads + s->at,
                                                        .value_bf16 = a->values_bf16 ? a->values_bf16 + s->at : NULL,
                                                        .n = s->n_elems,
                                                        .weight_decay = s->decays ? o->args.weight_decay : 0};
-    int code = cuda_adamw(g->update, n, DDP_F32, &o->args, NULL, device_native_stream(g->program));
-    return gpu_result(g, code, "cuda_adamw", errp);
+    void *stream = device_native_stream(g->program);
+    if (o->cfg.sgd)
+        return gpu_result(g, cuda_sgd(g->update, n, DDP_F32, &o->args, NULL, stream), "cuda_sgd", errp);
+    return gpu_result(g, cuda_adamw(g->update, n, DDP_F32, &o->args, NULL, stream), "cuda_adamw", errp);
 }

@@ -56,11 +56,12 @@ EXPORT void ddp_finalize(ddp_t *d)
     if (!d)
         return;
     int saved = errno;
-    if (d->phase == PHASE_IDLE && !d->micro.is_unfinished) /* else gradients may be on their way */
+    bool is_between = (d->phase == PHASE_COMMITTED || d->phase == PHASE_IDLE) && !d->micro.is_unfinished;
+    if (is_between && d->phase == PHASE_IDLE) /* else gradients may be on their way */
         checkpoint_settle(d, NULL);
     checkpoint_wait_copied(d); /* out of memory that the ranks of a node share */
     stop_release(&d->stop);
-    gpu_close(d->gpu); /* first: NCCL, which asks the communicator */
+    gpu_close(d->gpu, is_between && d->phase != PHASE_BROKEN); /* before the communicator, which NCCL asks */
     comm_destroy(d->comm); /* first: until then its thread may be at works in flight, which use what is freed below */
     handle_free_works(d);
     wish_close(d);

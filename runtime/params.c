@@ -27,19 +27,17 @@ EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const
 }
 
 /* What a GPU cannot do yet. */
-static int check_gpu(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
+static int check_gpu(const ddp_t *d, ddp_error_t *errp)
 {
     if (config_zero(&d->config) == ZERO_ON)
         return error_set(errp, DDP_E_USAGE, ENOTSUP, "zero=1 is not there yet on GPUs: use zero=0, or device cpu");
     if (d->hook.encode)
         return error_set(errp, DDP_E_USAGE, ENOTSUP, "a hook (ddp_hook) computes on the processor, but gradients are on a "
                          "GPU: use the option compress, or device cpu");
-    if (opt && opt->sgd)
-        return error_set(errp, DDP_E_USAGE, ENOTSUP, "plain SGD is not there yet on GPUs: use AdamW, or device cpu");
     return 0;
 }
 
-static int check_settings(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
+static int check_settings(ddp_t *d, ddp_error_t *errp)
 {
     if (d->add_error.code)
         return -1;
@@ -52,7 +50,7 @@ static int check_settings(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *er
         return error_set(errp, DDP_E_USAGE, EINVAL, "the program sets a hook (ddp_hook), and compress=%s would set "
                          "another: leave one out", d->config.value[CONFIG_COMPRESS].text);
     if (d->device)
-        return check_gpu(d, opt, errp);
+        return check_gpu(d, errp);
     hook_compress(config_compress(&d->config), &d->hook);
     return 0;
 }
@@ -106,7 +104,7 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
                                    .comm = d->comm,
                                    .stream = d->stream,
                                    .wire = gpu_wire(d),
-                                   .has_moments = true,
+                                   .has_moments = !d->optimizer.cfg.sgd,
                                    .has_bf16 = keeps_bf16(d),
                                    .shares_devices = config_share_device(&d->config),
                                    .timeout_s = config_timeout_s(&d->config)};
@@ -163,7 +161,7 @@ EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
-    if (check_settings(d, opt, &d->add_error) == 0 && optimizer_open(&d->optimizer, opt, &d->add_error) == 0)
+    if (check_settings(d, &d->add_error) == 0 && optimizer_open(&d->optimizer, opt, &d->add_error) == 0)
         check_memory(d, opt, &d->add_error);
     if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, opt, errp) < 0 ||
         (d->device && open_gpu(d, errp) < 0) || open_reducer(d, errp) < 0 || allocate(d, errp) < 0)

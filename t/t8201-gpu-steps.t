@@ -22,6 +22,7 @@ same() {
 same "one rank" 1 5
 same "clipped" 1 4 clip=1
 same "micro-steps" 1 4 accum=3
+same "plain SGD" 1 4 sgd=on clip=1
 same "a step that is skipped" 1 5 nan=2
 same "a parameter that is not always used" 1 5 unused=on
 same "small buckets" 1 4 --ddp-bucket-mb=0.01 --ddp-first-bucket-mb=0.001

@@ -25,3 +25,10 @@ int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_d
     (void)range, (void)n_ranges, (void)grad_type, (void)args, (void)step, (void)stream;
     return NOT_SUPPORTED;
 }
+
+int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
+             const struct adamw_args *args, const struct cuda_step *step, void *stream)
+{
+    (void)range, (void)n_ranges, (void)grad_type, (void)args, (void)step, (void)stream;
+    return NOT_SUPPORTED;
+}
