@@ -36,6 +36,11 @@ struct nccl_device {
      * some of them make current again what was so before. In a new thread that is the first GPU, on which CUDA would
      * make a context for it (from 12.0 on), several hundred MiB for each rank of the node. NULL: it is the first. */
     void (*enter)(void *ctx);
+
+    /* Asks stream for out[i] = T over k of in[k][i] (comm.h), i in [0, n_elems), as cuda_reduce_tree does; for
+     * nccl_allreduce_fixed. Does not wait. 0, or -1 with *errp. */
+    int (*sum)(void *ctx, void *out, const void *const *in, int n_in, size_t n_elems, enum ddp_dtype t, void *stream,
+               ddp_error_t *errp);
 };
 
 struct nccl_config {
@@ -86,6 +91,14 @@ int nccl_allgather(nccl_t *n, const void *in, void *out, size_t n_each, enum ddp
 /* Every range becomes root's; one group. */
 int nccl_bcast(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, int root, void *stream, ddp_error_t *errp);
 
+/* The same in the order T of comm.h, so that results have the bits of the host communicator's comm_allreduce: four
+ * exchanges of data, and sums by the device's own kernel. The caller waits within for each to stand on the stream.
+ * stage: 256-byte aligned device memory of nccl_fixed_stage_bytes, borrowed until the device is done: about what the
+ * ranges have. At most 128 ranks on a node and 128 nodes. */
+int nccl_allreduce_fixed(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, void *stage, void *stream,
+                         ddp_error_t *errp);
+size_t nccl_fixed_stage_bytes(const struct world *w, const struct nccl_range *ranges, size_t n_ranges);
+
 /* One piece to or from another rank. */
 struct nccl_piece {
     int peer;
@@ -96,7 +109,7 @@ struct nccl_piece {
 };
 
 /* All pieces at once, as one group, so that their order cannot deadlock; those of one pair of ranks match in order.
- * Ranks with no pieces need not call. (The deterministic mode's phases: nccl_plan.h.) */
+ * Ranks with no pieces need not call. */
 int nccl_exchange(nccl_t *n, const struct nccl_piece *pieces, size_t n_pieces, void *stream, ddp_error_t *errp);
 
 /* ---- waiting ----

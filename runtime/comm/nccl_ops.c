@@ -58,7 +58,7 @@ static int group(nccl_t *n, member_f *f, const void *members, size_t n_members, 
     return issued(n, code == NCCL_OK || code == NCCL_IN_PROGRESS ? end : code, errp);
 }
 
-static int check_ranges(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, ddp_error_t *errp)
+int nccl_check_ranges(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, ddp_error_t *errp)
 {
     for (size_t i = 0; i < n_ranges; i++)
         if (check_type(ranges[i].dtype, errp) < 0)
@@ -68,14 +68,14 @@ static int check_ranges(nccl_t *n, const struct nccl_range *ranges, size_t n_ran
 
 int nccl_allreduce(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, void *stream, ddp_error_t *errp)
 {
-    if (nccl_begin(n, errp) < 0 || check_ranges(n, ranges, n_ranges, errp) < 0)
+    if (nccl_begin(n, errp) < 0 || nccl_check_ranges(n, ranges, n_ranges, errp) < 0)
         return -1;
     return group(n, allreduce_one, ranges, n_ranges, 0, stream, errp);
 }
 
 int nccl_bcast(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, int root, void *stream, ddp_error_t *errp)
 {
-    if (nccl_begin(n, errp) < 0 || check_ranges(n, ranges, n_ranges, errp) < 0)
+    if (nccl_begin(n, errp) < 0 || nccl_check_ranges(n, ranges, n_ranges, errp) < 0)
         return -1;
     return group(n, bcast_one, ranges, n_ranges, root, stream, errp);
 }

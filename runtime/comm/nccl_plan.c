@@ -113,12 +113,18 @@ size_t nccl_fixed_moves(const struct nccl_fixed *f, enum nccl_phase phase, struc
     return n;
 }
 
-size_t nccl_fixed_most(const struct world *w)
+static int most_local(const struct world *w)
 {
-    int most = w->n_nodes;
+    int most = 0;
     for (int k = 0; k < w->n_nodes; k++)
         most = world_local_size(w, k) > most ? world_local_size(w, k) : most;
-    return 2 * (size_t)most;
+    return most;
+}
+
+size_t nccl_fixed_most(const struct world *w)
+{
+    int most = most_local(w);
+    return 2 * (size_t)(most > w->n_nodes ? most : w->n_nodes);
 }
 
 size_t nccl_fixed_inputs(const struct nccl_fixed *f, enum nccl_phase phase, int *input, size_t *ret_first,
@@ -138,18 +144,20 @@ size_t nccl_fixed_inputs(const struct nccl_fixed *f, enum nccl_phase phase, int 
     return (size_t)n;
 }
 
-size_t nccl_fixed_slot_elems(const struct nccl_fixed *f)
+size_t nccl_fixed_slot_elems(const struct nccl_fixed *f, enum nccl_phase phase)
 {
     size_t most = 0;
-    for (int l = 0; l < world_min_local_size(f->world); l++) {
-        struct cut c = slice(f, l); /* no sub-slice is longer */
-        most = c.end - c.first > most ? c.end - c.first : most;
-    }
-    return most;
+    for (int l = 0; l < world_min_local_size(f->world); l++)
+        for (int k = 0; k < (phase == NCCL_ACROSS ? f->world->n_nodes : 1); k++) {
+            struct cut c = phase == NCCL_ACROSS ? sub_slice(f, l, k) : slice(f, l);
+            most = c.end - c.first > most ? c.end - c.first : most;
+        }
+    return (most + f->unit_elems - 1) / f->unit_elems * f->unit_elems;
 }
 
-int nccl_fixed_n_slots(const struct world *w)
+size_t nccl_fixed_stage_elems(const struct nccl_fixed *f)
 {
-    int local = world_local_size(w, w->node_of[w->rank]);
-    return local > w->n_nodes ? local : w->n_nodes;
+    size_t in_node = (size_t)most_local(f->world) * nccl_fixed_slot_elems(f, NCCL_TO_OWNERS);
+    size_t across = (size_t)f->world->n_nodes * nccl_fixed_slot_elems(f, NCCL_ACROSS);
+    return in_node > across ? in_node : across;
 }

@@ -44,7 +44,7 @@ enum nccl_phase { NCCL_TO_OWNERS, NCCL_ACROSS, NCCL_BACK, NCCL_TO_ALL };
 enum { NCCL_PHASES = 4 };
 
 /* One send, or one receipt, of elements [first, first + n) of the range. What is received goes to the same elements in
- * place (slot -1), or into slot `slot` of the stage: slots are nccl_fixed_slot_elems apart. */
+ * place (slot -1), or into slot `slot` of the stage: slots are nccl_fixed_slot_elems of the phase apart. */
 struct nccl_move {
     int peer;
     bool is_send;
@@ -69,9 +69,9 @@ size_t nccl_fixed_most(const struct world *w);
 size_t nccl_fixed_inputs(const struct nccl_fixed *f, enum nccl_phase phase, int *input, size_t *ret_first,
                          size_t *ret_n);
 
-/* Elements from one slot to the next, and how many slots there are: the stage's size. The same on every rank of a node.
- * */
-size_t nccl_fixed_slot_elems(const struct nccl_fixed *f);
-int nccl_fixed_n_slots(const struct world *w);
+/* Elements from one slot to the next, a multiple of the unit, in NCCL_TO_OWNERS or NCCL_ACROSS; and of the whole stage,
+ * which the phases use one after the other. Not much more than the range. The same on every rank. */
+size_t nccl_fixed_slot_elems(const struct nccl_fixed *f, enum nccl_phase phase);
+size_t nccl_fixed_stage_elems(const struct nccl_fixed *f);
 
 #endif

@@ -77,6 +77,7 @@ static nccl_t *create(struct probe *x, ddp_error_t *errp)
     const struct plan *p = x->plan;
     struct nccl_config cfg = {.timeout_s = p->timeout_s, .share_devices = p->share, .log = p->log};
     cfg.will_shrink = p->shrink >= 0;
+    cfg.device.sum = probe_sum;
     nccl_t *n = nccl_create(&cfg, x->w, x->c, errp);
     for (size_t i = 0; n && i < (size_t)n->n_ids * NCCL_ID_BYTES; i++)
         x->ids = (x->ids ^ n->ids[i]) * 16777619u;

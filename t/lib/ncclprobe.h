@@ -28,6 +28,10 @@ struct probe {
 /* Every operation, compared with what must come out. Meets the plan's trouble. */
 int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp);
 
+/* nccl_device.sum of the probe. */
+int probe_sum(void *ctx, void *out, const void *const *in, int n_in, size_t n_elems, enum ddp_dtype t, void *stream,
+              ddp_error_t *errp);
+
 /* After a death: survivors wire up, shrink, and make the operations again. */
 int probe_shrink(struct probe *x, ddp_error_t *errp);
 void probe_free(struct probe *x);

@@ -79,7 +79,7 @@ static void test_roots_are_spread(void **state)
 
 /* ---- the schedule ---- */
 
-enum { RANKS = 12, ELEMS = 1000, STAGE = ELEMS * RANKS };
+enum { RANKS = 12, ELEMS = 1000, UNIT_MAX = 4096, STAGE = (ELEMS + UNIT_MAX) * RANKS };
 
 struct job {
     int size;
@@ -106,13 +106,14 @@ static const struct nccl_move *receipt(const struct job *j, int from, int to, in
     return NULL;
 }
 
-static void check_one_rank(const struct job *j, int r)
+static void check_one_rank(const struct job *j, int r, enum nccl_phase phase)
 {
+    size_t slot = nccl_fixed_slot_elems(&j->f[r], phase), stage = nccl_fixed_stage_elems(&j->f[r]);
     for (size_t i = 0; i < j->n_moves[r]; i++) {
         const struct nccl_move *a = &j->moves[r][i];
         assert_true(a->n > 0 && a->first + a->n <= j->f[r].n_elems);
         assert_true(a->first % j->f[r].unit_elems == 0);
-        assert_true(a->slot < nccl_fixed_n_slots(j->w[r]) && a->n <= nccl_fixed_slot_elems(&j->f[r]));
+        assert_true(a->n <= slot && (size_t)(a->slot + 1) * slot <= stage);
         for (size_t k = 0; k < i; k++) { /* a group's members run at once */
             const struct nccl_move *b = &j->moves[r][k];
             bool in_place = (a->is_send || a->slot < 0) && (b->is_send || b->slot < 0);
@@ -122,11 +123,12 @@ static void check_one_rank(const struct job *j, int r)
     }
 }
 
-static void deliver(struct job *j, int from, const struct nccl_move *m, const struct nccl_move *to)
+static void deliver(struct job *j, int from, enum nccl_phase phase, const struct nccl_move *m,
+                    const struct nccl_move *to)
 {
     assert_int_equal(m->n, to->n);
     assert_int_equal(m->first, to->first);
-    size_t slot = nccl_fixed_slot_elems(&j->f[m->peer]);
+    size_t slot = nccl_fixed_slot_elems(&j->f[m->peer], phase);
     float *at = to->slot < 0 ? &j->data[m->peer][to->first] : &j->stage[m->peer][(size_t)to->slot * slot];
     memcpy(at, &j->before[from][m->first], m->n * sizeof *at);
     if (j->w[from]->node_of[from] == j->w[from]->node_of[m->peer])
@@ -145,13 +147,13 @@ static void move_phase(struct job *j, enum nccl_phase phase)
     }
     for (int r = 0; r < j->size; r++) {
         int to[RANKS] = {0};
-        check_one_rank(j, r);
+        check_one_rank(j, r, phase);
         for (size_t i = 0; i < j->n_moves[r]; i++) {
             const struct nccl_move *m = &j->moves[r][i];
             received += !m->is_send;
             if (!m->is_send)
                 continue;
-            deliver(j, r, m, receipt(j, r, m->peer, to[m->peer]++));
+            deliver(j, r, phase, m, receipt(j, r, m->peer, to[m->peer]++));
             sent++;
         }
     }
@@ -162,7 +164,7 @@ static void sum_phase(struct job *j, int r, enum nccl_phase phase, const struct 
 {
     int input[RANKS];
     const void *in[2 * RANKS];
-    size_t first, n, slot = nccl_fixed_slot_elems(&j->f[r]);
+    size_t first, n, slot = nccl_fixed_slot_elems(&j->f[r], phase);
     size_t n_in = nccl_fixed_inputs(&j->f[r], phase, input, &first, &n), n_slots = n_in;
     void *out = &j->data[r][first];
     if (phase == NCCL_ACROSS)
@@ -252,7 +254,7 @@ static void test_schedule(void **state)
         {11, {0, 0, 0, 0, 1, 2, 2, 2, 3, 3, 3}},
         {12, {0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2}},
     };
-    static const size_t sizes[] = {0, 1, 5, 16, 17, 100, 999, 1000}, units[] = {1, 16, 64, 4096};
+    static const size_t sizes[] = {0, 1, 5, 16, 17, 100, 999, 1000}, units[] = {1, 16, 64, UNIT_MAX};
     for (size_t k = 0; k < sizeof worlds / sizeof *worlds; k++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (size_t u = 0; u < sizeof units / sizeof *units; u++)
@@ -279,11 +281,30 @@ static void test_schedule_moves_no_more_than_a_ring(void **state)
         }
 }
 
+/* What is received before a sum needs no more than the range itself, and what units round up. */
+static void test_stage_is_small(void **state)
+{
+    (void)state;
+    static const int nodes[] = {1, 2, 8, 32};
+    static int node_of[256];
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
+        for (int each = 1; each <= 8; each++) {
+            int size = nodes[i] * each;
+            for (int r = 0; r < size; r++)
+                node_of[r] = r / each;
+            struct world *w = make_world(0, size, node_of);
+            struct nccl_fixed f = {w, 1 << 20, 64};
+            assert_in_range(nccl_fixed_stage_elems(&f), f.n_elems, f.n_elems + 64 * (size_t)size);
+            world_destroy(w);
+        }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_roots_count),
     cmocka_unit_test(test_blocks),
     cmocka_unit_test(test_roots_are_spread),
     cmocka_unit_test(test_schedule),
     cmocka_unit_test(test_schedule_moves_no_more_than_a_ring),
+    cmocka_unit_test(test_stage_is_small),
 };
 UNIT_MAIN(tests)
