@@ -11,17 +11,19 @@ import contextlib
 import inspect
 import json
 import os
+import sys
 import time
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
+
+sys.dont_write_bytecode = True
+from gptmodel import HAS_SDPA, Gpt, make_adamw  # noqa: E402
 
 MASK = (1 << 64) - 1
 SAMPLES = 65536
 TOKENS = 16
-HAS_SDPA = hasattr(F, "scaled_dot_product_attention")
 
 
 def mix(x):
@@ -31,96 +33,18 @@ def mix(x):
     return x ^ (x >> 31)
 
 
-class Attention(nn.Module):
-    def __init__(self, o):
-        super().__init__()
-        self.heads = o.heads
-        self.c_attn = nn.Linear(o.width, 3 * o.width)
-        self.c_proj = nn.Linear(o.width, o.width)
-        if not HAS_SDPA:
-            self.hidden = torch.ones(o.context, o.context, dtype=torch.bool).triu(1)
-
-    def forward(self, x):
-        b, t, w = x.shape
-        q, k, v = (y.view(b, t, self.heads, w // self.heads).transpose(1, 2) for y in self.c_attn(x).split(w, dim=2))
-        if HAS_SDPA:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            scores = (q @ k.transpose(-2, -1)) * (w // self.heads) ** -0.5
-            y = F.softmax(scores.masked_fill(self.hidden, float("-inf")), dim=-1) @ v
-        return self.c_proj(y.transpose(1, 2).reshape(b, t, w))
-
-
-class Mlp(nn.Module):
-    def __init__(self, o):
-        super().__init__()
-        self.c_fc = nn.Linear(o.width, 4 * o.width)
-        self.c_proj = nn.Linear(4 * o.width, o.width)
-
-    def forward(self, x):
-        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
-
-
-class Block(nn.Module):
-    def __init__(self, o):
-        super().__init__()
-        self.ln_1 = nn.LayerNorm(o.width)
-        self.attn = Attention(o)
-        self.ln_2 = nn.LayerNorm(o.width)
-        self.mlp = Mlp(o)
-
-    def forward(self, x):
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
-
-
-class Gpt(nn.Module):
-    """Gives the mean loss, so that DDP sees one module from tokens to loss."""
-
-    def __init__(self, o):
-        super().__init__()
-        self.wte = nn.Embedding(o.vocab, o.width)
-        self.wpe = nn.Embedding(o.context, o.width)
-        self.h = nn.ModuleList(Block(o) for _ in range(o.layers))
-        self.ln_f = nn.LayerNorm(o.width)
-        self.position = torch.arange(o.context)
-
-    def forward(self, tokens):
-        x = self.wte(tokens[:, :-1]) + self.wpe(self.position)
-        for block in self.h:
-            x = block(x)
-        logits = F.linear(self.ln_f(x), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, logits.size(-1)), tokens[:, 1:].reshape(-1))
-
-    def linears(self):
-        return [m for m in self.modules() if isinstance(m, nn.Linear)]
-
-    def load(self, path):
-        """Linear weights are stored [in, out] there."""
-        with open(path, "rb") as file:
-            flat = torch.frombuffer(bytearray(file.read()), dtype=torch.float32)
-        at, turned = 0, {id(m.weight) for m in self.linears()}
-        with torch.no_grad():
-            for p in self.parameters():
-                part = flat[at:at + p.numel()]
-                p.copy_(part.view(p.shape[1], p.shape[0]).t() if id(p) in turned else part.view(p.shape))
-                at += p.numel()
-        if at != flat.numel():
-            raise SystemExit(f"gpt.py: {path} holds {flat.numel()} weights, the model has {at}: dump it at the same "
-                             "sizes")
-
-
-def make_adamw(model, o):
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() == 1]
-    groups = [{"params": matrices, "weight_decay": o.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    failure = None
-    for kind in "fused", "foreach":
-        try:
-            return torch.optim.AdamW(groups, lr=o.lr, betas=(0.9, 0.95), eps=1e-8, **{kind: True}), kind
-        except (TypeError, RuntimeError, ValueError) as e:
-            failure = e
-    raise failure
+def load(model, path):
+    """From a file of all weights in a row."""
+    with open(path, "rb") as file:
+        flat = torch.frombuffer(bytearray(file.read()), dtype=torch.float32)
+    at, turned = 0, model.turned()
+    with torch.no_grad():
+        for p in model.parameters():
+            part = flat[at:at + p.numel()]
+            p.copy_(part.view(p.shape[1], p.shape[0]).t() if id(p) in turned else part.view(p.shape))
+            at += p.numel()
+    if at != flat.numel():
+        raise SystemExit(f"gpt.py: {path} holds {flat.numel()} weights, the model has {at}: dump it at the same sizes")
 
 
 class Trainer:
@@ -128,9 +52,10 @@ class Trainer:
         self.o = o
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.model = Gpt(o)
-        self.model.load(o.load)
+        load(self.model, o.load)
         bucket = {"bucket_cap_mb": o.bucket_mb} if o.bucket_mb else {}
-        self.ddp = nn.parallel.DistributedDataParallel(self.model, gradient_as_bucket_view=True, **bucket)
+        self.ddp = nn.parallel.DistributedDataParallel(self.model, gradient_as_bucket_view=True,
+                                                       broadcast_buffers=False, **bucket)
         self.optimizer, self.adamw = make_adamw(self.model, o)
         clip = nn.utils.clip_grad_norm_
         self.clip_options = {"foreach": True} if "foreach" in inspect.signature(clip).parameters else {}
