@@ -64,7 +64,7 @@ gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp)
     g->cfg = *cfg;
     if (open_streams(g, errp) == 0 && open_lists(g, errp) == 0)
         return g;
-    gpu_close(g, false);
+    gpu_close(g);
     return NULL;
 }
 
@@ -112,14 +112,14 @@ int gpu_allocate(gpu_t *g, ddp_error_t *errp)
     return 0;
 }
 
-/* What NCCL allocated has gone with it. */
+/* What travelled between ranks has gone with NCCL. */
 static void release(gpu_t *g)
 {
     device_t *d = g->cfg.device;
-    bool is_same = g->wire == g->arena.grads;
-    if (!g->nccl || !is_same)
+    bool is_alone = g->cfg.world->size == 1, is_same = g->wire == g->arena.grads;
+    if (is_alone || !is_same)
         device_free(d, g->arena.grads);
-    if (!g->nccl && !is_same)
+    if (is_alone && !is_same)
         device_free(d, g->wire);
     device_free(d, g->arena.values);
     device_free(d, g->arena.m);
@@ -130,13 +130,21 @@ static void release(gpu_t *g)
     device_host_free(d, g->bounce);
 }
 
-void gpu_close(gpu_t *g, bool is_clean)
+void gpu_leave(gpu_t *g, bool is_clean)
+{
+    if (!g || !g->nccl)
+        return;
+    if (is_clean)
+        nccl_close(g->nccl, NULL);
+    nccl_destroy(g->nccl);
+    g->nccl = NULL;
+}
+
+void gpu_close(gpu_t *g)
 {
     int saved = errno;
     if (g) {
-        if (is_clean && g->nccl)
-            nccl_close(g->nccl, NULL);
-        nccl_destroy(g->nccl); /* first: what waits on the GPU for a rank that is gone would hold up the rest */
+        gpu_leave(g, false);
         release(g);
         device_event_destroy(g->asked);
         device_event_destroy(g->summed);

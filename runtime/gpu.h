@@ -19,6 +19,7 @@
 #include "runtime/device/device.h"
 #include "runtime/layout.h"
 #include "runtime/optimizer.h"
+#include "runtime/partials.h"
 #include "runtime/reducer.h"
 
 typedef struct gpu gpu_t;
@@ -48,14 +49,24 @@ gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp);
 int gpu_wire_up(gpu_t *g, ddp_error_t *errp);
 int gpu_allocate(gpu_t *g, ddp_error_t *errp);
 
-/* Before the communicator and the device go. is_clean: all ranks close, between two steps, and nothing has failed;
- * collective then. Otherwise what is on its way is ended. NULL is allowed. */
-void gpu_close(gpu_t *g, bool is_clean);
+/* The end of NCCL's part, before anything is freed: that waits for what is on its way on the GPU, perhaps for a rank that
+ * is gone, which is ended here. is_clean: all ranks leave, between two steps, and nothing has failed; collective then. NULL
+ * is allowed. */
+void gpu_leave(gpu_t *g, bool is_clean);
+
+/* Leaves, if that is to be done, and frees. Before the communicator and the device go. NULL is allowed. */
+void gpu_close(gpu_t *g);
 
 const struct gpu_arenas *gpu_arenas(const gpu_t *g);
 
 /* For reducer_open; borrowed from g. After gpu_allocate. */
 const struct reducer_carrier *gpu_carrier(const gpu_t *g);
+
+/* From now on gradients are summed in the order T of doc/architecture.md, whatever NCCL's is. After gpu_allocate. */
+int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp);
+
+/* Where the sums of shards lie, and are added up on the program's stream. */
+struct partials_place gpu_place(gpu_t *g);
 
 /* The step that was begun, on all of o's slices, whose moments are the arenas'. used: as in optimizer_apply. */
 int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_t *errp);

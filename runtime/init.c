@@ -61,7 +61,7 @@ EXPORT void ddp_finalize(ddp_t *d)
         checkpoint_settle(d, NULL);
     checkpoint_wait_copied(d); /* out of memory that the ranks of a node share */
     stop_release(&d->stop);
-    gpu_close(d->gpu, is_between && d->phase != PHASE_BROKEN); /* before the communicator, which NCCL asks */
+    gpu_leave(d->gpu, is_between && d->phase != PHASE_BROKEN); /* before the communicator, which NCCL asks */
     comm_destroy(d->comm); /* first: until then its thread may be at works in flight, which use what is freed below */
     handle_free_works(d);
     wish_close(d);
@@ -69,6 +69,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     checkpoint_close(d); /* its threads read what is freed below */
     data_close(&d->data);
     partials_close(&d->partials);
+    gpu_close(d->gpu);
     optimizer_close(&d->optimizer);
     zero_close(&d->zero);
     reducer_close(&d->reducer);

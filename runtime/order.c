@@ -6,11 +6,11 @@
 #include "runtime/handle.h"
 
 /* Parameter id's gradient of the last shard becomes the sum over this rank's shards, just before it travels. */
-static void add_shards(void *ctx, int id)
+static int add_shards(void *ctx, int id, ddp_error_t *errp)
 {
     const ddp_t *d = ctx;
     const struct layout_param *p = &d->layout.param[id];
-    partials_fold(&d->partials, reducer_grads(&d->reducer), p->offset_bytes / sizeof(float), p->n_elems);
+    return partials_fold(&d->partials, reducer_grads(&d->reducer), p->offset_bytes / sizeof(float), p->n_elems, errp);
 }
 
 /* Sums that do not depend on the number of ranks are sums over rank numbers, however the ranks are spread. */
@@ -27,11 +27,14 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as they are, since what a hook "
                          "or a 16-bit type rounds depends on the number of ranks: use no compression "
                          "(--ddp-compress=none) and no hook, or no shards", c->n_shards);
-    if (partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), errp) < 0)
+    const struct partials_place on_gpu = d->gpu ? gpu_place(d->gpu) : (struct partials_place){0};
+    if ((d->gpu && gpu_sum_in_order(d->gpu, errp) < 0) ||
+        partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), d->gpu ? &on_gpu : NULL,
+                      errp) < 0)
         return -1;
     d->reducer.prepare = add_shards;
     d->reducer.prepare_ctx = d;
-    const struct budget_part part = {"sums of shards", partials_bytes(&d->partials)};
+    const struct budget_part part = {"sums of shards", d->gpu ? 0 : partials_bytes(&d->partials)};
     return budget_check("", &part, 1, d->world.local_size, errp); /* nothing of it has been touched yet */
 }
 

@@ -5,16 +5,42 @@
 
 #include "kernels/fold.h"
 
-int partials_open(struct partials *p, int n_shards, size_t n_elems, ddp_error_t *errp)
+static float *take_here(void *ctx, size_t n_bytes, ddp_error_t *errp)
 {
-    struct partials made = {.n_elems = n_elems};
+    (void)ctx;
+    float *p = aligned_alloc(64, n_bytes);
+    if (!p)
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the partial sums of shards, %zu bytes each: use fewer shards "
+                  "per rank", n_bytes);
+    return p;
+}
+
+static void give_here(void *ctx, float *p)
+{
+    (void)ctx;
+    free(p);
+}
+
+static int fold_here(void *ctx, float *out, const float *const *in, int n_in, size_t n, ddp_error_t *errp)
+{
+    (void)ctx;
+    (void)errp;
+    kernel_fold(out, in, n_in, n);
+    return 0;
+}
+
+static const struct partials_place here = {.take = take_here, .give = give_here, .fold = fold_here};
+
+int partials_open(struct partials *p, int n_shards, size_t n_elems, const struct partials_place *place,
+                  ddp_error_t *errp)
+{
+    struct partials made = {.place = place ? *place : here, .n_elems = n_elems};
     size_t bytes = (n_elems * sizeof(float) + 63) / 64 * 64;
     for (; n_shards > 1; n_shards /= 2) {
-        float *level = aligned_alloc(64, bytes ? bytes : 64);
+        float *level = made.place.take(made.place.ctx, bytes ? bytes : 64, errp);
         if (!level) {
             partials_close(&made);
-            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the partial sums of shards, %zu bytes each: "
-                             "use fewer shards per rank", bytes);
+            return -1;
         }
         made.level[made.n_levels++] = level;
     }
@@ -25,7 +51,7 @@ int partials_open(struct partials *p, int n_shards, size_t n_elems, ddp_error_t 
 void partials_close(struct partials *p)
 {
     for (int j = 0; j < p->n_levels; j++)
-        free(p->level[j]);
+        p->place.give(p->place.ctx, p->level[j]);
     *p = (struct partials){0};
 }
 
@@ -35,13 +61,14 @@ size_t partials_bytes(const struct partials *p)
 }
 
 /* out = level[k-1] + (... + (level[0] + shard)), over n elements from `first`. */
-static void fold(const struct partials *p, int k, float *out, const float *shard, size_t first, size_t n)
+static int fold(const struct partials *p, int k, float *out, const float *shard, size_t first, size_t n,
+                ddp_error_t *errp)
 {
     const float *in[PARTIALS_MAX_LEVELS + 1];
     for (int j = 0; j < k; j++)
         in[j] = p->level[k - 1 - j] + first;
     in[k] = shard + first;
-    kernel_fold(out + first, in, k + 1, n);
+    return p->place.fold(p->place.ctx, out + first, in, k + 1, n, errp);
 }
 
 static double fold_loss(const struct partials *p, int k, double loss)
@@ -51,17 +78,16 @@ static double fold_loss(const struct partials *p, int k, double loss)
     return loss;
 }
 
-void partials_keep(struct partials *p, int i, const float *grads, double loss)
+int partials_keep(struct partials *p, int i, const float *grads, double loss, ddp_error_t *errp)
 {
     int k = __builtin_ctz(~(unsigned)i);
-    fold(p, k, p->level[k], grads, 0, p->n_elems);
     p->loss[k] = fold_loss(p, k, loss);
+    return fold(p, k, p->level[k], grads, 0, p->n_elems, errp);
 }
 
-void partials_fold(const struct partials *p, float *grads, size_t first, size_t n)
+int partials_fold(const struct partials *p, float *grads, size_t first, size_t n, ddp_error_t *errp)
 {
-    if (p->n_levels > 0)
-        fold(p, p->n_levels, grads, grads, first, n);
+    return p->n_levels > 0 ? fold(p, p->n_levels, grads, grads, first, n, errp) : 0;
 }
 
 double partials_fold_loss(const struct partials *p, double loss)

@@ -70,7 +70,7 @@ struct reducer_config {
 };
 
 /* Comes before parameter id's gradient travels, in a micro-step that synchronises, on the thread that marks. */
-typedef void reducer_prepare_f(void *ctx, int id);
+typedef int reducer_prepare_f(void *ctx, int id, ddp_error_t *errp);
 
 struct reducer_bucket {
     struct reducer *reducer;

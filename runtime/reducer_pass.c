@@ -63,16 +63,17 @@ static float *gradient(const struct reducer *r, int id)
 }
 
 /* The last touch of a bucket's gradients before they travel. */
-static void prepare(struct reducer *r, int b)
+static int prepare(struct reducer *r, int b)
 {
     for (int i = r->plan.first[b]; i < r->plan.first[b + 1]; i++) {
         int id = r->plan.param[i];
         struct ddp_hook_info whole = info(r, id, 0);
-        if (r->prepare)
-            r->prepare(r->prepare_ctx, id);
+        if (r->prepare && r->prepare(r->prepare_ctx, id, &r->error) < 0)
+            return -1;
         if (r->hook.encode)
             r->hook.encode(r->hook.ctx, on_wire(r, id), gradient(r, id), r->layout->param[id].n_elems, &whole);
     }
+    return 0;
 }
 
 static void decode(struct reducer *r, int b)
@@ -84,16 +85,14 @@ static void decode(struct reducer *r, int b)
     }
 }
 
-/* By the carrier. */
-static void hand_over(struct reducer *r, int b)
+static int hand_to_carrier(struct reducer *r, int b)
 {
     int n;
     const int *id = reducer_bucket(r, b, &n);
-    r->bucket[b].started_ns = clock_ns();
-    r->is_failed = r->carrier->start(r->carrier->ctx, id, n, &r->error) < 0;
+    return r->carrier->start(r->carrier->ctx, id, n, &r->error);
 }
 
-void reducer_start(struct reducer *r, int b)
+static int hand_to_comm(struct reducer *r, int b)
 {
     int first = r->plan.first[b];
     struct reducer_bucket *bucket = &r->bucket[b];
@@ -105,14 +104,17 @@ void reducer_start(struct reducer *r, int b)
                                  .owned_only = r->cfg.owned_only,
                                  .visit = visit,
                                  .ctx = bucket};
-    if (r->carrier) {
-        hand_over(r, b);
-        return;
-    }
-    prepare(r, b);
-    bucket->started_ns = clock_ns();
     bucket->work = comm_reduce_start(r->comm, &reduce, &r->error);
-    r->is_failed = !bucket->work;
+    return bucket->work ? 0 : -1;
+}
+
+void reducer_start(struct reducer *r, int b)
+{
+    int rc = prepare(r, b);
+    r->bucket[b].started_ns = clock_ns();
+    if (rc == 0)
+        rc = r->carrier ? hand_to_carrier(r, b) : hand_to_comm(r, b);
+    r->is_failed = rc < 0;
 }
 
 /* Buckets start strictly in index order. */

@@ -81,16 +81,17 @@ EXPORT void ddp_grad_unused(ddp_t *d, int id)
 }
 
 /* Takes a micro-step into its step's sums. Shards are added up in the tree over their numbers, counts are exact. */
-static void add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens)
+static int add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp)
 {
     d->micro.items += (double)n_tokens;
     if (!d->data.cfg.n_shards) {
         d->micro.loss += loss_sum;
     } else if (!d->micro.sync) {
-        partials_keep(&d->partials, d->micro.index, reducer_grads(&d->reducer), loss_sum);
+        return partials_keep(&d->partials, d->micro.index, reducer_grads(&d->reducer), loss_sum, errp);
     } else { /* the gradients were folded on their way, by add_shards */
         d->micro.loss = partials_fold_loss(&d->partials, loss_sum);
     }
+    return 0;
 }
 
 /* The micro-step in whose place a step was cut. */
@@ -112,7 +113,8 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
         return handle_fail(d, errp);
     if (d->window.is_cut)
         return end_empty(d, errp);
-    add_micro(d, loss_sum, n_tokens);
+    if (add_micro(d, loss_sum, n_tokens, errp) < 0)
+        return handle_fail(d, errp);
     double *tail = reducer_tail(&d->reducer);
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;

@@ -25,12 +25,16 @@ same "micro-steps" 1 4 accum=3
 same "plain SGD" 1 4 sgd=on clip=1
 same "a step that is skipped" 1 5 nan=2
 same "a parameter that is not always used" 1 5 unused=on
+for v in 1 2 8; do
+    same "$v shards" 1 3 clip=1 shards=$v
+done
 same "small buckets" 1 4 --ddp-bucket-mb=0.01 --ddp-first-bucket-mb=0.001
 for wire in bf16 f16; do
     same "gradients as $wire" 1 4 clip=1 --ddp-compress=$wire
 done
 export EMU_STREAMS=deferred
 same "work that is done late" 1 4 clip=1 accum=2
+same "... shards" 1 3 shards=4
 same "... gradients as bf16" 1 4 --ddp-compress=bf16
 unset EMU_STREAMS
 

@@ -1,6 +1,7 @@
 /* none.c - in a build without CUDA's compiler: the kernels that libddp asks for, which say that they are not there. No
  * device can be opened there, so nothing comes as far. */
 #include "kernels/cuda/cast.h"
+#include "kernels/cuda/fold.h"
 #include "kernels/cuda/optim.h"
 
 enum { NOT_SUPPORTED = 801 }; /* cudaErrorNotSupported */
@@ -30,5 +31,11 @@ int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dty
              const struct adamw_args *args, const struct cuda_step *step, void *stream)
 {
     (void)range, (void)n_ranges, (void)grad_type, (void)args, (void)step, (void)stream;
+    return NOT_SUPPORTED;
+}
+
+int cuda_fold(float *out, const float *const *in, int n_in, size_t n, void *stream)
+{
+    (void)out, (void)in, (void)n_in, (void)n, (void)stream;
     return NOT_SUPPORTED;
 }

@@ -4,6 +4,7 @@
  * gpuprobe STEPS [KEY=VALUE]...   prints each step and a hash of all values; exit code 0, or 1 with the error.
  *   accum=N    micro-steps                 unused=on  parameter 1 is used in odd steps alone
  *   nan=S      step S has a NaN            clip=X     sgd=on
+ *   shards=V   logical shards, whose gradients depend on their numbers alone
  *   join=on    odd ranks have no data from step 2 on
  * --ddp-device=cpu|cuda says where. */
 #include <cuda_runtime_api.h>
@@ -27,7 +28,7 @@ struct probe {
     float *host[PARAMS]; /* on a GPU: gradients as they were and will be, pinned */
     float *value;        /* of the largest parameter */
     uint16_t *bf16;
-    int accum, nan_step;
+    int accum, nan_step, shards;
     bool unused, join;
 };
 
@@ -81,7 +82,8 @@ static int micro_step(struct probe *p, int step, int micro, bool *ret_sync)
     if (read_gradients(p) < 0)
         return -1;
     for (int id = PARAMS - 1; id >= 0; id--) {
-        uint64_t seed = ((uint64_t)step * 16 + (uint64_t)micro) * 64 + (uint64_t)w->rank;
+        uint64_t who = (uint64_t)(p->shards ? b.shard : w->rank), seed = ((uint64_t)step * 16 + (uint64_t)micro) * 64 + who;
+        seed = p->shards ? (uint64_t)step * 64 + who : seed;
         if (p->unused && id == 1 && step % 2 == 0) {
             ddp_grad_unused(p->ddp, id);
             continue;
@@ -90,7 +92,7 @@ static int micro_step(struct probe *p, int step, int micro, bool *ret_sync)
             return -1;
         ddp_grad_ready(p->ddp, id);
     }
-    return ddp_backward_end(p->ddp, (double)number(77, (uint64_t)(step + w->rank)), 3, &e);
+    return ddp_backward_end(p->ddp, (double)number(77, (uint64_t)(step + (p->shards ? b.shard : w->rank))), 3, &e);
 }
 
 static int one_step(struct probe *p, int step)
@@ -181,7 +183,7 @@ static int run(struct probe *p, int steps, const struct ddp_adamw *opt)
         ddp_param_add(p->ddp, name, DDP_F32, shape[id], shape[id][1] > 1 ? 2 : 1, DDP_KEEP_BF16);
     }
     if (ddp_commit(p->ddp, opt, &e) < 0 || fill_values(p) < 0 || print_hash(p) < 0 ||
-        ddp_data_open(p->ddp, 100000, 2, p->accum, 0, 1, &e) < 0)
+        ddp_data_open(p->ddp, 100000, 2, p->accum, p->shards, 1, &e) < 0)
         return -1;
     for (int step = 1; step <= steps; step++) {
         if (p->join && step > 1 && ddp_world(p->ddp)->rank % 2)
@@ -208,6 +210,7 @@ static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
 {
     const char *value = strchr(arg, '=') ? strchr(arg, '=') + 1 : "";
     p->accum = strncmp(arg, "accum=", 6) ? p->accum : atoi(value);
+    p->shards = strncmp(arg, "shards=", 7) ? p->shards : atoi(value);
     p->nan_step = strncmp(arg, "nan=", 4) ? p->nan_step : atoi(value);
     opt->clip = strncmp(arg, "clip=", 5) ? opt->clip : strtof(value, NULL);
     p->unused |= !strcmp(arg, "unused=on");

@@ -142,11 +142,13 @@ struct prepared {
     bool is_late;
 };
 
-static void prepare(void *ctx, int id)
+static int prepare(void *ctx, int id, ddp_error_t *errp)
 {
+    (void)errp;
     struct prepared *p = ctx;
     p->n[id]++;
     p->is_late |= p->reducer->bucket[p->reducer->plan.bucket_of[id]].work != NULL;
+    return 0;
 }
 
 static int prepare_rank(struct job *j, int rank)
