@@ -1,23 +1,9 @@
 #include "kernels/cast.h"
 
 #include <stdint.h>
-#include <string.h>
 
+#include "kernels/bits.h"
 #include "kernels/cpu/dispatch.h"
-
-static inline float f32_from_bits(uint32_t u)
-{
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-static inline uint32_t f32_bits(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
 
 CPU_DISPATCH
 void kernel_load_bf16(void *restrict out, const void *in, size_t n)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "kernels/bits.h"
 #include "kernels/attention.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/mathfun.h"
@@ -19,19 +20,12 @@ static double ulps(float got, double want)
     return fabs((double)got - want) / (double)(nextafterf(near, INFINITY) - near);
 }
 
-static float from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 static void functions_keep_their_error_bounds(void **state)
 {
     (void)state;
     double worst_exp = 0, worst_logistic = 0;
     for (uint64_t b = 0; b <= UINT32_MAX; b += 1009) {
-        float x = from_bits((uint32_t)b);
+        float x = f32_from_bits((uint32_t)b);
         if (x >= MATH_EXP_MIN && x <= MATH_EXP_MAX)
             worst_exp = fmax(worst_exp, ulps(math_exp(x), exp((double)x)));
         if (x >= MATH_EXP_MIN && x <= 1e30f)

@@ -10,6 +10,7 @@
 
 #include <functional>
 
+#include "kernels/bits.h"
 #include "t/lib/cudaemu/runtime.h"
 
 #define __global__
@@ -230,18 +231,8 @@ template <typename T> static inline T atomicMax(T *at, T value)
 }
 template <typename T> static inline T __ldg(const T *p) { return *p; }
 
-static inline uint32_t __float_as_uint(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-static inline float __uint_as_float(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
+static inline uint32_t __float_as_uint(float x) { return f32_bits(x); }
+static inline float __uint_as_float(uint32_t u) { return f32_from_bits(u); }
 static inline int __float_as_int(float x) { return (int)__float_as_uint(x); }
 static inline float __int_as_float(int i) { return __uint_as_float((uint32_t)i); }
 
