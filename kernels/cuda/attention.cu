@@ -27,15 +27,10 @@ __device__ __forceinline__ float quad_sum(float x)
 /* Keys after the row's query do not count. */
 __device__ __forceinline__ void mask_scores(sums<M> &s, unsigned query, unsigned key)
 {
-    unsigned lane = threadIdx.x % WARP;
-#pragma unroll
-    for (int m = 0; m < M; m++)
-#pragma unroll
-        for (int n = 0; n < 8; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                if (key + n * 8 + lane % 4 * 2 + i % 2 > query + m * 16 + lane / 4 + i / 2 * 8)
-                    s.c[m][n][i] = -INFINITY;
+    each_sum(s, [=](float &score, unsigned row, unsigned column) {
+        if (key + column > query + row)
+            score = -INFINITY;
+    });
 }
 
 /* Scores become exponentials; what was summed before is scaled to the new maximum. Every row has had a score by then:

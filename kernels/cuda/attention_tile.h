@@ -70,15 +70,22 @@ template <int M> struct sums {
     float c[M][8][4]; /* M times 16 rows, 8 times 8 columns */
 };
 
-template <int M> __device__ __forceinline__ void set_zero(sums<M> &s)
+/* f(sum, row, column) for each of the lane's, rows and columns counted from the warp's first. */
+template <int M, typename F> __device__ __forceinline__ void each_sum(sums<M> &s, const F &f)
 {
+    unsigned lane = threadIdx.x % WARP;
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                s.c[m][n][i] = 0;
+                f(s.c[m][n][i], m * 16 + i / 2 * 8 + lane / 4, n * 8 + lane % 4 * 2 + i % 2);
+}
+
+template <int M> __device__ __forceinline__ void set_zero(sums<M> &s)
+{
+    each_sum(s, [](float &sum, unsigned, unsigned) { sum = 0; });
 }
 
 /* Rows row, row + 1, ... of a tile. */

@@ -1,8 +1,8 @@
 /* crossentropy.h - kernels/crossentropy.h on a GPU, float32 or bfloat16 logits (uint16_t bits).
  *
  * Differences from the CPU twin: rows may lie further apart than their length (a vocabulary padded for the matrix
- * products), sums run over a block's threads. Arithmetic is float32, the loss double. The same bits every run, on
- * every GPU. Pointers are device memory aligned to their element; any row start is fast. Each call returns 0 or a
+ * products), sums run over a block's threads. Arithmetic is float32, the loss double. The same bits every run.
+ * Pointers are device memory aligned to their element; any row start is fast. Each call returns 0 or a
  * cudaError_t; work runs on `stream`. */
 #ifndef DDP_KERNELS_CUDA_CROSSENTROPY_H
 #define DDP_KERNELS_CUDA_CROSSENTROPY_H

@@ -91,22 +91,20 @@ static __device__ __forceinline__ void mma_bf16_16816(float d[4], const uint32_t
 /* Four 8 x 8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 in shared memory,
  * 16-byte aligned, and receives in r[j] elements 2 * (l % 4) and the next of row l / 4 of matrix j; of its transpose in
  * ldmatrix_x4_trans. */
+#define LDMATRIX_X4(r, smem, trans)                                                                                    \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" trans ".shared.b16 {%0, %1, %2, %3}, [%4];"                           \
+                 : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3])                                              \
+                 : "r"((unsigned)__cvta_generic_to_shared(smem))                                                       \
+                 : "memory")
+
 static __device__ __forceinline__ void ldmatrix_x4(uint32_t r[4], const void *smem)
 {
-    unsigned at = (unsigned)__cvta_generic_to_shared(smem);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
+    LDMATRIX_X4(r, smem, "");
 }
 
 static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t r[4], const void *smem)
 {
-    unsigned at = (unsigned)__cvta_generic_to_shared(smem);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
+    LDMATRIX_X4(r, smem, ".trans");
 }
 
 /* 16 bytes from global to shared memory, both 16-byte aligned, there for this thread once cp_async_wait says so and for

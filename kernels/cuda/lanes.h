@@ -83,34 +83,40 @@ template <unsigned N> __device__ __forceinline__ unsigned elements_left(unsigned
     return column >= width ? 0 : width - column < N ? width - column : N;
 }
 
-/* v = p[0..n), zeros up to N. */
-template <unsigned N, typename T>
-__device__ __forceinline__ void load_piece(float (&v)[N], const T *p, unsigned n, bool whole)
+/* Of a piece of N: by_16(i) for the i at which 16 bytes of T begin or, where it is not whole or n are less, by_1(i) for
+ * each i. */
+template <unsigned N, typename T, typename By16, typename By1>
+__device__ __forceinline__ void over_piece(unsigned n, bool whole, const By16 &by_16, const By1 &by_1)
 {
     if (whole && n == N) {
 #pragma unroll
         for (unsigned i = 0; i < N; i += piece<T>::N)
-            load_16_bytes(v + i, p + i);
+            by_16(i);
         return;
     }
 #pragma unroll
     for (unsigned i = 0; i < N; i++)
-        v[i] = i < n ? load_element(p + i) : 0.0f;
+        by_1(i);
+}
+
+/* v = p[0..n), zeros up to N. */
+template <unsigned N, typename T>
+__device__ __forceinline__ void load_piece(float (&v)[N], const T *p, unsigned n, bool whole)
+{
+    over_piece<N, T>(
+        n, whole, [&](unsigned i) { load_16_bytes(v + i, p + i); },
+        [&](unsigned i) { v[i] = i < n ? load_element(p + i) : 0.0f; });
 }
 
 template <unsigned N, typename T>
 __device__ __forceinline__ void store_piece(T *p, const float (&v)[N], unsigned n, bool whole)
 {
-    if (whole && n == N) {
-#pragma unroll
-        for (unsigned i = 0; i < N; i += piece<T>::N)
-            store_16_bytes(p + i, v + i);
-        return;
-    }
-#pragma unroll
-    for (unsigned i = 0; i < N; i++)
-        if (i < n)
-            store_element(p + i, v[i]);
+    over_piece<N, T>(
+        n, whole, [&](unsigned i) { store_16_bytes(p + i, v + i); },
+        [&](unsigned i) {
+            if (i < n)
+                store_element(p + i, v[i]);
+        });
 }
 
 __device__ __forceinline__ float warp_sum(float x)

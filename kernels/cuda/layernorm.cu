@@ -254,7 +254,7 @@ template <typename T, typename S>
 static int forward(T *out, S *sum, float *mean, float *rstd, const S *in, const T *add, const float *weight,
                    const float *bias, size_t rows, size_t width, void *stream)
 {
-    if (!width || width > INT32_MAX)
+    if (!width || width > INT32_MAX || rows > INT32_MAX)
         return cudaErrorInvalidValue;
     if (!rows)
         return 0;

@@ -4,8 +4,8 @@
 #include "runtime/device/device.h"
 
 /* Dense bfloat16 with float32 accumulation, in TFLOP/s, as NVIDIA's data sheets of these products say; where a sheet
- * has the figure "with sparsity" only, half of it. Names are those that the driver gives, whole: variants of a GPU (bus,
- * memory, MIG slices) differ in speed, and a name that is not here has no figure.
+ * has the figure "with sparsity" only, half of it. Names are those that the driver gives, whole: variants of a GPU
+ * (bus, memory, MIG slices) differ in speed, and a name that is not here has no figure.
  *
  * Compared in November 2026, not with the sheets themselves, which were out of reach, but with those who quote them by
  * name; what nobody was found to quote (H200 NVL) was left out:
