@@ -5,6 +5,8 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "kernels/bits.h"
+
 #ifdef DDP_CUDA_EMULATED
 #include "t/lib/cudaemu/emu.h"
 #endif
@@ -70,17 +72,13 @@ struct tensor tensor_poisoned(bool bf16, size_t n, size_t offset)
 
 static uint16_t bf16_nearest(float x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
+    uint32_t bits = f32_bits(x);
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 static float bf16_float(uint16_t h)
 {
-    uint32_t bits = (uint32_t)h << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return f32_from_bits((uint32_t)h << 16);
 }
 
 static void fill(struct tensor *t, const float *x)
@@ -172,6 +170,14 @@ void tensor_hash(uint64_t *hash, const struct tensor *t)
     free(host);
 }
 
+void tensors_end_all(uint64_t *hash, struct tensor *const *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        tensor_hash(hash, all[i]);
+        tensor_free(all[i]);
+    }
+}
+
 static uint64_t fresh_seed(void)
 {
     static uint64_t seed;
@@ -199,6 +205,12 @@ void in_every_order(void (*f)(const void *arg, uint64_t *hash), const void *arg)
             first = hash;
         assert_true(hash == first);
     }
+}
+
+void each_of_n_in_every_order(void (*f)(const void *arg, uint64_t *hash), const void *args, size_t n, size_t size)
+{
+    for (size_t i = 0; i < n; i++)
+        in_every_order(f, (const char *)args + i * size);
 }
 
 bool tensors_cannot_run(void)

@@ -30,8 +30,13 @@ void tensor_free(struct tensor *t);
 /* Fails where t is further from want than its type rounds and, relative to the largest wanted, or 1, tolerance. */
 void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance);
 
-/* Mixes t's bits into hash. */
+/* Mixes t's bits into hash, and its guards are looked at. */
 void tensor_hash(uint64_t *hash, const struct tensor *t);
+
+/* Of all these: the bits go into hash, then they are freed. */
+#define tensors_end(hash, ...)                                                                                         \
+    tensors_end_all(hash, (struct tensor *[]){__VA_ARGS__}, sizeof((struct tensor *[]){__VA_ARGS__}) / sizeof(void *))
+void tensors_end_all(uint64_t *hash, struct tensor *const *all, size_t n);
 
 /* n_bytes on the device, and back. NULL: uninitialised. Freed with device_free. */
 void *device_bytes(const void *from, size_t n_bytes);
@@ -44,6 +49,10 @@ void device_check(int rc, const char *what);
 /* Runs f several times on the same random numbers, over the emulator with the threads in three orders: its results,
  * which it mixes into hash, must have the same bits. The seed is fresh (or DDP_TEST_SEED) and printed. */
 void in_every_order(void (*f)(const void *arg, uint64_t *hash), const void *arg);
+
+/* The same with each element of an array as arg. */
+#define each_in_every_order(f, args) each_of_n_in_every_order(f, args, sizeof(args) / sizeof *(args), sizeof *(args))
+void each_of_n_in_every_order(void (*f)(const void *arg, uint64_t *hash), const void *args, size_t n, size_t size);
 
 /* Without a GPU: tells so as TAP's skip of the whole program. */
 bool tensors_cannot_run(void);

@@ -100,11 +100,7 @@ static void check(const void *arg, uint64_t *hash)
                  : cuda_attention_backward_f32(dqkv.at, work.at, dout.at, out.at, qkv.at, stats.at, &s->s, NULL);
     device_check(rc, "attention backward");
     tensor_check("dqkv", &dqkv, dwant, s->bf16 ? 1.2e-2 : 1e-5);
-    struct tensor *all[] = {&out, &stats, &dqkv, &qkv, &dout, &work};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        tensor_hash(hash, all[i]);
-        tensor_free(all[i]);
-    }
+    tensors_end(hash, &out, &stats, &dqkv, &qkv, &dout, &work);
     free(x), free(dy), free(want), free(dwant), free(log_sum);
 }
 
@@ -115,8 +111,7 @@ static void float32_matches(void **state)
         {false, {1, 1, 4, 1}, 0, 1},   {false, {2, 33, 24, 3}, 1, 2},    {false, {1, 65, 128, 2}, 0, 1},
         {false, {3, 31, 35, 1}, 3, 2}, {false, {1, 100, 80, 5}, 0, 6},
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        in_every_order(check, &sizes[i]);
+    each_in_every_order(check, sizes);
 }
 
 /* Lengths about the tiles of 64 keys and 128 queries; scores from flat to one that counts. */
@@ -128,8 +123,7 @@ static void bf16_matches(void **state)
         {true, {1, 65, 192, 3}, 0, 3}, {true, {1, 127, 64, 1}, 8, 1},  {true, {2, 129, 64, 1}, 0, 0.1f},
         {true, {1, 201, 128, 2}, 0, 2},
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        in_every_order(check, &sizes[i]);
+    each_in_every_order(check, sizes);
 }
 
 static void empty_batches_are_nothing_and_bad_shapes_are_refused(void **state)

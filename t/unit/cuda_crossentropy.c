@@ -77,8 +77,7 @@ static void check(const void *arg, uint64_t *hash)
     check_losses("forward", forward, want, s, hash);
     check_losses("backward", both, want, s, hash);
     tensor_check("gradient", &x, grad, 2e-6);
-    tensor_hash(hash, &x);
-    tensor_free(&x), tensor_free(&same);
+    tensors_end(hash, &x, &same);
     device_free(targets), device_free(forward), device_free(both);
     free(target), free(want), free(poison), free(grad);
 }
@@ -93,8 +92,7 @@ static const struct size sizes[] = {
 static void matches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        in_every_order(check, &sizes[i]);
+    each_in_every_order(check, sizes);
 }
 
 static void impossible_probabilities_are_zero(void **state)

@@ -13,92 +13,100 @@ struct size {
     size_t drawn;         /* so many different tokens occur, the greatest among them */
 };
 
-static int32_t *random_tokens(const struct size *s)
+/* A batch's tokens, here and on the device. */
+struct tokens {
+    int32_t *host;
+    void *at;
+};
+
+static struct tokens random_tokens(const struct size *s)
 {
     size_t n = s->s.batch * s->s.token_stride;
-    int32_t *token = calloc(n + 1, sizeof *token);
+    struct tokens t = {.host = calloc(n + 1, sizeof *t.host)};
     for (size_t i = 0; i < n; i++)
-        token[i] = (int32_t)(s->vocab - 1 - draw() % s->drawn * (s->vocab / s->drawn));
-    return token;
+        t.host[i] = (int32_t)(s->vocab - 1 - draw() % s->drawn * (s->vocab / s->drawn));
+    t.at = device_bytes(t.host, n * sizeof *t.host);
+    return t;
+}
+
+static void free_tokens(struct tokens *t)
+{
+    device_free(t->at);
+    free(t->host);
+}
+
+static size_t token_of_row(const struct tokens *t, const struct embedding_shape *s, size_t row)
+{
+    return (size_t)t->host[row / s->length * s->token_stride + row % s->length];
 }
 
 static void forward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
     size_t w = s->s.width, rows = s->s.batch * s->s.length;
-    int32_t *token = random_tokens(s);
-    void *tokens = device_bytes(token, s->s.batch * s->s.token_stride * sizeof *token);
+    struct tokens tokens = random_tokens(s);
     struct tensor wte = tensor_random(false, s->vocab * w, s->offset, 1);
     struct tensor wpe = tensor_random(false, s->s.length * w, s->offset, 1);
     struct tensor out = tensor_poisoned(s->bf16, rows * w, s->offset);
-    device_check(s->bf16 ? cuda_embedding_forward_bf16(out.at, tokens, wte.at, wpe.at, &s->s, NULL)
-                         : cuda_embedding_forward_f32(out.at, tokens, wte.at, wpe.at, &s->s, NULL),
+    device_check(s->bf16 ? cuda_embedding_forward_bf16(out.at, tokens.at, wte.at, wpe.at, &s->s, NULL)
+                         : cuda_embedding_forward_f32(out.at, tokens.at, wte.at, wpe.at, &s->s, NULL),
                  "embedding forward");
     double *te = tensor_values(&wte), *pe = tensor_values(&wpe), *want = calloc(rows * w, sizeof *want);
     for (size_t r = 0; r < rows; r++) {
-        size_t b = r / s->s.length, t = r % s->s.length, k = (size_t)token[b * s->s.token_stride + t];
+        size_t t = r % s->s.length, k = token_of_row(&tokens, &s->s, r);
         for (size_t i = 0; i < w; i++)
             want[r * w + i] = te[k * w + i] + pe[t * w + i];
     }
     tensor_check("out", &out, want, 1e-7);
-    tensor_hash(hash, &out);
-    tensor_free(&wte), tensor_free(&wpe), tensor_free(&out);
-    device_free(tokens);
-    free(token), free(te), free(pe), free(want);
+    tensors_end(hash, &wte, &wpe, &out);
+    free_tokens(&tokens);
+    free(te), free(pe), free(want);
 }
 
-/* Tokens ascend, and rows within a token. */
-static void check_sorted(const uint32_t *sorted, const int32_t *token, const struct embedding_shape *s)
+/* Sorts, over poison. Checks that tokens ascend, and rows within a token. Returns what the device has. */
+static void *sorted_rows(const struct tokens *t, const struct size *s, uint64_t *hash)
 {
-    size_t rows = s->batch * s->length;
-    const uint32_t *row = sorted + rows;
+    size_t words = cuda_embedding_sorted_elems(&s->s), rows = s->s.batch * s->s.length;
+    uint32_t *sorted = malloc(words * sizeof *sorted), *row = sorted + rows;
+    memset(sorted, 0xff, words * sizeof *sorted);
+    void *order = device_bytes(sorted, words * sizeof *sorted);
+    device_check(cuda_embedding_sort(order, t->at, &s->s, s->vocab, NULL), "embedding sort");
+    device_fetch(sorted, order, words * sizeof *sorted);
     for (size_t i = 0; i < rows; i++) {
         assert_true(row[i] < rows);
-        assert_int_equal(sorted[i], token[row[i] / s->length * s->token_stride + row[i] % s->length]);
+        assert_int_equal(sorted[i], token_of_row(t, &s->s, row[i]));
         if (i > 0)
             assert_true(sorted[i - 1] < sorted[i] || (sorted[i - 1] == sorted[i] && row[i - 1] < row[i]));
     }
+    for (size_t i = 0; i < 2 * rows; i++)
+        *hash = (*hash ^ sorted[i]) * 1099511628211u;
+    free(sorted);
+    return order;
 }
 
 /* Several tiles, and numbers of passes odd and even. */
 static void sort_of_many(const void *arg, uint64_t *hash)
 {
-    const struct size *s = arg;
-    size_t words = cuda_embedding_sorted_elems(&s->s);
-    int32_t *token = random_tokens(s);
-    uint32_t *sorted = malloc(words * sizeof *sorted);
-    void *tokens = device_bytes(token, s->s.batch * s->s.token_stride * sizeof *token);
-    void *order = device_bytes(NULL, words * sizeof *sorted);
-    device_check(cuda_embedding_sort(order, tokens, &s->s, s->vocab, NULL), "embedding sort");
-    device_fetch(sorted, order, words * sizeof *sorted);
-    check_sorted(sorted, token, &s->s);
-    for (size_t i = 0; i < 2 * s->s.batch * s->s.length; i++)
-        *hash = (*hash ^ sorted[i]) * 1099511628211u;
-    device_free(tokens), device_free(order);
-    free(token), free(sorted);
+    struct tokens tokens = random_tokens(arg);
+    device_free(sorted_rows(&tokens, arg, hash));
+    free_tokens(&tokens);
 }
 
 static void backward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
-    size_t w = s->s.width, rows = s->s.batch * s->s.length, words = cuda_embedding_sorted_elems(&s->s);
-    int32_t *token = random_tokens(s);
-    void *tokens = device_bytes(token, s->s.batch * s->s.token_stride * sizeof *token);
-    uint32_t *sorted = malloc(words * sizeof *sorted);
-    memset(sorted, 0xff, words * sizeof *sorted);
-    void *order = device_bytes(sorted, words * sizeof *sorted);
+    size_t w = s->s.width, rows = s->s.batch * s->s.length;
+    struct tokens tokens = random_tokens(s);
     struct tensor dout = tensor_random(s->bf16, rows * w, s->offset, 1);
     struct tensor dwte = tensor_random(false, s->vocab * w, s->offset, 1);
     struct tensor dwpe = tensor_random(false, s->s.length * w, s->offset, 1);
     double *dy = tensor_values(&dout), *te = tensor_values(&dwte), *pe = tensor_values(&dwpe);
-    device_check(cuda_embedding_sort(order, tokens, &s->s, s->vocab, NULL), "embedding sort");
-    device_fetch(sorted, order, words * sizeof *sorted);
-    check_sorted(sorted, token, &s->s);
+    void *order = sorted_rows(&tokens, s, hash);
     device_check(s->bf16 ? cuda_embedding_backward_bf16(dwte.at, dwpe.at, dout.at, order, &s->s, NULL)
                          : cuda_embedding_backward_f32(dwte.at, dwpe.at, dout.at, order, &s->s, NULL),
                  "embedding backward");
     for (size_t r = 0; r < rows; r++) {
-        size_t b = r / s->s.length, t = r % s->s.length, k = (size_t)token[b * s->s.token_stride + t];
+        size_t t = r % s->s.length, k = token_of_row(&tokens, &s->s, r);
         for (size_t i = 0; i < w; i++) {
             te[k * w + i] += dy[r * w + i];
             pe[t * w + i] += dy[r * w + i];
@@ -106,11 +114,10 @@ static void backward(const void *arg, uint64_t *hash)
     }
     tensor_check("dwte", &dwte, te, 2e-6);
     tensor_check("dwpe", &dwpe, pe, 2e-6);
-    tensor_hash(hash, &dwte);
-    tensor_hash(hash, &dwpe);
-    tensor_free(&dout), tensor_free(&dwte), tensor_free(&dwpe);
-    device_free(tokens), device_free(order);
-    free(token), free(sorted), free(dy), free(te), free(pe);
+    tensors_end(hash, &dwte, &dwpe, &dout);
+    device_free(order);
+    free_tokens(&tokens);
+    free(dy), free(te), free(pe);
 }
 
 static const struct size sizes[] = {
@@ -122,15 +129,13 @@ static const struct size sizes[] = {
 static void forward_matches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        in_every_order(forward, &sizes[i]);
+    each_in_every_order(forward, sizes);
 }
 
 static void backward_matches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        in_every_order(backward, &sizes[i]);
+    each_in_every_order(backward, sizes);
 }
 
 static void rows_are_sorted(void **state)
@@ -141,8 +146,7 @@ static void rows_are_sorted(void **state)
         {true, {41, 151, 8, 160}, 66000, 0, 700},
         {true, {9, 455, 8, 456}, 50257, 0, 50257},
     };
-    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
-        in_every_order(sort_of_many, &many[i]);
+    each_in_every_order(sort_of_many, many);
 }
 
 static void empty_batches_are_nothing_and_bad_shapes_are_refused(void **state)

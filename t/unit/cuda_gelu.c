@@ -50,8 +50,7 @@ static void forward(const void *arg, uint64_t *hash)
     for (size_t i = 0; i < n; i++)
         want[i] = gelu(want[i]);
     tensor_check("out", &out, want, 2e-6);
-    tensor_hash(hash, &out);
-    tensor_free(&in), tensor_free(&bias), tensor_free(&out);
+    tensors_end(hash, &in, &bias, &out);
     free(want);
 }
 
@@ -74,9 +73,7 @@ static void backward(const void *arg, uint64_t *hash)
     }
     tensor_check("din", &din, want, 5e-6);
     tensor_check("dbias", &dbias, sums, 3e-6);
-    tensor_hash(hash, &din);
-    tensor_hash(hash, &dbias);
-    tensor_free(&in), tensor_free(&bias), tensor_free(&din), tensor_free(&dbias), tensor_free(&work);
+    tensors_end(hash, &in, &bias, &din, &dbias, &work);
     free(x), free(want), free(sums);
 }
 
@@ -94,8 +91,7 @@ static void backward_without_sums(const void *arg, uint64_t *hash)
     for (size_t i = 0; i < n; i++)
         want[i] *= gelu_slope(x[i]);
     tensor_check("din", &din, want, 5e-6);
-    tensor_hash(hash, &din);
-    tensor_free(&in), tensor_free(&dout), tensor_free(&din);
+    tensors_end(hash, &in, &dout, &din);
     free(x), free(want);
 }
 
@@ -112,9 +108,7 @@ static void bias_backward(const void *arg, uint64_t *hash)
     for (size_t i = 0; i < n; i++)
         sums[i % s->width] += dy[i];
     tensor_check("dbias", &dbias, sums, 3e-6);
-    tensor_hash(hash, &dbias);
-    tensor_hash(hash, &dout);
-    tensor_free(&dout), tensor_free(&dbias), tensor_free(&work);
+    tensors_end(hash, &dout, &dbias, &work);
     free(dy), free(sums);
 }
 
@@ -124,29 +118,23 @@ static const struct size sizes[] = {
     {true, true, 3, 35, 0},   {false, true, 4, 30, 0},
 };
 
-static void in_all_sizes(void (*f)(const void *, uint64_t *))
-{
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        in_every_order(f, &sizes[i]);
-}
-
 static void forward_matches(void **state)
 {
     (void)state;
-    in_all_sizes(forward);
+    each_in_every_order(forward, sizes);
 }
 
 static void backward_matches(void **state)
 {
     (void)state;
-    in_all_sizes(backward);
-    in_all_sizes(backward_without_sums);
+    each_in_every_order(backward, sizes);
+    each_in_every_order(backward_without_sums, sizes);
 }
 
 static void bias_backward_matches(void **state)
 {
     (void)state;
-    in_all_sizes(bias_backward);
+    each_in_every_order(bias_backward, sizes);
 }
 
 /* More rows than the strips' warps take in one go. */

@@ -34,14 +34,6 @@ static bool branch_bf16(const struct size *s)
     return s->types != F32;
 }
 
-static void free_all(struct tensor *const *all, size_t n, uint64_t *hash)
-{
-    for (size_t i = 0; i < n; i++) {
-        tensor_hash(hash, all[i]);
-        tensor_free(all[i]);
-    }
-}
-
 /* The statistics of in, and out. */
 static void reference_forward(struct want *w, const double *in, const double *weight, const double *bias,
                               const struct size *s)
@@ -89,7 +81,7 @@ static void forward(const void *arg, uint64_t *hash)
     tensor_check("out", &out, w.out, 2e-6);
     tensor_check("mean", &mean, w.mean, 2e-6);
     tensor_check("rstd", &rstd, w.rstd, 2e-6);
-    free_all((struct tensor *[]){&out, &mean, &rstd, &sum, &in, &add, &weight, &bias}, 8, hash);
+    tensors_end(hash, &out, &mean, &rstd, &sum, &in, &add, &weight, &bias);
     free(x), free(y), free(wv), free(bv), free(w.out), free(w.mean), free(w.rstd);
 }
 
@@ -174,9 +166,7 @@ static void backward(const void *arg, uint64_t *hash)
     tensor_check("dweight", &p.dweight, w.dweight, 5e-6);
     tensor_check("dbias", &p.dbias, w.dbias, 5e-6);
     check_branch(&p, s);
-    free_all((struct tensor *[]){&p.din, &p.branch, &p.dweight, &p.dbias, &p.in, &p.dout, &p.weight, &p.mean, &p.rstd,
-                                 &p.work},
-             10, hash);
+    tensors_end(hash, &p.din, &p.branch, &p.dweight, &p.dbias, &p.in, &p.dout, &p.weight, &p.mean, &p.rstd, &p.work);
     free(x), free(dy), free(wv), free(w.out), free(w.mean), free(w.rstd), free(w.din), free(w.dweight), free(w.dbias);
 }
 
@@ -193,15 +183,13 @@ static const struct size sizes[] = {
 static void forward_matches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        in_every_order(forward, &sizes[i]);
+    each_in_every_order(forward, sizes);
 }
 
 static void backward_matches(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        in_every_order(backward, &sizes[i]);
+    each_in_every_order(backward, sizes);
 }
 
 /* More rows than warps: each takes several. */
