@@ -185,8 +185,8 @@ int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp)
 void checkpoint_close(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
+    committer_reset(&c->committer); /* which reads the plan */
     drop_plan(c);
-    committer_reset(&c->committer);
     if (c->is_clean)
         commit_leave(c->dir, c->token);
     for (int i = 0; i < c->n_attached; i++)

@@ -49,6 +49,13 @@ for layout in 2 1,1; do
     is "$layout: ... and nobody crashes" "$(grep -c signal <<<"$err")" 0 || diag "$err"
 done
 
+ranks 1 none resume=none
+want=$(bits)
+ranks 1 "$tmp/abort" steps=100000 abort=on --ddp-ckpt-every=4
+is "a job that ends while its checkpoint is committed" "$rc $(grep -c signal <<<"$err")" "1 0" || diag "$err"
+ranks 1 "$tmp/abort"
+is "... leaves it whole, or none" "$rc $(bits | tail -1)" "0 $(tail -1 <<<"$want")" || diag "$err"
+
 ranks 2 "$tmp/calls" resume=none calls=on
 is "calls that do not fit are refused" "$rc $(grep -cx ok <<<"$out")" "0 2" || diag "$out$err"
 done_testing

@@ -14,6 +14,7 @@
  *     join=0         all ranks but 0 have no more data after that step
  *     settle=off     leave the last checkpoint to ddp_finalize
  *     leave=0        all ranks but 0 leave without a word within the step after that
+ *     abort=off      ddp_abort while rank 0 commits
  *     calls=off      instead: calls that are refused; prints "ok"
  *     memory=0       the last rank gets no memory for just so many bytes at once, from ddp_commit on
  *     sgd=off  small=off (another model)  extra=off (one more parameter)
@@ -23,7 +24,9 @@
  *
  * Rank 0 prints "resumed STEP", each "step N LOSS", "params HASH", "status COMMITTED FAILED LAST", "postponed N", "warning TEXT"; every
  * rank on an error "rank R: TEXT". Exit code 75 where it stopped. */
+#include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +34,14 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/manifest.h"
 #include "runtime/ddp.h"
 
 static const char *const defaults[][2] = {
     {"steps", "12"}, {"shards", "0"},   {"resume", ""}, {"load", ""},    {"stop", "0"},   {"kill", "0"},
     {"wait", "off"}, {"last", "off"},   {"gone", "0"},  {"sgd", "off"},  {"small", "off"}, {"extra", "off"},
     {"samples", "1000"}, {"join", "0"}, {"settle", "off"}, {"calls", "off"}, {"leave", "0"},
-    {"open", "off"}, {"memory", "0"},
+    {"open", "off"}, {"memory", "0"},   {"abort", "off"},
 };
 enum { N_KEYS = sizeof defaults / sizeof *defaults };
 static const char *values[N_KEYS];
@@ -54,7 +58,26 @@ uint64_t __wrap_checksum_copy(void *to, const void *from, size_t n, uint64_t fir
     return __real_checksum_copy(to, from, n, first);
 }
 
-/* And libddp's calls here. */
+/* And the committer's, which with abort=on goes on when the job has ended, and it has had time to free all. */
+static atomic_bool is_committing, has_aborted;
+int __real_manifest_make(struct manifest *ret, const struct files *f, const uint64_t *checksum,
+                         const struct manifest_state *state, ddp_error_t *errp);
+int __wrap_manifest_make(struct manifest *ret, const struct files *f, const uint64_t *checksum,
+                         const struct manifest_state *state, ddp_error_t *errp);
+static bool is_on(const char *key);
+int __wrap_manifest_make(struct manifest *ret, const struct files *f, const uint64_t *checksum,
+                         const struct manifest_state *state, ddp_error_t *errp)
+{
+    const struct timespec while_ = {.tv_nsec = 200000000}, moment = {.tv_nsec = 1000000};
+    atomic_store(&is_committing, true);
+    while (is_on("abort") && !atomic_load(&has_aborted))
+        nanosleep(&moment, NULL);
+    if (is_on("abort"))
+        nanosleep(&while_, NULL);
+    return __real_manifest_make(ret, f, checksum, state, errp);
+}
+
+/* And libddp's calls for memory. */
 static size_t missing;
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
@@ -177,6 +200,11 @@ static int train(ddp_t *d, const char *dir)
     while (s.step < end && !s.stop) {
         if (number("leave") && s.step == number("leave") && w->rank)
             return leave(d);
+        if (is_on("abort") && atomic_load(&is_committing)) {
+            ddp_abort(d, 1, "that is asked for");
+            atomic_store(&has_aborted, true);
+            return error_set(&e, DDP_E_USAGE, EINVAL, "aborted");
+        }
         if (s.step + 1 == number("stop") && w->rank == w->size - 1)
             raise(SIGTERM);
         if (step(d, &s))
