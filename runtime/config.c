@@ -37,6 +37,11 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                              .type = KNOB_BOOL,
                              .def = "off",
                              .help = "ranks of a node may have the same GPU"},
+    [CONFIG_NCCL_LOG] = {.name = "nccl-log",
+                         .env = "DDP_NCCL_LOG",
+                         .type = KNOB_STRING,
+                         .max = 240,
+                         .help = "file for NCCL's own log; %r in it becomes the rank"},
     [CONFIG_BUCKET_MB] = {.name = "bucket-mb",
                           .env = "DDP_BUCKET_MB",
                           .type = KNOB_DOUBLE,
@@ -149,12 +154,12 @@ static bool is_early(enum config_key key)
 /* Ranks may differ in these: no collective depends on them. */
 static bool is_own(enum config_key key)
 {
-    return is_early(key) || key == CONFIG_TRACE || key == CONFIG_DEVICE;
+    return is_early(key) || key == CONFIG_TRACE || key == CONFIG_DEVICE || key == CONFIG_NCCL_LOG;
 }
 
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 {
-    char all[320] = "";
+    char all[400] = "";
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
         size_t n = strlen(all);
         snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", config_knobs[i].name);
@@ -316,6 +321,11 @@ const char *config_device(const struct config *cfg)
 bool config_share_device(const struct config *cfg)
 {
     return cfg->value[CONFIG_SHARE_DEVICE].b;
+}
+
+const char *config_nccl_log(const struct config *cfg)
+{
+    return text_of(cfg, CONFIG_NCCL_LOG);
 }
 
 static size_t mb_or(const struct config *cfg, enum config_key key, double otherwise)

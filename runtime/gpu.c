@@ -77,7 +77,8 @@ int gpu_wire_up(gpu_t *g, ddp_error_t *errp)
 {
     struct nccl_config cfg = {.timeout_s = g->cfg.timeout_s,
                               .device = {.ctx = g->cfg.device, .enter = enter},
-                              .share_devices = g->cfg.shares_devices};
+                              .share_devices = g->cfg.shares_devices,
+                              .log = g->cfg.nccl_log};
     if (g->cfg.world->size == 1)
         return 0;
     g->nccl = nccl_create(&cfg, g->cfg.world, g->cfg.comm, errp);

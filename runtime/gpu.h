@@ -34,6 +34,7 @@ struct gpu_config {
     bool has_moments;            /* of the optimizer */
     bool has_bf16;               /* values in bfloat16, too */
     bool shares_devices;         /* ranks may share a GPU */
+    const char *nccl_log;        /* nccl.h; NULL: none */
     double timeout_s;
 };
 

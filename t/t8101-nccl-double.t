@@ -68,12 +68,17 @@ is "... all are told, and abort" "$(told 'two ranks use one GPU') $(grep -c abor
 
 # what NCCL is told
 script
-probe 2 --log '/logs/%h-%r-%%r.log'
+probe 2 --log "$tmp/%h-%r-%%r.log"
 is "NCCL's log: a file for each rank" "$rc $(oks) $(sort <<<"$log" | grep NCCL_DEBUG | tr '\n' ' ')" \
-    "0 2 rank 0 NCCL_DEBUG=INFO rank 0 NCCL_DEBUG_FILE=/logs/%h-0-%%r.log rank 1 NCCL_DEBUG=INFO rank 1 NCCL_DEBUG_FILE=/logs/%h-1-%%r.log "
+    "0 2 rank 0 NCCL_DEBUG=INFO rank 0 NCCL_DEBUG_FILE=$tmp/%h-0-%%r.log rank 1 NCCL_DEBUG=INFO rank 1 NCCL_DEBUG_FILE=$tmp/%h-1-%%r.log "
 NCCL_DEBUG=WARN NCCL_DEBUG_FILE=mine NCCL_HOSTID=me probe 1 --log /logs/%r --share
 is "... never over what is set" "$(sort <<<"$log" | grep = | tr '\n' ' ')" \
     "rank 0 NCCL_DEBUG=WARN rank 0 NCCL_DEBUG_FILE=mine rank 0 NCCL_HOSTID=me "
+probe 2 --log "$tmp/log"
+is "... one for two ranks is refused" "$rc $(told "NCCL's log $tmp/log: each rank needs a file of its own: put %r")" "0 2"
+probe 2 --log "$tmp/none/%r"
+is "... and one that cannot be written, which NCCL would not say" \
+    "$rc $(told "NCCL's log $tmp/none/[01]: No such file or directory")" "0 2"
 NCCL_COMM_BLOCKING=0x1 probe 2
 is "a setting that would make it wait in NCCL is refused" "$rc $(told 'NCCL_COMM_BLOCKING=1 .*unset it')" "0 2"
 done_testing

@@ -51,8 +51,8 @@ struct nccl_config {
      * makes NCCL take each rank for a node of its own. */
     bool share_devices;
 
-    /* NCCL's own log: a file for each rank, in which %r becomes the rank (NCCL's %h and %p work too). NCCL_DEBUG and
-     * NCCL_DEBUG_FILE are set, unless they are. NULL: as the environment says. */
+    /* NCCL's own log: a file for each rank, in whose name %r becomes the rank (NCCL's %h and %p work too). NCCL_DEBUG
+     * and NCCL_DEBUG_FILE are set, unless they are. NULL: as the environment says. */
     const char *log;
 
     /* A failure leaves NCCL's part as it is, for nccl_shrink: the device may hang in it until then, or until

@@ -62,7 +62,7 @@ static int exchange(nccl_t *n, const struct nccl_config *cfg, ddp_error_t *why, 
         comm_fail(n->comm, errp);
         goto out;
     }
-    if (n->lib && nccl_environment(cfg, n->world->rank, why) == 0)
+    if (n->lib && nccl_environment(cfg, n->world, why) == 0)
         fill_card(n, roots, own, why);
     if (why->code)
         memcpy(own->refusal, why->text, sizeof own->refusal);

@@ -45,7 +45,7 @@ nccl_t *nccl_create_with(const struct nccl_config *cfg, const struct nccl_lib *l
 
 /* nccl_env.c: sets what cfg asks for in the environment, never over a value that is there, and refuses what would keep
  * the communicator from working. */
-int nccl_environment(const struct nccl_config *cfg, int rank, ddp_error_t *errp);
+int nccl_environment(const struct nccl_config *cfg, const struct world *w, ddp_error_t *errp);
 
 /* nccl_error.c: "an operation of NCCL failed: ...", with NCCL's words and the cure. Returns -1. */
 int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
