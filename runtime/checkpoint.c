@@ -204,17 +204,26 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
 
 /* ---- ddp.h ---- */
 
-static void begin(ddp_t *d)
+/* This rank's part, which begins behind the update that the last step asked for. */
+static int begin_writing(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
     char folder[FOLDER_PATH_MAX];
+    if (commit_folder(c->dir, c->token, c->state.step, folder, sizeof folder, errp) < 0 ||
+        (d->gpu && readback_after(&c->readback, gpu_program(d->gpu), errp) < 0))
+        return -1;
+    return writer_start(c->writer, folder, d->world.rank == 0, errp);
+}
+
+static void begin(ddp_t *d)
+{
+    struct checkpoint *c = &d->checkpoint;
     checkpoint_state_fill(d);
     c->start_error = (ddp_error_t){0};
     c->phase = CHECKPOINT_SAVING;
     wish_save_begun(d);
     c->status.blocked_s = c->status.commit_s = 0;
-    if (commit_folder(c->dir, c->token, c->state.step, folder, sizeof folder, &c->start_error) == 0)
-        writer_start(c->writer, folder, d->world.rank == 0, &c->start_error);
+    begin_writing(d, &c->start_error);
 }
 
 static int expect_between_steps(const ddp_t *d, const char *call, ddp_error_t *errp)

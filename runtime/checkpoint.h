@@ -20,6 +20,7 @@
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ckpt/writer.h"
 #include "runtime/ddp.h"
+#include "runtime/readback.h"
 #include "runtime/share.h"
 
 enum checkpoint_phase { CHECKPOINT_IDLE, CHECKPOINT_SAVING, CHECKPOINT_COMMITTING };
@@ -43,6 +44,7 @@ struct checkpoint {
     struct files_small *attached; /* [n_attached] by the program */
     int n_attached;
     ckpt_writer_t *writer;        /* from the first folder that is opened on */
+    struct readback readback;     /* on a GPU: the writer's source */
     uint64_t *sum;                /* [n_tensors] of the save that is being committed */
     struct committer committer;   /* rank 0's */
     char *dir;                    /* where saves go; NULL: not open */

@@ -84,11 +84,27 @@ static int share_slices(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
-/* The plan, and the memory that follows from it. */
-static void drop_plan(struct checkpoint *c)
+static int open_writer(ddp_t *d, ddp_error_t *errp)
+{
+    struct checkpoint *c = &d->checkpoint;
+    const struct writer_source source = readback_source(&c->readback);
+    if (d->gpu && readback_open(&c->readback, d->device, config_timeout_s(&d->config), errp) < 0)
+        return -1;
+    c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, d->gpu ? &source : NULL, errp);
+    return c->writer ? 0 : -1;
+}
+
+static void close_writer(struct checkpoint *c)
 {
     writer_destroy(c->writer);
     c->writer = NULL;
+    readback_close(&c->readback);
+}
+
+/* The plan, and the memory that follows from it. */
+static void drop_plan(struct checkpoint *c)
+{
+    close_writer(c);
     files_clear(&c->plan.files);
     share_clear(&c->plan.share);
     for (int a = 0; a < CHECKPOINT_ARENAS; a++)
@@ -122,20 +138,21 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
-static size_t bytes_planned(const struct checkpoint_plan *plan)
+static size_t bytes_planned(const ddp_t *d)
 {
-    return writer_bytes(&plan->files, plan->share.piece, plan->share.n);
+    const struct checkpoint_plan *plan = &d->checkpoint.plan;
+    return writer_bytes(&plan->files, plan->share.piece, plan->share.n) + (d->gpu ? READBACK_BYTES : 0);
 }
 
 size_t checkpoint_bytes(const ddp_t *d)
 {
-    return d->checkpoint.writer ? bytes_planned(&d->checkpoint.plan) : 0;
+    return d->checkpoint.writer ? bytes_planned(d) : 0;
 }
 
 static int allocate(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    const struct budget_part part = {"snapshot of a checkpoint", bytes_planned(&c->plan)};
+    const struct budget_part part = {"snapshot of a checkpoint", bytes_planned(d)};
     if (budget_check("", &part, 1, d->world.local_size, errp) < 0)
         return -1;
     free(c->sum);
@@ -156,10 +173,12 @@ int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp)
     if (checkpoint_agree(d, &why, &told, errp) < 0)
         return -1;
     if (!told.code) {
-        c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, NULL, &why);
+        open_writer(d, &why);
         if (checkpoint_agree(d, &why, &told, errp) < 0)
             return -1;
     }
+    if (told.code)
+        close_writer(c); /* on all ranks, which try again together */
     if (told.code && errp)
         *errp = told;
     return told.code ? -1 : 0;

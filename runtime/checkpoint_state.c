@@ -19,6 +19,16 @@ static void describe_optimizer(const ddp_t *d, char *ret, size_t size)
     snprintf(ret + n, size - n, "compress=%s\n", type == COMPRESS_NONE && d->hook.encode ? "hook" : compress[type]);
 }
 
+/* What computes a step beside the model. */
+static void describe_kernels(const ddp_t *d, char *ret, size_t size)
+{
+    const struct device_info *gpu = d->gpu ? device_info(d->device) : NULL;
+    if (gpu)
+        snprintf(ret, size, "CUDA sm_%d%d (%.40s)", gpu->major, gpu->minor, gpu->name);
+    else
+        snprintf(ret, size, "%s", machine_kernels());
+}
+
 void checkpoint_state_begin(ddp_t *d)
 {
     struct manifest_state *s = &d->checkpoint.state;
@@ -26,7 +36,7 @@ void checkpoint_state_begin(ddp_t *d)
     s->n_nodes = d->world.n_nodes;
     s->n_runs = 1;
     machine_cpu(s->cpu, sizeof s->cpu);
-    snprintf(s->kernels, sizeof s->kernels, "%s", machine_kernels());
+    describe_kernels(d, s->kernels, sizeof s->kernels);
     snprintf(s->software, sizeof s->software, "slurm-ddp %s", DDP_VERSION);
     describe_optimizer(d, s->optimizer, sizeof s->optimizer);
 }
@@ -123,8 +133,9 @@ void checkpoint_state_compare(ddp_t *d, const struct manifest_state *m)
     differ_number(&l, "shards", (uint64_t)m->data.shards, (uint64_t)data->n_shards);
     if (!data->n_shards)
         differ_number(&l, "ranks", (uint64_t)m->world_size, (uint64_t)s->world_size);
-    differ(&l, "processor", m->cpu, s->cpu);
-    differ(&l, "vectors", m->kernels, s->kernels);
+    if (!d->gpu)
+        differ(&l, "processor", m->cpu, s->cpu);
+    differ(&l, "kernels", m->kernels, s->kernels);
     differ(&l, "matrix products", m->products, s->products);
     if (*l.text)
         checkpoint_warn(d, "resumed with %s: bits may differ from those of a run that was not stopped", l.text);

@@ -167,6 +167,11 @@ const struct gpu_arenas *gpu_arenas(const gpu_t *g)
     return &g->arena;
 }
 
+device_stream_t *gpu_program(const gpu_t *g)
+{
+    return g->program;
+}
+
 /* ---- to and from the processor ---- */
 
 /* One piece; host is the program's side, and lies in pageable memory. */

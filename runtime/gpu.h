@@ -72,6 +72,9 @@ struct partials_place gpu_place(gpu_t *g);
 /* The step that was begun, on all of o's slices, whose moments are the arenas'. used: as in optimizer_apply. */
 int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_t *errp);
 
+/* The program's stream, borrowed. */
+device_stream_t *gpu_program(const gpu_t *g);
+
 /* n bytes of an arena (a multiple of 4) to and from the processor's memory, in the order of the program's stream; they
  * wait. */
 int gpu_read(gpu_t *g, void *host, const void *from, size_t n, ddp_error_t *errp);

@@ -15,10 +15,11 @@ static size_t n_state(const ddp_t *d)
     return STATE_USED + (size_t)d->layout.n + (size_t)d->partials.n_levels;
 }
 
-/* A step has micro-steps that do not synchronise. */
+/* A step has micro-steps that do not synchronise, and can be cut between them: what they have added up is not yet
+ * saved from a GPU. */
 static bool has_micros(const ddp_t *d)
 {
-    return d->data.cfg.accum > 1 || data_shards_per_rank(&d->data.cfg) > 1;
+    return !d->gpu && (d->data.cfg.accum > 1 || data_shards_per_rank(&d->data.cfg) > 1);
 }
 
 void window_open(ddp_t *d)

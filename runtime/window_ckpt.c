@@ -91,7 +91,7 @@ int window_share(ddp_t *d, ddp_error_t *errp)
 static bool is_for_us(const ddp_t *d, const struct manifest_state *s)
 {
     const struct data_config *c = &d->data.cfg;
-    return s->window.n_ranks == d->world.size && s->data.batch == c->batch && s->data.accum == c->accum &&
+    return !d->gpu && s->window.n_ranks == d->world.size && s->data.batch == c->batch && s->data.accum == c->accum &&
            s->data.shards == c->n_shards;
 }
 
@@ -146,7 +146,8 @@ int window_load(ddp_t *d, const char *path, const struct manifest *m, ddp_error_
     if (!s->window.micro)
         return 0;
     if (!is_for_us(d, s)) {
-        checkpoint_warn(d, "step %" PRIu64 " was begun on %d ranks: it begins anew", s->step + 1, s->window.n_ranks);
+        checkpoint_warn(d, "step %" PRIu64 " was begun on %d ranks%s: it begins anew", s->step + 1, s->window.n_ranks,
+                        d->gpu ? ", on processors" : "");
         return 0;
     }
     if (window_take_memory(d, &why) == 0)

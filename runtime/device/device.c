@@ -130,7 +130,8 @@ static int fail_malloc(device_t *d, int code, enum device_call call, size_t n, c
     snprintf(detail, sizeof detail, " of %zu bytes for %.40s", n, what);
     if (!f.is_no_memory)
         return device_fail(d, code, d->ops->call[call], detail, errp);
-    int rc = d->ops->memory_free(&left);
+    int rc = call == CALL_MALLOC ? d->ops->memory_free(&left) : 0;
+    left = call == CALL_MALLOC ? left : device_cpu_memory_free();
     bool is_known = rc == 0 && left > 0;
     char there[64] = "";
     if (is_known)

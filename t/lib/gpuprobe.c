@@ -6,10 +6,15 @@
  *   nan=S      step S has a NaN            clip=X     sgd=on
  *   shards=V   logical shards, whose gradients depend on their numbers alone
  *   join=on    odd ranks have no data from step 2 on
+ *   ckpt=DIR   goes on from there, to step STEPS, and saves there: prints "resumed STEP", a hash, and in the end "status
+ *              COMMITTED FAILED LAST" and on rank 0 "warning TEXT"; exit code 75 where it stopped
+ *   wait=on    each checkpoint is waited for      stop=S  SIGTERM in the first micro-step of step S
+ *   load=DIR   values from there
  * --ddp-device=cpu|cuda says where. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +33,9 @@ struct probe {
     float *host[PARAMS]; /* on a GPU: gradients as they were and will be, pinned */
     float *value;        /* of the largest parameter */
     uint16_t *bf16;
-    int accum, nan_step, shards;
-    bool unused, join;
+    int accum, nan_step, stop_step, shards;
+    bool unused, join, wait;
+    const char *ckpt, *load; /* NULL: none */
 };
 
 static ddp_error_t e;
@@ -79,6 +85,8 @@ static int micro_step(struct probe *p, int step, int micro, bool *ret_sync)
     if (ddp_batch_next(p->ddp, &b, &e) < 0)
         return -1;
     *ret_sync = b.sync;
+    if (step == p->stop_step && micro == 0)
+        raise(SIGTERM);
     if (read_gradients(p) < 0)
         return -1;
     for (int id = PARAMS - 1; id >= 0; id--) {
@@ -95,17 +103,19 @@ static int micro_step(struct probe *p, int step, int micro, bool *ret_sync)
     return ddp_backward_end(p->ddp, (double)number(77, (uint64_t)(step + (p->shards ? b.shard : w->rank))), 3, &e);
 }
 
-static int one_step(struct probe *p, int step)
+static int one_step(struct probe *p, int step, struct ddp_step *s)
 {
-    struct ddp_step s;
     bool sync = false;
     for (int micro = 0; !sync; micro++)
         if (micro_step(p, step, micro, &sync) < 0)
             return -1;
-    if (ddp_step(p->ddp, &s, &e) < 0)
+    if (ddp_step(p->ddp, s, &e) < 0)
         return -1;
-    printf("step %d loss %a norm %a%s\n", step, s.loss, s.grad_norm, s.skipped ? " skipped" : "");
-    return 0;
+    if (!s->cut)
+        printf("step %d loss %a norm %a%s\n", step, s->loss, s->grad_norm, s->skipped ? " skipped" : "");
+    if (p->ckpt && (s->checkpoint || s->stop) && ddp_checkpoint(p->ddp, p->ckpt, &e) < 0)
+        return -1;
+    return p->wait ? ddp_checkpoint_wait(p->ddp, &e) : 0;
 }
 
 /* value_bf16 is what the value rounds to. */
@@ -169,6 +179,46 @@ static int fill_values(struct probe *p)
     return ddp_sync_params(p->ddp, &e);
 }
 
+/* Values from `load`, or made up. */
+static int begin(struct probe *p)
+{
+    return p->load ? ddp_load(p->ddp, p->load, NULL, &e) : fill_values(p);
+}
+
+/* Where there is a checkpoint. */
+static int resume(struct probe *p)
+{
+    int rc = p->ckpt ? ddp_resume(p->ddp, p->ckpt, &e) : 0;
+    if (rc > 0)
+        printf("resumed %d\n", (int)ddp_steps_done(p->ddp));
+    return rc > 0 ? print_hash(p) : rc;
+}
+
+static int train(struct probe *p, int steps)
+{
+    struct ddp_step s = {0};
+    for (int step = (int)ddp_steps_done(p->ddp) + 1; step <= steps && !s.stop; step++) {
+        if (p->join && step > 1 && ddp_world(p->ddp)->rank % 2)
+            break;
+        if (one_step(p, step, &s) < 0)
+            return -1;
+    }
+    if (p->join && ddp_join(p->ddp, &e) < 0)
+        return -1;
+    return p->ckpt && ddp_checkpoint_wait(p->ddp, &e) < 0 ? -1 : s.stop;
+}
+
+static void print_status(const struct probe *p)
+{
+    struct ddp_checkpoint_status s;
+    if (!p->ckpt || ddp_checkpoint_status(p->ddp, &s) < 0)
+        return;
+    printf("status %d %d %d\n", (int)s.n_committed, (int)s.n_failed, (int)s.last_step);
+    if (*s.warning)
+        printf("warning %s\n", s.warning);
+}
+
+/* 1 where it was to stop. */
 static int run(struct probe *p, int steps, const struct ddp_adamw *opt)
 {
     struct ddp_device device;
@@ -182,18 +232,14 @@ static int run(struct probe *p, int steps, const struct ddp_adamw *opt)
         snprintf(name, sizeof name, "p%d", id);
         ddp_param_add(p->ddp, name, DDP_F32, shape[id], shape[id][1] > 1 ? 2 : 1, DDP_KEEP_BF16);
     }
-    if (ddp_commit(p->ddp, opt, &e) < 0 || fill_values(p) < 0 || print_hash(p) < 0 ||
-        ddp_data_open(p->ddp, 100000, 2, p->accum, p->shards, 1, &e) < 0)
+    if (ddp_commit(p->ddp, opt, &e) < 0 || begin(p) < 0 || print_hash(p) < 0 ||
+        ddp_data_open(p->ddp, 100000, 2, p->accum, p->shards, 1, &e) < 0 || resume(p) < 0)
         return -1;
-    for (int step = 1; step <= steps; step++) {
-        if (p->join && step > 1 && ddp_world(p->ddp)->rank % 2)
-            break;
-        if (one_step(p, step) < 0)
-            return -1;
-    }
-    if (p->join && ddp_join(p->ddp, &e) < 0)
+    int rc = train(p, steps);
+    if (rc < 0 || print_hash(p) < 0)
         return -1;
-    return print_hash(p);
+    print_status(p);
+    return rc;
 }
 
 static void close_memory(struct probe *p)
@@ -213,6 +259,10 @@ static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
     p->shards = strncmp(arg, "shards=", 7) ? p->shards : atoi(value);
     p->nan_step = strncmp(arg, "nan=", 4) ? p->nan_step : atoi(value);
     opt->clip = strncmp(arg, "clip=", 5) ? opt->clip : strtof(value, NULL);
+    p->stop_step = strncmp(arg, "stop=", 5) ? p->stop_step : atoi(value);
+    p->ckpt = strncmp(arg, "ckpt=", 5) ? p->ckpt : value;
+    p->load = strncmp(arg, "load=", 5) ? p->load : value;
+    p->wait |= !strcmp(arg, "wait=on");
     p->unused |= !strcmp(arg, "unused=on");
     p->join |= !strcmp(arg, "join=on");
     opt->sgd |= !strcmp(arg, "sgd=on");
@@ -232,5 +282,5 @@ int main(int argc, char **argv)
     }
     ddp_finalize(p.ddp); /* before the stream goes */
     close_memory(&p);
-    return rc < 0;
+    return rc < 0 ? 1 : rc > 0 ? DDP_EXIT_STOPPED : 0;
 }
