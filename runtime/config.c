@@ -42,6 +42,11 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                          .type = KNOB_STRING,
                          .max = 240,
                          .help = "file for NCCL's own log; %r in it becomes the rank"},
+    [CONFIG_DETERMINISTIC] = {.name = "deterministic",
+                              .env = "DDP_DETERMINISTIC",
+                              .type = KNOB_BOOL,
+                              .def = "off",
+                              .help = "GPUs sum gradients in the processor's order, to its bits, whatever NCCL does"},
     [CONFIG_BUCKET_MB] = {.name = "bucket-mb",
                           .env = "DDP_BUCKET_MB",
                           .type = KNOB_DOUBLE,
@@ -326,6 +331,11 @@ bool config_share_device(const struct config *cfg)
 const char *config_nccl_log(const struct config *cfg)
 {
     return text_of(cfg, CONFIG_NCCL_LOG);
+}
+
+bool config_deterministic(const struct config *cfg)
+{
+    return cfg->value[CONFIG_DETERMINISTIC].b;
 }
 
 static size_t mb_or(const struct config *cfg, enum config_key key, double otherwise)

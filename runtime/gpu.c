@@ -73,10 +73,17 @@ static void enter(void *ctx)
     device_enter(ctx, NULL); /* a failure shows in the next call */
 }
 
+static int sum(void *ctx, void *out, const void *const *in, int n_in, size_t n_elems, enum ddp_dtype t, void *stream,
+               ddp_error_t *errp)
+{
+    int code = cuda_reduce_tree(&out, 1, in, n_in, n_elems, t, DDP_SUM, stream);
+    return device_result(ctx, code, "cuda_reduce_tree", errp);
+}
+
 int gpu_wire_up(gpu_t *g, ddp_error_t *errp)
 {
     struct nccl_config cfg = {.timeout_s = g->cfg.timeout_s,
-                              .device = {.ctx = g->cfg.device, .enter = enter},
+                              .device = {.ctx = g->cfg.device, .enter = enter, .sum = sum},
                               .share_devices = g->cfg.shares_devices,
                               .log = g->cfg.nccl_log};
     if (g->cfg.world->size == 1)
@@ -113,6 +120,17 @@ int gpu_allocate(gpu_t *g, ddp_error_t *errp)
     return 0;
 }
 
+int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp)
+{
+    struct nccl_range all = {g->wire, g->cfg.layout->n_bytes / sizeof(float), g->cfg.wire};
+    if (!g->nccl || g->stage.data)
+        return 0;
+    size_t n = nccl_fixed_stage_bytes(g->cfg.world, &all, 1);
+    g->stage.n_bytes = n < GPU_STAGE_BYTES ? n : GPU_STAGE_BYTES;
+    g->stage.data = device_malloc(g->cfg.device, g->stage.n_bytes, "sums in a fixed order", errp);
+    return g->stage.data ? 0 : -1;
+}
+
 /* What travelled between ranks has gone with NCCL. */
 static void release(gpu_t *g)
 {
@@ -127,15 +145,22 @@ static void release(gpu_t *g)
     device_free(d, g->arena.v);
     device_free(d, g->arena.values_bf16);
     device_free(d, g->sums);
+    device_free(d, g->stage.data);
     device_host_free(d, g->host_sums);
     device_host_free(d, g->bounce);
+}
+
+/* Its last update may still read gradients, which go with NCCL. */
+static int wait_for_program(gpu_t *g)
+{
+    return device_stream_wait(g->program, deadline_in(g->cfg.timeout_s), NULL, NULL, NULL);
 }
 
 void gpu_leave(gpu_t *g, bool is_clean)
 {
     if (!g || !g->nccl)
         return;
-    if (is_clean)
+    if (is_clean && wait_for_program(g) == 0)
         nccl_close(g->nccl, NULL);
     nccl_destroy(g->nccl);
     g->nccl = NULL;

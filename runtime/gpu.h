@@ -50,6 +50,10 @@ gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp);
 int gpu_wire_up(gpu_t *g, ddp_error_t *errp);
 int gpu_allocate(gpu_t *g, ddp_error_t *errp);
 
+/* From now on gradients are summed in the host communicator's order (nccl_allreduce_fixed), to its bits, which takes
+ * memory for what is received. On all ranks alike, after gpu_allocate; again is nothing. */
+int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp);
+
 /* The end of NCCL's part, before anything is freed: that waits for what is on its way on the GPU, perhaps for a rank that
  * is gone, which is ended here. is_clean: all ranks leave, between two steps, and nothing has failed; collective then. NULL
  * is allowed. */

@@ -71,11 +71,20 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
     return gpu_result(g, code, "cuda_norm_blocks", errp);
 }
 
+static int sum_over_ranks(gpu_t *g, const int *id, int n, ddp_error_t *errp)
+{
+    void *stream = device_native_stream(g->travel);
+    size_t n_spans = join(g, id, n);
+    if (g->stage.data)
+        return nccl_allreduce_fixed(g->nccl, g->span, n_spans, &g->stage, stream, errp);
+    return nccl_allreduce(g->nccl, g->span, n_spans, stream, errp);
+}
+
 static int set_out(gpu_t *g, const int *id, int n, ddp_error_t *errp)
 {
     if (end_last(g, errp) < 0 || gpu_after_program(g, g->travel, errp) < 0 || encode(g, id, n, errp) < 0)
         return -1;
-    if (g->nccl && nccl_allreduce(g->nccl, g->span, join(g, id, n), device_native_stream(g->travel), errp) < 0)
+    if (g->nccl && sum_over_ranks(g, id, n, errp) < 0)
         return -1;
     g->last = (struct gpu_bucket){id, n};
     return 0;

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/optim.h"
+#include "kernels/cuda/reduce.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/gpu.h"
 #include "runtime/norm.h"
@@ -25,6 +26,7 @@ struct gpu {
     device_event_t *asked;  /* what the program's stream was asked for */
     device_event_t *summed; /* the last bucket */
     nccl_t *nccl;           /* NULL for one rank */
+    struct nccl_stage stage; /* of sums in order; data NULL: in NCCL's order */
     void *bounce;           /* pinned, GPU_BOUNCE_BYTES */
     struct gpu_bucket last; /* that was started: its block sums are still to be asked for */
     struct reducer_carrier carrier;
@@ -38,6 +40,7 @@ struct gpu {
 };
 
 #define GPU_BOUNCE_BYTES ((size_t)4 << 20)
+#define GPU_STAGE_BYTES ((size_t)32 << 20) /* a bucket as it is by default, and what slices are rounded by */
 
 /* What a function of kernels/cuda returned. */
 int gpu_result(gpu_t *g, int code, const char *call, ddp_error_t *errp);

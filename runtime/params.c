@@ -113,7 +113,8 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
     d->gpu = gpu_open(&cfg, &own);
     if (handle_agree(d, &own, errp) < 0 || gpu_wire_up(d->gpu, errp) < 0)
         return -1;
-    gpu_allocate(d->gpu, &own);
+    if (gpu_allocate(d->gpu, &own) == 0 && config_deterministic(&d->config))
+        gpu_sum_in_order(d->gpu, &own);
     return handle_agree(d, &own, errp);
 }
 

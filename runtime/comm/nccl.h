@@ -92,11 +92,18 @@ int nccl_allgather(nccl_t *n, const void *in, void *out, size_t n_each, enum ddp
 int nccl_bcast(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, int root, void *stream, ddp_error_t *errp);
 
 /* The same in the order T of comm.h, so that results have the bits of the host communicator's comm_allreduce: four
- * exchanges of data, and sums by the device's own kernel. The caller waits within for each to stand on the stream.
- * stage: 256-byte aligned device memory of nccl_fixed_stage_bytes, borrowed until the device is done: about what the
- * ranges have. At most 128 ranks on a node and 128 nodes. */
-int nccl_allreduce_fixed(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, void *stage, void *stream,
-                         ddp_error_t *errp);
+ * exchanges of data, and sums by the device's own kernel. The caller waits within for each to stand on the stream. At
+ * most 128 ranks on a node and 128 nodes.
+ *
+ * stage: 256-byte aligned device memory of the same size on all ranks, borrowed until the device is done. One of
+ * nccl_fixed_stage_bytes takes all ranges at once: about what they have, and more where nodes have unequal numbers of
+ * ranks. A smaller one takes them in turns; 64 KiB for each rank of a node, or for each node, is enough. */
+struct nccl_stage {
+    void *data;
+    size_t n_bytes;
+};
+int nccl_allreduce_fixed(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, const struct nccl_stage *stage,
+                         void *stream, ddp_error_t *errp);
 size_t nccl_fixed_stage_bytes(const struct world *w, const struct nccl_range *ranges, size_t n_ranges);
 
 /* One piece to or from another rank. */
@@ -133,8 +140,9 @@ void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp);
 
 /* ---- the end, and what comes after a failure ---- */
 
-/* Leaves, and frees what NCCL holds but its memory. Collective, once nccl_wait has said that the device is done with
- * all operations: memory that they still use would lose its registration first. */
+/* Leaves, and frees what NCCL holds but its memory, once nccl_wait has said that the device is done with all operations:
+ * memory that they still use would lose its registration first. Waits for no other rank; those that still have
+ * operations with this one wait until comm_destroy tells them that it has left. */
 int nccl_close(nccl_t *n, ddp_error_t *errp);
 
 /* Frees. Where it was not closed, NCCL's part is aborted: its work on the device ends. Before memory of the device is

@@ -1,5 +1,5 @@
-/* The deterministic mode: nccl_plan.h's schedule over a list of ranges. Their moves of one phase are one group; the
- * stage holds one range after another. */
+/* The deterministic mode: nccl_plan.h's schedule over a list of ranges, in rounds of as many as the stage has room for,
+ * one behind the other. Their moves of one phase are one group. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,8 +12,8 @@ enum { CUT_BYTES = 256 }; /* slices are cut at its multiples, so that none start
 
 struct job {
     nccl_t *n;
-    const struct nccl_range *ranges;
-    size_t n_ranges;
+    struct nccl_range *ranges;
+    size_t n_ranges; /* of this round */
     char *stage;
     void *stream;
     struct nccl_move *moves;   /* of one range and phase */
@@ -91,12 +91,55 @@ static int sum_phase(struct job *j, enum nccl_phase phase, ddp_error_t *errp)
     return 0;
 }
 
-static int run(struct job *j, ddp_error_t *errp)
+static int run_round(struct job *j, ddp_error_t *errp)
 {
     for (int phase = 0; phase < NCCL_PHASES; phase++) {
         if (move_phase(j, phase, errp) < 0)
             return -1;
         if ((phase == NCCL_TO_OWNERS || phase == NCCL_ACROSS) && sum_phase(j, phase, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* What is left of the ranges. */
+struct rest {
+    const struct nccl_range *range, *end;
+    size_t first; /* elements of *range before this one are done */
+};
+
+/* Ranges that the stage has room for; the first of a round is cut where it is too much. The same on all ranks. */
+static void fill_round(struct job *j, struct rest *rest, size_t room)
+{
+    const struct world *w = j->n->world;
+    for (j->n_ranges = 0; rest->range < rest->end;) {
+        struct nccl_range r = *rest->range;
+        size_t size = dtype_size(r.dtype), unit = CUT_BYTES / size, need;
+        r.data = (char *)r.data + rest->first * size;
+        r.n_elems -= rest->first;
+        while ((need = nccl_fixed_stage_bytes(w, &r, 1)) > room && j->n_ranges == 0 && r.n_elems > 0)
+            r.n_elems = r.n_elems / 2 / unit * unit;
+        if (need > room || (r.n_elems == 0 && rest->range->n_elems > rest->first))
+            return;
+        j->ranges[j->n_ranges++] = r;
+        room -= need;
+        rest->first += r.n_elems;
+        if (rest->first < rest->range->n_elems)
+            return;
+        rest->range++;
+        rest->first = 0;
+    }
+}
+
+static int run(struct job *j, struct rest rest, size_t room, ddp_error_t *errp)
+{
+    while (rest.range < rest.end) {
+        fill_round(j, &rest, room);
+        if (j->n_ranges == 0) {
+            error_set(errp, DDP_E_USAGE, ENOBUFS, "nccl_allreduce_fixed: a stage of %zu bytes is too small", room);
+            return nccl_break(j->n, 0, WATCH_IN_NCCL, errp);
+        }
+        if (run_round(j, errp) < 0)
             return -1;
     }
     return 0;
@@ -113,25 +156,27 @@ static int check(const nccl_t *n, size_t most_inputs, ddp_error_t *errp)
     return 0;
 }
 
-int nccl_allreduce_fixed(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, void *stage, void *stream,
-                         ddp_error_t *errp)
+int nccl_allreduce_fixed(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, const struct nccl_stage *stage,
+                         void *stream, ddp_error_t *errp)
 {
     size_t most = nccl_fixed_most(n->world), n_slots = (size_t)n->comm->plan.n_slots;
     size_t most_inputs = most / 2 > n_slots ? most / 2 : n_slots;
-    struct job j = {.n = n, .ranges = ranges, .n_ranges = n_ranges, .stage = stage, .stream = stream};
+    struct job j = {.n = n, .stage = stage->data, .stream = stream};
     if (nccl_begin(n, errp) < 0 || check(n, most_inputs, errp) < 0 || nccl_check_ranges(n, ranges, n_ranges, errp) < 0)
         return -1;
+    j.ranges = malloc((n_ranges + 1) * sizeof *j.ranges);
     j.moves = malloc(most * sizeof *j.moves);
     j.pieces = malloc((n_ranges * most + 1) * sizeof *j.pieces);
     j.input = malloc(most * sizeof *j.input);
     j.in = malloc(most_inputs * sizeof *j.in);
     int rc = -1;
-    if (j.moves && j.pieces && j.input && j.in) {
-        rc = run(&j, errp);
+    if (j.ranges && j.moves && j.pieces && j.input && j.in) {
+        rc = run(&j, (struct rest){ranges, ranges + n_ranges, 0}, stage->n_bytes, errp);
     } else {
         error_errno(errp, "the deterministic mode");
         nccl_break(n, 0, WATCH_IN_NCCL, errp);
     }
+    free(j.ranges);
     free(j.moves);
     free(j.pieces);
     free(j.input);

@@ -120,15 +120,16 @@ static int try_fixed(const struct world *w, comm_t *c, nccl_t *n, float *f, ddp_
 {
     struct nccl_range range = {f, N, DDP_F32};
     float *want = malloc(N * sizeof *want);
-    void *stage = malloc(nccl_fixed_stage_bytes(w, &range, 1));
+    struct nccl_stage stage = {NULL, nccl_fixed_stage_bytes(w, &range, 1)};
+    stage.data = malloc(stage.n_bytes);
     unsigned long state = (unsigned long)w->rank * 7919 + 1;
-    if (!want || !stage)
+    if (!want || !stage.data)
         abort();
     for (int i = 0; i < N; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         want[i] = f[i] = (float)((double)(state >> 40) / 997 - 8000);
     }
-    int rc = nccl_allreduce_fixed(n, &range, 1, stage, NULL, errp);
+    int rc = nccl_allreduce_fixed(n, &range, 1, &stage, NULL, errp);
     if (rc == 0)
         rc = wait_done(n, errp);
     if (rc == 0)
@@ -137,7 +138,7 @@ static int try_fixed(const struct world *w, comm_t *c, nccl_t *n, float *f, ddp_
         if (memcmp(&f[i], &want[i], sizeof *f) != 0)
             rc = wrong("the deterministic sum", (size_t)i, errp);
     free(want);
-    free(stage);
+    free(stage.data);
     return rc;
 }
 

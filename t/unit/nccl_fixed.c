@@ -80,7 +80,7 @@ struct rig {
     nccl_t *n;
     struct world *w;
     struct nccl_range ranges[N_RANGES];
-    void *stage;
+    struct nccl_stage stage;
     struct sums sums;
 };
 
@@ -94,9 +94,9 @@ static int rig_open(struct job *j, comm_t *c, struct rig *r, struct nccl_device 
     for (size_t i = 0; i < N_RANGES; i++)
         r->ranges[i] = (struct nccl_range){aligned_alloc(256, MOST * 4 / 256 * 256 + 256), shapes[i].n_elems,
                                            shapes[i].dtype};
-    size_t n = nccl_fixed_stage_bytes(j->world, r->ranges, N_RANGES);
-    r->stage = aligned_alloc(256, n + 256 - n % 256);
-    memset(r->stage, 0xff, n);
+    r->stage.n_bytes = nccl_fixed_stage_bytes(j->world, r->ranges, N_RANGES);
+    r->stage.data = aligned_alloc(256, r->stage.n_bytes + 256 - r->stage.n_bytes % 256);
+    memset(r->stage.data, 0xff, r->stage.n_bytes);
     return 0;
 }
 
@@ -114,11 +114,16 @@ static int compares(struct job *j, int rank, comm_t *c)
     ddp_error_t e = {0};
     if (rig_open(j, c, &r, (struct nccl_device){.ctx = &r.sums, .sum = sum}, &e))
         return 1;
-    for (int salt = 0; salt < 2; salt++) {
+    size_t all = r.stage.n_bytes, rooms[] = {all, all / 3, 64 << 10};
+    for (int salt = 0; salt < 3; salt++) {
+        r.stage.n_bytes = rooms[salt] < all ? rooms[salt] : all;
+        memset((char *)r.stage.data + r.stage.n_bytes, 0xee, all - r.stage.n_bytes);
         for (size_t i = 0; i < N_RANGES; i++)
             fill(rank, salt, i, r.ranges[i].data);
-        CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, r.stage, NULL, &e) == 0, "%s", e.text);
+        CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, &r.stage, NULL, &e) == 0, "%s", e.text);
         CHECK(nccl_wait(r.n, is_over, NULL, &e) == 0, "%s", e.text);
+        for (size_t i = r.stage.n_bytes; i < all; i++)
+            CHECK(((unsigned char *)r.stage.data)[i] == 0xee, "byte %zu behind the stage", i - r.stage.n_bytes);
         for (size_t i = 0; i < N_RANGES; i++) {
             size_t size = dtype_size(shapes[i].dtype);
             fill(rank, salt, i, want);
@@ -141,7 +146,7 @@ static int one_fails(struct job *j, int rank, comm_t *c)
     ddp_error_t e = {0};
     if (rig_open(j, c, &r, (struct nccl_device){.ctx = &r.sums, .sum = rank == 1 ? lose : sum}, &e))
         return 1;
-    CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, r.stage, NULL, &e) < 0 ||
+    CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, &r.stage, NULL, &e) < 0 ||
               nccl_wait(r.n, is_over, NULL, &e) < 0 || comm_barrier(c, &e) < 0, "it went well");
     CHECK(strstr(e.text, "the GPU of rank 1 fell off the bus"), "%s", e.text);
     CHECK(!!strstr(e.text, "rank 1 (n0) aborted: ") == (rank != 1), "%s", e.text);
@@ -155,8 +160,22 @@ static int nobody_sums(struct job *j, int rank, comm_t *c)
     ddp_error_t e = {0};
     if (rig_open(j, c, &r, (struct nccl_device){0}, &e))
         return 1;
-    CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, r.stage, NULL, &e) < 0, "it went well");
+    CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, &r.stage, NULL, &e) < 0, "it went well");
     CHECK(strstr(e.text, "says nobody who sums"), "%s", e.text);
+    nccl_destroy(r.n);
+    return 0;
+}
+
+static int has_no_room(struct job *j, int rank, comm_t *c)
+{
+    struct rig r = {.sums = {.rank = rank}};
+    ddp_error_t e = {0};
+    if (rig_open(j, c, &r, (struct nccl_device){.ctx = &r.sums, .sum = sum}, &e))
+        return 1;
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
+    r.stage.n_bytes = 100;
+    CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, &r.stage, NULL, &e) < 0, "it went well");
+    CHECK(strstr(e.text, "a stage of 100 bytes is too small"), "%s", e.text);
     nccl_destroy(r.n);
     return 0;
 }
@@ -191,6 +210,7 @@ static void test_failure(void **state)
     struct job j = {.size = 3, .node_of = (int[3]){0}};
     assert_true(job_run_comm(&j, one_fails));
     assert_true(job_run_comm(&j, nobody_sums));
+    assert_true(job_run_comm(&j, has_no_room));
 }
 
 static const struct CMUnitTest tests[] = {

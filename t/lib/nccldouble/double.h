@@ -17,6 +17,7 @@
  *     allgather broadcast send recv. K: the process's K-th call of it (1, 2, ...); without: each. The first line that
  *     fits counts.
  *   NCCLDOUBLE_LOG     file to which each process appends a line per call: "rank 1 allreduce 1024 float32"
+ *   NCCLDOUBLE_BACKWARDS=1 sums over the ranks begin with the last one: another order than libddp's, as NCCL's is
  *   NCCLDOUBLE_IN_ORDER=1  the state stays ncclInProgress until all that was called is done: for programs over the
  *                      emulated CUDA runtime, where a kernel that comes behind on the stream runs at once
  *   NCCLDOUBLE_DIR     folder for the mapped files ($TMPDIR, /tmp); the last rank to come removes its file */

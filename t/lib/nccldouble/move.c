@@ -131,8 +131,9 @@ static bool barrier(struct mapped *m)
 static void sum_slots(struct mapped *m, void *out, size_t n_bytes, ncclDataType_t t)
 {
     const void *in[MAX_RANKS];
+    bool is_back = getenv("NCCLDOUBLE_BACKWARDS");
     for (int r = 0; r < m->size; r++)
-        in[r] = m->shared->slot[r];
+        in[r] = m->shared->slot[is_back ? m->size - 1 - r : r];
     kernel_reduce_tree(&out, 1, in, m->size, n_bytes / types[t].size, types[t].ours, DDP_SUM);
 }
 
