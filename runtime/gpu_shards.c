@@ -1,6 +1,4 @@
 /* gpu_shards.c - sums of shards in a GPU's memory (partials.h). */
-#include <errno.h>
-
 #include "kernels/cuda/fold.h"
 #include "runtime/gpu_impl.h"
 
@@ -25,11 +23,4 @@ static int fold(void *ctx, float *out, const float *const *in, int n_in, size_t 
 struct partials_place gpu_place(gpu_t *g)
 {
     return (struct partials_place){.ctx = g, .take = take, .give = give, .fold = fold};
-}
-
-int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp)
-{
-    if (!g->nccl)
-        return 0;
-    return error_set(errp, DDP_E_USAGE, ENOTSUP, "shards are not there yet on several GPUs: use one rank, or device cpu");
 }

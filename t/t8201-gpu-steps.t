@@ -47,6 +47,11 @@ if [ -e "$double/libnccl.so.2" ]; then
     same "four ranks, small buckets" 4 4 clip=1 --ddp-bucket-mb=0.01
     same "two ranks, a step that is skipped" 2 4 nan=2
     same "two ranks, a parameter that is not always used" 2 5 unused=on
+    for n in 1 2 4; do
+        same "4 shards on $n" $n 3 clip=1 shards=4 --ddp-bucket-mb=0.01
+        shards+=$(grep ^values <<<"$out" | sort -u)$'\n'
+    done
+    is "shards: the same values on any number of GPUs" "$(sort -u <<<"$shards" | grep -c .)" 2
     same "two ranks, one of which runs out of data" 2 4 join=on
     for wire in bf16 f16; do
         same "three ranks, gradients as $wire" 3 4 clip=1 --ddp-compress=$wire
