@@ -67,9 +67,6 @@ const struct gpu_arenas *gpu_arenas(const gpu_t *g);
 /* For reducer_open; borrowed from g. After gpu_allocate. */
 const struct reducer_carrier *gpu_carrier(const gpu_t *g);
 
-/* From now on gradients are summed in the order T of doc/architecture.md, whatever NCCL's is. After gpu_allocate. */
-int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp);
-
 /* Where the sums of shards lie, and are added up on the program's stream. */
 struct partials_place gpu_place(gpu_t *g);
 

@@ -15,7 +15,7 @@ same() {
     for k in ${layout//,/ }; do n=$((n + k)); done
     run "$ddp" run -n "$n" --layout "$layout" "$probe" "$@" --ddp-device=cpu --ddp-zero=0
     want=$(sort <<<"$out")
-    run "$ddp" run -n "$n" --layout "$layout" "$probe" "$@" --ddp-device=cuda --ddp-deterministic=on
+    run "$ddp" run -n "$n" --layout "$layout" "$probe" --ddp-device=cuda --ddp-deterministic=on "$@"
     is "$desc: exit code" "$rc" 0 || diag "$err"
     is "$desc: the processor's bits" "$(sort <<<"$out")" "$want"
     is "$desc: values changed" "$(grep -c ^values <<<"$out") $(grep ^values <<<"$out" | sort -u | wc -l)" "$((2 * n)) 2"
@@ -25,6 +25,8 @@ is "... moved by sends and receipts alone" "$(grep -oE ' (send|recv|allreduce) '
 run "$ddp" run -n 3 "$probe" 4 clip=1 --ddp-device=cuda
 is "without it NCCL adds" "$rc $(grep -o ' allreduce ' "$NCCLDOUBLE_LOG" | sort -u)" "0  allreduce "
 ok "... gives other bits" [ "$(sort <<<"$out")" != "$want" ]
+same "two ranks, shards, without being asked" 2 3 shards=8 --ddp-deterministic=off
+is "... by sends and receipts, too" "$(tail -n 40 "$NCCLDOUBLE_LOG" | grep -c ' allreduce ')" 0
 same "nodes of 2,1" 2,1 4 clip=1
 same "nodes of 2,2, micro-steps, small buckets" 2,2 4 accum=2 --ddp-bucket-mb=0.01
 for wire in bf16 f16; do
