@@ -54,6 +54,7 @@ if [ -e "$double/libnccl.so.2" ]; then
     export NCCLDOUBLE_IN_ORDER=1
     mkdir "$tmp/double"
     both_ways "two ranks" 2
+    both_ways "two ranks, four shards" 2 shards=4
     both_ways "three ranks, gradients as bf16" 3 --ddp-compress=bf16
     probe 3 cuda 4 ckpt="$tmp/cuda" --ddp-ckpt-every=0
     want=$(last)
