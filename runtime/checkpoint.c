@@ -151,7 +151,8 @@ int checkpoint_after_step(ddp_t *d, const double *tail, struct ddp_step *s, ddp_
     c->trained_s += since_s(d->micro.began_ns);
     if (move_on(d, tail, errp) < 0)
         return -1;
-    bool is_wanted = tail[TAIL_DUE] > 0 || c->is_postponed;
+    bool is_due = tail[TAIL_DUE] > 0 && !s->skipped; /* else the step comes again, and is due again */
+    bool is_wanted = is_due || c->is_postponed;
     bool is_possible = c->phase == CHECKPOINT_IDLE && tail[TAIL_JOINED] == 0;
     c->status.n_postponed += is_wanted && !is_possible && !c->is_postponed;
     c->is_postponed = is_wanted && !is_possible;

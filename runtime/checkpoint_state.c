@@ -51,6 +51,8 @@ void checkpoint_state_fill(ddp_t *d)
     struct tm utc;
     s->step = d->optimizer.n_steps;
     s->n_skipped = d->n_skipped;
+    s->loss_scale.scale = d->scaler.is_dynamic ? scaler_scale(&d->scaler) : 0;
+    s->loss_scale.n_good = d->scaler.n_good;
     s->data.n_samples = data->n_samples;
     s->data.seed = data->seed;
     s->data.epoch = at.epoch;
@@ -149,6 +151,7 @@ int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error
         return error_prefix(errp, "the checkpoint of step %" PRIu64, m->step);
     d->optimizer.n_steps = m->step;
     d->n_skipped = m->n_skipped;
+    scaler_restore(&d->scaler, m->loss_scale.scale, m->loss_scale.n_good);
     c->trained_s = m->trained_s;
     c->state.n_runs = m->n_runs + 1;
     c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");

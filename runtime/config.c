@@ -70,6 +70,12 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                          .def = "none",
                          .choices = "none|bf16|f16",
                          .help = "type in which gradients travel"},
+    [CONFIG_LOSS_SCALE] = {.name = "loss-scale",
+                           .env = "DDP_LOSS_SCALE",
+                           .type = KNOB_STRING,
+                           .def = "off",
+                           .max = 24,
+                           .help = "factor for losses, for gradients in 16 bits: off, dynamic or a power of two"},
     [CONFIG_ZERO] = {.name = "zero",
                      .env = "DDP_ZERO",
                      .type = KNOB_ENUM,
@@ -368,6 +374,11 @@ bool config_find_unused(const struct config *cfg)
 enum config_compress config_compress(const struct config *cfg)
 {
     return (enum config_compress)cfg->value[CONFIG_COMPRESS].choice;
+}
+
+const char *config_loss_scale(const struct config *cfg)
+{
+    return cfg->value[CONFIG_LOSS_SCALE].text;
 }
 
 enum data_order config_order(const struct config *cfg)

@@ -22,6 +22,7 @@ enum config_key {
     CONFIG_FIRST_BUCKET_MB,
     CONFIG_FIND_UNUSED,
     CONFIG_COMPRESS,
+    CONFIG_LOSS_SCALE,
     CONFIG_ZERO,
     CONFIG_ORDER,
     CONFIG_TRACE,
@@ -72,6 +73,7 @@ size_t config_first_bucket_bytes(const struct config *cfg); /* not named: 1 MiB,
 bool config_plans_buckets(const struct config *cfg);        /* neither of the two is named */
 bool config_find_unused(const struct config *cfg);
 enum config_compress config_compress(const struct config *cfg);
+const char *config_loss_scale(const struct config *cfg); /* for scaler_parse */
 enum data_order config_order(const struct config *cfg);
 enum config_zero config_zero(const struct config *cfg);
 const char *config_trace(const struct config *cfg); /* NULL: none */

@@ -74,8 +74,8 @@ struct ddp_world {
 
 /* A parameter's tensors: n_elems elements each, 64-byte aligned, borrowed until ddp_finalize; device memory where
  * ddp_device said that this rank computes on a GPU. From the last ddp_backward_end of a step to ddp_step grad holds the
- * sum over all ranks, not to be written (its norm is known by then); with zero=1 only on the rank that owns the
- * element. */
+ * sum over all ranks (times the loss scale), not to be written (its norm is known by then); with zero=1 only on the rank
+ * that owns the element. */
 struct ddp_param {
     void *value, *grad;
     void *value_bf16; /* with DDP_KEEP_BF16, on a GPU: the value rounded to nearest even, always; else NULL */
@@ -89,7 +89,7 @@ struct ddp_batch {
     size_t n_samples;       /* at most batch_per_shard; fewer at an epoch's end, where it may be 0 */
     int shard;              /* logical shard number; without shards the rank */
     uint64_t epoch;         /* counts from 0 */
-    float grad_scale;       /* multiply the loss's gradient by this (1 without loss scaling) */
+    float grad_scale;       /* multiply the loss's gradient by this (1 without the option loss-scale) */
     bool sync;              /* the last micro-step of a step: ddp_step follows ddp_backward_end */
 };
 
@@ -98,7 +98,8 @@ struct ddp_step {
     uint64_t step;    /* optimizer steps done, this one included */
     double loss;      /* sum of all ranks' loss_sum / sum of all ranks' n_tokens */
     double grad_norm; /* L2 norm of the averaged gradient, before clipping */
-    double lr;        /* used in this step */
+    double lr;         /* used in this step */
+    double loss_scale; /* likewise; 1 without the option loss-scale */
     bool skipped;     /* a gradient was not finite: nothing was changed */
     bool stop;        /* the scheduler or the user wants the job to end: checkpoint and leave */
     int stop_signal;  /* then: the signal that said so (SIGTERM); 0: the job's time is nearly over */

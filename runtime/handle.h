@@ -17,6 +17,7 @@
 #include "runtime/optimizer.h"
 #include "runtime/partials.h"
 #include "runtime/reducer.h"
+#include "runtime/scaler.h"
 #include "runtime/sched/stop.h"
 #include "runtime/window.h"
 #include "runtime/wish.h"
@@ -60,6 +61,7 @@ struct ddp {
     } micro;                 /* loss and items: sums over the micro-steps of the present step */
     bool has_stray_mark;     /* a gradient was marked outside a micro-step */
     int n_skipped;           /* steps skipped in a row */
+    struct scaler scaler;
     struct checkpoint checkpoint;
     struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */

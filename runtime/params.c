@@ -44,6 +44,8 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     if (config_trace(&d->config) &&
         trace_open(&d->trace, config_trace(&d->config), d->world.rank, d->world.size, errp) < 0)
         return -1;
+    if (scaler_parse(config_loss_scale(&d->config), &d->scaler, errp) < 0)
+        return -1;
     if (stop_parse(config_stop_signals(&d->config), &d->stop_signals, errp) < 0)
         return -1;
     if (d->hook.encode && config_compress(&d->config) != COMPRESS_NONE)

@@ -44,7 +44,7 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
                               .n_samples = b.n,
                               .shard = b.shard,
                               .epoch = b.epoch,
-                              .grad_scale = 1,
+                              .grad_scale = (float)scaler_scale(&d->scaler),
                               .sync = b.is_last};
     d->phase = PHASE_MICRO;
     return 0;
@@ -168,13 +168,16 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
         return handle_break(d);
     }
     int reason = stop_agreed(&d->stop, tail + TAIL_STOP);
+    double scale = scaler_scale(&d->scaler);
     struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS],
+                         .loss_scale = scale,
                          .stop = reason >= 0,
                          .stop_signal = stop_signal(reason)};
-    optimizer_begin(&d->optimizer, norm_total(&d->reducer.norm), 1 / tail[TAIL_ITEMS], &s);
+    optimizer_begin(&d->optimizer, norm_total(&d->reducer.norm), 1 / tail[TAIL_ITEMS] / scale, &s);
     if (!s.skipped && apply(d, errp) < 0)
         return handle_break(d);
     s.bad_param = norm_worst(&d->reducer.norm);
+    scaler_after_step(&d->scaler, s.skipped);
     d->n_skipped = s.skipped ? d->n_skipped + 1 : 0;
     if (d->n_skipped == SKIPPED_MAX) {
         error_set(errp, DDP_E_DATA, ERANGE, "the gradient was not finite in %d steps in a row (after step %llu, loss "

@@ -11,7 +11,9 @@
 #include "runtime/ckpt/manifest_impl.h"
 
 #define AT(object, member, type, where)                                                                                \
-    {object, member, type, offsetof(struct manifest_state, where), sizeof((struct manifest_state *)0)->where}
+    {object, member, type, offsetof(struct manifest_state, where), sizeof((struct manifest_state *)0)->where, false}
+#define AT_LATER(object, member, type, where)                                                                          \
+    {object, member, type, offsetof(struct manifest_state, where), sizeof((struct manifest_state *)0)->where, true}
 
 const struct manifest_field manifest_field[MANIFEST_FIELDS] = {
     AT(NULL, "step", FIELD_U64, step),
@@ -21,7 +23,7 @@ const struct manifest_field manifest_field[MANIFEST_FIELDS] = {
     AT(NULL, "n_threads", FIELD_INT, n_threads),
     AT(NULL, "n_runs", FIELD_INT, n_runs),
     AT(NULL, "n_failures", FIELD_INT, n_failures),
-    AT(NULL, "trained_s", FIELD_SECONDS, trained_s),
+    AT(NULL, "trained_s", FIELD_REAL, trained_s),
     AT(NULL, "reason", FIELD_TEXT, reason),
     AT(NULL, "saved_at", FIELD_TEXT, saved_at),
     AT(NULL, "software", FIELD_TEXT, software),
@@ -39,6 +41,8 @@ const struct manifest_field manifest_field[MANIFEST_FIELDS] = {
     AT("data", "order", FIELD_TEXT, data.order),
     AT("window", "micro", FIELD_INT, window.micro),
     AT("window", "n_ranks", FIELD_INT, window.n_ranks),
+    AT_LATER("loss_scale", "scale", FIELD_REAL, loss_scale.scale),
+    AT_LATER("loss_scale", "n_good", FIELD_INT, loss_scale.n_good),
 };
 
 /* ---- from files ---- */
@@ -66,6 +70,8 @@ static int make_state(struct manifest_state *s, ddp_error_t *errp)
     }
     if (!(s->trained_s >= 0 && s->trained_s < 1e12)) /* not a NaN */
         return error_set(errp, DDP_E_USAGE, EINVAL, "manifest: trained_s is %g", s->trained_s);
+    if (!(s->loss_scale.scale >= 0 && s->loss_scale.scale < 1e40))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "manifest: loss_scale is %g", s->loss_scale.scale);
     return 0;
 }
 
@@ -138,7 +144,7 @@ static json_t *field_value(const struct manifest_field *f, const struct manifest
     switch (f->type) {
     case FIELD_U64: return members_make_u64(*(const uint64_t *)at);
     case FIELD_INT: return json_integer(*(const int *)at);
-    case FIELD_SECONDS: return json_real(*(const double *)at);
+    case FIELD_REAL: return json_real(*(const double *)at);
     case FIELD_TEXT: break;
     }
     return json_string(at);

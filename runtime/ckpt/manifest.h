@@ -42,6 +42,10 @@ struct manifest_state {
         int micro;           /* micro-steps done in the step after `step`; 0: none, and no tensors of it are there */
         int n_ranks;
     } window;
+    struct {
+        double scale;        /* 0: losses are not scaled, or by one that does not change */
+        int n_good;          /* steps since it changed */
+    } loss_scale;
 };
 
 struct manifest_file {

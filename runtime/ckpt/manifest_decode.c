@@ -49,7 +49,7 @@ static int read_field(const json_t *value, const struct manifest_field *f, struc
     case FIELD_U64: return members_u64(value, UINT64_MAX, (uint64_t *)at);
     case FIELD_INT: return members_int(value, (int *)at);
     case FIELD_TEXT: return members_text(value, at, f->size);
-    case FIELD_SECONDS: break;
+    case FIELD_REAL: break;
     }
     *(double *)at = json_number_value(value);
     return json_is_number(value) && *(double *)at >= 0 ? 0 : -1;
@@ -60,6 +60,8 @@ static int read_state(const json_t *root, struct manifest_state *s, ddp_error_t 
     for (int i = 0; i < MANIFEST_FIELDS; i++) {
         const struct manifest_field *f = &manifest_field[i];
         const json_t *object = f->object ? json_object_get(root, f->object) : root;
+        if (f->is_later && !object)
+            continue;
         if (read_field(json_object_get(object, f->name), f, s) < 0)
             return error_set(errp, DDP_E_DATA, EINVAL, "%s: no %s%s%s, or not one that is possible", what,
                              f->object ? f->object : "", f->object ? "." : "", f->name);

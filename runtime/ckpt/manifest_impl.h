@@ -6,16 +6,17 @@
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ckpt/members.h"
 
-enum field_type { FIELD_U64, FIELD_INT, FIELD_TEXT, FIELD_SECONDS };
+enum field_type { FIELD_U64, FIELD_INT, FIELD_TEXT, FIELD_REAL };
 
 /* "data", "seed": the member "seed" of the object "data". */
 struct manifest_field {
     const char *object, *name; /* object NULL: a member of the manifest itself */
     enum field_type type;
     size_t offset, size;       /* in struct manifest_state */
+    bool is_later;             /* older manifests lack its object: zero then */
 };
 
-#define MANIFEST_FIELDS 25
+#define MANIFEST_FIELDS 27
 extern const struct manifest_field manifest_field[MANIFEST_FIELDS];
 
 #define MANIFEST_FORMAT "slurm-ddp checkpoint"

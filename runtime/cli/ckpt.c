@@ -177,6 +177,8 @@ static void show_state(const struct manifest_state *s)
                s->data.order, s->data.seed, s->data.batch, s->data.accum, s->data.shards);
     if (s->n_skipped)
         printf("  %-12s  %d steps in a row\n", "skipped", s->n_skipped);
+    if (s->loss_scale.scale > 0)
+        printf("  %-12s  %g, for %d steps\n", "loss scale", s->loss_scale.scale, s->loss_scale.n_good);
     if (s->window.micro)
         printf("  %-12s  %d micro-steps of the next step are done, on %d ranks\n", "window", s->window.micro,
                s->window.n_ranks);

@@ -20,6 +20,7 @@ static const struct manifest_state a_state = {
     .optimizer = "name=adamw\nlr=0.001", .cpu = "A \"CPU\" \xc3\xa9", .kernels = "AVX2", .products = "own",
     .n_threads = 2, .reason = "periodic", .saved_at = "2026-11-21T20:15:02Z", .software = "slurm-ddp 0.1.0",
     .trained_s = 1234.567891, .n_runs = 2, .n_failures = 1, .window = {.micro = 1, .n_ranks = 4},
+    .loss_scale = {.scale = 1024, .n_good = 1999},
 };
 
 /* A manifest of two files of tensors and one small one. */
@@ -63,6 +64,7 @@ static void assert_same(const struct manifest *m, const struct manifest *back)
     assert_string_equal(s->kernels, a_state.kernels);
     assert_string_equal(s->products, a_state.products);
     assert_int_equal(s->n_threads, 2);
+    assert_true(s->loss_scale.scale == 1024 && s->loss_scale.n_good == 1999);
     assert_string_equal(s->reason, a_state.reason);
     assert_string_equal(s->saved_at, a_state.saved_at);
     assert_string_equal(s->software, a_state.software);

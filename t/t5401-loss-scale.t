@@ -1,0 +1,41 @@
+#!/bin/bash
+# Loss scaling: no bit changes where nothing is rounded to 16 bits; with gradients in float16 the scale falls until nothing
+# overflows, and a run that was stopped goes on with it.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
+ddp=$top_builddir/ddp
+tiny=(--data /usr/share/common-licenses --val-windows 1 --log-every 1 --print-hash --device cpu)
+
+# trains STEPS ARGUMENT...: $losses, $hash
+trains() {
+    run "$ddp" run -n 2 "$top_builddir/train" "${tiny[@]}" --steps "$@"
+    is "${*:2}: trains" "$rc" 0 || diag "$err"
+    losses=$(sed -n 's/^step \([0-9]*\).* loss \([^ ]*\) .*norm \([^ ]*\) .*/\1 \2 \3/p' <<<"$out")
+    hash=$(grep '^params hash' <<<"$out")
+}
+trains 4
+without="$losses $hash"
+for scale in dynamic 1024 0.125; do
+    trains 4 --ddp-loss-scale=$scale
+    is "$scale: the same bits" "$losses $hash" "$without"
+done
+run "$top_builddir/train" "${tiny[@]}" --steps 1 --ddp-loss-scale=3
+is "one that is none: exit code" "$rc" 2
+like "... says it" "$err" 'loss-scale=3 is not allowed: use off, dynamic or a power of two'
+
+# A step that is skipped is no step: it comes again.
+f16=(--ddp-compress=f16 --ddp-loss-scale=dynamic --ckpt-every 5)
+trains 10 "${f16[@]}" --ckpt "$tmp/a"
+skipped=$(grep -c 'skipped: the gradient is not finite' <<<"$out")
+ok "float16: the first steps are skipped, $skipped of them" test "$skipped" -ge 1
+like "... and then they are not" "$out" 'step 10/10 loss'
+is "... checkpoints are of steps that were due" "$(cd "$tmp/a" && echo step-*)" "step-00000005 step-00000010"
+whole=$hash later=$(sed -n '/^step 5\//,$p' <<<"$out" | grep -c skipped)
+run "$ddp" ckpt show "$tmp/a"
+like "the checkpoint knows the scale" "$out" "loss scale +$((65536 >> skipped)), for [0-9]+ steps"
+rm -r "$tmp/a/step-00000010"
+trains 10 "${f16[@]}" --ckpt "$tmp/a"
+like "goes on" "$out" "resumed from $tmp/a/step-00000005"
+is "... with the scale that it had" "$(grep -c skipped <<<"$out")" "$later"
+is "... to the same bits" "$hash" "$whole"
+done_testing
