@@ -122,6 +122,24 @@ AC_SUBST([CUDART_LIBS])
 AM_CONDITIONAL([HAVE_CUDART], [test "$have_cudart" != no])
 ])
 
+# cuBLASLt, opened at run time: its header only. It comes with CUDA; without it no model trains on a GPU.
+AC_DEFUN([DDP_WITH_CUBLASLT], [
+have_cublaslt=no; CUBLASLT_CPPFLAGS=
+AS_IF([test "$have_cudart" != no], [
+    # -isystem: their header, not ours to warn about
+    CUBLASLT_CPPFLAGS="-isystem $cuda_prefix/include"
+    AS_IF([test "$cuda_prefix" = /usr], [CUBLASLT_CPPFLAGS=])
+    ddp_save_CPPFLAGS=$CPPFLAGS
+    CPPFLAGS="$CPPFLAGS $CUBLASLT_CPPFLAGS"
+    AC_CHECK_HEADER([cublasLt.h], [have_cublaslt=yes])
+    CPPFLAGS=$ddp_save_CPPFLAGS
+    AS_IF([test "$have_cublaslt" = no], [cudart_note=" (without cublasLt.h: no model will train on a GPU)"])
+    CUBLASLT_CPPFLAGS="$CUBLASLT_CPPFLAGS -DCUBLASLT_FOLDER='\"$cuda_prefix/lib64\"'"
+])
+AC_SUBST([CUBLASLT_CPPFLAGS])
+AM_CONDITIONAL([HAVE_CUBLASLT], [test "$have_cublaslt" != no])
+])
+
 AC_DEFUN([DDP_WITH_NCCL], [
 DDP_WITH([nccl], [NCCL])
 AS_IF([test "$with_nccl" != no], [

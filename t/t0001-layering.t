@@ -54,6 +54,7 @@ planted runtime/new.c '#include <nccl.h>' "nccl.h belongs to runtime/comm/, not 
 planted runtime/new.c '#include <xxhash.h>' "xxhash.h belongs to runtime/ckpt/"
 planted runtime/new.c '#include <cuda_runtime_api.h>' "cuda_runtime_api.h belongs to runtime/device/"
 planted runtime/new.c '#include <cblas.h>' "cblas.h belongs to kernels/"
+planted runtime/train/new.c '#include <cublasLt.h>' "cublasLt.h belongs to kernels/"
 planted runtime/new.c '#include <slurm/spank.h>' "slurm/spank.h belongs to spank/"
 for header in pmix:pmix.h topology:hwloc.h runtime/comm:nccl.h kernels:cblas.h runtime/device:cuda_runtime_api.h runtime/ckpt:xxhash.h spank:slurm/spank.h; do
     copy

@@ -88,10 +88,15 @@ int cudaemu_enqueue(void *stream, void (*run)(void *arg), void *arg)
     return (int)(e ? e : ask(stream, &(struct work){.what = WORK_RUN, .run = run, .arg = arg}));
 }
 
+bool cudaemu_is_device(const void *p, size_t n)
+{
+    return cudaemu_block_of(p, n, false) != NULL;
+}
+
 /* Does p lie in a GPU's memory at all? */
 static bool is_device(const void *p)
 {
-    return cudaemu_block_of(p, 0, false) != NULL;
+    return cudaemu_is_device(p, 0);
 }
 
 /* A kind is what the caller says of the two sides; a range must end where its block does. */

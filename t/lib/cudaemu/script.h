@@ -27,12 +27,19 @@
 extern "C" {
 #endif
 
+/* For doubles of CUDA's libraries, which are shared and opened at run time: link the program that opens one with
+ * $(EMU_EXPORTS). */
+#define CUDAEMU_EXPORT __attribute__((visibility("default")))
+
 /* Forgets all: counts of calls, errors, what is not freed (which it frees); reads the environment again. */
 void cudaemu_reset(void);
 
 /* Asks stream (a cudaStream_t; NULL: the default one) for run(arg): how a kernel is launched. A cudaError_t. In mode
  * deferred arg must live until then. */
-int cudaemu_enqueue(void *stream, void (*run)(void *arg), void *arg);
+CUDAEMU_EXPORT int cudaemu_enqueue(void *stream, void (*run)(void *arg), void *arg);
+
+/* Does p[0..n) lie in one allocation of a GPU's memory? */
+CUDAEMU_EXPORT bool cudaemu_is_device(const void *p, size_t n);
 
 bool cudaemu_is_deferred(void);
 

@@ -1,0 +1,58 @@
+/* matmul.h - kernels/matmul.h on a GPU: matrix products by cuBLASLt, float32 or bfloat16, row-major.
+ *
+ * libcublasLt is opened at run time, by the major version of the header that this was built with (another one has other
+ * structs). matmul.c is the one file that includes cublasLt.h; a build without it has nomatmul.c in its place.
+ *
+ * float32 products are true float32 (no TF32); those of bfloat16 are added in float32, pieces of split sums too, and
+ * rounded once. GELU is no part of a product here: cuBLASLt's fused form is slower than a kernel of its own in both
+ * types (measured by others, karpathy/llm.c pull request 338). The same bits every run, on one GPU model and library.
+ *
+ * Pointers to data are device memory, aligned to their element; multiples of 16 bytes, rows' too, are fast. */
+#ifndef DDP_KERNELS_CUDA_MATMUL_H
+#define DDP_KERNELS_CUDA_MATMUL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CUDA_BLAS_WORKSPACE ((size_t)32 << 20) /* bytes; what NVIDIA advises for sm_90 */
+
+typedef struct cuda_blas cuda_blas_t;
+
+/* For products on the current device. workspace: device memory for as long as it lives, 256-byte aligned, used by one
+ * stream at a time. NULL: *errp says what to install. The caller destroys. */
+cuda_blas_t *cuda_blas_create(void *workspace, size_t workspace_bytes, ddp_error_t *errp);
+void cuda_blas_destroy(cuda_blas_t *b); /* NULL is allowed */
+
+/* "cuBLASLt 13.1.0". Owned by b. */
+const char *cuda_blas_name(const cuda_blas_t *b);
+
+/* Unused fields are 0. */
+struct cuda_matmul {
+    size_t m, n, k;
+    enum ddp_dtype in, out; /* of a and b; of out, bias and add: DDP_F32 both, or DDP_BF16 in, either out */
+    bool a_transposed;      /* a is stored [k, m] */
+    bool b_transposed;      /* b is stored [n, k] */
+    bool accumulate;        /* out += instead of out =; without bias and add */
+    size_t a_stride;        /* elements from one row of a, as it is stored, to the next; 0: no gap */
+    size_t out_stride;      /* the same of out, and of add */
+    const void *bias;       /* [n], added to every row */
+    const void *add;        /* [m, n], added to the product: a residual connection; not out */
+};
+
+/* out[m, n] (+)= a[m, k] b[k, n], and the rest of s, queued on `stream`. m, n and k are at least 1. 0 or -1. The
+ * first call of a shape asks cuBLASLt how to do it best; that is remembered. */
+int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, const struct cuda_matmul *s, void *stream,
+                ddp_error_t *errp);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
