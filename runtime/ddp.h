@@ -226,6 +226,7 @@ int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *errp);
 /* Bytes that this rank holds of each kind, padding included; all 0 before ddp_commit. */
 struct ddp_memory {
     size_t values, grads;
+    size_t values_bf16; /* DDP_KEEP_BF16 */
     size_t moments;     /* of the optimizer */
     size_t moments_all; /* of all parameters: more than moments where each rank keeps a part (DDP_ZERO) */
     size_t partials;    /* sums of shards (ddp_data_open) */

@@ -18,21 +18,52 @@ static struct ddp_param *tensors_of(const ddp_t *d, size_t n)
     return t;
 }
 
-int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp)
+static size_t elems_of(const struct loop_param *p)
 {
+    return p->shape[0] * p->shape[1];
+}
+
+/* Room for one parameter's values, whichever it is. */
+static float *largest_param(const struct loop_model *m, ddp_error_t *errp)
+{
+    size_t n = 1;
     for (size_t i = 0; i < m->n_params; i++)
-        ddp_param_add(d, m->param[i].name, DDP_F32, m->param[i].shape, m->param[i].ndim, 0);
-    if (ddp_commit(d, opt, errp) < 0)
-        return -1;
+        n = elems_of(&m->param[i]) > n ? elems_of(&m->param[i]) : n;
+    float *p = malloc(n * sizeof *p);
+    if (!p)
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a parameter of %zu elements", n);
+    return p;
+}
+
+static int fill_values(ddp_t *d, const struct loop_model *m, uint64_t seed, ddp_error_t *errp)
+{
+    float *value = largest_param(m, errp);
+    int rc = value ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < m->n_params; i++) {
+        m->init(m->self, seed, i, value);
+        rc = ddp_param_write(d, (int)i, value, errp);
+    }
+    free(value);
+    return rc;
+}
+
+static int bind(ddp_t *d, const struct loop_model *m, ddp_error_t *errp)
+{
     struct ddp_param *tensor = tensors_of(d, m->n_params);
     if (!tensor)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu parameters", m->n_params);
     int rc = m->bind(m->self, tensor, errp);
     free(tensor);
-    if (rc < 0)
+    return rc;
+}
+
+int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp)
+{
+    for (size_t i = 0; i < m->n_params; i++)
+        ddp_param_add(d, m->param[i].name, DDP_F32, m->param[i].shape, m->param[i].ndim, m->param[i].flags);
+    if ((m->stream && ddp_stream(d, m->stream, errp) < 0) || ddp_commit(d, opt, errp) < 0 || bind(d, m, errp) < 0 ||
+        (ddp_world(d)->rank == 0 && fill_values(d, m, seed, errp) < 0))
         return -1;
-    if (ddp_world(d)->rank == 0)
-        m->init(m->self, seed);
     return ddp_sync_params(d, errp);
 }
 
@@ -151,20 +182,39 @@ static int report_validation(ddp_t *d, const struct loop_model *m, const struct 
     return 0;
 }
 
-static void json_step(FILE *f, const struct ddp_step *s, double tokens_per_s)
+/* One rank's device. */
+static double flops_of(const struct loop_options *o, double tokens_per_s, int n_ranks)
 {
+    return o->flops_per_token * tokens_per_s / n_ranks;
+}
+
+static void json_step(const struct loop_options *o, const struct ddp_step *s, double tokens_per_s, int n_ranks)
+{
+    FILE *f = o->json;
+    double flops = flops_of(o, tokens_per_s, n_ranks);
     fprintf(f, "{\"step\": %" PRIu64, s->step);
     json_number(f, "loss", s->loss);
     json_number(f, "lr", s->lr);
     json_number(f, "grad_norm", s->grad_norm);
     json_number(f, "tokens_per_s", tokens_per_s);
+    if (o->flops_per_token > 0)
+        json_number(f, "tflops", flops / 1e12);
+    if (o->flops_per_token > 0 && o->peak_flops > 0)
+        json_number(f, "mfu", flops / o->peak_flops);
     fprintf(f, ", \"skipped\": %s}\n", s->skipped ? "true" : "false");
 }
 
-static void print_step(FILE *f, const struct ddp_step *s, uint64_t steps, double tokens_per_s)
+static void print_step(const struct loop_options *o, const struct ddp_step *s, double tokens_per_s, int n_ranks)
 {
-    fprintf(f, "step %" PRIu64 "/%" PRIu64 " loss %.6f lr %.3e norm %.4f tok/s %.0f%s\n", s->step, steps, s->loss,
-            s->lr, s->grad_norm, tokens_per_s, s->skipped ? " skipped: the gradient is not finite" : "");
+    FILE *f = o->out;
+    double flops = flops_of(o, tokens_per_s, n_ranks);
+    fprintf(f, "step %" PRIu64 "/%" PRIu64 " loss %.6f lr %.3e norm %.4f tok/s %.0f", s->step, o->steps, s->loss, s->lr,
+            s->grad_norm, tokens_per_s);
+    if (o->flops_per_token > 0)
+        fprintf(f, " TFLOP/s %.4g", flops / 1e12);
+    if (o->flops_per_token > 0 && o->peak_flops > 0)
+        fprintf(f, " MFU %.1f%%", 100 * flops / o->peak_flops);
+    fprintf(f, "%s\n", s->skipped ? " skipped: the gradient is not finite" : "");
     fflush(f);
 }
 
@@ -183,7 +233,7 @@ static void report_step(const struct loop_options *o, const struct ddp_step *s, 
 {
     uint64_t now = clock_ns();
     if (o->json)
-        json_step(o->json, s, per_second(t, t->step_tokens, now - t->step_ns));
+        json_step(o, s, per_second(t, t->step_tokens, now - t->step_ns), t->n_ranks);
     t->line_tokens += t->step_tokens;
     t->step_tokens = 0;
     t->step_ns = now;
@@ -191,7 +241,7 @@ static void report_step(const struct loop_options *o, const struct ddp_step *s, 
                (o->log_every && s->step % o->log_every == 0);
     if (!due || !o->out)
         return;
-    print_step(o->out, s, o->steps, per_second(t, t->line_tokens, now - t->line_ns));
+    print_step(o, s, per_second(t, t->line_tokens, now - t->line_ns), t->n_ranks);
     t->line_tokens = 0;
     t->line_ns = now;
 }
@@ -242,17 +292,21 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
     return 0;
 }
 
-uint64_t loop_params_hash(const ddp_t *d, const struct loop_model *m)
+int loop_params_hash(ddp_t *d, const struct loop_model *m, uint64_t *ret, ddp_error_t *errp)
 {
     uint64_t hash = HASH_START;
-    for (size_t i = 0; i < m->n_params; i++) {
-        struct ddp_param p = ddp_param_get(d, (int)i);
-        const char *bytes = p.value;
-        for (size_t k = 0; k < p.n_elems; k++) {
+    float *value = largest_param(m, errp);
+    int rc = value ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < m->n_params; i++) {
+        rc = ddp_param_read(d, (int)i, value, errp);
+        for (size_t k = 0; rc == 0 && k < elems_of(&m->param[i]); k++) {
             uint32_t word;
-            memcpy(&word, bytes + k * sizeof word, sizeof word);
+            memcpy(&word, value + k, sizeof word);
             hash = hash_step(hash, word);
         }
     }
-    return hash;
+    free(value);
+    if (rc == 0)
+        *ret = hash;
+    return rc;
 }

@@ -15,7 +15,8 @@
 struct loop_param {
     char name[64];
     size_t shape[2];
-    int ndim; /* 1 or 2 */
+    int ndim;       /* 1 or 2; 1: shape[1] is 1 */
+    unsigned flags; /* enum ddp_param_flags */
 };
 
 /* Parameter `id`'s gradient of this micro-step is complete. */
@@ -24,14 +25,15 @@ typedef void loop_ready_f(void *ctx, int id);
 /* Functions that return int give 0, or -1 with *errp filled. */
 struct loop_model {
     void *self;
+    void *stream; /* on a GPU the cudaStream_t on which the model computes: there bind gets device memory. NULL: none */
     size_t n_params;
     const struct loop_param *param; /* [n_params], in the order in which they are declared; borrowed from self */
 
     /* The tensors from now on, [n_params], copied; allocates what the passes need. Comes once, before the rest. */
     int (*bind)(void *self, const struct ddp_param *tensor, ddp_error_t *errp);
 
-    /* Fills the values; the same seed gives the same values. */
-    void (*init)(void *self, uint64_t seed);
+    /* Parameter id's first values, into ret[its elements], the processor's memory; the same seed gives the same. */
+    void (*init)(void *self, uint64_t seed, size_t id, float *ret);
 
     /* The samples that forward_backward gets after those that it gets next, most likely; borrowed for the call, n may
      * be 0. May begin to bring them into memory; what forward_backward computes does not depend on it. Returns at
@@ -63,6 +65,8 @@ struct loop_options {
     FILE *out;          /* the lines; NULL: none, as on every rank but one */
     FILE *json;         /* every step, one JSON object a line with every digit; NULL: none */
     const char *ckpt;   /* folder for checkpoints, known to libddp; NULL: none are taken */
+    double flops_per_token; /* of training; 0: lines tell no FLOP/s */
+    double peak_flops;      /* FLOP/s that one rank's device can do at most; 0: lines tell no share of it */
     void (*warn)(void *ctx, const char *text); /* what libddp warns of, once each; NULL: nobody listens */
     void *warn_ctx;
 };
@@ -79,6 +83,7 @@ bool loop_validates(const struct loop_model *m, const struct loop_options *o, ui
  * checkpoint wherever libddp says that one is due, and one before it returns. All lines of a step are written before
  * its checkpoint. *ret_last is the last step. Collective. Lines:
  *   step 10/300 loss 2.831245 lr 1.500e-03 norm 0.7123 tok/s 51234
+ *   ... tok/s 51234 TFLOP/s 40.88 MFU 41.3%   with flops_per_token (of one rank), and peak_flops
  *   step 300/300 val loss 2.213456
  *   checkpoint step-00000100 committed: stood still 0.412 ms, copied in 2.1 ms, written in 31 ms, 9.3 MiB */
 int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, struct ddp_step *ret_last,
@@ -89,7 +94,7 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
  * Needs m->n_windows >= 1. */
 int loop_validate(ddp_t *d, const struct loop_model *m, double *ret_loss, ddp_error_t *errp);
 
-/* A 64-bit hash over all parameter values, in registration order. */
-uint64_t loop_params_hash(const ddp_t *d, const struct loop_model *m);
+/* A 64-bit hash over all parameter values, in registration order. Not collective. */
+int loop_params_hash(ddp_t *d, const struct loop_model *m, uint64_t *ret, ddp_error_t *errp);
 
 #endif

@@ -225,6 +225,7 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
     return (struct ddp_memory){
         .values = d->layout.n_bytes,
         .grads = d->layout.n_bytes,
+        .values_bf16 = d->gpu && keeps_bf16(d) ? d->layout.n_bytes / 2 : 0,
         .moments = optimizer_bytes(&d->optimizer),
         .moments_all = d->optimizer.cfg.sgd ? 0 : 2 * d->layout.n_bytes,
         .partials = partials_bytes(&d->partials),

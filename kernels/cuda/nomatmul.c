@@ -7,8 +7,8 @@ cuda_blas_t *cuda_blas_create(void *workspace, size_t workspace_bytes, ddp_error
 {
     (void)workspace;
     (void)workspace_bytes;
-    error_set(errp, DDP_E_USAGE, ENOTSUP, "this build has no matrix products for GPUs: cublasLt.h was missing when it was "
-              "configured (install libcublas-dev and build again)");
+    error_set(errp, DDP_E_USAGE, ENOTSUP, "this build has no matrix products for GPUs: cublasLt.h was missing when it "
+              "was configured (install libcublas-dev and build again)");
     return NULL;
 }
 

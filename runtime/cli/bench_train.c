@@ -140,7 +140,7 @@ void train_destroy(train_t *t)
 
 size_t train_n_elems(const train_t *t)
 {
-    return model_n_elems(t->model);
+    return model_params_elems(&t->c.model);
 }
 
 /* As the loop of runtime/loop.c does: a rank may have no sample at an epoch's end. */

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "runtime/train/config_json.h"
+#include "runtime/train/gmodel.h"
 #include "runtime/train/losslog.h"
 
 void job_close(struct job *j)
@@ -103,5 +105,27 @@ int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, dd
         (j->o.init && config_json_check_folder(j->o.init, &j->o.model, errp) < 0) ||
         (w->rank == 0 && open_json(j, errp) < 0))
         return -1;
-    return lm_create(&j->model, &j->o.model, j->o.batch, &j->train_part, &j->val_part, j->o.val_windows, errp);
+    return 0;
+}
+
+/* bf16 is for GPUs; without a wish they have it where it can be. */
+static int choose_dtype(struct job *j, const struct ddp_device *device, ddp_error_t *errp)
+{
+    const char *wish = j->o.dtype;
+    bool bf16 = wish && !strcmp(wish, "bf16");
+    if (bf16 && !device->is_gpu)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "--dtype=bf16 is for GPUs: leave it out, or say --device=cuda");
+    if (!wish && device->is_gpu)
+        bf16 = gmodel_check(&j->o.model, DDP_BF16, NULL) == 0;
+    j->dtype = bf16 ? DDP_BF16 : DDP_F32;
+    return 0;
+}
+
+int job_open_model(struct job *j, const struct ddp_world *w, const struct ddp_device *device, ddp_error_t *errp)
+{
+    if (choose_dtype(j, device, errp) < 0)
+        return -1;
+    struct lm_options o = {.model = j->o.model, .batch = j->o.batch, .max_windows = j->o.val_windows,
+                           .dtype = j->dtype, .is_gpu = device->is_gpu, .ordinal = device->ordinal, .rank = w->rank};
+    return lm_create(&j->model, &o, &j->train_part, &j->val_part, errp);
 }

@@ -17,13 +17,17 @@ struct job {
     tokens_t *data, *val;
     struct lm_part train_part, val_part;
     struct loop_model model;
+    enum ddp_dtype dtype; /* of the model */
     uint64_t n_samples;
     FILE *json; /* of rank 0; NULL: none */
 };
 
-/* Everything that can go wrong on one rank alone, before ranks depend on each other. *j is zeroed before; job_close
- * closes, also what is half open. 0 or -1. */
+/* Options, data and log. *j is zeroed before; job_close closes, also what is half open. 0 or -1. */
 int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, ddp_error_t *errp);
+
+/* Then the model, on that device. 0 or -1. */
+int job_open_model(struct job *j, const struct ddp_world *w, const struct ddp_device *device, ddp_error_t *errp);
+/* Comes after ddp_finalize: until then libddp may use the model's stream. */
 void job_close(struct job *j);
 
 /* Did every line of --log-json reach the file? */

@@ -1,15 +1,19 @@
 #include "runtime/train/lm.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
+#include "kernels/matmul.h"
+#include "runtime/train/gmodel.h"
 #include "runtime/train/prefetch.h"
 
 #define GROUP_TOKENS 512 /* validation windows come in groups of about so many tokens, whatever the batch */
 
 struct lm {
-    model_t *model;
+    model_t *model;       /* on the processor, or */
+    gmodel_t *gmodel;     /* on a GPU; the other one is NULL */
+    const struct loop_param *param;
+    struct lm_options o;
     size_t context, vocab;
     struct lm_part train, val;
     prefetch_t *prefetch; /* of train */
@@ -19,23 +23,6 @@ struct lm {
     int32_t *tokens;      /* [group, context + 1] for validation */
 };
 
-uint64_t lm_windows(const struct lm_part *part, size_t context)
-{
-    return part->count ? (part->count - 1) / context : 0;
-}
-
-int lm_split(const tokens_t *all, size_t context, struct lm_part *ret_train, struct lm_part *ret_val,
-             ddp_error_t *errp)
-{
-    uint64_t n = tokens_count(all), held = n / 20 > context + 1 ? n / 20 : context + 1;
-    if (n < held + context + 1)
-        return error_set(errp, DDP_E_DATA, 0, "%" PRIu64 " tokens of data are too few: training and validation need a"
-                         " window of %zu each: give more --data or a smaller --context", n, context + 1);
-    *ret_train = (struct lm_part){all, 0, n - held};
-    *ret_val = (struct lm_part){all, n - held, held};
-    return 0;
-}
-
 static uint64_t first_token(const struct lm *lm, const struct lm_part *part, uint64_t window)
 {
     return part->first + window * lm->context;
@@ -44,13 +31,13 @@ static uint64_t first_token(const struct lm *lm, const struct lm_part *part, uin
 static int bind(void *self, const struct ddp_param *tensor, ddp_error_t *errp)
 {
     struct lm *lm = self;
-    return model_bind(lm->model, tensor, errp);
+    return lm->gmodel ? gmodel_bind(lm->gmodel, tensor, errp) : model_bind(lm->model, tensor, errp);
 }
 
-static void init(void *self, uint64_t seed)
+static void init(void *self, uint64_t seed, size_t id, float *ret)
 {
-    struct lm *lm = self;
-    model_init(lm->model, seed);
+    const struct lm *lm = self;
+    model_params_init(&lm->o.model, lm->param, id, seed, ret);
 }
 
 static void prefetch(void *self, const uint64_t *sample, size_t n)
@@ -73,8 +60,10 @@ static int forward_backward(void *self, const uint64_t *sample, size_t n, float 
     if (lm->n_next > 0)
         prefetch_start(lm->prefetch, lm->next, lm->n_next);
     lm->n_next = 0;
-    *ret_loss_sum = model_forward_backward(lm->model, tokens, n, grad_scale, ready, ctx);
     *ret_n_tokens = n * lm->context;
+    if (lm->gmodel)
+        return gmodel_forward_backward(lm->gmodel, tokens, n, grad_scale, ready, ctx, ret_loss_sum, errp);
+    *ret_loss_sum = model_forward_backward(lm->model, tokens, n, grad_scale, ready, ctx);
     return 0;
 }
 
@@ -85,6 +74,8 @@ static int evaluate(void *self, size_t first, size_t n, double *ret_loss_sum, dd
         if (tokens_copy(lm->val.tokens, first_token(lm, &lm->val, first + i), lm->context + 1, lm->vocab,
                         lm->tokens + i * (lm->context + 1), errp) < 0)
             return -1;
+    if (lm->gmodel)
+        return gmodel_evaluate(lm->gmodel, lm->tokens, n, ret_loss_sum, errp);
     model_evaluate(lm->model, lm->tokens, n, ret_loss_sum);
     return 0;
 }
@@ -95,6 +86,7 @@ static void destroy(void *self)
     if (lm) {
         prefetch_destroy(lm->prefetch);
         model_destroy(lm->model);
+        gmodel_destroy(lm->gmodel);
         free(lm->first);
         free(lm->next);
         free(lm->tokens);
@@ -102,11 +94,40 @@ static void destroy(void *self)
     }
 }
 
-static int open_lm(struct lm *lm, const struct model_config *c, size_t batch, size_t group, ddp_error_t *errp)
+/* The most samples that come at once, validation's included. */
+static size_t largest_batch(const struct lm_options *o, size_t group)
 {
-    lm->model = model_create(c, batch > group ? batch : group, errp);
-    if (!lm->model)
-        return -1;
+    return o->batch > group ? o->batch : group;
+}
+
+static struct gmodel_config gmodel_config_of(const struct lm_options *o, size_t group)
+{
+    return (struct gmodel_config){.model = o->model, .batch = largest_batch(o, group), .dtype = o->dtype,
+                                  .ordinal = o->ordinal, .rank = o->rank};
+}
+
+static int open_model(struct lm *lm, size_t group, struct loop_model *ret, ddp_error_t *errp)
+{
+    if (lm->o.is_gpu) {
+        struct gmodel_config c = gmodel_config_of(&lm->o, group);
+        lm->gmodel = gmodel_create(&c, errp);
+        if (!lm->gmodel)
+            return -1;
+        ret->param = gmodel_params(lm->gmodel, &ret->n_params);
+        ret->stream = gmodel_stream(lm->gmodel);
+    } else {
+        lm->model = model_create(&lm->o.model, largest_batch(&lm->o, group), errp);
+        if (!lm->model)
+            return -1;
+        ret->param = model_params(lm->model, &ret->n_params);
+    }
+    lm->param = ret->param;
+    return 0;
+}
+
+static int open_data(struct lm *lm, size_t group, ddp_error_t *errp)
+{
+    size_t batch = lm->o.batch;
     lm->prefetch = prefetch_create(lm->train.tokens, batch, lm->context + 1, lm->vocab, errp);
     if (!lm->prefetch)
         return -1;
@@ -118,31 +139,50 @@ static int open_lm(struct lm *lm, const struct model_config *c, size_t batch, si
     return 0;
 }
 
-int lm_create(struct loop_model *ret, const struct model_config *c, size_t batch, const struct lm_part *train,
-              const struct lm_part *val, uint64_t max_windows, ddp_error_t *errp)
+int lm_create(struct loop_model *ret, const struct lm_options *o, const struct lm_part *train,
+              const struct lm_part *val, ddp_error_t *errp)
 {
-    size_t group = GROUP_TOKENS / c->context ? GROUP_TOKENS / c->context : 1;
-    uint64_t n_windows = lm_windows(val, c->context);
+    size_t context = o->model.context, group = GROUP_TOKENS / context ? GROUP_TOKENS / context : 1;
+    uint64_t n_windows = lm_windows(val, context);
     struct lm *lm = calloc(1, sizeof *lm);
     if (!lm)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a model");
-    *lm = (struct lm){.context = c->context, .vocab = c->vocab, .train = *train, .val = *val};
-    if (open_lm(lm, c, batch, group, errp) < 0) {
-        destroy(lm);
-        return -1;
-    }
-    *ret = (struct loop_model){
+    *lm = (struct lm){.o = *o, .context = context, .vocab = o->model.vocab, .train = *train, .val = *val};
+    struct loop_model m = {
         .self = lm,
         .bind = bind,
         .init = init,
         .prefetch = prefetch,
         .forward_backward = forward_backward,
-        .n_windows = max_windows && max_windows < n_windows ? max_windows : n_windows,
+        .n_windows = o->max_windows && o->max_windows < n_windows ? o->max_windows : n_windows,
         .group = group,
-        .tokens_per_window = c->context,
+        .tokens_per_window = context,
         .evaluate = evaluate,
         .destroy = destroy,
     };
-    ret->param = model_params(lm->model, &ret->n_params);
+    if (open_model(lm, group, &m, errp) < 0 || open_data(lm, group, errp) < 0) {
+        destroy(lm);
+        return -1;
+    }
+    *ret = m;
     return 0;
+}
+
+static size_t activation_bytes(const struct lm *lm, size_t group, bool recompute)
+{
+    struct lm_options o = lm->o;
+    o.model.recompute = recompute;
+    struct gmodel_config c = gmodel_config_of(&o, group);
+    return o.is_gpu ? gmodel_activation_bytes(&c) : model_activation_bytes(&o.model, c.batch);
+}
+
+struct lm_about lm_about(const struct loop_model *m)
+{
+    const struct lm *lm = m->self;
+    return (struct lm_about){
+        .products = lm->gmodel ? gmodel_products(lm->gmodel) : kernel_matmul_name(),
+        .activation_bytes = activation_bytes(lm, m->group, lm->o.model.recompute),
+        .kept_bytes = activation_bytes(lm, m->group, false),
+        .memory_free = lm->gmodel ? gmodel_memory_free(lm->gmodel) : 0,
+    };
 }

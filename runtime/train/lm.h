@@ -21,9 +21,26 @@ int lm_split(const tokens_t *all, size_t context, struct lm_part *ret_train, str
 /* Windows in a part; 0 when it is too short for one. */
 uint64_t lm_windows(const struct lm_part *part, size_t context);
 
-/* Fills *ret; its destroy frees what is behind it. batch: most samples per call. max_windows: at most so many
- * validation windows, 0: all. */
-int lm_create(struct loop_model *ret, const struct model_config *c, size_t batch, const struct lm_part *train,
-              const struct lm_part *val, uint64_t max_windows, ddp_error_t *errp);
+struct lm_options {
+    struct model_config model;
+    size_t batch;         /* most samples per call */
+    uint64_t max_windows; /* at most so many validation windows; 0: all */
+    enum ddp_dtype dtype; /* DDP_F32; on a GPU DDP_BF16 too */
+    bool is_gpu;          /* computes on GPU `ordinal`, for rank `rank` */
+    int ordinal, rank;
+};
+
+/* Fills *ret; its destroy frees what is behind it. */
+int lm_create(struct loop_model *ret, const struct lm_options *o, const struct lm_part *train,
+              const struct lm_part *val, ddp_error_t *errp);
+
+/* What a model that lm_create made computes with, and what it takes. */
+struct lm_about {
+    const char *products;    /* the matrix products: "own AVX-512"; owned by the model */
+    size_t activation_bytes;
+    size_t kept_bytes;       /* what that were without recompute */
+    size_t memory_free;      /* of the GPU, before the model took any; 0: not known, or none */
+};
+struct lm_about lm_about(const struct loop_model *m);
 
 #endif

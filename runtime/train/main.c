@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "kernels/cpu/pool.h"
-#include "kernels/matmul.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/ddp.h"
@@ -53,10 +52,11 @@ static bool is_own(const char *products)
 }
 
 /* With shards every rank must get the same bits. Our own products do, on any processor; a BLAS's may depend on it. */
-static int check_products(ddp_t *d, const struct options *o, ddp_error_t *errp)
+static int check_products(ddp_t *d, const struct job *j, ddp_error_t *errp)
 {
     char first[64];
-    const char *mine = kernel_matmul_name();
+    const char *mine = lm_about(&j->model).products;
+    const struct options *o = &j->o;
     snprintf(first, sizeof first, "%s", mine);
     if (!o->shards)
         return 0;
@@ -82,7 +82,7 @@ static int describe(ddp_t *d, const struct job *j, ddp_error_t *errp)
 {
     char threads[16];
     snprintf(threads, sizeof threads, "%d", pool_threads());
-    if (ddp_checkpoint_note(d, "products", kernel_matmul_name(), errp) < 0 ||
+    if (ddp_checkpoint_note(d, "products", lm_about(&j->model).products, errp) < 0 ||
         ddp_checkpoint_note(d, "threads", threads, errp) < 0)
         return -1;
     char *text = config_json_make(&j->o.model);
@@ -96,12 +96,7 @@ static int find_device(ddp_t *d, const struct options *o, struct ddp_device *ret
 {
     if (o->device && ddp_option(d, "device", o->device, errp) < 0)
         return -1;
-    if (ddp_device(d, ret, errp) < 0)
-        return -1;
-    if (ret->is_gpu) /* until the model runs there */
-        return error_set(errp, DDP_E_USAGE, ENOTSUP, "the model does not run on GPUs yet (%.60s is there): say --device "
-                         "cpu", ret->name);
-    return 0;
+    return ddp_device(d, ret, errp);
 }
 
 static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
@@ -205,6 +200,24 @@ static void warn(void *ctx, const char *text)
     complain(ddp_world(ctx), text);
 }
 
+/* The hash of all parameters, which must be the same on all ranks. */
+static int print_hash(ddp_t *d, const struct job *j, ddp_error_t *errp)
+{
+    uint64_t hash;
+    if (loop_params_hash(d, &j->model, &hash, errp) < 0)
+        return -1;
+    int64_t mine = (int64_t)(hash >> 1), all[2] = {mine, -mine};
+    ddp_work_t *work = ddp_allreduce(d, all, 2, DDP_I64, DDP_MAX, errp);
+    if (!work || ddp_wait(work, errp) < 0)
+        return -1;
+    if (all[0] != -all[1])
+        return error_set(errp, DDP_E_COMM, EIO, "parameters differ between ranks: their hash is %016" PRIx64 " here",
+                         hash);
+    if (ddp_world(d)->rank == 0)
+        printf("params hash %016" PRIx64 "\n", hash);
+    return 0;
+}
+
 /* 0: to the end, -1: error, else stopped before: the exit code. */
 static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_error_t *errp)
 {
@@ -214,6 +227,10 @@ static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_e
     lo.out = is_first ? stdout : NULL;
     lo.warn = warn;
     lo.warn_ctx = d;
+    if (device->is_gpu) {
+        lo.flops_per_token = model_flops_per_token(&o->model);
+        lo.peak_flops = j->dtype == DDP_BF16 ? device->peak_flops : 0; /* it is bfloat16's */
+    }
     if (is_first)
         start_say(d, j, device);
     struct ddp_step last = {0};
@@ -225,8 +242,8 @@ static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_e
                 o->ckpt ? ", with a checkpoint: run the same again to go on" : "");
     if (ddp_requeue_note(d))
         fprintf(stderr, "train: %s\n", ddp_requeue_note(d));
-    if (o->print_hash && is_first)
-        printf("params hash %016" PRIx64 "\n", loop_params_hash(d, &j->model));
+    if (o->print_hash && print_hash(d, j, errp) < 0)
+        return -1;
     return !stopped ? EXIT_SUCCESS : o->ckpt ? DDP_EXIT_STOPPED : 128 + last.stop_signal;
 }
 
@@ -250,12 +267,14 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
     int code = agree(d, job_open(j, argc, argv, ddp_world(d), &e) < 0 ? exit_code(&e) : 0, e.text, &e);
     if (code == 0)
         code = agree(d, find_device(d, &j->o, &device, &e) < 0 ? exit_code(&e) : 0, e.text, &e);
+    if (code == 0)
+        code = agree(d, job_open_model(j, ddp_world(d), &device, &e) < 0 ? exit_code(&e) : 0, e.text, &e);
     if (code == 0 && prepare(d, j, &e) < 0)
         return give_up(d, &e);
     if (code == 0) {
         const struct options *o = &j->o;
         int rc = ddp_data_open(d, j->n_samples, o->batch, o->accum, o->shards, o->seed, &e);
-        rc = rc < 0 ? rc : check_products(d, o, &e);
+        rc = rc < 0 ? rc : check_products(d, j, &e);
         code = agree(d, rc < 0 ? exit_code(&e) : 0, e.text, &e);
     }
     if (code == 0) {
@@ -286,8 +305,8 @@ int main(int argc, char **argv)
         return exit_code(&e);
     }
     int code = run(d, &j, argc, argv);
-    job_close(&j);
     ddp_finalize(d);
+    job_close(&j);
     if (!job_close_log(&j)) {
         fprintf(stderr, "train: --log-json: %s is not complete: is the disk full?\n", j.o.log_json);
         code = code ? code : EXIT_FAILURE;

@@ -1,7 +1,6 @@
 #include "runtime/train/model.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,67 +16,21 @@
 #define LOGITS_ROWS 512
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* A block's parameters, in registration order; sizes in units of the model's width, 0: a vector of one width. */
-static const struct {
-    const char *name;
-    size_t in, out;
-} block_param[BLOCK_PARAMS] = {
-    [LN1_W] = {"ln_1.weight", 0, 1},        [LN1_B] = {"ln_1.bias", 0, 1},
-    [QKV_W] = {"attn.c_attn.weight", 1, 3}, [QKV_B] = {"attn.c_attn.bias", 0, 3},
-    [OUT_W] = {"attn.c_proj.weight", 1, 1}, [OUT_B] = {"attn.c_proj.bias", 0, 1},
-    [LN2_W] = {"ln_2.weight", 0, 1},        [LN2_B] = {"ln_2.bias", 0, 1},
-    [FC_W] = {"mlp.c_fc.weight", 1, 4},     [FC_B] = {"mlp.c_fc.bias", 0, 4},
-    [PROJ_W] = {"mlp.c_proj.weight", 4, 1}, [PROJ_B] = {"mlp.c_proj.bias", 0, 1},
-};
-
-static void describe(struct loop_param *p, size_t rows, size_t cols)
-{
-    p->ndim = rows ? 2 : 1;
-    p->shape[0] = rows ? rows : cols;
-    p->shape[1] = rows ? cols : 1;
-}
-
-static void describe_all(model_t *m)
-{
-    const struct model_config *c = &m->c;
-    struct loop_param *p = m->param;
-    snprintf(p[WTE].name, sizeof p->name, "wte.weight");
-    describe(&p[WTE], c->vocab, c->width);
-    snprintf(p[WPE].name, sizeof p->name, "wpe.weight");
-    describe(&p[WPE], c->context, c->width);
-    for (size_t l = 0; l < c->layers; l++)
-        for (int k = 0; k < BLOCK_PARAMS; k++) {
-            struct loop_param *b = &p[block_id(l, k)];
-            snprintf(b->name, sizeof b->name, "h.%zu.%s", l, block_param[k].name);
-            describe(b, block_param[k].in * c->width, block_param[k].out * c->width);
-        }
-    snprintf(p[final_w(m)].name, sizeof p->name, "ln_f.weight");
-    describe(&p[final_w(m)], 0, c->width);
-    snprintf(p[final_b(m)].name, sizeof p->name, "ln_f.bias");
-    describe(&p[final_b(m)], 0, c->width);
-}
-
 model_t *model_create(const struct model_config *c, size_t batch, ddp_error_t *errp)
 {
-    if (!c->layers || !c->heads || !c->width || !c->context || !c->vocab || !batch || c->width % c->heads) {
-        error_set(errp, DDP_E_USAGE, EINVAL, "a model of width %zu cannot have %zu heads: heads must divide the width",
-                  c->width, c->heads);
-        return NULL;
-    }
-    if (kernel_matmul_open(errp) < 0)
+    if (model_params_check(c, errp) < 0 || kernel_matmul_open(errp) < 0)
         return NULL;
     model_t *m = calloc(1, sizeof *m);
     if (!m)
         goto no_memory;
     m->c = *c;
     m->batch = batch;
-    m->n_params = 4 + c->layers * BLOCK_PARAMS;
-    m->param = calloc(m->n_params, sizeof *m->param);
+    m->n_params = model_params_count(c);
+    m->param = model_params_create(c);
     m->tensor = calloc(m->n_params, sizeof *m->tensor);
     m->layer = calloc(c->layers, sizeof *m->layer);
     if (!m->param || !m->tensor || !m->layer)
         goto no_memory;
-    describe_all(m);
     return m;
 no_memory:
     error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a model of %zu layers", c->layers);
@@ -104,14 +57,6 @@ const struct loop_param *model_params(const model_t *m, size_t *ret_n)
 {
     *ret_n = m->n_params;
     return m->param;
-}
-
-size_t model_n_elems(const model_t *m)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < m->n_params; i++)
-        n += m->param[i].shape[0] * m->param[i].shape[1];
-    return n;
 }
 
 static struct attention_shape attention_shape(const model_t *m, size_t n)
@@ -218,6 +163,12 @@ int model_bind(model_t *m, const struct ddp_param *tensor, ddp_error_t *errp)
     deal_all(m, &a);
     memcpy(m->tensor, tensor, m->n_params * sizeof *tensor);
     return 0;
+}
+
+void model_init(model_t *m, uint64_t seed)
+{
+    for (size_t id = 0; id < m->n_params; id++)
+        model_params_init(&m->c, m->param, id, seed, value(m, id));
 }
 
 /* out = in weight + bias of parameters id and id + 1, and what `s` adds to it. */

@@ -11,12 +11,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/loop.h"
-
-struct model_config {
-    size_t layers, width, heads, context, vocab;
-    bool recompute; /* keep only what enters each block, and compute a block again before its backward pass (Chen et al.,
-                     * arXiv:1604.06174): the same bits, less memory, a third more work */
-};
+#include "runtime/train/model_params.h"
 
 typedef struct model model_t;
 
@@ -25,11 +20,8 @@ typedef struct model model_t;
 model_t *model_create(const struct model_config *c, size_t batch, ddp_error_t *errp);
 void model_destroy(model_t *m); /* NULL is allowed */
 
-/* The parameters in registration order, borrowed: wte.weight, wpe.weight, h.0.ln_1.weight, ..., ln_f.bias. */
+/* The parameters in registration order (model_params.h), borrowed. */
 const struct loop_param *model_params(const model_t *m, size_t *ret_n);
-
-/* Parameters' elements altogether. */
-size_t model_n_elems(const model_t *m);
 
 /* What model_bind allocates for activations, with the given batch. After kernel_matmul_open. */
 size_t model_activation_bytes(const struct model_config *c, size_t batch);
@@ -37,7 +29,7 @@ size_t model_activation_bytes(const struct model_config *c, size_t batch);
 /* Borrows tensor[n_params] (copied; value and grad each n_elems floats) and allocates activations. 0 or -1. */
 int model_bind(model_t *m, const struct ddp_param *tensor, ddp_error_t *errp);
 
-/* Weights normal(0, 0.02), residual projections scaled by 1 / sqrt(2 layers), biases 0, layer norm weights 1. */
+/* Fills all values as model_params_init does. */
 void model_init(model_t *m, uint64_t seed);
 
 /* tokens [n, context + 1]: each sequence's inputs, and one more as the last target; all below vocab, n <= batch.

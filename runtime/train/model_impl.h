@@ -1,11 +1,8 @@
-/* model_impl.h - what model.c and model_init.c share: the order of the parameters and the activations. */
+/* model_impl.h - the model's activations. */
 #ifndef DDP_RUNTIME_TRAIN_MODEL_IMPL_H
 #define DDP_RUNTIME_TRAIN_MODEL_IMPL_H
 
 #include "runtime/train/model.h"
-
-enum { WTE, WPE, FIRST_BLOCK_PARAM };
-enum { LN1_W, LN1_B, QKV_W, QKV_B, OUT_W, OUT_B, LN2_W, LN2_B, FC_W, FC_B, PROJ_W, PROJ_B, BLOCK_PARAMS };
 
 /* One block's activations, rows = batch * context: [rows, width] unless said otherwise. */
 struct layer {
@@ -30,11 +27,6 @@ struct model {
     double *loss;              /* [rows] */
     int32_t *target;           /* [rows] */
 };
-
-static inline size_t block_id(size_t l, int k)
-{
-    return FIRST_BLOCK_PARAM + l * BLOCK_PARAMS + (size_t)k;
-}
 
 static inline size_t final_w(const model_t *m)
 {

@@ -27,8 +27,8 @@ static const struct preset {
 #define PRESET_NAMES "tiny|small|gpt2-124m|gpt2-355m|gpt2-774m|gpt2-1558m"
 
 enum {
-    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, SEED, VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR,
-    MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE, CKPT, CKPT_EVERY, KEEP,
+    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, DTYPE, SEED,
+    VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR, MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE, CKPT, CKPT_EVERY, KEEP,
     RESUME, INIT, LOG_EVERY, LOG_JSON, PRINT_HASH,
     N_KNOBS
 };
@@ -51,6 +51,8 @@ static const struct knob knobs[N_KNOBS] = {
                 "logical shards of --batch samples a step; 0: none, see below"},
     [DEVICE] = {"--device", NULL, KNOB_ENUM, NULL, 0, 0, DEVICE_NAMES,
                 "what to compute on; auto: a GPU where there is one that can be used (DDP_DEVICE)"},
+    [DTYPE] = {"--dtype", NULL, KNOB_ENUM, NULL, 0, 0, "f32|bf16",
+               "of matrices and products; bf16 on a GPU with heads of 64, else f32"},
     [SEED] = {"--seed", NULL, KNOB_INT, "42", 0, BIG, NULL, "of the initial weights and of the order of samples"},
     [VAL_EVERY] = {"--val-every", NULL, KNOB_INT, "0", 0, BIG, NULL, "steps between validations; 0: only at the end"},
     [VAL_WINDOWS] = {"--val-windows", NULL, KNOB_INT, "0", 0, BIG, NULL, "validate on at most so many; 0: on all"},
@@ -80,7 +82,7 @@ static const struct knob knobs[N_KNOBS] = {
               "folder of a GPT-2's weights (safetensors and config.json) to begin with"},
     [LOG_EVERY] = {"--log-every", NULL, KNOB_INT, "10", 0, BIG, NULL, "steps between live lines; 0: first and last"},
     [LOG_JSON] = {"--log-json", NULL, KNOB_STRING, NULL, 0, 0, NULL, "file for one JSON object per step"},
-    [PRINT_HASH] = {"--print-hash", NULL, KNOB_BOOL, "off", 0, 0, NULL, "at the end, a hash of all parameters"},
+    [PRINT_HASH] = {"--print-hash", NULL, KNOB_BOOL, "off", 0, 0, NULL, "at the end, a hash of all parameters, compared between the ranks"},
 };
 
 static void help_knob(FILE *f, const struct knob *k)
@@ -299,6 +301,7 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
         return -1;
     o.steps = (uint64_t)v[STEPS].i;
     o.device = v[DEVICE].is_set ? (const char *const[]){"auto", "cpu", "cuda"}[v[DEVICE].choice] : NULL;
+    o.dtype = v[DTYPE].is_set ? (const char *const[]){"f32", "bf16"}[v[DTYPE].choice] : NULL;
     o.seed = (uint64_t)v[SEED].i;
     o.val_every = (uint64_t)v[VAL_EVERY].i;
     o.val_windows = (uint64_t)v[VAL_WINDOWS].i;

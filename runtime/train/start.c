@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "kernels/matmul.h"
-
 static double mib(size_t bytes)
 {
     return (double)bytes / 1048576;
@@ -14,25 +12,27 @@ static double mib(size_t bytes)
 static void say_memory(const ddp_t *d, const struct job *j, const struct ddp_device *device)
 {
     struct ddp_memory m = ddp_memory(d);
-    size_t batch = j->o.batch > j->model.group ? j->o.batch : j->model.group;
     const struct {
         const char *name;
         size_t bytes;
     } parts[] = {{"parameters", m.values}, {"gradients", m.grads}, {"moments", m.moments},
-                 {"activations", model_activation_bytes(&j->o.model, batch)},
+                 {"parameters in bf16", m.values_bf16},
+                 {"activations", lm_about(&j->model).activation_bytes},
                  {"partial sums", m.partials}, {"buckets beside the gradients", m.encoded},
                  {"snapshot of a checkpoint", device->is_gpu ? 0 : m.snapshot}};
     int n = device->is_gpu ? 1 : ddp_world(d)->local_size;
-    size_t all = 0;
+    size_t all = 0, had = device->is_gpu ? lm_about(&j->model).memory_free : device->memory_free;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         all += parts[i].bytes;
     printf("memory: %.1f MiB a rank", mib(all));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].bytes)
             printf("%s%s %.1f", i ? ", " : ": ", parts[i].name, mib(parts[i].bytes));
-    if (device->memory_free)
-        printf("; %.1f MiB for %d rank%s here, %.1f were free%s", mib(all) * n, n, n == 1 ? "" : "s",
-               mib(device->memory_free), mib(all) * n > mib(device->memory_free) ? ", which may be too little" : "");
+    if (device->is_gpu && had)
+        printf("; its GPU had %.1f free", mib(had));
+    else if (had)
+        printf("; %.1f MiB for %d rank%s here, %.1f were free%s", mib(all) * n, n, n == 1 ? "" : "s", mib(had),
+               mib(all) * n > mib(had) ? ", which may be too little" : "");
     printf("\n");
 }
 
@@ -40,24 +40,22 @@ void start_say(const ddp_t *d, const struct job *j, const struct ddp_device *dev
 {
     const struct ddp_world *w = ddp_world(d);
     struct ddp_memory m = ddp_memory(d);
+    struct lm_about about = lm_about(&j->model);
     size_t n = 0;
     for (size_t i = 0; i < j->model.n_params; i++)
         n += ddp_param_get(d, (int)i).n_elems;
-    printf("%d ranks on %d nodes, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, %s\n",
-           w->size, w->n_nodes, n, j->n_samples, j->o.model.context, j->model.n_windows, kernel_matmul_name());
+    printf("%d ranks on %d nodes, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, %s%s%s\n",
+           w->size, w->n_nodes, n, j->n_samples, j->o.model.context, j->model.n_windows, about.products,
+           device->is_gpu ? " on " : "", device->name);
     if (j->o.shards)
         printf("%d shards, %d a rank: %zu bytes (%.1f MiB) of partial sums beside %zu of gradients\n", j->o.shards,
                j->o.shards / w->size, m.partials, mib(m.partials), m.grads);
     if (m.moments < m.moments_all)
         printf("optimizer state: %zu bytes (%.1f MiB) on rank 0 of %zu (%.1f MiB) on all\n", m.moments, mib(m.moments),
                m.moments_all, mib(m.moments_all));
-    if (j->o.model.recompute) {
-        struct model_config keep = j->o.model;
-        keep.recompute = false;
-        size_t with = model_activation_bytes(&j->o.model, j->o.batch), all = model_activation_bytes(&keep, j->o.batch);
-        printf("activations: %zu bytes (%.1f MiB) a rank, instead of %zu (%.1f MiB) without --recompute\n", with,
-               mib(with), all, mib(all));
-    }
+    if (j->o.model.recompute)
+        printf("activations: %zu bytes (%.1f MiB) a rank, instead of %zu (%.1f MiB) without --recompute\n",
+               about.activation_bytes, mib(about.activation_bytes), about.kept_bytes, mib(about.kept_bytes));
     say_memory(d, j, device);
     if (device->note[0])
         printf("%s\n", device->note);

@@ -31,9 +31,11 @@ static int bind(void *self, const struct ddp_param *tensor, ddp_error_t *errp)
     return 0;
 }
 
-static void init(void *self, uint64_t seed)
+static void init(void *self, uint64_t seed, size_t id, float *ret)
 {
-    (void)self, (void)seed;
+    const struct loop_param *p = &((struct model *)self)->param[id];
+    (void)seed;
+    memset(ret, 0, p->shape[0] * sizeof *ret);
 }
 
 static void prefetch(void *self, const uint64_t *sample, size_t n)
@@ -120,7 +122,7 @@ int main(int argc, char **argv)
     uint64_t o[6] = {0};
     for (int i = 1; i < argc && i <= 6; i++)
         o[i - 1] = strtoull(argv[i], NULL, 10);
-    struct model m = {.d = d, .param = {{.name = "a", .shape = {5}, .ndim = 1}, {.name = "b", .shape = {70}, .ndim = 1}}};
+    struct model m = {.d = d, .param = {{.name = "a", .shape = {5, 1}, .ndim = 1}, {.name = "b", .shape = {70, 1}, .ndim = 1}}};
     struct loop_model lm = {.self = &m, .n_params = 2, .param = m.param, .bind = bind, .init = init,
                             .prefetch = prefetch, .forward_backward = forward_backward, .n_windows = (size_t)o[5],
                             .group = GROUP, .tokens_per_window = 2, .evaluate = evaluate};

@@ -46,7 +46,7 @@ void device_fetch(void *to, const void *from, size_t n_bytes)
     device_check((int)cudaMemcpy(to, from, n_bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
 
-void device_free(void *p)
+void device_drop(void *p)
 {
     device_check((int)cudaFree(p), "cudaFree");
 }
@@ -147,7 +147,7 @@ double *tensor_values(const struct tensor *t)
 
 void tensor_free(struct tensor *t)
 {
-    device_free(t->base);
+    device_drop(t->base);
     *t = (struct tensor){0};
 }
 

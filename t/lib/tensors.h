@@ -38,10 +38,10 @@ void tensor_hash(uint64_t *hash, const struct tensor *t);
     tensors_end_all(hash, (struct tensor *[]){__VA_ARGS__}, sizeof((struct tensor *[]){__VA_ARGS__}) / sizeof(void *))
 void tensors_end_all(uint64_t *hash, struct tensor *const *all, size_t n);
 
-/* n_bytes on the device, and back. NULL: uninitialised. Freed with device_free. */
+/* n_bytes on the device, and back. NULL: uninitialised. Freed with device_drop. */
 void *device_bytes(const void *from, size_t n_bytes);
 void device_fetch(void *to, const void *from, size_t n_bytes);
-void device_free(void *p);
+void device_drop(void *p);
 
 /* Waits for the device; fails with what went wrong there. */
 void device_check(int rc, const char *what);

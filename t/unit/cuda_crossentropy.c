@@ -78,7 +78,7 @@ static void check(const void *arg, uint64_t *hash)
     check_losses("backward", both, want, s, hash);
     tensor_check("gradient", &x, grad, 2e-6);
     tensors_end(hash, &x, &same);
-    device_free(targets), device_free(forward), device_free(both);
+    device_drop(targets), device_drop(forward), device_drop(both);
     free(target), free(want), free(poison), free(grad);
 }
 
@@ -108,7 +108,7 @@ static void impossible_probabilities_are_zero(void **state)
     device_fetch(&loss, losses, sizeof loss);
     assert_true(fabs(loss - log(2)) < 1e-6);
     assert_true(got[0] == 0 && fabsf(got[1] + 1) < 1e-6f && got[2] == 0 && fabsf(got[3] - 1) < 1e-6f);
-    device_free(logits), device_free(targets), device_free(losses);
+    device_drop(logits), device_drop(targets), device_drop(losses);
 }
 
 /* A NaN anywhere is a NaN in the loss: it must not be lost in a maximum. */
@@ -125,7 +125,7 @@ static void nan_is_not_lost(void **state)
         device_fetch(&loss, losses, sizeof loss);
         assert_true(isnan(loss));
         tensor_free(&x);
-        device_free(targets), device_free(losses);
+        device_drop(targets), device_drop(losses);
     }
 }
 

@@ -31,7 +31,7 @@ static struct tokens random_tokens(const struct size *s)
 
 static void free_tokens(struct tokens *t)
 {
-    device_free(t->at);
+    device_drop(t->at);
     free(t->host);
 }
 
@@ -88,7 +88,7 @@ static void *sorted_rows(const struct tokens *t, const struct size *s, uint64_t 
 static void sort_of_many(const void *arg, uint64_t *hash)
 {
     struct tokens tokens = random_tokens(arg);
-    device_free(sorted_rows(&tokens, arg, hash));
+    device_drop(sorted_rows(&tokens, arg, hash));
     free_tokens(&tokens);
 }
 
@@ -115,7 +115,7 @@ static void backward(const void *arg, uint64_t *hash)
     tensor_check("dwte", &dwte, te, 2e-6);
     tensor_check("dwpe", &dwpe, pe, 2e-6);
     tensors_end(hash, &dwte, &dwpe, &dout);
-    device_free(order);
+    device_drop(order);
     free_tokens(&tokens);
     free(dy), free(te), free(pe);
 }

@@ -156,7 +156,7 @@ static void large_arguments_saturate(void **state)
     device_fetch(slope, out, sizeof slope);
     for (int i = 0; i < 4; i++)
         assert_true(got[i] == (i < 2 ? 0 : x[i]) && slope[i] == (i < 2 ? 0 : 1));
-    device_free(in), device_free(out), device_free(dout);
+    device_drop(in), device_drop(out), device_drop(dout);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -26,7 +26,7 @@ static int close_blas(void **state)
 {
     (void)state;
     cuda_blas_destroy(blas);
-    device_free(workspace);
+    device_drop(workspace);
     return 0;
 }
 

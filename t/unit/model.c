@@ -284,10 +284,15 @@ static void sizes_are_checked_and_counted(void **state)
     ddp_error_t e;
     assert_null(model_create(&(struct model_config){1, 10, 3, 4, 5, false}, 1, &e));
     assert_error_has(e, "heads");
-    model_t *m = model_create(&(struct model_config){12, 768, 12, 1024, 50257, false}, 1, &e);
-    assert_non_null(m);
-    assert_int_equal(model_n_elems(m), 124439808); /* GPT-2 small's well known number */
-    model_destroy(m);
+    struct model_config small = {12, 768, 12, 1024, 50257, false};
+    assert_int_equal(model_params_elems(&small), 124439808); /* GPT-2 small's well known number */
+    assert_true(model_flops_per_token(&small) == 6.0 * (12 * 12 * 768 * 768 + 50257 * 768) + 6.0 * 12 * 1024 * 768);
+    size_t n = 0;
+    struct loop_param *p = model_params_create(&small);
+    for (size_t i = 0; i < model_params_count(&small); i++)
+        n += p[i].shape[0] * p[i].shape[1];
+    assert_int_equal(n, 124439808);
+    free(p);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -1,0 +1,156 @@
+#include "runtime/train/gmodel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/layernorm.h"
+#include "runtime/train/gmodel_impl.h"
+
+int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t *errp)
+{
+    if (model_params_check(c, errp) < 0)
+        return -1;
+    if (dtype == DDP_BF16 && c->width != c->heads * CUDA_ATTENTION_HEAD)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "bf16 on a GPU needs heads of %d, and --width=%zu over --heads=%zu "
+                         "are %zu each: take other heads, or --dtype=f32", CUDA_ATTENTION_HEAD, c->width, c->heads,
+                         c->width / c->heads);
+    if (dtype == DDP_F32 && c->context > CUDA_ATTENTION_F32_LENGTH)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "f32 on a GPU has contexts up to %d, and --context=%zu is longer: "
+                         "take a smaller one, or --dtype=bf16", CUDA_ATTENTION_F32_LENGTH, c->context);
+    if (c->width > CUDA_LAYERNORM_WIDTH_MAX)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "a GPU has widths up to %d, and --width=%zu is more: take a smaller "
+                         "one", CUDA_LAYERNORM_WIDTH_MAX, c->width);
+    return 0;
+}
+
+/* Matrices that are factors of products, and the bias that is added in that type: all but FC_B, which gelu adds in
+ * float32, and those that are added to the residual stream. */
+static void mark_kept(gmodel_t *m)
+{
+    if (!is_bf16(m))
+        return;
+    m->param[WTE].flags |= DDP_KEEP_BF16;
+    for (size_t l = 0; l < m->c.model.layers; l++) {
+        static const int kept[] = {QKV_W, QKV_B, OUT_W, FC_W, PROJ_W};
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+            m->param[block_id(l, kept[i])].flags |= DDP_KEEP_BF16;
+    }
+}
+
+static int open_gpu(gmodel_t *m, ddp_error_t *errp)
+{
+    m->device = device_open(DEVICE_CUDA, m->c.ordinal, m->c.rank, errp);
+    if (!m->device || device_memory_free(m->device, &m->memory_free, errp) < 0)
+        return -1;
+    m->stream = device_stream_create(m->device, DEVICE_NORMAL, errp);
+    m->copies = m->stream ? device_stream_create(m->device, DEVICE_NORMAL, errp) : NULL;
+    return m->copies ? 0 : -1;
+}
+
+static int open_blas(gmodel_t *m, ddp_error_t *errp)
+{
+    m->workspace = device_malloc(m->device, CUDA_BLAS_WORKSPACE, "matrix products", errp);
+    if (!m->workspace)
+        return -1;
+    m->blas = cuda_blas_create(m->workspace, CUDA_BLAS_WORKSPACE, errp);
+    if (!m->blas)
+        return error_prefix(errp, "rank %d", m->c.rank);
+    snprintf(m->products, sizeof m->products, "%s %s", cuda_blas_name(m->blas), dtype_name(m->c.dtype));
+    return 0;
+}
+
+gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp)
+{
+    if (gmodel_check(&c->model, c->dtype, errp) < 0)
+        return NULL;
+    gmodel_t *m = calloc(1, sizeof *m);
+    if (!m)
+        goto no_memory;
+    m->c = *c;
+    m->n_params = model_params_count(&c->model);
+    m->param = model_params_create(&c->model);
+    m->tensor = calloc(m->n_params, sizeof *m->tensor);
+    m->layer = calloc(c->model.layers, sizeof *m->layer);
+    if (!m->param || !m->tensor || !m->layer)
+        goto no_memory;
+    mark_kept(m);
+    if (open_gpu(m, errp) == 0 && open_blas(m, errp) == 0)
+        return m;
+    gmodel_destroy(m);
+    return NULL;
+no_memory:
+    error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a model of %zu layers", c->model.layers);
+    gmodel_destroy(m);
+    return NULL;
+}
+
+void gmodel_destroy(gmodel_t *m)
+{
+    int saved = errno;
+    if (m) {
+        if (m->device)
+            copies_destroy(m);
+        cuda_blas_destroy(m->blas);
+        device_stream_destroy(m->copies);
+        device_stream_destroy(m->stream);
+        device_free(m->device, m->workspace);
+        device_free(m->device, m->arena);
+        device_close(m->device);
+        free(m->param);
+        free(m->tensor);
+        free(m->layer);
+        free(m);
+    }
+    errno = saved;
+}
+
+const struct loop_param *gmodel_params(const gmodel_t *m, size_t *ret_n)
+{
+    *ret_n = m->n_params;
+    return m->param;
+}
+
+void *gmodel_stream(const gmodel_t *m)
+{
+    return device_native_stream(m->stream);
+}
+
+const char *gmodel_products(const gmodel_t *m)
+{
+    return m->products;
+}
+
+size_t gmodel_memory_free(const gmodel_t *m)
+{
+    return m->memory_free;
+}
+
+size_t gmodel_activation_bytes(const struct gmodel_config *c)
+{
+    struct glayer *layer = calloc(c->model.layers, sizeof *layer);
+    gmodel_t m = {.c = *c, .layer = layer};
+    size_t n = layer ? gmodel_deal(&m, NULL) : 0;
+    free(layer);
+    return n ? n + CUDA_BLAS_WORKSPACE : 0;
+}
+
+static int check_tensors(const gmodel_t *m, ddp_error_t *errp)
+{
+    for (size_t id = 0; id < m->n_params; id++)
+        if ((m->param[id].flags & DDP_KEEP_BF16) && !m->tensor[id].value_bf16)
+            return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %s has no bfloat16 values", m->param[id].name);
+    return 0;
+}
+
+int gmodel_bind(gmodel_t *m, const struct ddp_param *tensor, ddp_error_t *errp)
+{
+    size_t bytes = gmodel_deal(m, NULL);
+    memcpy(m->tensor, tensor, m->n_params * sizeof *tensor);
+    m->arena = check_tensors(m, errp) == 0 ? device_malloc(m->device, bytes, "activations", errp) : NULL;
+    if (!m->arena)
+        return -1;
+    gmodel_deal(m, m->arena);
+    return copies_create(m, errp);
+}

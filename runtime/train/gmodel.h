@@ -1,0 +1,55 @@
+/* gmodel.h - the model of model.h on a GPU, over device.h and kernels/cuda, with the same parameters (model_params.h).
+ *
+ * dtype DDP_F32: everything float32, the reference. DDP_BF16: matrices and what goes into products are bfloat16, products
+ * add in float32; the stream of residual connections, layer norm, softmax, losses, parameters and their gradients stay
+ * float32, as under PyTorch's autocast. Work is queued on a stream of the model's own; the host waits only for losses,
+ * which are read while the backward pass runs. The same bits every run.
+ *
+ * In a build without CUDA's runtime nogmodel.c stands in its place, and gmodel_create says so. */
+#ifndef DDP_RUNTIME_TRAIN_GMODEL_H
+#define DDP_RUNTIME_TRAIN_GMODEL_H
+
+#include "runtime/base/dtype.h"
+#include "runtime/train/model_params.h"
+
+struct gmodel_config {
+    struct model_config model;
+    size_t batch;         /* sequences at once, at most */
+    enum ddp_dtype dtype; /* DDP_F32 or DDP_BF16 */
+    int ordinal;          /* of the GPU */
+    int rank;             /* for errors */
+    size_t logits_rows;   /* rows of logits in memory at a time; 0: as many as take some 2^29 elements */
+};
+
+typedef struct gmodel gmodel_t;
+
+/* Can a model of these sizes be computed in this type? bfloat16 attention has heads of 64. 0, or -1 and what to do. */
+int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t *errp);
+
+/* Opens GPU and matrix library. Room for `batch` sequences is made by gmodel_bind. The caller destroys, after whoever
+ * uses the stream. */
+gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp);
+void gmodel_destroy(gmodel_t *m); /* NULL is allowed */
+
+/* The parameters in registration order, borrowed; those whose bfloat16 values it needs have DDP_KEEP_BF16. */
+const struct loop_param *gmodel_params(const gmodel_t *m, size_t *ret_n);
+
+void *gmodel_stream(const gmodel_t *m);           /* the cudaStream_t */
+const char *gmodel_products(const gmodel_t *m);   /* "cuBLASLt 13.1.0 bf16" */
+size_t gmodel_memory_free(const gmodel_t *m);     /* of the GPU, in bytes, before gmodel_create took any */
+
+/* What gmodel_create and gmodel_bind allocate on the GPU. */
+size_t gmodel_activation_bytes(const struct gmodel_config *c);
+
+/* Borrows tensor[n_params] (copied; device memory) and allocates activations. 0 or -1. */
+int gmodel_bind(gmodel_t *m, const struct ddp_param *tensor, ddp_error_t *errp);
+
+/* As model_forward_backward, tokens in the processor's memory, free again on return. ready is called when the work that
+ * completes a gradient is queued. 0 or -1. */
+int gmodel_forward_backward(gmodel_t *m, const int32_t *tokens, size_t n, float grad_scale, loop_ready_f *ready,
+                            void *ctx, double *ret_loss_sum, ddp_error_t *errp);
+
+/* As model_evaluate. 0 or -1. */
+int gmodel_evaluate(gmodel_t *m, const int32_t *tokens, size_t n, double *ret_loss_sum, ddp_error_t *errp);
+
+#endif

@@ -1,0 +1,361 @@
+/* runtime/train/gmodel.h against the model on the processor: the same weights and tokens, every loss and gradient. Over
+ * the emulator with a double of cuBLASLt. */
+#include "t/unit/unit.h"
+
+#include <math.h>
+
+#include "runtime/train/gmodel.h"
+#include "runtime/train/model.h"
+#include "t/lib/tensors.h"
+
+/* float32: largest difference, relative to a tensor's largest gradient. */
+#define F32_TOLERANCE 1e-5
+/* bfloat16: length of a tensor's difference, relative to the gradient's. Eight bits round by 2^-9 at most. */
+#define BF16_TOLERANCE 0.02
+
+static uint16_t bf16_nearest(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* A model on the processor and one on a GPU, with the same random values. */
+struct pair {
+    struct gmodel_config c;
+    model_t *cpu;
+    gmodel_t *gpu;
+    size_t n_params;
+    const struct loop_param *param;
+    struct ddp_param *host, *device;
+    int32_t *tokens;
+    size_t n;
+    int *order, n_ready;
+};
+
+static size_t elems(const struct pair *p, size_t id)
+{
+    return p->param[id].shape[0] * p->param[id].shape[1];
+}
+
+static void *rounded(const float *x, size_t n)
+{
+    uint16_t *h = malloc(n * sizeof *h);
+    for (size_t i = 0; i < n; i++)
+        h[i] = bf16_nearest(x[i]);
+    void *p = device_bytes(h, n * sizeof *h);
+    free(h);
+    return p;
+}
+
+static void fill_param(struct pair *p, size_t id)
+{
+    size_t n = elems(p, id);
+    float *value = calloc(n, sizeof *value), *wild = random_floats(n, 0.05f);
+    model_params_init(&p->c.model, p->param, id, 7, value);
+    for (size_t k = 0; k < n; k++)
+        value[k] = value[k] * 2 + wild[k];
+    float *zeros = calloc(n, sizeof *zeros);
+    size_t n_params;
+    bool keep = gmodel_params(p->gpu, &n_params)[id].flags & DDP_KEEP_BF16;
+    p->host[id] = (struct ddp_param){.value = value, .grad = zeros, .n_elems = n};
+    p->device[id] = (struct ddp_param){.value = device_bytes(value, n * 4), .grad = device_bytes(zeros, n * 4),
+                                       .value_bf16 = keep ? rounded(value, n) : NULL, .n_elems = n};
+    free(wild);
+}
+
+static void pair_open(struct pair *p, struct gmodel_config c, size_t n)
+{
+    ddp_error_t e = {0};
+    *p = (struct pair){.c = c, .n = n};
+    p->cpu = model_create(&c.model, c.batch, &e);
+    p->gpu = p->cpu ? gmodel_create(&c, &e) : NULL;
+    if (!p->gpu)
+        fail_msg("%s", e.text);
+    p->param = model_params(p->cpu, &p->n_params);
+    p->host = calloc(p->n_params, sizeof *p->host);
+    p->device = calloc(p->n_params, sizeof *p->device);
+    p->order = calloc(p->n_params, sizeof *p->order);
+    for (size_t id = 0; id < p->n_params; id++)
+        fill_param(p, id);
+    if (model_bind(p->cpu, p->host, &e) < 0 || gmodel_bind(p->gpu, p->device, &e) < 0)
+        fail_msg("%s", e.text);
+    size_t n_tokens = n * (c.model.context + 1);
+    p->tokens = calloc(n_tokens, sizeof *p->tokens);
+    for (size_t i = 0; i < n_tokens; i++)
+        p->tokens[i] = (int32_t)(draw() % c.model.vocab);
+}
+
+static void pair_close(struct pair *p)
+{
+    gmodel_destroy(p->gpu);
+    model_destroy(p->cpu);
+    for (size_t id = 0; id < p->n_params; id++) {
+        free(p->host[id].value);
+        free(p->host[id].grad);
+        device_drop(p->device[id].value);
+        device_drop(p->device[id].value_bf16);
+        device_drop(p->device[id].grad);
+    }
+    free(p->host);
+    free(p->device);
+    free(p->order);
+    free(p->tokens);
+}
+
+static void nobody_listens(void *ctx, int id)
+{
+    (void)ctx, (void)id;
+}
+
+static double gpu_pass(struct pair *p, loop_ready_f *ready, void *ctx)
+{
+    ddp_error_t e = {0};
+    double loss;
+    if (gmodel_forward_backward(p->gpu, p->tokens, p->n, 0.5f, ready, ctx, &loss, &e) < 0)
+        fail_msg("%s", e.text);
+    device_check(0, "the pass");
+    return loss;
+}
+
+static float *gpu_grad(const struct pair *p, size_t id)
+{
+    float *g = malloc(elems(p, id) * sizeof *g);
+    device_fetch(g, p->device[id].grad, elems(p, id) * sizeof *g);
+    return g;
+}
+
+/* Largest difference over largest, and length over length, of a gradient. */
+static void differences(const struct pair *p, size_t id, double *ret_largest, double *ret_length)
+{
+    const float *want = p->host[id].grad;
+    float *got = gpu_grad(p, id);
+    double most = 0, largest = 0, squares = 0, all = 0;
+    for (size_t k = 0; k < elems(p, id); k++) {
+        double d = (double)got[k] - want[k];
+        most = d == d ? fmax(most, fabs(d)) : INFINITY;
+        largest = fmax(largest, fabs(want[k]));
+        squares += d * d;
+        all += (double)want[k] * want[k];
+    }
+    *ret_largest = most / largest;
+    *ret_length = squares == squares ? sqrt(squares / all) : INFINITY;
+    free(got);
+}
+
+static void check_gradients(struct pair *p)
+{
+    double worst = 0;
+    for (size_t id = 0; id < p->n_params; id++) {
+        bool f32 = p->c.dtype == DDP_F32;
+        double largest, length, tolerance = f32 ? F32_TOLERANCE : BF16_TOLERANCE;
+        differences(p, id, &largest, &length);
+        double d = f32 ? largest : length;
+        if (!(d <= tolerance))
+            fail_msg("the gradient of %s is off by %g", p->param[id].name, d);
+        worst = fmax(worst, d);
+    }
+    print_message("# %s: gradients differ by %.2g at most\n", gmodel_products(p->gpu), worst);
+}
+
+/* Two passes, whose gradients add up. */
+static void check_model(struct gmodel_config c, size_t n)
+{
+    struct pair p;
+    pair_open(&p, c, n);
+    double want = model_forward_backward(p.cpu, p.tokens, n, 0.5f, nobody_listens, NULL);
+    double got = gpu_pass(&p, nobody_listens, NULL);
+    print_message("# loss %.9g, on the processor %.9g\n", got, want);
+    assert_true(fabs(got - want) <= (c.dtype == DDP_F32 ? 1e-6 : 2e-3) * want);
+    check_gradients(&p);
+    model_forward_backward(p.cpu, p.tokens, n, 0.5f, nobody_listens, NULL);
+    assert_true(gpu_pass(&p, nobody_listens, NULL) == got);
+    check_gradients(&p);
+    pair_close(&p);
+}
+
+static const struct model_config odd = {2, 24, 3, 7, 37, false}, wide = {2, 128, 2, 70, 131, false};
+
+static void float32_agrees_with_the_processor(void **state)
+{
+    (void)state;
+    check_model((struct gmodel_config){.model = odd, .batch = 3, .dtype = DDP_F32}, 3);
+    check_model((struct gmodel_config){.model = wide, .batch = 2, .dtype = DDP_F32}, 1); /* fewer than fit */
+}
+
+static void bfloat16_deviates_little(void **state)
+{
+    (void)state;
+    check_model((struct gmodel_config){.model = wide, .batch = 2, .dtype = DDP_BF16}, 2);
+    check_model((struct gmodel_config){.model = wide, .batch = 3, .dtype = DDP_BF16}, 1);
+}
+
+static void the_head_may_come_in_slices(void **state)
+{
+    (void)state;
+    check_model((struct gmodel_config){.model = odd, .batch = 3, .dtype = DDP_F32, .logits_rows = 8}, 3);
+    check_model((struct gmodel_config){.model = wide, .batch = 1, .dtype = DDP_BF16, .logits_rows = 32}, 1);
+}
+
+static void check_recompute(enum ddp_dtype dtype)
+{
+    struct gmodel_config c = {.model = wide, .batch = 2, .dtype = dtype}, again = c;
+    struct pair a, b;
+    c.model.layers = again.model.layers = 3;
+    again.model.recompute = true;
+    seed_floats(5);
+    pair_open(&a, c, 2);
+    seed_floats(5);
+    pair_open(&b, again, 2);
+    assert_true(gpu_pass(&a, nobody_listens, NULL) == gpu_pass(&b, nobody_listens, NULL));
+    for (size_t id = 0; id < a.n_params; id++) {
+        float *x = gpu_grad(&a, id), *y = gpu_grad(&b, id);
+        assert_memory_equal(x, y, elems(&a, id) * sizeof *x);
+        free(x), free(y);
+    }
+    assert_true(gmodel_activation_bytes(&again) < gmodel_activation_bytes(&c));
+    pair_close(&a);
+    pair_close(&b);
+}
+
+static void recomputing_gives_the_same_bits(void **state)
+{
+    (void)state;
+    check_recompute(DDP_F32);
+    check_recompute(DDP_BF16);
+}
+
+/* A gradient that is called ready is complete once what is queued is done. */
+struct frozen {
+    struct pair *p;
+    float **copy;
+};
+
+static void freeze(void *ctx, int id)
+{
+    struct frozen *f = ctx;
+    device_check(0, "until a gradient is ready");
+    assert_null(f->copy[id]);
+    f->copy[id] = gpu_grad(f->p, (size_t)id);
+    f->p->order[f->p->n_ready++] = id;
+}
+
+static void a_ready_gradient_changes_no_more(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, (struct gmodel_config){.model = odd, .batch = 2, .dtype = DDP_F32}, 2);
+    struct frozen f = {&p, calloc(p.n_params, sizeof *f.copy)};
+    gpu_pass(&p, freeze, &f);
+    assert_int_equal(p.n_ready, p.n_params);
+    assert_string_equal(p.param[p.order[0]].name, "ln_f.bias");
+    assert_string_equal(p.param[p.order[2]].name, "h.1.mlp.c_proj.bias");
+    assert_string_equal(p.param[p.order[p.n_params - 1]].name, "wte.weight");
+    for (size_t id = 0; id < p.n_params; id++) {
+        float *g = gpu_grad(&p, id);
+        assert_memory_equal(g, f.copy[id], elems(&p, id) * sizeof *g);
+        free(g);
+        free(f.copy[id]);
+    }
+    free(f.copy);
+    pair_close(&p);
+}
+
+static void evaluation_sums_the_same_losses(void **state)
+{
+    (void)state;
+    ddp_error_t e = {0};
+    struct pair p;
+    double got[3], want[3];
+    pair_open(&p, (struct gmodel_config){.model = odd, .batch = 4, .dtype = DDP_F32}, 3);
+    model_evaluate(p.cpu, p.tokens, 3, want);
+    if (gmodel_evaluate(p.gpu, p.tokens, 3, got, &e) < 0)
+        fail_msg("%s", e.text);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(got[i] - want[i]) <= 1e-6 * want[i]);
+    assert_true(fabs(gpu_pass(&p, nobody_listens, NULL) - (got[0] + got[1] + got[2])) <= 1e-9 * got[0]);
+    pair_close(&p);
+}
+
+static void sizes_that_a_gpu_cannot_do_are_refused(void **state)
+{
+    (void)state;
+    ddp_error_t e = {0};
+    struct model_config c = odd;
+    assert_int_equal(gmodel_check(&c, DDP_F32, &e), 0);
+    assert_int_equal(gmodel_check(&c, DDP_BF16, &e), -1);
+    assert_error_has(e, "needs heads of 64, and --width=24 over --heads=3 are 8 each");
+    c.context = 10000;
+    assert_int_equal(gmodel_check(&c, DDP_F32, &e), -1);
+    assert_error_has(e, "--dtype=bf16");
+    c = (struct model_config){1, 6400, 100, 8, 8, false};
+    assert_int_equal(gmodel_check(&c, DDP_BF16, &e), -1);
+    assert_error_has(e, "widths up to 6144");
+}
+
+#ifdef DDP_CUDA_EMULATED
+#include "t/lib/cudaemu/script.h"
+
+/* The whole again, with streams that do nothing until somebody waits: what runs ahead of what it needs would show. */
+static void nothing_runs_ahead_of_its_tokens(void **state)
+{
+    (void)state;
+    setenv("EMU_STREAMS", "deferred", 1);
+    cudaemu_reset();
+    float32_agrees_with_the_processor(NULL);
+    evaluation_sums_the_same_losses(NULL);
+    unsetenv("EMU_STREAMS");
+    cudaemu_reset();
+}
+
+static void all_memory_comes_back(void **state)
+{
+    (void)state;
+    struct pair p;
+    cudaemu_reset();
+    pair_open(&p, (struct gmodel_config){.model = wide, .batch = 1, .dtype = DDP_BF16}, 1);
+    gpu_pass(&p, nobody_listens, NULL);
+    pair_close(&p);
+    struct cudaemu_live l = cudaemu_live();
+    assert_int_equal(l.allocations + l.host_allocations + l.streams + l.events, 0);
+}
+
+static void errors_name_rank_and_cause(void **state)
+{
+    (void)state;
+    ddp_error_t e = {0};
+    struct pair p;
+    double loss;
+    struct gmodel_config c = {.model = odd, .batch = 2, .dtype = DDP_F32, .rank = 3};
+    setenv("EMU_MEMORY", "1000", 1);
+    cudaemu_reset();
+    assert_null(gmodel_create(&c, &e));
+    assert_error_has(e, "rank 3: GPU 0");
+    assert_error_has(e, "for matrix products: out of memory, 1000 free: take a smaller --batch");
+    unsetenv("EMU_MEMORY");
+    cudaemu_reset();
+    pair_open(&p, c, 2);
+    setenv("EMU_FAIL", "cudaemu_enqueue:20:719", 1); /* in the midst of a pass */
+    p.tokens[0] = 1;
+    cudaemu_reset();
+    unsetenv("EMU_FAIL");
+    assert_int_equal(gmodel_forward_backward(p.gpu, p.tokens, 2, 1, nobody_listens, NULL, &loss, &e), -1);
+    assert_error_has(e, "rank 3: GPU 0");
+}
+#endif
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(float32_agrees_with_the_processor),
+    cmocka_unit_test(bfloat16_deviates_little),
+    cmocka_unit_test(the_head_may_come_in_slices),
+    cmocka_unit_test(recomputing_gives_the_same_bits),
+    cmocka_unit_test(a_ready_gradient_changes_no_more),
+    cmocka_unit_test(evaluation_sums_the_same_losses),
+    cmocka_unit_test(sizes_that_a_gpu_cannot_do_are_refused),
+#ifdef DDP_CUDA_EMULATED
+    cmocka_unit_test(nothing_runs_ahead_of_its_tokens),
+    cmocka_unit_test(all_memory_comes_back),
+    cmocka_unit_test(errors_name_rank_and_cause),
+#endif
+};
+TENSORS_MAIN(tests)
