@@ -252,8 +252,36 @@ static void launches_wait_for_their_stream(void **)
     cudaemu_reset();
 }
 
+/* A wait is for the record that there was when it was asked for, whatever becomes of the event, or of its stream. */
+static void waits_are_for_the_record_before_them(void **)
+{
+    setenv("EMU_STREAMS", "deferred", 1);
+    for (int then = 0; then < 4; then++) { /* nothing; a record elsewhere; the event destroyed; its stream destroyed */
+        int x = 0, *p = nullptr;
+        cudaStream_t first, other, waits;
+        cudaEvent_t e;
+        cudaemu_reset();
+        assert_int_equal(cudaMalloc((void **)&p, sizeof *p), 0);
+        assert_int_equal(cudaStreamCreate(&first) | cudaStreamCreate(&other) | cudaStreamCreate(&waits), 0);
+        assert_int_equal(cudaEventCreate(&e), 0);
+        assert_int_equal(cudaMemsetAsync(p, 1, sizeof *p, first), 0);
+        assert_int_equal(cudaEventRecord(e, first), 0);
+        assert_int_equal(cudaStreamWaitEvent(waits, e, 0), 0);
+        assert_int_equal(cudaMemcpyAsync(&x, p, sizeof x, cudaMemcpyDeviceToHost, waits), 0);
+        assert_int_equal(then == 1 ? cudaEventRecord(e, other) : cudaSuccess, 0);
+        assert_int_equal(then == 2 ? cudaEventDestroy(e) : cudaSuccess, 0);
+        assert_int_equal(then == 3 ? cudaStreamDestroy(first) : cudaSuccess, 0);
+        assert_int_equal(cudaStreamSynchronize(waits), 0);
+        assert_int_equal(x, 0x01010101);
+        assert_int_equal(then == 1 ? cudaEventSynchronize(e) : cudaSuccess, 0);
+        assert_int_equal(then == 1 ? cudaEventQuery(e) : cudaSuccess, 0);
+    }
+    unsetenv("EMU_STREAMS");
+    cudaemu_reset();
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(launches_wait_for_their_stream),
+    cmocka_unit_test(launches_wait_for_their_stream), cmocka_unit_test(waits_are_for_the_record_before_them),
     cmocka_unit_test(threads_share_and_wait), cmocka_unit_test(warps_exchange),
     cmocka_unit_test(fragments_multiply),     cmocka_unit_test(halves_round),
     cmocka_unit_test(mistakes_are_named),     cmocka_unit_test(launches_have_limits),

@@ -28,8 +28,9 @@ struct work {
     const void *from;
     size_t n;
     int byte;
-    struct CUevent_st *event;
-    uint64_t point; /* of the event */
+    struct CUevent_st *event;  /* WORK_AFTER: NULL once it is done and destroyed */
+    uint64_t point;            /* of the event */
+    struct CUstream_st *where; /* WORK_AFTER: that point was recorded there */
     void (*run)(void *arg);
     void *arg;
 };

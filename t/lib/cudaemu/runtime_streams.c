@@ -11,7 +11,7 @@ static struct CUstream_st *stream_of(cudaStream_t s)
     return s ? s : &cudaemu_all.standard;
 }
 
-static void drain_to(struct CUevent_st *e, uint64_t point);
+static void drain_to(struct CUevent_st *e, uint64_t point, struct CUstream_st *where);
 
 static double now_ms(void)
 {
@@ -28,9 +28,10 @@ static void do_work(const struct work *w)
         memset(w->to, w->byte, w->n);
     else if (w->what == WORK_RUN)
         w->run(w->arg);
-    else if (w->what == WORK_AFTER)
-        drain_to(w->event, w->point);
-    else {
+    else if (w->what == WORK_AFTER) {
+        if (w->event)
+            drain_to(w->event, w->point, w->where);
+    } else if (w->event->reached < w->point) { /* else a later record, on another stream, was faster */
         w->event->reached = w->point;
         w->event->at_ms = now_ms();
     }
@@ -55,9 +56,18 @@ static void drain(struct CUstream_st *s)
         ;
 }
 
-static void drain_to(struct CUevent_st *e, uint64_t point)
+static bool has(const struct CUstream_st *s, const struct CUevent_st *e, uint64_t point)
 {
-    while (e->reached < point && step(e->stream))
+    const struct work *w = s ? s->first : NULL;
+    while (w && (w->what != WORK_RECORD || w->event != e || w->point != point))
+        w = w->next;
+    return w != NULL;
+}
+
+/* A later record may have been done already, of another stream: that is not the one to wait for. */
+static void drain_to(struct CUevent_st *e, uint64_t point, struct CUstream_st *where)
+{
+    while (has(where, e, point) && step(where))
         ;
 }
 
@@ -197,6 +207,13 @@ static bool is_event(cudaEvent_t event)
     return e != NULL;
 }
 
+/* What was asked of the stream is done: nobody need wait for it. */
+static void forget_stream(struct CUstream_st *s, const struct CUstream_st *gone)
+{
+    for (struct work *w = s->first; w; w = w->next)
+        w->where = w->where == gone ? NULL : w->where;
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     BEGIN_ON_GPU();
@@ -205,6 +222,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
             drain(stream); /* as CUDA: what was asked for is done */
             for (struct CUevent_st *e = cudaemu_all.events; e; e = e->next)
                 e->stream = e->stream == stream ? &cudaemu_all.standard : e->stream;
+            forget_stream(&cudaemu_all.standard, stream);
+            for (struct CUstream_st *s = cudaemu_all.streams; s; s = s->next)
+                forget_stream(s, stream);
             *at = stream->next;
             free(stream);
             return cudaSuccess;
@@ -245,7 +265,10 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     BEGIN_ON_GPU();
     if (!is_stream(stream) || !is_event(event))
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    return ask(stream, &(struct work){.what = WORK_AFTER, .event = event, .point = event->asked});
+    return ask(stream, &(struct work){.what = WORK_AFTER,
+                                      .event = event,
+                                      .point = event->asked,
+                                      .where = event->stream});
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
@@ -266,13 +289,26 @@ cudaError_t cudaEventCreate(cudaEvent_t *event)
     return cudaEventCreateWithFlags(event, cudaEventDefault);
 }
 
+/* The event is destroyed: who waits for it or records it does so no longer. */
+static void forget_event(struct CUstream_st *s, const struct CUevent_st *event)
+{
+    for (struct work *w = s->first; w; w = w->next)
+        if (w->event == event) {
+            w->event = NULL;
+            w->what = WORK_AFTER;
+        }
+}
+
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     BEGIN_ON_GPU();
     for (struct CUevent_st **at = &cudaemu_all.events; *at; at = &(*at)->next)
         if (*at == event) {
-            drain_to(event, event->asked);
+            drain_to(event, event->asked, event->stream);
             *at = event->next;
+            forget_event(&cudaemu_all.standard, event);
+            for (struct CUstream_st *s = cudaemu_all.streams; s; s = s->next)
+                forget_event(s, event);
             free(event);
             return cudaSuccess;
         }
@@ -304,7 +340,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     BEGIN_ON_GPU();
     if (!is_event(event))
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    drain_to(event, event->asked);
+    drain_to(event, event->asked, event->stream);
     return cudaSuccess;
 }
 
