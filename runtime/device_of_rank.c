@@ -81,6 +81,7 @@ static int compare(ddp_t *d, const struct device_info *info, ddp_error_t *errp)
     struct device_id *all = handle_gather(d, &mine, sizeof mine, errp);
     int rc = all ? device_compare(all, d->world.size, config_share_device(&d->config), errp) : -1;
     free(all);
+    d->shares_gpus = rc > 0;
     return rc;
 }
 

@@ -33,7 +33,7 @@ struct gpu_config {
     enum ddp_dtype wire;         /* in which gradients travel: DDP_F32, DDP_BF16 or DDP_F16 */
     bool has_moments;            /* of the optimizer */
     bool has_bf16;               /* values in bfloat16, too */
-    bool shares_devices;         /* ranks may share a GPU */
+    bool shares_devices;         /* two ranks have one GPU */
     const char *nccl_log;        /* nccl.h; NULL: none */
     double timeout_s;
 };

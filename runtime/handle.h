@@ -38,6 +38,7 @@ struct ddp {
     ddp_error_t add_error;   /* first error of ddp_param_add; code 0: none */
     struct ddp_hook hook;    /* encode NULL: none */
     device_t *device;        /* the GPU that ddp_device found; NULL: the processor */
+    bool shares_gpus;        /* two ranks have one */
     gpu_t *gpu;              /* from ddp_commit on, where device is */
     void *stream;            /* that the program computes on, on a GPU (ddp_stream) */
     float *values;           /* arena of layout.n_bytes: own_values, zero's segment, or gpu's */

@@ -57,6 +57,12 @@ static bool is_same_gpu(const struct device_id *a, const struct device_id *b)
     return a->kind == DEVICE_CUDA && b->kind == DEVICE_CUDA && a->node == b->node && !strcmp(a->gpu, b->gpu);
 }
 
+static int refuse_sharing(const struct device_id *a, const struct device_id *b, ddp_error_t *errp)
+{
+    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks %d and %d of node %d both have the GPU %s: start one rank a GPU, or "
+                     "say --ddp-share-device=on if that is meant", a->rank, b->rank, b->node, b->bus_id);
+}
+
 int device_compare(const struct device_id *ids, int n, bool may_share, ddp_error_t *errp)
 {
     for (int i = 1; i < n; i++)
@@ -66,11 +72,9 @@ int device_compare(const struct device_id *ids, int n, bool may_share, ddp_error
             return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d computes on a GPU (%s) and rank %d on its processor: "
                              "give every rank a GPU, or all --ddp-device=cpu", gpu->rank, gpu->bus_id, cpu->rank);
         }
-    for (int i = 0; i < n && !may_share; i++)
+    for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             if (is_same_gpu(&ids[j], &ids[i]))
-                return error_set(errp, DDP_E_USAGE, EINVAL, "ranks %d and %d of node %d both have the GPU %s: start "
-                                 "one rank a GPU, or say --ddp-share-device=on if that is meant", ids[j].rank,
-                                 ids[i].rank, ids[i].node, ids[i].bus_id);
+                return may_share ? 1 : refuse_sharing(&ids[j], &ids[i], errp);
     return 0;
 }

@@ -43,7 +43,8 @@ struct device_id {
 struct device_id device_id_of(const struct device_info *info, int rank, int node);
 
 /* The ids of all n ranks. -1 with DDP_E_USAGE: two ranks of a node have one GPU and may not (may_share), or some
- * ranks compute on GPUs and others do not; both ranks are named. MIG slices of one GPU are GPUs of their own. */
+ * ranks compute on GPUs and others do not; both ranks are named. 1: two have one GPU, and may; 0: none have. MIG slices of
+ * one GPU are GPUs of their own. */
 int device_compare(const struct device_id *ids, int n, bool may_share, ddp_error_t *errp);
 
 #endif
