@@ -44,7 +44,7 @@ static int tell(ddp_t *d, const ddp_error_t *own, int rank, ddp_error_t *errp)
     if (own->code && errp)
         *errp = *own; /* whatever became of the telling */
     else if (why)
-        error_set(errp, DDP_E_PEER, EINVAL, "rank %d: %s", rank, why);
+        error_set(errp, DDP_E_PEER, EINVAL, "rank %d: %s", rank, error_of_rank(why, rank));
     free(why);
     return -1;
 }

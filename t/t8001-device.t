@@ -108,10 +108,10 @@ fails() { # DESC SCRIPT-OF-RANK-1 ERE-OF-RANK-1 ERE-OF-RANK-0
     run "$ddp" run -n 2 "$tmp/rank1" "$2" "$probe" 20 4096
     is "$1: exit code" "$rc" 1
     like "$1: the rank says it" "$err" "deviceprobe: rank 1: GPU 1 \(NVIDIA H200, 0000:19:00.0\): $3"
-    like "$1: its peer, too" "$err" "deviceprobe: rank 1 \([^)]*\) aborted: rank 1: GPU 1 \(NVIDIA H200, 0000:19:00.0\): $4"
+    like "$1: its peer, too" "$err" "deviceprobe: rank 1 \([^)]*\) aborted: GPU 1 \(NVIDIA H200, 0000:19:00.0\): $4"
 }
 fails "out of device memory" "export EMU_MEMORY=4000" \
-    "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free: take a smaller --batch, --recompute or --ddp-zero=1" \
+    "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free: take a smaller --batch, or --recompute" \
     "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free"
 fails "another process has the GPU" "export EMU_FAIL=cudaSetDevice:1:46" \
     "cudaSetDevice: cudaErrorDevicesUnavailable: the GPU is busy or closed to this process: .*exclusive mode.*MIG" \

@@ -51,7 +51,7 @@ all_told 2,1 "no id" 'the wire-up of NCCL failed: unhandled system error \(no in
 is "... before anybody begins" "$(grep -c init <<<"$log")" 0
 script "rank 1 alloc error 1 out of memory"
 probe 3
-all_told 3 "no memory" 'rank 1: NCCL cannot allocate 1 MiB on its GPU \(out of memory\)' 3
+all_told 3 "no memory" 'rank 1(:| \([^)]*\) aborted:) NCCL cannot allocate 1 MiB on its GPU \(out of memory\)' 3
 script "rank 1 group at 2 hang"
 probe 3 --timeout 1
 all_told 3 "an operation that one rank never puts on its stream" 'all ranks wait in an operation of NCCL' 3

@@ -78,8 +78,8 @@ for fault in cudaEventRecord:9:719:'cudaEventRecord: cudaErrorLaunchFailure: .*X
     what=${fault#*:*:*:}
     for layout in 3 1,2; do
         train $layout bash "$tmp/one" 1 EMU_FAIL="${fault%":$what"}" "$probe" $steps
-        ended "nodes of $layout, ${what%%: *} fails" 1 3 "rank 1: GPU [01] \(NVIDIA H200, [^)]*\): $what"
-        is "... which is said of rank 1" "$(grep -cE '^gpuprobe: rank 1 \([^)]*\) aborted: ' <<<"$err")" 2
+        ended "nodes of $layout, ${what%%: *} fails" 1 3 "rank 1(: | \([^)]*\) aborted: )GPU [01] \(NVIDIA H200, [^)]*\): $what"
+        is "... which is said of rank 1" "$(grep -cE '^gpuprobe: rank 1 \([^)]*\) aborted: GPU ' <<<"$err")" 2
         ok "... soon ($took_ms ms)" [ "$took_ms" -lt 10000 ]
     done
 done
@@ -90,10 +90,10 @@ ended "a driver that does not answer" 1 2 'rank 1 \([^)]*\) did not come before 
 
 # Memory: how much, what for, and what lowers it; found before the first step.
 train 3 bash "$tmp/one" 1 EMU_MEMORY=300000 "$probe" $steps
-ended "out of memory" 1 3 'rank 1: GPU 1 .*cudaMalloc of 43360 bytes for parameters in bfloat16: out of memory, 39840 free: take a smaller --batch'
+ended "out of memory" 1 3 'rank 1(: | \([^)]*\) aborted: )GPU 1 .*cudaMalloc of 43360 bytes for parameters in bfloat16: out of memory, 39840 free: take a smaller --batch'
 script "rank 1 alloc error 1 out of memory"
 train 3 "$probe" $steps
-ended "out of NCCL's memory" 1 3 'rank 1: NCCL cannot allocate 1 MiB on its GPU \(out of memory\): '
+ended "out of NCCL's memory" 1 3 'rank 1 \([^)]*\) aborted: NCCL cannot allocate 1 MiB on its GPU \(out of memory\): take a smaller --batch'
 script
 
 # A rank that ends early, without an error: its part of NCCL waits for nobody, nor do the others for it.

@@ -59,3 +59,10 @@ int error_prefix(ddp_error_t *errp, const char *fmt, ...)
         error_set(errp, errp->domain, errp->code, "%s: %s", what, errp->text);
     return -1;
 }
+
+const char *error_of_rank(const char *text, int rank)
+{
+    char own[32];
+    size_t n = (size_t)snprintf(own, sizeof own, "rank %d: ", rank);
+    return strncmp(text, own, n) == 0 ? text + n : text;
+}

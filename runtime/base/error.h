@@ -43,4 +43,7 @@ int error_errno(ddp_error_t *errp, const char *fmt, ...) ERROR_PRINTF(2, 3);
 /* Puts "PREFIX: " in front of the text already there, keeping domain and code. Returns -1. */
 int error_prefix(ddp_error_t *errp, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
+/* Within text, what comes behind "rank R: " at its beginning, if it begins so: for who names that rank himself. */
+const char *error_of_rank(const char *text, int rank);
+
 #endif

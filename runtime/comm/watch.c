@@ -124,7 +124,8 @@ void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch
 
 void watch_abort(watch_t *w, const char *why)
 {
-    watch_raise_cause(w, (struct cause){.kind = WATCH_ABORT, .rank = w->rank, .slot = w->local}, why);
+    watch_raise_cause(w, (struct cause){.kind = WATCH_ABORT, .rank = w->rank, .slot = w->local},
+                      error_of_rank(why, w->rank));
 }
 
 static const char *call_name(uint64_t call)

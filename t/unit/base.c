@@ -55,6 +55,8 @@ static void errors_are_one_line_that_fits(void **state)
     error_prefix(&e, "rank %d", 3);
     assert_string_equal(e.text, "rank 3: a b 3");
     assert_int_equal(e.domain, DDP_E_DATA);
+    assert_string_equal(error_of_rank(e.text, 3), "a b 3");
+    assert_string_equal(error_of_rank(e.text, 33), "rank 3: a b 3");
     char big[1000];
     memset(big, 'x', sizeof big - 1);
     big[sizeof big - 1] = 0;
