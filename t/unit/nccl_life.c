@@ -164,7 +164,9 @@ static int wire_host(struct job *j, struct memboot *boot, int rank, struct rig *
 
 static int wire(struct job *j, struct memboot *boot, int rank, struct rig *r, ddp_error_t *e)
 {
-    struct nccl_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 30, .device = {&fake, enter}};
+    struct nccl_config cfg = {.timeout_s = 30, .device = {.ctx = &fake, .enter = enter}};
+    if (j->timeout_s > 0)
+        cfg.timeout_s = j->timeout_s;
     if (wire_host(j, boot, rank, r, e) == 0)
         r->n = nccl_create_with(&cfg, &lib, NULL, r->w, r->c, e);
     return r->n ? 0 : -1;
@@ -294,7 +296,7 @@ static int wires_again(struct job *j, int rank)
 /* Rank 1 has no library, or another one: all are told alike, and the host communicator goes on. */
 static int refuses(struct job *j, int rank)
 {
-    struct nccl_config cfg = {.timeout_s = 30, .device = {&fake, enter}};
+    struct nccl_config cfg = {.timeout_s = 30, .device = {.ctx = &fake, .enter = enter}};
     struct nccl_lib other = lib;
     ddp_error_t e = {0}, why;
     struct rig r = {0};
