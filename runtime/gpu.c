@@ -247,10 +247,15 @@ int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp)
     return gpu_wait(g, g->summed, errp);
 }
 
-int gpu_round(gpu_t *g, ddp_error_t *errp)
+int gpu_round(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
 {
     struct cuda_range all = {g->arena.values_bf16, g->arena.values, g->cfg.layout->n_bytes / sizeof(float)};
+    const struct cuda_round_range numbered = {all.out, all.in, all.n, 0};
+    const struct rounding by = {.step = n_steps};
+    void *stream = device_native_stream(g->program);
     if (!all.out)
         return 0;
-    return gpu_result(g, cuda_cast(&all, 1, DDP_F32, DDP_BF16, 1, device_native_stream(g->program)), "cuda_cast", errp);
+    if (g->cfg.rounds_at_random)
+        return gpu_result(g, cuda_round_bf16(&numbered, 1, &by, stream), "cuda_round_bf16", errp);
+    return gpu_result(g, cuda_cast(&all, 1, DDP_F32, DDP_BF16, 1, stream), "cuda_cast", errp);
 }

@@ -33,6 +33,7 @@ struct gpu_config {
     enum ddp_dtype wire;         /* in which gradients travel: DDP_F32, DDP_BF16 or DDP_F16 */
     bool has_moments;            /* of the optimizer */
     bool has_bf16;               /* values in bfloat16, too */
+    bool rounds_at_random;       /* these: kernels/round.h, numbered by their place in the arena */
     bool shares_devices;         /* two ranks have one GPU */
     const char *nccl_log;        /* nccl.h; NULL: none */
     double timeout_s;
@@ -84,7 +85,7 @@ int gpu_write(gpu_t *g, void *to, const void *host, size_t n, ddp_error_t *errp)
 /* Every rank's bytes become root's. Waits. Collective. */
 int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp);
 
-/* The values in bfloat16 follow the values, if there are any. */
-int gpu_round(gpu_t *g, ddp_error_t *errp);
+/* The values in bfloat16 follow the values, if there are any. n_steps: those taken. */
+int gpu_round(gpu_t *g, uint64_t n_steps, ddp_error_t *errp);
 
 #endif

@@ -5,6 +5,7 @@
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/optim.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/round.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/gpu.h"
 #include "runtime/norm.h"

@@ -19,6 +19,7 @@ static int reserve(gpu_t *g, size_t n, ddp_error_t *errp)
 int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_t *errp)
 {
     const struct gpu_arenas *a = &g->arena;
+    uint16_t *bf16 = g->cfg.rounds_at_random ? NULL : a->values_bf16;
     size_t n = 0;
     if (reserve(g, o->n_slices, errp) < 0)
         return -1;
@@ -28,11 +29,12 @@ int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_
                                                        .m = o->m ? o->m + s->state : NULL,
                                                        .v = o->v ? o->v + s->state : NULL,
                                                        .grad = a->grads + s->at,
-                                                       .value_bf16 = a->values_bf16 ? a->values_bf16 + s->at : NULL,
+                                                       .value_bf16 = bf16 ? bf16 + s->at : NULL,
                                                        .n = s->n_elems,
                                                        .weight_decay = s->decays ? o->args.weight_decay : 0};
     void *stream = device_native_stream(g->program);
-    if (o->cfg.sgd)
-        return gpu_result(g, cuda_sgd(g->update, n, DDP_F32, &o->args, NULL, stream), "cuda_sgd", errp);
-    return gpu_result(g, cuda_adamw(g->update, n, DDP_F32, &o->args, NULL, stream), "cuda_adamw", errp);
+    int code = (o->cfg.sgd ? cuda_sgd : cuda_adamw)(g->update, n, DDP_F32, &o->args, NULL, stream);
+    if (gpu_result(g, code, o->cfg.sgd ? "cuda_sgd" : "cuda_adamw", errp) < 0)
+        return -1;
+    return g->cfg.rounds_at_random ? gpu_round(g, o->n_steps, errp) : 0;
 }

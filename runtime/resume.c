@@ -112,7 +112,8 @@ static int try_step(ddp_t *d, const struct choice *c, uint64_t step, ddp_error_t
         rc = read_tensors(d, path, &m, errp);
     if (rc > 0)
         checkpoint_state_compare(d, &m.state);
-    if (rc > 0 && (checkpoint_state_restore(d, &m.state, errp) < 0 || window_load(d, path, &m, errp) < 0))
+    if (rc > 0 && (checkpoint_state_restore(d, &m.state, errp) < 0 || window_load(d, path, &m, errp) < 0 ||
+                   handle_values_changed(d, errp) < 0)) /* again: rounding may go by the step */
         rc = -1;
     manifest_clear(&m);
     return rc;

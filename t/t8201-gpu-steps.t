@@ -38,6 +38,22 @@ same "... shards" 1 3 shards=4
 same "... gradients as bf16" 1 4 --ddp-compress=bf16
 unset EMU_STREAMS
 
+# rounded RANKS ARGUMENT...: the hashes of the values in bfloat16 that are rounded at random, after the last step.
+rounded() {
+    local n=$1
+    shift
+    run "$ddp" run -n "$n" "$probe" "$@" rounding=random --ddp-device=cuda
+    [[ $rc =~ ^(0|75)$ ]] || diag "$err"
+    sed -n 's/^rounded //p' <<<"$out" | tail -n 1
+}
+once=$(rounded 1 4 --ddp-stochastic-rounding=on)
+like "values in bfloat16, rounded at random" "$once" '^[0-9a-f]{16}$'
+is "... the same in another run" "$(rounded 1 4 --ddp-stochastic-rounding=on)" "$once"
+is "... and otherwise to the nearest" "$([ "$(rounded 1 4)" != "$once" ]; echo $?)" 0
+saved=$(rounded 1 4 --ddp-stochastic-rounding=on ckpt="$tmp/rounded" stop=2)
+is "... and in a checkpoint's values" "$(rounded 1 2 --ddp-stochastic-rounding=on ckpt="$tmp/rounded")" "$saved"
+is "... the same after a checkpoint" "$(rounded 1 4 --ddp-stochastic-rounding=on ckpt="$tmp/rounded")" "$once"
+
 double=$top_builddir/t/lib/nccldouble/.libs
 if [ -e "$double/libnccl.so.2" ]; then
     export LD_LIBRARY_PATH=$double${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NCCLDOUBLE_DIR=$tmp/double NCCLDOUBLE_IN_ORDER=1

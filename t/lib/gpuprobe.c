@@ -10,6 +10,7 @@
  *              COMMITTED FAILED LAST" and on rank 0 "warning TEXT"; exit code 75 where it stopped
  *   wait=on    each checkpoint is waited for      stop=S  SIGTERM in the first micro-step of step S
  *   load=DIR   values from there
+ *   rounding=random  values in bfloat16 may be either neighbour; prints their hash, too
  * --ddp-device=cpu|cuda says where. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
@@ -34,7 +35,8 @@ struct probe {
     float *value;        /* of the largest parameter */
     uint16_t *bf16;
     int accum, nan_step, stop_step, shards;
-    bool unused, join, wait;
+    bool unused, join, wait, random; /* random: values in bfloat16 are rounded so */
+    uint64_t rounded;                /* their hash */
     const char *ckpt, *load; /* NULL: none */
 };
 
@@ -118,7 +120,7 @@ static int one_step(struct probe *p, int step, struct ddp_step *s)
     return p->wait ? ddp_checkpoint_wait(p->ddp, &e) : 0;
 }
 
-/* value_bf16 is what the value rounds to. */
+/* value_bf16 is what the value rounds to, or may. */
 static int check_bf16(struct probe *p, const struct ddp_param *t)
 {
     if (!p->is_gpu)
@@ -129,8 +131,11 @@ static int check_bf16(struct probe *p, const struct ddp_param *t)
     for (size_t i = 0; i < t->n_elems; i++) {
         uint32_t bits;
         memcpy(&bits, &p->value[i], sizeof bits);
-        if (p->bf16[i] != (bits + 0x7fff + (bits >> 16 & 1)) >> 16)
+        uint32_t below = bits >> 16, nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        bool may_be = p->random && (p->bf16[i] == below || (bits & 0xffff && p->bf16[i] == below + 1));
+        if (p->bf16[i] != nearest && !may_be)
             return fail("a value in bfloat16 is another one");
+        p->rounded = hash_step(p->rounded, p->bf16[i]);
     }
     return 0;
 }
@@ -138,6 +143,7 @@ static int check_bf16(struct probe *p, const struct ddp_param *t)
 static int print_hash(struct probe *p)
 {
     uint64_t hash = HASH_START;
+    p->rounded = HASH_START;
     for (int id = 0; id < PARAMS; id++) {
         struct ddp_param t = ddp_param_get(p->ddp, id);
         if (ddp_param_read(p->ddp, id, p->value, &e) < 0 || check_bf16(p, &t) < 0)
@@ -149,6 +155,8 @@ static int print_hash(struct probe *p)
         }
     }
     printf("values %016" PRIx64 "\n", hash);
+    if (p->random)
+        printf("rounded %016" PRIx64 "\n", p->rounded);
     return 0;
 }
 
@@ -262,6 +270,7 @@ static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
     p->stop_step = strncmp(arg, "stop=", 5) ? p->stop_step : atoi(value);
     p->ckpt = strncmp(arg, "ckpt=", 5) ? p->ckpt : value;
     p->load = strncmp(arg, "load=", 5) ? p->load : value;
+    p->random |= !strcmp(arg, "rounding=random");
     p->wait |= !strcmp(arg, "wait=on");
     p->unused |= !strcmp(arg, "unused=on");
     p->join |= !strcmp(arg, "join=on");
