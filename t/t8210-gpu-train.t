@@ -11,8 +11,8 @@ export EMU_DEVICES=2
 
 # 42 samples of 16 tokens: the eleventh step of four has two.
 head -c 723 /usr/share/common-licenses/GPL-3 >"$tmp/data"
-common=(--data "$tmp/data" --layers 2 --width 64 --heads 4 --context 16 --batch 4 --steps 12 --warmup 3 --lr 3e-3 --seed 3)
-common+=(--log-every 0 --val-every 6 --print-hash)
+common=(--data "$tmp/data" --layers 2 --width 64 --heads 4 --context 16 --batch 4 --steps 12 --warmup 3)
+common+=(--lr 3e-3 --seed 3 --log-every 0 --val-every 6 --print-hash)
 
 losses() { sed -n 's/.*"\(val_\)\?loss": \([^,}]*\)[,}].*/\2/p' "$1"; }
 # Greatest difference of two loss curves of equal length, relative, and that length.
@@ -58,11 +58,27 @@ is "... but not the same" "$(apart "$tmp/cpu1" "$tmp/bf16" | awk '{ print ($1 > 
 curve bf16-again "$emulated" "${common[@]}" --device cuda --recompute
 is "bfloat16 with --recompute: the same bits" "$(hash_of bf16-again)" "$(hash_of bf16)"
 
+# --- checkpoints go from one device to the other (t8411 has more of them) ---
+saves=("${common[@]}" --ckpt "$tmp/ckpt" --ckpt-every 6)
+curve saved "$emulated" "${saves[@]}" --device cuda --dtype f32
+resumed=()
+for device in cuda cpu; do
+    rm -rf "$tmp/ckpt/step-00000012"
+    run "$emulated" "${saves[@]}" --device $device --dtype f32
+    like "$device: goes on from the middle" "$out" 'resumed from .*, at step 6'
+    resumed+=("$(sed -n 's/^params hash //p; s/^step 12.*val loss \(.*\)...$/\1/p' <<<"$out")")
+done
+is "on a GPU: to the same bits" "${resumed[0]##*$'\n'}" "$(hash_of saved)"
+is "on the processor: to the same loss" "${resumed[1]%%$'\n'*}" "${resumed[0]%%$'\n'*}"
+
 # --- what it says ---
-like "memory, part by part" "$out" \
+said=$(cat "$tmp/bf16.out")
+like "memory, part by part" "$said" \
     'memory: [0-9.]+ MiB a rank: parameters [0-9.]+, gradients [0-9.]+, moments [0-9.]+, parameters in bf16 [0-9.]+, '\
 'activations [0-9.]+; its GPU had 1024.0 free'
-like "a live line has FLOP/s and their share of the peak" "$out" 'step 12/12 loss [^ ]+ .* tok/s [0-9]+ TFLOP/s [0-9.e-]+ MFU [0-9.]+%'
+like "what nobody has tried yet" "$said" 'emulated, not yet run on a GPU'
+like "a live line has FLOP/s and their share of the peak" "$said" \
+    'step 12/12 loss [^ ]+ .* tok/s [0-9]+ TFLOP/s [0-9.e-]+ MFU [0-9.]+%'
 # 6 (2 * 12 * 64^2 + 256 * 64) + 6 * 2 * 16 * 64 operations a token
 is "JSON too: operations by the formula, the share of an H200's" "$(sed -n '/tflops/{
     s/.*"tokens_per_s": \([^,]*\), "tflops": \([^,]*\), "mfu": \([^,]*\),.*/\1 \2 \3/p;q;}' "$tmp/bf16" |
@@ -89,7 +105,7 @@ refuses "bfloat16 with other heads" 2 'needs heads of 64, and --width=64 over --
     "$emulated" "${one[@]}" --device cuda --dtype bf16 --heads 2
 refuses "no such type" 2 '--dtype=f16.*f32\|bf16' "$emulated" "${one[@]}" --dtype f16
 refuses "a GPU without memory for the products" 1 \
-    'GPU 0 \(NVIDIA H200.*cudaMalloc of 33554432 bytes for matrix products: out of memory, 9000000 free: take a smaller --batch' \
+    'GPU 0 \(NVIDIA H200.*of 33554432 bytes for matrix products: out of memory, 9000000 free: take a smaller --batch' \
     env EMU_MEMORY=9000000 "$emulated" "${one[@]}" --device cuda
 refuses "a GPU without memory for the activations" 1 \
     'cudaMalloc of [0-9]+ bytes for activations: out of memory, [0-9]+ free: take a smaller --batch, or --recompute' \
@@ -116,6 +132,10 @@ curve two-accum "$ddp" run -n 2 "$emulated" "${common[@]}" --device cuda --batch
 near "two ranks x 1 x 2 micro-steps as one x 4" cpu two-accum 1e-5 14
 curve two-bf16 "$ddp" run -n 2 "$emulated" "${common[@]}" --heads 1 --device cuda --batch 2
 near "bfloat16 near the processor's float32" cpu1 two-bf16 2e-3 14
+for n in 1 2; do
+    curve shards-$n "$ddp" run -n $n "$emulated" "${common[@]}" --device cuda --batch 2 --shards 2
+done
+is "two shards, on one GPU and on two: the same bits" "$(hash_of shards-1)" "$(hash_of shards-2)"
 curve share env EMU_DEVICES=1 DDP_SHARE_DEVICE=on "$ddp" run -n 2 "$emulated" "${common[@]}" --device cuda --batch 2
 is "two ranks on one GPU, asked for: the same bits" "$(hash_of share)" "$(hash_of two)"
 is "nothing is left of the double's files" "$(ls "$tmp/double")" ""

@@ -3,6 +3,7 @@
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/fold.h"
 #include "kernels/cuda/optim.h"
+#include "kernels/cuda/reduce.h"
 
 enum { NOT_SUPPORTED = 801 }; /* cudaErrorNotSupported */
 
@@ -37,5 +38,12 @@ int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dty
 int cuda_fold(float *out, const float *const *in, int n_in, size_t n, void *stream)
 {
     (void)out, (void)in, (void)n_in, (void)n, (void)stream;
+    return NOT_SUPPORTED;
+}
+
+int cuda_reduce_tree(void *const *out, int n_out, const void *const *in, int n_in, size_t n_elems,
+                     enum ddp_dtype dtype, enum ddp_op op, void *stream)
+{
+    (void)out, (void)n_out, (void)in, (void)n_in, (void)n_elems, (void)dtype, (void)op, (void)stream;
     return NOT_SUPPORTED;
 }

@@ -20,8 +20,8 @@ int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t
         return error_set(errp, DDP_E_USAGE, EINVAL, "f32 on a GPU has contexts up to %d, and --context=%zu is longer: "
                          "take a smaller one, or --dtype=bf16", CUDA_ATTENTION_F32_LENGTH, c->context);
     if (c->width > CUDA_LAYERNORM_WIDTH_MAX)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "a GPU has widths up to %d, and --width=%zu is more: take a smaller "
-                         "one", CUDA_LAYERNORM_WIDTH_MAX, c->width);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "a GPU has widths up to %d, and --width=%zu is more: take a "
+                         "smaller one", CUDA_LAYERNORM_WIDTH_MAX, c->width);
     return 0;
 }
 

@@ -1,9 +1,9 @@
 /* gmodel.h - the model of model.h on a GPU, over device.h and kernels/cuda, with the same parameters (model_params.h).
  *
- * dtype DDP_F32: everything float32, the reference. DDP_BF16: matrices and what goes into products are bfloat16, products
- * add in float32; the stream of residual connections, layer norm, softmax, losses, parameters and their gradients stay
- * float32, as under PyTorch's autocast. Work is queued on a stream of the model's own; the host waits only for losses,
- * which are read while the backward pass runs. The same bits every run.
+ * dtype DDP_F32: everything float32, the reference. DDP_BF16: matrices and what goes into products are bfloat16,
+ * products add in float32; the stream of residual connections, layer norm, softmax, losses, parameters and their
+ * gradients stay float32, as under PyTorch's autocast. Work is queued on a stream of the model's own; the host waits
+ * only for losses, which are read while the backward pass runs. The same bits every run.
  *
  * In a build without CUDA's runtime nogmodel.c stands in its place, and gmodel_create says so. */
 #ifndef DDP_RUNTIME_TRAIN_GMODEL_H

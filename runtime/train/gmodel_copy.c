@@ -1,5 +1,5 @@
-/* gmodel_copy.c - tokens to the GPU and losses back, beside its work. Tokens have a stream and two buffers of their own:
- * a batch is copied while the one before, or the optimizer, still computes. */
+/* gmodel_copy.c - tokens to the GPU and losses back, beside its work. Tokens have a stream and two buffers of their
+ * own: a batch is copied while the one before, or the optimizer, still computes. */
 #include <string.h>
 
 #include "runtime/base/clock.h"
@@ -54,6 +54,7 @@ void copy_tokens(gmodel_t *m, const int32_t *tokens, size_t n)
     m->turn = !m->turn;
     m->failed = false;
     struct upload *u = &m->upload[m->turn];
+    size_t bytes = n * (2 * m->c.model.context + 1) * sizeof(int32_t);
     ddp_error_t *e = &m->error;
     if (device_event_wait(u->there, deadline_in(WAIT_S), NULL, NULL, e) < 0) {
         m->failed = true;
@@ -61,8 +62,7 @@ void copy_tokens(gmodel_t *m, const int32_t *tokens, size_t n)
     }
     fill(m, u->host, tokens, n);
     m->failed = device_stream_after(m->copies, u->used, e) < 0 ||
-                device_copy(m->copies, u->device, u->host, n * (2 * m->c.model.context + 1) * sizeof(int32_t), DEVICE_TO,
-                            e) < 0 ||
+                device_copy(m->copies, u->device, u->host, bytes, DEVICE_TO, e) < 0 ||
                 device_event_record(u->there, m->copies, e) < 0 || device_stream_after(m->stream, u->there, e) < 0;
 }
 

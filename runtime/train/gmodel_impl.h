@@ -137,7 +137,8 @@ void layer_loss_backward(gmodel_t *m, double *loss, const int32_t *target, float
 /* What the two need, or -1. */
 int copies_create(gmodel_t *m, ddp_error_t *errp);
 void copies_destroy(gmodel_t *m);
-/* Begins a pass: brings tokens [n, context + 1] to m->upload[m->turn].device; layers asked for from now on find them there. */
+/* Begins a pass: brings tokens [n, context + 1] to m->upload[m->turn].device, where layers asked for from now on find
+ * them. */
 void copy_tokens(gmodel_t *m, const int32_t *tokens, size_t n);
 /* The layers asked for so far are the last to read them. */
 void copy_tokens_used(gmodel_t *m);

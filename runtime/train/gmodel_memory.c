@@ -4,7 +4,7 @@
 #include "runtime/train/gmodel_impl.h"
 
 #define ALIGN 256
-#define LOGITS_ELEMS ((size_t)1 << 29) /* the head works on so many logits at a time, in multiples of LOGITS_ROWS rows */
+#define LOGITS_ELEMS ((size_t)1 << 29) /* the head works on so many logits at a time, in whole LOGITS_ROWS rows */
 #define LOGITS_ROWS 1024
 #define VOCAB_MULTIPLE 64              /* rows of logits start so, for the products */
 

@@ -32,8 +32,8 @@ int model_params_check(const struct model_config *c, ddp_error_t *errp)
 {
     if (c->layers && c->heads && c->width && c->context && c->vocab && c->width % c->heads == 0)
         return 0;
-    return error_set(errp, DDP_E_USAGE, EINVAL, "a model of width %zu cannot have %zu heads: heads must divide the width",
-                     c->width, c->heads);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "a model of width %zu cannot have %zu heads: heads must divide the "
+                     "width", c->width, c->heads);
 }
 
 size_t model_params_count(const struct model_config *c)

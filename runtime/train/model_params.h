@@ -11,8 +11,8 @@
 
 struct model_config {
     size_t layers, width, heads, context, vocab;
-    bool recompute; /* keep only what enters each block, and compute a block again before its backward pass (Chen et al.,
-                     * arXiv:1604.06174): the same bits, less memory, a third more work */
+    bool recompute; /* keep only what enters each block, and compute a block again before its backward pass (Chen et
+                     * al., arXiv:1604.06174): the same bits, less memory, a third more work */
 };
 
 enum { WTE, WPE, FIRST_BLOCK_PARAM };

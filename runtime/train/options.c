@@ -28,7 +28,8 @@ static const struct preset {
 
 enum {
     MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, DTYPE, SEED,
-    VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR, MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE, CKPT, CKPT_EVERY, KEEP,
+    VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR, MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE,
+    CKPT, CKPT_EVERY, KEEP,
     RESUME, INIT, LOG_EVERY, LOG_JSON, PRINT_HASH,
     N_KNOBS
 };
@@ -82,7 +83,8 @@ static const struct knob knobs[N_KNOBS] = {
               "folder of a GPT-2's weights (safetensors and config.json) to begin with"},
     [LOG_EVERY] = {"--log-every", NULL, KNOB_INT, "10", 0, BIG, NULL, "steps between live lines; 0: first and last"},
     [LOG_JSON] = {"--log-json", NULL, KNOB_STRING, NULL, 0, 0, NULL, "file for one JSON object per step"},
-    [PRINT_HASH] = {"--print-hash", NULL, KNOB_BOOL, "off", 0, 0, NULL, "at the end, a hash of all parameters, compared between the ranks"},
+    [PRINT_HASH] = {"--print-hash", NULL, KNOB_BOOL, "off", 0, 0, NULL,
+                    "at the end, a hash of all parameters, compared between the ranks"},
 };
 
 static void help_knob(FILE *f, const struct knob *k)
