@@ -79,7 +79,7 @@ struct ddp_world {
 struct ddp_param {
     void *value, *grad;
     void *value_bf16; /* with DDP_KEEP_BF16, on a GPU: the value, always, rounded to nearest even (or as the option
-                         stochastic-rounding says); else NULL */
+                         round-bf16 says); else NULL */
     size_t n_elems;
     enum ddp_dtype dtype;
 };

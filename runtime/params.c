@@ -108,7 +108,7 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
                                    .wire = gpu_wire(d),
                                    .has_moments = !d->optimizer.cfg.sgd,
                                    .has_bf16 = keeps_bf16(d),
-                                   .rounds_at_random = config_stochastic_rounding(&d->config),
+                                   .rounds_at_random = config_rounds_at_random(&d->config),
                                    .shares_devices = d->shares_gpus,
                                    .nccl_log = config_nccl_log(&d->config),
                                    .timeout_s = config_timeout_s(&d->config)};

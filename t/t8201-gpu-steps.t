@@ -46,13 +46,13 @@ rounded() {
     [[ $rc =~ ^(0|75)$ ]] || diag "$err"
     sed -n 's/^rounded //p' <<<"$out" | tail -n 1
 }
-once=$(rounded 1 4 --ddp-stochastic-rounding=on)
+once=$(rounded 1 4 --ddp-round-bf16=stochastic)
 like "values in bfloat16, rounded at random" "$once" '^[0-9a-f]{16}$'
-is "... the same in another run" "$(rounded 1 4 --ddp-stochastic-rounding=on)" "$once"
+is "... the same in another run" "$(rounded 1 4 --ddp-round-bf16=stochastic)" "$once"
 is "... and otherwise to the nearest" "$([ "$(rounded 1 4)" != "$once" ]; echo $?)" 0
-saved=$(rounded 1 4 --ddp-stochastic-rounding=on ckpt="$tmp/rounded" stop=2)
-is "... and in a checkpoint's values" "$(rounded 1 2 --ddp-stochastic-rounding=on ckpt="$tmp/rounded")" "$saved"
-is "... the same after a checkpoint" "$(rounded 1 4 --ddp-stochastic-rounding=on ckpt="$tmp/rounded")" "$once"
+saved=$(rounded 1 4 --ddp-round-bf16=stochastic ckpt="$tmp/rounded" stop=2)
+is "... and in a checkpoint's values" "$(rounded 1 2 --ddp-round-bf16=stochastic ckpt="$tmp/rounded")" "$saved"
+is "... the same after a checkpoint" "$(rounded 1 4 --ddp-round-bf16=stochastic ckpt="$tmp/rounded")" "$once"
 
 double=$top_builddir/t/lib/nccldouble/.libs
 if [ -e "$double/libnccl.so.2" ]; then
