@@ -25,15 +25,20 @@ static void complain(const struct ddp_world *w, const char *text)
         fprintf(stderr, "train: %s\n", text);
 }
 
-/* Do all ranks go on? Each gives the exit code with which it cannot, or 0; it gets the greatest, or -1 as errp says.
- * When all failed in the same words, only rank 0 says them; a rank that failed in its own way names itself. */
-static int agree(ddp_t *d, int code, const char *text, ddp_error_t *errp)
+/* Do all ranks go on? Each gives the exit code with which it cannot, and why (*e), or 0; it gets the greatest, or -1 where
+ * they cannot agree: *e is then what came first. When all failed in the same words, only rank 0 says them; a rank that
+ * failed in its own way names itself. */
+static int agree(ddp_t *d, int code, ddp_error_t *e)
 {
     const struct ddp_world *w = ddp_world(d);
+    const char *text = e->text;
     int64_t hash = code ? (int64_t)(hash_text(text) >> 1) : 0, all[3] = {code, hash, -hash};
-    ddp_work_t *work = ddp_allreduce(d, all, 3, DDP_I64, DDP_MAX, errp);
-    if (!work || ddp_wait(work, errp) < 0)
+    ddp_error_t why;
+    ddp_work_t *work = ddp_allreduce(d, all, 3, DDP_I64, DDP_MAX, &why);
+    if (!work || ddp_wait(work, &why) < 0) {
+        *e = code ? *e : why; /* what came first */
         return -1;
+    }
     if (!all[0])
         return 0;
     bool same = all[1] == -all[2];
@@ -41,7 +46,7 @@ static int agree(ddp_t *d, int code, const char *text, ddp_error_t *errp)
         fprintf(stderr, "train: %s\n", text);
     else if (code && !same)
         complain(w, text);
-    if (ddp_barrier(d, errp) < 0) /* nobody leaves before it is said: a launcher may end the others */
+    if (ddp_barrier(d, e) < 0) /* nobody leaves before it is said: a launcher may end the others */
         return -1;
     return (int)all[0];
 }
@@ -264,24 +269,22 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
 {
     ddp_error_t e = {0};
     struct ddp_device device;
-    int code = agree(d, job_open(j, argc, argv, ddp_world(d), &e) < 0 ? exit_code(&e) : 0, e.text, &e);
+    int code = agree(d, job_open(j, argc, argv, ddp_world(d), &e) < 0 ? exit_code(&e) : 0, &e);
     if (code == 0)
-        code = agree(d, find_device(d, &j->o, &device, &e) < 0 ? exit_code(&e) : 0, e.text, &e);
+        code = agree(d, find_device(d, &j->o, &device, &e) < 0 ? exit_code(&e) : 0, &e);
     if (code == 0)
-        code = agree(d, job_open_model(j, ddp_world(d), &device, &e) < 0 ? exit_code(&e) : 0, e.text, &e);
+        code = agree(d, job_open_model(j, ddp_world(d), &device, &e) < 0 ? exit_code(&e) : 0, &e);
     if (code == 0 && prepare(d, j, &e) < 0)
         return give_up(d, &e);
     if (code == 0) {
         const struct options *o = &j->o;
         int rc = ddp_data_open(d, j->n_samples, o->batch, o->accum, o->shards, o->seed, &e);
         rc = rc < 0 ? rc : check_products(d, j, &e);
-        code = agree(d, rc < 0 ? exit_code(&e) : 0, e.text, &e);
+        code = agree(d, rc < 0 ? exit_code(&e) : 0, &e);
     }
     if (code == 0) {
-        ddp_error_t own = {0};
-        int rc = begin(d, j, &own);
-        code = agree(d, rc < 0 ? exit_code(&own) : 0, own.text, &e);
-        e = code < 0 && rc < 0 ? own : e;
+        int rc = begin(d, j, &e);
+        code = agree(d, rc < 0 ? exit_code(&e) : 0, &e);
     }
     if (code > 0)
         return code;
