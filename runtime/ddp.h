@@ -158,6 +158,7 @@ struct ddp_device {
     char name[128];     /* "NVIDIA H200"; "" for the processor */
     size_t memory_free; /* bytes, now; the processor's: of the node, or of its control group if that is less */
     double peak_flops;  /* the GPU's, dense bfloat16 FLOP/s; 0: not known */
+    double timeout_s;   /* DDP_TIMEOUT: for a program's own waits for its GPU, so that they end when the others' do */
     char note[256];     /* one line for the user, where `auto` found no GPU that it can use; else "" */
 };
 

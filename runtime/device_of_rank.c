@@ -103,6 +103,7 @@ EXPORT int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
     snprintf(device.name, sizeof device.name, "%s", info.name);
     snprintf(device.note, sizeof device.note, "%s", c.note);
     device.memory_free = memory_free;
+    device.timeout_s = config_timeout_s(&d->config);
     *ret = device;
     return 0;
 }

@@ -7,6 +7,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/gpu_impl.h"
 
+#define LEAVE_S 10.0 /* for what is under way, after a failure */
+
 int gpu_result(gpu_t *g, int code, const char *call, ddp_error_t *errp)
 {
     return device_result(g->cfg.device, code, call, errp);
@@ -150,18 +152,27 @@ static void release(gpu_t *g)
     device_host_free(d, g->bounce);
 }
 
-/* Its last update may still read gradients, which go with NCCL. */
-static int wait_for_program(gpu_t *g)
+/* Until nothing is under way. What the program has asked for may use gradients, which go with NCCL, and without a wait;
+ * also after a failure, when the backward pass is perhaps queued whole. A stream that is late breaks the device. */
+static int wait_for_all(gpu_t *g, double limit_s)
 {
-    return device_stream_wait(g->program, deadline_in(g->cfg.timeout_s), NULL, NULL, NULL);
+    device_stream_t *const all[] = {g->program, g->travel, g->copies};
+    uint64_t deadline = deadline_in(limit_s);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (device_stream_wait(all[i], deadline, NULL, NULL, NULL) < 0)
+            return -1;
+    return 0;
 }
 
 void gpu_leave(gpu_t *g, bool is_clean)
 {
     if (!g || !g->nccl)
         return;
-    if (is_clean && wait_for_program(g) == 0)
+    if (is_clean && wait_for_all(g, g->cfg.timeout_s) == 0)
         nccl_close(g->nccl, NULL);
+    nccl_abort(g->nccl); /* else: what waits for a rank that is gone ends */
+    if (wait_for_all(g, g->cfg.timeout_s < LEAVE_S ? g->cfg.timeout_s : LEAVE_S) < 0)
+        nccl_leave_memory(g->nccl);
     nccl_destroy(g->nccl);
     g->nccl = NULL;
 }
@@ -255,6 +266,8 @@ int gpu_round(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
     void *stream = device_native_stream(g->program);
     if (!all.out)
         return 0;
+    if (device_enter(g->cfg.device, errp) < 0)
+        return -1;
     if (g->cfg.rounds_at_random)
         return gpu_result(g, cuda_round_bf16(&numbered, 1, &by, stream), "cuda_round_bf16", errp);
     return gpu_result(g, cuda_cast(&all, 1, DDP_F32, DDP_BF16, 1, stream), "cuda_cast", errp);

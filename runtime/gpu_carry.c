@@ -57,7 +57,7 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
     if (b.n == 0)
         return 0;
     g->last.n = 0;
-    if (g->nccl && nccl_settle(g->nccl, errp) < 0)
+    if (device_enter(g->cfg.device, errp) < 0 || (g->nccl && nccl_settle(g->nccl, errp) < 0))
         return -1;
     for (int i = 0; i < b.n; i++) {
         const struct layout_param *p = &g->cfg.layout->param[b.id[i]];

@@ -17,6 +17,8 @@ static void give(void *ctx, float *p)
 static int fold(void *ctx, float *out, const float *const *in, int n_in, size_t n, ddp_error_t *errp)
 {
     gpu_t *g = ctx;
+    if (device_enter(g->cfg.device, errp) < 0)
+        return -1;
     return gpu_result(g, cuda_fold(out, in, n_in, n, device_native_stream(g->program)), "cuda_fold", errp);
 }
 

@@ -21,7 +21,7 @@ int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_
     const struct gpu_arenas *a = &g->arena;
     uint16_t *bf16 = g->cfg.rounds_at_random ? NULL : a->values_bf16;
     size_t n = 0;
-    if (reserve(g, o->n_slices, errp) < 0)
+    if (device_enter(g->cfg.device, errp) < 0 || reserve(g, o->n_slices, errp) < 0)
         return -1;
     for (const struct optimizer_slice *s = o->slice; s < o->slice + o->n_slices; s++)
         if (used[s->id] != 0)

@@ -23,7 +23,16 @@ int handle_write(ddp_t *d, void *to, const void *host, size_t n, ddp_error_t *er
 
 int handle_bcast(ddp_t *d, void *at, size_t n, int root, ddp_error_t *errp)
 {
-    return d->gpu ? gpu_bcast(d->gpu, at, n, root, errp) : comm_bcast(d->comm, at, n, root, errp);
+    ddp_error_t why = {0};
+    if (!d->gpu)
+        return comm_bcast(d->comm, at, n, root, errp);
+    if (gpu_bcast(d->gpu, at, n, root, &why) == 0)
+        return 0;
+    if (why.domain != DDP_E_PEER) /* the others wait in NCCL */
+        comm_abort(d->comm, why.text);
+    if (errp)
+        *errp = why;
+    return -1;
 }
 
 int handle_values_changed(ddp_t *d, ddp_error_t *errp)

@@ -115,6 +115,8 @@ void reducer_start(struct reducer *r, int b)
     if (rc == 0)
         rc = r->carrier ? hand_to_carrier(r, b) : hand_to_comm(r, b);
     r->is_failed = rc < 0;
+    if (rc < 0 && r->carrier)
+        comm_abort(r->comm, r->error.text); /* who waits for this bucket does so beside the communicator */
 }
 
 /* Buckets start strictly in index order. */

@@ -155,6 +155,8 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
     uint64_t began_ns = clock_ns();
+    ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
+    errp = errp ? errp : &own;
     if (d->window.is_cut) {
         *ret = window_step(d);
         checkpoint_after_cut(d);
@@ -175,7 +177,7 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                          .stop_signal = stop_signal(reason)};
     optimizer_begin(&d->optimizer, norm_total(&d->reducer.norm), 1 / tail[TAIL_ITEMS] / scale, &s);
     if (!s.skipped && apply(d, errp) < 0)
-        return handle_break(d);
+        return d->gpu ? handle_fail(d, errp) : handle_break(d); /* a GPU's failure is this rank's alone */
     s.bad_param = norm_worst(&d->reducer.norm);
     scaler_after_step(&d->scaler, s.skipped);
     d->n_skipped = s.skipped ? d->n_skipped + 1 : 0;

@@ -39,6 +39,7 @@ train() {
     local layout=$1 n=0 k start
     shift
     for k in ${layout//,/ }; do n=$((n + k)); done
+    rm -f "$NCCLDOUBLE_LOG"
     start=$(date +%s%3N)
     run "$ddp" run -n "$n" --layout "$layout" "$@" --ddp-device=cuda
     took_ms=$(($(date +%s%3N) - start))
@@ -79,6 +80,8 @@ for fault in cudaEventRecord:9:719:'cudaEventRecord: cudaErrorLaunchFailure: .*X
     for layout in 3 1,2; do
         train $layout bash "$tmp/one" 1 EMU_FAIL="${fault%":$what"}" "$probe" $steps
         ended "nodes of $layout, ${what%%: *} fails" 1 3 "rank 1(: | \([^)]*\) aborted: )GPU [01] \(NVIDIA H200, [^)]*\): $what"
+        is "... its memory is left alone, the others' is not" "$(grep -cx 'rank 1 free' "$NCCLDOUBLE_LOG") $(grep -cE \
+            '^rank [02] free$' "$NCCLDOUBLE_LOG")" "0 2"
         is "... which is said of rank 1" "$(grep -cE '^gpuprobe: rank 1 \([^)]*\) aborted: GPU ' <<<"$err")" 2
         ok "... soon ($took_ms ms)" [ "$took_ms" -lt 10000 ]
     done
@@ -87,6 +90,22 @@ done
 # A driver that never answers, of which the rank itself can say nothing.
 train 3 bash "$tmp/one" 1 EMU_FAIL=cudaEventQuery:9:-1 "$probe" $steps --ddp-timeout=2
 ended "a driver that does not answer" 1 2 'rank 1 \([^)]*\) did not come before the deadline'
+
+# A kernel that never ends: the trainer waits for it no longer than for other ranks, and ends.
+small=(--data /usr/share/common-licenses/GPL-3 --layers 1 --width 64 --heads 1 --context 16 --batch 1 --val-windows 1)
+hangs() { # DESC RANKS TEXT
+    local start
+    start=$(date +%s%3N)
+    run "$ddp" run -n "$2" bash "$tmp/one" $(($2 - 1)) EMU_STREAMS=stuck "$top_builddir/t/lib/train-emu" "${small[@]}" \
+        --steps 3 --device cuda --ddp-timeout=3
+    took_ms=$(($(date +%s%3N) - start))
+    is "$1: exit code" "$rc" 1
+    like "$1: says what is known" "$err" "$3"
+    unlike "... and not what follows from it" "$err" 'an earlier call failed'
+    ok "... and ends its process, too ($took_ms ms)" [ "$took_ms" -lt 40000 ]
+}
+hangs "a kernel that hangs" 1 'GPU 0 .*: its work was not done within 3\.[0-9] s: a kernel hangs'
+hangs "a kernel that hangs on one of two ranks" 2 'nothing moves|did not come before the deadline'
 
 # Memory: how much, what for, and what lowers it; found before the first step.
 train 3 bash "$tmp/one" 1 EMU_MEMORY=300000 "$probe" $steps

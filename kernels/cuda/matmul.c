@@ -163,12 +163,13 @@ static void forget(cuda_blas_t *b)
         plan_free(&b->plan[--b->n_plans]);
 }
 
-void cuda_blas_destroy(cuda_blas_t *b)
+void cuda_blas_destroy(cuda_blas_t *b, bool leaves_gpu)
 {
     int saved = errno;
     if (b) {
         forget(b);
-        lib.destroy(b->lt);
+        if (!leaves_gpu)
+            lib.destroy(b->lt);
         free(b);
     }
     errno = saved;

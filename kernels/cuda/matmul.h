@@ -28,7 +28,8 @@ typedef struct cuda_blas cuda_blas_t;
 /* For products on the current device. workspace: device memory for as long as it lives, 256-byte aligned, used by one
  * stream at a time. NULL: *errp says what to install. The caller destroys. */
 cuda_blas_t *cuda_blas_create(void *workspace, size_t workspace_bytes, ddp_error_t *errp);
-void cuda_blas_destroy(cuda_blas_t *b); /* NULL is allowed */
+/* leaves_gpu: the GPU failed, and is not asked for anything. NULL is allowed. */
+void cuda_blas_destroy(cuda_blas_t *b, bool leaves_gpu);
 
 /* "cuBLASLt 13.1.0". Owned by b. */
 const char *cuda_blas_name(const cuda_blas_t *b);

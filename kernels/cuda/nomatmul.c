@@ -12,8 +12,9 @@ cuda_blas_t *cuda_blas_create(void *workspace, size_t workspace_bytes, ddp_error
     return NULL;
 }
 
-void cuda_blas_destroy(cuda_blas_t *b)
+void cuda_blas_destroy(cuda_blas_t *b, bool leaves_gpu)
 {
+    (void)leaves_gpu;
     (void)b;
 }
 

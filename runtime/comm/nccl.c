@@ -165,6 +165,16 @@ int nccl_close(nccl_t *n, ddp_error_t *errp)
     return code == NCCL_OK ? 0 : nccl_error(n, code, WATCH_IN_NCCL_END, errp);
 }
 
+void nccl_abort(nccl_t *n)
+{
+    nccl_drop(n);
+}
+
+void nccl_leave_memory(nccl_t *n)
+{
+    n->leaves_memory = true;
+}
+
 void nccl_destroy(nccl_t *n)
 {
     if (!n)
@@ -176,7 +186,7 @@ void nccl_destroy(nccl_t *n)
         free(n->child);
     for (struct nccl_memory *m = n->memories, *next; m; m = next) {
         next = m->next;
-        if (!n->is_stuck)
+        if (!n->is_stuck && !n->leaves_memory)
             n->lib->free(m->data);
         free(m);
     }

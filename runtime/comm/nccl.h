@@ -10,7 +10,7 @@
  *     n = nccl_create(&cfg, w, c, &e);    // ranks agree on NCCL and exchange ids over the host communicator c
  *     nccl_start(n, &e);                  // the wire-up, with the rank's device current
  *     ...
- *     nccl_close(n, &e); nccl_destroy(n); // before comm_destroy
+ *     nccl_close(n, &e); nccl_destroy(n); // before comm_destroy; else nccl_abort, and a wait for the device
  *
  * Operations are collective, in the same order on all ranks, in place unless said otherwise, made by one thread. They
  * start work on a stream and wait for none of it. A stream is a cudaStream_t, memory is device memory; both are
@@ -145,9 +145,16 @@ void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp);
  * operations with this one wait until comm_destroy tells them that it has left. */
 int nccl_close(nccl_t *n, ddp_error_t *errp);
 
-/* Frees. Where it was not closed, NCCL's part is aborted: its work on the device ends. Before memory of the device is
- * freed otherwise, which may wait for that work. NULL is allowed. */
+/* Where it was not closed, ends NCCL's part: its work on the device ends. Before memory of the device is freed, which may
+ * wait for that work. */
+void nccl_abort(nccl_t *n);
+
+/* Aborts, if that is to be done, and frees, its memory too: nothing on the device may use that any more, since it goes
+ * without a wait. NULL is allowed. */
 void nccl_destroy(nccl_t *n);
+
+/* nccl_destroy is to leave that memory to the process's end: for a device that failed, or still computes. */
+void nccl_leave_memory(nccl_t *n);
 
 /* Goes on without ranks gone[0..n_gone), which have died: where nccl_can_shrink (NCCL 2.27). Called by all others, with
  * a host communicator of theirs alone, wired up anew, which has them in the same order (w, c: borrowed from now on).

@@ -32,6 +32,7 @@ struct nccl {
     enum nccl_life life;
     void *handle; /* NCCL's communicator */
     void **child;  /* where ncclCommShrink puts its result; NCCL may write it until the parent is aborted */
+    bool leaves_memory; /* nccl_leave_memory */
     bool is_stuck; /* a thread of ours is inside NCCL, in a call that did not return: no more calls */
     unsigned char *ids;
     int n_ids;

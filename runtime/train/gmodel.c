@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "kernels/cuda/layernorm.h"
+#include "runtime/base/clock.h"
 #include "runtime/train/gmodel_impl.h"
+
+#define LEAVE_S 10.0 /* for what is under way when the model goes */
 
 int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t *errp)
 {
@@ -86,13 +89,24 @@ no_memory:
     return NULL;
 }
 
+/* What is freed below waits for the GPU, without a deadline; a stream that is late breaks the device, and then nothing of it
+ * is freed. */
+static void wait_for_all(gmodel_t *m)
+{
+    device_stream_t *const all[] = {m->stream, m->copies};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i])
+            device_stream_wait(all[i], deadline_in(LEAVE_S), NULL, NULL, NULL);
+}
+
 void gmodel_destroy(gmodel_t *m)
 {
     int saved = errno;
     if (m) {
+        wait_for_all(m);
         if (m->device)
             copies_destroy(m);
-        cuda_blas_destroy(m->blas);
+        cuda_blas_destroy(m->blas, m->device && device_is_broken(m->device));
         device_stream_destroy(m->copies);
         device_stream_destroy(m->stream);
         device_free(m->device, m->workspace);

@@ -18,6 +18,7 @@ struct gmodel_config {
     enum ddp_dtype dtype; /* DDP_F32 or DDP_BF16 */
     int ordinal;          /* of the GPU */
     int rank;             /* for errors */
+    double timeout_s;     /* of the waits for what is queued; 0: 300 */
     size_t logits_rows;   /* rows of logits in memory at a time; 0: as many as take some 2^29 elements */
 };
 

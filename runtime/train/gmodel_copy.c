@@ -5,7 +5,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/train/gmodel_impl.h"
 
-#define WAIT_S 300 /* for what is queued; a watch over other ranks has its own, shorter patience */
+/* For what is queued, which depends on no other rank. */
+static uint64_t deadline(const gmodel_t *m)
+{
+    return deadline_in(m->c.timeout_s > 0 ? m->c.timeout_s : 300);
+}
 
 static size_t words(const gmodel_t *m)
 {
@@ -56,7 +60,7 @@ void copy_tokens(gmodel_t *m, const int32_t *tokens, size_t n)
     struct upload *u = &m->upload[m->turn];
     size_t bytes = n * (2 * m->c.model.context + 1) * sizeof(int32_t);
     ddp_error_t *e = &m->error;
-    if (device_event_wait(u->there, deadline_in(WAIT_S), NULL, NULL, e) < 0) {
+    if (device_event_wait(u->there, deadline(m), NULL, NULL, e) < 0) {
         m->failed = true;
         return;
     }
@@ -82,5 +86,5 @@ void copy_losses(gmodel_t *m, size_t rows)
 
 int copy_losses_wait(gmodel_t *m, ddp_error_t *errp)
 {
-    return device_event_wait(m->loss_there, deadline_in(WAIT_S), NULL, NULL, errp);
+    return device_event_wait(m->loss_there, deadline(m), NULL, NULL, errp);
 }

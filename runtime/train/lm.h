@@ -28,6 +28,7 @@ struct lm_options {
     enum ddp_dtype dtype; /* DDP_F32; on a GPU DDP_BF16 too */
     bool is_gpu;          /* computes on GPU `ordinal`, for rank `rank` */
     int ordinal, rank;
+    double timeout_s;     /* of its waits for that GPU */
 };
 
 /* Fills *ret; its destroy frees what is behind it. */

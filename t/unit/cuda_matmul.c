@@ -25,7 +25,7 @@ static int open_blas(void **state)
 static int close_blas(void **state)
 {
     (void)state;
-    cuda_blas_destroy(blas);
+    cuda_blas_destroy(blas, false);
     device_drop(workspace);
     return 0;
 }
