@@ -45,7 +45,8 @@ static int encode(gpu_t *g, const int *id, int n, ddp_error_t *errp)
         const struct layout_param *p = &g->cfg.layout->param[id[i]];
         g->cast[i] = (struct cuda_range){on_wire(g, id[i]), (char *)g->arena.grads + p->offset_bytes, p->n_elems};
     }
-    return gpu_result(g, cuda_cast(g->cast, (size_t)n, DDP_F32, g->cfg.wire, 1 / divisor(g), stream), "cuda_cast", errp);
+    int code = cuda_cast(g->cast, (size_t)n, DDP_F32, g->cfg.wire, 1 / divisor(g), stream);
+    return gpu_result(g, code, "cuda_cast", errp);
 }
 
 /* Behind the bucket that was started last: its sums of squares and, where it travelled as another type, its gradients.
@@ -61,8 +62,9 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
         return -1;
     for (int i = 0; i < b.n; i++) {
         const struct layout_param *p = &g->cfg.layout->param[b.id[i]];
+        float *grad = g->arena.grads + p->offset_bytes / sizeof(float);
         g->blocks[i] = (struct cuda_norm_range){.in = on_wire(g, b.id[i]),
-                                                .out = is_same ? NULL : g->arena.grads + p->offset_bytes / sizeof(float),
+                                                .out = is_same ? NULL : grad,
                                                 .sums = g->sums + g->norm.first_block[b.id[i]],
                                                 .n = p->n_elems};
     }

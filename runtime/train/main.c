@@ -25,9 +25,9 @@ static void complain(const struct ddp_world *w, const char *text)
         fprintf(stderr, "train: %s\n", text);
 }
 
-/* Do all ranks go on? Each gives the exit code with which it cannot, and why (*e), or 0; it gets the greatest, or -1 where
- * they cannot agree: *e is then what came first. When all failed in the same words, only rank 0 says them; a rank that
- * failed in its own way names itself. */
+/* Do all ranks go on? Each gives the exit code with which it cannot, and why (*e), or 0; it gets the greatest, or -1
+ * where they cannot agree: *e is then what came first. When all failed in the same words, only rank 0 says them; a rank
+ * that failed in its own way names itself. */
 static int agree(ddp_t *d, int code, ddp_error_t *e)
 {
     const struct ddp_world *w = ddp_world(d);
