@@ -31,6 +31,7 @@ struct pair {
     int32_t *tokens;
     size_t n;
     int *order, n_ready;
+    bool is_lost; /* the GPU, and what is in its memory */
 };
 
 static size_t elems(const struct pair *p, size_t id)
@@ -93,6 +94,8 @@ static void pair_close(struct pair *p)
     for (size_t id = 0; id < p->n_params; id++) {
         free(p->host[id].value);
         free(p->host[id].grad);
+        if (p->is_lost)
+            continue;
         device_drop(p->device[id].value);
         device_drop(p->device[id].value_bf16);
         device_drop(p->device[id].grad);
@@ -335,12 +338,18 @@ static void errors_name_rank_and_cause(void **state)
     unsetenv("EMU_MEMORY");
     cudaemu_reset();
     pair_open(&p, c, 2);
-    setenv("EMU_FAIL", "cudaemu_enqueue:20:719", 1); /* in the midst of a pass */
-    p.tokens[0] = 1;
+    char fault[64]; /* in the midst of a pass */
+    snprintf(fault, sizeof fault, "cudaemu_enqueue:%d:719", cudaemu_calls("cudaemu_enqueue") + 20);
+    pair_close(&p);
+    setenv("EMU_FAIL", fault, 1);
     cudaemu_reset();
     unsetenv("EMU_FAIL");
+    pair_open(&p, c, 2);
     assert_int_equal(gmodel_forward_backward(p.gpu, p.tokens, 2, 1, nobody_listens, NULL, &loss, &e), -1);
     assert_error_has(e, "rank 3: GPU 0");
+    p.is_lost = true;
+    pair_close(&p);
+    cudaemu_reset();
 }
 #endif
 
