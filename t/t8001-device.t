@@ -2,6 +2,7 @@
 # What train computes on: --device here, where there is no GPU, and over an emulated CUDA runtime; each kind of bad input,
 # and a GPU that fails in mid-step, as ranks tell it.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+. "$top_srcdir/t/lib/refuses.sh"
 data=/usr/share/common-licenses
 unset RANK WORLD_SIZE OMP_NUM_THREADS CUDA_VISIBLE_DEVICES "${!SLURM@}" "${!DDP_@}" "${!EMU_@}"
 emulated=$top_builddir/t/lib/train-emu
@@ -10,16 +11,6 @@ ddp=$top_builddir/ddp
 tiny=(--data $data --steps 1 --log-every 0 --val-windows 1)
 small=("${tiny[@]}" --layers 1 --width 32 --context 8 --batch 2)
 
-# refuses DESC CODE ERE COMMAND...: it ends with that exit code and one line that matches.
-refuses() {
-    local desc=$1 code=$2 why=$3
-    shift 3
-    run "$@"
-    is "$desc: exit code" "$rc" "$code"
-    is "$desc: one line" "$(grep -vc '^ddp run: ' <<<"$err")" 1
-    like "$desc: says it" "$err" "$why"
-    unlike "$desc: no step was made" "$out" 'step 1/1'
-}
 # trains DESC ERE COMMAND...: it trains, and says that line.
 trains() {
     local desc=$1 says=$2

@@ -2,6 +2,7 @@
 # train on (emulated) GPUs against the processor: the same losses in float32, near ones in bfloat16, on one rank and on
 # two over the double of NCCL; what it says of itself, and bad input.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+. "$top_srcdir/t/lib/refuses.sh"
 unset RANK WORLD_SIZE OMP_NUM_THREADS CUDA_VISIBLE_DEVICES "${!SLURM@}" "${!DDP_@}" "${!EMU_@}" "${!NCCL@}"
 train=$top_builddir/train
 emulated=$top_builddir/t/lib/train-emu
@@ -91,15 +92,6 @@ unlike "float32: FLOP/s alone" "$(cat "$tmp/f32.out")" MFU
 unlike "the processor: neither" "$(cat "$tmp/cpu.out")" FLOP
 
 # --- bad input ---
-# refuses DESC CODE ERE COMMAND...: it ends with that exit code and one line that matches.
-refuses() {
-    local desc=$1 code=$2 why=$3
-    shift 3
-    run "$@"
-    is "$desc: exit code" "$rc" "$code"
-    is "$desc: one line" "$(grep -vc '^ddp run: ' <<<"$err")" 1
-    like "$desc: says it" "$err" "$why"
-}
 refuses "bfloat16 on the processor" 2 '--dtype=bf16 is for GPUs' "$train" "${one[@]}" --device cpu --dtype bf16
 refuses "bfloat16 with other heads" 2 'needs heads of 64, and --width=64 over --heads=2 are 32 each.*--dtype=f32' \
     "$emulated" "${one[@]}" --device cuda --dtype bf16 --heads 2
