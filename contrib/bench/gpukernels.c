@@ -344,8 +344,8 @@ static int measure(struct bench *b, const struct measured *k, ddp_error_t *errp)
         }
     }
     struct report_entry e = {.what = k->what, .unit = "ms", .goal = k->goal, .ratio_of = "of a copy's bandwidth",
-                             .stats = report_stats(b->kernel_ms, (size_t)b->v[ITERATIONS].i)};
-    e.limit = report_stats(b->copy_ms, (size_t)b->v[ITERATIONS].i).median;
+                             .stats = stats_of(b->kernel_ms, (size_t)b->v[ITERATIONS].i)};
+    e.limit = stats_of(b->copy_ms, (size_t)b->v[ITERATIONS].i).median;
     e.ratio = e.stats.median > 0 ? e.limit / e.stats.median : 0;
     snprintf(note, sizeof note, "%.0f GB/s of %.0f", e.stats.median > 0 ? moved / e.stats.median * 1e-6 : 0,
              e.limit > 0 ? moved / e.limit * 1e-6 : 0);

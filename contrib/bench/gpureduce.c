@@ -153,8 +153,8 @@ static int measure(struct bench *b, size_t bytes, ddp_error_t *errp)
         comm_allreduce(b->comm, b->ours, samples, DDP_F64, DDP_MAX, errp) < 0)
         return -1;
     struct report_entry e = {.what = what, .unit = "us", .ratio_of = "of bare NCCL's time", .at_most = true, .note = note,
-                             .goal = bytes >= GOAL_FROM ? GOAL : 0, .stats = report_stats(b->ours, samples)};
-    e.limit = report_stats(b->bare, samples).median;
+                             .goal = bytes >= GOAL_FROM ? GOAL : 0, .stats = stats_of(b->ours, samples)};
+    e.limit = stats_of(b->bare, samples).median;
     e.ratio = e.limit > 0 ? e.stats.median / e.limit : 0;
     snprintf(what, sizeof what, "all-reduce of %s, %d rank%s%s", size, b->world->size, b->world->size > 1 ? "s" : "",
              b->is_shared ? " on one GPU" : "");

@@ -11,25 +11,6 @@ static struct {
     bool is_emulated;
 } to;
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double at(const double *x, size_t n, double q)
-{
-    double place = q * (double)(n - 1);
-    size_t i = (size_t)place, j = i + 1 < n ? i + 1 : i;
-    return x[i] + (place - (double)i) * (x[j] - x[i]);
-}
-
-struct report_stats report_stats(double *x, size_t n)
-{
-    qsort(x, n, sizeof *x, compare);
-    return (struct report_stats){at(x, n, 0.5), at(x, n, 0.25), at(x, n, 0.75)};
-}
-
 int report_begin(const char *path, bool is_emulated, const char *title, ddp_error_t *errp)
 {
     to.path = path;

@@ -10,17 +10,11 @@
 #include <stddef.h>
 
 #include "runtime/base/knob.h"
-
-struct report_stats {
-    double median, q1, q3;
-};
-
-/* Of x[0..n), n >= 1, which it sorts; quartiles by linear interpolation. */
-struct report_stats report_stats(double *x, size_t n);
+#include "runtime/base/stats.h"
 
 struct report_entry {
     const char *what, *unit;
-    struct report_stats stats;
+    struct stats stats;
     double limit;         /* what nothing can beat, in the same unit; 0: none */
     double ratio;         /* 0: none */
     const char *ratio_of; /* "of a copy", "of bare NCCL" */

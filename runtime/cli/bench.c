@@ -159,37 +159,17 @@ int bench_bytes(const char *option, const char *text, size_t *ret, ddp_error_t *
     return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double at(const double *x, size_t n, double q)
-{
-    double place = q * (double)(n - 1);
-    size_t i = (size_t)place, j = i + 1 < n ? i + 1 : i;
-    return x[i] + (place - (double)i) * (x[j] - x[i]);
-}
-
-struct bench_stats bench_stats(double *x, size_t n)
-{
-    qsort(x, n, sizeof *x, compare);
-    return (struct bench_stats){.median = at(x, n, 0.5), .q1 = at(x, n, 0.25), .q3 = at(x, n, 0.75),
-                                .min = x[0], .max = x[n - 1]};
-}
-
 static int reduce(ddp_t *d, void *x, size_t n, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp)
 {
     ddp_work_t *w = ddp_allreduce(d, x, n, dtype, op, errp);
     return w ? ddp_wait(w, errp) : -1;
 }
 
-int bench_stats_over_ranks(ddp_t *d, double *x, size_t n, struct bench_stats *ret, ddp_error_t *errp)
+int bench_stats_over_ranks(ddp_t *d, double *x, size_t n, struct stats *ret, ddp_error_t *errp)
 {
     if (reduce(d, x, n, DDP_F64, DDP_MAX, errp) < 0)
         return -1;
-    *ret = bench_stats(x, n);
+    *ret = stats_of(x, n);
     return 0;
 }
 
@@ -198,7 +178,7 @@ int bench_sum_over_ranks(ddp_t *d, int64_t *x, ddp_error_t *errp)
     return reduce(d, x, 1, DDP_I64, DDP_SUM, errp);
 }
 
-void bench_json_stats(FILE *f, const char *name, struct bench_stats s, double scale)
+void bench_json_stats(FILE *f, const char *name, struct stats s, double scale)
 {
     fprintf(f, "\"%s\": {\"median\": %.9g, \"q1\": %.9g, \"q3\": %.9g, \"min\": %.9g, \"max\": %.9g}", name,
             s.median * scale, s.q1 * scale, s.q3 * scale, s.min * scale, s.max * scale);

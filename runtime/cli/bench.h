@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "runtime/base/knob.h"
+#include "runtime/base/stats.h"
 #include "runtime/ddp.h"
 
 /* A verb runs on every rank of an open handle; rank 0 prints. Returns an exit code, or -1 with *errp filled. */
@@ -26,19 +27,12 @@ void bench_options_help(FILE *f, const struct knob *knobs, size_t n);
  * names option. */
 int bench_bytes(const char *option, const char *text, size_t *ret, ddp_error_t *errp);
 
-struct bench_stats {
-    double median, q1, q3, min, max;
-};
-
-/* Over x[0..n), n >= 1, which it sorts; quartiles by linear interpolation. */
-struct bench_stats bench_stats(double *x, size_t n);
-
-/* The same over each element's maximum over all ranks: an iteration lasts until its slowest rank is done.
+/* stats_of over each element's maximum over all ranks: an iteration lasts until its slowest rank is done.
  * Collective. */
-int bench_stats_over_ranks(ddp_t *d, double *x, size_t n, struct bench_stats *ret, ddp_error_t *errp);
+int bench_stats_over_ranks(ddp_t *d, double *x, size_t n, struct stats *ret, ddp_error_t *errp);
 
 /* ,"NAME": {"median": ..., "q1": ..., "q3": ..., "min": ..., "max": ...} without the comma; values times scale. */
-void bench_json_stats(FILE *f, const char *name, struct bench_stats s, double scale);
+void bench_json_stats(FILE *f, const char *name, struct stats s, double scale);
 
 /* Sum over all ranks. Collective. */
 int bench_sum_over_ranks(ddp_t *d, int64_t *x, ddp_error_t *errp);

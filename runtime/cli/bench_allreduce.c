@@ -52,13 +52,13 @@ struct bench {
 
 /* One size's results. */
 struct side {
-    struct bench_stats time;
+    struct stats time;
     int64_t n_wrong;
 };
 struct row {
     size_t bytes, count;
     struct side staged, direct;
-    struct bench_stats memory; /* seconds of y += x */
+    struct stats memory; /* seconds of y += x */
 };
 
 static int allreduce(struct bench *b, void *data, size_t count, ddp_error_t *errp)
@@ -67,7 +67,7 @@ static int allreduce(struct bench *b, void *data, size_t count, ddp_error_t *err
     return w ? ddp_wait(w, errp) : -1;
 }
 
-static int time_side(struct bench *b, void *data, size_t count, struct bench_stats *ret, ddp_error_t *errp)
+static int time_side(struct bench *b, void *data, size_t count, struct stats *ret, ddp_error_t *errp)
 {
     memset(data, 0, count * dtype_size(b->dtype));
     if (ddp_barrier(b->d, errp) < 0)
@@ -104,7 +104,7 @@ static int measure_side(struct bench *b, void *data, size_t count, struct side *
 }
 
 /* y += x until 16 MiB are summed, so that the barrier at its end costs nothing beside it. */
-static int time_memory(struct bench *b, size_t bytes, struct bench_stats *ret, ddp_error_t *errp)
+static int time_memory(struct bench *b, size_t bytes, struct stats *ret, ddp_error_t *errp)
 {
     size_t n = bytes / sizeof(float), repeat = bytes ? ((size_t)16 << 20) / bytes + 1 : 1;
     memset(b->private, 0, bytes);

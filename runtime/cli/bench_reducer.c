@@ -146,12 +146,12 @@ static int time_comm(struct bench *b, ddp_error_t *errp)
 }
 
 struct result {
-    struct bench_stats quiet, sync, exposed, comm;
+    struct stats quiet, sync, exposed, comm;
     double hidden;
     struct ddp_metrics metrics;
 };
 
-static void print_line(const char *name, struct bench_stats s)
+static void print_line(const char *name, struct stats s)
 {
     printf("%-10s %10.3f  %9.3f .. %.3f\n", name, s.median * 1e3, s.q1 * 1e3, s.q3 * 1e3);
 }
@@ -192,10 +192,10 @@ static int measure(struct bench *b, ddp_error_t *errp)
     struct result r;
     if (time_steps(b, errp) < 0 || ddp_metrics(b->d, &r.metrics) < 0 || time_comm(b, errp) < 0)
         return -1;
-    r.quiet = bench_stats(b->quiet, b->n_steps);
-    r.sync = bench_stats(b->sync, b->n_steps);
-    r.exposed = bench_stats(b->exposed, b->n_steps);
-    r.comm = bench_stats(b->comm, N_COMM);
+    r.quiet = stats_of(b->quiet, b->n_steps);
+    r.sync = stats_of(b->sync, b->n_steps);
+    r.exposed = stats_of(b->exposed, b->n_steps);
+    r.comm = stats_of(b->comm, N_COMM);
     r.hidden = 1 - r.exposed.median / r.comm.median;
     if (ddp_world(b->d)->rank == 0)
         (b->v[JSON].b ? print_json : print_table)(b, &r);

@@ -233,16 +233,16 @@ static int lockstep(struct bench *b, ddp_error_t *errp)
 
 /* ---- by itself ---- */
 
-static void print_line(const char *name, struct bench_stats s)
+static void print_line(const char *name, struct stats s)
 {
     printf("%-26s %9.3f  %9.3f .. %.3f\n", name, s.median * 1e3, s.q1 * 1e3, s.q3 * 1e3);
 }
 
-static void print_table(const struct bench *b, const struct block *k, const double *loss, struct bench_stats products)
+static void print_table(const struct bench *b, const struct block *k, const double *loss, struct stats products)
 {
     const struct ddp_world *w = ddp_world(b->d);
     const struct model_config *m = &b->c.model;
-    struct bench_stats step = bench_stats(k->time[T_STEP], k->n);
+    struct stats step = stats_of(k->time[T_STEP], k->n);
     printf("# %d ranks on %d nodes, %d threads each, %s\n"
            "# %zu layers, width %zu, %zu heads, context %zu, vocabulary %zu: %zu parameters; %zu samples x %d per "
            "rank\n# %zu steps after %lld, the slowest rank's; milliseconds\n",
@@ -251,9 +251,9 @@ static void print_table(const struct bench *b, const struct block *k, const doub
     printf("%-26s %9s  %9s\n", "#", "median", "quartiles");
     print_line("step", step);
     if (b->c.accum > 2)
-        print_line("a micro-step, not summed", bench_stats(k->time[T_QUIET], k->n));
+        print_line("a micro-step, not summed", stats_of(k->time[T_QUIET], k->n));
     if (b->c.accum > 2)
-        print_line("a micro-step, summed", bench_stats(k->time[T_SYNC], k->n));
+        print_line("a micro-step, summed", stats_of(k->time[T_SYNC], k->n));
     print_line("its matrix products alone", products);
     printf("# %.0f tokens/s; loss %.6f at step 0", (double)m->context * (double)b->c.batch * b->c.accum * w->size /
            step.median, loss[0]);
@@ -290,7 +290,7 @@ static int measure(struct bench *b, struct block *warmup, struct block *k, ddp_e
     if (prints(b) && b->v[JSON].b)
         print_json(b, k, loss, products, N_PRODUCTS);
     else if (prints(b))
-        print_table(b, k, loss, bench_stats(products, N_PRODUCTS));
+        print_table(b, k, loss, stats_of(products, N_PRODUCTS));
     return 0;
 }
 

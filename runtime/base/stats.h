@@ -1,0 +1,14 @@
+/* stats.h - what a handful of measurements says. Pure. */
+#ifndef DDP_BASE_STATS_H
+#define DDP_BASE_STATS_H
+
+#include <stddef.h>
+
+struct stats {
+    double median, q1, q3, min, max;
+};
+
+/* Of x[0..n), n >= 1, which it sorts; quartiles by linear interpolation. */
+struct stats stats_of(double *x, size_t n);
+
+#endif
