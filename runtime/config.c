@@ -177,12 +177,7 @@ static bool is_own(enum config_key key)
 
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 {
-    char all[400] = "";
-    for (size_t i = 0; i < CONFIG_COUNT; i++) {
-        size_t n = strlen(all);
-        snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", config_knobs[i].name);
-    }
-    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.30s: there are %s", prefix, key, all);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s: doc/user.md lists them", prefix, key);
 }
 
 /* argument is "--ddp-KEY=VALUE". */
