@@ -105,7 +105,8 @@ int handle_break(ddp_t *d)
 int handle_fail(ddp_t *d, ddp_error_t *errp)
 {
     comm_abort(d->comm, errp->text);
-    error_prefix(errp, "rank %d", d->world.rank);
+    if (error_of_rank(errp->text, d->world.rank) == errp->text)
+        error_prefix(errp, "rank %d", d->world.rank);
     return handle_break(d);
 }
 

@@ -87,6 +87,11 @@ for fault in cudaEventRecord:9:719:'cudaEventRecord: cudaErrorLaunchFailure: .*X
     done
 done
 
+# In the update, when no rank waits in NCCL any more.
+train 3 bash "$tmp/one" 1 EMU_FAIL=cudaemu_enqueue:5:719 "$probe" $steps
+ended "the update fails" 1 3 'rank 1(: | \([^)]*\) aborted: )GPU 1 \(NVIDIA H200, [^)]*\): cuda_adamw: cudaErrorLaunchFailure'
+is "... once named by each" "$(grep -c 'rank 1.*rank 1:' <<<"$err")" 0
+
 # A driver that never answers, of which the rank itself can say nothing.
 train 3 bash "$tmp/one" 1 EMU_FAIL=cudaEventQuery:9:-1 "$probe" $steps --ddp-timeout=2
 ended "a driver that does not answer" 1 2 'rank 1 \([^)]*\) did not come before the deadline'
