@@ -71,7 +71,7 @@ goes_on "from processor to GPU" cpu cuda
 # --- more than fits ---
 run "$gpu" "${small[@]}" --device cuda --steps 1 --layers 600 --width 6144 --heads 96
 is "too large a model: exit code" "$rc" 1
-like "... says how much, and what helps" "$err" 'out of memory.*--batch|--recompute'
+like "... says how much, and what helps" "$err" 'out of memory.*(--batch|--recompute)'
 
 # --- two ranks on one GPU ---
 two=(env "${nccl[@]}" "$ddp" run -n 2 "$gpu" "${small[@]}" --device cuda --ddp-share-device=on)
