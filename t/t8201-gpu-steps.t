@@ -54,6 +54,16 @@ saved=$(rounded 1 4 --ddp-round-bf16=stochastic ckpt="$tmp/rounded" stop=2)
 is "... and in a checkpoint's values" "$(rounded 1 2 --ddp-round-bf16=stochastic ckpt="$tmp/rounded")" "$saved"
 is "... the same after a checkpoint" "$(rounded 1 4 --ddp-round-bf16=stochastic ckpt="$tmp/rounded")" "$once"
 
+# What a GPU cannot do yet is refused.
+refused() { # ERE ARGUMENT...
+    run "$probe" 3 --ddp-device=cuda "${@:2}"
+    is "${*:2}: refused" "$rc $out" "1 "
+    like "... says why" "$err" "$1"
+}
+refused 'zero=1 is not there yet on GPUs: use zero=0, or device cpu' --ddp-zero=1
+refused 'a hook \(ddp_hook\) computes on the processor, .*: use the option compress, or device cpu' hook=on
+same "zero=auto, which is off" 1 3 --ddp-zero=auto
+
 double=$top_builddir/t/lib/nccldouble/.libs
 if [ -e "$double/libnccl.so.2" ]; then
     export LD_LIBRARY_PATH=$double${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NCCLDOUBLE_DIR=$tmp/double NCCLDOUBLE_IN_ORDER=1

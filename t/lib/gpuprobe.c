@@ -5,6 +5,7 @@
  *   accum=N    micro-steps                 unused=on  parameter 1 is used in odd steps alone
  *   nan=S      step S has a NaN            clip=X     sgd=on
  *   shards=V   logical shards, whose gradients depend on their numbers alone
+ *   hook=on    the program sets one, which computes on the processor
  *   join=on    odd ranks have no data from step 2 on
  *   ckpt=DIR   goes on from there, to step STEPS, and saves there: prints "resumed STEP", a hash, and in the end "status
  *              COMMITTED FAILED LAST" and on rank 0 "warning TEXT"; exit code 75 where it stopped
@@ -35,7 +36,7 @@ struct probe {
     float *value;        /* of the largest parameter */
     uint16_t *bf16;
     int accum, nan_step, stop_step, shards;
-    bool unused, join, wait, random; /* random: values in bfloat16 are rounded so */
+    bool unused, join, wait, random, hook; /* random: values in bfloat16 are rounded so */
     uint64_t rounded;                /* their hash */
     const char *ckpt, *load; /* NULL: none */
 };
@@ -226,6 +227,18 @@ static void print_status(const struct probe *p)
         printf("warning %s\n", s.warning);
 }
 
+static void leave_as_is(void *ctx, void *wire, const float *grad, size_t n, const struct ddp_hook_info *info)
+{
+    (void)ctx, (void)info;
+    memcpy(wire, grad, n * sizeof *grad);
+}
+
+static void take_as_is(void *ctx, float *grad, const void *wire, size_t n, const struct ddp_hook_info *info)
+{
+    (void)ctx, (void)info;
+    memcpy(grad, wire, n * sizeof *grad);
+}
+
 /* 1 where it was to stop. */
 static int run(struct probe *p, int steps, const struct ddp_adamw *opt)
 {
@@ -240,6 +253,9 @@ static int run(struct probe *p, int steps, const struct ddp_adamw *opt)
         snprintf(name, sizeof name, "p%d", id);
         ddp_param_add(p->ddp, name, DDP_F32, shape[id], shape[id][1] > 1 ? 2 : 1, DDP_KEEP_BF16);
     }
+    const struct ddp_hook hook = {.wire = DDP_F32, .encode = leave_as_is, .decode = take_as_is};
+    if (p->hook && ddp_hook(p->ddp, &hook, &e) < 0)
+        return -1;
     if (ddp_commit(p->ddp, opt, &e) < 0 || begin(p) < 0 || print_hash(p) < 0 ||
         ddp_data_open(p->ddp, 100000, 2, p->accum, p->shards, 1, &e) < 0 || resume(p) < 0)
         return -1;
@@ -272,6 +288,7 @@ static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
     p->load = strncmp(arg, "load=", 5) ? p->load : value;
     p->random |= !strcmp(arg, "rounding=random");
     p->wait |= !strcmp(arg, "wait=on");
+    p->hook |= !strcmp(arg, "hook=on");
     p->unused |= !strcmp(arg, "unused=on");
     p->join |= !strcmp(arg, "join=on");
     opt->sgd |= !strcmp(arg, "sgd=on");
