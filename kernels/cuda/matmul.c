@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/bias.h"
+
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 #ifndef CUBLASLT_LIBRARY /* tests have a double of it elsewhere */
@@ -68,6 +70,7 @@ struct plan {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, out; /* of our names */
     cublasLtMatmulAlgo_t algo;
+    bool bias_is_apart; /* no algorithm takes it along: out holds it before the product is added */
 };
 
 struct cuda_blas {
@@ -230,11 +233,12 @@ static cublasStatus_t describe(struct plan *p, const void *bias)
 }
 
 /* Limits on the choice: the workspace, alignments, and that sums stay float32 until they are complete. */
-static cublasStatus_t prefer(cublasLtMatmulPreference_t pref, const struct key *k, size_t workspace_bytes)
+static cublasStatus_t prefer(cublasLtMatmulPreference_t pref, const struct plan *p, size_t workspace_bytes)
 {
+    const struct key *k = &p->key;
     uint64_t bytes = workspace_bytes;
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    uint32_t align_c = k->s.add ? k->align_add : k->align_out;
+    uint32_t align_c = k->s.add && !p->bias_is_apart ? k->align_add : k->align_out;
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
         const void *value;
@@ -259,13 +263,29 @@ static cublasStatus_t choose(const cuda_blas_t *b, struct plan *p)
     cublasLtMatmulHeuristicResult_t best = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
     int n = 0;
     cublasStatus_t rc = lib.pref_create(&pref);
-    rc = rc ? rc : prefer(pref, &p->key, b->workspace_bytes);
+    rc = rc ? rc : prefer(pref, p, b->workspace_bytes);
     rc = rc ? rc : lib.heuristic(b->lt, p->desc, p->b, p->a, p->out, p->out, pref, 1, &best, &n);
     rc = rc ? rc : n > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
     if (pref)
         lib.pref_destroy(pref);
     p->algo = best.algo;
     return rc;
+}
+
+static cublasStatus_t make_plan(const cuda_blas_t *b, struct plan *p, const void *bias)
+{
+    cublasStatus_t rc = lay_out_all(p);
+    rc = rc ? rc : describe(p, bias);
+    return rc ? rc : choose(b, p);
+}
+
+static cublasStatus_t set_bias_apart(const cuda_blas_t *b, struct plan *p)
+{
+    struct key key = p->key;
+    plan_free(p);
+    p->key = key;
+    p->bias_is_apart = true;
+    return make_plan(b, p, NULL);
 }
 
 static struct key key_of(const void *out, const void *a, const void *b, const struct cuda_matmul *s)
@@ -290,8 +310,7 @@ static int is_impossible(const struct cuda_matmul *s)
 }
 
 /* The plan for this product, made where there is none. NULL: *errp. */
-static const struct plan *plan_for(cuda_blas_t *b, const struct key *key, const struct cuda_matmul *s,
-                                   ddp_error_t *errp)
+static struct plan *plan_for(cuda_blas_t *b, const struct key *key, const struct cuda_matmul *s, ddp_error_t *errp)
 {
     for (int i = 0; i < b->n_plans; i++)
         if (!memcmp(&b->plan[i].key, key, sizeof *key))
@@ -300,9 +319,8 @@ static const struct plan *plan_for(cuda_blas_t *b, const struct key *key, const 
         forget(b);
     struct plan *p = &b->plan[b->n_plans];
     p->key = *key;
-    cublasStatus_t rc = lay_out_all(p);
-    rc = rc ? rc : describe(p, s->bias);
-    rc = rc ? rc : choose(b, p);
+    cublasStatus_t rc = make_plan(b, p, s->bias);
+    rc = rc == CUBLAS_STATUS_NOT_SUPPORTED && s->bias ? set_bias_apart(b, p) : rc;
     if (rc) {
         fail(rc, "cublasLtMatmulAlgoGetHeuristic", s, errp);
         plan_free(p);
@@ -312,18 +330,33 @@ static const struct plan *plan_for(cuda_blas_t *b, const struct key *key, const 
     return p;
 }
 
+static cublasStatus_t multiply(const cuda_blas_t *blas, const struct plan *p, void *out, const void *a, const void *b,
+                               const struct cuda_matmul *s, void *stream)
+{
+    bool is_apart = s->bias && p->bias_is_apart;
+    const void *c = s->add && !is_apart ? s->add : out;
+    float one = 1, beta = s->accumulate || s->add || is_apart ? 1 : 0;
+    cublasStatus_t rc = s->bias && !is_apart ? set_bias(p, s->bias) : CUBLAS_STATUS_SUCCESS;
+    if (is_apart && cuda_bias_rows(out, s->add, s->bias, s->m, s->n, s->out_stride ? s->out_stride : s->n, s->out,
+                                   stream) != cudaSuccess)
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    return rc ? rc : lib.matmul(blas->lt, p->desc, &one, b, p->b, a, p->a, &beta, c, p->out, out, p->out, &p->algo,
+                                blas->workspace, blas->workspace_bytes, (cudaStream_t)stream);
+}
+
 int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, const struct cuda_matmul *s, void *stream,
                 ddp_error_t *errp)
 {
     if (is_impossible(s))
         return fail(CUBLAS_STATUS_INVALID_VALUE, "cuda_matmul", s, errp);
     struct key key = key_of(out, a, b, s);
-    const struct plan *p = plan_for(blas, &key, s, errp);
+    struct plan *p = plan_for(blas, &key, s, errp);
     if (!p)
         return -1;
-    float one = 1, beta = s->accumulate || s->add ? 1 : 0;
-    cublasStatus_t rc = s->bias ? set_bias(p, s->bias) : CUBLAS_STATUS_SUCCESS;
-    rc = rc ? rc : lib.matmul(blas->lt, p->desc, &one, b, p->b, a, p->a, &beta, s->add ? s->add : out, p->out, out,
-                              p->out, &p->algo, blas->workspace, blas->workspace_bytes, (cudaStream_t)stream);
+    cublasStatus_t rc = multiply(blas, p, out, a, b, s, stream);
+    if (rc == CUBLAS_STATUS_NOT_SUPPORTED && s->bias && !p->bias_is_apart) { /* it was chosen without knowing beta */
+        rc = set_bias_apart(blas, p);
+        rc = rc ? rc : multiply(blas, p, out, a, b, s, stream);
+    }
     return rc ? fail(rc, "cublasLtMatmul", s, errp) : 0;
 }

@@ -5,7 +5,9 @@
  *
  * float32 products are true float32 (no TF32); those of bfloat16 are added in float32, pieces of split sums too, and
  * rounded once. GELU is no part of a product here: cuBLASLt's fused form is slower than a kernel of its own in both
- * types (measured by others, karpathy/llm.c pull request 338). The same bits every run, on one GPU model and library.
+ * types (measured by others, karpathy/llm.c pull request 338). Where cuBLASLt has no algorithm that adds a bias, bias
+ * and add are laid into out first (bias.h) and the product is added to it: a bfloat16 out that takes both is then
+ * rounded twice. The same bits every run, on one GPU model and library.
  *
  * Pointers to data are device memory, aligned to their element; multiples of 16 bytes, rows' too, are fast. */
 #ifndef DDP_KERNELS_CUDA_MATMUL_H

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "kernels/cuda/bias.h"
 #include "kernels/cuda/gelu.h"
 #include "t/lib/tensors.h"
 
@@ -159,12 +160,47 @@ static void large_arguments_saturate(void **state)
     device_drop(in), device_drop(out), device_drop(dout);
 }
 
+struct spread {
+    size_t rows, width, gap, offset, bias_offset;
+    bool bf16, add;
+};
+
+static void spread(const void *arg, uint64_t *hash)
+{
+    const struct spread *x = arg;
+    size_t stride = x->width + x->gap, n = x->rows * stride;
+    struct tensor bias = tensor_random(x->bf16, x->width, x->bias_offset, 1);
+    struct tensor add = tensor_random(x->bf16, n, x->offset, 1);
+    struct tensor out = tensor_random(x->bf16, n, x->offset, 1);
+    double *b = tensor_values(&bias), *a = tensor_values(&add), *want = tensor_values(&out); /* gaps stay */
+    for (size_t i = 0; i < n; i++)
+        if (i % stride < x->width)
+            want[i] = b[i % stride] + (x->add ? a[i] : 0);
+    device_check(cuda_bias_rows(out.at, x->add ? add.at : NULL, bias.at, x->rows, x->width, stride,
+                                x->bf16 ? DDP_BF16 : DDP_F32, NULL), "cuda_bias_rows");
+    tensor_check("out", &out, want, 2e-7);
+    tensor_hash(hash, &out);
+    free(a), free(b), free(want);
+    tensor_free(&bias), tensor_free(&add), tensor_free(&out);
+}
+
+static void a_bias_lies_on_every_row(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        struct spread x = {.rows = 5, .width = i & 1 ? 1037 : 64, .gap = i & 2 ? 8 : 0, .offset = i & 4 ? 1 : 0,
+                           .bias_offset = i & 32 ? 1 : 0, .bf16 = i & 8, .add = i & 16};
+        in_every_order(spread, &x);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(forward_matches),
     cmocka_unit_test(backward_matches),
     cmocka_unit_test(bias_backward_matches),
     cmocka_unit_test(strips_of_many_rows),
     cmocka_unit_test(large_arguments_saturate),
+    cmocka_unit_test(a_bias_lies_on_every_row),
 };
 
 TENSORS_MAIN(tests)

@@ -188,6 +188,23 @@ static void many_shapes_are_no_trouble(void **state)
         }
 }
 
+/* On a real cuBLASLt there is nothing to show: the bias goes along there, or apart. */
+static void a_bias_that_cannot_go_along_goes_first(void **state)
+{
+    static const char *const calls[] = {"heuristic", "matmul"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        setenv("BLASLTDOUBLE_BIAS", calls[i], 1);
+        for (size_t offset = 0; offset <= 1; offset++) { /* shapes that no other test has: a choice is remembered */
+            each_type((struct shape){.s = {.m = 9, .n = 40 + 8 * i, .k = 16}, .bias = true, .offset = offset});
+            struct shape both = {.s = {.m = 5, .n = 293 + i, .k = 8, .out_stride = 7, .in = DDP_BF16, .out = DDP_F32},
+                                 .bias = true, .add = true, .offset = offset};
+            in_every_order(multiply, &both);
+        }
+    }
+    unsetenv("BLASLTDOUBLE_BIAS");
+}
+
 static void an_impossible_product_is_refused(void **state)
 {
     (void)state;
@@ -212,6 +229,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rows_may_lie_apart),
     cmocka_unit_test(starts_may_be_anywhere),
     cmocka_unit_test(many_shapes_are_no_trouble),
+    cmocka_unit_test(a_bias_that_cannot_go_along_goes_first),
     cmocka_unit_test(an_impossible_product_is_refused),
 };
 

@@ -4,7 +4,9 @@
  * good only for the product that it was chosen for, operands must be in device memory and as aligned as was said, the
  * workspace is overwritten.
  *
- *   BLASLTDOUBLE_FAIL=CALL:N:STATUS   the Nth call of create, heuristic or matmul fails so */
+ *   BLASLTDOUBLE_FAIL=CALL:N:STATUS   the Nth call of create, heuristic or matmul fails so
+ *   BLASLTDOUBLE_BIAS=CALL            from now on call, heuristic or matmul, says of every product that has a bias that it
+ *                                     is not supported; matmul only where the bias is not all that is added */
 #include <cublasLt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -49,6 +51,12 @@ static cublasStatus_t scripted(const char *call, int n)
     if (!text || sscanf(text, "%31[^:]:%d:%d", name, &at, &status) != 3 || strcmp(name, call) || at != n)
         return CUBLAS_STATUS_SUCCESS;
     return (cublasStatus_t)status;
+}
+
+static bool takes_no_bias(const char *call, const struct desc *d)
+{
+    const char *text = getenv("BLASLTDOUBLE_BIAS");
+    return text && !strcmp(text, call) && d->epilogue == CUBLASLT_EPILOGUE_BIAS;
 }
 
 static struct handle *volatile all_handles;
@@ -222,6 +230,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cubl
     if (((struct handle *)lightHandle)->magic != MAGIC_HANDLE || requestedAlgoCount < 1 ||
         !fits((struct desc *)operationDesc, a, b, c, (struct layout *)Ddesc))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (takes_no_bias("heuristic", (struct desc *)operationDesc))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (p->schemes & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE))
         return CUBLAS_STATUS_NOT_SUPPORTED; /* sums would be rounded on the way */
     struct chosen chosen = {hash_product((struct desc *)operationDesc, a, b, c), p->align_a, p->align_b, p->align_c,
@@ -325,6 +335,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
         !holds(D, &w.out, chosen.align_d) || (uintptr_t)workspace % 256 ||
         (w.d.epilogue == CUBLASLT_EPILOGUE_BIAS && !cudaemu_is_device(w.d.bias, w.out.rows)))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (takes_no_bias("matmul", &w.d) && w.beta != 0)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!chosen.workspace)
         w.workspace = NULL;
     else if (!cudaemu_is_device(workspace, chosen.workspace))
