@@ -19,6 +19,13 @@ int gpu_after_program(gpu_t *g, device_stream_t *s, ddp_error_t *errp)
     return device_event_record(g->asked, g->program, errp) < 0 ? -1 : device_stream_after(s, g->asked, errp);
 }
 
+int gpu_after_travel(gpu_t *g, ddp_error_t *errp)
+{
+    if (g->nccl && nccl_settle(g->nccl, errp) < 0)
+        return -1;
+    return device_event_record(g->come, g->travel, errp) < 0 ? -1 : device_stream_after(g->behind, g->come, errp);
+}
+
 static int is_reached(void *ctx, ddp_error_t *errp)
 {
     return device_event_query(ctx, errp);
@@ -39,8 +46,10 @@ static int open_streams(gpu_t *g, ddp_error_t *errp)
     g->program = device_stream_borrow(d, g->cfg.stream, errp);
     g->travel = g->program ? device_stream_create(d, DEVICE_URGENT, errp) : NULL;
     g->copies = g->travel ? device_stream_create(d, DEVICE_NORMAL, errp) : NULL;
-    g->asked = g->copies ? device_event_create(d, false, errp) : NULL;
-    g->summed = g->asked ? device_event_create(d, false, errp) : NULL;
+    g->behind = g->copies ? device_stream_create(d, DEVICE_NORMAL, errp) : NULL;
+    g->asked = g->behind ? device_event_create(d, false, errp) : NULL;
+    g->come = g->asked ? device_event_create(d, false, errp) : NULL;
+    g->summed = g->come ? device_event_create(d, false, errp) : NULL;
     g->bounce = g->summed ? device_host_malloc(d, GPU_BOUNCE_BYTES, "copies", errp) : NULL;
     return g->bounce ? 0 : -1;
 }
@@ -156,7 +165,7 @@ static void release(gpu_t *g)
  * also after a failure, when the backward pass is perhaps queued whole. A stream that is late breaks the device. */
 static int wait_for_all(gpu_t *g, double limit_s)
 {
-    device_stream_t *const all[] = {g->program, g->travel, g->copies};
+    device_stream_t *const all[] = {g->program, g->travel, g->behind, g->copies};
     uint64_t deadline = deadline_in(limit_s);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (device_stream_wait(all[i], deadline, NULL, NULL, NULL) < 0)
@@ -184,8 +193,10 @@ void gpu_close(gpu_t *g)
         gpu_leave(g, false);
         release(g);
         device_event_destroy(g->asked);
+        device_event_destroy(g->come);
         device_event_destroy(g->summed);
         device_stream_destroy(g->copies);
+        device_stream_destroy(g->behind);
         device_stream_destroy(g->travel);
         device_stream_destroy(g->program);
         norm_close(&g->norm);

@@ -2,9 +2,10 @@
  * by NCCL and the step taken by kernels/cuda.
  *
  * The program computes on a stream of its own. Buckets travel on another one, whose work comes first where both have
- * some: it waits, on the GPU, for what the program's stream was asked for before the bucket was full. The host waits
- * once a step, in ddp_backward_end: for the sums, and for the sums of squares over the norm's blocks, from which it
- * takes the same decisions by the same arithmetic as on the processor. The update is asked of the program's stream.
+ * some: it waits, on the GPU, for what the program's stream was asked for before the bucket was full. What is made of a
+ * bucket that has come is made on a third one, so that it holds up neither the next bucket nor the program. The host
+ * waits once a step, in ddp_backward_end: for the sums, and for the sums of squares over the norm's blocks, from which
+ * it takes the same decisions by the same arithmetic as on the processor. The update is asked of the program's stream.
  *
  * That wait costs the time from the last bucket's end until the update, and what comes after it, is asked for: a poll's
  * pause, the tail's reduction, and adding up a double per 4096 parameters. In return the host knows of every failure in

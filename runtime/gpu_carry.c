@@ -50,7 +50,7 @@ static int encode(gpu_t *g, const int *id, int n, ddp_error_t *errp)
 }
 
 /* Behind the bucket that was started last: its sums of squares and, where it travelled as another type, its gradients.
- * Not sooner, since NCCL puts its work on the stream some time after it is called (nccl.h). */
+ * On a stream of their own: the next bucket does not wait for them. */
 static int end_last(gpu_t *g, ddp_error_t *errp)
 {
     struct gpu_bucket b = g->last;
@@ -58,7 +58,7 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
     if (b.n == 0)
         return 0;
     g->last.n = 0;
-    if (device_enter(g->cfg.device, errp) < 0 || (g->nccl && nccl_settle(g->nccl, errp) < 0))
+    if (device_enter(g->cfg.device, errp) < 0 || gpu_after_travel(g, errp) < 0)
         return -1;
     for (int i = 0; i < b.n; i++) {
         const struct layout_param *p = &g->cfg.layout->param[b.id[i]];
@@ -69,7 +69,7 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
                                                 .n = p->n_elems};
     }
     int code = cuda_norm_blocks(g->blocks, (size_t)b.n, g->cfg.wire, divisor(g), NULL,
-                                device_native_stream(g->travel));
+                                device_native_stream(g->behind));
     return gpu_result(g, code, "cuda_norm_blocks", errp);
 }
 
@@ -95,8 +95,8 @@ static int set_out(gpu_t *g, const int *id, int n, ddp_error_t *errp)
 static int arrive(gpu_t *g, ddp_error_t *errp)
 {
     size_t n_sums = g->norm.n_blocks * sizeof *g->sums;
-    if (end_last(g, errp) < 0 || device_copy(g->travel, g->host_sums, g->sums, n_sums, DEVICE_FROM, errp) < 0 ||
-        device_event_record(g->summed, g->travel, errp) < 0)
+    if (end_last(g, errp) < 0 || device_copy(g->behind, g->host_sums, g->sums, n_sums, DEVICE_FROM, errp) < 0 ||
+        device_event_record(g->summed, g->behind, errp) < 0)
         return -1;
     return gpu_wait(g, g->summed, errp);
 }

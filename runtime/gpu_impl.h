@@ -24,8 +24,10 @@ struct gpu {
     double *host_sums;      /* the same here, pinned */
     struct norm norm;       /* where each parameter's blocks are */
     device_stream_t *program, *travel, *copies;
+    device_stream_t *behind; /* what is made of a bucket that has come, beside the next one's travel */
     device_event_t *asked;  /* what the program's stream was asked for */
-    device_event_t *summed; /* the last bucket */
+    device_event_t *come;   /* what the stream of travel was: behind comes after it */
+    device_event_t *summed; /* the last bucket, and what was made of it */
     nccl_t *nccl;           /* NULL for one rank */
     struct nccl_stage stage; /* of sums in order; data NULL: in NCCL's order */
     void *bounce;           /* pinned, GPU_BOUNCE_BYTES */
@@ -48,6 +50,10 @@ int gpu_result(gpu_t *g, int code, const char *call, ddp_error_t *errp);
 
 /* From now on stream s comes after what the program's stream was asked for so far. */
 int gpu_after_program(gpu_t *g, device_stream_t *s, ddp_error_t *errp);
+
+/* And g->behind after what the stream of travel was, NCCL's work included: waits until that stands there, since NCCL
+ * puts it on the stream some time after it is called (nccl.h). */
+int gpu_after_travel(gpu_t *g, ddp_error_t *errp);
 
 /* Until e is reached, while the watch looks after the other ranks. */
 int gpu_wait(gpu_t *g, device_event_t *e, ddp_error_t *errp);
