@@ -53,7 +53,7 @@ static int make_arenas(ddp_t *d, ddp_error_t *errp)
     struct checkpoint_plan *plan = &d->checkpoint.plan;
     size_t n = (size_t)d->layout.n;
     char *const base[] = {(char *)d->values, (char *)d->optimizer.m, (char *)d->optimizer.v};
-    plan->n_arenas = d->optimizer.cfg.sgd || d->zero.values ? 1 : CHECKPOINT_ARENAS;
+    plan->n_arenas = d->optimizer.cfg.sgd || handle_is_spread(d) ? 1 : CHECKPOINT_ARENAS;
     for (int a = 0; a < plan->n_arenas; a++) {
         plan->offset[a] = calloc(n + 1, sizeof *plan->offset[a]);
         if (!plan->offset[a])
@@ -125,7 +125,7 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
     for (int a = 0; a < plan->n_arenas; a++)
         if (share_split(&plan->share, &plan->files, &plan->arena[a], d->world.rank, d->world.size, errp) < 0)
             return -1;
-    if ((d->optimizer.m && d->zero.values && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
+    if ((d->optimizer.m && handle_is_spread(d) && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
         return -1;
     for (int i = 0; i < plan->files.n_files; i++)
         c->status.bytes += plan->files.file[i].n_bytes;

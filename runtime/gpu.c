@@ -38,6 +38,15 @@ int gpu_wait(gpu_t *g, device_event_t *e, ddp_error_t *errp)
     return device_event_wait(e, deadline_in(g->cfg.timeout_s), NULL, NULL, errp);
 }
 
+int gpu_tell(gpu_t *g, const ddp_error_t *why, ddp_error_t *errp)
+{
+    if (why->domain != DDP_E_PEER)
+        comm_abort(g->cfg.comm, why->text);
+    if (errp)
+        *errp = *why;
+    return -1;
+}
+
 /* ---- opening ---- */
 
 static int open_streams(gpu_t *g, ddp_error_t *errp)
@@ -60,7 +69,8 @@ static int open_lists(gpu_t *g, ddp_error_t *errp)
     g->span = calloc(n, sizeof *g->span);
     g->cast = calloc(n, sizeof *g->cast);
     g->blocks = calloc(n, sizeof *g->blocks);
-    if (!g->span || !g->cast || !g->blocks)
+    g->round = calloc(n, sizeof *g->round);
+    if (!g->span || !g->cast || !g->blocks || !g->round)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu parameters", n - 1);
     return norm_open(&g->norm, g->cfg.layout, NULL, errp);
 }
@@ -117,12 +127,13 @@ int gpu_allocate(gpu_t *g, ddp_error_t *errp)
     const struct gpu_config *c = &g->cfg;
     struct gpu_arenas *a = &g->arena;
     size_t n = c->layout->n_bytes ? c->layout->n_bytes : LAYOUT_ALIGN, n_sums = (g->norm.n_blocks + 1) * sizeof(double);
+    size_t n_own = c->optimizer->n_elems ? c->optimizer->n_elems * sizeof(float) : LAYOUT_ALIGN;
     bool is_same = c->wire == DDP_F32;
-    if (!(a->values = allocate(g, n, false, "parameters", errp)) ||
+    if (!(a->values = allocate(g, n, c->spread, "parameters", errp)) ||
         !(a->grads = allocate(g, n, is_same, "gradients", errp)) ||
         !(g->wire = is_same ? a->grads : allocate(g, n / 2, true, "encoded gradients", errp)) ||
-        (c->has_moments && (!(a->m = allocate(g, n, false, "optimizer state", errp)) ||
-                            !(a->v = allocate(g, n, false, "optimizer state", errp)))) ||
+        (!c->optimizer->cfg.sgd && (!(a->m = allocate(g, n_own, false, "optimizer state", errp)) ||
+                                    !(a->v = allocate(g, n_own, false, "optimizer state", errp)))) ||
         (c->has_bf16 && !(a->values_bf16 = allocate(g, n / 2, false, "parameters in bfloat16", errp))) ||
         !(g->sums = allocate(g, n_sums, false, "sums of squares", errp)) ||
         !(g->host_sums = device_host_malloc(c->device, n_sums, "sums of squares", errp)))
@@ -151,7 +162,8 @@ static void release(gpu_t *g)
         device_free(d, g->arena.grads);
     if (is_alone && !is_same)
         device_free(d, g->wire);
-    device_free(d, g->arena.values);
+    if (is_alone || !g->cfg.spread)
+        device_free(d, g->arena.values);
     device_free(d, g->arena.m);
     device_free(d, g->arena.v);
     device_free(d, g->arena.values_bf16);
@@ -203,6 +215,7 @@ void gpu_close(gpu_t *g)
         free(g->span);
         free(g->cast);
         free(g->blocks);
+        free(g->round);
         free(g->update);
         free(g);
     }
@@ -269,17 +282,37 @@ int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp)
     return gpu_wait(g, g->summed, errp);
 }
 
+int gpu_round_nearest(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp)
+{
+    const struct cuda_range range = {g->arena.values_bf16 + first, g->arena.values + first, n};
+    if (!g->arena.values_bf16)
+        return 0;
+    return gpu_result(g, cuda_cast(&range, 1, DDP_F32, DDP_BF16, 1, device_native_stream(s)), "cuda_cast", errp);
+}
+
+/* Elements have the numbers of their places where no more is padded than layout.h says, so that spread moves none. */
+static int round_at_random(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
+{
+    const struct layout *l = g->cfg.layout;
+    const struct rounding by = {.step = n_steps};
+    const size_t unit = LAYOUT_ALIGN / sizeof(float);
+    uint64_t number = 0;
+    for (int i = 0; i < l->n; i++) {
+        size_t at = l->param[i].offset_bytes / sizeof(float), n = (l->param[i].n_elems + unit - 1) / unit * unit;
+        g->round[i] = (struct cuda_round_range){g->arena.values_bf16 + at, g->arena.values + at, n, number};
+        number += n;
+    }
+    int code = cuda_round_bf16(g->round, (size_t)l->n, &by, device_native_stream(g->program));
+    return gpu_result(g, code, "cuda_round_bf16", errp);
+}
+
 int gpu_round(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
 {
-    struct cuda_range all = {g->arena.values_bf16, g->arena.values, g->cfg.layout->n_bytes / sizeof(float)};
-    const struct cuda_round_range numbered = {all.out, all.in, all.n, 0};
-    const struct rounding by = {.step = n_steps};
-    void *stream = device_native_stream(g->program);
-    if (!all.out)
+    if (!g->arena.values_bf16)
         return 0;
     if (device_enter(g->cfg.device, errp) < 0)
         return -1;
     if (g->cfg.rounds_at_random)
-        return gpu_result(g, cuda_round_bf16(&numbered, 1, &by, stream), "cuda_round_bf16", errp);
-    return gpu_result(g, cuda_cast(&all, 1, DDP_F32, DDP_BF16, 1, stream), "cuda_cast", errp);
+        return round_at_random(g, n_steps, errp);
+    return gpu_round_nearest(g, 0, g->cfg.layout->n_bytes / sizeof(float), g->program, errp);
 }

@@ -11,6 +11,9 @@
  * pause, the tail's reduction, and adding up a double per 4096 parameters. In return the host knows of every failure in
  * the step where it happened, and a step that is not taken needs no second way through the optimizer.
  *
+ * With spread (spread.h) a bucket's sums go to their owners alone (ncclReduceScatter), who step their share; then the
+ * values are gathered (ncclAllGather), those of one bucket beside the next one's update.
+ *
  * Arenas are laid out as layout.h says; padding stays zero. */
 #ifndef DDP_RUNTIME_GPU_H
 #define DDP_RUNTIME_GPU_H
@@ -22,17 +25,19 @@
 #include "runtime/optimizer.h"
 #include "runtime/partials.h"
 #include "runtime/reducer.h"
+#include "runtime/spread.h"
 
 typedef struct gpu gpu_t;
 
 struct gpu_config {
-    device_t *device;            /* a GPU; borrowed, as are the next three */
+    device_t *device;            /* a GPU; borrowed, as are the next five */
     const struct layout *layout;
     const struct world *world;
     comm_t *comm;
+    const struct optimizer *optimizer; /* whose slices are known: moments are allocated for them */
+    const struct spread *spread; /* by which they are a part of the parameters; NULL: they are all */
     void *stream;                /* the program's */
     enum ddp_dtype wire;         /* in which gradients travel: DDP_F32, DDP_BF16 or DDP_F16 */
-    bool has_moments;            /* of the optimizer */
     bool has_bf16;               /* values in bfloat16, too */
     bool rounds_at_random;       /* these: kernels/round.h, numbered by their place in the arena */
     bool shares_devices;         /* two ranks have one GPU */
@@ -72,8 +77,10 @@ const struct reducer_carrier *gpu_carrier(const gpu_t *g);
 /* Where the sums of shards lie, and are added up on the program's stream. */
 struct partials_place gpu_place(gpu_t *g);
 
-/* The step that was begun, on all of o's slices, whose moments are the arenas'. used: as in optimizer_apply. */
-int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_t *errp);
+/* The optimizer's step that was begun, on all of its slices, whose moments are the arenas'. used: as in optimizer_apply.
+ * With spread it is collective, the others have been told when it fails, and it waits until all values are there: a
+ * program may wait for its stream in ways that no dead rank ends, so nothing of NCCL's is left to wait for in it. */
+int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp);
 
 /* The program's stream, borrowed. */
 device_stream_t *gpu_program(const gpu_t *g);

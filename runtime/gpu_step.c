@@ -16,14 +16,13 @@ static int reserve(gpu_t *g, size_t n, ddp_error_t *errp)
     return 0;
 }
 
-int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_t *errp)
+/* Slices [first, end) of those that were used, into g->update. Returns how many. */
+static size_t list(gpu_t *g, size_t first, size_t end, const double *used, uint16_t *bf16)
 {
     const struct gpu_arenas *a = &g->arena;
-    uint16_t *bf16 = g->cfg.rounds_at_random ? NULL : a->values_bf16;
+    const struct optimizer *o = g->cfg.optimizer;
     size_t n = 0;
-    if (device_enter(g->cfg.device, errp) < 0 || reserve(g, o->n_slices, errp) < 0)
-        return -1;
-    for (const struct optimizer_slice *s = o->slice; s < o->slice + o->n_slices; s++)
+    for (const struct optimizer_slice *s = o->slice + first; s < o->slice + end; s++)
         if (used[s->id] != 0)
             g->update[n++] = (struct cuda_adamw_range){.value = a->values + s->at,
                                                        .m = o->m ? o->m + s->state : NULL,
@@ -32,9 +31,69 @@ int gpu_step(gpu_t *g, const struct optimizer *o, const double *used, ddp_error_
                                                        .value_bf16 = bf16 ? bf16 + s->at : NULL,
                                                        .n = s->n_elems,
                                                        .weight_decay = s->decays ? o->args.weight_decay : 0};
+    return n;
+}
+
+static int update(gpu_t *g, size_t n, ddp_error_t *errp)
+{
+    const struct optimizer *o = g->cfg.optimizer;
     void *stream = device_native_stream(g->program);
     int code = (o->cfg.sgd ? cuda_sgd : cuda_adamw)(g->update, n, DDP_F32, &o->args, NULL, stream);
-    if (gpu_result(g, code, o->cfg.sgd ? "cuda_sgd" : "cuda_adamw", errp) < 0)
+    return gpu_result(g, code, o->cfg.sgd ? "cuda_sgd" : "cuda_adamw", errp);
+}
+
+/* ---- spread ---- */
+
+/* The bucket's values, from who has stepped them. */
+static int gather(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
+{
+    float *at = g->arena.values + b->at;
+    if (gpu_after_program(g, g->travel, errp) < 0)
         return -1;
-    return g->cfg.rounds_at_random ? gpu_round(g, o->n_steps, errp) : 0;
+    if (!g->nccl)
+        return 0;
+    return nccl_allgather(g->nccl, at + (size_t)g->cfg.world->rank * b->n_each, at, b->n_each, DDP_F32,
+                          device_native_stream(g->travel), errp);
+}
+
+/* Behind that: what is derived from them. Rounded on each rank: to gather that, too, would move half as much again. */
+static int follow(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
+{
+    size_t n = b->n_each * (size_t)g->cfg.world->size;
+    if (gpu_after_travel(g, errp) < 0)
+        return -1;
+    return g->cfg.rounds_at_random ? 0 : gpu_round_nearest(g, b->at, n, g->behind, errp);
+}
+
+static int step_spread(gpu_t *g, const double *used, ddp_error_t *errp)
+{
+    const struct spread_bucket *b = g->cfg.spread->bucket, *end = b + g->cfg.spread->plan.n_buckets;
+    if (b == end)
+        return 0;
+    for (const struct spread_bucket *last = NULL; b < end; last = b++)
+        if (update(g, list(g, b->first, b->end, used, NULL), errp) < 0 || (last && follow(g, last, errp) < 0) ||
+            gather(g, b, errp) < 0)
+            return -1;
+    if (follow(g, end - 1, errp) < 0 || device_event_record(g->summed, g->behind, errp) < 0 ||
+        device_stream_after(g->program, g->summed, errp) < 0 ||
+        (g->cfg.rounds_at_random && gpu_round(g, g->cfg.optimizer->n_steps, errp) < 0))
+        return -1;
+    return gpu_wait(g, g->summed, errp);
+}
+
+int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp)
+{
+    const struct optimizer *o = g->cfg.optimizer;
+    uint16_t *bf16 = g->cfg.rounds_at_random ? NULL : g->arena.values_bf16;
+    ddp_error_t why = {0};
+    int rc = device_enter(g->cfg.device, &why) < 0 ? -1 : reserve(g, o->n_slices, &why);
+    if (g->cfg.spread)
+        return rc < 0 || step_spread(g, used, &why) < 0 ? gpu_tell(g, &why, errp) : 0;
+    if (rc == 0)
+        rc = update(g, list(g, 0, o->n_slices, used, bf16), &why);
+    if (rc == 0 && g->cfg.rounds_at_random)
+        rc = gpu_round(g, o->n_steps, &why);
+    if (rc < 0 && errp)
+        *errp = why;
+    return rc;
 }

@@ -19,6 +19,7 @@
 #include "runtime/reducer.h"
 #include "runtime/scaler.h"
 #include "runtime/sched/stop.h"
+#include "runtime/spread.h"
 #include "runtime/window.h"
 #include "runtime/wish.h"
 #include "runtime/zero.h"
@@ -45,7 +46,8 @@ struct ddp {
     float *own_values;       /* NULL where the optimizer is spread */
     struct reducer reducer;
     struct optimizer optimizer;
-    struct zero zero;        /* nothing without optimizer sharding */
+    struct zero zero;        /* nothing without optimizer sharding, and */
+    struct spread spread;    /* its counterpart on a GPU */
     struct data data;
     struct partials partials; /* of this rank's shards; nothing without shards */
     struct stop stop;
@@ -67,6 +69,12 @@ struct ddp {
     struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };
+
+/* Each rank keeps moments of its own slices alone, which are not whole parameters. */
+static inline bool handle_is_spread(const ddp_t *d)
+{
+    return d->zero.values || d->spread.plan.n_buckets;
+}
 
 /* 0 when d is in one of the phases (bit mask of 1 << PHASE_...), else -1 with an error that says what must come
  * first. */

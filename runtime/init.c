@@ -72,6 +72,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     gpu_close(d->gpu);
     optimizer_close(&d->optimizer);
     zero_close(&d->zero);
+    spread_close(&d->spread);
     reducer_close(&d->reducer);
     trace_close(&d->trace);
     free(d->own_values);

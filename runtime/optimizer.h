@@ -41,7 +41,7 @@ int optimizer_own_all(struct optimizer *o, const struct layout *l, ddp_error_t *
 int optimizer_allocate(struct optimizer *o, ddp_error_t *errp);
 
 /* In place of that: moments of n_elems elements each, zeroed, borrowed; a GPU's memory, say, which is then stepped there
- * (gpu.h). Only for optimizer_own_all, whose slices lie as the parameters do. */
+ * (gpu.h). */
 void optimizer_lend(struct optimizer *o, float *m, float *v);
 
 /* Bytes of the moments. */

@@ -29,8 +29,6 @@ EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const
 /* What a GPU cannot do yet. */
 static int check_gpu(const ddp_t *d, ddp_error_t *errp)
 {
-    if (config_zero(&d->config) == ZERO_ON)
-        return error_set(errp, DDP_E_USAGE, ENOTSUP, "zero=1 is not there yet on GPUs: use zero=0, or device cpu");
     if (d->hook.encode)
         return error_set(errp, DDP_E_USAGE, ENOTSUP, "a hook (ddp_hook) computes on the processor, but gradients are on a "
                          "GPU: use the option compress, or device cpu");
@@ -57,9 +55,12 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
+/* On GPUs only where it is asked for: what it saves there is memory, and how long values take to come back, when nothing
+ * hides that, nobody has measured. */
 static bool is_spread(const ddp_t *d)
 {
-    return !d->device && zero_is_wanted(config_zero(&d->config), &d->world, d->layout.n_bytes);
+    enum config_zero zero = config_zero(&d->config);
+    return d->device ? zero == ZERO_ON : zero_is_wanted(zero, &d->world, d->layout.n_bytes);
 }
 
 /* In which gradients travel on a GPU, where the hook that `compress` sets is gpu_carry.c. */
@@ -97,6 +98,30 @@ static bool keeps_bf16(const ddp_t *d)
     return i < d->layout.n;
 }
 
+static size_t at_least(const ddp_t *d, size_t cap)
+{
+    size_t least = d->device && is_spread(d) && config_plans_buckets(&d->config) ? spread_cap(d->world.size) : 0;
+    return cap > least ? cap : least;
+}
+
+static size_t first_cap(const ddp_t *d)
+{
+    return at_least(d, config_first_bucket_bytes(&d->config));
+}
+
+static size_t cap(const ddp_t *d)
+{
+    return at_least(d, config_bucket_bytes(&d->config));
+}
+
+/* What this rank steps, on a GPU; before anything is allocated there. */
+static int own(ddp_t *d, ddp_error_t *errp)
+{
+    if (!is_spread(d))
+        return optimizer_own_all(&d->optimizer, &d->layout, errp);
+    return spread_open(&d->spread, &d->layout, first_cap(d), cap(d), d->world.rank, d->world.size, &d->optimizer, errp);
+}
+
 /* Collective. */
 static int open_gpu(ddp_t *d, ddp_error_t *errp)
 {
@@ -106,33 +131,35 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
                                    .comm = d->comm,
                                    .stream = d->stream,
                                    .wire = gpu_wire(d),
-                                   .has_moments = !d->optimizer.cfg.sgd,
+                                   .optimizer = &d->optimizer,
+                                   .spread = is_spread(d) ? &d->spread : NULL,
                                    .has_bf16 = keeps_bf16(d),
                                    .rounds_at_random = config_rounds_at_random(&d->config),
                                    .shares_devices = d->shares_gpus,
                                    .nccl_log = config_nccl_log(&d->config),
                                    .timeout_s = config_timeout_s(&d->config)};
-    ddp_error_t own = {0};
-    d->gpu = gpu_open(&cfg, &own);
-    if (handle_agree(d, &own, errp) < 0 || gpu_wire_up(d->gpu, errp) < 0)
+    ddp_error_t why = {0};
+    if (own(d, &why) == 0)
+        d->gpu = gpu_open(&cfg, &why);
+    if (handle_agree(d, &why, errp) < 0 || gpu_wire_up(d->gpu, errp) < 0)
         return -1;
-    if (gpu_allocate(d->gpu, &own) == 0 && config_deterministic(&d->config))
-        gpu_sum_in_order(d->gpu, &own);
-    return handle_agree(d, &own, errp);
+    if (gpu_allocate(d->gpu, &why) == 0 && config_deterministic(&d->config))
+        gpu_sum_in_order(d->gpu, &why);
+    return handle_agree(d, &why, errp);
 }
 
 static int open_reducer(ddp_t *d, ddp_error_t *errp)
 {
     bool zero = config_zero(&d->config) == ZERO_ON;
     struct reducer_config cfg = {.n_ranks = d->world.size,
-                                 .first_cap_bytes = config_first_bucket_bytes(&d->config),
-                                 .cap_bytes = config_bucket_bytes(&d->config),
+                                 .first_cap_bytes = first_cap(d),
+                                 .cap_bytes = cap(d),
                                  .find_unused = config_find_unused(&d->config),
                                  .plan = config_plans_buckets(&d->config),
                                  .hook = d->hook.encode ? &d->hook : NULL,
                                  .is_fixed = zero || d->gpu,
                                  .carrier = d->gpu ? gpu_carrier(d->gpu) : NULL,
-                                 .owned_only = zero && !d->hook.encode};
+                                 .owned_only = zero && !d->gpu && !d->hook.encode};
     return reducer_open(&d->reducer, d->comm, &d->layout, &cfg, errp);
 }
 
@@ -144,7 +171,7 @@ static int allocate(ddp_t *d, ddp_error_t *errp)
         const struct gpu_arenas *a = gpu_arenas(d->gpu);
         d->values = a->values;
         optimizer_lend(&d->optimizer, a->m, a->v);
-        return optimizer_own_all(&d->optimizer, &d->layout, errp);
+        return 0;
     }
     if (is_spread(d)) {
         if (zero_open(&d->zero, &d->reducer, &d->optimizer, errp) < 0)
@@ -219,6 +246,15 @@ EXPORT int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *er
     return handle_write(d, p.value, value, p.n_elems * sizeof *value, errp) < 0 ? -1 : handle_values_changed(d, errp);
 }
 
+/* Of all parameters, without what spread.h pads. */
+static size_t bytes_unpadded(const ddp_t *d)
+{
+    size_t n = 0;
+    for (int i = 0; i < d->layout.n; i++)
+        n += (d->layout.param[i].n_elems * sizeof(float) + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+    return n;
+}
+
 EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
 {
     if (!d->values)
@@ -228,7 +264,7 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
         .grads = d->layout.n_bytes,
         .values_bf16 = d->gpu && keeps_bf16(d) ? d->layout.n_bytes / 2 : 0,
         .moments = optimizer_bytes(&d->optimizer),
-        .moments_all = d->optimizer.cfg.sgd ? 0 : 2 * d->layout.n_bytes,
+        .moments_all = d->optimizer.cfg.sgd ? 0 : 2 * bytes_unpadded(d),
         .partials = partials_bytes(&d->partials),
         .encoded = encoded_bytes(d),
         .snapshot = checkpoint_bytes(d),

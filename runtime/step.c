@@ -133,7 +133,7 @@ static int apply(ddp_t *d, ddp_error_t *errp)
     struct optimizer *o = &d->optimizer;
     checkpoint_wait_copied(d);
     if (d->gpu)
-        return gpu_step(d->gpu, o, reducer_used(&d->reducer), errp);
+        return gpu_step(d->gpu, reducer_used(&d->reducer), errp);
     if (d->zero.values)
         return zero_apply(&d->zero, &d->reducer, o, errp);
     optimizer_apply(o, 0, o->n_slices, d->values, reducer_grads(&d->reducer), reducer_used(&d->reducer));
@@ -177,7 +177,7 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
                          .stop_signal = stop_signal(reason)};
     optimizer_begin(&d->optimizer, norm_total(&d->reducer.norm), 1 / tail[TAIL_ITEMS] / scale, &s);
     if (!s.skipped && apply(d, errp) < 0)
-        return d->gpu ? handle_fail(d, errp) : handle_break(d); /* a GPU's failure is this rank's alone */
+        return d->gpu && !handle_is_spread(d) ? handle_fail(d, errp) : handle_break(d); /* fails on this rank alone */
     s.bad_param = norm_worst(&d->reducer.norm);
     scaler_after_step(&d->scaler, s.skipped);
     d->n_skipped = s.skipped ? d->n_skipped + 1 : 0;

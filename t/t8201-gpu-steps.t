@@ -38,6 +38,10 @@ same "... shards" 1 3 shards=4
 same "... gradients as bf16" 1 4 --ddp-compress=bf16
 unset EMU_STREAMS
 
+# The optimizer's state spread over the ranks: on one it is all there.
+same "zero=1 on one rank" 1 4 clip=1 --ddp-zero=1
+EMU_STREAMS=deferred same "... work that is done late" 1 4 accum=2 --ddp-compress=bf16 --ddp-bucket-mb=0.01 --ddp-zero=1
+
 # rounded RANKS ARGUMENT...: the hashes of the values in bfloat16 that are rounded at random, after the last step.
 rounded() {
     local n=$1
@@ -60,7 +64,6 @@ refused() { # ERE ARGUMENT...
     is "${*:2}: refused" "$rc $out" "1 "
     like "... says why" "$err" "$1"
 }
-refused 'zero=1 is not there yet on GPUs: use zero=0, or device cpu' --ddp-zero=1
 refused 'a hook \(ddp_hook\) computes on the processor, .*: use the option compress, or device cpu' hook=on
 same "zero=auto, which is off" 1 3 --ddp-zero=auto
 
@@ -81,6 +84,26 @@ if [ -e "$double/libnccl.so.2" ]; then
     same "two ranks, one of which runs out of data" 2 4 join=on
     for wire in bf16 f16; do
         same "three ranks, gradients as $wire" 3 4 clip=1 --ddp-compress=$wire
+    done
+    for n in 2 3 4; do
+        same "zero=1 on $n" $n 5 clip=1 --ddp-zero=1
+        same "... small buckets, micro-steps" $n 3 accum=2 --ddp-bucket-mb=0.01 --ddp-first-bucket-mb=0.001 --ddp-zero=1
+    done
+    same "zero=1, a step that is skipped" 3 4 nan=2 --ddp-zero=1
+    same "zero=1, a parameter that is not always used" 2 5 unused=on --ddp-bucket-mb=0.01 --ddp-zero=1
+    same "zero=1, plain SGD" 2 3 sgd=on clip=1 --ddp-zero=1
+    same "zero=1, one runs out of data" 2 4 join=on --ddp-zero=1
+    same "zero=1, shards" 2 3 clip=1 shards=4 --ddp-zero=1
+    same "zero=1, deterministic" 3 3 clip=1 --ddp-deterministic=on --ddp-zero=1
+    is "zero=1: values in bfloat16, rounded at random, are the same" \
+        "$(rounded 2 3 --ddp-round-bf16=stochastic --ddp-zero=1)" "$(rounded 2 3 --ddp-round-bf16=stochastic)"
+    # Two buckets, of five and four units of 4096 elements, in halves; between them the sums of nine blocks.
+    NCCLDOUBLE_LOG=$tmp/calls rounded 2 1 --ddp-zero=1 --ddp-bucket-mb=0.04 >/dev/null
+    is "zero=1: sums go to their owners, values come back" \
+        "$(sed -nE 's/^rank 0 ((allreduce|reducescatter|allgather) .*)/\1/p' "$tmp/calls" | paste -sd ,)" \
+        "reducescatter 12288 float32,reducescatter 8192 float32,allreduce 9 float64 in a group,allgather 12288 float32,allgather 8192 float32"
+    for wire in bf16 f16; do
+        same "zero=1, gradients as $wire" 3 4 clip=1 --ddp-compress=$wire --ddp-bucket-mb=0.01 --ddp-zero=1
     done
     hostids() { # RANKS-WITH-A-NODE-OF-THEIR-OWN GPUS: NCCL takes ranks that share a GPU for nodes, and no others
         run env EMU_DEVICES="$2" NCCLDOUBLE_LOG="$tmp/log.$2" "$ddp" run -n 2 "$probe" 1 --ddp-device=cuda \

@@ -124,6 +124,10 @@ curve two-accum "$ddp" run -n 2 "$emulated" "${common[@]}" --device cuda --batch
 near "two ranks x 1 x 2 micro-steps as one x 4" cpu two-accum 1e-5 14
 curve two-bf16 "$ddp" run -n 2 "$emulated" "${common[@]}" --heads 1 --device cuda --batch 2
 near "bfloat16 near the processor's float32" cpu1 two-bf16 2e-3 14
+curve two-spread "$ddp" run -n 2 "$emulated" "${common[@]}" --heads 1 --device cuda --batch 2 --ddp-zero=1
+is "zero=1: the same bits" "$(hash_of two-spread)" "$(hash_of two-bf16)"
+like "... from half of the optimizer's state" "$(awk '/^optimizer state/ { if ($3 > .45 * $11 && $3 < .6 * $11) print "half" }
+    /^memory/' "$tmp/two-spread.out")" '^half.memory: [0-9.]+ MiB a rank: .* moments [0-9.]+, '
 for n in 1 2; do
     curve shards-$n "$ddp" run -n $n "$emulated" "${common[@]}" --device cuda --batch 2 --shards 2
 done

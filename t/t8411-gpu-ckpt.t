@@ -62,6 +62,25 @@ if [ -e "$double/libnccl.so.2" ]; then
         probe $n cuda 4 ckpt="$tmp/cuda" --ddp-ckpt-every=0
         is "three ranks' checkpoint on $n" "$rc $(last)" "0 $want" || diag "$err"
     done
+    # Moments that are spread, of two GPUs: to other numbers of ranks, spread or not, and to the processor.
+    both_ways "two ranks, zero=1" 2 --ddp-zero=1 --ddp-bucket-mb=0.01
+    rm -rf "$tmp/spread"
+    probe 1 cpu 8 shards=4
+    want=$(grep ^step <<<"$out" | awk '$2 > 4') end=$(last)
+    probe 2 cuda 4 shards=4 ckpt="$tmp/spread" --ddp-ckpt-every=4 wait=on --ddp-zero=1
+    is "zero=1: saved" "$rc $(grep -c '^status 1 0 4' <<<"$out")" "0 2" || diag "$err"
+    for to in "1 cuda 0" "1 cuda 1" "2 cuda 0" "4 cuda 1" "2 cpu 1"; do
+        read -r n device zero <<<"$to"
+        rm -rf "$tmp/to"
+        cp -r "$tmp/spread" "$tmp/to"
+        probe "$n" "$device" 8 shards=4 ckpt="$tmp/to" --ddp-ckpt-every=0 --ddp-zero="$zero"
+        is "zero=1: on $n $device, zero=$zero: the same bits" "$rc $(grep ^step <<<"$out" | sort -u) $(last)" "0 $want $end" || diag "$err"
+    done
+    rm -rf "$tmp/to"
+    probe 2 cpu 4 shards=4 ckpt="$tmp/to" --ddp-ckpt-every=4 wait=on
+    is "zero=1: the same files" "$(files "$tmp/spread/step-00000004")" "$(files "$tmp/to/step-00000004")"
+    probe 4 cuda 8 shards=4 ckpt="$tmp/to" --ddp-ckpt-every=0 --ddp-zero=1
+    is "from zero=0 to zero=1: the same bits" "$rc $(grep ^step <<<"$out" | sort -u) $(last)" "0 $want $end" || diag "$err"
     # A rank whose GPU has no more pinned memory, when the folder is opened: nobody waits for it.
     fails_on_1() { # SCRIPT ERE
         # shellcheck disable=SC2016
