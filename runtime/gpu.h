@@ -77,9 +77,9 @@ const struct reducer_carrier *gpu_carrier(const gpu_t *g);
 /* Where the sums of shards lie, and are added up on the program's stream. */
 struct partials_place gpu_place(gpu_t *g);
 
-/* The optimizer's step that was begun, on all of its slices, whose moments are the arenas'. used: as in optimizer_apply.
- * With spread it is collective, the others have been told when it fails, and it waits until all values are there: a
- * program may wait for its stream in ways that no dead rank ends, so nothing of NCCL's is left to wait for in it. */
+/* The optimizer's step that was begun, on all of its slices, whose moments are the arenas'. used: as in
+ * optimizer_apply. With spread it is collective, the others have been told when it fails, and it waits until all values
+ * are there: a program may wait for its stream in ways that no dead rank ends, so nothing of NCCL's is left in it. */
 int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp);
 
 /* The program's stream, borrowed. */

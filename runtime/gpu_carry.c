@@ -132,8 +132,8 @@ static int set_out(gpu_t *g, const int *id, int n, ddp_error_t *errp)
     return 0;
 }
 
-/* Each block's sum comes from its owner, and zero from the others, which leaves it as it is in any order. NCCL adds them,
- * not the tail (reducer.h), since they may be megabytes, and the host's way between nodes is slow for that. */
+/* Each block's sum comes from its owner, and zero from the others, which leaves it as it is in any order. NCCL adds
+ * them, not the tail (reducer.h), since they may be megabytes, and the host's way between nodes is slow for that. */
 static int share_sums(gpu_t *g, ddp_error_t *errp)
 {
     const struct nccl_range all = {g->sums, g->norm.n_blocks, DDP_F64};

@@ -1,11 +1,12 @@
 /* spread.h - which rank keeps which part of the optimizer's state where NCCL moves (zero=1 on GPUs; zero.h has the
  * processor's way). Pure.
  *
- * ncclReduceScatter and ncclAllGather know one share for each rank, all of one size, one behind the other; and a block of
- * the norm is to lie with one rank, whole. So the layout makes room for both before anything is allocated: a parameter
- * begins at a multiple of SPREAD_UNIT elements, and a bucket takes a multiple of n_ranks of them. A bucket is then one
- * call to its owners and one back, whatever is in it and however many ranks there are, and nothing is left over. What is
- * padded is zero, and stays so: less than a unit for each parameter, and less than n_ranks units for each bucket. */
+ * ncclReduceScatter and ncclAllGather know one share for each rank, all of one size, one behind the other; and a block
+ * of the norm is to lie with one rank, whole. So the layout makes room for both before anything is allocated: a
+ * parameter begins at a multiple of SPREAD_UNIT elements, and a bucket takes a multiple of n_ranks of them. A bucket is
+ * then one call to its owners and one back, whatever is in it and however many ranks there are, and nothing is left
+ * over. What is padded is zero, and stays so: less than a unit for each parameter, and less than n_ranks units for each
+ * bucket. */
 #ifndef DDP_RUNTIME_SPREAD_H
 #define DDP_RUNTIME_SPREAD_H
 

@@ -101,7 +101,8 @@ if [ -e "$double/libnccl.so.2" ]; then
     NCCLDOUBLE_LOG=$tmp/calls rounded 2 1 --ddp-zero=1 --ddp-bucket-mb=0.04 >/dev/null
     is "zero=1: sums go to their owners, values come back" \
         "$(sed -nE 's/^rank 0 ((allreduce|reducescatter|allgather) .*)/\1/p' "$tmp/calls" | paste -sd ,)" \
-        "reducescatter 12288 float32,reducescatter 8192 float32,allreduce 9 float64 in a group,allgather 12288 float32,allgather 8192 float32"
+        "reducescatter 12288 float32,reducescatter 8192 float32,"\
+"allreduce 9 float64 in a group,allgather 12288 float32,allgather 8192 float32"
     for wire in bf16 f16; do
         same "zero=1, gradients as $wire" 3 4 clip=1 --ddp-compress=$wire --ddp-bucket-mb=0.01 --ddp-zero=1
     done

@@ -70,6 +70,9 @@ for call in "group at 4" "init" "allreduce at 5"; do
     train 2,1 "$probe" $steps
     ended "killed in NCCL ($call)" 137 2 'rank 1 \([^)]*\) died'
 done
+script "rank 1 allgather at 3 kill"
+train 2,1 "$probe" $steps --ddp-zero=1
+ended "killed while values are gathered" 137 2 'rank 1 \([^)]*\) died'
 script
 
 # Errors after which a GPU is lost: what Xid in the kernel's log tells of. Each in a call of libddp's within a step.
@@ -87,10 +90,13 @@ for fault in cudaEventRecord:9:719:'cudaEventRecord: cudaErrorLaunchFailure: .*X
     done
 done
 
-# In the update, when no rank waits in NCCL any more.
-train 3 bash "$tmp/one" 1 EMU_FAIL=cudaemu_enqueue:5:719 "$probe" $steps
-ended "the update fails" 1 3 'rank 1(: | \([^)]*\) aborted: )GPU 1 \(NVIDIA H200, [^)]*\): cuda_adamw: cudaErrorLaunchFailure'
-is "... once named by each" "$(grep -c 'rank 1.*rank 1:' <<<"$err")" 0
+# In the update, when no rank waits in NCCL any more, or all do for the values.
+for zero in 0 1; do
+    train 3 bash "$tmp/one" 1 EMU_FAIL=cudaemu_enqueue:$((5 + zero)):719 "$probe" $steps --ddp-zero=$zero
+    ended "zero=$zero: the update fails" 1 3 \
+        'rank 1(: | \([^)]*\) aborted: )GPU 1 \(NVIDIA H200, [^)]*\): cuda_adamw: cudaErrorLaunchFailure'
+    is "... once named by each" "$(grep -c 'rank 1.*rank 1:' <<<"$err")" 0
+done
 
 # A driver that never answers, of which the rank itself can say nothing.
 train 3 bash "$tmp/one" 1 EMU_FAIL=cudaEventQuery:9:-1 "$probe" $steps --ddp-timeout=2
@@ -115,6 +121,8 @@ hangs "a kernel that hangs on one of two ranks" 2 'nothing moves|did not come be
 # Memory: how much, what for, and what lowers it; found before the first step.
 train 3 bash "$tmp/one" 1 EMU_MEMORY=300000 "$probe" $steps
 ended "out of memory" 1 3 'rank 1(: | \([^)]*\) aborted: )GPU 1 .*cudaMalloc of 43360 bytes for parameters in bfloat16: out of memory, 39840 free: take a smaller --batch'
+train 3 bash "$tmp/one" 1 EMU_MEMORY=40000 "$probe" $steps --ddp-zero=1
+ended "out of memory for a share" 1 3 'rank 1(: | \([^)]*\) aborted: )GPU 1 .*cudaMalloc of 37184 bytes for optimizer state: out of memory'
 script "rank 1 alloc error 1 out of memory"
 train 3 "$probe" $steps
 ended "out of NCCL's memory" 1 3 'rank 1 \([^)]*\) aborted: NCCL cannot allocate 1 MiB on its GPU \(out of memory\): take a smaller --batch'
