@@ -99,15 +99,13 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
     return gpu_result(g, code, "cuda_norm_blocks", errp);
 }
 
-/* To their owners alone, but in a fixed order, whose last half would be left out. */
 static int sum_to_owners(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
 {
     void *stream = device_native_stream(g->travel);
     size_t size = dtype_size(g->cfg.wire), n_each = b->n_each;
     char *at = (char *)g->wire + b->at * size, *mine = at + (size_t)g->cfg.world->rank * n_each * size;
-    const struct nccl_range all = {at, n_each * (size_t)g->cfg.world->size, g->cfg.wire};
     if (g->stage.data)
-        return nccl_allreduce_fixed(g->nccl, &all, 1, &g->stage, stream, errp);
+        return nccl_reduce_scatter_fixed(g->nccl, at, n_each, g->cfg.wire, &g->stage, stream, errp);
     return nccl_reduce_scatter(g->nccl, at, mine, n_each, g->cfg.wire, stream, errp);
 }
 

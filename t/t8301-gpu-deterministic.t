@@ -32,5 +32,13 @@ same "nodes of 2,2, micro-steps, small buckets" 2,2 4 accum=2 --ddp-bucket-mb=0.
 for wire in bf16 f16; do
     same "nodes of 1,2, gradients as $wire" 1,2 3 --ddp-compress=$wire
 done
+rm "$NCCLDOUBLE_LOG"
+same "nodes of 2,1, zero=1" 2,1 4 clip=1 --ddp-zero=1
+is "... summed by sends and receipts alone" \
+    "$(grep -oE ' (send|recv|reducescatter|allreduce|allgather) [0-9]+ float32' "$NCCLDOUBLE_LOG" | cut -d ' ' -f 2 | sort -u | paste -sd ' ')" \
+    "allgather recv send"
+same "nodes of 2,2, zero=1, micro-steps, small buckets" 2,2 4 accum=2 --ddp-bucket-mb=0.01 --ddp-zero=1
+same "nodes of 1,2, zero=1, gradients as bf16" 1,2 3 --ddp-compress=bf16 --ddp-zero=1
+same "two ranks, shards, zero=1" 2 3 shards=8 --ddp-deterministic=off --ddp-zero=1
 is "nothing is left of it" "$(ls "$NCCLDOUBLE_DIR")" log
 done_testing

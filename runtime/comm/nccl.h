@@ -106,6 +106,11 @@ int nccl_allreduce_fixed(nccl_t *n, const struct nccl_range *ranges, size_t n_ra
                          void *stream, ddp_error_t *errp);
 size_t nccl_fixed_stage_bytes(const struct world *w, const struct nccl_range *ranges, size_t n_ranges);
 
+/* The first half of it: data is size x n_each elements, of which this rank's n_each, at data + rank * n_each, become
+ * their sums; the others hold anything afterwards. Two exchanges, or one within a node. The same stage will do. */
+int nccl_reduce_scatter_fixed(nccl_t *n, void *data, size_t n_each, enum ddp_dtype t, const struct nccl_stage *stage,
+                              void *stream, ddp_error_t *errp);
+
 /* One piece to or from another rank. */
 struct nccl_piece {
     int peer;

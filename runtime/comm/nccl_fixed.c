@@ -145,11 +145,17 @@ static int run(struct job *j, struct rest rest, size_t room, ddp_error_t *errp)
     return 0;
 }
 
-/* The same on all ranks: nobody waits for anybody. */
-static int check(const nccl_t *n, size_t most_inputs, ddp_error_t *errp)
+static size_t most_inputs_of(const nccl_t *n)
 {
+    size_t most = nccl_fixed_most(n->world) / 2, n_slots = (size_t)n->comm->plan.n_slots;
+    return most > n_slots ? most : n_slots;
+}
+
+int nccl_check_fixed(const nccl_t *n, ddp_error_t *errp)
+{
+    size_t most_inputs = most_inputs_of(n);
     if (!n->cfg.device.sum)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "nccl_allreduce_fixed: nccl_config.device says nobody who sums");
+        return error_set(errp, DDP_E_USAGE, EINVAL, "the deterministic mode: nccl_config.device says nobody who sums");
     if (most_inputs > CUDA_REDUCE_MAX)
         return error_set(errp, DDP_E_USAGE, E2BIG, "the deterministic mode on GPUs sums at most %d ranks of a node and "
                          "as many nodes, not %zu: leave --deterministic out", CUDA_REDUCE_MAX, most_inputs);
@@ -159,16 +165,15 @@ static int check(const nccl_t *n, size_t most_inputs, ddp_error_t *errp)
 int nccl_allreduce_fixed(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, const struct nccl_stage *stage,
                          void *stream, ddp_error_t *errp)
 {
-    size_t most = nccl_fixed_most(n->world), n_slots = (size_t)n->comm->plan.n_slots;
-    size_t most_inputs = most / 2 > n_slots ? most / 2 : n_slots;
+    size_t most = nccl_fixed_most(n->world);
     struct job j = {.n = n, .stage = stage->data, .stream = stream};
-    if (nccl_begin(n, errp) < 0 || check(n, most_inputs, errp) < 0 || nccl_check_ranges(n, ranges, n_ranges, errp) < 0)
+    if (nccl_begin(n, errp) < 0 || nccl_check_fixed(n, errp) < 0 || nccl_check_ranges(n, ranges, n_ranges, errp) < 0)
         return -1;
     j.ranges = malloc((n_ranges + 1) * sizeof *j.ranges);
     j.moves = malloc(most * sizeof *j.moves);
     j.pieces = malloc((n_ranges * most + 1) * sizeof *j.pieces);
     j.input = malloc(most * sizeof *j.input);
-    j.in = malloc(most_inputs * sizeof *j.in);
+    j.in = malloc(most_inputs_of(n) * sizeof *j.in);
     int rc = -1;
     if (j.ranges && j.moves && j.pieces && j.input && j.in) {
         rc = run(&j, (struct rest){ranges, ranges + n_ranges, 0}, stage->n_bytes, errp);

@@ -67,6 +67,9 @@ void nccl_drop(nccl_t *n); /* aborts NCCL's part, if there is one */
 /* Breaks n where a type is none of enum ddp_dtype. */
 int nccl_check_ranges(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, ddp_error_t *errp);
 
+/* nccl_fixed.c: can this world's sums be made in a fixed order? The same on all ranks: nobody waits for anybody. */
+int nccl_check_fixed(const nccl_t *n, ddp_error_t *errp);
+
 /* 0 when the next operation may be made: the last one stands on its stream. */
 int nccl_begin(nccl_t *n, ddp_error_t *errp);
 

@@ -161,3 +161,72 @@ size_t nccl_fixed_stage_elems(const struct nccl_fixed *f)
     size_t across = (size_t)f->world->n_nodes * nccl_fixed_slot_elems(f, NCCL_ACROSS);
     return in_node > across ? in_node : across;
 }
+
+/* ---- its reduce-scatter ---- */
+
+int nccl_scatter_summer(const struct world *w, int node, int rank)
+{
+    return w->local_of[rank] % world_local_size(w, node);
+}
+
+size_t nccl_scatter_at(const struct nccl_scatter *s, int rank)
+{
+    return (size_t)rank * s->n_each + s->first;
+}
+
+static struct cut part_of(const struct nccl_scatter *s, int rank)
+{
+    return (struct cut){nccl_scatter_at(s, rank), nccl_scatter_at(s, rank) + s->n};
+}
+
+static size_t scatter_in_node(const struct nccl_scatter *s, struct nccl_move *moves)
+{
+    const struct world *w = s->world;
+    int me = w->local_of[w->rank], node = w->node_of[w->rank], n_local = world_local_size(w, node), slot = 0;
+    size_t n = 0;
+    for (int r = 0; r < w->size; r++) {
+        int summer = nccl_scatter_summer(w, node, r);
+        if (summer != me)
+            add(moves, &n, world_rank_at(w, node, summer), true, part_of(s, r), -1);
+        for (int l = 0; summer == me && l < n_local; l++, slot++)
+            if (l != me)
+                add(moves, &n, world_rank_at(w, node, l), false, part_of(s, r), slot);
+    }
+    return n;
+}
+
+static size_t scatter_across(const struct nccl_scatter *s, struct nccl_move *moves)
+{
+    const struct world *w = s->world;
+    int me = w->local_of[w->rank], node = w->node_of[w->rank];
+    size_t n = 0;
+    for (int r = 0; r < w->size; r++)
+        if (w->node_of[r] != node && nccl_scatter_summer(w, node, r) == me)
+            add(moves, &n, r, true, part_of(s, r), -1);
+    for (int k = 0; k < w->n_nodes; k++)
+        if (k != node)
+            add(moves, &n, world_rank_at(w, k, nccl_scatter_summer(w, k, w->rank)), false, part_of(s, w->rank), k);
+    return n;
+}
+
+size_t nccl_scatter_moves(const struct nccl_scatter *s, enum nccl_phase phase, struct nccl_move *moves)
+{
+    return phase == NCCL_TO_OWNERS ? scatter_in_node(s, moves) : scatter_across(s, moves);
+}
+
+size_t nccl_scatter_slots(const struct world *w)
+{
+    size_t most = (size_t)w->n_nodes;
+    for (int node = 0; node < w->n_nodes; node++) {
+        size_t n_local = (size_t)world_local_size(w, node), shares = 0; /* of one rank */
+        for (int k = 0; k < w->n_nodes; k++)
+            shares += ((size_t)world_local_size(w, k) + n_local - 1) / n_local;
+        most = shares * n_local > most ? shares * n_local : most;
+    }
+    return most;
+}
+
+size_t nccl_scatter_most(const struct world *w)
+{
+    return nccl_scatter_slots(w) + (size_t)w->size + (size_t)w->n_nodes;
+}

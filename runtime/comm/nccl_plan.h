@@ -74,4 +74,31 @@ size_t nccl_fixed_inputs(const struct nccl_fixed *f, enum nccl_phase phase, int 
 size_t nccl_fixed_slot_elems(const struct nccl_fixed *f, enum nccl_phase phase);
 size_t nccl_fixed_stage_elems(const struct nccl_fixed *f);
 
+/* ---- its reduce-scatter ----
+ *
+ * The range is a share for each rank, of n_each elements, in the order of ranks. On each node one rank sums a share over
+ * the node's ranks: on its owner's node that is the owner, elsewhere the one of the owner's local index (modulo the
+ * node's size); then the owner sums over the nodes. So NCCL_TO_OWNERS and NCCL_ACROSS move what they do in an all-reduce,
+ * and nothing comes back. */
+
+/* Elements [first, first + n) of each share: a round. */
+struct nccl_scatter {
+    const struct world *world;
+    size_t n_each, first, n;
+};
+
+/* The local index of who sums rank's share for the node. */
+int nccl_scatter_summer(const struct world *w, int node, int rank);
+
+/* Where rank's part of the round begins, in elements of the range. */
+size_t nccl_scatter_at(const struct nccl_scatter *s, int rank);
+
+/* This rank's moves of NCCL_TO_OWNERS or NCCL_ACROSS, at most nccl_scatter_most(world), as above. Slots are n elements
+ * apart: of this rank's i-th share to sum for its node (by rising rank), local rank l's part comes into slot
+ * i * local_size + l; and the sum of node k into slot k. nccl_scatter_slots: how many there are on the rank that has
+ * most, or more. */
+size_t nccl_scatter_moves(const struct nccl_scatter *s, enum nccl_phase phase, struct nccl_move *moves);
+size_t nccl_scatter_most(const struct world *w);
+size_t nccl_scatter_slots(const struct world *w);
+
 #endif

@@ -139,6 +139,37 @@ static int compares(struct job *j, int rank, comm_t *c)
     return 0;
 }
 
+/* Shares of every rank: this one's are what an all-reduce would have made of them. */
+static int scatters(struct job *j, int rank, comm_t *c)
+{
+    static uint32_t want[MOST];
+    struct rig r = {.sums = {.rank = rank}};
+    ddp_error_t e = {0};
+    if (rig_open(j, c, &r, (struct nccl_device){.ctx = &r.sums, .sum = sum}, &e))
+        return 1;
+    size_t all = r.stage.n_bytes, rooms[] = {all, 256 * (size_t)j->size * 6};
+    for (int salt = 0; salt < 2; salt++)
+        for (size_t i = 0; i < N_RANGES; i++) {
+            size_t size = dtype_size(shapes[i].dtype), n_each = shapes[i].n_elems / (size_t)j->size;
+            r.stage.n_bytes = rooms[salt] < all ? rooms[salt] : all;
+            memset((char *)r.stage.data + r.stage.n_bytes, 0xee, all - r.stage.n_bytes);
+            fill(rank, salt, i, r.ranges[i].data);
+            fill(rank, salt, i, want);
+            CHECK(nccl_reduce_scatter_fixed(r.n, r.ranges[i].data, n_each, shapes[i].dtype, &r.stage, NULL, &e) == 0, "%s",
+                  e.text);
+            CHECK(nccl_wait(r.n, is_over, NULL, &e) == 0, "%s", e.text);
+            CHECK(comm_allreduce(c, want, shapes[i].n_elems, shapes[i].dtype, DDP_SUM, &e) == 0, "%s", e.text);
+            for (size_t k = (size_t)rank * n_each; k < (size_t)(rank + 1) * n_each; k++)
+                CHECK(memcmp((char *)r.ranges[i].data + k * size, (char *)want + k * size, size) == 0,
+                      "range %zu, element %zu", i, k);
+            for (size_t k = r.stage.n_bytes; k < all; k++)
+                CHECK(((unsigned char *)r.stage.data)[k] == 0xee, "byte %zu behind the stage", k - r.stage.n_bytes);
+        }
+    CHECK(nccl_close(r.n, &e) == 0, "%s", e.text);
+    nccl_destroy(r.n);
+    return 0;
+}
+
 /* One rank's kernel cannot be launched: that is what all are told. */
 static int one_fails(struct job *j, int rank, comm_t *c)
 {
@@ -162,6 +193,20 @@ static int nobody_sums(struct job *j, int rank, comm_t *c)
         return 1;
     CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, &r.stage, NULL, &e) < 0, "it went well");
     CHECK(strstr(e.text, "says nobody who sums"), "%s", e.text);
+    nccl_destroy(r.n);
+    return 0;
+}
+
+static int share_has_no_room(struct job *j, int rank, comm_t *c)
+{
+    struct rig r = {.sums = {.rank = rank}};
+    ddp_error_t e = {0};
+    if (rig_open(j, c, &r, (struct nccl_device){.ctx = &r.sums, .sum = sum}, &e))
+        return 1;
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
+    r.stage.n_bytes = 100;
+    CHECK(nccl_reduce_scatter_fixed(r.n, r.ranges[0].data, 64, DDP_F32, &r.stage, NULL, &e) < 0, "it went well");
+    CHECK(strstr(e.text, "a stage of 100 bytes is too small"), "%s", e.text);
     nccl_destroy(r.n);
     return 0;
 }
@@ -204,6 +249,16 @@ static void test_bits(void **state)
     }
 }
 
+static void test_shares(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
+        struct job j = {.size = placements[i].size, .node_of = placements[i].node_of};
+        if (!job_run_comm(&j, scatters))
+            fail_msg("placement %zu", i);
+    }
+}
+
 static void test_failure(void **state)
 {
     (void)state;
@@ -211,10 +266,12 @@ static void test_failure(void **state)
     assert_true(job_run_comm(&j, one_fails));
     assert_true(job_run_comm(&j, nobody_sums));
     assert_true(job_run_comm(&j, has_no_room));
+    assert_true(job_run_comm(&j, share_has_no_room));
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_bits),
+    cmocka_unit_test(test_shares),
     cmocka_unit_test(test_failure),
 };
 UNIT_MAIN(tests)

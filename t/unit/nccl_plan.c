@@ -299,7 +299,96 @@ static void test_stage_is_small(void **state)
         }
 }
 
+/* ---- its reduce-scatter ---- */
+
+enum { SHARE = 10, FIRST = 3, PART = 5 };
+
+/* Sends of one phase by who sends to whom, in order; receipts must be the same list. */
+struct list {
+    size_t n, first[4 * RANKS];
+};
+
+static void note(struct list *l, const struct nccl_move *m)
+{
+    assert_true(m->n == PART && m->first % SHARE == FIRST && m->first < SHARE * RANKS);
+    l->first[l->n++] = m->first;
+}
+
+/* Returns how many elements rank sends. */
+static size_t note_moves(const struct world *w, enum nccl_phase phase, struct list sent[RANKS], struct list came[RANKS])
+{
+    const struct nccl_scatter s = {w, SHARE, FIRST, PART};
+    struct nccl_move moves[8 * RANKS * RANKS];
+    bool is_taken[4 * RANKS * RANKS] = {false};
+    size_t n = nccl_scatter_moves(&s, phase, moves), total = 0;
+    assert_true(n <= nccl_scatter_most(w));
+    for (size_t i = 0; i < n; i++) {
+        const struct nccl_move *m = &moves[i];
+        assert_int_equal(w->node_of[m->peer] == w->node_of[w->rank], phase == NCCL_TO_OWNERS);
+        note(m->is_send ? &sent[m->peer] : &came[m->peer], m);
+        total += m->is_send ? m->n : 0;
+        if (m->is_send)
+            continue;
+        assert_true(m->slot >= 0 && (size_t)m->slot < nccl_scatter_slots(w) && !is_taken[m->slot]);
+        is_taken[m->slot] = true;
+    }
+    return total;
+}
+
+static size_t check_scatter(int size, const int *node_of, enum nccl_phase phase)
+{
+    static struct list sent[RANKS][RANKS], came[RANKS][RANKS];
+    size_t all = 0;
+    memset(sent, 0, sizeof sent);
+    memset(came, 0, sizeof came);
+    for (int r = 0; r < size; r++) {
+        struct world *w = make_world(r, size, node_of);
+        all += note_moves(w, phase, sent[r], came[r]);
+        world_destroy(w);
+    }
+    for (int from = 0; from < size; from++)
+        for (int to = 0; to < size; to++)
+            assert_memory_equal(&sent[from][to], &came[to][from], sizeof sent[from][to]);
+    return all;
+}
+
+/* Whatever the nodes: each rank's part once to who sums it on its node, and each node's sum once to its owner. */
+static void test_scatter(void **state)
+{
+    (void)state;
+    uint32_t seed = 5;
+    for (int round = 0; round < 300; round++) {
+        int size = 1 + (int)(random_bits(&seed) % RANKS), most = 1 + (int)(random_bits(&seed) % (uint32_t)size);
+        int node_of[RANKS], n_nodes = 0;
+        for (int r = 0; r < size; r++)
+            node_of[r] = (int)(random_bits(&seed) % (uint32_t)most);
+        struct world *w = make_world(0, size, node_of);
+        n_nodes = w->n_nodes;
+        world_destroy(w);
+        /* of each share every rank but one of each node sends its part, and every node but one its sum */
+        assert_int_equal(check_scatter(size, node_of, NCCL_TO_OWNERS), PART * (size_t)size * (size_t)(size - n_nodes));
+        assert_int_equal(check_scatter(size, node_of, NCCL_ACROSS), PART * (size_t)size * (size_t)(n_nodes - 1));
+    }
+}
+
+/* A stage as large as the range takes all of it at once, where nodes have equally many ranks. */
+static void test_scatter_slots(void **state)
+{
+    (void)state;
+    static int node_of[256];
+    for (int each = 1; each <= 8; each++)
+        for (int nodes = 1; nodes <= 32; nodes *= 2) {
+            for (int r = 0; r < nodes * each; r++)
+                node_of[r] = r / each;
+            struct world *w = make_world(0, nodes * each, node_of);
+            assert_int_equal(nccl_scatter_slots(w), nodes * each);
+            world_destroy(w);
+        }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_scatter),
+    cmocka_unit_test(test_scatter_slots),
     cmocka_unit_test(test_roots_count),
     cmocka_unit_test(test_blocks),
     cmocka_unit_test(test_roots_are_spread),
