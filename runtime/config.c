@@ -88,7 +88,7 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                      .type = KNOB_ENUM,
                      .def = "auto",
                      .choices = "auto|0|1",
-                     .help = "ZeRO stage: 1 spreads the optimizer's state over the ranks; auto does on one node"},
+                     .help = "ZeRO stage: 1 spreads the optimizer's state over the ranks; auto: on one node of CPUs"},
     [CONFIG_ORDER] = {.name = "order",
                       .env = "DDP_ORDER",
                       .type = KNOB_ENUM,

@@ -1,4 +1,5 @@
-/* zero.h - optimizer state spread over the ranks: stage 1 of ZeRO (Rajbhandari et al., SC 2020, arXiv:1910.02054).
+/* zero.h - optimizer state spread over the ranks: stage 1 of ZeRO (Rajbhandari et al., SC 2020, arXiv:1910.02054). On
+ * processors; on GPUs spread.h says who owns what, and gpu.h steps it.
  *
  * A rank owns of every bucket what it reduces (comm_owned): gradients are reduced to their owners only (with a hook, to
  * everyone), a rank keeps moments for what it owns alone, steps that alone, and the values are gathered, bucket by bucket while the next one is stepped. The

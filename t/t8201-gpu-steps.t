@@ -89,7 +89,7 @@ if [ -e "$double/libnccl.so.2" ]; then
         same "zero=1 on $n" $n 5 clip=1 --ddp-zero=1
         same "... small buckets, micro-steps" $n 3 accum=2 --ddp-bucket-mb=0.01 --ddp-first-bucket-mb=0.001 --ddp-zero=1
     done
-    same "zero=1, a step that is skipped" 3 4 nan=2 --ddp-zero=1
+    same "zero=1, a step that is skipped, loss scale" 3 4 nan=2 --ddp-loss-scale=dynamic --ddp-zero=1
     same "zero=1, a parameter that is not always used" 2 5 unused=on --ddp-bucket-mb=0.01 --ddp-zero=1
     same "zero=1, plain SGD" 2 3 sgd=on clip=1 --ddp-zero=1
     same "zero=1, one runs out of data" 2 4 join=on --ddp-zero=1
