@@ -59,8 +59,8 @@ static int open_streams(gpu_t *g, ddp_error_t *errp)
     g->behind = g->copies ? device_stream_create(d, DEVICE_NORMAL, errp) : NULL;
     g->asked = g->behind ? device_event_create(d, false, errp) : NULL;
     g->come = g->asked ? device_event_create(d, false, errp) : NULL;
-    g->summed = g->come ? device_event_create(d, false, errp) : NULL;
-    g->bounce = g->summed ? device_host_malloc(d, GPU_BOUNCE_BYTES, "copies", errp) : NULL;
+    g->summed = g->come ? device_event_create(d, g->cfg.is_traced, errp) : NULL;
+    g->bounce = g->summed && gpu_times_open(g, errp) == 0 ? device_host_malloc(d, GPU_BOUNCE_BYTES, "copies", errp) : NULL;
     return g->bounce ? 0 : -1;
 }
 
@@ -222,6 +222,7 @@ void gpu_close(gpu_t *g)
         device_event_destroy(g->asked);
         device_event_destroy(g->come);
         device_event_destroy(g->summed);
+        gpu_times_close(g);
         device_stream_destroy(g->copies);
         device_stream_destroy(g->behind);
         device_stream_destroy(g->travel);

@@ -42,6 +42,7 @@ struct gpu_config {
     bool rounds_at_random;       /* these: kernels/round.h, numbered by their place in the arena */
     bool shares_devices;         /* two ranks have one GPU */
     const char *nccl_log;        /* nccl.h; NULL: none */
+    bool is_traced;              /* the carrier knows when buckets travelled */
     double timeout_s;
 };
 

@@ -1,6 +1,7 @@
 /* gpu_carry.c - buckets of gradients on their way between GPUs (reducer_carrier). */
 #include <errno.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/gpu_impl.h"
 
 /* The gradient of parameter id as it travels. */
@@ -92,7 +93,7 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
     if (b.n == 0)
         return 0;
     g->last.n = 0;
-    if (device_enter(g->cfg.device, errp) < 0 || gpu_after_travel(g, errp) < 0)
+    if (device_enter(g->cfg.device, errp) < 0 || gpu_after_travel(g, errp) < 0 || gpu_times_come(g, errp) < 0)
         return -1;
     size_t n = g->cfg.spread ? list_owned(g, bucket_of(g, b.id)) : list_all(g, b.id, b.n);
     int code = cuda_norm_blocks(g->blocks, n, g->cfg.wire, divisor(g), NULL, device_native_stream(g->behind));
@@ -122,7 +123,8 @@ static int sum_over_ranks(gpu_t *g, const int *id, int n, ddp_error_t *errp)
 
 static int set_out(gpu_t *g, const int *id, int n, ddp_error_t *errp)
 {
-    if (end_last(g, errp) < 0 || gpu_after_program(g, g->travel, errp) < 0 || encode(g, id, n, errp) < 0)
+    if (end_last(g, errp) < 0 || gpu_after_program(g, g->travel, errp) < 0 || gpu_times_depart(g, errp) < 0 ||
+        encode(g, id, n, errp) < 0)
         return -1;
     if (g->nccl && sum_over_ranks(g, id, n, errp) < 0)
         return -1;
@@ -145,12 +147,15 @@ static int arrive(gpu_t *g, ddp_error_t *errp)
 {
     size_t n_sums = g->norm.n_blocks * sizeof *g->sums;
     bool is_shared = g->cfg.spread && g->nccl;
-    if (end_last(g, errp) < 0 || (is_shared && share_sums(g, errp) < 0) ||
+    if (gpu_times_backward(g, errp) < 0 || end_last(g, errp) < 0 || (is_shared && share_sums(g, errp) < 0) ||
         device_copy(g->behind, g->host_sums, g->sums, n_sums, DEVICE_FROM, errp) < 0 ||
         (is_shared && device_fill(g->behind, g->sums, 0, n_sums, errp) < 0) || /* for the next step */
         device_event_record(g->summed, g->behind, errp) < 0)
         return -1;
-    return gpu_wait(g, g->summed, errp);
+    int rc = gpu_wait(g, g->summed, errp);
+    g->times.summed_ns = clock_ns();
+    g->times.n = 0;
+    return rc;
 }
 
 static int tell(gpu_t *g, const ddp_error_t *why, ddp_error_t *errp)
@@ -165,7 +170,7 @@ static int zero(void *ctx, ddp_error_t *errp)
 {
     gpu_t *g = ctx;
     ddp_error_t why = {0};
-    g->last.n = 0;
+    g->last.n = g->times.n = 0;
     return device_fill(g->program, g->arena.grads, 0, g->cfg.layout->n_bytes, &why) < 0 ? tell(g, &why, errp) : 0;
 }
 
@@ -191,7 +196,9 @@ void gpu_carry(gpu_t *g)
                                           .wire = g->cfg.wire,
                                           .zero = zero,
                                           .start = start,
-                                          .wait = wait};
+                                          .wait = wait,
+                                          .span = g->cfg.is_traced ? gpu_times_span : NULL,
+                                          .done = g->cfg.is_traced ? gpu_times_done : NULL};
 }
 
 const struct reducer_carrier *gpu_carrier(const gpu_t *g)

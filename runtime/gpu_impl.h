@@ -16,6 +16,14 @@ struct gpu_bucket {
     int n;
 };
 
+/* When things came about on the GPU. Without a trace all of it is zeros. */
+struct gpu_times {
+    device_event_t **from, **to; /* [layout->n] travel of bucket b; made when there is one */
+    device_event_t *backward;    /* what the program had asked for by the end of its backward pass */
+    int n;                       /* buckets that have set out in this pass */
+    uint64_t summed_ns;          /* when it was seen that `summed` was reached */
+};
+
 struct gpu {
     struct gpu_config cfg;
     struct gpu_arenas arena;
@@ -33,6 +41,7 @@ struct gpu {
     void *bounce;           /* pinned, GPU_BOUNCE_BYTES */
     struct gpu_bucket last; /* that was started: its block sums are still to be asked for */
     struct reducer_carrier carrier;
+    struct gpu_times times;
 
     /* Of one call: [layout->n] each. */
     struct nccl_range *span;
@@ -64,6 +73,16 @@ int gpu_round_nearest(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_
 
 /* What failed here is not known to the others, who wait for this rank. *errp becomes *why; returns -1. */
 int gpu_tell(gpu_t *g, const ddp_error_t *why, ddp_error_t *errp);
+
+/* gpu_times.c; without a trace they do nothing. A bucket sets out; it has come; the program's backward pass is asked
+ * for. Then, once the sums are there: for the carrier. */
+int gpu_times_open(gpu_t *g, ddp_error_t *errp);
+void gpu_times_close(gpu_t *g);
+int gpu_times_depart(gpu_t *g, ddp_error_t *errp);
+int gpu_times_come(gpu_t *g, ddp_error_t *errp);
+int gpu_times_backward(gpu_t *g, ddp_error_t *errp);
+bool gpu_times_span(void *ctx, int b, uint64_t *ret_from_ns, uint64_t *ret_to_ns);
+bool gpu_times_done(void *ctx, uint64_t *ret_ns);
 
 /* Fills g->carrier. */
 void gpu_carry(gpu_t *g);

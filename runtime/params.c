@@ -137,6 +137,7 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
                                    .rounds_at_random = config_rounds_at_random(&d->config),
                                    .shares_devices = d->shares_gpus,
                                    .nccl_log = config_nccl_log(&d->config),
+                                   .is_traced = d->trace.file != NULL,
                                    .timeout_s = config_timeout_s(&d->config)};
     ddp_error_t why = {0};
     if (own(d, &why) == 0)

@@ -55,6 +55,10 @@ struct reducer_carrier {
     int (*start)(void *ctx, const int *id, int n, ddp_error_t *errp);   /* the bucket of these parameters sets out; id
                                                                            is borrowed until it has arrived */
     int (*wait)(void *ctx, ddp_error_t *errp);                          /* until all that set out has arrived */
+    /* For a trace, else NULL. After wait, in ns of clock.h: when bucket b travelled, and when the gradients were done;
+     * false: not known. */
+    bool (*span)(void *ctx, int b, uint64_t *ret_from_ns, uint64_t *ret_to_ns);
+    bool (*done)(void *ctx, uint64_t *ret_ns);
 };
 
 struct reducer_config {

@@ -244,6 +244,22 @@ static void count(struct reducer *r)
         r->metrics.bytes_reduced += r->range[i].n_elems * dtype_size(r->range[i].dtype);
 }
 
+/* When buckets really travelled, beside when they were asked for. */
+static void write_trace_of_carrier(const struct reducer *r)
+{
+    uint64_t from, to;
+    char number[24];
+    if (!r->carrier || !r->carrier->span)
+        return;
+    for (int b = 0; b < r->n_started; b++) {
+        snprintf(number, sizeof number, "%d", b);
+        if (r->carrier->span(r->carrier->ctx, b, &from, &to))
+            trace_span(r->trace, TRACE_GPU, "travel", number, from, to);
+    }
+    if (r->carrier->done(r->carrier->ctx, &to))
+        trace_instant(r->trace, TRACE_GPU, "gradients done", NULL, to);
+}
+
 static void write_trace(const struct reducer *r)
 {
     uint64_t now = clock_ns();
@@ -257,6 +273,7 @@ static void write_trace(const struct reducer *r)
         snprintf(number, sizeof number, "%d", b);
         trace_span(r->trace, TRACE_BUCKETS, "bucket", number, r->bucket[b].started_ns, r->bucket[b].done_ns);
     }
+    write_trace_of_carrier(r);
     trace_span(r->trace, TRACE_BUCKETS, "tail", NULL, r->tail_ns, now);
     trace_instant(r->trace, TRACE_STEP, "backward end", NULL, r->end_ns);
 }

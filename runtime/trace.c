@@ -23,7 +23,7 @@ static int path_of(const char *pattern, int rank, int n_ranks, char *path, size_
 
 int trace_open(struct trace *t, const char *pattern, int rank, int n_ranks, ddp_error_t *errp)
 {
-    static const char *const track[TRACE_TRACKS] = {"steps", "gradients", "buckets"};
+    static const char *const track[TRACE_TRACKS] = {"steps", "gradients", "buckets", "GPU"};
     char path[sizeof t->path];
     if (path_of(pattern, rank, n_ranks, path, sizeof path, errp) < 0)
         return -1;

@@ -10,7 +10,7 @@
 
 #include "runtime/base/error.h"
 
-enum trace_track { TRACE_STEP, TRACE_GRADIENTS, TRACE_BUCKETS, TRACE_TRACKS };
+enum trace_track { TRACE_STEP, TRACE_GRADIENTS, TRACE_BUCKETS, TRACE_GPU, TRACE_TRACKS };
 
 struct trace {
     FILE *file; /* NULL: nothing is written; every call is allowed */

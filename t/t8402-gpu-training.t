@@ -9,13 +9,13 @@ ddp=$top_builddir/ddp
 cpu=$top_builddir/train
 if [ -n "${DDP_TEST_GPU:-}" ]; then
     gpu=$top_builddir/train
-    size=(--layers 4 --width 256 --heads 4 --context 256 --batch 8)
+    size=(--layers 4 --width 256 --heads 4 --context 256 --batch 8) bucket=1
     nccl=(NCCL_NET=Socket NCCL_SOCKET_IFNAME==lo NCCL_NVLS_ENABLE=0 NCCL_MNNVL_ENABLE=0 NCCL_MAX_CTAS=4)
     "$gpu" --data "$top_srcdir/LICENSE" --steps 0 --device cuda >"$tmp/gpu" 2>&1 ||
         skip_all "needs a GPU: $(tail -n 1 "$tmp/gpu")"
 else
     gpu=$top_builddir/t/lib/train-emu
-    size=(--layers 1 --width 64 --heads 1 --context 16 --batch 2)
+    size=(--layers 1 --width 64 --heads 1 --context 16 --batch 2) bucket=0.02
     double=$top_builddir/t/lib/nccldouble/.libs
     nccl=(LD_LIBRARY_PATH="$double" NCCLDOUBLE_DIR="$tmp" NCCLDOUBLE_IN_ORDER=1)
     [ -x "$gpu" ] || skip_all "no C++ compiler"
@@ -84,6 +84,16 @@ if [ "$rc" != 0 ] && [[ "$err" =~ NCCL|nccl ]] && [ -z "${DDP_TEST_GPU:-}" ] && 
 fi
 is "two ranks on one GPU" "$rc" 0 || diag "$err"
 near "... the losses of two on the processor" "$tmp/gpu2" "$tmp/cpu2" 1e-4
+
+# --- gradients travel while others are computed ---
+run "${two[@]}" --steps 6 --ddp-bucket-mb="$bucket" --ddp-trace="$tmp/trace-%r.json"
+is "buckets in a trace" "$rc" 0 || diag "$err"
+if command -v python3 >/dev/null; then
+    ok "... of which the first travels, on the GPU, before the last gradient is done there" \
+        python3 "$top_srcdir/t/lib/tracecheck" "$tmp/trace-0.json" 6 gpu
+else
+    tap_result 1 "the order of buckets # SKIP no python3"
+fi
 
 # --- a rank that dies in mid-step ---
 DDP_TEST_MARK=$tmp "${two[@]}" --steps 1000000 --log-json "$tmp/endless" >"$tmp/dies.out" 2>&1 &
