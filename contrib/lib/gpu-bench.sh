@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # gpu-bench.sh - the benchmarks of contrib/gpu-check. Each prints its table and writes a JSON object per result
-# (contrib/bench/gpureport.h); one that cannot run says why. $out, $top, $emulated and say() are the caller's.
+# (contrib/bench/gpureport.h); one that cannot run says why. The time is gpu-run.sh's; $out, $top,
+# $emulated and say() are the caller's.
 
 n_unmeasured=0
 unmeasured=() # "WHAT|WHY"
@@ -11,16 +12,26 @@ not_measured() {
 }
 
 # bench NAME SECONDS COMMAND...: in the build folder; its results go to $out/bench-NAME.json. What it says is shown and
-# kept. One that fails counts.
+# kept. One that fails counts, unless there was no time for it.
 bench() {
-    local name=$1 seconds=$2 rc=0
+    local name=$1 seconds=$2 rc=0 limit
     shift 2
     echo
-    (cd "$out/build" && timeout -k 5 "$seconds" "$@" --json "$out/bench-$name.json" 2>"$out/bench-$name.err") </dev/null |
+    limit=$(limit_of "$seconds") || {
+        n_late=$((n_late + 1))
+        not_measured "$name" "$limit"
+        return
+    }
+    (cd "$out/build" && timeout -k 5 "$limit" "$@" --json "$out/bench-$name.json" 2>"$out/bench-$name.err") </dev/null |
         tee "$out/bench-$name.log" || rc=$?
     [ $rc -ne 0 ] || return 0
+    if [[ $rc = 124 || $rc = 137 ]] && [ "$limit" -lt "$seconds" ]; then
+        n_late=$((n_late + 1))
+        not_measured "$name" "cut off: $(budget_text)"
+        return
+    fi
     n_unmeasured=$((n_unmeasured + 1))
-    not_measured "$name" "$([ $rc -ne 124 ] && tail -n 1 "$out/bench-$name.err" || echo "not over after $seconds s")"
+    not_measured "$name" "$([ $rc -ne 124 ] && tail -n 1 "$out/bench-$name.err" || echo "not over after $limit s")"
 }
 
 bench_kernels() {
@@ -64,15 +75,15 @@ bench_train() {
     fi
 }
 
-# run_benches short|full
+# run_benches short|full: what matters most first
 run_benches() {
     rm -f "$out"/bench-*
+    if [ "$1" = full ]; then bench_train 8 speed losses; else bench_train 1 speed losses; fi
     bench_kernels
     bench_allreduce
-    if [ "$1" = full ]; then bench_train 8 speed losses; else bench_train 1 speed losses; fi
 }
 
 n_missed() { cat "$out"/bench-*.json 2>/dev/null | grep -c '"reached": false' || :; }
 
 # The results as a JSON array's content.
-bench_results() { cat "$out"/bench-*.json 2>/dev/null | sed '$!s/$/,/; s/^/  /'; }
+bench_results() { { cat "$out"/bench-*.json 2>/dev/null || :; } | sed '$!s/$/,/; s/^/  /'; }
