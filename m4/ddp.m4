@@ -29,6 +29,9 @@ AS_IF([test -z "$$1_prefix" || test -f "$$1_prefix/include/$2"], [
 ])
 ])
 
+# DDP_MODVERSION(MODULE): what pkg-config calls its version; yes, where flags were given instead.
+AC_DEFUN([DDP_MODVERSION], [`${PKG_CONFIG:-false} --modversion $1 2>/dev/null || echo yes`])
+
 AC_DEFUN([DDP_WITH_SLURM], [
 DDP_WITH([slurm], [Slurm: the SPANK plugin])
 AS_IF([test "$with_slurm" != no], [
@@ -79,6 +82,13 @@ AS_IF([test "$with_cuda" != no], [
         cuda_CPPFLAGS="-I$cuda_prefix/include"])
 ])
 DDP_FOUND([cuda], [nvcc], [nvidia-cuda-toolkit], [no GPU kernels])
+# Binaries for sm_80 and sm_90, for sm_100 where this nvcc knows it (12.8); the newest one's PTX for GPUs to come.
+NVCC_ARCHS="-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90"
+ddp_arch=90
+AS_IF([test -n "$NVCC" && "$NVCC" --list-gpu-arch 2>/dev/null | grep compute_100 >/dev/null],
+    [ddp_arch=100; NVCC_ARCHS="$NVCC_ARCHS -gencode arch=compute_100,code=sm_100"])
+NVCC_ARCHS="$NVCC_ARCHS -gencode arch=compute_$ddp_arch,code=compute_$ddp_arch"
+AC_SUBST([NVCC_ARCHS])
 AC_SUBST([cuda_CPPFLAGS])
 AM_CONDITIONAL([HAVE_CUDA], [test "$have_cuda" != no])
 ])
@@ -188,6 +198,9 @@ WARN_CFLAGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wp
 AS_IF([test "$enable_werror" = yes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
 WARN_CXXFLAGS="-Wall -Wextra -Wpointer-arith"
 AS_IF([test "$enable_werror" = yes], [WARN_CXXFLAGS="$WARN_CXXFLAGS -Werror"])
+NVCC_WERROR=
+AS_IF([test "$enable_werror" = yes], [NVCC_WERROR="--Werror all-warnings"])
+AC_SUBST([NVCC_WERROR])
 AC_SUBST([WARN_CFLAGS])
 AC_SUBST([WARN_CXXFLAGS])
 ])

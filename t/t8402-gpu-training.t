@@ -4,7 +4,8 @@
 # and the double of NCCL; DDP_TEST_GPU=1, as contrib/gpu-check sets it, means the GPU that is here.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/training.sh"
-unset RANK WORLD_SIZE OMP_NUM_THREADS CUDA_VISIBLE_DEVICES "${!SLURM@}" "${!DDP_D@}" "${!DDP_B@}" "${!EMU_@}"
+[ -n "${DDP_TEST_GPU:-}" ] || unset CUDA_VISIBLE_DEVICES
+unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_D@}" "${!DDP_B@}" "${!EMU_@}"
 ddp=$top_builddir/ddp
 cpu=$top_builddir/train
 if [ -n "${DDP_TEST_GPU:-}" ]; then

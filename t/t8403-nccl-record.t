@@ -5,7 +5,8 @@
 # DDP_TEST_ABOUT a line for their heads; t/t8104-nccl-replay.t replays those that are committed.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/nccltraces.sh"
-unset RANK WORLD_SIZE OMP_NUM_THREADS CUDA_VISIBLE_DEVICES "${!SLURM@}" \
+[ -n "${DDP_TEST_GPU:-}" ] || unset CUDA_VISIBLE_DEVICES
+unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" \
     "${!DDP_D@}" "${!DDP_B@}" "${!EMU_@}" "${!NCCLTRACE_@}"
 
 if [ -n "${DDP_TEST_GPU:-}" ]; then

@@ -10,6 +10,7 @@ attention is flash attention's kernel; TF32 is off. --compile: torch.compile, as
 end."""
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import struct
@@ -44,7 +45,8 @@ def write_weights(o):
     draw(model, o.layers, o.seed)
     turned, head, parts, at = model.turned(), {}, [], 0
     for name, p in model.named_parameters():
-        data = (p.t() if id(p) in turned else p).detach().contiguous().numpy().tobytes()
+        rows = (p.t() if id(p) in turned else p).detach().contiguous()
+        data = ctypes.string_at(rows.data_ptr(), rows.numel() * rows.element_size())  # numpy may not be there
         shape = list(p.shape[::-1] if id(p) in turned else p.shape)
         head["transformer." + name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(data)]}
         parts.append(data)
