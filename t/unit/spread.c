@@ -27,7 +27,8 @@ static void copy(struct layout *to, const struct layout *from)
 {
     *to = *from;
     to->param = malloc((size_t)from->room * sizeof *to->param);
-    memcpy(to->param, from->param, (size_t)from->n * sizeof *to->param);
+    for (int i = 0; i < from->n; i++)
+        to->param[i] = from->param[i];
 }
 
 /* Parameters keep their order, begin at units, and lie in their bucket; buckets lie one behind the other. */
