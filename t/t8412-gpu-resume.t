@@ -80,6 +80,13 @@ if [ -e "$double/libnccl.so.2" ]; then
     export LD_LIBRARY_PATH=$double${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NCCLDOUBLE_DIR=$tmp/double NCCLDOUBLE_IN_ORDER=1
     mkdir "$tmp/double"
     gone_on "two ranks, bfloat16" 2 --dtype bf16 --batch 2
+    want=$(hash_of)
+    for zero in 1 0; do # from a state that each rank holds whole, then from one that is spread
+        rm -rf "$tmp/c/step-00000008"
+        trains 2 --device cuda --dtype bf16 --batch 2 --ckpt "$tmp/c" --ckpt-every $((6 * zero)) --ddp-zero=$zero
+        like "... with zero=$zero" "$rc $out" "^0 .*resumed from .*, at step $((zero ? 4 : 6))"
+        is "... with the same bits" "$(hash_of)" "$want" || diag "$err"
+    done
 else
     diag "several ranks: this build lacks nccl.h (libnccl-dev)"
 fi
