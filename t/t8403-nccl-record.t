@@ -1,6 +1,6 @@
 #!/bin/bash
-# Two ranks on one GPU while NCCL's calls are recorded (t/lib/nccltrace/trace.h): in training, in the deterministic
-# mode, and when one of them is killed. In make check over the emulator and the double of NCCL; DDP_TEST_GPU=1, as
+# Two ranks on one GPU while NCCL's calls are recorded (t/lib/nccltrace/trace.h): in training, with the optimizer spread
+# over the ranks, in the deterministic mode, and when one of them is killed. In make check over the emulator and the double of NCCL; DDP_TEST_GPU=1, as
 # contrib/gpu-check sets it, means the GPU and the NCCL that are here. DDP_TEST_TRACES is a folder for the traces,
 # DDP_TEST_ABOUT a line for their heads; t/t8104-nccl-replay.t replays those that are committed.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
@@ -30,13 +30,15 @@ for scene in $scenes; do
         NCCLTRACE_ABOUT="$scene${DDP_TEST_ABOUT:+: $DDP_TEST_ABOUT}"
     scene_ends "$scene" "$scene"
     case $scene in
-    train | fixed) want='end end' ;;
+    train | zero | fixed) want='end end' ;;
     killed) want='end allreduce' ;; # and the call that it was killed in
     broken) want='end end' ;;
     esac
     is "... both traces end as their processes do" "$(for r in 0 1; do calls "$scene" $r | tail -n 1; done | xargs)" \
         "$want"
 done
+is "with zero=1 gradients go to their owners, values come back" \
+    "$(calls zero 0 | grep -E '^(reduce_scatter|allgather)$' | sort -u | xargs)" "allgather reduce_scatter"
 is "the deterministic mode lets NCCL add nothing" "$(calls fixed 0 | grep -cE '^(allreduce|reduce_scatter)$')" 0
 ok "... but move" grep -q 'recv c0 [0-9]* float32 peer 1 = ' "$tmp/traces/fixed.rank0.trace"
 is "who hears of a death aborts, and does not finish" \

@@ -16,7 +16,7 @@ emulated_train=$top_builddir/t/lib/train-emu
 emulated_env=(NCCLDOUBLE_DIR="$tmp" NCCLDOUBLE_IN_ORDER=1)
 [ -e "$trace_library/libnccl.so.2" ] || skip_all "no NCCL: this build lacks nccl.h (libnccl-dev)"
 
-scenes='train fixed killed'
+scenes='train zero fixed killed'
 emulated_scenes=broken
 
 # The file that the loader takes for the name; nothing where there is none.
@@ -29,6 +29,7 @@ scene_run() {
     shift
     case $name in
     train) args=(--steps 3 --ddp-bucket-mb=0.1) ;;
+    zero) args+=(--ddp-zero=1) ;;
     fixed) args+=(--ddp-deterministic=on) ;;
     killed) kill='1 group_end 5' ;; # the second bucket of step 2
     esac
@@ -37,7 +38,7 @@ scene_run() {
         NCCLTRACE_LIBRARY="$scene_library" ${kill:+NCCLTRACE_KILL="$kill"} "$@" \
         "$top_builddir/ddp" run -n 2 "$scene_train" --data "$top_srcdir/LICENSE" --layers 1 --width 64 --heads 1 \
         --context 16 --batch 2 --val-windows 1 --warmup 0 --log-every 0 --dtype f32 --device cuda \
-        --ddp-share-device=on --ddp-zero=0 "${args[@]}"
+        --ddp-share-device=on "${args[@]}"
 }
 
 # A wire-up of some 0.3 s, work that is long in coming to its stream; an error of NCCL's before the death behind it is
