@@ -1,5 +1,6 @@
 /* Flash attention, forward. A block takes 128 queries of a head, a warp 32 of them; all go over the keys and values in
  * tiles of 64, of which the next is copied in while the present one is worked on. */
+#include "kernels/cuda/attention_f32.h"
 #include "kernels/cuda/attention_tile.h"
 
 #define M 2 /* times 16 queries a warp */
@@ -76,17 +77,18 @@ __device__ __forceinline__ void finish_rows(float (&scale)[M][2], float *stats, 
         }
 }
 
+template <typename H>
 __global__ void __launch_bounds__(ATTENTION_THREADS)
-    flash_forward(uint16_t *out, float *stats, const uint16_t *qkv, attention_args a)
+    flash_forward(H *out, float *stats, const H *qkv, attention_args a)
 {
-    CUDA_SHARED_ARRAY(uint16_t, queries, BLOCK_QUERIES * HEAD);
-    CUDA_SHARED_ARRAY(uint16_t, tiles, 4 * TILE_ELEMS); /* [2][keys, values] */
+    CUDA_SHARED_ARRAY(H, queries, BLOCK_QUERIES * HEAD);
+    CUDA_SHARED_ARRAY(H, tiles, 4 * TILE_ELEMS); /* [2][keys, values] */
     head_place at = place_of_head(a);
     unsigned block_query = (gridDim.y - 1 - blockIdx.y) * BLOCK_QUERIES; /* those with the most keys first */
     unsigned warp_row = threadIdx.x / WARP * WARP_QUERIES, query = block_query + warp_row;
     unsigned end = block_query + BLOCK_QUERIES < a.length ? block_query + BLOCK_QUERIES : a.length; /* of the keys */
-    const uint16_t *q = qkv + at.qkv, *k = q + a.stride, *v = k + a.stride;
-    left<M> ql;
+    const H *q = qkv + at.qkv, *k = q + a.stride, *v = k + a.stride;
+    left<H, M> ql;
     sums<M> o;
     row_state r;
     set_zero(o);
@@ -100,13 +102,13 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     copy_tile(tiles + TILE_ELEMS, v, a.qkv_stride, TILE_ROWS, a.length);
     cp_async_commit();
     for (unsigned key = 0, stage = 0; key < end; key += TILE_ROWS, stage ^= 1) {
-        const uint16_t *tile = tiles + stage * 2 * TILE_ELEMS;
+        const H *tile = tiles + stage * 2 * TILE_ELEMS;
         cp_async_wait(0);
         __syncthreads();
         if (key == 0)
             load_left(ql, queries, warp_row);
         if (key + TILE_ROWS < end) {
-            uint16_t *next = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
+            H *next = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
             size_t from = (key + TILE_ROWS) * a.qkv_stride;
             copy_tile(next, k + from, a.qkv_stride, TILE_ROWS, a.length - key - TILE_ROWS);
             copy_tile(next + TILE_ELEMS, v + from, a.qkv_stride, TILE_ROWS, a.length - key - TILE_ROWS);
@@ -115,7 +117,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
         if (key >= query + WARP_QUERIES)
             continue;
         sums<M> s;
-        left<M> p;
+        left<H, M> p;
         set_zero(s);
         multiply_transposed(s, ql, tile);
         if (key + TILE_ROWS > query + 1)
@@ -135,14 +137,22 @@ size_t cuda_attention_stats_elems(const struct attention_shape *s)
     return s->batch * s->heads * s->length;
 }
 
-int cuda_attention_forward_bf16(uint16_t *out, float *stats, const uint16_t *qkv, const struct attention_shape *s,
-                                void *stream)
+template <typename H>
+static int forward(void *out, float *stats, const void *qkv, const struct attention_shape *s, void *stream)
 {
     if (attention_shape_is_bad(s) || !is_aligned_16(out) || !is_aligned_16(qkv))
         return cudaErrorInvalidValue;
     if (!cuda_attention_stats_elems(s))
         return 0;
     unsigned blocks = (unsigned)((s->length + BLOCK_QUERIES - 1) / BLOCK_QUERIES);
-    return (int)CUDA_LAUNCH(flash_forward, dim3((unsigned)(s->batch * s->heads), blocks), dim3(ATTENTION_THREADS), 0,
-                            (cudaStream_t)stream, out, stats, qkv, attention_args_of(s));
+    return (int)CUDA_LAUNCH(flash_forward<H>, dim3((unsigned)(s->batch * s->heads), blocks), dim3(ATTENTION_THREADS), 0,
+                            (cudaStream_t)stream, (H *)out, stats, (const H *)qkv, attention_args_of(s));
+}
+
+int cuda_attention_forward(enum ddp_dtype type, void *out, float *stats, const void *qkv,
+                           const struct attention_shape *s, void *stream)
+{
+    if (type == DDP_F32)
+        return attention_forward_f32((float *)out, stats, (const float *)qkv, s, stream);
+    return type == DDP_BF16 ? forward<bf16>(out, stats, qkv, s, stream) : (int)cudaErrorInvalidValue;
 }

@@ -1,20 +1,20 @@
 /* attention.h - kernels/attention.h on a GPU: causal multi-head attention, out = softmax(q k^T / sqrt(head width),
  * positions after one's own left out) v, per sequence and head.
  *
- * bfloat16 (uint16_t bits): heads of 64, by tiles that never leave the multiprocessor (Dao, "FlashAttention-2",
+ * bfloat16: heads of 64, by tiles that never leave the multiprocessor (Dao, "FlashAttention-2",
  * arXiv:2307.08691), products by the tensor cores with float32 sums; probabilities and their gradients are rounded to
  * bfloat16 before the second product. float32: any head width, plain loops, for reference runs. Neither keeps
  * probabilities: the backward pass makes them again from one number per row, and sums queries and keys in kernels of
  * their own, without atomics: the same bits every run.
  *
- * Pointers are device memory; those to bfloat16 are 16-byte aligned. Each call returns 0 or a cudaError_t
- * (cudaErrorInvalidValue for a shape or pointer that the above excludes); work runs on `stream`. */
+ * type: DDP_F32 or DDP_BF16, of what is void *. Pointers are device memory; those to bfloat16 are 16-byte aligned.
+ * Each call returns 0 or a cudaError_t (cudaErrorInvalidValue for a type, shape or pointer that the above excludes);
+ * work runs on `stream`. */
 #ifndef DDP_KERNELS_CUDA_ATTENTION_H
 #define DDP_KERNELS_CUDA_ATTENTION_H
 
-#include <stdint.h>
-
 #include "kernels/attention.h"
+#include "runtime/base/dtype.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,17 +29,12 @@ size_t cuda_attention_stats_elems(const struct attention_shape *s);
 /* out [batch, length, width]; qkv [batch, length, 3 * width], queries first, then keys, then values, heads side by
  * side in each; stats [batch, heads, length], the logarithms of the rows' sums of exponentials, is for the backward
  * pass. */
-int cuda_attention_forward_f32(float *out, float *stats, const float *qkv, const struct attention_shape *s,
-                               void *stream);
-int cuda_attention_forward_bf16(uint16_t *out, float *stats, const uint16_t *qkv, const struct attention_shape *s,
-                                void *stream);
+int cuda_attention_forward(enum ddp_dtype type, void *out, float *stats, const void *qkv,
+                           const struct attention_shape *s, void *stream);
 
 /* dqkv (written) from dout; out and stats are forward's. dqkv overlaps nothing. */
-int cuda_attention_backward_f32(float *dqkv, float *work, const float *dout, const float *out, const float *qkv,
-                                const float *stats, const struct attention_shape *s, void *stream);
-int cuda_attention_backward_bf16(uint16_t *dqkv, float *work, const uint16_t *dout, const uint16_t *out,
-                                 const uint16_t *qkv, const float *stats, const struct attention_shape *s,
-                                 void *stream);
+int cuda_attention_backward(enum ddp_dtype type, void *dqkv, float *work, const void *dout, const void *out,
+                            const void *qkv, const float *stats, const struct attention_shape *s, void *stream);
 
 #ifdef __cplusplus
 }

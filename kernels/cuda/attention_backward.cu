@@ -1,13 +1,15 @@
 /* Flash attention, backward. With p = softmax's probabilities and d = dout . out per query: dv = p^T dout,
  * dp = dout v^T, ds = p (dp - d), dq = scale ds k, dk = scale ds^T q. One kernel goes over the keys for 64 queries, one
  * over the queries for 64 keys: p and dp are made twice, and nothing is added across blocks. */
+#include "kernels/cuda/attention_f32.h"
 #include "kernels/cuda/attention_tile.h"
 
 /* ---- d ---- */
 
 /* Eight lanes take a head's row, 16 bytes each; rows are [batch, length, heads], d is [batch, heads, length]. */
+template <typename H>
 __global__ void __launch_bounds__(ATTENTION_THREADS)
-    flash_dots(float *d, const uint16_t *dout, const uint16_t *out, attention_args a, size_t rows)
+    flash_dots(float *d, const H *dout, const H *out, attention_args a, size_t rows)
 {
     size_t row = (size_t)blockIdx.x * (ATTENTION_THREADS / CHUNKS) + threadIdx.x / CHUNKS;
     unsigned chunk = threadIdx.x % CHUNKS;
@@ -29,9 +31,9 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
 
 /* ---- dq ---- */
 
-struct backward_tensors {
-    uint16_t *dqkv;
-    const uint16_t *dout, *qkv;
+template <typename H> struct backward_tensors {
+    H *dqkv;
+    const H *dout, *qkv;
     const float *stats, *d;
 };
 
@@ -51,17 +53,18 @@ __device__ __forceinline__ void query_gradients(sums<1> &p, const sums<1> &dp, c
         }
 }
 
-__global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors x, attention_args a)
+template <typename H>
+__global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors<H> x, attention_args a)
 {
-    CUDA_SHARED_ARRAY(uint16_t, tiles, 4 * TILE_ELEMS); /* [2][keys, values], at first [1] queries and dout */
+    CUDA_SHARED_ARRAY(H, tiles, 4 * TILE_ELEMS); /* [2][keys, values], at first [1] queries and dout */
     head_place at = place_of_head(a);
     unsigned block_query = (gridDim.y - 1 - blockIdx.y) * TILE_ROWS; /* those with the most keys first */
     unsigned lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16, query = block_query + row;
     unsigned block_valid = rows_left(block_query, a.length), valid = rows_left(query, a.length);
-    const uint16_t *q = x.qkv + at.qkv, *k = q + a.stride, *v = k + a.stride;
-    uint16_t *second = tiles + 2 * TILE_ELEMS;
+    const H *q = x.qkv + at.qkv, *k = q + a.stride, *v = k + a.stride;
+    H *second = tiles + 2 * TILE_ELEMS;
     float log2_sum[2], d[2];
-    left<1> ql, dol;
+    left<H, 1> ql, dol;
     sums<1> dq;
     set_zero(dq);
     copy_tile(second, q + block_query * a.qkv_stride, a.qkv_stride, TILE_ROWS, block_valid);
@@ -80,18 +83,18 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors x
     load_left(ql, second, row);
     load_left(dol, second + TILE_ELEMS, row);
     for (unsigned key = 0, stage = 0; key <= block_query; key += TILE_ROWS, stage ^= 1) {
-        const uint16_t *tile = tiles + stage * 2 * TILE_ELEMS;
+        const H *tile = tiles + stage * 2 * TILE_ELEMS;
         cp_async_wait(0);
         __syncthreads();
         if (key < block_query) {
-            uint16_t *next = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
+            H *next = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
             size_t from = (key + TILE_ROWS) * a.qkv_stride;
             copy_tile(next, k + from, a.qkv_stride, TILE_ROWS, a.length - key - TILE_ROWS);
             copy_tile(next + TILE_ELEMS, v + from, a.qkv_stride, TILE_ROWS, a.length - key - TILE_ROWS);
             cp_async_commit();
         }
         sums<1> s, dp;
-        left<1> ds;
+        left<H, 1> ds;
         set_zero(s);
         set_zero(dp);
         multiply_transposed(s, ql, tile);
@@ -109,7 +112,9 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors x
 
 /* Thread i's number of a tile of queries: of query i the statistic as log2, of query i - 64 the d. Of queries that do
  * not exist: such that p and ds are 0. */
-__device__ __forceinline__ float query_number(const backward_tensors &x, size_t stats, unsigned query, unsigned length)
+template <typename H>
+__device__ __forceinline__ float query_number(const backward_tensors<H> &x, size_t stats, unsigned query,
+                                              unsigned length)
 {
     unsigned at = query + threadIdx.x % TILE_ROWS;
     if (threadIdx.x < TILE_ROWS)
@@ -147,16 +152,17 @@ __device__ __forceinline__ void key_gradients(sums<1> &dp, const sums<1> &p, con
     }
 }
 
-__global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors x, attention_args a)
+template <typename H>
+__global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<H> x, attention_args a)
 {
-    CUDA_SHARED_ARRAY(uint16_t, tiles, 4 * TILE_ELEMS); /* [2][queries, dout], at first [1] keys and values */
+    CUDA_SHARED_ARRAY(H, tiles, 4 * TILE_ELEMS); /* [2][queries, dout], at first [1] keys and values */
     CUDA_SHARED_ARRAY(float, numbers, 2 * ATTENTION_THREADS);
     head_place at = place_of_head(a);
     unsigned block_key = blockIdx.y * TILE_ROWS, row = threadIdx.x / WARP * 16, key = block_key + row;
     unsigned block_valid = rows_left(block_key, a.length), valid = rows_left(key, a.length);
-    const uint16_t *q = x.qkv + at.qkv, *k = q + a.stride, *v = k + a.stride, *dout = x.dout + at.out;
-    uint16_t *second = tiles + 2 * TILE_ELEMS;
-    left<1> kl, vl;
+    const H *q = x.qkv + at.qkv, *k = q + a.stride, *v = k + a.stride, *dout = x.dout + at.out;
+    H *second = tiles + 2 * TILE_ELEMS;
+    left<H, 1> kl, vl;
     sums<1> dk, dv;
     set_zero(dk);
     set_zero(dv);
@@ -171,21 +177,21 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors 
     load_left(kl, second, row);
     load_left(vl, second + TILE_ELEMS, row);
     for (unsigned query = block_key, stage = 0; query < a.length; query += TILE_ROWS, stage ^= 1) {
-        const uint16_t *tile = tiles + stage * 2 * TILE_ELEMS;
+        const H *tile = tiles + stage * 2 * TILE_ELEMS;
         const float *number = numbers + stage * ATTENTION_THREADS;
         float next_number = 0;
         cp_async_wait(0);
         __syncthreads();
         if (query + TILE_ROWS < a.length) {
             unsigned next = query + TILE_ROWS;
-            uint16_t *to = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
+            H *to = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
             copy_tile(to, q + next * a.qkv_stride, a.qkv_stride, TILE_ROWS, a.length - next);
             copy_tile(to + TILE_ELEMS, dout + next * a.stride, a.stride, TILE_ROWS, a.length - next);
             cp_async_commit();
             next_number = query_number(x, at.stats, next, a.length);
         }
         sums<1> p, dp;
-        left<1> f;
+        left<H, 1> f;
         set_zero(p);
         set_zero(dp);
         multiply_transposed(p, kl, tile);
@@ -199,14 +205,15 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors 
         numbers[(stage ^ 1) * ATTENTION_THREADS + threadIdx.x] = next_number;
     }
     float scale[1][2] = {{SOFTMAX_SCALE, SOFTMAX_SCALE}}, one[1][2] = {{1, 1}};
-    uint16_t *to = x.dqkv + at.qkv + a.stride + key * a.qkv_stride;
+    H *to = x.dqkv + at.qkv + a.stride + key * a.qkv_stride;
     __syncthreads();
     store_sums(to, a.qkv_stride, valid, dk, scale, tiles, row);
     store_sums(to + a.stride, a.qkv_stride, valid, dv, one, tiles, row);
 }
 
-int cuda_attention_backward_bf16(uint16_t *dqkv, float *work, const uint16_t *dout, const uint16_t *out,
-                                 const uint16_t *qkv, const float *stats, const struct attention_shape *s, void *stream)
+template <typename H>
+static int backward(void *dqkv, float *work, const void *dout, const void *out, const void *qkv, const float *stats,
+                    const struct attention_shape *s, void *stream)
 {
     size_t rows = cuda_attention_stats_elems(s), dots = ATTENTION_THREADS / CHUNKS;
     if (attention_shape_is_bad(s) || !is_aligned_16(dqkv) || !is_aligned_16(dout) || !is_aligned_16(out) ||
@@ -215,13 +222,22 @@ int cuda_attention_backward_bf16(uint16_t *dqkv, float *work, const uint16_t *do
     if (!rows)
         return 0;
     attention_args a = attention_args_of(s);
-    backward_tensors x = {dqkv, dout, qkv, stats, work};
+    backward_tensors<H> x = {(H *)dqkv, (const H *)dout, (const H *)qkv, stats, work};
     dim3 grid((unsigned)(s->batch * s->heads), (unsigned)((s->length + TILE_ROWS - 1) / TILE_ROWS));
-    int rc = (int)CUDA_LAUNCH(flash_dots, dim3((unsigned)((rows + dots - 1) / dots)), dim3(ATTENTION_THREADS), 0,
-                              (cudaStream_t)stream, work, dout, out, a, rows);
+    int rc = (int)CUDA_LAUNCH(flash_dots<H>, dim3((unsigned)((rows + dots - 1) / dots)), dim3(ATTENTION_THREADS), 0,
+                              (cudaStream_t)stream, work, x.dout, (const H *)out, a, rows);
     if (!rc)
-        rc = (int)CUDA_LAUNCH(flash_dq, grid, dim3(ATTENTION_THREADS), 0, (cudaStream_t)stream, x, a);
+        rc = (int)CUDA_LAUNCH(flash_dq<H>, grid, dim3(ATTENTION_THREADS), 0, (cudaStream_t)stream, x, a);
     if (!rc)
-        rc = (int)CUDA_LAUNCH(flash_dkv, grid, dim3(ATTENTION_THREADS), 0, (cudaStream_t)stream, x, a);
+        rc = (int)CUDA_LAUNCH(flash_dkv<H>, grid, dim3(ATTENTION_THREADS), 0, (cudaStream_t)stream, x, a);
     return rc;
+}
+
+int cuda_attention_backward(enum ddp_dtype type, void *dqkv, float *work, const void *dout, const void *out,
+                            const void *qkv, const float *stats, const struct attention_shape *s, void *stream)
+{
+    if (type == DDP_F32)
+        return attention_backward_f32((float *)dqkv, work, (const float *)dout, (const float *)out, (const float *)qkv,
+                                      stats, s, stream);
+    return type == DDP_BF16 ? backward<bf16>(dqkv, work, dout, out, qkv, stats, s, stream) : (int)cudaErrorInvalidValue;
 }

@@ -1,6 +1,6 @@
 /* Plain attention in float32, for reference runs: a warp (a block of its own) takes a query, or a key, of a head; the
  * scores of its row lie in shared memory. */
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_f32.h"
 
 #include "kernels/cuda/lanes.h"
 
@@ -125,8 +125,7 @@ static plain_args args_of(const struct attention_shape *s)
     return a;
 }
 
-int cuda_attention_forward_f32(float *out, float *stats, const float *qkv, const struct attention_shape *s,
-                               void *stream)
+int attention_forward_f32(float *out, float *stats, const float *qkv, const struct attention_shape *s, void *stream)
 {
     if (shape_is_bad(s))
         return cudaErrorInvalidValue;
@@ -136,8 +135,8 @@ int cuda_attention_forward_f32(float *out, float *stats, const float *qkv, const
                             s->length * sizeof(float), (cudaStream_t)stream, out, stats, qkv, args_of(s));
 }
 
-int cuda_attention_backward_f32(float *dqkv, float *work, const float *dout, const float *out, const float *qkv,
-                                const float *stats, const struct attention_shape *s, void *stream)
+int attention_backward_f32(float *dqkv, float *work, const float *dout, const float *out, const float *qkv,
+                           const float *stats, const struct attention_shape *s, void *stream)
 {
     if (shape_is_bad(s))
         return cudaErrorInvalidValue;

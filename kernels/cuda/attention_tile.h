@@ -1,4 +1,4 @@
-/* attention_tile.h - 64 x 64 tiles of bfloat16 in shared memory, and products of a warp's fragments with them.
+/* attention_tile.h - 64 x 64 tiles of a 16-bit type H in shared memory, and products of a warp's fragments with them.
  *
  * A row is 128 bytes, 8 chunks of 16; chunk c of row r lies at c ^ (r % 8), so that neither the copies in nor ldmatrix
  * meet a bank twice. Fragments are those of mma.m16n8k16 (PTX ISA): lane l = 4 g + t holds, of a 16 x 8 tile of sums,
@@ -44,12 +44,12 @@ __device__ __forceinline__ unsigned tile_at(unsigned row, unsigned chunk)
 
 /* rows rows of `from`, of which the first `valid` exist: asynchronous copies, zeros for the others. By the whole
  * block. */
-__device__ __forceinline__ void copy_tile(uint16_t *tile, const uint16_t *from, size_t stride, unsigned rows,
-                                          unsigned valid)
+template <typename H>
+__device__ __forceinline__ void copy_tile(H *tile, const H *from, size_t stride, unsigned rows, unsigned valid)
 {
     for (unsigned i = threadIdx.x; i < rows * CHUNKS; i += ATTENTION_THREADS) {
         unsigned row = i / CHUNKS, chunk = i % CHUNKS;
-        uint16_t *to = tile + tile_at(row, chunk);
+        H *to = tile + tile_at(row, chunk);
         if (row < valid)
             cp_async_16(to, from + row * stride + chunk * 8);
         else
@@ -62,8 +62,8 @@ __device__ __forceinline__ unsigned rows_left(unsigned begin, unsigned length)
     return begin < length ? length - begin : 0;
 }
 
-template <int M> struct left {
-    uint32_t a[M][4][4]; /* M times 16 rows, 4 times 16 columns */
+template <typename H, int M> struct left {
+    uint32_t a[M][4][4]; /* two H each: M times 16 rows, 4 times 16 columns */
 };
 
 template <int M> struct sums {
@@ -89,7 +89,7 @@ template <int M> __device__ __forceinline__ void set_zero(sums<M> &s)
 }
 
 /* Rows row, row + 1, ... of a tile. */
-template <int M> __device__ __forceinline__ void load_left(left<M> &f, const uint16_t *tile, unsigned row)
+template <typename H, int M> __device__ __forceinline__ void load_left(left<H, M> &f, const H *tile, unsigned row)
 {
     unsigned lane = threadIdx.x % WARP;
 #pragma unroll
@@ -100,7 +100,7 @@ template <int M> __device__ __forceinline__ void load_left(left<M> &f, const uin
 }
 
 /* The sums, rounded, as the left factor of the next product: their fragments are the same but for pairing. */
-template <int M> __device__ __forceinline__ void round_left(left<M> &f, const sums<M> &s)
+template <typename H, int M> __device__ __forceinline__ void round_left(left<H, M> &f, const sums<M> &s)
 {
 #pragma unroll
     for (int m = 0; m < M; m++)
@@ -109,12 +109,13 @@ template <int M> __device__ __forceinline__ void round_left(left<M> &f, const su
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float *pair = &s.c[m][2 * k + i / 2][i % 2 * 2];
-                f.a[m][k][i] = bf16x2_store(pair[0], pair[1]);
+                f.a[m][k][i] = H::store2(pair[0], pair[1]);
             }
 }
 
 /* s += f tile^T: the tile's rows are the sums' columns. */
-template <int M> __device__ __forceinline__ void multiply_transposed(sums<M> &s, const left<M> &f, const uint16_t *tile)
+template <typename H, int M>
+__device__ __forceinline__ void multiply_transposed(sums<M> &s, const left<H, M> &f, const H *tile)
 {
     unsigned lane = threadIdx.x % WARP, row = lane / 16 * 8 + lane % 8, chunk = lane / 8 % 2;
 #pragma unroll
@@ -125,14 +126,15 @@ template <int M> __device__ __forceinline__ void multiply_transposed(sums<M> &s,
             ldmatrix_x4(b, tile + tile_at(n * 8 + row, 2 * k + chunk));
 #pragma unroll
             for (int m = 0; m < M; m++) {
-                mma_bf16_16816(s.c[m][n], f.a[m][k], b, s.c[m][n]);
-                mma_bf16_16816(s.c[m][n + 1], f.a[m][k], b + 2, s.c[m][n + 1]);
+                H::mma_16816(s.c[m][n], f.a[m][k], b, s.c[m][n]);
+                H::mma_16816(s.c[m][n + 1], f.a[m][k], b + 2, s.c[m][n + 1]);
             }
         }
 }
 
 /* s += f tile. */
-template <int M> __device__ __forceinline__ void multiply(sums<M> &s, const left<M> &f, const uint16_t *tile)
+template <typename H, int M>
+__device__ __forceinline__ void multiply(sums<M> &s, const left<H, M> &f, const H *tile)
 {
     unsigned lane = threadIdx.x % WARP;
 #pragma unroll
@@ -143,17 +145,17 @@ template <int M> __device__ __forceinline__ void multiply(sums<M> &s, const left
             ldmatrix_x4_trans(b, tile + tile_at(k * 16 + lane % 16, n + lane / 16));
 #pragma unroll
             for (int m = 0; m < M; m++) {
-                mma_bf16_16816(s.c[m][n], f.a[m][k], b, s.c[m][n]);
-                mma_bf16_16816(s.c[m][n + 1], f.a[m][k], b + 2, s.c[m][n + 1]);
+                H::mma_16816(s.c[m][n], f.a[m][k], b, s.c[m][n]);
+                H::mma_16816(s.c[m][n + 1], f.a[m][k], b + 2, s.c[m][n + 1]);
             }
         }
 }
 
 /* The warp's sums times scale[m][0] (rows g) and scale[m][1] (rows g + 8) to rows `to` of global memory, of which the
  * first `valid` exist, by way of `tile`'s rows from `row`, which nobody else uses. */
-template <int M>
-__device__ __forceinline__ void store_sums(uint16_t *to, size_t stride, unsigned valid, const sums<M> &s,
-                                           const float (&scale)[M][2], uint16_t *tile, unsigned row)
+template <typename H, int M>
+__device__ __forceinline__ void store_sums(H *to, size_t stride, unsigned valid, const sums<M> &s,
+                                           const float (&scale)[M][2], H *tile, unsigned row)
 {
     unsigned lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
     __syncwarp(WARP_ALL);
@@ -163,9 +165,9 @@ __device__ __forceinline__ void store_sums(uint16_t *to, size_t stride, unsigned
         for (int n = 0; n < 8; n++)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                uint16_t *at = tile + tile_at(row + m * 16 + half * 8 + g, n) + 2 * t;
+                H *at = tile + tile_at(row + m * 16 + half * 8 + g, n) + 2 * t;
                 const float *pair = &s.c[m][n][2 * half];
-                *reinterpret_cast<uint32_t *>(at) = bf16x2_store(pair[0] * scale[m][half], pair[1] * scale[m][half]);
+                *reinterpret_cast<uint32_t *>(at) = H::store2(pair[0] * scale[m][half], pair[1] * scale[m][half]);
             }
     __syncwarp(WARP_ALL);
     for (unsigned i = lane; i < M * 16 * CHUNKS; i += WARP)

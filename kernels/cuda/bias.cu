@@ -42,9 +42,10 @@ static int launch(void *out, const void *add, const void *bias, size_t rows, siz
 extern "C" int cuda_bias_rows(void *out, const void *add, const void *bias, size_t rows, size_t width, size_t stride,
                               enum ddp_dtype t, void *stream)
 {
-    if (!width || width > stride || width > INT32_MAX || rows > INT32_MAX || (t != DDP_F32 && t != DDP_BF16))
+    auto *of_type = INSTANCE_OF(launch, t);
+    if (!width || width > stride || width > INT32_MAX || rows > INT32_MAX || !of_type)
         return cudaErrorInvalidValue;
     if (!rows)
         return cudaSuccess;
-    return (t == DDP_F32 ? launch<float> : launch<uint16_t>)(out, add, bias, rows, width, stride, stream);
+    return of_type(out, add, bias, rows, width, stride, stream);
 }

@@ -114,37 +114,29 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-static int launch(double *loss, T *logits, const int32_t *target, float grad_scale, size_t rows, size_t vocab,
+static int launch(double *loss, void *logits, const int32_t *target, float grad_scale, size_t rows, size_t vocab,
                   size_t stride, bool with_gradient, void *stream)
 {
     if (!vocab || vocab > INT32_MAX || stride < vocab || rows > INT32_MAX)
         return cudaErrorInvalidValue;
     if (!rows)
         return 0;
-    return (int)CUDA_LAUNCH(crossentropy<T>, dim3((unsigned)rows), dim3(THREADS), 0, (cudaStream_t)stream, loss, logits,
-                            target, grad_scale, (unsigned)vocab, stride, with_gradient);
+    return (int)CUDA_LAUNCH(crossentropy<T>, dim3((unsigned)rows), dim3(THREADS), 0, (cudaStream_t)stream, loss,
+                            (T *)logits, target, grad_scale, (unsigned)vocab, stride, with_gradient);
 }
 
-int cuda_crossentropy_forward_f32(double *loss, const float *logits, const int32_t *target, size_t rows, size_t vocab,
-                                  size_t stride, void *stream)
+int cuda_crossentropy_forward(enum ddp_dtype type, double *loss, const void *logits, const int32_t *target, size_t rows,
+                              size_t vocab, size_t stride, void *stream)
 {
-    return launch(loss, (float *)logits, target, 0, rows, vocab, stride, false, stream);
+    auto *of_type = INSTANCE_OF(launch, type);
+    return of_type ? of_type(loss, (void *)logits, target, 0, rows, vocab, stride, false, stream)
+                   : (int)cudaErrorInvalidValue;
 }
 
-int cuda_crossentropy_forward_bf16(double *loss, const uint16_t *logits, const int32_t *target, size_t rows,
-                                   size_t vocab, size_t stride, void *stream)
+int cuda_crossentropy_backward(enum ddp_dtype type, double *loss, void *logits, const int32_t *target, float grad_scale,
+                               size_t rows, size_t vocab, size_t stride, void *stream)
 {
-    return launch(loss, (uint16_t *)logits, target, 0, rows, vocab, stride, false, stream);
-}
-
-int cuda_crossentropy_backward_f32(double *loss, float *logits, const int32_t *target, float grad_scale, size_t rows,
-                                   size_t vocab, size_t stride, void *stream)
-{
-    return launch(loss, logits, target, grad_scale, rows, vocab, stride, true, stream);
-}
-
-int cuda_crossentropy_backward_bf16(double *loss, uint16_t *logits, const int32_t *target, float grad_scale,
-                                    size_t rows, size_t vocab, size_t stride, void *stream)
-{
-    return launch(loss, logits, target, grad_scale, rows, vocab, stride, true, stream);
+    auto *of_type = INSTANCE_OF(launch, type);
+    return of_type ? of_type(loss, logits, target, grad_scale, rows, vocab, stride, true, stream)
+                   : (int)cudaErrorInvalidValue;
 }

@@ -1,14 +1,17 @@
-/* crossentropy.h - kernels/crossentropy.h on a GPU, float32 or bfloat16 logits (uint16_t bits).
+/* crossentropy.h - kernels/crossentropy.h on a GPU, float32 or bfloat16 logits.
  *
  * Differences from the CPU twin: rows may lie further apart than their length (a vocabulary padded for the matrix
  * products), sums run over a block's threads. Arithmetic is float32, the loss double. The same bits every run.
  * Pointers are device memory aligned to their element; any row start is fast. Each call returns 0 or a
- * cudaError_t; work runs on `stream`. */
+ * cudaError_t; work runs on `stream`. type: of the logits, DDP_F32 or DDP_BF16; another is
+ * cudaErrorInvalidValue. */
 #ifndef DDP_KERNELS_CUDA_CROSSENTROPY_H
 #define DDP_KERNELS_CUDA_CROSSENTROPY_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "runtime/base/dtype.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,17 +19,13 @@ extern "C" {
 
 /* loss[r] = -log softmax(logits[r])[target[r]], in nats; row r begins at r * stride, stride >= vocab; targets lie
  * within the vocabulary. What lies between vocab and stride is not read. */
-int cuda_crossentropy_forward_f32(double *loss, const float *logits, const int32_t *target, size_t rows, size_t vocab,
-                                  size_t stride, void *stream);
-int cuda_crossentropy_forward_bf16(double *loss, const uint16_t *logits, const int32_t *target, size_t rows,
-                                   size_t vocab, size_t stride, void *stream);
+int cuda_crossentropy_forward(enum ddp_dtype type, double *loss, const void *logits, const int32_t *target, size_t rows,
+                              size_t vocab, size_t stride, void *stream);
 
 /* The same, and logits[r] becomes its gradient: grad_scale * (softmax(logits[r]) - one_hot(target[r])), rounded once;
  * zeros between vocab and stride. */
-int cuda_crossentropy_backward_f32(double *loss, float *logits, const int32_t *target, float grad_scale, size_t rows,
-                                   size_t vocab, size_t stride, void *stream);
-int cuda_crossentropy_backward_bf16(double *loss, uint16_t *logits, const int32_t *target, float grad_scale,
-                                    size_t rows, size_t vocab, size_t stride, void *stream);
+int cuda_crossentropy_backward(enum ddp_dtype type, double *loss, void *logits, const int32_t *target, float grad_scale,
+                               size_t rows, size_t vocab, size_t stride, void *stream);
 
 #ifdef __cplusplus
 }

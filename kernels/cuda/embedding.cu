@@ -186,8 +186,8 @@ static bool shape_is_bad(const struct embedding_shape *s)
 }
 
 template <typename T>
-static int forward(T *out, const int32_t *tokens, const float *wte, const float *wpe, const struct embedding_shape *s,
-                   void *stream)
+static int forward(void *out, const int32_t *tokens, const float *wte, const float *wpe,
+                   const struct embedding_shape *s, void *stream)
 {
     if (shape_is_bad(s))
         return cudaErrorInvalidValue;
@@ -195,8 +195,8 @@ static int forward(T *out, const int32_t *tokens, const float *wte, const float 
         return 0;
     bool whole = s->width % piece<T>::N == 0 && is_aligned_16(out) && is_aligned_16(wte) && is_aligned_16(wpe);
     return (int)CUDA_LAUNCH(embedding_forward<T>, dim3((unsigned)n_rows(s)), dim3(FORWARD_THREADS), 0,
-                            (cudaStream_t)stream, out, tokens, wte, wpe, s->length, (unsigned)s->width, s->token_stride,
-                            whole);
+                            (cudaStream_t)stream, (T *)out, tokens, wte, wpe, s->length, (unsigned)s->width,
+                            s->token_stride, whole);
 }
 
 static unsigned n_tiles(const struct embedding_shape *s)
@@ -234,8 +234,8 @@ int cuda_embedding_sort(uint32_t *sorted, const int32_t *tokens, const struct em
 }
 
 template <typename T>
-static int backward(float *dwte, float *dwpe, const T *dout, const uint32_t *sorted, const struct embedding_shape *s,
-                    void *stream)
+static int backward(float *dwte, float *dwpe, const void *dout, const uint32_t *sorted,
+                    const struct embedding_shape *s, void *stream)
 {
     constexpr unsigned N = piece<T>::N;
     if (shape_is_bad(s))
@@ -247,32 +247,22 @@ static int backward(float *dwte, float *dwpe, const T *dout, const uint32_t *sor
     sum_args token = {dwte, sorted, sorted + n, n, 0, w, whole && is_aligned_16(dwte)};
     sum_args position = {dwpe, NULL, NULL, n, (unsigned)s->length, w, whole && is_aligned_16(dwpe)};
     int rc = (int)CUDA_LAUNCH(embedding_sum<T>, dim3(n, columns), dim3(SUM_WARPS * WARP), 0, (cudaStream_t)stream,
-                              token, dout);
+                              token, (const T *)dout);
     return rc ? rc
               : (int)CUDA_LAUNCH(embedding_sum<T>, dim3((unsigned)s->length, columns), dim3(SUM_WARPS * WARP), 0,
-                                 (cudaStream_t)stream, position, dout);
+                                 (cudaStream_t)stream, position, (const T *)dout);
 }
 
-int cuda_embedding_forward_f32(float *out, const int32_t *tokens, const float *wte, const float *wpe,
-                               const struct embedding_shape *s, void *stream)
+int cuda_embedding_forward(enum ddp_dtype type, void *out, const int32_t *tokens, const float *wte, const float *wpe,
+                           const struct embedding_shape *s, void *stream)
 {
-    return forward(out, tokens, wte, wpe, s, stream);
+    auto *of_type = INSTANCE_OF(forward, type);
+    return of_type ? of_type(out, tokens, wte, wpe, s, stream) : (int)cudaErrorInvalidValue;
 }
 
-int cuda_embedding_forward_bf16(uint16_t *out, const int32_t *tokens, const float *wte, const float *wpe,
-                                const struct embedding_shape *s, void *stream)
+int cuda_embedding_backward(enum ddp_dtype type, float *dwte, float *dwpe, const void *dout, const uint32_t *sorted,
+                            const struct embedding_shape *s, void *stream)
 {
-    return forward(out, tokens, wte, wpe, s, stream);
-}
-
-int cuda_embedding_backward_f32(float *dwte, float *dwpe, const float *dout, const uint32_t *sorted,
-                                const struct embedding_shape *s, void *stream)
-{
-    return backward(dwte, dwpe, dout, sorted, s, stream);
-}
-
-int cuda_embedding_backward_bf16(float *dwte, float *dwpe, const uint16_t *dout, const uint32_t *sorted,
-                                 const struct embedding_shape *s, void *stream)
-{
-    return backward(dwte, dwpe, dout, sorted, s, stream);
+    auto *of_type = INSTANCE_OF(backward, type);
+    return of_type ? of_type(dwte, dwpe, dout, sorted, s, stream) : (int)cudaErrorInvalidValue;
 }

@@ -116,18 +116,18 @@ template <typename T> __global__ void __launch_bounds__(STRIP_WARPS *WARP) gelu_
 }
 
 template <typename T>
-static int forward(T *out, const T *in, const float *bias, size_t rows, size_t width, void *stream)
+static int forward(void *out, const void *in, const float *bias, size_t rows, size_t width, void *stream)
 {
     if (!width || width > INT32_MAX || rows > INT32_MAX)
         return cudaErrorInvalidValue;
     if (!rows)
         return 0;
     bool whole = width % piece<T>::N == 0 && is_aligned_16(out) && is_aligned_16(in) && is_aligned_16(bias);
-    return (int)CUDA_LAUNCH(gelu_forward<T>, dim3((unsigned)rows), dim3(FORWARD_THREADS), 0, (cudaStream_t)stream, out,
-                            in, bias, (unsigned)width, whole);
+    return (int)CUDA_LAUNCH(gelu_forward<T>, dim3((unsigned)rows), dim3(FORWARD_THREADS), 0, (cudaStream_t)stream,
+                            (T *)out, (const T *)in, bias, (unsigned)width, whole);
 }
 
-/* The same for both types. */
+/* The same for every type. */
 static unsigned n_strips(size_t rows, size_t width)
 {
     size_t most = MAX_BLOCKS / ((width + 255) / 256), strips = (rows + STRIP_ROWS - 1) / STRIP_ROWS;
@@ -141,8 +141,8 @@ size_t cuda_gelu_work_elems(size_t rows, size_t width)
 }
 
 template <typename T>
-static int backward(T *din, float *dbias, float *work, const T *dout, const T *in, const float *bias, size_t rows,
-                    size_t width, void *stream)
+static int backward(void *din, float *dbias, float *work, const void *dout, const void *in, const float *bias,
+                    size_t rows, size_t width, void *stream)
 {
     constexpr unsigned N = piece<T>::N;
     if (!width || width > INT32_MAX)
@@ -152,41 +152,28 @@ static int backward(T *din, float *dbias, float *work, const T *dout, const T *i
     bool whole = width % N == 0 && is_aligned_16(din) && is_aligned_16(dout) && is_aligned_16(in) &&
                  is_aligned_16(bias);
     unsigned w = (unsigned)width, strips = n_strips(rows, width);
-    strip_args<T> a = {din, dbias ? work : NULL, dout, in, bias, rows, w, whole};
+    strip_args<T> a = {(T *)din, dbias ? work : NULL, (const T *)dout, (const T *)in, bias, rows, w, whole};
     int rc = (int)CUDA_LAUNCH(gelu_backward<T>, dim3((w + WARP * N - 1) / (WARP * N), strips), dim3(STRIP_WARPS * WARP),
                               0, (cudaStream_t)stream, a);
     return rc || !dbias ? rc : launch_add_partials(dbias, work, strips, w, w, stream);
 }
 
-int cuda_gelu_forward_f32(float *out, const float *in, const float *bias, size_t rows, size_t width, void *stream)
+int cuda_gelu_forward(enum ddp_dtype type, void *out, const void *in, const float *bias, size_t rows, size_t width,
+                      void *stream)
 {
-    return forward(out, in, bias, rows, width, stream);
+    auto *of_type = INSTANCE_OF(forward, type);
+    return of_type ? of_type(out, in, bias, rows, width, stream) : (int)cudaErrorInvalidValue;
 }
 
-int cuda_gelu_forward_bf16(uint16_t *out, const uint16_t *in, const float *bias, size_t rows, size_t width,
-                           void *stream)
+int cuda_gelu_backward(enum ddp_dtype type, void *din, float *dbias, float *work, const void *dout, const void *in,
+                       const float *bias, size_t rows, size_t width, void *stream)
 {
-    return forward(out, in, bias, rows, width, stream);
+    auto *of_type = INSTANCE_OF(backward, type);
+    return of_type ? of_type(din, dbias, work, dout, in, bias, rows, width, stream) : (int)cudaErrorInvalidValue;
 }
 
-int cuda_gelu_backward_f32(float *din, float *dbias, float *work, const float *dout, const float *in,
-                           const float *bias, size_t rows, size_t width, void *stream)
+int cuda_bias_backward(enum ddp_dtype type, float *dbias, float *work, const void *dout, size_t rows, size_t width,
+                       void *stream)
 {
-    return backward(din, dbias, work, dout, in, bias, rows, width, stream);
-}
-
-int cuda_gelu_backward_bf16(uint16_t *din, float *dbias, float *work, const uint16_t *dout, const uint16_t *in,
-                            const float *bias, size_t rows, size_t width, void *stream)
-{
-    return backward(din, dbias, work, dout, in, bias, rows, width, stream);
-}
-
-int cuda_bias_backward_f32(float *dbias, float *work, const float *dout, size_t rows, size_t width, void *stream)
-{
-    return backward((float *)NULL, dbias, work, dout, (const float *)NULL, NULL, rows, width, stream);
-}
-
-int cuda_bias_backward_bf16(float *dbias, float *work, const uint16_t *dout, size_t rows, size_t width, void *stream)
-{
-    return backward((uint16_t *)NULL, dbias, work, dout, (const uint16_t *)NULL, NULL, rows, width, stream);
+    return cuda_gelu_backward(type, NULL, dbias, work, dout, NULL, NULL, rows, width, stream);
 }

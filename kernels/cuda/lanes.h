@@ -1,6 +1,6 @@
 /* lanes.h - what the model's kernels share on the device: pieces of rows, and sums over warps and blocks.
  *
- * T is float, or uint16_t for bfloat16. A piece is what one thread moves at once: N elements, in 16-byte accesses where
+ * T is float or bf16. A piece is what one thread moves at once: N elements, in 16-byte accesses where
  * the caller knows that rows start and end on 16-byte boundaries ("whole"), else one by one. All arithmetic is float.
  * Sums are butterflies and loops of a fixed order: bits repeat, and all threads get the same ones. */
 #ifndef DDP_KERNELS_CUDA_LANES_H
@@ -10,9 +10,27 @@
 #include <stdint.h>
 
 #include "kernels/cuda/cuda.h"
+#include "runtime/base/dtype.h"
 
 #define WARP 32u
 #define WARP_ALL 0xffffffffu
+
+/* 16-bit types: the bits of one element, numbers from and to those of one or two, and cuda.h's product. */
+struct bf16 {
+    uint16_t bits;
+    static __device__ __forceinline__ float load(uint16_t h) { return bf16_load(h); }
+    static __device__ __forceinline__ uint16_t store(float x) { return bf16_store(x); }
+    static __device__ __forceinline__ uint32_t store2(float low, float high) { return bf16x2_store(low, high); }
+    static __device__ __forceinline__ void mma_16816(float d[4], const uint32_t a[4], const uint32_t b[2],
+                                                     const float c[4])
+    {
+        mma_bf16_16816(d, a, b, c);
+    }
+};
+
+/* Of a function template, the function for elements of enum ddp_dtype type; NULL: there is none. */
+#define INSTANCE_OF(function, type)                                                                                    \
+    ((type) == DDP_F32 ? function<float> : (type) == DDP_BF16 ? function<bf16> : NULL)
 
 /* Elements of T in 16 bytes. */
 template <typename T> struct piece {
@@ -24,9 +42,9 @@ __device__ __forceinline__ float load_element(const float *p)
     return *p;
 }
 
-__device__ __forceinline__ float load_element(const uint16_t *p)
+template <typename H> __device__ __forceinline__ float load_element(const H *p)
 {
-    return bf16_load(*p);
+    return H::load(p->bits);
 }
 
 __device__ __forceinline__ void store_element(float *p, float x)
@@ -34,15 +52,17 @@ __device__ __forceinline__ void store_element(float *p, float x)
     *p = x;
 }
 
-__device__ __forceinline__ void store_element(uint16_t *p, float x)
+template <typename H> __device__ __forceinline__ void store_element(H *p, float x)
 {
-    *p = bf16_store(x);
+    p->bits = H::store(x);
 }
 
 /* x as it reads back from a T. */
 template <typename T> __device__ __forceinline__ float rounded(float x)
 {
-    return sizeof(T) == 2 ? bf16_load(bf16_store(x)) : x;
+    T element;
+    store_element(&element, x);
+    return load_element(&element);
 }
 
 __device__ __forceinline__ void load_16_bytes(float *v, const float *p)
@@ -51,14 +71,14 @@ __device__ __forceinline__ void load_16_bytes(float *v, const float *p)
     v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
 }
 
-__device__ __forceinline__ void load_16_bytes(float *v, const uint16_t *p)
+template <typename H> __device__ __forceinline__ void load_16_bytes(float *v, const H *p)
 {
     uint4 x = *reinterpret_cast<const uint4 *>(p);
     uint32_t pair[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        v[2 * i] = bf16_load((uint16_t)(pair[i] & 0xffffu));
-        v[2 * i + 1] = bf16_load((uint16_t)(pair[i] >> 16));
+        v[2 * i] = H::load((uint16_t)(pair[i] & 0xffffu));
+        v[2 * i + 1] = H::load((uint16_t)(pair[i] >> 16));
     }
 }
 
@@ -69,11 +89,11 @@ __device__ __forceinline__ void store_16_bytes(float *p, const float *v)
     *reinterpret_cast<float4 *>(p) = x;
 }
 
-__device__ __forceinline__ void store_16_bytes(uint16_t *p, const float *v)
+template <typename H> __device__ __forceinline__ void store_16_bytes(H *p, const float *v)
 {
     uint4 x;
-    x.x = bf16x2_store(v[0], v[1]), x.y = bf16x2_store(v[2], v[3]);
-    x.z = bf16x2_store(v[4], v[5]), x.w = bf16x2_store(v[6], v[7]);
+    x.x = H::store2(v[0], v[1]), x.y = H::store2(v[2], v[3]);
+    x.z = H::store2(v[4], v[5]), x.w = H::store2(v[6], v[7]);
     *reinterpret_cast<uint4 *>(p) = x;
 }
 

@@ -251,8 +251,8 @@ template <typename T, typename S> __global__ void __launch_bounds__(256) layerno
 }
 
 template <typename T, typename S>
-static int forward(T *out, S *sum, float *mean, float *rstd, const S *in, const T *add, const float *weight,
-                   const float *bias, size_t rows, size_t width, void *stream)
+static int forward(void *out, void *sum, float *mean, float *rstd, const void *in, const void *add,
+                   const float *weight, const float *bias, size_t rows, size_t width, void *stream)
 {
     if (!width || width > INT32_MAX || rows > INT32_MAX)
         return cudaErrorInvalidValue;
@@ -261,11 +261,11 @@ static int forward(T *out, S *sum, float *mean, float *rstd, const S *in, const 
     bool whole = width % piece<T>::N == 0 && is_aligned_16(out) && is_aligned_16(in) && is_aligned_16(weight) &&
                  is_aligned_16(bias) && (!add || (is_aligned_16(add) && is_aligned_16(sum)));
     return (int)CUDA_LAUNCH((layernorm_forward<T, S>), dim3((unsigned)((rows + FORWARD_WARPS - 1) / FORWARD_WARPS)),
-                            dim3(FORWARD_WARPS * WARP), 0, (cudaStream_t)stream, out, sum, mean, rstd, in, add, weight,
-                            bias, rows, (unsigned)width, whole);
+                            dim3(FORWARD_WARPS * WARP), 0, (cudaStream_t)stream, (T *)out, (S *)sum, mean, rstd,
+                            (const S *)in, (const T *)add, weight, bias, rows, (unsigned)width, whole);
 }
 
-/* Warps a block such that its sums fit, columns counted in float32's or bfloat16's pieces alike. */
+/* Warps a block such that its sums fit, columns counted in pieces of any type alike. */
 static unsigned padded_width(size_t width)
 {
     return (unsigned)((width + 255) / 256 * 256);
@@ -289,19 +289,20 @@ size_t cuda_layernorm_work_elems(size_t rows, size_t width)
 }
 
 template <typename T, typename S>
-static int backward(S *din, T *branch, float *dweight, float *dbias, float *work, const T *dout, const S *in,
-                    const float *mean, const float *rstd, const float *weight, size_t rows, size_t width,
-                    bool accumulate, void *stream)
+static int backward(void *din, void *dbranch, float *dweight, float *dbias, float *work, const void *dout,
+                    const void *in, const float *mean, const float *rstd, const float *weight, size_t rows,
+                    size_t width, bool accumulate, void *stream)
 {
     if (!width || width > CUDA_LAYERNORM_WIDTH_MAX)
         return cudaErrorInvalidValue;
     if (!rows)
         return 0;
-    bool whole = width % piece<T>::N == 0 && is_aligned_16(din) && is_aligned_16(branch) && is_aligned_16(dout) &&
+    bool whole = width % piece<T>::N == 0 && is_aligned_16(din) && is_aligned_16(dbranch) && is_aligned_16(dout) &&
                  is_aligned_16(in) && is_aligned_16(weight);
     unsigned w = (unsigned)width, warps = block_warps(width), blocks = n_blocks(rows, width);
-    backward_args<T, S> a = {din,    branch, work, dout, in, mean, rstd,
-                             weight, rows,   w,    padded_width(width), accumulate, whole};
+    T *branch = sizeof(T) == sizeof(S) ? NULL : (T *)dbranch;
+    backward_args<T, S> a = {(S *)din, branch, work, (const T *)dout,     (const S *)in, mean, rstd,
+                             weight,   rows,   w,    padded_width(width), accumulate,    whole};
     int rc = (int)CUDA_LAUNCH((layernorm_backward<T, S>), dim3(blocks), dim3(warps * WARP),
                               warps * 2 * a.padded * sizeof(float), (cudaStream_t)stream, a);
     if (!rc)
@@ -309,45 +310,29 @@ static int backward(S *din, T *branch, float *dweight, float *dbias, float *work
     return rc ? rc : launch_add_partials(dbias, work + width, blocks, 2 * w, w, stream);
 }
 
-int cuda_layernorm_forward_f32(float *out, float *sum, float *mean, float *rstd, const float *in, const float *add,
-                               const float *weight, const float *bias, size_t rows, size_t width, void *stream)
+/* The instance of a template over both types that these ask for; NULL: there is none. */
+#define INSTANCE_OF_TYPES(function, t)                                                                                 \
+    ((t).stream != DDP_F32 && (t).stream != (t).branch ? NULL                                                          \
+     : (t).branch == DDP_F32                           ? function<float, float>                                        \
+     : (t).branch != DDP_BF16                          ? NULL                                                          \
+     : (t).stream == DDP_F32                           ? function<bf16, float>                                         \
+                                                       : function<bf16, bf16>)
+
+int cuda_layernorm_forward(struct cuda_layernorm_types types, void *out, void *sum, float *mean, float *rstd,
+                           const void *in, const void *add, const float *weight, const float *bias, size_t rows,
+                           size_t width, void *stream)
 {
-    return forward(out, sum, mean, rstd, in, add, weight, bias, rows, width, stream);
+    auto *of_types = INSTANCE_OF_TYPES(forward, types);
+    return of_types ? of_types(out, sum, mean, rstd, in, add, weight, bias, rows, width, stream)
+                    : (int)cudaErrorInvalidValue;
 }
 
-int cuda_layernorm_forward_bf16(uint16_t *out, uint16_t *sum, float *mean, float *rstd, const uint16_t *in,
-                                const uint16_t *add, const float *weight, const float *bias, size_t rows, size_t width,
-                                void *stream)
+int cuda_layernorm_backward(struct cuda_layernorm_types types, void *din, void *dbranch, float *dweight, float *dbias,
+                            float *work, const void *dout, const void *in, const float *mean, const float *rstd,
+                            const float *weight, size_t rows, size_t width, bool accumulate, void *stream)
 {
-    return forward(out, sum, mean, rstd, in, add, weight, bias, rows, width, stream);
-}
-
-int cuda_layernorm_forward_mixed(uint16_t *out, float *sum, float *mean, float *rstd, const float *in,
-                                 const uint16_t *add, const float *weight, const float *bias, size_t rows, size_t width,
-                                 void *stream)
-{
-    return forward(out, sum, mean, rstd, in, add, weight, bias, rows, width, stream);
-}
-
-int cuda_layernorm_backward_f32(float *din, float *dweight, float *dbias, float *work, const float *dout,
-                                const float *in, const float *mean, const float *rstd, const float *weight,
-                                size_t rows, size_t width, bool accumulate, void *stream)
-{
-    return backward(din, (float *)NULL, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate,
-                    stream);
-}
-
-int cuda_layernorm_backward_bf16(uint16_t *din, float *dweight, float *dbias, float *work, const uint16_t *dout,
-                                 const uint16_t *in, const float *mean, const float *rstd, const float *weight,
-                                 size_t rows, size_t width, bool accumulate, void *stream)
-{
-    return backward(din, (uint16_t *)NULL, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate,
-                    stream);
-}
-
-int cuda_layernorm_backward_mixed(float *din, uint16_t *branch, float *dweight, float *dbias, float *work,
-                                  const uint16_t *dout, const float *in, const float *mean, const float *rstd,
-                                  const float *weight, size_t rows, size_t width, bool accumulate, void *stream)
-{
-    return backward(din, branch, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate, stream);
+    auto *of_types = INSTANCE_OF_TYPES(backward, types);
+    return of_types ? of_types(din, dbranch, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width,
+                               accumulate, stream)
+                    : (int)cudaErrorInvalidValue;
 }

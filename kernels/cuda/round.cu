@@ -10,7 +10,7 @@ constexpr size_t CHUNK = (size_t)THREADS * GROUP * 4;
 
 /* n counts from the element whose number is the multiple of GROUP at or below `first`: skip are not there. */
 struct round_range {
-    uint16_t *out; /* of the element with that number, had it been there */
+    bf16 *out; /* of the element with that number, had it been there */
     const float *in;
     size_t n;
     uint64_t group;
@@ -60,7 +60,7 @@ static __global__ void __launch_bounds__(THREADS) round_groups(const ranges t, r
                 x[i] = i >= from && i < to ? a.in[at + i] : 0.0f;
             x[i] = round_one(x[i], random[i / 2] >> (i % 2 * 16) & 0xffffu);
             if (!all && i >= from && i < to)
-                a.out[at + i] = bf16_store(x[i]);
+                store_element(a.out + at + i, x[i]);
         }
         if (all)
             store_piece(a.out + at, x, GROUP, true);
@@ -77,7 +77,7 @@ extern "C" int cuda_round_bf16(const struct cuda_round_range *range, size_t n_ra
         for (size_t i = 0; i < n; i++) {
             const cuda_round_range &a = range[done + i];
             unsigned skip = (unsigned)(a.first % GROUP);
-            uint16_t *out = (uint16_t *)((uintptr_t)a.out - skip * sizeof *a.out);
+            bf16 *out = (bf16 *)((uintptr_t)a.out - skip * sizeof *a.out);
             const float *in = (const float *)((uintptr_t)a.in - skip * sizeof *a.in);
             bool whole = is_aligned_16(out) && is_aligned_16(in);
             grouped[i] = {out, in, a.n ? a.n + skip : 0, a.first / GROUP, skip, whole};

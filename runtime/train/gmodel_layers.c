@@ -1,4 +1,4 @@
-/* gmodel_layers.c - layers of a model on a GPU: which kernel of kernels/cuda, by type. */
+/* gmodel_layers.c - layers of a model on a GPU: the kernels of kernels/cuda, in the model's type. */
 #include "kernels/cuda/crossentropy.h"
 #include "kernels/cuda/gelu.h"
 #include "kernels/cuda/layernorm.h"
@@ -20,14 +20,19 @@ int layers_end(const gmodel_t *m, ddp_error_t *errp)
     return m->failed ? error_set(errp, m->error.domain, m->error.code, "%s", m->error.text) : 0;
 }
 
+/* The residual stream is float32. */
+static struct cuda_layernorm_types norm_types(const gmodel_t *m)
+{
+    return (struct cuda_layernorm_types){.branch = m->c.dtype, .stream = DDP_F32};
+}
+
 void layer_norm(gmodel_t *m, void *out, float *mean, float *rstd, const float *in, size_t id, size_t rows)
 {
     const float *weight = value(m, id), *bias = value(m, id + 1);
     size_t w = m->c.model.width;
     if (m->failed)
         return;
-    keep(m, is_bf16(m) ? cuda_layernorm_forward_mixed(out, NULL, mean, rstd, in, NULL, weight, bias, rows, w, native(m))
-                       : cuda_layernorm_forward_f32(out, NULL, mean, rstd, in, NULL, weight, bias, rows, w, native(m)),
+    keep(m, cuda_layernorm_forward(norm_types(m), out, NULL, mean, rstd, in, NULL, weight, bias, rows, w, native(m)),
          "layer norm");
 }
 
@@ -39,10 +44,8 @@ void layer_norm_backward(gmodel_t *m, const void *dout, const float *in, const f
     size_t w = m->c.model.width;
     if (m->failed)
         return;
-    keep(m, is_bf16(m) ? cuda_layernorm_backward_mixed(m->dx, m->dbranch, dweight, dbias, m->work, dout, in, mean, rstd,
-                                                       weight, rows, w, !first, native(m))
-                       : cuda_layernorm_backward_f32(m->dx, dweight, dbias, m->work, dout, in, mean, rstd, weight, rows,
-                                                     w, !first, native(m)),
+    keep(m, cuda_layernorm_backward(norm_types(m), m->dx, m->dbranch, dweight, dbias, m->work, dout, in, mean, rstd,
+                                    weight, rows, w, !first, native(m)),
          "layer norm's gradient");
 }
 
@@ -78,8 +81,7 @@ void layer_linear_dweight(gmodel_t *m, const void *dout, const void *in, size_t 
                                         .out = DDP_F32, .a_transposed = true, .accumulate = true});
     if (m->failed || !with_bias)
         return;
-    keep(m, is_bf16(m) ? cuda_bias_backward_bf16(grad(m, id + 1), m->work, dout, rows, n, native(m))
-                       : cuda_bias_backward_f32(grad(m, id + 1), m->work, dout, rows, n, native(m)),
+    keep(m, cuda_bias_backward(m->c.dtype, grad(m, id + 1), m->work, dout, rows, n, native(m)),
          "a bias's gradient");
 }
 
@@ -95,9 +97,7 @@ void layer_gelu(gmodel_t *m, void *out, const void *in, size_t id, size_t rows)
     size_t n = m->param[id].shape[0];
     if (m->failed)
         return;
-    keep(m, is_bf16(m) ? cuda_gelu_forward_bf16(out, in, value(m, id), rows, n, native(m))
-                       : cuda_gelu_forward_f32(out, in, value(m, id), rows, n, native(m)),
-         "gelu");
+    keep(m, cuda_gelu_forward(m->c.dtype, out, in, value(m, id), rows, n, native(m)), "gelu");
 }
 
 void layer_gelu_backward(gmodel_t *m, void *d, const void *in, size_t id, size_t rows)
@@ -105,8 +105,7 @@ void layer_gelu_backward(gmodel_t *m, void *d, const void *in, size_t id, size_t
     size_t n = m->param[id].shape[0];
     if (m->failed)
         return;
-    keep(m, is_bf16(m) ? cuda_gelu_backward_bf16(d, grad(m, id), m->work, d, in, value(m, id), rows, n, native(m))
-                       : cuda_gelu_backward_f32(d, grad(m, id), m->work, d, in, value(m, id), rows, n, native(m)),
+    keep(m, cuda_gelu_backward(m->c.dtype, d, grad(m, id), m->work, d, in, value(m, id), rows, n, native(m)),
          "gelu's gradient");
 }
 
@@ -115,9 +114,7 @@ void layer_attention(gmodel_t *m, const struct glayer *y, size_t n)
     struct attention_shape s = attention_shape(m, n);
     if (m->failed)
         return;
-    keep(m, is_bf16(m) ? cuda_attention_forward_bf16(y->att, y->stats, y->qkv, &s, native(m))
-                       : cuda_attention_forward_f32(y->att, y->stats, y->qkv, &s, native(m)),
-         "attention");
+    keep(m, cuda_attention_forward(m->c.dtype, y->att, y->stats, y->qkv, &s, native(m)), "attention");
 }
 
 void layer_attention_backward(gmodel_t *m, void *dqkv, const void *dout, const struct glayer *y, size_t n)
@@ -125,8 +122,7 @@ void layer_attention_backward(gmodel_t *m, void *dqkv, const void *dout, const s
     struct attention_shape s = attention_shape(m, n);
     if (m->failed)
         return;
-    keep(m, is_bf16(m) ? cuda_attention_backward_bf16(dqkv, m->work, dout, y->att, y->qkv, y->stats, &s, native(m))
-                       : cuda_attention_backward_f32(dqkv, m->work, dout, y->att, y->qkv, y->stats, &s, native(m)),
+    keep(m, cuda_attention_backward(m->c.dtype, dqkv, m->work, dout, y->att, y->qkv, y->stats, &s, native(m)),
          "attention's gradient");
 }
 
@@ -135,8 +131,8 @@ void layer_embedding(gmodel_t *m, size_t n)
     struct embedding_shape s = embedding_shape(m, n);
     if (m->failed)
         return;
-    keep(m, cuda_embedding_forward_f32(m->embedded, m->upload[m->turn].device, value(m, WTE), value(m, WPE), &s,
-                                       native(m)),
+    keep(m, cuda_embedding_forward(DDP_F32, m->embedded, m->upload[m->turn].device, value(m, WTE), value(m, WPE), &s,
+                                   native(m)),
          "embedding");
 }
 
@@ -147,7 +143,7 @@ void layer_embedding_backward(gmodel_t *m, size_t n)
         return;
     keep(m, cuda_embedding_sort(m->sorted, m->upload[m->turn].device, &s, m->c.model.vocab, native(m)),
          "sorting tokens");
-    keep(m, cuda_embedding_backward_f32(grad(m, WTE), grad(m, WPE), m->dx, m->sorted, &s, native(m)),
+    keep(m, cuda_embedding_backward(DDP_F32, grad(m, WTE), grad(m, WPE), m->dx, m->sorted, &s, native(m)),
          "embedding's gradient");
 }
 
@@ -156,9 +152,7 @@ void layer_loss(gmodel_t *m, double *loss, const int32_t *target, size_t rows)
     size_t v = m->c.model.vocab, stride = m->vocab_stride;
     if (m->failed)
         return;
-    keep(m, is_bf16(m) ? cuda_crossentropy_forward_bf16(loss, m->logits, target, rows, v, stride, native(m))
-                       : cuda_crossentropy_forward_f32(loss, m->logits, target, rows, v, stride, native(m)),
-         "losses");
+    keep(m, cuda_crossentropy_forward(m->c.dtype, loss, m->logits, target, rows, v, stride, native(m)), "losses");
 }
 
 void layer_loss_backward(gmodel_t *m, double *loss, const int32_t *target, float grad_scale, size_t rows)
@@ -166,8 +160,6 @@ void layer_loss_backward(gmodel_t *m, double *loss, const int32_t *target, float
     size_t v = m->c.model.vocab, stride = m->vocab_stride;
     if (m->failed)
         return;
-    keep(m, is_bf16(m)
-                ? cuda_crossentropy_backward_bf16(loss, m->logits, target, grad_scale, rows, v, stride, native(m))
-                : cuda_crossentropy_backward_f32(loss, m->logits, target, grad_scale, rows, v, stride, native(m)),
+    keep(m, cuda_crossentropy_backward(m->c.dtype, loss, m->logits, target, grad_scale, rows, v, stride, native(m)),
          "losses and their gradients");
 }

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "kernels/bits.h"
+#include "kernels/cast.h"
 
 #ifdef DDP_CUDA_EMULATED
 #include "t/lib/cudaemu/emu.h"
@@ -53,12 +53,12 @@ void device_drop(void *p)
 
 static size_t elem_bytes(const struct tensor *t)
 {
-    return t->bf16 ? 2 : 4;
+    return dtype_size(t->type);
 }
 
-struct tensor tensor_poisoned(bool bf16, size_t n, size_t offset)
+struct tensor tensor_poisoned(enum ddp_dtype type, size_t n, size_t offset)
 {
-    struct tensor t = {.n = n, .bf16 = bf16};
+    struct tensor t = {.n = n, .type = type};
     size_t before = GUARD + offset * elem_bytes(&t), bytes = n * elem_bytes(&t);
     t.base_bytes = before + bytes + GUARD_BEHIND;
     unsigned char *host = malloc(t.base_bytes);
@@ -70,32 +70,38 @@ struct tensor tensor_poisoned(bool bf16, size_t n, size_t offset)
     return t;
 }
 
-static uint16_t bf16_nearest(float x)
+/* out[n] of the type from floats, and back. */
+static void to_type(enum ddp_dtype type, void *out, const float *x, size_t n)
 {
-    uint32_t bits = f32_bits(x);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+    if (type == DDP_F32)
+        memcpy(out, x, n * sizeof *x);
+    else
+        kernel_store_bf16(out, x, n);
 }
 
-static float bf16_float(uint16_t h)
+static void from_type(enum ddp_dtype type, float *out, const void *x, size_t n)
 {
-    return f32_from_bits((uint32_t)h << 16);
+    if (type == DDP_F32)
+        memcpy(out, x, n * sizeof *out);
+    else
+        kernel_load_bf16(out, x, n);
 }
 
-static void fill(struct tensor *t, const float *x)
+/* Elements from i on. */
+static void fill(struct tensor *t, size_t i, const float *x, size_t n)
 {
-    uint16_t *h = malloc(t->n * 2 + 1);
-    for (size_t i = 0; t->bf16 && i < t->n; i++)
-        h[i] = bf16_nearest(x[i]);
-    device_check((int)cudaMemcpy(t->at, t->bf16 ? (const void *)h : x, t->n * elem_bytes(t), cudaMemcpyHostToDevice),
+    void *of_type = malloc(n * sizeof *x + 1);
+    to_type(t->type, of_type, x, n);
+    device_check((int)cudaMemcpy((char *)t->at + i * elem_bytes(t), of_type, n * elem_bytes(t), cudaMemcpyHostToDevice),
                  "cudaMemcpy");
-    free(h);
+    free(of_type);
 }
 
-struct tensor tensor_random(bool bf16, size_t n, size_t offset, float scale)
+struct tensor tensor_random(enum ddp_dtype type, size_t n, size_t offset, float scale)
 {
-    struct tensor t = tensor_poisoned(bf16, n, offset);
+    struct tensor t = tensor_poisoned(type, n, offset);
     float *x = random_floats(n, scale);
-    fill(&t, x);
+    fill(&t, 0, x, n);
     free(x);
     return t;
 }
@@ -103,17 +109,14 @@ struct tensor tensor_random(bool bf16, size_t n, size_t offset, float scale)
 struct tensor tensor_copy(const struct tensor *t)
 {
     size_t bytes = t->n * elem_bytes(t), before = (size_t)((char *)t->at - (char *)t->base) - GUARD;
-    struct tensor copy = tensor_poisoned(t->bf16, t->n, before / elem_bytes(t));
+    struct tensor copy = tensor_poisoned(t->type, t->n, before / elem_bytes(t));
     device_check((int)cudaMemcpy(copy.at, t->at, bytes, cudaMemcpyDeviceToDevice), "cudaMemcpy");
     return copy;
 }
 
 void tensor_set(struct tensor *t, size_t i, float x)
 {
-    uint16_t h = bf16_nearest(x);
-    device_check((int)cudaMemcpy((char *)t->at + i * elem_bytes(t), t->bf16 ? (void *)&h : &x, elem_bytes(t),
-                                 cudaMemcpyHostToDevice),
-                 "cudaMemcpy");
+    fill(t, i, &x, 1);
 }
 
 /* The whole allocation, its guards looked at. */
@@ -133,14 +136,11 @@ double *tensor_values(const struct tensor *t)
 {
     unsigned char *host = fetch(t);
     double *x = malloc((t->n + 1) * sizeof *x);
-    const unsigned char *at = host + ((char *)t->at - (char *)t->base);
-    for (size_t i = 0; i < t->n; i++) {
-        float f;
-        uint16_t h;
-        memcpy(&f, at + i * elem_bytes(t), t->bf16 ? 2 : 4);
-        memcpy(&h, at + i * elem_bytes(t), 2);
-        x[i] = (double)(t->bf16 ? bf16_float(h) : f);
-    }
+    float *f = malloc((t->n + 1) * sizeof *f);
+    from_type(t->type, f, host + ((char *)t->at - (char *)t->base), t->n);
+    for (size_t i = 0; i < t->n; i++)
+        x[i] = (double)f[i];
+    free(f);
     free(host);
     return x;
 }
@@ -153,7 +153,7 @@ void tensor_free(struct tensor *t)
 
 void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance)
 {
-    double *got = tensor_values(t), largest = 1, rounding = t->bf16 ? 1.0 / 256 : 0;
+    double *got = tensor_values(t), largest = 1, rounding = t->type == DDP_F32 ? 0 : 1.0 / 256;
     for (size_t i = 0; i < t->n; i++)
         largest = fmax(largest, fabs(want[i]));
     for (size_t i = 0; i < t->n; i++)

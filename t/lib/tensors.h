@@ -1,4 +1,4 @@
-/* tensors.h - device arrays of float32 or bfloat16 for tests of CUDA kernels, on a GPU or over the emulator.
+/* tensors.h - device arrays of float32 or 16-bit types for tests of CUDA kernels, on a GPU or over the emulator.
  *
  * Every array lies between guard bytes, which tensor_values() looks at (where AddressSanitizer watches, there are none
  * behind it). Outputs begin poisoned with NaN. Whatever fails, fails the test. */
@@ -7,19 +7,20 @@
 
 #include <stdbool.h>
 
+#include "runtime/base/dtype.h"
 #include "t/lib/floats.h"
 
 struct tensor {
-    void *at; /* device memory: float, or uint16_t for bfloat16 */
+    void *at; /* device memory: float, or the bits of a DDP_BF16 */
     size_t n;
-    bool bf16;
+    enum ddp_dtype type;
     void *base;
     size_t base_bytes;
 };
 
 /* n elements, the first `offset` elements beyond a 256-byte boundary. */
-struct tensor tensor_poisoned(bool bf16, size_t n, size_t offset);
-struct tensor tensor_random(bool bf16, size_t n, size_t offset, float scale);
+struct tensor tensor_poisoned(enum ddp_dtype type, size_t n, size_t offset);
+struct tensor tensor_random(enum ddp_dtype type, size_t n, size_t offset, float scale);
 struct tensor tensor_copy(const struct tensor *t); /* aligned likewise */
 
 /* Its values. The caller frees. */

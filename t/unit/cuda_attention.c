@@ -7,7 +7,7 @@
 #include "t/lib/tensors.h"
 
 struct size {
-    bool bf16;
+    enum ddp_dtype type;
     struct attention_shape s;
     size_t offset; /* elements by which every array starts off a 16-byte boundary */
     float scale;   /* of the queries, keys and values */
@@ -82,24 +82,21 @@ static void check(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
     size_t n = s->s.batch * s->s.length * s->s.width, rows = s->s.batch * s->s.heads * s->s.length;
-    struct tensor qkv = tensor_random(s->bf16, 3 * n, s->offset, s->scale);
-    struct tensor dout = tensor_random(s->bf16, n, s->offset, 1);
-    struct tensor out = tensor_poisoned(s->bf16, n, s->offset), dqkv = tensor_poisoned(s->bf16, 3 * n, s->offset);
-    struct tensor stats = tensor_poisoned(false, rows, 1), work = tensor_poisoned(false, rows, 1);
+    struct tensor qkv = tensor_random(s->type, 3 * n, s->offset, s->scale);
+    struct tensor dout = tensor_random(s->type, n, s->offset, 1);
+    struct tensor out = tensor_poisoned(s->type, n, s->offset), dqkv = tensor_poisoned(s->type, 3 * n, s->offset);
+    struct tensor stats = tensor_poisoned(DDP_F32, rows, 1), work = tensor_poisoned(DDP_F32, rows, 1);
     double *x = tensor_values(&qkv), *dy = tensor_values(&dout), *want = calloc(n, sizeof *want);
     double *dwant = calloc(3 * n, sizeof *dwant), *log_sum = calloc(rows, sizeof *log_sum);
     assert_int_equal(cuda_attention_stats_elems(&s->s), rows);
     reference(want, log_sum, dwant, dy, x, &s->s);
-    device_check(s->bf16 ? cuda_attention_forward_bf16(out.at, stats.at, qkv.at, &s->s, NULL)
-                         : cuda_attention_forward_f32(out.at, stats.at, qkv.at, &s->s, NULL),
-                 "attention forward");
-    tensor_check("out", &out, want, s->bf16 ? 3e-3 : 5e-6);
+    bool f32 = s->type == DDP_F32;
+    device_check(cuda_attention_forward(s->type, out.at, stats.at, qkv.at, &s->s, NULL), "attention forward");
+    tensor_check("out", &out, want, f32 ? 5e-6 : 3e-3);
     tensor_check("stats", &stats, log_sum, 3e-6);
-    int rc = s->bf16
-                 ? cuda_attention_backward_bf16(dqkv.at, work.at, dout.at, out.at, qkv.at, stats.at, &s->s, NULL)
-                 : cuda_attention_backward_f32(dqkv.at, work.at, dout.at, out.at, qkv.at, stats.at, &s->s, NULL);
-    device_check(rc, "attention backward");
-    tensor_check("dqkv", &dqkv, dwant, s->bf16 ? 1.2e-2 : 1e-5);
+    device_check(cuda_attention_backward(s->type, dqkv.at, work.at, dout.at, out.at, qkv.at, stats.at, &s->s, NULL),
+                 "attention backward");
+    tensor_check("dqkv", &dqkv, dwant, f32 ? 1e-5 : 1.2e-2);
     tensors_end(hash, &out, &stats, &dqkv, &qkv, &dout, &work);
     free(x), free(dy), free(want), free(dwant), free(log_sum);
 }
@@ -108,8 +105,8 @@ static void float32_matches(void **state)
 {
     (void)state;
     static const struct size sizes[] = {
-        {false, {1, 1, 4, 1}, 0, 1},   {false, {2, 33, 24, 3}, 1, 2},    {false, {1, 65, 128, 2}, 0, 1},
-        {false, {3, 31, 35, 1}, 3, 2}, {false, {1, 100, 80, 5}, 0, 6},
+        {DDP_F32, {1, 1, 4, 1}, 0, 1},   {DDP_F32, {2, 33, 24, 3}, 1, 2},    {DDP_F32, {1, 65, 128, 2}, 0, 1},
+        {DDP_F32, {3, 31, 35, 1}, 3, 2}, {DDP_F32, {1, 100, 80, 5}, 0, 6},
     };
     each_in_every_order(check, sizes);
 }
@@ -119,35 +116,37 @@ static void bf16_matches(void **state)
 {
     (void)state;
     static const struct size sizes[] = {
-        {true, {1, 1, 64, 1}, 0, 1},   {true, {2, 17, 128, 2}, 8, 2},  {true, {1, 64, 64, 1}, 0, 1},
-        {true, {1, 65, 192, 3}, 0, 3}, {true, {1, 127, 64, 1}, 8, 1},  {true, {2, 129, 64, 1}, 0, 0.1f},
-        {true, {1, 201, 128, 2}, 0, 2},
+        {DDP_BF16, {1, 1, 64, 1}, 0, 1},   {DDP_BF16, {2, 17, 128, 2}, 8, 2},  {DDP_BF16, {1, 64, 64, 1}, 0, 1},
+        {DDP_BF16, {1, 65, 192, 3}, 0, 3}, {DDP_BF16, {1, 127, 64, 1}, 8, 1},  {DDP_BF16, {2, 129, 64, 1}, 0, 0.1f},
+        {DDP_BF16, {1, 201, 128, 2}, 0, 2},
     };
     each_in_every_order(check, sizes);
 }
 
-static void empty_batches_are_nothing_and_bad_shapes_are_refused(void **state)
+static void empty_batches_are_nothing_and_others_are_refused(void **state)
 {
     (void)state;
     struct attention_shape none = {0, 5, 64, 1}, wide = {1, 5, 128, 1}, odd = {1, 5, 65, 2};
     uint16_t *unaligned = (uint16_t *)2; /* never read */
     struct attention_shape one = {1, 5, 64, 1};
-    assert_int_equal(cuda_attention_forward_bf16(NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_equal(cuda_attention_backward_bf16(NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_equal(cuda_attention_forward_f32(NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_equal(cuda_attention_backward_f32(NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_not_equal(cuda_attention_forward_bf16(NULL, NULL, NULL, &wide, NULL), 0);
-    assert_int_not_equal(cuda_attention_backward_bf16(NULL, NULL, NULL, NULL, NULL, NULL, &wide, NULL), 0);
-    assert_int_not_equal(cuda_attention_forward_f32(NULL, NULL, NULL, &odd, NULL), 0);
-    assert_int_not_equal(cuda_attention_backward_f32(NULL, NULL, NULL, NULL, NULL, NULL, &odd, NULL), 0);
-    assert_int_not_equal(cuda_attention_forward_bf16(unaligned, NULL, NULL, &one, NULL), 0);
-    assert_int_not_equal(cuda_attention_backward_bf16(NULL, NULL, unaligned, NULL, NULL, NULL, &one, NULL), 0);
+    assert_int_equal(cuda_attention_forward(DDP_BF16, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_equal(cuda_attention_backward(DDP_BF16, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_equal(cuda_attention_forward(DDP_F32, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_equal(cuda_attention_backward(DDP_F32, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_not_equal(cuda_attention_forward(DDP_BF16, NULL, NULL, NULL, &wide, NULL), 0);
+    assert_int_not_equal(cuda_attention_backward(DDP_BF16, NULL, NULL, NULL, NULL, NULL, NULL, &wide, NULL), 0);
+    assert_int_not_equal(cuda_attention_forward(DDP_F32, NULL, NULL, NULL, &odd, NULL), 0);
+    assert_int_not_equal(cuda_attention_backward(DDP_F32, NULL, NULL, NULL, NULL, NULL, NULL, &odd, NULL), 0);
+    assert_int_not_equal(cuda_attention_forward(DDP_BF16, unaligned, NULL, NULL, &one, NULL), 0);
+    assert_int_not_equal(cuda_attention_backward(DDP_BF16, NULL, NULL, unaligned, NULL, NULL, NULL, &one, NULL), 0);
+    assert_int_not_equal(cuda_attention_forward(DDP_F64, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_not_equal(cuda_attention_backward(DDP_F64, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(float32_matches),
     cmocka_unit_test(bf16_matches),
-    cmocka_unit_test(empty_batches_are_nothing_and_bad_shapes_are_refused),
+    cmocka_unit_test(empty_batches_are_nothing_and_others_are_refused),
 };
 
 TENSORS_MAIN(tests)

@@ -7,7 +7,7 @@
 #include "t/lib/tensors.h"
 
 struct size {
-    bool bf16;
+    enum ddp_dtype type;
     size_t rows, vocab, stride, offset; /* offset: elements by which the logits start off a 16-byte boundary */
     float scale;
 };
@@ -53,7 +53,7 @@ static void check(const void *arg, uint64_t *hash)
     const struct size *s = arg;
     int32_t *target = calloc(s->rows, sizeof *target);
     double *want = calloc(s->rows, sizeof *want), *poison = malloc(s->rows * sizeof *poison);
-    struct tensor x = tensor_random(s->bf16, s->rows * s->stride, s->offset, s->scale);
+    struct tensor x = tensor_random(s->type, s->rows * s->stride, s->offset, s->scale);
     memset(poison, 0xff, s->rows * sizeof *poison);
     void *targets = random_targets(target, s);
     void *forward = device_bytes(poison, s->rows * sizeof *poison);
@@ -63,15 +63,13 @@ static void check(const void *arg, uint64_t *hash)
         for (size_t i = s->vocab; i < s->stride; i++)
             tensor_set(&x, r * s->stride + i, 1e30f);
     struct tensor same = tensor_copy(&x);
-    int rc = s->bf16 ? cuda_crossentropy_forward_bf16(forward, x.at, targets, s->rows, s->vocab, s->stride, NULL)
-                     : cuda_crossentropy_forward_f32(forward, x.at, targets, s->rows, s->vocab, s->stride, NULL);
-    device_check(rc, "forward");
+    device_check(cuda_crossentropy_forward(s->type, forward, x.at, targets, s->rows, s->vocab, s->stride, NULL),
+                 "forward");
     uint64_t before = 0, after = 0;
     tensor_hash(&before, &same);
     tensor_hash(&after, &x);
     assert_true(before == after);
-    rc = s->bf16 ? cuda_crossentropy_backward_bf16(both, x.at, targets, GRAD_SCALE, s->rows, s->vocab, s->stride, NULL)
-                 : cuda_crossentropy_backward_f32(both, x.at, targets, GRAD_SCALE, s->rows, s->vocab, s->stride, NULL);
+    int rc = cuda_crossentropy_backward(s->type, both, x.at, targets, GRAD_SCALE, s->rows, s->vocab, s->stride, NULL);
     device_check(rc, "backward");
     reference(want, grad, target, s);
     check_losses("forward", forward, want, s, hash);
@@ -83,10 +81,10 @@ static void check(const void *arg, uint64_t *hash)
 }
 
 static const struct size sizes[] = {
-    {false, 1, 1, 1, 0, 3},       {false, 3, 5, 8, 1, 3},        {false, 4, 513, 513, 3, 5},
-    {false, 2, 50257, 50257, 0, 9}, {false, 3, 2049, 2100, 2, 80}, {true, 1, 7, 7, 3, 3},
-    {true, 5, 33, 40, 7, 3},      {true, 2, 50257, 50304, 0, 9}, {true, 2, 50257, 50257, 5, 9},
-    {true, 4, 8191, 8191, 1, 60},
+    {DDP_F32, 1, 1, 1, 0, 3},          {DDP_F32, 3, 5, 8, 1, 3},          {DDP_F32, 4, 513, 513, 3, 5},
+    {DDP_F32, 2, 50257, 50257, 0, 9},  {DDP_F32, 3, 2049, 2100, 2, 80},   {DDP_BF16, 1, 7, 7, 3, 3},
+    {DDP_BF16, 5, 33, 40, 7, 3},       {DDP_BF16, 2, 50257, 50304, 0, 9}, {DDP_BF16, 2, 50257, 50257, 5, 9},
+    {DDP_BF16, 4, 8191, 8191, 1, 60},
 };
 
 static void matches(void **state)
@@ -103,7 +101,7 @@ static void impossible_probabilities_are_zero(void **state)
     double loss = NAN;
     void *logits = device_bytes(x, sizeof x), *targets = device_bytes(&target, sizeof target);
     void *losses = device_bytes(&loss, sizeof loss);
-    device_check(cuda_crossentropy_backward_f32(losses, logits, targets, 2, 1, 4, 4, NULL), "backward");
+    device_check(cuda_crossentropy_backward(DDP_F32, losses, logits, targets, 2, 1, 4, 4, NULL), "backward");
     device_fetch(got, logits, sizeof got);
     device_fetch(&loss, losses, sizeof loss);
     assert_true(fabs(loss - log(2)) < 1e-6);
@@ -116,12 +114,12 @@ static void nan_is_not_lost(void **state)
 {
     (void)state;
     for (size_t at = 0; at < 600; at += 599) {
-        struct tensor x = tensor_random(true, 600, 0, 1);
+        struct tensor x = tensor_random(DDP_BF16, 600, 0, 1);
         int32_t target = 3;
         double loss = 0;
         void *targets = device_bytes(&target, sizeof target), *losses = device_bytes(&loss, sizeof loss);
         tensor_set(&x, at, NAN);
-        device_check(cuda_crossentropy_forward_bf16(losses, x.at, targets, 1, 600, 600, NULL), "forward");
+        device_check(cuda_crossentropy_forward(DDP_BF16, losses, x.at, targets, 1, 600, 600, NULL), "forward");
         device_fetch(&loss, losses, sizeof loss);
         assert_true(isnan(loss));
         tensor_free(&x);
@@ -129,19 +127,21 @@ static void nan_is_not_lost(void **state)
     }
 }
 
-static void no_rows_are_nothing_and_bad_shapes_are_refused(void **state)
+static void no_rows_are_nothing_and_others_are_refused(void **state)
 {
     (void)state;
-    assert_int_equal(cuda_crossentropy_forward_f32(NULL, NULL, NULL, 0, 5, 5, NULL), 0);
-    assert_int_not_equal(cuda_crossentropy_forward_f32(NULL, NULL, NULL, 1, 0, 5, NULL), 0);
-    assert_int_not_equal(cuda_crossentropy_forward_f32(NULL, NULL, NULL, 1, 6, 5, NULL), 0);
+    assert_int_equal(cuda_crossentropy_forward(DDP_F32, NULL, NULL, NULL, 0, 5, 5, NULL), 0);
+    assert_int_not_equal(cuda_crossentropy_forward(DDP_F32, NULL, NULL, NULL, 1, 0, 5, NULL), 0);
+    assert_int_not_equal(cuda_crossentropy_forward(DDP_F32, NULL, NULL, NULL, 1, 6, 5, NULL), 0);
+    assert_int_not_equal(cuda_crossentropy_forward(DDP_F64, NULL, NULL, NULL, 0, 5, 5, NULL), 0);
+    assert_int_not_equal(cuda_crossentropy_backward(DDP_F64, NULL, NULL, NULL, 1, 0, 5, 5, NULL), 0);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(matches),
     cmocka_unit_test(impossible_probabilities_are_zero),
     cmocka_unit_test(nan_is_not_lost),
-    cmocka_unit_test(no_rows_are_nothing_and_bad_shapes_are_refused),
+    cmocka_unit_test(no_rows_are_nothing_and_others_are_refused),
 };
 
 TENSORS_MAIN(tests)

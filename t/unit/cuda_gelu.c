@@ -8,7 +8,8 @@
 #include "t/lib/tensors.h"
 
 struct size {
-    bool bf16, bias;
+    enum ddp_dtype type;
+    bool bias;
     size_t rows, width, offset; /* offset: elements by which every array starts off a 16-byte boundary */
 };
 
@@ -41,12 +42,10 @@ static void forward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
     size_t n = s->rows * s->width;
-    struct tensor in = tensor_random(s->bf16, n, s->offset, 6), bias = tensor_random(false, s->width, s->offset, 3);
-    struct tensor out = tensor_poisoned(s->bf16, n, s->offset);
+    struct tensor in = tensor_random(s->type, n, s->offset, 6), bias = tensor_random(DDP_F32, s->width, s->offset, 3);
+    struct tensor out = tensor_poisoned(s->type, n, s->offset);
     void *b = s->bias ? bias.at : NULL;
-    device_check(s->bf16 ? cuda_gelu_forward_bf16(out.at, in.at, b, s->rows, s->width, NULL)
-                         : cuda_gelu_forward_f32(out.at, in.at, b, s->rows, s->width, NULL),
-                 "gelu forward");
+    device_check(cuda_gelu_forward(s->type, out.at, in.at, b, s->rows, s->width, NULL), "gelu forward");
     double *want = with_bias(&in, &bias, s);
     for (size_t i = 0; i < n; i++)
         want[i] = gelu(want[i]);
@@ -60,13 +59,12 @@ static void backward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
     size_t n = s->rows * s->width;
-    struct tensor in = tensor_random(s->bf16, n, s->offset, 6), bias = tensor_random(false, s->width, s->offset, 3);
-    struct tensor din = tensor_random(s->bf16, n, s->offset, 1), dbias = tensor_random(false, s->width, 1, 1);
-    struct tensor work = tensor_poisoned(false, cuda_gelu_work_elems(s->rows, s->width), 1);
+    struct tensor in = tensor_random(s->type, n, s->offset, 6), bias = tensor_random(DDP_F32, s->width, s->offset, 3);
+    struct tensor din = tensor_random(s->type, n, s->offset, 1), dbias = tensor_random(DDP_F32, s->width, 1, 1);
+    struct tensor work = tensor_poisoned(DDP_F32, cuda_gelu_work_elems(s->rows, s->width), 1);
     double *x = with_bias(&in, &bias, s), *want = tensor_values(&din), *sums = tensor_values(&dbias);
     void *b = s->bias ? bias.at : NULL;
-    device_check(s->bf16 ? cuda_gelu_backward_bf16(din.at, dbias.at, work.at, din.at, in.at, b, s->rows, s->width, NULL)
-                         : cuda_gelu_backward_f32(din.at, dbias.at, work.at, din.at, in.at, b, s->rows, s->width, NULL),
+    device_check(cuda_gelu_backward(s->type, din.at, dbias.at, work.at, din.at, in.at, b, s->rows, s->width, NULL),
                  "gelu backward");
     for (size_t i = 0; i < n; i++) {
         want[i] *= gelu_slope(x[i]);
@@ -82,12 +80,10 @@ static void backward_without_sums(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
     size_t n = s->rows * s->width;
-    struct tensor in = tensor_random(s->bf16, n, s->offset, 6), dout = tensor_random(s->bf16, n, s->offset, 1);
-    struct tensor din = tensor_poisoned(s->bf16, n, s->offset);
+    struct tensor in = tensor_random(s->type, n, s->offset, 6), dout = tensor_random(s->type, n, s->offset, 1);
+    struct tensor din = tensor_poisoned(s->type, n, s->offset);
     double *x = tensor_values(&in), *want = tensor_values(&dout);
-    device_check(s->bf16
-                     ? cuda_gelu_backward_bf16(din.at, NULL, NULL, dout.at, in.at, NULL, s->rows, s->width, NULL)
-                     : cuda_gelu_backward_f32(din.at, NULL, NULL, dout.at, in.at, NULL, s->rows, s->width, NULL),
+    device_check(cuda_gelu_backward(s->type, din.at, NULL, NULL, dout.at, in.at, NULL, s->rows, s->width, NULL),
                  "gelu backward");
     for (size_t i = 0; i < n; i++)
         want[i] *= gelu_slope(x[i]);
@@ -100,12 +96,10 @@ static void bias_backward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
     size_t n = s->rows * s->width;
-    struct tensor dout = tensor_random(s->bf16, n, s->offset, 1), dbias = tensor_random(false, s->width, 0, 1);
-    struct tensor work = tensor_poisoned(false, cuda_gelu_work_elems(s->rows, s->width), 0);
+    struct tensor dout = tensor_random(s->type, n, s->offset, 1), dbias = tensor_random(DDP_F32, s->width, 0, 1);
+    struct tensor work = tensor_poisoned(DDP_F32, cuda_gelu_work_elems(s->rows, s->width), 0);
     double *dy = tensor_values(&dout), *sums = tensor_values(&dbias);
-    device_check(s->bf16 ? cuda_bias_backward_bf16(dbias.at, work.at, dout.at, s->rows, s->width, NULL)
-                         : cuda_bias_backward_f32(dbias.at, work.at, dout.at, s->rows, s->width, NULL),
-                 "bias backward");
+    device_check(cuda_bias_backward(s->type, dbias.at, work.at, dout.at, s->rows, s->width, NULL), "bias backward");
     for (size_t i = 0; i < n; i++)
         sums[i % s->width] += dy[i];
     tensor_check("dbias", &dbias, sums, 3e-6);
@@ -114,9 +108,10 @@ static void bias_backward(const void *arg, uint64_t *hash)
 }
 
 static const struct size sizes[] = {
-    {false, true, 1, 1, 0},   {false, true, 7, 129, 1},  {false, false, 3, 512, 0}, {true, true, 1, 8, 0},
-    {true, false, 9, 35, 3},  {true, true, 5, 1032, 0},  {true, true, 70, 257, 1},  {false, true, 2, 3072, 0},
-    {true, true, 3, 35, 0},   {false, true, 4, 30, 0},
+    {DDP_F32, true, 1, 1, 0},     {DDP_F32, true, 7, 129, 1},   {DDP_F32, false, 3, 512, 0},
+    {DDP_BF16, true, 1, 8, 0},    {DDP_BF16, false, 9, 35, 3},  {DDP_BF16, true, 5, 1032, 0},
+    {DDP_BF16, true, 70, 257, 1}, {DDP_F32, true, 2, 3072, 0},  {DDP_BF16, true, 3, 35, 0},
+    {DDP_F32, true, 4, 30, 0},
 };
 
 static void forward_matches(void **state)
@@ -142,7 +137,7 @@ static void bias_backward_matches(void **state)
 static void strips_of_many_rows(void **state)
 {
     (void)state;
-    struct size s = {true, true, 1100, 24, 0};
+    struct size s = {DDP_BF16, true, 1100, 24, 0};
     in_every_order(backward, &s);
 }
 
@@ -151,9 +146,9 @@ static void large_arguments_saturate(void **state)
     (void)state;
     float x[] = {-1e4f, -40, 40, 1e4f}, one[] = {1, 1, 1, 1}, got[4], slope[4];
     void *in = device_bytes(x, sizeof x), *out = device_bytes(NULL, sizeof x), *dout = device_bytes(one, sizeof one);
-    device_check(cuda_gelu_forward_f32(out, in, NULL, 1, 4, NULL), "gelu forward");
+    device_check(cuda_gelu_forward(DDP_F32, out, in, NULL, 1, 4, NULL), "gelu forward");
     device_fetch(got, out, sizeof got);
-    device_check(cuda_gelu_backward_f32(out, NULL, NULL, dout, in, NULL, 1, 4, NULL), "gelu backward");
+    device_check(cuda_gelu_backward(DDP_F32, out, NULL, NULL, dout, in, NULL, 1, 4, NULL), "gelu backward");
     device_fetch(slope, out, sizeof slope);
     for (int i = 0; i < 4; i++)
         assert_true(got[i] == (i < 2 ? 0 : x[i]) && slope[i] == (i < 2 ? 0 : 1));
@@ -162,22 +157,23 @@ static void large_arguments_saturate(void **state)
 
 struct spread {
     size_t rows, width, gap, offset, bias_offset;
-    bool bf16, add;
+    enum ddp_dtype type;
+    bool add;
 };
 
 static void spread(const void *arg, uint64_t *hash)
 {
     const struct spread *x = arg;
     size_t stride = x->width + x->gap, n = x->rows * stride;
-    struct tensor bias = tensor_random(x->bf16, x->width, x->bias_offset, 1);
-    struct tensor add = tensor_random(x->bf16, n, x->offset, 1);
-    struct tensor out = tensor_random(x->bf16, n, x->offset, 1);
+    struct tensor bias = tensor_random(x->type, x->width, x->bias_offset, 1);
+    struct tensor add = tensor_random(x->type, n, x->offset, 1);
+    struct tensor out = tensor_random(x->type, n, x->offset, 1);
     double *b = tensor_values(&bias), *a = tensor_values(&add), *want = tensor_values(&out); /* gaps stay */
     for (size_t i = 0; i < n; i++)
         if (i % stride < x->width)
             want[i] = b[i % stride] + (x->add ? a[i] : 0);
-    device_check(cuda_bias_rows(out.at, x->add ? add.at : NULL, bias.at, x->rows, x->width, stride,
-                                x->bf16 ? DDP_BF16 : DDP_F32, NULL), "cuda_bias_rows");
+    device_check(cuda_bias_rows(out.at, x->add ? add.at : NULL, bias.at, x->rows, x->width, stride, x->type,
+                                NULL), "cuda_bias_rows");
     tensor_check("out", &out, want, 2e-7);
     tensor_hash(hash, &out);
     free(a), free(b), free(want);
@@ -189,9 +185,17 @@ static void a_bias_lies_on_every_row(void **state)
     (void)state;
     for (int i = 0; i < 64; i++) {
         struct spread x = {.rows = 5, .width = i & 1 ? 1037 : 64, .gap = i & 2 ? 8 : 0, .offset = i & 4 ? 1 : 0,
-                           .bias_offset = i & 32 ? 1 : 0, .bf16 = i & 8, .add = i & 16};
+                           .bias_offset = i & 32 ? 1 : 0, .type = i & 8 ? DDP_BF16 : DDP_F32, .add = i & 16};
         in_every_order(spread, &x);
     }
+}
+
+static void other_types_are_refused(void **state)
+{
+    (void)state;
+    assert_int_not_equal(cuda_gelu_forward(DDP_F64, NULL, NULL, NULL, 0, 4, NULL), 0);
+    assert_int_not_equal(cuda_gelu_backward(DDP_F64, NULL, NULL, NULL, NULL, NULL, NULL, 0, 4, NULL), 0);
+    assert_int_not_equal(cuda_bias_backward(DDP_I32, NULL, NULL, NULL, 0, 4, NULL), 0);
 }
 
 static const struct CMUnitTest tests[] = {
@@ -201,6 +205,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(strips_of_many_rows),
     cmocka_unit_test(large_arguments_saturate),
     cmocka_unit_test(a_bias_lies_on_every_row),
+    cmocka_unit_test(other_types_are_refused),
 };
 
 TENSORS_MAIN(tests)

@@ -6,10 +6,12 @@
 #include "kernels/cuda/layernorm.h"
 #include "t/lib/tensors.h"
 
-enum types { F32, BF16, MIXED };
+#define F32 {DDP_F32, DDP_F32}
+#define BF16 {DDP_BF16, DDP_BF16}
+#define BF16_F32 {DDP_BF16, DDP_F32}
 
 struct size {
-    enum types types;
+    struct cuda_layernorm_types types;
     size_t rows, width, offset; /* offset: elements by which every array starts off a 16-byte boundary */
     bool add;                   /* forward: with a residual; backward: accumulate */
 };
@@ -21,17 +23,6 @@ struct want {
 static double *doubles(size_t n)
 {
     return calloc(n + 1, sizeof(double));
-}
-
-/* Of bfloat16: the stream that branches are added to, and the branches. */
-static bool stream_bf16(const struct size *s)
-{
-    return s->types == BF16;
-}
-
-static bool branch_bf16(const struct size *s)
-{
-    return s->types != F32;
 }
 
 /* The statistics of in, and out. */
@@ -56,17 +47,13 @@ static void forward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
     size_t n = s->rows * s->width, o = s->offset;
-    struct tensor in = tensor_random(stream_bf16(s), n, o, 3), add = tensor_random(branch_bf16(s), n, o, 2);
-    struct tensor weight = tensor_random(false, s->width, o, 2), bias = tensor_random(false, s->width, o, 2);
-    struct tensor out = tensor_poisoned(branch_bf16(s), n, o), sum = tensor_poisoned(stream_bf16(s), n, o);
-    struct tensor mean = tensor_poisoned(false, s->rows, 1), rstd = tensor_poisoned(false, s->rows, 1);
+    struct tensor in = tensor_random(s->types.stream, n, o, 3), add = tensor_random(s->types.branch, n, o, 2);
+    struct tensor weight = tensor_random(DDP_F32, s->width, o, 2), bias = tensor_random(DDP_F32, s->width, o, 2);
+    struct tensor out = tensor_poisoned(s->types.branch, n, o), sum = tensor_poisoned(s->types.stream, n, o);
+    struct tensor mean = tensor_poisoned(DDP_F32, s->rows, 1), rstd = tensor_poisoned(DDP_F32, s->rows, 1);
     void *other = s->add ? add.at : NULL;
-    int rc = s->types == BF16  ? cuda_layernorm_forward_bf16(out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at,
-                                                             bias.at, s->rows, s->width, NULL)
-             : s->types == F32 ? cuda_layernorm_forward_f32(out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at,
-                                                            bias.at, s->rows, s->width, NULL)
-                               : cuda_layernorm_forward_mixed(out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at,
-                                                              bias.at, s->rows, s->width, NULL);
+    int rc = cuda_layernorm_forward(s->types, out.at, sum.at, mean.at, rstd.at, in.at, other, weight.at, bias.at,
+                                    s->rows, s->width, NULL);
     device_check(rc, "layernorm forward");
     double *x = tensor_values(&in), *y = tensor_values(&add), *wv = tensor_values(&weight), *bv = tensor_values(&bias);
     struct want w = {.out = doubles(n), .mean = doubles(s->rows), .rstd = doubles(s->rows)};
@@ -112,27 +99,17 @@ struct pass {
 static int run_backward(const struct pass *p, const struct size *s)
 {
     void *branch = s->offset % 2 ? NULL : p->branch.at;
-    switch (s->types) {
-    case F32:
-        return cuda_layernorm_backward_f32(p->din.at, p->dweight.at, p->dbias.at, p->work.at, p->dout.at, p->in.at,
-                                           p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width, s->add, NULL);
-    case BF16:
-        return cuda_layernorm_backward_bf16(p->din.at, p->dweight.at, p->dbias.at, p->work.at, p->dout.at, p->in.at,
-                                            p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width, s->add, NULL);
-    case MIXED:
-        break;
-    }
-    return cuda_layernorm_backward_mixed(p->din.at, branch, p->dweight.at, p->dbias.at, p->work.at, p->dout.at,
-                                         p->in.at, p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width, s->add,
-                                         NULL);
+    return cuda_layernorm_backward(s->types, p->din.at, branch, p->dweight.at, p->dbias.at, p->work.at, p->dout.at,
+                                   p->in.at, p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width, s->add, NULL);
 }
 
 /* What the branch gets is din, rounded to nearest even; where it was not asked for, it is untouched. */
 static void check_branch(const struct pass *p, const struct size *s)
 {
     double *din = tensor_values(&p->din), *got = tensor_values(&p->branch);
-    struct tensor want = tensor_poisoned(true, p->din.n, 0);
-    for (size_t i = 0; i < p->din.n && s->types == MIXED && s->offset % 2 == 0; i++)
+    bool is_asked = s->types.branch != s->types.stream && s->offset % 2 == 0;
+    struct tensor want = tensor_poisoned(s->types.branch, p->din.n, 0);
+    for (size_t i = 0; i < p->din.n && is_asked; i++)
         tensor_set(&want, i, (float)din[i]);
     double *rounded = tensor_values(&want);
     assert_memory_equal(got, rounded, p->din.n * sizeof *got);
@@ -144,13 +121,13 @@ static void backward(const void *arg, uint64_t *hash)
 {
     const struct size *s = arg;
     size_t n = s->rows * s->width, o = s->offset;
-    struct pass p = {.in = tensor_random(stream_bf16(s), n, o, 3), .dout = tensor_random(branch_bf16(s), n, o, 1)};
-    p.weight = tensor_random(false, s->width, o, 2);
-    p.din = s->add ? tensor_random(stream_bf16(s), n, o, 1) : tensor_poisoned(stream_bf16(s), n, o);
-    p.branch = tensor_poisoned(true, n, o);
-    p.dweight = tensor_random(false, s->width, 1, 1), p.dbias = tensor_random(false, s->width, 1, 1);
-    p.mean = tensor_random(false, s->rows, 0, 0.1f), p.rstd = tensor_random(false, s->rows, 0, 0.1f);
-    p.work = tensor_poisoned(false, cuda_layernorm_work_elems(s->rows, s->width), 1);
+    struct pass p = {.in = tensor_random(s->types.stream, n, o, 3), .dout = tensor_random(s->types.branch, n, o, 1)};
+    p.weight = tensor_random(DDP_F32, s->width, o, 2);
+    p.din = s->add ? tensor_random(s->types.stream, n, o, 1) : tensor_poisoned(s->types.stream, n, o);
+    p.branch = tensor_poisoned(s->types.branch, n, o);
+    p.dweight = tensor_random(DDP_F32, s->width, 1, 1), p.dbias = tensor_random(DDP_F32, s->width, 1, 1);
+    p.mean = tensor_random(DDP_F32, s->rows, 0, 0.1f), p.rstd = tensor_random(DDP_F32, s->rows, 0, 0.1f);
+    p.work = tensor_poisoned(DDP_F32, cuda_layernorm_work_elems(s->rows, s->width), 1);
     double *x = tensor_values(&p.in), *dy = tensor_values(&p.dout), *wv = tensor_values(&p.weight);
     struct want w = {.out = doubles(n), .mean = doubles(s->rows), .rstd = doubles(s->rows)};
     w.din = s->add ? tensor_values(&p.din) : doubles(n);
@@ -172,12 +149,13 @@ static void backward(const void *arg, uint64_t *hash)
 
 /* Not narrower than 7: of few elements the gradient is a difference of equals. */
 static const struct size sizes[] = {
-    {F32, 1, 7, 0, false},     {F32, 5, 33, 1, true},     {F32, 9, 768, 0, true},    {F32, 3, 1024, 0, false},
-    {F32, 2, 1600, 0, true},   {F32, 7, 1033, 3, false},  {BF16, 1, 8, 0, true},     {BF16, 4, 17, 3, false},
-    {BF16, 13, 768, 0, false}, {BF16, 6, 1280, 0, true},  {BF16, 3, 1601, 1, true},  {BF16, 2, 1025, 0, false},
-    {BF16, 3, 2500, 0, true},  {BF16, 2, 6144, 0, false}, {MIXED, 1, 8, 0, true},    {MIXED, 4, 17, 3, false},
-    {MIXED, 9, 768, 0, true},  {MIXED, 3, 33, 2, true},   {MIXED, 5, 1028, 1, true}, {MIXED, 2, 2504, 0, false},
-    {MIXED, 3, 1600, 0, true},
+    {F32, 1, 7, 0, false},         {F32, 5, 33, 1, true},         {F32, 9, 768, 0, true},
+    {F32, 3, 1024, 0, false},      {F32, 2, 1600, 0, true},       {F32, 7, 1033, 3, false},
+    {BF16, 1, 8, 0, true},         {BF16, 4, 17, 3, false},       {BF16, 13, 768, 0, false},
+    {BF16, 6, 1280, 0, true},      {BF16, 3, 1601, 1, true},      {BF16, 2, 1025, 0, false},
+    {BF16, 3, 2500, 0, true},      {BF16, 2, 6144, 0, false},     {BF16_F32, 1, 8, 0, true},
+    {BF16_F32, 4, 17, 3, false},   {BF16_F32, 9, 768, 0, true},   {BF16_F32, 3, 33, 2, true},
+    {BF16_F32, 5, 1028, 1, true},  {BF16_F32, 2, 2504, 0, false}, {BF16_F32, 3, 1600, 0, true},
 };
 
 static void forward_matches(void **state)
@@ -200,26 +178,38 @@ static void warps_take_several_rows(void **state)
     in_every_order(backward, &s);
 }
 
-static void no_rows_are_nothing_and_bad_widths_are_refused(void **state)
+static int forward_of_nothing(struct cuda_layernorm_types t, size_t rows, size_t width)
+{
+    return cuda_layernorm_forward(t, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, rows, width, NULL);
+}
+
+static int backward_of_nothing(struct cuda_layernorm_types t, size_t rows, size_t width)
+{
+    return cuda_layernorm_backward(t, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, rows, width, false,
+                                   NULL);
+}
+
+static void no_rows_are_nothing_and_others_are_refused(void **state)
 {
     (void)state;
-    assert_int_equal(cuda_layernorm_forward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, NULL), 0);
-    assert_int_equal(
-        cuda_layernorm_backward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8, false, NULL), 0);
-    assert_int_equal(cuda_layernorm_backward_mixed(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 8,
-                                                   false, NULL),
-                     0);
-    assert_int_not_equal(cuda_layernorm_forward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, 0, NULL), 0);
-    assert_int_not_equal(cuda_layernorm_backward_f32(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1,
-                                                     CUDA_LAYERNORM_WIDTH_MAX + 1, false, NULL),
-                         0);
+    static const struct cuda_layernorm_types f32 = F32, mixed = BF16_F32;
+    static const struct cuda_layernorm_types wrong[] = {{DDP_F64, DDP_F64}, {DDP_F64, DDP_F32}, {DDP_F32, DDP_BF16}};
+    assert_int_equal(forward_of_nothing(f32, 0, 8), 0);
+    assert_int_equal(backward_of_nothing(f32, 0, 8), 0);
+    assert_int_equal(backward_of_nothing(mixed, 0, 8), 0);
+    assert_int_not_equal(forward_of_nothing(f32, 1, 0), 0);
+    assert_int_not_equal(backward_of_nothing(f32, 1, CUDA_LAYERNORM_WIDTH_MAX + 1), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_not_equal(forward_of_nothing(wrong[i], 0, 8), 0);
+        assert_int_not_equal(backward_of_nothing(wrong[i], 0, 8), 0);
+    }
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(forward_matches),
     cmocka_unit_test(backward_matches),
     cmocka_unit_test(warps_take_several_rows),
-    cmocka_unit_test(no_rows_are_nothing_and_bad_widths_are_refused),
+    cmocka_unit_test(no_rows_are_nothing_and_others_are_refused),
 };
 
 TENSORS_MAIN(tests)

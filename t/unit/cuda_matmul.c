@@ -44,16 +44,15 @@ struct operands {
 static struct operands draw_operands(const struct shape *x)
 {
     const struct cuda_matmul *s = &x->s;
-    bool in = s->in == DDP_BF16, out = s->out == DDP_BF16;
     struct operands o = {.a_rows = s->a_transposed ? s->k : s->m, .a_cols = s->a_transposed ? s->m : s->k};
     o.a_stride = o.a_cols + s->a_stride;
     o.out_stride = s->n + s->out_stride;
-    o.a = tensor_random(in, o.a_rows * o.a_stride, x->offset, 1);
-    o.b = tensor_random(in, s->k * s->n, x->offset, 1);
-    o.bias = tensor_random(out, s->n, x->offset, 1);
-    o.add = tensor_random(out, s->m * o.out_stride, x->offset, 1);
-    o.out = s->accumulate ? tensor_random(out, s->m * o.out_stride, x->offset, 1)
-                          : tensor_poisoned(out, s->m * o.out_stride, x->offset);
+    o.a = tensor_random(s->in, o.a_rows * o.a_stride, x->offset, 1);
+    o.b = tensor_random(s->in, s->k * s->n, x->offset, 1);
+    o.bias = tensor_random(s->out, s->n, x->offset, 1);
+    o.add = tensor_random(s->out, s->m * o.out_stride, x->offset, 1);
+    o.out = s->accumulate ? tensor_random(s->out, s->m * o.out_stride, x->offset, 1)
+                          : tensor_poisoned(s->out, s->m * o.out_stride, x->offset);
     return o;
 }
 
@@ -110,9 +109,9 @@ static void multiply(const void *arg, uint64_t *hash)
     if (!x->s.out_stride) /* NaNs in gaps equal nothing, themselves neither */
         tensor_check("out", &o.out, want, 2e-6);
     for (size_t i = 0; x->s.out_stride && i < s.m; i++) {
-        size_t bytes = o.out.bf16 ? 2 : 4;
+        size_t bytes = dtype_size(s.out);
         void *at = (char *)o.out.at + i * o.out_stride * bytes;
-        struct tensor row = {.at = at, .n = s.n, .bf16 = o.out.bf16, .base = at, .base_bytes = s.n * bytes};
+        struct tensor row = {.at = at, .n = s.n, .type = s.out, .base = at, .base_bytes = s.n * bytes};
         tensor_check("row", &row, want + i * o.out_stride, 2e-6);
     }
     tensor_hash(hash, &o.out);
@@ -209,7 +208,7 @@ static void an_impossible_product_is_refused(void **state)
 {
     (void)state;
     ddp_error_t e = {0};
-    struct tensor t = tensor_random(false, 64, 0, 1);
+    struct tensor t = tensor_random(DDP_F32, 64, 0, 1);
     struct cuda_matmul good = {.m = 8, .n = 8, .k = 8}, s = good;
     s.out = DDP_BF16;
     assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
