@@ -28,7 +28,8 @@ static size_t list(gpu_t *g, size_t first, size_t end, const double *used, uint1
                                                        .m = o->m ? o->m + s->state : NULL,
                                                        .v = o->v ? o->v + s->state : NULL,
                                                        .grad = a->grads + s->at,
-                                                       .value_bf16 = bf16 ? bf16 + s->at : NULL,
+                                                       .copy = bf16 ? bf16 + s->at : NULL,
+                                                       .copy_type = DDP_BF16,
                                                        .n = s->n_elems,
                                                        .weight_decay = s->decays ? o->args.weight_decay : 0};
     return n;

@@ -225,7 +225,8 @@ static int adamw(struct bench *b, void *grad, enum ddp_dtype type, bool copies)
     size_t at = 0;
     for (size_t i = 0; i < b->n_tensors; i++) {
         b->adamw[i].grad = (char *)grad + at * dtype_size(type);
-        b->adamw[i].value_bf16 = copies ? b->copy + at : NULL;
+        b->adamw[i].copy = copies ? b->copy + at : NULL;
+        b->adamw[i].copy_type = DDP_BF16;
         at += (b->tensor[i] + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS;
     }
     return cuda_adamw(b->adamw, b->n_tensors, type, &a, NULL, device_native_stream(b->stream));

@@ -154,5 +154,7 @@ int cuda_attention_forward(enum ddp_dtype type, void *out, float *stats, const v
 {
     if (type == DDP_F32)
         return attention_forward_f32((float *)out, stats, (const float *)qkv, s, stream);
-    return type == DDP_BF16 ? forward<bf16>(out, stats, qkv, s, stream) : (int)cudaErrorInvalidValue;
+    if (type == DDP_BF16)
+        return forward<bf16>(out, stats, qkv, s, stream);
+    return type == DDP_F16 ? forward<f16>(out, stats, qkv, s, stream) : (int)cudaErrorInvalidValue;
 }

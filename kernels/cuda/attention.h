@@ -1,13 +1,14 @@
 /* attention.h - kernels/attention.h on a GPU: causal multi-head attention, out = softmax(q k^T / sqrt(head width),
  * positions after one's own left out) v, per sequence and head.
  *
- * bfloat16: heads of 64, by tiles that never leave the multiprocessor (Dao, "FlashAttention-2",
+ * bfloat16 and float16: heads of 64, by tiles that never leave the multiprocessor (Dao, "FlashAttention-2",
  * arXiv:2307.08691), products by the tensor cores with float32 sums; probabilities and their gradients are rounded to
- * bfloat16 before the second product. float32: any head width, plain loops, for reference runs. Neither keeps
+ * the type before the second product. float32: any head width, plain loops, for reference runs. Neither keeps
  * probabilities: the backward pass makes them again from one number per row, and sums queries and keys in kernels of
  * their own, without atomics: the same bits every run.
  *
- * type: DDP_F32 or DDP_BF16, of what is void *. Pointers are device memory; those to bfloat16 are 16-byte aligned.
+ * type: DDP_F32, DDP_BF16 or DDP_F16, of what is void *. Pointers are device memory; those to 16-bit types are 16-byte
+ * aligned. Where a number is too large for float16, it and what comes of it are infinite or NaN.
  * Each call returns 0 or a cudaError_t (cudaErrorInvalidValue for a type, shape or pointer that the above excludes);
  * work runs on `stream`. */
 #ifndef DDP_KERNELS_CUDA_ATTENTION_H
@@ -20,7 +21,7 @@
 extern "C" {
 #endif
 
-#define CUDA_ATTENTION_HEAD 64          /* the head width of the bfloat16 kernels */
+#define CUDA_ATTENTION_HEAD 64          /* the head width of the kernels for 16-bit types */
 #define CUDA_ATTENTION_F32_LENGTH 6000  /* the longest sequence of the float32 kernels: a row lies in shared memory */
 
 /* Floats in stats, and in work: batch * heads * length. */

@@ -239,5 +239,7 @@ int cuda_attention_backward(enum ddp_dtype type, void *dqkv, float *work, const 
     if (type == DDP_F32)
         return attention_backward_f32((float *)dqkv, work, (const float *)dout, (const float *)out, (const float *)qkv,
                                       stats, s, stream);
-    return type == DDP_BF16 ? backward<bf16>(dqkv, work, dout, out, qkv, stats, s, stream) : (int)cudaErrorInvalidValue;
+    if (type == DDP_BF16)
+        return backward<bf16>(dqkv, work, dout, out, qkv, stats, s, stream);
+    return type == DDP_F16 ? backward<f16>(dqkv, work, dout, out, qkv, stats, s, stream) : (int)cudaErrorInvalidValue;
 }

@@ -1,9 +1,9 @@
-/* crossentropy.h - kernels/crossentropy.h on a GPU, float32 or bfloat16 logits.
+/* crossentropy.h - kernels/crossentropy.h on a GPU, float32, bfloat16 or float16 logits.
  *
  * Differences from the CPU twin: rows may lie further apart than their length (a vocabulary padded for the matrix
  * products), sums run over a block's threads. Arithmetic is float32, the loss double. The same bits every run.
  * Pointers are device memory aligned to their element; any row start is fast. Each call returns 0 or a
- * cudaError_t; work runs on `stream`. type: of the logits, DDP_F32 or DDP_BF16; another is
+ * cudaError_t; work runs on `stream`. type: of the logits, DDP_F32, DDP_BF16 or DDP_F16; another is
  * cudaErrorInvalidValue. */
 #ifndef DDP_KERNELS_CUDA_CROSSENTROPY_H
 #define DDP_KERNELS_CUDA_CROSSENTROPY_H

@@ -9,9 +9,9 @@
  *   CUDA_SHARED_ARRAY(type, name, n)     n elements of the block's own, 16-byte aligned; name decays to type *.
  *                                        (The emulator cannot see a bare __shared__, and does not know the word.)
  *   bf16_load, bf16_store, f16_load, f16_store   float32 from and to the bits of a 16-bit type, as kernels/cast.h says
- *   bf16x2_store(low, high)              two of them in 32 bits
+ *   bf16x2_store, f16x2_store(low, high) two of them in 32 bits
  *   exp2_fast, divide_fast               2^x and a / b to about 2 units in the last place, without subnormal numbers
- *   mma_bf16_16816, ldmatrix_x4, ldmatrix_x4_trans, cp_async_16, cp_async_commit, cp_async_wait
+ *   mma_bf16_16816, mma_f16_16816, ldmatrix_x4, ldmatrix_x4_trans, cp_async_16, cp_async_commit, cp_async_wait
  *                                        PTX's instructions for matrix fragments, by a whole warp together
  * Warps have 32 lanes, all of them present: block sizes are multiples of 32. */
 #ifndef DDP_KERNELS_CUDA_CUDA_H
@@ -65,6 +65,13 @@ static __device__ __forceinline__ uint32_t bf16x2_store(float low, float high)
     return both;
 }
 
+static __device__ __forceinline__ uint32_t f16x2_store(float low, float high)
+{
+    uint32_t both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+
 static __device__ __forceinline__ float exp2_fast(float x)
 {
     float y;
@@ -78,14 +85,23 @@ static __device__ __forceinline__ float divide_fast(float a, float b)
 }
 
 /* d = a b + c for 16 x 16 a (row-major fragments), 16 x 8 b (column-major), by mma.sync.m16n8k16 of the PTX ISA. */
+#define MMA_16816(type, d, a, b, c)                                                                                    \
+    asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 "                                                 \
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"                                          \
+        : "=f"((d)[0]), "=f"((d)[1]), "=f"((d)[2]), "=f"((d)[3])                                                       \
+        : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "r"((b)[0]), "r"((b)[1]), "f"((c)[0]), "f"((c)[1]),      \
+          "f"((c)[2]), "f"((c)[3]))
+
 static __device__ __forceinline__ void mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2],
                                                       const float c[4])
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%10, %11, %12, %13};"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]),
-          "f"(c[3]));
+    MMA_16816("bf16", d, a, b, c);
+}
+
+static __device__ __forceinline__ void mma_f16_16816(float d[4], const uint32_t a[4], const uint32_t b[2],
+                                                     const float c[4])
+{
+    MMA_16816("f16", d, a, b, c);
 }
 
 /* Four 8 x 8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8 in shared memory,

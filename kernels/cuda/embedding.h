@@ -1,12 +1,12 @@
-/* embedding.h - kernels/embedding.h on a GPU, float32 or bfloat16 activations.
+/* embedding.h - kernels/embedding.h on a GPU, float32, bfloat16 or float16 activations.
  *
  * Differences from the CPU twin: the backward pass sums the rows of one token, or position, by eight warps and then
  * adds the sum; it needs the rows sorted by token, which can be done any time before, also beside other work. Tables
- * and their gradients are float32, and so is all arithmetic; what is stored as bfloat16 is rounded once. No float is
+ * and their gradients are float32, and so is all arithmetic; what is stored in 16 bits is rounded once. No float is
  * added atomically: the same bits every run. Pointers are device memory aligned to their element; rows that start on
  * 16-byte boundaries are fast. Each call returns 0 or a cudaError_t; work runs on `stream`. type: of
  * the activations, DDP_F32 (also where a model keeps the stream of residual connections in float32 beside other
- * branches, layernorm.h) or DDP_BF16; another is cudaErrorInvalidValue. */
+ * branches, layernorm.h), DDP_BF16 or DDP_F16; another is cudaErrorInvalidValue. */
 #ifndef DDP_KERNELS_CUDA_EMBEDDING_H
 #define DDP_KERNELS_CUDA_EMBEDDING_H
 

@@ -1,7 +1,7 @@
 /* lanes.h - what the model's kernels share on the device: pieces of rows, and sums over warps and blocks.
  *
- * T is float or bf16. A piece is what one thread moves at once: N elements, in 16-byte accesses where
- * the caller knows that rows start and end on 16-byte boundaries ("whole"), else one by one. All arithmetic is float.
+ * T is float, bf16 or f16. A piece is what one thread moves at once: N elements, in 16-byte accesses where the caller
+ * knows that rows start and end on 16-byte boundaries ("whole"), else one by one. All arithmetic is float.
  * Sums are butterflies and loops of a fixed order: bits repeat, and all threads get the same ones. */
 #ifndef DDP_KERNELS_CUDA_LANES_H
 #define DDP_KERNELS_CUDA_LANES_H
@@ -28,9 +28,24 @@ struct bf16 {
     }
 };
 
+struct f16 {
+    uint16_t bits;
+    static __device__ __forceinline__ float load(uint16_t h) { return f16_load(h); }
+    static __device__ __forceinline__ uint16_t store(float x) { return f16_store(x); }
+    static __device__ __forceinline__ uint32_t store2(float low, float high) { return f16x2_store(low, high); }
+    static __device__ __forceinline__ void mma_16816(float d[4], const uint32_t a[4], const uint32_t b[2],
+                                                     const float c[4])
+    {
+        mma_f16_16816(d, a, b, c);
+    }
+};
+
 /* Of a function template, the function for elements of enum ddp_dtype type; NULL: there is none. */
 #define INSTANCE_OF(function, type)                                                                                    \
-    ((type) == DDP_F32 ? function<float> : (type) == DDP_BF16 ? function<bf16> : NULL)
+    ((type) == DDP_F32    ? function<float>                                                                            \
+     : (type) == DDP_BF16 ? function<bf16>                                                                             \
+     : (type) == DDP_F16  ? function<f16>                                                                              \
+                          : NULL)
 
 /* Elements of T in 16 bytes. */
 template <typename T> struct piece {

@@ -314,9 +314,10 @@ static int backward(void *din, void *dbranch, float *dweight, float *dbias, floa
 #define INSTANCE_OF_TYPES(function, t)                                                                                 \
     ((t).stream != DDP_F32 && (t).stream != (t).branch ? NULL                                                          \
      : (t).branch == DDP_F32                           ? function<float, float>                                        \
-     : (t).branch != DDP_BF16                          ? NULL                                                          \
-     : (t).stream == DDP_F32                           ? function<bf16, float>                                         \
-                                                       : function<bf16, bf16>)
+     : (t).branch == DDP_BF16                                                                                          \
+         ? ((t).stream == DDP_F32 ? function<bf16, float> : function<bf16, bf16>)                                      \
+     : (t).branch == DDP_F16 ? ((t).stream == DDP_F32 ? function<f16, float> : function<f16, f16>)                     \
+                             : NULL)
 
 int cuda_layernorm_forward(struct cuda_layernorm_types types, void *out, void *sum, float *mean, float *rstd,
                            const void *in, const void *add, const float *weight, const float *bias, size_t rows,

@@ -1,6 +1,6 @@
 /* layernorm.h - kernels/layernorm.h on a GPU. Two types: `stream`, of the stream of residual connections, and `branch`,
- * of what branches take from it and add to it: DDP_F32 or DDP_BF16. stream is the same or DDP_F32; another type is
- * cudaErrorInvalidValue.
+ * of what branches take from it and add to it: DDP_F32, DDP_BF16 or DDP_F16. stream is the same or DDP_F32;
+ * another type is cudaErrorInvalidValue.
  *
  * Differences from the CPU twin: the residual connection before it can be fused in; sums run over 32 lanes.
  * Statistics, weights and their gradients are float32 in both, and so is all arithmetic; what is stored in 16 bits is

@@ -185,7 +185,7 @@ const char *cuda_blas_name(const cuda_blas_t *b)
 
 static cudaDataType_t type_of(enum ddp_dtype t)
 {
-    return t == DDP_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    return t == DDP_BF16 ? CUDA_R_16BF : t == DDP_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 /* The greatest power of two, up to ALIGN_MAX, that divides p. */
@@ -304,8 +304,8 @@ static struct key key_of(const void *out, const void *a, const void *b, const st
 
 static int is_impossible(const struct cuda_matmul *s)
 {
-    bool types = (s->in == DDP_F32 && s->out == DDP_F32) ||
-                 (s->in == DDP_BF16 && (s->out == DDP_BF16 || s->out == DDP_F32));
+    bool is_16_bit = s->in == DDP_BF16 || s->in == DDP_F16;
+    bool types = (s->in == DDP_F32 || is_16_bit) && (s->out == s->in || s->out == DDP_F32);
     return !types || !s->m || !s->n || !s->k || (s->accumulate && (s->bias || s->add));
 }
 

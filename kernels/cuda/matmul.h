@@ -1,12 +1,12 @@
-/* matmul.h - kernels/matmul.h on a GPU: matrix products by cuBLASLt, float32 or bfloat16, row-major.
+/* matmul.h - kernels/matmul.h on a GPU: matrix products by cuBLASLt, float32, bfloat16 or float16, row-major.
  *
  * libcublasLt is opened at run time, by the major version of the header that this was built with (another one has other
  * structs). matmul.c is the one file that includes cublasLt.h; a build without it has nomatmul.c in its place.
  *
- * float32 products are true float32 (no TF32); those of bfloat16 are added in float32, pieces of split sums too, and
- * rounded once. GELU is no part of a product here: cuBLASLt's fused form is slower than a kernel of its own in both
+ * float32 products are true float32 (no TF32); those of 16-bit types are added in float32, pieces of split sums too,
+ * and rounded once. GELU is no part of a product here: cuBLASLt's fused form is slower than a kernel of its own in both
  * types (measured by others, karpathy/llm.c pull request 338). Where cuBLASLt has no algorithm that adds a bias, bias
- * and add are laid into out first (bias.h) and the product is added to it: a bfloat16 out that takes both is then
+ * and add are laid into out first (bias.h) and the product is added to it: an out of 16 bits that takes both is then
  * rounded twice. The same bits every run, on one GPU model and library.
  *
  * Pointers to data are device memory, aligned to their element; multiples of 16 bytes, rows' too, are fast. */
@@ -39,7 +39,7 @@ const char *cuda_blas_name(const cuda_blas_t *b);
 /* Unused fields are 0. */
 struct cuda_matmul {
     size_t m, n, k;
-    enum ddp_dtype in, out; /* of a and b; of out, bias and add: DDP_F32 both, or DDP_BF16 in, either out */
+    enum ddp_dtype in, out; /* of a and b: DDP_F32, DDP_BF16 or DDP_F16; of out, bias and add: the same or DDP_F32 */
     bool a_transposed;      /* a is stored [k, m] */
     bool b_transposed;      /* b is stored [n, k] */
     bool accumulate;        /* out += instead of out =; without bias and add */

@@ -41,6 +41,11 @@ struct rule_sgd {
     }
 };
 
+static __device__ __forceinline__ uint16_t copied(const cuda_adamw_range &r, float value)
+{
+    return r.copy_type == DDP_F16 ? f16_store(value) : bf16_store(value);
+}
+
 template <typename Rule, typename Grad>
 static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, size_t i, float keep, const Rule &rule)
 {
@@ -57,11 +62,11 @@ static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, si
         pack_write<type_f32>(r.m + i, m);
         pack_write<type_f32>(r.v + i, v);
     }
-    if (r.value_bf16) {
+    if (r.copy) {
         pack<type_bf16> rounded;
         for (int j = 0; j < PACK; j++)
-            rounded.x[j] = bf16_store(value.x[j]);
-        pack_write<type_bf16>((uint16_t *)r.value_bf16 + i, rounded);
+            rounded.x[j] = copied(r, value.x[j]);
+        pack_write<type_bf16>((uint16_t *)r.copy + i, rounded);
     }
 }
 
@@ -72,14 +77,14 @@ static __device__ __forceinline__ void update_one(const cuda_adamw_range &r, siz
     float *m = Rule::MOMENTS ? r.m + i : NULL, *v = Rule::MOMENTS ? r.v + i : NULL;
     rule.update(&value, m, v, Grad::load(((const typename Grad::raw *)r.grad)[i]), keep);
     r.value[i] = value;
-    if (r.value_bf16)
-        ((uint16_t *)r.value_bf16)[i] = bf16_store(value);
+    if (r.copy)
+        ((uint16_t *)r.copy)[i] = copied(r, value);
 }
 
 template <typename Rule, typename Grad> static __device__ __forceinline__ bool is_all_packed(const cuda_adamw_range &r)
 {
     return is_packed<type_f32>(r.value) && is_packed<Grad>((const typename Grad::raw *)r.grad) &&
-           is_packed<type_bf16>((const uint16_t *)r.value_bf16) &&
+           is_packed<type_bf16>((const uint16_t *)r.copy) &&
            (!Rule::MOMENTS || (is_packed<type_f32>(r.m) && is_packed<type_f32>(r.v)));
 }
 
@@ -118,6 +123,9 @@ static cudaError_t launch_of(const cuda_adamw_range *range, size_t n_ranges, enu
                              const struct adamw_args *a, const cuda_step *step, void *stream)
 {
     const Rule rule(a);
+    for (size_t i = 0; i < n_ranges; i++)
+        if (range[i].copy && range[i].copy_type != DDP_BF16 && range[i].copy_type != DDP_F16)
+            return cudaErrorInvalidValue;
     if (grad_type == DDP_F32)
         return launch<Rule, type_f32>(range, n_ranges, rule, step, stream);
     if (grad_type == DDP_BF16)

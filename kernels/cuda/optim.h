@@ -46,9 +46,10 @@ int cuda_norm_total(struct cuda_step *step, const double *sums, const size_t *fi
 struct cuda_adamw_range {
     float *value, *m, *v;
     const void *grad;
-    void *value_bf16; /* gets the new value, rounded to nearest even; NULL: none */
+    void *copy; /* gets the new value, rounded to nearest even; NULL: none */
     size_t n;
     float weight_decay; /* in place of adamw_args's */
+    enum ddp_dtype copy_type; /* of copy: DDP_BF16 or DDP_F16, another one cudaErrorInvalidValue */
 };
 
 /* kernel_adamw on each range. grad_type: as `from` above. With step, its grad_scale stands in place of adamw_args's,

@@ -12,6 +12,7 @@
 #endif
 
 #define GUARD 256
+#define F16_MAX 65504
 #define GUARD_BYTE 0xff /* NaNs: what is read there shows, too */
 #ifdef __SANITIZE_ADDRESS__
 #define GUARD_BEHIND 0
@@ -76,7 +77,7 @@ static void to_type(enum ddp_dtype type, void *out, const float *x, size_t n)
     if (type == DDP_F32)
         memcpy(out, x, n * sizeof *x);
     else
-        kernel_store_bf16(out, x, n);
+        (type == DDP_F16 ? kernel_store_f16 : kernel_store_bf16)(out, x, n);
 }
 
 static void from_type(enum ddp_dtype type, float *out, const void *x, size_t n)
@@ -84,7 +85,7 @@ static void from_type(enum ddp_dtype type, float *out, const void *x, size_t n)
     if (type == DDP_F32)
         memcpy(out, x, n * sizeof *out);
     else
-        kernel_load_bf16(out, x, n);
+        (type == DDP_F16 ? kernel_load_f16 : kernel_load_bf16)(out, x, n);
 }
 
 /* Elements from i on. */
@@ -151,13 +152,21 @@ void tensor_free(struct tensor *t)
     *t = (struct tensor){0};
 }
 
+/* got is infinite, as float16 has no number such as want. */
+static bool overflows(enum ddp_dtype type, double got, double want)
+{
+    return type == DDP_F16 && isinf(got) && fabs(want) > F16_MAX && signbit(got) == signbit(want);
+}
+
 void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance)
 {
-    double *got = tensor_values(t), largest = 1, rounding = t->type == DDP_F32 ? 0 : 1.0 / 256;
+    double *got = tensor_values(t), largest = 1;
+    double rounding = t->type == DDP_F32 ? 0 : t->type == DDP_F16 ? 1.0 / 1024 : 1.0 / 256;
     for (size_t i = 0; i < t->n; i++)
         largest = fmax(largest, fabs(want[i]));
     for (size_t i = 0; i < t->n; i++)
-        if (!(fabs(got[i] - want[i]) <= tolerance * largest + rounding * fmax(fabs(want[i]), fabs(got[i]))))
+        if (!overflows(t->type, got[i], want[i]) &&
+            !(fabs(got[i] - want[i]) <= tolerance * largest + rounding * fabs(want[i])))
             fail_msg("%s[%zu] of %zu: %.9g, want %.9g; the largest is %.9g", what, i, t->n, got[i], want[i], largest);
     free(got);
 }

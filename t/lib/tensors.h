@@ -11,7 +11,7 @@
 #include "t/lib/floats.h"
 
 struct tensor {
-    void *at; /* device memory: float, or the bits of a DDP_BF16 */
+    void *at; /* device memory: float, or the bits of a DDP_BF16 or DDP_F16 */
     size_t n;
     enum ddp_dtype type;
     void *base;
@@ -28,7 +28,8 @@ double *tensor_values(const struct tensor *t);
 void tensor_set(struct tensor *t, size_t i, float x);
 void tensor_free(struct tensor *t);
 
-/* Fails where t is further from want than its type rounds and, relative to the largest wanted, or 1, tolerance. */
+/* Fails where t is further from want than its type rounds and, relative to the largest wanted, or 1, tolerance. What
+ * float16 cannot hold must be infinite, nothing else. */
 void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance);
 
 /* Mixes t's bits into hash, and its guards are looked at. */

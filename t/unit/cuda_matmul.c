@@ -121,8 +121,9 @@ static void multiply(const void *arg, uint64_t *hash)
 
 static void each_type(struct shape x)
 {
-    static const enum ddp_dtype types[][2] = {{DDP_F32, DDP_F32}, {DDP_BF16, DDP_BF16}, {DDP_BF16, DDP_F32}};
-    for (size_t i = 0; i < 3; i++) {
+    static const enum ddp_dtype types[][2] = {{DDP_F32, DDP_F32}, {DDP_BF16, DDP_BF16}, {DDP_BF16, DDP_F32},
+                                              {DDP_F16, DDP_F16}, {DDP_F16, DDP_F32}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         x.s.in = types[i][0], x.s.out = types[i][1];
         in_every_order(multiply, &x);
     }
@@ -213,6 +214,9 @@ static void an_impossible_product_is_refused(void **state)
     s.out = DDP_BF16;
     assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
     assert_error_has(e, "cuda_matmul of [8, 8] x [8, 8] f32: CUBLAS_STATUS_INVALID_VALUE");
+    s.in = DDP_F16;
+    assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
+    assert_error_has(e, "cuda_matmul of [8, 8] x [8, 8] f16: CUBLAS_STATUS_INVALID_VALUE");
     s = good, s.k = 0;
     assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
     s = good, s.accumulate = true, s.bias = t.at;

@@ -203,13 +203,14 @@ static void check_state(const char *what, const float *device, const float *want
     free(got);
 }
 
-static void check_half(const uint16_t *device, const float *value, size_t n, bool skipped)
+static void check_copy(const struct cuda_adamw_range *r, const float *value, bool skipped)
 {
+    size_t n = r->n;
     uint16_t *got = malloc(n * 2), *want = malloc(n * 2);
-    kernel_store_bf16(want, value, n);
+    (r->copy_type == DDP_F16 ? kernel_store_f16 : kernel_store_bf16)(want, value, n);
     if (skipped)
         memset(want, 0xff, n * 2);
-    gpu_read(got, device, n * 2);
+    gpu_read(got, r->copy, n * 2);
     assert_memory_equal(got, want, n * 2);
     free(got), free(want);
 }
@@ -217,7 +218,7 @@ static void check_half(const uint16_t *device, const float *value, size_t n, boo
 static void make_tensor(struct tensor *t, struct cuda_adamw_range *r, size_t n, enum ddp_dtype grad)
 {
     bool odd = draw() % 3 == 0;
-    t->value = random_floats(n, 1);
+    t->value = random_floats(n, draw() % 4 ? 1 : 1e5f); /* more than float16 can hold */
     t->m = random_floats(n, 0.1f);
     t->v = random_floats(n, 0.01f);
     t->grad = malloc(n * sizeof(float));
@@ -228,7 +229,8 @@ static void make_tensor(struct tensor *t, struct cuda_adamw_range *r, size_t n, 
                                    .m = gpu_new(t->m, n * 4, odd ? random_shift(4) : 0),
                                    .v = gpu_new(t->v, n * 4, odd ? random_shift(4) : 0),
                                    .grad = gpu_new(g, n * dtype_size(grad), 0),
-                                   .value_bf16 = draw() % 2 ? gpu_new(NULL, n * 2, odd ? random_shift(2) : 0) : NULL,
+                                   .copy = draw() % 2 ? gpu_new(NULL, n * 2, odd ? random_shift(2) : 0) : NULL,
+                                   .copy_type = draw() % 2 ? DDP_BF16 : DDP_F16,
                                    .n = n,
                                    .weight_decay = draw() % 2 ? 0.1f : 0};
     free(g);
@@ -264,10 +266,10 @@ static void check_update(void *arg)
             check_state("m", range[r].m, x[r].m, n);
             check_state("v", range[r].v, x[r].v, n);
         }
-        if (range[r].value_bf16)
-            check_half(range[r].value_bf16, x[r].value, n, t->step == 2);
+        if (range[r].copy)
+            check_copy(&range[r], x[r].value, t->step == 2);
         gpu_free(range[r].value), gpu_free(range[r].m), gpu_free(range[r].v), gpu_free(range[r].grad);
-        gpu_free(range[r].value_bf16);
+        gpu_free(range[r].copy);
         free(x[r].value), free(x[r].m), free(x[r].v), free(x[r].grad);
     }
     gpu_free(d_step), free(x), free(range);
@@ -302,6 +304,8 @@ static void other_types_are_refused(void **state)
     assert_int_equal(cuda_norm_blocks(&n, 1, DDP_F64, 1, NULL, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_adamw(&r, 1, DDP_I32, &a, NULL, NULL), cudaErrorInvalidValue);
     assert_int_equal(cuda_sgd(&r, 1, DDP_F64, &a, NULL, NULL), cudaErrorInvalidValue);
+    r.copy = &a; /* of type 0 */
+    assert_int_equal(cuda_adamw(&r, 1, DDP_F32, &a, NULL, NULL), cudaErrorInvalidValue);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -87,7 +87,8 @@ static void warps_exchange(void **)
     }
 }
 
-static __global__ void multiply(float *d, const uint16_t *a, const uint16_t *b) /* a [16, 16], b [16, 8], row-major */
+/* a [16, 16], b [16, 8], row-major */
+static __global__ void multiply(float *d, const uint16_t *a, const uint16_t *b, bool f16)
 {
     CUDA_SHARED_ARRAY(uint16_t, sa, 256);
     CUDA_SHARED_ARRAY(uint16_t, sb, 256);
@@ -104,22 +105,25 @@ static __global__ void multiply(float *d, const uint16_t *a, const uint16_t *b) 
     float c[4] = {1, 2, 3, 4};
     ldmatrix_x4(fa, sa + l % 16 * 16 + l / 16 * 8);
     ldmatrix_x4_trans(fb, sb + l % 16 * 8);
-    mma_bf16_16816(c, fa, fb, c);
+    if (f16)
+        mma_f16_16816(c, fa, fb, c);
+    else
+        mma_bf16_16816(c, fa, fb, c);
     for (int i = 0; i < 4; i++)
         d[(l / 4 + i / 2 * 8) * 8 + l % 4 * 2 + i % 2] = c[i];
 }
 
-static void fragments_multiply(void **)
+static void check_product(uint16_t (*store)(float))
 {
     alignas(16) uint16_t a[256], b[128];
     float d[128], fa[256], fb[128];
     for (int i = 0; i < 256; i++)
-        a[i] = bf16_store(fa[i] = (float)(i * 7 % 23 - 11));
+        a[i] = store(fa[i] = (float)(i * 7 % 23 - 11));
     for (int i = 0; i < 128; i++)
-        b[i] = bf16_store(fb[i] = (float)(i * 5 % 19 - 9));
+        b[i] = store(fb[i] = (float)(i * 5 % 19 - 9));
     for (int order = EMU_FORWARD; order <= EMU_RANDOM; order++) {
         emu_set_order((enum emu_order)order, 9);
-        assert_int_equal(CUDA_LAUNCH(multiply, 1, 32, 0, NULL, d, a, b), 0);
+        assert_int_equal(CUDA_LAUNCH(multiply, 1, 32, 0, NULL, d, a, b, store == f16_store), 0);
         for (int i = 0; i < 16; i++)
             for (int j = 0; j < 8; j++) {
                 float want = (float)(1 + i / 8 * 2 + j % 2);
@@ -129,6 +133,12 @@ static void fragments_multiply(void **)
             }
     }
     emu_set_order(EMU_FORWARD, 0);
+}
+
+static void fragments_multiply(void **)
+{
+    check_product(bf16_store);
+    check_product(f16_store);
 }
 
 static void halves_round(void **)

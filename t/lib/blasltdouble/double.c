@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cast.h"
 #include "t/lib/cudaemu/script.h"
 
 enum { MAGIC_HANDLE = 0xb1a5, NEEDED_WORKSPACE = 4096 };
@@ -208,8 +209,8 @@ static bool fits(const struct desc *d, const struct layout *a, const struct layo
 {
     uint64_t m = d->transa ? a->cols : a->rows, ka = d->transa ? a->rows : a->cols;
     uint64_t kb = d->transb ? b->cols : b->rows, n = d->transb ? b->rows : b->cols;
-    bool types = a->type == b->type && (a->type == CUDA_R_16BF || (a->type == CUDA_R_32F && o->type == CUDA_R_32F)) &&
-                 (o->type == CUDA_R_16BF || o->type == CUDA_R_32F);
+    bool types = a->type == b->type && (o->type == a->type || o->type == CUDA_R_32F) &&
+                 (a->type == CUDA_R_32F || a->type == CUDA_R_16BF || a->type == CUDA_R_16F);
     bool bias = d->epilogue == CUBLASLT_EPILOGUE_BIAS;
     return types && ka == kb && m == o->rows && n == o->cols && !memcmp(c, o, sizeof *o) &&
            (bias || d->epilogue == CUBLASLT_EPILOGUE_DEFAULT) && (!bias || (d->bias && d->bias_type == o->type));
@@ -254,24 +255,19 @@ struct work {
 
 static float load(const void *p, int32_t type, uint64_t i)
 {
+    float x;
     if (type == CUDA_R_32F)
         return ((const float *)p)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)p)[i] << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
+    (type == CUDA_R_16F ? kernel_load_f16 : kernel_load_bf16)(&x, (const uint16_t *)p + i, 1);
     return x;
 }
 
 static void store(void *p, int32_t type, uint64_t i, float x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
     if (type == CUDA_R_32F)
         ((float *)p)[i] = x;
-    else if (x != x)
-        ((uint16_t *)p)[i] = 0x7fff;
     else
-        ((uint16_t *)p)[i] = (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+        (type == CUDA_R_16F ? kernel_store_f16 : kernel_store_bf16)((uint16_t *)p + i, &x, 1);
 }
 
 /* The rows of op(a), or the columns of op(b): [n, k] without gaps. */

@@ -10,8 +10,8 @@ thread_local emu_block emu_now;
 
 const char *emu_op_name(enum emu_op op)
 {
-    static const char *const names[] = {"__syncthreads",  "__syncwarp",  "a shuffle",        "__ballot_sync",
-                                        "mma_bf16_16816", "ldmatrix_x4", "ldmatrix_x4_trans"};
+    static const char *const names[] = {"__syncthreads",  "__syncwarp",    "a shuffle",   "__ballot_sync",
+                                        "mma_bf16_16816", "mma_f16_16816", "ldmatrix_x4", "ldmatrix_x4_trans"};
     return names[op];
 }
 

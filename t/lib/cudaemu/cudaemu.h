@@ -94,7 +94,8 @@ enum emu_op {
     EMU_SYNCWARP,
     EMU_SHUFFLE,
     EMU_BALLOT,
-    EMU_MMA,
+    EMU_MMA_BF16,
+    EMU_MMA_F16,
     EMU_LDMATRIX,
     EMU_LDMATRIX_TRANS
 };
@@ -190,11 +191,21 @@ template <typename T> static inline T __shfl_up_sync(unsigned mask, T value, uns
     return emu_shuffle(mask, value, from < (emu_lane() & ~(width - 1)) ? emu_lane() : from, file, line);
 }
 
-static inline void mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4], EMU_PLACE)
+static inline void emu_mma(enum emu_op op, float *d, const uint32_t *a, const uint32_t *b, const float *c, EMU_PLACE)
 {
     struct emu_wait w = {};
-    w.op = EMU_MMA, w.mask = EMU_ALL, w.file = file, w.line = line, w.d = d, w.a = a, w.b = b, w.c = c;
+    w.op = op, w.mask = EMU_ALL, w.file = file, w.line = line, w.d = d, w.a = a, w.b = b, w.c = c;
     emu_together(&w);
+}
+
+static inline void mma_bf16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4], EMU_PLACE)
+{
+    emu_mma(EMU_MMA_BF16, d, a, b, c, file, line);
+}
+
+static inline void mma_f16_16816(float d[4], const uint32_t a[4], const uint32_t b[2], const float c[4], EMU_PLACE)
+{
+    emu_mma(EMU_MMA_F16, d, a, b, c, file, line);
 }
 
 static inline void ldmatrix_x4(uint32_t r[4], const void *smem, EMU_PLACE)
@@ -252,6 +263,10 @@ uint16_t f16_store(float x);
 static inline uint32_t bf16x2_store(float low, float high)
 {
     return (uint32_t)bf16_store(high) << 16 | bf16_store(low);
+}
+static inline uint32_t f16x2_store(float low, float high)
+{
+    return (uint32_t)f16_store(high) << 16 | f16_store(low);
 }
 
 #endif

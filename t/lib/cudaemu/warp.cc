@@ -30,15 +30,17 @@ static int shuffle(emu_thread *lane, uint32_t mask)
     return 0;
 }
 
-static float half_of(uint32_t pair, int which)
+typedef float load_f(uint16_t);
+
+static float half_of(load_f *load, uint32_t pair, int which)
 {
-    return bf16_load((uint16_t)(pair >> 16 * which));
+    return load((uint16_t)(pair >> 16 * which));
 }
 
 /* Lane l: group g = l / 4, t = l % 4. a holds rows g and g + 8 (registers 0, 2 and 1, 3), columns 2t, 2t + 1 and those
  * 8 to the right (registers 0, 1 and 2, 3); b rows 2t, 2t + 1 and those 8 below, of column g; c and d rows g and g + 8,
  * columns 2t, 2t + 1. */
-static void mma(emu_thread *lane)
+static void mma(emu_thread *lane, load_f *load)
 {
     float a[16][16], b[16][8], d[16][8];
     for (int l = 0; l < EMU_WARP; l++) {
@@ -46,10 +48,10 @@ static void mma(emu_thread *lane)
         int g = l / 4, t = l % 4;
         for (int r = 0; r < 4; r++)
             for (int h = 0; h < 2; h++)
-                a[g + r % 2 * 8][2 * t + h + r / 2 * 8] = half_of(w->a[r], h);
+                a[g + r % 2 * 8][2 * t + h + r / 2 * 8] = half_of(load, w->a[r], h);
         for (int r = 0; r < 2; r++)
             for (int h = 0; h < 2; h++)
-                b[2 * t + h + r * 8][g] = half_of(w->b[r], h);
+                b[2 * t + h + r * 8][g] = half_of(load, w->b[r], h);
         for (int r = 0; r < 4; r++)
             d[g + r / 2 * 8][2 * t + r % 2] = w->c[r];
     }
@@ -95,8 +97,11 @@ int emu_warp_do(emu_thread *lane)
     case EMU_BALLOT:
         ballot(lane, w->mask);
         return 0;
-    case EMU_MMA:
-        mma(lane);
+    case EMU_MMA_BF16:
+        mma(lane, bf16_load);
+        return 0;
+    case EMU_MMA_F16:
+        mma(lane, f16_load);
         return 0;
     case EMU_LDMATRIX:
     case EMU_LDMATRIX_TRANS:

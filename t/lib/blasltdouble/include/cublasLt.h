@@ -14,7 +14,7 @@
 #if __has_include(<library_types.h>)
 #include <library_types.h>
 #else
-typedef enum { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType_t;
+typedef enum { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 } cudaDataType_t;
 #endif
 
 typedef enum {
