@@ -80,9 +80,10 @@ const struct knob config_knobs[CONFIG_COUNT] = {
     [CONFIG_LOSS_SCALE] = {.name = "loss-scale",
                            .env = "DDP_LOSS_SCALE",
                            .type = KNOB_STRING,
-                           .def = "off",
+                           .def = "auto",
                            .max = 24,
-                           .help = "factor for losses, for gradients in 16 bits: off, dynamic or a power of two"},
+                           .help = "factor for losses, for gradients in 16 bits: off, dynamic, a power of two, or auto: dynamic "
+                                   "where a GPU computes in float16"},
     [CONFIG_ZERO] = {.name = "zero",
                      .env = "DDP_ZERO",
                      .type = KNOB_ENUM,

@@ -80,6 +80,7 @@ struct ddp_param {
     void *value, *grad;
     void *value_bf16; /* with DDP_KEEP_BF16, on a GPU: the value, always, rounded to nearest even (or as the option
                          round-bf16 says); else NULL */
+    void *value_f16;  /* with DDP_KEEP_F16, on a GPU: the value, always, rounded to nearest even; else NULL */
     size_t n_elems;
     enum ddp_dtype dtype;
 };
@@ -90,7 +91,7 @@ struct ddp_batch {
     size_t n_samples;       /* at most batch_per_shard; fewer at an epoch's end, where it may be 0 */
     int shard;              /* logical shard number; without shards the rank */
     uint64_t epoch;         /* counts from 0 */
-    float grad_scale;       /* multiply the loss's gradient by this (1 without the option loss-scale) */
+    float grad_scale;       /* multiply the loss's gradient by this (1 where losses are not scaled) */
     bool sync;              /* the last micro-step of a step: ddp_step follows ddp_backward_end */
 };
 
@@ -100,7 +101,7 @@ struct ddp_step {
     double loss;      /* sum of all ranks' loss_sum / sum of all ranks' n_tokens */
     double grad_norm; /* L2 norm of the averaged gradient, before clipping */
     double lr;         /* used in this step */
-    double loss_scale; /* likewise; 1 without the option loss-scale */
+    double loss_scale; /* likewise; 1 where losses are not scaled */
     bool skipped;     /* a gradient was not finite: nothing was changed */
     bool stop;        /* the scheduler or the user wants the job to end: checkpoint and leave */
     int stop_signal;  /* then: the signal that said so (SIGTERM); 0: the job's time is nearly over */
@@ -181,6 +182,8 @@ int ddp_option(ddp_t *d, const char *key, const char *value, ddp_error_t *errp);
 enum ddp_param_flags {
     DDP_NO_DECAY = 1,
     DDP_KEEP_BF16 = 2, /* on a GPU: keep ddp_param.value_bf16 */
+    DDP_KEEP_F16 = 4,  /* on a GPU: keep ddp_param.value_f16, and scale losses, unless the option loss-scale says
+                          otherwise; no other parameter of the job then has DDP_KEEP_BF16 */
 };
 
 /* Declares a parameter of shape[0..ndim) before ddp_commit; name is copied, unique and at most 127 bytes; ndim 1..8,
@@ -229,6 +232,7 @@ int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *errp);
 struct ddp_memory {
     size_t values, grads;
     size_t values_bf16; /* DDP_KEEP_BF16 */
+    size_t values_f16;  /* DDP_KEEP_F16 */
     size_t moments;     /* of the optimizer */
     size_t moments_all; /* of all parameters: more than moments where each rank keeps a part (DDP_ZERO) */
     size_t partials;    /* sums of shards (ddp_data_open) */

@@ -129,13 +129,14 @@ static int allocate_all(gpu_t *g, ddp_error_t *errp)
     struct gpu_arenas *a = &g->arena;
     size_t n = c->layout->n_bytes ? c->layout->n_bytes : LAYOUT_ALIGN, n_sums = (g->norm.n_blocks + 1) * sizeof(double);
     size_t n_own = c->optimizer->n_elems ? c->optimizer->n_elems * sizeof(float) : LAYOUT_ALIGN;
+    const char *kept = c->kept == DDP_F16 ? "parameters in float16" : "parameters in bfloat16";
     bool is_same = c->wire == DDP_F32;
     if (!(a->values = allocate(g, n, c->spread, "parameters", errp)) ||
         !(a->grads = allocate(g, n, is_same, "gradients", errp)) ||
         !(g->wire = is_same ? a->grads : allocate(g, n / 2, true, "encoded gradients", errp)) ||
         (!c->optimizer->cfg.sgd && (!(a->m = allocate(g, n_own, false, "optimizer state", errp)) ||
                                     !(a->v = allocate(g, n_own, false, "optimizer state", errp)))) ||
-        (c->has_bf16 && !(a->values_bf16 = allocate(g, n / 2, false, "parameters in bfloat16", errp))) ||
+        (c->kept != DDP_F32 && !(a->values_16 = allocate(g, n / 2, false, kept, errp))) ||
         !(g->sums = allocate(g, n_sums, false, "sums of squares", errp)) ||
         !(g->host_sums = device_host_malloc(c->device, n_sums, "sums of squares", errp)))
         return -1;
@@ -181,7 +182,7 @@ static void release(gpu_t *g)
         device_free(d, g->arena.values);
     device_free(d, g->arena.m);
     device_free(d, g->arena.v);
-    device_free(d, g->arena.values_bf16);
+    device_free(d, g->arena.values_16);
     device_free(d, g->sums);
     device_free(d, g->stage.data);
     device_host_free(d, g->host_sums);
@@ -300,10 +301,10 @@ int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp)
 
 int gpu_round_nearest(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp)
 {
-    const struct cuda_range range = {g->arena.values_bf16 + first, g->arena.values + first, n};
-    if (!g->arena.values_bf16)
+    const struct cuda_range range = {g->arena.values_16 + first, g->arena.values + first, n};
+    if (!g->arena.values_16)
         return 0;
-    return gpu_result(g, cuda_cast(&range, 1, DDP_F32, DDP_BF16, 1, device_native_stream(s)), "cuda_cast", errp);
+    return gpu_result(g, cuda_cast(&range, 1, DDP_F32, g->cfg.kept, 1, device_native_stream(s)), "cuda_cast", errp);
 }
 
 /* Elements have the numbers of their places where no more is padded than layout.h says, so that spread moves none. */
@@ -315,7 +316,7 @@ static int round_at_random(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
     uint64_t number = 0;
     for (int i = 0; i < l->n; i++) {
         size_t at = l->param[i].offset_bytes / sizeof(float), n = (l->param[i].n_elems + unit - 1) / unit * unit;
-        g->round[i] = (struct cuda_round_range){g->arena.values_bf16 + at, g->arena.values + at, n, number};
+        g->round[i] = (struct cuda_round_range){g->arena.values_16 + at, g->arena.values + at, n, number};
         number += n;
     }
     int code = cuda_round_bf16(g->round, (size_t)l->n, &by, device_native_stream(g->program));
@@ -324,7 +325,7 @@ static int round_at_random(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
 
 int gpu_round(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
 {
-    if (!g->arena.values_bf16)
+    if (!g->arena.values_16)
         return 0;
     if (device_enter(g->cfg.device, errp) < 0)
         return -1;

@@ -38,8 +38,8 @@ struct gpu_config {
     const struct spread *spread; /* by which they are a part of the parameters; NULL: they are all */
     void *stream;                /* the program's */
     enum ddp_dtype wire;         /* in which gradients travel: DDP_F32, DDP_BF16 or DDP_F16 */
-    bool has_bf16;               /* values in bfloat16, too */
-    bool rounds_at_random;       /* these: kernels/round.h, numbered by their place in the arena */
+    enum ddp_dtype kept;         /* DDP_BF16 or DDP_F16: values of that type, too; DDP_F32: none */
+    bool rounds_at_random;       /* these, DDP_BF16: kernels/round.h, numbered by their place in the arena */
     bool shares_devices;         /* two ranks have one GPU */
     const char *nccl_log;        /* nccl.h; NULL: none */
     bool is_traced;              /* the carrier knows when buckets travelled */
@@ -49,7 +49,7 @@ struct gpu_config {
 struct gpu_arenas {
     float *values, *grads;
     float *m, *v;         /* NULL: none */
-    uint16_t *values_bf16;
+    uint16_t *values_16;  /* of the type that is kept; NULL: none */
 };
 
 /* Opening goes in three steps, with an agreement between: what this rank needs alone; NCCL, where there are several
@@ -94,7 +94,7 @@ int gpu_write(gpu_t *g, void *to, const void *host, size_t n, ddp_error_t *errp)
 /* Every rank's bytes become root's. Waits. Collective. */
 int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp);
 
-/* The values in bfloat16 follow the values, if there are any. n_steps: those taken. */
+/* The values in 16 bits follow the values, if there are any. n_steps: those taken. */
 int gpu_round(gpu_t *g, uint64_t n_steps, ddp_error_t *errp);
 
 #endif

@@ -17,7 +17,7 @@ static int reserve(gpu_t *g, size_t n, ddp_error_t *errp)
 }
 
 /* Slices [first, end) of those that were used, into g->update. Returns how many. */
-static size_t list(gpu_t *g, size_t first, size_t end, const double *used, uint16_t *bf16)
+static size_t list(gpu_t *g, size_t first, size_t end, const double *used, uint16_t *copy)
 {
     const struct gpu_arenas *a = &g->arena;
     const struct optimizer *o = g->cfg.optimizer;
@@ -28,8 +28,8 @@ static size_t list(gpu_t *g, size_t first, size_t end, const double *used, uint1
                                                        .m = o->m ? o->m + s->state : NULL,
                                                        .v = o->v ? o->v + s->state : NULL,
                                                        .grad = a->grads + s->at,
-                                                       .copy = bf16 ? bf16 + s->at : NULL,
-                                                       .copy_type = DDP_BF16,
+                                                       .copy = copy ? copy + s->at : NULL,
+                                                       .copy_type = g->cfg.kept,
                                                        .n = s->n_elems,
                                                        .weight_decay = s->decays ? o->args.weight_decay : 0};
     return n;
@@ -85,13 +85,13 @@ static int step_spread(gpu_t *g, const double *used, ddp_error_t *errp)
 int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp)
 {
     const struct optimizer *o = g->cfg.optimizer;
-    uint16_t *bf16 = g->cfg.rounds_at_random ? NULL : g->arena.values_bf16;
+    uint16_t *copy = g->cfg.rounds_at_random ? NULL : g->arena.values_16;
     ddp_error_t why = {0};
     int rc = device_enter(g->cfg.device, &why) < 0 ? -1 : reserve(g, o->n_slices, &why);
     if (g->cfg.spread)
         return rc < 0 || step_spread(g, used, &why) < 0 ? gpu_tell(g, &why, errp) : 0;
     if (rc == 0)
-        rc = update(g, list(g, 0, o->n_slices, used, bf16), &why);
+        rc = update(g, list(g, 0, o->n_slices, used, copy), &why);
     if (rc == 0 && g->cfg.rounds_at_random)
         rc = gpu_round(g, o->n_steps, &why);
     if (rc < 0 && errp)

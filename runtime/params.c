@@ -7,6 +7,22 @@
 #include "runtime/handle.h"
 #include "runtime/hook.h"
 
+#define KEEP_ANY (DDP_KEEP_BF16 | DDP_KEEP_F16)
+
+/* All parameters whose values are kept in 16 bits have them in one type. */
+static int check_kept(const ddp_t *d, const char *name, unsigned flags, ddp_error_t *errp)
+{
+    if ((flags & KEEP_ANY) == KEEP_ANY)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %.100s: DDP_KEEP_BF16 and DDP_KEEP_F16: a job keeps values "
+                         "in one of the two types", name);
+    for (const struct layout_param *p = d->layout.param; p < d->layout.param + d->layout.n; p++)
+        if (flags & KEEP_ANY && p->flags & KEEP_ANY & ~flags)
+            return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %.80s: DDP_KEEP_%s, but parameter %.80s has the other: "
+                             "a job keeps values in one of the two types", name,
+                             flags & DDP_KEEP_F16 ? "F16" : "BF16", p->name);
+    return 0;
+}
+
 EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim,
                          unsigned flags)
 {
@@ -17,18 +33,32 @@ EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const
     else if (dtype != DDP_F32)
         error_set(&e, DDP_E_USAGE, ENOTSUP, "parameter %.100s: type %s is not supported yet: use DDP_F32", name,
                   dtype_name(dtype));
-    else if (flags & ~(unsigned)(DDP_NO_DECAY | DDP_KEEP_BF16))
+    else if (flags & ~(unsigned)(DDP_NO_DECAY | KEEP_ANY))
         error_set(&e, DDP_E_USAGE, EINVAL, "parameter %.100s: unknown flags %#x", name, flags);
-    else
+    else if (check_kept(d, name, flags, &e) == 0)
         id = layout_add(&d->layout, name, dtype, shape, ndim, flags, &e);
     if (id < 0 && !d->add_error.code)
         d->add_error = e;
     return id;
 }
 
+/* In which values are kept beside float32: DDP_F32 where they are not. */
+static enum ddp_dtype kept(const ddp_t *d)
+{
+    int i = 0;
+    while (d->device && i < d->layout.n && !(d->layout.param[i].flags & KEEP_ANY))
+        i++;
+    if (!d->device || i == d->layout.n)
+        return DDP_F32;
+    return d->layout.param[i].flags & DDP_KEEP_F16 ? DDP_F16 : DDP_BF16;
+}
+
 /* What a GPU cannot do yet. */
 static int check_gpu(const ddp_t *d, ddp_error_t *errp)
 {
+    if (kept(d) == DDP_F16 && config_rounds_at_random(&d->config))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "round-bf16=stochastic is for values that are kept in bfloat16, and "
+                         "this program keeps float16: leave it out");
     if (d->hook.encode)
         return error_set(errp, DDP_E_USAGE, ENOTSUP, "a hook (ddp_hook) computes on the processor, but gradients are on a "
                          "GPU: use the option compress, or device cpu");
@@ -42,7 +72,7 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     if (config_trace(&d->config) &&
         trace_open(&d->trace, config_trace(&d->config), d->world.rank, d->world.size, errp) < 0)
         return -1;
-    if (scaler_parse(config_loss_scale(&d->config), &d->scaler, errp) < 0)
+    if (scaler_parse(config_loss_scale(&d->config), kept(d) == DDP_F16, &d->scaler, errp) < 0)
         return -1;
     if (stop_parse(config_stop_signals(&d->config), &d->stop_signals, errp) < 0)
         return -1;
@@ -90,14 +120,6 @@ static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t
     return budget_check("", parts, sizeof parts / sizeof *parts, d->world.local_size, errp);
 }
 
-static bool keeps_bf16(const ddp_t *d)
-{
-    int i = 0;
-    while (i < d->layout.n && !(d->layout.param[i].flags & DDP_KEEP_BF16))
-        i++;
-    return i < d->layout.n;
-}
-
 static size_t at_least(const ddp_t *d, size_t cap)
 {
     size_t least = d->device && is_spread(d) && config_plans_buckets(&d->config) ? spread_cap(d->world.size) : 0;
@@ -133,7 +155,7 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
                                    .wire = gpu_wire(d),
                                    .optimizer = &d->optimizer,
                                    .spread = is_spread(d) ? &d->spread : NULL,
-                                   .has_bf16 = keeps_bf16(d),
+                                   .kept = kept(d),
                                    .rounds_at_random = config_rounds_at_random(&d->config),
                                    .shares_devices = d->shares_gpus,
                                    .nccl_log = config_nccl_log(&d->config),
@@ -209,10 +231,12 @@ EXPORT struct ddp_param ddp_param_get(const ddp_t *d, int id)
     if (id < 0 || id >= d->layout.n || !d->values)
         return (struct ddp_param){0};
     const struct layout_param *p = &d->layout.param[id];
-    uint16_t *bf16 = d->gpu && p->flags & DDP_KEEP_BF16 ? gpu_arenas(d->gpu)->values_bf16 : NULL;
+    uint16_t *all = d->gpu && p->flags & KEEP_ANY ? gpu_arenas(d->gpu)->values_16 : NULL;
+    uint16_t *own = all ? all + p->offset_bytes / sizeof(float) : NULL;
     return (struct ddp_param){
         .value = (char *)d->values + p->offset_bytes,
-        .value_bf16 = bf16 ? bf16 + p->offset_bytes / sizeof(float) : NULL,
+        .value_bf16 = p->flags & DDP_KEEP_BF16 ? own : NULL,
+        .value_f16 = p->flags & DDP_KEEP_F16 ? own : NULL,
         .grad = (char *)reducer_grads(&d->reducer) + p->offset_bytes,
         .n_elems = p->n_elems,
         .dtype = p->dtype,
@@ -263,7 +287,8 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
     return (struct ddp_memory){
         .values = d->layout.n_bytes,
         .grads = d->layout.n_bytes,
-        .values_bf16 = d->gpu && keeps_bf16(d) ? d->layout.n_bytes / 2 : 0,
+        .values_bf16 = kept(d) == DDP_BF16 ? d->layout.n_bytes / 2 : 0,
+        .values_f16 = kept(d) == DDP_F16 ? d->layout.n_bytes / 2 : 0,
         .moments = optimizer_bytes(&d->optimizer),
         .moments_all = d->optimizer.cfg.sgd ? 0 : 2 * bytes_unpadded(d),
         .partials = partials_bytes(&d->partials),

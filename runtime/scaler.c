@@ -10,11 +10,13 @@
 #define LEAST_LOG2 (-100) /* a float's range, with room for the gradients */
 #define GREATEST_LOG2 100
 
-int scaler_parse(const char *text, struct scaler *ret, ddp_error_t *errp)
+int scaler_parse(const char *text, bool is_f16, struct scaler *ret, ddp_error_t *errp)
 {
     double x;
     int log2;
     *ret = (struct scaler){.log2 = 0};
+    if (!strcmp(text, "auto"))
+        text = is_f16 ? "dynamic" : "off";
     if (!strcmp(text, "off"))
         return 0;
     if (!strcmp(text, "dynamic")) {
@@ -22,8 +24,8 @@ int scaler_parse(const char *text, struct scaler *ret, ddp_error_t *errp)
         return 0;
     }
     if (num_double(text, ldexp(1, LEAST_LOG2), ldexp(1, GREATEST_LOG2), &x) < 0 || frexp(x, &log2) != 0.5)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "loss-scale=%.60s is not allowed: use off, dynamic or a power of two "
-                         "(1024)", text);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "loss-scale=%.60s is not allowed: use auto, off, dynamic or a power "
+                         "of two (1024)", text);
     ret->log2 = log2 - 1;
     return 0;
 }

@@ -14,6 +14,8 @@ for key in $(sed -n 's/.*{\.name = "\([a-z-]*\)".*/\1/p' "$top_srcdir/runtime/co
 done
 run "$top_builddir/ddp" run -n 2 "$probe" options
 is "options from the program" "$rc $(oks "")" "0 2"
+run "$probe" kept
+is "values kept in two types at once are refused" "$rc $out" "0 ok" || diag "$err"
 run "$top_builddir/ddp" run -n 2 sh -c "exec $probe options --ddp-first-bucket-mb=\$((1 + RANK))"
 is "a setting that differs between ranks: exit code" "$rc" 1
 like "... is named with both ranks" "$out" "first-bucket-mb=1 on rank 0, first-bucket-mb=2 on rank 1"

@@ -21,7 +21,7 @@ for scale in dynamic 1024 0.125; do
 done
 run "$top_builddir/train" "${tiny[@]}" --steps 1 --ddp-loss-scale=3
 is "one that is none: exit code" "$rc" 2
-like "... says it" "$err" 'loss-scale=3 is not allowed: use off, dynamic or a power of two'
+like "... says it" "$err" 'loss-scale=3 is not allowed: use auto, off, dynamic or a power of two'
 
 # A step that is skipped is no step: it comes again.
 f16=(--ddp-compress=f16 --ddp-loss-scale=dynamic --ckpt-every 5)

@@ -32,6 +32,7 @@ same "small buckets" 1 4 --ddp-bucket-mb=0.01 --ddp-first-bucket-mb=0.001
 for wire in bf16 f16; do
     same "gradients as $wire" 1 4 clip=1 --ddp-compress=$wire
 done
+same "values kept in float16" 1 4 f16=on --ddp-loss-scale=off
 export EMU_STREAMS=deferred
 same "work that is done late" 1 4 clip=1 accum=2
 same "... shards" 1 3 shards=4
@@ -64,6 +65,8 @@ refused() { # ERE ARGUMENT...
     is "${*:2}: refused" "$rc $out" "1 "
     like "... says why" "$err" "$1"
 }
+refused 'round-bf16=stochastic is for values that are kept in bfloat16, .*: leave it out' f16=on \
+    --ddp-round-bf16=stochastic
 refused 'a hook \(ddp_hook\) computes on the processor, .*: use the option compress, or device cpu' hook=on
 same "zero=auto, which is off" 1 3 --ddp-zero=auto
 
@@ -91,6 +94,7 @@ if [ -e "$double/libnccl.so.2" ]; then
     done
     same "zero=1, a step that is skipped, loss scale" 3 4 nan=2 --ddp-loss-scale=dynamic --ddp-zero=1
     same "zero=1, a parameter that is not always used" 2 5 unused=on --ddp-bucket-mb=0.01 --ddp-zero=1
+    same "zero=1, values kept in float16" 2 3 f16=on --ddp-loss-scale=off --ddp-zero=1
     same "zero=1, plain SGD" 2 3 sgd=on clip=1 --ddp-zero=1
     same "zero=1, one runs out of data" 2 4 join=on --ddp-zero=1
     same "zero=1, shards" 2 3 clip=1 shards=4 --ddp-zero=1

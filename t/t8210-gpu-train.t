@@ -1,5 +1,5 @@
 #!/bin/bash
-# train on (emulated) GPUs against the processor: the same losses in float32, near ones in bfloat16, on one rank and on
+# train on (emulated) GPUs against the processor: the same losses in float32, near ones in bfloat16 and float16, on one rank and on
 # two over the double of NCCL; what it says of itself, and bad input.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/refuses.sh"
@@ -59,6 +59,23 @@ is "... but not the same" "$(apart "$tmp/cpu1" "$tmp/bf16" | awk '{ print ($1 > 
 curve bf16-again "$emulated" "${common[@]}" --device cuda --recompute
 is "bfloat16 with --recompute: the same bits" "$(hash_of bf16-again)" "$(hash_of bf16)"
 
+# --- float16: losses are scaled ---
+short=("${common[@]}" --batch 2 --steps 4 --val-every 0) scaled=("${short[@]}" --device cuda --dtype f16)
+curve short "$train" "${short[@]}" --device cpu
+curve f16 "$emulated" "${scaled[@]}" --ddp-loss-scale=4096
+like "float16 says so" "$out" ', cuBLASLt [0-9.]+ f16 on NVIDIA H200.*, parameters in f16 [0-9.]+'
+near "float16 near the processor's float32, with a scale that fits" short f16 1e-4 5
+curve skips "$emulated" "${scaled[@]}" --log-every 1 --ckpt "$tmp/scaled" --ckpt-every 2
+skipped=$(grep -c 'step 0/4 .* skipped: the gradient is not finite' <<<"$out")
+ok "the first steps overflow and are skipped, $skipped of them" [ "$skipped" -ge 1 ]
+is "... no other" "$(grep -c skipped <<<"$out")" "$skipped"
+run "$ddp" ckpt show "$tmp/scaled"
+like "... each halves the scale, which the checkpoint knows" "$out" "loss scale +$((65536 >> skipped)), for 4 steps"
+rm -r "$tmp/scaled/step-00000004"
+run "$emulated" "${scaled[@]}" --log-every 1 --ckpt "$tmp/scaled"
+is "... goes on with that scale" "$rc $(grep -c 'resumed from .*, at step 2' <<<"$out") $(grep -c skipped <<<"$out")" "0 1 0"
+is "... to the same bits" "$(sed -n 's/^params hash //p' <<<"$out")" "$(hash_of skips)"
+
 # --- checkpoints go from one device to the other (t8411 has more of them) ---
 saves=("${common[@]}" --ckpt "$tmp/ckpt" --ckpt-every 6)
 curve saved "$emulated" "${saves[@]}" --device cuda --dtype f32
@@ -95,7 +112,8 @@ unlike "the processor: neither" "$(cat "$tmp/cpu.out")" FLOP
 refuses "bfloat16 on the processor" 2 '--dtype=bf16 is for GPUs' "$train" "${one[@]}" --device cpu --dtype bf16
 refuses "bfloat16 with other heads" 2 'needs heads of 64, and --width=64 over --heads=2 are 32 each.*--dtype=f32' \
     "$emulated" "${one[@]}" --device cuda --dtype bf16 --heads 2
-refuses "no such type" 2 '--dtype=f16.*f32\|bf16' "$emulated" "${one[@]}" --dtype f16
+refuses "no such type" 2 '--dtype=f64.*f32\|bf16\|f16' "$emulated" "${one[@]}" --dtype f64
+refuses "float16 on the processor" 2 '--dtype=f16 is for GPUs' "$train" "${one[@]}" --device cpu --dtype f16
 refuses "a GPU without memory for the products" 1 \
     'GPU 0 \(NVIDIA H200.*of 33554432 bytes for matrix products: out of memory, 9000000 free: take a smaller --batch' \
     env EMU_MEMORY=9000000 "$emulated" "${one[@]}" --device cuda

@@ -41,15 +41,18 @@ hash() { sed -n 's/^params hash //p' <<<"$out"; }
 
 # --- one rank ---
 trains "the processor" "$tmp/cpu" "$cpu" "${small[@]}" --device cpu --steps 6
-for dtype in f32 bf16; do
-    trains "a GPU, $dtype" "$tmp/$dtype" "$gpu" "${small[@]}" --device cuda --dtype $dtype --steps 6 --print-hash
+for dtype in f32 bf16 f16; do
+    trains "a GPU, $dtype" "$tmp/$dtype" "$gpu" "${small[@]}" --device cuda --dtype $dtype --steps 6 --print-hash \
+        --ddp-loss-scale=256
     first=$(hash)
     like "... says on what" "$out" "cuBLASLt [0-9.]+ $dtype on "
-    trains "... once more" "$tmp/again" "$gpu" "${small[@]}" --device cuda --dtype $dtype --steps 6 --print-hash
+    trains "... once more" "$tmp/again" "$gpu" "${small[@]}" --device cuda --dtype $dtype --steps 6 --print-hash \
+        --ddp-loss-scale=256
     is "... the same bits" "$(losses "$tmp/again") $(hash)" "$(losses "$tmp/$dtype") $first"
 done
 near "float32: the processor's losses" "$tmp/f32" "$tmp/cpu" 1e-4
 near "bfloat16: about the processor's losses" "$tmp/bf16" "$tmp/cpu" 2e-2
+near "float16: about them, too" "$tmp/f16" "$tmp/cpu" 5e-3
 
 # --- checkpoints ---
 steady=(--lr 1e-3 --min-lr 1e-3) # the same, however many steps there are to be

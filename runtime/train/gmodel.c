@@ -15,10 +15,10 @@ int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t
 {
     if (model_params_check(c, errp) < 0)
         return -1;
-    if (dtype == DDP_BF16 && c->width != c->heads * CUDA_ATTENTION_HEAD)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "bf16 on a GPU needs heads of %d, and --width=%zu over --heads=%zu "
-                         "are %zu each: take other heads, or --dtype=f32", CUDA_ATTENTION_HEAD, c->width, c->heads,
-                         c->width / c->heads);
+    if (dtype != DDP_F32 && c->width != c->heads * CUDA_ATTENTION_HEAD)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s on a GPU needs heads of %d, and --width=%zu over --heads=%zu "
+                         "are %zu each: take other heads, or --dtype=f32", dtype_name(dtype), CUDA_ATTENTION_HEAD,
+                         c->width, c->heads, c->width / c->heads);
     if (dtype == DDP_F32 && c->context > CUDA_ATTENTION_F32_LENGTH)
         return error_set(errp, DDP_E_USAGE, EINVAL, "f32 on a GPU has contexts up to %d, and --context=%zu is longer: "
                          "take a smaller one, or --dtype=bf16", CUDA_ATTENTION_F32_LENGTH, c->context);
@@ -32,13 +32,14 @@ int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t
  * float32, and those that are added to the residual stream. */
 static void mark_kept(gmodel_t *m)
 {
-    if (!is_bf16(m))
+    unsigned flag = m->c.dtype == DDP_F16 ? DDP_KEEP_F16 : DDP_KEEP_BF16;
+    if (!is_16_bit(m))
         return;
-    m->param[WTE].flags |= DDP_KEEP_BF16;
+    m->param[WTE].flags |= flag;
     for (size_t l = 0; l < m->c.model.layers; l++) {
         static const int kept[] = {QKV_W, QKV_B, OUT_W, FC_W, PROJ_W};
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-            m->param[block_id(l, kept[i])].flags |= DDP_KEEP_BF16;
+            m->param[block_id(l, kept[i])].flags |= flag;
     }
 }
 
@@ -153,8 +154,9 @@ size_t gmodel_activation_bytes(const struct gmodel_config *c)
 static int check_tensors(const gmodel_t *m, ddp_error_t *errp)
 {
     for (size_t id = 0; id < m->n_params; id++)
-        if ((m->param[id].flags & DDP_KEEP_BF16) && !m->tensor[id].value_bf16)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %s has no bfloat16 values", m->param[id].name);
+        if ((m->param[id].flags & (DDP_KEEP_BF16 | DDP_KEEP_F16)) && !factor(m, id))
+            return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %s has no values in %s", m->param[id].name,
+                             dtype_name(m->c.dtype));
     return 0;
 }
 

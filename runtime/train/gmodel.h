@@ -1,9 +1,12 @@
 /* gmodel.h - the model of model.h on a GPU, over device.h and kernels/cuda, with the same parameters (model_params.h).
  *
- * dtype DDP_F32: everything float32, the reference. DDP_BF16: matrices and what goes into products are bfloat16,
- * products add in float32; the stream of residual connections, layer norm, softmax, losses, parameters and their
- * gradients stay float32, as under PyTorch's autocast. Work is queued on a stream of the model's own; the host waits
- * only for losses, which are read while the backward pass runs. The same bits every run.
+ * dtype DDP_F32: everything float32, the reference. DDP_BF16, DDP_F16: matrices and what goes into products are of that
+ * type, products add in float32; the stream of residual connections, layer norm, softmax, losses, parameters and their
+ * gradients stay float32, as under PyTorch's autocast. Gradients of activations in float16 want a grad_scale with which
+ * they neither vanish nor overflow (runtime/scaler.h); where one overflows, a parameter's gradient is not finite.
+ *
+ * Work is queued on a stream of the model's own; the host waits only for losses, which are read while the backward pass
+ * runs. The same bits every run.
  *
  * In a build without CUDA's runtime nogmodel.c stands in its place, and gmodel_create says so. */
 #ifndef DDP_RUNTIME_TRAIN_GMODEL_H
@@ -15,7 +18,7 @@
 struct gmodel_config {
     struct model_config model;
     size_t batch;         /* sequences at once, at most */
-    enum ddp_dtype dtype; /* DDP_F32 or DDP_BF16 */
+    enum ddp_dtype dtype; /* DDP_F32, DDP_BF16 or DDP_F16 */
     int ordinal;          /* of the GPU */
     int rank;             /* for errors */
     double timeout_s;     /* of the waits for what is queued; 0: 300 */
@@ -24,7 +27,7 @@ struct gmodel_config {
 
 typedef struct gmodel gmodel_t;
 
-/* Can a model of these sizes be computed in this type? bfloat16 attention has heads of 64. 0, or -1 and what to do. */
+/* Can a model of these sizes be computed in this type? Attention in 16 bits has heads of 64. 0, or -1 and what to do. */
 int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t *errp);
 
 /* Opens GPU and matrix library. Room for `batch` sequences is made by gmodel_bind. The caller destroys, after whoever
@@ -32,7 +35,8 @@ int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t
 gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp);
 void gmodel_destroy(gmodel_t *m); /* NULL is allowed */
 
-/* The parameters in registration order, borrowed; those whose bfloat16 values it needs have DDP_KEEP_BF16. */
+/* The parameters in registration order, borrowed; those whose values it needs in bfloat16 or
+ * float16 have DDP_KEEP_BF16 or DDP_KEEP_F16. */
 const struct loop_param *gmodel_params(const gmodel_t *m, size_t *ret_n);
 
 void *gmodel_stream(const gmodel_t *m);           /* the cudaStream_t */

@@ -61,9 +61,9 @@ struct gmodel {
     ddp_error_t error;
 };
 
-static inline bool is_bf16(const gmodel_t *m)
+static inline bool is_16_bit(const gmodel_t *m)
 {
-    return m->c.dtype == DDP_BF16;
+    return m->c.dtype != DDP_F32;
 }
 
 static inline float *value(const gmodel_t *m, size_t id)
@@ -79,7 +79,8 @@ static inline float *grad(const gmodel_t *m, size_t id)
 /* The value as products take it. */
 static inline const void *factor(const gmodel_t *m, size_t id)
 {
-    return is_bf16(m) ? m->tensor[id].value_bf16 : m->tensor[id].value;
+    const struct ddp_param *p = &m->tensor[id];
+    return m->c.dtype == DDP_BF16 ? p->value_bf16 : m->c.dtype == DDP_F16 ? p->value_f16 : p->value;
 }
 
 /* a[elems] in T, from element `at` on. */

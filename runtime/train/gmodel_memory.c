@@ -89,7 +89,7 @@ size_t gmodel_deal(gmodel_t *m, void *base)
     m->work = deal(&a, work_elems(m, rows), sizeof(float));
     m->sorted = deal(&a, cuda_embedding_sorted_elems(&e), sizeof(uint32_t));
     m->dx = deal(&a, one, sizeof(float));
-    m->dbranch = is_bf16(m) ? deal(&a, one, t) : m->dx;
+    m->dbranch = is_16_bit(m) ? deal(&a, one, t) : m->dx;
     m->dwide = deal(&a, 4 * one, t);
     m->dtmp = deal(&a, one, t);
     for (int i = 0; i < 2; i++)

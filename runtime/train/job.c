@@ -108,16 +108,19 @@ int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, dd
     return 0;
 }
 
-/* bf16 is for GPUs; without a wish they have it where it can be. */
+/* 16-bit types are for GPUs; without a wish they have bfloat16 where it can be. */
 static int choose_dtype(struct job *j, const struct ddp_device *device, ddp_error_t *errp)
 {
+    static const enum ddp_dtype of_16_bits[] = {DDP_BF16, DDP_F16};
     const char *wish = j->o.dtype;
-    bool bf16 = wish && !strcmp(wish, "bf16");
-    if (bf16 && !device->is_gpu)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "--dtype=bf16 is for GPUs: leave it out, or say --device=cuda");
-    if (!wish && device->is_gpu)
-        bf16 = gmodel_check(&j->o.model, DDP_BF16, NULL) == 0;
-    j->dtype = bf16 ? DDP_BF16 : DDP_F32;
+    j->dtype = DDP_F32;
+    for (size_t i = 0; i < sizeof of_16_bits / sizeof *of_16_bits; i++)
+        if (wish && !strcmp(wish, dtype_name(of_16_bits[i])))
+            j->dtype = of_16_bits[i];
+    if (j->dtype != DDP_F32 && !device->is_gpu)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "--dtype=%s is for GPUs: leave it out, or say --device=cuda", wish);
+    if (!wish && device->is_gpu && gmodel_check(&j->o.model, DDP_BF16, NULL) == 0)
+        j->dtype = DDP_BF16;
     return 0;
 }
 

@@ -25,7 +25,7 @@ struct lm_options {
     struct model_config model;
     size_t batch;         /* most samples per call */
     uint64_t max_windows; /* at most so many validation windows; 0: all */
-    enum ddp_dtype dtype; /* DDP_F32; on a GPU DDP_BF16 too */
+    enum ddp_dtype dtype; /* DDP_F32; on a GPU DDP_BF16 and DDP_F16 too */
     bool is_gpu;          /* computes on GPU `ordinal`, for rank `rank` */
     int ordinal, rank;
     double timeout_s;     /* of its waits for that GPU */

@@ -234,7 +234,7 @@ static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_e
     lo.warn_ctx = d;
     if (device->is_gpu) {
         lo.flops_per_token = model_flops_per_token(&o->model);
-        lo.peak_flops = j->dtype == DDP_BF16 ? device->peak_flops : 0; /* it is bfloat16's */
+        lo.peak_flops = j->dtype == DDP_F32 ? 0 : device->peak_flops; /* it is that of 16-bit types */
     }
     if (is_first)
         start_say(d, j, device);

@@ -52,7 +52,7 @@ static const struct knob knobs[N_KNOBS] = {
                 "logical shards of --batch samples a step; 0: none, see below"},
     [DEVICE] = {"--device", NULL, KNOB_ENUM, NULL, 0, 0, DEVICE_NAMES,
                 "what to compute on; auto: a GPU where there is one that can be used (DDP_DEVICE)"},
-    [DTYPE] = {"--dtype", NULL, KNOB_ENUM, NULL, 0, 0, "f32|bf16",
+    [DTYPE] = {"--dtype", NULL, KNOB_ENUM, NULL, 0, 0, "f32|bf16|f16",
                "of matrices and products; bf16 on a GPU with heads of 64, else f32"},
     [SEED] = {"--seed", NULL, KNOB_INT, "42", 0, BIG, NULL, "of the initial weights and of the order of samples"},
     [VAL_EVERY] = {"--val-every", NULL, KNOB_INT, "0", 0, BIG, NULL, "steps between validations; 0: only at the end"},
@@ -301,7 +301,7 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
         return -1;
     o.steps = (uint64_t)v[STEPS].i;
     o.device = v[DEVICE].is_set ? (const char *const[]){"auto", "cpu", "cuda"}[v[DEVICE].choice] : NULL;
-    o.dtype = v[DTYPE].is_set ? (const char *const[]){"f32", "bf16"}[v[DTYPE].choice] : NULL;
+    o.dtype = v[DTYPE].is_set ? (const char *const[]){"f32", "bf16", "f16"}[v[DTYPE].choice] : NULL;
     o.seed = (uint64_t)v[SEED].i;
     o.val_every = (uint64_t)v[VAL_EVERY].i;
     o.val_windows = (uint64_t)v[VAL_WINDOWS].i;

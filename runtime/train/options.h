@@ -28,7 +28,7 @@ struct options {
     bool warmup_in_epochs;
     bool sgd, scale_lr, print_hash;
     const char *device;   /* "auto", "cpu", "cuda"; NULL: libddp's own */
-    const char *dtype;    /* "f32", "bf16"; NULL: what suits device and sizes */
+    const char *dtype;    /* "f32", "bf16", "f16"; NULL: what suits device and sizes */
     const char *log_json; /* this and the next ones are borrowed from argv; NULL: none */
     const char *ckpt;     /* folder that checkpoints go to */
     const char *resume;   /* folder to go on from, where it has a checkpoint: --ckpt's, or the one named */

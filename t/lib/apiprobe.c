@@ -74,6 +74,7 @@ static const struct {
     {"join-stop", case_join_stop},
     {"memory", case_memory},
     {"values", case_values},
+    {"kept", case_kept},
 };
 
 int main(int argc, char **argv)

@@ -45,6 +45,7 @@ int case_shards(ddp_t *d);
 int case_shards_join(ddp_t *d);
 int case_memory(ddp_t *d);
 int case_values(ddp_t *d);
+int case_kept(ddp_t *d);
 
 /* Rank 1 makes a mistake, or goes, while reductions are under way. */
 int case_twice(ddp_t *d);

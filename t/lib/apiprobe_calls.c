@@ -191,3 +191,17 @@ int case_values(ddp_t *d)
     CHECK(ddp_param_read(d, 1, y, &e) == 0 && memcmp(x, y, sizeof x) == 0);
     return 0;
 }
+
+/* Values in bfloat16 and in float16, which one job has not. */
+int case_kept(ddp_t *d)
+{
+    struct ddp_adamw opt = {.lr = .5f};
+    CHECK(ddp_param_add(d, "a", DDP_F32, (size_t[]){5}, 1, DDP_KEEP_F16) == 0);
+    CHECK(ddp_param_add(d, "b", DDP_F32, (size_t[]){5}, 1, 0) == 1);
+    CHECK(ddp_param_add(d, "c", DDP_F32, (size_t[]){5}, 1, DDP_KEEP_F16) == 2);
+    CHECK(ddp_param_add(d, "d", DDP_F32, (size_t[]){5}, 1, DDP_KEEP_BF16) == -1);
+    CHECK(ddp_param_add(d, "e", DDP_F32, (size_t[]){5}, 1, DDP_KEEP_BF16 | DDP_KEEP_F16) == -1);
+    CHECK(ddp_commit(d, &opt, &e) == -1 && e.domain == DDP_E_USAGE);
+    CHECK(strstr(e.text, "parameter d: DDP_KEEP_BF16, but parameter a has the other: a job keeps values in one"));
+    return 0;
+}

@@ -12,6 +12,7 @@
  *   wait=on    each checkpoint is waited for      stop=S  SIGTERM in the first micro-step of step S
  *   load=DIR   values from there
  *   rounding=random  values in bfloat16 may be either neighbour; prints their hash, too
+ *   f16=on     values are kept in float16, not in bfloat16
  * --ddp-device=cpu|cuda says where. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
@@ -34,9 +35,10 @@ struct probe {
     cudaStream_t stream;
     float *host[PARAMS]; /* on a GPU: gradients as they were and will be, pinned */
     float *value;        /* of the largest parameter */
-    uint16_t *bf16;
+    uint16_t *kept;      /* its values in 16 bits */
     int accum, nan_step, stop_step, shards;
     bool unused, join, wait, random, hook; /* random: values in bfloat16 are rounded so */
+    bool f16;
     uint64_t rounded;                /* their hash */
     const char *ckpt, *load; /* NULL: none */
 };
@@ -121,22 +123,40 @@ static int one_step(struct probe *p, int step, struct ddp_step *s)
     return p->wait ? ddp_checkpoint_wait(p->ddp, &e) : 0;
 }
 
-/* value_bf16 is what the value rounds to, or may. */
-static int check_bf16(struct probe *p, const struct ddp_param *t)
+static bool is_bf16_of(const struct probe *p, uint16_t h, float value)
 {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t below = bits >> 16, nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return h == nearest || (p->random && (h == below || (bits & 0xffff && h == below + 1)));
+}
+
+/* Of the numbers with these bits, none is nearer; of two, it is the even one. Values here are far from infinite. */
+static bool is_f16_of(uint16_t h, float value)
+{
+    double away[3];
+    for (int i = 0; i < 3; i++) {
+        int bits = (h & 0x7fff) + i - 1, exponent = bits >> 10;
+        double size = exponent ? ldexp(1024 + bits % 1024, exponent - 25) : ldexp(bits, -24);
+        away[i] = bits < 0 ? INFINITY : fabs(fabs((double)value) - size);
+    }
+    return (!signbit(value) == !(h & 0x8000)) && away[1] <= away[0] && away[1] <= away[2] &&
+           ((away[1] != away[0] && away[1] != away[2]) || h % 2 == 0);
+}
+
+/* The value in 16 bits is what the value rounds to, or may. */
+static int check_kept(struct probe *p, const struct ddp_param *t)
+{
+    const void *kept = p->f16 ? t->value_f16 : t->value_bf16;
     if (!p->is_gpu)
         return 0;
-    if (!t->value_bf16 || cudaStreamSynchronize(p->stream) ||
-        cudaMemcpy(p->bf16, t->value_bf16, t->n_elems * sizeof *p->bf16, cudaMemcpyDeviceToHost))
-        return fail("no values in bfloat16");
+    if (!kept || (p->f16 ? t->value_bf16 : t->value_f16) || cudaStreamSynchronize(p->stream) ||
+        cudaMemcpy(p->kept, kept, t->n_elems * sizeof *p->kept, cudaMemcpyDeviceToHost))
+        return fail("no values in 16 bits, or in two types");
     for (size_t i = 0; i < t->n_elems; i++) {
-        uint32_t bits;
-        memcpy(&bits, &p->value[i], sizeof bits);
-        uint32_t below = bits >> 16, nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-        bool may_be = p->random && (p->bf16[i] == below || (bits & 0xffff && p->bf16[i] == below + 1));
-        if (p->bf16[i] != nearest && !may_be)
-            return fail("a value in bfloat16 is another one");
-        p->rounded = hash_step(p->rounded, p->bf16[i]);
+        if (!(p->f16 ? is_f16_of(p->kept[i], p->value[i]) : is_bf16_of(p, p->kept[i], p->value[i])))
+            return fail("a value in 16 bits is another one");
+        p->rounded = hash_step(p->rounded, p->kept[i]);
     }
     return 0;
 }
@@ -147,7 +167,7 @@ static int print_hash(struct probe *p)
     p->rounded = HASH_START;
     for (int id = 0; id < PARAMS; id++) {
         struct ddp_param t = ddp_param_get(p->ddp, id);
-        if (ddp_param_read(p->ddp, id, p->value, &e) < 0 || check_bf16(p, &t) < 0)
+        if (ddp_param_read(p->ddp, id, p->value, &e) < 0 || check_kept(p, &t) < 0)
             return -1;
         for (size_t i = 0; i < t.n_elems; i++) {
             uint32_t word;
@@ -167,8 +187,8 @@ static int open_memory(struct probe *p)
     for (int id = 0; id < PARAMS; id++)
         most = shape[id][0] * shape[id][1] > most ? shape[id][0] * shape[id][1] : most;
     p->value = calloc(most, sizeof *p->value);
-    p->bf16 = calloc(most, sizeof *p->bf16);
-    if (!p->value || !p->bf16 || (p->is_gpu && cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking)))
+    p->kept = calloc(most, sizeof *p->kept);
+    if (!p->value || !p->kept || (p->is_gpu && cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking)))
         return fail("no memory");
     for (int id = 0; p->is_gpu && id < PARAMS; id++)
         if (cudaHostAlloc((void **)&p->host[id], shape[id][0] * shape[id][1] * sizeof(float), cudaHostAllocDefault))
@@ -251,7 +271,8 @@ static int run(struct probe *p, int steps, const struct ddp_adamw *opt)
     for (int id = 0; id < PARAMS; id++) {
         char name[16];
         snprintf(name, sizeof name, "p%d", id);
-        ddp_param_add(p->ddp, name, DDP_F32, shape[id], shape[id][1] > 1 ? 2 : 1, DDP_KEEP_BF16);
+        ddp_param_add(p->ddp, name, DDP_F32, shape[id], shape[id][1] > 1 ? 2 : 1,
+                      p->f16 ? DDP_KEEP_F16 : DDP_KEEP_BF16);
     }
     const struct ddp_hook hook = {.wire = DDP_F32, .encode = leave_as_is, .decode = take_as_is};
     if (p->hook && ddp_hook(p->ddp, &hook, &e) < 0)
@@ -273,7 +294,7 @@ static void close_memory(struct probe *p)
     if (p->stream)
         cudaStreamDestroy(p->stream);
     free(p->value);
-    free(p->bf16);
+    free(p->kept);
 }
 
 static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
@@ -287,6 +308,7 @@ static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
     p->ckpt = strncmp(arg, "ckpt=", 5) ? p->ckpt : value;
     p->load = strncmp(arg, "load=", 5) ? p->load : value;
     p->random |= !strcmp(arg, "rounding=random");
+    p->f16 |= !strcmp(arg, "f16=on");
     p->wait |= !strcmp(arg, "wait=on");
     p->hook |= !strcmp(arg, "hook=on");
     p->unused |= !strcmp(arg, "unused=on");

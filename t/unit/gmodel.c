@@ -4,25 +4,21 @@
 
 #include <math.h>
 
+#include "kernels/cast.h"
 #include "runtime/train/gmodel.h"
 #include "runtime/train/model.h"
 #include "t/lib/tensors.h"
 
 /* float32: largest difference, relative to a tensor's largest gradient. */
 #define F32_TOLERANCE 1e-5
-/* bfloat16: length of a tensor's difference, relative to the gradient's. Eight bits round by 2^-9 at most. */
+/* Else: length of a tensor's difference, relative to the gradient's. Eight bits round by 2^-9 at most, eleven by 2^-12. */
 #define BF16_TOLERANCE 0.02
-
-static uint16_t bf16_nearest(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
+#define F16_TOLERANCE 0.0025
 
 /* A model on the processor and one on a GPU, with the same random values. */
 struct pair {
     struct gmodel_config c;
+    float grad_scale;
     model_t *cpu;
     gmodel_t *gpu;
     size_t n_params;
@@ -39,11 +35,10 @@ static size_t elems(const struct pair *p, size_t id)
     return p->param[id].shape[0] * p->param[id].shape[1];
 }
 
-static void *rounded(const float *x, size_t n)
+static void *rounded(kernel_cast_f *store, const float *x, size_t n)
 {
     uint16_t *h = malloc(n * sizeof *h);
-    for (size_t i = 0; i < n; i++)
-        h[i] = bf16_nearest(x[i]);
+    store(h, x, n);
     void *p = device_bytes(h, n * sizeof *h);
     free(h);
     return p;
@@ -58,17 +53,21 @@ static void fill_param(struct pair *p, size_t id)
         value[k] = value[k] * 2 + wild[k];
     float *zeros = calloc(n, sizeof *zeros);
     size_t n_params;
-    bool keep = gmodel_params(p->gpu, &n_params)[id].flags & DDP_KEEP_BF16;
+    unsigned flags = gmodel_params(p->gpu, &n_params)[id].flags;
     p->host[id] = (struct ddp_param){.value = value, .grad = zeros, .n_elems = n};
     p->device[id] = (struct ddp_param){.value = device_bytes(value, n * 4), .grad = device_bytes(zeros, n * 4),
-                                       .value_bf16 = keep ? rounded(value, n) : NULL, .n_elems = n};
+                                       .n_elems = n};
+    if (flags & DDP_KEEP_BF16)
+        p->device[id].value_bf16 = rounded(kernel_store_bf16, value, n);
+    if (flags & DDP_KEEP_F16)
+        p->device[id].value_f16 = rounded(kernel_store_f16, value, n);
     free(wild);
 }
 
 static void pair_open(struct pair *p, struct gmodel_config c, size_t n)
 {
     ddp_error_t e = {0};
-    *p = (struct pair){.c = c, .n = n};
+    *p = (struct pair){.c = c, .n = n, .grad_scale = c.dtype == DDP_F16 ? 256 : 0.5f};
     p->cpu = model_create(&c.model, c.batch, &e);
     p->gpu = p->cpu ? gmodel_create(&c, &e) : NULL;
     if (!p->gpu)
@@ -98,6 +97,7 @@ static void pair_close(struct pair *p)
             continue;
         device_drop(p->device[id].value);
         device_drop(p->device[id].value_bf16);
+        device_drop(p->device[id].value_f16);
         device_drop(p->device[id].grad);
     }
     free(p->host);
@@ -115,7 +115,7 @@ static double gpu_pass(struct pair *p, loop_ready_f *ready, void *ctx)
 {
     ddp_error_t e = {0};
     double loss;
-    if (gmodel_forward_backward(p->gpu, p->tokens, p->n, 0.5f, ready, ctx, &loss, &e) < 0)
+    if (gmodel_forward_backward(p->gpu, p->tokens, p->n, p->grad_scale, ready, ctx, &loss, &e) < 0)
         fail_msg("%s", e.text);
     device_check(0, "the pass");
     return loss;
@@ -151,7 +151,8 @@ static void check_gradients(struct pair *p)
     double worst = 0;
     for (size_t id = 0; id < p->n_params; id++) {
         bool f32 = p->c.dtype == DDP_F32;
-        double largest, length, tolerance = f32 ? F32_TOLERANCE : BF16_TOLERANCE;
+        double largest, length;
+        double tolerance = f32 ? F32_TOLERANCE : p->c.dtype == DDP_F16 ? F16_TOLERANCE : BF16_TOLERANCE;
         differences(p, id, &largest, &length);
         double d = f32 ? largest : length;
         if (!(d <= tolerance))
@@ -166,18 +167,19 @@ static void check_model(struct gmodel_config c, size_t n)
 {
     struct pair p;
     pair_open(&p, c, n);
-    double want = model_forward_backward(p.cpu, p.tokens, n, 0.5f, nobody_listens, NULL);
+    double want = model_forward_backward(p.cpu, p.tokens, n, p.grad_scale, nobody_listens, NULL);
     double got = gpu_pass(&p, nobody_listens, NULL);
     print_message("# loss %.9g, on the processor %.9g\n", got, want);
-    assert_true(fabs(got - want) <= (c.dtype == DDP_F32 ? 1e-6 : 2e-3) * want);
+    assert_true(fabs(got - want) <= (c.dtype == DDP_F32 ? 1e-6 : c.dtype == DDP_F16 ? 2e-4 : 2e-3) * want);
     check_gradients(&p);
-    model_forward_backward(p.cpu, p.tokens, n, 0.5f, nobody_listens, NULL);
+    model_forward_backward(p.cpu, p.tokens, n, p.grad_scale, nobody_listens, NULL);
     assert_true(gpu_pass(&p, nobody_listens, NULL) == got);
     check_gradients(&p);
     pair_close(&p);
 }
 
 static const struct model_config odd = {2, 24, 3, 7, 37, false}, wide = {2, 128, 2, 70, 131, false};
+static const struct model_config small = {1, 64, 1, 9, 37, false};
 
 static void float32_agrees_with_the_processor(void **state)
 {
@@ -191,6 +193,32 @@ static void bfloat16_deviates_little(void **state)
     (void)state;
     check_model((struct gmodel_config){.model = wide, .batch = 2, .dtype = DDP_BF16}, 2);
     check_model((struct gmodel_config){.model = wide, .batch = 3, .dtype = DDP_BF16}, 1);
+}
+
+static void float16_deviates_less(void **state)
+{
+    (void)state;
+    check_model((struct gmodel_config){.model = wide, .batch = 1, .dtype = DDP_F16}, 1);
+}
+
+/* Too large a scale: the loss is still right, and the norm of all gradients shows it. */
+static void what_overflows_in_float16_is_not_finite(void **state)
+{
+    (void)state;
+    struct pair p;
+    double norm = 0;
+    pair_open(&p, (struct gmodel_config){.model = small, .batch = 1, .dtype = DDP_F16}, 1);
+    double want = gpu_pass(&p, nobody_listens, NULL);
+    p.grad_scale = 0x1p18f;
+    assert_true(gpu_pass(&p, nobody_listens, NULL) == want);
+    for (size_t id = 0; id < p.n_params; id++) {
+        float *g = gpu_grad(&p, id);
+        for (size_t k = 0; k < elems(&p, id); k++)
+            norm += (double)g[k] * g[k];
+        free(g);
+    }
+    assert_false(isfinite(norm));
+    pair_close(&p);
 }
 
 static void the_head_may_come_in_slices(void **state)
@@ -288,6 +316,8 @@ static void sizes_that_a_gpu_cannot_do_are_refused(void **state)
     assert_int_equal(gmodel_check(&c, DDP_F32, &e), 0);
     assert_int_equal(gmodel_check(&c, DDP_BF16, &e), -1);
     assert_error_has(e, "needs heads of 64, and --width=24 over --heads=3 are 8 each");
+    assert_int_equal(gmodel_check(&c, DDP_F16, &e), -1);
+    assert_error_has(e, "f16 on a GPU needs heads of 64");
     c.context = 10000;
     assert_int_equal(gmodel_check(&c, DDP_F32, &e), -1);
     assert_error_has(e, "--dtype=bf16");
@@ -356,6 +386,8 @@ static void errors_name_rank_and_cause(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(float32_agrees_with_the_processor),
     cmocka_unit_test(bfloat16_deviates_little),
+    cmocka_unit_test(float16_deviates_less),
+    cmocka_unit_test(what_overflows_in_float16_is_not_finite),
     cmocka_unit_test(the_head_may_come_in_slices),
     cmocka_unit_test(recomputing_gives_the_same_bits),
     cmocka_unit_test(a_ready_gradient_changes_no_more),

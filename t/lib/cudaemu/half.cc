@@ -13,13 +13,28 @@ uint16_t bf16_store(float x)
     return (uint16_t)high;
 }
 
-float f16_load(uint16_t h)
+static float f16_number(uint16_t h)
 {
     int exponent = h >> 10 & 31, mantissa = h & 1023;
     float x = exponent == 31 ? (mantissa ? NAN : INFINITY)
               : exponent     ? ldexpf((float)(1024 + mantissa), exponent - 25)
                              : ldexpf((float)mantissa, -24);
     return h & 0x8000 ? -x : x;
+}
+
+struct f16_numbers {
+    float of[1 << 16];
+    f16_numbers()
+    {
+        for (int h = 0; h < 1 << 16; h++)
+            of[h] = f16_number((uint16_t)h);
+    }
+};
+
+float f16_load(uint16_t h)
+{
+    static const f16_numbers all;
+    return all.of[h];
 }
 
 uint16_t f16_store(float x)
@@ -30,9 +45,9 @@ uint16_t f16_store(float x)
         return 0x7fff;
     if (a >= 65520) /* half way from the largest number to the next */
         return sign | 0x7c00;
-    int exponent = -14; /* of what rounding is to keep 10 binary places of; subnormal numbers share the smallest */
-    while (exponent < 15 && a >= ldexp(1, exponent + 1))
-        exponent++;
+    int exponent; /* of what rounding is to keep 10 binary places of; subnormal numbers share the smallest */
+    frexp(a, &exponent);
+    exponent = a == 0 || exponent - 1 < -14 ? -14 : exponent - 1;
     int steps = (int)nearbyint(ldexp(a, 10 - exponent)); /* to even */
     return (uint16_t)(sign | (((exponent + 14) << 10) + steps));
 }
