@@ -60,8 +60,8 @@ static int open_streams(gpu_t *g, ddp_error_t *errp)
     g->asked = g->behind ? device_event_create(d, false, errp) : NULL;
     g->come = g->asked ? device_event_create(d, false, errp) : NULL;
     g->summed = g->come ? device_event_create(d, g->cfg.is_traced, errp) : NULL;
-    g->bounce = g->summed && gpu_times_open(g, errp) == 0 ? device_host_malloc(d, GPU_BOUNCE_BYTES, "copies", errp) : NULL;
-    return g->bounce ? 0 : -1;
+    g->bounce = g->summed ? device_host_malloc(d, GPU_BOUNCE_BYTES, "copies", errp) : NULL;
+    return g->bounce ? gpu_times_open(g, errp) : -1;
 }
 
 static int open_lists(gpu_t *g, ddp_error_t *errp)
@@ -123,7 +123,7 @@ static void *allocate(gpu_t *g, size_t n, bool travels, const char *what, ddp_er
     return p && device_fill(g->program, p, 0, n, errp) == 0 ? p : NULL;
 }
 
-static int allocate_all(gpu_t *g, ddp_error_t *errp)
+int gpu_allocate(gpu_t *g, ddp_error_t *errp)
 {
     const struct gpu_config *c = &g->cfg;
     struct gpu_arenas *a = &g->arena;
@@ -140,22 +140,8 @@ static int allocate_all(gpu_t *g, ddp_error_t *errp)
         !(g->sums = allocate(g, n_sums, false, "sums of squares", errp)) ||
         !(g->host_sums = device_host_malloc(c->device, n_sums, "sums of squares", errp)))
         return -1;
+    gpu_carry(g);
     return 0;
-}
-
-int gpu_allocate(gpu_t *g, ddp_error_t *errp)
-{
-    ddp_error_t why = {0};
-    if (allocate_all(g, &why) == 0) {
-        gpu_carry(g);
-        return 0;
-    }
-    size_t n = strlen(why.text);
-    if (why.code == ENOMEM && g->nccl && !g->cfg.spread)
-        snprintf(why.text + n, sizeof why.text - n, ", or --ddp-zero=1");
-    if (errp)
-        *errp = why;
-    return -1;
 }
 
 int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp)

@@ -93,7 +93,7 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
     if (b.n == 0)
         return 0;
     g->last.n = 0;
-    if (device_enter(g->cfg.device, errp) < 0 || gpu_after_travel(g, errp) < 0 || gpu_times_come(g, errp) < 0)
+    if (device_enter(g->cfg.device, errp) < 0 || gpu_after_travel(g, errp) < 0)
         return -1;
     size_t n = g->cfg.spread ? list_owned(g, bucket_of(g, b.id)) : list_all(g, b.id, b.n);
     int code = cuda_norm_blocks(g->blocks, n, g->cfg.wire, divisor(g), NULL, device_native_stream(g->behind));
@@ -126,7 +126,7 @@ static int set_out(gpu_t *g, const int *id, int n, ddp_error_t *errp)
     if (end_last(g, errp) < 0 || gpu_after_program(g, g->travel, errp) < 0 || gpu_times_depart(g, errp) < 0 ||
         encode(g, id, n, errp) < 0)
         return -1;
-    if (g->nccl && sum_over_ranks(g, id, n, errp) < 0)
+    if ((g->nccl && sum_over_ranks(g, id, n, errp) < 0) || gpu_times_come(g, errp) < 0)
         return -1;
     g->last = (struct gpu_bucket){id, n};
     return 0;
@@ -147,7 +147,7 @@ static int arrive(gpu_t *g, ddp_error_t *errp)
 {
     size_t n_sums = g->norm.n_blocks * sizeof *g->sums;
     bool is_shared = g->cfg.spread && g->nccl;
-    if (gpu_times_backward(g, errp) < 0 || end_last(g, errp) < 0 || (is_shared && share_sums(g, errp) < 0) ||
+    if (end_last(g, errp) < 0 || (is_shared && share_sums(g, errp) < 0) ||
         device_copy(g->behind, g->host_sums, g->sums, n_sums, DEVICE_FROM, errp) < 0 ||
         (is_shared && device_fill(g->behind, g->sums, 0, n_sums, errp) < 0) || /* for the next step */
         device_event_record(g->summed, g->behind, errp) < 0)

@@ -19,7 +19,7 @@ struct gpu_bucket {
 /* When things came about on the GPU. Without a trace all of it is zeros. */
 struct gpu_times {
     device_event_t **from, **to; /* [layout->n] travel of bucket b; made when there is one */
-    device_event_t *backward;    /* what the program had asked for by the end of its backward pass */
+    device_event_t *done;        /* the gradients of the last one that has set out */
     int n;                       /* buckets that have set out in this pass */
     uint64_t summed_ns;          /* when it was seen that `summed` was reached */
 };
@@ -74,13 +74,12 @@ int gpu_round_nearest(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_
 /* What failed here is not known to the others, who wait for this rank. *errp becomes *why; returns -1. */
 int gpu_tell(gpu_t *g, const ddp_error_t *why, ddp_error_t *errp);
 
-/* gpu_times.c; without a trace they do nothing. A bucket sets out; it has come; the program's backward pass is asked
- * for. Then, once the sums are there: for the carrier. */
+/* gpu_times.c; without a trace they do nothing. A bucket's gradients are asked for, and it sets out; it has come. Then,
+ * once the sums are there: for the carrier. */
 int gpu_times_open(gpu_t *g, ddp_error_t *errp);
 void gpu_times_close(gpu_t *g);
 int gpu_times_depart(gpu_t *g, ddp_error_t *errp);
 int gpu_times_come(gpu_t *g, ddp_error_t *errp);
-int gpu_times_backward(gpu_t *g, ddp_error_t *errp);
 bool gpu_times_span(void *ctx, int b, uint64_t *ret_from_ns, uint64_t *ret_to_ns);
 bool gpu_times_done(void *ctx, uint64_t *ret_ns);
 

@@ -76,10 +76,9 @@ static int step_spread(gpu_t *g, const double *used, ddp_error_t *errp)
             gather(g, b, errp) < 0)
             return -1;
     if (follow(g, end - 1, errp) < 0 || device_event_record(g->summed, g->behind, errp) < 0 ||
-        device_stream_after(g->program, g->summed, errp) < 0 ||
-        (g->cfg.rounds_at_random && gpu_round(g, g->cfg.optimizer->n_steps, errp) < 0))
+        gpu_wait(g, g->summed, errp) < 0) /* before the program's stream is asked for more: a peer's death ends this */
         return -1;
-    return gpu_wait(g, g->summed, errp);
+    return g->cfg.rounds_at_random ? gpu_round(g, g->cfg.optimizer->n_steps, errp) : 0;
 }
 
 int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp)

@@ -15,8 +15,7 @@ int gpu_times_open(gpu_t *g, ddp_error_t *errp)
     t->to = calloc(n, sizeof(device_event_t *));
     if (!t->from || !t->to)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a trace of %zu parameters", n - 1);
-    t->backward = device_event_create(g->cfg.device, true, errp);
-    return t->backward ? 0 : -1;
+    return 0;
 }
 
 void gpu_times_close(gpu_t *g)
@@ -26,7 +25,7 @@ void gpu_times_close(gpu_t *g)
         device_event_destroy(t->from[i]);
         device_event_destroy(t->to[i]);
     }
-    device_event_destroy(t->backward);
+    device_event_destroy(t->done);
     free(t->from);
     free(t->to);
 }
@@ -40,17 +39,20 @@ static int record(gpu_t *g, device_event_t **e, device_stream_t *s, ddp_error_t 
 
 int gpu_times_depart(gpu_t *g, ddp_error_t *errp)
 {
-    return g->cfg.is_traced ? record(g, &g->times.from[g->times.n++], g->travel, errp) : 0;
+    struct gpu_times *t = &g->times;
+    if (!g->cfg.is_traced)
+        return 0;
+    return record(g, &t->done, g->program, errp) < 0 ? -1 : record(g, &t->from[t->n++], g->travel, errp);
 }
 
+/* At once, although NCCL may take a moment until its work is on the stream: later it would be said too late. */
 int gpu_times_come(gpu_t *g, ddp_error_t *errp)
 {
-    return g->cfg.is_traced ? record(g, &g->times.to[g->times.n - 1], g->travel, errp) : 0;
-}
-
-int gpu_times_backward(gpu_t *g, ddp_error_t *errp)
-{
-    return g->cfg.is_traced ? record(g, &g->times.backward, g->program, errp) : 0;
+    if (!g->cfg.is_traced)
+        return 0;
+    if (g->nccl && nccl_settle(g->nccl, errp) < 0)
+        return -1;
+    return record(g, &g->times.to[g->times.n - 1], g->travel, errp);
 }
 
 /* The GPU has a clock of its own: what it did is placed by how long before the end of the sums it was. */
@@ -72,5 +74,5 @@ bool gpu_times_span(void *ctx, int b, uint64_t *ret_from_ns, uint64_t *ret_to_ns
 bool gpu_times_done(void *ctx, uint64_t *ret_ns)
 {
     const gpu_t *g = ctx;
-    return at(g, g->times.backward, ret_ns);
+    return at(g, g->times.done, ret_ns);
 }

@@ -102,7 +102,7 @@ fails() { # DESC SCRIPT-OF-RANK-1 ERE-OF-RANK-1 ERE-OF-RANK-0
     like "$1: its peer, too" "$err" "deviceprobe: rank 1 \([^)]*\) aborted: GPU 1 \(NVIDIA H200, 0000:19:00.0\): $4"
 }
 fails "out of device memory" "export EMU_MEMORY=4000" \
-    "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free: take a smaller --batch, or --recompute" \
+    "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free: take a smaller --batch, --recompute or --ddp-zero=1" \
     "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free"
 fails "another process has the GPU" "export EMU_FAIL=cudaSetDevice:1:46" \
     "cudaSetDevice: cudaErrorDevicesUnavailable: the GPU is busy or closed to this process: .*exclusive mode.*MIG" \

@@ -118,7 +118,7 @@ refuses "a GPU without memory for the products" 1 \
     'GPU 0 \(NVIDIA H200.*of 33554432 bytes for matrix products: out of memory, 9000000 free: take a smaller --batch' \
     env EMU_MEMORY=9000000 "$emulated" "${one[@]}" --device cuda
 refuses "a GPU without memory for the activations" 1 \
-    'cudaMalloc of [0-9]+ bytes for activations: out of memory, [0-9]+ free: take a smaller --batch, or --recompute' \
+    'cudaMalloc of [0-9]+ bytes for activations: out of memory, [0-9]+ free: take a smaller --batch, --recompute or --ddp-zero=1' \
     env EMU_MEMORY=36500000 "$emulated" "${one[@]}" --device cuda
 refuses "a matrix library that does not open" 1 'cublasLtCreate: CUBLAS_STATUS_ALLOC_FAILED: .*memory' \
     env BLASLTDOUBLE_FAIL=create:1:3 "$emulated" "${one[@]}" --device cuda

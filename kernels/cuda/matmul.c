@@ -357,6 +357,8 @@ int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, cons
     if (rc == CUBLAS_STATUS_NOT_SUPPORTED && s->bias && !p->bias_is_apart) { /* it was chosen without knowing beta */
         rc = set_bias_apart(blas, p);
         rc = rc ? rc : multiply(blas, p, out, a, b, s, stream);
+        if (rc)
+            forget(blas); /* p may be half made */
     }
     return rc ? fail(rc, "cublasLtMatmul", s, errp) : 0;
 }

@@ -139,8 +139,7 @@ static int fail_malloc(device_t *d, int code, enum device_call call, size_t n, c
     return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: %s: %s%s: out of memory%s: %s", d->rank,
                      title(d, who, sizeof who), d->ops->call[call], detail, there,
                      call != CALL_MALLOC ? "raise the limit on locked memory (ulimit -l) or the job's memory (--mem)"
-                     : d->info.kind == DEVICE_CPU ? "take a smaller --batch, --recompute or --ddp-zero=1"
-                                                  : "take a smaller --batch, or --recompute"); /* zero=1 is refused */
+                                             : "take a smaller --batch, --recompute or --ddp-zero=1");
 }
 
 static void *allocate(device_t *d, size_t n, const char *what, enum device_call call, ddp_error_t *errp)

@@ -95,7 +95,7 @@ static void out_of_memory_says_how_much(void **state)
     assert_null(device_malloc(d, 400001, "activations", &e));
     assert_int_equal(e.code, ENOMEM);
     assert_string_equal(e.text, WHO "cudaMalloc of 400001 bytes for activations: out of memory, 400000 free: take a "
-                                    "smaller --batch, or --recompute");
+                                    "smaller --batch, --recompute or --ddp-zero=1");
     assert_false(device_is_broken(d));
     assert_int_equal(device_result(d, 0, "cuda_adamw", &e), 0);
     void *q = device_malloc(d, 400000, "activations", &e); /* what is there can still be had */
