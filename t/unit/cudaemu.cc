@@ -290,7 +290,112 @@ static void waits_are_for_the_record_before_them(void **)
     cudaemu_reset();
 }
 
+/* A stream that is captured, and memory on the GPU with an event behind its first filling. */
+struct captured {
+    cudaStream_t s, other;
+    cudaEvent_t before, within;
+    int *p;
+    cudaGraph_t graph;
+};
+
+static void capture_begin(struct captured *c, enum cudaStreamCaptureMode mode, unsigned flags)
+{
+    *c = captured();
+    assert_int_equal(cudaMalloc((void **)&c->p, sizeof *c->p), 0);
+    assert_int_equal(cudaStreamCreateWithFlags(&c->s, flags) | cudaStreamCreate(&c->other), 0);
+    assert_int_equal(cudaEventCreate(&c->before) | cudaEventCreate(&c->within), 0);
+    assert_int_equal(cudaMemsetAsync(c->p, 0, sizeof *c->p, c->s) | cudaEventRecord(c->before, c->s), 0);
+    assert_int_equal(cudaStreamSynchronize(c->s), 0);
+    assert_int_equal(cudaStreamBeginCapture(c->s, mode), 0);
+    assert_int_equal(CUDA_LAUNCH(add_one, 1, 32, 0, c->s, c->p), 0);
+    assert_int_equal(cudaEventRecord(c->within, c->s), 0);
+}
+
+static void capture_end(struct captured *c)
+{
+    assert_int_equal(c->graph ? cudaGraphDestroy(c->graph) : cudaSuccess, 0);
+    assert_int_equal(cudaEventDestroy(c->before) | cudaEventDestroy(c->within), 0);
+    assert_int_equal(cudaStreamDestroy(c->s) | cudaStreamDestroy(c->other) | cudaFree(c->p), 0);
+    struct cudaemu_live l = cudaemu_live();
+    assert_int_equal(l.allocations + l.streams + l.events + l.graphs, 0);
+}
+
+/* What is captured is not done, and is done as often as the graph is launched, which may be gone by then. */
+static void graphs_do_what_was_captured(void **)
+{
+    for (int late = 0; late < 2; late++) {
+        struct captured c;
+        cudaGraphExec_t exec;
+        int x = -1;
+        setenv("EMU_STREAMS", late ? "deferred" : "now", 1);
+        cudaemu_reset();
+        capture_begin(&c, cudaStreamCaptureModeThreadLocal, cudaStreamNonBlocking);
+        assert_int_equal(CUDA_LAUNCH(add_one, 1, 32, 0, c.s, c.p), 0);
+        assert_int_equal(cudaMemcpyAsync(&x, c.p, sizeof x, cudaMemcpyDeviceToHost, c.s), 0);
+        assert_int_equal(cudaMemsetAsync((char *)c.p + 1, 1, 1, c.s), 0);
+        assert_int_equal(cudaStreamWaitEvent(c.s, c.within, 0), 0);
+        assert_int_equal(cudaStreamEndCapture(c.s, &c.graph), 0);
+        assert_int_equal(cudaGraphInstantiateWithFlags(&exec, c.graph, 0), 0);
+        assert_int_equal(cudaGraphDestroy(c.graph), 0);
+        c.graph = NULL;
+        assert_int_equal(cudaStreamSynchronize(c.s), 0);
+        assert_true(*c.p == 0 && x == -1);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(cudaGraphLaunch(exec, i < 2 ? c.s : c.other), 0);
+        assert_int_equal(cudaGraphExecDestroy(exec), 0);
+        assert_int_equal(x, late ? -1 : 0x0106);
+        assert_int_equal(cudaDeviceSynchronize(), 0);
+        assert_true(*c.p == 0x0106 && x == 0x0106);
+        assert_int_equal(cudaEventQuery(c.within), cudaErrorCapturedEvent);
+        capture_end(&c);
+    }
+    unsetenv("EMU_STREAMS");
+    cudaemu_reset();
+}
+
+static cudaError_t forbidden(struct captured *c, int which)
+{
+    void *p;
+    switch (which) {
+    case 0: return cudaMalloc(&p, 8);
+    case 1: return cudaFree(c->p);
+    case 2: return cudaHostAlloc(&p, 8, 0);
+    case 3: return cudaEventQuery(c->before);
+    case 4: return cudaStreamQuery(c->other);
+    case 5: return cudaStreamQuery(c->s);
+    case 6: return cudaStreamSynchronize(c->s);
+    case 7: return cudaDeviceSynchronize();
+    case 8: return cudaEventQuery(c->within);
+    case 9: return cudaEventSynchronize(c->within);
+    case 10: return cudaStreamWaitEvent(c->s, c->before, 0);
+    default: return cudaMemset(c->p, 0, 4);
+    }
+}
+
+static void captures_end_by_what_they_cannot_hold(void **)
+{
+    static const cudaError_t other[] = {cudaErrorCapturedEvent, cudaErrorCapturedEvent,
+                                        cudaErrorStreamCaptureIsolation, cudaErrorStreamCaptureImplicit};
+    enum { FIRST_OF_STREAM = 5, FIRST_OTHER = 8, N = 12 };
+    for (int mode = cudaStreamCaptureModeGlobal; mode <= cudaStreamCaptureModeRelaxed; mode++)
+        for (int i = mode == cudaStreamCaptureModeRelaxed ? FIRST_OF_STREAM : 0; i < N; i++) {
+            struct captured c;
+            cudaemu_reset();
+            capture_begin(&c, (enum cudaStreamCaptureMode)mode, cudaStreamDefault);
+            if (forbidden(&c, i) != (i < FIRST_OTHER ? cudaErrorStreamCaptureUnsupported : other[i - FIRST_OTHER]))
+                fail_msg("mode %d, call %d: %s", mode, i, cudaGetErrorName(cudaGetLastError()));
+            assert_int_equal(CUDA_LAUNCH(add_one, 1, 32, 0, c.s, c.p), cudaErrorStreamCaptureInvalidated);
+            assert_int_equal(cudaStreamEndCapture(c.s, &c.graph), cudaErrorStreamCaptureInvalidated);
+            assert_null(c.graph);
+            assert_int_equal(cudaGetLastError(), cudaErrorStreamCaptureInvalidated);
+            assert_int_equal(CUDA_LAUNCH(add_one, 1, 32, 0, c.s, c.p), 0); /* as ever */
+            assert_int_equal(*c.p, 1);
+            capture_end(&c);
+        }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(graphs_do_what_was_captured), cmocka_unit_test(captures_end_by_what_they_cannot_hold),
     cmocka_unit_test(launches_wait_for_their_stream), cmocka_unit_test(waits_are_for_the_record_before_them),
     cmocka_unit_test(threads_share_and_wait), cmocka_unit_test(warps_exchange),
     cmocka_unit_test(fragments_multiply),     cmocka_unit_test(halves_round),
