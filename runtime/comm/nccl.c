@@ -122,7 +122,7 @@ void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp)
     if (code != NCCL_OK) {
         free(m);
         error_set(errp, DDP_E_COMM, ENOMEM, "rank %d: NCCL cannot allocate %zu MiB on its GPU (%.100s): take a smaller "
-                  "--batch, --recompute or a smaller --model", n->world->rank, (n_bytes + MIB - 1) / MIB,
+                  "--batch, --recompute, --ddp-zero=1 or a smaller --model", n->world->rank, (n_bytes + MIB - 1) / MIB,
                   n->lib->last_error());
         nccl_break(n, 0, WATCH_IN_NCCL, errp);
         return NULL;

@@ -46,8 +46,11 @@ void lines_read(struct lines *ret, const char *path)
         if (ret->has_end || !parse(row, &l))
             die(path, number, ret->has_end ? "comes behind the end" : "not a line of a trace");
         ret->has_end = !strcmp(l.text, "end");
-        if (ret->has_end)
+        if (ret->has_end) {
+            free(l.text);
+            free(l.note);
             continue;
+        }
         ret->line = realloc(ret->line, (ret->n + 1) * sizeof *ret->line);
         if (!ret->line)
             abort();

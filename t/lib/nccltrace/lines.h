@@ -17,7 +17,7 @@ struct lines {
     bool has_end; /* the process ended by itself */
 };
 
-/* Ends the process, and says why, if the file cannot be read or a line is none. Nothing is ever freed. */
+/* Ends the process, and says why, if the file cannot be read or a line is none. The lines are never freed. */
 void lines_read(struct lines *ret, const char *path);
 
 #endif
