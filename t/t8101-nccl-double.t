@@ -19,6 +19,14 @@ is "NCCL is told nothing" "$(grep -c '=' <<<"$log")" 0
 
 probe 2,1 --again
 is "again, with a second communicator" "$rc $(oks) $(grep -c ' id$' <<<"$log") $(grep -c destroy <<<"$log")" "0 3 2 6"
+probe 2,3 --per-root 2
+is "several roots" "$rc $(oks) $(grep -c ' init of 5, blocking 0, 3 ids$' <<<"$log")" "0 5 5"
+is "... on different nodes first" "$(grep ' id$' <<<"$log" | sort | xargs)" "rank 0 id rank 2 id rank 4 id"
+probe 2,3 --per-root 2 --ids
+is "... whose ids all ranks have" "$(sed -n 's/.*: ids //p' <<<"$out" | sort -u | wc -l) $(grep -c ': ids' <<<"$out")" "1 5"
+script "version 21903"
+probe 2,1 --per-root 1
+is "... one, where the library takes no more" "$rc $(oks) $(grep -c ' id$' <<<"$log")" "0 3 1"
 script "init progress 300" "group progress 40" "finalize progress 100"
 probe 3
 is "calls that take long" "$rc $(oks)" "0 3"

@@ -51,6 +51,9 @@ struct nccl_config {
      * makes NCCL take each rank for a node of its own. */
     bool share_devices;
 
+    /* One rank of so many makes an id, where the library takes several; 0: of 128, as NCCL advises. */
+    int ranks_per_root;
+
     /* NCCL's own log: a file for each rank, in whose name %r becomes the rank (NCCL's %h and %p work too). NCCL_DEBUG
      * and NCCL_DEBUG_FILE are set, unless they are. NULL: as the environment says. */
     const char *log;

@@ -96,7 +96,7 @@ nccl_t *nccl_create_with(const struct nccl_config *cfg, const struct nccl_lib *l
     n->life = NCCL_CREATED;
     if (lib) {
         nccl_version_text(lib->version, n->version);
-        n->n_ids = nccl_n_roots(w->size, lib->has[NCCL_SCALABLE]);
+        n->n_ids = nccl_n_roots(w->size, cfg->ranks_per_root, lib->has[NCCL_SCALABLE]);
     } else {
         refusal = *why;
     }

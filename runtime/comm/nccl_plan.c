@@ -2,9 +2,10 @@
 
 #include <stdlib.h>
 
-int nccl_n_roots(int size, bool is_scalable)
+int nccl_n_roots(int size, int each, bool is_scalable)
 {
-    return is_scalable ? (size + NCCL_RANKS_PER_ROOT - 1) / NCCL_RANKS_PER_ROOT : 1;
+    each = each ? each : NCCL_RANKS_PER_ROOT;
+    return is_scalable ? (size + each - 1) / each : 1;
 }
 
 void nccl_block(int size, int n_roots, int i, int *ret_first, int *ret_end)

@@ -13,8 +13,8 @@
 /* A root makes an id and listens for the ranks of its block: all ranks connect to it during the wire-up. */
 #define NCCL_RANKS_PER_ROOT 128
 
-/* How many roots: one, or where ncclCommInitRankScalable is there one per 128 ranks begun. */
-int nccl_n_roots(int size, bool is_scalable);
+/* How many roots: one, or where ncclCommInitRankScalable is there one per `each` ranks begun; each 0: 128. */
+int nccl_n_roots(int size, int each, bool is_scalable);
 
 /* The ranks that root i of n_roots serves: [*ret_first, *ret_end), as NCCL itself deals them out (bootstrap.cc,
  * rootIdFromRank): consecutive, the first size % n_roots blocks one rank longer. */

@@ -1,12 +1,12 @@
 /* ncclprobe - wires up as libddp does, with NCCL beside the host communicator, and tries every operation:
  *
- *   ncclprobe [--timeout S] [--ops K] [--share] [--log PATH] [--again] [--ids] [--shrink RANK]
+ *   ncclprobe [--timeout S] [--ops K] [--share] [--log PATH] [--again] [--ids] [--shrink RANK] [--per-root N]
  *             [--die-before-start RANK] [--die-in-op RANK] [--abort-in-op RANK] [--leave-in-op RANK] [--late RANK]
  *
  * Memory is host memory, as the double's (t/lib/nccldouble) device memory is. --timeout: of NCCL's waits. --again:
- * then with a second communicator. --ids: exchange ids only, with any libnccl. --shrink: RANK ends in an operation, and
- * the others go on without it. A rank meets its trouble before its third operation. Each rank prints one line, and ends
- * with 0:
+ * then with a second communicator. --ids: exchange ids only, with any libnccl. --per-root: one root per N ranks.
+ * --shrink: RANK ends in an operation, and the others go on without it. A rank meets its trouble before its third
+ * operation. Each rank prints one line, and ends with 0:
  *
  *   rank 2 of 4: ok, NCCL 2.28.9
  *   rank 2 of 4: told within 0.1 s: rank 1 (n1) died
@@ -38,7 +38,7 @@ static int parse(int argc, char **argv, struct plan *p)
         int *at;
     } ranks[] = {{"--die-before-start", &p->die_start}, {"--die-in-op", &p->die_op}, {"--abort-in-op", &p->abort_op},
                  {"--leave-in-op", &p->leave_op},       {"--late", &p->late},        {"--shrink", &p->shrink},
-                 {"--ops", &p->n_ops}};
+                 {"--ops", &p->n_ops},                  {"--per-root", &p->per_root}};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         bool is_known = true;
@@ -76,6 +76,7 @@ static nccl_t *create(struct probe *x, ddp_error_t *errp)
 {
     const struct plan *p = x->plan;
     struct nccl_config cfg = {.timeout_s = p->timeout_s, .share_devices = p->share, .log = p->log};
+    cfg.ranks_per_root = p->per_root;
     cfg.will_shrink = p->shrink >= 0;
     cfg.device.sum = probe_sum;
     nccl_t *n = nccl_create(&cfg, x->w, x->c, errp);

@@ -11,7 +11,7 @@
 
 struct plan {
     double timeout_s;
-    int n_ops, die_start, die_op, abort_op, leave_op, late, shrink;
+    int n_ops, die_start, die_op, abort_op, leave_op, late, shrink, per_root;
     const char *log;
     bool share, again, ids_only;
 };

@@ -25,8 +25,8 @@ static void test_roots_count(void **state)
     (void)state;
     const int cases[][2] = {{1, 1}, {2, 1}, {128, 1}, {129, 2}, {256, 2}, {257, 3}, {1024, 8}, {100000, 782}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_int_equal(nccl_n_roots(cases[i][0], true), cases[i][1]);
-        assert_int_equal(nccl_n_roots(cases[i][0], false), 1);
+        assert_int_equal(nccl_n_roots(cases[i][0], 0, true), cases[i][1]);
+        assert_int_equal(nccl_n_roots(cases[i][0], 0, false), 1);
     }
 }
 
@@ -51,7 +51,7 @@ enum shape { BLOCKS, CYCLIC, ONE_NODE };
 
 static void check_roots(int size, int n_nodes, enum shape shape, int most_per_node)
 {
-    int node_of[MAX], roots[16], used[MAX] = {0}, n = nccl_n_roots(size, true), first, end;
+    int node_of[MAX], roots[16], used[MAX] = {0}, n = nccl_n_roots(size, 0, true), first, end;
     for (int r = 0; r < size; r++)
         node_of[r] = shape == BLOCKS ? r / (size / n_nodes) : shape == CYCLIC ? r % n_nodes : 0;
     struct world *w = make_world(0, size, node_of);

@@ -221,6 +221,9 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, in
 {
     log_environment();
     script_log("init of %d, blocking %d, %d ids", nranks, config->blocking, n_ids);
+    for (int i = 0; i < n_ids; i++)
+        if (strncmp(ids[i].internal, "nccldouble.", 11) != 0 || (i && !memcmp(&ids[i], &ids[i - 1], sizeof *ids)))
+            return script_say(ncclInvalidArgument, "an id is none, or there twice");
     return init(comm, nranks, rank, ids, script_call("init"));
 }
 #endif
