@@ -1,7 +1,6 @@
 #include "runtime/gpu.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -298,10 +297,10 @@ static int round_at_random(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
 {
     const struct layout *l = g->cfg.layout;
     const struct rounding by = {.step = n_steps};
-    const size_t unit = LAYOUT_ALIGN / sizeof(float);
     uint64_t number = 0;
     for (int i = 0; i < l->n; i++) {
-        size_t at = l->param[i].offset_bytes / sizeof(float), n = (l->param[i].n_elems + unit - 1) / unit * unit;
+        size_t at = l->param[i].offset_bytes / sizeof(float);
+        size_t n = layout_padded(l->param[i].n_elems * sizeof(float)) / sizeof(float);
         g->round[i] = (struct cuda_round_range){g->arena.values_16 + at, g->arena.values + at, n, number};
         number += n;
     }

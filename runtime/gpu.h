@@ -39,7 +39,7 @@ struct gpu_config {
     void *stream;                /* the program's */
     enum ddp_dtype wire;         /* in which gradients travel: DDP_F32, DDP_BF16 or DDP_F16 */
     enum ddp_dtype kept;         /* DDP_BF16 or DDP_F16: values of that type, too; DDP_F32: none */
-    bool rounds_at_random;       /* these, DDP_BF16: kernels/round.h, numbered by their place in the arena */
+    bool rounds_at_random;       /* these, DDP_BF16: kernels/round.h; gpu.c says how elements are numbered */
     bool shares_devices;         /* two ranks have one GPU */
     const char *nccl_log;        /* nccl.h; NULL: none */
     bool is_traced;              /* the carrier knows when buckets travelled */

@@ -68,7 +68,7 @@ int gpu_after_travel(gpu_t *g, ddp_error_t *errp);
 /* Until e is reached, while the watch looks after the other ranks. */
 int gpu_wait(gpu_t *g, device_event_t *e, ddp_error_t *errp);
 
-/* Asks s for values in bfloat16, if there are any, rounded to the nearest: elements [first, first + n) of the arenas. */
+/* Asks s for values in 16 bits, if there are any, rounded to the nearest: elements [first, first + n) of the arenas. */
 int gpu_round_nearest(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp);
 
 /* What failed here is not known to the others, who wait for this rank. *errp becomes *why; returns -1. */

@@ -61,7 +61,7 @@ int layout_add(struct layout *l, const char *name, enum ddp_dtype dtype, const s
     size_t n_elems = count_elems(name, shape, ndim, elem_bytes, errp);
     if (!n_elems || grow(l, errp) < 0)
         return -1;
-    size_t bytes = (n_elems * elem_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+    size_t bytes = layout_padded(n_elems * elem_bytes);
     if (bytes > LAYOUT_BYTES_MAX - l->n_bytes)
         return error_set(errp, DDP_E_USAGE, EOVERFLOW, "parameter %s: all parameters together are more than 2^48 bytes",
                          name);

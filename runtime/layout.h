@@ -1,7 +1,8 @@
 /* layout.h - the parameters of a model: names, shapes, types and where each lies in the arena. Pure.
  *
  * The arena holds the tensors in registration order, each at a multiple of 64 bytes, with zero padding between. Offsets
- * depend on the layout alone, never on ranks or buckets. */
+ * depend on the layout alone, never on ranks or buckets; but where GPUs spread the optimizer's state, spread.h moves the
+ * tensors further apart. */
 #ifndef DDP_RUNTIME_LAYOUT_H
 #define DDP_RUNTIME_LAYOUT_H
 
@@ -30,6 +31,12 @@ struct layout {
     int n, room;
     size_t n_bytes; /* of the arena */
 };
+
+/* What n bytes take in the arena. */
+static inline size_t layout_padded(size_t n_bytes)
+{
+    return (n_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+}
 
 /* Appends a parameter; returns its index or -1. A zeroed struct layout is an empty one. */
 int layout_add(struct layout *l, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim,

@@ -276,7 +276,7 @@ static size_t bytes_unpadded(const ddp_t *d)
 {
     size_t n = 0;
     for (int i = 0; i < d->layout.n; i++)
-        n += (d->layout.param[i].n_elems * sizeof(float) + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+        n += layout_padded(d->layout.param[i].n_elems * sizeof(float));
     return n;
 }
 

@@ -23,7 +23,7 @@ static comm_segment_t *open_wire(struct reducer *r, ddp_error_t *errp)
     for (int i = 0; i < r->layout->n; i++) {
         const struct layout_param *p = &r->layout->param[i];
         r->wire_offset[i] = r->hook.encode ? at : p->offset_bytes;
-        at += (p->n_elems * elem_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
+        at += layout_padded(p->n_elems * elem_bytes);
     }
     return r->hook.encode ? comm_segment_create(r->comm, at, errp) : r->grads;
 }
