@@ -158,7 +158,8 @@ int nccl_check_fixed(const nccl_t *n, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "the deterministic mode: nccl_config.device says nobody who sums");
     if (most_inputs > CUDA_REDUCE_MAX)
         return error_set(errp, DDP_E_USAGE, E2BIG, "the deterministic mode on GPUs sums at most %d ranks of a node and "
-                         "as many nodes, not %zu: leave --deterministic out", CUDA_REDUCE_MAX, most_inputs);
+                         "as many nodes, not %zu: leave --ddp-deterministic=on and --shards out", CUDA_REDUCE_MAX,
+                         most_inputs);
     return 0;
 }
 

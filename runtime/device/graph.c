@@ -20,25 +20,19 @@ int device_capture_begin(device_stream_t *s, ddp_error_t *errp)
 device_graph_t *device_capture_end(device_stream_t *s, ddp_error_t *errp)
 {
     device_t *d = s->device;
+    struct device_graph made = {.device = d};
     void *captured;
-    if (device_enter(d, errp) < 0)
+    if (device_enter(d, errp) < 0 ||
+        device_settle(d, d->ops->capture_end(s->native, &captured), CALL_CAPTURE_END, errp) < 0 ||
+        device_settle(d, d->ops->graph_make(captured, &made.native), CALL_GRAPH_MAKE, errp) < 0)
         return NULL;
     device_graph_t *g = malloc(sizeof *g);
-    if (device_settle(d, d->ops->capture_end(s->native, &captured), CALL_CAPTURE_END, errp) < 0) {
-        free(g);
-        return NULL;
-    }
-    struct device_graph made = {.device = d};
-    if (device_settle(d, d->ops->graph_make(captured, &made.native), CALL_GRAPH_MAKE, errp) < 0) {
-        free(g);
-        return NULL;
-    }
-    if (g)
-        *g = made;
-    else {
+    if (!g) {
         d->ops->graph_destroy(made.native);
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for a graph", d->rank);
+        return NULL;
     }
+    *g = made;
     return g;
 }
 

@@ -197,7 +197,7 @@ static int nobody_sums(struct job *j, int rank, comm_t *c)
     return 0;
 }
 
-static int share_has_no_room(struct job *j, int rank, comm_t *c)
+static int runs_out_of_room(struct job *j, int rank, comm_t *c, bool of_shares)
 {
     struct rig r = {.sums = {.rank = rank}};
     ddp_error_t e = {0};
@@ -205,7 +205,9 @@ static int share_has_no_room(struct job *j, int rank, comm_t *c)
         return 1;
     CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
     r.stage.n_bytes = 100;
-    CHECK(nccl_reduce_scatter_fixed(r.n, r.ranges[0].data, 64, DDP_F32, &r.stage, NULL, &e) < 0, "it went well");
+    int rc = of_shares ? nccl_reduce_scatter_fixed(r.n, r.ranges[0].data, 64, DDP_F32, &r.stage, NULL, &e)
+                       : nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, &r.stage, NULL, &e);
+    CHECK(rc < 0, "it went well");
     CHECK(strstr(e.text, "a stage of 100 bytes is too small"), "%s", e.text);
     nccl_destroy(r.n);
     return 0;
@@ -213,16 +215,12 @@ static int share_has_no_room(struct job *j, int rank, comm_t *c)
 
 static int has_no_room(struct job *j, int rank, comm_t *c)
 {
-    struct rig r = {.sums = {.rank = rank}};
-    ddp_error_t e = {0};
-    if (rig_open(j, c, &r, (struct nccl_device){.ctx = &r.sums, .sum = sum}, &e))
-        return 1;
-    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
-    r.stage.n_bytes = 100;
-    CHECK(nccl_allreduce_fixed(r.n, r.ranges, N_RANGES, &r.stage, NULL, &e) < 0, "it went well");
-    CHECK(strstr(e.text, "a stage of 100 bytes is too small"), "%s", e.text);
-    nccl_destroy(r.n);
-    return 0;
+    return runs_out_of_room(j, rank, c, false);
+}
+
+static int has_no_room_for_shares(struct job *j, int rank, comm_t *c)
+{
+    return runs_out_of_room(j, rank, c, true);
 }
 
 static const struct placement {
@@ -239,24 +237,25 @@ static const struct placement {
     {12, {0, 0, 0, 0, 1, 2, 2, 2, 3, 3, 3, 3}},
 };
 
+static void everywhere(int (*f)(struct job *j, int rank, comm_t *c))
+{
+    for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
+        struct job j = {.size = placements[i].size, .node_of = placements[i].node_of};
+        if (!job_run_comm(&j, f))
+            fail_msg("placement %zu", i);
+    }
+}
+
 static void test_bits(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
-        struct job j = {.size = placements[i].size, .node_of = placements[i].node_of};
-        if (!job_run_comm(&j, compares))
-            fail_msg("placement %zu", i);
-    }
+    everywhere(compares);
 }
 
 static void test_shares(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof placements / sizeof *placements; i++) {
-        struct job j = {.size = placements[i].size, .node_of = placements[i].node_of};
-        if (!job_run_comm(&j, scatters))
-            fail_msg("placement %zu", i);
-    }
+    everywhere(scatters);
 }
 
 static void test_failure(void **state)
@@ -266,7 +265,7 @@ static void test_failure(void **state)
     assert_true(job_run_comm(&j, one_fails));
     assert_true(job_run_comm(&j, nobody_sums));
     assert_true(job_run_comm(&j, has_no_room));
-    assert_true(job_run_comm(&j, share_has_no_room));
+    assert_true(job_run_comm(&j, has_no_room_for_shares));
 }
 
 static const struct CMUnitTest tests[] = {
