@@ -209,11 +209,14 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
 static int begin_writing(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    char folder[FOLDER_PATH_MAX];
-    if (commit_folder(c->dir, c->token, c->state.step, folder, sizeof folder, errp) < 0 ||
-        (d->gpu && readback_after(&c->readback, gpu_program(d->gpu), errp) < 0))
+    struct savedir folder;
+    if (commit_folder(c->dir, c->token, c->state.step, &folder, errp) < 0)
         return -1;
-    return writer_start(c->writer, folder, d->world.rank == 0, errp);
+    if (d->gpu && readback_after(&c->readback, gpu_program(d->gpu), errp) < 0) {
+        savedir_close(&folder);
+        return -1;
+    }
+    return writer_start(c->writer, &folder, d->world.rank == 0, errp);
 }
 
 static void begin(ddp_t *d)

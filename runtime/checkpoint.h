@@ -52,6 +52,7 @@ struct checkpoint {
     char *resumed_dir;            /* that ddp_resume was given; or NULL */
     struct manifest_state state;  /* of the present save; the part that does not change from the start */
     struct ddp_checkpoint_status status;
+    uint64_t warned_ns;           /* when the step of the last warning began; 0: before the first */
     ddp_error_t start_error;      /* why this rank's part could not even begin */
     double trained_s;             /* in steps, with earlier runs */
     bool has_last;                /* status.last_step is in dir, */
@@ -115,8 +116,8 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 /* sum[n_tensors] of this rank's blocks becomes that of all ranks', modulo 2^64. Collective. */
 int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp);
 
-/* Keeps the text for ddp_checkpoint_status, on rank 0. It replaces the one before; but what is warned of before the first
- * step, which a program asks for once, is kept together. */
+/* Keeps the text for ddp_checkpoint_status, on rank 0. It replaces those from before the last step began; what is warned
+ * of since then, or before the first step, is kept together. */
 void checkpoint_warn(ddp_t *d, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
 /* DIR/step-N of the last one, for ddp_checkpoint_status. */

@@ -33,12 +33,13 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 void checkpoint_warn(ddp_t *d, const char *fmt, ...)
 {
     struct ddp_checkpoint_status *s = &d->checkpoint.status;
-    size_t n = d->micro.began_ns ? 0 : strlen(s->warning);
+    size_t n = d->checkpoint.warned_ns == d->micro.began_ns ? strlen(s->warning) : 0;
     char text[sizeof s->warning];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    d->checkpoint.warned_ns = d->micro.began_ns;
     if (d->world.rank == 0 && !(n && strstr(s->warning, text)))
         snprintf(s->warning + n, sizeof s->warning - n, "%s%s", n ? "; " : "", text);
 }

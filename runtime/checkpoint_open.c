@@ -1,5 +1,6 @@
 /* checkpoint_open.c - the folder that checkpoints go to. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +40,12 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
 /* A folder that was not there is on disk in the one above it when this returns. */
 static int make_one(char *path)
 {
-    if (mkdir(path, 0777) < 0)
+    if (mkdir(path, 0755) < 0) /* nobody else is to write there, whatever the umask */
         return errno == EEXIST ? 0 : -1;
     char *slash = strrchr(path, '/');
     if (slash)
         *slash = 0;
-    folder_sync(!slash ? "." : slash == path ? "/" : path, NULL); /* may not be read: then as durable as it gets */
+    folder_sync(!slash ? "." : slash == path ? "/" : path);
     if (slash)
         *slash = '/';
     return 0;
@@ -64,50 +65,84 @@ static int make_path(const char *dir, ddp_error_t *errp)
 }
 
 /* commit_clean knows its name. */
-static int probe_path(const ddp_t *d, const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp)
+static void probe_name(const ddp_t *d, char ret[64])
 {
-    char name[64];
-    snprintf(name, sizeof name, ".saving-%s-probe", d->checkpoint.token);
-    return folder_path(ret, dir, name, errp);
+    snprintf(ret, 64, ".saving-%.40s-probe", d->checkpoint.token);
 }
 
-/* Rank 0: the folder is there, no other training's, and can be written. */
-static enum finding look_first(const ddp_t *d, const char *dir, ddp_error_t *errp)
+/* Others could harm what is saved there: a warning, or an error where the job wants its checkpoints safe. */
+static enum finding look_who_else(ddp_t *d, const struct savedir *dir, ddp_error_t *errp)
+{
+    char text[256];
+    if (!savedir_is_shared(dir, text, sizeof text))
+        return FINE;
+    if (!config_ckpt_required(&d->config) && !config_ckpt_private(&d->config)) {
+        checkpoint_warn(d, "%s", text);
+        return FINE;
+    }
+    error_set(errp, DDP_E_USAGE, EPERM, "%s", text);
+    return WRONG;
+}
+
+/* Rank 0: the folder, which is open, is no other training's, and can be written. */
+static enum finding look_into(ddp_t *d, const struct savedir *dir, ddp_error_t *errp)
 {
     const char *resumed = d->checkpoint.resumed_dir;
-    char probe[FOLDER_PATH_MAX];
+    char probe[64];
     uint64_t *step;
     size_t n;
-    if (make_path(dir, errp) < 0)
-        return UNWRITABLE;
-    if (store_list(dir, &step, &n, errp) < 0)
+    if (store_list(dir->path, &step, &n, errp) < 0)
         return UNWRITABLE;
     free(step);
-    if (n && (!resumed || strcmp(resumed, dir) != 0)) {
+    if (n && (!resumed || strcmp(resumed, dir->path) != 0)) {
         error_set(errp, DDP_E_USAGE, EEXIST, "%.150s has checkpoints already: resume from them (--resume auto), or name "
-                  "another folder", dir);
+                  "another folder", dir->path);
         return WRONG;
     }
-    if (probe_path(d, dir, probe, errp) < 0)
-        return WRONG;
-    if (mkdir(probe, 0777) < 0) {
-        error_errno(errp, "cannot write into the folder %s", dir);
+    probe_name(d, probe);
+    if (mkdirat(dir->fd, probe, 0755) < 0) {
+        error_errno(errp, "cannot write into the folder %s", dir->path);
         return UNWRITABLE;
     }
-    return FINE;
+    return look_who_else(d, dir, errp);
 }
 
-static enum finding look_too(const ddp_t *d, const char *dir, ddp_error_t *errp)
+static enum finding look_first(ddp_t *d, const char *path, ddp_error_t *errp)
 {
-    char probe[FOLDER_PATH_MAX];
+    struct savedir dir;
+    if (make_path(path, errp) < 0 || savedir_open(&dir, path, errp) < 0)
+        return UNWRITABLE;
+    enum finding found = look_into(d, &dir, errp);
+    savedir_close(&dir);
+    return found;
+}
+
+/* The other ranks: rank 0's probe is in it. */
+static enum finding look_too(const ddp_t *d, const char *path, ddp_error_t *errp)
+{
+    struct savedir dir = {.fd = -1};
+    char probe[64];
     struct stat st;
-    if (probe_path(d, dir, probe, errp) < 0)
-        return WRONG;
-    if (stat(probe, &st) == 0)
+    probe_name(d, probe);
+    bool is_there = savedir_open(&dir, path, NULL) == 0 && fstatat(dir.fd, probe, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    savedir_close(&dir);
+    if (is_there)
         return FINE;
     error_set(errp, DDP_E_USAGE, ENOENT, "%.120s on node %d is not the folder that rank 0 (node 0) has: checkpoints must "
-              "lie in one that all nodes share", dir, d->world.node);
+              "lie in one that all nodes share", path, d->world.node);
     return WRONG;
+}
+
+/* All have looked; a probe that stays is removed before the first save. */
+static void remove_probe(const ddp_t *d, const char *path)
+{
+    struct savedir dir;
+    char probe[64];
+    if (d->world.rank != 0 || savedir_open(&dir, path, NULL) < 0)
+        return;
+    probe_name(d, probe);
+    unlinkat(dir.fd, probe, AT_REMOVEDIR);
+    savedir_close(&dir);
 }
 
 /* 0, or the worst that any rank has found. */
@@ -152,14 +187,13 @@ static int find_folder(ddp_t *d, const char *dir, ddp_error_t *errp)
 int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    char dir[FOLDER_PATH_MAX], probe[FOLDER_PATH_MAX];
+    char dir[FOLDER_PATH_MAX];
     if (checkpoint_tidy(name, dir, errp) < 0)
         return -1;
     if (c->dir && !strcmp(c->dir, dir))
         return 0;
     int rc = find_folder(d, dir, errp);
-    if (d->world.rank == 0 && probe_path(d, dir, probe, NULL) == 0)
-        rmdir(probe); /* all have looked; one that stays is removed before the first save */
+    remove_probe(d, dir);
     if (rc == 0)
         rc = checkpoint_take_memory(d, errp);
     char *copy = rc == 0 ? strdup(dir) : NULL;
@@ -176,11 +210,11 @@ int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)
 void checkpoint_clean(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
-    ddp_error_t why;
+    ddp_error_t why = {0};
     if (d->world.rank != 0 || c->is_clean)
         return;
     c->is_clean = commit_clean(c->dir, c->token, &why) == 0;
-    if (!c->is_clean)
+    if (why.code)
         checkpoint_warn(d, "%s", why.text);
 }
 

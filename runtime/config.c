@@ -119,6 +119,11 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                               .type = KNOB_BOOL,
                               .def = "off",
                               .help = "a checkpoint that fails ends training"},
+    [CONFIG_CKPT_PRIVATE] = {.name = "ckpt-private",
+                             .env = "DDP_CKPT_PRIVATE",
+                             .type = KNOB_BOOL,
+                             .def = "off",
+                             .help = "checkpoints go only into folders of one's own that nobody else can write to"},
     [CONFIG_CKPT_FILE_MB] = {.name = "ckpt-file-mb",
                              .env = "DDP_CKPT_FILE_MB",
                              .type = KNOB_DOUBLE,
@@ -413,6 +418,11 @@ int config_keep(const struct config *cfg)
 bool config_ckpt_required(const struct config *cfg)
 {
     return cfg->value[CONFIG_CKPT_REQUIRED].b;
+}
+
+bool config_ckpt_private(const struct config *cfg)
+{
+    return cfg->value[CONFIG_CKPT_PRIVATE].b;
 }
 
 uint64_t config_ckpt_file_bytes(const struct config *cfg)

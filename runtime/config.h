@@ -30,6 +30,7 @@ enum config_key {
     CONFIG_CKPT_EVERY,
     CONFIG_KEEP,
     CONFIG_CKPT_REQUIRED,
+    CONFIG_CKPT_PRIVATE,
     CONFIG_CKPT_FILE_MB,
     CONFIG_STOP_SIGNALS,
     CONFIG_STOP_WITHIN,
@@ -82,6 +83,7 @@ const char *config_trace(const struct config *cfg); /* NULL: none */
 int64_t config_ckpt_every(const struct config *cfg); /* steps; 0: on request only; -1: not named */
 int config_keep(const struct config *cfg);
 bool config_ckpt_required(const struct config *cfg);
+bool config_ckpt_private(const struct config *cfg);
 uint64_t config_ckpt_file_bytes(const struct config *cfg);
 const char *config_stop_signals(const struct config *cfg); /* for stop_parse */
 double config_stop_within_s(const struct config *cfg);

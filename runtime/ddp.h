@@ -374,8 +374,8 @@ struct ddp_checkpoint_status {
     uint64_t bytes;        /* of a whole checkpoint */
     bool in_flight;
     char path[256];    /* of the last one committed or resumed from; a longer one without its beginning */
-    char warning[1024]; /* on rank 0: all from before the first step, then the last: a save that failed, a broken
-                         * checkpoint, another machine; "": none */
+    char warning[1024]; /* on rank 0: all from before the first step, then those of the last step that had any: a save
+                         * that failed, a broken checkpoint, another machine, a folder that others can write to; "": none */
 };
 int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 

@@ -242,7 +242,7 @@ static void make_gpus(struct maker *m, const struct environment_place *place)
 /* What the options or the site said for libddp. Where that is the user's own variable, it stays the user's. */
 static void make_libddp(struct maker *m)
 {
-    static const enum ddp_key keys[] = {KEY_INTERFACE, KEY_REQUEUE, KEY_TIMEOUT};
+    static const enum ddp_key keys[] = {KEY_CKPT_PRIVATE, KEY_INTERFACE, KEY_REQUEUE, KEY_TIMEOUT};
     set(m, "DDP_VERSION", PACKAGE_VERSION);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const struct knob_value *v = &m->o->key[keys[i]];

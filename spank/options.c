@@ -27,6 +27,8 @@ const struct knob ddp_keys[KEY_COUNT] = {
                   .help = "place by this XML record of hwloc instead of the machine, as bind=print"},
     [KEY_VERBOSE] = {.name = "verbose", .env = "DDP_VERBOSE", .type = KNOB_BOOL, .def = "off",
                      .help = "print where each rank runs"},
+    [KEY_CKPT_PRIVATE] = {.name = "ckpt_private", .env = "DDP_CKPT_PRIVATE", .type = KNOB_BOOL,
+                          .help = "libddp refuses to save checkpoints into folders that others can write to"},
     [KEY_ENABLED] = {.name = "enabled", .type = KNOB_BOOL, .def = "on",
                      .help = "false refuses --ddp on this cluster or node"},
     [KEY_NCCL_IB_HCA] = {.name = "nccl_ib_hca", .type = KNOB_STRING, .max = 200,

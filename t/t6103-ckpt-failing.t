@@ -8,15 +8,15 @@ want=$(bits)
 # --- cannot be written: goes on, counts, says why; and stops where that is asked for ---
 vanishes() {
     rm -rf "$tmp/gone" "$tmp/gone.away"
-    ranks 2 "$tmp/gone" --ddp-ckpt-every=3 wait=on gone=4 "$@"
+    PROBE_PAUSE="mv $tmp/gone $tmp/gone.away" ranks 2 "$tmp/gone" --ddp-ckpt-every=3 wait=on pause=4 "$@"
 }
 vanishes
 is "a folder that vanishes: goes on" "$rc $(bits)" "0 $want" || diag "$err"
 is "... and counts" "$(grep status <<<"$out")" "status 1 3 3"
-like "... and says why" "$out" 'warning the checkpoint of step 12 failed: rank 0: cannot make the folder .*No such file'
+like "... and says why" "$out" 'warning the checkpoint of step 12 failed: rank 0: cannot open the folder .*No such file'
 vanishes --ddp-ckpt-required=on
 is "... required: stops" "$rc" 1
-like "... and says why" "$err" 'rank [01]: the checkpoint of step 6 failed: rank 0: cannot make the folder'
+like "... and says why" "$err" 'rank [01]: the checkpoint of step 6 failed: rank 0: cannot open the folder'
 
 if mkdir "$tmp/small" && mount -t tmpfs -o size=6m tmpfs "$tmp/small" 2>/dev/null; then
     at_exit "umount $tmp/small"

@@ -12,210 +12,266 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
-#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ckpt/put.h"
-#include "runtime/ckpt/store.h"
 
 #define SAVING ".saving-"
 #define WRITER ".writer"
 #define UNFINISHED ".manifest" /* until it is whole */
+#define SAVING_MAX 96
 
-/* "DIR/.saving-TOKEN-step-00000100" and "DIR/step-00000100". */
-static int paths(const char *dir, const char *token, uint64_t step, char saving[FOLDER_PATH_MAX],
-                 char done[FOLDER_PATH_MAX], ddp_error_t *errp)
+/* ".saving-TOKEN-step-00000100" */
+static void saving_name(const char *token, uint64_t step, char ret[SAVING_MAX])
 {
-    char name[32], hidden[128];
+    char name[32];
     folder_name(step, name);
-    snprintf(hidden, sizeof hidden, SAVING "%.40s-%s", token, name);
-    return folder_path(saving, dir, hidden, errp) < 0 || folder_path(done, dir, name, errp) < 0 ? -1 : 0;
+    snprintf(ret, SAVING_MAX, SAVING "%.40s-%s", token, name);
 }
 
-int commit_folder(const char *dir, const char *token, uint64_t step, char *ret, size_t size, ddp_error_t *errp)
+int commit_folder(const char *path, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp)
 {
-    char saving[FOLDER_PATH_MAX], done[FOLDER_PATH_MAX];
-    if (paths(dir, token, step, saving, done, errp) < 0)
+    struct savedir dir;
+    char name[SAVING_MAX];
+    saving_name(token, step, name);
+    if (savedir_open(&dir, path, errp) < 0)
         return -1;
-    if (strlen(saving) >= size)
-        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.150s: the path is too long", saving);
-    if (mkdir(saving, 0777) < 0 && errno != EEXIST)
-        return error_errno(errp, "cannot make the folder %s", saving);
-    strcpy(ret, saving);
-    return 0;
+    int rc = savedir_make(ret, &dir, name, errp);
+    savedir_close(&dir);
+    return rc;
+}
+
+/* A new file of a few bytes, on disk. */
+static int write_file(const struct savedir *dir, const char *name, const char *text, size_t n, ddp_error_t *errp)
+{
+    struct put out;
+    if (put_open(&out, dir, name, n, errp) < 0)
+        return -1;
+    if (put_write(&out, text, n, 0, errp) == 0)
+        return put_close(&out, errp);
+    put_drop(&out);
+    return -1;
 }
 
 /* ---- whose saves count ---- */
 
 /* Is the token in DIR/.writer this job's? With none there another has taken dir over, and left. */
-static int is_own(const char *dir, const char *token, bool *ret, ddp_error_t *errp)
+static int is_own(const struct savedir *dir, const char *token, bool *ret, ddp_error_t *errp)
 {
-    char path[FOLDER_PATH_MAX], found[2 * COMMIT_TOKEN_BYTES + 1] = "";
+    char found[2 * COMMIT_TOKEN_BYTES + 1] = "";
     *ret = false;
-    if (folder_path(path, dir, WRITER, errp) < 0)
-        return -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = openat(dir->fd, WRITER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return 0;
     ssize_t n = fd < 0 ? -1 : read(fd, found, sizeof found - 1);
     if (n < 0)
-        error_errno(errp, "cannot read %s", path);
+        error_errno(errp, "cannot read %.150s/" WRITER, dir->path);
     io_close(fd);
     *ret = n >= 0 && !strcmp(found, token);
     return n < 0 ? -1 : 0;
 }
 
-static int check_writer(const char *dir, const char *token, ddp_error_t *errp)
+static int check_writer(const struct savedir *dir, const char *token, ddp_error_t *errp)
 {
     bool own;
     if (is_own(dir, token, &own, errp) < 0)
         return -1;
     return own ? 0 : error_set(errp, DDP_E_USAGE, EBUSY, "%.120s: another job has begun to save there (" WRITER " is "
-                               "not this one's any more): end one of them, or give each a folder", dir);
+                               "not this one's any more): end one of them, or give each a folder", dir->path);
 }
 
-static int take_over(const char *dir, const char *token, ddp_error_t *errp)
+static int take_over(const struct savedir *dir, const char *token, ddp_error_t *errp)
 {
-    char from[FOLDER_PATH_MAX], to[FOLDER_PATH_MAX], name[64];
-    struct put out;
+    char name[64];
     snprintf(name, sizeof name, WRITER "-%.40s", token);
-    if (folder_path(from, dir, name, errp) < 0 || folder_path(to, dir, WRITER, errp) < 0 ||
-        put_open(&out, dir, name, strlen(token), errp) < 0)
-        return -1;
-    if (put_write(&out, token, strlen(token), 0, errp) < 0) {
-        put_drop(&out);
-        unlink(from);
-        return -1;
-    }
-    int rc = put_close(&out, errp);
-    if (rc == 0 && (rc = rename(from, to)) < 0)
-        error_errno(errp, "cannot rename %s to %s", from, to);
+    int rc = write_file(dir, name, token, strlen(token), errp);
+    if (rc == 0)
+        rc = savedir_rename(dir, name, WRITER, errp);
     if (rc < 0)
-        unlink(from);
+        savedir_remove_file(dir, name, NULL);
     return rc;
 }
 
-void commit_leave(const char *dir, const char *token)
+void commit_leave(const char *path, const char *token)
 {
-    char path[FOLDER_PATH_MAX];
+    struct savedir dir;
     bool own;
-    if (is_own(dir, token, &own, NULL) == 0 && own && folder_path(path, dir, WRITER, NULL) == 0)
-        unlink(path);
+    if (savedir_open(&dir, path, NULL) < 0)
+        return;
+    if (is_own(&dir, token, &own, NULL) == 0 && own)
+        savedir_remove_file(&dir, WRITER, NULL);
+    savedir_close(&dir);
 }
 
 /* ---- commits ---- */
 
+struct commit {
+    struct savedir dir, folder; /* DIR, and the folder in it that becomes a checkpoint */
+    char saving[SAVING_MAX], done[32];
+    const char *token, *manifest;
+    size_t n;
+};
+
 /* WRITTEN -> RENAMED */
-static int move(const char *dir, const char *saving, const char *done, ddp_error_t *errp)
+static int move(struct commit *c, ddp_error_t *errp)
 {
-    if (folder_sync(saving, errp) < 0 || folder_remove(done, errp) < 0)
+    if (savedir_sync(&c->folder, errp) < 0 || savedir_remove(&c->dir, c->done, errp) != 0 ||
+        savedir_rename(&c->dir, c->saving, c->done, errp) < 0)
         return -1;
-    if (rename(saving, done) < 0)
-        return error_errno(errp, "cannot rename %s to %s", saving, done);
-    if (folder_sync(dir, errp) == 0)
+    if (savedir_sync(&c->dir, errp) == 0)
         return 0;
-    folder_remove(done, NULL);
+    savedir_remove(&c->dir, c->done, NULL);
     return -1;
 }
 
 /* RENAMED -> COMMITTED */
-static int write_manifest(const char *dir, const char *token, const char *folder, const char *text, size_t n,
-                          ddp_error_t *errp)
+static int write_manifest(struct commit *c, ddp_error_t *errp)
 {
-    char from[FOLDER_PATH_MAX], to[FOLDER_PATH_MAX];
-    struct put out;
-    if (folder_path(from, folder, UNFINISHED, errp) < 0 || folder_path(to, folder, MANIFEST_NAME, errp) < 0 ||
-        put_open(&out, folder, UNFINISHED, n, errp) < 0)
+    if (write_file(&c->folder, UNFINISHED, c->manifest, c->n, errp) < 0 || check_writer(&c->dir, c->token, errp) < 0 ||
+        savedir_rename(&c->folder, UNFINISHED, MANIFEST_NAME, errp) < 0)
         return -1;
-    if (put_write(&out, text, n, 0, errp) < 0) {
-        put_drop(&out);
-        return -1;
-    }
-    if (put_close(&out, errp) < 0 || check_writer(dir, token, errp) < 0)
-        return -1;
-    if (rename(from, to) < 0)
-        return error_errno(errp, "cannot rename %s to %s", from, to);
-    return folder_sync(folder, errp);
+    return savedir_sync(&c->folder, errp);
 }
 
 /* WRITTEN -> COMMITTED in the place of a checkpoint of the same step: both are whole, and one of them has its name at
  * every moment. 1: this file system cannot exchange names. */
-static int exchange(const char *dir, const char *token, const char *saving, const char *done, const char *manifest,
-                    size_t n, ddp_error_t *errp)
+static int exchange(struct commit *c, ddp_error_t *errp)
 {
-    if (folder_sync(saving, errp) < 0 || write_manifest(dir, token, saving, manifest, n, errp) < 0)
+    struct savedir old;
+    if (savedir_enter(&old, &c->dir, c->done, errp) < 0) /* a link, or another user's, stays where it is */
         return -1;
-    if (renameat2(AT_FDCWD, saving, AT_FDCWD, done, RENAME_EXCHANGE) < 0)
+    savedir_close(&old);
+    if (savedir_sync(&c->folder, errp) < 0 || write_manifest(c, errp) < 0)
+        return -1;
+    if (renameat2(c->dir.fd, c->saving, c->dir.fd, c->done, RENAME_EXCHANGE) < 0)
         return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP
-                   ? 1 : error_errno(errp, "cannot rename %s to %s", saving, done);
-    if (folder_sync(dir, errp) < 0)
+                   ? 1 : error_errno(errp, "cannot rename %s to %s in %s", c->saving, c->done, c->dir.path);
+    if (savedir_sync(&c->dir, errp) < 0)
         return -1;
-    folder_remove(saving, NULL); /* the old one; else the next job does it */
+    savedir_remove(&c->dir, c->saving, NULL); /* the old one; else the next job does it */
     return 0;
 }
 
-int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp)
+static int commit_in(struct commit *c, ddp_error_t *errp)
 {
-    char saving[FOLDER_PATH_MAX], done[FOLDER_PATH_MAX];
-    if (paths(dir, token, step, saving, done, errp) < 0 || check_writer(dir, token, errp) < 0)
-        return -1;
-    int rc = folder_has_manifest(done) ? exchange(dir, token, saving, done, manifest, n, errp) : 1;
+    int rc = folder_has_manifest(c->dir.fd, c->done) ? exchange(c, errp) : 1;
     if (rc <= 0)
         return rc;
-    if (move(dir, saving, done, errp) < 0)
+    if (move(c, errp) < 0)
         return -1;
-    if (write_manifest(dir, token, done, manifest, n, errp) < 0) {
-        folder_remove(done, NULL);
+    if (write_manifest(c, errp) < 0) {
+        savedir_remove(&c->dir, c->done, NULL);
         return -1;
     }
     return 0;
 }
 
-int commit_abandon(const char *dir, const char *token, uint64_t step, ddp_error_t *errp)
+int commit(const char *path, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp)
 {
-    char saving[FOLDER_PATH_MAX], done[FOLDER_PATH_MAX];
-    return paths(dir, token, step, saving, done, errp) < 0 ? -1 : folder_remove(saving, errp);
+    struct commit c = {.token = token, .manifest = manifest, .n = n, .folder.fd = -1};
+    int rc = -1;
+    saving_name(token, step, c.saving);
+    folder_name(step, c.done);
+    if (savedir_open(&c.dir, path, errp) < 0)
+        return -1;
+    if (check_writer(&c.dir, token, errp) == 0 && savedir_enter(&c.folder, &c.dir, c.saving, errp) == 0)
+        rc = commit_in(&c, errp);
+    savedir_close(&c.folder);
+    savedir_close(&c.dir);
+    return rc;
+}
+
+int commit_abandon(const char *path, const char *token, uint64_t step, ddp_error_t *errp)
+{
+    struct savedir dir;
+    char name[SAVING_MAX];
+    saving_name(token, step, name);
+    if (savedir_open(&dir, path, errp) < 0)
+        return -1;
+    int rc = savedir_remove(&dir, name, errp);
+    savedir_close(&dir);
+    return rc == 0 ? 0 : -1;
 }
 
 /* ---- what is no longer wanted ---- */
 
-static int remove_step(const char *dir, uint64_t step, ddp_error_t *errp)
+struct removal {
+    const struct savedir *dir;
+    const char *token;
+    ddp_error_t left; /* the first that was left, because it is a link or another user's */
+    int n_left;
+};
+
+static int remove_folder(struct removal *r, const char *name, ddp_error_t *errp)
 {
-    char name[32], path[FOLDER_PATH_MAX];
-    folder_name(step, name);
-    return folder_path(path, dir, name, errp) < 0 ? -1 : folder_remove(path, errp);
+    ddp_error_t why = {0};
+    int rc = savedir_remove(r->dir, name, &why);
+    if (rc > 0 && r->n_left++ == 0)
+        r->left = why;
+    if (rc < 0 && errp)
+        *errp = why;
+    return rc < 0 ? -1 : 0;
 }
 
-int commit_retain(const char *dir, uint64_t newest, int keep, ddp_error_t *errp)
+static int retain_in(struct removal *r, uint64_t newest, int keep, ddp_error_t *errp)
 {
-    uint64_t *step;
-    size_t n;
-    int n_kept = 0, rc = folder_steps(dir, &step, &n, errp);
-    if (rc < 0)
-        return -1;
-    for (size_t i = n; rc == 0 && i-- > 0;)
-        if (step[i] > newest || n_kept++ >= keep)
-            rc = remove_step(dir, step[i], errp);
-    free(step);
+    struct folder_steps s = {0};
+    int n_kept = 0, rc = savedir_each(r->dir, folder_note_step, &s, errp);
+    folder_sort_steps(&s);
+    for (size_t i = s.n; rc == 0 && i-- > 0;) {
+        char name[32];
+        folder_name(s.step[i], name);
+        if (s.step[i] > newest || n_kept++ >= keep)
+            rc = remove_folder(r, name, errp);
+    }
+    free(s.step);
     return rc;
 }
 
-static int remove_left(void *token, const char *dir, const char *name, ddp_error_t *errp)
+/* What is left of others' saves, and checkpoints that are none. */
+static bool is_litter(const struct removal *r, const char *name)
 {
-    char path[FOLDER_PATH_MAX], own[64];
+    char own[SAVING_MAX];
     uint64_t step;
-    if (folder_path(path, dir, name, errp) < 0)
-        return -1;
-    snprintf(own, sizeof own, SAVING "%.40s-", (const char *)token);
-    if (!strncmp(name, WRITER "-", strlen(WRITER "-")))
-        return unlink(path) < 0 && errno != ENOENT ? error_errno(errp, "cannot remove %s", path) : 0;
-    bool is_left = !strncmp(name, SAVING, strlen(SAVING)) ? strncmp(name, own, strlen(own)) != 0
-                                                           : folder_step(name, &step) && !folder_has_manifest(path);
-    return is_left ? folder_remove(path, errp) : 0;
+    snprintf(own, sizeof own, SAVING "%.40s-", r->token);
+    return !strncmp(name, SAVING, strlen(SAVING)) ? strncmp(name, own, strlen(own)) != 0
+                                                   : folder_step(name, &step) && !folder_has_manifest(r->dir->fd, name);
 }
 
-int commit_clean(const char *dir, const char *token, ddp_error_t *errp)
+static int remove_litter(void *arg, const char *path, const char *name, ddp_error_t *errp)
 {
-    char own[64];
-    snprintf(own, sizeof own, "%.40s", token);
-    return take_over(dir, token, errp) < 0 ? -1 : folder_each(dir, remove_left, own, errp);
+    struct removal *r = arg;
+    (void)path;
+    if (!strncmp(name, WRITER "-", strlen(WRITER "-")))
+        return savedir_remove_file(r->dir, name, errp);
+    return is_litter(r, name) ? remove_folder(r, name, errp) : 0;
+}
+
+/* Closes, and says what was left. */
+static int end_removal(struct removal *r, struct savedir *dir, int rc, ddp_error_t *errp)
+{
+    savedir_close(dir);
+    if (rc == 0 && errp && r->n_left < 2)
+        *errp = r->left;
+    else if (rc == 0)
+        error_set(errp, r->left.domain, r->left.code, "%.230s (and %d more)", r->left.text, r->n_left - 1);
+    return rc;
+}
+
+int commit_retain(const char *path, uint64_t newest, int keep, ddp_error_t *errp)
+{
+    struct savedir dir;
+    struct removal r = {.dir = &dir};
+    if (savedir_open(&dir, path, errp) < 0)
+        return -1;
+    return end_removal(&r, &dir, retain_in(&r, newest, keep, errp), errp);
+}
+
+int commit_clean(const char *path, const char *token, ddp_error_t *errp)
+{
+    struct savedir dir;
+    struct removal r = {.dir = &dir, .token = token};
+    if (savedir_open(&dir, path, errp) < 0)
+        return -1;
+    int rc = take_over(&dir, token, errp);
+    return end_removal(&r, &dir, rc < 0 ? rc : savedir_each(&dir, remove_litter, &r, errp), errp);
 }

@@ -41,11 +41,8 @@ bool folder_step(const char *name, uint64_t *ret)
     return !strcmp(name, same);
 }
 
-int folder_each(const char *dir, folder_f *f, void *ctx, ddp_error_t *errp)
+int folder_each_of(DIR *d, const char *dir, folder_f *f, void *ctx, ddp_error_t *errp)
 {
-    DIR *d = opendir(dir);
-    if (!d)
-        return errno == ENOENT ? 0 : error_errno(errp, "cannot read the folder %s", dir);
     int rc = 0;
     struct dirent *entry;
     while (rc >= 0 && (errno = 0, entry = readdir(d)))
@@ -57,14 +54,17 @@ int folder_each(const char *dir, folder_f *f, void *ctx, ddp_error_t *errp)
     return rc;
 }
 
-struct steps {
-    uint64_t *step;
-    size_t n, room;
-};
-
-static int note_step(void *ctx, const char *dir, const char *name, ddp_error_t *errp)
+int folder_each(const char *dir, folder_f *f, void *ctx, ddp_error_t *errp)
 {
-    struct steps *s = ctx;
+    DIR *d = opendir(dir);
+    if (!d)
+        return errno == ENOENT ? 0 : error_errno(errp, "cannot read the folder %s", dir);
+    return folder_each_of(d, dir, f, ctx, errp);
+}
+
+int folder_note_step(void *ctx, const char *dir, const char *name, ddp_error_t *errp)
+{
+    struct folder_steps *s = ctx;
     uint64_t step;
     (void)dir;
     if (!folder_step(name, &step))
@@ -87,59 +87,24 @@ static int by_step(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int folder_steps(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp)
+void folder_sort_steps(struct folder_steps *s)
 {
-    struct steps s = {0};
-    if (folder_each(dir, note_step, &s, errp) < 0) {
-        free(s.step);
-        return -1;
-    }
-    if (s.n)
-        qsort(s.step, s.n, sizeof *s.step, by_step);
-    *ret = s.step;
-    *ret_n = s.n;
-    return 0;
+    if (s->n)
+        qsort(s->step, s->n, sizeof *s->step, by_step);
 }
 
-bool folder_has_manifest(const char *path)
+bool folder_has_manifest(int at_fd, const char *path)
 {
     char manifest[FOLDER_PATH_MAX];
     struct stat st;
-    return folder_path(manifest, path, MANIFEST_NAME, NULL) < 0 || stat(manifest, &st) == 0 ||
+    return folder_path(manifest, path, MANIFEST_NAME, NULL) < 0 || fstatat(at_fd, manifest, &st, 0) == 0 ||
            (errno != ENOENT && errno != ENOTDIR);
 }
 
-int folder_sync(const char *path, ddp_error_t *errp)
+void folder_sync(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = -1;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0)
-        rc = fsync(fd);
-    if (rc < 0 && errno == EINVAL) /* a file system that has no such thing, and needs none */
-        rc = 0;
-    if (rc < 0)
-        error_errno(errp, "cannot write the folder %s to disk", path);
+        fsync(fd);
     io_close(fd);
-    return rc;
-}
-
-static int remove_file(void *ctx, const char *dir, const char *name, ddp_error_t *errp)
-{
-    char path[FOLDER_PATH_MAX];
-    (void)ctx;
-    if (folder_path(path, dir, name, errp) < 0)
-        return -1;
-    return unlink(path) < 0 && errno != ENOENT ? error_errno(errp, "cannot remove %s", path) : 0;
-}
-
-int folder_remove(const char *path, ddp_error_t *errp)
-{
-    char manifest[FOLDER_PATH_MAX];
-    if (folder_path(manifest, path, MANIFEST_NAME, errp) < 0)
-        return -1;
-    int rc = unlink(manifest);
-    if (rc < 0 && errno != ENOENT)
-        return error_errno(errp, "cannot remove %s", manifest);
-    if ((rc == 0 && folder_sync(path, errp) < 0) || folder_each(path, remove_file, NULL, errp) < 0)
-        return -1;
-    return rmdir(path) < 0 && errno != ENOENT ? error_errno(errp, "cannot remove the folder %s", path) : 0;
 }

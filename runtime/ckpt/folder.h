@@ -1,7 +1,9 @@
-/* folder.h - folders of checkpoints: look who is there, make things durable, remove. */
+/* folder.h - folders of checkpoints: their names, and who is there. Writing and removing are savedir.h's. */
 #ifndef DDP_RUNTIME_CKPT_FOLDER_H
 #define DDP_RUNTIME_CKPT_FOLDER_H
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,16 +25,22 @@ bool folder_step(const char *name, uint64_t *ret);
  * away meanwhile. A folder that is not there has none. */
 typedef int folder_f(void *ctx, const char *dir, const char *name, ddp_error_t *errp);
 int folder_each(const char *dir, folder_f *f, void *ctx, ddp_error_t *errp);
+int folder_each_of(DIR *d, const char *dir, folder_f *f, void *ctx, ddp_error_t *errp); /* closes d */
 
-/* The steps that have a folder in dir, rising, with a manifest or without; malloc, the caller frees (NULL: none). */
-int folder_steps(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp);
+/* The steps that have a folder, with a manifest or without. A zeroed struct is empty; the caller frees `step`. */
+struct folder_steps {
+    uint64_t *step; /* [n] */
+    size_t n, room;
+};
 
-bool folder_has_manifest(const char *path); /* true also where it cannot be told */
+/* A folder_f for folder_each with a struct folder_steps; folder_sort_steps makes them rise. */
+int folder_note_step(void *steps, const char *dir, const char *name, ddp_error_t *errp);
+void folder_sort_steps(struct folder_steps *s);
 
-int folder_sync(const char *path, ddp_error_t *errp);
+/* Is there a manifest in the folder `path`, below at_fd or AT_FDCWD? True also where it cannot be told. */
+bool folder_has_manifest(int at_fd, const char *path);
 
-/* Removes a checkpoint's folder, its manifest first and durably: what is left of it at any moment is no checkpoint. One
- * that is not there is removed. */
-int folder_remove(const char *path, ddp_error_t *errp);
+/* What is in the folder stays there after a power cut, as far as the file system lets us say so. */
+void folder_sync(const char *path);
 
 #endif

@@ -27,22 +27,25 @@ static int allocate(struct put *p, uint64_t n_bytes, ddp_error_t *errp)
     return rc < 0 ? error_errno(errp, "%s: %llu bytes cannot be allocated", p->path, (unsigned long long)n_bytes) : 0;
 }
 
-int put_open(struct put *p, const char *folder, const char *name, uint64_t n_bytes, ddp_error_t *errp)
+int put_open(struct put *p, const struct savedir *dir, const char *name, uint64_t n_bytes, ddp_error_t *errp)
 {
-    int n = snprintf(p->path, sizeof p->path, "%s/%s", folder, name);
-    if (n < 0 || (size_t)n >= sizeof p->path)
-        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.100s/%s: the path is too long", folder, name);
-    p->direct_fd = -1;
-    p->fd = open(p->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (folder_path(p->path, dir->path, name, errp) < 0)
+        return -1;
+    p->fd = savedir_open_file(dir, name, errp);
     if (p->fd < 0)
-        return error_errno(errp, "cannot write %s", p->path);
+        return -1;
     if (allocate(p, n_bytes, errp) < 0) {
         put_drop(p);
         return -1;
     }
-    if (n_bytes >= BLOCK && sysconf(_SC_PAGESIZE) == BLOCK)
-        p->direct_fd = open(p->path, O_WRONLY | O_DIRECT | O_CLOEXEC); /* no file system has to have it */
+    p->can_direct = n_bytes >= BLOCK && sysconf(_SC_PAGESIZE) == BLOCK;
     return 0;
+}
+
+/* No file system has to have it. */
+static bool set_direct(struct put *p, bool on)
+{
+    return fcntl(p->fd, F_SETFL, on ? O_DIRECT : 0) == 0;
 }
 
 /* Writes until n bytes are written, or an error; returns how many were. */
@@ -80,14 +83,12 @@ int put_write(struct put *p, const void *data, size_t n, uint64_t at, ddp_error_
     const char *from = data;
     size_t edge, inner, done = 0;
     cut(from, n, at, &edge, &inner);
-    if (p->direct_fd >= 0 && inner) {
-        done = write_some(p->direct_fd, from + edge, inner, at + edge);
+    if (p->can_direct && inner && (p->can_direct = set_direct(p, true))) {
+        done = write_some(p->fd, from + edge, inner, at + edge);
         if (done < inner && errno != EINVAL)
             return error_errno(errp, "cannot write %s", p->path);
-        if (done == 0) { /* opened, but not written so: 9p, some FUSE */
-            io_close(p->direct_fd);
-            p->direct_fd = -1;
-        }
+        p->can_direct = done > 0; /* else it can be asked for, but not written so: 9p, some FUSE */
+        set_direct(p, false);
     }
     size_t rest = edge + done; /* what lies behind the part that is written */
     if (write_some(p->fd, from, edge, at) < edge || write_some(p->fd, from + rest, n - rest, at + rest) < n - rest)
@@ -110,6 +111,5 @@ int put_close(struct put *p, ddp_error_t *errp)
 void put_drop(struct put *p)
 {
     io_close(p->fd);
-    io_close(p->direct_fd);
-    p->fd = p->direct_fd = -1;
+    p->fd = -1;
 }

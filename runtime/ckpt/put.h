@@ -2,21 +2,22 @@
 #ifndef DDP_RUNTIME_CKPT_PUT_H
 #define DDP_RUNTIME_CKPT_PUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/base/error.h"
-
-#define PUT_PATH_MAX 4096
+#include "runtime/ckpt/savedir.h"
 
 struct put {
-    int fd, direct_fd; /* direct_fd -1: everything goes through the page cache */
-    char path[PUT_PATH_MAX];
+    int fd;
+    bool can_direct;            /* past the page cache, where that can be */
+    char path[FOLDER_PATH_MAX]; /* for messages */
 };
 
-/* Opens folder/name, which is made if it is not there, with all its n_bytes allocated where the file system can: a disk
+/* Opens the file `name` in dir, which is made if it is not there, with all its n_bytes allocated where the file system can: a disk
  * that is full says so here. */
-int put_open(struct put *p, const char *folder, const char *name, uint64_t n_bytes, ddp_error_t *errp);
+int put_open(struct put *p, const struct savedir *dir, const char *name, uint64_t n_bytes, ddp_error_t *errp);
 
 /* from[0..n) to bytes [at, at + n). Past the page cache, but for the edges, where the file system allows it and `from`
  * and `at` are the same modulo 4096. */

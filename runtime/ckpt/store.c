@@ -31,21 +31,22 @@ static const char *brief(const char *path)
 
 int store_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp)
 {
-    uint64_t *step;
-    size_t n, n_kept = 0;
-    if (folder_steps(dir, &step, &n, errp) < 0)
-        return -1;
-    for (size_t i = 0; i < n; i++) {
+    struct folder_steps s = {0};
+    size_t n_kept = 0;
+    int rc = folder_each(dir, folder_note_step, &s, errp);
+    folder_sort_steps(&s);
+    for (size_t i = 0; rc == 0 && i < s.n; i++) {
         char name[32], path[FOLDER_PATH_MAX];
-        folder_name(step[i], name);
-        if (folder_path(path, dir, name, errp) < 0) {
-            free(step);
-            return -1;
-        }
-        if (folder_has_manifest(path))
-            step[n_kept++] = step[i];
+        folder_name(s.step[i], name);
+        rc = folder_path(path, dir, name, errp);
+        if (rc == 0 && folder_has_manifest(AT_FDCWD, path))
+            s.step[n_kept++] = s.step[i];
     }
-    *ret = step;
+    if (rc < 0) {
+        free(s.step);
+        return -1;
+    }
+    *ret = s.step;
     *ret_n = n_kept;
     return 0;
 }

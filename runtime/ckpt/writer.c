@@ -30,7 +30,7 @@ struct ckpt_writer {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     _Atomic enum writer_state state; /* read without the lock too */
-    char folder[PUT_PATH_MAX];
+    struct savedir folder; /* open until it is WRITTEN or FAILED */
     bool has_heads;
     struct writer_times times;
     ddp_error_t error;
@@ -147,7 +147,7 @@ static int write_file(ckpt_writer_t *w, int i, size_t *at, ddp_error_t *errp)
         ++*at;
     if (*at == first && !w->has_heads)
         return 0;
-    if (put_open(&out, w->folder, file->name, file->n_bytes, errp) < 0)
+    if (put_open(&out, &w->folder, file->name, file->n_bytes, errp) < 0)
         return -1;
     int rc = w->has_heads ? put_write(&out, file->head, file->head_bytes, 0, errp) : 0;
     for (size_t r = first; rc == 0 && r < *at; r++)
@@ -163,7 +163,7 @@ static int write_small(const ckpt_writer_t *w, ddp_error_t *errp)
     for (int i = 0; w->has_heads && i < w->files->n_small; i++) {
         const struct files_small *s = &w->files->small[i];
         struct put out;
-        if (put_open(&out, w->folder, s->name, s->n_bytes, errp) < 0)
+        if (put_open(&out, &w->folder, s->name, s->n_bytes, errp) < 0)
             return -1;
         if (put_write(&out, s->text, s->n_bytes, 0, errp) < 0) {
             put_drop(&out);
@@ -203,6 +203,7 @@ static void *run(void *arg)
             set_state(w, WRITER_WRITING);
             rc = write_all(w, &w->error);
         }
+        savedir_close(&w->folder);
         set_state(w, rc < 0 ? WRITER_FAILED : WRITER_WRITTEN);
     }
 }
@@ -258,6 +259,7 @@ ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *p
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&w->lock, NULL);
     w->files = f;
+    w->folder.fd = -1;
     if (source)
         w->source = *source;
     if (snapshot_plan(&w->plan, f, piece, n, errp) < 0 || allocate(w, errp) < 0 || start_thread(w, errp) < 0) {
@@ -282,6 +284,7 @@ void writer_destroy(ckpt_writer_t *w)
     }
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
+    savedir_close(&w->folder);
     snapshot_clear(&w->plan);
     free(w->memory);
     free(w->sum);
@@ -289,13 +292,14 @@ void writer_destroy(ckpt_writer_t *w)
     errno = saved;
 }
 
-int writer_start(ckpt_writer_t *w, const char *folder, bool has_heads, ddp_error_t *errp)
+int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, ddp_error_t *errp)
 {
-    if (writer_state(w) != WRITER_IDLE)
+    if (writer_state(w) != WRITER_IDLE) {
+        savedir_close(folder);
         return error_set(errp, DDP_E_USAGE, EBUSY, "a checkpoint is being written already");
-    if (strlen(folder) >= sizeof w->folder)
-        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.100s...: the path is too long", folder);
-    strcpy(w->folder, folder);
+    }
+    w->folder = *folder;
+    folder->fd = -1;
     w->has_heads = has_heads;
     w->times = (struct writer_times){.n_bytes = w->times.n_bytes};
     w->error = (ddp_error_t){0};
@@ -330,7 +334,7 @@ int writer_wait(ckpt_writer_t *w, uint64_t deadline, ddp_error_t *errp)
     bool is_busy = atomic_load(&w->state) == WRITER_COPYING || atomic_load(&w->state) == WRITER_WRITING;
     pthread_mutex_unlock(&w->lock);
     if (is_busy)
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%.150s: this rank's part was not written in time", w->folder);
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%.150s: this rank's part was not written in time", w->folder.path);
     return 0;
 }
 

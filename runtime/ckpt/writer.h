@@ -15,6 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/files.h"
+#include "runtime/ckpt/savedir.h"
 
 typedef struct ckpt_writer ckpt_writer_t;
 
@@ -56,8 +57,9 @@ void writer_destroy(ckpt_writer_t *w); /* NULL is allowed; ends what is in fligh
 /* Bytes of memory that writer_create takes. */
 size_t writer_bytes(const struct files *f, const struct writer_piece *piece, size_t n);
 
-/* IDLE only. Begins: `folder` exists and is copied. has_heads: this rank also writes heads and small files. */
-int writer_start(ckpt_writer_t *w, const char *folder, bool has_heads, ddp_error_t *errp);
+/* IDLE only. Begins, in `folder` (commit_folder), which is the writer's from here on, also where this fails. has_heads:
+ * this rank also writes heads and small files. */
+int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, ddp_error_t *errp);
 
 enum writer_state writer_state(const ckpt_writer_t *w); /* cheap */
 

@@ -10,7 +10,7 @@
  *     kill=0         SIGKILL to all of this rank, 0, after that step
  *     wait=off       ddp_checkpoint_wait after each checkpoint
  *     last=off       a checkpoint at the end
- *     gone=0         DIR is moved away after that step
+ *     pause=0        $PROBE_PAUSE, a command, after that step
  *     join=0         all ranks but 0 have no more data after that step
  *     settle=off     leave the last checkpoint to ddp_finalize
  *     leave=0        all ranks but 0 leave without a word within the step after that
@@ -22,8 +22,8 @@
  *
  * With PROBE_SLOW_COPY in the environment copying takes long against a step.
  *
- * Rank 0 prints "resumed STEP", each "step N LOSS", "params HASH", "status COMMITTED FAILED LAST", "postponed N", "warning TEXT"; every
- * rank on an error "rank R: TEXT". Exit code 75 where it stopped. */
+ * Rank 0 prints "resumed STEP", each "step N LOSS", "params HASH", "status COMMITTED FAILED LAST", "postponed N", "warning TEXT"
+ * when it changes; every rank on an error "rank R: TEXT". Exit code 75 where it stopped. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -39,7 +39,7 @@
 
 static const char *const defaults[][2] = {
     {"steps", "12"}, {"shards", "0"},   {"resume", ""}, {"load", ""},    {"stop", "0"},   {"kill", "0"},
-    {"wait", "off"}, {"last", "off"},   {"gone", "0"},  {"sgd", "off"},  {"small", "off"}, {"extra", "off"},
+    {"wait", "off"}, {"last", "off"},   {"pause", "0"},  {"sgd", "off"},  {"small", "off"}, {"extra", "off"},
     {"samples", "1000"}, {"join", "0"}, {"settle", "off"}, {"calls", "off"}, {"leave", "0"},
     {"open", "off"}, {"memory", "0"},   {"abort", "off"},
 };
@@ -192,6 +192,17 @@ static bool is_in_flight(ddp_t *d)
     return ddp_checkpoint_status(d, &c) == 0 && c.in_flight;
 }
 
+/* One that has changed. */
+static void print_warning(ddp_t *d)
+{
+    static char last[sizeof((struct ddp_checkpoint_status *)0)->warning];
+    struct ddp_checkpoint_status c;
+    ddp_checkpoint_status(d, &c);
+    if (strcmp(c.warning, last) != 0)
+        printf("warning %s\n", c.warning);
+    strcpy(last, c.warning);
+}
+
 static int train(ddp_t *d, const char *dir)
 {
     const struct ddp_world *w = ddp_world(d);
@@ -219,12 +230,9 @@ static int train(ddp_t *d, const char *dir)
             return puts("the stop's checkpoint is in flight still"), -1;
         if (is_on("wait") && ddp_checkpoint_wait(d, &e))
             return -1;
-        if (s.step == number("gone") && w->rank == 0) {
-            char away[4200];
-            snprintf(away, sizeof away, "%s.away", dir);
-            if (rename(dir, away) < 0)
-                return perror(dir), -1;
-        }
+        print_warning(d);
+        if (s.step == number("pause") && w->rank == 0 && system(getenv("PROBE_PAUSE")) != 0)
+            return fprintf(stderr, "PROBE_PAUSE failed\n"), -1;
         if (s.step == number("kill") && w->rank == 0)
             raise(SIGKILL);
     }
@@ -249,8 +257,7 @@ static void report(ddp_t *d)
     if (ddp_world(d)->rank == 0)
         printf("params %016llx\nstatus %d %d %d\npostponed %d\n", (unsigned long long)hash, (int)c.n_committed,
                (int)c.n_failed, (int)c.last_step, (int)c.n_postponed);
-    if (*c.warning)
-        printf("warning %s\n", c.warning);
+    print_warning(d);
 }
 
 /* 0 where a call that failed did so for that reason. */

@@ -62,10 +62,9 @@ static bool fails(void)
         noted;                                                                                                         \
         return fails() ? (type)-1 : __real_##name arguments;                                                           \
     }
-WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), note("mkdir", path))
-WRAP(int, rename, (const char *from, const char *to), (from, to), note("rename", from))
-WRAP(int, unlink, (const char *path), (path), note("unlink", path))
-WRAP(int, rmdir, (const char *path), (path), note("rmdir", path))
+WRAP(int, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode), note("mkdir", path))
+WRAP(int, renameat, (int a, const char *from, int b, const char *to), (a, from, b, to), note("rename", from))
+WRAP(int, unlinkat, (int at, const char *path, int flags), (at, path, flags), note(flags ? "rmdir" : "unlink", path))
 WRAP(int, fsync, (int fd), (fd), note_fd("fsync", fd))
 WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), (void)0)
 WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), note_fd("write", fd))
@@ -86,11 +85,17 @@ int __wrap_open(const char *path, int flags, mode_t mode)
 {
     return fails() ? -1 : __real_open(path, flags, mode);
 }
-DIR *__real_opendir(const char *path);
-DIR *__wrap_opendir(const char *path);
-DIR *__wrap_opendir(const char *path)
+int __real_openat(int at, const char *path, int flags, ...);
+int __wrap_openat(int at, const char *path, int flags, mode_t mode);
+int __wrap_openat(int at, const char *path, int flags, mode_t mode)
 {
-    return fails() ? NULL : __real_opendir(path);
+    return fails() ? -1 : __real_openat(at, path, flags, mode);
+}
+DIR *__real_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd)
+{
+    return fails() ? NULL : __real_fdopendir(fd);
 }
 
 /* ---- a folder of checkpoints ---- */
@@ -145,19 +150,22 @@ static void make_history(void)
 /* step-00000030 is written, committed, and the oldest one goes. */
 static int save(ddp_error_t *e)
 {
-    char folder[FOLDER_PATH_MAX];
+    struct savedir folder;
     static const char text[] = "step-00000030";
-    if (commit_clean(dir, TOKEN, e) < 0 || commit_folder(dir, TOKEN, 30, folder, sizeof folder, e) < 0)
+    int rc = 0;
+    if (commit_clean(dir, TOKEN, e) < 0 || commit_folder(dir, TOKEN, 30, &folder, e) < 0)
         return -1;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && rc == 0; i++) {
         struct put out;
-        if (put_open(&out, folder, i ? "b" : "a", strlen(text), e) < 0)
-            return -1;
-        if (put_write(&out, text, strlen(text), 0, e) < 0)
-            return put_drop(&out), -1;
-        if (put_close(&out, e) < 0)
-            return -1;
+        rc = put_open(&out, &folder, i ? "b" : "a", strlen(text), e);
+        if (rc == 0 && (rc = put_write(&out, text, strlen(text), 0, e)) < 0)
+            put_drop(&out);
+        else if (rc == 0)
+            rc = put_close(&out, e);
     }
+    savedir_close(&folder);
+    if (rc < 0)
+        return -1;
     return commit(dir, TOKEN, 30, text, strlen(text), e) < 0 ? -1 : commit_retain(dir, 30, 2, e);
 }
 
@@ -185,7 +193,7 @@ static bool is_checkpoint(const char *name)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (!folder_has_manifest(path))
+    if (!folder_has_manifest(AT_FDCWD, path))
         return false;
     if (!has(name, "a") || !has(name, "b") || !has(name, "manifest.json"))
         fail_msg("%s has a manifest and is not whole, after %s", name, calls);
@@ -345,7 +353,7 @@ static void take_over(void)
 
 static void test_taken_over(void **state)
 {
-    char folder[FOLDER_PATH_MAX];
+    struct savedir folder;
     ddp_error_t e = {0};
     int n = 0, n_refused = 0;
     (void)state;
@@ -368,7 +376,8 @@ static void test_taken_over(void **state)
     make_history();
     assert_int_equal(save(&e), 0);
     take_over();
-    assert_int_equal(commit_folder(dir, TOKEN, 40, folder, sizeof folder, &e), 0);
+    assert_int_equal(commit_folder(dir, TOKEN, 40, &folder, &e), 0);
+    savedir_close(&folder);
     assert_int_equal(commit(dir, TOKEN, 40, "x", 1, &e), -1);
     assert_error_has(e, "another job has begun to save there");
     assert_false(exists("step-00000040"));

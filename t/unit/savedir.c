@@ -1,0 +1,208 @@
+/* A folder of checkpoints into which others, or the user himself, have put links and folders: none of them leads
+ * writing or removing elsewhere. Another owner's: as root only. */
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/ckpt/savedir.h"
+
+#define STRANGER 1 /* a uid */
+
+static char root[] = "/tmp/ddp-savedir.XXXXXX";
+static struct savedir dir;
+
+static const char *at(const char *name)
+{
+    static char path[4][256];
+    static int turn;
+    char *p = path[turn++ % 4];
+    snprintf(p, sizeof path[0], "%s/%s", root, name);
+    return p;
+}
+
+static void make_file(const char *name)
+{
+    int fd = open(at(name), O_WRONLY | O_CREAT | O_EXCL, 0644);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "x", 1), 1);
+    close(fd);
+}
+
+static void make_folder(const char *name)
+{
+    assert_int_equal(mkdir(at(name), 0755), 0);
+}
+
+static void give_away(const char *name)
+{
+    assert_int_equal(lchown(at(name), STRANGER, STRANGER), 0);
+}
+
+/* ck, the folder of checkpoints; out, something else of the user's. */
+static int set_up(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s/*", root);
+    assert_int_equal(system(command), 0);
+    make_folder("ck");
+    make_folder("out");
+    make_file("out/manifest.json");
+    assert_int_equal(savedir_open(&dir, at("ck"), NULL), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    savedir_close(&dir);
+    return 0;
+}
+
+static void removes_what_is_its_own(void **state)
+{
+    struct stat st;
+    ddp_error_t e;
+    (void)state;
+    make_folder("ck/step-1");
+    make_file("ck/step-1/a");
+    assert_int_equal(symlink(at("out/manifest.json"), at("ck/step-1/b")), 0);
+    assert_int_equal(symlink(at("out"), at("ck/step-1/c")), 0);
+    assert_int_equal(savedir_remove(&dir, "step-1", &e), 0);
+    assert_int_equal(stat(at("ck/step-1"), &st), -1);
+    assert_int_equal(stat(at("out/manifest.json"), &st), 0);
+    assert_int_equal(savedir_remove(&dir, "step-1", &e), 0); /* it is not there */
+}
+
+static void links_are_left_and_named(void **state)
+{
+    struct savedir in;
+    struct stat st;
+    ddp_error_t e;
+    (void)state;
+    assert_int_equal(symlink(at("out"), at("ck/step-1")), 0);
+    assert_int_equal(savedir_remove(&dir, "step-1", &e), 1);
+    assert_error_has(e, "ck/step-1 is a link");
+    assert_int_equal(savedir_enter(&in, &dir, "step-1", &e), -1);
+    assert_error_has(e, "ck/step-1 is a link");
+    assert_int_equal(savedir_make(&in, &dir, "step-1", &e), -1);
+    assert_error_has(e, "ck/step-1 is a link");
+    assert_int_equal(lstat(at("ck/step-1"), &st), 0);
+    assert_int_equal(stat(at("out/manifest.json"), &st), 0);
+}
+
+static void files_are_written_under_one_name_only(void **state)
+{
+    ddp_error_t e;
+    (void)state;
+    assert_int_equal(symlink(at("out/manifest.json"), at("ck/a")), 0);
+    assert_int_equal(savedir_open_file(&dir, "a", &e), -1);
+    assert_error_has(e, "ck/a is a link");
+    assert_int_equal(link(at("out/manifest.json"), at("ck/b")), 0);
+    assert_int_equal(savedir_open_file(&dir, "b", &e), -1);
+    assert_error_has(e, "one name");
+    assert_int_equal(mkfifo(at("ck/c"), 0600), 0);
+    assert_int_equal(savedir_open_file(&dir, "c", &e), -1); /* and nobody waits for a reader */
+    assert_error_has(e, "cannot write");
+    int fd = savedir_open_file(&dir, "d", &e);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static void others_things_are_left_and_named(void **state)
+{
+    struct savedir in;
+    struct stat st;
+    ddp_error_t e;
+    (void)state;
+    if (geteuid() != 0)
+        return;
+    make_folder("ck/step-1");
+    make_file("ck/step-1/a");
+    give_away("ck/step-1");
+    assert_int_equal(savedir_remove(&dir, "step-1", &e), 1);
+    assert_error_has(e, "ck/step-1 belongs to another user (uid 1)");
+    assert_int_equal(savedir_make(&in, &dir, "step-1", &e), -1);
+    assert_error_has(e, "ck/step-1 belongs to another user (uid 1)");
+    assert_int_equal(stat(at("ck/step-1/a"), &st), 0);
+    make_file("ck/a");
+    give_away("ck/a");
+    assert_int_equal(savedir_open_file(&dir, "a", &e), -1);
+    assert_error_has(e, "ck/a belongs to another user (uid 1)");
+
+    /* Where everything has the owner of the folder, as some file systems have it, that is no stranger. */
+    give_away("ck");
+    savedir_close(&dir);
+    assert_int_equal(savedir_open(&dir, at("ck"), &e), 0);
+    assert_int_equal(savedir_remove(&dir, "step-1", &e), 0);
+}
+
+static void the_way_there(void **state)
+{
+    struct savedir d;
+    char text[256];
+    ddp_error_t e;
+    (void)state;
+    assert_int_equal(symlink("ck", at("relative")), 0);
+    assert_int_equal(symlink(at("relative"), at("absolute")), 0);
+    assert_int_equal(symlink("../out", at("ck/up")), 0);
+    static const char *const good[] = {"ck", "ck/", "./ck/../ck//.", "relative", "absolute/", "absolute/up/../ck"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        if (savedir_open(&d, at(good[i]), &e) < 0)
+            fail_msg("%s: %s", good[i], e.text);
+        savedir_close(&d);
+    }
+    assert_int_equal(symlink("loop", at("loop")), 0);
+    assert_int_equal(savedir_open(&d, at("loop"), &e), -1);
+    assert_error_has(e, "links lead nowhere");
+    assert_int_equal(savedir_open(&d, at("none/ck"), &e), -1);
+    assert_error_has(e, "No such file or directory");
+    assert_int_equal(savedir_open(&d, at("out/manifest.json"), &e), -1);
+    assert_error_has(e, "Not a directory");
+    if (geteuid() == 0) {
+        give_away("relative");
+        assert_int_equal(savedir_open(&d, at("absolute"), &e), -1);
+        assert_error_has(e, "relative is a link of another user's (uid 1)");
+        make_folder("theirs");
+        give_away("theirs");
+        assert_int_equal(symlink(at("ck"), at("theirs/ck")), 0);
+        give_away("theirs/ck");
+        assert_int_equal(savedir_open(&d, at("theirs/ck"), &e), 0); /* it is for him to say what lies there */
+        savedir_close(&d);
+    }
+    assert_false(savedir_is_shared(&dir, text, sizeof text));
+}
+
+static void who_else_may_write_is_said(void **state)
+{
+    char text[256];
+    (void)state;
+    assert_int_equal(chmod(at("ck"), 0775), 0);
+    assert_true(savedir_is_shared(&dir, text, sizeof text) && strstr(text, "its group (gid "));
+    assert_int_equal(chmod(at("ck"), 01777), 0);
+    assert_true(savedir_is_shared(&dir, text, sizeof text) && strstr(text, "everybody can write to it"));
+    if (geteuid() == 0) {
+        give_away("ck");
+        assert_true(savedir_is_shared(&dir, text, sizeof text) && strstr(text, "belongs to another user (uid 1)"));
+    }
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        CASE(removes_what_is_its_own),         CASE(links_are_left_and_named),
+        CASE(files_are_written_under_one_name_only), CASE(others_things_are_left_and_named),
+        CASE(the_way_there),                   CASE(who_else_may_write_is_said),
+    };
+    umask(022);
+    if (!mkdtemp(root))
+        return 1;
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command) || rc;
+}
