@@ -37,33 +37,6 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
     return 0;
 }
 
-/* A folder that was not there is on disk in the one above it when this returns. */
-static int make_one(char *path)
-{
-    if (mkdir(path, 0755) < 0) /* nobody else is to write there, whatever the umask */
-        return errno == EEXIST ? 0 : -1;
-    char *slash = strrchr(path, '/');
-    if (slash)
-        *slash = 0;
-    folder_sync(!slash ? "." : slash == path ? "/" : path);
-    if (slash)
-        *slash = '/';
-    return 0;
-}
-
-static int make_path(const char *dir, ddp_error_t *errp)
-{
-    char path[FOLDER_PATH_MAX];
-    strcpy(path, dir); /* a tidy name */
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            make_one(path); /* what is wrong with it shows below */
-            *p = '/';
-        }
-    return make_one(path) < 0 ? error_errno(errp, "cannot make the folder %s", dir) : 0;
-}
-
 /* commit_clean knows its name. */
 static void probe_name(const ddp_t *d, char ret[64])
 {
@@ -110,7 +83,7 @@ static enum finding look_into(ddp_t *d, const struct savedir *dir, ddp_error_t *
 static enum finding look_first(ddp_t *d, const char *path, ddp_error_t *errp)
 {
     struct savedir dir;
-    if (make_path(path, errp) < 0 || savedir_open(&dir, path, errp) < 0)
+    if (savedir_create(&dir, path, errp) < 0)
         return UNWRITABLE;
     enum finding found = look_into(d, &dir, errp);
     savedir_close(&dir);

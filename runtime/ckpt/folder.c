@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "runtime/ckpt/manifest.h"
 
@@ -99,12 +98,4 @@ bool folder_has_manifest(int at_fd, const char *path)
     struct stat st;
     return folder_path(manifest, path, MANIFEST_NAME, NULL) < 0 || fstatat(at_fd, manifest, &st, 0) == 0 ||
            (errno != ENOENT && errno != ENOTDIR);
-}
-
-void folder_sync(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0)
-        fsync(fd);
-    io_close(fd);
 }

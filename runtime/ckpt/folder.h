@@ -40,7 +40,4 @@ void folder_sort_steps(struct folder_steps *s);
 /* Is there a manifest in the folder `path`, below at_fd or AT_FDCWD? True also where it cannot be told. */
 bool folder_has_manifest(int at_fd, const char *path);
 
-/* What is in the folder stays there after a power cut, as far as the file system lets us say so. */
-void folder_sync(const char *path);
-
 #endif

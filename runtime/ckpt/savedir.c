@@ -22,6 +22,7 @@ struct walk {
     int fd;                     /* the folder that was reached (O_PATH) */
     char rest[FOLDER_PATH_MAX]; /* of the way */
     int n_links;
+    bool makes; /* folders that are not there */
 };
 
 static int walk_from(struct walk *w, const char *path)
@@ -29,6 +30,11 @@ static int walk_from(struct walk *w, const char *path)
     io_close(w->fd);
     w->fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return w->fd < 0 ? -1 : 0;
+}
+
+static int explain_way(const struct walk *w, const char *path, ddp_error_t *errp)
+{
+    return error_errno(errp, "cannot %s the folder %s", w->makes ? "make" : "open", path);
 }
 
 /* The link `fd`, called `name`, in w->fd: the rest of the way begins with what it says. */
@@ -47,7 +53,21 @@ static int follow(struct walk *w, int fd, const char *name, const struct stat *l
     if (++w->n_links > LINKS_MAX || snprintf(rest, sizeof rest, "%s/%s", target, w->rest) >= (int)sizeof rest)
         return error_set(errp, DDP_E_USAGE, ELOOP, "%.150s: its links lead nowhere, or too far", path);
     memcpy(w->rest, rest, sizeof rest);
-    return *target == '/' && walk_from(w, target) < 0 ? error_errno(errp, "cannot open the folder %s", path) : 0;
+    return *target == '/' && walk_from(w, target) < 0 ? explain_way(w, path, errp) : 0;
+}
+
+/* O_DIRECTORY: what an automounter has there is mounted, which a plain O_PATH would not do. */
+static int open_next(const struct walk *w, const char *name)
+{
+    const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(w->fd, name, flags);
+    if (fd >= 0 || errno != ENOENT || !w->makes || (mkdirat(w->fd, name, FOLDER_MODE) < 0 && errno != EEXIST))
+        return fd;
+    int in = openat(w->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (in >= 0) /* else it may not be read: then as durable as it gets */
+        fsync(in);
+    io_close(in);
+    return openat(w->fd, name, flags);
 }
 
 /* One name further. */
@@ -62,8 +82,7 @@ static int step_on(struct walk *w, const char *path, ddp_error_t *errp)
     memmove(w->rest, at + n, strlen(at + n) + 1);
     if (n == 0)
         return 0;
-    /* O_DIRECTORY: what an automounter has there is mounted, which a plain O_PATH would not do */
-    int rc = -1, fd = openat(w->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc = -1, fd = open_next(w, name);
     if (fd >= 0) {
         io_close(w->fd);
         w->fd = fd;
@@ -76,24 +95,24 @@ static int step_on(struct walk *w, const char *path, ddp_error_t *errp)
         rc = follow(w, fd, name, &st, path, errp);
     } else {
         errno = saved;
-        error_errno(errp, "cannot open the folder %s", path);
+        explain_way(w, path, errp);
     }
     io_close(fd);
     return rc;
 }
 
-int savedir_open(struct savedir *ret, const char *path, ddp_error_t *errp)
+static int open_path(struct savedir *ret, const char *path, bool makes, ddp_error_t *errp)
 {
-    struct walk w = {.fd = -1};
+    struct walk w = {.fd = -1, .makes = makes};
     struct stat st;
     int fd = -1;
     if (snprintf(w.rest, sizeof w.rest, "%s", path) >= (int)sizeof w.rest)
         return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.150s: the path is too long", path);
-    int rc = walk_from(&w, path) < 0 ? error_errno(errp, "cannot open the folder %s", path) : 0;
+    int rc = walk_from(&w, path) < 0 ? explain_way(&w, path, errp) : 0;
     while (rc == 0 && w.rest[0])
         rc = step_on(&w, path, errp);
     if (rc == 0 && ((fd = openat(w.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 || fstat(fd, &st) < 0))
-        rc = error_errno(errp, "cannot open the folder %s", path);
+        rc = explain_way(&w, path, errp);
     io_close(w.fd);
     if (rc < 0) {
         io_close(fd);
@@ -103,6 +122,16 @@ int savedir_open(struct savedir *ret, const char *path, ddp_error_t *errp)
     ret->owner = st.st_uid;
     strcpy(ret->path, path);
     return 0;
+}
+
+int savedir_open(struct savedir *ret, const char *path, ddp_error_t *errp)
+{
+    return open_path(ret, path, false, errp);
+}
+
+int savedir_create(struct savedir *ret, const char *path, ddp_error_t *errp)
+{
+    return open_path(ret, path, true, errp);
 }
 
 void savedir_close(struct savedir *dir)

@@ -23,8 +23,9 @@ struct savedir {
 
 /* Opens the folder of checkpoints. Links on the way there are followed where they belong to this user, to root, or to
  * the owner of the folder that they lie in, as the kernel does under fs.protected_symlinks; others are an error that
- * names the link. savedir_close closes. */
+ * names the link. savedir_close closes. savedir_create makes (0755, durably) what is missing of the path. */
 int savedir_open(struct savedir *ret, const char *path, ddp_error_t *errp);
+int savedir_create(struct savedir *ret, const char *path, ddp_error_t *errp);
 
 /* Whether others could harm what lies there: false, or true with a text that says who, what they could do, and the
  * cure. */

@@ -143,6 +143,7 @@ static void others_things_are_left_and_named(void **state)
 static void the_way_there(void **state)
 {
     struct savedir d;
+    struct stat st, same;
     char text[256];
     ddp_error_t e;
     (void)state;
@@ -155,6 +156,10 @@ static void the_way_there(void **state)
             fail_msg("%s: %s", good[i], e.text);
         savedir_close(&d);
     }
+    assert_int_equal(symlink("out/new/a", at("new")), 0);
+    assert_int_equal(savedir_create(&d, at("new/b"), &e), 0);
+    assert_true(fstat(d.fd, &st) == 0 && stat(at("out/new/a/b"), &same) == 0 && st.st_ino == same.st_ino);
+    savedir_close(&d);
     assert_int_equal(symlink("loop", at("loop")), 0);
     assert_int_equal(savedir_open(&d, at("loop"), &e), -1);
     assert_error_has(e, "links lead nowhere");
@@ -166,6 +171,8 @@ static void the_way_there(void **state)
         give_away("relative");
         assert_int_equal(savedir_open(&d, at("absolute"), &e), -1);
         assert_error_has(e, "relative is a link of another user's (uid 1)");
+        assert_int_equal(savedir_create(&d, at("relative/x"), &e), -1);
+        assert_int_equal(stat(at("ck/x"), &st), -1);
         make_folder("theirs");
         give_away("theirs");
         assert_int_equal(symlink(at("ck"), at("theirs/ck")), 0);
