@@ -121,16 +121,8 @@ static int fill(void *to, int byte, size_t n, void *stream)
     return 0;
 }
 
-/* Nothing is captured here, so that nothing comes further. */
-static int capture_begin(void *stream)
-{
-    (void)stream;
-    return ENOTSUP;
-}
-
 static const struct device_ops ops = {
-    .call = {[CALL_CAPTURE_BEGIN] = "a graph of its work",
-             [CALL_MALLOC] = "aligned_alloc",
+    .call = {[CALL_MALLOC] = "aligned_alloc",
              [CALL_HOST_MALLOC] = "aligned_alloc",
              [CALL_EVENT_CREATE] = "calloc"},
     .explain = explain,
@@ -151,7 +143,6 @@ static const struct device_ops ops = {
     .event_ms = event_ms,
     .copy = copy,
     .fill = fill,
-    .capture_begin = capture_begin,
 };
 
 int device_cpu_open(device_t *d, ddp_error_t *errp)

@@ -127,44 +127,6 @@ static int fill(void *to, int byte, size_t n, void *stream)
     return taken(cudaMemsetAsync(to, byte, n, stream));
 }
 
-/* In other threads NCCL and whoever reads checkpoints back go on calling CUDA: only this one is told what a capture
- * does not stand. */
-static int capture_begin(void *stream)
-{
-    return taken(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-}
-
-static int capture_end(void *stream, void **ret_captured)
-{
-    cudaGraph_t g = NULL;
-    int code = taken(cudaStreamEndCapture(stream, &g));
-    (void)cudaGetLastError(); /* of a library's call that failed meanwhile */
-    if (!code)
-        *ret_captured = g;
-    return code;
-}
-
-/* cudaGraphInstantiate takes other arguments in CUDA 11 than later; this one is the same from 11.4 on. */
-static int graph_make(void *captured, void **ret)
-{
-    cudaGraphExec_t g;
-    int code = taken(cudaGraphInstantiateWithFlags(&g, captured, 0));
-    (void)taken(cudaGraphDestroy(captured));
-    if (!code)
-        *ret = g;
-    return code;
-}
-
-static int graph_launch(void *graph, void *stream)
-{
-    return taken(cudaGraphLaunch(graph, stream));
-}
-
-static void graph_destroy(void *graph)
-{
-    (void)taken(cudaGraphExecDestroy(graph));
-}
-
 static const struct device_ops ops = {
     .call = {[CALL_ENTER] = "cudaSetDevice",
              [CALL_MEMORY_FREE] = "cudaMemGetInfo",
@@ -178,11 +140,7 @@ static const struct device_ops ops = {
              [CALL_EVENT_QUERY] = "cudaEventQuery",
              [CALL_EVENT_MS] = "cudaEventElapsedTime",
              [CALL_COPY] = "cudaMemcpyAsync",
-             [CALL_FILL] = "cudaMemsetAsync",
-             [CALL_CAPTURE_BEGIN] = "cudaStreamBeginCapture",
-             [CALL_CAPTURE_END] = "cudaStreamEndCapture",
-             [CALL_GRAPH_MAKE] = "cudaGraphInstantiate",
-             [CALL_GRAPH_LAUNCH] = "cudaGraphLaunch"},
+             [CALL_FILL] = "cudaMemsetAsync"},
     .explain = cuda_explain,
     .enter = enter,
     .memory_free = memory_free,
@@ -201,11 +159,6 @@ static const struct device_ops ops = {
     .event_ms = event_ms,
     .copy = copy,
     .fill = fill,
-    .capture_begin = capture_begin,
-    .capture_end = capture_end,
-    .graph_make = graph_make,
-    .graph_launch = graph_launch,
-    .graph_destroy = graph_destroy,
 };
 
 int device_cuda_count(ddp_error_t *errp)

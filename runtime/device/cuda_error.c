@@ -47,8 +47,6 @@ static const struct {
     {cudaErrorLaunchTimeout, FATAL, "a kernel ran too long for a GPU that drives a display: take another"},
     {cudaErrorLaunchOutOfResources, 0, "a kernel wants more registers or shared memory than this GPU has; " BUG},
     {cudaErrorContextIsDestroyed, FATAL, "the GPU's context is gone: " LOST},
-    {cudaErrorStreamCaptureUnsupported, 0, "it cannot be part of a CUDA graph; this is a bug"},
-    {cudaErrorStreamCaptureInvalidated, 0, "a call came between that cannot be part of a CUDA graph; this is a bug"},
     {cudaErrorSystemNotReady, 0, "the GPUs' fabric is not ready: start nvidia-fabricmanager on this node"},
     {cudaErrorSystemDriverMismatch, 0, "libcuda and the kernel's driver differ in version: reboot the node after the "
                                        "update, or use the libcuda of its driver"},

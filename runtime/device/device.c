@@ -15,6 +15,11 @@
 #define NAP_NS (50 * 1000l)
 #define ASK_NS NS_PER_MS
 
+struct device_stream {
+    device_t *device;
+    void *native;
+    bool is_borrowed;
+};
 struct device_event {
     device_t *device;
     void *native;
@@ -69,12 +74,14 @@ int device_enter(device_t *d, ddp_error_t *errp)
     return code ? device_fail(d, code, d->ops->call[CALL_ENTER], "", errp) : 0;
 }
 
-int device_settle(device_t *d, int code, enum device_call call, ddp_error_t *errp)
+/* The result of a call of the backend's. */
+static int settle(device_t *d, int code, enum device_call call, ddp_error_t *errp)
 {
     return code ? device_fail(d, code, d->ops->call[call], "", errp) : 0;
 }
 
-bool device_may_release(device_t *d)
+/* May a free or destroy call go to the backend? */
+static bool may_release(device_t *d)
 {
     return !d->is_broken && d->ops->enter(d) == 0;
 }
@@ -110,7 +117,7 @@ bool device_is_broken(const device_t *d)
 
 int device_memory_free(device_t *d, size_t *ret_bytes, ddp_error_t *errp)
 {
-    return device_enter(d, errp) < 0 ? -1 : device_settle(d, d->ops->memory_free(ret_bytes), CALL_MEMORY_FREE, errp);
+    return device_enter(d, errp) < 0 ? -1 : settle(d, d->ops->memory_free(ret_bytes), CALL_MEMORY_FREE, errp);
 }
 
 /* Out of memory: how much was wanted and is there, and what lowers it. Everything else as ever. */
@@ -160,7 +167,7 @@ void *device_host_malloc(device_t *d, size_t n, const char *what, ddp_error_t *e
 void device_free(device_t *d, void *p)
 {
     int saved = errno;
-    if (p && device_may_release(d))
+    if (p && may_release(d))
         d->ops->free(p);
     errno = saved;
 }
@@ -168,7 +175,7 @@ void device_free(device_t *d, void *p)
 void device_host_free(device_t *d, void *p)
 {
     int saved = errno;
-    if (p && device_may_release(d))
+    if (p && may_release(d))
         d->ops->host_free(p);
     errno = saved;
 }
@@ -183,7 +190,7 @@ device_stream_t *device_stream_create(device_t *d, enum device_priority priority
         return NULL;
     }
     *s = (device_stream_t){.device = d};
-    if (device_settle(d, d->ops->stream_create(priority == DEVICE_URGENT, &s->native), CALL_STREAM_CREATE, errp) == 0)
+    if (settle(d, d->ops->stream_create(priority == DEVICE_URGENT, &s->native), CALL_STREAM_CREATE, errp) == 0)
         return s;
     free(s);
     return NULL;
@@ -202,7 +209,7 @@ device_stream_t *device_stream_borrow(device_t *d, void *native, ddp_error_t *er
 void device_stream_destroy(device_stream_t *s)
 {
     int saved = errno;
-    if (s && !s->is_borrowed && device_may_release(s->device))
+    if (s && !s->is_borrowed && may_release(s->device))
         s->device->ops->stream_destroy(s->native);
     free(s);
     errno = saved;
@@ -223,7 +230,7 @@ device_event_t *device_event_create(device_t *d, bool timed, ddp_error_t *errp)
         return NULL;
     }
     *e = (device_event_t){.device = d};
-    if (device_settle(d, d->ops->event_create(timed, &e->native), CALL_EVENT_CREATE, errp) == 0)
+    if (settle(d, d->ops->event_create(timed, &e->native), CALL_EVENT_CREATE, errp) == 0)
         return e;
     free(e);
     return NULL;
@@ -232,7 +239,7 @@ device_event_t *device_event_create(device_t *d, bool timed, ddp_error_t *errp)
 void device_event_destroy(device_event_t *e)
 {
     int saved = errno;
-    if (e && device_may_release(e->device))
+    if (e && may_release(e->device))
         e->device->ops->event_destroy(e->native);
     free(e);
     errno = saved;
@@ -243,7 +250,7 @@ int device_event_record(device_event_t *e, device_stream_t *s, ddp_error_t *errp
     device_t *d = e->device;
     if (device_enter(d, errp) < 0)
         return -1;
-    return device_settle(d, d->ops->event_record(e->native, s->native), CALL_EVENT_RECORD, errp);
+    return settle(d, d->ops->event_record(e->native, s->native), CALL_EVENT_RECORD, errp);
 }
 
 int device_stream_after(device_stream_t *s, const device_event_t *e, ddp_error_t *errp)
@@ -251,7 +258,7 @@ int device_stream_after(device_stream_t *s, const device_event_t *e, ddp_error_t
     device_t *d = s->device;
     if (device_enter(d, errp) < 0)
         return -1;
-    return device_settle(d, d->ops->stream_after(s->native, e->native), CALL_STREAM_AFTER, errp);
+    return settle(d, d->ops->stream_after(s->native, e->native), CALL_STREAM_AFTER, errp);
 }
 
 int device_event_ms(const device_event_t *from, const device_event_t *to, double *ret_ms, ddp_error_t *errp)
@@ -259,7 +266,7 @@ int device_event_ms(const device_event_t *from, const device_event_t *to, double
     device_t *d = from->device;
     if (device_enter(d, errp) < 0)
         return -1;
-    return device_settle(d, d->ops->event_ms(from->native, to->native, ret_ms), CALL_EVENT_MS, errp);
+    return settle(d, d->ops->event_ms(from->native, to->native, ret_ms), CALL_EVENT_MS, errp);
 }
 
 int device_copy(device_stream_t *s, void *to, const void *from, size_t n, enum device_way way, ddp_error_t *errp)
@@ -290,7 +297,7 @@ static int query(device_t *d, int (*f)(void *), void *native, enum device_call c
     if (device_enter(d, errp) < 0)
         return -1;
     int code = f(native);
-    return code == DEVICE_NOT_YET ? 0 : device_settle(d, code, call, errp) < 0 ? -1 : 1;
+    return code == DEVICE_NOT_YET ? 0 : settle(d, code, call, errp) < 0 ? -1 : 1;
 }
 
 int device_stream_query(device_stream_t *s, ddp_error_t *errp)

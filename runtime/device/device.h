@@ -100,20 +100,6 @@ int device_copy(device_stream_t *s, void *to, const void *from, size_t n, enum d
 /* Every byte becomes `byte`. */
 int device_fill(device_stream_t *s, void *to, int byte, size_t n, ddp_error_t *errp);
 
-/* Work that was asked of a stream while that was captured, to be asked for again as a whole, with the same arguments.
- * (A CUDA graph: one call to the driver instead of one for each kernel.) GPUs only.
- *
- * Between begin and end, which are of one thread, what is asked of s is kept instead of done. In that thread nothing
- * then may wait, query, allocate or free, nor s wait for another stream's event: that fails, and so does the end. Other
- * threads may do as ever, with other streams. After the end, also where it failed, s does its work again. */
-typedef struct device_graph device_graph_t;
-int device_capture_begin(device_stream_t *s, ddp_error_t *errp);
-/* What was kept; the caller destroys. NULL: failed. */
-device_graph_t *device_capture_end(device_stream_t *s, ddp_error_t *errp);
-int device_graph_launch(device_graph_t *g, device_stream_t *s, ddp_error_t *errp);
-/* Not while it is at work. */
-void device_graph_destroy(device_graph_t *g);
-
 /* Asked about every millisecond while a wait lasts: 0 to go on, or -1 with *errp filled, which ends it (a peer
  * died). */
 typedef int device_ask_f(void *ctx, ddp_error_t *errp);

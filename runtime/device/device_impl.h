@@ -21,10 +21,6 @@ enum device_call {
     CALL_EVENT_MS,
     CALL_COPY,
     CALL_FILL,
-    CALL_CAPTURE_BEGIN,
-    CALL_CAPTURE_END,
-    CALL_GRAPH_MAKE,
-    CALL_GRAPH_LAUNCH,
     CALL_COUNT
 };
 
@@ -59,11 +55,6 @@ struct device_ops {
     int (*event_ms)(void *from, void *to, double *ret);
     int (*copy)(void *to, const void *from, size_t n, enum device_way way, void *stream);
     int (*fill)(void *to, int byte, size_t n, void *stream);
-    int (*capture_begin)(void *stream);
-    int (*capture_end)(void *stream, void **ret_captured);
-    int (*graph_make)(void *captured, void **ret); /* captured is gone then, in any case */
-    int (*graph_launch)(void *graph, void *stream);
-    void (*graph_destroy)(void *graph);
 };
 
 struct device {
@@ -75,23 +66,11 @@ struct device {
     ddp_error_t cause; /* where broken */
 };
 
-struct device_stream {
-    device_t *device;
-    void *native;
-    bool is_borrowed;
-};
-
 /* Fill d->info and d->ops, and make the device ready. 0, or -1 with *errp. */
 int device_cpu_open(device_t *d, ddp_error_t *errp);
 int device_cuda_open(device_t *d, int ordinal, ddp_error_t *errp);
 
 /* An error code as *errp: "rank 3: GPU 0 (NVIDIA H200, 0000:18:00.0): CALL DETAIL: ..."; a fatal one breaks d. -1. */
 int device_fail(device_t *d, int code, const char *call, const char *detail, ddp_error_t *errp);
-
-/* The result of a call of the backend's, 0 or -1. */
-int device_settle(device_t *d, int code, enum device_call call, ddp_error_t *errp);
-
-/* May a free or destroy call go to the backend? */
-bool device_may_release(device_t *d);
 
 #endif

@@ -80,7 +80,7 @@ gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp)
     if (!m->param || !m->tensor || !m->layer)
         goto no_memory;
     mark_kept(m);
-    if (graphs_create(m, errp) == 0 && open_gpu(m, errp) == 0 && open_blas(m, errp) == 0)
+    if (open_gpu(m, errp) == 0 && open_blas(m, errp) == 0)
         return m;
     gmodel_destroy(m);
     return NULL;
@@ -107,7 +107,6 @@ void gmodel_destroy(gmodel_t *m)
         wait_for_all(m);
         if (m->device)
             copies_destroy(m);
-        graphs_destroy(m);
         cuda_blas_destroy(m->blas, m->device && device_is_broken(m->device));
         device_stream_destroy(m->copies);
         device_stream_destroy(m->stream);

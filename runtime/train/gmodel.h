@@ -6,7 +6,7 @@
  * they neither vanish nor overflow (runtime/scaler.h); where one overflows, a parameter's gradient is not finite.
  *
  * Work is queued on a stream of the model's own; the host waits only for losses, which are read while the backward pass
- * runs. The same bits every run. With graphs, gradients of a block are announced together, at its end.
+ * runs. The same bits every run.
  *
  * In a build without CUDA's runtime nogmodel.c stands in its place, and gmodel_create says so. */
 #ifndef DDP_RUNTIME_TRAIN_GMODEL_H
@@ -23,9 +23,6 @@ struct gmodel_config {
     int rank;             /* for errors */
     double timeout_s;     /* of the waits for what is queued; 0: 300 */
     size_t logits_rows;   /* rows of logits in memory at a time; 0: as many as take some 2^29 elements */
-    bool has_graphs;      /* passes are launched as CUDA graphs where they can be: the same bits */
-    void (*warn)(void *ctx, const char *text); /* once, where they cannot be any more; NULL: nobody listens */
-    void *warn_ctx;
 };
 
 typedef struct gmodel gmodel_t;

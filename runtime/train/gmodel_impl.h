@@ -30,19 +30,6 @@ struct upload {
     device_event_t *there, *used; /* the copy is done; nobody reads `device` any more */
 };
 
-/* What the work of a pass depends on, but for memory's content. */
-struct pass {
-    size_t n;
-    bool with_grad;
-    float grad_scale;
-    const struct listener *who; /* NULL: nobody listens */
-    size_t block;
-};
-
-/* A pass is queued in parts. Between two of them the host has something to do that no graph can hold: gradients are
- * announced there, whose buckets then set out on another stream, by NCCL. */
-enum { PART_EVALUATE, PART_LOSSES, PART_EMBEDDING, PART_BLOCK /* and all that follow */ };
-
 struct gmodel {
     struct gmodel_config c;
     size_t n_params, logits_rows, vocab_stride; /* elements from one row of logits to the next */
@@ -70,9 +57,6 @@ struct gmodel {
     device_event_t *loss_there;
     struct upload upload[2];
     int turn;             /* the upload in use */
-    struct graph_slot *graphs; /* [PART_BLOCK + layers], gmodel_graph.c; NULL: parts are queued as they are */
-    uint64_t n_graph_uses;
-    bool graphs_are_off;  /* since one failed */
     bool failed;          /* since the pass began: then error says why, and nothing more is queued */
     ddp_error_t error;
 };
@@ -148,15 +132,6 @@ void layer_embedding_backward(gmodel_t *m, size_t n);
 void layer_loss(gmodel_t *m, double *loss, const int32_t *target, size_t rows);
 /* and those become their gradients. */
 void layer_loss_backward(gmodel_t *m, double *loss, const int32_t *target, float grad_scale, size_t rows);
-
-/* ---- parts of a pass: gmodel_graph.c ---- */
-
-/* Where the model is to have graphs. 0 or -1. */
-int graphs_create(gmodel_t *m, ddp_error_t *errp);
-void graphs_destroy(gmodel_t *m);
-bool graphs_are_on(const gmodel_t *m);
-/* queue(m, p) queues the part's work, or its graph does, with the same effect. */
-void graphs_queue(gmodel_t *m, size_t part, const struct pass *p, void (*queue)(gmodel_t *m, const struct pass *p));
 
 /* ---- data on its way: gmodel_copy.c ---- */
 

@@ -68,6 +68,7 @@ static void head(gmodel_t *m, size_t n, bool with_grad, float grad_scale)
             layer_loss(m, m->loss + r, target + r, k);
         }
     }
+    copy_losses(m, rows);
 }
 
 /* Where gradients are announced. */
@@ -79,25 +80,15 @@ struct listener {
 /* Parameters id and id + 1 are complete, once what is queued is done. */
 static void tell(const gmodel_t *m, const struct listener *who, size_t id)
 {
-    if (m->failed || !who)
+    if (m->failed)
         return;
     who->ready(who->ctx, (int)id + 1);
     who->ready(who->ctx, (int)id);
 }
 
-/* A block's parameters, in the order in which backward_block tells of them. */
-static void tell_block(const gmodel_t *m, const struct listener *who, size_t l)
-{
-    static const size_t in_order[] = {PROJ_W, FC_W, LN2_W, OUT_W, QKV_W, LN1_W};
-    for (size_t i = 0; i < sizeof in_order / sizeof *in_order; i++)
-        tell(m, who, block_id(l, 0) + in_order[i]);
-}
-
 /* dx and dbranch are the gradients of the block's output, and become those of its input. */
-static void backward_block(gmodel_t *m, const struct pass *pass)
+static void backward_block(gmodel_t *m, size_t l, size_t n, const struct listener *who)
 {
-    size_t l = pass->block, n = pass->n;
-    const struct listener *who = pass->who;
     const struct glayer *y = &m->layer[l];
     size_t rows = n * m->c.model.context, p = block_id(l, 0);
     if (m->c.model.recompute && l + 1 < m->c.model.layers) /* the last block's are still there */
@@ -122,36 +113,15 @@ static void backward_block(gmodel_t *m, const struct pass *pass)
     tell(m, who, p + LN1_W);
 }
 
-/* The part up to losses, and with gradients up to that of the last norm. */
-static void losses(gmodel_t *m, const struct pass *p)
+static void backward(gmodel_t *m, size_t n, const struct listener *who)
 {
-    size_t rows = p->n * m->c.model.context;
-    forward(m, p->n);
-    head(m, p->n, p->with_grad, p->grad_scale);
-    if (p->with_grad)
-        layer_norm_backward(m, m->dtmp, entering(m, m->c.model.layers), m->meanf, m->rstdf, final_norm(m), rows, true);
-}
-
-static void backward_embedding(gmodel_t *m, const struct pass *p)
-{
-    layer_embedding_backward(m, p->n);
-}
-
-/* A graph is a whole block's work, so that there are few of them: its gradients are then told of behind it, and a
- * bucket that they fill sets out later by less than a block's time. */
-static void backward(gmodel_t *m, struct pass p)
-{
-    const struct listener *who = p.who;
-    bool in_graphs = graphs_are_on(m);
+    size_t layers = m->c.model.layers;
+    layer_norm_backward(m, m->dtmp, entering(m, layers), m->meanf, m->rstdf, final_norm(m), n * m->c.model.context,
+                        true);
     tell(m, who, final_norm(m));
-    if (in_graphs)
-        p.who = NULL;
-    for (p.block = m->c.model.layers; p.block-- > 0 && !m->failed;) {
-        graphs_queue(m, PART_BLOCK + p.block, &p, backward_block);
-        if (in_graphs)
-            tell_block(m, who, p.block);
-    }
-    graphs_queue(m, PART_EMBEDDING, &p, backward_embedding);
+    for (size_t l = layers; l-- > 0 && !m->failed;)
+        backward_block(m, l, n, who);
+    layer_embedding_backward(m, n);
     if (!m->failed) {
         who->ready(who->ctx, WPE);
         who->ready(who->ctx, WTE);
@@ -170,11 +140,10 @@ int gmodel_forward_backward(gmodel_t *m, const int32_t *tokens, size_t n, float 
                             void *ctx, double *ret_loss_sum, ddp_error_t *errp)
 {
     struct listener who = {ready, ctx};
-    struct pass p = {.n = n, .with_grad = true, .grad_scale = grad_scale, .who = &who};
     copy_tokens(m, tokens, n);
-    graphs_queue(m, PART_LOSSES, &p, losses);
-    copy_losses(m, n * m->c.model.context);
-    backward(m, p);
+    forward(m, n);
+    head(m, n, true, grad_scale);
+    backward(m, n, &who);
     copy_tokens_used(m);
     if (layers_end(m, errp) < 0 || copy_losses_wait(m, errp) < 0)
         return -1;
@@ -185,10 +154,9 @@ int gmodel_forward_backward(gmodel_t *m, const int32_t *tokens, size_t n, float 
 int gmodel_evaluate(gmodel_t *m, const int32_t *tokens, size_t n, double *ret_loss_sum, ddp_error_t *errp)
 {
     size_t t = m->c.model.context;
-    struct pass p = {.n = n};
     copy_tokens(m, tokens, n);
-    graphs_queue(m, PART_EVALUATE, &p, losses);
-    copy_losses(m, n * t);
+    forward(m, n);
+    head(m, n, false, 0);
     copy_tokens_used(m);
     if (layers_end(m, errp) < 0 || copy_losses_wait(m, errp) < 0)
         return -1;

@@ -128,11 +128,8 @@ int job_open_model(struct job *j, const struct ddp_world *w, const struct ddp_de
 {
     if (choose_dtype(j, device, errp) < 0)
         return -1;
-    if (j->o.cuda_graph && !device->is_gpu)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "--cuda-graph is for GPUs: leave it out, or say --device=cuda");
     struct lm_options o = {.model = j->o.model, .batch = j->o.batch, .max_windows = j->o.val_windows,
                            .dtype = j->dtype, .is_gpu = device->is_gpu, .ordinal = device->ordinal, .rank = w->rank,
-                           .timeout_s = device->timeout_s, .has_graphs = j->o.cuda_graph, .warn = j->warn,
-                           .warn_ctx = j->warn_ctx};
+                           .timeout_s = device->timeout_s};
     return lm_create(&j->model, &o, &j->train_part, &j->val_part, errp);
 }

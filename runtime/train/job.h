@@ -20,8 +20,6 @@ struct job {
     enum ddp_dtype dtype; /* of the model */
     uint64_t n_samples;
     FILE *json; /* of rank 0; NULL: none */
-    void (*warn)(void *ctx, const char *text); /* set before job_open_model */
-    void *warn_ctx;
 };
 
 /* Options, data and log. *j is zeroed before; job_close closes, also what is half open. 0 or -1. */

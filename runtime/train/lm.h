@@ -29,9 +29,6 @@ struct lm_options {
     bool is_gpu;          /* computes on GPU `ordinal`, for rank `rank` */
     int ordinal, rank;
     double timeout_s;     /* of its waits for that GPU */
-    bool has_graphs;      /* there: gmodel.h, as these */
-    void (*warn)(void *ctx, const char *text);
-    void *warn_ctx;
 };
 
 /* Fills *ret; its destroy frees what is behind it. */

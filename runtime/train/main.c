@@ -25,11 +25,6 @@ static void complain(const struct ddp_world *w, const char *text)
         fprintf(stderr, "train: %s\n", text);
 }
 
-static void warn(void *ctx, const char *text)
-{
-    complain(ddp_world(ctx), text);
-}
-
 /* Do all ranks go on? Each gives the exit code with which it cannot, and why (*e), or 0; it gets the greatest, or -1
  * where they cannot agree: *e is then what came first. When all failed in the same words, only rank 0 says them; a rank
  * that failed in its own way names itself. */
@@ -205,6 +200,11 @@ static const char *stopped_by(int signum)
     return "the end of its time";
 }
 
+static void warn(void *ctx, const char *text)
+{
+    complain(ddp_world(ctx), text);
+}
+
 /* The hash of all parameters, which must be the same on all ranks. */
 static int print_hash(ddp_t *d, const struct job *j, ddp_error_t *errp)
 {
@@ -269,8 +269,6 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
 {
     ddp_error_t e = {0};
     struct ddp_device device;
-    j->warn = warn;
-    j->warn_ctx = d;
     int code = agree(d, job_open(j, argc, argv, ddp_world(d), &e) < 0 ? exit_code(&e) : 0, &e);
     if (code == 0)
         code = agree(d, find_device(d, &j->o, &device, &e) < 0 ? exit_code(&e) : 0, &e);

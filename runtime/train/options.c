@@ -29,7 +29,7 @@ static const struct preset {
 enum {
     MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, DTYPE, SEED,
     VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR, MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE,
-    CUDA_GRAPH, CKPT, CKPT_EVERY, KEEP,
+    CKPT, CKPT_EVERY, KEEP,
     RESUME, INIT, LOG_EVERY, LOG_JSON, PRINT_HASH,
     N_KNOBS
 };
@@ -71,8 +71,6 @@ static const struct knob knobs[N_KNOBS] = {
     [EPS] = {"--eps", NULL, KNOB_DOUBLE, "1e-8", 0, 1, NULL, "AdamW's guard against division by 0"},
     [RECOMPUTE] = {"--recompute", NULL, KNOB_BOOL, "off", 0, 0, NULL,
                    "compute each block again for its backward pass: the same bits, less memory, more time"},
-    [CUDA_GRAPH] = {"--cuda-graph", NULL, KNOB_BOOL, "off", 0, 0, NULL,
-                    "on a GPU, launch the passes as CUDA graphs from the third of a kind on: the same bits"},
     [CKPT] = {"--ckpt", NULL, KNOB_STRING, NULL, 0, 0, NULL,
               "folder for checkpoints, which all nodes share, see below"},
     [CKPT_EVERY] = {"--ckpt-every", NULL, KNOB_INT, NULL, 0, BIG, NULL,
@@ -319,7 +317,6 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
     o.scale_lr = v[SCALE_LR].b;
     o.model.recompute = v[RECOMPUTE].b;
     o.print_hash = v[PRINT_HASH].b;
-    o.cuda_graph = v[CUDA_GRAPH].b;
     o.ckpt_every = v[CKPT_EVERY].is_set ? v[CKPT_EVERY].i : -1;
     o.keep = v[KEEP].is_set ? v[KEEP].i : -1;
     if (use_resume(&o, errp) < 0 || check_ckpt(&o, errp) < 0 || check(&o, errp) < 0)

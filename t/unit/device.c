@@ -78,97 +78,6 @@ static void streams_wait_for_events(void **state)
     }
 }
 
-/* What is captured is done once for each launch, after what was asked for before, with what is there then. */
-static void graphs_do_it_again(void **state)
-{
-    (void)state;
-    ddp_error_t e;
-    for (int k = 0; k < RIG_COUNT; k++) {
-        device_t *d = rig_open(k);
-        device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, NULL);
-        char *host = device_host_malloc(d, N, "a test", NULL), *from = device_host_malloc(d, N, "a test", NULL);
-        char *p = device_malloc(d, N, "a test", NULL);
-        if (k == RIG_CPU) {
-            assert_int_equal(device_capture_begin(s, &e), -1);
-            assert_error_has(e, "rank 3: the processor: a graph of its work: ");
-        }
-        memset(host, 0, N);
-        if (k != RIG_CPU) {
-            assert_int_equal(device_fill(s, p, 0, N, NULL), 0);
-            assert_int_equal(device_capture_begin(s, &e), 0);
-            assert_int_equal(device_copy(s, p, from, N - 1, DEVICE_TO, NULL), 0);
-            assert_int_equal(device_copy(s, host, p, N, DEVICE_FROM, NULL), 0);
-            device_graph_t *g = device_capture_end(s, &e);
-            assert_non_null(g);
-            wait_stream(s);
-            for (int i = 1; i < 4; i++) {
-                memset(from, i, N);
-                assert_int_equal(host[0], i - 1);
-                assert_int_equal(device_graph_launch(g, s, &e), 0);
-                wait_stream(s);
-                assert_int_equal(host[0], i);
-                assert_int_equal(host[N - 1], 0);
-            }
-            device_graph_destroy(g);
-        }
-        device_free(d, p);
-        device_host_free(d, host);
-        device_host_free(d, from);
-        device_stream_destroy(s);
-        rig_close(d);
-    }
-    device_graph_destroy(NULL);
-}
-
-/* What NCCL's threads and copies do, while another thread captures. */
-struct bystander {
-    device_stream_t *s;
-    device_event_t *e;
-    void *host, *p;
-    int rc;
-};
-
-static void *go_on(void *arg)
-{
-    struct bystander *b = arg;
-    for (int i = 0; i < 20 && b->rc == 0; i++)
-        if (device_fill(b->s, b->p, i, N, NULL) < 0 || device_copy(b->s, b->host, b->p, N, DEVICE_FROM, NULL) < 0 ||
-            device_event_record(b->e, b->s, NULL) < 0 ||
-            device_event_wait(b->e, deadline_in(20), NULL, NULL, NULL) < 0 || *(char *)b->host != i)
-            b->rc = -1;
-    return NULL;
-}
-
-static void captures_stand_other_threads(void **state)
-{
-    (void)state;
-    ddp_error_t e;
-    for (int k = 0; k < RIG_COUNT; k++) {
-        pthread_t thread;
-        device_t *d = rig_open(k);
-        device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, NULL);
-        struct bystander b = {device_stream_create(d, DEVICE_NORMAL, NULL), device_event_create(d, false, NULL),
-                              device_host_malloc(d, N, "a test", NULL), device_malloc(d, N, "a test", NULL), 0};
-        char *p = device_malloc(d, N, "a test", NULL);
-        int began = device_capture_begin(s, &e);
-        assert_int_equal(began, k == RIG_CPU ? -1 : 0);
-        assert_int_equal(device_fill(s, p, 1, N, NULL), 0);
-        assert_int_equal(pthread_create(&thread, NULL, go_on, &b), 0);
-        assert_int_equal(pthread_join(thread, NULL), 0);
-        assert_int_equal(b.rc, 0);
-        device_graph_t *g = began == 0 ? device_capture_end(s, &e) : NULL;
-        assert_int_equal(g != NULL, k != RIG_CPU);
-        device_graph_destroy(g);
-        device_free(d, p);
-        device_free(d, b.p);
-        device_host_free(d, b.host);
-        device_event_destroy(b.e);
-        device_stream_destroy(b.s);
-        device_stream_destroy(s);
-        rig_close(d);
-    }
-}
-
 static void events_tell_time(void **state)
 {
     (void)state;
@@ -296,8 +205,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_goes_there_and_back),
         cmocka_unit_test(streams_wait_for_events),
-        cmocka_unit_test(graphs_do_it_again),
-        cmocka_unit_test(captures_stand_other_threads),
         cmocka_unit_test(events_tell_time),
         cmocka_unit_test(properties_are_told),
         cmocka_unit_test(too_much_memory_is_refused),

@@ -299,6 +299,7 @@ static void run(void *arg)
         }
     free(a);
     free(b);
+    free(w);
 }
 
 static bool holds(const void *p, const struct layout *y, uint32_t align)
@@ -340,7 +341,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
     if (!queued)
         return CUBLAS_STATUS_ALLOC_FAILED;
     *queued = w;
-    if (cudaemu_enqueue(stream, run, free, queued) == 0)
+    if (cudaemu_enqueue(stream, run, queued) == 0)
         return CUBLAS_STATUS_SUCCESS;
     free(queued);
     return CUBLAS_STATUS_EXECUTION_FAILED;

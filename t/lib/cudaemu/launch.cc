@@ -97,11 +97,7 @@ static void run_launch(void *arg)
     for (emu_array &a : emu_now.arrays)
         free(a.bytes);
     emu_now.arrays.clear();
-}
-
-static void release_launch(void *arg)
-{
-    delete (emu_launched *)arg;
+    delete l;
 }
 
 static bool is_possible(dim3 grid, dim3 block)
@@ -120,8 +116,11 @@ cudaError_t emu_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_
         cudaemu_raise(cudaErrorInvalidValue);
     else {
         emu_launched *l = new emu_launched{kernel, grid, block, shared_bytes, call};
-        if (cudaemu_enqueue(stream, run_launch, release_launch, l) != cudaSuccess)
+        int e = cudaemu_enqueue(stream, run_launch, l);
+        if (e != cudaSuccess) {
             delete l;
+            return (cudaError_t)e;
+        }
     }
     return cudaGetLastError();
 }

@@ -49,8 +49,6 @@ static const struct {
     {(cudaError_t)226 /* from CUDA 12.8 on */, "cudaErrorContained",
      "Invalid access of peer GPU memory over nvlink or a hardware error", true},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle", false},
-    {cudaErrorIllegalState, "cudaErrorIllegalState",
-     "the operation cannot be performed in the present state", false},
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready", false},
     {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered", true},
     {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address", true},
@@ -60,19 +58,6 @@ static const struct {
     {cudaErrorSystemNotReady, "cudaErrorSystemNotReady", "system not yet initialized", false},
     {cudaErrorSystemDriverMismatch, "cudaErrorSystemDriverMismatch",
      "system has unsupported display driver / cuda driver combination", false},
-    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported", false},
-    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
-     "operation not permitted when stream is capturing", false},
-    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
-     "operation failed due to a previous error during capture", false},
-    {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
-     "dependency created on uncaptured work in another stream", false},
-    {cudaErrorStreamCaptureImplicit, "cudaErrorStreamCaptureImplicit",
-     "operation would make the legacy stream depend on a capturing blocking stream", false},
-    {cudaErrorCapturedEvent, "cudaErrorCapturedEvent",
-     "operation not permitted on an event last recorded in a capturing stream", false},
-    {cudaErrorStreamCaptureWrongThread, "cudaErrorStreamCaptureWrongThread",
-     "attempt to terminate a thread-local capture sequence from another thread", false},
     {cudaErrorUnknown, "cudaErrorUnknown", "unknown error", true},
 };
 
@@ -288,26 +273,23 @@ cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
 
 /* ---- control ---- */
 
-static void clear_graphs(struct CUgraph_st *first)
+static void clear_stream(struct CUstream_st *s)
 {
-    for (struct CUgraph_st *g = first, *next; g; g = next) {
-        next = g->next;
-        cudaemu_recording_drop(g->recording);
-        free(g);
+    for (struct work *w = s->first, *next; w; w = next) {
+        next = w->next;
+        free(w);
     }
 }
 
 void cudaemu_reset(void)
 {
     HOLD();
-    cudaemu_stream_clear(&cudaemu_all.standard);
+    clear_stream(&cudaemu_all.standard);
     for (struct CUstream_st *s = cudaemu_all.streams, *next; s; s = next) {
         next = s->next;
-        cudaemu_stream_clear(s);
+        clear_stream(s);
         free(s);
     }
-    clear_graphs(cudaemu_all.graphs);
-    clear_graphs(cudaemu_all.execs);
     for (struct CUevent_st *e = cudaemu_all.events, *next; e; e = next) {
         next = e->next;
         free(e);
@@ -336,10 +318,6 @@ struct cudaemu_live cudaemu_live(void)
         live.streams++;
     for (struct CUevent_st *e = cudaemu_all.events; e; e = e->next)
         live.events++;
-    for (struct CUgraph_st *g = cudaemu_all.graphs; g; g = g->next)
-        live.graphs++;
-    for (struct CUgraph_st *g = cudaemu_all.execs; g; g = g->next)
-        live.graphs++;
     return live;
 }
 

@@ -32,37 +32,16 @@ struct work {
     uint64_t point;            /* of the event */
     struct CUstream_st *where; /* WORK_AFTER: that point was recorded there */
     void (*run)(void *arg);
-    void (*release)(void *arg);
     void *arg;
-    struct recording *of;      /* a graph's, whose arg this is; NULL: our own, to be released when it is done */
-};
-/* What was asked of a stream while it was captured. */
-struct recording {
-    int n_users; /* the capture, graphs, and what was launched of them and is not done */
-    struct work *first, *last;
-};
-struct CUgraph_st {
-    struct CUgraph_st *next;
-    struct recording *recording;
-};
-struct CUgraphExec_st {
-    struct CUgraph_st made; /* in a list of its own */
 };
 struct CUstream_st {
     struct CUstream_st *next;
     struct work *first, *last;
     int device, priority;
-    bool is_blocking;            /* the default stream's work waits for this one's */
-    struct recording *recording; /* while it is captured */
-    bool is_invalid;             /* the capture, for what was called meanwhile */
-    enum cudaStreamCaptureMode capture_mode;
-    const struct cudaemu_thread *captor;
-    uint64_t n_captures;
 };
 struct CUevent_st {
     struct CUevent_st *next;
     struct CUstream_st *stream; /* where it was recorded last */
-    uint64_t capture;           /* in which of its captures; 0: in none */
     uint64_t asked, reached;    /* records asked for, and done */
     double at_ms;
     bool timed;
@@ -85,7 +64,6 @@ struct cudaemu {
     struct block *blocks;
     struct CUstream_st standard, *streams;
     struct CUevent_st *events;
-    struct CUgraph_st *graphs, *execs;
 };
 extern struct cudaemu cudaemu_all;
 
@@ -118,45 +96,6 @@ cudaError_t cudaemu_begin(const char *call);
     BEGIN();                                                                                                           \
     if (cudaemu_all.driver < RUNTIME_VERSION)                                                                          \
     return cudaemu_keep(cudaErrorInsufficientDriver)
-
-/* ---- runtime_streams.c ---- */
-
-struct CUstream_st *cudaemu_stream_of(cudaStream_t s);
-bool cudaemu_is_stream(cudaStream_t s);
-
-/* What the program asks for (copied): a captured stream keeps it. */
-cudaError_t cudaemu_ask(cudaStream_t stream, const struct work *asked);
-
-/* To s's end, or done at once. */
-cudaError_t cudaemu_queue(struct CUstream_st *s, const struct work *asked);
-
-void cudaemu_drain(struct CUstream_st *s);
-void cudaemu_drain_all(void);
-
-/* Forgets what was asked of it, and a capture. */
-void cudaemu_stream_clear(struct CUstream_st *s);
-
-/* ---- runtime_graphs.c ---- */
-
-void cudaemu_recording_drop(struct recording *r); /* NULL is allowed */
-
-/* Copies asked to the capture's end. */
-cudaError_t cudaemu_record(struct CUstream_st *s, const struct work *asked);
-
-/* A call that no capture may meet: the captures that it meets are invalid. Success where there are none. */
-cudaError_t cudaemu_refuse_captured(struct CUstream_st *s);   /* that ask for what s did */
-cudaError_t cudaemu_refuse_all_captured(void);                /* or all streams */
-cudaError_t cudaemu_refuse_implicit(void);                    /* on the default stream */
-cudaError_t cudaemu_refuse_unsafe(void);                      /* that no graph can hold, in this thread */
-cudaError_t cudaemu_refuse_captured_event(struct CUevent_st *e); /* that ask for what e stands for */
-cudaError_t cudaemu_captured_wait(struct CUstream_st *s, const struct CUevent_st *e);
-
-#define REFUSE(call)                                                                                                   \
-    do {                                                                                                               \
-        cudaError_t refused = (call);                                                                                  \
-        if (refused != cudaSuccess)                                                                                    \
-            return cudaemu_keep(refused);                                                                              \
-    } while (0)
 
 /* The block of a GPU's memory (of the host's pinned memory) that holds p[0..n), or NULL. */
 struct block *cudaemu_block_of(const void *p, size_t n, bool of_host);

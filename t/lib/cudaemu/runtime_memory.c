@@ -1,10 +1,9 @@
-/* runtime_memory.c - the emulated CUDA runtime: memory, and copies of it. */
+/* runtime_memory.c - the emulated CUDA runtime: memory. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "t/lib/cudaemu/foreign.h"
 #include "t/lib/cudaemu/runtime_impl.h"
-#include "t/lib/cudaemu/script.h"
 
 /* Nobody knows of these where one ends. */
 static struct block foreign = {.p = (char *)CUDAEMU_FOREIGN_BASE, .n = CUDAEMU_FOREIGN_BYTES};
@@ -64,7 +63,6 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
     BEGIN_ON_GPU();
-    REFUSE(cudaemu_refuse_unsafe());
     if (size == 0) {
         *devPtr = NULL;
         return cudaSuccess;
@@ -77,83 +75,19 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 cudaError_t cudaFree(void *devPtr)
 {
     BEGIN_ON_GPU();
-    REFUSE(cudaemu_refuse_unsafe());
-    if (devPtr)
-        cudaemu_drain_all();
-    return give(devPtr, false);
+    cudaError_t e = devPtr ? cudaDeviceSynchronize() : cudaSuccess;
+    return e ? e : give(devPtr, false);
 }
 
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
     (void)flags;
     BEGIN_ON_GPU();
-    REFUSE(cudaemu_refuse_unsafe());
     return take(pHost, size, -1);
 }
 
 cudaError_t cudaFreeHost(void *ptr)
 {
     BEGIN_ON_GPU();
-    REFUSE(cudaemu_refuse_unsafe());
     return give(ptr, true);
-}
-
-bool cudaemu_is_device(const void *p, size_t n)
-{
-    return cudaemu_block_of(p, n, false) != NULL;
-}
-
-/* Does p lie in a GPU's memory at all? */
-static bool is_device(const void *p)
-{
-    return cudaemu_is_device(p, 0);
-}
-
-/* A kind is what the caller says of the two sides; a range must end where its block does. */
-static cudaError_t check_copy(const void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
-{
-    bool to = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-    bool from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if (kind == cudaMemcpyDefault) {
-        to = is_device(dst);
-        from = is_device(src);
-    }
-    if (to != is_device(dst) || from != is_device(src))
-        return cudaErrorInvalidValue;
-    if ((to && !cudaemu_block_of(dst, n, false)) || (from && !cudaemu_block_of(src, n, false)))
-        return cudaErrorInvalidValue;
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind, cudaStream_t stream)
-{
-    BEGIN_ON_GPU();
-    cudaError_t e = check_copy(dst, src, n, kind);
-    return e ? cudaemu_keep(e) : cudaemu_ask(stream, &(struct work){.what = WORK_COPY, .to = dst, .from = src, .n = n});
-}
-
-cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
-{
-    BEGIN_ON_GPU();
-    cudaError_t e = check_copy(dst, src, n, kind);
-    if (e)
-        return cudaemu_keep(e);
-    REFUSE(cudaemu_refuse_unsafe());
-    REFUSE(cudaemu_refuse_implicit());
-    cudaemu_drain(&cudaemu_all.standard);
-    memmove(dst, src, n);
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t n, cudaStream_t stream)
-{
-    BEGIN_ON_GPU();
-    if (!cudaemu_block_of(devPtr, n, false))
-        return cudaemu_keep(cudaErrorInvalidValue);
-    return cudaemu_ask(stream, &(struct work){.what = WORK_FILL, .to = devPtr, .byte = value, .n = n});
-}
-
-cudaError_t cudaMemset(void *devPtr, int value, size_t n)
-{
-    return cudaMemsetAsync(devPtr, value, n, NULL);
 }

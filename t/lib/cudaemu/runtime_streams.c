@@ -6,7 +6,7 @@
 #include "t/lib/cudaemu/runtime_impl.h"
 #include "t/lib/cudaemu/script.h"
 
-struct CUstream_st *cudaemu_stream_of(cudaStream_t s)
+static struct CUstream_st *stream_of(cudaStream_t s)
 {
     return s ? s : &cudaemu_all.standard;
 }
@@ -37,15 +37,6 @@ static void do_work(const struct work *w)
     }
 }
 
-/* w is done, or never will be. */
-static void finish(const struct work *w)
-{
-    if (w->of)
-        cudaemu_recording_drop(w->of);
-    else if (w->release)
-        w->release(w->arg);
-}
-
 static bool step(struct CUstream_st *s)
 {
     struct work *w = s->first;
@@ -55,12 +46,11 @@ static bool step(struct CUstream_st *s)
     if (!s->first)
         s->last = NULL;
     do_work(w);
-    finish(w);
     free(w);
     return true;
 }
 
-void cudaemu_drain(struct CUstream_st *s)
+static void drain(struct CUstream_st *s)
 {
     while (step(s))
         ;
@@ -81,21 +71,11 @@ static void drain_to(struct CUevent_st *e, uint64_t point, struct CUstream_st *w
         ;
 }
 
-void cudaemu_stream_clear(struct CUstream_st *s)
+static cudaError_t ask(cudaStream_t stream, const struct work *asked)
 {
-    for (struct work *w = s->first, *next; w; w = next) {
-        next = w->next;
-        finish(w);
-        free(w);
-    }
-    cudaemu_recording_drop(s->recording);
-}
-
-cudaError_t cudaemu_queue(struct CUstream_st *s, const struct work *asked)
-{
+    struct CUstream_st *s = stream_of(stream);
     if (cudaemu_all.mode == MODE_NOW) {
         do_work(asked);
-        finish(asked);
         return cudaSuccess;
     }
     struct work *w = malloc(sizeof *w);
@@ -111,21 +91,69 @@ cudaError_t cudaemu_queue(struct CUstream_st *s, const struct work *asked)
     return cudaSuccess;
 }
 
-/* What the program asks for; a captured stream keeps it. */
-cudaError_t cudaemu_ask(cudaStream_t stream, const struct work *asked)
-{
-    struct CUstream_st *s = cudaemu_stream_of(stream);
-    if (!stream)
-        REFUSE(cudaemu_refuse_implicit());
-    return s->recording ? cudaemu_record(s, asked) : cudaemu_queue(s, asked);
-}
-
-int cudaemu_enqueue(void *stream, void (*run)(void *arg), void (*release)(void *arg), void *arg)
+int cudaemu_enqueue(void *stream, void (*run)(void *arg), void *arg)
 {
     HOLD();
     cudaError_t e = cudaemu_begin(__func__);
-    struct work w = {.what = WORK_RUN, .run = run, .release = release, .arg = arg};
-    return (int)(e ? e : cudaemu_ask(stream, &w));
+    return (int)(e ? e : ask(stream, &(struct work){.what = WORK_RUN, .run = run, .arg = arg}));
+}
+
+bool cudaemu_is_device(const void *p, size_t n)
+{
+    return cudaemu_block_of(p, n, false) != NULL;
+}
+
+/* Does p lie in a GPU's memory at all? */
+static bool is_device(const void *p)
+{
+    return cudaemu_is_device(p, 0);
+}
+
+/* A kind is what the caller says of the two sides; a range must end where its block does. */
+static cudaError_t check_copy(const void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
+{
+    bool to = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if (kind == cudaMemcpyDefault) {
+        to = is_device(dst);
+        from = is_device(src);
+    }
+    if (to != is_device(dst) || from != is_device(src))
+        return cudaErrorInvalidValue;
+    if ((to && !cudaemu_block_of(dst, n, false)) || (from && !cudaemu_block_of(src, n, false)))
+        return cudaErrorInvalidValue;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    BEGIN_ON_GPU();
+    cudaError_t e = check_copy(dst, src, n, kind);
+    return e ? cudaemu_keep(e) : ask(stream, &(struct work){.what = WORK_COPY, .to = dst, .from = src, .n = n});
+}
+
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
+{
+    BEGIN_ON_GPU();
+    cudaError_t e = check_copy(dst, src, n, kind);
+    if (e)
+        return cudaemu_keep(e);
+    drain(&cudaemu_all.standard);
+    memmove(dst, src, n);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t n, cudaStream_t stream)
+{
+    BEGIN_ON_GPU();
+    if (!cudaemu_block_of(devPtr, n, false))
+        return cudaemu_keep(cudaErrorInvalidValue);
+    return ask(stream, &(struct work){.what = WORK_FILL, .to = devPtr, .byte = value, .n = n});
+}
+
+cudaError_t cudaMemset(void *devPtr, int value, size_t n)
+{
+    return cudaMemsetAsync(devPtr, value, n, NULL);
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
@@ -138,6 +166,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPr
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags, int priority)
 {
+    (void)flags;
     BEGIN_ON_GPU();
     struct CUstream_st *s = calloc(1, sizeof *s);
     if (!s || priority > 0 || priority < -5) {
@@ -146,7 +175,6 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int fla
     }
     s->device = cudaemu_mine.device;
     s->priority = priority;
-    s->is_blocking = !(flags & cudaStreamNonBlocking);
     s->next = cudaemu_all.streams;
     cudaemu_all.streams = s;
     *pStream = s;
@@ -163,7 +191,7 @@ cudaError_t cudaStreamCreate(cudaStream_t *pStream)
     return cudaStreamCreateWithPriority(pStream, 0, 0);
 }
 
-bool cudaemu_is_stream(cudaStream_t stream)
+static bool is_stream(cudaStream_t stream)
 {
     struct CUstream_st *s = cudaemu_all.streams;
     while (stream && s && s != stream)
@@ -191,17 +219,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     BEGIN_ON_GPU();
     for (struct CUstream_st **at = &cudaemu_all.streams; *at; at = &(*at)->next)
         if (*at == stream) {
-            cudaemu_drain(stream); /* as CUDA: what was asked for is done */
+            drain(stream); /* as CUDA: what was asked for is done */
             for (struct CUevent_st *e = cudaemu_all.events; e; e = e->next)
-                if (e->stream == stream) {
-                    e->stream = &cudaemu_all.standard;
-                    e->capture = 0;
-                }
+                e->stream = e->stream == stream ? &cudaemu_all.standard : e->stream;
             forget_stream(&cudaemu_all.standard, stream);
             for (struct CUstream_st *s = cudaemu_all.streams; s; s = s->next)
                 forget_stream(s, stream);
             *at = stream->next;
-            cudaemu_stream_clear(stream);
             free(stream);
             return cudaSuccess;
         }
@@ -211,37 +235,27 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     BEGIN_ON_GPU();
-    if (!cudaemu_is_stream(stream))
+    if (!is_stream(stream))
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    REFUSE(cudaemu_refuse_captured(cudaemu_stream_of(stream)));
-    REFUSE(cudaemu_refuse_unsafe());
-    step(cudaemu_stream_of(stream));
-    return cudaemu_keep(cudaemu_stream_of(stream)->first ? cudaErrorNotReady : cudaSuccess);
+    step(stream_of(stream));
+    return cudaemu_keep(stream_of(stream)->first ? cudaErrorNotReady : cudaSuccess);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     BEGIN_ON_GPU();
-    if (!cudaemu_is_stream(stream))
+    if (!is_stream(stream))
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    REFUSE(cudaemu_refuse_captured(cudaemu_stream_of(stream)));
-    REFUSE(cudaemu_refuse_unsafe());
-    cudaemu_drain(cudaemu_stream_of(stream));
+    drain(stream_of(stream));
     return cudaSuccess;
-}
-
-void cudaemu_drain_all(void)
-{
-    cudaemu_drain(&cudaemu_all.standard);
-    for (struct CUstream_st *s = cudaemu_all.streams; s; s = s->next)
-        cudaemu_drain(s);
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
     BEGIN_ON_GPU();
-    REFUSE(cudaemu_refuse_all_captured());
-    cudaemu_drain_all();
+    drain(&cudaemu_all.standard);
+    for (struct CUstream_st *s = cudaemu_all.streams; s; s = s->next)
+        drain(s);
     return cudaSuccess;
 }
 
@@ -249,11 +263,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     (void)flags;
     BEGIN_ON_GPU();
-    if (!cudaemu_is_stream(stream) || !is_event(event))
+    if (!is_stream(stream) || !is_event(event))
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    if (event->capture || cudaemu_stream_of(stream)->recording)
-        return cudaemu_keep(cudaemu_captured_wait(cudaemu_stream_of(stream), event));
-    return cudaemu_ask(stream, &(struct work){.what = WORK_AFTER,
+    return ask(stream, &(struct work){.what = WORK_AFTER,
                                       .event = event,
                                       .point = event->asked,
                                       .where = event->stream});
@@ -306,14 +318,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     BEGIN_ON_GPU();
-    if (!cudaemu_is_stream(stream) || !is_event(event))
+    if (!is_stream(stream) || !is_event(event))
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    event->stream = cudaemu_stream_of(stream);
-    event->capture = event->stream->recording ? event->stream->n_captures : 0;
-    if (event->capture) /* a place in the graph, which nobody outside of it comes to know */
-        return cudaemu_keep(event->stream->is_invalid ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
+    event->stream = stream_of(stream);
     event->asked++;
-    return cudaemu_ask(stream, &(struct work){.what = WORK_RECORD, .event = event, .point = event->asked});
+    return ask(stream, &(struct work){.what = WORK_RECORD, .event = event, .point = event->asked});
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
@@ -321,8 +330,6 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     BEGIN_ON_GPU();
     if (!is_event(event))
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    REFUSE(cudaemu_refuse_captured_event(event));
-    REFUSE(cudaemu_refuse_unsafe());
     if (event->reached < event->asked)
         step(event->stream);
     return cudaemu_keep(event->reached < event->asked ? cudaErrorNotReady : cudaSuccess);
@@ -333,8 +340,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     BEGIN_ON_GPU();
     if (!is_event(event))
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    REFUSE(cudaemu_refuse_captured_event(event));
-    REFUSE(cudaemu_refuse_unsafe());
     drain_to(event, event->asked, event->stream);
     return cudaSuccess;
 }
@@ -344,8 +349,6 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
     BEGIN_ON_GPU();
     if (!is_event(start) || !is_event(end) || !start->timed || !end->timed || !start->asked || !end->asked)
         return cudaemu_keep(cudaErrorInvalidResourceHandle);
-    REFUSE(cudaemu_refuse_captured_event(start));
-    REFUSE(cudaemu_refuse_captured_event(end));
     if (start->reached < start->asked || end->reached < end->asked)
         return cudaemu_keep(cudaErrorNotReady);
     *ms = (float)(end->at_ms - start->at_ms);

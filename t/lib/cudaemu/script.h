@@ -16,8 +16,6 @@
  *                     CUDA does not recover then comes from every later call; -1: it never returns
  * As CUDA does: cudaMalloc'ed memory holds no zeros (0xff, which are NaNs), copies check which side is whose and where
  * memory ends, an error stays for cudaGetLastError until it is asked for, each thread has its own device and last error.
- * A captured stream keeps what it is asked for, and a graph's launch asks a stream for it; what CUDA forbids meanwhile is
- * refused, and ends the capture. Captures do not spread to other streams, and graphs hold no graphs.
  * As CUDA does not: device memory can be read directly, and one thread at a time is at work, that on streams included. */
 #ifndef DDP_T_LIB_CUDAEMU_SCRIPT_H
 #define DDP_T_LIB_CUDAEMU_SCRIPT_H
@@ -36,10 +34,9 @@ extern "C" {
 /* Forgets all: counts of calls, errors, what is not freed (which it frees); reads the environment again. */
 void cudaemu_reset(void);
 
-/* Asks stream (a cudaStream_t; NULL: the default one) for run(arg): how a kernel is launched. A cudaError_t, or success,
- * and arg belongs to the stream until release(arg), NULL: nothing: after run, which comes once, or in a captured stream
- * as often as the graph is launched. */
-CUDAEMU_EXPORT int cudaemu_enqueue(void *stream, void (*run)(void *arg), void (*release)(void *arg), void *arg);
+/* Asks stream (a cudaStream_t; NULL: the default one) for run(arg): how a kernel is launched. A cudaError_t. In mode
+ * deferred arg must live until then. */
+CUDAEMU_EXPORT int cudaemu_enqueue(void *stream, void (*run)(void *arg), void *arg);
 
 /* Does p[0..n) lie in one allocation of a GPU's memory? */
 CUDAEMU_EXPORT bool cudaemu_is_device(const void *p, size_t n);
@@ -53,7 +50,7 @@ int cudaemu_raise(int error);
 /* What a leak leaves. */
 struct cudaemu_live {
     size_t device_bytes;
-    int allocations, host_allocations, streams, events, graphs; /* not freed */
+    int allocations, host_allocations, streams, events; /* not freed */
 };
 struct cudaemu_live cudaemu_live(void);
 
