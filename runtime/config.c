@@ -47,13 +47,6 @@ const struct knob config_knobs[CONFIG_COUNT] = {
                               .type = KNOB_BOOL,
                               .def = "off",
                               .help = "GPUs sum gradients in the processor's order, to its bits, whatever NCCL does"},
-    [CONFIG_ROUND_BF16] = {.name = "round-bf16",
-                           .env = "DDP_ROUND_BF16",
-                           .type = KNOB_ENUM,
-                           .def = "nearest",
-                           .choices = "nearest|stochastic",
-                           .help = "how GPUs round values that are kept in bfloat16, too; at random, it is the same way "
-                                   "in every run"},
     [CONFIG_BUCKET_MB] = {.name = "bucket-mb",
                           .env = "DDP_BUCKET_MB",
                           .type = KNOB_DOUBLE,
@@ -350,11 +343,6 @@ const char *config_nccl_log(const struct config *cfg)
 bool config_deterministic(const struct config *cfg)
 {
     return cfg->value[CONFIG_DETERMINISTIC].b;
-}
-
-bool config_rounds_at_random(const struct config *cfg)
-{
-    return cfg->value[CONFIG_ROUND_BF16].choice == 1;
 }
 
 static size_t mb_or(const struct config *cfg, enum config_key key, double otherwise)

@@ -18,7 +18,6 @@ enum config_key {
     CONFIG_SHARE_DEVICE,
     CONFIG_NCCL_LOG,
     CONFIG_DETERMINISTIC,
-    CONFIG_ROUND_BF16,
     CONFIG_BUCKET_MB,
     CONFIG_FIRST_BUCKET_MB,
     CONFIG_FIND_UNUSED,
@@ -69,7 +68,6 @@ int config_progress(const struct config *cfg); /* enum comm_progress_mode */
 const char *config_device(const struct config *cfg); /* for device_wish_parse */
 bool config_share_device(const struct config *cfg);
 bool config_deterministic(const struct config *cfg);
-bool config_rounds_at_random(const struct config *cfg); /* values in bfloat16 */
 const char *config_nccl_log(const struct config *cfg); /* NULL: none */
 size_t config_bucket_bytes(const struct config *cfg);       /* 25 MiB where not named */
 size_t config_first_bucket_bytes(const struct config *cfg); /* not named: 1 MiB, or as above if less */

@@ -78,8 +78,7 @@ struct ddp_world {
  * that owns the element. */
 struct ddp_param {
     void *value, *grad;
-    void *value_bf16; /* with DDP_KEEP_BF16, on a GPU: the value, always, rounded to nearest even (or as the option
-                         round-bf16 says); else NULL */
+    void *value_bf16; /* with DDP_KEEP_BF16, on a GPU: the value, always, rounded to nearest even; else NULL */
     void *value_f16;  /* with DDP_KEEP_F16, on a GPU: the value, always, rounded to nearest even; else NULL */
     size_t n_elems;
     enum ddp_dtype dtype;

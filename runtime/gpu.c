@@ -69,8 +69,7 @@ static int open_lists(gpu_t *g, ddp_error_t *errp)
     g->span = calloc(n, sizeof *g->span);
     g->cast = calloc(n, sizeof *g->cast);
     g->blocks = calloc(n, sizeof *g->blocks);
-    g->round = calloc(n, sizeof *g->round);
-    if (!g->span || !g->cast || !g->blocks || !g->round)
+    if (!g->span || !g->cast || !g->blocks)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu parameters", n - 1);
     return norm_open(&g->norm, g->cfg.layout, NULL, errp);
 }
@@ -217,7 +216,6 @@ void gpu_close(gpu_t *g)
         free(g->span);
         free(g->cast);
         free(g->blocks);
-        free(g->round);
         free(g->update);
         free(g);
     }
@@ -284,7 +282,7 @@ int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp)
     return gpu_wait(g, g->summed, errp);
 }
 
-int gpu_round_nearest(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp)
+int gpu_round_range(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp)
 {
     const struct cuda_range range = {g->arena.values_16 + first, g->arena.values + first, n};
     if (!g->arena.values_16)
@@ -292,29 +290,11 @@ int gpu_round_nearest(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_
     return gpu_result(g, cuda_cast(&range, 1, DDP_F32, g->cfg.kept, 1, device_native_stream(s)), "cuda_cast", errp);
 }
 
-/* Elements have the numbers of their places where no more is padded than layout.h says, so that spread moves none. */
-static int round_at_random(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
-{
-    const struct layout *l = g->cfg.layout;
-    const struct rounding by = {.step = n_steps};
-    uint64_t number = 0;
-    for (int i = 0; i < l->n; i++) {
-        size_t at = l->param[i].offset_bytes / sizeof(float);
-        size_t n = layout_padded(l->param[i].n_elems * sizeof(float)) / sizeof(float);
-        g->round[i] = (struct cuda_round_range){g->arena.values_16 + at, g->arena.values + at, n, number};
-        number += n;
-    }
-    int code = cuda_round_bf16(g->round, (size_t)l->n, &by, device_native_stream(g->program));
-    return gpu_result(g, code, "cuda_round_bf16", errp);
-}
-
-int gpu_round(gpu_t *g, uint64_t n_steps, ddp_error_t *errp)
+int gpu_round(gpu_t *g, ddp_error_t *errp)
 {
     if (!g->arena.values_16)
         return 0;
     if (device_enter(g->cfg.device, errp) < 0)
         return -1;
-    if (g->cfg.rounds_at_random)
-        return round_at_random(g, n_steps, errp);
-    return gpu_round_nearest(g, 0, g->cfg.layout->n_bytes / sizeof(float), g->program, errp);
+    return gpu_round_range(g, 0, g->cfg.layout->n_bytes / sizeof(float), g->program, errp);
 }

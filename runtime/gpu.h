@@ -39,7 +39,6 @@ struct gpu_config {
     void *stream;                /* the program's */
     enum ddp_dtype wire;         /* in which gradients travel: DDP_F32, DDP_BF16 or DDP_F16 */
     enum ddp_dtype kept;         /* DDP_BF16 or DDP_F16: values of that type, too; DDP_F32: none */
-    bool rounds_at_random;       /* these, DDP_BF16: kernels/round.h; gpu.c says how elements are numbered */
     bool shares_devices;         /* two ranks have one GPU */
     const char *nccl_log;        /* nccl.h; NULL: none */
     bool is_traced;              /* the carrier knows when buckets travelled */
@@ -94,7 +93,7 @@ int gpu_write(gpu_t *g, void *to, const void *host, size_t n, ddp_error_t *errp)
 /* Every rank's bytes become root's. Waits. Collective. */
 int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp);
 
-/* The values in 16 bits follow the values, if there are any. n_steps: those taken. */
-int gpu_round(gpu_t *g, uint64_t n_steps, ddp_error_t *errp);
+/* The values in 16 bits follow the values, if there are any. */
+int gpu_round(gpu_t *g, ddp_error_t *errp);
 
 #endif

@@ -5,7 +5,6 @@
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/optim.h"
 #include "kernels/cuda/reduce.h"
-#include "kernels/cuda/round.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/gpu.h"
 #include "runtime/norm.h"
@@ -47,7 +46,6 @@ struct gpu {
     struct nccl_range *span;
     struct cuda_range *cast;
     struct cuda_norm_range *blocks;
-    struct cuda_round_range *round;
     struct cuda_adamw_range *update;
     size_t n_update;        /* room, in slices of the optimizer */
 };
@@ -69,7 +67,7 @@ int gpu_after_travel(gpu_t *g, ddp_error_t *errp);
 int gpu_wait(gpu_t *g, device_event_t *e, ddp_error_t *errp);
 
 /* Asks s for values in 16 bits, if there are any, rounded to the nearest: elements [first, first + n) of the arenas. */
-int gpu_round_nearest(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp);
+int gpu_round_range(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp);
 
 /* What failed here is not known to the others, who wait for this rank. *errp becomes *why; returns -1. */
 int gpu_tell(gpu_t *g, const ddp_error_t *why, ddp_error_t *errp);

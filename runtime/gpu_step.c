@@ -63,7 +63,7 @@ static int follow(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
     size_t n = b->n_each * (size_t)g->cfg.world->size;
     if (gpu_after_travel(g, errp) < 0)
         return -1;
-    return g->cfg.rounds_at_random ? 0 : gpu_round_nearest(g, b->at, n, g->behind, errp);
+    return gpu_round_range(g, b->at, n, g->behind, errp);
 }
 
 static int step_spread(gpu_t *g, const double *used, ddp_error_t *errp)
@@ -75,24 +75,20 @@ static int step_spread(gpu_t *g, const double *used, ddp_error_t *errp)
         if (update(g, list(g, b->first, b->end, used, NULL), errp) < 0 || (last && follow(g, last, errp) < 0) ||
             gather(g, b, errp) < 0)
             return -1;
-    if (follow(g, end - 1, errp) < 0 || device_event_record(g->summed, g->behind, errp) < 0 ||
-        gpu_wait(g, g->summed, errp) < 0) /* before the program's stream is asked for more: a peer's death ends this */
+    if (follow(g, end - 1, errp) < 0 || device_event_record(g->summed, g->behind, errp) < 0)
         return -1;
-    return g->cfg.rounds_at_random ? gpu_round(g, g->cfg.optimizer->n_steps, errp) : 0;
+    return gpu_wait(g, g->summed, errp); /* before the program's stream is asked for more: a peer's death ends this */
 }
 
 int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp)
 {
     const struct optimizer *o = g->cfg.optimizer;
-    uint16_t *copy = g->cfg.rounds_at_random ? NULL : g->arena.values_16;
     ddp_error_t why = {0};
     int rc = device_enter(g->cfg.device, &why) < 0 ? -1 : reserve(g, o->n_slices, &why);
     if (g->cfg.spread)
         return rc < 0 || step_spread(g, used, &why) < 0 ? gpu_tell(g, &why, errp) : 0;
     if (rc == 0)
-        rc = update(g, list(g, 0, o->n_slices, used, copy), &why);
-    if (rc == 0 && g->cfg.rounds_at_random)
-        rc = gpu_round(g, o->n_steps, &why);
+        rc = update(g, list(g, 0, o->n_slices, used, g->arena.values_16), &why);
     if (rc < 0 && errp)
         *errp = why;
     return rc;

@@ -56,9 +56,6 @@ static enum ddp_dtype kept(const ddp_t *d)
 /* What a GPU cannot do yet. */
 static int check_gpu(const ddp_t *d, ddp_error_t *errp)
 {
-    if (kept(d) == DDP_F16 && config_rounds_at_random(&d->config))
-        return error_set(errp, DDP_E_USAGE, EINVAL, "round-bf16=stochastic is for values that are kept in bfloat16, and "
-                         "this program keeps float16: leave it out");
     if (d->hook.encode)
         return error_set(errp, DDP_E_USAGE, ENOTSUP, "a hook (ddp_hook) computes on the processor, but gradients are on a "
                          "GPU: use the option compress, or device cpu");
@@ -156,7 +153,6 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
                                    .optimizer = &d->optimizer,
                                    .spread = is_spread(d) ? &d->spread : NULL,
                                    .kept = kept(d),
-                                   .rounds_at_random = config_rounds_at_random(&d->config),
                                    .shares_devices = d->shares_gpus,
                                    .nccl_log = config_nccl_log(&d->config),
                                    .is_traced = d->trace.file != NULL,

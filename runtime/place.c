@@ -37,7 +37,7 @@ int handle_bcast(ddp_t *d, void *at, size_t n, int root, ddp_error_t *errp)
 
 int handle_values_changed(ddp_t *d, ddp_error_t *errp)
 {
-    return d->gpu ? gpu_round(d->gpu, d->optimizer.n_steps, errp) : 0;
+    return d->gpu ? gpu_round(d->gpu, errp) : 0;
 }
 
 void *handle_staging(const ddp_t *d, void *to, void *buffer)

@@ -43,30 +43,12 @@ unset EMU_STREAMS
 same "zero=1 on one rank" 1 4 clip=1 --ddp-zero=1
 EMU_STREAMS=deferred same "... work that is done late" 1 4 accum=2 --ddp-compress=bf16 --ddp-bucket-mb=0.01 --ddp-zero=1
 
-# rounded RANKS ARGUMENT...: the hashes of the values in bfloat16 that are rounded at random, after the last step.
-rounded() {
-    local n=$1
-    shift
-    run "$ddp" run -n "$n" "$probe" "$@" rounding=random --ddp-device=cuda
-    [[ $rc =~ ^(0|75)$ ]] || diag "$err"
-    sed -n 's/^rounded //p' <<<"$out" | tail -n 1
-}
-once=$(rounded 1 4 --ddp-round-bf16=stochastic)
-like "values in bfloat16, rounded at random" "$once" '^[0-9a-f]{16}$'
-is "... the same in another run" "$(rounded 1 4 --ddp-round-bf16=stochastic)" "$once"
-is "... and otherwise to the nearest" "$([ "$(rounded 1 4)" != "$once" ]; echo $?)" 0
-saved=$(rounded 1 4 --ddp-round-bf16=stochastic ckpt="$tmp/rounded" stop=2)
-is "... and in a checkpoint's values" "$(rounded 1 2 --ddp-round-bf16=stochastic ckpt="$tmp/rounded")" "$saved"
-is "... the same after a checkpoint" "$(rounded 1 4 --ddp-round-bf16=stochastic ckpt="$tmp/rounded")" "$once"
-
 # What a GPU cannot do yet is refused.
 refused() { # ERE ARGUMENT...
     run "$probe" 3 --ddp-device=cuda "${@:2}"
     is "${*:2}: refused" "$rc $out" "1 "
     like "... says why" "$err" "$1"
 }
-refused 'round-bf16=stochastic is for values that are kept in bfloat16, .*: leave it out' f16=on \
-    --ddp-round-bf16=stochastic
 refused 'a hook \(ddp_hook\) computes on the processor, .*: use the option compress, or device cpu' hook=on
 same "zero=auto, which is off" 1 3 --ddp-zero=auto
 
@@ -99,10 +81,8 @@ if [ -e "$double/libnccl.so.2" ]; then
     same "zero=1, one runs out of data" 2 4 join=on --ddp-zero=1
     same "zero=1, shards" 2 3 clip=1 shards=4 --ddp-zero=1
     same "zero=1, deterministic" 3 3 clip=1 --ddp-deterministic=on --ddp-zero=1
-    is "zero=1: values in bfloat16, rounded at random, are the same" \
-        "$(rounded 2 3 --ddp-round-bf16=stochastic --ddp-zero=1)" "$(rounded 2 3 --ddp-round-bf16=stochastic)"
     # Two buckets, of five and four units of 4096 elements, in halves; between them the sums of nine blocks.
-    NCCLDOUBLE_LOG=$tmp/calls rounded 2 1 --ddp-zero=1 --ddp-bucket-mb=0.04 >/dev/null
+    NCCLDOUBLE_LOG=$tmp/calls run "$ddp" run -n 2 "$probe" 1 --ddp-zero=1 --ddp-bucket-mb=0.04 --ddp-device=cuda
     is "zero=1: sums go to their owners, values come back" \
         "$(sed -nE 's/^rank 0 ((allreduce|reducescatter|allgather) .*)/\1/p' "$tmp/calls" | paste -sd ,)" \
         "reducescatter 12288 float32,reducescatter 8192 float32,"\

@@ -4,7 +4,6 @@
 #include "kernels/cuda/fold.h"
 #include "kernels/cuda/optim.h"
 #include "kernels/cuda/reduce.h"
-#include "kernels/cuda/round.h"
 
 enum { NOT_SUPPORTED = 801 }; /* cudaErrorNotSupported */
 
@@ -46,11 +45,5 @@ int cuda_reduce_tree(void *const *out, int n_out, const void *const *in, int n_i
                      enum ddp_dtype dtype, enum ddp_op op, void *stream)
 {
     (void)out, (void)n_out, (void)in, (void)n_in, (void)n_elems, (void)dtype, (void)op, (void)stream;
-    return NOT_SUPPORTED;
-}
-
-int cuda_round_bf16(const struct cuda_round_range *range, size_t n_ranges, const struct rounding *r, void *stream)
-{
-    (void)range, (void)n_ranges, (void)r, (void)stream;
     return NOT_SUPPORTED;
 }

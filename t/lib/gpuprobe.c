@@ -11,7 +11,6 @@
  *              COMMITTED FAILED LAST" and on rank 0 "warning TEXT"; exit code 75 where it stopped
  *   wait=on    each checkpoint is waited for      stop=S  SIGTERM in the first micro-step of step S
  *   load=DIR   values from there
- *   rounding=random  values in bfloat16 may be either neighbour; prints their hash, too
  *   f16=on     values are kept in float16, not in bfloat16
  * --ddp-device=cpu|cuda says where. */
 #include <cuda_runtime_api.h>
@@ -37,9 +36,7 @@ struct probe {
     float *value;        /* of the largest parameter */
     uint16_t *kept;      /* its values in 16 bits */
     int accum, nan_step, stop_step, shards;
-    bool unused, join, wait, random, hook; /* random: values in bfloat16 are rounded so */
-    bool f16;
-    uint64_t rounded;                /* their hash */
+    bool unused, join, wait, hook, f16;
     const char *ckpt, *load; /* NULL: none */
 };
 
@@ -123,12 +120,11 @@ static int one_step(struct probe *p, int step, struct ddp_step *s)
     return p->wait ? ddp_checkpoint_wait(p->ddp, &e) : 0;
 }
 
-static bool is_bf16_of(const struct probe *p, uint16_t h, float value)
+static bool is_bf16_of(uint16_t h, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    uint32_t below = bits >> 16, nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    return h == nearest || (p->random && (h == below || (bits & 0xffff && h == below + 1)));
+    return h == (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
 /* Of the numbers with these bits, none is nearer; of two, it is the even one. Values here are far from infinite. */
@@ -144,7 +140,7 @@ static bool is_f16_of(uint16_t h, float value)
            ((away[1] != away[0] && away[1] != away[2]) || h % 2 == 0);
 }
 
-/* The value in 16 bits is what the value rounds to, or may. */
+/* The value in 16 bits is what the value rounds to. */
 static int check_kept(struct probe *p, const struct ddp_param *t)
 {
     const void *kept = p->f16 ? t->value_f16 : t->value_bf16;
@@ -153,18 +149,15 @@ static int check_kept(struct probe *p, const struct ddp_param *t)
     if (!kept || (p->f16 ? t->value_bf16 : t->value_f16) || cudaStreamSynchronize(p->stream) ||
         cudaMemcpy(p->kept, kept, t->n_elems * sizeof *p->kept, cudaMemcpyDeviceToHost))
         return fail("no values in 16 bits, or in two types");
-    for (size_t i = 0; i < t->n_elems; i++) {
-        if (!(p->f16 ? is_f16_of(p->kept[i], p->value[i]) : is_bf16_of(p, p->kept[i], p->value[i])))
+    for (size_t i = 0; i < t->n_elems; i++)
+        if (!(p->f16 ? is_f16_of : is_bf16_of)(p->kept[i], p->value[i]))
             return fail("a value in 16 bits is another one");
-        p->rounded = hash_step(p->rounded, p->kept[i]);
-    }
     return 0;
 }
 
 static int print_hash(struct probe *p)
 {
     uint64_t hash = HASH_START;
-    p->rounded = HASH_START;
     for (int id = 0; id < PARAMS; id++) {
         struct ddp_param t = ddp_param_get(p->ddp, id);
         if (ddp_param_read(p->ddp, id, p->value, &e) < 0 || check_kept(p, &t) < 0)
@@ -176,8 +169,6 @@ static int print_hash(struct probe *p)
         }
     }
     printf("values %016" PRIx64 "\n", hash);
-    if (p->random)
-        printf("rounded %016" PRIx64 "\n", p->rounded);
     return 0;
 }
 
@@ -307,7 +298,6 @@ static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
     p->stop_step = strncmp(arg, "stop=", 5) ? p->stop_step : atoi(value);
     p->ckpt = strncmp(arg, "ckpt=", 5) ? p->ckpt : value;
     p->load = strncmp(arg, "load=", 5) ? p->load : value;
-    p->random |= !strcmp(arg, "rounding=random");
     p->f16 |= !strcmp(arg, "f16=on");
     p->wait |= !strcmp(arg, "wait=on");
     p->hook |= !strcmp(arg, "hook=on");
