@@ -33,6 +33,9 @@ is "its values hold" "$out" "21500 3"
 like "... verbose too" "$err" "ddp: n1:"
 DDP_OMP=2 cluster_run srun --ddp=verbose=off -n1 /bin/sh -c 'echo $MASTER_PORT $OMP_NUM_THREADS'
 is "environment and command line come first" "$out$err" "21500 2"
+write_site '{ "ckpt_private": true }'
+cluster_run srun -N1 --ddp=on sh -c 'echo $DDP_CKPT_PRIVATE'
+is "the site wants checkpoints in private folders: the program is told" "$rc $out" "0 on" || diag "$err"
 write_site '{ "mpi": "none" }'
 cluster_run srun --ddp=on -n1 /bin/sh -c 'echo ${PMIX_RANK-none}'
 is "mpi: none" "$out" none
