@@ -65,23 +65,5 @@ script "abort block"
 probe 2,1 --timeout 1 --die-in-op 1
 all_told 2,1 "nor does ncclCommAbort: the cause is told all the same" 'rank 1 \([^)]*\) died' 2
 
-# shrink
-export NCCLPROBE_BOOT=unix:$tmp/boot
-for layout in 3 2,1,1; do
-    script
-    probe $layout --shrink 1
-    is "going on without a dead rank, nodes of $layout" "$(oks)" $(($(tr , + <<<"$layout") - 1))
-    is "... the old one is aborted, the new one ended" "$(grep '^rank 0 ' <<<"$log" | grep -E 'shrink|abort|finalize|destroy' | cut -d' ' -f3- | tr '\n' ' ')" \
-        "shrink without 1, flags 1 abort finalize destroy "
-    is "... memory is registered anew" "$(grep -c '^rank 0 register' <<<"$log")" 2
-    rm -f "$tmp/boot"
-done
-script "version 22605"
-probe 3 --shrink 1
-is "not before 2.27" "$(told 'NCCL 2.26.5 cannot shrink this communicator: wire up again') $(grep -c shrink <<<"$log")" "2 0"
-rm -f "$tmp/boot"
-script "rank 2 shrink error 3 cannot"
-probe 3 --shrink 1
-is "a shrink that fails" "$(told 'the wire-up of NCCL failed: internal error \(cannot\)')" 2
 ok "nothing of ours is in /dev/shm" sh -c '! ls /dev/shm | grep -i ddp'
 done_testing

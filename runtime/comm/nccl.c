@@ -9,11 +9,10 @@
  *   BROKEN     a call or a wait has failed; the watch has a cause, which is the same on all ranks
  *
  *   CREATED -> STARTING -> READY <-> ISSUED,  READY -> ENDING -> CLOSED
- *   STARTING, READY, ISSUED, ENDING -> BROKEN,  BROKEN -> STARTING by nccl_shrink alone
+ *   STARTING, READY, ISSUED, ENDING -> BROKEN
  *
- * What holds: `handle` is NCCL's communicator from STARTING to ENDING, in BROKEN only where the configuration has
- * will_shrink, else NULL. Between STARTING, ISSUED or ENDING and what follows lies nccl_await, which nobody leaves
- * before NCCL says so, or the watch breaks. Calls that may wait inside NCCL (abort, destroy, shrink) run in a thread
+ * What holds: `handle` is NCCL's communicator from STARTING to ENDING, else NULL. Between STARTING, ISSUED or ENDING and what follows lies nccl_await, which nobody leaves
+ * before NCCL says so, or the watch breaks. Calls that may wait inside NCCL (abort, destroy) run in a thread
  * that is left behind at a deadline; then is_stuck, and NCCL is not called again, since its calls must not overlap. All
  * others come from the caller's thread. So an abort finds no other thread inside; and every live rank aborts, for the
  * watch's cause reaches all. */
@@ -182,8 +181,6 @@ void nccl_destroy(nccl_t *n)
     int saved = errno;
     nccl_drop(n);
     forget_ids(n);
-    if (!n->is_stuck)
-        free(n->child);
     for (struct nccl_memory *m = n->memories, *next; m; m = next) {
         next = m->next;
         if (!n->is_stuck && !n->leaves_memory)

@@ -4,7 +4,7 @@
  * Nobody is ever alone inside NCCL. All its calls are non-blocking; a wait polls NCCL, the watch (watch.h) and a
  * deadline, so that a rank that dies or aborts ends every wait with the same cause as in the host communicator, and
  * whoever is late is named. After any failure this rank's part is aborted, the others are told, and only nccl_destroy
- * (or nccl_shrink) may follow; whoever wants to go on wires up again, host communicator and all.
+ * may follow; whoever wants to go on wires up again, host communicator and all.
  *
  * Life:
  *     n = nccl_create(&cfg, w, c, &e);    // ranks agree on NCCL and exchange ids over the host communicator c
@@ -57,10 +57,6 @@ struct nccl_config {
     /* NCCL's own log: a file for each rank, in whose name %r becomes the rank (NCCL's %h and %p work too). NCCL_DEBUG
      * and NCCL_DEBUG_FILE are set, unless they are. NULL: as the environment says. */
     const char *log;
-
-    /* A failure leaves NCCL's part as it is, for nccl_shrink: the device may hang in it until then, or until
-     * nccl_destroy. Else it is aborted at once. */
-    bool will_shrink;
 };
 
 /* Opens libnccl; the roots make ids, which travel in one comm_allgather of c with what each rank says of itself.
@@ -163,12 +159,6 @@ void nccl_destroy(nccl_t *n);
 
 /* nccl_destroy is to leave that memory to the process's end: for a device that failed, or still computes. */
 void nccl_leave_memory(nccl_t *n);
-
-/* Goes on without ranks gone[0..n_gone), which have died: where nccl_can_shrink (NCCL 2.27). Called by all others, with
- * a host communicator of theirs alone, wired up anew, which has them in the same order (w, c: borrowed from now on).
- * The surer way, and the only one after an error of NCCL's own, is a new wire-up. */
-bool nccl_can_shrink(const nccl_t *n); /* configured, and the library can */
-int nccl_shrink(nccl_t *n, const int *gone, size_t n_gone, const struct world *w, comm_t *c, ddp_error_t *errp);
 
 const char *nccl_version(const nccl_t *n); /* "2.28.9"; "none" where there is no library */
 

@@ -31,7 +31,6 @@ struct nccl {
     watch_t *watch; /* its */
     enum nccl_life life;
     void *handle; /* NCCL's communicator */
-    void **child;  /* where ncclCommShrink puts its result; NCCL may write it until the parent is aborted */
     bool leaves_memory; /* nccl_leave_memory */
     bool is_stuck; /* a thread of ours is inside NCCL, in a call that did not return: no more calls */
     unsigned char *ids;

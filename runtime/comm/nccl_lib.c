@@ -1,5 +1,5 @@
 /* nccl_lib.c - see nccl_lib.h. What differs between versions, from NCCL's tags v2.19.4-1 to v2.30.7-1 (src/nccl.h.in):
- * ncclCommInitRankScalable came with 2.23, ncclCommShrink with 2.27; all else is there from 2.19 on. ncclConfig_t
+ * ncclCommInitRankScalable came with 2.23; all else is there from 2.19 on. ncclConfig_t
  * grows, and says its own size: a library takes as much of it as it knows, newer than its header or older. */
 #include <config.h> /* explicit_bzero */
 
@@ -48,9 +48,6 @@ static struct {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     __typeof__(ncclCommInitRankScalable) *init_scalable;
 #endif
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-    __typeof__(ncclCommShrink) *shrink;
-#endif
 } lib;
 
 /* Functions that come with a version: NULL where the library is older, even if it should have the symbol. */
@@ -82,9 +79,6 @@ static const struct symbol {
     {"ncclRecv", &lib.recv, 0},
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     {"ncclCommInitRankScalable", &lib.init_scalable, NCCL_VERSION(2, 23, 0)},
-#endif
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-    {"ncclCommShrink", &lib.shrink, NCCL_VERSION(2, 27, 0)},
 #endif
 };
 
@@ -165,19 +159,6 @@ static int call_state(void *comm)
 {
     ncclResult_t state = ncclInternalError, rc = lib.get_async_error(comm, &state);
     return rc == ncclSuccess ? state : rc;
-}
-
-static int call_shrink(void *comm, int *gone, int n, void **cell)
-{
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-    if (lib.shrink)
-        return lib.shrink(comm, gone, n, (ncclComm_t *)cell, NULL, NCCL_SHRINK_ABORT);
-#endif
-    (void)comm;
-    (void)gone;
-    (void)n;
-    (void)cell;
-    return ncclInvalidUsage;
 }
 
 static int call_finalize(void *comm)
@@ -276,7 +257,6 @@ const struct nccl_lib *nccl_lib_open(ddp_error_t *errp)
         .unique_id = call_unique_id,
         .init = call_init,
         .state = call_state,
-        .shrink = call_shrink,
         .finalize = call_finalize,
         .destroy = call_destroy,
         .abort = call_abort,
@@ -309,9 +289,6 @@ const struct nccl_lib *nccl_lib_open(ddp_error_t *errp)
     table.version = lib.version;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     table.has[NCCL_SCALABLE] = lib.init_scalable;
-#endif
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-    table.has[NCCL_SHRINK] = lib.shrink;
 #endif
     return &table;
 }

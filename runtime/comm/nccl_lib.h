@@ -30,7 +30,6 @@ enum nccl_code {
 /* What not every version has: neither the header that we were built with nor the library that is opened may lack it. */
 enum nccl_feature {
     NCCL_SCALABLE, /* ncclCommInitRankScalable: several roots (2.23) */
-    NCCL_SHRINK,   /* ncclCommShrink (2.27) */
     NCCL_FEATURES
 };
 
@@ -50,11 +49,6 @@ struct nccl_lib {
 
     /* NCCL_OK: no call is under way (work on streams may be); NCCL_IN_PROGRESS; or an error. */
     int (*state)(void *comm);
-
-    /* With NCCL_SHRINK: a communicator of the ranks that are not in gone[0..n), which is sorted in place. *cell is
-     * written by a thread of NCCL's, and valid once the parent's state is NCCL_OK; the parent is then to be aborted.
-     * May wait for the device. */
-    int (*shrink)(void *comm, int *gone, int n, void **cell);
 
     int (*finalize)(void *comm); /* then state() */
     int (*destroy)(void *comm);  /* after that; may wait */

@@ -114,8 +114,7 @@ int nccl_break(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp)
         }
     }
     n->life = NCCL_BROKEN;
-    if (!n->cfg.will_shrink)
-        nccl_drop(n);
+    nccl_drop(n);
     return -1;
 }
 

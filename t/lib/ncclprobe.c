@@ -1,12 +1,11 @@
 /* ncclprobe - wires up as libddp does, with NCCL beside the host communicator, and tries every operation:
  *
- *   ncclprobe [--timeout S] [--ops K] [--share] [--log PATH] [--again] [--ids] [--shrink RANK] [--per-root N]
+ *   ncclprobe [--timeout S] [--ops K] [--share] [--log PATH] [--again] [--ids] [--per-root N]
  *             [--die-before-start RANK] [--die-in-op RANK] [--abort-in-op RANK] [--leave-in-op RANK] [--late RANK]
  *
  * Memory is host memory, as the double's (t/lib/nccldouble) device memory is. --timeout: of NCCL's waits. --again:
  * then with a second communicator. --ids: exchange ids only, with any libnccl. --per-root: one root per N ranks.
- * --shrink: RANK ends in an operation, and the others go on without it. A rank meets its trouble before its third
- * operation. Each rank prints one line, and ends with 0:
+ * A rank meets its trouble before its third operation. Each rank prints one line, and ends with 0:
  *
  *   rank 2 of 4: ok, NCCL 2.28.9
  *   rank 2 of 4: told within 0.1 s: rank 1 (n1) died
@@ -37,7 +36,7 @@ static int parse(int argc, char **argv, struct plan *p)
         const char *name;
         int *at;
     } ranks[] = {{"--die-before-start", &p->die_start}, {"--die-in-op", &p->die_op}, {"--abort-in-op", &p->abort_op},
-                 {"--leave-in-op", &p->leave_op},       {"--late", &p->late},        {"--shrink", &p->shrink},
+                 {"--leave-in-op", &p->leave_op},       {"--late", &p->late},
                  {"--ops", &p->n_ops},                  {"--per-root", &p->per_root}};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -77,7 +76,6 @@ static nccl_t *create(struct probe *x, ddp_error_t *errp)
     const struct plan *p = x->plan;
     struct nccl_config cfg = {.timeout_s = p->timeout_s, .share_devices = p->share, .log = p->log};
     cfg.ranks_per_root = p->per_root;
-    cfg.will_shrink = p->shrink >= 0;
     cfg.device.sum = probe_sum;
     nccl_t *n = nccl_create(&cfg, x->w, x->c, errp);
     for (size_t i = 0; n && i < (size_t)n->n_ids * NCCL_ID_BYTES; i++)
@@ -130,7 +128,7 @@ int main(int argc, char **argv)
     struct plan plan = {.timeout_s = 30, .n_ops = 4, .die_start = -1, .die_op = -1, .abort_op = -1, .leave_op = -1};
     struct probe x = {.plan = &plan};
     ddp_error_t e = {0};
-    plan.late = plan.shrink = -1;
+    plan.late = -1;
     if (parse(argc, argv, &plan) < 0)
         return usage();
     boot_t *b = boot_open(deadline_in(BOOT_S), &e);
@@ -143,14 +141,10 @@ int main(int argc, char **argv)
         rc = -1;
     if (rc == 0)
         rc = run(&x, &e);
-    bool goes_on = rc < 0 && x.n[0] && plan.shrink >= 0;
-    if (goes_on)
-        rc = probe_shrink(&x, &e);
     tell(&x, rc, &e, rank, size);
     nccl_destroy(x.n[0]);
     nccl_destroy(x.n[1]);
     comm_destroy(x.c);
     world_destroy(x.w);
-    probe_free(&x);
     return 0;
 }

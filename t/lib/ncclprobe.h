@@ -11,15 +11,15 @@
 
 struct plan {
     double timeout_s;
-    int n_ops, die_start, die_op, abort_op, leave_op, late, shrink, per_root;
+    int n_ops, die_start, die_op, abort_op, leave_op, late, per_root;
     const char *log;
     bool share, again, ids_only;
 };
 
 struct probe {
     const struct plan *plan;
-    struct world *w, *survivors;
-    comm_t *c, *second; /* of all; of the survivors */
+    struct world *w;
+    comm_t *c;
     nccl_t *n[2];
     uint32_t ids;   /* a sum of their bytes */
     uint64_t since; /* when the step that may fail began */
@@ -31,9 +31,5 @@ int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp);
 /* nccl_device.sum of the probe. */
 int probe_sum(void *ctx, void *out, const void *const *in, int n_in, size_t n_elems, enum ddp_dtype t, void *stream,
               ddp_error_t *errp);
-
-/* After a death: survivors wire up, shrink, and make the operations again. */
-int probe_shrink(struct probe *x, ddp_error_t *errp);
-void probe_free(struct probe *x);
 
 #endif

@@ -1,7 +1,6 @@
 /* ncclprobe_ops.c - the operations of ncclprobe, each compared with what must come out. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 
 #include "kernels/reduce.h"
 #include "runtime/base/clock.h"
-#include "pmix/boot_server.h"
 #include "t/lib/ncclprobe.h"
 
 enum { N = 50021, TROUBLE_AT = 2 }; /* elements: several chunks of the double, no multiple of anything */
@@ -43,8 +41,6 @@ static void meet_trouble(struct probe *x)
     int rank = x->w->rank;
     if (rank == x->plan->die_op)
         raise(SIGKILL);
-    if (rank == x->plan->shrink)
-        _exit(0); /* a death too, but one for which the launcher does not end the job */
     if (rank == x->plan->abort_op)
         comm_abort(x->c, "the disk is full");
     if (rank == x->plan->leave_op) {
@@ -142,88 +138,18 @@ static int try_fixed(const struct world *w, comm_t *c, nccl_t *n, float *f, ddp_
     return rc;
 }
 
-static int try_all(struct probe *x, const struct world *w, comm_t *c, nccl_t *n, float *f, ddp_error_t *errp)
-{
-    for (int k = 0; k < x->plan->n_ops; k++) {
-        if (k == TROUBLE_AT && !x->survivors) {
-            x->since = clock_ns();
-            meet_trouble(x);
-        }
-        if (try_allreduce(w, n, f, k, errp) < 0)
-            return -1;
-    }
-    return try_others(w, n, f, errp) < 0 || try_fixed(w, c, n, f, errp) < 0 ? -1 : 0;
-}
-
 int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp)
 {
     float *f = nccl_memory_create(n, 2 * N * sizeof *f, errp);
-    return f ? try_all(x, x->w, x->c, n, f, errp) : -1;
-}
-
-/* ---- going on without a rank ---- */
-
-/* The ranks that are left meet over a boot of their own, which the first of them serves at NCCLPROBE_BOOT: the
- * launcher's has failed. */
-static const char token[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-
-static void *serve(void *arg)
-{
-    boot_server_t *s = arg;
-    while (!boot_server_is_done(s) && boot_server_step(s, 100, NULL) == 0)
-        ;
-    return NULL;
-}
-
-static boot_t *boot_of_survivors(int rank, int size, boot_server_t **ret_server, pthread_t *ret_thread)
-{
-    char text[16];
-    const char *address = getenv("NCCLPROBE_BOOT");
-    if (rank == 0) {
-        *ret_server = boot_server_create(address, token, size, NULL);
-        if (!*ret_server || pthread_create(ret_thread, NULL, serve, *ret_server) != 0)
-            abort();
+    if (!f)
+        return -1;
+    for (int k = 0; k < x->plan->n_ops; k++) {
+        if (k == TROUBLE_AT) {
+            x->since = clock_ns();
+            meet_trouble(x);
+        }
+        if (try_allreduce(x->w, n, f, k, errp) < 0)
+            return -1;
     }
-    setenv("DDP_BOOT_ADDR", address, 1);
-    setenv("DDP_BOOT_TOKEN", token, 1);
-    snprintf(text, sizeof text, "%d", size);
-    setenv("DDP_SIZE", text, 1);
-    snprintf(text, sizeof text, "%d", rank);
-    setenv("DDP_RANK", text, 1);
-    boot_t *b;
-    for (uint64_t until = deadline_in(30); !(b = boot_open(until, NULL)) && deadline_left_ns(until) > 0;)
-        poll(NULL, 0, 10); /* it does not listen yet */
-    return b;
-}
-
-int probe_shrink(struct probe *x, ddp_error_t *errp)
-{
-    int gone = x->plan->shrink, rank = x->w->rank - (x->w->rank > gone);
-    struct comm_config cfg = {.timeout_s = 30};
-    boot_server_t *server = NULL;
-    pthread_t thread;
-    boot_t *b = boot_of_survivors(rank, x->w->size - 1, &server, &thread);
-    float *f = malloc(2 * N * sizeof *f);
-    int rc = -1;
-    if (!b || !f)
-        abort();
-    x->survivors = world_exchange(b, deadline_in(30), errp);
-    x->second = x->survivors ? comm_create(&cfg, x->survivors, b, errp) : NULL;
-    if (boot_leave(b, NULL) == 0 && x->second)
-        rc = nccl_shrink(x->n[0], &gone, 1, x->survivors, x->second, errp);
-    if (rc == 0)
-        rc = try_all(x, x->survivors, x->second, x->n[0], f, errp);
-    if (rc == 0)
-        rc = nccl_close(x->n[0], errp);
-    if (server)
-        pthread_join(thread, NULL);
-    boot_server_destroy(server);
-    free(f);
-    return rc;
-}
-
-void probe_free(struct probe *x)
-{
-    comm_destroy(x->second);
-    world_destroy(x->survivors);
+    return try_others(x->w, n, f, errp) < 0 || try_fixed(x->w, x->c, n, f, errp) < 0 ? -1 : 0;
 }

@@ -233,8 +233,6 @@ static int makes_mistakes(struct job *j, int rank)
     CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
     CHECK(nccl_start(r.n, &e) < 0 && e.domain == DDP_E_USAGE && fake.n_init == 1, "twice: %s", e.text);
     CHECK(!nccl_memory_create(r.n, 0, &e) && e.domain == DDP_E_USAGE, "no bytes: %s", e.text);
-    int gone = 1;
-    CHECK(nccl_shrink(r.n, &gone, 1, r.w, r.c, &e) < 0 && strstr(e.text, "cannot shrink"), "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "none of it has harmed: %s", e.text);
     CHECK(nccl_close(r.n, &e) == 0, "%s", e.text);
     CHECK(nccl_close(r.n, &e) < 0 && nccl_allreduce(r.n, &range, 1, NULL, &e) < 0, "after the end: %s", e.text);

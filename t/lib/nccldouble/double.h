@@ -13,7 +13,7 @@
  *       [rank R] CALL [at K] hang                its state stays ncclInProgress until an abort
  *       [rank R] CALL [at K] block               it does not return
  *       [rank R] CALL [at K] kill                the process ends by SIGKILL
- *     CALL: id init shrink finalize destroy abort alloc register group (the end of one) allreduce reducescatter
+ *     CALL: id init finalize destroy abort alloc register group (the end of one) allreduce reducescatter
  *     allgather broadcast send recv. K: the process's K-th call of it (1, 2, ...); without: each. The first line that
  *     fits counts.
  *   NCCLDOUBLE_LOG     file to which each process appends a line per call: "rank 1 allreduce 1024 float32"

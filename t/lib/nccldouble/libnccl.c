@@ -20,8 +20,6 @@ struct ncclComm {
     int polls;      /* for which the state stays ncclInProgress */
     int async_code;
     char name[NCCL_UNIQUE_ID_BYTES];
-    ncclComm_t *child_cell;
-    ncclComm_t child;
     pthread_t worker;
     pthread_mutex_t lock;
     pthread_cond_t turn;
@@ -252,36 +250,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
         c->polls--;
     else if (c->async_code != 0)
         *state = c->async_code;
-    else if (mapped_all_joined(c->mapped) && !waits_for_work(c) &&
-             !(c->child && !mapped_all_joined(c->child->mapped)))
+    else if (mapped_all_joined(c->mapped) && !waits_for_work(c))
         *state = ncclSuccess;
-    if (*state == ncclSuccess) {
+    if (*state == ncclSuccess)
         atomic_store(&c->is_ready, true);
-        if (c->child)
-            *c->child_cell = c->child;
-    }
     return ncclSuccess;
 }
-
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-ncclResult_t ncclCommShrink(ncclComm_t c, int *gone, int n_gone, ncclComm_t *cell, ncclConfig_t *config, int flags)
-{
-    struct answer a = script_call("shrink");
-    ncclUniqueId id = {{0}};
-    int rank = c->rank;
-    (void)config;
-    script_log("shrink without %d, flags %d", gone[0], flags);
-    for (int i = 0; i < n_gone; i++)
-        rank -= gone[i] < c->rank;
-    if (a.what == DO_ERROR)
-        return a.n;
-    snprintf(id.internal, sizeof id.internal, "%.100s.child", c->name);
-    mapped_create(id.internal); /* the first one does */
-    ncclResult_t rc = init(&c->child, c->size - n_gone, rank, &id, (struct answer){DO_OK, 0});
-    c->child_cell = cell;
-    return rc == ncclInProgress ? answer(c, a) : rc;
-}
-#endif
 
 ncclResult_t ncclCommFinalize(ncclComm_t c)
 {

@@ -168,19 +168,6 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, in
 }
 #endif
 
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-ncclResult_t ncclCommShrink(ncclComm_t c, int *gone, int n_gone, ncclComm_t *cell, ncclConfig_t *config, int flags)
-{
-    struct call k;
-    char text[TEXT / 2] = "";
-    for (int i = 0, n = 0; i < n_gone && n < (int)sizeof text - 12; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s%d", i ? "," : "", gone[i]);
-    if (begin(&k, "shrink %s without %s flags %d", label_comm(c), text, flags))
-        k.code = under()->ncclCommShrink(c, gone, n_gone, cell, config, flags);
-    return end(&k, "%s", "");
-}
-#endif
-
 ncclResult_t ncclCommFinalize(ncclComm_t c)
 {
     struct call k;

@@ -119,7 +119,7 @@ static void check_not_busy(const char *text)
     if (!arg || arg[1] != 'c')
         return;
     snprintf(last_comm, sizeof last_comm, "%.*s", (int)strcspn(arg + 1, " "), arg + 1);
-    if (!strcmp(last_comm, busy) && !begins(text, "abort ") && !begins(text, "shrink "))
+    if (!strcmp(last_comm, busy) && !begins(text, "abort "))
         refuse("and its communicator has not said ncclSuccess yet, but what was called", text);
 }
 

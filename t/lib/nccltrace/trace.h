@@ -56,9 +56,6 @@ struct under {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     MEMBER(ncclCommInitRankScalable)
 #endif
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-    MEMBER(ncclCommShrink)
-#endif
 #undef MEMBER
     int (*nccldouble_pending)(void); /* NULL: it is no double */
 };

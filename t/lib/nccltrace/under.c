@@ -31,9 +31,6 @@ const struct under *under(void)
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     FIND(ncclCommInitRankScalable)
 #endif
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-    FIND(ncclCommShrink)
-#endif
     FIND(nccldouble_pending)
     return &table;
 }
