@@ -141,7 +141,8 @@ static int choose_port(struct maker *m, int *ret, bool *ret_is_derived)
     }
     if (!wants_reserved(m)) {
         struct port_range range = {(int)key[KEY_PORT_MIN].i, (int)key[KEY_PORT_MAX].i};
-        *ret = port_derive(t->job, t->step, t->restart, range);
+        struct port_facts facts = {t->job, t->step, t->restart, port_draw_parse(get_users(m, PORT_DRAW_VARIABLE))};
+        *ret = port_derive(&facts, range);
         *ret_is_derived = true;
         return 0;
     }

@@ -49,6 +49,7 @@ static const char unbound[] = "SLURM_DDP_UNBOUND";
 
 static struct {
     bool has_option, is_bound_by_user, is_memory_users;
+    bool is_prepared;                  /* srun: prepare_step was here */
     gather_t *gather;                  /* srun's; NULL: none */
     struct board *board;               /* where the tasks of a node meet; slurmstepd only hands it on to them */
     char option[OPTIONS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
@@ -177,6 +178,7 @@ static void forget_enclosing_step(void)
         unsetenv(lists[i]);
     }
     unsetenv(GATHER_VARIABLE);
+    unsetenv(PORT_DRAW_VARIABLE);
 }
 
 /* Sets a variable of srun's own unless the user did, and notes it in `set`. */
@@ -232,21 +234,44 @@ static bool stay_loaded(void)
            dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Tasks must hear of the port before there is a step: srun copies its environment once for each component of a
- * heterogeneous one, before local_user_init. Without it every node prints its own table. */
-static void prepare_gather(void)
+/* Nobody but the user is to know the step's port beforehand (port.h). A port that all can compute would be no cure. */
+static int draw_port(void)
 {
-    struct options o;
+    ddp_error_t e;
+    uint32_t draw;
+    char text[16];
+    if (io_random(&draw, sizeof draw, &e) < 0) {
+        slurm_spank_log("ddp: no number for this step's MASTER_PORT: %s", e.text);
+        return -1;
+    }
+    snprintf(text, sizeof text, "%u", draw);
+    setenv(PORT_DRAW_VARIABLE, text, 1);
+    return 0;
+}
+
+/* Without it every node prints its own table. */
+static void prepare_gather(const struct options *o)
+{
     struct gather_options g = {.out_fd = STDERR_FILENO, .collect_s = COLLECT_S};
-    struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_own, NULL);
-    if (plugin.gather || task_options(&r, &o, NULL, NULL) < 0 || o.mode != DDP_MODE_ON || !o.key[KEY_VERBOSE].b ||
-        !stay_loaded())
-        return;
-    if (o.key[KEY_SRUN_PORT_MIN].is_set)
-        g.ports = (struct port_range){(int)o.key[KEY_SRUN_PORT_MIN].i, (int)o.key[KEY_SRUN_PORT_MAX].i};
+    if (o->key[KEY_SRUN_PORT_MIN].is_set)
+        g.ports = (struct port_range){(int)o->key[KEY_SRUN_PORT_MIN].i, (int)o->key[KEY_SRUN_PORT_MAX].i};
     plugin.gather = gather_create(&g, NULL);
     if (plugin.gather)
         setenv(GATHER_VARIABLE, gather_address(plugin.gather), 1);
+}
+
+/* What tasks must hear of before there is a step: srun copies its environment once for each component of a
+ * heterogeneous one, before local_user_init, and all are to hear the same. */
+static int prepare_step(void)
+{
+    struct options o;
+    struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_own, NULL);
+    if (plugin.is_prepared || task_options(&r, &o, NULL, NULL) < 0 || o.mode != DDP_MODE_ON)
+        return 0;
+    plugin.is_prepared = true;
+    if (o.key[KEY_VERBOSE].b && stay_loaded())
+        prepare_gather(&o);
+    return draw_port();
 }
 
 static bool is_real_step(spank_t sp)
@@ -307,9 +332,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
     (void)sp, (void)ac, (void)av;
     int rc = is_submitting() && !plugin.has_option ? check_locally(NULL) : 0;
-    if (rc == 0 && spank_context() == S_CTX_LOCAL)
-        prepare_gather();
-    return rc;
+    return rc == 0 && spank_context() == S_CTX_LOCAL ? prepare_step() : rc;
 }
 
 /* In srun, when the allocation is there and srun's shepherd has been forked. */

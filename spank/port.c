@@ -6,11 +6,19 @@
 
 #include "runtime/base/num.h"
 
-int port_derive(uint32_t job, uint32_t step, uint32_t restart, struct port_range range)
+int port_derive(const struct port_facts *f, struct port_range range)
 {
     uint64_t n = (uint64_t)(range.max - range.min) + 1;
-    uint64_t slot = (uint64_t)job * PORT_STEPS_PER_JOB + step + restart * (n / 2 + 1);
+    uint64_t block = n < PORT_STEPS_PER_JOB ? n : PORT_STEPS_PER_JOB;
+    n -= n % block;
+    uint64_t slot = f->job * (block + 1) + f->draw * block + f->step + f->restart * (n / 2 + 1);
     return range.min + (int)(slot % n);
+}
+
+uint32_t port_draw_parse(const char *text)
+{
+    uint64_t draw;
+    return num_u64(text, UINT32_MAX, &draw) < 0 ? 0 : (uint32_t)draw;
 }
 
 int port_first_reserved(const char *text, int *ret, ddp_error_t *errp)

@@ -31,7 +31,7 @@ ClusterName=ddp$id
 SlurmctldHost=ctl($(ctl_addr))
 SlurmctldPort=$port
 SlurmUser=root
-# Job numbers decide MASTER_PORT: clusters side by side need different ones.
+# Job numbers go into MASTER_PORT: clusters side by side need different ones.
 FirstJobId=$port
 AuthType=auth/munge
 CredType=cred/munge

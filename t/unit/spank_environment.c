@@ -40,7 +40,7 @@ static void variables_are_set(void **state)
     assert_var(&v, "NODE_RANK", "1");
     assert_var(&v, "GROUP_RANK", "1");
     assert_var(&v, "MASTER_ADDR", "n1");
-    assert_var(&v, "MASTER_PORT", "21603");
+    assert_var(&v, "MASTER_PORT", "21703");
     assert_var(&v, "OMP_NUM_THREADS", "4");
     assert_non_null(lookup("DDP_VERSION", &v));
     assert_null(lookup("DDP_TIMEOUT", &v));
@@ -53,6 +53,10 @@ static void variables_are_set(void **state)
     assert_var(&v, "DDP_INTERFACE", "ib0");
     assert_var(&v, "DDP_REQUEUE", "auto");
     assert_var(&v, "OMP_NUM_THREADS", "3");
+    v = plain_step();
+    put(&v, "SLURM_DDP_DRAW", "2"); /* srun's */
+    make(&v, "on");
+    assert_var(&v, "MASTER_PORT", "21735");
 }
 
 static void drop_var(const char *name, void *arg)
@@ -158,10 +162,10 @@ static void reserved_ports_are_taken_where_asked_for(void **state)
 {
     (void)state;
     static const struct { const char *option, *asked, *want; } cases[] = {
-        {"on", NULL, "21603"},            /* MpiParams: Slurm reserves unasked */
+        {"on", NULL, "21703"},            /* MpiParams: Slurm reserves unasked */
         {"on", "1", "12000"},             /* srun --resv-ports */
         {"on,resv_ports", NULL, "12000"},
-        {"on,resv_ports=off", "1", "21603"},
+        {"on,resv_ports=off", "1", "21703"},
         {"on,resv_ports,port=1234", "1", "1234"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -175,7 +179,7 @@ static void reserved_ports_are_taken_where_asked_for(void **state)
     struct vars v = plain_step();
     put(&v, "SLURM_RESV_PORTS", "0"); /* none asked for, none reserved */
     make(&v, "on");
-    assert_var(&v, "MASTER_PORT", "21603");
+    assert_var(&v, "MASTER_PORT", "21703");
 }
 
 static void threads_follow_the_cpus(void **state)

@@ -1,8 +1,7 @@
-/* What a task reads of its step, and ports. */
+/* What a task reads of its step. */
 #include "t/unit/spank_vars.h"
 
 #include "runtime/base/clock.h"
-#include "spank/port.h"
 #include "spank/step.h"
 
 static void tasks_per_node_are_read(void **state)
@@ -128,55 +127,11 @@ static void what_is_missing_is_named(void **state)
     assert_error_has(e, "n9 is not in the step's node list");
 }
 
-static void ports_do_not_collide(void **state)
-{
-    (void)state;
-    const struct port_range r = {20000, 29999};
-    static unsigned char used[65536];
-    memset(used, 0, sizeof used);
-    for (uint32_t job = 4294967000u; job < 4294967200u; job++)
-        for (uint32_t step = 0; step < PORT_STEPS_PER_JOB; step++) {
-            int p = port_derive(job, step, 0, r);
-            assert_true(port_in(p, r) && !used[p]);
-            used[p] = 1;
-            assert_true(port_derive(job, step, 1, r) != p && port_in(port_derive(job, step, 1, r), r));
-        }
-    assert_int_equal(port_derive(10, 3, 0, r), 20163);
-    assert_int_equal(port_derive(7, 9, 5, (struct port_range){4000, 4000}), 4000);
-    srand(3);
-    for (int i = 0; i < 10000; i++) {
-        struct port_range q = {1024 + rand() % 1000, 2024 + rand() % 1000};
-        assert_true(port_in(port_derive((uint32_t)rand() * 3u, (uint32_t)rand() * 2u, (uint32_t)rand(), q), q));
-    }
-}
-
-static void other_ports_are_read(void **state)
-{
-    (void)state;
-    int p = 0;
-    struct port_range r = {1, 1};
-    assert_int_equal(port_first_reserved("12000-12003", &p, NULL), 0);
-    assert_int_equal(p, 12000);
-    assert_int_equal(port_first_reserved("12001,12005-12007", &p, NULL), 0);
-    assert_int_equal(p, 12001);
-    static const char *const bad[] = {"", "-1", "x", "70000", "123456789", "0-3"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(port_first_reserved(bad[i], &p, NULL), -1);
-    assert_int_equal(p, 12001);
-    assert_true(port_ephemeral_parse("32768\t60999\n", &r));
-    assert_true(r.min == 32768 && r.max == 60999);
-    assert_false(port_ephemeral_parse("60999 32768", &r));
-    assert_false(port_ephemeral_parse("", &r));
-    assert_int_equal(r.min, 32768);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tasks_per_node_are_read),
     cmocka_unit_test(a_step_is_read),
     cmocka_unit_test(a_heterogeneous_step_is_read),
     cmocka_unit_test(large_components_cost_no_time),
     cmocka_unit_test(what_is_missing_is_named),
-    cmocka_unit_test(ports_do_not_collide),
-    cmocka_unit_test(other_ports_are_read),
 };
 UNIT_MAIN(tests)
