@@ -192,6 +192,43 @@ AC_CACHE_CHECK([for a working ThreadSanitizer], [ddp_cv_tsan], [
 AM_CONDITIONAL([HAVE_TSAN], [test "$ddp_cv_tsan" = yes -a "$enable_sanitizers" = no])
 ])
 
+# DDP_FLAGS(VARIABLE, FLAGS, PROLOGUE): appends FLAGS to VARIABLE where compiler and linker take them without a word, for a
+# program that begins with PROLOGUE.
+AC_DEFUN([DDP_FLAGS], [
+AC_MSG_CHECKING([whether $CC takes $2])
+ddp_save_CFLAGS=$CFLAGS
+CFLAGS="-Werror $2 $CFLAGS"
+AC_LINK_IFELSE([AC_LANG_PROGRAM([$3], [])], [ddp_takes=yes; $1="$$1 $2"], [ddp_takes=no])
+CFLAGS=$ddp_save_CFLAGS
+AC_MSG_RESULT([$ddp_takes])
+])
+
+# What makes a bug of ours harder to use: guarded stacks, checked copies, tables that nobody overwrites once the program
+# runs, programs at random addresses. The checks need an optimiser, and would hide calls from sanitizers. The user's own
+# flags come later, and win.
+AC_DEFUN([DDP_HARDENING], [
+HARDEN_CPPFLAGS= HARDEN_CFLAGS= HARDEN_LDFLAGS= PIE_LDFLAGS=
+DDP_FLAGS([HARDEN_CFLAGS], [-fstack-protector-strong])
+DDP_FLAGS([HARDEN_CFLAGS], [-fstack-clash-protection])
+DDP_FLAGS([HARDEN_CFLAGS], [-fcf-protection])
+DDP_FLAGS([HARDEN_LDFLAGS], [-Wl,-z,relro,-z,now])
+DDP_FLAGS([PIE_LDFLAGS], [-fPIE -pie])
+# libtool puts -fPIC behind it where objects go into libraries.
+AS_IF([test -n "$PIE_LDFLAGS"], [HARDEN_CFLAGS="$HARDEN_CFLAGS -fPIE"])
+AS_CASE([" $enable_sanitizers $CPPFLAGS $CFLAGS"], [" no "*_FORTIFY_SOURCE*|" no "*-fsanitize=*], [], [" no "*],
+    [for ddp_level in 3 2; do
+        DDP_FLAGS([HARDEN_CPPFLAGS], [-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$ddp_level], [#include <string.h>
+#if !defined __OPTIMIZE__ || __USE_FORTIFY_LEVEL < $ddp_level
+#error no checked copies
+#endif])
+        test -z "$HARDEN_CPPFLAGS" || break
+    done])
+AC_SUBST([HARDEN_CPPFLAGS])
+AC_SUBST([HARDEN_CFLAGS])
+AC_SUBST([HARDEN_LDFLAGS])
+AC_SUBST([PIE_LDFLAGS])
+])
+
 AC_DEFUN([DDP_WARNINGS], [
 AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [warnings are errors])], [], [enable_werror=no])
 WARN_CFLAGS="-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith"
