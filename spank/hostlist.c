@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #define DIGITS_MAX 18 /* of one number: fits a uint64_t */
 #define PARTS_MAX 8   /* bracketed parts of one expression */
 
-/* One bracketed part: text[0..len) lies between the brackets. */
+/* One bracketed part, of `count` numbers: text[0..len) lies between the brackets. */
 struct part {
     const char *text;
     size_t len, count;
@@ -27,9 +28,22 @@ struct range {
     int width;
 };
 
+/* Where a walk stands in one part: at number `at` of `range`, the next range being read from `next`. */
+struct cursor {
+    const char *next;
+    struct range range;
+    uint64_t at;
+};
+
 static int bad(ddp_error_t *errp, const char *list, const char *why)
 {
     return error_set(errp, DDP_E_DATA, EINVAL, "host list \"%.80s\": %s", list, why);
+}
+
+static int too_many(ddp_error_t *errp, const char *list)
+{
+    return error_set(errp, DDP_E_DATA, E2BIG, "host list \"%.80s\": it names more than %u hosts", list,
+                     HOSTLIST_HOSTS_MAX);
 }
 
 static const char *read_number(const char *p, const char *end, uint64_t *ret, int *ret_width)
@@ -70,7 +84,7 @@ static int read_part(struct part *part, const char *list, ddp_error_t *errp)
         if (!(p = read_range(p, end, &r)))
             return bad(errp, list, "between brackets belong numbers and rising ranges such as 1-3,07");
         if (r.hi - r.lo >= HOSTLIST_HOSTS_MAX || (part->count += (size_t)(r.hi - r.lo) + 1) > HOSTLIST_HOSTS_MAX)
-            return bad(errp, list, "it names more hosts than any cluster has");
+            return too_many(errp, list);
     }
     return 0;
 }
@@ -100,7 +114,7 @@ static int read_expr(const char *p, const char *list, struct expr *ret, ddp_erro
         if (read_part(part, list, errp) < 0)
             return -1;
         if ((ret->count *= part->count) > HOSTLIST_HOSTS_MAX)
-            return bad(errp, list, "it names more hosts than any cluster has");
+            return too_many(errp, list);
         p += len + 2;
     }
     ret->len = (size_t)(p - ret->text);
@@ -111,29 +125,53 @@ static int read_expr(const char *p, const char *list, struct expr *ret, ddp_erro
     return 0;
 }
 
-/* Appends number i of the part; the buffer is large enough (read_expr saw to it). */
-static char *put_number(char *out, const struct part *part, size_t i)
+/* Reads the range at p, which read_part has seen. */
+static void enter_range(struct cursor *c, const struct part *part, const char *p)
 {
-    for (const char *p = part->text, *end = p + part->len; p < end;) {
-        struct range r;
-        if (!(p = read_range(p, end, &r)))
-            break;
-        if (i <= r.hi - r.lo)
-            return out + sprintf(out, "%0*llu", r.width, (unsigned long long)(r.lo + i));
-        i -= (size_t)(r.hi - r.lo) + 1;
-    }
-    return out;
+    c->next = read_range(p, part->text + part->len, &c->range);
+    c->at = c->range.lo;
 }
 
-static void put_host(char *out, const struct expr *e, size_t i)
+/* To number i of the part, from its beginning. */
+static void seek(struct cursor *c, const struct part *part, size_t i)
 {
-    size_t at[PARTS_MAX];
+    for (enter_range(c, part, part->text); i > c->range.hi - c->range.lo; enter_range(c, part, c->next))
+        i -= (size_t)(c->range.hi - c->range.lo) + 1;
+    c->at = c->range.lo + i;
+}
+
+/* To the next number; false: from the last to the first. */
+static bool advance(struct cursor *c, const struct part *part)
+{
+    bool is_last = c->next == part->text + part->len;
+    if (c->at < c->range.hi) {
+        c->at++;
+        return true;
+    }
+    enter_range(c, part, is_last ? part->text : c->next);
+    return !is_last;
+}
+
+static void seek_host(struct cursor *c, const struct expr *e, size_t i)
+{
     for (size_t k = e->n_parts; k-- > 0; i /= e->part[k].count)
-        at[k] = i % e->part[k].count;
+        seek(&c[k], &e->part[k], i % e->part[k].count);
+}
+
+/* The last part counts fastest. */
+static void advance_host(struct cursor *c, const struct expr *e)
+{
+    for (size_t k = e->n_parts; k-- > 0 && !advance(&c[k], &e->part[k]);)
+        ;
+}
+
+/* The name where the cursors stand; the buffer is large enough (read_expr saw to it). */
+static void put_host(char *out, const struct expr *e, const struct cursor *c)
+{
     size_t k = 0;
     for (const char *p = e->text; p < e->text + e->len;) {
         if (*p == '[') {
-            out = put_number(out, &e->part[k], at[k]);
+            out += sprintf(out, "%0*llu", c[k].range.width, (unsigned long long)c[k].at);
             p += e->part[k++].len + 2;
         } else {
             *out++ = *p++;
@@ -167,7 +205,7 @@ int hostlist_count(const char *list, size_t *ret, ddp_error_t *errp)
         return error_set(errp, DDP_E_DATA, EINVAL, "the host list is empty");
     while ((rc = next_expr(list, &pos, &e, errp)) > 0)
         if ((n += e.count) > HOSTLIST_HOSTS_MAX)
-            return bad(errp, list, "it names more hosts than any cluster has");
+            return too_many(errp, list);
     if (rc == 0)
         *ret = n;
     return rc;
@@ -184,7 +222,9 @@ int hostlist_nth(const char *list, size_t i, char *buf, ddp_error_t *errp)
         return error_set(errp, DDP_E_DATA, ERANGE, "host list \"%.80s\": it has %zu hosts, no number %zu", list, n, i);
     while (next_expr(list, &pos, &e, errp) > 0) {
         if (i < e.count) {
-            put_host(buf, &e, i);
+            struct cursor at[PARTS_MAX];
+            seek_host(at, &e, i);
+            put_host(buf, &e, at);
             return 0;
         }
         i -= e.count;
@@ -199,13 +239,16 @@ int hostlist_each(const char *list, int (*f)(const char *host, void *arg), void 
     struct expr e;
     if (hostlist_count(list, &n, errp) < 0)
         return -1;
-    while (next_expr(list, &pos, &e, errp) > 0)
-        for (size_t i = 0; i < e.count; i++) {
+    while (next_expr(list, &pos, &e, errp) > 0) {
+        struct cursor at[PARTS_MAX];
+        seek_host(at, &e, 0);
+        for (size_t i = 0; i < e.count; i++, advance_host(at, &e)) {
             char host[HOSTLIST_NAME_MAX + 1];
-            put_host(host, &e, i);
+            put_host(host, &e, at);
             int rc = f(host, arg);
             if (rc)
                 return rc;
         }
+    }
     return 0;
 }

@@ -3,7 +3,10 @@
  * A list is host expressions joined by commas. An expression is text with any number of bracketed parts; each part is a
  * comma-separated list of numbers and ranges. Several parts count with the last one fastest: n[1-2]x[1-2] is n1x1,
  * n1x2, n2x1, n2x2. A number keeps the width that its range's first number is written with: [08-10] is 08, 09, 10.
- * (slurm.conf(5), NodeName; hostlist expressions in scontrol(1).) */
+ * (slurm.conf(5), NodeName; hostlist expressions in scontrol(1).)
+ *
+ * Lists come from variables that a user may set. Every function here takes time in proportion to the list's length and
+ * to the hosts that it visits (hostlist_compress: n log n), and no memory but what it returns. */
 #ifndef DDP_SPANK_HOSTLIST_H
 #define DDP_SPANK_HOSTLIST_H
 
@@ -11,7 +14,7 @@
 
 #include "runtime/base/error.h"
 
-#define HOSTLIST_HOSTS_MAX (1u << 20) /* a list of more is refused */
+#define HOSTLIST_HOSTS_MAX (1u << 18) /* a list of more is refused, however short its text is */
 #define HOSTLIST_NAME_MAX 255         /* bytes of one host name */
 
 /* *ret = how many hosts the list names (at least 1). 0, or -1 with DDP_E_DATA: an empty list, unbalanced or nested

@@ -1,5 +1,6 @@
 #include "t/unit/unit.h"
 
+#include "runtime/base/clock.h"
 #include "spank/hostlist.h"
 
 static int append(const char *host, void *arg)
@@ -53,9 +54,9 @@ static void bad_lists_are_refused(void **state)
     static const char *const bad[] = {
         "",        ",",        "a,",       ",a",      "a,,b",     "n[",      "n]",       "n[]",       "n[1-",     "n[1",
         "n[1-]",   "n[-1]",    "n[2-1]",   "n[1,]",   "n[,1]",    "n[1,,2]", "n[a]",     "n[1-2-3]",  "n[[1]]",   "n[1]]",
-        "n[1[2]]", "n[1 - 2]", "n [1]",    "n1 n2",   "n[1-2]x]", "n[0-1048576]",        "n[1-1000000]x[1-1000000]",
+        "n[1[2]]", "n[1 - 2]", "n [1]",    "n1 n2",   "n[1-2]x]", "n[0-262144]",        "n[1-1000000]x[1-1000000]",
         "n[99999999999999999999]",         "n[1-99999999999999999999]",      "a[1]b[1]c[1]d[1]e[1]f[1]g[1]h[1]i[1]",
-        "n[0-1048575],m",
+        "n[0-262143],m",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         size_t n = 77;
@@ -71,8 +72,55 @@ static void bad_lists_are_refused(void **state)
     big[sizeof big - 1] = 0;
     assert_int_equal(hostlist_count(big, &(size_t){0}, NULL), -1);
     size_t n;
-    assert_int_equal(hostlist_count("n[0-1048575]", &n, NULL), 0);
+    assert_int_equal(hostlist_count("n[0-262143]", &n, NULL), 0);
     assert_int_equal(n, HOSTLIST_HOSTS_MAX);
+}
+
+/* A list as long as a variable can be, "n[1,1,1,...]" with `before` in front of the bracket; the caller frees it. */
+static char *make_long(const char *before, size_t n)
+{
+    char *list = malloc(strlen(before) + 2 * n + 2), *p = list + sprintf(list, "%s[", before);
+    assert_non_null(list);
+    for (size_t i = 0; i < n; i++, p += 2)
+        memcpy(p, "1,", 2);
+    strcpy(p - 1, "]");
+    return list;
+}
+
+static int count_host(const char *host, void *arg)
+{
+    (void)host;
+    ++*(size_t *)arg;
+    return 0;
+}
+
+/* What counted ranges from the start for each host took minutes over the second of these. */
+static void long_lists_cost_their_length(void **state)
+{
+    (void)state;
+    static const struct { const char *before; size_t n, want; } lists[] = {{"n", 65000, 65000}, {"r[1-4]n", 65000, 260000}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char *list = make_long(lists[i].before, lists[i].n), host[HOSTLIST_NAME_MAX + 1];
+        size_t n = 0;
+        uint64_t deadline = deadline_in(10);
+        assert_int_equal(hostlist_each(list, count_host, &n, NULL), 0);
+        assert_int_equal(n, lists[i].want);
+        assert_int_equal(hostlist_nth(list, n - 1, host, NULL), 0);
+        assert_true(deadline_left_ns(deadline) > 0);
+        free(list);
+    }
+}
+
+static void what_would_be_huge_names_the_limit(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"n[0-999999999]", "n[0-511]x[0-511]y[0-1]", "n[0-99999],m[0-99999],o[0-99999]",
+                                        "a[0-9]b[0-9]c[0-9]d[0-9]e[0-9]f[0-9]g[0-9]h[0-9]"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        ddp_error_t e = {0};
+        assert_int_equal(hostlist_each(lists[i], count_host, &(size_t){0}, &e), -1);
+        assert_error_has(e, "more than 262144 hosts");
+    }
 }
 
 static int stop_at_third(const char *host, void *arg)
@@ -143,6 +191,7 @@ static void random_texts_do_no_harm(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(lists_expand_as_slurm_does), cmocka_unit_test(bad_lists_are_refused),
+    cmocka_unit_test(long_lists_cost_their_length), cmocka_unit_test(what_would_be_huge_names_the_limit),
     cmocka_unit_test(walk_can_stop),              cmocka_unit_test(random_lists_match_a_simple_reference),
     cmocka_unit_test(random_texts_do_no_harm),
 };
