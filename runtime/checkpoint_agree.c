@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/plain.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/store.h"
 #include "runtime/handle.h"
@@ -39,6 +40,7 @@ void checkpoint_warn(ddp_t *d, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    plain_line(text);
     d->checkpoint.warned_ns = d->micro.began_ns;
     if (d->world.rank == 0 && !(n && strstr(s->warning, text)))
         snprintf(s->warning + n, sizeof s->warning - n, "%s%s", n ? "; " : "", text);

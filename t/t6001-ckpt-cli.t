@@ -44,6 +44,15 @@ like "with where training is" "$out" "data +epoch 1, 64 of 1000 samples taken; o
 like "on one line each" "$out" "optimizer +name=adamw lr=0.001"
 like "its tensors" "$out" $'\nwte.weight +F32  257 x 32 +1  [0-9a-f]{16}\n'
 
+# what it says reaches no terminal as more than words: escapes of C0 and C1, a line, what is no UTF-8
+words=$'\e[2J\n\xc2\x9b\x7f\xffé'
+ok "a hostile one" make_ckpt "$tmp/hostile" 1 1000000 "$words"
+ckpt show "$tmp/hostile"
+is "its words are shown plainly" "$rc:$(grep -c -F '?[2J ??' <<<"$out")" 0:8
+is "... and nothing else" "$(LC_ALL=C grep -c $'[\x01-\x1f\x7f]\|\xc2\x9b\|\xff' <<<"$out")" 0
+ckpt ls "$tmp/hostile"
+like "... also in the list" "$rc:$out" '^0:.*  \?\[2J \?\?'
+
 # export
 ckpt export "$tmp/c" "$tmp/model.safetensors"
 like "the model is exported" "$rc:$out" "^0:.*model.safetensors: the model of .*/step-00002000"

@@ -4,13 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/plain.h"
+
+/* One plain line; "..." where vsnprintf wanted more than size. */
 static void tidy(char *text, size_t size, int wanted)
 {
-    for (char *p = text; *p; p++)
-        if (*p == '\n' || *p == '\r')
-            *p = ' ';
-    if (wanted >= (int)size)
-        memcpy(text + size - 4, "...", 4);
+    plain_line(text);
+    if (wanted >= (int)size) {
+        size_t n = strlen(text), most = size - 4;
+        while (n > 0 && (n > most || ((unsigned char)text[n] & 0xc0) == 0x80))
+            n--;
+        strcpy(text + n, "...");
+    }
 }
 
 int error_vset(ddp_error_t *errp, int domain, int code, const char *fmt, va_list ap)

@@ -32,8 +32,9 @@ enum ddp_domain {
 
 #define ERROR_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 
-/* Fills *errp (if not NULL) and returns -1, so that a caller can write `return error_set(...)`. Newlines in the text
- * become spaces; a text too long for the buffer ends in "...". Preserves errno. */
+/* Fills *errp (if not NULL) and returns -1, so that a caller can write `return error_set(...)`. The text
+ * becomes one line, and "?" stands for what could steer a terminal (plain.h), since arguments may be anybody's words; a
+ * text too long for the buffer ends in "...". Preserves errno. */
 int error_set(ddp_error_t *errp, int domain, int code, const char *fmt, ...) ERROR_PRINTF(4, 5);
 int error_vset(ddp_error_t *errp, int domain, int code, const char *fmt, va_list ap);
 

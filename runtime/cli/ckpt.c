@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/plain.h"
 #include "runtime/ckpt/export.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/store.h"
@@ -95,9 +96,9 @@ static uint64_t all_bytes(const struct manifest *m)
 /* What a manifest says, on a terminal: one line, nothing that moves the cursor. */
 static const char *plain(const char *text, char ret[MANIFEST_TEXT_MAX + 1])
 {
-    size_t n = 0;
-    for (; text[n] && n < MANIFEST_TEXT_MAX; n++)
-        ret[n] = (unsigned char)text[n] < ' ' || text[n] == 0x7f ? ' ' : text[n];
+    snprintf(ret, MANIFEST_TEXT_MAX + 1, "%s", text);
+    plain_line(ret);
+    size_t n = strlen(ret);
     while (n > 0 && ret[n - 1] == ' ')
         n--;
     ret[n] = 0;
@@ -171,10 +172,11 @@ static void show_state(const struct manifest_state *s)
     row("kernels", s->kernels);
     row("products", s->products);
     row("optimizer", s->optimizer);
+    char order[MANIFEST_TEXT_MAX + 1];
     if (s->data.n_samples)
         printf("  %-12s  epoch %" PRIu64 ", %" PRIu64 " of %" PRIu64 " samples taken; order %s, seed %" PRIu64
                "; batch %" PRIu64 " x %d, shards %d\n", "data", s->data.epoch, s->data.cursor, s->data.n_samples,
-               s->data.order, s->data.seed, s->data.batch, s->data.accum, s->data.shards);
+               plain(s->data.order, order), s->data.seed, s->data.batch, s->data.accum, s->data.shards);
     if (s->n_skipped)
         printf("  %-12s  %d steps in a row\n", "skipped", s->n_skipped);
     if (s->loss_scale.scale > 0)

@@ -11,6 +11,7 @@
 #include "runtime/base/io.h"
 #include "runtime/base/knob.h"
 #include "runtime/base/num.h"
+#include "runtime/base/plain.h"
 
 static void numbers_are_strict(void **state)
 {
@@ -92,6 +93,51 @@ static void knobs_come_from_the_table(void **state)
     assert_error_has(e, "auto|none");
     assert_int_equal(knob_parse(&knobs[0], "", "--ddp", v, &e), -1);
     assert_null(knob_find(knobs, 3, "bin"));
+}
+
+/* Each ends as the second one of the pair. */
+static void text_from_elsewhere_is_made_plain(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"Größe 大 😀 ~", "Größe 大 😀 ~"},
+        {"a\tb\nc\rd\ve\ff", "a b c d e f"},
+        {"\033[2J\007\177", "?[2J??"},
+        {"C1 \302\233 \233", "C1 ? ?"},               /* in UTF-8, and as one byte */
+        {"turned \342\200\256", "turned ?"},          /* U+202E */
+        {"\300\212 \355\240\200 \342\202", "?? ??? ??"}, /* too long for a newline, a surrogate, cut short */
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char text[64];
+        ddp_error_t e;
+        strcpy(text, pairs[i][0]);
+        plain_line(text);
+        assert_string_equal(text, pairs[i][1]);
+        error_set(&e, DDP_E_DATA, 0, "%s", pairs[i][0]);
+        assert_string_equal(e.text, pairs[i][1]);
+        error_prefix(&e, "%s", pairs[i][0]);
+        assert_null(strpbrk(e.text, "\033\007\177\n\r\t"));
+    }
+    char lines[] = "a\r\n\033b\n";
+    plain_lines(lines);
+    assert_string_equal(lines, "a \n?b\n");
+}
+
+static void a_long_error_is_not_cut_within_a_character(void **state)
+{
+    (void)state;
+    for (int shift = 0; shift < 4; shift++) {
+        char big[400] = "";
+        ddp_error_t e;
+        memset(big, 'x', (size_t)shift);
+        while (strlen(big) < 300)
+            strcat(big, "😀");
+        error_set(&e, DDP_E_DATA, 0, "%s", big);
+        plain_line(e.text);
+        size_t n = strlen(e.text);
+        assert_true(n > 240 && n < sizeof e.text && !strchr(e.text, '?') && !strcmp(e.text + n - 3, "..."));
+    }
 }
 
 static void texts_have_a_greatest_length(void **state)
@@ -190,6 +236,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
     cmocka_unit_test(knobs_come_from_the_table),    cmocka_unit_test(texts_have_a_greatest_length),
     cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
+    cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(a_long_error_is_not_cut_within_a_character),
     cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),
 };
 UNIT_MAIN(tests)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/plain.h"
+
 static bool grow(struct text *t, size_t more)
 {
     if (t->is_lost)
@@ -62,42 +64,14 @@ void text_printf(struct text *t, const char *fmt, ...)
     t->n += (size_t)n;
 }
 
-/* Bytes of the UTF-8 sequence at s, *ret its code point; 1 and UINT32_MAX where there is none (RFC 3629). */
-static size_t decode(const unsigned char *s, uint32_t *ret)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-    uint32_t c = n == 1 ? s[0] : n ? s[0] & (0x7fu >> n) : UINT32_MAX;
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            *ret = UINT32_MAX;
-            return 1;
-        }
-        c = c << 6 | (s[i] & 0x3f);
-    }
-    if (!n || c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
-        *ret = UINT32_MAX;
-        return 1;
-    }
-    *ret = c;
-    return n;
-}
-
-static bool is_plain(uint32_t c)
-{
-    if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == UINT32_MAX || (c & 0xfffe) == 0xfffe)
-        return false;
-    return !(c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff);
-}
-
 static void add_name(struct text *t, const char *name, size_t max_columns, bool is_ascii)
 {
     bool is_cut = max_columns && text_columns(name) > max_columns;
     size_t columns = 0;
     for (const char *p = name; *p && (!is_cut || columns + 1 < max_columns); columns++) {
-        uint32_t c;
-        size_t n = decode((const unsigned char *)p, &c);
-        bool is_kept = is_plain(c) && (n == 1 || !is_ascii);
+        bool is_kept;
+        size_t n = plain_next(p, &is_kept);
+        is_kept &= n == 1 || !is_ascii;
         add_bytes(t, is_kept ? p : "?", is_kept ? n : 1);
         p += n;
     }
