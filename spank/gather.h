@@ -78,10 +78,7 @@ struct gather_report {
 /* What srun prints for n nodes, n > 0: a block per class of equal texts, the largest first, among equally large ones
  * that whose first node comes first in reports[]. "ddp: n[1-3]: TEXT" where the text is one line, else the lines
  * indented under "ddp: n[1-3]:". Nodes that have not reported come last, in one line. NULL: memory is short, or a name
- * is none. The caller frees it. */
+ * is none. The caller frees it. Names and texts are as they came, but for what could drive a terminal (plain.h). */
 char *gather_fold(const struct gather_report *reports, size_t n);
-
-/* Keeps newlines and printable ASCII of text[0..n); all else becomes '?', so that no text can drive a terminal. */
-void gather_sanitize(char *text, size_t n);
 
 #endif

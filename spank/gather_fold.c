@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/plain.h"
 #include "spank/gather.h"
 #include "spank/hostlist.h"
 
@@ -15,13 +16,6 @@ struct item {
 struct class {
     size_t first, n, at;
 };
-
-void gather_sanitize(char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
-            text[i] = '?';
-}
 
 /* By text, those without one last; within a text as they stood. */
 static int compare_items(const void *x, const void *y)
@@ -113,6 +107,8 @@ char *gather_fold(const struct gather_report *reports, size_t n)
         free(text);
         text = NULL;
     }
+    if (text)
+        plain_lines(text);
     free(items);
     free(classes);
     return text;

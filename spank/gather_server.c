@@ -112,7 +112,6 @@ static int learn_nodes(struct server *s, const char *list)
 /* The one copy of a text. NULL: no memory, or too many. */
 static char *keep_text(struct server *s, char *text, size_t n)
 {
-    gather_sanitize(text, n);
     uint64_t hash = hash_text(text);
     for (size_t i = 0; i < s->n_texts; i++)
         if (s->texts[i].hash == hash && !strcmp(s->texts[i].text, text))

@@ -30,6 +30,7 @@ SPANK_PLUGIN(ddp, 1)
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/plain.h"
 #include "spank/cmdline.h"
 #include "spank/environment.h"
 #include "spank/gather.h"
@@ -39,6 +40,7 @@ SPANK_PLUGIN(ddp, 1)
 
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
 #define COLLECT_S 5.0                  /* how long the first node waits for the last one's table */
+#define LINE_BYTES 1024                /* of a line in a log */
 #define CMDLINE_MAX 65536              /* srun's own options come first on its command line */
 
 /* What srun set for itself, as DDP_SET lists what a task got. It begins with SLURM_, so that --export=NONE keeps it. */
@@ -57,14 +59,32 @@ static struct {
     char bad_argument[64];             /* of the line in plugstack.conf; "" : none */
 } plugin;
 
+/* A copy of a line that may quote anybody's words, fit for a log: each line there is one of ours. */
+static const char *make_plain(const char *line, char buf[LINE_BYTES])
+{
+    snprintf(buf, LINE_BYTES, "%s", line);
+    plain_line(buf);
+    return buf;
+}
+
 static void log_user(const char *line)
 {
-    slurm_spank_log("%s", line);
+    char buf[LINE_BYTES];
+    slurm_spank_log("%s", make_plain(line, buf));
 }
 
 static void log_node(const char *line)
 {
-    slurm_info("%s", line);
+    char buf[LINE_BYTES];
+    slurm_info("%s", make_plain(line, buf));
+}
+
+/* "ddp: WHO: TEXT"; who may be "". */
+static void log_text(const char *who, const char *text)
+{
+    char line[LINE_BYTES];
+    snprintf(line, sizeof line, "ddp: %s%s%s", who, *who ? ": " : "", text);
+    log_user(line);
 }
 
 static const char *lookup_own(const char *name, void *arg)
@@ -111,7 +131,7 @@ static int check_locally(const char *option)
     struct task_request r = make_request(option, lookup_own, NULL);
     if (task_options(&r, &o, NULL, &e) == 0 && (o.mode != DDP_MODE_ON || check_arguments(&e) == 0))
         return 0;
-    slurm_spank_log("ddp: %s", e.text);
+    log_text("", e.text);
     return -1;
 }
 
@@ -195,7 +215,7 @@ static void warn_hiding(const struct cmdline *c)
 {
     char text[320];
     if (hiding_warn(c, lookup_own, NULL, text, sizeof text))
-        slurm_spank_log("ddp: warning: %s", text);
+        log_text("warning", text);
 }
 
 /* srun reads these variables right after slurm_spank_init. Errors wait for the option's callback. */
@@ -299,7 +319,7 @@ static _Noreturn void fail_task(spank_t sp, const ddp_error_t *e)
     /* What is wrong with the request or the site file is wrong for all tasks of the node: one of them says so. */
     bool is_common = e->domain == DDP_E_USAGE || e->domain == DDP_E_DATA;
     if (!is_common || spank_get_item(sp, S_TASK_ID, &local) != ESPANK_SUCCESS || local == 0)
-        slurm_spank_log("ddp: %s: %s", node ? node : host, e->text);
+        log_text(node ? node : host, e->text);
     _exit(1);
 }
 

@@ -58,12 +58,17 @@ static void a_name_that_is_none_gives_no_fold(void **state)
 static void no_text_drives_a_terminal(void **state)
 {
     (void)state;
-    char text[256];
-    for (int i = 0; i < 256; i++)
-        text[i] = (char)i;
-    gather_sanitize(text, sizeof text);
-    for (int i = 0; i < 256; i++)
-        assert_int_equal(text[i], i == '\n' || (i >= ' ' && i <= '~') ? i : '?');
+    char text[256] = "";
+    for (int i = 1; i < 256; i++)
+        text[i - 1] = (char)(i == '\n' ? '-' : i);
+    const struct gather_report reports[] = {{"n\033[1", "no name"}, {"n\0331", text}};
+    assert_null(gather_fold(reports, 1));
+    char *fold = gather_fold(&reports[1], 1);
+    assert_non_null(fold);
+    assert_int_equal(strncmp(fold, "ddp: n?1: ????", 14), 0);
+    for (const char *p = fold; *p; p++)
+        assert_true(*p == '\n' ? !p[1] : *p >= ' ' && *p <= '~');
+    free(fold);
 }
 
 /* Each node in one block, blocks by size, no text in two of them. */

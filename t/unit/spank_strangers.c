@@ -192,7 +192,7 @@ static void nothing_that_a_text_holds_drives_a_terminal(void **state)
     srun_begin(&s, PATIENCE_S);
     node_begin(&n, s.address, "n1", 1, "\033[2Jgone\r\007\nddp: n2: forged\302\233\n");
     assert_true(node_end(&n));
-    assert_string_equal(srun_end(&s), "ddp: n1:\n  ?[2Jgone??\n  ddp: n2: forged??\n");
+    assert_string_equal(srun_end(&s), "ddp: n1:\n  ?[2Jgone ?\n  ddp: n2: forged?\n");
 }
 
 static const struct CMUnitTest tests[] = {
