@@ -20,6 +20,11 @@ static int commit_all(const struct commit_job *j, ddp_error_t *errp)
     manifest_clear(&m);
     if (!text)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the manifest of a checkpoint");
+    if (n > MANIFEST_BYTES_MAX) {
+        free(text);
+        return error_set(errp, DDP_E_USAGE, EFBIG, "the manifest of so many tensors has %zu bytes, at most %d MiB are "
+                         "allowed: shorten their names", n, MANIFEST_MIB_MAX);
+    }
     int rc = commit(j->dir, j->token, j->state.step, text, n, errp);
     free(text);
     return rc;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/json_limit.h"
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ckpt/members.h"
 
@@ -192,6 +193,12 @@ int files_make(struct files *ret, const struct files_group *group, int n_groups,
                ddp_error_t *errp)
 {
     struct files f = {0};
+    size_t n = 0;
+    for (int g = 0; g < n_groups; g++)
+        n += group[g].n;
+    if (n > JSON_TENSORS_MAX)
+        return error_set(errp, DDP_E_USAGE, E2BIG, "%zu tensors of values and moments are more than a checkpoint holds, %u:"
+                         " declare fewer, larger parameters", n, JSON_TENSORS_MAX);
     if (make_groups(&f, group, n_groups, max_bytes, errp) < 0) {
         files_clear(&f);
         return -1;

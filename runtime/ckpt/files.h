@@ -54,7 +54,7 @@ struct files {
 };
 
 /* max_bytes: FILES_BYTES_MAX, less in tests. Fills *ret; files_clear frees. DDP_E_USAGE: a tensor's name is in two
- * groups or twice in one. */
+ * groups or twice in one, or there are more than JSON_TENSORS_MAX (json_limit.h), which no manifest holds. */
 int files_make(struct files *ret, const struct files_group *group, int n_groups, uint64_t max_bytes,
                ddp_error_t *errp);
 void files_clear(struct files *f); /* a zeroed struct is allowed */

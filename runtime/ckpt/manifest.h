@@ -16,7 +16,8 @@
 #define MANIFEST_NAME "manifest.json"
 #define MANIFEST_VERSION 1
 #define MANIFEST_TEXT_MAX 511
-#define MANIFEST_BYTES_MAX ((size_t)256 << 20) /* more is not read */
+#define MANIFEST_MIB_MAX 32 /* more is neither written nor read; 131072 tensors of 80 characters have 31 MiB */
+#define MANIFEST_BYTES_MAX ((size_t)MANIFEST_MIB_MAX << 20)
 
 /* Where training is, and what its bits depend on. Texts are one line, empty where unknown. */
 struct manifest_state {
@@ -73,12 +74,13 @@ int manifest_make(struct manifest *ret, const struct files *f, const uint64_t *c
                   const struct manifest_state *state, ddp_error_t *errp);
 void manifest_clear(struct manifest *m); /* a zeroed struct is allowed */
 
-/* The text of the file; malloc, the caller frees. NULL: no memory. */
+/* The text of the file, of any length; malloc, the caller frees. NULL: no memory. */
 char *manifest_encode(const struct manifest *m, size_t *ret_bytes);
 
 /* Reads text[0..n), which nobody is trusted to have written, refuses what manifest_encode would not have written but
  * for members that it does not know, and holds the files and tensors against each other: every tensor lies in a file,
- * behind its head, and the tensors of a file fill it without a gap. DDP_E_DATA; a version of the future says so. */
+ * behind its head, and the tensors of a file fill it without a gap. DDP_E_DATA; a version of the future says so. Whatever
+ * the text, it takes no more than 384 MiB of memory (json_limit.h, and 0.4 KiB for each tensor). */
 int manifest_decode(const char *text, size_t n, struct manifest *ret, ddp_error_t *errp);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/json_limit.h"
 #include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/manifest_impl.h"
 
@@ -14,7 +15,7 @@ static const char what[] = MANIFEST_NAME;
 static int check_sum(const char *text, size_t n, ddp_error_t *errp)
 {
     const size_t last = strlen(MANIFEST_LAST);
-    bool ends = n > last + MANIFEST_TAIL_BYTES && n <= MANIFEST_BYTES_MAX;
+    bool ends = n > last + MANIFEST_TAIL_BYTES;
     const char *tail = ends ? text + n - MANIFEST_TAIL_BYTES : text;
     char sum[32];
     if (!ends || memcmp(tail - last, MANIFEST_LAST, last))
@@ -97,6 +98,8 @@ static int read_lists(const json_t *root, struct manifest *m, ddp_error_t *errp)
     const char *name;
     if (!json_is_array(files) || !json_is_object(tensors))
         return error_set(errp, DDP_E_DATA, EINVAL, "%s lacks files or tensors", what);
+    if (json_object_size(tensors) > JSON_TENSORS_MAX)
+        return error_set(errp, DDP_E_DATA, E2BIG, "%s lists more than %u tensors", what, JSON_TENSORS_MAX);
     m->file = calloc(json_array_size(files) + 1, sizeof *m->file);
     m->tensor = calloc(json_object_size(tensors) + 1, sizeof *m->tensor);
     if (!m->file || !m->tensor)
@@ -187,6 +190,8 @@ static int decode(json_t *root, struct manifest *m, ddp_error_t *errp)
 int manifest_decode(const char *text, size_t n, struct manifest *ret, ddp_error_t *errp)
 {
     struct manifest m = {0};
+    if (n > MANIFEST_BYTES_MAX)
+        return error_set(errp, DDP_E_DATA, EFBIG, "%s is larger than any manifest, %d MiB", what, MANIFEST_MIB_MAX);
     if (check_sum(text, n, errp) < 0)
         return -1;
     json_t *root = members_read(text, n, what, errp);

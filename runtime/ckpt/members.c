@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/json_limit.h"
 #include "runtime/base/num.h"
 
 json_t *members_read(const char *text, size_t n, const char *what, ddp_error_t *errp)
 {
     json_error_t why;
+    if (json_limit_check(text, n, what, errp) < 0)
+        return NULL;
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     if (!root) {
         error_set(errp, DDP_E_DATA, EINVAL, "%s: byte %d: %s", what, why.position, why.text);

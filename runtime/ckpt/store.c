@@ -18,7 +18,7 @@ _Static_assert(sizeof(off_t) == 8, "files over 2 GiB");
 #define CURE "restore it, or remove this checkpoint: then the one before it is used"
 #define PART_BYTES ((size_t)1 << 20) /* read and summed up at a time, so that the sum finds it in the cache */
 #define VERIFY_BYTES ((size_t)4 << 20)
-#define HEAD_BYTES_MAX MANIFEST_BYTES_MAX /* of a head or a small file: what is read as one piece */
+#define HEAD_BYTES_MAX ((size_t)256 << 20) /* of a head or a small file: what is read as one piece */
 
 /* The end of a path that is too long for an error's text. */
 static const char *brief(const char *path)
@@ -124,7 +124,8 @@ static int read_manifest(const char *path, struct manifest *ret, ddp_error_t *er
     if (fd < 0)
         return -1;
     if (n > MANIFEST_BYTES_MAX) {
-        broken(errp, path, MANIFEST_NAME, "is too large for a manifest");
+        error_set(errp, DDP_E_DATA, EFBIG, "%s/" MANIFEST_NAME " has %" PRIu64 " bytes, a manifest at most %d MiB: " CURE,
+                  brief(path), n, MANIFEST_MIB_MAX);
     } else {
         char *text = read_start(fd, (size_t)n, path, MANIFEST_NAME, errp);
         if (text && (rc = manifest_decode(text, (size_t)n, ret, errp)) < 0)

@@ -11,6 +11,7 @@
 
 #include "kernels/layernorm.h"
 #include "runtime/base/io.h"
+#include "runtime/base/json_limit.h"
 
 /* GPT-2's own vocabulary; its last token begins and ends a text. */
 enum { GPT2_VOCAB = 50257, GPT2_END = 50256 };
@@ -111,8 +112,10 @@ static int check_kind(const json_t *o, const char *name, const struct model_conf
 int config_json_check(const char *text, size_t n, const char *name, const struct model_config *c, ddp_error_t *errp)
 {
     json_error_t why;
-    json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     int rc;
+    if (json_limit_check(text, n, name, errp) < 0)
+        return -1;
+    json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
     if (!o)
         rc = error_set(errp, DDP_E_DATA, EINVAL, "%s:%d: %s", name, why.line, why.text);
     else if (!json_is_object(o))

@@ -1,5 +1,6 @@
 #include "t/unit/unit.h"
 
+#include "runtime/base/json_limit.h"
 #include "runtime/ckpt/files.h"
 
 static struct st_tensor tensor(const char *name, uint64_t rows, uint64_t cols)
@@ -152,6 +153,8 @@ static void more_than_4_gib(void **state)
     assert_whole(&f);
     files_clear(&f);
     t[0] = tensor("a", (uint64_t)1 << 40, (uint64_t)1 << 40);
+    assert_int_equal(make(&f, t, JSON_TENSORS_MAX + 1, FILES_BYTES_MAX, &e), -1); /* none of them is looked at */
+    assert_error_has(e, "131073 tensors");
     assert_int_equal(make(&f, t, 3, FILES_BYTES_MAX, &e), -1);
     assert_error_has(e, "tensor a");
 }

@@ -208,7 +208,7 @@ static void depth_and_length_are_bounded(void **state)
     memset(p, '[', DEEP);
     p[DEEP] = 0;
     assert_int_equal(decode(text, 0, &h, &e), -1);
-    assert_error_has(e, "maximum parsing depth");
+    assert_error_has(e, "more than 16 levels");
     memset(text + 2, 'n', DEEP);
     strcpy(text + 2 + DEEP, "\":{}}");
     assert_int_equal(decode(text, 0, &h, &e), -1);
