@@ -407,7 +407,10 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     struct environment env;
     if (!is_real_step(sp))
         return 0;
+    uint32_t n_nodes = 0;
     struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_job, job_environment(sp));
+    if (spank_get_item(sp, S_JOB_NNODES, &n_nodes) == ESPANK_SUCCESS)
+        r.n_own_nodes = (int)n_nodes;
     int rc = task_prepare(&r, &env, &e);
     board_destroy(plugin.board); /* exec would end this view of it, too */
     plugin.board = NULL;

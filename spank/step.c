@@ -1,6 +1,7 @@
 #include "spank/step.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,10 +168,10 @@ static int find_first(const struct source *s, int groups, const struct names *na
 }
 
 /* Rank 0's node: the first node of the step that belongs to the first component which has any. */
-static int read_master(const struct source *s, const char *list, char *ret)
+static int read_master(const struct source *s, const char *list, bool is_het, char *ret)
 {
     struct names names;
-    int groups = number_or(s, "SLURM_HET_SIZE", 1), found = 0;
+    int groups = is_het ? number_or(s, "SLURM_HET_SIZE", 1) : 1, found = 0;
     if (groups > 1) {
         if (sort_names(list, &names, s->errp) < 0)
             return -1;
@@ -180,14 +181,14 @@ static int read_master(const struct source *s, const char *list, char *ret)
     return found ? 0 : hostlist_nth(list, 0, ret, s->errp);
 }
 
-static int read_nodes(const struct source *s, struct step *t)
+static int read_nodes(const struct source *s, bool is_het, struct step *t)
 {
     const char *list = get(s, "SLURM_STEP_NODELIST"), *tasks = get(s, "SLURM_STEP_TASKS_PER_NODE");
     const char *name = get(s, "SLURMD_NODENAME");
     if (!list || !tasks || !name || !*name || strlen(name) > HOSTLIST_NAME_MAX)
         return wrong(s, !list ? "SLURM_STEP_NODELIST" : !tasks ? "SLURM_STEP_TASKS_PER_NODE" : "SLURMD_NODENAME", NULL);
     strcpy(t->node_name, name);
-    if (read_master(s, list, t->master) < 0)
+    if (read_master(s, list, is_het, t->master) < 0)
         return -1;
     int at = index_of(list, name);
     if (at < 0)
@@ -197,7 +198,7 @@ static int read_nodes(const struct source *s, struct step *t)
     return t->local_rank < t->local_size ? 0 : wrong(s, "SLURM_STEP_TASKS_PER_NODE", tasks);
 }
 
-int step_read(lookup_f lookup, void *arg, struct step *ret, ddp_error_t *errp)
+int step_read(lookup_f lookup, void *arg, int n_own_nodes, struct step *ret, ddp_error_t *errp)
 {
     const struct source s = {lookup, arg, errp};
     struct step t = {0};
@@ -207,7 +208,8 @@ int step_read(lookup_f lookup, void *arg, struct step *ret, ddp_error_t *errp)
         need(&s, "SLURM_LOCALID", 0, t.size - 1, &t.local_rank) < 0 ||
         need(&s, "SLURM_STEP_NUM_NODES", 1, TASKS_MAX, &t.n_nodes) < 0 ||
         need(&s, "SLURM_NODEID", 0, t.n_nodes - 1, &t.node) < 0 ||
-        need_id(&s, "SLURM_JOB_ID", &t.job) < 0 || need_id(&s, "SLURM_STEP_ID", &t.step) < 0 || read_nodes(&s, &t) < 0)
+        need_id(&s, "SLURM_JOB_ID", &t.job) < 0 || need_id(&s, "SLURM_STEP_ID", &t.step) < 0 ||
+        read_nodes(&s, n_own_nodes > 0 && n_own_nodes < t.n_nodes, &t) < 0)
         return -1;
     t.restart = (uint32_t)number_or(&s, "SLURM_RESTART_COUNT", 0);
     t.cpus_on_node = number_or(&s, "SLURM_CPUS_ON_NODE", 0);

@@ -250,7 +250,7 @@ int task_prepare(const struct task_request *r, struct environment *ret, ddp_erro
         return -1;
     if (t.o.mode != DDP_MODE_ON)
         return 0;
-    if (step_read(r->lookup, r->arg, &t.step, errp) < 0)
+    if (step_read(r->lookup, r->arg, r->n_own_nodes, &t.step, errp) < 0)
         return -1;
     int rc = place_task(&t, ret, errp);
     arrange_destroy(&t.a);

@@ -16,6 +16,7 @@ struct task_request {
     bool is_bound_by_user;      /* --cpu-bind */
     bool is_memory_users;       /* --mem-bind */
     struct board *board;        /* where the node's tasks meet; NULL: none */
+    int n_own_nodes;            /* of the step's component that the task belongs to (step.h) */
     lookup_f lookup;            /* the task's environment */
     void *arg;
     void (*log)(const char *line);  /* one line for the user */

@@ -12,7 +12,7 @@ static struct environment make_with(struct vars *v, const char *option, struct e
     struct options o;
     struct step s;
     ddp_error_t e = {0};
-    if (options_resolve(option, lookup, v, NULL, &o, &e) < 0 || step_read(lookup, v, &s, &e) < 0 ||
+    if (options_resolve(option, lookup, v, NULL, &o, &e) < 0 || step_read(lookup, v, 2, &s, &e) < 0 ||
         environment_make(&s, &o, &place, (struct port_range){32768, 60999}, lookup, v, &env, &e) < 0)
         fail_msg("%s", e.text);
     for (size_t i = 0; i < env.n_vars; i++)
@@ -277,7 +277,7 @@ static void what_cannot_work_is_refused(void **state)
     struct environment_place place = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1};
     struct port_range ephemeral = {20000, 40000};
     put(&v, "SLURM_PROCID", "0"); /* on n2, as --distribution=arbitrary may have it */
-    assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+    assert_int_equal(step_read(lookup, &v, 2, &s, &e), 0);
     assert_int_equal(options_resolve("on", lookup, &v, NULL, &o, &e), 0);
     assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), -1);
     assert_error_has(e, "set MASTER_ADDR=n2");

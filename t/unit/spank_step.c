@@ -4,6 +4,8 @@
 #include "runtime/base/clock.h"
 #include "spank/step.h"
 
+#define OWN_NODES 2 /* of the task's component; plain_step has no others */
+
 static void tasks_per_node_are_read(void **state)
 {
     (void)state;
@@ -35,13 +37,13 @@ static void a_step_is_read(void **state)
     struct vars v = plain_step();
     struct step s;
     ddp_error_t e = {0};
-    assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+    assert_int_equal(step_read(lookup, &v, OWN_NODES, &s, &e), 0);
     assert_true(s.rank == 2 && s.size == 4 && s.local_rank == 0 && s.local_size == 2 && s.node == 1 && s.n_nodes == 2);
     assert_true(s.job == 100 && s.step == 3 && s.restart == 0 && s.cpus_on_node == 8 && s.cpus_per_task == 0);
     assert_string_equal(s.master, "n1");
     put(&v, "SLURM_RESTART_COUNT", "2");
     put(&v, "CUDA_VISIBLE_DEVICES", "0,1,2");
-    assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+    assert_int_equal(step_read(lookup, &v, OWN_NODES, &s, &e), 0);
     assert_true(s.restart == 2 && s.n_gpus == 3);
 }
 
@@ -49,8 +51,8 @@ static void a_step_is_read(void **state)
 static void a_heterogeneous_step_is_read(void **state)
 {
     (void)state;
-    static const struct { const char *node, *id, *rank, *local; int want_local_size; } task[] = {
-        {"n3", "0", "0", "0", 1}, {"n1", "1", "2", "1", 2}, {"n2", "2", "3", "0", 1},
+    static const struct { const char *node, *id, *rank, *local; int own_nodes, want_local_size; } task[] = {
+        {"n3", "0", "0", "0", 1, 1}, {"n1", "1", "2", "1", 2, 2}, {"n2", "2", "3", "0", 2, 1},
     };
     for (size_t i = 0; i < sizeof task / sizeof *task; i++) {
         struct vars v = plain_step();
@@ -66,15 +68,31 @@ static void a_heterogeneous_step_is_read(void **state)
         put(&v, "SLURM_NODEID", task[i].id);
         put(&v, "SLURM_PROCID", task[i].rank);
         put(&v, "SLURM_LOCALID", task[i].local);
-        if (step_read(lookup, &v, &s, &e) < 0)
+        if (step_read(lookup, &v, task[i].own_nodes, &s, &e) < 0)
             fail_msg("%s", e.text);
         assert_int_equal(s.local_size, task[i].want_local_size);
         assert_string_equal(s.master, "n3");
         put(&v, "SLURM_JOB_NODELIST_HET_GROUP_0", "n[7-9]"); /* --het-group=1: nothing of component 0 takes part */
         put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "n2,n1,n3");
-        assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+        assert_int_equal(step_read(lookup, &v, task[i].own_nodes, &s, &e), 0);
         assert_string_equal(s.master, "n2");
     }
+}
+
+static void made_up_components_are_not_believed(void **state)
+{
+    (void)state;
+    struct vars v = plain_step();
+    struct step s;
+    ddp_error_t e = {0};
+    put(&v, "SLURM_HET_JOB_ID", "99");
+    put(&v, "SLURM_HET_SIZE", "128");
+    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_0", "n2");
+    put(&v, "SLURM_JOB_NODELIST_PACK_GROUP_1", "n2");
+    assert_int_equal(step_read(lookup, &v, OWN_NODES, &s, &e), 0);
+    assert_string_equal(s.master, "n1");
+    assert_int_equal(step_read(lookup, &v, 1, &s, &e), 0); /* as in a step that does have another component */
+    assert_string_equal(s.master, "n2");
 }
 
 /* A large step of one component, and lists that a user made up: neither keeps a task from its program. */
@@ -89,14 +107,14 @@ static void large_components_cost_no_time(void **state)
     put(&v, "SLURM_STEP_NODELIST", "n[1-10000]");
     put(&v, "SLURM_STEP_TASKS_PER_NODE", "2(x10000)");
     put(&v, "SLURM_HET_SIZE", "128");
-    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_0", "m[1-1000000]");
+    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_0", "m[1-200000]");
     put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "n[7-10000]");
-    if (step_read(lookup, &v, &s, &e) < 0)
+    if (step_read(lookup, &v, 9000, &s, &e) < 0)
         fail_msg("%s", e.text);
     assert_string_equal(s.master, "n7");
-    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "m[1-1000000]"); /* more than are looked up: the first node of all */
+    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "m[1-200000]"); /* together more than are looked up: the first node of all */
     put(&v, "SLURM_JOB_NODELIST_HET_GROUP_2", "n7");
-    assert_int_equal(step_read(lookup, &v, &s, &e), 0);
+    assert_int_equal(step_read(lookup, &v, 9000, &s, &e), 0);
     assert_string_equal(s.master, "n1");
     assert_true(clock_ns() - start < 60 * NS_PER_S);
 }
@@ -112,18 +130,18 @@ static void what_is_missing_is_named(void **state)
         struct step s;
         ddp_error_t e = {0};
         drop(&v, names[i]);
-        assert_int_equal(step_read(lookup, &v, &s, &e), -1);
+        assert_int_equal(step_read(lookup, &v, OWN_NODES, &s, &e), -1);
         assert_error_has(e, names[i]);
     }
     struct vars v = plain_step();
     struct step s;
     ddp_error_t e = {0};
     put(&v, "SLURM_PROCID", "4");
-    assert_int_equal(step_read(lookup, &v, &s, &e), -1);
+    assert_int_equal(step_read(lookup, &v, OWN_NODES, &s, &e), -1);
     assert_error_has(e, "SLURM_PROCID to 4");
     v = plain_step();
     put(&v, "SLURMD_NODENAME", "n9");
-    assert_int_equal(step_read(lookup, &v, &s, &e), -1);
+    assert_int_equal(step_read(lookup, &v, OWN_NODES, &s, &e), -1);
     assert_error_has(e, "n9 is not in the step's node list");
 }
 
@@ -131,6 +149,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tasks_per_node_are_read),
     cmocka_unit_test(a_step_is_read),
     cmocka_unit_test(a_heterogeneous_step_is_read),
+    cmocka_unit_test(made_up_components_are_not_believed),
     cmocka_unit_test(large_components_cost_no_time),
     cmocka_unit_test(what_is_missing_is_named),
 };
