@@ -32,11 +32,11 @@ static const struct inventory *load(struct arranger *g, board_load_f *f, void *a
 {
     struct arrangement *a = g->a;
     if (a->board)
-        return board_inventory(a->board, f, arg, g->f->patience_s, errp);
+        return board_inventory(a->board, f, arg, g->f->deadline, errp);
     a->own_inventory = calloc(1, sizeof *a->own_inventory);
     if (!a->own_inventory)
         return error_errno(errp, "no memory for the topology"), NULL;
-    return f(arg, a->own_inventory, errp) == 0 ? a->own_inventory : NULL;
+    return f(arg, g->f->deadline, a->own_inventory, errp) == 0 ? a->own_inventory : NULL;
 }
 
 static int load_record(struct arranger *g)
@@ -76,7 +76,7 @@ static int meet(struct arranger *g)
     read_own(g, &own);
     if (a->board) {
         board_post(a->board, g->rank, &own);
-        if (board_wait(a->board, g->f->patience_s, &a->request.rank, &e) == 0)
+        if (board_wait(a->board, g->f->deadline, &a->request.rank, &e) == 0)
             return 0;
         a->is_alone = true;
         warn(g, e.text, "this rank keeps the CPUs that Slurm gave it");

@@ -4,6 +4,7 @@
 #define DDP_SPANK_ARRANGE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "spank/board.h"
 #include "spank/options.h"
@@ -17,7 +18,7 @@ struct arrange_facts {
     bool is_bound_by_user;                /* --cpu-bind */
     struct cpus mask;                     /* of the calling task */
     struct board *board;                  /* NULL: none */
-    double patience_s;                    /* of each wait for a sibling */
+    uint64_t deadline;                    /* of waits for siblings, and of reading (clock.h) */
     board_load_f *load[2];                /* reads this machine: [0] cores alone, [1] GPUs and NICs too */
     board_load_f *load_record;            /* reads the record that topo= names, arg: its path */
 };

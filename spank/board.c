@@ -82,45 +82,44 @@ void board_post(struct board *b, int local_rank, const struct placement_rank *fa
     wake_all(&b->shared->n_posted);
 }
 
-int board_wait(struct board *b, double patience_s, const struct placement_rank **ret, ddp_error_t *errp)
+int board_wait(struct board *b, uint64_t deadline, const struct placement_rank **ret, ddp_error_t *errp)
 {
     uint32_t n = atomic_load(&b->shared->n_posted), want = (uint32_t)b->n_ranks;
     while (n < want) {
-        uint32_t now = wait_change(&b->shared->n_posted, n, deadline_in(patience_s));
+        uint32_t now = wait_change(&b->shared->n_posted, n, deadline);
         if (now == n)
-            return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%u of this node's %u ranks did not come within %g s",
-                             want - n, want, patience_s);
+            return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%u of this node's %u ranks did not come in time",
+                             want - n, want);
         n = now;
     }
     *ret = b->shared->rank;
     return 0;
 }
 
-static void load_into(struct shared *s, board_load_f *load, void *arg)
+static void load_into(struct shared *s, board_load_f *load, void *arg, uint64_t deadline)
 {
-    int rc = load(arg, &s->inventory, &s->load_error);
+    int rc = load(arg, deadline, &s->inventory, &s->load_error);
     atomic_store(&s->load, rc == 0 ? LOAD_DONE : LOAD_FAILED);
     wake_all(&s->load);
 }
 
-const struct inventory *board_inventory(struct board *b, board_load_f *load, void *arg, double patience_s,
+const struct inventory *board_inventory(struct board *b, board_load_f *load, void *arg, uint64_t deadline,
                                         ddp_error_t *errp)
 {
     struct shared *s = b->shared;
     uint32_t state = LOAD_NONE;
     if (atomic_compare_exchange_strong(&s->load, &state, LOAD_RUNS)) {
-        load_into(s, load, arg);
+        load_into(s, load, arg, deadline);
         state = atomic_load(&s->load);
     } else if (state == LOAD_RUNS) {
-        state = wait_change(&s->load, LOAD_RUNS, deadline_in(patience_s));
+        state = wait_change(&s->load, LOAD_RUNS, deadline);
     }
     if (state == LOAD_DONE)
         return &s->inventory;
     if (state == LOAD_FAILED && errp)
         *errp = s->load_error;
     else
-        error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the rank that reads this node's topology has not done so in %g s",
-                  patience_s);
+        error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the rank that reads this node's topology has not done so in time");
     return NULL;
 }
 
@@ -130,9 +129,9 @@ void board_shown(struct board *b)
     wake_all(&b->shared->is_shown);
 }
 
-bool board_wait_shown(struct board *b, double patience_s)
+bool board_wait_shown(struct board *b, uint64_t deadline)
 {
-    return wait_change(&b->shared->is_shown, 0, deadline_in(patience_s)) != 0;
+    return wait_change(&b->shared->is_shown, 0, deadline) != 0;
 }
 
 void board_leave(struct board *b)

@@ -12,6 +12,7 @@
 #define DDP_SPANK_BOARD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "topology/placement.h"
 
@@ -29,21 +30,21 @@ int board_size(const struct board *b);
 /* This rank's facts, once. */
 void board_post(struct board *b, int local_rank, const struct placement_rank *facts);
 
-/* Waits until all have posted, and gives up when nobody has come for patience_s. *ret (borrowed, [board_size]) is then
- * what all posted. 0, or -1 with DDP_E_TIMEOUT: how many have not come. */
-int board_wait(struct board *b, double patience_s, const struct placement_rank **ret, ddp_error_t *errp);
+/* Waits until all have posted. *ret (borrowed, [board_size]) is then what all posted. 0, or -1 with DDP_E_TIMEOUT at the
+ * deadline (clock.h, as all deadlines here): how many have not come. */
+int board_wait(struct board *b, uint64_t deadline, const struct placement_rank **ret, ddp_error_t *errp);
 
-/* Fills *ret, as inventory_load does. */
-typedef int board_load_f(void *arg, struct inventory *ret, ddp_error_t *errp);
+/* Fills *ret by the deadline, as inventory_load does. */
+typedef int board_load_f(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp);
 
-/* The node's inventory: the first rank to ask calls load(arg), all get what it found (borrowed), or its error. NULL
- * also where it has not come within patience_s. */
-const struct inventory *board_inventory(struct board *b, board_load_f *load, void *arg, double patience_s,
+/* The node's inventory: the first rank to ask calls load, all get what it found (borrowed), or its error. NULL also
+ * where it has not come by the deadline. */
+const struct inventory *board_inventory(struct board *b, board_load_f *load, void *arg, uint64_t deadline,
                                         ddp_error_t *errp);
 
-/* Local rank 0 has shown the user where the node's ranks run; the others wait for that. False: not within patience_s. */
+/* Local rank 0 has shown the user where the node's ranks run; the others wait for that. False: not by the deadline. */
 void board_shown(struct board *b);
-bool board_wait_shown(struct board *b, double patience_s);
+bool board_wait_shown(struct board *b, uint64_t deadline);
 
 /* This rank reads nothing more of the board: the last one to leave gives the memory back. */
 void board_leave(struct board *b);

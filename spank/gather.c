@@ -19,8 +19,6 @@
 #include "spank/gather_impl.h"
 
 #define END_S 0.2 /* how long srun's end waits for the thread */
-#define NODE_S 0.01
-#define NODES_S_MAX 40.0
 
 struct gather {
     struct server_options server;
@@ -107,12 +105,6 @@ gather_t *gather_create(const struct gather_options *o, ddp_error_t *errp)
     }
     snprintf(g->address, sizeof g->address, "%d:%s", port, g->server.token);
     return g;
-}
-
-double gather_nodes_s(size_t n)
-{
-    double s = NODE_S * (double)n;
-    return s < NODES_S_MAX ? s : NODES_S_MAX;
 }
 
 const char *gather_address(const gather_t *g)

@@ -5,8 +5,9 @@
  * 0 sends it), folds nodes whose texts are equal, prints, and answers, so that those tasks go on only when the table is
  * there; but no more nodes wait than a quarter of the descriptors that srun may have: later ones are answered at once.
  * It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node (40 s at most)
- * after the first text; nodes that come later find nobody. A node that gets no answer prints its own text, so that no
- * failure costs more than the fold.
+ * after the first text; nodes that come later find nobody. A node whose text srun does not take prints it itself, so that
+ * no failure costs more than the fold. One that has no answer by its deadline goes on: srun has its text, and prints it
+ * when it has waited for the others, or at its own end.
  *
  * Nobody is believed before the token. A stranger costs srun a descriptor for 2 s at most, and nothing else.
  * Tokens pass in the clear, as Slurm's own I/O keys do: who reads the network could add a table to what srun prints. */
@@ -15,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "runtime/base/error.h"
 #include "spank/options.h"
@@ -46,7 +48,7 @@ const char *gather_address(const gather_t *g);
  * printed or is told to; its code must stay in memory even if gather_destroy has to leave it behind. 0, or -1. */
 int gather_start(gather_t *g, ddp_error_t *errp);
 
-/* Ends the thread, printing nothing more, and waits for that a fifth of a second at most: one that hangs in a write is
+/* Ends the thread, which prints no more than what nodes rely on that have gone on, and waits for that a fifth of a second at most: one that hangs in a write is
  * left behind, with its memory. In a child that srun forked it does nothing. NULL is allowed; preserves errno. */
 void gather_destroy(gather_t *g);
 
@@ -56,18 +58,16 @@ struct gather_request {
     lookup_f lookup; /* the task's environment: GATHER_VARIABLE, where srun is, the step's nodes */
     void *arg;
     const char *node;               /* this node's name, as the step's list has it */
+    uint64_t deadline;              /* clock.h; an srun that does not answer its port is waited for 2 s at most */
     void (*log)(const char *line);  /* one line for the user */
     void (*note)(const char *line); /* one line for the node's log; NULL: not wanted */
 };
 
 /* Shows `text` (lines; the same for every node of a class) of this node to the user: hands it to srun and waits until
- * srun has printed it; else logs it, every line after "ddp: NODE: ", and notes why. It takes 8 s and 10 ms for each
- * node of the step (40 s for all) at most, 2 s of them where nothing answers at srun's port. True: srun has it. With ""
- * this node shows nothing, or does so by itself: srun then does not miss it, nor does the node wait for others. */
+ * srun has printed it, or for the deadline; where srun does not take it, logs it, every line after "ddp: NODE: ", and notes
+ * why. True: srun has it. With "" this node shows nothing, or does so by itself: srun then does not miss it, nor does the
+ * node wait for others. */
 bool gather_send(const struct gather_request *r, const char *text);
-
-/* How many seconds that may take. */
-double gather_longest_s(const struct gather_request *r);
 
 /* ---- pure ---- */
 

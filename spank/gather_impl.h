@@ -22,11 +22,6 @@ struct server_options {
     char token[TOKEN_LEN + 1];
 };
 
-/* Patience for the n nodes of a step, on both sides: Slurm launches thousands one after another. Bounded, since some of
- * Slurm's ways to end a step do not reach a task that has not begun its program: one that outlives a cancelled step by
- * UnkillableStepTimeout (60 s unless the site says otherwise) takes its node out of service. */
-double gather_nodes_s(size_t n);
-
 /* Serves until the table is printed, stop_fd is readable, or memory is short. */
 void gather_serve(const struct server_options *o);
 

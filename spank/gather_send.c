@@ -12,10 +12,8 @@
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "spank/gather_impl.h"
-#include "spank/hostlist.h"
 
 #define CONNECT_S 2.0
-#define ALL_S 8.0 /* more than srun's patience with other nodes */
 
 struct target {
     const char *host; /* a numeric address */
@@ -47,13 +45,14 @@ static int find_target(const struct gather_request *r, struct target *ret, ddp_e
     return num_int(ret->port, 1, 65535, &port) < 0 ? error_set(errp, DDP_E_BOOT, EINVAL, "port %s", ret->port) : 0;
 }
 
-static int connect_target(const struct target *t, ddp_error_t *errp)
+static int connect_target(const struct target *t, uint64_t deadline, ddp_error_t *errp)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *a;
     if (getaddrinfo(t->host, t->port, &hints, &a) != 0)
         return error_set(errp, DDP_E_BOOT, EINVAL, "srun's address %.64s is no address", t->host);
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || io_connect(fd, a->ai_addr, a->ai_addrlen, deadline_in(CONNECT_S)) < 0) {
+    uint64_t own = deadline_in(CONNECT_S);
+    if (fd < 0 || io_connect(fd, a->ai_addr, a->ai_addrlen, own < deadline ? own : deadline) < 0) {
         error_errno(errp, "srun cannot be reached at %.64s, port %s", t->host, t->port);
         io_close(fd);
         fd = -1;
@@ -89,18 +88,14 @@ static unsigned char *make_message(const struct target *t, const char *const par
 static int converse(int fd, const unsigned char *m, size_t n, uint64_t deadline, ddp_error_t *errp)
 {
     char answer = 0;
-    if (io_send_all(fd, m, n, deadline, "srun", errp) < 0 || io_recv_all(fd, &answer, 1, deadline, "srun", errp) < 0)
+    ddp_error_t e;
+    if (io_send_all(fd, m, n, deadline, "srun", errp) < 0)
         return -1;
+    if (io_recv_all(fd, &answer, 1, deadline, "srun", &e) < 0)
+        return e.domain == DDP_E_TIMEOUT ? 0 : error_set(errp, e.domain, e.code, "%s", e.text);
     if (answer != ANSWER_PRINTED)
         return error_set(errp, DDP_E_BOOT, EPROTO, "what answers at srun's port is not srun");
     return 0;
-}
-
-double gather_longest_s(const struct gather_request *r)
-{
-    size_t n = 0;
-    hostlist_count(get(r, "SLURM_STEP_NODELIST"), &n, NULL);
-    return ALL_S + gather_nodes_s(n);
 }
 
 static int hand_over(const struct gather_request *r, const char *text, ddp_error_t *errp)
@@ -108,14 +103,13 @@ static int hand_over(const struct gather_request *r, const char *text, ddp_error
     const char *const part[PART_COUNT] = {r->node, get(r, "SLURM_STEP_NODELIST"), text};
     struct target t;
     size_t n;
-    uint64_t deadline = deadline_in(gather_longest_s(r));
     if (find_target(r, &t, errp) < 0)
         return -1;
     if (strlen(text) > GATHER_TEXT_MAX || strlen(part[PART_LIST]) > GATHER_LIST_MAX)
         return error_set(errp, DDP_E_USAGE, E2BIG, "the table or the step's node list is too long for srun");
     unsigned char *m = make_message(&t, part, &n, errp);
-    int fd = m ? connect_target(&t, errp) : -1;
-    int rc = fd < 0 ? -1 : converse(fd, m, n, deadline, errp);
+    int fd = m ? connect_target(&t, r->deadline, errp) : -1;
+    int rc = fd < 0 ? -1 : converse(fd, m, n, r->deadline, errp);
     io_close(fd);
     free(m);
     return rc;

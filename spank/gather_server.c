@@ -27,6 +27,8 @@
 #define CONNECTIONS_MIN 256          /* ... where descriptors are few */
 #define ACCEPTS_MAX 64               /* in one go */
 #define CONNECTION_S 2.0             /* from accept to the last byte */
+#define NODE_S 0.01                  /* of patience for each node: Slurm launches thousands one after another */
+#define NODES_S_MAX 40.0             /* ... for all */
 #define PRINT_S 2.0                  /* for a terminal or pipe to take the table */
 #define PRINT_CHUNK 4096             /* what poll promises that a pipe takes */
 #define TEXTS_BYTES_MAX (64u << 20) /* of all different texts */
@@ -92,6 +94,12 @@ static void forget_nodes(struct server *s)
     s->n_nodes = 0;
 }
 
+static double patience_s(size_t n_nodes)
+{
+    double s = NODE_S * (double)n_nodes;
+    return s < NODES_S_MAX ? s : NODES_S_MAX;
+}
+
 /* The first report says which nodes there are. */
 static int learn_nodes(struct server *s, const char *list)
 {
@@ -105,7 +113,7 @@ static int learn_nodes(struct server *s, const char *list)
         return -1;
     }
     qsort(s->nodes, s->n_nodes, sizeof *s->nodes, compare_nodes);
-    s->deadline = deadline_in(s->o->collect_s + gather_nodes_s(n));
+    s->deadline = deadline_in(s->o->collect_s + patience_s(n));
     return 0;
 }
 
@@ -354,6 +362,17 @@ static void publish(struct server *s)
     free(reports);
 }
 
+/* Whether some node's task runs its program and relies on srun for its table. */
+static bool has_gone_on(const struct server *s)
+{
+    for (size_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (n->text && *n->text && (n->fd < 0 || recv(n->fd, &(char){0}, 1, MSG_PEEK | MSG_DONTWAIT) == 0))
+            return true;
+    }
+    return false;
+}
+
 /* How many connections there may be. In a large step thousands come at once, and on a busy network their first bytes
  * come later than they do: who is taken for a stranger then prints its own table, and srun waits for it in vain. */
 static void set_limits(struct server *s)
@@ -378,7 +397,7 @@ void gather_serve(const struct server_options *o)
         is_done = s->list && (s->n_reported == s->n_nodes || deadline_left_ns(s->deadline) == 0);
     }
     shutdown(o->listen_fd, SHUT_RDWR); /* also where a child of srun's has inherited it */
-    if (is_done)
+    if (is_done || has_gone_on(s))
         publish(s);
     while (s->n_connections)
         drop_connection(s, 0);

@@ -39,7 +39,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/task.h"
 
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
-#define COLLECT_S 5.0                  /* how long the first node waits for the last one's table */
+#define COLLECT_S 3.0                  /* how long the first node's table waits for the last one's */
 #define LINE_BYTES 1024                /* of a line in a log */
 #define CMDLINE_MAX 65536              /* srun's own options come first on its command line */
 

@@ -11,17 +11,21 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/plain.h"
 #include "spank/affinity.h"
 #include "spank/arrange.h"
 #include "spank/gather.h"
 #include "spank/nccl.h"
 #include "spank/site.h"
+#include "spank/watchdog.h"
 
-#define PATIENCE_S 5.0 /* for a sibling that does not come: it may have died */
-#define RESOLVE_S 3.0  /* for the resolver; without an answer NCCL chooses by itself */
+#define WAITS_S 4.0   /* of all waits together */
+#define ALL_S 5.0     /* of everything */
+#define RESOLVE_S 3.0 /* for the resolver; without an answer NCCL chooses by itself */
 
 struct task {
     const struct task_request *r;
+    uint64_t deadline; /* of waits */
     struct options o;
     struct step step;
     struct arrangement a;
@@ -60,21 +64,26 @@ static struct port_range read_ephemeral(void)
     return r;
 }
 
-static int load_cores(void *arg, struct inventory *ret, ddp_error_t *errp)
+static int load_cores(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
     (void)arg;
-    return inventory_load(NULL, false, ret, errp);
+    return inventory_load_until(NULL, false, deadline, ret, errp);
 }
 
-static int load_all(void *arg, struct inventory *ret, ddp_error_t *errp)
+static int load_all(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
     (void)arg;
-    return inventory_load(NULL, true, ret, errp);
+    return inventory_load_until(NULL, true, deadline, ret, errp);
 }
 
-static int load_record(void *arg, struct inventory *ret, ddp_error_t *errp)
+static int load_record(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
-    return inventory_load(arg, true, ret, errp);
+    return inventory_load_until(arg, true, deadline, ret, errp);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 /* One line for the user. */
@@ -98,7 +107,7 @@ static int arrange_task(struct task *t, ddp_error_t *errp)
 {
     const struct task_request *r = t->r;
     struct arrange_facts f = {.step = &t->step, .options = &t->o, .is_bound_by_user = r->is_bound_by_user,
-                              .board = r->board, .patience_s = PATIENCE_S, .load = {load_cores, load_all},
+                              .board = r->board, .deadline = t->deadline, .load = {load_cores, load_all},
                               .load_record = load_record};
     if (affinity_get(&f.mask, errp) < 0 || arrange(&f, &t->a, errp) < 0)
         return -1;
@@ -156,8 +165,8 @@ static const char *find_nccl(const struct task *t, const char *name, enum ddp_ke
     if (site->is_set)
         return site->text;
     buf[0] = '=';
-    return nccl_interface(master && *master ? master : t->step.master, deadline_in(RESOLVE_S), buf + 1, NULL) < 0 ? NULL
-                                                                                                             : buf;
+    uint64_t deadline = earlier(deadline_in(RESOLVE_S), t->deadline);
+    return nccl_interface(master && *master ? master : t->step.master, deadline, buf + 1, NULL) < 0 ? NULL : buf;
 }
 
 static int make_environment(struct task *t, struct environment *ret, ddp_error_t *errp)
@@ -216,7 +225,7 @@ static char *make_table(const struct task *t, const struct show *s)
 static void log_placement(const struct task *t)
 {
     struct show s;
-    struct gather_request g = {t->r->lookup, t->r->arg, t->step.node_name, t->r->log, t->r->note};
+    struct gather_request g = {t->r->lookup, t->r->arg, t->step.node_name, t->deadline, t->r->log, t->r->note};
     bool has_table = !t->a.is_alone && arrange_show(&t->a, &s), is_first = t->step.local_rank == 0;
     char *table = has_table && is_first ? make_table(t, &s) : NULL;
     if (!has_table)
@@ -226,7 +235,7 @@ static void log_placement(const struct task *t)
     if (t->a.board && is_first)
         board_shown(t->a.board);
     else if (t->a.board && has_table)
-        board_wait_shown(t->a.board, gather_longest_s(&g));
+        board_wait_shown(t->a.board, t->deadline);
     free(table);
 }
 
@@ -241,16 +250,28 @@ static int place_task(struct task *t, struct environment *ret, ddp_error_t *errp
     return 0;
 }
 
+/* What watches over the rest of task_prepare. */
+static int start_watchdog(const struct task *t, struct watchdog *ret, ddp_error_t *errp)
+{
+    char line[256];
+    const char *node = get(t, "SLURMD_NODENAME");
+    snprintf(line, sizeof line, "ddp: %.64s: this task was not ready for its program after %g s and was ended: tell your "
+             "site (srun --ddp=off runs it without the plugin)\n", node ? node : "this node", ALL_S);
+    plain_lines(line);
+    return watchdog_start(ret, ALL_S, line, errp);
+}
+
 int task_prepare(const struct task_request *r, struct environment *ret, ddp_error_t *errp)
 {
     bool is_site_missing = false;
-    struct task t = {.r = r};
+    struct task t = {.r = r, .deadline = deadline_in(WAITS_S)};
+    struct watchdog dog;
     ret->n_vars = ret->n_warnings = 0;
     if (task_options(r, &t.o, &is_site_missing, errp) < 0)
         return -1;
     if (t.o.mode != DDP_MODE_ON)
         return 0;
-    if (step_read(r->lookup, r->arg, r->n_own_nodes, &t.step, errp) < 0)
+    if (start_watchdog(&t, &dog, errp) < 0 || step_read(r->lookup, r->arg, r->n_own_nodes, &t.step, errp) < 0)
         return -1;
     int rc = place_task(&t, ret, errp);
     arrange_destroy(&t.a);
@@ -259,5 +280,7 @@ int task_prepare(const struct task_request *r, struct environment *ret, ddp_erro
         snprintf(line, sizeof line, "ddp: this node has no site file %.200s: the built-in defaults hold", r->site_file);
         r->note(line);
     }
+    if (rc == 0)
+        watchdog_stop(&dog);
     return rc;
 }

@@ -89,8 +89,9 @@ enum inventory_distance { DISTANCE_SAME_SWITCH, DISTANCE_SAME_ROOT, DISTANCE_SAM
  * and the environment is as before afterwards. Not for a process with several threads, since it changes the environment
  * for a moment. *ret is the caller's memory (some 260 KiB, any alignment that malloc gives); untouched on failure.
  * 0, or -1: DDP_E_SYSTEM (hwloc, this machine), DDP_E_DATA (the file is not hwloc's XML, or holds more than the tables),
- * DDP_E_TIMEOUT (hwloc hangs on it). */
+ * DDP_E_TIMEOUT (hwloc is not done with a record after 10 s; inventory_load_until: by the deadline, clock.h). */
 int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp);
+int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struct inventory *ret, ddp_error_t *errp);
 
 /* What NVIDIA's driver says about its GPUs under `proc` ("/proc/driver/nvidia"): name and UUID. Files of
  * text; no library, no device. What is not there stays unknown. inventory_load has done it for this machine. */

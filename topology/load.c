@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "topology/load_impl.h"
 #include "topology/record.h"
 
@@ -59,7 +60,7 @@ static void set_origin(struct inventory *inv, const char *xml)
         strcpy(inv->origin, "this machine");
 }
 
-int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp)
+int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
     struct inventory *inv = calloc(1, sizeof *inv);
     if (!inv)
@@ -67,7 +68,7 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
     bool is_from_env = !xml && (xml = getenv("HWLOC_XMLFILE")); /* as for all that use hwloc, but read with care */
     inv->has_io = with_io;
     set_origin(inv, xml);
-    struct record_reader reader = {load_quietly, import_major(), IMPORT_S};
+    struct record_reader reader = {load_quietly, import_major(), deadline};
     int rc = xml ? record_load(&reader, xml, inv, errp) : load_quietly(NULL, 0, inv, errp);
     if (rc == 0)
         *ret = *inv;
@@ -75,4 +76,9 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
         error_prefix(errp, "HWLOC_XMLFILE");
     free(inv);
     return rc;
+}
+
+int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp)
+{
+    return inventory_load_until(xml, with_io, deadline_in(IMPORT_S), ret, errp);
 }

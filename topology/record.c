@@ -104,14 +104,14 @@ static int run_child(const struct record_reader *r, const char *text, size_t n, 
         io_close(fd[0]);
         return error_errno(errp, "no process of its own");
     }
-    bool has_ended = wait_for_end(fd[0], deadline_in(r->timeout_s));
+    bool has_ended = wait_for_end(fd[0], r->deadline);
     io_close(fd[0]);
     if (!has_ended)
         kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     if (!has_ended)
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "hwloc was not done with it in %g s", r->timeout_s);
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "hwloc was not done with it in time");
     if (!a->is_there)
         return error_set(errp, DDP_E_DATA, EINVAL, "hwloc does not survive it: it contradicts itself");
     if (a->rc < 0) {
@@ -188,7 +188,7 @@ int record_load(const struct record_reader *reader, const char *path, struct inv
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = -1;
     char *text = fd < 0 ? NULL : malloc(RECORD_SIZE_MAX + 2);
-    ssize_t n = text ? read_up_to(fd, text, RECORD_SIZE_MAX + 1, deadline_in(reader->timeout_s)) : -1;
+    ssize_t n = text ? read_up_to(fd, text, RECORD_SIZE_MAX + 1, reader->deadline) : -1;
     if (n >= 0)
         text[n] = 0;
     if (fd < 0 || (text && n < 0))

@@ -18,7 +18,7 @@ typedef int record_f(const char *text, size_t n, struct inventory *inv, ddp_erro
 struct record_reader {
     record_f *import;
     int major_max;    /* of the format that import reads: 2 for <topology version="2.0"> */
-    double timeout_s; /* for reading the file, and again for import */
+    uint64_t deadline; /* for reading the file and for import (clock.h) */
 };
 
 /* Reads the file, and has `import` called in a child with *inv as the caller filled it in.

@@ -26,6 +26,7 @@ struct node {
     const char *address, *host, *list, *text;
     char name[16];
     bool is_printed;
+    double wait_s; /* 0: PATIENCE_S */
 };
 
 extern char node_log[8192];  /* what nodes printed themselves */

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "t/lib/folder.h"
 #include "topology/record.h"
 
@@ -14,7 +15,7 @@ static const char empty[] = "<topology></topology>";
 
 static int load_text(const char *text, record_f *import, double timeout_s, struct inventory *inv, ddp_error_t *errp)
 {
-    struct record_reader reader = {import, 2, timeout_s};
+    struct record_reader reader = {import, 2, deadline_in(timeout_s)};
     return record_load_text(&reader, text, strlen(text), "m.xml", inv, errp);
 }
 
@@ -134,7 +135,7 @@ static void files_that_say_nothing_do_not_hang(void **state)
     (void)state;
     static struct inventory inv;
     static const char record[] = "<topology></topology>";
-    struct record_reader patient = {sound, 2, 10}, hasty = {sound, 2, 0.05};
+    struct record_reader patient = {sound, 2, deadline_in(60)}, hasty = {sound, 2, deadline_in(0.05)};
     char fifo[80], path[64];
     ddp_error_t e = {0};
     snprintf(fifo, sizeof fifo, "%s/fifo", test_folder);

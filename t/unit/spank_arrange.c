@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "spank/arrange.h"
 
 enum { RANKS_MAX = 8 };
@@ -69,18 +70,21 @@ static int load(int kind, struct inventory *ret, ddp_error_t *errp)
     return 0;
 }
 
-static int load_cores(void *arg, struct inventory *ret, ddp_error_t *errp)
+static int load_cores(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
+    (void)deadline;
     return arg ? -1 : load(0, ret, errp);
 }
 
-static int load_all(void *arg, struct inventory *ret, ddp_error_t *errp)
+static int load_all(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
+    (void)deadline;
     return arg ? -1 : load(1, ret, errp);
 }
 
-static int load_record(void *arg, struct inventory *ret, ddp_error_t *errp)
+static int load_record(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
+    (void)deadline;
     return strcmp(arg, "/record") ? -1 : load(2, ret, errp);
 }
 
@@ -104,7 +108,7 @@ static void be_rank(const struct node *n, int rank, struct board *b)
                         .cpus_on_node = n->held, .gpus = {.cuda = n->visible[rank]}};
     struct devices gpus;
     struct arrange_facts f = {.step = &step, .options = &o, .is_bound_by_user = n->is_bound,
-                              .mask = set_of(n->mask[rank]), .board = b, .patience_s = patience(n),
+                              .mask = set_of(n->mask[rank]), .board = b, .deadline = deadline_in(patience(n)),
                               .load = {load_cores, load_all}, .load_record = load_record};
     is_unreadable = n->is_unreadable;
     step.n_gpus = devices_list(NULL, &step.gpus, &gpus, NULL) == 0 ? gpus.n : 0;

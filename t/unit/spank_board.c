@@ -72,7 +72,7 @@ static bool post_and_look(struct board *b, int rank)
     const struct placement_rank *all;
     struct placement_rank mine = facts_of(rank);
     board_post(b, rank, &mine);
-    if (board_wait(b, PATIENCE_S, &all, NULL) < 0)
+    if (board_wait(b, deadline_in(PATIENCE_S), &all, NULL) < 0)
         return false;
     for (int i = 0; i < board_size(b); i++) {
         struct placement_rank want = facts_of(i);
@@ -105,8 +105,8 @@ static bool give_up(struct board *b, int rank)
     if (!meet(3))
         return false;
     uint64_t start = clock_ns();
-    return board_wait(b, 0.2, &all, &e) < 0 && e.domain == DDP_E_TIMEOUT && !all && clock_ns() - start >= NS_PER_S / 5 &&
-           strstr(e.text, "2 of this node's 5 ranks did not come within 0.2 s");
+    return board_wait(b, deadline_in(0.2), &all, &e) < 0 && e.domain == DDP_E_TIMEOUT && !all && clock_ns() - start >= NS_PER_S / 5 &&
+           strstr(e.text, "2 of this node's 5 ranks did not come in time");
 }
 
 static void who_does_not_come_is_not_waited_for(void **state)
@@ -119,8 +119,9 @@ static void who_does_not_come_is_not_waited_for(void **state)
     board_destroy(b);
 }
 
-static int load(void *arg, struct inventory *ret, ddp_error_t *errp)
+static int load(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
+    (void)deadline;
     tally->n_loads++;
     if (!arg)
         return error_set(errp, DDP_E_SYSTEM, EIO, "nothing is known");
@@ -132,16 +133,16 @@ static int load(void *arg, struct inventory *ret, ddp_error_t *errp)
 static bool load_well(struct board *b, int rank)
 {
     (void)rank;
-    const struct inventory *inv = board_inventory(b, load, "here", PATIENCE_S, NULL);
+    const struct inventory *inv = board_inventory(b, load, "here", deadline_in(PATIENCE_S), NULL);
     return inv && inv->n_cores == 3 && !strcmp(inv->origin, "here") &&
-           board_inventory(b, load, "there", PATIENCE_S, NULL) == inv;
+           board_inventory(b, load, "there", deadline_in(PATIENCE_S), NULL) == inv;
 }
 
 static bool load_in_vain(struct board *b, int rank)
 {
     (void)rank;
     ddp_error_t e;
-    return !board_inventory(b, load, NULL, PATIENCE_S, &e) && e.domain == DDP_E_SYSTEM &&
+    return !board_inventory(b, load, NULL, deadline_in(PATIENCE_S), &e) && e.domain == DDP_E_SYSTEM &&
            !strcmp(e.text, "nothing is known");
 }
 
@@ -159,8 +160,9 @@ static void the_machine_is_read_once(void **state)
     }
 }
 
-static int die(void *arg, struct inventory *ret, ddp_error_t *errp)
+static int die(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
+    (void)deadline;
     (void)arg, (void)ret, (void)errp;
     _exit(0);
 }
@@ -168,7 +170,7 @@ static int die(void *arg, struct inventory *ret, ddp_error_t *errp)
 static bool load_dying(struct board *b, int rank)
 {
     ddp_error_t e;
-    return rank && !board_inventory(b, die, NULL, 0.2, &e) && e.domain == DDP_E_TIMEOUT;
+    return rank && !board_inventory(b, die, NULL, deadline_in(0.2), &e) && e.domain == DDP_E_TIMEOUT;
 }
 
 static void a_rank_that_dies_reading_holds_nobody_up(void **state)
@@ -190,7 +192,7 @@ static bool wait_or_show(struct board *b, int rank)
         board_shown(b);
         return true;
     }
-    return board_wait_shown(b, PATIENCE_S) && tally->n_loads == 1 && board_wait_shown(b, 0);
+    return board_wait_shown(b, deadline_in(PATIENCE_S)) && tally->n_loads == 1 && board_wait_shown(b, clock_ns());
 }
 
 static void ranks_wait_until_all_is_shown(void **state)
@@ -198,7 +200,7 @@ static void ranks_wait_until_all_is_shown(void **state)
     (void)state;
     struct board *b = board_create(4);
     tally->n_good = tally->n_bad = tally->n_loads = tally->n_here = 0;
-    assert_false(board_wait_shown(b, 0.05));
+    assert_false(board_wait_shown(b, deadline_in(0.05)));
     fork_ranks(b, 0, 4, wait_or_show);
     assert_int_equal(tally->n_good, 4);
     board_destroy(b);
@@ -227,7 +229,7 @@ static void the_last_to_leave_gives_the_memory_back(void **state)
     for (int i = 0; i < 64; i++)
         board_post(b, i, &r);
     memset(&big, 1, sizeof big);
-    struct inventory *inv = (struct inventory *)(uintptr_t)board_inventory(b, load, "x", PATIENCE_S, NULL);
+    struct inventory *inv = (struct inventory *)(uintptr_t)board_inventory(b, load, "x", deadline_in(PATIENCE_S), NULL);
     memcpy(inv, &big, sizeof big);
     assert_true(shared_kib() - before > 300);
     for (int i = 0; i < 63; i++)

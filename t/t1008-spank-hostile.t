@@ -1,0 +1,63 @@
+#!/bin/bash
+# What a user can do to a task before its program starts does not cost the node: under proctrack/linuxproc nothing ends
+# such a task from outside, and Slurm drains a node whose step outlives its end.
+source "$(dirname "$0")/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+cluster_up 1 --cpus 2 --conf UnkillableStepTimeout=10
+
+node_is() { cluster_run sinfo -h -o %T && [ "$out" = "$1" ]; }
+
+# Lists of components, as long as variables can be, in a step that has one component.
+cat >"$tmp/hostile" <<'JOB'
+#!/bin/bash
+list="m[$(printf '1,%.0s' {1..60000})1]"
+export SLURM_HET_SIZE=128 SLURM_HET_JOB_ID=1
+for ((i = 0; i < 12; i++)); do export "SLURM_JOB_NODELIST_HET_GROUP_$i=$list"; done
+timeout -s INT 20 srun --ddp=on -N1 -n1 /bin/echo hello
+JOB
+chmod 755 "$tmp/hostile"
+cluster_run "$tmp/hostile"
+is "lists of a user's own keep no task: rc" "$rc" 0
+is "... it runs" "$out" hello
+is "... without a word" "$err" ""
+cluster_run scancel --user nobody
+ok "... and the node is idle" until_true 60 node_is idle
+
+# Words of a user's own are words, not lines: neither in the user's terminal nor in the node's log.
+forged=$'x\nslurmd: forged: line\e[2J\xc2\x9b\xff'
+MASTER_ADDR=$forged cluster_run srun --ddp=on,verbose -n1 true
+like "a variable is quoted" "$err" 'your MASTER_ADDR=x slurmd: forged: line\?\[2J\?\? stays'
+cat "$cluster_dir"/log/* >"$tmp/logs"
+lacks() { ! LC_ALL=C grep -q "$@"; }
+ok "... and begins no line" lacks '^slurmd: forged' "$tmp/logs" "$tmp/run.err"
+ok "... nor moves a cursor" lacks $'\e' "$tmp/logs" "$tmp/run.err"
+DDP_BIND=$forged cluster_run srun --ddp=on -n1 true
+ok "... in an error, too" lacks $'\e' "$tmp/run.err"
+like "... which names it" "$err" 'bind=x slurmd: forged: line\?\[2J\?\? is not allowed'
+
+# A record that never comes, and SIGALRM in the place of 5 s.
+fifo=$cluster_dir/home/fifo
+cluster_run mkfifo -m 644 "$fifo"
+"$top_srcdir/contrib/cluster" run --dir "$cluster_dir" sh -c 'exec sleep 1000 <>"$1"' sh "$fifo" &
+holds() { [ "$(readlink "$1")" = "$fifo" ] && [ "$(cat "${1%/fd/*}/comm")" = "$2" ]; }
+find_holder() { # sets $holder to the number of a process with that name that has the pipe open
+    local fd
+    for fd in /proc/[0-9]*/fd/*; do
+        holds "$fd" "$1" 2>"$tmp/gone.err" && holder=${fd#/proc/} && holder=${holder%%/*} && return
+    done
+    return 1
+}
+until_true 30 find_holder sleep
+cluster_run srun --ddp=on,topo="$fifo" -n1 true
+is "a record that never comes ends the task: rc" "$rc" 1
+like "... which says so" "$err" 'fifo: Connection timed out'
+"$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,topo="$fifo" -n1 true 2>"$tmp/late.err" &
+srun=$!
+ok "a task waits for it" until_true 30 find_holder slurmstepd
+kill -ALRM "$holder"
+rc=0
+wait $srun || rc=$?
+is "the watchdog ends it: rc" "$rc" 1
+ok "... with a word to the user" grep -q '^ddp: n1: this task was not ready for its program after 5 s' "$tmp/late.err"
+ok "... and the node is idle" until_true 60 node_is idle
+done_testing
