@@ -1,10 +1,14 @@
+#include "config.h" /* struct ucred */
+
 #include "runtime/base/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -79,12 +83,33 @@ int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char
     return 0;
 }
 
+/* Where a unix listener's queue is full only a blocking connect waits in line; polls would find others in their place. */
+static int connect_in_line(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline)
+{
+    int flags = fcntl(fd, F_GETFL), rc;
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0)
+        return -1;
+    do {
+        uint64_t us = deadline_left_ns(deadline) / 1000 + 1; /* 0 would be without end */
+        struct timeval t = {(time_t)(us / 1000000), (suseconds_t)(us % 1000000)};
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+        rc = connect(fd, to, len);
+    } while (rc < 0 && (errno == EINTR || errno == EAGAIN) && deadline_left_ns(deadline) > 0);
+    int e = rc < 0 && (errno == EINTR || errno == EAGAIN) ? ETIMEDOUT : errno;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){0}, sizeof(struct timeval));
+    fcntl(fd, F_SETFL, flags);
+    errno = e;
+    return rc;
+}
+
 int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline)
 {
     int n, e = 0;
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     if (connect(fd, to, len) == 0)
         return 0;
+    if (errno == EAGAIN && to->sa_family == AF_UNIX)
+        return connect_in_line(fd, to, len, deadline);
     if (errno != EINPROGRESS && errno != EINTR)
         return -1;
     while ((n = poll(&p, 1, deadline_left_ms(deadline))) < 0)
@@ -96,6 +121,13 @@ int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadli
         return -1;
     errno = e;
     return e ? -1 : 0;
+}
+
+bool io_same_user(int fd)
+{
+    struct ucred peer;
+    socklen_t n = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.uid == geteuid();
 }
 
 int io_random(void *buf, size_t n, ddp_error_t *errp)
