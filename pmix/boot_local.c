@@ -1,7 +1,6 @@
 /* boot_local.c - the client of boot_server.h. Where the server is and who we are comes from the environment:
  * DDP_BOOT_ADDR, DDP_BOOT_TOKEN, DDP_RANK, DDP_SIZE. */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +12,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
+#include "runtime/base/retry.h"
 
-#define RETRY_MS 20     /* between attempts to reach a TCP server that is not there yet */
-#define TRY_S 2.0       /* for one of several addresses */
+#define TRY_S 2.0       /* for a TCP connection; where there are several addresses, also for the answer to hello */
+#define CLOSED_S 10.0   /* of closed connections: then it is no flood that hides the server, but the token */
 #define LAST_WORD_S 0.5 /* for asking, after a deadline, who was waited for */
 #define SEND_S 10.0     /* for messages that the caller gave no deadline for */
 
@@ -209,71 +209,96 @@ static int say_hello(struct local *l, const struct boot_join *j, uint64_t deadli
 
 enum outcome {
     JOINED,
-    RETRY,   /* nobody listens there yet */
+    RETRY,   /* nobody listens there yet, or the server is hard to reach */
+    CLOSED,  /* by the server, without a word: it takes us for a stranger, or has too many of them */
     NEXT,    /* this address will not do */
     REFUSED, /* the server's own answer */
 };
-
-/* A unix server (ddp run) is there before its ranks, so one attempt says it all, except when its queue is full; a TCP
- * server may come after them. */
-static enum outcome connect_failed(struct local *l, const struct wire_addr *a, const char *cure, ddp_error_t *errp)
-{
-    int e = errno;
-    error_set(errp, e == ETIMEDOUT ? DDP_E_TIMEOUT : DDP_E_BOOT, e, "%s cannot be reached: %s%s", l->server,
-              strerror(e), cure);
-    return e == EAGAIN || !wire_is_unix(a) ? RETRY : NEXT;
-}
-
-static enum outcome join_at(struct local *l, const char *addr, const struct boot_join *j, uint64_t deadline,
-                            ddp_error_t *errp)
-{
-    struct wire_addr a;
-    snprintf(l->server, sizeof l->server, "%s %.100s", j->who, addr);
-    io_close(l->fd);
-    l->fd = -1;
-    l->is_broken = false;
-    if (wire_addr_parse(addr, deadline, &a, errp) < 0 || (l->fd = wire_socket(&a, errp)) < 0)
-        return NEXT;
-    if (io_connect(l->fd, (const struct sockaddr *)&a.sa, a.len, deadline) < 0)
-        return connect_failed(l, &a, wire_is_unix(&a) ? "; is its \"ddp run\" still there?" : "", errp);
-    if (!wire_same_user(l->fd, &a)) {
-        error_set(errp, DDP_E_BOOT, EPERM, "%s belongs to another user", l->server);
-        return NEXT;
-    }
-    if (say_hello(l, j, deadline, errp) == 0)
-        return JOINED;
-    if (!l->is_broken)
-        return REFUSED;
-    if (errp->domain == DDP_E_PEER)
-        error_set(errp, DDP_E_BOOT, EACCES, "%s closed the connection to rank %d: is DDP_BOOT_TOKEN the server's?",
-                  l->server, j->rank);
-    return NEXT;
-}
 
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Tries the addresses in turn, until one answers. */
-static int join_any(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+/* A unix server (ddp run) is there before its ranks; a TCP server may come after them. */
+static enum outcome connect_failed(struct local *l, const struct wire_addr *a, const char *cure, ddp_error_t *errp)
+{
+    int e = errno;
+    error_set(errp, e == ETIMEDOUT ? DDP_E_TIMEOUT : DDP_E_BOOT, e, "%s cannot be reached: %s%s", l->server,
+              strerror(e), cure);
+    return wire_is_unix(a) ? NEXT : RETRY;
+}
+
+/* no_answer: when to stop waiting for the answer to hello. */
+static enum outcome join_at(struct local *l, const char *addr, const struct boot_join *j, uint64_t deadline,
+                            uint64_t no_answer, ddp_error_t *errp)
+{
+    struct wire_addr a;
+    snprintf(l->server, sizeof l->server, "%s %.100s", j->who, addr);
+    io_close(l->fd);
+    l->fd = -1;
+    l->is_broken = false;
+    if (wire_addr_parse(addr, no_answer, &a, errp) < 0 || (l->fd = wire_socket(&a, errp)) < 0)
+        return NEXT;
+    if (io_connect(l->fd, (const struct sockaddr *)&a.sa, a.len,
+                   wire_is_unix(&a) ? deadline : sooner(deadline, deadline_in(TRY_S))) < 0)
+        return connect_failed(l, &a, wire_is_unix(&a) ? "; is its \"ddp run\" still there?" : "", errp);
+    if (!wire_same_user(l->fd, &a)) {
+        error_set(errp, DDP_E_BOOT, EPERM, "%s belongs to another user", l->server);
+        return NEXT;
+    }
+    if (say_hello(l, j, no_answer, errp) == 0)
+        return JOINED;
+    if (!l->is_broken)
+        return REFUSED;
+    if (errp->domain != DDP_E_PEER)
+        return errp->domain == DDP_E_TIMEOUT ? RETRY : NEXT;
+    error_set(errp, DDP_E_BOOT, EACCES, "%s closes every connection of rank %d: is DDP_BOOT_TOKEN the server's?",
+              l->server, j->rank);
+    return CLOSED;
+}
+
+/* Tries each address once. What the most hopeful of them came to, or how it ended. */
+static enum outcome join_round(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
 {
     bool is_one = !strchr(j->addrs, ' ');
+    enum outcome best = NEXT;
     char addr[256];
+    for (const char *p = j->addrs; *p; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        ddp_error_t e = {0};
+        snprintf(addr, sizeof addr, "%.*s", (int)n, p);
+        p += n;
+        enum outcome o = join_at(l, addr, j, deadline, is_one ? deadline : sooner(deadline, deadline_in(TRY_S)), &e);
+        bool is_end = o == JOINED || o == REFUSED;
+        if (is_end || o == CLOSED || best != CLOSED) /* who closed is there, and its error says more than others' */
+            *errp = e;
+        if (is_end)
+            return o;
+        best = o == CLOSED || best == NEXT ? o : best;
+    }
+    return best;
+}
+
+static int join_any(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+{
+    struct retry retry = {.deadline = deadline};
+    bool was_closed = false;
     for (;;) {
-        bool may_come = false;
-        for (const char *p = j->addrs; *p; p += strspn(p, " ")) {
-            size_t n = strcspn(p, " ");
-            snprintf(addr, sizeof addr, "%.*s", (int)n, p);
-            p += n;
-            enum outcome o = join_at(l, addr, j, is_one ? deadline : sooner(deadline, deadline_in(TRY_S)), errp);
-            if (o == JOINED || o == REFUSED)
-                return o == JOINED ? 0 : -1;
-            may_come |= o == RETRY;
-        }
-        if (!may_come || deadline_left_ns(deadline) == 0)
+        ddp_error_t e = {0};
+        enum outcome o = join_round(l, j, deadline, &e);
+        bool is_cut_short = o == RETRY && deadline_left_ns(deadline) == 0;
+        if (!was_closed || !is_cut_short) /* else why the tries before failed says more */
+            *errp = e;
+        if (o == JOINED || o == REFUSED || o == NEXT)
+            return o == JOINED ? 0 : -1;
+        if (o != CLOSED)
+            retry.deadline = deadline;
+        else if (!was_closed)
+            retry.deadline = sooner(deadline, deadline_in(CLOSED_S));
+        was_closed = o == CLOSED;
+        if (!retry_wait(&retry))
             return -1;
-        poll(NULL, 0, RETRY_MS);
     }
 }
 

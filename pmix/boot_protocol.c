@@ -1,5 +1,4 @@
-/* boot_protocol.c - what a client of the boot server may say, and what follows. Everything below `hello` speaks with
- * holders of the token only. */
+/* boot_protocol.c - what a client of the boot server may say, and what follows. All of them hold the token. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +6,6 @@
 
 #include "pmix/boot_server_impl.h"
 #include "runtime/base/bytes.h"
-#include "runtime/base/io.h"
 
 static void client_admit(boot_server_t *s, struct client *c)
 {
@@ -47,32 +45,25 @@ static void refuse(boot_server_t *s, struct client *c, const char *fmt, ...)
     client_drop(s, c);
 }
 
-/* The only message that a stranger may send. -1: not the token, say nothing and close. */
-static int hello(boot_server_t *s, struct client *c, const struct boot_frame *f)
+void client_hello(boot_server_t *s, struct client *c, const unsigned char *body)
 {
-    if (f->type != WIRE_HELLO || f->n != WIRE_HELLO_BODY || memcmp(f->body, WIRE_MAGIC, WIRE_MAGIC_LEN) != 0 ||
-        !io_token_equal(f->body + WIRE_MAGIC_LEN, s->token, WIRE_TOKEN_LEN))
-        return -1;
-    const unsigned char *numbers = f->body + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN;
+    const unsigned char *numbers = body + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN;
     int rank = (int)bytes_get32(numbers), size = (int)bytes_get32(numbers + 4);
     if (size != s->size)
         return refuse(s, c, "rank %d says that there are %d ranks, but there are %d: check DDP_SIZE", rank, size,
-                      s->size), 0;
+                      s->size);
     if (rank < 0 || rank >= s->size)
-        return refuse(s, c, "rank %d is not one of 0..%d: check DDP_RANK", rank, s->size - 1), 0;
+        return refuse(s, c, "rank %d is not one of 0..%d: check DDP_RANK", rank, s->size - 1);
     for (struct client *o = s->clients; o; o = o->next)
         if (o->rank == rank && !o->is_dropped && (o->is_waiting || s->ranks[rank].client == o))
-            return refuse(s, c, "rank %d is connected already: two processes have the same DDP_RANK", rank), 0;
-    s->n_strangers--;
+            return refuse(s, c, "rank %d is connected already: two processes have the same DDP_RANK", rank);
     c->rank = rank;
-    c->conn.body_max = WIRE_BODY_MAX;
     if (s->failure.code)
         client_send_error(s, c, &s->failure);
     else if (s->ranks[rank].state == LEFT)
         c->is_waiting = true;
     else
         client_admit(s, c);
-    return 0;
 }
 
 static int on_put(boot_server_t *s, struct client *c, const struct boot_frame *f)
@@ -197,8 +188,6 @@ int client_frame(boot_server_t *s, struct client *c, const struct boot_frame *f)
         [WIRE_PUT] = on_put, [WIRE_FENCE] = on_fence, [WIRE_GET] = on_get,
         [WIRE_WHO] = on_who, [WIRE_ABORT] = on_abort, [WIRE_BYE] = on_bye,
     };
-    if (c->rank < 0)
-        return hello(s, c, f);
     bool is_known = f->type > 0 && f->type < (int)(sizeof handlers / sizeof *handlers) && handlers[f->type];
     bool is_in = s->ranks[c->rank].client == c;
     return is_known && is_in ? handlers[f->type](s, c, f) : -1;

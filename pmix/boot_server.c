@@ -1,5 +1,3 @@
-#include "config.h" /* accept4 */
-
 #include "pmix/boot_server.h"
 
 #include <arpa/inet.h>
@@ -18,6 +16,7 @@
 #include "runtime/base/io.h"
 
 #define STRANGERS_MAX 64 /* connections without a hello, beyond one for each rank */
+#define HELLO_S 10.0     /* from accept to the last byte of a hello */
 #define EVENTS_MAX 64
 #define RESOLVE_S 10.0 /* for an address to listen at that is a name */
 
@@ -63,9 +62,7 @@ void client_drop(boot_server_t *s, struct client *c)
     conn_close(&c->conn); /* closing takes it out of the epoll set */
     s->n_fence -= c->in_fence;
     c->in_fence = false;
-    if (c->rank < 0) {
-        s->n_strangers--;
-    } else if (s->ranks[c->rank].client == c) {
+    if (c->rank >= 0 && s->ranks[c->rank].client == c) {
         s->ranks[c->rank].client = NULL;
         s->ranks[c->rank].state = LOST;
         server_fail(s, c->rank, "rank %d died during the exchange", c->rank);
@@ -108,44 +105,32 @@ static void client_read(boot_server_t *s, struct client *c)
         client_drop(s, c);
 }
 
-static bool drop_oldest_stranger(boot_server_t *s)
+/* It came, had to wait long, and has given up: it may have come anew, and is not to be taken for a rank that dies. */
+static bool has_hung_up(int fd)
 {
-    struct client *oldest = NULL;
-    for (struct client *c = s->clients; c; c = c->next)
-        if (!c->is_dropped && c->rank < 0)
-            oldest = c;
-    if (oldest)
-        client_drop(s, oldest);
-    return oldest != NULL;
+    char byte;
+    ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-static void client_create(boot_server_t *s, int fd)
+/* The lobby lets one in, with the token. */
+static void server_enter(void *arg, int fd, const unsigned char *head)
 {
-    struct client *c = wire_same_user(fd, &s->where) ? calloc(1, sizeof *c) : NULL;
+    boot_server_t *s = arg;
+    unsigned char want[WIRE_HEAD];
+    wire_head(want, WIRE_HELLO, WIRE_HELLO_BODY);
+    bool is_hello = !memcmp(head, want, WIRE_HEAD) && !memcmp(head + WIRE_HEAD, WIRE_MAGIC, WIRE_MAGIC_LEN);
+    struct client *c = is_hello && !has_hung_up(fd) ? calloc(1, sizeof *c) : NULL;
     if (!c) {
         io_close(fd);
         return;
     }
-    c->conn = (struct boot_conn){.fd = fd, .body_max = WIRE_HELLO_BODY};
+    c->conn = (struct boot_conn){.fd = fd, .body_max = WIRE_BODY_MAX};
     c->rank = -1;
     c->next = s->clients;
     s->clients = c;
-    if (++s->n_strangers > STRANGERS_MAX + s->size)
-        drop_oldest_stranger(s);
     client_watch(s, c, EPOLL_CTL_ADD, EPOLLIN);
-}
-
-static int server_accept(boot_server_t *s, ddp_error_t *errp)
-{
-    for (;;) {
-        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0)
-            client_create(s, fd);
-        else if (errno == EAGAIN)
-            return 0;
-        else if ((errno == EMFILE || errno == ENFILE) && !drop_oldest_stranger(s))
-            return error_errno(errp, "boot server %s: accept", s->addr);
-    }
+    client_hello(s, c, head + WIRE_HEAD);
 }
 
 static void free_dropped(boot_server_t *s)
@@ -170,7 +155,8 @@ int boot_server_step(boot_server_t *s, int timeout_ms, ddp_error_t *errp)
     for (int i = 0; i < n; i++) {
         struct client *c = events[i].data.ptr;
         if (!c) {
-            rc = server_accept(s, errp);
+            if ((rc = lobby_step(s->lobby, errp)) < 0)
+                error_prefix(errp, "boot server %s", s->addr);
             continue;
         }
         if (!c->is_dropped && events[i].events & EPOLLOUT)
@@ -254,11 +240,23 @@ static int server_listen(boot_server_t *s, const char *addr, ddp_error_t *errp)
     }
     if (listen(s->listen_fd, SOMAXCONN) < 0)
         return error_errno(errp, "boot server %s: listen", addr);
+    name_addr(s, addr);
+    return 0;
+}
+
+static int server_watch(boot_server_t *s, ddp_error_t *errp)
+{
+    struct lobby_options o = {.listen_fd = s->listen_fd, .is_same_user = wire_is_unix(&s->where), .token = s->token,
+                              .head_n = WIRE_HEAD + WIRE_HELLO_BODY, .token_at = WIRE_HEAD + WIRE_MAGIC_LEN,
+                              .token_n = WIRE_TOKEN_LEN, .n_max = (size_t)s->size + STRANGERS_MAX, .head_s = HELLO_S,
+                              .enter = server_enter, .arg = s};
+    s->lobby = lobby_create(&o, errp);
+    if (!s->lobby)
+        return error_prefix(errp, "boot server %s", s->addr);
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (s->epoll_fd < 0 ||
-        epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->listen_fd, &(struct epoll_event){.events = EPOLLIN}) < 0)
-        return error_errno(errp, "boot server %s: epoll", addr);
-    name_addr(s, addr);
+        epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, lobby_fd(s->lobby), &(struct epoll_event){.events = EPOLLIN}) < 0)
+        return error_errno(errp, "boot server %s: epoll", s->addr);
     return 0;
 }
 
@@ -281,7 +279,7 @@ boot_server_t *boot_server_create(const char *addr, const char *token, int size,
     }
     s->size = size;
     snprintf(s->token, sizeof s->token, "%s", token);
-    if (server_listen(s, addr, errp) < 0) {
+    if (server_listen(s, addr, errp) < 0 || server_watch(s, errp) < 0) {
         boot_server_destroy(s);
         return NULL;
     }
@@ -313,6 +311,7 @@ void boot_server_destroy(boot_server_t *s)
     }
     for (int r = 0; r < s->size; r++)
         boot_store_clear(&s->ranks[r].items);
+    lobby_destroy(s->lobby);
     io_close(s->listen_fd);
     io_close(s->epoll_fd);
     free(s->ranks);

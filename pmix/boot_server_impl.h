@@ -3,7 +3,7 @@
  *   NEW -> IN (hello accepted) -> LEFT (bye)       and back to NEW when all have LEFT
  *              IN -> LOST (connection closed without bye)
  *
- * Invariants: a client has a rank only after a hello with the token; ranks[r].client is set exactly while r is IN;
+ * Invariants: who is in the lobby has not shown the token; a client has; ranks[r].client is set exactly while r is IN;
  * once `failure` is set no fence completes any more. A dropped client stays in the list until the step ends. */
 #ifndef DDP_PMIX_BOOT_SERVER_IMPL_H
 #define DDP_PMIX_BOOT_SERVER_IMPL_H
@@ -11,13 +11,14 @@
 #include "pmix/boot_conn.h"
 #include "pmix/boot_server.h"
 #include "pmix/boot_store.h"
+#include "runtime/base/lobby.h"
 
 enum rank_state { NEW, IN, LEFT, LOST };
 
 struct client {
     struct client *next;
     struct boot_conn conn;
-    int rank; /* -1: a stranger */
+    int rank; /* -1: refused */
     bool is_waiting; /* came again before the others have left: no welcome yet */
     bool in_fence;
     bool is_dropped; /* freed at the end of the step */
@@ -32,7 +33,8 @@ struct rank {
 
 struct boot_server {
     int listen_fd, epoll_fd, size;
-    int n_left, n_fence, n_strangers;
+    lobby_t *lobby;
+    int n_left, n_fence;
     bool is_round_done; /* all have left once */
     struct wire_addr where;
     char addr[160], token[WIRE_TOKEN_LEN + 1];
@@ -52,6 +54,9 @@ void client_drop(boot_server_t *s, struct client *c);
 
 /* From now on no fence completes, because of `rank`; whoever waits is told. The first failure counts. */
 void server_fail(boot_server_t *s, int rank, const char *fmt, ...) ERROR_PRINTF(3, 4);
+
+/* A new client has said hello with the token: body[0..WIRE_HELLO_BODY). */
+void client_hello(boot_server_t *s, struct client *c, const unsigned char *body);
 
 /* Does what the frame says. -1: it breaks the protocol, or memory ran out; drop the client. */
 int client_frame(boot_server_t *s, struct client *c, const struct boot_frame *f);

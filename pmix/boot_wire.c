@@ -1,5 +1,3 @@
-#include "config.h" /* struct ucred */
-
 #include "pmix/boot_wire.h"
 
 #include <errno.h>
@@ -92,7 +90,5 @@ int wire_socket(const struct wire_addr *a, ddp_error_t *errp)
 
 bool wire_same_user(int fd, const struct wire_addr *a)
 {
-    struct ucred cred;
-    socklen_t n = sizeof cred;
-    return !wire_is_unix(a) || (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) == 0 && cred.uid == geteuid());
+    return !wire_is_unix(a) || io_same_user(fd);
 }

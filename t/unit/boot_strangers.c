@@ -1,6 +1,10 @@
 /* The `local` boot against whom it does not know: impostors, strangers, a wrong environment. */
 #include "t/lib/bootranks.h"
 
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "pmix/boot_wire.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
@@ -63,9 +67,10 @@ static int stranger(const char *addr, int kind)
         data[WIRE_HEAD + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN - 1] ^= kind == 1;
         n = WIRE_HEAD + WIRE_HELLO_BODY;
     }
-    if (kind == 3 || kind == 4) { /* lengths: more than a hello, none at all */
+    if (kind == 3 || kind == 4) { /* the token, but lengths: more than a hello, none at all */
+        memcpy(data + WIRE_HEAD + WIRE_MAGIC_LEN, bootranks_token, WIRE_TOKEN_LEN);
         bytes_put32(data, kind == 3 ? WIRE_HELLO_BODY + 2 : 0);
-        n = WIRE_HEAD;
+        n = WIRE_HEAD + WIRE_HELLO_BODY;
     }
     int fd = wire_socket(&a, NULL);
     if (connect(fd, (struct sockaddr *)&a.sa, a.len) < 0)
@@ -84,16 +89,23 @@ static void knocks(int rank, int size, struct report *r)
         r->rc = stranger(getenv("DDP_BOOT_ADDR"), (i + rank) % 6);
 }
 
+/* Is closed without a word at every try, until its deadline. */
+static void has_the_wrong_token(struct report *r)
+{
+    setenv("DDP_BOOT_TOKEN", "0000000000000000000000000000000000000000000000000000000000000000", 1);
+    boot_t *b = boot_open(deadline_in(0.5), &r->e);
+    r->rc = b ? 0 : -1;
+    boot_close(b);
+}
+
 /* Ranks 0 and 1 exchange, 2 and 3 are strangers meanwhile, 4 has the wrong token. */
 static void some_are_strangers(int rank, int size, struct report *r)
 {
     (void)size;
-    if (rank == 4)
-        setenv("DDP_BOOT_TOKEN", "0000000000000000000000000000000000000000000000000000000000000000", 1);
     if (rank == 2 || rank == 3)
         knocks(rank, size, r);
     else if (rank == 4)
-        bootranks_only_opens(rank, size, r);
+        has_the_wrong_token(r);
     else {
         setenv("DDP_SIZE", "2", 1);
         bootranks_exchange(rank, 2, r);
@@ -109,6 +121,43 @@ static void strangers_harm_only_themselves(void **state)
     assert_error_has(bootranks_report[4].e, "DDP_BOOT_TOKEN");
     bootranks_assert_well(4);
     boot_server_destroy(s);
+}
+
+/* Where a server is busy with strangers: three connections are closed unread, the fourth is welcomed. */
+static void who_is_closed_comes_again(void **state)
+{
+    (void)state;
+    char name[64] = "unix:@ddp-t-";
+    struct wire_addr busy;
+    unsigned char hello[WIRE_HEAD + WIRE_HELLO_BODY], head[WIRE_HEAD];
+    int caller = -1;
+    assert_int_equal(io_random_hex(name + strlen(name), 16, NULL), 0);
+    assert_int_equal(wire_addr_parse(name, 0, &busy, NULL), 0);
+    int fd = wire_socket(&busy, NULL);
+    assert_int_equal(bind(fd, (struct sockaddr *)&busy.sa, busy.len), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    memset(bootranks_token, 'a', sizeof bootranks_token - 1);
+    bootranks_report[0].rc = -99;
+    pid_t pid = fork();
+    if (pid == 0) {
+        bootranks_set_env(name, 0, 1);
+        bootranks_only_opens(0, 1, &bootranks_report[0]);
+        _exit(0);
+    }
+    for (int i = 0; i < 4; i++) {
+        io_close(caller);
+        assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)PATIENCE_S * 1000), 1);
+        assert_true((caller = accept(fd, NULL, NULL)) >= 0);
+    }
+    assert_int_equal(io_recv_all(caller, hello, sizeof hello, deadline_in(PATIENCE_S), "rank 0", NULL), 0);
+    wire_head(head, WIRE_WELCOME, 0);
+    assert_int_equal(io_send_all(caller, head, sizeof head, deadline_in(PATIENCE_S), "rank 0", NULL), 0);
+    assert_int_equal(io_recv_all(caller, head, sizeof head, deadline_in(PATIENCE_S), "rank 0", NULL), 0);
+    assert_int_equal(head[4], WIRE_BYE);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    bootranks_assert_well(1);
+    close(caller);
+    close(fd);
 }
 
 static void environment_is_strict(void **state)
@@ -144,6 +193,7 @@ static void environment_is_strict(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(impostors_are_refused),
     cmocka_unit_test(strangers_harm_only_themselves),
+    cmocka_unit_test(who_is_closed_comes_again),
     cmocka_unit_test(environment_is_strict),
 };
 
