@@ -17,6 +17,7 @@
 #include "runtime/base/resolve.h"
 #include "runtime/comm/tcp.h"
 
+#define TRY_S 2.0 /* for one attempt to connect */
 #define RESOLVE_S 10.0 /* for the look-up of MASTER_ADDR; without an answer the interfaces decide */
 
 union address {
@@ -143,6 +144,21 @@ int tcp_listen(struct meet *m, const char *interface, struct tcp_address *ret, d
     return 0;
 }
 
+/* A SYN that finds the listener's queue full is lost, and the kernel sends the next one later and later: TRY_S, and anew. */
+static int connect_until(const struct addrinfo *a, uint64_t deadline)
+{
+    for (;;) {
+        uint64_t try = deadline_in(TRY_S);
+        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        refuse_pacing(fd);
+        if (fd < 0 || io_connect(fd, a->ai_addr, a->ai_addrlen, try < deadline ? try : deadline) == 0)
+            return fd;
+        io_close(fd);
+        if (errno != ETIMEDOUT || deadline_left_ns(deadline) == 0)
+            return -1;
+    }
+}
+
 int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline, ddp_error_t *errp)
 {
     char port[8];
@@ -150,14 +166,10 @@ int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *a;
     if (getaddrinfo(to->host, port, &hints, &a) != 0)
         return error_set(errp, DDP_E_COMM, EINVAL, "%s published the address \"%s\", which is none", who, to->host);
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    refuse_pacing(fd);
-    if (fd < 0 || io_connect(fd, a->ai_addr, a->ai_addrlen, deadline) < 0) {
+    int fd = connect_until(a, deadline);
+    if (fd < 0)
         error_errno(errp, "%s is not reached at %s port %u (DDP_INTERFACE names the network interface to use)", who,
                     to->host, to->port);
-        io_close(fd);
-        fd = -1;
-    }
     freeaddrinfo(a);
     return fd;
 }

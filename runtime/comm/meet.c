@@ -1,17 +1,18 @@
-#include <config.h> /* accept4, struct ucred */
-
 #include "runtime/comm/meet.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/lobby.h"
 
-enum { MAX_WAITING = 64 }; /* connections that have not yet greeted; the oldest goes when one more comes */
+enum { STRANGERS_MAX = 64 }; /* connections that have not yet greeted, beyond one for each guest */
+#define GREETING_S 10.0      /* from accept to the last byte of a greeting */
 
 static const uint64_t magic = 0x31504d4f43504444; /* "DDPCOMP1" */
 
@@ -26,20 +27,10 @@ struct answer {
     uint8_t token[MEET_TOKEN];
 };
 
-struct waiting {
-    int fd;
-    size_t n_in;
-    struct greeting in;
-};
-
-struct lobby {
-    const struct meet *meet;
+struct party {
     const struct world *world;
     struct meet_guest *guests;
     size_t n_guests, n_missing;
-    bool same_uid;
-    struct waiting waiting[MAX_WAITING]; /* oldest first */
-    size_t n_waiting;
 };
 
 int meet_tokens(struct meet *m, ddp_error_t *errp)
@@ -49,96 +40,51 @@ int meet_tokens(struct meet *m, ddp_error_t *errp)
     return io_random(m->answer, sizeof m->answer, errp);
 }
 
-static void forget(struct lobby *l, size_t i)
+static struct meet_guest *find_guest(const struct party *p, const struct greeting *g)
 {
-    memmove(&l->waiting[i], &l->waiting[i + 1], (--l->n_waiting - i) * sizeof l->waiting[0]);
-}
-
-static bool is_same_user(int fd)
-{
-    struct ucred peer;
-    socklen_t n = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.uid == geteuid();
-}
-
-static int accept_one(struct lobby *l, ddp_error_t *errp)
-{
-    int fd = accept4(l->meet->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) { /* most errors are of the one connection */
-        bool is_fatal = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EBADF || errno == EINVAL;
-        return is_fatal ? error_errno(errp, "accept a connection from another rank") : 0;
-    }
-    if (l->same_uid && !is_same_user(fd)) {
-        close(fd);
-        return 0;
-    }
-    if (l->n_waiting == MAX_WAITING) {
-        close(l->waiting[0].fd);
-        forget(l, 0);
-    }
-    l->waiting[l->n_waiting++] = (struct waiting){.fd = fd};
-    return 0;
-}
-
-/* The token is compared first, and nothing of a greeting without it is looked at. */
-static struct meet_guest *find_guest(struct lobby *l, const struct greeting *g)
-{
-    if (!io_token_equal(g->token, l->meet->call, MEET_TOKEN) || g->magic != magic)
+    if (g->magic != magic || g->to != (uint32_t)p->world->rank)
         return NULL;
-    if (g->to != (uint32_t)l->world->rank)
-        return NULL;
-    for (size_t i = 0; i < l->n_guests; i++)
-        if ((uint32_t)l->guests[i].rank == g->from && (uint32_t)l->guests[i].kind == g->kind && l->guests[i].fd < 0)
-            return &l->guests[i];
+    for (size_t i = 0; i < p->n_guests; i++)
+        if ((uint32_t)p->guests[i].rank == g->from && (uint32_t)p->guests[i].kind == g->kind && p->guests[i].fd < 0)
+            return &p->guests[i];
     return NULL;
 }
 
-/* Reads on; once the greeting is whole, or cannot become so, the connection leaves the lobby. */
-static void hear(struct lobby *l, size_t i)
+/* The lobby lets one in, with the token. */
+static void enter(void *arg, int fd, const unsigned char *head)
 {
-    struct waiting *s = &l->waiting[i];
-    ssize_t n = recv(s->fd, (char *)&s->in + s->n_in, sizeof s->in - s->n_in, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    struct party *p = arg;
+    struct greeting greeting;
+    memcpy(&greeting, head, sizeof greeting);
+    struct meet_guest *g = find_guest(p, &greeting);
+    if (!g) {
+        close(fd);
         return;
-    if (n > 0 && (s->n_in += (size_t)n) < sizeof s->in)
-        return;
-    struct meet_guest *g = n > 0 ? find_guest(l, &s->in) : NULL;
-    if (g) {
-        g->fd = s->fd;
-        l->n_missing--;
-    } else {
-        close(s->fd);
     }
-    forget(l, i);
+    g->fd = fd;
+    p->n_missing--;
 }
 
-static int missing(const struct lobby *l, ddp_error_t *errp)
+static int missing(const struct party *p, ddp_error_t *errp)
 {
     char who[96];
-    for (size_t i = 0; i < l->n_guests; i++)
-        if (l->guests[i].fd < 0)
+    for (size_t i = 0; i < p->n_guests; i++)
+        if (p->guests[i].fd < 0)
             return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not connect before the deadline",
-                             world_rank_name(l->world, l->guests[i].rank, who, sizeof who));
+                             world_rank_name(p->world, p->guests[i].rank, who, sizeof who));
     return 0;
 }
 
-static int lobby_run(struct lobby *l, uint64_t deadline, ddp_error_t *errp)
+static int receive(const struct party *p, lobby_t *l, uint64_t deadline, ddp_error_t *errp)
 {
-    while (l->n_missing > 0) {
-        struct pollfd p[1 + MAX_WAITING] = {{.fd = l->meet->fd, .events = POLLIN}};
-        size_t n = l->n_waiting;
-        for (size_t i = 0; i < n; i++)
-            p[1 + i] = (struct pollfd){.fd = l->waiting[i].fd, .events = POLLIN};
-        int ready = poll(p, 1 + n, deadline_left_ms(deadline));
-        if (ready < 0 && errno != EINTR)
+    struct pollfd at = {.fd = lobby_fd(l), .events = POLLIN};
+    while (p->n_missing > 0) {
+        if (deadline_left_ns(deadline) == 0) /* also where strangers never let poll wait */
+            return missing(p, errp);
+        if (poll(&at, 1, deadline_left_ms(deadline)) < 0 && errno != EINTR)
             return error_errno(errp, "wait for connections");
-        if (ready <= 0 && deadline_left_ns(deadline) == 0)
-            return missing(l, errp);
-        for (size_t i = n; ready > 0 && i-- > 0;) /* from the end: hear() may remove i */
-            if (p[1 + i].revents)
-                hear(l, i);
-        if (ready > 0 && p[0].revents && accept_one(l, errp) < 0)
-            return -1;
+        if (lobby_step(l, errp) < 0)
+            return error_prefix(errp, "other ranks");
     }
     return 0;
 }
@@ -146,13 +92,15 @@ static int lobby_run(struct lobby *l, uint64_t deadline, ddp_error_t *errp)
 int meet_accept(const struct meet *m, const struct world *w, struct meet_guest *guests, size_t n_guests, bool same_uid,
                 uint64_t deadline, ddp_error_t *errp)
 {
-    struct lobby l = {.meet = m, .world = w, .guests = guests, .n_guests = n_guests, .n_missing = n_guests};
-    l.same_uid = same_uid;
+    struct party p = {.world = w, .guests = guests, .n_guests = n_guests, .n_missing = n_guests};
+    struct lobby_options o = {.listen_fd = m->fd, .is_same_user = same_uid, .token = m->call, .token_n = MEET_TOKEN,
+                              .head_n = sizeof(struct greeting), .token_at = offsetof(struct greeting, token),
+                              .n_max = n_guests + STRANGERS_MAX, .head_s = GREETING_S, .enter = enter, .arg = &p};
     for (size_t i = 0; i < n_guests; i++)
         guests[i].fd = -1;
-    int rc = lobby_run(&l, deadline, errp);
-    for (size_t i = 0; i < l.n_waiting; i++)
-        close(l.waiting[i].fd);
+    lobby_t *l = lobby_create(&o, errp);
+    int rc = l ? receive(&p, l, deadline, errp) : -1;
+    lobby_destroy(l);
     for (size_t i = 0; rc < 0 && i < n_guests; i++) {
         io_close(guests[i].fd);
         guests[i].fd = -1;

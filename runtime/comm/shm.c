@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +16,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/cgroup.h"
+#include "runtime/base/retry.h"
 
 enum {
     PAGE = 64 << 10, /* the largest page in use: parts of a file are mapped from a multiple of it */
-    SMALL_PAGE = 4 << 10,
-    RETRY_MS = 5
+    SMALL_PAGE = 4 << 10
 };
 
 static size_t round_up(size_t n, size_t unit)
@@ -95,7 +94,7 @@ int shm_offer(struct shm *s, struct meet *m, char name[SHM_NAME_MAX + 1], ddp_er
         return -1;
     m->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (m->fd < 0 || bind(m->fd, (struct sockaddr *)&addr, abstract_address(name, &addr)) < 0 ||
-        listen(m->fd, s->local_size + 16) < 0)
+        listen(m->fd, SOMAXCONN) < 0)
         return error_errno(errp, "unix socket for the ranks of this node");
     return 0;
 }
@@ -130,52 +129,61 @@ static int admit(struct shm *s, const struct meet *m, uint64_t deadline, ddp_err
     return rc;
 }
 
-/* A leader's queue may be full: strangers can connect to an abstract socket too. */
-static int connect_by(int fd, const struct sockaddr_un *addr, socklen_t n, uint64_t deadline)
-{
-    int rc;
-    while ((rc = connect(fd, (const struct sockaddr *)addr, n)) < 0 && (errno == EAGAIN || errno == EINTR)) {
-        if (deadline_left_ns(deadline) == 0) {
-            errno = ETIMEDOUT;
-            return -1;
-        }
-        poll(NULL, 0, RETRY_MS); /* nothing tells of room in the queue */
-    }
-    return rc;
-}
-
 static int connect_leader(struct shm *s, const char *name, const char *who, uint64_t deadline, ddp_error_t *errp)
 {
     struct sockaddr_un addr;
-    struct ucred peer;
-    socklen_t n = sizeof peer;
+    socklen_t n = abstract_address(name, &addr);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return error_errno(errp, "unix socket");
-    s->peers[s->n_peers++] = (struct watch_peer){.rank = rank_of(s, 0), .fd = fd, .pidfd = -1};
-    int rc = connect_by(fd, &addr, abstract_address(name, &addr), deadline);
+    s->peers[0] = (struct watch_peer){.rank = rank_of(s, 0), .fd = fd, .pidfd = -1};
+    s->n_peers = 1;
+    int rc = io_connect(fd, (const struct sockaddr *)&addr, n, deadline); /* strangers may have filled the queue */
     if (rc < 0 && errno == ETIMEDOUT)
         return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not answer before the deadline", who);
     if (rc < 0)
         return error_errno(errp, "%s is not reached over its unix socket; are both in one network namespace?", who);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0 || peer.uid != geteuid())
+    if (!io_same_user(fd))
         return error_set(errp, DDP_E_COMM, EPERM, "%s runs as another user", who);
     return fd;
+}
+
+/* One try. 1: the leader closed the connection, as it does to strangers: it may not have heard us. */
+static int fetch_once(struct shm *s, const struct meet *m, const char *name, const char *who, uint64_t deadline,
+                      ddp_error_t *errp)
+{
+    ddp_error_t e;
+    int leader = rank_of(s, 0), fd = connect_leader(s, name, who, deadline, errp);
+    if (fd < 0)
+        return -1;
+    if (meet_call(fd, m, s->world, leader, MEET_SHM, deadline, &e) == 0 &&
+        meet_answered(fd, m, who, &s->memfd, deadline, &e) == 0)
+        return 0;
+    error_set(errp, e.domain, e.code, "%s", e.text);
+    if (e.domain != DDP_E_PEER)
+        return -1;
+    io_close(fd);
+    s->peers[0].fd = -1;
+    return 1;
 }
 
 static int fetch(struct shm *s, const struct meet *m, const char *name, uint64_t deadline, ddp_error_t *errp)
 {
     char who[96];
-    int leader = rank_of(s, 0);
-    world_rank_name(s->world, leader, who, sizeof who);
+    int rc;
+    ddp_error_t e, first = {0};
+    struct retry retry = {.deadline = deadline};
+    world_rank_name(s->world, rank_of(s, 0), who, sizeof who);
     s->peers = calloc(1, sizeof *s->peers);
     if (!s->peers)
         return error_errno(errp, "wire-up");
-    int fd = connect_leader(s, name, who, deadline, errp);
-    if (fd < 0 || meet_call(fd, m, s->world, leader, MEET_SHM, deadline, errp) < 0 ||
-        meet_answered(fd, m, who, &s->memfd, deadline, errp) < 0)
-        return -1;
-    s->peers[0] = watch_peer_of(leader, fd);
+    while ((rc = fetch_once(s, m, name, who, deadline, &e)) != 0) {
+        if (first.code == 0)
+            first = e; /* who closed a connection and is not there any more has ended */
+        if (rc < 0 || !retry_wait(&retry))
+            return error_set(errp, first.domain, first.code, "%s", first.text);
+    }
+    s->peers[0] = watch_peer_of(rank_of(s, 0), s->peers[0].fd);
     return s->memfd < 0 ? error_set(errp, DDP_E_COMM, EPROTO, "%s passed no memory", who) : 0;
 }
 

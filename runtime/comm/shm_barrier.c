@@ -11,7 +11,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/comm/shm.h"
 
-enum { PAUSE_NS = 100000 };
+enum {
+    PAUSE_NS = 100000,
+    RINGS_MAX = 64, /* taken at once: strangers may ring without end */
+};
 
 static int rank_of(const struct shm *s, int local)
 {
@@ -102,7 +105,7 @@ int shm_doorbell_open(struct shm *s, ddp_error_t *errp)
 void shm_doorbell_clear(struct shm *s)
 {
     char rings[64];
-    while (recv(s->door, rings, sizeof rings, MSG_DONTWAIT) >= 0)
+    for (int i = 0; i < RINGS_MAX && recv(s->door, rings, sizeof rings, MSG_DONTWAIT) >= 0; i++)
         ;
 }
 

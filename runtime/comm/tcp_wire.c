@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/retry.h"
 
 struct wire {
     const struct world *world;
@@ -39,7 +40,7 @@ static void tune(int fd, double timeout_s)
 }
 
 /* Lower nodes listen, higher nodes call. Greetings go out to all before anyone waits for an answer, so that the order
- * in which ranks come does not matter. */
+ * in which ranks come does not matter. A connection that is closed meanwhile is found when the answer is waited for. */
 static int call(struct wire *x, int node, enum meet_kind kind, int *ret_fd, ddp_error_t *errp)
 {
     const struct tcp_peer *p = &x->peers[node];
@@ -49,7 +50,10 @@ static int call(struct wire *x, int node, enum meet_kind kind, int *ret_fd, ddp_
     if (*ret_fd < 0)
         return -1;
     tune(*ret_fd, x->timeout_s);
-    return meet_call(*ret_fd, &p->meet, x->world, p->rank, kind, x->deadline, errp);
+    ddp_error_t e;
+    if (meet_call(*ret_fd, &p->meet, x->world, p->rank, kind, x->deadline, &e) == 0 || e.domain == DDP_E_PEER)
+        return 0;
+    return error_set(errp, e.domain, e.code, "%s", e.text);
 }
 
 static int call_lower(struct wire *x, ddp_error_t *errp)
@@ -87,15 +91,33 @@ static int admit_higher(struct wire *x, ddp_error_t *errp)
     return rc;
 }
 
+/* Waits for the answer. A listener closes connections of strangers, and among many of them may not have heard us: we
+ * call again. One that is not there any more has ended, which its closing told first. */
+static int hear(struct wire *x, int node, enum meet_kind kind, int *fd, ddp_error_t *errp)
+{
+    const struct tcp_peer *p = &x->peers[node];
+    struct retry retry = {.deadline = x->deadline};
+    char who[96];
+    ddp_error_t e;
+    world_rank_name(x->world, p->rank, who, sizeof who);
+    while (meet_answered(*fd, &p->meet, who, NULL, x->deadline, &e) < 0) {
+        bool may_retry = e.domain == DDP_E_PEER && retry_wait(&retry);
+        if (may_retry) {
+            io_close(*fd);
+            may_retry = call(x, node, kind, fd, NULL) == 0;
+        }
+        if (!may_retry)
+            return error_set(errp, e.domain, e.code, "%s", e.text);
+    }
+    return 0;
+}
+
 static int hear_lower(struct wire *x, ddp_error_t *errp)
 {
     for (int k = 0; k < x->node; k++) {
-        const struct meet *m = &x->peers[k].meet;
-        char who[96];
-        world_rank_name(x->world, x->peers[k].rank, who, sizeof who);
-        if (meet_answered(x->conns[k].fd, m, who, NULL, x->deadline, errp) < 0)
+        if (hear(x, k, MEET_DATA, &x->conns[k].fd, errp) < 0)
             return -1;
-        if (x->is_leader && meet_answered(x->control[k].fd, m, who, NULL, x->deadline, errp) < 0)
+        if (x->is_leader && hear(x, k, MEET_CONTROL, &x->control[k].fd, errp) < 0)
             return -1;
     }
     return 0;
