@@ -11,9 +11,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
+#include "runtime/base/retry.h"
 #include "spank/gather_impl.h"
 
 #define CONNECT_S 2.0
+#define TRIES 4   /* srun closes what it takes for a stranger, and this is no more than a table */
 
 struct target {
     const char *host; /* a numeric address */
@@ -85,34 +87,43 @@ static unsigned char *make_message(const struct target *t, const char *const par
     return m;
 }
 
-static int converse(int fd, const unsigned char *m, size_t n, uint64_t deadline, ddp_error_t *errp)
+/* One try. 0 also where the answer is late: srun has the table then, and prints it. */
+static int converse(const struct target *t, const unsigned char *m, size_t n, uint64_t deadline, ddp_error_t *errp)
 {
     char answer = 0;
     ddp_error_t e;
-    if (io_send_all(fd, m, n, deadline, "srun", errp) < 0)
-        return -1;
-    if (io_recv_all(fd, &answer, 1, deadline, "srun", &e) < 0)
-        return e.domain == DDP_E_TIMEOUT ? 0 : error_set(errp, e.domain, e.code, "%s", e.text);
-    if (answer != ANSWER_PRINTED)
-        return error_set(errp, DDP_E_BOOT, EPROTO, "what answers at srun's port is not srun");
-    return 0;
+    int rc = -1, fd = connect_target(t, deadline, errp);
+    if (fd >= 0 && io_send_all(fd, m, n, deadline, "srun", errp) == 0) {
+        if (io_recv_all(fd, &answer, 1, deadline, "srun", &e) < 0)
+            rc = e.domain == DDP_E_TIMEOUT ? 0 : error_set(errp, e.domain, e.code, "%s", e.text);
+        else if (answer == ANSWER_PRINTED)
+            rc = 0;
+        else
+            error_set(errp, DDP_E_BOOT, EPROTO, "what answers at srun's port is not srun");
+    }
+    io_close(fd);
+    return rc;
 }
 
 static int hand_over(const struct gather_request *r, const char *text, ddp_error_t *errp)
 {
     const char *const part[PART_COUNT] = {r->node, get(r, "SLURM_STEP_NODELIST"), text};
     struct target t;
-    size_t n;
+    size_t n = 0;
     if (find_target(r, &t, errp) < 0)
         return -1;
     if (strlen(text) > GATHER_TEXT_MAX || strlen(part[PART_LIST]) > GATHER_LIST_MAX)
         return error_set(errp, DDP_E_USAGE, E2BIG, "the table or the step's node list is too long for srun");
     unsigned char *m = make_message(&t, part, &n, errp);
-    int fd = m ? connect_target(&t, r->deadline, errp) : -1;
-    int rc = fd < 0 ? -1 : converse(fd, m, n, r->deadline, errp);
-    io_close(fd);
+    struct retry retry = {.deadline = r->deadline};
+    ddp_error_t e = {0};
+    if (!m)
+        return -1;
+    int rc = converse(&t, m, n, r->deadline, &e);
+    for (int i = 1; i < TRIES && rc < 0 && e.domain == DDP_E_PEER && retry_wait(&retry); i++)
+        rc = converse(&t, m, n, r->deadline, &e);
     free(m);
-    return rc;
+    return rc < 0 ? error_set(errp, e.domain, e.code, "%s", e.text) : 0;
 }
 
 static void log_lines(const struct gather_request *r, const char *text)

@@ -1,9 +1,9 @@
 /* gather_server.c - srun's thread. A connection goes
  *
- *   head (token and lengths are coming) -> body (token checked, the parts are coming) -> held (node's text is kept)
+ *   lobby (token and lengths are coming) -> body (token checked, the parts are coming) -> held (node's text is kept)
  *
- * and is closed at any mistake, after CONNECTION_S, or, before its token, when others need the place. Invariants:
- * `nodes` is set by the first report that is taken and never changes; a node has a text exactly when it has been
+ * and is closed at any mistake, after CONNECTION_S in one of the first two, or, in the lobby, when others need the place.
+ * Invariants: `nodes` is set by the first report that is taken and never changes; a node has a text exactly when it has been
  * counted; each text is in memory once. */
 #include "config.h"
 
@@ -20,13 +20,14 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/io.h"
+#include "runtime/base/lobby.h"
 #include "spank/gather_impl.h"
 #include "spank/hostlist.h"
 
-#define CONNECTIONS_MAX 2048         /* not held yet */
-#define CONNECTIONS_MIN 256          /* ... where descriptors are few */
-#define ACCEPTS_MAX 64               /* in one go */
-#define CONNECTION_S 2.0             /* from accept to the last byte */
+#define STRANGERS_MAX 2048           /* in the lobby */
+#define STRANGERS_MIN 256            /* ... where descriptors are few */
+#define CONNECTIONS_MAX 1024         /* whose body is coming: with the head, mostly */
+#define CONNECTION_S 2.0             /* from accept to the last byte of the head, and from there to that of the body */
 #define NODE_S 0.01                  /* of patience for each node: Slurm launches thousands one after another */
 #define NODES_S_MAX 40.0             /* ... for all */
 #define PRINT_S 2.0                  /* for a terminal or pipe to take the table */
@@ -36,10 +37,9 @@
 struct connection {
     int fd;
     uint64_t deadline;
-    size_t n;                          /* bytes of head or body that are here */
+    size_t n; /* bytes of the body that are here */
     uint32_t len[PART_COUNT];
-    char *body;                        /* NULL: still the head */
-    unsigned char head[HEAD_LEN];
+    char *body;
 };
 
 struct text {
@@ -54,8 +54,9 @@ struct node {
 
 struct server {
     const struct server_options *o;
+    lobby_t *lobby; /* NULL: none comes in any more */
     struct connection connections[CONNECTIONS_MAX]; /* the oldest first */
-    size_t n_connections, n_connections_max;
+    size_t n_connections;
     char *list; /* the step's nodes, as the first report had them; NULL: none has come */
     struct node *nodes; /* by name */
     size_t n_nodes, n_reported, n_held, n_held_max;
@@ -172,21 +173,18 @@ static bool take_report(struct server *s, struct connection *c)
     return true;
 }
 
-/* The head is here. False: it is a stranger, or asks for too much. */
-static bool read_head(struct server *s, struct connection *c)
+/* Lengths, and room for a body of them. False: it asks for too much. */
+static bool read_head(struct connection *c, const unsigned char *head)
 {
     static const uint32_t max[PART_COUNT] = {HOSTLIST_NAME_MAX, GATHER_LIST_MAX, GATHER_TEXT_MAX};
     size_t size = PART_COUNT;
-    if (!io_token_equal(c->head, s->o->token, TOKEN_LEN))
-        return false;
     for (size_t i = 0; i < PART_COUNT; i++) {
-        c->len[i] = bytes_get32(c->head + TOKEN_LEN + 4 * i);
+        c->len[i] = bytes_get32(head + TOKEN_LEN + 4 * i);
         if (c->len[i] > max[i])
             return false;
         size += c->len[i];
     }
     c->body = calloc(1, size);
-    c->n = 0;
     return c->body != NULL;
 }
 
@@ -194,10 +192,6 @@ static bool read_head(struct server *s, struct connection *c)
 static char *next_bytes(struct connection *c, size_t *ret_room)
 {
     size_t end = 0;
-    if (!c->body) {
-        *ret_room = HEAD_LEN - c->n;
-        return (char *)c->head + c->n;
-    }
     for (size_t i = 0; i < PART_COUNT; i++) {
         end += c->len[i];
         if (c->n < end) {
@@ -212,21 +206,16 @@ static char *next_bytes(struct connection *c, size_t *ret_room)
 /* Reads what is there. False: the connection is over, one way or the other. */
 static bool read_connection(struct server *s, struct connection *c)
 {
-    for (;;) {
-        size_t room;
-        char *at = next_bytes(c, &room);
+    size_t room;
+    for (char *at; (at = next_bytes(c, &room));) {
         ssize_t n = recv(c->fd, at, room, MSG_DONTWAIT);
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
         if (n == 0)
             return false;
         c->n += (size_t)n;
-        if (!c->body && c->n == HEAD_LEN && !read_head(s, c))
-            return false;
-        next_bytes(c, &room);
-        if (room == 0)
-            return take_report(s, c), false;
     }
+    return take_report(s, c), false;
 }
 
 static void drop_connection(struct server *s, size_t i)
@@ -237,44 +226,19 @@ static void drop_connection(struct server *s, size_t i)
     memmove(c, c + 1, (--s->n_connections - i) * sizeof *c);
 }
 
-/* The oldest connection without a token; n_connections: there is none. */
-static size_t find_stranger(const struct server *s)
+/* The lobby lets one in, with the token: what is here of its body is read at once. */
+static void enter(void *arg, int fd, const unsigned char *head)
 {
-    size_t i = 0;
-    while (i < s->n_connections && s->connections[i].body)
-        i++;
-    return i;
-}
-
-static bool drop_stranger(struct server *s)
-{
-    size_t i = find_stranger(s);
-    if (i == s->n_connections)
-        return false;
-    drop_connection(s, i);
-    return true;
+    struct server *s = arg;
+    struct connection *c = &s->connections[s->n_connections++];
+    *c = (struct connection){.fd = fd, .deadline = deadline_in(CONNECTION_S)};
+    if (!read_head(c, head) || !read_connection(s, c))
+        drop_connection(s, s->n_connections - 1);
 }
 
 static bool has_room(const struct server *s)
 {
-    return s->n_connections < s->n_connections_max || find_stranger(s) < s->n_connections;
-}
-
-/* False: the process is out of descriptors, and not because of strangers. */
-static bool accept_some(struct server *s)
-{
-    for (int i = 0; i < ACCEPTS_MAX && has_room(s); i++) {
-        int fd = accept4(s->o->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0 && s->n_connections == s->n_connections_max)
-            drop_stranger(s);
-        if (fd >= 0)
-            s->connections[s->n_connections++] = (struct connection){.fd = fd, .deadline = deadline_in(CONNECTION_S)};
-        else if (errno == EAGAIN)
-            return true;
-        else if ((errno == EMFILE || errno == ENFILE) && !drop_stranger(s))
-            return false;
-    }
-    return true;
+    return s->lobby && s->n_connections + LOBBY_ENTER_MAX <= CONNECTIONS_MAX;
 }
 
 static int wait_ms(const struct server *s)
@@ -287,11 +251,11 @@ static int wait_ms(const struct server *s)
 }
 
 /* One round. False: told to stop. */
-static bool step(struct server *s, struct pollfd *listener)
+static bool step(struct server *s)
 {
-    struct pollfd p[2 + CONNECTIONS_MAX] = {{.fd = s->o->stop_fd, .events = POLLIN}, *listener};
+    struct pollfd p[2 + CONNECTIONS_MAX] = {{.fd = s->o->stop_fd, .events = POLLIN}};
     size_t n = s->n_connections;
-    p[1].fd = has_room(s) ? p[1].fd : -1;
+    p[1] = (struct pollfd){.fd = has_room(s) ? lobby_fd(s->lobby) : -1, .events = POLLIN};
     for (size_t i = 0; i < n; i++)
         p[2 + i] = (struct pollfd){.fd = s->connections[i].fd, .events = POLLIN};
     if (poll(p, 2 + n, wait_ms(s)) < 0 && errno != EINTR)
@@ -303,8 +267,10 @@ static bool step(struct server *s, struct pollfd *listener)
         if ((p[2 + i].revents && !read_connection(s, c)) || deadline_left_ns(c->deadline) == 0)
             drop_connection(s, i);
     }
-    if (p[1].revents && !accept_some(s))
-        listener->fd = -1;
+    if (p[1].revents && lobby_step(s->lobby, NULL) < 0) { /* srun is out of descriptors, and not because of strangers */
+        lobby_destroy(s->lobby);
+        s->lobby = NULL;
+    }
     return true;
 }
 
@@ -375,30 +341,33 @@ static bool has_gone_on(const struct server *s)
 
 /* How many connections there may be. In a large step thousands come at once, and on a busy network their first bytes
  * come later than they do: who is taken for a stranger then prints its own table, and srun waits for it in vain. */
-static void set_limits(struct server *s)
+static bool open_lobby(struct server *s)
 {
     struct rlimit r;
     size_t n = getrlimit(RLIMIT_NOFILE, &r) == 0 ? (size_t)r.rlim_cur / 4 : 0;
     s->n_held_max = n;
-    s->n_connections_max = n < CONNECTIONS_MIN ? CONNECTIONS_MIN : n > CONNECTIONS_MAX ? CONNECTIONS_MAX : n;
+    n = n < STRANGERS_MIN ? STRANGERS_MIN : n > STRANGERS_MAX ? STRANGERS_MAX : n;
+    s->lobby = lobby_create(&(struct lobby_options){.listen_fd = s->o->listen_fd, .head_n = HEAD_LEN,
+                                                    .token = s->o->token, .token_n = TOKEN_LEN, .n_max = n,
+                                                    .head_s = CONNECTION_S, .enter = enter, .arg = s}, NULL);
+    return s->lobby != NULL;
 }
 
 void gather_serve(const struct server_options *o)
 {
-    struct pollfd listener = {.fd = o->listen_fd, .events = POLLIN};
     struct server *s = calloc(1, sizeof *s);
     if (!s)
         return;
     s->o = o;
-    set_limits(s);
-    bool is_told = false, is_done = false;
+    bool is_told = !open_lobby(s), is_done = false;
     while (!is_told && !is_done) {
-        is_told = !step(s, &listener);
+        is_told = !step(s);
         is_done = s->list && (s->n_reported == s->n_nodes || deadline_left_ns(s->deadline) == 0);
     }
     shutdown(o->listen_fd, SHUT_RDWR); /* also where a child of srun's has inherited it */
     if (is_done || has_gone_on(s))
         publish(s);
+    lobby_destroy(s->lobby);
     while (s->n_connections)
         drop_connection(s, 0);
     forget_nodes(s);
