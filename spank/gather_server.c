@@ -2,9 +2,9 @@
  *
  *   lobby (token and lengths are coming) -> body (token checked, the parts are coming) -> held (node's text is kept)
  *
- * and is closed at any mistake, after CONNECTION_S in one of the first two, or, in the lobby, when others need the place.
- * Invariants: `nodes` is set by the first report that is taken and never changes; a node has a text exactly when it has been
- * counted; each text is in memory once. */
+ * and is closed at any mistake, after CONNECTION_S in one of the first two, or, in the lobby, when others need its
+ * place. Invariants: `nodes` is set by the first report that is taken and never changes; a node has a text exactly when
+ * it has been counted; each text is in memory once. */
 #include "config.h"
 
 #include <errno.h>

@@ -83,7 +83,7 @@ int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char
     return 0;
 }
 
-/* Where a unix listener's queue is full only a blocking connect waits in line; polls would find others in their place. */
+/* Where a unix listener's queue is full only a blocking connect waits in line; polls would find others there first. */
 static int connect_in_line(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline)
 {
     int flags = fcntl(fd, F_GETFL), rc;

@@ -15,8 +15,8 @@
 int io_recv_all(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
 int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
 
-/* connect() of a non-blocking socket, waited for until `deadline`, also while the queue of a unix socket is full. 0, or -1
- * with errno: what the connection failed with, ETIMEDOUT at the deadline. Interrupts do not end it. */
+/* connect() of a non-blocking socket, waited for until `deadline`, also while the queue of a unix socket is full. 0, or
+ * -1 with errno: what the connection failed with, ETIMEDOUT at the deadline. Interrupts do not end it. */
 int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
 
 /* The other end of a unix socket was connected, or listens, under our effective uid. */

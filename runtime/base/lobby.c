@@ -24,8 +24,8 @@ struct stranger {
     unsigned char head[LOBBY_HEAD_MAX];
 };
 
-/* In the epoll set: the listener and the timer (their places in this struct stand for them), and who waits. The timer is
- * set while somebody waits, to when the oldest, or one that has left since, is too late. */
+/* In the epoll set: the listener and the timer (their places in this struct stand for them), and who waits. The timer
+ * is set while somebody waits, to when the oldest, or one that has left since, is too late. */
 struct lobby {
     struct lobby_options o;
     int epoll_fd, timer_fd;

@@ -1,11 +1,11 @@
 /* lobby.h - the accept loop of a listener that strangers can reach: lets in who opens with the right token.
  *
- * Every caller opens with a head of fixed length that has the token in it, and sends it at once. Until the head is whole
- * the connection waits in the lobby; then it goes to the owner, or is closed without a word. Nothing else of a
+ * Every caller opens with a head of fixed length that has the token in it, and sends it at once. Until the head is
+ * whole the connection waits in the lobby; then it goes to the owner, or is closed without a word. Nothing else of a
  * stranger is ever looked at. However many strangers come, and however fast:
  *
- *   - a step reads what those who wait have sent before it accepts, and accepts LOBBY_ACCEPTS at most, so that it ends soon;
- *   - a caller whose head is there when it is accepted never waits; one that waits is heard once more before it must go;
+ *   - a step reads what those who wait have sent before it accepts, and accepts LOBBY_ACCEPTS at most: it ends soon;
+ *   - whose head is there when it is accepted never waits; who waits is heard once more before it must go;
  *   - when all places are taken, or descriptors run out, the one that has waited longest goes. */
 #ifndef DDP_BASE_LOBBY_H
 #define DDP_BASE_LOBBY_H

@@ -1,5 +1,5 @@
-/* retry.h - how long to wait before the next try: 10 ms, twice that, up to 200 ms, so that a server that a flood hides is
- * found soon and one that is not there costs nothing. */
+/* retry.h - how long to wait before the next try: 10 ms, twice that, up to 200 ms, so that a server that a flood hides
+ * is found soon and one that is not there costs nothing. */
 #ifndef DDP_BASE_RETRY_H
 #define DDP_BASE_RETRY_H
 

@@ -15,6 +15,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/cli/job.h"
+#include "runtime/cli/meeting.h"
 
 #define END_S 5.0 /* a killed process that is not gone by then hangs in the kernel */
 
@@ -97,28 +98,53 @@ static int guard(pid_t pid, const sigset_t *set)
     }
 }
 
-int job_run(const struct job *job)
+/* In the child: the folder goes with the supervisor; where that is killed, with the front process. */
+static void supervise(const struct job *job, const struct meeting *m, pid_t front, const sigset_t *sigmask)
 {
-    sigset_t set, before;
+    int rc = supervisor(job, front, sigmask);
+    meeting_close(m);
+    exit(rc);
+}
+
+static int run(const struct job *job, const struct meeting *m, const sigset_t *signals, const sigset_t *before)
+{
     pid_t front = getpid();
-    job_signals(&set);
     signal(SIGCHLD, SIG_DFL); /* where it is ignored, children cannot be waited for */
-    sigprocmask(SIG_BLOCK, &set, &before);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     fflush(NULL);
     pid_t pid = fork();
     if (pid < 0) {
         fprintf(stderr, "ddp run: fork: %s\n", strerror(errno));
+        meeting_close(m);
         return 1;
     }
     if (pid == 0)
-        exit(supervisor(job, front, &before));
-    int status = guard(pid, &set);
+        supervise(job, m, front, before);
+    int status = guard(pid, signals);
     job_end_descendants();
-    sigprocmask(SIG_SETMASK, &before, NULL);
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
+    meeting_close(m);
     fprintf(stderr, "ddp run: the supervisor was killed by signal %d (%s)\n", WTERMSIG(status),
             strsignal(WTERMSIG(status)));
     return 128 + WTERMSIG(status);
+}
+
+int job_run(const struct job *job)
+{
+    struct job here = *job;
+    struct meeting m = {.dir = ""};
+    sigset_t signals, before;
+    ddp_error_t e;
+    int rc = 1;
+    job_signals(&signals);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    if (!job->boot_addr && meeting_open(&m, &e) < 0) {
+        fprintf(stderr, "ddp run: %s\n", e.text);
+    } else {
+        here.boot_addr = job->boot_addr ? job->boot_addr : m.addr;
+        rc = run(&here, &m, &signals, &before);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return rc;
 }

@@ -216,17 +216,15 @@ static int start(struct supervisor *s, const char *token, const sigset_t *sigmas
 
 static int prepare(struct supervisor *s, char *token, ddp_error_t *errp)
 {
-    char name[33], addr[64];
     sigset_t set;
     job_signals(&set);
     s->pid = calloc((size_t)s->job->n_ranks, sizeof *s->pid);
     s->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (!s->pid || s->signal_fd < 0)
         return error_errno(errp, "signalfd");
-    if (io_random_hex(name, 16, errp) < 0 || io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0)
+    if (io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0)
         return -1;
-    snprintf(addr, sizeof addr, "unix:@ddp-%s", name);
-    s->server = boot_server_create(s->job->boot_addr ? s->job->boot_addr : addr, token, s->job->n_ranks, errp);
+    s->server = boot_server_create(s->job->boot_addr, token, s->job->n_ranks, errp);
     return s->server ? 0 : -1;
 }
 

@@ -17,7 +17,7 @@ struct job {
     int n_ranks;
     int *node;        /* [n_ranks] virtual node of a rank, ascending */
     double timeout_s; /* 0: none */
-    const char *boot_addr; /* where ranks meet (boot_wire.h); NULL: an abstract unix socket of this machine */
+    const char *boot_addr; /* where ranks meet (boot_wire.h); NULL for job_run: a folder of its own (meeting.h) */
     char **argv;      /* the program and its arguments, NULL at the end */
 };
 
@@ -39,7 +39,8 @@ int spawn_rank(const struct spawn *s, int rank, pid_t *ret_pid, ddp_error_t *err
  *   ddp (guard.c: passes signals on, waits) -> supervisor (job.c: boot server, ranks) -> ranks -> what they start
  *
  * Both upper processes adopt orphans. When ddp is killed, the supervisor ends all below it; when the supervisor is
- * killed, the ranks die with it and ddp ends what they started. */
+ * killed, the ranks die with it and ddp ends what they started. Whichever of the two is left removes the folder that
+ * the ranks met in. */
 int job_run(const struct job *job);
 
 /* The supervisor's life. front_fd: a pidfd of ddp; sigmask: the mask that the ranks start with. */

@@ -144,7 +144,7 @@ int tcp_listen(struct meet *m, const char *interface, struct tcp_address *ret, d
     return 0;
 }
 
-/* A SYN that finds the listener's queue full is lost, and the kernel sends the next one later and later: TRY_S, and anew. */
+/* A SYN that finds the listener's queue full is lost, and the kernel sends the next ones later and later: begin anew. */
 static int connect_until(const struct addrinfo *a, uint64_t deadline)
 {
     for (;;) {

@@ -1,8 +1,11 @@
-/* What goes wrong during the wire-up: a rank that cannot take part, a rank that dies after the exchange. */
+/* What goes wrong during the wire-up: a rank that cannot take part, one that dies after the exchange, strangers. */
 #include "t/unit/unit.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -129,7 +132,72 @@ static void a_leader_that_does_not_listen_ends_at_the_deadline(void **state)
     close(door);
 }
 
+/* Until it is killed: another user, where this one may become one. */
+static void flood(const char *name)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    memcpy(a.sun_path + 1, name, strlen(name));
+    socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    alarm(60);
+    if (geteuid() == 0 && setuid(1) < 0)
+        _exit(1);
+    for (;;) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(fd, (struct sockaddr *)&a, n);
+        close(fd);
+    }
+}
+
+static struct shm shm_of(const struct world *w, int local)
+{
+    return (struct shm){.world = w, .local = local, .local_size = 2, .timeout_s = 1, .stage_bytes = 4096, .memfd = -1,
+                        .door = -1};
+}
+
+/* All the while that ranks share memory, others connect to the leader's socket, whose name all users see. */
+static void a_flood_does_not_keep_ranks_apart(void **state)
+{
+    (void)state;
+    enum { FLOODERS = 3, TIMES = 10 };
+    static const char *const keys[] = {"n0", "n0"};
+    for (int i = 0; i < TIMES; i++) {
+        pid_t pid[FLOODERS], rank;
+        char name[SHM_NAME_MAX + 1] = "";
+        int status = -1;
+        ddp_error_t e = {0};
+        struct meet m = {.fd = -1};
+        struct world *w[] = {world_from_keys(0, 2, keys, keys), world_from_keys(1, 2, keys, keys)};
+        struct shm leader = shm_of(w[0], 0), other = shm_of(w[1], 1);
+        assert_int_equal(meet_tokens(&m, &e), 0);
+        assert_int_equal(shm_offer(&leader, &m, name, &e), 0);
+        for (int k = 0; k < FLOODERS; k++)
+            if ((pid[k] = fork()) == 0)
+                flood(name);
+        poll(&(struct pollfd){.fd = m.fd, .events = POLLIN}, 1, 20000); /* it has begun */
+        if ((rank = fork()) == 0) {
+            int rc = shm_join(&other, &m, name, deadline_in(20), &e);
+            if (rc < 0)
+                fprintf(stderr, "rank 1: %s\n", e.text);
+            _exit(rc < 0);
+        }
+        int rc = shm_join(&leader, &m, name, deadline_in(20), &e);
+        waitpid(rank, &status, 0);
+        for (int k = 0; k < FLOODERS; k++) {
+            kill(pid[k], SIGKILL);
+            waitpid(pid[k], NULL, 0);
+        }
+        if (rc < 0)
+            fail_msg("rank 0: %s", e.text);
+        assert_int_equal(status, 0);
+        close(m.fd);
+        shm_clear(&leader);
+        for (int k = 0; k < 2; k++)
+            world_destroy(w[k]);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_flood_does_not_keep_ranks_apart),
     cmocka_unit_test(a_leader_that_does_not_listen_ends_at_the_deadline),
     cmocka_unit_test(a_refusal_reaches_every_rank),
     cmocka_unit_test(a_death_after_the_exchange_ends_at_the_deadline),
