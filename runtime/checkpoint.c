@@ -68,8 +68,11 @@ static int give_up(ddp_t *d, ddp_error_t *errp)
     struct checkpoint *c = &d->checkpoint;
     const ddp_error_t *own = own_failure(c);
     ddp_error_t none = {0}, why;
-    if (d->world.rank == 0) /* first: a rank that has heard of it may end the job */
-        commit_abandon(c->dir, c->token, c->state.step, NULL); /* the next job would do it */
+    struct savedir dir;
+    if (d->world.rank == 0 && checkpoint_enter(d, &dir, NULL) == 0) { /* first: a rank that has heard of it may end the job */
+        commit_abandon(&dir, c->token, c->state.step, NULL); /* the next job would do it */
+        savedir_close(&dir);
+    }
     if (checkpoint_agree(d, own ? own : &none, &why, errp) < 0)
         return -1;
     error_prefix(&why, "the checkpoint of step %llu failed", (unsigned long long)c->state.step);
@@ -95,6 +98,7 @@ static int begin_commit(ddp_t *d, ddp_error_t *errp)
                                                             .checksum = c->sum,
                                                             .state = c->state,
                                                             .dir = c->dir,
+                                                            .known = c->known,
                                                             .token = c->token,
                                                             .keep = config_keep(&d->config)});
     return 0;
@@ -209,8 +213,12 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
 static int begin_writing(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    struct savedir folder;
-    if (commit_folder(c->dir, c->token, c->state.step, &folder, errp) < 0)
+    struct savedir dir, folder;
+    if (checkpoint_enter(d, &dir, errp) < 0)
+        return -1;
+    int rc = commit_folder(&dir, c->token, c->state.step, &folder, errp);
+    savedir_close(&dir);
+    if (rc < 0)
         return -1;
     if (d->gpu && readback_after(&c->readback, gpu_program(d->gpu), errp) < 0) {
         savedir_close(&folder);
@@ -249,7 +257,7 @@ EXPORT int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_open: a checkpoint is in flight: call "
                          "ddp_checkpoint_wait first", d->world.rank);
     int rc = checkpoint_open(d, dir, &why);
-    if (rc > 0 && !config_ckpt_required(&d->config)) {
+    if (rc == CHECKPOINT_UNWRITABLE && !config_ckpt_required(&d->config)) {
         checkpoint_warn(d, "%s", why.text);
         return 0;
     }
@@ -273,9 +281,9 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
         return 0;
     }
     int rc = checkpoint_open(d, dir, &why);
-    if (rc > 0)
+    if (rc == CHECKPOINT_UNWRITABLE)
         return count_failed(d, &why, errp);
-    if (rc < 0) {
+    if (rc != 0) {
         if (errp)
             *errp = why;
         return -1;

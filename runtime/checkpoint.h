@@ -18,6 +18,7 @@
 #include "runtime/ckpt/files.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/manifest.h"
+#include "runtime/ckpt/savedir.h"
 #include "runtime/ckpt/writer.h"
 #include "runtime/ddp.h"
 #include "runtime/readback.h"
@@ -48,6 +49,7 @@ struct checkpoint {
     uint64_t *sum;                /* [n_tensors] of the save that is being committed */
     struct committer committer;   /* rank 0's */
     char *dir;                    /* where saves go; NULL: not open */
+    struct savedir_known known;   /* of it, on this node */
     char token[2 * COMMIT_TOKEN_BYTES + 1];
     char *resumed_dir;            /* that ddp_resume was given; or NULL */
     struct manifest_state state;  /* of the present save; the part that does not change from the start */
@@ -100,12 +102,20 @@ int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
 /* dir as it is compared: "./run//ckpt/" is "run/ckpt". Error: NULL, no name, or one that is too long. */
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
 
-/* Opens dir for saves: the same folder on all ranks, memory for snapshots. Collective. 0; 1: it cannot be made or
- * written (*errp says why), and all else is well; -1: error. All on all ranks alike, with one text. */
+/* Opens dir for saves: the same folder on all ranks, memory for snapshots. Collective. 0; CHECKPOINT_UNWRITABLE: it cannot
+ * be made or written, CHECKPOINT_SHARED: others can write to it, which the job does not want (*errp says why), and all
+ * else is well; -1: error. The same on all ranks, with one text. */
+enum { CHECKPOINT_UNWRITABLE = 1, CHECKPOINT_SHARED };
 int checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
+
+/* That folder, as long as it is the one that was opened. -1: error. */
+int checkpoint_enter(const ddp_t *d, struct savedir *ret, ddp_error_t *errp);
 
 /* Before a save: rank 0 takes dir over, and removes what killed jobs left (commit_clean), once. */
 void checkpoint_clean(ddp_t *d);
+
+/* The folder is no longer this job's (commit_leave), if it was. */
+void checkpoint_leave(ddp_t *d);
 
 /* ---- checkpoint_agree.c ---- */
 

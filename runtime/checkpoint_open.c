@@ -12,8 +12,8 @@
 #include "runtime/ckpt/store.h"
 #include "runtime/handle.h"
 
-/* What a rank finds out: nothing, that the folder cannot be written, or an error. */
-enum finding { FINE, UNWRITABLE, WRONG };
+/* What a rank finds out. The worst of all ranks' counts. */
+enum finding { FINE, UNWRITABLE = CHECKPOINT_UNWRITABLE, SHARED = CHECKPOINT_SHARED, WRONG };
 
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp)
 {
@@ -43,22 +43,21 @@ static void probe_name(const ddp_t *d, char ret[64])
     snprintf(ret, 64, ".saving-%.40s-probe", d->checkpoint.token);
 }
 
-/* Others could harm what is saved there: a warning, or an error where the job wants its checkpoints safe. */
+/* Others could harm what is saved there: a warning, or an end of it where the job wants no such folder. */
 static enum finding look_who_else(ddp_t *d, const struct savedir *dir, ddp_error_t *errp)
 {
     char text[256];
-    if (!savedir_is_shared(dir, text, sizeof text))
+    bool is_private = config_ckpt_private(&d->config);
+    if (!savedir_is_shared(dir, is_private, text, sizeof text))
         return FINE;
-    if (!config_ckpt_required(&d->config) && !config_ckpt_private(&d->config)) {
-        checkpoint_warn(d, "%s", text);
-        return FINE;
-    }
-    error_set(errp, DDP_E_USAGE, EPERM, "%s", text);
-    return WRONG;
+    if (is_private)
+        return error_set(errp, DDP_E_USAGE, EPERM, "%s", text), SHARED;
+    checkpoint_warn(d, "%s", text);
+    return FINE;
 }
 
 /* Rank 0: the folder, which is open, is no other training's, and can be written. */
-static enum finding look_into(ddp_t *d, const struct savedir *dir, ddp_error_t *errp)
+static enum finding look_into(ddp_t *d, struct savedir *dir, ddp_error_t *errp)
 {
     const char *resumed = d->checkpoint.resumed_dir;
     char probe[64];
@@ -73,31 +72,28 @@ static enum finding look_into(ddp_t *d, const struct savedir *dir, ddp_error_t *
         return WRONG;
     }
     probe_name(d, probe);
-    if (mkdirat(dir->fd, probe, 0755) < 0) {
-        error_errno(errp, "cannot write into the folder %s", dir->path);
-        return UNWRITABLE;
-    }
-    return look_who_else(d, dir, errp);
+    return savedir_probe(dir, probe, errp) < 0 ? UNWRITABLE : look_who_else(d, dir, errp);
 }
 
-static enum finding look_first(ddp_t *d, const char *path, ddp_error_t *errp)
+static enum finding look_first(ddp_t *d, const char *path, struct savedir_known *ret, ddp_error_t *errp)
 {
     struct savedir dir;
     if (savedir_create(&dir, path, errp) < 0)
         return UNWRITABLE;
     enum finding found = look_into(d, &dir, errp);
+    *ret = dir.known;
     savedir_close(&dir);
     return found;
 }
 
 /* The other ranks: rank 0's probe is in it. */
-static enum finding look_too(const ddp_t *d, const char *path, ddp_error_t *errp)
+static enum finding look_too(const ddp_t *d, const char *path, struct savedir_known *ret, ddp_error_t *errp)
 {
     struct savedir dir = {.fd = -1};
     char probe[64];
-    struct stat st;
     probe_name(d, probe);
-    bool is_there = savedir_open(&dir, path, NULL) == 0 && fstatat(dir.fd, probe, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    bool is_there = savedir_open(&dir, path, NULL, NULL) == 0 && savedir_see(&dir, probe, NULL) == 0;
+    *ret = dir.known;
     savedir_close(&dir);
     if (is_there)
         return FINE;
@@ -111,7 +107,7 @@ static void remove_probe(const ddp_t *d, const char *path)
 {
     struct savedir dir;
     char probe[64];
-    if (d->world.rank != 0 || savedir_open(&dir, path, NULL) < 0)
+    if (d->world.rank != 0 || savedir_open(&dir, path, NULL, NULL) < 0)
         return;
     probe_name(d, probe);
     unlinkat(dir.fd, probe, AT_REMOVEDIR);
@@ -129,7 +125,7 @@ static int agree_on(ddp_t *d, enum finding own, const ddp_error_t *why, ddp_erro
         return -1;
     if (worst != FINE && errp)
         *errp = told;
-    return worst == FINE ? 0 : worst == UNWRITABLE ? 1 : -1;
+    return worst == WRONG ? -1 : (int)worst;
 }
 
 static int explain_folder(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp)
@@ -138,7 +134,7 @@ static int explain_folder(const char *a, int rank_a, const char *b, int rank_b, 
                      "same folder", a, rank_a, b, rank_b);
 }
 
-static int find_folder(ddp_t *d, const char *dir, ddp_error_t *errp)
+static int find_folder(ddp_t *d, const char *dir, struct savedir_known *ret, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
     ddp_error_t why = {0};
@@ -150,43 +146,70 @@ static int find_folder(ddp_t *d, const char *dir, ddp_error_t *errp)
     if (comm_bcast(d->comm, c->token, sizeof c->token, 0, errp) < 0)
         return handle_break(d);
     if (found == FINE && d->world.rank == 0)
-        found = look_first(d, dir, &why);
+        found = look_first(d, dir, ret, &why);
     int rc = agree_on(d, found, &why, errp);
     if (rc != 0)
         return rc;
-    return agree_on(d, d->world.rank == 0 ? FINE : look_too(d, dir, &why), &why, errp);
+    return agree_on(d, d->world.rank == 0 ? FINE : look_too(d, dir, ret, &why), &why, errp);
 }
 
 int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
     char dir[FOLDER_PATH_MAX];
+    struct savedir_known known = {0};
     if (checkpoint_tidy(name, dir, errp) < 0)
         return -1;
     if (c->dir && !strcmp(c->dir, dir))
         return 0;
-    int rc = find_folder(d, dir, errp);
+    int rc = find_folder(d, dir, &known, errp);
     remove_probe(d, dir);
     if (rc == 0)
         rc = checkpoint_take_memory(d, errp);
     char *copy = rc == 0 ? strdup(dir) : NULL;
     if (rc != 0 || !copy)
         return rc != 0 ? rc : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a path");
-    if (c->is_clean)
-        commit_leave(c->dir, c->token);
+    checkpoint_leave(d);
     free(c->dir);
     c->dir = copy;
-    c->has_last = c->is_clean = false;
+    c->known = known;
+    c->has_last = false;
     return 0;
+}
+
+int checkpoint_enter(const ddp_t *d, struct savedir *ret, ddp_error_t *errp)
+{
+    char text[256];
+    if (savedir_open(ret, d->checkpoint.dir, &d->checkpoint.known, errp) < 0)
+        return -1;
+    if (!config_ckpt_private(&d->config) || !savedir_is_shared(ret, true, text, sizeof text))
+        return 0;
+    savedir_close(ret);
+    return error_set(errp, DDP_E_USAGE, EPERM, "%s", text);
+}
+
+void checkpoint_leave(ddp_t *d)
+{
+    struct checkpoint *c = &d->checkpoint;
+    struct savedir dir;
+    if (c->is_clean && checkpoint_enter(d, &dir, NULL) == 0) {
+        commit_leave(&dir, c->token);
+        savedir_close(&dir);
+    }
+    c->is_clean = false;
 }
 
 void checkpoint_clean(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
     ddp_error_t why = {0};
+    struct savedir dir;
     if (d->world.rank != 0 || c->is_clean)
         return;
-    c->is_clean = commit_clean(c->dir, c->token, &why) == 0;
+    if (checkpoint_enter(d, &dir, &why) == 0) {
+        c->is_clean = commit_clean(&dir, c->token, &why) == 0;
+        savedir_close(&dir);
+    }
     if (why.code)
         checkpoint_warn(d, "%s", why.text);
 }

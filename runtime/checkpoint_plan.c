@@ -206,8 +206,7 @@ void checkpoint_close(ddp_t *d)
     struct checkpoint *c = &d->checkpoint;
     committer_reset(&c->committer); /* which reads the plan */
     drop_plan(c);
-    if (c->is_clean)
-        commit_leave(c->dir, c->token);
+    checkpoint_leave(d);
     for (int i = 0; i < c->n_attached; i++)
         free(c->attached[i].text);
     free(c->attached);

@@ -53,11 +53,17 @@ is "... they stay" "$(find "$tmp/project" -type l | wc -l)" 2
 like "... and are named" "$out" 'warning .*/project/(.saving-x|step-00000001) is a link, .* \(and 1 more\)'
 like "... and who can write there is said" "$out" 'warning .*/project: everybody can write to it and so remove or replace'
 is "... once" "$(grep -c 'everybody can write' <<<"$out")" 1
-for required in required private; do
-    train "$tmp/project" resume="$tmp/project" --ddp-ckpt-$required=on --ddp-ckpt-every=3 steps=15
-    is "ckpt-$required refuses such a folder" "$rc $(grep -c status <<<"$out")" "1 0"
-    like "... and says the cure" "$err" 'everybody can write to it .*: use a folder of your own \(mkdir -m 755\)'
-done
+train "$tmp/project" resume="$tmp/project" --ddp-ckpt-private=on --ddp-ckpt-every=3 steps=15
+is "ckpt-private refuses such a folder, but for going on from it" "$rc $(grep -c ^step <<<"$out")" "1 3"
+like "... and says the cure" "$err" 'everybody can write to it .*: use a folder of your own \(mkdir -m 755\)'
+as $owner mkdir "$tmp/project/thesis" && as $owner sh -c "echo thesis >$tmp/project/thesis/thesis"
+as $other mv "$tmp/project/thesis" "$tmp/project/.saving-y"
+as $other mkdir -p "$tmp"/project/step-000000{15,16,17}
+train "$tmp/project" --ddp-ckpt-every=3 wait=on steps=18
+is "a folder of the owner's under the name of a save: it stays" "$rc $(cat "$tmp/project/.saving-y/thesis")" "0 thesis"
+like "... and is named" "$out" '(.saving-y has thesis in it|and [1-9] more)'
+is "checkpoints that another has made up count for none" "$(cd "$tmp/project" && echo step-*/manifest.json)" \
+    "step-00000012/manifest.json step-00000018/manifest.json"
 
 # --- the token is read, and the next save's folder planted ---
 folder "$tmp/open" 777 $owner
@@ -85,6 +91,26 @@ like "... the link is named" "$out" 'warning the checkpoint of step 6 failed: .*
 like "... the folder is named" "$out" \
     "warning the checkpoint of step 9 failed: .*step-00000009 belongs to another user \\(uid $(id -u $other)\\)"
 
+# --- another folder in its place ---
+folder "$tmp/above" 777 $owner
+train "$tmp/above/b" --ddp-ckpt-every=3 wait=on --ddp-keep=3 steps=30
+kept=$(find "$tmp/above/b" | sort)
+swap() {
+    read -r <"$tmp/reached"
+    as $other sh -c "cd $tmp/above && mv run was && mv b run"
+    echo >"$tmp/go"
+}
+swap &
+PROBE_PAUSE="echo >$tmp/reached; read -r x <$tmp/go" train "$tmp/above/run" open=on pause=2 --ddp-ckpt-every=3 wait=on
+wait $!
+as $other mv "$tmp/above/run" "$tmp/above/b"
+is "a folder that is put in its place: trains" "$rc $(bits)" "0 $want" || diag "$err"
+is "... and is as it was" "$(find "$tmp/above/b" | sort)" "$kept"
+like "... and told" "$out" 'warning .*/above/run is another folder than when this job began'
+train "$tmp/above/new" --ddp-ckpt-private=on --ddp-ckpt-every=3
+is "ckpt-private refuses where that could be done" "$rc $(grep -c status <<<"$out")" "1 0"
+like "... and says it" "$err" 'others can put another folder in its place'
+
 # --- a scratch disk ---
 folder "$tmp/scratch" 1777 root
 as $other mkdir -m 777 "$tmp/scratch/run"
@@ -103,6 +129,13 @@ like "another's link as the folder: not followed" "$out" 'warning .*/shared/ck: 
 unharmed "another's link as the folder"
 train "$tmp/shared/ck" --ddp-ckpt-every=3 --ddp-ckpt-required=on resume=none
 is "... and refused where checkpoints are required" "$rc" 1
+folder "$tmp/theirs" 755 $other
+as $other ln -s "$home/ck" "$tmp/theirs/ck"
+kept=$(find "$home/ck" | sort)
+train "$tmp/theirs/ck" --ddp-ckpt-every=3 resume=none
+like "a link of his in his own folder, to what is not his: not followed" "$out" \
+    'warning .*/theirs/ck: a link of another user.s .* leads to what is not his'
+is "... all is as it was" "$(find "$home/ck" | sort)" "$kept"
 as $owner mkdir "$home/real"
 as $owner ln -s "$home/real" "$tmp/shared/mine"
 train "$tmp/shared/mine" --ddp-ckpt-every=6 wait=on

@@ -28,16 +28,11 @@ static void saving_name(const char *token, uint64_t step, char ret[SAVING_MAX])
     snprintf(ret, SAVING_MAX, SAVING "%.40s-%s", token, name);
 }
 
-int commit_folder(const char *path, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp)
+int commit_folder(const struct savedir *dir, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp)
 {
-    struct savedir dir;
     char name[SAVING_MAX];
     saving_name(token, step, name);
-    if (savedir_open(&dir, path, errp) < 0)
-        return -1;
-    int rc = savedir_make(ret, &dir, name, errp);
-    savedir_close(&dir);
-    return rc;
+    return savedir_make(ret, dir, name, errp);
 }
 
 /* A new file of a few bytes, on disk. */
@@ -91,21 +86,18 @@ static int take_over(const struct savedir *dir, const char *token, ddp_error_t *
     return rc;
 }
 
-void commit_leave(const char *path, const char *token)
+void commit_leave(const struct savedir *dir, const char *token)
 {
-    struct savedir dir;
     bool own;
-    if (savedir_open(&dir, path, NULL) < 0)
-        return;
-    if (is_own(&dir, token, &own, NULL) == 0 && own)
-        savedir_remove_file(&dir, WRITER, NULL);
-    savedir_close(&dir);
+    if (is_own(dir, token, &own, NULL) == 0 && own)
+        savedir_remove_file(dir, WRITER, NULL);
 }
 
 /* ---- commits ---- */
 
 struct commit {
-    struct savedir dir, folder; /* DIR, and the folder in it that becomes a checkpoint */
+    const struct savedir *dir;
+    struct savedir folder; /* in it, that becomes a checkpoint */
     char saving[SAVING_MAX], done[32];
     const char *token, *manifest;
     size_t n;
@@ -114,19 +106,19 @@ struct commit {
 /* WRITTEN -> RENAMED */
 static int move(struct commit *c, ddp_error_t *errp)
 {
-    if (savedir_sync(&c->folder, errp) < 0 || savedir_remove(&c->dir, c->done, errp) != 0 ||
-        savedir_rename(&c->dir, c->saving, c->done, errp) < 0)
+    if (savedir_sync(&c->folder, errp) < 0 || savedir_remove(c->dir, c->done, errp) != 0 ||
+        savedir_rename(c->dir, c->saving, c->done, errp) < 0)
         return -1;
-    if (savedir_sync(&c->dir, errp) == 0)
+    if (savedir_sync(c->dir, errp) == 0)
         return 0;
-    savedir_remove(&c->dir, c->done, NULL);
+    savedir_remove(c->dir, c->done, NULL);
     return -1;
 }
 
 /* RENAMED -> COMMITTED */
 static int write_manifest(struct commit *c, ddp_error_t *errp)
 {
-    if (write_file(&c->folder, UNFINISHED, c->manifest, c->n, errp) < 0 || check_writer(&c->dir, c->token, errp) < 0 ||
+    if (write_file(&c->folder, UNFINISHED, c->manifest, c->n, errp) < 0 || check_writer(c->dir, c->token, errp) < 0 ||
         savedir_rename(&c->folder, UNFINISHED, MANIFEST_NAME, errp) < 0)
         return -1;
     return savedir_sync(&c->folder, errp);
@@ -137,59 +129,52 @@ static int write_manifest(struct commit *c, ddp_error_t *errp)
 static int exchange(struct commit *c, ddp_error_t *errp)
 {
     struct savedir old;
-    if (savedir_enter(&old, &c->dir, c->done, errp) < 0) /* a link, or another user's, stays where it is */
+    if (savedir_enter(&old, c->dir, c->done, errp) < 0) /* a link, or another user's, stays where it is */
         return -1;
     savedir_close(&old);
     if (savedir_sync(&c->folder, errp) < 0 || write_manifest(c, errp) < 0)
         return -1;
-    if (renameat2(c->dir.fd, c->saving, c->dir.fd, c->done, RENAME_EXCHANGE) < 0)
+    if (renameat2(c->dir->fd, c->saving, c->dir->fd, c->done, RENAME_EXCHANGE) < 0)
         return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP
-                   ? 1 : error_errno(errp, "cannot rename %s to %s in %s", c->saving, c->done, c->dir.path);
-    if (savedir_sync(&c->dir, errp) < 0)
+                   ? 1 : error_errno(errp, "cannot rename %s to %s in %s", c->saving, c->done, c->dir->path);
+    if (savedir_sync(c->dir, errp) < 0)
         return -1;
-    savedir_remove(&c->dir, c->saving, NULL); /* the old one; else the next job does it */
+    savedir_remove(c->dir, c->saving, NULL); /* the old one; else the next job does it */
     return 0;
 }
 
 static int commit_in(struct commit *c, ddp_error_t *errp)
 {
-    int rc = folder_has_manifest(c->dir.fd, c->done) ? exchange(c, errp) : 1;
+    int rc = folder_has_manifest(c->dir->fd, c->done) ? exchange(c, errp) : 1;
     if (rc <= 0)
         return rc;
     if (move(c, errp) < 0)
         return -1;
     if (write_manifest(c, errp) < 0) {
-        savedir_remove(&c->dir, c->done, NULL);
+        savedir_remove(c->dir, c->done, NULL);
         return -1;
     }
     return 0;
 }
 
-int commit(const char *path, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp)
+int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,
+           ddp_error_t *errp)
 {
-    struct commit c = {.token = token, .manifest = manifest, .n = n, .folder.fd = -1};
-    int rc = -1;
+    struct commit c = {.dir = dir, .token = token, .manifest = manifest, .n = n};
     saving_name(token, step, c.saving);
     folder_name(step, c.done);
-    if (savedir_open(&c.dir, path, errp) < 0)
+    if (check_writer(dir, token, errp) < 0 || savedir_enter(&c.folder, dir, c.saving, errp) < 0)
         return -1;
-    if (check_writer(&c.dir, token, errp) == 0 && savedir_enter(&c.folder, &c.dir, c.saving, errp) == 0)
-        rc = commit_in(&c, errp);
+    int rc = commit_in(&c, errp);
     savedir_close(&c.folder);
-    savedir_close(&c.dir);
     return rc;
 }
 
-int commit_abandon(const char *path, const char *token, uint64_t step, ddp_error_t *errp)
+int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, ddp_error_t *errp)
 {
-    struct savedir dir;
     char name[SAVING_MAX];
     saving_name(token, step, name);
-    if (savedir_open(&dir, path, errp) < 0)
-        return -1;
-    int rc = savedir_remove(&dir, name, errp);
-    savedir_close(&dir);
-    return rc == 0 ? 0 : -1;
+    return savedir_remove(dir, name, errp) == 0 ? 0 : -1;
 }
 
 /* ---- what is no longer wanted ---- */
@@ -220,7 +205,10 @@ static int retain_in(struct removal *r, uint64_t newest, int keep, ddp_error_t *
     for (size_t i = s.n; rc == 0 && i-- > 0;) {
         char name[32];
         folder_name(s.step[i], name);
-        if (s.step[i] > newest || n_kept++ >= keep)
+        bool counts = s.step[i] <= newest && n_kept < keep;
+        if (counts)
+            n_kept += savedir_has_own(r->dir, name); /* what another has put there counts for none */
+        else
             rc = remove_folder(r, name, errp);
     }
     free(s.step);
@@ -246,10 +234,9 @@ static int remove_litter(void *arg, const char *path, const char *name, ddp_erro
     return is_litter(r, name) ? remove_folder(r, name, errp) : 0;
 }
 
-/* Closes, and says what was left. */
-static int end_removal(struct removal *r, struct savedir *dir, int rc, ddp_error_t *errp)
+/* Says what was left. */
+static int end_removal(const struct removal *r, int rc, ddp_error_t *errp)
 {
-    savedir_close(dir);
     if (rc == 0 && errp && r->n_left < 2)
         *errp = r->left;
     else if (rc == 0)
@@ -257,21 +244,17 @@ static int end_removal(struct removal *r, struct savedir *dir, int rc, ddp_error
     return rc;
 }
 
-int commit_retain(const char *path, uint64_t newest, int keep, ddp_error_t *errp)
+int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, int keep, ddp_error_t *errp)
 {
-    struct savedir dir;
-    struct removal r = {.dir = &dir};
-    if (savedir_open(&dir, path, errp) < 0)
+    struct removal r = {.dir = dir};
+    if (check_writer(dir, token, errp) < 0)
         return -1;
-    return end_removal(&r, &dir, retain_in(&r, newest, keep, errp), errp);
+    return end_removal(&r, retain_in(&r, newest, keep, errp), errp);
 }
 
-int commit_clean(const char *path, const char *token, ddp_error_t *errp)
+int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp)
 {
-    struct savedir dir;
-    struct removal r = {.dir = &dir, .token = token};
-    if (savedir_open(&dir, path, errp) < 0)
-        return -1;
-    int rc = take_over(&dir, token, errp);
-    return end_removal(&r, &dir, rc < 0 ? rc : savedir_each(&dir, remove_litter, &r, errp), errp);
+    struct removal r = {.dir = dir, .token = token};
+    int rc = take_over(dir, token, errp);
+    return end_removal(&r, rc < 0 ? rc : savedir_each(dir, remove_litter, &r, errp), errp);
 }

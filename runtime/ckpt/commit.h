@@ -21,27 +21,29 @@
 #define COMMIT_TOKEN_BYTES 8 /* 16 hexadecimal digits */
 
 /* Opens "DIR/.saving-TOKEN-step-00000100" to write to; creates it (it may be there: every rank calls this). */
-int commit_folder(const char *dir, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp);
+int commit_folder(const struct savedir *dir, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp);
 
 /* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, broken, or with less of the step after
  * it, window.h) is replaced; where the file system can exchange names (RENAME_EXCHANGE), without a moment that has
  * neither. DDP_E_USAGE: this job has not taken dir over (commit_clean), or another one since, even if that has left; or
  * step-N is a link or another user's, which stays. */
-int commit(const char *dir, const char *token, uint64_t step, const char *manifest, size_t n, ddp_error_t *errp);
+int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,
+           ddp_error_t *errp);
 
 /* Removes the folder of a save that is given up. */
-int commit_abandon(const char *dir, const char *token, uint64_t step, ddp_error_t *errp);
+int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, ddp_error_t *errp);
 
 /* Removes all checkpoints but the `keep` newest up to step `newest`, and all beyond it (those that the job, when it
- * resumed, found broken). 0; *errp then names a link or another user's folder that was left (code 0: none). */
-int commit_retain(const char *dir, uint64_t newest, int keep, ddp_error_t *errp);
+ * resumed, found broken). What is a link or another user's counts for none. 0; *errp then names what was left where it
+ * is (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
+int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, int keep, ddp_error_t *errp);
 
 /* Takes dir over, so that a job that still runs there, its node perhaps given up by the scheduler, commits and removes
  * no more: DIR/.writer holds the token of the job whose saves count. Then removes what killed jobs left: .saving-* of
  * other tokens, and step-* without a manifest. Returns as commit_retain. */
-int commit_clean(const char *dir, const char *token, ddp_error_t *errp);
+int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp);
 
 /* The job leaves: removes DIR/.writer, if it is this job's. */
-void commit_leave(const char *dir, const char *token);
+void commit_leave(const struct savedir *dir, const char *token);
 
 #endif

@@ -10,7 +10,7 @@
 #include "runtime/base/thread.h"
 #include "runtime/ckpt/commit.h"
 
-static int commit_all(const struct commit_job *j, ddp_error_t *errp)
+static int commit_all(const struct commit_job *j, const struct savedir *dir, ddp_error_t *errp)
 {
     struct manifest m;
     size_t n;
@@ -25,7 +25,7 @@ static int commit_all(const struct commit_job *j, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EFBIG, "the manifest of so many tensors has %zu bytes, at most %d MiB are "
                          "allowed: shorten their names", n, MANIFEST_MIB_MAX);
     }
-    int rc = commit(j->dir, j->token, j->state.step, text, n, errp);
+    int rc = commit(dir, j->token, j->state.step, text, n, errp);
     free(text);
     return rc;
 }
@@ -34,10 +34,14 @@ static void *run(void *arg)
 {
     struct committer *c = arg;
     uint64_t began = clock_ns();
-    int rc = commit_all(&c->job, &c->error);
+    struct savedir dir = {.fd = -1};
+    int rc = savedir_open(&dir, c->job.dir, &c->job.known, &c->error);
+    if (rc == 0)
+        rc = commit_all(&c->job, &dir, &c->error);
     c->took_s = (double)(clock_ns() - began) / 1e9;
     if (rc == 0)
-        commit_retain(c->job.dir, c->job.state.step, c->job.keep, &c->error);
+        commit_retain(&dir, c->job.token, c->job.state.step, c->job.keep, &c->error);
+    savedir_close(&dir);
     atomic_store(&c->state, rc < 0 ? COMMITTER_FAILED : COMMITTER_DONE);
     return NULL;
 }

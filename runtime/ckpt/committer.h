@@ -9,6 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/ckpt/manifest.h"
+#include "runtime/ckpt/savedir.h"
 
 enum committer_state { COMMITTER_IDLE, COMMITTER_BUSY, COMMITTER_DONE, COMMITTER_FAILED };
 
@@ -17,6 +18,7 @@ struct commit_job {
     const uint64_t *checksum; /* [n_tensors] */
     struct manifest_state state;
     const char *dir, *token;
+    struct savedir_known known; /* of dir */
     int keep;
 };
 

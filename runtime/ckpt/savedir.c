@@ -12,6 +12,7 @@
 #include "runtime/base/io.h"
 #include "runtime/ckpt/manifest.h"
 
+#define OVERFLOW_UID 65534 /* kernel.overflowuid, unless somebody has changed it */
 #define LINKS_MAX 40 /* on the way to a folder, as the kernel has it */
 #define FOLDER_MODE 0755 /* less the umask: whatever that is, nobody else writes to what we make */
 #define FILE_MODE 0644
@@ -22,7 +23,10 @@ struct walk {
     int fd;                     /* the folder that was reached (O_PATH) */
     char rest[FOLDER_PATH_MAX]; /* of the way */
     int n_links;
-    bool makes; /* folders that are not there */
+    bool makes;      /* folders that are not there */
+    bool is_exposed; /* struct savedir */
+    bool is_led;     /* by a link of led_by's */
+    uid_t led_by;
 };
 
 static int walk_from(struct walk *w, const char *path)
@@ -37,6 +41,22 @@ static int explain_way(const struct walk *w, const char *path, ddp_error_t *errp
     return error_errno(errp, "cannot %s the folder %s", w->makes ? "make" : "open", path);
 }
 
+/* In a user namespace root's things may show the kernel's overflow uid. */
+static bool is_in_user_namespace(void)
+{
+    unsigned first = 0, outer = 0, n = 0;
+    FILE *f = fopen("/proc/self/uid_map", "re");
+    bool is_whole = f && fscanf(f, "%u %u %u", &first, &outer, &n) == 3 && first == 0 && outer == 0 && n == UINT32_MAX;
+    if (f)
+        fclose(f);
+    return f && !is_whole;
+}
+
+static bool is_trusted(uid_t owner)
+{
+    return owner == geteuid() || owner == 0 || (owner == OVERFLOW_UID && is_in_user_namespace());
+}
+
 /* The link `fd`, called `name`, in w->fd: the rest of the way begins with what it says. */
 static int follow(struct walk *w, int fd, const char *name, const struct stat *link, const char *path,
                   ddp_error_t *errp)
@@ -46,7 +66,13 @@ static int follow(struct walk *w, int fd, const char *name, const struct stat *l
     ssize_t n = readlinkat(fd, "", target, sizeof target - 1);
     if (n < 0 || fstat(w->fd, &in) < 0)
         return error_errno(errp, "cannot follow the link %s in %s", name, path);
-    if (link->st_uid != geteuid() && link->st_uid != 0 && link->st_uid != in.st_uid)
+    if (is_trusted(link->st_uid))
+        ;
+    else if (link->st_uid == in.st_uid && (!w->is_led || w->led_by == link->st_uid)) {
+        w->is_led = true;
+        w->led_by = link->st_uid;
+        w->makes = false;
+    } else
         return error_set(errp, DDP_E_USAGE, EPERM, "%.100s: %.50s is a link of another user's (uid %u), who can turn "
                          "it elsewhere: name the folder that it leads to", path, name, (unsigned)link->st_uid);
     target[n] = 0;
@@ -84,6 +110,7 @@ static int step_on(struct walk *w, const char *path, ddp_error_t *errp)
         return 0;
     int rc = -1, fd = open_next(w, name);
     if (fd >= 0) {
+        w->is_exposed |= fstat(w->fd, &st) == 0 && st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX);
         io_close(w->fd);
         w->fd = fd;
         return 0;
@@ -101,7 +128,21 @@ static int step_on(struct walk *w, const char *path, ddp_error_t *errp)
     return rc;
 }
 
-static int open_path(struct savedir *ret, const char *path, bool makes, ddp_error_t *errp)
+/* The folder that was reached. */
+static int check_end(const struct walk *w, const char *path, const struct stat *st, const struct savedir_known *known,
+                     ddp_error_t *errp)
+{
+    if (w->is_led && st->st_uid != w->led_by)
+        return error_set(errp, DDP_E_USAGE, EPERM, "%.120s: a link of another user's (uid %u) leads to what is not his: "
+                         "name the folder itself", path, (unsigned)w->led_by);
+    if (known && st->st_ino != known->inode)
+        return error_set(errp, DDP_E_USAGE, ESTALE, "%.150s is another folder than when this job began: nothing is "
+                         "written or removed there", path);
+    return 0;
+}
+
+static int open_path(struct savedir *ret, const char *path, const struct savedir_known *known, bool makes,
+                     ddp_error_t *errp)
 {
     struct walk w = {.fd = -1, .makes = makes};
     struct stat st;
@@ -113,25 +154,28 @@ static int open_path(struct savedir *ret, const char *path, bool makes, ddp_erro
         rc = step_on(&w, path, errp);
     if (rc == 0 && ((fd = openat(w.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 || fstat(fd, &st) < 0))
         rc = explain_way(&w, path, errp);
+    if (rc == 0)
+        rc = check_end(&w, path, &st, known, errp);
     io_close(w.fd);
     if (rc < 0) {
         io_close(fd);
         return -1;
     }
     ret->fd = fd;
-    ret->owner = st.st_uid;
+    ret->known = known ? *known : (struct savedir_known){st.st_ino, geteuid()};
+    ret->is_exposed = w.is_exposed;
     strcpy(ret->path, path);
     return 0;
 }
 
-int savedir_open(struct savedir *ret, const char *path, ddp_error_t *errp)
+int savedir_open(struct savedir *ret, const char *path, const struct savedir_known *known, ddp_error_t *errp)
 {
-    return open_path(ret, path, false, errp);
+    return open_path(ret, path, known, false, errp);
 }
 
 int savedir_create(struct savedir *ret, const char *path, ddp_error_t *errp)
 {
-    return open_path(ret, path, true, errp);
+    return open_path(ret, path, NULL, true, errp);
 }
 
 void savedir_close(struct savedir *dir)
@@ -140,31 +184,34 @@ void savedir_close(struct savedir *dir)
     dir->fd = -1;
 }
 
-bool savedir_is_shared(const struct savedir *dir, char *ret, size_t size)
+static bool is_own(const struct savedir *dir, const struct stat *st)
+{
+    return st->st_uid == geteuid() || st->st_uid == dir->known.uid;
+}
+
+bool savedir_is_shared(const struct savedir *dir, bool is_strict, char *ret, size_t size)
 {
     struct stat st;
     char who[64];
     if (fstat(dir->fd, &st) < 0)
         return false;
-    if (st.st_uid != geteuid())
+    if (!is_own(dir, &st))
         snprintf(who, sizeof who, "it belongs to another user (uid %u)", (unsigned)st.st_uid);
     else if (st.st_mode & S_IWOTH)
         snprintf(who, sizeof who, "everybody can write to it");
     else if (st.st_mode & S_IWGRP)
         snprintf(who, sizeof who, "its group (gid %u) can write to it", (unsigned)st.st_gid);
+    else if (is_strict && dir->is_exposed)
+        snprintf(who, sizeof who, "others can put another folder in its place");
     else
         return false;
-    snprintf(ret, size, "%.90s: %s and so remove or replace checkpoints, by ones that make a job do something else: "
+    if (ret)
+        snprintf(ret, size, "%.90s: %s and so remove or replace checkpoints, by ones that make a job do something else: "
              "use a folder of your own (mkdir -m 755)", dir->path, who);
     return true;
 }
 
 /* ---- what lies in it ---- */
-
-static bool is_own(const struct savedir *dir, const struct stat *st)
-{
-    return st->st_uid == geteuid() || st->st_uid == dir->owner;
-}
 
 static int explain_foreign(const struct savedir *dir, const char *name, const struct stat *st, ddp_error_t *errp)
 {
@@ -183,11 +230,16 @@ static int open_folder(struct savedir *ret, const struct savedir *dir, const cha
         errno = ENAMETOOLONG;
         return -1;
     }
-    ret->owner = dir->owner;
+    ret->known = dir->known;
+    ret->is_exposed = dir->is_exposed;
     ret->fd = openat(dir->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int saved = errno;
-    bool is_known = ret->fd >= 0 ? fstat(ret->fd, &st) == 0 : fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    if (is_known && (S_ISLNK(st.st_mode) || !is_own(dir, &st))) {
+    bool is_told = ret->fd >= 0 ? fstat(ret->fd, &st) == 0 : fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (ret->fd >= 0 && !is_told) {
+        saved = errno;
+        savedir_close(ret);
+    }
+    if (is_told && (S_ISLNK(st.st_mode) || !is_own(dir, &st))) {
         savedir_close(ret);
         explain_foreign(dir, name, &st, errp);
         return 1;
@@ -223,11 +275,13 @@ int savedir_open_file(const struct savedir *dir, const char *name, ddp_error_t *
         error_errno(errp, "cannot write %.150s/%s", dir->path, name);
     else if (!is_own(dir, &st))
         explain_foreign(dir, name, &st, errp);
-    else if (!S_ISREG(st.st_mode) || st.st_nlink != 1)
+    else if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
         error_set(errp, DDP_E_USAGE, EMLINK, "cannot write %.120s/%.64s: it is not a regular file that has one name: "
                   "remove it", dir->path, name);
-    else
+    else if (fcntl(fd, F_SETFL, 0) == 0) /* no write of ours may come back without having waited for a lock */
         return fd;
+    else
+        error_errno(errp, "cannot write %.150s/%s", dir->path, name);
     io_close(fd);
     return -1;
 }
@@ -264,6 +318,33 @@ int savedir_remove_file(const struct savedir *dir, const char *name, ddp_error_t
                ? error_errno(errp, "cannot remove %.150s/%s", dir->path, name) : 0;
 }
 
+bool savedir_has_own(const struct savedir *dir, const char *name)
+{
+    struct savedir folder;
+    struct stat st;
+    if (open_folder(&folder, dir, name, NULL) != 0)
+        return false;
+    bool has = fstatat(folder.fd, MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+    savedir_close(&folder);
+    return has;
+}
+
+int savedir_see(struct savedir *dir, const char *name, ddp_error_t *errp)
+{
+    struct stat st;
+    if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return error_errno(errp, "cannot see %s in the folder %s", name, dir->path);
+    dir->known.uid = st.st_uid;
+    return 0;
+}
+
+int savedir_probe(struct savedir *dir, const char *name, ddp_error_t *errp)
+{
+    if (mkdirat(dir->fd, name, FOLDER_MODE) < 0)
+        return error_errno(errp, "cannot write into the folder %s", dir->path);
+    return savedir_see(dir, name, errp);
+}
+
 static int remove_entry(void *ctx, const char *path, const char *name, ddp_error_t *errp)
 {
     (void)path;
@@ -281,13 +362,36 @@ static int remove_files(struct savedir *dir, ddp_error_t *errp)
     return savedir_each(dir, remove_entry, dir, errp);
 }
 
+/* A folder_f: 1 where no checkpoint of ours has such a file. */
+static int look_at_entry(void *ctx, const char *path, const char *name, ddp_error_t *errp)
+{
+    static const char *const ends[] = {".safetensors", ".json", ".manifest"};
+    struct savedir *dir = ctx;
+    struct stat st;
+    size_t n = strlen(name);
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        is_known |= n >= strlen(ends[i]) && !strcmp(name + n - strlen(ends[i]), ends[i]);
+    if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    if (is_known && !S_ISDIR(st.st_mode))
+        return 0;
+    error_set(errp, DDP_E_USAGE, EPERM, "%.110s has %.64s in it, and others can write to the folder above: it stays, for it "
+              "may be no checkpoint", path, name);
+    return -1;
+}
+
 int savedir_remove(const struct savedir *dir, const char *name, ddp_error_t *errp)
 {
     struct savedir folder;
     int rc = open_folder(&folder, dir, name, errp);
     if (rc != 0)
         return rc < 0 && errno == ENOENT ? 0 : rc;
-    rc = remove_files(&folder, errp);
+    if (savedir_is_shared(dir, false, NULL, 0) && !savedir_has_own(dir, name) &&
+        savedir_each(&folder, look_at_entry, &folder, errp) < 0)
+        rc = 1;
+    if (rc == 0)
+        rc = remove_files(&folder, errp);
     savedir_close(&folder);
     if (rc == 0 && unlinkat(dir->fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
         rc = error_errno(errp, "cannot remove the folder %s", folder.path);

@@ -147,13 +147,52 @@ static void make_history(void)
         make_checkpoint("step-00000030", true);
 }
 
+/* In the folder, which is opened for it. */
+#define IN_FOLDER(e, call)                                                                                             \
+    struct savedir at;                                                                                                 \
+    if (savedir_open(&at, dir, NULL, e) < 0)                                                                           \
+        return -1;                                                                                                     \
+    int rc = call;                                                                                                     \
+    savedir_close(&at);                                                                                                \
+    return rc
+
+static int clean(const char *token, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_clean(&at, token, e));
+}
+
+static int leave(const char *token)
+{
+    IN_FOLDER(NULL, (commit_leave(&at, token), 0));
+}
+
+static int abandon(ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_abandon(&at, TOKEN, 30, e));
+}
+
+static int make_saving(uint64_t step, struct savedir *ret, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_folder(&at, TOKEN, step, ret, e));
+}
+
+static int commit_text(uint64_t step, const char *text, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit(&at, TOKEN, step, text, strlen(text), e));
+}
+
+static int retain(uint64_t newest, int keep, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_retain(&at, TOKEN, newest, keep, e));
+}
+
 /* step-00000030 is written, committed, and the oldest one goes. */
 static int save(ddp_error_t *e)
 {
     struct savedir folder;
     static const char text[] = "step-00000030";
     int rc = 0;
-    if (commit_clean(dir, TOKEN, e) < 0 || commit_folder(dir, TOKEN, 30, &folder, e) < 0)
+    if (clean(TOKEN, e) < 0 || make_saving(30, &folder, e) < 0)
         return -1;
     for (int i = 0; i < 2 && rc == 0; i++) {
         struct put out;
@@ -166,7 +205,7 @@ static int save(ddp_error_t *e)
     savedir_close(&folder);
     if (rc < 0)
         return -1;
-    return commit(dir, TOKEN, 30, text, strlen(text), e) < 0 ? -1 : commit_retain(dir, 30, 2, e);
+    return commit_text(30, text, e) < 0 ? -1 : retain(30, 2, e);
 }
 
 static bool has(const char *folder, const char *name)
@@ -218,7 +257,7 @@ static bool check_promises(void)
 static void check_next(bool had_new)
 {
     ddp_error_t e = {0};
-    assert_int_equal(commit_clean(dir, OTHER, &e), 0);
+    assert_int_equal(clean(OTHER, &e), 0);
     assert_int_equal(check_promises(), had_new);
     assert_false(exists(".saving-" TOKEN "-step-00000030"));
     assert_false(exists(".saving-fedcba9876543210-step-00000030"));
@@ -270,7 +309,7 @@ static bool save_failing(int n, int *n_failed)
         ++*n_failed;
         assert_error_has(e, dir);
         assert_error_has(e, strerror(fails_with));
-        assert_int_equal(commit_abandon(dir, TOKEN, 30, &e), 0);
+        assert_int_equal(abandon(&e), 0);
         assert_int_equal(check_promises(), is_new);
     }
     check_next(is_new);
@@ -341,14 +380,14 @@ static void test_retain(void **state)
     (void)state;
     make_history();
     make_checkpoint("step-100000000", true);
-    assert_int_equal(commit_retain(dir, 100000000, 1, &e), 0);
+    assert_int_equal(clean(TOKEN, &e) | retain(100000000, 1, &e), 0);
     assert_true(exists("step-100000000") && exists("step-7"));
     assert_false(exists("step-00000020") || exists("step-00000010"));
 }
 
 static void take_over(void)
 {
-    assert_int_equal(commit_clean(dir, OTHER, NULL), 0);
+    assert_int_equal(clean(OTHER, NULL), 0);
 }
 
 static void test_taken_over(void **state)
@@ -367,7 +406,7 @@ static void test_taken_over(void **state)
         bool is_new = check_promises();
         assert_true(is_refused || is_new);
         n_refused += is_refused;
-        commit_leave(dir, TOKEN);
+        leave(TOKEN);
         assert_int_equal(exists(".writer"), is_taken);
     }
     print_message("# taken over before each of %d calls: %d times refused\n", n - 1, n_refused);
@@ -376,17 +415,17 @@ static void test_taken_over(void **state)
     make_history();
     assert_int_equal(save(&e), 0);
     take_over();
-    assert_int_equal(commit_folder(dir, TOKEN, 40, &folder, &e), 0);
+    assert_int_equal(make_saving(40, &folder, &e), 0);
     savedir_close(&folder);
-    assert_int_equal(commit(dir, TOKEN, 40, "x", 1, &e), -1);
+    assert_int_equal(commit_text(40, "x", &e), -1);
     assert_error_has(e, "another job has begun to save there");
     assert_false(exists("step-00000040"));
     assert_true(check_promises());
-    commit_leave(dir, OTHER);
+    leave(OTHER);
     assert_false(exists(".writer"));
 
     make_checkpoint("step-00000050", true); /* the other's: it must not be removed as one beyond step 40 */
-    assert_int_equal(commit(dir, TOKEN, 40, "x", 1, &e), -1);
+    assert_int_equal(commit_text(40, "x", &e), -1);
     assert_error_has(e, "another job has begun to save there");
     assert_false(exists("step-00000040"));
     assert_true(is_checkpoint("step-00000050"));

@@ -170,7 +170,7 @@ static bool vanishes; /* the folder, once it is open */
 static int start(ckpt_writer_t *w, bool has_heads, ddp_error_t *errp)
 {
     struct savedir dir;
-    if (savedir_open(&dir, folder, errp) < 0)
+    if (savedir_open(&dir, folder, NULL, errp) < 0)
         return -1;
     if (vanishes)
         assert_int_equal(rename(folder, gone) | rmdir(gone), 0);

@@ -67,7 +67,7 @@ static int begin(struct state *s, int step, ddp_error_t *errp)
     for (int i = 0; i < N; i++)
         s->host[i] = (float)(i + step);
     if (device_copy(s->stream, s->at, s->host, N * sizeof(float), DEVICE_TO, errp) < 0 ||
-        readback_after(&s->back, s->stream, errp) < 0 || savedir_open(&dir, root, errp) < 0)
+        readback_after(&s->back, s->stream, errp) < 0 || savedir_open(&dir, root, NULL, errp) < 0)
         return -1;
     return writer_start(s->writer, &dir, true, errp);
 }

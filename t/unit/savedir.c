@@ -51,7 +51,7 @@ static int set_up(void **state)
     make_folder("ck");
     make_folder("out");
     make_file("out/manifest.json");
-    assert_int_equal(savedir_open(&dir, at("ck"), NULL), 0);
+    assert_int_equal(savedir_open(&dir, at("ck"), NULL, NULL), 0);
     return 0;
 }
 
@@ -133,10 +133,10 @@ static void others_things_are_left_and_named(void **state)
     assert_int_equal(savedir_open_file(&dir, "a", &e), -1);
     assert_error_has(e, "ck/a belongs to another user (uid 1)");
 
-    /* Where everything has the owner of the folder, as some file systems have it, that is no stranger. */
-    give_away("ck");
-    savedir_close(&dir);
-    assert_int_equal(savedir_open(&dir, at("ck"), &e), 0);
+    /* Where what this user makes has another owner, as in an export that squashes users, that one is no stranger. */
+    make_folder("ck/probe");
+    give_away("ck/probe");
+    assert_int_equal(savedir_see(&dir, "probe", &e), 0);
     assert_int_equal(savedir_remove(&dir, "step-1", &e), 0);
 }
 
@@ -152,7 +152,7 @@ static void the_way_there(void **state)
     assert_int_equal(symlink("../out", at("ck/up")), 0);
     static const char *const good[] = {"ck", "ck/", "./ck/../ck//.", "relative", "absolute/", "absolute/up/../ck"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        if (savedir_open(&d, at(good[i]), &e) < 0)
+        if (savedir_open(&d, at(good[i]), NULL, &e) < 0)
             fail_msg("%s: %s", good[i], e.text);
         savedir_close(&d);
     }
@@ -161,15 +161,15 @@ static void the_way_there(void **state)
     assert_true(fstat(d.fd, &st) == 0 && stat(at("out/new/a/b"), &same) == 0 && st.st_ino == same.st_ino);
     savedir_close(&d);
     assert_int_equal(symlink("loop", at("loop")), 0);
-    assert_int_equal(savedir_open(&d, at("loop"), &e), -1);
+    assert_int_equal(savedir_open(&d, at("loop"), NULL, &e), -1);
     assert_error_has(e, "links lead nowhere");
-    assert_int_equal(savedir_open(&d, at("none/ck"), &e), -1);
+    assert_int_equal(savedir_open(&d, at("none/ck"), NULL, &e), -1);
     assert_error_has(e, "No such file or directory");
-    assert_int_equal(savedir_open(&d, at("out/manifest.json"), &e), -1);
+    assert_int_equal(savedir_open(&d, at("out/manifest.json"), NULL, &e), -1);
     assert_error_has(e, "Not a directory");
     if (geteuid() == 0) {
         give_away("relative");
-        assert_int_equal(savedir_open(&d, at("absolute"), &e), -1);
+        assert_int_equal(savedir_open(&d, at("absolute"), NULL, &e), -1);
         assert_error_has(e, "relative is a link of another user's (uid 1)");
         assert_int_equal(savedir_create(&d, at("relative/x"), &e), -1);
         assert_int_equal(stat(at("ck/x"), &st), -1);
@@ -177,10 +177,51 @@ static void the_way_there(void **state)
         give_away("theirs");
         assert_int_equal(symlink(at("ck"), at("theirs/ck")), 0);
         give_away("theirs/ck");
-        assert_int_equal(savedir_open(&d, at("theirs/ck"), &e), 0); /* it is for him to say what lies there */
+        assert_int_equal(savedir_open(&d, at("theirs/ck"), NULL, &e), -1);
+        assert_error_has(e, "a link of another user's (uid 1) leads to what is not his");
+        make_folder("theirs/own");
+        give_away("theirs/own");
+        assert_int_equal(symlink("own", at("theirs/link")), 0);
+        give_away("theirs/link");
+        assert_int_equal(savedir_open(&d, at("theirs/link"), NULL, &e), 0); /* it is for him to say where that lies */
         savedir_close(&d);
+        assert_int_equal(savedir_create(&d, at("theirs/ck/new"), &e), -1);
+        assert_int_equal(stat(at("ck/new"), &st), -1);
     }
-    assert_false(savedir_is_shared(&dir, text, sizeof text));
+    assert_false(savedir_is_shared(&dir, false, text, sizeof text));
+}
+
+static void another_folder_in_its_place_is_none(void **state)
+{
+    struct savedir d;
+    ddp_error_t e;
+    (void)state;
+    assert_int_equal(savedir_open(&d, at("ck"), &dir.known, &e), 0);
+    savedir_close(&d);
+    assert_int_equal(rename(at("ck"), at("was")) | rename(at("out"), at("ck")), 0);
+    assert_int_equal(savedir_open(&d, at("ck"), &dir.known, &e), -1);
+    assert_error_has(e, "is another folder than when this job began");
+}
+
+static void what_was_moved_here_stays(void **state)
+{
+    struct stat st;
+    ddp_error_t e;
+    (void)state;
+    make_folder("ck/.saving-x");
+    make_file("ck/.saving-x/thesis.tex");
+    make_folder("ck/step-1");
+    make_folder("ck/step-1/a.json");
+    make_folder("ck/step-2");
+    make_file("ck/step-2/model-00001-of-00001.safetensors");
+    assert_int_equal(chmod(at("ck"), 0777), 0);
+    assert_int_equal(savedir_remove(&dir, ".saving-x", &e), 1);
+    assert_error_has(e, ".saving-x has thesis.tex in it");
+    assert_int_equal(savedir_remove(&dir, "step-1", &e), 1);
+    assert_int_equal(stat(at("ck/.saving-x/thesis.tex"), &st) | stat(at("ck/step-1/a.json"), &st), 0);
+    assert_int_equal(savedir_remove(&dir, "step-2", &e), 0);
+    assert_int_equal(chmod(at("ck"), 0755), 0);
+    assert_int_equal(savedir_remove(&dir, ".saving-x", &e), 0); /* nobody else has put it there */
 }
 
 static void who_else_may_write_is_said(void **state)
@@ -188,12 +229,19 @@ static void who_else_may_write_is_said(void **state)
     char text[256];
     (void)state;
     assert_int_equal(chmod(at("ck"), 0775), 0);
-    assert_true(savedir_is_shared(&dir, text, sizeof text) && strstr(text, "its group (gid "));
+    assert_true(savedir_is_shared(&dir, false, text, sizeof text) && strstr(text, "its group (gid "));
     assert_int_equal(chmod(at("ck"), 01777), 0);
-    assert_true(savedir_is_shared(&dir, text, sizeof text) && strstr(text, "everybody can write to it"));
+    assert_true(savedir_is_shared(&dir, false, text, sizeof text) && strstr(text, "everybody can write to it"));
+    assert_int_equal(chmod(at("ck"), 0755), 0);
+    assert_int_equal(chmod(root, 0777), 0);
+    savedir_close(&dir);
+    assert_int_equal(savedir_open(&dir, at("ck"), NULL, NULL), 0);
+    assert_int_equal(chmod(root, 0700), 0);
+    assert_false(savedir_is_shared(&dir, false, text, sizeof text));
+    assert_true(savedir_is_shared(&dir, true, text, sizeof text) && strstr(text, "another folder in its place"));
     if (geteuid() == 0) {
         give_away("ck");
-        assert_true(savedir_is_shared(&dir, text, sizeof text) && strstr(text, "belongs to another user (uid 1)"));
+        assert_true(savedir_is_shared(&dir, false, text, sizeof text) && strstr(text, "belongs to another user (uid 1)"));
     }
 }
 
@@ -203,7 +251,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(removes_what_is_its_own),         CASE(links_are_left_and_named),
         CASE(files_are_written_under_one_name_only), CASE(others_things_are_left_and_named),
-        CASE(the_way_there),                   CASE(who_else_may_write_is_said),
+        CASE(the_way_there),                   CASE(another_folder_in_its_place_is_none),
+        CASE(what_was_moved_here_stays),       CASE(who_else_may_write_is_said),
     };
     umask(022);
     if (!mkdtemp(root))
