@@ -45,6 +45,19 @@ static void refuse(boot_server_t *s, struct client *c, const char *fmt, ...)
     client_drop(s, c);
 }
 
+/* One that comes again may be heard before what it said last on the connection before, which is read first. */
+static bool is_connected(boot_server_t *s, int rank)
+{
+    bool is = false;
+    for (struct client *o = s->clients; o; o = o->next) {
+        if (o->rank != rank || o->is_dropped)
+            continue;
+        client_read(s, o);
+        is |= !o->is_dropped && (o->is_waiting || s->ranks[rank].client == o);
+    }
+    return is;
+}
+
 void client_hello(boot_server_t *s, struct client *c, const unsigned char *body)
 {
     const unsigned char *numbers = body + WIRE_MAGIC_LEN + WIRE_TOKEN_LEN;
@@ -54,9 +67,8 @@ void client_hello(boot_server_t *s, struct client *c, const unsigned char *body)
                       s->size);
     if (rank < 0 || rank >= s->size)
         return refuse(s, c, "rank %d is not one of 0..%d: check DDP_RANK", rank, s->size - 1);
-    for (struct client *o = s->clients; o; o = o->next)
-        if (o->rank == rank && !o->is_dropped && (o->is_waiting || s->ranks[rank].client == o))
-            return refuse(s, c, "rank %d is connected already: two processes have the same DDP_RANK", rank);
+    if (is_connected(s, rank))
+        return refuse(s, c, "rank %d is connected already: two processes have the same DDP_RANK", rank);
     c->rank = rank;
     if (s->failure.code)
         client_send_error(s, c, &s->failure);

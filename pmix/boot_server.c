@@ -87,7 +87,7 @@ void server_fail(boot_server_t *s, int rank, const char *fmt, ...)
     }
 }
 
-static void client_read(boot_server_t *s, struct client *c)
+void client_read(boot_server_t *s, struct client *c)
 {
     struct boot_frame f;
     int got = 1, whole = 0;

@@ -49,6 +49,9 @@ struct boot_server {
 void client_send(boot_server_t *s, struct client *c, enum wire_type type, const void *body, size_t n);
 void client_send_error(boot_server_t *s, struct client *c, const ddp_error_t *e);
 
+/* Does all that a client has said. */
+void client_read(boot_server_t *s, struct client *c);
+
 /* Closes; a rank that was IN is LOST, which is a failure. */
 void client_drop(boot_server_t *s, struct client *c);
 
