@@ -30,8 +30,8 @@ int board_size(const struct board *b);
 /* This rank's facts, once. */
 void board_post(struct board *b, int local_rank, const struct placement_rank *facts);
 
-/* Waits until all have posted. *ret (borrowed, [board_size]) is then what all posted. 0, or -1 with DDP_E_TIMEOUT at the
- * deadline (clock.h, as all deadlines here): how many have not come. */
+/* Waits until all have posted. *ret (borrowed, [board_size]) is then what all posted. 0, or -1 with DDP_E_TIMEOUT at
+ * the deadline (clock.h, as all deadlines here): how many have not come. */
 int board_wait(struct board *b, uint64_t deadline, const struct placement_rank **ret, ddp_error_t *errp);
 
 /* Fills *ret by the deadline, as inventory_load does. */

@@ -2,15 +2,15 @@
  *
  * Only a verbose step has any of this. srun takes a port and a random token before it asks for the step, and tells its
  * tasks both in GATHER_VARIABLE. When it launches them, one thread takes a text from each node (the task of local rank
- * 0 sends it), folds nodes whose texts are equal, prints, and answers, so that those tasks go on only when the table is
- * there; but no more nodes wait than a quarter of the descriptors that srun may have: later ones are answered at once.
- * It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node (40 s at most)
- * after the first text; nodes that come later find nobody. A node whose text srun does not take prints it itself, so that
- * no failure costs more than the fold. One that has no answer by its deadline goes on: srun has its text, and prints it
- * when it has waited for the others, or at its own end.
+ * 0 sends it), folds nodes whose texts are equal, prints, and answers, so that those tasks go on only when the table
+ * is there; but no more nodes wait than a quarter of the descriptors that srun may have: later ones are answered at
+ * once. It waits for all nodes of the step, but no longer than `collect_s` and 10 ms for each node (40 s at most)
+ * after the first text; nodes that come later find nobody. A node whose text srun does not take prints it itself, so
+ * that no failure costs more than the fold. One that has no answer by its deadline goes on: srun has its text, and
+ * prints it when it has waited for the others, or at its own end.
  *
- * Nobody is believed before the token. A stranger costs srun a descriptor for 2 s at most, and nothing else.
- * Tokens pass in the clear, as Slurm's own I/O keys do: who reads the network could add a table to what srun prints. */
+ * Nobody is believed before the token. A stranger costs srun a descriptor for 2 s at most, and nothing else. Tokens
+ * pass in the clear, as Slurm's own I/O keys do: who reads the network could add a table to what srun prints. */
 #ifndef DDP_SPANK_GATHER_H
 #define DDP_SPANK_GATHER_H
 
@@ -48,8 +48,9 @@ const char *gather_address(const gather_t *g);
  * printed or is told to; its code must stay in memory even if gather_destroy has to leave it behind. 0, or -1. */
 int gather_start(gather_t *g, ddp_error_t *errp);
 
-/* Ends the thread, which prints no more than what nodes rely on that have gone on, and waits for that a fifth of a second at most: one that hangs in a write is
- * left behind, with its memory. In a child that srun forked it does nothing. NULL is allowed; preserves errno. */
+/* Ends the thread, which prints no more than what nodes rely on that have gone on, and waits for that a fifth of a
+ * second at most: one that hangs in a write is left behind, with its memory. In a child that srun forked it does
+ * nothing. NULL is allowed; preserves errno. */
 void gather_destroy(gather_t *g);
 
 /* ---- in a task ---- */
@@ -64,9 +65,9 @@ struct gather_request {
 };
 
 /* Shows `text` (lines; the same for every node of a class) of this node to the user: hands it to srun and waits until
- * srun has printed it, or for the deadline; where srun does not take it, logs it, every line after "ddp: NODE: ", and notes
- * why. True: srun has it. With "" this node shows nothing, or does so by itself: srun then does not miss it, nor does the
- * node wait for others. */
+ * srun has printed it, or for the deadline; where srun does not take it, logs it, every line after "ddp: NODE: ", and
+ * notes why. True: srun has it. With "" this node shows nothing, or does so by itself: srun then does not miss it, nor
+ * does the node wait for others. */
 bool gather_send(const struct gather_request *r, const char *text);
 
 /* ---- pure ---- */

@@ -6,9 +6,9 @@
  * by SLURM_NODEID, and the first node of the list need not be rank 0's.
  *
  * Whose word a variable is (22.05 to 26.05): slurmstepd sets SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_ID,
- * SLURM_STEP_ID and SLURMD_NODENAME, srun those of the step, over what a user may have set. SLURM_HET_SIZE and the lists of
- * components they leave to the user where a step has one component, and no step has a SLURM_HET_JOB_ID of Slurm's. So
- * these are looked at only where the item S_JOB_NNODES says that there are nodes of other components. */
+ * SLURM_STEP_ID and SLURMD_NODENAME, srun those of the step, over what a user may have set. SLURM_HET_SIZE and the
+ * lists of components they leave to the user where a step has one component, and no step has a SLURM_HET_JOB_ID of
+ * Slurm's. So these are looked at only where the item S_JOB_NNODES says that there are nodes of other components. */
 #ifndef DDP_SPANK_STEP_H
 #define DDP_SPANK_STEP_H
 
@@ -31,8 +31,8 @@ struct step {
 };
 
 /* n_own_nodes: the nodes of the step's component that the task belongs to (S_JOB_NNODES); fewer than the step's, where
- * there are several; 0: not known, and one is assumed. 0, or -1: DDP_E_BOOT with the name of a variable that is missing or wrong, DDP_E_DATA for a bad list
- * of nodes. */
+ * there are several; 0: not known, and one is assumed. 0, or -1: DDP_E_BOOT with the name of a variable that is
+ * missing or wrong, DDP_E_DATA for a bad list of nodes. */
 int step_read(lookup_f lookup, void *arg, int n_own_nodes, struct step *ret, ddp_error_t *errp);
 
 /* Entry `index` of a list such as "2(x3),1". 0, or -1 with DDP_E_DATA. */

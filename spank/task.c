@@ -255,8 +255,8 @@ static int start_watchdog(const struct task *t, struct watchdog *ret, ddp_error_
 {
     char line[256];
     const char *node = get(t, "SLURMD_NODENAME");
-    snprintf(line, sizeof line, "ddp: %.64s: this task was not ready for its program after %g s and was ended: tell your "
-             "site (srun --ddp=off runs it without the plugin)\n", node ? node : "this node", ALL_S);
+    snprintf(line, sizeof line, "ddp: %.64s: this task was not ready for its program after %g s and was ended: tell "
+             "your site (srun --ddp=off runs it without the plugin)\n", node ? node : "this node", ALL_S);
     plain_lines(line);
     return watchdog_start(ret, ALL_S, line, errp);
 }

@@ -64,7 +64,8 @@ int watchdog_start(struct watchdog *w, double seconds, const char *line, ddp_err
     if (start_timers(w, seconds) == 0)
         return 0;
     restore(w);
-    return error_errno(errp, "no timer for what comes before the program: raise the limit of pending signals (ulimit -i)");
+    return error_errno(errp, "no timer for what comes before the program: raise the limit of pending signals "
+                       "(ulimit -i)");
 }
 
 void watchdog_stop(struct watchdog *w)

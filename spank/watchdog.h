@@ -14,10 +14,10 @@ struct watchdog {
     sigset_t was_mask;
 };
 
-/* After `seconds` the process writes `line` (copied, 255 bytes at most, with its newline) to stderr and ends with code 1;
- * where it cannot even do that, the kernel kills it a second later. Takes SIGALRM until watchdog_stop; one at a time. The
- * timers are POSIX timers: neither fork nor exec hands them on. 0, or -1: the user's limit of signals (ulimit -i) lets
- * there be no timer. */
+/* After `seconds` the process writes `line` (copied, 255 bytes at most, with its newline) to stderr and ends with code
+ * 1; where it cannot even do that, the kernel kills it a second later. Takes SIGALRM until watchdog_stop; one at a
+ * time. The timers are POSIX timers: neither fork nor exec hands them on. 0, or -1: the user's limit of signals
+ * (ulimit -i) lets there be no timer. */
 int watchdog_start(struct watchdog *w, double seconds, const char *line, ddp_error_t *errp);
 
 /* As if it had never been: handler and mask are those of before. */

@@ -39,11 +39,10 @@ like "... which names it" "$err" 'bind=x slurmd: forged: line\?\[2J\?\? is not a
 fifo=$cluster_dir/home/fifo
 cluster_run mkfifo -m 644 "$fifo"
 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" sh -c 'exec sleep 1000 <>"$1"' sh "$fifo" &
-holds() { [ "$(readlink "$1")" = "$fifo" ] && [ "$(cat "${1%/fd/*}/comm")" = "$2" ]; }
 find_holder() { # sets $holder to the number of a process with that name that has the pipe open
-    local fd
-    for fd in /proc/[0-9]*/fd/*; do
-        holds "$fd" "$1" 2>"$tmp/gone.err" && holder=${fd#/proc/} && holder=${holder%%/*} && return
+    local pid
+    for pid in $(find /proc/[0-9]*/fd -lname "$fifo" -printf '%h\n' 2>"$tmp/gone.err" | cut -d/ -f3); do
+        [ "$(cat "/proc/$pid/comm" 2>"$tmp/gone.err")" = "$1" ] && holder=$pid && return
     done
     return 1
 }

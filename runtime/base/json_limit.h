@@ -1,5 +1,5 @@
-/* json_limit.h - what JSON of foreign origin may hold before a parser builds it: jansson takes up to 300 bytes of memory for
- * a value of two bytes of text. Pure; knows JSON's brackets, commas and quotes alone. */
+/* json_limit.h - what JSON of foreign origin may hold before a parser builds it: jansson takes up to 300 bytes of
+ * memory for a value of two bytes of text. Pure; knows JSON's brackets, commas and quotes alone. */
 #ifndef DDP_BASE_JSON_LIMIT_H
 #define DDP_BASE_JSON_LIMIT_H
 
@@ -8,15 +8,15 @@
 #include "runtime/base/error.h"
 
 /* Room for JSON_TENSORS_MAX tensors of eight dimensions, in a manifest (manifest.h) or the head of a safetensors file,
- * where a tensor takes three objects and arrays and 14 values, these among them. Measured with jansson 2.14: the worst text takes
- * 290 MiB, and the manifest of so many tensors of two dimensions, decoded, 160 MiB. */
+ * where a tensor takes three objects and arrays and 14 values, these among them. Measured with jansson 2.14: the worst
+ * text takes 290 MiB, and the manifest of so many tensors of two dimensions, decoded, 160 MiB. */
 #define JSON_TENSORS_MAX (1u << 17)
 #define JSON_DEPTH_MAX 16                         /* a manifest is four levels deep */
 #define JSON_NESTS_MAX (3u * JSON_TENSORS_MAX)    /* objects and arrays */
 #define JSON_VALUES_MAX (14u * JSON_TENSORS_MAX)
 
-/* Reads text[0..n) once. 0, or -1 with DDP_E_DATA: it is larger than that; the error names `what` and the limit. What is no
- * JSON is the parser's to refuse: it reads no further than this has looked. */
+/* Reads text[0..n) once. 0, or -1 with DDP_E_DATA: it is larger than that; the error names `what` and the limit. What
+ * is no JSON is the parser's to refuse: it reads no further than this has looked. */
 int json_limit_check(const char *text, size_t n, const char *what, ddp_error_t *errp);
 
 #endif

@@ -197,8 +197,8 @@ int files_make(struct files *ret, const struct files_group *group, int n_groups,
     for (int g = 0; g < n_groups; g++)
         n += group[g].n;
     if (n > JSON_TENSORS_MAX)
-        return error_set(errp, DDP_E_USAGE, E2BIG, "%zu tensors of values and moments are more than a checkpoint holds, %u:"
-                         " declare fewer, larger parameters", n, JSON_TENSORS_MAX);
+        return error_set(errp, DDP_E_USAGE, E2BIG, "%zu tensors of values and moments are more than a checkpoint "
+                         "holds, %u: declare fewer, larger parameters", n, JSON_TENSORS_MAX);
     if (make_groups(&f, group, n_groups, max_bytes, errp) < 0) {
         files_clear(&f);
         return -1;

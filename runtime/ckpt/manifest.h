@@ -79,8 +79,8 @@ char *manifest_encode(const struct manifest *m, size_t *ret_bytes);
 
 /* Reads text[0..n), which nobody is trusted to have written, refuses what manifest_encode would not have written but
  * for members that it does not know, and holds the files and tensors against each other: every tensor lies in a file,
- * behind its head, and the tensors of a file fill it without a gap. DDP_E_DATA; a version of the future says so. Whatever
- * the text, it takes no more than 384 MiB of memory (json_limit.h, and 0.4 KiB for each tensor). */
+ * behind its head, and the tensors of a file fill it without a gap. DDP_E_DATA; a version of the future says so.
+ * Whatever the text, it takes no more than 384 MiB of memory (json_limit.h, and 0.4 KiB for each tensor). */
 int manifest_decode(const char *text, size_t n, struct manifest *ret, ddp_error_t *errp);
 
 #endif

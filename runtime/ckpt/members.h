@@ -10,8 +10,8 @@
 #include "runtime/base/error.h"
 #include "runtime/ckpt/safetensors.h"
 
-/* An object without a name twice, and nothing after it. What is larger than json_limit.h allows is refused before memory
- * is taken for it. The caller owns it. DDP_E_DATA "WHAT: ...". */
+/* An object without a name twice, and nothing after it. What is larger than json_limit.h allows is refused before
+ * memory is taken for it. The caller owns it. DDP_E_DATA "WHAT: ...". */
 json_t *members_read(const char *text, size_t n, const char *what, ddp_error_t *errp);
 
 /* Not negative, at most `max`; above INT64_MAX as text, since that is all that JSON's readers are sure of. -1: it is

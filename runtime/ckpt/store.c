@@ -124,8 +124,8 @@ static int read_manifest(const char *path, struct manifest *ret, ddp_error_t *er
     if (fd < 0)
         return -1;
     if (n > MANIFEST_BYTES_MAX) {
-        error_set(errp, DDP_E_DATA, EFBIG, "%s/" MANIFEST_NAME " has %" PRIu64 " bytes, a manifest at most %d MiB: " CURE,
-                  brief(path), n, MANIFEST_MIB_MAX);
+        error_set(errp, DDP_E_DATA, EFBIG, "%s/" MANIFEST_NAME " has %" PRIu64 " bytes, a manifest at most %d MiB: "
+                  CURE, brief(path), n, MANIFEST_MIB_MAX);
     } else {
         char *text = read_start(fd, (size_t)n, path, MANIFEST_NAME, errp);
         if (text && (rc = manifest_decode(text, (size_t)n, ret, errp)) < 0)

@@ -63,7 +63,8 @@ static const char *node_variable(const char *name, void *arg)
 
 bool node_send(struct node *n)
 {
-    struct gather_request r = {node_variable, n, n->name, deadline_in(n->wait_s > 0 ? n->wait_s : PATIENCE_S), log_line, note_line};
+    uint64_t deadline = deadline_in(n->wait_s > 0 ? n->wait_s : PATIENCE_S);
+    struct gather_request r = {node_variable, n, n->name, deadline, log_line, note_line};
     n->is_printed = gather_send(&r, n->text);
     return n->is_printed;
 }

@@ -168,7 +168,8 @@ static void read_large(size_t n_tensors, size_t more)
     m.file->head_bytes = 4096;
     for (size_t i = 0; i < n_tensors; i++) {
         struct st_tensor *t = &m.tensor[i].at.t;
-        snprintf(t->name, sizeof t->name, "model.layers.%zu.mlp.experts.%zu.down_proj.weight/exp_avg_sq", i / 64, i % 64);
+        snprintf(t->name, sizeof t->name, "model.layers.%zu.mlp.experts.%zu.down_proj.weight/exp_avg_sq", i / 64,
+                 i % 64);
         t->ndim = 2;
         t->shape[0] = t->shape[1] = 4;
         t->n_bytes = 64;

@@ -105,7 +105,8 @@ static bool give_up(struct board *b, int rank)
     if (!meet(3))
         return false;
     uint64_t start = clock_ns();
-    return board_wait(b, deadline_in(0.2), &all, &e) < 0 && e.domain == DDP_E_TIMEOUT && !all && clock_ns() - start >= NS_PER_S / 5 &&
+    return board_wait(b, deadline_in(0.2), &all, &e) < 0 && e.domain == DDP_E_TIMEOUT && !all &&
+           clock_ns() - start >= NS_PER_S / 5 &&
            strstr(e.text, "2 of this node's 5 ranks did not come in time");
 }
 

@@ -98,7 +98,9 @@ static int count_host(const char *host, void *arg)
 static void long_lists_cost_their_length(void **state)
 {
     (void)state;
-    static const struct { const char *before; size_t n, want; } lists[] = {{"n", 65000, 65000}, {"r[1-4]n", 65000, 260000}};
+    static const struct { const char *before; size_t n, want; } lists[] = {
+        {"n", 65000, 65000}, {"r[1-4]n", 65000, 260000},
+    };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char *list = make_long(lists[i].before, lists[i].n), host[HOSTLIST_NAME_MAX + 1];
         size_t n = 0;

@@ -112,7 +112,7 @@ static void large_components_cost_no_time(void **state)
     if (step_read(lookup, &v, 9000, &s, &e) < 0)
         fail_msg("%s", e.text);
     assert_string_equal(s.master, "n7");
-    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "m[1-200000]"); /* together more than are looked up: the first node of all */
+    put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "m[1-200000]"); /* too many to look up: the first node of all */
     put(&v, "SLURM_JOB_NODELIST_HET_GROUP_2", "n7");
     assert_int_equal(step_read(lookup, &v, 9000, &s, &e), 0);
     assert_string_equal(s.master, "n1");
