@@ -1,10 +1,16 @@
 /* boot_host.c - the card is "TOKEN NETWORK PORT HOST...": whoever is in NETWORK, which tells network namespaces of all
  * machines apart, tries the loopback address first; HOST are addresses of this machine. The server listens where the
- * card says and nowhere else:
+ * card says and nowhere else, at one address where the one that the other ranks need is known:
  *
- *   DDP_INTERFACE is set         at that interface's address (IPv4 if it has one); NETWORK is "?", which nobody is in
+ *   all ranks on one node        at the loopback address, which is the only HOST: ranks of a node share its network,
+ *                                for it is over that address that the PMIx library asks Slurm's daemon
+ *   DDP_INTERFACE is set         at that interface's address (IPv4 if it has one); NETWORK is "?", which nobody is in.
+ *                                Where it has none, or is the loopback: as without a usable interface
+ *   MASTER_ADDR is known         at the address by which this machine reaches it, where the ranks' data goes as well
+ *                                (runtime/base/address.h); NETWORK is "?"
  *   no usable interface          at the loopback address; no HOST
- *   else                         at every address, for rank 0 cannot know by which of them the other hosts reach it */
+ *   else                         at every address, for rank 0 cannot know by which of them the other hosts reach it: a
+ *                                guess would end jobs whose nodes have several networks */
 #include "pmix/boot_host.h"
 
 #include <errno.h>
@@ -20,6 +26,7 @@
 #include <unistd.h>
 
 #include "pmix/boot_server.h"
+#include "runtime/base/address.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/thread.h"
@@ -28,6 +35,7 @@
 #define TELL_S 1.0 /* where the exchange has failed: for those who have not heard it yet */
 #define NETWORK_MAX 96
 #define HOSTS_MAX 8
+#define RESOLVE_S 2.0 /* for MASTER_ADDR's name; without an answer the server listens at every address */
 
 struct boot_host {
     boot_server_t *server;
@@ -73,58 +81,70 @@ static void name_network(char name[NETWORK_MAX])
         snprintf(name, NETWORK_MAX, "?");
 }
 
-static const char *only_interface(void)
-{
-    const char *name = getenv("DDP_INTERFACE");
-    return name && *name ? name : NULL;
-}
-
 static bool is_usable(const struct ifaddrs *i, int family)
 {
-    const char *only = only_interface();
     if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK))
         return false;
     const struct sockaddr_in6 *v6 = (const void *)i->ifa_addr;
-    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
-        return false;
-    return !only || !strcmp(i->ifa_name, only);
+    return family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
 }
 
-/* Appends " HOST" for every address of the family. */
+/* Appends " HOST", where there is room. */
+static bool add_host(const union address *a, char *text, size_t size)
+{
+    char host[NI_MAXHOST];
+    size_t used = strlen(text);
+    if (getnameinfo(&a->any, address_size(a), host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0 ||
+        strlen(host) + 4 > size - used)
+        return false;
+    snprintf(text + used, size - used, a->any.sa_family == AF_INET6 ? " [%s]" : " %s", host);
+    return true;
+}
+
 static void add_hosts(const struct ifaddrs *all, int family, char *text, size_t size)
 {
     int n = 0;
-    socklen_t len = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-    for (const struct ifaddrs *i = all; i && n < HOSTS_MAX; i = i->ifa_next) {
-        char host[NI_MAXHOST];
-        size_t used = strlen(text);
-        if (!is_usable(i, family) || getnameinfo(i->ifa_addr, len, host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0 ||
-            strlen(host) + 4 > size - used)
-            continue;
-        snprintf(text + used, size - used, family == AF_INET6 ? " [%s]" : " %s", host);
-        n++;
-    }
+    for (const struct ifaddrs *i = all; i && n < HOSTS_MAX; i = i->ifa_next)
+        n += is_usable(i, family) && add_host((const union address *)i->ifa_addr, text, size);
 }
 
-/* " HOST..." into text. */
-static int list_hosts(char *text, size_t size, ddp_error_t *errp)
+/* The address that the other ranks need, where it is known. */
+static bool know_address(bool is_one_node, union address *ret)
 {
+    const char *interface = getenv("DDP_INTERFACE");
+    *ret = (union address){.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+    if (is_one_node)
+        return true;
+    if (interface && *interface) {
+        address_of_interface(interface, ret); /* none: the loopback one stays, and nobody comes from elsewhere */
+        return true;
+    }
+    return address_towards_master(deadline_in(RESOLVE_S), ret) == 0 && !address_is_loopback(ret);
+}
+
+/* " HOST..." into text, and whether that is the one to listen at. */
+static int list_hosts(bool is_one_node, char *text, size_t size, bool *ret_is_known, ddp_error_t *errp)
+{
+    union address known;
     struct ifaddrs *all = NULL;
+    text[0] = 0;
+    *ret_is_known = know_address(is_one_node, &known);
+    if (*ret_is_known && (is_one_node || !address_is_loopback(&known))) /* another machine's is not this one's */
+        add_host(&known, text, size);
+    if (*ret_is_known)
+        return 0;
     if (getifaddrs(&all) < 0)
         return error_errno(errp, "boot server: network interfaces");
-    text[0] = 0;
     add_hosts(all, AF_INET, text, size);
     add_hosts(all, AF_INET6, text, size);
     freeifaddrs(all);
-    if (only_interface() && text[0])
-        text[1 + strcspn(text + 1, " ")] = 0;
     return 0;
 }
 
-static boot_server_t *listen_for(const char *hosts, const char *token, int size, ddp_error_t *errp)
+static boot_server_t *listen_for(const char *hosts, bool is_known, const char *token, int size, ddp_error_t *errp)
 {
     char addr[NI_MAXHOST + 16] = "tcp:127.0.0.1:0";
-    if (hosts[0] && !only_interface()) {
+    if (hosts[0] && !is_known) {
         boot_server_t *s = boot_server_create("tcp:[::]:0", token, size, NULL); /* IPv4 as well */
         return s ? s : boot_server_create("tcp:0.0.0.0:0", token, size, errp);
     }
@@ -133,15 +153,18 @@ static boot_server_t *listen_for(const char *hosts, const char *token, int size,
     return boot_server_create(addr, token, size, errp);
 }
 
-static int start_server(boot_host_t *h, int size, ddp_error_t *errp)
+static int start_server(boot_host_t *h, int size, bool is_one_node, ddp_error_t *errp)
 {
     char token[2 * BOOT_TOKEN_BYTES + 1], network[NETWORK_MAX] = "?", hosts[sizeof h->card - 256];
-    if (io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0 || list_hosts(hosts, sizeof hosts, errp) < 0 ||
-        !(h->server = listen_for(hosts, token, size, errp)))
+    bool is_known;
+    if (io_random_hex(token, BOOT_TOKEN_BYTES, errp) < 0 ||
+        list_hosts(is_one_node, hosts, sizeof hosts, &is_known, errp) < 0 ||
+        !(h->server = listen_for(hosts, is_known, token, size, errp)))
         return -1;
-    if (!hosts[0] || !only_interface())
+    if (!is_known || !hosts[0])
         name_network(network);
-    snprintf(h->card, sizeof h->card, "%s %s %s%s", token, network, strrchr(boot_server_addr(h->server), ':') + 1, hosts);
+    const char *port = strrchr(boot_server_addr(h->server), ':') + 1;
+    snprintf(h->card, sizeof h->card, "%s %s %s%s", token, network, port, hosts);
     return 0;
 }
 
@@ -151,7 +174,7 @@ static int start_thread(boot_host_t *h, ddp_error_t *errp)
     return h->is_running ? 0 : error_errno(errp, "boot server: thread");
 }
 
-boot_host_t *boot_host_create(int size, ddp_error_t *errp)
+boot_host_t *boot_host_create(int size, bool is_one_node, ddp_error_t *errp)
 {
     boot_host_t *h = calloc(1, sizeof *h);
     if (!h) {
@@ -159,7 +182,7 @@ boot_host_t *boot_host_create(int size, ddp_error_t *errp)
         return NULL;
     }
     h->until = UINT64_MAX;
-    if (start_server(h, size, errp) < 0 || start_thread(h, errp) < 0)
+    if (start_server(h, size, is_one_node, errp) < 0 || start_thread(h, errp) < 0)
         goto fail;
     return h;
 fail:

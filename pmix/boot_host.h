@@ -2,6 +2,7 @@
 #ifndef DDP_PMIX_BOOT_HOST_H
 #define DDP_PMIX_BOOT_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,8 +10,9 @@
 
 typedef struct boot_host boot_host_t;
 
-/* Listens at every address of this machine; where DDP_INTERFACE is set, at that interface's only. */
-boot_host_t *boot_host_create(int size, ddp_error_t *errp);
+/* Listens at the address that the other ranks reach this machine by: the loopback one where all are on one node, else
+ * that of DDP_INTERFACE, else the one towards MASTER_ADDR; at every address where none of these is known. */
+boot_host_t *boot_host_create(int size, bool is_one_node, ddp_error_t *errp);
 
 /* A text that tells other processes how to join: see boot_host_addrs. */
 const char *boot_host_card(const boot_host_t *h);

@@ -269,18 +269,37 @@ static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, uint
 
 /* ---- finding rank 0's server ---- */
 
-static int find_size(struct pmix *p, uint64_t deadline, int *ret, ddp_error_t *errp)
+/* A number that Slurm's daemon has for all ranks alike. */
+static pmix_status_t get_number(struct pmix *p, const char *key, uint64_t deadline, uint32_t *ret)
 {
     struct wait *w;
-    pmix_status_t status = get(p, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, deadline, &w);
+    pmix_status_t status = get(p, PMIX_RANK_WILDCARD, key, deadline, &w);
+    if (status != PMIX_SUCCESS)
+        return status;
+    *ret = w->type == PMIX_UINT32 ? w->number : 0;
+    wait_drop(w);
+    return PMIX_SUCCESS;
+}
+
+static int find_size(struct pmix *p, uint64_t deadline, int *ret, ddp_error_t *errp)
+{
+    uint32_t n;
+    pmix_status_t status = get_number(p, PMIX_JOB_SIZE, deadline, &n);
     if (status != PMIX_SUCCESS)
         return fail(p, status, errp, "does not tell the number of ranks");
-    uint32_t n = w->type == PMIX_UINT32 ? w->number : 0;
-    wait_drop(w);
     if (n <= p->me.rank || n > INT32_MAX)
         return error_set(errp, DDP_E_BOOT, EPROTO, "PMIx says that rank %u is one of %u", p->me.rank, n);
     *ret = (int)n;
     return 0;
+}
+
+/* Whether all ranks are on this node; false where that is not told. */
+static bool is_one_node(struct pmix *p, int size, uint64_t deadline)
+{
+    uint32_t n;
+    uint64_t answer = deadline_in(ANSWER_S);
+    pmix_status_t status = get_number(p, PMIX_LOCAL_SIZE, answer < deadline ? answer : deadline, &n);
+    return status == PMIX_SUCCESS && n == (uint32_t)size;
 }
 
 static int publish(struct pmix *p, const char *card, uint64_t deadline, ddp_error_t *errp)
@@ -295,7 +314,7 @@ static int publish(struct pmix *p, const char *card, uint64_t deadline, ddp_erro
 /* Where rank 0 is the one to serve. */
 static int start_host(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
 {
-    p->host = boot_host_create(size, errp);
+    p->host = boot_host_create(size, is_one_node(p, size, deadline), errp);
     return p->host ? publish(p, boot_host_card(p->host), deadline, errp) : -1;
 }
 

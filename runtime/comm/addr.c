@@ -1,8 +1,6 @@
 /* Which address to listen on, and how to reach one. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,97 +10,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/address.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "runtime/base/resolve.h"
 #include "runtime/comm/tcp.h"
 
 #define TRY_S 2.0 /* for one attempt to connect */
 #define RESOLVE_S 10.0 /* for the look-up of MASTER_ADDR; without an answer the interfaces decide */
 
-union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-static socklen_t address_size(const union address *a)
-{
-    return a->any.sa_family == AF_INET6 ? sizeof a->v6 : sizeof a->v4;
-}
-
-static bool is_loopback(const union address *a)
-{
-    if (a->any.sa_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
-    return ntohl(a->v4.sin_addr.s_addr) >> 24 == 127;
-}
-
-static bool is_usable(const struct sockaddr *a)
-{
-    if (!a || (a->sa_family != AF_INET && a->sa_family != AF_INET6))
-        return false;
-    return a->sa_family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
-/* The first address, IPv4 before IPv6, of `interface`, or (NULL) of any that is up and not the loopback. */
-static int interface_address(const char *interface, union address *ret)
-{
-    struct ifaddrs *all;
-    int found = 0;
-    if (getifaddrs(&all) < 0)
-        return -1;
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        if (!is_usable(i->ifa_addr) || !(i->ifa_flags & IFF_UP) || found == AF_INET ||
-            (found == AF_INET6 && i->ifa_addr->sa_family == AF_INET6))
-            continue;
-        if (interface ? strcmp(i->ifa_name, interface) != 0 : (i->ifa_flags & IFF_LOOPBACK) != 0)
-            continue;
-        found = i->ifa_addr->sa_family;
-        memcpy(ret, i->ifa_addr, found == AF_INET ? sizeof ret->v4 : sizeof ret->v6);
-    }
-    freeifaddrs(all);
-    return found ? 0 : -1;
-}
-
-/* The address from which this machine would talk to `to`: its own, where that is `to`. Sends nothing. */
-static int source_address(const struct sockaddr *to, socklen_t size, union address *ret)
-{
-    int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    socklen_t n = sizeof *ret;
-    int rc = fd >= 0 && connect(fd, to, size) == 0 && getsockname(fd, &ret->any, &n) == 0 ? 0 : -1;
-    io_close(fd);
-    return rc;
-}
-
-/* Debian gives a machine's own name the address 127.0.1.1, which other machines cannot reach: a loopback address counts
- * only where MASTER_ADDR says it by number or as "localhost". */
-static int master_source(const char *master, union address *ret)
-{
-    struct addrinfo *list;
-    if (resolve_host(master, "9", SOCK_DGRAM, deadline_in(RESOLVE_S), &list, NULL) < 0)
-        return -1;
-    bool may_loop = strcmp(master, "localhost") == 0 || strncmp(master, "127.", 4) == 0 || strcmp(master, "::1") == 0;
-    int rc = -1;
-    for (const struct addrinfo *i = list; i && rc < 0; i = i->ai_next)
-        if (source_address(i->ai_addr, i->ai_addrlen, ret) == 0 && (may_loop || !is_loopback(ret)))
-            rc = 0;
-    freeaddrinfo(list);
-    return rc;
-}
-
 static int choose_address(const char *interface, union address *ret, ddp_error_t *errp)
 {
-    const char *master = getenv("MASTER_ADDR");
     if (interface) {
-        if (interface_address(interface, ret) == 0)
+        if (address_of_interface(interface, ret) == 0)
             return 0;
         return error_set(errp, DDP_E_USAGE, ENODEV,
                          "this machine has no network interface %s that is up and has an address", interface);
     }
-    if (master && *master && master_source(master, ret) == 0)
-        return 0;
-    if (interface_address(NULL, ret) == 0)
+    if (address_towards_master(deadline_in(RESOLVE_S), ret) == 0 || address_of_interface(NULL, ret) == 0)
         return 0;
     *ret = (union address){.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     return 0; /* a machine without a network: its nodes are all here */

@@ -1,9 +1,10 @@
 /* flood - a stranger on this machine that wears out whoever listens. For tests, in a network namespace of their own.
  *
- *   flood SECONDS THREADS close|silence|garbage UID
+ *   flood SECONDS THREADS close|silence|garbage UID [ADDRESS]
  *
- * Finds, again and again, every TCP port that a process of user UID listens at and every listening unix socket whose
- * name begins with "ddp-" (abstract) or has "/ddp-" in its path, and connects to them from THREADS threads:
+ * Finds, again and again, every TCP port that a process of user UID listens at (with ADDRESS: at that IPv4 address, or
+ * at all of IPv6) and every listening unix socket whose name begins with "ddp-" (abstract) or has "/ddp-" in its path,
+ * and connects to them from THREADS threads:
  *
  *   close     closes at once
  *   silence   holds HELD_MAX connections of each thread, saying nothing
@@ -56,7 +57,7 @@ static void add(struct target *list, size_t *n, const void *sa, size_t len)
     list[(*n)++].len = (socklen_t)len;
 }
 
-static void find_tcp(struct target *list, size_t *n, const char *table, unsigned uid)
+static void find_tcp(struct target *list, size_t *n, const char *table, unsigned uid, uint32_t only)
 {
     char line[512], address[40];
     unsigned port, state, owner;
@@ -69,6 +70,8 @@ static void find_tcp(struct target *list, size_t *n, const char *table, unsigned
         struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
         if (digits == 8)
             four.sin_addr.s_addr = (uint32_t)strtoul(address, NULL, 16);
+        if (only && digits == 8 && four.sin_addr.s_addr != only)
+            continue;
         if (digits != 8 || four.sin_addr.s_addr == 0) /* IPv6: at all addresses */
             four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         add(list, n, &four, sizeof four);
@@ -96,12 +99,12 @@ static void find_unix(struct target *list, size_t *n)
         fclose(f);
 }
 
-static void find(unsigned uid)
+static void find(unsigned uid, uint32_t only)
 {
     static struct target list[TARGETS_MAX];
     size_t n = 0;
-    find_tcp(list, &n, "/proc/net/tcp", uid);
-    find_tcp(list, &n, "/proc/net/tcp6", uid);
+    find_tcp(list, &n, "/proc/net/tcp", uid, only);
+    find_tcp(list, &n, "/proc/net/tcp6", uid, only);
     find_unix(list, &n);
     pthread_mutex_lock(&found.lock);
     memcpy(found.target, list, n * sizeof *list);
@@ -151,9 +154,10 @@ static void *run(void *arg)
 int main(int argc, char **argv)
 {
     pthread_t thread[THREADS_MAX];
-    int n = argc == 5 ? atoi(argv[2]) : 0;
-    if (n < 1 || n > THREADS_MAX)
-        return fprintf(stderr, "usage: flood SECONDS THREADS close|silence|garbage UID\n"), 2;
+    struct in_addr only = {0};
+    int n = argc == 5 || argc == 6 ? atoi(argv[2]) : 0;
+    if (n < 1 || n > THREADS_MAX || (argc == 6 && inet_pton(AF_INET, argv[5], &only) != 1))
+        return fprintf(stderr, "usage: flood SECONDS THREADS close|silence|garbage UID [ADDRESS]\n"), 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     way = !strcmp(argv[3], "silence") ? SILENCE : !strcmp(argv[3], "garbage") ? GARBAGE : CLOSE;
     uint64_t deadline = deadline_in(atof(argv[1]));
@@ -163,7 +167,7 @@ int main(int argc, char **argv)
     puts("flooding");
     fflush(stdout);
     while (deadline_left_ns(deadline) > 0 && n_connections < CONNECTIONS_MAX) {
-        find((unsigned)atoi(argv[4]));
+        find((unsigned)atoi(argv[4]), only.s_addr);
         poll(NULL, 0, 2);
     }
     is_over = true;

@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "pmix/boot_host.h"
 #include "pmix/boot_impl.h"
 #include "pmix/boot_wire.h"
+#include "runtime/base/address.h"
 #include "runtime/base/clock.h"
 
 enum { SIZE = 3 };
@@ -69,7 +71,7 @@ static void a_host_serves_until_all_have_left(void **state)
         if (fork() == 0)
             _exit(rank_main(rank, card[rank][0]));
     }
-    boot_host_t *h = boot_host_create(SIZE, &e);
+    boot_host_t *h = boot_host_create(SIZE, false, &e);
     assert_non_null(h);
     size_t n = strlen(boot_host_card(h)) + 1;
     for (int rank = 0; rank < SIZE; rank++) {
@@ -130,7 +132,7 @@ static void a_failed_exchange_ends_soon(void **state)
         _exit(rank_hasty(hasty[0]));
     if (fork() == 0)
         _exit(rank_late(late[0], joined[1]));
-    boot_host_t *h = boot_host_create(SIZE, &e);
+    boot_host_t *h = boot_host_create(SIZE, false, &e);
     assert_non_null(h);
     size_t n = strlen(boot_host_card(h)) + 1;
     assert_true(write(late[1], boot_host_card(h), n) == (ssize_t)n);
@@ -152,7 +154,7 @@ static void a_failed_exchange_ends_soon(void **state)
 static void a_host_does_not_wait_beyond_its_deadline(void **state)
 {
     (void)state;
-    boot_host_t *h = boot_host_create(2, NULL);
+    boot_host_t *h = boot_host_create(2, false, NULL);
     assert_non_null(h);
     boot_host_destroy(h, deadline_in(0.1)); /* nobody ever comes */
     boot_host_destroy(NULL, 0);
@@ -163,7 +165,7 @@ static void loopback_is_for_the_same_network_only(void **state)
     (void)state;
     char buf[2048], card[1024];
     const char *token, *addrs;
-    boot_host_t *h = boot_host_create(1, NULL);
+    boot_host_t *h = boot_host_create(1, false, NULL);
     assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &token, &addrs), 0);
     assert_int_equal(strlen(token), 64);
     assert_ptr_equal(strstr(addrs, "tcp:127.0.0.1:"), addrs);
@@ -196,7 +198,7 @@ static boot_host_t *host_on(const char *name, char *buf, size_t size, const char
 {
     const char *token;
     setenv("DDP_INTERFACE", name, 1);
-    boot_host_t *h = boot_host_create(1, NULL);
+    boot_host_t *h = boot_host_create(1, false, NULL);
     unsetenv("DDP_INTERFACE");
     assert_non_null(h);
     assert_int_equal(boot_host_addrs(boot_host_card(h), buf, size, &token, ret), 0);
@@ -234,6 +236,80 @@ static void one_interface_is_one_address(void **state)
     freeifaddrs(all);
 }
 
+/* The first IPv4 address that is not the loopback's. False: this machine has no network. */
+static bool find_host(char *host, size_t size)
+{
+    union address a;
+    return address_of_interface(NULL, &a) == 0 && a.any.sa_family == AF_INET &&
+           getnameinfo(&a.any, address_size(&a), host, (socklen_t)size, NULL, 0, NI_NUMERICHOST) == 0;
+}
+
+/* Where MASTER_ADDR is, or all ranks on one node: at the one address that others need. */
+static void a_known_address_is_the_only_one(void **state)
+{
+    (void)state;
+    char buf[2048], host[NI_MAXHOST];
+    const char *token, *addrs;
+    bool has_network = find_host(host, sizeof host);
+    boot_host_t *h = boot_host_create(1, true, NULL);
+    assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &token, &addrs), 0);
+    assert_ptr_equal(strstr(addrs, "tcp:127.0.0.1:"), addrs);
+    assert_null(strchr(addrs, ' '));
+    assert_true(is_open("127.0.0.1", addrs));
+    assert_false(has_network && is_open(host, addrs));
+    boot_host_destroy(h, 0);
+    if (!has_network)
+        return;
+    static const char *const elsewhere[] = {"127.0.0.1", "localhost", "no-such-host.invalid"}; /* tell nothing */
+    for (size_t i = 0; i < 1 + sizeof elsewhere / sizeof *elsewhere; i++) {
+        setenv("MASTER_ADDR", i == 0 ? host : elsewhere[i - 1], 1);
+        h = boot_host_create(1, false, NULL);
+        unsetenv("MASTER_ADDR");
+        assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &token, &addrs), 0);
+        assert_true(is_open(host, addrs));
+        assert_int_equal(is_open("127.0.0.1", addrs), i > 0);
+        assert_int_equal(strchr(addrs, ' ') != NULL, i > 0);
+        boot_host_destroy(h, 0);
+    }
+}
+
+/* Who connects without end keeps neither a rank out nor the host from its deadline. */
+static void a_flood_ends_with_the_deadline(void **state)
+{
+    (void)state;
+    enum { FLOODERS = 3 };
+    char buf[2048];
+    boot_t b = {0};
+    struct boot_join j = {.who = "boot server", .rank = 0, .size = 2};
+    struct wire_addr a;
+    pid_t pid[FLOODERS];
+    ddp_error_t e = {0};
+    boot_host_t *h = boot_host_create(2, true, NULL);
+    assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &j.token, &j.addrs), 0);
+    assert_int_equal(wire_addr_parse(j.addrs, 0, &a, NULL), 0);
+    for (int i = 0; i < FLOODERS; i++)
+        if ((pid[i] = fork()) == 0) {
+            alarm((unsigned)PATIENCE_S);
+            for (int fd;; close(fd)) {
+                fd = socket(a.sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+                connect(fd, (struct sockaddr *)&a.sa, a.len);
+            }
+        }
+    int rc = boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e);
+    if (rc == 0)
+        b.ops->close(&b, NULL);
+    uint64_t from = clock_ns();
+    boot_host_destroy(h, deadline_in(0.2)); /* rank 1 never comes */
+    bool is_soon = clock_ns() - from < (uint64_t)(PATIENCE_S / 3) * NS_PER_S;
+    for (int i = 0; i < FLOODERS; i++) {
+        kill(pid[i], SIGKILL);
+        waitpid(pid[i], NULL, 0);
+    }
+    if (rc < 0)
+        fail_msg("%s", e.text);
+    assert_true(is_soon);
+}
+
 /* Several addresses: those where nobody listens are passed over. */
 static void addresses_are_tried_in_turn(void **state)
 {
@@ -243,7 +319,7 @@ static void addresses_are_tried_in_turn(void **state)
     struct boot_join j = {.who = "boot server", .rank = 0, .size = 1, .addrs = addrs};
     const char *found;
     ddp_error_t e;
-    boot_host_t *h = boot_host_create(1, NULL);
+    boot_host_t *h = boot_host_create(1, false, NULL);
     assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &j.token, &found), 0);
     snprintf(addrs, sizeof addrs, "nonsense tcp:127.0.0.1:1 %s", found);
     if (boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
@@ -258,6 +334,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_host_does_not_wait_beyond_its_deadline),
     cmocka_unit_test(loopback_is_for_the_same_network_only),
     cmocka_unit_test(one_interface_is_one_address),
+    cmocka_unit_test(a_known_address_is_the_only_one),
+    cmocka_unit_test(a_flood_ends_with_the_deadline),
     cmocka_unit_test(addresses_are_tried_in_turn),
 };
 UNIT_MAIN(tests)

@@ -1,0 +1,74 @@
+#include "runtime/base/address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/io.h"
+#include "runtime/base/resolve.h"
+
+socklen_t address_size(const union address *a)
+{
+    return a->any.sa_family == AF_INET6 ? sizeof a->v6 : sizeof a->v4;
+}
+
+bool address_is_loopback(const union address *a)
+{
+    if (a->any.sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
+    return ntohl(a->v4.sin_addr.s_addr) >> 24 == 127;
+}
+
+static bool is_usable(const struct sockaddr *a)
+{
+    if (!a || (a->sa_family != AF_INET && a->sa_family != AF_INET6))
+        return false;
+    return a->sa_family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+int address_of_interface(const char *interface, union address *ret)
+{
+    struct ifaddrs *all;
+    int found = 0;
+    if (getifaddrs(&all) < 0)
+        return -1;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        if (!is_usable(i->ifa_addr) || !(i->ifa_flags & IFF_UP) || found == AF_INET ||
+            (found == AF_INET6 && i->ifa_addr->sa_family == AF_INET6))
+            continue;
+        if (interface ? strcmp(i->ifa_name, interface) != 0 : (i->ifa_flags & IFF_LOOPBACK) != 0)
+            continue;
+        found = i->ifa_addr->sa_family;
+        memcpy(ret, i->ifa_addr, found == AF_INET ? sizeof ret->v4 : sizeof ret->v6);
+    }
+    freeifaddrs(all);
+    return found ? 0 : -1;
+}
+
+/* The address from which this machine would talk to `to`: its own, where that is `to`. Sends nothing. */
+static int source_address(const struct sockaddr *to, socklen_t size, union address *ret)
+{
+    int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    socklen_t n = sizeof *ret;
+    int rc = fd >= 0 && connect(fd, to, size) == 0 && getsockname(fd, &ret->any, &n) == 0 ? 0 : -1;
+    io_close(fd);
+    return rc;
+}
+
+int address_towards_master(uint64_t deadline, union address *ret)
+{
+    const char *master = getenv("MASTER_ADDR");
+    struct addrinfo *list;
+    if (!master || !*master || resolve_host(master, "9", SOCK_DGRAM, deadline, &list, NULL) < 0)
+        return -1;
+    bool may_loop = strcmp(master, "localhost") == 0 || strncmp(master, "127.", 4) == 0 || strcmp(master, "::1") == 0;
+    int rc = -1;
+    for (const struct addrinfo *i = list; i && rc < 0; i = i->ai_next)
+        if (source_address(i->ai_addr, i->ai_addrlen, ret) == 0 && (may_loop || !address_is_loopback(ret)))
+            rc = 0;
+    freeaddrinfo(list);
+    return rc;
+}
