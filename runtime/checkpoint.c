@@ -69,7 +69,8 @@ static int give_up(ddp_t *d, ddp_error_t *errp)
     const ddp_error_t *own = own_failure(c);
     ddp_error_t none = {0}, why;
     struct savedir dir;
-    if (d->world.rank == 0 && checkpoint_enter(d, &dir, NULL) == 0) { /* first: a rank that has heard of it may end the job */
+    /* This first: a rank that has heard of it may end the job. */
+    if (d->world.rank == 0 && checkpoint_enter(d, &dir, NULL) == 0) {
         commit_abandon(&dir, c->token, c->state.step, NULL); /* the next job would do it */
         savedir_close(&dir);
     }

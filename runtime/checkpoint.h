@@ -102,9 +102,9 @@ int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
 /* dir as it is compared: "./run//ckpt/" is "run/ckpt". Error: NULL, no name, or one that is too long. */
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
 
-/* Opens dir for saves: the same folder on all ranks, memory for snapshots. Collective. 0; CHECKPOINT_UNWRITABLE: it cannot
- * be made or written, CHECKPOINT_SHARED: others can write to it, which the job does not want (*errp says why), and all
- * else is well; -1: error. The same on all ranks, with one text. */
+/* Opens dir for saves: the same folder on all ranks, memory for snapshots. Collective. 0; CHECKPOINT_UNWRITABLE: it
+ * cannot be made or written, CHECKPOINT_SHARED: others can write to it, which the job does not want (*errp says why),
+ * and all else is well; -1: error. The same on all ranks, with one text. */
 enum { CHECKPOINT_UNWRITABLE = 1, CHECKPOINT_SHARED };
 int checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 

@@ -1,5 +1,3 @@
-#include <config.h> /* O_PATH */
-
 #include "runtime/ckpt/savedir.h"
 
 #include <errno.h>
@@ -11,160 +9,30 @@
 
 #include "runtime/base/io.h"
 #include "runtime/ckpt/manifest.h"
+#include "runtime/ckpt/walk.h"
 
-#define OVERFLOW_UID 65534 /* kernel.overflowuid, unless somebody has changed it */
-#define LINKS_MAX 40 /* on the way to a folder, as the kernel has it */
-#define FOLDER_MODE 0755 /* less the umask: whatever that is, nobody else writes to what we make */
+#define FOLDER_MODE WALK_FOLDER_MODE
 #define FILE_MODE 0644
 
-/* ---- the way there ---- */
-
-struct walk {
-    int fd;                     /* the folder that was reached (O_PATH) */
-    char rest[FOLDER_PATH_MAX]; /* of the way */
-    int n_links;
-    bool makes;      /* folders that are not there */
-    bool is_exposed; /* struct savedir */
-    bool is_led;     /* by a link of led_by's */
-    uid_t led_by;
-};
-
-static int walk_from(struct walk *w, const char *path)
-{
-    io_close(w->fd);
-    w->fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return w->fd < 0 ? -1 : 0;
-}
-
-static int explain_way(const struct walk *w, const char *path, ddp_error_t *errp)
-{
-    return error_errno(errp, "cannot %s the folder %s", w->makes ? "make" : "open", path);
-}
-
-/* In a user namespace root's things may show the kernel's overflow uid. */
-static bool is_in_user_namespace(void)
-{
-    unsigned first = 0, outer = 0, n = 0;
-    FILE *f = fopen("/proc/self/uid_map", "re");
-    bool is_whole = f && fscanf(f, "%u %u %u", &first, &outer, &n) == 3 && first == 0 && outer == 0 && n == UINT32_MAX;
-    if (f)
-        fclose(f);
-    return f && !is_whole;
-}
-
-static bool is_trusted(uid_t owner)
-{
-    return owner == geteuid() || owner == 0 || (owner == OVERFLOW_UID && is_in_user_namespace());
-}
-
-/* The link `fd`, called `name`, in w->fd: the rest of the way begins with what it says. */
-static int follow(struct walk *w, int fd, const char *name, const struct stat *link, const char *path,
-                  ddp_error_t *errp)
-{
-    char target[FOLDER_PATH_MAX], rest[FOLDER_PATH_MAX];
-    struct stat in;
-    ssize_t n = readlinkat(fd, "", target, sizeof target - 1);
-    if (n < 0 || fstat(w->fd, &in) < 0)
-        return error_errno(errp, "cannot follow the link %s in %s", name, path);
-    if (is_trusted(link->st_uid))
-        ;
-    else if (link->st_uid == in.st_uid && (!w->is_led || w->led_by == link->st_uid)) {
-        w->is_led = true;
-        w->led_by = link->st_uid;
-        w->makes = false;
-    } else
-        return error_set(errp, DDP_E_USAGE, EPERM, "%.100s: %.50s is a link of another user's (uid %u), who can turn "
-                         "it elsewhere: name the folder that it leads to", path, name, (unsigned)link->st_uid);
-    target[n] = 0;
-    if (++w->n_links > LINKS_MAX || snprintf(rest, sizeof rest, "%s/%s", target, w->rest) >= (int)sizeof rest)
-        return error_set(errp, DDP_E_USAGE, ELOOP, "%.150s: its links lead nowhere, or too far", path);
-    memcpy(w->rest, rest, sizeof rest);
-    return *target == '/' && walk_from(w, target) < 0 ? explain_way(w, path, errp) : 0;
-}
-
-/* O_DIRECTORY: what an automounter has there is mounted, which a plain O_PATH would not do. */
-static int open_next(const struct walk *w, const char *name)
-{
-    const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    int fd = openat(w->fd, name, flags);
-    if (fd >= 0 || errno != ENOENT || !w->makes || (mkdirat(w->fd, name, FOLDER_MODE) < 0 && errno != EEXIST))
-        return fd;
-    int in = openat(w->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (in >= 0) /* else it may not be read: then as durable as it gets */
-        fsync(in);
-    io_close(in);
-    return openat(w->fd, name, flags);
-}
-
-/* One name further. */
-static int step_on(struct walk *w, const char *path, ddp_error_t *errp)
-{
-    char name[FOLDER_PATH_MAX];
-    struct stat st;
-    char *at = w->rest + strspn(w->rest, "/");
-    size_t n = strcspn(at, "/");
-    memcpy(name, at, n);
-    name[n] = 0;
-    memmove(w->rest, at + n, strlen(at + n) + 1);
-    if (n == 0)
-        return 0;
-    int rc = -1, fd = open_next(w, name);
-    if (fd >= 0) {
-        w->is_exposed |= fstat(w->fd, &st) == 0 && st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX);
-        io_close(w->fd);
-        w->fd = fd;
-        return 0;
-    }
-    int saved = errno;
-    if (saved == ENOTDIR || saved == ELOOP)
-        fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode)) {
-        rc = follow(w, fd, name, &st, path, errp);
-    } else {
-        errno = saved;
-        explain_way(w, path, errp);
-    }
-    io_close(fd);
-    return rc;
-}
-
-/* The folder that was reached. */
-static int check_end(const struct walk *w, const char *path, const struct stat *st, const struct savedir_known *known,
-                     ddp_error_t *errp)
-{
-    if (w->is_led && st->st_uid != w->led_by)
-        return error_set(errp, DDP_E_USAGE, EPERM, "%.120s: a link of another user's (uid %u) leads to what is not his: "
-                         "name the folder itself", path, (unsigned)w->led_by);
-    if (known && st->st_ino != known->inode)
-        return error_set(errp, DDP_E_USAGE, ESTALE, "%.150s is another folder than when this job began: nothing is "
-                         "written or removed there", path);
-    return 0;
-}
+/* ---- the folder itself ---- */
 
 static int open_path(struct savedir *ret, const char *path, const struct savedir_known *known, bool makes,
                      ddp_error_t *errp)
 {
-    struct walk w = {.fd = -1, .makes = makes};
-    struct stat st;
-    int fd = -1;
-    if (snprintf(w.rest, sizeof w.rest, "%s", path) >= (int)sizeof w.rest)
-        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.150s: the path is too long", path);
-    int rc = walk_from(&w, path) < 0 ? explain_way(&w, path, errp) : 0;
-    while (rc == 0 && w.rest[0])
-        rc = step_on(&w, path, errp);
-    if (rc == 0 && ((fd = openat(w.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 || fstat(fd, &st) < 0))
-        rc = explain_way(&w, path, errp);
-    if (rc == 0)
-        rc = check_end(&w, path, &st, known, errp);
-    io_close(w.fd);
-    if (rc < 0) {
+    struct walk_end end;
+    int fd = walk_open(path, makes, &end, errp);
+    if (fd >= 0 && known && end.st.st_ino != known->inode) {
+        error_set(errp, DDP_E_USAGE, ESTALE, "%.150s is another folder than when this job began: nothing is written or "
+                  "removed there", path);
         io_close(fd);
-        return -1;
+        fd = -1;
     }
+    if (fd < 0)
+        return -1;
     ret->fd = fd;
-    ret->known = known ? *known : (struct savedir_known){st.st_ino, geteuid()};
-    ret->is_exposed = w.is_exposed;
-    strcpy(ret->path, path);
+    ret->known = known ? *known : (struct savedir_known){end.st.st_ino, geteuid()};
+    ret->is_exposed = end.is_exposed;
+    strcpy(ret->path, path); /* it has been walked, so it is not too long */
     return 0;
 }
 
@@ -206,8 +74,8 @@ bool savedir_is_shared(const struct savedir *dir, bool is_strict, char *ret, siz
     else
         return false;
     if (ret)
-        snprintf(ret, size, "%.90s: %s and so remove or replace checkpoints, by ones that make a job do something else: "
-             "use a folder of your own (mkdir -m 755)", dir->path, who);
+        snprintf(ret, size, "%.90s: %s and so remove or replace checkpoints, by ones that make a job do something "
+                 "else: use a folder of your own (mkdir -m 755)", dir->path, who);
     return true;
 }
 
@@ -376,8 +244,8 @@ static int look_at_entry(void *ctx, const char *path, const char *name, ddp_erro
         return 0;
     if (is_known && !S_ISDIR(st.st_mode))
         return 0;
-    error_set(errp, DDP_E_USAGE, EPERM, "%.110s has %.64s in it, and others can write to the folder above: it stays, for it "
-              "may be no checkpoint", path, name);
+    error_set(errp, DDP_E_USAGE, EPERM, "%.110s has %.64s in it, and others can write to the folder above: it stays, "
+              "for it may be no checkpoint", path, name);
     return -1;
 }
 

@@ -25,14 +25,12 @@ struct savedir_known {
 struct savedir {
     int fd;                     /* -1: closed */
     struct savedir_known known; /* also in the folders below it */
-    bool is_exposed;            /* a folder on the way lets others put another in its place */
+    bool is_exposed;            /* walk.h */
     char path[FOLDER_PATH_MAX]; /* for messages */
 };
 
-/* Opens the folder of checkpoints; where `known` is not NULL, it must be that one still. Links on the way there are
- * followed where they belong to this user or to root; one of the owner of the folder that it lies in leads only to what
- * is that owner's; others are an error that names the link. savedir_close closes. savedir_create makes (0755, durably)
- * what is missing of the path. */
+/* Opens the folder of checkpoints by walk.h's rules for links; where `known` is not NULL, it must be that one still.
+ * savedir_close closes. savedir_create makes what is missing of the path. */
 int savedir_open(struct savedir *ret, const char *path, const struct savedir_known *known, ddp_error_t *errp);
 int savedir_create(struct savedir *ret, const char *path, ddp_error_t *errp);
 
@@ -62,8 +60,8 @@ int savedir_rename(const struct savedir *dir, const char *from, const char *to, 
 int savedir_remove_file(const struct savedir *dir, const char *name, ddp_error_t *errp);
 
 /* Removes a checkpoint's folder, its manifest first and durably: what is left of it at any moment is no checkpoint. One
- * that is not there is removed. 1: it was left, as *errp says: it is a link, another user's, or, in a folder that others
- * can write to, without a manifest and with what no checkpoint holds, so that it may be something else, moved there. */
+ * that is not there is removed. 1: it was left, as *errp says: it is a link, another user's, or, in a folder that
+ * others can write to, without a manifest and with what no checkpoint holds: something else, perhaps, moved there. */
 int savedir_remove(const struct savedir *dir, const char *name, ddp_error_t *errp);
 
 /* Is there a manifest in the folder `name` that is own and no link? */
