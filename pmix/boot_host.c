@@ -119,7 +119,9 @@ static bool know_address(bool is_one_node, union address *ret)
         address_of_interface(interface, ret); /* none: the loopback one stays, and nobody comes from elsewhere */
         return true;
     }
-    return address_towards_master(deadline_in(RESOLVE_S), ret) == 0 && !address_is_loopback(ret);
+    /* A resolver may have all addresses of a machine under its name: the others may not reach the first one. */
+    bool is_only;
+    return address_towards_master(deadline_in(RESOLVE_S), ret, &is_only) == 0 && is_only && !address_is_loopback(ret);
 }
 
 /* " HOST..." into text, and whether that is the one to listen at. */

@@ -59,7 +59,8 @@ void client_drop(boot_server_t *s, struct client *c)
     if (c->is_dropped)
         return;
     c->is_dropped = true;
-    conn_close(&c->conn); /* closing takes it out of the epoll set */
+    client_watch(s, c, EPOLL_CTL_DEL, 0); /* closing does not, where a fork has the connection too */
+    conn_close(&c->conn);
     s->n_fence -= c->in_fence;
     c->in_fence = false;
     if (c->rank >= 0 && s->ranks[c->rank].client == c) {

@@ -270,6 +270,7 @@ static bool step(struct server *s)
     if (p[1].revents && lobby_step(s->lobby, NULL) < 0) { /* srun is out of descriptors, and not because of strangers */
         lobby_destroy(s->lobby);
         s->lobby = NULL;
+        shutdown(s->o->listen_fd, SHUT_RDWR); /* who comes now is to know that nobody takes its table */
     }
     return true;
 }

@@ -3,7 +3,7 @@
 source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 ddp=$top_builddir/ddp
 train=("$top_builddir/train" --data /usr/share/common-licenses/GPL-3 --steps 1)
-unset DDP_BOOT DDP_BOOT_ADDR DDP_NODE XDG_RUNTIME_DIR
+unset DDP_BOOT DDP_BOOT_ADDR DDP_NODE
 export TMPDIR=$tmp
 no_folder() { ! ls -d "$1"/ddp-?????? 2>"$tmp/ls.err"; }
 
@@ -18,14 +18,6 @@ where
 like "a socket in a folder that only its user may enter" "$rc $out" \
     "^0 700 $(id -u) directory .* $(id -u) socket unix:$tmp/ddp-[^/]{6}/boot$"
 ok "the folder is gone" no_folder "$tmp"
-mkdir -m 700 "$tmp/own"
-mkdir -m 755 "$tmp/open"
-where XDG_RUNTIME_DIR="$tmp/own"
-like "XDG_RUNTIME_DIR goes before TMPDIR" "$out" " unix:$tmp/own/ddp-[^/]{6}/boot$"
-for dir in "$tmp/open" "$tmp/nowhere" "" .; do
-    where XDG_RUNTIME_DIR="$dir"
-    like "... unless others may enter it, or it is none: '${dir#"$tmp"}'" "$rc $out" "^0 .* unix:$tmp/ddp-"
-done
 long=$tmp/$(printf 'x%.0s' {1..100})
 mkdir "$long"
 where TMPDIR="$long"

@@ -58,17 +58,36 @@ static int source_address(const struct sockaddr *to, socklen_t size, union addre
     return rc;
 }
 
-int address_towards_master(uint64_t deadline, union address *ret)
+static bool is_same(const union address *a, const union address *b)
+{
+    if (a->any.sa_family != b->any.sa_family)
+        return false;
+    return a->any.sa_family == AF_INET6 ? IN6_ARE_ADDR_EQUAL(&a->v6.sin6_addr, &b->v6.sin6_addr)
+                                        : a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+}
+
+int address_towards_master(uint64_t deadline, union address *ret, bool *ret_is_only)
 {
     const char *master = getenv("MASTER_ADDR");
     struct addrinfo *list;
     if (!master || !*master || resolve_host(master, "9", SOCK_DGRAM, deadline, &list, NULL) < 0)
         return -1;
     bool may_loop = strcmp(master, "localhost") == 0 || strncmp(master, "127.", 4) == 0 || strcmp(master, "::1") == 0;
+    bool is_only = true;
     int rc = -1;
-    for (const struct addrinfo *i = list; i && rc < 0; i = i->ai_next)
-        if (source_address(i->ai_addr, i->ai_addrlen, ret) == 0 && (may_loop || !address_is_loopback(ret)))
-            rc = 0;
+    for (const struct addrinfo *i = list; i; i = i->ai_next) {
+        union address a;
+        if (source_address(i->ai_addr, i->ai_addrlen, &a) < 0 || (address_is_loopback(&a) && !may_loop))
+            continue;
+        if (rc == 0) {
+            is_only &= is_same(ret, &a);
+            continue;
+        }
+        *ret = a;
+        rc = 0;
+    }
     freeaddrinfo(list);
+    if (ret_is_only)
+        *ret_is_only = is_only;
     return rc;
 }

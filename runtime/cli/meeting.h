@@ -10,8 +10,8 @@ struct meeting {
     char addr[112]; /* for boot_server_create: unix:DIR/boot */
 };
 
-/* Makes the folder, mode 0700: in XDG_RUNTIME_DIR where that is this user's own, else in TMPDIR, else in /tmp; each
- * only where the socket's path is short enough for one. -1: in none of them. */
+/* Makes the folder, mode 0700: in TMPDIR where the socket's path is short enough there, else in /tmp, which containers
+ * see as a rule (XDG_RUNTIME_DIR they do not, and it goes with the last login). -1: in none of them. */
 int meeting_open(struct meeting *m, ddp_error_t *errp);
 
 /* Removes it and what is left of the socket; any process may, more than once. */

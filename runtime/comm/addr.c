@@ -26,7 +26,7 @@ static int choose_address(const char *interface, union address *ret, ddp_error_t
         return error_set(errp, DDP_E_USAGE, ENODEV,
                          "this machine has no network interface %s that is up and has an address", interface);
     }
-    if (address_towards_master(deadline_in(RESOLVE_S), ret) == 0 || address_of_interface(NULL, ret) == 0)
+    if (address_towards_master(deadline_in(RESOLVE_S), ret, NULL) == 0 || address_of_interface(NULL, ret) == 0)
         return 0;
     *ret = (union address){.v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     return 0; /* a machine without a network: its nodes are all here */

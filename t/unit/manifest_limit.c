@@ -89,10 +89,24 @@ static bool limit_memory(size_t more)
     return is_known && setrlimit(RLIMIT_AS, &(struct rlimit){all, all}) == 0;
 }
 
+/* AddressSanitizer maps terabytes, which no limit leaves room for. */
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_SHADOW true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_SHADOW true
+#endif
+#endif
+#ifndef HAS_SHADOW
+#define HAS_SHADOW false
+#endif
+
 /* Reads it in a process that has no more than `more` bytes for that. why NULL: it is read. */
 static void read_within(size_t more, const char *text, size_t n, const char *why)
 {
     int status;
+    if (HAS_SHADOW)
+        return;
     pid_t child = fork();
     if (child == 0) {
         struct manifest m = {.n_files = 0};
@@ -108,18 +122,9 @@ static void read_within(size_t more, const char *text, size_t n, const char *why
     assert_int_equal(status, 0);
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-#define HAS_SHADOW 1 /* AddressSanitizer maps terabytes */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define HAS_SHADOW 1
-#endif
-#endif
-
 static void the_hostile_takes_no_memory(void **state)
 {
     (void)state;
-#ifndef HAS_SHADOW
     static const struct { const char *part, *why; size_t n; } texts[] = {
         {"[],", "more than 393216 objects and arrays", 8 * MIB},
         {"0,", "more than 1835008 values", 8 * MIB},
@@ -134,14 +139,12 @@ static void the_hostile_takes_no_memory(void **state)
         read_within(8 * MIB, text, n, texts[i].why);
         free(text);
     }
-#endif
 }
 
 /* The most that is let through: members with names, objects as far as there may be. */
 static void the_worst_has_a_bound(void **state)
 {
     (void)state;
-#ifndef HAS_SHADOW
     const size_t n_nests = JSON_NESTS_MAX - 4, n_all = JSON_VALUES_MAX - 8 - n_nests;
     char *text = malloc(n_all * 24), *p = text + sprintf(text, "{\n  \"x\": {");
     assert_non_null(text);
@@ -153,7 +156,6 @@ static void the_worst_has_a_bound(void **state)
     seal(text, &n);
     read_within(384 * MIB, text, n, "is not of a slurm-ddp checkpoint");
     free(text);
-#endif
 }
 
 /* Whole files of n tensors with names of some length, in one file. */
@@ -181,9 +183,7 @@ static void read_large(size_t n_tensors, size_t more)
     manifest_clear(&m);
     assert_non_null(text);
     assert_true(n < MANIFEST_BYTES_MAX);
-#ifndef HAS_SHADOW
     read_within(more, text, n, NULL);
-#endif
     assert_int_equal(manifest_decode(text, n, &m, NULL), 0);
     assert_int_equal(m.n_tensors, n_tensors);
     manifest_clear(&m);
