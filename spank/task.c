@@ -267,11 +267,12 @@ int task_prepare(const struct task_request *r, struct environment *ret, ddp_erro
     struct task t = {.r = r, .deadline = deadline_in(WAITS_S)};
     struct watchdog dog;
     ret->n_vars = ret->n_warnings = 0;
-    if (task_options(r, &t.o, &is_site_missing, errp) < 0)
+    if (options_resolve(r->option, r->lookup, r->arg, NULL, &t.o, errp) < 0)
         return -1;
-    if (t.o.mode != DDP_MODE_ON)
+    if (t.o.mode != DDP_MODE_ON) /* which no site file changes */
         return 0;
-    if (start_watchdog(&t, &dog, errp) < 0 || step_read(r->lookup, r->arg, r->n_own_nodes, &t.step, errp) < 0)
+    if (start_watchdog(&t, &dog, errp) < 0 || task_options(r, &t.o, &is_site_missing, errp) < 0 ||
+        step_read(r->lookup, r->arg, r->n_own_nodes, &t.step, errp) < 0)
         return -1;
     int rc = place_task(&t, ret, errp);
     arrange_destroy(&t.a);
