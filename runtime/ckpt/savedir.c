@@ -62,8 +62,8 @@ bool savedir_is_shared(const struct savedir *dir, bool is_strict, char *ret, siz
     struct stat st;
     char who[64];
     if (fstat(dir->fd, &st) < 0)
-        return false;
-    if (!is_own(dir, &st))
+        snprintf(who, sizeof who, "who may write to it cannot be told: others may");
+    else if (!is_own(dir, &st))
         snprintf(who, sizeof who, "it belongs to another user (uid %u)", (unsigned)st.st_uid);
     else if (st.st_mode & S_IWOTH)
         snprintf(who, sizeof who, "everybody can write to it");

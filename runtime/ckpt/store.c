@@ -77,6 +77,8 @@ static int open_file(const char *path, const char *name, uint64_t *ret_bytes, dd
         error_errno(errp, "%s/%s", brief(path), name);
     } else if (!S_ISREG(st.st_mode)) {
         broken(errp, path, name, "is not a regular file");
+    } else if (fcntl(fd, F_SETFL, 0) < 0) { /* no read of a file is to come back without having waited for a lock */
+        error_errno(errp, "%s/%s", brief(path), name);
     } else {
         *ret_bytes = (uint64_t)st.st_size;
         return fd;
