@@ -6,7 +6,7 @@
  *                                for it is over that address that the PMIx library asks Slurm's daemon
  *   DDP_INTERFACE is set         at that interface's address (IPv4 if it has one); NETWORK is "?", which nobody is in.
  *                                Where it has none, or is the loopback: as without a usable interface
- *   MASTER_ADDR is known         at the address by which this machine reaches it, where the ranks' data goes as well
+ *   MASTER_ADDR has one address  at the one by which this machine reaches it, where the ranks' data goes as well
  *                                (runtime/base/address.h); NETWORK is "?"
  *   no usable interface          at the loopback address; no HOST
  *   else                         at every address, for rank 0 cannot know by which of them the other hosts reach it: a
