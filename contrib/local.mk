@@ -1,0 +1,67 @@
+# contrib
+noinst_PROGRAMS += %D%/examples/linear
+contrib_examples_linear_SOURCES = %D%/examples/linear.c
+contrib_examples_linear_CPPFLAGS = -I$(top_srcdir)/runtime
+contrib_examples_linear_LDADD = libddp.la
+contrib_examples_linear_LDFLAGS = $(AM_LDFLAGS) -static
+
+EXTRA_DIST += \
+	%D%/bundle %D%/check %D%/cluster %D%/demo %D%/demo-bigram.py %D%/deps %D%/gpu-check \
+	%D%/bench/checkpoint %D%/bench/gloobench.py %D%/bench/gpt.py %D%/bench/gptmodel.py %D%/bench/gpugpt.py \
+	%D%/bench/gpupeer %D%/bench/launch %D%/bench/mpibench.c %D%/bench/peers %D%/bench/pmixbare.c \
+	%D%/bench/peerlib/allreduce.py \
+	%D%/bench/peerlib/figures.py \
+	%D%/bench/peerlib/llmc.py \
+	%D%/bench/peerlib/machine.py \
+	%D%/bench/peerlib/net.py \
+	%D%/bench/peerlib/nodes.py \
+	%D%/bench/peerlib/overlap.py \
+	%D%/bench/peerlib/planner.py \
+	%D%/bench/peerlib/step.py \
+	%D%/lib/build.sh \
+	%D%/lib/cluster-conf.sh \
+	%D%/lib/cluster-net.sh \
+	%D%/lib/cluster-proc.sh \
+	%D%/lib/count.sh \
+	%D%/lib/gpu-bench.sh \
+	%D%/lib/gpu-run.sh \
+	%D%/lib/gpu-state.sh \
+	%D%/lib/python.sh \
+	%D%/lib/python.txt \
+	%D%/lib/say.sh
+
+# benchmarks on a GPU, of contrib/gpu-check: `make gpu-bench`; over the emulator they only show that they run
+GPU_REPORT_SOURCES = %D%/bench/gpureport.c %D%/bench/gpureport.h
+if HAVE_CXX
+EMULATED_BENCHES = t/lib/gpukernels-emu t/lib/gpureduce-emu t/lib/train-emu
+check_PROGRAMS += t/lib/gpukernels-emu t/lib/gpureduce-emu
+if HAVE_NCCL
+EMULATED_BENCHES += t/lib/nccldouble/libnccl.la
+endif
+endif
+t_lib_gpukernels_emu_SOURCES = %D%/bench/gpukernels.c $(GPU_REPORT_SOURCES) $(EMU_KERNELS)
+t_lib_gpukernels_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_lib_gpukernels_emu_CXXFLAGS = $(EMULATED_CXXFLAGS)
+t_lib_gpukernels_emu_LDADD = t/lib/libdeviceemu.la $(EMULATED_LIBS)
+GPU_REDUCE_SOURCES = %D%/bench/gpureduce.c %D%/bench/barenccl.c %D%/bench/barenccl.h $(GPU_REPORT_SOURCES)
+GPU_REDUCE_LIBS = libcommnccl.la libcomm.la libboot.la
+t_lib_gpureduce_emu_SOURCES = $(GPU_REDUCE_SOURCES)
+t_lib_gpureduce_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_lib_gpureduce_emu_LDADD = $(GPU_REDUCE_LIBS) t/lib/libdeviceemu.la t/lib/cudaemu/libcudart.la libkernels.la libbase.la
+if HAVE_CUDART
+GPU_BENCHES = %D%/bench/gpukernels %D%/bench/gpureduce
+EXTRA_PROGRAMS += $(GPU_BENCHES)
+contrib_bench_gpukernels_SOURCES = %D%/bench/gpukernels.c $(GPU_REPORT_SOURCES)
+contrib_bench_gpukernels_CPPFLAGS = $(AM_CPPFLAGS) $(CUDART_CPPFLAGS)
+contrib_bench_gpukernels_LDADD = libdevice.la $(GPU_LIBS)
+contrib_bench_gpureduce_SOURCES = $(GPU_REDUCE_SOURCES)
+contrib_bench_gpureduce_CPPFLAGS = $(AM_CPPFLAGS) $(CUDART_CPPFLAGS)
+contrib_bench_gpureduce_LDADD = $(GPU_REDUCE_LIBS) libdevice.la libkernels.la libbase.la $(CUDART_LIBS)
+gpu-bench: $(GPU_BENCHES)
+else
+gpu-bench:
+	@echo "make gpu-bench needs nvcc and libcudart_static: see what configure says of CUDA" >&2; false
+endif
+emulated-bench: $(EMULATED_BENCHES)
+CLEANFILES += $(GPU_BENCHES)
+.PHONY: gpu-bench emulated-bench

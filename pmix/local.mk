@@ -1,0 +1,30 @@
+# pmix: users link libboot.la and libbase.la
+noinst_LTLIBRARIES += libboot.la
+libboot_la_CPPFLAGS = $(AM_CPPFLAGS) $(pmix_CPPFLAGS)
+libboot_la_SOURCES = \
+	%D%/boot.c %D%/boot.h \
+	%D%/boot_conn.c %D%/boot_conn.h \
+	%D%/boot_host.c %D%/boot_host.h \
+	%D%/boot_impl.h \
+	%D%/boot_local.c \
+	%D%/boot_protocol.c \
+	%D%/boot_server.c %D%/boot_server.h \
+	%D%/boot_server_impl.h \
+	%D%/boot_single.c \
+	%D%/boot_store.c %D%/boot_store.h \
+	%D%/boot_wire.c %D%/boot_wire.h \
+	%D%/world.c %D%/world.h
+if HAVE_PMIX
+libboot_la_SOURCES += %D%/boot_pmix.c
+else
+libboot_la_SOURCES += %D%/boot_nopmix.c
+endif
+
+UNIT_TESTS += t/unit/boot.t
+t_unit_boot_t_SOURCES = t/unit/boot.c
+UNIT_TESTS += t/unit/boot_host.t
+t_unit_boot_host_t_SOURCES = t/unit/boot_host.c
+UNIT_TESTS += t/unit/boot_strangers.t
+t_unit_boot_strangers_t_SOURCES = t/unit/boot_strangers.c
+UNIT_TESTS += t/unit/world.t
+t_unit_world_t_SOURCES = t/unit/world.c

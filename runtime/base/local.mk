@@ -1,0 +1,30 @@
+# runtime/base
+noinst_LTLIBRARIES += libbase.la
+libbase_la_SOURCES = \
+	%D%/address.c %D%/address.h \
+	%D%/bytes.h \
+	%D%/call.c %D%/call.h \
+	%D%/cgroup.c %D%/cgroup.h \
+	%D%/clock.c %D%/clock.h \
+	%D%/dtype.c %D%/dtype.h \
+	%D%/error.c %D%/error.h \
+	%D%/hash.h \
+	%D%/io.c %D%/io.h \
+	%D%/json_limit.c %D%/json_limit.h \
+	%D%/knob.c %D%/knob.h \
+	%D%/lobby.c %D%/lobby.h \
+	%D%/num.c %D%/num.h \
+	%D%/plain.c %D%/plain.h \
+	%D%/resolve.c %D%/resolve.h \
+	%D%/retry.c %D%/retry.h \
+	%D%/stats.c %D%/stats.h \
+	%D%/thread.c %D%/thread.h
+
+UNIT_TESTS += t/unit/base.t
+t_unit_base_t_SOURCES = t/unit/base.c
+UNIT_TESTS += t/unit/call.t
+t_unit_call_t_SOURCES = t/unit/call.c
+UNIT_TESTS += t/unit/cgroup.t
+t_unit_cgroup_t_SOURCES = t/unit/cgroup.c
+UNIT_TESTS += t/unit/lobby.t
+t_unit_lobby_t_SOURCES = t/unit/lobby.c

@@ -1,0 +1,153 @@
+# t/lib: what tests share, the probes that they run, and the doubles
+check_LIBRARIES += %D%/libtest.a
+t_lib_libtest_a_SOURCES = \
+	%D%/bootranks.c %D%/bootranks.h \
+	%D%/ckptfolder.c %D%/ckptfolder.h \
+	%D%/floats.c %D%/floats.h \
+	%D%/folder.c %D%/folder.h \
+	%D%/gathering.c %D%/gathering.h \
+	%D%/machines.c %D%/machines.h \
+	%D%/machines_random.c \
+	%D%/memboot.c %D%/memboot.h \
+	%D%/placements.c %D%/placements.h \
+	%D%/ranks.c %D%/ranks.h \
+	%D%/reduction.c %D%/reduction.h \
+	%D%/ref_deal.c \
+	%D%/ref_match.c \
+	%D%/ref_place.c %D%/ref_place.h \
+	%D%/works.c %D%/works.h \
+	%D%/ref_impl.h \
+	t/unit/ref_model.c t/unit/ref_model.h \
+	t/unit/spank_vars.c t/unit/spank_vars.h \
+	t/unit/unit.h
+# What a unit test links where its room says nothing else: all rooms, of which the linker takes what the test calls.
+LDADD = %D%/libtest.a libspankcore.la libtrain.la libmodelkernels.la libreducer.la libplan.la libsched.la libdata.la \
+	librckpt.la libcommnccl.la libcomm.la libboot.la libdevice.la libkernels.la libtopology.la libbase.la \
+	$(CUDART_LIBS) $(CMOCKA_LIBS) -lm
+EXTRA_DIST +=  \
+	%D%/chaos \
+	%D%/ckpt.py \
+	%D%/ckptprobe.sh \
+	%D%/cluster.sh \
+	%D%/layering \
+	%D%/mutants \
+	%D%/mutate \
+	%D%/nccl.sh \
+	%D%/nccltraces.sh \
+	%D%/python.sh \
+	%D%/refuses.sh \
+	%D%/requeue.sh \
+	%D%/tap.sh \
+	%D%/tracecheck \
+	%D%/training.sh \
+	t/data/nccl
+
+# programs over the boot, the communicator and NCCL
+check_PROGRAMS += %D%/bootprobe %D%/commbench %D%/flood %D%/ncclprobe %D%/opens %D%/peers %D%/placebench
+t_lib_bootprobe_SOURCES = %D%/bootprobe.c
+t_lib_bootprobe_LDADD = libboot.la libbase.la
+t_lib_bootprobe_LDFLAGS = $(AM_LDFLAGS) -static
+# times the communicator alone; no test
+t_lib_commbench_SOURCES = %D%/commbench.c
+t_lib_flood_SOURCES = %D%/flood.c
+t_lib_flood_LDADD = libbase.la
+t_lib_flood_LDFLAGS = $(AM_LDFLAGS) -static
+t_lib_ncclprobe_SOURCES = %D%/ncclprobe.c %D%/ncclprobe.h %D%/ncclprobe_ops.c
+t_lib_ncclprobe_LDADD = libcommnccl.la libcomm.la libboot.la libkernels.la libbase.la
+t_lib_ncclprobe_LDFLAGS = $(AM_LDFLAGS) -static
+t_lib_opens_SOURCES = %D%/opens.c
+t_lib_opens_LDADD =
+t_lib_peers_SOURCES = %D%/peers.c
+t_lib_peers_LDADD =
+# times the placement; no test
+t_lib_placebench_SOURCES = %D%/placebench.c
+
+# programs over libddp
+check_PROGRAMS += %D%/apiprobe %D%/ckptprobe %D%/loopprobe %D%/windowprobe
+t_lib_apiprobe_SOURCES = %D%/apiprobe.c %D%/apiprobe.h %D%/apiprobe_calls.c %D%/apiprobe_steps.c %D%/apiprobe_wrong.c
+t_lib_apiprobe_LDADD = libddp.la libbase.la
+t_lib_apiprobe_LDFLAGS = $(AM_LDFLAGS) -static
+t_lib_ckptprobe_SOURCES = %D%/ckptprobe.c
+t_lib_ckptprobe_LDADD = libddp.la libbase.la
+t_lib_ckptprobe_LDFLAGS = $(AM_LDFLAGS) -static -Wl,--wrap=checksum_copy -Wl,--wrap=malloc -Wl,--wrap=manifest_make
+t_lib_loopprobe_SOURCES = %D%/loopprobe.c
+t_lib_loopprobe_LDADD = libtrain.la libmodelkernels.la libddp.la libbase.la
+t_lib_loopprobe_LDFLAGS = $(AM_LDFLAGS) -static
+t_lib_windowprobe_SOURCES = %D%/windowprobe.c
+t_lib_windowprobe_LDADD = libddp.la libbase.la
+t_lib_windowprobe_LDFLAGS = $(AM_LDFLAGS) -static
+
+# the trainer and ddp bench, with calls that fail where a test wants it
+check_PROGRAMS += t/unit/train-probe %D%/bench-probe
+t_unit_train_probe_SOURCES = runtime/train/main.c %D%/train_probe.c
+t_unit_train_probe_LDFLAGS = $(train_LDFLAGS) \
+	-Wl,--wrap=ddp_batch_next,--wrap=ddp_backward_end,--wrap=ddp_step,--wrap=ddp_grad_ready,--wrap=ddp_finalize \
+	-Wl,--wrap=kernel_fold,--wrap=comm_gather_start \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+t_unit_train_probe_LDADD = $(train_LDADD)
+t_lib_bench_probe_SOURCES = $(ddp_SOURCES) %D%/bench_probe.c
+t_lib_bench_probe_LDFLAGS = $(ddp_LDFLAGS) -Wl,--wrap=ddp_allreduce,--wrap=ddp_wait
+t_lib_bench_probe_LDADD = $(ddp_LDADD)
+
+# checkpoints: their format, and faults on the way to the disk
+check_PROGRAMS += %D%/ckptmake %D%/logits
+t_lib_ckptmake_SOURCES = %D%/ckptmake.c
+t_lib_logits_SOURCES = %D%/logits.c
+check_LTLIBRARIES += %D%/fault.la
+t_lib_fault_la_SOURCES = %D%/fault.c
+t_lib_fault_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+t_lib_fault_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath $(abs_top_builddir)
+
+# libpmix.so.2, as the boot opens it; -rpath: a shared library, although nothing is installed
+if HAVE_PMIX
+check_LTLIBRARIES += %D%/pmixdouble/libpmix.la
+t_lib_pmixdouble_libpmix_la_SOURCES = %D%/pmixdouble/libpmix.c
+t_lib_pmixdouble_libpmix_la_CPPFLAGS = $(AM_CPPFLAGS) $(pmix_CPPFLAGS)
+t_lib_pmixdouble_libpmix_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+t_lib_pmixdouble_libpmix_la_LDFLAGS = $(AM_LDFLAGS) -rpath $(abs_top_builddir) -version-info 2:0:0
+endif
+
+# what records NCCL's calls, where nccl.h is there
+TRACE_LIBS =
+if HAVE_NCCL
+# libnccl.so.2, as nccl_lib.c opens it
+check_LTLIBRARIES += %D%/nccldouble/libnccl.la
+t_lib_nccldouble_libnccl_la_SOURCES = \
+	%D%/nccldouble/double.h \
+	%D%/nccldouble/libnccl.c \
+	%D%/nccldouble/memory.c \
+	%D%/nccldouble/move.c \
+	%D%/nccldouble/script.c
+t_lib_nccldouble_libnccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(nccl_CPPFLAGS)
+t_lib_nccldouble_libnccl_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+t_lib_nccldouble_libnccl_la_LIBADD = libkernels.la libbase.la
+t_lib_nccldouble_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -rpath $(abs_top_builddir) -version-info 2:0:0
+# what records the calls of a libnccl underneath, and replays them
+check_LTLIBRARIES += %D%/nccltrace/libnccl.la
+TRACE_LIBS += %D%/nccltrace/libnccl.la
+t_lib_nccltrace_libnccl_la_SOURCES = \
+	%D%/nccltrace/api.c \
+	%D%/nccltrace/label.c \
+	%D%/nccltrace/lines.c \
+	%D%/nccltrace/lines.h \
+	%D%/nccltrace/record.c \
+	%D%/nccltrace/replay.c \
+	%D%/nccltrace/trace.h \
+	%D%/nccltrace/under.c
+t_lib_nccltrace_libnccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(nccl_CPPFLAGS)
+t_lib_nccltrace_libnccl_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+t_lib_nccltrace_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -rpath $(abs_top_builddir) -version-info 2:0:0
+endif
+
+# cuBLASLt's double, whose path the emulated kernels know
+if HAVE_CUBLASLT
+BLASLT_DOUBLE_CPPFLAGS = $(EMU_CPPFLAGS) $(CUBLASLT_CPPFLAGS)
+else
+BLASLT_DOUBLE_CPPFLAGS = $(EMU_CPPFLAGS) -I$(top_srcdir)/%D%/blasltdouble/include
+endif
+EXTRA_DIST += %D%/blasltdouble/include/cublasLt.h
+check_LTLIBRARIES += %D%/blasltdouble/libcublasLt.la
+t_lib_blasltdouble_libcublasLt_la_SOURCES = %D%/blasltdouble/double.c kernels/cpu/cast.c
+t_lib_blasltdouble_libcublasLt_la_CPPFLAGS = $(BLASLT_DOUBLE_CPPFLAGS)
+t_lib_blasltdouble_libcublasLt_la_CFLAGS = $(AM_CFLAGS) -O2 -fvisibility=default
+t_lib_blasltdouble_libcublasLt_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version -rpath $(abs_top_builddir)

@@ -1,0 +1,99 @@
+# t: what `make check` runs. The rooms' local.mk name the unit tests.
+SHELL_TESTS = \
+	%D%/t0001-layering.t \
+	%D%/t0002-harness.t \
+	%D%/t0003-cluster.t \
+	%D%/t0004-install.t \
+	%D%/t0005-cluster-folder.t \
+	%D%/t0006-hardening.t \
+	%D%/t0007-python-pins.t \
+	%D%/t1001-spank-options.t \
+	%D%/t1002-spank-environment.t \
+	%D%/t1003-spank-site.t \
+	%D%/t1004-spank-peers.t \
+	%D%/t1005-spank-binding.t \
+	%D%/t1006-spank-placement.t \
+	%D%/t1007-spank-verbose.t \
+	%D%/t1008-spank-hostile.t \
+	%D%/t1009-spank-port.t \
+	%D%/t2001-boot-run.t \
+	%D%/t2002-boot-refuse.t \
+	%D%/t2003-boot-pmix.t \
+	%D%/t2004-boot-waits.t \
+	%D%/t2005-boot-flood.t \
+	%D%/t2006-slurm-flood.t \
+	%D%/t3002-topo-cli.t \
+	%D%/t3010-fuzz-seeds.t \
+	%D%/t4101-linear.t \
+	%D%/t4102-layout.t \
+	%D%/t4103-api.t \
+	%D%/t4104-reducer.t \
+	%D%/t4105-memory.t \
+	%D%/t4106-trace.t \
+	%D%/t4301-bench.t \
+	%D%/t5001-train-single.t \
+	%D%/t5002-train-ranks.t \
+	%D%/t5010-train-shards.t \
+	%D%/t5011-train-zero.t \
+	%D%/t5012-data-ledger.t \
+	%D%/t5013-data-resume.t \
+	%D%/t5401-loss-scale.t \
+	%D%/t6001-ckpt-cli.t \
+	%D%/t6002-ckpt-safetensors.t \
+	%D%/t6003-ckpt-transformers.t \
+	%D%/t6010-chaos.t \
+	%D%/t6011-train-ckpt.t \
+	%D%/t6101-ckpt-resume.t \
+	%D%/t6102-ckpt-broken.t \
+	%D%/t6103-ckpt-failing.t \
+	%D%/t6104-ckpt-load.t \
+	%D%/t6105-ckpt-flight.t \
+	%D%/t6106-ckpt-links.t \
+	%D%/t6110-window.t \
+	%D%/t7001-rank-death.t \
+	%D%/t7002-slurm-death.t \
+	%D%/t7003-stop.t \
+	%D%/t7004-requeue.t \
+	%D%/t7005-slurm-stop.t \
+	%D%/t7006-deadline.t \
+	%D%/t8001-device.t \
+	%D%/t8030-cubins.t \
+	%D%/t8101-nccl-double.t \
+	%D%/t8102-nccl-fail.t \
+	%D%/t8103-nccl-slurm.t \
+	%D%/t8104-nccl-replay.t \
+	%D%/t8201-gpu-steps.t \
+	%D%/t8202-gpu-claims.t \
+	%D%/t8210-gpu-train.t \
+	%D%/t8301-gpu-deterministic.t \
+	%D%/t8302-gpu-fail.t \
+	%D%/t8401-gpu-bench.t \
+	%D%/t8402-gpu-training.t \
+	%D%/t8403-nccl-record.t \
+	%D%/t8404-gpu-budget.t \
+	%D%/t8411-gpu-ckpt.t \
+	%D%/t8412-gpu-resume.t
+if HAVE_CXX
+SHELL_TESTS += %D%/t8020-cuda-mutants.t
+endif
+EXTRA_DIST += $(SHELL_TESTS) %D%/t8020-cuda-mutants.t
+# the slow ones, of contrib/check --long
+EXTRA_DIST += \
+	%D%/t9001-spank-requeue.t \
+	%D%/t9105-slurm-resume.t \
+	%D%/t9301-placement-random.t \
+	%D%/t9601-chaos.t
+
+if HAVE_CMOCKA
+check_PROGRAMS += $(UNIT_TESTS)
+else
+check-local:
+	@echo "make check needs cmocka: install the Debian package libcmocka-dev and run configure again" >&2; false
+endif
+TESTS = $(UNIT_TESTS) $(SHELL_TESTS)
+TEST_EXTENSIONS = .t
+T_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+AM_TESTS_ENVIRONMENT = \
+	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
+	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
+	top_builddir='$(abs_top_builddir)'; export top_builddir;
