@@ -9,7 +9,7 @@ ok "the tree keeps its rules" "$layering" "$top_srcdir"
 copy() {
     local room
     rm -rf "$tmp/tree" && mkdir "$tmp/tree"
-    for room in runtime kernels pmix topology topology/show spank; do
+    for room in runtime runtime/train runtime/cli kernels pmix topology topology/show spank; do
         [ ! -d "$top_srcdir/$room" ] || cp -r "$top_srcdir/$room" "$tmp/tree/"
         mkdir -p "$tmp/tree/$room"
         chmod -R u+w "$tmp/tree/$room"
@@ -40,7 +40,10 @@ planted runtime/ckpt/new.c '#include "runtime/planted.h"' "runtime/ckpt/ may not
 planted runtime/data/new.c '#include "runtime/planted.h"' "runtime/data/ may not include runtime/"
 planted runtime/device/new.c '#include "runtime/planted.h"' "runtime/device/ may not include runtime/"
 planted runtime/sched/new.c '#include "runtime/planted.h"' "runtime/sched/ may not include runtime/"
-planted runtime/train/new.c '#include "spank/planted.h"' "runtime/ may not include spank/"
+planted runtime/new.c '#include "runtime/train/planted.h"' "runtime/ may not include runtime/train/"
+planted runtime/new.c '#include "runtime/cli/planted.h"' "runtime/ may not include runtime/cli/"
+planted runtime/train/new.c '#include "runtime/cli/planted.h"' "runtime/train/ may not include runtime/cli/"
+planted runtime/cli/new.c '#include "spank/planted.h"' "runtime/cli/ may not include spank/"
 planted kernels/cuda/cuda.h '#include "t/lib/cudaemu/cudaemu.h"' "not a path from the root"
 planted kernels/cuda/cast.cu '#include "t/lib/cudaemu/cudaemu.h"' "not a path from the root"
 planted kernels/cuda/cast.cu '#include <cuda_bf16.h>' "belongs to kernels/cuda/cuda.h"
@@ -54,7 +57,7 @@ planted runtime/new.c '#include <nccl.h>' "nccl.h belongs to runtime/comm/, not 
 planted runtime/new.c '#include <xxhash.h>' "xxhash.h belongs to runtime/ckpt/"
 planted runtime/new.c '#include <cuda_runtime_api.h>' "cuda_runtime_api.h belongs to runtime/device/"
 planted runtime/new.c '#include <cblas.h>' "cblas.h belongs to kernels/"
-planted runtime/train/new.c '#include <cublasLt.h>' "cublasLt.h belongs to kernels/"
+planted runtime/train/new.c '#include "runtime/cli/planted.h"' "runtime/train/ may not include runtime/cli/"
 planted runtime/new.c '#include <slurm/spank.h>' "slurm/spank.h belongs to spank/"
 for header in pmix:pmix.h topology:hwloc.h runtime/comm:nccl.h kernels:cblas.h runtime/device:cuda_runtime_api.h runtime/ckpt:xxhash.h spank:slurm/spank.h; do
     copy

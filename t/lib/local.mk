@@ -27,6 +27,7 @@ LDADD = %D%/libtest.a libspankcore.la libtrain.la libmodelkernels.la libreducer.
 EXTRA_DIST +=  \
 	%D%/chaos \
 	%D%/ckpt.py \
+	%D%/circles \
 	%D%/ckptprobe.sh \
 	%D%/cluster.sh \
 	%D%/layering \
@@ -37,6 +38,7 @@ EXTRA_DIST +=  \
 	%D%/python.sh \
 	%D%/refuses.sh \
 	%D%/requeue.sh \
+	%D%/rooms \
 	%D%/tap.sh \
 	%D%/tracecheck \
 	%D%/training.sh \
