@@ -1,6 +1,7 @@
 #include "runtime/checkpoint.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/clock.h"
@@ -206,6 +207,21 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
     }
     c->status.blocked_s = before + since_s(began);
     return wish_requeue(d, errp);
+}
+
+void checkpoint_close(ddp_t *d)
+{
+    struct checkpoint *c = &d->checkpoint;
+    committer_reset(&c->committer); /* which reads the plan */
+    checkpoint_drop_plan(d);
+    checkpoint_leave(d);
+    for (int i = 0; i < c->n_attached; i++)
+        free(c->attached[i].text);
+    free(c->attached);
+    free(c->sum);
+    free(c->dir);
+    free(c->resumed_dir);
+    *c = (struct checkpoint){0};
 }
 
 /* ---- ddp.h ---- */

@@ -91,6 +91,9 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp);
 /* The plan, and the writer with its memory, if they are not there; nobody touches memory before all may. Collective. */
 int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp);
 
+/* Frees both. */
+void checkpoint_drop_plan(ddp_t *d);
+
 /* Bytes of the memory that was taken. */
 size_t checkpoint_bytes(const ddp_t *d);
 

@@ -101,9 +101,9 @@ static void close_writer(struct checkpoint *c)
     readback_close(&c->readback);
 }
 
-/* The plan, and the memory that follows from it. */
-static void drop_plan(struct checkpoint *c)
+void checkpoint_drop_plan(ddp_t *d)
 {
+    struct checkpoint *c = &d->checkpoint;
     close_writer(c);
     files_clear(&c->plan.files);
     share_clear(&c->plan.share);
@@ -119,7 +119,7 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
     struct checkpoint_plan *plan = &c->plan;
     if (plan->is_made)
         return 0;
-    drop_plan(c); /* what an attempt that failed has left */
+    checkpoint_drop_plan(d); /* what an attempt that failed has left */
     if (make_files(d, errp) < 0 || make_arenas(d, errp) < 0)
         return -1;
     for (int a = 0; a < plan->n_arenas; a++)
@@ -187,13 +187,13 @@ int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp)
 int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp)
 {
     ddp_error_t why;
-    drop_plan(&d->checkpoint);
+    checkpoint_drop_plan(d);
     if (checkpoint_take_memory(d, &why) == 0)
         return 0;
     if (d->phase != PHASE_BROKEN) {
         checkpoint_warn(d, "the step that was begun is not saved, and will begin anew: %s", why.text);
         d->window.is_refused = true;
-        drop_plan(&d->checkpoint);
+        checkpoint_drop_plan(d);
         return checkpoint_take_memory(d, errp);
     }
     if (errp)
@@ -201,17 +201,3 @@ int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp)
     return -1;
 }
 
-void checkpoint_close(ddp_t *d)
-{
-    struct checkpoint *c = &d->checkpoint;
-    committer_reset(&c->committer); /* which reads the plan */
-    drop_plan(c);
-    checkpoint_leave(d);
-    for (int i = 0; i < c->n_attached; i++)
-        free(c->attached[i].text);
-    free(c->attached);
-    free(c->sum);
-    free(c->dir);
-    free(c->resumed_dir);
-    *c = (struct checkpoint){0};
-}

@@ -28,7 +28,6 @@ libreducer_la_SOURCES = \
 
 lib_LTLIBRARIES += libddp.la
 libddp_la_SOURCES = \
-	%D%/agree.c \
 	%D%/checkpoint.c %D%/checkpoint.h \
 	%D%/checkpoint_agree.c \
 	%D%/checkpoint_open.c \
@@ -43,7 +42,7 @@ libddp_la_SOURCES = \
 	%D%/gpu_shards.c \
 	%D%/gpu_step.c \
 	%D%/gpu_times.c \
-	%D%/handle.h \
+	%D%/handle.c %D%/handle.h \
 	%D%/init.c \
 	%D%/join.c \
 	%D%/load.c \

@@ -1,10 +1,55 @@
-/* agree.c - ranks compare what must be the same, and tell each other what stops one of them, before anyone goes on. */
+/* handle.c - what every call of ddp.h asks of its handle: the phase, the end of it after an error, and the agreement of all
+ * ranks before anyone goes on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/hash.h"
 #include "runtime/handle.h"
+
+int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp)
+{
+    static const char *const why[] = {
+        [PHASE_OPEN] = "call ddp_commit first",
+        [PHASE_COMMITTED] = "call ddp_data_open first (parameters and data are set up once, in that order)",
+        [PHASE_IDLE] = "call ddp_batch_next first",
+        [PHASE_MICRO] = "a micro-step is open: call ddp_backward_end first",
+        [PHASE_SUMMED] = "gradients are summed: call ddp_step first",
+        [PHASE_BROKEN] = "an earlier call failed on this handle: only ddp_abort and ddp_finalize may follow",
+    };
+    if (phases & 1u << d->phase)
+        return 0;
+    if (phases == 1u << PHASE_OPEN && d->phase != PHASE_BROKEN)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: comes too late: parameters, options and hooks are "
+                         "declared before ddp_commit, which comes once", d->world.rank, call);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: %s", d->world.rank, call, why[d->phase]);
+}
+
+int handle_break(ddp_t *d)
+{
+    d->phase = PHASE_BROKEN;
+    return -1;
+}
+
+int handle_fail(ddp_t *d, ddp_error_t *errp)
+{
+    comm_abort(d->comm, errp->text);
+    if (error_of_rank(errp->text, d->world.rank) == errp->text)
+        error_prefix(errp, "rank %d", d->world.rank);
+    return handle_break(d);
+}
+
+int handle_no_memory(ddp_t *d, const char *what, ddp_error_t *errp)
+{
+    ddp_error_t e;
+    error_set(&e, DDP_E_SYSTEM, ENOMEM, "no memory for %s", what);
+    handle_fail(d, &e);
+    if (errp)
+        *errp = e;
+    return -1;
+}
+
+/* ---- what ranks agree on ---- */
 
 /* rank's text, on every rank. malloc; the caller frees. NULL: d is broken. */
 static char *share_text(ddp_t *d, const char *mine, int rank, ddp_error_t *errp)
