@@ -7,21 +7,6 @@
 #include "kernels/reduce.h"
 #include "runtime/comm/host.h"
 
-static struct shm_slot *slot_of(const comm_t *c, int local)
-{
-    return &c->shm.control->slots[local];
-}
-
-/* Have local ranks 0 .. n_ranks-1 got to `n` in the counter at that offset of their slots? */
-static bool all_at(const comm_t *c, size_t counter, int n_ranks, uint64_t n)
-{
-    for (int l = 0; l < n_ranks; l++)
-        if (atomic_load((_Atomic uint64_t *)((char *)slot_of(c, l) + counter)) < n)
-            return false;
-    return true;
-}
-#define ALL_AT(c, counter, n_ranks, n) all_at(c, offsetof(struct shm_slot, counter), n_ranks, n)
-
 /* ---- the queue ---- */
 
 void engine_add(comm_t *c, comm_work_t *w)
@@ -130,8 +115,8 @@ static void feed_one(comm_t *c, comm_work_t *w)
     cut(c, o);
     w->n_open++;
     e->fed = n;
-    atomic_store(&slot_of(c, c->local)->arrived, n);
-    if (ALL_AT(c, arrived, c->local_size, n)) /* of two that come at once, one sees both */
+    atomic_store(&engine_slot(c, c->local)->arrived, n);
+    if (ENGINE_ALL_AT(c, arrived, c->local_size, n)) /* of two that come at once, one sees both */
         shm_ring(&c->shm);
 }
 
@@ -141,7 +126,7 @@ static bool has_room(const comm_t *c, const comm_work_t *w)
     if (e->fed - e->over >= ENGINE_OPS)
         return false;
     return !w->is_staged || e->n_staged < STAGE_SLOTS ||
-           ALL_AT(c, finished, c->local_size, e->n_staged + 1 - STAGE_SLOTS);
+           ENGINE_ALL_AT(c, finished, c->local_size, e->n_staged + 1 - STAGE_SLOTS);
 }
 
 bool engine_feed(comm_t *c)
@@ -174,7 +159,7 @@ static bool open_ops(comm_t *c)
 {
     struct engine *e = &c->engine;
     bool has_moved = false;
-    while (e->opened < e->fed && ALL_AT(c, arrived, c->local_size, e->opened + 1)) {
+    while (e->opened < e->fed && ENGINE_ALL_AT(c, arrived, c->local_size, e->opened + 1)) {
         const struct op *o = engine_op(e, e->opened + 1);
         if (o->is_first && shm_check_calls(&c->shm, o->work->number, true, NULL) < 0)
             return true;
@@ -185,25 +170,6 @@ static bool open_ops(comm_t *c)
 }
 
 /* ---- reduced, on one node ---- */
-
-void engine_reduce_node(comm_t *c, const struct op *o, const struct comm_piece *p, size_t at, size_t n, bool into_all)
-{
-    if (c->local_size == 1)
-        return;
-    size_t offset = p->offset_bytes + at * dtype_size(p->dtype);
-    for (int l = 0; l < c->local_size; l++)
-        c->in[l] = c->out[l] = segment_part(o->segment, l) + offset;
-    void *own = segment_part(o->segment, c->local) + offset;
-    kernel_reduce_tree(into_all ? c->out : &own, into_all ? c->local_size : 1, c->in, c->local_size, n, p->dtype,
-                       o->work->op);
-}
-
-void engine_spread(comm_t *c, struct comm_segment *s, size_t offset_bytes, size_t n)
-{
-    for (int l = 0; l < c->local_size; l++)
-        if (l != c->local)
-            memcpy(segment_part(s, l) + offset_bytes, segment_part(s, c->local) + offset_bytes, n);
-}
 
 static void reduce_staged(comm_t *c, const struct op *o, const struct comm_piece *p, size_t offset, size_t n)
 {
@@ -228,16 +194,6 @@ static void do_tile(comm_t *c, const struct op *o, const struct comm_piece *p, s
     engine_reduce_node(c, o, p, at, n, !w->owned_only);
     if (w->visit)
         w->visit(w->ctx, p->range, p->first + at, segment_part(o->segment, c->local) + offset, n);
-}
-
-void engine_end_share(comm_t *c)
-{
-    struct engine *e = &c->engine;
-    e->reduced++;
-    e->is_walking = false;
-    atomic_store(&slot_of(c, c->local)->reduced, e->reduced);
-    if (ALL_AT(c, reduced, c->n_owners, e->reduced))
-        shm_ring(&c->shm);
 }
 
 static bool reduce_here(comm_t *c)
@@ -275,13 +231,13 @@ static bool end_ops(comm_t *c)
 {
     struct engine *e = &c->engine;
     bool has_moved = false;
-    while (e->over < e->opened && ALL_AT(c, reduced, c->n_owners, e->over + 1)) {
+    while (e->over < e->opened && ENGINE_ALL_AT(c, reduced, c->n_owners, e->over + 1)) {
         struct op *o = engine_op(e, e->over + 1);
         comm_work_t *w = o->work;
         if (o->stage_number > 0) {
             copy(c, o, true);
-            atomic_store(&slot_of(c, c->local)->finished, o->stage_number);
-            if (ALL_AT(c, finished, c->local_size, o->stage_number))
+            atomic_store(&engine_slot(c, c->local)->finished, o->stage_number);
+            if (ENGINE_ALL_AT(c, finished, c->local_size, o->stage_number))
                 shm_ring(&c->shm);
         }
         e->over++;
@@ -317,7 +273,7 @@ static int rank_of(const comm_t *c, int local)
 static bool waits_for(const comm_t *c, int l)
 {
     const struct engine *e = &c->engine;
-    const struct shm_slot *s = slot_of(c, l);
+    const struct shm_slot *s = engine_slot(c, l);
     if (l == c->local)
         return false;
     if (e->over == e->fed) /* nothing is fed: a stage slot is not free yet */

@@ -126,6 +126,8 @@ int engine_suspect(comm_t *c);
 /* Before a sleep: local ranks' calls are compared, ranks that will never come found. Causes are raised. */
 void engine_look(comm_t *c);
 
+/* ---- engine_share.c: for engine.c and net.c ---- */
+
 /* Sums a piece's elements [at, at + n) of the node's ranks, into this rank's part or into all. */
 void engine_reduce_node(comm_t *c, const struct op *o, const struct comm_piece *p, size_t at, size_t n, bool into_all);
 

@@ -224,23 +224,6 @@ comm_t *comm_create(const struct comm_config *cfg, const struct world *w, boot_t
     return NULL;
 }
 
-uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args)
-{
-    uint64_t number = c->shm.begun + 1, call = watch_call(what, comm_mix(number, args));
-    shm_begin(&c->shm, call);
-    if (c->tcp)
-        tcp_begin(c->tcp, number, call);
-    return call;
-}
-
-int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp)
-{
-    if (progress_wait(c, NULL, errp) < 0)
-        return -1;
-    comm_number(c, what, args);
-    return 0;
-}
-
 comm_segment_t *comm_segment_create(comm_t *c, size_t n_bytes, ddp_error_t *errp)
 {
     if (comm_begin(c, WATCH_IN_SEGMENT, 0, errp) < 0) /* sizes are compared, and named, below */
@@ -268,12 +251,6 @@ comm_segment_t *comm_segment_create(comm_t *c, size_t n_bytes, ddp_error_t *errp
 void *comm_segment_data(const comm_segment_t *s)
 {
     return segment_part(s, s->comm->local);
-}
-
-int comm_fail(comm_t *c, ddp_error_t *errp)
-{
-    watch_abort(c->watch, errp ? errp->text : "a communicator call failed");
-    return -1;
 }
 
 void comm_abort(comm_t *c, const char *why)

@@ -33,6 +33,25 @@ static inline char *segment_part(const struct comm_segment *s, int l)
     return s->map + (size_t)l * s->stride;
 }
 
+/* ---- the counters of engine.h ---- */
+
+static inline struct shm_slot *engine_slot(const comm_t *c, int local)
+{
+    return &c->shm.control->slots[local];
+}
+
+/* Have local ranks 0 .. n_ranks-1 got to `n` in the counter at that offset of their slots? */
+static inline bool engine_all_at(const comm_t *c, size_t counter, int n_ranks, uint64_t n)
+{
+    for (int l = 0; l < n_ranks; l++)
+        if (atomic_load((_Atomic uint64_t *)((char *)engine_slot(c, l) + counter)) < n)
+            return false;
+    return true;
+}
+#define ENGINE_ALL_AT(c, counter, n_ranks, n) engine_all_at(c, offsetof(struct shm_slot, counter), n_ranks, n)
+
+/* ---- calls ---- */
+
 /* A step of splitmix64 (Steele, Lea and Flood, OOPSLA 2014). */
 static inline uint64_t comm_mix(uint64_t h, uint64_t v)
 {
@@ -42,14 +61,14 @@ static inline uint64_t comm_mix(uint64_t h, uint64_t v)
     return h ^ h >> 31;
 }
 
-/* Opens a collective call that waits, after all works. args: a hash of what all ranks must pass alike. Ranks compare what
- * they opened. -1: the watch's cause. */
-int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp);
-
 /* This rank makes its next call, a work or one that waits. Returns its watch_call(). */
 uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args);
 
 /* This rank cannot go on: makes all others fail with errp's text. Returns -1. */
 int comm_fail(comm_t *c, ddp_error_t *errp);
+
+/* Opens a collective call that waits, after all works. args: a hash of what all ranks must pass alike. Ranks compare what
+ * they opened. -1: the watch's cause. (progress.c) */
+int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp);
 
 #endif

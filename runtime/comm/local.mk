@@ -2,8 +2,10 @@
 noinst_LTLIBRARIES += libcomm.la
 libcomm_la_SOURCES = \
 	%D%/addr.c \
+	%D%/call.c \
 	%D%/comm.h \
 	%D%/engine.c %D%/engine.h \
+	%D%/engine_share.c \
 	%D%/host.c %D%/host.h \
 	%D%/meet.c %D%/meet.h \
 	%D%/move.c \

@@ -141,6 +141,14 @@ int progress_wait(comm_t *c, const comm_work_t *w, ddp_error_t *errp)
     return is_done ? 0 : watch_error(c->watch, errp);
 }
 
+int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp)
+{
+    if (progress_wait(c, NULL, errp) < 0)
+        return -1;
+    comm_number(c, what, args);
+    return 0;
+}
+
 /* ---- the thread ---- */
 
 /* It may sleep without having heard of what the last driver left: it is woken wherever it is. */
