@@ -22,6 +22,7 @@ libmodelkernels_la_SOURCES = \
 	%D%/cpu/attention_blas.c \
 	%D%/cpu/attention_impl.h \
 	%D%/cpu/attention_own.c \
+	%D%/cpu/attention_softmax.c \
 	%D%/cpu/blas.c %D%/cpu/blas.h \
 	%D%/cpu/crossentropy.c \
 	%D%/cpu/embedding.c \

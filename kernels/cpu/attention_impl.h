@@ -32,6 +32,8 @@ KERNEL_INLINE size_t head_tile_rows(const struct head *a, size_t first)
     return first + QUERY_TILE < a->length ? QUERY_TILE : a->length - first;
 }
 
+/* ---- attention_softmax.c ---- */
+
 /* p's rows [0, rows), those of queries from `first` on: scores become probabilities, 0 from the query's own position on
  * up to at least `zeros` columns and 12 beyond the row's own. Fills max and inv (fill), or uses them. p must be finite
  * up to the next multiple of 16 columns. */
@@ -39,6 +41,8 @@ void head_softmax(const struct head *a, size_t first, size_t rows, size_t zeros,
 
 /* dp, the probabilities' gradient, becomes that of the scores before scaling; zeros as above. */
 void head_softmax_backward(const struct head *a, size_t first, size_t rows, size_t zeros);
+
+/* ---- the two ways ---- */
 
 size_t attention_own_panel_elems(const struct attention_shape *s);
 void attention_own_forward(const struct head *a);

@@ -132,11 +132,6 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     store_sums(out + at.out + query * a.stride, a.stride, valid, o, scale, queries, warp_row);
 }
 
-size_t cuda_attention_stats_elems(const struct attention_shape *s)
-{
-    return s->batch * s->heads * s->length;
-}
-
 template <typename H>
 static int forward(void *out, float *stats, const void *qkv, const struct attention_shape *s, void *stream)
 {

@@ -25,7 +25,10 @@ extern "C" {
 #define CUDA_ATTENTION_F32_LENGTH 6000  /* the longest sequence of the float32 kernels: a row lies in shared memory */
 
 /* Floats in stats, and in work: batch * heads * length. */
-size_t cuda_attention_stats_elems(const struct attention_shape *s);
+static inline size_t cuda_attention_stats_elems(const struct attention_shape *s)
+{
+    return s->batch * s->heads * s->length;
+}
 
 /* out [batch, length, width]; qkv [batch, length, 3 * width], queries first, then keys, then values, heads side by
  * side in each; stats [batch, heads, length], the logarithms of the rows' sums of exponentials, is for the backward
