@@ -194,7 +194,8 @@ static int on_bye(boot_server_t *s, struct client *c, const struct boot_frame *f
     return 0;
 }
 
-int client_frame(boot_server_t *s, struct client *c, const struct boot_frame *f)
+/* Does what the frame says. -1: it breaks the protocol, or memory ran out; drop the client. */
+static int take_frame(boot_server_t *s, struct client *c, const struct boot_frame *f)
 {
     static int (*const handlers[])(boot_server_t *, struct client *, const struct boot_frame *) = {
         [WIRE_PUT] = on_put, [WIRE_FENCE] = on_fence, [WIRE_GET] = on_get,
@@ -203,4 +204,22 @@ int client_frame(boot_server_t *s, struct client *c, const struct boot_frame *f)
     bool is_known = f->type > 0 && f->type < (int)(sizeof handlers / sizeof *handlers) && handlers[f->type];
     bool is_in = s->ranks[c->rank].client == c;
     return is_known && is_in ? handlers[f->type](s, c, f) : -1;
+}
+
+void client_read(boot_server_t *s, struct client *c)
+{
+    struct boot_frame f;
+    int got = 1, whole = 0;
+    while (!c->is_dropped && (got = conn_receive(&c->conn)) > 0) {
+        while (!c->is_dropped && (whole = conn_frame(&c->conn, &f)) > 0) {
+            if (take_frame(s, c, &f) < 0)
+                client_drop(s, c);
+            if (!c->is_dropped)
+                conn_consume(&c->conn, &f);
+        }
+        if (whole < 0)
+            client_drop(s, c);
+    }
+    if (got < 0)
+        client_drop(s, c);
 }

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "pmix/boot_server_impl.h"
-#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
@@ -19,92 +18,6 @@
 #define HELLO_S 10.0     /* from accept to the last byte of a hello */
 #define EVENTS_MAX 64
 #define RESOLVE_S 10.0 /* for an address to listen at that is a name */
-
-static void client_watch(boot_server_t *s, struct client *c, int op, uint32_t events)
-{
-    epoll_ctl(s->epoll_fd, op, c->conn.fd, &(struct epoll_event){.events = events, .data.ptr = c});
-}
-
-/* Sends what is queued, and watches for room if something is left. */
-static void client_flush(boot_server_t *s, struct client *c)
-{
-    int left = conn_flush(&c->conn);
-    if (left < 0)
-        client_drop(s, c);
-    else
-        client_watch(s, c, EPOLL_CTL_MOD, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
-}
-
-void client_send(boot_server_t *s, struct client *c, enum wire_type type, const void *body, size_t n)
-{
-    if (conn_queue(&c->conn, type, body, n, NULL, 0) < 0)
-        client_drop(s, c);
-    else
-        client_flush(s, c);
-}
-
-void client_send_error(boot_server_t *s, struct client *c, const ddp_error_t *e)
-{
-    unsigned char codes[8];
-    bytes_put32(codes, (uint32_t)e->domain);
-    bytes_put32(codes + 4, (uint32_t)e->code);
-    if (conn_queue(&c->conn, WIRE_ERROR, codes, sizeof codes, e->text, strlen(e->text)) < 0)
-        client_drop(s, c);
-    else
-        client_flush(s, c);
-}
-
-void client_drop(boot_server_t *s, struct client *c)
-{
-    if (c->is_dropped)
-        return;
-    c->is_dropped = true;
-    client_watch(s, c, EPOLL_CTL_DEL, 0); /* closing does not, where a fork has the connection too */
-    conn_close(&c->conn);
-    s->n_fence -= c->in_fence;
-    c->in_fence = false;
-    if (c->rank >= 0 && s->ranks[c->rank].client == c) {
-        s->ranks[c->rank].client = NULL;
-        s->ranks[c->rank].state = LOST;
-        server_fail(s, c->rank, "rank %d died during the exchange", c->rank);
-    }
-}
-
-void server_fail(boot_server_t *s, int rank, const char *fmt, ...)
-{
-    if (s->failure.code)
-        return;
-    va_list ap;
-    va_start(ap, fmt);
-    error_vset(&s->failure, DDP_E_PEER, ECONNRESET, fmt, ap);
-    va_end(ap);
-    s->failed_rank = rank;
-    for (struct client *c = s->clients; c; c = c->next) {
-        if (c->is_dropped || !(c->in_fence || c->is_waiting))
-            continue;
-        s->n_fence -= c->in_fence;
-        c->in_fence = c->is_waiting = false;
-        client_send_error(s, c, &s->failure);
-    }
-}
-
-void client_read(boot_server_t *s, struct client *c)
-{
-    struct boot_frame f;
-    int got = 1, whole = 0;
-    while (!c->is_dropped && (got = conn_receive(&c->conn)) > 0) {
-        while (!c->is_dropped && (whole = conn_frame(&c->conn, &f)) > 0) {
-            if (client_frame(s, c, &f) < 0)
-                client_drop(s, c);
-            if (!c->is_dropped)
-                conn_consume(&c->conn, &f);
-        }
-        if (whole < 0)
-            client_drop(s, c);
-    }
-    if (got < 0)
-        client_drop(s, c);
-}
 
 /* It came, had to wait long, and has given up: it may have come anew, and is not to be taken for a rank that dies. */
 static bool has_hung_up(int fd)

@@ -1,4 +1,5 @@
-/* boot_server_impl.h - what boot_server.c (connections) and boot_protocol.c (what they say) share. A rank goes
+/* boot_server_impl.h - what the boot server's files share: boot_server.c calls boot_protocol.c (what clients say), and both
+ * boot_client.c (their connections). A rank goes
  *
  *   NEW -> IN (hello accepted) -> LEFT (bye)       and back to NEW when all have LEFT
  *              IN -> LOST (connection closed without bye)
@@ -46,11 +47,15 @@ struct boot_server {
     char abort_why[200];
 };
 
+/* ---- boot_client.c ---- */
+
+/* The events of its connection that end the server's wait, by epoll_ctl. */
+void client_watch(boot_server_t *s, struct client *c, int op, uint32_t events);
+
+/* Sends what is queued, and watches for room if something is left. */
+void client_flush(boot_server_t *s, struct client *c);
 void client_send(boot_server_t *s, struct client *c, enum wire_type type, const void *body, size_t n);
 void client_send_error(boot_server_t *s, struct client *c, const ddp_error_t *e);
-
-/* Does all that a client has said. */
-void client_read(boot_server_t *s, struct client *c);
 
 /* Closes; a rank that was IN is LOST, which is a failure. */
 void client_drop(boot_server_t *s, struct client *c);
@@ -58,10 +63,12 @@ void client_drop(boot_server_t *s, struct client *c);
 /* From now on no fence completes, because of `rank`; whoever waits is told. The first failure counts. */
 void server_fail(boot_server_t *s, int rank, const char *fmt, ...) ERROR_PRINTF(3, 4);
 
+/* ---- boot_protocol.c ---- */
+
 /* A new client has said hello with the token: body[0..WIRE_HELLO_BODY). */
 void client_hello(boot_server_t *s, struct client *c, const unsigned char *body);
 
-/* Does what the frame says. -1: it breaks the protocol, or memory ran out; drop the client. */
-int client_frame(boot_server_t *s, struct client *c, const struct boot_frame *f);
+/* Does all that a client has said. */
+void client_read(boot_server_t *s, struct client *c);
 
 #endif
