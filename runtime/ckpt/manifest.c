@@ -183,7 +183,7 @@ static json_t *file_value(const struct manifest_file *f)
 static json_t *tensor_value(const struct manifest_tensor *t)
 {
     return json_pack("{s:i,s:I,s:s,s:o,s:o}", "file", t->at.file, "at", (json_int_t)t->at.at_bytes, "dtype",
-                     st_dtype_name(t->at.t.dtype), "shape", members_make_shape(&t->at.t), "checksum",
+                     st_dtype_name(t->at.t.dtype), "shape", st_make_shape(&t->at.t), "checksum",
                      members_make_checksum(t->checksum));
 }
 

@@ -87,7 +87,7 @@ static int read_tensor(const char *name, const json_t *value, struct manifest_te
     memcpy(t->at.t.name, name, strlen(name) + 1);
     return members_int(json_object_get(value, "file"), &t->at.file) < 0 ||
            members_u64(json_object_get(value, "at"), INT64_MAX, &t->at.at_bytes) < 0 ||
-           members_type(value, &t->at.t) < 0 ||
+           st_read_type(value, &t->at.t) < 0 ||
            members_checksum(json_object_get(value, "checksum"), &t->checksum) < 0 ? -1 : 0;
 }
 

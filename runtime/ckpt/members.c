@@ -81,31 +81,6 @@ json_t *members_make_checksum(uint64_t value)
     return json_string(hex);
 }
 
-int members_type(const json_t *tensor, struct st_tensor *ret)
-{
-    const json_t *dtype = json_object_get(tensor, "dtype"), *shape = json_object_get(tensor, "shape");
-    if (!json_is_string(dtype) || st_dtype_find(json_string_value(dtype), &ret->dtype) < 0)
-        return -1;
-    if (!json_is_array(shape) || json_array_size(shape) > ST_DIMS_MAX)
-        return -1;
-    ret->ndim = (int)json_array_size(shape);
-    for (int i = 0; i < ret->ndim; i++)
-        if (members_u64(json_array_get(shape, (size_t)i), INT64_MAX, &ret->shape[i]) < 0)
-            return -1;
-    return st_bytes(ret, &ret->n_bytes);
-}
-
-json_t *members_make_shape(const struct st_tensor *t)
-{
-    json_t *shape = json_array();
-    for (int i = 0; shape && i < t->ndim; i++)
-        if (json_array_append_new(shape, json_integer((json_int_t)t->shape[i])) < 0) {
-            json_decref(shape);
-            shape = NULL;
-        }
-    return shape;
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "runtime/base/error.h"
-#include "runtime/ckpt/safetensors.h"
 
 /* An object without a name twice, and nothing after it. What is larger than json_limit.h allows is refused before
  * memory is taken for it. The caller owns it. DDP_E_DATA "WHAT: ...". */
@@ -26,10 +25,6 @@ int members_text(const json_t *value, char *ret, size_t size);
 /* 16 hexadecimal digits. */
 int members_checksum(const json_t *value, uint64_t *ret);
 json_t *members_make_checksum(uint64_t value);
-
-/* "dtype" and "shape" of a tensor, and the bytes that they make. members_make_shape: NULL when memory is short. */
-int members_type(const json_t *tensor, struct st_tensor *ret);
-json_t *members_make_shape(const struct st_tensor *t);
 
 /* A name that is there twice, or NULL; sorts name[0..n). */
 const char *members_twice(const char **name, size_t n);

@@ -50,6 +50,31 @@ int st_bytes(const struct st_tensor *t, uint64_t *ret)
     return 0;
 }
 
+int st_read_type(const json_t *tensor, struct st_tensor *ret)
+{
+    const json_t *dtype = json_object_get(tensor, "dtype"), *shape = json_object_get(tensor, "shape");
+    if (!json_is_string(dtype) || st_dtype_find(json_string_value(dtype), &ret->dtype) < 0)
+        return -1;
+    if (!json_is_array(shape) || json_array_size(shape) > ST_DIMS_MAX)
+        return -1;
+    ret->ndim = (int)json_array_size(shape);
+    for (int i = 0; i < ret->ndim; i++)
+        if (members_u64(json_array_get(shape, (size_t)i), INT64_MAX, &ret->shape[i]) < 0)
+            return -1;
+    return st_bytes(ret, &ret->n_bytes);
+}
+
+json_t *st_make_shape(const struct st_tensor *t)
+{
+    json_t *shape = json_array();
+    for (int i = 0; shape && i < t->ndim; i++)
+        if (json_array_append_new(shape, json_integer((json_int_t)t->shape[i])) < 0) {
+            json_decref(shape);
+            shape = NULL;
+        }
+    return shape;
+}
+
 int st_check_name(const char *name, ddp_error_t *errp)
 {
     size_t n = strnlen(name, ST_NAME_MAX + 1);
@@ -76,7 +101,7 @@ static int add_tensor(json_t *root, const struct st_tensor *t, uint64_t *end, dd
     if (st_bytes(t, &n_bytes) < 0 || n_bytes > INT64_MAX - *end)
         return error_set(errp, DDP_E_USAGE, EOVERFLOW, "tensor %s: its type or shape is not possible in a file",
                          t->name);
-    json_t *one = json_pack("{s:s,s:o,s:[I,I]}", "dtype", st_dtype_name(t->dtype), "shape", members_make_shape(t),
+    json_t *one = json_pack("{s:s,s:o,s:[I,I]}", "dtype", st_dtype_name(t->dtype), "shape", st_make_shape(t),
                             "data_offsets", (json_int_t)*end, (json_int_t)(*end + n_bytes));
     *end += n_bytes;
     if (json_object_set_new(root, t->name, one) < 0)
@@ -158,7 +183,7 @@ static int read_tensor(const char *name, const json_t *value, struct st_tensor *
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: a tensor's name has %zu bytes, not 1 to %d", what, strlen(name),
                          ST_NAME_MAX);
     memcpy(t->name, name, strlen(name) + 1);
-    if (members_type(value, t) < 0)
+    if (st_read_type(value, t) < 0)
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: tensor %s: no type and shape that are known and possible", what,
                          name);
     if (json_array_size(offsets) != 2 || members_u64(json_array_get(offsets, 0), INT64_MAX, &t->first) < 0 ||

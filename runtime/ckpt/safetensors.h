@@ -30,6 +30,11 @@ struct st_tensor {
 /* The bytes that type and shape make; -1: they overflow, or are not possible. */
 int st_bytes(const struct st_tensor *t, uint64_t *ret);
 
+/* "dtype" and "shape" of a tensor in JSON, and the bytes that they make. st_make_shape: NULL when memory is short. */
+struct json_t;
+int st_read_type(const struct json_t *tensor, struct st_tensor *ret);
+struct json_t *st_make_shape(const struct st_tensor *t);
+
 /* 1 to ST_NAME_MAX bytes of UTF-8, and not "__metadata__". DDP_E_USAGE. */
 int st_check_name(const char *name, ddp_error_t *errp);
 
