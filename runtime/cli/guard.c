@@ -9,55 +9,11 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/cli/job.h"
 #include "runtime/cli/meeting.h"
-
-#define END_S 5.0 /* a killed process that is not gone by then hangs in the kernel */
-
-void job_signals(sigset_t *ret)
-{
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
-    sigemptyset(ret);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        sigaddset(ret, signals[i]);
-}
-
-static void kill_children(void)
-{
-    char path[64];
-    int pid;
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return;
-    while (fscanf(f, "%d", &pid) == 1)
-        kill(pid, SIGKILL);
-    fclose(f);
-}
-
-void job_end_descendants(void)
-{
-    uint64_t deadline = deadline_in(END_S), left;
-    sigset_t chld;
-    sigemptyset(&chld);
-    sigaddset(&chld, SIGCHLD);
-    while ((left = deadline_left_ns(deadline)) > 0) {
-        pid_t pid;
-        kill_children();
-        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-            ;
-        if (pid < 0)
-            return;
-        /* A child's death makes its children ours before SIGCHLD comes. */
-        struct timespec ts = {.tv_sec = (time_t)(left / NS_PER_S), .tv_nsec = (long)(left % NS_PER_S)};
-        sigtimedwait(&chld, NULL, &ts);
-    }
-}
 
 /* The terminal sends its signals to ddp's whole process group; elsewhere each rank leads a group of its own, so that a
  * signal to ddp's group does not reach the ranks twice. */

@@ -19,6 +19,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pmix/boot_server.h"
@@ -30,6 +31,7 @@
 #define SETTLE_S 0.5 /* a rank whose sockets are closed by its death ends that soon */
 #define GRACE_S 2.0  /* from a rank's failure to SIGTERM */
 #define TERM_S 3.0   /* from SIGTERM to SIGKILL */
+#define END_S 5.0    /* a killed process that is not gone by then hangs in the kernel */
 #define NEVER UINT64_MAX
 
 enum phase { RUNNING, SETTLE, GRACE, TERM, KILL };
@@ -226,6 +228,46 @@ static int prepare(struct supervisor *s, char *token, ddp_error_t *errp)
         return -1;
     s->server = boot_server_create(s->job->boot_addr, token, s->job->n_ranks, errp);
     return s->server ? 0 : -1;
+}
+
+void job_signals(sigset_t *ret)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
+    sigemptyset(ret);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(ret, signals[i]);
+}
+
+static void kill_children(void)
+{
+    char path[64];
+    int pid;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return;
+    while (fscanf(f, "%d", &pid) == 1)
+        kill(pid, SIGKILL);
+    fclose(f);
+}
+
+void job_end_descendants(void)
+{
+    uint64_t deadline = deadline_in(END_S), left;
+    sigset_t chld;
+    sigemptyset(&chld);
+    sigaddset(&chld, SIGCHLD);
+    while ((left = deadline_left_ns(deadline)) > 0) {
+        pid_t pid;
+        kill_children();
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0)
+            return;
+        /* A child's death makes its children ours before SIGCHLD comes. */
+        struct timespec ts = {.tv_sec = (time_t)(left / NS_PER_S), .tv_nsec = (long)(left % NS_PER_S)};
+        sigtimedwait(&chld, NULL, &ts);
+    }
 }
 
 int job_supervise(const struct job *job, int front_fd, const sigset_t *sigmask, bool is_own_group)

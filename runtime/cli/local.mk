@@ -7,6 +7,7 @@ ddp_SOURCES = \
 	%D%/bench_reducer.c \
 	%D%/bench_step.c \
 	%D%/bench_train.c %D%/bench_train.h \
+	%D%/bench_util.c \
 	%D%/ckpt.c \
 	%D%/cli.h \
 	%D%/ddp.c \
