@@ -157,11 +157,30 @@ static void finish_message(struct tcp *t, int node)
     c->n_next = 0;
 }
 
+/* The verdict on an exchange's header, c->h. */
+static enum tcp_verdict exchange_header(const struct tcp *t, struct tcp_conn *c)
+{
+    const struct tcp_header *h = &c->h;
+    if (h->number > t->number)
+        return TCP_LEAVE;
+    if (h->number < t->number || h->call != t->call)
+        return TCP_DIFFERS;
+    if (c->expected.n == 0)
+        return TCP_LEAVE;
+    if (h->n_bytes != c->expected.n_bytes || h->chunk != t->n_exchanges)
+        return TCP_DIFFERS;
+    struct tcp_memory was = c->in;
+    c->in = c->expected;
+    c->expected = was;
+    tcp_memory_empty(&c->expected);
+    return TCP_READ;
+}
+
 /* Looks at a header that is whole. 1: go on reading; 0: not now; -1: the cause has been raised. */
 static int judge(struct tcp *t, int node, watch_t *w)
 {
     struct tcp_conn *c = &t->conns[node];
-    enum tcp_verdict v = c->h.kind == TCP_EXCHANGE ? tcp_exchange_header(t, c)
+    enum tcp_verdict v = c->h.kind == TCP_EXCHANGE ? exchange_header(t, c)
                                                    : t->handler.header(t->handler.ctx, node, &c->h);
     if (v == TCP_LEAVE)
         return 0;

@@ -12,24 +12,6 @@ void tcp_begin(struct tcp *t, uint64_t number, uint64_t call)
     t->n_exchanges = 0;
 }
 
-enum tcp_verdict tcp_exchange_header(const struct tcp *t, struct tcp_conn *c)
-{
-    const struct tcp_header *h = &c->h;
-    if (h->number > t->number)
-        return TCP_LEAVE;
-    if (h->number < t->number || h->call != t->call)
-        return TCP_DIFFERS;
-    if (c->expected.n == 0)
-        return TCP_LEAVE;
-    if (h->n_bytes != c->expected.n_bytes || h->chunk != t->n_exchanges)
-        return TCP_DIFFERS;
-    struct tcp_memory was = c->in;
-    c->in = c->expected;
-    c->expected = was;
-    tcp_memory_empty(&c->expected);
-    return TCP_READ;
-}
-
 static struct tcp_header header_of(const struct tcp *t)
 {
     return (struct tcp_header){.call = t->call, .number = t->number, .kind = TCP_EXCHANGE};

@@ -47,7 +47,4 @@ struct tcp {
 int tcp_memory_add(struct tcp_memory *q, void *data, size_t n); /* -1: no memory */
 void tcp_memory_empty(struct tcp_memory *q);
 
-/* tcp_exchange.c: the verdict on an exchange's header, c->h. */
-enum tcp_verdict tcp_exchange_header(const struct tcp *t, struct tcp_conn *c);
-
 #endif
