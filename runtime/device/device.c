@@ -25,51 +25,11 @@ struct device_event {
     void *native;
 };
 
-/* "GPU 0 (NVIDIA H200, 0000:18:00.0)" or "the processor" */
-static const char *title(const device_t *d, char *buf, size_t size)
-{
-    if (d->info.kind == DEVICE_CPU)
-        return "the processor";
-    snprintf(buf, size, "GPU %d (%.40s, %s)", d->info.ordinal, d->info.name[0] ? d->info.name : "unknown",
-             d->info.bus_id);
-    return buf;
-}
-
-static int broken(const device_t *d, ddp_error_t *errp)
-{
-    return error_set(errp, d->cause.domain, d->cause.code, "%s", d->cause.text);
-}
-
-/* cause is the reason. */
-static int break_device(device_t *d, const ddp_error_t *cause, ddp_error_t *errp)
-{
-    if (!atomic_exchange(&d->has_cause, true)) {
-        d->cause = *cause;
-        atomic_store(&d->is_broken, true);
-    }
-    if (atomic_load(&d->is_broken))
-        return broken(d, errp);
-    return error_set(errp, cause->domain, cause->code, "%s", cause->text); /* another thread is at it */
-}
-
-int device_fail(device_t *d, int code, const char *call, const char *detail, ddp_error_t *errp)
-{
-    char who[96];
-    struct device_fault f;
-    ddp_error_t e = {0};
-    d->ops->explain(code, &f);
-    error_set(&e, DDP_E_SYSTEM, f.is_no_memory ? ENOMEM : EIO, "rank %d: %s: %s%s: %s%s%s", d->rank,
-              title(d, who, sizeof who), call, detail, f.name ? f.name : "", f.name ? ": " : "", f.meaning);
-    if (f.is_fatal)
-        return break_device(d, &e, errp);
-    return error_set(errp, e.domain, e.code, "%s", e.text);
-}
-
 /* 0: ready for a call. */
 int device_enter(device_t *d, ddp_error_t *errp)
 {
     if (d->is_broken)
-        return broken(d, errp);
+        return device_cause(d, errp);
     int code = d->ops->enter(d);
     return code ? device_fail(d, code, d->ops->call[CALL_ENTER], "", errp) : 0;
 }
@@ -137,7 +97,7 @@ static int fail_malloc(device_t *d, int code, enum device_call call, size_t n, c
     if (is_known)
         snprintf(there, sizeof there, ", %zu free", left);
     return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: %s: %s%s: out of memory%s: %s", d->rank,
-                     title(d, who, sizeof who), d->ops->call[call], detail, there,
+                     device_title(d, who, sizeof who), d->ops->call[call], detail, there,
                      call != CALL_MALLOC ? "raise the limit on locked memory (ulimit -l) or the job's memory (--mem)"
                                              : "take a smaller --batch, --recompute or --ddp-zero=1");
 }
@@ -315,9 +275,9 @@ static int late(device_t *d, uint64_t began, ddp_error_t *errp)
     char who[96];
     ddp_error_t e = {0};
     error_set(&e, DDP_E_TIMEOUT, ETIMEDOUT, "rank %d: %s: its work was not done within %.1f s: a kernel hangs, or "
-              "waits for another rank: raise --ddp-timeout if it is only slow", d->rank, title(d, who, sizeof who),
+              "waits for another rank: raise --ddp-timeout if it is only slow", d->rank, device_title(d, who, sizeof who),
               (double)(clock_ns() - began) / (double)NS_PER_S);
-    return break_device(d, &e, errp);
+    return device_break(d, &e, errp);
 }
 
 static void pause_since(uint64_t began)
@@ -339,7 +299,7 @@ static int wait_for(device_t *d, int (*f)(void *), void *native, enum device_cal
             return late(d, began, errp);
         ddp_error_t e = {0};
         if (ask && now - asked >= ASK_NS && ask(ctx, &e) < 0)
-            return break_device(d, &e, errp);
+            return device_break(d, &e, errp);
         asked = now - asked >= ASK_NS ? now : asked;
         pause_since(began);
     }
@@ -359,6 +319,6 @@ int device_event_wait(device_event_t *e, uint64_t deadline, device_ask_f *ask, v
 int device_result(device_t *d, int code, const char *call, ddp_error_t *errp)
 {
     if (d->is_broken)
-        return broken(d, errp);
+        return device_cause(d, errp);
     return code ? device_fail(d, code, call, "", errp) : 0;
 }

@@ -70,6 +70,17 @@ struct device {
 int device_cpu_open(device_t *d, ddp_error_t *errp);
 int device_cuda_open(device_t *d, int ordinal, ddp_error_t *errp);
 
+/* ---- device_fault.c ---- */
+
+/* "GPU 0 (NVIDIA H200, 0000:18:00.0)" or "the processor" */
+const char *device_title(const device_t *d, char *buf, size_t size);
+
+/* Why d is broken, as *errp; -1. */
+int device_cause(const device_t *d, ddp_error_t *errp);
+
+/* Breaks d, for that cause, or the one that came first; it is *errp; -1. */
+int device_break(device_t *d, const ddp_error_t *cause, ddp_error_t *errp);
+
 /* An error code as *errp: "rank 3: GPU 0 (NVIDIA H200, 0000:18:00.0): CALL DETAIL: ..."; a fatal one breaks d. -1. */
 int device_fail(device_t *d, int code, const char *call, const char *detail, ddp_error_t *errp);
 

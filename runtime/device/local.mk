@@ -5,6 +5,7 @@ DEVICE_SOURCES = \
 	%D%/choice.c %D%/choice.h \
 	%D%/cpu.c \
 	%D%/device.c %D%/device.h \
+	%D%/device_fault.c \
 	%D%/device_impl.h \
 	%D%/peak.c
 DEVICE_CUDA_SOURCES = %D%/cuda.c %D%/cuda_error.c %D%/cuda_impl.h
