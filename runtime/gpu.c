@@ -138,7 +138,6 @@ int gpu_allocate(gpu_t *g, ddp_error_t *errp)
         !(g->sums = allocate(g, n_sums, false, "sums of squares", errp)) ||
         !(g->host_sums = device_host_malloc(c->device, n_sums, "sums of squares", errp)))
         return -1;
-    gpu_carry(g);
     return 0;
 }
 

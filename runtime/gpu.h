@@ -72,7 +72,7 @@ void gpu_close(gpu_t *g);
 const struct gpu_arenas *gpu_arenas(const gpu_t *g);
 
 /* For reducer_open; borrowed from g. After gpu_allocate. */
-const struct reducer_carrier *gpu_carrier(const gpu_t *g);
+const struct reducer_carrier *gpu_carrier(gpu_t *g);
 
 /* Where the sums of shards lie, and are added up on the program's stream. */
 struct partials_place gpu_place(gpu_t *g);

@@ -188,7 +188,7 @@ static int wait(void *ctx, ddp_error_t *errp)
     return arrive(g, &why) < 0 ? tell(g, &why, errp) : 0;
 }
 
-void gpu_carry(gpu_t *g)
+const struct reducer_carrier *gpu_carrier(gpu_t *g)
 {
     g->carrier = (struct reducer_carrier){.ctx = g,
                                           .grads = g->arena.grads,
@@ -199,9 +199,5 @@ void gpu_carry(gpu_t *g)
                                           .wait = wait,
                                           .span = g->cfg.is_traced ? gpu_times_span : NULL,
                                           .done = g->cfg.is_traced ? gpu_times_done : NULL};
-}
-
-const struct reducer_carrier *gpu_carrier(const gpu_t *g)
-{
     return &g->carrier;
 }

@@ -81,7 +81,4 @@ int gpu_times_come(gpu_t *g, ddp_error_t *errp);
 bool gpu_times_span(void *ctx, int b, uint64_t *ret_from_ns, uint64_t *ret_to_ns);
 bool gpu_times_done(void *ctx, uint64_t *ret_ns);
 
-/* Fills g->carrier. */
-void gpu_carry(gpu_t *g);
-
 #endif

@@ -39,7 +39,6 @@ libddp_la_SOURCES = \
 	%D%/gpu.c %D%/gpu.h \
 	%D%/gpu_carry.c \
 	%D%/gpu_impl.h \
-	%D%/gpu_shards.c \
 	%D%/gpu_step.c \
 	%D%/gpu_times.c \
 	%D%/handle.c %D%/handle.h \
