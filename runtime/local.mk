@@ -21,6 +21,7 @@ libreducer_la_SOURCES = \
 	%D%/budget.c %D%/budget.h \
 	%D%/hook.c %D%/hook.h \
 	%D%/reducer.c %D%/reducer.h \
+	%D%/reducer_end.c \
 	%D%/reducer_impl.h \
 	%D%/reducer_pass.c \
 	%D%/reducer_tune.c \

@@ -1,4 +1,4 @@
-/* reducer_impl.h - what reducer.c, reducer_pass.c and reducer_tune.c share. */
+/* reducer_impl.h - what the reducer's files share. */
 #ifndef DDP_RUNTIME_REDUCER_IMPL_H
 #define DDP_RUNTIME_REDUCER_IMPL_H
 
