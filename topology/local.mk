@@ -26,6 +26,7 @@ libtopology_la_SOURCES += \
 	%D%/show/draw.c %D%/show/draw.h \
 	%D%/show/explain.c %D%/show/explain.h \
 	%D%/show/explain_better.c \
+	%D%/show/explain_facts.c \
 	%D%/show/explain_near.c \
 	%D%/show/impl.h \
 	%D%/show/json.c \

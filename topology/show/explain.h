@@ -17,6 +17,8 @@ struct telling {
     struct text t; /* the paragraph that is being written */
 };
 
+/* ---- explain_facts.c ---- */
+
 /* The ranks r with is(tell, r), as show_add_ranks writes them. Returns how many. */
 int tell_ranks(struct telling *tell, bool (*is)(const struct telling *tell, int r));
 
@@ -24,11 +26,15 @@ bool tell_has_home(const struct telling *tell);  /* of the rank's GPU */
 bool tell_is_dealt(const struct telling *tell);  /* the rank's cores were chosen: not kept, not its own */
 int tell_home_cores(const struct telling *tell); /* of its GPU's home, in the pool; 0 without one */
 
+/* ---- explain_near.c ---- */
+
 /* A paragraph each: how many cores, which, memory node, NIC. */
 void tell_share(struct telling *tell);
 void tell_cores(struct telling *tell);
 void tell_memory(struct telling *tell);
 void tell_nic(struct telling *tell);
+
+/* ---- explain_better.c ---- */
 
 /* What the user could change; adds nothing where there is nothing. */
 void tell_better(struct telling *tell);
