@@ -7,7 +7,6 @@
 
 #include "runtime/base/num.h"
 #include "runtime/handle.h"
-#include "runtime/machine.h"
 
 /* Rates and schedule, and the type in which gradients travel. */
 static void describe_optimizer(const ddp_t *d, char *ret, size_t size)
@@ -19,6 +18,34 @@ static void describe_optimizer(const ddp_t *d, char *ret, size_t size)
     snprintf(ret + n, size - n, "compress=%s\n", type == COMPRESS_NONE && d->hook.encode ? "hook" : compress[type]);
 }
 
+/* "AMD EPYC 9B14"; "" where it is not known. */
+static void describe_cpu(char *ret, size_t size)
+{
+    char line[512];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    *ret = 0;
+    while (f && !*ret && fgets(line, sizeof line, f)) {
+        const char *colon = strchr(line, ':');
+        if (colon && !strncmp(line, "model name", 10))
+            snprintf(ret, size, "%.*s", (int)strcspn(colon + 1 + strspn(colon + 1, " "), "\n"),
+                     colon + 1 + strspn(colon + 1, " "));
+    }
+    if (f)
+        fclose(f);
+}
+
+/* Vector width of libddp's loops (kernels/cpu/dispatch.h). */
+static const char *vector_width(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+        return "AVX-512";
+    if (__builtin_cpu_supports("avx2"))
+        return "AVX2";
+#endif
+    return "baseline";
+}
+
 /* What computes a step beside the model. */
 static void describe_kernels(const ddp_t *d, char *ret, size_t size)
 {
@@ -26,7 +53,7 @@ static void describe_kernels(const ddp_t *d, char *ret, size_t size)
     if (gpu)
         snprintf(ret, size, "CUDA sm_%d%d (%.40s)", gpu->major, gpu->minor, gpu->name);
     else
-        snprintf(ret, size, "%s", machine_kernels());
+        snprintf(ret, size, "%s", vector_width());
 }
 
 void checkpoint_state_begin(ddp_t *d)
@@ -35,7 +62,7 @@ void checkpoint_state_begin(ddp_t *d)
     s->world_size = d->world.size;
     s->n_nodes = d->world.n_nodes;
     s->n_runs = 1;
-    machine_cpu(s->cpu, sizeof s->cpu);
+    describe_cpu(s->cpu, sizeof s->cpu);
     describe_kernels(d, s->kernels, sizeof s->kernels);
     snprintf(s->software, sizeof s->software, "slurm-ddp %s", DDP_VERSION);
     describe_optimizer(d, s->optimizer, sizeof s->optimizer);

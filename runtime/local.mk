@@ -46,8 +46,6 @@ libddp_la_SOURCES = \
 	%D%/init.c \
 	%D%/join.c \
 	%D%/load.c \
-	%D%/machine.c %D%/machine.h \
-	%D%/options.c \
 	%D%/order.c \
 	%D%/params.c \
 	%D%/place.c \

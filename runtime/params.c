@@ -1,4 +1,4 @@
-/* params.c - declaring parameters, and making them. */
+/* params.c - what a program declares before ddp_commit, and what that makes of it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,25 @@
 #include "runtime/hook.h"
 
 #define KEEP_ANY (DDP_KEEP_BF16 | DDP_KEEP_F16)
+
+EXPORT int ddp_option(ddp_t *d, const char *key, const char *value, ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_OPEN, "ddp_option (after ddp_commit)", errp) < 0)
+        return -1;
+    if (!key || !value)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_option: a key and a value are needed");
+    return config_set(&d->config, key, value, errp);
+}
+
+EXPORT int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_OPEN, "ddp_hook (after ddp_commit)", errp) < 0)
+        return -1;
+    if (!hook || !hook->encode || !hook->decode || !dtype_size(hook->wire))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_hook: encode, decode and a type that travels are needed");
+    d->hook = *hook;
+    return 0;
+}
 
 /* All parameters whose values are kept in 16 bits have them in one type. */
 static int check_kept(const ddp_t *d, const char *name, unsigned flags, ddp_error_t *errp)

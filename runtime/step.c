@@ -197,3 +197,11 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
     *ret = d->window.last = s;
     return 0;
 }
+
+EXPORT int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret)
+{
+    struct ddp_metrics m = d->reducer.metrics;
+    m.tcp_bytes_sent = comm_tcp_bytes_sent(d->comm);
+    *ret = m;
+    return 0;
+}
