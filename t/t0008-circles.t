@@ -1,5 +1,5 @@
 #!/bin/bash
-# Who calls whom: the checker sees each kind of violation in what is compiled here.
+# Who calls whom: what was built keeps the rules, and the checker sees each kind of violation in what is compiled here.
 source "$(dirname "$0")/lib/tap.sh"
 circles=$top_srcdir/t/lib/circles
 declare -A may_call
@@ -20,6 +20,9 @@ tree() {
     for room in "${!may_call[@]}"; do object "$room/room.c" "int in_${room//\//_}(void) { return 1; }"; done
 }
 check() { run "$circles" "$tmp/tree" "$tmp/build"; }
+
+run "$circles" "$top_srcdir" "$top_builddir"
+like "no circle of calls, and no call upward" "$rc:$out" "^0:[0-9]+ files"
 
 mkdir "$tmp/build"
 run "$circles" "$top_srcdir" "$tmp/build"
