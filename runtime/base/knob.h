@@ -1,25 +1,37 @@
-/* knob.h - one table per set of settings: name, type, default, range, one line of help. Options, environment, site
- * file, help texts and the manual all read the table, so that a setting is described once. */
+/* knob.h - one table per set of settings: name, type, default, range, one line of help, and the field that a value goes
+ * to. Options, environment, site file and help texts all read the table, so that a setting is described once. */
 #ifndef DDP_BASE_KNOB_H
 #define DDP_BASE_KNOB_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "runtime/base/error.h"
 
-enum knob_type { KNOB_BOOL, KNOB_INT, KNOB_DOUBLE, KNOB_ENUM, KNOB_STRING };
+#define KNOB_TEXT_MAX 255 /* bytes of a KNOB_STRING at most */
+
+typedef char knob_text_t[KNOB_TEXT_MAX + 1];
+
+/* KNOB_STRING is copied; KNOB_PATH is a text of any length but 0, and borrowed. */
+enum knob_type { KNOB_BOOL, KNOB_INT, KNOB_DOUBLE, KNOB_ENUM, KNOB_STRING, KNOB_PATH };
 
 struct knob {
-    const char *name;    /* as a key: "bind" */
+    const char *name;    /* as a key, "bind", or as an option, "--steps" */
     const char *env;     /* as a variable: "DDP_BIND"; NULL: none */
     enum knob_type type;
     const char *def;     /* default, as text; NULL: unset */
     double min, max;     /* KNOB_INT and KNOB_DOUBLE; for KNOB_STRING max > 0 is the greatest length in bytes */
     const char *choices; /* KNOB_ENUM: "auto|none" */
     const char *help;    /* one line, no full stop */
+    size_t offset, size; /* KNOB_FIELD: where knob_store puts the value; size 0: nowhere */
+    const char *value;   /* what help calls the value: "FILE"; NULL: by the type */
 };
+
+/* offset and size for a field of a struct: bool, int or 64 bits, double, int or enum, knob_text_t, const char * in the
+ * order of knob_type. */
+#define KNOB_FIELD(type, field) offsetof(type, field), sizeof ((type *)0)->field
 
 struct knob_value {
     bool is_set; /* false: no default and nobody named it */
@@ -27,12 +39,17 @@ struct knob_value {
     int64_t i;
     double d;
     int choice;         /* index into choices */
-    char text[256];     /* as written */
+    knob_text_t text;   /* as written, cut where it is longer */
+    const char *path;   /* as given, borrowed */
     const char *source; /* where it came from, as passed in; "default" */
 };
 
 /* The knob called name (or whose env is name) in knobs[0..n), or NULL. */
 const struct knob *knob_find(const struct knob *knobs, size_t n, const char *name);
+
+/* The knob whose name `word` begins with, and *ret_value: what follows "=" after it, NULL: no "=". NULL: there is none,
+ * and *ret_value stays. */
+const struct knob *knob_split(const struct knob *knobs, size_t n, const char *word, const char **ret_value);
 
 /* Parses text into *ret. Returns 0, or -1 with an error that names the source ("--ddp", "DDP_BIND", "ddp.json:3"), the
  * key, the value and what is allowed. */
@@ -40,6 +57,35 @@ int knob_parse(const struct knob *k, const char *text, const char *source, struc
 
 /* values[0..n) from defaults, then from the environment (getenv). values must hold n. Returns 0 or -1. */
 int knob_load(const struct knob *knobs, size_t n, struct knob_value *values, ddp_error_t *errp);
+
+/* ---- a command line: "--steps 30", "--steps=30", "-n 30"; a KNOB_BOOL alone is on ---- */
+
+/* The option at argv[*i]; where its value is the word after it, *i moves there (a word that begins with "--" is none).
+ * 0, or -1 with an error that names the option and the cure; lister is what lists the options: "train --help". */
+int knob_take(const struct knob *knobs, size_t n, const char *lister, int argc, char **argv, int *i,
+              struct knob_value *values, ddp_error_t *errp);
+
+/* values[0..n): knob_load, then the options of argv[1..argc), which end at "--" or at the first word that is none.
+ * *ret_rest: the index of what follows, argc where nothing does; NULL: nothing may. 0; 1: --help or -h is among them;
+ * -1 as knob_take. */
+int knob_argv(const struct knob *knobs, size_t n, const char *lister, int argc, char **argv, struct knob_value *values,
+              int *ret_rest, ddp_error_t *errp);
+
+/* A line or more for each knob: option, value, help, choices, [default]. */
+void knob_help(FILE *f, const struct knob *knobs, size_t n);
+
+/* ---- fields ---- */
+
+/* The fields of the struct at `object`, as where nothing is named: numbers -1, texts empty or NULL, false, 0. */
+void knob_clear(const struct knob *knobs, size_t n, void *object);
+
+/* Those of the values that are set go to their fields. */
+void knob_store(const struct knob *knobs, size_t n, const struct knob_value *values, void *object);
+
+/* What a field holds, as it could be written again, or "(unset)". Returns buf. */
+const char *knob_format(const struct knob *k, const void *object, char *buf, size_t size);
+
+/* ---- for people ---- */
 
 /* The greatest length in bytes of a KNOB_STRING's value. */
 size_t knob_text_max(const struct knob *k);

@@ -12,6 +12,7 @@ libbase_la_SOURCES = \
 	%D%/io.c %D%/io.h \
 	%D%/json_limit.c %D%/json_limit.h \
 	%D%/knob.c %D%/knob.h \
+	%D%/knob_argv.c \
 	%D%/lobby.c %D%/lobby.h \
 	%D%/num.c %D%/num.h \
 	%D%/plain.c %D%/plain.h \
@@ -26,5 +27,7 @@ UNIT_TESTS += t/unit/call.t
 t_unit_call_t_SOURCES = t/unit/call.c
 UNIT_TESTS += t/unit/cgroup.t
 t_unit_cgroup_t_SOURCES = t/unit/cgroup.c
+UNIT_TESTS += t/unit/knob.t
+t_unit_knob_t_SOURCES = t/unit/knob.c
 UNIT_TESTS += t/unit/lobby.t
 t_unit_lobby_t_SOURCES = t/unit/lobby.c

@@ -9,7 +9,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/io.h"
-#include "runtime/base/knob.h"
 #include "runtime/base/num.h"
 #include "runtime/base/plain.h"
 
@@ -67,34 +66,6 @@ static void errors_are_one_line_that_fits(void **state)
     assert_int_equal(error_set(NULL, DDP_E_DATA, 0, "nobody listens"), -1);
 }
 
-static const struct knob knobs[] = {
-    {.name = "bind", .env = "DDP_T_BIND", .type = KNOB_ENUM, .def = "auto", .choices = "auto|none", .help = "x"},
-    {.name = "port", .env = "DDP_T_PORT", .type = KNOB_INT, .min = 1, .max = 65535, .help = "x"},
-    {.name = "verbose", .env = "DDP_T_VERBOSE", .type = KNOB_BOOL, .def = "off", .help = "x"},
-};
-
-static void knobs_come_from_the_table(void **state)
-{
-    (void)state;
-    struct knob_value v[3];
-    ddp_error_t e;
-    setenv("DDP_T_BIND", "none", 1);
-    unsetenv("DDP_T_PORT");
-    assert_int_equal(knob_load(knobs, 3, v, &e), 0);
-    assert_int_equal(v[0].choice, 1);
-    assert_string_equal(v[0].source, "DDP_T_BIND");
-    assert_false(v[1].is_set);
-    assert_true(v[2].is_set && !v[2].b);
-    setenv("DDP_T_PORT", "70000", 1);
-    assert_int_equal(knob_load(knobs, 3, v, &e), -1);
-    assert_error_has(e, "DDP_T_PORT");
-    assert_error_has(e, "1..65535");
-    assert_int_equal(knob_parse(&knobs[0], "aut", "--ddp", v, &e), -1);
-    assert_error_has(e, "auto|none");
-    assert_int_equal(knob_parse(&knobs[0], "", "--ddp", v, &e), -1);
-    assert_null(knob_find(knobs, 3, "bin"));
-}
-
 /* Each ends as the second one of the pair. */
 static void text_from_elsewhere_is_made_plain(void **state)
 {
@@ -138,29 +109,6 @@ static void a_long_error_is_not_cut_within_a_character(void **state)
         size_t n = strlen(e.text);
         assert_true(n > 240 && n < sizeof e.text && !strchr(e.text, '?') && !strcmp(e.text + n - 3, "..."));
     }
-}
-
-static void texts_have_a_greatest_length(void **state)
-{
-    (void)state;
-    const struct knob name = {.name = "interface", .type = KNOB_STRING, .max = 15},
-                      any = {.name = "any", .type = KNOB_STRING},
-                      vast = {.name = "vast", .type = KNOB_STRING, .max = 9999};
-    struct knob_value v;
-    ddp_error_t e;
-    char text[sizeof v.text + 1];
-    memset(text, 'x', sizeof text);
-    text[sizeof v.text] = 0;
-    assert_int_equal(knob_text_max(&name), 15);
-    assert_int_equal(knob_text_max(&any), sizeof v.text - 1);
-    assert_int_equal(knob_text_max(&vast), sizeof v.text - 1);
-    assert_int_equal(knob_parse(&name, "123456789012345", "-i", &v, &e), 0);
-    assert_int_equal(knob_parse(&name, "1234567890123456", "-i", &v, &e), -1);
-    assert_int_equal(e.domain, DDP_E_USAGE);
-    assert_error_has(e, "-i: interface=1234567890123456 is too long: 15 bytes are allowed");
-    assert_int_equal(knob_parse(&any, text, "-i", &v, &e), -1);
-    assert_int_equal(knob_parse(&any, text + 1, "-i", &v, &e), 0);
-    assert_string_equal(v.text, text + 1);
 }
 
 static void io_is_whole_and_bounded(void **state)
@@ -234,7 +182,6 @@ static void types_have_sizes(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
-    cmocka_unit_test(knobs_come_from_the_table),    cmocka_unit_test(texts_have_a_greatest_length),
     cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
     cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(a_long_error_is_not_cut_within_a_character),
     cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),
