@@ -38,7 +38,7 @@ static size_t line_of(const char *text, size_t n, const char *key)
 
 static const char *const type_name[] = {
     [KNOB_BOOL] = "true or false", [KNOB_INT] = "a whole number",   [KNOB_DOUBLE] = "a number",
-    [KNOB_ENUM] = "a string",      [KNOB_STRING] = "a string",
+    [KNOB_ENUM] = "a string",      [KNOB_STRING] = "a string",    [KNOB_PATH] = "a string",
 };
 
 /* The value as knob_parse reads it, into buf; NULL: the JSON type is not the key's. */
@@ -59,6 +59,7 @@ static const char *value_text(const struct knob *k, const json_t *v, char *buf, 
         return buf;
     case KNOB_ENUM:
     case KNOB_STRING:
+    case KNOB_PATH:
         return json_is_string(v) && strlen(json_string_value(v)) == json_string_length(v) ? json_string_value(v) : NULL;
     }
     return NULL;

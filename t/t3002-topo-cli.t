@@ -115,9 +115,10 @@ refused() { # DESC RC ERE ARGUMENTS...
 refused "a file that is not there" 1 ".*nowhere.xml" --xml "$tmp/nowhere.xml"
 echo "<xml" >"$tmp/bad.xml"
 refused "a file that is no topology" 1 ".*bad.xml" --xml "$tmp/bad.xml"
-refused "no ranks" 2 "--ranks wants .*1..4096, not 0: .*--help" --ranks 0
-refused "a number that is none" 2 "--ranks wants .*not 1x" --ranks 1x
-refused "a value that is missing" 2 "--ranks wants .*, not nothing: see" --ranks
+refused "no ranks" 2 "command line: --ranks=0 is not allowed: use --ranks=1..4096" --ranks 0
+refused "a number that is none" 2 ".*--ranks=1x is not allowed: use --ranks=1..4096" --ranks 1x
+refused "a value that is missing" 2 "--ranks wants a value after it: how many ranks" --ranks
+refused "a file without a name" 2 ".*--xml wants a name after it: a machine recorded" --xml=
 refused "a list that is none" 2 "--cpus: .*3-" --cpus 3-
 refused "CPUs that are not there" 2 "--cpus: .* has no CPU 8000-8001: its CPUs are 0" --cpus 8000-8001
 refused "a GPU that is not there" 2 '--gpus: "12" is none of the 8 GPUs of hgx-h100.xml: name them' \
@@ -130,11 +131,12 @@ run env CUDA_VISIBLE_DEVICES=0,,1 "$top_builddir/ddp" topo
 like "a variable that is no list" "$rc $err" "^1 ddp topo: CUDA_VISIBLE_DEVICES, which --gpus would replace: .*0,,1"
 run env HWLOC_XMLFILE=/nonexistent "$top_builddir/ddp" topo
 is "a variable that names no file" "$rc $err" "1 ddp topo: HWLOC_XMLFILE: /nonexistent: No such file or directory"
-refused "a format that is none" 2 "--format wants text, json or svg, not png" --format png
+refused "a format that is none" 2 ".*--format=png is not allowed: use --format=text\|json\|svg" --format png
 refused "a rank that is not there" 2 "--explain 8: there are fewer ranks, 0 to 7" --xml "$machines/hgx-h100.xml" \
     --explain 8
 refused "an explanation as a picture" 2 "--explain writes text" --explain 0 --format svg
-refused "an unknown option" 2 "there is no option --rank: " --rank 3
+refused "an unknown option" 2 'there is no option --rank: "ddp topo --help" lists them' --rank 3
+refused "a word too many" 2 'there is no option 3: "ddp topo --help" lists them' 3
 topo --help
 like "help" "$rc $out" "^0 usage: ddp topo .*--explain RANK"
 run sh -c '"$1" topo >/dev/full' sh "$top_builddir/ddp"

@@ -16,6 +16,7 @@
 #include "kernels/cuda/reduce.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/knob.h"
 #include "runtime/device/device.h"
 
 #ifdef DDP_CUDA_EMULATED
@@ -30,18 +31,20 @@
 #define COLD_BYTES ((size_t)512 << 20)
 #define WAIT_S 60
 
-enum { DEVICE, LAYERS, WIDTH, CONTEXT, VOCAB, COPIES, ITERATIONS, WARMUP, JSON, HELP, N_KNOBS };
+enum { DEVICE, LAYERS, WIDTH, CONTEXT, VOCAB, COPIES, ITERATIONS, WARMUP, JSON, N_KNOBS };
 static const struct knob knobs[N_KNOBS] = {
-    [DEVICE] = {"--device", NULL, KNOB_INT, "0", 0, 1000, NULL, "the GPU's number"},
-    [LAYERS] = {"--layers", NULL, KNOB_INT, "12", 1, 1000, NULL, "blocks of the GPT-2 whose tensors are taken"},
-    [WIDTH] = {"--width", NULL, KNOB_INT, "768", 1, 1 << 16, NULL, "its width"},
-    [CONTEXT] = {"--context", NULL, KNOB_INT, "1024", 1, 1 << 20, NULL, "its positions"},
-    [VOCAB] = {"--vocab", NULL, KNOB_INT, "50257", 1, 1 << 20, NULL, "its vocabulary"},
-    [COPIES] = {"--copies", NULL, KNOB_INT, "2", 1, 1000, NULL, "so many of it"},
-    [ITERATIONS] = {"-n", NULL, KNOB_INT, "30", 1, 100000, NULL, "timed iterations of each kernel"},
-    [WARMUP] = {"-w", NULL, KNOB_INT, "5", 0, 100000, NULL, "iterations before them"},
-    [JSON] = {"--json", NULL, KNOB_STRING, NULL, 0, 0, NULL, "a file for a JSON object per kernel"},
-    [HELP] = {"--help", NULL, KNOB_BOOL, "off", 0, 0, NULL, "this"},
+    [DEVICE] = {.name = "--device", .type = KNOB_INT, .def = "0", .max = 1000, .help = "the GPU's number"},
+    [LAYERS] = {.name = "--layers", .type = KNOB_INT, .def = "12", .min = 1, .max = 1000,
+                .help = "blocks of the GPT-2 whose tensors are taken"},
+    [WIDTH] = {.name = "--width", .type = KNOB_INT, .def = "768", .min = 1, .max = 1 << 16, .help = "its width"},
+    [CONTEXT] = {.name = "--context", .type = KNOB_INT, .def = "1024", .min = 1, .max = 1 << 20,
+                 .help = "its positions"},
+    [VOCAB] = {.name = "--vocab", .type = KNOB_INT, .def = "50257", .min = 1, .max = 1 << 20, .help = "its vocabulary"},
+    [COPIES] = {.name = "--copies", .type = KNOB_INT, .def = "2", .min = 1, .max = 1000, .help = "so many of it"},
+    [ITERATIONS] = {.name = "-n", .type = KNOB_INT, .def = "30", .min = 1, .max = 100000,
+                    .help = "timed iterations of each kernel"},
+    [WARMUP] = {.name = "-w", .type = KNOB_INT, .def = "5", .max = 100000, .help = "iterations before them"},
+    [JSON] = {.name = "--json", .type = KNOB_STRING, .help = "a file for a JSON object per kernel"},
 };
 
 struct bench {
@@ -414,10 +417,10 @@ int main(int argc, char **argv)
 {
     static struct bench b;
     ddp_error_t e = {0};
-    int rc = report_options(knobs, N_KNOBS, argc, argv, b.v, &e);
-    if (rc == 0 && b.v[HELP].b) {
+    int rc = knob_argv(knobs, N_KNOBS, "--help", argc, argv, b.v, NULL, &e);
+    if (rc == 1) {
         printf("usage: gpukernels [OPTION...]\nTimes libddp's kernels on a GPU beside copies within its memory.\n");
-        report_options_help(knobs, N_KNOBS);
+        knob_help(stdout, knobs, N_KNOBS);
         return 0;
     }
     rc = rc < 0 ? rc : run(&b, &e);

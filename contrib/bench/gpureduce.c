@@ -17,6 +17,8 @@
 #include "contrib/bench/barenccl.h"
 #include "contrib/bench/gpureport.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+#include "runtime/base/knob.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/device/device.h"
 
@@ -32,14 +34,14 @@
 #define WAIT_S 60
 #define MAX_SIZES 16
 
-enum { SIZES, IN_A_ROW, ITERATIONS, WARMUP, JSON, HELP, N_KNOBS };
+enum { SIZES, IN_A_ROW, ITERATIONS, WARMUP, JSON, N_KNOBS };
 static const struct knob knobs[N_KNOBS] = {
-    [SIZES] = {"--sizes", NULL, KNOB_STRING, "65536,1048576,26214400,104857600", 0, 200, NULL, "in bytes"},
-    [IN_A_ROW] = {"-k", NULL, KNOB_INT, "5", 1, 1000, NULL, "operations in a row"},
-    [ITERATIONS] = {"-n", NULL, KNOB_INT, "20", 1, 100000, NULL, "samples of each"},
-    [WARMUP] = {"-w", NULL, KNOB_INT, "3", 0, 100000, NULL, "samples before them"},
-    [JSON] = {"--json", NULL, KNOB_STRING, NULL, 0, 0, NULL, "rank 0: a file for a JSON object per size"},
-    [HELP] = {"--help", NULL, KNOB_BOOL, "off", 0, 0, NULL, "this"},
+    [SIZES] = {.name = "--sizes", .type = KNOB_STRING, .def = "65536,1048576,26214400,104857600", .max = 200,
+               .help = "in bytes"},
+    [IN_A_ROW] = {.name = "-k", .type = KNOB_INT, .def = "5", .min = 1, .max = 1000, .help = "operations in a row"},
+    [ITERATIONS] = {.name = "-n", .type = KNOB_INT, .def = "20", .min = 1, .max = 100000, .help = "samples of each"},
+    [WARMUP] = {.name = "-w", .type = KNOB_INT, .def = "3", .max = 100000, .help = "samples before them"},
+    [JSON] = {.name = "--json", .type = KNOB_STRING, .help = "rank 0: a file for a JSON object per size"},
 };
 
 struct bench {
@@ -264,11 +266,11 @@ int main(int argc, char **argv)
 {
     static struct bench b;
     ddp_error_t e = {0};
-    int rc = report_options(knobs, N_KNOBS, argc, argv, b.v, &e);
-    if (rc == 0 && b.v[HELP].b) {
+    int rc = knob_argv(knobs, N_KNOBS, "--help", argc, argv, b.v, NULL, &e);
+    if (rc == 1) {
         printf("usage: ddp run -n N contrib/bench/gpureduce [OPTION...]\n"
                "Times libddp's all-reduce on GPUs beside bare NCCL.\n");
-        report_options_help(knobs, N_KNOBS);
+        knob_help(stdout, knobs, N_KNOBS);
         return 0;
     }
     rc = rc < 0 ? rc : run(&b, &e);

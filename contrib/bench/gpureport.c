@@ -79,32 +79,3 @@ int report_end(ddp_error_t *errp)
     to.json = NULL;
     return bad ? error_errno(errp, "cannot write %s", to.path) : 0;
 }
-
-int report_options(const struct knob *knobs, size_t n, int argc, char **argv, struct knob_value *values,
-                   ddp_error_t *errp)
-{
-    if (knob_load(knobs, n, values, errp) < 0)
-        return -1;
-    for (int i = 1; i < argc; i++) {
-        char name[32];
-        size_t length = strcspn(argv[i], "=");
-        const char *text = argv[i][length] ? argv[i] + length + 1 : NULL;
-        snprintf(name, sizeof name, "%.*s", (int)length, argv[i]);
-        const struct knob *k = length < sizeof name ? knob_find(knobs, n, name) : NULL;
-        if (!k)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "there is no option %.64s: --help lists them", argv[i]);
-        if (!text)
-            text = k->type == KNOB_BOOL ? "on" : i + 1 < argc ? argv[++i] : NULL;
-        if (!text)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "%s wants a value after it: %s", k->name, k->help);
-        if (knob_parse(k, text, "the command line", &values[k - knobs], errp) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-void report_options_help(const struct knob *knobs, size_t n)
-{
-    for (const struct knob *k = knobs; k < knobs + n; k++)
-        printf("  %-12s %s%s%s%s\n", k->name, k->help, k->def ? " [" : "", k->def ? k->def : "", k->def ? "]" : "");
-}

@@ -1,4 +1,4 @@
-/* gpureport.h - what the benchmarks on a GPU share: medians, options, and how a result is told: a line for people, and
+/* gpureport.h - what the benchmarks on a GPU share: medians, and how a result is told: a line for people, and
  * for contrib/gpu-check a JSON object a line, all of one form:
  *   {"what": "...", "median": 1.2, "unit": "ms", "q1": 1.1, "q3": 1.3, "limit": 1.0, "ratio": 0.83,
  *    "ratio_of": "...", "goal": ">= 0.9", "reached": false}
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "runtime/base/knob.h"
+#include "runtime/base/error.h"
 #include "runtime/base/stats.h"
 
 struct report_entry {
@@ -28,11 +28,5 @@ struct report_entry {
 int report_begin(const char *path, bool is_emulated, const char *title, ddp_error_t *errp);
 void report_entry(const struct report_entry *e);
 int report_end(ddp_error_t *errp);
-
-/* values[0..n) from the defaults, then from argv[1..argc): "-n 20", "--layers=2". A KNOB_BOOL needs no value. 0, or -1
- * with an error that names the option. */
-int report_options(const struct knob *knobs, size_t n, int argc, char **argv, struct knob_value *values,
-                   ddp_error_t *errp);
-void report_options_help(const struct knob *knobs, size_t n);
 
 #endif

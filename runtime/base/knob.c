@@ -85,7 +85,7 @@ static int parse(const struct knob *k, const char *text, struct knob_value *v)
         return strlen(text) <= knob_text_max(k) ? 0 : -1;
     case KNOB_PATH:
         v->path = text;
-        return text[0] ? 0 : -1;
+        return text[0] || k->min < 1 ? 0 : -1;
     }
     return -1;
 }

@@ -14,7 +14,7 @@
 
 typedef char knob_text_t[KNOB_TEXT_MAX + 1];
 
-/* KNOB_STRING is copied; KNOB_PATH is a text of any length but 0, and borrowed. */
+/* KNOB_STRING is copied; KNOB_PATH is of any length and borrowed. */
 enum knob_type { KNOB_BOOL, KNOB_INT, KNOB_DOUBLE, KNOB_ENUM, KNOB_STRING, KNOB_PATH };
 
 struct knob {
@@ -22,7 +22,8 @@ struct knob {
     const char *env;     /* as a variable: "DDP_BIND"; NULL: none */
     enum knob_type type;
     const char *def;     /* default, as text; NULL: unset */
-    double min, max;     /* KNOB_INT and KNOB_DOUBLE; for KNOB_STRING max > 0 is the greatest length in bytes */
+    double min, max;     /* KNOB_INT and KNOB_DOUBLE; for KNOB_STRING max > 0 is the greatest length in bytes, and
+                            min 1 for KNOB_PATH: it may not be empty */
     const char *choices; /* KNOB_ENUM: "auto|none" */
     const char *help;    /* one line, no full stop */
     size_t offset, size; /* KNOB_FIELD: where knob_store puts the value; size 0: nowhere */
@@ -31,7 +32,7 @@ struct knob {
 
 /* offset and size for a field of a struct: bool, int or 64 bits, double, int or enum, knob_text_t, const char * in the
  * order of knob_type. */
-#define KNOB_FIELD(type, field) offsetof(type, field), sizeof ((type *)0)->field
+#define KNOB_FIELD(type, field) .offset = offsetof(type, field), .size = sizeof ((type *)0)->field
 
 struct knob_value {
     bool is_set; /* false: no default and nobody named it */

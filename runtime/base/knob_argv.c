@@ -79,8 +79,9 @@ static void help_knob(FILE *f, const struct knob *k)
     int n = fprintf(f, "  %s%s%s", k->name, k->value ? " " : "", k->value ? k->value : by_type[k->type]);
     if (n > 0 && n < HELP_INDENT)
         fprintf(f, "%*s", HELP_INDENT - n, "");
-    snprintf(text, sizeof text, "%s%s%s%s%s%s", k->help, has_choices ? ": " : "", has_choices ? k->choices : "",
-             has_default ? " [" : "", has_default ? k->def : "", has_default ? "]" : "");
+    snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", k->help, has_choices ? ": " : "", has_choices ? k->choices : "",
+             has_default ? " [" : "", has_default && k->env ? k->env : "", has_default && k->env ? ", else " : "",
+             has_default ? k->def : "", has_default ? "]" : "");
     put_words(f, text, n < HELP_INDENT ? HELP_INDENT : (size_t)n);
 }
 

@@ -18,6 +18,7 @@ libbase_la_SOURCES = \
 	%D%/plain.c %D%/plain.h \
 	%D%/resolve.c %D%/resolve.h \
 	%D%/retry.c %D%/retry.h \
+	%D%/settings.h \
 	%D%/stats.c %D%/stats.h \
 	%D%/thread.c %D%/thread.h
 

@@ -1,4 +1,4 @@
-/* bench.h - what the verbs of `ddp bench` share: options from a table, sizes, medians. */
+/* bench.h - what the verbs of `ddp bench` share: sizes, medians. */
 #ifndef DDP_CLI_BENCH_H
 #define DDP_CLI_BENCH_H
 
@@ -16,12 +16,6 @@ struct bench_verb {
     void (*help)(FILE *f);
 };
 extern const struct bench_verb bench_allreduce, bench_reducer, bench_step;
-
-/* values[0..n) from the defaults, then from argv[1..argc): "-n 20", "--json", "--steps=30". Knobs of type KNOB_BOOL
- * need no value. 0, or -1 with an error that names the option and what is allowed. */
-int bench_options(const char *verb, const struct knob *knobs, size_t n, int argc, char **argv,
-                  struct knob_value *values, ddp_error_t *errp);
-void bench_options_help(FILE *f, const struct knob *knobs, size_t n);
 
 /* A size in bytes, at least 1, as text: digits, then K, M or G (powers of 1024) or nothing. 0, or -1 with an error that
  * names option. */

@@ -24,17 +24,20 @@ enum { MIN_BYTES, MAX_BYTES, FACTOR, SIZES, ITERATIONS, WARMUP, TYPE, OP, CHECK,
 #define MAX_SIZES 64
 
 static const struct knob knobs[N_KNOBS] = {
-    [MIN_BYTES] = {"-b", NULL, KNOB_STRING, "1M", 0, 0, NULL, "smallest size, in bytes, or with K, M, G"},
-    [MAX_BYTES] = {"-e", NULL, KNOB_STRING, "128M", 0, 0, NULL, "greatest size"},
-    [FACTOR] = {"-f", NULL, KNOB_INT, "2", 2, 1 << 20, NULL, "from one size to the next"},
-    [SIZES] = {"--sizes", NULL, KNOB_STRING, NULL, 0, 200, NULL, "these instead: 1M,25M,100M"},
-    [ITERATIONS] = {"-n", NULL, KNOB_INT, "20", 1, 1000000, NULL, "timed iterations"},
-    [WARMUP] = {"-w", NULL, KNOB_INT, "5", 0, 1000000, NULL, "iterations before them"},
-    [TYPE] = {"-d", NULL, KNOB_ENUM, "float", 0, 0, "float|double|bfloat16|half|int32|int64", "type"},
-    [OP] = {"-o", NULL, KNOB_ENUM, "sum", 0, 0, "sum|min|max", "operator"},
-    [CHECK] = {"-c", NULL, KNOB_BOOL, "on", 0, 0, NULL, "compare a result with what it must be; -c=0: do not"},
-    [MEMORY] = {"--memory", NULL, KNOB_BOOL, "off", 0, 0, NULL, "measure y += x beside it"},
-    [JSON] = {"--json", NULL, KNOB_BOOL, "off", 0, 0, NULL, "print JSON, with every digit"},
+    [MIN_BYTES] = {.name = "-b", .type = KNOB_STRING, .def = "1M", .help = "smallest size, in bytes, or with K, M, G"},
+    [MAX_BYTES] = {.name = "-e", .type = KNOB_STRING, .def = "128M", .help = "greatest size"},
+    [FACTOR] = {.name = "-f", .type = KNOB_INT, .def = "2", .min = 2, .max = 1 << 20,
+                .help = "from one size to the next"},
+    [SIZES] = {.name = "--sizes", .type = KNOB_STRING, .max = 200, .help = "these instead: 1M,25M,100M"},
+    [ITERATIONS] = {.name = "-n", .type = KNOB_INT, .def = "20", .min = 1, .max = 1000000, .help = "timed iterations"},
+    [WARMUP] = {.name = "-w", .type = KNOB_INT, .def = "5", .max = 1000000, .help = "iterations before them"},
+    [TYPE] = {.name = "-d", .type = KNOB_ENUM, .def = "float", .choices = "float|double|bfloat16|half|int32|int64",
+              .help = "type"},
+    [OP] = {.name = "-o", .type = KNOB_ENUM, .def = "sum", .choices = "sum|min|max", .help = "operator"},
+    [CHECK] = {.name = "-c", .type = KNOB_BOOL, .def = "on",
+               .help = "compare a result with what it must be; -c=0: do not"},
+    [MEMORY] = {.name = "--memory", .type = KNOB_BOOL, .def = "off", .help = "measure y += x beside it"},
+    [JSON] = {.name = "--json", .type = KNOB_BOOL, .def = "off", .help = "print JSON, with every digit"},
 };
 static const char *const type_names[] = {"float", "double", "bfloat16", "half", "int32", "int64"};
 
@@ -279,7 +282,7 @@ static int take_list(struct bench *b, ddp_error_t *errp)
 
 static int parse(struct bench *b, int argc, char **argv, ddp_error_t *errp)
 {
-    if (bench_options("allreduce", knobs, N_KNOBS, argc, argv, b->v, errp) < 0 ||
+    if (knob_argv(knobs, N_KNOBS, "\"ddp bench allreduce --help\"", argc, argv, b->v, NULL, errp) < 0 ||
         (b->v[SIZES].is_set ? take_list : take_range)(b, errp) < 0)
         return -1;
     for (size_t i = 0; i < b->n_sizes; i++)
@@ -321,7 +324,7 @@ static void help(FILE *f)
     fprintf(f, "usage: ddp bench allreduce [OPTION...]\n"
                "All-reduce at sizes from -b to -e: time, algbw = size / time, busbw = algbw 2 (n - 1) / n, and how "
                "many\nelements of a result are wrong.\n\n");
-    bench_options_help(f, knobs, N_KNOBS);
+    knob_help(f, knobs, N_KNOBS);
 }
 
 const struct bench_verb bench_allreduce = {"allreduce", "time and bandwidth of all-reduce, and a check of its results",

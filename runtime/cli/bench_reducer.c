@@ -21,12 +21,15 @@ enum { TENSORS, MEBIBYTES, BACKWARD_MS, STEPS, WARMUP, JSON, N_KNOBS };
 #define N_COMM 9
 
 static const struct knob knobs[N_KNOBS] = {
-    [TENSORS] = {"--tensors", NULL, KNOB_INT, "100", 1, 100000, NULL, "tensors"},
-    [MEBIBYTES] = {"--mb", NULL, KNOB_DOUBLE, "50", 0.001, 65536, NULL, "their size altogether, in MiB"},
-    [BACKWARD_MS] = {"--backward-ms", NULL, KNOB_DOUBLE, "100", 0, 60000, NULL, "how long a backward pass computes"},
-    [STEPS] = {"--steps", NULL, KNOB_INT, "30", 1, 1000000, NULL, "timed steps"},
-    [WARMUP] = {"--warmup", NULL, KNOB_INT, "12", 0, 1000000, NULL, "steps before them, in which buckets are planned"},
-    [JSON] = {"--json", NULL, KNOB_BOOL, "off", 0, 0, NULL, "print JSON, with every digit"},
+    [TENSORS] = {.name = "--tensors", .type = KNOB_INT, .def = "100", .min = 1, .max = 100000, .help = "tensors"},
+    [MEBIBYTES] = {.name = "--mb", .type = KNOB_DOUBLE, .def = "50", .min = 0.001, .max = 65536,
+                   .help = "their size altogether, in MiB"},
+    [BACKWARD_MS] = {.name = "--backward-ms", .type = KNOB_DOUBLE, .def = "100", .max = 60000,
+                     .help = "how long a backward pass computes"},
+    [STEPS] = {.name = "--steps", .type = KNOB_INT, .def = "30", .min = 1, .max = 1000000, .help = "timed steps"},
+    [WARMUP] = {.name = "--warmup", .type = KNOB_INT, .def = "12", .max = 1000000,
+                .help = "steps before them, in which buckets are planned"},
+    [JSON] = {.name = "--json", .type = KNOB_BOOL, .def = "off", .help = "print JSON, with every digit"},
 };
 
 struct bench {
@@ -223,7 +226,7 @@ static int prepare(struct bench *b, ddp_error_t *errp)
 static int run(ddp_t *d, int argc, char **argv, ddp_error_t *errp)
 {
     struct bench b = {.d = d};
-    int rc = bench_options("reducer", knobs, N_KNOBS, argc, argv, b.v, errp);
+    int rc = knob_argv(knobs, N_KNOBS, "\"ddp bench reducer --help\"", argc, argv, b.v, NULL, errp);
     if (rc == 0)
         rc = prepare(&b, errp);
     if (rc == 0)
@@ -238,7 +241,7 @@ static void help(FILE *f)
                "A made-up backward pass with and without summing its gradients, beside a plain all-reduce of as many\n"
                "bytes: what communication costs a step, and which share of it is hidden. --ddp-bucket-mb=25 fixes the\n"
                "buckets, else they are planned.\n\n");
-    bench_options_help(f, knobs, N_KNOBS);
+    knob_help(f, knobs, N_KNOBS);
 }
 
 const struct bench_verb bench_reducer = {"reducer", "share of communication hidden behind a backward pass", run, help};

@@ -29,25 +29,32 @@ static const struct preset {
 };
 
 static const struct knob knobs[N_KNOBS] = {
-    [MODEL] = {"--model", NULL, KNOB_ENUM, "tiny", 0, 0, "tiny|small|12x768", "preset of the sizes"},
-    [LAYERS] = {"--layers", NULL, KNOB_INT, NULL, 1, 10000, NULL, "blocks (preset)"},
-    [WIDTH] = {"--width", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "width of the residual stream (preset)"},
-    [HEADS] = {"--heads", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "attention heads (preset)"},
-    [CONTEXT] = {"--context", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "tokens a sample has (preset)"},
-    [VOCAB] = {"--vocab", NULL, KNOB_INT, NULL, 2, 1 << 20, NULL, "vocabulary (preset)"},
-    [BATCH] = {"--batch", NULL, KNOB_INT, NULL, 1, 4096, NULL, "samples per rank and micro-step (preset)"},
-    [ACCUM] = {"--accum", NULL, KNOB_INT, "1", 1, 64, NULL, "micro-steps per step; from 3 on, one of them is timed "
-               "without summing over ranks"},
-    [STEPS] = {"--steps", NULL, KNOB_INT, "30", 1, 1000000, NULL, "timed steps"},
-    [WARMUP] = {"--warmup", NULL, KNOB_INT, "6", 0, 1000000, NULL, "steps before them"},
-    [SEED] = {"--seed", NULL, KNOB_INT, "42", 0, 1e15, NULL, "of the weights and the order of samples"},
-    [LR] = {"--lr", NULL, KNOB_DOUBLE, "1e-3", 0, 1000, NULL, "AdamW's rate, constant"},
-    [WEIGHT_DECAY] = {"--weight-decay", NULL, KNOB_DOUBLE, "0.1", 0, 1000, NULL, "on matrices only"},
-    [CLIP] = {"--clip", NULL, KNOB_DOUBLE, "1", 0, 1e15, NULL, "greatest L2 norm of the gradient; 0: any"},
-    [LOAD] = {"--load", NULL, KNOB_STRING, NULL, 0, 0, NULL, "file of weights to start from"},
-    [DUMP] = {"--dump", NULL, KNOB_STRING, NULL, 0, 0, NULL, "file to write the first weights to (float32, in order)"},
-    [LOCKSTEP] = {"--lockstep", NULL, KNOB_STRING, NULL, 0, 0, NULL, "read commands from the files TEXT.RANK"},
-    [JSON] = {"--json", NULL, KNOB_BOOL, "off", 0, 0, NULL, "print JSON, with every digit"},
+    [MODEL] = {.name = "--model", .type = KNOB_ENUM, .def = "tiny", .choices = "tiny|small|12x768",
+               .help = "preset of the sizes"},
+    [LAYERS] = {.name = "--layers", .type = KNOB_INT, .min = 1, .max = 10000, .help = "blocks (preset)"},
+    [WIDTH] = {.name = "--width", .type = KNOB_INT, .min = 1, .max = 1 << 20,
+               .help = "width of the residual stream (preset)"},
+    [HEADS] = {.name = "--heads", .type = KNOB_INT, .min = 1, .max = 1 << 20, .help = "attention heads (preset)"},
+    [CONTEXT] = {.name = "--context", .type = KNOB_INT, .min = 1, .max = 1 << 20,
+                 .help = "tokens a sample has (preset)"},
+    [VOCAB] = {.name = "--vocab", .type = KNOB_INT, .min = 2, .max = 1 << 20, .help = "vocabulary (preset)"},
+    [BATCH] = {.name = "--batch", .type = KNOB_INT, .min = 1, .max = 4096,
+               .help = "samples per rank and micro-step (preset)"},
+    [ACCUM] = {.name = "--accum", .type = KNOB_INT, .def = "1", .min = 1, .max = 64,
+               .help = "micro-steps per step; from 3 on, one of them is timed without summing over ranks"},
+    [STEPS] = {.name = "--steps", .type = KNOB_INT, .def = "30", .min = 1, .max = 1000000, .help = "timed steps"},
+    [WARMUP] = {.name = "--warmup", .type = KNOB_INT, .def = "6", .max = 1000000, .help = "steps before them"},
+    [SEED] = {.name = "--seed", .type = KNOB_INT, .def = "42", .max = 1e15,
+              .help = "of the weights and the order of samples"},
+    [LR] = {.name = "--lr", .type = KNOB_DOUBLE, .def = "1e-3", .max = 1000, .help = "AdamW's rate, constant"},
+    [WEIGHT_DECAY] = {.name = "--weight-decay", .type = KNOB_DOUBLE, .def = "0.1", .max = 1000,
+                      .help = "on matrices only"},
+    [CLIP] = {.name = "--clip", .type = KNOB_DOUBLE, .def = "1", .max = 1e15,
+              .help = "greatest L2 norm of the gradient; 0: any"},
+    [LOAD] = {.name = "--load", .type = KNOB_STRING, .help = "file of weights to start from"},
+    [DUMP] = {.name = "--dump", .type = KNOB_STRING, .help = "file to write the first weights to (float32, in order)"},
+    [LOCKSTEP] = {.name = "--lockstep", .type = KNOB_STRING, .help = "read commands from the files TEXT.RANK"},
+    [JSON] = {.name = "--json", .type = KNOB_BOOL, .def = "off", .help = "print JSON, with every digit"},
 };
 
 static const char *const time_names[TRAIN_N_TIMES] = {"step_s", "quiet_s", "sync_s", "backward_s", "wait_s"};
@@ -316,7 +323,7 @@ static void use(const struct knob_value *v, size_t *ret)
 static int parse(struct bench *b, int argc, char **argv, ddp_error_t *errp)
 {
     const struct knob_value *v = b->v;
-    if (bench_options("step", knobs, N_KNOBS, argc, argv, b->v, errp) < 0)
+    if (knob_argv(knobs, N_KNOBS, "\"ddp bench step --help\"", argc, argv, b->v, NULL, errp) < 0)
         return -1;
     b->c = (struct train_config){
         .model = presets[v[MODEL].choice].model,
@@ -360,7 +367,7 @@ static void help(FILE *f)
     fprintf(f, "usage: ddp bench step [OPTION...]\n"
                "Trains a GPT on made-up tokens: a step's time, that of its matrix products alone, and the first "
                "losses.\nOMP_NUM_THREADS is the number of threads per rank (1 where unset).\n\n");
-    bench_options_help(f, knobs, N_KNOBS);
+    knob_help(f, knobs, N_KNOBS);
 }
 
 const struct bench_verb bench_step = {"step", "time of a training step, and of its matrix products alone", run, help};

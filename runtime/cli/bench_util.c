@@ -8,54 +8,6 @@
 #include "runtime/base/num.h"
 #include "runtime/cli/bench.h"
 
-static int take_option(const char *verb, const struct knob *knobs, size_t n, int argc, char **argv, int *i,
-                       struct knob_value *values, ddp_error_t *errp)
-{
-    char name[32];
-    size_t length = strcspn(argv[*i], "=");
-    const char *text = argv[*i][length] ? argv[*i] + length + 1 : NULL;
-    snprintf(name, sizeof name, "%.*s", (int)length, argv[*i]);
-    const struct knob *k = name[0] == '-' && length < sizeof name ? knob_find(knobs, n, name) : NULL;
-    if (!k)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "there is no option %.64s: \"ddp bench %s --help\" lists them",
-                         argv[*i], verb);
-    if (!text && k->type == KNOB_BOOL)
-        text = "on";
-    if (!text && *i + 1 < argc)
-        text = argv[++*i];
-    if (!text)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%s wants a value after it: %s", k->name, k->help);
-    return knob_parse(k, text, verb, &values[k - knobs], errp);
-}
-
-int bench_options(const char *verb, const struct knob *knobs, size_t n, int argc, char **argv,
-                  struct knob_value *values, ddp_error_t *errp)
-{
-    if (knob_load(knobs, n, values, errp) < 0)
-        return -1;
-    for (int i = 1; i < argc; i++)
-        if (take_option(verb, knobs, n, argc, argv, &i, values, errp) < 0)
-            return -1;
-    return 0;
-}
-
-void bench_options_help(FILE *f, const struct knob *knobs, size_t n)
-{
-    static const char *const value[] = {
-        [KNOB_BOOL] = "", [KNOB_INT] = " N", [KNOB_DOUBLE] = " X", [KNOB_ENUM] = " NAME", [KNOB_STRING] = " TEXT",
-    };
-    for (const struct knob *k = knobs; k < knobs + n; k++) {
-        char usage[64];
-        snprintf(usage, sizeof usage, "%s%s", k->name, value[k->type]);
-        fprintf(f, "  %-18s %s", usage, k->help);
-        if (k->type == KNOB_ENUM)
-            fprintf(f, ": %s", k->choices);
-        if (k->def && k->type != KNOB_BOOL)
-            fprintf(f, " [%s]", k->def);
-        fprintf(f, "\n");
-    }
-}
-
 int bench_bytes(const char *option, const char *text, size_t *ret, ddp_error_t *errp)
 {
     static const char units[] = "KMG";

@@ -7,32 +7,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/num.h"
+#include "runtime/base/knob.h"
 #include "runtime/cli/cli.h"
 #include "topology/devices.h"
 #include "topology/show.h"
 
-static const char help_text[] =
-    "usage: ddp topo [--xml FILE] [--ranks N] [--cpus LIST] [--gpus LIST] [--format text|json|svg] [--explain RANK]\n"
-    "\n"
-    "Shows a machine (packages, NUMA nodes, cores, GPUs, NICs) and where --ddp=on would place the ranks of one node.\n"
-    "\n"
-    "  --xml FILE        a machine recorded by \"lstopo FILE.xml\", instead of this one\n"
-    "  --ranks N         how many ranks; without it one per GPU, without GPUs one per NUMA node\n"
-    "  --cpus LIST       CPUs that the step holds, as in 0-15,128-143; without it those that this process may use,\n"
-    "                    with --xml those that the record allows\n"
-    "  --gpus LIST       GPUs that the ranks see, in this order: numbers, bus ids or UUIDs, or \"none\"; without it "
-    "what\n"
-    "                    CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and SLURM_STEP_GPUS say, else all\n"
-    "  --format FORMAT   text; json; svg: a picture [text]\n"
-    "  --explain RANK    says in sentences why this rank gets what it gets\n"
-    "\n"
-    "The rule is in doc/placement.md. Exit code: 0; 1: the machine or FILE cannot be read; 2: wrong usage.\n";
+enum { XML, RANKS, CPUS, GPUS, FORMAT, EXPLAIN, N_KNOBS };
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG };
 
-struct options {
-    const char *xml, *cpus, *gpus, *format;
-    int n_ranks, explain; /* 0, -1: not given */
+struct view {
+    const char *xml, *cpus, *gpus;
+    enum format format;
+    int n_ranks, explain; /* -1: not given */
 };
+#define AT(field) KNOB_FIELD(struct view, field)
+
+static const struct knob knobs[N_KNOBS] = {
+    [XML] = {.name = "--xml", AT(xml), .type = KNOB_PATH, .min = 1, .value = "FILE",
+             .help = "a machine recorded by \"lstopo FILE.xml\", instead of this one"},
+    [RANKS] = {.name = "--ranks", AT(n_ranks), .type = KNOB_INT, .min = 1, .max = PLACEMENT_RANKS_MAX,
+               .help = "how many ranks; without it one per GPU, without GPUs one per NUMA node"},
+    [CPUS] = {.name = "--cpus", AT(cpus), .type = KNOB_PATH, .value = "LIST",
+              .help = "CPUs that the step holds, as in 0-15,128-143; without it those that this process may use, with "
+                      "--xml those that the record allows"},
+    [GPUS] = {.name = "--gpus", AT(gpus), .type = KNOB_PATH, .value = "LIST",
+              .help = "GPUs that the ranks see, in this order: numbers, bus ids or UUIDs, or \"none\"; without it what "
+                      "CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and SLURM_STEP_GPUS say, else all"},
+    [FORMAT] = {.name = "--format", AT(format), .type = KNOB_ENUM, .def = "text", .choices = "text|json|svg",
+                .value = "FORMAT", .help = "svg is a picture"},
+    [EXPLAIN] = {.name = "--explain", AT(explain), .type = KNOB_INT, .min = 0, .max = PLACEMENT_RANKS_MAX - 1,
+                 .value = "RANK", .help = "says in sentences why this rank gets what it gets"},
+};
+
+static int help(void)
+{
+    printf("usage: ddp topo [--xml FILE] [--ranks N] [--cpus LIST] [--gpus LIST] [--format text|json|svg] "
+           "[--explain RANK]\n"
+           "\n"
+           "Shows a machine (packages, NUMA nodes, cores, GPUs, NICs) and where --ddp=on would place the ranks of one "
+           "node.\n"
+           "\n");
+    knob_help(stdout, knobs, N_KNOBS);
+    printf("\nThe rule is in doc/placement.md. Exit code: 0; 1: the machine or FILE cannot be read; 2: wrong usage.\n");
+    return 0;
+}
 
 /* All that show.h needs, in one piece of memory. */
 struct scene {
@@ -45,59 +63,22 @@ struct scene {
     struct place *place;
 };
 
-/* The value of option name at argv[*i] ("--name VALUE" or "--name=VALUE"), or NULL; *i moves to its last word. */
-static const char *option(const char *name, int argc, char **argv, int *i)
+/* 0; 1: help is asked for; -1. */
+static int parse(int argc, char **argv, struct view *o, ddp_error_t *errp)
 {
-    size_t n = strlen(name);
-    if (strncmp(argv[*i], name, n) != 0 || (argv[*i][n] && argv[*i][n] != '='))
-        return NULL;
-    if (argv[*i][n])
-        return argv[*i] + n + 1;
-    return *i + 1 < argc ? argv[++*i] : "";
-}
-
-static int bad_usage(ddp_error_t *errp, const char *what, const char *value)
-{
-    return error_set(errp, DDP_E_USAGE, EINVAL, "%s%.64s: see \"ddp topo --help\"", what, *value ? value : "nothing");
-}
-
-static int parse(int argc, char **argv, struct options *o, ddp_error_t *errp)
-{
-    static const char *const formats[] = {"text", "json", "svg"};
-    const char *value;
-    bool is_known = false;
-    for (int i = 1; i < argc; i++) {
-        if ((value = option("--xml", argc, argv, &i)))
-            o->xml = value;
-        else if ((value = option("--cpus", argc, argv, &i)))
-            o->cpus = value;
-        else if ((value = option("--gpus", argc, argv, &i)))
-            o->gpus = value;
-        else if ((value = option("--format", argc, argv, &i)))
-            o->format = value;
-        else if ((value = option("--ranks", argc, argv, &i))) {
-            if (num_int(value, 1, PLACEMENT_RANKS_MAX, &o->n_ranks) < 0)
-                return bad_usage(errp, "--ranks wants a number of ranks, 1..4096, not ", value);
-        } else if ((value = option("--explain", argc, argv, &i))) {
-            if (num_int(value, 0, PLACEMENT_RANKS_MAX - 1, &o->explain) < 0)
-                return bad_usage(errp, "--explain wants a rank, 0..4095, not ", value);
-        } else {
-            return bad_usage(errp, "there is no option ", argv[i]);
-        }
-    }
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        is_known |= !o->format || !strcmp(o->format, formats[i]);
-    if (!is_known)
-        return bad_usage(errp, "--format wants text, json or svg, not ", o->format);
-    if (o->explain >= 0 && o->format && strcmp(o->format, "text"))
-        return bad_usage(errp, "--explain writes text: leave out --format ", o->format);
-    if (o->xml && !o->xml[0])
-        return bad_usage(errp, "--xml wants a file, not ", "");
+    struct knob_value v[N_KNOBS];
+    int rc = knob_argv(knobs, N_KNOBS, "\"ddp topo --help\"", argc, argv, v, NULL, errp);
+    if (rc != 0)
+        return rc;
+    knob_clear(knobs, N_KNOBS, o);
+    knob_store(knobs, N_KNOBS, v, o);
+    if (o->explain >= 0 && o->format != FORMAT_TEXT)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "--explain writes text: leave out --format %s", v[FORMAT].text);
     return 0;
 }
 
 /* The CPUs of the step; *ret_why: whose they are. */
-static int choose_cpus(const struct options *o, struct scene *s, const char **ret_why, ddp_error_t *errp)
+static int choose_cpus(const struct view *o, struct scene *s, const char **ret_why, ddp_error_t *errp)
 {
     struct cpus known;
     char text[96], unknown[96];
@@ -152,7 +133,7 @@ static int parse_devices(struct scene *s, const char *list, ddp_error_t *errp)
 }
 
 /* The devices that every rank sees; *ret_why: who says so, NULL: they are all of the machine's. */
-static int choose_devices(const struct options *o, struct scene *s, const char **ret_why, ddp_error_t *errp)
+static int choose_devices(const struct view *o, struct scene *s, const char **ret_why, ddp_error_t *errp)
 {
     struct devices_facts f = {getenv("CUDA_VISIBLE_DEVICES"), getenv("ROCR_VISIBLE_DEVICES"), getenv("SLURM_STEP_GPUS")};
     *ret_why = "--gpus";
@@ -183,10 +164,10 @@ static int count_numas(const struct scene *s)
 }
 
 /* How many ranks, and the line that says what was taken from where. */
-static void choose_ranks(const struct options *o, struct scene *s, const char *whose_cpus, const char *whose_gpus)
+static void choose_ranks(const struct view *o, struct scene *s, const char *whose_cpus, const char *whose_gpus)
 {
-    int n = o->n_ranks ? o->n_ranks : s->devices.n ? s->devices.n : count_numas(s);
-    const char *why = o->n_ranks ? "as asked" : s->devices.n ? "one per GPU" : "one per NUMA node";
+    int n = o->n_ranks > 0 ? o->n_ranks : s->devices.n ? s->devices.n : count_numas(s);
+    const char *why = o->n_ranks > 0 ? "as asked" : s->devices.n ? "one per GPU" : "one per NUMA node";
     char cpus[64], gpus[64] = "";
     if (whose_gpus)
         snprintf(gpus, sizeof gpus, "; %d GPU%s by %s", s->devices.n, s->devices.n == 1 ? "" : "s", whose_gpus);
@@ -195,7 +176,7 @@ static void choose_ranks(const struct options *o, struct scene *s, const char *w
     s->request = (struct placement_request){.inventory = &s->inv, .n_ranks = n};
 }
 
-static int fill_scene(const struct options *o, struct scene *s, ddp_error_t *errp)
+static int fill_scene(const struct view *o, struct scene *s, ddp_error_t *errp)
 {
     const char *whose_cpus = NULL, *whose_gpus = NULL;
     if (inventory_load(o->xml, true, &s->inv, errp) < 0 || choose_cpus(o, s, &whose_cpus, errp) < 0 ||
@@ -219,14 +200,14 @@ static int fill_scene(const struct options *o, struct scene *s, ddp_error_t *err
     return placement_choose(&s->request, s->place, errp);
 }
 
-static char *write_scene(const struct options *o, const struct scene *s)
+static char *write_scene(const struct view *o, const struct scene *s)
 {
     struct show show = {&s->inv, &s->request, s->place, s->about};
     if (o->explain >= 0)
         return show_explain(&show, o->explain);
-    if (o->format && !strcmp(o->format, "json"))
+    if (o->format == FORMAT_JSON)
         return show_json(&show);
-    return o->format && !strcmp(o->format, "svg") ? show_svg(&show) : show_text(&show);
+    return o->format == FORMAT_SVG ? show_svg(&show) : show_text(&show);
 }
 
 static int fail(const ddp_error_t *e)
@@ -235,7 +216,7 @@ static int fail(const ddp_error_t *e)
     return e->domain == DDP_E_USAGE ? CLI_USAGE : EXIT_FAILURE;
 }
 
-static int show_scene(const struct options *o, struct scene *s)
+static int show_scene(const struct view *o, struct scene *s)
 {
     ddp_error_t e = {0};
     if (fill_scene(o, s, &e) < 0)
@@ -256,15 +237,11 @@ static int show_scene(const struct options *o, struct scene *s)
 
 int cli_topo(int argc, char **argv)
 {
-    struct options o = {.explain = -1};
+    struct view o;
     ddp_error_t e = {0};
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            fputs(help_text, stdout);
-            return 0;
-        }
-    if (parse(argc, argv, &o, &e) < 0)
-        return fail(&e);
+    int rc = parse(argc, argv, &o, &e);
+    if (rc != 0)
+        return rc > 0 ? help() : fail(&e);
     struct scene *s = calloc(1, sizeof *s);
     if (!s) {
         error_set(&e, DDP_E_SYSTEM, ENOMEM, "no memory for the machine's tables");

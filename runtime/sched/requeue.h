@@ -8,7 +8,6 @@
 
 #include "runtime/sched/slurm.h"
 
-#define REQUEUE_LIMIT 100      /* restarts of a job, unless someone wants another number */
 #define REQUEUE_PATIENCE_S 20.0 /* for an answer of the controller */
 
 enum requeue_what {

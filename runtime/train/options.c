@@ -36,71 +36,78 @@ enum {
 
 #define BIG 1e15 /* exact in a double */
 
-/* Where the default is NULL it comes from the preset or from another option; the help line says so. */
-static const struct knob knobs[N_KNOBS] = {
-    [MODEL] = {"--model", NULL, KNOB_ENUM, "tiny", 0, 0, PRESET_NAMES, "preset of sizes and rates, see below"},
-    [LAYERS] = {"--layers", NULL, KNOB_INT, NULL, 1, 10000, NULL, "blocks (preset)"},
-    [WIDTH] = {"--width", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "width of the residual stream (preset)"},
-    [HEADS] = {"--heads", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "attention heads; they divide the width (preset)"},
-    [CONTEXT] = {"--context", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "tokens a sample has (preset)"},
-    [VOCAB] = {"--vocab", NULL, KNOB_INT, NULL, 2, 65536, NULL, "vocabulary; bytes need 256 (preset)"},
-    [STEPS] = {"--steps", NULL, KNOB_INT, "300", 0, BIG, NULL, "optimizer steps"},
-    [BATCH] = {"--batch", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL,
-               "samples per rank (or shard) and micro-step (preset)"},
-    [ACCUM] = {"--accum", NULL, KNOB_INT, "1", 1, 1 << 20, NULL, "micro-steps per step (gradient accumulation)"},
-    [SHARDS] = {"--shards", NULL, KNOB_INT, "0", 0, 1 << 20, NULL,
-                "logical shards of --batch samples a step; 0: none, see below"},
-    [DEVICE] = {"--device", NULL, KNOB_ENUM, NULL, 0, 0, DEVICE_NAMES,
-                "what to compute on; auto: a GPU where there is one that can be used (DDP_DEVICE)"},
-    [DTYPE] = {"--dtype", NULL, KNOB_ENUM, NULL, 0, 0, "f32|bf16|f16",
-               "of matrices and products; bf16 on a GPU with heads of 64, else f32"},
-    [SEED] = {"--seed", NULL, KNOB_INT, "42", 0, BIG, NULL, "of the initial weights and of the order of samples"},
-    [VAL_EVERY] = {"--val-every", NULL, KNOB_INT, "0", 0, BIG, NULL, "steps between validations; 0: only at the end"},
-    [VAL_WINDOWS] = {"--val-windows", NULL, KNOB_INT, "0", 0, BIG, NULL, "validate on at most so many; 0: on all"},
-    [OPTIMIZER] = {"--optimizer", NULL, KNOB_ENUM, "adamw", 0, 0, "adamw|sgd", "update rule"},
-    [LR] = {"--lr", NULL, KNOB_DOUBLE, NULL, 0, 1000, NULL, "learning rate at its peak (preset)"},
-    [MIN_LR] = {"--min-lr", NULL, KNOB_DOUBLE, NULL, 0, 1000, NULL, "where the cosine ends (a tenth of --lr)"},
-    [SCALE_LR] = {"--scale-lr", NULL, KNOB_BOOL, "off", 0, 0, NULL,
-                  "multiply both rates by the number of ranks (or shards)"},
-    [WARMUP] = {"--warmup", NULL, KNOB_STRING, NULL, 0, 0, NULL,
-                "linear warm-up, in steps, or in epochs: 0.5e (preset, at most --steps)"},
-    [CLIP] = {"--clip", NULL, KNOB_DOUBLE, "1", 0, BIG, NULL, "greatest L2 norm of the gradient; 0: any"},
-    [WEIGHT_DECAY] = {"--weight-decay", NULL, KNOB_DOUBLE, "0.1", 0, 1000, NULL, "on matrices only"},
-    [BETA1] = {"--beta1", NULL, KNOB_DOUBLE, "0.9", 0, 0.9999999, NULL, "AdamW's decay of the mean"},
-    [BETA2] = {"--beta2", NULL, KNOB_DOUBLE, "0.95", 0, 0.9999999, NULL, "AdamW's decay of the mean square"},
-    [EPS] = {"--eps", NULL, KNOB_DOUBLE, "1e-8", 0, 1, NULL, "AdamW's guard against division by 0"},
-    [RECOMPUTE] = {"--recompute", NULL, KNOB_BOOL, "off", 0, 0, NULL,
-                   "compute each block again for its backward pass: the same bits, less memory, more time"},
-    [CKPT] = {"--ckpt", NULL, KNOB_STRING, NULL, 0, 0, NULL,
-              "folder for checkpoints, which all nodes share, see below"},
-    [CKPT_EVERY] = {"--ckpt-every", NULL, KNOB_INT, NULL, 0, BIG, NULL,
-                    "steps between checkpoints; 0: only on a stop and at the end (by their cost)"},
-    [KEEP] = {"--keep", NULL, KNOB_INT, NULL, 1, 1 << 20, NULL, "newest checkpoints to keep (2)"},
-    [RESUME] = {"--resume", NULL, KNOB_STRING, "auto", 0, 0, NULL,
-                "auto: go on from the newest checkpoint in --ckpt; none: do not; or a folder to go on from as long as "
-                "--ckpt has none"},
-    [INIT] = {"--init", NULL, KNOB_STRING, NULL, 0, 0, NULL,
-              "folder of a GPT-2's weights (safetensors and config.json) to begin with"},
-    [LOG_EVERY] = {"--log-every", NULL, KNOB_INT, "10", 0, BIG, NULL, "steps between live lines; 0: first and last"},
-    [LOG_JSON] = {"--log-json", NULL, KNOB_STRING, NULL, 0, 0, NULL, "file for one JSON object per step"},
-    [PRINT_HASH] = {"--print-hash", NULL, KNOB_BOOL, "off", 0, 0, NULL,
-                    "at the end, a hash of all parameters, compared between the ranks"},
-};
+#define AT(field) KNOB_FIELD(struct options, field)
 
-static void help_knob(FILE *f, const struct knob *k)
-{
-    static const char *const value[] = {
-        [KNOB_BOOL] = "", [KNOB_INT] = " N", [KNOB_DOUBLE] = " X", [KNOB_ENUM] = " NAME", [KNOB_STRING] = " TEXT",
-    };
-    char usage[64];
-    snprintf(usage, sizeof usage, "%s%s", k->name, value[k->type]);
-    fprintf(f, "  %-20s %s", usage, k->help);
-    if (k->type == KNOB_ENUM)
-        fprintf(f, ": %s", k->choices);
-    if (k->def && k->type != KNOB_BOOL)
-        fprintf(f, " [%s]", k->def);
-    fprintf(f, "\n");
-}
+/* Where there is no default it comes from the preset or from another option; the help line says so. */
+static const struct knob knobs[N_KNOBS] = {
+    [MODEL] = {.name = "--model", .type = KNOB_ENUM, .def = "tiny", .choices = PRESET_NAMES,
+               .help = "preset of sizes and rates, see below"},
+    [LAYERS] = {.name = "--layers", AT(model.layers), .type = KNOB_INT, .min = 1, .max = 10000,
+                .help = "blocks (preset)"},
+    [WIDTH] = {.name = "--width", AT(model.width), .type = KNOB_INT, .min = 1, .max = 1 << 20,
+               .help = "width of the residual stream (preset)"},
+    [HEADS] = {.name = "--heads", AT(model.heads), .type = KNOB_INT, .min = 1, .max = 1 << 20,
+               .help = "attention heads; they divide the width (preset)"},
+    [CONTEXT] = {.name = "--context", AT(model.context), .type = KNOB_INT, .min = 1, .max = 1 << 20,
+                 .help = "tokens a sample has (preset)"},
+    [VOCAB] = {.name = "--vocab", AT(model.vocab), .type = KNOB_INT, .min = 2, .max = 65536,
+               .help = "vocabulary; bytes need 256 (preset)"},
+    [STEPS] = {.name = "--steps", AT(steps), .type = KNOB_INT, .def = "300", .max = BIG, .help = "optimizer steps"},
+    [BATCH] = {.name = "--batch", AT(batch), .type = KNOB_INT, .min = 1, .max = 1 << 20,
+               .help = "samples per rank (or shard) and micro-step (preset)"},
+    [ACCUM] = {.name = "--accum", AT(accum), .type = KNOB_INT, .def = "1", .min = 1, .max = 1 << 20,
+               .help = "micro-steps per step (gradient accumulation)"},
+    [SHARDS] = {.name = "--shards", AT(shards), .type = KNOB_INT, .def = "0", .max = 1 << 20,
+                .help = "logical shards of --batch samples a step; 0: none, see below"},
+    [DEVICE] = {.name = "--device", .type = KNOB_ENUM, .choices = DEVICE_NAMES,
+                .help = "what to compute on; auto: a GPU where there is one that can be used (DDP_DEVICE)"},
+    [DTYPE] = {.name = "--dtype", .type = KNOB_ENUM, .choices = "f32|bf16|f16",
+               .help = "of matrices and products; bf16 on a GPU with heads of 64, else f32"},
+    [SEED] = {.name = "--seed", AT(seed), .type = KNOB_INT, .def = "42", .max = BIG,
+              .help = "of the initial weights and of the order of samples"},
+    [VAL_EVERY] = {.name = "--val-every", AT(val_every), .type = KNOB_INT, .def = "0", .max = BIG,
+                   .help = "steps between validations; 0: only at the end"},
+    [VAL_WINDOWS] = {.name = "--val-windows", AT(val_windows), .type = KNOB_INT, .def = "0", .max = BIG,
+                     .help = "validate on at most so many; 0: on all"},
+    [OPTIMIZER] = {.name = "--optimizer", .type = KNOB_ENUM, .def = "adamw", .choices = "adamw|sgd",
+                   .help = "update rule"},
+    [LR] = {.name = "--lr", AT(lr), .type = KNOB_DOUBLE, .max = 1000, .help = "learning rate at its peak (preset)"},
+    [MIN_LR] = {.name = "--min-lr", AT(min_lr), .type = KNOB_DOUBLE, .max = 1000,
+                .help = "where the cosine ends (a tenth of --lr)"},
+    [SCALE_LR] = {.name = "--scale-lr", AT(scale_lr), .type = KNOB_BOOL, .def = "off",
+                  .help = "multiply both rates by the number of ranks (or shards)"},
+    [WARMUP] = {.name = "--warmup", .type = KNOB_STRING,
+                .help = "linear warm-up, in steps, or in epochs: 0.5e (preset, at most --steps)"},
+    [CLIP] = {.name = "--clip", AT(clip), .type = KNOB_DOUBLE, .def = "1", .max = BIG,
+              .help = "greatest L2 norm of the gradient; 0: any"},
+    [WEIGHT_DECAY] = {.name = "--weight-decay", AT(weight_decay), .type = KNOB_DOUBLE, .def = "0.1", .max = 1000,
+                      .help = "on matrices only"},
+    [BETA1] = {.name = "--beta1", AT(beta1), .type = KNOB_DOUBLE, .def = "0.9", .max = 0.9999999,
+               .help = "AdamW's decay of the mean"},
+    [BETA2] = {.name = "--beta2", AT(beta2), .type = KNOB_DOUBLE, .def = "0.95", .max = 0.9999999,
+               .help = "AdamW's decay of the mean square"},
+    [EPS] = {.name = "--eps", AT(eps), .type = KNOB_DOUBLE, .def = "1e-8", .max = 1,
+             .help = "AdamW's guard against division by 0"},
+    [RECOMPUTE] = {.name = "--recompute", AT(model.recompute), .type = KNOB_BOOL, .def = "off",
+                   .help = "compute each block again for its backward pass: the same bits, less memory, more time"},
+    [CKPT] = {.name = "--ckpt", AT(ckpt), .type = KNOB_PATH, .min = 1, .value = "DIR",
+              .help = "folder for checkpoints, which all nodes share, see below"},
+    [CKPT_EVERY] = {.name = "--ckpt-every", AT(ckpt_every), .type = KNOB_INT, .max = BIG,
+                    .help = "steps between checkpoints; 0: only on a stop and at the end (by their cost)"},
+    [KEEP] = {.name = "--keep", AT(keep), .type = KNOB_INT, .min = 1, .max = 1 << 20,
+              .help = "newest checkpoints to keep (2)"},
+    [RESUME] = {.name = "--resume", AT(resume), .type = KNOB_PATH, .min = 1, .value = "DIR",
+                .help = "auto: go on from the newest checkpoint in --ckpt; none: do not; or a folder to go on from as "
+                        "long as --ckpt has none (auto)"},
+    [INIT] = {.name = "--init", AT(init), .type = KNOB_PATH, .min = 1, .value = "DIR",
+              .help = "folder of a GPT-2's weights (safetensors and config.json) to begin with"},
+    [LOG_EVERY] = {.name = "--log-every", AT(log_every), .type = KNOB_INT, .def = "10", .max = BIG,
+                   .help = "steps between live lines; 0: first and last"},
+    [LOG_JSON] = {.name = "--log-json", AT(log_json), .type = KNOB_PATH, .min = 1, .value = "FILE",
+                  .help = "file for one JSON object per step"},
+    [PRINT_HASH] = {.name = "--print-hash", AT(print_hash), .type = KNOB_BOOL, .def = "off",
+                    .help = "at the end, a hash of all parameters, compared between the ranks"},
+};
 
 void options_help(FILE *f)
 {
@@ -112,8 +119,7 @@ void options_help(FILE *f)
                "  --data FILE|FOLDER.. bytes of any file, a folder's regular files sorted by name, or token shards\n"
                "                       (*.bin, llm.c's format); joined in the order given\n"
                "  --val FILE|FOLDER..  the same, for validation [the last 5%% of --data]\n");
-    for (size_t i = 0; i < N_KNOBS; i++)
-        help_knob(f, &knobs[i]);
+    knob_help(f, knobs, N_KNOBS);
     fprintf(f, "\n  preset     layers width heads context vocab batch     lr warm-up\n");
     for (const struct preset *p = presets; p < presets + N_PRESETS; p++)
         fprintf(f, "  %-10s %6zu %5zu %5zu %7zu %5zu %5zu %6g %7llu\n", p->name, p->model.layers, p->model.width,
@@ -158,75 +164,26 @@ static int take_paths(int argc, char **argv, int *i, const char *after_equals, s
     return 0;
 }
 
-/* Where a name of any length is kept, as argv has it; NULL: the option has another kind of value. */
-static const char **name_of(struct options *o, const struct knob *k)
-{
-    const char **all[N_KNOBS] = {
-        [CKPT] = &o->ckpt, [RESUME] = &o->resume, [INIT] = &o->init, [LOG_JSON] = &o->log_json,
-    };
-    return all[k - knobs];
-}
-
-static int take_knob(int argc, char **argv, int *i, const char *name, const char *text, struct knob_value *values,
-                     struct options *o, ddp_error_t *errp)
-{
-    const struct knob *k = knob_find(knobs, N_KNOBS, name);
-    if (!k)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "there is no option %.64s: ./train --help lists them", name);
-    if (!text && k->type == KNOB_BOOL)
-        text = "on";
-    if (!text && *i + 1 < argc && !is_option(argv[*i + 1]))
-        text = argv[++*i];
-    if (!text)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%s wants a value after it: %s", k->name, k->help);
-    const char **where = name_of(o, k);
-    if (where && !text[0])
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%s wants a name after it: %s", k->name, k->help);
-    if (where) {
-        *where = text;
-        return 0;
-    }
-    return knob_parse(k, text, "command line", &values[k - knobs], errp);
-}
-
 static int take_word(int argc, char **argv, int *i, struct knob_value *values, struct options *o, ddp_error_t *errp)
 {
-    char name[64];
     size_t n = strcspn(argv[*i], "=");
     const char *text = argv[*i][n] ? argv[*i] + n + 1 : NULL;
     if (!is_option(argv[*i]))
         return error_set(errp, DDP_E_USAGE, EINVAL, "\"%.64s\" belongs to no option: name files after --data",
                          argv[*i]);
-    snprintf(name, sizeof name, "%.*s", (int)n, argv[*i]);
-    if (!strcmp(name, "--data"))
+    if (n == strlen("--data") && !strncmp(argv[*i], "--data", n))
         return take_paths(argc, argv, i, text, &o->data, errp);
-    if (!strcmp(name, "--val"))
+    if (n == strlen("--val") && !strncmp(argv[*i], "--val", n))
         return take_paths(argc, argv, i, text, &o->val, errp);
-    return take_knob(argc, argv, i, name, text, values, o, errp);
+    return knob_take(knobs, N_KNOBS, "./train --help", argc, argv, i, values, errp);
 }
 
-static void use_int(const struct knob_value *v, size_t *ret)
+static void use_preset(const struct preset *p, uint64_t steps, struct options *o)
 {
-    if (v->is_set)
-        *ret = (size_t)v->i;
-}
-
-static void use_preset(const struct knob_value *v, struct options *o)
-{
-    const struct preset *p = &presets[v[MODEL].choice];
     o->model = p->model;
     o->batch = p->batch;
     o->lr = p->lr;
-    o->warmup = p->warmup < (uint64_t)v[STEPS].i ? (double)p->warmup : (double)v[STEPS].i;
-    use_int(&v[LAYERS], &o->model.layers);
-    use_int(&v[WIDTH], &o->model.width);
-    use_int(&v[HEADS], &o->model.heads);
-    use_int(&v[CONTEXT], &o->model.context);
-    use_int(&v[VOCAB], &o->model.vocab);
-    use_int(&v[BATCH], &o->batch);
-    if (v[LR].is_set)
-        o->lr = v[LR].d;
-    o->min_lr = v[MIN_LR].is_set ? v[MIN_LR].d : o->lr / 10;
+    o->warmup = (double)(p->warmup < steps ? p->warmup : steps);
 }
 
 static int use_warmup(const struct knob_value *v, struct options *o, ddp_error_t *errp)
@@ -289,36 +246,23 @@ static int check(const struct options *o, ddp_error_t *errp)
 
 int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
 {
+    static const char *const devices[] = {"auto", "cpu", "cuda"}, *const dtypes[] = {"f32", "bf16", "f16"};
     struct knob_value v[N_KNOBS];
-    struct options o = {0};
+    struct options o = {.ckpt_every = -1, .keep = -1};
     if (knob_load(knobs, N_KNOBS, v, errp) < 0)
         return -1;
     for (int i = 1; i < argc; i++)
         if (take_word(argc, argv, &i, v, &o, errp) < 0)
             return -1;
-    use_preset(v, &o);
+    use_preset(&presets[v[MODEL].choice], (uint64_t)v[STEPS].i, &o);
+    knob_store(knobs, N_KNOBS, v, &o);
+    if (!v[MIN_LR].is_set)
+        o.min_lr = o.lr / 10;
     if (use_warmup(&v[WARMUP], &o, errp) < 0)
         return -1;
-    o.steps = (uint64_t)v[STEPS].i;
-    o.device = v[DEVICE].is_set ? (const char *const[]){"auto", "cpu", "cuda"}[v[DEVICE].choice] : NULL;
-    o.dtype = v[DTYPE].is_set ? (const char *const[]){"f32", "bf16", "f16"}[v[DTYPE].choice] : NULL;
-    o.seed = (uint64_t)v[SEED].i;
-    o.val_every = (uint64_t)v[VAL_EVERY].i;
-    o.val_windows = (uint64_t)v[VAL_WINDOWS].i;
-    o.log_every = (uint64_t)v[LOG_EVERY].i;
-    o.accum = (int)v[ACCUM].i;
-    o.shards = (int)v[SHARDS].i;
-    o.clip = v[CLIP].d;
-    o.weight_decay = v[WEIGHT_DECAY].d;
-    o.beta1 = v[BETA1].d;
-    o.beta2 = v[BETA2].d;
-    o.eps = v[EPS].d;
+    o.device = v[DEVICE].is_set ? devices[v[DEVICE].choice] : NULL;
+    o.dtype = v[DTYPE].is_set ? dtypes[v[DTYPE].choice] : NULL;
     o.sgd = v[OPTIMIZER].choice == 1;
-    o.scale_lr = v[SCALE_LR].b;
-    o.model.recompute = v[RECOMPUTE].b;
-    o.print_hash = v[PRINT_HASH].b;
-    o.ckpt_every = v[CKPT_EVERY].is_set ? v[CKPT_EVERY].i : -1;
-    o.keep = v[KEEP].is_set ? v[KEEP].i : -1;
     if (use_resume(&o, errp) < 0 || check_ckpt(&o, errp) < 0 || check(&o, errp) < 0)
         return -1;
     *ret = o;

@@ -61,7 +61,7 @@ static const struct knob options[N] = {
     [RATE] = {.name = "--rate", .type = KNOB_DOUBLE, .min = -1, .max = 1, .help = "learning rate"},
     [TYPE] = {.name = "--type", .type = KNOB_ENUM, .def = "float", .choices = "float|double", .help = "of elements"},
     [JSON] = {.name = "--json", .type = KNOB_BOOL, .def = "off", .help = "print JSON"},
-    [LOAD] = {.name = "--load", .type = KNOB_PATH, .help = "weights to begin with", .value = "FILE"},
+    [LOAD] = {.name = "--load", .type = KNOB_PATH, .min = 1, .help = "weights to begin with", .value = "FILE"},
 };
 
 /* The words of line, which ends at the first empty one. */
@@ -131,7 +131,7 @@ static void help_lists_what_there_is(void **state)
         {.name = "--long", .type = KNOB_BOOL, .def = "off",
          .help = "a line that goes on and on and on and on and on and on and on and on and on and on and on, until it "
                  "is broken"},
-        {.name = "--an-even-longer-name", .type = KNOB_INT, .help = "x"},
+        {.name = "--an-even-longer-name", .env = "DDP_T_LONG", .type = KNOB_INT, .def = "3", .help = "x"},
     };
     char *text = NULL;
     size_t size = 0;
@@ -147,7 +147,7 @@ static void help_lists_what_there_is(void **state)
                               "  --long               a line that goes on and on and on and on and on and on and on "
                               "and on and on and on and\n"
                               "                       on, until it is broken\n"
-                              "  --an-even-longer-name N x\n");
+                              "  --an-even-longer-name N x [DDP_T_LONG, else 3]\n");
     free(text);
 }
 
@@ -165,15 +165,16 @@ struct fields {
     const char *path;
     char after;
 };
+#define AT(field) KNOB_FIELD(struct fields, field)
 static const struct knob typed[] = {
-    {"flag", NULL, KNOB_BOOL, NULL, 0, 0, NULL, "x", KNOB_FIELD(struct fields, flag), NULL},
-    {"number", NULL, KNOB_INT, NULL, 0, 1e6, NULL, "x", KNOB_FIELD(struct fields, number), NULL},
-    {"large", NULL, KNOB_INT, NULL, 0, 1e15, NULL, "x", KNOB_FIELD(struct fields, large), NULL},
-    {"real", NULL, KNOB_DOUBLE, NULL, 0, 1e6, NULL, "x", KNOB_FIELD(struct fields, real), NULL},
-    {"colour", NULL, KNOB_ENUM, NULL, 0, 0, "red|green|blue", "x", KNOB_FIELD(struct fields, colour), NULL},
-    {"text", NULL, KNOB_STRING, NULL, 0, 0, NULL, "x", KNOB_FIELD(struct fields, text), NULL},
-    {"path", NULL, KNOB_PATH, NULL, 0, 0, NULL, "x", KNOB_FIELD(struct fields, path), NULL},
-    {"elsewhere", NULL, KNOB_INT, "3", 0, 9, NULL, "x", 0, 0, NULL},
+    {.name = "flag", .type = KNOB_BOOL, AT(flag)},
+    {.name = "number", .type = KNOB_INT, .max = 1e6, AT(number)},
+    {.name = "large", .type = KNOB_INT, .max = 1e15, AT(large)},
+    {.name = "real", .type = KNOB_DOUBLE, .max = 1e6, AT(real)},
+    {.name = "colour", .type = KNOB_ENUM, .choices = "red|green|blue", AT(colour)},
+    {.name = "text", .type = KNOB_STRING, AT(text)},
+    {.name = "path", .type = KNOB_PATH, AT(path)},
+    {.name = "elsewhere", .type = KNOB_INT, .def = "3", .max = 9},
 };
 #define N_TYPED (sizeof typed / sizeof *typed)
 
