@@ -57,7 +57,7 @@ static int count_failed(ddp_t *d, const ddp_error_t *why, ddp_error_t *errp)
 {
     d->checkpoint.status.n_failed++;
     checkpoint_warn(d, "%s", why->text);
-    if (!config_ckpt_required(&d->config))
+    if (!d->config.ckpt_required)
         return 0;
     if (errp)
         *errp = *why;
@@ -102,7 +102,7 @@ static int begin_commit(ddp_t *d, ddp_error_t *errp)
                                                             .dir = c->dir,
                                                             .known = c->known,
                                                             .token = c->token,
-                                                            .keep = config_keep(&d->config)});
+                                                            .keep = d->config.keep});
     return 0;
 }
 
@@ -177,7 +177,7 @@ void checkpoint_after_cut(ddp_t *d)
 static void wait_a_while(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
-    uint64_t deadline = deadline_in(config_timeout_s(&d->config) / 4);
+    uint64_t deadline = deadline_in(d->config.timeout_s / 4);
     if (c->phase == CHECKPOINT_SAVING && !c->start_error.code)
         writer_wait(c->writer, deadline, NULL);
     if (c->phase == CHECKPOINT_COMMITTING)
@@ -187,7 +187,7 @@ static void wait_a_while(ddp_t *d)
 int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    uint64_t began = clock_ns(), deadline = deadline_in(config_timeout_s(&d->config));
+    uint64_t began = clock_ns(), deadline = deadline_in(d->config.timeout_s);
     double before = c->status.blocked_s;
     while (c->phase != CHECKPOINT_IDLE) {
         double tail[TAIL_COUNT + 1] = {0};
@@ -201,7 +201,7 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
         if (tail[TAIL_COUNT] > 0 && c->phase != CHECKPOINT_IDLE) {
             error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the checkpoint of step %llu was not written in %g s: is the disk "
                       "too slow, or DDP_TIMEOUT too short?", (unsigned long long)c->state.step,
-                      config_timeout_s(&d->config));
+                      d->config.timeout_s);
             return handle_break(d);
         }
     }
@@ -274,7 +274,7 @@ EXPORT int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_open: a checkpoint is in flight: call "
                          "ddp_checkpoint_wait first", d->world.rank);
     int rc = checkpoint_open(d, dir, &why);
-    if (rc == CHECKPOINT_UNWRITABLE && !config_ckpt_required(&d->config)) {
+    if (rc == CHECKPOINT_UNWRITABLE && !d->config.ckpt_required) {
         checkpoint_warn(d, "%s", why.text);
         return 0;
     }

@@ -47,7 +47,7 @@ static void probe_name(const ddp_t *d, char ret[64])
 static enum finding look_who_else(ddp_t *d, const struct savedir *dir, ddp_error_t *errp)
 {
     char text[256];
-    bool is_private = config_ckpt_private(&d->config);
+    bool is_private = d->config.ckpt_private;
     if (!savedir_is_shared(dir, is_private, text, sizeof text))
         return FINE;
     if (is_private)
@@ -182,7 +182,7 @@ int checkpoint_enter(const ddp_t *d, struct savedir *ret, ddp_error_t *errp)
     char text[256];
     if (savedir_open(ret, d->checkpoint.dir, &d->checkpoint.known, errp) < 0)
         return -1;
-    if (!config_ckpt_private(&d->config) || !savedir_is_shared(ret, true, text, sizeof text))
+    if (!d->config.ckpt_private || !savedir_is_shared(ret, true, text, sizeof text))
         return 0;
     savedir_close(ret);
     return error_set(errp, DDP_E_USAGE, EPERM, "%s", text);

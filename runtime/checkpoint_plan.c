@@ -38,7 +38,7 @@ static int make_files(ddp_t *d, ddp_error_t *errp)
         group[n_groups++] = (struct files_group){"window", window, n_window};
     c->plan.has_window = n_window > 0;
     if (rc == 0)
-        rc = files_make(&c->plan.files, group, n_groups, config_ckpt_file_bytes(&d->config), errp);
+        rc = files_make(&c->plan.files, group, n_groups, (uint64_t)(d->config.ckpt_file_mb * (1 << 20)), errp);
     free(window);
     free(t);
     for (int i = 0; rc == 0 && i < c->n_attached; i++)
@@ -88,7 +88,7 @@ static int open_writer(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
     const struct writer_source source = readback_source(&c->readback);
-    if (d->gpu && readback_open(&c->readback, d->device, config_timeout_s(&d->config), errp) < 0)
+    if (d->gpu && readback_open(&c->readback, d->device, d->config.timeout_s, errp) < 0)
         return -1;
     c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, d->gpu ? &source : NULL, errp);
     return c->writer ? 0 : -1;

@@ -11,11 +11,11 @@
 /* Rates and schedule, and the type in which gradients travel. */
 static void describe_optimizer(const ddp_t *d, char *ret, size_t size)
 {
-    static const char *const compress[] = {[COMPRESS_NONE] = "none", [COMPRESS_BF16] = "bf16", [COMPRESS_F16] = "f16"};
-    enum config_compress type = config_compress(&d->config);
+    enum compress type = d->config.compress;
+    const char *name = type == COMPRESS_NONE && d->hook.encode ? "hook" : hook_compress_name(type);
     optimizer_text(&d->optimizer.cfg, ret, size);
     size_t n = strlen(ret);
-    snprintf(ret + n, size - n, "compress=%s\n", type == COMPRESS_NONE && d->hook.encode ? "hook" : compress[type]);
+    snprintf(ret + n, size - n, "compress=%s\n", name);
 }
 
 /* "AMD EPYC 9B14"; "" where it is not known. */

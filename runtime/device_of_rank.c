@@ -13,7 +13,7 @@ static int wish_of(const ddp_t *d, struct device_facts *f, ddp_error_t *errp)
 {
     const char *env = getenv("DDP_DEVICE");
     enum device_wish ignored;
-    if (device_wish_parse(config_device(&d->config), "device", &f->wish, &f->named, errp) < 0)
+    if (device_wish_parse(d->config.device, "device", &f->wish, &f->named, errp) < 0)
         return -1;
     return f->named < 0 && env ? device_wish_parse(env, "DDP_DEVICE", &ignored, &f->named, errp) : 0;
 }
@@ -45,7 +45,7 @@ static void drop(void *state)
 /* This rank's choice. */
 static int choose(const ddp_t *d, struct device_choice *c, struct device_info *info, ddp_error_t *errp)
 {
-    double limit_s = config_timeout_s(&d->config) / 2; /* the others wait for this rank meanwhile, the whole of it */
+    double limit_s = d->config.timeout_s / 2; /* the others wait for this rank meanwhile, the whole of it */
     struct search *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to look for GPUs");
@@ -79,7 +79,7 @@ static int compare(ddp_t *d, const struct device_info *info, ddp_error_t *errp)
 {
     struct device_id mine = device_id_of(info, d->world.rank, d->world.node);
     struct device_id *all = handle_gather(d, &mine, sizeof mine, errp);
-    int rc = all ? device_compare(all, d->world.size, config_share_device(&d->config), errp) : -1;
+    int rc = all ? device_compare(all, d->world.size, d->config.share_device, errp) : -1;
     free(all);
     d->shares_gpus = rc > 0;
     return rc;
@@ -103,7 +103,7 @@ EXPORT int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
     snprintf(device.name, sizeof device.name, "%s", info.name);
     snprintf(device.note, sizeof device.note, "%s", c.note);
     device.memory_free = memory_free;
-    device.timeout_s = config_timeout_s(&d->config);
+    device.timeout_s = d->config.timeout_s;
     *ret = device;
     return 0;
 }

@@ -27,7 +27,13 @@ static void decode_f16(void *ctx, float *grad, const void *wire, size_t n, const
     kernel_load_f16_scaled(grad, wire, (float)info->n_ranks, n);
 }
 
-void hook_compress(enum config_compress compress, struct ddp_hook *ret)
+const char *hook_compress_name(enum compress compress)
+{
+    static const char *const name[] = {[COMPRESS_NONE] = "none", [COMPRESS_BF16] = "bf16", [COMPRESS_F16] = "f16"};
+    return name[compress];
+}
+
+void hook_compress(enum compress compress, struct ddp_hook *ret)
 {
     if (compress == COMPRESS_BF16)
         *ret = (struct ddp_hook){.wire = DDP_BF16, .encode = encode_bf16, .decode = decode_bf16};

@@ -2,10 +2,14 @@
 #ifndef DDP_RUNTIME_HOOK_H
 #define DDP_RUNTIME_HOOK_H
 
-#include "runtime/config.h"
 #include "runtime/ddp.h"
 
+enum compress { COMPRESS_NONE, COMPRESS_BF16, COMPRESS_F16 };
+
+/* "none", "bf16", "f16", as the option is called. */
+const char *hook_compress_name(enum compress compress);
+
 /* Fills *ret for bf16 and f16; leaves it as it is for none. */
-void hook_compress(enum config_compress compress, struct ddp_hook *ret);
+void hook_compress(enum compress compress, struct ddp_hook *ret);
 
 #endif

@@ -8,10 +8,10 @@
 /* Everything that needs the boot; it is closed in any case: nobody may stay connected to PMIx (boot.h). */
 static int wire_up(ddp_t *d, ddp_error_t *errp)
 {
-    double timeout_s = config_timeout_s(&d->config);
+    double timeout_s = d->config.timeout_s;
     uint64_t deadline = deadline_in(timeout_s);
-    struct comm_config cfg = {.timeout_s = timeout_s, .interface = config_interface(&d->config)};
-    cfg.progress = (enum comm_progress_mode)config_progress(&d->config);
+    struct comm_config cfg = {
+        .timeout_s = timeout_s, .interface = config_text(d->config.interface), .progress = d->config.progress};
     boot_t *b = boot_open(deadline, errp);
     if (!b)
         return -1;

@@ -71,7 +71,7 @@ EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, i
         return -1;
     struct data_config cfg = {.n_samples = n_samples,
                               .seed = seed,
-                              .order = config_order(&d->config),
+                              .order = d->config.order,
                               .rank = d->world.rank,
                               .n_ranks = d->world.size,
                               .batch = batch_per_shard,

@@ -1,11 +1,16 @@
 /* params.c - what a program declares before ddp_commit, and what that makes of it. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/budget.h"
 #include "runtime/handle.h"
 #include "runtime/hook.h"
+
+/* Where no size is named: of the first step's buckets, before there is a plan. */
+#define BUCKET_MB 25.0
+#define FIRST_BUCKET_MB 1.0
 
 #define KEEP_ANY (DDP_KEEP_BF16 | DDP_KEEP_F16)
 
@@ -85,19 +90,19 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
 {
     if (d->add_error.code)
         return -1;
-    if (config_trace(&d->config) &&
-        trace_open(&d->trace, config_trace(&d->config), d->world.rank, d->world.size, errp) < 0)
+    const char *trace = config_text(d->config.trace);
+    if (trace && trace_open(&d->trace, trace, d->world.rank, d->world.size, errp) < 0)
         return -1;
-    if (scaler_parse(config_loss_scale(&d->config), kept(d) == DDP_F16, &d->scaler, errp) < 0)
+    if (scaler_parse(d->config.loss_scale, kept(d) == DDP_F16, &d->scaler, errp) < 0)
         return -1;
-    if (stop_parse(config_stop_signals(&d->config), &d->stop_signals, errp) < 0)
+    if (stop_parse(d->config.stop_signals, &d->stop_signals, errp) < 0)
         return -1;
-    if (d->hook.encode && config_compress(&d->config) != COMPRESS_NONE)
+    if (d->hook.encode && d->config.compress != COMPRESS_NONE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "the program sets a hook (ddp_hook), and compress=%s would set "
-                         "another: leave one out", d->config.value[CONFIG_COMPRESS].text);
+                         "another: leave one out", hook_compress_name(d->config.compress));
     if (d->device)
         return check_gpu(d, errp);
-    hook_compress(config_compress(&d->config), &d->hook);
+    hook_compress(d->config.compress, &d->hook);
     return 0;
 }
 
@@ -105,7 +110,7 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
  * hides that, nobody has measured. */
 static bool is_spread(const ddp_t *d)
 {
-    enum config_zero zero = config_zero(&d->config);
+    enum zero_mode zero = d->config.zero;
     return d->device ? zero == ZERO_ON : zero_is_wanted(zero, &d->world, d->layout.n_bytes);
 }
 
@@ -113,7 +118,7 @@ static bool is_spread(const ddp_t *d)
 static enum ddp_dtype gpu_wire(const ddp_t *d)
 {
     static const enum ddp_dtype type[] = {[COMPRESS_NONE] = DDP_F32, [COMPRESS_BF16] = DDP_BF16, [COMPRESS_F16] = DDP_F16};
-    return type[config_compress(&d->config)];
+    return type[d->config.compress];
 }
 
 static size_t encoded_bytes(const ddp_t *d)
@@ -136,20 +141,33 @@ static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t
     return budget_check("", parts, sizeof parts / sizeof *parts, d->world.local_size, errp);
 }
 
-static size_t at_least(const ddp_t *d, size_t cap)
+/* No bucket size is named. */
+static bool plans_buckets(const ddp_t *d)
 {
-    size_t least = d->device && is_spread(d) && config_plans_buckets(&d->config) ? spread_cap(d->world.size) : 0;
-    return cap > least ? cap : least;
+    return d->config.bucket_mb < 0 && d->config.first_bucket_mb < 0;
 }
 
-static size_t first_cap(const ddp_t *d)
+static size_t bucket_bytes(const ddp_t *d, double mb)
 {
-    return at_least(d, config_first_bucket_bytes(&d->config));
+    size_t bytes = (size_t)(mb * (1 << 20));
+    size_t least = d->device && is_spread(d) && plans_buckets(d) ? spread_cap(d->world.size) : 0;
+    return bytes > least ? bytes : least;
+}
+
+static double bucket_mb(const ddp_t *d)
+{
+    return d->config.bucket_mb < 0 ? BUCKET_MB : d->config.bucket_mb;
 }
 
 static size_t cap(const ddp_t *d)
 {
-    return at_least(d, config_bucket_bytes(&d->config));
+    return bucket_bytes(d, bucket_mb(d));
+}
+
+static size_t first_cap(const ddp_t *d)
+{
+    return bucket_bytes(d, d->config.first_bucket_mb < 0 ? fmin(FIRST_BUCKET_MB, bucket_mb(d))
+                                                         : d->config.first_bucket_mb);
 }
 
 /* What this rank steps, on a GPU; before anything is allocated there. */
@@ -173,27 +191,27 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
                                    .spread = is_spread(d) ? &d->spread : NULL,
                                    .kept = kept(d),
                                    .shares_devices = d->shares_gpus,
-                                   .nccl_log = config_nccl_log(&d->config),
+                                   .nccl_log = config_text(d->config.nccl_log),
                                    .is_traced = d->trace.file != NULL,
-                                   .timeout_s = config_timeout_s(&d->config)};
+                                   .timeout_s = d->config.timeout_s};
     ddp_error_t why = {0};
     if (own(d, &why) == 0)
         d->gpu = gpu_open(&cfg, &why);
     if (handle_agree(d, &why, errp) < 0 || gpu_wire_up(d->gpu, errp) < 0)
         return -1;
-    if (gpu_allocate(d->gpu, &why) == 0 && config_deterministic(&d->config))
+    if (gpu_allocate(d->gpu, &why) == 0 && d->config.deterministic)
         gpu_sum_in_order(d->gpu, &why);
     return handle_agree(d, &why, errp);
 }
 
 static int open_reducer(ddp_t *d, ddp_error_t *errp)
 {
-    bool zero = config_zero(&d->config) == ZERO_ON;
+    bool zero = d->config.zero == ZERO_ON;
     struct reducer_config cfg = {.n_ranks = d->world.size,
                                  .first_cap_bytes = first_cap(d),
                                  .cap_bytes = cap(d),
-                                 .find_unused = config_find_unused(&d->config),
-                                 .plan = config_plans_buckets(&d->config),
+                                 .find_unused = d->config.find_unused,
+                                 .plan = plans_buckets(d),
                                  .hook = d->hook.encode ? &d->hook : NULL,
                                  .is_fixed = zero || d->gpu,
                                  .carrier = d->gpu ? gpu_carrier(d->gpu) : NULL,

@@ -35,7 +35,7 @@ void window_close(ddp_t *d)
 
 bool window_is_slow(const ddp_t *d)
 {
-    return has_micros(d) && (double)(clock_ns() - d->micro.began_ns) / 1e9 >= config_stop_within_s(&d->config);
+    return has_micros(d) && (double)(clock_ns() - d->micro.began_ns) / 1e9 >= d->config.stop_within_s;
 }
 
 /* ---- what was added up so far ---- */

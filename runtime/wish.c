@@ -19,8 +19,8 @@ static double now_s(void)
 static void open_due(ddp_t *d)
 {
     double n_bytes = (double)d->layout.n_bytes * (d->optimizer.cfg.sgd ? 1 : 3);
-    struct due_config cfg = {.every = config_ckpt_every(&d->config),
-                             .mtbf_s = config_mtbf_s(&d->config),
+    struct due_config cfg = {.every = d->config.ckpt_every,
+                             .mtbf_s = fmax(0, d->config.mtbf_hours * 3600),
                              .trained_s = d->checkpoint.trained_s,
                              .n_failures = d->checkpoint.state.n_failures,
                              .guess_save_s = GUESS_LEAST_S + n_bytes / GUESS_BYTES_PER_S};
@@ -98,12 +98,12 @@ int wish_requeue(ddp_t *d, ddp_error_t *errp)
     struct wish *w = &d->wish;
     bool is_saved = c->is_stopping && c->has_last && c->status.last_step == d->optimizer.n_steps;
     char is_done = 0;
-    if (w->has_ended || !is_saved || !config_requeue(&d->config))
+    if (w->has_ended || !is_saved || d->config.requeue != REQUEUE_AUTO)
         return 0;
     w->has_ended = true;
     if (d->world.rank == 0) /* the others wait no longer than for any rank */
-        is_done = requeue_job(config_requeue_limit(&d->config), config_requeue_exclude(&d->config),
-                              fmin(REQUEUE_PATIENCE_S, config_timeout_s(&d->config) / 4), &w->note);
+        is_done = requeue_job(d->config.requeue_limit, d->config.requeue_exclude,
+                              fmin(REQUEUE_PATIENCE_S, d->config.timeout_s / 4), &w->note);
     return comm_bcast(d->comm, &is_done, sizeof is_done, 0, errp) < 0 ? handle_break(d) : 0;
 }
 

@@ -5,7 +5,7 @@
 
 #define UNIT_BYTES (NORM_BLOCK * sizeof(float)) /* that in which gradients are reduced to their owners */
 
-bool zero_is_wanted(enum config_zero setting, const struct ddp_world *w, size_t n_bytes)
+bool zero_is_wanted(enum zero_mode setting, const struct ddp_world *w, size_t n_bytes)
 {
     if (setting == ZERO_AUTO)
         return w->n_nodes == 1 && w->size > 1 && n_bytes >= ZERO_AUTO_BYTES;

@@ -21,9 +21,10 @@
 #include <stdbool.h>
 
 #include "runtime/comm/comm.h"
-#include "runtime/config.h"
 #include "runtime/optimizer.h"
 #include "runtime/reducer.h"
+
+enum zero_mode { ZERO_AUTO, ZERO_OFF, ZERO_ON };
 
 #define ZERO_AUTO_BYTES ((size_t)1 << 20) /* of parameters */
 
@@ -42,7 +43,7 @@ struct zero {
 };
 
 /* Is the optimizer's state to be spread, n_bytes of parameters in all? Pure, and the same on all ranks. */
-bool zero_is_wanted(enum config_zero setting, const struct ddp_world *w, size_t n_bytes);
+bool zero_is_wanted(enum zero_mode setting, const struct ddp_world *w, size_t n_bytes);
 
 /* Makes the values' segment, and gives o its slices. Collective. */
 int zero_open(struct zero *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp);

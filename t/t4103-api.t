@@ -9,9 +9,6 @@ for layout in 1 3 2,1; do
     run "$top_builddir/ddp" run -n "$n" --layout "$layout" "$probe" allreduce
     is "$layout: several all-reduces in flight" "$rc $(oks "")" "0 $n"
 done
-for key in $(sed -n 's/.*{\.name = "\([a-z-]*\)".*/\1/p' "$top_srcdir/runtime/config.c"); do
-    is "doc/user.md has the option $key" "$(grep -c -- "^| .*\`--ddp-$key=" "$top_srcdir/doc/user.md")" 1
-done
 run "$top_builddir/ddp" run -n 2 "$probe" options
 is "options from the program" "$rc $(oks "")" "0 2"
 run "$probe" kept

@@ -10,6 +10,8 @@
 
 #define REQUEUE_PATIENCE_S 20.0 /* for an answer of the controller */
 
+enum requeue_mode { REQUEUE_OFF, REQUEUE_AUTO };
+
 enum requeue_what {
     REQUEUE_DO,
     REQUEUE_DONE,        /* the scheduler, or somebody, has done it already: a preemption, scontrol requeue */

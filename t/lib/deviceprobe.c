@@ -48,7 +48,7 @@ static int compute(struct probe *p, size_t n_bytes, ddp_error_t *errp)
         device_copy(p->stream, p->host, p->params, sizeof *p->host, DEVICE_FROM, errp) < 0 ||
         device_event_record(p->done, p->stream, errp) < 0)
         return -1;
-    return device_event_wait(p->done, deadline_in(config_timeout_s(&p->ddp->config)), ask_watch, p, errp);
+    return device_event_wait(p->done, deadline_in(p->ddp->config.timeout_s), ask_watch, p, errp);
 }
 
 static int run(struct probe *p, int steps, size_t n_bytes, ddp_error_t *errp)
