@@ -62,7 +62,6 @@ SHELL_TESTS = \
 	%D%/t8101-nccl-double.t \
 	%D%/t8102-nccl-fail.t \
 	%D%/t8103-nccl-slurm.t \
-	%D%/t8104-nccl-replay.t \
 	%D%/t8201-gpu-steps.t \
 	%D%/t8202-gpu-claims.t \
 	%D%/t8210-gpu-train.t \
@@ -70,7 +69,6 @@ SHELL_TESTS = \
 	%D%/t8302-gpu-fail.t \
 	%D%/t8401-gpu-bench.t \
 	%D%/t8402-gpu-training.t \
-	%D%/t8403-nccl-record.t \
 	%D%/t8404-gpu-budget.t \
 	%D%/t8411-gpu-ckpt.t \
 	%D%/t8412-gpu-resume.t

@@ -93,6 +93,10 @@ run "${two[@]}" --dtype f32 --steps 6 --log-json "$tmp/zero" --ddp-zero=1
 is "... with the optimizer spread over them" "$rc" 0 || diag "$err"
 near "... the losses of two on the processor" "$tmp/zero" "$tmp/cpu2" 1e-4
 
+run "${two[@]}" --dtype f32 --steps 6 --log-json "$tmp/fixed" --ddp-deterministic=on
+is "... in the deterministic mode" "$rc" 0 || diag "$err"
+near "... the losses of two on the processor" "$tmp/fixed" "$tmp/cpu2" 1e-4
+
 # --- gradients travel while others are computed ---
 run "${two[@]}" --steps 6 --ddp-bucket-mb="$bucket" --ddp-trace="$tmp/trace-%r.json"
 is "buckets in a trace" "$rc" 0 || diag "$err"

@@ -6,7 +6,7 @@
 set -o pipefail # as gpu-check does
 
 mkdir -p "$tmp/out/build"
-out=$tmp/out top=$top_srcdir n_gpus=0 gpu_text=none emulated=1
+out=$tmp/out top=$top_srcdir n_gpus=0 emulated=1
 say() { echo "$*"; }
 . "$top_srcdir/contrib/lib/gpu-run.sh"
 . "$top_srcdir/contrib/lib/gpu-bench.sh"

@@ -1,6 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# gpu-run.sh - the time of contrib/gpu-check, and the tests that it runs. $out, $top, $n_gpus and $gpu_text are the
-# caller's.
+# gpu-run.sh - the time of contrib/gpu-check, and the tests that it runs. $out, $top and $n_gpus are the caller's.
 
 # ---- time: a budget for all programs together, and a limit for each ----
 
@@ -52,7 +51,6 @@ run_test() {
     }
     (cd "$out/build" && [ -x "$1" ] || cd "$top" # a script lies where the sources are
         CMOCKA_MESSAGE_OUTPUT=TAP top_srcdir=$top top_builddir=$out/build DDP_TEST_GPU=${n_gpus#0} \
-            DDP_TEST_TRACES=$out/nccl-traces DDP_TEST_ABOUT="$gpu_text, $(date -u +%F)" \
             timeout -k 5 "$limit" "./$1") >"$out/$name.log" 2>&1 </dev/null || rc=$?
     skipped=$(grep -cE '^(ok|not ok) .*# SKIP|^1\.\.0 # SKIP' "$out/$name.log" || :)
     passed=$(($(grep -c '^ok ' "$out/$name.log" || :) - $(grep -cE '^ok .*# SKIP' "$out/$name.log" || :)))
@@ -70,7 +68,6 @@ run_test() {
 # run_tests PROGRAM...
 run_tests() {
     local program
-    rm -rf "$out/nccl-traces"
     for program; do run_test "$program"; done
     show_tests
 }

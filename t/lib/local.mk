@@ -34,15 +34,13 @@ EXTRA_DIST +=  \
 	%D%/mutants \
 	%D%/mutate \
 	%D%/nccl.sh \
-	%D%/nccltraces.sh \
 	%D%/python.sh \
 	%D%/refuses.sh \
 	%D%/requeue.sh \
 	%D%/rooms \
 	%D%/tap.sh \
 	%D%/tracecheck \
-	%D%/training.sh \
-	t/data/nccl
+	%D%/training.sh
 
 # programs over the boot, the communicator and NCCL
 check_PROGRAMS += %D%/bootprobe %D%/commbench %D%/flood %D%/ncclprobe %D%/opens %D%/peers %D%/placebench
@@ -109,10 +107,8 @@ t_lib_pmixdouble_libpmix_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 t_lib_pmixdouble_libpmix_la_LDFLAGS = $(AM_LDFLAGS) -rpath $(abs_top_builddir) -version-info 2:0:0
 endif
 
-# what records NCCL's calls, where nccl.h is there
-TRACE_LIBS =
-if HAVE_NCCL
 # libnccl.so.2, as nccl_lib.c opens it
+if HAVE_NCCL
 check_LTLIBRARIES += %D%/nccldouble/libnccl.la
 t_lib_nccldouble_libnccl_la_SOURCES = \
 	%D%/nccldouble/double.h \
@@ -124,21 +120,6 @@ t_lib_nccldouble_libnccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(nccl_CPPFLAGS)
 t_lib_nccldouble_libnccl_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 t_lib_nccldouble_libnccl_la_LIBADD = libkernels.la libbase.la
 t_lib_nccldouble_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -rpath $(abs_top_builddir) -version-info 2:0:0
-# what records the calls of a libnccl underneath, and replays them
-check_LTLIBRARIES += %D%/nccltrace/libnccl.la
-TRACE_LIBS += %D%/nccltrace/libnccl.la
-t_lib_nccltrace_libnccl_la_SOURCES = \
-	%D%/nccltrace/api.c \
-	%D%/nccltrace/label.c \
-	%D%/nccltrace/lines.c \
-	%D%/nccltrace/lines.h \
-	%D%/nccltrace/record.c \
-	%D%/nccltrace/replay.c \
-	%D%/nccltrace/trace.h \
-	%D%/nccltrace/under.c
-t_lib_nccltrace_libnccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(nccl_CPPFLAGS)
-t_lib_nccltrace_libnccl_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
-t_lib_nccltrace_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -rpath $(abs_top_builddir) -version-info 2:0:0
 endif
 
 # cuBLASLt's double, whose path the emulated kernels know
