@@ -74,11 +74,6 @@ boot_t *boot_open(uint64_t deadline, ddp_error_t *errp)
     return b;
 }
 
-const char *boot_name(const boot_t *b)
-{
-    return b->ops->name;
-}
-
 int boot_rank(const boot_t *b)
 {
     return b->rank;
@@ -122,11 +117,6 @@ int boot_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_
     return b->ops->get(b, rank, key, ret_data, ret_n, deadline, errp);
 }
 
-void boot_abort(boot_t *b, int code, const char *why)
-{
-    b->ops->abort(b, code, why ? why : "no reason given");
-}
-
 int boot_leave(boot_t *b, ddp_error_t *errp)
 {
     int saved = errno;
@@ -134,9 +124,4 @@ int boot_leave(boot_t *b, ddp_error_t *errp)
     free(b);
     errno = saved;
     return rc;
-}
-
-void boot_close(boot_t *b)
-{
-    boot_leave(b, NULL);
 }

@@ -1,6 +1,6 @@
 /* boot.h - how N processes find each other: put, fence, get, and nothing else.
  *
- * A boot is used once, by one thread: exchange, then boot_close, before training starts. (While a PMIx client is
+ * A boot is used once, by one thread: exchange, then boot_leave, before training starts. (While a PMIx client is
  * connected, Slurm kills the whole step when one rank dies, so nobody stays connected.)
  *
  * Backends: `local` (one protocol over a unix socket, for `ddp run`, or over TCP with a token), `pmix` (under srun: the
@@ -23,7 +23,6 @@ typedef struct boot boot_t;
 /* Connects. `deadline` (clock.h) bounds the wait for the server and for the peers to connect. */
 boot_t *boot_open(uint64_t deadline, ddp_error_t *errp);
 
-const char *boot_name(const boot_t *b); /* "pmix", "local", "single" */
 int boot_rank(const boot_t *b);
 int boot_size(const boot_t *b);
 
@@ -37,15 +36,10 @@ int boot_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 int boot_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
              ddp_error_t *errp);
 
-/* Ends every rank of the job with `code`, as far as the backend can; returns. */
-void boot_abort(boot_t *b, int code, const char *why);
-
-/* Leaves and frees, whatever it returns. NULL is allowed. Call it, or boot_close, on every path; the ranks that go on
+/* Leaves and frees, whatever it returns. NULL is allowed. Call it on every path; the ranks that go on
  * are not disturbed. Under srun, rank 0 waits here until the others have left as well, at most 10 s (1 s where the
  * exchange has failed), and every rank for the step's daemon, at most 5 s. -1: this rank could not leave and may still
  * be connected to PMIx (see above), which a program that is to go on must not ignore. */
 int boot_leave(boot_t *b, ddp_error_t *errp);
-
-void boot_close(boot_t *b); /* the same, for paths that have failed already */
 
 #endif

@@ -5,12 +5,10 @@
 #include "pmix/boot.h"
 
 struct boot_ops {
-    const char *name;
     int (*put)(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t *errp);
     int (*fence)(boot_t *b, uint64_t deadline, ddp_error_t *errp);
     int (*get)(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
                ddp_error_t *errp);
-    void (*abort)(boot_t *b, int code, const char *why);
     int (*close)(boot_t *b, ddp_error_t *errp); /* frees b->state, not b, whatever it returns */
 };
 

@@ -175,14 +175,6 @@ static int local_get(boot_t *b, int rank, const char *key, void **ret_data, size
     return 0;
 }
 
-static void local_abort(boot_t *b, int code, const char *why)
-{
-    struct local *l = b->state;
-    unsigned char head[4];
-    bytes_put32(head, (uint32_t)code);
-    send_frame(l, WIRE_ABORT, head, sizeof head, why, strnlen(why, 200), deadline_in(LAST_WORD_S), NULL);
-}
-
 static int local_close(boot_t *b, ddp_error_t *errp)
 {
     struct local *l = b->state;
@@ -193,7 +185,7 @@ static int local_close(boot_t *b, ddp_error_t *errp)
     return 0;
 }
 
-static const struct boot_ops local_ops = {"local", local_put, local_fence, local_get, local_abort, local_close};
+static const struct boot_ops local_ops = {local_put, local_fence, local_get, local_close};
 
 static int say_hello(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
 {

@@ -31,7 +31,7 @@
 #define RETRY_MS 5     /* while rank 0 has not published it */
 #define ANSWER_S 3.0   /* an answer that takes longer was lost: ask again */
 #define LEAVE_S 10.0   /* rank 0's server waits that long for the others to leave */
-#define PARTING_S 5.0  /* for PMIx_Finalize and PMIx_Abort, whose callers give no deadline */
+#define PARTING_S 5.0  /* for PMIx_Finalize, whose callers give no deadline */
 
 struct api {
     __typeof__(PMIx_Init) *init;
@@ -39,7 +39,6 @@ struct api {
     __typeof__(PMIx_Put) *put;
     __typeof__(PMIx_Commit) *commit;
     __typeof__(PMIx_Get_nb) *get_nb;
-    __typeof__(PMIx_Abort) *abort;
     __typeof__(PMIx_Error_string) *error_string;
 };
 
@@ -92,8 +91,7 @@ static int load(struct api *api, ddp_error_t *errp)
         void *at;
     } symbols[] = {
         {"PMIx_Init", &api->init},         {"PMIx_Finalize", &api->finalize}, {"PMIx_Put", &api->put},
-        {"PMIx_Commit", &api->commit},     {"PMIx_Get_nb", &api->get_nb},     {"PMIx_Abort", &api->abort},
-        {"PMIx_Error_string", &api->error_string},
+        {"PMIx_Commit", &api->commit},     {"PMIx_Get_nb", &api->get_nb},     {"PMIx_Error_string", &api->error_string},
     };
     void *lib = open_library(errp); /* stays open: the library has threads */
     if (!lib)
@@ -121,8 +119,7 @@ struct request {
     struct api api;
     pmix_status_t status;
     pmix_proc_t me;      /* from PMIx_Init */
-    int code;            /* for PMIx_Abort */
-    char text[CARD_MAX]; /* rank 0's card, or the reason for PMIx_Abort */
+    char card[CARD_MAX]; /* rank 0's */
 };
 
 static void call_init(void *arg)
@@ -135,17 +132,11 @@ static void call_publish(void *arg)
 {
     struct request *r = arg;
     pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
-    v.data.bo.bytes = r->text;
-    v.data.bo.size = strlen(r->text) + 1;
+    v.data.bo.bytes = r->card;
+    v.data.bo.size = strlen(r->card) + 1;
     r->status = r->api.put(PMIX_GLOBAL, KEY, &v);
     if (r->status == PMIX_SUCCESS)
         r->status = r->api.commit();
-}
-
-static void call_abort(void *arg)
-{
-    struct request *r = arg;
-    r->status = r->api.abort(r->code, r->text, NULL, 0);
 }
 
 static void call_finalize(void *arg)
@@ -305,7 +296,7 @@ static bool is_one_node(struct pmix *p, int size, uint64_t deadline)
 static int publish(struct pmix *p, const char *card, uint64_t deadline, ddp_error_t *errp)
 {
     struct request r = {.api = p->api};
-    snprintf(r.text, sizeof r.text, "%s", card);
+    snprintf(r.card, sizeof r.card, "%s", card);
     if (ask(call_publish, &r, "PMIx_Commit", deadline, errp) < 0)
         return -1;
     return r.status == PMIX_SUCCESS ? 0 : fail(p, r.status, errp, "does not take where rank 0's boot server is");
@@ -374,14 +365,6 @@ static int pmix_get(boot_t *b, int rank, const char *key, void **ret_data, size_
     return p->local.ops->get(&p->local, rank, key, ret_data, ret_n, deadline, errp);
 }
 
-static void pmix_abort(boot_t *b, int code, const char *why)
-{
-    const struct pmix *p = b->state;
-    struct request r = {.api = p->api, .code = code};
-    snprintf(r.text, sizeof r.text, "%s", why);
-    ask(call_abort, &r, "PMIx_Abort", deadline_in(PARTING_S), NULL);
-}
-
 /* The server stays until `deadline` for those who have not left. */
 static int leave(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
 {
@@ -398,7 +381,7 @@ static int pmix_close(boot_t *b, ddp_error_t *errp)
     return leave(b->state, deadline_in(LEAVE_S), errp);
 }
 
-static const struct boot_ops pmix_ops = {"pmix", pmix_put, pmix_fence, pmix_get, pmix_abort, pmix_close};
+static const struct boot_ops pmix_ops = {pmix_put, pmix_fence, pmix_get, pmix_close};
 
 static int connect_to_server(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
 {

@@ -1,5 +1,4 @@
 /* boot_protocol.c - what a client of the boot server may say, and what follows. All of them hold the token. */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,22 +159,6 @@ static int on_who(boot_server_t *s, struct client *c, const struct boot_frame *f
     return 0;
 }
 
-static int on_abort(boot_server_t *s, struct client *c, const struct boot_frame *f)
-{
-    if (f->n < 4)
-        return -1;
-    if (s->abort_rank < 0) {
-        s->abort_rank = c->rank;
-        s->abort_code = (int)bytes_get32(f->body);
-        snprintf(s->abort_why, sizeof s->abort_why, "%.*s", (int)(f->n - 4), (const char *)f->body + 4);
-        for (char *p = s->abort_why; *p; p++)
-            if (iscntrl((unsigned char)*p))
-                *p = ' ';
-        server_fail(s, c->rank, "rank %d aborted: %s", c->rank, s->abort_why);
-    }
-    return 0;
-}
-
 static int on_bye(boot_server_t *s, struct client *c, const struct boot_frame *f)
 {
     struct rank *r = &s->ranks[c->rank];
@@ -199,7 +182,7 @@ static int take_frame(boot_server_t *s, struct client *c, const struct boot_fram
 {
     static int (*const handlers[])(boot_server_t *, struct client *, const struct boot_frame *) = {
         [WIRE_PUT] = on_put, [WIRE_FENCE] = on_fence, [WIRE_GET] = on_get,
-        [WIRE_WHO] = on_who, [WIRE_ABORT] = on_abort, [WIRE_BYE] = on_bye,
+        [WIRE_WHO] = on_who, [WIRE_BYE] = on_bye,
     };
     bool is_known = f->type > 0 && f->type < (int)(sizeof handlers / sizeof *handlers) && handlers[f->type];
     bool is_in = s->ranks[c->rank].client == c;

@@ -91,16 +91,6 @@ void boot_server_rank_gone(boot_server_t *s, int rank, const char *how)
                     r->state == NEW ? "without having joined the exchange" : "during the exchange");
 }
 
-bool boot_server_aborted(const boot_server_t *s, int *ret_rank, int *ret_code, const char **ret_why)
-{
-    if (s->abort_rank < 0)
-        return false;
-    *ret_rank = s->abort_rank;
-    *ret_code = s->abort_code;
-    *ret_why = s->abort_why;
-    return true;
-}
-
 int boot_server_failed_rank(const boot_server_t *s)
 {
     return s->failed_rank;
@@ -183,7 +173,7 @@ boot_server_t *boot_server_create(const char *addr, const char *token, int size,
     }
     boot_server_t *s = calloc(1, sizeof *s);
     if (s)
-        s->listen_fd = s->epoll_fd = s->abort_rank = s->failed_rank = -1;
+        s->listen_fd = s->epoll_fd = s->failed_rank = -1;
     if (s)
         s->ranks = calloc((size_t)size, sizeof *s->ranks);
     if (!s || !s->ranks) {

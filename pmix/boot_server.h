@@ -33,10 +33,7 @@ int boot_server_step(boot_server_t *s, int timeout_ms, ddp_error_t *errp);
  * not missed. */
 void boot_server_rank_gone(boot_server_t *s, int rank, const char *how);
 
-/* A rank called boot_abort: its rank, code and reason (borrowed). */
-bool boot_server_aborted(const boot_server_t *s, int *ret_rank, int *ret_code, const char **ret_why);
-
-/* The rank that broke the exchange (died, left, aborted, gave up), or -1. */
+/* The rank that broke the exchange (died, left, gave up), or -1. */
 int boot_server_failed_rank(const boot_server_t *s);
 
 /* Every rank has come and gone: left in order, or was lost. */

@@ -43,8 +43,6 @@ struct boot_server {
     struct client *clients; /* newest first */
     ddp_error_t failure;    /* code 0: none */
     int failed_rank;        /* whose doing that was; -1: none */
-    int abort_rank, abort_code;
-    char abort_why[200];
 };
 
 /* ---- boot_client.c ---- */

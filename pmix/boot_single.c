@@ -41,13 +41,6 @@ static int single_get(boot_t *b, int rank, const char *key, void **ret_data, siz
     return 0;
 }
 
-static void single_abort(boot_t *b, int code, const char *why)
-{
-    (void)b; /* nobody else is there to end */
-    (void)code;
-    (void)why;
-}
-
 static int single_close(boot_t *b, ddp_error_t *errp)
 {
     struct single *s = b->state;
@@ -57,7 +50,7 @@ static int single_close(boot_t *b, ddp_error_t *errp)
     return 0;
 }
 
-static const struct boot_ops single_ops = {"single", single_put, single_fence, single_get, single_abort, single_close};
+static const struct boot_ops single_ops = {single_put, single_fence, single_get, single_close};
 
 int boot_single_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
 {

@@ -11,7 +11,6 @@
  *   FENCE                                          DONE, once every rank has sent FENCE
  *   GET    rank[4] key                             VALUE data
  *   WHO                                            LATE text: which ranks the fence waits for
- *   ABORT  code[4] text
  *   BYE
  *                                                  ERROR domain[4] code[4] text
  *
@@ -36,8 +35,8 @@
 #define WIRE_SIZE_MAX (1 << 20) /* ranks */
 
 enum wire_type {
-    WIRE_HELLO = 1, WIRE_PUT, WIRE_FENCE, WIRE_GET, WIRE_WHO, WIRE_ABORT, WIRE_BYE, /* client */
-    WIRE_WELCOME = 32, WIRE_DONE, WIRE_VALUE, WIRE_LATE, WIRE_ERROR                 /* server */
+    WIRE_HELLO = 1, WIRE_PUT, WIRE_FENCE, WIRE_GET, WIRE_WHO, WIRE_BYE, /* client */
+    WIRE_WELCOME = 32, WIRE_DONE, WIRE_VALUE, WIRE_LATE, WIRE_ERROR     /* server */
 };
 
 /* The head of a frame with a body of n bytes. */

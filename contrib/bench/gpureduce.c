@@ -209,7 +209,7 @@ static int open_comm(struct bench *b, ddp_error_t *errp)
     b->world = boot ? world_exchange(boot, deadline_in(BOOT_S), errp) : NULL;
     b->comm = b->world ? comm_create(&cfg, b->world, boot, errp) : NULL;
     if (!b->comm) {
-        boot_close(boot);
+        boot_leave(boot, NULL);
         return -1;
     }
     return boot_leave(boot, errp);

@@ -40,7 +40,7 @@ struct supervisor {
     const struct job *job;
     boot_server_t *server;
     int signal_fd, front_fd;
-    bool is_own_group, is_abort_seen;
+    bool is_own_group;
     pid_t *pid; /* [n_ranks] 0: not running */
     int n_alive;
     enum phase phase;
@@ -120,18 +120,6 @@ static void reap(struct supervisor *s)
                 rank_ended(s, r, status);
 }
 
-static void see_abort(struct supervisor *s)
-{
-    int rank, code;
-    const char *why;
-    char what[256];
-    if (s->is_abort_seen || !boot_server_aborted(s->server, &rank, &code, &why))
-        return;
-    s->is_abort_seen = true;
-    snprintf(what, sizeof what, "rank %d aborted: %s", rank, why);
-    fail(s, code & 255 ? code & 255 : 1, GRACE, what); /* of what a shell can tell, never success */
-}
-
 static void take_signals(struct supervisor *s)
 {
     struct signalfd_siginfo info;
@@ -171,7 +159,6 @@ static void watch(struct supervisor *s)
             return;
         if (n > 0 && p[SERVER].revents && boot_server_step(s->server, 0, &e) < 0)
             fail(s, 1, GRACE, e.text);
-        see_abort(s);
         if (n > 0 && p[SIGNALS].revents)
             take_signals(s);
         take_deadlines(s);

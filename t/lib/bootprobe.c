@@ -1,11 +1,11 @@
 /* bootprobe - wires up as libddp does and prints one line per rank, under whatever started it:
  *
- *   bootprobe [--timeout S] [--abort RANK | --die RANK | --stall RANK]
+ *   bootprobe [--timeout S] [--die RANK | --stall RANK]
  *
- *   rank 2 of 4: node 1 of 2, local 0 of 2, host n2, boot local
+ *   rank 2 of 4: node 1 of 2, local 0 of 2, host n2
  *
  * The ranks also exchange values of 0 and of BOOT_VALUE_MAX bytes and compare them. Then, before a last fence, RANK may
- * abort the job with code 7, die by SIGKILL, or never come. */
+ * die by SIGKILL, or never come. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum { NOBODY = -1 };
 
 struct plan {
     double timeout_s;
-    int abort_rank, die_rank, stall_rank;
+    int die_rank, stall_rank;
 };
 
 static unsigned char pattern(int rank, size_t i)
@@ -72,8 +72,6 @@ static int probe(boot_t *b, const struct plan *p, struct world **ret_world, ddp_
             return -1;
     if (p->die_rank == boot_rank(b))
         raise(SIGKILL);
-    if (p->abort_rank == boot_rank(b))
-        boot_abort(b, 7, "asked to");
     while (p->stall_rank == boot_rank(b))
         pause();
     return boot_fence(b, deadline_in(p->timeout_s), errp);
@@ -81,7 +79,7 @@ static int probe(boot_t *b, const struct plan *p, struct world **ret_world, ddp_
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bootprobe [--timeout S] [--abort RANK | --die RANK | --stall RANK]\n");
+    fprintf(stderr, "usage: bootprobe [--timeout S] [--die RANK | --stall RANK]\n");
     return 2;
 }
 
@@ -89,8 +87,7 @@ static int parse(int argc, char **argv, struct plan *p)
 {
     for (int i = 1; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        int *rank = !strcmp(argv[i], "--abort") ? &p->abort_rank
-                  : !strcmp(argv[i], "--die")   ? &p->die_rank
+        int *rank = !strcmp(argv[i], "--die")   ? &p->die_rank
                   : !strcmp(argv[i], "--stall") ? &p->stall_rank
                                                 : NULL;
         if (!strcmp(argv[i], "--timeout") ? num_double(value, 0, 3600, &p->timeout_s) < 0
@@ -102,7 +99,7 @@ static int parse(int argc, char **argv, struct plan *p)
 
 int main(int argc, char **argv)
 {
-    struct plan plan = {.timeout_s = 30, .abort_rank = NOBODY, .die_rank = NOBODY, .stall_rank = NOBODY};
+    struct plan plan = {.timeout_s = 30, .die_rank = NOBODY, .stall_rank = NOBODY};
     struct world *w = NULL;
     ddp_error_t e;
     if (parse(argc, argv, &plan) < 0)
@@ -116,8 +113,8 @@ int main(int argc, char **argv)
     if (rc < 0)
         fprintf(stderr, "bootprobe: rank %d: %s\n", rank, e.text);
     else
-        printf("rank %d of %d: node %d of %d, local %d of %d, host %s, boot %s\n", rank, w->size, w->node_of[rank],
-               w->n_nodes, w->local_of[rank], world_local_size(w, w->node_of[rank]), w->host[rank], boot_name(b));
+        printf("rank %d of %d: node %d of %d, local %d of %d, host %s\n", rank, w->size, w->node_of[rank],
+               w->n_nodes, w->local_of[rank], world_local_size(w, w->node_of[rank]), w->host[rank]);
     if (boot_leave(b, &e) < 0) {
         fprintf(stderr, "bootprobe: rank %d: %s\n", rank, e.text);
         rc = -1;

@@ -100,13 +100,6 @@ static int mem_get(boot_t *b, int rank, const char *key, void **ret_data, size_t
     return rc == 0 ? 0 : error_set(errp, DDP_E_BOOT, ENOENT, "memboot: rank %d has no %s", rank, key);
 }
 
-static void mem_abort(boot_t *b, int code, const char *why)
-{
-    (void)b;
-    (void)code;
-    (void)why;
-}
-
 static int mem_close(boot_t *b, ddp_error_t *errp)
 {
     (void)b;
@@ -114,7 +107,7 @@ static int mem_close(boot_t *b, ddp_error_t *errp)
     return 0;
 }
 
-static const struct boot_ops ops = {"mem", mem_put, mem_fence, mem_get, mem_abort, mem_close};
+static const struct boot_ops ops = {mem_put, mem_fence, mem_get, mem_close};
 
 boot_t *memboot_open(struct memboot *m, int rank)
 {

@@ -8,6 +8,6 @@ struct memboot; /* shared; made before the ranks are forked */
 
 struct memboot *memboot_create(int size);
 void memboot_destroy(struct memboot *m);
-boot_t *memboot_open(struct memboot *m, int rank); /* closed by boot_close */
+boot_t *memboot_open(struct memboot *m, int rank); /* closed by boot_leave */
 
 #endif

@@ -28,7 +28,7 @@ comm_t *job_comm(struct job *j, int rank, struct world **ret_w, ddp_error_t *err
     boot_t *b = memboot_open(j->boot, rank);
     *ret_w = job_world(j, rank);
     comm_t *c = comm_create(&cfg, *ret_w, b, errp);
-    boot_close(b);
+    boot_leave(b, NULL);
     return c;
 }
 

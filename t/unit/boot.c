@@ -1,4 +1,4 @@
-/* The `local` boot: ranks exchange, die, leave, abort and come late. */
+/* The `local` boot: ranks exchange, die, leave and come late. */
 #include "t/lib/bootranks.h"
 
 #include <poll.h>
@@ -25,7 +25,7 @@ static void one_dies(int rank, int size, struct report *r)
     if (rank == size - 1)
         raise(SIGKILL);
     bootranks_wait(b, PATIENCE_S, r);
-    boot_close(b);
+    boot_leave(b, NULL);
 }
 
 static void one_leaves(int rank, int size, struct report *r)
@@ -33,16 +33,7 @@ static void one_leaves(int rank, int size, struct report *r)
     boot_t *b = join(r);
     if (rank != size - 1)
         bootranks_wait(b, PATIENCE_S, r);
-    boot_close(b);
-}
-
-static void one_aborts(int rank, int size, struct report *r)
-{
-    boot_t *b = join(r);
-    if (rank == size - 1)
-        boot_abort(b, 42, "out of\nluck");
-    bootranks_wait(b, PATIENCE_S, r);
-    boot_close(b);
+    boot_leave(b, NULL);
 }
 
 /* Rank 0 comes to the second fence only after all others have given up. */
@@ -60,7 +51,7 @@ static void one_is_late(int rank, int size, struct report *r)
         if (boot_fence(b, deadline_in(1), &e) == 0 || (is_timeout && !strstr(e.text, "earlier error")))
             r->rc = -98;
     }
-    boot_close(b);
+    boot_leave(b, NULL);
 }
 
 static void exchanges_twice(int rank, int size, struct report *r)
@@ -87,7 +78,7 @@ static void breaks_rules(int rank, int size, struct report *r)
           : !strstr(r->e.text, "rank 0 has put nothing under k")                            ? 6
           : boot_fence(b, deadline_in(PATIENCE_S), &r->e) < 0                               ? 7
                                                                                             : 0;
-    boot_close(b);
+    boot_leave(b, NULL);
 }
 
 /* ---- tests ---- */
@@ -152,8 +143,8 @@ static void the_dead_are_named_at_once(void **state)
     static const struct {
         bootranks_f *f;
         const char *text;
-    } cases[] = {{one_dies, "rank 3 died"}, {one_leaves, "rank 3 left"}, {one_aborts, "rank 3 aborted: out of luck"}};
-    for (size_t i = 0; i < 3; i++) {
+    } cases[] = {{one_dies, "rank 3 died"}, {one_leaves, "rank 3 left"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         boot_server_t *s = bootranks_serve_unix(4);
         bootranks_run(s, 4, cases[i].f);
         for (int r = 0; r < 3; r++) {
@@ -161,14 +152,6 @@ static void the_dead_are_named_at_once(void **state)
             assert_int_equal(bootranks_report[r].e.domain, DDP_E_PEER);
             assert_error_has(bootranks_report[r].e, cases[i].text);
             assert_true(bootranks_report[r].took_s < PATIENCE_S / 3);
-        }
-        int rank = -1, code = -1;
-        const char *why;
-        assert_int_equal(boot_server_aborted(s, &rank, &code, &why), cases[i].f == one_aborts);
-        if (cases[i].f == one_aborts) {
-            assert_int_equal(rank, 3);
-            assert_int_equal(code, 42);
-            assert_string_equal(why, "out of luck");
         }
         boot_server_destroy(s);
     }

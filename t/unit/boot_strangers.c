@@ -95,7 +95,7 @@ static void has_the_wrong_token(struct report *r)
     setenv("DDP_BOOT_TOKEN", "0000000000000000000000000000000000000000000000000000000000000000", 1);
     boot_t *b = boot_open(deadline_in(0.5), &r->e);
     r->rc = b ? 0 : -1;
-    boot_close(b);
+    boot_leave(b, NULL);
 }
 
 /* Ranks 0 and 1 exchange, 2 and 3 are strangers meanwhile, 4 has the wrong token. */

@@ -30,7 +30,7 @@ static int refusing_rank(struct job *j, int rank)
     CHECK(!c && strstr(e.text, "no-such-if"), "\"%s\"", e.text);
     CHECK(rank == victim || strncmp(e.text, who, strlen(who)) == 0, "\"%s\", not \"%s\"", e.text, who);
     CHECK(clock_ns() - start < 10 * NS_PER_S, "waited for a rank that had refused");
-    boot_close(b);
+    boot_leave(b, NULL);
     world_destroy(w);
     return 0;
 }

@@ -158,7 +158,7 @@ static int wire_host(struct job *j, struct memboot *boot, int rank, struct rig *
     boot_t *b = memboot_open(boot, rank);
     r->w = job_world(j, rank);
     r->c = comm_create(&host, r->w, b, e);
-    boot_close(b);
+    boot_leave(b, NULL);
     return r->c ? 0 : -1;
 }
 

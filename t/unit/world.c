@@ -107,7 +107,7 @@ static void one_process_is_a_world(void **state)
     setenv("DDP_NODE", longer, 1);
     assert_null(world_exchange(b, deadline_in(5), &e));
     assert_error_has(e, "DDP_NODE");
-    boot_close(b);
+    boot_leave(b, NULL);
 }
 
 static const struct CMUnitTest tests[] = {

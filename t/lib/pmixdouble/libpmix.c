@@ -74,16 +74,6 @@ pmix_status_t PMIx_Get_nb(const pmix_proc_t *proc, const char key[], const pmix_
     return PMIX_SUCCESS;
 }
 
-pmix_status_t PMIx_Abort(int status, const char msg[], pmix_proc_t procs[], size_t nprocs)
-{
-    (void)status;
-    (void)msg;
-    (void)procs;
-    (void)nprocs;
-    hang_in("PMIx_Abort");
-    return PMIX_SUCCESS;
-}
-
 const char *PMIx_Error_string(pmix_status_t status)
 {
     return status == PMIX_SUCCESS ? "SUCCESS" : status == PMIX_ERR_TIMEOUT ? "TIMEOUT" : "ERROR";
