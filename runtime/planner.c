@@ -32,21 +32,6 @@ static double max(double a, double b)
     return a > b ? a : b;
 }
 
-double planner_end_s(const struct planner_model *m, const double *ready_s, const size_t *bytes, const int *end,
-                     int n_buckets)
-{
-    double t = 0;
-    for (int b = 0, i = 0; b < n_buckets; b++) {
-        double held = 0;
-        for (; i < end[b]; i++) {
-            t = max(t, ready_s[i]);
-            held += (double)bytes[i];
-        }
-        t += m->alpha_s + m->beta_s_per_byte * held;
-    }
-    return t;
-}
-
 /* Neighbours put together: atom k ends before position last[k], ready when all of it is, and all before. */
 struct atoms {
     int n;

@@ -20,13 +20,9 @@ struct planner_model {
  * relative errors, so that the small ones tell it. Neither is below 0. n >= 1, seconds > 0. */
 struct planner_model planner_fit(const size_t *bytes, const double *seconds, int n);
 
-/* When the last bucket ends. Gradients 0 .. n - 1 in the order in which they travel: ready_s[i] is when i is ready, bytes[i]
- * its size; bucket b ends before position end[b]. */
-double planner_end_s(const struct planner_model *m, const double *ready_s, const size_t *bytes, const int *end,
-                     int n_buckets);
-
-/* Fills end[0 .. n) as far as needed and returns the number of buckets, or -1 when memory runs out. The optimum for up to
- * PLANNER_MAX gradients; of more, neighbours are first put together. */
+/* Gradients 0 .. n - 1 in the order in which they travel: ready_s[i] is when i is ready, bytes[i] its size. Fills
+ * end[0 .. n) as far as needed, bucket b ending before position end[b], and returns the number of buckets, or -1 when
+ * memory runs out. The optimum for up to PLANNER_MAX gradients; of more, neighbours are first put together. */
 int planner_cut(const struct planner_model *m, const double *ready_s, const size_t *bytes, int n, int *end);
 #define PLANNER_MAX 1024
 

@@ -75,15 +75,6 @@ struct cpus inventory_numa_cpus(const struct inventory *inv, size_t numa)
     return set;
 }
 
-struct cpus inventory_package_cpus(const struct inventory *inv, size_t package)
-{
-    struct cpus set = {{0}};
-    for (size_t i = 0; i < inv->n_cores; i++)
-        if (inv->core[i].package == (int)package)
-            add_core(&set, &inv->core[i]);
-    return set;
-}
-
 bool inventory_core_touches(const struct inventory *inv, size_t core, const struct cpus *set)
 {
     const struct inventory_core *c = &inv->core[core];

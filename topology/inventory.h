@@ -112,10 +112,9 @@ const char *inventory_nic_name(const struct inventory_nic *nic); /* its verbs na
 /* "0000:1b:00.0" into buf of INVENTORY_BUS_TEXT bytes. Returns buf. */
 const char *inventory_bus(const struct inventory_pci *pci, char *buf);
 
-/* The CPUs of one core, NUMA node, package or of all cores that share a cache. */
+/* The CPUs of one core, or of a NUMA node's cores. */
 struct cpus inventory_core_cpus(const struct inventory *inv, size_t core);
 struct cpus inventory_numa_cpus(const struct inventory *inv, size_t numa);
-struct cpus inventory_package_cpus(const struct inventory *inv, size_t package);
 
 /* The GPU that a device name means: "3" (the place in the order of PCI addresses, as Slurm's gres and nvidia-smi count;
  * the driver's minor number may be another), "0000:1b:00.0", "GPU-UUID" or a beginning of it that is unique,

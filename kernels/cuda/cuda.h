@@ -10,7 +10,7 @@
  *                                        (The emulator cannot see a bare __shared__, and does not know the word.)
  *   bf16_load, bf16_store, f16_load, f16_store   float32 from and to the bits of a 16-bit type, as kernels/cast.h says
  *   bf16x2_store, f16x2_store(low, high) two of them in 32 bits
- *   exp2_fast, divide_fast               2^x and a / b to about 2 units in the last place, without subnormal numbers
+ *   exp2_fast                            2^x to about 2 units in the last place, without subnormal numbers
  *   mma_bf16_16816, mma_f16_16816, ldmatrix_x4, ldmatrix_x4_trans, cp_async_16, cp_async_commit, cp_async_wait
  *                                        PTX's instructions for matrix fragments, by a whole warp together
  * Warps have 32 lanes, all of them present: block sizes are multiples of 32. */
@@ -77,11 +77,6 @@ static __device__ __forceinline__ float exp2_fast(float x)
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
-}
-
-static __device__ __forceinline__ float divide_fast(float a, float b)
-{
-    return __fdividef(a, b);
 }
 
 /* d = a b + c for 16 x 16 a (row-major fragments), 16 x 8 b (column-major), by mma.sync.m16n8k16 of the PTX ISA. */

@@ -231,7 +231,7 @@ static int verify_tensor(const char *path, const struct manifest *m, size_t t, c
     return sum == m->tensor[t].checksum ? 0 : store_explain_sum(path, m, t, errp);
 }
 
-int store_verify_tensors(const char *path, const struct manifest *m, ddp_error_t *errp)
+int store_verify(const char *path, const struct manifest *m, ddp_error_t *errp)
 {
     char *part = malloc(VERIFY_BYTES);
     int rc = -1, *fd = malloc((m->n_files + 1) * sizeof *fd);
@@ -247,15 +247,5 @@ int store_verify_tensors(const char *path, const struct manifest *m, ddp_error_t
         store_close_files(fd, m->n_files);
     free(fd);
     free(part);
-    return rc;
-}
-
-int store_verify(const char *path, ddp_error_t *errp)
-{
-    struct manifest m;
-    if (store_open(path, &m, errp) < 0)
-        return -1;
-    int rc = store_verify_tensors(path, &m, errp);
-    manifest_clear(&m);
     return rc;
 }

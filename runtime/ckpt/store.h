@@ -32,8 +32,7 @@ void store_close_files(int *fd_cache, size_t n);
 /* A tensor's bytes do not have the checksum of the manifest: fills *errp, naming file, tensor and cure; returns -1. */
 int store_explain_sum(const char *path, const struct manifest *m, size_t t, ddp_error_t *errp);
 
-/* Every byte of every tensor of an open checkpoint; store_verify: store_open, and then this. */
-int store_verify_tensors(const char *path, const struct manifest *m, ddp_error_t *errp);
-int store_verify(const char *path, ddp_error_t *errp);
+/* Every byte of every tensor of an open checkpoint. */
+int store_verify(const char *path, const struct manifest *m, ddp_error_t *errp);
 
 #endif

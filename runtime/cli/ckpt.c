@@ -139,7 +139,7 @@ static int verify(const struct found *f)
             rc = say(&e);
             continue;
         }
-        if (store_verify_tensors(path, &m, &e) < 0)
+        if (store_verify(path, &m, &e) < 0)
             rc = say(&e);
         else
             printf("%s: %zu files and %zu tensors are as they were written (%s)\n", path, m.n_files, m.n_tensors,

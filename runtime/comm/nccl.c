@@ -71,11 +71,6 @@ int nccl_begin(nccl_t *n, ddp_error_t *errp)
     return watch_is_broken(n->watch) ? nccl_break(n, 0, WATCH_IN_NCCL, errp) : 0;
 }
 
-bool nccl_is_settled(nccl_t *n)
-{
-    return n->life != NCCL_ISSUED || n->lib->state(n->handle) != NCCL_IN_PROGRESS;
-}
-
 int nccl_settle(nccl_t *n, ddp_error_t *errp)
 {
     if (n->life != NCCL_ISSUED)

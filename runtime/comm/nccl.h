@@ -127,7 +127,6 @@ int nccl_exchange(nccl_t *n, const struct nccl_piece *pieces, size_t n_pieces, v
  *
  * An operation's work stands on its stream some 10 us after the call, put there by a thread of NCCL's. Only then may an
  * event be recorded behind it: call nccl_settle before. The next operation does it by itself. */
-bool nccl_is_settled(nccl_t *n); /* cheap; errors show in nccl_settle */
 int nccl_settle(nccl_t *n, ddp_error_t *errp);
 
 /* Is something that runs on the device over? 1: yes; 0: not yet; -1 with an error. Does not wait. */

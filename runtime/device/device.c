@@ -260,11 +260,6 @@ static int query(device_t *d, int (*f)(void *), void *native, enum device_call c
     return code == DEVICE_NOT_YET ? 0 : settle(d, code, call, errp) < 0 ? -1 : 1;
 }
 
-int device_stream_query(device_stream_t *s, ddp_error_t *errp)
-{
-    return query(s->device, s->device->ops->stream_query, s->native, CALL_STREAM_QUERY, errp);
-}
-
 int device_event_query(device_event_t *e, ddp_error_t *errp)
 {
     return query(e->device, e->device->ops->event_query, e->native, CALL_EVENT_QUERY, errp);

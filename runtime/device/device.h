@@ -110,8 +110,7 @@ typedef int device_ask_f(void *ctx, ddp_error_t *errp);
 int device_stream_wait(device_stream_t *s, uint64_t deadline, device_ask_f *ask, void *ctx, ddp_error_t *errp);
 int device_event_wait(device_event_t *e, uint64_t deadline, device_ask_f *ask, void *ctx, ddp_error_t *errp);
 
-/* 1: done or reached, 0: not yet, -1: failed. Never waits. */
-int device_stream_query(device_stream_t *s, ddp_error_t *errp);
+/* 1: reached, 0: not yet, -1: failed. Never waits. */
 int device_event_query(device_event_t *e, ddp_error_t *errp);
 
 /* What a function of kernels/cuda returned: 0, or -1 with its error, as from a call here. `call` names it. */

@@ -67,11 +67,6 @@ void deadline_ask(struct deadline *d)
         atomic_store(&d->answer, NOTHING);
 }
 
-bool deadline_is_asking(const struct deadline *d)
-{
-    return d->has_thread && atomic_load(&d->answer) == ASKING;
-}
-
 void deadline_open(struct deadline *d)
 {
     const char *end = getenv("SLURM_JOB_END_TIME");

@@ -19,7 +19,7 @@ struct deadline {
     bool is_in_job;
     char id[SLURM_ID_MAX + 1];
     double end_s;         /* see deadline_end_s */
-    bool has_thread;
+    bool has_thread;      /* an answer is awaited */
     unsigned long thread; /* pthread_t */
     int cancel_fd[2];     /* pipe: closing [1] ends what is being asked */
     _Atomic int answer;   /* enum in deadline.c */
@@ -33,7 +33,6 @@ void deadline_close(struct deadline *d); /* at once, also while an answer is awa
 
 /* Begins to ask the controller (again), unless an answer is awaited or there is no job. */
 void deadline_ask(struct deadline *d);
-bool deadline_is_asking(const struct deadline *d);
 
 /* On the clock of clock_ns(), in seconds, as far as is known now; DEADLINE_NONE: never, or not known. Cheap. */
 double deadline_end_s(struct deadline *d);

@@ -22,10 +22,6 @@ static void use(void)
         struct cpus set = inventory_core_cpus(&inv, i);
         PROMISE(cpus_count(&set) == inv.core[i].n_cpus && inventory_count_cores(&inv, &set) == 1);
     }
-    for (size_t i = 0; i < inv.n_packages; i++) {
-        struct cpus set = inventory_package_cpus(&inv, i);
-        PROMISE(cpus_count(&set) > 0);
-    }
     for (size_t i = 0; i < inv.n_numas; i++) {
         struct cpus set = inventory_numa_cpus(&inv, i);
         PROMISE(cpus_count(&set) > 0 && cpus_format(&set, text, sizeof text));

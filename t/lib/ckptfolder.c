@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/store.h"
 
 static void check(int holds, const char *what)
 {
@@ -85,6 +86,16 @@ void ckptfolder_write(const char *path, const struct files *f, const struct mani
     free(text);
     manifest_clear(&m);
     free(sum);
+}
+
+int ckptfolder_verify(const char *path, ddp_error_t *errp)
+{
+    struct manifest m;
+    if (store_open(path, &m, errp) < 0)
+        return -1;
+    int rc = store_verify(path, &m, errp);
+    manifest_clear(&m);
+    return rc;
 }
 
 void ckptfolder_model(struct files *ret, uint64_t max_bytes)

@@ -59,7 +59,6 @@ static void cores_caches_and_packages_are_numbered(void **state)
     }
     assert_cpus(inventory_core_cpus(&inv, 3), "3,11");
     assert_cpus(inventory_numa_cpus(&inv, 1), "4-7,12-15");
-    assert_cpus(inventory_package_cpus(&inv, 0), "0-3,8-11");
     struct cpus set = {{0}};
     assert_int_equal(inventory_count_cores(&inv, &set), 0);
     assert_int_equal(cpus_parse("3,11,12,100", &set, NULL), 0);

@@ -138,15 +138,15 @@ static void tensors_are_read_in_parts(void **state)
         assert_int_equal(sum, 7);
         store_close_files(fd, m.n_files);
         assert_int_equal(fd[0], -1);
-        assert_int_equal(store_verify(path, &e), 0);
+        assert_int_equal(ckptfolder_verify(path, &e), 0);
         manifest_clear(&m);
     }
     pread_how = 2;
-    assert_int_equal(store_verify(path, &e), -1);
+    assert_int_equal(ckptfolder_verify(path, &e), -1);
     assert_int_equal(e.code, EIO);
     assert_error_has(e, MANIFEST_NAME);
     pread_how = 3;
-    assert_int_equal(store_verify(path, &e), -1);
+    assert_int_equal(ckptfolder_verify(path, &e), -1);
     assert_error_has(e, "shorter while it was read");
     pread_how = 0;
     files_clear(&f);

@@ -32,7 +32,7 @@ static uint64_t size_of(const char *name)
 static void detected(const char *name, const char *why, int line)
 {
     ddp_error_t e = {0};
-    if (store_verify(dir, &e) == 0)
+    if (ckptfolder_verify(dir, &e) == 0)
         fail_msg("line %d: %s: %s was not detected", line, name, why);
     if (!strstr(e.text, name) || !strstr(e.text, why))
         fail_msg("line %d: \"%s\" lacks \"%s\" or \"%s\"", line, e.text, name, why);
@@ -43,7 +43,7 @@ static void detected(const char *name, const char *why, int line)
 static void assert_good(void)
 {
     ddp_error_t e = {0};
-    if (store_verify(dir, &e) < 0)
+    if (ckptfolder_verify(dir, &e) < 0)
         fail_msg("%s", e.text);
 }
 

@@ -249,7 +249,6 @@ static inline float __int_as_float(int i) { return __uint_as_float((uint32_t)i);
 
 /* Better than the device's, where it approximates. */
 static inline float exp2_fast(float x) { return exp2f(x); }
-static inline float divide_fast(float a, float b) { return a / b; }
 static inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
 #define __expf(x) expf(x)
 #define __logf(x) logf(x)
