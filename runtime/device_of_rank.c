@@ -70,7 +70,7 @@ static int open_gpu(ddp_t *d, const struct device_choice *c, size_t *ret_free, d
     d->device = NULL;
     if (c->kind == DEVICE_CPU)
         return 0;
-    d->device = device_open(DEVICE_CUDA, c->ordinal, d->world.rank, errp);
+    d->device = device_open(c->ordinal, d->world.rank, errp);
     return d->device ? device_memory_free(d->device, ret_free, errp) : -1;
 }
 

@@ -365,7 +365,7 @@ static int open_device(struct bench *b, ddp_error_t *errp)
         return -1;
     if (b->v[DEVICE].i >= n)
         return error_set(errp, DDP_E_USAGE, EINVAL, "--device=%lld: there are %d GPUs", (long long)b->v[DEVICE].i, n);
-    b->device = device_open(DEVICE_CUDA, (int)b->v[DEVICE].i, 0, errp);
+    b->device = device_open((int)b->v[DEVICE].i, 0, errp);
     b->stream = b->device ? device_stream_create(b->device, DEVICE_NORMAL, errp) : NULL;
     if (!b->stream)
         return -1;

@@ -190,7 +190,7 @@ static int open_device(struct bench *b, ddp_error_t *errp)
     if (n <= 0)
         return -1;
     b->is_shared = local_size > n;
-    b->device = device_open(DEVICE_CUDA, local % n, b->world->rank, errp);
+    b->device = device_open(local % n, b->world->rank, errp);
     b->stream = b->device ? device_stream_create(b->device, DEVICE_URGENT, errp) : NULL;
     b->event = b->stream ? device_event_create(b->device, false, errp) : NULL;
     b->data = b->event ? device_malloc(b->device, b->max_bytes, "what is summed", errp) : NULL;

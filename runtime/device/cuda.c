@@ -1,4 +1,4 @@
-/* cuda.c - a GPU as a device, through CUDA's runtime library.
+/* cuda.c - the GPU of device.h, through CUDA's runtime library.
  *
  * That keeps an error for cudaGetLastError even when the call that made it has returned it, and a launch asks there: so
  * each is taken out again where it is seen (taken). */
@@ -196,7 +196,6 @@ int device_cuda_info(int ordinal, struct device_info *ret, ddp_error_t *errp)
         return cuda_refuse(code, "cudaDeviceGetPCIBusId", errp);
     snprintf(i.name, sizeof i.name, "%.*s", (int)sizeof i.name - 1, p.name);
     write_uuid(&p.uuid, i.uuid, sizeof i.uuid);
-    i.memory_total_bytes = p.totalGlobalMem;
     i.major = p.major;
     i.minor = p.minor;
     i.peak_flops = device_peak(i.name);

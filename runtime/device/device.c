@@ -46,7 +46,7 @@ static bool may_release(device_t *d)
     return !d->is_broken && d->ops->enter(d) == 0;
 }
 
-device_t *device_open(enum device_kind kind, int ordinal, int rank, ddp_error_t *errp)
+device_t *device_open(int ordinal, int rank, ddp_error_t *errp)
 {
     device_t *d = calloc(1, sizeof *d);
     if (!d) {
@@ -54,7 +54,7 @@ device_t *device_open(enum device_kind kind, int ordinal, int rank, ddp_error_t 
         return NULL;
     }
     d->rank = rank;
-    if ((kind == DEVICE_CPU ? device_cpu_open(d, errp) : device_cuda_open(d, ordinal, errp)) == 0)
+    if (device_cuda_open(d, ordinal, errp) == 0)
         return d;
     free(d);
     return NULL;

@@ -1,10 +1,11 @@
-/* device.h - what a rank computes on: memory, copies, streams and events of the processor or of one GPU.
+/* device.h - the GPU that a rank computes on: memory, copies, streams and events.
  *
- * Backends: cpu, always there, and cuda where CUDA's runtime library was found at configure time (linked statically;
- * the driver, libcuda, is opened by it at run time, so that one build runs with and without one).
+ * Through CUDA's runtime library, where it was found at configure time (linked statically; the driver, libcuda, is
+ * opened by it at run time, so that one build runs with and without one). A rank that computes on the processor opens
+ * none.
  *
- * Work on a stream is done in order, beside the caller; on the cpu before the call returns. Nothing here waits
- * without a deadline but device_open, device_close and the allocations, as far as the driver does.
+ * Work on a stream is done in order, beside the caller. Nothing here waits without a deadline but device_open,
+ * device_close and the allocations, as far as the driver does.
  *
  * Any thread may call, several at once; a stream and an event belong to one at a time. What ends a device for one ends
  * it for all.
@@ -34,7 +35,6 @@ struct device_info {
     char name[128];    /* "NVIDIA H200"; "" for the cpu */
     char bus_id[16];   /* PCI, "0000:18:00.0"; "" for the cpu */
     char uuid[48];     /* "GPU-6f1c...", of a MIG instance its own; "" for the cpu, and where there is none */
-    size_t memory_total_bytes;
     int major, minor;  /* compute capability; 0 for the cpu */
     double peak_flops; /* dense bfloat16 FLOP/s (device_peak); 0: not known */
 };
@@ -46,8 +46,8 @@ int device_cuda_count(ddp_error_t *errp);
 /* What GPU `ordinal` is, below device_cuda_count; makes no context. */
 int device_cuda_info(int ordinal, struct device_info *ret, ddp_error_t *errp);
 
-/* Opens the processor (ordinal 0) or a GPU. rank is for errors. The caller closes, after streams, events and memory. */
-device_t *device_open(enum device_kind kind, int ordinal, int rank, ddp_error_t *errp);
+/* Opens a GPU. rank is for errors. The caller closes, after streams, events and memory. */
+device_t *device_open(int ordinal, int rank, ddp_error_t *errp);
 void device_close(device_t *d); /* NULL is allowed, as for all that destroys or frees here */
 
 const struct device_info *device_info(const device_t *d);
@@ -56,17 +56,16 @@ const struct device_info *device_info(const device_t *d);
  * caller's. */
 int device_enter(device_t *d, ddp_error_t *errp);
 
-/* Bytes free for this process now; the cpu: of the node (MemAvailable), or of its control group if that is less. */
+/* Bytes free for this process now. */
 int device_memory_free(device_t *d, size_t *ret_bytes, ddp_error_t *errp);
 
-/* The same for the cpu, without opening it; 0: not known. */
+/* The same for the processor: of the node (MemAvailable), or of its control group if that is less; 0: not known. */
 size_t device_cpu_memory_free(void);
 
 bool device_is_broken(const device_t *d);
 
 /* Memory of the device, 256-byte aligned, its content undefined; the caller frees. n 0 gives memory, too. `what`
- * ("activations") and the knobs that lower it stand in the error. On a GPU both may wait for the work of all its
- * streams. */
+ * ("activations") and the knobs that lower it stand in the error. Both may wait for the work of all streams. */
 void *device_malloc(device_t *d, size_t n, const char *what, ddp_error_t *errp);
 void device_free(device_t *d, void *p);
 
@@ -81,7 +80,7 @@ void device_stream_destroy(device_stream_t *s);
 /* A stream of the caller's: a cudaStream_t, NULL for the default one. It outlives the result, which is destroyed as
  * others are. */
 device_stream_t *device_stream_borrow(device_t *d, void *native, ddp_error_t *errp);
-void *device_native_stream(const device_stream_t *s); /* the cudaStream_t, for kernels/cuda; NULL on the cpu */
+void *device_native_stream(const device_stream_t *s); /* the cudaStream_t, for kernels/cuda */
 
 /* A point in a stream's work. timed: for device_event_ms; others are cheaper. Before it is recorded it counts as
  * reached. */

@@ -6,8 +6,6 @@
 
 const char *device_title(const device_t *d, char *buf, size_t size)
 {
-    if (d->info.kind == DEVICE_CPU)
-        return "the processor";
     snprintf(buf, size, "GPU %d (%.40s, %s)", d->info.ordinal, d->info.name[0] ? d->info.name : "unknown",
              d->info.bus_id);
     return buf;

@@ -1,4 +1,4 @@
-/* device_impl.h - what device.c and its backends share. */
+/* device_impl.h - what device.c and its backend share: cuda.c, or nocuda.c in a build without CUDA. */
 #ifndef DDP_RUNTIME_DEVICE_DEVICE_IMPL_H
 #define DDP_RUNTIME_DEVICE_DEVICE_IMPL_H
 
@@ -6,7 +6,7 @@
 
 #include "runtime/device/device.h"
 
-/* What errors call a backend's functions. */
+/* What errors call the backend's functions. */
 enum device_call {
     CALL_ENTER,
     CALL_MEMORY_FREE,
@@ -66,13 +66,12 @@ struct device {
     ddp_error_t cause; /* where broken */
 };
 
-/* Fill d->info and d->ops, and make the device ready. 0, or -1 with *errp. */
-int device_cpu_open(device_t *d, ddp_error_t *errp);
+/* Fills d->info and d->ops, and makes the device ready. 0, or -1 with *errp. */
 int device_cuda_open(device_t *d, int ordinal, ddp_error_t *errp);
 
 /* ---- device_fault.c ---- */
 
-/* "GPU 0 (NVIDIA H200, 0000:18:00.0)" or "the processor" */
+/* "GPU 0 (NVIDIA H200, 0000:18:00.0)" */
 const char *device_title(const device_t *d, char *buf, size_t size);
 
 /* Why d is broken, as *errp; -1. */

@@ -1,4 +1,4 @@
-/* nocuda.c - the cuda backend of a build without CUDA. */
+/* nocuda.c - the backend of a build without CUDA. */
 #include <errno.h>
 
 #include "runtime/device/device_impl.h"

@@ -45,7 +45,7 @@ static void mark_kept(gmodel_t *m)
 
 static int open_gpu(gmodel_t *m, ddp_error_t *errp)
 {
-    m->device = device_open(DEVICE_CUDA, m->c.ordinal, m->c.rank, errp);
+    m->device = device_open(m->c.ordinal, m->c.rank, errp);
     if (!m->device || device_memory_free(m->device, &m->memory_free, errp) < 0)
         return -1;
     m->stream = device_stream_create(m->device, DEVICE_NORMAL, errp);

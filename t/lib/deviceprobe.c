@@ -32,7 +32,7 @@ static int open_device(struct probe *p, size_t n_bytes, ddp_error_t *errp)
     int n = device_cuda_count(errp);
     if (n == 0)
         return -1;
-    p->device = device_open(DEVICE_CUDA, w->local_rank % n, w->rank, errp);
+    p->device = device_open(w->local_rank % n, w->rank, errp);
     p->stream = p->device ? device_stream_create(p->device, DEVICE_NORMAL, errp) : NULL;
     p->done = p->stream ? device_event_create(p->device, false, errp) : NULL;
     p->host = p->done ? device_host_malloc(p->device, sizeof *p->host, "the loss", errp) : NULL;

@@ -40,7 +40,7 @@ device_t *rig_open(int which)
 {
     ddp_error_t e = {0};
     begin(which);
-    device_t *d = device_open(which == RIG_CPU ? DEVICE_CPU : DEVICE_CUDA, 0, 3, &e);
+    device_t *d = device_open(0, 3, &e);
     if (!d)
         fail_msg("%s", e.text);
     return d;

@@ -1,5 +1,4 @@
-/* devicerig.h - the devices that t/unit/device.c tests: the processor and emulated GPUs (make check), or the processor
- * and a GPU (make gpu-tests). */
+/* devicerig.h - the devices that t/unit/device.c tests: emulated GPUs (make check), or a GPU (make gpu-tests). */
 #ifndef DDP_T_LIB_DEVICERIG_H
 #define DDP_T_LIB_DEVICERIG_H
 
@@ -8,10 +7,10 @@
 #include "runtime/device/device.h"
 
 #ifdef DDP_CUDA_EMULATED
-enum { RIG_CPU, RIG_GPU, RIG_LATE_GPU /* work is done when it is waited for */, RIG_COUNT };
+enum { RIG_GPU, RIG_LATE_GPU /* work is done when it is waited for */, RIG_COUNT };
 #define RIG_BYTES 1000
 #else
-enum { RIG_CPU, RIG_GPU, RIG_COUNT };
+enum { RIG_GPU, RIG_COUNT };
 #define RIG_BYTES ((size_t)16 << 20) /* so that streams are really late */
 #endif
 

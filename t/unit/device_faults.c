@@ -22,7 +22,7 @@ static void script(const char *name, const char *value)
 static device_t *open_gpu(void)
 {
     ddp_error_t e;
-    device_t *d = device_open(DEVICE_CUDA, 0, 5, &e);
+    device_t *d = device_open(0, 5, &e);
     if (!d)
         fail_msg("%s", e.text);
     return d;
@@ -74,12 +74,12 @@ static void a_gpu_that_cannot_be_opened(void **state)
     ddp_error_t e;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         script("EMU_FAIL", cases[i].fail);
-        assert_null(device_open(DEVICE_CUDA, 0, 5, &e));
+        assert_null(device_open(0, 5, &e));
         assert_int_equal(e.domain, DDP_E_SYSTEM);
         assert_error_has(e, cases[i].why);
     }
     script(NULL, NULL);
-    assert_null(device_open(DEVICE_CUDA, 1, 5, &e));
+    assert_null(device_open(1, 5, &e));
     assert_error_has(e, "rank 5: GPU 1: ");
     device_t *again = open_gpu();
     device_close(again);
@@ -123,7 +123,7 @@ static int use(struct things *t, ddp_error_t *errp)
 {
     size_t left;
     double ms;
-    bool ok = (t->d = device_open(DEVICE_CUDA, 0, 5, errp)) &&
+    bool ok = (t->d = device_open(0, 5, errp)) &&
               (t->s = device_stream_create(t->d, DEVICE_URGENT, errp)) &&
               (t->from = device_event_create(t->d, true, errp)) && (t->to = device_event_create(t->d, true, errp)) &&
               (t->p = device_malloc(t->d, 64, "a test", errp)) &&
@@ -261,7 +261,6 @@ static void no_wait_is_endless(void **state)
     device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, &e);
     void *p = device_malloc(d, 64, "a test", &e);
     assert_int_equal(device_fill(s, p, 0, 64, &e), 0);
-    assert_int_equal(device_stream_query(s, &e), 0);
     n_asked = 0;
     uint64_t began = clock_ns();
     assert_int_equal(device_stream_wait(s, deadline_in(0.2), never, NULL, &e), -1);
@@ -301,10 +300,12 @@ static void no_error_stays_behind(void **state)
     assert_int_equal(cudaemu_last_error(), 0);
     assert_null(device_malloc(d, (size_t)1 << 40, "too much", &e));
     assert_int_equal(cudaemu_last_error(), 0);
+    device_event_t *event = device_event_create(d, false, &e);
     device_fill(s, p, 0, 64, &e);
-    device_fill(s, p, 0, 64, &e);
-    assert_int_equal(device_stream_query(s, &e), 0);
+    device_event_record(event, s, &e);
+    assert_int_equal(device_event_query(event, &e), 0);
     assert_int_equal(cudaemu_last_error(), 0);
+    device_event_destroy(event);
     device_free(d, p);
     device_stream_destroy(s);
     device_close(d);
@@ -319,15 +320,18 @@ static void late_work_is_not_there_before_the_wait(void **state)
     device_stream_t *s = device_stream_create(d, DEVICE_NORMAL, NULL);
     unsigned char *host = device_host_malloc(d, 1, "a test", NULL);
     void *p = device_malloc(d, 1, "a test", NULL);
+    device_event_t *event = device_event_create(d, false, NULL);
     *host = 5;
     assert_int_equal(device_fill(s, p, 9, 1, NULL), 0);
     assert_int_equal(device_copy(s, host, p, 1, DEVICE_FROM, NULL), 0);
+    assert_int_equal(device_event_record(event, s, NULL), 0);
     assert_int_equal(*host, 5);
-    assert_int_equal(device_stream_query(s, NULL), 0); /* the fill */
+    assert_int_equal(device_event_query(event, NULL), 0); /* the fill */
     assert_int_equal(*host, 5);
     assert_int_equal(device_stream_wait(s, deadline_in(20), NULL, NULL, NULL), 0);
     assert_int_equal(*host, 9);
-    assert_int_equal(device_stream_query(s, NULL), 1);
+    assert_int_equal(device_event_query(event, NULL), 1);
+    device_event_destroy(event);
     device_free(d, p);
     device_host_free(d, host);
     device_stream_destroy(s);
@@ -341,13 +345,12 @@ static void each_gpu_is_its_own(void **state)
     size_t left = 0;
     script("EMU_DEVICES", "3");
     assert_int_equal(device_cuda_count(&e), 3);
-    device_t *d = device_open(DEVICE_CUDA, 2, 0, &e);
+    device_t *d = device_open(2, 0, &e);
     const struct device_info *i = device_info(d);
     assert_int_equal(i->ordinal, 2);
     assert_string_equal(i->name, "NVIDIA H200");
     assert_string_equal(i->bus_id, "0000:1A:00.0");
     assert_string_equal(i->uuid, "GPU-21222324-2526-2728-292a-2b2c2d2e2f30");
-    assert_int_equal(i->memory_total_bytes, 1 << 30);
     assert_true(i->peak_flops == 989e12);
     void *p = device_malloc(d, 1000, "a test", &e);
     assert_int_equal(device_memory_free(d, &left, &e), 0);

@@ -162,7 +162,7 @@ static void test_gpu_hangs(void **state)
     (void)state;
     setenv("EMU_STREAMS", "stuck", 1);
     cudaemu_reset();
-    open_state(&s, device_open(DEVICE_CUDA, 0, 3, &e), .2);
+    open_state(&s, device_open(0, 3, &e), .2);
     assert_int_equal(begin(&s, 1, &e), 0);
     check_failed(&s, "its work was not done within 0.2 s: a kernel hangs");
     close_state(&s);
