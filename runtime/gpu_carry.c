@@ -96,7 +96,7 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
     if (device_enter(g->cfg.device, errp) < 0 || gpu_after_travel(g, errp) < 0)
         return -1;
     size_t n = g->cfg.spread ? list_owned(g, bucket_of(g, b.id)) : list_all(g, b.id, b.n);
-    int code = cuda_norm_blocks(g->blocks, n, g->cfg.wire, divisor(g), NULL, device_native_stream(g->behind));
+    int code = cuda_norm_blocks(g->blocks, n, g->cfg.wire, divisor(g), device_native_stream(g->behind));
     return gpu_result(g, code, "cuda_norm_blocks", errp);
 }
 

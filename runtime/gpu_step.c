@@ -40,7 +40,7 @@ static int update(gpu_t *g, size_t n, ddp_error_t *errp)
 {
     const struct optimizer *o = g->cfg.optimizer;
     void *stream = device_native_stream(g->program);
-    int code = (o->cfg.sgd ? cuda_sgd : cuda_adamw)(g->update, n, DDP_F32, &o->args, NULL, stream);
+    int code = (o->cfg.sgd ? cuda_sgd : cuda_adamw)(g->update, n, &o->args, stream);
     return gpu_result(g, code, o->cfg.sgd ? "cuda_sgd" : "cuda_adamw", errp);
 }
 

@@ -30,11 +30,9 @@ cast bfloat16 to float32|>= 0.9|None|True
 cast float32 to float16|>= 0.9|None|True
 cast float16 to float32|>= 0.9|None|True
 norm of float32|>= 0.9|None|True
-norm of float32, scaled and written|>= 0.9|None|True
 norm of bfloat16, written as float32|>= 0.9|None|True
 AdamW|>= 0.9|None|True
 AdamW, and values in bfloat16|>= 0.9|None|True
-AdamW, gradients and values in bfloat16|>= 0.9|None|True
 sum of 8 arrays by the tree|None|None|True
 sum of 8 arrays from the last|None|None|True"
 

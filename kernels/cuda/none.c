@@ -15,23 +15,21 @@ int cuda_cast(const struct cuda_range *range, size_t n_ranges, enum ddp_dtype fr
 }
 
 int cuda_norm_blocks(const struct cuda_norm_range *range, size_t n_ranges, enum ddp_dtype from, float scale,
-                     unsigned *found_inf, void *stream)
+                     void *stream)
 {
-    (void)range, (void)n_ranges, (void)from, (void)scale, (void)found_inf, (void)stream;
+    (void)range, (void)n_ranges, (void)from, (void)scale, (void)stream;
     return NOT_SUPPORTED;
 }
 
-int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
-               const struct adamw_args *args, const struct cuda_step *step, void *stream)
+int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *args, void *stream)
 {
-    (void)range, (void)n_ranges, (void)grad_type, (void)args, (void)step, (void)stream;
+    (void)range, (void)n_ranges, (void)args, (void)stream;
     return NOT_SUPPORTED;
 }
 
-int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
-             const struct adamw_args *args, const struct cuda_step *step, void *stream)
+int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *args, void *stream)
 {
-    (void)range, (void)n_ranges, (void)grad_type, (void)args, (void)step, (void)stream;
+    (void)range, (void)n_ranges, (void)args, (void)stream;
     return NOT_SUPPORTED;
 }
 

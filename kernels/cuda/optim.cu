@@ -46,17 +46,16 @@ static __device__ __forceinline__ uint16_t copied(const cuda_adamw_range &r, flo
     return r.copy_type == DDP_F16 ? f16_store(value) : bf16_store(value);
 }
 
-template <typename Rule, typename Grad>
+template <typename Rule>
 static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, size_t i, float keep, const Rule &rule)
 {
-    pack<Grad> grad = pack_read<Grad>((const typename Grad::raw *)r.grad + i);
-    pack<type_f32> value = pack_read<type_f32>(r.value + i), m, v;
+    pack<type_f32> grad = pack_read<type_f32>(r.grad + i), value = pack_read<type_f32>(r.value + i), m, v;
     if (Rule::MOMENTS) {
         m = pack_read<type_f32>(r.m + i);
         v = pack_read<type_f32>(r.v + i);
     }
     for (int j = 0; j < PACK; j++)
-        rule.update(&value.x[j], &m.x[j], &v.x[j], Grad::load(grad.x[j]), keep);
+        rule.update(&value.x[j], &m.x[j], &v.x[j], grad.x[j], keep);
     pack_write<type_f32>(r.value + i, value);
     if (Rule::MOMENTS) {
         pack_write<type_f32>(r.m + i, m);
@@ -70,77 +69,60 @@ static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, si
     }
 }
 
-template <typename Rule, typename Grad>
+template <typename Rule>
 static __device__ __forceinline__ void update_one(const cuda_adamw_range &r, size_t i, float keep, const Rule &rule)
 {
     float value = r.value[i];
     float *m = Rule::MOMENTS ? r.m + i : NULL, *v = Rule::MOMENTS ? r.v + i : NULL;
-    rule.update(&value, m, v, Grad::load(((const typename Grad::raw *)r.grad)[i]), keep);
+    rule.update(&value, m, v, r.grad[i], keep);
     r.value[i] = value;
     if (r.copy)
         ((uint16_t *)r.copy)[i] = copied(r, value);
 }
 
-template <typename Rule, typename Grad> static __device__ __forceinline__ bool is_all_packed(const cuda_adamw_range &r)
+template <typename Rule> static __device__ __forceinline__ bool is_all_packed(const cuda_adamw_range &r)
 {
-    return is_packed<type_f32>(r.value) && is_packed<Grad>((const typename Grad::raw *)r.grad) &&
+    return is_packed<type_f32>(r.value) && is_packed<type_f32>(r.grad) &&
            is_packed<type_bf16>((const uint16_t *)r.copy) &&
            (!Rule::MOMENTS || (is_packed<type_f32>(r.m) && is_packed<type_f32>(r.v)));
 }
 
-template <typename Rule, typename Grad>
-static __global__ void __launch_bounds__(THREADS) optimizer(const ranges t, Rule rule, const cuda_step *step)
+template <typename Rule>
+static __global__ void __launch_bounds__(THREADS) optimizer(const ranges t, const Rule rule)
 {
-    if (step && step->skipped)
-        return;
-    if (step)
-        rule.scale = step->grad_scale;
     int k = table_find(t, blockIdx.x);
     const cuda_adamw_range r = t.range[k];
     size_t at = (size_t)(blockIdx.x - t.first_chunk[k]) * CHUNK, end = r.n - at < CHUNK ? r.n : at + CHUNK;
     float keep = 1 - rule.lr * r.weight_decay;
-    if (is_all_packed<Rule, Grad>(r)) {
+    if (is_all_packed<Rule>(r)) {
         size_t whole = at + (end - at) / PACK * PACK;
         for (size_t i = at + threadIdx.x * PACK; i < whole; i += (size_t)THREADS * PACK)
-            update_pack<Rule, Grad>(r, i, keep, rule);
+            update_pack<Rule>(r, i, keep, rule);
         at = whole;
     }
     for (size_t i = at + threadIdx.x; i < end; i += THREADS)
-        update_one<Rule, Grad>(r, i, keep, rule);
-}
-
-template <typename Rule, typename Grad>
-static cudaError_t launch(const cuda_adamw_range *range, size_t n_ranges, const Rule &rule, const cuda_step *step,
-                          void *stream)
-{
-    return table_launch<MAX_RANGES>(range, n_ranges, CHUNK, [=](const ranges &t) {
-        return CUDA_LAUNCH((optimizer<Rule, Grad>), t.first_chunk[t.n], THREADS, 0, stream, t, rule, step);
-    });
+        update_one<Rule>(r, i, keep, rule);
 }
 
 template <typename Rule>
-static cudaError_t launch_of(const cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
-                             const struct adamw_args *a, const cuda_step *step, void *stream)
+static cudaError_t launch(const cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *a, void *stream)
 {
     const Rule rule(a);
     for (size_t i = 0; i < n_ranges; i++)
         if (range[i].copy && range[i].copy_type != DDP_BF16 && range[i].copy_type != DDP_F16)
             return cudaErrorInvalidValue;
-    if (grad_type == DDP_F32)
-        return launch<Rule, type_f32>(range, n_ranges, rule, step, stream);
-    if (grad_type == DDP_BF16)
-        return launch<Rule, type_bf16>(range, n_ranges, rule, step, stream);
-    return grad_type == DDP_F16 ? launch<Rule, type_f16>(range, n_ranges, rule, step, stream) : cudaErrorInvalidValue;
+    return table_launch<MAX_RANGES>(range, n_ranges, CHUNK, [=](const ranges &t) {
+        return CUDA_LAUNCH(optimizer<Rule>, t.first_chunk[t.n], THREADS, 0, stream, t, rule);
+    });
 }
 
-extern "C" int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
-                          const struct adamw_args *a, const struct cuda_step *step, void *stream)
+extern "C" int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *a,
+                          void *stream)
 {
-    return launch_of<rule_adamw>(range, n_ranges, grad_type, a, step, stream);
+    return launch<rule_adamw>(range, n_ranges, a, stream);
 }
 
-extern "C" int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, enum ddp_dtype grad_type,
-                        const struct adamw_args *a, const struct cuda_step *step, void *stream)
+extern "C" int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *a, void *stream)
 {
-    return launch_of<rule_sgd>(range, n_ranges, grad_type, a, step, stream);
+    return launch<rule_sgd>(range, n_ranges, a, stream);
 }
