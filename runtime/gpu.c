@@ -286,7 +286,7 @@ int gpu_round_range(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_er
     const struct cuda_range range = {g->arena.values_16 + first, g->arena.values + first, n};
     if (!g->arena.values_16)
         return 0;
-    return gpu_result(g, cuda_cast(&range, 1, DDP_F32, g->cfg.kept, 1, device_native_stream(s)), "cuda_cast", errp);
+    return gpu_result(g, cuda_cast(&range, 1, g->cfg.kept, 1, device_native_stream(s)), "cuda_cast", errp);
 }
 
 int gpu_round(gpu_t *g, ddp_error_t *errp)

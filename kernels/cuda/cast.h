@@ -1,5 +1,5 @@
-/* cast.h - ranges of float32, bfloat16 and float16 from one type to another, times a factor: gradients into buckets and
- * back. The CPU twin is kernels/cast.h, whose rounding this has.
+/* cast.h - ranges of float32 to bfloat16 or float16, times a factor: gradients into buckets, values into copies. The CPU
+ * twin is kernels/cast.h, whose rounding this has.
  *
  * Of all functions in kernels/cuda: pointers to data are to device memory, structs of arguments to host memory that is
  * free again when the call returns; the work is queued on `stream` (a cudaStream_t, NULL for the default one) of the
@@ -17,16 +17,15 @@ extern "C" {
 
 /* Each pointer is a multiple of its type's size; multiples of 16 are fastest. */
 struct cuda_range {
-    void *out;
-    const void *in;
+    void *out; /* of 16-bit elements */
+    const float *in;
     size_t n; /* elements */
 };
 
-/* out[i] = to(scale * float(in[i])) for each of n_ranges, rounded to nearest even; infinities and NaNs stay (not a
- * NaN's payload), too large becomes infinite. from and to are DDP_F32, DDP_BF16 or DDP_F16, others
- * cudaErrorInvalidValue. in may be out if both types have one size; otherwise ranges do not overlap. */
-int cuda_cast(const struct cuda_range *range, size_t n_ranges, enum ddp_dtype from, enum ddp_dtype to, float scale,
-              void *stream);
+/* out[i] = to(scale * in[i]) for each of n_ranges, rounded to nearest even; infinities and NaNs stay (not a NaN's
+ * payload), too large becomes infinite. to is DDP_BF16 or DDP_F16, another one cudaErrorInvalidValue. Ranges do not
+ * overlap. */
+int cuda_cast(const struct cuda_range *range, size_t n_ranges, enum ddp_dtype to, float scale, void *stream);
 
 #ifdef __cplusplus
 }

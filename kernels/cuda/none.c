@@ -7,10 +7,9 @@
 
 enum { NOT_SUPPORTED = 801 }; /* cudaErrorNotSupported */
 
-int cuda_cast(const struct cuda_range *range, size_t n_ranges, enum ddp_dtype from, enum ddp_dtype to, float scale,
-              void *stream)
+int cuda_cast(const struct cuda_range *range, size_t n_ranges, enum ddp_dtype to, float scale, void *stream)
 {
-    (void)range, (void)n_ranges, (void)from, (void)to, (void)scale, (void)stream;
+    (void)range, (void)n_ranges, (void)to, (void)scale, (void)stream;
     return NOT_SUPPORTED;
 }
 
