@@ -11,15 +11,15 @@
 #define DIGITS 16u
 #define SUM_WARPS 8u
 
-template <typename T>
+constexpr unsigned N = piece<float>::N; /* columns that a thread takes at once */
+
 __global__ void __launch_bounds__(FORWARD_THREADS)
-    embedding_forward(T *out, const int32_t *tokens, const float *wte, const float *wpe, size_t length, unsigned width,
+    embedding_forward(float *out, const int32_t *tokens, const float *wte, const float *wpe, size_t length, unsigned width,
                       size_t token_stride, bool whole)
 {
-    constexpr unsigned N = piece<T>::N;
     size_t b = blockIdx.x / length, t = blockIdx.x % length;
     const float *token = wte + (size_t)tokens[b * token_stride + t] * width, *position = wpe + t * width;
-    T *row = out + (size_t)blockIdx.x * width;
+    float *row = out + (size_t)blockIdx.x * width;
     for (unsigned column = threadIdx.x * N; column < width; column += FORWARD_THREADS * N) {
         unsigned n = elements_left<N>(column, width);
         float x[N], y[N];
@@ -140,10 +140,9 @@ __device__ __forceinline__ bool sum_row(const sum_args &a, unsigned first, unsig
 
 /* out[token] += its rows of dout, where the block's place among the sorted is the token's first. Warp w takes rows w,
  * w + 8, ...; then the warps are added in order. */
-template <typename T> __global__ void __launch_bounds__(SUM_WARPS *WARP) embedding_sum(sum_args a, const T *dout)
+__global__ void __launch_bounds__(SUM_WARPS *WARP) embedding_sum(sum_args a, const float *dout)
 {
-    constexpr unsigned N = piece<T>::N;
-    CUDA_SHARED_ARRAY(float, sums, SUM_WARPS * WARP * piece<T>::N); /* [warps, N, 32] */
+    CUDA_SHARED_ARRAY(float, sums, SUM_WARPS * WARP * N); /* [warps, N, 32] */
     unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, first = blockIdx.x;
     unsigned column = (blockIdx.y * WARP + lane) * N, n = elements_left<N>(column, a.width);
     if (a.token && first > 0 && a.token[first - 1] == a.token[first])
@@ -185,17 +184,16 @@ static bool shape_is_bad(const struct embedding_shape *s)
     return !s->width || s->width > INT32_MAX || s->token_stride < s->length || n_rows(s) > INT32_MAX;
 }
 
-template <typename T>
-static int forward(void *out, const int32_t *tokens, const float *wte, const float *wpe,
-                   const struct embedding_shape *s, void *stream)
+int cuda_embedding_forward(float *out, const int32_t *tokens, const float *wte, const float *wpe,
+                           const struct embedding_shape *s, void *stream)
 {
     if (shape_is_bad(s))
         return cudaErrorInvalidValue;
     if (!n_rows(s))
         return 0;
-    bool whole = s->width % piece<T>::N == 0 && is_aligned_16(out) && is_aligned_16(wte) && is_aligned_16(wpe);
-    return (int)CUDA_LAUNCH(embedding_forward<T>, dim3((unsigned)n_rows(s)), dim3(FORWARD_THREADS), 0,
-                            (cudaStream_t)stream, (T *)out, tokens, wte, wpe, s->length, (unsigned)s->width,
+    bool whole = s->width % N == 0 && is_aligned_16(out) && is_aligned_16(wte) && is_aligned_16(wpe);
+    return (int)CUDA_LAUNCH(embedding_forward, dim3((unsigned)n_rows(s)), dim3(FORWARD_THREADS), 0,
+                            (cudaStream_t)stream, out, tokens, wte, wpe, s->length, (unsigned)s->width,
                             s->token_stride, whole);
 }
 
@@ -233,11 +231,9 @@ int cuda_embedding_sort(uint32_t *sorted, const int32_t *tokens, const struct em
     return rc;
 }
 
-template <typename T>
-static int backward(float *dwte, float *dwpe, const void *dout, const uint32_t *sorted,
-                    const struct embedding_shape *s, void *stream)
+int cuda_embedding_backward(float *dwte, float *dwpe, const float *dout, const uint32_t *sorted,
+                            const struct embedding_shape *s, void *stream)
 {
-    constexpr unsigned N = piece<T>::N;
     if (shape_is_bad(s))
         return cudaErrorInvalidValue;
     if (!n_rows(s))
@@ -246,23 +242,9 @@ static int backward(float *dwte, float *dwpe, const void *dout, const uint32_t *
     bool whole = w % N == 0 && is_aligned_16(dout);
     sum_args token = {dwte, sorted, sorted + n, n, 0, w, whole && is_aligned_16(dwte)};
     sum_args position = {dwpe, NULL, NULL, n, (unsigned)s->length, w, whole && is_aligned_16(dwpe)};
-    int rc = (int)CUDA_LAUNCH(embedding_sum<T>, dim3(n, columns), dim3(SUM_WARPS * WARP), 0, (cudaStream_t)stream,
-                              token, (const T *)dout);
+    int rc = (int)CUDA_LAUNCH(embedding_sum, dim3(n, columns), dim3(SUM_WARPS * WARP), 0, (cudaStream_t)stream, token,
+                              dout);
     return rc ? rc
-              : (int)CUDA_LAUNCH(embedding_sum<T>, dim3((unsigned)s->length, columns), dim3(SUM_WARPS * WARP), 0,
-                                 (cudaStream_t)stream, position, (const T *)dout);
-}
-
-int cuda_embedding_forward(enum ddp_dtype type, void *out, const int32_t *tokens, const float *wte, const float *wpe,
-                           const struct embedding_shape *s, void *stream)
-{
-    auto *of_type = INSTANCE_OF(forward, type);
-    return of_type ? of_type(out, tokens, wte, wpe, s, stream) : (int)cudaErrorInvalidValue;
-}
-
-int cuda_embedding_backward(enum ddp_dtype type, float *dwte, float *dwpe, const void *dout, const uint32_t *sorted,
-                            const struct embedding_shape *s, void *stream)
-{
-    auto *of_type = INSTANCE_OF(backward, type);
-    return of_type ? of_type(dwte, dwpe, dout, sorted, s, stream) : (int)cudaErrorInvalidValue;
+              : (int)CUDA_LAUNCH(embedding_sum, dim3((unsigned)s->length, columns), dim3(SUM_WARPS * WARP), 0,
+                                 (cudaStream_t)stream, position, dout);
 }

@@ -1,24 +1,20 @@
-/* embedding.h - kernels/embedding.h on a GPU, float32, bfloat16 or float16 activations.
+/* embedding.h - kernels/embedding.h on a GPU, in float32, as the stream of residual connections is (layernorm.h).
  *
  * Differences from the CPU twin: the backward pass sums the rows of one token, or position, by eight warps and then
- * adds the sum; it needs the rows sorted by token, which can be done any time before, also beside other work. Tables
- * and their gradients are float32, and so is all arithmetic; what is stored in 16 bits is rounded once. No float is
- * added atomically: the same bits every run. Pointers are device memory aligned to their element; rows that start on
- * 16-byte boundaries are fast. Each call returns 0 or a cudaError_t; work runs on `stream`. type: of
- * the activations, DDP_F32 (also where a model keeps the stream of residual connections in float32 beside other
- * branches, layernorm.h), DDP_BF16 or DDP_F16; another is cudaErrorInvalidValue. */
+ * adds the sum; it needs the rows sorted by token, which can be done any time before, also beside other work. No
+ * float is added atomically: the same bits every run. Pointers are device memory aligned to their element; rows that
+ * start on 16-byte boundaries are fast. Each call returns 0 or a cudaError_t; work runs on `stream`. */
 #ifndef DDP_KERNELS_CUDA_EMBEDDING_H
 #define DDP_KERNELS_CUDA_EMBEDDING_H
 
 #include "kernels/embedding.h"
-#include "runtime/base/dtype.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* out[b, t] = wte[tokens[b * token_stride + t]] + wpe[t]; out [batch, length, width], tokens within wte. */
-int cuda_embedding_forward(enum ddp_dtype type, void *out, const int32_t *tokens, const float *wte, const float *wpe,
+int cuda_embedding_forward(float *out, const int32_t *tokens, const float *wte, const float *wpe,
                            const struct embedding_shape *s, void *stream);
 
 /* Words of 4 bytes that a batch's rows need, sorted. */
@@ -29,7 +25,7 @@ int cuda_embedding_sort(uint32_t *sorted, const int32_t *tokens, const struct em
                         void *stream);
 
 /* dwte +=, dwpe +=, with the rows sorted. */
-int cuda_embedding_backward(enum ddp_dtype type, float *dwte, float *dwpe, const void *dout, const uint32_t *sorted,
+int cuda_embedding_backward(float *dwte, float *dwpe, const float *dout, const uint32_t *sorted,
                             const struct embedding_shape *s, void *stream);
 
 #ifdef __cplusplus

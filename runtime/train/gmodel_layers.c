@@ -131,8 +131,7 @@ void layer_embedding(gmodel_t *m, size_t n)
     struct embedding_shape s = embedding_shape(m, n);
     if (m->failed)
         return;
-    keep(m, cuda_embedding_forward(DDP_F32, m->embedded, m->upload[m->turn].device, value(m, WTE), value(m, WPE), &s,
-                                   native(m)),
+    keep(m, cuda_embedding_forward(m->embedded, m->upload[m->turn].device, value(m, WTE), value(m, WPE), &s, native(m)),
          "embedding");
 }
 
@@ -143,7 +142,7 @@ void layer_embedding_backward(gmodel_t *m, size_t n)
         return;
     keep(m, cuda_embedding_sort(m->sorted, m->upload[m->turn].device, &s, m->c.model.vocab, native(m)),
          "sorting tokens");
-    keep(m, cuda_embedding_backward(DDP_F32, grad(m, WTE), grad(m, WPE), m->dx, m->sorted, &s, native(m)),
+    keep(m, cuda_embedding_backward(grad(m, WTE), grad(m, WPE), m->dx, m->sorted, &s, native(m)),
          "embedding's gradient");
 }
 

@@ -7,7 +7,6 @@
 #include "t/lib/tensors.h"
 
 struct size {
-    enum ddp_dtype type;
     struct embedding_shape s;
     size_t vocab, offset; /* offset: elements by which every array starts off a 16-byte boundary */
     size_t drawn;         /* so many different tokens occur, the greatest among them */
@@ -47,9 +46,8 @@ static void forward(const void *arg, uint64_t *hash)
     struct tokens tokens = random_tokens(s);
     struct tensor wte = tensor_random(DDP_F32, s->vocab * w, s->offset, 1);
     struct tensor wpe = tensor_random(DDP_F32, s->s.length * w, s->offset, 1);
-    struct tensor out = tensor_poisoned(s->type, rows * w, s->offset);
-    device_check(cuda_embedding_forward(s->type, out.at, tokens.at, wte.at, wpe.at, &s->s, NULL),
-                 "embedding forward");
+    struct tensor out = tensor_poisoned(DDP_F32, rows * w, s->offset);
+    device_check(cuda_embedding_forward(out.at, tokens.at, wte.at, wpe.at, &s->s, NULL), "embedding forward");
     double *te = tensor_values(&wte), *pe = tensor_values(&wpe), *want = calloc(rows * w, sizeof *want);
     for (size_t r = 0; r < rows; r++) {
         size_t t = r % s->s.length, k = token_of_row(&tokens, &s->s, r);
@@ -96,13 +94,12 @@ static void backward(const void *arg, uint64_t *hash)
     const struct size *s = arg;
     size_t w = s->s.width, rows = s->s.batch * s->s.length;
     struct tokens tokens = random_tokens(s);
-    struct tensor dout = tensor_random(s->type, rows * w, s->offset, 1);
+    struct tensor dout = tensor_random(DDP_F32, rows * w, s->offset, 1);
     struct tensor dwte = tensor_random(DDP_F32, s->vocab * w, s->offset, 1);
     struct tensor dwpe = tensor_random(DDP_F32, s->s.length * w, s->offset, 1);
     double *dy = tensor_values(&dout), *te = tensor_values(&dwte), *pe = tensor_values(&dwpe);
     void *order = sorted_rows(&tokens, s, hash);
-    device_check(cuda_embedding_backward(s->type, dwte.at, dwpe.at, dout.at, order, &s->s, NULL),
-                 "embedding backward");
+    device_check(cuda_embedding_backward(dwte.at, dwpe.at, dout.at, order, &s->s, NULL), "embedding backward");
     for (size_t r = 0; r < rows; r++) {
         size_t t = r % s->s.length, k = token_of_row(&tokens, &s->s, r);
         for (size_t i = 0; i < w; i++) {
@@ -119,11 +116,9 @@ static void backward(const void *arg, uint64_t *hash)
 }
 
 static const struct size sizes[] = {
-    {DDP_F32, {1, 1, 1, 1}, 1, 0, 1},         {DDP_F32, {3, 5, 131, 6}, 4, 1, 4},
-    {DDP_F32, {2, 33, 8, 33}, 257, 0, 40},    {DDP_BF16, {2, 9, 768, 10}, 17, 0, 5},
-    {DDP_BF16, {5, 7, 33, 8}, 300, 3, 300},   {DDP_BF16, {3, 60, 16, 61}, 50257, 0, 9},
-    {DDP_BF16, {150, 2, 8, 2}, 5000, 0, 1},   {DDP_F16, {2, 9, 72, 10}, 17, 0, 5},
-    {DDP_F16, {5, 7, 33, 8}, 300, 3, 300},
+    {{1, 1, 1, 1}, 1, 0, 1},      {{3, 5, 131, 6}, 4, 1, 4},      {{2, 33, 8, 33}, 257, 0, 40},
+    {{2, 9, 768, 10}, 17, 0, 5},  {{5, 7, 33, 8}, 300, 3, 300},   {{3, 60, 16, 61}, 50257, 0, 9},
+    {{150, 2, 8, 2}, 5000, 0, 1}, {{2, 9, 72, 10}, 17, 0, 5},
 };
 
 static void forward_matches(void **state)
@@ -142,9 +137,9 @@ static void rows_are_sorted(void **state)
 {
     (void)state;
     static const struct size many[] = {
-        {DDP_BF16, {1, 2049, 8, 2049}, 16, 0, 16},
-        {DDP_BF16, {41, 151, 8, 160}, 66000, 0, 700},
-        {DDP_BF16, {9, 455, 8, 456}, 50257, 0, 50257},
+        {{1, 2049, 8, 2049}, 16, 0, 16},
+        {{41, 151, 8, 160}, 66000, 0, 700},
+        {{9, 455, 8, 456}, 50257, 0, 50257},
     };
     each_in_every_order(sort_of_many, many);
 }
@@ -153,10 +148,10 @@ static void empty_batches_are_nothing_and_bad_shapes_are_refused(void **state)
 {
     (void)state;
     struct embedding_shape none = {0, 4, 8, 4}, overlapping = {2, 4, 8, 3};
-    assert_int_equal(cuda_embedding_forward(DDP_F32, NULL, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_equal(cuda_embedding_forward(NULL, NULL, NULL, NULL, &none, NULL), 0);
     assert_int_equal(cuda_embedding_sort(NULL, NULL, &none, 10, NULL), 0);
-    assert_int_equal(cuda_embedding_backward(DDP_F32, NULL, NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_not_equal(cuda_embedding_forward(DDP_F32, NULL, NULL, NULL, NULL, &overlapping, NULL), 0);
+    assert_int_equal(cuda_embedding_backward(NULL, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_not_equal(cuda_embedding_forward(NULL, NULL, NULL, NULL, &overlapping, NULL), 0);
     assert_int_not_equal(cuda_embedding_sort(NULL, NULL, &overlapping, 10, NULL), 0);
 }
 
