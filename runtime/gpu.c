@@ -96,7 +96,7 @@ static void enter(void *ctx)
 static int sum(void *ctx, void *out, const void *const *in, int n_in, size_t n_elems, enum ddp_dtype t, void *stream,
                ddp_error_t *errp)
 {
-    int code = cuda_reduce_tree(&out, 1, in, n_in, n_elems, t, DDP_SUM, stream);
+    int code = cuda_reduce_tree(&out, 1, in, n_in, n_elems, t, stream);
     return device_result(ctx, code, "cuda_reduce_tree", errp);
 }
 

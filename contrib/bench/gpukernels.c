@@ -239,7 +239,7 @@ static int tree(struct bench *b)
     void *out = b->m;
     const void *all[N_TERMS];
     memcpy(all, in, sizeof all);
-    return cuda_reduce_tree(&out, 1, all, N_TERMS, n, DDP_F32, DDP_SUM, device_native_stream(b->stream));
+    return cuda_reduce_tree(&out, 1, all, N_TERMS, n, DDP_F32, device_native_stream(b->stream));
 }
 
 static int fold(struct bench *b)

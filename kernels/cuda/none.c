@@ -39,8 +39,8 @@ int cuda_fold(float *out, const float *const *in, int n_in, size_t n, void *stre
 }
 
 int cuda_reduce_tree(void *const *out, int n_out, const void *const *in, int n_in, size_t n_elems,
-                     enum ddp_dtype dtype, enum ddp_op op, void *stream)
+                     enum ddp_dtype dtype, void *stream)
 {
-    (void)out, (void)n_out, (void)in, (void)n_in, (void)n_elems, (void)dtype, (void)op, (void)stream;
+    (void)out, (void)n_out, (void)in, (void)n_in, (void)n_elems, (void)dtype, (void)stream;
     return NOT_SUPPORTED;
 }

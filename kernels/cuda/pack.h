@@ -1,6 +1,6 @@
 /* pack.h - for kernels over arrays of one element type: a few elements at a time, so that the lanes of a warp read and
- * write neighbouring pieces of 8 to 32 bytes. An element type T has T::raw, what lies in memory, T::acc, what is
- * computed with, and T::load and T::store between them. */
+ * write neighbouring pieces of 8 or 16 bytes. An element type T has T::raw, what lies in memory, and T::load and
+ * T::store between that and float, with which is computed. */
 #ifndef DDP_KERNELS_CUDA_PACK_H
 #define DDP_KERNELS_CUDA_PACK_H
 
@@ -9,30 +9,20 @@
 
 constexpr int PACK = 4;
 
-template <typename Number> struct type_plain {
-    typedef Number raw;
-    typedef Number acc;
-    static __device__ __forceinline__ Number load(Number x) { return x; }
-    static __device__ __forceinline__ Number store(Number x) { return x; }
+struct type_f32 {
+    typedef float raw;
+    static __device__ __forceinline__ float load(float x) { return x; }
+    static __device__ __forceinline__ float store(float x) { return x; }
 };
-
-typedef type_plain<float> type_f32;
-typedef type_plain<double> type_f64;
-typedef type_plain<int32_t> type_i32;
-typedef type_plain<int64_t> type_i64;
-typedef type_plain<uint32_t> type_u32; /* their sums wrap */
-typedef type_plain<uint64_t> type_u64;
 
 struct type_bf16 {
     typedef uint16_t raw;
-    typedef float acc;
     static __device__ __forceinline__ float load(uint16_t h) { return bf16_load(h); }
     static __device__ __forceinline__ uint16_t store(float x) { return bf16_store(x); }
 };
 
 struct type_f16 {
     typedef uint16_t raw;
-    typedef float acc;
     static __device__ __forceinline__ float load(uint16_t h) { return f16_load(h); }
     static __device__ __forceinline__ uint16_t store(float x) { return f16_store(x); }
 };
