@@ -72,14 +72,6 @@ template <typename H> __device__ __forceinline__ void store_element(H *p, float 
     p->bits = H::store(x);
 }
 
-/* x as it reads back from a T. */
-template <typename T> __device__ __forceinline__ float rounded(float x)
-{
-    T element;
-    store_element(&element, x);
-    return load_element(&element);
-}
-
 __device__ __forceinline__ void load_16_bytes(float *v, const float *p)
 {
     float4 x = *reinterpret_cast<const float4 *>(p);

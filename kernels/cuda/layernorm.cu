@@ -1,8 +1,7 @@
 /* A warp takes a row. Where the row fits a tile (1024 elements, 32 a thread) it is read once and stays in registers;
  * longer rows are read again tile by tile, out of the L1 cache.
  *
- * Two types: T of a branch's activations, by which threads divide a row, and S of the stream that branches are added
- * to. */
+ * T is the type of a branch's activations, by which threads divide a row; the stream is float32. */
 #include "kernels/cuda/layernorm.h"
 
 #include "kernels/cuda/lanes.h"
@@ -25,24 +24,13 @@ template <typename T> __device__ __forceinline__ unsigned piece_column(unsigned 
     return begin + (p * WARP + threadIdx.x % WARP) * piece<T>::N;
 }
 
-/* With add: in + add, which also goes to sum. */
-template <typename T, typename S>
-__device__ __forceinline__ void load_tile(tile<T> &t, const S *in, const T *add, S *sum, unsigned begin, unsigned width,
-                                          bool whole)
+template <typename T>
+__device__ __forceinline__ void load_tile(tile<T> &t, const float *in, unsigned begin, unsigned width, bool whole)
 {
-    constexpr unsigned N = piece<T>::N;
 #pragma unroll
     for (unsigned p = 0; p < tile<T>::PIECES; p++) {
-        unsigned column = piece_column<T>(begin, p), n = elements_left<N>(column, width);
-        load_piece(t.x[p], in + column, n, whole);
-        if (!add)
-            continue;
-        float other[N];
-        load_piece(other, add + column, n, whole);
-#pragma unroll
-        for (unsigned i = 0; i < N; i++)
-            t.x[p][i] = rounded<S>(t.x[p][i] + other[i]);
-        store_piece(sum + column, t.x[p], n, whole);
+        unsigned column = piece_column<T>(begin, p);
+        load_piece(t.x[p], in + column, elements_left<piece<T>::N>(column, width), whole);
     }
 }
 
@@ -89,34 +77,32 @@ __device__ __forceinline__ void store_normal(T *out, const tile<T> &t, float mea
     }
 }
 
-template <typename T, typename S>
+template <typename T>
 __global__ void __launch_bounds__(FORWARD_WARPS *WARP, 5)
-    layernorm_forward(T *out, S *sum, float *mean, float *rstd, const S *in, const T *add, const float *weight,
-                      const float *bias, size_t rows, unsigned width, bool whole)
+    layernorm_forward(T *out, float *mean, float *rstd, const float *in, const float *weight, const float *bias,
+                      size_t rows, unsigned width, bool whole)
 {
     size_t row = (size_t)blockIdx.x * FORWARD_WARPS + threadIdx.x / WARP;
     if (row >= rows)
         return;
-    const S *x = in + row * width;
-    S *s = add ? sum + row * width : NULL;
+    const float *x = in + row * width;
     bool again = width > TILE;
     tile<T> t;
     float total = 0, squares = 0;
     for (unsigned begin = 0; begin < width; begin += TILE) {
-        load_tile<T, S>(t, x, add ? add + row * width : NULL, s, begin, width, whole);
+        load_tile(t, x, begin, width, whole);
         total += tile_sum(t);
     }
-    x = add ? s : x;
     float m = warp_sum(total) / (float)width;
     for (unsigned begin = 0; begin < width; begin += TILE) {
         if (again)
-            load_tile<T, S>(t, x, NULL, NULL, begin, width, whole);
+            load_tile(t, x, begin, width, whole);
         squares += tile_squares(t, m, begin, width);
     }
     float r = rsqrtf(warp_sum(squares) / (float)width + EPS);
     for (unsigned begin = 0; begin < width; begin += TILE) {
         if (again)
-            load_tile<T, S>(t, x, NULL, NULL, begin, width, whole);
+            load_tile(t, x, begin, width, whole);
         store_normal(out + row * width, t, m, r, weight, bias, begin, width, whole);
     }
     if (threadIdx.x % WARP == 0) {
@@ -131,8 +117,8 @@ template <typename T> struct gradient {
     tile<T> g, n;
 };
 
-template <typename T, typename S>
-__device__ __forceinline__ void load_gradient(gradient<T> &t, float *sums, unsigned padded, const T *dout, const S *in,
+template <typename T>
+__device__ __forceinline__ void load_gradient(gradient<T> &t, float *sums, unsigned padded, const T *dout, const float *in,
                                               const float *weight, float mean, float rstd, unsigned begin,
                                               unsigned width, bool whole)
 {
@@ -164,8 +150,8 @@ __device__ __forceinline__ void load_gradient(gradient<T> &t, float *sums, unsig
     }
 }
 
-template <typename T, typename S>
-__device__ __forceinline__ void store_din(S *din, T *branch, const gradient<T> &t, float mean_g, float mean_gn,
+template <typename T>
+__device__ __forceinline__ void store_din(float *din, T *branch, const gradient<T> &t, float mean_g, float mean_gn,
                                           float rstd, unsigned begin, unsigned width, bool accumulate, bool whole)
 {
     constexpr unsigned N = piece<T>::N;
@@ -183,26 +169,25 @@ __device__ __forceinline__ void store_din(S *din, T *branch, const gradient<T> &
     }
 }
 
-template <typename T, typename S> struct backward_args {
-    S *din;
+template <typename T> struct backward_args {
+    float *din;
     T *branch;   /* din rounded to T; NULL: none */
     float *work; /* [blocks, 2, width] */
     const T *dout;
-    const S *in;
-    const float *mean, *rstd, *weight;
+    const float *in, *mean, *rstd, *weight;
     size_t rows;
     unsigned width, padded; /* padded: whole pieces of warps */
     bool accumulate, whole;
 };
 
 /* With n = (in - mean) rstd and g = dout weight: din += rstd (g - mean(g) - n mean(g n)). */
-template <typename T, typename S>
-__device__ __forceinline__ void backward_row(const backward_args<T, S> &a, float *sums, size_t row)
+template <typename T>
+__device__ __forceinline__ void backward_row(const backward_args<T> &a, float *sums, size_t row)
 {
     float mean = a.mean[row], rstd = a.rstd[row], sum_g = 0, sum_gn = 0;
     const T *dout = a.dout + row * a.width;
-    const S *in = a.in + row * a.width;
-    T *branch = sizeof(T) != sizeof(S) && a.branch ? a.branch + row * a.width : NULL;
+    const float *in = a.in + row * a.width;
+    T *branch = sizeof(T) != sizeof(float) && a.branch ? a.branch + row * a.width : NULL;
     bool again = a.width > TILE;
     gradient<T> t;
     for (unsigned begin = 0; begin < a.width; begin += TILE) {
@@ -231,7 +216,7 @@ template <typename T> __device__ __forceinline__ unsigned sum_place(unsigned col
     return column / (WARP * N) * (WARP * N) + (i / 4 * WARP + lane) * 4 + i % 4;
 }
 
-template <typename T, typename S> __global__ void __launch_bounds__(256) layernorm_backward(backward_args<T, S> a)
+template <typename T> __global__ void __launch_bounds__(256) layernorm_backward(backward_args<T> a)
 {
     CUDA_SHARED(float, block_sums); /* [warps, 2, padded] */
     unsigned warps = blockDim.x / WARP, warp = threadIdx.x / WARP;
@@ -250,19 +235,19 @@ template <typename T, typename S> __global__ void __launch_bounds__(256) layerno
     }
 }
 
-template <typename T, typename S>
-static int forward(void *out, void *sum, float *mean, float *rstd, const void *in, const void *add,
-                   const float *weight, const float *bias, size_t rows, size_t width, void *stream)
+template <typename T>
+static int forward(void *out, float *mean, float *rstd, const float *in, const float *weight, const float *bias,
+                   size_t rows, size_t width, void *stream)
 {
     if (!width || width > INT32_MAX || rows > INT32_MAX)
         return cudaErrorInvalidValue;
     if (!rows)
         return 0;
     bool whole = width % piece<T>::N == 0 && is_aligned_16(out) && is_aligned_16(in) && is_aligned_16(weight) &&
-                 is_aligned_16(bias) && (!add || (is_aligned_16(add) && is_aligned_16(sum)));
-    return (int)CUDA_LAUNCH((layernorm_forward<T, S>), dim3((unsigned)((rows + FORWARD_WARPS - 1) / FORWARD_WARPS)),
-                            dim3(FORWARD_WARPS * WARP), 0, (cudaStream_t)stream, (T *)out, (S *)sum, mean, rstd,
-                            (const S *)in, (const T *)add, weight, bias, rows, (unsigned)width, whole);
+                 is_aligned_16(bias);
+    return (int)CUDA_LAUNCH(layernorm_forward<T>, dim3((unsigned)((rows + FORWARD_WARPS - 1) / FORWARD_WARPS)),
+                            dim3(FORWARD_WARPS * WARP), 0, (cudaStream_t)stream, (T *)out, mean, rstd, in, weight,
+                            bias, rows, (unsigned)width, whole);
 }
 
 /* Warps a block such that its sums fit, columns counted in pieces of any type alike. */
@@ -288,9 +273,9 @@ size_t cuda_layernorm_work_elems(size_t rows, size_t width)
     return (size_t)n_blocks(rows, width) * 2 * width;
 }
 
-template <typename T, typename S>
-static int backward(void *din, void *dbranch, float *dweight, float *dbias, float *work, const void *dout,
-                    const void *in, const float *mean, const float *rstd, const float *weight, size_t rows,
+template <typename T>
+static int backward(float *din, void *dbranch, float *dweight, float *dbias, float *work, const void *dout,
+                    const float *in, const float *mean, const float *rstd, const float *weight, size_t rows,
                     size_t width, bool accumulate, void *stream)
 {
     if (!width || width > CUDA_LAYERNORM_WIDTH_MAX)
@@ -300,40 +285,29 @@ static int backward(void *din, void *dbranch, float *dweight, float *dbias, floa
     bool whole = width % piece<T>::N == 0 && is_aligned_16(din) && is_aligned_16(dbranch) && is_aligned_16(dout) &&
                  is_aligned_16(in) && is_aligned_16(weight);
     unsigned w = (unsigned)width, warps = block_warps(width), blocks = n_blocks(rows, width);
-    T *branch = sizeof(T) == sizeof(S) ? NULL : (T *)dbranch;
-    backward_args<T, S> a = {(S *)din, branch, work, (const T *)dout,     (const S *)in, mean, rstd,
-                             weight,   rows,   w,    padded_width(width), accumulate,    whole};
-    int rc = (int)CUDA_LAUNCH((layernorm_backward<T, S>), dim3(blocks), dim3(warps * WARP),
+    T *branch = sizeof(T) == sizeof(float) ? NULL : (T *)dbranch;
+    backward_args<T> a = {din,    branch, work, (const T *)dout,     in,         mean, rstd,
+                          weight, rows,   w,    padded_width(width), accumulate, whole};
+    int rc = (int)CUDA_LAUNCH(layernorm_backward<T>, dim3(blocks), dim3(warps * WARP),
                               warps * 2 * a.padded * sizeof(float), (cudaStream_t)stream, a);
     if (!rc)
         rc = launch_add_partials(dweight, work, blocks, 2 * w, w, stream);
     return rc ? rc : launch_add_partials(dbias, work + width, blocks, 2 * w, w, stream);
 }
 
-/* The instance of a template over both types that these ask for; NULL: there is none. */
-#define INSTANCE_OF_TYPES(function, t)                                                                                 \
-    ((t).stream != DDP_F32 && (t).stream != (t).branch ? NULL                                                          \
-     : (t).branch == DDP_F32                           ? function<float, float>                                        \
-     : (t).branch == DDP_BF16                                                                                          \
-         ? ((t).stream == DDP_F32 ? function<bf16, float> : function<bf16, bf16>)                                      \
-     : (t).branch == DDP_F16 ? ((t).stream == DDP_F32 ? function<f16, float> : function<f16, f16>)                     \
-                             : NULL)
-
-int cuda_layernorm_forward(struct cuda_layernorm_types types, void *out, void *sum, float *mean, float *rstd,
-                           const void *in, const void *add, const float *weight, const float *bias, size_t rows,
-                           size_t width, void *stream)
+int cuda_layernorm_forward(enum ddp_dtype branch, void *out, float *mean, float *rstd, const float *in,
+                           const float *weight, const float *bias, size_t rows, size_t width, void *stream)
 {
-    auto *of_types = INSTANCE_OF_TYPES(forward, types);
-    return of_types ? of_types(out, sum, mean, rstd, in, add, weight, bias, rows, width, stream)
-                    : (int)cudaErrorInvalidValue;
+    auto *of_type = INSTANCE_OF(forward, branch);
+    return of_type ? of_type(out, mean, rstd, in, weight, bias, rows, width, stream) : (int)cudaErrorInvalidValue;
 }
 
-int cuda_layernorm_backward(struct cuda_layernorm_types types, void *din, void *dbranch, float *dweight, float *dbias,
-                            float *work, const void *dout, const void *in, const float *mean, const float *rstd,
+int cuda_layernorm_backward(enum ddp_dtype branch, float *din, void *dbranch, float *dweight, float *dbias,
+                            float *work, const void *dout, const float *in, const float *mean, const float *rstd,
                             const float *weight, size_t rows, size_t width, bool accumulate, void *stream)
 {
-    auto *of_types = INSTANCE_OF_TYPES(backward, types);
-    return of_types ? of_types(din, dbranch, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width,
-                               accumulate, stream)
-                    : (int)cudaErrorInvalidValue;
+    auto *of_type = INSTANCE_OF(backward, branch);
+    return of_type ? of_type(din, dbranch, dweight, dbias, work, dout, in, mean, rstd, weight, rows, width, accumulate,
+                             stream)
+                   : (int)cudaErrorInvalidValue;
 }

@@ -20,20 +20,13 @@ int layers_end(const gmodel_t *m, ddp_error_t *errp)
     return m->failed ? error_set(errp, m->error.domain, m->error.code, "%s", m->error.text) : 0;
 }
 
-/* The residual stream is float32. */
-static struct cuda_layernorm_types norm_types(const gmodel_t *m)
-{
-    return (struct cuda_layernorm_types){.branch = m->c.dtype, .stream = DDP_F32};
-}
-
 void layer_norm(gmodel_t *m, void *out, float *mean, float *rstd, const float *in, size_t id, size_t rows)
 {
     const float *weight = value(m, id), *bias = value(m, id + 1);
     size_t w = m->c.model.width;
     if (m->failed)
         return;
-    keep(m, cuda_layernorm_forward(norm_types(m), out, NULL, mean, rstd, in, NULL, weight, bias, rows, w, native(m)),
-         "layer norm");
+    keep(m, cuda_layernorm_forward(m->c.dtype, out, mean, rstd, in, weight, bias, rows, w, native(m)), "layer norm");
 }
 
 void layer_norm_backward(gmodel_t *m, const void *dout, const float *in, const float *mean, const float *rstd,
@@ -44,7 +37,7 @@ void layer_norm_backward(gmodel_t *m, const void *dout, const float *in, const f
     size_t w = m->c.model.width;
     if (m->failed)
         return;
-    keep(m, cuda_layernorm_backward(norm_types(m), m->dx, m->dbranch, dweight, dbias, m->work, dout, in, mean, rstd,
+    keep(m, cuda_layernorm_backward(m->c.dtype, m->dx, m->dbranch, dweight, dbias, m->work, dout, in, mean, rstd,
                                     weight, rows, w, !first, native(m)),
          "layer norm's gradient");
 }
