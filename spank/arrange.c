@@ -16,7 +16,7 @@ struct arranger {
     bool is_unreadable;  /* this machine: it was tried */
 };
 
-static const char *text_of(const struct options *o, enum ddp_key key)
+static const char *text_of(const struct keys *o, enum ddp_key key)
 {
     return o->key[key].is_set && o->key[key].text[0] ? o->key[key].text : NULL;
 }
@@ -153,7 +153,7 @@ static bool is_unconfined(const struct inventory *inv, const struct cpus *masks,
 static const char *find_keep(const struct arranger *g)
 {
     const struct arrange_facts *f = g->f;
-    if (f->options->key[KEY_BIND].choice == BIND_NONE)
+    if (f->keys->key[KEY_BIND].choice == BIND_NONE)
         return "bind=none";
     return f->is_bound_by_user ? "--cpu-bind was given" : NULL;
 }
@@ -194,7 +194,7 @@ static int arrange_recorded(struct arranger *g)
 static int arrange_machine(struct arranger *g)
 {
     struct arrangement *a = g->a;
-    const struct options *o = g->f->options;
+    const struct keys *o = g->f->keys;
     if (o->key[KEY_VERBOSE].b || g->f->step->n_gpus > 0)
         load_machine(g, true);
     a->request.keep = find_keep(g);
@@ -217,11 +217,11 @@ static int arrange_machine(struct arranger *g)
 int arrange(const struct arrange_facts *f, struct arrangement *ret, ddp_error_t *errp)
 {
     struct arranger g = {.f = f, .a = ret, .n_ranks = f->step->local_size, .rank = f->step->local_rank,
-                         .record = text_of(f->options, KEY_TOPO), .errp = errp};
+                         .record = text_of(f->keys, KEY_TOPO), .errp = errp};
     memset(ret, 0, sizeof *ret);
     ret->board = f->board && board_size(f->board) == g.n_ranks && g.n_ranks > 1 ? f->board : NULL;
     ret->is_recorded = g.record;
-    ret->is_trial = f->options->key[KEY_BIND].choice == BIND_PRINT;
+    ret->is_trial = f->keys->key[KEY_BIND].choice == BIND_PRINT;
     ret->request.n_ranks = g.n_ranks;
     return g.record ? arrange_recorded(&g) : arrange_machine(&g);
 }

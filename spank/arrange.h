@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 #include "spank/board.h"
-#include "spank/options.h"
+#include "spank/keys.h"
 #include "spank/step.h"
 #include "topology/placement.h"
 #include "topology/show.h"
 
 struct arrange_facts {
     const struct step *step;
-    const struct options *options;
+    const struct keys *keys;
     bool is_bound_by_user;                /* --cpu-bind */
     struct cpus mask;                     /* of the calling task */
     struct board *board;                  /* NULL: none */

@@ -11,7 +11,7 @@
 
 struct maker {
     const struct step *step;
-    const struct options *o;
+    const struct keys *o;
     lookup_f lookup;
     void *arg;
     struct environment *env;
@@ -261,7 +261,7 @@ static void warn_gpus(struct maker *m)
              t->node_name, t->n_gpus, t->n_gpus);
 }
 
-int environment_make(const struct step *step, const struct options *o, const struct environment_place *place,
+int environment_make(const struct step *step, const struct keys *o, const struct environment_place *place,
                      struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret, ddp_error_t *errp)
 {
     struct maker m = {step, o, lookup, arg, ret, errp};

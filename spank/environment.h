@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "spank/options.h"
+#include "spank/keys.h"
 #include "spank/port.h"
 #include "spank/step.h"
 
@@ -48,7 +48,7 @@ void environment_forget(const char *set, lookup_f lookup, void *arg, void (*drop
  * that contradicts the step, a MASTER_PORT within `ephemeral` (of this node), one task on a node with several GPUs,
  * fewer CPUs than SLURM_CPUS_PER_TASK says. 0, or -1 with DDP_E_USAGE or DDP_E_DATA: resv_ports without reserved ports,
  * or rank 0 on another node than the one that MASTER_ADDR would name. */
-int environment_make(const struct step *step, const struct options *o, const struct environment_place *place,
+int environment_make(const struct step *step, const struct keys *o, const struct environment_place *place,
                      struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret,
                      ddp_error_t *errp);
 

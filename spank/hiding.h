@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "spank/cmdline.h"
-#include "spank/options.h"
+#include "spank/keys.h"
 
 /* Whether Slurm will give each task of the step a part of the node's GPUs only, so that a task cannot reach the memory
  * of its peers' GPUs and NCCL loses peer-to-peer between them (NVIDIA/nccl#1066): --gpus-per-task, --ntasks-per-gpu and

@@ -15,7 +15,7 @@ libspankcore_la_SOURCES = \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \
 	%D%/nccl.c %D%/nccl.h \
-	%D%/options.c %D%/options.h \
+	%D%/keys.c %D%/keys.h \
 	%D%/port.c %D%/port.h \
 	%D%/site.c %D%/site.h \
 	%D%/step.c %D%/step.h \
@@ -54,8 +54,8 @@ UNIT_TESTS += t/unit/spank_hostlist.t
 t_unit_spank_hostlist_t_SOURCES = t/unit/spank_hostlist.c
 UNIT_TESTS += t/unit/spank_nccl.t
 t_unit_spank_nccl_t_SOURCES = t/unit/spank_nccl.c
-UNIT_TESTS += t/unit/spank_options.t
-t_unit_spank_options_t_SOURCES = t/unit/spank_options.c
+UNIT_TESTS += t/unit/spank_keys.t
+t_unit_spank_keys_t_SOURCES = t/unit/spank_keys.c
 UNIT_TESTS += t/unit/spank_port.t
 t_unit_spank_port_t_SOURCES = t/unit/spank_port.c
 UNIT_TESTS += t/unit/spank_step.t

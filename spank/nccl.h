@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "spank/options.h"
+#include "spank/keys.h"
 
 enum { NCCL_INTERFACE_TEXT = 32 };
 

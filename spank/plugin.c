@@ -35,7 +35,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/environment.h"
 #include "spank/gather.h"
 #include "spank/hiding.h"
-#include "spank/options.h"
+#include "spank/keys.h"
 #include "spank/task.h"
 
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
@@ -54,7 +54,7 @@ static struct {
     bool is_prepared;                  /* srun: prepare_step was here */
     gather_t *gather;                  /* srun's; NULL: none */
     struct board *board;               /* where the tasks of a node meet; slurmstepd only hands it on to them */
-    char option[OPTIONS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
+    char option[KEYS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
     char site_file[PATH_MAX];          /* "" : none configured */
     char bad_argument[64];             /* of the line in plugstack.conf; "" : none */
 } plugin;
@@ -127,7 +127,7 @@ static int check_arguments(ddp_error_t *errp)
 static int check_locally(const char *option)
 {
     ddp_error_t e;
-    struct options o;
+    struct keys o;
     struct task_request r = make_request(option, lookup_own, NULL);
     if (task_options(&r, &o, NULL, &e) == 0 && (o.mode != DDP_MODE_ON || check_arguments(&e) == 0))
         return 0;
@@ -221,7 +221,7 @@ static void warn_hiding(const struct cmdline *c)
 /* srun reads these variables right after slurm_spank_init. Errors wait for the option's callback. */
 static void prepare_srun(void)
 {
-    struct options o;
+    struct keys o;
     char set[128] = "", *args = malloc(CMDLINE_MAX);
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = args && fd >= 0 ? read(fd, args, CMDLINE_MAX) : -1;
@@ -270,7 +270,7 @@ static int draw_port(void)
 }
 
 /* Without it every node prints its own table. */
-static void prepare_gather(const struct options *o)
+static void prepare_gather(const struct keys *o)
 {
     struct gather_options g = {.out_fd = STDERR_FILENO, .collect_s = COLLECT_S};
     if (o->key[KEY_SRUN_PORT_MIN].is_set)
@@ -284,7 +284,7 @@ static void prepare_gather(const struct options *o)
  * heterogeneous one, before local_user_init, and all are to hear the same. */
 static int prepare_step(void)
 {
-    struct options o;
+    struct keys o;
     struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_own, NULL);
     if (plugin.is_prepared || task_options(&r, &o, NULL, NULL) < 0 || o.mode != DDP_MODE_ON)
         return 0;
@@ -337,7 +337,7 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
     static char usage[2048], name[] = "ddp", arginfo[] = "on|off|KEY=VALUE[,...]";
     static struct spank_option option = {name, arginfo, usage, 1, 0, take_option};
     read_arguments(ac, av);
-    options_help(usage, sizeof usage);
+    keys_help(usage, sizeof usage);
     if (spank_option_register(sp, &option) != ESPANK_SUCCESS)
         slurm_error("ddp: cannot register --ddp");
     if (is_submitting())

@@ -65,12 +65,12 @@ static const char *value_text(const struct knob *k, const json_t *v, char *buf, 
     return NULL;
 }
 
-static int parse_key(const char *name, const json_t *v, const char *source, struct options *o, ddp_error_t *errp)
+static int parse_key(const char *name, const json_t *v, const char *source, struct keys *o, ddp_error_t *errp)
 {
     char text[64];
     const struct knob *k = knob_find(ddp_keys, KEY_COUNT, name);
     if (!k || strcmp(k->name, name))
-        return options_unknown_key(name, KEY_COUNT, DDP_E_DATA, source, "the keys are ", errp);
+        return keys_unknown(name, KEY_COUNT, DDP_E_DATA, source, "the keys are ", errp);
     const char *value = value_text(k, v, text, sizeof text);
     if (!value)
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: %s: must be %s", source, name, type_name[k->type]);
@@ -87,12 +87,12 @@ static int parse_key(const char *name, const json_t *v, const char *source, stru
 }
 
 /* A port as it would be with the default for what the file leaves out; 0: there is none. */
-static int port_of(const struct options *o, enum ddp_key key)
+static int port_of(const struct keys *o, enum ddp_key key)
 {
     return o->key[key].is_set ? (int)o->key[key].i : ddp_keys[key].def ? atoi(ddp_keys[key].def) : 0;
 }
 
-static int check_range(const struct options *o, enum ddp_key min, enum ddp_key max, const char *text, size_t n,
+static int check_range(const struct keys *o, enum ddp_key min, enum ddp_key max, const char *text, size_t n,
                        const char *file, ddp_error_t *errp)
 {
     int low = port_of(o, min), high = port_of(o, max);
@@ -106,14 +106,14 @@ static int check_range(const struct options *o, enum ddp_key min, enum ddp_key m
                      line_of(text, n, key), key, names[0], low, names[1], high);
 }
 
-static int check_ports(const struct options *o, const char *text, size_t n, const char *file, ddp_error_t *errp)
+static int check_ports(const struct keys *o, const char *text, size_t n, const char *file, ddp_error_t *errp)
 {
     return check_range(o, KEY_PORT_MIN, KEY_PORT_MAX, text, n, file, errp) < 0
                ? -1
                : check_range(o, KEY_SRUN_PORT_MIN, KEY_SRUN_PORT_MAX, text, n, file, errp);
 }
 
-static int parse_object(const json_t *root, const char *text, size_t n, const char *file, struct options *o,
+static int parse_object(const json_t *root, const char *text, size_t n, const char *file, struct keys *o,
                         ddp_error_t *errp)
 {
     const char *name;
@@ -129,10 +129,10 @@ static int parse_object(const json_t *root, const char *text, size_t n, const ch
     return check_ports(o, text, n, file, errp);
 }
 
-int site_parse(const char *text, size_t n, const char *file, struct options *ret, ddp_error_t *errp)
+int site_parse(const char *text, size_t n, const char *file, struct keys *ret, ddp_error_t *errp)
 {
     json_error_t je;
-    struct options o = {.mode = DDP_MODE_UNSET};
+    struct keys o = {.mode = DDP_MODE_UNSET};
     if (n > SITE_BYTES_MAX)
         return error_set(errp, DDP_E_DATA, EFBIG, "%s: longer than %d bytes", file, SITE_BYTES_MAX);
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
@@ -175,7 +175,7 @@ static ssize_t read_up_to(int fd, char *buf, size_t size)
     return (ssize_t)n;
 }
 
-int site_load(const char *file, struct options *ret, bool *ret_missing, ddp_error_t *errp)
+int site_load(const char *file, struct keys *ret, bool *ret_missing, ddp_error_t *errp)
 {
     int rc = -1;
     char *text = NULL;

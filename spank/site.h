@@ -1,4 +1,4 @@
-/* site.h - the site's policy: one JSON object, its keys those of options.h. Pure, except for site_load.
+/* site.h - the site's policy: one JSON object, its keys those of keys.h. Pure, except for site_load.
  *
  *   { "bind": "none", "port_min": 21000, "port_max": 21999 }
  *
@@ -10,17 +10,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "spank/options.h"
+#include "spank/keys.h"
 
 #define SITE_BYTES_MAX 65536
 
 /* Parses text[0..n), called `file` in errors, into *ret (mode stays DDP_MODE_UNSET; the source of every key is "site
  * file"). 0, or -1 with DDP_E_DATA and *ret untouched. */
-int site_parse(const char *text, size_t n, const char *file, struct options *ret, ddp_error_t *errp);
+int site_parse(const char *text, size_t n, const char *file, struct keys *ret, ddp_error_t *errp);
 
 /* Reads and parses the file. *ret_missing: there is no such file, which is no error (*ret is then untouched): nodes of
  * a configless cluster have none. Refused: what is not a regular file, is too long, does not belong to root, or can be
  * written by group or others, for then it is not the site's word. */
-int site_load(const char *file, struct options *ret, bool *ret_missing, ddp_error_t *errp);
+int site_load(const char *file, struct keys *ret, bool *ret_missing, ddp_error_t *errp);
 
 #endif

@@ -16,7 +16,7 @@
 
 #include "runtime/base/error.h"
 #include "spank/hostlist.h"
-#include "spank/options.h"
+#include "spank/keys.h"
 #include "topology/devices.h"
 
 struct step {

@@ -26,22 +26,22 @@
 struct task {
     const struct task_request *r;
     uint64_t deadline; /* of waits */
-    struct options o;
+    struct keys o;
     struct step step;
     struct arrangement a;
     struct cpus mask; /* the process's own, as it is now */
 };
 
-int task_options(const struct task_request *r, struct options *ret, bool *ret_site_missing, ddp_error_t *errp)
+int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_missing, ddp_error_t *errp)
 {
-    struct options site = {.mode = DDP_MODE_UNSET};
+    struct keys site = {.mode = DDP_MODE_UNSET};
     bool is_missing = false;
     /* A step without ddp is not to suffer from a broken site file. */
-    if (options_resolve(r->option, r->lookup, r->arg, NULL, ret, errp) < 0)
+    if (keys_resolve(r->option, r->lookup, r->arg, NULL, ret, errp) < 0)
         return -1;
     if (ret->mode == DDP_MODE_ON && r->site_file) {
         if (site_load(r->site_file, &site, &is_missing, errp) < 0 ||
-            options_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
+            keys_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
             return -1;
     }
     if (ret->mode == DDP_MODE_ON && !ret->key[KEY_ENABLED].b)
@@ -106,7 +106,7 @@ static const char *get(const struct task *t, const char *name)
 static int arrange_task(struct task *t, ddp_error_t *errp)
 {
     const struct task_request *r = t->r;
-    struct arrange_facts f = {.step = &t->step, .options = &t->o, .is_bound_by_user = r->is_bound_by_user,
+    struct arrange_facts f = {.step = &t->step, .keys = &t->o, .is_bound_by_user = r->is_bound_by_user,
                               .board = r->board, .deadline = t->deadline, .load = {load_cores, load_all},
                               .load_record = load_record};
     if (affinity_get(&f.mask, errp) < 0 || arrange(&f, &t->a, errp) < 0)
@@ -267,7 +267,7 @@ int task_prepare(const struct task_request *r, struct environment *ret, ddp_erro
     struct task t = {.r = r, .deadline = deadline_in(WAITS_S)};
     struct watchdog dog;
     ret->n_vars = ret->n_warnings = 0;
-    if (options_resolve(r->option, r->lookup, r->arg, NULL, &t.o, errp) < 0)
+    if (keys_resolve(r->option, r->lookup, r->arg, NULL, &t.o, errp) < 0)
         return -1;
     if (t.o.mode != DDP_MODE_ON) /* which no site file changes */
         return 0;

@@ -8,7 +8,7 @@
 
 #include "spank/board.h"
 #include "spank/environment.h"
-#include "spank/options.h"
+#include "spank/keys.h"
 
 struct task_request {
     const char *option;         /* argument of --ddp; NULL: not given */
@@ -25,7 +25,7 @@ struct task_request {
 
 /* The options of a step or a submission from command line, environment and site file, with the site's veto. A site file
  * that is not there is told through *ret_site_missing (may be NULL); it is read only for a step of ours. 0, or -1. */
-int task_options(const struct task_request *r, struct options *ret, bool *ret_site_missing, ddp_error_t *errp);
+int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_missing, ddp_error_t *errp);
 
 /* Places the calling process (CPU mask, memory policy) and fills *ret with the variables to set; ret->n_vars is 0
  * where the step is not ours. Warnings and the verbose lines go to r->log. 0, or -1: the caller is then to end the

@@ -13,7 +13,7 @@
 
 #define SETTING_INTERFACE                                                                                              \
     .env = "DDP_INTERFACE", .type = KNOB_STRING, .max = 15,                                                            \
-    .help = "network interface between nodes (default: the one towards MASTER_ADDR)"
+    .help = "network interface between nodes; unset: the one towards MASTER_ADDR"
 
 #define SETTING_CKPT_PRIVATE                                                                                           \
     .env = "DDP_CKPT_PRIVATE", .type = KNOB_BOOL,                                                                      \

@@ -101,18 +101,18 @@ static void be_rank(const struct node *n, int rank, struct board *b)
 {
     ddp_error_t e;
     struct arrangement a;
-    struct options o;
+    struct keys o;
     struct vars v = {0};
     struct answer *ret = &shared->answer[rank];
     struct step step = {.rank = rank, .local_rank = rank, .size = n->n_ranks, .local_size = n->n_ranks, .n_nodes = 1,
                         .cpus_on_node = n->held, .gpus = {.cuda = n->visible[rank]}};
     struct devices gpus;
-    struct arrange_facts f = {.step = &step, .options = &o, .is_bound_by_user = n->is_bound,
+    struct arrange_facts f = {.step = &step, .keys = &o, .is_bound_by_user = n->is_bound,
                               .mask = set_of(n->mask[rank]), .board = b, .deadline = deadline_in(patience(n)),
                               .load = {load_cores, load_all}, .load_record = load_record};
     is_unreadable = n->is_unreadable;
     step.n_gpus = devices_list(NULL, &step.gpus, &gpus, NULL) == 0 ? gpus.n : 0;
-    if (options_resolve(n->options, lookup, &v, NULL, &o, &e) < 0)
+    if (keys_resolve(n->options, lookup, &v, NULL, &o, &e) < 0)
         _exit(9);
     *ret = (struct answer){.is_there = true, .is_failed = arrange(&f, &a, &e) < 0};
     if (!ret->is_failed) {

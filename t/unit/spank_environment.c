@@ -9,10 +9,10 @@
 static struct environment make_with(struct vars *v, const char *option, struct environment_place place)
 {
     struct environment env;
-    struct options o;
+    struct keys o;
     struct step s;
     ddp_error_t e = {0};
-    if (options_resolve(option, lookup, v, NULL, &o, &e) < 0 || step_read(lookup, v, 2, &s, &e) < 0 ||
+    if (keys_resolve(option, lookup, v, NULL, &o, &e) < 0 || step_read(lookup, v, 2, &s, &e) < 0 ||
         environment_make(&s, &o, &place, (struct port_range){32768, 60999}, lookup, v, &env, &e) < 0)
         fail_msg("%s", e.text);
     for (size_t i = 0; i < env.n_vars; i++)
@@ -271,21 +271,21 @@ static void what_cannot_work_is_refused(void **state)
     (void)state;
     struct vars v = plain_step();
     struct environment env;
-    struct options o;
+    struct keys o;
     struct step s;
     ddp_error_t e = {0};
     struct environment_place place = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1};
     struct port_range ephemeral = {20000, 40000};
     put(&v, "SLURM_PROCID", "0"); /* on n2, as --distribution=arbitrary may have it */
     assert_int_equal(step_read(lookup, &v, 2, &s, &e), 0);
-    assert_int_equal(options_resolve("on", lookup, &v, NULL, &o, &e), 0);
+    assert_int_equal(keys_resolve("on", lookup, &v, NULL, &o, &e), 0);
     assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), -1);
     assert_error_has(e, "set MASTER_ADDR=n2");
     put(&v, "MASTER_ADDR", "n2");
     assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), 0);
     assert_int_equal(env.n_warnings, 1);
     assert_non_null(strstr(env.warning[0], "port_min"));
-    assert_int_equal(options_resolve("resv_ports", lookup, &v, NULL, &o, &e), 0);
+    assert_int_equal(keys_resolve("resv_ports", lookup, &v, NULL, &o, &e), 0);
     assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), -1);
     assert_error_has(e, "--resv-ports");
 }

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "spank/cmdline.h"
-#include "spank/options.h"
+#include "spank/keys.h"
 #include "spank/site.h"
 
 /* A list of "NAME=VALUE" ended by NULL. */
@@ -20,22 +20,22 @@ static const char *lookup(const char *name, void *arg)
 static void options_are_read(void **state)
 {
     (void)state;
-    struct options o;
+    struct keys o;
     ddp_error_t e;
-    assert_int_equal(options_parse("on", "--ddp", &o, &e), 0);
+    assert_int_equal(keys_parse("on", "--ddp", &o, &e), 0);
     assert_int_equal(o.mode, DDP_MODE_ON);
     assert_false(o.key[KEY_BIND].is_set);
-    assert_int_equal(options_parse("on,bind=none,verbose", "--ddp", &o, &e), 0);
+    assert_int_equal(keys_parse("on,bind=none,verbose", "--ddp", &o, &e), 0);
     assert_int_equal(o.key[KEY_BIND].choice, BIND_NONE);
     assert_true(o.key[KEY_VERBOSE].b);
-    assert_int_equal(options_parse("port=29500,verbose=off,timeout=2.5,interface=ib0", "--ddp", &o, &e), 0);
+    assert_int_equal(keys_parse("port=29500,verbose=off,timeout=2.5,interface=ib0", "--ddp", &o, &e), 0);
     assert_int_equal(o.mode, DDP_MODE_ON);
     assert_int_equal(o.key[KEY_PORT].i, 29500);
     assert_false(o.key[KEY_VERBOSE].b);
     assert_true(o.key[KEY_TIMEOUT].d == 2.5);
-    assert_int_equal(options_parse("off,bind=none", "--ddp", &o, &e), 0);
+    assert_int_equal(keys_parse("off,bind=none", "--ddp", &o, &e), 0);
     assert_int_equal(o.mode, DDP_MODE_OFF);
-    assert_int_equal(options_parse("omp=2,omp=3", "--ddp", &o, &e), 0);
+    assert_int_equal(keys_parse("omp=2,omp=3", "--ddp", &o, &e), 0);
     assert_int_equal(o.key[KEY_OMP].i, 3);
 }
 
@@ -54,61 +54,61 @@ static void bad_options_are_named(void **state)
         {"requeue", "requeue=off|auto"},                     {"requeue=on", "requeue=off|auto"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct options o = {.mode = 77};
+        struct keys o = {.mode = 77};
         ddp_error_t e = {0};
-        if (options_parse(bad[i].text, "--ddp", &o, &e) == 0)
+        if (keys_parse(bad[i].text, "--ddp", &o, &e) == 0)
             fail_msg("\"%s\" was accepted", bad[i].text);
         assert_error_has(e, "--ddp: ");
         assert_error_has(e, bad[i].says);
         assert_int_equal(o.mode, 77);
     }
-    char big[OPTIONS_TEXT_MAX + 2];
-    struct options o;
+    char big[KEYS_TEXT_MAX + 2];
+    struct keys o;
     ddp_error_t e;
     memset(big, ',', sizeof big);
     big[sizeof big - 1] = 0;
-    assert_int_equal(options_parse(big, "--ddp", &o, &e), -1);
+    assert_int_equal(keys_parse(big, "--ddp", &o, &e), -1);
     assert_error_has(e, "longer than 4096");
 }
 
 static void command_line_beats_environment_beats_site(void **state)
 {
     (void)state;
-    struct options o, site = {.mode = DDP_MODE_UNSET};
+    struct keys o, site = {.mode = DDP_MODE_UNSET};
     ddp_error_t e;
     const char *env[] = {"DDP_BIND=none", NULL, NULL}, *none[] = {NULL};
     assert_int_equal(site_parse("{\"bind\":\"none\",\"omp\":5}", 23, "f", &site, &e), 0);
-    assert_int_equal(options_resolve("on", lookup, none, NULL, &o, &e), 0);
+    assert_int_equal(keys_resolve("on", lookup, none, NULL, &o, &e), 0);
     assert_int_equal(o.key[KEY_BIND].choice, BIND_AUTO);
-    assert_int_equal(options_resolve("on", lookup, none, &site, &o, &e), 0);
+    assert_int_equal(keys_resolve("on", lookup, none, &site, &o, &e), 0);
     assert_int_equal(o.key[KEY_BIND].choice, BIND_NONE);
     assert_string_equal(o.key[KEY_BIND].source, "site file");
     env[1] = "DDP_OMP=7";
-    assert_int_equal(options_resolve("on", lookup, env, &site, &o, &e), 0);
+    assert_int_equal(keys_resolve("on", lookup, env, &site, &o, &e), 0);
     assert_int_equal(o.key[KEY_OMP].i, 7);
-    assert_int_equal(options_resolve("omp=9", lookup, env, &site, &o, &e), 0);
+    assert_int_equal(keys_resolve("omp=9", lookup, env, &site, &o, &e), 0);
     assert_int_equal(o.key[KEY_OMP].i, 9);
     assert_false(o.key[KEY_PORT].is_set);
 
-    assert_int_equal(options_resolve(NULL, lookup, none, NULL, &o, &e), 0);
+    assert_int_equal(keys_resolve(NULL, lookup, none, NULL, &o, &e), 0);
     assert_int_equal(o.mode, DDP_MODE_OFF);
     env[1] = "SLURM_DDP=on,bind=auto";
-    assert_int_equal(options_resolve(NULL, lookup, env, NULL, &o, &e), 0);
+    assert_int_equal(keys_resolve(NULL, lookup, env, NULL, &o, &e), 0);
     assert_int_equal(o.mode, DDP_MODE_ON);
     assert_int_equal(o.key[KEY_BIND].choice, BIND_AUTO);
-    assert_int_equal(options_resolve("off", lookup, env, NULL, &o, &e), 0);
+    assert_int_equal(keys_resolve("off", lookup, env, NULL, &o, &e), 0);
     assert_int_equal(o.mode, DDP_MODE_OFF);
     env[1] = "DDP_PORT=1";
-    assert_int_equal(options_resolve("on", lookup, env, NULL, &o, &e), -1);
+    assert_int_equal(keys_resolve("on", lookup, env, NULL, &o, &e), -1);
     assert_error_has(e, "DDP_PORT");
-    assert_int_equal(options_resolve("off", lookup, env, NULL, &o, &e), 0);
+    assert_int_equal(keys_resolve("off", lookup, env, NULL, &o, &e), 0);
 }
 
 static void help_fits(void **state)
 {
     (void)state;
     char buf[2048];
-    options_help(buf, sizeof buf);
+    keys_help(buf, sizeof buf);
     assert_true(strlen(buf) < sizeof buf - 1);
     for (int i = 0; i < KEY_USER_COUNT; i++)
         assert_non_null(strstr(buf, ddp_keys[i].help));
@@ -117,7 +117,7 @@ static void help_fits(void **state)
 
 static void parse_site(const char *text, const char *says)
 {
-    struct options o = {.mode = 77};
+    struct keys o = {.mode = 77};
     ddp_error_t e = {0};
     if (site_parse(text, strlen(text), "/etc/ddp.json", &o, &e) == 0)
         fail_msg("accepted: %s", text);
@@ -129,7 +129,7 @@ static void parse_site(const char *text, const char *says)
 static void site_file_is_strict(void **state)
 {
     (void)state;
-    struct options o;
+    struct keys o;
     ddp_error_t e;
     static const char good[] = "{\n \"enabled\": true, \"bind\": \"none\", \"mpi\": \"pmix\", \"port_min\": 21000,\n"
                                " \"port_max\": 21999, \"verbose\": false, \"omp\": 4, \"timeout\": 60 }\n";
@@ -167,7 +167,7 @@ static void site_file_is_strict(void **state)
 static void site_file_is_the_sites(void **state)
 {
     (void)state;
-    struct options o;
+    struct keys o;
     bool is_missing = false;
     ddp_error_t e;
     char path[] = "/tmp/ddp-site-XXXXXX";
@@ -253,7 +253,7 @@ static void admins_page_and_example_match_the_table(void **state)
 {
     (void)state;
     static char page[65536], example[4096];
-    struct options o;
+    struct keys o;
     ddp_error_t e = {0};
     read_source("doc/admin.md", page, sizeof page);
     read_source("contrib/slurm/ddp.json", example, sizeof example);
@@ -301,16 +301,16 @@ static void a_trial_is_shown(void **state)
     (void)state;
     static const char *const texts[] = {"bind=print", "topo=m.xml", "topo=m.xml,bind=none,verbose=off"};
     static const char *const env[] = {"DDP_TOPO=m.xml", NULL};
-    struct options o;
+    struct keys o;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        assert_int_equal(options_resolve(texts[i], lookup, NULL, NULL, &o, NULL), 0);
+        assert_int_equal(keys_resolve(texts[i], lookup, NULL, NULL, &o, NULL), 0);
         assert_true(o.key[KEY_BIND].choice == BIND_PRINT && o.key[KEY_VERBOSE].b);
     }
-    assert_int_equal(options_resolve("off", lookup, (void *)env, NULL, &o, NULL), 0);
+    assert_int_equal(keys_resolve("off", lookup, (void *)env, NULL, &o, NULL), 0);
     assert_false(o.key[KEY_VERBOSE].b);
-    assert_int_equal(options_resolve("on", lookup, (void *)env, NULL, &o, NULL), 0);
+    assert_int_equal(keys_resolve("on", lookup, (void *)env, NULL, &o, NULL), 0);
     assert_true(o.key[KEY_BIND].choice == BIND_PRINT && o.key[KEY_VERBOSE].b);
-    assert_int_equal(options_resolve("topo=", lookup, (void *)env, NULL, &o, NULL), 0); /* over the variable's */
+    assert_int_equal(keys_resolve("topo=", lookup, (void *)env, NULL, &o, NULL), 0); /* over the variable's */
     assert_true(o.key[KEY_BIND].choice == BIND_AUTO && !o.key[KEY_VERBOSE].b);
 }
 
@@ -372,11 +372,11 @@ static void random_texts_do_no_harm(void **state)
     srand(seed);
     for (int round = 0; round < 20000; round++) {
         char text[256] = "";
-        struct options o;
+        struct keys o;
         ddp_error_t e = {0};
         for (int i = rand() % 16; i > 0; i--)
             strcat(text, piece[(size_t)rand() % (sizeof piece / sizeof *piece)]);
-        if (options_parse(text, "--ddp", &o, &e) == 0)
+        if (keys_parse(text, "--ddp", &o, &e) == 0)
             assert_true(o.mode != DDP_MODE_UNSET && (!o.key[KEY_PORT].is_set || o.key[KEY_PORT].i == 1024));
         else
             assert_true(e.text[0] && !strchr(e.text, '\n'));

@@ -1,17 +1,17 @@
-/* options.h - the keys of --ddp, of the site file and of the environment: one table, one parser. Pure.
+/* keys.h - the keys of --ddp, of the site file and of the environment: one table, one parser. Pure.
  *
  * --ddp=ITEM[,ITEM...], ITEM is on, off, KEY=VALUE, or KEY alone for a key whose type is on|off. Any item but off turns
  * the step on; on and off together are refused; a key given twice counts as last given. No key's value holds a
  * comma. */
-#ifndef DDP_SPANK_OPTIONS_H
-#define DDP_SPANK_OPTIONS_H
+#ifndef DDP_SPANK_KEYS_H
+#define DDP_SPANK_KEYS_H
 
 #include <stddef.h>
 
 #include "runtime/base/error.h"
 #include "runtime/base/knob.h"
 
-#define OPTIONS_TEXT_MAX 4096   /* bytes of the whole argument */
+#define KEYS_TEXT_MAX 4096   /* bytes of the whole argument */
 #define SITE_SOURCE "site file" /* knob_value's source where the site file named it */
 
 enum ddp_key {
@@ -43,7 +43,7 @@ extern const struct knob ddp_keys[KEY_COUNT];
 
 enum ddp_mode { DDP_MODE_UNSET, DDP_MODE_OFF, DDP_MODE_ON };
 
-struct options {
+struct keys {
     enum ddp_mode mode;
     struct knob_value key[KEY_COUNT]; /* is_set: somebody named it */
 };
@@ -54,19 +54,19 @@ typedef const char *(*lookup_f)(const char *name, void *arg);
 /* The argument of --ddp, or of SLURM_DDP; `source` says which in errors. *ret is overwritten. 0, or -1 with
  * DDP_E_USAGE: an unknown key (the error suggests the nearest and lists all), a value out of range, an empty or too
  * long text. */
-int options_parse(const char *text, const char *source, struct options *ret, ddp_error_t *errp);
+int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error_t *errp);
 
 /* The whole decision, for one step. Each key: `text` (the command line), else its DDP_* variable, else `site`, else the
  * table's default. The mode: `text`, else the variable SLURM_DDP, else off; with off, keys are not looked at. `text`
  * and `site` may be NULL. topo means bind=print, and that means verbose. */
-int options_resolve(const char *text, lookup_f lookup, void *arg, const struct options *site, struct options *ret,
+int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys *site, struct keys *ret,
                     ddp_error_t *errp);
 
 /* What `srun --help` says of --ddp: one paragraph. Returns buf. */
-const char *options_help(char *buf, size_t size);
+const char *keys_help(char *buf, size_t size);
 
 /* The error for `name`, which is none of the first n keys of the table: names the source and the nearest key, says what
  * to `use` ("the keys are ") and lists the keys. Returns -1. */
-int options_unknown_key(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp);
+int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp);
 
 #endif

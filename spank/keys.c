@@ -1,34 +1,32 @@
-#include "spank/options.h"
+#include "spank/keys.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "runtime/base/settings.h"
 
 const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_BIND] = {.name = "bind", .env = "DDP_BIND", .type = KNOB_ENUM, .def = "auto",
                   .choices = "auto|none|print",
                   .help = "put each rank of a node on cores beside its GPU, or on its share of the cores, unless "
                           "--cpu-bind was given; print: only show where"},
-    [KEY_INTERFACE] = {.name = "interface", .env = "DDP_INTERFACE", .type = KNOB_STRING, .max = 15,
-                       .help = "network interface that libddp uses between nodes"},
+    [KEY_INTERFACE] = {.name = "interface", SETTING_INTERFACE},
     [KEY_MPI] = {.name = "mpi", .env = "DDP_MPI", .type = KNOB_ENUM, .def = "auto", .choices = "auto|pmix|none",
                  .help = "srun's --mpi where none was given: auto takes PMIx where Slurm has it"},
     [KEY_OMP] = {.name = "omp", .env = "DDP_OMP", .type = KNOB_INT, .def = "0", .min = 0, .max = 4096,
                  .help = "OMP_NUM_THREADS of each rank; 0: what -c says, else its share of the cores"},
     [KEY_PORT] = {.name = "port", .env = "DDP_PORT", .type = KNOB_INT, .min = 1024, .max = 65535,
                   .help = "MASTER_PORT; unset: derived from job, step and restart count"},
-    [KEY_REQUEUE] = {.name = "requeue", .env = "DDP_REQUEUE", .type = KNOB_ENUM, .choices = "off|auto",
-                     .help = "auto: libddp puts a batch job that was asked to stop and has saved back into the queue"},
+    [KEY_REQUEUE] = {.name = "requeue", SETTING_REQUEUE},
     [KEY_RESV_PORTS] = {.name = "resv_ports", .env = "DDP_RESV_PORTS", .type = KNOB_BOOL,
                         .help = "MASTER_PORT is the first port that Slurm reserved; unset: on under srun --resv-ports"},
-    [KEY_TIMEOUT] = {.name = "timeout", .env = "DDP_TIMEOUT", .type = KNOB_DOUBLE, .min = 0.1, .max = 86400,
-                     .help = "seconds after which libddp gives up a wait"},
+    [KEY_TIMEOUT] = {.name = "timeout", SETTING_TIMEOUT},
     [KEY_TOPO] = {.name = "topo", .env = "DDP_TOPO", .type = KNOB_STRING, .max = 255,
                   .help = "place by this XML record of hwloc instead of the machine, as bind=print"},
     [KEY_VERBOSE] = {.name = "verbose", .env = "DDP_VERBOSE", .type = KNOB_BOOL, .def = "off",
                      .help = "print where each rank runs"},
-    [KEY_CKPT_PRIVATE] = {.name = "ckpt_private", .env = "DDP_CKPT_PRIVATE", .type = KNOB_BOOL,
-                          .help = "libddp refuses to save checkpoints into folders that others can write to"},
+    [KEY_CKPT_PRIVATE] = {.name = "ckpt_private", SETTING_CKPT_PRIVATE},
     [KEY_ENABLED] = {.name = "enabled", .type = KNOB_BOOL, .def = "on",
                      .help = "false refuses --ddp on this cluster or node"},
     [KEY_NCCL_IB_HCA] = {.name = "nccl_ib_hca", .type = KNOB_STRING, .max = 200,
@@ -92,7 +90,7 @@ static const char *nearest(const char *name, size_t n)
     return best;
 }
 
-int options_unknown_key(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp)
+int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp)
 {
     char all[200];
     const char *near = nearest(name, n);
@@ -101,7 +99,7 @@ int options_unknown_key(const char *name, size_t n, int domain, const char *sour
                      list_keys(n, all, sizeof all));
 }
 
-static int set_mode(struct options *o, enum ddp_mode mode, const char *source, ddp_error_t *errp)
+static int set_mode(struct keys *o, enum ddp_mode mode, const char *source, ddp_error_t *errp)
 {
     if (o->mode != DDP_MODE_UNSET && o->mode != mode)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s: on and off together: give one of them", source);
@@ -109,7 +107,7 @@ static int set_mode(struct options *o, enum ddp_mode mode, const char *source, d
     return 0;
 }
 
-static int parse_item(char *item, const char *source, struct options *o, ddp_error_t *errp)
+static int parse_item(char *item, const char *source, struct keys *o, ddp_error_t *errp)
 {
     if (!strcmp(item, "on"))
         return set_mode(o, DDP_MODE_ON, source, errp);
@@ -117,13 +115,12 @@ static int parse_item(char *item, const char *source, struct options *o, ddp_err
         return set_mode(o, DDP_MODE_OFF, source, errp);
     if (!*item)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s: an empty item: use on, off or KEY=VALUE[,KEY=VALUE...]", source);
-    char *value = strchr(item, '=');
-    if (value)
-        *value++ = 0;
-    /* The names of the variables are no keys here, though knob_find knows them. */
-    const struct knob *k = knob_find(ddp_keys, KEY_USER_COUNT, item);
-    if (!k || strcmp(k->name, item))
-        return options_unknown_key(item, KEY_USER_COUNT, DDP_E_USAGE, source, "use on, off or one of ", errp);
+    const char *value = NULL;
+    const struct knob *k = knob_split(ddp_keys, KEY_USER_COUNT, item, &value);
+    if (!k) {
+        item[strcspn(item, "=")] = 0;
+        return keys_unknown(item, KEY_USER_COUNT, DDP_E_USAGE, source, "use on, off or one of ", errp);
+    }
     if (!value && k->type != KNOB_BOOL) {
         char range[64];
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s: %s needs a value: %s=%s", source, k->name, k->name,
@@ -132,13 +129,13 @@ static int parse_item(char *item, const char *source, struct options *o, ddp_err
     return knob_parse(k, value ? value : "on", source, &o->key[k - ddp_keys], errp);
 }
 
-int options_parse(const char *text, const char *source, struct options *ret, ddp_error_t *errp)
+int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error_t *errp)
 {
-    char copy[OPTIONS_TEXT_MAX + 1];
-    struct options o = {.mode = DDP_MODE_UNSET};
+    char copy[KEYS_TEXT_MAX + 1];
+    struct keys o = {.mode = DDP_MODE_UNSET};
     size_t len = strnlen(text, sizeof copy);
     if (len == sizeof copy)
-        return error_set(errp, DDP_E_USAGE, E2BIG, "%s: longer than %d bytes", source, OPTIONS_TEXT_MAX);
+        return error_set(errp, DDP_E_USAGE, E2BIG, "%s: longer than %d bytes", source, KEYS_TEXT_MAX);
     memcpy(copy, text, len + 1);
     for (char *item = copy, *next; item; item = next) {
         next = strchr(item, ',');
@@ -153,14 +150,14 @@ int options_parse(const char *text, const char *source, struct options *ret, ddp
     return 0;
 }
 
-int options_resolve(const char *text, lookup_f lookup, void *arg, const struct options *site, struct options *ret,
+int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys *site, struct keys *ret,
                     ddp_error_t *errp)
 {
-    struct options o = {.mode = DDP_MODE_UNSET};
+    struct keys o = {.mode = DDP_MODE_UNSET};
     const char *env = text ? NULL : lookup("SLURM_DDP", arg);
-    if (text && options_parse(text, "--ddp", &o, errp) < 0)
+    if (text && keys_parse(text, "--ddp", &o, errp) < 0)
         return -1;
-    if (env && options_parse(env, "SLURM_DDP", &o, errp) < 0)
+    if (env && keys_parse(env, "SLURM_DDP", &o, errp) < 0)
         return -1;
     if (o.mode == DDP_MODE_UNSET)
         o.mode = DDP_MODE_OFF;
@@ -186,7 +183,7 @@ int options_resolve(const char *text, lookup_f lookup, void *arg, const struct o
     return 0;
 }
 
-const char *options_help(char *buf, size_t size)
+const char *keys_help(char *buf, size_t size)
 {
     size_t used = (size_t)snprintf(buf, size,
                                    "make the step one data-parallel job: set RANK, WORLD_SIZE, LOCAL_RANK, "
