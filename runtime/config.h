@@ -25,7 +25,7 @@ enum config_scope {
     CONFIG_EARLY, /* a rank's own, needed when the communicator is created: not by ddp_option */
 };
 
-/* X(type, field, scope, members of struct knob). A number that has no default and that nobody names is -1, a text "". */
+/* X(type, field, scope, members of struct knob). A number without a default that nobody names is -1, such a text "". */
 #define CONFIG_SETTINGS(X)                                                                                             \
     X(double, timeout_s, EARLY, .name = "timeout", .def = "300", SETTING_TIMEOUT)                                      \
     X(knob_text_t, interface, EARLY, .name = "interface", SETTING_INTERFACE)                                           \

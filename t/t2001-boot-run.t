@@ -63,7 +63,8 @@ for args in "" "-n" "-n 0 true" "-n x true" "-n 2x true" "-n -1 true" "-n 2" "tr
     "-n 3 --layout 2,2 true" "--layout 2,,1 true" "--layout 0,1 true" "--timeout x -n 1 true"; do
     # shellcheck disable=SC2086
     run "$ddp" run $args
-    like "wrong usage: ddp run $args" "$rc $(wc -l <<<"$err") $err" "^2 1 ddp run: .*(--help|: use -n=1..4096|: use --timeout=0.001..|wants a value)"
+    like "wrong usage: ddp run $args" "$rc $(wc -l <<<"$err") $err" \
+        "^2 1 ddp run: .*(--help|: use -n=1..4096|: use --timeout=0.001..|wants a value)"
 done
 run "$ddp" frobnicate
 is "an unknown verb" "$rc $err" '2 ddp: "frobnicate" is not a verb of ddp: "ddp help" lists them'

@@ -77,6 +77,7 @@ like "no scontrol" "$rc $err" '^75 .*not requeued: there is no scontrol here'
 for args in "" "x" "75 75" "256" "--limit" "--limit x 75" "--nope 75"; do
     # shellcheck disable=SC2086
     run "$ddp" requeue $args
-    like "wrong usage: ddp requeue $args" "$rc $(wc -l <<<"$err") $err" "^2 1 ddp requeue: .*(--help|: use --limit=0..1000000|wants a value)"
+    like "wrong usage: ddp requeue $args" "$rc $(wc -l <<<"$err") $err" \
+        "^2 1 ddp requeue: .*(--help|: use --limit=0..1000000|wants a value)"
 done
 done_testing

@@ -15,18 +15,23 @@ static const struct knob knobs[N_KNOBS] = {
                  .help = "nodes that it is not to run on again, as in n3,n[7-9]"},
 };
 
+static const char help_head[] =
+    "usage: ddp requeue [--limit N] [--exclude NODES] CODE\n"
+    "\n"
+    "For batch scripts: CODE is the exit code of the srun before (\"srun ...; ddp requeue $?\"). With 75, which says\n"
+    "that training was asked to stop and has saved a checkpoint, Slurm puts this batch job (of an array this task\n"
+    "alone) back into the queue. With any other code nothing is done.\n"
+    "\n";
+static const char help_tail[] =
+    "\n"
+    "--ddp=requeue=auto does without, where tasks have scontrol and may talk to the controller. The exit code is CODE;\n"
+    "0 where the job is requeued; 2 for wrong usage.\n";
+
 static int help(void)
 {
-    printf("usage: ddp requeue [--limit N] [--exclude NODES] CODE\n"
-           "\n"
-           "For batch scripts: CODE is the exit code of the srun before (\"srun ...; ddp requeue $?\"). With 75, which says\n"
-           "that training was asked to stop and has saved a checkpoint, Slurm puts this batch job (of an array this task\n"
-           "alone) back into the queue. With any other code nothing is done.\n"
-           "\n");
+    fputs(help_head, stdout);
     knob_help(stdout, knobs, N_KNOBS);
-    printf("\n"
-           "--ddp=requeue=auto does without, where tasks have scontrol and may talk to the controller. The exit code is CODE;\n"
-           "0 where the job is requeued; 2 for wrong usage.\n");
+    fputs(help_tail, stdout);
     return 0;
 }
 

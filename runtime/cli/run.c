@@ -13,28 +13,33 @@ static const struct knob knobs[N_KNOBS] = {
     [RANKS] = {.name = "-n", KNOB_FIELD(struct job, n_ranks), .type = KNOB_INT, .min = 1, .max = JOB_RANKS_MAX,
                .help = "how many ranks"},
     [LAYOUT] = {.name = "--layout", .type = KNOB_PATH, .value = "A,B,...",
-                .help = "for trying out and tests: A ranks on a first virtual node, B on a second, and so on; the ranks "
-                        "then talk as if on several nodes (-n may be left out)"},
+                .help = "for trying out and tests: A ranks on a first virtual node, B on a second, and so on; the "
+                        "ranks then talk as if on several nodes (-n may be left out)"},
     [BOOT] = {.name = "--boot", KNOB_FIELD(struct job, boot_addr), .type = KNOB_PATH, .min = 1, .value = "ADDRESS",
-              .help = "where the ranks find each other, instead of a socket in a folder that ddp run makes and removes: "
-                      "unix:/PATH or tcp:HOST:PORT"},
+              .help = "where the ranks find each other, instead of a socket in a folder that ddp run makes and "
+                      "removes: unix:/PATH or tcp:HOST:PORT"},
     [TIMEOUT] = {.name = "--timeout", KNOB_FIELD(struct job, timeout_s), .type = KNOB_DOUBLE, .min = 0.001, .max = 1e8,
                  .value = "S", .help = "end the job after S seconds, with exit code 124"},
 };
 
+static const char help_head[] =
+    "usage: ddp run -n N [--layout A,B,...] [--timeout S] [--] PROGRAM [ARGUMENTS...]\n"
+    "\n"
+    "Starts PROGRAM N times on this machine, wired up as one data-parallel job: what \"srun --ddp=on -n N\" does on\n"
+    "a cluster, without Slurm. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and the like are set.\n"
+    "\n";
+static const char help_tail[] =
+    "\n"
+    "Rank 0 reads ddp's standard input, the others /dev/null. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT\n"
+    "are passed on to every rank. The exit code is that of the first rank that failed (128 + N: killed by signal N),\n"
+    "and the other ranks are then ended; 0 when all succeeded; 75 when the job was asked to stop and has saved a\n"
+    "checkpoint; 127 when PROGRAM is not found; 2 for wrong usage.\n";
+
 static int help(void)
 {
-    printf("usage: ddp run -n N [--layout A,B,...] [--timeout S] [--] PROGRAM [ARGUMENTS...]\n"
-           "\n"
-           "Starts PROGRAM N times on this machine, wired up as one data-parallel job: what \"srun --ddp=on -n N\" does on\n"
-           "a cluster, without Slurm. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and the like are set.\n"
-           "\n");
+    fputs(help_head, stdout);
     knob_help(stdout, knobs, N_KNOBS);
-    printf("\n"
-           "Rank 0 reads ddp's standard input, the others /dev/null. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGCONT\n"
-           "are passed on to every rank. The exit code is that of the first rank that failed (128 + N: killed by signal N),\n"
-           "and the other ranks are then ended; 0 when all succeeded; 75 when the job was asked to stop and has saved a\n"
-           "checkpoint; 127 when PROGRAM is not found; 2 for wrong usage.\n");
+    fputs(help_tail, stdout);
     return 0;
 }
 
