@@ -60,6 +60,8 @@ libddp_la_SOURCES = \
 	%D%/zero.c %D%/zero.h
 libddp_la_LIBADD = librckpt.la libreducer.la libplan.la libsched.la libdata.la libcomm.la libcommnccl.la libboot.la \
 	libdevice.la libcudakernels.la libkernels.la libbase.la $(CUDART_LIBS)
+# as a static library, too
+libddp_la_LIBTOOLFLAGS =
 libddp_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
 	-Wl,--version-script=$(top_srcdir)/%D%/libddp.map
 EXTRA_libddp_la_DEPENDENCIES = %D%/libddp.map

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The kernels compile for every architecture without a warning, and take the registers and memory that
+# The kernels, which the build has compiled for every architecture, take the registers and memory that
 # doc/gpu/registers.txt says: a kernel that begins to spill shows here.
 . "$(dirname "$0")/lib/tap.sh"
 nvcc=$(sed -n 's/^NVCC = //p' "$top_builddir/Makefile")
@@ -8,8 +8,7 @@ release=$("$nvcc" --version | sed -n 's/.*release \([0-9.]*\),.*/\1/p')
 known=$(sed -n 's/.*(nvcc \([0-9.]*\)).*/\1/p' "$top_srcdir/doc/gpu/registers.txt")
 [ "$release" = "$known" ] || skip_all "no CUDA toolkit: nvcc $known, whose registers the table holds (this is $release)"
 unset MAKEFLAGS MFLAGS MAKELEVEL
-run_deadline=400
-run make -C "$top_builddir" -j2 cubins
+run make -C "$top_builddir" cubins
 is "make cubins" "$rc" 0
 [ "$rc" -eq 0 ] || diag "$out" "$err"
 # a register more shows
