@@ -24,16 +24,17 @@ within() { # "DIFFERENCE COUNT" LIMIT COUNT
 beyond() { awk -v l="$2" '{ exit !($1 + 0 > l) }' <<<"$1"; }
 
 common=(--data $data --seed 3 --lr 1e-3 --log-every 0 --val-windows 8)
-curve() { # NAME RANKS OPTION...: trains 50 steps, losses into $tmp/NAME
+steps=20
+curve() { # NAME RANKS OPTION...: trains $steps steps, losses into $tmp/NAME
     local name=$1 n=$2
     shift 2
-    ranks "$n" "$probe" "${common[@]}" --steps 50 --log-json "$tmp/$name" "$@"
+    ranks "$n" "$probe" "${common[@]}" --steps $steps --log-json "$tmp/$name" "$@"
     is "$name: runs" "$rc" 0 || diag "$err"
 }
 compare() { # DESC NAME NAME
     local d
     d=$(apart "$tmp/$2" "$tmp/$3")
-    ok "$1 (largest difference $d)" within "$d" 1e-5 50
+    ok "$1 (largest difference $d)" within "$d" 1e-5 $steps
 }
 
 # --- the same losses ---
@@ -51,6 +52,7 @@ compare "AdamW, DistributedSampler's order: 4 ranks x 2 as 1 rank x 8" dealt-1 d
 
 # --- over an epoch's end: 298 samples, of which the 38th step has two, and two of the ranks none ---
 whole=("${common[@]}")
+steps=40
 common=(--data $data/GPL-3 --context 112 --seed 3 --lr 1e-3 --log-every 0 --val-windows 8)
 curve short-1 1 --batch 8
 like "... of so many samples" "$out" ' 298 samples'
@@ -60,7 +62,7 @@ curve short-accum 4 --batch 1 --accum 2
 compare "a short step: 4 ranks x 1 x 2 micro-steps as 1 rank x 8" short-1 short-accum
 curve short-unspread 4 --batch 2 --ddp-zero=0 --ddp-bucket-mb=100
 compare "a short step, with one bucket and the optimizer's state everywhere" short-1 short-unspread
-common=("${whole[@]}")
+common=("${whole[@]}") steps=20
 is "validation is the same number on 4 ranks with the same parameters" \
     "$(ranks 4 "$probe" "${common[@]}" --steps 1 --lr 0 --batch 2; grep 'val loss' <<<"$out")" \
     "$(ranks 1 "$probe" "${common[@]}" --steps 1 --lr 0 --batch 8; grep 'val loss' <<<"$out")"

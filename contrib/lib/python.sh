@@ -3,15 +3,16 @@
 # (contrib/deps: PyTorch, NumPy) and, from pip's package index, what it lacks: the versions of python.txt, and of these no
 # file but those whose checksums stand there. $work, $here, say() and complain() are the caller's.
 
-# python_environment: makes $work/python and sets DDP_TEST_PYTHON to its interpreter; to "none" where the index does not
+# python_environment: makes $work/python, unless it is there, and sets DDP_TEST_PYTHON to its interpreter; to "none" where the index does not
 # offer the packages, and the tests that need them are skipped. False, after one line, where it offers another file for
 # one of them, or python.txt lacks what one of them needs: that is no reason to skip.
 python_environment() {
     local wrong='DO NOT MATCH THE HASHES|require-hashes mode|Hashes are required|Invalid requirement'
     export DDP_TEST_PYTHON=$work/python/bin/python
-    /usr/bin/python3 -m venv --system-site-packages "$work/python" >"$work/python.out" 2>&1 &&
-        timeout -k 10 600 "$DDP_TEST_PYTHON" -m pip install --quiet --no-input --disable-pip-version-check \
-            --require-hashes -r "$here/lib/python.txt" >>"$work/python.out" 2>&1 </dev/null && return
+    { [ -x "$DDP_TEST_PYTHON" ] || /usr/bin/python3 -m venv --system-site-packages "$work/python"; } \
+        >"$work/python.out" 2>&1 &&
+        timeout -k 10 600 "$DDP_TEST_PYTHON" -m pip install --quiet --no-input --no-compile \
+            --disable-pip-version-check --require-hashes -r "$here/lib/python.txt" >>"$work/python.out" 2>&1 </dev/null && return
     DDP_TEST_PYTHON=none
     if grep -qE "$wrong" "$work/python.out"; then
         complain "contrib/lib/python.txt does not have the version or checksum of what came for" \
