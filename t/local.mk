@@ -79,7 +79,10 @@ EXTRA_DIST += $(SHELL_TESTS) %D%/t8020-cuda-mutants.t
 # the slow ones, of contrib/check --long
 EXTRA_DIST += \
 	%D%/t9001-spank-requeue.t \
+	%D%/t9020-cuda-mutants.t \
 	%D%/t9105-slurm-resume.t \
+	%D%/t9205-boot-flood.t \
+	%D%/t9206-slurm-flood.t \
 	%D%/t9301-placement-random.t \
 	%D%/t9601-chaos.t
 
