@@ -39,20 +39,27 @@ quietly() {
 configure_in() {
     local folder=$work/$1
     shift
-    mkdir "$folder"
-    (cd "$folder" && quietly configure.out ../src/configure "$@")
+    mkdir -p "$folder"
+    (cd "$folder" && quietly configure.out "$(realpath --relative-to=. "$work/src")/configure" "$@")
 }
-make_in() { (cd "$work/$1" && quietly make.out make -j"$(nproc)"); }
+# make_in DIR MAKE-ARGUMENT...
+make_in() {
+    local folder=$work/$1
+    shift
+    (cd "$folder" && quietly make.out nice make -j"$(nproc)" "$@")
+}
 
 # limited MINUTES COMMAND...: ends it after that time. It runs in a process group of its own, out of a terminal's reach,
 # so end_limited ends it where this script is interrupted.
 limited() {
-    local minutes=$1 rc=0
+    local minutes=$1 rc=0 group
     shift
+    mkdir -p "$work/limited"
     timeout -k 60 "${minutes}m" "$@" &
-    echo $! >"$work/limited"
-    wait $! || rc=$?
-    rm "$work/limited"
+    group=$!
+    : >"$work/limited/$group"
+    wait $group || rc=$?
+    rm "$work/limited/$group"
     return $rc
 }
 lives_in_group() {
@@ -62,11 +69,14 @@ lives_in_group() {
 }
 # Tests that are ended take their clusters down, for which they need the files in $work.
 end_limited() {
-    local group end=$((SECONDS + 60))
-    group=$(cat "$work/limited" 2>/dev/null) && kill -TERM "$group" 2>/dev/null || return 0
-    while lives_in_group "$group"; do
-        [ $SECONDS -lt $end ] || kill -KILL -- "-$group" 2>/dev/null || return 0
-        sleep 0.1
+    local file group end=$((SECONDS + 60))
+    for file in "$work"/limited/*; do kill -TERM "${file##*/}" 2>/dev/null || :; done
+    for file in "$work"/limited/*; do
+        group=${file##*/}
+        while [ "$group" != '*' ] && lives_in_group "$group"; do
+            [ $SECONDS -lt $end ] || kill -KILL -- "-$group" 2>/dev/null || break
+            sleep 0.1
+        done
     done
 }
 
