@@ -11,7 +11,7 @@ template <typename T> struct bias_args {
     const T *bias;
     size_t stride;
     unsigned width;
-    bool whole;
+    bool whole; /* rows begin at multiples of 16 bytes */
 };
 
 template <typename T> __global__ void __launch_bounds__(THREADS) bias_rows(bias_args<T> a)
@@ -34,8 +34,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS) bias_rows(bias_
 template <typename T>
 static int launch(void *out, const void *add, const void *bias, size_t rows, size_t width, size_t stride, void *stream)
 {
-    bool whole = stride % piece<T>::N == 0 && is_aligned_16(out) && is_aligned_16(add) && is_aligned_16(bias);
-    bias_args<T> a = {(T *)out, (const T *)add, (const T *)bias, stride, (unsigned)width, whole};
+    bias_args<T> a = {(T *)out,        (const T *)add, (const T *)bias, stride,
+                      (unsigned)width, stride % piece<T>::N == 0};
     return (int)CUDA_LAUNCH(bias_rows<T>, dim3((unsigned)rows), dim3(THREADS), 0, (cudaStream_t)stream, a);
 }
 
@@ -43,7 +43,8 @@ extern "C" int cuda_bias_rows(void *out, const void *add, const void *bias, size
                               enum ddp_dtype t, void *stream)
 {
     auto *of_type = INSTANCE_OF(launch, t);
-    if (!width || width > stride || width > INT32_MAX || rows > INT32_MAX || !of_type)
+    if (!width || width > stride || width > INT32_MAX || rows > INT32_MAX || !of_type || !is_aligned_16(out) ||
+        !is_aligned_16(add) || !is_aligned_16(bias))
         return cudaErrorInvalidValue;
     if (!rows)
         return cudaSuccess;

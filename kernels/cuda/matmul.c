@@ -19,7 +19,7 @@
 #define CUBLASLT_LIBRARY "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
 #endif
 #define PLANS_MAX 64
-#define ALIGN_MAX 256 /* what cuBLASLt assumes unless it is told less */
+#define ALIGN 16 /* bytes; cuBLASLt assumes 256 unless it is told less */
 
 static struct {
     void *handle; /* stays open */
@@ -59,14 +59,8 @@ static const struct symbol {
     {"cublasLtMatmulPreferenceSetAttribute", &lib.pref_set},
 };
 
-/* All that the choice of an algorithm depends on. Compared by its bytes: every gap is zeroed. */
-struct key {
-    struct cuda_matmul s;                          /* its pointers say only whether they are there */
-    uint32_t align_a, align_b, align_out, align_add, align_bias; /* bytes */
-};
-
 struct plan {
-    struct key key;
+    struct cuda_matmul key;   /* see key_of */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, out; /* of our names */
     cublasLtMatmulAlgo_t algo;
@@ -114,12 +108,19 @@ static int load(ddp_error_t *errp)
     return 0;
 }
 
+/* " of [M, K] x [K, N] TYPE"; nothing where there is no product. Returns buf. */
+static const char *name_of(const struct cuda_matmul *s, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s", "");
+    if (s)
+        snprintf(buf, size, " of [%zu, %zu] x [%zu, %zu] %s", s->m, s->k, s->k, s->n, dtype_name(s->in));
+    return buf;
+}
+
 static int fail(cublasStatus_t rc, const char *call, const struct cuda_matmul *s, ddp_error_t *errp)
 {
-    char what[96] = "";
-    if (s)
-        snprintf(what, sizeof what, " of [%zu, %zu] x [%zu, %zu] %s", s->m, s->k, s->k, s->n, dtype_name(s->in));
-    return error_set(errp, DDP_E_SYSTEM, EIO, "%s%s: %s%s", call, what, lib.status_name(rc),
+    char what[128];
+    return error_set(errp, DDP_E_SYSTEM, EIO, "%s%s: %s%s", call, name_of(s, what, sizeof what), lib.status_name(rc),
                      rc == CUBLAS_STATUS_NOT_INITIALIZED || rc == CUBLAS_STATUS_ALLOC_FAILED
                          ? ": the GPU's memory may be full: take a smaller --batch"
                          : "");
@@ -188,13 +189,6 @@ static cudaDataType_t type_of(enum ddp_dtype t)
     return t == DDP_BF16 ? CUDA_R_16BF : t == DDP_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/* The greatest power of two, up to ALIGN_MAX, that divides p. */
-static uint32_t align_of(const void *p)
-{
-    uintptr_t at = (uintptr_t)p | ALIGN_MAX;
-    return (uint32_t)(at & -at);
-}
-
 /* Of a matrix that is stored row-major [rows, cols]. */
 static cublasStatus_t lay_out(cublasLtMatrixLayout_t *ret, enum ddp_dtype t, size_t rows, size_t cols, size_t stride)
 {
@@ -203,7 +197,7 @@ static cublasStatus_t lay_out(cublasLtMatrixLayout_t *ret, enum ddp_dtype t, siz
 
 static cublasStatus_t lay_out_all(struct plan *p)
 {
-    const struct cuda_matmul *s = &p->key.s;
+    const struct cuda_matmul *s = &p->key;
     cublasStatus_t rc = lay_out(&p->a, s->in, s->a_transposed ? s->k : s->m, s->a_transposed ? s->m : s->k,
                                 s->a_stride);
     rc = rc ? rc : lay_out(&p->b, s->in, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n, 0);
@@ -217,7 +211,7 @@ static cublasStatus_t set_bias(const struct plan *p, const void *bias)
 
 static cublasStatus_t describe(struct plan *p, const void *bias)
 {
-    const struct cuda_matmul *s = &p->key.s;
+    const struct cuda_matmul *s = &p->key;
     cublasOperation_t op_a = s->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t op_b = s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -233,12 +227,10 @@ static cublasStatus_t describe(struct plan *p, const void *bias)
 }
 
 /* Limits on the choice: the workspace, alignments, and that sums stay float32 until they are complete. */
-static cublasStatus_t prefer(cublasLtMatmulPreference_t pref, const struct plan *p, size_t workspace_bytes)
+static cublasStatus_t prefer(cublasLtMatmulPreference_t pref, size_t workspace_bytes)
 {
-    const struct key *k = &p->key;
     uint64_t bytes = workspace_bytes;
-    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    uint32_t align_c = k->s.add && !p->bias_is_apart ? k->align_add : k->align_out;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, align = ALIGN;
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
         const void *value;
@@ -246,10 +238,10 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t pref, const struct plan 
     } all[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes},
         {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->align_b, sizeof k->align_b},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->align_a, sizeof k->align_a},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align_c, sizeof align_c},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->align_out, sizeof k->align_out},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align, sizeof align},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align, sizeof align},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align, sizeof align},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align, sizeof align},
     };
     cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
     for (size_t i = 0; i < sizeof all / sizeof *all && !rc; i++)
@@ -263,7 +255,7 @@ static cublasStatus_t choose(const cuda_blas_t *b, struct plan *p)
     cublasLtMatmulHeuristicResult_t best = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
     int n = 0;
     cublasStatus_t rc = lib.pref_create(&pref);
-    rc = rc ? rc : prefer(pref, p, b->workspace_bytes);
+    rc = rc ? rc : prefer(pref, b->workspace_bytes);
     rc = rc ? rc : lib.heuristic(b->lt, p->desc, p->b, p->a, p->out, p->out, pref, 1, &best, &n);
     rc = rc ? rc : n > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
     if (pref)
@@ -281,24 +273,24 @@ static cublasStatus_t make_plan(const cuda_blas_t *b, struct plan *p, const void
 
 static cublasStatus_t set_bias_apart(const cuda_blas_t *b, struct plan *p)
 {
-    struct key key = p->key;
+    struct cuda_matmul key = p->key;
     plan_free(p);
     p->key = key;
     p->bias_is_apart = true;
     return make_plan(b, p, NULL);
 }
 
-static struct key key_of(const void *out, const void *a, const void *b, const struct cuda_matmul *s)
+/* All that the choice of an algorithm depends on, compared by its bytes: every gap is zeroed, and pointers say only
+ * whether they are there. */
+static struct cuda_matmul key_of(const struct cuda_matmul *s)
 {
-    struct key k;
+    struct cuda_matmul k;
     memset(&k, 0, sizeof k);
-    k.s.m = s->m, k.s.n = s->n, k.s.k = s->k;
-    k.s.in = s->in, k.s.out = s->out;
-    k.s.a_transposed = s->a_transposed, k.s.b_transposed = s->b_transposed, k.s.accumulate = s->accumulate;
-    k.s.a_stride = s->a_stride, k.s.out_stride = s->out_stride;
-    k.s.bias = s->bias ? &lib : NULL, k.s.add = s->add ? &lib : NULL;
-    k.align_a = align_of(a), k.align_b = align_of(b), k.align_out = align_of(out);
-    k.align_add = align_of(s->add), k.align_bias = align_of(s->bias);
+    k.m = s->m, k.n = s->n, k.k = s->k;
+    k.in = s->in, k.out = s->out;
+    k.a_transposed = s->a_transposed, k.b_transposed = s->b_transposed, k.accumulate = s->accumulate;
+    k.a_stride = s->a_stride, k.out_stride = s->out_stride;
+    k.bias = s->bias ? &lib : NULL, k.add = s->add ? &lib : NULL;
     return k;
 }
 
@@ -309,16 +301,33 @@ static int is_impossible(const struct cuda_matmul *s)
     return !types || !s->m || !s->n || !s->k || (s->accumulate && (s->bias || s->add));
 }
 
-/* The plan for this product, made where there is none. NULL: *errp. */
-static struct plan *plan_for(cuda_blas_t *b, const struct key *key, const struct cuda_matmul *s, ddp_error_t *errp)
+/* What a kernel reads 16 bytes at a time faults elsewhere, which takes the whole context with it. */
+static int check_aligned(const void *out, const void *a, const void *b, const struct cuda_matmul *s, ddp_error_t *errp)
 {
+    const struct {
+        const char *name;
+        const void *at;
+    } all[] = {{"out", out}, {"a", a}, {"b", b}, {"bias", s->bias}, {"add", s->add}};
+    char what[128];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((uintptr_t)all[i].at % ALIGN)
+            return error_set(errp, DDP_E_USAGE, EINVAL, "cuda_matmul%s: %s begins at %p, and must at a multiple of %d "
+                             "bytes: lay it there, as cudaMalloc lays what it gives", name_of(s, what, sizeof what),
+                             all[i].name, all[i].at, ALIGN);
+    return 0;
+}
+
+/* The plan for this product, made where there is none. NULL: *errp. */
+static struct plan *plan_for(cuda_blas_t *b, const struct cuda_matmul *s, ddp_error_t *errp)
+{
+    struct cuda_matmul key = key_of(s);
     for (int i = 0; i < b->n_plans; i++)
-        if (!memcmp(&b->plan[i].key, key, sizeof *key))
+        if (!memcmp(&b->plan[i].key, &key, sizeof key))
             return &b->plan[i];
     if (b->n_plans == PLANS_MAX)
         forget(b);
     struct plan *p = &b->plan[b->n_plans];
-    p->key = *key;
+    p->key = key;
     cublasStatus_t rc = make_plan(b, p, s->bias);
     rc = rc == CUBLAS_STATUS_NOT_SUPPORTED && s->bias ? set_bias_apart(b, p) : rc;
     if (rc) {
@@ -349,8 +358,7 @@ int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, cons
 {
     if (is_impossible(s))
         return fail(CUBLAS_STATUS_INVALID_VALUE, "cuda_matmul", s, errp);
-    struct key key = key_of(out, a, b, s);
-    struct plan *p = plan_for(blas, &key, s, errp);
+    struct plan *p = check_aligned(out, a, b, s, errp) < 0 ? NULL : plan_for(blas, s, errp);
     if (!p)
         return -1;
     cublasStatus_t rc = multiply(blas, p, out, a, b, s, stream);

@@ -9,7 +9,8 @@
  * and add are laid into out first (bias.h) and the product is added to it: an out of 16 bits that takes both is then
  * rounded twice. The same bits every run, on one GPU model and library.
  *
- * Pointers to data are device memory, aligned to their element; multiples of 16 bytes, rows' too, are fast. */
+ * Pointers to data are device memory and multiples of 16 bytes; one that is not is refused by its name. Rows that
+ * start at multiples of 16 bytes too are fast. */
 #ifndef DDP_KERNELS_CUDA_MATMUL_H
 #define DDP_KERNELS_CUDA_MATMUL_H
 

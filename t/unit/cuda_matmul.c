@@ -169,11 +169,32 @@ static void rows_may_lie_apart(void **state)
     each_type((struct shape){.s = {.m = 9, .n = 37, .k = 16, .out_stride = 27}, .bias = true, .add = true});
 }
 
-static void starts_may_be_anywhere(void **state)
+static void starts_may_be_any_multiple_of_16_bytes(void **state)
 {
     (void)state;
-    for (size_t offset = 1; offset <= 32; offset *= 2)
+    for (size_t offset = 8; offset <= 32; offset += 8)
         each_type((struct shape){.s = {.m = 16, .n = 24, .k = 32}, .bias = true, .add = true, .offset = offset});
+}
+
+static void other_starts_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"out", "a", "b", "bias", "add"};
+    struct tensor t = tensor_random(DDP_BF16, 64, 0, 1);
+    for (int i = 0; i < 5; i++) {
+        char want[160];
+        void *at[5];
+        ddp_error_t e = {0};
+        for (int k = 0; k < 5; k++)
+            at[k] = (char *)t.at + (k == i ? 8 : 0);
+        struct cuda_matmul s = {.m = 8, .n = 8, .k = 8, .in = DDP_BF16, .out = DDP_BF16, .bias = at[3], .add = at[4]};
+        assert_int_equal(cuda_matmul(blas, at[0], at[1], at[2], &s, NULL, &e), -1);
+        snprintf(want, sizeof want, "cuda_matmul of [8, 8] x [8, 8] bf16: %s begins at %p, and must at a multiple of 16",
+                 names[i], at[i]);
+        assert_error_has(e, want);
+        assert_int_equal(e.domain, DDP_E_USAGE);
+    }
+    tensor_free(&t);
 }
 
 /* More shapes than are remembered, twice. */
@@ -195,12 +216,11 @@ static void a_bias_that_cannot_go_along_goes_first(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         setenv("BLASLTDOUBLE_BIAS", calls[i], 1);
-        for (size_t offset = 0; offset <= 1; offset++) { /* shapes that no other test has: a choice is remembered */
-            each_type((struct shape){.s = {.m = 9, .n = 40 + 8 * i, .k = 16}, .bias = true, .offset = offset});
-            struct shape both = {.s = {.m = 5, .n = 293 + i, .k = 8, .out_stride = 7, .in = DDP_BF16, .out = DDP_F32},
-                                 .bias = true, .add = true, .offset = offset};
-            in_every_order(multiply, &both);
-        }
+        /* shapes that no other test has: a choice is remembered */
+        each_type((struct shape){.s = {.m = 9, .n = 40 + 8 * i, .k = 16}, .bias = true});
+        struct shape both = {.s = {.m = 5, .n = 293 + i, .k = 8, .out_stride = 7, .in = DDP_BF16, .out = DDP_F32},
+                             .bias = true, .add = true};
+        in_every_order(multiply, &both);
     }
     unsetenv("BLASLTDOUBLE_BIAS");
 }
@@ -230,7 +250,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_bias_and_a_residual_are_added_before_rounding),
     cmocka_unit_test(products_accumulate),
     cmocka_unit_test(rows_may_lie_apart),
-    cmocka_unit_test(starts_may_be_anywhere),
+    cmocka_unit_test(starts_may_be_any_multiple_of_16_bytes),
+    cmocka_unit_test(other_starts_are_refused_by_name),
     cmocka_unit_test(many_shapes_are_no_trouble),
     cmocka_unit_test(a_bias_that_cannot_go_along_goes_first),
     cmocka_unit_test(an_impossible_product_is_refused),

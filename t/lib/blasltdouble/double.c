@@ -1,8 +1,8 @@
 /* double.c - A TEST DOUBLE of cuBLASLt, no cuBLASLt: a shared library of its own name, which the emulated build of
  * kernels/cuda/matmul.c opens. It multiplies by plain loops, with sums in double, on the emulated CUDA runtime's
  * streams, and takes only what matmul.c should ask for. It is stricter than cuBLASLt where that helps: an algorithm is
- * good only for the product that it was chosen for, operands must be in device memory and as aligned as was said, the
- * workspace is overwritten.
+ * good only for the product that it was chosen for, operands and biases must be in device memory at multiples of 16
+ * bytes, and it must have been told so, the workspace is overwritten.
  *
  *   BLASLTDOUBLE_FAIL=CALL:N:STATUS   the Nth call of create, heuristic or matmul fails so
  *   BLASLTDOUBLE_BIAS=CALL            from now on call, heuristic or matmul, says of every product that has a bias that it
@@ -16,7 +16,7 @@
 #include "kernels/cast.h"
 #include "t/lib/cudaemu/script.h"
 
-enum { MAGIC_HANDLE = 0xb1a5, NEEDED_WORKSPACE = 4096 };
+enum { MAGIC_HANDLE = 0xb1a5, NEEDED_WORKSPACE = 4096, ALIGN = 16 };
 
 struct handle {
     int magic;
@@ -33,12 +33,11 @@ struct layout {
 };
 struct pref {
     uint64_t workspace;
-    uint32_t schemes, align_a, align_b, align_c, align_d;
+    uint32_t schemes, align[4]; /* of A, B, C, D */
 };
 /* What an algorithm was chosen for. */
 struct chosen {
     uint64_t product; /* a hash of descriptor and layouts */
-    uint32_t align_a, align_b, align_c, align_d;
     uint64_t workspace;
 };
 _Static_assert(sizeof(struct chosen) <= sizeof(cublasLtMatmulAlgo_t), "it travels in the algorithm");
@@ -160,7 +159,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmulDesc, c
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *pref)
 {
-    struct pref p = {0, CUBLASLT_REDUCTION_SCHEME_INPLACE, 256, 256, 256, 256};
+    struct pref p = {0, CUBLASLT_REDUCTION_SCHEME_INPLACE, {256, 256, 256, 256}};
     return give(pref, &p, sizeof p);
 }
 
@@ -178,10 +177,10 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     switch ((int)attr) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return set(&p->workspace, sizeof p->workspace, buf, n);
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return set(&p->schemes, sizeof p->schemes, buf, n);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return set(&p->align_a, sizeof p->align_a, buf, n);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return set(&p->align_b, sizeof p->align_b, buf, n);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return set(&p->align_c, sizeof p->align_c, buf, n);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return set(&p->align_d, sizeof p->align_d, buf, n);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: return set(&p->align[0], sizeof p->align[0], buf, n);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: return set(&p->align[1], sizeof p->align[1], buf, n);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: return set(&p->align[2], sizeof p->align[2], buf, n);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: return set(&p->align[3], sizeof p->align[3], buf, n);
     default: return CUBLAS_STATUS_INVALID_VALUE;
     }
 }
@@ -235,8 +234,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cubl
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (p->schemes & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE))
         return CUBLAS_STATUS_NOT_SUPPORTED; /* sums would be rounded on the way */
-    struct chosen chosen = {hash_product((struct desc *)operationDesc, a, b, c), p->align_a, p->align_b, p->align_c,
-                            p->align_d, p->workspace < NEEDED_WORKSPACE ? 0 : NEEDED_WORKSPACE};
+    for (int i = 0; i < 4; i++)
+        if (p->align[i] != ALIGN)
+            return CUBLAS_STATUS_NOT_SUPPORTED; /* it would not fit what comes */
+    struct chosen chosen = {hash_product((struct desc *)operationDesc, a, b, c),
+                            p->workspace < NEEDED_WORKSPACE ? 0 : NEEDED_WORKSPACE};
     memset(result, 0, sizeof *result);
     memcpy(&result->algo, &chosen, sizeof chosen);
     result->workspaceSize = chosen.workspace;
@@ -302,10 +304,10 @@ static void run(void *arg)
     free(w);
 }
 
-static bool holds(const void *p, const struct layout *y, uint32_t align)
+static bool holds(const void *p, const struct layout *y)
 {
     size_t n = ((size_t)y->ld * (y->cols - 1) + y->rows) * (y->type == CUDA_R_32F ? 4 : 2);
-    return (uintptr_t)p % align == 0 && cudaemu_is_device(p, n);
+    return (uintptr_t)p % ALIGN == 0 && cudaemu_is_device(p, n);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t computeDesc, const void *alpha,
@@ -327,9 +329,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
     if (((struct handle *)lightHandle)->magic != MAGIC_HANDLE ||
         !fits(&w.d, &w.a, &w.b, (struct layout *)Cdesc, &w.out) ||
         chosen.product != hash_product(&w.d, &w.a, &w.b, &w.out) || workspaceSizeInBytes < chosen.workspace ||
-        !holds(A, &w.a, chosen.align_a) || !holds(B, &w.b, chosen.align_b) || !holds(C, &w.out, chosen.align_c) ||
-        !holds(D, &w.out, chosen.align_d) || (uintptr_t)workspace % 256 ||
-        (w.d.epilogue == CUBLASLT_EPILOGUE_BIAS && !cudaemu_is_device(w.d.bias, w.out.rows)))
+        !holds(A, &w.a) || !holds(B, &w.b) || !holds(C, &w.out) || !holds(D, &w.out) || (uintptr_t)workspace % 256 ||
+        (w.d.epilogue == CUBLASLT_EPILOGUE_BIAS &&
+         ((uintptr_t)w.d.bias % ALIGN || !cudaemu_is_device(w.d.bias, w.out.rows))))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (takes_no_bias("matmul", &w.d) && w.beta != 0)
         return CUBLAS_STATUS_NOT_SUPPORTED;
