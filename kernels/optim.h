@@ -7,7 +7,7 @@
 #define NORM_BLOCK 4096 /* elements per partial sum: fixed, so that a norm's bits do not depend on any plan */
 
 /* Sum of squares of x[0..n), n <= NORM_BLOCK, as a double: element i goes to lane i % 8, the lanes are added pairwise.
- * The result may be inf or nan. Of such sums norms are made (runtime/norm.h). */
+ * The result may be inf or nan. Of such sums norms are made (runtime/grads/norm.h). */
 double kernel_block_sum_squares(const float *x, size_t n);
 
 struct adamw_args {

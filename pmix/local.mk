@@ -18,14 +18,14 @@ libboot_la_SOURCES = \
 if HAVE_PMIX
 libboot_la_SOURCES += %D%/boot_pmix.c
 else
-libboot_la_SOURCES += %D%/boot_nopmix.c
+libboot_la_SOURCES += %D%/boot_pmix_stub.c
 endif
 
-UNIT_TESTS += t/unit/boot.t
-t_unit_boot_t_SOURCES = t/unit/boot.c
-UNIT_TESTS += t/unit/boot_host.t
-t_unit_boot_host_t_SOURCES = t/unit/boot_host.c
-UNIT_TESTS += t/unit/boot_strangers.t
-t_unit_boot_strangers_t_SOURCES = t/unit/boot_strangers.c
-UNIT_TESTS += t/unit/world.t
-t_unit_world_t_SOURCES = t/unit/world.c
+UNIT_TESTS += t/unit/pmix/boot.t
+t_unit_pmix_boot_t_SOURCES = t/unit/pmix/boot.c
+UNIT_TESTS += t/unit/pmix/boot_host.t
+t_unit_pmix_boot_host_t_SOURCES = t/unit/pmix/boot_host.c
+UNIT_TESTS += t/unit/pmix/boot_strangers.t
+t_unit_pmix_boot_strangers_t_SOURCES = t/unit/pmix/boot_strangers.c
+UNIT_TESTS += t/unit/pmix/world.t
+t_unit_pmix_world_t_SOURCES = t/unit/pmix/world.c

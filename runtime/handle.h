@@ -6,23 +6,23 @@
 #ifndef DDP_RUNTIME_HANDLE_H
 #define DDP_RUNTIME_HANDLE_H
 
-#include "runtime/checkpoint.h"
 #include "runtime/comm/comm.h"
-#include "runtime/config.h"
+#include "runtime/core/config.h"
 #include "runtime/data/data.h"
 #include "runtime/ddp.h"
 #include "runtime/device/device.h"
-#include "runtime/gpu.h"
-#include "runtime/layout.h"
-#include "runtime/optimizer.h"
-#include "runtime/partials.h"
-#include "runtime/reducer.h"
-#include "runtime/scaler.h"
+#include "runtime/gpu/gpu.h"
+#include "runtime/grads/layout.h"
+#include "runtime/grads/reducer.h"
+#include "runtime/optimizer/loss_scale.h"
+#include "runtime/optimizer/optimizer.h"
+#include "runtime/optimizer/shards.h"
+#include "runtime/optimizer/zero_cpu.h"
+#include "runtime/optimizer/zero_gpu.h"
+#include "runtime/save/checkpoint.h"
+#include "runtime/save/cut.h"
+#include "runtime/save/scheduler.h"
 #include "runtime/sched/stop.h"
-#include "runtime/spread.h"
-#include "runtime/window.h"
-#include "runtime/wish.h"
-#include "runtime/zero.h"
 
 /* Marks what ddp.h declares; everything else is hidden. */
 #define EXPORT __attribute__((visibility("default")))
@@ -109,7 +109,7 @@ int handle_fail(ddp_t *d, ddp_error_t *errp);
 /* That error is: no memory for `what`. errp may be NULL. */
 int handle_no_memory(ddp_t *d, const char *what, ddp_error_t *errp);
 
-/* ---- place.c: values and optimizer state, which lie in the processor's memory or in a GPU's ----
+/* ---- arena.c: values and optimizer state, which lie in the processor's memory or in a GPU's ----
  *
  * from, to and at lie in one of the arenas (values, moments), host is the processor's memory; n in bytes, a multiple
  * of 4. They wait until it is done, after all that the program's stream was asked before. -1: the device failed. */

@@ -4,7 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/handle.h"
 
-/* The others ask each other after each of their micro-steps whether to stop (window.h). */
+/* The others ask each other after each of their micro-steps whether to stop (cut.h). */
 static int follow_micros(ddp_t *d, ddp_error_t *errp)
 {
     struct data_position at = data_position(&d->data);

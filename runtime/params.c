@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/budget.h"
+#include "runtime/base/budget.h"
+#include "runtime/grads/hook.h"
 #include "runtime/handle.h"
-#include "runtime/hook.h"
 
 /* Where no size is named: of the first step's buckets, before there is a plan. */
 #define BUCKET_MB 25.0
@@ -114,7 +114,7 @@ static bool is_spread(const ddp_t *d)
     return d->device ? zero == ZERO_ON : zero_is_wanted(zero, &d->world, d->layout.n_bytes);
 }
 
-/* In which gradients travel on a GPU, where the hook that `compress` sets is gpu_carry.c. */
+/* In which gradients travel on a GPU, where the hook that `compress` sets is gpu/carry.c. */
 static enum ddp_dtype gpu_wire(const ddp_t *d)
 {
     static const enum ddp_dtype type[] = {[COMPRESS_NONE] = DDP_F32, [COMPRESS_BF16] = DDP_BF16, [COMPRESS_F16] = DDP_F16};
@@ -304,7 +304,7 @@ EXPORT int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *er
     return handle_write(d, p.value, value, p.n_elems * sizeof *value, errp) < 0 ? -1 : handle_values_changed(d, errp);
 }
 
-/* Of all parameters, without what spread.h pads. */
+/* Of all parameters, without what zero_gpu.h pads. */
 static size_t bytes_unpadded(const ddp_t *d)
 {
     size_t n = 0;

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <math.h>
 
+#include "runtime/base/budget.h"
 #include "runtime/base/clock.h"
-#include "runtime/budget.h"
 #include "runtime/handle.h"
 
 /* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. */

@@ -14,8 +14,8 @@ libspankcore_la_SOURCES = \
 	%D%/hiding.c %D%/hiding.h \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \
-	%D%/nccl.c %D%/nccl.h \
 	%D%/keys.c %D%/keys.h \
+	%D%/nccl.c %D%/nccl.h \
 	%D%/port.c %D%/port.h \
 	%D%/site.c %D%/site.h \
 	%D%/step.c %D%/step.h \
@@ -34,33 +34,33 @@ ddp_la_LIBADD = libspankcore.la
 ddp_la_DEPENDENCIES = libspankcore.la %D%/ddp.map
 endif
 
-UNIT_TESTS += t/unit/spank_affinity.t
-t_unit_spank_affinity_t_SOURCES = t/unit/spank_affinity.c
-UNIT_TESTS += t/unit/spank_arrange.t
-t_unit_spank_arrange_t_SOURCES = t/unit/spank_arrange.c
-UNIT_TESTS += t/unit/spank_board.t
-t_unit_spank_board_t_SOURCES = t/unit/spank_board.c
-UNIT_TESTS += t/unit/spank_compress.t
-t_unit_spank_compress_t_SOURCES = t/unit/spank_compress.c
-UNIT_TESTS += t/unit/spank_environment.t
-t_unit_spank_environment_t_SOURCES = t/unit/spank_environment.c
-UNIT_TESTS += t/unit/spank_fold.t
-t_unit_spank_fold_t_SOURCES = t/unit/spank_fold.c
-UNIT_TESTS += t/unit/spank_gather.t
-t_unit_spank_gather_t_SOURCES = t/unit/spank_gather.c
-UNIT_TESTS += t/unit/spank_hiding.t
-t_unit_spank_hiding_t_SOURCES = t/unit/spank_hiding.c
-UNIT_TESTS += t/unit/spank_hostlist.t
-t_unit_spank_hostlist_t_SOURCES = t/unit/spank_hostlist.c
-UNIT_TESTS += t/unit/spank_nccl.t
-t_unit_spank_nccl_t_SOURCES = t/unit/spank_nccl.c
-UNIT_TESTS += t/unit/spank_keys.t
-t_unit_spank_keys_t_SOURCES = t/unit/spank_keys.c
-UNIT_TESTS += t/unit/spank_port.t
-t_unit_spank_port_t_SOURCES = t/unit/spank_port.c
-UNIT_TESTS += t/unit/spank_step.t
-t_unit_spank_step_t_SOURCES = t/unit/spank_step.c
-UNIT_TESTS += t/unit/spank_strangers.t
-t_unit_spank_strangers_t_SOURCES = t/unit/spank_strangers.c
-UNIT_TESTS += t/unit/spank_watchdog.t
-t_unit_spank_watchdog_t_SOURCES = t/unit/spank_watchdog.c
+UNIT_TESTS += t/unit/spank/affinity.t
+t_unit_spank_affinity_t_SOURCES = t/unit/spank/affinity.c
+UNIT_TESTS += t/unit/spank/arrange.t
+t_unit_spank_arrange_t_SOURCES = t/unit/spank/arrange.c
+UNIT_TESTS += t/unit/spank/board.t
+t_unit_spank_board_t_SOURCES = t/unit/spank/board.c
+UNIT_TESTS += t/unit/spank/compress.t
+t_unit_spank_compress_t_SOURCES = t/unit/spank/compress.c
+UNIT_TESTS += t/unit/spank/environment.t
+t_unit_spank_environment_t_SOURCES = t/unit/spank/environment.c
+UNIT_TESTS += t/unit/spank/fold.t
+t_unit_spank_fold_t_SOURCES = t/unit/spank/fold.c
+UNIT_TESTS += t/unit/spank/gather.t
+t_unit_spank_gather_t_SOURCES = t/unit/spank/gather.c
+UNIT_TESTS += t/unit/spank/hiding.t
+t_unit_spank_hiding_t_SOURCES = t/unit/spank/hiding.c
+UNIT_TESTS += t/unit/spank/hostlist.t
+t_unit_spank_hostlist_t_SOURCES = t/unit/spank/hostlist.c
+UNIT_TESTS += t/unit/spank/keys.t
+t_unit_spank_keys_t_SOURCES = t/unit/spank/keys.c
+UNIT_TESTS += t/unit/spank/nccl.t
+t_unit_spank_nccl_t_SOURCES = t/unit/spank/nccl.c
+UNIT_TESTS += t/unit/spank/port.t
+t_unit_spank_port_t_SOURCES = t/unit/spank/port.c
+UNIT_TESTS += t/unit/spank/step.t
+t_unit_spank_step_t_SOURCES = t/unit/spank/step.c
+UNIT_TESTS += t/unit/spank/strangers.t
+t_unit_spank_strangers_t_SOURCES = t/unit/spank/strangers.c
+UNIT_TESTS += t/unit/spank/watchdog.t
+t_unit_spank_watchdog_t_SOURCES = t/unit/spank/watchdog.c

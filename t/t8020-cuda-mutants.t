@@ -1,19 +1,28 @@
 #!/bin/bash
-# The tests of kernels/cuda find the faults that t/lib/mutants plants: each is compiled for the emulator and linked with its
-# kernel's test, which must fail. Here the first fault of each file, for each kernel's test; all of them in t9020.
+# The tests of kernels/cuda and kernels/model/cuda find the faults that t/lib/mutants plants: each is compiled for the
+# emulator and linked with its kernel's test, which must fail. Here the first fault of each file, for each kernel's test; all of them in t9020.
 . "$(dirname "$0")/lib/tap.sh"
 . "$top_builddir/t/lib/mutants.env" # cxx cxxflags cppflags link libs
 cd "$top_builddir" || exit 1
 
-# Kernel $1's test with file $2 of kernels/cuda changed by $3 (nothing: as it is), in folder $4: 0 when the test passes, 1
-# when it fails, 2 when it could not be made.
+# The path of file $1 of kernels/cuda or kernels/model/cuda.
+path_of() {
+    local path=kernels/cuda/$1
+    [ -e "$top_srcdir/$path" ] || path=kernels/model/cuda/$1
+    echo "$path"
+}
+
+# Kernel $1's test with file $2 changed by $3 (nothing: as it is), in folder $4: 0 when the test passes, 1 when it fails,
+# 2 when it could not be made.
 try() {
-    local kernel=$1 file=$2 fault=$3 dir=$4 source object objects=()
-    mkdir -p "$dir/kernels/cuda"
+    local kernel=$1 file=$2 fault=$3 dir=$4 path test objects=() object source
+    path=$(path_of "$file")
+    mkdir -p "$dir/${path%/*}"
     if [ -n "$fault" ]; then
-        "$top_srcdir/t/lib/mutate" "$fault" "$top_srcdir/kernels/cuda/$file" >"$dir/kernels/cuda/$file" || return 2
+        "$top_srcdir/t/lib/mutate" "$fault" "$top_srcdir/$path" >"$dir/$path" || return 2
     fi
-    for object in t/lib/cudaemu/kernels/"unit_cuda_${kernel}_t-"*.o; do
+    test=$(find t/unit/kernels -name "cuda_${kernel}_t-cuda_$kernel.o")
+    for object in t/lib/cudaemu/kernels/unit_kernels_*"cuda_${kernel}_t-"*.o; do
         source=${object##*_t-}
         source=${source%.o}
         case $file in
@@ -24,8 +33,7 @@ try() {
         esac
         objects+=("$object")
     done
-    $link -o "$dir/test" "t/unit/cuda_${kernel}_t-cuda_$kernel.o" "t/lib/unit_cuda_${kernel}_t-"*.o "${objects[@]}" \
-        $libs || return 2
+    $link -o "$dir/test" "$test" t/lib/unit_kernels_*"cuda_${kernel}_t-"*.o "${objects[@]}" $libs || return 2
     ASAN_OPTIONS=detect_leaks=0 timeout 60 "$dir/test" && return 0
     return 1
 }
@@ -34,7 +42,7 @@ lines=() missed=
 while IFS= read -r line; do
     IFS='|' read -r kernel file what fault <<<"$line"
     case $kernel in '' | '#'*) continue ;; esac
-    "$top_srcdir/t/lib/mutate" "${fault# }" "$top_srcdir/kernels/cuda/${file// /}" >"$tmp/planted" 2>&1 ||
+    "$top_srcdir/t/lib/mutate" "${fault# }" "$top_srcdir/$(path_of "${file// /}")" >"$tmp/planted" 2>&1 ||
         missed+=$'\n'$(<"$tmp/planted")
     [ -z "${all_mutants:-}" ] && [[ ${lines[*]} == *"$kernel|$file|"* ]] || lines+=("$line")
 done <"$top_srcdir/t/lib/mutants"

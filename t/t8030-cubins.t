@@ -15,7 +15,7 @@ is "make cubins" "$rc" 0
 table=$tmp/registers.txt
 sed -E '0,/^sm_/s/^(sm_.*[^ ]) +[0-9]+( +[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+)$/\1  255\2/' \
     "$top_srcdir/doc/gpu/registers.txt" >"$table"
-run "$top_srcdir/t/lib/cubins" "$table" "$top_builddir"/kernels/cuda/*.log
+run "$top_srcdir/t/lib/cubins" "$table" "$top_builddir"/kernels/{,model/}cuda/*.log
 is "another number of registers is found" "$rc" 1
 like "... and named" "$out" "^- sm_.* 255 "
 done_testing

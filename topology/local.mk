@@ -42,34 +42,34 @@ libtopology_la_SOURCES += \
 	%D%/show/units.c \
 	%D%/show/words.c
 
-UNIT_TESTS += t/unit/devices.t
-t_unit_devices_t_SOURCES = t/unit/devices.c
-UNIT_TESTS += t/unit/inventory.t
-t_unit_inventory_t_SOURCES = t/unit/inventory.c
-UNIT_TESTS += t/unit/matching.t
-t_unit_matching_t_SOURCES = t/unit/matching.c
-UNIT_TESTS += t/unit/placement_golden.t
-t_unit_placement_golden_t_SOURCES = t/unit/placement_golden.c
-UNIT_TESTS += t/unit/placement_random.t
-t_unit_placement_random_t_SOURCES = t/unit/placement_random.c
-UNIT_TESTS += t/unit/record.t
-t_unit_record_t_SOURCES = t/unit/record.c
-UNIT_TESTS += t/unit/sysfs.t
-t_unit_sysfs_t_SOURCES = t/unit/sysfs.c
-UNIT_TESTS += t/unit/show_explain.t
-t_unit_show_explain_t_SOURCES = t/unit/show_explain.c t/unit/showing.c t/unit/showing.h
-UNIT_TESTS += t/unit/show_json.t
-t_unit_show_json_t_SOURCES = t/unit/show_json.c t/unit/showing.c t/unit/showing.h
-UNIT_TESTS += t/unit/show_picture.t
-t_unit_show_picture_t_SOURCES = t/unit/show_picture.c t/unit/showing.c t/unit/showing.h
-UNIT_TESTS += t/unit/show_table.t
-t_unit_show_table_t_SOURCES = t/unit/show_table.c t/unit/showing.c t/unit/showing.h
-UNIT_TESTS += t/unit/show_text.t
-t_unit_show_text_t_SOURCES = t/unit/show_text.c t/unit/showing.c t/unit/showing.h
-UNIT_TESTS += t/unit/placement_cores.t
-t_unit_placement_cores_t_SOURCES = t/unit/placement_cores.c t/unit/placing.c t/unit/placing.h
-UNIT_TESTS += t/unit/placement.t
-t_unit_placement_t_SOURCES = t/unit/placement.c t/unit/placing.c t/unit/placing.h
-t_unit_placement_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
+UNIT_TESTS += t/unit/topology/devices.t
+t_unit_topology_devices_t_SOURCES = t/unit/topology/devices.c
+UNIT_TESTS += t/unit/topology/inventory.t
+t_unit_topology_inventory_t_SOURCES = t/unit/topology/inventory.c
+UNIT_TESTS += t/unit/topology/matching.t
+t_unit_topology_matching_t_SOURCES = t/unit/topology/matching.c
+UNIT_TESTS += t/unit/topology/placement_cores.t
+t_unit_topology_placement_cores_t_SOURCES = t/unit/topology/placement_cores.c t/unit/topology/placing.c t/unit/topology/placing.h
+UNIT_TESTS += t/unit/topology/placement_golden.t
+t_unit_topology_placement_golden_t_SOURCES = t/unit/topology/placement_golden.c
+UNIT_TESTS += t/unit/topology/placement_random.t
+t_unit_topology_placement_random_t_SOURCES = t/unit/topology/placement_random.c
+UNIT_TESTS += t/unit/topology/record.t
+t_unit_topology_record_t_SOURCES = t/unit/topology/record.c
+UNIT_TESTS += t/unit/topology/show_explain.t
+t_unit_topology_show_explain_t_SOURCES = t/unit/topology/show_explain.c t/unit/topology/showing.c t/unit/topology/showing.h
+UNIT_TESTS += t/unit/topology/show_json.t
+t_unit_topology_show_json_t_SOURCES = t/unit/topology/show_json.c t/unit/topology/showing.c t/unit/topology/showing.h
+UNIT_TESTS += t/unit/topology/show_picture.t
+t_unit_topology_show_picture_t_SOURCES = t/unit/topology/show_picture.c t/unit/topology/showing.c t/unit/topology/showing.h
+UNIT_TESTS += t/unit/topology/show_table.t
+t_unit_topology_show_table_t_SOURCES = t/unit/topology/show_table.c t/unit/topology/showing.c t/unit/topology/showing.h
+UNIT_TESTS += t/unit/topology/show_text.t
+t_unit_topology_show_text_t_SOURCES = t/unit/topology/show_text.c t/unit/topology/showing.c t/unit/topology/showing.h
+UNIT_TESTS += t/unit/topology/sysfs.t
+t_unit_topology_sysfs_t_SOURCES = t/unit/topology/sysfs.c
+UNIT_TESTS += t/unit/topology/placement.t
+t_unit_topology_placement_t_SOURCES = t/unit/topology/placement.c t/unit/topology/placing.c t/unit/topology/placing.h
+t_unit_topology_placement_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 # recorded machines, and what placement must give for them
 EXTRA_DIST += t/data/README t/data/inventory t/data/topology

@@ -1,7 +1,7 @@
 """gpt.py - the GPT of `ddp bench step` in PyTorch DistributedDataParallel over gloo, for contrib/bench/peers: the same
 layers (pre-norm blocks, tanh GELU, tied head), the same first weights (a file that `ddp bench step --dump` wrote), the
 same samples in the same order, AdamW and clipping with the same settings, and the same commands: see
-runtime/cli/bench_step.c for --lockstep and bench_train.h for the samples.
+runtime/bench/step.c for --lockstep and bench/train.h for the samples.
 
 RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and OMP_NUM_THREADS come from the environment. What this version of PyTorch
 offers is used: fused AdamW (else foreach), scaled_dot_product_attention, foreach clipping; the first line of output

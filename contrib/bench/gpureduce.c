@@ -1,7 +1,7 @@
 /* gpureduce.c - what libddp's all-reduce on GPUs costs beside bare NCCL: `ddp run -n 2 contrib/bench/gpureduce`.
  *
  * Both sum the same device memory, in place, on the same stream, in turn: bare NCCL by a blocking communicator of its
- * own, ours by the communicator that libddp's reducer uses (runtime/comm/nccl.h: non-blocking, watched, with a deadline).
+ * own, ours by the communicator that libddp's reducer uses (runtime/nccl/nccl.h: non-blocking, watched, with a deadline).
  * A sample is the time of -k operations in a row, from the first call until the stream is done, divided by k; of the
  * ranks' times the longest counts. limit is bare NCCL's median, ratio = ours / bare NCCL's. Before, the sums of both are
  * compared with what they must be.
@@ -19,8 +19,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/knob.h"
-#include "runtime/comm/nccl.h"
 #include "runtime/device/device.h"
+#include "runtime/nccl/nccl.h"
 
 #ifdef DDP_CUDA_EMULATED
 #define IS_EMULATED true

@@ -1,5 +1,5 @@
 /* optim.h - norms and the optimizer over lists of tensors in device memory: the twins of kernels/optim.h and of
- * runtime/norm.h's blocks, with the same bits. What all functions of kernels/cuda have in common: cast.h. */
+ * runtime/grads/norm.h's blocks, with the same bits. What all functions of kernels/cuda have in common: cast.h. */
 #ifndef DDP_KERNELS_CUDA_OPTIM_H
 #define DDP_KERNELS_CUDA_OPTIM_H
 

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libbase.la
 libbase_la_SOURCES = \
 	%D%/address.c %D%/address.h \
+	%D%/budget.c %D%/budget.h \
 	%D%/bytes.h \
 	%D%/call.c %D%/call.h \
 	%D%/cgroup.c %D%/cgroup.h \
@@ -22,13 +23,15 @@ libbase_la_SOURCES = \
 	%D%/stats.c %D%/stats.h \
 	%D%/thread.c %D%/thread.h
 
-UNIT_TESTS += t/unit/base.t
-t_unit_base_t_SOURCES = t/unit/base.c
-UNIT_TESTS += t/unit/call.t
-t_unit_call_t_SOURCES = t/unit/call.c
-UNIT_TESTS += t/unit/cgroup.t
-t_unit_cgroup_t_SOURCES = t/unit/cgroup.c
-UNIT_TESTS += t/unit/knob.t
-t_unit_knob_t_SOURCES = t/unit/knob.c
-UNIT_TESTS += t/unit/lobby.t
-t_unit_lobby_t_SOURCES = t/unit/lobby.c
+UNIT_TESTS += t/unit/base/base.t
+t_unit_base_base_t_SOURCES = t/unit/base/base.c
+UNIT_TESTS += t/unit/base/budget.t
+t_unit_base_budget_t_SOURCES = t/unit/base/budget.c
+UNIT_TESTS += t/unit/base/call.t
+t_unit_base_call_t_SOURCES = t/unit/base/call.c
+UNIT_TESTS += t/unit/base/cgroup.t
+t_unit_base_cgroup_t_SOURCES = t/unit/base/cgroup.c
+UNIT_TESTS += t/unit/base/knob.t
+t_unit_base_knob_t_SOURCES = t/unit/base/knob.c
+UNIT_TESTS += t/unit/base/lobby.t
+t_unit_base_lobby_t_SOURCES = t/unit/base/lobby.c

@@ -1,4 +1,4 @@
-/* settings.h - the settings of libddp (runtime/config.h) that can be given elsewhere too: as a key of the plugin
+/* settings.h - the settings of libddp (runtime/core/config.h) that can be given elsewhere too: as a key of the plugin
  * (spank/keys.c) or as an option of `ddp requeue`. A value is checked by the same row wherever it is given, and reaches
  * libddp as the variable. Members of struct knob, all but the name, and but the default where
  * that is libddp's alone. */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CKPT_BLOCK_BYTES ((size_t)16384) /* 4096 float32: runtime/norm.h's block, in whole multiples of which optimizer
+#define CKPT_BLOCK_BYTES ((size_t)16384) /* 4096 float32: runtime/grads/norm.h's block, in whole multiples of which optimizer
                                             state is spread over ranks */
 
 /* Of n bytes as one piece, seed 0: small files and the heads of large ones. */

@@ -13,7 +13,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/ckpt/manifest.h"
-#include "runtime/ckpt/put.h"
+#include "runtime/ckpt/outfile.h"
 
 #define SAVING ".saving-"
 #define WRITER ".writer"

@@ -24,7 +24,7 @@
 int commit_folder(const struct savedir *dir, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp);
 
 /* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, broken, or with less of the step after
- * it, window.h) is replaced; where the file system can exchange names (RENAME_EXCHANGE), without a moment that has
+ * it, cut.h) is replaced; where the file system can exchange names (RENAME_EXCHANGE), without a moment that has
  * neither. DDP_E_USAGE: this job has not taken dir over (commit_clean), or another one since, even if that has left; or
  * step-N is a link or another user's, which stays. */
 int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,

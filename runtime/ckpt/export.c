@@ -10,7 +10,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/ckpt/checksum.h"
-#include "runtime/ckpt/store.h"
+#include "runtime/ckpt/reader.h"
 
 #define PART_BYTES ((size_t)4 << 20)
 _Static_assert(PART_BYTES % CKPT_BLOCK_BYTES == 0, "parts are whole blocks");

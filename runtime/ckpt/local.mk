@@ -15,36 +15,36 @@ librckpt_la_SOURCES = \
 	%D%/manifest_decode.c \
 	%D%/manifest_impl.h \
 	%D%/members.c %D%/members.h \
-	%D%/put.c %D%/put.h \
+	%D%/outfile.c %D%/outfile.h \
+	%D%/reader.c %D%/reader.h \
 	%D%/safetensors.c %D%/safetensors.h \
 	%D%/savedir.c %D%/savedir.h \
 	%D%/snapshot.c %D%/snapshot.h \
-	%D%/store.c %D%/store.h \
 	%D%/walk.c %D%/walk.h \
 	%D%/writer.c %D%/writer.h
 librckpt_la_LIBADD = $(JANSSON_LIBS)
 
-UNIT_TESTS += t/unit/checksum.t
-t_unit_checksum_t_SOURCES = t/unit/checksum.c
-UNIT_TESTS += t/unit/files.t
-t_unit_files_t_SOURCES = t/unit/files.c
-UNIT_TESTS += t/unit/manifest.t
-t_unit_manifest_t_SOURCES = t/unit/manifest.c
-UNIT_TESTS += t/unit/manifest_limit.t
-t_unit_manifest_limit_t_SOURCES = t/unit/manifest_limit.c
-UNIT_TESTS += t/unit/safetensors.t
-t_unit_safetensors_t_SOURCES = t/unit/safetensors.c
-UNIT_TESTS += t/unit/savedir.t
-t_unit_savedir_t_SOURCES = t/unit/savedir.c
-UNIT_TESTS += t/unit/store_damage.t
-t_unit_store_damage_t_SOURCES = t/unit/store_damage.c
-UNIT_TESTS += t/unit/ckpt_commit.t
-t_unit_ckpt_commit_t_SOURCES = t/unit/ckpt_commit.c
+UNIT_TESTS += t/unit/ckpt/checksum.t
+t_unit_ckpt_checksum_t_SOURCES = t/unit/ckpt/checksum.c
+UNIT_TESTS += t/unit/ckpt/files.t
+t_unit_ckpt_files_t_SOURCES = t/unit/ckpt/files.c
+UNIT_TESTS += t/unit/ckpt/manifest.t
+t_unit_ckpt_manifest_t_SOURCES = t/unit/ckpt/manifest.c
+UNIT_TESTS += t/unit/ckpt/manifest_limit.t
+t_unit_ckpt_manifest_limit_t_SOURCES = t/unit/ckpt/manifest_limit.c
+UNIT_TESTS += t/unit/ckpt/reader_damage.t
+t_unit_ckpt_reader_damage_t_SOURCES = t/unit/ckpt/reader_damage.c
+UNIT_TESTS += t/unit/ckpt/safetensors.t
+t_unit_ckpt_safetensors_t_SOURCES = t/unit/ckpt/safetensors.c
+UNIT_TESTS += t/unit/ckpt/savedir.t
+t_unit_ckpt_savedir_t_SOURCES = t/unit/ckpt/savedir.c
+UNIT_TESTS += t/unit/ckpt/commit.t
+t_unit_ckpt_commit_t_SOURCES = t/unit/ckpt/commit.c
 t_unit_ckpt_commit_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mkdirat,--wrap=renameat,--wrap=renameat2,--wrap=unlinkat \
 	-Wl,--wrap=fsync,--wrap=fallocate,--wrap=pwrite,--wrap=open,--wrap=openat,--wrap=fdopendir
-UNIT_TESTS += t/unit/ckpt_writer.t
-t_unit_ckpt_writer_t_SOURCES = t/unit/ckpt_writer.c
+UNIT_TESTS += t/unit/ckpt/writer.t
+t_unit_ckpt_writer_t_SOURCES = t/unit/ckpt/writer.c
 t_unit_ckpt_writer_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite
-UNIT_TESTS += t/unit/store.t
-t_unit_store_t_SOURCES = t/unit/store.c
-t_unit_store_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread
+UNIT_TESTS += t/unit/ckpt/reader.t
+t_unit_ckpt_reader_t_SOURCES = t/unit/ckpt/reader.c
+t_unit_ckpt_reader_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread

@@ -3,7 +3,7 @@
  * Checkpoints may lie where others can write: in a project's folder, on a scratch disk. So whatever is written, renamed
  * or removed is reached from an open descriptor (openat, renameat, unlinkat), never by a path, which could lead
  * elsewhere at the next call. No link is followed to write or remove: an entry that is a link or another user's is
- * left as it is, and the error names it. Reading (store.h) goes by paths.
+ * left as it is, and the error names it. Reading (reader.h) goes by paths.
  *
  * "Own" is what belongs to this user (geteuid), or to the owner that the file system shows for what this user makes
  * there: exports that squash users show another. */

@@ -11,7 +11,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
 #include "runtime/ckpt/checksum.h"
-#include "runtime/ckpt/put.h"
+#include "runtime/ckpt/outfile.h"
 #include "runtime/ckpt/snapshot.h"
 
 #define MEMORY_ALIGN ((size_t)2 << 20) /* a huge page */

@@ -14,7 +14,7 @@
 #include "runtime/base/plain.h"
 #include "runtime/ckpt/export.h"
 #include "runtime/ckpt/folder.h"
-#include "runtime/ckpt/store.h"
+#include "runtime/ckpt/reader.h"
 #include "runtime/cli/cli.h"
 
 static const char help_text[] =

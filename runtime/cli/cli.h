@@ -1,11 +1,10 @@
 /* cli.h - the verbs of the command `ddp`. Each is a main of its own: argv[0] is the verb, the return value the exit
  * code (2: wrong usage). */
-#ifndef DDP_CLI_H
-#define DDP_CLI_H
+#ifndef DDP_RUNTIME_CLI_CLI_H
+#define DDP_RUNTIME_CLI_CLI_H
 
 #define CLI_USAGE 2
 
-int cli_bench(int argc, char **argv);
 int cli_ckpt(int argc, char **argv);
 int cli_requeue(int argc, char **argv);
 int cli_run(int argc, char **argv);

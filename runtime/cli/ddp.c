@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/bench/bench.h"
 #include "runtime/cli/cli.h"
 #include "runtime/ddp.h"
 
@@ -12,7 +13,7 @@ static const struct verb {
     int (*main)(int argc, char **argv);
     const char *help;
 } verbs[] = {
-    {"bench", cli_bench, "measure all-reduce and training steps on the ranks that it is started on"},
+    {"bench", bench_main, "measure all-reduce and training steps on the ranks that it is started on"},
     {"ckpt", cli_ckpt, "list, verify and show checkpoints, export one as one file"},
     {"requeue", cli_requeue, "put this batch job back into the queue after it was asked to stop and has saved"},
     {"run", cli_run, "start a program N times on this machine, wired up as one job"},

@@ -1,13 +1,6 @@
-# runtime/cli: ddp
+# runtime/cli: ddp, with runtime/bench
 bin_PROGRAMS += ddp
 ddp_SOURCES = \
-	%D%/bench.c %D%/bench.h \
-	%D%/bench_allreduce.c \
-	%D%/bench_pattern.c %D%/bench_pattern.h \
-	%D%/bench_reducer.c \
-	%D%/bench_step.c \
-	%D%/bench_train.c %D%/bench_train.h \
-	%D%/bench_util.c \
 	%D%/ckpt.c \
 	%D%/cli.h \
 	%D%/ddp.c \
@@ -18,6 +11,14 @@ ddp_SOURCES = \
 	%D%/run.c \
 	%D%/spawn.c \
 	%D%/topo.c
+ddp_SOURCES += \
+	runtime/bench/allreduce.c \
+	runtime/bench/bench.c runtime/bench/bench.h \
+	runtime/bench/pattern.c runtime/bench/pattern.h \
+	runtime/bench/reducer.c \
+	runtime/bench/step.c \
+	runtime/bench/train.c runtime/bench/train.h \
+	runtime/bench/util.c
 ddp_LDADD = libtrain.la libmodelkernels.la libddp.la librckpt.la libtopology.la libsched.la libbase.la
 # Our own libraries go in as archives, so that ./ddp in the build folder is the program itself.
 ddp_LDFLAGS = $(AM_LDFLAGS) $(PIE_LDFLAGS) -static

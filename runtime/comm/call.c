@@ -1,5 +1,5 @@
 /* call.c - a collective call's number, and its failure. */
-#include "runtime/comm/host.h"
+#include "runtime/comm/wireup.h"
 
 uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args)
 {

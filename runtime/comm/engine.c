@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/reduce.h"
-#include "runtime/comm/host.h"
+#include "runtime/comm/wireup.h"
 
 /* ---- the queue ---- */
 

@@ -7,7 +7,7 @@
  *
  *   fed     this rank has arrived at it; staged: the data is copied in, once all have finished what its slot held
  *   opened  all local ranks have arrived at it
- *   reduced this rank's share is done: here, or (several nodes, owners only) by net.c
+ *   reduced this rank's share is done: here, or (several nodes, owners only) by internode.c
  *   over    all owners' shares are done, and staged data is copied out
  *
  * Each of the four is the number of the last operation of which it holds. At most ENGINE_OPS are between fed and over.
@@ -126,7 +126,7 @@ int engine_suspect(comm_t *c);
 /* Before a sleep: local ranks' calls are compared, ranks that will never come found. Causes are raised. */
 void engine_look(comm_t *c);
 
-/* ---- engine_share.c: for engine.c and net.c ---- */
+/* ---- engine_share.c: for engine.c and internode.c ---- */
 
 /* Sums a piece's elements [at, at + n) of the node's ranks, into this rank's part or into all. */
 void engine_reduce_node(comm_t *c, const struct op *o, const struct comm_piece *p, size_t at, size_t n, bool into_all);
@@ -148,7 +148,7 @@ void progress_wake(comm_t *c); /* with the lock held: there is something to driv
 /* Drives until w is done (NULL: all works are). 0, or -1 with the watch's cause. */
 int progress_wait(comm_t *c, const comm_work_t *w, ddp_error_t *errp);
 
-/* ---- net.c: between nodes ---- */
+/* ---- internode.c: between nodes ---- */
 
 int net_init(comm_t *c, ddp_error_t *errp);
 void net_clear(comm_t *c);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "kernels/reduce.h"
-#include "runtime/comm/host.h"
+#include "runtime/comm/wireup.h"
 
 void engine_reduce_node(comm_t *c, const struct op *o, const struct comm_piece *p, size_t at, size_t n, bool into_all)
 {

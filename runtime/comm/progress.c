@@ -18,7 +18,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
-#include "runtime/comm/host.h"
+#include "runtime/comm/wireup.h"
 
 void progress_lock(comm_t *c)
 {

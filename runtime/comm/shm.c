@@ -13,9 +13,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "runtime/base/cgroup.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "runtime/base/cgroup.h"
 #include "runtime/base/retry.h"
 
 enum {

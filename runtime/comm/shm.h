@@ -13,7 +13,7 @@
 
 #include "pmix/world.h"
 #include "runtime/base/error.h"
-#include "runtime/comm/meet.h"
+#include "runtime/comm/handshake.h"
 #include "runtime/comm/watch.h"
 
 #define SHM_NAME_MAX 47

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "pmix/world.h"
-#include "runtime/comm/meet.h"
+#include "runtime/comm/handshake.h"
 #include "runtime/comm/watch.h"
 
 #define TCP_ADDR_MAX 63

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "runtime/comm/host.h"
+#include "runtime/comm/wireup.h"
 
 static int check_range(const comm_segment_t *s, const struct comm_range *r, size_t i, ddp_error_t *errp)
 {

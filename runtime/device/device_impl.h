@@ -1,4 +1,4 @@
-/* device_impl.h - what device.c and its backend share: cuda.c, or nocuda.c in a build without CUDA. */
+/* device_impl.h - what device.c and its backend share: cuda.c, or cuda_stub.c in a build without CUDA. */
 #ifndef DDP_RUNTIME_DEVICE_DEVICE_IMPL_H
 #define DDP_RUNTIME_DEVICE_DEVICE_IMPL_H
 

@@ -9,13 +9,13 @@ libsched_la_SOURCES = \
 	%D%/slurm.c %D%/slurm.h \
 	%D%/stop.c %D%/stop.h
 
-UNIT_TESTS += t/unit/deadline.t
-t_unit_deadline_t_SOURCES = t/unit/deadline.c
-UNIT_TESTS += t/unit/due.t
-t_unit_due_t_SOURCES = t/unit/due.c
-UNIT_TESTS += t/unit/interval.t
-t_unit_interval_t_SOURCES = t/unit/interval.c
-UNIT_TESTS += t/unit/requeue.t
-t_unit_requeue_t_SOURCES = t/unit/requeue.c
-UNIT_TESTS += t/unit/stop.t
-t_unit_stop_t_SOURCES = t/unit/stop.c
+UNIT_TESTS += t/unit/sched/deadline.t
+t_unit_sched_deadline_t_SOURCES = t/unit/sched/deadline.c
+UNIT_TESTS += t/unit/sched/due.t
+t_unit_sched_due_t_SOURCES = t/unit/sched/due.c
+UNIT_TESTS += t/unit/sched/interval.t
+t_unit_sched_interval_t_SOURCES = t/unit/sched/interval.c
+UNIT_TESTS += t/unit/sched/requeue.t
+t_unit_sched_requeue_t_SOURCES = t/unit/sched/requeue.c
+UNIT_TESTS += t/unit/sched/stop.t
+t_unit_sched_stop_t_SOURCES = t/unit/sched/stop.c

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/layernorm.h"
+#include "kernels/model/layernorm.h"
 #include "runtime/base/io.h"
 #include "runtime/base/json_limit.h"
 

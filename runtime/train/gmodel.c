@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/layernorm.h"
+#include "kernels/model/cuda/layernorm.h"
 #include "runtime/base/clock.h"
 #include "runtime/train/gmodel_impl.h"
 

@@ -4,9 +4,9 @@
 #ifndef DDP_RUNTIME_TRAIN_GMODEL_IMPL_H
 #define DDP_RUNTIME_TRAIN_GMODEL_IMPL_H
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/embedding.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/model/cuda/attention.h"
+#include "kernels/model/cuda/embedding.h"
+#include "kernels/model/cuda/matmul.h"
 #include "runtime/device/device.h"
 #include "runtime/train/gmodel.h"
 

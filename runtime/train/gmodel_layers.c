@@ -1,7 +1,7 @@
 /* gmodel_layers.c - layers of a model on a GPU: the kernels of kernels/cuda, in the model's type. */
-#include "kernels/cuda/crossentropy.h"
-#include "kernels/cuda/gelu.h"
-#include "kernels/cuda/layernorm.h"
+#include "kernels/model/cuda/crossentropy.h"
+#include "kernels/model/cuda/gelu.h"
+#include "kernels/model/cuda/layernorm.h"
 #include "runtime/train/gmodel_impl.h"
 
 static void *native(const gmodel_t *m)

@@ -1,6 +1,6 @@
 /* gmodel_memory.c - where the activations of a model on a GPU lie. */
-#include "kernels/cuda/gelu.h"
-#include "kernels/cuda/layernorm.h"
+#include "kernels/model/cuda/gelu.h"
+#include "kernels/model/cuda/layernorm.h"
 #include "runtime/train/gmodel_impl.h"
 
 #define ALIGN 256

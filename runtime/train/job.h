@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "runtime/ddp.h"
-#include "runtime/loop.h"
 #include "runtime/train/lm.h"
+#include "runtime/train/loop.h"
 #include "runtime/train/options.h"
 #include "runtime/train/tokens.h"
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "kernels/matmul.h"
+#include "kernels/model/matmul.h"
 #include "runtime/train/gmodel.h"
 #include "runtime/train/prefetch.h"
 

@@ -3,7 +3,7 @@
 #ifndef DDP_RUNTIME_TRAIN_LM_H
 #define DDP_RUNTIME_TRAIN_LM_H
 
-#include "runtime/loop.h"
+#include "runtime/train/loop.h"
 #include "runtime/train/model.h"
 #include "runtime/train/tokens.h"
 

@@ -1,4 +1,4 @@
-/* train - the reference trainer: options, data and model put together, and the loop (runtime/loop.h) run over them. */
+/* train - the reference trainer: options, data and model put together, and the loop (runtime/train/loop.h) run over them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/pool.h"
+#include "kernels/model/cpu/pool.h"
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/ddp.h"

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "kernels/attention.h"
-#include "kernels/crossentropy.h"
-#include "kernels/embedding.h"
-#include "kernels/layernorm.h"
-#include "kernels/matmul.h"
+#include "kernels/model/attention.h"
+#include "kernels/model/crossentropy.h"
+#include "kernels/model/embedding.h"
+#include "kernels/model/layernorm.h"
+#include "kernels/model/matmul.h"
 #include "runtime/train/model_impl.h"
 
 #define LOGITS_ELEMS ((size_t)1 << 22) /* the head works on so many logits at a time, or on LOGITS_ROWS rows */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "runtime/base/error.h"
-#include "runtime/loop.h"
+#include "runtime/train/loop.h"
 #include "runtime/train/model_params.h"
 
 typedef struct model model_t;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "runtime/base/error.h"
-#include "runtime/loop.h"
+#include "runtime/train/loop.h"
 
 struct model_config {
     size_t layers, width, heads, context, vocab;

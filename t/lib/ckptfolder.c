@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "runtime/ckpt/checksum.h"
-#include "runtime/ckpt/store.h"
+#include "runtime/ckpt/reader.h"
 
 static void check(int holds, const char *what)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/comm/host.h"
+#include "runtime/comm/wireup.h"
 #include "runtime/device/choice.h"
 #include "runtime/handle.h"
 

@@ -17,17 +17,18 @@ t_lib_libtest_a_SOURCES = \
 	%D%/ref_place.c %D%/ref_place.h \
 	%D%/works.c %D%/works.h \
 	%D%/ref_impl.h \
-	t/unit/ref_model.c t/unit/ref_model.h \
-	t/unit/spank_vars.c t/unit/spank_vars.h \
+	t/unit/train/ref_model.c t/unit/train/ref_model.h \
+	t/unit/spank/vars.c t/unit/spank/vars.h \
 	t/unit/unit.h
 # What a unit test links where its room says nothing else: all rooms, of which the linker takes what the test calls.
-LDADD = %D%/libtest.a libspankcore.la libtrain.la libmodelkernels.la libreducer.la libplan.la libsched.la libdata.la \
-	librckpt.la libcommnccl.la libcomm.la libboot.la libdevice.la libkernels.la libtopology.la libbase.la \
+LDADD = %D%/libtest.a libspankcore.la libtrain.la libmodelkernels.la libsave.la libcore.la liboptimizer.la \
+	libgrads.la libcommnccl.la libcomm.la libboot.la libdevice.la libkernels.la librckpt.la libsched.la libdata.la \
+	libtopology.la libbase.la \
 	$(CUDART_LIBS) $(CMOCKA_LIBS) -lm
 EXTRA_DIST +=  \
 	%D%/chaos \
-	%D%/ckpt.py \
 	%D%/circles \
+	%D%/ckpt.py \
 	%D%/ckptprobe.sh \
 	%D%/cluster.sh \
 	%D%/layering \

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/ckpt/folder.h"
-#include "runtime/ckpt/store.h"
+#include "runtime/ckpt/reader.h"
 #include "runtime/train/model_impl.h"
 
 static ddp_error_t e;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
-#include "runtime/loop.h"
+#include "runtime/train/loop.h"
 
 enum { MOST = 64, GROUP = 3 };
 

@@ -18,8 +18,8 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/num.h"
-#include "runtime/comm/host.h"
-#include "runtime/comm/nccl_impl.h"
+#include "runtime/comm/wireup.h"
+#include "runtime/nccl/impl.h"
 #include "t/lib/ncclprobe.h"
 
 enum { BOOT_S = 30 };

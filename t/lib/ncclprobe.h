@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "runtime/comm/comm.h"
-#include "runtime/comm/nccl.h"
+#include "runtime/nccl/nccl.h"
 
 struct plan {
     double timeout_s;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "runtime/hook.h"
+#include "runtime/grads/hook.h"
 
 enum { STEPS = 6 };
 

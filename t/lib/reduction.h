@@ -4,7 +4,7 @@
 #ifndef DDP_T_LIB_REDUCTION_H
 #define DDP_T_LIB_REDUCTION_H
 
-#include "runtime/reducer.h"
+#include "runtime/grads/reducer.h"
 #include "t/lib/ranks.h"
 
 enum { REDUCTION_PARAMS = 12 };

@@ -1,5 +1,5 @@
 /* double.c - A TEST DOUBLE of cuBLASLt, no cuBLASLt: a shared library of its own name, which the emulated build of
- * kernels/cuda/matmul.c opens. It multiplies by plain loops, with sums in double, on the emulated CUDA runtime's
+ * kernels/model/cuda/matmul.c opens. It multiplies by plain loops, with sums in double, on the emulated CUDA runtime's
  * streams, and takes only what matmul.c should ask for. It is stricter than cuBLASLt where that helps: an algorithm is
  * good only for the product that it was chosen for, operands and biases must be in device memory at multiples of 16
  * bytes, and it must have been told so, the workspace is overwritten.

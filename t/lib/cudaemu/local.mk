@@ -30,7 +30,7 @@ DEVICE_TEST_LIBS = t/lib/libdeviceemu.la %D%/libcudart.la libbase.la $(CMOCKA_LI
 # launches of kernels that the C++ compiler has compiled
 if HAVE_CXX
 check_LIBRARIES += t/lib/libcudaemu.a t/lib/libemukernels.a
-UNIT_TESTS += t/unit/cudaemu.t
+UNIT_TESTS += t/unit/kernels/cudaemu.t
 endif
 t_lib_libcudaemu_a_SOURCES = \
 	%D%/block.cc %D%/block.h \
@@ -40,12 +40,12 @@ t_lib_libcudaemu_a_SOURCES = \
 	%D%/launch.cc \
 	%D%/warp.cc
 t_lib_libcudaemu_a_CXXFLAGS = $(EMULATED_CXXFLAGS)
-t_unit_cudaemu_t_SOURCES = t/unit/cudaemu.cc
-t_unit_cudaemu_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_cudaemu_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
-t_unit_cudaemu_t_LDADD = $(EMULATED_LIBS)
+t_unit_kernels_cudaemu_t_SOURCES = t/unit/kernels/cudaemu.cc
+t_unit_kernels_cudaemu_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_unit_kernels_cudaemu_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
+t_unit_kernels_cudaemu_t_LDADD = $(EMULATED_LIBS)
 # all kernels, with the product over the double of cuBLASLt
-t_lib_libemukernels_a_SOURCES = kernels/cuda/matmul.c $(EMU_KERNELS) $(EMU_MODEL_KERNELS)
+t_lib_libemukernels_a_SOURCES = kernels/model/cuda/matmul.c $(EMU_KERNELS) $(EMU_MODEL_KERNELS)
 t_lib_libemukernels_a_CPPFLAGS = $(BLASLT_DOUBLE_CPPFLAGS) -DDDP_CUDA_EMULATED=1 \
 	-DCUBLASLT_LIBRARY='"$(abs_top_builddir)/t/lib/blasltdouble/.libs/libcublasLt.so"'
 t_lib_libemukernels_a_CXXFLAGS = $(EMULATED_CXXFLAGS)
@@ -94,7 +94,7 @@ endif
 CLEANFILES += $(GPU_TESTS)
 
 # for contrib/gpu-check, which may run the same tests over the emulator
-KERNEL_TESTS = $(filter t/unit/cuda_% t/unit/gmodel.t,$(UNIT_TESTS))
+KERNEL_TESTS = $(filter t/unit/kernels/cuda_% t/unit/kernels/model/cuda_% t/unit/train/gmodel.t,$(UNIT_TESTS))
 GPU_SHELL_TESTS = t/t8402-gpu-training.t
 emulated-tests: $(KERNEL_TESTS)
 list-gpu-tests:

@@ -1,7 +1,7 @@
 /* double.h - A TEST DOUBLE of NCCL, no NCCL: libnccl.so.2 in a folder of its own, found through LD_LIBRARY_PATH.
  *
  * "Device memory" is host memory. Operations really move data between the ranks' processes, through a file that they
- * map (move.c), by one worker thread per communicator, which takes what has been called in order; streams are not told
+ * map (collectives.c), by one worker thread per communicator, which takes what has been called in order; streams are not told
  * apart. What calls answer is scripted (script.c), and each is logged. It is stricter than NCCL where that helps: a
  * call on a communicator that is still busy with the one before is an error, in a group too.
  *
@@ -44,7 +44,7 @@ const char *script_text(void);               /* of the last DO_ERROR or DO_ASYNC
 ncclResult_t script_say(ncclResult_t code, const char *text);
 void script_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- move.c ---- */
+/* ---- collectives.c ---- */
 
 enum kind { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, SEND, RECV };
 struct op {

@@ -1,4 +1,4 @@
-/* move.c - how the double moves data: through a mapped file, in chunks, with barriers. Simple and slow. */
+/* collectives.c - how the double moves data: through a mapped file, in chunks, with barriers. Simple and slow. */
 #include "t/lib/nccldouble/double.h"
 
 #include <fcntl.h>

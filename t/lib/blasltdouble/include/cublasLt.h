@@ -1,5 +1,5 @@
 /* cublasLt.h - for builds without cuBLASLt's own header, over the emulated CUDA runtime only: the part of its interface
- * that kernels/cuda/matmul.c uses. Names and numbers are those of the cuBLAS documentation (13.0). */
+ * that kernels/model/cuda/matmul.c uses. Names and numbers are those of the cuBLAS documentation (13.0). */
 #ifndef DDP_T_BLASLTDOUBLE_CUBLASLT_H
 #define DDP_T_BLASLTDOUBLE_CUBLASLT_H
 

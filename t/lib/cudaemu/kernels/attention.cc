@@ -1,1 +1,1 @@
-#include "kernels/cuda/attention.cu"
+#include "kernels/model/cuda/attention.cu"

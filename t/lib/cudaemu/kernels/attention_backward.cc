@@ -1,1 +1,1 @@
-#include "kernels/cuda/attention_backward.cu"
+#include "kernels/model/cuda/attention_backward.cu"

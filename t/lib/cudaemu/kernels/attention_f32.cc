@@ -1,1 +1,1 @@
-#include "kernels/cuda/attention_f32.cu"
+#include "kernels/model/cuda/attention_f32.cu"

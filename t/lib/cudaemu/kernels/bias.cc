@@ -1,1 +1,1 @@
-#include "kernels/cuda/bias.cu"
+#include "kernels/model/cuda/bias.cu"

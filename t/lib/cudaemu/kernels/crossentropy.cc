@@ -1,1 +1,1 @@
-#include "kernels/cuda/crossentropy.cu"
+#include "kernels/model/cuda/crossentropy.cu"

@@ -1,1 +1,1 @@
-#include "kernels/cuda/embedding.cu"
+#include "kernels/model/cuda/embedding.cu"

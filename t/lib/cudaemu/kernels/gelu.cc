@@ -1,1 +1,1 @@
-#include "kernels/cuda/gelu.cu"
+#include "kernels/model/cuda/gelu.cu"

@@ -1,1 +1,1 @@
-#include "kernels/cuda/layernorm.cu"
+#include "kernels/model/cuda/layernorm.cu"

@@ -1,0 +1,62 @@
+/* matmul.h - kernels/model/matmul.h on a GPU: matrix products by cuBLASLt, float32, bfloat16 or float16, row-major.
+ *
+ * libcublasLt is opened at run time, by the major version of the header that this was built with (another one has other
+ * structs). matmul.c is the one file that includes cublasLt.h; a build without it has nomatmul.c in its place.
+ *
+ * float32 products are true float32 (no TF32); those of 16-bit types are added in float32, pieces of split sums too,
+ * and rounded once. GELU is no part of a product here: cuBLASLt's fused form is slower than a kernel of its own in both
+ * types (measured by others, karpathy/llm.c pull request 338). Where cuBLASLt has no algorithm that adds a bias, bias
+ * and add are laid into out first (bias.h) and the product is added to it: an out of 16 bits that takes both is then
+ * rounded twice. The same bits every run, on one GPU model and library.
+ *
+ * Pointers to data are device memory and multiples of 16 bytes; one that is not is refused by its name. Rows that
+ * start at multiples of 16 bytes too are fast. */
+#ifndef DDP_KERNELS_MODEL_CUDA_MATMUL_H
+#define DDP_KERNELS_MODEL_CUDA_MATMUL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CUDA_BLAS_WORKSPACE ((size_t)32 << 20) /* bytes; what NVIDIA advises for sm_90 */
+
+typedef struct cuda_blas cuda_blas_t;
+
+/* For products on the current device. workspace: device memory for as long as it lives, 256-byte aligned, used by one
+ * stream at a time. NULL: *errp says what to install. The caller destroys. */
+cuda_blas_t *cuda_blas_create(void *workspace, size_t workspace_bytes, ddp_error_t *errp);
+/* leaves_gpu: the GPU failed, and is not asked for anything. NULL is allowed. */
+void cuda_blas_destroy(cuda_blas_t *b, bool leaves_gpu);
+
+/* "cuBLASLt 13.1.0". Owned by b. */
+const char *cuda_blas_name(const cuda_blas_t *b);
+
+/* Unused fields are 0. */
+struct cuda_matmul {
+    size_t m, n, k;
+    enum ddp_dtype in, out; /* of a and b: DDP_F32, DDP_BF16 or DDP_F16; of out, bias and add: the same or DDP_F32 */
+    bool a_transposed;      /* a is stored [k, m] */
+    bool b_transposed;      /* b is stored [n, k] */
+    bool accumulate;        /* out += instead of out =; without bias and add */
+    size_t a_stride;        /* elements from one row of a, as it is stored, to the next; 0: no gap */
+    size_t out_stride;      /* the same of out, and of add */
+    const void *bias;       /* [n], added to every row */
+    const void *add;        /* [m, n], added to the product: a residual connection; not out */
+};
+
+/* out[m, n] (+)= a[m, k] b[k, n], and the rest of s, queued on `stream`. m, n and k are at least 1. 0 or -1. The
+ * first call of a shape asks cuBLASLt how to do it best; that is remembered. */
+int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, const struct cuda_matmul *s, void *stream,
+                ddp_error_t *errp);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

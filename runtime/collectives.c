@@ -1,0 +1,105 @@
+/* collectives.c - collectives on the caller's own memory. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "runtime/handle.h"
+
+struct ddp_work {
+    ddp_t *d;
+    comm_work_t *work;
+    ddp_work_t *next;
+};
+
+static int expect(const ddp_t *d, const char *call, ddp_error_t *errp)
+{
+    if (d->phase == PHASE_MICRO && reducer_has_begun(&d->reducer))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: gradients are on their way: call it before the first "
+                         "ddp_grad_ready or after ddp_backward_end", d->world.rank, call);
+    return handle_expect(d, PHASES_ALIVE, call, errp);
+}
+
+EXPORT int ddp_barrier(ddp_t *d, ddp_error_t *errp)
+{
+    if (expect(d, "ddp_barrier", errp) < 0)
+        return -1;
+    return comm_barrier(d->comm, errp) < 0 ? handle_break(d) : 0;
+}
+
+static int check_type(size_t n, enum ddp_dtype dtype, const char *call, ddp_error_t *errp)
+{
+    size_t size = dtype_size(dtype);
+    if (!size)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s: unknown type %d", call, (int)dtype);
+    if (n > SIZE_MAX / size)
+        return error_set(errp, DDP_E_USAGE, EOVERFLOW, "%s: %zu elements overflow", call, n);
+    return 0;
+}
+
+EXPORT int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int root, ddp_error_t *errp)
+{
+    if (expect(d, "ddp_bcast", errp) < 0 || check_type(n, dtype, "ddp_bcast", errp) < 0)
+        return -1;
+    if (root < 0 || root >= d->world.size)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_bcast: root %d is not a rank: 0..%d", root,
+                         d->world.size - 1);
+    return comm_bcast(d->comm, data, n * dtype_size(dtype), root, errp) < 0 ? handle_break(d) : 0;
+}
+
+EXPORT ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op,
+                                 ddp_error_t *errp)
+{
+    if (expect(d, "ddp_allreduce", errp) < 0 || check_type(n, dtype, "ddp_allreduce", errp) < 0)
+        return NULL;
+    if (op != DDP_SUM && op != DDP_MIN && op != DDP_MAX) {
+        error_set(errp, DDP_E_USAGE, EINVAL, "ddp_allreduce: unknown operator %d", (int)op);
+        return NULL;
+    }
+    ddp_work_t *w = calloc(1, sizeof *w);
+    if (!w) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "ddp_allreduce: no memory");
+        return NULL;
+    }
+    w->work = comm_allreduce_start(d->comm, data, n, dtype, op, errp);
+    if (!w->work) {
+        handle_break(d);
+        free(w);
+        return NULL;
+    }
+    w->d = d;
+    w->next = d->works;
+    d->works = w;
+    return w;
+}
+
+EXPORT int ddp_wait(ddp_work_t *w, ddp_error_t *errp)
+{
+    if (!w)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_wait: nothing to wait for");
+    ddp_t *d = w->d;
+    int rc = comm_wait(w->work, errp);
+    ddp_work_t **at = &d->works;
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    free(w);
+    return rc < 0 ? handle_break(d) : 0;
+}
+
+void handle_free_works(ddp_t *d)
+{
+    for (ddp_work_t *w = d->works, *next; w; w = next) {
+        next = w->next;
+        free(w); /* what it waits for goes with the communicator */
+    }
+    d->works = NULL;
+}
+
+EXPORT void *ddp_alloc(ddp_t *d, size_t n_bytes, ddp_error_t *errp)
+{
+    if (expect(d, "ddp_alloc", errp) < 0)
+        return NULL;
+    comm_segment_t *s = comm_segment_create(d->comm, n_bytes, errp);
+    if (!s)
+        handle_break(d);
+    return s ? comm_segment_data(s) : NULL;
+}

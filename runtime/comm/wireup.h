@@ -1,0 +1,74 @@
+/* wireup.h - the host communicator's inside: shared memory within a node, TCP between nodes. Private to runtime/comm.
+ *
+ * With L the smallest number of ranks on a node, local ranks below L are owners: each reduces one slice of every range
+ * over its node and, between nodes, exchanges it with the owners of the same local index. On one node all are owners. */
+#ifndef DDP_RUNTIME_COMM_WIREUP_H
+#define DDP_RUNTIME_COMM_WIREUP_H
+
+#include "runtime/comm/comm.h"
+#include "runtime/comm/engine.h"
+#include "runtime/comm/plan.h"
+#include "runtime/comm/shm.h"
+#include "runtime/comm/tcp.h"
+#include "runtime/comm/watch.h"
+
+struct comm {
+    const struct world *world;
+    int rank, node, local, local_size, n_nodes, n_owners;
+    struct shm shm;
+    watch_t *watch;
+    struct tcp *tcp; /* NULL on a rank that owns nothing, and where there is one node */
+    struct comm_plan plan;
+    struct comm_segment stage; /* for works on memory of the caller's own, */
+    struct comm_segment moves; /* and for the calls of collectives.c: ranks may still copy out of the other */
+    struct comm_segment *segments;
+    struct engine engine;
+    void **out;      /* [local_size], and */
+    const void **in; /* [max(local_size, n_slots)]: the kernel's arguments, of whoever drives */
+};
+
+/* Where local rank l's part of s lies. */
+static inline char *segment_part(const struct comm_segment *s, int l)
+{
+    return s->map + (size_t)l * s->stride;
+}
+
+/* ---- the counters of engine.h ---- */
+
+static inline struct shm_slot *engine_slot(const comm_t *c, int local)
+{
+    return &c->shm.control->slots[local];
+}
+
+/* Have local ranks 0 .. n_ranks-1 got to `n` in the counter at that offset of their slots? */
+static inline bool engine_all_at(const comm_t *c, size_t counter, int n_ranks, uint64_t n)
+{
+    for (int l = 0; l < n_ranks; l++)
+        if (atomic_load((_Atomic uint64_t *)((char *)engine_slot(c, l) + counter)) < n)
+            return false;
+    return true;
+}
+#define ENGINE_ALL_AT(c, counter, n_ranks, n) engine_all_at(c, offsetof(struct shm_slot, counter), n_ranks, n)
+
+/* ---- calls ---- */
+
+/* A step of splitmix64 (Steele, Lea and Flood, OOPSLA 2014). */
+static inline uint64_t comm_mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) + 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+    return h ^ h >> 31;
+}
+
+/* This rank makes its next call, a work or one that waits. Returns its watch_call(). */
+uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args);
+
+/* This rank cannot go on: makes all others fail with errp's text. Returns -1. */
+int comm_fail(comm_t *c, ddp_error_t *errp);
+
+/* Opens a collective call that waits, after all works. args: a hash of what all ranks must pass alike. Ranks compare what
+ * they opened. -1: the watch's cause. (progress.c) */
+int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp);
+
+#endif

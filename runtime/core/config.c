@@ -1,0 +1,110 @@
+#include "runtime/core/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "--ddp-"
+
+#define ROW(type, field, scope, ...) {KNOB_FIELD(struct config, field), __VA_ARGS__},
+const struct knob config_knobs[] = {CONFIG_SETTINGS(ROW)};
+
+#define SCOPE(type, field, scope, ...) CONFIG_##scope,
+static const enum config_scope scope_of[] = {CONFIG_SETTINGS(SCOPE)};
+
+#define N_KNOBS (sizeof config_knobs / sizeof *config_knobs)
+const size_t config_n_knobs = N_KNOBS;
+
+static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
+{
+    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s: doc/user.md lists them", prefix, key);
+}
+
+/* argument is "--ddp-KEY=VALUE". */
+static int read_argument(struct knob_value *values, const char *argument, ddp_error_t *errp)
+{
+    char option[48];
+    const char *word = argument + strlen(PREFIX), *value = NULL;
+    const struct knob *k = knob_split(config_knobs, N_KNOBS, word, &value);
+    if (!k)
+        return unknown(PREFIX, word, errp);
+    if (!value)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s lacks a value: write %s=VALUE", argument, argument);
+    snprintf(option, sizeof option, PREFIX "%s", k->name);
+    struct knob named = *k; /* as the user wrote it, should its value be refused */
+    named.name = option;
+    return knob_parse(&named, value, "command line", &values[k - config_knobs], errp);
+}
+
+int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp)
+{
+    struct knob_value values[N_KNOBS];
+    if (knob_load(config_knobs, N_KNOBS, values, errp) < 0)
+        return -1;
+    for (int i = 1; argc && argv && i < *argc; i++)
+        if (!strncmp((*argv)[i], PREFIX, strlen(PREFIX)) && read_argument(values, (*argv)[i], errp) < 0)
+            return -1;
+    knob_clear(config_knobs, N_KNOBS, cfg);
+    knob_store(config_knobs, N_KNOBS, values, cfg);
+    if (!argc || !argv)
+        return 0;
+    char **v = *argv;
+    int kept = 1;
+    for (int i = 1; i < *argc; i++)
+        if (strncmp(v[i], PREFIX, strlen(PREFIX)))
+            v[kept++] = v[i];
+    if (*argc > 0) {
+        *argc = kept;
+        v[kept] = NULL;
+    }
+    return 0;
+}
+
+int config_set(struct config *cfg, const char *key, const char *value, ddp_error_t *errp)
+{
+    struct knob_value v;
+    const struct knob *k = knob_find(config_knobs, N_KNOBS, key);
+    if (!k)
+        return unknown("", key, errp);
+    if (scope_of[k - config_knobs] == CONFIG_EARLY)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "option %s takes effect in ddp_init: set %s or pass "
+                         PREFIX "%s=%.60s", k->name, k->env, k->name, value);
+    if (knob_parse(k, value, "ddp_option", &v, errp) < 0)
+        return -1;
+    knob_store(k, 1, &v, cfg);
+    return 0;
+}
+
+char *config_shared_text(const struct config *cfg, const char *hook)
+{
+    char *text = NULL, value[sizeof(knob_text_t)];
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return NULL;
+    for (size_t i = 0; i < N_KNOBS; i++)
+        if (scope_of[i] == CONFIG_ALIKE)
+            fprintf(f, "%s=%s\n", config_knobs[i].name, knob_format(&config_knobs[i], cfg, value, sizeof value));
+    fprintf(f, "hook=%s\n", hook);
+    bool failed = ferror(f);
+    if (fclose(f) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+int config_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp)
+{
+    size_t na = strcspn(a, "\n"), nb = strcspn(b, "\n");
+    while (*a && *b && na == nb && !memcmp(a, b, na)) {
+        a += na + (a[na] == '\n');
+        b += nb + (b[nb] == '\n');
+        na = strcspn(a, "\n");
+        nb = strcspn(b, "\n");
+    }
+    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks have different settings: %.*s on rank %d, %.*s on rank %d; "
+                     "start every rank with the same options and DDP_* variables",
+                     (int)(na < 60 ? na : 60), a, rank_a, (int)(nb < 60 ? nb : 60), b, rank_b);
+}

@@ -1,0 +1,90 @@
+/* data_open.c - the start of the data order, and of shards. */
+#include <errno.h>
+#include <string.h>
+
+#include "runtime/base/budget.h"
+#include "runtime/handle.h"
+
+/* Parameter id's gradient of the last shard becomes the sum over this rank's shards, just before it travels. */
+static int add_shards(void *ctx, int id, ddp_error_t *errp)
+{
+    const ddp_t *d = ctx;
+    const struct layout_param *p = &d->layout.param[id];
+    return partials_fold(&d->partials, reducer_grads(&d->reducer), p->offset_bytes / sizeof(float), p->n_elems, errp);
+}
+
+/* Sums that do not depend on the number of ranks are sums over rank numbers, however the ranks are spread. */
+static int open_shards(ddp_t *d, ddp_error_t *errp)
+{
+    const struct data_config *c = &d->data.cfg;
+    if (!c->n_shards)
+        return 0;
+    if (!comm_is_by_rank(d->comm))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: here sums follow the nodes, not the rank numbers: put "
+                         "a power of two of consecutive ranks on every node (srun --ntasks-per-node=N "
+                         "--distribution=block), or use no shards", c->n_shards);
+    if (d->hook.encode)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as they are, since what a hook "
+                         "or a 16-bit type rounds depends on the number of ranks: use no compression "
+                         "(--ddp-compress=none) and no hook, or no shards", c->n_shards);
+    const struct partials_place on_gpu = d->gpu ? gpu_place(d->gpu) : (struct partials_place){0};
+    if ((d->gpu && gpu_sum_in_order(d->gpu, errp) < 0) ||
+        partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), d->gpu ? &on_gpu : NULL,
+                      errp) < 0)
+        return -1;
+    d->reducer.prepare = add_shards;
+    d->reducer.prepare_ctx = d;
+    const struct budget_part part = {"sums of shards", d->gpu ? 0 : partials_bytes(&d->partials)};
+    return budget_check("", &part, 1, d->world.local_size, errp); /* nothing of it has been touched yet */
+}
+
+/* Every rank's share of the samples follows from the same numbers. */
+static int compare(ddp_t *d, ddp_error_t *errp)
+{
+    const struct data_config *c = &d->data.cfg;
+    unsigned long long mine[] = {c->n_samples, c->batch, (unsigned)c->accum, (unsigned)c->n_shards, c->seed};
+    unsigned long long first[sizeof mine / sizeof *mine];
+    memcpy(first, mine, sizeof first);
+    if (comm_bcast(d->comm, first, sizeof first, 0, errp) < 0)
+        return handle_break(d);
+    ddp_error_t why = {0};
+    if (memcmp(mine, first, sizeof mine) != 0)
+        error_set(&why, DDP_E_USAGE, EINVAL, "ddp_data_open: %llu samples, batch %llu, %llu micro-steps, %llu shards, "
+                  "seed %llu, but rank 0 has %llu, %llu, %llu, %llu, %llu: start every rank with the same options "
+                  "and data", mine[0], mine[1], mine[2], mine[3], mine[4], first[0], first[1], first[2], first[3],
+                  first[4]);
+    return handle_agree(d, &why, errp);
+}
+
+static int open_order(ddp_t *d, const struct data_config *cfg, ddp_error_t *errp)
+{
+    ddp_error_t why = {0};
+    if (data_open(&d->data, cfg, &why) < 0 || open_shards(d, &why) < 0)
+        error_prefix(&why, "ddp_data_open");
+    return handle_agree(d, &why, errp) < 0 ? -1 : compare(d, errp);
+}
+
+EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
+                         ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_COMMITTED, "ddp_data_open", errp) < 0)
+        return -1;
+    struct data_config cfg = {.n_samples = n_samples,
+                              .seed = seed,
+                              .order = d->config.order,
+                              .rank = d->world.rank,
+                              .n_ranks = d->world.size,
+                              .batch = batch_per_shard,
+                              .accum = accum,
+                              .n_shards = shards};
+    if (open_order(d, &cfg, errp) < 0) {
+        data_close(&d->data);
+        partials_close(&d->partials);
+        d->reducer.prepare = NULL;
+        return -1;
+    }
+    window_open(d);
+    stop_catch(&d->stop, d->stop_signals);
+    d->phase = PHASE_IDLE;
+    return 0;
+}

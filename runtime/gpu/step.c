@@ -1,0 +1,123 @@
+/* step.c - the optimizer and the sums of shards, on a GPU. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/fold.h"
+#include "runtime/gpu/impl.h"
+
+static int reserve(gpu_t *g, size_t n, ddp_error_t *errp)
+{
+    if (n <= g->n_update)
+        return 0;
+    struct cuda_adamw_range *all = realloc(g->update, n * sizeof *all);
+    if (!all)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu slices of parameters", n);
+    g->update = all;
+    g->n_update = n;
+    return 0;
+}
+
+/* Slices [first, end) of those that were used, into g->update. Returns how many. */
+static size_t list(gpu_t *g, size_t first, size_t end, const double *used, uint16_t *copy)
+{
+    const struct gpu_arenas *a = &g->arena;
+    const struct optimizer *o = g->cfg.optimizer;
+    size_t n = 0;
+    for (const struct optimizer_slice *s = o->slice + first; s < o->slice + end; s++)
+        if (used[s->id] != 0)
+            g->update[n++] = (struct cuda_adamw_range){.value = a->values + s->at,
+                                                       .m = o->m ? o->m + s->state : NULL,
+                                                       .v = o->v ? o->v + s->state : NULL,
+                                                       .grad = a->grads + s->at,
+                                                       .copy = copy ? copy + s->at : NULL,
+                                                       .copy_type = g->cfg.kept,
+                                                       .n = s->n_elems,
+                                                       .weight_decay = s->decays ? o->args.weight_decay : 0};
+    return n;
+}
+
+static int update(gpu_t *g, size_t n, ddp_error_t *errp)
+{
+    const struct optimizer *o = g->cfg.optimizer;
+    void *stream = device_native_stream(g->program);
+    int code = (o->cfg.sgd ? cuda_sgd : cuda_adamw)(g->update, n, &o->args, stream);
+    return gpu_result(g, code, o->cfg.sgd ? "cuda_sgd" : "cuda_adamw", errp);
+}
+
+/* ---- spread ---- */
+
+/* The bucket's values, from who has stepped them. */
+static int gather(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
+{
+    float *at = g->arena.values + b->at;
+    if (gpu_after_program(g, g->travel, errp) < 0)
+        return -1;
+    if (!g->nccl)
+        return 0;
+    return nccl_allgather(g->nccl, at + (size_t)g->cfg.world->rank * b->n_each, at, b->n_each, DDP_F32,
+                          device_native_stream(g->travel), errp);
+}
+
+/* Behind that: what is derived from them. Rounded on each rank: to gather that, too, would move half as much again. */
+static int follow(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
+{
+    size_t n = b->n_each * (size_t)g->cfg.world->size;
+    if (gpu_after_travel(g, errp) < 0)
+        return -1;
+    return gpu_round_range(g, b->at, n, g->behind, errp);
+}
+
+static int step_spread(gpu_t *g, const double *used, ddp_error_t *errp)
+{
+    const struct spread_bucket *b = g->cfg.spread->bucket, *end = b + g->cfg.spread->plan.n_buckets;
+    if (b == end)
+        return 0;
+    for (const struct spread_bucket *last = NULL; b < end; last = b++)
+        if (update(g, list(g, b->first, b->end, used, NULL), errp) < 0 || (last && follow(g, last, errp) < 0) ||
+            gather(g, b, errp) < 0)
+            return -1;
+    if (follow(g, end - 1, errp) < 0 || device_event_record(g->summed, g->behind, errp) < 0)
+        return -1;
+    return gpu_wait(g, g->summed, errp); /* before the program's stream is asked for more: a peer's death ends this */
+}
+
+int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp)
+{
+    const struct optimizer *o = g->cfg.optimizer;
+    ddp_error_t why = {0};
+    int rc = device_enter(g->cfg.device, &why) < 0 ? -1 : reserve(g, o->n_slices, &why);
+    if (g->cfg.spread)
+        return rc < 0 || step_spread(g, used, &why) < 0 ? gpu_tell(g, &why, errp) : 0;
+    if (rc == 0)
+        rc = update(g, list(g, 0, o->n_slices, used, g->arena.values_16), &why);
+    if (rc < 0 && errp)
+        *errp = why;
+    return rc;
+}
+
+/* ---- sums of shards (shards.h) ---- */
+
+static float *take(void *ctx, size_t n_bytes, ddp_error_t *errp)
+{
+    gpu_t *g = ctx;
+    return device_malloc(g->cfg.device, n_bytes, "sums of shards", errp);
+}
+
+static void give(void *ctx, float *p)
+{
+    gpu_t *g = ctx;
+    device_free(g->cfg.device, p);
+}
+
+static int fold(void *ctx, float *out, const float *const *in, int n_in, size_t n, ddp_error_t *errp)
+{
+    gpu_t *g = ctx;
+    if (device_enter(g->cfg.device, errp) < 0)
+        return -1;
+    return gpu_result(g, cuda_fold(out, in, n_in, n, device_native_stream(g->program)), "cuda_fold", errp);
+}
+
+struct partials_place gpu_place(gpu_t *g)
+{
+    return (struct partials_place){.ctx = g, .take = take, .give = give, .fold = fold};
+}

@@ -1,0 +1,15 @@
+/* hook.h - the hooks that libddp brings: gradients that travel in 16 bits. Pure. */
+#ifndef DDP_RUNTIME_GRADS_HOOK_H
+#define DDP_RUNTIME_GRADS_HOOK_H
+
+#include "runtime/ddp.h"
+
+enum compress { COMPRESS_NONE, COMPRESS_BF16, COMPRESS_F16 };
+
+/* "none", "bf16", "f16", as the option is called. */
+const char *hook_compress_name(enum compress compress);
+
+/* Fills *ret for bf16 and f16; leaves it as it is for none. */
+void hook_compress(enum compress compress, struct ddp_hook *ret);
+
+#endif

@@ -1,0 +1,62 @@
+/* optimizer.h - the optimizer over the arena, or over this rank's share of it: schedule, clipping, step. Pure. */
+#ifndef DDP_RUNTIME_OPTIMIZER_OPTIMIZER_H
+#define DDP_RUNTIME_OPTIMIZER_OPTIMIZER_H
+
+#include "kernels/optim.h"
+#include "runtime/ddp.h"
+#include "runtime/grads/layout.h"
+
+/* Elements [at, at + n_elems) of the arena, all of parameter id, whose moments are m and v[state .. state +
+ * n_elems). */
+struct optimizer_slice {
+    int id;
+    size_t at, n_elems, state;
+    bool decays;
+};
+
+struct optimizer {
+    struct ddp_adamw cfg;
+    struct optimizer_slice *slice; /* [n_slices]: what this rank steps */
+    size_t n_slices, room;
+    size_t n_elems;                /* in m, and in v; slices begin at multiples of 64 bytes */
+    float *m, *v;                  /* NULL for SGD */
+    bool is_lent;                  /* they lie elsewhere (optimizer_lend) */
+    uint64_t n_steps;              /* steps taken */
+    struct adamw_args args;        /* of the step that was begun */
+};
+
+/* Checks cfg (the error names the field; NULL is one). Nothing is owned yet. */
+int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, ddp_error_t *errp);
+void optimizer_close(struct optimizer *o); /* a zeroed struct is allowed */
+
+/* All of cfg, one "KEY=VALUE" a line, so that two differ where their texts do. */
+void optimizer_text(const struct ddp_adamw *cfg, char *ret, size_t size);
+
+/* Owns elements [first, first + n_elems) of parameter id: one slice more. Or all of all parameters, in registration
+ * order. */
+int optimizer_own(struct optimizer *o, const struct layout *l, int id, size_t first, size_t n_elems, ddp_error_t *errp);
+int optimizer_own_all(struct optimizer *o, const struct layout *l, ddp_error_t *errp);
+
+/* Allocates the moments of all slices, zeroed. Comes once, before the first step. */
+int optimizer_allocate(struct optimizer *o, ddp_error_t *errp);
+
+/* In place of that: moments of n_elems elements each, zeroed, borrowed; a GPU's memory, say, which is then stepped there
+ * (gpu.h). */
+void optimizer_lend(struct optimizer *o, float *m, float *v);
+
+/* Bytes of the moments. */
+size_t optimizer_bytes(const struct optimizer *o);
+
+/* The learning rate of step `step` (0 is the first); the formula stands in ddp.h. */
+double optimizer_lr(const struct ddp_adamw *cfg, uint64_t step);
+
+/* Begins a step with gradient = scale * grads, clipped; norm is the L2 norm of grads (runtime/grads/norm.h). One that is not
+ * finite sets skipped: nothing is to be applied. Fills ret->step, grad_norm, lr and skipped. */
+void optimizer_begin(struct optimizer *o, double norm, double scale, struct ddp_step *ret);
+
+/* Applies the step to slices [first, end). used[id] == 0: no rank used parameter id in this step, and its values and
+ * moments stay as they are; NULL: all were used. values and grads are arenas. */
+void optimizer_apply(struct optimizer *o, size_t first, size_t end, float *values, const float *grads,
+                     const double *used);
+
+#endif

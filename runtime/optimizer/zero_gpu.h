@@ -1,0 +1,40 @@
+/* zero_gpu.h - which rank keeps which part of the optimizer's state where NCCL moves (zero=1 on GPUs; zero_cpu.h has the
+ * processor's way). Pure.
+ *
+ * ncclReduceScatter and ncclAllGather know one share for each rank, all of one size, one behind the other; and a block
+ * of the norm is to lie with one rank, whole. So the layout makes room for both before anything is allocated: a
+ * parameter begins at a multiple of SPREAD_UNIT elements, and a bucket takes a multiple of n_ranks of them. A bucket is
+ * then one call to its owners and one back, whatever is in it and however many ranks there are, and nothing is left
+ * over. What is padded is zero, and stays so: less than a unit for each parameter, and less than n_ranks units for each
+ * bucket. */
+#ifndef DDP_RUNTIME_OPTIMIZER_ZERO_GPU_H
+#define DDP_RUNTIME_OPTIMIZER_ZERO_GPU_H
+
+#include "kernels/optim.h"
+#include "runtime/grads/bucket.h"
+#include "runtime/grads/layout.h"
+#include "runtime/optimizer/optimizer.h"
+
+#define SPREAD_UNIT NORM_BLOCK /* elements; a checkpoint's block, too */
+
+/* In elements of the arena: rank r owns [at + r n_each, at + (r + 1) n_each). */
+struct spread_bucket {
+    size_t at, n_each;
+    size_t first, end; /* this rank's slices of the optimizer */
+};
+
+struct spread {
+    struct bucket_plan plan;      /* in reverse registration order, so that buckets are ranges of the arena */
+    struct spread_bucket *bucket; /* [plan.n_buckets], of which bucket 0 is the arena's end */
+};
+
+/* Plans l's buckets by the caps (bytes, as bucket_plan_by_size), moves l's parameters to their places, and gives o the
+ * slices that `rank` owns, bucket by bucket. l: float32 only; o: open, owns nothing. -1 when memory runs out. */
+int spread_open(struct spread *s, struct layout *l, size_t first_cap, size_t cap, int rank, int n_ranks,
+                struct optimizer *o, ddp_error_t *errp);
+void spread_close(struct spread *s); /* a zeroed struct is allowed */
+
+/* The smallest cap with which buckets that reach it are padded by less than an eighth for their ranks' sake. */
+size_t spread_cap(int n_ranks);
+
+#endif

@@ -1,0 +1,76 @@
+/* checkpoint_agree.c - what ranks tell each other, and the program, about checkpoints. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/plain.h"
+#include "runtime/ckpt/folder.h"
+#include "runtime/ckpt/reader.h"
+#include "runtime/handle.h"
+
+int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp)
+{
+    int n = d->world.size, first = 0;
+    char mine = own->code != 0, *all = handle_gather(d, &mine, sizeof mine, errp);
+    ddp_error_t told = *own;
+    *ret = (ddp_error_t){0};
+    if (!all)
+        return -1;
+    while (first < n && !all[first])
+        first++;
+    free(all);
+    if (first == n)
+        return 0;
+    if (comm_bcast(d->comm, &told, sizeof told, first, errp) < 0)
+        return handle_break(d);
+    *ret = told;
+    if (n > 1)
+        error_prefix(ret, "rank %d", first);
+    return 0;
+}
+
+void checkpoint_warn(ddp_t *d, const char *fmt, ...)
+{
+    struct ddp_checkpoint_status *s = &d->checkpoint.status;
+    size_t n = d->checkpoint.warned_ns == d->micro.began_ns ? strlen(s->warning) : 0;
+    char text[sizeof s->warning];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    plain_line(text);
+    d->checkpoint.warned_ns = d->micro.began_ns;
+    if (d->world.rank == 0 && !(n && strstr(s->warning, text)))
+        snprintf(s->warning + n, sizeof s->warning - n, "%s%s", n ? "; " : "", text);
+}
+
+void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step)
+{
+    struct ddp_checkpoint_status *s = &d->checkpoint.status;
+    char name[32], path[FOLDER_PATH_MAX];
+    folder_name(step, name);
+    if (folder_path(path, dir, name, NULL) < 0)
+        return;
+    size_t n = strlen(path), cut = n < sizeof s->path ? 0 : n + 1 - sizeof s->path;
+    strcpy(s->path, path + cut);
+    s->last_step = step;
+}
+
+int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp)
+{
+    size_t n = d->checkpoint.plan.files.n_tensors;
+    int64_t *half = calloc(2 * n + 1, sizeof *half);
+    if (!half)
+        return handle_no_memory(d, "checksums", errp);
+    for (size_t i = 0; i < n; i++) {
+        half[2 * i] = (int64_t)(sum[i] & UINT32_MAX);
+        half[2 * i + 1] = (int64_t)(sum[i] >> 32);
+    }
+    int rc = comm_allreduce(d->comm, half, 2 * n, DDP_I64, DDP_SUM, errp);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        sum[i] = (uint64_t)half[2 * i] + ((uint64_t)half[2 * i + 1] << 32);
+    free(half);
+    return rc < 0 ? handle_break(d) : 0;
+}

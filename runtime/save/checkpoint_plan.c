@@ -1,0 +1,203 @@
+/* checkpoint_plan.c - what a checkpoint holds, which part of it is this rank's, and the memory for that. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/budget.h"
+#include "runtime/handle.h"
+
+static const char *const suffix[CHECKPOINT_ARENAS] = {"", ".exp_avg", ".exp_avg_sq"};
+
+/* The layout's parameters as tensors NAME.SUFFIX, into t[0..n). */
+static void name_tensors(const struct layout *l, const char *end, struct st_tensor *t)
+{
+    for (int i = 0; i < l->n; i++) {
+        const struct layout_param *p = &l->param[i];
+        t[i] = (struct st_tensor){.dtype = ST_F32, .ndim = p->ndim};
+        snprintf(t[i].name, sizeof t[i].name, "%s%s", p->name, end);
+        for (int k = 0; k < p->ndim; k++)
+            t[i].shape[k] = p->shape[k];
+    }
+}
+
+static int make_files(ddp_t *d, ddp_error_t *errp)
+{
+    struct checkpoint *c = &d->checkpoint;
+    size_t n = (size_t)d->layout.n;
+    bool has_moments = !d->optimizer.cfg.sgd;
+    struct st_tensor *t = calloc(3 * n + 1, sizeof *t), *window = NULL;
+    size_t n_window = 0;
+    if (!t)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", 3 * n);
+    for (size_t a = 0; a < CHECKPOINT_ARENAS; a++)
+        name_tensors(&d->layout, suffix[a], t + a * n);
+    struct files_group group[3] = {{"model", t, n}, {"optimizer", t + n, 2 * n}};
+    int n_groups = has_moments ? 2 : 1, rc = window_tensors(d, &window, &n_window, errp);
+    if (rc == 0 && n_window)
+        group[n_groups++] = (struct files_group){"window", window, n_window};
+    c->plan.has_window = n_window > 0;
+    if (rc == 0)
+        rc = files_make(&c->plan.files, group, n_groups, (uint64_t)(d->config.ckpt_file_mb * (1 << 20)), errp);
+    free(window);
+    free(t);
+    for (int i = 0; rc == 0 && i < c->n_attached; i++)
+        rc = files_attach(&c->plan.files, c->attached[i].name, c->attached[i].text, errp);
+    return rc;
+}
+
+/* Arenas that every rank holds whole: the values, and moments that are not spread, whose slices are then the
+ * parameters. */
+static int make_arenas(ddp_t *d, ddp_error_t *errp)
+{
+    struct checkpoint_plan *plan = &d->checkpoint.plan;
+    size_t n = (size_t)d->layout.n;
+    char *const base[] = {(char *)d->values, (char *)d->optimizer.m, (char *)d->optimizer.v};
+    plan->n_arenas = d->optimizer.cfg.sgd || handle_is_spread(d) ? 1 : CHECKPOINT_ARENAS;
+    for (int a = 0; a < plan->n_arenas; a++) {
+        plan->offset[a] = calloc(n + 1, sizeof *plan->offset[a]);
+        if (!plan->offset[a])
+            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu offsets", n);
+        for (size_t i = 0; i < n; i++)
+            plan->offset[a][i] = a == CHECKPOINT_VALUES ? d->layout.param[i].offset_bytes
+                                                        : d->optimizer.slice[i].state * sizeof(float);
+        plan->arena[a] = (struct share_arena){base[a], (size_t)a * n, n, plan->offset[a]};
+    }
+    return 0;
+}
+
+/* Spread moments: those of this rank's slices. */
+static int share_slices(ddp_t *d, ddp_error_t *errp)
+{
+    struct checkpoint_plan *plan = &d->checkpoint.plan;
+    const struct optimizer *o = &d->optimizer;
+    for (size_t i = 0; i < o->n_slices; i++) {
+        const struct optimizer_slice *s = &o->slice[i];
+        const struct layout_param *p = &d->layout.param[s->id];
+        uint64_t at = s->at * sizeof(float) - p->offset_bytes;
+        size_t tensor = (size_t)d->layout.n + (size_t)s->id, n = s->n_elems * sizeof(float);
+        const struct writer_piece m = {o->m + s->state, tensor, at, n};
+        const struct writer_piece v = {o->v + s->state, tensor + (size_t)d->layout.n, at, n};
+        if (share_add(&plan->share, &m, errp) < 0 || share_add(&plan->share, &v, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int open_writer(ddp_t *d, ddp_error_t *errp)
+{
+    struct checkpoint *c = &d->checkpoint;
+    const struct writer_source source = readback_source(&c->readback);
+    if (d->gpu && readback_open(&c->readback, d->device, d->config.timeout_s, errp) < 0)
+        return -1;
+    c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, d->gpu ? &source : NULL, errp);
+    return c->writer ? 0 : -1;
+}
+
+static void close_writer(struct checkpoint *c)
+{
+    writer_destroy(c->writer);
+    c->writer = NULL;
+    readback_close(&c->readback);
+}
+
+void checkpoint_drop_plan(ddp_t *d)
+{
+    struct checkpoint *c = &d->checkpoint;
+    close_writer(c);
+    files_clear(&c->plan.files);
+    share_clear(&c->plan.share);
+    for (int a = 0; a < CHECKPOINT_ARENAS; a++)
+        free(c->plan.offset[a]);
+    c->plan = (struct checkpoint_plan){0};
+    c->status.bytes = 0;
+}
+
+int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
+{
+    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint_plan *plan = &c->plan;
+    if (plan->is_made)
+        return 0;
+    checkpoint_drop_plan(d); /* what an attempt that failed has left */
+    if (make_files(d, errp) < 0 || make_arenas(d, errp) < 0)
+        return -1;
+    for (int a = 0; a < plan->n_arenas; a++)
+        if (share_split(&plan->share, &plan->files, &plan->arena[a], d->world.rank, d->world.size, errp) < 0)
+            return -1;
+    if ((d->optimizer.m && handle_is_spread(d) && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
+        return -1;
+    for (int i = 0; i < plan->files.n_files; i++)
+        c->status.bytes += plan->files.file[i].n_bytes;
+    for (int i = 0; i < plan->files.n_small; i++)
+        c->status.bytes += plan->files.small[i].n_bytes;
+    plan->is_made = true;
+    if (!c->has_state)
+        checkpoint_state_begin(d);
+    c->has_state = true;
+    return 0;
+}
+
+static size_t bytes_planned(const ddp_t *d)
+{
+    const struct checkpoint_plan *plan = &d->checkpoint.plan;
+    return writer_bytes(&plan->files, plan->share.piece, plan->share.n) + (d->gpu ? READBACK_BYTES : 0);
+}
+
+size_t checkpoint_bytes(const ddp_t *d)
+{
+    return d->checkpoint.writer ? bytes_planned(d) : 0;
+}
+
+static int allocate(ddp_t *d, ddp_error_t *errp)
+{
+    struct checkpoint *c = &d->checkpoint;
+    const struct budget_part part = {"snapshot of a checkpoint", bytes_planned(d)};
+    if (budget_check("", &part, 1, d->world.local_size, errp) < 0)
+        return -1;
+    free(c->sum);
+    c->sum = calloc(c->plan.files.n_tensors + 1, sizeof *c->sum);
+    if (!c->sum)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for checksums");
+    return 0;
+}
+
+int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp)
+{
+    struct checkpoint *c = &d->checkpoint;
+    ddp_error_t why = {0}, told;
+    if (c->writer)
+        return 0;
+    if (checkpoint_plan(d, &why) == 0)
+        allocate(d, &why);
+    if (checkpoint_agree(d, &why, &told, errp) < 0)
+        return -1;
+    if (!told.code) {
+        open_writer(d, &why);
+        if (checkpoint_agree(d, &why, &told, errp) < 0)
+            return -1;
+    }
+    if (told.code)
+        close_writer(c); /* on all ranks, which try again together */
+    if (told.code && errp)
+        *errp = told;
+    return told.code ? -1 : 0;
+}
+
+int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp)
+{
+    ddp_error_t why;
+    checkpoint_drop_plan(d);
+    if (checkpoint_take_memory(d, &why) == 0)
+        return 0;
+    if (d->phase != PHASE_BROKEN) {
+        checkpoint_warn(d, "the step that was begun is not saved, and will begin anew: %s", why.text);
+        d->window.is_refused = true;
+        checkpoint_drop_plan(d);
+        return checkpoint_take_memory(d, errp);
+    }
+    if (errp)
+        *errp = why;
+    return -1;
+}
+

@@ -1,0 +1,23 @@
+# runtime/save: checkpoints over the ranks
+noinst_LTLIBRARIES += libsave.la
+libsave_la_SOURCES = \
+	%D%/checkpoint.c %D%/checkpoint.h \
+	%D%/checkpoint_agree.c \
+	%D%/checkpoint_open.c \
+	%D%/checkpoint_plan.c \
+	%D%/checkpoint_state.c \
+	%D%/cut.c %D%/cut.h \
+	%D%/cut_ckpt.c \
+	%D%/load.c \
+	%D%/readback.c %D%/readback.h \
+	%D%/resume.c %D%/resume.h \
+	%D%/resume_read.c \
+	%D%/scheduler.c %D%/scheduler.h \
+	%D%/split.c %D%/split.h
+
+UNIT_TESTS += t/unit/save/split.t
+t_unit_save_split_t_SOURCES = t/unit/save/split.c
+UNIT_TESTS += t/unit/save/readback.t
+t_unit_save_readback_t_SOURCES = t/unit/save/readback.c t/lib/devicerig.c
+t_unit_save_readback_t_CPPFLAGS = $(AM_CPPFLAGS) -DDDP_CUDA_EMULATED=1
+t_unit_save_readback_t_LDADD = libsave.la librckpt.la $(DEVICE_TEST_LIBS)

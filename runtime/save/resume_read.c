@@ -1,0 +1,232 @@
+#include "runtime/save/resume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/reader.h"
+#include "runtime/handle.h"
+
+#define READ_BYTES (512 * CKPT_BLOCK_BYTES)
+
+/* A checkpoint that is broken may be passed over, and removed later. One that cannot be read now, or not by this version
+ * (ENOTSUP), may not. */
+static bool is_broken(const ddp_error_t *e)
+{
+    return (e->domain == DDP_E_DATA && e->code != ENOTSUP) ||
+           (e->domain == DDP_E_SYSTEM &&
+            (e->code == ENOENT || e->code == ENOTDIR || e->code == EISDIR || e->code == EIO));
+}
+
+/* ---- the manifest ---- */
+
+/* Rank 0's text on all ranks; NULL with *errp where there is none. malloc; the caller frees. */
+static char *share_text(ddp_t *d, char *text, uint64_t *n, ddp_error_t *errp)
+{
+    if (comm_bcast(d->comm, n, sizeof *n, 0, errp) < 0) {
+        handle_break(d);
+        return NULL;
+    }
+    char *all = text ? text : malloc(*n + 1);
+    ddp_error_t none = {0}, told;
+    if (!all)
+        error_set(&none, DDP_E_SYSTEM, ENOMEM, "no memory for a manifest of %llu bytes", (unsigned long long)*n);
+    if (checkpoint_agree(d, &none, &told, errp) < 0)
+        return NULL;
+    if (told.code) {
+        if (errp)
+            *errp = told;
+        return NULL;
+    }
+    if (comm_bcast(d->comm, all, *n, 0, errp) < 0) {
+        handle_break(d);
+        if (!text)
+            free(all);
+        return NULL;
+    }
+    return all;
+}
+
+int resume_manifest(ddp_t *d, const char *path, struct manifest *ret, ddp_error_t *errp)
+{
+    struct manifest m = {0};
+    ddp_error_t why = {0}, told;
+    uint64_t n = 0;
+    size_t bytes = 0;
+    char *text = NULL;
+    if (d->world.rank == 0 && store_open(path, &m, &why) == 0) {
+        text = manifest_encode(&m, &bytes);
+        n = bytes;
+        if (!text)
+            error_set(&why, DDP_E_SYSTEM, ENOMEM, "no memory for a manifest");
+    }
+    manifest_clear(&m);
+    if (comm_bcast(d->comm, &why, sizeof why, 0, errp) < 0)
+        return handle_break(d);
+    if (why.code) {
+        if (errp)
+            *errp = why;
+        return is_broken(&why) ? 0 : -1;
+    }
+    char *all = share_text(d, text, &n, errp);
+    if (all)
+        manifest_decode(all, n, &m, &why);
+    if (all != text)
+        free(all);
+    free(text);
+    if (!all || checkpoint_agree(d, &why, &told, errp) < 0)
+        return -1;
+    if (told.code) {
+        manifest_clear(&m);
+        if (errp)
+            *errp = told;
+        return is_broken(&told) ? 0 : -1;
+    }
+    *ret = m;
+    return 1;
+}
+
+/* ---- the tensors' names and shapes ---- */
+
+static bool is_same_shape(const struct st_tensor *a, const struct st_tensor *b)
+{
+    return a->dtype == b->dtype && a->ndim == b->ndim &&
+           !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape);
+}
+
+static void shape_text(const struct st_tensor *t, char *ret, size_t size)
+{
+    size_t n = (size_t)snprintf(ret, size, "%s [", st_dtype_name(t->dtype));
+    for (int i = 0; i < t->ndim && n < size; i++)
+        n += (size_t)snprintf(ret + n, size - n, "%s%llu", i ? "," : "", (unsigned long long)t->shape[i]);
+    if (n < size)
+        snprintf(ret + n, size - n, "]");
+}
+
+/* Most often it is where it is here. */
+static size_t find(const struct manifest *m, const char *name, size_t guess)
+{
+    if (guess < m->n_tensors && !strcmp(m->tensor[guess].at.t.name, name))
+        return guess;
+    size_t i = 0;
+    while (i < m->n_tensors && strcmp(m->tensor[i].at.t.name, name) != 0)
+        i++;
+    return i;
+}
+
+/* A tensor of the checkpoint that is not in index[0..n); there is one. */
+static const char *name_extra(const struct manifest *m, const size_t *index, size_t n)
+{
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        size_t t = 0;
+        while (t < n && index[t] != i)
+            t++;
+        if (t == n)
+            return m->tensor[i].at.t.name;
+    }
+    return "";
+}
+
+int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, ddp_error_t *errp)
+{
+    const struct files *f = &d->checkpoint.plan.files;
+    unsigned long long step = m->state.step;
+    for (size_t t = 0; t < f->n_tensors; t++) {
+        const struct st_tensor *mine = &f->tensor[t].t;
+        char want[80], has[80];
+        size_t i = ret_index[t] = find(m, mine->name, t);
+        if (i == m->n_tensors)
+            return error_set(errp, DDP_E_LAYOUT, ENOENT, "the checkpoint of step %llu has no tensor %.100s: start with the "
+                             "options of the model that was trained", step, mine->name);
+        shape_text(mine, want, sizeof want);
+        shape_text(&m->tensor[i].at.t, has, sizeof has);
+        if (!is_same_shape(mine, &m->tensor[i].at.t))
+            return error_set(errp, DDP_E_LAYOUT, EINVAL, "the checkpoint of step %llu has %.60s as %s, not %s: start with "
+                             "the options of the model that was trained", step, mine->name, has, want);
+    }
+    if (m->n_tensors > f->n_tensors && !m->state.window.micro)
+        return error_set(errp, DDP_E_LAYOUT, EEXIST, "the checkpoint of step %llu has a tensor %.100s that is not in this "
+                         "model: start with the options of the model that was trained", step,
+                         name_extra(m, ret_index, f->n_tensors));
+    return 0;
+}
+
+/* ---- the tensors' bytes ---- */
+
+/* A piece, through `buffer` where the processor cannot write it. A device that fails ends all: the checkpoint is not to
+ * blame. */
+static int read_piece(ddp_t *d, const char *path, const struct manifest *m, size_t t, const struct writer_piece *p,
+                      void *buffer, uint64_t *sum, int *fd, ddp_error_t *errp)
+{
+    for (size_t at = 0, n; at < p->n; at += n) {
+        n = p->n - at < READ_BYTES ? p->n - at : READ_BYTES;
+        char *to = (char *)(uintptr_t)p->from + at; /* our own arenas */
+        void *host = handle_staging(d, to, buffer);
+        if (store_read(path, m, t, p->at + at, n, host, sum, fd, errp) < 0)
+            return -1;
+        if (handle_write(d, to, host, n, errp) < 0)
+            return handle_fail(d, errp);
+    }
+    return 0;
+}
+
+static int read_share(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
+                      ddp_error_t *errp)
+{
+    const struct share *s = &d->checkpoint.plan.share;
+    int *fd = malloc((m->n_files + 1) * sizeof *fd), rc = 0;
+    void *buffer = malloc(READ_BYTES);
+    if (!fd || !buffer)
+        rc = error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu files", m->n_files);
+    for (size_t i = 0; fd && i < m->n_files; i++)
+        fd[i] = -1;
+    for (const struct writer_piece *p = s->piece; rc == 0 && p < s->piece + s->n; p++)
+        rc = read_piece(d, path, m, index[p->tensor], p, buffer, &sum[p->tensor], fd, errp);
+    if (fd)
+        store_close_files(fd, m->n_files);
+    free(buffer);
+    free(fd);
+    return rc;
+}
+
+/* Each rank has its part of the arenas that all hold whole. */
+static int exchange(ddp_t *d, ddp_error_t *errp)
+{
+    const struct checkpoint_plan *plan = &d->checkpoint.plan;
+    for (int a = 0; a < plan->n_arenas; a++)
+        for (int r = 0; r < d->world.size; r++) {
+            size_t at, n;
+            share_span(&plan->files, &plan->arena[a], r, d->world.size, &at, &n);
+            if (n && handle_bcast(d, plan->arena[a].base + at, n, r, errp) < 0)
+                return handle_break(d);
+        }
+    return handle_values_changed(d, errp) < 0 ? handle_break(d) : 0;
+}
+
+int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
+                   ddp_error_t *errp)
+{
+    ddp_error_t why = {0}, told;
+    read_share(d, path, m, index, sum, &why);
+    if (d->phase == PHASE_BROKEN) {
+        if (errp)
+            *errp = why;
+        return -1;
+    }
+    if (checkpoint_agree(d, &why, &told, errp) < 0)
+        return -1;
+    if (told.code) {
+        if (errp)
+            *errp = told;
+        return is_broken(&told) ? 0 : -1;
+    }
+    if (checkpoint_add_sums(d, sum, errp) < 0)
+        return -1;
+    for (size_t t = 0; t < d->checkpoint.plan.files.n_tensors; t++)
+        if (sum[t] != m->tensor[index[t]].checksum) {
+            store_explain_sum(path, m, index[t], errp);
+            return 0;
+        }
+    return exchange(d, errp) < 0 ? -1 : 1;
+}

@@ -1,0 +1,35 @@
+/* split.h - which part of the state a rank writes into a checkpoint, and reads from one. Pure.
+ *
+ * What every rank holds whole (an arena: values; moments that are not spread) is split evenly, at blocks of
+ * CKPT_BLOCK_BYTES of each tensor, in the order of the tensors; a rank's part of an arena is then one run of bytes. */
+#ifndef DDP_RUNTIME_SAVE_SPLIT_H
+#define DDP_RUNTIME_SAVE_SPLIT_H
+
+#include "runtime/base/error.h"
+#include "runtime/ckpt/files.h"
+#include "runtime/ckpt/writer.h"
+
+/* Tensors [first, first + n) of the files; tensor first + i lies at base + offset[i], by rising offsets. */
+struct share_arena {
+    char *base;
+    size_t first, n;
+    const size_t *offset; /* [n] bytes; borrowed */
+};
+
+struct share {
+    struct writer_piece *piece; /* [n] */
+    size_t n, room;
+};
+
+int share_add(struct share *s, const struct writer_piece *p, ddp_error_t *errp);
+
+/* Adds rank's part of the arena. */
+int share_split(struct share *s, const struct files *f, const struct share_arena *a, int rank, int n_ranks,
+                ddp_error_t *errp);
+void share_clear(struct share *s); /* a zeroed struct is allowed */
+
+/* Where rank's part of the arena lies: *ret_n bytes from base + *ret_at, padding between tensors included. */
+void share_span(const struct files *f, const struct share_arena *a, int rank, int n_ranks, size_t *ret_at,
+                size_t *ret_n);
+
+#endif

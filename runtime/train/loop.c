@@ -1,0 +1,312 @@
+#include "runtime/train/loop.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/error.h"
+#include "runtime/base/hash.h"
+#include "runtime/train/loop_ckpt.h"
+
+static struct ddp_param *tensors_of(const ddp_t *d, size_t n)
+{
+    struct ddp_param *t = calloc(n, sizeof *t);
+    for (size_t i = 0; t && i < n; i++)
+        t[i] = ddp_param_get(d, (int)i);
+    return t;
+}
+
+static size_t elems_of(const struct loop_param *p)
+{
+    return p->shape[0] * p->shape[1];
+}
+
+/* Room for one parameter's values, whichever it is. */
+static float *largest_param(const struct loop_model *m, ddp_error_t *errp)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < m->n_params; i++)
+        n = elems_of(&m->param[i]) > n ? elems_of(&m->param[i]) : n;
+    float *p = malloc(n * sizeof *p);
+    if (!p)
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a parameter of %zu elements", n);
+    return p;
+}
+
+static int fill_values(ddp_t *d, const struct loop_model *m, uint64_t seed, ddp_error_t *errp)
+{
+    float *value = largest_param(m, errp);
+    int rc = value ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < m->n_params; i++) {
+        m->init(m->self, seed, i, value);
+        rc = ddp_param_write(d, (int)i, value, errp);
+    }
+    free(value);
+    return rc;
+}
+
+static int bind(ddp_t *d, const struct loop_model *m, ddp_error_t *errp)
+{
+    struct ddp_param *tensor = tensors_of(d, m->n_params);
+    if (!tensor)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu parameters", m->n_params);
+    int rc = m->bind(m->self, tensor, errp);
+    free(tensor);
+    return rc;
+}
+
+int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp)
+{
+    for (size_t i = 0; i < m->n_params; i++)
+        ddp_param_add(d, m->param[i].name, DDP_F32, m->param[i].shape, m->param[i].ndim, m->param[i].flags);
+    if ((m->stream && ddp_stream(d, m->stream, errp) < 0) || ddp_commit(d, opt, errp) < 0 || bind(d, m, errp) < 0 ||
+        (ddp_world(d)->rank == 0 && fill_values(d, m, seed, errp) < 0))
+        return -1;
+    return ddp_sync_params(d, errp);
+}
+
+static void grad_ready(void *ctx, int id)
+{
+    ddp_grad_ready(ctx, id);
+}
+
+/* Without samples gradients stay zero, and nothing was used: whether a parameter is decayed or left alone in this step
+ * follows from the samples that there are, wherever they are. */
+static int forward_backward(ddp_t *d, const struct loop_model *m, const struct ddp_batch *b, double *ret_loss_sum,
+                            uint64_t *ret_n_tokens, ddp_error_t *errp)
+{
+    if (b->n_samples > 0)
+        return m->forward_backward(m->self, b->sample, b->n_samples, b->grad_scale, grad_ready, d, ret_loss_sum,
+                                   ret_n_tokens, errp);
+    for (size_t id = m->n_params; id > 0; id--)
+        ddp_grad_unused(d, (int)id - 1);
+    *ret_loss_sum = 0;
+    *ret_n_tokens = 0;
+    return 0;
+}
+
+/* What comes after the micro-step that has just begun. */
+static int prefetch(ddp_t *d, const struct loop_model *m, ddp_error_t *errp)
+{
+    const uint64_t *sample;
+    size_t n;
+    if (!m->prefetch)
+        return 0;
+    if (ddp_batch_peek(d, &sample, &n, errp) < 0)
+        return -1;
+    m->prefetch(m->self, sample, n);
+    return 0;
+}
+
+static int micro_step(ddp_t *d, const struct loop_model *m, bool *ret_sync, uint64_t *ret_n_tokens, ddp_error_t *errp)
+{
+    struct ddp_batch b;
+    double loss_sum;
+    if (ddp_batch_next(d, &b, errp) < 0)
+        return -1;
+    *ret_sync = b.sync;
+    if (prefetch(d, m, errp) < 0 || forward_backward(d, m, &b, &loss_sum, ret_n_tokens, errp) < 0)
+        return -1;
+    return ddp_backward_end(d, loss_sum, *ret_n_tokens, errp);
+}
+
+/* Adds this rank's tokens to *n_tokens. */
+static int step(ddp_t *d, const struct loop_model *m, struct ddp_step *ret, uint64_t *n_tokens, ddp_error_t *errp)
+{
+    for (bool sync = false; !sync;) {
+        uint64_t n;
+        if (micro_step(d, m, &sync, &n, errp) < 0)
+            return -1;
+        *n_tokens += n;
+    }
+    return ddp_step(d, ret, errp);
+}
+
+/* Fills this rank's windows of sum[n_windows]; the others keep 0. */
+static int evaluate_own(const struct ddp_world *w, const struct loop_model *m, double *sum, ddp_error_t *errp)
+{
+    for (size_t g = (size_t)w->rank; g * m->group < m->n_windows; g += (size_t)w->size) {
+        size_t first = g * m->group, left = m->n_windows - first;
+        if (m->evaluate(m->self, first, left < m->group ? left : m->group, sum + first, errp) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int loop_validate(ddp_t *d, const struct loop_model *m, double *ret_loss, ddp_error_t *errp)
+{
+    double *sum = calloc(m->n_windows, sizeof *sum);
+    if (!sum)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu validation windows", m->n_windows);
+    int rc = evaluate_own(ddp_world(d), m, sum, errp);
+    if (rc == 0) {
+        ddp_work_t *w = ddp_allreduce(d, sum, m->n_windows, DDP_F64, DDP_SUM, errp);
+        rc = w ? ddp_wait(w, errp) : -1;
+    }
+    if (rc == 0) {
+        double total = 0;
+        for (size_t i = 0; i < m->n_windows; i++)
+            total += sum[i];
+        *ret_loss = total / ((double)m->n_windows * (double)m->tokens_per_window);
+    }
+    free(sum);
+    return rc;
+}
+
+/* JSON has no nan and no inf. */
+static void json_number(FILE *f, const char *key, double x)
+{
+    if (x - x == 0)
+        fprintf(f, ", \"%s\": %.17g", key, x);
+    else
+        fprintf(f, ", \"%s\": null", key);
+}
+
+static int report_validation(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
+                             ddp_error_t *errp)
+{
+    double loss;
+    if (loop_validate(d, m, &loss, errp) < 0)
+        return -1;
+    if (o->out) {
+        fprintf(o->out, "step %" PRIu64 "/%" PRIu64 " val loss %.6f\n", at, o->steps, loss);
+        fflush(o->out);
+    }
+    if (o->json) {
+        fprintf(o->json, "{\"step\": %" PRIu64, at);
+        json_number(o->json, "val_loss", loss);
+        fprintf(o->json, "}\n");
+    }
+    return 0;
+}
+
+/* One rank's device. */
+static double flops_of(const struct loop_options *o, double tokens_per_s, int n_ranks)
+{
+    return o->flops_per_token * tokens_per_s / n_ranks;
+}
+
+static void json_step(const struct loop_options *o, const struct ddp_step *s, double tokens_per_s, int n_ranks)
+{
+    FILE *f = o->json;
+    double flops = flops_of(o, tokens_per_s, n_ranks);
+    fprintf(f, "{\"step\": %" PRIu64, s->step);
+    json_number(f, "loss", s->loss);
+    json_number(f, "lr", s->lr);
+    json_number(f, "grad_norm", s->grad_norm);
+    json_number(f, "tokens_per_s", tokens_per_s);
+    if (o->flops_per_token > 0)
+        json_number(f, "tflops", flops / 1e12);
+    if (o->flops_per_token > 0 && o->peak_flops > 0)
+        json_number(f, "mfu", flops / o->peak_flops);
+    fprintf(f, ", \"skipped\": %s}\n", s->skipped ? "true" : "false");
+}
+
+static void print_step(const struct loop_options *o, const struct ddp_step *s, double tokens_per_s, int n_ranks)
+{
+    FILE *f = o->out;
+    double flops = flops_of(o, tokens_per_s, n_ranks);
+    fprintf(f, "step %" PRIu64 "/%" PRIu64 " loss %.6f lr %.3e norm %.4f tok/s %.0f", s->step, o->steps, s->loss, s->lr,
+            s->grad_norm, tokens_per_s);
+    if (o->flops_per_token > 0)
+        fprintf(f, " TFLOP/s %.4g", flops / 1e12);
+    if (o->flops_per_token > 0 && o->peak_flops > 0)
+        fprintf(f, " MFU %.1f%%", 100 * flops / o->peak_flops);
+    fprintf(f, "%s\n", s->skipped ? " skipped: the gradient is not finite" : "");
+    fflush(f);
+}
+
+/* Tokens and time since the last live line, and since the last step. */
+struct meter {
+    int n_ranks; /* all take as many tokens as this one, but for a sample at an epoch's end */
+    uint64_t line_ns, step_ns, line_tokens, step_tokens;
+};
+
+static double per_second(const struct meter *t, uint64_t n_tokens, uint64_t ns)
+{
+    return ns ? (double)n_tokens * t->n_ranks * 1e9 / (double)ns : 0;
+}
+
+static void report_step(const struct loop_options *o, const struct ddp_step *s, struct meter *t)
+{
+    uint64_t now = clock_ns();
+    if (o->json)
+        json_step(o, s, per_second(t, t->step_tokens, now - t->step_ns), t->n_ranks);
+    t->line_tokens += t->step_tokens;
+    t->step_tokens = 0;
+    t->step_ns = now;
+    bool due = s->step == 1 || s->step == o->steps || s->stop || s->skipped ||
+               (o->log_every && s->step % o->log_every == 0);
+    if (!due || !o->out)
+        return;
+    print_step(o, s, per_second(t, t->line_tokens, now - t->line_ns), t->n_ranks);
+    t->line_tokens = 0;
+    t->line_ns = now;
+}
+
+bool loop_validates(const struct loop_model *m, const struct loop_options *o, uint64_t step)
+{
+    return m->n_windows && step && (step >= o->steps || (o->val_every && step % o->val_every == 0));
+}
+
+/* Where one is due. Tokens/s is about training. */
+static int validate_step(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
+                         struct meter *t, ddp_error_t *errp)
+{
+    uint64_t began = clock_ns();
+    if (!loop_validates(m, o, at))
+        return 0;
+    if (report_validation(d, m, o, at, errp) < 0)
+        return -1;
+    t->step_ns = clock_ns();
+    t->line_ns += t->step_ns - began;
+    return 0;
+}
+
+int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, struct ddp_step *ret_last,
+             ddp_error_t *errp)
+{
+    const struct ddp_world *w = ddp_world(d);
+    uint64_t now = clock_ns();
+    struct ddp_step s = {.step = ddp_steps_done(d)};
+    struct meter t = {.n_ranks = w->size, .line_ns = now, .step_ns = now};
+    struct loop_ckpt ckpt;
+    loop_ckpt_begin(&ckpt, d, o);
+    if (validate_step(d, m, o, s.step, &t, errp) < 0)
+        return -1;
+    while (s.step < o->steps) {
+        if (step(d, m, &s, &t.step_tokens, errp) < 0)
+            return -1;
+        if (!s.cut) /* else it was reported before */
+            report_step(o, &s, &t);
+        *ret_last = s;
+        if (!s.stop && validate_step(d, m, o, s.step, &t, errp) < 0)
+            return -1;
+        if (loop_ckpt_step(&ckpt, d, &s, errp) < 0)
+            return -1;
+        if (s.stop)
+            return 1;
+    }
+    return 0;
+}
+
+int loop_params_hash(ddp_t *d, const struct loop_model *m, uint64_t *ret, ddp_error_t *errp)
+{
+    uint64_t hash = HASH_START;
+    float *value = largest_param(m, errp);
+    int rc = value ? 0 : -1;
+    for (size_t i = 0; rc == 0 && i < m->n_params; i++) {
+        rc = ddp_param_read(d, (int)i, value, errp);
+        for (size_t k = 0; rc == 0 && k < elems_of(&m->param[i]); k++) {
+            uint32_t word;
+            memcpy(&word, value + k, sizeof word);
+            hash = hash_step(hash, word);
+        }
+    }
+    free(value);
+    if (rc == 0)
+        *ret = hash;
+    return rc;
+}

@@ -1,0 +1,100 @@
+/* loop.h - the training loop: samples from libddp into a model, gradients back, steps, validation, the live lines.
+ *
+ * It uses ddp.h alone. The model is a struct of functions; it borrows tensors that libddp owns and never sees a rank:
+ * sample numbers and a gradient scale in, losses and gradients out. */
+#ifndef DDP_RUNTIME_TRAIN_LOOP_H
+#define DDP_RUNTIME_TRAIN_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "runtime/ddp.h"
+
+struct loop_param {
+    char name[64];
+    size_t shape[2];
+    int ndim;       /* 1 or 2; 1: shape[1] is 1 */
+    unsigned flags; /* enum ddp_param_flags */
+};
+
+/* Parameter `id`'s gradient of this micro-step is complete. */
+typedef void loop_ready_f(void *ctx, int id);
+
+/* Functions that return int give 0, or -1 with *errp filled. */
+struct loop_model {
+    void *self;
+    void *stream; /* on a GPU the cudaStream_t on which the model computes: there bind gets device memory. NULL: none */
+    size_t n_params;
+    const struct loop_param *param; /* [n_params], in the order in which they are declared; borrowed from self */
+
+    /* The tensors from now on, [n_params], copied; allocates what the passes need. Comes once, before the rest. */
+    int (*bind)(void *self, const struct ddp_param *tensor, ddp_error_t *errp);
+
+    /* Parameter id's first values, into ret[its elements], the processor's memory; the same seed gives the same. */
+    void (*init)(void *self, uint64_t seed, size_t id, float *ret);
+
+    /* The samples that forward_backward gets after those that it gets next, most likely; borrowed for the call, n may
+     * be 0. May begin to bring them into memory; what forward_backward computes does not depend on it. Returns at
+     * once. NULL: none. */
+    void (*prefetch)(void *self, const uint64_t *sample, size_t n);
+
+    /* Losses and gradients of samples [n]: adds to every gradient grad_scale times that of the SUM of the losses, and
+     * calls ready(ctx, id) once per parameter, each as soon as its gradient is complete. What it computes depends on
+     * the samples and the values alone: not on calls before (no state from one micro-step to the next), not on the
+     * number of threads, and not on where else samples are computed; random numbers, where a model needs some, are
+     * drawn from (seed, step, sample). Called with as many samples each time but at an epoch's end, and not
+     * with none. That is what makes logical shards (ddp_data_open) the same bits on any number of ranks. */
+    int (*forward_backward)(void *self, const uint64_t *sample, size_t n, float grad_scale, loop_ready_f *ready,
+                            void *ctx, double *ret_loss_sum, uint64_t *ret_n_tokens, ddp_error_t *errp);
+
+    /* Validation windows come in groups of `group`, the last one smaller: the loss sums of windows
+     * [first, first + n), n <= group. tokens_per_window losses are in each sum. */
+    size_t n_windows, group;
+    uint64_t tokens_per_window;
+    int (*evaluate)(void *self, size_t first, size_t n, double *ret_loss_sum, ddp_error_t *errp);
+
+    void (*destroy)(void *self); /* NULL is allowed */
+};
+
+struct loop_options {
+    uint64_t steps;
+    uint64_t log_every; /* steps from one live line to the next; the first and the last step have one too */
+    uint64_t val_every; /* 0: only at the end */
+    FILE *out;          /* the lines; NULL: none, as on every rank but one */
+    FILE *json;         /* every step, one JSON object a line with every digit; NULL: none */
+    const char *ckpt;   /* folder for checkpoints, known to libddp; NULL: none are taken */
+    double flops_per_token; /* of training; 0: lines tell no FLOP/s */
+    double peak_flops;      /* FLOP/s that one rank's device can do at most; 0: lines tell no share of it */
+    void (*warn)(void *ctx, const char *text); /* what libddp warns of, once each; NULL: nobody listens */
+    void *warn_ctx;
+};
+
+/* Declares the model's parameters, commits, binds, fills the values on rank 0 and spreads them. Collective. */
+int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp);
+
+/* Is there a validation after this step? Also where training goes on from its checkpoint, for a run that was stopped
+ * there left before it. */
+bool loop_validates(const struct loop_model *m, const struct loop_options *o, uint64_t step);
+
+/* Trains after loop_prepare and ddp_data_open, from ddp_steps_done on, until options->steps (returns 0) or until libddp
+ * says stop (returns 1, without a last validation: whoever says stop does not wait long). With options->ckpt it takes a
+ * checkpoint wherever libddp says that one is due, and one before it returns. All lines of a step are written before
+ * its checkpoint. *ret_last is the last step. Collective. Lines:
+ *   step 10/300 loss 2.831245 lr 1.500e-03 norm 0.7123 tok/s 51234
+ *   ... tok/s 51234 TFLOP/s 40.88 MFU 41.3%   with flops_per_token (of one rank), and peak_flops
+ *   step 300/300 val loss 2.213456
+ *   checkpoint step-00000100 committed: stood still 0.412 ms, copied in 2.1 ms, written in 31 ms, 9.3 MiB */
+int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, struct ddp_step *ret_last,
+             ddp_error_t *errp);
+
+/* Mean validation loss per token, each window once: the windows' groups are spread over the ranks, the windows' sums
+ * are added in window order, so that the result does not depend on the number of ranks. Collective; every rank gets it.
+ * Needs m->n_windows >= 1. */
+int loop_validate(ddp_t *d, const struct loop_model *m, double *ret_loss, ddp_error_t *errp);
+
+/* A 64-bit hash over all parameter values, in registration order. Not collective. */
+int loop_params_hash(ddp_t *d, const struct loop_model *m, uint64_t *ret, ddp_error_t *errp);
+
+#endif

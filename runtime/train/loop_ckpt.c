@@ -1,0 +1,87 @@
+#include "runtime/train/loop_ckpt.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/base/error.h"
+
+static struct ddp_checkpoint_status status_of(const ddp_t *d)
+{
+    struct ddp_checkpoint_status s = {0};
+    ddp_checkpoint_status(d, &s);
+    return s;
+}
+
+/* "0.412 ms", "1.23 s" */
+static const char *time_text(double s, char *ret, size_t size)
+{
+    if (s < 1)
+        snprintf(ret, size, "%.3g ms", s * 1e3);
+    else
+        snprintf(ret, size, "%.3g s", s);
+    return ret;
+}
+
+static void say_commit(FILE *f, const struct ddp_checkpoint_status *s)
+{
+    char blocked[32], copy[32], write[32];
+    const char *name = strrchr(s->path, '/');
+    fprintf(f, "checkpoint %s committed: stood still %s, copied in %s, written in %s, %.1f MiB\n",
+            name ? name + 1 : s->path, time_text(s->blocked_s, blocked, sizeof blocked),
+            time_text(s->copy_s, copy, sizeof copy), time_text(s->write_s, write, sizeof write),
+            (double)s->bytes / 1048576);
+    fflush(f);
+}
+
+static void say_news(struct loop_ckpt *c, const ddp_t *d)
+{
+    struct ddp_checkpoint_status s = status_of(d);
+    if (c->o->out && s.n_committed > c->n_said)
+        say_commit(c->o->out, &s);
+    c->n_said = s.n_committed;
+    if (c->o->warn && s.warning[0] && strcmp(s.warning, c->warned))
+        c->o->warn(c->o->warn_ctx, s.warning);
+    memcpy(c->warned, s.warning, sizeof c->warned);
+}
+
+void loop_ckpt_begin(struct loop_ckpt *c, const ddp_t *d, const struct loop_options *o)
+{
+    *c = (struct loop_ckpt){.o = o};
+    say_news(c, d);
+}
+
+/* Waits for the checkpoint in flight. One that failed is counted, and no error here. */
+static int settle(struct loop_ckpt *c, ddp_t *d, ddp_error_t *errp)
+{
+    uint64_t n_failed = status_of(d).n_failed;
+    int rc = ddp_checkpoint_wait(d, errp);
+    say_news(c, d);
+    return rc < 0 && status_of(d).n_failed == n_failed ? -1 : 0;
+}
+
+/* The step's checkpoint, which is there when this returns 0. */
+static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
+{
+    uint64_t step = s->step;
+    if (settle(c, d, errp) < 0)
+        return -1;
+    if (!s->cut && status_of(d).last_step == step)
+        return 0;
+    if (ddp_checkpoint(d, c->o->ckpt, errp) < 0 || settle(c, d, errp) < 0)
+        return -1;
+    if (status_of(d).last_step == step)
+        return 0;
+    return error_set(errp, DDP_E_SYSTEM, EIO, "the checkpoint of step %" PRIu64 ", the last, could not be saved in "
+                     "%.150s: mend that, and run the same again to go on from the one before", step, c->o->ckpt);
+}
+
+int loop_ckpt_step(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
+{
+    say_news(c, d);
+    if (!c->o->ckpt)
+        return 0;
+    if (s->stop || s->step >= c->o->steps)
+        return take_last(c, d, s, errp);
+    return s->checkpoint ? ddp_checkpoint(d, c->o->ckpt, errp) : 0;
+}

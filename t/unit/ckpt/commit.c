@@ -1,0 +1,466 @@
+/* A commit is a sequence of system calls. The process dies before any one of them, or any one of them fails: what is
+ * left is checked each time against what commit.h promises. */
+#include "t/unit/unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/ckpt/commit.h"
+#include "runtime/ckpt/folder.h"
+#include "runtime/ckpt/outfile.h"
+
+#define TOKEN "0123456789abcdef"
+#define OTHER "aaaaaaaaaaaaaaaa"
+#define DIED 99
+
+/* ---- the system calls, counted ---- */
+
+static int left = -1;  /* calls until the one that does not happen; -1: all do */
+static int fails_with; /* 0: the process dies instead */
+static char calls[8192];
+static int taken_at = -1; /* calls until another job takes the folder over; -1: none does */
+static void take_over(void);
+
+static void note(const char *what, const char *path)
+{
+    if (taken_at >= 0 && taken_at-- == 0)
+        take_over();
+    const char *name = strrchr(path, '/');
+    size_t n = strlen(calls);
+    snprintf(calls + n, sizeof calls - n, "%s %s\n", what, name ? name + 1 : path);
+}
+
+static void note_fd(const char *what, int fd)
+{
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    note(what, path);
+}
+
+static bool fails(void)
+{
+    if (left < 0 || left-- > 0)
+        return false;
+    if (!fails_with)
+        _exit(DIED);
+    errno = fails_with;
+    return true;
+}
+
+/* The linker brings the calls of runtime/ckpt here (-Wl,--wrap). */
+#define WRAP(type, name, parameters, arguments, noted)                                                                 \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters;                                                                                     \
+    type __wrap_##name parameters                                                                                      \
+    {                                                                                                                  \
+        noted;                                                                                                         \
+        return fails() ? (type)-1 : __real_##name arguments;                                                           \
+    }
+WRAP(int, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode), note("mkdir", path))
+WRAP(int, renameat, (int a, const char *from, int b, const char *to), (a, from, b, to), note("rename", from))
+WRAP(int, unlinkat, (int at, const char *path, int flags), (at, path, flags), note(flags ? "rmdir" : "unlink", path))
+WRAP(int, fsync, (int fd), (fd), note_fd("fsync", fd))
+WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), (void)0)
+WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), note_fd("write", fd))
+static bool cannot_exchange; /* as on NFS */
+int __real_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    note("exchange", from);
+    if (!cannot_exchange)
+        return fails() ? -1 : __real_renameat2(a, from, b, to, flags);
+    errno = EINVAL;
+    return -1;
+}
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, mode_t mode)
+{
+    return fails() ? -1 : __real_open(path, flags, mode);
+}
+int __real_openat(int at, const char *path, int flags, ...);
+int __wrap_openat(int at, const char *path, int flags, mode_t mode);
+int __wrap_openat(int at, const char *path, int flags, mode_t mode)
+{
+    return fails() ? -1 : __real_openat(at, path, flags, mode);
+}
+DIR *__real_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd)
+{
+    return fails() ? NULL : __real_fdopendir(fd);
+}
+
+/* ---- a folder of checkpoints ---- */
+
+static char root[] = "/tmp/ddp-commit.XXXXXX";
+static char dir[64];
+static bool has_same; /* a checkpoint of step 30 is there already */
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void make_folder(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(mkdir(path, 0755), 0);
+}
+
+/* Its name is all that a file holds. */
+static void make_checkpoint(const char *name, bool is_whole)
+{
+    make_folder(name);
+    write_file(name, "a", name);
+    write_file(name, "b", name);
+    if (is_whole)
+        write_file(name, "manifest.json", name);
+}
+
+/* Two checkpoints, and what a killed job left. */
+static void make_history(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(mkdir(dir, 0755), 0);
+    make_checkpoint("step-00000010", true);
+    make_checkpoint("step-00000020", true);
+    make_checkpoint("step-00000025", false);
+    make_checkpoint(".saving-fedcba9876543210-step-00000030", false);
+    make_folder("step-7"); /* not ours */
+    if (has_same)
+        make_checkpoint("step-00000030", true);
+}
+
+/* In the folder, which is opened for it. */
+#define IN_FOLDER(e, call)                                                                                             \
+    struct savedir at;                                                                                                 \
+    if (savedir_open(&at, dir, NULL, e) < 0)                                                                           \
+        return -1;                                                                                                     \
+    int rc = call;                                                                                                     \
+    savedir_close(&at);                                                                                                \
+    return rc
+
+static int clean(const char *token, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_clean(&at, token, e));
+}
+
+static int leave(const char *token)
+{
+    IN_FOLDER(NULL, (commit_leave(&at, token), 0));
+}
+
+static int abandon(ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_abandon(&at, TOKEN, 30, e));
+}
+
+static int make_saving(uint64_t step, struct savedir *ret, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_folder(&at, TOKEN, step, ret, e));
+}
+
+static int commit_text(uint64_t step, const char *text, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit(&at, TOKEN, step, text, strlen(text), e));
+}
+
+static int retain(uint64_t newest, int keep, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_retain(&at, TOKEN, newest, keep, e));
+}
+
+/* step-00000030 is written, committed, and the oldest one goes. */
+static int save(ddp_error_t *e)
+{
+    struct savedir folder;
+    static const char text[] = "step-00000030";
+    int rc = 0;
+    if (clean(TOKEN, e) < 0 || make_saving(30, &folder, e) < 0)
+        return -1;
+    for (int i = 0; i < 2 && rc == 0; i++) {
+        struct put out;
+        rc = put_open(&out, &folder, i ? "b" : "a", strlen(text), e);
+        if (rc == 0 && (rc = put_write(&out, text, strlen(text), 0, e)) < 0)
+            put_drop(&out);
+        else if (rc == 0)
+            rc = put_close(&out, e);
+    }
+    savedir_close(&folder);
+    if (rc < 0)
+        return -1;
+    return commit_text(30, text, e) < 0 ? -1 : retain(30, 2, e);
+}
+
+static bool has(const char *folder, const char *name)
+{
+    char path[512], text[64] = "";
+    snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return false;
+    assert_true(fread(text, 1, sizeof text - 1, f) <= sizeof text);
+    fclose(f);
+    return !strcmp(text, folder);
+}
+
+static bool exists(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* There, and then whole. */
+static bool is_checkpoint(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (!folder_has_manifest(AT_FDCWD, path))
+        return false;
+    if (!has(name, "a") || !has(name, "b") || !has(name, "manifest.json"))
+        fail_msg("%s has a manifest and is not whole, after %s", name, calls);
+    return true;
+}
+
+/* What commit.h promises, whatever happened. Returns whether step 30 is there. */
+static bool check_promises(void)
+{
+    bool is_new = is_checkpoint("step-00000030");
+    if (!is_checkpoint("step-00000020"))
+        fail_msg("step 20 has gone, after %s", calls);
+    if (!is_checkpoint("step-00000010") && !is_new)
+        fail_msg("step 10 has gone before step 30 came, after %s", calls);
+    if (has_same && !is_new)
+        fail_msg("step 30 has gone before another came, after %s", calls);
+    assert_true(exists("step-7"));
+    return is_new;
+}
+
+/* The next job cleans up, and commits. */
+static void check_next(bool had_new)
+{
+    ddp_error_t e = {0};
+    assert_int_equal(clean(OTHER, &e), 0);
+    assert_int_equal(check_promises(), had_new);
+    assert_false(exists(".saving-" TOKEN "-step-00000030"));
+    assert_false(exists(".saving-fedcba9876543210-step-00000030"));
+    assert_false(exists("step-00000025"));
+    if (!had_new)
+        assert_false(exists("step-00000030"));
+    assert_int_equal(save(&e), 0);
+    assert_true(check_promises());
+    assert_false(exists("step-00000010"));
+}
+
+static void test_dies_between_any_two_calls(void **state)
+{
+    int n_before = 0, n_after = 0, n = 0;
+    (void)state;
+    for (bool dies = true; dies; n++) {
+        make_history();
+        pid_t pid = fork();
+        if (pid == 0) {
+            left = n;
+            _exit(save(NULL) == 0 ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        dies = WEXITSTATUS(status) == DIED;
+        assert_true(dies || WEXITSTATUS(status) == 0);
+        bool is_new = check_promises();
+        n_before += !is_new;
+        n_after += is_new;
+        check_next(is_new);
+    }
+    print_message("# died before each of %d calls: %d times without the new checkpoint, %d with it\n", n, n_before,
+                  n_after);
+    assert_true(has_same ? n_after >= 30 : n_before >= 20 && n_after >= 5);
+}
+
+/* The n-th call fails. Returns whether there was one. */
+static bool save_failing(int n, int *n_failed)
+{
+    ddp_error_t e = {0};
+    make_history();
+    calls[0] = 0;
+    left = n;
+    int rc = save(&e);
+    bool was_there = left < 0;
+    left = -1;
+    bool is_new = check_promises();
+    if (rc < 0) {
+        ++*n_failed;
+        assert_error_has(e, dir);
+        assert_error_has(e, strerror(fails_with));
+        assert_int_equal(abandon(&e), 0);
+        assert_int_equal(check_promises(), is_new);
+    }
+    check_next(is_new);
+    return was_there;
+}
+
+static void test_any_call_fails(void **state)
+{
+    static const int codes[] = {ENOSPC, EIO, EACCES};
+    (void)state;
+    for (size_t c = 0; c < sizeof codes / sizeof *codes; c++) {
+        int n = 0, n_failed = 0;
+        fails_with = codes[c];
+        while (save_failing(n, &n_failed))
+            n++;
+        print_message("# %d calls, each of which failed once: %s\n", n, strerror(codes[c]));
+        assert_true(n_failed >= 25);
+    }
+    fails_with = 0;
+}
+
+/* Everything is on disk before what names it, and what replaces an old one before that goes. */
+static void test_order(void **state)
+{
+    static const char *const order[] = {
+        "unlink a\n",       "rmdir ",
+        "mkdir .saving-" TOKEN "-step-00000030\n",
+        "write a\n",        "fsync a\n",
+        "write b\n",        "fsync b\n",
+        "fsync .saving-" TOKEN "-step-00000030\n",
+        "rename .saving-" TOKEN "-step-00000030\n",
+        "fsync root\n",
+        "write .manifest\n", "fsync .manifest\n", "rename .manifest\n",
+        "fsync step-00000030\n",
+        "unlink manifest.json\n", "fsync step-00000010\n", "unlink ", "rmdir step-00000010\n",
+    };
+    const char *at = calls;
+    (void)state;
+    make_history();
+    calls[0] = 0;
+    assert_int_equal(save(NULL), 0);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const char *found = strstr(at, order[i]);
+        if (!found)
+            fail_msg("%s comes too early, or not at all: %s", order[i], calls);
+        at = found + strlen(order[i]);
+    }
+}
+
+/* A broken checkpoint beyond the one that was resumed from goes when the next is committed, also one of its own step. */
+static void test_replaces_broken(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make_history();
+    make_checkpoint("step-00000030", true);
+    write_file("step-00000030", "a", "broken");
+    make_checkpoint("step-00000040", true);
+    assert_int_equal(save(&e), 0);
+    assert_true(check_promises());
+    assert_false(exists("step-00000040"));
+    assert_false(exists("step-00000010"));
+}
+
+static void test_retain(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make_history();
+    make_checkpoint("step-100000000", true);
+    assert_int_equal(clean(TOKEN, &e) | retain(100000000, 1, &e), 0);
+    assert_true(exists("step-100000000") && exists("step-7"));
+    assert_false(exists("step-00000020") || exists("step-00000010"));
+}
+
+static void take_over(void)
+{
+    assert_int_equal(clean(OTHER, NULL), 0);
+}
+
+static void test_taken_over(void **state)
+{
+    struct savedir folder;
+    ddp_error_t e = {0};
+    int n = 0, n_refused = 0;
+    (void)state;
+    for (bool is_taken = true; is_taken; n++) {
+        make_history();
+        calls[0] = 0;
+        taken_at = n;
+        bool is_refused = save(NULL) < 0;
+        is_taken = taken_at < 0;
+        taken_at = -1;
+        bool is_new = check_promises();
+        assert_true(is_refused || is_new);
+        n_refused += is_refused;
+        leave(TOKEN);
+        assert_int_equal(exists(".writer"), is_taken);
+    }
+    print_message("# taken over before each of %d calls: %d times refused\n", n - 1, n_refused);
+    assert_true(n_refused >= 10);
+
+    make_history();
+    assert_int_equal(save(&e), 0);
+    take_over();
+    assert_int_equal(make_saving(40, &folder, &e), 0);
+    savedir_close(&folder);
+    assert_int_equal(commit_text(40, "x", &e), -1);
+    assert_error_has(e, "another job has begun to save there");
+    assert_false(exists("step-00000040"));
+    assert_true(check_promises());
+    leave(OTHER);
+    assert_false(exists(".writer"));
+
+    make_checkpoint("step-00000050", true); /* the other's: it must not be removed as one beyond step 40 */
+    assert_int_equal(commit_text(40, "x", &e), -1);
+    assert_error_has(e, "another job has begun to save there");
+    assert_false(exists("step-00000040"));
+    assert_true(is_checkpoint("step-00000050"));
+}
+
+static void test_same_step(void **state)
+{
+    has_same = true;
+    test_dies_between_any_two_calls(state);
+    test_any_call_fails(state);
+    make_history();
+    cannot_exchange = true;
+    assert_int_equal(save(NULL), 0);
+    cannot_exchange = false;
+    assert_true(check_promises());
+    assert_false(exists(".saving-" TOKEN "-step-00000030"));
+    has_same = false;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dies_between_any_two_calls),
+        cmocka_unit_test(test_any_call_fails),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_replaces_broken),
+        cmocka_unit_test(test_retain),
+        cmocka_unit_test(test_taken_over),
+        cmocka_unit_test(test_same_step),
+    };
+    if (!mkdtemp(root))
+        return 1;
+    snprintf(dir, sizeof dir, "%s/root", root);
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command) || rc;
+}

@@ -1,0 +1,235 @@
+/* kernels/model/cuda/gelu.h against double precision. */
+#include "t/unit/unit.h"
+
+#include <math.h>
+
+#include "kernels/model/cuda/bias.h"
+#include "kernels/model/cuda/gelu.h"
+#include "t/lib/tensors.h"
+
+struct size {
+    enum ddp_dtype type;
+    bool bias;
+    size_t rows, width, offset; /* offset: elements by which every array starts off a 16-byte boundary */
+};
+
+static bool is_large; /* inputs, so that float16 cannot hold all that comes out */
+
+static double tanh_of(double x)
+{
+    return tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
+
+static double gelu(double x)
+{
+    return x / 2 * (1 + tanh_of(x));
+}
+
+static double gelu_slope(double x)
+{
+    double t = tanh_of(x);
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+static double *with_bias(const struct tensor *in, const struct tensor *bias, const struct size *s)
+{
+    double *x = tensor_values(in), *b = tensor_values(bias);
+    for (size_t i = 0; s->bias && i < in->n; i++)
+        x[i] += b[i % s->width];
+    free(b);
+    return x;
+}
+
+static void forward(const void *arg, uint64_t *hash)
+{
+    const struct size *s = arg;
+    size_t n = s->rows * s->width;
+    float by = is_large ? 1e4f : 1;
+    struct tensor in = tensor_random(s->type, n, s->offset, 6 * by);
+    struct tensor bias = tensor_random(DDP_F32, s->width, s->offset, 3 * by);
+    struct tensor out = tensor_poisoned(s->type, n, s->offset);
+    void *b = s->bias ? bias.at : NULL;
+    device_check(cuda_gelu_forward(s->type, out.at, in.at, b, s->rows, s->width, NULL), "gelu forward");
+    double *want = with_bias(&in, &bias, s);
+    for (size_t i = 0; i < n; i++)
+        want[i] = gelu(want[i]);
+    tensor_check("out", &out, want, 2e-6);
+    tensors_end(hash, &in, &bias, &out);
+    free(want);
+}
+
+/* In place on dout, as the model does it. */
+static void backward(const void *arg, uint64_t *hash)
+{
+    const struct size *s = arg;
+    size_t n = s->rows * s->width;
+    struct tensor in = tensor_random(s->type, n, s->offset, 6), bias = tensor_random(DDP_F32, s->width, s->offset, 3);
+    struct tensor din = tensor_random(s->type, n, s->offset, is_large ? 65500 : 1);
+    struct tensor dbias = tensor_random(DDP_F32, s->width, 1, 1);
+    struct tensor work = tensor_poisoned(DDP_F32, cuda_gelu_work_elems(s->rows, s->width), 1);
+    double *x = with_bias(&in, &bias, s), *want = tensor_values(&din), *sums = tensor_values(&dbias);
+    void *b = s->bias ? bias.at : NULL;
+    device_check(cuda_gelu_backward(s->type, din.at, dbias.at, work.at, din.at, in.at, b, s->rows, s->width, NULL),
+                 "gelu backward");
+    for (size_t i = 0; i < n; i++) {
+        want[i] *= gelu_slope(x[i]);
+        sums[i % s->width] += want[i];
+    }
+    tensor_check("din", &din, want, 5e-6);
+    tensor_check("dbias", &dbias, sums, 3e-6);
+    tensors_end(hash, &in, &bias, &din, &dbias, &work);
+    free(x), free(want), free(sums);
+}
+
+static void backward_without_sums(const void *arg, uint64_t *hash)
+{
+    const struct size *s = arg;
+    size_t n = s->rows * s->width;
+    struct tensor in = tensor_random(s->type, n, s->offset, 6), dout = tensor_random(s->type, n, s->offset, 1);
+    struct tensor din = tensor_poisoned(s->type, n, s->offset);
+    double *x = tensor_values(&in), *want = tensor_values(&dout);
+    device_check(cuda_gelu_backward(s->type, din.at, NULL, NULL, dout.at, in.at, NULL, s->rows, s->width, NULL),
+                 "gelu backward");
+    for (size_t i = 0; i < n; i++)
+        want[i] *= gelu_slope(x[i]);
+    tensor_check("din", &din, want, 5e-6);
+    tensors_end(hash, &in, &dout, &din);
+    free(x), free(want);
+}
+
+static void bias_backward(const void *arg, uint64_t *hash)
+{
+    const struct size *s = arg;
+    size_t n = s->rows * s->width;
+    struct tensor dout = tensor_random(s->type, n, s->offset, 1), dbias = tensor_random(DDP_F32, s->width, 0, 1);
+    struct tensor work = tensor_poisoned(DDP_F32, cuda_gelu_work_elems(s->rows, s->width), 0);
+    double *dy = tensor_values(&dout), *sums = tensor_values(&dbias);
+    device_check(cuda_bias_backward(s->type, dbias.at, work.at, dout.at, s->rows, s->width, NULL), "bias backward");
+    for (size_t i = 0; i < n; i++)
+        sums[i % s->width] += dy[i];
+    tensor_check("dbias", &dbias, sums, 3e-6);
+    tensors_end(hash, &dout, &dbias, &work);
+    free(dy), free(sums);
+}
+
+static const struct size sizes[] = {
+    {DDP_F16, true, 9, 40, 0},    {DDP_F16, false, 7, 35, 3},   {DDP_F16, true, 3, 520, 0},
+    {DDP_F32, true, 1, 1, 0},     {DDP_F32, true, 7, 129, 1},   {DDP_F32, false, 3, 512, 0},
+    {DDP_BF16, true, 1, 8, 0},    {DDP_BF16, false, 9, 35, 3},  {DDP_BF16, true, 5, 1032, 0},
+    {DDP_BF16, true, 70, 257, 1}, {DDP_F32, true, 2, 3072, 0},  {DDP_BF16, true, 3, 35, 0},
+    {DDP_F32, true, 4, 30, 0},
+};
+
+static void forward_matches(void **state)
+{
+    (void)state;
+    each_in_every_order(forward, sizes);
+}
+
+static void backward_matches(void **state)
+{
+    (void)state;
+    each_in_every_order(backward, sizes);
+    each_in_every_order(backward_without_sums, sizes);
+}
+
+static void bias_backward_matches(void **state)
+{
+    (void)state;
+    each_in_every_order(bias_backward, sizes);
+}
+
+/* Some of what comes out is beyond float16's range: infinite, and the rest is right (tensor_check). */
+static void what_float16_cannot_hold_is_infinite(void **state)
+{
+    (void)state;
+    static const struct size f16[] = {{DDP_F16, true, 5, 64, 1}, {DDP_F16, true, 2, 72, 0}};
+    is_large = true;
+    each_in_every_order(forward, f16);
+    each_in_every_order(backward, f16);
+    is_large = false;
+}
+
+/* More rows than the strips' warps take in one go. */
+static void strips_of_many_rows(void **state)
+{
+    (void)state;
+    struct size s = {DDP_BF16, true, 1100, 24, 0};
+    in_every_order(backward, &s);
+}
+
+static void large_arguments_saturate(void **state)
+{
+    (void)state;
+    float x[] = {-1e4f, -40, 40, 1e4f}, one[] = {1, 1, 1, 1}, got[4], slope[4];
+    void *in = device_bytes(x, sizeof x), *out = device_bytes(NULL, sizeof x), *dout = device_bytes(one, sizeof one);
+    device_check(cuda_gelu_forward(DDP_F32, out, in, NULL, 1, 4, NULL), "gelu forward");
+    device_fetch(got, out, sizeof got);
+    device_check(cuda_gelu_backward(DDP_F32, out, NULL, NULL, dout, in, NULL, 1, 4, NULL), "gelu backward");
+    device_fetch(slope, out, sizeof slope);
+    for (int i = 0; i < 4; i++)
+        assert_true(got[i] == (i < 2 ? 0 : x[i]) && slope[i] == (i < 2 ? 0 : 1));
+    device_drop(in), device_drop(out), device_drop(dout);
+}
+
+struct spread {
+    size_t rows, width, gap;
+    enum ddp_dtype type;
+    bool add;
+};
+
+static void spread(const void *arg, uint64_t *hash)
+{
+    const struct spread *x = arg;
+    size_t stride = x->width + x->gap, n = x->rows * stride;
+    struct tensor bias = tensor_random(x->type, x->width, 0, 1);
+    struct tensor add = tensor_random(x->type, n, 0, 1);
+    struct tensor out = tensor_random(x->type, n, 0, 1);
+    double *b = tensor_values(&bias), *a = tensor_values(&add), *want = tensor_values(&out); /* gaps stay */
+    for (size_t i = 0; i < n; i++)
+        if (i % stride < x->width)
+            want[i] = b[i % stride] + (x->add ? a[i] : 0);
+    device_check(cuda_bias_rows(out.at, x->add ? add.at : NULL, bias.at, x->rows, x->width, stride, x->type,
+                                NULL), "cuda_bias_rows");
+    tensor_check("out", &out, want, 2e-7);
+    tensor_hash(hash, &out);
+    free(a), free(b), free(want);
+    tensor_free(&bias), tensor_free(&add), tensor_free(&out);
+}
+
+static void a_bias_lies_on_every_row(void **state)
+{
+    (void)state;
+    static const enum ddp_dtype types[] = {DDP_F32, DDP_BF16, DDP_F16};
+    for (int i = 0; i < 24; i++) {
+        struct spread x = {.rows = 5, .width = i & 1 ? 1037 : 64, .gap = i & 2 ? 8 : 0, .type = types[i / 8], .add = i & 4};
+        in_every_order(spread, &x);
+    }
+}
+
+static void other_types_and_starts_are_refused(void **state)
+{
+    (void)state;
+    struct tensor t = tensor_random(DDP_F32, 8, 0, 1);
+    void *off = (char *)t.at + 4;
+    assert_int_not_equal(cuda_bias_rows(off, NULL, t.at, 1, 4, 4, DDP_F32, NULL), 0);
+    assert_int_not_equal(cuda_bias_rows(t.at, off, t.at, 1, 4, 4, DDP_F32, NULL), 0);
+    assert_int_not_equal(cuda_bias_rows(t.at, NULL, off, 1, 4, 4, DDP_F32, NULL), 0);
+    tensor_free(&t);
+    assert_int_not_equal(cuda_gelu_forward(DDP_F64, NULL, NULL, NULL, 0, 4, NULL), 0);
+    assert_int_not_equal(cuda_gelu_backward(DDP_F64, NULL, NULL, NULL, NULL, NULL, NULL, 0, 4, NULL), 0);
+    assert_int_not_equal(cuda_bias_backward(DDP_I32, NULL, NULL, NULL, 0, 4, NULL), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(forward_matches),
+    cmocka_unit_test(backward_matches),
+    cmocka_unit_test(bias_backward_matches),
+    cmocka_unit_test(what_float16_cannot_hold_is_infinite),
+    cmocka_unit_test(strips_of_many_rows),
+    cmocka_unit_test(large_arguments_saturate),
+    cmocka_unit_test(a_bias_lies_on_every_row),
+    cmocka_unit_test(other_types_and_starts_are_refused),
+};
+
+TENSORS_MAIN(tests)

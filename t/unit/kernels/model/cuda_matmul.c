@@ -1,0 +1,263 @@
+/* kernels/model/cuda/matmul.h against double precision; over the emulator with a double of cuBLASLt. */
+#include "t/unit/unit.h"
+
+#include <math.h>
+
+#include "kernels/model/cuda/matmul.h"
+#include "t/lib/tensors.h"
+
+static cuda_blas_t *blas;
+static void *workspace;
+
+static int open_blas(void **state)
+{
+    (void)state;
+    ddp_error_t e = {0};
+    workspace = device_bytes(NULL, CUDA_BLAS_WORKSPACE);
+    blas = cuda_blas_create(workspace, CUDA_BLAS_WORKSPACE, &e);
+    if (!blas)
+        print_message("# %s\n", e.text);
+    else
+        print_message("# %s\n", cuda_blas_name(blas));
+    return blas ? 0 : -1;
+}
+
+static int close_blas(void **state)
+{
+    (void)state;
+    cuda_blas_destroy(blas, false);
+    device_drop(workspace);
+    return 0;
+}
+
+struct shape {
+    struct cuda_matmul s;  /* without pointers; strides: gaps behind rows, in elements */
+    bool bias, add;
+    size_t offset;         /* elements by which arrays start off a 256-byte boundary */
+};
+
+struct operands {
+    struct tensor a, b, out, bias, add;
+    size_t a_rows, a_cols, a_stride, out_stride;
+};
+
+static struct operands draw_operands(const struct shape *x)
+{
+    const struct cuda_matmul *s = &x->s;
+    struct operands o = {.a_rows = s->a_transposed ? s->k : s->m, .a_cols = s->a_transposed ? s->m : s->k};
+    o.a_stride = o.a_cols + s->a_stride;
+    o.out_stride = s->n + s->out_stride;
+    o.a = tensor_random(s->in, o.a_rows * o.a_stride, x->offset, 1);
+    o.b = tensor_random(s->in, s->k * s->n, x->offset, 1);
+    o.bias = tensor_random(s->out, s->n, x->offset, 1);
+    o.add = tensor_random(s->out, s->m * o.out_stride, x->offset, 1);
+    o.out = s->accumulate ? tensor_random(s->out, s->m * o.out_stride, x->offset, 1)
+                          : tensor_poisoned(s->out, s->m * o.out_stride, x->offset);
+    return o;
+}
+
+static void free_operands(struct operands *o)
+{
+    tensor_free(&o->a), tensor_free(&o->b), tensor_free(&o->out), tensor_free(&o->bias), tensor_free(&o->add);
+}
+
+/* What out should hold; `before` is what it held. */
+static double *reference(const struct shape *x, const struct operands *o, const double *before)
+{
+    const struct cuda_matmul *s = &x->s;
+    double *a = tensor_values(&o->a), *b = tensor_values(&o->b), *bias = tensor_values(&o->bias);
+    double *add = tensor_values(&o->add), *want = malloc(o->out.n * sizeof *want);
+    memcpy(want, before, o->out.n * sizeof *want);
+    for (size_t i = 0; i < s->m; i++)
+        for (size_t j = 0; j < s->n; j++) {
+            double sum = s->accumulate ? before[i * o->out_stride + j] : 0;
+            for (size_t k = 0; k < s->k; k++)
+                sum += a[s->a_transposed ? k * o->a_stride + i : i * o->a_stride + k] *
+                       b[s->b_transposed ? j * s->k + k : k * s->n + j];
+            sum += x->bias ? bias[j] : 0;
+            want[i * o->out_stride + j] = sum + (x->add ? add[i * o->out_stride + j] : 0);
+        }
+    free(a), free(b), free(bias), free(add);
+    return want;
+}
+
+/* tensor_check would take no NaN: gaps behind rows keep what they had. */
+static void check_gaps(const struct operands *o, const struct cuda_matmul *s, double *want, const double *before)
+{
+    double *got = tensor_values(&o->out);
+    for (size_t i = 0; i < o->out.n; i++)
+        if (i % o->out_stride >= s->n && !(got[i] == before[i] || (isnan(got[i]) && isnan(before[i]))))
+            fail_msg("row %zu: element %zu behind its end was written", i / o->out_stride, i % o->out_stride);
+        else if (i % o->out_stride >= s->n)
+            want[i] = got[i];
+    free(got);
+}
+
+static void multiply(const void *arg, uint64_t *hash)
+{
+    const struct shape *x = arg;
+    struct operands o = draw_operands(x);
+    struct cuda_matmul s = x->s;
+    ddp_error_t e = {0};
+    s.a_stride = o.a_stride, s.out_stride = o.out_stride;
+    s.bias = x->bias ? o.bias.at : NULL, s.add = x->add ? o.add.at : NULL;
+    double *before = tensor_values(&o.out), *want = reference(x, &o, before);
+    if (cuda_matmul(blas, o.out.at, o.a.at, o.b.at, &s, NULL, &e) < 0)
+        fail_msg("%s", e.text);
+    device_check(0, "matmul");
+    check_gaps(&o, &s, want, before);
+    if (!x->s.out_stride) /* NaNs in gaps equal nothing, themselves neither */
+        tensor_check("out", &o.out, want, 2e-6);
+    for (size_t i = 0; x->s.out_stride && i < s.m; i++) {
+        size_t bytes = dtype_size(s.out);
+        void *at = (char *)o.out.at + i * o.out_stride * bytes;
+        struct tensor row = {.at = at, .n = s.n, .type = s.out, .base = at, .base_bytes = s.n * bytes};
+        tensor_check("row", &row, want + i * o.out_stride, 2e-6);
+    }
+    tensor_hash(hash, &o.out);
+    free(before), free(want);
+    free_operands(&o);
+}
+
+static void each_type(struct shape x)
+{
+    static const enum ddp_dtype types[][2] = {{DDP_F32, DDP_F32}, {DDP_BF16, DDP_BF16}, {DDP_BF16, DDP_F32},
+                                              {DDP_F16, DDP_F16}, {DDP_F16, DDP_F32}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        x.s.in = types[i][0], x.s.out = types[i][1];
+        in_every_order(multiply, &x);
+    }
+}
+
+static void products_of_every_layout(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        each_type((struct shape){.s = {.m = 48, .n = 32, .k = 64, .a_transposed = t & 1, .b_transposed = t & 2}});
+        each_type((struct shape){.s = {.m = 7, .n = 13, .k = 5, .a_transposed = t & 1, .b_transposed = t & 2}});
+    }
+}
+
+static void products_of_one_row_column_and_term(void **state)
+{
+    (void)state;
+    each_type((struct shape){.s = {.m = 1, .n = 24, .k = 16}});
+    each_type((struct shape){.s = {.m = 24, .n = 1, .k = 16}, .bias = true});
+    each_type((struct shape){.s = {.m = 24, .n = 16, .k = 1}});
+}
+
+static void a_bias_and_a_residual_are_added_before_rounding(void **state)
+{
+    (void)state;
+    each_type((struct shape){.s = {.m = 40, .n = 24, .k = 32}, .bias = true});
+    each_type((struct shape){.s = {.m = 40, .n = 24, .k = 32}, .add = true});
+    each_type((struct shape){.s = {.m = 40, .n = 24, .k = 32}, .bias = true, .add = true});
+}
+
+static void products_accumulate(void **state)
+{
+    (void)state;
+    each_type((struct shape){.s = {.m = 33, .n = 24, .k = 40, .a_transposed = true, .accumulate = true}});
+}
+
+static void rows_may_lie_apart(void **state)
+{
+    (void)state;
+    each_type((struct shape){.s = {.m = 9, .n = 37, .k = 16, .b_transposed = true, .out_stride = 27}});
+    each_type((struct shape){.s = {.m = 9, .n = 16, .k = 37, .a_stride = 27}});
+    each_type((struct shape){.s = {.m = 37, .n = 16, .k = 9, .a_stride = 27, .a_transposed = true, .accumulate = true}});
+    each_type((struct shape){.s = {.m = 9, .n = 37, .k = 16, .out_stride = 27}, .bias = true, .add = true});
+}
+
+static void starts_may_be_any_multiple_of_16_bytes(void **state)
+{
+    (void)state;
+    for (size_t offset = 8; offset <= 32; offset += 8)
+        each_type((struct shape){.s = {.m = 16, .n = 24, .k = 32}, .bias = true, .add = true, .offset = offset});
+}
+
+static void other_starts_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"out", "a", "b", "bias", "add"};
+    struct tensor t = tensor_random(DDP_BF16, 64, 0, 1);
+    for (int i = 0; i < 5; i++) {
+        char want[160];
+        void *at[5];
+        ddp_error_t e = {0};
+        for (int k = 0; k < 5; k++)
+            at[k] = (char *)t.at + (k == i ? 8 : 0);
+        struct cuda_matmul s = {.m = 8, .n = 8, .k = 8, .in = DDP_BF16, .out = DDP_BF16, .bias = at[3], .add = at[4]};
+        assert_int_equal(cuda_matmul(blas, at[0], at[1], at[2], &s, NULL, &e), -1);
+        snprintf(want, sizeof want, "cuda_matmul of [8, 8] x [8, 8] bf16: %s begins at %p, and must at a multiple of 16",
+                 names[i], at[i]);
+        assert_error_has(e, want);
+        assert_int_equal(e.domain, DDP_E_USAGE);
+    }
+    tensor_free(&t);
+}
+
+/* More shapes than are remembered, twice. */
+static void many_shapes_are_no_trouble(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++)
+        for (size_t m = 1; m <= 80; m++) {
+            struct shape x = {.s = {.m = m, .n = 3, .k = 2}};
+            uint64_t hash = 0;
+            multiply(&x, &hash);
+        }
+}
+
+/* On a real cuBLASLt there is nothing to show: the bias goes along there, or apart. */
+static void a_bias_that_cannot_go_along_goes_first(void **state)
+{
+    static const char *const calls[] = {"heuristic", "matmul"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        setenv("BLASLTDOUBLE_BIAS", calls[i], 1);
+        /* shapes that no other test has: a choice is remembered */
+        each_type((struct shape){.s = {.m = 9, .n = 40 + 8 * i, .k = 16}, .bias = true});
+        struct shape both = {.s = {.m = 5, .n = 293 + i, .k = 8, .out_stride = 7, .in = DDP_BF16, .out = DDP_F32},
+                             .bias = true, .add = true};
+        in_every_order(multiply, &both);
+    }
+    unsetenv("BLASLTDOUBLE_BIAS");
+}
+
+static void an_impossible_product_is_refused(void **state)
+{
+    (void)state;
+    ddp_error_t e = {0};
+    struct tensor t = tensor_random(DDP_F32, 64, 0, 1);
+    struct cuda_matmul good = {.m = 8, .n = 8, .k = 8}, s = good;
+    s.out = DDP_BF16;
+    assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
+    assert_error_has(e, "cuda_matmul of [8, 8] x [8, 8] f32: CUBLAS_STATUS_INVALID_VALUE");
+    s.in = DDP_F16;
+    assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
+    assert_error_has(e, "cuda_matmul of [8, 8] x [8, 8] f16: CUBLAS_STATUS_INVALID_VALUE");
+    s = good, s.k = 0;
+    assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
+    s = good, s.accumulate = true, s.bias = t.at;
+    assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
+    tensor_free(&t);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(products_of_every_layout),
+    cmocka_unit_test(products_of_one_row_column_and_term),
+    cmocka_unit_test(a_bias_and_a_residual_are_added_before_rounding),
+    cmocka_unit_test(products_accumulate),
+    cmocka_unit_test(rows_may_lie_apart),
+    cmocka_unit_test(starts_may_be_any_multiple_of_16_bytes),
+    cmocka_unit_test(other_starts_are_refused_by_name),
+    cmocka_unit_test(many_shapes_are_no_trouble),
+    cmocka_unit_test(a_bias_that_cannot_go_along_goes_first),
+    cmocka_unit_test(an_impossible_product_is_refused),
+};
+
+int main(void)
+{
+    return tensors_cannot_run() ? 0 : cmocka_run_group_tests(tests, open_blas, close_blas);
+}
