@@ -9,9 +9,9 @@ command -v clang >/dev/null || skip_all "clang is missing: install the Debian pa
 room=$top_srcdir/topology base=$top_srcdir/runtime/base
 ckpt=$top_srcdir/runtime/ckpt
 machines=("$room"/{cpus,devices,driver,fill,import,inventory,load,matching,models,record,sysfs}.c "$room"/placement*.c
-    "$base"/{clock,error,io,num}.c)
+    "$base"/{clock,error,io,num,plain}.c)
 checkpoints=("$ckpt"/{checksum,checksum_avx2,checksum_avx512,files,manifest,manifest_decode,members,safetensors}.c
-    "$base"/{error,num}.c)
+    "$base"/{error,json_limit,num,plain}.c)
 
 # build TARGET SOURCE...: with libFuzzer, instrumented throughout.
 build() {
