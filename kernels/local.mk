@@ -7,11 +7,13 @@ libkernels_la_SOURCES = \
 	%D%/fold.h \
 	%D%/optim.h \
 	%D%/reduce.h \
+	%D%/cpu/adamw.c \
 	%D%/cpu/cast.c \
 	%D%/cpu/dispatch.h \
 	%D%/cpu/fold.c \
 	%D%/cpu/optim.c \
-	%D%/cpu/reduce.c
+	%D%/cpu/reduce.c \
+	%D%/cpu/sgd.c
 
 # CUDA: each NAME.cu is compiled by nvcc, and by the C++ compiler for the tests (t/lib/cudaemu/kernels/NAME.cc)
 CUDA_KERNELS = \

@@ -123,19 +123,20 @@ struct ddp_metrics {
 };
 
 /* The optimizer and its schedule.
- * AdamW: Loshchilov and Hutter, arXiv:1711.05101, algorithm 2, as PyTorch applies it: value *= 1 - lr * weight_decay,
+ * adamw: Loshchilov and Hutter, arXiv:1711.05101, algorithm 2, as PyTorch applies it: value *= 1 - lr * weight_decay,
  * then the Adam update with bias correction at t = step + 1 (steps in which the parameter was not used count, unlike in
  * PyTorch). Weight decay acts on parameters of two or more dimensions,
- * unless DDP_NO_DECAY. SGD: value -= lr * gradient (plus the same decay).
+ * unless DDP_NO_DECAY. sgd: value -= lr * gradient, with the same decay; nothing is kept beside values.
  * Schedule: linear from 0 over `warmup` steps (step s uses lr * (s + 1) / warmup), then a half cosine from lr down to
  * min_lr at step `total`; total 0: constant after the warm-up (Loshchilov and Hutter, arXiv:1608.03983). */
-struct ddp_adamw {
-    float lr, beta1, beta2, eps, weight_decay;
-    float clip; /* greatest L2 norm of the whole gradient; 0: no clipping */
+struct ddp_optimizer {
+    const char *rule; /* one of DDP_RULES; NULL: adamw */
     uint64_t warmup, total;
-    float min_lr;
-    bool sgd; /* plain SGD instead; the moments are then not allocated */
+    float lr, min_lr;
+    float beta1, beta2, eps, weight_decay;
+    float clip; /* greatest L2 norm of the whole gradient; 0: no clipping */
 };
+#define DDP_RULES "adamw|sgd"
 
 /* Wires this process up with its peers (srun --ddp=on, `ddp run`, or alone) and opens the communicator. Collective.
  * argc and argv may be NULL; options beginning with "--ddp-" are taken out of them. Returns a handle that
@@ -217,7 +218,7 @@ int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp);
 /* Compares the layout (names, shapes, types, order) between all ranks, and allocates parameters (zeroed), gradients and
  * optimizer state. Settings and *opt are compared too. Collective. A difference names the first thing that differs and
  * both ranks: DDP_E_LAYOUT where it is a parameter, else DDP_E_USAGE. */
-int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
+int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_error_t *errp);
 
 /* The tensors of parameter id; all zero where id is unknown or before ddp_commit. */
 struct ddp_param ddp_param_get(const ddp_t *d, int id);

@@ -130,13 +130,13 @@ int handle_same(ddp_t *d, const char *text, handle_explain_f *explain, ddp_error
     return rc;
 }
 
-int handle_compare(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
+int handle_compare(ddp_t *d, ddp_error_t *errp)
 {
     char optimizer[512];
     char *settings = config_shared_text(&d->config, d->hook.encode ? dtype_name(d->hook.wire) : "none");
     char *layout = layout_text(&d->layout);
     int rc = settings && layout ? 0 : handle_no_memory(d, "the layout", errp);
-    optimizer_text(opt, optimizer, sizeof optimizer);
+    optimizer_text(&d->optimizer, optimizer, sizeof optimizer);
     if (rc == 0 && (handle_same(d, settings, config_explain, errp) < 0 ||
                     handle_same(d, layout, layout_explain, errp) < 0 ||
                     handle_same(d, optimizer, config_explain, errp) < 0))

@@ -97,7 +97,7 @@ int handle_same(ddp_t *d, const char *text, handle_explain_f *explain, ddp_error
 
 /* Settings, layout and optimizer are the same on all ranks; else an error that names the first difference.
  * Collective. */
-int handle_compare(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp);
+int handle_compare(ddp_t *d, ddp_error_t *errp);
 
 /* Marks d broken and returns -1: for a failed collective. */
 int handle_break(ddp_t *d);

@@ -129,14 +129,14 @@ static size_t encoded_bytes(const ddp_t *d)
 }
 
 /* All that ddp_commit will touch on this node. */
-static int check_memory(const ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
+static int check_memory(const ddp_t *d, ddp_error_t *errp)
 {
     if (d->device)
         return 0; /* it is all a GPU's, which says so where there is too little */
     size_t n = d->layout.n_bytes, owners = is_spread(d) ? (size_t)d->world.size : 1;
     const struct budget_part parts[] = {{"parameters", n},
                                         {"gradients", n},
-                                        {"optimizer state", opt->sgd ? 0 : 2 * n / owners},
+                                        {"optimizer state", (size_t)d->optimizer.rule->n_moments * n / owners},
                                         {"encoded gradients", encoded_bytes(d)}};
     return budget_check("", parts, sizeof parts / sizeof *parts, d->world.local_size, errp);
 }
@@ -226,7 +226,7 @@ static int allocate(ddp_t *d, ddp_error_t *errp)
     if (d->gpu) {
         const struct gpu_arenas *a = gpu_arenas(d->gpu);
         d->values = a->values;
-        optimizer_lend(&d->optimizer, a->m, a->v);
+        optimizer_lend(&d->optimizer, a->moment);
         return 0;
     }
     if (is_spread(d)) {
@@ -245,13 +245,13 @@ static int allocate(ddp_t *d, ddp_error_t *errp)
     return optimizer_allocate(&d->optimizer, errp);
 }
 
-EXPORT int ddp_commit(ddp_t *d, const struct ddp_adamw *opt, ddp_error_t *errp)
+EXPORT int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
     if (check_settings(d, &d->add_error) == 0 && optimizer_open(&d->optimizer, opt, &d->add_error) == 0)
-        check_memory(d, opt, &d->add_error);
-    if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, opt, errp) < 0 ||
+        check_memory(d, &d->add_error);
+    if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, errp) < 0 ||
         (d->device && open_gpu(d, errp) < 0) || open_reducer(d, errp) < 0 || allocate(d, errp) < 0)
         return handle_break(d);
     d->reducer.trace = &d->trace;
@@ -323,7 +323,7 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
         .values_bf16 = kept(d) == DDP_BF16 ? d->layout.n_bytes / 2 : 0,
         .values_f16 = kept(d) == DDP_F16 ? d->layout.n_bytes / 2 : 0,
         .moments = optimizer_bytes(&d->optimizer),
-        .moments_all = d->optimizer.cfg.sgd ? 0 : 2 * bytes_unpadded(d),
+        .moments_all = (size_t)d->optimizer.rule->n_moments * bytes_unpadded(d),
         .partials = partials_bytes(&d->partials),
         .encoded = encoded_bytes(d),
         .snapshot = checkpoint_bytes(d),

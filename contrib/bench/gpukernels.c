@@ -61,7 +61,7 @@ struct bench {
     size_t other_bytes, n_sums;
     struct cuda_range *range;     /* [n_tensors] each */
     struct cuda_norm_range *norm;
-    struct cuda_adamw_range *adamw;
+    struct cuda_optim_range *adamw;
     double *kernel_ms, *copy_ms;
 };
 
@@ -99,7 +99,7 @@ static void make_ranges(struct bench *b)
     for (size_t i = 0; i < b->n_tensors; i++) {
         size_t n = b->tensor[i];
         b->norm[i] = (struct cuda_norm_range){.in = b->grad + at, .sums = b->sums + sum, .n = n};
-        b->adamw[i] = (struct cuda_adamw_range){.value = b->value + at, .m = b->m + at, .v = b->v2 + at,
+        b->adamw[i] = (struct cuda_optim_range){.value = b->value + at, .moment = {b->m + at, b->v2 + at},
                                                 .grad = b->grad + at, .n = n, .weight_decay = 0.1f};
         sum += (n + NORM_BLOCK - 1) / NORM_BLOCK;
         at += (n + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS;
@@ -202,7 +202,7 @@ static int norm_from_bf16(struct bench *b)
 
 static int adamw(struct bench *b, bool copies)
 {
-    const struct adamw_args a = {.lr = 1e-6f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .bias1 = 0.1f,
+    const struct optim_args a = {.lr = 1e-6f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .bias1 = 0.1f,
                                  .bias2 = 0.05f, .grad_scale = 1};
     size_t at = 0;
     for (size_t i = 0; i < b->n_tensors; i++) {
@@ -210,7 +210,7 @@ static int adamw(struct bench *b, bool copies)
         b->adamw[i].copy_type = DDP_BF16;
         at += (b->tensor[i] + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS;
     }
-    return cuda_adamw(b->adamw, b->n_tensors, &a, device_native_stream(b->stream));
+    return cuda_optim_find("adamw")(b->adamw, b->n_tensors, &a, device_native_stream(b->stream));
 }
 
 static int adamw_f32(struct bench *b)

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     }
     int w = ddp_param_add(d, "w", DDP_F32, (size_t[]){D}, 1, 0);
     int b = ddp_param_add(d, "b", DDP_F32, (size_t[]){1}, 1, 0);
-    struct ddp_adamw opt = {
+    struct ddp_optimizer opt = {
         .lr = 3e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .clip = 1, .warmup = 10, .total = STEPS};
     if (ddp_commit(d, &opt, &e)) /* every rank has declared the same; tensors exist from here on */
         goto fail;

@@ -20,16 +20,10 @@ int cuda_norm_blocks(const struct cuda_norm_range *range, size_t n_ranges, enum 
     return NOT_SUPPORTED;
 }
 
-int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *args, void *stream)
+cuda_optim_f *cuda_optim_find(const char *rule)
 {
-    (void)range, (void)n_ranges, (void)args, (void)stream;
-    return NOT_SUPPORTED;
-}
-
-int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *args, void *stream)
-{
-    (void)range, (void)n_ranges, (void)args, (void)stream;
-    return NOT_SUPPORTED;
+    (void)rule;
+    return NULL;
 }
 
 int cuda_fold(float *out, const float *const *in, int n_in, size_t n, void *stream)

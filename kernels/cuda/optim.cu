@@ -1,5 +1,7 @@
 #include "kernels/cuda/optim.h"
 
+#include <string.h>
+
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/pack.h"
 #include "kernels/cuda/table.h"
@@ -7,14 +9,14 @@
 constexpr int THREADS = 256, PACKS = 2, MAX_RANGES = 48;
 constexpr size_t CHUNK = (size_t)THREADS * PACKS * PACK;
 
-typedef table<cuda_adamw_range, MAX_RANGES> ranges;
+typedef table<cuda_optim_range, MAX_RANGES> ranges;
 
-/* An optimizer: whether it has moments, and the CPU's lines with what it takes out of a step's arguments. */
+/* An optimizer: how many moments it has, and the CPU's lines with what it takes out of a step's arguments. */
 struct rule_adamw {
-    static constexpr bool MOMENTS = true;
+    static constexpr int MOMENTS = 2;
     float lr, b1, c1, b2, c2, eps, step, root, scale;
 
-    rule_adamw(const struct adamw_args *a)
+    rule_adamw(const struct optim_args *a)
         : lr(a->lr), b1(a->beta1), c1(1 - a->beta1), b2(a->beta2), c2(1 - a->beta2), eps(a->eps),
           step(a->lr / a->bias1), root(1 / sqrtf(a->bias2)), scale(a->grad_scale)
     {
@@ -30,10 +32,10 @@ struct rule_adamw {
 };
 
 struct rule_sgd {
-    static constexpr bool MOMENTS = false;
+    static constexpr int MOMENTS = 0;
     float lr, scale;
 
-    rule_sgd(const struct adamw_args *a) : lr(a->lr), scale(a->grad_scale) {}
+    rule_sgd(const struct optim_args *a) : lr(a->lr), scale(a->grad_scale) {}
 
     __device__ __forceinline__ void update(float *value, float *, float *, float grad, float keep) const
     {
@@ -41,26 +43,26 @@ struct rule_sgd {
     }
 };
 
-static __device__ __forceinline__ uint16_t copied(const cuda_adamw_range &r, float value)
+static __device__ __forceinline__ uint16_t copied(const cuda_optim_range &r, float value)
 {
     return r.copy_type == DDP_F16 ? f16_store(value) : bf16_store(value);
 }
 
 template <typename Rule>
-static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, size_t i, float keep, const Rule &rule)
+static __device__ __forceinline__ void update_pack(const cuda_optim_range &r, size_t i, float keep, const Rule &rule)
 {
     pack<type_f32> grad = pack_read<type_f32>(r.grad + i), value = pack_read<type_f32>(r.value + i), m, v;
-    if (Rule::MOMENTS) {
-        m = pack_read<type_f32>(r.m + i);
-        v = pack_read<type_f32>(r.v + i);
-    }
+    if (Rule::MOMENTS > 0)
+        m = pack_read<type_f32>(r.moment[0] + i);
+    if (Rule::MOMENTS > 1)
+        v = pack_read<type_f32>(r.moment[1] + i);
     for (int j = 0; j < PACK; j++)
         rule.update(&value.x[j], &m.x[j], &v.x[j], grad.x[j], keep);
     pack_write<type_f32>(r.value + i, value);
-    if (Rule::MOMENTS) {
-        pack_write<type_f32>(r.m + i, m);
-        pack_write<type_f32>(r.v + i, v);
-    }
+    if (Rule::MOMENTS > 0)
+        pack_write<type_f32>(r.moment[0] + i, m);
+    if (Rule::MOMENTS > 1)
+        pack_write<type_f32>(r.moment[1] + i, v);
     if (r.copy) {
         pack<type_bf16> rounded;
         for (int j = 0; j < PACK; j++)
@@ -70,28 +72,29 @@ static __device__ __forceinline__ void update_pack(const cuda_adamw_range &r, si
 }
 
 template <typename Rule>
-static __device__ __forceinline__ void update_one(const cuda_adamw_range &r, size_t i, float keep, const Rule &rule)
+static __device__ __forceinline__ void update_one(const cuda_optim_range &r, size_t i, float keep, const Rule &rule)
 {
     float value = r.value[i];
-    float *m = Rule::MOMENTS ? r.m + i : NULL, *v = Rule::MOMENTS ? r.v + i : NULL;
+    float *m = Rule::MOMENTS > 0 ? r.moment[0] + i : NULL, *v = Rule::MOMENTS > 1 ? r.moment[1] + i : NULL;
     rule.update(&value, m, v, r.grad[i], keep);
     r.value[i] = value;
     if (r.copy)
         ((uint16_t *)r.copy)[i] = copied(r, value);
 }
 
-template <typename Rule> static __device__ __forceinline__ bool is_all_packed(const cuda_adamw_range &r)
+template <typename Rule> static __device__ __forceinline__ bool is_all_packed(const cuda_optim_range &r)
 {
     return is_packed<type_f32>(r.value) && is_packed<type_f32>(r.grad) &&
            is_packed<type_bf16>((const uint16_t *)r.copy) &&
-           (!Rule::MOMENTS || (is_packed<type_f32>(r.m) && is_packed<type_f32>(r.v)));
+           (Rule::MOMENTS < 1 || is_packed<type_f32>(r.moment[0])) &&
+           (Rule::MOMENTS < 2 || is_packed<type_f32>(r.moment[1]));
 }
 
 template <typename Rule>
 static __global__ void __launch_bounds__(THREADS) optimizer(const ranges t, const Rule rule)
 {
     int k = table_find(t, blockIdx.x);
-    const cuda_adamw_range r = t.range[k];
+    const cuda_optim_range r = t.range[k];
     size_t at = (size_t)(blockIdx.x - t.first_chunk[k]) * CHUNK, end = r.n - at < CHUNK ? r.n : at + CHUNK;
     float keep = 1 - rule.lr * r.weight_decay;
     if (is_all_packed<Rule>(r)) {
@@ -105,7 +108,7 @@ static __global__ void __launch_bounds__(THREADS) optimizer(const ranges t, cons
 }
 
 template <typename Rule>
-static cudaError_t launch(const cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *a, void *stream)
+static int launch_of(const cuda_optim_range *range, size_t n_ranges, const struct optim_args *a, void *stream)
 {
     const Rule rule(a);
     for (size_t i = 0; i < n_ranges; i++)
@@ -116,13 +119,15 @@ static cudaError_t launch(const cuda_adamw_range *range, size_t n_ranges, const 
     });
 }
 
-extern "C" int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *a,
-                          void *stream)
-{
-    return launch<rule_adamw>(range, n_ranges, a, stream);
-}
+static const struct {
+    const char *name;
+    cuda_optim_f *launch;
+} rules[] = {{"adamw", launch_of<rule_adamw>}, {"sgd", launch_of<rule_sgd>}};
 
-extern "C" int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *a, void *stream)
+extern "C" cuda_optim_f *cuda_optim_find(const char *rule)
 {
-    return launch<rule_sgd>(range, n_ranges, a, stream);
+    for (const auto &r : rules)
+        if (!strcmp(r.name, rule))
+            return r.launch;
+    return NULL;
 }

@@ -26,20 +26,21 @@ int cuda_norm_blocks(const struct cuda_norm_range *range, size_t n_ranges, enum 
                      void *stream);
 
 /* Elements of a tensor. */
-struct cuda_adamw_range {
-    float *value, *m, *v;
+struct cuda_optim_range {
+    float *value, *moment[OPTIM_MOMENTS]; /* as many as the rule has */
     const float *grad;
     void *copy; /* gets the new value, rounded to nearest even; NULL: none */
     size_t n;
-    float weight_decay; /* in place of adamw_args's */
+    float weight_decay; /* in place of optim_args's */
     enum ddp_dtype copy_type; /* of copy: DDP_BF16 or DDP_F16, another one cudaErrorInvalidValue */
 };
 
-/* kernel_adamw on each range. */
-int cuda_adamw(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *args, void *stream);
+/* optim_rule.step on each range. */
+typedef int cuda_optim_f(const struct cuda_optim_range *range, size_t n_ranges, const struct optim_args *args,
+                         void *stream);
 
-/* kernel_sgd on each range; m and v are not looked at. */
-int cuda_sgd(const struct cuda_adamw_range *range, size_t n_ranges, const struct adamw_args *args, void *stream);
+/* That of the rule of this name; NULL: it has none. */
+cuda_optim_f *cuda_optim_find(const char *rule);
 
 #ifdef __cplusplus
 }

@@ -66,7 +66,7 @@ static uint64_t calibrate(struct bench *b, double seconds)
 
 static int open_model(struct bench *b, ddp_error_t *errp)
 {
-    struct ddp_adamw opt = {.lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .sgd = true};
+    struct ddp_optimizer opt = {.rule = "sgd", .lr = 1e-3f};
     for (int i = 0; i < b->n_tensors; i++) {
         char name[32];
         snprintf(name, sizeof name, "tensor.%d", i);

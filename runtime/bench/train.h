@@ -18,7 +18,7 @@ struct train_config {
     struct model_config model;
     size_t batch; /* samples per rank and micro-step */
     int accum;    /* micro-steps per step */
-    struct ddp_adamw optimizer;
+    struct ddp_optimizer optimizer;
     uint64_t seed;
     const char *load; /* file of weights to start from, float32 in registration order; NULL: drawn from seed */
 };

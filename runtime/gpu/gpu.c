@@ -74,6 +74,16 @@ static int open_lists(gpu_t *g, ddp_error_t *errp)
     return norm_open(&g->norm, g->cfg.layout, NULL, errp);
 }
 
+static int open_optimizer(gpu_t *g, ddp_error_t *errp)
+{
+    const char *rule = g->cfg.optimizer->rule->name;
+    g->step = cuda_optim_find(rule);
+    if (!g->step)
+        return error_set(errp, DDP_E_USAGE, ENOTSUP, "optimizer: rule = %s has no kernel for GPUs: use device cpu",
+                         rule);
+    return 0;
+}
+
 gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp)
 {
     gpu_t *g = calloc(1, sizeof *g);
@@ -82,7 +92,7 @@ gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp)
         return NULL;
     }
     g->cfg = *cfg;
-    if (open_streams(g, errp) == 0 && open_lists(g, errp) == 0)
+    if (open_optimizer(g, errp) == 0 && open_streams(g, errp) == 0 && open_lists(g, errp) == 0)
         return g;
     gpu_close(g);
     return NULL;
@@ -132,12 +142,13 @@ int gpu_allocate(gpu_t *g, ddp_error_t *errp)
     if (!(a->values = allocate(g, n, c->spread, "parameters", errp)) ||
         !(a->grads = allocate(g, n, is_same, "gradients", errp)) ||
         !(g->wire = is_same ? a->grads : allocate(g, n / 2, true, "encoded gradients", errp)) ||
-        (!c->optimizer->cfg.sgd && (!(a->m = allocate(g, n_own, false, "optimizer state", errp)) ||
-                                    !(a->v = allocate(g, n_own, false, "optimizer state", errp)))) ||
         (c->kept != DDP_F32 && !(a->values_16 = allocate(g, n / 2, false, kept, errp))) ||
         !(g->sums = allocate(g, n_sums, false, "sums of squares", errp)) ||
         !(g->host_sums = device_host_malloc(c->device, n_sums, "sums of squares", errp)))
         return -1;
+    for (int k = 0; k < c->optimizer->rule->n_moments; k++)
+        if (!(a->moment[k] = allocate(g, n_own, false, "optimizer state", errp)))
+            return -1;
     return 0;
 }
 
@@ -163,8 +174,8 @@ static void release(gpu_t *g)
         device_free(d, g->wire);
     if (is_alone || !g->cfg.spread)
         device_free(d, g->arena.values);
-    device_free(d, g->arena.m);
-    device_free(d, g->arena.v);
+    for (int k = 0; k < OPTIM_MOMENTS; k++)
+        device_free(d, g->arena.moment[k]);
     device_free(d, g->arena.values_16);
     device_free(d, g->sums);
     device_free(d, g->stage.data);

@@ -47,7 +47,7 @@ struct gpu_config {
 
 struct gpu_arenas {
     float *values, *grads;
-    float *m, *v;         /* NULL: none */
+    float *moment[OPTIM_MOMENTS]; /* as many as the rule has */
     uint16_t *values_16;  /* of the type that is kept; NULL: none */
 };
 

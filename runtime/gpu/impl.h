@@ -29,6 +29,7 @@ struct gpu {
     void *wire;             /* what travels: the gradients' arena, or one of cfg.wire */
     double *sums;           /* device memory, [norm.n_blocks] */
     double *host_sums;      /* the same here, pinned */
+    cuda_optim_f *step;     /* the optimizer's */
     struct norm norm;       /* where each parameter's blocks are */
     device_stream_t *program, *travel, *copies;
     device_stream_t *behind; /* what is made of a bucket that has come, beside the next one's travel */
@@ -46,7 +47,7 @@ struct gpu {
     struct nccl_range *span;
     struct cuda_range *cast;
     struct cuda_norm_range *blocks;
-    struct cuda_adamw_range *update;
+    struct cuda_optim_range *update;
     size_t n_update;        /* room, in slices of the optimizer */
 };
 

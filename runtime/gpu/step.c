@@ -1,5 +1,6 @@
 /* step.c - the optimizer and the sums of shards, on a GPU. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cuda/fold.h"
@@ -9,7 +10,7 @@ static int reserve(gpu_t *g, size_t n, ddp_error_t *errp)
 {
     if (n <= g->n_update)
         return 0;
-    struct cuda_adamw_range *all = realloc(g->update, n * sizeof *all);
+    struct cuda_optim_range *all = realloc(g->update, n * sizeof *all);
     if (!all)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu slices of parameters", n);
     g->update = all;
@@ -23,16 +24,19 @@ static size_t list(gpu_t *g, size_t first, size_t end, const double *used, uint1
     const struct gpu_arenas *a = &g->arena;
     const struct optimizer *o = g->cfg.optimizer;
     size_t n = 0;
-    for (const struct optimizer_slice *s = o->slice + first; s < o->slice + end; s++)
-        if (used[s->id] != 0)
-            g->update[n++] = (struct cuda_adamw_range){.value = a->values + s->at,
-                                                       .m = o->m ? o->m + s->state : NULL,
-                                                       .v = o->v ? o->v + s->state : NULL,
-                                                       .grad = a->grads + s->at,
-                                                       .copy = copy ? copy + s->at : NULL,
-                                                       .copy_type = g->cfg.kept,
-                                                       .n = s->n_elems,
-                                                       .weight_decay = s->decays ? o->args.weight_decay : 0};
+    for (const struct optimizer_slice *s = o->slice + first; s < o->slice + end; s++) {
+        if (used[s->id] == 0)
+            continue;
+        struct cuda_optim_range *r = &g->update[n++];
+        *r = (struct cuda_optim_range){.value = a->values + s->at,
+                                       .grad = a->grads + s->at,
+                                       .copy = copy ? copy + s->at : NULL,
+                                       .copy_type = g->cfg.kept,
+                                       .n = s->n_elems,
+                                       .weight_decay = s->decays ? o->args.weight_decay : 0};
+        for (int k = 0; k < o->rule->n_moments; k++)
+            r->moment[k] = o->moment[k] + s->state;
+    }
     return n;
 }
 
@@ -40,8 +44,9 @@ static int update(gpu_t *g, size_t n, ddp_error_t *errp)
 {
     const struct optimizer *o = g->cfg.optimizer;
     void *stream = device_native_stream(g->program);
-    int code = (o->cfg.sgd ? cuda_sgd : cuda_adamw)(g->update, n, &o->args, stream);
-    return gpu_result(g, code, o->cfg.sgd ? "cuda_sgd" : "cuda_adamw", errp);
+    char call[32];
+    snprintf(call, sizeof call, "cuda_%s", o->rule->name);
+    return gpu_result(g, g->step(g->update, n, &o->args, stream), call, errp);
 }
 
 /* ---- spread ---- */

@@ -9,7 +9,7 @@
 
 #define STATE_ALIGN (LAYOUT_ALIGN / sizeof(float))
 
-static int check(const struct ddp_adamw *c, ddp_error_t *errp)
+static int check(const struct ddp_optimizer *c, ddp_error_t *errp)
 {
     const struct {
         const char *name;
@@ -32,30 +32,44 @@ static int check(const struct ddp_adamw *c, ddp_error_t *errp)
     return 0;
 }
 
-int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, ddp_error_t *errp)
+/* NULL: there is none of that name. */
+static const struct optim_rule *find_rule(const char *name)
+{
+    static const struct optim_rule *const all[] = {OPTIM_RULES};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!name || !strcmp(all[i]->name, name))
+            return all[i];
+    return NULL;
+}
+
+int optimizer_open(struct optimizer *o, const struct ddp_optimizer *cfg, ddp_error_t *errp)
 {
     if (!cfg)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "optimizer: none is given: pass a struct ddp_adamw to ddp_commit");
+        return error_set(errp, DDP_E_USAGE, EINVAL, "optimizer: none is given: pass a struct ddp_optimizer to "
+                         "ddp_commit");
+    const struct optim_rule *rule = find_rule(cfg->rule);
+    if (!rule)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "optimizer: rule = %.30s is none of " DDP_RULES, cfg->rule);
     if (check(cfg, errp) < 0)
         return -1;
-    *o = (struct optimizer){.cfg = *cfg};
+    *o = (struct optimizer){.cfg = *cfg, .rule = rule};
+    o->cfg.rule = rule->name; /* the caller's text may go */
     return 0;
 }
 
-void optimizer_text(const struct ddp_adamw *c, char *ret, size_t size)
+void optimizer_text(const struct optimizer *o, char *ret, size_t size)
 {
+    const struct ddp_optimizer *c = &o->cfg;
     snprintf(ret, size, "lr=%.9g\nbeta1=%.9g\nbeta2=%.9g\neps=%.9g\nweight_decay=%.9g\nclip=%.9g\nwarmup=%" PRIu64
-             "\ntotal=%" PRIu64 "\nmin_lr=%.9g\nsgd=%d\n", (double)c->lr, (double)c->beta1, (double)c->beta2,
-             (double)c->eps, (double)c->weight_decay, (double)c->clip, c->warmup, c->total, (double)c->min_lr, c->sgd);
+             "\ntotal=%" PRIu64 "\nmin_lr=%.9g\nrule=%s\n", (double)c->lr, (double)c->beta1, (double)c->beta2,
+             (double)c->eps, (double)c->weight_decay, (double)c->clip, c->warmup, c->total, (double)c->min_lr, c->rule);
 }
 
 void optimizer_close(struct optimizer *o)
 {
     free(o->slice);
-    if (!o->is_lent) {
-        free(o->m);
-        free(o->v);
-    }
+    for (int k = 0; !o->is_lent && k < OPTIM_MOMENTS; k++)
+        free(o->moment[k]);
     *o = (struct optimizer){0};
 }
 
@@ -91,31 +105,29 @@ int optimizer_own_all(struct optimizer *o, const struct layout *l, ddp_error_t *
 
 int optimizer_allocate(struct optimizer *o, ddp_error_t *errp)
 {
-    if (o->cfg.sgd)
-        return 0;
     size_t bytes = o->n_elems ? o->n_elems * sizeof(float) : LAYOUT_ALIGN;
-    o->m = aligned_alloc(LAYOUT_ALIGN, bytes);
-    o->v = aligned_alloc(LAYOUT_ALIGN, bytes);
-    if (!o->m || !o->v)
-        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for 2 x %zu bytes of optimizer state", bytes);
-    memset(o->m, 0, bytes);
-    memset(o->v, 0, bytes);
+    for (int k = 0; k < o->rule->n_moments; k++) {
+        o->moment[k] = aligned_alloc(LAYOUT_ALIGN, bytes);
+        if (!o->moment[k])
+            return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %d x %zu bytes of optimizer state",
+                             o->rule->n_moments, bytes);
+        memset(o->moment[k], 0, bytes);
+    }
     return 0;
 }
 
-void optimizer_lend(struct optimizer *o, float *m, float *v)
+void optimizer_lend(struct optimizer *o, float *const *moment)
 {
-    o->m = m;
-    o->v = v;
+    memcpy(o->moment, moment, sizeof o->moment);
     o->is_lent = true;
 }
 
 size_t optimizer_bytes(const struct optimizer *o)
 {
-    return o->m ? 2 * o->n_elems * sizeof(float) : 0;
+    return (size_t)o->rule->n_moments * o->n_elems * sizeof(float);
 }
 
-double optimizer_lr(const struct ddp_adamw *c, uint64_t step)
+double optimizer_lr(const struct ddp_optimizer *c, uint64_t step)
 {
     if (step < c->warmup)
         return (double)c->lr * (double)(step + 1) / (double)c->warmup;
@@ -129,7 +141,7 @@ double optimizer_lr(const struct ddp_adamw *c, uint64_t step)
 
 void optimizer_begin(struct optimizer *o, double norm, double scale, struct ddp_step *ret)
 {
-    const struct ddp_adamw *c = &o->cfg;
+    const struct ddp_optimizer *c = &o->cfg;
     double lr = optimizer_lr(c, o->n_steps);
     norm *= scale;
     bool skipped = !isfinite(norm);
@@ -137,7 +149,7 @@ void optimizer_begin(struct optimizer *o, double norm, double scale, struct ddp_
         /* min(1, max / (norm + 1e-6)): the rule of torch.nn.utils.clip_grad_norm_ */
         double clip = c->clip > 0 && norm + 1e-6 > c->clip ? c->clip / (norm + 1e-6) : 1;
         double t = (double)++o->n_steps;
-        o->args = (struct adamw_args){.lr = (float)lr,
+        o->args = (struct optim_args){.lr = (float)lr,
                                       .beta1 = c->beta1,
                                       .beta2 = c->beta2,
                                       .eps = c->eps,
@@ -156,14 +168,14 @@ void optimizer_apply(struct optimizer *o, size_t first, size_t end, float *value
                      const double *used)
 {
     for (const struct optimizer_slice *s = o->slice + first; s < o->slice + end; s++) {
-        struct adamw_args args = o->args;
+        struct optim_args args = o->args;
         if (used && used[s->id] == 0)
             continue;
         if (!s->decays)
             args.weight_decay = 0;
-        if (o->cfg.sgd)
-            kernel_sgd(values + s->at, grads + s->at, s->n_elems, &args);
-        else
-            kernel_adamw(values + s->at, o->m + s->state, o->v + s->state, grads + s->at, s->n_elems, &args);
+        float *moment[OPTIM_MOMENTS];
+        for (int k = 0; k < o->rule->n_moments; k++)
+            moment[k] = o->moment[k] + s->state;
+        o->rule->step(values + s->at, moment, grads + s->at, s->n_elems, &args);
     }
 }

@@ -1,4 +1,4 @@
-/* optimizer.h - the optimizer over the arena, or over this rank's share of it: schedule, clipping, step. Pure. */
+/* optimizer.h - the optimizer over the arena, or over this rank's share of it: rule, schedule, clipping, step. Pure. */
 #ifndef DDP_RUNTIME_OPTIMIZER_OPTIMIZER_H
 #define DDP_RUNTIME_OPTIMIZER_OPTIMIZER_H
 
@@ -6,7 +6,7 @@
 #include "runtime/ddp.h"
 #include "runtime/grads/layout.h"
 
-/* Elements [at, at + n_elems) of the arena, all of parameter id, whose moments are m and v[state .. state +
+/* Elements [at, at + n_elems) of the arena, all of parameter id, whose moments are moment[k][state .. state +
  * n_elems). */
 struct optimizer_slice {
     int id;
@@ -15,22 +15,23 @@ struct optimizer_slice {
 };
 
 struct optimizer {
-    struct ddp_adamw cfg;
+    struct ddp_optimizer cfg;
+    const struct optim_rule *rule;
     struct optimizer_slice *slice; /* [n_slices]: what this rank steps */
     size_t n_slices, room;
-    size_t n_elems;                /* in m, and in v; slices begin at multiples of 64 bytes */
-    float *m, *v;                  /* NULL for SGD */
+    size_t n_elems;                /* of each moment; slices begin at multiples of 64 bytes */
+    float *moment[OPTIM_MOMENTS];  /* as many as the rule has */
     bool is_lent;                  /* they lie elsewhere (optimizer_lend) */
     uint64_t n_steps;              /* steps taken */
-    struct adamw_args args;        /* of the step that was begun */
+    struct optim_args args;        /* of the step that was begun */
 };
 
 /* Checks cfg (the error names the field; NULL is one). Nothing is owned yet. */
-int optimizer_open(struct optimizer *o, const struct ddp_adamw *cfg, ddp_error_t *errp);
+int optimizer_open(struct optimizer *o, const struct ddp_optimizer *cfg, ddp_error_t *errp);
 void optimizer_close(struct optimizer *o); /* a zeroed struct is allowed */
 
-/* All of cfg, one "KEY=VALUE" a line, so that two differ where their texts do. */
-void optimizer_text(const struct ddp_adamw *cfg, char *ret, size_t size);
+/* All of o->cfg, one "KEY=VALUE" a line, so that two differ where their texts do. */
+void optimizer_text(const struct optimizer *o, char *ret, size_t size);
 
 /* Owns elements [first, first + n_elems) of parameter id: one slice more. Or all of all parameters, in registration
  * order. */
@@ -42,13 +43,13 @@ int optimizer_allocate(struct optimizer *o, ddp_error_t *errp);
 
 /* In place of that: moments of n_elems elements each, zeroed, borrowed; a GPU's memory, say, which is then stepped there
  * (gpu.h). */
-void optimizer_lend(struct optimizer *o, float *m, float *v);
+void optimizer_lend(struct optimizer *o, float *const *moment);
 
 /* Bytes of the moments. */
 size_t optimizer_bytes(const struct optimizer *o);
 
 /* The learning rate of step `step` (0 is the first); the formula stands in ddp.h. */
-double optimizer_lr(const struct ddp_adamw *cfg, uint64_t step);
+double optimizer_lr(const struct ddp_optimizer *cfg, uint64_t step);
 
 /* Begins a step with gradient = scale * grads, clipped; norm is the L2 norm of grads (runtime/grads/norm.h). One that is not
  * finite sets skipped: nothing is to be applied. Fills ret->step, grad_norm, lr and skipped. */

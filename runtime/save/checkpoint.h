@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 
+#include "kernels/optim.h"
 #include "runtime/ckpt/commit.h"
 #include "runtime/ckpt/committer.h"
 #include "runtime/ckpt/files.h"
@@ -26,7 +27,7 @@
 
 enum checkpoint_phase { CHECKPOINT_IDLE, CHECKPOINT_SAVING, CHECKPOINT_COMMITTING };
 
-enum { CHECKPOINT_VALUES, CHECKPOINT_M, CHECKPOINT_V, CHECKPOINT_ARENAS };
+enum { CHECKPOINT_VALUES, CHECKPOINT_MOMENTS, CHECKPOINT_ARENAS = CHECKPOINT_MOMENTS + OPTIM_MOMENTS };
 
 /* What is written and read, and by whom; made once. */
 struct checkpoint_plan {

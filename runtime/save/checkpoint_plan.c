@@ -7,15 +7,13 @@
 #include "runtime/base/budget.h"
 #include "runtime/handle.h"
 
-static const char *const suffix[CHECKPOINT_ARENAS] = {"", ".exp_avg", ".exp_avg_sq"};
-
-/* The layout's parameters as tensors NAME.SUFFIX, into t[0..n). */
-static void name_tensors(const struct layout *l, const char *end, struct st_tensor *t)
+/* The layout's parameters as tensors NAME, or NAME.SUFFIX, into t[0..n). */
+static void name_tensors(const struct layout *l, const char *suffix, struct st_tensor *t)
 {
     for (int i = 0; i < l->n; i++) {
         const struct layout_param *p = &l->param[i];
         t[i] = (struct st_tensor){.dtype = ST_F32, .ndim = p->ndim};
-        snprintf(t[i].name, sizeof t[i].name, "%s%s", p->name, end);
+        snprintf(t[i].name, sizeof t[i].name, "%s%s%s", p->name, suffix ? "." : "", suffix ? suffix : "");
         for (int k = 0; k < p->ndim; k++)
             t[i].shape[k] = p->shape[k];
     }
@@ -24,16 +22,17 @@ static void name_tensors(const struct layout *l, const char *end, struct st_tens
 static int make_files(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    size_t n = (size_t)d->layout.n;
-    bool has_moments = !d->optimizer.cfg.sgd;
-    struct st_tensor *t = calloc(3 * n + 1, sizeof *t), *window = NULL;
+    const struct optim_rule *rule = d->optimizer.rule;
+    size_t n = (size_t)d->layout.n, n_moments = (size_t)rule->n_moments;
+    struct st_tensor *t = calloc((1 + n_moments) * n + 1, sizeof *t), *window = NULL;
     size_t n_window = 0;
     if (!t)
-        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", 3 * n);
-    for (size_t a = 0; a < CHECKPOINT_ARENAS; a++)
-        name_tensors(&d->layout, suffix[a], t + a * n);
-    struct files_group group[3] = {{"model", t, n}, {"optimizer", t + n, 2 * n}};
-    int n_groups = has_moments ? 2 : 1, rc = window_tensors(d, &window, &n_window, errp);
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", (1 + n_moments) * n);
+    name_tensors(&d->layout, NULL, t);
+    for (size_t k = 0; k < n_moments; k++)
+        name_tensors(&d->layout, rule->suffix[k], t + (1 + k) * n);
+    struct files_group group[3] = {{"model", t, n}, {"optimizer", t + n, n_moments * n}};
+    int n_groups = n_moments ? 2 : 1, rc = window_tensors(d, &window, &n_window, errp);
     if (rc == 0 && n_window)
         group[n_groups++] = (struct files_group){"window", window, n_window};
     c->plan.has_window = n_window > 0;
@@ -52,8 +51,7 @@ static int make_arenas(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint_plan *plan = &d->checkpoint.plan;
     size_t n = (size_t)d->layout.n;
-    char *const base[] = {(char *)d->values, (char *)d->optimizer.m, (char *)d->optimizer.v};
-    plan->n_arenas = d->optimizer.cfg.sgd || handle_is_spread(d) ? 1 : CHECKPOINT_ARENAS;
+    plan->n_arenas = CHECKPOINT_MOMENTS + (handle_is_spread(d) ? 0 : d->optimizer.rule->n_moments);
     for (int a = 0; a < plan->n_arenas; a++) {
         plan->offset[a] = calloc(n + 1, sizeof *plan->offset[a]);
         if (!plan->offset[a])
@@ -61,7 +59,8 @@ static int make_arenas(ddp_t *d, ddp_error_t *errp)
         for (size_t i = 0; i < n; i++)
             plan->offset[a][i] = a == CHECKPOINT_VALUES ? d->layout.param[i].offset_bytes
                                                         : d->optimizer.slice[i].state * sizeof(float);
-        plan->arena[a] = (struct share_arena){base[a], (size_t)a * n, n, plan->offset[a]};
+        float *base = a == CHECKPOINT_VALUES ? d->values : d->optimizer.moment[a - CHECKPOINT_MOMENTS];
+        plan->arena[a] = (struct share_arena){(char *)base, (size_t)a * n, n, plan->offset[a]};
     }
     return 0;
 }
@@ -75,11 +74,12 @@ static int share_slices(ddp_t *d, ddp_error_t *errp)
         const struct optimizer_slice *s = &o->slice[i];
         const struct layout_param *p = &d->layout.param[s->id];
         uint64_t at = s->at * sizeof(float) - p->offset_bytes;
-        size_t tensor = (size_t)d->layout.n + (size_t)s->id, n = s->n_elems * sizeof(float);
-        const struct writer_piece m = {o->m + s->state, tensor, at, n};
-        const struct writer_piece v = {o->v + s->state, tensor + (size_t)d->layout.n, at, n};
-        if (share_add(&plan->share, &m, errp) < 0 || share_add(&plan->share, &v, errp) < 0)
-            return -1;
+        for (int k = 0; k < o->rule->n_moments; k++) {
+            size_t tensor = (size_t)(1 + k) * (size_t)d->layout.n + (size_t)s->id;
+            const struct writer_piece piece = {o->moment[k] + s->state, tensor, at, s->n_elems * sizeof(float)};
+            if (share_add(&plan->share, &piece, errp) < 0)
+                return -1;
+        }
     }
     return 0;
 }
@@ -125,7 +125,7 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
     for (int a = 0; a < plan->n_arenas; a++)
         if (share_split(&plan->share, &plan->files, &plan->arena[a], d->world.rank, d->world.size, errp) < 0)
             return -1;
-    if ((d->optimizer.m && handle_is_spread(d) && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
+    if ((handle_is_spread(d) && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
         return -1;
     for (int i = 0; i < plan->files.n_files; i++)
         c->status.bytes += plan->files.file[i].n_bytes;

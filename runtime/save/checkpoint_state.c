@@ -13,7 +13,7 @@ static void describe_optimizer(const ddp_t *d, char *ret, size_t size)
 {
     enum compress type = d->config.compress;
     const char *name = type == COMPRESS_NONE && d->hook.encode ? "hook" : hook_compress_name(type);
-    optimizer_text(&d->optimizer.cfg, ret, size);
+    optimizer_text(&d->optimizer, ret, size);
     size_t n = strlen(ret);
     snprintf(ret + n, size - n, "compress=%s\n", name);
 }

@@ -18,7 +18,7 @@ static double now_s(void)
 
 static void open_due(ddp_t *d)
 {
-    double n_bytes = (double)d->layout.n_bytes * (d->optimizer.cfg.sgd ? 1 : 3);
+    double n_bytes = (double)d->layout.n_bytes * (1 + d->optimizer.rule->n_moments);
     struct due_config cfg = {.every = d->config.ckpt_every,
                              .mtbf_s = fmax(0, d->config.mtbf_hours * 3600),
                              .trained_s = d->checkpoint.trained_s,

@@ -57,7 +57,8 @@ static int bind(ddp_t *d, const struct loop_model *m, ddp_error_t *errp)
     return rc;
 }
 
-int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp)
+int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_optimizer *opt, uint64_t seed,
+                 ddp_error_t *errp)
 {
     for (size_t i = 0; i < m->n_params; i++)
         ddp_param_add(d, m->param[i].name, DDP_F32, m->param[i].shape, m->param[i].ndim, m->param[i].flags);

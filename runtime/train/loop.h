@@ -72,7 +72,8 @@ struct loop_options {
 };
 
 /* Declares the model's parameters, commits, binds, fills the values on rank 0 and spreads them. Collective. */
-int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_adamw *opt, uint64_t seed, ddp_error_t *errp);
+int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_optimizer *opt, uint64_t seed,
+                 ddp_error_t *errp);
 
 /* Is there a validation after this step? Also where training goes on from its checkpoint, for a run that was stopped
  * there left before it. */

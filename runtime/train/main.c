@@ -109,7 +109,8 @@ static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
     const struct options *o = &j->o;
     int n = job_replicas(o, ddp_world(d));
     double scale = o->scale_lr ? n : 1;
-    struct ddp_adamw opt = {
+    struct ddp_optimizer opt = {
+        .rule = o->optimizer,
         .lr = (float)(o->lr * scale),
         .min_lr = (float)(o->min_lr * scale),
         .beta1 = (float)o->beta1,
@@ -119,7 +120,6 @@ static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
         .clip = (float)o->clip,
         .warmup = job_warmup_steps(j, n),
         .total = o->steps,
-        .sgd = o->sgd,
     };
     if (set_number(d, "ckpt-every", o->ckpt_every, errp) < 0 || set_number(d, "keep", o->keep, errp) < 0 ||
         loop_prepare(d, &j->model, &opt, o->seed, errp) < 0)

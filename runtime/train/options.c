@@ -6,6 +6,7 @@
 
 #include "runtime/base/knob.h"
 #include "runtime/base/num.h"
+#include "runtime/ddp.h"
 
 /* Sizes: Radford et al. 2019, table 2. Learning rates of the large ones: Brown et al., arXiv:2005.14165, table 2.1. */
 static const struct preset {
@@ -69,7 +70,7 @@ static const struct knob knobs[N_KNOBS] = {
                    .help = "steps between validations; 0: only at the end"},
     [VAL_WINDOWS] = {.name = "--val-windows", AT(val_windows), .type = KNOB_INT, .def = "0", .max = BIG,
                      .help = "validate on at most so many; 0: on all"},
-    [OPTIMIZER] = {.name = "--optimizer", .type = KNOB_ENUM, .def = "adamw", .choices = "adamw|sgd",
+    [OPTIMIZER] = {.name = "--optimizer", .type = KNOB_ENUM, .def = "adamw", .choices = DDP_RULES,
                    .help = "update rule"},
     [LR] = {.name = "--lr", AT(lr), .type = KNOB_DOUBLE, .max = 1000, .help = "learning rate at its peak (preset)"},
     [MIN_LR] = {.name = "--min-lr", AT(min_lr), .type = KNOB_DOUBLE, .max = 1000,
@@ -262,7 +263,7 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
         return -1;
     o.device = v[DEVICE].is_set ? devices[v[DEVICE].choice] : NULL;
     o.dtype = v[DTYPE].is_set ? dtypes[v[DTYPE].choice] : NULL;
-    o.sgd = v[OPTIMIZER].choice == 1;
+    snprintf(o.optimizer, sizeof o.optimizer, "%.31s", v[OPTIMIZER].text);
     if (use_resume(&o, errp) < 0 || check_ckpt(&o, errp) < 0 || check(&o, errp) < 0)
         return -1;
     *ret = o;

@@ -26,7 +26,8 @@ struct options {
     double lr, min_lr, beta1, beta2, eps, clip, weight_decay;
     double warmup;
     bool warmup_in_epochs;
-    bool sgd, scale_lr, print_hash;
+    bool scale_lr, print_hash;
+    char optimizer[32];   /* of DDP_RULES */
     const char *device;   /* "auto", "cpu", "cuda"; NULL: libddp's own */
     const char *dtype;    /* "f32", "bf16", "f16"; NULL: what suits device and sizes */
     const char *log_json; /* this and the next ones are borrowed from argv; NULL: none */

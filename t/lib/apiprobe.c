@@ -13,7 +13,7 @@ bool in_thread, is_silent;
 int open_three(ddp_t *d, size_t elems, int accum)
 {
     static const char *const name[] = {"head", "body", "tail"};
-    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    struct ddp_optimizer opt = {.lr = .5f, .rule = "sgd"};
     for (int i = 0; i < 3; i++)
         ddp_param_add(d, name[i], DDP_F32, &elems, 1, 0);
     return ddp_commit(d, &opt, &e) < 0 ? -1 : ddp_data_open(d, n_samples, 2, accum, 0, 1, &e);

@@ -46,7 +46,7 @@ int case_allreduce(ddp_t *d)
 int case_options(ddp_t *d)
 {
     struct ddp_metrics m;
-    struct ddp_adamw opt = {.lr = 1, .sgd = true};
+    struct ddp_optimizer opt = {.lr = 1, .rule = "sgd"};
     CHECK(ddp_option(d, "bucket-mb", "2", &e) == 0);
     CHECK(ddp_option(d, "bucket-mb", "x", &e) == -1 && strstr(e.text, "ddp_option: bucket-mb=x is not allowed"));
     CHECK(ddp_option(d, "colour", "red", &e) == -1 && strstr(e.text, "unknown option colour"));
@@ -61,7 +61,7 @@ int case_options(ddp_t *d)
 /* Rank 1 passes something else than the others: all are told, and by which it differs. */
 int case_optimizer(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = ddp_world(d)->rank == 1 ? .25f : .5f, .sgd = true};
+    struct ddp_optimizer opt = {.lr = ddp_world(d)->rank == 1 ? .25f : .5f, .rule = "sgd"};
     ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
     CHECK(ddp_commit(d, &opt, &e) == -1);
     printf("told: %s\n", e.text);
@@ -70,7 +70,7 @@ int case_optimizer(ddp_t *d)
 
 int case_no_optimizer(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    struct ddp_optimizer opt = {.lr = .5f, .rule = "sgd"};
     ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
     CHECK(ddp_commit(d, ddp_world(d)->rank == 1 ? NULL : &opt, &e) == -1);
     printf("told: %s\n", e.text);
@@ -80,7 +80,7 @@ int case_no_optimizer(ddp_t *d)
 /* Data that ranks open differently, or one of them wrongly, are told to all, and can be opened again. */
 int case_data(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    struct ddp_optimizer opt = {.lr = .5f, .rule = "sgd"};
     bool is_odd = ddp_world(d)->rank == 1;
     int size = ddp_world(d)->size;
     struct ddp_batch k;
@@ -139,7 +139,7 @@ int case_two_hooks(ddp_t *d)
 
 int case_shards(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    struct ddp_optimizer opt = {.lr = .5f, .rule = "sgd"};
     CHECK(ddp_option(d, "compress", "bf16", &e) == 0);
     ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
     CHECK(ddp_commit(d, &opt, &e) == 0);
@@ -149,7 +149,7 @@ int case_shards(ddp_t *d)
 
 int case_shards_join(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = .5f, .sgd = true};
+    struct ddp_optimizer opt = {.lr = .5f, .rule = "sgd"};
     ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0);
     CHECK(ddp_commit(d, &opt, &e) == 0 && ddp_data_open(d, 1000, 2, 1, 4, 1, &e) == 0);
     CHECK(ddp_join(d, &e) == -1 && strstr(e.text, "with shards no rank"));
@@ -159,7 +159,7 @@ int case_shards_join(ddp_t *d)
 /* Prints why ddp_commit fails, if it does; else touches everything. */
 int case_memory(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = .5f};
+    struct ddp_optimizer opt = {.lr = .5f};
     ddp_param_add(d, "w", DDP_F32, &n_elems, 1, 0);
     if (ddp_commit(d, &opt, &e) < 0) {
         printf("told: %s\n", e.text);
@@ -174,7 +174,7 @@ int case_memory(ddp_t *d)
 /* Values to and from memory of the program's own. */
 int case_values(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = .5f};
+    struct ddp_optimizer opt = {.lr = .5f};
     float x[15], y[15];
     for (int i = 0; i < 15; i++)
         x[i] = (float)(i + 1) / 8;
@@ -195,7 +195,7 @@ int case_values(ddp_t *d)
 /* Values in bfloat16 and in float16, which one job has not. */
 int case_kept(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = .5f};
+    struct ddp_optimizer opt = {.lr = .5f};
     CHECK(ddp_param_add(d, "a", DDP_F32, (size_t[]){5}, 1, DDP_KEEP_F16) == 0);
     CHECK(ddp_param_add(d, "b", DDP_F32, (size_t[]){5}, 1, 0) == 1);
     CHECK(ddp_param_add(d, "c", DDP_F32, (size_t[]){5}, 1, DDP_KEEP_F16) == 2);

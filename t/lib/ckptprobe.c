@@ -122,8 +122,8 @@ static int parse(int argc, char **argv)
 /* Small and large, with ends within pages and blocks. */
 static int declare(ddp_t *d)
 {
-    struct ddp_adamw opt = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f, .clip = 1};
-    opt.sgd = is_on("sgd");
+    struct ddp_optimizer opt = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f, .clip = 1};
+    opt.rule = is_on("sgd") ? "sgd" : NULL;
     ddp_param_add(d, "big", DDP_F32, (size_t[]){is_on("small") ? 100 : 300, 1100}, 2, 0);
     ddp_param_add(d, "bias", DDP_F32, (size_t[]){7}, 1, 0);
     ddp_param_add(d, "block", DDP_F32, (size_t[]){4096}, 1, 0);

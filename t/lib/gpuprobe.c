@@ -251,7 +251,7 @@ static void take_as_is(void *ctx, float *grad, const void *wire, size_t n, const
 }
 
 /* 1 where it was to stop. */
-static int run(struct probe *p, int steps, const struct ddp_adamw *opt)
+static int run(struct probe *p, int steps, const struct ddp_optimizer *opt)
 {
     struct ddp_device device;
     if (ddp_device(p->ddp, &device, &e) < 0)
@@ -288,7 +288,7 @@ static void close_memory(struct probe *p)
     free(p->kept);
 }
 
-static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
+static void set(struct probe *p, struct ddp_optimizer *opt, const char *arg)
 {
     const char *value = strchr(arg, '=') ? strchr(arg, '=') + 1 : "";
     p->accum = strncmp(arg, "accum=", 6) ? p->accum : atoi(value);
@@ -303,12 +303,14 @@ static void set(struct probe *p, struct ddp_adamw *opt, const char *arg)
     p->hook |= !strcmp(arg, "hook=on");
     p->unused |= !strcmp(arg, "unused=on");
     p->join |= !strcmp(arg, "join=on");
-    opt->sgd |= !strcmp(arg, "sgd=on");
+    if (!strcmp(arg, "sgd=on"))
+        opt->rule = "sgd";
 }
 
 int main(int argc, char **argv)
 {
-    struct ddp_adamw opt = {.lr = .01f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f, .warmup = 2};
+    struct ddp_optimizer opt = {.lr = .01f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f};
+    opt.warmup = 2;
     struct probe p = {.accum = 1};
     p.ddp = ddp_init(&argc, &argv, &e);
     for (int i = 2; i < argc; i++)

@@ -101,7 +101,7 @@ static int resume(ddp_t *d, const char *folder, ddp_error_t *errp)
 
 static int train(ddp_t *d, struct loop_model *lm, const uint64_t *o, ddp_error_t *errp)
 {
-    struct ddp_adamw opt = {.lr = 0, .sgd = true};
+    struct ddp_optimizer opt = {.lr = 0, .rule = "sgd"};
     struct loop_options lo = {.steps = o[4], .log_every = 0, .ckpt = getenv("PROBE_CKPT")};
     struct ddp_step last;
     double loss;

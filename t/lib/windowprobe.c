@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 {
     ddp_t *d = ddp_init(&argc, &argv, &e);
     int id[2], rc = -1;
-    struct ddp_adamw opt = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .clip = 1, .weight_decay = .1f};
+    struct ddp_optimizer opt = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .clip = 1, .weight_decay = .1f};
     if (d && argc >= 5) {
         id[0] = ddp_param_add(d, "p", DDP_F32, (size_t[]){N / 10, 10}, 2, 0);
         id[1] = ddp_param_add(d, "q", DDP_F32, (size_t[]){M}, 1, 0);

@@ -108,15 +108,18 @@ static void what_is_not_finite_stays_so(void **state)
         gpu_each_order(check_blocks, &(struct norm_trial){DDP_F32, 3, 9000, 1, bad % 2, bad});
 }
 
-/* ---- AdamW, SGD ---- */
+/* ---- optimizers ---- */
+
+static const struct optim_rule *const rules[] = {OPTIM_RULES};
+enum { N_RULES = sizeof rules / sizeof *rules };
 
 struct update_trial {
     size_t n_ranges, max_elems;
-    bool sgd;
+    const struct optim_rule *rule;
 };
 
 struct tensor {
-    float *value, *m, *v, *grad;
+    float *value, *moment[OPTIM_MOMENTS], *grad;
 };
 
 static void check_state(const char *what, const float *device, const float *want, size_t n)
@@ -129,7 +132,7 @@ static void check_state(const char *what, const float *device, const float *want
     free(got);
 }
 
-static void check_copy(const struct cuda_adamw_range *r, const float *value)
+static void check_copy(const struct cuda_optim_range *r, const float *value)
 {
     size_t n = r->n;
     uint16_t *got = malloc(n * 2), *want = malloc(n * 2);
@@ -139,57 +142,49 @@ static void check_copy(const struct cuda_adamw_range *r, const float *value)
     free(got), free(want);
 }
 
-static void make_tensor(struct tensor *t, struct cuda_adamw_range *r, size_t n)
+static void make_tensor(struct tensor *t, struct cuda_optim_range *r, size_t n, const struct optim_rule *rule)
 {
     bool odd = draw() % 3 == 0;
     t->value = random_floats(n, draw() % 4 ? 1 : 1e5f); /* more than float16 can hold */
-    t->m = random_floats(n, 0.1f);
-    t->v = random_floats(n, 0.01f);
     t->grad = random_floats(n, 2);
-    for (size_t i = 0; i < n; i++)
-        t->v[i] = fabsf(t->v[i]);
-    *r = (struct cuda_adamw_range){.value = gpu_new(t->value, n * 4, odd ? random_shift(4) : 0),
-                                   .m = gpu_new(t->m, n * 4, odd ? random_shift(4) : 0),
-                                   .v = gpu_new(t->v, n * 4, odd ? random_shift(4) : 0),
+    *r = (struct cuda_optim_range){.value = gpu_new(t->value, n * 4, odd ? random_shift(4) : 0),
                                    .grad = gpu_new(t->grad, n * 4, odd ? random_shift(4) : 0),
                                    .copy = draw() % 2 ? gpu_new(NULL, n * 2, odd ? random_shift(2) : 0) : NULL,
                                    .copy_type = draw() % 2 ? DDP_BF16 : DDP_F16,
                                    .n = n,
                                    .weight_decay = draw() % 2 ? 0.1f : 0};
+    for (int k = 0; k < rule->n_moments; k++) {
+        t->moment[k] = random_floats(n, 0.01f);
+        for (size_t i = 0; k == 1 && i < n; i++)
+            t->moment[k][i] = fabsf(t->moment[k][i]);
+        r->moment[k] = gpu_new(t->moment[k], n * 4, odd ? random_shift(4) : 0);
+    }
 }
 
 static void check_update(void *arg)
 {
     const struct update_trial *t = arg;
     struct tensor *x = calloc(t->n_ranges, sizeof *x);
-    struct cuda_adamw_range *range = calloc(t->n_ranges, sizeof *range);
-    struct adamw_args a = {.lr = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 77,
+    struct cuda_optim_range *range = calloc(t->n_ranges, sizeof *range);
+    struct optim_args a = {.lr = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 77,
                            .bias1 = 0.271f, .bias2 = 0.142625f, .grad_scale = 1 / 3.0f};
     for (size_t r = 0; r < t->n_ranges; r++)
-        make_tensor(&x[r], &range[r], 1 + draw() % t->max_elems);
-    for (size_t r = 0; t->sgd && r < t->n_ranges; r++) {
-        gpu_free(range[r].m), gpu_free(range[r].v);
-        range[r].m = range[r].v = NULL;
-    }
-    assert_launched((t->sgd ? cuda_sgd : cuda_adamw)(range, t->n_ranges, &a, NULL));
+        make_tensor(&x[r], &range[r], 1 + draw() % t->max_elems, t->rule);
+    assert_launched(cuda_optim_find(t->rule->name)(range, t->n_ranges, &a, NULL));
     for (size_t r = 0; r < t->n_ranges; r++) {
         size_t n = range[r].n;
-        struct adamw_args of = a;
+        struct optim_args of = a;
         of.weight_decay = range[r].weight_decay;
-        if (t->sgd)
-            kernel_sgd(x[r].value, x[r].grad, n, &of);
-        else
-            kernel_adamw(x[r].value, x[r].m, x[r].v, x[r].grad, n, &of);
+        t->rule->step(x[r].value, x[r].moment, x[r].grad, n, &of);
         check_state("value", range[r].value, x[r].value, n);
-        if (!t->sgd) {
-            check_state("m", range[r].m, x[r].m, n);
-            check_state("v", range[r].v, x[r].v, n);
-        }
+        for (int k = 0; k < t->rule->n_moments; k++)
+            check_state(t->rule->suffix[k], range[r].moment[k], x[r].moment[k], n);
         if (range[r].copy)
             check_copy(&range[r], x[r].value);
-        gpu_free(range[r].value), gpu_free(range[r].m), gpu_free(range[r].v), gpu_free(range[r].grad);
-        gpu_free(range[r].copy);
-        free(x[r].value), free(x[r].m), free(x[r].v), free(x[r].grad);
+        gpu_free(range[r].value), gpu_free(range[r].grad), gpu_free(range[r].copy);
+        free(x[r].value), free(x[r].grad);
+        for (int k = 0; k < t->rule->n_moments; k++)
+            gpu_free(range[r].moment[k]), free(x[r].moment[k]);
     }
     free(x), free(range);
 }
@@ -198,24 +193,24 @@ static void updates_match(void **state)
 {
     (void)state;
     for (int round = 0; round < 3; round++)
-        for (int sgd = 0; sgd < 2; sgd++) {
-            gpu_each_order(check_update, &(struct update_trial){5, 30, sgd});
-            gpu_each_order(check_update, &(struct update_trial){3, 7000, sgd});
+        for (int r = 0; r < N_RULES; r++) {
+            gpu_each_order(check_update, &(struct update_trial){5, 30, rules[r]});
+            gpu_each_order(check_update, &(struct update_trial){3, 7000, rules[r]});
         }
-    check_update(&(struct update_trial){100, 9, false});
-    check_update(&(struct update_trial){100, 9, true});
+    for (int r = 0; r < N_RULES; r++)
+        check_update(&(struct update_trial){100, 9, rules[r]});
 }
 
 static void other_types_are_refused(void **state)
 {
     (void)state;
-    struct adamw_args a = {0};
+    struct optim_args a = {0};
     struct cuda_norm_range n = {0};
-    struct cuda_adamw_range r = {0};
+    struct cuda_optim_range r = {.copy = &a}; /* of type 0 */
     assert_int_equal(cuda_norm_blocks(&n, 1, DDP_F64, 1, NULL), cudaErrorInvalidValue);
-    r.copy = &a; /* of type 0 */
-    assert_int_equal(cuda_adamw(&r, 1, &a, NULL), cudaErrorInvalidValue);
-    assert_int_equal(cuda_sgd(&r, 1, &a, NULL), cudaErrorInvalidValue);
+    assert_null(cuda_optim_find("adamx"));
+    for (int k = 0; k < N_RULES; k++)
+        assert_int_equal(cuda_optim_find(rules[k]->name)(&r, 1, &a, NULL), cudaErrorInvalidValue);
 }
 
 static const struct CMUnitTest tests[] = {

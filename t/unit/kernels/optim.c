@@ -29,12 +29,12 @@ static void adamw_follows_the_formula(void **state)
         m[i] = v[i] = 0, rm[i] = rv[i] = 0;
     }
     for (int t = 1; t <= 5; t++) {
-        struct adamw_args a = {.lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f,
+        struct optim_args a = {.lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f,
                                .grad_scale = 0.25f};
         a.bias1 = (float)(1 - pow(0.9f, t)), a.bias2 = (float)(1 - pow(0.95f, t));
         for (int i = 0; i < N; i++)
             g[i] = 4 * noise();
-        kernel_adamw(w, m, v, g, N, &a);
+        optim_adamw.step(w, (float *[]){m, v}, g, N, &a);
         for (int i = 0; i < N; i++) {
             double x = 0.25 * g[i];
             rw[i] *= 1 - (double)a.lr * a.weight_decay;
@@ -130,13 +130,13 @@ static void norms_are_sums_over_fixed_blocks(void **state)
     layout_clear(&l);
 }
 
-static const struct ddp_adamw base = {
+static const struct ddp_optimizer base = {
     .lr = 1e-3f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .warmup = 10, .total = 110};
 
 static void the_schedule_warms_up_and_decays(void **state)
 {
     (void)state;
-    struct ddp_adamw c = base;
+    struct ddp_optimizer c = base;
     assert_true(fabs(optimizer_lr(&c, 0) - 1e-4) < 1e-10);
     assert_true(optimizer_lr(&c, 9) == (double)c.lr);
     assert_true(optimizer_lr(&c, 10) == (double)c.lr);
@@ -157,11 +157,36 @@ static struct layout two_params(void)
     return l;
 }
 
-static void open_whole(struct optimizer *o, const struct ddp_adamw *c, const struct layout *l)
+static void open_whole(struct optimizer *o, const struct ddp_optimizer *c, const struct layout *l)
 {
     assert_int_equal(optimizer_open(o, c, NULL), 0);
     assert_int_equal(optimizer_own_all(o, l, NULL), 0);
     assert_int_equal(optimizer_allocate(o, NULL), 0);
+}
+
+static const struct optim_rule *const rules[] = {OPTIM_RULES};
+enum { N_RULES = sizeof rules / sizeof *rules };
+
+/* DDP_RULES is all there are, and each keeps what it says. */
+static void rules_are_known_by_name(void **state)
+{
+    (void)state;
+    struct layout l = two_params();
+    char all[256] = "";
+    for (int r = 0; r < N_RULES; r++) {
+        const struct optim_rule *rule = rules[r];
+        struct ddp_optimizer c = {.rule = rule->name, .lr = 1};
+        struct optimizer o;
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", r ? "|" : "", rule->name);
+        open_whole(&o, &c, &l);
+        assert_ptr_equal(o.rule, rule);
+        assert_int_equal(optimizer_bytes(&o), (size_t)rule->n_moments * 32 * sizeof(float));
+        for (int k = 0; k < OPTIM_MOMENTS; k++)
+            assert_true((o.moment[k] != NULL) == (k < rule->n_moments) && (!o.moment[k] || *rule->suffix[k]));
+        optimizer_close(&o);
+    }
+    assert_string_equal(all, DDP_RULES);
+    layout_clear(&l);
 }
 
 /* With a scale of 1/2. */
@@ -176,7 +201,7 @@ static void a_step_clips_decays_and_skips(void **state)
 {
     (void)state;
     struct layout l = two_params();
-    struct ddp_adamw c = {.lr = 1, .clip = 1, .weight_decay = .5f, .sgd = true};
+    struct ddp_optimizer c = {.lr = 1, .clip = 1, .weight_decay = .5f, .rule = "sgd"};
     struct optimizer o;
     struct ddp_step s = {0};
     open_whole(&o, &c, &l);
@@ -203,11 +228,11 @@ static void a_step_scales_clips_and_corrects_bias(void **state)
 {
     (void)state;
     struct layout l = two_params();
-    struct ddp_adamw c = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f, .clip = 1};
+    struct ddp_optimizer c = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .weight_decay = .1f, .clip = 1};
     struct optimizer o;
     struct ddp_step s;
     open_whole(&o, &c, &l);
-    const struct adamw_args *a = &o.args;
+    const struct optim_args *a = &o.args;
     static const double norm[] = {1.9, 1.9999990, INFINITY, 8, NAN, 1.5};
     static const double clip[] = {1, 1 / (.9999995 + 1e-6), 0, 1 / (4 + 1e-6), 0, 1}; /* 0: skipped */
     for (int i = 0, t = 0; i < 6; i++) {
@@ -231,8 +256,9 @@ static void matrices_decay_unless_they_are_told_not_to(void **state)
     assert_int_equal(layout_add(&l, "w", DDP_F32, (size_t[]){2, 1}, 2, 0, NULL), 0);
     assert_int_equal(layout_add(&l, "b", DDP_F32, (size_t[]){2}, 1, 0, NULL), 1);
     assert_int_equal(layout_add(&l, "e", DDP_F32, (size_t[]){2, 1, 1}, 3, DDP_NO_DECAY, NULL), 2);
-    for (int sgd = 0; sgd < 2; sgd++) {
-        struct ddp_adamw c = {.lr = .5f, .beta1 = .9f, .beta2 = .95f, .eps = 1, .weight_decay = .5f, .sgd = sgd};
+    for (int r = 0; r < N_RULES; r++) {
+        struct ddp_optimizer c = {.lr = .5f, .beta1 = .9f, .beta2 = .95f, .eps = 1, .weight_decay = .5f};
+        c.rule = rules[r]->name;
         struct optimizer o;
         struct ddp_step s;
         float w[48], g[48] = {0};
@@ -254,7 +280,7 @@ static void slices_step_as_the_whole_does(void **state)
     struct layout l = {0};
     assert_int_equal(layout_add(&l, "w", DDP_F32, (size_t[]){N / 64, 64}, 2, 0, NULL), 0);
     assert_int_equal(layout_add(&l, "b", DDP_F32, (size_t[]){13}, 1, 0, NULL), 1);
-    struct ddp_adamw c = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 0, .weight_decay = .1f, .clip = 3};
+    struct ddp_optimizer c = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 0, .weight_decay = .1f, .clip = 3};
     struct optimizer whole, part[3];
     static float w[ARENA], sharded[ARENA], g[ARENA];
     open_whole(&whole, &c, &l);
@@ -292,13 +318,16 @@ static void bad_settings_are_named(void **state)
     struct layout l = two_params();
     struct optimizer o;
     ddp_error_t e;
-    struct ddp_adamw c = base;
+    struct ddp_optimizer c = base;
     c.beta2 = 1;
     assert_int_equal(optimizer_open(&o, &c, &e), -1);
     assert_error_has(e, "beta2");
     c = base, c.lr = NAN;
     assert_int_equal(optimizer_open(&o, &c, &e), -1);
     assert_error_has(e, "lr");
+    c = base, c.rule = "adamx";
+    assert_int_equal(optimizer_open(&o, &c, &e), -1);
+    assert_error_has(e, "rule = adamx is none of adamw|sgd");
     c = base, c.warmup = 111;
     assert_int_equal(optimizer_open(&o, &c, &e), -1);
     layout_clear(&l);
@@ -308,6 +337,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(adamw_follows_the_formula),
     cmocka_unit_test(norms_are_sums_over_fixed_blocks),
     cmocka_unit_test(only_what_is_not_finite_overflows_a_norm),
+    cmocka_unit_test(rules_are_known_by_name),
     cmocka_unit_test(the_schedule_warms_up_and_decays),
     cmocka_unit_test(a_step_clips_decays_and_skips),
     cmocka_unit_test(a_step_scales_clips_and_corrects_bias),
