@@ -1,4 +1,4 @@
-/* optim.h - the optimizers' arithmetic over one tensor, float32 state. An optimizer is a file of kernels/cpu, which ends
+/* optim.h - the optimizers' arithmetic over one tensor, float32 state. An optimizer is a file of kernels/cpu that ends
  * with its row. */
 #ifndef DDP_KERNELS_OPTIM_H
 #define DDP_KERNELS_OPTIM_H

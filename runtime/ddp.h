@@ -78,10 +78,9 @@ struct ddp_world {
  * that owns the element. */
 struct ddp_param {
     void *value, *grad;
-    void *value_bf16; /* with DDP_KEEP_BF16, on a GPU: the value, always, rounded to nearest even; else NULL */
-    void *value_f16;  /* with DDP_KEEP_F16, on a GPU: the value, always, rounded to nearest even; else NULL */
+    void *copy; /* with DDP_KEEP_BF16 or DDP_KEEP_F16, on a GPU: the value, always, rounded to nearest even; else NULL */
     size_t n_elems;
-    enum ddp_dtype dtype;
+    enum ddp_dtype dtype, copy_dtype; /* copy_dtype: DDP_BF16 or DDP_F16; without a copy dtype */
 };
 
 /* One micro-step's work. */
@@ -181,9 +180,9 @@ int ddp_option(ddp_t *d, const char *key, const char *value, ddp_error_t *errp);
 
 enum ddp_param_flags {
     DDP_NO_DECAY = 1,
-    DDP_KEEP_BF16 = 2, /* on a GPU: keep ddp_param.value_bf16 */
-    DDP_KEEP_F16 = 4,  /* on a GPU: keep ddp_param.value_f16, and scale losses, unless the option loss-scale says
-                          otherwise; no other parameter of the job then has DDP_KEEP_BF16 */
+    DDP_KEEP_BF16 = 2, /* on a GPU: keep ddp_param.copy, in bfloat16 */
+    DDP_KEEP_F16 = 4,  /* on a GPU: keep ddp_param.copy, in float16, and scale losses, unless the option loss-scale says
+                          otherwise; a job keeps copies in one of the two types */
 };
 
 /* Declares a parameter of shape[0..ndim) before ddp_commit; name is copied, unique and at most 127 bytes; ndim 1..8,
@@ -231,8 +230,7 @@ int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *errp);
 /* Bytes that this rank holds of each kind, padding included; all 0 before ddp_commit. */
 struct ddp_memory {
     size_t values, grads;
-    size_t values_bf16; /* DDP_KEEP_BF16 */
-    size_t values_f16;  /* DDP_KEEP_F16 */
+    size_t copies;      /* DDP_KEEP_BF16, DDP_KEEP_F16 */
     size_t moments;     /* of the optimizer */
     size_t moments_all; /* of all parameters: more than moments where each rank keeps a part (DDP_ZERO) */
     size_t partials;    /* sums of shards (ddp_data_open) */
@@ -314,10 +312,6 @@ int ddp_join(ddp_t *d, ddp_error_t *errp);
  *
  * dir is a folder that all nodes share; a checkpoint is a folder in it, step-00000100, of safetensors files and a
  * manifest (doc/user.md, "Checkpoints"). It does not depend on the number of ranks that wrote it. */
-
-/* Exit code of a program that was asked to stop and has saved a checkpoint: run it again and it goes on (EX_TEMPFAIL of
- * sysexits.h). */
-#define DDP_EXIT_STOPPED 75
 
 /* After ddp_data_open, before the first step: restores parameters, optimizer and data position from the newest
  * checkpoint in dir, or from the one before where the newest is broken (ddp_checkpoint_status.warning says what is);

@@ -264,15 +264,15 @@ EXPORT struct ddp_param ddp_param_get(const ddp_t *d, int id)
     if (id < 0 || id >= d->layout.n || !d->values)
         return (struct ddp_param){0};
     const struct layout_param *p = &d->layout.param[id];
-    uint16_t *all = d->gpu && p->flags & KEEP_ANY ? gpu_arenas(d->gpu)->values_16 : NULL;
-    uint16_t *own = all ? all + p->offset_bytes / sizeof(float) : NULL;
+    uint16_t *copies = d->gpu && p->flags & KEEP_ANY ? gpu_arenas(d->gpu)->values_16 : NULL;
+    uint16_t *own = copies ? copies + p->offset_bytes / sizeof(float) : NULL;
     return (struct ddp_param){
         .value = (char *)d->values + p->offset_bytes,
-        .value_bf16 = p->flags & DDP_KEEP_BF16 ? own : NULL,
-        .value_f16 = p->flags & DDP_KEEP_F16 ? own : NULL,
+        .copy = own,
         .grad = (char *)reducer_grads(&d->reducer) + p->offset_bytes,
         .n_elems = p->n_elems,
         .dtype = p->dtype,
+        .copy_dtype = own ? kept(d) : p->dtype,
     };
 }
 
@@ -320,8 +320,7 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
     return (struct ddp_memory){
         .values = d->layout.n_bytes,
         .grads = d->layout.n_bytes,
-        .values_bf16 = kept(d) == DDP_BF16 ? d->layout.n_bytes / 2 : 0,
-        .values_f16 = kept(d) == DDP_F16 ? d->layout.n_bytes / 2 : 0,
+        .copies = kept(d) == DDP_F32 ? 0 : d->layout.n_bytes / 2,
         .moments = optimizer_bytes(&d->optimizer),
         .moments_all = (size_t)d->optimizer.rule->n_moments * bytes_unpadded(d),
         .partials = partials_bytes(&d->partials),

@@ -154,7 +154,7 @@ size_t gmodel_activation_bytes(const struct gmodel_config *c)
 static int check_tensors(const gmodel_t *m, ddp_error_t *errp)
 {
     for (size_t id = 0; id < m->n_params; id++)
-        if ((m->param[id].flags & (DDP_KEEP_BF16 | DDP_KEEP_F16)) && !factor(m, id))
+        if ((m->param[id].flags & (DDP_KEEP_BF16 | DDP_KEEP_F16)) && m->tensor[id].copy_dtype != m->c.dtype)
             return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %s has no values in %s", m->param[id].name,
                              dtype_name(m->c.dtype));
     return 0;

@@ -80,7 +80,7 @@ static inline float *grad(const gmodel_t *m, size_t id)
 static inline const void *factor(const gmodel_t *m, size_t id)
 {
     const struct ddp_param *p = &m->tensor[id];
-    return m->c.dtype == DDP_BF16 ? p->value_bf16 : m->c.dtype == DDP_F16 ? p->value_f16 : p->value;
+    return m->c.dtype == DDP_F32 ? p->value : p->copy;
 }
 
 /* a[elems] in T, from element `at` on. */

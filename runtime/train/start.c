@@ -16,7 +16,7 @@ static void say_memory(const ddp_t *d, const struct job *j, const struct ddp_dev
         const char *name;
         size_t bytes;
     } parts[] = {{"parameters", m.values}, {"gradients", m.grads}, {"moments", m.moments},
-                 {"parameters in bf16", m.values_bf16}, {"parameters in f16", m.values_f16},
+                 {j->dtype == DDP_F16 ? "parameters in f16" : "parameters in bf16", m.copies},
                  {"activations", lm_about(&j->model).activation_bytes},
                  {"partial sums", m.partials}, {"buckets beside the gradients", m.encoded},
                  {"snapshot of a checkpoint", device->is_gpu ? 0 : m.snapshot}};

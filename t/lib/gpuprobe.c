@@ -143,12 +143,11 @@ static bool is_f16_of(uint16_t h, float value)
 /* The value in 16 bits is what the value rounds to. */
 static int check_kept(struct probe *p, const struct ddp_param *t)
 {
-    const void *kept = p->f16 ? t->value_f16 : t->value_bf16;
     if (!p->is_gpu)
         return 0;
-    if (!kept || (p->f16 ? t->value_bf16 : t->value_f16) || cudaStreamSynchronize(p->stream) ||
-        cudaMemcpy(p->kept, kept, t->n_elems * sizeof *p->kept, cudaMemcpyDeviceToHost))
-        return fail("no values in 16 bits, or in two types");
+    if (!t->copy || t->copy_dtype != (p->f16 ? DDP_F16 : DDP_BF16) || cudaStreamSynchronize(p->stream) ||
+        cudaMemcpy(p->kept, t->copy, t->n_elems * sizeof *p->kept, cudaMemcpyDeviceToHost))
+        return fail("no values in 16 bits, or in the other type");
     for (size_t i = 0; i < t->n_elems; i++)
         if (!(p->f16 ? is_f16_of : is_bf16_of)(p->kept[i], p->value[i]))
             return fail("a value in 16 bits is another one");

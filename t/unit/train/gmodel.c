@@ -57,10 +57,9 @@ static void fill_param(struct pair *p, size_t id)
     p->host[id] = (struct ddp_param){.value = value, .grad = zeros, .n_elems = n};
     p->device[id] = (struct ddp_param){.value = device_bytes(value, n * 4), .grad = device_bytes(zeros, n * 4),
                                        .n_elems = n};
-    if (flags & DDP_KEEP_BF16)
-        p->device[id].value_bf16 = rounded(kernel_store_bf16, value, n);
-    if (flags & DDP_KEEP_F16)
-        p->device[id].value_f16 = rounded(kernel_store_f16, value, n);
+    p->device[id].copy_dtype = flags & DDP_KEEP_BF16 ? DDP_BF16 : flags & DDP_KEEP_F16 ? DDP_F16 : DDP_F32;
+    if (p->device[id].copy_dtype != DDP_F32)
+        p->device[id].copy = rounded(flags & DDP_KEEP_F16 ? kernel_store_f16 : kernel_store_bf16, value, n);
     free(wild);
 }
 
@@ -96,8 +95,7 @@ static void pair_close(struct pair *p)
         if (p->is_lost)
             continue;
         device_drop(p->device[id].value);
-        device_drop(p->device[id].value_bf16);
-        device_drop(p->device[id].value_f16);
+        device_drop(p->device[id].copy);
         device_drop(p->device[id].grad);
     }
     free(p->host);
