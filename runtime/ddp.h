@@ -14,6 +14,10 @@
  *   domain DDP_E_PEER that names it.
  * - Functions marked "collective" must be called by every rank, in the same order, and not between a micro-step's first
  *   ddp_grad_ready and its ddp_backward_end, when gradients are on their way.
+ * - A program runs with every later libddp.so.0 as it is. A struct may grow: it crosses with the size that the
+ *   program's header knows (below, "sizes"), fields are added at its end, and 0 in them means what was done before. With
+ *   an earlier libddp, fields that it does not know read 0, and one that the program has set is refused (DDP_E_USAGE).
+ *   ddp_error, ddp_world and ddp_hook_info do not grow.
  */
 #ifndef DDP_H
 #define DDP_H
@@ -78,7 +82,7 @@ struct ddp_world {
  * that owns the element. */
 struct ddp_param {
     void *value, *grad;
-    void *copy; /* with DDP_KEEP_BF16 or DDP_KEEP_F16, on a GPU: the value, always, rounded to nearest even; else NULL */
+    void *copy; /* on a GPU, with DDP_KEEP_BF16 or _F16: the value, always, rounded to nearest even; else NULL */
     size_t n_elems;
     enum ddp_dtype dtype, copy_dtype; /* copy_dtype: DDP_BF16 or DDP_F16; without a copy dtype */
 };
@@ -130,10 +134,10 @@ struct ddp_metrics {
  * min_lr at step `total`; total 0: constant after the warm-up (Loshchilov and Hutter, arXiv:1608.03983). */
 struct ddp_optimizer {
     const char *rule; /* one of DDP_RULES; NULL: adamw */
-    uint64_t warmup, total;
     float lr, min_lr;
     float beta1, beta2, eps, weight_decay;
     float clip; /* greatest L2 norm of the whole gradient; 0: no clipping */
+    uint64_t warmup, total;
 };
 #define DDP_RULES "adamw|sgd"
 
@@ -166,7 +170,7 @@ struct ddp_device {
  * demanded (device=cuda) and there is none, two ranks would share one, some ranks have one and others do not. Where it is
  * a GPU, parameters, gradients and optimizer state are in its memory from ddp_commit on, and gradients travel by NCCL. A
  * program that does not call this computes on the processor. */
-int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp);
+static inline int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp);
 
 /* The CUDA stream (cudaStream_t) on which the program computes, if ddp_device said GPU; else it is ignored. Before
  * ddp_commit; without it the default stream. A gradient is complete, for ddp_grad_ready, when all is done that the stream
@@ -212,15 +216,15 @@ struct ddp_hook {
  * The option compress=bf16|f16 sets one that
  * rounds to nearest even; f16 divides by the number of ranks before and multiplies after, so that a sum does not
  * overflow where its average would not. */
-int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp);
+static inline int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp);
 
 /* Compares the layout (names, shapes, types, order) between all ranks, and allocates parameters (zeroed), gradients and
  * optimizer state. Settings and *opt are compared too. Collective. A difference names the first thing that differs and
  * both ranks: DDP_E_LAYOUT where it is a parameter, else DDP_E_USAGE. */
-int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_error_t *errp);
+static inline int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_error_t *errp);
 
 /* The tensors of parameter id; all zero where id is unknown or before ddp_commit. */
-struct ddp_param ddp_param_get(const ddp_t *d, int id);
+static inline struct ddp_param ddp_param_get(const ddp_t *d, int id);
 
 /* Parameter id's value to, and from, the processor's memory, n_elems floats, wherever it lies; waits until it is done. A
  * write comes between steps, and never after ddp_checkpoint before the next ddp_step. Not collective. */
@@ -237,7 +241,7 @@ struct ddp_memory {
     size_t encoded;     /* gradients as they travel, where a hook or `compress` changes them */
     size_t snapshot;    /* of a checkpoint, once a folder is open for some; always the processor's memory */
 };
-struct ddp_memory ddp_memory(const ddp_t *d);
+static inline struct ddp_memory ddp_memory(const ddp_t *d);
 
 /* Every rank gets rank 0's parameter values. Collective. */
 int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
@@ -275,7 +279,7 @@ int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accu
 
 /* The next micro-step. Zeroes the gradients at the first micro-step of a step; later ones add to them. With shards it
  * zeroes them at every one. */
-int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
+static inline int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
 
 /* The samples that the next ddp_batch_next will give, which may be none, without taking them: so that a loader brings
  * them in meanwhile. Borrowed until the next ddp_batch_peek. ddp_join and ddp_resume move on: what was peeked before is
@@ -298,7 +302,7 @@ void ddp_grad_unused(ddp_t *d, int id);
 int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
 
 /* Divides the summed gradient by the global count of items, clips, and takes one optimizer step. */
-int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+static inline int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
 
 /* A rank that has no more data joins, between two steps, instead of ddp_batch_next, while others still train: it takes
  * part in their reductions with gradients of zero and no items and takes the same optimizer steps, until all ranks have
@@ -371,7 +375,7 @@ struct ddp_checkpoint_status {
     char warning[1024]; /* on rank 0: all from before the first step, then those of the last step that had any: a save
                          * that failed, a broken checkpoint, another machine, a folder that others can write to; "": none */
 };
-int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
+static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 
 /* After a step that set `stop` and its checkpoint, with the option requeue=auto (or --ddp=requeue=auto): what became of
  * the job, one line for the user; else NULL. On rank 0 alone. A batch job is back in the queue then, where that was
@@ -394,7 +398,62 @@ int ddp_wait(ddp_work_t *w, ddp_error_t *errp);
  * same n_bytes on every rank. Freed by ddp_finalize. NULL on error. */
 void *ddp_alloc(ddp_t *d, size_t n_bytes, ddp_error_t *errp);
 
-int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret);
+static inline int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret);
+
+/* ---- sizes ----
+ *
+ * What libddp exports in place of the inline functions above: the struct and its size in the caller's header. Other
+ * languages call these. */
+int ddp_device_sized(ddp_t *d, struct ddp_device *ret, size_t size, ddp_error_t *errp);
+int ddp_hook_sized(ddp_t *d, const struct ddp_hook *hook, size_t size, ddp_error_t *errp);
+int ddp_commit_sized(ddp_t *d, const struct ddp_optimizer *opt, size_t size, ddp_error_t *errp);
+void ddp_param_get_sized(const ddp_t *d, int id, struct ddp_param *ret, size_t size);
+void ddp_memory_sized(const ddp_t *d, struct ddp_memory *ret, size_t size);
+int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, ddp_error_t *errp);
+int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp);
+int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size);
+int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t size);
+
+static inline int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
+{
+    return ddp_device_sized(d, ret, sizeof *ret, errp);
+}
+static inline int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp)
+{
+    return ddp_hook_sized(d, hook, sizeof *hook, errp);
+}
+static inline int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_error_t *errp)
+{
+    return ddp_commit_sized(d, opt, sizeof *opt, errp);
+}
+static inline struct ddp_param ddp_param_get(const ddp_t *d, int id)
+{
+    struct ddp_param p;
+    ddp_param_get_sized(d, id, &p, sizeof p);
+    return p;
+}
+static inline struct ddp_memory ddp_memory(const ddp_t *d)
+{
+    struct ddp_memory m;
+    ddp_memory_sized(d, &m, sizeof m);
+    return m;
+}
+static inline int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
+{
+    return ddp_batch_next_sized(d, ret, sizeof *ret, errp);
+}
+static inline int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
+{
+    return ddp_step_sized(d, ret, sizeof *ret, errp);
+}
+static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret)
+{
+    return ddp_checkpoint_status_sized(d, ret, sizeof *ret);
+}
+static inline int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret)
+{
+    return ddp_metrics_sized(d, ret, sizeof *ret);
+}
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/device/choice.h"
 #include "runtime/handle.h"
+#include "runtime/sized.h"
 
 /* What is wished for, and the GPU that DDP_DEVICE names even where an option says the wish. */
 static int wish_of(const ddp_t *d, struct device_facts *f, ddp_error_t *errp)
@@ -85,7 +86,7 @@ static int compare(ddp_t *d, const struct device_info *info, ddp_error_t *errp)
     return rc;
 }
 
-EXPORT int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
+EXPORT int ddp_device_sized(ddp_t *d, struct ddp_device *ret, size_t size, ddp_error_t *errp)
 {
     struct device_choice c = {.kind = DEVICE_CPU};
     struct device_info info = {.kind = DEVICE_CPU};
@@ -104,7 +105,7 @@ EXPORT int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
     snprintf(device.note, sizeof device.note, "%s", c.note);
     device.memory_free = memory_free;
     device.timeout_s = d->config.timeout_s;
-    *ret = device;
+    sized_give(ret, size, &device, sizeof device);
     return 0;
 }
 

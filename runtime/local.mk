@@ -13,6 +13,7 @@ libddp_la_SOURCES = \
 	%D%/init.c \
 	%D%/join.c \
 	%D%/params.c \
+	%D%/sized.c %D%/sized.h \
 	%D%/step.c
 libddp_la_LIBADD = libsave.la libcore.la libgpu.la liboptimizer.la libgrads.la libcommnccl.la libcomm.la libboot.la \
 	libdevice.la libcudakernels.la libkernels.la librckpt.la libsched.la libdata.la libbase.la $(CUDART_LIBS)

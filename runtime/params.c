@@ -7,6 +7,7 @@
 #include "runtime/base/budget.h"
 #include "runtime/grads/hook.h"
 #include "runtime/handle.h"
+#include "runtime/sized.h"
 
 /* Where no size is named: of the first step's buckets, before there is a plan. */
 #define BUCKET_MB 25.0
@@ -23,13 +24,16 @@ EXPORT int ddp_option(ddp_t *d, const char *key, const char *value, ddp_error_t 
     return config_set(&d->config, key, value, errp);
 }
 
-EXPORT int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp)
+EXPORT int ddp_hook_sized(ddp_t *d, const struct ddp_hook *hook, size_t size, ddp_error_t *errp)
 {
+    struct ddp_hook h = {.encode = NULL};
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_hook (after ddp_commit)", errp) < 0)
         return -1;
-    if (!hook || !hook->encode || !hook->decode || !dtype_size(hook->wire))
+    if (hook && sized_take(&h, sizeof h, hook, size, "ddp_hook", errp) < 0)
+        return -1;
+    if (!h.encode || !h.decode || !dtype_size(h.wire))
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_hook: encode, decode and a type that travels are needed");
-    d->hook = *hook;
+    d->hook = h;
     return 0;
 }
 
@@ -245,11 +249,19 @@ static int allocate(ddp_t *d, ddp_error_t *errp)
     return optimizer_allocate(&d->optimizer, errp);
 }
 
-EXPORT int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_error_t *errp)
+static int open_optimizer(ddp_t *d, const struct ddp_optimizer *opt, size_t size, ddp_error_t *errp)
+{
+    struct ddp_optimizer mine;
+    if (opt && sized_take(&mine, sizeof mine, opt, size, "ddp_commit", errp) < 0)
+        return -1;
+    return optimizer_open(&d->optimizer, opt ? &mine : NULL, errp);
+}
+
+EXPORT int ddp_commit_sized(ddp_t *d, const struct ddp_optimizer *opt, size_t size, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
-    if (check_settings(d, &d->add_error) == 0 && optimizer_open(&d->optimizer, opt, &d->add_error) == 0)
+    if (check_settings(d, &d->add_error) == 0 && open_optimizer(d, opt, size, &d->add_error) == 0)
         check_memory(d, &d->add_error);
     if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, errp) < 0 ||
         (d->device && open_gpu(d, errp) < 0) || open_reducer(d, errp) < 0 || allocate(d, errp) < 0)
@@ -259,7 +271,7 @@ EXPORT int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_error_t *er
     return 0;
 }
 
-EXPORT struct ddp_param ddp_param_get(const ddp_t *d, int id)
+static struct ddp_param tensors(const ddp_t *d, int id)
 {
     if (id < 0 || id >= d->layout.n || !d->values)
         return (struct ddp_param){0};
@@ -274,6 +286,12 @@ EXPORT struct ddp_param ddp_param_get(const ddp_t *d, int id)
         .dtype = p->dtype,
         .copy_dtype = own ? kept(d) : p->dtype,
     };
+}
+
+EXPORT void ddp_param_get_sized(const ddp_t *d, int id, struct ddp_param *ret, size_t size)
+{
+    struct ddp_param p = tensors(d, id);
+    sized_give(ret, size, &p, sizeof p);
 }
 
 static int expect_param(const ddp_t *d, int id, unsigned phases, const char *call, ddp_error_t *errp)
@@ -291,7 +309,7 @@ EXPORT int ddp_param_read(ddp_t *d, int id, float *ret, ddp_error_t *errp)
     unsigned phases = 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED;
     if (expect_param(d, id, phases, "ddp_param_read", errp) < 0)
         return -1;
-    struct ddp_param p = ddp_param_get(d, id);
+    struct ddp_param p = tensors(d, id);
     return handle_read(d, ret, p.value, p.n_elems * sizeof *ret, errp);
 }
 
@@ -299,7 +317,7 @@ EXPORT int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *er
 {
     if (expect_param(d, id, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_param_write", errp) < 0)
         return -1;
-    struct ddp_param p = ddp_param_get(d, id);
+    struct ddp_param p = tensors(d, id);
     checkpoint_wait_copied(d);
     return handle_write(d, p.value, value, p.n_elems * sizeof *value, errp) < 0 ? -1 : handle_values_changed(d, errp);
 }
@@ -313,7 +331,7 @@ static size_t bytes_unpadded(const ddp_t *d)
     return n;
 }
 
-EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
+static struct ddp_memory memory(const ddp_t *d)
 {
     if (!d->values)
         return (struct ddp_memory){0};
@@ -327,6 +345,12 @@ EXPORT struct ddp_memory ddp_memory(const ddp_t *d)
         .encoded = encoded_bytes(d),
         .snapshot = checkpoint_bytes(d),
     };
+}
+
+EXPORT void ddp_memory_sized(const ddp_t *d, struct ddp_memory *ret, size_t size)
+{
+    struct ddp_memory m = memory(d);
+    sized_give(ret, size, &m, sizeof m);
 }
 
 EXPORT int ddp_sync_params(ddp_t *d, ddp_error_t *errp)

@@ -5,6 +5,7 @@
 #include "runtime/base/budget.h"
 #include "runtime/base/clock.h"
 #include "runtime/handle.h"
+#include "runtime/sized.h"
 
 /* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. */
 #define SKIPPED_MAX 64
@@ -20,11 +21,13 @@ static int check_stray_mark(ddp_t *d, ddp_error_t *errp)
     return handle_fail(d, errp);
 }
 
-EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
+EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_batch_next", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
-    if (window_begin(d, ret)) {
+    struct ddp_batch batch;
+    if (window_begin(d, &batch)) {
+        sized_give(ret, size, &batch, sizeof batch);
         d->phase = PHASE_MICRO;
         return 0;
     }
@@ -40,12 +43,13 @@ EXPORT int ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
     d->micro.index = b.micro;
     d->micro.sync = b.is_last;
     d->micro.is_unfinished = !b.is_last;
-    *ret = (struct ddp_batch){.sample = b.ids,
-                              .n_samples = b.n,
-                              .shard = b.shard,
-                              .epoch = b.epoch,
-                              .grad_scale = (float)scaler_scale(&d->scaler),
-                              .sync = b.is_last};
+    batch = (struct ddp_batch){.sample = b.ids,
+                               .n_samples = b.n,
+                               .shard = b.shard,
+                               .epoch = b.epoch,
+                               .grad_scale = (float)scaler_scale(&d->scaler),
+                               .sync = b.is_last};
+    sized_give(ret, size, &batch, sizeof batch);
     d->phase = PHASE_MICRO;
     return 0;
 }
@@ -150,7 +154,7 @@ static int trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns, ddp_
     return trace_flush(&d->trace, errp);
 }
 
-EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
+EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
@@ -158,7 +162,8 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     errp = errp ? errp : &own;
     if (d->window.is_cut) {
-        *ret = window_step(d);
+        struct ddp_step last = window_step(d);
+        sized_give(ret, size, &last, sizeof last);
         checkpoint_after_cut(d);
         d->phase = PHASE_IDLE;
         return 0;
@@ -194,14 +199,15 @@ EXPORT int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
     if (trace_step(d, &s, began_ns, errp) < 0)
         return handle_break(d);
     d->phase = PHASE_IDLE;
-    *ret = d->window.last = s;
+    d->window.last = s;
+    sized_give(ret, size, &s, sizeof s);
     return 0;
 }
 
-EXPORT int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret)
+EXPORT int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t size)
 {
     struct ddp_metrics m = d->reducer.metrics;
     m.tcp_bytes_sent = comm_tcp_bytes_sent(d->comm);
-    *ret = m;
+    sized_give(ret, size, &m, sizeof m);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/handle.h"
+#include "runtime/sized.h"
 
 static double since_s(uint64_t began_ns)
 {
@@ -326,9 +327,10 @@ EXPORT uint64_t ddp_steps_done(const ddp_t *d)
     return d->optimizer.n_steps;
 }
 
-EXPORT int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret)
+EXPORT int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size)
 {
-    *ret = d->checkpoint.status;
-    ret->in_flight = d->checkpoint.phase != CHECKPOINT_IDLE;
+    struct ddp_checkpoint_status s = d->checkpoint.status;
+    s.in_flight = d->checkpoint.phase != CHECKPOINT_IDLE;
+    sized_give(ret, size, &s, sizeof s);
     return 0;
 }

@@ -82,7 +82,8 @@ t_lib_windowprobe_LDFLAGS = $(AM_LDFLAGS) -static
 check_PROGRAMS += t/unit/train-probe %D%/bench-probe
 t_unit_train_probe_SOURCES = runtime/train/main.c %D%/train_probe.c
 t_unit_train_probe_LDFLAGS = $(train_LDFLAGS) \
-	-Wl,--wrap=ddp_batch_next,--wrap=ddp_backward_end,--wrap=ddp_step,--wrap=ddp_grad_ready,--wrap=ddp_finalize \
+	-Wl,--wrap=ddp_batch_next_sized,--wrap=ddp_backward_end,--wrap=ddp_step_sized \
+	-Wl,--wrap=ddp_grad_ready,--wrap=ddp_finalize \
 	-Wl,--wrap=kernel_fold,--wrap=comm_gather_start \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 t_unit_train_probe_LDADD = $(train_LDADD)

@@ -29,14 +29,14 @@ comm_work_t *__real_comm_gather_start(comm_t *c, comm_segment_t *s, const struct
                                       size_t unit_bytes, ddp_error_t *errp);
 comm_work_t *__wrap_comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
                                       size_t unit_bytes, ddp_error_t *errp);
-int __real_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
+int __real_ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, ddp_error_t *errp);
 int __real_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
-int __real_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+int __real_ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp);
 void __real_kernel_fold(float *out, const float *const *in, int n_in, size_t n);
 void __wrap_kernel_fold(float *out, const float *const *in, int n_in, size_t n);
-int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp);
+int __wrap_ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, ddp_error_t *errp);
 int __wrap_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp);
-int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp);
+int __wrap_ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp);
 void __real_ddp_grad_ready(ddp_t *d, int id);
 void __wrap_ddp_grad_ready(ddp_t *d, int id);
 void __real_ddp_finalize(ddp_t *d);
@@ -165,9 +165,9 @@ static void note_samples(const ddp_t *d, const struct ddp_batch *b)
     fflush(f);
 }
 
-int __wrap_ddp_batch_next(ddp_t *d, struct ddp_batch *ret, ddp_error_t *errp)
+int __wrap_ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, ddp_error_t *errp)
 {
-    int rc = __real_ddp_batch_next(d, ret, errp);
+    int rc = __real_ddp_batch_next_sized(d, ret, size, errp);
     if (rc == 0)
         note_samples(d, ret);
     if (rc == 0 && fault_is("same-samples"))
@@ -220,14 +220,14 @@ static void compare_gradient(const char *path, const double *g, size_t n)
     free(want);
 }
 
-static int step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
+static int step(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp)
 {
     const char *write = getenv("PROBE_WRITE"), *compare = getenv("PROBE_COMPARE");
     if (ddp_world(d)->rank != 0 || (!write && !compare))
-        return __real_ddp_step(d, ret, errp);
+        return __real_ddp_step_sized(d, ret, size, errp);
     size_t n;
     double *before = values_of(d, &n);
-    int rc = __real_ddp_step(d, ret, errp);
+    int rc = __real_ddp_step_sized(d, ret, size, errp);
     if (rc == 0 && ret->step == 1) {
         double *after = values_of(d, &n);
         for (size_t i = 0; i < n; i++)
@@ -242,9 +242,9 @@ static int step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
     return rc;
 }
 
-int __wrap_ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
+int __wrap_ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp)
 {
-    int rc = step(d, ret, errp);
+    int rc = step(d, ret, size, errp);
     if (rc == 0)
         note_step(ret->step);
     return rc;
