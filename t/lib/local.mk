@@ -26,6 +26,7 @@ LDADD = %D%/libtest.a libspankcore.la libtrain.la libmodelkernels.la libsave.la 
 	libtopology.la libbase.la \
 	$(CUDART_LIBS) $(CMOCKA_LIBS) -lm
 EXTRA_DIST +=  \
+	%D%/abi %D%/abiprogram.c \
 	%D%/chaos \
 	%D%/circles \
 	%D%/ckpt.py \
@@ -41,7 +42,8 @@ EXTRA_DIST +=  \
 	%D%/rooms \
 	%D%/tap.sh \
 	%D%/tracecheck \
-	%D%/training.sh
+	%D%/training.sh \
+	t/data/libddp.abi
 
 # programs over the boot, the communicator and NCCL
 check_PROGRAMS += %D%/bootprobe %D%/commbench %D%/flood %D%/ncclprobe %D%/opens %D%/peers %D%/placebench
