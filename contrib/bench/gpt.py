@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True
 from gptmodel import HAS_SDPA, Gpt, make_adamw  # noqa: E402
 
 MASK = (1 << 64) - 1
-SAMPLES = 65536
+SAMPLES, SEED = 65536, 42
 TOKENS = 16
 
 
@@ -59,7 +59,7 @@ class Trainer:
         self.optimizer, self.adamw = make_adamw(self.model, o)
         clip = nn.utils.clip_grad_norm_
         self.clip_options = {"foreach": True} if "foreach" in inspect.signature(clip).parameters else {}
-        order = torch.utils.data.DistributedSampler(range(SAMPLES), shuffle=True, seed=o.seed)
+        order = torch.utils.data.DistributedSampler(range(SAMPLES), shuffle=True, seed=SEED)
         self.samples = iter(order)
         self.flat = self.spare = None
 
@@ -156,14 +156,13 @@ def options():
     for name in "layers", "width", "heads", "context", "vocab", "batch":
         p.add_argument("--" + name, type=int, required=True)
     p.add_argument("--accum", type=int, default=1)
-    p.add_argument("--seed", type=int, default=42)
-    p.add_argument("--lr", type=float, default=1e-3)
     p.add_argument("--weight-decay", type=float, default=0.1)
     p.add_argument("--clip", type=float, default=1.0)
     p.add_argument("--load", required=True)
     p.add_argument("--lockstep", required=True)
     p.add_argument("--bucket-mb", type=float)
     p.add_argument("--set-to-none", action="store_true")
+    p.set_defaults(lr=1e-3)
     return p.parse_args()
 
 

@@ -15,7 +15,7 @@
 #include "runtime/bench/train.h"
 
 enum {
-    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, BATCH, ACCUM, STEPS, WARMUP, SEED, LR, WEIGHT_DECAY, CLIP, LOAD, DUMP,
+    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, BATCH, ACCUM, STEPS, WARMUP, WEIGHT_DECAY, CLIP, LOAD, DUMP,
     LOCKSTEP, JSON, N_KNOBS
 };
 
@@ -44,9 +44,6 @@ static const struct knob knobs[N_KNOBS] = {
                .help = "micro-steps per step; from 3 on, one of them is timed without summing over ranks"},
     [STEPS] = {.name = "--steps", .type = KNOB_INT, .def = "30", .min = 1, .max = 1000000, .help = "timed steps"},
     [WARMUP] = {.name = "--warmup", .type = KNOB_INT, .def = "6", .max = 1000000, .help = "steps before them"},
-    [SEED] = {.name = "--seed", .type = KNOB_INT, .def = "42", .max = 1e15,
-              .help = "of the weights and the order of samples"},
-    [LR] = {.name = "--lr", .type = KNOB_DOUBLE, .def = "1e-3", .max = 1000, .help = "AdamW's rate, constant"},
     [WEIGHT_DECAY] = {.name = "--weight-decay", .type = KNOB_DOUBLE, .def = "0.1", .max = 1000,
                       .help = "on matrices only"},
     [CLIP] = {.name = "--clip", .type = KNOB_DOUBLE, .def = "1", .max = 1e15,
@@ -329,9 +326,8 @@ static int parse(struct bench *b, int argc, char **argv, ddp_error_t *errp)
         .model = presets[v[MODEL].choice].model,
         .batch = presets[v[MODEL].choice].batch,
         .accum = (int)v[ACCUM].i,
-        .optimizer = {.lr = (float)v[LR].d, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f,
+        .optimizer = {.lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f,
                       .weight_decay = (float)v[WEIGHT_DECAY].d, .clip = (float)v[CLIP].d},
-        .seed = (uint64_t)v[SEED].i,
         .load = v[LOAD].is_set ? v[LOAD].text : NULL,
     };
     struct model_config *m = &b->c.model;

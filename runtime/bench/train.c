@@ -114,11 +114,11 @@ train_t *train_create(ddp_t *d, const struct train_config *c, ddp_error_t *errp)
     t->c = *c;
     int rc = open_model(t, errp);
     if (rc == 0 && ddp_world(d)->rank == 0) {
-        model_init(t->model, c->seed);
+        model_init(t->model, TRAIN_SEED);
         rc = c->load ? load(t, errp) : 0;
     }
     if (rc < 0 || ddp_sync_params(d, errp) < 0 ||
-        ddp_data_open(d, TRAIN_SAMPLES, c->batch, c->accum, 0, c->seed, errp) < 0) {
+        ddp_data_open(d, TRAIN_SAMPLES, c->batch, c->accum, 0, TRAIN_SEED, errp) < 0) {
         train_destroy(t);
         return NULL;
     }
