@@ -17,7 +17,6 @@
 #include "runtime/ckpt/safetensors.h"
 
 #define FILES_NAME_MAX 63
-#define FILES_BYTES_MAX ((uint64_t)4 << 30) /* of a file's data, unless someone wants another size */
 
 struct files_group {
     const char *name;              /* "model" */
@@ -53,7 +52,7 @@ struct files {
     int n_small;
 };
 
-/* max_bytes: FILES_BYTES_MAX, less in tests. Fills *ret; files_clear frees. DDP_E_USAGE: a tensor's name is in two
+/* max_bytes: of a file's data (the option ckpt-file-mb). Fills *ret; files_clear frees. DDP_E_USAGE: a tensor's name is in two
  * groups or twice in one, or there are more than JSON_TENSORS_MAX (json_limit.h), which no manifest holds. */
 int files_make(struct files *ret, const struct files_group *group, int n_groups, uint64_t max_bytes,
                ddp_error_t *errp);

@@ -54,7 +54,8 @@ uint64_t comm_blocks(const struct comm_range *ranges, size_t n_ranges)
     return n;
 }
 
-uint64_t comm_round(const struct comm_ranges *r, uint64_t block)
+/* The first place at or after `block` where the ranges may be cut: a multiple of the unit or a range's end. */
+static uint64_t round_up(const struct comm_ranges *r, uint64_t block)
 {
     uint64_t base = 0;
     for (size_t i = 0; i < r->n_ranges; i++) {
@@ -74,8 +75,8 @@ struct comm_span comm_cut(const struct comm_ranges *r, struct comm_span whole, i
     uint64_t each = n / parts, rest = n % parts;
     uint64_t first = whole.first + each * p + rest * p / parts;
     uint64_t end = whole.first + each * (p + 1) + rest * (p + 1) / parts;
-    return (struct comm_span){part == 0 ? whole.first : comm_round(r, first),
-                              part == n_parts - 1 ? whole.end : comm_round(r, end)};
+    return (struct comm_span){part == 0 ? whole.first : round_up(r, first),
+                              part == n_parts - 1 ? whole.end : round_up(r, end)};
 }
 
 uint64_t comm_n_chunks(struct comm_span s, uint64_t max)
@@ -86,7 +87,7 @@ uint64_t comm_n_chunks(struct comm_span s, uint64_t max)
 struct comm_span comm_chunk(const struct comm_ranges *r, struct comm_span s, uint64_t i, uint64_t max)
 {
     uint64_t n = s.end - s.first, first = i * max < n ? i * max : n, end = n - first < max ? n : first + max;
-    uint64_t from = i == 0 ? s.first : comm_round(r, s.first + first), to = comm_round(r, s.first + end);
+    uint64_t from = i == 0 ? s.first : round_up(r, s.first + first), to = round_up(r, s.first + end);
     return (struct comm_span){from < s.end ? from : s.end, end == n || to > s.end ? s.end : to};
 }
 

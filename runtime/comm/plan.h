@@ -31,11 +31,8 @@ struct comm_ranges {
     uint64_t unit; /* >= 1 */
 };
 
-/* The first place at or after `block` where the ranges may be cut: a multiple of the unit or a range's end. */
-uint64_t comm_round(const struct comm_ranges *r, uint64_t block);
-
-/* Part `part` of n_parts of the blocks [first, end): cut into equal bytes, each cut then moved to comm_round. Both ends of
- * `whole` are such places themselves. A part differs from an equal share by less than a unit, so that small ranges
+/* Part `part` of n_parts of the blocks [first, end): cut into equal bytes, each cut then moved to the next multiple of the
+ * unit or a range's end. Both ends of `whole` are such places themselves. A part differs from an equal share by less than a unit, so that small ranges
  * unbalance nothing. */
 struct comm_span comm_cut(const struct comm_ranges *r, struct comm_span whole, int n_parts, int part);
 

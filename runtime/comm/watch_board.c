@@ -18,7 +18,7 @@ static uint64_t low(uint64_t v, int bits)
     return v & ((1ull << bits) - 1);
 }
 
-uint64_t cause_pack(struct cause c)
+static uint64_t cause_pack(struct cause c)
 {
     uint64_t word = (uint64_t)c.kind;
     word = word << WHAT_BITS | low((uint64_t)c.what, WHAT_BITS);

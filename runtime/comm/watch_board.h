@@ -24,7 +24,6 @@ struct cause {
     int rank, arg; /* below 2^20 */
     int slot;      /* which text */
 };
-uint64_t cause_pack(struct cause c);
 struct cause cause_unpack(uint64_t word);
 
 /* "rank 3 (n2) died (signal 9)". text: of WATCH_ABORT and WATCH_DIFFERS. Returns -1. */

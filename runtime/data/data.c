@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-int data_n_replicas(const struct data_config *cfg)
+static int n_replicas_of(const struct data_config *cfg)
 {
     return cfg->n_shards ? cfg->n_shards : cfg->n_ranks;
 }
@@ -46,7 +46,7 @@ static int check_shards(const struct data_config *c, ddp_error_t *errp)
 
 static int check_size(const struct data_config *c, ddp_error_t *errp)
 {
-    uint64_t wanted, each = (uint64_t)c->accum * (uint64_t)data_n_replicas(c);
+    uint64_t wanted, each = (uint64_t)c->accum * (uint64_t)n_replicas_of(c);
     if (each > UINT32_MAX)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%d micro-steps on %d ranks are too many: at most %u together",
                          c->accum, c->n_ranks, UINT32_MAX);
@@ -55,7 +55,7 @@ static int check_size(const struct data_config *c, ddp_error_t *errp)
     return error_set(errp, DDP_E_USAGE, EINVAL,
                      "a step takes %zu x %d x %d samples (batch, micro-steps, %s), but there are only %" PRIu64
                      ": use a smaller batch or more data",
-                     c->batch, c->accum, data_n_replicas(c), c->n_shards ? "shards" : "ranks", c->n_samples);
+                     c->batch, c->accum, n_replicas_of(c), c->n_shards ? "shards" : "ranks", c->n_samples);
 }
 
 static int check_count(const struct data_config *c, ddp_error_t *errp)
@@ -116,7 +116,7 @@ struct step {
 static struct step step_of(const struct data *d)
 {
     const struct data_config *c = &d->cfg;
-    uint64_t left = c->n_samples - d->at.cursor, per_micro = c->batch * (uint64_t)data_n_replicas(c);
+    uint64_t left = c->n_samples - d->at.cursor, per_micro = c->batch * (uint64_t)n_replicas_of(c);
     uint64_t n_micro = (left + per_micro - 1) / per_micro;
     if (n_micro > (uint64_t)c->accum)
         n_micro = (uint64_t)c->accum;
@@ -149,7 +149,7 @@ static size_t take_chunk(const struct data *d, const struct step *s, int replica
 static size_t take_dealt(const struct data *d, const struct step *s, int replica, uint64_t *ids)
 {
     const struct data_config *c = &d->cfg;
-    uint64_t n_replicas = (uint64_t)data_n_replicas(c), per_replica = (s->n + n_replicas - 1) / n_replicas;
+    uint64_t n_replicas = (uint64_t)n_replicas_of(c), per_replica = (s->n + n_replicas - 1) / n_replicas;
     uint64_t first = c->n_shards ? 0 : (uint64_t)d->at.micro * c->batch;
     uint64_t n = per_replica - first < c->batch ? per_replica - first : c->batch;
     for (uint64_t i = 0; i < n; i++)

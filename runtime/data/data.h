@@ -83,8 +83,7 @@ int data_seek(struct data *d, const struct data_position *at, ddp_error_t *errp)
 /* "ledger", "distributed", as the option is called. */
 const char *data_order_name(enum data_order order);
 
-/* Replicas, and this rank's shards (1 without shards). */
-int data_n_replicas(const struct data_config *cfg);
+/* This rank's shards (1 without shards). */
 int data_shards_per_rank(const struct data_config *cfg);
 
 #endif

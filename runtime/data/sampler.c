@@ -10,7 +10,12 @@ struct sampler {
     bool has_epoch;
 };
 
-void mt19937_seed(struct mt19937 *g, uint32_t seed)
+struct mt19937 {
+    uint32_t state[624];
+    int next;
+};
+
+static void mt19937_seed(struct mt19937 *g, uint32_t seed)
 {
     g->state[0] = seed;
     for (uint32_t i = 1; i < 624; i++)
@@ -28,7 +33,7 @@ static void refill(struct mt19937 *g)
     g->next = 0;
 }
 
-uint32_t mt19937_next(struct mt19937 *g)
+static uint32_t mt19937_next(struct mt19937 *g)
 {
     if (g->next == 624)
         refill(g);

@@ -30,12 +30,4 @@ void sampler_set_epoch(sampler_t *s, uint64_t epoch);
 /* Entry i of the present epoch; from n_samples on the first ones again. */
 uint64_t sampler_get(const sampler_t *s, uint64_t i);
 
-/* The generator by itself, for tests. */
-struct mt19937 {
-    uint32_t state[624];
-    int next;
-};
-void mt19937_seed(struct mt19937 *g, uint32_t seed);
-uint32_t mt19937_next(struct mt19937 *g);
-
 #endif

@@ -26,7 +26,8 @@ void bucket_plan_close(struct bucket_plan *p)
     *p = (struct bucket_plan){0};
 }
 
-size_t bucket_param_bytes(const struct layout *l, int id)
+/* Bytes of parameter id's gradient without its padding, which does not travel. */
+static size_t param_bytes(const struct layout *l, int id)
 {
     return l->param[id].n_elems * dtype_size(l->param[id].dtype);
 }
@@ -51,7 +52,7 @@ void bucket_plan_by_size(struct bucket_plan *p, const int *order, const struct l
     set_order(p, order);
     p->n_buckets = 0;
     for (int i = 0; i < p->n_params; i++) {
-        held += bucket_param_bytes(l, p->param[i]);
+        held += param_bytes(l, p->param[i]);
         if (held >= (p->n_buckets == 0 ? first_cap : cap) || i + 1 == p->n_params) {
             close_bucket(p, i + 1);
             held = 0;

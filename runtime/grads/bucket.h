@@ -31,7 +31,4 @@ void bucket_plan_by_size(struct bucket_plan *p, const int *order, const struct l
 /* By cuts: bucket b ends before position end[b] of the order; end rises, end[n_buckets - 1] is n_params. */
 void bucket_plan_by_cuts(struct bucket_plan *p, const int *order, const int *end, int n_buckets);
 
-/* Bytes of parameter id's gradient without its padding, which does not travel. */
-size_t bucket_param_bytes(const struct layout *l, int id);
-
 #endif

@@ -60,7 +60,6 @@ int nccl_break(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
 
 /* A call that may not return, in a thread that is then left behind. Its code, or -1: it has not returned (is_stuck). */
 int nccl_call(nccl_t *n, int (*call)(void *comm));
-void nccl_enter(const struct nccl_device *d); /* first in a thread of ours */
 void nccl_drop(nccl_t *n); /* aborts NCCL's part, if there is one */
 
 /* Breaks n where a type is none of enum ddp_dtype. */

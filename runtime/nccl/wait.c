@@ -120,12 +120,6 @@ int nccl_break(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp)
 
 /* ---- calls that may wait inside ---- */
 
-void nccl_enter(const struct nccl_device *d)
-{
-    if (d->enter)
-        d->enter(d->ctx);
-}
-
 struct request {
     struct nccl_device device;
     int (*call)(void *comm);
@@ -136,7 +130,8 @@ struct request {
 static void make(void *state)
 {
     struct request *r = state;
-    nccl_enter(&r->device);
+    if (r->device.enter) /* first in a thread of ours */
+        r->device.enter(r->device.ctx);
     r->code = r->call(r->comm);
 }
 

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
         snprintf(texts[i], sizeof s.reason, "%s", argv[4]); /* the shortest of them */
     folder_name(s.step, name);
     snprintf(path, sizeof path, "%s/%s", argv[1], name);
-    ckptfolder_model(&f, argc > 3 ? strtoull(argv[3], NULL, 10) : FILES_BYTES_MAX);
+    ckptfolder_model(&f, argc > 3 ? strtoull(argv[3], NULL, 10) : (uint64_t)4 << 30);
     ckptfolder_write(path, &f, &s);
     files_clear(&f);
     return 0;

@@ -1,4 +1,4 @@
-/* mathfun.h - exp and the logistic function for loops: no calls, no tables, no branches, float arithmetic only, so that
+/* mathfun.h - exp for loops: no calls, no tables, no branches, float arithmetic only, so that
  * compilers vectorise them and every width gives the same bits.
  *
  * Method of exp: x = n ln 2 + r, |r| <= ln 2 / 2, ln 2 in two parts (Cody and Waite, "Software Manual for the
@@ -8,9 +8,8 @@
  * In two halves for loops over many: a processor that looks at some hundred instructions at a time finds more to do side
  * by side in two loops of short chains than in one of long ones.
  *
- * Errors, against double, over all finite x of the range (t/unit/kernels/model/kernels.c walks them):
- *   math_exp      <= 2 ulp for x in [-87.3, 88.3]; 0 below -87.7, inf above 88.4; nan for nan
- *   math_logistic <= 4 ulp for x >= -87.3; at most 2e-38 below; nan for nan */
+ * Errors, against double, over all finite x of the range (t/unit/kernels/model/kernels.c walks them): <= 2 ulp for x in
+ * [-87.3, 88.3]; 0 below -87.7, inf above 88.4; nan for nan. */
 #ifndef DDP_KERNELS_MODEL_CPU_MATHFUN_H
 #define DDP_KERNELS_MODEL_CPU_MATHFUN_H
 
@@ -18,9 +17,6 @@
 #include <string.h>
 
 #include "kernels/model/cpu/inline.h"
-
-#define MATH_EXP_MIN (-87.3f)
-#define MATH_EXP_MAX 88.3f
 
 /* e^x = math_exp_finish(r, scale) */
 KERNEL_INLINE void math_exp_split(float x, float *r, float *scale)
@@ -52,12 +48,6 @@ KERNEL_INLINE float math_exp(float x)
     float r, scale;
     math_exp_split(x, &r, &scale);
     return math_exp_finish(r, scale);
-}
-
-/* 1 / (1 + e^-x). tanh(u) = 2 math_logistic(2u) - 1. */
-KERNEL_INLINE float math_logistic(float x)
-{
-    return 1.0f / (1.0f + math_exp(-x));
 }
 
 #endif

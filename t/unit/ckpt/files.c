@@ -64,7 +64,7 @@ static void files_fill_in_order(void **state)
     assert_int_equal(f.small[0].n_bytes, strlen(f.small[0].text));
     files_clear(&f);
     files_clear(&f);
-    assert_int_equal(make(&f, t, 5, FILES_BYTES_MAX, &e), 0);
+    assert_int_equal(make(&f, t, 5, (uint64_t)4 << 30, &e), 0);
     assert_int_equal(f.n_files, 1);
     assert_whole(&f);
     files_clear(&f);
@@ -153,9 +153,9 @@ static void more_than_4_gib(void **state)
     assert_whole(&f);
     files_clear(&f);
     t[0] = tensor("a", (uint64_t)1 << 40, (uint64_t)1 << 40);
-    assert_int_equal(make(&f, t, JSON_TENSORS_MAX + 1, FILES_BYTES_MAX, &e), -1); /* none of them is looked at */
+    assert_int_equal(make(&f, t, JSON_TENSORS_MAX + 1, (uint64_t)4 << 30, &e), -1); /* none of them is looked at */
     assert_error_has(e, "131073 tensors");
-    assert_int_equal(make(&f, t, 3, FILES_BYTES_MAX, &e), -1);
+    assert_int_equal(make(&f, t, 3, (uint64_t)4 << 30, &e), -1);
     assert_error_has(e, "tensor a");
 }
 

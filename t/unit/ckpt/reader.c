@@ -106,7 +106,7 @@ static void tensors_are_read_in_parts(void **state)
     struct st_tensor t[] = {ckptfolder_tensor("odd", ST_U8, 1, (uint64_t[]){3}),
                             ckptfolder_tensor("large", ST_F32, 2, (uint64_t[]){250, CKPT_BLOCK_BYTES / 4 + 1}),
                             ckptfolder_tensor("empty", ST_F32, 1, (uint64_t[]){0})};
-    assert_int_equal(files_make(&f, &(struct files_group){"model", t, 3}, 1, FILES_BYTES_MAX, &e), 0);
+    assert_int_equal(files_make(&f, &(struct files_group){"model", t, 3}, 1, (uint64_t)4 << 30, &e), 0);
     ckptfolder_write(path, &f, &(struct manifest_state){.step = 5});
     for (pread_how = 0; pread_how < 2; pread_how++) {
         assert_int_equal(store_open(path, &m, &e), 0);
