@@ -29,7 +29,8 @@ struct optim_rule {
     void (*step)(float *value, float *const *moment, const float *grad, size_t n, const struct optim_args *a);
 };
 
-/* All there are. What they do on a GPU: kernels/cuda/optim.cu. */
+/* All there are. What they do on a GPU is found by their name in kernels/cuda/optim.cu, so that an optimizer and its
+ * tests link no CUDA. A program names one by a text, so that a new one changes no struct of ddp.h. */
 extern const struct optim_rule optim_adamw, optim_sgd;
 #define OPTIM_RULES &optim_adamw, &optim_sgd
 

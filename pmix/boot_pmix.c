@@ -5,7 +5,8 @@
  * protocol, because Slurm's own exchange cannot be relied on. Measured with OpenPMIx 4.2.2 under Slurm 22.05.8, by
  * programs of PMIx calls alone: a collecting fence over 4 nodes x 2 ranks hung in about 1 of 20 steps; with
  * SLURM_PMIX_FENCE=tree, or SLURM_PMIX_DIRECT_CONN=false, and nodes of unequal numbers of ranks it lost data in most. A
- * remote rank's value came in 200 of 200, when asked for again as long as it is NOT-FOUND.
+ * remote rank's value came in 200 of 200, when asked for again as long as it is NOT-FOUND. libddp's own steps on four
+ * nodes: 7 of 120 failed with PMIx's fence, 0 of 300 with this exchange.
  *
  * The library's timeout does not hold for a remote rank's value, so the wait for it has a deadline of ours. The answer
  * may come later than that, or never, which is why what it is written to is counted (struct wait) and freed by the last

@@ -28,7 +28,7 @@ void world_destroy(struct world *w); /* NULL is allowed */
 
 int world_local_size(const struct world *w, int node);
 int world_rank_at(const struct world *w, int node, int local); /* the rank, or -1 */
-int world_min_local_size(const struct world *w);               /* L of doc/architecture.md: smallest node */
+int world_min_local_size(const struct world *w);               /* of the smallest node: L of comm/wireup.h */
 
 /* "rank 3 (n2)", for error texts. Returns buf. */
 const char *world_rank_name(const struct world *w, int rank, char *buf, size_t size);

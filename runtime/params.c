@@ -1,4 +1,13 @@
-/* params.c - what a program declares before ddp_commit, and what that makes of it. */
+/* params.c - what a program declares before ddp_commit, and what that makes of it.
+ *
+ * What does not go together (data.c, data_open.c and join.c refuse it; reducer.c keeps the first plan):
+ *   shards and accumulation          shards are the micro-steps
+ *   shards and a hook or compress    what these round depends on the number of ranks (on a GPU not refused yet)
+ *   shards and ddp_join              with shards all ranks run out of data together
+ *   planned buckets and find-unused, zero=1 or a GPU
+ *   a GPU and a hook                 which computes on the processor
+ *   a checkpoint, or ddp_join, and a step that has begun; a checkpoint and ranks that have joined
+ * All other pairs do. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,8 @@
 #include "runtime/handle.h"
 #include "runtime/sized.h"
 
-/* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. */
+/* This many skipped steps in a row are not a loss scale that is still too high, but a model that has diverged. A loop
+ * over the steps that were taken would never end then. */
 #define SKIPPED_MAX 64
 
 static int check_stray_mark(ddp_t *d, ddp_error_t *errp)

@@ -14,7 +14,8 @@
 static const struct {
     const char *name, *value;
 } settings[] = {
-    {"HWLOC_PLUGINS_PATH", "/nonexistent"}, /* it opens its plugins before it looks at any filter */
+    /* It opens its plugins before it looks at any filter, and a blacklist would name those that we know. */
+    {"HWLOC_PLUGINS_PATH", "/nonexistent"},
     {"HWLOC_HIDE_ERRORS", "2"},             /* firmware's contradictions, told on stderr: not ours to mend */
 };
 enum { N_SETTINGS = sizeof settings / sizeof *settings };

@@ -1,7 +1,8 @@
 /* sysfs.h - the GPUs and NICs of this machine, as Linux shows them in files.
  *
- * hwloc could read them too, but it reads every PCI device's configuration space for it, which goes to the hardware:
- * 10 ms and more, one process at a time. Here only cached attributes are read. */
+ * hwloc could read them too, but it reads every PCI device's configuration space for it, which goes to the hardware,
+ * one process at a time: 11 to 14 ms for cores and devices (hwloc_topology_load with I/O), against 1.2 to 1.4 ms for
+ * inventory_load, on a machine with six PCI devices. Here only attributes that the kernel has cached are read. */
 #ifndef DDP_TOPOLOGY_SYSFS_H
 #define DDP_TOPOLOGY_SYSFS_H
 

@@ -1,6 +1,7 @@
 #include "kernels/cpu/dispatch.h"
 #include "kernels/optim.h"
 
+/* Beside its use, it shows a missing 1/R in an average, which AdamW with clipping hides. */
 CPU_DISPATCH
 static void step(float *restrict value, float *const *moment, const float *restrict grad, size_t n,
                  const struct optim_args *a)

@@ -1,6 +1,8 @@
 /* cuda.h - the language that the .cu files are written in: CUDA C++ under nvcc or, with DDP_CUDA_EMULATED, plain C++
  * over t/lib/cudaemu, which runs the same source on a machine without a GPU. A .cu file includes nothing of CUDA
- * itself.
+ * itself. The tests of a kernel (cuda_NAME.c below t/unit) are the same on the emulator (make check) and on a GPU (make
+ * gpu-tests); t/t8020-cuda-mutants.t plants faults that they must find. `make cubins` compares registers, shared memory
+ * and spills with doc/gpu/registers.txt.
  *
  * Beside CUDA's own words (threadIdx, __syncthreads(), __shfl_xor_sync(), atomicAdd() ...), both sides give:
  *   CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, args...)  the only way to launch: a cudaError_t. A kernel

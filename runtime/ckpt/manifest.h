@@ -33,7 +33,8 @@ struct manifest_state {
     char optimizer[MANIFEST_TEXT_MAX + 1]; /* optimizer_text(): rates and schedule, KEY=VALUE, "\n" between them */
     char cpu[128], kernels[64], products[64]; /* "AMD EPYC 9B14", "AVX-512" or
                                                  "CUDA sm_90 (NVIDIA H200)", "own AVX-512" */
-    int n_threads;           /* per rank */
+    int n_threads;           /* per rank; not compared: no kernel's bits depend on it, and `ddp run` gives another one
+                                to every number of ranks */
     char reason[16];         /* "periodic", "stop", "deadline", "request" */
     char saved_at[32];       /* UTC, 2026-11-21T20:15:02Z */
     char software[64];       /* "slurm-ddp 0.1.0" */

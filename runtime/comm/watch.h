@@ -7,7 +7,8 @@
  * to every other node, before it can itself be seen to leave. Each leader that learns a cause forwards it again, so
  * that a cause is everywhere seen before its consequences.
  *
- * A process that ends without watch_leave has died, whatever its exit code. */
+ * A process that ends without watch_leave has died, whatever its exit code. One that dies after the boot's exchange and
+ * before its watch has started is found by the launcher, or by the other ranks at their deadline. */
 #ifndef DDP_RUNTIME_WATCH_H
 #define DDP_RUNTIME_WATCH_H
 

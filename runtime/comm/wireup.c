@@ -1,5 +1,7 @@
 /* Wire-up takes one fence of the boot: every rank publishes a card (where it listens, its tokens, or why it cannot),
- * then the ranks of a node share memory, then owners of equal local index connect, then the watches start. */
+ * then the ranks of a node share memory, then owners of equal local index connect, then the watches start. It is the
+ * boot's second fence, after world.h's: only a rank that knows all nodes knows whether it has to listen, and a job on
+ * one node opens no TCP listener. */
 #include "runtime/comm/wireup.h"
 
 #include <errno.h>

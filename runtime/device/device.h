@@ -13,7 +13,8 @@
  * Errors are one line that names rank, device, call and cure. After an error from which the driver says that no
  * recovery exists (a kernel that faulted, memory errors, a GPU that fell off the bus), and after a wait that reached
  * its deadline or was called off, the device is broken: every call but device_free, destroy and close functions then
- * fails with the first cause, and those leave the driver alone: what it holds goes with the process. */
+ * fails with the first cause, and those leave the driver alone: what it holds goes with the process, since freeing
+ * memory may wait for the very kernel that hangs. */
 #ifndef DDP_RUNTIME_DEVICE_DEVICE_H
 #define DDP_RUNTIME_DEVICE_DEVICE_H
 

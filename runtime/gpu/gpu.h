@@ -9,7 +9,8 @@
  *
  * That wait costs the time from the last bucket's end until the update, and what comes after it, is asked for: a poll's
  * pause, the tail's reduction, and adding up a double per 4096 parameters. In return the host knows of every failure in
- * the step where it happened, and a step that is not taken needs no second way through the optimizer.
+ * the step where it happened, and a step that is not taken needs no second way through the optimizer. With one rank, or
+ * with sums in our order (gpu_sum_in_order), a step has the bits of the processor's (t/t8201-gpu-steps.t).
  *
  * With spread (zero_gpu.h) a bucket's sums go to their owners alone (ncclReduceScatter), who step their share; then the
  * values are gathered (ncclAllGather), those of one bucket beside the next one's update.

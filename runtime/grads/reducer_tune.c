@@ -1,8 +1,9 @@
-/* How the plan is found. Pass 1 runs by the caps in reverse registration order; after it gradients travel in the order in
- * which they came on rank 0. Where buckets are planned, the next REDUCER_MEASURED passes go by a ladder of bucket sizes,
- * each twice the one before, which travel one by one after the backward pass and are timed, while the times at which
- * gradients are ready are taken undisturbed. From then on the plan stays. Rank 0 decides, all follow; sums and norms have the
- * same bits in every plan. */
+/* How the plan is found. Pass 1 runs by the caps in reverse registration order; after it gradients travel in the order
+ * in which they came on rank 0. Where buckets are planned, the next REDUCER_MEASURED passes go by a ladder of bucket
+ * sizes, each twice the one before, which travel one by one after the backward pass and are timed, while the times at
+ * which gradients are ready are taken undisturbed. From then on the plan stays. Rank 0 decides, all follow; sums and
+ * norms have the same bits in every plan: sums are element by element, and the norm's blocks lie within parameters. The
+ * first plan stays with find-unused, with zero=1 and on GPUs; on one rank, or where a size is named, the caps stay. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,9 @@
 /* The wire-up's first half: what ranks tell each other before NCCL does, over the host communicator. An id is a secret
- * until all ranks have come: whoever has one can take part. */
+ * until all ranks have come: whoever has one can take part.
+ *
+ * Ids do not travel through the boot, as the host communicator's tokens do. Which device a program uses is known in
+ * ddp_commit only, when the boot is closed; jobs without GPUs would pay for the ids; and an id of an earlier wire-up
+ * that the boot still holds could be taken for the present one. */
 #include <config.h> /* explicit_bzero */
 
 #include <errno.h>

@@ -4,7 +4,8 @@
  * Nobody is ever alone inside NCCL. All its calls are non-blocking; a wait polls NCCL, the watch (watch.h) and a
  * deadline, so that a rank that dies or aborts ends every wait with the same cause as in the host communicator, and
  * whoever is late is named. After any failure this rank's part is aborted, the others are told, and only nccl_destroy
- * may follow; whoever wants to go on wires up again, host communicator and all.
+ * may follow; whoever wants to go on wires up again, host communicator and all. (ncclCommShrink, from 2.27 on, would
+ * spare NCCL's part of that wire-up and nothing else; it is not used.)
  *
  * Life:
  *     n = nccl_create(&cfg, w, c, &e);    // ranks agree on NCCL and exchange ids over the host communicator c

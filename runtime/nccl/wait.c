@@ -1,4 +1,7 @@
-/* How a rank waits for NCCL, and how it stops to. */
+/* How a rank waits for NCCL, and how it stops to.
+ *
+ * NCCL does not say which rank it waits for. So at the deadline every rank that waits says so to the watch, and a rank
+ * that does not is the late one; where all of them wait nothing moves, and the error says that (WATCH_STUCK). */
 #include <config.h> /* sched_yield, clock_nanosleep */
 
 #include <errno.h>

@@ -1,9 +1,11 @@
 /* zero_cpu.h - optimizer state spread over the ranks: stage 1 of ZeRO (Rajbhandari et al., SC 2020, arXiv:1910.02054). On
  * processors; on GPUs zero_gpu.h says who owns what, and gpu.h steps it.
  *
- * A rank owns of every bucket what it reduces (comm_owned): gradients are reduced to their owners only (with a hook, to
- * everyone), a rank keeps moments for what it owns alone, steps that alone, and the values are gathered, bucket by bucket while the next one is stepped. The
- * optimizer's arithmetic is element by element and the norm is the same one, so values are the same bits as without.
+ * A rank owns of every bucket what it reduces (comm_owned): gradients are reduced to their owners only (with a hook to
+ * everyone, since every rank decodes), a rank keeps moments for what it owns alone, steps that alone, and the values
+ * are gathered, bucket by bucket while the next one is stepped. Between ddp_backward_end and ddp_step the gradients
+ * that other ranks own are no sums. The optimizer's arithmetic is element by element and the norm is the same one, so
+ * values are the same bits as without.
  *
  * Who owns what follows from the buckets, which stay as they are (reducer_config.is_fixed). With nodes of unequal size
  * local ranks at or beyond the smallest node's size reduce only within their node: they own nothing.

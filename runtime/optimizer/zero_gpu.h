@@ -5,8 +5,11 @@
  * of the norm is to lie with one rank, whole. So the layout makes room for both before anything is allocated: a
  * parameter begins at a multiple of SPREAD_UNIT elements, and a bucket takes a multiple of n_ranks of them. A bucket is
  * then one call to its owners and one back, whatever is in it and however many ranks there are, and nothing is left
- * over. What is padded is zero, and stays so: less than a unit for each parameter, and less than n_ranks units for each
- * bucket. */
+ * over. What is padded is zero, and stays so: less than a unit (16 KiB) for each parameter, and less than n_ranks units
+ * for each bucket, in values and gradients, against the moments that are saved.
+ *
+ * Considered: the usual layout with an ncclReduce for each owner, which is as many calls as ranks; and equal shares
+ * that cut blocks of the norm, whose halves would then travel once more. */
 #ifndef DDP_RUNTIME_OPTIMIZER_ZERO_GPU_H
 #define DDP_RUNTIME_OPTIMIZER_ZERO_GPU_H
 

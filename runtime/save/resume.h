@@ -1,4 +1,10 @@
-/* resume.h - reading one checkpoint: every rank its share, nothing believed before all sums were compared. */
+/* resume.h - reading one checkpoint: every rank its share, nothing believed before all sums were compared.
+ *
+ * Rank 0 lists the folder and opens a checkpoint, all get the manifest's text and compare its tensors and data with
+ * what they declared. Then each rank reads its share into place, the sums are added up and compared, and only then do
+ * ranks exchange what all of them hold. A checkpoint that does not fit the job is an error, never a reason to look
+ * further. One that is broken is named and the one before it is tried; the broken one is removed when a newer one is
+ * committed (commit_retain). Where there are some and none is whole, the job does not start. */
 #ifndef DDP_RUNTIME_SAVE_RESUME_H
 #define DDP_RUNTIME_SAVE_RESUME_H
 

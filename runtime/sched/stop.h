@@ -1,6 +1,7 @@
 /* stop.h - the wish that the job end: signals, as flags. A handler sets a flag and nothing else; the flag rides the next
  * reduction of gradients, so that all ranks stop after the same step, and a rank that Slurm terminates because another
- * died still gets to say so.
+ * died still gets to say so: Slurm does that some 60 ms after the death, when a rank that computes has not heard of it.
+ * So signals are caught from ddp_data_open on, whether or not there are checkpoints.
  *
  * Slurm repeats itself: it sends SIGTERM again at the end of a GraceTime, and after --signal=USR1@60. So the first
  * signal counts, and those that follow are ignored, so that they do not end a process that is saving; but a second
@@ -29,8 +30,9 @@ int stop_parse(const char *text, unsigned *ret, ddp_error_t *errp);
 void stop_catch(struct stop *s, unsigned set);
 
 /* Gives back those signals that the program has not taken since; a zeroed struct is allowed. A process that is about to
- * leave is not to be ended on its way (as soon as one rank has left with another code than 0, srun sends the others
- * SIGTERM): where a signal has arrived at any rank, all but SIGINT are then ignored. */
+ * leave is not to be ended on its way: a requeue sends SIGTERM, and so does srun to all others as soon as one rank has
+ * left with another code than 0 (a rank 20 ms behind another made srun's exit code 143). So where a signal has arrived
+ * at any rank, all but SIGINT are then ignored. */
 void stop_release(struct stop *s);
 
 /* The first signal since stop_catch (enum stop_reason), or -1. */

@@ -2,8 +2,10 @@
  *
  * dtype DDP_F32: everything float32, the reference. DDP_BF16, DDP_F16: matrices and what goes into products are of that
  * type, products add in float32; the stream of residual connections, layer norm, softmax, losses, parameters and their
- * gradients stay float32, as under PyTorch's autocast. Gradients of activations in float16 want a grad_scale with which
- * they neither vanish nor overflow (runtime/optimizer/loss_scale.h); where one overflows, a parameter's gradient is not finite.
+ * gradients stay float32, as under PyTorch's autocast. A product that adds to the stream writes float32, so that a
+ * branch is not rounded before it is added. Gradients of activations in float16 want a grad_scale with which they
+ * neither vanish nor overflow (runtime/optimizer/loss_scale.h); where one overflows, a parameter's gradient is not
+ * finite.
  *
  * Work is queued on a stream of the model's own; the host waits only for losses, which are read while the backward pass
  * runs. The same bits every run.

@@ -1,5 +1,8 @@
 /* tokens.h - training data: files, read as one long sequence of tokens. Any number of threads may read.
  *
+ * Files are read by offset, not through a mapping: on any file system a file that is cut while it is in use is then an
+ * error with its name, not a signal.
+ *
  * Two kinds, never mixed: a file named *.bin is a token shard as llm.c writes them (header of 256 int32: magic
  * 20240520, version 1, number of tokens; then uint16 tokens, little-endian); any other file is bytes, a token each. */
 #ifndef DDP_RUNTIME_TRAIN_TOKENS_H
