@@ -23,7 +23,7 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: here sums follow the nodes, not the rank numbers: put "
                          "a power of two of consecutive ranks on every node (srun --ntasks-per-node=N "
                          "--distribution=block), or use no shards", c->n_shards);
-    if (d->hook.encode)
+    if (d->hook.encode || d->config.compress != COMPRESS_NONE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as they are, since what a hook "
                          "or a 16-bit type rounds depends on the number of ranks: use no compression "
                          "(--ddp-compress=none) and no hook, or no shards", c->n_shards);

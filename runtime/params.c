@@ -2,7 +2,7 @@
  *
  * What does not go together (data.c, data_open.c and join.c refuse it; reducer.c keeps the first plan):
  *   shards and accumulation          shards are the micro-steps
- *   shards and a hook or compress    what these round depends on the number of ranks (on a GPU not refused yet)
+ *   shards and a hook or compress    what these round depends on the number of ranks
  *   shards and ddp_join              with shards all ranks run out of data together
  *   planned buckets and find-unused, zero=1 or a GPU
  *   a GPU and a hook                 which computes on the processor

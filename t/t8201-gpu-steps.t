@@ -50,6 +50,8 @@ refused() { # ERE ARGUMENT...
     like "... says why" "$err" "$1"
 }
 refused 'a hook \(ddp_hook\) computes on the processor, .*: use the option compress, or device cpu' hook=on
+run "$probe" 3 --ddp-device=cuda shards=4 --ddp-compress=bf16
+like "shards and gradients in 16 bits: refused" "$rc:$err" '^1:.*4 shards: gradients must travel .*compress=none'
 same "zero=auto, which is off" 1 3 --ddp-zero=auto
 
 double=$top_builddir/t/lib/nccldouble/.libs
