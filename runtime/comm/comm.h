@@ -1,9 +1,10 @@
-/* comm.h - the communicator: what every backend (host; nccl later) offers to the reducer and to ddp.h.
+/* comm.h - the host communicator: collectives over memory of the processors, for the reducer and for ddp.h.
+ * (Its counterpart for device memory is runtime/nccl/nccl.h.)
  *
- * All calls are collective over all ranks in the same order, made by one thread. Each returns 0, or -1 with *errp
- * filled: DDP_E_PEER names the rank that died, left or aborted; DDP_E_TIMEOUT the rank that is waited for; DDP_E_USAGE
- * two ranks that made different calls, or the same one with other sizes. After -1 only comm_abort and comm_destroy may
- * follow.
+ * All collective calls are made by all ranks in the same order, by one thread of each. A call returns 0, or -1 with
+ * *errp filled: DDP_E_PEER names the rank that died, left or aborted; DDP_E_TIMEOUT names the rank that is waited for;
+ * DDP_E_USAGE names two ranks that made different calls, or the same call with different sizes. After -1 only
+ * comm_abort and comm_destroy may follow.
  *
  * Reductions follow the fixed order T of doc/architecture.md: T(1) = x, T(n) = T(first m) + T(rest), m the largest
  * power of two below n; over rank numbers where every node holds an aligned power-of-two block of ranks, else first
@@ -29,8 +30,9 @@ typedef struct comm_work comm_work_t;
 #define COMM_BLOCK 64            /* bytes, a cache line: the smallest unit in which ranges are cut */
 #define COMM_UNIT_MAX (64 << 10) /* bytes, the largest */
 
-/* Who moves works on while nobody waits: the thread that makes the calls, within them, or a thread of the communicator
- * (which then sleeps while the caller waits itself). AUTO: see runtime/comm/progress.c for the rule and its measurement. */
+/* Which thread makes progress on works that nobody waits for: CALLER, the thread that calls the communicator, inside
+ * its calls; THREAD, a thread of the communicator (which sleeps while the caller waits, since a waiting caller makes
+ * the progress itself). AUTO chooses; runtime/comm/progress.c has the rule and its measurement. */
 enum comm_progress_mode { COMM_PROGRESS_AUTO, COMM_PROGRESS_CALLER, COMM_PROGRESS_THREAD };
 
 struct comm_config {
@@ -46,13 +48,13 @@ struct comm_range {
     enum ddp_dtype dtype;
 };
 
-/* A piece of a range that is cut: elements [first, first + n_elems) of ranges[range]. A walk over the pieces in a span of
- * blocks, ranges being laid end to end, each taking whole blocks. */
+/* Elements [first, first + n_elems) of ranges[range]. comm_piece_next walks over the pieces in a span of blocks, where
+ * the ranges are laid end to end and each takes whole blocks. */
 struct comm_piece {
     size_t range, first;
     size_t offset_bytes, n_bytes, n_elems;
     enum ddp_dtype dtype;
-    size_t packed_bytes; /* where it lies when the span's blocks are packed one after another */
+    size_t packed_bytes; /* the piece's offset in memory where the span's blocks are packed one after another */
 };
 struct comm_span {
     uint64_t first, end; /* blocks */
@@ -73,16 +75,18 @@ comm_t *comm_create(const struct comm_config *cfg, const struct world *w, boot_t
 comm_segment_t *comm_segment_create(comm_t *c, size_t n_bytes, ddp_error_t *errp);
 void *comm_segment_data(const comm_segment_t *s);
 
-/* ---- work in flight ----
+/* ---- works: collectives in flight ----
  *
- * A start returns at once. Works are carried out in the order in which they were started, beside the caller: by the
+ * A start returns at once. Works run in the order in which they were started, asynchronously to the caller: in the
  * communicator's thread, or whenever the caller enters comm_progress, comm_wait or another call of the communicator.
- * Ranges, and the memory that a work reduces, belong to the work until comm_wait; arrays of ranges are borrowed. */
+ * Until comm_wait returns, the caller must not touch the memory that a work reduces; the array of ranges is borrowed
+ * until then. */
 
-/* A result that this rank has just computed: elements [first, first + n) of ranges[range], at data in this rank's part,
- * still warm in its cache. Over all ranks every element of a work is visited once, by its owner (comm_owned). `first` is a
- * multiple of the work's unit. May come from the communicator's thread; what it wrote can be read after comm_wait. It must
- * not call the communicator. */
+/* Called with results that this rank has just computed, while they are in its cache: elements [first, first + n_elems)
+ * of ranges[range], at `data` in this rank's part of the segment. Over all ranks each element of a work is visited
+ * once, by its owner (comm_owned). `first` is a multiple of the work's unit. The call may come from the communicator's
+ * thread; the caller may read what the visitor has written after comm_wait. The visitor must not call the
+ * communicator. */
 typedef void comm_visit_f(void *ctx, size_t range, size_t first, const void *data, size_t n_elems);
 
 struct comm_reduce {
@@ -90,10 +94,10 @@ struct comm_reduce {
     const struct comm_range *ranges; /* they do not overlap */
     size_t n_ranges;
     enum ddp_op op;
-    size_t unit_bytes; /* work is cut between ranks, and chunks, at multiples of it from each range's start: a power of
-                          two, COMM_BLOCK to COMM_UNIT_MAX; 0: COMM_BLOCK */
-    bool owned_only;   /* reduce-scatter: only the pieces that this rank owns (comm_owned) hold results, the others
-                          hold anything */
+    size_t unit_bytes; /* ranges are cut, between ranks and into chunks, only at multiples of this from each range's
+                          start: a power of two, COMM_BLOCK to COMM_UNIT_MAX; 0: COMM_BLOCK */
+    bool owned_only;   /* reduce-scatter: only the pieces that this rank owns (comm_owned) hold results; the content of
+                          the others is undefined */
     comm_visit_f *visit; /* or NULL */
     void *ctx;
 };
@@ -101,27 +105,27 @@ struct comm_reduce {
 /* In every range: each rank's elements become op over all ranks' elements. */
 comm_work_t *comm_reduce_start(comm_t *c, const struct comm_reduce *r, ddp_error_t *errp);
 
-/* All-gather in place: in every range, each rank's elements become those of the rank that owns them (comm_owned, of the
- * same ranges and unit). */
+/* All-gather in place: in every range, each element becomes, on all ranks, what its owner has (comm_owned with the same
+ * ranges and unit). */
 comm_work_t *comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
                                size_t unit_bytes, ddp_error_t *errp);
 
-/* data[0..n_elems) becomes op over all ranks' data: directly where data lies in a segment of c, 64-byte aligned, at the
- * same offset on every rank; staged through the communicator's memory where it lies in none. */
+/* data[0..n_elems) becomes op over all ranks' data. Data in a segment of c (64-byte aligned, at the same offset on
+ * every rank) is reduced in place; other data is copied through the communicator's staging memory. */
 comm_work_t *comm_allreduce_start(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op,
                                   ddp_error_t *errp);
 
-/* Moves what can be moved without waiting; cheap when there is nothing. Errors show in the waits. */
+/* Makes progress on works in flight without waiting; cheap when there are none. comm_wait reports the errors. */
 void comm_progress(comm_t *c);
 
-bool comm_is_done(const comm_work_t *w); /* cheap; does not move anything */
+bool comm_is_done(const comm_work_t *w); /* cheap; makes no progress */
 
-/* Waits for w and frees it, also where it fails. NULL is allowed: 0. Works that are not waited for are freed by
- * comm_destroy. */
+/* Waits for w and frees it, also on failure. w may be NULL: returns 0. comm_destroy frees works that were not waited
+ * for. */
 int comm_wait(comm_work_t *w, ddp_error_t *errp);
 
-/* The pieces of ranges that this rank owns: which part of a reduction it computes, and what owned_only leaves to it. Each
- * element has one owner. They do not change while the communicator lives. */
+/* The pieces of the ranges that this rank owns: the part of a reduction that it computes, and that owned_only gives
+ * results for. Each element has exactly one owner, which stays the same for the communicator's life. */
 struct comm_pieces comm_owned(const comm_t *c, const struct comm_range *ranges, size_t n_ranges, size_t unit_bytes);
 
 /* ---- calls that wait ---- */
@@ -135,20 +139,22 @@ int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *err
 int comm_allgather(comm_t *c, const void *in, size_t n_bytes, void *out, ddp_error_t *errp); /* out: size * n_bytes */
 int comm_barrier(comm_t *c, ddp_error_t *errp);
 
-/* Makes every other rank's present or next call fail with "rank R aborted: why". Returns at once. */
+/* Makes the present or next call of every other rank fail with "rank R aborted: why". Returns at once. */
 void comm_abort(comm_t *c, const char *why);
 
-/* Leaves and frees. NULL is allowed. A peer that still waits for this rank gets DDP_E_PEER "rank R left". */
+/* Leaves the communicator and frees it. c may be NULL. A peer that still waits for this rank gets DDP_E_PEER "rank R
+ * left". */
 void comm_destroy(comm_t *c);
 
-/* Sums are T over the rank numbers, however the ranks are spread over nodes: every node holds an aligned power-of-two block
- * of them (else sums go first over each node's ranks). The same on every rank. */
+/* True where sums are T over the rank numbers, because every node holds an aligned power-of-two block of ranks: their
+ * bits then do not depend on how the ranks are spread over nodes. False where sums go over each node's ranks first. The
+ * same on every rank. */
 bool comm_is_by_rank(const comm_t *c);
 
-/* What travelled so far, for tests and metrics: payload bytes this rank sent over TCP. A reduction of B bytes adds over
- * all ranks exactly 2 (n_nodes - 1) B: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S
- * whose node combines sub-slice s adds S + (n_nodes - 2) s bytes. Not counted: the 32 bytes by which each message of up to
- * 256 KiB says to which call it belongs. */
+/* Payload bytes that this rank has sent over TCP so far, for tests and metrics. A reduction of B bytes adds exactly 2
+ * (n_nodes - 1) B over all ranks: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S whose
+ * node combines sub-slice s sends S + (n_nodes - 2) s bytes. The header of 32 bytes before each message of up to 256
+ * KiB is not counted. */
 uint64_t comm_tcp_bytes_sent(const comm_t *c);
 
 #endif

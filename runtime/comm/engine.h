@@ -1,19 +1,23 @@
-/* engine.h - carries works out. Private to runtime/comm.
+/* engine.h - runs the works. Private to runtime/comm.
  *
- * A work is one or more operations, numbered 1, 2, ... in the same order on all ranks. Three counters of each local rank,
- * in the node's shared memory, take the place of barriers: it has arrived at operation n (its memory is ready), it has
- * reduced its share of n (and written it everywhere on the node), it has finished its n-th staged one (copied out of its
- * part of the stage). Nobody waits for another before its own share can be done:
+ * A work is one or more operations, numbered 1, 2, ... in the same order on all ranks. Each local rank has three
+ * counters in the node's shared memory, which take the place of barriers: the last operation that the rank has arrived
+ * at (its memory is ready), the last operation whose share it has reduced (and written to all ranks of the node), and
+ * the last staged operation that it has finished (it has copied the result out of its part of the stage). A rank waits
+ * for another rank only where its own share depends on that rank. On each rank an operation passes four states:
  *
- *   fed     this rank has arrived at it; staged: the data is copied in, once all have finished what its slot held
- *   opened  all local ranks have arrived at it
+ *   fed     this rank has arrived at the operation; if it is staged, this rank's data is copied into its slot, which
+ *           happens once all ranks have finished the operation that used the slot before
+ *   opened  all local ranks have arrived at the operation
  *   reduced this rank's share is done: here, or (several nodes, owners only) by internode.c
- *   over    all owners' shares are done, and staged data is copied out
+ *   over    all owners' shares are done, and a staged result is copied out
  *
- * Each of the four is the number of the last operation of which it holds. At most ENGINE_OPS are between fed and over.
+ * Each of these four fields is the number of the last operation that has reached the state. At most ENGINE_OPS
+ * operations are between fed and over.
  *
- * Everything here is done with the engine's lock held, by whoever drives: a waiting caller or the thread (progress.c). A
- * step takes a bounded time, some 100 us of memory traffic, so that the other waits no longer for the lock. */
+ * All functions here are called with the engine's lock held, by the thread that drives the engine: a waiting caller or
+ * the communicator's thread (progress.c). A step takes a bounded time, some 100 us of memory traffic, so that the other
+ * thread waits no longer than that for the lock. */
 #ifndef DDP_COMM_ENGINE_H
 #define DDP_COMM_ENGINE_H
 
@@ -26,18 +30,18 @@
 
 enum {
     ENGINE_OPS = 64,
-    STAGE_SLOTS = 4,           /* two would wait for each other: copy in, reduce and copy out overlap */
+    STAGE_SLOTS = 4,           /* copying in, reducing and copying out overlap; with two slots they would wait */
     STAGE_SLOT_BYTES = 256 << 10,
-    ENGINE_TILE = COMM_UNIT_MAX, /* bytes of each rank's array that are reduced at once, and stay in the cache for the
-                                    visit: whole units, whatever the unit */
-    ENGINE_BUDGET = 512 << 10, /* of each rank's array, reduced in one step */
+    ENGINE_TILE = COMM_UNIT_MAX, /* bytes of each rank's array that are reduced at once, and are in the cache when they
+                                    are visited: whole units, whatever the unit */
+    ENGINE_BUDGET = 512 << 10, /* bytes of each rank's array that one step reduces at most */
 };
 
 struct comm_segment {
     comm_t *comm;
     struct comm_segment *next;
-    uint64_t number; /* the call that made it; 0: the stage */
-    char *map;       /* the node's ranks' parts, `stride` bytes apart */
+    uint64_t number; /* of the call that created the segment; 0: the stage */
+    char *map;       /* the parts of the node's ranks, `stride` bytes apart */
     size_t n_bytes;  /* of one rank's part, as asked for */
     size_t stride;
 };
@@ -54,52 +58,54 @@ struct comm_work {
     bool owned_only;
     comm_visit_f *visit;
     void *ctx;
-    struct comm_range own_range; /* which `ranges` is, for one array in a segment */
-    struct comm_segment alias;   /* which `segment` is, for the caller's own memory where nodes hold one rank each */
+    struct comm_range own_range; /* what `ranges` points to where the work is one array in a segment */
+    struct comm_segment alias;   /* what `segment` points to where nodes have one rank each, for the caller's memory */
     bool is_staged;
-    struct { /* the caller's own memory */
+    struct { /* is_staged: the caller's memory */
         char *data;
         size_t n_bytes, fed_bytes;
         enum ddp_dtype dtype;
     } staged;
-    uint64_t args, number, call; /* hash of its arguments; set when it is begun */
-    bool is_begun, is_fed;       /* its first, its last operation is fed */
+    uint64_t args;               /* hash of the work's arguments */
+    uint64_t number, call;       /* set when the work is begun: comm_number */
+    bool is_begun, is_fed;       /* the first operation is fed; the last one is */
     uint64_t n_open;             /* operations between fed and over */
     atomic_bool is_done;
 };
 
 struct op {
     comm_work_t *work;
-    bool is_first; /* of its work */
+    bool is_first; /* the work's first operation */
     struct comm_segment *segment;
     struct comm_ranges ranges;
-    struct comm_range staged_range; /* which `ranges` is, where it is staged */
-    char *out;                      /* where staged data goes */
+    struct comm_range staged_range; /* what `ranges` points to where the operation is staged */
+    char *out;                      /* where the staged result is copied to */
     uint64_t stage_number;          /* 1, 2, ... over the staged operations; 0: not staged */
-    struct comm_span slice;         /* this local index's share, of an owner; */
-    struct comm_span *subs;         /* [n_nodes] cut for the nodes */
+    struct comm_span slice;         /* on an owner: the share of this local index */
+    struct comm_span *subs;         /* [n_nodes] the slice, cut into one sub-slice for each node */
 };
 
 struct engine {
     pthread_mutex_t lock;
-    _Atomic int n_wanting;      /* how many wait for the lock: the thread lets them go first */
-    comm_work_t *first, *last;  /* in order of their start, until they are waited for */
-    comm_work_t *feeding;       /* the first that is not fed wholly */
-    size_t n_works;             /* not done */
-    struct op ops[ENGINE_OPS];  /* n at n % ENGINE_OPS */
+    _Atomic int n_wanting;      /* callers that wait for the lock: the thread lets them go first */
+    comm_work_t *first, *last;  /* works in the order of their starts, until they are waited for */
+    comm_work_t *feeding;       /* the first work whose operations are not all fed */
+    size_t n_works;             /* works that are not done */
+    struct op ops[ENGINE_OPS];  /* operation n is at n % ENGINE_OPS */
     uint64_t fed, opened, reduced, over, n_staged;
-    struct comm_pieces walk;    /* one node: through the slice of operation reduced + 1, */
-    struct comm_piece piece;    /* whose piece this is, */
-    size_t piece_at;            /* in which this element is next; */
+    struct comm_pieces walk;    /* one node: the walk through the slice of operation reduced + 1, */
+    struct comm_piece piece;    /* the walk's present piece, */
+    size_t piece_at;            /* and the element of that piece that is reduced next */
     bool is_walking, has_piece;
-    struct net *net; /* NULL: one node, or no owner */
+    struct net *net; /* NULL: one node, or a rank that owns nothing */
     /* progress.c: */
     pthread_cond_t turn;
     pthread_t thread;
-    bool has_thread, stop, is_driven; /* driven: a caller waits, and drives itself */
-    bool is_asleep;                   /* the thread, in poll() or on the bell; */
-    bool is_polite;                   /* it waits for a caller that wants the lock to have had it */
-    struct pollfd *polls[2];          /* the caller's, the thread's */
+    bool has_thread, stop;
+    bool is_driven;          /* a caller waits and drives the engine itself */
+    bool is_asleep;          /* the thread sleeps in poll() or on the bell */
+    bool is_polite;          /* the thread waits until a caller that wants the lock has had it */
+    struct pollfd *polls[2]; /* the caller's, the thread's */
 };
 
 static inline struct op *engine_op(struct engine *e, uint64_t n)
@@ -114,27 +120,30 @@ void engine_clear(comm_t *c); /* frees the works too */
 void engine_add(comm_t *c, comm_work_t *w);
 void engine_remove(comm_t *c, comm_work_t *w);
 
-/* Arrives at what it may. Has it at any? A part of each step. */
+/* Feeds the operations that can be fed now. True if there was one. engine_step calls it. */
 bool engine_feed(comm_t *c);
 
-/* Does what can be done. Has anything been? (Not after the watch has found a cause.) */
+/* One step: does what can be done without waiting. True if it did anything; false, and nothing, once the watch has
+ * found a cause. */
 bool engine_step(comm_t *c);
 
 /* The rank that the oldest operation waits for, or -1. */
 int engine_suspect(comm_t *c);
 
-/* Before a sleep: local ranks' calls are compared, ranks that will never come found. Causes are raised. */
+/* Called before a sleep: compares the local ranks' calls, looks for ranks that will never arrive, and raises what it
+ * finds as a cause. */
 void engine_look(comm_t *c);
 
 /* ---- engine_share.c: for engine.c and internode.c ---- */
 
-/* Sums a piece's elements [at, at + n) of the node's ranks, into this rank's part or into all. */
+/* Sums elements [at, at + n) of piece p over the node's ranks, into this rank's part or (into_all) into the parts of
+ * all local ranks. */
 void engine_reduce_node(comm_t *c, const struct op *o, const struct comm_piece *p, size_t at, size_t n, bool into_all);
 
-/* Copies n bytes of this rank's part of a segment over the other local ranks'. */
+/* Copies n bytes of this rank's part of a segment to the same place in the other local ranks' parts. */
 void engine_spread(comm_t *c, struct comm_segment *s, size_t offset_bytes, size_t n);
 
-/* This rank's share of operation reduced + 1 is done. */
+/* Records that this rank's share of operation reduced + 1 is done. */
 void engine_end_share(comm_t *c);
 
 /* ---- progress.c ---- */
@@ -143,16 +152,16 @@ int progress_start(comm_t *c, enum comm_progress_mode mode, ddp_error_t *errp); 
 void progress_stop(comm_t *c);
 void progress_lock(comm_t *c);
 void progress_unlock(comm_t *c);
-void progress_wake(comm_t *c); /* with the lock held: there is something to drive */
+void progress_wake(comm_t *c); /* called with the lock held: tells the thread that there is work to drive */
 
-/* Drives until w is done (NULL: all works are). 0, or -1 with the watch's cause. */
+/* Drives the engine until w is done (NULL: until all works are). 0, or -1 with the watch's cause. */
 int progress_wait(comm_t *c, const comm_work_t *w, ddp_error_t *errp);
 
 /* ---- internode.c: between nodes ---- */
 
 int net_init(comm_t *c, ddp_error_t *errp);
 void net_clear(comm_t *c);
-bool net_step(comm_t *c);             /* raises `reduced` */
-int net_suspect(comm_t *c);           /* a rank that operation reduced + 1, which is open, waits for */
+bool net_step(comm_t *c);   /* advances `reduced` */
+int net_suspect(comm_t *c); /* a rank that operation reduced + 1 waits for, once all local ranks have arrived at it */
 
 #endif

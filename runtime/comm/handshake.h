@@ -1,8 +1,9 @@
 /* handshake.h - how ranks that know each other's tokens meet over a listening socket that strangers can reach too.
  *
- * The caller's side opens with a greeting: magic, who it is, whom it wants, what for, and the token that the listening
- * rank published through the boot; it is answered with a second token. Nothing else is believed before. A stranger's
- * garbage, silence or wrong token closes that connection only. */
+ * The connecting rank sends a greeting: magic, its own rank, the rank that it wants, the connection's purpose, and the
+ * token that the listening rank published through the boot. The listener answers with a second token. Until both are
+ * checked, neither side uses anything that it received. A stranger that sends garbage, nothing or a wrong token only
+ * loses its own connection. */
 #ifndef DDP_RUNTIME_COMM_HANDSHAKE_H
 #define DDP_RUNTIME_COMM_HANDSHAKE_H
 
@@ -20,11 +21,11 @@ enum meet_kind { MEET_SHM = 1, MEET_DATA, MEET_CONTROL };
 /* One listening socket and its two tokens. fd -1: none. */
 struct meet {
     int fd;
-    uint8_t call[MEET_TOKEN];   /* what a caller shows */
-    uint8_t answer[MEET_TOKEN]; /* what it gets back */
+    uint8_t call[MEET_TOKEN];   /* the token in the caller's greeting */
+    uint8_t answer[MEET_TOKEN]; /* the token in the listener's answer */
 };
 
-/* A peer that is to come, and its connection once it came (-1 before). */
+/* A peer that is expected to connect; fd is its connection, -1 until it has. */
 struct meet_guest {
     int rank;
     enum meet_kind kind;
@@ -33,8 +34,9 @@ struct meet_guest {
 
 int meet_tokens(struct meet *m, ddp_error_t *errp); /* draws both */
 
-/* Accepts until every guest came. same_uid: refuse other users (unix sockets). Guests' descriptors are non-blocking and
- * not yet answered. On failure the text names the first rank that did not come, and guests that came are closed. */
+/* Accepts connections until every guest has arrived. same_uid: refuse other users (unix sockets). The guests'
+ * descriptors are non-blocking; meet_answer still has to answer them. On failure the text names the first rank that has
+ * not arrived, and the connections of those that have are closed. */
 int meet_accept(const struct meet *m, const struct world *w, struct meet_guest *guests, size_t n_guests, bool same_uid,
                 uint64_t deadline, ddp_error_t *errp);
 
@@ -42,8 +44,8 @@ int meet_accept(const struct meet *m, const struct world *w, struct meet_guest *
 int meet_call(int fd, const struct meet *m, const struct world *w, int to, enum meet_kind kind, uint64_t deadline,
               ddp_error_t *errp);
 
-/* Listener: answers, passing pass_fd along (-1: none). Caller: takes the answer and checks it; *ret_fd (may be NULL)
- * is the descriptor that came with it, or -1. */
+/* The listener sends its answer, with the descriptor pass_fd (-1: none). The caller receives the answer and checks it;
+ * *ret_fd (may be NULL) is the descriptor that came with it, or -1. */
 int meet_answer(int fd, const struct meet *m, const char *who, int pass_fd, ddp_error_t *errp);
 int meet_answered(int fd, const struct meet *m, const char *who, int *ret_fd, uint64_t deadline, ddp_error_t *errp);
 

@@ -21,23 +21,23 @@ struct comm_plan {
 int comm_plan_init(struct comm_plan *p, const struct world *w); /* 0, or -1 when memory runs out */
 void comm_plan_clear(struct comm_plan *p);
 
-/* Ranges laid end to end, each taking whole blocks: how many blocks. */
+/* How many blocks the ranges take, laid end to end, each in whole blocks. */
 uint64_t comm_blocks(const struct comm_range *ranges, size_t n_ranges);
 
-/* Ranges and the unit, in blocks, at whose multiples, counted from each range's start, they may be cut. */
+/* Ranges, and the unit in blocks: a range may be cut at multiples of the unit, counted from the range's start. */
 struct comm_ranges {
     const struct comm_range *ranges;
     size_t n_ranges;
     uint64_t unit; /* >= 1 */
 };
 
-/* Part `part` of n_parts of the blocks [first, end): cut into equal bytes, each cut then moved to the next multiple of the
- * unit or a range's end. Both ends of `whole` are such places themselves. A part differs from an equal share by less than a unit, so that small ranges
- * unbalance nothing. */
+/* Part `part` of n_parts of the blocks in `whole`: equal shares, each cut then moved to the next multiple of the unit or
+ * a range's end. Both ends of `whole` are such places themselves. A part differs from an equal share by less than a unit,
+ * also where the ranges are small. */
 struct comm_span comm_cut(const struct comm_ranges *r, struct comm_span whole, int n_parts, int part);
 
-/* A span cut in the same way every `max` (>= unit) blocks: how many chunks, and the i-th, of fewer than max + unit blocks
- * (the last may be empty). */
+/* A span cut in the same way every `max` (>= unit) blocks: the number of chunks, and the i-th chunk, which has fewer
+ * than max + unit blocks (the last may be empty). */
 uint64_t comm_n_chunks(struct comm_span s, uint64_t max);
 struct comm_span comm_chunk(const struct comm_ranges *r, struct comm_span s, uint64_t i, uint64_t max);
 

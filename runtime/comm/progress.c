@@ -35,7 +35,8 @@ void progress_unlock(comm_t *c)
     pthread_mutex_unlock(&c->engine.lock);
 }
 
-/* Sleeps until something may have changed, without the lock; whoever drives afterwards takes in what woke it. */
+/* Releases the lock, sleeps until the node's bell rings, and takes the lock again. It does not look at what rang the
+ * bell: the caller's next engine_step does. */
 static void sleep_on_bell(comm_t *c, uint64_t deadline)
 {
     uint32_t bell = watch_bell(c->watch);

@@ -1,4 +1,4 @@
-/* tcp_impl.h - connections' inside. Private to tcp*.c. */
+/* tcp_impl.h - the data structures of tcp.h. Private to tcp*.c. */
 #ifndef DDP_COMM_TCP_IMPL_H
 #define DDP_COMM_TCP_IMPL_H
 
@@ -10,25 +10,25 @@ struct tcp_message {
     struct tcp_message *next;
     uint64_t tag;
     struct tcp_header header;
-    size_t n, at, cap;  /* v[at..n) is left */
+    size_t n, at, cap;  /* v[at..n) is still to be sent */
     struct iovec v[];   /* [0] is the header */
 };
 
-/* Memory that is still to be filled. */
+/* Memory that received data goes to. */
 struct tcp_memory {
     struct iovec *v;
-    size_t n, cap, at; /* v[at..n) is left */
-    size_t n_bytes;    /* all of v, as it was added */
+    size_t n, cap, at; /* v[at..n) is still to be filled */
+    size_t n_bytes;    /* of all entries together, when they were added */
 };
 
 struct tcp_conn {
     int rank, fd; /* fd -1: this node itself */
     struct tcp_message *out, **out_end;
-    struct tcp_message *sending; /* of the exchange that is being put together */
-    struct tcp_header h, next;   /* of the message that is being read; what came behind it */
-    size_t n_header, n_next;     /* bytes of them that are there */
+    struct tcp_message *sending; /* of the exchange that is being prepared */
+    struct tcp_header h, next;   /* of the message that is being read, and of the one after it */
+    size_t n_header, n_next;     /* bytes of h and of next that have arrived */
     bool is_reading;             /* the header has been accepted: `in` is being filled */
-    struct tcp_memory in, expected; /* expected: by the present exchange */
+    struct tcp_memory in, expected; /* expected: what the present exchange receives */
     bool is_lost;
     int lost_errno; /* 0: closed */
     uint64_t moved_ns;

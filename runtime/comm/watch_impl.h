@@ -1,4 +1,4 @@
-/* watch_impl.h - a watch's inside. Private to watch*.c. */
+/* watch_impl.h - the data structures of watch.h. Private to watch*.c. */
 #ifndef DDP_RUNTIME_WATCH_IMPL_H
 #define DDP_RUNTIME_WATCH_IMPL_H
 
@@ -10,7 +10,7 @@
 
 enum { FRAME_MAGIC = 0x64647077, FRAME_CAUSE = 1, FRAME_LEFT, FRAME_WAITS };
 
-/* What leaders tell each other. */
+/* What one leader sends to another. */
 struct watch_frame {
     uint32_t magic, type;
     uint64_t cause;        /* FRAME_CAUSE */
@@ -34,25 +34,27 @@ struct watch {
     struct pollfd *polls;
     int wake_fd, event_fd;
     struct {
-        uint64_t deadline, since; /* of the present late wait; when its culprit was last another */
+        uint64_t deadline; /* of the wait that is late */
+        uint64_t since;    /* when its culprit was last another rank */
         int culprit;
     } late;
     pthread_t thread;
     atomic_bool stop;
-    pthread_mutex_t lock; /* over what follows: who was told what */
+    pthread_mutex_t lock; /* over the fields below: what this rank has already sent on */
     bool told_cause;
     bool *told_left;     /* [local_size] */
     int32_t *told_waits; /* [local_size] */
 };
 
-/* An eventfd, as a flag. */
+/* An eventfd used as a flag. */
 void watch_fd_signal(int fd);
 void watch_fd_clear(int fd);
 
-/* Passes on what is new on the board. Both threads call it: whoever acts on news has first passed it on. */
+/* Sends on what is new on the board. The caller's thread and the watch thread both call this before they act on
+ * anything new. */
 void watch_sync(watch_t *w);
 
-/* board_raise, and everyone learns of it. */
+/* board_raise, and wakes and informs all ranks. */
 void watch_raise_cause(watch_t *w, struct cause c, const char *text);
 
 void *watch_thread(void *watch);

@@ -1,7 +1,9 @@
-/* wireup.h - the host communicator's inside: shared memory within a node, TCP between nodes. Private to runtime/comm.
+/* wireup.h - the data structures of the host communicator: shared memory within a node, TCP between nodes. Private to
+ * runtime/comm.
  *
  * With L the smallest number of ranks on a node, local ranks below L are owners: each reduces one slice of every range
- * over its node and, between nodes, exchanges it with the owners of the same local index. On one node all are owners. */
+ * over its node and, between nodes, exchanges it with the owners of the same local index. On one node all ranks are
+ * owners. */
 #ifndef DDP_RUNTIME_COMM_WIREUP_H
 #define DDP_RUNTIME_COMM_WIREUP_H
 
@@ -19,15 +21,15 @@ struct comm {
     watch_t *watch;
     struct tcp *tcp; /* NULL on a rank that owns nothing, and where there is one node */
     struct comm_plan plan;
-    struct comm_segment stage; /* for works on memory of the caller's own, */
-    struct comm_segment moves; /* and for the calls of collectives.c: ranks may still copy out of the other */
+    struct comm_segment stage; /* staging memory for works on the caller's memory, */
+    struct comm_segment moves; /* and for the calls of collectives.c, since ranks may still copy out of `stage` then */
     struct comm_segment *segments;
     struct engine engine;
     void **out;      /* [local_size], and */
-    const void **in; /* [max(local_size, n_slots)]: the kernel's arguments, of whoever drives */
+    const void **in; /* [max(local_size, n_slots)]: the kernel's arguments, used by the thread that drives */
 };
 
-/* Where local rank l's part of s lies. */
+/* The part of segment s that belongs to local rank l. */
 static inline char *segment_part(const struct comm_segment *s, int l)
 {
     return s->map + (size_t)l * s->stride;
@@ -40,7 +42,7 @@ static inline struct shm_slot *engine_slot(const comm_t *c, int local)
     return &c->shm.control->slots[local];
 }
 
-/* Have local ranks 0 .. n_ranks-1 got to `n` in the counter at that offset of their slots? */
+/* True once the counter at that offset in the slots of local ranks 0 .. n_ranks-1 has reached `n` everywhere. */
 static inline bool engine_all_at(const comm_t *c, size_t counter, int n_ranks, uint64_t n)
 {
     for (int l = 0; l < n_ranks; l++)
@@ -61,14 +63,14 @@ static inline uint64_t comm_mix(uint64_t h, uint64_t v)
     return h ^ h >> 31;
 }
 
-/* This rank makes its next call, a work or one that waits. Returns its watch_call(). */
+/* Numbers this rank's next call, a work or a call that waits, and returns its watch_call(). */
 uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args);
 
-/* This rank cannot go on: makes all others fail with errp's text. Returns -1. */
+/* After an error of this rank alone: makes all other ranks fail with errp's text. Returns -1. */
 int comm_fail(comm_t *c, ddp_error_t *errp);
 
-/* Opens a collective call that waits, after all works. args: a hash of what all ranks must pass alike. Ranks compare what
- * they opened. -1: the watch's cause. (progress.c) */
+/* Begins a collective call that waits, once all works are done. args: a hash of the arguments that must be equal on all
+ * ranks; ranks compare the calls that they have begun. -1: the watch's cause. (progress.c) */
 int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp);
 
 #endif
