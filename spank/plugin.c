@@ -374,7 +374,8 @@ int slurm_spank_exit(spank_t sp, int ac, char **av)
 
 /* SLURM_CPU_BIND and SLURM_MEM_BIND as srun sent them; Slurm overwrites them later with what it chose itself. "quiet"
  * and "verbose" bind nothing. srun says "threads", "cores" or "sockets" also where the user gave no --cpu-bind but
- * --hint, --threads-per-core, --ntasks-per-core or --ntasks-per-socket, which count CPUs and do not say who gets which. */
+ * --hint, --threads-per-core, --ntasks-per-core or --ntasks-per-socket, which count CPUs and do not say who gets
+ * which. */
 static bool is_binding(const char *bind)
 {
     static const char *const words[] = {"quiet", "verbose"};
@@ -384,8 +385,8 @@ static bool is_binding(const char *bind)
     return bind && *bind && strcmp(bind, ",");
 }
 
-/* Before the tasks are forked. Whether the step is ours they find out themselves: this only has to be right for those
- * that are, and costs a step that asked for ddp=off an mmap. */
+/* In slurmstepd, before it forks the tasks: maps the board. Whether the step uses ddp is not known yet; each task finds
+ * that out by itself later. So a step with ddp=off pays for a board that it does not use: one mmap. */
 int slurm_spank_user_init(spank_t sp, int ac, char **av)
 {
     (void)ac, (void)av;

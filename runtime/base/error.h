@@ -44,7 +44,8 @@ int error_errno(ddp_error_t *errp, const char *fmt, ...) ERROR_PRINTF(2, 3);
 /* Puts "PREFIX: " in front of the text already there, keeping domain and code. Returns -1. */
 int error_prefix(ddp_error_t *errp, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
-/* Within text, what comes behind "rank R: " at its beginning, if it begins so: for who names that rank himself. */
+/* Text without "rank R: " at its beginning, if it begins so: for a caller that puts the rank's name in front itself.
+ * Points into text. */
 const char *error_of_rank(const char *text, int rank);
 
 #endif

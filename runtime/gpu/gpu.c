@@ -163,7 +163,7 @@ int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp)
     return g->stage.data ? 0 : -1;
 }
 
-/* What travelled between ranks has gone with NCCL. */
+/* Frees the memory that is this file's own. Memory that NCCL allocated was freed with NCCL's communicator. */
 static void release(gpu_t *g)
 {
     device_t *d = g->cfg.device;

@@ -9,41 +9,43 @@
 #include "runtime/grads/norm.h"
 #include "runtime/nccl/nccl.h"
 
-/* A bucket on its way. */
+/* A bucket in flight. */
 struct gpu_bucket {
-    const int *id; /* [n] its parameters, borrowed; n 0: none is on its way */
+    const int *id; /* [n] its parameters, borrowed; n 0: no bucket is in flight */
     int n;
 };
 
-/* When things came about on the GPU. Without a trace all of it is zeros. */
+/* When each bucket's reduction started and ended on the GPU, for a trace; all zeros without one. */
 struct gpu_times {
-    device_event_t **from, **to; /* [layout->n] travel of bucket b; made when there is one */
-    device_event_t *done;        /* the gradients of the last one that has set out */
-    int n;                       /* buckets that have set out in this pass */
-    uint64_t summed_ns;          /* when it was seen that `summed` was reached */
+    device_event_t **from, **to; /* [layout->n] start and end of bucket b's reduction; created at first use */
+    device_event_t *done;        /* the program has computed the gradients of the last bucket that was started */
+    int n;                       /* buckets started in this pass */
+    uint64_t summed_ns;          /* the host's clock when it saw `summed` reached */
 };
 
 struct gpu {
     struct gpu_config cfg;
     struct gpu_arenas arena;
-    void *wire;             /* what travels: the gradients' arena, or one of cfg.wire */
-    double *sums;           /* device memory, [norm.n_blocks] */
-    double *host_sums;      /* the same here, pinned */
+    void *wire;             /* what is reduced: the gradients' arena, or a copy of it in type cfg.wire */
+    double *sums;           /* the blocks' sums of squares in device memory, [norm.n_blocks] */
+    double *host_sums;      /* their copy in pinned memory of the processor */
     cuda_optim_f *step;     /* the optimizer's */
     struct norm norm;       /* where each parameter's blocks are */
-    device_stream_t *program, *travel, *copies;
-    device_stream_t *behind; /* what is made of a bucket that has come, beside the next one's travel */
-    device_event_t *asked;  /* what the program's stream was asked for */
-    device_event_t *come;   /* what the stream of travel was: behind comes after it */
-    device_event_t *summed; /* the last bucket, and what was made of it */
+    device_stream_t *program; /* the program's stream */
+    device_stream_t *travel;  /* communication: casts and NCCL's reductions */
+    device_stream_t *copies;  /* gpu_read and gpu_write */
+    device_stream_t *behind;  /* work on a bucket after its reduction or gather, while the next one is in flight */
+    device_event_t *asked;  /* the point of `program` that gpu_after_program waits for */
+    device_event_t *come;   /* the point of `travel` that `behind` waits for, and the other way round */
+    device_event_t *summed; /* the last bucket is reduced, and its block sums are computed */
     nccl_t *nccl;           /* NULL for one rank */
-    struct nccl_stage stage; /* of sums in order; data NULL: in NCCL's order */
+    struct nccl_stage stage; /* for sums in the fixed order; data NULL: sums are in NCCL's order */
     void *bounce;           /* pinned, GPU_BOUNCE_BYTES */
-    struct gpu_bucket last; /* that was started: its block sums are still to be asked for */
+    struct gpu_bucket last; /* the bucket that was started last, whose block sums are not enqueued yet */
     struct reducer_carrier carrier;
     struct gpu_times times;
 
-    /* Of one call: [layout->n] each. */
+    /* Scratch of one call, [layout->n] each: the ranges that it hands to NCCL or to a kernel. */
     struct nccl_range *span;
     struct cuda_range *cast;
     struct cuda_norm_range *blocks;
@@ -52,29 +54,31 @@ struct gpu {
 };
 
 #define GPU_BOUNCE_BYTES ((size_t)4 << 20)
-#define GPU_STAGE_BYTES ((size_t)32 << 20) /* a bucket as it is by default, and what slices are rounded by */
+#define GPU_STAGE_BYTES ((size_t)32 << 20) /* a bucket of the default size, and what its slices are rounded up by */
 
-/* What a function of kernels/cuda returned. */
+/* Turns what a function of kernels/cuda returned into 0, or -1 with an error that names `call`. */
 int gpu_result(gpu_t *g, int code, const char *call, ddp_error_t *errp);
 
-/* From now on stream s comes after what the program's stream was asked for so far. */
+/* What is enqueued on stream s from now on runs after what the program's stream holds now. The host does not wait. */
 int gpu_after_program(gpu_t *g, device_stream_t *s, ddp_error_t *errp);
 
-/* And g->behind after what the stream of travel was, NCCL's work included: waits until that stands there, since NCCL
- * puts it on the stream some time after it is called (nccl.h). */
+/* What is enqueued on g->behind from now on runs after what g->travel holds now, NCCL's work included. The host waits
+ * until NCCL has enqueued that work, which it does some time after it is called (nccl.h). */
 int gpu_after_travel(gpu_t *g, ddp_error_t *errp);
 
-/* Until e is reached, while the watch looks after the other ranks. */
+/* Waits until e is reached, or until the watch reports that a rank has died. */
 int gpu_wait(gpu_t *g, device_event_t *e, ddp_error_t *errp);
 
-/* Asks s for values in 16 bits, if there are any, rounded to the nearest: elements [first, first + n) of the arenas. */
+/* Enqueues on s the rounding of values [first, first + n) to their 16-bit copies, if the arenas have any. */
 int gpu_round_range(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp);
 
-/* What failed here is not known to the others, who wait for this rank. *errp becomes *why; returns -1. */
+/* Reports this rank's error *why to the other ranks, which do not know of it and wait for this rank. *errp becomes
+ * *why; returns -1. */
 int gpu_tell(gpu_t *g, const ddp_error_t *why, ddp_error_t *errp);
 
-/* gpu/times.c; without a trace they do nothing. A bucket's gradients are asked for, and it sets out; it has come. Then,
- * once the sums are there: for the carrier. */
+/* gpu/times.c; without a trace these do nothing. depart: records that a bucket's gradients are computed, and that its
+ * reduction starts; come: that its reduction ends. span and done are the carrier's functions of these names, valid once
+ * the sums have arrived. */
 int gpu_times_open(gpu_t *g, ddp_error_t *errp);
 void gpu_times_close(gpu_t *g);
 int gpu_times_depart(gpu_t *g, ddp_error_t *errp);

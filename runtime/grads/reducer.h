@@ -9,8 +9,8 @@
  * of the norm (each block is visited on one rank; the others' zeros leave it as it is), and how many ranks used which
  * parameter.
  *
- * Where gradients lie on a GPU, a carrier (gpu.h) does what the communicator does for buckets here; it has all block sums
- * on every rank, so that these are no part of the tail then.
+ * Where gradients lie on a GPU, a carrier (gpu.h) does what the communicator does for buckets here; it has all block
+ * sums on every rank, so that these are no part of the tail then.
  *
  * A hook changes what travels: buckets are encoded into a second segment when they start, and decoded into the
  * gradients when they have arrived; block sums are made of decoded values.
@@ -69,7 +69,7 @@ struct reducer_config {
     bool find_unused; /* who is not marked at a pass' end was not used; the order is then not rebuilt */
     bool plan;        /* buckets are planned (planner.h) from what the first passes took; else cut by the caps */
     const struct ddp_hook *hook; /* copied; NULL: gradients travel as they are */
-    bool is_fixed;    /* the plan stays as it is at first: for whoever keeps something by it */
+    bool is_fixed;    /* the first plan is never replaced: the caller keeps state that is laid out by its buckets */
     const struct reducer_carrier *carrier; /* borrowed; NULL: none. Not with a hook, owned_only or a plan */
     bool owned_only;  /* sums are wanted only of what this rank owns of each bucket (comm_owned, in units of NORM_BLOCK
                          elements); not with a hook */

@@ -54,8 +54,9 @@ int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *err
  * been through nccl_break when it is returned. */
 int nccl_await(nccl_t *n, enum watch_what what, nccl_done_f *done, void *ctx, ddp_error_t *errp);
 
-/* This rank cannot go on. code: NCCL's, told with its words; 0: *errp says why; the watch's cause goes before either.
- * The others learn of it, and NCCL's part is aborted. Returns -1. */
+/* Ends the communicator after an error of this rank: reports the error to the other ranks and aborts NCCL's
+ * communicator. *errp becomes the first of these that exists: the cause that the watch has found; the text of NCCL's
+ * error `code`; what *errp holds already (code 0). Returns -1. */
 int nccl_break(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
 
 /* A call that may not return, in a thread that is then left behind. Its code, or -1: it has not returned (is_stuck). */

@@ -6,8 +6,8 @@
  *
  * Ranks move by sums over all ranks alone: the tail of the gradients' reduction (reducer.h), or, where training waits,
  * the same numbers summed for that. These are the same on all ranks, so ranks are always in the same state, and no
- * thread but the caller's ever makes a collective call. A rank that cannot write says so in the tail; a save is given up
- * only when no rank writes any more. */
+ * thread but the caller's ever makes a collective call. A rank that cannot write says so in the tail; a save is given
+ * up only when no rank writes any more. */
 #ifndef DDP_RUNTIME_SAVE_CHECKPOINT_H
 #define DDP_RUNTIME_SAVE_CHECKPOINT_H
 
@@ -106,9 +106,10 @@ int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
 /* dir as it is compared: "./run//ckpt/" is "run/ckpt". Error: NULL, no name, or one that is too long. */
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
 
-/* Opens dir for saves: the same folder on all ranks, memory for snapshots. Collective. 0; CHECKPOINT_UNWRITABLE: it
- * cannot be made or written, CHECKPOINT_SHARED: others can write to it, which the job does not want (*errp says why),
- * and all else is well; -1: error. The same on all ranks, with one text. */
+/* Opens dir for saves: checks that it is the same folder on all ranks, and takes the memory for snapshots. Collective.
+ * Returns 0; CHECKPOINT_UNWRITABLE: dir cannot be made or written; CHECKPOINT_SHARED: other users can write to it, and
+ * the option ckpt-private forbids that; -1: any other error. *errp says why wherever the result is not 0. All ranks
+ * return the same value and the same text. */
 enum { CHECKPOINT_UNWRITABLE = 1, CHECKPOINT_SHARED };
 int checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 
@@ -130,8 +131,8 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 /* sum[n_tensors] of this rank's blocks becomes that of all ranks', modulo 2^64. Collective. */
 int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp);
 
-/* Keeps the text for ddp_checkpoint_status, on rank 0. It replaces those from before the last step began; what is warned
- * of since then, or before the first step, is kept together. */
+/* Keeps the text for ddp_checkpoint_status, on rank 0. It replaces those from before the last step began; what is
+ * warned of since then, or before the first step, is kept together. */
 void checkpoint_warn(ddp_t *d, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
 /* DIR/step-N of the last one, for ddp_checkpoint_status. */

@@ -104,8 +104,9 @@ static int common_bridges(const struct telling *tell, size_t nic)
     return gpu < 0 ? 0 : inventory_common_bridges(&tell->inv->gpu[gpu].pci, &tell->inv->nic[nic].pci);
 }
 
-/* Of the other active NICs of its kind at the same distance from the GPU those that are as near as the one it has, or,
- * below nested switches, farther. */
+/* Counts the active NICs, other than the rank's own, that are of the same kind as that NIC and at the same distance
+ * from the rank's GPU. Below nested PCIe switches, `farther` counts those that share fewer switches with the GPU than
+ * the rank's NIC does, and !farther counts the others. */
 static int count_others(const struct telling *tell, bool farther)
 {
     const struct inventory *inv = tell->inv;
