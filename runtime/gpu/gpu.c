@@ -131,24 +131,31 @@ static void *allocate(gpu_t *g, size_t n, bool travels, const char *what, ddp_er
     return p && device_fill(g->program, p, 0, n, errp) == 0 ? p : NULL;
 }
 
+static int allocate_moments(gpu_t *g, ddp_error_t *errp)
+{
+    const struct optimizer *o = g->cfg.optimizer;
+    size_t n = o->n_elems ? o->n_elems * sizeof(float) : LAYOUT_ALIGN;
+    for (int k = 0; k < o->rule->n_moments; k++)
+        if (!(g->arena.moment[k] = allocate(g, n, false, "optimizer state", errp)))
+            return -1;
+    return 0;
+}
+
 int gpu_allocate(gpu_t *g, ddp_error_t *errp)
 {
     const struct gpu_config *c = &g->cfg;
     struct gpu_arenas *a = &g->arena;
     size_t n = c->layout->n_bytes ? c->layout->n_bytes : LAYOUT_ALIGN, n_sums = (g->norm.n_blocks + 1) * sizeof(double);
-    size_t n_own = c->optimizer->n_elems ? c->optimizer->n_elems * sizeof(float) : LAYOUT_ALIGN;
     const char *kept = c->kept == DDP_F16 ? "parameters in float16" : "parameters in bfloat16";
     bool is_same = c->wire == DDP_F32;
     if (!(a->values = allocate(g, n, c->spread, "parameters", errp)) ||
         !(a->grads = allocate(g, n, is_same, "gradients", errp)) ||
         !(g->wire = is_same ? a->grads : allocate(g, n / 2, true, "encoded gradients", errp)) ||
+        allocate_moments(g, errp) < 0 ||
         (c->kept != DDP_F32 && !(a->values_16 = allocate(g, n / 2, false, kept, errp))) ||
         !(g->sums = allocate(g, n_sums, false, "sums of squares", errp)) ||
         !(g->host_sums = device_host_malloc(c->device, n_sums, "sums of squares", errp)))
         return -1;
-    for (int k = 0; k < c->optimizer->rule->n_moments; k++)
-        if (!(a->moment[k] = allocate(g, n_own, false, "optimizer state", errp)))
-            return -1;
     return 0;
 }
 
