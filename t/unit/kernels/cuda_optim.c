@@ -164,13 +164,16 @@ static void make_tensor(struct tensor *t, struct cuda_optim_range *r, size_t n, 
 static void check_update(void *arg)
 {
     const struct update_trial *t = arg;
+    cuda_optim_f *step = cuda_optim_find(t->rule->name);
+    if (!step) /* a rule for processors only */
+        return;
     struct tensor *x = calloc(t->n_ranges, sizeof *x);
     struct cuda_optim_range *range = calloc(t->n_ranges, sizeof *range);
     struct optim_args a = {.lr = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 77,
                            .bias1 = 0.271f, .bias2 = 0.142625f, .grad_scale = 1 / 3.0f};
     for (size_t r = 0; r < t->n_ranges; r++)
         make_tensor(&x[r], &range[r], 1 + draw() % t->max_elems, t->rule);
-    assert_launched(cuda_optim_find(t->rule->name)(range, t->n_ranges, &a, NULL));
+    assert_launched(step(range, t->n_ranges, &a, NULL));
     for (size_t r = 0; r < t->n_ranges; r++) {
         size_t n = range[r].n;
         struct optim_args of = a;
@@ -207,10 +210,11 @@ static void other_types_are_refused(void **state)
     struct optim_args a = {0};
     struct cuda_norm_range n = {0};
     struct cuda_optim_range r = {.copy = &a}; /* of type 0 */
+    cuda_optim_f *adamw = cuda_optim_find("adamw"), *sgd = cuda_optim_find("sgd");
     assert_int_equal(cuda_norm_blocks(&n, 1, DDP_F64, 1, NULL), cudaErrorInvalidValue);
-    assert_null(cuda_optim_find("adamx"));
-    for (int k = 0; k < N_RULES; k++)
-        assert_int_equal(cuda_optim_find(rules[k]->name)(&r, 1, &a, NULL), cudaErrorInvalidValue);
+    assert_true(adamw && sgd && !cuda_optim_find("adamx"));
+    assert_int_equal(adamw(&r, 1, &a, NULL), cudaErrorInvalidValue);
+    assert_int_equal(sgd(&r, 1, &a, NULL), cudaErrorInvalidValue);
 }
 
 static const struct CMUnitTest tests[] = {
