@@ -1,8 +1,8 @@
 /* layout.h - the parameters of a model: names, shapes, types and where each lies in the arena. Pure.
  *
  * The arena holds the tensors in registration order, each at a multiple of 64 bytes, with zero padding between. Offsets
- * depend on the layout alone, never on ranks or buckets; but where GPUs spread the optimizer's state, zero_gpu.h moves the
- * tensors further apart. */
+ * depend on the layout alone, never on ranks or buckets; but where GPUs spread the optimizer's state, zero_gpu.h moves
+ * the tensors further apart. */
 #ifndef DDP_RUNTIME_GRADS_LAYOUT_H
 #define DDP_RUNTIME_GRADS_LAYOUT_H
 
@@ -32,13 +32,13 @@ struct layout {
     size_t n_bytes; /* of the arena */
 };
 
-/* What n bytes take in the arena. */
+/* Bytes that a tensor of n_bytes takes in the arena, padding included. */
 static inline size_t layout_padded(size_t n_bytes)
 {
     return (n_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;
 }
 
-/* Appends a parameter; returns its index or -1. A zeroed struct layout is an empty one. */
+/* Appends a parameter; returns its index, or -1. A zeroed struct is an empty layout. */
 int layout_add(struct layout *l, const char *name, enum ddp_dtype dtype, const size_t *shape, int ndim,
                unsigned flags, ddp_error_t *errp);
 void layout_clear(struct layout *l);
@@ -47,8 +47,8 @@ void layout_clear(struct layout *l);
  * memory runs out. Two layouts are equal exactly when their texts are. */
 char *layout_text(const struct layout *l);
 
-/* Two texts that differ: fills *errp (DDP_E_LAYOUT) with the first parameter that does, of long ones the part that
- * does, and both ranks. Returns -1. */
+/* For two texts that differ, of ranks a and b: fills *errp (DDP_E_LAYOUT) with the first parameter that differs (of a
+ * long line the part that differs) and both ranks. Returns -1. */
 int layout_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
 
 #endif

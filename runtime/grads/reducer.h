@@ -1,19 +1,19 @@
-/* reducer.h - from the ranks' gradients to their sum, while the backward pass still runs.
+/* reducer.h - sums the ranks' gradients while the backward pass still runs.
  *
- * The gradient arena is a communicator segment: gradients live where they travel, at addresses that never change. In a
- * micro-step that synchronises, a bucket (bucket.h) starts to travel as soon as all its gradients are marked and every
- * bucket before it has started: strictly in index order, so that all ranks start the same reductions in the same order
- * whatever the order in which their gradients come.
+ * The gradient arena is a segment of the communicator: gradients are reduced in place, at addresses that never change.
+ * In a micro-step that synchronises, a bucket (bucket.h) is started as soon as all its gradients are marked and every
+ * bucket before it has been started: strictly in index order, so that all ranks start the same reductions in the same
+ * order, whatever the order in which their gradients become ready.
  *
- * Behind the buckets travels the tail, doubles in a segment of their own: loss, count of items, wishes, the block sums
- * of the norm (each block is visited on one rank; the others' zeros leave it as it is), and how many ranks used which
+ * After the buckets comes the tail, doubles in a segment of their own: loss, count of items, requests to stop, the
+ * block sums of the norm (one rank visits each block; the other ranks add zeros), and how many ranks used which
  * parameter.
  *
- * Where gradients lie on a GPU, a carrier (gpu.h) does what the communicator does for buckets here; it has all block
- * sums on every rank, so that these are no part of the tail then.
+ * Where gradients lie on a GPU, a carrier (gpu.h) reduces the buckets in place of the communicator. The carrier has all
+ * block sums on every rank, so these are not in the tail then.
  *
- * A hook changes what travels: buckets are encoded into a second segment when they start, and decoded into the
- * gradients when they have arrived; block sums are made of decoded values.
+ * A hook changes what is reduced: a bucket is encoded into a second segment when it is started, and decoded into the
+ * gradients when it has arrived; block sums are computed from decoded values.
  *
  * A pass: reducer_zero at a step's first micro-step; then per micro-step reducer_micro_begin, reducer_mark per
  * parameter, reducer_check, reducer_micro_end; after a synchronising one gradients and tail hold the sums. From one
@@ -35,7 +35,7 @@
 enum reducer_tail {
     TAIL_LOSS,
     TAIL_ITEMS,
-    TAIL_STOP,        /* ranks that want to stop, by reason (stop.h) */
+    TAIL_STOP,        /* ranks that request a stop, by reason (stop.h) */
     TAIL_JOINED = TAIL_STOP + STOP_N,
     TAIL_SLOW,        /* ranks on which the step took long (cut.h) */
     TAIL_WRITTEN,     /* ranks whose part of the checkpoint in flight is on disk */
@@ -46,19 +46,21 @@ enum reducer_tail {
 };
 enum reducer_mark { MARK_NONE, MARK_READY, MARK_UNUSED };
 
-/* Carries gradients that do not lie in the processor's memory, in place of the communicator. Functions give 0, or -1
- * with *errp filled; the others have been told then. */
+/* Reduces gradients that do not lie in the processor's memory, in place of the communicator. Functions return 0, or -1
+ * with *errp filled; the error has then been reported to the other ranks. */
 struct reducer_carrier {
     void *ctx;
     float *grads;        /* the arena */
-    double *sums;        /* the processor's memory: the sums of squares over the norm's blocks, once all has arrived */
-    enum ddp_dtype wire; /* in which they travel */
-    int (*zero)(void *ctx, ddp_error_t *errp);                          /* the gradients */
-    int (*start)(void *ctx, const int *id, int n, ddp_error_t *errp);   /* the bucket of these parameters sets out; id
-                                                                           is borrowed until it has arrived */
-    int (*wait)(void *ctx, ddp_error_t *errp);                          /* until all that set out has arrived */
-    /* For a trace, else NULL. After wait, in ns of clock.h: when bucket b travelled, and when the gradients were done;
-     * false: not known. */
+    double *sums;        /* the processor's memory: the sums of squares over the norm's blocks, valid after wait */
+    enum ddp_dtype wire; /* the type in which gradients are reduced */
+    /* Zeroes the gradients. */
+    int (*zero)(void *ctx, ddp_error_t *errp);
+    /* Starts the bucket of parameters id[0..n); id is borrowed until the bucket has arrived. */
+    int (*start)(void *ctx, const int *id, int n, ddp_error_t *errp);
+    /* Waits until all buckets that were started have arrived. */
+    int (*wait)(void *ctx, ddp_error_t *errp);
+    /* For a trace, else NULL. Called after wait, in ns of clock.h: span, from when to when bucket b was reduced; done,
+     * when the last gradient was computed. False: not known. */
     bool (*span)(void *ctx, int b, uint64_t *ret_from_ns, uint64_t *ret_to_ns);
     bool (*done)(void *ctx, uint64_t *ret_ns);
 };
@@ -66,16 +68,17 @@ struct reducer_carrier {
 struct reducer_config {
     int n_ranks;
     size_t first_cap_bytes, cap_bytes;
-    bool find_unused; /* who is not marked at a pass' end was not used; the order is then not rebuilt */
-    bool plan;        /* buckets are planned (planner.h) from what the first passes took; else cut by the caps */
-    const struct ddp_hook *hook; /* copied; NULL: gradients travel as they are */
+    bool find_unused; /* a parameter that is not marked when a pass ends was not used; the first order then stays */
+    bool plan;        /* buckets are planned (planner.h) from times of the first passes; else cut by the caps */
+    const struct ddp_hook *hook; /* copied; NULL: gradients are reduced as they are */
     bool is_fixed;    /* the first plan is never replaced: the caller keeps state that is laid out by its buckets */
     const struct reducer_carrier *carrier; /* borrowed; NULL: none. Not with a hook, owned_only or a plan */
-    bool owned_only;  /* sums are wanted only of what this rank owns of each bucket (comm_owned, in units of NORM_BLOCK
-                         elements); not with a hook */
+    bool owned_only;  /* this rank needs sums only of the part of each bucket that it owns (comm_owned, in units of
+                         NORM_BLOCK elements); not with a hook */
 };
 
-/* Comes before parameter id's gradient travels, in a micro-step that synchronises, on the thread that marks. */
+/* Called in a micro-step that synchronises, before the bucket with parameter id's gradient is started, on the thread
+ * that marks. */
 typedef int reducer_prepare_f(void *ctx, int id, ddp_error_t *errp);
 
 struct reducer_bucket {
@@ -83,15 +86,15 @@ struct reducer_bucket {
     int index;
     int n_pending;     /* parameters not marked yet */
     comm_work_t *work; /* in flight */
-    uint64_t started_ns, done_ns; /* done: when it was noticed */
+    uint64_t started_ns, done_ns; /* done_ns: when this rank saw that the bucket had arrived */
 };
 
-/* The first passes, in which the plan is found (reducer_tune.c). */
+/* Measurements of the first passes, from which the plan is made (reducer_tune.c). */
 struct reducer_tuning {
-    int n_measured;      /* passes */
-    bool is_measuring;   /* this pass: buckets travel one by one after it */
-    uint64_t *ready_ns;  /* [REDUCER_MEASURED][n] since the pass' first mark, by parameter */
-    double *took_s;      /* [REDUCER_MEASURED][n] by bucket */
+    int n_measured;      /* passes measured so far */
+    bool is_measuring;   /* this pass is measured: its buckets are reduced one by one after it */
+    uint64_t *ready_ns;  /* [REDUCER_MEASURED][n] by parameter: time of its mark since the pass' first mark */
+    double *took_s;      /* [REDUCER_MEASURED][n] by bucket: time of its reduction */
 };
 #define REDUCER_MEASURED 3
 
@@ -101,61 +104,65 @@ struct reducer {
     struct reducer_config cfg;
     struct ddp_hook hook;          /* encode NULL: none */
     const struct reducer_carrier *carrier; /* NULL: none */
-    comm_segment_t *grads, *tail;  /* grads, and wire: NULL with a carrier */
-    comm_segment_t *wire;          /* what travels: grads, or what the hook makes of them */
+    comm_segment_t *grads, *tail;  /* grads is NULL with a carrier, and so is wire */
+    comm_segment_t *wire;          /* what is reduced: grads, or their encoding by the hook */
     enum ddp_dtype wire_dtype;
-    size_t *wire_offset;           /* [n] bytes, by parameter */
+    size_t *wire_offset;           /* [n] bytes in wire, by parameter */
     struct reducer_tuning tuning;
     struct norm norm;
     struct bucket_plan plan;
-    struct comm_range *range;      /* [n] as the plan orders them */
+    struct comm_range *range;      /* [n] in the plan's order: each parameter's place in wire */
     struct reducer_bucket *bucket; /* [n], of which plan.n_buckets are in use */
     reducer_prepare_f *prepare;    /* or NULL; set by the owner of the reducer */
     void *prepare_ctx;
 
     enum reducer_mark *mark; /* [n] in this micro-step */
     bool *is_used;           /* [n] in this step, on this rank */
-    bool is_sync, is_failed; /* is_failed: a start failed, and error says why */
+    bool is_sync;            /* this micro-step synchronises */
+    bool is_failed;          /* a start failed; error says why */
     int n_marked;
-    bool is_bad;             /* bad_id was marked twice, or there is no such parameter; the first such */
+    bool is_bad;             /* bad_id, the first wrong mark, was marked before, or is no parameter */
     int bad_id;
     int n_started, n_done;   /* buckets */
     ddp_error_t error;
 
     int *arrival;       /* [n_marked] parameters in the order of their marks */
-    uint64_t *ready_ns; /* [n] by parameter */
-    uint64_t end_ns;    /* when the backward pass ended, */
-    uint64_t tail_ns;   /* and the tail set out */
+    uint64_t *ready_ns; /* [n] by parameter: when it was marked */
+    uint64_t end_ns;    /* when the backward pass ended */
+    uint64_t tail_ns;   /* when the tail was started */
     struct trace *trace; /* or NULL; borrowed, set by the owner of the reducer */
-    uint64_t n_passes;  /* that synchronised */
+    uint64_t n_passes;  /* passes that synchronised */
     struct ddp_metrics metrics;
 };
 
-/* layout is borrowed, and must hold float32 only. Collective. */
+/* layout is borrowed, and must hold float32 parameters only. Collective. */
 int reducer_open(struct reducer *r, comm_t *comm, const struct layout *layout, const struct reducer_config *cfg,
                  ddp_error_t *errp);
 
-/* A zeroed struct is allowed. Comes after comm_destroy if a pass was not ended. */
+/* A zeroed struct is allowed. If a pass was not ended, call comm_destroy first: works in flight use the reducer's
+ * memory. */
 void reducer_close(struct reducer *r);
 
 float *reducer_grads(const struct reducer *r);
 double *reducer_tail(const struct reducer *r);       /* [TAIL_COUNT] */
-const double *reducer_used(const struct reducer *r); /* [n], after the pass: ranks that used the parameter */
+const double *reducer_used(const struct reducer *r); /* [n], after the pass: how many ranks used the parameter */
 
-void reducer_zero(struct reducer *r);
-void reducer_zero_grads(struct reducer *r); /* within a step: what was used stays noted */
+void reducer_zero(struct reducer *r);       /* begins a step: zeroes the gradients and is_used */
+void reducer_zero_grads(struct reducer *r); /* within a step: zeroes the gradients, and keeps is_used */
 void reducer_micro_begin(struct reducer *r, bool is_sync);
 void reducer_mark(struct reducer *r, int id, enum reducer_mark mark);
-bool reducer_has_begun(const struct reducer *r); /* something was marked in this micro-step */
+bool reducer_has_begun(const struct reducer *r); /* a parameter was marked in this micro-step */
 
-/* Every parameter was marked exactly once in this micro-step; else an error that names one. */
+/* 0 if every parameter was marked exactly once in this micro-step; else -1 with an error that names one that was
+ * not. */
 int reducer_check(const struct reducer *r, ddp_error_t *errp);
 
-/* Ends a micro-step. When it synchronises, waits for the gradients' sums, then for the tail's, which the caller has
- * filled up to TAIL_COUNT. Collective then. */
+/* Ends a micro-step. If it synchronises, the call is collective: it waits for the gradients' sums, then for the sums of
+ * the tail, whose first TAIL_COUNT elements the caller has filled. */
 int reducer_micro_end(struct reducer *r, ddp_error_t *errp);
 
-/* Buckets travel in index order. The parameters of bucket b, in the order in which they lie in it. */
+/* Buckets are reduced in index order. reducer_bucket: the parameters of bucket b, in the order in which they lie in
+ * it. */
 int reducer_n_buckets(const struct reducer *r);
 const int *reducer_bucket(const struct reducer *r, int b, int *ret_n);
 

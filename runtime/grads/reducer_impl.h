@@ -5,27 +5,28 @@
 #include "kernels/optim.h"
 #include "runtime/grads/reducer.h"
 
-/* In which a reduction is cut between ranks: no block of the norm is. */
+/* The unit at which a reduction is cut between ranks: a block of the norm, so that no block is cut. */
 static inline size_t reducer_unit_bytes(const struct reducer *r)
 {
     return NORM_BLOCK * dtype_size(r->wire_dtype);
 }
 
-/* Where the counts of use lie in the tail. */
+/* The index in the tail at which the counts of used parameters begin; and the length of the tail. */
 size_t reducer_used_at(const struct reducer *r);
 size_t reducer_tail_elems(const struct reducer *r);
 
-/* The ranges that travel follow a new plan. */
+/* Fills r->range and the buckets from r->plan, after the plan was made or replaced. */
 void reducer_lay_out(struct reducer *r);
 
-/* Bucket b sets out; after reducer_wait its gradients are sums. A start that failed shows in the wait. */
+/* Starts bucket b; after reducer_wait its gradients are sums. reducer_wait reports a start that failed. */
 void reducer_start(struct reducer *r, int b);
 int reducer_wait(struct reducer *r, int b, ddp_error_t *errp);
 
-/* Instead of starting buckets during the pass: one after the other, timed. */
+/* In a measured pass, after the backward pass instead of during it: reduces the buckets one after the other, and times
+ * each. */
 int reducer_measure(struct reducer *r, ddp_error_t *errp);
 
-/* After a pass that synchronised: perhaps a new plan for the next. Collective. */
+/* Called after a pass that synchronised: may replace the plan for the next pass. Collective. */
 int reducer_tune(struct reducer *r, ddp_error_t *errp);
 
 #endif

@@ -1,7 +1,7 @@
-/* trace.h - what happened when, as a file that chrome://tracing and ui.perfetto.dev show.
+/* trace.h - records what happened when, in a file that chrome://tracing and ui.perfetto.dev show.
  *
- * Format: the JSON array of Google's "Trace Event Format" (its closing bracket is optional there, so that a trace of a
- * run that was killed can be read); times in microseconds of CLOCK_MONOTONIC, one process per rank. */
+ * Format: the JSON array of Google's "Trace Event Format", whose closing bracket is optional, so that the trace of a
+ * run that was killed can be read. Times are in microseconds of CLOCK_MONOTONIC; each rank is a process. */
 #ifndef DDP_RUNTIME_GRADS_TRACE_H
 #define DDP_RUNTIME_GRADS_TRACE_H
 
@@ -18,17 +18,17 @@ struct trace {
     char path[512]; /* for errors */
 };
 
-/* Every %r in pattern becomes the rank; with several ranks there must be one. A file that exists is written anew. */
+/* Every %r in pattern becomes the rank; with several ranks there must be one. A file that exists is overwritten. */
 int trace_open(struct trace *t, const char *pattern, int rank, int n_ranks, ddp_error_t *errp);
 void trace_close(struct trace *t); /* a zeroed struct is allowed */
 
-/* The name is `what`, followed by a space and `which` where that is not NULL. */
+/* An event's name is `what`, followed by a space and `which` where that is not NULL. */
 void trace_span(struct trace *t, enum trace_track track, const char *what, const char *which, uint64_t from_ns,
                 uint64_t to_ns);
 void trace_instant(struct trace *t, enum trace_track track, const char *what, const char *which, uint64_t at_ns);
 
-/* Hands what was written to the system. -1 where that, or anything since trace_open, could not be written: a trace with
- * holes shows what did not happen. */
+/* Flushes the file. -1 if that failed, or if any event since trace_open could not be written: a trace with gaps would
+ * mislead. */
 int trace_flush(struct trace *t, ddp_error_t *errp);
 
 #endif

@@ -33,8 +33,8 @@ void optimizer_close(struct optimizer *o); /* a zeroed struct is allowed */
 /* All of o->cfg, one "KEY=VALUE" a line, so that two differ where their texts do. */
 void optimizer_text(const struct optimizer *o, char *ret, size_t size);
 
-/* Owns elements [first, first + n_elems) of parameter id: one slice more. Or all of all parameters, in registration
- * order. */
+/* optimizer_own adds one slice: elements [first, first + n_elems) of parameter id. optimizer_own_all adds all elements
+ * of all parameters, in registration order. */
 int optimizer_own(struct optimizer *o, const struct layout *l, int id, size_t first, size_t n_elems, ddp_error_t *errp);
 int optimizer_own_all(struct optimizer *o, const struct layout *l, ddp_error_t *errp);
 
@@ -51,12 +51,13 @@ size_t optimizer_bytes(const struct optimizer *o);
 /* The learning rate of step `step` (0 is the first); the formula stands in ddp.h. */
 double optimizer_lr(const struct ddp_optimizer *cfg, uint64_t step);
 
-/* Begins a step with gradient = scale * grads, clipped; norm is the L2 norm of grads (runtime/grads/norm.h). One that is not
- * finite sets skipped: nothing is to be applied. Fills ret->step, grad_norm, lr and skipped. */
+/* Begins a step whose gradient is scale * grads, clipped; norm is the L2 norm of grads (runtime/grads/norm.h). If the
+ * norm is not finite, ret->skipped is set, and the caller must not apply the step. Fills ret->step, grad_norm, lr and
+ * skipped. */
 void optimizer_begin(struct optimizer *o, double norm, double scale, struct ddp_step *ret);
 
-/* Applies the step to slices [first, end). used[id] == 0: no rank used parameter id in this step, and its values and
- * moments stay as they are; NULL: all were used. values and grads are arenas. */
+/* Applies the step that was begun to slices [first, end). used[id] == 0: no rank used parameter id in this step, and
+ * its values and moments stay as they are; used NULL: all parameters were used. values and grads are arenas. */
 void optimizer_apply(struct optimizer *o, size_t first, size_t end, float *values, const float *grads,
                      const double *used);
 

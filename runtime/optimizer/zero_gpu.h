@@ -1,5 +1,5 @@
-/* zero_gpu.h - which rank keeps which part of the optimizer's state where NCCL moves (zero=1 on GPUs; zero_cpu.h has the
- * processor's way). Pure.
+/* zero_gpu.h - which rank owns which part of the optimizer's state on GPUs, where NCCL moves the data (zero=1;
+ * zero_cpu.h is the same for processors). Pure.
  *
  * ncclReduceScatter and ncclAllGather know one share for each rank, all of one size, one behind the other; and a block
  * of the norm is to lie with one rank, whole. So the layout makes room for both before anything is allocated: a
@@ -20,24 +20,26 @@
 
 #define SPREAD_UNIT NORM_BLOCK /* elements; a checkpoint's block, too */
 
-/* In elements of the arena: rank r owns [at + r n_each, at + (r + 1) n_each). */
+/* Rank r owns elements [at + r n_each, at + (r + 1) n_each) of the arena. */
 struct spread_bucket {
     size_t at, n_each;
     size_t first, end; /* this rank's slices of the optimizer */
 };
 
 struct spread {
-    struct bucket_plan plan;      /* in reverse registration order, so that buckets are ranges of the arena */
-    struct spread_bucket *bucket; /* [plan.n_buckets], of which bucket 0 is the arena's end */
+    struct bucket_plan plan;      /* in reverse registration order, so that each bucket is one range of the arena */
+    struct spread_bucket *bucket; /* [plan.n_buckets]; bucket 0 is the arena's end */
 };
 
-/* Plans l's buckets by the caps (bytes, as bucket_plan_by_size), moves l's parameters to their places, and gives o the
- * slices that `rank` owns, bucket by bucket. l: float32 only; o: open, owns nothing. -1 when memory runs out. */
+/* Plans l's buckets by the caps (bytes, as bucket_plan_by_size), changes the offsets of l's parameters accordingly, and
+ * adds to o the slices that `rank` owns, bucket by bucket. l holds float32 only; o is open and owns nothing yet. -1
+ * when memory runs out. */
 int spread_open(struct spread *s, struct layout *l, size_t first_cap, size_t cap, int rank, int n_ranks,
                 struct optimizer *o, ddp_error_t *errp);
 void spread_close(struct spread *s); /* a zeroed struct is allowed */
 
-/* The smallest cap with which buckets that reach it are padded by less than an eighth for their ranks' sake. */
+/* The smallest cap with which a bucket that reaches it is padded by less than an eighth to a multiple of n_ranks
+ * units. */
 size_t spread_cap(int n_ranks);
 
 #endif
