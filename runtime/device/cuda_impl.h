@@ -6,13 +6,13 @@
 
 #include "runtime/device/device_impl.h"
 
-/* What a cudaError_t means: device_ops.explain. */
+/* Describes a cudaError_t (device_ops.explain). */
 void cuda_explain(int code, struct device_fault *ret);
 
-/* *errp for an error before any device is open: "CALL: cudaErrorX: meaning". Returns -1. */
+/* For an error before any device is open: fills *errp with "CALL: cudaErrorX: meaning". Returns -1. */
 int cuda_refuse(int code, const char *call, ddp_error_t *errp);
 
-/* Why cudaGetDeviceCount failed, for device_cuda_count. */
+/* Fills *errp with why cudaGetDeviceCount failed, for device_cuda_count. */
 void cuda_explain_absence(int code, ddp_error_t *errp);
 
 #endif

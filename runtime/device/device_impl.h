@@ -6,7 +6,7 @@
 
 #include "runtime/device/device.h"
 
-/* What errors call the backend's functions. */
+/* The backend's functions, by whose names errors report them. */
 enum device_call {
     CALL_ENTER,
     CALL_MEMORY_FREE,
@@ -26,19 +26,19 @@ enum device_call {
 
 /* What an error code means. */
 struct device_fault {
-    const char *name;    /* "cudaErrorIllegalAddress"; NULL: none worth telling */
-    const char *meaning; /* and the cure */
-    bool is_fatal;       /* the device is of no more use to this process */
+    const char *name;    /* "cudaErrorIllegalAddress"; NULL: no name that would help the user */
+    const char *meaning; /* what it means, and the cure */
+    bool is_fatal;       /* this process can use the device no more */
     bool is_no_memory;
 };
 
-#define DEVICE_NOT_YET (-1) /* from what queries */
+#define DEVICE_NOT_YET (-1) /* returned by the query functions */
 
 /* Functions return 0 or an error code of the backend's own; outputs are untouched then. */
 struct device_ops {
     const char *call[CALL_COUNT];
     void (*explain)(int code, struct device_fault *ret);
-    int (*enter)(const device_t *d); /* before each of the calls below, which may come from any thread */
+    int (*enter)(const device_t *d); /* called before each function below, in the thread that calls it */
     int (*memory_free)(size_t *ret);
     int (*malloc)(size_t n, void **ret);
     void (*free)(void *p);
@@ -61,9 +61,9 @@ struct device {
     const struct device_ops *ops;
     struct device_info info;
     int rank;
-    atomic_bool has_cause; /* taken by the thread that fills `cause` */
+    atomic_bool has_cause; /* set by the one thread that fills `cause` */
     atomic_bool is_broken;
-    ddp_error_t cause; /* where broken */
+    ddp_error_t cause; /* valid once is_broken is set */
 };
 
 /* Fills d->info and d->ops, and makes the device ready. 0, or -1 with *errp. */
@@ -74,13 +74,14 @@ int device_cuda_open(device_t *d, int ordinal, ddp_error_t *errp);
 /* "GPU 0 (NVIDIA H200, 0000:18:00.0)" */
 const char *device_title(const device_t *d, char *buf, size_t size);
 
-/* Why d is broken, as *errp; -1. */
+/* *errp becomes the cause for which d is broken. Returns -1. */
 int device_cause(const device_t *d, ddp_error_t *errp);
 
-/* Breaks d, for that cause, or the one that came first; it is *errp; -1. */
+/* Marks d as broken, with this cause unless it has one already; *errp becomes the cause that d has. Returns -1. */
 int device_break(device_t *d, const ddp_error_t *cause, ddp_error_t *errp);
 
-/* An error code as *errp: "rank 3: GPU 0 (NVIDIA H200, 0000:18:00.0): CALL DETAIL: ..."; a fatal one breaks d. -1. */
+/* *errp becomes the error code as a text: "rank 3: GPU 0 (NVIDIA H200, 0000:18:00.0): CALL DETAIL: ..."; a fatal code
+ * breaks d. Returns -1. */
 int device_fail(device_t *d, int code, const char *call, const char *detail, ddp_error_t *errp);
 
 #endif

@@ -1,4 +1,4 @@
-/* impl.h - an NCCL communicator's inside. Private to runtime/nccl. */
+/* impl.h - the data structures of the NCCL communicator. Private to runtime/nccl. */
 #ifndef DDP_RUNTIME_NCCL_IMPL_H
 #define DDP_RUNTIME_NCCL_IMPL_H
 
@@ -6,7 +6,7 @@
 #include "runtime/nccl/lib.h"
 #include "runtime/nccl/nccl.h"
 
-/* See nccl.c. */
+/* The states of a communicator; nccl.c describes them. */
 enum nccl_life {
     NCCL_CREATED,
     NCCL_STARTING,
@@ -19,39 +19,40 @@ enum nccl_life {
 
 struct nccl_memory {
     struct nccl_memory *next;
-    void *data, *handle; /* handle: of its registration, or NULL */
+    void *data, *handle; /* handle: of the memory's registration, or NULL */
     size_t n_bytes;
 };
 
 struct nccl {
-    const struct nccl_lib *lib; /* NULL: there is none; such a communicator does not outlive nccl_create */
-    struct nccl_config cfg;     /* without its texts */
+    const struct nccl_lib *lib; /* NULL: no library; nccl_create then fails, and destroys the communicator */
+    struct nccl_config cfg;     /* its texts are NULL */
     const struct world *world;
     comm_t *comm;
-    watch_t *watch; /* its */
+    watch_t *watch; /* of comm */
     enum nccl_life life;
     void *handle; /* NCCL's communicator */
-    bool leaves_memory; /* nccl_leave_memory */
-    bool is_stuck; /* a thread of ours is inside NCCL, in a call that did not return: no more calls */
+    bool leaves_memory; /* nccl_leave_memory was called */
+    bool is_stuck; /* one of our threads is in a call of NCCL that has not returned: make no more calls */
     unsigned char *ids;
     int n_ids;
     struct nccl_memory *memories;
     char version[32];
 };
 
-/* nccl_create with a library: lib NULL and why filled where there is none. */
+/* nccl_create with a library of the caller's choice. lib NULL: this rank has none, and *why says why. */
 nccl_t *nccl_create_with(const struct nccl_config *cfg, const struct nccl_lib *lib, const ddp_error_t *why,
                          const struct world *w, comm_t *c, ddp_error_t *errp);
 
-/* nccl/env.c: sets what cfg asks for in the environment, never over a value that is there, and refuses what would keep
- * the communicator from working. */
+/* nccl/env.c: sets NCCL's environment variables as cfg asks, but never one that is set already, and refuses values with
+ * which the communicator could not work. */
 int nccl_environment(const struct nccl_config *cfg, const struct world *w, ddp_error_t *errp);
 
-/* nccl/error.c: "an operation of NCCL failed: ...", with NCCL's words and the cure. Returns -1. */
+/* nccl/error.c: fills *errp with "an operation of NCCL failed: ...", NCCL's own text for `code`, and the cure. Returns
+ * -1. */
 int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
 
-/* nccl/wait.c: waits until NCCL has no call under way and, where done is not NULL, done(ctx) says yes. A failure has
- * been through nccl_break when it is returned. */
+/* nccl/wait.c: waits until NCCL has no call under way and, where done is not NULL, until done(ctx) returns 1. On a
+ * failure it calls nccl_break before it returns. */
 int nccl_await(nccl_t *n, enum watch_what what, nccl_done_f *done, void *ctx, ddp_error_t *errp);
 
 /* Ends the communicator after an error of this rank: reports the error to the other ranks and aborts NCCL's
@@ -59,17 +60,19 @@ int nccl_await(nccl_t *n, enum watch_what what, nccl_done_f *done, void *ctx, dd
  * error `code`; what *errp holds already (code 0). Returns -1. */
 int nccl_break(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
 
-/* A call that may not return, in a thread that is then left behind. Its code, or -1: it has not returned (is_stuck). */
+/* Makes a call that may never return, in a thread of its own. Returns the call's code; or -1 if it has not returned in
+ * time: then is_stuck is set, and the thread is left behind. */
 int nccl_call(nccl_t *n, int (*call)(void *comm));
 void nccl_drop(nccl_t *n); /* aborts NCCL's part, if there is one */
 
-/* Breaks n where a type is none of enum ddp_dtype. */
+/* Fails, by nccl_break, if a range's type is none of enum ddp_dtype. */
 int nccl_check_ranges(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, ddp_error_t *errp);
 
-/* nccl/fixed.c: can this world's sums be made in a fixed order? The same on all ranks: nobody waits for anybody. */
+/* nccl/fixed.c: 0 if this world's sums can be made in the fixed order, else -1. All ranks get the same result without
+ * communication, so none waits for another. */
 int nccl_check_fixed(const nccl_t *n, ddp_error_t *errp);
 
-/* 0 when the next operation may be made: the last one stands on its stream. */
+/* Called before each operation: waits until NCCL has enqueued the last one on its stream. 0, or -1 with an error. */
 int nccl_begin(nccl_t *n, ddp_error_t *errp);
 
 #endif
