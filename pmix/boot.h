@@ -1,12 +1,13 @@
-/* boot.h - how N processes find each other: put, fence, get, and nothing else.
+/* boot.h - how the N processes of a job find each other: put, fence and get.
  *
  * A boot is used once, by one thread: exchange, then boot_leave, before training starts. (While a PMIx client is
- * connected, Slurm kills the whole step when one rank dies, so nobody stays connected.)
+ * connected, Slurm kills the whole step when one rank dies, so no rank stays connected.)
  *
- * Backends: `local` (one protocol over a unix socket, for `ddp run`, or over TCP with a token), `pmix` (under srun: the
- * same protocol over TCP, served by rank 0 until all have left; PMIx tells where), `single` (one process). boot_open
- * chooses: what the user names (DDP_BOOT), else `ddp run` (DDP_BOOT_ADDR is set), else PMIx, else single; with
- * SLURM_NTASKS > 1 and no PMIx it refuses, because N processes would train N models. */
+ * Backends: `local` (the protocol of boot_wire.h over a unix socket, for `ddp run`, or over TCP with a token), `pmix`
+ * (under srun: the same protocol over TCP, served by rank 0 until all ranks have left; PMIx carries the server's
+ * address), `single` (one process). boot_open chooses the backend that DDP_BOOT names, else local if DDP_BOOT_ADDR is
+ * set (`ddp run` sets it), else pmix if the process runs under PMIx, else single. With SLURM_NTASKS > 1 and no PMIx it
+ * refuses, because N processes would train N models. */
 #ifndef DDP_PMIX_BOOT_H
 #define DDP_PMIX_BOOT_H
 
@@ -20,7 +21,7 @@
 
 typedef struct boot boot_t;
 
-/* Connects. `deadline` (clock.h) bounds the wait for the server and for the peers to connect. */
+/* Connects. Waits until `deadline` (clock.h) at most for the server and for the peers to connect. */
 boot_t *boot_open(uint64_t deadline, ddp_error_t *errp);
 
 int boot_rank(const boot_t *b);
@@ -29,17 +30,17 @@ int boot_size(const boot_t *b);
 /* Publishes data[0..n) of this rank under key; visible to every rank after the next fence. Copies. */
 int boot_put(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t *errp);
 
-/* Returns once every rank has called it; what was put before is then readable everywhere. */
+/* Returns once every rank has called it; every rank can then get what was put before. */
 int boot_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
-/* *ret_data = a copy (malloc; caller frees) of what `rank` put under key, *ret_n its length. */
+/* *ret_data becomes a copy (malloc; the caller frees) of what `rank` has put under key, and *ret_n its length. */
 int boot_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
              ddp_error_t *errp);
 
-/* Leaves and frees, whatever it returns. NULL is allowed. Call it on every path; the ranks that go on
- * are not disturbed. Under srun, rank 0 waits here until the others have left as well, at most 10 s (1 s where the
- * exchange has failed), and every rank for the step's daemon, at most 5 s. -1: this rank could not leave and may still
- * be connected to PMIx (see above), which a program that is to go on must not ignore. */
+/* Leaves and frees, whatever it returns. NULL is allowed. Call it on every path; it does not disturb ranks that go on.
+ * Under srun, rank 0 waits here until the other ranks have left, at most 10 s (1 s if the exchange has failed), and
+ * every rank waits for the step's daemon, at most 5 s. -1: this rank could not leave and may still be connected to PMIx
+ * (see above); a program must not go on to train then. */
 int boot_leave(boot_t *b, ddp_error_t *errp);
 
 #endif

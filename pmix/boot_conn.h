@@ -18,17 +18,18 @@ struct boot_frame {
     size_t n;
 };
 
-/* Receives once what has arrived and fits. 1: something came, 0: nothing now, -1: closed or broken. */
+/* Receives, without waiting, bytes that have arrived and fit. 1: some were received, 0: none have arrived, -1: the
+ * connection is closed or broken. */
 int conn_receive(struct boot_conn *c);
 
-/* The first whole frame that was received. 1: *ret is it, 0: not whole yet, -1: its length is not allowed. */
+/* *ret becomes the first frame received. 1: it is whole, 0: it is not whole yet, -1: its length is not allowed. */
 int conn_frame(const struct boot_conn *c, struct boot_frame *ret);
 void conn_consume(struct boot_conn *c, const struct boot_frame *f);
 
 /* Queues a frame whose body is a[0..a_n) and then b[0..b_n). 0, or -1 when memory runs out. */
 int conn_queue(struct boot_conn *c, enum wire_type type, const void *a, size_t a_n, const void *b, size_t b_n);
 
-/* Sends what the socket takes. 1: something is left, 0: nothing is left, -1: broken. */
+/* Sends as much as the socket takes. 1: some is left to send, 0: nothing is left, -1: the connection is broken. */
 int conn_flush(struct boot_conn *c);
 
 void conn_close(struct boot_conn *c);

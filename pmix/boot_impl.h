@@ -18,20 +18,20 @@ struct boot {
     void *state;
 };
 
-/* Each fills b->ops, rank, size and state, or returns -1 having freed what it made. */
+/* Each opens one backend: fills b->ops, rank, size and state; or frees what it has made and returns -1. */
 int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_BOOT_ADDR, DDP_BOOT_TOKEN, RANK... */
 int boot_single_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
-/* Who joins which boot server. */
+/* How a rank joins a boot server. */
 struct boot_join {
-    const char *who;   /* the server, for errors: "boot server" */
-    const char *addrs; /* where it may be reached: one address or several, separated by a space */
+    const char *who;   /* the server's name in errors: "boot server" */
+    const char *addrs; /* the server's addresses to try, separated by spaces */
     const char *token;
     int rank, size;
 };
 
-/* As boot_local_open, from *j (borrowed for the call). */
+/* As boot_local_open, but by *j (borrowed for the call) in place of the environment. */
 int boot_local_join(boot_t *b, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp);
 
 #endif

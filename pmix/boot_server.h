@@ -1,12 +1,13 @@
-/* boot_server.h - the server side of the `local` boot: gathers size ranks, keeps what they put, runs their fences.
+/* boot_server.h - the server side of the `local` boot: waits for `size` ranks, stores what they put, runs their fences.
  *
- * One thread drives it: either boot_server_step in a loop, or, beside other things to wait for, by polling
- * boot_server_fd for POLLIN and calling boot_server_step with timeout 0 when it is readable.
+ * One thread drives the server: it calls boot_server_step in a loop; or, if it waits for other descriptors too, it
+ * polls boot_server_fd for POLLIN and calls boot_server_step with timeout 0 when that is readable.
  *
- * Nobody is believed before a hello with the token; what a stranger sends closes its own connection only. A rank that
- * dies, or ends without leaving in order, makes every present and later fence fail with an error that names it. When
- * every rank has left in order, the server starts over with nothing stored, so that the same ranks may come again (a
- * script that runs two programs, one after the other). A rank that comes again early waits for the others. */
+ * The server accepts nothing from a client before a hello with the token; what a stranger sends only closes the
+ * stranger's connection. A rank that dies, or ends without leaving in order, makes every present and later fence fail
+ * with an error that names it. When every rank has left in order, the server forgets all that was stored, so that the
+ * same ranks may connect again (a script that runs two programs, one after the other). A rank that connects again
+ * before all have left has to wait for them. */
 #ifndef DDP_PMIX_BOOT_SERVER_H
 #define DDP_PMIX_BOOT_SERVER_H
 
@@ -25,22 +26,22 @@ boot_server_t *boot_server_create(const char *addr, const char *token, int size,
 const char *boot_server_addr(const boot_server_t *s); /* for DDP_BOOT_ADDR, with the port that was picked */
 int boot_server_fd(const boot_server_t *s);           /* readable when there is something to do */
 
-/* Waits up to timeout_ms (-1: without end) for something to do, and does it. 0, or -1 when the server itself is
+/* Waits up to timeout_ms (-1: without a limit) for something to do, and does it. 0, or -1 if the server itself is
  * broken, never because of what a client did. */
 int boot_server_step(boot_server_t *s, int timeout_ms, ddp_error_t *errp);
 
-/* Tells the server that the process of `rank` has ended ("was killed by signal 9"). A rank that had left in order is
- * not missed. */
+/* Reports to the server that the process of `rank` has ended, and how ("was killed by signal 9"). This is a failure
+ * unless the rank had left in order. */
 void boot_server_rank_gone(boot_server_t *s, int rank, const char *how);
 
-/* The rank that broke the exchange (died, left, gave up), or -1. */
+/* The rank that made the exchange fail (it died, left or gave up), or -1. */
 int boot_server_failed_rank(const boot_server_t *s);
 
-/* Every rank has come and gone: left in order, or was lost. */
+/* True once every rank has connected and has either left in order or been lost. */
 bool boot_server_is_done(const boot_server_t *s);
 
-/* Closes all connections; where the exchange has failed, the ranks still connected are told why. NULL is allowed;
- * preserves errno. */
+/* Closes all connections; if the exchange has failed, the ranks that are still connected receive the error first. NULL
+ * is allowed; preserves errno. */
 void boot_server_destroy(boot_server_t *s);
 
 #endif

@@ -11,7 +11,7 @@ struct boot_item {
     size_t n;
 };
 
-/* Copies; a key that is there already gets the new value. 0, or -1 when memory runs out. */
+/* Copies key and data into the list; a key that is there already gets the new value. 0, or -1 when memory runs out. */
 int boot_store_put(struct boot_item **list, const char *key, const void *data, size_t n);
 
 const struct boot_item *boot_store_find(const struct boot_item *list, const char *key); /* borrowed, or NULL */

@@ -54,13 +54,14 @@ static inline bool wire_is_unix(const struct wire_addr *a)
     return a->sa.ss_family == AF_UNIX;
 }
 
-/* 0, or -1 with an error that names the text. Host names are resolved, until `deadline` (clock.h). */
+/* Parses an address. 0, or -1 with an error that names the text. Host names are resolved, until `deadline`
+ * (clock.h). */
 int wire_addr_parse(const char *text, uint64_t deadline, struct wire_addr *ret, ddp_error_t *errp);
 
 /* A non-blocking, close-on-exec socket for the address, or -1. */
 int wire_socket(const struct wire_addr *a, ddp_error_t *errp);
 
-/* On a unix socket: the other end runs under our uid (always true on TCP). */
+/* True if the other end of a unix socket runs under our uid; always true on TCP. */
 bool wire_same_user(int fd, const struct wire_addr *a);
 
 #endif

@@ -1,4 +1,4 @@
-/* world.h - which rank lives on which node. */
+/* world.h - which rank is on which node. */
 #ifndef DDP_PMIX_WORLD_H
 #define DDP_PMIX_WORLD_H
 
@@ -12,7 +12,7 @@ struct world {
     int rank, size, n_nodes;
     int *node_of;        /* [size] node of a rank */
     int *local_of;       /* [size] local rank of a rank */
-    int *node_first;     /* [n_nodes + 1] index into node_ranks of a node's first rank */
+    int *node_first;     /* [n_nodes + 1] index of a node's first rank in node_ranks */
     int *node_ranks;     /* [size] ranks, grouped by node, ascending within one */
     char (*host)[WORLD_HOST_MAX + 1]; /* [size] a rank's host name, for error messages only */
 };

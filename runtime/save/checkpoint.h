@@ -1,13 +1,13 @@
-/* checkpoint.h - a checkpoint's way through a job.
+/* checkpoint.h - the states of a checkpoint while a job takes it.
  *
  *   IDLE -> SAVING      every rank copies and writes its part (ckpt/writer.h)
- *        -> COMMITTING  all have written: the sums are added up, rank 0 commits (ckpt/committer.h)
- *        -> IDLE        committed; or, from either, given up
+ *        -> COMMITTING  all ranks have written: the checksums are added up, rank 0 commits (ckpt/committer.h)
+ *        -> IDLE        committed; or, from either state, given up
  *
- * Ranks move by sums over all ranks alone: the tail of the gradients' reduction (reducer.h), or, where training waits,
- * the same numbers summed for that. These are the same on all ranks, so ranks are always in the same state, and no
- * thread but the caller's ever makes a collective call. A rank that cannot write says so in the tail; a save is given
- * up only when no rank writes any more. */
+ * A rank changes state only by sums over all ranks: the tail of the gradients' reduction (reducer.h), or, where
+ * training waits for a checkpoint, the same numbers summed by a collective of their own. These sums are the same on all
+ * ranks, so all ranks are always in the same state, and only the caller's thread ever makes a collective call. A rank
+ * that cannot write reports that in the tail; a save is given up only when no rank writes any more. */
 #ifndef DDP_RUNTIME_SAVE_CHECKPOINT_H
 #define DDP_RUNTIME_SAVE_CHECKPOINT_H
 
@@ -29,12 +29,12 @@ enum checkpoint_phase { CHECKPOINT_IDLE, CHECKPOINT_SAVING, CHECKPOINT_COMMITTIN
 
 enum { CHECKPOINT_VALUES, CHECKPOINT_MOMENTS, CHECKPOINT_ARENAS = CHECKPOINT_MOMENTS + OPTIM_MOMENTS };
 
-/* What is written and read, and by whom; made once. */
+/* Which tensors are written and read, and by which rank; made once. */
 struct checkpoint_plan {
     bool is_made;
     bool has_window; /* the last tensors are those of cut.h */
     struct files files;
-    struct share_arena arena[CHECKPOINT_ARENAS]; /* those that every rank holds whole, n_arenas of them */
+    struct share_arena arena[CHECKPOINT_ARENAS]; /* [n_arenas] the arenas that every rank holds whole */
     size_t *offset[CHECKPOINT_ARENAS];
     int n_arenas;
     struct share share; /* this rank's part */
@@ -43,67 +43,70 @@ struct checkpoint_plan {
 struct checkpoint {
     enum checkpoint_phase phase;
     struct checkpoint_plan plan;
-    struct files_small *attached; /* [n_attached] by the program */
+    struct files_small *attached; /* [n_attached] files that the program has attached */
     int n_attached;
-    ckpt_writer_t *writer;        /* from the first folder that is opened on */
+    ckpt_writer_t *writer;        /* created when the first folder is opened */
     struct readback readback;     /* on a GPU: the writer's source */
-    uint64_t *sum;                /* [n_tensors] of the save that is being committed */
-    struct committer committer;   /* rank 0's */
-    char *dir;                    /* where saves go; NULL: not open */
-    struct savedir_known known;   /* of it, on this node */
+    uint64_t *sum;                /* [n_tensors] checksums of the save that is being committed */
+    struct committer committer;   /* on rank 0 */
+    char *dir;                    /* the folder for saves; NULL: not open */
+    struct savedir_known known;   /* how this node identifies dir */
     char token[2 * COMMIT_TOKEN_BYTES + 1];
-    char *resumed_dir;            /* that ddp_resume was given; or NULL */
-    struct manifest_state state;  /* of the present save; the part that does not change from the start */
+    char *resumed_dir;            /* the folder that ddp_resume was given; or NULL */
+    struct manifest_state state;  /* of the present save; its constant part is filled once */
     struct ddp_checkpoint_status status;
-    uint64_t warned_ns;           /* when the step of the last warning began; 0: before the first */
-    ddp_error_t start_error;      /* why this rank's part could not even begin */
-    double trained_s;             /* in steps, with earlier runs */
-    bool has_last;                /* status.last_step is in dir, */
-    int last_micro;               /* and so are so many micro-steps of the step after it, on as many ranks as here */
-    bool is_clean;                /* rank 0: dir is this job's, and holds nothing of those that were killed */
+    uint64_t warned_ns;           /* when the step of the last warning began; 0: before the first step */
+    ddp_error_t start_error;      /* why this rank could not start writing its part */
+    double trained_s;             /* time spent in steps, earlier runs included */
+    bool has_last;                /* dir has a checkpoint of status.last_step, */
+    int last_micro;               /* which holds this many micro-steps of the step after it, on as many ranks as here */
+    bool is_clean;                /* rank 0: this job has taken dir over and removed what killed jobs left */
     bool has_state;               /* checkpoint_state_begin was called */
-    bool is_postponed;            /* one was due while it could not be begun */
-    bool is_stopping, was_due;    /* of the last step: it set `stop`, `checkpoint` */
+    bool is_postponed;            /* a checkpoint was due when none could be begun */
+    bool is_stopping, was_due;    /* the last step set `stop`; it set `checkpoint` */
 };
 
-/* This rank's part of a tail: in ddp_backward_end, and where ddp_join makes an empty pass. */
+/* Fills this rank's part of a tail: in ddp_backward_end, and where ddp_join makes an empty pass. */
 void checkpoint_fill_tail(const ddp_t *d, double *tail);
 
-/* Before parameters or optimizer state change: nothing is being copied any more. */
+/* Called before parameters or optimizer state change: waits until the save in flight has copied them. */
 void checkpoint_wait_copied(ddp_t *d);
 
-/* In ddp_step, with the summed tail: moves on, and sets s->checkpoint. -1: a checkpoint that is required failed, or a
- * collective. Collective. */
+/* Called in ddp_step with the summed tail: changes the state as the sums say, and sets s->checkpoint. -1: a checkpoint
+ * failed and the option ckpt-required is set, or a collective failed. Collective. */
 int checkpoint_after_step(ddp_t *d, const double *tail, struct ddp_step *s, ddp_error_t *errp);
 
-/* The same after a step that was cut (cut.h): the job stops. */
+/* The same after a step that was cut (cut.h), when the job stops. */
 void checkpoint_after_cut(ddp_t *d);
 
-/* The save in flight, to its end. Collective. */
+/* Waits until the save in flight is committed or given up. Collective. */
 int checkpoint_settle(ddp_t *d, ddp_error_t *errp);
 
 void checkpoint_close(ddp_t *d);
 
 /* ---- checkpoint_plan.c ---- */
 
-/* Makes the plan, if it is not made. Not collective. */
+/* Makes the plan, unless it is made already. Not collective. */
 int checkpoint_plan(ddp_t *d, ddp_error_t *errp);
 
-/* The plan, and the writer with its memory, if they are not there; nobody touches memory before all may. Collective. */
+/* Makes the plan, and the writer with its memory, unless they are made already. The ranks first agree that the memory
+ * of each node suffices; only then is it touched. Collective. */
 int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp);
 
-/* Frees both. */
+/* Frees the plan and the writer. */
 void checkpoint_drop_plan(ddp_t *d);
 
-/* Bytes of the memory that was taken. */
+/* Bytes of the memory that checkpoint_take_memory took. */
 size_t checkpoint_bytes(const ddp_t *d);
 
-/* The plan anew, with or without what cut.h has to save; without it where memory is short. Collective. */
+/* Makes the plan anew, with or without the tensors that cut.h has to save; without them if memory is short.
+ * Collective. */
 int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
 
 /* ---- checkpoint_open.c ---- */
 
-/* dir as it is compared: "./run//ckpt/" is "run/ckpt". Error: NULL, no name, or one that is too long. */
+/* dir in the form in which folders are compared: "./run//ckpt/" becomes "run/ckpt". -1: dir is NULL, empty or too
+ * long. */
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
 
 /* Opens dir for saves: checks that it is the same folder on all ranks, and takes the memory for snapshots. Collective.
@@ -113,40 +116,42 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
 enum { CHECKPOINT_UNWRITABLE = 1, CHECKPOINT_SHARED };
 int checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 
-/* That folder, as long as it is the one that was opened. -1: error. */
+/* Opens the folder of checkpoint_open again, into *ret. -1: error, also if another folder now has its name, or if
+ * others can write to it and the option ckpt-private is set. */
 int checkpoint_enter(const ddp_t *d, struct savedir *ret, ddp_error_t *errp);
 
-/* Before a save: rank 0 takes dir over, and removes what killed jobs left (commit_clean), once. */
+/* Called before a save: once, rank 0 takes dir over and removes what killed jobs left (commit_clean). */
 void checkpoint_clean(ddp_t *d);
 
-/* The folder is no longer this job's (commit_leave), if it was. */
+/* Gives the folder up (commit_leave), if this job had taken it over. */
 void checkpoint_leave(ddp_t *d);
 
 /* ---- checkpoint_agree.c ---- */
 
-/* own: what stops this rank (code 0: nothing). *ret is the error of the first rank that has one, with that rank's name
- * where there are several, the same on all; code 0: none has. -1: the collective failed, *errp says why. Collective. */
+/* own: this rank's error (code 0: none). *ret becomes the error of the lowest rank that has one, the same on all ranks;
+ * its text names that rank if there are several ranks. Code 0: no rank has an error. -1: the collective failed, *errp
+ * says why. Collective. */
 int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp);
 
-/* sum[n_tensors] of this rank's blocks becomes that of all ranks', modulo 2^64. Collective. */
+/* sum[n_tensors], the checksums of this rank's blocks, become those of all ranks' blocks, modulo 2^64. Collective. */
 int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp);
 
-/* Keeps the text for ddp_checkpoint_status, on rank 0. It replaces those from before the last step began; what is
- * warned of since then, or before the first step, is kept together. */
+/* On rank 0, keeps a warning for ddp_checkpoint_status. It replaces the warnings from before the last step began; those
+ * since then, or from before the first step, are kept together. */
 void checkpoint_warn(ddp_t *d, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
-/* DIR/step-N of the last one, for ddp_checkpoint_status. */
+/* Sets the path that ddp_checkpoint_status reports, DIR/step-N, to that of the last checkpoint. */
 void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step);
 
-/* ---- checkpoint_state.c: what a manifest says beside files and tensors ---- */
+/* ---- checkpoint_state.c: the part of a manifest that is not about files and tensors ---- */
 
-void checkpoint_state_begin(ddp_t *d); /* before the first save or resume */
-void checkpoint_state_fill(ddp_t *d);  /* of a save that begins: rank 0 */
+void checkpoint_state_begin(ddp_t *d); /* called before the first save or resume */
+void checkpoint_state_fill(ddp_t *d);  /* called on rank 0 when a save begins */
 
-/* A manifest's state fits this job: *errp says where it does not; -1. */
+/* 0 if a manifest's state fits this job; else -1, and *errp says what does not fit. */
 int checkpoint_state_check(const ddp_t *d, const struct manifest_state *m, ddp_error_t *errp);
 
-/* Warns of what differs and may change bits. */
+/* Warns of differences that may change the bits of results. */
 void checkpoint_state_compare(ddp_t *d, const struct manifest_state *m);
 int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error_t *errp);
 

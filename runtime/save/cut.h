@@ -1,15 +1,17 @@
-/* cut.h - a stop inside a step whose micro-steps take long against the time that is left. The files that implement
- * ddp.h only.
+/* cut.h - a stop between two micro-steps of a step that takes long compared with the time that is left. For the files
+ * that implement ddp.h only.
  *
- * Where the last step took longer than the option stop-within on any rank (the tail says so, TAIL_SLOW; before the first
- * step: yes), ranks agree at the end of each micro-step that does not synchronise, by a tiny reduction, whether to
- * stop. If so, what the micro-steps have added up so far is kept; the next one is empty and synchronises nothing; and
- * ddp_step does nothing but say `stop` and `cut`. A checkpoint then has the state of the last whole step and, in tensors
- * of the group "window", each rank's sums; a resume on as many ranks goes on from there, one on others from the step's
- * beginning: the same bits with shards, and work lost.
+ * If the last step took longer than the option stop-within on any rank (TAIL_SLOW in the tail says so; before the first
+ * step it counts as long), then at the end of each micro-step that does not synchronise the ranks agree, by a tiny
+ * reduction, whether to stop. If they stop, the step is cut: the sums of its micro-steps so far are kept; the next
+ * micro-step is empty and synchronises nothing; and ddp_step does nothing but set `stop` and `cut`. A checkpoint then
+ * holds the state of the last whole step and, in tensors of the group "window", each rank's sums. A resume on the same
+ * number of ranks continues the step there. A resume on another number of ranks begins the step anew: the results have
+ * the same bits with shards, and the work of the cut step is lost.
  *
- * Of rank R, of n parameters: rank-R.state, doubles: loss, items, which parameters were used [n], losses of the levels
- * of shards.h; then rank-R.grads, the gradients' arena, or, with shards, rank-R.level-J for each level in use. */
+ * The tensors of rank R, with n parameters: rank-R.state, doubles: loss, items, which parameters were used [n], losses
+ * of the levels of shards.h; then rank-R.grads, the gradients' arena, or, with shards, rank-R.level-J for each level in
+ * use. */
 #ifndef DDP_RUNTIME_SAVE_CUT_H
 #define DDP_RUNTIME_SAVE_CUT_H
 
@@ -20,42 +22,44 @@
 #include "runtime/ddp.h"
 
 struct window {
-    bool is_watched; /* ranks look, at micro-steps' ends */
-    bool is_cut;     /* they have agreed to stop: the next micro-step is empty, or is being taken, */
-    bool is_kept;    /* and below is what was added up before it */
-    bool is_refused; /* there is no memory to save that */
+    bool is_watched; /* the ranks agree at the ends of this step's micro-steps */
+    bool is_cut;     /* they have agreed to stop: the next micro-step is the empty one, or it has begun */
+    bool is_kept;    /* state and grads hold the sums of the micro-steps before it */
+    bool is_refused; /* there is no memory to save these sums */
     int reason;      /* enum stop_reason */
-    int micro;       /* micro-steps done */
+    int micro;       /* micro-steps done in the cut step */
     double *state;   /* [window_n_state()] */
     float *grads;    /* the arena; NULL with shards */
-    struct ddp_step last; /* what the last whole step said */
+    struct ddp_step last; /* the result of the last whole step */
 };
 
-/* With ddp_data_open. */
+/* Called in ddp_data_open. */
 void window_open(ddp_t *d);
 void window_close(ddp_t *d);
 
-/* For the tail: this step was a long one. */
+/* For TAIL_SLOW: true if this step took long on this rank. */
 bool window_is_slow(const ddp_t *d);
 
-/* After a micro-step that did not synchronise: shall the ranks stop? Collective, where is_watched. A rank that has
- * joined (ddp_join) takes part with has_joined: the step is then not cut. */
+/* Called after a micro-step that did not synchronise: the ranks agree whether to stop. Collective if is_watched. A rank
+ * that has joined (ddp_join) takes part with has_joined set; the step is then not cut. */
 int window_agree(ddp_t *d, bool has_joined, ddp_error_t *errp);
 
-/* ddp_batch_next: true: *ret is the empty micro-step. Otherwise what a cut step had added up is back in its place. */
+/* Called in ddp_batch_next. True: *ret is the empty micro-step. False: a usual micro-step follows, and sums that were
+ * kept of a cut step are back in their place. */
 bool window_begin(ddp_t *d, struct ddp_batch *ret);
 
-/* ddp_step, after the empty micro-step. */
+/* The result of ddp_step after the empty micro-step. */
 struct ddp_step window_step(ddp_t *d);
 
-/* For a checkpoint: is there something to save, and can it be? The group's tensors, of all ranks (names and shapes;
- * malloc, the caller frees), and this rank's pieces: none, if not. */
+/* For a checkpoint. window_is_wanted: there are sums to save, and memory for that. window_tensors: the group's tensors
+ * of all ranks (names and shapes; malloc, the caller frees). window_share: adds this rank's pieces of them. Both give
+ * none if no sums are wanted. */
 bool window_is_wanted(const ddp_t *d);
 int window_tensors(ddp_t *d, struct st_tensor **ret, size_t *ret_n, ddp_error_t *errp);
 int window_share(ddp_t *d, ddp_error_t *errp);
 
-/* After everything else of the checkpoint in `path` was restored: the step that was cut goes on, if it was on as many
- * ranks, with the same batches; else a warning says that it begins anew. Collective. */
+/* Called after the rest of the checkpoint in `path` was restored: restores the cut step if it ran on the same number of
+ * ranks with the same batches; else warns that the step begins anew. Collective. */
 int window_load(ddp_t *d, const char *path, const struct manifest *m, ddp_error_t *errp);
 int window_take_memory(ddp_t *d, ddp_error_t *errp);
 

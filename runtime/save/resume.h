@@ -11,16 +11,16 @@
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ddp.h"
 
-/* Reads the manifest of the checkpoint in `path` on rank 0, and gives it to all. 1; 0: it is broken, *errp says how; -1:
- * error. On all ranks alike. Collective. */
+/* Reads the manifest of the checkpoint in `path` on rank 0 and broadcasts it. 1: done; 0: the checkpoint is broken,
+ * *errp says how; -1: error. The same on all ranks. Collective. */
 int resume_manifest(ddp_t *d, const char *path, struct manifest *ret, ddp_error_t *errp);
 
-/* The tensors are those of this job, with their shapes. ret_index[t]: tensor t of the plan's files in m. The same on all
- * ranks; not collective. */
+/* Checks that the manifest's tensors are those of this job, with their shapes. ret_index[t]: the index in m of tensor t
+ * of the plan's files. The same on all ranks; not collective. */
 int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, ddp_error_t *errp);
 
-/* Values and moments from the files. sum: zeroes, one for each tensor. 1; 0: broken, and what was read is not to be used;
- * -1. As above. Collective. */
+/* Reads values and moments from the files. sum: zeroes, one for each tensor. 1: done; 0: the checkpoint is broken, and
+ * the caller must not use what was read; -1: error. The same on all ranks. Collective. */
 int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
                    ddp_error_t *errp);
 

@@ -1,7 +1,7 @@
 /* split.h - which part of the state a rank writes into a checkpoint, and reads from one. Pure.
  *
- * What every rank holds whole (an arena: values; moments that are not spread) is split evenly, at blocks of
- * CKPT_BLOCK_BYTES of each tensor, in the order of the tensors; a rank's part of an arena is then one run of bytes. */
+ * An arena that every rank holds whole (values; moments that are not spread) is split evenly over the ranks, at blocks
+ * of CKPT_BLOCK_BYTES of each tensor, in the order of the tensors. So a rank's part of an arena is one run of bytes. */
 #ifndef DDP_RUNTIME_SAVE_SPLIT_H
 #define DDP_RUNTIME_SAVE_SPLIT_H
 
@@ -9,7 +9,7 @@
 #include "runtime/ckpt/files.h"
 #include "runtime/ckpt/writer.h"
 
-/* Tensors [first, first + n) of the files; tensor first + i lies at base + offset[i], by rising offsets. */
+/* Tensors [first, first + n) of the files; tensor first + i lies at base + offset[i]. Offsets rise. */
 struct share_arena {
     char *base;
     size_t first, n;
@@ -23,12 +23,13 @@ struct share {
 
 int share_add(struct share *s, const struct writer_piece *p, ddp_error_t *errp);
 
-/* Adds rank's part of the arena. */
+/* Adds the part of the arena that `rank` writes. */
 int share_split(struct share *s, const struct files *f, const struct share_arena *a, int rank, int n_ranks,
                 ddp_error_t *errp);
 void share_clear(struct share *s); /* a zeroed struct is allowed */
 
-/* Where rank's part of the arena lies: *ret_n bytes from base + *ret_at, padding between tensors included. */
+/* The place of the part of the arena that `rank` writes: *ret_n bytes from base + *ret_at, padding between tensors
+ * included. */
 void share_span(const struct files *f, const struct share_arena *a, int rank, int n_ranks, size_t *ret_at,
                 size_t *ret_n);
 
