@@ -1,4 +1,4 @@
-/* handle.h - what stands behind a ddp_t. Private to the files that implement ddp.h.
+/* handle.h - the data structure of a ddp_t. Private to the files that implement ddp.h.
  *
  * PHASE: a handle moves OPEN -> COMMITTED -> IDLE (data open, between steps) -> MICRO (between ddp_batch_next and
  * ddp_backward_end) -> IDLE (more micro-steps) or SUMMED (gradients are sums, ddp_step is due) -> IDLE. BROKEN is left
@@ -32,7 +32,7 @@ enum phase { PHASE_OPEN, PHASE_COMMITTED, PHASE_IDLE, PHASE_MICRO, PHASE_SUMMED,
 struct ddp {
     enum phase phase;
     struct config config;
-    struct world *nodes;     /* who is where */
+    struct world *nodes;     /* which rank is on which node */
     struct ddp_world world;  /* the same, for this rank */
     comm_t *comm;
     struct layout layout;

@@ -20,10 +20,11 @@ bool address_is_loopback(const union address *a);
  * IPv6. 0, or -1: there is none. */
 int address_of_interface(const char *interface, union address *ret);
 
-/* The one from which this machine would talk to the node that MASTER_ADDR names: its own, where it is that node. Sends
- * nothing; a name is looked up until `deadline` (clock.h). A loopback address only where MASTER_ADDR says it by number
- * or as "localhost", since Debian gives a machine's own name 127.0.1.1. Of several the first counts; *ret_is_only (may be
- * NULL): there is one. 0, or -1: it is not known. */
+/* The local address from which this machine reaches the node that MASTER_ADDR names; on that node itself, the address
+ * of MASTER_ADDR. Sends nothing; a name is looked up until `deadline` (clock.h). The result is a loopback address only
+ * if MASTER_ADDR is one as a number or is "localhost", since Debian gives a machine's own name 127.0.1.1. Of several
+ * addresses the first is taken; *ret_is_only (may be NULL) says whether there is only one. 0, or -1: it is not
+ * known. */
 int address_towards_master(uint64_t deadline, union address *ret, bool *ret_is_only);
 
 #endif

@@ -1,4 +1,4 @@
-/* bytes.h - numbers as they travel: least significant byte first, at any address. */
+/* bytes.h - numbers as they are sent over sockets: least significant byte first, at any address. */
 #ifndef DDP_BASE_BYTES_H
 #define DDP_BASE_BYTES_H
 

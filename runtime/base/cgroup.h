@@ -9,11 +9,11 @@
  * proc/self/cgroup and sys/fs/cgroup/... What cannot be read counts as no limit. */
 uint64_t cgroup_memory_limit(const char *root);
 
-/* What is left of it, in bytes: of the same groups the smallest limit less what is used there already, where page cache
+/* How much memory is left, in bytes: over the same groups, the smallest difference between limit and use. Page cache
  * that the kernel gives up first does not count as used (memory.current less inactive_file; version 1
- * memory.usage_in_bytes less total_inactive_file). It counts all that the group's processes use, this one's memory
- * included, and another process may take it the next moment. 0: nothing; UINT64_MAX: no limit (version 1 may say
- * another number beyond all memory). A use that cannot be read counts as none. */
+ * memory.usage_in_bytes less total_inactive_file). The use is that of all processes of the group, this one included,
+ * and it may grow at any moment. 0: nothing is left; UINT64_MAX: no limit (version 1 may give another number that is
+ * larger than any memory). A use that cannot be read counts as 0. */
 uint64_t cgroup_memory_left(const char *root);
 
 #endif

@@ -1,8 +1,8 @@
-/* error.h - how a library function of ours says what went wrong.
+/* error.h - how our library functions report errors.
  *
- * A function that fails returns NULL or -1 and fills a ddp_error_t: the domain says which room failed, the code which
- * error of that room (often an errno), and the text is one line for a person: it names the thing (rank, node, file,
- * key) and the cure. Every errp may be NULL. Nothing here prints. */
+ * A function that fails returns NULL or -1 and fills a ddp_error_t: the domain is the kind of error, the code an errno
+ * or a code of that domain, and the text one line for a person, which names the thing (rank, node, file, key) and the
+ * cure. Every errp may be NULL. Nothing here prints. */
 #ifndef DDP_BASE_ERROR_H
 #define DDP_BASE_ERROR_H
 
@@ -32,9 +32,9 @@ enum ddp_domain {
 
 #define ERROR_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 
-/* Fills *errp (if not NULL) and returns -1, so that a caller can write `return error_set(...)`. The text
- * becomes one line, and "?" stands for what could steer a terminal (plain.h), since arguments may be anybody's words; a
- * text too long for the buffer ends in "...". Preserves errno. */
+/* Fills *errp (if not NULL) and returns -1, so that a caller can write `return error_set(...)`. The text becomes one
+ * line, and characters that could steer a terminal become "?" (plain.h), since arguments may come from outside; a text
+ * that is too long for the buffer ends in "...". Preserves errno. */
 int error_set(ddp_error_t *errp, int domain, int code, const char *fmt, ...) ERROR_PRINTF(4, 5);
 int error_vset(ddp_error_t *errp, int domain, int code, const char *fmt, va_list ap);
 

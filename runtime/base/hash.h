@@ -1,4 +1,4 @@
-/* hash.h - FNV-1a (Fowler, Noll, Vo; 64 bits): to tell apart what differs by accident, not by malice. */
+/* hash.h - FNV-1a (Fowler, Noll, Vo; 64 bits): finds differences by accident, not by malice. */
 #ifndef DDP_BASE_HASH_H
 #define DDP_BASE_HASH_H
 

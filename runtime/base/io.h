@@ -15,18 +15,19 @@
 int io_recv_all(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
 int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
 
-/* connect() of a non-blocking socket, waited for until `deadline`, also while the queue of a unix socket is full. 0, or
- * -1 with errno: what the connection failed with, ETIMEDOUT at the deadline. Interrupts do not end it. */
+/* connect() of a non-blocking socket; waits until `deadline`, also while the queue of a unix socket is full. 0, or -1
+ * with errno: the connection's error, or ETIMEDOUT at the deadline. A signal does not end the wait. */
 int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
 
-/* The other end of a unix socket was connected, or listens, under our effective uid. */
+/* True if the process at the other end of a unix socket runs under our effective uid. */
 bool io_same_user(int fd);
 
-/* n bytes from the kernel's random source, and the same as 2n lower-case hexadecimal digits (buf holds 2n + 1). */
+/* io_random: n bytes from the kernel's random source. io_random_hex: the same as 2n lower-case hexadecimal digits (buf
+ * holds 2n + 1). */
 int io_random(void *buf, size_t n, ddp_error_t *errp);
 int io_random_hex(char *buf, size_t n, ddp_error_t *errp);
 
-/* Equality in time that does not depend on where the first difference is. */
+/* Compares n bytes in a time that does not depend on where the first difference is. */
 int io_token_equal(const void *a, const void *b, size_t n);
 
 /* close(fd) unless fd < 0, preserving errno; for destroy functions. */

@@ -1,5 +1,5 @@
-/* json_limit.h - what JSON of foreign origin may hold before a parser builds it: jansson takes up to 300 bytes of
- * memory for a value of two bytes of text. Pure; knows JSON's brackets, commas and quotes alone. */
+/* json_limit.h - limits for JSON from outside, checked before a parser builds it: jansson takes up to 300 bytes of
+ * memory for a value of two bytes of text. Pure; knows only JSON's brackets, commas and quotes. */
 #ifndef DDP_BASE_JSON_LIMIT_H
 #define DDP_BASE_JSON_LIMIT_H
 
@@ -15,8 +15,8 @@
 #define JSON_NESTS_MAX (3u * JSON_TENSORS_MAX)    /* objects and arrays */
 #define JSON_VALUES_MAX (14u * JSON_TENSORS_MAX)
 
-/* Reads text[0..n) once. 0, or -1 with DDP_E_DATA: it is larger than that; the error names `what` and the limit. What
- * is no JSON is the parser's to refuse: it reads no further than this has looked. */
+/* Reads text[0..n) once. 0, or -1 with DDP_E_DATA: the text exceeds a limit; the error names `what` and the limit. A
+ * text that is not JSON passes, and the parser refuses it; the parser reads no further than this function has read. */
 int json_limit_check(const char *text, size_t n, const char *what, ddp_error_t *errp);
 
 #endif

@@ -18,8 +18,8 @@ typedef char knob_text_t[KNOB_TEXT_MAX + 1];
 enum knob_type { KNOB_BOOL, KNOB_INT, KNOB_DOUBLE, KNOB_ENUM, KNOB_STRING, KNOB_PATH };
 
 struct knob {
-    const char *name;    /* as a key, "bind", or as an option, "--steps" */
-    const char *env;     /* as a variable: "DDP_BIND"; NULL: none */
+    const char *name;    /* of the key, "bind", or of the option, "--steps" */
+    const char *env;     /* of the environment variable, "DDP_BIND"; NULL: none */
     enum knob_type type;
     const char *def;     /* default, as text; NULL: unset */
     double min, max;     /* KNOB_INT and KNOB_DOUBLE; for KNOB_STRING max > 0 is the greatest length in bytes, and
@@ -35,21 +35,21 @@ struct knob {
 #define KNOB_FIELD(type, field) .offset = offsetof(type, field), .size = sizeof ((type *)0)->field
 
 struct knob_value {
-    bool is_set; /* false: no default and nobody named it */
+    bool is_set; /* false: the knob has no default, and no source gives a value */
     bool b;
     int64_t i;
     double d;
     int choice;         /* index into choices */
     knob_text_t text;   /* as written, cut where it is longer */
     const char *path;   /* as given, borrowed */
-    const char *source; /* where it came from, as passed in; "default" */
+    const char *source; /* the source of the value, as it was passed in; "default" */
 };
 
 /* The knob called name (or whose env is name) in knobs[0..n), or NULL. */
 const struct knob *knob_find(const struct knob *knobs, size_t n, const char *name);
 
-/* The knob whose name `word` begins with, and *ret_value: what follows "=" after it, NULL: no "=". NULL: there is none,
- * and *ret_value stays. */
+/* The knob whose name is `word`, or the part of `word` before a "="; *ret_value becomes the text after the "=", or NULL
+ * without one. NULL: there is no such knob, and *ret_value is unchanged. */
 const struct knob *knob_split(const struct knob *knobs, size_t n, const char *word, const char **ret_value);
 
 /* Parses text into *ret. Returns 0, or -1 with an error that names the source ("--ddp", "DDP_BIND", "ddp.json:3"), the
@@ -61,8 +61,9 @@ int knob_load(const struct knob *knobs, size_t n, struct knob_value *values, ddp
 
 /* ---- a command line: "--steps 30", "--steps=30", "-n 30"; a KNOB_BOOL alone is on ---- */
 
-/* The option at argv[*i]; where its value is the word after it, *i moves there (a word that begins with "--" is none).
- * 0, or -1 with an error that names the option and the cure; lister is what lists the options: "train --help". */
+/* Reads the option at argv[*i]. If its value is the next word, *i advances to that word (a word that begins with "--"
+ * is no value). 0, or -1 with an error that names the option and the cure; lister: the command that lists the options,
+ * "train --help". */
 int knob_take(const struct knob *knobs, size_t n, const char *lister, int argc, char **argv, int *i,
               struct knob_value *values, ddp_error_t *errp);
 
@@ -77,13 +78,14 @@ void knob_help(FILE *f, const struct knob *knobs, size_t n);
 
 /* ---- fields ---- */
 
-/* The fields of the struct at `object`, as where nothing is named: numbers -1, texts empty or NULL, false, 0. */
+/* Sets the fields of the struct at `object` to what they are without any value: numbers -1, texts empty or NULL, false,
+ * 0. */
 void knob_clear(const struct knob *knobs, size_t n, void *object);
 
-/* Those of the values that are set go to their fields. */
+/* Copies those of the values that are set to their fields. */
 void knob_store(const struct knob *knobs, size_t n, const struct knob_value *values, void *object);
 
-/* What a field holds, as it could be written again, or "(unset)". Returns buf. */
+/* A field's value as a text that knob_parse would read, or "(unset)". Returns buf. */
 const char *knob_format(const struct knob *k, const void *object, char *buf, size_t size);
 
 /* ---- for people ---- */
@@ -91,7 +93,7 @@ const char *knob_format(const struct knob *k, const void *object, char *buf, siz
 /* The greatest length in bytes of a KNOB_STRING's value. */
 size_t knob_text_max(const struct knob *k);
 
-/* What a value may be, for people: "auto|none", "1..65535", "on|off". Returns buf. */
+/* The values that are allowed, for people: "auto|none", "1..65535", "on|off". Returns buf. */
 const char *knob_range(const struct knob *k, char *buf, size_t size);
 
 #endif

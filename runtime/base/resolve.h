@@ -1,4 +1,4 @@
-/* resolve.h - addresses of a host, within a deadline: getaddrinfo alone waits as long as the resolver does. */
+/* resolve.h - the addresses of a host by a deadline, which getaddrinfo does not take. */
 #ifndef DDP_BASE_RESOLVE_H
 #define DDP_BASE_RESOLVE_H
 

@@ -1,5 +1,5 @@
-/* retry.h - how long to wait before the next try: 10 ms, twice that, up to 200 ms, so that a server that a flood hides
- * is found soon and one that is not there costs nothing. */
+/* retry.h - how long to wait before the next try: 10 ms, then twice as long each time, up to 200 ms. So a server that
+ * was only busy is reached soon, and one that is not there yet costs no processor time. */
 #ifndef DDP_BASE_RETRY_H
 #define DDP_BASE_RETRY_H
 
@@ -11,7 +11,7 @@ struct retry {
     int wait_ms;       /* 0 before the first try */
 };
 
-/* After a try that failed: waits. False, and at once, when the deadline has passed. */
+/* Waits after a try that failed. Returns false, at once, when the deadline has passed. */
 bool retry_wait(struct retry *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* stats.h - what a handful of measurements says. Pure. */
+/* stats.h - median and quartiles of measurements. Pure. */
 #ifndef DDP_BASE_STATS_H
 #define DDP_BASE_STATS_H
 

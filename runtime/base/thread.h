@@ -1,12 +1,12 @@
-/* thread.h - threads of ours in somebody else's process. */
+/* thread.h - threads of ours in a process that belongs to the user's program. */
 #ifndef DDP_BASE_THREAD_H
 #define DDP_BASE_THREAD_H
 
 #include <pthread.h>
 
-/* Runs f(arg) in a thread with all signals blocked, also in threads that it starts: signals are the program's own
- * business, no call there is interrupted, and a limit on the size of files (SIGXFSZ) is an error of the write. 0, or an
- * errno, which errno is then too. */
+/* Runs f(arg) in a thread with all signals blocked, also in threads that it starts. So the program alone handles its
+ * signals, no system call in the thread is interrupted, and a limit on the size of files (SIGXFSZ) is an error of the
+ * write. 0, or an errno, to which errno is also set. */
 int thread_start(pthread_t *ret, void *(*f)(void *), void *arg);
 
 #endif

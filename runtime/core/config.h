@@ -1,7 +1,9 @@
-/* config.h - libddp's own settings: one table, which is both the fields that callers read and the rows that values are
- * checked by. Values come from DDP_* variables, then from --ddp-KEY=VALUE options, then from ddp_option.
+/* config.h - libddp's own settings in one table, from which come both the fields that callers read and the rows by
+ * which values are checked. Values are taken from DDP_* variables, then from --ddp-KEY=VALUE options, then from
+ * ddp_option; the last one counts.
  *
- * A new setting is a row here, its reader, and a line in the table of doc/user.md, which t/unit/core/config.c compares. */
+ * A new setting is a row here, its reader, and a line in the table of doc/user.md, which t/unit/core/config.c
+ * compares. */
 #ifndef DDP_RUNTIME_CORE_CONFIG_H
 #define DDP_RUNTIME_CORE_CONFIG_H
 
@@ -98,12 +100,13 @@ int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp);
 /* Sets one key from text. A key of CONFIG_EARLY comes too late here: an error that says how to set it. */
 int config_set(struct config *cfg, const char *key, const char *value, ddp_error_t *errp);
 
-/* The settings of CONFIG_ALIKE, one "KEY=VALUE" a line, and "hook=HOOK"; malloc, the caller frees. NULL: no memory. Two
- * that differ, of ranks a and b: config_explain fills *errp with the first key that does, and returns -1. */
+/* The settings of CONFIG_ALIKE, one "KEY=VALUE" a line, and "hook=HOOK"; malloc, the caller frees. NULL: no memory. For
+ * two texts that differ, of ranks a and b, config_explain fills *errp with the first key that differs and returns
+ * -1. */
 char *config_shared_text(const struct config *cfg, const char *hook);
 int config_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
 
-/* A text of a setting; NULL: none was given. */
+/* The text of a setting, or NULL if none was given. */
 static inline const char *config_text(const knob_text_t text)
 {
     return text[0] ? text : NULL;

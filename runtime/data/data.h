@@ -1,23 +1,23 @@
 /* data.h - the position in the data: which samples the next micro-step takes. Pure.
  *
- * An epoch is a permutation of the samples; the position is how many of its entries are taken, over all ranks. So it
- * means the same on any number of ranks, and any of them may go on from it.
+ * An epoch is a permutation of the samples; the position is how many of its entries have been taken, over all ranks. So
+ * a position means the same on any number of ranks, and training can continue from it on any number of ranks.
  *
- * A step takes the next G = batch x micro-steps x replicas entries, or what is left of the epoch, and nothing runs
- * across an epoch's end. Replicas are the ranks, each with `accum` micro-steps a step, or, with shards, V logical
- * shards, of which rank r of R owns rV/R .. (r+1)V/R - 1 and takes one a micro-step, in rising order; then which
- * samples a step has, and which of them lie together in a micro-step, depends on V alone.
+ * A step takes the next G = batch x micro-steps x replicas entries, or what is left of the epoch; no step crosses an
+ * epoch's end. Without shards the replicas are the ranks, each with `accum` micro-steps a step. With shards the
+ * replicas are V logical shards: rank r of R owns shards rV/R .. (r+1)V/R - 1 and takes one of them in each micro-step,
+ * in rising order; which samples a step has, and which of them are together in a micro-step, then depends on V alone.
  *
- * DATA_LEDGER (ledger.h): every sample of an epoch comes once. A step's L entries lie in C chunks, one a micro-step and
- * rank, one after the other: chunk m R + r for micro-step m of rank r, with shards chunk v for shard v. Chunk c ends,
- * and the next one begins, at entry L (c + 1) / C of the step, rounded down: `batch` each in a full step, and spread
- * evenly in the last one of an epoch, which may be short. That one has as many micro-steps as it would need with full
- * batches, ceil(L / (batch x R)), since passes without samples only cost time; but with shards always V/R, as the tree
- * of sums wants. A chunk may be empty then.
+ * DATA_LEDGER (ledger.h): every sample comes once in an epoch. A step's L entries are cut into C consecutive chunks,
+ * one for each micro-step of each rank: chunk m R + r is micro-step m of rank r; with shards, chunk v is shard v. Chunk
+ * c ends before entry L (c + 1) / C of the step, rounded down. So a chunk has `batch` entries in a full step, and the
+ * entries are spread evenly in an epoch's last step, which may be short. The short step has only as many micro-steps as
+ * it needs with full batches, ceil(L / (batch x R)), since passes without samples only cost time; with shards it always
+ * has V/R, which the tree of sums needs, and a chunk may be empty.
  *
- * DATA_DISTRIBUTED (sampler.h): replica v takes entries g + v, g + v + replicas, ... of a step that begins at g; where
- * the permutation ends, its head is taken again until all replicas have equally many, so an epoch's last samples
- * depend on the number of replicas. Its last micro-step may be shorter, and ends its step. */
+ * DATA_DISTRIBUTED (sampler.h): replica v takes entries g + v, g + v + replicas, ... of a step that begins at g. After
+ * the permutation's end its first entries are taken again until all replicas have the same number, so an epoch's last
+ * samples depend on the number of replicas. An epoch's last micro-step may be shorter, and ends its step. */
 #ifndef DDP_RUNTIME_DATA_DATA_H
 #define DDP_RUNTIME_DATA_DATA_H
 
@@ -56,7 +56,7 @@ struct data {
 };
 
 struct data_batch {
-    const uint64_t *ids; /* borrowed until the next data_next or data_peek, as it came from */
+    const uint64_t *ids; /* borrowed until the next call of the function that returned it, data_next or data_peek */
     size_t n;            /* at most batch; may be 0 */
     uint64_t epoch;
     int shard;              /* the replica's number */
@@ -64,8 +64,8 @@ struct data_batch {
     bool is_first, is_last; /* micro-step of its step */
 };
 
-/* Fills *d, at the first epoch's beginning. Fails, with the cure, when a step takes more samples than there are, and on
- * numbers of shards, ranks and micro-steps that do not go together. */
+/* Opens *d at the beginning of the first epoch. -1 with an error that names the cure if a step takes more samples than
+ * there are, or if the numbers of shards, ranks and micro-steps do not fit together. */
 int data_open(struct data *d, const struct data_config *cfg, ddp_error_t *errp);
 void data_close(struct data *d); /* a zeroed struct is allowed */
 
@@ -76,8 +76,8 @@ struct data_batch data_peek(struct data *d);
 /* Where the next data_next begins. The same on all ranks after the same number of data_next. */
 struct data_position data_position(const struct data *d);
 
-/* Goes on from a position of any number of ranks (micro > 0: of as many, with the same batch and micro-steps).
- * DDP_E_USAGE where there is no such position; *d then stays. */
+/* Continues from a position, which may come from any number of ranks (with micro > 0: from the same number of ranks,
+ * with the same batch and micro-steps). -1 with DDP_E_USAGE if there is no such position; *d is then unchanged. */
 int data_seek(struct data *d, const struct data_position *at, ddp_error_t *errp);
 
 /* "ledger", "distributed", as the option is called. */

@@ -1,6 +1,6 @@
 /* sampler.h - the order in which PyTorch's DistributedSampler(shuffle=True) deals out an epoch's samples. Pure.
- * Of R replicas, replica r takes entries r, r + R, ... of a permutation, whose head follows again after its end until
- * all have equally many.
+ * Of R replicas, replica r takes entries r, r + R, ... of a permutation; after its end the first entries are taken
+ * again, until all replicas have the same number.
  *
  * Source of the order: torch.randperm on the CPU draws from MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998)
  * seeded with the low 32 bits of seed + epoch, and shuffles forward: for i in [0, n-1): swap(i, i + draw % (n - i)).

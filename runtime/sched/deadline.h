@@ -1,7 +1,7 @@
-/* deadline.h - when the job's time is over. Rank 0 alone looks; the others hear of it through the tail.
+/* deadline.h - when the job's time is over. Only rank 0 finds this out; the other ranks learn of it through the tail.
  *
- * Slurm says it in SLURM_JOB_END_TIME from 23.02 on, else the controller is asked, once, by a thread, beside training.
- * A limit can be extended while the job runs: so the controller is asked again shortly before it would matter. */
+ * From 23.02 on, Slurm sets SLURM_JOB_END_TIME. Otherwise a thread asks the controller once, while training goes on. A
+ * job's limit can be extended while it runs, so the controller is asked again shortly before the end. */
 #ifndef DDP_RUNTIME_SCHED_DEADLINE_H
 #define DDP_RUNTIME_SCHED_DEADLINE_H
 
@@ -13,28 +13,30 @@
 #include "runtime/sched/slurm.h"
 
 #define DEADLINE_NONE INFINITY
-#define DEADLINE_ASK_S 10.0 /* how long an answer is waited for */
+#define DEADLINE_ASK_S 10.0 /* how long to wait for an answer */
 
 struct deadline {
     bool is_in_job;
     char id[SLURM_ID_MAX + 1];
     double end_s;         /* see deadline_end_s */
-    bool has_thread;      /* an answer is awaited */
+    bool has_thread;      /* a thread asks the controller */
     unsigned long thread; /* pthread_t */
-    int cancel_fd[2];     /* pipe: closing [1] ends what is being asked */
+    int cancel_fd[2];     /* pipe: closing [1] ends the query */
     _Atomic int answer;   /* enum in deadline.c */
-    int64_t answer_end_s; /* the thread's, until the answer is there */
+    int64_t answer_end_s; /* the thread owns it until the answer has come */
     char warning[256];    /* why the controller could not be asked; "": it could */
 };
 
-/* Finds the job that this process is in, if any, and begins to ask where the environment does not say. */
+/* Finds the job that this process is in, if any, and starts to ask the controller if the environment does not have the
+ * time. */
 void deadline_open(struct deadline *d);
-void deadline_close(struct deadline *d); /* at once, also while an answer is awaited; a zeroed struct is allowed */
+void deadline_close(struct deadline *d); /* at once, also during a query; a zeroed struct is allowed */
 
-/* Begins to ask the controller (again), unless an answer is awaited or there is no job. */
+/* Starts to ask the controller (again), unless a query is under way or there is no job. */
 void deadline_ask(struct deadline *d);
 
-/* On the clock of clock_ns(), in seconds, as far as is known now; DEADLINE_NONE: never, or not known. Cheap. */
+/* When the job's time is over, in seconds on the clock of clock_ns(), as far as is known now; DEADLINE_NONE: never, or
+ * not known. Cheap. */
 double deadline_end_s(struct deadline *d);
 
 #endif

@@ -1,11 +1,12 @@
-/* due.h - rank 0's judgement of when to checkpoint, and whether the job's time is over. Pure: times are seconds on a
- * clock that the caller reads, steps are optimizer steps done.
+/* due.h - rank 0's decision when to checkpoint, and whether the job's time is over. Pure: times are seconds on a clock
+ * that the caller reads, steps are optimizer steps done.
  *
  * A checkpoint is due
- * - every so many steps, where the user said so: when a multiple of that number was passed since the last one began;
- * - else when Daly's interval (interval.h) has passed since the last one began, from what checkpoints cost so far
- *   and from the mean time between failures; the first one, which shows the cost, after DUE_FIRST_S;
- * - at the last moment before the job's time is over, and then the job also stops. */
+ * - if the user has set a number of steps: when a multiple of it was passed since the last checkpoint began;
+ * - else when Daly's interval (interval.h) has passed since the last checkpoint began; it is computed from what
+ *   checkpoints have cost so far and the mean time between failures. The first one, which shows the cost, is due after
+ *   DUE_FIRST_S;
+ * - at the last moment before the job's time is over; then the job also stops. */
 #ifndef DDP_RUNTIME_SCHED_DUE_H
 #define DDP_RUNTIME_SCHED_DUE_H
 
@@ -15,47 +16,49 @@
 #include "runtime/sched/interval.h"
 
 #define DUE_FIRST_S 60.0
-#define DUE_ASK_AHEAD_S 20.0 /* before the last moment, the controller is asked whether it still is that */
+#define DUE_ASK_AHEAD_S 20.0 /* how long before the last moment the controller is asked whether the end has moved */
 
 enum due_what { DUE_NOTHING, DUE_CHECKPOINT, DUE_STOP };
 
 struct due_config {
     int64_t every;       /* steps; 0: only at the last moment; -1: by time */
-    double mtbf_s;       /* 0: from the two below (interval_mtbf_s) and the time since due_open */
-    double trained_s;    /* before due_open, in earlier runs of this training, */
-    int n_failures;      /* and how many of those ended unasked */
-    double guess_save_s; /* how long a save takes, as long as there was none */
+    double mtbf_s;       /* 0: computed from the next two (interval_mtbf_s) and the time since due_open */
+    double trained_s;    /* time in earlier runs of this training, before due_open */
+    int n_failures;      /* how many of those runs ended by a failure */
+    double guess_save_s; /* how long a save takes, until the first one was measured */
 };
 
 struct due {
     struct due_config cfg;
-    struct recent steps, calm, saves; /* all steps; those without a save in flight; saves */
-    struct recent costs;              /* of saves, to training */
-    double opened_s, step_s;          /* due_open; the end of the last step */
+    struct recent steps, calm, saves; /* times of all steps; of steps without a save in flight; of saves */
+    struct recent costs;              /* what saves cost training */
+    double opened_s, step_s;          /* when due_open was called; when the last step ended */
     bool is_saving;
-    double began_s, saving_s;         /* the last save; steps since, as long as it is in flight */
-    int n_saving;                     /* those steps */
-    uint64_t saved_step;              /* of the last save that began, or where the training was resumed */
+    double began_s;                   /* when the last save began */
+    double saving_s;                  /* time in steps since then, while it is in flight, */
+    int n_saving;                     /* and the number of these steps */
+    uint64_t saved_step;              /* of the last save that began, or at which training was resumed */
 };
 
-/* After the folder was opened, at `step`. */
+/* Called when the folder was opened, at `step`. */
 void due_open(struct due *d, const struct due_config *cfg, uint64_t step, double now_s);
 
-/* A step has ended: what passed since the last one counts as the step's, validation and all. */
+/* Called when a step has ended. The time since the last call counts as the step's, validation included. */
 void due_step(struct due *d, double now_s);
 
-/* A save of `step` begins; it is over, committed after took_s in which training stood still for blocked_s, or given up
- * (took_s < 0). */
+/* Called when a save of `step` begins; and when it has ended: committed after took_s, of which training waited for
+ * blocked_s, or given up (took_s < 0). */
 void due_begun(struct due *d, uint64_t step, double now_s);
 void due_over(struct due *d, double took_s, double blocked_s);
 
-/* What is due when `step` steps are done, with the job's end at end_s (INFINITY: none). */
+/* What is due after `step` steps if the job ends at end_s (INFINITY: never). */
 enum due_what due_judge(const struct due *d, uint64_t step, double now_s, double end_s);
 
-/* Is it time to ask whether end_s still holds? asked_s: when that was done last; -INFINITY: never. */
+/* True if it is time to ask the controller whether end_s has changed. asked_s: when it was asked last; -INFINITY:
+ * never. */
 bool due_wants_to_know(const struct due *d, double now_s, double end_s, double asked_s);
 
-/* Between two periodic checkpoints, by time. */
+/* The time between two periodic checkpoints, where no number of steps is set. */
 double due_interval_s(const struct due *d, double now_s);
 
 #endif

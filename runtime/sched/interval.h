@@ -1,5 +1,5 @@
-/* interval.h - when to checkpoint: the interval that loses the least time, and the last moment before the job's time is
- * over. Pure; times are in seconds. */
+/* interval.h - when to checkpoint: the interval with which the least time is lost, and the last moment before the job's
+ * time is over. Pure; times are in seconds. */
 #ifndef DDP_RUNTIME_SCHED_INTERVAL_H
 #define DDP_RUNTIME_SCHED_INTERVAL_H
 
@@ -14,30 +14,32 @@
 double interval_young_s(double cost_s, double mtbf_s);
 double interval_daly_s(double cost_s, double mtbf_s);
 
-/* Mean time between failures after trained_s seconds with n_failures failures, as if INTERVAL_PRIOR_S with one failure
- * had come before: so there is an answer before the first failure, and what was observed outweighs it in the end. */
+/* Mean time between failures after trained_s seconds with n_failures failures, computed as if INTERVAL_PRIOR_S with one
+ * failure had come before. So there is a result before the first failure, and in the end observation outweighs the
+ * assumption. */
 #define INTERVAL_PRIOR_S 86400.0
 double interval_mtbf_s(double trained_s, int n_failures);
 
-/* How long saves, or steps, took lately. */
+/* The times of the last saves, or of the last steps. */
 #define INTERVAL_RECENT 100
 struct recent {
     double s[INTERVAL_RECENT];
-    size_t n, next; /* how many there are; where the next one goes */
+    size_t n, next; /* number of times; index for the next one */
 };
 void recent_add(struct recent *r, double s);
 
-/* The longest, and the mean; 0: there are none. */
+/* The longest time, and the mean; 0 if there are none. */
 double recent_max_s(const struct recent *r);
 double recent_mean_s(const struct recent *r);
 
-/* An upper bound that the next one keeps to in 99 of 100 cases: the 99th percentile by nearest rank, which for up to
- * 100 of them is the longest; of n < 10 samples, which hardly show how long one can take, (1 + 1/n) times that: twice
- * the only one. 0: there are none. */
+/* An upper bound for the next time, right in 99 of 100 cases: the 99th percentile by nearest rank, which for up to 100
+ * times is the longest. With n < 10 times, which say little about the longest one, (1 + 1/n) times that: twice the only
+ * one. 0 if there are none. */
 double recent_p99_s(const struct recent *r);
 
-/* A checkpoint must have begun by then, on any clock on which the job ends at end_s: steps take up to step_s (one may
- * just have begun), a save save_s. The margin is for what nobody measures: leaving, and Slurm's own rounding. */
+/* The latest time at which a checkpoint may begin, if the job ends at end_s on the same clock: steps take up to step_s
+ * (one may just have begun), a save takes save_s. The margin is for the exit of the processes and for Slurm's rounding,
+ * which are not measured. */
 #define INTERVAL_MARGIN_S 10.0
 double interval_last_moment_s(double end_s, double save_s, double step_s);
 

@@ -18,9 +18,9 @@ enum requeue_mode { REQUEUE_OFF, REQUEUE_AUTO };
 
 enum requeue_what {
     REQUEUE_DO,
-    REQUEUE_DONE,        /* the scheduler, or somebody, has done it already: a preemption, scontrol requeue */
-    REQUEUE_CANCELLED,   /* it is being ended for another reason than its time limit: somebody wants that */
-    REQUEUE_INTERACTIVE, /* no script to run again */
+    REQUEUE_DONE,        /* the job is requeued already: by a preemption, or by scontrol requeue */
+    REQUEUE_CANCELLED,   /* the job is being ended for another reason than its time limit: somebody wants that */
+    REQUEUE_INTERACTIVE, /* the job has no script to run again */
     REQUEUE_FORBIDDEN,   /* --no-requeue */
     REQUEUE_OFTEN        /* it was restarted `limit` times */
 };
@@ -28,15 +28,15 @@ enum requeue_what {
 /* Pure. */
 enum requeue_what requeue_judge(const struct slurm_job *job, int restarts, int limit);
 
-/* Has this process' job requeued where requeue_judge says so, and keeps it off the nodes `exclude` (a host list; NULL or
- * "": none) and those that it is kept off already. Takes up to 3 times patience_s; the job's processes get SIGTERM from
- * Slurm meanwhile. *ret_note: one line for the user, malloc; NULL: no memory. True: it is requeued, by
- * this call or another. */
+/* Has this process' job requeued if requeue_judge says so, and excludes the nodes `exclude` (a host list; NULL or "":
+ * none) in addition to those that the job excludes already. Takes up to 3 times patience_s, during which Slurm sends
+ * SIGTERM to the job's processes. *ret_note: one line for the user, malloc; NULL: no memory. True: the job is requeued,
+ * by this call or by somebody else. */
 bool requeue_job(int limit, const char *exclude, double patience_s, char **ret_note);
 
-/* The command that runs this process' step again: an srun line from what Slurm says of it (or `ddp run`), and the
- * program's arguments args[0..n), each ended by a null byte, as in /proc/self/cmdline. Fit for a shell. malloc; NULL: no
- * memory. */
+/* The command that runs this process' step again: an srun line made from Slurm's variables (or a `ddp run` line), and
+ * the program's arguments args[0..n), each ended by a null byte, as in /proc/self/cmdline. Quoted for a shell. malloc;
+ * NULL: no memory. */
 char *requeue_command(const char *args, size_t n);
 
 #endif

@@ -3,9 +3,9 @@
  * died still gets to say so: Slurm does that some 60 ms after the death, when a rank that computes has not heard of it.
  * So signals are caught from ddp_data_open on, whether or not there are checkpoints.
  *
- * Slurm repeats itself: it sends SIGTERM again at the end of a GraceTime, and after --signal=USR1@60. So the first
- * signal counts, and those that follow are ignored, so that they do not end a process that is saving; but a second
- * SIGINT ends it at once, as a person at a terminal expects. */
+ * Slurm sends signals more than once: SIGTERM comes again at the end of a GraceTime, and after --signal=USR1@60. So
+ * only the first signal counts, and later ones are ignored, so that they do not end a process that is saving. But a
+ * second SIGINT ends it at once, as a user at a terminal expects. */
 #ifndef DDP_RUNTIME_SCHED_STOP_H
 #define DDP_RUNTIME_SCHED_STOP_H
 
@@ -14,19 +14,21 @@
 
 #include "runtime/base/error.h"
 
-/* Why: one of the signals, or the end of the job's time (due.h). Each has a slot of its own in the tail. */
+/* The reason for a stop: one of the signals, or the end of the job's time (due.h). Each has an element of its own in
+ * the tail. */
 enum stop_reason { STOP_TERM, STOP_USR1, STOP_USR2, STOP_INT, STOP_N_SIGNALS, STOP_DEADLINE = STOP_N_SIGNALS, STOP_N };
 
 struct stop {
-    unsigned caught; /* of these (1 << enum stop_reason) we are the handler */
+    unsigned caught; /* signals whose handler is ours, as bits 1 << enum stop_reason */
     bool is_leaving; /* the ranks have agreed to stop */
 };
 
-/* "TERM,USR1": *ret = those signals, as bits; "none": no bit. Whatever else there is in the text is an error that lists
- * what there may be. Pure. */
+/* Parses "TERM,USR1" into *ret, one bit for each signal; "none" gives no bit. Other words are an error that lists the
+ * allowed ones. Pure. */
 int stop_parse(const char *text, unsigned *ret, ddp_error_t *errp);
 
-/* Catches the signals of `set` whose disposition is the default one: a program's own handler and SIG_IGN stay. */
+/* Installs the handler for the signals of `set` whose disposition is the default one; a program's own handler and
+ * SIG_IGN stay. */
 void stop_catch(struct stop *s, unsigned set);
 
 /* Gives back those signals that the program has not taken since; a zeroed struct is allowed. A process that is about to
@@ -38,10 +40,11 @@ void stop_release(struct stop *s);
 /* The first signal since stop_catch (enum stop_reason), or -1. */
 int stop_wanted(const struct stop *s);
 
-/* Fills tail[STOP_N] with this rank's wish; is_late: the end of its time is one. */
+/* Fills tail[STOP_N] with this rank's request; is_late: the end of the job's time is near, which is a request too. */
 void stop_fill(const struct stop *s, bool is_late, double *tail);
 
-/* Of the sums over all ranks: the reason (the first in the order above), or -1. And that reason's signal; 0: none. */
+/* stop_agreed: the reason in the sums over all ranks (the first in the order of enum stop_reason), or -1. stop_signal:
+ * a reason's signal, or 0. */
 int stop_agreed(struct stop *s, const double *tail);
 int stop_signal(int reason);
 
