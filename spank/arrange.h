@@ -24,19 +24,19 @@ struct arrange_facts {
     bool is_bound_by_user;                /* --cpu-bind */
     struct cpus mask;                     /* of the calling task */
     struct board *board;                  /* NULL: none */
-    uint64_t deadline;                    /* of waits for siblings, and of reading (clock.h) */
-    board_load_f *load[2];                /* reads this machine: [0] cores alone, [1] GPUs and NICs too */
-    board_load_f *load_record;            /* reads the record that topo= names, arg: its path */
+    uint64_t deadline;                    /* for waiting for the node's other ranks, and for reading (clock.h) */
+    board_load_f *load[2];                /* reads this machine: [0] cores only, [1] GPUs and NICs too */
+    board_load_f *load_record;            /* reads the record that topo= names; arg: its path */
 };
 
 struct arrangement {
-    const struct inventory *inventory; /* NULL: nothing here needed it */
-    struct placement_request request;  /* request.rank is always set, request.inventory as above */
-    const struct place *mine;          /* of the calling rank */
+    const struct inventory *inventory; /* NULL: it was not needed */
+    struct placement_request request;  /* request.rank is always set; request.inventory is `inventory` */
+    const struct place *mine;          /* the calling rank's place */
     bool is_trial;                     /* bind=print: change nothing */
-    bool is_recorded;                  /* the inventory is another machine's */
-    bool is_alone;                     /* siblings did not come: each rank decides for itself */
-    int n_same_mask;                   /* ranks that came with this task's mask, itself included; at least 1 */
+    bool is_recorded;                  /* the inventory is that of a recorded machine */
+    bool is_alone;                     /* not all ranks arrived in time: each rank decides for itself */
+    int n_same_mask;                   /* ranks of the node that Slurm gave this task's mask, itself included */
     char warning[320];                 /* for the user; "": none */
     /* private */
     struct board *board;
@@ -45,14 +45,14 @@ struct arrangement {
     struct place *place, one;
 };
 
-/* Fills *ret; the caller ends with arrange_destroy. What goes wrong between the ranks, or in reading this machine, is a
- * warning: the task then keeps its mask. 0, or -1: the file of topo=, or no memory. */
+/* Fills *ret, which the caller frees with arrange_destroy. A failure between the ranks, or in reading this machine, is
+ * only a warning: the task then keeps its mask. 0, or -1: the file of topo= is wrong, or there is no memory. */
 int arrange(const struct arrange_facts *f, struct arrangement *ret, ddp_error_t *errp);
 
-/* What the node's ranks look like; false: nothing to show. */
+/* Fills *ret with the placement of the node's ranks, to be shown; false: there is nothing to show. */
 bool arrange_show(const struct arrangement *a, struct show *ret);
 
-/* NULL is allowed, and what arrange failed to fill. */
+/* NULL is allowed, and so is a struct that arrange failed to fill. */
 void arrange_destroy(struct arrangement *a);
 
 #endif

@@ -1,15 +1,15 @@
-/* cmdline.h - finds --ddp and some of srun's own options on its command line. Pure.
+/* cmdline.h - finds --ddp and some of srun's own options on srun's command line. Pure.
  *
- * srun reads SLURM_MPI_TYPE and SLURM_KILL_BAD_EXIT before it hands an option to its plugin, so the plugin has to see
- * earlier, from /proc/self/cmdline, whether the step is to be one of ours. srun tells no task that the user asked
- * for reserved ports: where slurm.conf has MpiParams, every step has some. Nor does it say how it came to hide GPUs,
- * or whether what it sends as --cpu-bind was the user's or follows from --hint and the like. */
+ * Why the plugin reads /proc/self/cmdline: srun reads SLURM_MPI_TYPE and SLURM_KILL_BAD_EXIT before it passes an option
+ * to a plugin, so the plugin must know earlier whether the step uses ddp. A task cannot see that the user asked for
+ * reserved ports, since with MpiParams in slurm.conf every step has some; nor which option made Slurm hide GPUs; nor
+ * whether --cpu-bind was given by the user or follows from --hint and the like. */
 #ifndef DDP_SPANK_CMDLINE_H
 #define DDP_SPANK_CMDLINE_H
 
 #include <stddef.h>
 
-/* Point into the arguments; NULL: not given. */
+/* All point into the arguments; NULL: not given. */
 struct cmdline {
     const char *ddp;        /* value of the last --ddp */
     const char *resv_ports; /* value of the last --resv-ports; "": it has none */
@@ -18,9 +18,9 @@ struct cmdline {
     const char *cpu_bind;
 };
 
-/* args[0..n): n bytes of arguments, each ended by a null byte, args[n - 1] is one. Reads up to the command (each
- * component's, in `srun ... : ...`). "--ddp=V", "--ddp V" and unambiguous beginnings count. What an option without "="
- * is followed by is taken for its value, unless that is an option itself or the option is known to have none; so
+/* args[0..n): n bytes of arguments, each ended by a null byte, so that args[n - 1] is one. Reads up to the command (of
+ * each component, in `srun ... : ...`). "--ddp=V", "--ddp V" and unambiguous beginnings count. The word after an option
+ * without "=" is taken as its value, unless that word is an option itself or the option is known to take no value; so
  * `srun -n 4 ./train --ddp=x` has no --ddp. */
 struct cmdline cmdline_read(const char *args, size_t n);
 

@@ -12,7 +12,7 @@
 #include "runtime/base/knob.h"
 
 #define KEYS_TEXT_MAX 4096   /* bytes of the whole argument */
-#define SITE_SOURCE "site file" /* knob_value's source where the site file named it */
+#define SITE_SOURCE "site file" /* knob_value.source of a value from the site file */
 
 enum ddp_key {
     KEY_BIND,
@@ -45,7 +45,7 @@ enum ddp_mode { DDP_MODE_UNSET, DDP_MODE_OFF, DDP_MODE_ON };
 
 struct keys {
     enum ddp_mode mode;
-    struct knob_value key[KEY_COUNT]; /* is_set: somebody named it */
+    struct knob_value key[KEY_COUNT]; /* is_set: the user or the site gave a value */
 };
 
 /* How a caller looks up a variable: its value, borrowed, or NULL. */
@@ -56,17 +56,18 @@ typedef const char *(*lookup_f)(const char *name, void *arg);
  * long text. */
 int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error_t *errp);
 
-/* The whole decision, for one step. Each key: `text` (the command line), else its DDP_* variable, else `site`, else the
- * table's default. The mode: `text`, else the variable SLURM_DDP, else off; with off, keys are not looked at. `text`
- * and `site` may be NULL. topo means bind=print, and that means verbose. */
+/* Decides all keys and the mode of one step. A key's value comes from `text` (the command line), else its DDP_*
+ * variable, else `site`, else the table's default. The mode comes from `text`, else the variable SLURM_DDP, else it is
+ * off; if it is off, keys are not read. `text` and `site` may be NULL. topo implies bind=print, which implies
+ * verbose. */
 int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys *site, struct keys *ret,
                     ddp_error_t *errp);
 
-/* What `srun --help` says of --ddp: one paragraph. Returns buf. */
+/* The paragraph about --ddp in `srun --help`. Returns buf. */
 const char *keys_help(char *buf, size_t size);
 
-/* The error for `name`, which is none of the first n keys of the table: names the source and the nearest key, says what
- * to `use` ("the keys are ") and lists the keys. Returns -1. */
+/* Sets the error for `name`, which is none of the first n keys of the table. The error names the source and the nearest
+ * key, and lists the keys after the words `use` ("the keys are "). Returns -1. */
 int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp);
 
 #endif

@@ -1,4 +1,4 @@
-/* nccl.h - what NCCL is told about the network: which interface, and whether somebody has told it already. */
+/* nccl.h - NCCL's network settings: which interface to set, and whether the user or the site has set one already. */
 #ifndef DDP_SPANK_NCCL_H
 #define DDP_SPANK_NCCL_H
 
@@ -10,16 +10,17 @@
 
 enum { NCCL_INTERFACE_TEXT = 32 };
 
-/* Whether the text of a nccl.conf sets the variable: lines NAME=VALUE, nothing trimmed, # first makes a comment
- * (NCCL's src/misc/param.cc, setEnvFile). Pure. */
+/* True if the text of a nccl.conf sets the variable: lines NAME=VALUE, nothing trimmed; a line that begins with # is a
+ * comment (NCCL's src/misc/param.cc, setEnvFile). Pure. */
 bool nccl_conf_sets(const char *text, size_t n, const char *name);
 
-/* Whether the environment, $NCCL_CONF_FILE (without it ~/.nccl.conf) or /etc/nccl.conf sets it. The environment comes
- * first for NCCL, so what we set there would overrule those files. Reads files as whoever calls. */
+/* True if the environment, $NCCL_CONF_FILE (without it ~/.nccl.conf) or /etc/nccl.conf sets the variable. NCCL prefers
+ * the environment, so a value that we set there would overrule those files. Reads the files with the caller's
+ * rights. */
 bool nccl_is_configured(const char *name, lookup_f lookup, void *arg);
 
-/* The interface of the route to host, on host's own node the one that has its address: "eth0" into buf. 0, or -1 with an
- * error: unknown by the deadline (clock.h), loopback, or not one interface alone. */
+/* The name of the interface ("eth0" into buf) of the route to host; on host's own node, the interface that has its
+ * address. 0, or -1 with an error: not known by the deadline (clock.h), loopback, or not a single interface. */
 int nccl_interface(const char *host, uint64_t deadline, char buf[NCCL_INTERFACE_TEXT], ddp_error_t *errp);
 
 #endif

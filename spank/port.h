@@ -1,5 +1,5 @@
-/* port.h - which port the ranks meet at. Pure: every node computes the same number from the same facts, one of them a
- * random number that srun has drawn for the step: nobody else on rank 0's node is to know the port beforehand. */
+/* port.h - the port of MASTER_PORT. Pure: every node computes the same port from the same facts. One of them is a
+ * random number that srun draws for the step, so that no other user on rank 0's node knows the port beforehand. */
 #ifndef DDP_SPANK_PORT_H
 #define DDP_SPANK_PORT_H
 
@@ -8,9 +8,10 @@
 
 #include "runtime/base/error.h"
 
-#define PORT_STEPS_PER_JOB 16 /* so many steps in a row of one job never meet at the same port */
+#define PORT_STEPS_PER_JOB 16 /* this many successive steps of one job always have different ports */
 
-/* srun's number, decimal, less than 2^32. It begins with SLURM_, so that --export=NONE keeps it. */
+/* The variable with srun's random number, decimal, less than 2^32. It begins with SLURM_, so that --export=NONE keeps
+ * it. */
 #define PORT_DRAW_VARIABLE "SLURM_DDP_DRAW"
 
 struct port_range {
@@ -18,22 +19,22 @@ struct port_range {
 };
 
 struct port_facts {
-    uint32_t job, step, restart; /* a heterogeneous job's is the leader's id */
-    uint32_t draw;               /* srun's; 0: none, and everybody can compute the port */
+    uint32_t job, step, restart; /* job: in a heterogeneous job, the leader's id */
+    uint32_t draw;               /* srun's random number; 0: none, and anybody can compute the port */
 };
 
 /* The range is used in blocks of 16 (n = its size, rounded down to whole blocks):
  *
  *     min + (17 job + 16 draw + step + restart (n / 2 + 1)) mod n
  *
- * What srun drew chooses the block, so that steps of one job whose ids differ by less than 16 get different ports
- * whatever each of them drew. The place within the block is (job + step) mod 16: two jobs' steps meet with a chance of
- * 16/n where theirs is the same, else never. Without a draw n / 17 jobs in a row with up to 16 steps each get different
- * ports, and a restarted step does not come back to a port that may still be in TIME_WAIT. A range of fewer than 16
- * ports is one block: n steps in a row get different ports, and the draw changes nothing. */
+ * The draw chooses the block, so steps of one job whose ids differ by less than 16 get different ports whatever their
+ * draws are. The place within the block is (job + step) mod 16: steps of two jobs get the same port with a probability
+ * of 16/n if their places are the same, else never. Without a draw n / 17 successive jobs with up to 16 steps each get
+ * different ports, and a restarted step does not get the port of its last run, which may still be in TIME_WAIT. A range
+ * of fewer than 16 ports is one block: n successive steps get different ports, and the draw changes nothing. */
 int port_derive(const struct port_facts *f, struct port_range range);
 
-/* The value of PORT_DRAW_VARIABLE. What is not such a number, as only the user himself can have set it, counts as 0. */
+/* Reads the value of PORT_DRAW_VARIABLE. A text that is no such number counts as 0; only the user can have set one. */
 uint32_t port_draw_parse(const char *text);
 
 /* The first port of SLURM_STEP_RESV_PORTS: "12000-12003", "12000,12005-12007". 0, or -1 with DDP_E_DATA. */

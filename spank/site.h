@@ -3,7 +3,8 @@
  *   { "bind": "none", "port_min": 21000, "port_max": 21999 }
  *
  * Strict: an unknown key, a wrong type, a value out of range, a key given twice or text after the object is an error
- * that names file, line and key. on|off keys take true and false, numbers are JSON numbers, all else is a string. */
+ * that names file, line and key. on|off keys take true and false, numbers are JSON numbers, other values are
+ * strings. */
 #ifndef DDP_SPANK_SITE_H
 #define DDP_SPANK_SITE_H
 
@@ -18,9 +19,9 @@
  * file"). 0, or -1 with DDP_E_DATA and *ret untouched. */
 int site_parse(const char *text, size_t n, const char *file, struct keys *ret, ddp_error_t *errp);
 
-/* Reads and parses the file. *ret_missing: there is no such file, which is no error (*ret is then untouched): nodes of
- * a configless cluster have none. Refused: what is not a regular file, is too long, does not belong to root, or can be
- * written by group or others, for then it is not the site's word. */
+/* Reads and parses the file. *ret_missing: there is no such file, which is no error (*ret is then untouched), since
+ * nodes of a configless cluster have none. Refuses a file that is not a regular file, is too long, does not belong to
+ * root, or can be written by group or others, because then someone else than the site may have written it. */
 int site_load(const char *file, struct keys *ret, bool *ret_missing, ddp_error_t *errp);
 
 #endif

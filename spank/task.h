@@ -1,6 +1,5 @@
-/* task.h - what ddp.so does in a task, between Slurm's facts and the program: options, site file, placement,
- * environment. Everything that touches the machine (affinity, /proc, the site file) for it; SPANK itself stays in
- * plugin.c. */
+/* task.h - what ddp.so does in a task before its program starts: options, site file, placement, environment. These
+ * files touch the machine (affinity, /proc, the site file); only plugin.c calls SPANK. */
 #ifndef DDP_SPANK_TASK_H
 #define DDP_SPANK_TASK_H
 
@@ -23,20 +22,21 @@ struct task_request {
     void (*note)(const char *line); /* one line for the node's log */
 };
 
-/* The options of a step or a submission from command line, environment and site file, with the site's veto. A site file
- * that is not there is told through *ret_site_missing (may be NULL); it is read only for a step of ours. 0, or -1. */
+/* The options of a step or a submission from command line, environment and site file, where the site may forbid the use
+ * of ddp. *ret_site_missing (may be NULL) is set if there is no site file; the file is read only for a step that uses
+ * ddp. 0, or -1. */
 int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_missing, ddp_error_t *errp);
 
-/* Places the calling process (CPU mask, memory policy) and fills *ret with the variables to set; ret->n_vars is 0
- * where the step is not ours. Warnings and the verbose lines go to r->log. 0, or -1: the caller is then to end the
+/* Places the calling process (CPU mask, memory policy) and fills *ret with the variables to set; ret->n_vars is 0 if
+ * the step does not use ddp. Warnings and the verbose lines go to r->log. 0, or -1: the caller must then end the
  * process.
  *
- * It takes 5 s at most: some of Slurm's ways to end a step do not reach a task that has not begun its program
- * (proctrack/linuxproc kills nobody whose name is still slurmstepd), and one that outlives a cancelled step by
- * UnkillableStepTimeout (60 s unless the site says otherwise) takes its node out of service. Whatever waits does so
- * for one deadline, 4 s from the start, and does what it does when nobody answers: without its siblings a rank keeps
- * its CPUs, without the resolver NCCL chooses its interface, without srun a node's table comes later. What is not done
- * then is ended after 5 s by a watchdog (watchdog.h), which also stays where the result is -1. */
+ * It takes 5 s at most. Some of Slurm's ways to end a step do not reach a task that has not started its program
+ * (proctrack/linuxproc does not kill a process whose name is still slurmstepd), and a task that outlives a cancelled
+ * step by UnkillableStepTimeout (60 s unless the site sets another) takes its node out of service. All waits share one
+ * deadline, 4 s from the start, and each has a fallback: without the node's other ranks a rank keeps its CPUs, without
+ * the resolver NCCL chooses its interface, without srun a node's table is printed later. A watchdog (watchdog.h) ends
+ * whatever is not done after 5 s; it keeps running if the result is -1. */
 int task_prepare(const struct task_request *r, struct environment *ret, ddp_error_t *errp);
 
 #endif

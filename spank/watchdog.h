@@ -1,5 +1,5 @@
-/* watchdog.h - ends the calling process when its time is up, whatever it is doing: a last resort beside deadlines, for
- * what computes or blocks without looking at a clock. */
+/* watchdog.h - ends the calling process at a given time, whatever it is doing: a last resort beside deadlines, for code
+ * that computes or blocks without looking at a clock. */
 #ifndef DDP_SPANK_WATCHDOG_H
 #define DDP_SPANK_WATCHDOG_H
 
@@ -14,13 +14,13 @@ struct watchdog {
     sigset_t was_mask;
 };
 
-/* After `seconds` the process writes `line` (copied, 255 bytes at most, with its newline) to stderr and ends with code
- * 1; where it cannot even do that, the kernel kills it a second later. Takes SIGALRM until watchdog_stop; one at a
- * time. The timers are POSIX timers: neither fork nor exec hands them on. 0, or -1: the user's limit of signals
- * (ulimit -i) lets there be no timer. */
+/* After `seconds` the process writes `line` (copied, 255 bytes at most, with its newline) to stderr and exits with code
+ * 1; if it cannot even do that, the kernel kills it a second later. Uses SIGALRM until watchdog_stop; only one watchdog
+ * at a time. The timers are POSIX timers, which neither fork nor exec passes on. 0, or -1: the user's limit of signals
+ * (ulimit -i) allows no timer. */
 int watchdog_start(struct watchdog *w, double seconds, const char *line, ddp_error_t *errp);
 
-/* As if it had never been: handler and mask are those of before. */
+/* Stops the watchdog, and restores the signal handler and mask from before. */
 void watchdog_stop(struct watchdog *w);
 
 #endif
