@@ -1,18 +1,18 @@
-/* checksum.h - xxHash (Collet, XXH3, 64 bits; https://xxhash.com): finds what went wrong by accident, not by malice.
+/* checksum.h - xxHash (Collet, XXH3, 64 bits; https://xxhash.com): finds damage by accident, not by malice.
  *
  * A tensor's checksum is the sum, modulo 2^64, over its blocks k = 0, 1, ... of CKPT_BLOCK_BYTES (the last one may be
- * shorter) of XXH3_64bits_withSeed(block k, seed k). So whoever holds some blocks sums up those, in any order, and the
- * sums of all ranks add up to the tensor's, however it was spread over them. */
+ * shorter) of XXH3_64bits_withSeed(block k, seed k). So each rank can sum the blocks that it has, in any order, and the
+ * ranks' sums add up to the tensor's checksum, however the tensor is spread over the ranks. */
 #ifndef DDP_RUNTIME_CKPT_CHECKSUM_H
 #define DDP_RUNTIME_CKPT_CHECKSUM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define CKPT_BLOCK_BYTES ((size_t)16384) /* 4096 float32: runtime/grads/norm.h's block, in whole multiples of which optimizer
-                                            state is spread over ranks */
+#define CKPT_BLOCK_BYTES ((size_t)16384) /* 4096 float32, a block of runtime/grads/norm.h: optimizer state is spread
+                                            over ranks in whole blocks */
 
-/* Of n bytes as one piece, seed 0: small files and the heads of large ones. */
+/* The checksum of n bytes as one piece, seed 0: for small files and the heads of large ones. */
 uint64_t checksum_bytes(const void *data, size_t n);
 
 /* The sum over the blocks in data[0..n), the first of which is block `first` of its tensor; n is a multiple of

@@ -10,8 +10,8 @@
 
 #define LINE ((size_t)64)
 
-/* Around the caches, which what is written would only displace; the next block is called for meanwhile, so that its sum
- * does not wait for memory. */
+/* Writes past the caches, since the copy would only displace useful data there, and prefetches the next block, so that
+ * its checksum does not wait for memory. */
 static void move_block(char *to, const char *from, size_t n)
 {
     size_t lines = (uintptr_t)to % LINE ? 0 : n / LINE * LINE;

@@ -23,27 +23,27 @@
 /* Opens "DIR/.saving-TOKEN-step-00000100" to write to; creates it (it may be there: every rank calls this). */
 int commit_folder(const struct savedir *dir, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp);
 
-/* WRITTEN -> COMMITTED. A step-N that is in the way (left without a manifest, broken, or with less of the step after
- * it, cut.h) is replaced; where the file system can exchange names (RENAME_EXCHANGE), without a moment that has
- * neither. DDP_E_USAGE: this job has not taken dir over (commit_clean), or another one since, even if that has left; or
- * step-N is a link or another user's, which stays. */
+/* WRITTEN -> COMMITTED. A step-N that exists already (left without a manifest, broken, or with fewer micro-steps of the
+ * step after it, cut.h) is replaced; if the file system can exchange names (RENAME_EXCHANGE), there is no moment
+ * without either. DDP_E_USAGE: this job has not taken dir over (commit_clean), or another job has taken it over since,
+ * even if that job has left; or step-N is a link or another user's, which stays. */
 int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,
            ddp_error_t *errp);
 
 /* Removes the folder of a save that is given up. */
 int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, ddp_error_t *errp);
 
-/* Removes all checkpoints but the `keep` newest up to step `newest`, and all beyond it (those that the job, when it
- * resumed, found broken). What is a link or another user's counts for none. 0; *errp then names what was left where it
- * is (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
+/* Removes all checkpoints up to step `newest` but the `keep` newest of them, and all checkpoints beyond `newest` (those
+ * that the job found broken when it resumed). A link or another user's folder counts as no checkpoint. Returns 0; *errp
+ * then names what could not be removed (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
 int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, int keep, ddp_error_t *errp);
 
-/* Takes dir over, so that a job that still runs there, its node perhaps given up by the scheduler, commits and removes
- * no more: DIR/.writer holds the token of the job whose saves count. Then removes what killed jobs left: .saving-* of
- * other tokens, and step-* without a manifest. Returns as commit_retain. */
+/* Takes dir over: DIR/.writer then holds this job's token. Another job that still runs there (on a node that the
+ * scheduler has given up, perhaps) can neither commit nor remove any more. Then removes what killed jobs left:
+ * .saving-* of other tokens, and step-* without a manifest. Returns as commit_retain. */
 int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp);
 
-/* The job leaves: removes DIR/.writer, if it is this job's. */
+/* Called when the job leaves: removes DIR/.writer if it holds this job's token. */
 void commit_leave(const struct savedir *dir, const char *token);
 
 #endif

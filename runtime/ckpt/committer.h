@@ -1,4 +1,5 @@
-/* committer.h - commits beside training: a thread on rank 0 makes the manifest, commits, and removes old checkpoints.
+/* committer.h - commits while training goes on: a thread on rank 0 makes the manifest, commits, and removes old
+ * checkpoints.
  *
  *   IDLE -> BUSY -> DONE | FAILED -> IDLE */
 #ifndef DDP_RUNTIME_CKPT_COMMITTER_H
@@ -24,19 +25,19 @@ struct commit_job {
 
 struct committer {
     _Atomic enum committer_state state;
-    struct commit_job job; /* what it points to is borrowed until IDLE */
+    struct commit_job job; /* its pointers are borrowed until the state is IDLE */
     pthread_t thread;
     bool has_thread;
     ddp_error_t error;     /* FAILED: why; DONE: what could not be removed (code 0: nothing) */
     double took_s;
 };
 
-/* IDLE only; a zeroed struct is. */
+/* IDLE -> BUSY. A zeroed struct is IDLE. */
 void committer_start(struct committer *c, const struct commit_job *job);
 enum committer_state committer_state(const struct committer *c); /* cheap */
-void committer_wait(struct committer *c, uint64_t deadline);     /* until it is not BUSY, or `deadline` */
+void committer_wait(struct committer *c, uint64_t deadline);     /* waits until it is not BUSY, or until `deadline` */
 
-/* Waits, and -> IDLE. */
+/* Waits until it is not BUSY; then -> IDLE. */
 void committer_reset(struct committer *c);
 
 #endif

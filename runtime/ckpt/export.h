@@ -1,4 +1,4 @@
-/* export.h - one file of what a checkpoint holds in several. */
+/* export.h - copies a group of a checkpoint's tensors, which lie in several files, into one file. */
 #ifndef DDP_RUNTIME_CKPT_EXPORT_H
 #define DDP_RUNTIME_CKPT_EXPORT_H
 
@@ -6,9 +6,9 @@
 #include "runtime/ckpt/manifest.h"
 
 /* Copies the tensors of group `group` ("model": those in model-*.safetensors) of the open checkpoint in `path` into one
- * safetensors file, in the order of the manifest, each held against its checksum. The file is written as `temporary`,
- * which must not exist, fsynced, and renamed to `file`; `temporary` is gone afterwards, whatever happened. DDP_E_USAGE:
- * the checkpoint has no such tensors. */
+ * safetensors file, in the order of the manifest, and compares each with its checksum. The file is written as
+ * `temporary`, which must not exist, fsynced, and renamed to `file`; `temporary` is gone afterwards, whatever happened.
+ * DDP_E_USAGE: the checkpoint has no such tensors. */
 int export_group(const char *path, const struct manifest *m, const char *group, const char *file, const char *temporary,
                  ddp_error_t *errp);
 

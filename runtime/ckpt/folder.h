@@ -1,4 +1,4 @@
-/* folder.h - folders of checkpoints: their names, and who is there. Writing and removing are savedir.h's. */
+/* folder.h - folders of checkpoints: their names, and listing them. savedir.h writes and removes them. */
 #ifndef DDP_RUNTIME_CKPT_FOLDER_H
 #define DDP_RUNTIME_CKPT_FOLDER_H
 
@@ -21,8 +21,8 @@ void folder_name(uint64_t step, char ret[32]);
 /* The step of "step-00000100"; false: `name` is no such name. */
 bool folder_step(const char *name, uint64_t *ret);
 
-/* Calls f for every entry of dir but "." and "..", until it returns less than 0, which is then returned. Entries may go
- * away meanwhile. A folder that is not there has none. */
+/* Calls f for every entry of dir but "." and "..", until f returns less than 0, which is then returned. Entries may be
+ * removed meanwhile. A folder that does not exist has no entries. */
 typedef int folder_f(void *ctx, const char *dir, const char *name, ddp_error_t *errp);
 int folder_each(const char *dir, folder_f *f, void *ctx, ddp_error_t *errp);
 int folder_each_of(DIR *d, const char *dir, folder_f *f, void *ctx, ddp_error_t *errp); /* closes d */
@@ -37,7 +37,7 @@ struct folder_steps {
 int folder_note_step(void *steps, const char *dir, const char *name, ddp_error_t *errp);
 void folder_sort_steps(struct folder_steps *s);
 
-/* Is there a manifest in the folder `path`, below at_fd or AT_FDCWD? True also where it cannot be told. */
+/* True if the folder `path`, below at_fd or AT_FDCWD, has a manifest, or if that cannot be found out. */
 bool folder_has_manifest(int at_fd, const char *path);
 
 #endif

@@ -39,14 +39,14 @@ struct manifest_state {
     char saved_at[32];       /* UTC, 2026-11-21T20:15:02Z */
     char software[64];       /* "slurm-ddp 0.1.0" */
     double trained_s;        /* wall time in steps, over all runs of this training */
-    int n_runs, n_failures;  /* runs so far, and those of them that ended without a checkpoint of their own wish */
+    int n_runs, n_failures;  /* runs so far; runs whose last checkpoint was periodic, since they failed */
     struct {
         int micro;           /* micro-steps done in the step after `step`; 0: none, and no tensors of it are there */
         int n_ranks;
     } window;
     struct {
-        double scale;        /* 0: losses are not scaled, or by one that does not change */
-        int n_good;          /* steps since it changed */
+        double scale;        /* 0: losses are not scaled, or the scale is constant */
+        int n_good;          /* steps since the scale changed */
     } loss_scale;
 };
 
@@ -78,10 +78,11 @@ void manifest_clear(struct manifest *m); /* a zeroed struct is allowed */
 /* The text of the file, of any length; malloc, the caller frees. NULL: no memory. */
 char *manifest_encode(const struct manifest *m, size_t *ret_bytes);
 
-/* Reads text[0..n), which nobody is trusted to have written, refuses what manifest_encode would not have written but
- * for members that it does not know, and holds the files and tensors against each other: every tensor lies in a file,
- * behind its head, and the tensors of a file fill it without a gap. DDP_E_DATA; a version of the future says so.
- * Whatever the text, it takes no more than 384 MiB of memory (json_limit.h, and 0.4 KiB for each tensor). */
+/* Reads text[0..n), which may come from anyone. Refuses whatever manifest_encode would not write, except for members
+ * that it does not know, and checks files and tensors against each other: every tensor must lie in a file, after the
+ * file's head, and the tensors of a file must fill it without a gap. DDP_E_DATA; the error for a later version of the
+ * format says that it is one. Whatever the text, this takes no more than 384 MiB of memory (json_limit.h, and 0.4 KiB
+ * for each tensor). */
 int manifest_decode(const char *text, size_t n, struct manifest *ret, ddp_error_t *errp);
 
 #endif

@@ -20,7 +20,7 @@ struct manifest_field {
 extern const struct manifest_field manifest_field[MANIFEST_FIELDS];
 
 #define MANIFEST_FORMAT "slurm-ddp checkpoint"
-/* How the text ends: the value of its checksum, 16 digits, behind all that it is the checksum of. */
+/* How the text ends: its checksum, 16 digits, comes after all that the checksum covers. */
 #define MANIFEST_LAST "\n  \"checksum\": "
 #define MANIFEST_TAIL_BYTES ((size_t)(1 + 16 + 1 + 3)) /* "0123456789abcdef" in quotes, and "\n}\n" */
 

@@ -14,19 +14,19 @@
 
 struct put {
     int fd;
-    bool can_direct;            /* past the page cache, where that can be */
+    bool can_direct;            /* the file system can write past the page cache */
     char path[FOLDER_PATH_MAX]; /* for messages */
 };
 
-/* Opens the file `name` in dir, which is made if it is not there, with all its n_bytes allocated where the file system can: a disk
- * that is full says so here. */
+/* Opens the file `name` in dir, or creates it, and allocates its n_bytes if the file system can, so that a full disk is
+ * an error here. */
 int put_open(struct put *p, const struct savedir *dir, const char *name, uint64_t n_bytes, ddp_error_t *errp);
 
-/* from[0..n) to bytes [at, at + n). Past the page cache, but for the edges, where the file system allows it and `from`
- * and `at` are the same modulo 4096. */
+/* Writes from[0..n) to bytes [at, at + n). Whole pages are written past the page cache if the file system allows it and
+ * `from` and `at` are equal modulo 4096. */
 int put_write(struct put *p, const void *from, size_t n, uint64_t at, ddp_error_t *errp);
 
-/* fsync and close; the file is closed in any case. A struct that put_open did not fill is not allowed. */
+/* fsync and close; the file is closed also on an error. A struct that put_open did not fill is not allowed. */
 int put_close(struct put *p, ddp_error_t *errp);
 void put_drop(struct put *p); /* close only */
 

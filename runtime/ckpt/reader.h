@@ -1,4 +1,4 @@
-/* reader.h - the folder that checkpoints are kept in: who is there, and reading one. Commits are commit.h's.
+/* reader.h - lists the checkpoints of a folder, and reads one. commit.h writes them.
  *
  *   DIR/step-00000100/             a checkpoint, once manifest.json is in it
  *   DIR/.saving-TOKEN-step-.../    being written, or left by a job that was killed
@@ -14,22 +14,23 @@
 #include "runtime/base/error.h"
 #include "runtime/ckpt/manifest.h"
 
-/* The steps that have a manifest (or may: it cannot be told), rising; malloc, the caller frees. 0, or -1: the folder
- * cannot be read. A folder that does not exist has none. */
+/* The steps whose folder has a manifest (or may have one, if that cannot be found out), rising; malloc, the caller
+ * frees. 0, or -1: the folder cannot be read. A folder that does not exist has none. */
 int store_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp);
 
-/* Reads the manifest of the checkpoint folder `path` (DIR/step-00000100), and compares every file's presence and size
- * and the checksums of heads and small files. Not yet the tensors' bytes. The error names the file. */
+/* Reads the manifest of the checkpoint folder `path` (DIR/step-00000100), and checks every file's presence and size and
+ * the checksums of heads and small files, but not yet the tensors' bytes. The error names the file. */
 int store_open(const char *path, struct manifest *ret, ddp_error_t *errp);
 
 /* Reads bytes [at, at + n) of tensor t of the checkpoint in `path` into ret, and adds the sum of its blocks to *sum
- * (checksum.h; `at` is a multiple of CKPT_BLOCK_BYTES, and so is n, or it ends with the tensor). fd_cache[n_files]:
- * -1 or an open file, filled here; the caller closes (store_close_files). The error names the file. */
+ * (checksum.h; `at` is a multiple of CKPT_BLOCK_BYTES, and so is n, unless the tensor ends there). fd_cache[n_files]:
+ * -1 or an open file, filled here; the caller closes the files with store_close_files. The error names the file. */
 int store_read(const char *path, const struct manifest *m, size_t t, uint64_t at, size_t n, void *ret, uint64_t *sum,
                int *fd_cache, ddp_error_t *errp);
 void store_close_files(int *fd_cache, size_t n);
 
-/* A tensor's bytes do not have the checksum of the manifest: fills *errp, naming file, tensor and cure; returns -1. */
+/* For a tensor whose bytes do not have the manifest's checksum: fills *errp, which names file, tensor and cure. Returns
+ * -1. */
 int store_explain_sum(const char *path, const struct manifest *m, size_t t, ddp_error_t *errp);
 
 /* Every byte of every tensor of an open checkpoint. */

@@ -17,7 +17,7 @@
 enum st_dtype { ST_F32, ST_F64, ST_BF16, ST_F16, ST_I64, ST_I32, ST_I16, ST_I8, ST_U8, ST_BOOL, ST_COUNT };
 size_t st_dtype_size(enum st_dtype t);
 const char *st_dtype_name(enum st_dtype t); /* "F32" */
-int st_dtype_find(const char *name, enum st_dtype *ret); /* -1: none is named so */
+int st_dtype_find(const char *name, enum st_dtype *ret); /* -1: no type has this name */
 
 struct st_tensor {
     char name[ST_NAME_MAX + 1];
@@ -27,10 +27,11 @@ struct st_tensor {
     uint64_t first, n_bytes; /* in the file's data, which begins after the head */
 };
 
-/* The bytes that type and shape make; -1: they overflow, or are not possible. */
+/* The tensor's bytes, from type and shape; -1: the product overflows, or type or shape is not possible. */
 int st_bytes(const struct st_tensor *t, uint64_t *ret);
 
-/* "dtype" and "shape" of a tensor in JSON, and the bytes that they make. st_make_shape: NULL when memory is short. */
+/* st_read_type: "dtype" and "shape" of a tensor in JSON, and the bytes that follow from them. st_make_shape: the shape
+ * as JSON; NULL when memory is short. */
 struct json_t;
 int st_read_type(const struct json_t *tensor, struct st_tensor *ret);
 struct json_t *st_make_shape(const struct st_tensor *t);
@@ -54,9 +55,9 @@ char *st_encode(const struct st_tensor *tensor, size_t n, size_t *ret_bytes, ddp
  * safetensors file of file_bytes. */
 size_t st_head_bytes(const unsigned char first[8], uint64_t file_bytes, ddp_error_t *errp);
 
-/* Reads the head of a file of file_bytes, which nobody is trusted to have written: refuses a name twice, a type that
- * is not above, numbers that overflow, and tensors that overlap, leave a gap or do not end with the file. Metadata must
- * be strings. ret is cleared by st_clear. DDP_E_DATA. */
+/* Reads the head of a file of file_bytes, which may come from anyone: refuses a name that comes twice, a type that is
+ * not in enum st_dtype, numbers that overflow, and tensors that overlap, leave a gap or do not end with the file.
+ * Metadata must be strings. The caller frees *ret with st_clear. DDP_E_DATA. */
 int st_decode(const char *head, size_t n, uint64_t file_bytes, struct st_head *ret, ddp_error_t *errp);
 void st_clear(struct st_head *h); /* a zeroed struct is allowed */
 

@@ -1,6 +1,6 @@
-/* snapshot.h - where a rank's pieces lie in its snapshot: in the order of the files, what is one run of bytes in a file
- * being one run in memory, at the same offset modulo SNAPSHOT_ALIGN. So the inside of a run can go from memory to
- * disk without the page cache, which wants both aligned. Pure. */
+/* snapshot.h - where a rank's pieces lie in its snapshot: in the order of the files, so that a run of bytes in a file
+ * is a run in memory, at the same offset modulo SNAPSHOT_ALIGN. So the whole pages of a run can be written past the
+ * page cache, for which memory and file offset must be aligned. Pure. */
 #ifndef DDP_RUNTIME_CKPT_SNAPSHOT_H
 #define DDP_RUNTIME_CKPT_SNAPSHOT_H
 
@@ -12,8 +12,8 @@
 
 struct snapshot_run {
     int file;
-    uint64_t at; /* in the file */
-    size_t offset, n; /* in memory */
+    uint64_t at; /* offset in the file */
+    size_t offset, n; /* offset in memory; bytes */
 };
 
 struct snapshot_piece {
