@@ -26,7 +26,7 @@ extern const struct bench_verb bench_allreduce, bench_reducer, bench_step;
  * names option. */
 int bench_bytes(const char *option, const char *text, size_t *ret, ddp_error_t *errp);
 
-/* stats_of over each element's maximum over all ranks: an iteration lasts until its slowest rank is done.
+/* stats_of over each element's maximum over all ranks, since an iteration lasts until its slowest rank is done.
  * Collective. */
 int bench_stats_over_ranks(ddp_t *d, double *x, size_t n, struct stats *ret, ddp_error_t *errp);
 
@@ -38,7 +38,8 @@ int bench_sum_over_ranks(ddp_t *d, int64_t *x, ddp_error_t *errp);
 
 double bench_now_s(void);
 
-/* Memory of this rank that is written to already, 64-byte aligned; free() it. NULL with *errp filled. */
+/* Memory of this rank whose pages are touched already, 64-byte aligned; the caller frees it with free(). NULL with
+ * *errp filled. */
 void *bench_private(size_t n_bytes, ddp_error_t *errp);
 
 #endif

@@ -14,12 +14,12 @@ struct pattern {
     unsigned char in[PATTERN_PERIOD * 8], want[PATTERN_PERIOD * 8];
 };
 
-/* What `rank` of `size` puts in, and what every rank must get. */
+/* Computes what `rank` of `size` puts in, and what every rank must get. */
 void pattern_init(struct pattern *p, int rank, int size, enum ddp_dtype dtype, enum ddp_op op);
 
 void pattern_fill(const struct pattern *p, void *data, size_t n_elems);
 
-/* Elements of data[0..n_elems) that are not what they must be. */
+/* The number of elements in data[0..n_elems) that are wrong. */
 size_t pattern_count_wrong(const struct pattern *p, const void *data, size_t n_elems);
 
 #endif

@@ -23,8 +23,8 @@ struct train_config {
     const char *load; /* file of weights to start from, float32 in registration order; NULL: drawn */
 };
 
-/* One step's times in seconds, on this rank. From 3 micro-steps on all ranks meet before each of the last two, which is
- * not counted. */
+/* One step's times in seconds, on this rank. With 3 or more micro-steps there is a barrier before each of the last two,
+ * which is not counted. */
 struct train_times {
     double step;
     double quiet;    /* its last micro-step but one, which sums nothing over ranks; 0 without accumulation */
@@ -48,11 +48,11 @@ int train_dump(const train_t *t, const char *path, ddp_error_t *errp);
 /* One optimizer step. Collective. */
 int train_step(train_t *t, struct train_times *ret_times, double *ret_loss, ddp_error_t *errp);
 
-/* Seconds for the matrix products of one step's linear layers and head alone, forward and backward (those of the
- * attention are not among them). Gradients hold anything afterwards. */
+/* Seconds for only the matrix products of one step's linear layers and head, forward and backward (without those of the
+ * attention). The gradients are undefined afterwards. */
 int train_products(train_t *t, double *ret_s, ddp_error_t *errp);
 
-/* Seconds for one all-reduce of as many bytes as there are gradients, and nothing else. Collective. */
+/* Seconds for only one all-reduce of as many bytes as the gradients have. Collective. */
 int train_comm(train_t *t, double *ret_s, ddp_error_t *errp);
 
 #endif

@@ -15,7 +15,7 @@
 
 struct walk_end {
     struct stat st;  /* of the folder */
-    bool is_exposed; /* others can put another folder in its place: a folder of the path is theirs to write, not sticky */
+    bool is_exposed; /* others can put another folder in its place: they may write to a folder of the path */
 };
 
 /* Opens the folder `path`; with `makes`, first creates the missing folders of the path, durably. The descriptor, or

@@ -1,4 +1,5 @@
-/* job.h - `ddp run`'s job: what it is made of (run.c), one rank's start (spawn.c), its life (job.c). */
+/* job.h - the job of `ddp run`: its options (run.c), the start of one rank (spawn.c), and the job from start to end
+ * (job.c). */
 #ifndef DDP_CLI_JOB_H
 #define DDP_CLI_JOB_H
 
@@ -17,11 +18,11 @@ struct job {
     int n_ranks;
     int *node;        /* [n_ranks] virtual node of a rank, ascending */
     double timeout_s; /* 0: none */
-    const char *boot_addr; /* where ranks meet (boot_wire.h); NULL for job_run: a folder of its own (meeting.h) */
+    const char *boot_addr; /* of the boot server (boot_wire.h); NULL for job_run: in a folder of its own (meeting.h) */
     char **argv;      /* the program and its arguments, NULL at the end */
 };
 
-/* What every rank of one job is told alike. */
+/* What is the same for every rank of a job. */
 struct spawn {
     const struct job *job;
     const char *boot_addr, *boot_token;
@@ -31,25 +32,27 @@ struct spawn {
     const sigset_t *sigmask; /* the mask that the program starts with */
 };
 
-/* Starts rank: *ret_pid, once exec has succeeded. -1: error code ENOENT, EACCES, ... when the program cannot be run. */
+/* Starts a rank. *ret_pid is its process, once exec has succeeded. -1: error code ENOENT, EACCES, ... if the program
+ * cannot be run. */
 int spawn_rank(const struct spawn *s, int rank, pid_t *ret_pid, ddp_error_t *errp);
 
-/* Runs the job to its end and returns its exit code; says on stderr what went wrong. Nothing of it is left running:
+/* Runs the job to its end and returns its exit code; reports errors on stderr. No process of the job is left:
  *
  *   ddp (guard.c: passes signals on, waits) -> supervisor (job.c: boot server, ranks) -> ranks -> what they start
  *
- * Both upper processes adopt orphans. When ddp is killed, the supervisor ends all below it; when the supervisor is
- * killed, the ranks die with it and ddp ends what they started. Whichever of the two is left removes the folder that
- * the ranks met in. */
+ * The two upper processes adopt orphans. If ddp is killed, the supervisor ends all processes below it; if the
+ * supervisor is killed, the ranks die with it and ddp ends what they have started. The one of the two that is left
+ * removes the folder with the boot server's socket. */
 int job_run(const struct job *job);
 
-/* The supervisor's life. front_fd: a pidfd of ddp; sigmask: the mask that the ranks start with. */
+/* What the supervisor does, from start to end. front_fd: a pidfd of ddp; sigmask: the mask that the ranks start
+ * with. */
 int job_supervise(const struct job *job, int front_fd, const sigset_t *sigmask, bool is_own_group);
 
 /* The signals that are passed on to the ranks, and SIGCHLD: blocked in both processes. */
 void job_signals(sigset_t *ret);
 
-/* SIGKILLs and reaps every child of this process, and the orphans that it adopts by that, within a few seconds. */
+/* Kills (SIGKILL) and reaps every child of this process, and the orphans that it then adopts, within a few seconds. */
 void job_end_descendants(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* meeting.h - where the ranks of one `ddp run` meet: a unix socket in a folder that only this user may enter. Strangers
- * could flood an abstract name, which all users see. */
+/* meeting.h - the boot server's address in one `ddp run`: a unix socket in a folder that only this user may enter.
+ * (Other users could flood an abstract socket, which all users can reach.) */
 #ifndef DDP_CLI_MEETING_H
 #define DDP_CLI_MEETING_H
 
@@ -10,11 +10,11 @@ struct meeting {
     char addr[112]; /* for boot_server_create: unix:DIR/boot */
 };
 
-/* Makes the folder, mode 0700: in TMPDIR where the socket's path is short enough there, else in /tmp, which containers
- * see as a rule (XDG_RUNTIME_DIR they do not, and it goes with the last login). -1: in none of them. */
+/* Creates the folder, mode 0700: in TMPDIR if the socket's path is short enough there, else in /tmp, which containers
+ * usually see (unlike XDG_RUNTIME_DIR, which is also removed at the user's last logout). -1: neither is possible. */
 int meeting_open(struct meeting *m, ddp_error_t *errp);
 
-/* Removes it and what is left of the socket; any process may, more than once. */
+/* Removes the socket and the folder; any process may call it, more than once. */
 void meeting_close(const struct meeting *m);
 
 #endif

@@ -11,11 +11,12 @@
 #define CONFIG_JSON_NAME "config.json"
 #define CONFIG_JSON_MAX_BYTES 65536 /* more is not read */
 
-/* The text for a model of these sizes; the same sizes give the same bytes. malloc, the caller frees. NULL: no memory. */
+/* The text for a model of these sizes; the same sizes give the same bytes. malloc, the caller frees. NULL: no
+ * memory. */
 char *config_json_make(const struct model_config *c);
 
-/* Does text[0..n), which nobody is trusted to have written, describe a model of these sizes, with the layers that this
- * trainer has? What it leaves out has GPT2Config's default. 0, or -1: the error names `name`, the member and the
+/* Checks that text[0..n), which may come from anyone, describes a model of these sizes, with the layers that this
+ * trainer has. A member that is missing has GPT2Config's default. 0, or -1: the error names `name`, the member and the
  * cure. Pure. */
 int config_json_check(const char *text, size_t n, const char *name, const struct model_config *c, ddp_error_t *errp);
 

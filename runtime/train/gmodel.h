@@ -7,10 +7,11 @@
  * neither vanish nor overflow (runtime/optimizer/loss_scale.h); where one overflows, a parameter's gradient is not
  * finite.
  *
- * Work is queued on a stream of the model's own; the host waits only for losses, which are read while the backward pass
+ * Work is enqueued on the model's own stream; the host waits only for losses, which are copied while the backward pass
  * runs. The same bits every run.
  *
- * In a build without CUDA's runtime gmodel_stub.c stands in its place, and gmodel_create says so. */
+ * A build without CUDA's runtime has gmodel_stub.c in its place, whose gmodel_create fails with an error that says
+ * so. */
 #ifndef DDP_RUNTIME_TRAIN_GMODEL_H
 #define DDP_RUNTIME_TRAIN_GMODEL_H
 
@@ -24,35 +25,36 @@ struct gmodel_config {
     int ordinal;          /* of the GPU */
     int rank;             /* for errors */
     double timeout_s;     /* of the waits for what is queued; 0: 300 */
-    size_t logits_rows;   /* rows of logits in memory at a time; 0: as many as take some 2^29 elements */
+    size_t logits_rows;   /* rows of logits in memory at a time; 0: so many that they have some 2^29 elements */
 };
 
 typedef struct gmodel gmodel_t;
 
-/* Can a model of these sizes be computed in this type? Attention in 16 bits has heads of 64. 0, or -1 and what to do. */
+/* 0 if a model of these sizes can be computed in this type (attention in 16 bits needs heads of width 64), else -1; the
+ * error says what to change. */
 int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t *errp);
 
-/* Opens GPU and matrix library. Room for `batch` sequences is made by gmodel_bind. The caller destroys, after whoever
- * uses the stream. */
+/* Opens GPU and matrix library. gmodel_bind allocates the memory for `batch` sequences. The caller destroys the model,
+ * after all other users of its stream. */
 gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp);
 void gmodel_destroy(gmodel_t *m); /* NULL is allowed */
 
-/* The parameters in registration order, borrowed; those whose values it needs in bfloat16 or
- * float16 have DDP_KEEP_BF16 or DDP_KEEP_F16. */
+/* The parameters in registration order, borrowed; those whose values the model needs in bfloat16 or float16 have the
+ * flag DDP_KEEP_BF16 or DDP_KEEP_F16. */
 const struct loop_param *gmodel_params(const gmodel_t *m, size_t *ret_n);
 
 void *gmodel_stream(const gmodel_t *m);           /* the cudaStream_t */
 const char *gmodel_products(const gmodel_t *m);   /* "cuBLASLt 13.1.0 bf16" */
 size_t gmodel_memory_free(const gmodel_t *m);     /* of the GPU, in bytes, before gmodel_create took any */
 
-/* What gmodel_create and gmodel_bind allocate on the GPU. */
+/* Bytes that gmodel_create and gmodel_bind allocate on the GPU. */
 size_t gmodel_activation_bytes(const struct gmodel_config *c);
 
 /* Borrows tensor[n_params] (copied; device memory) and allocates activations. 0 or -1. */
 int gmodel_bind(gmodel_t *m, const struct ddp_param *tensor, ddp_error_t *errp);
 
-/* As model_forward_backward, tokens in the processor's memory, free again on return. ready is called when the work that
- * completes a gradient is queued. 0 or -1. */
+/* As model_forward_backward. tokens are in the processor's memory, and the caller may change them after the return.
+ * ready is called when the work that completes a gradient is enqueued. 0 or -1. */
 int gmodel_forward_backward(gmodel_t *m, const int32_t *tokens, size_t n, float grad_scale, loop_ready_f *ready,
                             void *ctx, double *ret_loss_sum, ddp_error_t *errp);
 

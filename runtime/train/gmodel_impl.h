@@ -1,4 +1,5 @@
-/* gmodel_impl.h - what the files of gmodel share: its memory, and one function per layer that queues its kernels.
+/* gmodel_impl.h - what the files of gmodel share: the model's memory, and one function per layer that enqueues its
+ * kernels.
  *
  * T is the model's dtype; what is void * holds elements of it. The residual stream and its gradient are float32. */
 #ifndef DDP_RUNTIME_TRAIN_GMODEL_IMPL_H
@@ -27,7 +28,7 @@ struct glayer {
 /* A batch on its way to the GPU: tokens [n, context + 1], then targets [n * context]. */
 struct upload {
     int32_t *host, *device;       /* host: pinned */
-    device_event_t *there, *used; /* the copy is done; nobody reads `device` any more */
+    device_event_t *there, *used; /* the copy is done; the last layer that reads `device` is done */
 };
 
 struct gmodel {
@@ -51,13 +52,13 @@ struct gmodel {
     float *work;          /* scratch of one kernel at a time */
     uint32_t *sorted;     /* embedding.h */
     float *dx;            /* gradient of the residual stream, */
-    void *dbranch;        /* and as the branch that was added to it gets it: dx itself where T is float32 */
+    void *dbranch;        /* and its copy in T for the branch that was added to the stream; dx where T is float32 */
     void *dwide, *dtmp;   /* gradients [rows, 4 width], [rows, width] */
     double *host_loss;    /* [rows], pinned */
     device_event_t *loss_there;
     struct upload upload[2];
     int turn;             /* the upload in use */
-    bool failed;          /* since the pass began: then error says why, and nothing more is queued */
+    bool failed;          /* a call of this pass failed: error says why, and nothing more is enqueued */
     ddp_error_t error;
 };
 
@@ -76,7 +77,7 @@ static inline float *grad(const gmodel_t *m, size_t id)
     return m->tensor[id].grad;
 }
 
-/* The value as products take it. */
+/* The value in the type that products take. */
 static inline const void *factor(const gmodel_t *m, size_t id)
 {
     const struct ddp_param *p = &m->tensor[id];
@@ -100,10 +101,12 @@ static inline struct embedding_shape embedding_shape(const gmodel_t *m, size_t n
     return (struct embedding_shape){n, t, m->c.model.width, t + 1};
 }
 
-/* Bytes of activations; with base (256-byte aligned), also where each lies (gmodel_memory.c). */
+/* Bytes of activations. With base (256-byte aligned), also sets the pointers of m and its layers into that memory
+ * (gmodel_memory.c). */
 size_t gmodel_deal(gmodel_t *m, void *base);
 
-/* ---- layers: gmodel_layers.c. What fails is kept in m. Norms and biases are parameters id and id + 1. ---- */
+/* ---- layers: gmodel_layers.c. An error is kept in m until layers_end. id is a layer's weight, id + 1 its bias.
+ * ---- */
 
 /* 0, or -1 and the first error of the pass. */
 int layers_end(const gmodel_t *m, ddp_error_t *errp);
@@ -133,17 +136,17 @@ void layer_loss(gmodel_t *m, double *loss, const int32_t *target, size_t rows);
 /* and those become their gradients. */
 void layer_loss_backward(gmodel_t *m, double *loss, const int32_t *target, float grad_scale, size_t rows);
 
-/* ---- data on its way: gmodel_copy.c ---- */
+/* ---- copies to and from the GPU: gmodel_copy.c ---- */
 
-/* What the two need, or -1. */
+/* Creates the stream, events and buffers of the copies below. 0 or -1. */
 int copies_create(gmodel_t *m, ddp_error_t *errp);
 void copies_destroy(gmodel_t *m);
-/* Begins a pass: brings tokens [n, context + 1] to m->upload[m->turn].device, where layers asked for from now on find
- * them. */
+/* Begins a pass: enqueues the copy of tokens [n, context + 1] to m->upload[m->turn].device, for the layers that are
+ * enqueued from now on. */
 void copy_tokens(gmodel_t *m, const int32_t *tokens, size_t n);
-/* The layers asked for so far are the last to read them. */
+/* Called when the last layer that reads the tokens is enqueued. */
 void copy_tokens_used(gmodel_t *m);
-/* Queues the losses' way back; copy_losses_wait returns when they are in m->host_loss, or -1. */
+/* Enqueues the copy of the losses to the processor; copy_losses_wait returns when they are in m->host_loss, or -1. */
 void copy_losses(gmodel_t *m, size_t rows);
 int copy_losses_wait(gmodel_t *m, ddp_error_t *errp);
 

@@ -22,21 +22,22 @@ struct job {
     FILE *json; /* of rank 0; NULL: none */
 };
 
-/* Options, data and log. *j is zeroed before; job_close closes, also what is half open. 0 or -1. */
+/* Reads the options and opens data and log. *j is zeroed before; job_close closes it, also after a failure. 0 or -1. */
 int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, ddp_error_t *errp);
 
-/* Then the model, on that device. 0 or -1. */
+/* Then creates the model on that device. 0 or -1. */
 int job_open_model(struct job *j, const struct ddp_world *w, const struct ddp_device *device, ddp_error_t *errp);
-/* Comes after ddp_finalize: until then libddp may use the model's stream. */
+/* Call it after ddp_finalize: until then libddp may use the model's stream. */
 void job_close(struct job *j);
 
-/* Did every line of --log-json reach the file? */
+/* Closes the file of --log-json. True if every line has reached it. */
 bool job_close_log(struct job *j);
 
-/* Is path a folder in dir, by whatever name? */
+/* True if path is a folder in dir, also if it is named in another way. */
 bool job_lies_in(const char *path, const char *dir);
 
-/* Ranks, or the shards that take their place: how many samples of a step, and which rates, depends on these. */
+/* The number of replicas: ranks, or the shards that take their place. The samples of a step and the learning rates
+ * depend on it. */
 int job_replicas(const struct options *o, const struct ddp_world *w);
 
 /* Steps of warm-up, with n replicas. */

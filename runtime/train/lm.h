@@ -7,14 +7,14 @@
 #include "runtime/train/model.h"
 #include "runtime/train/tokens.h"
 
-/* Tokens [first, first + count) of something open; borrowed. */
+/* Tokens [first, first + count) of an open data set; borrowed. */
 struct lm_part {
     const tokens_t *tokens;
     uint64_t first, count;
 };
 
-/* Training and validation parts out of one: the last 5% of the tokens, at least one window (context + 1 tokens), are
- * for validation, and none of them for training. 0, or -1 when that leaves less than one window for training. */
+/* Splits one data set into a part for training and one for validation: the last 5% of the tokens, at least one window
+ * (context + 1 tokens), are only for validation. 0, or -1 if less than one window is left for training. */
 int lm_split(const tokens_t *all, size_t context, struct lm_part *ret_train, struct lm_part *ret_val,
              ddp_error_t *errp);
 
@@ -28,18 +28,18 @@ struct lm_options {
     enum ddp_dtype dtype; /* DDP_F32; on a GPU DDP_BF16 and DDP_F16 too */
     bool is_gpu;          /* computes on GPU `ordinal`, for rank `rank` */
     int ordinal, rank;
-    double timeout_s;     /* of its waits for that GPU */
+    double timeout_s;     /* of the model's waits for that GPU */
 };
 
-/* Fills *ret; its destroy frees what is behind it. */
+/* Fills *ret; the caller frees the model with ret->destroy. */
 int lm_create(struct loop_model *ret, const struct lm_options *o, const struct lm_part *train,
               const struct lm_part *val, ddp_error_t *errp);
 
-/* What a model that lm_create made computes with, and what it takes. */
+/* What a model of lm_create computes with, and the memory that it takes. */
 struct lm_about {
     const char *products;    /* the matrix products: "own AVX-512"; owned by the model */
     size_t activation_bytes;
-    size_t kept_bytes;       /* what that were without recompute */
+    size_t kept_bytes;       /* activation_bytes as they would be without recompute */
     size_t memory_free;      /* of the GPU, before the model took any; 0: not known, or none */
 };
 struct lm_about lm_about(const struct loop_model *m);

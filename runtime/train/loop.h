@@ -1,7 +1,8 @@
 /* loop.h - the training loop: samples from libddp into a model, gradients back, steps, validation, the live lines.
  *
- * It uses ddp.h alone. The model is a struct of functions; it borrows tensors that libddp owns and never sees a rank:
- * sample numbers and a gradient scale in, losses and gradients out. */
+ * Of libddp it uses only ddp.h, as any program would; beside that, runtime/base. The model is a struct of functions; it
+ * borrows tensors that libddp owns and does not know about ranks: sample numbers and a gradient scale go in, losses and
+ * gradients come out. */
 #ifndef DDP_RUNTIME_TRAIN_LOOP_H
 #define DDP_RUNTIME_TRAIN_LOOP_H
 
@@ -29,23 +30,24 @@ struct loop_model {
     size_t n_params;
     const struct loop_param *param; /* [n_params], in the order in which they are declared; borrowed from self */
 
-    /* The tensors from now on, [n_params], copied; allocates what the passes need. Comes once, before the rest. */
+    /* Takes the tensors to be used from now on, [n_params], copied; allocates the memory for the passes. Called once,
+     * before the functions below. */
     int (*bind)(void *self, const struct ddp_param *tensor, ddp_error_t *errp);
 
     /* Parameter id's first values, into ret[its elements], the processor's memory; the same seed gives the same. */
     void (*init)(void *self, uint64_t seed, size_t id, float *ret);
 
-    /* The samples that forward_backward gets after those that it gets next, most likely; borrowed for the call, n may
-     * be 0. May begin to bring them into memory; what forward_backward computes does not depend on it. Returns at
-     * once. NULL: none. */
+    /* Names the samples that forward_backward will most likely get in its next call but one; borrowed for the call, n
+     * may be 0. The model may begin to read them into memory; what forward_backward computes does not depend on it.
+     * Returns at once. NULL: there is no such function. */
     void (*prefetch)(void *self, const uint64_t *sample, size_t n);
 
     /* Losses and gradients of samples [n]: adds to every gradient grad_scale times that of the SUM of the losses, and
-     * calls ready(ctx, id) once per parameter, each as soon as its gradient is complete. What it computes depends on
-     * the samples and the values alone: not on calls before (no state from one micro-step to the next), not on the
-     * number of threads, and not on where else samples are computed; random numbers, where a model needs some, are
-     * drawn from (seed, step, sample). Called with as many samples each time but at an epoch's end, and not
-     * with none. That is what makes logical shards (ddp_data_open) the same bits on any number of ranks. */
+     * calls ready(ctx, id) once per parameter, each as soon as its gradient is complete. The result depends only on the
+     * samples and the values: not on earlier calls (there is no state from one micro-step to the next), not on the
+     * number of threads, and not on which rank computes other samples; random numbers, if a model needs some, are drawn
+     * from (seed, step, sample). So logical shards (ddp_data_open) give the same bits on any number of ranks. n is
+     * never 0, and the same in each call except at an epoch's end. */
     int (*forward_backward)(void *self, const uint64_t *sample, size_t n, float grad_scale, loop_ready_f *ready,
                             void *ctx, double *ret_loss_sum, uint64_t *ret_n_tokens, ddp_error_t *errp);
 
@@ -65,9 +67,9 @@ struct loop_options {
     FILE *out;          /* the lines; NULL: none, as on every rank but one */
     FILE *json;         /* every step, one JSON object a line with every digit; NULL: none */
     const char *ckpt;   /* folder for checkpoints, known to libddp; NULL: none are taken */
-    double flops_per_token; /* of training; 0: lines tell no FLOP/s */
-    double peak_flops;      /* FLOP/s that one rank's device can do at most; 0: lines tell no share of it */
-    void (*warn)(void *ctx, const char *text); /* what libddp warns of, once each; NULL: nobody listens */
+    double flops_per_token; /* of training; 0: lines have no FLOP/s */
+    double peak_flops;      /* FLOP/s that one rank's device can do at most; 0: lines have no MFU */
+    void (*warn)(void *ctx, const char *text); /* called once for each warning of libddp's; or NULL */
     void *warn_ctx;
 };
 
@@ -75,8 +77,8 @@ struct loop_options {
 int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_optimizer *opt, uint64_t seed,
                  ddp_error_t *errp);
 
-/* Is there a validation after this step? Also where training goes on from its checkpoint, for a run that was stopped
- * there left before it. */
+/* True if there is a validation after this step. A run that resumes from the checkpoint of such a step does it first,
+ * since a run that was stopped there has ended before its validation. */
 bool loop_validates(const struct loop_model *m, const struct loop_options *o, uint64_t step);
 
 /* Trains after loop_prepare and ddp_data_open, from ddp_steps_done on, until options->steps (returns 0) or until libddp
@@ -90,9 +92,9 @@ bool loop_validates(const struct loop_model *m, const struct loop_options *o, ui
 int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, struct ddp_step *ret_last,
              ddp_error_t *errp);
 
-/* Mean validation loss per token, each window once: the windows' groups are spread over the ranks, the windows' sums
- * are added in window order, so that the result does not depend on the number of ranks. Collective; every rank gets it.
- * Needs m->n_windows >= 1. */
+/* Mean validation loss per token, each window once. The groups of windows are spread over the ranks, and the windows'
+ * sums are added in window order, so that the result does not depend on the number of ranks. Collective; every rank
+ * gets the result. Needs m->n_windows >= 1. */
 int loop_validate(ddp_t *d, const struct loop_model *m, double *ret_loss, ddp_error_t *errp);
 
 /* A 64-bit hash over all parameter values, in registration order. Not collective. */

@@ -1,6 +1,6 @@
 /* losslog.h - the file of --log-json: an object a line, "step" its first member. It is written line by line, so that a
- * process that is killed leaves every line of the steps before. Training that goes on from a checkpoint goes on in the
- * same file: what is beyond the checkpoint's step is cut off, since those steps come again. */
+ * process that is killed leaves every line of the steps before. Training that resumes from a checkpoint continues the
+ * same file: lines beyond the checkpoint's step are cut off, since those steps are taken again. */
 #ifndef DDP_RUNTIME_TRAIN_LOSSLOG_H
 #define DDP_RUNTIME_TRAIN_LOSSLOG_H
 
@@ -10,16 +10,16 @@
 
 #include "runtime/base/error.h"
 
-/* Opens it, or makes it, and leaves it as it is. The caller closes. */
+/* Opens the file, or creates it; does not change its content. The caller closes it. */
 FILE *losslog_open(const char *path, ddp_error_t *errp);
 
-/* Empties it: training begins at step 0. */
+/* Empties the file, for training that begins at step 0. */
 int losslog_begin(FILE *f, const char *path, ddp_error_t *errp);
 
-/* Keeps the lines up to step `step` (and drops_validation: but for a validation after it, which comes again), up to the
- * first that is no whole line of a log; the next line follows these. *ret_last: the last step that is there, 0: none;
- * less than `step` where lines are missing. What is no regular file (a pipe, /dev/null) stays, and *ret_last is
- * `step`. */
+/* Keeps the lines up to step `step`, or up to the first that is no whole line of a log, and cuts the rest off.
+ * drops_validation: a validation after that step is cut off too, since it is done again. *ret_last: the last step in
+ * the file, 0: none; less than `step` if lines are missing. If the file is not a regular one (a pipe, /dev/null), it is
+ * left as it is, and *ret_last is `step`. */
 int losslog_resume(FILE *f, const char *path, uint64_t step, bool drops_validation, uint64_t *ret_last,
                    ddp_error_t *errp);
 

@@ -15,15 +15,15 @@
 
 typedef struct model model_t;
 
-/* Checks the sizes (heads divides width) and opens the matrix library. Room for `batch` sequences of `context` tokens
- * is made by model_bind. The caller destroys. */
+/* Checks the sizes (heads divides width) and opens the matrix library. model_bind allocates the memory for `batch`
+ * sequences of `context` tokens. The caller destroys. */
 model_t *model_create(const struct model_config *c, size_t batch, ddp_error_t *errp);
 void model_destroy(model_t *m); /* NULL is allowed */
 
 /* The parameters in registration order (model_params.h), borrowed. */
 const struct loop_param *model_params(const model_t *m, size_t *ret_n);
 
-/* What model_bind allocates for activations, with the given batch. After kernel_matmul_open. */
+/* Bytes that model_bind allocates for activations, with the given batch. Call it after kernel_matmul_open. */
 size_t model_activation_bytes(const struct model_config *c, size_t batch);
 
 /* Borrows tensor[n_params] (copied; value and grad each n_elems floats) and allocates activations. 0 or -1. */

@@ -32,9 +32,9 @@ struct options {
     const char *dtype;    /* "f32", "bf16", "f16"; NULL: what suits device and sizes */
     const char *log_json; /* this and the next ones are borrowed from argv; NULL: none */
     const char *ckpt;     /* folder that checkpoints go to */
-    const char *resume;   /* folder to go on from, where it has a checkpoint: --ckpt's, or the one named */
+    const char *resume;   /* folder to resume from, if it has a checkpoint: --ckpt's, or the one named */
     const char *init;     /* folder of weights to begin with */
-    int64_t ckpt_every, keep; /* -1: libddp's own */
+    int64_t ckpt_every, keep; /* -1: libddp's defaults */
     bool may_start_over;  /* --resume names no folder: where there is no checkpoint, training begins at step 0 */
 };
 
@@ -42,12 +42,12 @@ struct options {
  * warm-up; options override it wherever they stand. 0, or -1 with an error that names the option and the cure. */
 int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp);
 
-/* --help or --version is there. */
+/* True if the command line has `option` (--help, --version). */
 bool options_want(int argc, char **argv, const char *option);
 
 void options_help(FILE *f);
 
-/* Warm-up in steps, where an epoch has so many. */
+/* The warm-up in steps, if an epoch has steps_per_epoch of them. */
 uint64_t options_warmup_steps(const struct options *o, uint64_t steps_per_epoch);
 
 #endif

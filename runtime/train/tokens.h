@@ -19,18 +19,18 @@
 
 typedef struct tokens tokens_t;
 
-/* Opens path[0..n) and joins them in that order. A folder stands for its regular files (no links, no folders, none that
- * is empty), sorted by name. The caller closes. NULL with an error that names the file. */
+/* Opens path[0..n) and joins the files in that order. A folder means its regular files (no links, no folders, no empty
+ * files), sorted by name. The caller closes. NULL with an error that names the file. */
 tokens_t *tokens_open(const char *const *path, size_t n, ddp_error_t *errp);
 void tokens_close(tokens_t *t); /* NULL is allowed */
 
 uint64_t tokens_count(const tokens_t *t);
 
-/* ret[0..n) = tokens [first, first + n); on an error anything. A token that is not below vocab is an error that names
- * its file and offset, and so is a file that has become shorter since it was opened. */
+/* ret[0..n) = tokens [first, first + n); undefined on an error. It is an error, which names file and offset, if a token
+ * is not below vocab, or if a file has become shorter since it was opened. */
 int tokens_copy(const tokens_t *t, uint64_t first, size_t n, size_t vocab, int32_t *ret, ddp_error_t *errp);
 
-/* Lets the kernel begin to read tokens [first, first + n); returns at once. */
+/* Asks the kernel to read tokens [first, first + n) ahead; returns at once. */
 void tokens_ahead(const tokens_t *t, uint64_t first, size_t n);
 
 #endif
