@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-/* out[i] = in[i], i in [0, n): load makes float32 of bfloat16 or float16, exactly; store rounds float32 to nearest
- * even, keeps infinities and NaNs (not a NaN's payload) and makes infinity of what is too large. Arrays do not
- * overlap. */
+/* out[i] = in[i], i in [0, n). load converts bfloat16 or float16 to float32, exactly. store rounds float32 to nearest
+ * even, keeps infinities and NaNs (not a NaN's payload), and gives infinity for numbers that are too large. Arrays do
+ * not overlap. */
 typedef void kernel_cast_f(void *restrict out, const void *in, size_t n);
 
 /* The same with a factor: out = f16(scale * in), out = scale * float(in). */

@@ -1,4 +1,4 @@
-/* fold.h - a sum of several arrays, taken from the last one back. */
+/* fold.h - a sum of several arrays, added from the last one to the first. */
 #ifndef DDP_KERNELS_FOLD_H
 #define DDP_KERNELS_FOLD_H
 

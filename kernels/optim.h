@@ -8,8 +8,8 @@
 #define NORM_BLOCK 4096 /* elements per partial sum: fixed, so that a norm's bits do not depend on any plan */
 #define OPTIM_MOMENTS 2 /* that an optimizer has at most */
 
-/* Sum of squares of x[0..n), n <= NORM_BLOCK, as a double: element i goes to lane i % 8, the lanes are added pairwise.
- * The result may be inf or nan. Of such sums norms are made (runtime/grads/norm.h). */
+/* Sum of squares of x[0..n), n <= NORM_BLOCK, as a double: element i is added to lane i % 8, then the lanes are added
+ * pairwise. The result may be inf or nan. runtime/grads/norm.h makes a norm of such sums. */
 double kernel_block_sum_squares(const float *x, size_t n);
 
 struct optim_args {

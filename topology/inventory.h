@@ -1,6 +1,5 @@
-/* inventory.h - what a machine is made of, as far as placing ranks goes: plain tables without pointers, so that one
- * process may read them where another wrote them. The tables and what is asked of them are pure, but for inventory_load
- * and inventory_read_driver.
+/* inventory.h - the parts of a machine that matter for placing ranks, in plain tables without pointers, so that one
+ * process can read what another has written. All functions are pure except inventory_load and inventory_read_driver.
  *
  * Numbers: a core, NUMA node, package, cache, GPU or NIC is named by its place in its table here, and the tables are in
  * hwloc's logical order (cores, nodes, packages, caches: neighbours are near each other) or by PCI address (GPUs,
@@ -45,7 +44,7 @@ struct inventory_pci {
     uint16_t path[INVENTORY_PATH_MAX]; /* [depth] bridges above it, outermost first: path[0] is the host bridge. Numbers
                                           are equal where the bridge is the same. depth 0: not known */
     int16_t package, numa;             /* that hold all of its local CPUs, else -1 */
-    struct cpus local;                 /* CPUs that are nearest to it; all of the machine's: no locality is known */
+    struct cpus local;                 /* CPUs that are nearest to it; all CPUs if its locality is not known */
 };
 
 enum inventory_vendor { VENDOR_NVIDIA, VENDOR_AMD };
@@ -62,7 +61,7 @@ enum inventory_nic_kind { NIC_ETHERNET, NIC_ROCE, NIC_INFINIBAND, NIC_SLINGSHOT 
 struct inventory_nic {
     struct inventory_pci pci;
     enum inventory_nic_kind kind;
-    bool is_active;     /* has a link, as far as is known: not said is active, but without any name (no driver) it is not */
+    bool is_active;     /* has a link. If that is not known: true with a name below, false without one (no driver) */
     char verbs[32];     /* "mlx5_0", "hfi1_0", "cxi0"; "": none */
     char interface[32]; /* "ib0", "eth0", "hsn0"; "": none */
 };
@@ -77,35 +76,37 @@ struct inventory {
     struct inventory_numa numa[INVENTORY_NUMAS_MAX];
     struct inventory_gpu gpu[INVENTORY_GPUS_MAX];
     struct inventory_nic nic[INVENTORY_NICS_MAX];
-    uint32_t link_mbps[INVENTORY_GPUS_MAX][INVENTORY_GPUS_MAX]; /* NVLink or xGMI, MB/s each way; 0: none, or not told */
+    uint32_t link_mbps[INVENTORY_GPUS_MAX][INVENTORY_GPUS_MAX]; /* NVLink or xGMI, MB/s each way; 0: none known */
 };
 
-/* Distance of two PCI devices, nearest first. Virtual devices without a place are across. */
+/* The distance of two PCI devices, nearest first. Virtual devices whose place is not known are DISTANCE_ACROSS. */
 enum inventory_distance { DISTANCE_SAME_SWITCH, DISTANCE_SAME_ROOT, DISTANCE_SAME_PACKAGE, DISTANCE_ACROSS };
 
 /* Reads this machine (xml NULL and no HWLOC_XMLFILE) or hwloc's record of one, of format 1 or 2. with_io: GPUs and
- * NICs too; links between GPUs are known from a record only, where the hwloc that wrote it had NVML. Takes a millisecond
- * or a few; a record some more, in a child process of its own. Runs no vendor's library: hwloc's plugins stay closed,
- * and the environment is as before afterwards. Not for a process with several threads, since it changes the environment
- * for a moment. *ret is the caller's memory (some 260 KiB, any alignment that malloc gives); untouched on failure.
- * 0, or -1: DDP_E_SYSTEM (hwloc, this machine), DDP_E_DATA (the file is not hwloc's XML, or holds more than the tables),
- * DDP_E_TIMEOUT (hwloc is not done with a record after 10 s; inventory_load_until: by the deadline, clock.h). */
+ * NICs too; links between GPUs are known from a record only, where the hwloc that wrote it had NVML. Takes a
+ * millisecond or a few; a record some more, in a child process of its own. Runs no vendor's library: hwloc's plugins
+ * stay closed, and the environment is as before afterwards. Not for a process with several threads, since it changes
+ * the environment for a moment. *ret is the caller's memory (some 260 KiB, any alignment that malloc gives); untouched
+ * on failure. 0, or -1: DDP_E_SYSTEM (hwloc, this machine), DDP_E_DATA (the file is not hwloc's XML, or holds more than
+ * the tables), DDP_E_TIMEOUT (hwloc is not done with a record after 10 s; inventory_load_until: by the deadline,
+ * clock.h). */
 int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp);
 int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struct inventory *ret, ddp_error_t *errp);
 
-/* What NVIDIA's driver says about its GPUs under `proc` ("/proc/driver/nvidia"): name and UUID. Files of
- * text; no library, no device. What is not there stays unknown. inventory_load has done it for this machine. */
+/* Reads the names and UUIDs of GPUs from the text files of NVIDIA's driver under `proc` ("/proc/driver/nvidia"); uses
+ * no library and opens no device. What is missing stays unknown. inventory_load calls it for this machine. */
 void inventory_read_driver(struct inventory *inv, const char *proc);
 
 enum inventory_distance inventory_distance(const struct inventory_pci *a, const struct inventory_pci *b);
 
-/* Does it have a home (doc/placement.md): are some of the machine's CPUs nearer to it than others? */
+/* True if the device has a home (doc/placement.md): some of the machine's CPUs are nearer to it than others. */
 bool inventory_has_home(const struct inventory *inv, const struct inventory_pci *pci);
 
-/* Bridges that both are below, host bridge included. Switches nest: more of them in common is nearer. */
+/* The number of bridges above both devices, host bridge included. Switches nest, so more common bridges mean nearer. */
 int inventory_common_bridges(const struct inventory_pci *a, const struct inventory_pci *b);
 
-const char *inventory_distance_name(enum inventory_distance d); /* "same switch", "same root", "same package", "across" */
+/* "same switch", "same root", "same package", "across" */
+const char *inventory_distance_name(enum inventory_distance d);
 const char *inventory_nic_kind_name(enum inventory_nic_kind k); /* "Ethernet", "RoCE", "InfiniBand", "Slingshot" */
 const char *inventory_nic_name(const struct inventory_nic *nic); /* its verbs name, else its interface, else "?" */
 
@@ -116,12 +117,12 @@ const char *inventory_bus(const struct inventory_pci *pci, char *buf);
 struct cpus inventory_core_cpus(const struct inventory *inv, size_t core);
 struct cpus inventory_numa_cpus(const struct inventory *inv, size_t numa);
 
-/* The GPU that a device name means: "3" (the place in the order of PCI addresses, as Slurm's gres and nvidia-smi count;
- * the driver's minor number may be another), "0000:1b:00.0", "GPU-UUID" or a beginning of it that is unique,
- * "MIG-GPU-UUID/GI/CI" (the parent). -1: none here. */
+/* Finds the GPU by a device name: "3" (its place in the order of PCI addresses, as Slurm's gres and nvidia-smi count;
+ * the driver's minor number may differ), "0000:1b:00.0", "GPU-UUID" or a unique beginning of it, "MIG-GPU-UUID/GI/CI"
+ * (the parent). -1: there is no such GPU. */
 int inventory_find_gpu(const struct inventory *inv, const char *name);
 
-/* Is one of the core's CPUs in the set? How many cores are there of which that is true? */
+/* True if one of the core's CPUs is in the set; and the number of cores for which that is true. */
 bool inventory_core_touches(const struct inventory *inv, size_t core, const struct cpus *set);
 size_t inventory_count_cores(const struct inventory *inv, const struct cpus *set);
 

@@ -16,8 +16,8 @@ struct matching {
 };
 
 /* ret_device[n_ranks]: of all assignments within these bounds those of least sum; of these the one where rank 0 has the
- * device of least (device - 0) mod n_devices, then rank 1 that of least (device - 1) mod n_devices given rank 0's, and so
- * on. 0, or -1 with DDP_E_SYSTEM: no memory. Takes n_ranks * n_devices^2 steps, give or take a small factor.
+ * device of least (device - 0) mod n_devices, then rank 1 that of least (device - 1) mod n_devices given rank 0's, and
+ * so on. 0, or -1 with DDP_E_SYSTEM: no memory. Takes n_ranks * n_devices^2 steps, give or take a small factor.
  *
  * How: a flow of least cost by successive shortest paths (Ahuja, Magnanti, Orlin, "Network Flows", 9.7), over a graph
  * whose nodes are the devices alone: an edge a -> b is the cheapest move of a rank from a to b. */

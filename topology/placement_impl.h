@@ -1,4 +1,4 @@
-/* placement_impl.h - what the files of the placement share: placement_pools.c (section 1 of doc/placement.md),
+/* placement_impl.h - what the placement's files share: placement_pools.c (section 1 of doc/placement.md),
  * placement_gpus.c (2), placement_cores.c (3 and 4), placement.c (5, 6 and the answer). */
 #ifndef DDP_TOPOLOGY_PLACEMENT_IMPL_H
 #define DDP_TOPOLOGY_PLACEMENT_IMPL_H
@@ -13,15 +13,15 @@ struct coreset {
 };
 
 struct pool {
-    struct cpus cpus;     /* of its ranks' masks, also those that the inventory does not know */
-    struct coreset cores; /* that these touch */
+    struct cpus cpus;     /* the union of its ranks' masks, with CPUs that the inventory does not have */
+    struct coreset cores; /* the cores that these CPUs touch */
     int n_cores, n_ranks;
 };
 
 struct placing {
     const struct placement_request *req;
     const struct inventory *inv;
-    int16_t core_of[CPUS_MAX]; /* [cpu]; -1: the inventory does not know it */
+    int16_t core_of[CPUS_MAX]; /* [cpu]; -1: the inventory does not have the CPU */
     struct coreset home[INVENTORY_GPUS_MAX], package[INVENTORY_GPUS_MAX]; /* empty: the GPU has none */
     bool has_home[INVENTORY_GPUS_MAX];                                    /* home and package count only with it */
     struct coreset near[INVENTORY_GPUS_MAX];                              /* cores that touch its local CPUs */
@@ -46,20 +46,20 @@ void placing_cores(const struct placing *pl, const struct cpus *cpus, struct cor
 /* The rank's GPU in the inventory; -1: none, or not found there. */
 int placing_gpu(const struct placing *pl, int rank);
 
-/* For a request that was checked, and that outlives it. NULL with DDP_E_SYSTEM: no memory. */
+/* The request was checked, and must outlive the result. NULL with DDP_E_SYSTEM: no memory. */
 struct placing *placing_create(const struct placement_request *req, ddp_error_t *errp);
 void placing_destroy(struct placing *pl); /* NULL is allowed */
 
-/* One section each, in this order. 0, or -1 with DDP_E_SYSTEM: no memory. */
+/* Each does one section of the rule; to be called in this order. 0, or -1 with DDP_E_SYSTEM: no memory. */
 int placing_pools(struct placing *pl, ddp_error_t *errp);
 int placing_gpus(struct placing *pl, ddp_error_t *errp);
 int placing_deal(struct placing *pl, ddp_error_t *errp);
 
-/* What a GPU costs the rank, by where its pool's cores are: 0 at the GPU's home, or the GPU has none (or is not in the
- * inventory, -1); 1 in its package; 2 elsewhere. */
+/* The cost of giving the GPU to the rank, by the place of the rank's pool's cores: 0 if they are at the GPU's home, or
+ * if the GPU has no home (or gpu is -1: not in the inventory); 1 if they are in its package; 2 elsewhere. */
 int placing_cost(const struct placing *pl, int rank, int gpu);
 
-/* Does the rank keep its mask, because of the request or because nobody else touches it? */
+/* True if the rank keeps its mask, because the request says so or because no other rank's mask touches it. */
 bool placing_is_kept(const struct placing *pl, int rank);
 
 #endif

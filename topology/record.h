@@ -1,9 +1,8 @@
-/* record.h - reads a record of a machine so that a hostile one can do no more than be refused.
+/* record.h - reads a record of a machine safely, also one that was made to do harm.
  *
- * hwloc's import trusts its input: assertions of it fail where objects contradict one another (hwloc 2.9: a record
- * without a NUMA node). So a child process with a deadline and little memory does it, and hands back the plain tables
- * through shared memory; they are believed only where every number in them is in its range.
- */
+ * hwloc's import trusts its input: its assertions fail if objects contradict one another (hwloc 2.9: a record without a
+ * NUMA node). So a child process with a deadline and little memory imports the record, and returns the plain tables
+ * through shared memory; they are used only if every number in them is in its range. */
 #ifndef DDP_TOPOLOGY_RECORD_H
 #define DDP_TOPOLOGY_RECORD_H
 
@@ -21,8 +20,8 @@ struct record_reader {
     uint64_t deadline; /* for reading the file and for import (clock.h) */
 };
 
-/* Reads the file, and has `import` called in a child with *inv as the caller filled it in.
- * 0, or -1 with *inv untouched: DDP_E_DATA (no such file, not a record, too large, or one that hwloc does not survive),
+/* Reads the file, and calls `import` in a child process with *inv as the caller has filled it.
+ * 0, or -1 with *inv untouched: DDP_E_DATA (no such file, not a record, too large, or one that makes hwloc crash),
  * DDP_E_SYSTEM (memory, processes), DDP_E_TIMEOUT. */
 int record_load(const struct record_reader *reader, const char *path, struct inventory *inv, ddp_error_t *errp);
 

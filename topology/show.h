@@ -12,11 +12,12 @@ struct show {
     const char *about;         /* a line for the head of text, SVG and JSON: "8 ranks: one per GPU"; NULL: none */
 };
 
-/* The ranks alone, a line each under a line of headings, ranks that differ only by their number folded where that is
- * shorter. Nothing in it depends on the node's name, so that equal texts mean equal nodes. Ends in a newline. */
+/* Only the ranks: a line of headings and a line for each rank; ranks that differ only by their number are folded into
+ * one line if that is shorter. The text does not contain the node's name, so that equal texts mean equal nodes. Ends in
+ * a newline. */
 char *show_table(const struct show *s);
 
-/* The machine (packages, NUMA nodes, caches, cores, GPUs, NICs, what is near what) and the table. */
+/* The machine (packages, NUMA nodes, caches, cores, GPUs, NICs, and their distances) and the table. */
 char *show_text(const struct show *s);
 
 /* The same as one JSON object; its keys are in doc/placement.md. */

@@ -8,10 +8,10 @@
 
 #include "topology/inventory.h"
 
-/* Fills the GPUs and NICs of *inv, whose cores, nodes and packages are there, from what lies under `sys` ("/sys"). What
- * cannot be read is not there. GPUs that are virtual functions of one that is here too are left out; of more than
- * INVENTORY_NICS_MAX NICs those with a name in this network namespace come first.
- * 0, or -1: DDP_E_DATA (more GPUs than the table holds), DDP_E_SYSTEM (memory). */
+/* Fills the GPUs and NICs of *inv, whose cores, nodes and packages are filled already, from the files under `sys`
+ * ("/sys"). A device whose files cannot be read is left out. A GPU that is a virtual function of another GPU in the
+ * list is left out; of more than INVENTORY_NICS_MAX NICs, those with a name in this network namespace come first. 0, or
+ * -1: DDP_E_DATA (more GPUs than the table holds), DDP_E_SYSTEM (memory). */
 int sysfs_read_devices(struct inventory *inv, const char *sys, ddp_error_t *errp);
 
 #endif

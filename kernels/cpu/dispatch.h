@@ -1,9 +1,10 @@
-/* dispatch.h - one source, several vector widths. A hot loop marked CPU_DISPATCH is compiled for AVX-512, AVX2 and the
- * baseline, and the loader picks once per process. All clones give the same bits: they are compiled without contraction
- * (-ffp-contract=off) and only loops whose elements do not depend on each other are marked.
+/* dispatch.h - one source for several vector widths. A function marked CPU_DISPATCH is compiled for AVX-512, AVX2 and
+ * the baseline, and the loader chooses a clone once per process. All clones give the same bits: they are compiled
+ * without contraction (-ffp-contract=off), and only loops whose elements do not depend on each other are marked.
  *
- * Empty where loaders cannot choose: other processors, and builds with sanitizers (their runtime is not up yet when the
- * loader calls the choosers). Clang before 18 names the clones so that other files do not find them. */
+ * CPU_DISPATCH is empty where the loader cannot choose: on other processors, in builds with sanitizers (their runtime
+ * is not initialised when the loader calls the resolvers), and with Clang before 18, which names the clones so that
+ * other files do not find them. */
 #ifndef DDP_KERNELS_CPU_DISPATCH_H
 #define DDP_KERNELS_CPU_DISPATCH_H
 

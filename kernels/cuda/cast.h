@@ -1,9 +1,9 @@
-/* cast.h - ranges of float32 to bfloat16 or float16, times a factor: gradients into buckets, values into copies. The CPU
- * twin is kernels/cast.h, whose rounding this has.
+/* cast.h - converts ranges of float32 to bfloat16 or float16, times a factor: gradients for buckets, values for their
+ * 16-bit copies. The CPU twin is kernels/cast.h, which rounds in the same way.
  *
- * Of all functions in kernels/cuda: pointers to data are to device memory, structs of arguments to host memory that is
- * free again when the call returns; the work is queued on `stream` (a cudaStream_t, NULL for the default one) of the
- * current device; the result is 0 or a cudaError_t. Nothing to do is no error. */
+ * For all functions in kernels/cuda: data is in device memory; structs of arguments are in host memory, which the
+ * caller may change after the call; the work is enqueued on `stream` (a cudaStream_t, NULL for the default one) of the
+ * current device; the result is 0 or a cudaError_t. A call with nothing to do is no error. */
 #ifndef DDP_KERNELS_CUDA_CAST_H
 #define DDP_KERNELS_CUDA_CAST_H
 

@@ -120,8 +120,8 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t r[4], const vo
     LDMATRIX_X4(r, smem, ".trans");
 }
 
-/* 16 bytes from global to shared memory, both 16-byte aligned, there for this thread once cp_async_wait says so and for
- * the others after a barrier behind that. */
+/* Copies 16 bytes from global to shared memory, both 16-byte aligned. This thread may read them after cp_async_wait,
+ * other threads after a barrier that follows it. */
 static __device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
 {
     unsigned at = (unsigned)__cvta_generic_to_shared(smem);
@@ -134,7 +134,7 @@ static __device__ __forceinline__ void cp_async_commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most n of this thread's youngest groups are under way; n is a constant. */
+/* Waits until all but this thread's n youngest groups are done; n is a constant. */
 #define cp_async_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
 #endif

@@ -1,5 +1,5 @@
-/* fold.h - a sum of several arrays in device memory, taken from the last one back: the twin of kernels/fold.h, with the
- * same bits. What all functions of kernels/cuda have in common: cast.h. */
+/* fold.h - a sum of several arrays in device memory, added from the last one to the first: the twin of kernels/fold.h,
+ * with the same bits. cast.h says what all functions of kernels/cuda have in common. */
 #ifndef DDP_KERNELS_CUDA_FOLD_H
 #define DDP_KERNELS_CUDA_FOLD_H
 

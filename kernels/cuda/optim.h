@@ -1,5 +1,5 @@
 /* optim.h - norms and the optimizer over lists of tensors in device memory: the twins of kernels/optim.h and of
- * runtime/grads/norm.h's blocks, with the same bits. What all functions of kernels/cuda have in common: cast.h. */
+ * runtime/grads/norm.h's blocks, with the same bits. cast.h says what all functions of kernels/cuda have in common. */
 #ifndef DDP_KERNELS_CUDA_OPTIM_H
 #define DDP_KERNELS_CUDA_OPTIM_H
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* A tensor's elements from a multiple of NORM_BLOCK on, n of them: whole blocks, or up to the tensor's end. */
+/* n elements of a tensor, beginning at a multiple of NORM_BLOCK: whole blocks, or up to the tensor's end. */
 struct cuda_norm_range {
     const void *in;
     float *out;   /* [n], scale * in; NULL: not written. May be in, where that is float32 */

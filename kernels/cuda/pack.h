@@ -1,6 +1,6 @@
-/* pack.h - for kernels over arrays of one element type: a few elements at a time, so that the lanes of a warp read and
- * write neighbouring pieces of 8 or 16 bytes. An element type T has T::raw, what lies in memory, and T::load and
- * T::store between that and float, with which is computed. */
+/* pack.h - for kernels over arrays of one element type: each lane of a warp reads and writes a few elements at a time,
+ * 8 or 16 bytes beside those of the next lane. An element type T has T::raw, the type in memory, and T::load and
+ * T::store, which convert between that and float, the type for arithmetic. */
 #ifndef DDP_KERNELS_CUDA_PACK_H
 #define DDP_KERNELS_CUDA_PACK_H
 
@@ -42,7 +42,7 @@ template <typename T> static __device__ __forceinline__ void pack_write(typename
     *reinterpret_cast<pack<T> *>(p) = x;
 }
 
-/* Whether p may be read and written so; NULL may. */
+/* True if p is aligned for pack_read and pack_write; NULL is. */
 template <typename T> static __host__ __device__ __forceinline__ bool is_packed(const typename T::raw *p)
 {
     return (size_t)p % alignof(pack<T>) == 0;

@@ -1,5 +1,5 @@
-/* table.h - launches over a list of ranges: each is cut into chunks, and a block takes one. The list travels in the
- * launch's arguments (of which there may be 4 KiB); a longer one takes several launches. */
+/* table.h - launches over a list of ranges: each range is cut into chunks, and a block of threads takes one chunk. The
+ * list is passed in the launch's arguments, which may have 4 KiB; a longer list takes several launches. */
 #ifndef DDP_KERNELS_CUDA_TABLE_H
 #define DDP_KERNELS_CUDA_TABLE_H
 

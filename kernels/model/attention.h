@@ -1,5 +1,5 @@
 /* attention.h - causal multi-head attention (Vaswani et al., arXiv:1706.03762), float32:
- * out = softmax(q k^T / sqrt(head width), positions after one's own left out) v, per sequence and head.
+ * out = softmax(q k^T / sqrt(head width), later positions left out) v, per sequence and head.
  *
  * The probabilities (length^2 per head) are not kept: the backward pass computes them again, bit for bit, from qkv and
  * two numbers per row. Results do not depend on the number of threads. */

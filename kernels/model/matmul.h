@@ -1,9 +1,9 @@
 /* matmul.h - float32 matrix products, row-major and contiguous, and what the model does with a product while it is
  * still in the cache.
  *
- * On x86-64 with FMA the products are our own (kernels/model/cpu/gemm.h): their bits depend on the numbers alone. Elsewhere,
- * or with DDP_MATMUL=openblas in the environment, they are OpenBLAS's: bits depend on the shapes and the BLAS core type
- * too. In either case not on the number of threads. */
+ * On x86-64 with FMA the products are our own (kernels/model/cpu/gemm.h): their bits depend on the numbers alone.
+ * Elsewhere, or with DDP_MATMUL=openblas in the environment, they are OpenBLAS's: bits depend on the shapes and the
+ * BLAS core type too. In either case not on the number of threads. */
 #ifndef DDP_KERNELS_MODEL_MATMUL_H
 #define DDP_KERNELS_MODEL_MATMUL_H
 
@@ -12,11 +12,11 @@
 
 #include "runtime/base/error.h"
 
-/* What the products need of the machine (scratch; a BLAS). 0 or -1; call it before any of them. Called again, it
- * reads DDP_MATMUL again. */
+/* Prepares the products: allocates scratch, or opens a BLAS. 0 or -1. Call it before any product. A second call reads
+ * DDP_MATMUL again. */
 int kernel_matmul_open(ddp_error_t *errp);
 
-/* Which products these are: "own AVX-512" or "OpenBLAS SkylakeX". Static storage. */
+/* The implementation of the products: "own AVX-512" or "OpenBLAS SkylakeX". Static storage. */
 const char *kernel_matmul_name(void);
 
 /* Unused fields are 0. At most one of add, gelu and scale. */

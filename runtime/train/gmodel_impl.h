@@ -105,8 +105,7 @@ static inline struct embedding_shape embedding_shape(const gmodel_t *m, size_t n
  * (gmodel_memory.c). */
 size_t gmodel_deal(gmodel_t *m, void *base);
 
-/* ---- layers: gmodel_layers.c. An error is kept in m until layers_end. id is a layer's weight, id + 1 its bias.
- * ---- */
+/* ---- layers: gmodel_layers.c. m keeps an error until layers_end. A weight is parameter id, its bias id + 1. ---- */
 
 /* 0, or -1 and the first error of the pass. */
 int layers_end(const gmodel_t *m, ddp_error_t *errp);

@@ -1,5 +1,5 @@
-/* draw.h - strokes of the picture: each adds one element of SVG 1.1. Pure. Texts may be anything: they are cleaned
- * and escaped here. */
+/* draw.h - the shapes of the picture: each function adds one element of SVG 1.1. Pure. Texts may be anything: they are
+ * cleaned and escaped here. */
 #ifndef DDP_TOPOLOGY_SHOW_DRAW_H
 #define DDP_TOPOLOGY_SHOW_DRAW_H
 
@@ -13,14 +13,14 @@ struct color draw_color(int rank); /* 16 that differ, then lighter, darker, and 
 /* fill and stroke: colours or "none"; extra: more attributes, "" for none. */
 void draw_box(struct text *t, struct box b, double radius, const char *fill, const char *stroke, const char *extra);
 
-/* A name from outside as XML; at most max_chars characters (0: all). */
+/* Adds a name from outside, escaped for XML; at most max_chars characters (0: all). */
 void draw_name(struct text *t, const char *s, size_t max_chars);
 
 /* `anchor`: "start", "middle" or "end"; s, max_chars as above. */
 void draw_text(struct text *t, double x, double y, double size, const char *anchor, const char *fill, bool is_bold,
                const char *s, size_t max_chars);
 
-/* From one point down to another, or as the way lies. */
+/* A curve from one point to another, usually below it; it leaves and arrives vertically. */
 void draw_line(struct text *t, double x1, double y1, double x2, double y2, const char *stroke, double width,
                const char *dash);
 

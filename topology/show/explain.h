@@ -1,4 +1,5 @@
-/* explain.h - what the files that explain share: the rule's view of a request, and sentences. */
+/* explain.h - what the explain files share: the placement's intermediate results for a request, and sentences about
+ * them. */
 #ifndef DDP_TOPOLOGY_SHOW_EXPLAIN_H
 #define DDP_TOPOLOGY_SHOW_EXPLAIN_H
 
@@ -11,7 +12,7 @@ struct telling {
     const struct placement_rank *r;
     const struct place *p;
     int rank, n_ranks;
-    struct placing *pl; /* sections 1 and 2 done */
+    struct placing *pl; /* after sections 1 and 2 of the rule */
     const struct pool *pool;
     bool *is_in;   /* [n_ranks] room for lists of ranks */
     struct text t; /* the paragraph that is being written */
@@ -22,9 +23,9 @@ struct telling {
 /* The ranks r with is(tell, r), as show_add_ranks writes them. Returns how many. */
 int tell_ranks(struct telling *tell, bool (*is)(const struct telling *tell, int r));
 
-bool tell_has_home(const struct telling *tell);  /* of the rank's GPU */
-bool tell_is_dealt(const struct telling *tell);  /* the rank's cores were chosen: not kept, not its own */
-int tell_home_cores(const struct telling *tell); /* of its GPU's home, in the pool; 0 without one */
+bool tell_has_home(const struct telling *tell);  /* the rank's GPU has a home */
+bool tell_is_dealt(const struct telling *tell);  /* the rule has chosen its cores: neither PLACE_KEPT nor PLACE_OWN */
+int tell_home_cores(const struct telling *tell); /* cores of its pool at its GPU's home; 0: it has none */
 
 /* ---- explain_near.c ---- */
 
@@ -36,7 +37,7 @@ void tell_nic(struct telling *tell);
 
 /* ---- explain_better.c ---- */
 
-/* What the user could change; adds nothing where there is nothing. */
+/* Adds what the user could change for a better placement, if anything. */
 void tell_better(struct telling *tell);
 
 #endif

@@ -1,5 +1,5 @@
-/* impl.h - what the files here share: the table's cells, sentences that deserve attention, who has which core,
- * which devices hang together. */
+/* impl.h - what the files here share: the table's cells, notes for the user, which ranks have which core, which devices
+ * share a PCIe switch. */
 #ifndef DDP_TOPOLOGY_SHOW_IMPL_H
 #define DDP_TOPOLOGY_SHOW_IMPL_H
 
@@ -18,22 +18,22 @@ int show_add_ranks(struct text *t, const bool *is_in, int n);
 /* "Intel Xeon, 2 packages, 8 NUMA nodes, 128 cores, 256 CPUs, 8 GPUs, 8 NICs", as far as known. */
 void show_add_machine(struct text *t, const struct inventory *inv);
 
-/* ---- owners.c: who has which core ---- */
+/* ---- owners.c: which ranks have which core ---- */
 
 struct show_owner {
-    int16_t first, n; /* the first rank that has it, and how many have; n 0: nobody */
+    int16_t first, n; /* the first rank that has the core, and how many ranks have it; n 0: none */
     bool is_in_step;
 };
 struct show_owner *show_owners(const struct show *s); /* [n_cores], the caller frees; NULL: no memory */
 
-/* ---- units.c: which devices hang together ---- */
+/* ---- units.c: which devices share a PCIe switch ---- */
 
-/* Devices below a common PCIe switch, the innermost that several cards share, or one card. Units below a common outer
- * switch follow one another and stand at one place. */
+/* A unit: the devices below a common PCIe switch, the innermost one that several cards share; or one card. Units below
+ * a common outer switch follow one another and are drawn at one place. */
 struct show_unit {
-    int16_t package, numa; /* beside which; numa -1: the package; both -1: the machine */
+    int16_t package, numa; /* drawn beside this NUMA node; numa -1: beside the package; both -1: beside the machine */
     int16_t outer;         /* the same number for units below one outermost switch */
-    bool is_switch;        /* several cards */
+    bool is_switch;        /* the unit has several cards */
     bool is_nested;        /* other units have the same outer switch */
     int16_t n_gpus, n_nics;
     int16_t gpu[INVENTORY_GPUS_MAX], nic[INVENTORY_NICS_MAX];
@@ -54,7 +54,7 @@ struct show_row {
 };
 struct show_rows {
     size_t n;
-    bool is_used[COL_N]; /* false: nothing in this column says anything */
+    bool is_used[COL_N]; /* false: no row has anything to show in this column */
     struct show_row row[];
 };
 extern const char *const show_headings[COL_N];
@@ -63,7 +63,7 @@ void show_rows_destroy(struct show_rows *rows);
 
 /* ---- notes.c ---- */
 
-/* A sentence a line where something deserves attention. */
+/* Adds one line for each thing that the user should look at. */
 void show_add_notes(struct text *t, const struct show *s);
 
 #endif

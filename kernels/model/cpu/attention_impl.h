@@ -1,4 +1,5 @@
-/* attention_impl.h - one sequence and head, and the two ways to do its products: by tiles of our own, or by a BLAS. */
+/* attention_impl.h - attention of one sequence and head, and the two implementations of its products: our own tiles, or
+ * a BLAS. */
 #ifndef DDP_KERNELS_MODEL_CPU_ATTENTION_IMPL_H
 #define DDP_KERNELS_MODEL_CPU_ATTENTION_IMPL_H
 
@@ -21,7 +22,8 @@ struct head {
     float scale;
 };
 
-/* Scores go to p in pieces of at most 32 columns; zeros beyond the diagonal may reach up to 16 + 12 further. */
+/* Columns of a row of p. Scores are written to p in pieces of at most 32 columns; zeros after the diagonal may reach 16
+ * + 12 columns further. */
 KERNEL_INLINE size_t head_ldp(size_t length)
 {
     return (length + 31) / 32 * 32 + 16;

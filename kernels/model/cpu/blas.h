@@ -1,4 +1,5 @@
-/* blas.h - the one door to a BLAS: OpenBLAS, opened at first need so that its core type can be chosen before.
+/* blas.h - the only file that uses a BLAS: OpenBLAS, opened when it is first needed, so that its core type can be
+ * chosen before.
  *
  * Debian's OpenBLAS takes "Haswell" for AVX-512 machines that it does not know, at half the speed; unless the user set
  * OPENBLAS_CORETYPE, such machines get SkylakeX. OpenBLAS's own threads stay off: its bits depend on their number. */

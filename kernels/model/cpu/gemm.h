@@ -21,7 +21,7 @@
 #define GEMM_LD (GEMM_K_BLOCK + 16)
 #define GEMM_WORK_ELEMS (GEMM_MAX_ROWS * GEMM_LD + GEMM_K_BLOCK * GEMM_PANEL)
 
-/* Is this machine one that it runs on? The name of the vector level in use ("AVX-512"), or NULL. */
+/* The name of the vector level in use ("AVX-512"), or NULL if this machine has none that our product runs on. */
 const char *gemm_level(void);
 
 /* For tests: AVX2 (true) although there is AVX-512. */
@@ -55,8 +55,9 @@ struct gemm {
 /* work: GEMM_WORK_ELEMS floats, 64-byte aligned. */
 void gemm_run(const struct gemm *g, float *work);
 
-/* Such memory for each worker of the pool (pool.h): address space for as many as there may ever be, memory with use.
- * gemm_work is NULL before gemm_open, and where products are OpenBLAS's. */
+/* gemm_open reserves a `work` area for each worker of the pool (pool.h): address space for the largest number of
+ * workers; pages are allocated when they are used. gemm_work is NULL before gemm_open, and where products are
+ * OpenBLAS's. */
 int gemm_open(ddp_error_t *errp);
 float *gemm_work(int worker);
 

@@ -9,9 +9,10 @@
 #endif
 
 #define GEMM_TILE_ROWS 12 /* at most */
-#define GEMM_ROWS_AHEAD 8 /* rows of a fetched ahead of the one that is copied: it comes from beyond the second-level cache */
+#define GEMM_ROWS_AHEAD 8 /* how many rows of a to prefetch: a comes from beyond the second-level cache */
 
-/* From one panel of a, copied by k, to the next: a cache line more than it holds, so that they share no cache sets. */
+/* Elements from one panel of a, copied by k, to the next: a cache line more than a panel holds, so that panels do not
+ * share cache sets. */
 #define GEMM_PANEL_ELEMS(rows) ((rows) * GEMM_K_BLOCK + 16)
 
 /* c[rows, cols] = (add ? c : bias or 0) + a b, over k <= GEMM_K_BLOCK terms. */

@@ -5,8 +5,8 @@
  * Elementary Functions", 1980); e^r = 1 + r + r^2 P(r), P of degree 4 interpolated at Chebyshev nodes; 2^n put together
  * from bits. x is clamped such that the bits of 2^n become those of 0 below and of infinity above.
  *
- * In two halves for loops over many: a processor that looks at some hundred instructions at a time finds more to do side
- * by side in two loops of short chains than in one of long ones.
+ * exp comes in two halves, for loops over many elements: a processor that looks at some hundred instructions at a time
+ * finds more parallel work in two loops with short chains of dependent instructions than in one loop with long chains.
  *
  * Errors, against double, over all finite x of the range (t/unit/kernels/model/kernels.c walks them): <= 2 ulp for x in
  * [-87.3, 88.3]; 0 below -87.7, inf above 88.4; nan for nan. */

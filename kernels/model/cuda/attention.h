@@ -1,5 +1,5 @@
-/* attention.h - kernels/model/attention.h on a GPU: causal multi-head attention, out = softmax(q k^T / sqrt(head width),
- * positions after one's own left out) v, per sequence and head.
+/* attention.h - kernels/model/attention.h on a GPU: causal multi-head attention, out = softmax(q k^T / sqrt(head
+ * width), later positions left out) v, per sequence and head.
  *
  * bfloat16 and float16: heads of 64, by tiles that never leave the multiprocessor (Dao, "FlashAttention-2",
  * arXiv:2307.08691), products by the tensor cores with float32 sums; probabilities and their gradients are rounded to
@@ -7,10 +7,10 @@
  * probabilities: the backward pass makes them again from one number per row, and sums queries and keys in kernels of
  * their own, without atomics: the same bits every run.
  *
- * type: DDP_F32, DDP_BF16 or DDP_F16, of what is void *. Pointers are device memory; those to 16-bit types are 16-byte
- * aligned. Where a number is too large for float16, it and what comes of it are infinite or NaN.
- * Each call returns 0 or a cudaError_t (cudaErrorInvalidValue for a type, shape or pointer that the above excludes);
- * work runs on `stream`. */
+ * type: the type of arrays that are void *: DDP_F32, DDP_BF16 or DDP_F16. Pointers are device memory; those to 16-bit
+ * types are 16-byte aligned. A number that is too large for float16 becomes infinite, and results computed from it
+ * infinite or NaN. Each call returns 0 or a cudaError_t (cudaErrorInvalidValue for a type, shape or pointer that the
+ * above excludes); work runs on `stream`. */
 #ifndef DDP_KERNELS_MODEL_CUDA_ATTENTION_H
 #define DDP_KERNELS_MODEL_CUDA_ATTENTION_H
 

@@ -1,5 +1,5 @@
-/* bias.h - a bias laid on every row, on a GPU: what matrix products are added to where cuBLASLt cannot take a bias along
- * (matmul.c). */
+/* bias.h - fills every row with a bias, on a GPU: a matrix product is then added to it, if cuBLASLt cannot add a bias
+ * itself (matmul.c). */
 #ifndef DDP_KERNELS_MODEL_CUDA_BIAS_H
 #define DDP_KERNELS_MODEL_CUDA_BIAS_H
 

@@ -1,4 +1,4 @@
-/* embedding.h - kernels/model/embedding.h on a GPU, in float32, as the stream of residual connections is (layernorm.h).
+/* embedding.h - kernels/model/embedding.h on a GPU, in float32, the type of the residual stream (layernorm.h).
  *
  * Differences from the CPU twin: the backward pass sums the rows of one token, or position, by eight warps and then
  * adds the sum; it needs the rows sorted by token, which can be done any time before, also beside other work. No

@@ -1,5 +1,5 @@
-/* layernorm.h - kernels/model/layernorm.h on a GPU. The stream of residual connections is float32; `branch` is the type of
- * what branches take from it and add to it: DDP_F32, DDP_BF16 or DDP_F16, another one cudaErrorInvalidValue.
+/* layernorm.h - kernels/model/layernorm.h on a GPU. The stream of residual connections is float32; `branch` is the type
+ * of what branches take from it and add to it: DDP_F32, DDP_BF16 or DDP_F16, another one cudaErrorInvalidValue.
  *
  * Differences from the CPU twin: sums run over 32 lanes. Statistics, weights and their gradients are float32, and so is
  * all arithmetic; what is stored in 16 bits is rounded once, to nearest even. The same bits every run. Pointers are

@@ -5,9 +5,9 @@
  *
  * float32 products are true float32 (no TF32); those of 16-bit types are added in float32, pieces of split sums too,
  * and rounded once. GELU is no part of a product here: cuBLASLt's fused form is slower than a kernel of its own in both
- * types (measured by others, karpathy/llm.c pull request 338). Where cuBLASLt has no algorithm that adds a bias, bias
- * and add are laid into out first (bias.h) and the product is added to it: an out of 16 bits that takes both is then
- * rounded twice. The same bits every run, on one GPU model and library.
+ * types (measured by others, karpathy/llm.c pull request 338). If cuBLASLt has no algorithm that adds a bias, bias and
+ * add are first written to out (bias.h), and the product is then added to it; an out of 16 bits with both is rounded
+ * twice then. The same bits every run, on one GPU model and library version.
  *
  * Pointers to data are device memory and multiples of 16 bytes; one that is not is refused by its name. Rows that
  * start at multiples of 16 bytes too are fast. */
@@ -31,7 +31,7 @@ typedef struct cuda_blas cuda_blas_t;
 /* For products on the current device. workspace: device memory for as long as it lives, 256-byte aligned, used by one
  * stream at a time. NULL: *errp says what to install. The caller destroys. */
 cuda_blas_t *cuda_blas_create(void *workspace, size_t workspace_bytes, ddp_error_t *errp);
-/* leaves_gpu: the GPU failed, and is not asked for anything. NULL is allowed. */
+/* leaves_gpu: the GPU has failed, and must not be called. NULL is allowed. */
 void cuda_blas_destroy(cuda_blas_t *b, bool leaves_gpu);
 
 /* "cuBLASLt 13.1.0". Owned by b. */

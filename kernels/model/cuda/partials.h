@@ -1,4 +1,4 @@
-/* partials.h - the second half of a sum over rows: blocks have left partial sums, which are added in their order. */
+/* partials.h - the second half of a sum over rows: adds the partial sums of the blocks, in their order. */
 #ifndef DDP_KERNELS_MODEL_CUDA_PARTIALS_H
 #define DDP_KERNELS_MODEL_CUDA_PARTIALS_H
 
