@@ -1,11 +1,11 @@
-/* arrange.h - the ranks of one node agree on who gets what: they meet (board.h), look at one inventory and place by one
- * rule (topology/placement.h). Decides only; task.c applies.
+/* arrange.h - the ranks of one node agree on each rank's CPUs and GPU: they exchange facts (board.h), use one inventory
+ * and place by one rule (topology/placement.h). Only decides; task.c applies the decision.
  *
- * The inventory is read once for all ranks of the node: with devices only where a rank has GPUs or the user wants to
- * see them, and not at all where masks do not overlap, no rank has a GPU and nobody looks. Measured on a node of two
- * cores, medians of 15 in turn (contrib/bench/launch --nodes 1 --runs 15): `srun --ddp=on true` takes 1.01x of `srun
- * --mpi=pmix true` with one task, 1.02x and 1.03x (two runs) with eight, 1.00x with eight and four GPUs; quartiles 2%
- * to 5% apart. */
+ * The inventory is read once for all ranks of the node: with devices only if a rank has GPUs or the user wants to see
+ * them, and not at all if masks do not overlap, no rank has a GPU and the user does not want to see the placement.
+ * Measured on a node of two cores, medians of 15 in turn (contrib/bench/launch --nodes 1 --runs 15): `srun --ddp=on
+ * true` takes 1.01x of `srun --mpi=pmix true` with one task, 1.02x and 1.03x (two runs) with eight, 1.00x with eight
+ * and four GPUs; quartiles 2% to 5% apart. */
 #ifndef DDP_SPANK_ARRANGE_H
 #define DDP_SPANK_ARRANGE_H
 

@@ -52,8 +52,8 @@ struct files {
     int n_small;
 };
 
-/* max_bytes: of a file's data (the option ckpt-file-mb). Fills *ret; files_clear frees. DDP_E_USAGE: a tensor's name is in two
- * groups or twice in one, or there are more than JSON_TENSORS_MAX (json_limit.h), which no manifest holds. */
+/* max_bytes: of a file's data (the option ckpt-file-mb). Fills *ret; files_clear frees. DDP_E_USAGE: a tensor's name is
+ * in two groups or twice in one, or there are more than JSON_TENSORS_MAX (json_limit.h), which no manifest holds. */
 int files_make(struct files *ret, const struct files_group *group, int n_groups, uint64_t max_bytes,
                ddp_error_t *errp);
 void files_clear(struct files *f); /* a zeroed struct is allowed */

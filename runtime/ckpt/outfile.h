@@ -1,7 +1,7 @@
-/* outfile.h - writing byte ranges of one file, beside others that write other ranges of it.
+/* outfile.h - writes byte ranges of one file, while other processes write other ranges of it.
  *
- * Whole pages go past the page cache where the file system can: that costs no core, and leaves the pages of others in
- * the cache. The edges of a range, which two ranks may have in one page, go through the cache. */
+ * Whole pages are written past the page cache if the file system can: that costs no processor time, and other programs'
+ * pages stay in the cache. The edges of a range, whose pages two ranks may share, are written through the cache. */
 #ifndef DDP_RUNTIME_CKPT_OUTFILE_H
 #define DDP_RUNTIME_CKPT_OUTFILE_H
 

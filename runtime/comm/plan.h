@@ -31,9 +31,9 @@ struct comm_ranges {
     uint64_t unit; /* >= 1 */
 };
 
-/* Part `part` of n_parts of the blocks in `whole`: equal shares, each cut then moved to the next multiple of the unit or
- * a range's end. Both ends of `whole` are such places themselves. A part differs from an equal share by less than a unit,
- * also where the ranges are small. */
+/* Part `part` of n_parts of the blocks in `whole`: equal shares, each cut then moved to the next multiple of the unit
+ * or a range's end. Both ends of `whole` are such places themselves. A part differs from an equal share by less than a
+ * unit, also where the ranges are small. */
 struct comm_span comm_cut(const struct comm_ranges *r, struct comm_span whole, int n_parts, int part);
 
 /* A span cut in the same way every `max` (>= unit) blocks: the number of chunks, and the i-th chunk, which has fewer

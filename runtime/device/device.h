@@ -10,11 +10,11 @@
  * Any thread may call, also several at once, but a stream or an event may be used by one thread at a time. A device
  * that is broken for one thread is broken for all.
  *
- * Errors are one line that names rank, device, call and cure. After an error from which the driver says that no
- * recovery exists (a kernel that faulted, memory errors, a GPU that fell off the bus), and after a wait that reached
- * its deadline or was called off, the device is broken: every call but device_free, destroy and close functions then
- * fails with the first cause, and those leave the driver alone: what it holds goes with the process, since freeing
- * memory may wait for the very kernel that hangs. */
+ * An error is one line that names rank, device, call and cure. The device is broken after an error from which the
+ * driver knows no recovery (a kernel that faulted, memory errors, a GPU that fell off the bus), and after a wait that
+ * reached its deadline or that the caller's question ended. Every call then fails with the first cause, except the
+ * free, destroy and close functions: these do not call the driver, since freeing memory may wait for the very kernel
+ * that hangs; the process's end frees what the driver holds. */
 #ifndef DDP_RUNTIME_DEVICE_DEVICE_H
 #define DDP_RUNTIME_DEVICE_DEVICE_H
 

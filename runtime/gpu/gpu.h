@@ -8,10 +8,11 @@
  * norm's blocks; from these it takes the same decisions by the same arithmetic as on the processor. Then the update is
  * enqueued on the program's stream.
  *
- * That wait costs the time from the last bucket's end until the update, and what comes after it, is asked for: a poll's
- * pause, the tail's reduction, and adding up a double per 4096 parameters. In return the host knows of every failure in
- * the step where it happened, and a step that is not taken needs no second way through the optimizer. With one rank, or
- * with sums in our order (gpu_sum_in_order), a step has the bits of the processor's (t/t8201-gpu-steps.t).
+ * That wait costs the time from the end of the last bucket until the update, and what follows it, is enqueued: a poll's
+ * pause, the tail's reduction, and the addition of one double per 4096 parameters. In return the host sees every
+ * failure in the step in which it happened, and a skipped step needs no second path through the optimizer. With one
+ * rank, or with sums in our order (gpu_sum_in_order), a step gives the same bits as on the processor
+ * (t/t8201-gpu-steps.t).
  *
  * With spread (zero_gpu.h) a bucket's sums go only to their owners (ncclReduceScatter), who step their shares; then the
  * values are gathered (ncclAllGather), one bucket's while the next bucket is updated.
@@ -50,7 +51,7 @@ struct gpu_config {
 struct gpu_arenas {
     float *values, *grads;
     float *moment[OPTIM_MOMENTS]; /* as many as the rule has */
-    uint16_t *values_16;  /* of the type that is kept; NULL: none */
+    uint16_t *values_16;  /* the values in type cfg.kept; NULL: none */
 };
 
 /* Opening takes three calls, with an agreement of the ranks after the first and the last. gpu_open creates what this

@@ -16,9 +16,9 @@
  * gradients when it has arrived; block sums are computed from decoded values.
  *
  * A pass: reducer_zero at a step's first micro-step; then per micro-step reducer_micro_begin, reducer_mark per
- * parameter, reducer_check, reducer_micro_end; after a synchronising one gradients and tail hold the sums. From one
- * step to the next the reducer keeps the plan and nothing else: a step that was skipped, an epoch's short last step or
- * a validation in between leave no trace in the next step. */
+ * parameter, reducer_check, reducer_micro_end. After a micro-step that synchronises, gradients and tail hold the sums.
+ * From one step to the next the reducer keeps only the plan: a step that was skipped, an epoch's short last step or a
+ * validation in between do not change the next step. */
 #ifndef DDP_RUNTIME_GRADS_REDUCER_H
 #define DDP_RUNTIME_GRADS_REDUCER_H
 

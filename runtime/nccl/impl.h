@@ -63,7 +63,7 @@ int nccl_break(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
 /* Makes a call that may never return, in a thread of its own. Returns the call's code; or -1 if it has not returned in
  * time: then is_stuck is set, and the thread is left behind. */
 int nccl_call(nccl_t *n, int (*call)(void *comm));
-void nccl_drop(nccl_t *n); /* aborts NCCL's part, if there is one */
+void nccl_drop(nccl_t *n); /* aborts NCCL's communicator, if there is one */
 
 /* Fails, by nccl_break, if a range's type is none of enum ddp_dtype. */
 int nccl_check_ranges(nccl_t *n, const struct nccl_range *ranges, size_t n_ranges, ddp_error_t *errp);

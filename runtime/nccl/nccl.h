@@ -1,11 +1,11 @@
 /* nccl.h - the NCCL communicator: reduces buckets that lie in device memory. It is used beside a host communicator
  * (comm.h), which does everything else: agreement, the tail, finding out which rank died.
  *
- * Nobody is ever alone inside NCCL. All its calls are non-blocking; a wait polls NCCL, the watch (watch.h) and a
- * deadline, so that a rank that dies or aborts ends every wait with the same cause as in the host communicator, and
- * whoever is late is named. After any failure this rank's part is aborted, the others are told, and only nccl_destroy
- * may follow; whoever wants to go on wires up again, host communicator and all. (ncclCommShrink, from 2.27 on, would
- * spare NCCL's part of that wire-up and nothing else; it is not used.)
+ * A rank never blocks inside NCCL. All calls are non-blocking; a wait polls NCCL, the watch (watch.h) and a deadline.
+ * So a rank that dies or aborts ends every wait with the same cause as in the host communicator, and a rank that is
+ * late is named. After any failure this rank's NCCL communicator is aborted, the error is reported to the other ranks,
+ * and only nccl_destroy may follow; a program that wants to go on has to wire up again, the host communicator too.
+ * (ncclCommShrink, from 2.27 on, would save only NCCL's part of that wire-up; it is not used.)
  *
  * Life:
  *     n = nccl_create(&cfg, w, c, &e);    // ranks agree on NCCL and exchange ids over the host communicator c

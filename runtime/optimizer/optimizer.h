@@ -1,4 +1,5 @@
-/* optimizer.h - the optimizer over the arena, or over this rank's share of it: rule, schedule, clipping, step. Pure. */
+/* optimizer.h - the optimizer over the arena, or over the part of it that this rank owns: rule, schedule, clipping,
+ * step. Pure. */
 #ifndef DDP_RUNTIME_OPTIMIZER_OPTIMIZER_H
 #define DDP_RUNTIME_OPTIMIZER_OPTIMIZER_H
 
@@ -21,16 +22,16 @@ struct optimizer {
     size_t n_slices, room;
     size_t n_elems;                /* of each moment; slices begin at multiples of 64 bytes */
     float *moment[OPTIM_MOMENTS];  /* as many as the rule has */
-    bool is_lent;                  /* they lie elsewhere (optimizer_lend) */
+    bool is_lent;                  /* the moments are the caller's memory (optimizer_lend) */
     uint64_t n_steps;              /* steps taken */
     struct optim_args args;        /* of the step that was begun */
 };
 
-/* Checks cfg (the error names the field; NULL is one). Nothing is owned yet. */
+/* Checks cfg; the error names the field, and NULL is an error too. The optimizer owns no slices yet. */
 int optimizer_open(struct optimizer *o, const struct ddp_optimizer *cfg, ddp_error_t *errp);
 void optimizer_close(struct optimizer *o); /* a zeroed struct is allowed */
 
-/* All of o->cfg, one "KEY=VALUE" a line, so that two differ where their texts do. */
+/* All fields of o->cfg, one "KEY=VALUE" a line: two configurations are equal exactly if their texts are. */
 void optimizer_text(const struct optimizer *o, char *ret, size_t size);
 
 /* optimizer_own adds one slice: elements [first, first + n_elems) of parameter id. optimizer_own_all adds all elements
@@ -41,14 +42,14 @@ int optimizer_own_all(struct optimizer *o, const struct layout *l, ddp_error_t *
 /* Allocates the moments of all slices, zeroed. Comes once, before the first step. */
 int optimizer_allocate(struct optimizer *o, ddp_error_t *errp);
 
-/* In place of that: moments of n_elems elements each, zeroed, borrowed; a GPU's memory, say, which is then stepped there
- * (gpu.h). */
+/* In place of optimizer_allocate: takes moments of the caller's, zeroed, n_elems elements each, borrowed; for example
+ * in a GPU's memory, where gpu.h then steps them. */
 void optimizer_lend(struct optimizer *o, float *const *moment);
 
 /* Bytes of the moments. */
 size_t optimizer_bytes(const struct optimizer *o);
 
-/* The learning rate of step `step` (0 is the first); the formula stands in ddp.h. */
+/* The learning rate of step `step` (0 is the first); ddp.h has the formula. */
 double optimizer_lr(const struct ddp_optimizer *cfg, uint64_t step);
 
 /* Begins a step whose gradient is scale * grads, clipped; norm is the L2 norm of grads (runtime/grads/norm.h). If the

@@ -1,11 +1,11 @@
 /* zero_cpu.h - optimizer state spread over the ranks: stage 1 of ZeRO (Rajbhandari et al., SC 2020, arXiv:1910.02054),
  * on processors. For GPUs zero_gpu.h says which rank owns what, and gpu.h takes the step.
  *
- * A rank owns of every bucket what it reduces (comm_owned): gradients are reduced to their owners only (with a hook to
- * everyone, since every rank decodes), a rank keeps moments for what it owns alone, steps that alone, and the values
- * are gathered, bucket by bucket while the next one is stepped. Between ddp_backward_end and ddp_step the gradients
- * that other ranks own are no sums. The optimizer's arithmetic is element by element and the norm is the same one, so
- * values are the same bits as without.
+ * A rank owns the part of every bucket that it reduces (comm_owned). Gradients are reduced to their owners only (with a
+ * hook to all ranks, since every rank decodes); a rank keeps moments for its own part only and steps only that part;
+ * then the values are gathered bucket by bucket, each while the next bucket is stepped. Between ddp_backward_end and
+ * ddp_step the gradients that other ranks own are not sums. The optimizer computes element by element and the norm is
+ * the same, so values have the same bits as without ZeRO.
  *
  * Ownership follows from the buckets, which therefore never change (reducer_config.is_fixed). Where nodes have unequal
  * numbers of ranks, local ranks at or above the smallest node's size reduce only within their node, and own nothing.

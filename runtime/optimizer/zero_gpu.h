@@ -1,15 +1,15 @@
 /* zero_gpu.h - which rank owns which part of the optimizer's state on GPUs, where NCCL moves the data (zero=1;
  * zero_cpu.h is the same for processors). Pure.
  *
- * ncclReduceScatter and ncclAllGather know one share for each rank, all of one size, one behind the other; and a block
- * of the norm is to lie with one rank, whole. So the layout makes room for both before anything is allocated: a
- * parameter begins at a multiple of SPREAD_UNIT elements, and a bucket takes a multiple of n_ranks of them. A bucket is
- * then one call to its owners and one back, whatever is in it and however many ranks there are, and nothing is left
- * over. What is padded is zero, and stays so: less than a unit (16 KiB) for each parameter, and less than n_ranks units
- * for each bucket, in values and gradients, against the moments that are saved.
+ * ncclReduceScatter and ncclAllGather take one share per rank, all of the same size, one after the other; and one rank
+ * must own a block of the norm whole. So before anything is allocated, the layout is padded for both: a parameter
+ * begins at a multiple of SPREAD_UNIT elements, and a bucket's length is a multiple of n_ranks such units. A bucket
+ * then takes one ncclReduceScatter and one ncclAllGather, whatever its parameters and the number of ranks, with no
+ * remainder. The padding is zero and stays zero: less than a unit (16 KiB) for each parameter, and less than n_ranks
+ * units for each bucket, in values and gradients; that is the price for the moments that are saved.
  *
  * Considered: the usual layout with an ncclReduce for each owner, which is as many calls as ranks; and equal shares
- * that cut blocks of the norm, whose halves would then travel once more. */
+ * that cut blocks of the norm, whose halves would then have to be sent once more. */
 #ifndef DDP_RUNTIME_OPTIMIZER_ZERO_GPU_H
 #define DDP_RUNTIME_OPTIMIZER_ZERO_GPU_H
 

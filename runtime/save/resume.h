@@ -1,10 +1,11 @@
-/* resume.h - reading one checkpoint: every rank its share, nothing believed before all sums were compared.
+/* resume.h - reads one checkpoint: every rank reads its share, and nothing is used before all checksums were compared.
  *
- * Rank 0 lists the folder and opens a checkpoint, all get the manifest's text and compare its tensors and data with
- * what they declared. Then each rank reads its share into place, the sums are added up and compared, and only then do
- * ranks exchange what all of them hold. A checkpoint that does not fit the job is an error, never a reason to look
- * further. One that is broken is named and the one before it is tried; the broken one is removed when a newer one is
- * committed (commit_retain). Where there are some and none is whole, the job does not start. */
+ * Rank 0 lists the folder and opens a checkpoint; all ranks receive the manifest's text and compare its tensors and
+ * data with what they have declared. Then each rank reads its share into place, the checksums are added up and
+ * compared, and only then do the ranks exchange what all of them hold. A checkpoint that does not fit the job is an
+ * error; no older one is tried then. A broken checkpoint is named, and the one before it is tried; the broken one is
+ * removed when a newer one is committed (commit_retain). If there are checkpoints and none is whole, the job does not
+ * start. */
 #ifndef DDP_RUNTIME_SAVE_RESUME_H
 #define DDP_RUNTIME_SAVE_RESUME_H
 

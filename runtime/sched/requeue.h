@@ -1,9 +1,9 @@
-/* requeue.h - after a checkpoint on request: the batch job is put back into the queue, once, so that it goes on by
- * itself. Where that cannot be, the user is told how to go on.
+/* requeue.h - after a stop and its checkpoint: puts the batch job back into the queue, once, so that it continues by
+ * itself. Where that is not possible, the user gets the command that continues the job.
  *
- * Nodes are excluded only where the user names them. Slurm gives no job a node that is down or drained; and of a rank
- * that died nobody can tell whether its node or the program is to blame: a program that runs out of memory everywhere
- * would exclude one node after another until none is left. */
+ * Only nodes that the user names are excluded. Slurm gives no job a node that is down or drained; and when a rank dies,
+ * nothing shows whether its node or the program is to blame: a program that runs out of memory everywhere would exclude
+ * one node after another until none is left. */
 #ifndef DDP_RUNTIME_SCHED_REQUEUE_H
 #define DDP_RUNTIME_SCHED_REQUEUE_H
 

@@ -1,7 +1,7 @@
-/* stop.h - the wish that the job end: signals, as flags. A handler sets a flag and nothing else; the flag rides the next
- * reduction of gradients, so that all ranks stop after the same step, and a rank that Slurm terminates because another
- * died still gets to say so: Slurm does that some 60 ms after the death, when a rank that computes has not heard of it.
- * So signals are caught from ddp_data_open on, whether or not there are checkpoints.
+/* stop.h - requests that the job stop, which come as signals. The signal handler only sets a flag; the flag is sent
+ * with the next reduction of gradients, so that all ranks stop after the same step. Also, a rank that Slurm terminates
+ * because another rank died can still report that: Slurm sends SIGTERM some 60 ms after the death, when a rank that
+ * computes does not know of it yet. So signals are caught from ddp_data_open on, whether or not there are checkpoints.
  *
  * Slurm sends signals more than once: SIGTERM comes again at the end of a GraceTime, and after --signal=USR1@60. So
  * only the first signal counts, and later ones are ignored, so that they do not end a process that is saving. But a

@@ -73,7 +73,7 @@ struct loop_options {
     void *warn_ctx;
 };
 
-/* Declares the model's parameters, commits, binds, fills the values on rank 0 and spreads them. Collective. */
+/* Declares the model's parameters, commits, binds, fills the values on rank 0 and broadcasts them. Collective. */
 int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_optimizer *opt, uint64_t seed,
                  ddp_error_t *errp);
 

@@ -28,8 +28,8 @@ struct options {
     bool warmup_in_epochs;
     bool scale_lr, print_hash;
     char optimizer[32];   /* of DDP_RULES */
-    const char *device;   /* "auto", "cpu", "cuda"; NULL: libddp's own */
-    const char *dtype;    /* "f32", "bf16", "f16"; NULL: what suits device and sizes */
+    const char *device;   /* "auto", "cpu", "cuda"; NULL: libddp's default */
+    const char *dtype;    /* "f32", "bf16", "f16"; NULL: chosen by device and sizes */
     const char *log_json; /* this and the next ones are borrowed from argv; NULL: none */
     const char *ckpt;     /* folder that checkpoints go to */
     const char *resume;   /* folder to resume from, if it has a checkpoint: --ckpt's, or the one named */

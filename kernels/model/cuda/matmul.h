@@ -1,7 +1,8 @@
 /* matmul.h - kernels/model/matmul.h on a GPU: matrix products by cuBLASLt, float32, bfloat16 or float16, row-major.
  *
- * libcublasLt is opened at run time, by the major version of the header that this was built with (another one has other
- * structs). matmul.c is the one file that includes cublasLt.h; a build without it has matmul_stub.c in its place.
+ * libcublasLt is opened at run time, in the major version of the header that matmul.c was built with (another version
+ * has other structs). matmul.c is the one file that includes cublasLt.h; a build without it has matmul_stub.c in its
+ * place.
  *
  * float32 products are true float32 (no TF32); those of 16-bit types are added in float32, pieces of split sums too,
  * and rounded once. GELU is no part of a product here: cuBLASLt's fused form is slower than a kernel of its own in both
