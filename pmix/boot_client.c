@@ -1,4 +1,5 @@
-/* boot_client.c - the boot server's connections: what clients are sent, how one ends, how one's death ends the exchange. */
+/* boot_client.c - the boot server's connections: what clients are sent, how one ends, how one's death ends the
+ * exchange. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>

@@ -15,8 +15,9 @@
  * - Functions marked "collective" must be called by every rank, in the same order, and not between a micro-step's first
  *   ddp_grad_ready and its ddp_backward_end, when gradients are on their way.
  * - A program runs with every later libddp.so.0 as it is. A struct may grow: it crosses with the size that the
- *   program's header knows (below, "sizes"), fields are added at its end, and 0 in them means what was done before. With
- *   an earlier libddp, fields that it does not know read 0, and one that the program has set is refused (DDP_E_USAGE).
+ *   program's header knows (below, "sizes"), fields are added at its end, and 0 in them means what was done before.
+ *   With an earlier libddp, fields that it does not know read 0, and one that the program has set is refused
+ *   (DDP_E_USAGE).
  *   ddp_error, ddp_world and ddp_hook_info do not grow.
  */
 #ifndef DDP_H
@@ -78,8 +79,8 @@ struct ddp_world {
 
 /* A parameter's tensors: n_elems elements each, 64-byte aligned, borrowed until ddp_finalize; device memory where
  * ddp_device said that this rank computes on a GPU. From the last ddp_backward_end of a step to ddp_step grad holds the
- * sum over all ranks (times the loss scale), not to be written (its norm is known by then); with zero=1 only on the rank
- * that owns the element. */
+ * sum over all ranks (times the loss scale), not to be written (its norm is known by then); with zero=1 only on the
+ * rank that owns the element. */
 struct ddp_param {
     void *value, *grad;
     void *copy; /* on a GPU, with DDP_KEEP_BF16 or _F16: the value, always, rounded to nearest even; else NULL */
@@ -107,8 +108,8 @@ struct ddp_step {
     bool skipped;     /* a gradient was not finite: nothing was changed */
     bool stop;        /* the scheduler or the user wants the job to end: checkpoint and leave */
     int stop_signal;  /* then: the signal that said so (SIGTERM); 0: the job's time is nearly over */
-    bool cut;         /* then: it came inside a long step, which goes on after a resume: nothing was changed, and `step`,
-                         `loss` and so on are those of the step before */
+    bool cut;         /* then: it came inside a long step, which goes on after a resume: nothing was changed, and
+                         `step`, `loss` and so on are those of the step before */
     bool checkpoint;  /* a checkpoint is due */
     int bad_param;    /* id of the first parameter whose gradient was not finite (then skipped is set); -1: none */
 };
@@ -166,16 +167,16 @@ struct ddp_device {
     char note[256];     /* one line for the user, where `auto` found no GPU that it can use; else "" */
 };
 
-/* Finds it out, after the options and before ddp_commit. Collective: what stops one rank stops all. DDP_E_USAGE: a GPU is
- * demanded (device=cuda) and there is none, two ranks would share one, some ranks have one and others do not. Where it is
- * a GPU, parameters, gradients and optimizer state are in its memory from ddp_commit on, and gradients travel by NCCL. A
- * program that does not call this computes on the processor. */
+/* Finds it out, after the options and before ddp_commit. Collective: what stops one rank stops all. DDP_E_USAGE: a GPU
+ * is demanded (device=cuda) and there is none, two ranks would share one, some ranks have one and others do not. Where
+ * it is a GPU, parameters, gradients and optimizer state are in its memory from ddp_commit on, and gradients travel by
+ * NCCL. A program that does not call this computes on the processor. */
 static inline int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp);
 
 /* The CUDA stream (cudaStream_t) on which the program computes, if ddp_device said GPU; else it is ignored. Before
- * ddp_commit; without it the default stream. A gradient is complete, for ddp_grad_ready, when all is done that the stream
- * was asked for before; what ddp_batch_next zeroes and ddp_step changes is so for what the stream is asked for after. So
- * the program need not wait for its stream. */
+ * ddp_commit; without it the default stream. A gradient is complete, for ddp_grad_ready, when all is done that the
+ * stream was asked for before; what ddp_batch_next zeroes and ddp_step changes is so for what the stream is asked for
+ * after. So the program need not wait for its stream. */
 int ddp_stream(ddp_t *d, void *stream, ddp_error_t *errp);
 
 /* Sets an option of doc/user.md ("bucket-mb", "4"), before ddp_commit; every rank the same. Options that ddp_init needs
@@ -211,11 +212,10 @@ struct ddp_hook {
     void *ctx;
 };
 
-/* Sets the hook, which is copied, before ddp_commit; the same on every rank. What a hook keeps from step to step (the error
- * that its rounding made, say) is no part of a checkpoint: a program that wants the same bits saves it itself.
- * The option compress=bf16|f16 sets one that
- * rounds to nearest even; f16 divides by the number of ranks before and multiplies after, so that a sum does not
- * overflow where its average would not. */
+/* Sets the hook, which is copied, before ddp_commit; the same on every rank. What a hook keeps from step to step (the
+ * error that its rounding made, say) is no part of a checkpoint: a program that wants the same bits saves it itself.
+ * The option compress=bf16|f16 sets one that rounds to nearest even; f16 divides by the number of ranks before and
+ * multiplies after, so that a sum does not overflow where its average would not. */
 static inline int ddp_hook(ddp_t *d, const struct ddp_hook *hook, ddp_error_t *errp);
 
 /* Compares the layout (names, shapes, types, order) between all ranks, and allocates parameters (zeroed), gradients and
@@ -226,8 +226,8 @@ static inline int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_erro
 /* The tensors of parameter id; all zero where id is unknown or before ddp_commit. */
 static inline struct ddp_param ddp_param_get(const ddp_t *d, int id);
 
-/* Parameter id's value to, and from, the processor's memory, n_elems floats, wherever it lies; waits until it is done. A
- * write comes between steps, and never after ddp_checkpoint before the next ddp_step. Not collective. */
+/* Parameter id's value to, and from, the processor's memory, n_elems floats, wherever it lies; waits until it is done.
+ * A write comes between steps, and never after ddp_checkpoint before the next ddp_step. Not collective. */
 int ddp_param_read(ddp_t *d, int id, float *ret, ddp_error_t *errp);
 int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *errp);
 
@@ -320,8 +320,8 @@ int ddp_join(ddp_t *d, ddp_error_t *errp);
 /* After ddp_data_open, before the first step: restores parameters, optimizer and data position from the newest
  * checkpoint in dir, or from the one before where the newest is broken (ddp_checkpoint_status.warning says what is);
  * dir may also be one checkpoint, the newest of its folder. Nothing is believed before its checksum was compared.
- * Collective. 1: resumed, ddp_steps_done says where; 0: there is none, training starts at step 0; -1: error, the same on
- * all ranks, also where every checkpoint there is broken (what the parameters are then is not said), or is one of
+ * Collective. 1: resumed, ddp_steps_done says where; 0: there is none, training starts at step 0; -1: error, the same
+ * on all ranks, also where every checkpoint there is broken (what the parameters are then is not said), or is one of
  * other parameters or data. */
 int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
 
@@ -336,9 +336,9 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
 int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
 
 /* Best before the first step, with no checkpoint in flight: opens dir for ddp_checkpoint without going on from
- * what lies there, so that no step is in vain where that fails: dir is made, found to be the same folder on every node and
- * to have no checkpoints (but those that ddp_resume was given), and the memory for saves is taken. A folder that cannot be
- * written is a warning, with ckpt-required=on an error. One that is open stays so. Collective. */
+ * what lies there, so that no step is in vain where that fails: dir is made, found to be the same folder on every node
+ * and to have no checkpoints (but those that ddp_resume was given), and the memory for saves is taken. A folder that
+ * cannot be written is a warning, with ckpt-required=on an error. One that is open stays so. Collective. */
 int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 
 /* Between steps: returns when the checkpoint in flight, if any, is committed or has failed, as ddp_checkpoint_status
@@ -349,9 +349,9 @@ int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
  * the same on every rank. Both texts are copied. */
 int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp);
 
-/* What libddp cannot know, for the manifest of every checkpoint: "products", the matrix products, whose bits may differ, so
- * that ddp_resume warns where these do; "threads", how many each rank has, which it does not compare: a program whose bits
- * depend on them tells them with the products. */
+/* What libddp cannot know, for the manifest of every checkpoint: "products", the matrix products, whose bits may
+ * differ, so that ddp_resume warns where these do; "threads", how many each rank has, which it does not compare: a
+ * program whose bits depend on them tells them with the products. */
 int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp);
 
 /* After ddp_commit: the parameters' values alone, from safetensors: dir is such a file, or a folder with
@@ -373,7 +373,8 @@ struct ddp_checkpoint_status {
     bool in_flight;
     char path[256];    /* of the last one committed or resumed from; a longer one without its beginning */
     char warning[1024]; /* on rank 0: all from before the first step, then those of the last step that had any: a save
-                         * that failed, a broken checkpoint, another machine, a folder that others can write to; "": none */
+                         * that failed, a broken checkpoint, another machine, a folder that others can write to; "":
+                         * none */
 };
 static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 

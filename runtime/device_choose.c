@@ -54,8 +54,8 @@ static int choose(const ddp_t *d, struct device_choice *c, struct device_info *i
     int rc = wish_of(d, &s->facts, errp);
     rc = rc < 0 ? rc : call_within(search, drop, s, deadline_in(limit_s), errp);
     if (rc > 0)
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the GPUs' driver did not answer within %g s: try nvidia-smi on "
-                         "this node, see Xid in the kernel's log (dmesg), or say --ddp-device=cpu", limit_s);
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the GPUs' driver did not answer within %g s: try nvidia-smi "
+                         "on this node, see Xid in the kernel's log (dmesg), or say --ddp-device=cpu", limit_s);
     if (rc == 0 && s->rc < 0)
         rc = error_set(errp, s->error.domain, s->error.code, "%s", s->error.text);
     *c = s->choice;

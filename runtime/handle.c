@@ -1,5 +1,5 @@
-/* handle.c - what every call of ddp.h asks of its handle: the phase, the end of it after an error, and the agreement of all
- * ranks before anyone goes on. */
+/* handle.c - what every call of ddp.h asks of its handle: the phase, the end of it after an error, and the agreement of
+ * all ranks before anyone goes on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -50,12 +50,12 @@ EXPORT int ddp_hook_sized(ddp_t *d, const struct ddp_hook *hook, size_t size, dd
 static int check_kept(const ddp_t *d, const char *name, unsigned flags, ddp_error_t *errp)
 {
     if ((flags & KEEP_ANY) == KEEP_ANY)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %.100s: DDP_KEEP_BF16 and DDP_KEEP_F16: a job keeps values "
-                         "in one of the two types", name);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %.100s: DDP_KEEP_BF16 and DDP_KEEP_F16: a job keeps "
+                         "values in one of the two types", name);
     for (const struct layout_param *p = d->layout.param; p < d->layout.param + d->layout.n; p++)
         if (flags & KEEP_ANY && p->flags & KEEP_ANY & ~flags)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %.80s: DDP_KEEP_%s, but parameter %.80s has the other: "
-                             "a job keeps values in one of the two types", name,
+            return error_set(errp, DDP_E_USAGE, EINVAL, "parameter %.80s: DDP_KEEP_%s, but parameter %.80s has the "
+                             "other: a job keeps values in one of the two types", name,
                              flags & DDP_KEEP_F16 ? "F16" : "BF16", p->name);
     return 0;
 }
@@ -94,8 +94,8 @@ static enum ddp_dtype kept(const ddp_t *d)
 static int check_gpu(const ddp_t *d, ddp_error_t *errp)
 {
     if (d->hook.encode)
-        return error_set(errp, DDP_E_USAGE, ENOTSUP, "a hook (ddp_hook) computes on the processor, but gradients are on a "
-                         "GPU: use the option compress, or device cpu");
+        return error_set(errp, DDP_E_USAGE, ENOTSUP, "a hook (ddp_hook) computes on the processor, but gradients are "
+                         "on a GPU: use the option compress, or device cpu");
     return 0;
 }
 
@@ -119,8 +119,8 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
-/* On GPUs only where it is asked for: what it saves there is memory, and how long values take to come back, when nothing
- * hides that, nobody has measured. */
+/* On GPUs only where it is asked for: what it saves there is memory, and how long values take to come back, when
+ * nothing hides that, nobody has measured. */
 static bool is_spread(const ddp_t *d)
 {
     enum zero_mode zero = d->config.zero;
@@ -130,7 +130,8 @@ static bool is_spread(const ddp_t *d)
 /* In which gradients travel on a GPU, where the hook that `compress` sets is gpu/carry.c. */
 static enum ddp_dtype gpu_wire(const ddp_t *d)
 {
-    static const enum ddp_dtype type[] = {[COMPRESS_NONE] = DDP_F32, [COMPRESS_BF16] = DDP_BF16, [COMPRESS_F16] = DDP_F16};
+    static const enum ddp_dtype type[] = {
+        [COMPRESS_NONE] = DDP_F32, [COMPRESS_BF16] = DDP_BF16, [COMPRESS_F16] = DDP_F16};
     return type[d->config.compress];
 }
 

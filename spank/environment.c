@@ -262,7 +262,8 @@ static void warn_gpus(struct maker *m)
 }
 
 int environment_make(const struct step *step, const struct keys *o, const struct environment_place *place,
-                     struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret, ddp_error_t *errp)
+                     struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret,
+                     ddp_error_t *errp)
 {
     struct maker m = {step, o, lookup, arg, ret, errp};
     memset(ret, 0, sizeof *ret);

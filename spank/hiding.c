@@ -48,8 +48,10 @@ bool hiding_warn(const struct cmdline *c, lookup_f lookup, void *arg, char *buf,
         if (per[i].value && (i < 2 || find_gpu(per[i].value)))
             guilty = per[i].name;
     if (guilty)
-        snprintf(buf, size, "%s hides from each rank the GPUs of the others, so that NCCL cannot go peer-to-peer between "
-                 "them and loses much of its speed: write --gpus-per-node=N in its place, and --ddp gives each rank its own",
+        snprintf(buf, size,
+                 "%s hides from each rank the GPUs of the others, so that NCCL cannot go peer-to-peer between "
+                 "them and loses much of its speed: write --gpus-per-node=N in its place, and --ddp gives each rank "
+                 "its own",
                  guilty);
     return guilty;
 }

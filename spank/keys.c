@@ -114,7 +114,8 @@ static int parse_item(char *item, const char *source, struct keys *o, ddp_error_
     if (!strcmp(item, "off"))
         return set_mode(o, DDP_MODE_OFF, source, errp);
     if (!*item)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%s: an empty item: use on, off or KEY=VALUE[,KEY=VALUE...]", source);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s: an empty item: use on, off or KEY=VALUE[,KEY=VALUE...]",
+                         source);
     const char *value = NULL;
     const struct knob *k = knob_split(ddp_keys, KEY_USER_COUNT, item, &value);
     if (!k) {
@@ -192,9 +193,9 @@ const char *keys_help(char *buf, size_t size)
     for (size_t i = 0; i < KEY_USER_COUNT && used < size; i++) {
         char range[64];
         const struct knob *k = &ddp_keys[i];
-        used += (size_t)snprintf(buf + used, size - used, " %s=%s (%s%s%s)%s", k->name, knob_range(k, range, sizeof range),
-                                 k->help, k->def ? "; default " : "", k->def ? k->def : "",
-                                 i + 1 < KEY_USER_COUNT ? "," : ".");
+        used += (size_t)snprintf(buf + used, size - used, " %s=%s (%s%s%s)%s", k->name,
+                                 knob_range(k, range, sizeof range), k->help, k->def ? "; default " : "",
+                                 k->def ? k->def : "", i + 1 < KEY_USER_COUNT ? "," : ".");
     }
     if (used < size)
         snprintf(buf + used, size - used,

@@ -328,7 +328,8 @@ static void set_variable(spank_t sp, const char *name, const char *value)
     ddp_error_t e;
     if (spank_setenv(sp, name, value, 1) == ESPANK_SUCCESS)
         return;
-    error_set(&e, DDP_E_SYSTEM, ENOMEM, "Slurm does not take %s into the task's environment: no rank may start so", name);
+    error_set(&e, DDP_E_SYSTEM, ENOMEM, "Slurm does not take %s into the task's environment: no rank may start so",
+              name);
     fail_task(sp, &e);
 }
 

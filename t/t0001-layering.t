@@ -1,5 +1,5 @@
 #!/bin/bash
-# Who includes whom: the tree keeps the rules, and the checker sees each kind of violation.
+# Who includes whom, and how long a line is: the tree keeps the rules, and the checkers see each kind of violation.
 source "$(dirname "$0")/lib/tap.sh"
 layering=$top_srcdir/t/lib/layering
 declare -A may_include
@@ -78,4 +78,19 @@ done
 mkdir "$tmp/empty"
 run "$layering" "$tmp/empty"
 is "an empty tree does not pass" "$rc" 1
+
+# too_long TREE: every line of more than 120 columns in what people write there, as FILE:LINE:TEXT.
+too_long() {
+    (cd "$1" && find Makefile.am contrib kernels pmix runtime spank t topology \
+        \( -path t/data -o -name .libs \) -prune -o -type f \
+        -regex '.*\.\(c\|h\|cu\|cc\|sh\|t\|mk\|am\|py\)' -print0 | LC_ALL=C.UTF-8 xargs -0 grep -HnE '.{121}')
+}
+is "no line is longer than 120 columns" "$(too_long "$top_srcdir" | cut -c1-100)" ""
+mkdir -p "$tmp/wide"/{contrib,kernels,pmix,runtime,spank,t/data,topology}
+line=$(printf '%0119d' 0)
+wide=(Makefile.am contrib/a.sh contrib/b.py kernels/a.cu pmix/a.h runtime/a.c spank/local.mk t/a.t topology/a.cc)
+for file in "${wide[@]}"; do printf '%s\n' ok "${line}ab" "${line}a" "$line"$'\303\251' >"$tmp/wide/$file"; done
+echo "${line}ab" | tee "$tmp/wide/t/data/a.py" >"$tmp/wide/runtime/a.json"
+is "caught: a line of 121 columns, and none of 120" "$(too_long "$tmp/wide" | cut -d: -f1,2 | sort)" \
+    "$(printf '%s:2\n' "${wide[@]}" | sort)"
 done_testing

@@ -36,7 +36,8 @@ like "... and says why" "$err" "already up"
 
 # A node that crashes: what ran there is gone, and the node comes back.
 mkdir -m 777 "$tmp/runs"
-"$cluster" run --dir "$cluster_dir" srun -N2 -w n1,n2 sh -c 'echo >"$0/$(hostname)"; exec sleep 9876.$1' "$tmp/runs" $$ &
+"$cluster" run --dir "$cluster_dir" srun -N2 -w n1,n2 sh -c 'echo >"$0/$(hostname)"; exec sleep 9876.$1' "$tmp/runs" \
+    $$ &
 srun=$!
 disown $srun
 at_exit 'kill -9 $srun 2>/dev/null'

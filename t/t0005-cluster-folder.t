@@ -21,7 +21,8 @@ until_true 20 test -e "$tmp/runs" || diag "nothing runs"
 # refused VERB...: contrib/cluster says no, and why; the other cluster lives, and nothing was removed.
 refused() {
     run "$cluster" "$@"
-    like "... ${*//"$dir"/DIR}: refused" "$rc:$err" '^1:.*(root.s own.*nothing there is believed, give another|faster: give another)'
+    like "... ${*//"$dir"/DIR}: refused" "$rc:$err" \
+        '^1:.*(root.s own.*nothing there is believed, give another|faster: give another)'
     ok "... the other cluster lives" kill -0 $other
     [ "$1:$rc" != up:0 ] || "$cluster" down --dir "$dir"
 }

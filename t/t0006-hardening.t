@@ -6,7 +6,8 @@ cd "$top_builddir" || exit
 
 # What the user's own flags rule out: the checks need an optimiser, and would hide calls from sanitizers.
 has_checks() {
-    ! grep -q 'define DDP_SANITIZED 1' config.h && ! grep -qE '^(C|CPP)FLAGS = .*(-fsanitize=|_FORTIFY_SOURCE)' Makefile &&
+    ! grep -q 'define DDP_SANITIZED 1' config.h && ! grep -qE '^(C|CPP)FLAGS = .*(-fsanitize=|_FORTIFY_SOURCE)' \
+        Makefile &&
         grep -qE '^CFLAGS = (.* )?-O([123sgz]|fast)?( |$)' Makefile && ! grep -qE '^CFLAGS = .*-O0' Makefile
 }
 
@@ -30,7 +31,8 @@ for file in .libs/ddp.so .libs/libddp.so; do
     hardened $file
     lacks "nobody chooses where its libraries come from" $file -d 'R(UN)?PATH'
 done
-! grep -qE '^am__append_[0-9]+ = ddp[.]la$' Makefile || ok "the plugin is among them where Slurm is" test -e .libs/ddp.so
+! grep -qE '^am__append_[0-9]+ = ddp[.]la$' Makefile ||
+    ok "the plugin is among them where Slurm is" test -e .libs/ddp.so
 for file in ddp train; do
     hardened $file
     says "it is a program all the same" $file -d 'Flags:.* PIE'

@@ -1,8 +1,9 @@
 #!/bin/bash
-# The Python packages of contrib/check: versions and checksums stand in contrib/lib/python.txt, and what does not have them
-# is a failure, not a skip. Over an index of one package in a folder.
+# The Python packages of contrib/check: versions and checksums stand in contrib/lib/python.txt, and what does not have
+# them is a failure, not a skip. Over an index of one package in a folder.
 source "$(dirname "$0")/lib/tap.sh"
-/usr/bin/python3 -c "import venv, ensurepip" 2>/dev/null || skip_all "no virtual environments: Debian has them in python3-venv"
+/usr/bin/python3 -c "import venv, ensurepip" 2>/dev/null ||
+    skip_all "no virtual environments: Debian has them in python3-venv"
 unset "${!PIP_@}"
 export PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1 PIP_FIND_LINKS=$tmp/index
 say() { echo "$*"; }
@@ -15,8 +16,10 @@ wheel() {
 import hashlib, sys, zipfile
 path, name, needs = sys.argv[1:]
 info = f"{name}-1.0.dist-info"
-files = {f"{name}.py": "", f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" + (f"Requires-Dist: {needs}\n" if needs else "")}
+files = {f"{name}.py": "",
+         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" +
+                             (f"Requires-Dist: {needs}\n" if needs else "")}
 files[f"{info}/RECORD"] = "".join(f"{n},,\n" for n in [*files, f"{info}/RECORD"])
 with zipfile.ZipFile(path, "w") as z:
     for n, text in files.items():

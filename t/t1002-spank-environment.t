@@ -107,7 +107,8 @@ is "array tasks meet apart" "$(unqueued "$cluster_dir"/home/array.[12] | sort -u
 # The user's own.
 RANK=5 cluster_run srun --ddp=on -N2 -n2 /bin/sh -c 'echo $RANK $WORLD_SIZE'
 is "the user's RANK stays" "$(sort -u <<<"$out")" "5 2"
-is "... with one warning" "$err" "ddp: warning: your RANK=5 stays, but the tasks of this step need 2 different ones: unset RANK"
+is "... with one warning" "$err" \
+    "ddp: warning: your RANK=5 stays, but the tasks of this step need 2 different ones: unset RANK"
 MASTER_ADDR=n1 MASTER_PORT=29876 OMP_NUM_THREADS=1 WORLD_SIZE=2 \
     cluster_run srun --ddp=on -N2 -n2 /bin/sh -c 'echo $MASTER_ADDR:$MASTER_PORT $OMP_NUM_THREADS $WORLD_SIZE'
 is "values that agree stay" "$(sort -u <<<"$out")" "n1:29876 1 2"

@@ -17,7 +17,8 @@ bound
 is "without --ddp two tasks share a mask" "$(sort -u <<<"$out")" "Cpus_allowed_list:0-1"
 bound --ddp=on,verbose
 is "--ddp=on gives each its own" "$(n_masks)" "$want"
-like "... within what they had" "$(sort -u <<<"$out" | tr '\n' ' ')" '^Cpus_allowed_list:0(-1)? (Cpus_allowed_list:1 )?$'
+like "... within what they had" "$(sort -u <<<"$out" | tr '\n' ' ')" \
+    '^Cpus_allowed_list:0(-1)? (Cpus_allowed_list:1 )?$'
 like "... and verbose says why" "$err" "an equal share of the cores|more ranks than cores"
 cluster_run env -u SLURM_CPU_BIND srun --ddp=on -n2 /bin/sh -c 'echo $OMP_NUM_THREADS'
 is "... which OpenMP is told" "$(sort -u <<<"$out")" 1

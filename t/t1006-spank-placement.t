@@ -81,7 +81,8 @@ srun -N1 -n2 --ntasks-per-socket=2 --ddp=on,verbose "$tmp/mask"
 agree "--ntasks-per-socket is no --cpu-bind" "n1 0 $one" "n1 1 $two"
 srun -N1 -n2 --hint=nomultithread --ddp=on,verbose "$tmp/mask"
 is "... nor is --hint" "$rc $(masks | wc -l) $(grep -c "cpu-bind was given" <<<"$err")" "0 2 0"
-srun -N1 -n1 --hint=nomultithread --ddp=on /bin/sh -c "srun --overlap -n1 --cpu-bind=none --ddp=on /bin/sh -c 'echo \${SLURM_DDP_UNBOUND-none}'"
+srun -N1 -n1 --hint=nomultithread --ddp=on /bin/sh -c \
+    "srun --overlap -n1 --cpu-bind=none --ddp=on /bin/sh -c 'echo \${SLURM_DDP_UNBOUND-none}'"
 is "... which an inner srun knows for itself" "$out" none
 srun -N1 -n2 --ddp=on,bind=none,verbose "$tmp/mask"
 agree "bind=none" "n1 0 0-1" "n1 1 0-1"
@@ -145,7 +146,8 @@ n1 5 80-95,208-223
 n1 6 96-111,224-239
 n1 7 112-127,240-255"
 like "... on both nodes in one table" "$err" 'ddp: n\[1-2\]:'
-is "... nothing is bound" "$(cut -d' ' -f3 <<<"$(got)" | sort -u | tr '\n' ' ')" "$(srun -N2 -n16 -O "$tmp/mask" && cut -d' ' -f3 <<<"$(got)" | sort -u | tr '\n' ' ')"
+is "... nothing is bound" "$(cut -d' ' -f3 <<<"$(got)" | sort -u | tr '\n' ' ')" \
+    "$(srun -N2 -n16 -O "$tmp/mask" && cut -d' ' -f3 <<<"$(got)" | sort -u | tr '\n' ' ')"
 DDP_TOPO=$machines/mi250x.xml srun -N1 -n4 -O --gpus-per-node=4 --ddp=on "$tmp/gpu"
 is "DDP_TOPO, as many GPUs as Slurm gave" "$(tables "$err" | wc -l) $(grep -c 'MI250X' <<<"$err")" "4 4"
 srun -N2 -n4 --ddp=on,topo=/nonexistent.xml true
@@ -176,7 +178,8 @@ is "~/.nccl.conf is not overruled" "$(cut -d' ' -f7 <<<"$out" | sort -u)" none
 NCCL_CONF_FILE=/nonexistent srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gpu"
 is "... unless NCCL does not read it" "$(cut -d' ' -f7 <<<"$out" | sort -u)" =eth0
 rm "$cluster_dir/home/.nccl.conf"
-echo '{ "nccl_socket_ifname": "=ib0,ib1", "nccl_ib_hca": "mlx5_0,mlx5_1" }' >"$tmp/site.json" && chmod 644 "$tmp/site.json"
+echo '{ "nccl_socket_ifname": "=ib0,ib1", "nccl_ib_hca": "mlx5_0,mlx5_1" }' >"$tmp/site.json" &&
+    chmod 644 "$tmp/site.json"
 sed -i "s|\$| site=$tmp/site.json|" "$cluster_dir/conf/plugstack.conf"
 srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gpu"
 is "the site's word" "$(sort <<<"$out")" "n1 0 0 of 0 PCI_BUS_ID =ib0,ib1 mlx5_0,mlx5_1

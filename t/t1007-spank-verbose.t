@@ -35,7 +35,8 @@ is "--export=NONE: one table" "$(heads <<<"$err")" "ddp: n[1-4]:"
 cluster_run srun --ddp=on -N2 -n2 /bin/sh -c 'echo ${SLURM_DDP_GATHER-none}'
 is "without verbose: none" "$err" ""
 is "... and no port" "$(sort -u <<<"$out")" none
-cluster_run srun --ddp=on,verbose -n1 /bin/sh -c 'srun --overlap --ddp=on -n1 /bin/sh -c "echo \${SLURM_DDP_GATHER-none}"'
+cluster_run srun --ddp=on,verbose -n1 /bin/sh -c \
+    'srun --overlap --ddp=on -n1 /bin/sh -c "echo \${SLURM_DDP_GATHER-none}"'
 is "an inner srun does not have the outer one's" "$out" none
 
 # In a batch script: one after another, and at once.
@@ -70,8 +71,8 @@ is "... alone" "$rc $(heads <<<"$err")" "0 ddp: n3:"
 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,verbose -N4 -n4 sleep 1000 2>"$tmp/int.err" &
 srun=$!
 until_true 30 grep -q '^ddp: n3' "$tmp/int.err"
-# srun asks for the second within a second of the first, which a busy machine may miss: so again and again. It then waits
-# for the step's end, of which n3 cannot tell it.
+# srun asks for the second within a second of the first, which a busy machine may miss: so again and again. It then
+# waits for the step's end, of which n3 cannot tell it.
 interrupted() {
     kill -INT $srun
     [ ! -e "/proc/$srun/exe" ]

@@ -56,8 +56,8 @@ squat_and_meet() {
     cluster_run srun -w n1 -n1 printenv SLURM_JOB_ID
     job=$((out + 1))
     for port in $((20000 + 16 * job % 10000)) $((20000 + 17 * job % 10000)); do
-        RANK=0 WORLD_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=$port "$top_srcdir/contrib/cluster" exec --dir "$cluster_dir" n1 \
-            setpriv --reuid daemon --regid daemon --clear-groups "$peers" >>"$tmp/squat.out" 2>&1 &
+        RANK=0 WORLD_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=$port "$top_srcdir/contrib/cluster" exec --dir "$cluster_dir" \
+            n1 setpriv --reuid daemon --regid daemon --clear-groups "$peers" >>"$tmp/squat.out" 2>&1 &
         pid+=($!)
         until_true 20 bound "$port" $! || diag "nobody listens at $port"
     done

@@ -20,7 +20,8 @@ cluster_run srun -K --mpi=pmix -N1 -n3 "$probe"
 is "three ranks on one node" "$rc $(grep -c "node 0 of 1, local [012] of 3, host n1" <<<"$out")" "0 3"
 
 DDP_INTERFACE=lo cluster_run srun -K --mpi=pmix -N2 -n4 "$probe"
-is "an interface is named (the nodes of this cluster share a host)" "$rc $(grep -c "of 4: node [01] of 2, " <<<"$out")" "0 4"
+is "an interface is named (the nodes of this cluster share a host)" \
+    "$rc $(grep -c "of 4: node [01] of 2, " <<<"$out")" "0 4"
 cluster_run srun -K --mpi=pmix -N2 -n4 "$probe" --stall 1 --timeout 1
 like "the deadline of a fence holds" "$rc $err" "^[1-9].*deadline passed while waiting for rank 1"
 cluster_run srun -K --mpi=pmix -N2 -n4 "$probe" --die 1 --timeout 20

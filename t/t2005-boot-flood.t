@@ -1,6 +1,6 @@
 #!/bin/bash
-# ddp run: its ranks meet in a folder that only their user may enter, and no flood of another user's harms a job. t9205 has
-# more floods.
+# ddp run: its ranks meet in a folder that only their user may enter, and no flood of another user's harms a job. t9205
+# has more floods.
 source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 ddp=$top_builddir/ddp
 train=("$top_builddir/train" --data /usr/share/common-licenses/GPL-3 --steps 1)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Where rank 0's boot server listens under srun, and that floods of another user's on its node harm no job. t9206 has more
-# of them.
+# Where rank 0's boot server listens under srun, and that floods of another user's on its node harm no job. t9206 has
+# more of them.
 source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
 probe=$top_builddir/t/lib/bootprobe

@@ -31,7 +31,8 @@ run "$top_builddir/ddp" run -n 2 "$linear" /nowhere
 is "no data: exit code" "$rc" 1
 like "no data: says what it wants" "$err" "usage: linear FILE \[--ckpt DIR\]"
 run env DDP_TIMEOUT=x "$top_builddir/ddp" run -n 1 "$linear" "$text"
-like "a bad setting is named with what is allowed" "$err" "DDP_TIMEOUT: timeout=x is not allowed: use timeout=0.1..86400"
+like "a bad setting is named with what is allowed" "$err" \
+    "DDP_TIMEOUT: timeout=x is not allowed: use timeout=0.1..86400"
 run "$linear" --ddp-timeout=0 "$text"
 like "a bad option is named" "$err" "timeout=0 is not allowed"
 run "$linear" --ddp-colour=red "$text"

@@ -25,5 +25,6 @@ mkdir full
 for r in 0 1; do ln -s /dev/full full/$r.json; done
 train --ddp-trace=full/%r.json
 is "a full disk: exit code" "$rc" 1
-like "... is named, with the cure" "$err" "trace full/[01].json cannot be written: No space left on device: name another file"
+like "... is named, with the cure" "$err" \
+    "trace full/[01].json cannot be written: No space left on device: name another file"
 done_testing

@@ -56,7 +56,8 @@ is "a step's time and that of its products" "$(awk '/^(step|its) / { print ($(NF
 like "the first losses" "$out" "loss [0-9.]+ at step 0, [0-9.]+ at step 5"
 bench step "${tiny[@]}" --steps 6 --warmup 0 --accum 3 --load "$tmp/weights" --json
 is "JSON: a number for each step" \
-    "$(json '[len(d[k]) for k in ("step_s", "quiet_s", "sync_s", "backward_s", "wait_s", "loss")]')" "[6, 6, 6, 6, 6, 6]"
+    "$(json '[len(d[k]) for k in ("step_s", "quiet_s", "sync_s", "backward_s", "wait_s", "loss")]')" \
+    "[6, 6, 6, 6, 6, 6]"
 # Each is its slowest rank's: only what holds on every rank holds between them.
 is "JSON: times that belong together" "$(json 'all(q < t and s < t and b < s and w < s for t, q, s, b, w in zip(
     d["step_s"], d["quiet_s"], d["sync_s"], d["backward_s"], d["wait_s"]))')" True

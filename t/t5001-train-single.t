@@ -98,7 +98,8 @@ refuses "too little validation data" 1 '--val: 50 tokens' --data $data --val "$t
 refuses "batch larger than the data" 2 '--batch=100000.*smaller' --data $data --batch 100000
 refuses "log file that cannot be" 1 "$tmp/none/x.*No such" --data $data --log-json "$tmp/none/x"
 refuses "log file on a full disk" 1 "--log-json: /dev/full is not complete" --data $data --steps 2 --log-json /dev/full
-refuses "setting of libddp" 2 'command line: --ddp-compress=fp16 .*use --ddp-compress=none\|bf16' --data $data --ddp-compress=fp16
+refuses "setting of libddp" 2 'command line: --ddp-compress=fp16 .*use --ddp-compress=none\|bf16' --data $data \
+    --ddp-compress=fp16
 mkdir "$tmp/lib"
 echo broken >"$tmp/lib/libopenblas.so.0"
 DDP_MATMUL=openblas LD_LIBRARY_PATH=$tmp/lib refuses "missing BLAS" 1 'libopenblas0-pthread' --data $data

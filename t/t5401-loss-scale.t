@@ -1,6 +1,6 @@
 #!/bin/bash
-# Loss scaling: no bit changes where nothing is rounded to 16 bits; with gradients in float16 the scale falls until nothing
-# overflows, and a run that was stopped goes on with it.
+# Loss scaling: no bit changes where nothing is rounded to 16 bits; with gradients in float16 the scale falls until
+# nothing overflows, and a run that was stopped goes on with it.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
 ddp=$top_builddir/ddp

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Each file of a checkpoint truncated, made longer, with a bit flipped at several places, or removed: always found, never
-# loaded, and the checkpoint before is used; with none before, an error, never a new start.
+# Each file of a checkpoint truncated, made longer, with a bit flipped at several places, or removed: always found,
+# never loaded, and the checkpoint before is used; with none before, an error, never a new start.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/ckptprobe.sh"
 

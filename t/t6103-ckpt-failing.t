@@ -96,7 +96,8 @@ is "the newest by name" "$rc $(grep ^resumed <<<"$out")" "0 resumed 6"
 ranks 2 "$tmp/d" resume="$tmp/c" --ddp-ckpt-every=8
 is "from one folder into another" "$rc $(ls "$tmp/d")" "0 step-00000008" || diag "$err"
 ranks 1,1 none resume=none
-run "$top_builddir/ddp" run -n 2 --layout 1,1 sh -c 'mkdir -p "$1/$RANK" && cd "$1/$RANK" && exec "$2" ckpt' sh "$tmp" "$probe"
+run "$top_builddir/ddp" run -n 2 --layout 1,1 sh -c 'mkdir -p "$1/$RANK" && cd "$1/$RANK" && exec "$2" ckpt' sh "$tmp" \
+    "$probe"
 is "a folder that nodes do not share: refused" "$rc" 1
 like "... and said" "$err" 'rank 1: ckpt on node 1 is not the folder that rank 0'
 done_testing

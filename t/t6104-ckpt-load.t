@@ -24,7 +24,8 @@ like "... and said" "$err" 'bad/model-.*\.safetensors is damaged \(tensor '
 
 echo '{"tool": 1}' >"$tmp/bad/manifest.json"
 ranks 2 none small=on load="$tmp/bad" resume=none steps=0
-like "a folder with another program's manifest.json: refused, with the cure" "$rc:$err" '^1:.*another program.s, move that'
+like "a folder with another program's manifest.json: refused, with the cure" "$rc:$err" \
+    '^1:.*another program.s, move that'
 
 # Writes t/lib/ckptprobe's small model, the values i % 64 of parameter p plus p: exact in all three types.
 write() { # PATH TYPE PREFIX [SHAPE-OF-bias]

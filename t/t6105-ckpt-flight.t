@@ -1,5 +1,6 @@
 #!/bin/bash
-# Checkpoints in flight: one that is due meanwhile is postponed; ranks without data go along; ddp_finalize ends the last.
+# Checkpoints in flight: one that is due meanwhile is postponed; ranks without data go along; ddp_finalize ends the
+# last.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/ckptprobe.sh"
 last() { # DIR: its newest checkpoint's step

@@ -8,7 +8,9 @@ umask 022
 
 owner=nobody other=daemon
 as() { setpriv --reuid="$1" --regid="$(id -g "$1")" --clear-groups "${@:2}"; }
-train() { run setpriv --reuid=$owner --regid="$(id -g $owner)" --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$@"; }
+train() {
+    run setpriv --reuid=$owner --regid="$(id -g $owner)" --clear-groups "$top_builddir/ddp" run -n 2 "$probe" "$@"
+}
 folder() { # PATH MODE USER
     mkdir -m "$2" "$1" && chown "$3:" "$1" && chmod "$2" "$1"
 }
@@ -35,7 +37,8 @@ is "... the archive is whole" "$(find "$home/archive" -type f | wc -l)" "$archiv
 is "... the link stays" "$(ls "$home/ck")" $'step-00000003\nstep-00000009\nstep-00000012'
 like "... and is named" "$out" 'warning .*/ck/step-00000003 is a link, which nothing is written or removed through'
 "$top_builddir/ddp" ckpt verify "$home/ck" >"$tmp/verify" 2>&1
-is "... and can be read through" "$? $(grep -c 'are as they were written' "$tmp/verify")" "0 3" || diag "$(cat "$tmp/verify")"
+is "... and can be read through" "$? $(grep -c 'are as they were written' "$tmp/verify")" "0 3" ||
+    diag "$(cat "$tmp/verify")"
 as $owner ln -s "$home/precious" "$home/ck/step-00000015"
 train "$home/ck" steps=18 --ddp-ckpt-every=3 wait=on
 is "a link in a checkpoint's place: trains on" "$rc" 0 || diag "$err"
@@ -51,7 +54,8 @@ is "links of another's in a shared folder: trains" "$rc $(bits)" "0 $want" || di
 unharmed "links of another's in a shared folder"
 is "... they stay" "$(find "$tmp/project" -type l | wc -l)" 2
 like "... and are named" "$out" 'warning .*/project/(.saving-x|step-00000001) is a link, .* \(and 1 more\)'
-like "... and who can write there is said" "$out" 'warning .*/project: everybody can write to it and so remove or replace'
+like "... and who can write there is said" "$out" \
+    'warning .*/project: everybody can write to it and so remove or replace'
 is "... once" "$(grep -c 'everybody can write' <<<"$out")" 1
 train "$tmp/project" resume="$tmp/project" --ddp-ckpt-private=on --ddp-ckpt-every=3 steps=15
 is "ckpt-private refuses such a folder, but for going on from it" "$rc $(grep -c ^step <<<"$out")" "1 3"
@@ -77,7 +81,9 @@ plant() {
     as $other mkdir -m 777 "$tmp/open/.saving-$token-step-00000009"
     as $other sh -c "umask 0; cd $tmp/open/.saving-$token-step-00000009 &&
         for i in 1 2 3 4 5 6 7 8 9; do
-            for name in model optimizer state; do ln -s $home/.ssh/authorized_keys \$name-0000\$i-of-00001.safetensors; done
+            for name in model optimizer state; do
+                ln -s $home/.ssh/authorized_keys \$name-0000\$i-of-00001.safetensors
+            done
         done"
     echo >"$tmp/go"
 }
@@ -87,7 +93,8 @@ wait $!
 is "planted where the next save would go: trains" "$rc $(bits)" "0 $want" || diag "$err"
 is "... these two saves fail, the one after is there" "$(grep status <<<"$out")" "status 2 2 12"
 unharmed "planted where the next save would go"
-like "... the link is named" "$out" 'warning the checkpoint of step 6 failed: .*\.saving-[0-9a-f]*-step-00000006 is a link'
+like "... the link is named" "$out" \
+    'warning the checkpoint of step 6 failed: .*\.saving-[0-9a-f]*-step-00000006 is a link'
 like "... the folder is named" "$out" \
     "warning the checkpoint of step 9 failed: .*step-00000009 belongs to another user \\(uid $(id -u $other)\\)"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A signal to one rank: all ranks stop after the same step, and say once which it was. Further ones change nothing, but a
-# second SIGINT ends a rank at once.
+# A signal to one rank: all ranks stop after the same step, and say once which it was. Further ones change nothing, but
+# a second SIGINT ends a rank at once.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/training.sh"
 

@@ -54,7 +54,8 @@ is "a job that was cancelled stays so" "$rc $asked" "75 -o show job 12"
 like "... and it is said" "$err" "being cancelled"
 job COMPLETING Restarts=1 >"$tmp/bin/job"
 ask SLURM_JOB_ID=12 -- 75
-is "a job that Slurm requeues is left alone" "$rc $asked $err" "0 -o show job 12 ddp requeue: job 12 is requeued already"
+is "a job that Slurm requeues is left alone" "$rc $asked $err" \
+    "0 -o show job 12 ddp requeue: job 12 is requeued already"
 job RUNNING Requeue=0 >"$tmp/bin/job"
 ask SLURM_JOB_ID=12 -- 75
 like "--no-requeue" "$rc $err" "^75 .*submit it with --requeue"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What train computes on: --device here, where there is no GPU, and over an emulated CUDA runtime; each kind of bad input,
-# and a GPU that fails in mid-step, as ranks tell it.
+# What train computes on: --device here, where there is no GPU, and over an emulated CUDA runtime; each kind of bad
+# input, and a GPU that fails in mid-step, as ranks tell it.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/refuses.sh"
 data=/usr/share/common-licenses
@@ -24,13 +24,16 @@ nl=$'\n'
 
 # --- the memory that training takes, before the first step ---
 run env DDP_COMPRESS=bf16 DDP_ZERO=1 "$ddp" run -n 2 "$top_builddir/train" "${tiny[@]}"
-like "memory, part by part" "$out" "memory: ([0-9.]+) MiB a rank: parameters 3.2, gradients 3.2, moments 3.2, activations \
+like "memory, part by part" "$out" \
+    "memory: ([0-9.]+) MiB a rank: parameters 3.2, gradients 3.2, moments 3.2, activations \
 [0-9.]+, buckets beside the gradients 1.6; ([0-9.]+) MiB for 2 ranks here, [0-9.]+ were free$nl.*step 1/1"
-is "both sums are right" "$(sed -n 's/^memory: \([0-9.]*\) .*activations \([0-9.]*\),.*; \([0-9.]*\) MiB for.*/\1 \2 \3/p' \
+is "both sums are right" \
+    "$(sed -n 's/^memory: \([0-9.]*\) .*activations \([0-9.]*\),.*; \([0-9.]*\) MiB for.*/\1 \2 \3/p' \
     <<<"$out" | awk '{ a = 11.2 + $2 - $1; b = 2 * $1 - $3; print (a * a < 0.05 && b * b < 0.05) }')" 1
 
 run env DDP_ZERO=1 "$ddp" run -n 2 "$top_builddir/train" "${tiny[@]}" --ckpt "$tmp/ckpt"
-like "with checkpoints, each rank's half of one, in huge pages" "$out" "memory: [0-9.]+ MiB a rank: parameters 3.2, gradients 3.2, moments \
+like "with checkpoints, each rank's half of one, in huge pages" "$out" \
+    "memory: [0-9.]+ MiB a rank: parameters 3.2, gradients 3.2, moments \
 3.2, activations [0-9.]+, snapshot of a checkpoint 6.0; "
 is "which is counted" "$(sed -n 's/^memory: \([0-9.]*\) .*activations \([0-9.]*\),.*/\1 \2/p' <<<"$out" |
     awk '{ a = 15.6 + $2 - $1; print (a * a < 0.05) }')" 1
@@ -44,7 +47,8 @@ unlike "cpu: does not ask for GPUs" "$out" GPU
 is "cpu: the same losses" "$(grep -o 'loss [0-9.]*' <<<"$out")" "$(grep -o 'loss [0-9.]*' <<<"$first")"
 refuses "cuda without a GPU" 2 '^train: a GPU is asked for \(device cuda\), but [a-z]' \
     "$top_builddir/train" "${tiny[@]}" --device cuda
-refuses "the same on two ranks" 2 'train: a GPU is asked for' "$ddp" run -n 2 "$top_builddir/train" "${tiny[@]}" --device cuda
+refuses "the same on two ranks" 2 'train: a GPU is asked for' "$ddp" run -n 2 "$top_builddir/train" "${tiny[@]}" \
+    --device cuda
 refuses "the same by the variable" 2 'train: a GPU is asked for' env DDP_DEVICE=cuda "$top_builddir/train" "${tiny[@]}"
 refuses "the same by libddp's option" 2 'train: a GPU is asked for' "$top_builddir/train" "${tiny[@]}" --ddp-device=cuda
 trains "the plugin's number, without a GPU" "$nl""no GPU" env DDP_DEVICE=3 "$top_builddir/train" "${tiny[@]}"
@@ -62,7 +66,8 @@ refuses "the variable's number counts beside --device cuda" 2 'DDP_DEVICE names 
     env EMU_DEVICES=2 DDP_DEVICE=2 "$emulated" "${tiny[@]}" --device cuda
 refuses "a GPU that is not there" 2 'DDP_DEVICE names GPU 2, but this process sees 2' \
     env EMU_DEVICES=2 DDP_DEVICE=2 "$emulated" "${tiny[@]}"
-refuses "no driver" 2 'a GPU is asked for.*there is no NVIDIA driver' env EMU_DEVICES=0 "$emulated" "${tiny[@]}" --device cuda
+refuses "no driver" 2 'a GPU is asked for.*there is no NVIDIA driver' env EMU_DEVICES=0 "$emulated" "${tiny[@]}" \
+    --device cuda
 refuses "a driver older than the toolkit" 2 'too old: it serves CUDA up to 12\.2, and this build needs 13\.0: update' \
     env EMU_DRIVER=12020 "$emulated" "${tiny[@]}" --device cuda
 trains "the same under auto" "no GPU, training on the processor: the NVIDIA driver is too old" \
@@ -101,20 +106,24 @@ fails() { # DESC SCRIPT-OF-RANK-1 ERE-OF-RANK-1 ERE-OF-RANK-0
     like "$1: the rank says it" "$err" "deviceprobe: rank 1: GPU 1 \(NVIDIA H200, 0000:19:00.0\): $3"
     like "$1: its peer, too" "$err" "deviceprobe: rank 1 \([^)]*\) aborted: GPU 1 \(NVIDIA H200, 0000:19:00.0\): $4"
 }
+cure="take a smaller --batch, --recompute or --ddp-zero=1"
 fails "out of device memory" "export EMU_MEMORY=4000" \
-    "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free: take a smaller --batch, --recompute or --ddp-zero=1" \
+    "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free: $cure" \
     "cudaMalloc of 4096 bytes for parameters: out of memory, 4000 free"
 fails "another process has the GPU" "export EMU_FAIL=cudaSetDevice:1:46" \
     "cudaSetDevice: cudaErrorDevicesUnavailable: the GPU is busy or closed to this process: .*exclusive mode.*MIG" \
     "cudaSetDevice: cudaErrorDevicesUnavailable: the GPU is busy"
+cure="see Xid in the kernel's log"
 fails "a GPU falls off the bus in mid-step" "export EMU_FAIL=cudaEventQuery:10:719" \
-    "cudaEventQuery: cudaErrorLaunchFailure: a kernel crashed, or the GPU fell off the bus: see Xid in the kernel's log" \
+    "cudaEventQuery: cudaErrorLaunchFailure: a kernel crashed, or the GPU fell off the bus: $cure" \
     "cudaEventQuery: cudaErrorLaunchFailure: a kernel crashed"
 fails "an uncorrectable memory error in mid-step" "export EMU_FAIL=cudaMemcpyAsync:7:214" \
-    "cudaMemcpyAsync of 8 bytes from the device: cudaErrorECCUncorrectable: .* drain the node" "cudaMemcpyAsync of 8 bytes"
+    "cudaMemcpyAsync of 8 bytes from the device: cudaErrorECCUncorrectable: .* drain the node" \
+    "cudaMemcpyAsync of 8 bytes"
 fails "the driver gives up in mid-step" "export EMU_FAIL='*:100:999'" \
     ".*cudaErrorUnknown: the GPU failed or fell off the bus: see Xid" "cuda"
-DDP_TIMEOUT=1 fails "a kernel hangs" "export EMU_STREAMS=stuck" "its work was not done within 1\.[0-9] s: a kernel hangs" \
+DDP_TIMEOUT=1 fails "a kernel hangs" "export EMU_STREAMS=stuck" \
+    "its work was not done within 1\.[0-9] s: a kernel hangs" \
     "its work was not done"
 
 # A rank waits for its GPU, and not longer than its peer lives.
@@ -131,7 +140,8 @@ launcher=$!
 victim() { # rank 1's probe, when it has stopped computing: it waits for rank 0
     local f
     for f in $(grep -lzsxF "DDP_TEST_MARK=$tmp" /proc/[0-9]*/environ); do
-        grep -qzsxF RANK=1 "$f" && [ "$(cat "${f%/environ}/comm" 2>/dev/null)" = deviceprobe ] && basename "${f%/environ}"
+        grep -qzsxF RANK=1 "$f" && [ "$(cat "${f%/environ}/comm" 2>/dev/null)" = deviceprobe ] &&
+            basename "${f%/environ}"
     done
 }
 is_wired_up() { pid=$(victim) && [ -n "$pid" ] && [ "$(ls "/proc/$pid/task" 2>/dev/null | wc -l)" -gt 1 ]; }

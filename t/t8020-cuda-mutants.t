@@ -1,6 +1,7 @@
 #!/bin/bash
 # The tests of kernels/cuda and kernels/model/cuda find the faults that t/lib/mutants plants: each is compiled for the
-# emulator and linked with its kernel's test, which must fail. Here the first fault of each file, for each kernel's test; all of them in t9020.
+# emulator and linked with its kernel's test, which must fail. Here the first fault of each file, for each kernel's
+# test; all of them in t9020.
 . "$(dirname "$0")/lib/tap.sh"
 . "$top_builddir/t/lib/mutants.env" # cxx cxxflags cppflags link libs
 cd "$top_builddir" || exit 1
@@ -12,8 +13,8 @@ path_of() {
     echo "$path"
 }
 
-# Kernel $1's test with file $2 changed by $3 (nothing: as it is), in folder $4: 0 when the test passes, 1 when it fails,
-# 2 when it could not be made.
+# Kernel $1's test with file $2 changed by $3 (nothing: as it is), in folder $4: 0 when the test passes, 1 when it
+# fails, 2 when it could not be made.
 try() {
     local kernel=$1 file=$2 fault=$3 dir=$4 path test objects=() object source
     path=$(path_of "$file")
@@ -28,7 +29,8 @@ try() {
         case $file in
         "$source.cu" | *.h)
             object=$dir/$source.o
-            $cxx $cxxflags -O1 -g0 -w -I"$dir" $cppflags -c -o "$object" "$top_srcdir/t/lib/cudaemu/kernels/$source.cc" ||
+            $cxx $cxxflags -O1 -g0 -w -I"$dir" $cppflags -c -o "$object" \
+                "$top_srcdir/t/lib/cudaemu/kernels/$source.cc" ||
                 return 2 ;;
         esac
         objects+=("$object")

@@ -12,7 +12,8 @@ done
 is "one rank alone has asked for an id" "$(grep -c ' id$' <<<"$log")" 1
 is "... all are non-blocking" "$(grep -c ' init of 5, blocking 0' <<<"$log")" 5
 is "... ranges of a bucket are a group" "$(grep -c 'rank 1 allreduce 50021 [a-z0-9]* in a group' <<<"$log")" 8
-is "... memory is NCCL's own and registered" "$(grep -cE 'rank 1 (alloc 400168|register 400168|deregister|free)$' <<<"$log")" 4
+is "... memory is NCCL's own and registered" \
+    "$(grep -cE 'rank 1 (alloc 400168|register 400168|deregister|free)$' <<<"$log")" 4
 is "... it is ended, not aborted" "$(grep -cE ' (finalize|destroy)$' <<<"$log") $(grep -c abort <<<"$log")" "10 0"
 is "nothing is left of it" "$(ls "$NCCLDOUBLE_DIR")" log
 is "NCCL is told nothing" "$(grep -c '=' <<<"$log")" 0
@@ -23,7 +24,8 @@ probe 2,3 --per-root 2
 is "several roots" "$rc $(oks) $(grep -c ' init of 5, blocking 0, 3 ids$' <<<"$log")" "0 5 5"
 is "... on different nodes first" "$(grep ' id$' <<<"$log" | sort | xargs)" "rank 0 id rank 2 id rank 4 id"
 probe 2,3 --per-root 2 --ids
-is "... whose ids all ranks have" "$(sed -n 's/.*: ids //p' <<<"$out" | sort -u | wc -l) $(grep -c ': ids' <<<"$out")" "1 5"
+is "... whose ids all ranks have" "$(sed -n 's/.*: ids //p' <<<"$out" | sort -u | wc -l) $(grep -c ': ids' <<<"$out")" \
+    "1 5"
 script "version 21903"
 probe 2,1 --per-root 1
 is "... one, where the library takes no more" "$rc $(oks) $(grep -c ' id$' <<<"$log")" "0 3 1"
@@ -39,7 +41,8 @@ for version in 21903:2.19.3 23007:2.30.7; do
 done
 script "version 30100"
 probe 2,1
-is "another major version: all are told" "$rc $(told 'libnccl.so.2 is NCCL 3.1.0, another major version .* LD_LIBRARY_PATH')" "0 3"
+is "another major version: all are told" \
+    "$rc $(told 'libnccl.so.2 is NCCL 3.1.0, another major version .* LD_LIBRARY_PATH')" "0 3"
 is "... and nothing else is called" "$log" ""
 script "version 21805"
 probe 2
@@ -61,7 +64,8 @@ is "two versions: all are told who has which" \
 echo "no library" >"$tmp/o/libnccl.so.2"
 probe 2,1
 is "a rank without NCCL: all are told, and what to install" \
-    "$rc $(told 'libnccl.so.2 cannot be opened on this node: install NCCL') $(told 'rank 1 \([^)]*\): libnccl.so.2')" "0 3 2"
+    "$rc $(told 'libnccl.so.2 cannot be opened on this node: install NCCL') $(told 'rank 1 \([^)]*\): libnccl.so.2')" \
+    "0 3 2"
 is "... and nobody begins" "$(grep -c init <<<"$log")" 0
 wrapper=()
 
@@ -71,7 +75,8 @@ is "ranks may share a GPU where it was asked for" "$rc $(oks) $(sort -u <<<"$log
     "0 2 rank 0 NCCL_HOSTID=ddp-rank-0 rank 1 NCCL_HOSTID=ddp-rank-1 "
 script "init async 5 Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000"
 probe 2
-like "NCCL itself finds two ranks on one GPU" "$rc $out" "^0 .*two ranks use one GPU \(Duplicate GPU detected : rank 0 and rank 1 both"
+like "NCCL itself finds two ranks on one GPU" "$rc $out" \
+    "^0 .*two ranks use one GPU \(Duplicate GPU detected : rank 0 and rank 1 both"
 # a rank may hear of it before it has begun itself
 is "... all are told, and who has begun aborts" "$(told 'two ranks use one GPU') $(grep -c abort <<<"$log")" \
     "2 $(grep -c ' init of' <<<"$log")"
@@ -79,13 +84,15 @@ is "... all are told, and who has begun aborts" "$(told 'two ranks use one GPU')
 # what NCCL is told
 script
 probe 2 --log "$tmp/%h-%r-%%r.log"
+of_rank() { echo "rank $1 NCCL_DEBUG=INFO rank $1 NCCL_DEBUG_FILE=$tmp/%h-$1-%%r.log"; }
 is "NCCL's log: a file for each rank" "$rc $(oks) $(sort <<<"$log" | grep NCCL_DEBUG | tr '\n' ' ')" \
-    "0 2 rank 0 NCCL_DEBUG=INFO rank 0 NCCL_DEBUG_FILE=$tmp/%h-0-%%r.log rank 1 NCCL_DEBUG=INFO rank 1 NCCL_DEBUG_FILE=$tmp/%h-1-%%r.log "
+    "0 2 $(of_rank 0) $(of_rank 1) "
 NCCL_DEBUG=WARN NCCL_DEBUG_FILE=mine NCCL_HOSTID=me probe 1 --log /logs/%r --share
 is "... never over what is set" "$(sort <<<"$log" | grep = | tr '\n' ' ')" \
     "rank 0 NCCL_DEBUG=WARN rank 0 NCCL_DEBUG_FILE=mine rank 0 NCCL_HOSTID=me "
 probe 2 --log "$tmp/log"
-is "... one for two ranks is refused" "$rc $(told "NCCL's log $tmp/log: each rank needs a file of its own: put %r")" "0 2"
+is "... one for two ranks is refused" "$rc $(told "NCCL's log $tmp/log: each rank needs a file of its own: put %r")" \
+    "0 2"
 probe 2 --log "$tmp/none/%r"
 is "... and one that cannot be written, which NCCL would not say" \
     "$rc $(told "NCCL's log $tmp/none/[01]: No such file or directory")" "0 2"

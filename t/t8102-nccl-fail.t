@@ -6,7 +6,8 @@
 # all_told LAYOUT WHAT TEXT N: the last run ended, N ranks were told TEXT, nobody took longer than seconds.
 all_told() {
     is "$2, nodes of $1" "$(told "$3")" "$4"
-    is "... soon" "$(sed -nE 's/.*told within ([0-9]+)\..*/\1/p' <<<"$out" | sort -n | tail -1 | sed 's/^[0-5]$/soon/')" soon
+    is "... soon" \
+        "$(sed -nE 's/.*told within ([0-9]+)\..*/\1/p' <<<"$out" | sort -n | tail -1 | sed 's/^[0-5]$/soon/')" soon
     ok "... nobody is left" until_true 5 nobody_probes
 }
 
@@ -21,30 +22,35 @@ for layout in 3 2,1; do
     probe $layout --abort-in-op 0
     all_told $layout "aborts in an operation" 'rank 0 \([^)]*\) aborted: the disk is full' 3
     probe $layout --leave-in-op 2
-    all_told $layout "leaves in an operation" 'rank 2 \([^)]*\) left the job while rank [01] waits in an operation of NCCL' 2
+    all_told $layout "leaves in an operation" \
+        'rank 2 \([^)]*\) left the job while rank [01] waits in an operation of NCCL' 2
     probe $layout --late 2 --timeout 1
-    all_told $layout "does not come" 'rank 2 \([^)]*\) did not come before the deadline; rank [01] waited in the wire-up of NCCL' 3
+    all_told $layout "does not come" \
+        'rank 2 \([^)]*\) did not come before the deadline; rank [01] waited in the wire-up of NCCL' 3
     script "rank 1 init kill"
     probe $layout
     all_told $layout "killed in the wire-up" 'rank 1 \([^)]*\) died' 2
     script "init hang"
     probe $layout --timeout 1
-    all_told $layout "a wire-up that never ends" 'all ranks wait in the wire-up of NCCL, and nothing moves: .*NCCL_SOCKET_IFNAME' 3
+    all_told $layout "a wire-up that never ends" \
+        'all ranks wait in the wire-up of NCCL, and nothing moves: .*NCCL_SOCKET_IFNAME' 3
     is "... all abort" "$(grep -c abort <<<"$log")" 3
     script "rank 1 group at 3 async 6 connection closed by remote peer"
     probe $layout
-    all_told $layout "an error after three operations" \
-        'an operation of NCCL failed: remote process exited .*connection closed by remote peer\): another rank or the network' 3
+    lost='remote process exited .*connection closed by remote peer\): another rank or the network'
+    all_told $layout "an error after three operations" "an operation of NCCL failed: $lost" 3
     is "... told by the rank that has it" "$(told 'rank 1 \([^)]*\) aborted: an operation of NCCL failed')" 2
     is "... after two that went well" "$(grep -c '^rank 1 allreduce' <<<"$log")" 6
 done
 
 script "rank 1 init error 1 Cuda failure 'no kernel image'"
 probe 2,1
-all_told 2,1 "a wire-up that is refused" "the wire-up of NCCL failed: unhandled cuda error \(Cuda failure 'no kernel image'" 3
+all_told 2,1 "a wire-up that is refused" \
+    "the wire-up of NCCL failed: unhandled cuda error \(Cuda failure 'no kernel image'" 3
 script "rank 2 allreduce at 5 error 3 a bug"
 probe 2,1
-all_told 2,1 "a call that fails within a group" 'an operation of NCCL failed: internal error \(a bug\): NCCL_DEBUG=INFO' 3
+all_told 2,1 "a call that fails within a group" \
+    'an operation of NCCL failed: internal error \(a bug\): NCCL_DEBUG=INFO' 3
 script "rank 0 id error 2 no interface"
 probe 2,1
 all_told 2,1 "no id" 'the wire-up of NCCL failed: unhandled system error \(no interface\): check NCCL_SOCKET_IFNAME' 3

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The NCCL communicator under a real srun: ids, real ones too, travel over a host communicator that PMIx wired up; a rank
-# that dies.
+# The NCCL communicator under a real srun: ids, real ones too, travel over a host communicator that PMIx wired up; a
+# rank that dies.
 . "$(dirname "$0")/lib/tap.sh"
 . "$(dirname "$0")/lib/cluster.sh"
 . "$(dirname "$0")/lib/nccl.sh"
@@ -29,7 +29,8 @@ is "... those that say why name it" "$(grep -oE 'told within .*' <<<"$out" | gre
 ok "... nobody is left" until_true 10 nobody_probes
 script "init hang"
 with_double -K --mpi=pmix -N2 -n4 --ntasks-per-node=2 "$ncclprobe" --timeout 1
-is "a wire-up that never ends, on two nodes" "$rc $(told 'all ranks wait in the wire-up of NCCL, and nothing moves')" "0 4"
+is "a wire-up that never ends, on two nodes" "$rc $(told 'all ranks wait in the wire-up of NCCL, and nothing moves')" \
+    "0 4"
 
 # libnccl itself makes the ids, which needs no GPU. What comes after the ids does.
 unset NCCLDOUBLE_LOG LD_LIBRARY_PATH

@@ -95,7 +95,8 @@ if [ -e "$double/libnccl.so.2" ]; then
     hostids() { # RANKS-WITH-A-NODE-OF-THEIR-OWN GPUS: NCCL takes ranks that share a GPU for nodes, and no others
         run env EMU_DEVICES="$2" NCCLDOUBLE_LOG="$tmp/log.$2" "$ddp" run -n 2 "$probe" 1 --ddp-device=cuda \
             --ddp-share-device=on
-        is "two ranks on $2 GPUs, which they may share" "$rc $(grep -c NCCL_HOSTID= "$tmp/log.$2")" "0 $1" || diag "$err"
+        is "two ranks on $2 GPUs, which they may share" "$rc $(grep -c NCCL_HOSTID= "$tmp/log.$2")" "0 $1" ||
+            diag "$err"
     }
     hostids 2 1
     hostids 0 2

@@ -1,6 +1,6 @@
 #!/bin/bash
-# train on (emulated) GPUs against the processor: the same losses in float32, near ones in bfloat16 and float16, on one rank and on
-# two over the double of NCCL; what it says of itself, and bad input.
+# train on (emulated) GPUs against the processor: the same losses in float32, near ones in bfloat16 and float16, on one
+# rank and on two over the double of NCCL; what it says of itself, and bad input.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/refuses.sh"
 unset RANK WORLD_SIZE OMP_NUM_THREADS CUDA_VISIBLE_DEVICES "${!SLURM@}" "${!DDP_@}" "${!EMU_@}" "${!NCCL@}"
@@ -73,7 +73,8 @@ run "$ddp" ckpt show "$tmp/scaled"
 like "... each halves the scale, which the checkpoint knows" "$out" "loss scale +$((65536 >> skipped)), for 4 steps"
 rm -r "$tmp/scaled/step-00000004"
 run "$emulated" "${scaled[@]}" --log-every 1 --ckpt "$tmp/scaled"
-is "... goes on with that scale" "$rc $(grep -c 'resumed from .*, at step 2' <<<"$out") $(grep -c skipped <<<"$out")" "0 1 0"
+is "... goes on with that scale" "$rc $(grep -c 'resumed from .*, at step 2' <<<"$out") $(grep -c skipped <<<"$out")" \
+    "0 1 0"
 is "... to the same bits" "$(sed -n 's/^params hash //p' <<<"$out")" "$(hash_of skips)"
 
 # --- checkpoints go from one device to the other (t8411 has more of them) ---
@@ -117,8 +118,9 @@ refuses "float16 on the processor" 2 '--dtype=f16 is for GPUs' "$train" "${one[@
 refuses "a GPU without memory for the products" 1 \
     'GPU 0 \(NVIDIA H200.*of 33554432 bytes for matrix products: out of memory, 9000000 free: take a smaller --batch' \
     env EMU_MEMORY=9000000 "$emulated" "${one[@]}" --device cuda
+cure='take a smaller --batch, --recompute or --ddp-zero=1'
 refuses "a GPU without memory for the activations" 1 \
-    'cudaMalloc of [0-9]+ bytes for activations: out of memory, [0-9]+ free: take a smaller --batch, --recompute or --ddp-zero=1' \
+    "cudaMalloc of [0-9]+ bytes for activations: out of memory, [0-9]+ free: $cure" \
     env EMU_MEMORY=36500000 "$emulated" "${one[@]}" --device cuda
 refuses "a matrix library that does not open" 1 'cublasLtCreate: CUBLAS_STATUS_ALLOC_FAILED: .*memory' \
     env BLASLTDOUBLE_FAIL=create:1:3 "$emulated" "${one[@]}" --device cuda
@@ -144,7 +146,8 @@ curve two-bf16 "$ddp" run -n 2 "$emulated" "${common[@]}" --heads 1 --device cud
 near "bfloat16 near the processor's float32" cpu1 two-bf16 2e-3 14
 curve two-spread "$ddp" run -n 2 "$emulated" "${common[@]}" --heads 1 --device cuda --batch 2 --ddp-zero=1
 is "zero=1: the same bits" "$(hash_of two-spread)" "$(hash_of two-bf16)"
-like "... from half of the optimizer's state" "$(awk '/^optimizer state/ { if ($3 > .45 * $11 && $3 < .6 * $11) print "half" }
+like "... from half of the optimizer's state" \
+    "$(awk '/^optimizer state/ { if ($3 > .45 * $11 && $3 < .6 * $11) print "half" }
     /^memory/' "$tmp/two-spread.out")" '^half.memory: [0-9.]+ MiB a rank: .* moments [0-9.]+, '
 for n in 1 2; do
     curve shards-$n "$ddp" run -n $n "$emulated" "${common[@]}" --device cuda --batch 2 --shards 2

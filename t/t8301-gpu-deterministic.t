@@ -21,7 +21,8 @@ same() {
     is "$desc: values changed" "$(grep -c ^values <<<"$out") $(grep ^values <<<"$out" | sort -u | wc -l)" "$((2 * n)) 2"
 }
 same "three ranks" 3 4 clip=1
-is "... moved by sends and receipts alone" "$(grep -oE ' (send|recv|allreduce) ' "$NCCLDOUBLE_LOG" | sort -u | tr -d '\n')" " recv  send "
+is "... moved by sends and receipts alone" \
+    "$(grep -oE ' (send|recv|allreduce) ' "$NCCLDOUBLE_LOG" | sort -u | tr -d '\n')" " recv  send "
 run "$ddp" run -n 3 "$probe" 4 clip=1 --ddp-device=cuda
 is "without it NCCL adds" "$rc $(grep -o ' allreduce ' "$NCCLDOUBLE_LOG" | sort -u)" "0  allreduce "
 ok "... gives other bits" [ "$(sort <<<"$out")" != "$want" ]
@@ -35,7 +36,8 @@ done
 rm "$NCCLDOUBLE_LOG"
 same "nodes of 2,1, zero=1" 2,1 4 clip=1 --ddp-zero=1
 is "... summed by sends and receipts alone" \
-    "$(grep -oE ' (send|recv|reducescatter|allreduce|allgather) [0-9]+ float32' "$NCCLDOUBLE_LOG" | cut -d ' ' -f 2 | sort -u | paste -sd ' ')" \
+    "$(grep -oE ' (send|recv|reducescatter|allreduce|allgather) [0-9]+ float32' "$NCCLDOUBLE_LOG" |
+        cut -d ' ' -f 2 | sort -u | paste -sd ' ')" \
     "allgather recv send"
 same "nodes of 2,2, zero=1, micro-steps, small buckets" 2,2 4 accum=2 --ddp-bucket-mb=0.01 --ddp-zero=1
 same "nodes of 1,2, zero=1, gradients as bf16" 1,2 3 --ddp-compress=bf16 --ddp-zero=1

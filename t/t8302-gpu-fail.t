@@ -1,6 +1,6 @@
 #!/bin/bash
-# What ends a rank in the middle of a step on (emulated) GPUs, over a double of NCCL: the others are out of it at once, and
-# say who it was and why; exit codes are documented ones; nothing is left.
+# What ends a rank in the middle of a step on (emulated) GPUs, over a double of NCCL: the others are out of it at once,
+# and say who it was and why; exit codes are documented ones; nothing is left.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/nccl.sh"
 unset RANK WORLD_SIZE CUDA_VISIBLE_DEVICES "${!SLURM@}" "${!DDP_@}" "${!EMU_@}"
@@ -82,7 +82,8 @@ for fault in cudaEventRecord:9:719:'cudaEventRecord: cudaErrorLaunchFailure: .*X
     what=${fault#*:*:*:}
     for layout in 3 1,2; do
         train $layout bash "$tmp/one" 1 EMU_FAIL="${fault%":$what"}" "$probe" $steps
-        ended "nodes of $layout, ${what%%: *} fails" 1 3 "rank 1(: | \([^)]*\) aborted: )GPU [01] \(NVIDIA H200, [^)]*\): $what"
+        ended "nodes of $layout, ${what%%: *} fails" 1 3 \
+            "rank 1(: | \([^)]*\) aborted: )GPU [01] \(NVIDIA H200, [^)]*\): $what"
         is "... its memory is left alone, the others' is not" "$(grep -cx 'rank 1 free' "$NCCLDOUBLE_LOG") $(grep -cE \
             '^rank [02] free$' "$NCCLDOUBLE_LOG")" "0 2"
         is "... which is said of rank 1" "$(grep -cE '^gpuprobe: rank 1 \([^)]*\) aborted: GPU ' <<<"$err")" 2
@@ -120,20 +121,24 @@ hangs "a kernel that hangs on one of two ranks" 2 'nothing moves|did not come be
 
 # Memory: how much, what for, and what lowers it; found before the first step.
 train 3 bash "$tmp/one" 1 EMU_MEMORY=300000 "$probe" $steps
-ended "out of memory" 1 3 'rank 1(: | \([^)]*\) aborted: )GPU 1 .*cudaMalloc of 43360 bytes for parameters in bfloat16: out of memory, 39840 free: take a smaller --batch'
+full='cudaMalloc of 43360 bytes for parameters in bfloat16: out of memory, 39840 free: take a smaller --batch'
+ended "out of memory" 1 3 'rank 1(: | \([^)]*\) aborted: )GPU 1 .*'"$full"
 like "... and what lowers it" "$err" 'rank 1: GPU 1 .* free: take a smaller --batch, --recompute or --ddp-zero=1'
 train 3 bash "$tmp/one" 1 EMU_MEMORY=40000 "$probe" $steps --ddp-zero=1
-ended "out of memory for a share" 1 3 'rank 1(: | \([^)]*\) aborted: )GPU 1 .*cudaMalloc of 37184 bytes for optimizer state: out of memory'
+ended "out of memory for a share" 1 3 \
+    'rank 1(: | \([^)]*\) aborted: )GPU 1 .*cudaMalloc of 37184 bytes for optimizer state: out of memory'
 script "rank 1 alloc error 1 out of memory"
 train 3 "$probe" $steps
-ended "out of NCCL's memory" 1 3 'rank 1 \([^)]*\) aborted: NCCL cannot allocate 1 MiB on its GPU \(out of memory\): take a smaller --batch'
+ended "out of NCCL's memory" 1 3 \
+    'rank 1 \([^)]*\) aborted: NCCL cannot allocate 1 MiB on its GPU \(out of memory\): take a smaller --batch'
 script
 
 # A rank that ends early, without an error: its part of NCCL waits for nobody, nor do the others for it.
 train 2,1 bash -c "exec '$probe' \$([ \$RANK = 1 ] && echo 2 || echo $steps) \"\$@\"" sh
 ended "a rank that ends early" 1 2 'rank 1 \([^)]*\) left the job while rank [02] waits in'
 ok "... not at the deadline ($took_ms ms)" [ "$took_ms" -lt 20000 ]
-is "... which has left NCCL before" "$(grep -E '^rank 1 (finalize|destroy|abort)$' "$NCCLDOUBLE_LOG" | tail -2 | tr '\n' ' ')" \
+is "... which has left NCCL before" \
+    "$(grep -E '^rank 1 (finalize|destroy|abort)$' "$NCCLDOUBLE_LOG" | tail -2 | tr '\n' ' ')" \
     "rank 1 finalize rank 1 destroy "
 ok "nothing of ours is in /dev/shm" sh -c '! ls /dev/shm | grep -i ddp'
 done_testing

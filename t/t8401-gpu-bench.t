@@ -23,7 +23,8 @@ for streams in now deferred; do
     run env EMU_STREAMS=$streams "$kernels" "${tiny[@]}" --json "$tmp/kernels"
     is "kernels, streams $streams" "$rc:$err" "0:"
 done
-like "... says over what" "$out" '^Kernels over 16 tensors, 15328 elements, on NVIDIA H200: .*emulated: no figure says anything'
+like "... says over what" "$out" \
+    '^Kernels over 16 tensors, 15328 elements, on NVIDIA H200: .*emulated: no figure says anything'
 is "... an object each, which reached nothing" "$(entries "$tmp/kernels")" "cast float32 to bfloat16|>= 0.9|None|True
 cast float32 to float16|>= 0.9|None|True
 norm of float32|>= 0.9|None|True

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Training on a GPU as a user meets it: losses of the processor, the same bits again, checkpoints from GPU to processor
-# and back, two ranks on one GPU, one of which is killed, and more than fits into memory. In make check over the emulator
-# and the double of NCCL; DDP_TEST_GPU=1, as contrib/gpu-check sets it, means the GPU that is here.
+# and back, two ranks on one GPU, one of which is killed, and more than fits into memory. In make check over the
+# emulator and the double of NCCL; DDP_TEST_GPU=1, as contrib/gpu-check sets it, means the GPU that is here.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/training.sh"
 [ -n "${DDP_TEST_GPU:-}" ] || unset CUDA_VISIBLE_DEVICES

@@ -26,10 +26,12 @@ both_ways() { # DESC RANKS ARGUMENT...
     for from in cpu cuda; do
         rm -rf "$tmp/$from"
         probe "$n" $from 4 ckpt="$tmp/$from" --ddp-ckpt-every=4 wait=on "${@:3}"
-        is "$1: saved on $from" "$rc $(ls "$tmp/$from") $(grep -c '^status 1 0 4' <<<"$out")" "0 step-00000004 $n" || diag "$err"
+        is "$1: saved on $from" "$rc $(ls "$tmp/$from") $(grep -c '^status 1 0 4' <<<"$out")" "0 step-00000004 $n" ||
+            diag "$err"
     done
     is "$1: the same files" "$(files "$tmp/cuda/step-00000004")" "$(files "$tmp/cpu/step-00000004")"
-    like "$1: the manifest says what computed" "$(cat "$tmp/cuda/step-00000004/manifest.json")" '"kernels": "CUDA sm_90 \(NVIDIA H200\)"'
+    like "$1: the manifest says what computed" "$(cat "$tmp/cuda/step-00000004/manifest.json")" \
+        '"kernels": "CUDA sm_90 \(NVIDIA H200\)"'
     for from in cpu cuda; do
         for to in cpu cuda; do
             [ $from$to = cpucpu ] && continue
@@ -39,7 +41,8 @@ both_ways() { # DESC RANKS ARGUMENT...
             is "$1: from $from to $to" "$rc $(grep -c '^resumed 4' <<<"$out")" "0 $n" || diag "$err"
             is "$1: ... the same bits" "$(grep ^step <<<"$out" | sort) $(last)" "$whole $end"
             [ $from = $to ] && ! grep -q ^warning <<<"$out" ||
-                like "$1: ... and warned" "$out" 'warning resumed with kernels "(AVX|baseline|CUDA)[^"]*", not "(AVX|baseline|CUDA)'
+                like "$1: ... and warned" "$out" \
+                    'warning resumed with kernels "(AVX|baseline|CUDA)[^"]*", not "(AVX|baseline|CUDA)'
         done
     done
 }
@@ -74,23 +77,27 @@ if [ -e "$double/libnccl.so.2" ]; then
         rm -rf "$tmp/to"
         cp -r "$tmp/spread" "$tmp/to"
         probe "$n" "$device" 8 shards=4 ckpt="$tmp/to" --ddp-ckpt-every=0 --ddp-zero="$zero"
-        is "zero=1: on $n $device, zero=$zero: the same bits" "$rc $(grep ^step <<<"$out" | sort -u) $(last)" "0 $want $end" || diag "$err"
+        is "zero=1: on $n $device, zero=$zero: the same bits" "$rc $(grep ^step <<<"$out" | sort -u) $(last)" \
+            "0 $want $end" || diag "$err"
     done
     rm -rf "$tmp/to"
     probe 2 cpu 4 shards=4 ckpt="$tmp/to" --ddp-ckpt-every=4 wait=on
     is "zero=1: the same files" "$(files "$tmp/spread/step-00000004")" "$(files "$tmp/to/step-00000004")"
     probe 4 cuda 8 shards=4 ckpt="$tmp/to" --ddp-ckpt-every=0 --ddp-zero=1
-    is "from zero=0 to zero=1: the same bits" "$rc $(grep ^step <<<"$out" | sort -u) $(last)" "0 $want $end" || diag "$err"
+    is "from zero=0 to zero=1: the same bits" "$rc $(grep ^step <<<"$out" | sort -u) $(last)" "0 $want $end" ||
+        diag "$err"
     # A rank whose GPU has no more pinned memory, when the folder is opened: nobody waits for it.
     fails_on_1() { # SCRIPT ERE
         # shellcheck disable=SC2016
-        run "$ddp" run -n 2 bash -c 'script=$1; shift; [ "$RANK" != 1 ] || export "EMU_FAIL=$script"; exec "$@"' - "$1" \
+        run "$ddp" run -n 2 bash -c 'script=$1; shift; [ "$RANK" != 1 ] || export "EMU_FAIL=$script"; exec "$@"' - \
+            "$1" \
             "$top_builddir/t/lib/gpuprobe" 6 --ddp-device=cuda ckpt="$tmp/none" --ddp-ckpt-every=2 wait=on
         is "$1 on rank 1: exit code" "$rc" 1
         like "... and said" "$err" "$2"
     }
     for n in 8 9; do
-        fails_on_1 cudaHostAlloc:$n:2 'gpuprobe: rank 1: .*cudaHostAlloc of 4194304 bytes for reading checkpoints back: out of memory'
+        fails_on_1 cudaHostAlloc:$n:2 \
+            'gpuprobe: rank 1: .*cudaHostAlloc of 4194304 bytes for reading checkpoints back: out of memory'
     done
 else
     diag "several ranks: this build lacks nccl.h (libnccl-dev)"
@@ -131,7 +138,8 @@ like "... and said" "$err" 'model-.*\.safetensors is damaged'
 # --- a folder that is full, files that are torn ---
 probe 1 cpu 9
 end=$(last)
-run env FAULT_DIR="$tmp/full" FAULT_CALL="pwrite .saving" FAULT_AT=2 FAULT_DO=ENOSPC FAULT_TIMES=1 RANK= LD_PRELOAD="$fault" \
+run env FAULT_DIR="$tmp/full" FAULT_CALL="pwrite .saving" FAULT_AT=2 FAULT_DO=ENOSPC FAULT_TIMES=1 RANK= \
+    LD_PRELOAD="$fault" \
     "$ddp" run -n 1 "$top_builddir/t/lib/gpuprobe" 9 --ddp-device=cuda ckpt="$tmp/full" --ddp-ckpt-every=3 wait=on
 is "a full disk: goes on" "$rc $(last) $(grep ^status <<<"$out")" "0 $end status 2 1 9" || diag "$out$err"
 like "... and says why" "$out" 'warning the checkpoint of step 3 failed: .*No space left on device'
@@ -150,7 +158,8 @@ rm -rf "$tmp/torn"
 probe 1 cuda 7 ckpt="$tmp/torn" --ddp-ckpt-every=3 wait=on
 printf x | dd of="$(ls "$tmp"/torn/step-00000006/optimizer-*.safetensors)" bs=1 seek=9000 conv=notrunc status=none
 probe 1 cuda 9 ckpt="$tmp/torn" --ddp-ckpt-every=0
-is "a file that is damaged: the one before is used" "$rc $(grep ^resumed <<<"$out") $(last)" "0 resumed 3 $end" || diag "$err"
+is "a file that is damaged: the one before is used" "$rc $(grep ^resumed <<<"$out") $(last)" "0 resumed 3 $end" ||
+    diag "$err"
 like "... and said" "$out" 'warning .*step-00000006/optimizer-.* is damaged'
 
 # --- GPUs that fail ---
@@ -170,7 +179,8 @@ for at in $(seq 60 41 1000); do
     rm -rf "$tmp/lost"
     EMU_FAIL="*:$at:719" probe 1 cuda 9 ckpt="$tmp/lost" --ddp-ckpt-every=3
     [ "$rc" = 1 ] && n_lost=$((n_lost + 1))
-    [ "$rc" = 0 ] || [[ $err =~ gpuprobe:.(rank.0:.GPU.0|.*GPU.0|a.gradient.cannot|the.stream.failed|no.values) ]] || { n_bad=$((n_bad + 1)); diag "call $at: $rc $err"; }
+    [ "$rc" = 0 ] || [[ $err =~ gpuprobe:.(rank.0:.GPU.0|.*GPU.0|a.gradient.cannot|the.stream.failed|no.values) ]] ||
+        { n_bad=$((n_bad + 1)); diag "call $at: $rc $err"; }
     probe 1 cpu 9 ckpt="$tmp/lost" --ddp-ckpt-every=0
     [ "$rc $(last)" = "0 $end" ] || { n_bad=$((n_bad + 1)); diag "after a loss at call $at: $rc $err"; }
 done
@@ -178,7 +188,8 @@ is "a GPU that is lost: said, and gone on from on the processor" $n_bad 0
 ok "... many times ($n_lost)" [ $n_lost -ge 10 ]
 run env EMU_FAIL=cudaMemcpyAsync:12:719 "$ddp" run -n 1 "$top_builddir/t/lib/gpuprobe" 9 --ddp-device=cuda ckpt="$tmp/v"
 is "a GPU that is lost while a checkpoint is read: an error" "$rc $(ls "$tmp/v")" "1 step-00000004"
-like "... which does not blame the checkpoint" "$err" 'gpuprobe: rank 0: .*GPU 0 \(NVIDIA H200, 0000:18:00.0\): cudaMemcpyAsync of [0-9]+ bytes to the device'
+like "... which does not blame the checkpoint" "$err" \
+    'gpuprobe: rank 0: .*GPU 0 \(NVIDIA H200, 0000:18:00.0\): cudaMemcpyAsync of [0-9]+ bytes to the device'
 
 # --- a stop inside a step ---
 probe 1 cpu 3 accum=4

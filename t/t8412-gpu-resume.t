@@ -1,21 +1,22 @@
 #!/bin/bash
-# train on (emulated) GPUs, stopped and gone on from: the bits of a run that nobody stopped, in float32 and bfloat16; from
-# the processor and to it, near ones; a signal; the weights alone.
+# train on (emulated) GPUs, stopped and gone on from: the bits of a run that nobody stopped, in float32 and bfloat16;
+# from the processor and to it, near ones; a signal; the weights alone.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 unset RANK WORLD_SIZE OMP_NUM_THREADS CUDA_VISIBLE_DEVICES "${!SLURM@}" "${!DDP_@}" "${!EMU_@}" "${!NCCL@}"
 emulated=$top_builddir/t/lib/train-emu
 [ -x "$emulated" ] || skip_all "no emulated GPUs: they need a C++ compiler"
 export EMU_DEVICES=2
 head -c 3000 /usr/share/common-licenses/GPL-3 >"$tmp/data"
-common=(--data "$tmp/data" --layers 1 --width 64 --heads 1 --context 16 --batch 4 --steps 8 --warmup 3 --lr 3e-3 --seed 3)
-common+=(--log-every 0 --val-every 4 --val-windows 1 --print-hash)
+common=(--data "$tmp/data" --layers 1 --width 64 --heads 1 --context 16 --batch 4 --steps 8 --warmup 3 --lr 3e-3)
+common+=(--seed 3 --log-every 0 --val-every 4 --val-windows 1 --print-hash)
 
 trains() { run "$top_builddir/ddp" run -n "$1" "$emulated" "${common[@]}" "${@:2}"; }
 hash_of() { sed -n 's/^params hash //p' <<<"$out"; }
 losses() { sed -n 's/.*"\(val_\)\?loss": \([^,}]*\)[,}].*/\2/p' "$1"; }
 # One line: the losses' number, and that they are within LIMIT of each other.
 near() { # FILE FILE LIMIT
-    paste <(losses "$1") <(losses "$2") | awk -v l="$3" '{ d = ($1 - $2) / $1; if (d < 0) d = -d; bad += NF != 2 || !(d <= l) }
+    paste <(losses "$1") <(losses "$2") | awk -v l="$3" \
+        '{ d = ($1 - $2) / $1; if (d < 0) d = -d; bad += NF != 2 || !(d <= l) }
         END { print NR, bad + 0 }'
 }
 
@@ -54,7 +55,8 @@ trains 1 --device cpu --ckpt "$tmp/w" --ckpt-every 0
 for to in cpu cuda; do
     trains 1 --device $to --dtype f32 --init "$tmp/w/step-00000008" --steps 2 --warmup 0 --log-json "$tmp/init-$to"
 done
-is "the weights alone, of the processor's run" "$rc $(near "$tmp/init-cpu" "$tmp/init-cuda" 1e-5)" "0 3 0" || diag "$err"
+is "the weights alone, of the processor's run" "$rc $(near "$tmp/init-cpu" "$tmp/init-cuda" 1e-5)" "0 3 0" ||
+    diag "$err"
 
 # --- a signal ---
 cat >"$tmp/stopped" <<'SCRIPT'
@@ -69,7 +71,8 @@ SCRIPT
 chmod +x "$tmp/stopped"
 trains 1 --device cuda --dtype f32 --steps 30
 want=$(hash_of)
-run env LOG="$tmp/stop.log" "$tmp/stopped" "$emulated" "${common[@]}" --steps 30 --device cuda --dtype f32 --ckpt "$tmp/s" \
+run env LOG="$tmp/stop.log" "$tmp/stopped" "$emulated" "${common[@]}" --steps 30 --device cuda --dtype f32 --ckpt \
+    "$tmp/s" \
     --ckpt-every 0 --log-json "$tmp/stop.log"
 is "a signal: saves and ends" "$rc $(ls "$tmp/s" | wc -l)" "75 1" || diag "$err"
 trains 1 --device cuda --dtype f32 --steps 30 --ckpt "$tmp/s" --ckpt-every 0 --log-json "$tmp/stop.log"

@@ -49,7 +49,8 @@ t_unit_topology_inventory_t_SOURCES = t/unit/topology/inventory.c
 UNIT_TESTS += t/unit/topology/matching.t
 t_unit_topology_matching_t_SOURCES = t/unit/topology/matching.c
 UNIT_TESTS += t/unit/topology/placement_cores.t
-t_unit_topology_placement_cores_t_SOURCES = t/unit/topology/placement_cores.c t/unit/topology/placing.c t/unit/topology/placing.h
+t_unit_topology_placement_cores_t_SOURCES = t/unit/topology/placement_cores.c t/unit/topology/placing.c \
+    t/unit/topology/placing.h
 UNIT_TESTS += t/unit/topology/placement_golden.t
 t_unit_topology_placement_golden_t_SOURCES = t/unit/topology/placement_golden.c
 UNIT_TESTS += t/unit/topology/placement_random.t
@@ -57,11 +58,13 @@ t_unit_topology_placement_random_t_SOURCES = t/unit/topology/placement_random.c
 UNIT_TESTS += t/unit/topology/record.t
 t_unit_topology_record_t_SOURCES = t/unit/topology/record.c
 UNIT_TESTS += t/unit/topology/show_explain.t
-t_unit_topology_show_explain_t_SOURCES = t/unit/topology/show_explain.c t/unit/topology/showing.c t/unit/topology/showing.h
+t_unit_topology_show_explain_t_SOURCES = t/unit/topology/show_explain.c t/unit/topology/showing.c \
+    t/unit/topology/showing.h
 UNIT_TESTS += t/unit/topology/show_json.t
 t_unit_topology_show_json_t_SOURCES = t/unit/topology/show_json.c t/unit/topology/showing.c t/unit/topology/showing.h
 UNIT_TESTS += t/unit/topology/show_picture.t
-t_unit_topology_show_picture_t_SOURCES = t/unit/topology/show_picture.c t/unit/topology/showing.c t/unit/topology/showing.h
+t_unit_topology_show_picture_t_SOURCES = t/unit/topology/show_picture.c t/unit/topology/showing.c \
+    t/unit/topology/showing.h
 UNIT_TESTS += t/unit/topology/show_table.t
 t_unit_topology_show_table_t_SOURCES = t/unit/topology/show_table.c t/unit/topology/showing.c t/unit/topology/showing.h
 UNIT_TESTS += t/unit/topology/show_text.t

@@ -164,8 +164,8 @@ static void count_ranks_of_cores(const struct placing *pl, struct place *ret)
             }
 }
 
-/* In one and the same list a device is its ordinal (two parts of one GPU may be in it), else its place in the inventory;
- * what is not there is nobody else's. */
+/* In one and the same list a device is its ordinal (two parts of one GPU may be in it), else its place in the
+ * inventory; what is not there is nobody else's. */
 static void count_ranks_of_gpus(const struct placing *pl, struct place *ret)
 {
     int n[INVENTORY_GPUS_MAX] = {0};

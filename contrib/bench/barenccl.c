@@ -35,7 +35,8 @@ int bare_open(ddp_error_t *errp)
     nccl.library = dlopen("libnccl.so.2", RTLD_NOW);
     if (!nccl.library)
         return error_set(errp, DDP_E_COMM, ENOENT, "no NCCL: %s", dlerror());
-    return find("ncclGetUniqueId", &nccl.get_id, true, errp) < 0 || find("ncclCommInitRank", &nccl.init, true, errp) < 0 ||
+    return find("ncclGetUniqueId", &nccl.get_id, true, errp) < 0 ||
+                   find("ncclCommInitRank", &nccl.init, true, errp) < 0 ||
                    find("ncclAllReduce", &nccl.allreduce, true, errp) < 0 ||
                    find("ncclCommGetAsyncError", &nccl.get_state, true, errp) < 0 ||
                    find("ncclCommAbort", &nccl.abort, true, errp) < 0 ||

@@ -1,5 +1,6 @@
-/* barenccl.h - NCCL as a program that knows nothing of libddp would use it: a blocking communicator, opened at run time,
- * for all-reduces of float32 beside ours. One at a time. Functions that return int give 0, or -1 with *errp filled. */
+/* barenccl.h - NCCL as a program that knows nothing of libddp would use it: a blocking communicator, opened at run
+ * time, for all-reduces of float32 beside ours. One at a time. Functions that return int give 0, or -1 with *errp
+ * filled. */
 #ifndef DDP_CONTRIB_BENCH_BARENCCL_H
 #define DDP_CONTRIB_BENCH_BARENCCL_H
 

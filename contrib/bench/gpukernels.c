@@ -1,7 +1,7 @@
 /* gpukernels.c - how near the kernels of libddp's step on a GPU come to what its memory can do.
  *
- * Each kernel runs over the tensors of a GPT-2, as ddp_step runs it, in turn with copies within the device's memory that
- * move as many bytes (a copy of n bytes moves 2 n). Both are timed by events, with cold caches: before each a fill
+ * Each kernel runs over the tensors of a GPT-2, as ddp_step runs it, in turn with copies within the device's memory
+ * that move as many bytes (a copy of n bytes moves 2 n). Both are timed by events, with cold caches: before each a fill
  * sweeps through memory that is larger than they are. ratio = time of the copy / time of the kernel: the share of a
  * copy's bandwidth that the kernel reaches. limit is the time of the copy: bytes over a copy's bandwidth. */
 #include <errno.h>
@@ -117,8 +117,8 @@ static int check_memory(const struct bench *b, ddp_error_t *errp)
     if (device_memory_free(b->device, &free_bytes, errp) < 0)
         return -1;
     return needed <= free_bytes ? 0
-                                : error_set(errp, DDP_E_USAGE, ENOMEM, "%zu MiB of the GPU's memory are needed, %zu are "
-                                            "free: take fewer --copies, or smaller sizes", needed >> 20,
+                                : error_set(errp, DDP_E_USAGE, ENOMEM, "%zu MiB of the GPU's memory are needed, %zu "
+                                            "are free: take fewer --copies, or smaller sizes", needed >> 20,
                                             free_bytes >> 20);
 }
 

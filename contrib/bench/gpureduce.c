@@ -1,10 +1,10 @@
 /* gpureduce.c - what libddp's all-reduce on GPUs costs beside bare NCCL: `ddp run -n 2 contrib/bench/gpureduce`.
  *
  * Both sum the same device memory, in place, on the same stream, in turn: bare NCCL by a blocking communicator of its
- * own, ours by the communicator that libddp's reducer uses (runtime/nccl/nccl.h: non-blocking, watched, with a deadline).
- * A sample is the time of -k operations in a row, from the first call until the stream is done, divided by k; of the
- * ranks' times the longest counts. limit is bare NCCL's median, ratio = ours / bare NCCL's. Before, the sums of both are
- * compared with what they must be.
+ * own, ours by the communicator that libddp's reducer uses (runtime/nccl/nccl.h: non-blocking, watched, with a
+ * deadline). A sample is the time of -k operations in a row, from the first call until the stream is done, divided by
+ * k; of the ranks' times the longest counts. limit is bare NCCL's median, ratio = ours / bare NCCL's. Before, the sums
+ * of both are compared with what they must be.
  *
  * Ranks take the GPUs of their node in turn. Where there are fewer GPUs than ranks they share: NCCL then talks over
  * sockets, and the ratio says what our calls cost, not how fast GPUs can be. */
@@ -139,7 +139,8 @@ static int measure(struct bench *b, size_t bytes, ddp_error_t *errp)
     size_t n = bytes / sizeof(float), samples = (size_t)b->v[ITERATIONS].i;
     double factor = 2.0 * (b->world->size - 1) / b->world->size, ours, bare;
     char what[80], note[64], size[32];
-    snprintf(size, sizeof size, bytes < 1048576 ? "%.4g KiB" : "%.4g MiB", (double)bytes / (bytes < 1048576 ? 1024 : 1048576));
+    snprintf(size, sizeof size, bytes < 1048576 ? "%.4g KiB" : "%.4g MiB",
+             (double)bytes / (bytes < 1048576 ? 1024 : 1048576));
     if (check(b, start_ours, "ours", n, errp) < 0 || check(b, start_bare, "NCCL", n, errp) < 0 ||
         device_fill(b->stream, b->data, 0, bytes, errp) < 0) /* zeros stay finite however often they are summed */
         return -1;
@@ -154,8 +155,9 @@ static int measure(struct bench *b, size_t bytes, ddp_error_t *errp)
     if (comm_allreduce(b->comm, b->bare, samples, DDP_F64, DDP_MAX, errp) < 0 ||
         comm_allreduce(b->comm, b->ours, samples, DDP_F64, DDP_MAX, errp) < 0)
         return -1;
-    struct report_entry e = {.what = what, .unit = "us", .ratio_of = "of bare NCCL's time", .at_most = true, .note = note,
-                             .goal = bytes >= GOAL_FROM ? GOAL : 0, .stats = stats_of(b->ours, samples)};
+    struct report_entry e = {.what = what, .unit = "us", .ratio_of = "of bare NCCL's time", .at_most = true,
+                             .note = note, .goal = bytes >= GOAL_FROM ? GOAL : 0,
+                             .stats = stats_of(b->ours, samples)};
     e.limit = stats_of(b->bare, samples).median;
     e.ratio = e.limit > 0 ? e.stats.median / e.limit : 0;
     snprintf(what, sizeof what, "all-reduce of %s, %d rank%s%s", size, b->world->size, b->world->size > 1 ? "s" : "",
@@ -175,8 +177,8 @@ static int parse_sizes(struct bench *b, ddp_error_t *errp)
     for (char *end; *text; text = *end ? end + 1 : end) {
         unsigned long long x = strtoull(text, &end, 10);
         if (end == text || (*end && *end != ',') || x < 4 || x > (1ull << 36) || b->n_sizes == MAX_SIZES)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "--sizes: at most %d sizes in bytes, with commas: 1048576,26214400",
-                             MAX_SIZES);
+            return error_set(errp, DDP_E_USAGE, EINVAL, "--sizes: at most %d sizes in bytes, with commas: "
+                             "1048576,26214400", MAX_SIZES);
         b->size[b->n_sizes++] = (size_t)x / 4 * 4;
         b->max_bytes = x > b->max_bytes ? (size_t)x : b->max_bytes;
     }
@@ -232,8 +234,8 @@ static int run(struct bench *b, ddp_error_t *errp)
     char title[300];
     if (parse_sizes(b, errp) < 0 || open_comm(b, errp) < 0 || open_device(b, errp) < 0 || open_nccl(b, errp) < 0)
         return -1;
-    snprintf(title, sizeof title, "All-reduce of float32 over %d ranks, %s, NCCL %s: us, beside bare NCCL", b->world->size,
-             device_info(b->device)->name, nccl_version(b->nccl));
+    snprintf(title, sizeof title, "All-reduce of float32 over %d ranks, %s, NCCL %s: us, beside bare NCCL",
+             b->world->size, device_info(b->device)->name, nccl_version(b->nccl));
     bool is_first = b->world->rank == 0;
     if (is_first && report_begin(b->v[JSON].is_set ? b->v[JSON].text : NULL, IS_EMULATED, title, errp) < 0)
         return -1;

@@ -18,8 +18,8 @@ int report_begin(const char *path, bool is_emulated, const char *title, ddp_erro
     to.json = path ? fopen(path, "w") : NULL;
     if (path && !to.json)
         return error_errno(errp, "cannot write %s", path);
-    printf("%s%s\n%-44s %10s %-4s %21s %10s  %s\n", title, is_emulated ? " (emulated: no figure says anything)" : "", "",
-           "median", "", "quartiles", "limit", "ratio");
+    printf("%s%s\n%-44s %10s %-4s %21s %10s  %s\n", title, is_emulated ? " (emulated: no figure says anything)" : "",
+           "", "median", "", "quartiles", "limit", "ratio");
     return 0;
 }
 

@@ -3,10 +3,11 @@
 
 passed=0 failed=0 skipped=0
 
-# The only reasons for which a test may be skipped: GPUs, what is not in Debian proper but builds for them need, and what
-# the package index does not offer. contrib/check is there to run the tests: whatever else is missing on the machine is a
-# failure to be mended.
-skip_allowed='(no|needs a|needs [0-9]+) GPUs?( |$|[,;:(])|^no (CUDA toolkit|NCCL)( |$|[,;:(])|the package index does not offer'
+# The only reasons for which a test may be skipped: GPUs, what is not in Debian proper but builds for them need, and
+# what the package index does not offer. contrib/check is there to run the tests: whatever else is missing on the
+# machine is a failure to be mended.
+skip_allowed='(no|needs a|needs [0-9]+) GPUs?( |$|[,;:(])|^no (CUDA toolkit|NCCL)( |$|[,;:(])'
+skip_allowed+='|the package index does not offer'
 
 # count_results FOLDER...: adds the results of all tests whose .trs and .log lie below, and prints a line for each that
 # is not good: failures, skips for another reason, tests that never ended.

@@ -81,8 +81,8 @@ struct walk {
 
 /* ---- the common sums, straight from all inputs to all outputs ----
  *
- * In place or not: element i of every array is read before element i of any is written, so that iterations do not depend
- * on each other (NO_DEPENDENCE) although arrays may be the same. */
+ * In place or not: element i of every array is read before element i of any is written, so that iterations do not
+ * depend on each other (NO_DEPENDENCE) although arrays may be the same. */
 #if defined(__clang__)
 #define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
 #else

@@ -1,5 +1,5 @@
-/* kernels_stub.c - in a build without CUDA's compiler: the kernels that libddp asks for, which say that they are not there. No
- * device can be opened there, so nothing comes as far. */
+/* kernels_stub.c - in a build without CUDA's compiler: the kernels that libddp asks for, which say that they are not
+ * there. No device can be opened there, so nothing comes as far. */
 #include "kernels/cuda/cast.h"
 #include "kernels/cuda/fold.h"
 #include "kernels/cuda/optim.h"

@@ -142,7 +142,8 @@ t_unit_kernels_model_cuda_matmul_t_SOURCES = t/unit/kernels/model/cuda_matmul.c 
 t_unit_kernels_model_cuda_matmul_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
 EXTRA_t_unit_kernels_model_cuda_matmul_t_DEPENDENCIES = t/lib/blasltdouble/libcublasLt.la
 t_unit_kernels_model_cuda_matmul_t_LDFLAGS = $(AM_LDFLAGS) $(EMU_EXPORTS)
-t_unit_kernels_model_cuda_matmul_t_LDADD = $(EMU_KERNEL_LIBS) t/lib/cudaemu/libcudart.la libkernels.la libbase.la $(CMOCKA_LIBS)
+t_unit_kernels_model_cuda_matmul_t_LDADD = $(EMU_KERNEL_LIBS) t/lib/cudaemu/libcudart.la libkernels.la libbase.la \
+    $(CMOCKA_LIBS)
 t_gpu_cuda_matmul_SOURCES = t/unit/kernels/model/cuda_matmul.c $(TENSOR_SOURCES)
 t_gpu_cuda_matmul_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_matmul_LDADD = libcudablas.la $(GPU_LIBS)

@@ -250,8 +250,8 @@ static void print_table(const struct bench *b, const struct block *k, const doub
     printf("# %d ranks on %d nodes, %d threads each, %s\n"
            "# %zu layers, width %zu, %zu heads, context %zu, vocabulary %zu: %zu parameters; %zu samples x %d per "
            "rank\n# %zu steps after %lld, the slowest rank's; milliseconds\n",
-           w->size, w->n_nodes, pool_threads(), kernel_matmul_name(), m->layers, m->width, m->heads, m->context, m->vocab,
-           train_n_elems(b->train), b->c.batch, b->c.accum, k->n, (long long)b->v[WARMUP].i);
+           w->size, w->n_nodes, pool_threads(), kernel_matmul_name(), m->layers, m->width, m->heads, m->context,
+           m->vocab, train_n_elems(b->train), b->c.batch, b->c.accum, k->n, (long long)b->v[WARMUP].i);
     printf("%-26s %9s  %9s\n", "#", "median", "quartiles");
     print_line("step", step);
     if (b->c.accum > 2)

@@ -334,7 +334,8 @@ int writer_wait(ckpt_writer_t *w, uint64_t deadline, ddp_error_t *errp)
     bool is_busy = atomic_load(&w->state) == WRITER_COPYING || atomic_load(&w->state) == WRITER_WRITING;
     pthread_mutex_unlock(&w->lock);
     if (is_busy)
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%.150s: this rank's part was not written in time", w->folder.path);
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%.150s: this rank's part was not written in time",
+                         w->folder.path);
     return 0;
 }
 

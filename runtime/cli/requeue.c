@@ -24,7 +24,8 @@ static const char help_head[] =
     "\n";
 static const char help_tail[] =
     "\n"
-    "--ddp=requeue=auto does without, where tasks have scontrol and may talk to the controller. The exit code is CODE;\n"
+    "--ddp=requeue=auto does without, where tasks have scontrol and may talk to the controller. The exit code is "
+    "CODE;\n"
     "0 where the job is requeued; 2 for wrong usage.\n";
 
 static int help(void)

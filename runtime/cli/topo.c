@@ -135,7 +135,8 @@ static int parse_devices(struct scene *s, const char *list, ddp_error_t *errp)
 /* The devices that every rank sees; *ret_why: who says so, NULL: they are all of the machine's. */
 static int choose_devices(const struct view *o, struct scene *s, const char **ret_why, ddp_error_t *errp)
 {
-    struct devices_facts f = {getenv("CUDA_VISIBLE_DEVICES"), getenv("ROCR_VISIBLE_DEVICES"), getenv("SLURM_STEP_GPUS")};
+    struct devices_facts f = {getenv("CUDA_VISIBLE_DEVICES"), getenv("ROCR_VISIBLE_DEVICES"),
+                              getenv("SLURM_STEP_GPUS")};
     *ret_why = "--gpus";
     if (o->gpus)
         return parse_devices(s, o->gpus, errp);

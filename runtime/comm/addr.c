@@ -32,10 +32,10 @@ static int choose_address(const char *interface, union address *ret, ddp_error_t
     return 0; /* a machine without a network: its nodes are all here */
 }
 
-/* BBR sends by a timer at the rate that it has estimated, and bursts between the machines of one cluster teach it too low
- * a one: float32 sums between two network namespaces took, in ms, BBR / Reno: 1 MiB 0.57 / 0.30, 25 MiB 14.3 / 6.9. It keeps
- * its timer for good once a connection has begun with it, so that this comes before. Where a site means it, its routes say so
- * ("congctl lock bbr"), and win. */
+/* BBR sends by a timer at the rate that it has estimated, and bursts between the machines of one cluster teach it too
+ * low a one: float32 sums between two network namespaces took, in ms, BBR / Reno: 1 MiB 0.57 / 0.30, 25 MiB 14.3 / 6.9.
+ * It keeps its timer for good once a connection has begun with it, so that this comes before. Where a site means it,
+ * its routes say so ("congctl lock bbr"), and win. */
 static void refuse_pacing(int fd)
 {
     static const char *const instead[] = {"cubic", "reno"}; /* the second is never missing */
@@ -68,7 +68,8 @@ int tcp_listen(struct meet *m, const char *interface, struct tcp_address *ret, d
     return 0;
 }
 
-/* A SYN that finds the listener's queue full is lost, and the kernel sends the next ones later and later: begin anew. */
+/* A SYN that finds the listener's queue full is lost, and the kernel sends the next ones later and later: begin
+ * anew. */
 static int connect_until(const struct addrinfo *a, uint64_t deadline)
 {
     for (;;) {

@@ -1,6 +1,6 @@
 /* Broadcast, all-gather and barrier. Their data is small or travels once, so that simple is good enough: within a node
- * through the staging area, between nodes among the leaders: broadcast and barrier in log2(nodes) rounds, all-gather flat,
- * as each leader must hear everything anyway.
+ * through the staging area, between nodes among the leaders: broadcast and barrier in log2(nodes) rounds, all-gather
+ * flat, as each leader must hear everything anyway.
  *
  * A rank may still be copying out of its own part of the stage when another begins the next call: before the first
  * barrier of a call each rank writes its own part only. */
@@ -21,8 +21,8 @@ static int node_after(const comm_t *c, int by)
     return (c->node + by) % c->n_nodes;
 }
 
-/* By dissemination: after round k a leader has heard, directly or not, from the 2^k nodes before it (Hensgen, Finkel and
- * Manber, 1988). */
+/* By dissemination: after round k a leader has heard, directly or not, from the 2^k nodes before it (Hensgen, Finkel
+ * and Manber, 1988). */
 static int barrier_between(comm_t *c, ddp_error_t *errp)
 {
     char out = 1, in[1];

@@ -1,4 +1,5 @@
-/* engine_share.c - one rank's share of an operation: sums over the node's ranks, copies to them, the word that it is done. */
+/* engine_share.c - one rank's share of an operation: sums over the node's ranks, copies to them, the word that it is
+ * done. */
 #include <string.h>
 
 #include "kernels/reduce.h"

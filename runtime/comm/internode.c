@@ -1,6 +1,6 @@
 /* Operations between nodes, among the owners of one local index. Their slice of an operation is cut into one sub-slice
- * per node, sub-slices into chunks. For each chunk, every other node sends the sub-slice's own node its PARTIAL (the sum
- * over its ranks); that one combines them in the fixed order as soon as all are there, and sends the RESULT to all.
+ * per node, sub-slices into chunks. For each chunk, every other node sends the sub-slice's own node its PARTIAL (the
+ * sum over its ranks); that one combines them in the fixed order as soon as all are there, and sends the RESULT to all.
  *
  * Chunks are counted over the whole stream of operations, so that the pipeline runs on from one to the next (buckets
  * follow each other without a pause). RESULT k is also the credit for PARTIAL k + NET_WINDOW: the slot in which it will
@@ -340,8 +340,8 @@ bool net_step(comm_t *c)
     return has_moved && rc >= 0;
 }
 
-/* A missing partial comes before a missing result, which may itself wait for a third node's partial: two that wait for each
- * other's results would otherwise blame each other. */
+/* A missing partial comes before a missing result, which may itself wait for a third node's partial: two that wait for
+ * each other's results would otherwise blame each other. */
 int net_suspect(comm_t *c)
 {
     struct net *x = c->engine.net;

@@ -28,9 +28,9 @@ static void tune(int fd, double timeout_s)
     int one = 1, idle = 5, interval = 2, probes = timeout_s > 200 ? 127 : (int)(timeout_s / 2) + 8;
     /* Later than our own deadline, which knows whom to blame: a stopped peer is no broken connection. */
     int ms = timeout_s > 86400 ? 2 * 86400000 : (int)(timeout_s * 2000) + 10000;
-    /* SO_SNDBUF and SO_RCVBUF stay the kernel's to tune. Setting them switches that off and is capped by net.core.wmem_max,
-     * 208 KiB by default: 25 MiB all-reduced between two network namespaces took 17.5 ms so, 14.5 ms tuned by the kernel,
-     * and 14.4 ms at 4 MiB where the administrator allows it. */
+    /* SO_SNDBUF and SO_RCVBUF stay the kernel's to tune. Setting them switches that off and is capped by
+     * net.core.wmem_max, 208 KiB by default: 25 MiB all-reduced between two network namespaces took 17.5 ms so, 14.5 ms
+     * tuned by the kernel, and 14.4 ms at 4 MiB where the administrator allows it. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one); /* a node that vanished while nobody sends */
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);

@@ -193,7 +193,8 @@ static comm_t *comm_new(const struct comm_config *cfg, const struct world *w)
     c->local_size = world_local_size(w, c->node);
     c->n_nodes = w->n_nodes;
     c->n_owners = world_min_local_size(w);
-    c->shm = (struct shm){.world = w, .node = c->node, .local = c->local, .local_size = c->local_size, .memfd = -1, .door = -1};
+    c->shm = (struct shm){
+        .world = w, .node = c->node, .local = c->local, .local_size = c->local_size, .memfd = -1, .door = -1};
     c->shm.timeout_s = cfg->timeout_s;
     c->shm.stage_bytes = STAGE_BYTES + MOVES_BYTES;
     pthread_mutex_init(&c->engine.lock, NULL);

@@ -33,8 +33,8 @@ static int check_shards(const struct data_config *c, ddp_error_t *errp)
                          "for none", c->n_shards);
     if (!is_power_of_two(c->n_ranks))
         return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards on %d ranks: results that do not depend on the number "
-                         "of ranks need a power of two of them: start 1, 2, 4, ... ranks, or use no shards", c->n_shards,
-                         c->n_ranks);
+                         "of ranks need a power of two of them: start 1, 2, 4, ... ranks, or use no shards",
+                         c->n_shards, c->n_ranks);
     if (c->n_shards < c->n_ranks)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards on %d ranks: every rank needs one: use at least %d "
                          "shards, or fewer ranks", c->n_shards, c->n_ranks, c->n_ranks);

@@ -59,8 +59,8 @@ static bool is_same_gpu(const struct device_id *a, const struct device_id *b)
 
 static int refuse_sharing(const struct device_id *a, const struct device_id *b, ddp_error_t *errp)
 {
-    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks %d and %d of node %d both have the GPU %s: start one rank a GPU, or "
-                     "say --ddp-share-device=on if that is meant", a->rank, b->rank, b->node, b->bus_id);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks %d and %d of node %d both have the GPU %s: start one rank a "
+                     "GPU, or say --ddp-share-device=on if that is meant", a->rank, b->rank, b->node, b->bus_id);
 }
 
 int device_compare(const struct device_id *ids, int n, bool may_share, ddp_error_t *errp)

@@ -270,8 +270,8 @@ static int late(device_t *d, uint64_t began, ddp_error_t *errp)
     char who[96];
     ddp_error_t e = {0};
     error_set(&e, DDP_E_TIMEOUT, ETIMEDOUT, "rank %d: %s: its work was not done within %.1f s: a kernel hangs, or "
-              "waits for another rank: raise --ddp-timeout if it is only slow", d->rank, device_title(d, who, sizeof who),
-              (double)(clock_ns() - began) / (double)NS_PER_S);
+              "waits for another rank: raise --ddp-timeout if it is only slow", d->rank,
+              device_title(d, who, sizeof who), (double)(clock_ns() - began) / (double)NS_PER_S);
     return device_break(d, &e, errp);
 }
 

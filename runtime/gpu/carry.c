@@ -50,7 +50,8 @@ static int encode(gpu_t *g, const int *id, int n, ddp_error_t *errp)
         return 0;
     for (int i = 0; i < n; i++) {
         const struct layout_param *p = &g->cfg.layout->param[id[i]];
-        g->cast[i] = (struct cuda_range){on_wire(g, id[i]), g->arena.grads + p->offset_bytes / sizeof(float), p->n_elems};
+        g->cast[i] =
+            (struct cuda_range){on_wire(g, id[i]), g->arena.grads + p->offset_bytes / sizeof(float), p->n_elems};
     }
     int code = cuda_cast(g->cast, (size_t)n, g->cfg.wire, 1 / divisor(g), stream);
     return gpu_result(g, code, "cuda_cast", errp);

@@ -134,5 +134,6 @@ int layout_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_err
     excerpt(a, na, n_same, line_a);
     excerpt(b, nb, n_same, line_b);
     return error_set(errp, DDP_E_LAYOUT, EINVAL, "ranks declare different models: parameter %d is \"%s\" on rank %d "
-                     "and \"%s\" on rank %d; start every rank with the same options", i, line_a, rank_a, line_b, rank_b);
+                     "and \"%s\" on rank %d; start every rank with the same options", i, line_a, rank_a, line_b,
+                     rank_b);
 }

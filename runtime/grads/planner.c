@@ -62,7 +62,8 @@ static void put_together(struct atoms *a, const double *ready_s, const size_t *b
 
 /* The best end of atoms [0, j) when the last bucket begins at some i in [from, j) and before[i] is the end of [0, i).
  * *ret_i: where. */
-static double best(const struct planner_model *m, const struct atoms *a, const double *before, int from, int j, int *ret_i)
+static double best(const struct planner_model *m, const struct atoms *a, const double *before, int from, int j,
+                   int *ret_i)
 {
     double least = 0;
     *ret_i = -1;
@@ -88,8 +89,8 @@ static int any_number(const struct planner_model *m, const struct atoms *a, doub
     return n;
 }
 
-/* The fewest buckets, below `limit`, that end by goal_s: row k of end_s is the best end with exactly k buckets. Returns 0
- * if there are none. */
+/* The fewest buckets, below `limit`, that end by goal_s: row k of end_s is the best end with exactly k buckets. Returns
+ * 0 if there are none. */
 static int fewest(const struct planner_model *m, const struct atoms *a, double *end_s, int *came_from, double goal_s,
                   int limit, int *cut)
 {

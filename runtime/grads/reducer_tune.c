@@ -78,7 +78,8 @@ static double median(double *x, int n)
     return x[n / 2];
 }
 
-/* When the parameter at each position of the plan is ready: the median over the passes, of the rank that has it last. */
+/* When the parameter at each position of the plan is ready: the median over the passes, of the rank that has it
+ * last. */
 static int ready_times(struct reducer *r, double *ret, ddp_error_t *errp)
 {
     size_t n = (size_t)r->layout->n;

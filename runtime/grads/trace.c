@@ -32,8 +32,8 @@ int trace_open(struct trace *t, const char *pattern, int rank, int n_ranks, ddp_
         return error_errno(errp, "trace %.200s", path);
     fprintf(f, "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"rank %d\"}}", rank, rank);
     for (int i = 0; i < TRACE_TRACKS; i++)
-        fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", rank, i,
-                track[i]);
+        fprintf(f, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", rank,
+                i, track[i]);
     *t = (struct trace){.file = f, .rank = rank};
     memcpy(t->path, path, sizeof path);
     return 0;
@@ -84,6 +84,6 @@ int trace_flush(struct trace *t, ddp_error_t *errp)
     if (!t->file || (!fflush(t->file) && !ferror(t->file)))
         return 0;
     int code = errno ? errno : EIO; /* 0 where an earlier write had failed */
-    return error_set(errp, DDP_E_SYSTEM, code, "trace %.120s cannot be written: %s: name another file, or train without "
-                     "a trace", t->path, strerror(code));
+    return error_set(errp, DDP_E_SYSTEM, code, "trace %.120s cannot be written: %s: name another file, or train "
+                     "without a trace", t->path, strerror(code));
 }

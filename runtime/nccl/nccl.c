@@ -11,11 +11,11 @@
  *   CREATED -> STARTING -> READY <-> ISSUED,  READY -> ENDING -> CLOSED
  *   STARTING, READY, ISSUED, ENDING -> BROKEN
  *
- * What holds: `handle` is NCCL's communicator from STARTING to ENDING, else NULL. Between STARTING, ISSUED or ENDING and what follows lies nccl_await, which nobody leaves
- * before NCCL says so, or the watch breaks. Calls that may wait inside NCCL (abort, destroy) run in a thread
- * that is left behind at a deadline; then is_stuck, and NCCL is not called again, since its calls must not overlap. All
- * others come from the caller's thread. So an abort finds no other thread inside; and every live rank aborts, for the
- * watch's cause reaches all. */
+ * What holds: `handle` is NCCL's communicator from STARTING to ENDING, else NULL. Between STARTING, ISSUED or ENDING
+ * and what follows lies nccl_await, which nobody leaves before NCCL says so, or the watch breaks. Calls that may wait
+ * inside NCCL (abort, destroy) run in a thread that is left behind at a deadline; then is_stuck, and NCCL is not called
+ * again, since its calls must not overlap. All others come from the caller's thread. So an abort finds no other thread
+ * inside; and every live rank aborts, for the watch's cause reaches all. */
 #include <config.h> /* explicit_bzero */
 
 #include "runtime/nccl/nccl.h"

@@ -1,5 +1,5 @@
-/* The deterministic mode's reduce-scatter: the first half of nccl/fixed.c's all-reduce, cut so that each rank's share is
- * its own. Where the stage is small, in rounds of a part of every share. */
+/* The deterministic mode's reduce-scatter: the first half of nccl/fixed.c's all-reduce, cut so that each rank's share
+ * is its own. Where the stage is small, in rounds of a part of every share. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -91,7 +91,8 @@ static int run(struct job *j, size_t n_each, size_t room_bytes, ddp_error_t *err
 {
     size_t n = room_bytes / nccl_scatter_slots(j->n->world) / CUT_BYTES * CUT_BYTES / j->elem_bytes;
     if (n == 0) {
-        error_set(errp, DDP_E_USAGE, ENOBUFS, "nccl_reduce_scatter_fixed: a stage of %zu bytes is too small", room_bytes);
+        error_set(errp, DDP_E_USAGE, ENOBUFS, "nccl_reduce_scatter_fixed: a stage of %zu bytes is too small",
+                  room_bytes);
         return nccl_break(j->n, 0, WATCH_IN_NCCL, errp);
     }
     for (size_t first = 0; first < n_each; first += n) {
@@ -106,7 +107,8 @@ int nccl_reduce_scatter_fixed(nccl_t *n, void *data, size_t n_each, enum ddp_dty
                               void *stream, ddp_error_t *errp)
 {
     const struct nccl_range all = {data, n_each, t};
-    struct job j = {.n = n, .data = data, .stage = stage->data, .elem_bytes = dtype_size(t), .dtype = t, .stream = stream};
+    struct job j = {
+        .n = n, .data = data, .stage = stage->data, .elem_bytes = dtype_size(t), .dtype = t, .stream = stream};
     if (nccl_begin(n, errp) < 0 || nccl_check_fixed(n, errp) < 0 || nccl_check_ranges(n, &all, 1, errp) < 0)
         return -1;
     size_t most = nccl_scatter_most(n->world), n_in = (size_t)n->comm->plan.n_slots + (size_t)n->world->size;

@@ -24,8 +24,8 @@ int scaler_parse(const char *text, bool is_f16, struct scaler *ret, ddp_error_t 
         return 0;
     }
     if (num_double(text, ldexp(1, LEAST_LOG2), ldexp(1, GREATEST_LOG2), &x) < 0 || frexp(x, &log2) != 0.5)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "loss-scale=%.60s is not allowed: use auto, off, dynamic or a power "
-                         "of two (1024)", text);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "loss-scale=%.60s is not allowed: use auto, off, dynamic or a "
+                         "power of two (1024)", text);
     ret->log2 = log2 - 1;
     return 0;
 }

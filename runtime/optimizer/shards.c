@@ -10,8 +10,8 @@ static float *take_here(void *ctx, size_t n_bytes, ddp_error_t *errp)
     (void)ctx;
     float *p = aligned_alloc(64, n_bytes);
     if (!p)
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the partial sums of shards, %zu bytes each: use fewer shards "
-                  "per rank", n_bytes);
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the partial sums of shards, %zu bytes each: use fewer "
+                  "shards per rank", n_bytes);
     return p;
 }
 

@@ -200,8 +200,8 @@ int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
         if (move_on(d, tail, errp) < 0)
             return -1;
         if (tail[TAIL_COUNT] > 0 && c->phase != CHECKPOINT_IDLE) {
-            error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the checkpoint of step %llu was not written in %g s: is the disk "
-                      "too slow, or DDP_TIMEOUT too short?", (unsigned long long)c->state.step,
+            error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the checkpoint of step %llu was not written in %g s: is the "
+                      "disk too slow, or DDP_TIMEOUT too short?", (unsigned long long)c->state.step,
                       d->config.timeout_s);
             return handle_break(d);
         }

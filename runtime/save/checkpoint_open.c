@@ -67,8 +67,8 @@ static enum finding look_into(ddp_t *d, struct savedir *dir, ddp_error_t *errp)
         return UNWRITABLE;
     free(step);
     if (n && (!resumed || strcmp(resumed, dir->path) != 0)) {
-        error_set(errp, DDP_E_USAGE, EEXIST, "%.150s has checkpoints already: resume from them (--resume auto), or name "
-                  "another folder", dir->path);
+        error_set(errp, DDP_E_USAGE, EEXIST, "%.150s has checkpoints already: resume from them (--resume auto), or "
+                  "name another folder", dir->path);
         return WRONG;
     }
     probe_name(d, probe);
@@ -97,8 +97,8 @@ static enum finding look_too(const ddp_t *d, const char *path, struct savedir_kn
     savedir_close(&dir);
     if (is_there)
         return FINE;
-    error_set(errp, DDP_E_USAGE, ENOENT, "%.120s on node %d is not the folder that rank 0 (node 0) has: checkpoints must "
-              "lie in one that all nodes share", path, d->world.node);
+    error_set(errp, DDP_E_USAGE, ENOENT, "%.120s on node %d is not the folder that rank 0 (node 0) has: checkpoints "
+              "must lie in one that all nodes share", path, d->world.node);
     return WRONG;
 }
 
@@ -222,8 +222,8 @@ EXPORT int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, d
     if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_checkpoint_attach", errp) < 0)
         return -1;
     if (c->plan.is_made || !name || !text || strlen(name) > FILES_NAME_MAX)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_attach: a name of at most %d bytes and a text "
-                         "are needed, before ddp_resume and ddp_checkpoint", d->world.rank, FILES_NAME_MAX);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_attach: a name of at most %d bytes and a "
+                         "text are needed, before ddp_resume and ddp_checkpoint", d->world.rank, FILES_NAME_MAX);
     struct files_small *all = realloc(c->attached, ((size_t)c->n_attached + 1) * sizeof *all);
     char *copy = strdup(text);
     if (all)

@@ -101,17 +101,21 @@ int checkpoint_state_check(const ddp_t *d, const struct manifest_state *m, ddp_e
 {
     const struct data_config *data = &d->data.cfg;
     if (m->data.n_samples != data->n_samples)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "the checkpoint of step %" PRIu64 " was trained on %" PRIu64
-                         " samples, and there are %" PRIu64 ": start with the same data, or take only its values (--init)",
+        return error_set(errp, DDP_E_USAGE, EINVAL,
+                         "the checkpoint of step %" PRIu64 " was trained on %" PRIu64 " samples, and there are %" PRIu64
+                         ": start with the same data, or take only its values (--init)",
                          m->step, m->data.n_samples, data->n_samples);
     if (m->data.seed != data->seed)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "the checkpoint of step %" PRIu64 " has its data in the order of seed "
+        return error_set(errp, DDP_E_USAGE, EINVAL,
+                         "the checkpoint of step %" PRIu64 " has its data in the order of seed "
                          "%" PRIu64 ", not %" PRIu64 ": start with the same seed, or take only its values (--init)",
                          m->step, m->data.seed, data->seed);
     const char *order = data_order_name(data->order);
     if (strcmp(m->data.order, order) != 0)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "the checkpoint of step %" PRIu64 " has its data in order=%s, not %s: "
-                         "start with the same order, or take only its values (--init)", m->step, m->data.order, order);
+        return error_set(errp, DDP_E_USAGE, EINVAL,
+                         "the checkpoint of step %" PRIu64 " has its data in order=%s, not %s: "
+                         "start with the same order, or take only its values (--init)",
+                         m->step, m->data.order, order);
     return 0;
 }
 
@@ -200,6 +204,6 @@ EXPORT int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_
         return snprintf(s->products, sizeof s->products, "%s", text), 0;
     if (!strcmp(key, "threads") && num_int(text, 1, 1 << 20, &s->n_threads) == 0)
         return 0;
-    return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_checkpoint_note: %.30s=%.60s: there are products=TEXT and threads=N",
-                     key, text);
+    return error_set(errp, DDP_E_USAGE, EINVAL,
+                     "ddp_checkpoint_note: %.30s=%.60s: there are products=TEXT and threads=N", key, text);
 }

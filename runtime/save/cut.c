@@ -120,7 +120,8 @@ bool window_begin(ddp_t *d, struct ddp_batch *ret)
     static const uint64_t none[1];
     struct window *w = &d->window;
     if (w->is_cut) {
-        *ret = (struct ddp_batch){.sample = none, .epoch = data_position(&d->data).epoch, .grad_scale = 1, .sync = true};
+        *ret = (struct ddp_batch){.sample = none, .epoch = data_position(&d->data).epoch, .grad_scale = 1,
+                                  .sync = true};
         ret->shard = d->data.cfg.n_shards ? 0 : d->world.rank;
         reducer_micro_begin(&d->reducer, false);
         d->micro.sync = true;

@@ -110,8 +110,8 @@ static int open_sources(struct sources *all, const char *dir, ddp_error_t *errp)
         return -1;
     ddp_error_t why;
     if (folder_has_manifest(AT_FDCWD, dir) && store_open(dir, &all->manifest, &why) < 0)
-        return error_set(errp, why.domain, why.code, "%.180s; or, if its " MANIFEST_NAME " is another program's, move that "
-                         "away", why.text);
+        return error_set(errp, why.domain, why.code, "%.180s; or, if its " MANIFEST_NAME " is another program's, move "
+                         "that away", why.text);
     return all->n ? 0 : error_set(errp, DDP_E_USAGE, ENOENT, "%.180s has no model*.safetensors", dir);
 }
 
@@ -169,8 +169,8 @@ static int read_values(ddp_t *d, const struct source *s, const struct st_tensor 
 static int check(const struct layout_param *p, const struct st_tensor *t, const struct source *s, ddp_error_t *errp)
 {
     if (t->dtype != ST_F32 && t->dtype != ST_F16 && t->dtype != ST_BF16)
-        return error_set(errp, DDP_E_LAYOUT, ENOTSUP, "%.100s: %s is of type %s: F32, F16 and BF16 can be loaded", s->path,
-                         t->name, st_dtype_name(t->dtype));
+        return error_set(errp, DDP_E_LAYOUT, ENOTSUP, "%.100s: %s is of type %s: F32, F16 and BF16 can be loaded",
+                         s->path, t->name, st_dtype_name(t->dtype));
     bool is_same = t->ndim == p->ndim;
     for (int i = 0; is_same && i < p->ndim; i++)
         is_same = t->shape[i] == p->shape[i];
@@ -210,8 +210,9 @@ static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id
     if (!t && prefix)
         t = find(all, name, &s);
     if (!t)
-        return error_set(errp, DDP_E_LAYOUT, ENOENT, "%.100s has no tensor %.100s: start with the options of that model",
-                         all->file[0]->path, p->name);
+        return error_set(errp, DDP_E_LAYOUT, ENOENT,
+                         "%.100s has no tensor %.100s: start with the options of that model", all->file[0]->path,
+                         p->name);
     if (check(p, t, s, errp) < 0)
         return -1;
     if (id % d->world.size != d->world.rank)
@@ -224,7 +225,8 @@ static int load_own(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *
 {
     struct sources all = {0};
     struct chunk *chunk = malloc(sizeof *chunk);
-    int rc = chunk ? open_sources(&all, dir, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load %.100s", dir);
+    int rc =
+        chunk ? open_sources(&all, dir, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load %.100s", dir);
     for (int id = 0; rc == 0 && id < d->layout.n; id++)
         rc = load_one(d, dir, &all, id, prefix, chunk, errp);
     close_sources(&all);

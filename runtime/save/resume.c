@@ -67,8 +67,8 @@ static int pick_one(struct choice *c, ddp_error_t *errp)
     if (i == c->n)
         return error_set(errp, DDP_E_USAGE, ENOENT, "%.150s has no checkpoint of step %" PRIu64, c->dir, c->one);
     if (last != c->one)
-        return error_set(errp, DDP_E_USAGE, EEXIST, "%.120s has a newer checkpoint, of step %" PRIu64 ": resume from the "
-                         "folder, or move those after step %" PRIu64 " away", c->dir, last, c->one);
+        return error_set(errp, DDP_E_USAGE, EEXIST, "%.120s has a newer checkpoint, of step %" PRIu64 ": resume from "
+                         "the folder, or move those after step %" PRIu64 " away", c->dir, last, c->one);
     c->step[0] = c->one;
     c->n = 1;
     return 0;

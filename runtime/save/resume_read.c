@@ -10,8 +10,8 @@
 
 #define READ_BYTES (512 * CKPT_BLOCK_BYTES)
 
-/* A checkpoint that is broken may be passed over, and removed later. One that cannot be read now, or not by this version
- * (ENOTSUP), may not. */
+/* A checkpoint that is broken may be passed over, and removed later. One that cannot be read now, or not by this
+ * version (ENOTSUP), may not. */
 static bool is_broken(const ddp_error_t *e)
 {
     return (e->domain == DDP_E_DATA && e->code != ENOTSUP) ||
@@ -137,17 +137,17 @@ int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, dd
         char want[80], has[80];
         size_t i = ret_index[t] = find(m, mine->name, t);
         if (i == m->n_tensors)
-            return error_set(errp, DDP_E_LAYOUT, ENOENT, "the checkpoint of step %llu has no tensor %.100s: start with the "
-                             "options of the model that was trained", step, mine->name);
+            return error_set(errp, DDP_E_LAYOUT, ENOENT, "the checkpoint of step %llu has no tensor %.100s: start with "
+                             "the options of the model that was trained", step, mine->name);
         shape_text(mine, want, sizeof want);
         shape_text(&m->tensor[i].at.t, has, sizeof has);
         if (!is_same_shape(mine, &m->tensor[i].at.t))
-            return error_set(errp, DDP_E_LAYOUT, EINVAL, "the checkpoint of step %llu has %.60s as %s, not %s: start with "
-                             "the options of the model that was trained", step, mine->name, has, want);
+            return error_set(errp, DDP_E_LAYOUT, EINVAL, "the checkpoint of step %llu has %.60s as %s, not %s: start "
+                             "with the options of the model that was trained", step, mine->name, has, want);
     }
     if (m->n_tensors > f->n_tensors && !m->state.window.micro)
-        return error_set(errp, DDP_E_LAYOUT, EEXIST, "the checkpoint of step %llu has a tensor %.100s that is not in this "
-                         "model: start with the options of the model that was trained", step,
+        return error_set(errp, DDP_E_LAYOUT, EEXIST, "the checkpoint of step %llu has a tensor %.100s that is not in "
+                         "this model: start with the options of the model that was trained", step,
                          name_extra(m, ret_index, f->n_tensors));
     return 0;
 }

@@ -147,8 +147,8 @@ static char *tell_failure(const char *id, const ddp_error_t *e)
     if (e->code == ENOENT)
         return note("job %s is not requeued: there is no scontrol here: let the batch script run \"ddp requeue $?\" "
                     "after srun", id);
-    return note("job %s is not requeued: %s: \"ddp requeue $?\" after srun in the batch script tries again, and so does "
-                "scontrol requeue %s", id, e->text, id);
+    return note("job %s is not requeued: %s: \"ddp requeue $?\" after srun in the batch script tries again, and so "
+                "does scontrol requeue %s", id, e->text, id);
 }
 
 /* Slurm's word may come between question and request: whoever is asked to requeue what waits already says so. */

@@ -50,8 +50,8 @@ int stop_parse(const char *text, unsigned *ret, ddp_error_t *errp)
         size_t len = strcspn(p, ",");
         int i = find(p, len);
         if (i < 0)
-            return error_set(errp, DDP_E_USAGE, EINVAL, "stop-signals=%.64s: \"%.*s\" is no signal that can stop a job: "
-                             "use none, or some of TERM, USR1, USR2, INT with commas between them", text,
+            return error_set(errp, DDP_E_USAGE, EINVAL, "stop-signals=%.64s: \"%.*s\" is no signal that can stop a "
+                             "job: use none, or some of TERM, USR1, USR2, INT with commas between them", text,
                              (int)(len < 32 ? len : 32), p);
         set |= 1u << i;
         p += len;

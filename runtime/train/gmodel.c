@@ -90,8 +90,8 @@ no_memory:
     return NULL;
 }
 
-/* What is freed below waits for the GPU, without a deadline; a stream that is late breaks the device, and then nothing of it
- * is freed. */
+/* What is freed below waits for the GPU, without a deadline; a stream that is late breaks the device, and then nothing
+ * of it is freed. */
 static void wait_for_all(gmodel_t *m)
 {
     device_stream_t *const all[] = {m->stream, m->copies};

@@ -1,4 +1,5 @@
-/* train - the reference trainer: options, data and model put together, and the loop (runtime/train/loop.h) run over them. */
+/* train - the reference trainer: options, data and model put together, and the loop (runtime/train/loop.h) run over
+ * them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>

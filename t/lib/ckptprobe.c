@@ -22,8 +22,8 @@
  *
  * With PROBE_SLOW_COPY in the environment copying takes long against a step.
  *
- * Rank 0 prints "resumed STEP", each "step N LOSS", "params HASH", "status COMMITTED FAILED LAST", "postponed N", "warning TEXT"
- * when it changes; every rank on an error "rank R: TEXT". Exit code 75 where it stopped. */
+ * Rank 0 prints "resumed STEP", each "step N LOSS", "params HASH", "status COMMITTED FAILED LAST", "postponed N",
+ * "warning TEXT" when it changes; every rank on an error "rank R: TEXT". Exit code 75 where it stopped. */
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# ckptprobe.sh - for shell tests that save and resume through the public API (t/lib/ckptprobe.c): source it after tap.sh.
+# ckptprobe.sh - for shell tests that save and resume through the public API (t/lib/ckptprobe.c): source it after
+# tap.sh.
 #
 #   ranks LAYOUT ARGUMENT...   the program on the nodes of `ddp run --layout`, "2,1": sets $rc, $out and $err
 #   bits                       of $out, what must be the same bits: steps and parameters

@@ -4,7 +4,7 @@
 #   cluster_up N [OPTION...]   starts a cluster of N nodes (options: contrib/cluster --help) in $cluster_dir, with the
 #                              plugin of this build where there is one; it ends with the script. Where that fails, the
 #                              script fails. Without root or Slurm the script is skipped.
-#   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err ($err is without
+#   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err (without
 #                              what srun says when it has to wait, which it must on a busy machine)
 #   unqueued FILE...           the files without those lines: what a batch script printed
 #   cluster_exec NODE COMMAND  runs COMMAND as root on a node
@@ -45,7 +45,9 @@ cluster_run() {
     err=$(unqueued <<<"$err")
 }
 unqueued() {
-    sed -E '/^(srun|salloc): (job [0-9]+ (queued and waiting for|has been allocated) resources|Job ([0-9]+ )?step creation (temporarily|still) disabled, retrying.*|Step created for .*)$/d' -- "$@"
+    sed -E -e '/^(srun|salloc): job [0-9]+ (queued and waiting for|has been allocated) resources$/d' \
+        -e '/^(srun|salloc): Job ([0-9]+ )?step creation (temporarily|still) disabled, retrying.*$/d' \
+        -e '/^(srun|salloc): Step created for .*$/d' -- "$@"
 }
 cluster_exec() { "$top_srcdir/contrib/cluster" exec --dir "$cluster_dir" "$@"; }
 cluster_pid() { cut -d' ' -f1 "$cluster_dir/pid/$1"; }

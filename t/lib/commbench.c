@@ -134,9 +134,10 @@ static int bench_rank(struct job *j, int rank)
     worst = all[j->size - 1];
     double moved = is_axpy ? 12.0 * j->size : 8.0 * j->size;
     if (rank == 0)
-        printf("%-8s %7.2f MiB  %d ranks %d nodes %-6s  %8.3f ms  quartiles %.3f %.3f  %.1f GB/s moved  n=%d\n", b->kind,
-               (double)b->n * 4 / (1 << 20), j->size, w->n_nodes, b->mode == COMM_PROGRESS_THREAD ? "thread" : "caller",
-               worst, took[n / 4], took[n * 3 / 4], moved * (double)b->n / worst * 1e-6, n);
+        printf("%-8s %7.2f MiB  %d ranks %d nodes %-6s  %8.3f ms  quartiles %.3f %.3f  %.1f GB/s moved  n=%d\n",
+               b->kind, (double)b->n * 4 / (1 << 20), j->size, w->n_nodes,
+               b->mode == COMM_PROGRESS_THREAD ? "thread" : "caller", worst, took[n / 4], took[n * 3 / 4],
+               moved * (double)b->n / worst * 1e-6, n);
     fflush(stdout);
     comm_destroy(c);
     world_destroy(w);
@@ -147,7 +148,8 @@ int main(int argc, char **argv)
 {
     int node_of[RANKS_MAX];
     if (argc < 6)
-        return fprintf(stderr, "usage: commbench direct|staged|axpy|overlap|hide|spare|busy MIB RANKS NODES caller|thread [NETNS]\n"), 2;
+        return fprintf(stderr, "usage: commbench direct|staged|axpy|overlap|hide|spare|busy MIB RANKS NODES "
+                               "caller|thread [NETNS]\n"), 2;
     struct bench b = {.kind = argv[1], .n = (size_t)(atof(argv[2]) * (1 << 18)), .netns = argc > 6 ? argv[6] : NULL};
     b.mode = strcmp(argv[5], "thread") == 0 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
     int per_node = atoi(argv[3]);

@@ -1,5 +1,5 @@
-/* deviceprobe.c - ranks that compute on (emulated) GPUs as training will: memory, then steps of device work, each waited for
- * beside the watch and followed by a collective.
+/* deviceprobe.c - ranks that compute on (emulated) GPUs as training will: memory, then steps of device work, each
+ * waited for beside the watch and followed by a collective.
  *
  * deviceprobe STEPS BYTES   exit code 0, or 1 with the error, after all other ranks were told. */
 #include <inttypes.h>

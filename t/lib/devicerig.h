@@ -1,4 +1,5 @@
-/* devicerig.h - the devices that t/unit/device/device.c tests: emulated GPUs (make check), or a GPU (make gpu-tests). */
+/* devicerig.h - the devices that t/unit/device/device.c tests: emulated GPUs (make check), or a GPU (make
+ * gpu-tests). */
 #ifndef DDP_T_LIB_DEVICERIG_H
 #define DDP_T_LIB_DEVICERIG_H
 

@@ -1,5 +1,5 @@
-/* gpuprobe.c - training steps whose gradients are made up, on the processor or on a GPU: what libddp makes of them must be
- * the same bits.
+/* gpuprobe.c - training steps whose gradients are made up, on the processor or on a GPU: what libddp makes of them must
+ * be the same bits.
  *
  * gpuprobe STEPS [KEY=VALUE]...   prints each step and a hash of all values; exit code 0, or 1 with the error.
  *   accum=N    micro-steps                 unused=on  parameter 1 is used in odd steps alone
@@ -7,8 +7,8 @@
  *   shards=V   logical shards, whose gradients depend on their numbers alone
  *   hook=on    the program sets one, which computes on the processor
  *   join=on    odd ranks have no data from step 2 on
- *   ckpt=DIR   goes on from there, to step STEPS, and saves there: prints "resumed STEP", a hash, and in the end "status
- *              COMMITTED FAILED LAST" and on rank 0 "warning TEXT"; exit code 75 where it stopped
+ *   ckpt=DIR   goes on from there, to step STEPS, and saves there: prints "resumed STEP", a hash, and in the end
+ *              "status COMMITTED FAILED LAST" and on rank 0 "warning TEXT"; exit code 75 where it stopped
  *   wait=on    each checkpoint is waited for      stop=S  SIGTERM in the first micro-step of step S
  *   load=DIR   values from there
  *   f16=on     values are kept in float16, not in bfloat16
@@ -92,7 +92,8 @@ static int micro_step(struct probe *p, int step, int micro, bool *ret_sync)
     if (read_gradients(p) < 0)
         return -1;
     for (int id = PARAMS - 1; id >= 0; id--) {
-        uint64_t who = (uint64_t)(p->shards ? b.shard : w->rank), seed = ((uint64_t)step * 16 + (uint64_t)micro) * 64 + who;
+        uint64_t who = (uint64_t)(p->shards ? b.shard : w->rank),
+                 seed = ((uint64_t)step * 16 + (uint64_t)micro) * 64 + who;
         seed = p->shards ? (uint64_t)step * 64 + who : seed;
         if (p->unused && id == 1 && step % 2 == 0) {
             ddp_grad_unused(p->ddp, id);

@@ -122,7 +122,8 @@ int main(int argc, char **argv)
     uint64_t o[6] = {0};
     for (int i = 1; i < argc && i <= 6; i++)
         o[i - 1] = strtoull(argv[i], NULL, 10);
-    struct model m = {.d = d, .param = {{.name = "a", .shape = {5, 1}, .ndim = 1}, {.name = "b", .shape = {70, 1}, .ndim = 1}}};
+    struct model m = {.d = d,
+                      .param = {{.name = "a", .shape = {5, 1}, .ndim = 1}, {.name = "b", .shape = {70, 1}, .ndim = 1}}};
     struct loop_model lm = {.self = &m, .n_params = 2, .param = m.param, .bind = bind, .init = init,
                             .prefetch = prefetch, .forward_backward = forward_backward, .n_windows = (size_t)o[5],
                             .group = GROUP, .tokens_per_window = 2, .evaluate = evaluate};

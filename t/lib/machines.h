@@ -13,7 +13,8 @@ struct inventory *machine_make(int packages, int numas, int caches, int cores, i
 /* CPU lists as text: "0-3,8", "all", "none". */
 struct cpus machine_cpus(const struct inventory *inv, const char *list);
 
-/* A GPU or NIC whose local CPUs are these, at the end of its table. root, bridge: its host bridge and the bridge below. */
+/* A GPU or NIC whose local CPUs are these, at the end of its table. root, bridge: its host bridge and the bridge
+ * below. */
 void machine_add_gpu(struct inventory *inv, const char *local, int root, int bridge);
 void machine_add_nic(struct inventory *inv, const char *local, enum inventory_nic_kind kind, int root, int bridge);
 

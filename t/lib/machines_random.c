@@ -83,8 +83,8 @@ static struct inventory *random_machine(void)
     return inv;
 }
 
-/* As hwloc makes it of "package:2 [numa] l3:2 core:4 pu:2": memory as a level of its own or beside one, CPUs numbered as
- * Linux does on x86 or one core after another. */
+/* As hwloc makes it of "package:2 [numa] l3:2 core:4 pu:2": memory as a level of its own or beside one, CPUs numbered
+ * as Linux does on x86 or one core after another. */
 static struct inventory *synthetic_machine(void)
 {
     ddp_error_t e;
@@ -92,9 +92,10 @@ static struct inventory *synthetic_machine(void)
     struct inventory *inv = calloc(1, sizeof *inv);
     static const char *const orders[] = {"", "(indexes=core:pu)", "(indexes=package:core:pu)"};
     static const char *const memories[] = {"[numa(memory=1GB)]", "numa:2", "numa:3", "numa:4"};
-    int n_numas = 1 + below(4), n_packages = 1 + below(3), n_caches = 1 + below(3), n_cores = 1 + below(6), n_threads = 1 << below(3);
-    snprintf(text, sizeof text, "package:%d %s l3:%d core:%d pu:%d%s", n_packages, memories[n_numas - 1], n_caches, n_cores, n_threads,
-             orders[below(3)]);
+    int n_numas = 1 + below(4), n_packages = 1 + below(3), n_caches = 1 + below(3), n_cores = 1 + below(6),
+        n_threads = 1 << below(3);
+    snprintf(text, sizeof text, "package:%d %s l3:%d core:%d pu:%d%s", n_packages, memories[n_numas - 1], n_caches,
+             n_cores, n_threads, orders[below(3)]);
     setenv("HWLOC_SYNTHETIC", text, 1);
     if (!inv || inventory_load(NULL, false, inv, &e) < 0 ||
         (int)inv->n_packages != n_packages || (int)inv->n_numas != n_packages * n_numas ||

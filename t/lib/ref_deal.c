@@ -24,7 +24,8 @@ static bool region_of(const struct ref *f, int rank, int round, flags ret)
 {
     int gpu = ref_gpu_of(f, rank);
     for (int c = 0; c < (int)f->inv->n_cores; c++)
-        ret[c] = round == 2 || (gpu >= 0 && (round == 0 ? ref_in_home(f->inv, gpu, c) : ref_in_package(f->inv, gpu, c)));
+        ret[c] =
+            round == 2 || (gpu >= 0 && (round == 0 ? ref_in_home(f->inv, gpu, c) : ref_in_package(f->inv, gpu, c)));
     return round == 2 || ref_has_home(f->inv, gpu);
 }
 

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
 # requeue.sh - for shell tests that stop training jobs of a cluster: source it after cluster.sh.
 #
-#   submit NAME OPTION...   a batch job that trains, with requeue=auto; returns when it does; sets $job; its script passes
-#                           SIGUSR1 on to srun
+#   submit NAME OPTION...   a batch job that trains, with requeue=auto; returns when it does; sets $job; its script
+#                           passes SIGUSR1 on to srun
 #   field JOB KEY           what scontrol says
 #   job_is JOB STATE        waits until it is in that state
 #   log NAME, log_of NAME   the file, its text

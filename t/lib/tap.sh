@@ -4,8 +4,8 @@
 #   is DESC GOT WANT        passes when the texts are equal
 #   like DESC TEXT ERE      passes when TEXT matches the extended regular expression
 #   unlike DESC TEXT ERE
-#   run COMMAND...          runs it with a deadline ($run_deadline seconds, 60 unless set) in a process group of its own,
-#                           which is ended at the deadline; sets $rc, $out, $err (rc 124: the deadline passed;
+#   run COMMAND...          runs it with a deadline ($run_deadline seconds, 60 unless set) in a process group of its
+#                           own, which is ended at the deadline; sets $rc, $out, $err (rc 124: the deadline passed;
 #                           137: SIGKILL was needed)
 #   until_true SECONDS COMMAND...  polls until COMMAND succeeds; 1 when the time is over
 #   diag TEXT               a comment in the output
@@ -24,8 +24,8 @@ tap_bad=0
 tap_exit_commands=()
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/ddp-t.XXXXXX")
 chmod 755 "$tmp"
-# Nothing ever comes from it. A process substitution for each wait would not do: bash keeps the status of every one by its
-# pid, and a command that gets that pid later (32768 are soon through) seems to end with it.
+# Nothing ever comes from it. A process substitution for each wait would not do: bash keeps the status of every one by
+# its pid, and a command that gets that pid later (32768 are soon through) seems to end with it.
 mkfifo "$tmp/never" && exec {tap_never}<>"$tmp/never" && rm "$tmp/never"
 
 at_exit() { tap_exit_commands+=("$1"); }

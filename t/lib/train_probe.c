@@ -1,5 +1,5 @@
-/* train_probe.c - the reference trainer with probes, for t5002, t5010, t5011 and t6010: linked with ld's --wrap around a few
- * calls of libddp, so that trainer, loop and library are the real ones.
+/* train_probe.c - the reference trainer with probes, for t5002, t5010, t5011 and t6010: linked with ld's --wrap around
+ * a few calls of libddp, so that trainer, loop and library are the real ones.
  *
  * PROBE_FAULT plants a fault, which the comparison between one rank and several must notice:
  *   sum           gradients are summed over the ranks, not averaged (losses look right)

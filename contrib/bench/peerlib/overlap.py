@@ -28,7 +28,8 @@ def start_ours_on(m, pair, size, weights):
 def start_torch_on(m, pair, size, weights):
     def start(prefix):
         port = free_port()
-        argv = [m.python, "-u", os.path.join(HERE, "gpt.py"), "--load", weights, "--lockstep", prefix] + flags(size) + ACCUM
+        argv = [m.python, "-u", os.path.join(HERE, "gpt.py"), "--load", weights, "--lockstep", prefix]
+        argv += flags(size) + ACCUM
         return [m.start(argv, m.torch_environment(r, 2, m.threads(2), port, ADDRESS[0], GLOO_SOCKET_IFNAME=LINK),
                         before=pair.enter(r)) for r in (0, 1)]
     return start
@@ -127,7 +128,8 @@ def one_node(m, report, size, steps):
         ratios.append((sync + rest) / (quiet + rest))
     s = stats(ratios)
     report.goal(f"one node, {m.cores} ranks: step over the same step without sync", s["median"], at_most=STEP_GOAL)
-    table(f"One node, {m.cores} ranks on {m.cores} cores, ours", ["", "no sync, ms", "sync, ms", "step / step without sync"],
+    table(f"One node, {m.cores} ranks on {m.cores} cores, ours",
+          ["", "no sync, ms", "sync, ms", "step / step without sync"],
           [["ours", short(1e3 * median(found["quiet_s"])), short(1e3 * median(found["sync_s"])),
             f"{s['median']:.3f} ({s['q1']:.3f}-{s['q3']:.3f})"]])
     return {"ratio": s, "quiet_s": stats(found["quiet_s"]), "sync_s": stats(found["sync_s"])}

@@ -61,8 +61,8 @@ def dump_weights(m, size, path):
 
 
 def start_ours(m, size, ranks, more=()):
-    return lambda prefix: [m.start([m.ddp(), "run", "-n", str(ranks), m.ddp(), "bench", "step", SAME_ORDER, "--lockstep",
-                                    prefix] + flags(size) + list(more), m.environment(m.threads(ranks)))]
+    return lambda prefix: [m.start([m.ddp(), "run", "-n", str(ranks), m.ddp(), "bench", "step", SAME_ORDER,
+                                    "--lockstep", prefix] + flags(size) + list(more), m.environment(m.threads(ranks)))]
 
 
 def start_torch(m, size, ranks, weights, more=()):

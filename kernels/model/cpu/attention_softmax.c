@@ -39,8 +39,8 @@ KERNEL_INLINE void exp_row(float *x, float max, float scale, size_t n)
     }
 }
 
-/* Rows in groups: between one step and the next of a row's chain there are those of others to do. Columns beyond a row's
- * own up to n, its group's, are -inf and change no bit. */
+/* Rows in groups: between one step and the next of a row's chain there are those of others to do. Columns beyond a
+ * row's own up to n, its group's, are -inf and change no bit. */
 KERNEL_INLINE void softmax_group(const struct head *a, size_t first, size_t row, size_t rows, size_t n, bool with_stats)
 {
     float *p = a->p + row * a->ldp, *max = a->max + first + row, *inv = a->inv + first + row;

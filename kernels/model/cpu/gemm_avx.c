@@ -46,8 +46,8 @@ AVX512 static ALWAYS_INLINE void fetch_lines(const float *p, size_t ld, int rows
             _mm_prefetch((const char *)(p + (size_t)i * ld + l * LINE), _MM_HINT_T0);
 }
 
-/* acc = a b. Meanwhile the next tile's rows of c, and of a where that is not in panels, come to the first-level cache, a few
- * lines at a time: many at once would keep b waiting. */
+/* acc = a b. Meanwhile the next tile's rows of c, and of a where that is not in panels, come to the first-level cache,
+ * a few lines at a time: many at once would keep b waiting. */
 AVX512 static ALWAYS_INLINE void sum_512(__m512 (*acc)[2], const struct gemm_tile *t, const float *a, const float *c,
                                          int rows, size_t row, size_t step)
 {

@@ -15,8 +15,8 @@
 #define TWO_SQRT_2_OVER_PI 1.5957691216f
 #define CUBIC 0.044715f
 
-/* OpenBLAS's bits depend on the tile, so that is fixed; ours is cut as it suits the threads and the second-level cache, in
- * which OWN_ELEMS of c stay. */
+/* OpenBLAS's bits depend on the tile, so that is fixed; ours is cut as it suits the threads and the second-level cache,
+ * in which OWN_ELEMS of c stay. */
 enum {
     BLAS_ROWS = 256,
     BLAS_COLS = 1024,
@@ -82,8 +82,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* What follows reads or writes rows that lie pages apart, beyond the second-level cache: no prefetcher of the processor's
- * follows them. p is the row that is worked on. */
+/* What follows reads or writes rows that lie pages apart, beyond the second-level cache: no prefetcher of the
+ * processor's follows them. p is the row that is worked on. */
 KERNEL_INLINE void fetch_ahead(const float *p, size_t ld, size_t cols)
 {
     for (size_t l = 0; l < cols; l += LINE)
@@ -115,8 +115,8 @@ KERNEL_INLINE void scale_columns(float *c, const float *scale, size_t ld, size_t
     }
 }
 
-/* With s = logistic(v), v = 2u: gelu' = s + x s (1 - s) dv/dx. In loops of short chains, see mathfun.h: rows * cols is at
- * most GELU_ELEMS. */
+/* With s = logistic(v), v = 2u: gelu' = s + x s (1 - s) dv/dx. In loops of short chains, see mathfun.h: rows * cols is
+ * at most GELU_ELEMS. */
 KERNEL_INLINE void gelu_part(float *restrict c, float *restrict gelu, size_t ld, size_t rows, size_t cols)
 {
     float r[GELU_ELEMS], scale[GELU_ELEMS];

@@ -14,8 +14,8 @@
 constexpr unsigned N = piece<float>::N; /* columns that a thread takes at once */
 
 __global__ void __launch_bounds__(FORWARD_THREADS)
-    embedding_forward(float *out, const int32_t *tokens, const float *wte, const float *wpe, size_t length, unsigned width,
-                      size_t token_stride, bool whole)
+    embedding_forward(float *out, const int32_t *tokens, const float *wte, const float *wpe, size_t length,
+                      unsigned width, size_t token_stride, bool whole)
 {
     size_t b = blockIdx.x / length, t = blockIdx.x % length;
     const float *token = wte + (size_t)tokens[b * token_stride + t] * width, *position = wpe + t * width;

@@ -118,9 +118,9 @@ template <typename T> struct gradient {
 };
 
 template <typename T>
-__device__ __forceinline__ void load_gradient(gradient<T> &t, float *sums, unsigned padded, const T *dout, const float *in,
-                                              const float *weight, float mean, float rstd, unsigned begin,
-                                              unsigned width, bool whole)
+__device__ __forceinline__ void load_gradient(gradient<T> &t, float *sums, unsigned padded, const T *dout,
+                                              const float *in, const float *weight, float mean, float rstd,
+                                              unsigned begin, unsigned width, bool whole)
 {
     constexpr unsigned N = piece<T>::N;
 #pragma unroll

@@ -5,8 +5,9 @@
  * bytes, and it must have been told so, the workspace is overwritten.
  *
  *   BLASLTDOUBLE_FAIL=CALL:N:STATUS   the Nth call of create, heuristic or matmul fails so
- *   BLASLTDOUBLE_BIAS=CALL            from now on call, heuristic or matmul, says of every product that has a bias that it
- *                                     is not supported; matmul only where the bias is not all that is added */
+ *   BLASLTDOUBLE_BIAS=CALL            from now on call, heuristic or matmul, says of every product that has a bias
+ *                                     that it is not supported; matmul only where the bias is not all that is
+ *                                     added */
 #include <cublasLt.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -15,8 +15,9 @@
  *   EMU_FAIL=CALL:N:ERROR[,...]  the Nth call of CALL ("*": of any) fails with ERROR, a number; an error from which
  *                     CUDA does not recover then comes from every later call; -1: it never returns
  * As CUDA does: cudaMalloc'ed memory holds no zeros (0xff, which are NaNs), copies check which side is whose and where
- * memory ends, an error stays for cudaGetLastError until it is asked for, each thread has its own device and last error.
- * As CUDA does not: device memory can be read directly, and one thread at a time is at work, that on streams included. */
+ * memory ends, an error stays for cudaGetLastError until it is asked for, each thread has its own device and last
+ * error. As CUDA does not: device memory can be read directly, and one thread at a time is at work, that on streams
+ * included. */
 #ifndef DDP_T_LIB_CUDAEMU_SCRIPT_H
 #define DDP_T_LIB_CUDAEMU_SCRIPT_H
 

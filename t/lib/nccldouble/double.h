@@ -1,9 +1,9 @@
 /* double.h - A TEST DOUBLE of NCCL, no NCCL: libnccl.so.2 in a folder of its own, found through LD_LIBRARY_PATH.
  *
  * "Device memory" is host memory. Operations really move data between the ranks' processes, through a file that they
- * map (collectives.c), by one worker thread per communicator, which takes what has been called in order; streams are not told
- * apart. What calls answer is scripted (script.c), and each is logged. It is stricter than NCCL where that helps: a
- * call on a communicator that is still busy with the one before is an error, in a group too.
+ * map (collectives.c), by one worker thread per communicator, which takes what has been called in order; streams are
+ * not told apart. What calls answer is scripted (script.c), and each is logged. It is stricter than NCCL where that
+ * helps: a call on a communicator that is still busy with the one before is an error, in a group too.
  *
  *   NCCLDOUBLE_SCRIPT  file of lines; # begins a comment:
  *       version 22304

@@ -234,8 +234,8 @@ static bool has_work(ncclComm_t c)
     return has;
 }
 
-/* Streams are not told apart here; to whoever runs what comes behind on a stream at once, work is on the stream when it is
- * done. */
+/* Streams are not told apart here; to whoever runs what comes behind on a stream at once, work is on the stream when it
+ * is done. */
 static bool waits_for_work(ncclComm_t c)
 {
     return (c->is_finalized || getenv("NCCLDOUBLE_IN_ORDER")) && has_work(c);

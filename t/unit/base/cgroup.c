@@ -61,7 +61,8 @@ static void what_is_used_is_not_left(void **state)
     assert_true(cgroup_memory_left(root) == GIB); /* the use cannot be read */
     put(V2 "/job/step/memory.current", "1000\n");
     assert_true(cgroup_memory_left(root) == GIB - 1000);
-    put(V2 "/job/step/memory.stat", "anon 600\nfile 400\nworkingset_inactive_file 7\ninactive_file 300\nactive_file 9\n");
+    put(V2 "/job/step/memory.stat",
+        "anon 600\nfile 400\nworkingset_inactive_file 7\ninactive_file 300\nactive_file 9\n");
     assert_true(cgroup_memory_left(root) == GIB - 700);
     put(V2 "/job/step/memory.stat", "anon 600\ninactive_file_x 300\ninactive_file\n");
     assert_true(cgroup_memory_left(root) == GIB - 1000);

@@ -359,7 +359,8 @@ static void test_order(void **state)
     }
 }
 
-/* A broken checkpoint beyond the one that was resumed from goes when the next is committed, also one of its own step. */
+/* A broken checkpoint beyond the one that was resumed from goes when the next is committed, also one of its own
+ * step. */
 static void test_replaces_broken(void **state)
 {
     ddp_error_t e = {0};

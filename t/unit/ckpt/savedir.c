@@ -241,7 +241,8 @@ static void who_else_may_write_is_said(void **state)
     assert_true(savedir_is_shared(&dir, true, text, sizeof text) && strstr(text, "another folder in its place"));
     if (geteuid() == 0) {
         give_away("ck");
-        assert_true(savedir_is_shared(&dir, false, text, sizeof text) && strstr(text, "belongs to another user (uid 1)"));
+        assert_true(savedir_is_shared(&dir, false, text, sizeof text) &&
+                    strstr(text, "belongs to another user (uid 1)"));
     }
 }
 

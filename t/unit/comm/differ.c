@@ -93,7 +93,8 @@ static void play(int size, const int *node_of)
             struct scene scene = {(enum call)a, (enum call)b, (a + b) % size, 0};
             struct job j = {.size = size, .node_of = node_of, .arg = &scene, .timeout_s = 1};
             j.progress = (a ^ b) & 1 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
-            bool is_one_barrier_less = (a == BARRIER && b == NOTHING) || (a == NOTHING && b == BARRIER); /* can be right */
+            /* One barrier less can be right. */
+            bool is_one_barrier_less = (a == BARRIER && b == NOTHING) || (a == NOTHING && b == BARRIER);
             if (a != b && !is_one_barrier_less && !job_run(&j, differing_rank))
                 fail_msg("call %d against call %d of rank %d", a, b, scene.odd_rank);
         }

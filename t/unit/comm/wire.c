@@ -117,7 +117,8 @@ static void a_leader_that_does_not_listen_ends_at_the_deadline(void **state)
     while (connect(strangers[n_strangers++], (struct sockaddr *)&a, n) == 0 && n_strangers < MOST);
     assert_true(n_strangers < MOST);
     struct world *w = world_from_keys(1, 2, keys, keys);
-    struct shm s = {.world = w, .local = 1, .local_size = 2, .timeout_s = 1, .stage_bytes = 4096, .memfd = -1, .door = -1};
+    struct shm s = {
+        .world = w, .local = 1, .local_size = 2, .timeout_s = 1, .stage_bytes = 4096, .memfd = -1, .door = -1};
     struct meet m = {.fd = -1};
     ddp_error_t e = {0};
     alarm(30); /* for ever was once the answer */

@@ -137,7 +137,8 @@ static int many_rank(struct job *j, int rank)
     CHECK(comm_barrier(c, &e) == 0, "%s", e.text); /* after all works, also those that are not waited for */
     for (int i = 0; i < WORKS * N; i++)
         CHECK(x[i] == (float)(i % 1000 * j->size + j->size * (j->size - 1) / 2), "element %d: %g", i, (double)x[i]);
-    _Atomic int *n_past = j->shared; /* who leaves with a work in flight breaks the job: nobody may still be in the barrier */
+    /* A rank that leaves with a work in flight breaks the job: no other may still be in the barrier. */
+    _Atomic int *n_past = j->shared;
     uint64_t deadline = deadline_in(20);
     ++*n_past;
     while (*n_past < j->size && deadline_left_ns(deadline) > 0)
@@ -170,9 +171,9 @@ static void be_slow_once(void *ctx, size_t range, size_t first, const void *data
     *was_slow = true;
 }
 
-/* Rank 1's share of a sum is 8 chunks, rank 0's 9 and slow: rank 1 is soon through with its own and could begin the gather
- * that it has started too, while it may not yet send its last partial. Rank 0 starts the gather after the sum: it must
- * get that partial first. */
+/* Rank 1's share of a sum is 8 chunks, rank 0's 9 and slow: rank 1 is soon through with its own and could begin the
+ * gather that it has started too, while it may not yet send its last partial. Rank 0 starts the gather after the sum:
+ * it must get that partial first. */
 static int gathering_rank(struct job *j, int rank)
 {
     enum { UNIT = 64 << 10, BYTES = 33 * UNIT, AFTER = 40 * UNIT };

@@ -161,8 +161,8 @@ static void *copy_often(void *arg)
     device_event_t *e = device_event_create(c->device, false, NULL);
     char *host = device_host_malloc(c->device, N, "a test", NULL), *p = device_malloc(c->device, N, "a test", NULL);
     for (int i = 0; i < 300; i++) {
-        c->is_wrong |= device_fill(s, p, c->byte + i % 2, N, NULL) < 0 || device_copy(s, host, p, N, DEVICE_FROM, NULL) < 0 ||
-                       device_event_record(e, s, NULL) < 0 ||
+        c->is_wrong |= device_fill(s, p, c->byte + i % 2, N, NULL) < 0 ||
+                       device_copy(s, host, p, N, DEVICE_FROM, NULL) < 0 || device_event_record(e, s, NULL) < 0 ||
                        device_event_wait(e, deadline_in(20), NULL, NULL, NULL) < 0 || host[0] != c->byte + i % 2 ||
                        memcmp(host, host + 1, N - 1) != 0;
     }

@@ -153,8 +153,8 @@ static int scatters(struct job *j, int rank, comm_t *c)
             memset((char *)r.stage.data + r.stage.n_bytes, 0xee, all - r.stage.n_bytes);
             fill(rank, salt, i, r.ranges[i].data);
             fill(rank, salt, i, want);
-            CHECK(nccl_reduce_scatter_fixed(r.n, r.ranges[i].data, n_each, shapes[i].dtype, &r.stage, NULL, &e) == 0, "%s",
-                  e.text);
+            CHECK(nccl_reduce_scatter_fixed(r.n, r.ranges[i].data, n_each, shapes[i].dtype, &r.stage, NULL, &e) == 0,
+                  "%s", e.text);
             CHECK(nccl_wait(r.n, is_over, NULL, &e) == 0, "%s", e.text);
             CHECK(comm_allreduce(c, want, shapes[i].n_elems, shapes[i].dtype, DDP_SUM, &e) == 0, "%s", e.text);
             for (size_t k = (size_t)rank * n_each; k < (size_t)(rank + 1) * n_each; k++)

@@ -15,7 +15,8 @@ static char folder[64], path[8192];
 
 /* A line of Slurm 22.05, with the parts that matter; the job's name tries to be one of them. */
 static const char line[] =
-    "JobId=12555 JobName=a JobState=FAILED UserId=nobody(65534) GroupId=nogroup(65534) MCS_label=N/A Priority=4294901759 "
+    "JobId=12555 JobName=a JobState=FAILED UserId=nobody(65534) GroupId=nogroup(65534) MCS_label=N/A "
+    "Priority=4294901759 "
     "JobState=%s Reason=%s Dependency=(null) Requeue=1 Restarts=%d BatchFlag=1 Reboot=0 ExitCode=0:0 RunTime=00:00:00 "
     "TimeLimit=00:10:00 TimeMin=N/A StartTime=1795293314 EndTime=%s Deadline=N/A AllocNode:Sid=localhost:26624 "
     "ReqNodeList=(null) ExcNodeList=%s NodeList=n[1-2] BatchHost=n1 Command=/home/EndTime=7 \n";

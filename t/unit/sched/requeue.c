@@ -39,8 +39,8 @@ static void the_command_is_fit_for_a_shell(void **state)
     for (size_t i = 0; i < sizeof set / sizeof *set; i += 2)
         setenv(set[i], set[i + 1], 1);
     char *command = requeue_command(args, sizeof args);
-    assert_string_equal(command, "srun --ddp=on,requeue=auto -N2 -n4 -c3 -p'a b' ./train --data 'it'\\''s a file' --x=1 '' "
-                                 "'$(rm -rf)' 'a\nb'");
+    assert_string_equal(command, "srun --ddp=on,requeue=auto -N2 -n4 -c3 -p'a b' ./train --data 'it'\\''s a file' "
+                                 "--x=1 '' '$(rm -rf)' 'a\nb'");
     free(command);
     unsetenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp");
     command = requeue_command("x", 1); /* cut short */

@@ -183,7 +183,8 @@ static void a_common_mask_is_shared_out(void **state)
 static void gpus_decide_where_they_are(void **state)
 {
     (void)state;
-    run(&(struct node){.n_ranks = 2, .options = "on", .mask = {"2-3,6-7", "0-1,4-5"}, .visible = {"0,1", "0,1"}, .held = 8});
+    run(&(struct node){
+        .n_ranks = 2, .options = "on", .mask = {"2-3,6-7", "0-1,4-5"}, .visible = {"0,1", "0,1"}, .held = 8});
     expect(0, "0-1,4-5", 0, "beside its GPU");
     expect(1, "2-3,6-7", 1, "beside its GPU");
     expect_loads(0, 1, 0);
@@ -220,7 +221,8 @@ static void where_nothing_is_to_decide_nothing_is_read(void **state)
     expect(1, "0-7", -1, "--cpu-bind was given");
     expect_loads(0, 0, 0);
     /* GPUs are still to be chosen, and somebody wants to see it */
-    run(&(struct node){.n_ranks = 2, .options = "on", .mask = {"0-7", "0-7"}, .visible = {"0,1", "0,1"}, .is_bound = true});
+    run(&(struct node){
+        .n_ranks = 2, .options = "on", .mask = {"0-7", "0-7"}, .visible = {"0,1", "0,1"}, .is_bound = true});
     expect(1, "0-7", 1, "--cpu-bind was given");
     expect_loads(0, 1, 0);
     run(&(struct node){.n_ranks = 2, .options = "verbose", .mask = {"0,4", "1,5"}, .held = 4});

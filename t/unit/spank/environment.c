@@ -72,8 +72,8 @@ static void an_enclosing_step_is_not_the_user(void **state)
     put(&v, "WORLD_SIZE", "8"); /* changed since: now it is the user's */
     put(&v, "OWN", "1");
     environment_forget(lookup("DDP_SET", &v), lookup, &v, drop_var);
-    static const char *const ours[] = {"RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR",
-                                       "MASTER_PORT", "OMP_NUM_THREADS", "DDP_TIMEOUT", "DDP_VERSION"};
+    static const char *const ours[] = {"RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK",
+                                       "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "DDP_TIMEOUT", "DDP_VERSION"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (lookup(ours[i], &v))
             fail_msg("%s=%s is still there", ours[i], lookup(ours[i], &v));
@@ -185,9 +185,14 @@ static void reserved_ports_are_taken_where_asked_for(void **state)
 static void threads_follow_the_cpus(void **state)
 {
     (void)state;
-    static const struct { const char *held, *per_task; struct { size_t cpus, cores; int sharing; } m; const char *want; } cases[] = {
-        {"8", NULL, {8, 4, 1}, "4"},   {"8", NULL, {8, 8, 2}, "4"}, {"8", NULL, {1, 1, 5}, "1"}, {"2", NULL, {64, 64, 2}, "1"},
-        {"8", "2", {8, 4, 1}, "2"},    {"8", "6", {8, 4, 1}, "6"},  {"8", "9", {8, 4, 1}, "8"},  {"0", NULL, {8, 8, 4}, "2"},
+    static const struct {
+        const char *held, *per_task;
+        struct { size_t cpus, cores; int sharing; } m;
+        const char *want;
+    } cases[] = {
+        {"8", NULL, {8, 4, 1}, "4"}, {"8", NULL, {8, 8, 2}, "4"}, {"8", NULL, {1, 1, 5}, "1"},
+        {"2", NULL, {64, 64, 2}, "1"}, {"8", "2", {8, 4, 1}, "2"}, {"8", "6", {8, 4, 1}, "6"},
+        {"8", "9", {8, 4, 1}, "8"}, {"0", NULL, {8, 8, 4}, "2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct vars v = plain_step();

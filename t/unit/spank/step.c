@@ -10,7 +10,8 @@ static void tasks_per_node_are_read(void **state)
 {
     (void)state;
     static const struct { const char *list; int node, want; } good[] = {
-        {"4", 0, 4}, {"2(x3),1", 0, 2}, {"2(x3),1", 2, 2}, {"2(x3),1", 3, 1}, {"1,2,3", 1, 2}, {"1(x16777216)", 9999999, 1},
+        {"4", 0, 4}, {"2(x3),1", 0, 2}, {"2(x3),1", 2, 2}, {"2(x3),1", 3, 1}, {"1,2,3", 1, 2},
+        {"1(x16777216)", 9999999, 1},
     };
     static const struct { const char *list; int node; } bad[] = {
         {"", 0}, {"4", 1}, {"2(x3)", 3}, {"x", 0}, {"2(x", 0}, {"2(x3", 0}, {"2(x0)", 0}, {"-1", 0}, {"2;3", 1},

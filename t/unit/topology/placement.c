@@ -1,4 +1,5 @@
-/* doc/placement.md, sections 1 and 2, a sentence at a time; t/unit/topology/placement_random.c takes all of it over random machines. */
+/* doc/placement.md, sections 1 and 2, a sentence at a time; t/unit/topology/placement_random.c takes all of it over
+ * random machines. */
 #include "t/unit/unit.h"
 
 #include "t/unit/topology/placing.h"

@@ -1,4 +1,5 @@
-/* doc/placement.md, sections 3 to 6, a sentence at a time; t/unit/topology/placement_random.c takes all of it over random machines. */
+/* doc/placement.md, sections 3 to 6, a sentence at a time; t/unit/topology/placement_random.c takes all of it over
+ * random machines. */
 #include "t/unit/unit.h"
 
 #include "t/unit/topology/placing.h"
@@ -76,7 +77,8 @@ static void homes_then_packages_then_the_rest(void **state)
     given(inv, 2, "all"); /* round (b): the free half of each package */
     all_see("0 2");
     expect_cpus("0-7 8-15");
-    given(inv, 4, "0-1,4-15"); /* 14: 3 each, 2 more where there are some: ranks 1 and 2; rank 0 misses one in its home */
+    /* 14 cores: 3 each, 2 more where there are some: ranks 1 and 2; rank 0 misses one in its home. */
+    given(inv, 4, "0-1,4-15");
     all_see("0 1 2 3");
     expect_cpus("0-1,15 4-7 8-11 12-14");
     free(inv);

@@ -387,7 +387,8 @@ static void check_without_devices(const char *machine, const char *path)
         differs("%s", e.text);
     else if (less.n_gpus || less.n_nics || less.n_cores != inv.n_cores || less.n_numas != inv.n_numas ||
              memcmp(less.core, inv.core, sizeof inv.core) != 0 || memcmp(less.numa, inv.numa, sizeof inv.numa) != 0)
-        differs("%zu cores, %zu NUMA nodes; with devices %zu, %zu", less.n_cores, less.n_numas, inv.n_cores, inv.n_numas);
+        differs("%zu cores, %zu NUMA nodes; with devices %zu, %zu", less.n_cores, less.n_numas, inv.n_cores,
+                inv.n_numas);
     report(machine, "without devices");
 }
 

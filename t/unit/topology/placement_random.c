@@ -25,9 +25,9 @@ static bool is_same_place(const struct place *a, const struct place *b)
 
 static void print_place(const char *who, const struct place *p)
 {
-    printf("# %s: cpus %s, %d cores, %d near, %d sharing, device %d, gpu %d (%d), numa %d, nic %d at %d, reason %d\n", who,
-           text(&p->cpus), p->n_cores, p->n_near, p->n_sharing, p->device, p->gpu, p->n_gpu_sharing, p->numa, p->nic,
-           (int)p->nic_distance, (int)p->reason);
+    printf("# %s: cpus %s, %d cores, %d near, %d sharing, device %d, gpu %d (%d), numa %d, nic %d at %d, reason %d\n",
+           who, text(&p->cpus), p->n_cores, p->n_near, p->n_sharing, p->device, p->gpu, p->n_gpu_sharing, p->numa,
+           p->nic, (int)p->nic_distance, (int)p->reason);
 }
 
 static void assert_same_places(uint64_t seed, int n, const struct place *a, const struct place *b, const char *what)
@@ -69,7 +69,8 @@ static bool core_touches(const struct inventory *inv, size_t core, const struct 
     return false;
 }
 
-/* Label of each rank's pool; the masks of ranks that share one overlap in a chain, or some rank sees a GPU with a home. */
+/* Label of each rank's pool; the masks of ranks that share one overlap in a chain, or some rank sees a GPU with a
+ * home. */
 static void find_pools(const struct random_case *c, int *label)
 {
     bool is_one = false;
@@ -119,8 +120,8 @@ static void check_pool(uint64_t seed, const struct random_case *c, const int *la
     if (n_cores == 0)
         return;
     if (least < 1 || most - least > 1 || n_idle > 0 || (n_crowded > 0 && n_ranks <= n_cores))
-        fail_msg("seed %llu: %d to %d cores a rank, %d idle, %d with more than one rank", (unsigned long long)seed, least,
-                 most, n_idle, n_crowded);
+        fail_msg("seed %llu: %d to %d cores a rank, %d idle, %d with more than one rank", (unsigned long long)seed,
+                 least, most, n_idle, n_crowded);
     cpus_and(&used, &c->inv->all);
     if (!cpus_equal(&used, &all))
         fail_msg("seed %llu: CPUs %s used of %s", (unsigned long long)seed, text(&used), text(&all));

@@ -11,7 +11,8 @@
 
 /* float32: largest difference, relative to a tensor's largest gradient. */
 #define F32_TOLERANCE 1e-5
-/* Else: length of a tensor's difference, relative to the gradient's. Eight bits round by 2^-9 at most, eleven by 2^-12. */
+/* Else: length of a tensor's difference, relative to the gradient's. Eight bits round by 2^-9 at most, eleven by
+ * 2^-12. */
 #define BF16_TOLERANCE 0.02
 #define F16_TOLERANCE 0.0025
 

@@ -202,7 +202,8 @@ static void a_bias_lies_on_every_row(void **state)
     (void)state;
     static const enum ddp_dtype types[] = {DDP_F32, DDP_BF16, DDP_F16};
     for (int i = 0; i < 24; i++) {
-        struct spread x = {.rows = 5, .width = i & 1 ? 1037 : 64, .gap = i & 2 ? 8 : 0, .type = types[i / 8], .add = i & 4};
+        struct spread x = {
+            .rows = 5, .width = i & 1 ? 1037 : 64, .gap = i & 2 ? 8 : 0, .type = types[i / 8], .add = i & 4};
         in_every_order(spread, &x);
     }
 }

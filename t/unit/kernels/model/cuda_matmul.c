@@ -165,7 +165,8 @@ static void rows_may_lie_apart(void **state)
     (void)state;
     each_type((struct shape){.s = {.m = 9, .n = 37, .k = 16, .b_transposed = true, .out_stride = 27}});
     each_type((struct shape){.s = {.m = 9, .n = 16, .k = 37, .a_stride = 27}});
-    each_type((struct shape){.s = {.m = 37, .n = 16, .k = 9, .a_stride = 27, .a_transposed = true, .accumulate = true}});
+    each_type(
+        (struct shape){.s = {.m = 37, .n = 16, .k = 9, .a_stride = 27, .a_transposed = true, .accumulate = true}});
     each_type((struct shape){.s = {.m = 9, .n = 37, .k = 16, .out_stride = 27}, .bias = true, .add = true});
 }
 
@@ -189,8 +190,8 @@ static void other_starts_are_refused_by_name(void **state)
             at[k] = (char *)t.at + (k == i ? 8 : 0);
         struct cuda_matmul s = {.m = 8, .n = 8, .k = 8, .in = DDP_BF16, .out = DDP_BF16, .bias = at[3], .add = at[4]};
         assert_int_equal(cuda_matmul(blas, at[0], at[1], at[2], &s, NULL, &e), -1);
-        snprintf(want, sizeof want, "cuda_matmul of [8, 8] x [8, 8] bf16: %s begins at %p, and must at a multiple of 16",
-                 names[i], at[i]);
+        snprintf(want, sizeof want,
+                 "cuda_matmul of [8, 8] x [8, 8] bf16: %s begins at %p, and must at a multiple of 16", names[i], at[i]);
         assert_error_has(e, want);
         assert_int_equal(e.domain, DDP_E_USAGE);
     }
