@@ -199,7 +199,7 @@ static int verbs_state(hwloc_obj_t os_device)
 {
     int state = -1;
     for (int port = 1; port <= 8; port++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "Port%dState", port);
         const char *value = hwloc_obj_get_info_by_name(os_device, name);
         if (value && state < 1)
