@@ -25,11 +25,11 @@ int handle_bcast(ddp_t *d, void *at, size_t n, int root, ddp_error_t *errp)
 {
     ddp_error_t why = {0};
     if (!d->gpu)
-        return comm_bcast(d->comm, at, n, root, errp);
+        return comm_bcast(d->team.comm, at, n, root, errp);
     if (gpu_bcast(d->gpu, at, n, root, &why) == 0)
         return 0;
     if (why.domain != DDP_E_PEER) /* the others wait in NCCL */
-        comm_abort(d->comm, why.text);
+        comm_abort(d->team.comm, why.text);
     if (errp)
         *errp = why;
     return -1;

@@ -12,17 +12,19 @@ struct ddp_work {
 
 static int expect(const ddp_t *d, const char *call, ddp_error_t *errp)
 {
+    if (handle_expect(d, PHASES_ALL, call, errp) < 0)
+        return -1;
     if (d->phase == PHASE_MICRO && reducer_has_begun(&d->reducer))
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: gradients are on their way: call it before the first "
-                         "ddp_grad_ready or after ddp_backward_end", d->world.rank, call);
-    return handle_expect(d, PHASES_ALIVE, call, errp);
+                         "ddp_grad_ready or after ddp_backward_end", d->team.me.rank, call);
+    return 0;
 }
 
 EXPORT int ddp_barrier(ddp_t *d, ddp_error_t *errp)
 {
     if (expect(d, "ddp_barrier", errp) < 0)
         return -1;
-    return comm_barrier(d->comm, errp) < 0 ? handle_break(d) : 0;
+    return comm_barrier(d->team.comm, errp) < 0 ? team_break(&d->team) : 0;
 }
 
 static int check_type(size_t n, enum ddp_dtype dtype, const char *call, ddp_error_t *errp)
@@ -39,10 +41,10 @@ EXPORT int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int r
 {
     if (expect(d, "ddp_bcast", errp) < 0 || check_type(n, dtype, "ddp_bcast", errp) < 0)
         return -1;
-    if (root < 0 || root >= d->world.size)
+    if (root < 0 || root >= d->team.me.size)
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_bcast: root %d is not a rank: 0..%d", root,
-                         d->world.size - 1);
-    return comm_bcast(d->comm, data, n * dtype_size(dtype), root, errp) < 0 ? handle_break(d) : 0;
+                         d->team.me.size - 1);
+    return comm_bcast(d->team.comm, data, n * dtype_size(dtype), root, errp) < 0 ? team_break(&d->team) : 0;
 }
 
 EXPORT ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op,
@@ -59,9 +61,9 @@ EXPORT ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype 
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "ddp_allreduce: no memory");
         return NULL;
     }
-    w->work = comm_allreduce_start(d->comm, data, n, dtype, op, errp);
+    w->work = comm_allreduce_start(d->team.comm, data, n, dtype, op, errp);
     if (!w->work) {
-        handle_break(d);
+        team_break(&d->team);
         free(w);
         return NULL;
     }
@@ -82,7 +84,7 @@ EXPORT int ddp_wait(ddp_work_t *w, ddp_error_t *errp)
         at = &(*at)->next;
     *at = w->next;
     free(w);
-    return rc < 0 ? handle_break(d) : 0;
+    return rc < 0 ? team_break(&d->team) : 0;
 }
 
 void handle_free_works(ddp_t *d)
@@ -98,8 +100,8 @@ EXPORT void *ddp_alloc(ddp_t *d, size_t n_bytes, ddp_error_t *errp)
 {
     if (expect(d, "ddp_alloc", errp) < 0)
         return NULL;
-    comm_segment_t *s = comm_segment_create(d->comm, n_bytes, errp);
+    comm_segment_t *s = comm_segment_create(d->team.comm, n_bytes, errp);
     if (!s)
-        handle_break(d);
+        team_break(&d->team);
     return s ? comm_segment_data(s) : NULL;
 }

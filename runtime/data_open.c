@@ -19,7 +19,7 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
     const struct data_config *c = &d->data.cfg;
     if (!c->n_shards)
         return 0;
-    if (!comm_is_by_rank(d->comm))
+    if (!comm_is_by_rank(d->team.comm))
         return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: here sums follow the nodes, not the rank numbers: put "
                          "a power of two of consecutive ranks on every node (srun --ntasks-per-node=N "
                          "--distribution=block), or use no shards", c->n_shards);
@@ -35,7 +35,7 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
     d->reducer.prepare = add_shards;
     d->reducer.prepare_ctx = d;
     const struct budget_part part = {"sums of shards", d->gpu ? 0 : partials_bytes(&d->partials)};
-    return budget_check("", &part, 1, d->world.local_size, errp); /* nothing of it has been touched yet */
+    return budget_check("", &part, 1, d->team.me.local_size, errp); /* nothing of it has been touched yet */
 }
 
 /* Every rank's share of the samples follows from the same numbers. */
@@ -45,15 +45,15 @@ static int compare(ddp_t *d, ddp_error_t *errp)
     unsigned long long mine[] = {c->n_samples, c->batch, (unsigned)c->accum, (unsigned)c->n_shards, c->seed};
     unsigned long long first[sizeof mine / sizeof *mine];
     memcpy(first, mine, sizeof first);
-    if (comm_bcast(d->comm, first, sizeof first, 0, errp) < 0)
-        return handle_break(d);
+    if (comm_bcast(d->team.comm, first, sizeof first, 0, errp) < 0)
+        return team_break(&d->team);
     ddp_error_t why = {0};
     if (memcmp(mine, first, sizeof mine) != 0)
         error_set(&why, DDP_E_USAGE, EINVAL, "ddp_data_open: %llu samples, batch %llu, %llu micro-steps, %llu shards, "
                   "seed %llu, but rank 0 has %llu, %llu, %llu, %llu, %llu: start every rank with the same options "
                   "and data", mine[0], mine[1], mine[2], mine[3], mine[4], first[0], first[1], first[2], first[3],
                   first[4]);
-    return handle_agree(d, &why, errp);
+    return team_agree(&d->team, &why, errp);
 }
 
 static int open_order(ddp_t *d, const struct data_config *cfg, ddp_error_t *errp)
@@ -61,7 +61,7 @@ static int open_order(ddp_t *d, const struct data_config *cfg, ddp_error_t *errp
     ddp_error_t why = {0};
     if (data_open(&d->data, cfg, &why) < 0 || open_shards(d, &why) < 0)
         error_prefix(&why, "ddp_data_open");
-    return handle_agree(d, &why, errp) < 0 ? -1 : compare(d, errp);
+    return team_agree(&d->team, &why, errp) < 0 ? -1 : compare(d, errp);
 }
 
 EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, int accum, int shards, uint64_t seed,
@@ -72,8 +72,8 @@ EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, i
     struct data_config cfg = {.n_samples = n_samples,
                               .seed = seed,
                               .order = d->config.order,
-                              .rank = d->world.rank,
-                              .n_ranks = d->world.size,
+                              .rank = d->team.me.rank,
+                              .n_ranks = d->team.me.size,
                               .batch = batch_per_shard,
                               .accum = accum,
                               .n_shards = shards};

@@ -50,7 +50,7 @@ static int choose(const ddp_t *d, struct device_choice *c, struct device_info *i
     struct search *s = calloc(1, sizeof *s);
     if (!s)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to look for GPUs");
-    s->facts = (struct device_facts){.visible = getenv("CUDA_VISIBLE_DEVICES"), .local_rank = d->world.local_rank};
+    s->facts = (struct device_facts){.visible = getenv("CUDA_VISIBLE_DEVICES"), .local_rank = d->team.me.local_rank};
     int rc = wish_of(d, &s->facts, errp);
     rc = rc < 0 ? rc : call_within(search, drop, s, deadline_in(limit_s), errp);
     if (rc > 0)
@@ -71,16 +71,16 @@ static int open_gpu(ddp_t *d, const struct device_choice *c, size_t *ret_free, d
     d->device = NULL;
     if (c->kind == DEVICE_CPU)
         return 0;
-    d->device = device_open(c->ordinal, d->world.rank, errp);
+    d->device = device_open(c->ordinal, d->team.me.rank, errp);
     return d->device ? device_memory_free(d->device, ret_free, errp) : -1;
 }
 
 /* No two ranks on one GPU, unless that is asked for, and all on GPUs or none. */
 static int compare(ddp_t *d, const struct device_info *info, ddp_error_t *errp)
 {
-    struct device_id mine = device_id_of(info, d->world.rank, d->world.node);
-    struct device_id *all = handle_gather(d, &mine, sizeof mine, errp);
-    int rc = all ? device_compare(all, d->world.size, d->config.share_device, errp) : -1;
+    struct device_id mine = device_id_of(info, d->team.me.rank, d->team.me.node);
+    struct device_id *all = team_gather(&d->team, &mine, sizeof mine, errp);
+    int rc = all ? device_compare(all, d->team.me.size, d->config.share_device, errp) : -1;
     free(all);
     d->shares_gpus = rc > 0;
     return rc;
@@ -95,10 +95,10 @@ EXPORT int ddp_device_sized(ddp_t *d, struct ddp_device *ret, size_t size, ddp_e
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_device (after ddp_commit)", errp) < 0)
         return -1;
     choose(d, &c, &info, &own);
-    if (handle_agree(d, &own, errp) < 0 || compare(d, &info, errp) < 0)
+    if (team_agree(&d->team, &own, errp) < 0 || compare(d, &info, errp) < 0)
         return -1;
     open_gpu(d, &c, &memory_free, &own);
-    if (handle_agree(d, &own, errp) < 0)
+    if (team_agree(&d->team, &own, errp) < 0)
         return -1;
     struct ddp_device device = {.is_gpu = c.kind == DEVICE_CUDA, .ordinal = c.ordinal, .peak_flops = info.peak_flops};
     snprintf(device.name, sizeof device.name, "%s", info.name);

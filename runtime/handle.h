@@ -1,13 +1,13 @@
 /* handle.h - the data structure of a ddp_t. Private to the files that implement ddp.h.
  *
  * PHASE: a handle moves OPEN -> COMMITTED -> IDLE (data open, between steps) -> MICRO (between ddp_batch_next and
- * ddp_backward_end) -> IDLE (more micro-steps) or SUMMED (gradients are sums, ddp_step is due) -> IDLE. BROKEN is left
- * only by ddp_finalize. */
+ * ddp_backward_end) -> IDLE (more micro-steps) or SUMMED (gradients are sums, ddp_step is due) -> IDLE. Once its team
+ * is broken, ddp_finalize alone may follow. */
 #ifndef DDP_RUNTIME_HANDLE_H
 #define DDP_RUNTIME_HANDLE_H
 
-#include "runtime/comm/comm.h"
 #include "runtime/core/config.h"
+#include "runtime/core/team.h"
 #include "runtime/data/data.h"
 #include "runtime/ddp.h"
 #include "runtime/device/device.h"
@@ -27,14 +27,13 @@
 /* Marks what ddp.h declares; everything else is hidden. */
 #define EXPORT __attribute__((visibility("default")))
 
-enum phase { PHASE_OPEN, PHASE_COMMITTED, PHASE_IDLE, PHASE_MICRO, PHASE_SUMMED, PHASE_BROKEN };
+enum phase { PHASE_OPEN, PHASE_COMMITTED, PHASE_IDLE, PHASE_MICRO, PHASE_SUMMED };
+#define PHASES_ALL (~0u)
 
 struct ddp {
     enum phase phase;
     struct config config;
-    struct world *nodes;     /* which rank is on which node */
-    struct ddp_world world;  /* the same, for this rank */
-    comm_t *comm;
+    struct team team;
     struct layout layout;
     ddp_error_t add_error;   /* first error of ddp_param_add; code 0: none */
     struct ddp_hook hook;    /* encode NULL: none */
@@ -76,38 +75,15 @@ static inline bool handle_is_spread(const ddp_t *d)
     return d->zero.values || d->spread.plan.n_buckets;
 }
 
-/* 0 when d is in one of the phases (bit mask of 1 << PHASE_...), else -1 with an error that says what must come
- * first. */
+/* 0 when d is whole and in one of the phases (bit mask of 1 << PHASE_...), else -1 with an error that says what must
+ * come first. */
 int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp);
 
 void handle_free_works(ddp_t *d);
 
-/* mine[0..n) of every rank, in the order of ranks; malloc, the caller frees. NULL: the collective failed, or this rank
- * has no memory and the others are told so: d is broken. Collective. */
-void *handle_gather(ddp_t *d, const void *mine, size_t n, ddp_error_t *errp);
-
-/* Before a step that no rank may take alone: own is this rank's reason not to take it (code 0: none). Where a rank has
- * one, -1 on all: *errp is own, or tells another rank's. Collective. */
-int handle_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *errp);
-
-/* text is the same on all ranks; else `explain` fills *errp from rank 0's and the first one that differs.
- * Collective. */
-typedef int handle_explain_f(const char *a, int rank_a, const char *b, int rank_b, ddp_error_t *errp);
-int handle_same(ddp_t *d, const char *text, handle_explain_f *explain, ddp_error_t *errp);
-
 /* Settings, layout and optimizer are the same on all ranks; else an error that names the first difference.
  * Collective. */
 int handle_compare(ddp_t *d, ddp_error_t *errp);
-
-/* Marks d broken and returns -1: for a failed collective. */
-int handle_break(ddp_t *d);
-
-/* The same for an error that this rank alone has: the others are told errp's text, which then gets this rank's name.
- * errp is not NULL. */
-int handle_fail(ddp_t *d, ddp_error_t *errp);
-
-/* That error is: no memory for `what`. errp may be NULL. */
-int handle_no_memory(ddp_t *d, const char *what, ddp_error_t *errp);
 
 /* ---- arena.c: values and optimizer state, which lie in the processor's memory or in a GPU's ----
  *
@@ -124,8 +100,5 @@ int handle_values_changed(ddp_t *d, ddp_error_t *errp);
 
 /* Where bytes for `to` are put together before handle_write: there, where the processor can, else in buffer. */
 void *handle_staging(const ddp_t *d, void *to, void *buffer);
-
-#define PHASES_ALIVE \
-    (1u << PHASE_OPEN | 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED)
 
 #endif

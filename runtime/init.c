@@ -15,12 +15,12 @@ static int wire_up(ddp_t *d, ddp_error_t *errp)
     boot_t *b = boot_open(deadline, errp);
     if (!b)
         return -1;
-    d->nodes = world_exchange(b, deadline, errp);
-    if (d->nodes)
-        d->comm = comm_create(&cfg, d->nodes, b, errp);
-    if (boot_leave(b, d->comm ? errp : NULL) < 0) /* still connected: see boot.h */
+    d->team.map = world_exchange(b, deadline, errp);
+    if (d->team.map)
+        d->team.comm = comm_create(&cfg, d->team.map, b, errp);
+    if (boot_leave(b, d->team.comm ? errp : NULL) < 0) /* still connected: see boot.h */
         return -1;
-    return d->comm ? 0 : -1;
+    return d->team.comm ? 0 : -1;
 }
 
 static struct ddp_world world_of(const struct world *w)
@@ -47,7 +47,8 @@ EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
         ddp_finalize(d);
         return NULL;
     }
-    d->world = world_of(d->nodes);
+    d->team.me = world_of(d->team.map);
+    d->team.timeout_s = d->config.timeout_s;
     return d;
 }
 
@@ -56,13 +57,14 @@ EXPORT void ddp_finalize(ddp_t *d)
     if (!d)
         return;
     int saved = errno;
-    bool is_between = (d->phase == PHASE_COMMITTED || d->phase == PHASE_IDLE) && !d->micro.is_unfinished;
+    bool is_between = !d->team.is_broken && (d->phase == PHASE_COMMITTED || d->phase == PHASE_IDLE) &&
+                      !d->micro.is_unfinished;
     if (is_between && d->phase == PHASE_IDLE) /* else gradients may be on their way */
         checkpoint_settle(d, NULL);
     checkpoint_wait_copied(d); /* out of memory that the ranks of a node share */
     stop_release(&d->stop);
-    gpu_leave(d->gpu, is_between && d->phase != PHASE_BROKEN); /* before the communicator, which NCCL asks */
-    comm_destroy(d->comm); /* first: until then its thread may be at works in flight, which use what is freed below */
+    gpu_leave(d->gpu, is_between); /* before the communicator, which NCCL asks */
+    comm_destroy(d->team.comm); /* first: until then its thread may be at works, which use what is freed below */
     handle_free_works(d);
     wish_close(d);
     window_close(d);
@@ -78,7 +80,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     free(d->own_values);
     device_close(d->device);
     layout_clear(&d->layout);
-    world_destroy(d->nodes);
+    world_destroy(d->team.map);
     free(d);
     errno = saved;
 }
@@ -88,11 +90,11 @@ EXPORT void ddp_abort(ddp_t *d, int code, const char *why)
     (void)code; /* for the caller's exit; peers are told why */
     if (!d)
         return;
-    comm_abort(d->comm, why ? why : "no reason given");
-    d->phase = PHASE_BROKEN;
+    comm_abort(d->team.comm, why ? why : "no reason given");
+    d->team.is_broken = true;
 }
 
 EXPORT const struct ddp_world *ddp_world(const ddp_t *d)
 {
-    return &d->world;
+    return &d->team.me;
 }

@@ -13,7 +13,7 @@ static int follow_micros(ddp_t *d, ddp_error_t *errp)
     while (!data_next(&d->data).is_last)
         if (window_agree(d, true, errp) < 0)
             return -1;
-    return data_seek(&d->data, &at, errp) < 0 ? handle_break(d) : 0;
+    return data_seek(&d->data, &at, errp) < 0 ? team_break(&d->team) : 0;
 }
 
 /* This rank's part of a step in which it has nothing. */
@@ -33,7 +33,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     tail[TAIL_SLOW] = window_is_slow(d);
     checkpoint_fill_tail(d, tail);
     if (reducer_micro_end(&d->reducer, errp) < 0)
-        return handle_break(d);
+        return team_break(&d->team);
     d->phase = PHASE_SUMMED;
     return 0;
 }
@@ -52,16 +52,16 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
         return -1;
     if (d->data.cfg.n_shards)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: with shards no rank runs out of data before "
-                         "the others: end all after the same step", d->world.rank);
+                         "the others: end all after the same step", d->team.me.rank);
     if (d->micro.is_unfinished)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: a step has begun: finish its micro-steps first",
-                         d->world.rank);
+                         d->team.me.rank);
     for (;;) {
         struct ddp_step s;
         if (empty_pass(d, errp) < 0)
             return -1;
         const double *tail = reducer_tail(&d->reducer);
-        if (tail[TAIL_JOINED] == d->world.size) {
+        if (tail[TAIL_JOINED] == d->team.me.size) {
             d->phase = PHASE_IDLE;
             return stop_agreed(&d->stop, tail + TAIL_STOP) >= 0;
         }

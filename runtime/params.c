@@ -104,7 +104,7 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     if (d->add_error.code)
         return -1;
     const char *trace = config_text(d->config.trace);
-    if (trace && trace_open(&d->trace, trace, d->world.rank, d->world.size, errp) < 0)
+    if (trace && trace_open(&d->trace, trace, d->team.me.rank, d->team.me.size, errp) < 0)
         return -1;
     if (scaler_parse(d->config.loss_scale, kept(d) == DDP_F16, &d->scaler, errp) < 0)
         return -1;
@@ -124,7 +124,7 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
 static bool is_spread(const ddp_t *d)
 {
     enum zero_mode zero = d->config.zero;
-    return d->device ? zero == ZERO_ON : zero_is_wanted(zero, &d->world, d->layout.n_bytes);
+    return d->device ? zero == ZERO_ON : zero_is_wanted(zero, &d->team.me, d->layout.n_bytes);
 }
 
 /* In which gradients travel on a GPU, where the hook that `compress` sets is gpu/carry.c. */
@@ -147,12 +147,12 @@ static int check_memory(const ddp_t *d, ddp_error_t *errp)
 {
     if (d->device)
         return 0; /* it is all a GPU's, which says so where there is too little */
-    size_t n = d->layout.n_bytes, owners = is_spread(d) ? (size_t)d->world.size : 1;
+    size_t n = d->layout.n_bytes, owners = is_spread(d) ? (size_t)d->team.me.size : 1;
     const struct budget_part parts[] = {{"parameters", n},
                                         {"gradients", n},
                                         {"optimizer state", (size_t)d->optimizer.rule->n_moments * n / owners},
                                         {"encoded gradients", encoded_bytes(d)}};
-    return budget_check("", parts, sizeof parts / sizeof *parts, d->world.local_size, errp);
+    return budget_check("", parts, sizeof parts / sizeof *parts, d->team.me.local_size, errp);
 }
 
 /* No bucket size is named. */
@@ -164,7 +164,7 @@ static bool plans_buckets(const ddp_t *d)
 static size_t bucket_bytes(const ddp_t *d, double mb)
 {
     size_t bytes = (size_t)(mb * (1 << 20));
-    size_t least = d->device && is_spread(d) && plans_buckets(d) ? spread_cap(d->world.size) : 0;
+    size_t least = d->device && is_spread(d) && plans_buckets(d) ? spread_cap(d->team.me.size) : 0;
     return bytes > least ? bytes : least;
 }
 
@@ -189,7 +189,8 @@ static int own(ddp_t *d, ddp_error_t *errp)
 {
     if (!is_spread(d))
         return optimizer_own_all(&d->optimizer, &d->layout, errp);
-    return spread_open(&d->spread, &d->layout, first_cap(d), cap(d), d->world.rank, d->world.size, &d->optimizer, errp);
+    return spread_open(&d->spread, &d->layout, first_cap(d), cap(d), d->team.me.rank, d->team.me.size, &d->optimizer,
+                       errp);
 }
 
 /* Collective. */
@@ -197,8 +198,8 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
 {
     const struct gpu_config cfg = {.device = d->device,
                                    .layout = &d->layout,
-                                   .world = d->nodes,
-                                   .comm = d->comm,
+                                   .world = d->team.map,
+                                   .comm = d->team.comm,
                                    .stream = d->stream,
                                    .wire = gpu_wire(d),
                                    .optimizer = &d->optimizer,
@@ -211,17 +212,17 @@ static int open_gpu(ddp_t *d, ddp_error_t *errp)
     ddp_error_t why = {0};
     if (own(d, &why) == 0)
         d->gpu = gpu_open(&cfg, &why);
-    if (handle_agree(d, &why, errp) < 0 || gpu_wire_up(d->gpu, errp) < 0)
+    if (team_agree(&d->team, &why, errp) < 0 || gpu_wire_up(d->gpu, errp) < 0)
         return -1;
     if (gpu_allocate(d->gpu, &why) == 0 && d->config.deterministic)
         gpu_sum_in_order(d->gpu, &why);
-    return handle_agree(d, &why, errp);
+    return team_agree(&d->team, &why, errp);
 }
 
 static int open_reducer(ddp_t *d, ddp_error_t *errp)
 {
     bool zero = d->config.zero == ZERO_ON;
-    struct reducer_config cfg = {.n_ranks = d->world.size,
+    struct reducer_config cfg = {.n_ranks = d->team.me.size,
                                  .first_cap_bytes = first_cap(d),
                                  .cap_bytes = cap(d),
                                  .find_unused = d->config.find_unused,
@@ -230,7 +231,7 @@ static int open_reducer(ddp_t *d, ddp_error_t *errp)
                                  .is_fixed = zero || d->gpu,
                                  .carrier = d->gpu ? gpu_carrier(d->gpu) : NULL,
                                  .owned_only = zero && !d->gpu && !d->hook.encode};
-    return reducer_open(&d->reducer, d->comm, &d->layout, &cfg, errp);
+    return reducer_open(&d->reducer, d->team.comm, &d->layout, &cfg, errp);
 }
 
 /* Memory for the values and the optimizer's state: all of them, or what this rank owns. */
@@ -253,7 +254,7 @@ static int allocate(ddp_t *d, ddp_error_t *errp)
         d->own_values = d->values = aligned_alloc(LAYOUT_ALIGN, n);
         if (!d->values)
             return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu bytes of parameters",
-                             d->world.rank, n);
+                             d->team.me.rank, n);
         memset(d->values, 0, n);
     }
     return optimizer_allocate(&d->optimizer, errp);
@@ -273,9 +274,9 @@ EXPORT int ddp_commit_sized(ddp_t *d, const struct ddp_optimizer *opt, size_t si
         return -1;
     if (check_settings(d, &d->add_error) == 0 && open_optimizer(d, opt, size, &d->add_error) == 0)
         check_memory(d, &d->add_error);
-    if (handle_agree(d, &d->add_error, errp) < 0 || handle_compare(d, errp) < 0 ||
+    if (team_agree(&d->team, &d->add_error, errp) < 0 || handle_compare(d, errp) < 0 ||
         (d->device && open_gpu(d, errp) < 0) || open_reducer(d, errp) < 0 || allocate(d, errp) < 0)
-        return handle_break(d);
+        return team_break(&d->team);
     d->reducer.trace = &d->trace;
     d->phase = PHASE_COMMITTED;
     return 0;
@@ -310,7 +311,7 @@ static int expect_param(const ddp_t *d, int id, unsigned phases, const char *cal
         return -1;
     if (id < 0 || id >= d->layout.n)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: there is no parameter %d: ids are those that "
-                         "ddp_param_add returned, 0..%d", d->world.rank, call, id, d->layout.n - 1);
+                         "ddp_param_add returned, 0..%d", d->team.me.rank, call, id, d->layout.n - 1);
     return 0;
 }
 
@@ -369,5 +370,5 @@ EXPORT int ddp_sync_params(ddp_t *d, ddp_error_t *errp)
         return -1;
     checkpoint_wait_copied(d);
     return handle_bcast(d, d->values, d->layout.n_bytes, 0, errp) < 0 || handle_values_changed(d, errp) < 0
-               ? handle_break(d) : 0;
+               ? team_break(&d->team) : 0;
 }

@@ -19,7 +19,7 @@ static int check_stray_mark(ddp_t *d, ddp_error_t *errp)
         return 0;
     error_set(errp, DDP_E_USAGE, EINVAL, "ddp_grad_ready or ddp_grad_unused was called outside a micro-step: call them "
               "between ddp_batch_next and ddp_backward_end");
-    return handle_fail(d, errp);
+    return team_fail(&d->team, errp);
 }
 
 EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, ddp_error_t *errp)
@@ -69,9 +69,11 @@ EXPORT int ddp_batch_peek(ddp_t *d, const uint64_t **ret_sample, size_t *ret_n, 
 /* A mark that no micro-step can take would be lost: the next call says so. */
 static void mark(ddp_t *d, int id, enum reducer_mark how)
 {
+    if (d->team.is_broken)
+        return;
     if (d->phase == PHASE_MICRO)
         reducer_mark(&d->reducer, id, how);
-    else if (d->phase != PHASE_BROKEN)
+    else
         d->has_stray_mark = true;
 }
 
@@ -103,7 +105,7 @@ static int add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *
 static int end_empty(ddp_t *d, ddp_error_t *errp)
 {
     if (reducer_micro_end(&d->reducer, errp) < 0)
-        return handle_break(d);
+        return team_break(&d->team);
     d->phase = PHASE_SUMMED;
     return 0;
 }
@@ -115,11 +117,11 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     errp = errp ? errp : &own;
     if (reducer_check(&d->reducer, errp) < 0)
-        return handle_fail(d, errp);
+        return team_fail(&d->team, errp);
     if (d->window.is_cut)
         return end_empty(d, errp);
     if (add_micro(d, loss_sum, n_tokens, errp) < 0)
-        return handle_fail(d, errp);
+        return team_fail(&d->team, errp);
     double *tail = reducer_tail(&d->reducer);
     tail[TAIL_LOSS] = d->micro.loss;
     tail[TAIL_ITEMS] = d->micro.items;
@@ -128,7 +130,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     tail[TAIL_SLOW] = window_is_slow(d);
     checkpoint_fill_tail(d, tail);
     if (reducer_micro_end(&d->reducer, errp) < 0)
-        return handle_break(d);
+        return team_break(&d->team);
     d->phase = d->micro.sync ? PHASE_SUMMED : PHASE_IDLE;
     return d->micro.sync ? 0 : window_agree(d, false, errp);
 }
@@ -173,7 +175,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
     if (!(tail[TAIL_ITEMS] > 0)) {
         error_set(errp, DDP_E_USAGE, EINVAL, "ddp_step: no rank reported any item: pass their number to "
                   "ddp_backward_end");
-        return handle_break(d);
+        return team_break(&d->team);
     }
     int reason = stop_agreed(&d->stop, tail + TAIL_STOP);
     double scale = scaler_scale(&d->scaler);
@@ -183,7 +185,8 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
                          .stop_signal = stop_signal(reason)};
     optimizer_begin(&d->optimizer, norm_total(&d->reducer.norm), 1 / tail[TAIL_ITEMS] / scale, &s);
     if (!s.skipped && apply(d, errp) < 0)
-        return d->gpu && !handle_is_spread(d) ? handle_fail(d, errp) : handle_break(d); /* fails on this rank alone */
+        return d->gpu && !handle_is_spread(d) ? team_fail(&d->team, errp) /* this rank alone has failed */
+                                              : team_break(&d->team);
     s.bad_param = norm_worst(&d->reducer.norm);
     scaler_after_step(&d->scaler, s.skipped);
     d->n_skipped = s.skipped ? d->n_skipped + 1 : 0;
@@ -191,14 +194,14 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
         error_set(errp, DDP_E_DATA, ERANGE, "the gradient was not finite in %d steps in a row (after step %llu, loss "
                   "%g): training has diverged: use a lower learning rate or clip",
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
-        return handle_break(d);
+        return team_break(&d->team);
     }
     wish_after_step(d);
     d->window.is_watched = tail[TAIL_SLOW] > 0;
     if (checkpoint_after_step(d, tail, &s, errp) < 0)
         return -1;
     if (trace_step(d, &s, began_ns, errp) < 0)
-        return handle_break(d);
+        return team_break(&d->team);
     d->phase = PHASE_IDLE;
     d->window.last = s;
     sized_give(ret, size, &s, sizeof s);
@@ -208,7 +211,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
 EXPORT int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t size)
 {
     struct ddp_metrics m = d->reducer.metrics;
-    m.tcp_bytes_sent = comm_tcp_bytes_sent(d->comm);
+    m.tcp_bytes_sent = comm_tcp_bytes_sent(d->team.comm);
     sized_give(ret, size, &m, sizeof m);
     return 0;
 }

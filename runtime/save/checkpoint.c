@@ -62,7 +62,7 @@ static int count_failed(ddp_t *d, const ddp_error_t *why, ddp_error_t *errp)
         return 0;
     if (errp)
         *errp = *why;
-    return handle_break(d);
+    return team_break(&d->team);
 }
 
 static int give_up(ddp_t *d, ddp_error_t *errp)
@@ -72,7 +72,7 @@ static int give_up(ddp_t *d, ddp_error_t *errp)
     ddp_error_t none = {0}, why;
     struct savedir dir;
     /* This first: a rank that has heard of it may end the job. */
-    if (d->world.rank == 0 && checkpoint_enter(d, &dir, NULL) == 0) {
+    if (d->team.me.rank == 0 && checkpoint_enter(d, &dir, NULL) == 0) {
         commit_abandon(&dir, c->token, c->state.step, NULL); /* the next job would do it */
         savedir_close(&dir);
     }
@@ -96,7 +96,7 @@ static int begin_commit(ddp_t *d, ddp_error_t *errp)
     c->status.write_s = times.write_s;
     writer_reset(c->writer);
     c->phase = CHECKPOINT_COMMITTING;
-    if (d->world.rank == 0)
+    if (d->team.me.rank == 0)
         committer_start(&c->committer, &(struct commit_job){.files = &c->plan.files,
                                                             .checksum = c->sum,
                                                             .state = c->state,
@@ -110,7 +110,7 @@ static int begin_commit(ddp_t *d, ddp_error_t *errp)
 static void finish(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
-    if (d->world.rank == 0) {
+    if (d->team.me.rank == 0) {
         committer_reset(&c->committer);
         c->status.commit_s = c->committer.took_s;
         if (c->committer.error.code)
@@ -130,7 +130,7 @@ static int move_on(ddp_t *d, const double *tail, ddp_error_t *errp)
     struct checkpoint *c = &d->checkpoint;
     uint64_t began = clock_ns();
     int rc = 0;
-    if (c->phase == CHECKPOINT_SAVING && tail[TAIL_WRITTEN] + tail[TAIL_CKPT_FAILED] == d->world.size)
+    if (c->phase == CHECKPOINT_SAVING && tail[TAIL_WRITTEN] + tail[TAIL_CKPT_FAILED] == d->team.me.size)
         rc = tail[TAIL_CKPT_FAILED] > 0 ? give_up(d, errp) : begin_commit(d, errp);
     else if (c->phase == CHECKPOINT_COMMITTING && tail[TAIL_CKPT_FAILED] > 0)
         rc = give_up(d, errp);
@@ -178,7 +178,7 @@ void checkpoint_after_cut(ddp_t *d)
 static void wait_a_while(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
-    uint64_t deadline = deadline_in(d->config.timeout_s / 4);
+    uint64_t deadline = deadline_in(d->team.timeout_s / 4);
     if (c->phase == CHECKPOINT_SAVING && !c->start_error.code)
         writer_wait(c->writer, deadline, NULL);
     if (c->phase == CHECKPOINT_COMMITTING)
@@ -188,22 +188,22 @@ static void wait_a_while(ddp_t *d)
 int checkpoint_settle(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    uint64_t began = clock_ns(), deadline = deadline_in(d->config.timeout_s);
+    uint64_t began = clock_ns(), deadline = deadline_in(d->team.timeout_s);
     double before = c->status.blocked_s;
     while (c->phase != CHECKPOINT_IDLE) {
         double tail[TAIL_COUNT + 1] = {0};
         wait_a_while(d);
         fill(c, tail);
-        tail[TAIL_COUNT] = d->world.rank == 0 && clock_ns() > deadline;
-        if (comm_allreduce(d->comm, tail, TAIL_COUNT + 1, DDP_F64, DDP_SUM, errp) < 0)
-            return handle_break(d);
+        tail[TAIL_COUNT] = d->team.me.rank == 0 && clock_ns() > deadline;
+        if (comm_allreduce(d->team.comm, tail, TAIL_COUNT + 1, DDP_F64, DDP_SUM, errp) < 0)
+            return team_break(&d->team);
         if (move_on(d, tail, errp) < 0)
             return -1;
         if (tail[TAIL_COUNT] > 0 && c->phase != CHECKPOINT_IDLE) {
             error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the checkpoint of step %llu was not written in %g s: is the "
                       "disk too slow, or DDP_TIMEOUT too short?", (unsigned long long)c->state.step,
-                      d->config.timeout_s);
-            return handle_break(d);
+                      d->team.timeout_s);
+            return team_break(&d->team);
         }
     }
     c->status.blocked_s = before + since_s(began);
@@ -242,7 +242,7 @@ static int begin_writing(ddp_t *d, ddp_error_t *errp)
         savedir_close(&folder);
         return -1;
     }
-    return writer_start(c->writer, &folder, d->world.rank == 0, errp);
+    return writer_start(c->writer, &folder, d->team.me.rank == 0, errp);
 }
 
 static void begin(ddp_t *d)
@@ -262,7 +262,7 @@ static int expect_between_steps(const ddp_t *d, const char *call, ddp_error_t *e
         return -1;
     if (d->micro.is_unfinished)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: a step has begun: finish its micro-steps first",
-                         d->world.rank, call);
+                         d->team.me.rank, call);
     return 0;
 }
 
@@ -273,7 +273,7 @@ EXPORT int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp)
         return -1;
     if (d->checkpoint.phase != CHECKPOINT_IDLE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_open: a checkpoint is in flight: call "
-                         "ddp_checkpoint_wait first", d->world.rank);
+                         "ddp_checkpoint_wait first", d->team.me.rank);
     int rc = checkpoint_open(d, dir, &why);
     if (rc == CHECKPOINT_UNWRITABLE && !d->config.ckpt_required) {
         checkpoint_warn(d, "%s", why.text);

@@ -12,8 +12,8 @@
 
 int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp)
 {
-    int n = d->world.size, first = 0;
-    char mine = own->code != 0, *all = handle_gather(d, &mine, sizeof mine, errp);
+    int n = d->team.me.size, first = 0;
+    char mine = own->code != 0, *all = team_gather(&d->team, &mine, sizeof mine, errp);
     ddp_error_t told = *own;
     *ret = (ddp_error_t){0};
     if (!all)
@@ -23,8 +23,8 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
     free(all);
     if (first == n)
         return 0;
-    if (comm_bcast(d->comm, &told, sizeof told, first, errp) < 0)
-        return handle_break(d);
+    if (comm_bcast(d->team.comm, &told, sizeof told, first, errp) < 0)
+        return team_break(&d->team);
     *ret = told;
     if (n > 1)
         error_prefix(ret, "rank %d", first);
@@ -42,7 +42,7 @@ void checkpoint_warn(ddp_t *d, const char *fmt, ...)
     va_end(ap);
     plain_line(text);
     d->checkpoint.warned_ns = d->micro.began_ns;
-    if (d->world.rank == 0 && !(n && strstr(s->warning, text)))
+    if (d->team.me.rank == 0 && !(n && strstr(s->warning, text)))
         snprintf(s->warning + n, sizeof s->warning - n, "%s%s", n ? "; " : "", text);
 }
 
@@ -63,14 +63,14 @@ int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp)
     size_t n = d->checkpoint.plan.files.n_tensors;
     int64_t *half = calloc(2 * n + 1, sizeof *half);
     if (!half)
-        return handle_no_memory(d, "checksums", errp);
+        return team_no_memory(&d->team, "checksums", errp);
     for (size_t i = 0; i < n; i++) {
         half[2 * i] = (int64_t)(sum[i] & UINT32_MAX);
         half[2 * i + 1] = (int64_t)(sum[i] >> 32);
     }
-    int rc = comm_allreduce(d->comm, half, 2 * n, DDP_I64, DDP_SUM, errp);
+    int rc = comm_allreduce(d->team.comm, half, 2 * n, DDP_I64, DDP_SUM, errp);
     for (size_t i = 0; rc == 0 && i < n; i++)
         sum[i] = (uint64_t)half[2 * i] + ((uint64_t)half[2 * i + 1] << 32);
     free(half);
-    return rc < 0 ? handle_break(d) : 0;
+    return rc < 0 ? team_break(&d->team) : 0;
 }

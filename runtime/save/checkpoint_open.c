@@ -98,7 +98,7 @@ static enum finding look_too(const ddp_t *d, const char *path, struct savedir_kn
     if (is_there)
         return FINE;
     error_set(errp, DDP_E_USAGE, ENOENT, "%.120s on node %d is not the folder that rank 0 (node 0) has: checkpoints "
-              "must lie in one that all nodes share", path, d->world.node);
+              "must lie in one that all nodes share", path, d->team.me.node);
     return WRONG;
 }
 
@@ -107,7 +107,7 @@ static void remove_probe(const ddp_t *d, const char *path)
 {
     struct savedir dir;
     char probe[64];
-    if (d->world.rank != 0 || savedir_open(&dir, path, NULL, NULL) < 0)
+    if (d->team.me.rank != 0 || savedir_open(&dir, path, NULL, NULL) < 0)
         return;
     probe_name(d, probe);
     unlinkat(dir.fd, probe, AT_REMOVEDIR);
@@ -119,8 +119,8 @@ static int agree_on(ddp_t *d, enum finding own, const ddp_error_t *why, ddp_erro
 {
     int64_t worst = own;
     ddp_error_t told;
-    if (comm_allreduce(d->comm, &worst, 1, DDP_I64, DDP_MAX, errp) < 0)
-        return handle_break(d);
+    if (comm_allreduce(d->team.comm, &worst, 1, DDP_I64, DDP_MAX, errp) < 0)
+        return team_break(&d->team);
     if (checkpoint_agree(d, why, &told, errp) < 0)
         return -1;
     if (worst != FINE && errp)
@@ -139,18 +139,18 @@ static int find_folder(ddp_t *d, const char *dir, struct savedir_known *ret, ddp
     struct checkpoint *c = &d->checkpoint;
     ddp_error_t why = {0};
     enum finding found = FINE;
-    if (handle_same(d, dir, explain_folder, errp) < 0)
+    if (team_same(&d->team, dir, explain_folder, errp) < 0)
         return -1;
-    if (d->world.rank == 0 && !*c->token && io_random_hex(c->token, COMMIT_TOKEN_BYTES, &why) < 0)
+    if (d->team.me.rank == 0 && !*c->token && io_random_hex(c->token, COMMIT_TOKEN_BYTES, &why) < 0)
         found = WRONG;
-    if (comm_bcast(d->comm, c->token, sizeof c->token, 0, errp) < 0)
-        return handle_break(d);
-    if (found == FINE && d->world.rank == 0)
+    if (comm_bcast(d->team.comm, c->token, sizeof c->token, 0, errp) < 0)
+        return team_break(&d->team);
+    if (found == FINE && d->team.me.rank == 0)
         found = look_first(d, dir, ret, &why);
     int rc = agree_on(d, found, &why, errp);
     if (rc != 0)
         return rc;
-    return agree_on(d, d->world.rank == 0 ? FINE : look_too(d, dir, ret, &why), &why, errp);
+    return agree_on(d, d->team.me.rank == 0 ? FINE : look_too(d, dir, ret, &why), &why, errp);
 }
 
 int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)
@@ -204,7 +204,7 @@ void checkpoint_clean(ddp_t *d)
     struct checkpoint *c = &d->checkpoint;
     ddp_error_t why = {0};
     struct savedir dir;
-    if (d->world.rank != 0 || c->is_clean)
+    if (d->team.me.rank != 0 || c->is_clean)
         return;
     if (checkpoint_enter(d, &dir, &why) == 0) {
         c->is_clean = commit_clean(&dir, c->token, &why) == 0;
@@ -223,7 +223,7 @@ EXPORT int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, d
         return -1;
     if (c->plan.is_made || !name || !text || strlen(name) > FILES_NAME_MAX)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_attach: a name of at most %d bytes and a "
-                         "text are needed, before ddp_resume and ddp_checkpoint", d->world.rank, FILES_NAME_MAX);
+                         "text are needed, before ddp_resume and ddp_checkpoint", d->team.me.rank, FILES_NAME_MAX);
     struct files_small *all = realloc(c->attached, ((size_t)c->n_attached + 1) * sizeof *all);
     char *copy = strdup(text);
     if (all)

@@ -88,7 +88,7 @@ static int open_writer(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
     const struct writer_source source = readback_source(&c->readback);
-    if (d->gpu && readback_open(&c->readback, d->device, d->config.timeout_s, errp) < 0)
+    if (d->gpu && readback_open(&c->readback, d->device, d->team.timeout_s, errp) < 0)
         return -1;
     c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, d->gpu ? &source : NULL, errp);
     return c->writer ? 0 : -1;
@@ -123,7 +123,7 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
     if (make_files(d, errp) < 0 || make_arenas(d, errp) < 0)
         return -1;
     for (int a = 0; a < plan->n_arenas; a++)
-        if (share_split(&plan->share, &plan->files, &plan->arena[a], d->world.rank, d->world.size, errp) < 0)
+        if (share_split(&plan->share, &plan->files, &plan->arena[a], d->team.me.rank, d->team.me.size, errp) < 0)
             return -1;
     if ((handle_is_spread(d) && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
         return -1;
@@ -153,7 +153,7 @@ static int allocate(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
     const struct budget_part part = {"snapshot of a checkpoint", bytes_planned(d)};
-    if (budget_check("", &part, 1, d->world.local_size, errp) < 0)
+    if (budget_check("", &part, 1, d->team.me.local_size, errp) < 0)
         return -1;
     free(c->sum);
     c->sum = calloc(c->plan.files.n_tensors + 1, sizeof *c->sum);
@@ -190,7 +190,7 @@ int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp)
     checkpoint_drop_plan(d);
     if (checkpoint_take_memory(d, &why) == 0)
         return 0;
-    if (d->phase != PHASE_BROKEN) {
+    if (!d->team.is_broken) {
         checkpoint_warn(d, "the step that was begun is not saved, and will begin anew: %s", why.text);
         d->window.is_refused = true;
         checkpoint_drop_plan(d);

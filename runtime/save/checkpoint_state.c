@@ -59,8 +59,8 @@ static void describe_kernels(const ddp_t *d, char *ret, size_t size)
 void checkpoint_state_begin(ddp_t *d)
 {
     struct manifest_state *s = &d->checkpoint.state;
-    s->world_size = d->world.size;
-    s->n_nodes = d->world.n_nodes;
+    s->world_size = d->team.me.size;
+    s->n_nodes = d->team.me.n_nodes;
     s->n_runs = 1;
     describe_cpu(s->cpu, sizeof s->cpu);
     describe_kernels(d, s->kernels, sizeof s->kernels);
@@ -92,7 +92,7 @@ void checkpoint_state_fill(ddp_t *d)
     strftime(s->saved_at, sizeof s->saved_at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     s->trained_s = c->trained_s;
     s->window.micro = c->plan.has_window ? d->window.micro : 0;
-    s->window.n_ranks = c->plan.has_window ? d->world.size : 0;
+    s->window.n_ranks = c->plan.has_window ? d->team.me.size : 0;
 }
 
 /* ---- resuming ---- */
@@ -187,7 +187,7 @@ int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error
     c->state.n_runs = m->n_runs + 1;
     c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");
     c->status.resumed_step = m->step;
-    c->last_micro = m->window.n_ranks == d->world.size ? m->window.micro : 0;
+    c->last_micro = m->window.n_ranks == d->team.me.size ? m->window.micro : 0;
     return 0;
 }
 
@@ -196,7 +196,7 @@ int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error
 EXPORT int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp)
 {
     struct manifest_state *s = &d->checkpoint.state;
-    if (handle_expect(d, PHASES_ALIVE, "ddp_checkpoint_note", errp) < 0)
+    if (handle_expect(d, PHASES_ALL, "ddp_checkpoint_note", errp) < 0)
         return -1;
     if (!key || !text || strchr(text, '\n'))
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_checkpoint_note: a key and one line are needed");

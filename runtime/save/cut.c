@@ -46,7 +46,7 @@ int window_take_memory(ddp_t *d, ddp_error_t *errp)
     const struct budget_part part = {"the sums of a step that is cut", d->data.cfg.n_shards ? 0 : d->layout.n_bytes};
     if (w->state)
         return 0;
-    if (budget_check("", &part, 1, d->world.local_size, errp) < 0)
+    if (budget_check("", &part, 1, d->team.me.local_size, errp) < 0)
         return -1;
     w->state = calloc(n_state(d), sizeof *w->state);
     if (!d->data.cfg.n_shards)
@@ -56,7 +56,7 @@ int window_take_memory(ddp_t *d, ddp_error_t *errp)
     window_close(d);
     w->state = NULL;
     w->grads = NULL;
-    return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for the sums of a step", d->world.rank);
+    return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for the sums of a step", d->team.me.rank);
 }
 
 static void keep(ddp_t *d)
@@ -98,14 +98,14 @@ int window_agree(ddp_t *d, bool has_joined, ddp_error_t *errp)
     if (!w->is_watched)
         return 0;
     wish_fill_stop(d, sum);
-    if (comm_allreduce(d->comm, sum, COUNT, DDP_F64, DDP_SUM, errp) < 0)
-        return handle_break(d);
+    if (comm_allreduce(d->team.comm, sum, COUNT, DDP_F64, DDP_SUM, errp) < 0)
+        return team_break(&d->team);
     w->reason = sum[JOINED] > 0 ? -1 : stop_agreed(&d->stop, sum);
     if (w->reason < 0)
         return 0;
     n_failed = window_take_memory(d, &none) < 0;
-    if (comm_allreduce(d->comm, &n_failed, 1, DDP_F64, DDP_SUM, errp) < 0)
-        return handle_break(d);
+    if (comm_allreduce(d->team.comm, &n_failed, 1, DDP_F64, DDP_SUM, errp) < 0)
+        return team_break(&d->team);
     if (n_failed > 0) { /* the step goes on to its end */
         w->is_watched = false;
         return 0;
@@ -122,7 +122,7 @@ bool window_begin(ddp_t *d, struct ddp_batch *ret)
     if (w->is_cut) {
         *ret = (struct ddp_batch){.sample = none, .epoch = data_position(&d->data).epoch, .grad_scale = 1,
                                   .sync = true};
-        ret->shard = d->data.cfg.n_shards ? 0 : d->world.rank;
+        ret->shard = d->data.cfg.n_shards ? 0 : d->team.me.rank;
         reducer_micro_begin(&d->reducer, false);
         d->micro.sync = true;
         return true;

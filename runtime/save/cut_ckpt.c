@@ -58,7 +58,7 @@ bool window_is_wanted(const ddp_t *d)
 
 int window_tensors(ddp_t *d, struct st_tensor **ret, size_t *ret_n, ddp_error_t *errp)
 {
-    size_t n = window_is_wanted(d) ? n_per_rank(d) : 0, n_all = n * (size_t)d->world.size;
+    size_t n = window_is_wanted(d) ? n_per_rank(d) : 0, n_all = n * (size_t)d->team.me.size;
     struct st_tensor *t = calloc(n_all + 1, sizeof *t);
     void *at;
     if (!t)
@@ -74,11 +74,11 @@ int window_share(ddp_t *d, ddp_error_t *errp)
 {
     const struct files *f = &d->checkpoint.plan.files;
     size_t n = window_is_wanted(d) ? n_per_rank(d) : 0;
-    size_t first = f->n_tensors - n * (size_t)(d->world.size - d->world.rank);
+    size_t first = f->n_tensors - n * (size_t)(d->team.me.size - d->team.me.rank);
     for (size_t i = 0; i < n; i++) {
         struct st_tensor t;
         void *at;
-        describe(d, d->world.rank, d->window.micro, i, &t, &at);
+        describe(d, d->team.me.rank, d->window.micro, i, &t, &at);
         const struct writer_piece p = {at, first + i, 0, tensor_bytes(&t)};
         if (share_add(&d->checkpoint.plan.share, &p, errp) < 0)
             return -1;
@@ -91,7 +91,7 @@ int window_share(ddp_t *d, ddp_error_t *errp)
 static bool is_for_us(const ddp_t *d, const struct manifest_state *s)
 {
     const struct data_config *c = &d->data.cfg;
-    return !d->gpu && s->window.n_ranks == d->world.size && s->data.batch == c->batch && s->data.accum == c->accum &&
+    return !d->gpu && s->window.n_ranks == d->team.me.size && s->data.batch == c->batch && s->data.accum == c->accum &&
            s->data.shards == c->n_shards;
 }
 
@@ -119,7 +119,7 @@ static int read_own(ddp_t *d, const char *path, const struct manifest *m, ddp_er
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu files", m->n_files);
     for (size_t i = 0; i < m->n_files; i++)
         fd[i] = -1;
-    for (size_t i = 0; rc == 0 && describe(d, d->world.rank, m->state.window.micro, i, &t, &at); i++)
+    for (size_t i = 0; rc == 0 && describe(d, d->team.me.rank, m->state.window.micro, i, &t, &at); i++)
         rc = read_tensor(path, m, &t, at, fd, errp);
     store_close_files(fd, m->n_files);
     free(fd);

@@ -215,7 +215,7 @@ static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id
                          p->name);
     if (check(p, t, s, errp) < 0)
         return -1;
-    if (id % d->world.size != d->world.rank)
+    if (id % d->team.me.size != d->team.me.rank)
         return 0;
     return read_values(d, s, t, value, p->n_elems, chunk, &sum, errp) < 0 ||
            check_sum(&all->manifest, dir, p->name, sum, errp) < 0 ? -1 : 0;
@@ -247,11 +247,11 @@ EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *
         *errp = told;
     for (int id = 0; !told.code && id < d->layout.n; id++) {
         const struct layout_param *p = &d->layout.param[id];
-        if (handle_bcast(d, (char *)d->values + p->offset_bytes, p->n_elems * sizeof(float), id % d->world.size,
+        if (handle_bcast(d, (char *)d->values + p->offset_bytes, p->n_elems * sizeof(float), id % d->team.me.size,
                          errp) < 0)
-            return handle_break(d);
+            return team_break(&d->team);
     }
     if (!told.code && handle_values_changed(d, errp) < 0)
-        return handle_break(d);
+        return team_break(&d->team);
     return told.code ? -1 : 0;
 }

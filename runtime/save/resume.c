@@ -38,12 +38,12 @@ static int list(ddp_t *d, struct choice *c, ddp_error_t *errp)
 {
     ddp_error_t why = {0}, told;
     size_t n = 0;
-    if (d->world.rank == 0)
+    if (d->team.me.rank == 0)
         store_list(c->dir, &c->step, &n, &why);
     c->n = n;
-    if (comm_bcast(d->comm, &c->n, sizeof c->n, 0, errp) < 0)
-        return handle_break(d);
-    if (d->world.rank != 0 && !(c->step = calloc(c->n + 1, sizeof *c->step)))
+    if (comm_bcast(d->team.comm, &c->n, sizeof c->n, 0, errp) < 0)
+        return team_break(&d->team);
+    if (d->team.me.rank != 0 && !(c->step = calloc(c->n + 1, sizeof *c->step)))
         error_set(&why, DDP_E_SYSTEM, ENOMEM, "no memory for %" PRIu64 " checkpoints", c->n);
     if (checkpoint_agree(d, &why, &told, errp) < 0)
         return -1;
@@ -52,8 +52,8 @@ static int list(ddp_t *d, struct choice *c, ddp_error_t *errp)
             *errp = told;
         return -1;
     }
-    if (c->n && comm_bcast(d->comm, c->step, c->n * sizeof *c->step, 0, errp) < 0)
-        return handle_break(d);
+    if (c->n && comm_bcast(d->team.comm, c->step, c->n * sizeof *c->step, 0, errp) < 0)
+        return team_break(&d->team);
     return 0;
 }
 
@@ -82,7 +82,7 @@ static int read_tensors(ddp_t *d, const char *path, const struct manifest *m, dd
     uint64_t *sum = calloc(n + 1, sizeof *sum);
     int rc = 0;
     if (!index || !sum)
-        rc = handle_no_memory(d, "the names of a checkpoint's tensors", errp);
+        rc = team_no_memory(&d->team, "the names of a checkpoint's tensors", errp);
     if (rc == 0)
         rc = resume_match(d, m, index, errp);
     if (rc == 0)
@@ -165,8 +165,8 @@ static int open_folder(ddp_t *d, struct choice *c, ddp_error_t *errp)
 static int share_choice(ddp_t *d, struct choice *c, ddp_error_t *errp)
 {
     uint64_t one[2] = {c->is_one, c->one};
-    if (comm_bcast(d->comm, one, sizeof one, 0, errp) < 0)
-        return handle_break(d);
+    if (comm_bcast(d->team.comm, one, sizeof one, 0, errp) < 0)
+        return team_break(&d->team);
     c->is_one = one[0];
     c->one = one[1];
     return 0;
@@ -178,7 +178,7 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_resume", errp) < 0)
         return -1;
     if (d->optimizer.n_steps || d->micro.is_unfinished || d->checkpoint.phase != CHECKPOINT_IDLE)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_resume comes before the first step", d->world.rank);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_resume comes before the first step", d->team.me.rank);
     if (parse(dir, &c, errp) < 0)
         return -1;
     int rc = share_choice(d, &c, errp);

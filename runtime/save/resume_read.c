@@ -24,8 +24,8 @@ static bool is_broken(const ddp_error_t *e)
 /* Rank 0's text on all ranks; NULL with *errp where there is none. malloc; the caller frees. */
 static char *share_text(ddp_t *d, char *text, uint64_t *n, ddp_error_t *errp)
 {
-    if (comm_bcast(d->comm, n, sizeof *n, 0, errp) < 0) {
-        handle_break(d);
+    if (comm_bcast(d->team.comm, n, sizeof *n, 0, errp) < 0) {
+        team_break(&d->team);
         return NULL;
     }
     char *all = text ? text : malloc(*n + 1);
@@ -39,8 +39,8 @@ static char *share_text(ddp_t *d, char *text, uint64_t *n, ddp_error_t *errp)
             *errp = told;
         return NULL;
     }
-    if (comm_bcast(d->comm, all, *n, 0, errp) < 0) {
-        handle_break(d);
+    if (comm_bcast(d->team.comm, all, *n, 0, errp) < 0) {
+        team_break(&d->team);
         if (!text)
             free(all);
         return NULL;
@@ -55,15 +55,15 @@ int resume_manifest(ddp_t *d, const char *path, struct manifest *ret, ddp_error_
     uint64_t n = 0;
     size_t bytes = 0;
     char *text = NULL;
-    if (d->world.rank == 0 && store_open(path, &m, &why) == 0) {
+    if (d->team.me.rank == 0 && store_open(path, &m, &why) == 0) {
         text = manifest_encode(&m, &bytes);
         n = bytes;
         if (!text)
             error_set(&why, DDP_E_SYSTEM, ENOMEM, "no memory for a manifest");
     }
     manifest_clear(&m);
-    if (comm_bcast(d->comm, &why, sizeof why, 0, errp) < 0)
-        return handle_break(d);
+    if (comm_bcast(d->team.comm, &why, sizeof why, 0, errp) < 0)
+        return team_break(&d->team);
     if (why.code) {
         if (errp)
             *errp = why;
@@ -166,7 +166,7 @@ static int read_piece(ddp_t *d, const char *path, const struct manifest *m, size
         if (store_read(path, m, t, p->at + at, n, host, sum, fd, errp) < 0)
             return -1;
         if (handle_write(d, to, host, n, errp) < 0)
-            return handle_fail(d, errp);
+            return team_fail(&d->team, errp);
     }
     return 0;
 }
@@ -195,13 +195,13 @@ static int exchange(ddp_t *d, ddp_error_t *errp)
 {
     const struct checkpoint_plan *plan = &d->checkpoint.plan;
     for (int a = 0; a < plan->n_arenas; a++)
-        for (int r = 0; r < d->world.size; r++) {
+        for (int r = 0; r < d->team.me.size; r++) {
             size_t at, n;
-            share_span(&plan->files, &plan->arena[a], r, d->world.size, &at, &n);
+            share_span(&plan->files, &plan->arena[a], r, d->team.me.size, &at, &n);
             if (n && handle_bcast(d, plan->arena[a].base + at, n, r, errp) < 0)
-                return handle_break(d);
+                return team_break(&d->team);
         }
-    return handle_values_changed(d, errp) < 0 ? handle_break(d) : 0;
+    return handle_values_changed(d, errp) < 0 ? team_break(&d->team) : 0;
 }
 
 int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
@@ -209,7 +209,7 @@ int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const s
 {
     ddp_error_t why = {0}, told;
     read_share(d, path, m, index, sum, &why);
-    if (d->phase == PHASE_BROKEN) {
+    if (d->team.is_broken) {
         if (errp)
             *errp = why;
         return -1;

@@ -54,7 +54,7 @@ static enum due_what judge(ddp_t *d)
 static enum due_what fill_stop(ddp_t *d, double *sum)
 {
     enum due_what what = DUE_NOTHING;
-    if (d->world.rank == 0) {
+    if (d->team.me.rank == 0) {
         if (!d->wish.is_open)
             open_due(d);
         what = judge(d);
@@ -101,10 +101,10 @@ int wish_requeue(ddp_t *d, ddp_error_t *errp)
     if (w->has_ended || !is_saved || d->config.requeue != REQUEUE_AUTO)
         return 0;
     w->has_ended = true;
-    if (d->world.rank == 0) /* the others wait no longer than for any rank */
+    if (d->team.me.rank == 0) /* the others wait no longer than for any rank */
         is_done = requeue_job(d->config.requeue_limit, d->config.requeue_exclude,
-                              fmin(REQUEUE_PATIENCE_S, d->config.timeout_s / 4), &w->note);
-    return comm_bcast(d->comm, &is_done, sizeof is_done, 0, errp) < 0 ? handle_break(d) : 0;
+                              fmin(REQUEUE_PATIENCE_S, d->team.timeout_s / 4), &w->note);
+    return comm_bcast(d->team.comm, &is_done, sizeof is_done, 0, errp) < 0 ? team_break(&d->team) : 0;
 }
 
 void wish_close(ddp_t *d)

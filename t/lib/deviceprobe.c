@@ -22,7 +22,7 @@ struct probe {
 
 static int ask_watch(void *ctx, ddp_error_t *errp)
 {
-    watch_t *w = ((struct probe *)ctx)->ddp->comm->watch;
+    watch_t *w = ((struct probe *)ctx)->ddp->team.comm->watch;
     return watch_is_broken(w) ? watch_error(w, errp) : 0;
 }
 
