@@ -14,7 +14,7 @@ static int expect(const ddp_t *d, const char *call, ddp_error_t *errp)
 {
     if (handle_expect(d, PHASES_ALL, call, errp) < 0)
         return -1;
-    if (d->phase == PHASE_MICRO && reducer_has_begun(&d->reducer))
+    if (d->phase == PHASE_MICRO && reducer_has_begun(&d->state.reducer))
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: gradients are on their way: call it before the first "
                          "ddp_grad_ready or after ddp_backward_end", d->team.me.rank, call);
     return 0;

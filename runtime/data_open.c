@@ -2,21 +2,21 @@
 #include <errno.h>
 #include <string.h>
 
-#include "runtime/base/budget.h"
 #include "runtime/handle.h"
 
 /* Parameter id's gradient of the last shard becomes the sum over this rank's shards, just before it travels. */
 static int add_shards(void *ctx, int id, ddp_error_t *errp)
 {
-    const ddp_t *d = ctx;
-    const struct layout_param *p = &d->layout.param[id];
-    return partials_fold(&d->partials, reducer_grads(&d->reducer), p->offset_bytes / sizeof(float), p->n_elems, errp);
+    const struct state *s = ctx;
+    const struct layout_param *p = &s->layout.param[id];
+    size_t first = p->offset_bytes / sizeof(float);
+    return partials_fold(&s->partials, reducer_grads(&s->reducer), first, p->n_elems, errp);
 }
 
 /* Sums that do not depend on the number of ranks are sums over rank numbers, however the ranks are spread. */
 static int open_shards(ddp_t *d, ddp_error_t *errp)
 {
-    const struct data_config *c = &d->data.cfg;
+    const struct data_config *c = &d->state.data.cfg;
     if (!c->n_shards)
         return 0;
     if (!comm_is_by_rank(d->team.comm))
@@ -27,21 +27,15 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%d shards: gradients must travel as they are, since what a hook "
                          "or a 16-bit type rounds depends on the number of ranks: use no compression "
                          "(--ddp-compress=none) and no hook, or no shards", c->n_shards);
-    const struct partials_place on_gpu = d->gpu ? gpu_place(d->gpu) : (struct partials_place){0};
-    if ((d->gpu && gpu_sum_in_order(d->gpu, errp) < 0) ||
-        partials_open(&d->partials, data_shards_per_rank(c), d->layout.n_bytes / sizeof(float), d->gpu ? &on_gpu : NULL,
-                      errp) < 0)
-        return -1;
-    d->reducer.prepare = add_shards;
-    d->reducer.prepare_ctx = d;
-    const struct budget_part part = {"sums of shards", d->gpu ? 0 : partials_bytes(&d->partials)};
-    return budget_check("", &part, 1, d->team.me.local_size, errp); /* nothing of it has been touched yet */
+    d->state.reducer.prepare = add_shards;
+    d->state.reducer.prepare_ctx = &d->state;
+    return arena_shards(&d->state.arena, &d->state.partials, data_shards_per_rank(c), errp);
 }
 
 /* Every rank's share of the samples follows from the same numbers. */
 static int compare(ddp_t *d, ddp_error_t *errp)
 {
-    const struct data_config *c = &d->data.cfg;
+    const struct data_config *c = &d->state.data.cfg;
     unsigned long long mine[] = {c->n_samples, c->batch, (unsigned)c->accum, (unsigned)c->n_shards, c->seed};
     unsigned long long first[sizeof mine / sizeof *mine];
     memcpy(first, mine, sizeof first);
@@ -59,7 +53,7 @@ static int compare(ddp_t *d, ddp_error_t *errp)
 static int open_order(ddp_t *d, const struct data_config *cfg, ddp_error_t *errp)
 {
     ddp_error_t why = {0};
-    if (data_open(&d->data, cfg, &why) < 0 || open_shards(d, &why) < 0)
+    if (data_open(&d->state.data, cfg, &why) < 0 || open_shards(d, &why) < 0)
         error_prefix(&why, "ddp_data_open");
     return team_agree(&d->team, &why, errp) < 0 ? -1 : compare(d, errp);
 }
@@ -78,9 +72,9 @@ EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, i
                               .accum = accum,
                               .n_shards = shards};
     if (open_order(d, &cfg, errp) < 0) {
-        data_close(&d->data);
-        partials_close(&d->partials);
-        d->reducer.prepare = NULL;
+        data_close(&d->state.data);
+        partials_close(&d->state.partials);
+        d->state.reducer.prepare = NULL;
         return -1;
     }
     window_open(d);

@@ -58,28 +58,26 @@ EXPORT void ddp_finalize(ddp_t *d)
         return;
     int saved = errno;
     bool is_between = !d->team.is_broken && (d->phase == PHASE_COMMITTED || d->phase == PHASE_IDLE) &&
-                      !d->micro.is_unfinished;
+                      !d->state.micro.is_unfinished;
     if (is_between && d->phase == PHASE_IDLE) /* else gradients may be on their way */
         checkpoint_settle(d, NULL);
     checkpoint_wait_copied(d); /* out of memory that the ranks of a node share */
     stop_release(&d->stop);
-    gpu_leave(d->gpu, is_between); /* before the communicator, which NCCL asks */
+    arena_leave(&d->state.arena, is_between); /* before the communicator, which NCCL asks */
     comm_destroy(d->team.comm); /* first: until then its thread may be at works, which use what is freed below */
     handle_free_works(d);
     wish_close(d);
     window_close(d);
     checkpoint_close(d); /* its threads read what is freed below */
-    data_close(&d->data);
-    partials_close(&d->partials);
-    gpu_close(d->gpu);
-    optimizer_close(&d->optimizer);
-    zero_close(&d->zero);
+    data_close(&d->state.data);
+    partials_close(&d->state.partials);
+    arena_close(&d->state.arena);
+    optimizer_close(&d->state.optimizer);
     spread_close(&d->spread);
-    reducer_close(&d->reducer);
+    reducer_close(&d->state.reducer);
     trace_close(&d->trace);
-    free(d->own_values);
     device_close(d->device);
-    layout_clear(&d->layout);
+    layout_clear(&d->state.layout);
     world_destroy(d->team.map);
     free(d);
     errno = saved;

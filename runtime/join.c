@@ -7,32 +7,32 @@
 /* The others ask each other after each of their micro-steps whether to stop (cut.h). */
 static int follow_micros(ddp_t *d, ddp_error_t *errp)
 {
-    struct data_position at = data_position(&d->data);
+    struct data_position at = data_position(&d->state.data);
     if (!d->window.is_watched)
         return 0;
-    while (!data_next(&d->data).is_last)
+    while (!data_next(&d->state.data).is_last)
         if (window_agree(d, true, errp) < 0)
             return -1;
-    return data_seek(&d->data, &at, errp) < 0 ? team_break(&d->team) : 0;
+    return data_seek(&d->state.data, &at, errp) < 0 ? team_break(&d->team) : 0;
 }
 
 /* This rank's part of a step in which it has nothing. */
 static int empty_pass(ddp_t *d, ddp_error_t *errp)
 {
-    double *tail = reducer_tail(&d->reducer);
-    d->micro.began_ns = clock_ns();
+    double *tail = reducer_tail(&d->state.reducer);
+    d->state.micro.began_ns = clock_ns();
     if (follow_micros(d, errp) < 0)
         return -1;
-    reducer_zero(&d->reducer);
-    reducer_micro_begin(&d->reducer, true);
-    for (int id = d->layout.n - 1; id >= 0; id--)
-        reducer_mark(&d->reducer, id, MARK_UNUSED);
+    reducer_zero(&d->state.reducer);
+    reducer_micro_begin(&d->state.reducer, true);
+    for (int id = d->state.layout.n - 1; id >= 0; id--)
+        reducer_mark(&d->state.reducer, id, MARK_UNUSED);
     tail[TAIL_LOSS] = tail[TAIL_ITEMS] = 0;
     wish_fill(d, tail);
     tail[TAIL_JOINED] = 1;
     tail[TAIL_SLOW] = window_is_slow(d);
     checkpoint_fill_tail(d, tail);
-    if (reducer_micro_end(&d->reducer, errp) < 0)
+    if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
     d->phase = PHASE_SUMMED;
     return 0;
@@ -42,7 +42,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
  * data. */
 static void skip_samples(ddp_t *d)
 {
-    while (!data_next(&d->data).is_last)
+    while (!data_next(&d->state.data).is_last)
         ;
 }
 
@@ -50,17 +50,17 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_join", errp) < 0)
         return -1;
-    if (d->data.cfg.n_shards)
+    if (d->state.data.cfg.n_shards)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: with shards no rank runs out of data before "
                          "the others: end all after the same step", d->team.me.rank);
-    if (d->micro.is_unfinished)
+    if (d->state.micro.is_unfinished)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: a step has begun: finish its micro-steps first",
                          d->team.me.rank);
     for (;;) {
         struct ddp_step s;
         if (empty_pass(d, errp) < 0)
             return -1;
-        const double *tail = reducer_tail(&d->reducer);
+        const double *tail = reducer_tail(&d->state.reducer);
         if (tail[TAIL_JOINED] == d->team.me.size) {
             d->phase = PHASE_IDLE;
             return stop_agreed(&d->stop, tail + TAIL_STOP) >= 0;

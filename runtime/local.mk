@@ -5,8 +5,8 @@ pkgconfig_DATA = libddp.pc
 
 lib_LTLIBRARIES += libddp.la
 libddp_la_SOURCES = \
-	%D%/arena.c \
 	%D%/collectives.c \
+	%D%/commit.c \
 	%D%/data_open.c \
 	%D%/device_choose.c \
 	%D%/handle.c %D%/handle.h \

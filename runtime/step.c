@@ -32,23 +32,23 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
         d->phase = PHASE_MICRO;
         return 0;
     }
-    struct data_batch b = data_next(&d->data);
+    struct data_batch b = data_next(&d->state.data);
     if (b.is_first) {
-        reducer_zero(&d->reducer);
-        d->micro.loss = d->micro.items = 0;
-        d->micro.began_ns = clock_ns();
-    } else if (d->data.cfg.n_shards) {
-        reducer_zero_grads(&d->reducer);
+        reducer_zero(&d->state.reducer);
+        d->state.micro.loss = d->state.micro.items = 0;
+        d->state.micro.began_ns = clock_ns();
+    } else if (d->state.data.cfg.n_shards) {
+        reducer_zero_grads(&d->state.reducer);
     }
-    reducer_micro_begin(&d->reducer, b.is_last);
-    d->micro.index = b.micro;
-    d->micro.sync = b.is_last;
-    d->micro.is_unfinished = !b.is_last;
+    reducer_micro_begin(&d->state.reducer, b.is_last);
+    d->state.micro.index = b.micro;
+    d->state.micro.sync = b.is_last;
+    d->state.micro.is_unfinished = !b.is_last;
     batch = (struct ddp_batch){.sample = b.ids,
                                .n_samples = b.n,
                                .shard = b.shard,
                                .epoch = b.epoch,
-                               .grad_scale = (float)scaler_scale(&d->scaler),
+                               .grad_scale = (float)scaler_scale(&d->state.scaler),
                                .sync = b.is_last};
     sized_give(ret, size, &batch, sizeof batch);
     d->phase = PHASE_MICRO;
@@ -60,7 +60,7 @@ EXPORT int ddp_batch_peek(ddp_t *d, const uint64_t **ret_sample, size_t *ret_n, 
     unsigned phases = 1u << PHASE_IDLE | 1u << PHASE_MICRO | 1u << PHASE_SUMMED;
     if (handle_expect(d, phases, "ddp_batch_peek", errp) < 0)
         return -1;
-    struct data_batch b = data_peek(&d->data);
+    struct data_batch b = data_peek(&d->state.data);
     *ret_sample = b.ids;
     *ret_n = b.n;
     return 0;
@@ -72,7 +72,7 @@ static void mark(ddp_t *d, int id, enum reducer_mark how)
     if (d->team.is_broken)
         return;
     if (d->phase == PHASE_MICRO)
-        reducer_mark(&d->reducer, id, how);
+        reducer_mark(&d->state.reducer, id, how);
     else
         d->has_stray_mark = true;
 }
@@ -90,13 +90,14 @@ EXPORT void ddp_grad_unused(ddp_t *d, int id)
 /* Takes a micro-step into its step's sums. Shards are added up in the tree over their numbers, counts are exact. */
 static int add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp)
 {
-    d->micro.items += (double)n_tokens;
-    if (!d->data.cfg.n_shards) {
-        d->micro.loss += loss_sum;
-    } else if (!d->micro.sync) {
-        return partials_keep(&d->partials, d->micro.index, reducer_grads(&d->reducer), loss_sum, errp);
+    d->state.micro.items += (double)n_tokens;
+    if (!d->state.data.cfg.n_shards) {
+        d->state.micro.loss += loss_sum;
+    } else if (!d->state.micro.sync) {
+        const float *grads = reducer_grads(&d->state.reducer);
+        return partials_keep(&d->state.partials, d->state.micro.index, grads, loss_sum, errp);
     } else { /* the gradients were folded on their way, by add_shards */
-        d->micro.loss = partials_fold_loss(&d->partials, loss_sum);
+        d->state.micro.loss = partials_fold_loss(&d->state.partials, loss_sum);
     }
     return 0;
 }
@@ -104,7 +105,7 @@ static int add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *
 /* The micro-step in whose place a step was cut. */
 static int end_empty(ddp_t *d, ddp_error_t *errp)
 {
-    if (reducer_micro_end(&d->reducer, errp) < 0)
+    if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
     d->phase = PHASE_SUMMED;
     return 0;
@@ -116,35 +117,29 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
         return -1;
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     errp = errp ? errp : &own;
-    if (reducer_check(&d->reducer, errp) < 0)
+    if (reducer_check(&d->state.reducer, errp) < 0)
         return team_fail(&d->team, errp);
     if (d->window.is_cut)
         return end_empty(d, errp);
     if (add_micro(d, loss_sum, n_tokens, errp) < 0)
         return team_fail(&d->team, errp);
-    double *tail = reducer_tail(&d->reducer);
-    tail[TAIL_LOSS] = d->micro.loss;
-    tail[TAIL_ITEMS] = d->micro.items;
+    double *tail = reducer_tail(&d->state.reducer);
+    tail[TAIL_LOSS] = d->state.micro.loss;
+    tail[TAIL_ITEMS] = d->state.micro.items;
     wish_fill(d, tail);
     tail[TAIL_JOINED] = 0;
     tail[TAIL_SLOW] = window_is_slow(d);
     checkpoint_fill_tail(d, tail);
-    if (reducer_micro_end(&d->reducer, errp) < 0)
+    if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
-    d->phase = d->micro.sync ? PHASE_SUMMED : PHASE_IDLE;
-    return d->micro.sync ? 0 : window_agree(d, false, errp);
+    d->phase = d->state.micro.sync ? PHASE_SUMMED : PHASE_IDLE;
+    return d->state.micro.sync ? 0 : window_agree(d, false, errp);
 }
 
 static int apply(ddp_t *d, ddp_error_t *errp)
 {
-    struct optimizer *o = &d->optimizer;
     checkpoint_wait_copied(d);
-    if (d->gpu)
-        return gpu_step(d->gpu, reducer_used(&d->reducer), errp);
-    if (d->zero.values)
-        return zero_apply(&d->zero, &d->reducer, o, errp);
-    optimizer_apply(o, 0, o->n_slices, d->values, reducer_grads(&d->reducer), reducer_used(&d->reducer));
-    return 0;
+    return arena_step(&d->state.arena, reducer_used(&d->state.reducer), errp);
 }
 
 static int trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns, ddp_error_t *errp)
@@ -153,7 +148,7 @@ static int trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns, ddp_
     uint64_t now = clock_ns();
     snprintf(number, sizeof number, "%llu", (unsigned long long)s->step);
     trace_span(&d->trace, TRACE_STEP, "optimizer", NULL, from_ns, now);
-    trace_span(&d->trace, TRACE_STEP, "step", number, d->micro.began_ns, now);
+    trace_span(&d->trace, TRACE_STEP, "step", number, d->state.micro.began_ns, now);
     return trace_flush(&d->trace, errp);
 }
 
@@ -171,26 +166,25 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
         d->phase = PHASE_IDLE;
         return 0;
     }
-    const double *tail = reducer_tail(&d->reducer);
+    const double *tail = reducer_tail(&d->state.reducer);
     if (!(tail[TAIL_ITEMS] > 0)) {
         error_set(errp, DDP_E_USAGE, EINVAL, "ddp_step: no rank reported any item: pass their number to "
                   "ddp_backward_end");
         return team_break(&d->team);
     }
     int reason = stop_agreed(&d->stop, tail + TAIL_STOP);
-    double scale = scaler_scale(&d->scaler);
+    double scale = scaler_scale(&d->state.scaler);
     struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS],
                          .loss_scale = scale,
                          .stop = reason >= 0,
                          .stop_signal = stop_signal(reason)};
-    optimizer_begin(&d->optimizer, norm_total(&d->reducer.norm), 1 / tail[TAIL_ITEMS] / scale, &s);
+    optimizer_begin(&d->state.optimizer, norm_total(&d->state.reducer.norm), 1 / tail[TAIL_ITEMS] / scale, &s);
     if (!s.skipped && apply(d, errp) < 0)
-        return d->gpu && !handle_is_spread(d) ? team_fail(&d->team, errp) /* this rank alone has failed */
-                                              : team_break(&d->team);
-    s.bad_param = norm_worst(&d->reducer.norm);
-    scaler_after_step(&d->scaler, s.skipped);
-    d->n_skipped = s.skipped ? d->n_skipped + 1 : 0;
-    if (d->n_skipped == SKIPPED_MAX) {
+        return team_break(&d->team);
+    s.bad_param = norm_worst(&d->state.reducer.norm);
+    scaler_after_step(&d->state.scaler, s.skipped);
+    d->state.n_skipped = s.skipped ? d->state.n_skipped + 1 : 0;
+    if (d->state.n_skipped == SKIPPED_MAX) {
         error_set(errp, DDP_E_DATA, ERANGE, "the gradient was not finite in %d steps in a row (after step %llu, loss "
                   "%g): training has diverged: use a lower learning rate or clip",
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
@@ -210,7 +204,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
 
 EXPORT int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t size)
 {
-    struct ddp_metrics m = d->reducer.metrics;
+    struct ddp_metrics m = d->state.reducer.metrics;
     m.tcp_bytes_sent = comm_tcp_bytes_sent(d->team.comm);
     sized_give(ret, size, &m, sizeof m);
     return 0;

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libcore.la
 libcore_la_SOURCES = \
 	%D%/config.c %D%/config.h \
+	%D%/state.h \
 	%D%/team.c %D%/team.h
 
 UNIT_TESTS += t/unit/core/config.t

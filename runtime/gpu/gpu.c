@@ -47,6 +47,14 @@ int gpu_tell(gpu_t *g, const ddp_error_t *why, ddp_error_t *errp)
     return -1;
 }
 
+int gpu_round_range(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp)
+{
+    const struct cuda_range range = {g->arena.values_16 + first, g->arena.values + first, n};
+    if (!g->arena.values_16)
+        return 0;
+    return gpu_result(g, cuda_cast(&range, 1, g->cfg.kept, 1, device_native_stream(s)), "cuda_cast", errp);
+}
+
 /* ---- opening ---- */
 
 static int open_streams(gpu_t *g, ddp_error_t *errp)
@@ -133,11 +141,12 @@ static void *allocate(gpu_t *g, size_t n, bool travels, const char *what, ddp_er
 
 static int allocate_moments(gpu_t *g, ddp_error_t *errp)
 {
-    const struct optimizer *o = g->cfg.optimizer;
+    struct optimizer *o = g->cfg.optimizer;
     size_t n = o->n_elems ? o->n_elems * sizeof(float) : LAYOUT_ALIGN;
     for (int k = 0; k < o->rule->n_moments; k++)
         if (!(g->arena.moment[k] = allocate(g, n, false, "optimizer state", errp)))
             return -1;
+    optimizer_lend(o, g->arena.moment);
     return 0;
 }
 
@@ -237,81 +246,4 @@ void gpu_close(gpu_t *g)
         free(g);
     }
     errno = saved;
-}
-
-const struct gpu_arenas *gpu_arenas(const gpu_t *g)
-{
-    return &g->arena;
-}
-
-device_stream_t *gpu_program(const gpu_t *g)
-{
-    return g->program;
-}
-
-/* ---- to and from the processor ---- */
-
-/* One piece; host is the program's side, and lies in pageable memory. */
-static int copy(gpu_t *g, void *at, void *host, size_t n, enum device_way way, ddp_error_t *errp)
-{
-    bool is_to = way == DEVICE_TO;
-    if (is_to)
-        memcpy(g->bounce, host, n);
-    if (device_copy(g->copies, is_to ? at : g->bounce, is_to ? g->bounce : at, n, way, errp) < 0 ||
-        device_stream_wait(g->copies, deadline_in(g->cfg.timeout_s), NULL, NULL, errp) < 0)
-        return -1;
-    if (!is_to)
-        memcpy(host, g->bounce, n);
-    return 0;
-}
-
-static int copy_all(gpu_t *g, char *at, char *host, size_t n_bytes, enum device_way way, ddp_error_t *errp)
-{
-    if (gpu_after_program(g, g->copies, errp) < 0)
-        return -1;
-    for (size_t i = 0, n; i < n_bytes; i += n) {
-        n = n_bytes - i < GPU_BOUNCE_BYTES ? n_bytes - i : GPU_BOUNCE_BYTES;
-        if (copy(g, at + i, host + i, n, way, errp) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-int gpu_read(gpu_t *g, void *host, const void *from, size_t n, ddp_error_t *errp)
-{
-    return copy_all(g, (char *)(uintptr_t)from, host, n, DEVICE_FROM, errp); /* only read there */
-}
-
-int gpu_write(gpu_t *g, void *to, const void *host, size_t n, ddp_error_t *errp)
-{
-    return copy_all(g, to, (char *)(uintptr_t)host, n, DEVICE_TO, errp); /* only read here */
-}
-
-int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp)
-{
-    struct nccl_range all = {at, n / sizeof(float), DDP_F32};
-    if (!g->nccl)
-        return 0;
-    if (gpu_after_program(g, g->travel, errp) < 0 ||
-        nccl_bcast(g->nccl, &all, 1, root, device_native_stream(g->travel), errp) < 0 ||
-        nccl_settle(g->nccl, errp) < 0 || device_event_record(g->summed, g->travel, errp) < 0)
-        return -1;
-    return gpu_wait(g, g->summed, errp);
-}
-
-int gpu_round_range(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp)
-{
-    const struct cuda_range range = {g->arena.values_16 + first, g->arena.values + first, n};
-    if (!g->arena.values_16)
-        return 0;
-    return gpu_result(g, cuda_cast(&range, 1, g->cfg.kept, 1, device_native_stream(s)), "cuda_cast", errp);
-}
-
-int gpu_round(gpu_t *g, ddp_error_t *errp)
-{
-    if (!g->arena.values_16)
-        return 0;
-    if (device_enter(g->cfg.device, errp) < 0)
-        return -1;
-    return gpu_round_range(g, 0, g->cfg.layout->n_bytes / sizeof(float), g->program, errp);
 }

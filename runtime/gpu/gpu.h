@@ -26,8 +26,8 @@
 #include "runtime/device/device.h"
 #include "runtime/grads/layout.h"
 #include "runtime/grads/reducer.h"
+#include "runtime/optimizer/arena.h"
 #include "runtime/optimizer/optimizer.h"
-#include "runtime/optimizer/shards.h"
 #include "runtime/optimizer/zero_gpu.h"
 
 typedef struct gpu gpu_t;
@@ -37,7 +37,7 @@ struct gpu_config {
     const struct layout *layout;
     const struct world *world;
     comm_t *comm;
-    const struct optimizer *optimizer; /* has its slices already: moments are allocated for these */
+    struct optimizer *optimizer; /* has its slices already; is lent moments for these by gpu_allocate */
     const struct spread *spread; /* ZeRO: which part of the parameters the slices are; NULL: they are all parameters */
     void *stream;                /* the program's */
     enum ddp_dtype wire;         /* the type in which gradients are reduced: DDP_F32, DDP_BF16 or DDP_F16 */
@@ -46,12 +46,6 @@ struct gpu_config {
     const char *nccl_log;        /* nccl.h; NULL: none */
     bool is_traced;              /* the carrier records when buckets were reduced */
     double timeout_s;
-};
-
-struct gpu_arenas {
-    float *values, *grads;
-    float *moment[OPTIM_MOMENTS]; /* as many as the rule has */
-    uint16_t *values_16;  /* the values in type cfg.kept; NULL: none */
 };
 
 /* Opening takes three calls, with an agreement of the ranks after the first and the last. gpu_open creates what this
@@ -65,41 +59,9 @@ int gpu_allocate(gpu_t *g, ddp_error_t *errp);
  * for received data. All ranks call it, after gpu_allocate; a second call does nothing. */
 int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp);
 
-/* Ends NCCL's part. Call it before anything is freed: freeing waits for work on the GPU, which may itself wait for a
- * rank that has died; this call ends such work. is_clean: all ranks leave, between two steps, and nothing has failed;
- * the call is then collective. NULL is allowed. */
-void gpu_leave(gpu_t *g, bool is_clean);
-
-/* Calls gpu_leave if it was not called, then frees. Call it before the communicator and the device are freed. NULL is
- * allowed. */
-void gpu_close(gpu_t *g);
-
-const struct gpu_arenas *gpu_arenas(const gpu_t *g);
-
-/* For reducer_open; borrowed from g. After gpu_allocate. */
-const struct reducer_carrier *gpu_carrier(gpu_t *g);
-
-/* Memory for the partial sums of shards (shards.h) on the GPU; they are added on the program's stream. */
-struct partials_place gpu_place(gpu_t *g);
-
-/* Applies the optimizer's step that was begun to all of its slices, whose moments are the arenas'. used: as in
- * optimizer_apply. With spread the call is collective, reports its failure to the other ranks, and waits until all
- * values have arrived: the program may wait for its stream without looking at the watch, so no work of NCCL's may be
- * left in that stream when a rank dies. */
-int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp);
-
-/* The program's stream, borrowed. */
-device_stream_t *gpu_program(const gpu_t *g);
-
-/* Copy n bytes (a multiple of 4) of an arena to and from the processor's memory, after what the program's stream holds;
- * wait until the copy is done. */
-int gpu_read(gpu_t *g, void *host, const void *from, size_t n, ddp_error_t *errp);
-int gpu_write(gpu_t *g, void *to, const void *host, size_t n, ddp_error_t *errp);
-
-/* Broadcast: the n bytes at `at` in an arena become root's on every rank. Waits. Collective. */
-int gpu_bcast(gpu_t *g, void *at, size_t n, int root, ddp_error_t *errp);
-
-/* Computes the 16-bit copy of the values anew, if there is one. */
-int gpu_round(gpu_t *g, ddp_error_t *errp);
+/* The arena in g's memory, as far as that is allocated; closing it closes g. Its step, with spread, reports its failure
+ * to the other ranks and waits until all values have arrived: the program may wait for its stream without looking at
+ * the watch, so no work of NCCL's may be left in that stream when a rank dies. */
+struct arena gpu_arena(gpu_t *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* impl.h - what gpu.c, gpu/carry.c and gpu/step.c share. */
+/* impl.h - what the files of this room share. */
 #ifndef DDP_RUNTIME_GPU_IMPL_H
 #define DDP_RUNTIME_GPU_IMPL_H
 
@@ -8,6 +8,12 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/grads/norm.h"
 #include "runtime/nccl/nccl.h"
+
+struct gpu_arenas {
+    float *values, *grads;
+    float *moment[OPTIM_MOMENTS]; /* as many as the rule has */
+    uint16_t *values_16;  /* the values in type cfg.kept; NULL: none */
+};
 
 /* A bucket in flight. */
 struct gpu_bucket {
@@ -71,6 +77,19 @@ int gpu_wait(gpu_t *g, device_event_t *e, ddp_error_t *errp);
 
 /* Enqueues on s the rounding of values [first, first + n) to their 16-bit copies, if the arenas have any. */
 int gpu_round_range(gpu_t *g, size_t first, size_t n, device_stream_t *s, ddp_error_t *errp);
+
+/* Ends NCCL's part. Call it before anything is freed: freeing waits for work on the GPU, which may itself wait for a
+ * rank that has died; this call ends such work. is_clean: as in arena_leave. */
+void gpu_leave(gpu_t *g, bool is_clean);
+
+/* Calls gpu_leave if it was not called, then frees. */
+void gpu_close(gpu_t *g);
+
+/* For reducer_open; borrowed from g. After gpu_allocate. */
+const struct reducer_carrier *gpu_carrier(gpu_t *g);
+
+/* arena_ops.step; ctx is a gpu_t. */
+int gpu_step(void *ctx, const double *used, ddp_error_t *errp);
 
 /* Reports this rank's error *why to the other ranks, which do not know of it and wait for this rank. *errp becomes
  * *why; returns -1. */

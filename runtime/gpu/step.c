@@ -1,9 +1,8 @@
-/* step.c - the optimizer and the sums of shards, on a GPU. */
+/* step.c - the optimizer on a GPU. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/cuda/fold.h"
 #include "runtime/gpu/impl.h"
 
 static int reserve(gpu_t *g, size_t n, ddp_error_t *errp)
@@ -12,7 +11,8 @@ static int reserve(gpu_t *g, size_t n, ddp_error_t *errp)
         return 0;
     struct cuda_optim_range *all = realloc(g->update, n * sizeof *all);
     if (!all)
-        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu slices of parameters", n);
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "rank %d: no memory for %zu slices of parameters",
+                         g->cfg.world->rank, n);
     g->update = all;
     g->n_update = n;
     return 0;
@@ -86,43 +86,15 @@ static int step_spread(gpu_t *g, const double *used, ddp_error_t *errp)
     return gpu_wait(g, g->summed, errp); /* before the program's stream is asked for more: a peer's death ends this */
 }
 
-int gpu_step(gpu_t *g, const double *used, ddp_error_t *errp)
+int gpu_step(void *ctx, const double *used, ddp_error_t *errp)
 {
+    gpu_t *g = ctx;
     const struct optimizer *o = g->cfg.optimizer;
     ddp_error_t why = {0};
     int rc = device_enter(g->cfg.device, &why) < 0 ? -1 : reserve(g, o->n_slices, &why);
-    if (g->cfg.spread)
-        return rc < 0 || step_spread(g, used, &why) < 0 ? gpu_tell(g, &why, errp) : 0;
-    if (rc == 0)
+    if (rc == 0 && g->cfg.spread)
+        rc = step_spread(g, used, &why);
+    else if (rc == 0)
         rc = update(g, list(g, 0, o->n_slices, used, g->arena.values_16), &why);
-    if (rc < 0 && errp)
-        *errp = why;
-    return rc;
-}
-
-/* ---- sums of shards (shards.h) ---- */
-
-static float *take(void *ctx, size_t n_bytes, ddp_error_t *errp)
-{
-    gpu_t *g = ctx;
-    return device_malloc(g->cfg.device, n_bytes, "sums of shards", errp);
-}
-
-static void give(void *ctx, float *p)
-{
-    gpu_t *g = ctx;
-    device_free(g->cfg.device, p);
-}
-
-static int fold(void *ctx, float *out, const float *const *in, int n_in, size_t n, ddp_error_t *errp)
-{
-    gpu_t *g = ctx;
-    if (device_enter(g->cfg.device, errp) < 0)
-        return -1;
-    return gpu_result(g, cuda_fold(out, in, n_in, n, device_native_stream(g->program)), "cuda_fold", errp);
-}
-
-struct partials_place gpu_place(gpu_t *g)
-{
-    return (struct partials_place){.ctx = g, .take = take, .give = give, .fold = fold};
+    return rc < 0 ? gpu_tell(g, &why, errp) : 0;
 }

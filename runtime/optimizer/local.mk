@@ -1,6 +1,8 @@
 # runtime/optimizer: what a step does with the sums, and who keeps its state
 noinst_LTLIBRARIES += liboptimizer.la
 liboptimizer_la_SOURCES = \
+	%D%/arena.h \
+	%D%/arena_cpu.c \
 	%D%/loss_scale.c %D%/loss_scale.h \
 	%D%/optimizer.c %D%/optimizer.h \
 	%D%/shards.c %D%/shards.h \

@@ -155,7 +155,7 @@ void checkpoint_wait_copied(ddp_t *d)
 int checkpoint_after_step(ddp_t *d, const double *tail, struct ddp_step *s, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    c->trained_s += since_s(d->micro.began_ns);
+    c->trained_s += since_s(d->state.micro.began_ns);
     if (move_on(d, tail, errp) < 0)
         return -1;
     bool is_due = tail[TAIL_DUE] > 0 && !s->skipped; /* else the step comes again, and is due again */
@@ -238,7 +238,7 @@ static int begin_writing(ddp_t *d, ddp_error_t *errp)
     savedir_close(&dir);
     if (rc < 0)
         return -1;
-    if (d->gpu && readback_after(&c->readback, gpu_program(d->gpu), errp) < 0) {
+    if (d->state.arena.device && readback_after(&c->readback, d->state.arena.program, errp) < 0) {
         savedir_close(&folder);
         return -1;
     }
@@ -260,7 +260,7 @@ static int expect_between_steps(const ddp_t *d, const char *call, ddp_error_t *e
 {
     if (handle_expect(d, 1u << PHASE_IDLE, call, errp) < 0)
         return -1;
-    if (d->micro.is_unfinished)
+    if (d->state.micro.is_unfinished)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: a step has begun: finish its micro-steps first",
                          d->team.me.rank, call);
     return 0;
@@ -307,7 +307,7 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
         return -1;
     }
     bool has_more = window_is_wanted(d) && d->window.micro > c->last_micro;
-    if (c->has_last && c->status.last_step == d->optimizer.n_steps && !has_more)
+    if (c->has_last && c->status.last_step == d->state.optimizer.n_steps && !has_more)
         return wish_requeue(d, errp); /* what may have changed since, a skipped step, comes again by itself */
     if (window_is_wanted(d) != c->plan.has_window && checkpoint_plan_window(d, errp) < 0)
         return -1;
@@ -324,7 +324,7 @@ EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
 
 EXPORT uint64_t ddp_steps_done(const ddp_t *d)
 {
-    return d->optimizer.n_steps;
+    return d->state.optimizer.n_steps;
 }
 
 EXPORT int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size)

@@ -34,14 +34,14 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
 void checkpoint_warn(ddp_t *d, const char *fmt, ...)
 {
     struct ddp_checkpoint_status *s = &d->checkpoint.status;
-    size_t n = d->checkpoint.warned_ns == d->micro.began_ns ? strlen(s->warning) : 0;
+    size_t n = d->checkpoint.warned_ns == d->state.micro.began_ns ? strlen(s->warning) : 0;
     char text[sizeof s->warning];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     plain_line(text);
-    d->checkpoint.warned_ns = d->micro.began_ns;
+    d->checkpoint.warned_ns = d->state.micro.began_ns;
     if (d->team.me.rank == 0 && !(n && strstr(s->warning, text)))
         snprintf(s->warning + n, sizeof s->warning - n, "%s%s", n ? "; " : "", text);
 }

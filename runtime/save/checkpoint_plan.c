@@ -22,15 +22,15 @@ static void name_tensors(const struct layout *l, const char *suffix, struct st_t
 static int make_files(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
-    const struct optim_rule *rule = d->optimizer.rule;
-    size_t n = (size_t)d->layout.n, n_moments = (size_t)rule->n_moments;
+    const struct optim_rule *rule = d->state.optimizer.rule;
+    size_t n = (size_t)d->state.layout.n, n_moments = (size_t)rule->n_moments;
     struct st_tensor *t = calloc((1 + n_moments) * n + 1, sizeof *t), *window = NULL;
     size_t n_window = 0;
     if (!t)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", (1 + n_moments) * n);
-    name_tensors(&d->layout, NULL, t);
+    name_tensors(&d->state.layout, NULL, t);
     for (size_t k = 0; k < n_moments; k++)
-        name_tensors(&d->layout, rule->suffix[k], t + (1 + k) * n);
+        name_tensors(&d->state.layout, rule->suffix[k], t + (1 + k) * n);
     struct files_group group[3] = {{"model", t, n}, {"optimizer", t + n, n_moments * n}};
     int n_groups = n_moments ? 2 : 1, rc = window_tensors(d, &window, &n_window, errp);
     if (rc == 0 && n_window)
@@ -50,16 +50,17 @@ static int make_files(ddp_t *d, ddp_error_t *errp)
 static int make_arenas(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint_plan *plan = &d->checkpoint.plan;
-    size_t n = (size_t)d->layout.n;
-    plan->n_arenas = CHECKPOINT_MOMENTS + (handle_is_spread(d) ? 0 : d->optimizer.rule->n_moments);
+    size_t n = (size_t)d->state.layout.n;
+    plan->n_arenas = CHECKPOINT_MOMENTS + (d->state.arena.is_spread ? 0 : d->state.optimizer.rule->n_moments);
     for (int a = 0; a < plan->n_arenas; a++) {
         plan->offset[a] = calloc(n + 1, sizeof *plan->offset[a]);
         if (!plan->offset[a])
             return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu offsets", n);
         for (size_t i = 0; i < n; i++)
-            plan->offset[a][i] = a == CHECKPOINT_VALUES ? d->layout.param[i].offset_bytes
-                                                        : d->optimizer.slice[i].state * sizeof(float);
-        float *base = a == CHECKPOINT_VALUES ? d->values : d->optimizer.moment[a - CHECKPOINT_MOMENTS];
+            plan->offset[a][i] = a == CHECKPOINT_VALUES ? d->state.layout.param[i].offset_bytes
+                                                        : d->state.optimizer.slice[i].state * sizeof(float);
+        float *base = a == CHECKPOINT_VALUES ? d->state.arena.values
+                                             : d->state.optimizer.moment[a - CHECKPOINT_MOMENTS];
         plan->arena[a] = (struct share_arena){(char *)base, (size_t)a * n, n, plan->offset[a]};
     }
     return 0;
@@ -69,13 +70,13 @@ static int make_arenas(ddp_t *d, ddp_error_t *errp)
 static int share_slices(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint_plan *plan = &d->checkpoint.plan;
-    const struct optimizer *o = &d->optimizer;
+    const struct optimizer *o = &d->state.optimizer;
     for (size_t i = 0; i < o->n_slices; i++) {
         const struct optimizer_slice *s = &o->slice[i];
-        const struct layout_param *p = &d->layout.param[s->id];
+        const struct layout_param *p = &d->state.layout.param[s->id];
         uint64_t at = s->at * sizeof(float) - p->offset_bytes;
         for (int k = 0; k < o->rule->n_moments; k++) {
-            size_t tensor = (size_t)(1 + k) * (size_t)d->layout.n + (size_t)s->id;
+            size_t tensor = (size_t)(1 + k) * (size_t)d->state.layout.n + (size_t)s->id;
             const struct writer_piece piece = {o->moment[k] + s->state, tensor, at, s->n_elems * sizeof(float)};
             if (share_add(&plan->share, &piece, errp) < 0)
                 return -1;
@@ -88,9 +89,10 @@ static int open_writer(ddp_t *d, ddp_error_t *errp)
 {
     struct checkpoint *c = &d->checkpoint;
     const struct writer_source source = readback_source(&c->readback);
-    if (d->gpu && readback_open(&c->readback, d->device, d->team.timeout_s, errp) < 0)
+    if (d->state.arena.device && readback_open(&c->readback, d->state.arena.device, d->team.timeout_s, errp) < 0)
         return -1;
-    c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, d->gpu ? &source : NULL, errp);
+    c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n,
+                              d->state.arena.device ? &source : NULL, errp);
     return c->writer ? 0 : -1;
 }
 
@@ -125,7 +127,7 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
     for (int a = 0; a < plan->n_arenas; a++)
         if (share_split(&plan->share, &plan->files, &plan->arena[a], d->team.me.rank, d->team.me.size, errp) < 0)
             return -1;
-    if ((handle_is_spread(d) && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
+    if ((d->state.arena.is_spread && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
         return -1;
     for (int i = 0; i < plan->files.n_files; i++)
         c->status.bytes += plan->files.file[i].n_bytes;
@@ -141,7 +143,7 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
 static size_t bytes_planned(const ddp_t *d)
 {
     const struct checkpoint_plan *plan = &d->checkpoint.plan;
-    return writer_bytes(&plan->files, plan->share.piece, plan->share.n) + (d->gpu ? READBACK_BYTES : 0);
+    return writer_bytes(&plan->files, plan->share.piece, plan->share.n) + (d->state.arena.device ? READBACK_BYTES : 0);
 }
 
 size_t checkpoint_bytes(const ddp_t *d)

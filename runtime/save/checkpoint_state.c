@@ -13,7 +13,7 @@ static void describe_optimizer(const ddp_t *d, char *ret, size_t size)
 {
     enum compress type = d->config.compress;
     const char *name = type == COMPRESS_NONE && d->hook.encode ? "hook" : hook_compress_name(type);
-    optimizer_text(&d->optimizer, ret, size);
+    optimizer_text(&d->state.optimizer, ret, size);
     size_t n = strlen(ret);
     snprintf(ret + n, size - n, "compress=%s\n", name);
 }
@@ -49,7 +49,7 @@ static const char *vector_width(void)
 /* What computes a step beside the model. */
 static void describe_kernels(const ddp_t *d, char *ret, size_t size)
 {
-    const struct device_info *gpu = d->gpu ? device_info(d->device) : NULL;
+    const struct device_info *gpu = d->state.arena.device ? device_info(d->state.arena.device) : NULL;
     if (gpu)
         snprintf(ret, size, "CUDA sm_%d%d (%.40s)", gpu->major, gpu->minor, gpu->name);
     else
@@ -72,14 +72,14 @@ void checkpoint_state_fill(ddp_t *d)
 {
     struct checkpoint *c = &d->checkpoint;
     struct manifest_state *s = &c->state;
-    const struct data_config *data = &d->data.cfg;
-    struct data_position at = data_position(&d->data);
+    const struct data_config *data = &d->state.data.cfg;
+    struct data_position at = data_position(&d->state.data);
     time_t now = time(NULL);
     struct tm utc;
-    s->step = d->optimizer.n_steps;
-    s->n_skipped = d->n_skipped;
-    s->loss_scale.scale = d->scaler.is_dynamic ? scaler_scale(&d->scaler) : 0;
-    s->loss_scale.n_good = d->scaler.n_good;
+    s->step = d->state.optimizer.n_steps;
+    s->n_skipped = d->state.n_skipped;
+    s->loss_scale.scale = d->state.scaler.is_dynamic ? scaler_scale(&d->state.scaler) : 0;
+    s->loss_scale.n_good = d->state.scaler.n_good;
     s->data.n_samples = data->n_samples;
     s->data.seed = data->seed;
     s->data.epoch = at.epoch;
@@ -99,7 +99,7 @@ void checkpoint_state_fill(ddp_t *d)
 
 int checkpoint_state_check(const ddp_t *d, const struct manifest_state *m, ddp_error_t *errp)
 {
-    const struct data_config *data = &d->data.cfg;
+    const struct data_config *data = &d->state.data.cfg;
     if (m->data.n_samples != data->n_samples)
         return error_set(errp, DDP_E_USAGE, EINVAL,
                          "the checkpoint of step %" PRIu64 " was trained on %" PRIu64 " samples, and there are %" PRIu64
@@ -158,7 +158,7 @@ static void differ_line(struct differences *l, const char *then, const char *now
 void checkpoint_state_compare(ddp_t *d, const struct manifest_state *m)
 {
     const struct manifest_state *s = &d->checkpoint.state;
-    const struct data_config *data = &d->data.cfg;
+    const struct data_config *data = &d->state.data.cfg;
     struct differences l = {""};
     differ_line(&l, m->optimizer, s->optimizer);
     differ_number(&l, "batch", m->data.batch, data->batch);
@@ -166,7 +166,7 @@ void checkpoint_state_compare(ddp_t *d, const struct manifest_state *m)
     differ_number(&l, "shards", (uint64_t)m->data.shards, (uint64_t)data->n_shards);
     if (!data->n_shards)
         differ_number(&l, "ranks", (uint64_t)m->world_size, (uint64_t)s->world_size);
-    if (!d->gpu)
+    if (!d->state.arena.device)
         differ(&l, "processor", m->cpu, s->cpu);
     differ(&l, "kernels", m->kernels, s->kernels);
     differ(&l, "matrix products", m->products, s->products);
@@ -178,11 +178,11 @@ int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error
 {
     struct checkpoint *c = &d->checkpoint;
     const struct data_position at = {.epoch = m->data.epoch, .cursor = m->data.cursor};
-    if (data_seek(&d->data, &at, errp) < 0)
+    if (data_seek(&d->state.data, &at, errp) < 0)
         return error_prefix(errp, "the checkpoint of step %" PRIu64, m->step);
-    d->optimizer.n_steps = m->step;
-    d->n_skipped = m->n_skipped;
-    scaler_restore(&d->scaler, m->loss_scale.scale, m->loss_scale.n_good);
+    d->state.optimizer.n_steps = m->step;
+    d->state.n_skipped = m->n_skipped;
+    scaler_restore(&d->state.scaler, m->loss_scale.scale, m->loss_scale.n_good);
     c->trained_s = m->trained_s;
     c->state.n_runs = m->n_runs + 1;
     c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");

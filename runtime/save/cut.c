@@ -12,14 +12,14 @@ enum { STATE_LOSS, STATE_ITEMS, STATE_USED };
 
 static size_t n_state(const ddp_t *d)
 {
-    return STATE_USED + (size_t)d->layout.n + (size_t)d->partials.n_levels;
+    return STATE_USED + (size_t)d->state.layout.n + (size_t)d->state.partials.n_levels;
 }
 
 /* A step has micro-steps that do not synchronise, and can be cut between them: what they have added up is not yet
  * saved from a GPU. */
 static bool has_micros(const ddp_t *d)
 {
-    return !d->gpu && (d->data.cfg.accum > 1 || data_shards_per_rank(&d->data.cfg) > 1);
+    return !d->state.arena.device && (d->state.data.cfg.accum > 1 || data_shards_per_rank(&d->state.data.cfg) > 1);
 }
 
 void window_open(ddp_t *d)
@@ -35,23 +35,24 @@ void window_close(ddp_t *d)
 
 bool window_is_slow(const ddp_t *d)
 {
-    return has_micros(d) && (double)(clock_ns() - d->micro.began_ns) / 1e9 >= d->config.stop_within_s;
+    return has_micros(d) && (double)(clock_ns() - d->state.micro.began_ns) / 1e9 >= d->config.stop_within_s;
 }
 
 /* ---- what was added up so far ---- */
 
 int window_take_memory(ddp_t *d, ddp_error_t *errp)
 {
+    const struct state *st = &d->state;
     struct window *w = &d->window;
-    const struct budget_part part = {"the sums of a step that is cut", d->data.cfg.n_shards ? 0 : d->layout.n_bytes};
+    const struct budget_part part = {"the sums of a step that is cut", st->data.cfg.n_shards ? 0 : st->layout.n_bytes};
     if (w->state)
         return 0;
     if (budget_check("", &part, 1, d->team.me.local_size, errp) < 0)
         return -1;
     w->state = calloc(n_state(d), sizeof *w->state);
-    if (!d->data.cfg.n_shards)
-        w->grads = malloc(d->layout.n_bytes + sizeof(float));
-    if (w->state && (w->grads || d->data.cfg.n_shards))
+    if (!st->data.cfg.n_shards)
+        w->grads = malloc(st->layout.n_bytes + sizeof(float));
+    if (w->state && (w->grads || st->data.cfg.n_shards))
         return 0;
     window_close(d);
     w->state = NULL;
@@ -61,29 +62,31 @@ int window_take_memory(ddp_t *d, ddp_error_t *errp)
 
 static void keep(ddp_t *d)
 {
+    const struct state *st = &d->state;
     struct window *w = &d->window;
-    w->state[STATE_LOSS] = d->micro.loss;
-    w->state[STATE_ITEMS] = d->micro.items;
-    for (int i = 0; i < d->layout.n; i++)
-        w->state[STATE_USED + i] = d->reducer.is_used[i];
-    memcpy(w->state + STATE_USED + d->layout.n, d->partials.loss, (size_t)d->partials.n_levels * sizeof(double));
+    w->state[STATE_LOSS] = st->micro.loss;
+    w->state[STATE_ITEMS] = st->micro.items;
+    for (int i = 0; i < st->layout.n; i++)
+        w->state[STATE_USED + i] = st->reducer.is_used[i];
+    memcpy(w->state + STATE_USED + st->layout.n, st->partials.loss, (size_t)st->partials.n_levels * sizeof(double));
     if (w->grads)
-        memcpy(w->grads, reducer_grads(&d->reducer), d->layout.n_bytes);
-    w->micro = d->micro.index + 1;
+        memcpy(w->grads, reducer_grads(&st->reducer), st->layout.n_bytes);
+    w->micro = st->micro.index + 1;
     w->is_kept = true;
     w->is_refused = false;
 }
 
 static void put_back(ddp_t *d)
 {
+    struct state *st = &d->state;
     struct window *w = &d->window;
-    d->micro.loss = w->state[STATE_LOSS];
-    d->micro.items = w->state[STATE_ITEMS];
-    for (int i = 0; i < d->layout.n; i++)
-        d->reducer.is_used[i] = w->state[STATE_USED + i] != 0;
-    memcpy(d->partials.loss, w->state + STATE_USED + d->layout.n, (size_t)d->partials.n_levels * sizeof(double));
+    st->micro.loss = w->state[STATE_LOSS];
+    st->micro.items = w->state[STATE_ITEMS];
+    for (int i = 0; i < st->layout.n; i++)
+        st->reducer.is_used[i] = w->state[STATE_USED + i] != 0;
+    memcpy(st->partials.loss, w->state + STATE_USED + st->layout.n, (size_t)st->partials.n_levels * sizeof(double));
     if (w->grads)
-        memcpy(reducer_grads(&d->reducer), w->grads, d->layout.n_bytes);
+        memcpy(reducer_grads(&st->reducer), w->grads, st->layout.n_bytes);
     w->is_kept = false;
 }
 
@@ -120,11 +123,11 @@ bool window_begin(ddp_t *d, struct ddp_batch *ret)
     static const uint64_t none[1];
     struct window *w = &d->window;
     if (w->is_cut) {
-        *ret = (struct ddp_batch){.sample = none, .epoch = data_position(&d->data).epoch, .grad_scale = 1,
+        *ret = (struct ddp_batch){.sample = none, .epoch = data_position(&d->state.data).epoch, .grad_scale = 1,
                                   .sync = true};
-        ret->shard = d->data.cfg.n_shards ? 0 : d->team.me.rank;
-        reducer_micro_begin(&d->reducer, false);
-        d->micro.sync = true;
+        ret->shard = d->state.data.cfg.n_shards ? 0 : d->team.me.rank;
+        reducer_micro_begin(&d->state.reducer, false);
+        d->state.micro.sync = true;
         return true;
     }
     if (w->is_kept)
@@ -136,12 +139,12 @@ struct ddp_step window_step(ddp_t *d)
 {
     struct window *w = &d->window;
     struct ddp_step s = w->last;
-    s.step = d->optimizer.n_steps;
+    s.step = d->state.optimizer.n_steps;
     s.bad_param = -1;
     s.skipped = s.checkpoint = false;
     s.stop = s.cut = true;
     s.stop_signal = stop_signal(w->reason);
     w->is_cut = false;
-    d->micro.is_unfinished = false; /* for a checkpoint; whoever goes on after all finishes the step */
+    d->state.micro.is_unfinished = false; /* for a checkpoint; whoever goes on after all finishes the step */
     return s;
 }

@@ -13,24 +13,24 @@
  * are in use. */
 static bool describe(ddp_t *d, int rank, int micro, size_t i, struct st_tensor *t, void **ret_at)
 {
-    size_t n_arena = d->layout.n_bytes / sizeof(float);
+    size_t n_arena = d->state.layout.n_bytes / sizeof(float);
     *t = (struct st_tensor){.dtype = ST_F32, .ndim = 1, .shape = {n_arena}};
     if (i == 0) {
         snprintf(t->name, sizeof t->name, "rank-%05d.state", rank);
         t->dtype = ST_F64;
-        t->shape[0] = 2 + (uint64_t)d->layout.n + (uint64_t)d->partials.n_levels;
+        t->shape[0] = 2 + (uint64_t)d->state.layout.n + (uint64_t)d->state.partials.n_levels;
         *ret_at = d->window.state;
         return true;
     }
-    if (!d->data.cfg.n_shards) {
+    if (!d->state.data.cfg.n_shards) {
         snprintf(t->name, sizeof t->name, "rank-%05d.grads", rank);
         *ret_at = d->window.grads;
         return i == 1;
     }
-    for (int j = 0; j < d->partials.n_levels; j++)
+    for (int j = 0; j < d->state.partials.n_levels; j++)
         if (micro & 1 << j && --i == 0) {
             snprintf(t->name, sizeof t->name, "rank-%05d.level-%02d", rank, j);
-            *ret_at = d->partials.level[j];
+            *ret_at = d->state.partials.level[j];
             return true;
         }
     return false;
@@ -90,9 +90,10 @@ int window_share(ddp_t *d, ddp_error_t *errp)
 
 static bool is_for_us(const ddp_t *d, const struct manifest_state *s)
 {
-    const struct data_config *c = &d->data.cfg;
-    return !d->gpu && s->window.n_ranks == d->team.me.size && s->data.batch == c->batch && s->data.accum == c->accum &&
-           s->data.shards == c->n_shards;
+    const struct state *st = &d->state;
+    const struct data_config *c = &st->data.cfg;
+    return !st->arena.device && s->window.n_ranks == d->team.me.size && s->data.batch == c->batch &&
+           s->data.accum == c->accum && s->data.shards == c->n_shards;
 }
 
 static int read_tensor(const char *path, const struct manifest *m, const struct st_tensor *want, void *at, int *fd,
@@ -130,12 +131,12 @@ static int read_own(ddp_t *d, const char *path, const struct manifest *m, ddp_er
 static int go_on(ddp_t *d, const struct manifest_state *s, ddp_error_t *errp)
 {
     const struct data_position at = {.epoch = s->data.epoch, .cursor = s->data.cursor, .micro = s->window.micro};
-    if (data_seek(&d->data, &at, errp) < 0)
+    if (data_seek(&d->state.data, &at, errp) < 0)
         return -1;
     d->window.micro = s->window.micro;
     d->window.is_kept = true; /* ddp_batch_next puts it back */
-    d->micro.is_unfinished = true;
-    d->micro.began_ns = clock_ns();
+    d->state.micro.is_unfinished = true;
+    d->state.micro.began_ns = clock_ns();
     return 0;
 }
 
@@ -147,7 +148,7 @@ int window_load(ddp_t *d, const char *path, const struct manifest *m, ddp_error_
         return 0;
     if (!is_for_us(d, s)) {
         checkpoint_warn(d, "step %" PRIu64 " was begun on %d ranks%s: it begins anew", s->step + 1, s->window.n_ranks,
-                        d->gpu ? ", on processors" : "");
+                        d->state.arena.device ? ", on processors" : "");
         return 0;
     }
     if (window_take_memory(d, &why) == 0)

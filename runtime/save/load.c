@@ -151,7 +151,7 @@ static int read_values(ddp_t *d, const struct source *s, const struct st_tensor 
     *sum = 0;
     for (size_t at = 0, n; at < n_elems; at += n) {
         n = n_elems - at < CHUNK_ELEMS ? n_elems - at : CHUNK_ELEMS;
-        float *value = handle_staging(d, to + at, c->value);
+        float *value = arena_staging(&d->state.arena, to + at, c->value);
         void *here = t->dtype == ST_F32 ? (void *)value : c->raw;
         if (read_at(s, here, n * size, s->head.head_bytes + t->first + at * size, errp) < 0)
             return -1;
@@ -160,7 +160,7 @@ static int read_values(ddp_t *d, const struct source *s, const struct st_tensor 
         else if (t->dtype == ST_BF16)
             kernel_load_bf16(value, c->raw, n);
         *sum += checksum_blocks(value, n * sizeof *value, at * sizeof *value / CKPT_BLOCK_BYTES);
-        if (handle_write(d, to + at, value, n * sizeof *value, errp) < 0)
+        if (arena_write(&d->state.arena, to + at, value, n * sizeof *value, errp) < 0)
             return -1;
     }
     return 0;
@@ -200,8 +200,8 @@ static int check_sum(const struct manifest *m, const char *dir, const char *name
 static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id, const char *prefix,
                     struct chunk *chunk, ddp_error_t *errp)
 {
-    const struct layout_param *p = &d->layout.param[id];
-    float *value = d->values + p->offset_bytes / sizeof(float);
+    const struct layout_param *p = &d->state.layout.param[id];
+    float *value = d->state.arena.values + p->offset_bytes / sizeof(float);
     const struct source *s;
     uint64_t sum;
     char name[ST_NAME_MAX + 1];
@@ -227,7 +227,7 @@ static int load_own(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *
     struct chunk *chunk = malloc(sizeof *chunk);
     int rc =
         chunk ? open_sources(&all, dir, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load %.100s", dir);
-    for (int id = 0; rc == 0 && id < d->layout.n; id++)
+    for (int id = 0; rc == 0 && id < d->state.layout.n; id++)
         rc = load_one(d, dir, &all, id, prefix, chunk, errp);
     close_sources(&all);
     free(chunk);
@@ -236,6 +236,7 @@ static int load_own(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *
 
 EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp)
 {
+    struct state *st = &d->state;
     ddp_error_t why = {0}, told;
     if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_load", errp) < 0)
         return -1;
@@ -245,13 +246,13 @@ EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *
         return -1;
     if (told.code && errp)
         *errp = told;
-    for (int id = 0; !told.code && id < d->layout.n; id++) {
-        const struct layout_param *p = &d->layout.param[id];
-        if (handle_bcast(d, (char *)d->values + p->offset_bytes, p->n_elems * sizeof(float), id % d->team.me.size,
-                         errp) < 0)
+    for (int id = 0; !told.code && id < st->layout.n; id++) {
+        const struct layout_param *p = &st->layout.param[id];
+        char *value = (char *)st->arena.values + p->offset_bytes;
+        if (arena_bcast(&st->arena, value, p->n_elems * sizeof(float), id % d->team.me.size, errp) < 0)
             return team_break(&d->team);
     }
-    if (!told.code && handle_values_changed(d, errp) < 0)
+    if (!told.code && arena_round(&st->arena, errp) < 0)
         return team_break(&d->team);
     return told.code ? -1 : 0;
 }

@@ -113,7 +113,7 @@ static int try_step(ddp_t *d, const struct choice *c, uint64_t step, ddp_error_t
     if (rc > 0)
         checkpoint_state_compare(d, &m.state);
     if (rc > 0 && (checkpoint_state_restore(d, &m.state, errp) < 0 || window_load(d, path, &m, errp) < 0 ||
-                   handle_values_changed(d, errp) < 0)) /* again: rounding may go by the step */
+                   arena_round(&d->state.arena, errp) < 0)) /* again: rounding may go by the step */
         rc = -1;
     manifest_clear(&m);
     return rc;
@@ -177,7 +177,7 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
     struct choice c = {.n = 0};
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_resume", errp) < 0)
         return -1;
-    if (d->optimizer.n_steps || d->micro.is_unfinished || d->checkpoint.phase != CHECKPOINT_IDLE)
+    if (d->state.optimizer.n_steps || d->state.micro.is_unfinished || d->checkpoint.phase != CHECKPOINT_IDLE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_resume comes before the first step", d->team.me.rank);
     if (parse(dir, &c, errp) < 0)
         return -1;

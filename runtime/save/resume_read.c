@@ -162,10 +162,10 @@ static int read_piece(ddp_t *d, const char *path, const struct manifest *m, size
     for (size_t at = 0, n; at < p->n; at += n) {
         n = p->n - at < READ_BYTES ? p->n - at : READ_BYTES;
         char *to = (char *)(uintptr_t)p->from + at; /* our own arenas */
-        void *host = handle_staging(d, to, buffer);
+        void *host = arena_staging(&d->state.arena, to, buffer);
         if (store_read(path, m, t, p->at + at, n, host, sum, fd, errp) < 0)
             return -1;
-        if (handle_write(d, to, host, n, errp) < 0)
+        if (arena_write(&d->state.arena, to, host, n, errp) < 0)
             return team_fail(&d->team, errp);
     }
     return 0;
@@ -198,10 +198,10 @@ static int exchange(ddp_t *d, ddp_error_t *errp)
         for (int r = 0; r < d->team.me.size; r++) {
             size_t at, n;
             share_span(&plan->files, &plan->arena[a], r, d->team.me.size, &at, &n);
-            if (n && handle_bcast(d, plan->arena[a].base + at, n, r, errp) < 0)
+            if (n && arena_bcast(&d->state.arena, plan->arena[a].base + at, n, r, errp) < 0)
                 return team_break(&d->team);
         }
-    return handle_values_changed(d, errp) < 0 ? team_break(&d->team) : 0;
+    return arena_round(&d->state.arena, errp) < 0 ? team_break(&d->team) : 0;
 }
 
 int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,

@@ -18,13 +18,13 @@ static double now_s(void)
 
 static void open_due(ddp_t *d)
 {
-    double n_bytes = (double)d->layout.n_bytes * (1 + d->optimizer.rule->n_moments);
+    double n_bytes = (double)d->state.layout.n_bytes * (1 + d->state.optimizer.rule->n_moments);
     struct due_config cfg = {.every = d->config.ckpt_every,
                              .mtbf_s = fmax(0, d->config.mtbf_hours * 3600),
                              .trained_s = d->checkpoint.trained_s,
                              .n_failures = d->checkpoint.state.n_failures,
                              .guess_save_s = GUESS_LEAST_S + n_bytes / GUESS_BYTES_PER_S};
-    due_open(&d->wish.due, &cfg, d->optimizer.n_steps, now_s());
+    due_open(&d->wish.due, &cfg, d->state.optimizer.n_steps, now_s());
     d->wish.asked_s = -INFINITY;
     d->wish.is_open = true;
 }
@@ -48,7 +48,7 @@ static enum due_what judge(ddp_t *d)
         deadline_ask(&w->deadline);
         w->asked_s = now;
     }
-    return due_judge(&w->due, d->optimizer.n_steps + 1, now, end);
+    return due_judge(&w->due, d->state.optimizer.n_steps + 1, now, end);
 }
 
 static enum due_what fill_stop(ddp_t *d, double *sum)
@@ -82,7 +82,7 @@ void wish_after_step(ddp_t *d)
 void wish_save_begun(ddp_t *d)
 {
     if (d->wish.is_open)
-        due_begun(&d->wish.due, d->optimizer.n_steps, now_s());
+        due_begun(&d->wish.due, d->state.optimizer.n_steps, now_s());
 }
 
 void wish_save_over(ddp_t *d, bool is_committed)
@@ -96,7 +96,7 @@ int wish_requeue(ddp_t *d, ddp_error_t *errp)
 {
     const struct checkpoint *c = &d->checkpoint;
     struct wish *w = &d->wish;
-    bool is_saved = c->is_stopping && c->has_last && c->status.last_step == d->optimizer.n_steps;
+    bool is_saved = c->is_stopping && c->has_last && c->status.last_step == d->state.optimizer.n_steps;
     char is_done = 0;
     if (w->has_ended || !is_saved || d->config.requeue != REQUEUE_AUTO)
         return 0;
