@@ -77,8 +77,8 @@ EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, i
         d->state.reducer.prepare = NULL;
         return -1;
     }
-    window_open(d);
-    stop_catch(&d->stop, d->stop_signals);
+    cut_open(&d->save);
+    stop_catch(&d->save.stop, d->stop_signals);
     d->phase = PHASE_IDLE;
     return 0;
 }

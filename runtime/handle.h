@@ -13,10 +13,7 @@
 #include "runtime/device/device.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/optimizer/zero_gpu.h"
-#include "runtime/save/checkpoint.h"
-#include "runtime/save/cut.h"
-#include "runtime/save/scheduler.h"
-#include "runtime/sched/stop.h"
+#include "runtime/save/save.h"
 
 /* Marks what ddp.h declares; everything else is hidden. */
 #define EXPORT __attribute__((visibility("default")))
@@ -38,12 +35,9 @@ struct ddp {
     bool shares_gpus;        /* two ranks have one */
     void *stream;            /* that the program computes on, on a GPU (ddp_stream) */
     struct spread spread;    /* on a GPU: who owns which part of the optimizer's state */
-    struct stop stop;
     unsigned stop_signals;   /* to be caught (stop_parse) */
-    struct wish wish;
-    struct window window;
     bool has_stray_mark;     /* a gradient was marked outside a micro-step */
-    struct checkpoint checkpoint;
+    struct save save;
     struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };

@@ -43,6 +43,7 @@ EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a handle");
         return NULL;
     }
+    d->save = (struct save){.team = &d->team, .state = &d->state, .config = &d->config};
     if (config_load(&d->config, argc, argv, errp) < 0 || wire_up(d, errp) < 0) {
         ddp_finalize(d);
         return NULL;
@@ -60,15 +61,15 @@ EXPORT void ddp_finalize(ddp_t *d)
     bool is_between = !d->team.is_broken && (d->phase == PHASE_COMMITTED || d->phase == PHASE_IDLE) &&
                       !d->state.micro.is_unfinished;
     if (is_between && d->phase == PHASE_IDLE) /* else gradients may be on their way */
-        checkpoint_settle(d, NULL);
-    checkpoint_wait_copied(d); /* out of memory that the ranks of a node share */
-    stop_release(&d->stop);
+        checkpoint_settle(&d->save, NULL);
+    checkpoint_wait_copied(&d->save); /* out of memory that the ranks of a node share */
+    stop_release(&d->save.stop);
     arena_leave(&d->state.arena, is_between); /* before the communicator, which NCCL asks */
     comm_destroy(d->team.comm); /* first: until then its thread may be at works, which use what is freed below */
     handle_free_works(d);
-    wish_close(d);
-    window_close(d);
-    checkpoint_close(d); /* its threads read what is freed below */
+    scheduler_close(&d->save);
+    cut_close(&d->save);
+    checkpoint_close(&d->save); /* its threads read what is freed below */
     data_close(&d->state.data);
     partials_close(&d->state.partials);
     arena_close(&d->state.arena);

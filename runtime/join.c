@@ -8,10 +8,10 @@
 static int follow_micros(ddp_t *d, ddp_error_t *errp)
 {
     struct data_position at = data_position(&d->state.data);
-    if (!d->window.is_watched)
+    if (!d->save.cut.is_watched)
         return 0;
     while (!data_next(&d->state.data).is_last)
-        if (window_agree(d, true, errp) < 0)
+        if (cut_agree(&d->save, true, errp) < 0)
             return -1;
     return data_seek(&d->state.data, &at, errp) < 0 ? team_break(&d->team) : 0;
 }
@@ -28,10 +28,10 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     for (int id = d->state.layout.n - 1; id >= 0; id--)
         reducer_mark(&d->state.reducer, id, MARK_UNUSED);
     tail[TAIL_LOSS] = tail[TAIL_ITEMS] = 0;
-    wish_fill(d, tail);
+    scheduler_fill(&d->save, tail);
     tail[TAIL_JOINED] = 1;
-    tail[TAIL_SLOW] = window_is_slow(d);
-    checkpoint_fill_tail(d, tail);
+    tail[TAIL_SLOW] = cut_is_slow(&d->save);
+    checkpoint_fill_tail(&d->save, tail);
     if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
     d->phase = PHASE_SUMMED;
@@ -63,7 +63,7 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
         const double *tail = reducer_tail(&d->state.reducer);
         if (tail[TAIL_JOINED] == d->team.me.size) {
             d->phase = PHASE_IDLE;
-            return stop_agreed(&d->stop, tail + TAIL_STOP) >= 0;
+            return stop_agreed(&d->save.stop, tail + TAIL_STOP) >= 0;
         }
         skip_samples(d);
         if (ddp_step(d, &s, errp) < 0)

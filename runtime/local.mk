@@ -5,6 +5,7 @@ pkgconfig_DATA = libddp.pc
 
 lib_LTLIBRARIES += libddp.la
 libddp_la_SOURCES = \
+	%D%/checkpoint.c \
 	%D%/collectives.c \
 	%D%/commit.c \
 	%D%/data_open.c \

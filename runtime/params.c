@@ -106,7 +106,7 @@ EXPORT int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *er
     if (expect_param(d, id, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_param_write", errp) < 0)
         return -1;
     struct ddp_param p = tensors(d, id);
-    checkpoint_wait_copied(d);
+    checkpoint_wait_copied(&d->save);
     if (arena_write(&d->state.arena, p.value, value, p.n_elems * sizeof *value, errp) < 0)
         return -1;
     return arena_round(&d->state.arena, errp);
@@ -140,7 +140,7 @@ static struct ddp_memory memory(const ddp_t *d)
         .moments_all = (size_t)d->state.optimizer.rule->n_moments * bytes_unpadded(d),
         .partials = partials_bytes(&d->state.partials),
         .encoded = encoded_bytes(&d->state.reducer),
-        .snapshot = checkpoint_bytes(d),
+        .snapshot = checkpoint_bytes(&d->save),
     };
 }
 
@@ -154,7 +154,7 @@ EXPORT int ddp_sync_params(ddp_t *d, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_sync_params", errp) < 0)
         return -1;
-    checkpoint_wait_copied(d);
+    checkpoint_wait_copied(&d->save);
     struct arena *a = &d->state.arena;
     if (arena_bcast(a, a->values, d->state.layout.n_bytes, 0, errp) < 0 || arena_round(a, errp) < 0)
         return team_break(&d->team);

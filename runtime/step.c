@@ -27,7 +27,7 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_batch_next", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
     struct ddp_batch batch;
-    if (window_begin(d, &batch)) {
+    if (cut_begin(&d->save, &batch)) {
         sized_give(ret, size, &batch, sizeof batch);
         d->phase = PHASE_MICRO;
         return 0;
@@ -119,26 +119,26 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     errp = errp ? errp : &own;
     if (reducer_check(&d->state.reducer, errp) < 0)
         return team_fail(&d->team, errp);
-    if (d->window.is_cut)
+    if (d->save.cut.is_cut)
         return end_empty(d, errp);
     if (add_micro(d, loss_sum, n_tokens, errp) < 0)
         return team_fail(&d->team, errp);
     double *tail = reducer_tail(&d->state.reducer);
     tail[TAIL_LOSS] = d->state.micro.loss;
     tail[TAIL_ITEMS] = d->state.micro.items;
-    wish_fill(d, tail);
+    scheduler_fill(&d->save, tail);
     tail[TAIL_JOINED] = 0;
-    tail[TAIL_SLOW] = window_is_slow(d);
-    checkpoint_fill_tail(d, tail);
+    tail[TAIL_SLOW] = cut_is_slow(&d->save);
+    checkpoint_fill_tail(&d->save, tail);
     if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
     d->phase = d->state.micro.sync ? PHASE_SUMMED : PHASE_IDLE;
-    return d->state.micro.sync ? 0 : window_agree(d, false, errp);
+    return d->state.micro.sync ? 0 : cut_agree(&d->save, false, errp);
 }
 
 static int apply(ddp_t *d, ddp_error_t *errp)
 {
-    checkpoint_wait_copied(d);
+    checkpoint_wait_copied(&d->save);
     return arena_step(&d->state.arena, reducer_used(&d->state.reducer), errp);
 }
 
@@ -159,10 +159,10 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
     uint64_t began_ns = clock_ns();
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     errp = errp ? errp : &own;
-    if (d->window.is_cut) {
-        struct ddp_step last = window_step(d);
+    if (d->save.cut.is_cut) {
+        struct ddp_step last = cut_step(&d->save);
         sized_give(ret, size, &last, sizeof last);
-        checkpoint_after_cut(d);
+        checkpoint_after_cut(&d->save);
         d->phase = PHASE_IDLE;
         return 0;
     }
@@ -172,7 +172,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
                   "ddp_backward_end");
         return team_break(&d->team);
     }
-    int reason = stop_agreed(&d->stop, tail + TAIL_STOP);
+    int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
     double scale = scaler_scale(&d->state.scaler);
     struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS],
                          .loss_scale = scale,
@@ -190,14 +190,14 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
         return team_break(&d->team);
     }
-    wish_after_step(d);
-    d->window.is_watched = tail[TAIL_SLOW] > 0;
-    if (checkpoint_after_step(d, tail, &s, errp) < 0)
+    scheduler_after_step(&d->save);
+    d->save.cut.is_watched = tail[TAIL_SLOW] > 0;
+    if (checkpoint_after_step(&d->save, tail, &s, errp) < 0)
         return -1;
     if (trace_step(d, &s, began_ns, errp) < 0)
         return team_break(&d->team);
     d->phase = PHASE_IDLE;
-    d->window.last = s;
+    d->save.cut.last = s;
     sized_give(ret, size, &s, sizeof s);
     return 0;
 }

@@ -25,6 +25,8 @@
 #include "runtime/save/readback.h"
 #include "runtime/save/split.h"
 
+struct save;
+
 enum checkpoint_phase { CHECKPOINT_IDLE, CHECKPOINT_SAVING, CHECKPOINT_COMMITTING };
 
 enum { CHECKPOINT_VALUES, CHECKPOINT_MOMENTS, CHECKPOINT_ARENAS = CHECKPOINT_MOMENTS + OPTIM_MOMENTS };
@@ -32,7 +34,7 @@ enum { CHECKPOINT_VALUES, CHECKPOINT_MOMENTS, CHECKPOINT_ARENAS = CHECKPOINT_MOM
 /* Which tensors are written and read, and by which rank; made once. */
 struct checkpoint_plan {
     bool is_made;
-    bool has_window; /* the last tensors are those of cut.h */
+    bool has_cut;    /* the last tensors are those of cut.h */
     struct files files;
     struct share_arena arena[CHECKPOINT_ARENAS]; /* [n_arenas] the arenas that every rank holds whole */
     size_t *offset[CHECKPOINT_ARENAS];
@@ -66,42 +68,49 @@ struct checkpoint {
     bool is_stopping, was_due;    /* the last step set `stop`; it set `checkpoint` */
 };
 
+/* Implement the calls of ddp.h of these names (checkpoint_folder: ddp_checkpoint_open; checkpoint_take:
+ * ddp_checkpoint). The caller sees to it that a call comes in its time. The first two are collective. */
+int checkpoint_folder(struct save *save, const char *dir, ddp_error_t *errp);
+int checkpoint_take(struct save *save, const char *dir, ddp_error_t *errp);
+int checkpoint_attach(struct save *save, const char *name, const char *text, ddp_error_t *errp);
+int checkpoint_note(struct save *save, const char *key, const char *text, ddp_error_t *errp);
+
 /* Fills this rank's part of a tail: in ddp_backward_end, and where ddp_join makes an empty pass. */
-void checkpoint_fill_tail(const ddp_t *d, double *tail);
+void checkpoint_fill_tail(const struct save *save, double *tail);
 
 /* Called before parameters or optimizer state change: waits until the save in flight has copied them. */
-void checkpoint_wait_copied(ddp_t *d);
+void checkpoint_wait_copied(struct save *save);
 
 /* Called in ddp_step with the summed tail: changes the state as the sums say, and sets s->checkpoint. -1: a checkpoint
  * failed and the option ckpt-required is set, or a collective failed. Collective. */
-int checkpoint_after_step(ddp_t *d, const double *tail, struct ddp_step *s, ddp_error_t *errp);
+int checkpoint_after_step(struct save *save, const double *tail, struct ddp_step *s, ddp_error_t *errp);
 
 /* The same after a step that was cut (cut.h), when the job stops. */
-void checkpoint_after_cut(ddp_t *d);
+void checkpoint_after_cut(struct save *save);
 
 /* Waits until the save in flight is committed or given up. Collective. */
-int checkpoint_settle(ddp_t *d, ddp_error_t *errp);
+int checkpoint_settle(struct save *save, ddp_error_t *errp);
 
-void checkpoint_close(ddp_t *d);
+void checkpoint_close(struct save *save);
 
 /* ---- checkpoint_plan.c ---- */
 
 /* Makes the plan, unless it is made already. Not collective. */
-int checkpoint_plan(ddp_t *d, ddp_error_t *errp);
+int checkpoint_plan(struct save *save, ddp_error_t *errp);
 
 /* Makes the plan, and the writer with its memory, unless they are made already. The ranks first agree that the memory
  * of each node suffices; only then is it touched. Collective. */
-int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp);
+int checkpoint_take_memory(struct save *save, ddp_error_t *errp);
 
 /* Frees the plan and the writer. */
-void checkpoint_drop_plan(ddp_t *d);
+void checkpoint_drop_plan(struct save *save);
 
 /* Bytes of the memory that checkpoint_take_memory took. */
-size_t checkpoint_bytes(const ddp_t *d);
+size_t checkpoint_bytes(const struct save *save);
 
 /* Makes the plan anew, with or without the tensors that cut.h has to save; without them if memory is short.
  * Collective. */
-int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp);
+int checkpoint_plan_cut(struct save *save, ddp_error_t *errp);
 
 /* ---- checkpoint_open.c ---- */
 
@@ -114,45 +123,45 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
  * the option ckpt-private forbids that; -1: any other error. *errp says why wherever the result is not 0. All ranks
  * return the same value and the same text. */
 enum { CHECKPOINT_UNWRITABLE = 1, CHECKPOINT_SHARED };
-int checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
+int checkpoint_open(struct save *save, const char *dir, ddp_error_t *errp);
 
 /* Opens the folder of checkpoint_open again, into *ret. -1: error, also if another folder now has its name, or if
  * others can write to it and the option ckpt-private is set. */
-int checkpoint_enter(const ddp_t *d, struct savedir *ret, ddp_error_t *errp);
+int checkpoint_enter(const struct save *save, struct savedir *ret, ddp_error_t *errp);
 
 /* Called before a save: once, rank 0 takes dir over and removes what killed jobs left (commit_clean). */
-void checkpoint_clean(ddp_t *d);
+void checkpoint_clean(struct save *save);
 
 /* Gives the folder up (commit_leave), if this job had taken it over. */
-void checkpoint_leave(ddp_t *d);
+void checkpoint_leave(struct save *save);
 
 /* ---- checkpoint_agree.c ---- */
 
 /* own: this rank's error (code 0: none). *ret becomes the error of the lowest rank that has one, the same on all ranks;
  * its text names that rank if there are several ranks. Code 0: no rank has an error. -1: the collective failed, *errp
  * says why. Collective. */
-int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp);
+int checkpoint_agree(struct save *save, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp);
 
 /* sum[n_tensors], the checksums of this rank's blocks, become those of all ranks' blocks, modulo 2^64. Collective. */
-int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp);
+int checkpoint_add_sums(struct save *save, uint64_t *sum, ddp_error_t *errp);
 
 /* On rank 0, keeps a warning for ddp_checkpoint_status. It replaces the warnings from before the last step began; those
  * since then, or from before the first step, are kept together. */
-void checkpoint_warn(ddp_t *d, const char *fmt, ...) ERROR_PRINTF(2, 3);
+void checkpoint_warn(struct save *save, const char *fmt, ...) ERROR_PRINTF(2, 3);
 
 /* Sets the path that ddp_checkpoint_status reports, DIR/step-N, to that of the last checkpoint. */
-void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step);
+void checkpoint_set_path(struct save *save, const char *dir, uint64_t step);
 
 /* ---- checkpoint_state.c: the part of a manifest that is not about files and tensors ---- */
 
-void checkpoint_state_begin(ddp_t *d); /* called before the first save or resume */
-void checkpoint_state_fill(ddp_t *d);  /* called on rank 0 when a save begins */
+void checkpoint_state_begin(struct save *save); /* called before the first save or resume */
+void checkpoint_state_fill(struct save *save);  /* called on rank 0 when a save begins */
 
 /* 0 if a manifest's state fits this job; else -1, and *errp says what does not fit. */
-int checkpoint_state_check(const ddp_t *d, const struct manifest_state *m, ddp_error_t *errp);
+int checkpoint_state_check(const struct save *save, const struct manifest_state *m, ddp_error_t *errp);
 
 /* Warns of differences that may change the bits of results. */
-void checkpoint_state_compare(ddp_t *d, const struct manifest_state *m);
-int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error_t *errp);
+void checkpoint_state_compare(struct save *save, const struct manifest_state *m);
+int checkpoint_state_restore(struct save *save, const struct manifest_state *m, ddp_error_t *errp);
 
 #endif

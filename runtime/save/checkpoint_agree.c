@@ -8,12 +8,12 @@
 #include "runtime/base/plain.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 
-int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp)
+int checkpoint_agree(struct save *save, const ddp_error_t *own, ddp_error_t *ret, ddp_error_t *errp)
 {
-    int n = d->team.me.size, first = 0;
-    char mine = own->code != 0, *all = team_gather(&d->team, &mine, sizeof mine, errp);
+    int n = save->team->me.size, first = 0;
+    char mine = own->code != 0, *all = team_gather(save->team, &mine, sizeof mine, errp);
     ddp_error_t told = *own;
     *ret = (ddp_error_t){0};
     if (!all)
@@ -23,32 +23,32 @@ int checkpoint_agree(ddp_t *d, const ddp_error_t *own, ddp_error_t *ret, ddp_err
     free(all);
     if (first == n)
         return 0;
-    if (comm_bcast(d->team.comm, &told, sizeof told, first, errp) < 0)
-        return team_break(&d->team);
+    if (comm_bcast(save->team->comm, &told, sizeof told, first, errp) < 0)
+        return team_break(save->team);
     *ret = told;
     if (n > 1)
         error_prefix(ret, "rank %d", first);
     return 0;
 }
 
-void checkpoint_warn(ddp_t *d, const char *fmt, ...)
+void checkpoint_warn(struct save *save, const char *fmt, ...)
 {
-    struct ddp_checkpoint_status *s = &d->checkpoint.status;
-    size_t n = d->checkpoint.warned_ns == d->state.micro.began_ns ? strlen(s->warning) : 0;
+    struct ddp_checkpoint_status *s = &save->checkpoint.status;
+    size_t n = save->checkpoint.warned_ns == save->state->micro.began_ns ? strlen(s->warning) : 0;
     char text[sizeof s->warning];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     plain_line(text);
-    d->checkpoint.warned_ns = d->state.micro.began_ns;
-    if (d->team.me.rank == 0 && !(n && strstr(s->warning, text)))
+    save->checkpoint.warned_ns = save->state->micro.began_ns;
+    if (save->team->me.rank == 0 && !(n && strstr(s->warning, text)))
         snprintf(s->warning + n, sizeof s->warning - n, "%s%s", n ? "; " : "", text);
 }
 
-void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step)
+void checkpoint_set_path(struct save *save, const char *dir, uint64_t step)
 {
-    struct ddp_checkpoint_status *s = &d->checkpoint.status;
+    struct ddp_checkpoint_status *s = &save->checkpoint.status;
     char name[32], path[FOLDER_PATH_MAX];
     folder_name(step, name);
     if (folder_path(path, dir, name, NULL) < 0)
@@ -58,19 +58,19 @@ void checkpoint_set_path(ddp_t *d, const char *dir, uint64_t step)
     s->last_step = step;
 }
 
-int checkpoint_add_sums(ddp_t *d, uint64_t *sum, ddp_error_t *errp)
+int checkpoint_add_sums(struct save *save, uint64_t *sum, ddp_error_t *errp)
 {
-    size_t n = d->checkpoint.plan.files.n_tensors;
+    size_t n = save->checkpoint.plan.files.n_tensors;
     int64_t *half = calloc(2 * n + 1, sizeof *half);
     if (!half)
-        return team_no_memory(&d->team, "checksums", errp);
+        return team_no_memory(save->team, "checksums", errp);
     for (size_t i = 0; i < n; i++) {
         half[2 * i] = (int64_t)(sum[i] & UINT32_MAX);
         half[2 * i + 1] = (int64_t)(sum[i] >> 32);
     }
-    int rc = comm_allreduce(d->team.comm, half, 2 * n, DDP_I64, DDP_SUM, errp);
+    int rc = comm_allreduce(save->team->comm, half, 2 * n, DDP_I64, DDP_SUM, errp);
     for (size_t i = 0; rc == 0 && i < n; i++)
         sum[i] = (uint64_t)half[2 * i] + ((uint64_t)half[2 * i + 1] << 32);
     free(half);
-    return rc < 0 ? team_break(&d->team) : 0;
+    return rc < 0 ? team_break(save->team) : 0;
 }

@@ -10,7 +10,7 @@
 #include "runtime/base/io.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 
 /* What a rank finds out. The worst of all ranks' counts. */
 enum finding { FINE, UNWRITABLE = CHECKPOINT_UNWRITABLE, SHARED = CHECKPOINT_SHARED, WRONG };
@@ -38,28 +38,28 @@ int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *err
 }
 
 /* commit_clean knows its name. */
-static void probe_name(const ddp_t *d, char ret[64])
+static void probe_name(const struct save *save, char ret[64])
 {
-    snprintf(ret, 64, ".saving-%.40s-probe", d->checkpoint.token);
+    snprintf(ret, 64, ".saving-%.40s-probe", save->checkpoint.token);
 }
 
 /* Others could harm what is saved there: a warning, or an end of it where the job wants no such folder. */
-static enum finding look_who_else(ddp_t *d, const struct savedir *dir, ddp_error_t *errp)
+static enum finding look_who_else(struct save *save, const struct savedir *dir, ddp_error_t *errp)
 {
     char text[256];
-    bool is_private = d->config.ckpt_private;
+    bool is_private = save->config->ckpt_private;
     if (!savedir_is_shared(dir, is_private, text, sizeof text))
         return FINE;
     if (is_private)
         return error_set(errp, DDP_E_USAGE, EPERM, "%s", text), SHARED;
-    checkpoint_warn(d, "%s", text);
+    checkpoint_warn(save, "%s", text);
     return FINE;
 }
 
 /* Rank 0: the folder, which is open, is no other training's, and can be written. */
-static enum finding look_into(ddp_t *d, struct savedir *dir, ddp_error_t *errp)
+static enum finding look_into(struct save *save, struct savedir *dir, ddp_error_t *errp)
 {
-    const char *resumed = d->checkpoint.resumed_dir;
+    const char *resumed = save->checkpoint.resumed_dir;
     char probe[64];
     uint64_t *step;
     size_t n;
@@ -71,57 +71,57 @@ static enum finding look_into(ddp_t *d, struct savedir *dir, ddp_error_t *errp)
                   "name another folder", dir->path);
         return WRONG;
     }
-    probe_name(d, probe);
-    return savedir_probe(dir, probe, errp) < 0 ? UNWRITABLE : look_who_else(d, dir, errp);
+    probe_name(save, probe);
+    return savedir_probe(dir, probe, errp) < 0 ? UNWRITABLE : look_who_else(save, dir, errp);
 }
 
-static enum finding look_first(ddp_t *d, const char *path, struct savedir_known *ret, ddp_error_t *errp)
+static enum finding look_first(struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *errp)
 {
     struct savedir dir;
     if (savedir_create(&dir, path, errp) < 0)
         return UNWRITABLE;
-    enum finding found = look_into(d, &dir, errp);
+    enum finding found = look_into(save, &dir, errp);
     *ret = dir.known;
     savedir_close(&dir);
     return found;
 }
 
 /* The other ranks: rank 0's probe is in it. */
-static enum finding look_too(const ddp_t *d, const char *path, struct savedir_known *ret, ddp_error_t *errp)
+static enum finding look_too(const struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *errp)
 {
     struct savedir dir = {.fd = -1};
     char probe[64];
-    probe_name(d, probe);
+    probe_name(save, probe);
     bool is_there = savedir_open(&dir, path, NULL, NULL) == 0 && savedir_see(&dir, probe, NULL) == 0;
     *ret = dir.known;
     savedir_close(&dir);
     if (is_there)
         return FINE;
     error_set(errp, DDP_E_USAGE, ENOENT, "%.120s on node %d is not the folder that rank 0 (node 0) has: checkpoints "
-              "must lie in one that all nodes share", path, d->team.me.node);
+              "must lie in one that all nodes share", path, save->team->me.node);
     return WRONG;
 }
 
 /* All have looked; a probe that stays is removed before the first save. */
-static void remove_probe(const ddp_t *d, const char *path)
+static void remove_probe(const struct save *save, const char *path)
 {
     struct savedir dir;
     char probe[64];
-    if (d->team.me.rank != 0 || savedir_open(&dir, path, NULL, NULL) < 0)
+    if (save->team->me.rank != 0 || savedir_open(&dir, path, NULL, NULL) < 0)
         return;
-    probe_name(d, probe);
+    probe_name(save, probe);
     unlinkat(dir.fd, probe, AT_REMOVEDIR);
     savedir_close(&dir);
 }
 
 /* 0, or the worst that any rank has found. */
-static int agree_on(ddp_t *d, enum finding own, const ddp_error_t *why, ddp_error_t *errp)
+static int agree_on(struct save *save, enum finding own, const ddp_error_t *why, ddp_error_t *errp)
 {
     int64_t worst = own;
     ddp_error_t told;
-    if (comm_allreduce(d->team.comm, &worst, 1, DDP_I64, DDP_MAX, errp) < 0)
-        return team_break(&d->team);
-    if (checkpoint_agree(d, why, &told, errp) < 0)
+    if (comm_allreduce(save->team->comm, &worst, 1, DDP_I64, DDP_MAX, errp) < 0)
+        return team_break(save->team);
+    if (checkpoint_agree(save, why, &told, errp) < 0)
         return -1;
     if (worst != FINE && errp)
         *errp = told;
@@ -134,42 +134,42 @@ static int explain_folder(const char *a, int rank_a, const char *b, int rank_b, 
                      "same folder", a, rank_a, b, rank_b);
 }
 
-static int find_folder(ddp_t *d, const char *dir, struct savedir_known *ret, ddp_error_t *errp)
+static int find_folder(struct save *save, const char *dir, struct savedir_known *ret, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     ddp_error_t why = {0};
     enum finding found = FINE;
-    if (team_same(&d->team, dir, explain_folder, errp) < 0)
+    if (team_same(save->team, dir, explain_folder, errp) < 0)
         return -1;
-    if (d->team.me.rank == 0 && !*c->token && io_random_hex(c->token, COMMIT_TOKEN_BYTES, &why) < 0)
+    if (save->team->me.rank == 0 && !*c->token && io_random_hex(c->token, COMMIT_TOKEN_BYTES, &why) < 0)
         found = WRONG;
-    if (comm_bcast(d->team.comm, c->token, sizeof c->token, 0, errp) < 0)
-        return team_break(&d->team);
-    if (found == FINE && d->team.me.rank == 0)
-        found = look_first(d, dir, ret, &why);
-    int rc = agree_on(d, found, &why, errp);
+    if (comm_bcast(save->team->comm, c->token, sizeof c->token, 0, errp) < 0)
+        return team_break(save->team);
+    if (found == FINE && save->team->me.rank == 0)
+        found = look_first(save, dir, ret, &why);
+    int rc = agree_on(save, found, &why, errp);
     if (rc != 0)
         return rc;
-    return agree_on(d, d->team.me.rank == 0 ? FINE : look_too(d, dir, ret, &why), &why, errp);
+    return agree_on(save, save->team->me.rank == 0 ? FINE : look_too(save, dir, ret, &why), &why, errp);
 }
 
-int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)
+int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     char dir[FOLDER_PATH_MAX];
     struct savedir_known known = {0};
     if (checkpoint_tidy(name, dir, errp) < 0)
         return -1;
     if (c->dir && !strcmp(c->dir, dir))
         return 0;
-    int rc = find_folder(d, dir, &known, errp);
-    remove_probe(d, dir);
+    int rc = find_folder(save, dir, &known, errp);
+    remove_probe(save, dir);
     if (rc == 0)
-        rc = checkpoint_take_memory(d, errp);
+        rc = checkpoint_take_memory(save, errp);
     char *copy = rc == 0 ? strdup(dir) : NULL;
     if (rc != 0 || !copy)
         return rc != 0 ? rc : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a path");
-    checkpoint_leave(d);
+    checkpoint_leave(save);
     free(c->dir);
     c->dir = copy;
     c->known = known;
@@ -177,53 +177,49 @@ int checkpoint_open(ddp_t *d, const char *name, ddp_error_t *errp)
     return 0;
 }
 
-int checkpoint_enter(const ddp_t *d, struct savedir *ret, ddp_error_t *errp)
+int checkpoint_enter(const struct save *save, struct savedir *ret, ddp_error_t *errp)
 {
     char text[256];
-    if (savedir_open(ret, d->checkpoint.dir, &d->checkpoint.known, errp) < 0)
+    if (savedir_open(ret, save->checkpoint.dir, &save->checkpoint.known, errp) < 0)
         return -1;
-    if (!d->config.ckpt_private || !savedir_is_shared(ret, true, text, sizeof text))
+    if (!save->config->ckpt_private || !savedir_is_shared(ret, true, text, sizeof text))
         return 0;
     savedir_close(ret);
     return error_set(errp, DDP_E_USAGE, EPERM, "%s", text);
 }
 
-void checkpoint_leave(ddp_t *d)
+void checkpoint_leave(struct save *save)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     struct savedir dir;
-    if (c->is_clean && checkpoint_enter(d, &dir, NULL) == 0) {
+    if (c->is_clean && checkpoint_enter(save, &dir, NULL) == 0) {
         commit_leave(&dir, c->token);
         savedir_close(&dir);
     }
     c->is_clean = false;
 }
 
-void checkpoint_clean(ddp_t *d)
+void checkpoint_clean(struct save *save)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     ddp_error_t why = {0};
     struct savedir dir;
-    if (d->team.me.rank != 0 || c->is_clean)
+    if (save->team->me.rank != 0 || c->is_clean)
         return;
-    if (checkpoint_enter(d, &dir, &why) == 0) {
+    if (checkpoint_enter(save, &dir, &why) == 0) {
         c->is_clean = commit_clean(&dir, c->token, &why) == 0;
         savedir_close(&dir);
     }
     if (why.code)
-        checkpoint_warn(d, "%s", why.text);
+        checkpoint_warn(save, "%s", why.text);
 }
 
-/* ---- ddp.h ---- */
-
-EXPORT int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp)
+int checkpoint_attach(struct save *save, const char *name, const char *text, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
-    if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_checkpoint_attach", errp) < 0)
-        return -1;
+    struct checkpoint *c = &save->checkpoint;
     if (c->plan.is_made || !name || !text || strlen(name) > FILES_NAME_MAX)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_attach: a name of at most %d bytes and a "
-                         "text are needed, before ddp_resume and ddp_checkpoint", d->team.me.rank, FILES_NAME_MAX);
+                         "text are needed, before ddp_resume and ddp_checkpoint", save->team->me.rank, FILES_NAME_MAX);
     struct files_small *all = realloc(c->attached, ((size_t)c->n_attached + 1) * sizeof *all);
     char *copy = strdup(text);
     if (all)

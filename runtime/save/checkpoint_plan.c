@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/budget.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 
 /* The layout's parameters as tensors NAME, or NAME.SUFFIX, into t[0..n). */
 static void name_tensors(const struct layout *l, const char *suffix, struct st_tensor *t)
@@ -19,25 +19,25 @@ static void name_tensors(const struct layout *l, const char *suffix, struct st_t
     }
 }
 
-static int make_files(ddp_t *d, ddp_error_t *errp)
+static int make_files(struct save *save, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
-    const struct optim_rule *rule = d->state.optimizer.rule;
-    size_t n = (size_t)d->state.layout.n, n_moments = (size_t)rule->n_moments;
+    struct checkpoint *c = &save->checkpoint;
+    const struct optim_rule *rule = save->state->optimizer.rule;
+    size_t n = (size_t)save->state->layout.n, n_moments = (size_t)rule->n_moments;
     struct st_tensor *t = calloc((1 + n_moments) * n + 1, sizeof *t), *window = NULL;
     size_t n_window = 0;
     if (!t)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", (1 + n_moments) * n);
-    name_tensors(&d->state.layout, NULL, t);
+    name_tensors(&save->state->layout, NULL, t);
     for (size_t k = 0; k < n_moments; k++)
-        name_tensors(&d->state.layout, rule->suffix[k], t + (1 + k) * n);
+        name_tensors(&save->state->layout, rule->suffix[k], t + (1 + k) * n);
     struct files_group group[3] = {{"model", t, n}, {"optimizer", t + n, n_moments * n}};
-    int n_groups = n_moments ? 2 : 1, rc = window_tensors(d, &window, &n_window, errp);
+    int n_groups = n_moments ? 2 : 1, rc = cut_tensors(save, &window, &n_window, errp);
     if (rc == 0 && n_window)
         group[n_groups++] = (struct files_group){"window", window, n_window};
-    c->plan.has_window = n_window > 0;
+    c->plan.has_cut = n_window > 0;
     if (rc == 0)
-        rc = files_make(&c->plan.files, group, n_groups, (uint64_t)(d->config.ckpt_file_mb * (1 << 20)), errp);
+        rc = files_make(&c->plan.files, group, n_groups, (uint64_t)(save->config->ckpt_file_mb * (1 << 20)), errp);
     free(window);
     free(t);
     for (int i = 0; rc == 0 && i < c->n_attached; i++)
@@ -47,36 +47,36 @@ static int make_files(ddp_t *d, ddp_error_t *errp)
 
 /* Arenas that every rank holds whole: the values, and moments that are not spread, whose slices are then the
  * parameters. */
-static int make_arenas(ddp_t *d, ddp_error_t *errp)
+static int make_arenas(struct save *save, ddp_error_t *errp)
 {
-    struct checkpoint_plan *plan = &d->checkpoint.plan;
-    size_t n = (size_t)d->state.layout.n;
-    plan->n_arenas = CHECKPOINT_MOMENTS + (d->state.arena.is_spread ? 0 : d->state.optimizer.rule->n_moments);
+    struct checkpoint_plan *plan = &save->checkpoint.plan;
+    size_t n = (size_t)save->state->layout.n;
+    plan->n_arenas = CHECKPOINT_MOMENTS + (save->state->arena.is_spread ? 0 : save->state->optimizer.rule->n_moments);
     for (int a = 0; a < plan->n_arenas; a++) {
         plan->offset[a] = calloc(n + 1, sizeof *plan->offset[a]);
         if (!plan->offset[a])
             return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu offsets", n);
         for (size_t i = 0; i < n; i++)
-            plan->offset[a][i] = a == CHECKPOINT_VALUES ? d->state.layout.param[i].offset_bytes
-                                                        : d->state.optimizer.slice[i].state * sizeof(float);
-        float *base = a == CHECKPOINT_VALUES ? d->state.arena.values
-                                             : d->state.optimizer.moment[a - CHECKPOINT_MOMENTS];
+            plan->offset[a][i] = a == CHECKPOINT_VALUES ? save->state->layout.param[i].offset_bytes
+                                                        : save->state->optimizer.slice[i].state * sizeof(float);
+        float *base = a == CHECKPOINT_VALUES ? save->state->arena.values
+                                             : save->state->optimizer.moment[a - CHECKPOINT_MOMENTS];
         plan->arena[a] = (struct share_arena){(char *)base, (size_t)a * n, n, plan->offset[a]};
     }
     return 0;
 }
 
 /* Spread moments: those of this rank's slices. */
-static int share_slices(ddp_t *d, ddp_error_t *errp)
+static int share_slices(struct save *save, ddp_error_t *errp)
 {
-    struct checkpoint_plan *plan = &d->checkpoint.plan;
-    const struct optimizer *o = &d->state.optimizer;
+    struct checkpoint_plan *plan = &save->checkpoint.plan;
+    const struct optimizer *o = &save->state->optimizer;
     for (size_t i = 0; i < o->n_slices; i++) {
         const struct optimizer_slice *s = &o->slice[i];
-        const struct layout_param *p = &d->state.layout.param[s->id];
+        const struct layout_param *p = &save->state->layout.param[s->id];
         uint64_t at = s->at * sizeof(float) - p->offset_bytes;
         for (int k = 0; k < o->rule->n_moments; k++) {
-            size_t tensor = (size_t)(1 + k) * (size_t)d->state.layout.n + (size_t)s->id;
+            size_t tensor = (size_t)(1 + k) * (size_t)save->state->layout.n + (size_t)s->id;
             const struct writer_piece piece = {o->moment[k] + s->state, tensor, at, s->n_elems * sizeof(float)};
             if (share_add(&plan->share, &piece, errp) < 0)
                 return -1;
@@ -85,14 +85,14 @@ static int share_slices(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
-static int open_writer(ddp_t *d, ddp_error_t *errp)
+static int open_writer(struct save *save, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     const struct writer_source source = readback_source(&c->readback);
-    if (d->state.arena.device && readback_open(&c->readback, d->state.arena.device, d->team.timeout_s, errp) < 0)
+    device_t *device = save->state->arena.device;
+    if (device && readback_open(&c->readback, device, save->team->timeout_s, errp) < 0)
         return -1;
-    c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n,
-                              d->state.arena.device ? &source : NULL, errp);
+    c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, device ? &source : NULL, errp);
     return c->writer ? 0 : -1;
 }
 
@@ -103,9 +103,9 @@ static void close_writer(struct checkpoint *c)
     readback_close(&c->readback);
 }
 
-void checkpoint_drop_plan(ddp_t *d)
+void checkpoint_drop_plan(struct save *save)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     close_writer(c);
     files_clear(&c->plan.files);
     share_clear(&c->plan.share);
@@ -115,19 +115,20 @@ void checkpoint_drop_plan(ddp_t *d)
     c->status.bytes = 0;
 }
 
-int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
+int checkpoint_plan(struct save *save, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     struct checkpoint_plan *plan = &c->plan;
     if (plan->is_made)
         return 0;
-    checkpoint_drop_plan(d); /* what an attempt that failed has left */
-    if (make_files(d, errp) < 0 || make_arenas(d, errp) < 0)
+    checkpoint_drop_plan(save); /* what an attempt that failed has left */
+    if (make_files(save, errp) < 0 || make_arenas(save, errp) < 0)
         return -1;
+    const struct ddp_world *me = &save->team->me;
     for (int a = 0; a < plan->n_arenas; a++)
-        if (share_split(&plan->share, &plan->files, &plan->arena[a], d->team.me.rank, d->team.me.size, errp) < 0)
+        if (share_split(&plan->share, &plan->files, &plan->arena[a], me->rank, me->size, errp) < 0)
             return -1;
-    if ((d->state.arena.is_spread && share_slices(d, errp) < 0) || window_share(d, errp) < 0)
+    if ((save->state->arena.is_spread && share_slices(save, errp) < 0) || cut_share(save, errp) < 0)
         return -1;
     for (int i = 0; i < plan->files.n_files; i++)
         c->status.bytes += plan->files.file[i].n_bytes;
@@ -135,27 +136,28 @@ int checkpoint_plan(ddp_t *d, ddp_error_t *errp)
         c->status.bytes += plan->files.small[i].n_bytes;
     plan->is_made = true;
     if (!c->has_state)
-        checkpoint_state_begin(d);
+        checkpoint_state_begin(save);
     c->has_state = true;
     return 0;
 }
 
-static size_t bytes_planned(const ddp_t *d)
+static size_t bytes_planned(const struct save *save)
 {
-    const struct checkpoint_plan *plan = &d->checkpoint.plan;
-    return writer_bytes(&plan->files, plan->share.piece, plan->share.n) + (d->state.arena.device ? READBACK_BYTES : 0);
+    const struct checkpoint_plan *plan = &save->checkpoint.plan;
+    size_t n_buffers = save->state->arena.device ? READBACK_BYTES : 0;
+    return writer_bytes(&plan->files, plan->share.piece, plan->share.n) + n_buffers;
 }
 
-size_t checkpoint_bytes(const ddp_t *d)
+size_t checkpoint_bytes(const struct save *save)
 {
-    return d->checkpoint.writer ? bytes_planned(d) : 0;
+    return save->checkpoint.writer ? bytes_planned(save) : 0;
 }
 
-static int allocate(ddp_t *d, ddp_error_t *errp)
+static int allocate(struct save *save, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
-    const struct budget_part part = {"snapshot of a checkpoint", bytes_planned(d)};
-    if (budget_check("", &part, 1, d->team.me.local_size, errp) < 0)
+    struct checkpoint *c = &save->checkpoint;
+    const struct budget_part part = {"snapshot of a checkpoint", bytes_planned(save)};
+    if (budget_check("", &part, 1, save->team->me.local_size, errp) < 0)
         return -1;
     free(c->sum);
     c->sum = calloc(c->plan.files.n_tensors + 1, sizeof *c->sum);
@@ -164,19 +166,19 @@ static int allocate(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
-int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp)
+int checkpoint_take_memory(struct save *save, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     ddp_error_t why = {0}, told;
     if (c->writer)
         return 0;
-    if (checkpoint_plan(d, &why) == 0)
-        allocate(d, &why);
-    if (checkpoint_agree(d, &why, &told, errp) < 0)
+    if (checkpoint_plan(save, &why) == 0)
+        allocate(save, &why);
+    if (checkpoint_agree(save, &why, &told, errp) < 0)
         return -1;
     if (!told.code) {
-        open_writer(d, &why);
-        if (checkpoint_agree(d, &why, &told, errp) < 0)
+        open_writer(save, &why);
+        if (checkpoint_agree(save, &why, &told, errp) < 0)
             return -1;
     }
     if (told.code)
@@ -186,17 +188,17 @@ int checkpoint_take_memory(ddp_t *d, ddp_error_t *errp)
     return told.code ? -1 : 0;
 }
 
-int checkpoint_plan_window(ddp_t *d, ddp_error_t *errp)
+int checkpoint_plan_cut(struct save *save, ddp_error_t *errp)
 {
     ddp_error_t why;
-    checkpoint_drop_plan(d);
-    if (checkpoint_take_memory(d, &why) == 0)
+    checkpoint_drop_plan(save);
+    if (checkpoint_take_memory(save, &why) == 0)
         return 0;
-    if (!d->team.is_broken) {
-        checkpoint_warn(d, "the step that was begun is not saved, and will begin anew: %s", why.text);
-        d->window.is_refused = true;
-        checkpoint_drop_plan(d);
-        return checkpoint_take_memory(d, errp);
+    if (!save->team->is_broken) {
+        checkpoint_warn(save, "the step that was begun is not saved, and will begin anew: %s", why.text);
+        save->cut.is_refused = true;
+        checkpoint_drop_plan(save);
+        return checkpoint_take_memory(save, errp);
     }
     if (errp)
         *errp = why;

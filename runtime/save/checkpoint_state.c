@@ -6,14 +6,14 @@
 #include <time.h>
 
 #include "runtime/base/num.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 
 /* Rates and schedule, and the type in which gradients travel. */
-static void describe_optimizer(const ddp_t *d, char *ret, size_t size)
+static void describe_optimizer(const struct save *save, char *ret, size_t size)
 {
-    enum compress type = d->config.compress;
-    const char *name = type == COMPRESS_NONE && d->hook.encode ? "hook" : hook_compress_name(type);
-    optimizer_text(&d->state.optimizer, ret, size);
+    enum compress type = save->config->compress;
+    const char *name = type == COMPRESS_NONE && save->state->reducer.hook.encode ? "hook" : hook_compress_name(type);
+    optimizer_text(&save->state->optimizer, ret, size);
     size_t n = strlen(ret);
     snprintf(ret + n, size - n, "compress=%s\n", name);
 }
@@ -47,39 +47,39 @@ static const char *vector_width(void)
 }
 
 /* What computes a step beside the model. */
-static void describe_kernels(const ddp_t *d, char *ret, size_t size)
+static void describe_kernels(const struct save *save, char *ret, size_t size)
 {
-    const struct device_info *gpu = d->state.arena.device ? device_info(d->state.arena.device) : NULL;
+    const struct device_info *gpu = save->state->arena.device ? device_info(save->state->arena.device) : NULL;
     if (gpu)
         snprintf(ret, size, "CUDA sm_%d%d (%.40s)", gpu->major, gpu->minor, gpu->name);
     else
         snprintf(ret, size, "%s", vector_width());
 }
 
-void checkpoint_state_begin(ddp_t *d)
+void checkpoint_state_begin(struct save *save)
 {
-    struct manifest_state *s = &d->checkpoint.state;
-    s->world_size = d->team.me.size;
-    s->n_nodes = d->team.me.n_nodes;
+    struct manifest_state *s = &save->checkpoint.state;
+    s->world_size = save->team->me.size;
+    s->n_nodes = save->team->me.n_nodes;
     s->n_runs = 1;
     describe_cpu(s->cpu, sizeof s->cpu);
-    describe_kernels(d, s->kernels, sizeof s->kernels);
+    describe_kernels(save, s->kernels, sizeof s->kernels);
     snprintf(s->software, sizeof s->software, "slurm-ddp %s", DDP_VERSION);
-    describe_optimizer(d, s->optimizer, sizeof s->optimizer);
+    describe_optimizer(save, s->optimizer, sizeof s->optimizer);
 }
 
-void checkpoint_state_fill(ddp_t *d)
+void checkpoint_state_fill(struct save *save)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     struct manifest_state *s = &c->state;
-    const struct data_config *data = &d->state.data.cfg;
-    struct data_position at = data_position(&d->state.data);
+    const struct data_config *data = &save->state->data.cfg;
+    struct data_position at = data_position(&save->state->data);
     time_t now = time(NULL);
     struct tm utc;
-    s->step = d->state.optimizer.n_steps;
-    s->n_skipped = d->state.n_skipped;
-    s->loss_scale.scale = d->state.scaler.is_dynamic ? scaler_scale(&d->state.scaler) : 0;
-    s->loss_scale.n_good = d->state.scaler.n_good;
+    s->step = save->state->optimizer.n_steps;
+    s->n_skipped = save->state->n_skipped;
+    s->loss_scale.scale = save->state->scaler.is_dynamic ? scaler_scale(&save->state->scaler) : 0;
+    s->loss_scale.n_good = save->state->scaler.n_good;
     s->data.n_samples = data->n_samples;
     s->data.seed = data->seed;
     s->data.epoch = at.epoch;
@@ -91,15 +91,15 @@ void checkpoint_state_fill(ddp_t *d)
     snprintf(s->reason, sizeof s->reason, "%s", c->is_stopping ? "stop" : c->was_due ? "periodic" : "request");
     strftime(s->saved_at, sizeof s->saved_at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     s->trained_s = c->trained_s;
-    s->window.micro = c->plan.has_window ? d->window.micro : 0;
-    s->window.n_ranks = c->plan.has_window ? d->team.me.size : 0;
+    s->window.micro = c->plan.has_cut ? save->cut.micro : 0;
+    s->window.n_ranks = c->plan.has_cut ? save->team->me.size : 0;
 }
 
 /* ---- resuming ---- */
 
-int checkpoint_state_check(const ddp_t *d, const struct manifest_state *m, ddp_error_t *errp)
+int checkpoint_state_check(const struct save *save, const struct manifest_state *m, ddp_error_t *errp)
 {
-    const struct data_config *data = &d->state.data.cfg;
+    const struct data_config *data = &save->state->data.cfg;
     if (m->data.n_samples != data->n_samples)
         return error_set(errp, DDP_E_USAGE, EINVAL,
                          "the checkpoint of step %" PRIu64 " was trained on %" PRIu64 " samples, and there are %" PRIu64
@@ -155,10 +155,10 @@ static void differ_line(struct differences *l, const char *then, const char *now
     differ(l, "optimizer", a, b);
 }
 
-void checkpoint_state_compare(ddp_t *d, const struct manifest_state *m)
+void checkpoint_state_compare(struct save *save, const struct manifest_state *m)
 {
-    const struct manifest_state *s = &d->checkpoint.state;
-    const struct data_config *data = &d->state.data.cfg;
+    const struct manifest_state *s = &save->checkpoint.state;
+    const struct data_config *data = &save->state->data.cfg;
     struct differences l = {""};
     differ_line(&l, m->optimizer, s->optimizer);
     differ_number(&l, "batch", m->data.batch, data->batch);
@@ -166,38 +166,34 @@ void checkpoint_state_compare(ddp_t *d, const struct manifest_state *m)
     differ_number(&l, "shards", (uint64_t)m->data.shards, (uint64_t)data->n_shards);
     if (!data->n_shards)
         differ_number(&l, "ranks", (uint64_t)m->world_size, (uint64_t)s->world_size);
-    if (!d->state.arena.device)
+    if (!save->state->arena.device)
         differ(&l, "processor", m->cpu, s->cpu);
     differ(&l, "kernels", m->kernels, s->kernels);
     differ(&l, "matrix products", m->products, s->products);
     if (*l.text)
-        checkpoint_warn(d, "resumed with %s: bits may differ from those of a run that was not stopped", l.text);
+        checkpoint_warn(save, "resumed with %s: bits may differ from those of a run that was not stopped", l.text);
 }
 
-int checkpoint_state_restore(ddp_t *d, const struct manifest_state *m, ddp_error_t *errp)
+int checkpoint_state_restore(struct save *save, const struct manifest_state *m, ddp_error_t *errp)
 {
-    struct checkpoint *c = &d->checkpoint;
+    struct checkpoint *c = &save->checkpoint;
     const struct data_position at = {.epoch = m->data.epoch, .cursor = m->data.cursor};
-    if (data_seek(&d->state.data, &at, errp) < 0)
+    if (data_seek(&save->state->data, &at, errp) < 0)
         return error_prefix(errp, "the checkpoint of step %" PRIu64, m->step);
-    d->state.optimizer.n_steps = m->step;
-    d->state.n_skipped = m->n_skipped;
-    scaler_restore(&d->state.scaler, m->loss_scale.scale, m->loss_scale.n_good);
+    save->state->optimizer.n_steps = m->step;
+    save->state->n_skipped = m->n_skipped;
+    scaler_restore(&save->state->scaler, m->loss_scale.scale, m->loss_scale.n_good);
     c->trained_s = m->trained_s;
     c->state.n_runs = m->n_runs + 1;
     c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");
     c->status.resumed_step = m->step;
-    c->last_micro = m->window.n_ranks == d->team.me.size ? m->window.micro : 0;
+    c->last_micro = m->window.n_ranks == save->team->me.size ? m->window.micro : 0;
     return 0;
 }
 
-/* ---- ddp.h ---- */
-
-EXPORT int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp)
+int checkpoint_note(struct save *save, const char *key, const char *text, ddp_error_t *errp)
 {
-    struct manifest_state *s = &d->checkpoint.state;
-    if (handle_expect(d, PHASES_ALL, "ddp_checkpoint_note", errp) < 0)
-        return -1;
+    struct manifest_state *s = &save->checkpoint.state;
     if (!key || !text || strchr(text, '\n'))
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_checkpoint_note: a key and one line are needed");
     if (!strcmp(key, "products"))

@@ -1,5 +1,4 @@
-/* cut.h - a stop between two micro-steps of a step that takes long compared with the time that is left. For the files
- * that implement ddp.h only.
+/* cut.h - a stop between two micro-steps of a step that takes long compared with the time that is left.
  *
  * If the last step took longer than the option stop-within on any rank (TAIL_SLOW in the tail says so; before the first
  * step it counts as long), then at the end of each micro-step that does not synchronise the ranks agree, by a tiny
@@ -21,46 +20,48 @@
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ddp.h"
 
-struct window {
+struct save;
+
+struct cut {
     bool is_watched; /* the ranks agree at the ends of this step's micro-steps */
     bool is_cut;     /* they have agreed to stop: the next micro-step is the empty one, or it has begun */
     bool is_kept;    /* state and grads hold the sums of the micro-steps before it */
     bool is_refused; /* there is no memory to save these sums */
     int reason;      /* enum stop_reason */
     int micro;       /* micro-steps done in the cut step */
-    double *state;   /* [window_n_state()] */
+    double *state;   /* [cut_n_state()] */
     float *grads;    /* the arena; NULL with shards */
     struct ddp_step last; /* the result of the last whole step */
 };
 
 /* Called in ddp_data_open. */
-void window_open(ddp_t *d);
-void window_close(ddp_t *d);
+void cut_open(struct save *save);
+void cut_close(struct save *save);
 
 /* For TAIL_SLOW: true if this step took long on this rank. */
-bool window_is_slow(const ddp_t *d);
+bool cut_is_slow(const struct save *save);
 
 /* Called after a micro-step that did not synchronise: the ranks agree whether to stop. Collective if is_watched. A rank
  * that has joined (ddp_join) takes part with has_joined set; the step is then not cut. */
-int window_agree(ddp_t *d, bool has_joined, ddp_error_t *errp);
+int cut_agree(struct save *save, bool has_joined, ddp_error_t *errp);
 
 /* Called in ddp_batch_next. True: *ret is the empty micro-step. False: a usual micro-step follows, and sums that were
  * kept of a cut step are back in their place. */
-bool window_begin(ddp_t *d, struct ddp_batch *ret);
+bool cut_begin(struct save *save, struct ddp_batch *ret);
 
 /* The result of ddp_step after the empty micro-step. */
-struct ddp_step window_step(ddp_t *d);
+struct ddp_step cut_step(struct save *save);
 
-/* For a checkpoint. window_is_wanted: there are sums to save, and memory for that. window_tensors: the group's tensors
- * of all ranks (names and shapes; malloc, the caller frees). window_share: adds this rank's pieces of them. Both give
+/* For a checkpoint. cut_is_wanted: there are sums to save, and memory for that. cut_tensors: the group's tensors
+ * of all ranks (names and shapes; malloc, the caller frees). cut_share: adds this rank's pieces of them. Both give
  * none if no sums are wanted. */
-bool window_is_wanted(const ddp_t *d);
-int window_tensors(ddp_t *d, struct st_tensor **ret, size_t *ret_n, ddp_error_t *errp);
-int window_share(ddp_t *d, ddp_error_t *errp);
+bool cut_is_wanted(const struct save *save);
+int cut_tensors(struct save *save, struct st_tensor **ret, size_t *ret_n, ddp_error_t *errp);
+int cut_share(struct save *save, ddp_error_t *errp);
 
 /* Called after the rest of the checkpoint in `path` was restored: restores the cut step if it ran on the same number of
  * ranks with the same batches; else warns that the step begins anew. Collective. */
-int window_load(ddp_t *d, const char *path, const struct manifest *m, ddp_error_t *errp);
-int window_take_memory(ddp_t *d, ddp_error_t *errp);
+int cut_load(struct save *save, const char *path, const struct manifest *m, ddp_error_t *errp);
+int cut_take_memory(struct save *save, ddp_error_t *errp);
 
 #endif

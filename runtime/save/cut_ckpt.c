@@ -7,30 +7,30 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/ckpt/reader.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 
 /* Tensor `i` of a rank: its name and shape, and where it lies; false: there are not so many. micro says which levels
  * are in use. */
-static bool describe(ddp_t *d, int rank, int micro, size_t i, struct st_tensor *t, void **ret_at)
+static bool describe(struct save *save, int rank, int micro, size_t i, struct st_tensor *t, void **ret_at)
 {
-    size_t n_arena = d->state.layout.n_bytes / sizeof(float);
+    size_t n_arena = save->state->layout.n_bytes / sizeof(float);
     *t = (struct st_tensor){.dtype = ST_F32, .ndim = 1, .shape = {n_arena}};
     if (i == 0) {
         snprintf(t->name, sizeof t->name, "rank-%05d.state", rank);
         t->dtype = ST_F64;
-        t->shape[0] = 2 + (uint64_t)d->state.layout.n + (uint64_t)d->state.partials.n_levels;
-        *ret_at = d->window.state;
+        t->shape[0] = 2 + (uint64_t)save->state->layout.n + (uint64_t)save->state->partials.n_levels;
+        *ret_at = save->cut.state;
         return true;
     }
-    if (!d->state.data.cfg.n_shards) {
+    if (!save->state->data.cfg.n_shards) {
         snprintf(t->name, sizeof t->name, "rank-%05d.grads", rank);
-        *ret_at = d->window.grads;
+        *ret_at = save->cut.grads;
         return i == 1;
     }
-    for (int j = 0; j < d->state.partials.n_levels; j++)
+    for (int j = 0; j < save->state->partials.n_levels; j++)
         if (micro & 1 << j && --i == 0) {
             snprintf(t->name, sizeof t->name, "rank-%05d.level-%02d", rank, j);
-            *ret_at = d->state.partials.level[j];
+            *ret_at = save->state->partials.level[j];
             return true;
         }
     return false;
@@ -41,46 +41,46 @@ static size_t tensor_bytes(const struct st_tensor *t)
     return (size_t)t->shape[0] * st_dtype_size(t->dtype);
 }
 
-static size_t n_per_rank(ddp_t *d)
+static size_t n_per_rank(struct save *save)
 {
     struct st_tensor t;
     void *at;
     size_t n = 0;
-    while (describe(d, 0, d->window.micro, n, &t, &at))
+    while (describe(save, 0, save->cut.micro, n, &t, &at))
         n++;
     return n;
 }
 
-bool window_is_wanted(const ddp_t *d)
+bool cut_is_wanted(const struct save *save)
 {
-    return d->window.is_kept && !d->window.is_refused;
+    return save->cut.is_kept && !save->cut.is_refused;
 }
 
-int window_tensors(ddp_t *d, struct st_tensor **ret, size_t *ret_n, ddp_error_t *errp)
+int cut_tensors(struct save *save, struct st_tensor **ret, size_t *ret_n, ddp_error_t *errp)
 {
-    size_t n = window_is_wanted(d) ? n_per_rank(d) : 0, n_all = n * (size_t)d->team.me.size;
+    size_t n = cut_is_wanted(save) ? n_per_rank(save) : 0, n_all = n * (size_t)save->team->me.size;
     struct st_tensor *t = calloc(n_all + 1, sizeof *t);
     void *at;
     if (!t)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the names of %zu tensors", n_all);
     for (size_t i = 0; i < n_all; i++)
-        describe(d, (int)(i / n), d->window.micro, i % n, &t[i], &at);
+        describe(save, (int)(i / n), save->cut.micro, i % n, &t[i], &at);
     *ret = t;
     *ret_n = n_all;
     return 0;
 }
 
-int window_share(ddp_t *d, ddp_error_t *errp)
+int cut_share(struct save *save, ddp_error_t *errp)
 {
-    const struct files *f = &d->checkpoint.plan.files;
-    size_t n = window_is_wanted(d) ? n_per_rank(d) : 0;
-    size_t first = f->n_tensors - n * (size_t)(d->team.me.size - d->team.me.rank);
+    const struct files *f = &save->checkpoint.plan.files;
+    size_t n = cut_is_wanted(save) ? n_per_rank(save) : 0;
+    size_t first = f->n_tensors - n * (size_t)(save->team->me.size - save->team->me.rank);
     for (size_t i = 0; i < n; i++) {
         struct st_tensor t;
         void *at;
-        describe(d, d->team.me.rank, d->window.micro, i, &t, &at);
+        describe(save, save->team->me.rank, save->cut.micro, i, &t, &at);
         const struct writer_piece p = {at, first + i, 0, tensor_bytes(&t)};
-        if (share_add(&d->checkpoint.plan.share, &p, errp) < 0)
+        if (share_add(&save->checkpoint.plan.share, &p, errp) < 0)
             return -1;
     }
     return 0;
@@ -88,11 +88,11 @@ int window_share(ddp_t *d, ddp_error_t *errp)
 
 /* ---- reading ---- */
 
-static bool is_for_us(const ddp_t *d, const struct manifest_state *s)
+static bool is_for_us(const struct save *save, const struct manifest_state *s)
 {
-    const struct state *st = &d->state;
+    const struct state *st = save->state;
     const struct data_config *c = &st->data.cfg;
-    return !st->arena.device && s->window.n_ranks == d->team.me.size && s->data.batch == c->batch &&
+    return !st->arena.device && s->window.n_ranks == save->team->me.size && s->data.batch == c->batch &&
            s->data.accum == c->accum && s->data.shards == c->n_shards;
 }
 
@@ -111,7 +111,7 @@ static int read_tensor(const char *path, const struct manifest *m, const struct 
     return sum == m->tensor[t].checksum ? 0 : store_explain_sum(path, m, t, errp);
 }
 
-static int read_own(ddp_t *d, const char *path, const struct manifest *m, ddp_error_t *errp)
+static int read_own(struct save *save, const char *path, const struct manifest *m, ddp_error_t *errp)
 {
     int *fd = malloc((m->n_files + 1) * sizeof *fd), rc = 0;
     struct st_tensor t;
@@ -120,7 +120,7 @@ static int read_own(ddp_t *d, const char *path, const struct manifest *m, ddp_er
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu files", m->n_files);
     for (size_t i = 0; i < m->n_files; i++)
         fd[i] = -1;
-    for (size_t i = 0; rc == 0 && describe(d, d->team.me.rank, m->state.window.micro, i, &t, &at); i++)
+    for (size_t i = 0; rc == 0 && describe(save, save->team->me.rank, m->state.window.micro, i, &t, &at); i++)
         rc = read_tensor(path, m, &t, at, fd, errp);
     store_close_files(fd, m->n_files);
     free(fd);
@@ -128,35 +128,35 @@ static int read_own(ddp_t *d, const char *path, const struct manifest *m, ddp_er
 }
 
 /* The step goes on where it was cut. */
-static int go_on(ddp_t *d, const struct manifest_state *s, ddp_error_t *errp)
+static int go_on(struct save *save, const struct manifest_state *s, ddp_error_t *errp)
 {
     const struct data_position at = {.epoch = s->data.epoch, .cursor = s->data.cursor, .micro = s->window.micro};
-    if (data_seek(&d->state.data, &at, errp) < 0)
+    if (data_seek(&save->state->data, &at, errp) < 0)
         return -1;
-    d->window.micro = s->window.micro;
-    d->window.is_kept = true; /* ddp_batch_next puts it back */
-    d->state.micro.is_unfinished = true;
-    d->state.micro.began_ns = clock_ns();
+    save->cut.micro = s->window.micro;
+    save->cut.is_kept = true; /* ddp_batch_next puts it back */
+    save->state->micro.is_unfinished = true;
+    save->state->micro.began_ns = clock_ns();
     return 0;
 }
 
-int window_load(ddp_t *d, const char *path, const struct manifest *m, ddp_error_t *errp)
+int cut_load(struct save *save, const char *path, const struct manifest *m, ddp_error_t *errp)
 {
     const struct manifest_state *s = &m->state;
     ddp_error_t why = {0}, told;
     if (!s->window.micro)
         return 0;
-    if (!is_for_us(d, s)) {
-        checkpoint_warn(d, "step %" PRIu64 " was begun on %d ranks%s: it begins anew", s->step + 1, s->window.n_ranks,
-                        d->state.arena.device ? ", on processors" : "");
+    if (!is_for_us(save, s)) {
+        checkpoint_warn(save, "step %" PRIu64 " was begun on %d ranks%s: it begins anew", s->step + 1,
+                        s->window.n_ranks, save->state->arena.device ? ", on processors" : "");
         return 0;
     }
-    if (window_take_memory(d, &why) == 0)
-        read_own(d, path, m, &why);
-    if (checkpoint_agree(d, &why, &told, errp) < 0)
+    if (cut_take_memory(save, &why) == 0)
+        read_own(save, path, m, &why);
+    if (checkpoint_agree(save, &why, &told, errp) < 0)
         return -1;
     if (!told.code)
-        return go_on(d, s, errp);
-    checkpoint_warn(d, "step %" PRIu64 " was begun, and begins anew: %s", s->step + 1, told.text);
+        return go_on(save, s, errp);
+    checkpoint_warn(save, "step %" PRIu64 " was begun, and begins anew: %s", s->step + 1, told.text);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* load.c - parameters' values from safetensors that anybody wrote: a released model, or a checkpoint's. */
+#include "runtime/save/load.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
 #include "runtime/ckpt/safetensors.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 
 #define CHUNK_ELEMS ((size_t)1 << 20) /* whole blocks of checksum.h */
 
@@ -144,14 +145,14 @@ struct chunk {
 };
 
 /* From bytes of the file's type. *sum is that of the values' blocks. */
-static int read_values(ddp_t *d, const struct source *s, const struct st_tensor *t, float *to, size_t n_elems,
+static int read_values(struct save *save, const struct source *s, const struct st_tensor *t, float *to, size_t n_elems,
                        struct chunk *c, uint64_t *sum, ddp_error_t *errp)
 {
     size_t size = st_dtype_size(t->dtype);
     *sum = 0;
     for (size_t at = 0, n; at < n_elems; at += n) {
         n = n_elems - at < CHUNK_ELEMS ? n_elems - at : CHUNK_ELEMS;
-        float *value = arena_staging(&d->state.arena, to + at, c->value);
+        float *value = arena_staging(&save->state->arena, to + at, c->value);
         void *here = t->dtype == ST_F32 ? (void *)value : c->raw;
         if (read_at(s, here, n * size, s->head.head_bytes + t->first + at * size, errp) < 0)
             return -1;
@@ -160,7 +161,7 @@ static int read_values(ddp_t *d, const struct source *s, const struct st_tensor 
         else if (t->dtype == ST_BF16)
             kernel_load_bf16(value, c->raw, n);
         *sum += checksum_blocks(value, n * sizeof *value, at * sizeof *value / CKPT_BLOCK_BYTES);
-        if (arena_write(&d->state.arena, to + at, value, n * sizeof *value, errp) < 0)
+        if (arena_write(&save->state->arena, to + at, value, n * sizeof *value, errp) < 0)
             return -1;
     }
     return 0;
@@ -197,11 +198,11 @@ static int check_sum(const struct manifest *m, const char *dir, const char *name
 }
 
 /* Parameter id, if this rank is the one that reads it; all ranks check all names and shapes. */
-static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id, const char *prefix,
+static int load_one(struct save *save, const char *dir, const struct sources *all, int id, const char *prefix,
                     struct chunk *chunk, ddp_error_t *errp)
 {
-    const struct layout_param *p = &d->state.layout.param[id];
-    float *value = d->state.arena.values + p->offset_bytes / sizeof(float);
+    const struct layout_param *p = &save->state->layout.param[id];
+    float *value = save->state->arena.values + p->offset_bytes / sizeof(float);
     const struct source *s;
     uint64_t sum;
     char name[ST_NAME_MAX + 1];
@@ -215,44 +216,42 @@ static int load_one(ddp_t *d, const char *dir, const struct sources *all, int id
                          p->name);
     if (check(p, t, s, errp) < 0)
         return -1;
-    if (id % d->team.me.size != d->team.me.rank)
+    if (id % save->team->me.size != save->team->me.rank)
         return 0;
-    return read_values(d, s, t, value, p->n_elems, chunk, &sum, errp) < 0 ||
+    return read_values(save, s, t, value, p->n_elems, chunk, &sum, errp) < 0 ||
            check_sum(&all->manifest, dir, p->name, sum, errp) < 0 ? -1 : 0;
 }
 
-static int load_own(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp)
+static int load_own(struct save *save, const char *dir, const char *prefix, ddp_error_t *errp)
 {
     struct sources all = {0};
     struct chunk *chunk = malloc(sizeof *chunk);
     int rc =
         chunk ? open_sources(&all, dir, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load %.100s", dir);
-    for (int id = 0; rc == 0 && id < d->state.layout.n; id++)
-        rc = load_one(d, dir, &all, id, prefix, chunk, errp);
+    for (int id = 0; rc == 0 && id < save->state->layout.n; id++)
+        rc = load_one(save, dir, &all, id, prefix, chunk, errp);
     close_sources(&all);
     free(chunk);
     return rc;
 }
 
-EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp)
+int load_values(struct save *save, const char *dir, const char *prefix, ddp_error_t *errp)
 {
-    struct state *st = &d->state;
+    struct state *st = save->state;
     ddp_error_t why = {0}, told;
-    if (handle_expect(d, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_load", errp) < 0)
-        return -1;
-    checkpoint_wait_copied(d);
-    load_own(d, dir, prefix, &why);
-    if (checkpoint_agree(d, &why, &told, errp) < 0)
+    checkpoint_wait_copied(save);
+    load_own(save, dir, prefix, &why);
+    if (checkpoint_agree(save, &why, &told, errp) < 0)
         return -1;
     if (told.code && errp)
         *errp = told;
     for (int id = 0; !told.code && id < st->layout.n; id++) {
         const struct layout_param *p = &st->layout.param[id];
         char *value = (char *)st->arena.values + p->offset_bytes;
-        if (arena_bcast(&st->arena, value, p->n_elems * sizeof(float), id % d->team.me.size, errp) < 0)
-            return team_break(&d->team);
+        if (arena_bcast(&st->arena, value, p->n_elems * sizeof(float), id % save->team->me.size, errp) < 0)
+            return team_break(save->team);
     }
     if (!told.code && arena_round(&st->arena, errp) < 0)
-        return team_break(&d->team);
+        return team_break(save->team);
     return told.code ? -1 : 0;
 }

@@ -8,10 +8,11 @@ libsave_la_SOURCES = \
 	%D%/checkpoint_state.c \
 	%D%/cut.c %D%/cut.h \
 	%D%/cut_ckpt.c \
-	%D%/load.c \
+	%D%/load.c %D%/load.h \
 	%D%/readback.c %D%/readback.h \
 	%D%/resume.c %D%/resume.h \
 	%D%/resume_read.c \
+	%D%/save.h \
 	%D%/scheduler.c %D%/scheduler.h \
 	%D%/split.c %D%/split.h
 

@@ -8,7 +8,7 @@
 
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 
 /* Which checkpoints are looked at, newest first. */
 struct choice {
@@ -34,26 +34,26 @@ static int parse(const char *dir, struct choice *c, ddp_error_t *errp)
 }
 
 /* Rank 0's list, on all ranks. */
-static int list(ddp_t *d, struct choice *c, ddp_error_t *errp)
+static int list(struct save *save, struct choice *c, ddp_error_t *errp)
 {
     ddp_error_t why = {0}, told;
     size_t n = 0;
-    if (d->team.me.rank == 0)
+    if (save->team->me.rank == 0)
         store_list(c->dir, &c->step, &n, &why);
     c->n = n;
-    if (comm_bcast(d->team.comm, &c->n, sizeof c->n, 0, errp) < 0)
-        return team_break(&d->team);
-    if (d->team.me.rank != 0 && !(c->step = calloc(c->n + 1, sizeof *c->step)))
+    if (comm_bcast(save->team->comm, &c->n, sizeof c->n, 0, errp) < 0)
+        return team_break(save->team);
+    if (save->team->me.rank != 0 && !(c->step = calloc(c->n + 1, sizeof *c->step)))
         error_set(&why, DDP_E_SYSTEM, ENOMEM, "no memory for %" PRIu64 " checkpoints", c->n);
-    if (checkpoint_agree(d, &why, &told, errp) < 0)
+    if (checkpoint_agree(save, &why, &told, errp) < 0)
         return -1;
     if (told.code) {
         if (errp)
             *errp = told;
         return -1;
     }
-    if (c->n && comm_bcast(d->team.comm, c->step, c->n * sizeof *c->step, 0, errp) < 0)
-        return team_break(&d->team);
+    if (c->n && comm_bcast(save->team->comm, c->step, c->n * sizeof *c->step, 0, errp) < 0)
+        return team_break(save->team);
     return 0;
 }
 
@@ -75,31 +75,31 @@ static int pick_one(struct choice *c, ddp_error_t *errp)
 }
 
 /* 1: training can go on from it; 0: it is broken, as *errp says; -1. errp is not NULL here and below. */
-static int read_tensors(ddp_t *d, const char *path, const struct manifest *m, ddp_error_t *errp)
+static int read_tensors(struct save *save, const char *path, const struct manifest *m, ddp_error_t *errp)
 {
-    size_t n = d->checkpoint.plan.files.n_tensors;
+    size_t n = save->checkpoint.plan.files.n_tensors;
     size_t *index = calloc(n + 1, sizeof *index);
     uint64_t *sum = calloc(n + 1, sizeof *sum);
     int rc = 0;
     if (!index || !sum)
-        rc = team_no_memory(&d->team, "the names of a checkpoint's tensors", errp);
+        rc = team_no_memory(save->team, "the names of a checkpoint's tensors", errp);
     if (rc == 0)
-        rc = resume_match(d, m, index, errp);
+        rc = resume_match(save, m, index, errp);
     if (rc == 0)
-        rc = resume_tensors(d, path, m, index, sum, errp);
+        rc = resume_tensors(save, path, m, index, sum, errp);
     free(index);
     free(sum);
     return rc;
 }
 
-static int try_step(ddp_t *d, const struct choice *c, uint64_t step, ddp_error_t *errp)
+static int try_step(struct save *save, const struct choice *c, uint64_t step, ddp_error_t *errp)
 {
     struct manifest m;
     char name[32], path[FOLDER_PATH_MAX];
     folder_name(step, name);
     if (folder_path(path, c->dir, name, errp) < 0)
         return -1;
-    int rc = resume_manifest(d, path, &m, errp);
+    int rc = resume_manifest(save, path, &m, errp);
     if (rc <= 0)
         return rc;
     if (m.state.step != step) {
@@ -107,29 +107,29 @@ static int try_step(ddp_t *d, const struct choice *c, uint64_t step, ddp_error_t
         manifest_clear(&m);
         return 0;
     }
-    rc = checkpoint_state_check(d, &m.state, errp);
+    rc = checkpoint_state_check(save, &m.state, errp);
     if (rc == 0)
-        rc = read_tensors(d, path, &m, errp);
+        rc = read_tensors(save, path, &m, errp);
     if (rc > 0)
-        checkpoint_state_compare(d, &m.state);
-    if (rc > 0 && (checkpoint_state_restore(d, &m.state, errp) < 0 || window_load(d, path, &m, errp) < 0 ||
-                   arena_round(&d->state.arena, errp) < 0)) /* again: rounding may go by the step */
+        checkpoint_state_compare(save, &m.state);
+    if (rc > 0 && (checkpoint_state_restore(save, &m.state, errp) < 0 || cut_load(save, path, &m, errp) < 0 ||
+                   arena_round(&save->state->arena, errp) < 0)) /* again: rounding may go by the step */
         rc = -1;
     manifest_clear(&m);
     return rc;
 }
 
-static int try_all(ddp_t *d, const struct choice *c, ddp_error_t *errp)
+static int try_all(struct save *save, const struct choice *c, ddp_error_t *errp)
 {
-    struct checkpoint *ckpt = &d->checkpoint;
+    struct checkpoint *ckpt = &save->checkpoint;
     ddp_error_t broken = {0}, why = {0};
     int rc = 0;
     for (uint64_t i = c->n; rc == 0 && i-- > 0;) {
-        rc = try_step(d, c, c->step[i], &why);
+        rc = try_step(save, c, c->step[i], &why);
         if (rc > 0) {
             if (broken.code)
-                checkpoint_warn(d, "%s; resumed from step %" PRIu64, broken.text, c->step[i]);
-            checkpoint_set_path(d, c->dir, c->step[i]);
+                checkpoint_warn(save, "%s; resumed from step %" PRIu64, broken.text, c->step[i]);
+            checkpoint_set_path(save, c->dir, c->step[i]);
             ckpt->has_last = ckpt->dir && !strcmp(ckpt->dir, c->dir);
         } else if (rc == 0 && !broken.code) {
             broken = why;
@@ -144,50 +144,49 @@ static int try_all(ddp_t *d, const struct choice *c, ddp_error_t *errp)
 }
 
 /* A folder that can be read and not written may be resumed from; saves go elsewhere, or say so. */
-static int open_folder(ddp_t *d, struct choice *c, ddp_error_t *errp)
+static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
 {
     ddp_error_t why;
-    free(d->checkpoint.resumed_dir);
-    d->checkpoint.resumed_dir = strdup(c->dir);
-    int rc = checkpoint_open(d, c->dir, &why);
-    if (rc >= 0 && list(d, c, errp) < 0)
+    free(save->checkpoint.resumed_dir);
+    save->checkpoint.resumed_dir = strdup(c->dir);
+    int rc = checkpoint_open(save, c->dir, &why);
+    if (rc >= 0 && list(save, c, errp) < 0)
         return -1;
     if (rc > 0 && c->n)
-        checkpoint_warn(d, "%s", why.text);
+        checkpoint_warn(save, "%s", why.text);
     if (rc == 0 || (rc > 0 && c->n))
-        return checkpoint_plan(d, errp);
+        return checkpoint_plan(save, errp);
     if (errp)
         *errp = why;
     return -1;
 }
 
 /* What rank 0 was given: ranks that were given other things are told so when the folder is opened, or go along. */
-static int share_choice(ddp_t *d, struct choice *c, ddp_error_t *errp)
+static int share_choice(struct save *save, struct choice *c, ddp_error_t *errp)
 {
     uint64_t one[2] = {c->is_one, c->one};
-    if (comm_bcast(d->team.comm, one, sizeof one, 0, errp) < 0)
-        return team_break(&d->team);
+    if (comm_bcast(save->team->comm, one, sizeof one, 0, errp) < 0)
+        return team_break(save->team);
     c->is_one = one[0];
     c->one = one[1];
     return 0;
 }
 
-EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
+int resume_newest(struct save *save, const char *dir, ddp_error_t *errp)
 {
     struct choice c = {.n = 0};
-    if (handle_expect(d, 1u << PHASE_IDLE, "ddp_resume", errp) < 0)
-        return -1;
-    if (d->state.optimizer.n_steps || d->state.micro.is_unfinished || d->checkpoint.phase != CHECKPOINT_IDLE)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_resume comes before the first step", d->team.me.rank);
+    if (save->state->optimizer.n_steps || save->state->micro.is_unfinished || save->checkpoint.phase != CHECKPOINT_IDLE)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_resume comes before the first step",
+                         save->team->me.rank);
     if (parse(dir, &c, errp) < 0)
         return -1;
-    int rc = share_choice(d, &c, errp);
+    int rc = share_choice(save, &c, errp);
     if (rc == 0)
-        rc = open_folder(d, &c, errp);
+        rc = open_folder(save, &c, errp);
     if (rc == 0 && c.is_one)
         rc = pick_one(&c, errp);
     if (rc == 0 && c.n)
-        rc = try_all(d, &c, errp);
+        rc = try_all(save, &c, errp);
     free(c.step);
     return rc;
 }

@@ -12,17 +12,22 @@
 #include "runtime/ckpt/manifest.h"
 #include "runtime/ddp.h"
 
+struct save;
+
+/* Implements ddp_resume (ddp.h); the caller sees to it that it comes in its time. Collective. */
+int resume_newest(struct save *save, const char *dir, ddp_error_t *errp);
+
 /* Reads the manifest of the checkpoint in `path` on rank 0 and broadcasts it. 1: done; 0: the checkpoint is broken,
  * *errp says how; -1: error. The same on all ranks. Collective. */
-int resume_manifest(ddp_t *d, const char *path, struct manifest *ret, ddp_error_t *errp);
+int resume_manifest(struct save *save, const char *path, struct manifest *ret, ddp_error_t *errp);
 
 /* Checks that the manifest's tensors are those of this job, with their shapes. ret_index[t]: the index in m of tensor t
  * of the plan's files. The same on all ranks; not collective. */
-int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, ddp_error_t *errp);
+int resume_match(const struct save *save, const struct manifest *m, size_t *ret_index, ddp_error_t *errp);
 
 /* Reads values and moments from the files. sum: zeroes, one for each tensor. 1: done; 0: the checkpoint is broken, and
  * the caller must not use what was read; -1: error. The same on all ranks. Collective. */
-int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
+int resume_tensors(struct save *save, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
                    ddp_error_t *errp);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/reader.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 
 #define READ_BYTES (512 * CKPT_BLOCK_BYTES)
 
@@ -22,25 +22,25 @@ static bool is_broken(const ddp_error_t *e)
 /* ---- the manifest ---- */
 
 /* Rank 0's text on all ranks; NULL with *errp where there is none. malloc; the caller frees. */
-static char *share_text(ddp_t *d, char *text, uint64_t *n, ddp_error_t *errp)
+static char *share_text(struct save *save, char *text, uint64_t *n, ddp_error_t *errp)
 {
-    if (comm_bcast(d->team.comm, n, sizeof *n, 0, errp) < 0) {
-        team_break(&d->team);
+    if (comm_bcast(save->team->comm, n, sizeof *n, 0, errp) < 0) {
+        team_break(save->team);
         return NULL;
     }
     char *all = text ? text : malloc(*n + 1);
     ddp_error_t none = {0}, told;
     if (!all)
         error_set(&none, DDP_E_SYSTEM, ENOMEM, "no memory for a manifest of %llu bytes", (unsigned long long)*n);
-    if (checkpoint_agree(d, &none, &told, errp) < 0)
+    if (checkpoint_agree(save, &none, &told, errp) < 0)
         return NULL;
     if (told.code) {
         if (errp)
             *errp = told;
         return NULL;
     }
-    if (comm_bcast(d->team.comm, all, *n, 0, errp) < 0) {
-        team_break(&d->team);
+    if (comm_bcast(save->team->comm, all, *n, 0, errp) < 0) {
+        team_break(save->team);
         if (!text)
             free(all);
         return NULL;
@@ -48,34 +48,34 @@ static char *share_text(ddp_t *d, char *text, uint64_t *n, ddp_error_t *errp)
     return all;
 }
 
-int resume_manifest(ddp_t *d, const char *path, struct manifest *ret, ddp_error_t *errp)
+int resume_manifest(struct save *save, const char *path, struct manifest *ret, ddp_error_t *errp)
 {
     struct manifest m = {0};
     ddp_error_t why = {0}, told;
     uint64_t n = 0;
     size_t bytes = 0;
     char *text = NULL;
-    if (d->team.me.rank == 0 && store_open(path, &m, &why) == 0) {
+    if (save->team->me.rank == 0 && store_open(path, &m, &why) == 0) {
         text = manifest_encode(&m, &bytes);
         n = bytes;
         if (!text)
             error_set(&why, DDP_E_SYSTEM, ENOMEM, "no memory for a manifest");
     }
     manifest_clear(&m);
-    if (comm_bcast(d->team.comm, &why, sizeof why, 0, errp) < 0)
-        return team_break(&d->team);
+    if (comm_bcast(save->team->comm, &why, sizeof why, 0, errp) < 0)
+        return team_break(save->team);
     if (why.code) {
         if (errp)
             *errp = why;
         return is_broken(&why) ? 0 : -1;
     }
-    char *all = share_text(d, text, &n, errp);
+    char *all = share_text(save, text, &n, errp);
     if (all)
         manifest_decode(all, n, &m, &why);
     if (all != text)
         free(all);
     free(text);
-    if (!all || checkpoint_agree(d, &why, &told, errp) < 0)
+    if (!all || checkpoint_agree(save, &why, &told, errp) < 0)
         return -1;
     if (told.code) {
         manifest_clear(&m);
@@ -128,9 +128,9 @@ static const char *name_extra(const struct manifest *m, const size_t *index, siz
     return "";
 }
 
-int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, ddp_error_t *errp)
+int resume_match(const struct save *save, const struct manifest *m, size_t *ret_index, ddp_error_t *errp)
 {
-    const struct files *f = &d->checkpoint.plan.files;
+    const struct files *f = &save->checkpoint.plan.files;
     unsigned long long step = m->state.step;
     for (size_t t = 0; t < f->n_tensors; t++) {
         const struct st_tensor *mine = &f->tensor[t].t;
@@ -156,25 +156,25 @@ int resume_match(const ddp_t *d, const struct manifest *m, size_t *ret_index, dd
 
 /* A piece, through `buffer` where the processor cannot write it. A device that fails ends all: the checkpoint is not to
  * blame. */
-static int read_piece(ddp_t *d, const char *path, const struct manifest *m, size_t t, const struct writer_piece *p,
-                      void *buffer, uint64_t *sum, int *fd, ddp_error_t *errp)
+static int read_piece(struct save *save, const char *path, const struct manifest *m, size_t t,
+                      const struct writer_piece *p, void *buffer, uint64_t *sum, int *fd, ddp_error_t *errp)
 {
     for (size_t at = 0, n; at < p->n; at += n) {
         n = p->n - at < READ_BYTES ? p->n - at : READ_BYTES;
         char *to = (char *)(uintptr_t)p->from + at; /* our own arenas */
-        void *host = arena_staging(&d->state.arena, to, buffer);
+        void *host = arena_staging(&save->state->arena, to, buffer);
         if (store_read(path, m, t, p->at + at, n, host, sum, fd, errp) < 0)
             return -1;
-        if (arena_write(&d->state.arena, to, host, n, errp) < 0)
-            return team_fail(&d->team, errp);
+        if (arena_write(&save->state->arena, to, host, n, errp) < 0)
+            return team_fail(save->team, errp);
     }
     return 0;
 }
 
-static int read_share(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
+static int read_share(struct save *save, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
                       ddp_error_t *errp)
 {
-    const struct share *s = &d->checkpoint.plan.share;
+    const struct share *s = &save->checkpoint.plan.share;
     int *fd = malloc((m->n_files + 1) * sizeof *fd), rc = 0;
     void *buffer = malloc(READ_BYTES);
     if (!fd || !buffer)
@@ -182,7 +182,7 @@ static int read_share(ddp_t *d, const char *path, const struct manifest *m, cons
     for (size_t i = 0; fd && i < m->n_files; i++)
         fd[i] = -1;
     for (const struct writer_piece *p = s->piece; rc == 0 && p < s->piece + s->n; p++)
-        rc = read_piece(d, path, m, index[p->tensor], p, buffer, &sum[p->tensor], fd, errp);
+        rc = read_piece(save, path, m, index[p->tensor], p, buffer, &sum[p->tensor], fd, errp);
     if (fd)
         store_close_files(fd, m->n_files);
     free(buffer);
@@ -191,42 +191,42 @@ static int read_share(ddp_t *d, const char *path, const struct manifest *m, cons
 }
 
 /* Each rank has its part of the arenas that all hold whole. */
-static int exchange(ddp_t *d, ddp_error_t *errp)
+static int exchange(struct save *save, ddp_error_t *errp)
 {
-    const struct checkpoint_plan *plan = &d->checkpoint.plan;
+    const struct checkpoint_plan *plan = &save->checkpoint.plan;
     for (int a = 0; a < plan->n_arenas; a++)
-        for (int r = 0; r < d->team.me.size; r++) {
+        for (int r = 0; r < save->team->me.size; r++) {
             size_t at, n;
-            share_span(&plan->files, &plan->arena[a], r, d->team.me.size, &at, &n);
-            if (n && arena_bcast(&d->state.arena, plan->arena[a].base + at, n, r, errp) < 0)
-                return team_break(&d->team);
+            share_span(&plan->files, &plan->arena[a], r, save->team->me.size, &at, &n);
+            if (n && arena_bcast(&save->state->arena, plan->arena[a].base + at, n, r, errp) < 0)
+                return team_break(save->team);
         }
-    return arena_round(&d->state.arena, errp) < 0 ? team_break(&d->team) : 0;
+    return arena_round(&save->state->arena, errp) < 0 ? team_break(save->team) : 0;
 }
 
-int resume_tensors(ddp_t *d, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
+int resume_tensors(struct save *save, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
                    ddp_error_t *errp)
 {
     ddp_error_t why = {0}, told;
-    read_share(d, path, m, index, sum, &why);
-    if (d->team.is_broken) {
+    read_share(save, path, m, index, sum, &why);
+    if (save->team->is_broken) {
         if (errp)
             *errp = why;
         return -1;
     }
-    if (checkpoint_agree(d, &why, &told, errp) < 0)
+    if (checkpoint_agree(save, &why, &told, errp) < 0)
         return -1;
     if (told.code) {
         if (errp)
             *errp = told;
         return is_broken(&told) ? 0 : -1;
     }
-    if (checkpoint_add_sums(d, sum, errp) < 0)
+    if (checkpoint_add_sums(save, sum, errp) < 0)
         return -1;
-    for (size_t t = 0; t < d->checkpoint.plan.files.n_tensors; t++)
+    for (size_t t = 0; t < save->checkpoint.plan.files.n_tensors; t++)
         if (sum[t] != m->tensor[index[t]].checksum) {
             store_explain_sum(path, m, index[t], errp);
             return 0;
         }
-    return exchange(d, errp) < 0 ? -1 : 1;
+    return exchange(save, errp) < 0 ? -1 : 1;
 }

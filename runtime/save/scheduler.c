@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/handle.h"
+#include "runtime/save/save.h"
 #include "runtime/sched/requeue.h"
 
 /* Before the first save shows how long one takes: a shared disk that is busy, and what every save takes. */
@@ -16,105 +16,100 @@ static double now_s(void)
     return (double)clock_ns() / 1e9;
 }
 
-static void open_due(ddp_t *d)
+static void open_due(struct save *save)
 {
-    double n_bytes = (double)d->state.layout.n_bytes * (1 + d->state.optimizer.rule->n_moments);
-    struct due_config cfg = {.every = d->config.ckpt_every,
-                             .mtbf_s = fmax(0, d->config.mtbf_hours * 3600),
-                             .trained_s = d->checkpoint.trained_s,
-                             .n_failures = d->checkpoint.state.n_failures,
+    double n_bytes = (double)save->state->layout.n_bytes * (1 + save->state->optimizer.rule->n_moments);
+    struct due_config cfg = {.every = save->config->ckpt_every,
+                             .mtbf_s = fmax(0, save->config->mtbf_hours * 3600),
+                             .trained_s = save->checkpoint.trained_s,
+                             .n_failures = save->checkpoint.state.n_failures,
                              .guess_save_s = GUESS_LEAST_S + n_bytes / GUESS_BYTES_PER_S};
-    due_open(&d->wish.due, &cfg, d->state.optimizer.n_steps, now_s());
-    d->wish.asked_s = -INFINITY;
-    d->wish.is_open = true;
+    due_open(&save->scheduler.due, &cfg, save->state->optimizer.n_steps, now_s());
+    save->scheduler.asked_s = -INFINITY;
+    save->scheduler.is_open = true;
 }
 
 /* The end matters to a job that can save before it: one that has opened a folder. */
-static double end_s(ddp_t *d)
+static double end_s(struct save *save)
 {
-    struct wish *w = &d->wish;
-    if (!w->has_deadline && d->checkpoint.dir) {
+    struct scheduler *w = &save->scheduler;
+    if (!w->has_deadline && save->checkpoint.dir) {
         deadline_open(&w->deadline);
         w->has_deadline = true;
     }
     return w->has_deadline ? deadline_end_s(&w->deadline) : DEADLINE_NONE;
 }
 
-static enum due_what judge(ddp_t *d)
+static enum due_what judge(struct save *save)
 {
-    struct wish *w = &d->wish;
-    double now = now_s(), end = end_s(d);
+    struct scheduler *w = &save->scheduler;
+    double now = now_s(), end = end_s(save);
     if (due_wants_to_know(&w->due, now, end, w->asked_s)) {
         deadline_ask(&w->deadline);
         w->asked_s = now;
     }
-    return due_judge(&w->due, d->state.optimizer.n_steps + 1, now, end);
+    return due_judge(&w->due, save->state->optimizer.n_steps + 1, now, end);
 }
 
-static enum due_what fill_stop(ddp_t *d, double *sum)
+static enum due_what fill_stop(struct save *save, double *sum)
 {
     enum due_what what = DUE_NOTHING;
-    if (d->team.me.rank == 0) {
-        if (!d->wish.is_open)
-            open_due(d);
-        what = judge(d);
+    if (save->team->me.rank == 0) {
+        if (!save->scheduler.is_open)
+            open_due(save);
+        what = judge(save);
     }
-    stop_fill(&d->stop, what == DUE_STOP, sum);
+    stop_fill(&save->stop, what == DUE_STOP, sum);
     return what;
 }
 
-void wish_fill_stop(ddp_t *d, double *sum)
+void scheduler_fill_stop(struct save *save, double *sum)
 {
-    fill_stop(d, sum);
+    fill_stop(save, sum);
 }
 
-void wish_fill(ddp_t *d, double *tail)
+void scheduler_fill(struct save *save, double *tail)
 {
-    tail[TAIL_DUE] = fill_stop(d, tail + TAIL_STOP) == DUE_CHECKPOINT;
+    tail[TAIL_DUE] = fill_stop(save, tail + TAIL_STOP) == DUE_CHECKPOINT;
 }
 
-void wish_after_step(ddp_t *d)
+void scheduler_after_step(struct save *save)
 {
-    if (d->wish.is_open)
-        due_step(&d->wish.due, now_s());
+    if (save->scheduler.is_open)
+        due_step(&save->scheduler.due, now_s());
 }
 
-void wish_save_begun(ddp_t *d)
+void scheduler_save_begun(struct save *save)
 {
-    if (d->wish.is_open)
-        due_begun(&d->wish.due, d->state.optimizer.n_steps, now_s());
+    if (save->scheduler.is_open)
+        due_begun(&save->scheduler.due, save->state->optimizer.n_steps, now_s());
 }
 
-void wish_save_over(ddp_t *d, bool is_committed)
+void scheduler_save_over(struct save *save, bool is_committed)
 {
-    struct due *due = &d->wish.due;
-    if (d->wish.is_open)
-        due_over(due, is_committed ? now_s() - due->began_s : -1, d->checkpoint.status.blocked_s);
+    struct due *due = &save->scheduler.due;
+    if (save->scheduler.is_open)
+        due_over(due, is_committed ? now_s() - due->began_s : -1, save->checkpoint.status.blocked_s);
 }
 
-int wish_requeue(ddp_t *d, ddp_error_t *errp)
+int scheduler_requeue(struct save *save, ddp_error_t *errp)
 {
-    const struct checkpoint *c = &d->checkpoint;
-    struct wish *w = &d->wish;
-    bool is_saved = c->is_stopping && c->has_last && c->status.last_step == d->state.optimizer.n_steps;
+    const struct checkpoint *c = &save->checkpoint;
+    struct scheduler *w = &save->scheduler;
+    bool is_saved = c->is_stopping && c->has_last && c->status.last_step == save->state->optimizer.n_steps;
     char is_done = 0;
-    if (w->has_ended || !is_saved || d->config.requeue != REQUEUE_AUTO)
+    if (w->has_ended || !is_saved || save->config->requeue != REQUEUE_AUTO)
         return 0;
     w->has_ended = true;
-    if (d->team.me.rank == 0) /* the others wait no longer than for any rank */
-        is_done = requeue_job(d->config.requeue_limit, d->config.requeue_exclude,
-                              fmin(REQUEUE_PATIENCE_S, d->team.timeout_s / 4), &w->note);
-    return comm_bcast(d->team.comm, &is_done, sizeof is_done, 0, errp) < 0 ? team_break(&d->team) : 0;
+    if (save->team->me.rank == 0) /* the others wait no longer than for any rank */
+        is_done = requeue_job(save->config->requeue_limit, save->config->requeue_exclude,
+                              fmin(REQUEUE_PATIENCE_S, save->team->timeout_s / 4), &w->note);
+    return comm_bcast(save->team->comm, &is_done, sizeof is_done, 0, errp) < 0 ? team_break(save->team) : 0;
 }
 
-void wish_close(ddp_t *d)
+void scheduler_close(struct save *save)
 {
-    if (d->wish.has_deadline)
-        deadline_close(&d->wish.deadline);
-    free(d->wish.note);
-}
-
-EXPORT const char *ddp_requeue_note(const ddp_t *d)
-{
-    return d->wish.note;
+    if (save->scheduler.has_deadline)
+        deadline_close(&save->scheduler.deadline);
+    free(save->scheduler.note);
 }

@@ -1,0 +1,79 @@
+/* checkpoint.c - checkpoints, as ddp.h has them: each call in its time. */
+#include <errno.h>
+
+#include "runtime/handle.h"
+#include "runtime/save/load.h"
+#include "runtime/save/resume.h"
+#include "runtime/sized.h"
+
+#define SET_UP (1u << PHASE_COMMITTED | 1u << PHASE_IDLE)
+
+static int expect_between_steps(const ddp_t *d, const char *call, ddp_error_t *errp)
+{
+    if (handle_expect(d, 1u << PHASE_IDLE, call, errp) < 0)
+        return -1;
+    if (d->state.micro.is_unfinished)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: a step has begun: finish its micro-steps first",
+                         d->team.me.rank, call);
+    return 0;
+}
+
+EXPORT int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp)
+{
+    bool is_in_time = handle_expect(d, 1u << PHASE_IDLE, "ddp_checkpoint_open", errp) == 0;
+    return is_in_time ? checkpoint_folder(&d->save, dir, errp) : -1;
+}
+
+EXPORT int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp)
+{
+    bool is_in_time = handle_expect(d, SET_UP, "ddp_checkpoint_attach", errp) == 0;
+    return is_in_time ? checkpoint_attach(&d->save, name, text, errp) : -1;
+}
+
+EXPORT int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp)
+{
+    bool is_in_time = handle_expect(d, PHASES_ALL, "ddp_checkpoint_note", errp) == 0;
+    return is_in_time ? checkpoint_note(&d->save, key, text, errp) : -1;
+}
+
+EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
+{
+    bool is_in_time = expect_between_steps(d, "ddp_checkpoint", errp) == 0;
+    return is_in_time ? checkpoint_take(&d->save, dir, errp) : -1;
+}
+
+EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
+{
+    bool is_in_time = expect_between_steps(d, "ddp_checkpoint_wait", errp) == 0;
+    return is_in_time ? checkpoint_settle(&d->save, errp) : -1;
+}
+
+EXPORT int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size)
+{
+    struct ddp_checkpoint_status s = d->save.checkpoint.status;
+    s.in_flight = d->save.checkpoint.phase != CHECKPOINT_IDLE;
+    sized_give(ret, size, &s, sizeof s);
+    return 0;
+}
+
+EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
+{
+    bool is_in_time = handle_expect(d, 1u << PHASE_IDLE, "ddp_resume", errp) == 0;
+    return is_in_time ? resume_newest(&d->save, dir, errp) : -1;
+}
+
+EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp)
+{
+    bool is_in_time = handle_expect(d, SET_UP, "ddp_load", errp) == 0;
+    return is_in_time ? load_values(&d->save, dir, prefix, errp) : -1;
+}
+
+EXPORT uint64_t ddp_steps_done(const ddp_t *d)
+{
+    return d->state.optimizer.n_steps;
+}
+
+EXPORT const char *ddp_requeue_note(const ddp_t *d)
+{
+    return d->save.scheduler.note;
+}
