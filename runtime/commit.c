@@ -50,7 +50,7 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
     const char *trace = config_text(d->config.trace);
     if (trace && trace_open(&d->trace, trace, d->team.me.rank, d->team.me.size, errp) < 0)
         return -1;
-    if (scaler_parse(d->config.loss_scale, kept(d) == DDP_F16, &d->state.scaler, errp) < 0)
+    if (loss_scale_parse(d->config.loss_scale, kept(d) == DDP_F16, &d->state.loss_scale, errp) < 0)
         return -1;
     if (stop_parse(d->config.stop_signals, &d->stop_signals, errp) < 0)
         return -1;
@@ -68,7 +68,7 @@ static int check_settings(ddp_t *d, ddp_error_t *errp)
 static bool is_spread(const ddp_t *d)
 {
     enum zero_mode zero = d->config.zero;
-    return d->device ? zero == ZERO_ON : zero_is_wanted(zero, &d->team.me, d->state.layout.n_bytes);
+    return d->device ? zero == ZERO_ON : zero_cpu_is_wanted(zero, &d->team.me, d->state.layout.n_bytes);
 }
 
 /* In which gradients travel on a GPU, where the hook that `compress` sets is gpu/carry.c. */
@@ -102,7 +102,7 @@ static bool plans_buckets(const ddp_t *d)
 static size_t bucket_bytes(const ddp_t *d, double mb)
 {
     size_t bytes = (size_t)(mb * (1 << 20));
-    size_t least = d->device && is_spread(d) && plans_buckets(d) ? spread_cap(d->team.me.size) : 0;
+    size_t least = d->device && is_spread(d) && plans_buckets(d) ? zero_gpu_cap(d->team.me.size) : 0;
     return bytes > least ? bytes : least;
 }
 
@@ -127,8 +127,8 @@ static int own(ddp_t *d, ddp_error_t *errp)
 {
     if (!is_spread(d))
         return optimizer_own_all(&d->state.optimizer, &d->state.layout, errp);
-    return spread_open(&d->spread, &d->state.layout, first_cap(d), cap(d), d->team.me.rank, d->team.me.size,
-                       &d->state.optimizer, errp);
+    return zero_gpu_open(&d->spread, &d->state.layout, first_cap(d), cap(d), d->team.me.rank, d->team.me.size,
+                         &d->state.optimizer, errp);
 }
 
 static int open_reducer(ddp_t *d, ddp_error_t *errp)

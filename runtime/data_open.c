@@ -10,7 +10,7 @@ static int add_shards(void *ctx, int id, ddp_error_t *errp)
     const struct state *s = ctx;
     const struct layout_param *p = &s->layout.param[id];
     size_t first = p->offset_bytes / sizeof(float);
-    return partials_fold(&s->partials, reducer_grads(&s->reducer), first, p->n_elems, errp);
+    return shards_fold(&s->shards, reducer_grads(&s->reducer), first, p->n_elems, errp);
 }
 
 /* Sums that do not depend on the number of ranks are sums over rank numbers, however the ranks are spread. */
@@ -29,7 +29,7 @@ static int open_shards(ddp_t *d, ddp_error_t *errp)
                          "(--ddp-compress=none) and no hook, or no shards", c->n_shards);
     d->state.reducer.prepare = add_shards;
     d->state.reducer.prepare_ctx = &d->state;
-    return arena_shards(&d->state.arena, &d->state.partials, data_shards_per_rank(c), errp);
+    return arena_shards(&d->state.arena, &d->state.shards, data_shards_per_rank(c), errp);
 }
 
 /* Every rank's share of the samples follows from the same numbers. */
@@ -73,7 +73,7 @@ EXPORT int ddp_data_open(ddp_t *d, uint64_t n_samples, size_t batch_per_shard, i
                               .n_shards = shards};
     if (open_order(d, &cfg, errp) < 0) {
         data_close(&d->state.data);
-        partials_close(&d->state.partials);
+        shards_close(&d->state.shards);
         d->state.reducer.prepare = NULL;
         return -1;
     }

@@ -34,7 +34,7 @@ struct ddp {
     device_t *device;        /* the GPU that ddp_device found; NULL: the processor */
     bool shares_gpus;        /* two ranks have one */
     void *stream;            /* that the program computes on, on a GPU (ddp_stream) */
-    struct spread spread;    /* on a GPU: who owns which part of the optimizer's state */
+    struct zero_gpu spread;    /* on a GPU: who owns which part of the optimizer's state */
     unsigned stop_signals;   /* to be caught (stop_parse) */
     bool has_stray_mark;     /* a gradient was marked outside a micro-step */
     struct save save;

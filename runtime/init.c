@@ -71,10 +71,10 @@ EXPORT void ddp_finalize(ddp_t *d)
     cut_close(&d->save);
     checkpoint_close(&d->save); /* its threads read what is freed below */
     data_close(&d->state.data);
-    partials_close(&d->state.partials);
+    shards_close(&d->state.shards);
     arena_close(&d->state.arena);
     optimizer_close(&d->state.optimizer);
-    spread_close(&d->spread);
+    zero_gpu_close(&d->spread);
     reducer_close(&d->state.reducer);
     trace_close(&d->trace);
     device_close(d->device);

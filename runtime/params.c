@@ -138,7 +138,7 @@ static struct ddp_memory memory(const ddp_t *d)
         .copies = d->state.arena.copies ? d->state.layout.n_bytes / 2 : 0,
         .moments = optimizer_bytes(&d->state.optimizer),
         .moments_all = (size_t)d->state.optimizer.rule->n_moments * bytes_unpadded(d),
-        .partials = partials_bytes(&d->state.partials),
+        .partials = shards_bytes(&d->state.shards),
         .encoded = encoded_bytes(&d->state.reducer),
         .snapshot = checkpoint_bytes(&d->save),
     };

@@ -48,7 +48,7 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
                                .n_samples = b.n,
                                .shard = b.shard,
                                .epoch = b.epoch,
-                               .grad_scale = (float)scaler_scale(&d->state.scaler),
+                               .grad_scale = (float)loss_scale_factor(&d->state.loss_scale),
                                .sync = b.is_last};
     sized_give(ret, size, &batch, sizeof batch);
     d->phase = PHASE_MICRO;
@@ -95,9 +95,9 @@ static int add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *
         d->state.micro.loss += loss_sum;
     } else if (!d->state.micro.sync) {
         const float *grads = reducer_grads(&d->state.reducer);
-        return partials_keep(&d->state.partials, d->state.micro.index, grads, loss_sum, errp);
+        return shards_keep(&d->state.shards, d->state.micro.index, grads, loss_sum, errp);
     } else { /* the gradients were folded on their way, by add_shards */
-        d->state.micro.loss = partials_fold_loss(&d->state.partials, loss_sum);
+        d->state.micro.loss = shards_fold_loss(&d->state.shards, loss_sum);
     }
     return 0;
 }
@@ -173,7 +173,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
         return team_break(&d->team);
     }
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
-    double scale = scaler_scale(&d->state.scaler);
+    double scale = loss_scale_factor(&d->state.loss_scale);
     struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS],
                          .loss_scale = scale,
                          .stop = reason >= 0,
@@ -182,7 +182,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
     if (!s.skipped && apply(d, errp) < 0)
         return team_break(&d->team);
     s.bad_param = norm_worst(&d->state.reducer.norm);
-    scaler_after_step(&d->state.scaler, s.skipped);
+    loss_scale_after_step(&d->state.loss_scale, s.skipped);
     d->state.n_skipped = s.skipped ? d->state.n_skipped + 1 : 0;
     if (d->state.n_skipped == SKIPPED_MAX) {
         error_set(errp, DDP_E_DATA, ERANGE, "the gradient was not finite in %d steps in a row (after step %llu, loss "

@@ -38,12 +38,12 @@ int commit_folder(const struct savedir *dir, const char *token, uint64_t step, s
 /* A new file of a few bytes, on disk. */
 static int write_file(const struct savedir *dir, const char *name, const char *text, size_t n, ddp_error_t *errp)
 {
-    struct put out;
-    if (put_open(&out, dir, name, n, errp) < 0)
+    struct outfile out;
+    if (outfile_open(&out, dir, name, n, errp) < 0)
         return -1;
-    if (put_write(&out, text, n, 0, errp) == 0)
-        return put_close(&out, errp);
-    put_drop(&out);
+    if (outfile_write(&out, text, n, 0, errp) == 0)
+        return outfile_close(&out, errp);
+    outfile_drop(&out);
     return -1;
 }
 

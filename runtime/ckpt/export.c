@@ -53,7 +53,7 @@ static int begin(struct export *x, const char *group, ddp_error_t *errp)
 static void end(struct export *x)
 {
     if (x->fd_cache)
-        store_close_files(x->fd_cache, x->m->n_files);
+        reader_close_files(x->fd_cache, x->m->n_files);
     io_close(x->out);
     free(x->fd_cache);
     free(x->tensor);
@@ -96,11 +96,11 @@ static int copy_tensor(struct export *x, size_t t, ddp_error_t *errp)
     uint64_t sum = 0, all = x->m->tensor[t].at.t.n_bytes;
     for (uint64_t at = 0; at < all; at += PART_BYTES) {
         size_t n = all - at < PART_BYTES ? (size_t)(all - at) : PART_BYTES;
-        if (store_read(x->path, x->m, t, at, n, x->part, &sum, x->fd_cache, errp) < 0 ||
+        if (reader_read(x->path, x->m, t, at, n, x->part, &sum, x->fd_cache, errp) < 0 ||
             write_all(x->out, x->part, n, errp) < 0)
             return -1;
     }
-    return sum == x->m->tensor[t].checksum ? 0 : store_explain_sum(x->path, x->m, t, errp);
+    return sum == x->m->tensor[t].checksum ? 0 : reader_explain_sum(x->path, x->m, t, errp);
 }
 
 static int write_file(struct export *x, const char *temporary, ddp_error_t *errp)

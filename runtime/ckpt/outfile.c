@@ -14,7 +14,7 @@
 #define BLOCK 4096
 
 /* Sparse files fill up at their own pace, and each hole that is filled takes the file's lock. */
-static int allocate(struct put *p, uint64_t n_bytes, ddp_error_t *errp)
+static int allocate(struct outfile *p, uint64_t n_bytes, ddp_error_t *errp)
 {
     if (n_bytes == 0)
         return 0;
@@ -27,7 +27,7 @@ static int allocate(struct put *p, uint64_t n_bytes, ddp_error_t *errp)
     return rc < 0 ? error_errno(errp, "%s: %llu bytes cannot be allocated", p->path, (unsigned long long)n_bytes) : 0;
 }
 
-int put_open(struct put *p, const struct savedir *dir, const char *name, uint64_t n_bytes, ddp_error_t *errp)
+int outfile_open(struct outfile *p, const struct savedir *dir, const char *name, uint64_t n_bytes, ddp_error_t *errp)
 {
     if (folder_path(p->path, dir->path, name, errp) < 0)
         return -1;
@@ -35,7 +35,7 @@ int put_open(struct put *p, const struct savedir *dir, const char *name, uint64_
     if (p->fd < 0)
         return -1;
     if (allocate(p, n_bytes, errp) < 0) {
-        put_drop(p);
+        outfile_drop(p);
         return -1;
     }
     p->can_direct = n_bytes >= BLOCK && sysconf(_SC_PAGESIZE) == BLOCK;
@@ -43,7 +43,7 @@ int put_open(struct put *p, const struct savedir *dir, const char *name, uint64_
 }
 
 /* No file system has to have it. */
-static bool set_direct(struct put *p, bool on)
+static bool set_direct(struct outfile *p, bool on)
 {
     return fcntl(p->fd, F_SETFL, on ? O_DIRECT : 0) == 0;
 }
@@ -78,7 +78,7 @@ static void cut(const char *from, size_t n, uint64_t at, size_t *ret_edge, size_
     }
 }
 
-int put_write(struct put *p, const void *data, size_t n, uint64_t at, ddp_error_t *errp)
+int outfile_write(struct outfile *p, const void *data, size_t n, uint64_t at, ddp_error_t *errp)
 {
     const char *from = data;
     size_t edge, inner, done = 0;
@@ -96,7 +96,7 @@ int put_write(struct put *p, const void *data, size_t n, uint64_t at, ddp_error_
     return 0;
 }
 
-int put_close(struct put *p, ddp_error_t *errp)
+int outfile_close(struct outfile *p, ddp_error_t *errp)
 {
     int rc;
     do {
@@ -104,11 +104,11 @@ int put_close(struct put *p, ddp_error_t *errp)
     } while (rc < 0 && errno == EINTR);
     if (rc < 0)
         error_errno(errp, "cannot write %s to disk", p->path);
-    put_drop(p);
+    outfile_drop(p);
     return rc;
 }
 
-void put_drop(struct put *p)
+void outfile_drop(struct outfile *p)
 {
     io_close(p->fd);
     p->fd = -1;

@@ -12,7 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/ckpt/savedir.h"
 
-struct put {
+struct outfile {
     int fd;
     bool can_direct;            /* the file system can write past the page cache */
     char path[FOLDER_PATH_MAX]; /* for messages */
@@ -20,14 +20,14 @@ struct put {
 
 /* Opens the file `name` in dir, or creates it, and allocates its n_bytes if the file system can, so that a full disk is
  * an error here. */
-int put_open(struct put *p, const struct savedir *dir, const char *name, uint64_t n_bytes, ddp_error_t *errp);
+int outfile_open(struct outfile *p, const struct savedir *dir, const char *name, uint64_t n_bytes, ddp_error_t *errp);
 
 /* Writes from[0..n) to bytes [at, at + n). Whole pages are written past the page cache if the file system allows it and
  * `from` and `at` are equal modulo 4096. */
-int put_write(struct put *p, const void *from, size_t n, uint64_t at, ddp_error_t *errp);
+int outfile_write(struct outfile *p, const void *from, size_t n, uint64_t at, ddp_error_t *errp);
 
-/* fsync and close; the file is closed also on an error. A struct that put_open did not fill is not allowed. */
-int put_close(struct put *p, ddp_error_t *errp);
-void put_drop(struct put *p); /* close only */
+/* fsync and close; the file is closed also on an error. A struct that outfile_open did not fill is not allowed. */
+int outfile_close(struct outfile *p, ddp_error_t *errp);
+void outfile_drop(struct outfile *p); /* close only */
 
 #endif

@@ -29,7 +29,7 @@ static const char *brief(const char *path)
 
 /* ---- who is there ---- */
 
-int store_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp)
+int reader_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp)
 {
     struct folder_steps s = {0};
     size_t n_kept = 0;
@@ -165,7 +165,7 @@ static int check_file(const char *path, const struct manifest_file *f, ddp_error
     return rc;
 }
 
-int store_open(const char *path, struct manifest *ret, ddp_error_t *errp)
+int reader_open(const char *path, struct manifest *ret, ddp_error_t *errp)
 {
     struct manifest m;
     if (read_manifest(path, &m, errp) < 0)
@@ -181,8 +181,8 @@ int store_open(const char *path, struct manifest *ret, ddp_error_t *errp)
 
 /* ---- tensors ---- */
 
-int store_read(const char *path, const struct manifest *m, size_t t, uint64_t at, size_t n, void *ret, uint64_t *sum,
-               int *fd_cache, ddp_error_t *errp)
+int reader_read(const char *path, const struct manifest *m, size_t t, uint64_t at, size_t n, void *ret, uint64_t *sum,
+                int *fd_cache, ddp_error_t *errp)
 {
     const struct files_tensor *where = &m->tensor[t].at;
     const char *name = m->file[where->file].name;
@@ -204,7 +204,7 @@ int store_read(const char *path, const struct manifest *m, size_t t, uint64_t at
     return 0;
 }
 
-void store_close_files(int *fd_cache, size_t n)
+void reader_close_files(int *fd_cache, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         io_close(fd_cache[i]);
@@ -212,7 +212,7 @@ void store_close_files(int *fd_cache, size_t n)
     }
 }
 
-int store_explain_sum(const char *path, const struct manifest *m, size_t t, ddp_error_t *errp)
+int reader_explain_sum(const char *path, const struct manifest *m, size_t t, ddp_error_t *errp)
 {
     const struct files_tensor *where = &m->tensor[t].at;
     return error_set(errp, DDP_E_DATA, EINVAL, "%s/%s is damaged (tensor %.60s): " CURE, brief(path),
@@ -225,13 +225,13 @@ static int verify_tensor(const char *path, const struct manifest *m, size_t t, c
     uint64_t sum = 0, all = m->tensor[t].at.t.n_bytes;
     for (uint64_t at = 0; at < all; at += VERIFY_BYTES) {
         size_t n = all - at < VERIFY_BYTES ? (size_t)(all - at) : VERIFY_BYTES;
-        if (store_read(path, m, t, at, n, part, &sum, fd_cache, errp) < 0)
+        if (reader_read(path, m, t, at, n, part, &sum, fd_cache, errp) < 0)
             return -1;
     }
-    return sum == m->tensor[t].checksum ? 0 : store_explain_sum(path, m, t, errp);
+    return sum == m->tensor[t].checksum ? 0 : reader_explain_sum(path, m, t, errp);
 }
 
-int store_verify(const char *path, const struct manifest *m, ddp_error_t *errp)
+int reader_verify(const char *path, const struct manifest *m, ddp_error_t *errp)
 {
     char *part = malloc(VERIFY_BYTES);
     int rc = -1, *fd = malloc((m->n_files + 1) * sizeof *fd);
@@ -244,7 +244,7 @@ int store_verify(const char *path, const struct manifest *m, ddp_error_t *errp)
     for (size_t t = 0; rc == 0 && t < m->n_tensors; t++)
         rc = verify_tensor(path, m, t, part, fd, errp);
     if (fd)
-        store_close_files(fd, m->n_files);
+        reader_close_files(fd, m->n_files);
     free(fd);
     free(part);
     return rc;

@@ -16,24 +16,24 @@
 
 /* The steps whose folder has a manifest (or may have one, if that cannot be found out), rising; malloc, the caller
  * frees. 0, or -1: the folder cannot be read. A folder that does not exist has none. */
-int store_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp);
+int reader_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp);
 
 /* Reads the manifest of the checkpoint folder `path` (DIR/step-00000100), and checks every file's presence and size and
  * the checksums of heads and small files, but not yet the tensors' bytes. The error names the file. */
-int store_open(const char *path, struct manifest *ret, ddp_error_t *errp);
+int reader_open(const char *path, struct manifest *ret, ddp_error_t *errp);
 
 /* Reads bytes [at, at + n) of tensor t of the checkpoint in `path` into ret, and adds the sum of its blocks to *sum
  * (checksum.h; `at` is a multiple of CKPT_BLOCK_BYTES, and so is n, unless the tensor ends there). fd_cache[n_files]:
- * -1 or an open file, filled here; the caller closes the files with store_close_files. The error names the file. */
-int store_read(const char *path, const struct manifest *m, size_t t, uint64_t at, size_t n, void *ret, uint64_t *sum,
-               int *fd_cache, ddp_error_t *errp);
-void store_close_files(int *fd_cache, size_t n);
+ * -1 or an open file, filled here; the caller closes the files with reader_close_files. The error names the file. */
+int reader_read(const char *path, const struct manifest *m, size_t t, uint64_t at, size_t n, void *ret, uint64_t *sum,
+                int *fd_cache, ddp_error_t *errp);
+void reader_close_files(int *fd_cache, size_t n);
 
 /* For a tensor whose bytes do not have the manifest's checksum: fills *errp, which names file, tensor and cure. Returns
  * -1. */
-int store_explain_sum(const char *path, const struct manifest *m, size_t t, ddp_error_t *errp);
+int reader_explain_sum(const char *path, const struct manifest *m, size_t t, ddp_error_t *errp);
 
 /* Every byte of every tensor of an open checkpoint. */
-int store_verify(const char *path, const struct manifest *m, ddp_error_t *errp);
+int reader_verify(const char *path, const struct manifest *m, ddp_error_t *errp);
 
 #endif

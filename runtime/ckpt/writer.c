@@ -123,14 +123,14 @@ static int copy(ckpt_writer_t *w, ddp_error_t *errp)
     return rc;
 }
 
-static int write_run(ckpt_writer_t *w, struct put *out, const struct snapshot_run *run, ddp_error_t *errp)
+static int write_run(ckpt_writer_t *w, struct outfile *out, const struct snapshot_run *run, ddp_error_t *errp)
 {
     const char *from = w->memory + run->offset;
     for (size_t at = 0, n; at < run->n; at += n) {
         n = run->n - at < WRITE_BYTES ? run->n - at : WRITE_BYTES - (run->at + at) % SNAPSHOT_ALIGN;
         if (atomic_load(&w->is_leaving))
             return error_set(errp, DDP_E_USAGE, ECANCELED, "the job ends");
-        if (put_write(out, from + at, n, run->at + at, errp) < 0)
+        if (outfile_write(out, from + at, n, run->at + at, errp) < 0)
             return -1;
     }
     return 0;
@@ -142,19 +142,19 @@ static int write_file(ckpt_writer_t *w, int i, size_t *at, ddp_error_t *errp)
     const struct files_file *file = &w->files->file[i];
     const struct snapshot_run *run = w->plan.run;
     size_t first = *at;
-    struct put out;
+    struct outfile out;
     while (*at < w->plan.n_runs && run[*at].file == i)
         ++*at;
     if (*at == first && !w->has_heads)
         return 0;
-    if (put_open(&out, &w->folder, file->name, file->n_bytes, errp) < 0)
+    if (outfile_open(&out, &w->folder, file->name, file->n_bytes, errp) < 0)
         return -1;
-    int rc = w->has_heads ? put_write(&out, file->head, file->head_bytes, 0, errp) : 0;
+    int rc = w->has_heads ? outfile_write(&out, file->head, file->head_bytes, 0, errp) : 0;
     for (size_t r = first; rc == 0 && r < *at; r++)
         rc = write_run(w, &out, &run[r], errp);
     if (rc == 0)
-        return put_close(&out, errp);
-    put_drop(&out);
+        return outfile_close(&out, errp);
+    outfile_drop(&out);
     return -1;
 }
 
@@ -162,14 +162,14 @@ static int write_small(const ckpt_writer_t *w, ddp_error_t *errp)
 {
     for (int i = 0; w->has_heads && i < w->files->n_small; i++) {
         const struct files_small *s = &w->files->small[i];
-        struct put out;
-        if (put_open(&out, &w->folder, s->name, s->n_bytes, errp) < 0)
+        struct outfile out;
+        if (outfile_open(&out, &w->folder, s->name, s->n_bytes, errp) < 0)
             return -1;
-        if (put_write(&out, s->text, s->n_bytes, 0, errp) < 0) {
-            put_drop(&out);
+        if (outfile_write(&out, s->text, s->n_bytes, 0, errp) < 0) {
+            outfile_drop(&out);
             return -1;
         }
-        if (put_close(&out, errp) < 0)
+        if (outfile_close(&out, errp) < 0)
             return -1;
     }
     return 0;

@@ -55,7 +55,7 @@ static int find(const char *dir, struct found *ret, ddp_error_t *errp)
         return ret->is_one = true, 0;
     if (stat(dir, &st) < 0)
         return error_errno(errp, "%.160s", dir);
-    if (store_list(dir, &ret->step, &ret->n, errp) < 0)
+    if (reader_list(dir, &ret->step, &ret->n, errp) < 0)
         return -1;
     if (ret->n == 0)
         return error_set(errp, DDP_E_DATA, ENOENT, "%.160s has no checkpoint: no folder step-* with a " MANIFEST_NAME,
@@ -116,7 +116,7 @@ static int list(const struct found *f)
         struct manifest m;
         ddp_error_t e;
         path_of(f, i, path);
-        if (store_open(path, &m, &e) < 0) {
+        if (reader_open(path, &m, &e) < 0) {
             rc = say(&e);
             continue;
         }
@@ -135,11 +135,11 @@ static int verify(const struct found *f)
         struct manifest m;
         ddp_error_t e;
         path_of(f, i, path);
-        if (store_open(path, &m, &e) < 0) {
+        if (reader_open(path, &m, &e) < 0) {
             rc = say(&e);
             continue;
         }
-        if (store_verify(path, &m, &e) < 0)
+        if (reader_verify(path, &m, &e) < 0)
             rc = say(&e);
         else
             printf("%s: %zu files and %zu tensors are as they were written (%s)\n", path, m.n_files, m.n_tensors,
@@ -210,7 +210,7 @@ static int show(const struct found *f)
     struct manifest m;
     ddp_error_t e;
     path_of(f, f->n - 1, path);
-    if (store_open(path, &m, &e) < 0)
+    if (reader_open(path, &m, &e) < 0)
         return say(&e);
     printf("%s: %s in %zu files, %zu tensors\n", path, size_text(all_bytes(&m), size), m.n_files, m.n_tensors);
     show_state(&m.state);
@@ -236,7 +236,7 @@ static int export(const struct found *f, const char *file)
     struct stat st;
     ddp_error_t e;
     path_of(f, f->n - 1, path);
-    if (io_random_hex(token, 8, &e) < 0 || store_open(path, &m, &e) < 0)
+    if (io_random_hex(token, 8, &e) < 0 || reader_open(path, &m, &e) < 0)
         return say(&e);
     int rc = -1;
     if (snprintf(temporary, sizeof temporary, "%s.%s", file, token) >= FOLDER_PATH_MAX)

@@ -48,7 +48,7 @@ static void refuse_pacing(int fd)
             return;
 }
 
-int tcp_listen(struct meet *m, const char *interface, struct tcp_address *ret, ddp_error_t *errp)
+int tcp_listen(struct handshake *m, const char *interface, struct tcp_address *ret, ddp_error_t *errp)
 {
     union address a;
     socklen_t n = sizeof a;

@@ -29,18 +29,18 @@ struct answer {
 
 struct party {
     const struct world *world;
-    struct meet_guest *guests;
+    struct handshake_guest *guests;
     size_t n_guests, n_missing;
 };
 
-int meet_tokens(struct meet *m, ddp_error_t *errp)
+int handshake_tokens(struct handshake *m, ddp_error_t *errp)
 {
     if (io_random(m->call, sizeof m->call, errp) < 0)
         return -1;
     return io_random(m->answer, sizeof m->answer, errp);
 }
 
-static struct meet_guest *find_guest(const struct party *p, const struct greeting *g)
+static struct handshake_guest *find_guest(const struct party *p, const struct greeting *g)
 {
     if (g->magic != magic || g->to != (uint32_t)p->world->rank)
         return NULL;
@@ -56,7 +56,7 @@ static void enter(void *arg, int fd, const unsigned char *head)
     struct party *p = arg;
     struct greeting greeting;
     memcpy(&greeting, head, sizeof greeting);
-    struct meet_guest *g = find_guest(p, &greeting);
+    struct handshake_guest *g = find_guest(p, &greeting);
     if (!g) {
         close(fd);
         return;
@@ -89,8 +89,8 @@ static int receive(const struct party *p, lobby_t *l, uint64_t deadline, ddp_err
     return 0;
 }
 
-int meet_accept(const struct meet *m, const struct world *w, struct meet_guest *guests, size_t n_guests, bool same_uid,
-                uint64_t deadline, ddp_error_t *errp)
+int handshake_accept(const struct handshake *m, const struct world *w, struct handshake_guest *guests, size_t n_guests,
+                     bool same_uid, uint64_t deadline, ddp_error_t *errp)
 {
     struct party p = {.world = w, .guests = guests, .n_guests = n_guests, .n_missing = n_guests};
     struct lobby_options o = {.listen_fd = m->fd, .is_same_user = same_uid, .token = m->call, .token_n = MEET_TOKEN,
@@ -108,8 +108,8 @@ int meet_accept(const struct meet *m, const struct world *w, struct meet_guest *
     return rc;
 }
 
-int meet_call(int fd, const struct meet *m, const struct world *w, int to, enum meet_kind kind, uint64_t deadline,
-              ddp_error_t *errp)
+int handshake_call(int fd, const struct handshake *m, const struct world *w, int to, enum handshake_kind kind,
+                   uint64_t deadline, ddp_error_t *errp)
 {
     char who[96];
     struct greeting g = {.magic = magic, .from = (uint32_t)w->rank, .to = (uint32_t)to, .kind = (uint32_t)kind};
@@ -117,7 +117,7 @@ int meet_call(int fd, const struct meet *m, const struct world *w, int to, enum 
     return io_send_all(fd, &g, sizeof g, deadline, world_rank_name(w, to, who, sizeof who), errp);
 }
 
-int meet_answer(int fd, const struct meet *m, const char *who, int pass_fd, ddp_error_t *errp)
+int handshake_answer(int fd, const struct handshake *m, const char *who, int pass_fd, ddp_error_t *errp)
 {
     struct answer a = {.magic = magic};
     memcpy(a.token, m->answer, sizeof a.token);
@@ -146,7 +146,8 @@ static int take_fd(struct msghdr *msg)
     return fd;
 }
 
-int meet_answered(int fd, const struct meet *m, const char *who, int *ret_fd, uint64_t deadline, ddp_error_t *errp)
+int handshake_answered(int fd, const struct handshake *m, const char *who, int *ret_fd, uint64_t deadline,
+                       ddp_error_t *errp)
 {
     struct answer a;
     struct iovec v = {&a, sizeof a};

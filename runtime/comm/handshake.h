@@ -16,37 +16,38 @@
 
 #define MEET_TOKEN 16 /* bytes */
 
-enum meet_kind { MEET_SHM = 1, MEET_DATA, MEET_CONTROL };
+enum handshake_kind { MEET_SHM = 1, MEET_DATA, MEET_CONTROL };
 
 /* One listening socket and its two tokens. fd -1: none. */
-struct meet {
+struct handshake {
     int fd;
     uint8_t call[MEET_TOKEN];   /* the token in the caller's greeting */
     uint8_t answer[MEET_TOKEN]; /* the token in the listener's answer */
 };
 
 /* A peer that is expected to connect; fd is its connection, -1 until it has. */
-struct meet_guest {
+struct handshake_guest {
     int rank;
-    enum meet_kind kind;
+    enum handshake_kind kind;
     int fd;
 };
 
-int meet_tokens(struct meet *m, ddp_error_t *errp); /* draws both */
+int handshake_tokens(struct handshake *m, ddp_error_t *errp); /* draws both */
 
 /* Accepts connections until every guest has arrived. same_uid: refuse other users (unix sockets). The guests'
- * descriptors are non-blocking; meet_answer still has to answer them. On failure the text names the first rank that has
- * not arrived, and the connections of those that have are closed. */
-int meet_accept(const struct meet *m, const struct world *w, struct meet_guest *guests, size_t n_guests, bool same_uid,
-                uint64_t deadline, ddp_error_t *errp);
+ * descriptors are non-blocking; handshake_answer still has to answer them. On failure the text names the first rank
+ * that has not arrived, and the connections of those that have are closed. */
+int handshake_accept(const struct handshake *m, const struct world *w, struct handshake_guest *guests, size_t n_guests,
+                     bool same_uid, uint64_t deadline, ddp_error_t *errp);
 
 /* Sends the greeting over a connected socket to rank `to`, whose tokens are in *m. */
-int meet_call(int fd, const struct meet *m, const struct world *w, int to, enum meet_kind kind, uint64_t deadline,
-              ddp_error_t *errp);
+int handshake_call(int fd, const struct handshake *m, const struct world *w, int to, enum handshake_kind kind,
+                   uint64_t deadline, ddp_error_t *errp);
 
 /* The listener sends its answer, with the descriptor pass_fd (-1: none). The caller receives the answer and checks it;
  * *ret_fd (may be NULL) is the descriptor that came with it, or -1. */
-int meet_answer(int fd, const struct meet *m, const char *who, int pass_fd, ddp_error_t *errp);
-int meet_answered(int fd, const struct meet *m, const char *who, int *ret_fd, uint64_t deadline, ddp_error_t *errp);
+int handshake_answer(int fd, const struct handshake *m, const char *who, int pass_fd, ddp_error_t *errp);
+int handshake_answered(int fd, const struct handshake *m, const char *who, int *ret_fd, uint64_t deadline,
+                       ddp_error_t *errp);
 
 #endif

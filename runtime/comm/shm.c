@@ -77,7 +77,7 @@ static socklen_t abstract_address(const char *name, struct sockaddr_un *a)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
 }
 
-int shm_offer(struct shm *s, struct meet *m, char name[SHM_NAME_MAX + 1], ddp_error_t *errp)
+int shm_offer(struct shm *s, struct handshake *m, char name[SHM_NAME_MAX + 1], ddp_error_t *errp)
 {
     struct sockaddr_un addr;
     s->memfd = memfd_create("ddp", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -109,21 +109,22 @@ static struct watch_peer watch_peer_of(int rank, int fd)
     return (struct watch_peer){.rank = rank, .fd = fd, .pidfd = pidfd, .pid = peer.pid};
 }
 
-static int admit(struct shm *s, const struct meet *m, uint64_t deadline, ddp_error_t *errp)
+static int admit(struct shm *s, const struct handshake *m, uint64_t deadline, ddp_error_t *errp)
 {
     size_t n = (size_t)s->local_size - 1;
-    struct meet_guest *guests = calloc(n + 1, sizeof *guests);
+    struct handshake_guest *guests = calloc(n + 1, sizeof *guests);
     s->peers = calloc(n + 1, sizeof *s->peers);
     int rc = guests && s->peers ? 0 : error_errno(errp, "wire-up");
     for (size_t i = 0; rc == 0 && i < n; i++)
-        guests[i] = (struct meet_guest){.rank = rank_of(s, (int)i + 1), .kind = MEET_SHM};
+        guests[i] = (struct handshake_guest){.rank = rank_of(s, (int)i + 1), .kind = MEET_SHM};
     if (rc == 0 && n > 0)
-        rc = meet_accept(m, s->world, guests, n, true, deadline, errp);
+        rc = handshake_accept(m, s->world, guests, n, true, deadline, errp);
     for (size_t i = 0; rc == 0 && i < n; i++)
         s->peers[s->n_peers++] = watch_peer_of(guests[i].rank, guests[i].fd);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         char who[96];
-        rc = meet_answer(guests[i].fd, m, world_rank_name(s->world, guests[i].rank, who, sizeof who), s->memfd, errp);
+        world_rank_name(s->world, guests[i].rank, who, sizeof who);
+        rc = handshake_answer(guests[i].fd, m, who, s->memfd, errp);
     }
     free(guests);
     return rc;
@@ -149,15 +150,15 @@ static int connect_leader(struct shm *s, const char *name, const char *who, uint
 }
 
 /* One try. 1: the leader closed the connection, as it does to strangers: it may not have heard us. */
-static int fetch_once(struct shm *s, const struct meet *m, const char *name, const char *who, uint64_t deadline,
+static int fetch_once(struct shm *s, const struct handshake *m, const char *name, const char *who, uint64_t deadline,
                       ddp_error_t *errp)
 {
     ddp_error_t e;
     int leader = rank_of(s, 0), fd = connect_leader(s, name, who, deadline, errp);
     if (fd < 0)
         return -1;
-    if (meet_call(fd, m, s->world, leader, MEET_SHM, deadline, &e) == 0 &&
-        meet_answered(fd, m, who, &s->memfd, deadline, &e) == 0)
+    if (handshake_call(fd, m, s->world, leader, MEET_SHM, deadline, &e) == 0 &&
+        handshake_answered(fd, m, who, &s->memfd, deadline, &e) == 0)
         return 0;
     error_set(errp, e.domain, e.code, "%s", e.text);
     if (e.domain != DDP_E_PEER)
@@ -167,7 +168,7 @@ static int fetch_once(struct shm *s, const struct meet *m, const char *name, con
     return 1;
 }
 
-static int fetch(struct shm *s, const struct meet *m, const char *name, uint64_t deadline, ddp_error_t *errp)
+static int fetch(struct shm *s, const struct handshake *m, const char *name, uint64_t deadline, ddp_error_t *errp)
 {
     char who[96];
     int rc;
@@ -201,7 +202,7 @@ static int map_head(struct shm *s, ddp_error_t *errp)
     return 0;
 }
 
-int shm_join(struct shm *s, const struct meet *m, const char *name, uint64_t deadline, ddp_error_t *errp)
+int shm_join(struct shm *s, const struct handshake *m, const char *name, uint64_t deadline, ddp_error_t *errp)
 {
     char me[96], leader[96];
     int rc = s->local == 0 ? admit(s, m, deadline, errp) : fetch(s, m, name, deadline, errp);

@@ -66,11 +66,11 @@ struct shm {
 
 /* The leader calls this before the boot's fence: creates memory and socket. name: of the abstract socket. -1: the
  * caller publishes the error, so that the node's other ranks can report it. */
-int shm_offer(struct shm *s, struct meet *m, char name[SHM_NAME_MAX + 1], ddp_error_t *errp);
+int shm_offer(struct shm *s, struct handshake *m, char name[SHM_NAME_MAX + 1], ddp_error_t *errp);
 
 /* All call this after the fence: the leader accepts the others; the other ranks fetch the memory from the leader, whose
  * socket name and tokens are `name` and *m. Then the memory is mapped. */
-int shm_join(struct shm *s, const struct meet *m, const char *name, uint64_t deadline, ddp_error_t *errp);
+int shm_join(struct shm *s, const struct handshake *m, const char *name, uint64_t deadline, ddp_error_t *errp);
 
 /* Records that this rank begins its next call, which `call` (watch_call()) describes. */
 void shm_begin(struct shm *s, uint64_t call);

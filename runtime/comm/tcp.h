@@ -25,7 +25,7 @@ struct tcp_address {
 
 /* Listens with m->fd on a free port of one local address: that of `interface`; without one (NULL), the address from
  * which MASTER_ADDR is reached, which is MASTER_ADDR itself on its own machine. */
-int tcp_listen(struct meet *m, const char *interface, struct tcp_address *ret, ddp_error_t *errp);
+int tcp_listen(struct handshake *m, const char *interface, struct tcp_address *ret, ddp_error_t *errp);
 
 /* Connects to `to`, where `who` (for errors) listens. Returns a non-blocking descriptor, or -1 by the deadline. */
 int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline, ddp_error_t *errp);
@@ -34,14 +34,14 @@ int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline
 struct tcp_peer {
     int rank;
     struct tcp_address address;
-    struct meet meet;
+    struct handshake meet;
 };
 
 struct tcp;
 
 /* Connects to peers[k] for every node k but this rank's. own: this rank's listening socket. On a leader *ret_control is
  * an array of n_nodes - 1 control connections for the watch, which the caller frees; on others it is NULL. */
-struct tcp *tcp_wire(const struct world *w, const struct meet *own, const struct tcp_peer *peers, double timeout_s,
+struct tcp *tcp_wire(const struct world *w, const struct handshake *own, const struct tcp_peer *peers, double timeout_s,
                      uint64_t deadline, struct watch_peer **ret_control, ddp_error_t *errp);
 void tcp_destroy(struct tcp *t); /* NULL is allowed */
 uint64_t tcp_bytes_sent(const struct tcp *t); /* payload */

@@ -14,7 +14,7 @@
 struct wire {
     const struct world *world;
     int node;
-    const struct meet *own;
+    const struct handshake *own;
     const struct tcp_peer *peers;
     bool is_leader;
     double timeout_s;
@@ -41,7 +41,7 @@ static void tune(int fd, double timeout_s)
 
 /* Lower nodes listen, higher nodes call. Greetings go out to all before anyone waits for an answer, so that the order
  * in which ranks come does not matter. A connection that is closed meanwhile is found when the answer is waited for. */
-static int call(struct wire *x, int node, enum meet_kind kind, int *ret_fd, ddp_error_t *errp)
+static int call(struct wire *x, int node, enum handshake_kind kind, int *ret_fd, ddp_error_t *errp)
 {
     const struct tcp_peer *p = &x->peers[node];
     char who[96];
@@ -51,7 +51,7 @@ static int call(struct wire *x, int node, enum meet_kind kind, int *ret_fd, ddp_
         return -1;
     tune(*ret_fd, x->timeout_s);
     ddp_error_t e;
-    if (meet_call(*ret_fd, &p->meet, x->world, p->rank, kind, x->deadline, &e) == 0 || e.domain == DDP_E_PEER)
+    if (handshake_call(*ret_fd, &p->meet, x->world, p->rank, kind, x->deadline, &e) == 0 || e.domain == DDP_E_PEER)
         return 0;
     return error_set(errp, e.domain, e.code, "%s", e.text);
 }
@@ -70,14 +70,14 @@ static int call_lower(struct wire *x, ddp_error_t *errp)
 static int admit_higher(struct wire *x, ddp_error_t *errp)
 {
     size_t n_higher = (size_t)(x->world->n_nodes - 1 - x->node), n = n_higher * (x->is_leader ? 2 : 1);
-    struct meet_guest *guests = calloc(n + 1, sizeof *guests);
+    struct handshake_guest *guests = calloc(n + 1, sizeof *guests);
     if (!guests)
         return error_errno(errp, "wire-up");
     for (size_t i = 0; i < n; i++) {
         guests[i].rank = x->peers[x->node + 1 + (int)(i % n_higher)].rank;
         guests[i].kind = i < n_higher ? MEET_DATA : MEET_CONTROL;
     }
-    int rc = n > 0 ? meet_accept(x->own, x->world, guests, n, false, x->deadline, errp) : 0;
+    int rc = n > 0 ? handshake_accept(x->own, x->world, guests, n, false, x->deadline, errp) : 0;
     for (size_t i = 0; rc == 0 && i < n; i++) {
         int node = x->node + 1 + (int)(i % n_higher);
         *(i < n_higher ? &x->conns[node].fd : &x->control[node].fd) = guests[i].fd;
@@ -85,7 +85,8 @@ static int admit_higher(struct wire *x, ddp_error_t *errp)
     for (size_t i = 0; rc == 0 && i < n; i++) {
         char who[96];
         tune(guests[i].fd, x->timeout_s);
-        rc = meet_answer(guests[i].fd, x->own, world_rank_name(x->world, guests[i].rank, who, sizeof who), -1, errp);
+        world_rank_name(x->world, guests[i].rank, who, sizeof who);
+        rc = handshake_answer(guests[i].fd, x->own, who, -1, errp);
     }
     free(guests);
     return rc;
@@ -93,14 +94,14 @@ static int admit_higher(struct wire *x, ddp_error_t *errp)
 
 /* Waits for the answer. A listener closes connections of strangers, and among many of them may not have heard us: we
  * call again. One that is not there any more has ended, which its closing told first. */
-static int hear(struct wire *x, int node, enum meet_kind kind, int *fd, ddp_error_t *errp)
+static int hear(struct wire *x, int node, enum handshake_kind kind, int *fd, ddp_error_t *errp)
 {
     const struct tcp_peer *p = &x->peers[node];
     struct retry retry = {.deadline = x->deadline};
     char who[96];
     ddp_error_t e;
     world_rank_name(x->world, p->rank, who, sizeof who);
-    while (meet_answered(*fd, &p->meet, who, NULL, x->deadline, &e) < 0) {
+    while (handshake_answered(*fd, &p->meet, who, NULL, x->deadline, &e) < 0) {
         bool may_retry = e.domain == DDP_E_PEER && retry_wait(&retry);
         if (may_retry) {
             io_close(*fd);
@@ -130,7 +131,7 @@ static void compact(struct wire *x)
             (size_t)(x->world->n_nodes - 1 - x->node) * sizeof *x->control);
 }
 
-struct tcp *tcp_wire(const struct world *w, const struct meet *own, const struct tcp_peer *peers, double timeout_s,
+struct tcp *tcp_wire(const struct world *w, const struct handshake *own, const struct tcp_peer *peers, double timeout_s,
                      uint64_t deadline, struct watch_peer **ret_control, ddp_error_t *errp)
 {
     size_t n = (size_t)w->n_nodes;

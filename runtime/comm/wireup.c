@@ -33,14 +33,14 @@ struct wiring {
     const struct comm_config *cfg;
     uint64_t deadline;
     struct card card;
-    struct meet shm_meet, tcp_meet; /* the same tokens */
+    struct handshake shm_meet, tcp_meet; /* the same tokens */
     struct watch_peer *control;
 };
 
 static int offer(struct wiring *x, ddp_error_t *errp)
 {
     comm_t *c = x->c;
-    if (meet_tokens(&x->shm_meet, errp) < 0)
+    if (handshake_tokens(&x->shm_meet, errp) < 0)
         return -1;
     x->tcp_meet = x->shm_meet;
     memcpy(x->card.call, x->shm_meet.call, MEET_TOKEN);
@@ -92,7 +92,7 @@ static int publish(struct wiring *x, ddp_error_t *errp)
     return 0;
 }
 
-static void set_tokens(struct meet *m, const struct card *card)
+static void set_tokens(struct handshake *m, const struct card *card)
 {
     m->fd = -1;
     memcpy(m->call, card->call, MEET_TOKEN);

@@ -28,9 +28,9 @@ struct state {
     struct arena arena;       /* the values, and what the optimizer keeps */
     struct optimizer optimizer;
     struct reducer reducer;   /* with the gradients */
-    struct partials partials; /* of this rank's shards; nothing without shards */
+    struct shards shards;     /* of this rank's shards; nothing without shards */
     struct data data;
-    struct scaler scaler;
+    struct loss_scale loss_scale;
     struct micro micro;
     int n_skipped;            /* steps skipped in a row */
 };

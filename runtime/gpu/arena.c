@@ -91,13 +91,13 @@ static int fold(void *ctx, float *out, const float *const *in, int n_in, size_t 
     return gpu_result(g, cuda_fold(out, in, n_in, n, device_native_stream(g->program)), "cuda_fold", errp);
 }
 
-static int open_shards(void *ctx, struct partials *p, int n_shards, ddp_error_t *errp)
+static int open_shards(void *ctx, struct shards *p, int n_shards, ddp_error_t *errp)
 {
     gpu_t *g = ctx;
-    const struct partials_place place = {.ctx = g, .take = take, .give = give, .fold = fold};
+    const struct shards_place place = {.ctx = g, .take = take, .give = give, .fold = fold};
     if (gpu_sum_in_order(g, errp) < 0)
         return -1;
-    return partials_open(p, n_shards, g->cfg.layout->n_bytes / sizeof(float), &place, errp);
+    return shards_open(p, n_shards, g->cfg.layout->n_bytes / sizeof(float), &place, errp);
 }
 
 /* ---- the arena ---- */

@@ -10,9 +10,9 @@ static char *on_wire(const gpu_t *g, int id)
     return (char *)g->wire + g->cfg.layout->param[id].offset_bytes / sizeof(float) * dtype_size(g->cfg.wire);
 }
 
-static const struct spread_bucket *bucket_of(const gpu_t *g, const int *id)
+static const struct zero_gpu_bucket *bucket_of(const gpu_t *g, const int *id)
 {
-    const struct spread *s = g->cfg.spread;
+    const struct zero_gpu *s = g->cfg.spread;
     return &s->bucket[s->plan.bucket_of[id[0]]];
 }
 
@@ -76,7 +76,7 @@ static size_t list_all(gpu_t *g, const int *id, int n)
     return (size_t)n;
 }
 
-static size_t list_owned(gpu_t *g, const struct spread_bucket *b)
+static size_t list_owned(gpu_t *g, const struct zero_gpu_bucket *b)
 {
     for (size_t i = b->first; i < b->end; i++) {
         const struct optimizer_slice *s = &g->cfg.optimizer->slice[i];
@@ -101,7 +101,7 @@ static int end_last(gpu_t *g, ddp_error_t *errp)
     return gpu_result(g, code, "cuda_norm_blocks", errp);
 }
 
-static int sum_to_owners(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
+static int sum_to_owners(gpu_t *g, const struct zero_gpu_bucket *b, ddp_error_t *errp)
 {
     void *stream = device_native_stream(g->travel);
     size_t size = dtype_size(g->cfg.wire), n_each = b->n_each;

@@ -38,7 +38,7 @@ struct gpu_config {
     const struct world *world;
     comm_t *comm;
     struct optimizer *optimizer; /* has its slices already; is lent moments for these by gpu_allocate */
-    const struct spread *spread; /* ZeRO: which part of the parameters the slices are; NULL: they are all parameters */
+    const struct zero_gpu *spread; /* ZeRO: which part of the parameters the slices are; NULL: all of them */
     void *stream;                /* the program's */
     enum ddp_dtype wire;         /* the type in which gradients are reduced: DDP_F32, DDP_BF16 or DDP_F16 */
     enum ddp_dtype kept;         /* DDP_BF16 or DDP_F16: a copy of the values in that type is kept; DDP_F32: none */

@@ -52,7 +52,7 @@ static int update(gpu_t *g, size_t n, ddp_error_t *errp)
 /* ---- spread ---- */
 
 /* The bucket's values, from who has stepped them. */
-static int gather(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
+static int gather(gpu_t *g, const struct zero_gpu_bucket *b, ddp_error_t *errp)
 {
     float *at = g->arena.values + b->at;
     if (gpu_after_program(g, g->travel, errp) < 0)
@@ -64,7 +64,7 @@ static int gather(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
 }
 
 /* Behind that: what is derived from them. Rounded on each rank: to gather that, too, would move half as much again. */
-static int follow(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
+static int follow(gpu_t *g, const struct zero_gpu_bucket *b, ddp_error_t *errp)
 {
     size_t n = b->n_each * (size_t)g->cfg.world->size;
     if (gpu_after_travel(g, errp) < 0)
@@ -74,10 +74,10 @@ static int follow(gpu_t *g, const struct spread_bucket *b, ddp_error_t *errp)
 
 static int step_spread(gpu_t *g, const double *used, ddp_error_t *errp)
 {
-    const struct spread_bucket *b = g->cfg.spread->bucket, *end = b + g->cfg.spread->plan.n_buckets;
+    const struct zero_gpu_bucket *b = g->cfg.spread->bucket, *end = b + g->cfg.spread->plan.n_buckets;
     if (b == end)
         return 0;
-    for (const struct spread_bucket *last = NULL; b < end; last = b++)
+    for (const struct zero_gpu_bucket *last = NULL; b < end; last = b++)
         if (update(g, list(g, b->first, b->end, used, NULL), errp) < 0 || (last && follow(g, last, errp) < 0) ||
             gather(g, b, errp) < 0)
             return -1;

@@ -28,7 +28,7 @@ struct arena_ops {
     int (*write)(void *ctx, void *to, const void *host, size_t n, ddp_error_t *errp);
     int (*bcast)(void *ctx, void *at, size_t n, int root, ddp_error_t *errp);
     int (*round)(void *ctx, ddp_error_t *errp);
-    int (*shards)(void *ctx, struct partials *p, int n_shards, ddp_error_t *errp);
+    int (*shards)(void *ctx, struct shards *p, int n_shards, ddp_error_t *errp);
     void (*leave)(void *ctx, bool is_clean);
     void (*close)(void *ctx);
 };
@@ -89,7 +89,7 @@ static inline int arena_round(struct arena *a, ddp_error_t *errp)
 
 /* Opens the sums of n_shards shards per rank where the gradients lie, whose order of summation is from then on one that
  * does not depend on the number of ranks. */
-static inline int arena_shards(struct arena *a, struct partials *p, int n_shards, ddp_error_t *errp)
+static inline int arena_shards(struct arena *a, struct shards *p, int n_shards, ddp_error_t *errp)
 {
     return a->ops->shards(a->ctx, p, n_shards, errp);
 }

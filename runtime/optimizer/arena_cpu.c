@@ -13,7 +13,7 @@ struct arena_cpu {
     struct optimizer *optimizer;
     const struct ddp_world *world;
     float *values;
-    struct zero zero; /* values NULL: not spread */
+    struct zero_cpu zero; /* values NULL: not spread */
 };
 
 static int step(void *ctx, const double *used, ddp_error_t *errp)
@@ -21,7 +21,7 @@ static int step(void *ctx, const double *used, ddp_error_t *errp)
     struct arena_cpu *a = ctx;
     struct optimizer *o = a->optimizer;
     if (a->zero.values)
-        return zero_apply(&a->zero, a->reducer, o, errp);
+        return zero_cpu_apply(&a->zero, a->reducer, o, errp);
     optimizer_apply(o, 0, o->n_slices, a->values, reducer_grads(a->reducer), used);
     return 0;
 }
@@ -46,12 +46,12 @@ static int bcast(void *ctx, void *at, size_t n, int root, ddp_error_t *errp)
     return comm_bcast(a->comm, at, n, root, errp);
 }
 
-static int open_shards(void *ctx, struct partials *p, int n_shards, ddp_error_t *errp)
+static int open_shards(void *ctx, struct shards *p, int n_shards, ddp_error_t *errp)
 {
     const struct arena_cpu *a = ctx;
-    if (partials_open(p, n_shards, a->reducer->layout->n_bytes / sizeof(float), NULL, errp) < 0)
+    if (shards_open(p, n_shards, a->reducer->layout->n_bytes / sizeof(float), NULL, errp) < 0)
         return -1;
-    const struct budget_part part = {"sums of shards", partials_bytes(p)}; /* nothing of it has been touched yet */
+    const struct budget_part part = {"sums of shards", shards_bytes(p)}; /* nothing of it has been touched yet */
     return budget_check("", &part, 1, a->world->local_size, errp);
 }
 
@@ -60,7 +60,7 @@ static void close_all(void *ctx)
     struct arena_cpu *a = ctx;
     if (!a->zero.values) /* else the communicator's */
         free(a->values);
-    zero_close(&a->zero);
+    zero_cpu_close(&a->zero);
     free(a);
 }
 
@@ -77,7 +77,7 @@ static int allocate(struct arena_cpu *a, bool is_spread, ddp_error_t *errp)
     const struct layout *l = a->reducer->layout;
     size_t n = l->n_bytes ? l->n_bytes : LAYOUT_ALIGN;
     if (is_spread) {
-        if (zero_open(&a->zero, a->reducer, a->optimizer, errp) < 0)
+        if (zero_cpu_open(&a->zero, a->reducer, a->optimizer, errp) < 0)
             return -1;
         a->values = comm_segment_data(a->zero.values);
         return 0;

@@ -18,9 +18,9 @@
 
 #include "runtime/base/error.h"
 
-#define SCALER_GROWTH_STEPS 2000
+#define LOSS_SCALE_GROWTH_STEPS 2000
 
-struct scaler {
+struct loss_scale {
     bool is_dynamic;
     int log2;
     int n_good; /* steps in a row, since the scale changed, that were not skipped */
@@ -28,12 +28,12 @@ struct scaler {
 
 /* text: "off", "dynamic", a power of two, or "auto": dynamic if is_f16 (the model's gradients are float16), else
  * off. */
-int scaler_parse(const char *text, bool is_f16, struct scaler *ret, ddp_error_t *errp);
+int loss_scale_parse(const char *text, bool is_f16, struct loss_scale *ret, ddp_error_t *errp);
 
-double scaler_scale(const struct scaler *s);
-void scaler_after_step(struct scaler *s, bool skipped);
+double loss_scale_factor(const struct loss_scale *s);
+void loss_scale_after_step(struct loss_scale *s, bool skipped);
 
 /* If s is dynamic, continues from a saved state; scale 0: none was saved, and s stays as it is. */
-void scaler_restore(struct scaler *s, double scale, int n_good);
+void loss_scale_restore(struct loss_scale *s, double scale, int n_good);
 
 #endif

@@ -29,17 +29,17 @@ static int fold_here(void *ctx, float *out, const float *const *in, int n_in, si
     return 0;
 }
 
-static const struct partials_place here = {.take = take_here, .give = give_here, .fold = fold_here};
+static const struct shards_place here = {.take = take_here, .give = give_here, .fold = fold_here};
 
-int partials_open(struct partials *p, int n_shards, size_t n_elems, const struct partials_place *place,
-                  ddp_error_t *errp)
+int shards_open(struct shards *p, int n_shards, size_t n_elems, const struct shards_place *place,
+                ddp_error_t *errp)
 {
-    struct partials made = {.place = place ? *place : here, .n_elems = n_elems};
+    struct shards made = {.place = place ? *place : here, .n_elems = n_elems};
     size_t bytes = (n_elems * sizeof(float) + 63) / 64 * 64;
     for (; n_shards > 1; n_shards /= 2) {
         float *level = made.place.take(made.place.ctx, bytes ? bytes : 64, errp);
         if (!level) {
-            partials_close(&made);
+            shards_close(&made);
             return -1;
         }
         made.level[made.n_levels++] = level;
@@ -48,49 +48,49 @@ int partials_open(struct partials *p, int n_shards, size_t n_elems, const struct
     return 0;
 }
 
-void partials_close(struct partials *p)
+void shards_close(struct shards *p)
 {
     for (int j = 0; j < p->n_levels; j++)
         p->place.give(p->place.ctx, p->level[j]);
-    *p = (struct partials){0};
+    *p = (struct shards){0};
 }
 
-size_t partials_bytes(const struct partials *p)
+size_t shards_bytes(const struct shards *p)
 {
     return (size_t)p->n_levels * p->n_elems * sizeof(float);
 }
 
 /* out = level[k-1] + (... + (level[0] + shard)), over n elements from `first`. */
-static int fold(const struct partials *p, int k, float *out, const float *shard, size_t first, size_t n,
+static int fold(const struct shards *p, int k, float *out, const float *shard, size_t first, size_t n,
                 ddp_error_t *errp)
 {
-    const float *in[PARTIALS_MAX_LEVELS + 1];
+    const float *in[SHARDS_MAX_LEVELS + 1];
     for (int j = 0; j < k; j++)
         in[j] = p->level[k - 1 - j] + first;
     in[k] = shard + first;
     return p->place.fold(p->place.ctx, out + first, in, k + 1, n, errp);
 }
 
-static double fold_loss(const struct partials *p, int k, double loss)
+static double fold_loss(const struct shards *p, int k, double loss)
 {
     for (int j = 0; j < k; j++)
         loss = p->loss[j] + loss;
     return loss;
 }
 
-int partials_keep(struct partials *p, int i, const float *grads, double loss, ddp_error_t *errp)
+int shards_keep(struct shards *p, int i, const float *grads, double loss, ddp_error_t *errp)
 {
     int k = __builtin_ctz(~(unsigned)i);
     p->loss[k] = fold_loss(p, k, loss);
     return fold(p, k, p->level[k], grads, 0, p->n_elems, errp);
 }
 
-int partials_fold(const struct partials *p, float *grads, size_t first, size_t n, ddp_error_t *errp)
+int shards_fold(const struct shards *p, float *grads, size_t first, size_t n, ddp_error_t *errp)
 {
     return p->n_levels > 0 ? fold(p, p->n_levels, grads, grads, first, n, errp) : 0;
 }
 
-double partials_fold_loss(const struct partials *p, double loss)
+double shards_fold_loss(const struct shards *p, double loss)
 {
     return fold_loss(p, p->n_levels, loss);
 }

@@ -17,11 +17,11 @@
 
 #include "runtime/base/error.h"
 
-#define PARTIALS_MAX_LEVELS 31
+#define SHARDS_MAX_LEVELS 31
 
 /* The memory that sums lie in, and the addition there. In a GPU's memory the additions are enqueued, and nothing waits
  * for them. */
-struct partials_place {
+struct shards_place {
     void *ctx;
     float *(*take)(void *ctx, size_t n_bytes, ddp_error_t *errp); /* allocates */
     void (*give)(void *ctx, float *p);                            /* frees */
@@ -29,31 +29,31 @@ struct partials_place {
     int (*fold)(void *ctx, float *out, const float *const *in, int n_in, size_t n, ddp_error_t *errp);
 };
 
-struct partials {
-    struct partials_place place;
+struct shards {
+    struct shards_place place;
     int n_levels;  /* log2(S) */
     size_t n_elems;
-    float *level[PARTIALS_MAX_LEVELS]; /* [n_elems] each */
-    double loss[PARTIALS_MAX_LEVELS];
+    float *level[SHARDS_MAX_LEVELS]; /* [n_elems] each */
+    double loss[SHARDS_MAX_LEVELS];
 };
 
 /* For n_shards (a power of two) per rank and gradients of n_elems elements. One shard needs no memory. place NULL: the
  * processor's memory. */
-int partials_open(struct partials *p, int n_shards, size_t n_elems, const struct partials_place *place,
-                  ddp_error_t *errp);
-void partials_close(struct partials *p); /* a zeroed struct is allowed */
+int shards_open(struct shards *p, int n_shards, size_t n_elems, const struct shards_place *place,
+                ddp_error_t *errp);
+void shards_close(struct shards *p); /* a zeroed struct is allowed */
 
 /* Bytes of all levels. */
-size_t partials_bytes(const struct partials *p);
+size_t shards_bytes(const struct shards *p);
 
 /* Adds shard i's gradients and loss to the partial sums; i counts from 0 within the rank. For all shards but the
  * last. */
-int partials_keep(struct partials *p, int i, const float *grads, double loss, ddp_error_t *errp);
+int shards_keep(struct shards *p, int i, const float *grads, double loss, ddp_error_t *errp);
 
 /* For the last shard: grads[first, first + n) become the sum over the rank's shards. */
-int partials_fold(const struct partials *p, float *grads, size_t first, size_t n, ddp_error_t *errp);
+int shards_fold(const struct shards *p, float *grads, size_t first, size_t n, ddp_error_t *errp);
 
 /* For the last shard, whose loss is `loss`: the sum of the losses of the rank's shards. */
-double partials_fold_loss(const struct partials *p, double loss);
+double shards_fold_loss(const struct shards *p, double loss);
 
 #endif

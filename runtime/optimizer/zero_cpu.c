@@ -5,14 +5,14 @@
 
 #define UNIT_BYTES (NORM_BLOCK * sizeof(float)) /* that in which gradients are reduced to their owners */
 
-bool zero_is_wanted(enum zero_mode setting, const struct ddp_world *w, size_t n_bytes)
+bool zero_cpu_is_wanted(enum zero_mode setting, const struct ddp_world *w, size_t n_bytes)
 {
     if (setting == ZERO_AUTO)
         return w->n_nodes == 1 && w->size > 1 && n_bytes >= ZERO_AUTO_BYTES;
     return setting == ZERO_ON;
 }
 
-static int allocate(struct zero *z, const struct reducer *r, ddp_error_t *errp)
+static int allocate(struct zero_cpu *z, const struct reducer *r, ddp_error_t *errp)
 {
     z->n_buckets = reducer_n_buckets(r);
     z->range = calloc((size_t)r->layout->n + 1, sizeof *z->range);
@@ -24,13 +24,13 @@ static int allocate(struct zero *z, const struct reducer *r, ddp_error_t *errp)
 }
 
 /* Fills bucket b, whose ranges start at `range`, and makes slices of the pieces that this rank owns. */
-static int share(struct zero_bucket *z, const struct reducer *r, int b, struct comm_range *range, struct optimizer *o,
-                 ddp_error_t *errp)
+static int share(struct zero_cpu_bucket *z, const struct reducer *r, int b, struct comm_range *range,
+                 struct optimizer *o, ddp_error_t *errp)
 {
     struct comm_piece p;
     int n;
     const int *id = reducer_bucket(r, b, &n);
-    *z = (struct zero_bucket){.range = range, .n_ranges = (size_t)n, .first = o->n_slices};
+    *z = (struct zero_cpu_bucket){.range = range, .n_ranges = (size_t)n, .first = o->n_slices};
     for (int i = 0; i < n; i++)
         range[i] = (struct comm_range){r->layout->param[id[i]].offset_bytes, r->layout->param[id[i]].n_elems, DDP_F32};
     for (struct comm_pieces it = comm_owned(r->comm, range, (size_t)n, UNIT_BYTES); comm_piece_next(&it, &p);)
@@ -40,9 +40,9 @@ static int share(struct zero_bucket *z, const struct reducer *r, int b, struct c
     return 0;
 }
 
-int zero_open(struct zero *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp)
+int zero_cpu_open(struct zero_cpu *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp)
 {
-    struct zero made = {0};
+    struct zero_cpu made = {0};
     int rc = allocate(&made, r, errp);
     struct comm_range *range = made.range;
     for (int b = 0; rc == 0 && b < made.n_buckets; b++) {
@@ -50,29 +50,29 @@ int zero_open(struct zero *z, const struct reducer *r, struct optimizer *o, ddp_
         range += made.bucket[b].n_ranges;
     }
     if (rc < 0) {
-        zero_close(&made);
+        zero_cpu_close(&made);
         return -1;
     }
     *z = made;
     return 0;
 }
 
-void zero_close(struct zero *z)
+void zero_cpu_close(struct zero_cpu *z)
 {
     free(z->range);
     free(z->bucket);
-    *z = (struct zero){0};
+    *z = (struct zero_cpu){0};
 }
 
-int zero_apply(struct zero *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp)
+int zero_cpu_apply(struct zero_cpu *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp)
 {
-    for (struct zero_bucket *b = z->bucket; b < z->bucket + z->n_buckets; b++) {
+    for (struct zero_cpu_bucket *b = z->bucket; b < z->bucket + z->n_buckets; b++) {
         optimizer_apply(o, b->first, b->end, comm_segment_data(z->values), reducer_grads(r), reducer_used(r));
         b->work = comm_gather_start(r->comm, z->values, b->range, b->n_ranges, UNIT_BYTES, errp);
         if (!b->work)
             return -1;
     }
-    for (struct zero_bucket *b = z->bucket; b < z->bucket + z->n_buckets; b++) {
+    for (struct zero_cpu_bucket *b = z->bucket; b < z->bucket + z->n_buckets; b++) {
         comm_work_t *work = b->work;
         b->work = NULL;
         if (comm_wait(work, errp) < 0)

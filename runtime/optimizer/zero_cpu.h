@@ -30,28 +30,28 @@ enum zero_mode { ZERO_AUTO, ZERO_OFF, ZERO_ON };
 
 #define ZERO_AUTO_BYTES ((size_t)1 << 20) /* of parameters */
 
-struct zero_bucket {
+struct zero_cpu_bucket {
     struct comm_range *range; /* [n_ranges] in the values: its parameters */
     size_t n_ranges;
     size_t first, end;        /* the bucket's slices of the optimizer: [first, end) */
     comm_work_t *work;        /* the gather in flight */
 };
 
-struct zero {
+struct zero_cpu {
     comm_segment_t *values; /* laid out as the gradients are; freed with the communicator */
     struct comm_range *range;
-    struct zero_bucket *bucket; /* [n_buckets] */
+    struct zero_cpu_bucket *bucket; /* [n_buckets] */
     int n_buckets;
 };
 
 /* True if the optimizer's state is to be spread; n_bytes: of all parameters. Pure, and the same on all ranks. */
-bool zero_is_wanted(enum zero_mode setting, const struct ddp_world *w, size_t n_bytes);
+bool zero_cpu_is_wanted(enum zero_mode setting, const struct ddp_world *w, size_t n_bytes);
 
 /* Creates the values' segment, and adds to o the slices that this rank owns. Collective. */
-int zero_open(struct zero *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp);
-void zero_close(struct zero *z); /* a zeroed struct is allowed */
+int zero_cpu_open(struct zero_cpu *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp);
+void zero_cpu_close(struct zero_cpu *z); /* a zeroed struct is allowed */
 
 /* After optimizer_begin: steps the slices that this rank owns, and gathers the values. Collective. */
-int zero_apply(struct zero *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp);
+int zero_cpu_apply(struct zero_cpu *z, const struct reducer *r, struct optimizer *o, ddp_error_t *errp);
 
 #endif

@@ -5,9 +5,9 @@
 
 #define PAD_MOST 8 /* a part of a bucket */
 
-size_t spread_cap(int n_ranks)
+size_t zero_gpu_cap(int n_ranks)
 {
-    return PAD_MOST * (size_t)n_ranks * SPREAD_UNIT * sizeof(float);
+    return PAD_MOST * (size_t)n_ranks * ZERO_GPU_UNIT * sizeof(float);
 }
 
 static size_t round_up(size_t n, size_t unit)
@@ -16,18 +16,18 @@ static size_t round_up(size_t n, size_t unit)
 }
 
 /* Parameters lie in registration order, and bucket 0 has the last ones. */
-static void lay_out(struct spread *s, struct layout *l, size_t n_ranks)
+static void lay_out(struct zero_gpu *s, struct layout *l, size_t n_ranks)
 {
     size_t at = 0;
     int id = 0;
     for (int b = s->plan.n_buckets - 1; b >= 0; b--) {
-        struct spread_bucket *bucket = &s->bucket[b];
+        struct zero_gpu_bucket *bucket = &s->bucket[b];
         bucket->at = at;
         for (; id < l->n && s->plan.bucket_of[id] == b; id++) {
             l->param[id].offset_bytes = at * sizeof(float);
-            at += round_up(l->param[id].n_elems, SPREAD_UNIT);
+            at += round_up(l->param[id].n_elems, ZERO_GPU_UNIT);
         }
-        at = bucket->at + round_up(at - bucket->at, n_ranks * SPREAD_UNIT);
+        at = bucket->at + round_up(at - bucket->at, n_ranks * ZERO_GPU_UNIT);
         bucket->n_each = (at - bucket->at) / n_ranks;
     }
     l->n_bytes = at * sizeof(float);
@@ -41,10 +41,10 @@ static int own(const struct layout *l, int id, size_t from, size_t end, struct o
     return first < last ? optimizer_own(o, l, id, first - at, last - first, errp) : 0;
 }
 
-static int deal(struct spread *s, const struct layout *l, size_t rank, struct optimizer *o, ddp_error_t *errp)
+static int deal(struct zero_gpu *s, const struct layout *l, size_t rank, struct optimizer *o, ddp_error_t *errp)
 {
     for (int b = 0; b < s->plan.n_buckets; b++) {
-        struct spread_bucket *bucket = &s->bucket[b];
+        struct zero_gpu_bucket *bucket = &s->bucket[b];
         size_t from = bucket->at + rank * bucket->n_each;
         bucket->first = o->n_slices;
         for (int i = s->plan.first[b]; i < s->plan.first[b + 1]; i++)
@@ -55,10 +55,10 @@ static int deal(struct spread *s, const struct layout *l, size_t rank, struct op
     return 0;
 }
 
-int spread_open(struct spread *s, struct layout *l, size_t first_cap, size_t cap, int rank, int n_ranks,
-                struct optimizer *o, ddp_error_t *errp)
+int zero_gpu_open(struct zero_gpu *s, struct layout *l, size_t first_cap, size_t cap, int rank, int n_ranks,
+                  struct optimizer *o, ddp_error_t *errp)
 {
-    struct spread made = {0};
+    struct zero_gpu made = {0};
     if (bucket_plan_open(&made.plan, l->n, errp) < 0)
         return -1;
     bucket_plan_by_size(&made.plan, NULL, l, first_cap, cap);
@@ -69,16 +69,16 @@ int spread_open(struct spread *s, struct layout *l, size_t first_cap, size_t cap
         rc = deal(&made, l, (size_t)rank, o, errp);
     }
     if (rc < 0) {
-        spread_close(&made);
+        zero_gpu_close(&made);
         return -1;
     }
     *s = made;
     return 0;
 }
 
-void spread_close(struct spread *s)
+void zero_gpu_close(struct zero_gpu *s)
 {
     bucket_plan_close(&s->plan);
     free(s->bucket);
-    *s = (struct spread){0};
+    *s = (struct zero_gpu){0};
 }

@@ -36,10 +36,10 @@ struct checkpoint_plan {
     bool is_made;
     bool has_cut;    /* the last tensors are those of cut.h */
     struct files files;
-    struct share_arena arena[CHECKPOINT_ARENAS]; /* [n_arenas] the arenas that every rank holds whole */
+    struct split_arena arena[CHECKPOINT_ARENAS]; /* [n_arenas] the arenas that every rank holds whole */
     size_t *offset[CHECKPOINT_ARENAS];
     int n_arenas;
-    struct share share; /* this rank's part */
+    struct split split; /* this rank's part */
 };
 
 struct checkpoint {

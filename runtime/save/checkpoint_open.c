@@ -63,7 +63,7 @@ static enum finding look_into(struct save *save, struct savedir *dir, ddp_error_
     char probe[64];
     uint64_t *step;
     size_t n;
-    if (store_list(dir->path, &step, &n, errp) < 0)
+    if (reader_list(dir->path, &step, &n, errp) < 0)
         return UNWRITABLE;
     free(step);
     if (n && (!resumed || strcmp(resumed, dir->path) != 0)) {

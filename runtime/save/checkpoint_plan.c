@@ -61,7 +61,7 @@ static int make_arenas(struct save *save, ddp_error_t *errp)
                                                         : save->state->optimizer.slice[i].state * sizeof(float);
         float *base = a == CHECKPOINT_VALUES ? save->state->arena.values
                                              : save->state->optimizer.moment[a - CHECKPOINT_MOMENTS];
-        plan->arena[a] = (struct share_arena){(char *)base, (size_t)a * n, n, plan->offset[a]};
+        plan->arena[a] = (struct split_arena){(char *)base, (size_t)a * n, n, plan->offset[a]};
     }
     return 0;
 }
@@ -78,7 +78,7 @@ static int share_slices(struct save *save, ddp_error_t *errp)
         for (int k = 0; k < o->rule->n_moments; k++) {
             size_t tensor = (size_t)(1 + k) * (size_t)save->state->layout.n + (size_t)s->id;
             const struct writer_piece piece = {o->moment[k] + s->state, tensor, at, s->n_elems * sizeof(float)};
-            if (share_add(&plan->share, &piece, errp) < 0)
+            if (split_add(&plan->split, &piece, errp) < 0)
                 return -1;
         }
     }
@@ -92,7 +92,7 @@ static int open_writer(struct save *save, ddp_error_t *errp)
     device_t *device = save->state->arena.device;
     if (device && readback_open(&c->readback, device, save->team->timeout_s, errp) < 0)
         return -1;
-    c->writer = writer_create(&c->plan.files, c->plan.share.piece, c->plan.share.n, device ? &source : NULL, errp);
+    c->writer = writer_create(&c->plan.files, c->plan.split.piece, c->plan.split.n, device ? &source : NULL, errp);
     return c->writer ? 0 : -1;
 }
 
@@ -108,7 +108,7 @@ void checkpoint_drop_plan(struct save *save)
     struct checkpoint *c = &save->checkpoint;
     close_writer(c);
     files_clear(&c->plan.files);
-    share_clear(&c->plan.share);
+    split_clear(&c->plan.split);
     for (int a = 0; a < CHECKPOINT_ARENAS; a++)
         free(c->plan.offset[a]);
     c->plan = (struct checkpoint_plan){0};
@@ -126,7 +126,7 @@ int checkpoint_plan(struct save *save, ddp_error_t *errp)
         return -1;
     const struct ddp_world *me = &save->team->me;
     for (int a = 0; a < plan->n_arenas; a++)
-        if (share_split(&plan->share, &plan->files, &plan->arena[a], me->rank, me->size, errp) < 0)
+        if (split_add_arena(&plan->split, &plan->files, &plan->arena[a], me->rank, me->size, errp) < 0)
             return -1;
     if ((save->state->arena.is_spread && share_slices(save, errp) < 0) || cut_share(save, errp) < 0)
         return -1;
@@ -145,7 +145,7 @@ static size_t bytes_planned(const struct save *save)
 {
     const struct checkpoint_plan *plan = &save->checkpoint.plan;
     size_t n_buffers = save->state->arena.device ? READBACK_BYTES : 0;
-    return writer_bytes(&plan->files, plan->share.piece, plan->share.n) + n_buffers;
+    return writer_bytes(&plan->files, plan->split.piece, plan->split.n) + n_buffers;
 }
 
 size_t checkpoint_bytes(const struct save *save)

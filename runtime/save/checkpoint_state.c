@@ -78,8 +78,8 @@ void checkpoint_state_fill(struct save *save)
     struct tm utc;
     s->step = save->state->optimizer.n_steps;
     s->n_skipped = save->state->n_skipped;
-    s->loss_scale.scale = save->state->scaler.is_dynamic ? scaler_scale(&save->state->scaler) : 0;
-    s->loss_scale.n_good = save->state->scaler.n_good;
+    s->loss_scale.scale = save->state->loss_scale.is_dynamic ? loss_scale_factor(&save->state->loss_scale) : 0;
+    s->loss_scale.n_good = save->state->loss_scale.n_good;
     s->data.n_samples = data->n_samples;
     s->data.seed = data->seed;
     s->data.epoch = at.epoch;
@@ -182,7 +182,7 @@ int checkpoint_state_restore(struct save *save, const struct manifest_state *m, 
         return error_prefix(errp, "the checkpoint of step %" PRIu64, m->step);
     save->state->optimizer.n_steps = m->step;
     save->state->n_skipped = m->n_skipped;
-    scaler_restore(&save->state->scaler, m->loss_scale.scale, m->loss_scale.n_good);
+    loss_scale_restore(&save->state->loss_scale, m->loss_scale.scale, m->loss_scale.n_good);
     c->trained_s = m->trained_s;
     c->state.n_runs = m->n_runs + 1;
     c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");

@@ -12,7 +12,7 @@ enum { STATE_LOSS, STATE_ITEMS, STATE_USED };
 
 static size_t n_state(const struct save *save)
 {
-    return STATE_USED + (size_t)save->state->layout.n + (size_t)save->state->partials.n_levels;
+    return STATE_USED + (size_t)save->state->layout.n + (size_t)save->state->shards.n_levels;
 }
 
 /* A step has micro-steps that do not synchronise, and can be cut between them: what they have added up is not yet
@@ -69,7 +69,7 @@ static void keep(struct save *save)
     w->state[STATE_ITEMS] = st->micro.items;
     for (int i = 0; i < st->layout.n; i++)
         w->state[STATE_USED + i] = st->reducer.is_used[i];
-    memcpy(w->state + STATE_USED + st->layout.n, st->partials.loss, (size_t)st->partials.n_levels * sizeof(double));
+    memcpy(w->state + STATE_USED + st->layout.n, st->shards.loss, (size_t)st->shards.n_levels * sizeof(double));
     if (w->grads)
         memcpy(w->grads, reducer_grads(&st->reducer), st->layout.n_bytes);
     w->micro = st->micro.index + 1;
@@ -85,7 +85,7 @@ static void put_back(struct save *save)
     st->micro.items = w->state[STATE_ITEMS];
     for (int i = 0; i < st->layout.n; i++)
         st->reducer.is_used[i] = w->state[STATE_USED + i] != 0;
-    memcpy(st->partials.loss, w->state + STATE_USED + st->layout.n, (size_t)st->partials.n_levels * sizeof(double));
+    memcpy(st->shards.loss, w->state + STATE_USED + st->layout.n, (size_t)st->shards.n_levels * sizeof(double));
     if (w->grads)
         memcpy(reducer_grads(&st->reducer), w->grads, st->layout.n_bytes);
     w->is_kept = false;

@@ -18,7 +18,7 @@ static bool describe(struct save *save, int rank, int micro, size_t i, struct st
     if (i == 0) {
         snprintf(t->name, sizeof t->name, "rank-%05d.state", rank);
         t->dtype = ST_F64;
-        t->shape[0] = 2 + (uint64_t)save->state->layout.n + (uint64_t)save->state->partials.n_levels;
+        t->shape[0] = 2 + (uint64_t)save->state->layout.n + (uint64_t)save->state->shards.n_levels;
         *ret_at = save->cut.state;
         return true;
     }
@@ -27,10 +27,10 @@ static bool describe(struct save *save, int rank, int micro, size_t i, struct st
         *ret_at = save->cut.grads;
         return i == 1;
     }
-    for (int j = 0; j < save->state->partials.n_levels; j++)
+    for (int j = 0; j < save->state->shards.n_levels; j++)
         if (micro & 1 << j && --i == 0) {
             snprintf(t->name, sizeof t->name, "rank-%05d.level-%02d", rank, j);
-            *ret_at = save->state->partials.level[j];
+            *ret_at = save->state->shards.level[j];
             return true;
         }
     return false;
@@ -80,7 +80,7 @@ int cut_share(struct save *save, ddp_error_t *errp)
         void *at;
         describe(save, save->team->me.rank, save->cut.micro, i, &t, &at);
         const struct writer_piece p = {at, first + i, 0, tensor_bytes(&t)};
-        if (share_add(&save->checkpoint.plan.share, &p, errp) < 0)
+        if (split_add(&save->checkpoint.plan.split, &p, errp) < 0)
             return -1;
     }
     return 0;
@@ -106,9 +106,9 @@ static int read_tensor(const char *path, const struct manifest *m, const struct 
     if (t == m->n_tensors || m->tensor[t].at.t.dtype != want->dtype || m->tensor[t].at.t.ndim != 1 ||
         m->tensor[t].at.t.shape[0] != want->shape[0])
         return error_set(errp, DDP_E_LAYOUT, ENOENT, "there is no %s as this job has it", want->name);
-    if (store_read(path, m, t, 0, tensor_bytes(want), at, &sum, fd, errp) < 0)
+    if (reader_read(path, m, t, 0, tensor_bytes(want), at, &sum, fd, errp) < 0)
         return -1;
-    return sum == m->tensor[t].checksum ? 0 : store_explain_sum(path, m, t, errp);
+    return sum == m->tensor[t].checksum ? 0 : reader_explain_sum(path, m, t, errp);
 }
 
 static int read_own(struct save *save, const char *path, const struct manifest *m, ddp_error_t *errp)
@@ -122,7 +122,7 @@ static int read_own(struct save *save, const char *path, const struct manifest *
         fd[i] = -1;
     for (size_t i = 0; rc == 0 && describe(save, save->team->me.rank, m->state.window.micro, i, &t, &at); i++)
         rc = read_tensor(path, m, &t, at, fd, errp);
-    store_close_files(fd, m->n_files);
+    reader_close_files(fd, m->n_files);
     free(fd);
     return rc;
 }

@@ -110,7 +110,7 @@ static int open_sources(struct sources *all, const char *dir, ddp_error_t *errp)
     if (folder_each(dir, add_model_file, all, errp) < 0)
         return -1;
     ddp_error_t why;
-    if (folder_has_manifest(AT_FDCWD, dir) && store_open(dir, &all->manifest, &why) < 0)
+    if (folder_has_manifest(AT_FDCWD, dir) && reader_open(dir, &all->manifest, &why) < 0)
         return error_set(errp, why.domain, why.code, "%.180s; or, if its " MANIFEST_NAME " is another program's, move "
                          "that away", why.text);
     return all->n ? 0 : error_set(errp, DDP_E_USAGE, ENOENT, "%.180s has no model*.safetensors", dir);
@@ -193,7 +193,7 @@ static int check_sum(const struct manifest *m, const char *dir, const char *name
 {
     for (size_t t = 0; t < m->n_tensors; t++)
         if (!strcmp(m->tensor[t].at.t.name, name))
-            return sum == m->tensor[t].checksum ? 0 : store_explain_sum(dir, m, t, errp);
+            return sum == m->tensor[t].checksum ? 0 : reader_explain_sum(dir, m, t, errp);
     return 0;
 }
 

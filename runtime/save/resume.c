@@ -39,7 +39,7 @@ static int list(struct save *save, struct choice *c, ddp_error_t *errp)
     ddp_error_t why = {0}, told;
     size_t n = 0;
     if (save->team->me.rank == 0)
-        store_list(c->dir, &c->step, &n, &why);
+        reader_list(c->dir, &c->step, &n, &why);
     c->n = n;
     if (comm_bcast(save->team->comm, &c->n, sizeof c->n, 0, errp) < 0)
         return team_break(save->team);

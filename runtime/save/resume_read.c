@@ -55,7 +55,7 @@ int resume_manifest(struct save *save, const char *path, struct manifest *ret, d
     uint64_t n = 0;
     size_t bytes = 0;
     char *text = NULL;
-    if (save->team->me.rank == 0 && store_open(path, &m, &why) == 0) {
+    if (save->team->me.rank == 0 && reader_open(path, &m, &why) == 0) {
         text = manifest_encode(&m, &bytes);
         n = bytes;
         if (!text)
@@ -163,7 +163,7 @@ static int read_piece(struct save *save, const char *path, const struct manifest
         n = p->n - at < READ_BYTES ? p->n - at : READ_BYTES;
         char *to = (char *)(uintptr_t)p->from + at; /* our own arenas */
         void *host = arena_staging(&save->state->arena, to, buffer);
-        if (store_read(path, m, t, p->at + at, n, host, sum, fd, errp) < 0)
+        if (reader_read(path, m, t, p->at + at, n, host, sum, fd, errp) < 0)
             return -1;
         if (arena_write(&save->state->arena, to, host, n, errp) < 0)
             return team_fail(save->team, errp);
@@ -174,7 +174,7 @@ static int read_piece(struct save *save, const char *path, const struct manifest
 static int read_share(struct save *save, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
                       ddp_error_t *errp)
 {
-    const struct share *s = &save->checkpoint.plan.share;
+    const struct split *s = &save->checkpoint.plan.split;
     int *fd = malloc((m->n_files + 1) * sizeof *fd), rc = 0;
     void *buffer = malloc(READ_BYTES);
     if (!fd || !buffer)
@@ -184,7 +184,7 @@ static int read_share(struct save *save, const char *path, const struct manifest
     for (const struct writer_piece *p = s->piece; rc == 0 && p < s->piece + s->n; p++)
         rc = read_piece(save, path, m, index[p->tensor], p, buffer, &sum[p->tensor], fd, errp);
     if (fd)
-        store_close_files(fd, m->n_files);
+        reader_close_files(fd, m->n_files);
     free(buffer);
     free(fd);
     return rc;
@@ -197,7 +197,7 @@ static int exchange(struct save *save, ddp_error_t *errp)
     for (int a = 0; a < plan->n_arenas; a++)
         for (int r = 0; r < save->team->me.size; r++) {
             size_t at, n;
-            share_span(&plan->files, &plan->arena[a], r, save->team->me.size, &at, &n);
+            split_span(&plan->files, &plan->arena[a], r, save->team->me.size, &at, &n);
             if (n && arena_bcast(&save->state->arena, plan->arena[a].base + at, n, r, errp) < 0)
                 return team_break(save->team);
         }
@@ -225,7 +225,7 @@ int resume_tensors(struct save *save, const char *path, const struct manifest *m
         return -1;
     for (size_t t = 0; t < save->checkpoint.plan.files.n_tensors; t++)
         if (sum[t] != m->tensor[index[t]].checksum) {
-            store_explain_sum(path, m, index[t], errp);
+            reader_explain_sum(path, m, index[t], errp);
             return 0;
         }
     return exchange(save, errp) < 0 ? -1 : 1;

@@ -10,7 +10,7 @@ static uint64_t n_blocks(const struct files *f, size_t tensor)
     return (f->tensor[tensor].t.n_bytes + CKPT_BLOCK_BYTES - 1) / CKPT_BLOCK_BYTES;
 }
 
-int share_add(struct share *s, const struct writer_piece *p, ddp_error_t *errp)
+int split_add(struct split *s, const struct writer_piece *p, ddp_error_t *errp)
 {
     if (s->n == s->room) {
         size_t room = s->room ? 2 * s->room : 64;
@@ -24,21 +24,21 @@ int share_add(struct share *s, const struct writer_piece *p, ddp_error_t *errp)
     return 0;
 }
 
-void share_clear(struct share *s)
+void split_clear(struct split *s)
 {
     free(s->piece);
-    *s = (struct share){0};
+    *s = (struct split){0};
 }
 
 /* Walks over rank's part: blocks [first, end) of the arena's. */
 struct walk {
     const struct files *files;
-    const struct share_arena *arena;
+    const struct split_arena *arena;
     uint64_t first, end, at; /* blocks; at: of tensor i's first */
     size_t i;
 };
 
-static struct walk walk(const struct files *f, const struct share_arena *a, int rank, int n_ranks)
+static struct walk walk(const struct files *f, const struct split_arena *a, int rank, int n_ranks)
 {
     uint64_t all = 0, r = (uint64_t)rank, n = (uint64_t)n_ranks;
     for (size_t i = 0; i < a->n; i++)
@@ -63,17 +63,17 @@ static bool next(struct walk *w, struct writer_piece *ret)
     return false;
 }
 
-int share_split(struct share *s, const struct files *f, const struct share_arena *a, int rank, int n_ranks,
-                ddp_error_t *errp)
+int split_add_arena(struct split *s, const struct files *f, const struct split_arena *a, int rank, int n_ranks,
+                    ddp_error_t *errp)
 {
     struct writer_piece p;
     for (struct walk w = walk(f, a, rank, n_ranks); next(&w, &p);)
-        if (share_add(s, &p, errp) < 0)
+        if (split_add(s, &p, errp) < 0)
             return -1;
     return 0;
 }
 
-void share_span(const struct files *f, const struct share_arena *a, int rank, int n_ranks, size_t *ret_at,
+void split_span(const struct files *f, const struct split_arena *a, int rank, int n_ranks, size_t *ret_at,
                 size_t *ret_n)
 {
     struct writer_piece p;

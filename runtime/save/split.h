@@ -10,27 +10,27 @@
 #include "runtime/ckpt/writer.h"
 
 /* Tensors [first, first + n) of the files; tensor first + i lies at base + offset[i]. Offsets rise. */
-struct share_arena {
+struct split_arena {
     char *base;
     size_t first, n;
     const size_t *offset; /* [n] bytes; borrowed */
 };
 
-struct share {
+struct split {
     struct writer_piece *piece; /* [n] */
     size_t n, room;
 };
 
-int share_add(struct share *s, const struct writer_piece *p, ddp_error_t *errp);
+int split_add(struct split *s, const struct writer_piece *p, ddp_error_t *errp);
 
 /* Adds the part of the arena that `rank` writes. */
-int share_split(struct share *s, const struct files *f, const struct share_arena *a, int rank, int n_ranks,
-                ddp_error_t *errp);
-void share_clear(struct share *s); /* a zeroed struct is allowed */
+int split_add_arena(struct split *s, const struct files *f, const struct split_arena *a, int rank, int n_ranks,
+                    ddp_error_t *errp);
+void split_clear(struct split *s); /* a zeroed struct is allowed */
 
 /* The place of the part of the arena that `rank` writes: *ret_n bytes from base + *ret_at, padding between tensors
  * included. */
-void share_span(const struct files *f, const struct share_arena *a, int rank, int n_ranks, size_t *ret_at,
+void split_span(const struct files *f, const struct split_arena *a, int rank, int n_ranks, size_t *ret_at,
                 size_t *ret_n);
 
 #endif

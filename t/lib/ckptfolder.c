@@ -91,9 +91,9 @@ void ckptfolder_write(const char *path, const struct files *f, const struct mani
 int ckptfolder_verify(const char *path, ddp_error_t *errp)
 {
     struct manifest m;
-    if (store_open(path, &m, errp) < 0)
+    if (reader_open(path, &m, errp) < 0)
         return -1;
-    int rc = store_verify(path, &m, errp);
+    int rc = reader_verify(path, &m, errp);
     manifest_clear(&m);
     return rc;
 }

@@ -42,7 +42,7 @@ static void *read_tensor(const char *folder, const struct manifest *m, const str
     check(t < m->n_tensors && m->tensor[t].at.t.dtype == ST_F32 && m->tensor[t].at.t.n_bytes == n * sizeof(float),
           p->name);
     float *value = malloc(n * sizeof *value);
-    check(value && store_read(folder, m, t, 0, n * sizeof *value, value, &sum, fd, &e) == 0, p->name);
+    check(value && reader_read(folder, m, t, 0, n * sizeof *value, value, &sum, fd, &e) == 0, p->name);
     check(sum == m->tensor[t].checksum, "checksum");
     return value;
 }
@@ -53,7 +53,7 @@ static void bind(model_t *model, const char *folder)
     size_t n_params;
     const struct loop_param *p = model_params(model, &n_params);
     struct ddp_param *tensor = calloc(n_params, sizeof *tensor);
-    check(tensor && store_open(folder, &m, &e) == 0, folder);
+    check(tensor && reader_open(folder, &m, &e) == 0, folder);
     int *fd = malloc((m.n_files + 1) * sizeof *fd);
     for (size_t i = 0; i < m.n_files; i++)
         fd[i] = -1;
@@ -62,7 +62,7 @@ static void bind(model_t *model, const char *folder)
         tensor[i].value = read_tensor(folder, &m, &p[i], tensor[i].n_elems, fd);
     }
     check(model_bind(model, tensor, &e) == 0, "model");
-    store_close_files(fd, m.n_files);
+    reader_close_files(fd, m.n_files);
     manifest_clear(&m);
     free(fd);
     free(tensor);

@@ -195,12 +195,12 @@ static int save(ddp_error_t *e)
     if (clean(TOKEN, e) < 0 || make_saving(30, &folder, e) < 0)
         return -1;
     for (int i = 0; i < 2 && rc == 0; i++) {
-        struct put out;
-        rc = put_open(&out, &folder, i ? "b" : "a", strlen(text), e);
-        if (rc == 0 && (rc = put_write(&out, text, strlen(text), 0, e)) < 0)
-            put_drop(&out);
+        struct outfile out;
+        rc = outfile_open(&out, &folder, i ? "b" : "a", strlen(text), e);
+        if (rc == 0 && (rc = outfile_write(&out, text, strlen(text), 0, e)) < 0)
+            outfile_drop(&out);
         else if (rc == 0)
-            rc = put_close(&out, e);
+            rc = outfile_close(&out, e);
     }
     savedir_close(&folder);
     if (rc < 0)

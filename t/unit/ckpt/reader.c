@@ -59,7 +59,7 @@ static void only_checkpoints_are_listed(void **state)
     uint64_t *step = NULL;
     size_t n = 77;
     ddp_error_t e;
-    assert_int_equal(store_list(at("nowhere"), &step, &n, &e), 0);
+    assert_int_equal(reader_list(at("nowhere"), &step, &n, &e), 0);
     assert_int_equal(n, 0);
     assert_null(step);
     assert_int_equal(mkdir(at("list"), 0755), 0);
@@ -74,17 +74,17 @@ static void only_checkpoints_are_listed(void **state)
     assert_int_equal(mkdir(at("list/step-00000102"), 0755), 0);
     assert_int_equal(mkdir(at("list/step-00000102/manifest.json"), 0755), 0);
     put("list/step-00000103");
-    assert_int_equal(store_list(at("list"), &step, &n, &e), 0);
+    assert_int_equal(reader_list(at("list"), &step, &n, &e), 0);
     assert_int_equal(n, 4);
     assert_int_equal(step[0], 7);
     assert_int_equal(step[1], 100);
-    assert_int_equal(step[2], 102); /* store_open says what is wrong with it */
+    assert_int_equal(step[2], 102); /* reader_open says what is wrong with it */
     assert_int_equal(step[3], 123456789);
     struct manifest m;
-    assert_int_equal(store_open(at("list/step-00000102"), &m, &e), -1);
+    assert_int_equal(reader_open(at("list/step-00000102"), &m, &e), -1);
     assert_error_has(e, "step-00000102/manifest.json is not a regular file");
     free(step);
-    assert_int_equal(store_list(at("list/step-00000103"), &step, &n, &e), -1);
+    assert_int_equal(reader_list(at("list/step-00000103"), &step, &n, &e), -1);
     assert_error_has(e, "list/step-00000103");
     char name[32];
     folder_name(100, name);
@@ -109,7 +109,7 @@ static void tensors_are_read_in_parts(void **state)
     assert_int_equal(files_make(&f, &(struct files_group){"model", t, 3}, 1, (uint64_t)4 << 30, &e), 0);
     ckptfolder_write(path, &f, &(struct manifest_state){.step = 5});
     for (pread_how = 0; pread_how < 2; pread_how++) {
-        assert_int_equal(store_open(path, &m, &e), 0);
+        assert_int_equal(reader_open(path, &m, &e), 0);
         assert_int_equal(m.state.step, 5);
         int fd[2] = {-1, -1};
         for (size_t i = 0; i < 3; i++) {
@@ -117,26 +117,26 @@ static void tensors_are_read_in_parts(void **state)
             void *want = ckptfolder_data(&f, i);
             for (uint64_t from = 0, n; from < all; from += n) {
                 n = all - from < 7 * CKPT_BLOCK_BYTES ? all - from : 7 * CKPT_BLOCK_BYTES;
-                assert_int_equal(store_read(path, &m, i, from, n, to + from, &sum, fd, &e), 0);
+                assert_int_equal(reader_read(path, &m, i, from, n, to + from, &sum, fd, &e), 0);
             }
             assert_memory_equal(to, want, all);
             assert_true(sum == m.tensor[i].checksum);
             sum = 0; /* at once: more than is read at a time */
-            assert_int_equal(store_read(path, &m, i, 0, all, to, &sum, fd, &e), 0);
+            assert_int_equal(reader_read(path, &m, i, 0, all, to, &sum, fd, &e), 0);
             assert_true(sum == m.tensor[i].checksum);
             free(want);
         }
         uint64_t sum = 7;
         uint64_t all = m.tensor[1].at.t.n_bytes;
-        assert_int_equal(store_read(path, &m, 1, 1, 2, to, &sum, fd, &e), -1);
-        assert_int_equal(store_read(path, &m, 1, 1, all - 1, to, &sum, fd, &e), -1);
-        assert_int_equal(store_read(path, &m, 1, 0, 100, to, &sum, fd, &e), -1);
-        assert_int_equal(store_read(path, &m, 0, 0, 4, to, &sum, fd, &e), -1);
-        assert_int_equal(store_read(path, &m, 0, CKPT_BLOCK_BYTES, 0, to, &sum, fd, &e), -1);
-        assert_int_equal(store_read(path, &m, 1, CKPT_BLOCK_BYTES, SIZE_MAX - 2, to, &sum, fd, &e), -1);
+        assert_int_equal(reader_read(path, &m, 1, 1, 2, to, &sum, fd, &e), -1);
+        assert_int_equal(reader_read(path, &m, 1, 1, all - 1, to, &sum, fd, &e), -1);
+        assert_int_equal(reader_read(path, &m, 1, 0, 100, to, &sum, fd, &e), -1);
+        assert_int_equal(reader_read(path, &m, 0, 0, 4, to, &sum, fd, &e), -1);
+        assert_int_equal(reader_read(path, &m, 0, CKPT_BLOCK_BYTES, 0, to, &sum, fd, &e), -1);
+        assert_int_equal(reader_read(path, &m, 1, CKPT_BLOCK_BYTES, SIZE_MAX - 2, to, &sum, fd, &e), -1);
         assert_int_equal(e.domain, DDP_E_USAGE);
         assert_int_equal(sum, 7);
-        store_close_files(fd, m.n_files);
+        reader_close_files(fd, m.n_files);
         assert_int_equal(fd[0], -1);
         assert_int_equal(ckptfolder_verify(path, &e), 0);
         manifest_clear(&m);
@@ -172,14 +172,14 @@ static void files_are_larger_than_4_gib(void **state)
     close(fd);
     uint64_t sum = 0, zero = 0;
     static char block[CKPT_BLOCK_BYTES];
-    assert_int_equal(store_read(dir, &m, 1, 0, 4, &got, &sum, cache, &e), 0);
+    assert_int_equal(reader_read(dir, &m, 1, 0, 4, &got, &sum, cache, &e), 0);
     assert_int_equal(got, MARK);
     assert_true(sum == m.tensor[1].checksum);
     uint64_t last = m.tensor[0].at.t.n_bytes - CKPT_BLOCK_BYTES;
-    assert_int_equal(store_read(dir, &m, 0, last, CKPT_BLOCK_BYTES, block, &zero, cache, &e), 0);
+    assert_int_equal(reader_read(dir, &m, 0, last, CKPT_BLOCK_BYTES, block, &zero, cache, &e), 0);
     memset(block, 0, sizeof block);
     assert_true(zero == checksum_blocks(block, sizeof block, last / CKPT_BLOCK_BYTES));
-    store_close_files(cache, 2);
+    reader_close_files(cache, 2);
     manifest_clear(&m);
     files_clear(&f);
 }

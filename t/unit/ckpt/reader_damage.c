@@ -166,12 +166,12 @@ static void long_paths_keep_the_cure(void **state)
     path[sizeof path - 1] = 0;
     for (size_t i = 0; i < sizeof path - 1; i += 50)
         path[i] = '/';
-    assert_int_equal(store_open(path, &manifest, &e), -1);
+    assert_int_equal(reader_open(path, &manifest, &e), -1);
     assert_error_has(e, "/manifest.json is missing");
     assert_error_has(e, "then the one before it is used");
     static char longer[2 * FOLDER_PATH_MAX];
     memset(longer, 'x', sizeof longer - 1);
-    assert_int_equal(store_open(longer, &manifest, &e), -1);
+    assert_int_equal(reader_open(longer, &manifest, &e), -1);
     assert_error_has(e, "longer than");
 }
 
@@ -183,7 +183,7 @@ static int make(void **state)
     if (!mkdtemp(dir))
         return -1;
     ckptfolder_write(dir, &files, &(struct manifest_state){.step = 100});
-    return store_open(dir, &manifest, &e);
+    return reader_open(dir, &manifest, &e);
 }
 
 static int remove_all(void **state)

@@ -18,7 +18,7 @@ static struct world *two_nodes(int rank)
 }
 
 struct door {
-    struct meet meet;
+    struct handshake meet;
     struct tcp_address address;
     struct world *listener, *caller;
 };
@@ -27,7 +27,7 @@ static void door_open(struct door *d)
 {
     ddp_error_t e;
     setenv("MASTER_ADDR", "127.0.0.1", 1);
-    assert_int_equal(meet_tokens(&d->meet, &e), 0);
+    assert_int_equal(handshake_tokens(&d->meet, &e), 0);
     assert_int_equal(tcp_listen(&d->meet, NULL, &d->address, &e), 0);
     assert_string_equal(d->address.host, "127.0.0.1");
     d->listener = two_nodes(0);
@@ -50,10 +50,10 @@ static int knock(struct door *d)
     return fd;
 }
 
-static int greet(struct door *d, struct meet m, enum meet_kind kind, int to)
+static int greet(struct door *d, struct handshake m, enum handshake_kind kind, int to)
 {
     int fd = knock(d);
-    assert_int_equal(meet_call(fd, &m, d->caller, to, kind, deadline_in(10), NULL), 0);
+    assert_int_equal(handshake_call(fd, &m, d->caller, to, kind, deadline_in(10), NULL), 0);
     return fd;
 }
 
@@ -72,7 +72,7 @@ static void a_guest_comes_through_a_crowd_of_strangers(void **state)
     int silent[N_SILENT], wrong[5];
     ddp_error_t e = {0};
     door_open(&d);
-    struct meet forged = d.meet;
+    struct handshake forged = d.meet;
     forged.call[15] ^= 1;
     for (int i = 0; i < N_SILENT; i++)
         silent[i] = knock(&d);
@@ -87,11 +87,11 @@ static void a_guest_comes_through_a_crowd_of_strangers(void **state)
     assert_int_equal(io_send_all(wrong[4], "GET / HTTP/1.0\r\n\r\n", 18, deadline_in(10), "", NULL), 0);
     shutdown(wrong[4], SHUT_WR);
     int guest = greet(&d, d.meet, MEET_DATA, 0), twice = greet(&d, d.meet, MEET_DATA, 0);
-    struct meet_guest g = {.rank = 1, .kind = MEET_DATA};
-    if (meet_accept(&d.meet, d.listener, &g, 1, false, deadline_in(20), &e) < 0)
+    struct handshake_guest g = {.rank = 1, .kind = MEET_DATA};
+    if (handshake_accept(&d.meet, d.listener, &g, 1, false, deadline_in(20), &e) < 0)
         fail_msg("%s", e.text);
-    assert_int_equal(meet_answer(g.fd, &d.meet, "rank 1", -1, &e), 0);
-    assert_int_equal(meet_answered(guest, &d.meet, "rank 0", NULL, deadline_in(10), &e), 0);
+    assert_int_equal(handshake_answer(g.fd, &d.meet, "rank 1", -1, &e), 0);
+    assert_int_equal(handshake_answered(guest, &d.meet, "rank 0", NULL, deadline_in(10), &e), 0);
     close(d.meet.fd);
     d.meet.fd = -1;
     for (int i = 0; i < 5; i++) {
@@ -117,14 +117,14 @@ static void who_does_not_come_is_named(void **state)
     struct door d;
     ddp_error_t e = {0};
     door_open(&d);
-    struct meet forged = d.meet;
+    struct handshake forged = d.meet;
     forged.call[0] ^= 0x80;
     int fd = greet(&d, forged, MEET_DATA, 0);
-    struct meet_guest g = {.rank = 1, .kind = MEET_DATA};
-    assert_int_equal(meet_accept(&d.meet, d.listener, &g, 1, false, deadline_in(0.2), &e), -1);
+    struct handshake_guest g = {.rank = 1, .kind = MEET_DATA};
+    assert_int_equal(handshake_accept(&d.meet, d.listener, &g, 1, false, deadline_in(0.2), &e), -1);
     assert_int_equal(e.domain, DDP_E_TIMEOUT);
     assert_error_has(e, "rank 1 (n1)");
-    assert_int_equal(meet_answered(fd, &d.meet, "rank 0 (n0)", NULL, deadline_in(10), &e), -1);
+    assert_int_equal(handshake_answered(fd, &d.meet, "rank 0 (n0)", NULL, deadline_in(10), &e), -1);
     assert_error_has(e, "rank 0 (n0)"); /* the forger learns nothing but that */
     close(fd);
     door_close(&d);
@@ -137,10 +137,10 @@ static void an_impostor_that_answers_is_found_out(void **state)
     ddp_error_t e = {0};
     door_open(&d);
     int fd = greet(&d, d.meet, MEET_DATA, 0), other = accept(d.meet.fd, NULL, NULL);
-    struct meet forged = d.meet;
+    struct handshake forged = d.meet;
     forged.answer[3] ^= 4;
-    assert_int_equal(meet_answer(other, &forged, "rank 1", -1, &e), 0);
-    assert_int_equal(meet_answered(fd, &d.meet, "rank 0 (n0)", NULL, deadline_in(10), &e), -1);
+    assert_int_equal(handshake_answer(other, &forged, "rank 1", -1, &e), 0);
+    assert_int_equal(handshake_answered(fd, &d.meet, "rank 0 (n0)", NULL, deadline_in(10), &e), -1);
     assert_error_has(e, "wrong token");
     close(fd);
     close(other);
@@ -161,7 +161,7 @@ static void addresses_are_named_in_errors(void **state)
     assert_error_has(e, "rank 0 (n0)");
     assert_error_has(e, "127.0.0.1");
     assert_error_has(e, port);
-    struct meet m = {.fd = -1};
+    struct handshake m = {.fd = -1};
     struct tcp_address a;
     assert_int_equal(tcp_listen(&m, "no-such-if", &a, &e), -1);
     assert_error_has(e, "no-such-if");

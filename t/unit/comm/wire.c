@@ -119,7 +119,7 @@ static void a_leader_that_does_not_listen_ends_at_the_deadline(void **state)
     struct world *w = world_from_keys(1, 2, keys, keys);
     struct shm s = {
         .world = w, .local = 1, .local_size = 2, .timeout_s = 1, .stage_bytes = 4096, .memfd = -1, .door = -1};
-    struct meet m = {.fd = -1};
+    struct handshake m = {.fd = -1};
     ddp_error_t e = {0};
     alarm(30); /* for ever was once the answer */
     assert_int_equal(shm_join(&s, &m, name, deadline_in(0.3), &e), -1);
@@ -166,10 +166,10 @@ static void a_flood_does_not_keep_ranks_apart(void **state)
         char name[SHM_NAME_MAX + 1] = "";
         int status = -1;
         ddp_error_t e = {0};
-        struct meet m = {.fd = -1};
+        struct handshake m = {.fd = -1};
         struct world *w[] = {world_from_keys(0, 2, keys, keys), world_from_keys(1, 2, keys, keys)};
         struct shm leader = shm_of(w[0], 0), other = shm_of(w[1], 1);
-        assert_int_equal(meet_tokens(&m, &e), 0);
+        assert_int_equal(handshake_tokens(&m, &e), 0);
         assert_int_equal(shm_offer(&leader, &m, name, &e), 0);
         for (int k = 0; k < FLOODERS; k++)
             if ((pid[k] = fork()) == 0)

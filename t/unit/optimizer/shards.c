@@ -36,15 +36,15 @@ static double tree_of_losses(const double *x, int n)
 }
 
 /* Shards [from, from + n) as a rank adds them up; the last one in pieces, in any order. */
-static double rank_sum(struct partials *p, int from, int n, float *grads)
+static double rank_sum(struct shards *p, int from, int n, float *grads)
 {
     for (int i = 0; i < n - 1; i++)
-        assert_int_equal(partials_keep(p, i, shards[from + i], losses[from + i], NULL), 0);
+        assert_int_equal(shards_keep(p, i, shards[from + i], losses[from + i], NULL), 0);
     memcpy(grads, shards[from + n - 1], sizeof *shards);
     static const size_t piece[][2] = {{1024, 1}, {1025, N - 1025}, {0, 17}, {17, 1007}};
     for (size_t k = 0; k < sizeof piece / sizeof *piece; k++)
-        assert_int_equal(partials_fold(p, grads, piece[k][0], piece[k][1], NULL), 0);
-    return partials_fold_loss(p, losses[from + n - 1]);
+        assert_int_equal(shards_fold(p, grads, piece[k][0], piece[k][1], NULL), 0);
+    return shards_fold_loss(p, losses[from + n - 1]);
 }
 
 /* For every V and every number of ranks, T over the ranks' sums has the bits of T over all shards; twice, since levels
@@ -56,9 +56,9 @@ static void the_sum_is_the_tree_over_all_shards(void **state)
     double loss[MAX_SHARDS];
     for (int v = 1; v <= MAX_SHARDS; v *= 2)
         for (int ranks = 1; ranks <= v; ranks *= 2) {
-            struct partials p;
-            assert_int_equal(partials_open(&p, v / ranks, N, NULL, NULL), 0);
-            assert_int_equal(partials_bytes(&p), (size_t)__builtin_ctz((unsigned)(v / ranks)) * N * sizeof(float));
+            struct shards p;
+            assert_int_equal(shards_open(&p, v / ranks, N, NULL, NULL), 0);
+            assert_int_equal(shards_bytes(&p), (size_t)__builtin_ctz((unsigned)(v / ranks)) * N * sizeof(float));
             for (int step = 0; step < 2; step++) {
                 draw();
                 const void *in[MAX_SHARDS], *parts[MAX_SHARDS];
@@ -75,7 +75,7 @@ static void the_sum_is_the_tree_over_all_shards(void **state)
                     fail_msg("%d shards on %d ranks: other bits", v, ranks);
                 assert_true(tree_of_losses(loss, ranks) == tree_of_losses(losses, v));
             }
-            partials_close(&p);
+            shards_close(&p);
         }
 }
 
@@ -114,14 +114,14 @@ static void a_fold_starts_at_the_last_input(void **state)
 static void one_shard_needs_nothing(void **state)
 {
     (void)state;
-    struct partials p;
+    struct shards p;
     float g[3] = {1, 2, 3};
-    assert_int_equal(partials_open(&p, 1, 3, NULL, NULL), 0);
-    assert_int_equal(partials_bytes(&p), 0);
-    assert_int_equal(partials_fold(&p, g, 0, 3, NULL), 0);
-    assert_true(g[0] == 1 && g[2] == 3 && partials_fold_loss(&p, 5) == 5);
-    partials_close(&p);
-    partials_close(&p);
+    assert_int_equal(shards_open(&p, 1, 3, NULL, NULL), 0);
+    assert_int_equal(shards_bytes(&p), 0);
+    assert_int_equal(shards_fold(&p, g, 0, 3, NULL), 0);
+    assert_true(g[0] == 1 && g[2] == 3 && shards_fold_loss(&p, 5) == 5);
+    shards_close(&p);
+    shards_close(&p);
 }
 
 static const struct CMUnitTest tests[] = {

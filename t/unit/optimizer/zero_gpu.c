@@ -17,7 +17,7 @@ static void declare(struct layout *l, int n)
 {
     for (int i = 0; i < n; i++) {
         char name[16];
-        size_t shape = draw(3) ? 1 + draw(100) : draw(2) ? SPREAD_UNIT * (1 + draw(9)) : 1 + draw(60000);
+        size_t shape = draw(3) ? 1 + draw(100) : draw(2) ? ZERO_GPU_UNIT * (1 + draw(9)) : 1 + draw(60000);
         snprintf(name, sizeof name, "p%d", i);
         assert_int_equal(layout_add(l, name, DDP_F32, &shape, 1, 0, NULL), i);
     }
@@ -32,39 +32,40 @@ static void copy(struct layout *to, const struct layout *from)
 }
 
 /* Parameters keep their order, begin at units, and lie in their bucket; buckets lie one behind the other. */
-static void check_places(const struct spread *s, const struct layout *l, size_t n_ranks)
+static void check_places(const struct zero_gpu *s, const struct layout *l, size_t n_ranks)
 {
     size_t end = 0, at = 0;
     for (int b = s->plan.n_buckets - 1; b >= 0; b--) {
         assert_int_equal(s->bucket[b].at, at);
-        assert_true(s->bucket[b].n_each > 0 && s->bucket[b].n_each % SPREAD_UNIT == 0);
+        assert_true(s->bucket[b].n_each > 0 && s->bucket[b].n_each % ZERO_GPU_UNIT == 0);
         at += n_ranks * s->bucket[b].n_each;
     }
     assert_int_equal(at * BYTES, l->n_bytes);
     for (int id = 0; id < l->n; id++) {
-        const struct spread_bucket *b = &s->bucket[s->plan.bucket_of[id]];
+        const struct zero_gpu_bucket *b = &s->bucket[s->plan.bucket_of[id]];
         size_t first = l->param[id].offset_bytes / BYTES;
-        assert_true(first % SPREAD_UNIT == 0 && first >= end && first >= b->at);
+        assert_true(first % ZERO_GPU_UNIT == 0 && first >= end && first >= b->at);
         end = first + l->param[id].n_elems;
         assert_true(end <= b->at + n_ranks * b->n_each);
     }
 }
 
 /* Padding is less than was promised (zero_gpu.h). */
-static void check_padding(const struct spread *s, const struct layout *l, size_t n_ranks)
+static void check_padding(const struct zero_gpu *s, const struct layout *l, size_t n_ranks)
 {
     size_t needed = 0;
     for (int id = 0; id < l->n; id++)
-        needed += (l->param[id].n_elems + SPREAD_UNIT - 1) / SPREAD_UNIT * SPREAD_UNIT;
-    assert_true(l->n_bytes / BYTES - needed <= (size_t)s->plan.n_buckets * (n_ranks - 1) * SPREAD_UNIT);
+        needed += (l->param[id].n_elems + ZERO_GPU_UNIT - 1) / ZERO_GPU_UNIT * ZERO_GPU_UNIT;
+    assert_true(l->n_bytes / BYTES - needed <= (size_t)s->plan.n_buckets * (n_ranks - 1) * ZERO_GPU_UNIT);
 }
 
 /* Counts what rank's slices own. */
-static void count(const struct spread *s, const struct layout *l, const struct optimizer *o, size_t rank, char *owners)
+static void count(const struct zero_gpu *s, const struct layout *l, const struct optimizer *o, size_t rank,
+                  char *owners)
 {
     size_t next = 0;
     for (int b = 0; b < s->plan.n_buckets; b++) {
-        const struct spread_bucket *bucket = &s->bucket[b];
+        const struct zero_gpu_bucket *bucket = &s->bucket[b];
         size_t from = bucket->at + rank * bucket->n_each;
         assert_int_equal(bucket->first, next);
         for (next = bucket->first; next < bucket->end; next++) {
@@ -72,8 +73,8 @@ static void count(const struct spread *s, const struct layout *l, const struct o
             size_t first = slice->at - l->param[slice->id].offset_bytes / BYTES;
             assert_int_equal(s->plan.bucket_of[slice->id], b);
             assert_true(slice->at >= from && slice->at + slice->n_elems <= from + bucket->n_each);
-            assert_int_equal(first % SPREAD_UNIT, 0);
-            assert_true(slice->n_elems % SPREAD_UNIT == 0 || first + slice->n_elems == l->param[slice->id].n_elems);
+            assert_int_equal(first % ZERO_GPU_UNIT, 0);
+            assert_true(slice->n_elems % ZERO_GPU_UNIT == 0 || first + slice->n_elems == l->param[slice->id].n_elems);
             for (size_t i = 0; i < slice->n_elems; i++)
                 owners[slice->at + i]++;
         }
@@ -86,17 +87,17 @@ static void check(const struct layout *declared, int n_ranks, size_t first_cap, 
     struct layout l = {0};
     char *owners = NULL;
     for (int r = 0; r < n_ranks; r++) {
-        struct spread s;
+        struct zero_gpu s;
         struct optimizer o = {0};
         layout_clear(&l);
         copy(&l, declared);
-        assert_int_equal(spread_open(&s, &l, first_cap, cap, r, n_ranks, &o, NULL), 0);
+        assert_int_equal(zero_gpu_open(&s, &l, first_cap, cap, r, n_ranks, &o, NULL), 0);
         check_places(&s, &l, (size_t)n_ranks);
         check_padding(&s, &l, (size_t)n_ranks);
         owners = owners ? owners : calloc(l.n_bytes / BYTES + 1, 1);
         count(&s, &l, &o, (size_t)r, owners);
         optimizer_close(&o);
-        spread_close(&s);
+        zero_gpu_close(&s);
     }
     for (int id = 0; id < l.n; id++) {
         size_t first = l.param[id].offset_bytes / BYTES;
@@ -134,15 +135,15 @@ static void test_cap(void **state)
 {
     (void)state;
     for (int n_ranks = 1; n_ranks < 100; n_ranks += 7) {
-        struct spread s;
+        struct zero_gpu s;
         struct layout l = {0};
         struct optimizer o = {0};
-        size_t shape = spread_cap(n_ranks) / BYTES + 1 + draw(10000);
+        size_t shape = zero_gpu_cap(n_ranks) / BYTES + 1 + draw(10000);
         assert_int_equal(layout_add(&l, "w", DDP_F32, &shape, 1, 0, NULL), 0);
-        assert_int_equal(spread_open(&s, &l, 1, 1, 0, n_ranks, &o, NULL), 0);
-        assert_true(l.n_bytes / BYTES - shape < SPREAD_UNIT + shape / 8);
+        assert_int_equal(zero_gpu_open(&s, &l, 1, 1, 0, n_ranks, &o, NULL), 0);
+        assert_true(l.n_bytes / BYTES - shape < ZERO_GPU_UNIT + shape / 8);
         optimizer_close(&o);
-        spread_close(&s);
+        zero_gpu_close(&s);
         layout_clear(&l);
     }
 }

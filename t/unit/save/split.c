@@ -17,7 +17,7 @@ static uint32_t draw(uint32_t n)
 
 struct arena {
     struct files files;
-    struct share_arena a;
+    struct split_arena a;
     size_t offset[N_MAX], n_bytes;
     char *owner; /* [n_bytes] times that a byte was given away */
 };
@@ -40,7 +40,7 @@ static void make(struct arena *x, size_t first, size_t n)
     }
     assert_int_equal(files_make(&x->files, &group, 1, 1 << 20, NULL), 0);
     x->owner = calloc(x->n_bytes + 1, 1);
-    x->a = (struct share_arena){x->owner, first, n, x->offset};
+    x->a = (struct split_arena){x->owner, first, n, x->offset};
 }
 
 static void check_piece(struct arena *x, const struct writer_piece *p)
@@ -60,10 +60,10 @@ static void check_ranks(struct arena *x, int n_ranks)
     size_t most = 0, least = SIZE_MAX, end = 0;
     memset(x->owner, 0, x->n_bytes);
     for (int r = 0; r < n_ranks; r++) {
-        struct share s = {0};
+        struct split s = {0};
         size_t at, n, blocks = 0, inside = 0;
-        assert_int_equal(share_split(&s, &x->files, &x->a, r, n_ranks, NULL), 0);
-        share_span(&x->files, &x->a, r, n_ranks, &at, &n);
+        assert_int_equal(split_add_arena(&s, &x->files, &x->a, r, n_ranks, NULL), 0);
+        split_span(&x->files, &x->a, r, n_ranks, &at, &n);
         for (size_t i = 0; i < s.n; i++) {
             check_piece(x, &s.piece[i]);
             blocks += (s.piece[i].n + BLOCK - 1) / BLOCK;
@@ -77,7 +77,7 @@ static void check_ranks(struct arena *x, int n_ranks)
         }
         most = blocks > most ? blocks : most;
         least = blocks < least ? blocks : least;
-        share_clear(&s);
+        split_clear(&s);
     }
     assert_true(most - least <= 1);
     for (size_t i = 0; i < x->a.n; i++)
@@ -102,15 +102,15 @@ static void test_every_byte_once(void **state)
 static void test_nothing(void **state)
 {
     struct arena x;
-    struct share s = {0};
+    struct split s = {0};
     size_t at, n;
     (void)state;
     make(&x, 2, 1);
     x.a.n = 0;
-    assert_int_equal(share_split(&s, &x.files, &x.a, 0, 2, NULL), 0);
-    share_span(&x.files, &x.a, 1, 2, &at, &n);
+    assert_int_equal(split_add_arena(&s, &x.files, &x.a, 0, 2, NULL), 0);
+    split_span(&x.files, &x.a, 1, 2, &at, &n);
     assert_true(s.n == 0 && n == 0);
-    share_clear(&s);
+    split_clear(&s);
     free(x.owner);
     files_clear(&x.files);
 }

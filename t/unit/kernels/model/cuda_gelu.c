@@ -172,7 +172,7 @@ static void large_arguments_saturate(void **state)
     device_drop(in), device_drop(out), device_drop(dout);
 }
 
-struct spread {
+struct zero_gpu {
     size_t rows, width, gap;
     enum ddp_dtype type;
     bool add;
@@ -180,7 +180,7 @@ struct spread {
 
 static void spread(const void *arg, uint64_t *hash)
 {
-    const struct spread *x = arg;
+    const struct zero_gpu *x = arg;
     size_t stride = x->width + x->gap, n = x->rows * stride;
     struct tensor bias = tensor_random(x->type, x->width, 0, 1);
     struct tensor add = tensor_random(x->type, n, 0, 1);
@@ -202,7 +202,7 @@ static void a_bias_lies_on_every_row(void **state)
     (void)state;
     static const enum ddp_dtype types[] = {DDP_F32, DDP_BF16, DDP_F16};
     for (int i = 0; i < 24; i++) {
-        struct spread x = {
+        struct zero_gpu x = {
             .rows = 5, .width = i & 1 ? 1037 : 64, .gap = i & 2 ? 8 : 0, .type = types[i / 8], .add = i & 4};
         in_every_order(spread, &x);
     }
