@@ -23,19 +23,6 @@ static int wire_up(ddp_t *d, ddp_error_t *errp)
     return d->team.comm ? 0 : -1;
 }
 
-static struct ddp_world world_of(const struct world *w)
-{
-    int node = w->node_of[w->rank];
-    return (struct ddp_world){
-        .rank = w->rank,
-        .size = w->size,
-        .local_rank = w->local_of[w->rank],
-        .local_size = world_local_size(w, node),
-        .node = node,
-        .n_nodes = w->n_nodes,
-    };
-}
-
 EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
 {
     ddp_t *d = calloc(1, sizeof *d);
@@ -48,8 +35,7 @@ EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
         ddp_finalize(d);
         return NULL;
     }
-    d->team.me = world_of(d->team.map);
-    d->team.timeout_s = d->config.timeout_s;
+    d->team = team_of(d->team.map, d->team.comm, d->config.timeout_s);
     return d;
 }
 

@@ -151,6 +151,15 @@ void comm_destroy(comm_t *c);
  * same on every rank. */
 bool comm_is_by_rank(const comm_t *c);
 
+/* After an error of this rank alone: makes all other ranks fail with errp's text. Returns -1. */
+int comm_fail(comm_t *c, ddp_error_t *errp);
+
+/* For nccl, which stands beside c: how c's sums are cut (plan.h), and who watches the ranks (watch.h). Borrowed. */
+struct comm_plan;
+struct watch;
+const struct comm_plan *comm_plan(const comm_t *c);
+struct watch *comm_watch(const comm_t *c);
+
 /* Payload bytes that this rank has sent over TCP so far, for tests and metrics. A reduction of B bytes adds exactly 2
  * (n_nodes - 1) B over all ranks: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S whose
  * node combines sub-slice s sends S + (n_nodes - 2) s bytes. The header of 32 bytes before each message of up to 256

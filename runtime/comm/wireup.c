@@ -294,6 +294,16 @@ bool comm_is_by_rank(const comm_t *c)
     return c->plan.by_rank;
 }
 
+const struct comm_plan *comm_plan(const comm_t *c)
+{
+    return &c->plan;
+}
+
+struct watch *comm_watch(const comm_t *c)
+{
+    return c->watch;
+}
+
 uint64_t comm_tcp_bytes_sent(const comm_t *c)
 {
     comm_t *driven = (comm_t *)c;

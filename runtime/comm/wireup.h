@@ -66,9 +66,6 @@ static inline uint64_t comm_mix(uint64_t h, uint64_t v)
 /* Numbers this rank's next call, a work or a call that waits, and returns its watch_call(). */
 uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args);
 
-/* After an error of this rank alone: makes all other ranks fail with errp's text. Returns -1. */
-int comm_fail(comm_t *c, ddp_error_t *errp);
-
 /* Begins a collective call that waits, once all works are done. args: a hash of the arguments that must be equal on all
  * ranks; ranks compare the calls that they have begun. -1: the watch's cause. (progress.c) */
 int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp);

@@ -6,6 +6,20 @@
 
 #include "runtime/base/hash.h"
 
+struct team team_of(struct world *w, comm_t *c, double timeout_s)
+{
+    int node = w->node_of[w->rank];
+    const struct ddp_world me = {
+        .rank = w->rank,
+        .size = w->size,
+        .local_rank = w->local_of[w->rank],
+        .local_size = world_local_size(w, node),
+        .node = node,
+        .n_nodes = w->n_nodes,
+    };
+    return (struct team){.map = w, .me = me, .comm = c, .timeout_s = timeout_s};
+}
+
 int team_break(struct team *t)
 {
     t->is_broken = true;

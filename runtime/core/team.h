@@ -21,6 +21,9 @@ struct team {
     bool is_broken;
 };
 
+/* w and c are borrowed. */
+struct team team_of(struct world *w, comm_t *c, double timeout_s);
+
 /* Marks t broken and returns -1: for a failed collective. */
 int team_break(struct team *t);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/comm/wireup.h"
+#include "runtime/comm/watch.h"
 #include "runtime/nccl/impl.h"
 #include "runtime/nccl/plan.h"
 
@@ -95,7 +95,7 @@ nccl_t *nccl_create_with(const struct nccl_config *cfg, const struct nccl_lib *l
         comm_fail(c, errp);
         return NULL;
     }
-    *n = (struct nccl){.lib = lib, .cfg = *cfg, .world = w, .comm = c, .watch = c->watch, .version = "none"};
+    *n = (struct nccl){.lib = lib, .cfg = *cfg, .world = w, .comm = c, .watch = comm_watch(c), .version = "none"};
     n->cfg.log = NULL;
     n->life = NCCL_CREATED;
     if (lib) {

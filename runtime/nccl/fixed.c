@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/cuda/reduce.h"
-#include "runtime/comm/wireup.h"
+#include "runtime/comm/plan.h"
 #include "runtime/nccl/impl.h"
 #include "runtime/nccl/plan.h"
 
@@ -59,7 +59,7 @@ static int move_phase(struct job *j, enum nccl_phase phase, ddp_error_t *errp)
 /* What this rank owns of range r. */
 static int sum_range(struct job *j, enum nccl_phase phase, const struct nccl_range *r, char *stage, ddp_error_t *errp)
 {
-    const struct comm_plan *p = &j->n->comm->plan;
+    const struct comm_plan *p = comm_plan(j->n->comm);
     const struct nccl_device *d = &j->n->cfg.device;
     struct nccl_fixed f = fixed_of(j->n->world, r);
     size_t first, n_elems, size = dtype_size(r->dtype), slot = nccl_fixed_slot_elems(&f, phase) * size;
@@ -147,7 +147,7 @@ static int run(struct job *j, struct rest rest, size_t room, ddp_error_t *errp)
 
 static size_t most_inputs_of(const nccl_t *n)
 {
-    size_t most = nccl_fixed_most(n->world) / 2, n_slots = (size_t)n->comm->plan.n_slots;
+    size_t most = nccl_fixed_most(n->world) / 2, n_slots = (size_t)comm_plan(n->comm)->n_slots;
     return most > n_slots ? most : n_slots;
 }
 

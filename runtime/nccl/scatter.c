@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "runtime/comm/wireup.h"
+#include "runtime/comm/plan.h"
 #include "runtime/nccl/impl.h"
 #include "runtime/nccl/plan.h"
 
@@ -68,7 +68,7 @@ static int sum_in_node(struct job *j, ddp_error_t *errp)
 static int sum_across(struct job *j, ddp_error_t *errp)
 {
     const struct world *w = j->n->world;
-    const struct comm_plan *p = &j->n->comm->plan;
+    const struct comm_plan *p = comm_plan(j->n->comm);
     int own = 0;
     for (int i = 0; i < p->n_slots; i++) {
         int k = p->slot_node[i];
@@ -111,7 +111,7 @@ int nccl_reduce_scatter_fixed(nccl_t *n, void *data, size_t n_each, enum ddp_dty
         .n = n, .data = data, .stage = stage->data, .elem_bytes = dtype_size(t), .dtype = t, .stream = stream};
     if (nccl_begin(n, errp) < 0 || nccl_check_fixed(n, errp) < 0 || nccl_check_ranges(n, &all, 1, errp) < 0)
         return -1;
-    size_t most = nccl_scatter_most(n->world), n_in = (size_t)n->comm->plan.n_slots + (size_t)n->world->size;
+    size_t most = nccl_scatter_most(n->world), n_in = (size_t)comm_plan(n->comm)->n_slots + (size_t)n->world->size;
     j.moves = malloc(most * sizeof *j.moves);
     j.pieces = malloc(most * sizeof *j.pieces);
     j.in = malloc(n_in * sizeof *j.in);

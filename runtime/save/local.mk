@@ -22,3 +22,5 @@ UNIT_TESTS += t/unit/save/readback.t
 t_unit_save_readback_t_SOURCES = t/unit/save/readback.c t/lib/devicerig.c
 t_unit_save_readback_t_CPPFLAGS = $(AM_CPPFLAGS) -DDDP_CUDA_EMULATED=1
 t_unit_save_readback_t_LDADD = libsave.la librckpt.la $(DEVICE_TEST_LIBS)
+UNIT_TESTS += t/unit/save/save.t
+t_unit_save_save_t_SOURCES = t/unit/save/save.c

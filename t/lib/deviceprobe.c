@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/comm/wireup.h"
+#include "runtime/comm/watch.h"
 #include "runtime/device/choice.h"
 #include "runtime/handle.h"
 
@@ -22,7 +22,7 @@ struct probe {
 
 static int ask_watch(void *ctx, ddp_error_t *errp)
 {
-    watch_t *w = ((struct probe *)ctx)->ddp->team.comm->watch;
+    watch_t *w = comm_watch(((struct probe *)ctx)->ddp->team.comm);
     return watch_is_broken(w) ? watch_error(w, errp) : 0;
 }
 
