@@ -10,7 +10,7 @@
 
 typedef int open_f(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
-static const char cure[] = "start it with \"srun --ddp=on\", or with \"srun --mpi=pmix\"";
+static const char cure[] = "start it with \"srun --ddp=on\", or with \"srun --mpi=pmix\" or \"--mpi=pmi2\"";
 
 /* A variable that is set and not empty, or NULL. */
 static const char *env(const char *name)
@@ -28,8 +28,8 @@ static int check_alone(ddp_error_t *errp)
         int n = 0;
         if (text && (num_int(text, 1, 1 << 30, &n) < 0 || n > 1))
             return error_set(errp, DDP_E_BOOT, ENOTCONN,
-                             "%s=%.32s, but this process was started without PMIx, so the tasks cannot find each "
-                             "other: %s",
+                             "%s=%.32s, but this process was started without PMIx or PMI, so the tasks cannot "
+                             "find each other: %s",
                              names[i], text, cure);
     }
     return 0;
@@ -41,19 +41,23 @@ static open_f *choose(ddp_error_t *errp)
     const char *name = env("DDP_BOOT");
     if (name && !strcmp(name, "pmix"))
         return boot_pmix_open;
+    if (name && !strcmp(name, "pmi"))
+        return boot_pmi_open;
     if (name && !strcmp(name, "local"))
         return boot_local_open;
     if (name && !strcmp(name, "single"))
         return boot_single_open;
     if (name && strcmp(name, "auto") != 0) {
-        error_set(errp, DDP_E_USAGE, EINVAL, "DDP_BOOT=%.64s is not allowed: use DDP_BOOT=auto|pmix|local|single",
-                  name);
+        error_set(errp, DDP_E_USAGE, EINVAL, "DDP_BOOT=%.64s is not allowed: use "
+                  "DDP_BOOT=auto|pmix|pmi|local|single", name);
         return NULL;
     }
     if (env("DDP_BOOT_ADDR"))
         return boot_local_open;
     if (env("PMIX_NAMESPACE") && env("PMIX_RANK"))
         return boot_pmix_open;
+    if (env("PMI_FD") && env("PMI_RANK") && env("PMI_SIZE"))
+        return boot_pmi_open;
     return check_alone(errp) < 0 ? NULL : boot_single_open;
 }
 

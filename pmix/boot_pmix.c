@@ -1,5 +1,5 @@
-/* boot_pmix.c - the boot under srun. The one file that includes pmix.h; libpmix is opened at run time, so that one
- * build serves machines without it.
+/* boot_pmix.c - the boot under srun --mpi=pmix. The one file that includes pmix.h; libpmix is opened at run time, so
+ * that one build serves machines without it.
  *
  * Through PMIx goes one thing only: where rank 0's boot server is (boot_host.h). All else goes over that server's
  * protocol, because Slurm's own exchange cannot be relied on. Measured with OpenPMIx 4.2.2 under Slurm 22.05.8, by
@@ -22,16 +22,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "pmix/boot_host.h"
-#include "pmix/boot_impl.h"
+#include "pmix/boot_carried.h"
 #include "runtime/base/call.h"
 #include "runtime/base/clock.h"
 
 #define KEY "ddp.boot"
-#define CARD_MAX 1024  /* bytes of rank 0's card */
 #define RETRY_MS 5     /* while rank 0 has not published it */
 #define ANSWER_S 3.0   /* an answer that takes longer was lost: ask again */
-#define LEAVE_S 10.0   /* rank 0's server waits that long for the others to leave */
 #define PARTING_S 5.0  /* for PMIx_Finalize, whose callers give no deadline */
 
 struct api {
@@ -44,10 +41,9 @@ struct api {
 };
 
 struct pmix {
+    struct boot_carried carried;
     struct api api;
     pmix_proc_t me;
-    boot_host_t *host; /* rank 0 */
-    boot_t local;      /* this rank's place at rank 0's server */
 };
 
 /* One answer that is waited for. Two hold it: the caller and the library's callback. */
@@ -120,7 +116,7 @@ struct request {
     struct api api;
     pmix_status_t status;
     pmix_proc_t me;      /* from PMIx_Init */
-    char card[CARD_MAX]; /* rank 0's */
+    char card[CARRIED_CARD_MAX]; /* rank 0's */
 };
 
 static void call_init(void *arg)
@@ -306,12 +302,12 @@ static int publish(struct pmix *p, const char *card, uint64_t deadline, ddp_erro
 /* Where rank 0 is the one to serve. */
 static int start_host(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
 {
-    p->host = boot_host_create(size, is_one_node(p, size, deadline), errp);
-    return p->host ? publish(p, boot_host_card(p->host), deadline, errp) : -1;
+    p->carried.host = boot_host_create(size, is_one_node(p, size, deadline), errp);
+    return p->carried.host ? publish(p, boot_host_card(p->carried.host), deadline, errp) : -1;
 }
 
 /* Rank 0's card, asked for until it is there. */
-static int find_card(struct pmix *p, char card[CARD_MAX], uint64_t deadline, ddp_error_t *errp)
+static int find_card(struct pmix *p, char card[CARRIED_CARD_MAX], uint64_t deadline, ddp_error_t *errp)
 {
     for (;;) {
         struct wait *w;
@@ -320,7 +316,7 @@ static int find_card(struct pmix *p, char card[CARD_MAX], uint64_t deadline, ddp
         if (status == PMIX_SUCCESS) {
             bool is_text = w->type == PMIX_BYTE_OBJECT && w->data;
             if (is_text)
-                snprintf(card, CARD_MAX, "%.*s", (int)w->n, (const char *)w->data);
+                snprintf(card, CARRIED_CARD_MAX, "%.*s", (int)w->n, (const char *)w->data);
             wait_drop(w);
             return is_text ? 0 : error_set(errp, DDP_E_BOOT, EPROTO, "PMIx get: " KEY " of rank 0 is not text");
         }
@@ -333,56 +329,30 @@ static int find_card(struct pmix *p, char card[CARD_MAX], uint64_t deadline, ddp
 
 static int join(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
 {
-    char card[CARD_MAX], text[2 * CARD_MAX];
-    struct boot_join j = {.who = "rank 0's boot server", .rank = (int)p->me.rank, .size = size};
+    char card[CARRIED_CARD_MAX];
     if (p->me.rank == 0 && start_host(p, size, deadline, errp) < 0)
         return -1;
     if (find_card(p, card, deadline, errp) < 0)
         return -1;
-    if (boot_host_addrs(card, text, sizeof text, &j.token, &j.addrs) < 0)
-        return error_set(errp, DDP_E_BOOT, EPROTO, "rank 0 names no address that this rank can use: is DDP_INTERFACE a "
-                         "network interface that is up on its node, and its libddp of the same version?");
-    return boot_local_join(&p->local, &j, deadline, errp);
+    return carried_join(&p->carried, (int)p->me.rank, size, card, deadline, errp);
 }
 
 /* ---- the backend ---- */
 
-static int pmix_put(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t *errp)
-{
-    struct pmix *p = b->state;
-    return p->local.ops->put(&p->local, key, data, n, errp);
-}
-
-static int pmix_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp)
-{
-    struct pmix *p = b->state;
-    return p->local.ops->fence(&p->local, deadline, errp);
-}
-
-static int pmix_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
-                    ddp_error_t *errp)
-{
-    struct pmix *p = b->state;
-    return p->local.ops->get(&p->local, rank, key, ret_data, ret_n, deadline, errp);
-}
-
-/* The server stays until `deadline` for those who have not left. */
 static int leave(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
 {
     struct request r = {.api = p->api};
-    if (p->local.ops)
-        p->local.ops->close(&p->local, NULL);
-    boot_host_destroy(p->host, deadline);
+    carried_close(&p->carried, deadline);
     free(p);
     return ask(call_finalize, &r, "PMIx_Finalize", deadline_in(PARTING_S), errp);
 }
 
 static int pmix_close(boot_t *b, ddp_error_t *errp)
 {
-    return leave(b->state, deadline_in(LEAVE_S), errp);
+    return leave(b->state, deadline_in(CARRIED_LEAVE_S), errp);
 }
 
-static const struct boot_ops pmix_ops = {pmix_put, pmix_fence, pmix_get, pmix_close};
+static const struct boot_ops pmix_ops = {carried_put, carried_fence, carried_get, pmix_close};
 
 static int connect_to_server(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
 {

@@ -3,11 +3,13 @@ noinst_LTLIBRARIES += libboot.la
 libboot_la_CPPFLAGS = $(AM_CPPFLAGS) $(pmix_CPPFLAGS)
 libboot_la_SOURCES = \
 	%D%/boot.c %D%/boot.h \
+	%D%/boot_carried.c %D%/boot_carried.h \
 	%D%/boot_client.c \
 	%D%/boot_conn.c %D%/boot_conn.h \
 	%D%/boot_host.c %D%/boot_host.h \
 	%D%/boot_impl.h \
 	%D%/boot_local.c \
+	%D%/boot_pmi.c \
 	%D%/boot_protocol.c \
 	%D%/boot_server.c %D%/boot_server.h \
 	%D%/boot_server_impl.h \
@@ -29,3 +31,5 @@ UNIT_TESTS += t/unit/pmix/boot_strangers.t
 t_unit_pmix_boot_strangers_t_SOURCES = t/unit/pmix/boot_strangers.c
 UNIT_TESTS += t/unit/pmix/world.t
 t_unit_pmix_world_t_SOURCES = t/unit/pmix/world.c
+UNIT_TESTS += t/unit/pmix/boot_pmi.t
+t_unit_pmix_boot_pmi_t_SOURCES = t/unit/pmix/boot_pmi.c

@@ -37,7 +37,7 @@ enum ddp_key {
     KEY_COUNT
 };
 enum { BIND_AUTO, BIND_NONE, BIND_PRINT }; /* choices of KEY_BIND */
-enum { MPI_AUTO, MPI_PMIX, MPI_NONE }; /* choices of KEY_MPI */
+enum { MPI_AUTO, MPI_PMIX, MPI_PMI2, MPI_NONE }; /* choices of KEY_MPI */
 
 extern const struct knob ddp_keys[KEY_COUNT];
 

@@ -153,8 +153,8 @@ static void read_arguments(int ac, char **av)
     }
 }
 
-/* The folder of Slurm's own library is that of its plugins. */
-static bool has_pmix_plugin(void)
+/* Slurm has a plugin whose file's name begins so. The folder of Slurm's own library is that of its plugins. */
+static bool has_plugin(const char *prefix)
 {
     Dl_info info;
     char folder[PATH_MAX];
@@ -168,10 +168,20 @@ static bool has_pmix_plugin(void)
     *slash = 0;
     DIR *d = opendir(folder);
     for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = !strncmp(e->d_name, "mpi_pmix", 8);
+        found = !strncmp(e->d_name, prefix, strlen(prefix));
     if (d)
         closedir(d);
     return found;
+}
+
+/* What srun's --mpi is to be where the user has given none; NULL: as it is. */
+static const char *choose_mpi(int choice)
+{
+    if (choice == MPI_NONE)
+        return NULL;
+    if (choice == MPI_PMIX || (choice == MPI_AUTO && has_plugin("mpi_pmix")))
+        return "pmix";
+    return choice == MPI_PMI2 || has_plugin("mpi_pmi2") ? "pmi2" : NULL;
 }
 
 /* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */
@@ -231,12 +241,14 @@ static void prepare_srun(void)
         struct cmdline c = cmdline_read(args, (size_t)n);
         struct task_request r = make_request(find_option(c.ddp), lookup_own, NULL);
         if (task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON) {
-            int mpi = o.key[KEY_MPI].choice;
-            if (mpi == MPI_PMIX || (mpi == MPI_AUTO && has_pmix_plugin()))
-                offer(set, sizeof set, "SLURM_MPI_TYPE", "pmix");
+            const char *mpi = choose_mpi(o.key[KEY_MPI].choice);
+            if (mpi)
+                offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
             offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", "1");
             if (o.key[KEY_RESV_PORTS].b || c.resv_ports)
                 offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
+            else if (mpi && !strcmp(mpi, "pmi2"))
+                offer(set, sizeof set, "SLURM_RESV_PORTS", "0"); /* pmi2 would take as many as tasks are on a node */
             if (!c.cpu_bind && !getenv("SLURM_CPU_BIND"))
                 offer(set, sizeof set, unbound, "1");
             setenv(srun_set, set, 1);

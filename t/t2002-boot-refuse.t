@@ -3,7 +3,7 @@
 source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 probe=$top_builddir/t/lib/bootprobe
 unset DDP_BOOT DDP_BOOT_ADDR DDP_BOOT_TOKEN DDP_RANK DDP_SIZE DDP_NODE PMIX_NAMESPACE PMIX_RANK SLURM_NTASKS \
-    SLURM_STEP_NUM_TASKS
+    SLURM_STEP_NUM_TASKS PMI_FD PMI_RANK PMI_SIZE
 
 refused() { # DESC ERE VARIABLE=VALUE...
     local desc=$1 ere=$2
@@ -18,10 +18,11 @@ is "one Slurm task is alone as well" "$rc" 0
 refused "several Slurm tasks without PMIx" "SLURM_NTASKS=4.*srun --ddp=on.*srun --mpi=pmix" SLURM_NTASKS=4
 refused "several tasks of the step" "SLURM_STEP_NUM_TASKS=2.*srun --ddp=on" SLURM_NTASKS=1 SLURM_STEP_NUM_TASKS=2
 refused "a task count that is no number" "SLURM_NTASKS=many.*srun --ddp=on" SLURM_NTASKS=many
+refused "half of PMI is none" "SLURM_NTASKS=4" SLURM_NTASKS=4 PMI_RANK=0 PMI_SIZE=4
 refused "half of PMIx is none" "SLURM_NTASKS=4" SLURM_NTASKS=4 PMIX_RANK=0
 run env SLURM_NTASKS=4 DDP_BOOT=single "$probe"
 like "who insists on a single process gets it" "$rc $out" "^0 rank 0 of 1: "
-refused "an unknown backend" "DDP_BOOT=nonsense .*auto.pmix.local.single" DDP_BOOT=nonsense
+refused "an unknown backend" "DDP_BOOT=nonsense .*auto.pmix.pmi.local.single" DDP_BOOT=nonsense
 refused "local without an address" "DDP_BOOT_ADDR.*ddp run" DDP_BOOT=local
 refused "an address without a token" "DDP_BOOT_TOKEN.*ddp run" DDP_BOOT_ADDR=unix:@nobody
 token=$(printf 'a%.0s' {1..64})

@@ -45,17 +45,19 @@ flood_end() {
     wait "$flood" 2>"$tmp/wait.err"
 }
 run_deadline=40
-unharmed() { # N WAY THREADS
+unharmed() { # N WAY THREADS [KEYS of --ddp]
     local i bad=""
     flood "$2" "$3"
     for ((i = 0; i < $1; i++)); do
-        cluster_run srun -K --ddp=on -N2 -n4 "$top_builddir/train" --data /usr/share/common-licenses/GPL-3 --steps 1
+        cluster_run srun -K "--ddp=on${4:-}" -N2 -n4 \
+            "$top_builddir/train" --data /usr/share/common-licenses/GPL-3 --steps 1
         [ "$rc" -eq 0 ] || bad+=" $rc $err"
     done
     flood_end
-    is "$1 of $1 jobs are unharmed by a flood: $2, $3 threads" "$bad" ""
+    is "$1 of $1 jobs are unharmed by a flood: $2, $3 threads${4:-}" "$bad" ""
 }
 unharmed $((5 * ${times:=1})) silence 2
 unharmed $((3 * times)) close 4
 unharmed $((3 * times)) garbage 4
+unharmed $((4 * times)) close 4 ,mpi=pmi2
 done_testing

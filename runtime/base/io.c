@@ -28,13 +28,13 @@ static int wait_fd(int fd, short events, uint64_t deadline, const char *what, dd
     }
 }
 
-static ssize_t recv_some(int fd, void *buf, size_t n)
+static ssize_t recv_now(int fd, void *buf, size_t n)
 {
     ssize_t r = recv(fd, buf, n, MSG_DONTWAIT);
     return r < 0 && errno == ENOTSOCK ? read(fd, buf, n) : r;
 }
 
-static ssize_t send_some(int fd, const void *buf, size_t n)
+static ssize_t send_now(int fd, const void *buf, size_t n)
 {
     ssize_t r = send(fd, buf, n, MSG_DONTWAIT | MSG_NOSIGNAL);
     return r < 0 && errno == ENOTSOCK ? write(fd, buf, n) : r;
@@ -45,29 +45,34 @@ static int is_gone(int err)
     return err == EPIPE || err == ECONNRESET;
 }
 
+ssize_t io_recv_some(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp)
+{
+    for (;;) {
+        ssize_t r = recv_now(fd, buf, n);
+        if (r > 0)
+            return r;
+        if (r == 0 || is_gone(errno))
+            return error_set(errp, DDP_E_PEER, ECONNRESET, "%s: the connection was closed by the other end", what);
+        if (errno != EAGAIN && errno != EINTR)
+            return error_errno(errp, "%s: receive", what);
+        if (errno == EAGAIN && wait_fd(fd, POLLIN, deadline, what, errp) < 0)
+            return -1;
+    }
+}
+
 int io_recv_all(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp)
 {
-    for (char *p = buf; n > 0;) {
-        ssize_t r = recv_some(fd, p, n);
-        if (r > 0) {
-            p += r;
-            n -= (size_t)r;
-        } else if (r == 0 || is_gone(errno)) {
-            return error_set(errp, DDP_E_PEER, ECONNRESET, "%s: the connection was closed by the other end", what);
-        } else if (errno == EAGAIN) {
-            if (wait_fd(fd, POLLIN, deadline, what, errp) < 0)
-                return -1;
-        } else if (errno != EINTR) {
-            return error_errno(errp, "%s: receive", what);
-        }
-    }
+    ssize_t r;
+    for (char *p = buf; n > 0; p += r, n -= (size_t)r)
+        if ((r = io_recv_some(fd, p, n, deadline, what, errp)) < 0)
+            return -1;
     return 0;
 }
 
 int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp)
 {
     for (const char *p = buf; n > 0;) {
-        ssize_t r = send_some(fd, p, n);
+        ssize_t r = send_now(fd, p, n);
         if (r >= 0) {
             p += r;
             n -= (size_t)r;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include "runtime/base/error.h"
 
@@ -14,6 +15,9 @@
  * closed, DDP_E_SYSTEM otherwise. `what` names the other end in the error ("rank 3 (n2)"). */
 int io_recv_all(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
 int io_send_all(int fd, const void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
+
+/* Receives 1 to n bytes, whatever is there first; else as io_recv_all. Returns how many, or -1. */
+ssize_t io_recv_some(int fd, void *buf, size_t n, uint64_t deadline, const char *what, ddp_error_t *errp);
 
 /* connect() of a non-blocking socket; waits until `deadline`, also while the queue of a unix socket is full. 0, or -1
  * with errno: the connection's error, or ETIMEDOUT at the deadline. A signal does not end the wait. */

@@ -1,0 +1,33 @@
+/* boot_carried.h - a boot under a launcher that carries one value, rank 0's card: all else goes over the boot server in
+ * rank 0 (boot_host.h) that the card names. What boot_pmix.c and boot_pmi.c share. Private to pmix/. */
+#ifndef DDP_PMIX_BOOT_CARRIED_H
+#define DDP_PMIX_BOOT_CARRIED_H
+
+#include <stdbool.h>
+
+#include "pmix/boot_host.h"
+#include "pmix/boot_impl.h"
+
+#define CARRIED_CARD_MAX 1024 /* bytes of a card */
+
+/* The first member of b->state where b->ops has the functions below. */
+struct boot_carried {
+    boot_host_t *host; /* rank 0 */
+    boot_t local;      /* this rank's place at rank 0's server */
+};
+
+/* Joins the server that the card names. c is closed by carried_close, also after a failure. */
+int carried_join(struct boot_carried *c, int rank, int size, const char *card, uint64_t deadline, ddp_error_t *errp);
+
+/* Leaves the server; where it is this rank's own, it stays until `deadline` for those who have not left. */
+void carried_close(struct boot_carried *c, uint64_t deadline);
+
+#define CARRIED_LEAVE_S 10.0 /* of the deadline of carried_close, after an exchange that went well */
+
+/* boot_ops.put, fence and get. */
+int carried_put(boot_t *b, const char *key, const void *data, size_t n, ddp_error_t *errp);
+int carried_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp);
+int carried_get(boot_t *b, int rank, const char *key, void **ret_data, size_t *ret_n, uint64_t deadline,
+                ddp_error_t *errp);
+
+#endif
