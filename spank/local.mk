@@ -1,4 +1,4 @@
-# spank: all but plugin.c is free of Slurm, so that the unit tests need none
+# spank: all but plugin.c and layout.c is free of Slurm, so that the unit tests need none
 noinst_LTLIBRARIES += libspankcore.la
 libspankcore_la_SOURCES = \
 	%D%/affinity.c %D%/affinity.h \
@@ -26,7 +26,7 @@ EXTRA_DIST += %D%/ddp.map contrib/slurm/ddp.json contrib/slurm/plugstack.conf co
 
 if HAVE_SLURM
 plugin_LTLIBRARIES += ddp.la
-ddp_la_SOURCES = %D%/plugin.c
+ddp_la_SOURCES = %D%/layout.c %D%/layout.h %D%/plugin.c
 ddp_la_CPPFLAGS = $(AM_CPPFLAGS) $(slurm_CPPFLAGS)
 # Slurm's own functions are those of the program that loads the plugin: no libslurm.
 ddp_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,--version-script=$(srcdir)/%D%/ddp.map

@@ -36,6 +36,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/gather.h"
 #include "spank/hiding.h"
 #include "spank/keys.h"
+#include "spank/layout.h"
 #include "spank/task.h"
 
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
@@ -209,6 +210,7 @@ static void forget_enclosing_step(void)
     }
     unsetenv(GATHER_VARIABLE);
     unsetenv(PORT_DRAW_VARIABLE);
+    unsetenv(FIRST_NODE_VARIABLE);
 }
 
 /* Sets a variable of srun's own unless the user did, and notes it in `set`. */
@@ -368,10 +370,24 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
     return rc == 0 && spank_context() == S_CTX_LOCAL ? prepare_step() : rc;
 }
 
-/* In srun, when the allocation is there and srun's shepherd has been forked. */
+/* Which node has rank 0 is in no variable of Slurm's (step.h). A heterogeneous step's tasks would not hear of it: srun
+ * has copied its environment for them already. */
+static void tell_first_node(spank_t sp)
+{
+    uint32_t n_nodes = 0, job, step;
+    char name[HOSTLIST_NAME_MAX + 1];
+    if (spank_get_item(sp, S_JOB_NNODES, &n_nodes) == ESPANK_SUCCESS && n_nodes > 1 &&
+        spank_get_item(sp, S_JOB_ID, &job) == ESPANK_SUCCESS &&
+        spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS && layout_first_node(job, step, name) == 0)
+        setenv(FIRST_NODE_VARIABLE, name, 1);
+}
+
+/* In srun, when the step is there and srun's shepherd has been forked; once for each component. */
 int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
 {
-    (void)sp, (void)ac, (void)av;
+    (void)ac, (void)av;
+    if (plugin.is_prepared && !getenv(FIRST_NODE_VARIABLE))
+        tell_first_node(sp);
     if (plugin.gather)
         gather_start(plugin.gather, NULL);
     return 0;

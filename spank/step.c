@@ -167,10 +167,15 @@ static int find_first(const struct source *s, int groups, const struct names *na
     return 0;
 }
 
-/* Rank 0's node: the first node of the step that belongs to the first component which has any. */
+/* As srun has heard; else the first node of the step that belongs to the first component which has any. */
 static int read_master(const struct source *s, const char *list, bool is_het, char *ret)
 {
     struct names names;
+    const char *told = is_het ? NULL : get(s, FIRST_NODE_VARIABLE);
+    if (told && index_of(list, told) >= 0) {
+        strcpy(ret, told);
+        return 0;
+    }
     int groups = is_het ? number_or(s, "SLURM_HET_SIZE", 1) : 1, found = 0;
     if (groups > 1) {
         if (sort_names(list, &names, s->errp) < 0)
@@ -179,6 +184,16 @@ static int read_master(const struct source *s, const char *list, bool is_het, ch
         free(names.name);
     }
     return found ? 0 : hostlist_nth(list, 0, ret, s->errp);
+}
+
+/* t->node is SLURM_NODEID still; rank 0's node has that number. */
+static void number_node(struct step *t, int first)
+{
+    t->begins_here = t->node == first && first > 0;
+    if (t->node == first)
+        t->node = 0;
+    else if (t->node < first)
+        t->node++;
 }
 
 static int read_nodes(const struct source *s, bool is_het, struct step *t)
@@ -193,6 +208,8 @@ static int read_nodes(const struct source *s, bool is_het, struct step *t)
     int at = index_of(list, name);
     if (at < 0)
         return error_set(s->errp, DDP_E_DATA, EINVAL, "node %.64s is not in the step's node list %.80s", name, list);
+    if (!is_het) /* else the list's order is not SLURM_NODEID's */
+        number_node(t, index_of(list, t->master));
     if (step_tasks_on(tasks, at, &t->local_size, s->errp) < 0)
         return -1;
     return t->local_rank < t->local_size ? 0 : wrong(s, "SLURM_STEP_TASKS_PER_NODE", tasks);

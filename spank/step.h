@@ -3,7 +3,10 @@
  * Why the variables and not SPANK's items: in a heterogeneous step the items count per component, while SLURM_PROCID,
  * SLURM_NTASKS, SLURM_NODEID and SLURM_JOB_ID (the leader's) are those of the whole step. In such a step (Slurm 22.05)
  * SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE are sorted by node name, so neither can be indexed by SLURM_NODEID,
- * and the first node of the list need not be rank 0's.
+ * and the first node of the list need not be rank 0's. Nor need it be under --distribution=arbitrary, and since 26.05
+ * where a topology plugin orders the tasks, but not SLURM_NODEID and the list. So srun asks the controller and tells
+ * its tasks (FIRST_NODE_VARIABLE). In a heterogeneous step, and where no srun of ours started the tasks, it is the
+ * first node of the first component's list.
  *
  * Who sets a variable (22.05 to 26.05): slurmstepd sets SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_ID,
  * SLURM_STEP_ID and SLURMD_NODENAME, and srun sets those of the step; both overwrite values of the user's.
@@ -13,6 +16,7 @@
 #ifndef DDP_SPANK_STEP_H
 #define DDP_SPANK_STEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/base/error.h"
@@ -20,15 +24,19 @@
 #include "spank/keys.h"
 #include "topology/devices.h"
 
+#define FIRST_NODE_VARIABLE "SLURM_DDP_FIRST_NODE" /* from srun to its tasks: the node of rank 0 */
+
 struct step {
-    int rank, size, local_rank, local_size, node, n_nodes;
+    int rank, size, local_rank, local_size, n_nodes;
+    int node; /* number among the step's nodes, of which rank 0's is 0; the others keep Slurm's order */
     uint32_t job, step, restart;
     int cpus_on_node;  /* CPUs that the step holds on this node; 0: not known */
     int cpus_per_task; /* --cpus-per-task; 0: not given */
     struct devices_facts gpus; /* borrowed from the task's variables */
     int n_gpus;                /* GPUs that this task will see; 0: none, not known, or a list that cannot be parsed */
     char node_name[HOSTLIST_NAME_MAX + 1];
-    char master[HOSTLIST_NAME_MAX + 1]; /* first node of the step's (first component's) list */
+    char master[HOSTLIST_NAME_MAX + 1]; /* rank 0's node, or what most likely is */
+    bool begins_here;                   /* this is rank 0's node, and not the first of the step's list */
 };
 
 /* n_own_nodes: the number of nodes of the step's component that the task belongs to (S_JOB_NNODES), which is less than

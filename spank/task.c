@@ -213,7 +213,9 @@ static const char *trial_note(const struct task *t)
 static char *make_table(const struct task *t, const struct show *s)
 {
     char *table = show_table(s), *text = NULL;
-    if (table && asprintf(&text, "%s%s", table, trial_note(t)) < 0)
+    const char *first =
+        t->step.begins_here ? "note: the step's rank 0 is on this node, from which nodes are counted\n" : "";
+    if (table && asprintf(&text, "%s%s%s", table, first, trial_note(t)) < 0)
         text = NULL;
     free(table);
     return text;

@@ -60,7 +60,7 @@ planted runtime/new.c '#include <cuda_runtime_api.h>' "cuda_runtime_api.h belong
 planted runtime/new.c '#include <cblas.h>' "cblas.h belongs to kernels/model/"
 planted runtime/new.c '#include <slurm/spank.h>' "slurm/spank.h belongs to spank/"
 for header in pmix:pmix.h topology:hwloc.h runtime/nccl:nccl.h kernels/model:cblas.h runtime/device:cuda_runtime_api.h \
-    runtime/ckpt:xxhash.h spank:slurm/spank.h; do
+    runtime/ckpt:xxhash.h spank:slurm/spank.h spank:slurm/slurm.h; do
     copy
     for file in one.c two.c; do echo "#include <${header#*:}>" >"$tmp/tree/${header%:*}/$file"; done
     run "$layering" "$tmp/tree"

@@ -135,12 +135,32 @@ fi
 # Rank 0 elsewhere than on the first node.
 printf 'n2\nn1\n' >"$cluster_dir/home/hosts"
 chmod 644 "$cluster_dir/home/hosts"
-SLURM_HOSTFILE=$cluster_dir/home/hosts cluster_run srun --ddp=on,mpi=none -m arbitrary -n2 "$tmp/show"
-ok "rank 0 not on the first node: fails" test "$rc" -ne 0 -a "$rc" -ne 124
-like "... and says what to do" "$err" 'ddp: n2: rank 0 runs on n2, not on n1, .*set MASTER_ADDR=n2'
-SLURM_HOSTFILE=$cluster_dir/home/hosts MASTER_ADDR=n2 cluster_run srun --ddp=on -m arbitrary -n2 "$tmp/show"
-is "... which helps" "$(lines)" "0/2 local 0/1 node 1,1 on n2 master n2
-1/2 local 0/1 node 0,0 on n1 master n2"
+SLURM_HOSTFILE=$cluster_dir/home/hosts cluster_run srun --ddp=on -m arbitrary -n2 "$tmp/show"
+is "rank 0 not on the first node: its node is the first" "$rc $(lines)" "0 0/2 local 0/1 node 0,0 on n2 master n2
+1/2 local 0/1 node 1,1 on n1 master n2"
+printf 'n3\nn1\nn3\nn2\n' >"$cluster_dir/home/hosts"
+cat >"$tmp/inner.sh" <<SCRIPT
+srun --ddp=on -m arbitrary -n4 "$tmp/show"
+unset SLURM_HOSTFILE
+srun --ddp=on -N2 -n2 -w n1,n2 "$tmp/show"
+SCRIPT
+SLURM_HOSTFILE=$cluster_dir/home/hosts cluster_run srun --ddp=on -m arbitrary -n4 "$tmp/show"
+is "... of three, with two ranks on it" "$rc $(lines)" "0 0/4 local 0/2 node 0,0 on n3 master n3
+1/4 local 0/1 node 1,1 on n1 master n3
+2/4 local 1/2 node 0,0 on n3 master n3
+3/4 local 0/1 node 2,2 on n2 master n3"
+SLURM_HOSTFILE=$cluster_dir/home/hosts cluster_run salloc -N3 -n4 -w n1,n2,n3 bash "$tmp/inner.sh"
+like "... in a job, whose next step begins elsewhere" "$rc $out" "^0 .*0/4 local 0/2 node 0,0 on n3 master n3.*\
+0/2 local 0/1 node 0,0 on n1 master n1"
+SLURM_HOSTFILE=$cluster_dir/home/hosts cluster_run srun --ddp=verbose -m arbitrary -n4 true
+like "... and verbose shows it" "$err" $'ddp: n3:\n.*\n +note: the step.s rank 0 is on this node, '
+SLURM_DDP_FIRST_NODE=n2 cluster_run srun --ddp=on -w n1,n2 -n2 "$tmp/show"
+is "... and nobody but srun says where rank 0 is" "$rc $(lines)" "0 0/2 local 0/1 node 0,0 on n1 master n1
+1/2 local 0/1 node 1,1 on n2 master n1"
+cluster_run srun --ddp=on -m plane=2 -N2 -n6 "$tmp/show"
+is "plane" "$rc $(lines | sed -n '1p;3p;5p')" "0 0/6 local 0/4 node 0,0 on n1 master n1
+2/6 local 0/2 node 1,1 on n2 master n1
+4/6 local 2/4 node 0,0 on n1 master n1"
 
 cluster_run srun --ddp=verbose -N2 -n2 true
 like "verbose shows every node's ranks" "$err" $'ddp: n\\[1-2\\]:\n *rank .*CPUs .*\n *0 '

@@ -96,6 +96,34 @@ static void made_up_components_are_not_believed(void **state)
     assert_string_equal(s.master, "n2");
 }
 
+/* Rank 0's node is number 0, the others keep Slurm's order; a name that is none of the step's is not believed. */
+static void rank_0_is_where_srun_says(void **state)
+{
+    (void)state;
+    static const struct { const char *told; int node[4]; } cases[] = {
+        {"n1", {0, 1, 2, 3}}, {"n3", {1, 2, 0, 3}}, {"n4", {1, 2, 3, 0}}, {"n9", {0, 1, 2, 3}}, {"", {0, 1, 2, 3}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int n = 0; n < 4; n++) {
+            struct vars v = plain_step();
+            struct step s;
+            char name[8], id[8];
+            ddp_error_t e = {0};
+            snprintf(name, sizeof name, "n%d", n + 1);
+            snprintf(id, sizeof id, "%d", n);
+            put(&v, "SLURM_STEP_NUM_NODES", "4");
+            put(&v, "SLURM_STEP_NODELIST", "n[1-4]");
+            put(&v, "SLURM_STEP_TASKS_PER_NODE", "1(x4)");
+            put(&v, "SLURM_NODEID", id);
+            put(&v, "SLURMD_NODENAME", name);
+            put(&v, FIRST_NODE_VARIABLE, cases[i].told);
+            if (step_read(lookup, &v, 4, &s, &e) < 0)
+                fail_msg("%s", e.text);
+            assert_int_equal(s.node, cases[i].node[n]);
+            assert_string_equal(s.master, i == 1 ? "n3" : i == 2 ? "n4" : "n1");
+        }
+}
+
 /* A large step of one component, and lists that a user made up: neither keeps a task from its program. */
 static void large_components_cost_no_time(void **state)
 {
@@ -151,6 +179,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_step_is_read),
     cmocka_unit_test(a_heterogeneous_step_is_read),
     cmocka_unit_test(made_up_components_are_not_believed),
+    cmocka_unit_test(rank_0_is_where_srun_says),
     cmocka_unit_test(large_components_cost_no_time),
     cmocka_unit_test(what_is_missing_is_named),
 };

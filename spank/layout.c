@@ -1,0 +1,50 @@
+#include "spank/layout.h"
+
+#include <dlfcn.h>
+#include <slurm/slurm.h>
+#include <string.h>
+
+/* srun's own. They are looked up when they are needed: slurmstepd, which loads the plugin too, may lack them. */
+struct api {
+    __typeof__(slurm_job_step_layout_get) *get;
+    __typeof__(slurm_job_step_layout_free) *free;
+};
+
+static int load(struct api *api)
+{
+    void *get = dlsym(RTLD_DEFAULT, "slurm_job_step_layout_get");
+    void *free = dlsym(RTLD_DEFAULT, "slurm_job_step_layout_free");
+    if (!get || !free)
+        return -1;
+    memcpy(&api->get, &get, sizeof get);
+    memcpy(&api->free, &free, sizeof free);
+    return 0;
+}
+
+/* The place in the list of the node that has task 0; -1: none has. */
+static int find_first(const slurm_step_layout_t *l)
+{
+    for (uint32_t i = 0; i < l->node_cnt; i++)
+        for (uint32_t t = 0; t < l->tasks[i]; t++)
+            if (l->tids[i][t] == 0)
+                return (int)i;
+    return -1;
+}
+
+int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 1])
+{
+    struct api api;
+    slurm_step_id_t id;
+    if (load(&api) < 0)
+        return -1;
+    memset(&id, 0, sizeof id);
+    id.job_id = job;
+    id.step_id = step;
+    id.step_het_comp = NO_VAL;
+    slurm_step_layout_t *l = api.get(&id);
+    int at = l && l->node_list ? find_first(l) : -1;
+    int rc = at >= 0 ? hostlist_nth(l->node_list, (size_t)at, ret, NULL) : -1;
+    if (l)
+        api.free(l);
+    return rc;
+}

@@ -1,0 +1,13 @@
+/* layout.h - where Slurm has put the tasks of a step, asked of the controller; in srun only. */
+#ifndef DDP_SPANK_LAYOUT_H
+#define DDP_SPANK_LAYOUT_H
+
+#include <stdint.h>
+
+#include "spank/hostlist.h"
+
+/* The node of task 0 of a step of one component. 0, or -1: Slurm does not say. Waits as long as srun waits for any
+ * answer (MessageTimeout in slurm.conf). */
+int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 1]);
+
+#endif
