@@ -363,7 +363,8 @@ static int connect_to_server(struct pmix *p, uint64_t deadline, ddp_error_t *err
     if (r.status == PMIX_SUCCESS)
         return 0;
     return error_set(errp, DDP_E_BOOT, r.status, "PMIx finds no server here (%s): start the program with "
-                     "\"srun --ddp=on\", or with \"srun --mpi=pmix\"", p->api.error_string(r.status));
+                     "\"srun --ddp=on\", or with \"srun --mpi=pmix\"; in a container that hides Slurm's files, with "
+                     "\"srun --ddp=on,mpi=pmi2\"", p->api.error_string(r.status));
 }
 
 int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)

@@ -1,6 +1,7 @@
 /* init.c - ddp_init and its end: config -> boot -> world -> communicator. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/handle.h"
@@ -23,6 +24,15 @@ static int wire_up(ddp_t *d, ddp_error_t *errp)
     return d->team.comm ? 0 : -1;
 }
 
+/* An image may bring a libddp of another version than the plugin that set the task up. Where all goes well it does not
+ * matter. */
+static void name_version(ddp_error_t *errp)
+{
+    const char *plugin = getenv("DDP_VERSION");
+    if (plugin && *plugin && strcmp(plugin, DDP_VERSION) != 0)
+        error_prefix(errp, "libddp " DDP_VERSION " under the plugin of slurm-ddp %.20s", plugin);
+}
+
 EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
 {
     ddp_t *d = calloc(1, sizeof *d);
@@ -32,6 +42,7 @@ EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
     }
     d->save = (struct save){.team = &d->team, .state = &d->state, .config = &d->config};
     if (config_load(&d->config, argc, argv, errp) < 0 || wire_up(d, errp) < 0) {
+        name_version(errp);
         ddp_finalize(d);
         return NULL;
     }

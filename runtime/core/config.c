@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/ddp.h"
+
 #define PREFIX "--ddp-"
 
 #define ROW(type, field, scope, ...) {KNOB_FIELD(struct config, field), __VA_ARGS__},
@@ -86,7 +88,7 @@ char *config_shared_text(const struct config *cfg, const char *hook)
     for (size_t i = 0; i < N_KNOBS; i++)
         if (scope_of[i] == CONFIG_ALIKE)
             fprintf(f, "%s=%s\n", config_knobs[i].name, knob_format(&config_knobs[i], cfg, value, sizeof value));
-    fprintf(f, "hook=%s\n", hook);
+    fprintf(f, "hook=%s\nlibddp=" DDP_VERSION "\n", hook);
     bool failed = ferror(f);
     if (fclose(f) != 0 || failed) {
         free(text);

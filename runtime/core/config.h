@@ -100,9 +100,9 @@ int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp);
 /* Sets one key from text. A key of CONFIG_EARLY comes too late here: an error that says how to set it. */
 int config_set(struct config *cfg, const char *key, const char *value, ddp_error_t *errp);
 
-/* The settings of CONFIG_ALIKE, one "KEY=VALUE" a line, and "hook=HOOK"; malloc, the caller frees. NULL: no memory. For
- * two texts that differ, of ranks a and b, config_explain fills *errp with the first key that differs and returns
- * -1. */
+/* The settings of CONFIG_ALIKE, one "KEY=VALUE" a line, "hook=HOOK" and "libddp=VERSION"; malloc, the caller frees.
+ * NULL: no memory. For two texts that differ, of ranks a and b, config_explain fills *errp with the first key that
+ * differs and returns -1. */
 char *config_shared_text(const struct config *cfg, const char *hook);
 int config_explain(const char *text_a, int rank_a, const char *text_b, int rank_b, ddp_error_t *errp);
 

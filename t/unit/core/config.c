@@ -145,6 +145,7 @@ static void ranks_compare_what_they_share(void **state)
     ddp_error_t e;
     assert_string_equal(text_a, text_b);
     assert_non_null(strstr(text_a, "\nfind-unused=on\n"));
+    assert_non_null(strstr(text_a, "\nlibddp=" DDP_VERSION "\n"));
     assert_int_equal(config_explain(text_a, 0, text_c, 3, &e), -1);
     assert_error_has(e, "bucket-mb=4 on rank 0, bucket-mb=(unset) on rank 3");
     free(text_a);

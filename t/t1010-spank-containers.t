@@ -1,0 +1,47 @@
+#!/bin/bash
+# Steps whose programs run in containers: a user and a mount namespace for each task, whose root has /usr, the build and
+# nothing of Slurm's. What a container runtime makes that is started by the user's command, or by a later plugin.
+source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+probe=$top_builddir/t/lib/bootprobe train=$top_builddir/train
+setpriv --reuid nobody --regid nogroup --clear-groups unshare -Urm true 2>"$tmp/userns.err" ||
+    skip_all "needs user namespaces for everybody (kernel.unprivileged_userns_clone)"
+[ -f "$top_builddir/.libs/ddp.so" ] || skip_all "this build lacks the plugin"
+
+cat >"$tmp/container" <<SCRIPT
+#!/bin/bash
+# container COMMAND...: runs it in a root of its own.
+[ "\$1" = --inside ] || exec unshare -Urm --propagation private bash "\$0" --inside "\$@"
+shift
+root=/mnt
+mount -t tmpfs none \$root
+mkdir -p \$root/{usr,proc,dev,tmp,etc,sys} "\$root$(realpath "$top_builddir")" "\$root$tmp/out"
+for link in bin lib lib64 sbin; do [ ! -L /\$link ] || ln -s usr/\$link \$root/\$link; done
+for dir in /usr /proc /dev /sys "$(realpath "$top_builddir")" "$tmp/out"; do mount --rbind "\$dir" "\$root\$dir"; done
+cp /etc/{hosts,passwd,ld.so.cache} \$root/etc/
+exec chroot \$root "\$@"
+SCRIPT
+chmod 755 "$tmp" "$tmp/container"
+mkdir -m 777 "$tmp/out"
+
+cluster_up 2
+cluster_run srun --ddp=on,mpi=pmi2 -N2 -n4 "$tmp/container" /bin/sh -c 'ls / | xargs; echo $DDP_VERSION'
+version=$(sed -n 's/^#define DDP_VERSION "\(.*\)"/\1/p' "$top_srcdir/runtime/ddp.h")
+like "tasks are in containers, with our variables" "$rc $(sort -u <<<"$out" | xargs)" \
+    "^0 $version bin dev etc lib.* proc sbin sys tmp .*usr$"
+
+trains() { # DESC KEYS
+    cluster_run srun -K "--ddp=on$2" -N2 -n4 "$tmp/container" "$train" --data /usr/share/common-licenses --steps 1
+    like "$1" "$rc $out$err" "^0 .*step 1/1 "
+}
+trains "training over PMI, whose descriptor a container inherits" ,mpi=pmi2
+cluster_run srun --ddp=on,mpi=pmix -N1 -n1 "$tmp/container" "$probe"
+like "PMIx, whose socket it hides, says so and names the cure" "$rc $(grep -c . <<<"$err") $err" \
+    "^1 .*bootprobe: PMIx finds no server here .*container.*mpi=pmi2"
+cluster_run srun --ddp=on,mpi=pmi2 -N1 -n2 "$tmp/container" env DDP_VERSION=9.9.9 "$probe" --stall 1 --timeout 1
+unlike "an image's libddp of another version than the plugin's works" "$err" "9\.9\.9"
+cluster_run srun --ddp=on,mpi=pmi2 -N1 -n1 "$tmp/container" env DDP_VERSION=9.9.9 bash -c \
+    'exec 2>&1; eval "exec $PMI_FD<&-"; exec "$1" --data /usr/share/common-licenses --steps 1' - "$train"
+like "... and is named where ranks do not find each other" "$out" \
+    "libddp 0.* under the plugin of slurm-ddp 9\.9\.9: PMI_FD"
+done_testing
