@@ -22,7 +22,7 @@ libspankcore_la_SOURCES = \
 	%D%/task.c %D%/task.h \
 	%D%/watchdog.c %D%/watchdog.h
 libspankcore_la_LIBADD = libtopology.la libbase.la $(JANSSON_LIBS)
-EXTRA_DIST += %D%/ddp.map contrib/slurm/ddp.json contrib/slurm/plugstack.conf contrib/slurm/train.sbatch
+EXTRA_DIST += %D%/ddp.map
 
 if HAVE_SLURM
 plugin_LTLIBRARIES += ddp.la

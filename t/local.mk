@@ -8,6 +8,7 @@ SHELL_TESTS = \
 	%D%/t0006-hardening.t \
 	%D%/t0007-python-pins.t \
 	%D%/t0008-circles.t \
+	%D%/t0009-manuals.t \
 	%D%/t0010-abi.t \
 	%D%/t1001-spank-options.t \
 	%D%/t1002-spank-environment.t \

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What `make install` leaves: a program can be built against it and runs; the plugin is where configure said; nothing
-# of ours but ddp_* is exported; `make uninstall` leaves nothing.
+# of ours but ddp_* is exported; a manual page for each command and function; the guides and the examples; `make
+# uninstall` leaves nothing.
 . "$(dirname "$0")/lib/tap.sh"
 unset MAKEFLAGS MFLAGS MAKELEVEL
 root=$tmp/root
@@ -13,10 +14,11 @@ prefix=$root$(sed -n 's/^prefix=//p' "$pc")
 export PKG_CONFIG_PATH=${pc%/*}
 export LD_LIBRARY_PATH=$prefix/lib
 
+docdir=$(dirname "$(find "$root" -name user.md)")
 # shellcheck disable=SC2046
-run ${CC:-cc} -o "$tmp/linear" "$top_srcdir/contrib/examples/linear.c" \
+run ${CC:-cc} -o "$tmp/linear" "$docdir/examples/linear.c" \
     $(pkg-config --define-variable=prefix="$prefix" --cflags --libs libddp)
-is "the example is built against the installed library" "$rc$err" 0
+is "the installed example is built against the installed library" "$rc$err" 0
 run "$prefix/bin/ddp" run -n 2 "$tmp/linear" /usr/share/common-licenses/GPL-3
 is "... and runs under the installed ddp" "$rc" 0
 like "... to its end" "$out" "step 500 loss"
@@ -24,6 +26,17 @@ run "$(find "$root" -name train)" --version
 like "the trainer is installed apart from PATH" "$out" "^train \(slurm-ddp\)"
 lib=$prefix/lib/libddp.so
 is "libddp exports ddp_* alone" "$(nm -D --defined-only "$lib" | awk '$2 != "A" { print $3 }' | grep -v '^ddp_')" ""
+man=$(dirname "$(find "$root" -name man3)")
+is "every manual page is installed" "$(cd "$top_srcdir/doc/man" && ls)" \
+    "$(find "$man" -type f -print0 | xargs -0 grep -L '^\.so ' | sed 's,.*/,,' | sort)"
+is "... and each function has one under its name" "$(nm -D --defined-only "$lib" |
+    awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |
+    while read -r name; do [ -s "$man/man3/$name.3" ] && [ -s "$man/man3/${name%_sized}.3" ] || echo "$name"; done)" ""
+is "... that is another's where it is no page itself" \
+    "$(cd "$man" && sed -n 's/^\.so //p' man3/*.3 | sort -u | xargs grep -L '^\.Nd ')" ""
+is "every guide and example is installed" \
+    "$(cd "$docdir" && find . -type f | sort)" "$( (cd "$top_srcdir/doc" && ls ./*.md; cd .. && ls ./NEWS.md
+        ls contrib/examples/*.c contrib/slurm/* | sed 's,.*/,./examples/,') | sort)"
 plugin=$(find "$root" -name ddp.so)
 if [ -f "$top_builddir/.libs/ddp.so" ]; then
     is "the plugin exports what Slurm looks for" \

@@ -33,6 +33,7 @@ EXTRA_DIST +=  \
 	%D%/ckptprobe.sh \
 	%D%/cluster.sh \
 	%D%/layering \
+	%D%/manuals \
 	%D%/mutants \
 	%D%/mutate \
 	%D%/nccl.sh \
@@ -64,6 +65,10 @@ t_lib_peers_SOURCES = %D%/peers.c
 t_lib_peers_LDADD =
 # times the placement; no test
 t_lib_placebench_SOURCES = %D%/placebench.c
+
+# for t0009: the tables of settings, as the manual pages must have them
+check_PROGRAMS += %D%/settings
+t_lib_settings_SOURCES = %D%/settings.c
 
 # programs over libddp
 check_PROGRAMS += %D%/apiprobe %D%/ckptprobe %D%/loopprobe %D%/windowprobe

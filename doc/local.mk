@@ -1,0 +1,38 @@
+# doc: manual pages, which t/t0009 compares with the code; the guides; files to copy from
+MAN3 = \
+	%D%/man/ddp_allreduce.3 \
+	%D%/man/ddp_checkpoint.3 \
+	%D%/man/ddp_commit.3 \
+	%D%/man/ddp_data_open.3 \
+	%D%/man/ddp_device.3 \
+	%D%/man/ddp_error.3 \
+	%D%/man/ddp_init.3 \
+	%D%/man/ddp_metrics.3 \
+	%D%/man/ddp_param_add.3 \
+	%D%/man/ddp_sized.3 \
+	%D%/man/ddp_step.3
+dist_man_MANS = $(MAN3) \
+	%D%/man/ddp.1 \
+	%D%/man/ddp-bench.1 \
+	%D%/man/ddp-ckpt.1 \
+	%D%/man/ddp-requeue.1 \
+	%D%/man/ddp-run.1 \
+	%D%/man/ddp-topo.1 \
+	%D%/man/train.1 \
+	%D%/man/ddp.json.5 \
+	%D%/man/libddp.7 \
+	%D%/man/spank_ddp.8
+dist_doc_DATA = NEWS.md %D%/admin.md %D%/architecture.md %D%/gpu.md %D%/performance.md %D%/placement.md \
+	%D%/security.md %D%/user.md
+examplesdir = $(docdir)/examples
+dist_examples_DATA = contrib/examples/linear.c contrib/slurm/ddp.json contrib/slurm/plugstack.conf \
+	contrib/slurm/train.sbatch
+
+# A page about several functions is found by each of the names in its NAME.
+each_alias = for page in $(MAN3); do \
+	for name in `sed -n '/^\.Sh SYNOPSIS/q; s/^\.Nm \([a-z_]*\).*/\1/p' $(srcdir)/$$page`; do \
+	file=$(DESTDIR)$(man3dir)/$$name.3; test $$name.3 = "$${page\#\#*/}" ||
+install-data-hook:
+	$(each_alias) echo ".so man3/$${page##*/}" >"$$file" || exit 1; done; done
+uninstall-hook:
+	$(each_alias) rm -f "$$file"; done; done
