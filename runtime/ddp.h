@@ -1,8 +1,8 @@
 /* ddp.h - libddp: one data-parallel training job out of N processes.
  *
  * A process calls ddp_init, declares its parameters, commits, and then loops: ddp_batch_next, the model's forward and
- * backward pass, ddp_grad_ready per parameter, ddp_backward_end, ddp_step. contrib/examples/linear.c is a whole
- * program.
+ * backward pass, ddp_grad_ready per parameter, ddp_backward_end, ddp_step. linear.c, among the installed examples, is a
+ * whole program.
  *
  * Rules that hold throughout:
  * - One thread drives a handle.
@@ -179,7 +179,7 @@ static inline int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp
  * after. So the program need not wait for its stream. */
 int ddp_stream(ddp_t *d, void *stream, ddp_error_t *errp);
 
-/* Sets an option of doc/user.md ("bucket-mb", "4"), before ddp_commit; every rank the same. Options that ddp_init needs
+/* Sets an option of libddp(7) ("bucket-mb", "4"), before ddp_commit; every rank the same. Options that ddp_init needs
  * come too late here. */
 int ddp_option(ddp_t *d, const char *key, const char *value, ddp_error_t *errp);
 
@@ -315,7 +315,7 @@ int ddp_join(ddp_t *d, ddp_error_t *errp);
 /* ---- checkpoints ----
  *
  * dir is a folder that all nodes share; a checkpoint is a folder in it, step-00000100, of safetensors files and a
- * manifest (doc/user.md, "Checkpoints"). It does not depend on the number of ranks that wrote it. */
+ * manifest (user.md, "Checkpoints: the format"). It does not depend on the number of ranks that wrote it. */
 
 /* After ddp_data_open, before the first step: restores parameters, optimizer and data position from the newest
  * checkpoint in dir, or from the one before where the newest is broken (ddp_checkpoint_status.warning says what is);
@@ -388,7 +388,7 @@ int ddp_barrier(ddp_t *d, ddp_error_t *errp); /* collective */
 /* Every rank's data[0..n) becomes root's. Collective. */
 int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int root, ddp_error_t *errp);
 
-/* Starts data[0..n) = op over all ranks' data, element by element, in the fixed pairwise order of doc/architecture.md,
+/* Starts data[0..n) = op over all ranks' data, element by element, in the fixed pairwise order of architecture.md,
  * so that bits repeat, and returns. Collective. data must stay untouched until ddp_wait. NULL on error. */
 ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp);
 

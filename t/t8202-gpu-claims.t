@@ -11,7 +11,7 @@ if grep -lsF "\"state\": \"$state\"" "$top_srcdir"/doc/gpu/*.json; then
 else
     want=1
 fi
-for file in README.md NEWS.md doc/gpu.md doc/user.md; do
+for file in README.md NEWS.md doc/gpu.md doc/user.md doc/man/ddp_device.3; do
     is "$file says so as long as it is true" "$(tr '\n' ' ' <"$top_srcdir/$file" | grep -c "$says")" $want
 done
 run env -u RANK -u WORLD_SIZE "$top_builddir/t/lib/train-emu" --data /usr/share/common-licenses/GPL-3 --layers 1 \

@@ -48,7 +48,7 @@ static int help(void)
            "node.\n"
            "\n");
     knob_help(stdout, knobs, N_KNOBS);
-    printf("\nThe rule is in doc/placement.md. Exit code: 0; 1: the machine or FILE cannot be read; 2: wrong usage.\n");
+    printf("\nThe rule is in ddp-topo(1). Exit code: 0; 1: the machine or FILE cannot be read; 2: wrong usage.\n");
     return 0;
 }
 

@@ -20,7 +20,7 @@ const size_t config_n_knobs = N_KNOBS;
 
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 {
-    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s: doc/user.md lists them", prefix, key);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s: libddp(7) lists them", prefix, key);
 }
 
 /* argument is "--ddp-KEY=VALUE". */

@@ -2,8 +2,8 @@
  * which values are checked. Values are taken from DDP_* variables, then from --ddp-KEY=VALUE options, then from
  * ddp_option; the last one counts.
  *
- * A new setting is a row here, its reader, and a line in the table of doc/user.md, which t/unit/core/config.c
- * compares. */
+ * A new setting is a row here, its reader, a line in the table of doc/user.md, which t/unit/core/config.c compares, and
+ * an item of doc/man/libddp.7, which t/t0009 does. */
 #ifndef DDP_RUNTIME_CORE_CONFIG_H
 #define DDP_RUNTIME_CORE_CONFIG_H
 

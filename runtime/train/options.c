@@ -128,12 +128,10 @@ void options_help(FILE *f)
     fprintf(f, "\nAlso --help and --version. --steps 300 and --steps=300 are the same. OMP_NUM_THREADS is the number\n"
                "of threads per rank (1 where unset); results do not depend on it. With --shards=V, a power of two and\n"
                "a multiple of the ranks, they do not depend on the number of ranks either. --ddp-KEY=VALUE, or a\n"
-               "variable such as DDP_TIMEOUT, sets libddp (doc/user.md lists every KEY). With --ckpt DIR the same "
-               "command\n"
-               "goes on where it was stopped or killed: the same losses, the same parameters. Exit code: 0 trained to\n"
-               "the end, 2 a wrong option, 75 stopped with a checkpoint (run it again), 143 stopped by SIGTERM "
-               "without\n"
-               "--ckpt, 1 anything else.\n");
+               "variable such as DDP_TIMEOUT, sets libddp: libddp(7) lists every KEY. With --ckpt DIR the same\n"
+               "command goes on where it was stopped or killed: the same losses, the same parameters. Exit code: 0\n"
+               "trained to the end, 2 a wrong option, 75 stopped with a checkpoint (run it again), 143 stopped by\n"
+               "SIGTERM without --ckpt, 1 anything else.\n");
 }
 
 bool options_want(int argc, char **argv, const char *option)

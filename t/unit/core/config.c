@@ -89,7 +89,7 @@ static void options_come_out_of_argv(void **state)
     static const char *const bad[][2] = {
         {"--ddp-timeout=0", "command line: --ddp-timeout=0 is not allowed: use --ddp-timeout=0.1..86400"},
         {"--ddp-timeout", "--ddp-timeout lacks a value: write --ddp-timeout=VALUE"},
-        {"--ddp-tmeout=3", "unknown option --ddp-tmeout=3: doc/user.md lists them"},
+        {"--ddp-tmeout=3", "unknown option --ddp-tmeout=3: libddp(7) lists them"},
         {"--ddp-DDP_TIMEOUT=3", "unknown option --ddp-DDP_TIMEOUT=3"},
         {"--ddp-trace=123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789."
          "123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789."
@@ -127,7 +127,7 @@ static void the_program_sets_what_is_not_too_late(void **state)
     assert_error_has(e, "ddp_option: bucket-mb=x is not allowed: use bucket-mb=0.0001..1000000");
     assert_true(cfg.bucket_mb == 4);
     assert_int_equal(config_set(&cfg, "bucket", "4", &e), -1);
-    assert_error_has(e, "unknown option bucket: doc/user.md lists them");
+    assert_error_has(e, "unknown option bucket: libddp(7) lists them");
     assert_int_equal(config_set(&cfg, "timeout", "4", &e), -1);
     assert_error_has(e, "option timeout takes effect in ddp_init: set DDP_TIMEOUT or pass --ddp-timeout=4");
 }
