@@ -20,11 +20,14 @@ t_lib_libtest_a_SOURCES = \
 	t/unit/train/ref_model.c t/unit/train/ref_model.h \
 	t/unit/spank/vars.c t/unit/spank/vars.h \
 	t/unit/unit.h
-# What a unit test links where its room says nothing else: all rooms, of which the linker takes what the test calls.
-LDADD = %D%/libtest.a libspankcore.la libtrain.la libmodelkernels.la libsave.la libcore.la liboptimizer.la \
+# What a unit test links where its room says nothing else: all rooms, of which the linker takes what the test calls. In
+# one archive, as libtool takes half a second to put together what stands in seventeen.
+check_LTLIBRARIES += %D%/libunit.la
+t_lib_libunit_la_SOURCES =
+t_lib_libunit_la_LIBADD = libspankcore.la libtrain.la libmodelkernels.la libsave.la libcore.la liboptimizer.la \
 	libgrads.la libcommnccl.la libcomm.la libboot.la libdevice.la libkernels.la librckpt.la libsched.la libdata.la \
-	libtopology.la libbase.la \
-	$(CUDART_LIBS) $(CMOCKA_LIBS) -lm
+	libtopology.la libbase.la
+LDADD = %D%/libtest.a %D%/libunit.la $(CUDART_LIBS) $(CMOCKA_LIBS) -lm
 EXTRA_DIST +=  \
 	%D%/abi %D%/abiprogram.c \
 	%D%/chaos \
