@@ -15,65 +15,78 @@ copy() {
     chmod -R u+w "$tmp/tree"
     for room in "${!may_include[@]}"; do echo >"$tmp/tree/$room/planted.h"; done
 }
-# planted FILE LINE REPORT: a copy of the tree with LINE added to FILE is reported with a line that matches REPORT.
-planted() {
-    copy
-    mkdir -p "$(dirname "$tmp/tree/$1")"
-    printf '%s\n' "$2" >>"$tmp/tree/$1"
-    run "$layering" "$tmp/tree"
-    like "caught: $2 in $1" "$rc:$out" "^1:.*$3"
-}
 copy
 ok "a copy of the tree keeps them too" "$layering" "$tmp/tree"
 # Each room with a file that includes a header of every other room, and ddp.h.
 for room in "${!may_include[@]}"; do
-    copy
+    for other in "${!may_include[@]}"; do
+        [ "$other" = "$room" ] || echo "#include \"$other/planted.h\"" >>"$tmp/tree/$room/new.c"
+    done
+    [ "$room" = runtime ] || echo '#include "runtime/ddp.h"' >>"$tmp/tree/$room/new.c"
+done
+run "$layering" "$tmp/tree"
+is "includes between rooms are violations" "$rc" 1
+for room in "${!may_include[@]}"; do
     wanted=
     for other in "${!may_include[@]}"; do
-        [ "$other" != "$room" ] || continue
-        echo "#include \"$other/planted.h\"" >>"$tmp/tree/$room/new.c"
-        [[ ${may_include[$room]} == *" $other "* && $other != runtime ]] ||
+        [ "$other" = "$room" ] || [[ ${may_include[$room]} == *" $other "* && $other != runtime ]] ||
             wanted+="$room/ may not include $other/ ($other/planted.h)"$'\n'
     done
-    if [ "$room" != runtime ]; then
-        echo '#include "runtime/ddp.h"' >>"$tmp/tree/$room/new.c"
-        [[ ${may_include[$room]} == *" ddp.h "* ]] || wanted+="$room/ may not include runtime/ (runtime/ddp.h)"$'\n'
-    fi
-    run "$layering" "$tmp/tree"
-    found=$(grep -o "$room/ may not include .*" <<<"$out" | sort)
+    [ "$room" = runtime ] || [[ ${may_include[$room]} == *" ddp.h "* ]] ||
+        wanted+="$room/ may not include runtime/ (runtime/ddp.h)"$'\n'
+    found=$(sed -n "s,^$room/new.c:[0-9]*: ,,p" <<<"$out" | sort)
     is "$room/ includes what it may, and no more" "$found" "$(sort <<<"${wanted%$'\n'}")"
 done
-planted kernels/new.cu '  #  include "runtime/planted.h"' "kernels/ may not include runtime/"
-planted topology/planted.h '#include "kernels/planted.h"' "topology/ may not include kernels/"
-planted kernels/cuda/cuda.h '#include "t/lib/cudaemu/cudaemu.h"' "not a path from the root"
-planted kernels/cuda/cast.cu '#include "t/lib/cudaemu/cudaemu.h"' "not a path from the root"
-planted kernels/cuda/cast.cu '#include <cuda_bf16.h>' "belongs to kernels/cuda/cuda.h"
-planted runtime/ddp.h '#include "runtime/base/error.h"' "not installed"
-planted runtime/new.c '#include "base/error.h"' "not a path from the root"
-planted runtime/new.c '#include <runtime/planted.h>' "with quotes"
-planted runtime/new.c '#include <pmix.h>' "pmix.h belongs to pmix/"
-planted kernels/new.c '#include <hwloc/cudart.h>' "belongs to topology/"
-planted pmix/new.c '#include <nccl.h>' "nccl.h belongs to runtime/nccl/"
-planted runtime/new.c '#include <nccl.h>' "nccl.h belongs to runtime/nccl/, not to runtime/"
-planted runtime/new.c '#include <xxhash.h>' "xxhash.h belongs to runtime/ckpt/"
-planted runtime/new.c '#include <cuda_runtime_api.h>' "cuda_runtime_api.h belongs to runtime/device/"
-planted runtime/new.c '#include <cblas.h>' "cblas.h belongs to kernels/model/"
-planted runtime/new.c '#include <slurm/spank.h>' "slurm/spank.h belongs to spank/"
-for header in pmix:pmix.h topology:hwloc.h runtime/nccl:nccl.h kernels/model:cblas.h runtime/device:cuda_runtime_api.h \
-    runtime/ckpt:xxhash.h spank:slurm/spank.h spank:slurm/slurm.h; do
-    copy
-    for file in one.c two.c; do echo "#include <${header#*:}>" >"$tmp/tree/${header%:*}/$file"; done
-    run "$layering" "$tmp/tree"
+
+# plant FILE LINE REPORT: LINE, added to FILE, is to be reported with a line that matches REPORT. All are planted in one
+# copy of the tree, which is checked once.
+plants=()
+plant() {
+    printf '%s\n' "$2" >>"$tmp/tree/$1"
+    plants+=("$1:$(wc -l <"$tmp/tree/$1"):|$2|$3")
+}
+copy
+plant kernels/new.cu '  #  include "runtime/planted.h"' "kernels/ may not include runtime/"
+plant topology/planted.h '#include "kernels/planted.h"' "topology/ may not include kernels/"
+plant kernels/cuda/cuda.h '#include "t/lib/cudaemu/cudaemu.h"' "not a path from the root"
+plant kernels/cuda/cast.cu '#include "t/lib/cudaemu/cudaemu.h"' "not a path from the root"
+plant kernels/cuda/cast.cu '#include <cuda_bf16.h>' "belongs to kernels/cuda/cuda.h"
+plant runtime/ddp.h '#include "runtime/base/error.h"' "not installed"
+plant runtime/new.c '#include "base/error.h"' "not a path from the root"
+plant runtime/new.c '#include <runtime/planted.h>' "with quotes"
+plant runtime/new.c '#include <pmix.h>' "pmix.h belongs to pmix/"
+plant kernels/new.c '#include <hwloc/cudart.h>' "belongs to topology/"
+plant pmix/new.c '#include <nccl.h>' "nccl.h belongs to runtime/nccl/"
+plant runtime/new.c '#include <nccl.h>' "nccl.h belongs to runtime/nccl/, not to runtime/"
+plant runtime/new.c '#include <xxhash.h>' "xxhash.h belongs to runtime/ckpt/"
+plant runtime/new.c '#include <cuda_runtime_api.h>' "cuda_runtime_api.h belongs to runtime/device/"
+plant runtime/new.c '#include <cblas.h>' "cblas.h belongs to kernels/model/"
+plant runtime/new.c '#include <slurm/spank.h>' "slurm/spank.h belongs to spank/"
+run "$layering" "$tmp/tree"
+is "planted includes are violations" "$rc" 1
+for planted in "${plants[@]}"; do
+    IFS='|' read -r where line report <<<"$planted"
+    like "caught: $line in ${where%%:*}" "$out" "(^|"$'\n'")$where [^"$'\n'"]*$report"
+done
+
+once=(pmix:pmix.h topology:hwloc.h runtime/nccl:nccl.h kernels/model:cblas.h runtime/device:cuda_runtime_api.h
+    runtime/ckpt:xxhash.h spank:slurm/spank.h spank:slurm/slurm.h)
+copy
+for header in "${once[@]}"; do
+    for file in one.c two.c; do echo "#include <${header#*:}>" >>"$tmp/tree/${header%:*}/$file"; done
+done
+run "$layering" "$tmp/tree"
+for header in "${once[@]}"; do
     like "caught: ${header#*:} in two files" "$rc:$out" "^1:.*${header##*[:/]} is included by more than one file"
 done
+copy
 for block in error dtype; do
-    copy
     sed -i "/begin ddp_$block/a typedef int planted;" "$tmp/tree/runtime/base/$block.h"
     run "$layering" "$tmp/tree"
     like "caught: ddp_$block differs" "$rc:$out" "^1:.*$block.h: the lines between begin and end ddp_$block differ"
     sed -i "/begin ddp_$block/d" "$tmp/tree/runtime/ddp.h"
     run "$layering" "$tmp/tree"
-    like "caught: ddp_$block is gone" "$rc:$out" "^1:.*has no lines"
+    like "caught: ddp_$block is gone" "$rc:$out" "^1:.*has no lines between begin and end ddp_$block"
 done
 mkdir "$tmp/empty"
 run "$layering" "$tmp/empty"
