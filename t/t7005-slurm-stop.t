@@ -78,7 +78,7 @@ cluster_run scancel --signal=TERM "$out"
 rc=0
 wait $srun || rc=$?
 is "srun by hand: exit code" "$rc" 75
-again="srun --ddp=on -N1 -n2 -pmain $top_builddir/train .*--ckpt $cluster_dir/home/inter.ckpt"
+again="srun --ddp=on -N1 -n2 -pmain ${train[0]} .*--ckpt $cluster_dir/home/inter.ckpt"
 like "... and the command that goes on" "$(log_of inter)" "an interactive one; to go on: $again"
 cluster_run sinfo -h -N -t drain,down,fail -o "%N %T"
 is "no node is the worse for it" "$out" ""

@@ -16,8 +16,9 @@ SCRIPT
 }
 start() { # ENV...: in the background; sets $launcher
     rm -rf "$tmp/out" "$tmp/asked" "$tmp/ckpt"
-    DDP_TEST_MARK=$tmp env "$@" SLURM_JOB_ID=5 PATH="$tmp/bin:$PATH" timeout -k 5 120 "$top_builddir/ddp" run -n 2 \
-        "$top_builddir/train" --model tiny --steps 1000000 --log-every 1 --data /usr/share/common-licenses/GPL-3 \
+    DDP_TEST_MARK=$tmp env "$@" SLURM_JOB_ID=5 PATH="$tmp/bin:$PATH" PROBE_PACE_MS=50 timeout -k 5 120 \
+        "$top_builddir/ddp" run -n 2 "$top_builddir/t/unit/train-probe" --layers 1 --width 32 --heads 2 --context 32 \
+        --batch 2 --steps 1000000 --log-every 1 --data /usr/share/common-licenses/GPL-3 \
         --ckpt "$tmp/ckpt" --ddp-ckpt-every=0 >"$tmp/out" 2>"$tmp/err" </dev/null &
     launcher=$!
     until_true 60 grep -qs 'step 3/' "$tmp/out" || diag "training did not start: $(cat "$tmp/err")"

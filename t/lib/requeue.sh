@@ -11,8 +11,10 @@
 #   last_step NAME, goes_on NAME STEP
 #   forget JOB...           cancels them
 
-train=("$top_builddir/train" --model tiny --steps 1000000 --log-every 20 --data /usr/share/common-licenses/GPL-3
-    --ddp-ckpt-every=0)
+# At a pace that leaves the processors to Slurm.
+export PROBE_PACE_MS=10
+train=("$top_builddir/t/unit/train-probe" --layers 1 --width 32 --heads 2 --context 32 --batch 2 --steps 1000000
+    --log-every 20 --data /usr/share/common-licenses/GPL-3 --ddp-ckpt-every=0)
 log() { echo "$cluster_dir/home/$1.log"; }
 log_of() { cat "$cluster_dir/home/$1.log"; }
 saved() { find "$cluster_dir/home/$1.ckpt" -name manifest.json | wc -l; }
@@ -34,7 +36,7 @@ submit() { # NAME OPTION...
     cat >"$cluster_dir/home/$name.job" <<JOB
 #!/bin/sh
 #SBATCH --ddp=on,requeue=auto --requeue --open-mode=append
-export SLURM_CPU_BIND=none
+export SLURM_CPU_BIND=none PROBE_PACE_MS=$PROBE_PACE_MS
 [ -z "\$DDP_TEST_PATH" ] || export PATH_BEFORE=\$PATH PATH=\$DDP_TEST_PATH
 \${PATH_BEFORE:+/usr/bin/}srun ${train[*]} --ckpt $cluster_dir/home/$name.ckpt\${SLURM_ARRAY_TASK_ID} &
 trap 'echo batch script got USR1; kill -USR1 \$!' USR1

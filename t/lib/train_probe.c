@@ -1,5 +1,5 @@
-/* train_probe.c - the reference trainer with probes, for t5002, t5010, t5011 and t6010: linked with ld's --wrap around
- * a few calls of libddp, so that trainer, loop and library are the real ones.
+/* train_probe.c - the reference trainer with probes, for t5002, t5010, t5011, t6010, t7005 and t7006: linked with ld's
+ * --wrap around a few calls of libddp, so that trainer, loop and library are the real ones.
  *
  * PROBE_FAULT plants a fault, which the comparison between one rank and several must notice:
  *   sum           gradients are summed over the ranks, not averaged (losses look right)
@@ -12,6 +12,7 @@
  * relative L2 distance. Rank 0 does both.
  * PROBE_SAMPLES=FOLDER writes, on every rank, a line "STEP EPOCH SAMPLE..." per micro-step into FOLDER/RANK, whole even
  * where the process is killed.
+ * PROBE_PACE_MS=N lets every step take N milliseconds more, in which the processor is free for others.
  * PROBE_ALLOCATIONS=1 prints, on every rank, what the heap gave our code after the first ALLOCATIONS_AFTER steps: to
  * the model, and to libddp. */
 #include <inttypes.h>
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/comm/comm.h"
 #include "runtime/ddp.h"
@@ -242,8 +244,16 @@ static int step(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp)
     return rc;
 }
 
+static void pace(void)
+{
+    const char *ms = getenv("PROBE_PACE_MS");
+    if (ms)
+        nanosleep(&(struct timespec){.tv_nsec = atol(ms) * 1000000}, NULL);
+}
+
 int __wrap_ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp)
 {
+    pace();
     int rc = step(d, ret, size, errp);
     if (rc == 0)
         note_step(ret->step);

@@ -5,7 +5,7 @@
 training() {
     local f
     for f in $(grep -lzsxF "DDP_TEST_MARK=$1" /proc/[0-9]*/environ); do
-        [ "$(cat "${f%/environ}/comm" 2>/dev/null)" = train ] || continue
+        [[ "$(cat "${f%/environ}/comm" 2>/dev/null)" = @(train|train-probe) ]] || continue
         [ $# -lt 2 ] || grep -qzsxF "RANK=$2" "$f" || continue
         basename "${f%/environ}"
     done
