@@ -283,22 +283,47 @@ static float *gather(const void *p, const struct layout *y, bool columns_are_k, 
     return all;
 }
 
+/* Of a row with as many columns, each summed in order: several sums at a time, as one waits for its last addition.
+ * Where fewer columns are left, the first stands for the others. */
+enum { COLUMNS = 4 };
+static void dot(double sum[COLUMNS], const float *row, const float *column, uint64_t k, uint64_t n_columns)
+{
+    const float *b[COLUMNS];
+    for (uint64_t c = 0; c < COLUMNS; c++)
+        b[c] = c < n_columns ? column + c * k : column;
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (uint64_t l = 0; l < k; l++) {
+        double x = row[l];
+        s0 += x * b[0][l];
+        s1 += x * b[1][l];
+        s2 += x * b[2][l];
+        s3 += x * b[3][l];
+    }
+    memcpy(sum, (double[]){s0, s1, s2, s3}, COLUMNS * sizeof *sum);
+}
+
+/* out[i, j] */
+static void put(const struct work *w, double sum, uint64_t i, uint64_t j)
+{
+    uint64_t at = i + j * (uint64_t)w->out.ld;
+    sum = w->alpha * sum + (w->beta != 0 ? w->beta * (double)load(w->in_c, w->out.type, at) : 0);
+    if (w->d.epilogue == CUBLASLT_EPILOGUE_BIAS)
+        sum += load(w->d.bias, w->d.bias_type, i);
+    store(w->to, w->out.type, at, (float)sum);
+}
+
 static void run(void *arg)
 {
     struct work *w = arg;
     uint64_t m = w->out.rows, n = w->out.cols, k = w->d.transa ? w->a.rows : w->a.cols;
     float *a = gather(w->in_a, &w->a, !w->d.transa, m, k), *b = gather(w->in_b, &w->b, w->d.transb != 0, n, k);
     memset(w->workspace, 0xff, w->workspace ? NEEDED_WORKSPACE : 0);
-    for (uint64_t j = 0; j < n; j++)
+    for (uint64_t j = 0; j < n; j += COLUMNS)
         for (uint64_t i = 0; i < m; i++) {
-            double sum = 0;
-            for (uint64_t l = 0; l < k; l++)
-                sum += (double)a[i * k + l] * b[j * k + l];
-            uint64_t at = i + j * (uint64_t)w->out.ld;
-            sum = w->alpha * sum + (w->beta != 0 ? w->beta * (double)load(w->in_c, w->out.type, at) : 0);
-            if (w->d.epilogue == CUBLASLT_EPILOGUE_BIAS)
-                sum += load(w->d.bias, w->d.bias_type, i);
-            store(w->to, w->out.type, at, (float)sum);
+            double sum[COLUMNS];
+            dot(sum, a + i * k, b + j * k, k, n - j);
+            for (uint64_t c = 0; c < COLUMNS && j + c < n; c++)
+                put(w, sum[c], i, j + c);
         }
     free(a);
     free(b);

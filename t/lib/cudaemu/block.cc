@@ -98,13 +98,18 @@ static void release_block()
     emu_now.n_waiting = 0;
 }
 
+static bool same_line(const emu_wait *a, const emu_wait *b)
+{
+    return a->line == b->line && (a->file == b->file || strcmp(a->file, b->file) == 0);
+}
+
 static int at_barrier(const emu_thread *t)
 {
     if (++emu_now.n_waiting < emu_now.n_threads)
         return 0;
     for (unsigned i = 0; i < emu_now.n_threads; i++) {
         const emu_thread *other = &emu_now.thread[i];
-        if (other->wait->line != t->wait->line || strcmp(other->wait->file, t->wait->file) != 0) {
+        if (!same_line(other->wait, t->wait)) {
             emu_complain(t, "waits at __syncthreads in %s:%d, and thread (%u, %u, %u) at another, in %s:%d",
                          t->wait->file, t->wait->line, other->index.x, other->index.y, other->index.z,
                          other->wait->file, other->wait->line);
@@ -117,7 +122,7 @@ static int at_barrier(const emu_thread *t)
 
 static bool same_place(const emu_wait *a, const emu_wait *b)
 {
-    return a->op == b->op && a->mask == b->mask && a->line == b->line && strcmp(a->file, b->file) == 0;
+    return a->op == b->op && a->mask == b->mask && same_line(a, b);
 }
 
 static int at_warp(emu_thread *t, unsigned warp, unsigned lane)
@@ -129,16 +134,18 @@ static int at_warp(emu_thread *t, unsigned warp, unsigned lane)
                      t->wait->file, t->wait->line, mask, lane);
         return -1;
     }
-    for (uint32_t left = mask; left; left &= left - 1) {
-        const emu_wait *w = first[__builtin_ctz(left)].wait;
-        if (!w || !same_place(w, t->wait))
+    emu_now.at_warp[warp] |= 1u << lane;
+    if (mask & ~emu_now.at_warp[warp])
+        return 0;
+    for (uint32_t left = mask; left; left &= left - 1)
+        if (!same_place(first[__builtin_ctz(left)].wait, t->wait))
             return 0;
-    }
     emu_now.running = t;
     if (emu_warp_do(first) < 0)
         return -1;
     for (uint32_t left = mask; left; left &= left - 1)
         first[__builtin_ctz(left)].wait = nullptr;
+    emu_now.at_warp[warp] &= ~mask;
     set_can_run(warp, mask);
     return 0;
 }
@@ -193,6 +200,7 @@ int emu_block_run(enum emu_order order, uint64_t *seed)
 {
     for (emu_array &a : emu_now.arrays)
         memset(a.bytes, 0xff, a.n_bytes);
+    memset(emu_now.at_warp, 0, sizeof emu_now.at_warp);
     for (unsigned i = 0; i < emu_now.n_threads; i++) {
         emu_thread *t = &emu_now.thread[i];
         t->index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};

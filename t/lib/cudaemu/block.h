@@ -38,6 +38,7 @@ struct emu_block {
     unsigned n_threads, n_waiting, n_ended; /* waiting: at __syncthreads */
     emu_thread *thread;
     uint32_t can_run[EMU_MAX_THREADS / EMU_WARP], warps_can_run;
+    uint32_t at_warp[EMU_MAX_THREADS / EMU_WARP]; /* the lanes that wait for others of their warp */
     std::vector<emu_array> arrays; /* the dynamic one has the key NULL */
     const std::function<void()> *call;
     emu_thread *running;

@@ -55,13 +55,16 @@ static void mma(emu_thread *lane, load_f *load)
         for (int r = 0; r < 4; r++)
             d[g + r / 2 * 8][2 * t + r % 2] = w->c[r];
     }
-    for (int i = 0; i < 16; i++)
-        for (int j = 0; j < 8; j++) {
-            double sum = d[i][j];
-            for (int k = 0; k < 16; k++)
-                sum += (double)a[i][k] * b[k][j];
-            d[i][j] = (float)sum;
-        }
+    for (int i = 0; i < 16; i++) {
+        double sum[8];
+        for (int j = 0; j < 8; j++)
+            sum[j] = d[i][j];
+        for (int k = 0; k < 16; k++)
+            for (int j = 0; j < 8; j++)
+                sum[j] += (double)a[i][k] * b[k][j];
+        for (int j = 0; j < 8; j++)
+            d[i][j] = (float)sum[j];
+    }
     for (int l = 0; l < EMU_WARP; l++)
         for (int r = 0; r < 4; r++)
             lane[l].wait->d[r] = d[l / 4 + r / 2 * 8][2 * (l % 4) + r % 2];
