@@ -178,20 +178,21 @@ static void check_model(struct gmodel_config c, size_t n)
 }
 
 static const struct model_config odd = {2, 24, 3, 7, 37, false}, wide = {2, 128, 2, 70, 131, false};
-static const struct model_config small = {1, 64, 1, 9, 37, false};
+static const struct model_config wide_layer = {1, 128, 2, 70, 131, false};
+static const struct model_config small = {1, 64, 1, 9, 37, false}, deep = {3, 64, 1, 9, 37, false};
 
 static void float32_agrees_with_the_processor(void **state)
 {
     (void)state;
     check_model((struct gmodel_config){.model = odd, .batch = 3, .dtype = DDP_F32}, 3);
-    check_model((struct gmodel_config){.model = wide, .batch = 2, .dtype = DDP_F32}, 1); /* fewer than fit */
+    check_model((struct gmodel_config){.model = wide_layer, .batch = 2, .dtype = DDP_F32}, 1); /* fewer than fit */
 }
 
 static void bfloat16_deviates_little(void **state)
 {
     (void)state;
-    check_model((struct gmodel_config){.model = wide, .batch = 2, .dtype = DDP_BF16}, 2);
-    check_model((struct gmodel_config){.model = wide, .batch = 3, .dtype = DDP_BF16}, 1);
+    check_model((struct gmodel_config){.model = wide, .batch = 2, .dtype = DDP_BF16}, 1);
+    check_model((struct gmodel_config){.model = small, .batch = 2, .dtype = DDP_BF16}, 2);
 }
 
 static void float16_deviates_less(void **state)
@@ -224,14 +225,13 @@ static void the_head_may_come_in_slices(void **state)
 {
     (void)state;
     check_model((struct gmodel_config){.model = odd, .batch = 3, .dtype = DDP_F32, .logits_rows = 8}, 3);
-    check_model((struct gmodel_config){.model = wide, .batch = 1, .dtype = DDP_BF16, .logits_rows = 32}, 1);
+    check_model((struct gmodel_config){.model = small, .batch = 3, .dtype = DDP_BF16, .logits_rows = 8}, 3);
 }
 
 static void check_recompute(enum ddp_dtype dtype)
 {
-    struct gmodel_config c = {.model = wide, .batch = 2, .dtype = dtype}, again = c;
+    struct gmodel_config c = {.model = deep, .batch = 2, .dtype = dtype}, again = c;
     struct pair a, b;
-    c.model.layers = again.model.layers = 3;
     again.model.recompute = true;
     seed_floats(5);
     pair_open(&a, c, 2);
@@ -328,13 +328,13 @@ static void sizes_that_a_gpu_cannot_do_are_refused(void **state)
 #ifdef DDP_CUDA_EMULATED
 #include "t/lib/cudaemu/script.h"
 
-/* The whole again, with streams that do nothing until somebody waits: what runs ahead of what it needs would show. */
+/* Again, with streams that do nothing until somebody waits: what runs ahead of what it needs would show. */
 static void nothing_runs_ahead_of_its_tokens(void **state)
 {
     (void)state;
     setenv("EMU_STREAMS", "deferred", 1);
     cudaemu_reset();
-    float32_agrees_with_the_processor(NULL);
+    check_model((struct gmodel_config){.model = odd, .batch = 3, .dtype = DDP_F32}, 3);
     evaluation_sums_the_same_losses(NULL);
     unsetenv("EMU_STREAMS");
     cudaemu_reset();
@@ -345,7 +345,7 @@ static void all_memory_comes_back(void **state)
     (void)state;
     struct pair p;
     cudaemu_reset();
-    pair_open(&p, (struct gmodel_config){.model = wide, .batch = 1, .dtype = DDP_BF16}, 1);
+    pair_open(&p, (struct gmodel_config){.model = small, .batch = 1, .dtype = DDP_BF16}, 1);
     gpu_pass(&p, nobody_listens, NULL);
     pair_close(&p);
     struct cudaemu_live l = cudaemu_live();
