@@ -205,7 +205,7 @@ static void a_byte_that_changed_is_found(void **state)
     (void)state;
     const struct plan saved = {0}, broken = {.error = "no checkpoint in"};
     char path[200];
-    unsigned char byte;
+    unsigned char byte = 0;
     assert_true(run(save_rank, 2, &saved));
     snprintf(path, sizeof path, "%s/step-%08d/model-00001-of-00001.safetensors", test_folder, SAVED_STEP);
     int fd = open(path, O_RDWR);
