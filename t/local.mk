@@ -19,12 +19,14 @@ SHELL_TESTS = \
 	%D%/t1007-spank-verbose.t \
 	%D%/t1008-spank-hostile.t \
 	%D%/t1009-spank-port.t \
+	%D%/t1010-spank-containers.t \
 	%D%/t2001-boot-run.t \
 	%D%/t2002-boot-refuse.t \
 	%D%/t2003-boot-pmix.t \
 	%D%/t2004-boot-waits.t \
 	%D%/t2005-boot-flood.t \
 	%D%/t2006-slurm-flood.t \
+	%D%/t2007-boot-pmi.t \
 	%D%/t3002-topo-cli.t \
 	%D%/t3010-fuzz-seeds.t \
 	%D%/t4101-linear.t \
