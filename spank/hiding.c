@@ -40,8 +40,10 @@ bool hiding_warn(const struct cmdline *c, lookup_f lookup, void *arg, char *buf,
     const char *per_node = find("", c->ntasks_per_node, "SLURM_NTASKS_PER_NODE", lookup, arg).value, *guilty = NULL;
     if (per_node && !strcmp(per_node, "1"))
         return false;
-    if (!bind.value && tres_bind.value && find_gpu(tres_bind.value))
-        bind = (struct option){tres_bind.name, find_gpu(tres_bind.value)};
+    const char *gpu = !bind.value && tres_bind.value ? find_gpu(tres_bind.value) : NULL;
+    /* Since 24.05 sbatch makes SLURM_TRES_PER_TASK of --gpus-per-task, and this beside it. */
+    if (gpu && (c->tres_bind || strncmp(gpu, "per_task", 8)))
+        bind = (struct option){tres_bind.name, gpu};
     if (bind.value && binds(bind.value))
         guilty = bind.name;
     for (size_t i = 0; !bind.value && !guilty && i < sizeof per / sizeof *per; i++)

@@ -4,8 +4,10 @@
 source "$(dirname "$0")/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
 [ "$(nproc)" -ge 2 ] && grep -Eq '^Cpus_allowed_list:.0[-,]1' /proc/self/status || skip_all "needs CPUs 0 and 1"
-# A node that says it has more CPUs than a step takes: else Slurm itself binds each of two tasks.
-cluster_up 2 --netns --cpus "$((2 * $(nproc)))" --gpus 4 --conf SchedulerParameters=bf_interval=1
+# Without autobinding, which differs between versions, Slurm binds to sockets: two tasks share what the step has. The
+# node says that it has more CPUs than a step takes.
+cluster_up 2 --netns --cpus "$((2 * $(nproc)))" --gpus 4 --conf SchedulerParameters=bf_interval=1 \
+    --conf TaskPluginParam=Sockets
 unset SLURM_CPU_BIND
 machines=$top_srcdir/t/data/topology
 export SLURM_CONF=$cluster_dir/conf/slurm.conf
@@ -209,7 +211,8 @@ cat >"$tmp/job" <<JOB
 srun true
 JOB
 cluster_run env -u SLURM_CPU_BIND sbatch --wait -o "$cluster_dir/home/job.out" "$tmp/job"
-is "under sbatch: once" "$(grep -Ec "SLURM_GPUS_PER_TASK $hides" "$cluster_dir/home/job.out") $err" "1 "
+# newer Slurm makes the second of it
+is "under sbatch: once" "$(grep -Ec "SLURM_(GPUS|TRES)_PER_TASK $hides" "$cluster_dir/home/job.out") $err" "1 "
 
 # OpenMP.
 places='echo ${OMP_PLACES-none} $OMP_NUM_THREADS'

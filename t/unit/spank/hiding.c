@@ -57,6 +57,9 @@ static void what_hides_gpus_is_named(void **state)
         {"srun|--tres-per-task=cpu=2|a", "", NULL},
         {"srun|a", "SLURM_TRES_PER_TASK=gres/gpu=1", "SLURM_TRES_PER_TASK"},
         {"srun|--tres-bind=gres/gpu:single:1|a", "", "--tres-bind"},
+        {"srun|--tres-bind=gres/gpu:per_task:1|a", "", "--tres-bind"},
+        {"srun|a", "SLURM_TRES_PER_TASK=gres/gpu=1|SLURM_TRES_BIND=gres/gpu:per_task:1", "SLURM_TRES_PER_TASK"},
+        {"srun|a", "SLURM_TRES_PER_TASK=gres/gpu=1|SLURM_TRES_BIND=gres/gpu:single:1", "SLURM_TRES_BIND"},
         {"srun|--tres-bind=gres/gpu:none|--gpus-per-task=1|a", "", NULL},
         {"srun|--tres-bind=gres/nic:single:1|a", "", NULL},
     };
