@@ -6,7 +6,7 @@ contrib_examples_linear_LDADD = libddp.la
 contrib_examples_linear_LDFLAGS = $(AM_LDFLAGS) -static
 
 EXTRA_DIST += \
-	%D%/bundle %D%/check %D%/cluster %D%/demo %D%/demo-bigram.py %D%/deps %D%/gpu-check \
+	%D%/bundle %D%/check %D%/cluster %D%/demo %D%/demo-bigram.py %D%/deps %D%/gpu-check %D%/matrix \
 	%D%/bench/checkpoint %D%/bench/gloobench.py %D%/bench/gpt.py %D%/bench/gptmodel.py %D%/bench/gpugpt.py \
 	%D%/bench/gpupeer %D%/bench/launch %D%/bench/mpibench.c %D%/bench/peers %D%/bench/pmixbare.c \
 	%D%/bench/peerlib/allreduce.py \
@@ -26,6 +26,7 @@ EXTRA_DIST += \
 	%D%/lib/gpu-bench.sh \
 	%D%/lib/gpu-run.sh \
 	%D%/lib/gpu-state.sh \
+	%D%/lib/matrix-root.sh \
 	%D%/lib/python.sh \
 	%D%/lib/python.txt \
 	%D%/lib/say.sh \

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# build.sh - builds of this tree in $work, a folder of their own, for contrib/demo and contrib/check.
+# build.sh - builds of this tree in $work, a folder of their own, for contrib/demo, contrib/check and contrib/matrix.
 
 # Sets $work, a new folder that everyone may enter: users of the cluster run what is built there, wherever the tree
 # lies.
@@ -88,5 +88,16 @@ test_in() {
     (cd "$folder" && limited "$minutes" make -k check "$@" >check.out 2>&1 </dev/null) || rc=$?
     [ $rc -eq 0 ] || tail -n 300 "$([ -f "$folder/test-suite.log" ] && echo "$folder/test-suite.log" ||
         echo "$folder/check.out")" >&2
+    return $rc
+}
+
+# all_tests_in DIR: all but the slow ones. More at a time than there are cores, as many of them wait; those first that
+# take longest. Apart from all others: t0004, which installs from the build folder, where libtool links what is
+# installed once more.
+all_tests_in() {
+    local first='t/t2006% t/t7005% t/t8210% t/t8412% t/t5002% t/t1% t/t8302% t/t7%' apart='t/t0004%' rc=0
+    test_in "$1" 40 -j$(($(nproc) + 1)) "TESTS=\$(filter $first,\$(SHELL_TESTS))\
+        \$(filter-out $first $apart,\$(SHELL_TESTS) \$(UNIT_TESTS))" || rc=$?
+    test_in "$1" 10 "TESTS=\$(filter $apart,\$(SHELL_TESTS))" || rc=$?
     return $rc
 }
