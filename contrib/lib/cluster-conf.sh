@@ -18,8 +18,9 @@ write_conf() {
 
 write_hosts() {
     echo "127.0.0.1 localhost"
-    [ -n "$use_netns" ] || echo "127.0.0.1 $(hostname)"
-    echo "$(ctl_addr) ctl"
+    # slurmctld tells srun that its job has ended: newer ones hold the job's end for ten seconds where they do not find
+    # its host.
+    echo "$(ctl_addr) ctl $(hostname)"
     for ((i = 1; i <= n; i++)); do echo "$(node_addr "$i") n$i"; done
 }
 
