@@ -79,7 +79,12 @@ static void hosts_are_looked_up(void **state)
     struct addrinfo *found;
     ddp_error_t e;
     static const char *const good[] = {"127.0.0.1", "::1", "localhost"};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    size_t n_good = 2; /* and the third where the machine has such a name */
+    if (getaddrinfo(good[2], NULL, NULL, &found) == 0) {
+        freeaddrinfo(found);
+        n_good = 3;
+    }
+    for (size_t i = 0; i < n_good; i++) {
         double s = i < 2 ? 0 : PATIENCE_S; /* a number takes no time */
         if (resolve_host(good[i], "80", SOCK_STREAM, deadline_in(s), &found, &e) < 0)
             fail_msg("%s", e.text);
