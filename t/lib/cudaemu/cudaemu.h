@@ -249,7 +249,8 @@ static inline float __int_as_float(int i) { return __uint_as_float((uint32_t)i);
 
 /* Better than the device's, where it approximates. */
 static inline float exp2_fast(float x) { return exp2f(x); }
-static inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
+static inline float emu_rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
+#define rsqrtf emu_rsqrtf /* newer C libraries have one of their own */
 #define __expf(x) expf(x)
 #define __logf(x) logf(x)
 template <typename T> static inline T min(T a, T b) { return b < a ? b : a; }
