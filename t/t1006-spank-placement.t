@@ -152,7 +152,8 @@ is "... nothing is bound" "$(cut -d' ' -f3 <<<"$(got)" | sort -u | tr '\n' ' ')"
     "$(srun -N2 -n16 -O "$tmp/mask" && cut -d' ' -f3 <<<"$(got)" | sort -u | tr '\n' ' ')"
 DDP_TOPO=$machines/mi250x.xml srun -N1 -n4 -O --gpus-per-node=4 --ddp=on "$tmp/gpu"
 is "DDP_TOPO, as many GPUs as Slurm gave" "$(tables "$err" | wc -l) $(grep -c 'MI250X' <<<"$err")" "4 4"
-srun -N2 -n4 --ddp=on,topo=/nonexistent.xml true
+# -K0: else one node's failure may end the other before it has said its own
+srun -K0 -N2 -n4 --ddp=on,topo=/nonexistent.xml true
 ok "no such record: fails" test "$rc" -ne 0 -a "$rc" -ne 124
 is "... in a line per node" "$(grep -c '^ddp: n[12]: .*/nonexistent.xml' <<<"$err")" 2
 

@@ -213,7 +213,7 @@ static void save(struct job *j)
 }
 
 /* What was done since the checkpoint is lost. */
-static void stop(struct job *j)
+static void end_job(struct job *j)
 {
     for (int r = 0; r < j->c.n_ranks; r++)
         data_close(&j->rank[r]);
@@ -260,10 +260,10 @@ static void train_with_kills(struct job *j)
             if (is_whole ? below(4) == 0 : below(12) == 0)
                 save(j);
         }
-        stop(j);
+        end_job(j);
         start(j, j->saved.micro || below(2) ? j->c.n_ranks : some_ranks(&j->c));
     }
-    stop(j);
+    end_job(j);
 }
 
 static void every_sample_once_whatever_happens(void **state)

@@ -80,7 +80,7 @@ static void world_close(struct world *w)
 static void note_ready(void *ctx, int id)
 {
     struct world *w = ctx;
-    assert_in_range(w->n_ready, 0, w->n_params - 1);
+    assert_true(w->n_ready < (int)w->n_params);
     w->order[w->n_ready++] = id;
 }
 
