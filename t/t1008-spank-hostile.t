@@ -13,13 +13,13 @@ cat >"$tmp/hostile" <<'JOB'
 list="m[$(printf '1,%.0s' {1..60000})1]"
 export SLURM_HET_SIZE=128 SLURM_HET_JOB_ID=1
 for ((i = 0; i < 12; i++)); do export "SLURM_JOB_NODELIST_HET_GROUP_$i=$list"; done
-timeout -s INT 20 srun --ddp=on -N1 -n1 /bin/echo hello
+timeout -s INT 20 srun "$@" -N1 -n1 /bin/echo hello
 JOB
 chmod 755 "$tmp/hostile"
 cluster_run "$tmp/hostile"
-is "lists of a user's own keep no task: rc" "$rc" 0
-is "... it runs" "$out" hello
-is "... without a word" "$err" ""
+want=$rc:$out:$err # 26.05 takes no such step: "--het-group expected to be used within an HetJob allocation"
+cluster_run "$tmp/hostile" --ddp=on
+is "lists of a user's own keep no task" "$rc:$out:$err" "$want"
 cluster_run scancel --user nobody
 ok "... and the node is idle" until_true 60 node_is idle
 
