@@ -22,8 +22,9 @@ is "the user is not root" "$(sort -u <<<"$out")" "nobody"
 cluster_run srun -N4 -n4 bash -c 'for n in n1 n2 n3 n4; do getent hosts $n || echo "$(hostname): no $n"; done'
 unlike "every node resolves every node" "$out" ": no"
 is "... all sixteen" "$(wc -l <<<"$out")" 16
-cluster_run srun --mpi=pmix -N4 -n8 printenv PMIX_RANK
-is "a PMIx step runs on four nodes" "$(sort -n <<<"$out" | xargs)" "0 1 2 3 4 5 6 7"
+read -r mpi rank < <(cluster_mpi)
+cluster_run srun --mpi=$mpi -N4 -n8 printenv $rank
+is "an MPI step runs on four nodes" "$(sort -n <<<"$out" | xargs)" "0 1 2 3 4 5 6 7"
 cluster_run srun -N1 -n16 true
 is "sixteen tasks fit a node" "$rc" 0
 cluster_run srun -N2 sh -c 'exit 7'
@@ -62,8 +63,8 @@ second_run srun -N2 readlink /proc/self/ns/net
 is "nodes have different network namespaces" "$(sort -u <<<"$out" | wc -l)" 2
 second_run srun -N2 grep Cpus_allowed_list /proc/self/status
 is "with --no-affinity tasks run on all CPUs" "$(sort -u <<<"$out")" "$(grep Cpus_allowed_list /proc/self/status)"
-second_run srun --mpi=pmix -N2 -n4 printenv PMIX_RANK
-is "a PMIx step runs between namespaces" "$(sort -n <<<"$out" | xargs)" "0 1 2 3"
+second_run srun --mpi=$mpi -N2 -n4 printenv $rank
+is "an MPI step runs between namespaces" "$(sort -n <<<"$out" | xargs)" "0 1 2 3"
 second_run srun -N2 -n2 --gpus-per-node=2 printenv CUDA_VISIBLE_DEVICES
 is "pretended GPUs are handed out" "$(xargs <<<"$out")" "0,1 0,1"
 # n1 listens on its loopback; n1 can reach that port, n2 on its own loopback cannot.

@@ -41,39 +41,40 @@ is "DDP_PORT" "$out" port=21111
 DDP_PORT=21111 cluster_run srun --ddp=on,port=21112 -n1 /bin/sh -c "$port"
 is "the command line beats DDP_PORT" "$out" port=21112
 
-# PMIx and kill-on-bad-exit come by themselves, and only where they are wanted.
-pmix='echo pmix=${PMIX_RANK-none} kill=${SLURM_KILL_BAD_EXIT-none}'
+# MPI and kill-on-bad-exit come by themselves, and only where they are wanted.
+read -r mpi rank < <(cluster_mpi)
+pmix='echo mpi=${'$rank'-none} kill=${SLURM_KILL_BAD_EXIT-none}'
 cluster_run srun --ddp=on -n1 /bin/sh -c "$pmix"
-is "PMIx comes by itself" "$out" "pmix=0 kill=1"
+is "$mpi comes by itself" "$out" "mpi=0 kill=1"
 cluster_run srun --ddp=on,mpi=none -n1 /bin/sh -c "$pmix"
-is "mpi=none" "$out" "pmix=none kill=1"
+is "mpi=none" "$out" "mpi=none kill=1"
 cluster_run srun --ddp=on --mpi=none -n1 /bin/sh -c "$pmix"
-is "--mpi=none" "$out" "pmix=none kill=1"
+is "--mpi=none" "$out" "mpi=none kill=1"
 # An srun that sees Slurm's folder without the plugins for PMIx.
 slurm_lib=$(ldd "$(command -v srun)" | sed -n 's/.*=> \(.*\)\/libslurmfull.so .*/\1/p')
-cp -r "$slurm_lib" "$tmp/no-pmix" && rm "$tmp"/no-pmix/mpi_pmix*
+cp -r "$slurm_lib" "$tmp/no-pmix" && rm -f "$tmp"/no-pmix/mpi_pmix*
 cat >"$tmp/view" <<VIEW
 mount --bind "$tmp/no-pmix" "$slurm_lib"
 exec "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "\$@"
 VIEW
-run unshare -m bash "$tmp/view" srun --ddp=on -n1 /bin/sh -c "$pmix"
-is "no PMIx where Slurm has no plugin for it" "$out" "pmix=none kill=1"
+run unshare -m bash "$tmp/view" srun --ddp=on -n1 /bin/sh -c 'echo pmix=${PMIX_RANK-none}'
+is "no PMIx where Slurm has no plugin for it" "$out" "pmix=none"
 SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on -n1 /bin/sh -c "$pmix"
-is "the user's SLURM_KILL_BAD_EXIT stays" "$out" "pmix=0 kill=0"
+is "the user's SLURM_KILL_BAD_EXIT stays" "$out" "mpi=0 kill=0"
 cluster_run srun --ddp=off -n1 /bin/sh -c "$pmix"
-is "--ddp=off changes nothing" "$out" "pmix=none kill=none"
+is "--ddp=off changes nothing" "$out" "mpi=none kill=none"
 cluster_run srun -n1 /bin/sh -c "$pmix" --ddp=on
-is "--ddp=on of the program is the program's" "$out" "pmix=none kill=none"
+is "--ddp=on of the program is the program's" "$out" "mpi=none kill=none"
 cluster_run srun --ddp=on,mpi=none -n2 /bin/sh -c '[ $RANK = 1 ] && exit 7; sleep 1000'
 ok "a failing rank ends the step" test "$rc" -ne 0 -a "$rc" -ne 124
 
 # sbatch and salloc reach their inner sruns.
-cat >"$tmp/job" <<'JOB'
+sed "s/MPI_RANK/$rank/" >"$tmp/job" <<'JOB'
 #!/bin/sh
 #SBATCH --ddp=on,port=22222 -n2
 export SLURM_CPU_BIND=none
 echo batch rank=${RANK-none}
-srun -n1 -N1 /bin/sh -c 'echo inner port=$MASTER_PORT pmix=${PMIX_RANK-none}'
+srun -n1 -N1 /bin/sh -c 'echo inner port=$MASTER_PORT mpi=${MPI_RANK-none}'
 srun -n1 -N1 --ddp=on /bin/sh -c '[ $MASTER_PORT != 22222 ] && echo own flag wins'
 srun -n1 -N1 --ddp=off /bin/sh -c 'echo off rank=${RANK-none}'
 srun -n1 -N1 --export=NONE /bin/sh -c 'echo bare rank=${RANK-none} port=$MASTER_PORT'
@@ -81,7 +82,7 @@ export SLURM_DDP=off
 srun -n1 -N1 /bin/sh -c 'echo flag beats variable rank=${RANK-none}'
 JOB
 want='batch rank=none
-inner port=22222 pmix=0
+inner port=22222 mpi=0
 own flag wins
 off rank=none
 bare rank=0 port=22222

@@ -39,7 +39,8 @@ is "the site wants checkpoints in private folders: the program is told" "$rc $ou
 write_site '{ "mpi": "none" }'
 cluster_run srun --ddp=on -n1 /bin/sh -c 'echo ${PMIX_RANK-none}'
 is "mpi: none" "$out" none
-cluster_run srun --ddp=mpi=pmix -n1 /bin/sh -c 'echo ${PMIX_RANK-none}'
+read -r mpi rank < <(cluster_mpi)
+cluster_run srun --ddp=mpi=$mpi -n1 printenv "$rank"
 is "... unless the user says otherwise" "$out" 0
 
 bad_site "bad JSON" '{\n "bind": "none",\n}\n' "$site:3: not JSON"

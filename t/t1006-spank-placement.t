@@ -122,9 +122,10 @@ unlike "... in which nothing of the plugin is left" "$out" 'ddp|zero \(deleted\)
 file=/sys/devices/system/node/online
 cp "$file" "$tmp/online" && chmod 644 "$tmp/online"
 cluster_exec n1 mount --bind "$tmp/online" "$file"
-loads() { # TASKS SRUN'S OPTIONS...: how often, beyond what Slurm and its PMIx do themselves
+mpi=$(cluster_mpi | cut -d' ' -f1)
+loads() { # TASKS SRUN'S OPTIONS...: how often, beyond what Slurm and its MPI do themselves
     local with without
-    with=$(cluster_opens -n "$@") && without=$(cluster_opens -n "$1" --mpi=pmix) &&
+    with=$(cluster_opens -n "$@") && without=$(cluster_opens -n "$1" --mpi=$mpi) &&
         echo $((with - without)) || echo "a step fails"
 }
 cluster_opens() {

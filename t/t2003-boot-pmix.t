@@ -8,6 +8,7 @@ DDP_BOOT=pmix "$probe" >"$tmp/have.out" 2>&1
 grep -q "lacks PMIx" "$tmp/have.out" && skip_all "this build lacks PMIx"
 
 cluster_up 3
+[[ $(cluster_mpi) = pmix* ]] || skip_all "this Slurm has no PMIx"
 cluster_run srun -K --mpi=pmix -N2 -n4 --ntasks-per-node=2 "$probe"
 is "two nodes with two ranks each" "$rc $(sort <<<"$out")" "0 rank 0 of 4: node 0 of 2, local 0 of 2, host n1
 rank 1 of 4: node 0 of 2, local 1 of 2, host n1

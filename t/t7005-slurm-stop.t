@@ -18,7 +18,7 @@ is "... requeued once, by rank 0" "$(field "$job" Restarts) $(grep -c "job $job 
 unlike "... and no rank was killed" "$(log_of usr1)" "Killed|exit code 1[^0-9]|died"
 forget "$job"
 
-submit excluded -N1 -n2 --export=ALL,DDP_REQUEUE_EXCLUDE=n1
+DDP_REQUEUE_EXCLUDE=n1 submit excluded -N1 -n2
 cluster_run scancel --signal=USR1 "$job"
 kept_off() { [ "$(field "$1" ExcNodeList)" = "$2" ]; }
 ok "a node that is named: the job is kept off it" until_true 60 kept_off "$job" n1 || diag "$(log_of excluded)"
@@ -62,7 +62,7 @@ is "... saved" "$(saved drained)" 1
 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" --user root scontrol update nodename=n1 state=resume
 forget "$job"
 
-submit noscontrol -N1 -n2 --export=ALL,DDP_TEST_PATH=/nowhere
+DDP_TEST_PATH=/nowhere submit noscontrol -N1 -n2
 cluster_run scancel --signal=USR1 "$job"
 ok "no scontrol beside the ranks: the batch script requeues" job_is "$job" PENDING
 like "... since rank 0 said so" "$(log_of noscontrol)" "there is no scontrol here.*ddp requeue: job $job is requeued"

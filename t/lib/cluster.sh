@@ -8,6 +8,8 @@
 #                              what srun says when it has to wait, which it must on a busy machine)
 #   unqueued FILE...           the files without those lines: what a batch script printed
 #   cluster_exec NODE COMMAND  runs COMMAND as root on a node
+#   cluster_mpi                "pmix PMIX_RANK"; "pmi2 PMI_RANK" where this Slurm was built without PMIx, as Debian
+#                              testing's 26.05
 #   cluster_pid NAME           the process number of slurmctld, munged, n1, n2 ...
 #   cluster_down               ends it now
 #
@@ -43,6 +45,10 @@ cluster_down() { "$top_srcdir/contrib/cluster" down --dir "$cluster_dir"; }
 cluster_run() {
     run "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "$@"
     err=$(unqueued <<<"$err")
+}
+cluster_mpi() {
+    cluster_run srun --mpi=list
+    if grep -q pmix <<<"$out$err"; then echo pmix PMIX_RANK; else echo pmi2 PMI_RANK; fi
 }
 unqueued() {
     sed -E -e '/^(srun|salloc): job [0-9]+ (queued and waiting for|has been allocated) resources$/d' \
