@@ -1,4 +1,4 @@
-# doc: manual pages, which t/t0009 compares with the code; the guides; files to copy from
+# doc: manual pages, which t/t0009 compares with the code; the guides; files to copy from; completion
 MAN3 = \
 	%D%/man/ddp_allreduce.3 \
 	%D%/man/ddp_checkpoint.3 \
@@ -27,6 +27,9 @@ dist_doc_DATA = NEWS.md %D%/admin.md %D%/architecture.md %D%/gpu.md %D%/performa
 examplesdir = $(docdir)/examples
 dist_examples_DATA = contrib/examples/linear.c contrib/slurm/ddp.json contrib/slurm/plugstack.conf \
 	contrib/slurm/train.sbatch
+
+# bash looks for a command's completion under its name; an empty folder is --without-bash-completion-dir
+dist_bashcompletion_DATA = contrib/completion/ddp contrib/completion/train
 
 # A page about several functions is found by each of the names in its NAME.
 each_alias = for page in $(MAN3); do \

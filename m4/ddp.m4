@@ -49,6 +49,17 @@ AC_ARG_WITH([plugindir], [AS_HELP_STRING([--with-plugindir=DIR], [folder for ddp
 AC_SUBST([plugindir])
 ])
 
+AC_DEFUN([DDP_WITH_BASH_COMPLETION_DIR], [
+AC_ARG_WITH([bash-completion-dir], [AS_HELP_STRING([--with-bash-completion-dir=DIR],
+    [folder for the completion of commands (default: DATADIR/bash-completion/completions)])],
+    [], [with_bash_completion_dir=yes])
+AS_CASE([$with_bash_completion_dir],
+    [yes], [bashcompletiondir='${datadir}/bash-completion/completions'],
+    [no], [bashcompletiondir=],
+    [bashcompletiondir=$with_bash_completion_dir])
+AC_SUBST([bashcompletiondir])
+])
+
 AC_DEFUN([DDP_WITH_PMIX], [
 DDP_WITH([pmix], [PMIx])
 AS_IF([test "$with_pmix" != no], [

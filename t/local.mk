@@ -11,6 +11,7 @@ SHELL_TESTS = \
 	%D%/t0009-manuals.t \
 	%D%/t0010-abi.t \
 	%D%/t0011-matrix.t \
+	%D%/t0012-completion.t \
 	%D%/t1001-spank-options.t \
 	%D%/t1002-spank-environment.t \
 	%D%/t1003-spank-site.t \

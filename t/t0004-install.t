@@ -1,7 +1,7 @@
 #!/bin/bash
 # What `make install` leaves: a program can be built against it and runs; the plugin is where configure said; nothing
-# of ours but ddp_* is exported; a manual page for each command and function; the guides and the examples; `make
-# uninstall` leaves nothing.
+# of ours but ddp_* is exported; a manual page for each command and function; the guides, the examples and bash's
+# completion; `make uninstall` leaves nothing.
 . "$(dirname "$0")/lib/tap.sh"
 unset MAKEFLAGS MFLAGS MAKELEVEL
 root=$tmp/root
@@ -22,7 +22,7 @@ is "the installed example is built against the installed library" "$rc$err" 0
 run "$prefix/bin/ddp" run -n 2 "$tmp/linear" /usr/share/common-licenses/GPL-3
 is "... and runs under the installed ddp" "$rc" 0
 like "... to its end" "$out" "step 500 loss"
-run "$(find "$root" -name train)" --version
+run "$(find "$root" -path "*/slurm-ddp/train")" --version
 like "the trainer is installed apart from PATH" "$out" "^train \(slurm-ddp\)"
 lib=$prefix/lib/libddp.so
 is "libddp exports ddp_* alone" "$(nm -D --defined-only "$lib" | awk '$2 != "A" { print $3 }' | grep -v '^ddp_')" ""
@@ -37,6 +37,10 @@ is "... that is another's where it is no page itself" \
 is "every guide and example is installed" \
     "$(cd "$docdir" && find . -type f | sort)" "$( (cd "$top_srcdir/doc" && ls ./*.md; cd .. && ls ./NEWS.md
         ls contrib/examples/*.c contrib/slurm/* | sed 's,.*/,./examples/,') | sort)"
+completions=$(dirname "$(find "$root" -path '*/completions/ddp')")
+is "bash finds a completion for both commands" \
+    "$(for name in ddp train; do bash -c 'source "$0" && complete -p "${0##*/}"' "$completions/$name"; done)" \
+    "complete -o default -F _ddp ddp"$'\n'"complete -o default -F _ddp train"
 plugin=$(find "$root" -name ddp.so)
 if [ -f "$top_builddir/.libs/ddp.so" ]; then
     is "the plugin exports what Slurm looks for" \
