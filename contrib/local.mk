@@ -33,7 +33,8 @@ EXTRA_DIST += \
 	%D%/packages/package.py %D%/packages/slurm-ddp-0.1.0.eb %D%/packages/slurm-ddp.spec \
 	debian/changelog debian/control debian/copyright debian/rules debian/source/format \
 	debian/libddp0.install debian/libddp-dev.install debian/slurm-ddp.install \
-	debian/slurm-ddp-plugin.examples debian/slurm-ddp-plugin.install debian/slurm-ddp-plugin.postinst
+	debian/slurm-ddp-plugin.docs debian/slurm-ddp-plugin.examples \
+	debian/slurm-ddp-plugin.install debian/slurm-ddp-plugin.postinst
 
 # benchmarks on a GPU, of contrib/gpu-check: `make gpu-bench`; over the emulator they only show that they run
 GPU_REPORT_SOURCES = %D%/bench/gpureport.c %D%/bench/gpureport.h

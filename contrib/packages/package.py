@@ -1,5 +1,7 @@
-"""slurm-ddp for Spack: packages/slurm_ddp/package.py of a repository of yours, and the archive in a
-mirror (it has no home on the network yet). Not tried with Spack."""
+"""slurm-ddp for Spack 1.0 and later: packages/slurm_ddp/package.py of a repository of yours, and the
+archive in a mirror (it has no home on the network yet). Not tried with Spack."""
+from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
+
 from spack.package import *
 
 
