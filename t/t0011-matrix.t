@@ -28,6 +28,8 @@ run "$matrix" --dir "$tmp/roots" 11
 is "an unknown Debian" "$rc:$err" "1:contrib/matrix: unknown Debian 11: 12, 13 or testing"
 run "$matrix" --frish
 like "an unknown option" "$rc:$err" "^2:usage: contrib/matrix "
+run "$matrix" --packages 13 t/x.t
+is "a test beside --packages" "$rc:$err" "1:contrib/matrix: --packages runs no test of the tree: t/x.t"
 run setpriv --reuid nobody --clear-groups "$matrix" 13
 like "not root" "$rc:$err" "^1:contrib/matrix: needs root: [^"$'\n'"]*$"
 run unshare --mount sh -c 'mount -t tmpfs none /usr/sbin && exec "$0" 13' "$matrix"

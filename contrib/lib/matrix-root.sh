@@ -2,7 +2,8 @@
 # matrix-root.sh - what contrib/matrix runs for a root folder, in namespaces of its own:
 #   matrix-root.sh ROOT STEP [TEST...]  mounts what a system has, and goes on in ROOT with
 #   matrix-root.sh / STEP [TEST...]
-# STEP: packages (with the network) or tests (without).
+# STEP: packages (with the network), tests (without); of --packages also debs (without) and
+# guides (with, and in a copy of ROOT that goes again).
 # shellcheck disable=SC2154,SC2317
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,19 +16,27 @@ shift 2
 if [ "$root" != / ]; then
     hostname matrix
     # slurmctld starts on no machine that has but a loopback address
-    [ "$step" != tests ] || ip -batch - <<'IP'
+    [ "$step" = packages ] || [ "$step" = guides ] || ip -batch - <<'IP'
 link set lo up
 link add lan type bridge
 addr add 192.0.2.1/24 dev lan
 link set lan up
 IP
-    mount --bind "$root" "$root"
+    case $step in
+    guides)
+        mount -t tmpfs tmpfs /mnt
+        mkdir /mnt/upper /mnt/work
+        mount -t overlay -o "lowerdir=$root,upperdir=/mnt/upper,workdir=/mnt/work" overlay "$root"
+        ;;
+    *) mount --bind "$root" "$root" ;;
+    esac
     mount -t proc proc "$root/proc"
     mount -t sysfs sysfs "$root/sys" # the interfaces of this network namespace
     mount --rbind /sys/fs/cgroup "$root/sys/fs/cgroup"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
     mount -t tmpfs -o mode=755 tmpfs "$root/run"
+    mkdir -m 1777 "$root/run/lock"
     cd "$root"
     pivot_root . .
     umount -l .
@@ -37,13 +46,14 @@ fi
 
 work=/srv/ddp
 version() { dpkg-query -W -f '${Version}' "$1" | sed 's/^[0-9]*://; s/[-+~].*//'; }
-# Nothing to do where contrib/deps has not changed since.
+# Nothing to do where contrib/deps has not changed since. $1: "package", where that kind is needed, too.
 packages() {
     local state
-    state=$(sha256sum <"$here/deps")
+    state="$(sha256sum <"$here/deps")$*"
     [ "$state" != "$(cat /srv/packages 2>/dev/null)" ] || return 0
     export DEBIAN_FRONTEND=noninteractive
-    apt-get -qq update && apt-get -qq -y dist-upgrade && "$here/deps" && apt-get clean && echo "$state" >/srv/packages
+    apt-get -qq update && apt-get -qq -y dist-upgrade && "$here/deps" &&
+        { [ $# -eq 0 ] || "$here/deps" "$@"; } && apt-get clean && echo "$state" >/srv/packages
 }
 tests() {
     export CCACHE_DIR=/srv/ccache CCACHE_BASEDIR=/srv CCACHE_NOHASHDIR=1 PATH=/usr/lib/ccache:$PATH
@@ -57,9 +67,72 @@ tests() {
     fi
 }
 
+as_nobody=(setpriv --reuid nobody --regid nogroup --clear-groups env HOME=/nonexistent)
+# debian/ as people build it, with its tests; lintian's errors and warnings are failures.
+debs() {
+    mkdir $work/debs
+    cp -r $work/src $work/debs/slurm-ddp
+    export DEB_BUILD_OPTIONS=parallel=$(nproc)
+    chown -R nobody: $work/debs
+    cd $work/debs/slurm-ddp
+    quietly $work/debs.out "${as_nobody[@]}" nice dpkg-buildpackage -us -uc -b
+    "${as_nobody[@]}" lintian --fail-on error,warning $work/debs/*.changes
+}
+
+# words FILE HEADING: the commands that a guide has under a heading.
+words() {
+    awk -v heading="## $2" '/^## / { on = $0 == heading } on && /^    / { print substr($0, 5) }' "$work/src/doc/$1"
+}
+# under_step COMMAND...: runs it while a step of the user's runs, which then ends well, and drains nothing.
+under_step() {
+    local step line go
+    mkfifo -m 666 /srv/begun /srv/go
+    exec {go}<>/srv/go
+    su user -c "cd && srun --ddp=on sh -c 'echo >/srv/begun; read -r go </srv/go; echo rank \$RANK ends'" \
+        >/tmp/step 2>&1 &
+    step=$!
+    read -rt 60 line <>/srv/begun || die "no step starts: $(cat /tmp/step)"
+    quietly /tmp/command "$@"
+    echo >&"$go"
+    wait $step || die "under '$*' a step ends with exit code $?: $(cat /tmp/step)"
+    [ "$(cat /tmp/step)" = "rank 0 ends" ] || die "under '$*' a step says: $(cat /tmp/step)"
+    line=$(sinfo -h -t drain,down,fail -o '%N %E')
+    [ -z "$line" ] || die "under '$*' a node drains: $line"
+    exec {go}>&-
+    rm /srv/begun /srv/go
+}
+# From what debs made to a trained step, by the words of doc/admin.md and doc/user.md; upgraded and purged under
+# running steps; nothing is left.
+guides() {
+    local began=$SECONDS ours files left file
+    export DEBIAN_FRONTEND=noninteractive
+    rm /usr/sbin/policy-rc.d
+    cd $work/debs
+    quietly /tmp/update apt-get update
+    quietly /tmp/install bash -exc "$(words admin.md 'A first node, from packages')"
+    say "a node is up after $((SECONDS - began)) s"
+    grep '^    optional ' /tmp/install || die "the plugin's package does not print its line"
+    useradd -m user
+    quietly /tmp/train su user -c "set -ex; cd; $(words user.md 'A first step')"
+    say "a model is trained after $((SECONDS - began)) s: $(grep 'val loss' /tmp/train | tail -n 1)"
+
+    ours=$(sed -n 's/^Package: //p' $work/src/debian/control)
+    # shellcheck disable=SC2086
+    files=$(dpkg -L $ours | sort -u | while read -r file; do [ ! -f "$file" ] || echo "$file"; done)
+    under_step apt-get -y --reinstall install ./*.deb
+    ! grep '^    optional ' /tmp/command || die "an upgrade prints the plugin's line again"
+    # shellcheck disable=SC2086
+    under_step apt-get -y purge $ours
+    left=$(for file in $files; do [ ! -e "$file" ] || echo "$file"; done)
+    left+=$(find / -xdev \( -path /srv -o -path /tmp -o -path /proc \) -prune -o -name '*ddp*' -print |
+        while read -r file; do dpkg -S "$file" >/tmp/owner 2>&1 || echo "$file"; done) # other packages' ddp(7), addpart
+    [ "$left" = /etc/slurm/plugstack.conf.d/ddp.conf ] || die "of the packages is left: $left"
+    say "upgraded and purged after $((SECONDS - began)) s"
+}
+
 rc=0
 case $step in
-packages) quietly $work/packages.out packages || rc=$? ;;
+packages) quietly $work/packages.out packages "$@" || rc=$? ;;
 tests)
     tests "$@" || rc=$?
     skip_allowed+='|^this Slurm has no PMIx$' # Debian testing's
@@ -68,5 +141,6 @@ tests)
     echo "$(version libslurm-dev) $(version libpmix-dev) $(version libhwloc-dev) $(gcc -dumpfullversion)" \
         "$passed $failed $skipped" >$work/results
     ;;
+debs | guides) $step ;;
 esac
 exit $rc
