@@ -1,6 +1,6 @@
-/* boot_pmi.c - the boot under srun --mpi=pmi2, whose plugin is in every build of Slurm, and under MPICH's mpiexec.
+/* boot_pmi.c - the boot under srun --mpi=pmi2, whose plugin is in every build of Slurm.
  *
- * They speak PMI 1 (as in MPICH's PMI "simple" client) over a socket that the process inherits as descriptor PMI_FD: no
+ * It speaks PMI 1 (as in MPICH's PMI "simple" client) over a socket that the process inherits as descriptor PMI_FD: no
  * library. A request is a line "cmd=NAME KEY=VALUE ...", which is answered by one line, or, barrier_in, once all ranks
  * have sent it:
  *
@@ -12,13 +12,13 @@
  *   finalize                              finalize_ack
  *
  * Slurm reads a request by one call of 1024 bytes, so each is sent by one, and is shorter. After finalize it closes the
- * socket: a task that starts one program of libddp after the other needs PMIx. (Not to say finalize is no way out: at
- * the end of a process that did not, Slurm's daemon of the step logs an error again and again.) */
+ * socket: a task that starts one program of libddp after the other needs PMIx. Our end stays open, and open across
+ * exec: closed, its number would become another file's, into which a later program, told PMI_FD, would write. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "pmix/boot_carried.h"
 #include "runtime/base/clock.h"
@@ -105,13 +105,21 @@ static void decode(const char *value, char card[CARRIED_CARD_MAX])
         *c = ' ';
 }
 
+/* The first request: where the connection is closed already, a program before this one has used it up. */
+static int enter(int fd, uint64_t deadline, ddp_error_t *errp)
+{
+    char line[LINE_BYTES] = "cmd=init pmi_version=1 pmi_subversion=1\n";
+    if (ask(fd, line, "response_to_init", deadline, errp) == 0)
+        return 0;
+    if (errp && errp->domain == DDP_E_PEER)
+        error_prefix(errp, "PMI serves one program of libddp a task (use --ddp=on,mpi=pmix for more)");
+    return -1;
+}
+
 /* Rank 0's card on all ranks, by way of the launcher, which is left in any case. */
 static int exchange(int fd, const char *own, char card[CARRIED_CARD_MAX], uint64_t deadline, ddp_error_t *errp)
 {
-    char line[LINE_BYTES] = "cmd=init pmi_version=1 pmi_subversion=1\n", name[NAME_BYTES], value[VALUE_BYTES];
-    if (ask(fd, line, "response_to_init", deadline, errp) < 0)
-        return -1;
-    snprintf(line, sizeof line, "cmd=get_my_kvsname\n");
+    char line[LINE_BYTES] = "cmd=get_my_kvsname\n", name[NAME_BYTES], value[VALUE_BYTES];
     if (ask(fd, line, "my_kvsname", deadline, errp) < 0)
         return -1;
     const char *kvsname = find(line, "kvsname");
@@ -157,30 +165,30 @@ static int read_environment(struct pmi *p, boot_t *b, ddp_error_t *errp)
         num_int(rank, 0, b->size - 1, &b->rank) < 0)
         return error_set(errp, DDP_E_BOOT, EINVAL, "PMI_FD=%.16s, PMI_RANK=%.16s, PMI_SIZE=%.16s: no descriptor, or no "
                          "rank of a job", fd, rank, size);
-    if (fcntl(p->fd, F_GETFD) >= 0)
+    struct stat st;
+    if (fstat(p->fd, &st) == 0 && S_ISSOCK(st.st_mode))
         return 0;
-    return error_set(errp, DDP_E_BOOT, EBADF, "PMI_FD=%d is not open: a program between srun and this one has closed "
-                     "it; use PMIx (--ddp=on,mpi=pmix)", p->fd);
+    return error_set(errp, DDP_E_BOOT, EBADF, "PMI_FD=%d is no open socket: a program between srun and this one has "
+                     "closed it; use PMIx (--ddp=on,mpi=pmix)", p->fd);
 }
 
-/* Where Slurm says so. */
-static bool is_one_node(void)
+/* Where Slurm says so, and of these ranks: a launcher within the step may have left its variables as they are. */
+static bool is_one_node(int size)
 {
-    const char *text = getenv("SLURM_STEP_NUM_NODES");
-    int n;
-    return text && num_int(text, 1, 1 << 24, &n) == 0 && n == 1;
+    const char *nodes = getenv("SLURM_STEP_NUM_NODES"), *tasks = getenv("SLURM_STEP_NUM_TASKS");
+    int n, n_tasks;
+    return nodes && tasks && num_int(nodes, 1, 1 << 24, &n) == 0 && n == 1 &&
+           num_int(tasks, 1, 1 << 24, &n_tasks) == 0 && n_tasks == size;
 }
 
 static int join(struct pmi *p, const boot_t *b, uint64_t deadline, ddp_error_t *errp)
 {
     char card[CARRIED_CARD_MAX];
-    if (b->rank == 0 && !(p->carried.host = boot_host_create(b->size, is_one_node(), errp)))
+    if (b->rank == 0 && !(p->carried.host = boot_host_create(b->size, is_one_node(b->size), errp)))
         return -1;
-    if (exchange(p->fd, b->rank == 0 ? boot_host_card(p->carried.host) : NULL, card, deadline, errp) < 0) {
-        if (errp && errp->domain == DDP_E_PEER)
-            error_prefix(errp, "PMI serves one program of libddp a task (use --ddp=on,mpi=pmix for more)");
+    const char *own = b->rank == 0 ? boot_host_card(p->carried.host) : NULL;
+    if (enter(p->fd, deadline, errp) < 0 || exchange(p->fd, own, card, deadline, errp) < 0)
         return -1;
-    }
     return carried_join(&p->carried, b->rank, b->size, card, deadline, errp);
 }
 
@@ -193,7 +201,6 @@ int boot_pmi_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
         free(p);
         return -1;
     }
-    fcntl(p->fd, F_SETFD, FD_CLOEXEC);
     if (join(p, b, deadline, errp) < 0) {
         carried_close(&p->carried, 0);
         free(p);

@@ -2,6 +2,7 @@
 # The boot under a real srun: values and nodes through PMIx, ends, deadlines, refusals.
 source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
+source "$top_srcdir/t/lib/boots.sh"
 probe=$top_builddir/t/lib/bootprobe
 unset DDP_BOOT DDP_BOOT_ADDR DDP_NODE
 DDP_BOOT=pmix "$probe" >"$tmp/have.out" 2>&1
@@ -9,24 +10,10 @@ grep -q "lacks PMIx" "$tmp/have.out" && skip_all "this build lacks PMIx"
 
 cluster_up 3
 [[ $(cluster_mpi) = pmix* ]] || skip_all "this Slurm has no PMIx"
-cluster_run srun -K --mpi=pmix -N2 -n4 --ntasks-per-node=2 "$probe"
-is "two nodes with two ranks each" "$rc $(sort <<<"$out")" "0 rank 0 of 4: node 0 of 2, local 0 of 2, host n1
-rank 1 of 4: node 0 of 2, local 1 of 2, host n1
-rank 2 of 4: node 1 of 2, local 0 of 2, host n2
-rank 3 of 4: node 1 of 2, local 1 of 2, host n2"
-cluster_run srun -K --mpi=pmix -N3 -n7 --distribution=cyclic "$probe"
-is "seven ranks, uneven and interleaved" "$rc $(wc -l <<<"$out")" "0 7"
-like "... rank 1 is the first of the second node" "$out" "rank 1 of 7: node 1 of 3, local 0 of"
-cluster_run srun -K --mpi=pmix -N1 -n3 "$probe"
-is "three ranks on one node" "$rc $(grep -c "node 0 of 1, local [012] of 3, host n1" <<<"$out")" "0 3"
-
+boots pmix
 DDP_INTERFACE=lo cluster_run srun -K --mpi=pmix -N2 -n4 "$probe"
 is "an interface is named (the nodes of this cluster share a host)" \
     "$rc $(grep -c "of 4: node [01] of 2, " <<<"$out")" "0 4"
-cluster_run srun -K --mpi=pmix -N2 -n4 "$probe" --stall 1 --timeout 1
-like "the deadline of a fence holds" "$rc $err" "^[1-9].*deadline passed while waiting for rank 1"
-cluster_run srun -K --mpi=pmix -N2 -n4 "$probe" --die 1 --timeout 20
-ok "a rank that dies ends the step" test "$rc" -ne 0 -a "$rc" -ne 124
 cluster_run srun -K --mpi=none -N2 -n2 "$probe"
 like "srun without PMIx is refused, with the cure" "$rc $err" "^[1-9][0-9]* .*SLURM_NTASKS=2.*srun --ddp=on"
 

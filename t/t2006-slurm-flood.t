@@ -29,6 +29,7 @@ address=$(cluster_exec n1 getent ahostsv4 n1 | awk '{ print $1; exit }')
 IFS=. read -r a b c d <<<"$address"
 table=$(printf '%02X%02X%02X%02X' "$d" "$c" "$b" "$a") # as /proc/net/tcp has it
 listens "all ranks on one node: the loopback address" "^0100007F$" -N1 -n2
+listens "... over PMI as well" "^0100007F$" --ddp=on,mpi=pmi2 -N1 -n2
 listens "two nodes: the address that MASTER_ADDR has" "^$table$" -N2 -n2
 MASTER_ADDR=127.0.0.1 listens "where MASTER_ADDR tells nothing: all addresses" "^0{8}|0{32}$" -N2 -n2
 DDP_INTERFACE=eth0 MASTER_ADDR=127.0.0.1 listens "... but for DDP_INTERFACE's" "^$table$" -N2 -n2

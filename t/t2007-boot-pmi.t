@@ -2,26 +2,15 @@
 # The boot under a real srun without PMIx: Slurm's own mpi/pmi2, which is in every build of it.
 source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
+source "$top_srcdir/t/lib/boots.sh"
 probe=$top_builddir/t/lib/bootprobe
 unset DDP_BOOT DDP_BOOT_ADDR DDP_NODE DDP_INTERFACE
 
 cluster_up 4
-cluster_run srun -K --mpi=pmi2 -N2 -n4 --ntasks-per-node=2 "$probe"
-is "two nodes with two ranks each" "$rc $(sort <<<"$out")" "0 rank 0 of 4: node 0 of 2, local 0 of 2, host n1
-rank 1 of 4: node 0 of 2, local 1 of 2, host n1
-rank 2 of 4: node 1 of 2, local 0 of 2, host n2
-rank 3 of 4: node 1 of 2, local 1 of 2, host n2"
-cluster_run srun -K --mpi=pmi2 -N3 -n7 --distribution=cyclic "$probe"
-is "seven ranks, uneven and interleaved" "$rc $(wc -l <<<"$out") $err" "0 7 "
-cluster_run srun -K --mpi=pmi2 -N1 -n3 "$probe"
-is "three ranks on one node" "$rc $(grep -c "node 0 of 1, local [012] of 3, host n1" <<<"$out")" "0 3"
+boots pmi2
 cluster_run srun -K --mpi=pmi2 --resv-ports=0 -N4 -n128 -O "$probe"
 is "128 ranks on four nodes" "$rc $(sort -u <<<"$out" | wc -l) $err" "0 128 "
 
-cluster_run srun -K --mpi=pmi2 -N2 -n4 "$probe" --stall 1 --timeout 1
-like "the deadline of a fence holds" "$rc $err" "^[1-9].*deadline passed while waiting for rank 1"
-cluster_run srun -K --mpi=pmi2 -N2 -n4 "$probe" --die 1 --timeout 20
-ok "a rank that dies ends the step" test "$rc" -ne 0 -a "$rc" -ne 124
 cat >"$tmp/late.sh" <<'SCRIPT'
 if [ "$PMI_RANK" = 0 ]; then
     "$1" --timeout 1 >"$2/out" 2>&1
@@ -40,7 +29,8 @@ like "a second program in the same task is refused, with the cure" "$rc $out $er
     "^1 rank 0 of 1.*bootprobe: PMI serves one program of libddp a task .use --ddp=on,mpi=pmix "
 # shellcheck disable=SC2016
 cluster_run srun -K --mpi=pmi2 -N1 -n1 bash -c 'eval "exec $PMI_FD<&-"; exec "$1"' - "$probe"
-like "a descriptor that was closed on the way is named" "$rc $err" "^1 .*bootprobe: PMI_FD=[0-9]+ is not open: .*pmix"
+like "a descriptor that was closed on the way is named" "$rc $err" \
+    "^1 .*bootprobe: PMI_FD=[0-9]+ is no open socket: .*pmix"
 
 # ---- which of both --ddp=on takes ----
 

@@ -30,6 +30,7 @@ t_lib_libunit_la_LIBADD = libspankcore.la libtrain.la libmodelkernels.la libsave
 LDADD = %D%/libtest.a %D%/libunit.la $(CUDART_LIBS) $(CMOCKA_LIBS) -lm
 EXTRA_DIST +=  \
 	%D%/abi %D%/abiprogram.c \
+	%D%/boots.sh \
 	%D%/chaos \
 	%D%/circles \
 	%D%/ckpt.py \

@@ -2,6 +2,7 @@
  * what launchers say that are slow, odd, broken or gone. (t/t2007 has Slurm's.) */
 #include "t/unit/unit.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -85,6 +86,7 @@ static int set_up(void **state)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         unsetenv(others[i]);
     setenv("SLURM_STEP_NUM_NODES", "1", 1);
+    setenv("SLURM_STEP_NUM_TASKS", "1", 1);
     setenv("PMI_RANK", "0", 1);
     setenv("PMI_SIZE", "1", 1);
     return 0;
@@ -116,7 +118,7 @@ static void rank_0_publishes_its_card_and_leaves(void **state)
     }
 }
 
-/* MPICH's mpiexec gives no code with some answers, and a message with others. */
+/* MPICH's launcher gives no code with some answers, and a message with others. */
 static void other_launchers_words_are_understood(void **state)
 {
     static const char *const hydra[] = {"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
@@ -145,11 +147,12 @@ static void what_a_launcher_refuses_is_quoted(void **state)
         const char *answer, *error;
     } cases[] = {
         {0, "cmd=response_to_init rc=1 pmi_version=2", "boot: init: the launcher (PMI) says \"cmd=response"},
+        {0, NULL, "PMI serves one program of libddp a task (use --ddp=on,mpi=pmix for more): boot: init: "},
         {0, "", "boot: init: the launcher (PMI): no answer before the deadline"},
         {1, "cmd=response_to_init rc=0", "boot: get_my_kvsname: the launcher (PMI) says"},
         {2, "cmd=put_result rc=1", "boot: put: the launcher (PMI) says \"cmd=put_result rc=1\""},
         {3, "", "boot: barrier_in: the launcher (PMI): no answer before the deadline"},
-        {3, NULL, "PMI serves one program of libddp a task (use --ddp=on,mpi=pmix for more): boot: barrier_in: "},
+        {3, NULL, "boot: barrier_in: the launcher (PMI): "},
         {3, endless, "an answer of more than 1024 bytes"},
         {4, "cmd=get_result rc=1", "boot: get: the launcher (PMI) says"},
         {4, "cmd=get_result rc=0", "rank 0 names no address"},
@@ -174,7 +177,7 @@ static void an_environment_that_cannot_be_is_refused(void **state)
     (void)state;
     const struct {
         const char *fd, *rank, *size, *error;
-    } cases[] = {{"999", "0", "1", "PMI_FD=999 is not open: a program between srun and this one has closed it"},
+    } cases[] = {{"999", "0", "1", "PMI_FD=999 is no open socket: a program between srun and this one has closed it"},
                  {"three", "0", "1", "PMI_FD=three, PMI_RANK=0, PMI_SIZE=1: no descriptor, or no rank of a job"},
                  {"0", "1", "1", "PMI_FD=0, PMI_RANK=1, PMI_SIZE=1: no descriptor, or no rank of a job"},
                  {"0", "0", "-1", "no rank of a job"}};
@@ -187,6 +190,13 @@ static void an_environment_that_cannot_be_is_refused(void **state)
         assert_error_has(e, cases[i].error);
     }
     ddp_error_t e = {0};
+    char fd[16];
+    snprintf(fd, sizeof fd, "%d", open("/dev/null", O_RDWR | O_CLOEXEC)); /* the number is another file's by now */
+    setenv("PMI_FD", fd, 1);
+    setenv("PMI_RANK", "0", 1);
+    setenv("PMI_SIZE", "1", 1);
+    assert_null(boot_open(deadline_in(5), &e));
+    assert_error_has(e, "is no open socket: a program between srun and this one has closed it");
     unsetenv("PMI_FD");
     setenv("DDP_BOOT", "pmi", 1);
     assert_null(boot_open(deadline_in(5), &e));
