@@ -19,7 +19,6 @@
 SPANK_PLUGIN(ddp, 1)
 #pragma GCC visibility pop
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +36,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/hiding.h"
 #include "spank/keys.h"
 #include "spank/layout.h"
+#include "spank/mpi.h"
 #include "spank/task.h"
 
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
@@ -154,37 +154,6 @@ static void read_arguments(int ac, char **av)
     }
 }
 
-/* Slurm has a plugin whose file's name begins so. The folder of Slurm's own library is that of its plugins. */
-static bool has_plugin(const char *prefix)
-{
-    Dl_info info;
-    char folder[PATH_MAX];
-    bool found = false;
-    if (!dladdr((const void *)(uintptr_t)slurm_spank_log, &info) || !info.dli_fname)
-        return false;
-    snprintf(folder, sizeof folder, "%s", info.dli_fname);
-    char *slash = strrchr(folder, '/');
-    if (!slash)
-        return false;
-    *slash = 0;
-    DIR *d = opendir(folder);
-    for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = !strncmp(e->d_name, prefix, strlen(prefix));
-    if (d)
-        closedir(d);
-    return found;
-}
-
-/* What srun's --mpi is to be where the user has given none; NULL: as it is. */
-static const char *choose_mpi(int choice)
-{
-    if (choice == MPI_NONE)
-        return NULL;
-    if (choice == MPI_PMIX || (choice == MPI_AUTO && has_plugin("mpi_pmix")))
-        return "pmix";
-    return choice == MPI_PMI2 || has_plugin("mpi_pmi2") ? "pmi2" : NULL;
-}
-
 /* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */
 static const char *find_option(const char *flag)
 {
@@ -211,6 +180,13 @@ static void forget_enclosing_step(void)
     unsetenv(GATHER_VARIABLE);
     unsetenv(PORT_DRAW_VARIABLE);
     unsetenv(FIRST_NODE_VARIABLE);
+}
+
+static const char *choose_mpi(int choice)
+{
+    char folder[PATH_MAX] = "";
+    mpi_folder((const void *)(uintptr_t)slurm_spank_log, folder, sizeof folder);
+    return mpi_choose(choice, folder);
 }
 
 /* Sets a variable of srun's own unless the user did, and notes it in `set`. */
