@@ -20,32 +20,37 @@ static int expect_between_steps(const ddp_t *d, const char *call, ddp_error_t *e
 
 EXPORT int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
-    bool is_in_time = handle_expect(d, 1u << PHASE_IDLE, "ddp_checkpoint_open", errp) == 0;
-    return is_in_time ? checkpoint_folder(&d->save, dir, errp) : -1;
+    if (handle_expect(d, 1u << PHASE_IDLE, "ddp_checkpoint_open", errp) < 0)
+        return -1;
+    return checkpoint_folder(&d->save, dir, errp);
 }
 
 EXPORT int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp)
 {
-    bool is_in_time = handle_expect(d, SET_UP, "ddp_checkpoint_attach", errp) == 0;
-    return is_in_time ? checkpoint_attach(&d->save, name, text, errp) : -1;
+    if (handle_expect(d, SET_UP, "ddp_checkpoint_attach", errp) < 0)
+        return -1;
+    return checkpoint_attach(&d->save, name, text, errp);
 }
 
 EXPORT int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp)
 {
-    bool is_in_time = handle_expect(d, PHASES_ALL, "ddp_checkpoint_note", errp) == 0;
-    return is_in_time ? checkpoint_note(&d->save, key, text, errp) : -1;
+    if (handle_expect(d, PHASES_ALL, "ddp_checkpoint_note", errp) < 0)
+        return -1;
+    return checkpoint_note(&d->save, key, text, errp);
 }
 
 EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
-    bool is_in_time = expect_between_steps(d, "ddp_checkpoint", errp) == 0;
-    return is_in_time ? checkpoint_take(&d->save, dir, errp) : -1;
+    if (expect_between_steps(d, "ddp_checkpoint", errp) < 0)
+        return -1;
+    return checkpoint_take(&d->save, dir, errp);
 }
 
 EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
 {
-    bool is_in_time = expect_between_steps(d, "ddp_checkpoint_wait", errp) == 0;
-    return is_in_time ? checkpoint_settle(&d->save, errp) : -1;
+    if (expect_between_steps(d, "ddp_checkpoint_wait", errp) < 0)
+        return -1;
+    return checkpoint_settle(&d->save, errp);
 }
 
 EXPORT int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size)
@@ -58,14 +63,16 @@ EXPORT int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_sta
 
 EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
-    bool is_in_time = handle_expect(d, 1u << PHASE_IDLE, "ddp_resume", errp) == 0;
-    return is_in_time ? resume_newest(&d->save, dir, errp) : -1;
+    if (handle_expect(d, 1u << PHASE_IDLE, "ddp_resume", errp) < 0)
+        return -1;
+    return resume_newest(&d->save, dir, errp);
 }
 
 EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp)
 {
-    bool is_in_time = handle_expect(d, SET_UP, "ddp_load", errp) == 0;
-    return is_in_time ? load_values(&d->save, dir, prefix, errp) : -1;
+    if (handle_expect(d, SET_UP, "ddp_load", errp) < 0)
+        return -1;
+    return load_values(&d->save, dir, prefix, errp);
 }
 
 EXPORT uint64_t ddp_steps_done(const ddp_t *d)
