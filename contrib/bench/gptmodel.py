@@ -15,7 +15,9 @@ class Attention(nn.Module):
         self.c_attn = nn.Linear(o.width, 3 * o.width)
         self.c_proj = nn.Linear(o.width, o.width)
         if not HAS_SDPA:
-            self.register_buffer("hidden", torch.ones(o.context, o.context, dtype=torch.bool).triu(1), persistent=False)
+            # No bools: DDP sends buffers round at the start, and gloo under PyTorch 1.13 takes none.
+            hidden = torch.full((o.context, o.context), float("-inf")).triu(1)
+            self.register_buffer("hidden", hidden, persistent=False)
 
     def forward(self, x):
         b, t, w = x.shape
@@ -24,7 +26,7 @@ class Attention(nn.Module):
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
             scores = (q @ k.transpose(-2, -1)) * (w // self.heads) ** -0.5
-            y = F.softmax(scores.masked_fill(self.hidden, float("-inf")), dim=-1) @ v
+            y = F.softmax(scores + self.hidden, dim=-1) @ v
         return self.c_proj(y.transpose(1, 2).reshape(b, t, w))
 
 
