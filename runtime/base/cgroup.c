@@ -10,14 +10,17 @@
 struct version {
     const char *mount, *limit, *usage;
     const char *idle; /* key in memory.stat, with the groups below: page cache that is given up first */
+    const char *events; /* where oom_kill is */
 };
 
 static const struct version v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                  "total_inactive_file"};
-static const struct version v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
+                                  "total_inactive_file", "memory.oom_control"};
+static const struct version v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file",
+                                  "memory.events"};
 
 struct memory {
     uint64_t limit, left;
+    uint64_t kills; /* of the process's own group */
 };
 
 /* The number in a line "KEY NUMBER" of dir/file, or in its first line where key is NULL. `none` where there is none:
@@ -66,10 +69,12 @@ static void read_group(const char *dir, const struct version *v, struct memory *
 /* Every group from `group` up to the mount. group is cut short on the way. */
 static void read_groups(const char *root, const struct version *v, char *group, struct memory *m)
 {
-    for (;;) {
+    for (bool is_own = true;; is_own = false) {
         char dir[8192];
         snprintf(dir, sizeof dir, "%s%s%s", root, v->mount, strcmp(group, "/") == 0 ? "" : group);
         read_group(dir, v, m);
+        if (is_own)
+            m->kills += read_number(dir, v->events, "oom_kill", 0);
         char *slash = strrchr(group, '/');
         if (!slash)
             return;
@@ -116,4 +121,9 @@ uint64_t cgroup_memory_limit(const char *root)
 uint64_t cgroup_memory_left(const char *root)
 {
     return read_memory(root).left;
+}
+
+uint64_t cgroup_memory_kills(const char *root)
+{
+    return read_memory(root).kills;
 }

@@ -16,4 +16,8 @@ uint64_t cgroup_memory_limit(const char *root);
  * larger than any memory). A use that cannot be read counts as 0. */
 uint64_t cgroup_memory_left(const char *root);
 
+/* How many processes of this process's own group the kernel has killed because its memory, or that of a group above,
+ * was at its limit (oom_kill in memory.events; version 1 memory.oom_control). 0 also where that cannot be read. */
+uint64_t cgroup_memory_kills(const char *root);
+
 #endif

@@ -74,6 +74,21 @@ static void what_is_used_is_not_left(void **state)
     assert_true(cgroup_memory_limit(root) == GIB);
 }
 
+/* Of its own group, as the kernel counts them in either version; other groups' are others' business. */
+static void kills_are_counted(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "0::/job/step\n");
+    assert_true(cgroup_memory_kills(root) == 0);
+    put(V2 "/job/memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill 3\n");
+    assert_true(cgroup_memory_kills(root) == 0);
+    put(V2 "/job/step/memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 0\n");
+    assert_true(cgroup_memory_kills(root) == 2);
+    put("/proc/self/cgroup", "5:cpu:/x\n3:memory:/job/step\n");
+    put(V1 "/job/step/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+    assert_true(cgroup_memory_kills(root) == 1);
+}
+
 /* The group above allows more and has less left: its other children use it. */
 static void the_tightest_group_above_counts(void **state)
 {
@@ -103,6 +118,7 @@ static void version_one_counts_the_groups_below(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(without_a_limit_there_is_no_end, make_root, remove_root),
     cmocka_unit_test_setup_teardown(what_is_used_is_not_left, make_root, remove_root),
+    cmocka_unit_test_setup_teardown(kills_are_counted, make_root, remove_root),
     cmocka_unit_test_setup_teardown(the_tightest_group_above_counts, make_root, remove_root),
     cmocka_unit_test_setup_teardown(version_one_counts_the_groups_below, make_root, remove_root),
 };
