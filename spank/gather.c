@@ -17,6 +17,7 @@
 #include "runtime/base/io.h"
 #include "runtime/base/thread.h"
 #include "spank/gather_impl.h"
+#include "spank/listen.h"
 
 #define END_S 0.2 /* how long srun's end waits for the thread */
 
@@ -29,33 +30,13 @@ struct gather {
     pthread_t thread;
 };
 
-/* A TCP socket for every address of the machine: IPv6 with IPv4 in it, or IPv4 where there is no IPv6. */
-static int open_socket(sa_family_t *ret_family)
-{
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    *ret_family = AF_INET6;
-    if (fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int)) == 0)
-        return fd;
-    io_close(fd);
-    *ret_family = AF_INET;
-    return socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
-static int bind_port(int fd, sa_family_t family, int port)
-{
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = in6addr_any};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    return family == AF_INET6 ? bind(fd, (struct sockaddr *)&six, sizeof six)
-                              : bind(fd, (struct sockaddr *)&four, sizeof four);
-}
-
 static int bind_range(int fd, sa_family_t family, struct port_range r, ddp_error_t *errp)
 {
     uint32_t start = 0, n = (uint32_t)(r.max - r.min) + 1;
     if (io_random(&start, sizeof start, errp) < 0)
         return -1;
     for (uint32_t i = 0; i < n; i++)
-        if (bind_port(fd, family, r.min + (int)((start % n + i) % n)) == 0)
+        if (listen_bind(fd, family, r.min + (int)((start % n + i) % n)) == 0)
             return 0;
         else if (errno != EADDRINUSE && errno != EACCES)
             break;
@@ -68,7 +49,7 @@ static int take_port(int *ret_fd, struct port_range range, ddp_error_t *errp)
     sa_family_t family;
     struct sockaddr_storage sa = {0};
     socklen_t len = sizeof sa;
-    int fd = open_socket(&family);
+    int fd = listen_socket(&family);
     *ret_fd = fd;
     if (fd < 0)
         return error_errno(errp, "srun gets no socket");

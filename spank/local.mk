@@ -15,6 +15,7 @@ libspankcore_la_SOURCES = \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \
 	%D%/keys.c %D%/keys.h \
+	%D%/listen.c %D%/listen.h \
 	%D%/mpi.c %D%/mpi.h \
 	%D%/nccl.c %D%/nccl.h \
 	%D%/port.c %D%/port.h \

@@ -1,0 +1,13 @@
+/* listen.h - TCP sockets of the plugin's that listen at all addresses of the machine. */
+#ifndef DDP_SPANK_LISTEN_H
+#define DDP_SPANK_LISTEN_H
+
+#include <sys/socket.h>
+
+/* A non-blocking TCP socket for every address: IPv6 with IPv4 in it, or IPv4 where there is no IPv6. -1 with errno. */
+int listen_socket(sa_family_t *ret_family);
+
+/* Binds it to a port. 0, or -1 with errno. */
+int listen_bind(int fd, sa_family_t family, int port);
+
+#endif
