@@ -11,6 +11,8 @@ const struct knob ddp_keys[KEY_COUNT] = {
                   .choices = "auto|none|print",
                   .help = "put each rank of a node on cores beside its GPU, or on its share of the cores, unless "
                           "--cpu-bind was given; print: only show where"},
+    [KEY_GUARD] = {.name = "guard", .env = "DDP_GUARD", .type = KNOB_BOOL, .def = "off",
+                   .help = "a process of the plugin's stays beside each program"},
     [KEY_INTERFACE] = {.name = "interface", SETTING_INTERFACE},
     [KEY_MPI] = {.name = "mpi", .env = "DDP_MPI", .type = KNOB_ENUM, .def = "auto", .choices = "auto|pmix|pmi2|none",
                  .help = "srun's --mpi where none was given: auto takes pmix where Slurm has it, else pmi2"},

@@ -16,6 +16,7 @@
 
 enum ddp_key {
     KEY_BIND,
+    KEY_GUARD,
     KEY_INTERFACE,
     KEY_MPI,
     KEY_OMP,

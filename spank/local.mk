@@ -5,12 +5,16 @@ libspankcore_la_SOURCES = \
 	%D%/arrange.c %D%/arrange.h \
 	%D%/board.c %D%/board.h \
 	%D%/cmdline.c %D%/cmdline.h \
+	%D%/death.c %D%/death.h \
 	%D%/environment.c %D%/environment.h \
 	%D%/gather.c %D%/gather.h \
 	%D%/gather_fold.c \
 	%D%/gather_impl.h \
 	%D%/gather_send.c \
 	%D%/gather_server.c \
+	%D%/guard.c %D%/guard.h \
+	%D%/guards.c %D%/guards.h \
+	%D%/guards_plan.c \
 	%D%/hiding.c %D%/hiding.h \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \
@@ -44,12 +48,18 @@ UNIT_TESTS += t/unit/spank/board.t
 t_unit_spank_board_t_SOURCES = t/unit/spank/board.c
 UNIT_TESTS += t/unit/spank/compress.t
 t_unit_spank_compress_t_SOURCES = t/unit/spank/compress.c
+UNIT_TESTS += t/unit/spank/death.t
+t_unit_spank_death_t_SOURCES = t/unit/spank/death.c
 UNIT_TESTS += t/unit/spank/environment.t
 t_unit_spank_environment_t_SOURCES = t/unit/spank/environment.c
 UNIT_TESTS += t/unit/spank/fold.t
 t_unit_spank_fold_t_SOURCES = t/unit/spank/fold.c
 UNIT_TESTS += t/unit/spank/gather.t
 t_unit_spank_gather_t_SOURCES = t/unit/spank/gather.c
+UNIT_TESTS += t/unit/spank/guard.t
+t_unit_spank_guard_t_SOURCES = t/unit/spank/guard.c
+UNIT_TESTS += t/unit/spank/guards.t
+t_unit_spank_guards_t_SOURCES = t/unit/spank/guards.c
 UNIT_TESTS += t/unit/spank/hiding.t
 t_unit_spank_hiding_t_SOURCES = t/unit/spank/hiding.c
 UNIT_TESTS += t/unit/spank/hostlist.t

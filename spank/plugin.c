@@ -33,6 +33,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/cmdline.h"
 #include "spank/environment.h"
 #include "spank/gather.h"
+#include "spank/guard.h"
 #include "spank/hiding.h"
 #include "spank/keys.h"
 #include "spank/layout.h"
@@ -180,6 +181,7 @@ static void forget_enclosing_step(void)
     unsetenv(GATHER_VARIABLE);
     unsetenv(PORT_DRAW_VARIABLE);
     unsetenv(FIRST_NODE_VARIABLE);
+    unsetenv(GUARDS_VARIABLE);
 }
 
 static const char *choose_mpi(int choice)
@@ -270,6 +272,19 @@ static void prepare_gather(const struct keys *o)
         setenv(GATHER_VARIABLE, gather_address(plugin.gather), 1);
 }
 
+/* By which the step's guards know each other. */
+static int draw_token(void)
+{
+    ddp_error_t e;
+    char token[GUARDS_TOKEN_LEN + 1];
+    if (io_random_hex(token, GUARDS_TOKEN_LEN / 2, &e) < 0) {
+        slurm_spank_log("ddp: no token for this step's guards: %s", e.text);
+        return -1;
+    }
+    setenv(GUARDS_VARIABLE, token, 1);
+    return 0;
+}
+
 /* What tasks must hear of before there is a step: srun copies its environment once for each component of a
  * heterogeneous one, before local_user_init, and all are to hear the same. */
 static int prepare_step(void)
@@ -281,6 +296,8 @@ static int prepare_step(void)
     plugin.is_prepared = true;
     if (o.key[KEY_VERBOSE].b && stay_loaded())
         prepare_gather(&o);
+    if (o.key[KEY_GUARD].b && draw_token() < 0)
+        return -1;
     return draw_port();
 }
 
@@ -321,6 +338,14 @@ static void set_variable(spank_t sp, const char *name, const char *value)
     error_set(&e, DDP_E_SYSTEM, ENOMEM, "Slurm does not take %s into the task's environment: no rank may start so",
               name);
     fail_task(sp, &e);
+}
+
+static void set_variables(spank_t sp, const struct environment *env)
+{
+    for (size_t i = 0; i < env->n_vars; i++)
+        set_variable(sp, env->var[i].name, env->var[i].value);
+    if (env->n_vars)
+        set_variable(sp, "DDP_SET", env->set);
 }
 
 int slurm_spank_init(spank_t sp, int ac, char **av)
@@ -410,21 +435,20 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
     (void)ac, (void)av;
     ddp_error_t e;
-    struct environment env;
+    struct task_result t;
     if (!is_real_step(sp))
         return 0;
     uint32_t n_nodes = 0;
     struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_job, job_environment(sp));
     if (spank_get_item(sp, S_JOB_NNODES, &n_nodes) == ESPANK_SUCCESS)
         r.n_own_nodes = (int)n_nodes;
-    int rc = task_prepare(&r, &env, &e);
+    int rc = task_prepare(&r, &t, &e);
     board_destroy(plugin.board); /* exec would end this view of it, too */
     plugin.board = NULL;
-    if (rc < 0 || (env.n_vars && check_arguments(&e) < 0))
+    if (rc < 0 || (t.environment.n_vars && check_arguments(&e) < 0))
         fail_task(sp, &e);
-    for (size_t i = 0; i < env.n_vars; i++)
-        set_variable(sp, env.var[i].name, env.var[i].value);
-    if (env.n_vars)
-        set_variable(sp, "DDP_SET", env.set);
+    set_variables(sp, &t.environment);
+    if (t.is_guarded && guard_start(&t.guard, &e) < 0)
+        log_text("warning", e.text);
     return 0;
 }

@@ -241,12 +241,23 @@ static void log_placement(const struct task *t)
     free(table);
 }
 
-static int place_task(struct task *t, struct environment *ret, ddp_error_t *errp)
+/* Not with a terminal of the step's own (srun --pty): its keys send signals to guard and program alike. */
+static bool is_guarded(const struct task *t)
 {
-    if (arrange_task(t, errp) < 0 || apply(t, errp) < 0 || make_environment(t, ret, errp) < 0)
+    return t->o.key[KEY_GUARD].b && !get(t, "SLURM_PTY_PORT");
+}
+
+static int place_task(struct task *t, struct task_result *ret, ddp_error_t *errp)
+{
+    struct environment *e = &ret->environment;
+    if (arrange_task(t, errp) < 0 || apply(t, errp) < 0 || make_environment(t, e, errp) < 0)
         return -1;
-    for (size_t i = 0; i < ret->n_warnings; i++)
-        say(t, "ddp: warning: %s", ret->warning[i]);
+    for (size_t i = 0; i < e->n_warnings; i++)
+        say(t, "ddp: warning: %s", e->warning[i]);
+    ret->is_guarded = is_guarded(t);
+    const struct task_request *r = t->r;
+    if (ret->is_guarded && guards_plan(&t->step, &t->o, r->n_own_nodes, r->lookup, r->arg, &ret->guard, errp) < 0)
+        return -1;
     if (t->o.key[KEY_VERBOSE].b)
         log_placement(t);
     return 0;
@@ -263,12 +274,13 @@ static int start_watchdog(const struct task *t, struct watchdog *ret, ddp_error_
     return watchdog_start(ret, ALL_S, line, errp);
 }
 
-int task_prepare(const struct task_request *r, struct environment *ret, ddp_error_t *errp)
+int task_prepare(const struct task_request *r, struct task_result *ret, ddp_error_t *errp)
 {
     bool is_site_missing = false;
     struct task t = {.r = r, .deadline = deadline_in(WAITS_S)};
     struct watchdog dog;
-    ret->n_vars = ret->n_warnings = 0;
+    ret->environment.n_vars = ret->environment.n_warnings = 0;
+    ret->is_guarded = false;
     if (keys_resolve(r->option, r->lookup, r->arg, NULL, &t.o, errp) < 0)
         return -1;
     if (t.o.mode != DDP_MODE_ON) /* which no site file changes */

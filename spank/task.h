@@ -7,6 +7,7 @@
 
 #include "spank/board.h"
 #include "spank/environment.h"
+#include "spank/guards.h"
 #include "spank/keys.h"
 
 struct task_request {
@@ -22,13 +23,19 @@ struct task_request {
     void (*note)(const char *line); /* one line for the node's log */
 };
 
+struct task_result {
+    struct environment environment; /* the variables to set */
+    bool is_guarded;                /* a guard is to stay beside the program (guard.h) */
+    struct guards_facts guard;
+};
+
 /* The options of a step or a submission from command line, environment and site file, where the site may forbid the use
  * of ddp. *ret_site_missing (may be NULL) is set if there is no site file; the file is read only for a step that uses
  * ddp. 0, or -1. */
 int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_missing, ddp_error_t *errp);
 
-/* Places the calling process (CPU mask, memory policy) and fills *ret with the variables to set; ret->n_vars is 0 if
- * the step does not use ddp. Warnings and the verbose lines go to r->log. 0, or -1: the caller must then end the
+/* Places the calling process (CPU mask, memory policy) and fills *ret; environment.n_vars is 0 if the step does not use
+ * ddp. Warnings and the verbose lines go to r->log. 0, or -1: the caller must then end the
  * process.
  *
  * It takes 5 s at most. Some of Slurm's ways to end a step do not reach a task that has not started its program
@@ -37,6 +44,6 @@ int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_
  * deadline, 4 s from the start, and each has a fallback: without the node's other ranks a rank keeps its CPUs, without
  * the resolver NCCL chooses its interface, without srun a node's table is printed later. A watchdog (watchdog.h) ends
  * whatever is not done after 5 s; it keeps running if the result is -1. */
-int task_prepare(const struct task_request *r, struct environment *ret, ddp_error_t *errp);
+int task_prepare(const struct task_request *r, struct task_result *ret, ddp_error_t *errp);
 
 #endif

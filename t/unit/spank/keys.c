@@ -45,7 +45,7 @@ static void bad_options_are_named(void **state)
     static const struct { const char *text, *says; } bad[] = {
         {"", "empty item"},       {"on,", "empty item"},     {"on,,verbose", "empty item"}, {"on,off", "together"},
         {"bnd=none", "did you mean bind?"},                  {"verbos", "did you mean verbose?"},
-        {"zzzzzz=1", "one of bind, interface, mpi"},         {"enabled=off", "unknown key"},
+        {"zzzzzz=1", "one of bind, guard, interface"},         {"enabled=off", "unknown key"},
         {"DDP_BIND=none", "unknown key"},                    {"bind", "bind=auto|none"},    {"bind=", "auto|none"},
         {"bind=Auto", "auto|none"},                          {"port=80", "1024..65535"},
         {"port=70000", "1024..65535"},                       {"port=0x5000", "1024..65535"},

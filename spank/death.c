@@ -1,0 +1,67 @@
+#include "config.h" /* strsignal */
+#include "spank/death.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "runtime/base/bytes.h"
+#include "runtime/base/plain.h"
+
+#define EXIT_STOPPED 75
+#define NAME_AT 16
+
+bool death_is_failure(int status)
+{
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != EXIT_STOPPED;
+    return WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT && WTERMSIG(status) != SIGHUP;
+}
+
+static void say_how(const struct death *d, char *buf, size_t size)
+{
+    int signo = WIFSIGNALED(d->how) ? WTERMSIG(d->how) : 0;
+    if (d->kind == DEATH_MEMORY)
+        snprintf(buf, size, "was killed: its control group is out of memory (ask for more: --mem, --mem-per-cpu)");
+    else if (signo)
+        snprintf(buf, size, "was killed by signal %d (%s)%s", signo, strsignal(signo),
+                 WCOREDUMP(d->how) ? " and left a core" : "");
+    else
+        snprintf(buf, size, "exited with code %d", WEXITSTATUS(d->how));
+}
+
+const char *death_say(const struct death *d, char *buf, size_t size)
+{
+    char how[128];
+    say_how(d, how, sizeof how);
+    if (d->kind == DEATH_SILENT)
+        snprintf(buf, size, "node %s (rank %d) has been silent for %d s: it is down, or the network to it", d->node,
+                 d->rank, d->how);
+    else if (d->kind == DEATH_GONE)
+        snprintf(buf, size, "rank %d (%s) has gone: its guard or slurmstepd was killed, or the node restarts", d->rank,
+                 d->node);
+    else if (d->kind == DEATH_GUARD)
+        snprintf(buf, size, "rank %d (%s) was killed together with its guard", d->rank, d->node);
+    else
+        snprintf(buf, size, "rank %d (%s) %s after %u s", d->rank, d->node, how, d->after_s);
+    return buf;
+}
+
+void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES])
+{
+    memset(bytes, 0, DEATH_BYTES);
+    bytes_put32(bytes, (uint32_t)d->kind);
+    bytes_put32(bytes + 4, (uint32_t)d->rank);
+    bytes_put32(bytes + 8, (uint32_t)d->how);
+    bytes_put32(bytes + 12, d->after_s);
+    memcpy(bytes + NAME_AT, d->node, strnlen(d->node, DEATH_BYTES - NAME_AT - 1));
+}
+
+void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret)
+{
+    *ret = (struct death){.kind = (enum death_kind)bytes_get32(bytes), .rank = (int)bytes_get32(bytes + 4),
+                          .how = (int)bytes_get32(bytes + 8), .after_s = bytes_get32(bytes + 12)};
+    memcpy(ret->node, bytes + NAME_AT, DEATH_BYTES - NAME_AT - 1);
+    plain_line(ret->node);
+}

@@ -1,0 +1,39 @@
+/* death.h - the end of a program that nobody wished for, or of a guard or a node: as guards tell each other of it, and
+ * in words. Pure. */
+#ifndef DDP_SPANK_DEATH_H
+#define DDP_SPANK_DEATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "spank/hostlist.h"
+
+enum death_kind {
+    DEATH_NONE,
+    DEATH_ENDED,  /* the rank's program ended; how: its wait status */
+    DEATH_MEMORY, /* the kernel killed it: its control group was out of memory */
+    DEATH_GUARD,  /* the rank's guard was killed, and with it the program */
+    DEATH_GONE,   /* the same of a node's first rank, or slurmstepd was killed, or the node has gone */
+    DEATH_SILENT, /* the node has said nothing for `how` seconds */
+};
+
+struct death {
+    enum death_kind kind;
+    int rank, how; /* rank: one of the node's where it is the node */
+    uint32_t after_s; /* from the start of the program */
+    char node[HOSTLIST_NAME_MAX + 1];
+};
+
+/* Whether a program that ended with this wait status has failed. It has not after exit code 0 or 75 (stopped as was
+ * asked, ddp.h), nor by SIGTERM, SIGINT or SIGHUP, which somebody has sent: Slurm at the end of a step, mostly. */
+bool death_is_failure(int status);
+
+/* "rank 3 (n2) was killed by signal 9 (Killed) after 12 s", without a newline. Returns buf. */
+const char *death_say(const struct death *d, char *buf, size_t size);
+
+#define DEATH_BYTES 80 /* of a death on the way; a longer name of a node is cut */
+void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES]);
+void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret);
+
+#endif

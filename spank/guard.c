@@ -1,0 +1,274 @@
+#include "config.h"
+#include "spank/guard.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/cgroup.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+
+#define VERDICT_S 2.0 /* from the program's death to the guard's own end, where nobody answers */
+#define SAY_S 1.0     /* for the task's stderr to take a line */
+
+struct guard {
+    pid_t program;
+    int signals; /* signalfd: all signals are blocked and arrive here */
+    int stepd;   /* pidfd of slurmstepd; -1: it has gone, or cannot be watched */
+    struct guards_facts f;
+    guards_t *guards; /* NULL: memory is short */
+    uint64_t began, kills; /* when; cgroup_memory_kills then */
+    bool has_ended;
+    int status;             /* of the program, once it has */
+    uint64_t verdict_until; /* it has failed, and the others are asked */
+    uint64_t term_at, kill_at; /* 0: not yet, or done */
+    bool is_said;
+};
+
+/* ---- the end ---- */
+
+static _Noreturn void end_as(int status)
+{
+    if (WIFSIGNALED(status)) {
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, WTERMSIG(status));
+        prctl(PR_SET_DUMPABLE, 0); /* the program has left its core already */
+        signal(WTERMSIG(status), SIG_DFL);
+        raise(WTERMSIG(status));
+        sigprocmask(SIG_UNBLOCK, &one, NULL);
+    }
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+/* ---- what the others hear ---- */
+
+static void say(const struct death *d)
+{
+    char how[512], line[640];
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int n = snprintf(line, sizeof line, "ddp: %s: the step ends\n", death_say(d, how, sizeof how));
+    if (poll(&p, 1, (int)(SAY_S * 1e3)) > 0)
+        (void)!write(STDERR_FILENO, line, (size_t)n);
+}
+
+static struct death make_death(const struct guard *g)
+{
+    struct death d = {.kind = DEATH_ENDED, .rank = g->f.rank, .how = g->status,
+                      .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
+    snprintf(d.node, sizeof d.node, "%s", g->f.name);
+    if (WIFSIGNALED(g->status) && WTERMSIG(g->status) == SIGKILL && cgroup_memory_kills("") > g->kills)
+        d.kind = DEATH_MEMORY;
+    return d;
+}
+
+static void report(struct guard *g)
+{
+    struct death d = make_death(g);
+    g->verdict_until = deadline_in(VERDICT_S);
+    if (g->guards)
+        guards_report(g->guards, &d);
+}
+
+static void take_end(struct guard *g, int status)
+{
+    g->has_ended = true;
+    g->status = status;
+    if (death_is_failure(status))
+        report(g);
+    else if (g->guards)
+        guards_finish(g->guards);
+}
+
+static void reap(struct guard *g)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        if (pid == g->program)
+            take_end(g, status);
+}
+
+/* slurmstepd was killed: nobody would end the program, nor hear what it says. */
+static void lose_stepd(struct guard *g)
+{
+    struct death d = {.kind = DEATH_GONE, .rank = g->f.rank};
+    snprintf(d.node, sizeof d.node, "%s", g->f.name);
+    close(g->stepd);
+    g->stepd = -1;
+    if (g->guards)
+        guards_report(g->guards, &d);
+    if (!g->has_ended)
+        kill(g->program, SIGKILL);
+}
+
+/* The verdict is known: this guard says it if it is its own, and gives a program that goes on some time to end. */
+static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
+{
+    if (g->is_said)
+        return;
+    g->is_said = true;
+    if (is_ours)
+        say(d);
+    g->term_at = deadline_in(GUARD_TERM_S);
+    g->kill_at = deadline_in(GUARD_KILL_S);
+}
+
+/* Ends this process if it is time. */
+static void look(struct guard *g)
+{
+    bool is_ours = false, is_late = g->verdict_until && deadline_left_ns(g->verdict_until) == 0;
+    const struct death *d = g->guards ? guards_verdict(g->guards, &is_ours) : NULL;
+    if (d)
+        take_verdict(g, d, is_ours);
+    if (is_late && !d) {
+        struct death own = make_death(g);
+        say(&own);
+    }
+    if (g->has_ended && (d || is_late || !g->guards || guards_is_free(g->guards))) {
+        if (g->guards)
+            guards_leave(g->guards);
+        end_as(g->status);
+    }
+}
+
+/* ---- beside the program ---- */
+
+static void take_signal(struct guard *g)
+{
+    struct signalfd_siginfo s;
+    if (read(g->signals, &s, sizeof s) != sizeof s)
+        return;
+    if (s.ssi_signo == SIGCHLD)
+        reap(g);
+    else if (!g->has_ended)
+        kill(g->program, (int)s.ssi_signo); /* not reaped, so the number is still its own */
+}
+
+static void end_program(struct guard *g, uint64_t *when, int signo)
+{
+    if (!*when || deadline_left_ns(*when) > 0)
+        return;
+    *when = 0;
+    if (!g->has_ended)
+        kill(g->program, signo);
+}
+
+static int wait_ms(const struct guard *g)
+{
+    const uint64_t when[] = {g->verdict_until, g->term_at, g->kill_at};
+    int ms = g->guards ? guards_wait_ms(g->guards) : -1;
+    for (size_t i = 0; i < sizeof when / sizeof *when; i++)
+        if (when[i] && (ms < 0 || deadline_left_ms(when[i]) < ms))
+            ms = deadline_left_ms(when[i]);
+    return ms;
+}
+
+static _Noreturn void watch(struct guard *g)
+{
+    for (;;) {
+        look(g);
+        struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
+                             {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN}};
+        poll(p, sizeof p / sizeof *p, wait_ms(g));
+        if (p[1].revents)
+            lose_stepd(g);
+        if (p[0].revents)
+            take_signal(g);
+        if (g->guards)
+            guards_step(g->guards);
+        end_program(g, &g->term_at, SIGTERM);
+        end_program(g, &g->kill_at, SIGKILL);
+    }
+}
+
+/* Closes all but stderr and what is the guard's own. */
+static void let_go(const struct guard *g)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+    }
+    DIR *d = opendir("/proc/self/fd");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        int fd = atoi(e->d_name);
+        if (fd > STDERR_FILENO && fd != dirfd(d) && fd != g->signals && fd != g->stepd)
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+    (void)!chdir("/");
+}
+
+static _Noreturn void be_guard(struct guard *g)
+{
+    sigset_t one;
+    for (int signo = 1; signo <= SIGRTMAX; signo++) /* ignored ones would not arrive */
+        if (sigemptyset(&one) == 0 && sigaddset(&one, signo) == 0)
+            signal(signo, SIG_DFL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    let_go(g);
+    g->began = clock_ns();
+    g->kills = cgroup_memory_kills("");
+    g->guards = guards_open(&g->f);
+    reap(g); /* that SIGCHLD is gone with the old disposition */
+    watch(g);
+}
+
+struct before { /* what of the caller's the program gets back */
+    sigset_t mask;
+    struct sigaction child;
+};
+
+static void give_back(const struct before *b)
+{
+    sigaction(SIGCHLD, &b->child, NULL);
+    sigprocmask(SIG_SETMASK, &b->mask, NULL);
+}
+
+static void be_program(pid_t guard)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != guard) /* it died before that */
+        _exit(1);
+}
+
+int guard_start(const struct guards_facts *f, ddp_error_t *errp)
+{
+    struct guard g = {.f = *f};
+    struct before b;
+    struct sigaction by_default = {.sa_handler = SIG_DFL}; /* ignored, a child's end would leave no status */
+    sigset_t all;
+    pid_t self = getpid();
+    sigfillset(&all);
+    g.signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g.signals < 0)
+        return error_errno(errp, "guard: no descriptor for signals");
+    g.stepd = (int)syscall(SYS_pidfd_open, getppid(), 0); /* a kernel before 5.3 has none */
+    sigprocmask(SIG_SETMASK, &all, &b.mask);
+    sigaction(SIGCHLD, &by_default, &b.child);
+    g.program = fork();
+    if (g.program > 0)
+        be_guard(&g);
+    int rc = 0;
+    if (g.program == 0)
+        be_program(self);
+    else
+        rc = error_errno(errp, "guard: no process beside the program");
+    give_back(&b);
+    close(g.signals);
+    io_close(g.stepd);
+    return rc;
+}

@@ -1,0 +1,29 @@
+/* guard.h - a process that stays beside a task's program: the task that Slurm started is the guard, and the program is
+ * its child. So the program needs no wrapper and knows of nothing, and whatever Slurm and later plugins do between
+ * task_init and exec is done in the child, as ever.
+ *
+ * If the program fails, the guard tells the others of the step (guards.h), of which one tells the user, in one line,
+ * who was the first. Programs that go on after that are ended: SIGTERM after GUARD_TERM_S, SIGKILL after GUARD_KILL_S.
+ *
+ * The guard passes on every signal that it gets, takes in orphans of the program (PR_SET_CHILD_SUBREAPER), and ends
+ * when and as the program does. If the guard is killed, the kernel kills the program; if slurmstepd ends, the guard
+ * kills it. It sleeps but for events, holds /dev/null and the task's stderr, and nothing of the program's.
+ *
+ * It keeps slurmstepd's name. By that Slurm knows whom a signal is for, so that each comes once: proctrack/cgroup
+ * signals slurmstepd's children, of which the guard is one and the program none; proctrack/linuxproc all descendants
+ * that are not named slurmstepd. (SIGKILL goes to all.) */
+#ifndef DDP_SPANK_GUARD_H
+#define DDP_SPANK_GUARD_H
+
+#include "runtime/base/error.h"
+#include "spank/guards.h"
+
+#define GUARD_TERM_S 2
+#define GUARD_KILL_S 12
+
+/* Forks the calling process, which must have one thread. Returns 0 in the child, with the caller's signal mask; in the
+ * parent it does not return: the process ends as the child does, with its exit code or by its signal, without a core.
+ * -1: there is no child, and the caller is as it was. */
+int guard_start(const struct guards_facts *f, ddp_error_t *errp);
+
+#endif

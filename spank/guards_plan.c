@@ -1,0 +1,67 @@
+/* guards_plan.c - where a task's guard stands in the tree of guards.h. */
+#include "spank/guards.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "spank/port.h"
+
+struct find {
+    const char *name;
+    int n, found;
+};
+
+static int find_name(const char *host, void *arg)
+{
+    struct find *f = arg;
+    if (!strcmp(host, f->name))
+        f->found = f->n;
+    return f->n++, f->found >= 0;
+}
+
+/* The name of node `node`, counted from rank 0's, which is `first`; the others keep the list's order. */
+static int name_node(const char *list, const char *first, int node, char *ret, ddp_error_t *errp)
+{
+    struct find f = {.name = first, .found = -1};
+    if (hostlist_each(list, find_name, &f, errp) < 0)
+        return -1;
+    int at = node == 0 ? f.found : node <= f.found ? node - 1 : node;
+    return hostlist_nth(list, (size_t)at, ret, errp);
+}
+
+/* All guards compute the same. The step's own MASTER_PORT is left to the program. */
+static void choose_ports(const struct step *s, const struct keys *o, uint32_t draw, int node, int ret[GUARDS_PORTS])
+{
+    struct port_range range = {(int)o->key[KEY_PORT_MIN].i, (int)o->key[KEY_PORT_MAX].i};
+    struct port_facts f = {s->job, s->step, s->restart, draw};
+    int masters = port_derive(&f, range);
+    f.draw += (uint32_t)node * (GUARDS_PORTS + 1);
+    for (int i = 0; i < GUARDS_PORTS; i++) {
+        f.draw++;
+        ret[i] = port_derive(&f, range);
+        if (ret[i] == masters) {
+            f.draw++;
+            ret[i] = port_derive(&f, range);
+        }
+    }
+}
+
+int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, lookup_f lookup, void *arg,
+                struct guards_facts *ret, ddp_error_t *errp)
+{
+    const char *token = lookup(GUARDS_VARIABLE, arg), *list = lookup("SLURM_STEP_NODELIST", arg);
+    const char *draw_text = lookup(PORT_DRAW_VARIABLE, arg);
+    uint32_t draw = draw_text ? port_draw_parse(draw_text) : 0;
+    bool is_one = n_own_nodes == 0 || n_own_nodes == s->n_nodes;
+    *ret = (struct guards_facts){.rank = s->rank, .local_rank = s->local_rank, .local_size = s->local_size,
+                                 .node = s->node, .n_nodes = is_one ? s->n_nodes : 1};
+    snprintf(ret->name, sizeof ret->name, "%s", s->node_name);
+    if (token && strlen(token) == GUARDS_TOKEN_LEN)
+        strcpy(ret->token, token);
+    choose_ports(s, o, draw, s->node, ret->port);
+    if (s->node == 0 || !is_one || !list)
+        return 0;
+    int above = (s->node - 1) / GUARDS_FAN;
+    choose_ports(s, o, draw, above, ret->port_above);
+    return name_node(list, s->master, above, ret->above, errp);
+}

@@ -1,0 +1,131 @@
+#!/bin/bash
+# The guard beside each program under a real Slurm: programs notice nothing of it; when one dies, or a node, all guards
+# know of it, and the user hears of it once.
+source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+ip netns list >"$tmp/netns.out" 2>&1 || skip_all "needs network namespaces (iproute2)"
+chmod 755 "$tmp"
+mkdir -m 777 "$tmp/out"
+
+cluster_up 4 --netns
+all_idle() {
+    cluster_run sinfo -h -N -o %T
+    [ "$(sort -u <<<"$out")" = idle ]
+}
+export NAP=600.$$$RANDOM # what programs sleep, by which they are found
+nothing_left() { ! pgrep -fx "sleep $NAP" >"$tmp/left"; }
+lines() { grep '^ddp: ' "${1:-$tmp/run.err}"; } # ours, of what srun printed last
+# shellcheck disable=SC2016
+place='[ "$PPID" = "$SLURM_TASK_PID" ] && echo guarded || echo "not guarded"'
+
+# ---- nobody notices ----
+cluster_run srun --ddp=on,guard -N1 -n1 bash -c "$place"
+is "guard=on: the task is the program's parent" "$rc $out$err" "0 guarded"
+cluster_run srun --ddp=on -N1 -n1 bash -c "$place"
+is "... which it is not by default" "$rc $out$err" "0 not guarded"
+DDP_GUARD=on cluster_run srun --ddp=on -N1 -n1 bash -c "$place"
+is "DDP_GUARD" "$rc $out$err" "0 guarded"
+SLURM_PTY_PORT=1 cluster_run srun --ddp=on,guard -N1 -n1 bash -c "$place"
+is "a step with a terminal of its own has no guard" "$rc $out$err" "0 not guarded"
+for guard in off on; do
+    cluster_run srun --ddp=on,guard=$guard -N1 -n1 bash -c \
+        'ls /proc/self/fd | xargs; grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status'
+    eval "seen_$guard=\$rc:\$out:\$err"
+    for how in 'exit 0' 'exit 7' 'exit 75' 'kill -TERM $$' 'kill -KILL $$' 'kill -SEGV $$'; do
+        # shellcheck disable=SC2086
+        cluster_run srun --ddp=on,guard=$guard -N1 -n1 bash -c "ulimit -c 0; $how"
+        eval "ends_$guard+=\" \$rc\""
+    done
+done
+# shellcheck disable=SC2154
+is "descriptors and signals are as without it" "$seen_on" "$seen_off"
+# shellcheck disable=SC2154
+is "srun's exit code is as without it" "$ends_on" "$ends_off"
+
+cat >"$tmp/count.py" <<'PYTHON'
+import os, signal, sys
+got = []
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+with open(sys.argv[1] + ".new", "w") as f: f.write(os.environ["SLURM_STEP_ID"])
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+while not got or got[-1] != signal.SIGUSR2:
+    got.append(signal.sigwait([signal.SIGUSR1, signal.SIGUSR2]))
+print(got.count(signal.SIGUSR1))
+PYTHON
+cluster_run srun --ddp=on,guard -N1 -n1 --job-name=counts python3 "$tmp/count.py" "$tmp/out/ready" &
+counts=$!
+until_true 30 test -s "$tmp/out/ready"
+( cluster_run squeue -h --name=counts -o %A; echo "$out" >"$tmp/job" )
+read -r job <"$tmp/job"
+( cluster_run scancel --signal=USR1 "$job.0"; cluster_run scancel --signal=USR2 "$job.0" )
+wait $counts
+is "a signal of scancel's comes once" "$(cat "$tmp/run.out")" 1
+
+# ---- a death is named, once ----
+joined() { # N NODE: N guards of other nodes are connected with the node's leader
+    [ "$(cluster_exec "$2" cat /proc/net/tcp6 | awk -v uid="$(id -u nobody)" \
+        '$4 == "01" && $8 == uid && $2 ~ /:(4E[2-F]|4F|[56]|7[0-4]|75[0-2])/ { n++ } END { print n + 0 }')" -eq "$1" ]
+}
+names() { # DESC WANT COMMAND: eight ranks on four nodes
+    cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c "$3" "$tmp/out"
+    like "$1" "$rc $(lines)" "^[1-9][0-9]* ddp: $2: the step ends$"
+    is "... once" "$(lines | wc -l)" 1
+    ok "... and nothing is left" until_true 30 nothing_left
+}
+# shellcheck disable=SC2016
+names "an exit code" "rank 5 \(n3\) exited with code 3 after [0-9]+ s" '[ $RANK = 5 ] && exit 3; exec sleep $NAP'
+# shellcheck disable=SC2016
+names "a signal, in rank 0" "rank 0 \(n1\) was killed by signal 9 \(Killed\) after [0-9]+ s" \
+    '[ $RANK = 0 ] && kill -KILL $$; exec sleep $NAP'
+# shellcheck disable=SC2016
+names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 11 \(Segmentation fault\) after 0 s" \
+    'if [ $RANK = 6 ]; then ulimit -c 0; touch "$0/dies"; kill -SEGV $$; fi
+    until [ -e "$0/dies" ]; do read -rt 0.02 <> <(:); done; [ $RANK = 1 ] && exit 1; exec sleep $NAP'
+rm "$tmp/out/dies"
+# shellcheck disable=SC2016
+names "a guard that was killed" "rank 3 \(n2\) was killed together with its guard" \
+    'if [ $RANK = 3 ]; then
+        until [ "$(grep -c @ddp-guard /proc/net/unix)" -ge 2 ]; do read -rt 0.02 <> <(:); done; kill -KILL $PPID
+    fi; exec sleep $NAP'
+# shellcheck disable=SC2016
+cluster_run srun --ddp=on,guard -N4 -n8 bash -c 'sleep 0.$RANK; exit $((RANK % 2 * 75))'
+is "who has finished, or has stopped as was asked, is no death" "$(lines)" ""
+
+# ---- nodes ----
+start() { # a step that runs until it is ended; sets $step
+    rm -f "$tmp"/out/*
+    # shellcheck disable=SC2016
+    timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
+        srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c \
+        'echo $PPID $(ps -o ppid= -p $PPID) >$0/$RANK.new && mv $0/$RANK.new $0/$RANK; exec sleep $NAP' "$tmp/out" \
+        >"$tmp/step.out" 2>"$tmp/step.err" &
+    step=$!
+    until_true 60 all_run && until_true 30 joined 3 n1
+}
+all_run() { [ -e "$tmp/out/0" ] && [ "$(find "$tmp/out" -name '[0-9]' | wc -l)" -eq 8 ]; }
+end_step() { # srun goes on waiting for a node whose slurmstepd was killed
+    ( cluster_run scancel --user nobody )
+    wait $step
+}
+said() { lines "$tmp/step.err" | grep -qE "$1"; }
+
+start
+read -r _ stepd <"$tmp/out/4"
+kill -KILL "$stepd"
+ok "slurmstepd was killed: the node is named" until_true 30 said \
+    '^ddp: rank [45] \(n3\) has gone: its guard or slurmstepd was killed, or the node restarts: the step ends$'
+ok "... and nothing is left" until_true 30 nothing_left
+end_step
+is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
+
+start
+cluster_exec n4 ip link set eth0 down
+ok "a node that is cut off is named" until_true 30 said \
+    '^ddp: node n4 \(rank 6\) has been silent for 3 s: it is down, or the network to it: the step ends$'
+ok "... programs end on both sides of the cut" until_true 60 nothing_left
+cluster_exec n4 ip link set eth0 up
+cluster_exec n4 ip route replace default dev eth0 2>"$tmp/route.err"
+end_step
+is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
+ok "the cluster is as before" until_true 90 all_idle
+done_testing

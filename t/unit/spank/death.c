@@ -1,0 +1,70 @@
+/* Which ends are failures, and how a death is put into words and sent. */
+#include "config.h"
+#include "t/unit/unit.h"
+
+#include <signal.h>
+
+#include "spank/death.h"
+
+#define EXIT(code) ((code) << 8)
+#define CORE 0x80
+
+static void what_somebody_wished_for_is_no_failure(void **state)
+{
+    static const int wished[] = {EXIT(0), EXIT(75), SIGTERM, SIGINT, SIGHUP};
+    static const int failed[] = {EXIT(1), EXIT(3), EXIT(143), EXIT(255), SIGKILL, SIGSEGV, SIGABRT | CORE, SIGUSR1};
+    (void)state;
+    for (size_t i = 0; i < sizeof wished / sizeof *wished; i++)
+        assert_false(death_is_failure(wished[i]));
+    for (size_t i = 0; i < sizeof failed / sizeof *failed; i++)
+        assert_true(death_is_failure(failed[i]));
+}
+
+static void a_death_is_one_sentence(void **state)
+{
+    static const struct {
+        struct death death;
+        const char *says;
+    } cases[] = {
+        {{DEATH_ENDED, 3, EXIT(2), 12, "n2"}, "rank 3 (n2) exited with code 2 after 12 s"},
+        {{DEATH_ENDED, 0, SIGKILL, 0, "n1"}, "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
+        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, "n1"}, "rank 1 (n1) was killed by signal 6 (Aborted) and left a core"},
+        {{DEATH_MEMORY, 5, SIGKILL, 90, "n3"}, "rank 5 (n3) was killed: its control group is out of memory (ask for"},
+        {{DEATH_GUARD, 5, 0, 0, "n3"}, "rank 5 (n3) was killed together with its guard"},
+        {{DEATH_GONE, 4, 0, 0, "n4"}, "rank 4 (n4) has gone: its guard or slurmstepd was killed, or the node restarts"},
+        {{DEATH_SILENT, 4, 3, 0, "n4"}, "node n4 (rank 4) has been silent for 3 s: it is down, or the network to it"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        unsigned char bytes[DEATH_BYTES];
+        struct death got;
+        death_pack(&cases[i].death, bytes);
+        death_unpack(bytes, &got);
+        if (strncmp(death_say(&got, text, sizeof text), cases[i].says, strlen(cases[i].says)))
+            fail_msg("\"%s\", not \"%s\"", text, cases[i].says);
+        assert_null(strchr(text, '\n'));
+    }
+}
+
+static void a_name_on_the_way_is_cut_and_made_plain(void **state)
+{
+    struct death d = {.kind = DEATH_SILENT}, got;
+    unsigned char bytes[DEATH_BYTES];
+    (void)state;
+    memset(d.node, 'n', HOSTLIST_NAME_MAX);
+    death_pack(&d, bytes);
+    death_unpack(bytes, &got);
+    assert_int_equal(strlen(got.node), DEATH_BYTES - 17);
+    memset(bytes + 16, '\x1b', DEATH_BYTES - 16);
+    death_unpack(bytes, &got);
+    assert_null(strchr(got.node, '\x1b'));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(what_somebody_wished_for_is_no_failure),
+    cmocka_unit_test(a_death_is_one_sentence),
+    cmocka_unit_test(a_name_on_the_way_is_cut_and_made_plain),
+};
+
+UNIT_MAIN(tests)

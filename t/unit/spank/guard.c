@@ -1,0 +1,332 @@
+/* The guard beside a program: how it ends, what it passes on, what it leaves alone. The task is a child of this test,
+ * as it is one of slurmstepd's. (t/t1012 has Slurm's.) */
+#include "config.h"
+#include "t/unit/unit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "spank/guard.h"
+
+/* What a program does, with the writing end of a pipe to the test; what it returns is its exit code. */
+typedef int program_f(int out, void *arg);
+
+static const struct guards_facts alone = {.rank = 3, .local_size = 1, .n_nodes = 1, .name = "n2"};
+
+struct task {
+    pid_t pid; /* of the task, which becomes the guard */
+    int in;    /* what the program writes */
+};
+
+static struct task start(program_f *program, void *arg)
+{
+    int pipe_fd[2];
+    assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
+    struct task t = {.pid = fork(), .in = pipe_fd[0]};
+    if (t.pid == 0) {
+        ddp_error_t e;
+        close(pipe_fd[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (guard_start(&alone, &e) < 0)
+            _exit(99);
+        _exit(program(pipe_fd[1], arg));
+    }
+    close(pipe_fd[1]);
+    return t;
+}
+
+static void read_all(struct task t, void *buf, size_t n)
+{
+    ddp_error_t e = {0};
+    if (io_recv_all(t.in, buf, n, deadline_in(20), "the program", &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+static int end(struct task t)
+{
+    int status;
+    close(t.in);
+    assert_int_equal(waitpid(t.pid, &status, 0), t.pid);
+    return status;
+}
+
+/* The guard's end is its program's: nothing of it holds the pipe. */
+static void wait_closed(struct task t)
+{
+    struct pollfd p = {.fd = t.in, .events = POLLIN};
+    char c;
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    assert_int_equal(read(t.in, &c, 1), 0);
+}
+
+static int exits(int out, void *arg)
+{
+    (void)out;
+    return *(int *)arg;
+}
+
+static int dies(int out, void *arg)
+{
+    struct rlimit none = {0, 0};
+    (void)out;
+    setrlimit(RLIMIT_CORE, &none);
+    signal(*(int *)arg, SIG_DFL);
+    raise(*(int *)arg);
+    return 98;
+}
+
+static void it_ends_as_the_program_does(void **state)
+{
+    static const int codes[] = {0, 1, 3, 75, 255};
+    const int signals[] = {SIGKILL, SIGSEGV, SIGABRT, SIGTERM, SIGINT, SIGRTMIN};
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        int code = codes[i], status = end(start(exits, &code));
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), code);
+    }
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        int signo = signals[i], status = end(start(dies, &signo));
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), signo);
+    }
+}
+
+/* A program that is gone before the guard looks, where SIGCHLD was ignored. */
+static void an_early_end_is_seen(void **state)
+{
+    (void)state;
+    void (*was)(int) = signal(SIGCHLD, SIG_IGN);
+    for (int i = 0; i < 200; i++) {
+        int code = 7;
+        struct task t = start(exits, &code);
+        wait_closed(t);
+        signal(SIGCHLD, SIG_DFL);
+        int status;
+        pid_t got = waitpid(t.pid, &status, 0); /* ignored, it may be gone without a status */
+        assert_true(got < 0 || WEXITSTATUS(status) == code);
+        signal(SIGCHLD, SIG_IGN);
+        close(t.in);
+    }
+    signal(SIGCHLD, was);
+}
+
+static int counts(int out, void *arg)
+{
+    sigset_t s;
+    int signo, n = 0;
+    (void)arg;
+    sigemptyset(&s);
+    sigaddset(&s, SIGUSR1);
+    sigaddset(&s, SIGTERM);
+    sigaddset(&s, SIGTSTP);
+    sigaddset(&s, SIGWINCH);
+    sigaddset(&s, SIGHUP);
+    sigprocmask(SIG_BLOCK, &s, NULL);
+    (void)!write(out, "r", 1);
+    while (sigwait(&s, &signo) == 0 && signo != SIGTERM) {
+        char c = (char)signo;
+        (void)!write(out, &c, 1);
+        n++;
+    }
+    return n;
+}
+
+static void signals_are_passed_on_once(void **state)
+{
+    static const int sent[] = {SIGUSR1, SIGHUP, SIGTSTP, SIGWINCH, SIGUSR1};
+    (void)state;
+    struct task t = start(counts, NULL);
+    char got;
+    read_all(t, &got, 1);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(kill(t.pid, sent[i]), 0);
+        read_all(t, &got, 1);
+        assert_int_equal(got, sent[i]);
+    }
+    kill(t.pid, SIGTERM);
+    int status = end(t);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 5);
+}
+
+/* What the program has of the task: signal mask, the dispositions, descriptors. */
+static int shows_state(int out, void *arg)
+{
+    sigset_t mask;
+    struct sigaction child;
+    unsigned char fds[256] = {0};
+    (void)arg;
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    sigaction(SIGCHLD, NULL, &child);
+    bool is_same = sigismember(&mask, SIGUSR2) == 1 && sigismember(&mask, SIGUSR1) == 0 &&
+                   child.sa_handler == SIG_IGN;
+    for (int fd = 3; fd < 256; fd++)
+        fds[fd] = fd != out && fcntl(fd, F_GETFD) >= 0;
+    (void)!write(out, &is_same, 1);
+    (void)!write(out, fds, sizeof fds);
+    return 0;
+}
+
+static void the_program_finds_all_as_it_was(void **state)
+{
+    sigset_t one;
+    bool is_same;
+    unsigned char fds[256], had[256] = {0};
+    (void)state;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &one, NULL);
+    void (*was)(int) = signal(SIGCHLD, SIG_IGN);
+    for (int fd = 3; fd < 256; fd++)
+        had[fd] = fcntl(fd, F_GETFD) >= 0;
+    struct task t = start(shows_state, NULL);
+    read_all(t, &is_same, 1);
+    read_all(t, fds, sizeof fds);
+    signal(SIGCHLD, was);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    end(t);
+    assert_true(is_same);
+    for (int fd = 3; fd < 256; fd++)
+        if (fds[fd])
+            assert_true(had[fd]);
+}
+
+/* A grandchild whose parent has gone: who takes it in, and whether anything is left of it. */
+static int leaves_an_orphan(int out, void *arg)
+{
+    int wait_fd[2];
+    (void)arg;
+    if (pipe(wait_fd) < 0)
+        return 1;
+    pid_t child = fork();
+    if (child == 0) {
+        if (fork() > 0)
+            _exit(0);
+        char c;
+        (void)!read(wait_fd[0], &c, 1); /* until its parent has been reaped */
+        pid_t pids[2] = {getpid(), getppid()};
+        (void)!write(out, pids, sizeof pids);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    (void)!write(wait_fd[1], "g", 1);
+    pause();
+    return 0;
+}
+
+static void orphans_are_taken_in_and_reaped(void **state)
+{
+    pid_t pids[2];
+    char path[64];
+    (void)state;
+    struct task t = start(leaves_an_orphan, NULL);
+    read_all(t, pids, sizeof pids);
+    assert_int_equal(pids[1], t.pid);
+    snprintf(path, sizeof path, "/proc/%d", (int)pids[0]);
+    for (uint64_t until = deadline_in(20); access(path, F_OK) == 0;)
+        assert_true(deadline_left_ns(until) > 0);
+    kill(t.pid, SIGTERM);
+    int status = end(t);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+static int waits(int out, void *arg)
+{
+    (void)arg;
+    (void)!write(out, "r", 1);
+    for (;;)
+        pause();
+    return 0;
+}
+
+static void a_guard_that_is_killed_takes_the_program_along(void **state)
+{
+    char c;
+    (void)state;
+    struct task t = start(waits, NULL);
+    read_all(t, &c, 1);
+    kill(t.pid, SIGKILL);
+    wait_closed(t);
+    end(t);
+}
+
+/* The guard's parent, as slurmstepd is, dies. */
+static void without_slurmstepd_both_end(void **state)
+{
+    int out[2];
+    char c;
+    (void)state;
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    pid_t stepd = fork();
+    if (stepd == 0) {
+        if (fork() == 0) {
+            ddp_error_t e;
+            close(out[0]);
+            _exit(guard_start(&alone, &e) < 0 ? 99 : waits(out[1], NULL));
+        }
+        close(out[1]);
+        for (;;)
+            pause();
+    }
+    close(out[1]);
+    struct task t = {.pid = stepd, .in = out[0]};
+    read_all(t, &c, 1);
+    kill(stepd, SIGKILL);
+    wait_closed(t);
+    end(t);
+}
+
+/* What is the guard's own, beside what it shares with the task that it came from. */
+static void it_is_small_and_holds_nothing(void **state)
+{
+    char path[64], line[256], c;
+    long private = -1;
+    int n = 0;
+    (void)state;
+    struct task t = start(waits, NULL);
+    read_all(t, &c, 1);
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)t.pid);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        sscanf(line, "Private_Dirty: %ld", &private);
+    fclose(f);
+    assert_true(private >= 0 && private < 2048); /* KiB */
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)t.pid);
+    for (uint64_t until = deadline_in(20); n != 6; n = 0) { /* null, null, stderr, signals, slurmstepd, the others */
+        DIR *d = opendir(path);
+        assert_non_null(d);
+        for (struct dirent *e; (e = readdir(d));)
+            n += e->d_name[0] != '.';
+        closedir(d);
+        if (n == 6)
+            break;
+        assert_true(deadline_left_ns(until) > 0);
+    }
+    kill(t.pid, SIGTERM);
+    end(t);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(it_ends_as_the_program_does),
+    cmocka_unit_test(an_early_end_is_seen),
+    cmocka_unit_test(signals_are_passed_on_once),
+    cmocka_unit_test(the_program_finds_all_as_it_was),
+    cmocka_unit_test(orphans_are_taken_in_and_reaped),
+    cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
+    cmocka_unit_test(without_slurmstepd_both_end),
+    cmocka_unit_test(it_is_small_and_holds_nothing),
+};
+
+UNIT_MAIN(tests)
