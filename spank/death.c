@@ -10,13 +10,23 @@
 #include "runtime/base/plain.h"
 
 #define EXIT_STOPPED 75
+#define SHELL_SIGNAL 128
 #define NAME_AT 16
 
 bool death_is_failure(int status)
 {
-    if (WIFEXITED(status))
-        return WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != EXIT_STOPPED;
-    return WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT && WTERMSIG(status) != SIGHUP;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    int signo = WIFSIGNALED(status) ? WTERMSIG(status) : code > SHELL_SIGNAL ? code - SHELL_SIGNAL : 0;
+    if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
+        return false;
+    return WIFSIGNALED(status) || (code != 0 && code != EXIT_STOPPED);
+}
+
+bool death_may_follow(const struct death *d)
+{
+    if (d->kind != DEATH_ENDED)
+        return false;
+    return WIFEXITED(d->how) || WTERMSIG(d->how) == SIGABRT || WTERMSIG(d->how) == SIGPIPE;
 }
 
 static void say_how(const struct death *d, char *buf, size_t size)
@@ -39,10 +49,11 @@ const char *death_say(const struct death *d, char *buf, size_t size)
         snprintf(buf, size, "node %s (rank %d) has been silent for %d s: it is down, or the network to it", d->node,
                  d->rank, d->how);
     else if (d->kind == DEATH_GONE)
-        snprintf(buf, size, "rank %d (%s) has gone: its guard or slurmstepd was killed, or the node restarts", d->rank,
-                 d->node);
+        snprintf(buf, size, "rank %d (%s) has gone: its guard or slurmstepd was killed (out of memory, perhaps), or "
+                 "the node restarts", d->rank, d->node);
     else if (d->kind == DEATH_GUARD)
-        snprintf(buf, size, "rank %d (%s) was killed together with its guard", d->rank, d->node);
+        snprintf(buf, size, "rank %d (%s) was killed together with its guard (out of memory, perhaps)", d->rank,
+                 d->node);
     else
         snprintf(buf, size, "rank %d (%s) %s after %u s", d->rank, d->node, how, d->after_s);
     return buf;

@@ -26,8 +26,13 @@ struct death {
 };
 
 /* Whether a program that ended with this wait status has failed. It has not after exit code 0 or 75 (stopped as was
- * asked, ddp.h), nor by SIGTERM, SIGINT or SIGHUP, which somebody has sent: Slurm at the end of a step, mostly. */
+ * asked, ddp.h), nor by SIGTERM, SIGINT or SIGHUP, which somebody has sent: Slurm at the end of a step, mostly; shells
+ * say these by an exit code of 128 more. */
 bool death_is_failure(int status);
+
+/* Programs end like this because another one has: by an exit code, or by a signal that they send themselves when a
+ * connection fails (SIGABRT, SIGPIPE). */
+bool death_may_follow(const struct death *d);
 
 /* "rank 3 (n2) was killed by signal 9 (Killed) after 12 s", without a newline. Returns buf. */
 const char *death_say(const struct death *d, char *buf, size_t size);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -19,7 +20,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 
-#define VERDICT_S 2.0 /* from the program's death to the guard's own end, where nobody answers */
+#define VERDICT_S 4.0 /* from the program's death to the guard's own end, where nobody answers */
 #define SAY_S 1.0     /* for the task's stderr to take a line */
 
 struct guard {
@@ -29,6 +30,7 @@ struct guard {
     struct guards_facts f;
     guards_t *guards; /* NULL: memory is short */
     uint64_t began, kills; /* when; cgroup_memory_kills then */
+    bool is_asked; /* to end, by a signal that was passed on */
     bool has_ended;
     int status;             /* of the program, once it has */
     uint64_t verdict_until; /* it has failed, and the others are asked */
@@ -44,7 +46,6 @@ static _Noreturn void end_as(int status)
         sigset_t one;
         sigemptyset(&one);
         sigaddset(&one, WTERMSIG(status));
-        prctl(PR_SET_DUMPABLE, 0); /* the program has left its core already */
         signal(WTERMSIG(status), SIG_DFL);
         raise(WTERMSIG(status));
         sigprocmask(SIG_UNBLOCK, &one, NULL);
@@ -85,7 +86,7 @@ static void take_end(struct guard *g, int status)
 {
     g->has_ended = true;
     g->status = status;
-    if (death_is_failure(status))
+    if (death_is_failure(status) && !g->is_asked)
         report(g);
     else if (g->guards)
         guards_finish(g->guards);
@@ -96,7 +97,9 @@ static void reap(struct guard *g)
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (pid == g->program)
+        if (WIFSTOPPED(status)) /* it has made its parent its tracer */
+            ptrace(PTRACE_DETACH, pid, NULL, WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
+        else if (pid == g->program)
             take_end(g, status);
 }
 
@@ -150,9 +153,18 @@ static void take_signal(struct guard *g)
     struct signalfd_siginfo s;
     if (read(g->signals, &s, sizeof s) != sizeof s)
         return;
-    if (s.ssi_signo == SIGCHLD)
+    if (s.ssi_signo == SIGCHLD) {
         reap(g);
-    else if (!g->has_ended)
+        return;
+    }
+    if ((pid_t)s.ssi_pid == g->program || (pid_t)s.ssi_pid == getpid()) /* "kill 0"; SIGPIPE of our own line */
+        return;
+    if (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP) {
+        g->is_asked = true;
+        if (g->guards)
+            guards_expect_end(g->guards);
+    }
+    if (!g->has_ended)
         kill(g->program, (int)s.ssi_signo); /* not reaped, so the number is still its own */
 }
 
@@ -197,10 +209,9 @@ static _Noreturn void watch(struct guard *g)
 static void let_go(const struct guard *g)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null >= 0) {
-        dup2(null, STDIN_FILENO);
-        dup2(null, STDOUT_FILENO);
-    }
+    for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO; fd++)
+        if (null < 0 || dup2(null, fd) < 0)
+            close(fd);
     DIR *d = opendir("/proc/self/fd");
     for (struct dirent *e; d && (e = readdir(d));) {
         int fd = atoi(e->d_name);
@@ -218,6 +229,7 @@ static _Noreturn void be_guard(struct guard *g)
     for (int signo = 1; signo <= SIGRTMAX; signo++) /* ignored ones would not arrive */
         if (sigemptyset(&one) == 0 && sigaddset(&one, signo) == 0)
             signal(signo, SIG_DFL);
+    prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     let_go(g);
     g->began = clock_ns();

@@ -11,7 +11,8 @@
  *
  * It keeps slurmstepd's name. By that Slurm knows whom a signal is for, so that each comes once: proctrack/cgroup
  * signals slurmstepd's children, of which the guard is one and the program none; proctrack/linuxproc all descendants
- * that are not named slurmstepd. (SIGKILL goes to all.) */
+ * that are not named slurmstepd. (SIGKILL reaches guards by the former only; by the latter they end since their
+ * programs do.) */
 #ifndef DDP_SPANK_GUARD_H
 #define DDP_SPANK_GUARD_H
 
@@ -19,7 +20,7 @@
 #include "spank/guards.h"
 
 #define GUARD_TERM_S 2
-#define GUARD_KILL_S 12
+#define GUARD_KILL_S 32 /* KillWait in slurm.conf is 30 s by default */
 
 /* Forks the calling process, which must have one thread. Returns 0 in the child, with the caller's signal mask; in the
  * parent it does not return: the process ends as the child does, with its exit code or by its signal, without a core.

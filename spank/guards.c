@@ -27,8 +27,8 @@
 #define MESSAGE_LEN (4 + DEATH_BYTES)
 #define STRANGERS_MAX 256
 #define STRANGER_S 2.0
-#define CONNECT_S 1.0
-#define RESOLVE_S 3.0
+#define HANDSHAKE_S 1.0       /* from the connect to the answer */
+#define RESOLVE_S 3.0         /* once, before anything else */
 #define JOIN_S 120.0          /* for a guard above that has not started yet */
 #define REPORT_S 1.0          /* a death waits no longer for that */
 #define RETRY_MS_MAX 500
@@ -37,9 +37,14 @@
 
 enum { TOLD_BEAT, TOLD_DEATH, TOLD_VERDICT, TOLD_FAREWELL };
 
+/* How far a connection is. Who asks says who it is, hears that it is let in, and confirms that it has heard that: one
+ * that gave up in between is nobody's death. */
+enum state { LINK_CONNECTS, LINK_ASKS, LINK_IS_IN };
+
 /* A connection to another guard. */
 struct link {
     int fd;
+    enum state state;
     bool is_remote, is_over; /* TCP; it has said farewell */
     int rank, node;          /* at the other end */
     char name[HOSTLIST_NAME_MAX + 1];
@@ -55,9 +60,12 @@ struct guards {
     lobby_t *lobby[2];
     struct link *below, *above; /* above: NULL until it is joined */
     bool is_finished, is_alone; /* alone: there is none above, or it cannot be reached */
-    uint64_t join_at, join_until, beat_at, looked_at;
-    int join_wait_ms;
-    struct addrinfo *above_at;
+    bool is_ending;             /* nobody's end is a death any more */
+    struct link *trial;         /* on its way to be the one above; NULL: none is */
+    uint64_t join_at;           /* of the next trial, or the end of this one */
+    uint64_t join_until, beat_at, looked_at;
+    int join_wait_ms, join_port; /* the wait before the next round; which port is next */
+    struct addrinfo *above_at, *above_now;
     struct death first, verdict; /* first: what the verdict will be at settle_at */
     uint64_t settle_at;          /* 0: nothing has died */
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
@@ -73,7 +81,9 @@ static void send_to(const struct link *l, int what, const struct death *d)
     bytes_put32(m, (uint32_t)what);
     if (d)
         death_pack(d, m + 4);
-    (void)!send(l->fd, m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* who does not read is silent soon */
+    ssize_t n = send(l->fd, m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* who does not read is silent soon */
+    if (n > 0 && n < MESSAGE_LEN)
+        shutdown(l->fd, SHUT_RDWR); /* what followed would be out of step */
 }
 
 static void send_below(const guards_t *g, int what, const struct death *d)
@@ -95,21 +105,16 @@ static void decide(guards_t *g, const struct death *d, bool is_ours)
     send_below(g, TOLD_VERDICT, d);
 }
 
-static bool is_by_itself(const struct death *d)
-{
-    return d->kind == DEATH_ENDED && (d->how & 0x7f) == 0; /* an exit code */
-}
-
 /* A death of this guard's program or of one below. */
 static void hear(guards_t *g, const struct death *d)
 {
-    if (g->verdict.kind != DEATH_NONE)
+    if (g->verdict.kind != DEATH_NONE || (g->lost_at && death_may_follow(d))) /* from that loss, then */
         return;
     if (!g->is_alone && g->above) {
         send_to(g->above, TOLD_DEATH, d);
         return;
     }
-    if (g->first.kind == DEATH_NONE || (is_by_itself(&g->first) && !is_by_itself(d)))
+    if (g->first.kind == DEATH_NONE || (death_may_follow(&g->first) && !death_may_follow(d)))
         g->first = *d;
     if (!g->settle_at)
         g->settle_at = deadline_in(g->is_alone ? GUARDS_SETTLE_S : REPORT_S);
@@ -133,6 +138,8 @@ static bool is_first_below(const guards_t *g)
 static void count_lost(guards_t *g)
 {
     g->lost_at = 0;
+    if (g->is_ending)
+        return;
     if (g->is_lost_above)
         decide(g, &g->lost, g->is_loss_ours);
     else
@@ -141,16 +148,16 @@ static void count_lost(guards_t *g)
 
 /* ---- connections ---- */
 
-static struct link *add_link(guards_t *g, int fd, bool is_remote)
+static struct link *add_link(guards_t *g, int fd, bool is_remote, enum state state)
 {
     struct link *l = calloc(1, sizeof *l);
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
+    struct epoll_event e = {.events = state == LINK_CONNECTS ? EPOLLOUT : EPOLLIN, .data.ptr = l};
     if (!l || epoll_ctl(g->epoll, EPOLL_CTL_ADD, fd, &e) < 0) {
         free(l);
         close(fd);
         return NULL;
     }
-    *l = (struct link){.fd = fd, .is_remote = is_remote, .heard = clock_ns()};
+    *l = (struct link){.fd = fd, .state = state, .is_remote = is_remote, .heard = clock_ns()};
     if (is_remote)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     return l;
@@ -173,7 +180,7 @@ static void drop(guards_t *g, struct link *l)
 
 static void lose(guards_t *g, struct link *l, enum death_kind of_node)
 {
-    if (!l->is_over && g->verdict.kind == DEATH_NONE && !g->lost_at) {
+    if (l->state == LINK_IS_IN && !l->is_over && g->verdict.kind == DEATH_NONE && !g->lost_at) {
         g->lost = loss_of(l, of_node);
         g->is_lost_above = l == g->above;
         g->is_loss_ours = l == g->above && is_first_below(g);
@@ -182,11 +189,36 @@ static void lose(guards_t *g, struct link *l, enum death_kind of_node)
     drop(g, l);
 }
 
+/* What happened before there was a guard above is told to it now. */
+static void tell_above(guards_t *g)
+{
+    const struct death *d = g->verdict.kind != DEATH_NONE ? &g->verdict : g->settle_at ? &g->first : NULL;
+    if (d)
+        send_to(g->above, TOLD_DEATH, d);
+    if (d == &g->first)
+        g->settle_at = 0;
+}
+
+/* The one above has let us in, and said who it is. */
+static void be_in(guards_t *g, struct link *l, const struct death *who)
+{
+    l->state = LINK_IS_IN;
+    l->rank = who->rank;
+    g->above = l;
+    g->trial = NULL;
+    send_to(l, TOLD_BEAT, NULL);
+    tell_above(g);
+}
+
 static void take(guards_t *g, struct link *l)
 {
     struct death d;
     int what = (int)bytes_get32(l->in);
     death_unpack(l->in + 4, &d);
+    if (l == g->trial)
+        be_in(g, l, &d);
+    else if (l->state == LINK_ASKS)
+        l->state = LINK_IS_IN;
     if (what == TOLD_FAREWELL)
         l->is_over = true; /* what comes of it: guards_is_free */
     else if (what == TOLD_DEATH && l != g->above)
@@ -231,7 +263,7 @@ static bool is_child(const guards_t *g, int node, bool is_remote)
 static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote)
 {
     int node = (int)bytes_get32(head + SECRET_LEN + 4);
-    struct link *l = is_child(g, node, is_remote) ? add_link(g, fd, is_remote) : (close(fd), NULL);
+    struct link *l = is_child(g, node, is_remote) ? add_link(g, fd, is_remote, LINK_ASKS) : (close(fd), NULL);
     if (!l)
         return;
     l->rank = (int)bytes_get32(head + SECRET_LEN);
@@ -276,7 +308,7 @@ static int listen_remote(const guards_t *g)
 {
     for (int i = 0; i < GUARDS_PORTS; i++) {
         sa_family_t family;
-        int fd = listen_socket(&family);
+        int fd = g->f.port[i] ? listen_socket(&family) : -1;
         if (fd >= 0 && listen_bind(fd, family, g->f.port[i]) == 0 && listen(fd, SOMAXCONN) == 0)
             return fd;
         io_close(fd);
@@ -300,96 +332,113 @@ static void let_in(guards_t *g, int i, int fd, lobby_enter_f *enter_f)
 
 /* ---- joining who is above ---- */
 
-static int connect_local(const guards_t *g)
-{
-    struct sockaddr_un a;
-    socklen_t n = local_name(g, &a);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && io_connect(fd, (struct sockaddr *)&a, n, deadline_in(CONNECT_S)) == 0 && io_same_user(fd))
-        return fd;
-    io_close(fd);
-    return -1;
-}
-
-static int connect_remote(const guards_t *g, int port)
-{
-    union address to;
-    memcpy(&to, g->above_at->ai_addr, g->above_at->ai_addrlen);
-    if (to.any.sa_family == AF_INET6)
-        to.v6.sin6_port = htons((uint16_t)port);
-    else
-        to.v4.sin_port = htons((uint16_t)port);
-    int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && io_connect(fd, &to.any, address_size(&to), deadline_in(CONNECT_S)) == 0)
-        return fd;
-    io_close(fd);
-    return -1;
-}
-
-/* Says who we are, and hears that we are in. Takes fd. */
-static bool introduce(guards_t *g, int fd, bool is_remote)
-{
-    unsigned char head[HEAD_LEN], answer[MESSAGE_LEN];
-    struct death who;
-    uint64_t until = deadline_in(CONNECT_S);
-    if (fd < 0)
-        return false;
-    make_head(g, head);
-    if (io_send_all(fd, head, sizeof head, until, "", NULL) < 0 ||
-        io_recv_all(fd, answer, sizeof answer, until, "", NULL) < 0) {
-        close(fd);
-        return false;
-    }
-    g->above = add_link(g, fd, is_remote);
-    if (!g->above)
-        return false;
-    g->above->node = is_remote ? (g->f.node - 1) / GUARDS_FAN : g->f.node;
-    death_unpack(answer + 4, &who);
-    g->above->rank = who.rank;
-    snprintf(g->above->name, sizeof g->above->name, "%s", is_remote ? g->f.above : g->f.name);
-    return true;
-}
-
-static bool join(guards_t *g)
-{
-    if (g->f.local_rank > 0)
-        return introduce(g, connect_local(g), false);
-    if (!g->above_at && resolve_host(g->f.above, "0", SOCK_STREAM, deadline_in(RESOLVE_S), &g->above_at, NULL) < 0)
-        return false;
-    for (int i = 0; i < GUARDS_PORTS; i++) {
-        int fd = connect_remote(g, g->f.port_above[i]);
-        if (introduce(g, fd, true))
-            return true;
-        if (fd < 0 && errno == ETIMEDOUT) /* nor will another port answer */
-            break;
-    }
-    return false;
-}
-
 static bool is_joining(const guards_t *g)
 {
     return !g->above && !g->is_alone;
 }
 
-/* What happened before there was a guard above is told to it now. */
-static void tell_above(guards_t *g)
+static int connect_local(const guards_t *g)
 {
-    if (g->settle_at)
-        hear(g, &g->first);
-    g->settle_at = 0;
+    struct sockaddr_un a;
+    socklen_t n = local_name(g, &a);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&a, n) == 0 && io_same_user(fd))
+        return fd;
+    io_close(fd);
+    return -1;
 }
 
-static void try_to_join(guards_t *g)
+static int connect_remote(const guards_t *g)
 {
-    if (join(g)) {
-        tell_above(g);
+    union address to;
+    uint16_t port = htons((uint16_t)g->f.port_above[g->join_port]);
+    memcpy(&to, g->above_now->ai_addr, g->above_now->ai_addrlen);
+    if (to.any.sa_family == AF_INET6)
+        to.v6.sin6_port = port;
+    else
+        to.v4.sin_port = port;
+    int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (connect(fd, &to.any, address_size(&to)) == 0 || errno == EINPROGRESS))
+        return fd;
+    io_close(fd);
+    return -1;
+}
+
+/* The next trial's port and address. False: all have been tried, and it begins anew. */
+static bool advance(guards_t *g, bool is_address_dead)
+{
+    if (g->f.local_rank > 0)
+        return false;
+    while (!is_address_dead && ++g->join_port < GUARDS_PORTS)
+        if (g->f.port_above[g->join_port])
+            return true;
+    g->join_port = 0;
+    g->above_now = g->above_now->ai_next;
+    if (g->above_now)
+        return true;
+    g->above_now = g->above_at;
+    return false;
+}
+
+static void plan_trial(guards_t *g, bool is_address_dead)
+{
+    g->join_at = clock_ns();
+    if (advance(g, is_address_dead))
         return;
-    }
     g->join_wait_ms = g->join_wait_ms ? 2 * g->join_wait_ms : 10;
     if (g->join_wait_ms > RETRY_MS_MAX)
         g->join_wait_ms = RETRY_MS_MAX;
     g->join_at = deadline_in(g->join_wait_ms / 1e3);
     g->is_alone = deadline_left_ns(g->join_until) == 0;
+}
+
+static void end_trial(guards_t *g, bool is_late)
+{
+    struct link *l = g->trial;
+    bool is_address_dead = is_late && l->is_remote && l->state == LINK_CONNECTS;
+    g->trial = NULL;
+    drop(g, l);
+    plan_trial(g, is_address_dead);
+}
+
+static void begin_trial(guards_t *g)
+{
+    bool is_remote = g->f.local_rank == 0;
+    int fd = !is_remote ? connect_local(g) : g->f.port_above[g->join_port] ? connect_remote(g) : -1;
+    g->trial = fd < 0 ? NULL : add_link(g, fd, is_remote, LINK_CONNECTS);
+    if (!g->trial) {
+        plan_trial(g, false);
+        return;
+    }
+    g->trial->node = is_remote ? (g->f.node - 1) / GUARDS_FAN : g->f.node;
+    snprintf(g->trial->name, sizeof g->trial->name, "%s", is_remote ? g->f.above : g->f.name);
+    g->join_at = deadline_in(HANDSHAKE_S);
+}
+
+/* The trial's connection stands, or has failed. */
+static void go_on_trial(guards_t *g)
+{
+    struct link *l = g->trial;
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
+    unsigned char head[HEAD_LEN];
+    int error = 0;
+    socklen_t n = sizeof error;
+    make_head(g, head);
+    if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error ||
+        send(l->fd, head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT) != HEAD_LEN ||
+        epoll_ctl(g->epoll, EPOLL_CTL_MOD, l->fd, &e) < 0) {
+        end_trial(g, false);
+        return;
+    }
+    l->state = LINK_ASKS;
+}
+
+static void try_to_join(guards_t *g)
+{
+    if (g->trial)
+        end_trial(g, true);
+    else
+        begin_trial(g);
 }
 
 /* ---- time ---- */
@@ -450,6 +499,18 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /* ---- for the guard ---- */
 
+static void step_link(guards_t *g, struct link *l)
+{
+    if (l->state == LINK_CONNECTS)
+        go_on_trial(g);
+    else if (read_link(g, l))
+        return;
+    else if (l == g->trial)
+        end_trial(g, false);
+    else
+        lose(g, l, DEATH_GONE);
+}
+
 static void step_lobby(lobby_t **l)
 {
     if (*l && lobby_step(*l, NULL) < 0) { /* out of descriptors, and not because of strangers */
@@ -467,6 +528,10 @@ guards_t *guards_open(const struct guards_facts *f)
                     .join_at = clock_ns(), .join_until = deadline_in(JOIN_S)};
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
     g->is_alone = !*f->token || (f->local_rank == 0 && !*f->above);
+    if (!g->is_alone && f->local_rank == 0) {
+        g->is_alone = resolve_host(f->above, "0", SOCK_STREAM, deadline_in(RESOLVE_S), &g->above_at, NULL) < 0;
+        g->above_now = g->above_at;
+    }
     bool is_leader = *f->token && f->local_rank == 0;
     if (is_leader && f->local_size > 1)
         let_in(g, 0, listen_local(g), enter_local);
@@ -497,8 +562,8 @@ void guards_step(guards_t *g)
     for (int i = 0; i < n; i++) {
         if (e[i].data.ptr == &g->lobby[0] || e[i].data.ptr == &g->lobby[1])
             step_lobby(e[i].data.ptr);
-        else if (!read_link(g, e[i].data.ptr))
-            lose(g, e[i].data.ptr, DEATH_GONE);
+        else
+            step_link(g, e[i].data.ptr);
     }
     if (has_remote(g))
         beat(g);
@@ -525,10 +590,19 @@ void guards_finish(guards_t *g)
     g->is_finished = true;
 }
 
+void guards_expect_end(guards_t *g)
+{
+    g->is_ending = true;
+}
+
 void guards_leave(guards_t *g)
 {
-    if (g->above)
-        send_to(g->above, TOLD_FAREWELL, NULL);
+    if (!g->above)
+        return;
+    send_to(g->above, TOLD_FAREWELL, NULL);
+    while (recv(g->above->fd, g->above->in, sizeof g->above->in, MSG_DONTWAIT) > 0)
+        ; /* unread, it would reset the connection, and the farewell with it */
+    shutdown(g->above->fd, SHUT_WR);
 }
 
 const struct death *guards_verdict(const guards_t *g, bool *ret_is_ours)

@@ -5,7 +5,7 @@
  *
  * A guard reports its program's death to the guard above it, and so on up to the root, the leader of rank 0's node, who
  * takes one as the step's and tells it down to all: the verdict. Of those that come within GUARDS_SETTLE_S the root
- * prefers one by a signal to an exit code, since programs whose peer has died exit by themselves. A connection that
+ * prefers one that cannot follow from another (death_may_follow). A connection that
  * ends without a farewell is the death of who was at its other end. Over TCP each end also says every second that it is
  * there; one that has said nothing for GUARDS_SILENT_S is dead. Who loses the guard above decides for those below.
  *
@@ -37,7 +37,7 @@ struct guards_facts {
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
     char token[GUARDS_TOKEN_LEN + 1];  /* "": none */
-    int port[GUARDS_PORTS], port_above[GUARDS_PORTS];
+    int port[GUARDS_PORTS], port_above[GUARDS_PORTS]; /* 0: none */
 };
 
 /* The place of this task's guard in the tree. n_own_nodes: of the step's component (step.h); where there are several,
@@ -57,6 +57,9 @@ void guards_step(guards_t *g);
 
 /* It is connected with the guard above, or is the root by its place. */
 bool guards_is_joined(const guards_t *g);
+
+/* The program was asked to end, as Slurm asks all of a step: from now on whoever goes is no death. */
+void guards_expect_end(guards_t *g);
 
 /* This guard's program has died. The verdict may be another death. */
 void guards_report(guards_t *g, const struct death *d);

@@ -29,20 +29,19 @@ static int name_node(const char *list, const char *first, int node, char *ret, d
     return hostlist_nth(list, (size_t)at, ret, errp);
 }
 
-/* All guards compute the same. The step's own MASTER_PORT is left to the program. */
+/* All guards compute the same: the ports that other draws would give. MASTER_PORT is left to the program, and so are
+ * all ports of a range that is too small for draws to count. */
 static void choose_ports(const struct step *s, const struct keys *o, uint32_t draw, int node, int ret[GUARDS_PORTS])
 {
     struct port_range range = {(int)o->key[KEY_PORT_MIN].i, (int)o->key[KEY_PORT_MAX].i};
     struct port_facts f = {s->job, s->step, s->restart, draw};
-    int masters = port_derive(&f, range);
-    f.draw += (uint32_t)node * (GUARDS_PORTS + 1);
+    int masters = port_derive(&f, range), fixed = o->key[KEY_PORT].is_set ? (int)o->key[KEY_PORT].i : 0;
+    f.draw += (uint32_t)node * GUARDS_PORTS;
     for (int i = 0; i < GUARDS_PORTS; i++) {
         f.draw++;
         ret[i] = port_derive(&f, range);
-        if (ret[i] == masters) {
-            f.draw++;
-            ret[i] = port_derive(&f, range);
-        }
+        if (ret[i] == masters || ret[i] == fixed)
+            ret[i] = 0;
     }
 }
 

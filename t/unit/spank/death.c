@@ -11,13 +11,30 @@
 
 static void what_somebody_wished_for_is_no_failure(void **state)
 {
-    static const int wished[] = {EXIT(0), EXIT(75), SIGTERM, SIGINT, SIGHUP};
-    static const int failed[] = {EXIT(1), EXIT(3), EXIT(143), EXIT(255), SIGKILL, SIGSEGV, SIGABRT | CORE, SIGUSR1};
+    static const int wished[] = {EXIT(0), EXIT(75), EXIT(143), EXIT(130), SIGTERM, SIGINT, SIGHUP};
+    static const int failed[] = {EXIT(1), EXIT(15), EXIT(137), EXIT(255), SIGKILL, SIGSEGV, SIGABRT | CORE, SIGUSR1};
     (void)state;
     for (size_t i = 0; i < sizeof wished / sizeof *wished; i++)
         assert_false(death_is_failure(wished[i]));
     for (size_t i = 0; i < sizeof failed / sizeof *failed; i++)
         assert_true(death_is_failure(failed[i]));
+}
+
+static void what_may_follow_from_another_death(void **state)
+{
+    static const int may[] = {EXIT(1), EXIT(255), SIGABRT | CORE, SIGPIPE}, may_not[] = {SIGKILL, SIGSEGV, SIGBUS};
+    struct death d = {.kind = DEATH_ENDED};
+    (void)state;
+    for (size_t i = 0; i < sizeof may / sizeof *may; i++) {
+        d.how = may[i];
+        assert_true(death_may_follow(&d));
+    }
+    for (size_t i = 0; i < sizeof may_not / sizeof *may_not; i++) {
+        d.how = may_not[i];
+        assert_false(death_may_follow(&d));
+    }
+    assert_false(death_may_follow(&(struct death){.kind = DEATH_MEMORY, .how = SIGKILL}));
+    assert_false(death_may_follow(&(struct death){.kind = DEATH_GUARD}));
 }
 
 static void a_death_is_one_sentence(void **state)
@@ -30,8 +47,8 @@ static void a_death_is_one_sentence(void **state)
         {{DEATH_ENDED, 0, SIGKILL, 0, "n1"}, "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
         {{DEATH_ENDED, 1, SIGABRT | CORE, 7, "n1"}, "rank 1 (n1) was killed by signal 6 (Aborted) and left a core"},
         {{DEATH_MEMORY, 5, SIGKILL, 90, "n3"}, "rank 5 (n3) was killed: its control group is out of memory (ask for"},
-        {{DEATH_GUARD, 5, 0, 0, "n3"}, "rank 5 (n3) was killed together with its guard"},
-        {{DEATH_GONE, 4, 0, 0, "n4"}, "rank 4 (n4) has gone: its guard or slurmstepd was killed, or the node restarts"},
+        {{DEATH_GUARD, 5, 0, 0, "n3"}, "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
+        {{DEATH_GONE, 4, 0, 0, "n4"}, "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
         {{DEATH_SILENT, 4, 3, 0, "n4"}, "node n4 (rank 4) has been silent for 3 s: it is down, or the network to it"},
     };
     (void)state;
@@ -63,6 +80,7 @@ static void a_name_on_the_way_is_cut_and_made_plain(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_somebody_wished_for_is_no_failure),
+    cmocka_unit_test(what_may_follow_from_another_death),
     cmocka_unit_test(a_death_is_one_sentence),
     cmocka_unit_test(a_name_on_the_way_is_cut_and_made_plain),
 };

@@ -336,6 +336,20 @@ static void without_a_guard_above_it_decides_itself(void **state)
     waitpid(members[1].pid, NULL, 0);
 }
 
+/* As a guard of node 1 whose patience ends before the one above has looked. */
+static void ask_and_give_up(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char head[GUARDS_TOKEN_LEN - 16 + 8 + 64] = "";
+    memcpy(head, token + 16, GUARDS_TOKEN_LEN - 16);
+    head[GUARDS_TOKEN_LEN - 16] = head[GUARDS_TOKEN_LEN - 16 + 4] = 1; /* rank and node */
+    a.sin_port = htons((uint16_t)first_port(0));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(send(fd, head, sizeof head, MSG_NOSIGNAL), sizeof head);
+    close(fd);
+}
+
 /* Without the token nobody gets in, and nobody who is in is harmed. */
 static void strangers_are_turned_away(void **state)
 {
@@ -352,10 +366,14 @@ static void strangers_are_turned_away(void **state)
             (void)!send(fd, junk, (size_t)(k % 200), MSG_NOSIGNAL);
         close(fd);
     }
+    for (int k = 0; k < 3; k++) /* nor is one who knows the token, and gives up before it is let in, a death */
+        ask_and_give_up();
+    assert_false(hears(0, 0.5, &h)); /* longer than a loss takes to become a death */
     tell(1, DO_FAIL_2);
     for (int r = 0; r < 2; r++) {
         assert_true(hears(r, 20, &h));
         assert_int_equal(h.verdict.rank, 1);
+        assert_int_equal(h.verdict.kind, DEATH_ENDED);
     }
     end_all();
 }
