@@ -76,6 +76,8 @@ endif
 clean-local:
 	-rm -f $(ALL_CUDA_KERNELS:.cu=.lo) $(ALL_CUDA_KERNELS:.cu=.o) $(ALL_CUDA_KERNELS:.cu=.log)
 
+UNIT_TESTS += t/unit/kernels/golden.t
+t_unit_kernels_golden_t_SOURCES = t/unit/kernels/golden.c
 UNIT_TESTS += t/unit/kernels/optim.t
 t_unit_kernels_optim_t_SOURCES = t/unit/kernels/optim.c
 UNIT_TESTS += t/unit/kernels/reduce.t

@@ -73,6 +73,9 @@ else
 libcudablas_la_SOURCES = %D%/cuda/matmul.h %D%/cuda/matmul_stub.c
 endif
 
+UNIT_TESTS += t/unit/kernels/model/golden.t
+t_unit_kernels_model_golden_t_SOURCES = t/unit/kernels/model/golden.c
+t_unit_kernels_model_golden_t_CFLAGS = $(KERNEL_CFLAGS)
 UNIT_TESTS += t/unit/kernels/model/kernels.t
 t_unit_kernels_model_kernels_t_SOURCES = t/unit/kernels/model/kernels.c
 t_unit_kernels_model_kernels_t_CFLAGS = $(KERNEL_CFLAGS)

@@ -6,6 +6,7 @@ t_lib_libtest_a_SOURCES = \
 	%D%/floats.c %D%/floats.h \
 	%D%/folder.c %D%/folder.h \
 	%D%/gathering.c %D%/gathering.h \
+	%D%/golden.c %D%/golden.h \
 	%D%/machines.c %D%/machines.h \
 	%D%/machines_random.c \
 	%D%/memboot.c %D%/memboot.h \
