@@ -44,7 +44,7 @@ t_unit_ckpt_commit_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mkdirat,--wrap=renameat,
 	-Wl,--wrap=fsync,--wrap=fallocate,--wrap=pwrite,--wrap=open,--wrap=openat,--wrap=fdopendir
 UNIT_TESTS += t/unit/ckpt/writer.t
 t_unit_ckpt_writer_t_SOURCES = t/unit/ckpt/writer.c
-t_unit_ckpt_writer_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite
+t_unit_ckpt_writer_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=sysconf
 UNIT_TESTS += t/unit/ckpt/reader.t
 t_unit_ckpt_reader_t_SOURCES = t/unit/ckpt/reader.c
 t_unit_ckpt_reader_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread

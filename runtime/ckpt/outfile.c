@@ -9,8 +9,7 @@
 
 #include "runtime/base/io.h"
 
-/* What O_DIRECT wants offsets, lengths and addresses to be multiples of (no disk wants more), and a page: no page is
- * written both past the cache and, by a neighbour, through it. */
+/* What O_DIRECT wants offsets, lengths and addresses to be multiples of: no disk wants more, and no page is smaller. */
 #define BLOCK 4096
 
 /* Sparse files fill up at their own pace, and each hole that is filled takes the file's lock. */
@@ -38,7 +37,8 @@ int outfile_open(struct outfile *p, const struct savedir *dir, const char *name,
         outfile_drop(p);
         return -1;
     }
-    p->can_direct = n_bytes >= BLOCK && sysconf(_SC_PAGESIZE) == BLOCK;
+    p->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    p->can_direct = n_bytes >= p->page_bytes;
     return 0;
 }
 
@@ -65,16 +65,17 @@ static size_t write_some(int fd, const char *from, size_t n, uint64_t at)
     return done;
 }
 
-/* Bytes at the beginning of n that do not fill a block, and what follows in whole blocks. */
-static void cut(const char *from, size_t n, uint64_t at, size_t *ret_edge, size_t *ret_inner)
+/* Bytes at the beginning of n that do not fill a page, and what follows in whole pages: no page is written both past
+ * the cache and, by a neighbour, through it. */
+static void cut(const char *from, size_t n, uint64_t at, size_t page, size_t *ret_edge, size_t *ret_inner)
 {
-    size_t edge = (BLOCK - at % BLOCK) % BLOCK;
-    if ((uintptr_t)from % BLOCK != at % BLOCK || n < edge + BLOCK) {
+    size_t edge = (page - at % page) % page;
+    if ((uintptr_t)from % BLOCK != at % BLOCK || n < edge + page) {
         *ret_edge = n;
         *ret_inner = 0;
     } else {
         *ret_edge = edge;
-        *ret_inner = (n - edge) / BLOCK * BLOCK;
+        *ret_inner = (n - edge) / page * page;
     }
 }
 
@@ -82,7 +83,7 @@ int outfile_write(struct outfile *p, const void *data, size_t n, uint64_t at, dd
 {
     const char *from = data;
     size_t edge, inner, done = 0;
-    cut(from, n, at, &edge, &inner);
+    cut(from, n, at, p->page_bytes, &edge, &inner);
     if (p->can_direct && inner && (p->can_direct = set_direct(p, true))) {
         done = write_some(p->fd, from + edge, inner, at + edge);
         if (done < inner && errno != EINVAL)

@@ -15,6 +15,7 @@
 struct outfile {
     int fd;
     bool can_direct;            /* the file system can write past the page cache */
+    size_t page_bytes;          /* of that cache: 4096, or up to 65536 on arm64 */
     char path[FOLDER_PATH_MAX]; /* for messages */
 };
 

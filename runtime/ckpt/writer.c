@@ -16,6 +16,7 @@
 
 #define MEMORY_ALIGN ((size_t)2 << 20) /* a huge page */
 #define WRITE_BYTES ((size_t)16 << 20)
+#define LARGEST_PAGE 65536 /* a write ends with a page, whatever its size */
 
 struct ckpt_writer {
     const struct files *files;
@@ -127,7 +128,7 @@ static int write_run(ckpt_writer_t *w, struct outfile *out, const struct snapsho
 {
     const char *from = w->memory + run->offset;
     for (size_t at = 0, n; at < run->n; at += n) {
-        n = run->n - at < WRITE_BYTES ? run->n - at : WRITE_BYTES - (run->at + at) % SNAPSHOT_ALIGN;
+        n = run->n - at < WRITE_BYTES ? run->n - at : WRITE_BYTES - (run->at + at) % LARGEST_PAGE;
         if (atomic_load(&w->is_leaving))
             return error_set(errp, DDP_E_USAGE, ECANCELED, "the job ends");
         if (outfile_write(out, from + at, n, run->at + at, errp) < 0)

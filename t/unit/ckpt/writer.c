@@ -1,5 +1,7 @@
 /* A rank's part of a checkpoint, written beside the test: what lies in the files in the end, the sums, and what happens
  * where it cannot be written. */
+#include <config.h> /* O_DIRECT */
+
 #include "t/unit/unit.h"
 
 #include <errno.h>
@@ -26,10 +28,20 @@ static float *value[N_TENSORS];
 
 /* The linker brings the calls of runtime/ckpt here (-Wl,--wrap). */
 static size_t most = SIZE_MAX; /* bytes that a call writes */
+static size_t page = 4096;
+static _Atomic int n_direct, n_torn; /* writes past the page cache; those that do not write whole pages */
+long __wrap_sysconf(int name);
+long __wrap_sysconf(int name)
+{
+    return name == _SC_PAGESIZE ? (long)page : -1;
+}
 ssize_t __real_pwrite(int fd, const void *data, size_t n, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *data, size_t n, off_t at)
 {
+    bool is_direct = fcntl(fd, F_GETFL) & O_DIRECT;
+    n_direct += is_direct;
+    n_torn += is_direct && ((size_t)at % page || n % page);
     return __real_pwrite(fd, data, n < most ? n : most, at);
 }
 
@@ -222,6 +234,41 @@ static void test_writes(void **state)
         }
 }
 
+/* Can files here be written past the page cache? */
+static bool can_direct(void)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/direct", root);
+    int fd = open(path, O_WRONLY | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+    void *block = aligned_alloc(4096, 4096);
+    memset(block, 0, 4096);
+    bool can = fd >= 0 && __real_pwrite(fd, block, 4096, 0) == 4096;
+    free(block);
+    close(fd);
+    unlink(path);
+    return can;
+}
+
+/* Only whole pages are written past the page cache, of whatever size: a page may be two ranks'. */
+static void test_pages(void **state)
+{
+    static const size_t sizes[] = {4096, 16384, 65536};
+    static struct writer_piece piece[2][MAX_PIECES];
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        page = sizes[i];
+        n_direct = n_torn = 0;
+        empty_folder();
+        ckpt_writer_t *w[] = {create(0, 2, 5, piece[0]), create(1, 2, 5, piece[1])};
+        save(w, 2, 1);
+        assert_int_equal(n_torn, 0);
+        assert_true(n_direct > 0 || !can_direct());
+        writer_destroy(w[0]);
+        writer_destroy(w[1]);
+    }
+    page = 4096;
+}
+
 /* Calls that write a part, also one that nothing can go on from past the page cache. */
 static void test_short_writes(void **state)
 {
@@ -369,6 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_writes),
+        cmocka_unit_test(test_pages),
         cmocka_unit_test(test_short_writes),
         cmocka_unit_test(test_plan_is_congruent),
         cmocka_unit_test(test_cannot_write),
