@@ -60,6 +60,8 @@ static void relax(void)
 {
 #ifdef __x86_64__
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb"); /* takes about as long; "yield" does nothing where a core has one thread */
 #endif
 }
 
