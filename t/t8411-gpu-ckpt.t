@@ -42,7 +42,7 @@ both_ways() { # DESC RANKS ARGUMENT...
             is "$1: ... the same bits" "$(grep ^step <<<"$out" | sort) $(last)" "$whole $end"
             [ $from = $to ] && ! grep -q ^warning <<<"$out" ||
                 like "$1: ... and warned" "$out" \
-                    'warning resumed with kernels "(AVX|baseline|CUDA)[^"]*", not "(AVX|baseline|CUDA)'
+                    'warning resumed with kernels "(AVX|NEON|baseline|CUDA)[^"]*", not "(AVX|NEON|baseline|CUDA)'
         done
     done
 }

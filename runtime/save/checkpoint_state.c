@@ -18,17 +18,23 @@ static void describe_optimizer(const struct save *save, char *ret, size_t size)
     snprintf(ret + n, size - n, "compress=%s\n", name);
 }
 
-/* "AMD EPYC 9B14"; "" where it is not known. */
+/* Does a line of /proc/cpuinfo say which processor it is? On arm64 by numbers alone. */
+static bool is_of_cpu(const char *line)
+{
+    return !strncmp(line, "model name", 10) || !strncmp(line, "CPU implementer", 15) || !strncmp(line, "CPU part", 8);
+}
+
+/* Of the first CPU: "AMD EPYC 9B14", "0x41 0xd4f" (Neoverse V2); "" where it is not known. */
 static void describe_cpu(char *ret, size_t size)
 {
     char line[512];
     FILE *f = fopen("/proc/cpuinfo", "re");
     *ret = 0;
-    while (f && !*ret && fgets(line, sizeof line, f)) {
-        const char *colon = strchr(line, ':');
-        if (colon && !strncmp(line, "model name", 10))
-            snprintf(ret, size, "%.*s", (int)strcspn(colon + 1 + strspn(colon + 1, " "), "\n"),
-                     colon + 1 + strspn(colon + 1, " "));
+    while (f && fgets(line, sizeof line, f) && *line != '\n') {
+        const char *colon = strchr(line, ':'), *value = colon ? colon + 1 + strspn(colon + 1, " ") : NULL;
+        size_t n = strlen(ret);
+        if (value && is_of_cpu(line))
+            snprintf(ret + n, size - n, "%s%.*s", n ? " " : "", (int)strcspn(value, "\n"), value);
     }
     if (f)
         fclose(f);
@@ -42,6 +48,8 @@ static const char *vector_width(void)
         return "AVX-512";
     if (__builtin_cpu_supports("avx2"))
         return "AVX2";
+#elif defined(__aarch64__)
+    return "NEON";
 #endif
     return "baseline";
 }
