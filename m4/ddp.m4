@@ -126,7 +126,7 @@ AS_IF([test "$have_cuda" != no], [
     AS_IF([test "$cuda_prefix" != /usr], [CUDART_CPPFLAGS=$cuda_CPPFLAGS])
     ddp_save_CPPFLAGS=$CPPFLAGS ddp_save_LIBS=$LIBS
     CPPFLAGS="$CPPFLAGS $CUDART_CPPFLAGS"
-    for ddp_dir in "" lib64 lib targets/x86_64-linux/lib; do
+    for ddp_dir in "" lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib; do
         CUDART_LIBS="${ddp_dir:+-L$cuda_prefix/$ddp_dir }-lcudart_static -lrt -ldl -lpthread"
         LIBS="$CUDART_LIBS $ddp_save_LIBS"
         AC_LINK_IFELSE([AC_LANG_PROGRAM([#include <cuda_runtime_api.h>],
@@ -222,6 +222,7 @@ HARDEN_CPPFLAGS= HARDEN_CFLAGS= HARDEN_LDFLAGS= PIE_LDFLAGS=
 DDP_FLAGS([HARDEN_CFLAGS], [-fstack-protector-strong])
 DDP_FLAGS([HARDEN_CFLAGS], [-fstack-clash-protection])
 DDP_FLAGS([HARDEN_CFLAGS], [-fcf-protection])
+DDP_FLAGS([HARDEN_CFLAGS], [-mbranch-protection=standard])
 DDP_FLAGS([HARDEN_LDFLAGS], [-Wl,-z,relro,-z,now])
 DDP_FLAGS([PIE_LDFLAGS], [-fPIE -pie])
 # libtool puts -fPIC behind it where objects go into libraries.

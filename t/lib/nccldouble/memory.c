@@ -8,9 +8,9 @@
 #include "t/lib/cudaemu/foreign.h"
 #include "t/lib/nccldouble/double.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 65536 }; /* or smaller: what is protected begins and ends with one */
 
-struct head { /* a page before the memory */
+struct head { /* before the memory */
     size_t n_bytes; /* of all pages */
 };
 
