@@ -69,6 +69,13 @@ CASES = {
         ('three ranks, four GPUs', 3, {}),
         ('no GPUs', 6, {'gpus': []}),
     ],
+    'gh200-nvl2': [
+        ('one rank for each GPU', 2, {}),
+        ('GPUs seen backwards', 2, {'gpus': [1, 0]}),
+        ('five cores of each', 2, {'cpus': '0-4,72-76'}),
+        ('the cores of the other superchip', 1, {'cpus': '0-71', 'gpus': [1]}),
+        ('no GPUs', 3, {'gpus': []}),
+    ],
     'mi250x': [
         ('one rank for each GPU', 8, {}),
         ('first core of each L3 left to the system', 8, {'cpus': '1-7,9-15,17-23,25-31,33-39,41-47,49-55,57-63,'

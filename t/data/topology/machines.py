@@ -173,6 +173,21 @@ def gh200_x4():
                    links={(i, j): 150000 for i in range(4) for j in range(i + 1, 4)})
 
 
+# ---- 2 x GH200, as an hwloc tells it that knows nothing of GPUs: their memory is like any other, no NVLink ----
+
+def gh200_nvl2():
+    def superchip(s):
+        g = '%04x:01:00.0' % (0x0009 + 0x10 * s)
+        n = '%04x:01:00.0' % (0x0000 + 0x10 * s)
+        cores = [core(72 * s + c, 72 * s + c) for c in range(72)]
+        io = [host(bridge(n[:4] + ':00:00.0', infiniband(n, 'mlx5_%d' % s, 'ib%d' % s), ids='10de:22b1')),
+              host(bridge(g[:4] + ':00:00.0', gpu(g, '10de:2348'), ids='10de:22b2'))]
+        return package(s, 'Neoverse-V2', cache(3, 116736, *cores),
+                       memory=[node(s, 480), node(2 + 8 * s, 144, has_cpus=False)], io=io)
+
+    return Machine('gh200-nvl2', superchip(0), superchip(1), infos={'HostName': 'gh200-nvl2'})
+
+
 # ---- 8 MI300X: processing accelerators, no displays; a NUMA node to a package, no SMT ----
 
 def mi300x():
@@ -368,5 +383,5 @@ def lopsided():
                    disallowed={0, 32, 16, 48} | set(range(24, 28)) | set(range(56, 60)), infos={'HostName': 'lopsided'})
 
 
-MACHINES = [hgx_h100(), hgx_snc(), dgx_a100(), dgx_2(), gh200_x4(), mi250x(), mi300x(), power9(), cloud_vm(),
-            p5(), bare_vm(), laptop(), cpu_node(), old_node(), lopsided()]
+MACHINES = [hgx_h100(), hgx_snc(), dgx_a100(), dgx_2(), gh200_x4(), gh200_nvl2(), mi250x(), mi300x(), power9(),
+            cloud_vm(), p5(), bare_vm(), laptop(), cpu_node(), old_node(), lopsided()]

@@ -10,9 +10,9 @@
 
 enum { LINE_MAX_BYTES = 4096, CASE_RANKS_MAX = 256 };
 
-static const char *const machines[] = {"hgx-h100", "hgx-snc",  "dgx-a100", "dgx-2",  "gh200-x4",
-                                       "mi250x",   "mi300x",   "power9",   "cloud-vm", "p5",
-                                       "bare-vm",  "laptop",   "cpu-node", "old-node", "lopsided"};
+static const char *const machines[] = {"hgx-h100", "hgx-snc",  "dgx-a100", "dgx-2",    "gh200-x4", "gh200-nvl2",
+                                       "mi250x",   "mi300x",   "power9",   "cloud-vm", "p5",       "bare-vm",
+                                       "laptop",   "cpu-node", "old-node", "lopsided"};
 
 static struct inventory inv;
 static int n_tests, n_failed;
