@@ -14,6 +14,9 @@ libspankcore_la_SOURCES = \
 	%D%/gather_server.c \
 	%D%/guard.c %D%/guard.h \
 	%D%/guards.c %D%/guards.h \
+	%D%/guards_impl.h \
+	%D%/guards_join.c \
+	%D%/guards_link.c \
 	%D%/guards_plan.c \
 	%D%/hiding.c %D%/hiding.h \
 	%D%/hostlist.c %D%/hostlist.h \

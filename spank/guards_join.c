@@ -1,0 +1,253 @@
+#include "config.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/base/address.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/base/resolve.h"
+#include "spank/guards_impl.h"
+#include "spank/listen.h"
+
+#define NAME_LEN 16           /* of the token: names the unix socket; the rest of it is the secret */
+#define SECRET_LEN (GUARDS_TOKEN_LEN - NAME_LEN)
+#define HEAD_LEN (SECRET_LEN + 8 + 64)
+#define STRANGERS_MAX 256
+#define STRANGER_S 2.0
+#define HANDSHAKE_S 1.0       /* from the connect to the answer */
+#define RETRY_MS_MAX 500
+#define RESOLVE_S 3.0         /* once, before anything else */
+
+/* ---- below ---- */
+
+static void make_head(const guards_t *g, unsigned char head[HEAD_LEN])
+{
+    memset(head, 0, HEAD_LEN);
+    memcpy(head, g->f.token + NAME_LEN, SECRET_LEN);
+    bytes_put32(head + SECRET_LEN, (uint32_t)g->f.rank);
+    bytes_put32(head + SECRET_LEN + 4, (uint32_t)g->f.node);
+    memcpy(head + SECRET_LEN + 8, g->f.name, strnlen(g->f.name, 63));
+}
+
+static bool is_child(const guards_t *g, int node, bool is_remote)
+{
+    return is_remote ? node > 0 && (node - 1) / GUARDS_FAN == g->f.node : node == g->f.node;
+}
+
+/* One whose token is right, but who looks for another node's guard on this host, is turned away. */
+static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote)
+{
+    int node = (int)bytes_get32(head + SECRET_LEN + 4);
+    struct link *l = is_child(g, node, is_remote) ? link_add(g, fd, is_remote, LINK_ASKS) : (close(fd), NULL);
+    if (!l)
+        return;
+    l->rank = (int)bytes_get32(head + SECRET_LEN);
+    l->node = node;
+    memcpy(l->name, head + SECRET_LEN + 8, 63);
+    l->next = g->below;
+    g->below = l;
+    link_send(l, TOLD_BEAT, &(struct death){.rank = g->f.rank}); /* it is in, and who let it in */
+    if (g->verdict.kind != DEATH_NONE)
+        link_send(l, TOLD_VERDICT, &g->verdict);
+}
+
+static void enter_local(void *arg, int fd, const unsigned char *head)
+{
+    enter(arg, fd, head, false);
+}
+
+static void enter_remote(void *arg, int fd, const unsigned char *head)
+{
+    enter(arg, fd, head, true);
+}
+
+static socklen_t local_name(const guards_t *g, struct sockaddr_un *ret)
+{
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "ddp-guard-%.*s-%d", NAME_LEN, g->f.token, g->f.node);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static int listen_local(const guards_t *g)
+{
+    struct sockaddr_un a;
+    socklen_t n = local_name(g, &a);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, n) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    io_close(fd);
+    return -1;
+}
+
+static int listen_remote(const guards_t *g)
+{
+    for (int i = 0; i < GUARDS_PORTS; i++) {
+        sa_family_t family;
+        int fd = g->f.port[i] ? listen_socket(&family) : -1;
+        if (fd >= 0 && listen_bind(fd, family, g->f.port[i]) == 0 && listen(fd, SOMAXCONN) == 0)
+            return fd;
+        io_close(fd);
+    }
+    return -1;
+}
+
+static void let_in(guards_t *g, int i, int fd, lobby_enter_f *enter_f)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = &g->lobby[i]};
+    g->listen_fd[i] = fd;
+    if (fd < 0)
+        return;
+    g->lobby[i] = lobby_create(&(struct lobby_options){.listen_fd = fd, .head_n = HEAD_LEN,
+                                                       .token = g->f.token + NAME_LEN, .token_n = SECRET_LEN,
+                                                       .is_same_user = i == 0, .n_max = STRANGERS_MAX,
+                                                       .head_s = STRANGER_S, .enter = enter_f, .arg = g}, NULL);
+    if (g->lobby[i])
+        epoll_ctl(g->epoll, EPOLL_CTL_ADD, lobby_fd(g->lobby[i]), &e);
+}
+
+/* ---- above ---- */
+
+bool join_is_open(const guards_t *g)
+{
+    return !g->above && !g->is_alone;
+}
+
+static int connect_local(const guards_t *g)
+{
+    struct sockaddr_un a;
+    socklen_t n = local_name(g, &a);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&a, n) == 0 && io_same_user(fd))
+        return fd;
+    io_close(fd);
+    return -1;
+}
+
+static int connect_remote(const guards_t *g)
+{
+    union address to;
+    uint16_t port = htons((uint16_t)g->f.port_above[g->join_port]);
+    memcpy(&to, g->above_now->ai_addr, g->above_now->ai_addrlen);
+    if (to.any.sa_family == AF_INET6)
+        to.v6.sin6_port = port;
+    else
+        to.v4.sin_port = port;
+    int fd = socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (connect(fd, &to.any, address_size(&to)) == 0 || errno == EINPROGRESS))
+        return fd;
+    io_close(fd);
+    return -1;
+}
+
+/* The next trial's port and address. False: all have been tried, and it begins anew. */
+static bool advance(guards_t *g, bool is_address_dead)
+{
+    if (g->f.local_rank > 0)
+        return false;
+    while (!is_address_dead && ++g->join_port < GUARDS_PORTS)
+        if (g->f.port_above[g->join_port])
+            return true;
+    g->join_port = 0;
+    g->above_now = g->above_now->ai_next;
+    if (g->above_now)
+        return true;
+    g->above_now = g->above_at;
+    return false;
+}
+
+static void plan_trial(guards_t *g, bool is_address_dead)
+{
+    g->join_at = clock_ns();
+    if (advance(g, is_address_dead))
+        return;
+    g->join_wait_ms = g->join_wait_ms ? 2 * g->join_wait_ms : 10;
+    if (g->join_wait_ms > RETRY_MS_MAX)
+        g->join_wait_ms = RETRY_MS_MAX;
+    g->join_at = deadline_in(g->join_wait_ms / 1e3);
+    g->is_alone = deadline_left_ns(g->join_until) == 0;
+}
+
+static void end_trial(guards_t *g, bool is_late)
+{
+    struct link *l = g->trial;
+    bool is_address_dead = is_late && l->is_remote && l->state == LINK_CONNECTS;
+    g->trial = NULL;
+    link_drop(g, l);
+    plan_trial(g, is_address_dead);
+}
+
+static void begin_trial(guards_t *g)
+{
+    bool is_remote = g->f.local_rank == 0;
+    int fd = !is_remote ? connect_local(g) : g->f.port_above[g->join_port] ? connect_remote(g) : -1;
+    g->trial = fd < 0 ? NULL : link_add(g, fd, is_remote, LINK_CONNECTS);
+    if (!g->trial) {
+        plan_trial(g, false);
+        return;
+    }
+    g->trial->node = is_remote ? (g->f.node - 1) / GUARDS_FAN : g->f.node;
+    snprintf(g->trial->name, sizeof g->trial->name, "%s", is_remote ? g->f.above : g->f.name);
+    g->join_at = deadline_in(HANDSHAKE_S);
+}
+
+/* The trial's connection stands, or has failed. */
+void join_ask(guards_t *g)
+{
+    struct link *l = g->trial;
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
+    unsigned char head[HEAD_LEN];
+    int error = 0;
+    socklen_t n = sizeof error;
+    make_head(g, head);
+    if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error ||
+        send(l->fd, head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT) != HEAD_LEN ||
+        epoll_ctl(g->epoll, EPOLL_CTL_MOD, l->fd, &e) < 0) {
+        end_trial(g, false);
+        return;
+    }
+    l->state = LINK_ASKS;
+}
+
+void join_step(guards_t *g)
+{
+    if (g->trial)
+        end_trial(g, true);
+    else
+        begin_trial(g);
+}
+
+void join_fail(guards_t *g)
+{
+    end_trial(g, false);
+}
+
+void join_succeed(guards_t *g, const struct death *who)
+{
+    g->above = g->trial;
+    g->trial = NULL;
+    g->above->state = LINK_IS_IN;
+    g->above->rank = who->rank;
+    link_send(g->above, TOLD_BEAT, NULL);
+}
+
+void join_open(guards_t *g)
+{
+    const struct guards_facts *f = &g->f;
+    bool is_leader = *f->token && f->local_rank == 0;
+    g->is_alone = !*f->token || (is_leader && !*f->above);
+    if (is_leader && f->local_size > 1)
+        let_in(g, 0, listen_local(g), enter_local);
+    if (is_leader && f->node * GUARDS_FAN + 1 < f->n_nodes)
+        let_in(g, 1, listen_remote(g), enter_remote);
+    if (is_leader && *f->above)
+        g->is_alone = resolve_host(f->above, "0", SOCK_STREAM, deadline_in(RESOLVE_S), &g->above_at, NULL) < 0;
+    g->above_now = g->above_at;
+}
