@@ -55,11 +55,12 @@ static _Noreturn void end_as(int status)
 
 /* ---- what the others hear ---- */
 
-static void say(const struct death *d)
+static void say(const struct guard *g, const struct death *d)
 {
     char how[512], line[640];
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
-    int n = snprintf(line, sizeof line, "ddp: %s: the step ends\n", death_say(d, how, sizeof how));
+    int n = snprintf(line, sizeof line, "ddp: %s%s\n", death_say(d, how, sizeof how),
+                     g->f.ends_step ? ": the step ends" : "");
     if (poll(&p, 1, (int)(SAY_S * 1e3)) > 0)
         (void)!write(STDERR_FILENO, line, (size_t)n);
 }
@@ -123,7 +124,9 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
         return;
     g->is_said = true;
     if (is_ours)
-        say(d);
+        say(g, d);
+    if (!g->f.ends_step)
+        return;
     g->term_at = deadline_in(GUARD_TERM_S);
     g->kill_at = deadline_in(GUARD_KILL_S);
 }
@@ -137,7 +140,7 @@ static void look(struct guard *g)
         take_verdict(g, d, is_ours);
     if (is_late && !d) {
         struct death own = make_death(g);
-        say(&own);
+        say(g, &own);
     }
     if (g->has_ended && (d || is_late || !g->guards || guards_is_free(g->guards))) {
         if (g->guards)

@@ -37,6 +37,7 @@ struct guards_facts {
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
     char token[GUARDS_TOKEN_LEN + 1];  /* "": none */
+    bool ends_step; /* a death is to end the other programs, as with srun --kill-on-bad-exit */
     int port[GUARDS_PORTS], port_above[GUARDS_PORTS]; /* 0: none */
 };
 

@@ -49,11 +49,12 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
                 struct guards_facts *ret, ddp_error_t *errp)
 {
     const char *token = lookup(GUARDS_VARIABLE, arg), *list = lookup("SLURM_STEP_NODELIST", arg);
-    const char *draw_text = lookup(PORT_DRAW_VARIABLE, arg);
+    const char *draw_text = lookup(PORT_DRAW_VARIABLE, arg), *kill = lookup("SLURM_KILL_BAD_EXIT", arg);
     uint32_t draw = draw_text ? port_draw_parse(draw_text) : 0;
     bool is_one = n_own_nodes == 0 || n_own_nodes == s->n_nodes;
     *ret = (struct guards_facts){.rank = s->rank, .local_rank = s->local_rank, .local_size = s->local_size,
                                  .node = s->node, .n_nodes = is_one ? s->n_nodes : 1};
+    ret->ends_step = !kill || strcmp(kill, "0") != 0;
     snprintf(ret->name, sizeof ret->name, "%s", s->node_name);
     if (token && strlen(token) == GUARDS_TOKEN_LEN)
         strcpy(ret->token, token);

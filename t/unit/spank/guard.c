@@ -21,7 +21,8 @@
 /* What a program does, with the writing end of a pipe to the test; what it returns is its exit code. */
 typedef int program_f(int out, void *arg);
 
-static const struct guards_facts alone = {.rank = 3, .local_size = 1, .n_nodes = 1, .name = "n2"};
+static const struct guards_facts alone = {.rank = 3, .local_size = 1, .n_nodes = 1, .name = "n2",
+                                          .ends_step = true};
 
 struct task {
     pid_t pid; /* of the task, which becomes the guard */
