@@ -222,7 +222,7 @@ HARDEN_CPPFLAGS= HARDEN_CFLAGS= HARDEN_LDFLAGS= PIE_LDFLAGS=
 DDP_FLAGS([HARDEN_CFLAGS], [-fstack-protector-strong])
 DDP_FLAGS([HARDEN_CFLAGS], [-fstack-clash-protection])
 DDP_FLAGS([HARDEN_CFLAGS], [-fcf-protection])
-DDP_FLAGS([HARDEN_CFLAGS], [-mbranch-protection=standard])
+AS_CASE([$host_cpu], [aarch64], [DDP_FLAGS([HARDEN_CFLAGS], [-mbranch-protection=standard])])
 DDP_FLAGS([HARDEN_LDFLAGS], [-Wl,-z,relro,-z,now])
 DDP_FLAGS([PIE_LDFLAGS], [-fPIE -pie])
 # libtool puts -fPIC behind it where objects go into libraries.
