@@ -6,7 +6,7 @@ contrib_examples_linear_LDADD = libddp.la
 contrib_examples_linear_LDFLAGS = $(AM_LDFLAGS) -static
 
 EXTRA_DIST += \
-	%D%/bundle %D%/check %D%/cluster %D%/demo %D%/demo-bigram.py %D%/deps %D%/gpu-check %D%/matrix \
+	%D%/arm64 %D%/bundle %D%/check %D%/cluster %D%/demo %D%/demo-bigram.py %D%/deps %D%/gpu-check %D%/matrix \
 	%D%/bench/checkpoint %D%/bench/gloobench.py %D%/bench/gpt.py %D%/bench/gptmodel.py %D%/bench/gpugpt.py \
 	%D%/bench/gpupeer %D%/bench/launch %D%/bench/mpibench.c %D%/bench/peers %D%/bench/pmixbare.c \
 	%D%/bench/peerlib/allreduce.py \
@@ -18,6 +18,7 @@ EXTRA_DIST += \
 	%D%/bench/peerlib/overlap.py \
 	%D%/bench/peerlib/planner.py \
 	%D%/bench/peerlib/step.py \
+	%D%/lib/archive.sh \
 	%D%/lib/build.sh \
 	%D%/lib/cluster-conf.sh \
 	%D%/lib/cluster-net.sh \

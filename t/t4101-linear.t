@@ -27,6 +27,10 @@ find "$tmp/ckpt" -mindepth 1 -maxdepth 1 ! -name step-00000100 -exec rm -r {} +
 run "$top_builddir/ddp" run -n 2 "${ckpt[@]}"
 is "goes on after step 100 with the same digits" "$rc $out" "0 $want"
 
+run env DDP_CKPT_EVERY=100 DDP_KEEP=9 "$top_builddir/ddp" run -n 2 "$linear" "$top_srcdir/LICENSE" --ckpt "$tmp/golden"
+ok "the bits of every processor (contrib/arm64 compares them too)" env -C "$tmp/golden/step-00000100" \
+    sha256sum -c --quiet "$top_srcdir/t/data/linear.sha256"
+
 run "$top_builddir/ddp" run -n 2 "$linear" /nowhere
 is "no data: exit code" "$rc" 1
 like "no data: says what it wants" "$err" "usage: linear FILE \[--ckpt DIR\]"

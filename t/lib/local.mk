@@ -49,7 +49,8 @@ EXTRA_DIST +=  \
 	%D%/tap.sh \
 	%D%/tracecheck \
 	%D%/training.sh \
-	t/data/libddp.abi
+	t/data/libddp.abi \
+	t/data/linear.sha256
 
 # programs over the boot, the communicator and NCCL
 check_PROGRAMS += %D%/bootprobe %D%/commbench %D%/flood %D%/ncclprobe %D%/opens %D%/peers %D%/placebench
