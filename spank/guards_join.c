@@ -13,6 +13,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/plain.h"
 #include "runtime/base/resolve.h"
 #include "spank/guards_impl.h"
 #include "spank/listen.h"
@@ -52,6 +53,7 @@ static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote
     l->rank = (int)bytes_get32(head + SECRET_LEN);
     l->node = node;
     memcpy(l->name, head + SECRET_LEN + 8, 63);
+    plain_line(l->name);
     l->next = g->below;
     g->below = l;
     link_send(l, TOLD_BEAT, &(struct death){.rank = g->f.rank}); /* it is in, and who let it in */

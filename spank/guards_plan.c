@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/num.h"
 #include "spank/port.h"
 
 struct find {
@@ -29,18 +30,35 @@ static int name_node(const char *list, const char *first, int node, char *ret, d
     return hostlist_nth(list, (size_t)at, ret, errp);
 }
 
-/* All guards compute the same: the ports that other draws would give. MASTER_PORT is left to the program, and so are
- * all ports of a range that is too small for draws to count. */
-static void choose_ports(const struct step *s, const struct keys *o, uint32_t draw, int node, int ret[GUARDS_PORTS])
+/* What all guards of the step compute their ports from. */
+struct ports {
+    struct port_facts facts;
+    struct port_range range;
+    int program; /* MASTER_PORT, which is left to the program */
+};
+
+static struct ports read_ports(const struct step *s, const struct keys *o, lookup_f lookup, void *arg)
 {
-    struct port_range range = {(int)o->key[KEY_PORT_MIN].i, (int)o->key[KEY_PORT_MAX].i};
-    struct port_facts f = {s->job, s->step, s->restart, draw};
-    int masters = port_derive(&f, range), fixed = o->key[KEY_PORT].is_set ? (int)o->key[KEY_PORT].i : 0;
+    const char *draw = lookup(PORT_DRAW_VARIABLE, arg), *users = lookup("MASTER_PORT", arg);
+    struct ports p = {{s->job, s->step, s->restart, draw ? port_draw_parse(draw) : 0},
+                      {(int)o->key[KEY_PORT_MIN].i, (int)o->key[KEY_PORT_MAX].i},
+                      0};
+    p.program = o->key[KEY_PORT].is_set ? (int)o->key[KEY_PORT].i : port_derive(&p.facts, p.range);
+    if (users)
+        num_int(users, 1, 65535, &p.program); /* what is no number stays as it is */
+    return p;
+}
+
+/* The ports of a node's leader are those that other draws would give. In a range that is too small for draws to count
+ * all are MASTER_PORT, and there is none. */
+static void choose_ports(const struct ports *p, int node, int ret[GUARDS_PORTS])
+{
+    struct port_facts f = p->facts;
     f.draw += (uint32_t)node * GUARDS_PORTS;
     for (int i = 0; i < GUARDS_PORTS; i++) {
         f.draw++;
-        ret[i] = port_derive(&f, range);
-        if (ret[i] == masters || ret[i] == fixed)
+        ret[i] = port_derive(&f, p->range);
+        if (ret[i] == p->program)
             ret[i] = 0;
     }
 }
@@ -49,8 +67,8 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
                 struct guards_facts *ret, ddp_error_t *errp)
 {
     const char *token = lookup(GUARDS_VARIABLE, arg), *list = lookup("SLURM_STEP_NODELIST", arg);
-    const char *draw_text = lookup(PORT_DRAW_VARIABLE, arg), *kill = lookup("SLURM_KILL_BAD_EXIT", arg);
-    uint32_t draw = draw_text ? port_draw_parse(draw_text) : 0;
+    const char *kill = lookup("SLURM_KILL_BAD_EXIT", arg);
+    struct ports ports = read_ports(s, o, lookup, arg);
     bool is_one = n_own_nodes == 0 || n_own_nodes == s->n_nodes;
     *ret = (struct guards_facts){.rank = s->rank, .local_rank = s->local_rank, .local_size = s->local_size,
                                  .node = s->node, .n_nodes = is_one ? s->n_nodes : 1};
@@ -58,10 +76,10 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     snprintf(ret->name, sizeof ret->name, "%s", s->node_name);
     if (token && strlen(token) == GUARDS_TOKEN_LEN)
         strcpy(ret->token, token);
-    choose_ports(s, o, draw, s->node, ret->port);
+    choose_ports(&ports, s->node, ret->port);
     if (s->node == 0 || !is_one || !list)
         return 0;
     int above = (s->node - 1) / GUARDS_FAN;
-    choose_ports(s, o, draw, above, ret->port_above);
+    choose_ports(&ports, above, ret->port_above);
     return name_node(list, s->master, above, ret->above, errp);
 }

@@ -61,6 +61,7 @@ UNIT_TESTS += t/unit/spank/gather.t
 t_unit_spank_gather_t_SOURCES = t/unit/spank/gather.c
 UNIT_TESTS += t/unit/spank/guard.t
 t_unit_spank_guard_t_SOURCES = t/unit/spank/guard.c
+t_unit_spank_guard_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=signal,--wrap=fork
 UNIT_TESTS += t/unit/spank/guards.t
 t_unit_spank_guards_t_SOURCES = t/unit/spank/guards.c
 UNIT_TESTS += t/unit/spank/hiding.t

@@ -58,6 +58,10 @@ wait $counts
 is "a signal of scancel's comes once" "$(cat "$tmp/run.out")" 1
 
 # ---- a step that goes on ----
+joined() { # N NODE: N guards of other nodes are connected with the node's leader
+    [ "$(cluster_exec "$2" cat /proc/net/tcp6 | awk -v uid="$(id -u nobody)" \
+        '$4 == "01" && $8 == uid && $2 ~ /:(4E[2-F]|4F|[56]|7[0-4]|75[0-2])/ { n++ } END { print n + 0 }')" -eq "$1" ]
+}
 start() { # [PROGRAM]: a step that runs until it is ended; sets $step
     rm -f "$tmp"/out/*
     # shellcheck disable=SC2016
@@ -76,10 +80,6 @@ end_step() { # srun goes on waiting for a node whose slurmstepd was killed
 said() { lines "$tmp/step.err" | grep -qE "$1"; }
 
 # ---- a death is named, once ----
-joined() { # N NODE: N guards of other nodes are connected with the node's leader
-    [ "$(cluster_exec "$2" cat /proc/net/tcp6 | awk -v uid="$(id -u nobody)" \
-        '$4 == "01" && $8 == uid && $2 ~ /:(4E[2-F]|4F|[56]|7[0-4]|75[0-2])/ { n++ } END { print n + 0 }')" -eq "$1" ]
-}
 names() { # DESC WANT COMMAND: eight ranks on four nodes
     cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c "$3" "$tmp/out"
     like "$1" "$rc $(lines)" "^[1-9][0-9]* ddp: $2: the step ends$"
@@ -139,7 +139,6 @@ ok "a node that is cut off is named" until_true 30 said \
     '^ddp: node n4 \(rank 6\) has been silent for 3 s: it is down, or the network to it: the step ends$'
 ok "... programs end on both sides of the cut" until_true 60 nothing_left
 cluster_exec n4 ip link set eth0 up
-cluster_exec n4 ip route replace default dev eth0 2>"$tmp/route.err"
 end_step
 is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
 cluster_run sinfo -h -N -o %T

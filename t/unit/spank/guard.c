@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,8 @@ struct task {
     int in;    /* what the program writes */
 };
 
+static bool ignores_children; /* the task does, before it has a guard */
+
 static struct task start(program_f *program, void *arg)
 {
     int pipe_fd[2];
@@ -38,6 +41,8 @@ static struct task start(program_f *program, void *arg)
         ddp_error_t e;
         close(pipe_fd[0]);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (ignores_children)
+            signal(SIGCHLD, SIG_IGN);
         if (guard_start(&alone, &e) < 0)
             _exit(99);
         _exit(program(pipe_fd[1], arg));
@@ -103,23 +108,72 @@ static void it_ends_as_the_program_does(void **state)
     }
 }
 
-/* A program that is gone before the guard looks, where SIGCHLD was ignored. */
-static void an_early_end_is_seen(void **state)
+/* The guard's first call of signal() waits until the program has ended: SIGCHLD is there by then, and goes with the old
+ * disposition. */
+static bool is_slow;
+typedef void handler_f(int);
+handler_f *__real_signal(int signo, handler_f *handler);
+handler_f *__wrap_signal(int signo, handler_f *handler);
+
+handler_f *__wrap_signal(int signo, handler_f *handler)
 {
+    siginfo_t info;
+    if (is_slow)
+        waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);
+    is_slow = false;
+    return __real_signal(signo, handler);
+}
+
+static void an_end_before_the_guard_looks_is_seen(void **state)
+{
+    int code = 75, status; /* no failure, whose timer would wake the guard */
     (void)state;
-    void (*was)(int) = signal(SIGCHLD, SIG_IGN);
-    for (int i = 0; i < 200; i++) {
-        int code = 7;
-        struct task t = start(exits, &code);
-        wait_closed(t);
-        signal(SIGCHLD, SIG_DFL);
-        int status;
-        pid_t got = waitpid(t.pid, &status, 0); /* ignored, it may be gone without a status */
-        assert_true(got < 0 || WEXITSTATUS(status) == code);
-        signal(SIGCHLD, SIG_IGN);
-        close(t.in);
-    }
-    signal(SIGCHLD, was);
+    is_slow = true;
+    struct task t = start(exits, &code);
+    is_slow = false;
+    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, t.pid, 0), .events = POLLIN};
+    bool has_ended = poll(&p, 1, 20000) == 1;
+    close(p.fd);
+    kill(t.pid, SIGKILL);
+    status = end(t);
+    assert_true(has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 75);
+}
+
+/* No process is to be had: the task is as it was, and goes on alone. */
+static bool has_no_fork;
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+
+pid_t __wrap_fork(void)
+{
+    errno = EAGAIN;
+    return has_no_fork ? -1 : __real_fork();
+}
+
+static int count_fds(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static void without_a_process_the_task_is_as_it_was(void **state)
+{
+    ddp_error_t e = {0};
+    sigset_t before, after;
+    int n = count_fds();
+    (void)state;
+    sigprocmask(SIG_BLOCK, NULL, &before);
+    has_no_fork = true;
+    int rc = guard_start(&alone, &e);
+    has_no_fork = false;
+    sigprocmask(SIG_BLOCK, NULL, &after);
+    assert_int_equal(rc, -1);
+    assert_error_has(e, "guard: no process beside the program: Resource temporarily unavailable");
+    assert_int_equal(count_fds(), n);
+    for (int signo = 1; signo < 32; signo++)
+        assert_int_equal(sigismember(&after, signo), sigismember(&before, signo));
 }
 
 static int counts(int out, void *arg)
@@ -188,13 +242,13 @@ static void the_program_finds_all_as_it_was(void **state)
     sigemptyset(&one);
     sigaddset(&one, SIGUSR2);
     sigprocmask(SIG_BLOCK, &one, NULL);
-    void (*was)(int) = signal(SIGCHLD, SIG_IGN);
+    ignores_children = true;
     for (int fd = 3; fd < 256; fd++)
         had[fd] = fcntl(fd, F_GETFD) >= 0;
     struct task t = start(shows_state, NULL);
     read_all(t, &is_same, 1);
     read_all(t, fds, sizeof fds);
-    signal(SIGCHLD, was);
+    ignores_children = false;
     sigprocmask(SIG_UNBLOCK, &one, NULL);
     end(t);
     assert_true(is_same);
@@ -321,7 +375,8 @@ static void it_is_small_and_holds_nothing(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(it_ends_as_the_program_does),
-    cmocka_unit_test(an_early_end_is_seen),
+    cmocka_unit_test(an_end_before_the_guard_looks_is_seen),
+    cmocka_unit_test(without_a_process_the_task_is_as_it_was),
     cmocka_unit_test(signals_are_passed_on_once),
     cmocka_unit_test(the_program_finds_all_as_it_was),
     cmocka_unit_test(orphans_are_taken_in_and_reaped),

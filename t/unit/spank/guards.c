@@ -380,13 +380,19 @@ static void strangers_are_turned_away(void **state)
 
 /* ---- the places ---- */
 
+static const char *users_port, *option = "on";
+
 static const char *lookup(const char *name, void *arg)
 {
     const char *const *list = arg;
     if (!strcmp(name, "SLURM_STEP_NODELIST"))
         return list[0];
+    if (!strcmp(name, "MASTER_PORT"))
+        return users_port;
     return strcmp(name, GUARDS_VARIABLE) ? NULL : list[1];
 }
+
+static const struct keys *small; /* a site's keys with a small range of ports; NULL: the defaults hold */
 
 static struct guards_facts plan(int node, const char *first, int own)
 {
@@ -397,7 +403,7 @@ static struct guards_facts plan(int node, const char *first, int own)
     struct guards_facts f;
     ddp_error_t e = {0};
     strcpy(s.master, first);
-    assert_int_equal(keys_resolve("on", lookup, vars, NULL, &o, &e), 0);
+    assert_int_equal(keys_resolve(option, lookup, vars, small, &o, &e), 0);
     if (guards_plan(&s, &o, own, lookup, vars, &f, &e) < 0)
         fail_msg("%s", e.text);
     assert_string_equal(f.token, secret);
@@ -425,6 +431,42 @@ static void every_node_finds_the_one_above(void **state)
     }
 }
 
+static bool is_among(int port, const struct guards_facts *f)
+{
+    bool is = false;
+    for (int i = 0; i < GUARDS_PORTS; i++)
+        is |= f->port[i] == port;
+    return is;
+}
+
+/* Whoever chose it. */
+static void master_port_is_left_to_the_program(void **state)
+{
+    struct guards_facts f = plan(0, "n1", 70);
+    char text[16];
+    int third = f.port[3];
+    (void)state;
+    assert_true(is_among(third, &f));
+    snprintf(text, sizeof text, "%d", third);
+    users_port = text;
+    f = plan(0, "n1", 70);
+    assert_false(is_among(third, &f));
+    users_port = NULL;
+    snprintf(text, sizeof text, "port=%d", third);
+    option = text;
+    f = plan(0, "n1", 70);
+    assert_false(is_among(third, &f));
+    option = "on";
+    struct keys o = {.mode = DDP_MODE_UNSET};
+    o.key[KEY_PORT_MIN] = (struct knob_value){.is_set = true, .i = 20000};
+    o.key[KEY_PORT_MAX] = (struct knob_value){.is_set = true, .i = 20007};
+    small = &o;
+    f = plan(0, "n1", 70);
+    small = NULL;
+    for (int i = 0; i < GUARDS_PORTS; i++)
+        assert_int_equal(f.port[i], 0);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_death_is_told_to_all_and_said_once),
     cmocka_unit_test(a_tree_of_three_levels),
@@ -437,6 +479,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(without_a_guard_above_it_decides_itself),
     cmocka_unit_test(strangers_are_turned_away),
     cmocka_unit_test(every_node_finds_the_one_above),
+    cmocka_unit_test(master_port_is_left_to_the_program),
 };
 
 UNIT_MAIN(tests)
