@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pmix/boot_impl.h"
+#include "runtime/base/door.h"
 #include "runtime/base/num.h"
 
 typedef int open_f(boot_t *b, uint64_t deadline, ddp_error_t *errp);
@@ -43,17 +44,21 @@ static open_f *choose(ddp_error_t *errp)
         return boot_pmix_open;
     if (name && !strcmp(name, "pmi"))
         return boot_pmi_open;
+    if (name && !strcmp(name, "guard"))
+        return boot_guard_open;
     if (name && !strcmp(name, "local"))
         return boot_local_open;
     if (name && !strcmp(name, "single"))
         return boot_single_open;
     if (name && strcmp(name, "auto") != 0) {
         error_set(errp, DDP_E_USAGE, EINVAL, "DDP_BOOT=%.64s is not allowed: use "
-                  "DDP_BOOT=auto|pmix|pmi|local|single", name);
+                  "DDP_BOOT=auto|guard|pmix|pmi|local|single", name);
         return NULL;
     }
     if (env("DDP_BOOT_ADDR"))
         return boot_local_open;
+    if (env(DOOR_VARIABLE))
+        return boot_guard_open;
     if (env("PMIX_NAMESPACE") && env("PMIX_RANK"))
         return boot_pmix_open;
     if (env("PMI_FD") && env("PMI_RANK") && env("PMI_SIZE"))

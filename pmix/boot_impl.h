@@ -22,6 +22,7 @@ struct boot {
 int boot_pmix_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 int boot_local_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_BOOT_ADDR, DDP_BOOT_TOKEN, RANK... */
 int boot_pmi_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from PMI_FD, PMI_RANK, PMI_SIZE */
+int boot_guard_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_GUARD_DOOR (door.h) */
 int boot_single_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
 /* How a rank joins a boot server. */

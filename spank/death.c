@@ -11,7 +11,7 @@
 
 #define EXIT_STOPPED 75
 #define SHELL_SIGNAL 128
-#define NAME_AT 16
+#define NAME_AT 24
 
 bool death_is_failure(int status)
 {
@@ -41,7 +41,7 @@ static void say_how(const struct death *d, char *buf, size_t size)
         snprintf(buf, size, "exited with code %d", WEXITSTATUS(d->how));
 }
 
-const char *death_say(const struct death *d, char *buf, size_t size)
+static void say_who(const struct death *d, char *buf, size_t size)
 {
     char how[128];
     say_how(d, how, sizeof how);
@@ -54,8 +54,21 @@ const char *death_say(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_GUARD)
         snprintf(buf, size, "rank %d (%s) was killed together with its guard (out of memory, perhaps)", d->rank,
                  d->node);
+    else if (d->kind == DEATH_STUCK)
+        snprintf(buf, size, "no restart: a program on %s (rank %d, perhaps) does not end by SIGKILL: is a file system "
+                 "or a driver stuck?", d->node, d->rank);
     else
         snprintf(buf, size, "rank %d (%s) %s after %u s", d->rank, d->node, how, d->after_s);
+}
+
+const char *death_say(const struct death *d, char *buf, size_t size)
+{
+    say_who(d, buf, size);
+    size_t used = strlen(buf);
+    if (d->next)
+        snprintf(buf + used, size - used, ": restart %d of %d", d->next, d->of);
+    else if (d->of)
+        snprintf(buf + used, size - used, ", soon after its start, %d times in a row", d->of);
     return buf;
 }
 
@@ -66,13 +79,16 @@ void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES])
     bytes_put32(bytes + 4, (uint32_t)d->rank);
     bytes_put32(bytes + 8, (uint32_t)d->how);
     bytes_put32(bytes + 12, d->after_s);
+    bytes_put32(bytes + 16, (uint32_t)d->next);
+    bytes_put32(bytes + 20, (uint32_t)d->of);
     memcpy(bytes + NAME_AT, d->node, strnlen(d->node, DEATH_BYTES - NAME_AT - 1));
 }
 
 void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret)
 {
     *ret = (struct death){.kind = (enum death_kind)bytes_get32(bytes), .rank = (int)bytes_get32(bytes + 4),
-                          .how = (int)bytes_get32(bytes + 8), .after_s = bytes_get32(bytes + 12)};
+                          .how = (int)bytes_get32(bytes + 8), .after_s = bytes_get32(bytes + 12),
+                          .next = (int)bytes_get32(bytes + 16), .of = (int)bytes_get32(bytes + 20)};
     memcpy(ret->node, bytes + NAME_AT, DEATH_BYTES - NAME_AT - 1);
     plain_line(ret->node);
 }

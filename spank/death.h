@@ -16,12 +16,15 @@ enum death_kind {
     DEATH_GUARD,  /* the rank's guard was killed, and with it the program */
     DEATH_GONE,   /* the same of a node's first rank, or slurmstepd was killed, or the node has gone */
     DEATH_SILENT, /* the node has said nothing for `how` seconds */
+    DEATH_STUCK,  /* a program on the rank's node does not end, so no generation can follow */
 };
 
 struct death {
     enum death_kind kind;
     int rank, how; /* rank: one of the node's where it is the node */
     uint32_t after_s; /* from the start of the program */
+    int next, of;     /* in a verdict: the generation that follows, and how many may; 0: none follows, where `of` is how
+                       * often the rank died in a row */
     char node[HOSTLIST_NAME_MAX + 1];
 };
 
@@ -34,10 +37,11 @@ bool death_is_failure(int status);
  * connection fails (SIGABRT, SIGPIPE). */
 bool death_may_follow(const struct death *d);
 
-/* "rank 3 (n2) was killed by signal 9 (Killed) after 12 s", without a newline. Returns buf. */
+/* "rank 3 (n2) was killed by signal 9 (Killed) after 12 s", and of one with a generation that follows ": restart 1 of
+ * 3", without a newline. Returns buf. */
 const char *death_say(const struct death *d, char *buf, size_t size);
 
-#define DEATH_BYTES 80 /* of a death on the way; a longer name of a node is cut */
+#define DEATH_BYTES 88 /* of a death on the way; a longer name of a node is cut */
 void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES]);
 void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret);
 

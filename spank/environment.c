@@ -7,7 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "runtime/base/door.h"
 #include "runtime/base/num.h"
+#include "spank/guards.h"
 
 struct maker {
     const struct step *step;
@@ -79,15 +81,22 @@ static const char *get_users(const struct maker *m, const char *name)
 static void set(struct maker *m, const char *name, const char *value)
 {
     struct environment *e = m->env;
-    size_t used = strlen(e->set);
-    char escaped[3 * HOSTLIST_NAME_MAX + 1];
     if (e->n_vars == ENVIRONMENT_VARS_MAX)
         return;
     e->var[e->n_vars].name = name;
     snprintf(e->var[e->n_vars].value, sizeof e->var[0].value, "%s", value);
-    escape(e->var[e->n_vars].value, escaped, sizeof escaped);
-    snprintf(e->set + used, sizeof e->set - used, "%s%s=%s", used ? "," : "", name, escaped);
     e->n_vars++;
+}
+
+static void list_set(struct environment *e)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < e->n_vars && used < sizeof e->set; i++) {
+        char escaped[3 * HOSTLIST_NAME_MAX + 1];
+        escape(e->var[i].value, escaped, sizeof escaped);
+        used += (size_t)snprintf(e->set + used, sizeof e->set - used, "%s%s=%s", used ? "," : "", e->var[i].name,
+                                 escaped);
+    }
 }
 
 /* Sets name unless the user did. All tasks start with the same value of the user's, so a variable that must differ
@@ -140,10 +149,11 @@ static int choose_port(struct maker *m, int *ret, bool *ret_is_derived)
         return 0;
     }
     if (!wants_reserved(m)) {
-        struct port_range range = {(int)key[KEY_PORT_MIN].i, (int)key[KEY_PORT_MAX].i};
-        struct port_facts facts = {t->job, t->step, t->restart, port_draw_parse(get_users(m, PORT_DRAW_VARIABLE))};
-        *ret = port_derive(&facts, range);
-        *ret_is_derived = true;
+        m->env->port_range = (struct port_range){(int)key[KEY_PORT_MIN].i, (int)key[KEY_PORT_MAX].i};
+        m->env->port = (struct port_facts){t->job, t->step, t->restart,
+                                           port_draw_parse(get_users(m, PORT_DRAW_VARIABLE))};
+        *ret = port_derive(&m->env->port, m->env->port_range);
+        *ret_is_derived = m->env->is_port_derived = true;
         return 0;
     }
     if (!reserved)
@@ -253,6 +263,37 @@ static void make_libddp(struct maker *m)
     }
 }
 
+/* TORCHELASTIC_* are torchrun's names. */
+static void make_restarts(struct maker *m)
+{
+    const char *token = get_users(m, GUARDS_VARIABLE);
+    char door[DOOR_NAME_MAX];
+    if (m->o->key[KEY_RESTARTS].i == 0)
+        return;
+    set(m, "DDP_RESTART", "0");
+    set(m, "TORCHELASTIC_RESTART_COUNT", "0");
+    set(m, "TORCHELASTIC_MAX_RESTARTS", m->o->key[KEY_RESTARTS].text);
+    if (token && *token)
+        set(m, DOOR_VARIABLE, door_name(token, m->step->rank, door));
+}
+
+void environment_renew(struct environment *e, int generation)
+{
+    struct port_facts port = e->port;
+    char count[16], number[16];
+    const struct {
+        const char *name, *value;
+    } renewed[] = {{"DDP_RESTART", count}, {"TORCHELASTIC_RESTART_COUNT", count}, {"MASTER_PORT", number}};
+    port.draw -= (uint32_t)generation; /* guards listen at those that follow */
+    snprintf(count, sizeof count, "%d", generation);
+    snprintf(number, sizeof number, "%d", e->is_port_derived ? port_derive(&port, e->port_range) : 0);
+    for (size_t i = 0; i < e->n_vars; i++)
+        for (size_t j = 0; j < (e->is_port_derived ? 3 : 2); j++)
+            if (!strcmp(e->var[i].name, renewed[j].name))
+                snprintf(e->var[i].value, sizeof e->var[i].value, "%s", renewed[j].value);
+    list_set(e);
+}
+
 static void warn_gpus(struct maker *m)
 {
     const struct step *t = m->step;
@@ -279,6 +320,8 @@ int environment_make(const struct step *step, const struct keys *o, const struct
     make_places(&m);
     make_gpus(&m, place);
     make_libddp(&m);
+    make_restarts(&m);
+    list_set(ret);
     warn_gpus(&m);
     return 0;
 }

@@ -3,8 +3,9 @@
  * RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK (the same as NODE_RANK), MASTER_ADDR,
  * MASTER_PORT and OMP_NUM_THREADS, as torchrun names them; DDP_VERSION; DDP_TIMEOUT, DDP_INTERFACE and DDP_REQUEUE
  * where the step's options or the site set them; OMP_PLACES where the user asked OpenMP to bind threads and did not say
- * where; with GPUs DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME and NCCL_IB_HCA; DDP_SET, which lists what was set
- * here as NAME=VALUE,NAME=VALUE (a comma within a value is %2C there, a percent sign %25).
+ * where; with GPUs DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME and NCCL_IB_HCA; with restarts DDP_RESTART and
+ * TORCHELASTIC_RESTART_COUNT, the generation, TORCHELASTIC_MAX_RESTARTS and DDP_GUARD_DOOR (door.h); DDP_SET, which
+ * lists what was set here as NAME=VALUE,NAME=VALUE (a comma within a value is %2C there, a percent sign %25).
  *
  * A variable that is set already was set by the user and stays as it is. An srun that runs within a task of ours
  * inherits the variables that we have set for that task; the plugin in that srun first removes them
@@ -19,7 +20,7 @@
 #include "spank/port.h"
 #include "spank/step.h"
 
-#define ENVIRONMENT_VARS_MAX 24
+#define ENVIRONMENT_VARS_MAX 32
 #define ENVIRONMENT_WARNINGS_MAX 8
 
 struct environment {
@@ -30,6 +31,9 @@ struct environment {
     } var[ENVIRONMENT_VARS_MAX]; /* to be set, without DDP_SET */
     char set[4096];              /* value of DDP_SET; "": do not set it */
     char warning[ENVIRONMENT_WARNINGS_MAX][256];
+    bool is_port_derived; /* MASTER_PORT, from these: */
+    struct port_facts port;
+    struct port_range port_range;
 };
 
 /* The task's CPUs after binding, its GPU, and the settings for NCCL. */
@@ -52,5 +56,8 @@ void environment_forget(const char *set, lookup_f lookup, void *arg, void (*drop
 int environment_make(const struct step *step, const struct keys *o, const struct environment_place *place,
                      struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret,
                      ddp_error_t *errp);
+
+/* For programs that are started again: DDP_RESTART and the like, and another MASTER_PORT where that was derived. */
+void environment_renew(struct environment *e, int generation);
 
 #endif

@@ -19,9 +19,11 @@
 #include "runtime/base/cgroup.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "spank/guard_door.h"
 
 #define VERDICT_S 4.0 /* from the program's death to the guard's own end, where nobody answers */
 #define SAY_S 1.0     /* for the task's stderr to take a line */
+#define SIGNALS 64    /* SIGRTMAX, which is no constant */
 
 struct guard {
     pid_t program;
@@ -29,13 +31,22 @@ struct guard {
     int stepd;   /* pidfd of slurmstepd; -1: it has gone, or cannot be watched */
     struct guards_facts f;
     guards_t *guards; /* NULL: memory is short */
+    guard_door_t *door; /* with restarts; NULL: none */
+    int generation;
     uint64_t began, kills; /* when; cgroup_memory_kills then */
     bool is_asked; /* to end, by a signal that was passed on */
     bool has_ended;
     int status;             /* of the program, once it has */
     uint64_t verdict_until; /* it has failed, and the others are asked */
     uint64_t term_at, kill_at; /* 0: not yet, or done */
-    bool is_said;
+    struct death said; /* the verdict that this guard acts on */
+};
+
+/* Of the process that is forked, as the program is to have them. */
+struct before {
+    sigset_t mask;
+    struct sigaction action[SIGNALS + 1];
+    bool is_known[SIGNALS + 1];
 };
 
 /* ---- the end ---- */
@@ -60,7 +71,7 @@ static void say(const struct guard *g, const struct death *d)
     char how[512], line[640];
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
     int n = snprintf(line, sizeof line, "ddp: %s%s\n", death_say(d, how, sizeof how),
-                     g->f.ends_step ? ": the step ends" : "");
+                     g->f.ends_step && !d->next ? ": the step ends" : "");
     if (poll(&p, 1, (int)(SAY_S * 1e3)) > 0)
         (void)!write(STDERR_FILENO, line, (size_t)n);
 }
@@ -78,7 +89,7 @@ static struct death make_death(const struct guard *g)
 static void report(struct guard *g)
 {
     struct death d = make_death(g);
-    g->verdict_until = deadline_in(VERDICT_S);
+    g->verdict_until = deadline_in(VERDICT_S + guards_report_s(&g->f));
     if (g->guards)
         guards_report(g->guards, &d);
 }
@@ -93,6 +104,18 @@ static void take_end(struct guard *g, int status)
         guards_finish(g->guards);
 }
 
+/* What the program has left behind: this process has taken them in. Whatever they leave in turn comes with the next
+ * SIGCHLD. */
+static void kill_orphans(void)
+{
+    FILE *f = fopen("/proc/thread-self/children", "re");
+    int pid;
+    while (f && fscanf(f, "%d", &pid) == 1)
+        kill(pid, SIGKILL);
+    if (f)
+        fclose(f);
+}
+
 static void reap(struct guard *g)
 {
     int status;
@@ -102,6 +125,8 @@ static void reap(struct guard *g)
             ptrace(PTRACE_DETACH, pid, NULL, WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
         else if (pid == g->program)
             take_end(g, status);
+    if (g->said.next && g->has_ended && (kill_orphans(), pid < 0))
+        guards_gone(g->guards); /* no child is left */
 }
 
 /* slurmstepd was killed: nobody would end the program, nor hear what it says. */
@@ -120,15 +145,16 @@ static void lose_stepd(struct guard *g)
 /* The verdict is known: this guard says it if it is its own, and gives a program that goes on some time to end. */
 static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 {
-    if (g->is_said)
+    if (g->said.kind != DEATH_NONE && g->said.next == d->next)
         return;
-    g->is_said = true;
+    g->said = *d;
     if (is_ours)
         say(g, d);
-    if (!g->f.ends_step)
+    if (!g->f.ends_step && !d->next)
         return;
-    g->term_at = deadline_in(GUARD_TERM_S);
-    g->kill_at = deadline_in(GUARD_KILL_S);
+    g->term_at = deadline_in(d->next ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
+    g->kill_at = deadline_in(d->next ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
+    reap(g);
 }
 
 /* Ends this process if it is time. */
@@ -142,7 +168,8 @@ static void look(struct guard *g)
         struct death own = make_death(g);
         say(g, &own);
     }
-    if (g->has_ended && (d || is_late || !g->guards || guards_is_free(g->guards))) {
+    bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);
+    if (g->has_ended && is_end) {
         if (g->guards)
             guards_leave(g->guards);
         end_as(g->status);
@@ -180,6 +207,14 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
         kill(g->program, signo);
 }
 
+/* Rank 0's card, from a program to the others. */
+static void step_door(struct guard *g)
+{
+    const char *card = guard_door_step(g->door);
+    if (card && g->guards)
+        guards_tell_card(g->guards, card);
+}
+
 static int wait_ms(const struct guard *g)
 {
     const uint64_t when[] = {g->verdict_until, g->term_at, g->kill_at};
@@ -190,19 +225,25 @@ static int wait_ms(const struct guard *g)
     return ms;
 }
 
-static _Noreturn void watch(struct guard *g)
+/* Returns when another generation is to run. */
+static void watch(struct guard *g)
 {
-    for (;;) {
+    while (!g->guards || guards_generation(g->guards) == g->generation) {
         look(g);
         struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
-                             {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN}};
+                             {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN},
+                             {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN}};
         poll(p, sizeof p / sizeof *p, wait_ms(g));
         if (p[1].revents)
             lose_stepd(g);
         if (p[0].revents)
             take_signal(g);
+        if (p[3].revents)
+            step_door(g);
         if (g->guards)
             guards_step(g->guards);
+        if (g->door && g->guards)
+            guard_door_tell(g->door, guards_card(g->guards));
         end_program(g, &g->term_at, SIGTERM);
         end_program(g, &g->kill_at, SIGKILL);
     }
@@ -226,45 +267,65 @@ static void let_go(const struct guard *g)
     (void)!chdir("/");
 }
 
-static _Noreturn void be_guard(struct guard *g)
+/* What a guard does once. */
+static void be_guard(struct guard *g)
 {
-    sigset_t one;
-    for (int signo = 1; signo <= SIGRTMAX; signo++) /* ignored ones would not arrive */
-        if (sigemptyset(&one) == 0 && sigaddset(&one, signo) == 0)
-            signal(signo, SIG_DFL);
+    for (int signo = 1; signo <= SIGNALS; signo++) /* ignored ones would not arrive */
+        signal(signo, SIG_DFL);
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    let_go(g);
-    g->began = clock_ns();
-    g->kills = cgroup_memory_kills("");
+    if (g->f.restarts == 0)
+        let_go(g);
     g->guards = guards_open(&g->f);
-    reap(g); /* that SIGCHLD is gone with the old disposition */
-    watch(g);
+    if (g->f.restarts > 0 && *g->f.token)
+        g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, NULL);
 }
 
-struct before { /* what of the caller's the program gets back */
-    sigset_t mask;
-    struct sigaction child;
-};
+/* Beside one generation. */
+static void be_beside(struct guard *g)
+{
+    g->began = clock_ns();
+    g->kills = cgroup_memory_kills("");
+    g->has_ended = false;
+    g->verdict_until = g->term_at = g->kill_at = 0;
+    g->said = (struct death){.kind = DEATH_NONE};
+    reap(g); /* that SIGCHLD is gone with the old disposition */
+    watch(g);
+    g->generation = guards_generation(g->guards);
+}
+
+static void remember(struct before *b)
+{
+    struct sigaction by_default = {.sa_handler = SIG_DFL}; /* ignored, a child's end would leave no status */
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &b->mask);
+    for (int signo = 1; signo <= SIGNALS; signo++)
+        b->is_known[signo] = sigaction(signo, NULL, &b->action[signo]) == 0;
+    sigaction(SIGCHLD, &by_default, NULL);
+}
 
 static void give_back(const struct before *b)
 {
-    sigaction(SIGCHLD, &b->child, NULL);
+    for (int signo = 1; signo <= SIGNALS; signo++)
+        if (b->is_known[signo])
+            sigaction(signo, &b->action[signo], NULL);
     sigprocmask(SIG_SETMASK, &b->mask, NULL);
 }
 
-static void be_program(pid_t guard)
+static void be_program(const struct guard *g, pid_t guard)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard) /* it died before that */
         _exit(1);
+    if (g->generation > 0)
+        prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 int guard_start(const struct guards_facts *f, ddp_error_t *errp)
 {
     struct guard g = {.f = *f};
     struct before b;
-    struct sigaction by_default = {.sa_handler = SIG_DFL}; /* ignored, a child's end would leave no status */
     sigset_t all;
     pid_t self = getpid();
     sigfillset(&all);
@@ -272,16 +333,17 @@ int guard_start(const struct guards_facts *f, ddp_error_t *errp)
     if (g.signals < 0)
         return error_errno(errp, "guard: no descriptor for signals");
     g.stepd = (int)syscall(SYS_pidfd_open, getppid(), 0); /* a kernel before 5.3 has none */
-    sigprocmask(SIG_SETMASK, &all, &b.mask);
-    sigaction(SIGCHLD, &by_default, &b.child);
-    g.program = fork();
-    if (g.program > 0)
-        be_guard(&g);
-    int rc = 0;
+    remember(&b);
+    while ((g.program = fork()) > 0) {
+        if (!g.guards)
+            be_guard(&g);
+        be_beside(&g);
+    }
     if (g.program == 0)
-        be_program(self);
-    else
-        rc = error_errno(errp, "guard: no process beside the program");
+        be_program(&g, self);
+    else if (g.guards) /* memory is short now: as a program that could not start */
+        _exit(1);
+    int rc = g.program == 0 ? g.generation : error_errno(errp, "guard: no process beside the program");
     give_back(&b);
     close(g.signals);
     io_close(g.stepd);

@@ -5,9 +5,13 @@
  * If the program fails, the guard tells the others of the step (guards.h), of which one tells the user, in one line,
  * who was the first. Programs that go on after that are ended: SIGTERM after GUARD_TERM_S, SIGKILL after GUARD_KILL_S.
  *
+ * With restarts (guards.h) the guard ends its program and all that this has left behind, which it has taken in, and
+ * forks another one, which goes the same way.
+ *
  * The guard passes on every signal that it gets, takes in orphans of the program (PR_SET_CHILD_SUBREAPER), and ends
  * when and as the program does. If the guard is killed, the kernel kills the program; if slurmstepd ends, the guard
- * kills it. It sleeps but for events, holds /dev/null and the task's stderr, and nothing of the program's.
+ * kills it. It sleeps but for events, and holds /dev/null and the task's stderr; with restarts all
+ * that the next program is to have, too.
  *
  * It keeps slurmstepd's name. By that Slurm knows whom a signal is for, so that each comes once: proctrack/cgroup
  * signals slurmstepd's children, of which the guard is one and the program none; proctrack/linuxproc all descendants
@@ -21,10 +25,12 @@
 
 #define GUARD_TERM_S 2
 #define GUARD_KILL_S 32 /* KillWait in slurm.conf is 30 s by default */
+#define GUARD_AGAIN_TERM_S 0.2 /* where they are to be started again: time to say what they have seen */
+#define GUARD_AGAIN_KILL_S 5
 
-/* Forks the calling process, which must have one thread. Returns 0 in the child, with the caller's signal mask; in the
- * parent it does not return: the process ends as the child does, with its exit code or by its signal, without a core.
- * -1: there is no child, and the caller is as it was. */
+/* Forks the calling process, which must have one thread. Returns the generation (0: the first) in the child, with the
+ * caller's signals; in the parent it does not return: the process ends as the last child does, with its exit code or by
+ * its signal, without a core. -1: there is no child, and the caller is as it was. */
 int guard_start(const struct guards_facts *f, ddp_error_t *errp);
 
 #endif

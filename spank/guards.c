@@ -11,6 +11,7 @@
 
 #define JOIN_S 120.0          /* for a guard above that has not started yet */
 #define REPORT_S 1.0          /* a death waits no longer for that */
+#define REPORT_RESTARTS_S 30.0 /* ... where it need not be the end */
 #define BEAT_S 1.0
 #define LOST_S 0.2            /* from the loss of a guard to the verdict: at a step's end Slurm kills them all */
 
@@ -18,18 +19,27 @@
 
 static void decide(guards_t *g, const struct death *d, bool is_ours)
 {
-    if (g->verdict.kind != DEATH_NONE)
+    if (g->verdict.kind != DEATH_NONE && (g->verdict.next == 0 || d->next))
         return;
     g->verdict = *d;
     g->is_ours = is_ours;
     g->settle_at = 0;
-    link_send_below(g, TOLD_VERDICT, d);
+    g->first = (struct death){.kind = DEATH_NONE};
+    link_send_below(g, TOLD_VERDICT, &g->verdict);
+}
+
+/* Whether it can change nothing any more. */
+static bool is_late(const guards_t *g, const struct death *d)
+{
+    if (g->verdict.kind == DEATH_NONE)
+        return g->lost_at && death_may_follow(d); /* from that loss, then */
+    return g->verdict.next == 0 || d->kind == DEATH_ENDED || d->kind == DEATH_MEMORY;
 }
 
 /* A death of this guard's program or of one below. */
 static void hear(guards_t *g, const struct death *d)
 {
-    if (g->verdict.kind != DEATH_NONE || (g->lost_at && death_may_follow(d))) /* from that loss, then */
+    if (is_late(g, d))
         return;
     if (!g->is_alone && g->above) {
         link_send(g->above, TOLD_DEATH, d);
@@ -38,7 +48,7 @@ static void hear(guards_t *g, const struct death *d)
     if (g->first.kind == DEATH_NONE || (death_may_follow(&g->first) && !death_may_follow(d)))
         g->first = *d;
     if (!g->settle_at)
-        g->settle_at = deadline_in(g->is_alone ? GUARDS_SETTLE_S : REPORT_S);
+        g->settle_at = deadline_in(g->is_alone ? GUARDS_SETTLE_S : guards_report_s(&g->f));
 }
 
 /* The death of a guard, or of a node's. */
@@ -69,7 +79,8 @@ static void count_lost(guards_t *g)
 
 static void lose(guards_t *g, struct link *l, enum death_kind of_node)
 {
-    if (l->state == LINK_IS_IN && !l->is_over && g->verdict.kind == DEATH_NONE && !g->lost_at) {
+    bool is_told = g->verdict.kind != DEATH_NONE && g->verdict.next == 0;
+    if (l->state == LINK_IS_IN && !l->is_over && !is_told && !g->lost_at) {
         g->lost = loss_of(l, of_node);
         g->is_lost_above = l == g->above;
         g->is_loss_ours = l == g->above && is_first_below(g);
@@ -86,9 +97,36 @@ static void tell_above(guards_t *g)
         link_send(g->above, TOLD_DEATH, d);
     if (d == &g->first)
         g->settle_at = 0;
+    round_tell_above(g);
 }
 
-static void take(guards_t *g, struct link *l, int what, const struct death *d)
+static void take_up(guards_t *g, struct link *l, int what, const struct death *d)
+{
+    if (what == TOLD_FAREWELL)
+        l->is_over = true; /* what comes of it: guards_is_free */
+    else if (what == TOLD_DEATH)
+        hear(g, d);
+    else if (what == TOLD_DONE)
+        l->n_done = d->how;
+    else if (what == TOLD_GONE)
+        l->n_gone = d->how;
+    else if (what == TOLD_ALONE)
+        round_ask(g);
+}
+
+static void take_down(guards_t *g, int what, const struct death *d, const char *text)
+{
+    if (what == TOLD_VERDICT)
+        decide(g, d, false);
+    else if (what == TOLD_OVER)
+        round_over(g);
+    else if (what == TOLD_START)
+        round_start(g, d->how);
+    else if (what == TOLD_CARD)
+        guards_tell_card(g, text);
+}
+
+static void take(guards_t *g, struct link *l, int what, const struct death *d, const char *text)
 {
     if (l == g->trial) {
         join_succeed(g, d);
@@ -96,24 +134,23 @@ static void take(guards_t *g, struct link *l, int what, const struct death *d)
     } else if (l->state == LINK_ASKS) {
         l->state = LINK_IS_IN;
     }
-    if (what == TOLD_FAREWELL)
-        l->is_over = true; /* what comes of it: guards_is_free */
-    else if (what == TOLD_DEATH && l != g->above)
-        hear(g, d);
-    else if (what == TOLD_VERDICT && l == g->above)
-        decide(g, d, false);
+    if (l == g->above)
+        take_down(g, what, d, text);
+    else
+        take_up(g, l, what, d);
 }
 
 static void step_link(guards_t *g, struct link *l)
 {
     struct death d;
+    char text[FRAME_BODY_MAX + 1];
     int what, rc;
     if (l->state == LINK_CONNECTS) {
         join_ask(g);
         return;
     }
-    while ((rc = link_next(l, &what, &d)) > 0)
-        take(g, l, what, &d);
+    while ((rc = link_next(l, &what, &d, text)) > 0)
+        take(g, l, what, &d, text);
     if (rc == 0)
         return;
     if (l == g->trial)
@@ -207,7 +244,7 @@ int guards_fd(const guards_t *g)
 
 int guards_wait_ms(const guards_t *g)
 {
-    uint64_t first = earlier(g->settle_at, g->lost_at);
+    uint64_t first = earlier(earlier(g->settle_at, g->lost_at), g->stuck_at);
     if (join_is_open(g))
         first = earlier(first, g->join_at);
     if (has_remote(g))
@@ -231,8 +268,16 @@ void guards_step(guards_t *g)
         join_step(g);
     if (is_due(g->lost_at))
         count_lost(g);
-    if (is_due(g->settle_at))
+    if (is_due(g->settle_at)) {
+        round_decide(g, &g->first);
         decide(g, &g->first, true);
+    }
+    round_look(g);
+    if (is_due(g->stuck_at)) {
+        struct death d = round_stuck(g);
+        g->stuck_at = 0;
+        decide(g, &d, true);
+    }
 }
 
 bool guards_is_joined(const guards_t *g)
@@ -248,11 +293,40 @@ void guards_report(guards_t *g, const struct death *d)
 void guards_finish(guards_t *g)
 {
     g->is_finished = true;
+    round_look(g);
+}
+
+void guards_gone(guards_t *g)
+{
+    g->is_gone = true;
+    round_look(g);
+}
+
+int guards_generation(const guards_t *g)
+{
+    return g->generation;
+}
+
+void guards_tell_card(guards_t *g, const char *card)
+{
+    snprintf(g->card, sizeof g->card, "%s", card);
+    link_send_text_below(g, TOLD_CARD, g->card);
+}
+
+const char *guards_card(const guards_t *g)
+{
+    return g->card;
+}
+
+double guards_report_s(const struct guards_facts *f)
+{
+    return f->restarts ? REPORT_RESTARTS_S : REPORT_S;
 }
 
 void guards_expect_end(guards_t *g)
 {
     g->is_ending = true;
+    round_ask(g);
 }
 
 void guards_leave(guards_t *g)
@@ -260,7 +334,7 @@ void guards_leave(guards_t *g)
     if (!g->above)
         return;
     link_send(g->above, TOLD_FAREWELL, NULL);
-    while (recv(g->above->fd, g->above->in, sizeof g->above->in, MSG_DONTWAIT) > 0)
+    while (recv(g->above->fd, g->above->in.bytes, sizeof g->above->in.bytes, MSG_DONTWAIT) > 0)
         ; /* unread, it would reset the connection, and the farewell with it */
     shutdown(g->above->fd, SHUT_WR);
 }
@@ -274,7 +348,8 @@ const struct death *guards_verdict(const guards_t *g, bool *ret_is_ours)
 
 bool guards_is_free(const guards_t *g)
 {
-    bool is_free = g->is_finished && !g->lost_at && !g->settle_at;
+    bool is_last = g->f.restarts == 0 || g->is_over;
+    bool is_free = g->is_finished && is_last && !g->lost_at && !g->settle_at;
     for (const struct link *l = g->below; l && is_free; l = l->next)
         is_free = l->is_over;
     return is_free;

@@ -12,6 +12,12 @@
  * Every connection begins with a token that srun has drawn for the step (lobby.h): strangers get nothing, and cost a
  * descriptor for a while. A guard that has no token, or cannot reach the one above, is its own root.
  *
+ * With restarts a death may be followed by another generation of all programs. The verdict says so; each guard then
+ * ends what its program has left and says that it is gone; when all are gone the root starts the next one. Only
+ * programs' deaths are followed so, not those of guards and nodes; not if a program of the step was asked to end; not
+ * GUARDS_LOOP_N deaths of one rank in a row within GUARDS_LOOP_S of its start. A guard whose program has ended well
+ * stays until all have: the root says then that all is over.
+ *
  * One thread, no waits: the caller polls guards_fd for at most guards_wait_ms and calls guards_step. */
 #ifndef DDP_SPANK_GUARDS_H
 #define DDP_SPANK_GUARDS_H
@@ -30,9 +36,12 @@
 #define GUARDS_FAN 32
 #define GUARDS_SETTLE_S 0.05
 #define GUARDS_SILENT_S 3
+#define GUARDS_LOOP_N 3
+#define GUARDS_LOOP_S 60
 
 struct guards_facts {
-    int rank, local_rank, local_size;
+    int rank, size, local_rank, local_size;
+    int restarts; /* generations that may follow the first one */
     int node, n_nodes; /* counted from rank 0's node, which is 0; n_nodes 1: no other node is to be joined */
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
@@ -43,7 +52,7 @@ struct guards_facts {
 
 /* The place of this task's guard in the tree. n_own_nodes: of the step's component (step.h); where there are several,
  * whose nodes' order is not known, each node is a tree of its own. Pure. 0, or -1 with DDP_E_DATA: a bad list of
- * nodes. */
+ * nodes; DDP_E_USAGE: restarts in a step of several components. */
 int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, lookup_f lookup, void *arg,
                 struct guards_facts *ret, ddp_error_t *errp);
 
@@ -65,17 +74,31 @@ void guards_expect_end(guards_t *g);
 /* This guard's program has died. The verdict may be another death. */
 void guards_report(guards_t *g, const struct death *d);
 
+/* For how long a death waits for a guard above that is not there yet, in seconds. */
+double guards_report_s(const struct guards_facts *f);
+
 /* This guard's program has ended, and was no failure. */
 void guards_finish(guards_t *g);
+
+/* After a verdict that another generation follows: this guard's program has ended, and nothing of it is left. */
+void guards_gone(guards_t *g);
+
+/* 0 at first; more: the generation of programs that is to run now. */
+int guards_generation(const guards_t *g);
+
+/* Rank 0's card (door.h): told by rank 0's guard, and then known to all; "": not known yet. */
+void guards_tell_card(guards_t *g, const char *card);
+const char *guards_card(const guards_t *g);
 
 /* The farewell: the end of this guard is no death. */
 void guards_leave(guards_t *g);
 
 /* The verdict; NULL: there is none yet. *ret_is_ours (may be NULL): it was made here, so it is this guard that tells
- * the user. */
+ * the user. One that a generation follows may be replaced by one that none follows. */
 const struct death *guards_verdict(const guards_t *g, bool *ret_is_ours);
 
-/* After guards_finish: all guards below have finished as well, so nobody needs this one. */
+/* After guards_finish: all guards below have finished as well, and there is no next generation, so nobody needs this
+ * one. */
 bool guards_is_free(const guards_t *g);
 
 #endif

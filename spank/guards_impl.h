@@ -1,16 +1,26 @@
 /* guards_impl.h - what the files of guards.h share: from the bottom up guards_link.c (messages over a connection),
- * guards_join.c (who is connected with whom) and guards.c (what it means). */
+ * guards_join.c (who is connected with whom), guards_round.c (generations) and guards.c (what it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
 #include <netdb.h>
 
+#include "runtime/base/frame.h"
 #include "runtime/base/lobby.h"
 #include "spank/guards.h"
 
-#define MESSAGE_LEN (4 + DEATH_BYTES)
-
-enum { TOLD_BEAT, TOLD_DEATH, TOLD_VERDICT, TOLD_FAREWELL };
+enum {
+    TOLD_BEAT,
+    TOLD_DEATH,    /* up */
+    TOLD_VERDICT,  /* down */
+    TOLD_FAREWELL, /* up */
+    TOLD_DONE,     /* up: all programs of the subtree have ended well; how: how many */
+    TOLD_GONE,     /* up, after a verdict with a next generation: nothing of them is left; how: as before */
+    TOLD_ALONE,    /* up: a program of the subtree was asked to end, and is not started again */
+    TOLD_OVER,     /* down: none is started again */
+    TOLD_START,    /* down: the next generation */
+    TOLD_CARD,     /* down: rank 0's card */
+};
 
 /* How far a connection is. Who asks says who it is, hears that it is let in, and confirms that it has heard that: one
  * that gave up in between is nobody's death. */
@@ -24,8 +34,8 @@ struct link {
     int rank, node;          /* at the other end */
     char name[HOSTLIST_NAME_MAX + 1];
     uint64_t heard;
-    size_t n; /* bytes of a message that are here */
-    unsigned char in[MESSAGE_LEN];
+    struct frame in;
+    int n_done, n_gone; /* what it has told */
     struct link *next;
 };
 
@@ -46,6 +56,12 @@ struct guards {
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
     uint64_t lost_at;            /* 0: nobody */
     bool is_lost_above, is_loss_ours, is_ours;
+    int generation;
+    bool is_gone, is_asked, is_over; /* over: there is no next generation */
+    int told_done, told_gone;        /* above */
+    uint64_t stuck_at;               /* the root; 0: no generation is about to follow */
+    int last_rank, n_in_row;         /* of the last deaths */
+    char card[FRAME_BODY_MAX + 1];   /* "": not known yet */
 };
 
 /* ---- guards_link.c ---- */
@@ -58,8 +74,10 @@ void link_drop(guards_t *g, struct link *l);
 void link_send(const struct link *l, int what, const struct death *d);
 void link_send_below(const guards_t *g, int what, const struct death *d);
 
-/* 1: a message, in *ret_what and *ret; 0: none now; -1: the connection has ended. */
-int link_next(struct link *l, int *ret_what, struct death *ret);
+void link_send_text_below(const guards_t *g, int what, const char *text);
+
+/* 1: a message, in *ret_what, and in *ret, or *ret_text where it has one; 0: none now; -1: the connection has ended. */
+int link_next(struct link *l, int *ret_what, struct death *ret, char ret_text[FRAME_BODY_MAX + 1]);
 
 /* ---- guards_join.c ---- */
 
@@ -71,5 +89,19 @@ void join_step(guards_t *g); /* at g->join_at */
 void join_ask(guards_t *g);
 void join_fail(guards_t *g);
 void join_succeed(guards_t *g, const struct death *who);
+
+/* ---- guards_round.c; all do nothing where there are no restarts ---- */
+
+void round_start(guards_t *g, int generation);
+void round_over(guards_t *g);
+void round_ask(guards_t *g);        /* this guard's program, or one below, was asked to end */
+void round_look(guards_t *g);       /* at every change */
+void round_tell_above(guards_t *g); /* once there is one */
+
+/* Whether a generation follows this death: in d->next and d->of. */
+void round_decide(guards_t *g, struct death *d);
+
+/* At g->stuck_at: who keeps the next generation from beginning. */
+struct death round_stuck(const guards_t *g);
 
 #endif

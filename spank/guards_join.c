@@ -1,17 +1,16 @@
 #include "config.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "runtime/base/address.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/door.h"
 #include "runtime/base/io.h"
 #include "runtime/base/plain.h"
 #include "runtime/base/resolve.h"
@@ -59,6 +58,10 @@ static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote
     link_send(l, TOLD_BEAT, &(struct death){.rank = g->f.rank}); /* it is in, and who let it in */
     if (g->verdict.kind != DEATH_NONE)
         link_send(l, TOLD_VERDICT, &g->verdict);
+    if (g->is_over)
+        link_send(l, TOLD_OVER, NULL);
+    if (*g->card)
+        frame_send(l->fd, TOLD_CARD, g->card, strlen(g->card));
 }
 
 static void enter_local(void *arg, int fd, const unsigned char *head)
@@ -73,9 +76,9 @@ static void enter_remote(void *arg, int fd, const unsigned char *head)
 
 static socklen_t local_name(const guards_t *g, struct sockaddr_un *ret)
 {
-    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "ddp-guard-%.*s-%d", NAME_LEN, g->f.token, g->f.node);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    char name[64];
+    snprintf(name, sizeof name, "ddp-guard-%.*s-%d", NAME_LEN, g->f.token, g->f.node);
+    return door_address(name, ret);
 }
 
 static int listen_local(const guards_t *g)

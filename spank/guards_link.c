@@ -1,14 +1,13 @@
 #include "config.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
@@ -44,13 +43,10 @@ void link_drop(guards_t *g, struct link *l)
 
 void link_send(const struct link *l, int what, const struct death *d)
 {
-    unsigned char m[MESSAGE_LEN] = {0};
-    bytes_put32(m, (uint32_t)what);
+    unsigned char m[DEATH_BYTES];
     if (d)
-        death_pack(d, m + 4);
-    ssize_t n = send(l->fd, m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT); /* who does not read is silent soon */
-    if (n > 0 && n < MESSAGE_LEN)
-        shutdown(l->fd, SHUT_RDWR); /* what followed would be out of step */
+        death_pack(d, m);
+    frame_send(l->fd, what, m, d ? sizeof m : 0);
 }
 
 void link_send_below(const guards_t *g, int what, const struct death *d)
@@ -60,17 +56,26 @@ void link_send_below(const guards_t *g, int what, const struct death *d)
             link_send(l, what, d);
 }
 
-int link_next(struct link *l, int *ret_what, struct death *ret)
+void link_send_text_below(const guards_t *g, int what, const char *text)
 {
-    ssize_t n = recv(l->fd, l->in + l->n, sizeof l->in - l->n, MSG_DONTWAIT);
-    if (n <= 0)
-        return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+    for (const struct link *l = g->below; l; l = l->next)
+        frame_send(l->fd, what, text, strlen(text));
+}
+
+int link_next(struct link *l, int *ret_what, struct death *ret, char ret_text[FRAME_BODY_MAX + 1])
+{
+    size_t n;
+    int rc = frame_next(&l->in, l->fd, ret_what, &n);
+    if (rc < 1)
+        return rc;
     l->heard = clock_ns();
-    l->n += (size_t)n;
-    if (l->n < sizeof l->in)
-        return 0;
-    l->n = 0;
-    *ret_what = (int)bytes_get32(l->in);
-    death_unpack(l->in + 4, ret);
+    *ret = (struct death){.kind = DEATH_NONE};
+    ret_text[0] = 0;
+    if (n == DEATH_BYTES && *ret_what != TOLD_CARD) {
+        death_unpack(l->in.bytes + FRAME_HEAD, ret);
+    } else {
+        memcpy(ret_text, l->in.bytes + FRAME_HEAD, n);
+        ret_text[n] = 0;
+    }
     return 1;
 }

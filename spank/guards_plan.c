@@ -1,6 +1,7 @@
 /* guards_plan.c - where a task's guard stands in the tree of guards.h. */
 #include "spank/guards.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,8 +71,12 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     const char *kill = lookup("SLURM_KILL_BAD_EXIT", arg);
     struct ports ports = read_ports(s, o, lookup, arg);
     bool is_one = n_own_nodes == 0 || n_own_nodes == s->n_nodes;
-    *ret = (struct guards_facts){.rank = s->rank, .local_rank = s->local_rank, .local_size = s->local_size,
-                                 .node = s->node, .n_nodes = is_one ? s->n_nodes : 1};
+    *ret = (struct guards_facts){.rank = s->rank, .size = s->size, .local_rank = s->local_rank,
+                                 .local_size = s->local_size, .node = s->node, .n_nodes = is_one ? s->n_nodes : 1,
+                                 .restarts = (int)o->key[KEY_RESTARTS].i};
+    if (ret->restarts > 0 && !is_one)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not in a step of several components (a heterogeneous "
+                         "job's), whose nodes are not known to each other");
     ret->ends_step = !kill || strcmp(kill, "0") != 0;
     snprintf(ret->name, sizeof ret->name, "%s", s->node_name);
     if (token && strlen(token) == GUARDS_TOKEN_LEN)

@@ -21,6 +21,9 @@ const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_PORT] = {.name = "port", .env = "DDP_PORT", .type = KNOB_INT, .min = 1024, .max = 65535,
                   .help = "MASTER_PORT; unset: derived from job, step and restart count"},
     [KEY_REQUEUE] = {.name = "requeue", SETTING_REQUEUE},
+    [KEY_RESTARTS] = {.name = "restarts", .env = "DDP_RESTARTS", .type = KNOB_INT, .def = "0", .min = 0, .max = 1000,
+                      .help = "how often all programs of the step are started again, in the same allocation, when one "
+                              "dies; from 1 on guard=on"},
     [KEY_RESV_PORTS] = {.name = "resv_ports", .env = "DDP_RESV_PORTS", .type = KNOB_BOOL,
                         .help = "MASTER_PORT is the first port that Slurm reserved; unset: on under srun --resv-ports"},
     [KEY_TIMEOUT] = {.name = "timeout", SETTING_TIMEOUT},
@@ -182,6 +185,8 @@ int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys
         o.key[KEY_BIND].choice = BIND_PRINT;
     if (o.key[KEY_BIND].choice == BIND_PRINT)
         o.key[KEY_VERBOSE].b = true;
+    if (o.key[KEY_RESTARTS].i > 0)
+        o.key[KEY_GUARD].b = true;
     *ret = o;
     return 0;
 }

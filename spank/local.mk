@@ -13,11 +13,13 @@ libspankcore_la_SOURCES = \
 	%D%/gather_send.c \
 	%D%/gather_server.c \
 	%D%/guard.c %D%/guard.h \
+	%D%/guard_door.c %D%/guard_door.h \
 	%D%/guards.c %D%/guards.h \
 	%D%/guards_impl.h \
 	%D%/guards_join.c \
 	%D%/guards_link.c \
 	%D%/guards_plan.c \
+	%D%/guards_round.c \
 	%D%/hiding.c %D%/hiding.h \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \

@@ -447,8 +447,11 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     plugin.board = NULL;
     if (rc < 0 || (t.environment.n_vars && check_arguments(&e) < 0))
         fail_task(sp, &e);
-    set_variables(sp, &t.environment);
-    if (t.is_guarded && guard_start(&t.guard, &e) < 0)
+    rc = t.is_guarded ? guard_start(&t.guard, &e) : 0;
+    if (rc < 0)
         log_text("warning", e.text);
+    if (rc > 0)
+        environment_renew(&t.environment, rc);
+    set_variables(sp, &t.environment);
     return 0;
 }

@@ -255,6 +255,8 @@ static int place_task(struct task *t, struct task_result *ret, ddp_error_t *errp
     for (size_t i = 0; i < e->n_warnings; i++)
         say(t, "ddp: warning: %s", e->warning[i]);
     ret->is_guarded = is_guarded(t);
+    if (!ret->is_guarded && t->o.key[KEY_RESTARTS].i > 0)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not with a terminal of the step's own (srun --pty)");
     const struct task_request *r = t->r;
     if (ret->is_guarded && guards_plan(&t->step, &t->o, r->n_own_nodes, r->lookup, r->arg, &ret->guard, errp) < 0)
         return -1;

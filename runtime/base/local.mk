@@ -7,8 +7,10 @@ libbase_la_SOURCES = \
 	%D%/call.c %D%/call.h \
 	%D%/cgroup.c %D%/cgroup.h \
 	%D%/clock.c %D%/clock.h \
+	%D%/door.c %D%/door.h \
 	%D%/dtype.c %D%/dtype.h \
 	%D%/error.c %D%/error.h \
+	%D%/frame.c %D%/frame.h \
 	%D%/hash.h \
 	%D%/io.c %D%/io.h \
 	%D%/json_limit.c %D%/json_limit.h \
@@ -31,6 +33,8 @@ UNIT_TESTS += t/unit/base/call.t
 t_unit_base_call_t_SOURCES = t/unit/base/call.c
 UNIT_TESTS += t/unit/base/cgroup.t
 t_unit_base_cgroup_t_SOURCES = t/unit/base/cgroup.c
+UNIT_TESTS += t/unit/base/frame.t
+t_unit_base_frame_t_SOURCES = t/unit/base/frame.c
 UNIT_TESTS += t/unit/base/knob.t
 t_unit_base_knob_t_SOURCES = t/unit/base/knob.c
 UNIT_TESTS += t/unit/base/lobby.t

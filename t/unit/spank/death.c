@@ -43,13 +43,19 @@ static void a_death_is_one_sentence(void **state)
         struct death death;
         const char *says;
     } cases[] = {
-        {{DEATH_ENDED, 3, EXIT(2), 12, "n2"}, "rank 3 (n2) exited with code 2 after 12 s"},
-        {{DEATH_ENDED, 0, SIGKILL, 0, "n1"}, "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
-        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, "n1"}, "rank 1 (n1) was killed by signal 6 (Aborted) and left a core"},
-        {{DEATH_MEMORY, 5, SIGKILL, 90, "n3"}, "rank 5 (n3) was killed: its control group is out of memory (ask for"},
-        {{DEATH_GUARD, 5, 0, 0, "n3"}, "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
-        {{DEATH_GONE, 4, 0, 0, "n4"}, "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
-        {{DEATH_SILENT, 4, 3, 0, "n4"}, "node n4 (rank 4) has been silent for 3 s: it is down, or the network to it"},
+        {{DEATH_ENDED, 3, EXIT(2), 12, 0, 0, "n2"}, "rank 3 (n2) exited with code 2 after 12 s"},
+        {{DEATH_ENDED, 0, SIGKILL, 0, 0, 0, "n1"}, "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
+        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, 0, 0, "n1"},
+         "rank 1 (n1) was killed by signal 6 (Aborted) and left a core"},
+        {{DEATH_MEMORY, 5, SIGKILL, 90, 0, 0, "n3"},
+         "rank 5 (n3) was killed: its control group is out of memory (ask for"},
+        {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3"}, "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
+        {{DEATH_GONE, 4, 0, 0, 0, 0, "n4"}, "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
+        {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2"}, "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
+        {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2"}, "rank 3 (n2) exited with code 2 after 1 s, soon after its start"},
+        {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2"}, "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
+        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4"},
+         "node n4 (rank 4) has been silent for 3 s: it is down, or the network to it"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -72,8 +78,8 @@ static void a_name_on_the_way_is_cut_and_made_plain(void **state)
     memset(d.node, 'n', HOSTLIST_NAME_MAX);
     death_pack(&d, bytes);
     death_unpack(bytes, &got);
-    assert_int_equal(strlen(got.node), DEATH_BYTES - 17);
-    memset(bytes + 16, '\x1b', DEATH_BYTES - 16);
+    assert_int_equal(strlen(got.node), DEATH_BYTES - 25);
+    memset(bytes + 24, '\x1b', DEATH_BYTES - 24);
     death_unpack(bytes, &got);
     assert_null(strchr(got.node, '\x1b'));
 }

@@ -25,6 +25,13 @@ typedef int program_f(int out, void *arg);
 static const struct guards_facts alone = {.rank = 3, .local_size = 1, .n_nodes = 1, .name = "n2",
                                           .ends_step = true};
 
+/* With restarts: one rank, which is its own root. */
+static const struct guards_facts again = {
+    .rank = 0, .size = 1, .local_size = 1, .n_nodes = 1, .name = "n1", .ends_step = true, .restarts = 2,
+    .token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
+static const struct guards_facts *facts = &alone;
+static int generation; /* of a program */
+
 struct task {
     pid_t pid; /* of the task, which becomes the guard */
     int in;    /* what the program writes */
@@ -43,7 +50,7 @@ static struct task start(program_f *program, void *arg)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (ignores_children)
             signal(SIGCHLD, SIG_IGN);
-        if (guard_start(&alone, &e) < 0)
+        if ((generation = guard_start(facts, &e)) < 0)
             _exit(99);
         _exit(program(pipe_fd[1], arg));
     }
@@ -227,7 +234,7 @@ static int shows_state(int out, void *arg)
     bool is_same = sigismember(&mask, SIGUSR2) == 1 && sigismember(&mask, SIGUSR1) == 0 &&
                    child.sa_handler == SIG_IGN;
     for (int fd = 3; fd < 256; fd++)
-        fds[fd] = fd != out && fcntl(fd, F_GETFD) >= 0;
+        fds[fd] = fd != out && fcntl(fd, F_GETFD) == 0; /* exec closes the others */
     (void)!write(out, &is_same, 1);
     (void)!write(out, fds, sizeof fds);
     return 0;
@@ -294,6 +301,83 @@ static void orphans_are_taken_in_and_reaped(void **state)
     kill(t.pid, SIGTERM);
     int status = end(t);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+/* In its first generation, and in the second, it leaves a process behind and dies. */
+static int is_restarted(int out, void *arg)
+{
+    char c = (char)generation;
+    if (generation == 2)
+        return shows_state(out, arg) + 5;
+    pid_t left = fork();
+    if (left == 0)
+        for (;;)
+            pause();
+    (void)!write(out, &c, 1);
+    (void)!write(out, &left, sizeof left);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void a_program_that_dies_is_started_again(void **state)
+{
+    pid_t left[2];
+    char c;
+    bool is_same;
+    unsigned char fds[256], had[256] = {0};
+    sigset_t one;
+    (void)state;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &one, NULL);
+    for (int fd = 3; fd < 256; fd++)
+        had[fd] = fcntl(fd, F_GETFD) >= 0;
+    facts = &again;
+    ignores_children = true;
+    struct task t = start(is_restarted, NULL);
+    for (int i = 0; i < 2; i++) {
+        read_all(t, &c, 1);
+        assert_int_equal(c, i);
+        read_all(t, &left[i], sizeof left[i]);
+    }
+    read_all(t, &is_same, 1);
+    read_all(t, fds, sizeof fds);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(kill(left[i], 0), -1);
+    int status = end(t);
+    facts = &alone;
+    ignores_children = false;
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5); /* there is no third restart */
+    assert_true(is_same);
+    for (int fd = 3; fd < 256; fd++)
+        if (fds[fd])
+            assert_true(had[fd]);
+}
+
+/* The end that somebody asked for is the end. */
+static int ends_in_time(int out, void *arg)
+{
+    char c = (char)generation;
+    (void)!write(out, &c, 1);
+    return counts(out, arg);
+}
+
+static void a_step_that_is_asked_to_end_is_not_started_again(void **state)
+{
+    char c, ready;
+    (void)state;
+    facts = &again;
+    struct task t = start(ends_in_time, NULL);
+    read_all(t, &c, 1);
+    read_all(t, &ready, 1);
+    kill(t.pid, SIGHUP);
+    read_all(t, &ready, 1);
+    kill(t.pid, SIGTERM);
+    int status = end(t);
+    facts = &alone;
+    assert_int_equal(c, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
 static int waits(int out, void *arg)
@@ -380,6 +464,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(signals_are_passed_on_once),
     cmocka_unit_test(the_program_finds_all_as_it_was),
     cmocka_unit_test(orphans_are_taken_in_and_reaped),
+    cmocka_unit_test(a_program_that_dies_is_started_again),
+    cmocka_unit_test(a_step_that_is_asked_to_end_is_not_started_again),
     cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
     cmocka_unit_test(without_slurmstepd_both_end),
     cmocka_unit_test(it_is_small_and_holds_nothing),

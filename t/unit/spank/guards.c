@@ -23,7 +23,7 @@ enum { MEMBERS_MAX = 80 };
 #define EXIT(code) ((code) << 8)
 
 /* What the test tells a member. */
-enum { DO_FAIL_1 = 1, DO_FAIL_2, DO_DIE, DO_FINISH };
+enum { DO_FAIL_1 = 1, DO_FAIL_2, DO_DIE, DO_FINISH, DO_GONE, DO_CARD, DO_EXPECT_END };
 
 struct member {
     pid_t pid;
@@ -33,10 +33,12 @@ struct member {
 struct heard {
     struct death verdict;
     bool is_ours;
+    int generation;
+    char card[16];
 };
 
 static struct member members[MEMBERS_MAX];
-static int n_members, per_node;
+static int n_members, per_node, restarts;
 static char token[GUARDS_TOKEN_LEN + 1];
 static int base_port;
 
@@ -47,8 +49,8 @@ static int first_port(int node)
 
 static struct guards_facts facts_of(int rank)
 {
-    struct guards_facts f = {.rank = rank, .local_rank = rank % per_node, .local_size = per_node,
-                             .node = rank / per_node, .n_nodes = n_members / per_node};
+    struct guards_facts f = {.rank = rank, .size = n_members, .restarts = restarts, .local_rank = rank % per_node,
+                             .local_size = per_node, .node = rank / per_node, .n_nodes = n_members / per_node};
     snprintf(f.name, sizeof f.name, "n%d", f.node + 1);
     strcpy(f.token, token);
     if (f.node > 0)
@@ -66,6 +68,12 @@ static void obey(guards_t *g, int order, int rank)
     snprintf(d.node, sizeof d.node, "n%d", rank / per_node + 1);
     if (order == DO_FINISH)
         guards_finish(g);
+    else if (order == DO_GONE)
+        guards_gone(g);
+    else if (order == DO_CARD)
+        guards_tell_card(g, "card");
+    else if (order == DO_EXPECT_END)
+        guards_expect_end(g);
     else
         guards_report(g, &d);
 }
@@ -74,7 +82,8 @@ static _Noreturn void be_member(int rank, int fd)
 {
     struct guards_facts f = facts_of(rank);
     guards_t *g = guards_open(&f);
-    bool is_told = false, is_joined = false;
+    bool is_told = false, is_joined = false, has_card = false;
+    int generation = 0, next = 0;
     for (;;) {
         struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = guards_fd(g), .events = POLLIN}};
         unsigned char order;
@@ -89,9 +98,21 @@ static _Noreturn void be_member(int rank, int fd)
             is_joined = true;
             (void)!write(fd, &h, sizeof h);
         }
+        if (guards_generation(g) != generation) {
+            generation = h.generation = guards_generation(g);
+            is_told = has_card = false;
+            (void)!write(fd, &h, sizeof h);
+        }
+        if (*guards_card(g) && !has_card) {
+            has_card = true;
+            strcpy(h.card, guards_card(g));
+            (void)!write(fd, &h, sizeof h);
+            h.card[0] = 0;
+        }
         const struct death *d = guards_verdict(g, &h.is_ours);
-        if (d && !is_told) {
+        if (d && (!is_told || d->next != next)) {
             is_told = true;
+            next = d->next;
             h.verdict = *d;
             (void)!write(fd, &h, sizeof h);
         }
@@ -305,6 +326,138 @@ static void a_leader_stays_until_those_below_have_finished(void **state)
     n_members = 0;
 }
 
+static void all_hear_generation(int generation)
+{
+    for (int r = 0; r < n_members; r++) {
+        struct heard h;
+        assert_true(hears(r, 20, &h));
+        assert_int_equal(h.generation, generation);
+        assert_int_equal(h.verdict.kind, DEATH_NONE);
+    }
+}
+
+static void all_hear_next(int next, enum death_kind kind, int rank)
+{
+    for (int r = 0; r < n_members; r++) {
+        struct heard h;
+        assert_true(hears(r, 20, &h));
+        assert_int_equal(h.verdict.kind, kind);
+        assert_int_equal(h.verdict.rank, rank);
+        assert_int_equal(h.verdict.next, next);
+        assert_int_equal(h.verdict.of, 2);
+        assert_int_equal(h.is_ours, r == 0);
+    }
+}
+
+/* The next generation begins when nothing is left of this one on any node, and has a card of its own. */
+static void a_death_begins_the_next_generation(void **state)
+{
+    (void)state;
+    restarts = 2;
+    start_all(3, 2);
+    for (int generation = 1; generation <= 2; generation++) {
+        struct heard h;
+        tell(0, DO_CARD);
+        for (int r = 0; r < n_members; r++) {
+            assert_true(hears(r, 20, &h));
+            assert_string_equal(h.card, "card");
+        }
+        tell(generation, DO_DIE);
+        all_hear_next(generation, DEATH_ENDED, generation);
+        for (int r = n_members - 1; r > 0; r--)
+            tell(r, DO_GONE);
+        assert_false(hears(n_members - 1, 0.2, &h)); /* one is still there */
+        tell(0, DO_GONE);
+        all_hear_generation(generation);
+    }
+    tell(5, DO_DIE);
+    for (int r = 0; r < n_members; r++) {
+        struct heard h;
+        assert_true(hears(r, 20, &h));
+        assert_int_equal(h.verdict.next, 0); /* as often as was allowed */
+    }
+    end_all();
+    restarts = 0;
+}
+
+static void a_rank_that_dies_again_and_again_ends_the_step(void **state)
+{
+    struct heard h;
+    (void)state;
+    restarts = 100;
+    start_all(2, 1);
+    for (int generation = 1;; generation++) {
+        tell(1, DO_DIE);
+        for (int r = 0; r < 2; r++)
+            assert_true(hears(r, 20, &h));
+        if (!h.verdict.next)
+            break;
+        assert_true(generation < GUARDS_LOOP_N);
+        tell(0, DO_GONE);
+        tell(1, DO_GONE);
+        all_hear_generation(generation);
+    }
+    assert_int_equal(h.verdict.of, GUARDS_LOOP_N);
+    end_all();
+    restarts = 0;
+}
+
+/* A guard or a node cannot be started again; nor is a step that was asked to end. */
+static void what_no_generation_follows(void **state)
+{
+    struct heard h;
+    (void)state;
+    restarts = 2;
+    start_all(2, 2);
+    kill(members[3].pid, SIGKILL);
+    all_hear(3, DEATH_GUARD, 3, 0, 0);
+    end_all();
+    start_all(2, 1);
+    tell(1, DO_DIE);
+    all_hear_next(1, DEATH_ENDED, 1);
+    kill(members[1].pid, SIGKILL); /* while it is about to follow */
+    assert_true(hears(0, 20, &h));
+    assert_int_equal(h.verdict.kind, DEATH_GONE);
+    assert_int_equal(h.verdict.next, 0);
+    end_all();
+    start_all(2, 1);
+    tell(1, DO_EXPECT_END);
+    tell(1, DO_FINISH);
+    assert_false(hears(1, 20, &h)); /* it leaves, and waits for nobody */
+    tell(0, DO_DIE);
+    assert_true(hears(0, 20, &h));
+    assert_int_equal(h.verdict.next, 0);
+    end_all();
+    restarts = 0;
+}
+
+/* Who has finished may be needed again, until all have. */
+static void with_restarts_all_stay_until_all_have_finished(void **state)
+{
+    int status;
+    struct heard h;
+    (void)state;
+    restarts = 2;
+    start_all(2, 2);
+    for (int r = 0; r < 3; r++)
+        tell(r, DO_FINISH);
+    for (int r = 0; r < 3; r++)
+        assert_false(waitpid(members[r].pid, &status, WNOHANG));
+    tell(3, DO_DIE);
+    all_hear_next(1, DEATH_ENDED, 3);
+    for (int r = 0; r < 4; r++)
+        tell(r, DO_GONE);
+    all_hear_generation(1);
+    for (int r = 0; r < 4; r++)
+        tell(r, DO_FINISH);
+    for (int r = 0; r < 4; r++) {
+        assert_false(hears(r, 20, &h));
+        assert_int_equal(waitpid(members[r].pid, &status, 0), members[r].pid);
+        assert_int_equal(WEXITSTATUS(status), 7);
+    }
+    n_members = restarts = 0;
+}
+
 /* A death that comes before the guard above is there. */
 static void who_comes_late_is_told(void **state)
 {
@@ -475,6 +628,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(silence_is_found_and_named),
     cmocka_unit_test(a_step_that_was_suspended_blames_nobody),
     cmocka_unit_test(a_leader_stays_until_those_below_have_finished),
+    cmocka_unit_test(a_death_begins_the_next_generation),
+    cmocka_unit_test(a_rank_that_dies_again_and_again_ends_the_step),
+    cmocka_unit_test(what_no_generation_follows),
+    cmocka_unit_test(with_restarts_all_stay_until_all_have_finished),
     cmocka_unit_test(who_comes_late_is_told),
     cmocka_unit_test(without_a_guard_above_it_decides_itself),
     cmocka_unit_test(strangers_are_turned_away),

@@ -1,0 +1,130 @@
+/* boot_guard.c - the boot of a program that its guard may start again (runtime/base/door.h): the guards carry rank 0's
+ * card. PMIx and PMI are for one wire-up: a second one loses data, and Slurm ends a step of which a connected rank
+ * dies. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pmix/boot_carried.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/door.h"
+#include "runtime/base/frame.h"
+#include "runtime/base/io.h"
+
+struct guarded {
+    struct boot_carried carried; /* first: carried_put and the others find it there */
+    int fd; /* to the guard */
+    int n_nodes;
+};
+
+static const char guard[] = "the guard of this task";
+
+static int guarded_close(boot_t *b, ddp_error_t *errp)
+{
+    struct guarded *p = b->state;
+    (void)errp;
+    carried_close(&p->carried, deadline_in(CARRIED_LEAVE_S));
+    free(p);
+    return 0;
+}
+
+static const struct boot_ops guarded_ops = {carried_put, carried_fence, carried_get, guarded_close};
+
+static int reach(const char *name, uint64_t deadline, ddp_error_t *errp)
+{
+    struct sockaddr_un a;
+    socklen_t n = door_address(name, &a);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (n > 0 && fd >= 0 && io_connect(fd, (struct sockaddr *)&a, n, deadline) == 0 && io_same_user(fd))
+        return fd;
+    error_set(errp, DDP_E_BOOT, errno, "%s cannot be reached at @%.64s: %s; a program in a network namespace of its "
+              "own needs restarts=0", guard, name, strerror(errno));
+    io_close(fd);
+    return -1;
+}
+
+static int refuse(ddp_error_t *errp)
+{
+    return error_set(errp, DDP_E_BOOT, EPROTO, "%s speaks another version: are ddp.so and libddp of one?", guard);
+}
+
+/* Waits for a frame of this kind; its body, of at most FRAME_BODY_MAX bytes, goes to `body`. Its length, or -1. */
+static int wait_frame(int fd, enum door_kind want, unsigned char *body, uint64_t deadline, ddp_error_t *errp)
+{
+    unsigned char head[FRAME_HEAD];
+    for (;;) {
+        if (io_recv_all(fd, head, sizeof head, deadline, guard, errp) < 0)
+            return -1;
+        size_t n = bytes_get32(head + 4);
+        if (n > FRAME_BODY_MAX)
+            return refuse(errp);
+        if (io_recv_all(fd, body, n, deadline, guard, errp) < 0)
+            return -1;
+        if (bytes_get32(head) == (uint32_t)want)
+            return (int)n;
+    }
+}
+
+static int take_welcome(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    unsigned char body[FRAME_BODY_MAX];
+    int n = wait_frame(p->fd, DOOR_WELCOME, body, deadline, errp);
+    if (n < 0)
+        return -1;
+    if (n != DOOR_WELCOME_LEN)
+        return refuse(errp);
+    b->rank = (int)bytes_get32(body);
+    b->size = (int)bytes_get32(body + 4);
+    p->n_nodes = (int)bytes_get32(body + 8);
+    return 0;
+}
+
+static int exchange(struct guarded *p, const boot_t *b, char card[FRAME_BODY_MAX + 1], uint64_t deadline,
+                    ddp_error_t *errp)
+{
+    ddp_error_t e;
+    if (b->rank == 0) {
+        p->carried.host = boot_host_create(b->size, p->n_nodes == 1, errp);
+        if (!p->carried.host)
+            return -1;
+        frame_send(p->fd, DOOR_CARD, boot_host_card(p->carried.host), strlen(boot_host_card(p->carried.host)));
+    }
+    int n = wait_frame(p->fd, DOOR_CARD, (unsigned char *)card, deadline, &e);
+    if (n < 0 && e.domain == DDP_E_TIMEOUT)
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for rank 0's card: rank "
+                         "0 has not started, or the guards of the nodes cannot reach each other (port_min, port_max)");
+    if (n < 0)
+        return error_set(errp, e.domain, e.code, "%s", e.text);
+    card[n] = 0;
+    return 0;
+}
+
+static int join(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    char card[FRAME_BODY_MAX + 1];
+    p->fd = reach(getenv(DOOR_VARIABLE), deadline, errp);
+    if (p->fd < 0 || io_send_all(p->fd, DOOR_HELLO, DOOR_HELLO_LEN, deadline, guard, errp) < 0 ||
+        take_welcome(p, b, deadline, errp) < 0 || exchange(p, b, card, deadline, errp) < 0)
+        return -1;
+    return carried_join(&p->carried, b->rank, b->size, card, deadline, errp);
+}
+
+int boot_guard_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    struct guarded *p = calloc(1, sizeof *p);
+    if (!p)
+        return error_errno(errp, "boot");
+    p->fd = -1;
+    int rc = join(p, b, deadline, errp);
+    io_close(p->fd);
+    if (rc < 0) {
+        carried_close(&p->carried, 0);
+        free(p);
+        return -1;
+    }
+    b->ops = &guarded_ops;
+    b->state = p;
+    return 0;
+}

@@ -1,0 +1,28 @@
+/* door.h - where a program finds its guard (spank/guard.h), and what they say: an abstract unix socket, whose name the
+ * guard's plugin gives to the program in DOOR_VARIABLE. Both look at the other's user. The program begins with
+ * DOOR_HELLO; then both send frames (frame.h). Pure.
+ *
+ *   guard to program   DOOR_WELCOME  rank, size, the step's nodes: 4 bytes each
+ *                      DOOR_CARD     rank 0's card (pmix/boot_host.h), once it is known
+ *   program to guard   DOOR_CARD     from rank 0 */
+#ifndef DDP_BASE_DOOR_H
+#define DDP_BASE_DOOR_H
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define DOOR_VARIABLE "DDP_GUARD_DOOR"
+#define DOOR_HELLO "ddp guard door 1"
+#define DOOR_HELLO_LEN 16
+#define DOOR_WELCOME_LEN 12
+#define DOOR_NAME_MAX 64 /* bytes, with the 0 */
+
+enum door_kind { DOOR_WELCOME, DOOR_CARD };
+
+/* The name of a rank's door in the step with this token of srun's. Returns buf. */
+const char *door_name(const char *token, int rank, char buf[DOOR_NAME_MAX]);
+
+/* The address of an abstract socket. Returns its length; 0: the name is too long. */
+socklen_t door_address(const char *name, struct sockaddr_un *ret);
+
+#endif

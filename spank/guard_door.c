@@ -1,0 +1,146 @@
+#include "config.h"
+#include "spank/guard_door.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "runtime/base/bytes.h"
+#include "runtime/base/door.h"
+#include "runtime/base/frame.h"
+#include "runtime/base/io.h"
+#include "runtime/base/lobby.h"
+
+#define STRANGERS_MAX 64
+#define STRANGER_S 2.0
+
+struct visitor {
+    int fd;
+    struct frame in;
+    struct visitor *next;
+};
+
+struct guard_door {
+    int epoll, listen_fd, rank;
+    lobby_t *lobby;
+    unsigned char welcome[DOOR_WELCOME_LEN];
+    struct visitor *in;
+    char card[FRAME_BODY_MAX + 1], brought[FRAME_BODY_MAX + 1];
+};
+
+static void enter(void *arg, int fd, const unsigned char *head)
+{
+    guard_door_t *d = arg;
+    struct visitor *v = calloc(1, sizeof *v);
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = v};
+    (void)head;
+    if (!v || epoll_ctl(d->epoll, EPOLL_CTL_ADD, fd, &e) < 0) {
+        free(v);
+        close(fd);
+        return;
+    }
+    v->fd = fd;
+    v->next = d->in;
+    d->in = v;
+    frame_send(fd, DOOR_WELCOME, d->welcome, sizeof d->welcome);
+    if (*d->card)
+        frame_send(fd, DOOR_CARD, d->card, strlen(d->card));
+}
+
+static void drop(guard_door_t *d, struct visitor *v)
+{
+    struct visitor **p = &d->in;
+    while (*p != v)
+        p = &(*p)->next;
+    *p = v->next;
+    close(v->fd); /* leaves epoll, too */
+    free(v);
+}
+
+/* Whether it brought a card. */
+static bool step_visitor(guard_door_t *d, struct visitor *v)
+{
+    int kind, rc;
+    size_t n;
+    while ((rc = frame_next(&v->in, v->fd, &kind, &n)) > 0)
+        if (kind == DOOR_CARD && d->rank == 0) {
+            memcpy(d->brought, v->in.bytes + FRAME_HEAD, n);
+            d->brought[n] = 0;
+            return true;
+        }
+    if (rc < 0)
+        drop(d, v);
+    return false;
+}
+
+static int listen_at(const char *name)
+{
+    struct sockaddr_un a;
+    socklen_t n = door_address(name, &a);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, n) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    io_close(fd);
+    return -1;
+}
+
+guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes, ddp_error_t *errp)
+{
+    char name[DOOR_NAME_MAX];
+    guard_door_t *d = calloc(1, sizeof *d);
+    struct epoll_event e = {.events = EPOLLIN};
+    if (!d) {
+        error_errno(errp, "guard");
+        return NULL;
+    }
+    d->rank = rank;
+    bytes_put32(d->welcome, (uint32_t)rank);
+    bytes_put32(d->welcome + 4, (uint32_t)size);
+    bytes_put32(d->welcome + 8, (uint32_t)n_nodes);
+    d->epoll = epoll_create1(EPOLL_CLOEXEC);
+    d->listen_fd = listen_at(door_name(token, rank, name));
+    d->lobby = d->epoll < 0 || d->listen_fd < 0
+                   ? NULL
+                   : lobby_create(&(struct lobby_options){.listen_fd = d->listen_fd, .head_n = DOOR_HELLO_LEN,
+                                                          .token = DOOR_HELLO, .token_n = DOOR_HELLO_LEN,
+                                                          .is_same_user = true, .n_max = STRANGERS_MAX,
+                                                          .head_s = STRANGER_S, .enter = enter, .arg = d}, NULL);
+    if (d->lobby && epoll_ctl(d->epoll, EPOLL_CTL_ADD, lobby_fd(d->lobby), &e) == 0)
+        return d;
+    error_errno(errp, "guard: no socket @%s for its program", name);
+    lobby_destroy(d->lobby);
+    io_close(d->listen_fd);
+    io_close(d->epoll);
+    free(d);
+    return NULL;
+}
+
+int guard_door_fd(const guard_door_t *d)
+{
+    return d->epoll;
+}
+
+const char *guard_door_step(guard_door_t *d)
+{
+    struct epoll_event e[16];
+    int n = epoll_wait(d->epoll, e, 16, 0);
+    bool has_card = false;
+    for (int i = 0; i < n; i++)
+        if (e[i].data.ptr)
+            has_card = step_visitor(d, e[i].data.ptr) || has_card;
+        else if (lobby_step(d->lobby, NULL) < 0)
+            epoll_ctl(d->epoll, EPOLL_CTL_DEL, lobby_fd(d->lobby), NULL);
+    return has_card ? d->brought : NULL;
+}
+
+void guard_door_tell(guard_door_t *d, const char *card)
+{
+    if (!strcmp(d->card, card))
+        return;
+    snprintf(d->card, sizeof d->card, "%s", card);
+    for (const struct visitor *v = d->in; *card && v; v = v->next)
+        frame_send(v->fd, DOOR_CARD, card, strlen(card));
+}

@@ -1,0 +1,125 @@
+/* guards_round.c - generations: when all programs are over, or gone, and another one may begin. Counts go up to the
+ * root, what it decides comes down; since messages of a connection keep their order, none of a generation arrives in
+ * the next. */
+#include "spank/guards.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "spank/guards_impl.h"
+
+#define STUCK_S 60.0 /* from a verdict until nothing of the programs is left: with SIGTERM and SIGKILL of the guards */
+
+static bool is_root(const guards_t *g)
+{
+    return *g->f.token && g->f.local_rank == 0 && !*g->f.above;
+}
+
+static void reset(guards_t *g)
+{
+    g->first = g->verdict = (struct death){.kind = DEATH_NONE};
+    g->settle_at = g->lost_at = g->stuck_at = 0;
+    g->is_finished = g->is_gone = g->is_ours = false;
+    g->told_done = g->told_gone = 0;
+    g->card[0] = 0;
+    for (struct link *l = g->below; l; l = l->next)
+        l->n_done = l->n_gone = 0;
+}
+
+void round_start(guards_t *g, int generation)
+{
+    reset(g);
+    g->generation = generation;
+    link_send_below(g, TOLD_START, &(struct death){.how = generation});
+}
+
+void round_over(guards_t *g)
+{
+    if (g->is_over)
+        return;
+    g->is_over = true;
+    g->verdict.next = 0; /* programs were asked to end while they were about to be started again */
+    g->stuck_at = 0;
+    link_send_below(g, TOLD_OVER, NULL);
+}
+
+void round_ask(guards_t *g)
+{
+    g->is_asked = true;
+    if (g->above)
+        link_send(g->above, TOLD_ALONE, NULL);
+    else if (g->is_alone)
+        round_over(g);
+}
+
+/* A count of the subtree's guards, told above where it has changed. */
+static int count(guards_t *g, bool is_own, bool is_gone, int *told)
+{
+    int n = is_own;
+    for (const struct link *l = g->below; l; l = l->next)
+        n += is_gone ? l->n_gone : l->n_done;
+    if (n != *told && g->above) {
+        *told = n;
+        link_send(g->above, is_gone ? TOLD_GONE : TOLD_DONE, &(struct death){.how = n});
+    }
+    return n;
+}
+
+void round_look(guards_t *g)
+{
+    if (g->f.restarts == 0)
+        return;
+    if (g->is_alone && !is_root(g)) /* nobody would tell of a next generation */
+        round_over(g);
+    int done = count(g, g->is_finished, false, &g->told_done), gone = count(g, g->is_gone, true, &g->told_gone);
+    if (!is_root(g))
+        return;
+    if (done == g->f.size)
+        round_over(g);
+    if (gone == g->f.size && g->verdict.next)
+        round_start(g, g->verdict.next);
+}
+
+void round_tell_above(guards_t *g)
+{
+    g->told_done = g->told_gone = 0;
+    if (g->is_asked)
+        link_send(g->above, TOLD_ALONE, NULL);
+}
+
+/* The same rank again and again, soon after its start: it will not get better. */
+static bool is_loop(guards_t *g, const struct death *d)
+{
+    bool is_soon = d->after_s < GUARDS_LOOP_S;
+    g->n_in_row = !is_soon ? 0 : d->rank == g->last_rank ? g->n_in_row + 1 : 1;
+    g->last_rank = d->rank;
+    return g->n_in_row >= GUARDS_LOOP_N;
+}
+
+void round_decide(guards_t *g, struct death *d)
+{
+    bool may = is_root(g) && !g->is_over && !g->is_ending && (d->kind == DEATH_ENDED || d->kind == DEATH_MEMORY);
+    if (!may || g->generation >= g->f.restarts)
+        return;
+    if (is_loop(g, d)) {
+        d->of = GUARDS_LOOP_N;
+        return;
+    }
+    d->next = g->generation + 1;
+    d->of = g->f.restarts;
+    g->stuck_at = deadline_in(STUCK_S);
+}
+
+struct death round_stuck(const guards_t *g)
+{
+    struct death d = {.kind = DEATH_STUCK, .rank = g->f.rank};
+    const char *node = g->f.name;
+    for (const struct link *l = g->below; l && g->is_gone; l = l->next)
+        if (l->n_gone == 0) {
+            d.rank = l->rank;
+            node = l->name;
+        }
+    snprintf(d.node, sizeof d.node, "%s", node);
+    return d;
+}

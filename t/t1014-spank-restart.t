@@ -1,0 +1,66 @@
+#!/bin/bash
+# Programs that are started again in the same allocation (--ddp=on,restarts=R) under a real Slurm: any program, and
+# libddp's, whose result is that of a run that nothing disturbed.
+source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+chmod 755 "$tmp"
+mkdir -m 777 "$tmp/out"
+
+cluster_up 4
+export NAP=600.$$$RANDOM # what programs sleep, by which they are found
+nothing_left() { ! pgrep -fx "sleep $NAP" >"$tmp/left"; }
+lines() { grep '^ddp: ' "${1:-$tmp/run.err}"; }
+step() { # RESTARTS COMMAND: eight ranks on four nodes
+    rm -f "$tmp"/out/*
+    cluster_run srun --ddp=on,restarts="$1" -N4 -n8 --ntasks-per-node=2 bash -c "$2" "$tmp/out"
+}
+
+# ---- any program ----
+# shellcheck disable=SC2016
+step 2 'echo "$DDP_RESTART $TORCHELASTIC_RESTART_COUNT $TORCHELASTIC_MAX_RESTARTS $MASTER_PORT" >"$0/$RANK.$DDP_RESTART"
+    [ $DDP_RESTART = 1 ] && exit; sleep $NAP & [ $RANK = 5 ] && exit 3; wait'
+is "after a death all programs are started again" "$rc $(ls "$tmp/out" | xargs)" \
+    "0 0.0 0.1 1.0 1.1 2.0 2.1 3.0 3.1 4.0 4.1 5.0 5.1 6.0 6.1 7.0 7.1"
+like "... which is said once" "$(lines)" '^ddp: rank 5 \(n3\) exited with code 3 after [0-9]+ s: restart 1 of 2$'
+is "... they hear the generation" "$(cut -d" " -f1-3 "$tmp"/out/*.1 | sort -u)" "1 1 2"
+is "... and meet at a port of their own" "$(cut -d" " -f4 "$tmp"/out/* | sort -u | wc -l)" 2
+ok "... and of the first ones nothing is left" nothing_left
+# shellcheck disable=SC2016
+step 1 'echo >"$0/$RANK.$DDP_RESTART"; [ $RANK = 0 ] && kill -KILL $$; exec sleep $NAP'
+is "as often as was asked" "$(lines | sed 's/after [0-9]* s/after T s/')" \
+    "ddp: rank 0 (n1) was killed by signal 9 (Killed) after T s: restart 1 of 1
+ddp: rank 0 (n1) was killed by signal 9 (Killed) after T s: the step ends"
+ok "... and nothing is left" until_true 30 nothing_left
+# shellcheck disable=SC2016
+step 9 '[ $RANK = 6 ] && exit 4; exec sleep $NAP'
+like "a rank that dies again and again ends the step" "$rc $(lines | tail -n 1)" \
+    '^[1-9][0-9]* ddp: rank 6 \(n4\) exited with code 4 after .* s, soon after its start, 3 times in a row: '
+# shellcheck disable=SC2016
+step 1 '[ $RANK != 3 ] && exit 0; [ $DDP_RESTART = 1 ] || { read -rt 1 <> <(:); exit 1; }' # the others have ended
+is "who has finished is started again, too" "$rc $(lines | cut -d: -f3)" "0  restart 1 of 1"
+# shellcheck disable=SC2016
+step 1 'trap "" TERM; echo >"$0/$RANK.$DDP_RESTART"; [ $DDP_RESTART = 1 ] && exit; [ $RANK = 1 ] && exit 1; sleep $NAP'
+is "... and who does not end by SIGTERM" "$rc $(find "$tmp/out" -name '*.1' | wc -l)" "0 8"
+
+# ---- refused ----
+SLURM_PTY_PORT=1 cluster_run srun --ddp=on,restarts=1 -N1 -n1 true
+like "not with a terminal of the step's own" "$rc $err" '^1 .*restarts: not with a terminal of the step'
+
+# ---- training ----
+train=$top_builddir/train
+args=(--data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --batch 2 --steps 400
+    --val-windows 4 --log-every 100 --print-hash)
+hash_of() { grep -oE 'hash.*' <<<"$1" | tail -n 1; }
+cluster_run srun --ddp=on -N2 -n4 "$train" "${args[@]}"
+want=$(hash_of "$out")
+# rank 3 is killed once, then rank 0, each after some checkpoints of its generation
+# shellcheck disable=SC2016
+cluster_run srun --ddp=on,restarts=3 -N2 -n4 bash -c 'if [ $DDP_RESTART -lt 2 ] && [ $RANK = $((3 - 3 * DDP_RESTART)) ]
+    then (until ls "$0" 2>&1 | grep -qE "step-00000$((DDP_RESTART + 1))[4-9]0"; do read -rt 0.01 <> <(:); done
+        kill -KILL $$) &
+    fi; exec "$@"' "$tmp/out/ckpt" "$train" "${args[@]}" --ckpt "$tmp/out/ckpt" --ckpt-every 20
+is "./train killed twice: exit code and result" "$rc $(hash_of "$out")" "0 $want"
+is "... each is said" "$(lines | grep -oE 'rank .*\(n.|restart.*' | xargs)" \
+    "rank 3 (n2 restart 1 of 3 rank 0 (n1 restart 2 of 3"
+is "... and has gone on from checkpoints" "$(grep -c '^resumed from .*step-' <<<"$out")" 2
+done_testing
