@@ -48,7 +48,7 @@ like "not with a terminal of the step's own" "$rc $err" '^1 .*restarts: not with
 
 # ---- training ----
 train=$top_builddir/train
-args=(--data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --batch 2 --steps 400
+args=(--data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --batch 2 --steps 1500
     --val-windows 4 --log-every 100 --print-hash)
 hash_of() { grep -oE 'hash.*' <<<"$1" | tail -n 1; }
 cluster_run srun --ddp=on -N2 -n4 "$train" "${args[@]}"
@@ -56,9 +56,9 @@ want=$(hash_of "$out")
 # rank 3 is killed once, then rank 0, each after some checkpoints of its generation
 # shellcheck disable=SC2016
 cluster_run srun --ddp=on,restarts=3 -N2 -n4 bash -c 'if [ $DDP_RESTART -lt 2 ] && [ $RANK = $((3 - 3 * DDP_RESTART)) ]
-    then (until ls "$0" 2>&1 | grep -qE "step-00000$((DDP_RESTART + 1))[4-9]0"; do read -rt 0.01 <> <(:); done
-        kill -KILL $$) &
-    fi; exec "$@"' "$tmp/out/ckpt" "$train" "${args[@]}" --ckpt "$tmp/out/ckpt" --ckpt-every 20
+    then (until [ "$(ls "$0" 2>&1 | sed -n "s/^step-0*//p" | sort -n | tail -n 1)" -ge $((200 + 400 * DDP_RESTART)) ]
+        do kill -0 $$ || exit; read -rt 0.01 <> <(:); done; kill -KILL $$) 2>"$0.err" &
+    fi; exec "$@"' "$tmp/out/ckpt" "$train" "${args[@]}" --ckpt "$tmp/out/ckpt" --ckpt-every 50
 is "./train killed twice: exit code and result" "$rc $(hash_of "$out")" "0 $want"
 is "... each is said" "$(lines | grep -oE 'rank .*\(n.|restart.*' | xargs)" \
     "rank 3 (n2 restart 1 of 3 rank 0 (n1 restart 2 of 3"
