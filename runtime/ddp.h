@@ -354,10 +354,10 @@ int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_erro
  * program whose bits depend on them tells them with the products. */
 int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp);
 
-/* After ddp_commit: the parameters' values alone, from safetensors: dir is such a file, or a folder with
- * model*.safetensors in it (a checkpoint, or a model as others publish it). Each parameter NAME is there as NAME or as
- * PREFIX.NAME (prefix NULL: none), with its shape, as F32, F16 or BF16; tensors that nobody declared are not looked at.
- * Collective. */
+/* After ddp_commit: the parameters' values alone, from safetensors: dir is such a file, or a folder (a checkpoint, or a
+ * model as others publish it) with model.safetensors, else with model.safetensors.index.json and the files that it
+ * names; other files there are not looked at. Each parameter NAME is there as NAME or as PREFIX.NAME (prefix NULL:
+ * none), with its shape, as F32, F16 or BF16; tensors that nobody declared are not looked at. Collective. */
 int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp);
 
 /* Optimizer steps done, those before ddp_resume included. */

@@ -28,15 +28,18 @@ like "a folder with another program's manifest.json: refused, with the cure" "$r
     '^1:.*another program.s, move that'
 
 # Writes t/lib/ckptprobe's small model, the values i % 64 of parameter p plus p: exact in all three types.
-write() { # PATH TYPE PREFIX [SHAPE-OF-bias]
+write() { # PATH TYPE PREFIX [SHAPE-OF-bias]; only=NAMES: these alone; plus=N: other values
     python3 - "$@" <<'PY'
-import json, struct, sys
+import json, os, struct, sys
 path, dtype, prefix = sys.argv[1:4]
 shapes = {"extra-one": [3], "big": [100, 1100], "bias": [7], "block": [4096], "odd": [3, 5, 331]}
 if len(sys.argv) > 4:
     shapes["bias"] = json.loads(sys.argv[4])
 head, data = {"__metadata__": {"by": "hand"}}, b""
-for p, (name, shape) in enumerate(shapes.items()):
+only, plus = os.environ.get("only"), int(os.environ.get("plus", 0))
+for p, (name, shape) in enumerate(shapes.items(), plus):
+    if only and name not in only.split():
+        continue
     n = 1
     for size in shape:
         n *= size
@@ -66,6 +69,25 @@ done
 ranks 2 none small=on load="$tmp/F32/model.safetensors" resume=none steps=0
 is "a file" "$rc $(params)" "0 $want" || diag "$err"
 
+# Which files of a folder: as transformers does, model.safetensors, else those of the index.
+index() { # DIR TENSOR=FILE...
+    local map
+    map=$(printf '"%s", ' "${@:2}" | sed 's/=/": "/g')
+    echo "{\"metadata\": {}, \"weight_map\": {${map%, }}}" >"$1/model.safetensors.index.json"
+}
+plus=9 write "$tmp/F32/model-ema.safetensors" F32 ""
+plus=9 only="big bias" write "$tmp/F32/model-00001-of-00002.safetensors" F32 ""
+ranks 2 none small=on load="$tmp/F32" resume=none steps=0
+is "others beside model.safetensors are not looked at" "$rc $(params)" "0 $want" || diag "$err"
+map=(big=a.safetensors bias=b.safetensors block=b.safetensors odd=a.safetensors)
+mkdir "$tmp/two"
+only="big odd" write "$tmp/two/a.safetensors" F32 ""
+only="bias block" write "$tmp/two/b.safetensors" F32 ""
+plus=9 write "$tmp/two/model-ema.safetensors" F32 ""
+index "$tmp/two" "${map[@]}"
+ranks 2 none small=on load="$tmp/two" resume=none steps=0
+is "the files of the index, and no other" "$rc $(params)" "0 $want" || diag "$err"
+
 refused() { # DESC WHY PATH
     ranks 2 none small=on resume=none steps=0 load="$3"
     is "$1: refused" "$rc" 1
@@ -82,6 +104,18 @@ refused "a file that is cut" 'rank 0: .*/short: ' "$tmp/short"
 printf 'abc' >"$tmp/abc"
 refused "no safetensors file" '/abc is no safetensors file: it has 3 bytes' "$tmp/abc"
 mkdir "$tmp/empty"
-refused "an empty folder" '/empty has no model\*.safetensors' "$tmp/empty"
+refused "an empty folder" '/empty has no model.safetensors and no model.safetensors.index.json: ' "$tmp/empty"
+write "$tmp/empty/model-00001-of-00001.safetensors" F32 ""
+refused "a folder of which nothing says what counts" '/empty has no model.safetensors and no ' "$tmp/empty"
+only="big bias odd" write "$tmp/two/a.safetensors" F32 ""
+refused "a tensor in two files" 'tensor bias is in .*/two/[ab].safetensors and in [ab].safetensors: ' "$tmp/two"
+only="big" write "$tmp/two/a.safetensors" F32 ""
+refused "a tensor that is not where the index says" '/two/a.safetensors has no tensor odd, which ' "$tmp/two"
+rm "$tmp/two/b.safetensors"
+refused "a file of the index that is missing" '/two/b.safetensors is missing, which model.*json names: fetch' "$tmp/two"
+index "$tmp/two" "${map[@]}" extra=../F32/model.safetensors
+refused "an index that leads out of the folder" 'the file of tensor extra is not the name of one in' "$tmp/two"
+echo '{"weight_map": {}}' >"$tmp/two/model.safetensors.index.json"
+refused "an index of nothing" 'index.json has no weight_map' "$tmp/two"
 refused "nothing" '/nothing: No such file' "$tmp/nothing"
 done_testing

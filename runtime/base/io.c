@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -133,6 +135,47 @@ bool io_same_user(int fd)
     struct ucred peer;
     socklen_t n = sizeof peer;
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.uid == geteuid();
+}
+
+/* Up to n bytes, fewer where the file ends before; -1 with errno. */
+static ssize_t read_up_to(int fd, char *buf, size_t n)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t r = read(fd, buf + done, n - done);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r <= 0)
+            return r < 0 ? -1 : (ssize_t)done;
+        done += (size_t)r;
+    }
+    return (ssize_t)done;
+}
+
+char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_error_t *errp)
+{
+    struct stat st;
+    char *text = NULL;
+    ssize_t n = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        error_errno(errp, "cannot read %s", path);
+    else if (!S_ISREG(st.st_mode))
+        error_set(errp, DDP_E_DATA, EINVAL, "%s is not a regular file", path);
+    else if ((uint64_t)st.st_size > max_bytes)
+        error_set(errp, DDP_E_DATA, EFBIG, "%s: longer than %zu bytes", path, max_bytes);
+    else if (!(text = malloc((size_t)st.st_size + 1)))
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %s", path);
+    else if ((n = read_up_to(fd, text, (size_t)st.st_size)) < 0)
+        error_errno(errp, "cannot read %s", path);
+    io_close(fd);
+    if (n < 0) {
+        free(text);
+        return NULL;
+    }
+    text[n] = 0;
+    *ret_bytes = (size_t)n;
+    return text;
 }
 
 int io_random(void *buf, size_t n, ddp_error_t *errp)

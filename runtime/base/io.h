@@ -26,6 +26,10 @@ int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadli
 /* True if the process at the other end of a unix socket runs under our effective uid. */
 bool io_same_user(int fd);
 
+/* The whole of a regular file of at most max_bytes, with a null byte behind it, which *ret_bytes does not count;
+ * malloc, the caller frees. A pipe in its place does not hold anyone up. NULL: the error names the path. */
+char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_error_t *errp);
+
 /* io_random: n bytes from the kernel's random source. io_random_hex: the same as 2n lower-case hexadecimal digits (buf
  * holds 2n + 1). */
 int io_random(void *buf, size_t n, ddp_error_t *errp);

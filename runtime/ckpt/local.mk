@@ -11,6 +11,7 @@ librckpt_la_SOURCES = \
 	%D%/export.c %D%/export.h \
 	%D%/files.c %D%/files.h \
 	%D%/folder.c %D%/folder.h \
+	%D%/index.c %D%/index.h \
 	%D%/manifest.c %D%/manifest.h \
 	%D%/manifest_decode.c \
 	%D%/manifest_impl.h \

@@ -14,6 +14,7 @@ libsave_la_SOURCES = \
 	%D%/resume_read.c \
 	%D%/save.h \
 	%D%/scheduler.c %D%/scheduler.h \
+	%D%/sources.c %D%/sources.h \
 	%D%/split.c %D%/split.h
 
 UNIT_TESTS += t/unit/save/split.t
