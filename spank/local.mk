@@ -28,6 +28,7 @@ libspankcore_la_SOURCES = \
 	%D%/mpi.c %D%/mpi.h \
 	%D%/nccl.c %D%/nccl.h \
 	%D%/port.c %D%/port.h \
+	%D%/prepare.c %D%/prepare.h \
 	%D%/site.c %D%/site.h \
 	%D%/step.c %D%/step.h \
 	%D%/task.c %D%/task.h \

@@ -21,35 +21,23 @@ SPANK_PLUGIN(ddp, 1)
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/base/io.h"
 #include "runtime/base/plain.h"
-#include "spank/cmdline.h"
-#include "spank/environment.h"
 #include "spank/gather.h"
 #include "spank/guard.h"
-#include "spank/hiding.h"
 #include "spank/keys.h"
 #include "spank/layout.h"
-#include "spank/mpi.h"
+#include "spank/prepare.h"
 #include "spank/task.h"
 
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
 #define COLLECT_S 3.0                  /* how long the first node's table waits for the last one's */
 #define LINE_BYTES 1024                /* of a line in a log */
-#define CMDLINE_MAX 65536              /* srun's own options come first on its command line */
-
-/* What srun set for itself, as DDP_SET lists what a task got. It begins with SLURM_, so that --export=NONE keeps it. */
-static const char srun_set[] = "SLURM_DDP_SET";
-
-/* Set where the user asked srun for no binding of CPUs. */
-static const char unbound[] = "SLURM_DDP_UNBOUND";
 
 static struct {
     bool has_option, is_bound_by_user, is_memory_users;
@@ -89,10 +77,9 @@ static void log_text(const char *who, const char *text)
     log_user(line);
 }
 
-static const char *lookup_own(const char *name, void *arg)
+static void log_warning(const char *text)
 {
-    (void)arg;
-    return getenv(name);
+    log_text("warning", text);
 }
 
 static const char *lookup_job(const char *name, void *arg)
@@ -104,9 +91,14 @@ static const char *lookup_job(const char *name, void *arg)
     return NULL;
 }
 
+static const char *site_file(void)
+{
+    return plugin.site_file[0] ? plugin.site_file : NULL;
+}
+
 static struct task_request make_request(const char *option, lookup_f lookup, void *arg)
 {
-    return (struct task_request){.option = option, .site_file = plugin.site_file[0] ? plugin.site_file : NULL,
+    return (struct task_request){.option = option, .site_file = site_file(),
                                  .is_bound_by_user = plugin.is_bound_by_user,
                                  .is_memory_users = plugin.is_memory_users, .board = plugin.board, .lookup = lookup,
                                  .arg = arg, .log = log_user, .note = log_node};
@@ -130,7 +122,7 @@ static int check_locally(const char *option)
 {
     ddp_error_t e;
     struct keys o;
-    struct task_request r = make_request(option, lookup_own, NULL);
+    struct task_request r = make_request(option, prepare_lookup, NULL);
     if (task_options(&r, &o, NULL, &e) == 0 && (o.mode != DDP_MODE_ON || check_arguments(&e) == 0))
         return 0;
     log_text("", e.text);
@@ -155,110 +147,12 @@ static void read_arguments(int ac, char **av)
     }
 }
 
-/* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */
-static const char *find_option(const char *flag)
-{
-    static const char *const names[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp", "_SLURM_SPANK_OPTION_ddp_ddp"};
-    for (size_t i = 0; !flag && i < sizeof names / sizeof *names; i++)
-        flag = getenv(names[i]);
-    return flag;
-}
-
-static void drop_own(const char *name, void *arg)
-{
-    (void)arg;
-    unsetenv(name);
-}
-
-/* Started within a task of ours, srun, sbatch and salloc have its environment: their step is another. */
-static void forget_enclosing_step(void)
-{
-    static const char *const lists[] = {"DDP_SET", srun_set};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        environment_forget(getenv(lists[i]), lookup_own, NULL, drop_own);
-        unsetenv(lists[i]);
-    }
-    unsetenv(GATHER_VARIABLE);
-    unsetenv(PORT_DRAW_VARIABLE);
-    unsetenv(FIRST_NODE_VARIABLE);
-    unsetenv(GUARDS_VARIABLE);
-}
-
-static const char *choose_mpi(int choice)
-{
-    char folder[PATH_MAX] = "";
-    mpi_folder((const void *)(uintptr_t)slurm_spank_log, folder, sizeof folder);
-    return mpi_choose(choice, folder);
-}
-
-/* Sets a variable of srun's own unless the user did, and notes it in `set`. */
-static void offer(char *set, size_t size, const char *name, const char *value)
-{
-    size_t used = strlen(set);
-    if (getenv(name))
-        return;
-    setenv(name, value, 1);
-    snprintf(set + used, size - used, "%s%s=%s", used ? "," : "", name, value);
-}
-
-static void warn_hiding(const struct cmdline *c)
-{
-    char text[320];
-    if (hiding_warn(c, lookup_own, NULL, text, sizeof text))
-        log_text("warning", text);
-}
-
-/* srun reads these variables right after slurm_spank_init. Errors wait for the option's callback. */
-static void prepare_srun(void)
-{
-    struct keys o;
-    char set[128] = "", *args = malloc(CMDLINE_MAX);
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    ssize_t n = args && fd >= 0 ? read(fd, args, CMDLINE_MAX) : -1;
-    io_close(fd);
-    if (n > 0) {
-        args[n - 1] = 0;
-        struct cmdline c = cmdline_read(args, (size_t)n);
-        struct task_request r = make_request(find_option(c.ddp), lookup_own, NULL);
-        if (task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON) {
-            const char *mpi = choose_mpi(o.key[KEY_MPI].choice);
-            if (mpi)
-                offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
-            offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", "1");
-            if (o.key[KEY_RESV_PORTS].b || c.resv_ports)
-                offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
-            else if (mpi && !strcmp(mpi, "pmi2"))
-                offer(set, sizeof set, "SLURM_RESV_PORTS", "0"); /* pmi2 would take as many as tasks are on a node */
-            if (!c.cpu_bind && !getenv("SLURM_CPU_BIND"))
-                offer(set, sizeof set, unbound, "1");
-            setenv(srun_set, set, 1);
-            warn_hiding(&c);
-        }
-    }
-    free(args);
-}
-
 /* slurm_spank_exit may leave gather.h's thread behind, and Slurm unloads us after that. */
 static bool stay_loaded(void)
 {
     Dl_info info;
     return dladdr((const void *)(uintptr_t)stay_loaded, &info) && info.dli_fname &&
            dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
-/* Nobody but the user is to know the step's port beforehand (port.h). A port that all can compute would be no cure. */
-static int draw_port(void)
-{
-    ddp_error_t e;
-    uint32_t draw;
-    char text[16];
-    if (io_random(&draw, sizeof draw, &e) < 0) {
-        slurm_spank_log("ddp: no number for this step's MASTER_PORT: %s", e.text);
-        return -1;
-    }
-    snprintf(text, sizeof text, "%u", draw);
-    setenv(PORT_DRAW_VARIABLE, text, 1);
-    return 0;
 }
 
 /* Without it every node prints its own table. */
@@ -272,33 +166,22 @@ static void prepare_gather(const struct keys *o)
         setenv(GATHER_VARIABLE, gather_address(plugin.gather), 1);
 }
 
-/* By which the step's guards know each other. */
-static int draw_token(void)
-{
-    ddp_error_t e;
-    char token[GUARDS_TOKEN_LEN + 1];
-    if (io_random_hex(token, GUARDS_TOKEN_LEN / 2, &e) < 0) {
-        slurm_spank_log("ddp: no token for this step's guards: %s", e.text);
-        return -1;
-    }
-    setenv(GUARDS_VARIABLE, token, 1);
-    return 0;
-}
-
 /* What tasks must hear of before there is a step: srun copies its environment once for each component of a
  * heterogeneous one, before local_user_init, and all are to hear the same. */
 static int prepare_step(void)
 {
+    ddp_error_t e;
     struct keys o;
-    struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_own, NULL);
+    struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, prepare_lookup, NULL);
     if (plugin.is_prepared || task_options(&r, &o, NULL, NULL) < 0 || o.mode != DDP_MODE_ON)
         return 0;
     plugin.is_prepared = true;
     if (o.key[KEY_VERBOSE].b && stay_loaded())
         prepare_gather(&o);
-    if (o.key[KEY_GUARD].b && draw_token() < 0)
-        return -1;
-    return draw_port();
+    if ((!o.key[KEY_GUARD].b || prepare_token(&e) == 0) && prepare_port(&e) == 0)
+        return 0;
+    log_text("", e.text);
+    return -1;
 }
 
 static bool is_real_step(spank_t sp)
@@ -357,9 +240,9 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
     if (spank_option_register(sp, &option) != ESPANK_SUCCESS)
         slurm_error("ddp: cannot register --ddp");
     if (is_submitting())
-        forget_enclosing_step();
+        prepare_forget();
     if (spank_context() == S_CTX_LOCAL)
-        prepare_srun();
+        prepare_srun(&(struct prepare_facts){site_file(), (const void *)(uintptr_t)slurm_spank_log, log_warning});
     return 0;
 }
 
@@ -422,7 +305,7 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av)
     (void)ac, (void)av;
     char **env = job_environment(sp);
     uint32_t n_tasks = 0;
-    plugin.is_bound_by_user = is_binding(lookup_job("SLURM_CPU_BIND", env)) && !lookup_job(unbound, env);
+    plugin.is_bound_by_user = is_binding(lookup_job("SLURM_CPU_BIND", env)) && !lookup_job(UNBOUND_VARIABLE, env);
     plugin.is_memory_users = is_binding(lookup_job("SLURM_MEM_BIND", env));
     if (!plugin.board && is_real_step(sp) && (plugin.has_option || lookup_job("SLURM_DDP", env)) &&
         spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS && n_tasks > 1 &&
@@ -449,7 +332,7 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
         fail_task(sp, &e);
     rc = t.is_guarded ? guard_start(&t.guard, &e) : 0;
     if (rc < 0)
-        log_text("warning", e.text);
+        log_warning(e.text);
     if (rc > 0)
         environment_renew(&t.environment, rc);
     set_variables(sp, &t.environment);

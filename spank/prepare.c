@@ -1,0 +1,130 @@
+#include "config.h"
+#include "spank/prepare.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/io.h"
+#include "spank/cmdline.h"
+#include "spank/environment.h"
+#include "spank/gather.h"
+#include "spank/guards.h"
+#include "spank/hiding.h"
+#include "spank/mpi.h"
+#include "spank/task.h"
+
+#define CMDLINE_MAX 65536 /* srun's own options come first on its command line */
+
+/* What srun set for itself, as DDP_SET lists what a task got. */
+static const char srun_set[] = "SLURM_DDP_SET";
+
+const char *prepare_lookup(const char *name, void *arg)
+{
+    (void)arg;
+    return getenv(name);
+}
+
+static void drop(const char *name, void *arg)
+{
+    (void)arg;
+    unsetenv(name);
+}
+
+void prepare_forget(void)
+{
+    static const char *const lists[] = {"DDP_SET", srun_set};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        environment_forget(getenv(lists[i]), prepare_lookup, NULL, drop);
+        unsetenv(lists[i]);
+    }
+    unsetenv(GATHER_VARIABLE);
+    unsetenv(PORT_DRAW_VARIABLE);
+    unsetenv(FIRST_NODE_VARIABLE);
+    unsetenv(GUARDS_VARIABLE);
+}
+
+/* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */
+static const char *find_option(const char *flag)
+{
+    static const char *const names[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp", "_SLURM_SPANK_OPTION_ddp_ddp"};
+    for (size_t i = 0; !flag && i < sizeof names / sizeof *names; i++)
+        flag = getenv(names[i]);
+    return flag;
+}
+
+static const char *choose_mpi(int choice, const void *slurm)
+{
+    char folder[PATH_MAX] = "";
+    mpi_folder(slurm, folder, sizeof folder);
+    return mpi_choose(choice, folder);
+}
+
+/* Sets a variable of srun's own unless the user did, and notes it in `set`. */
+static void offer(char *set, size_t size, const char *name, const char *value)
+{
+    size_t used = strlen(set);
+    if (getenv(name))
+        return;
+    setenv(name, value, 1);
+    snprintf(set + used, size - used, "%s%s=%s", used ? "," : "", name, value);
+}
+
+static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c)
+{
+    char set[128] = "", text[320];
+    const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f->slurm);
+    if (mpi)
+        offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
+    offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", "1");
+    if (o->key[KEY_RESV_PORTS].b || c->resv_ports)
+        offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
+    else if (mpi && !strcmp(mpi, "pmi2"))
+        offer(set, sizeof set, "SLURM_RESV_PORTS", "0"); /* pmi2 would take as many as tasks are on a node */
+    if (!c->cpu_bind && !getenv("SLURM_CPU_BIND"))
+        offer(set, sizeof set, UNBOUND_VARIABLE, "1");
+    setenv(srun_set, set, 1);
+    if (hiding_warn(c, prepare_lookup, NULL, text, sizeof text))
+        f->warn(text);
+}
+
+void prepare_srun(const struct prepare_facts *f)
+{
+    struct keys o;
+    char *args = malloc(CMDLINE_MAX);
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = args && fd >= 0 ? read(fd, args, CMDLINE_MAX) : -1;
+    io_close(fd);
+    if (n > 0) {
+        args[n - 1] = 0;
+        struct cmdline c = cmdline_read(args, (size_t)n);
+        struct task_request r = {.option = find_option(c.ddp), .site_file = f->site_file, .lookup = prepare_lookup};
+        if (task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON)
+            set_variables(f, &o, &c);
+    }
+    free(args);
+}
+
+/* Nobody but the user is to know the step's port beforehand (port.h). A port that all can compute would be no cure. */
+int prepare_port(ddp_error_t *errp)
+{
+    uint32_t draw;
+    char text[16];
+    if (io_random(&draw, sizeof draw, errp) < 0)
+        return error_prefix(errp, "no number for this step's MASTER_PORT");
+    snprintf(text, sizeof text, "%u", draw);
+    setenv(PORT_DRAW_VARIABLE, text, 1);
+    return 0;
+}
+
+int prepare_token(ddp_error_t *errp)
+{
+    char token[GUARDS_TOKEN_LEN + 1];
+    if (io_random_hex(token, GUARDS_TOKEN_LEN / 2, errp) < 0)
+        return error_prefix(errp, "no token for this step's guards");
+    setenv(GUARDS_VARIABLE, token, 1);
+    return 0;
+}
