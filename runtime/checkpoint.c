@@ -50,7 +50,7 @@ EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
 {
     if (expect_between_steps(d, "ddp_checkpoint_wait", errp) < 0)
         return -1;
-    return checkpoint_settle(&d->save, errp);
+    return checkpoint_wait(&d->save, errp);
 }
 
 EXPORT int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size)

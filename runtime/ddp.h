@@ -325,14 +325,15 @@ int ddp_join(ddp_t *d, ddp_error_t *errp);
  * other parameters or data. */
 int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
 
-/* After ddp_step: begins a checkpoint of the present step in dir, and returns. It is copied beside the next forward and
- * backward pass, for which ddp_step waits before it changes a parameter, written beside the steps that follow by a
- * thread, and committed when all ranks have written; until then it does not exist. At most one is in flight: where one
- * is, nothing is begun, and ddp_step sets `checkpoint` again when it is over. After a step that set `stop`, returns
- * when it is committed. A checkpoint that fails (full disk, a folder that vanished) is counted and does not end
- * training; with the option ckpt-required=on the call fails that finds out, here or in ddp_step. The first call opens
- * dir, as ddp_checkpoint_open does, unless that or ddp_resume has. The `keep` newest checkpoints stay. A step that dir
- * has already is not written again. Values must not be written between this and the next ddp_step. Collective. */
+/* After ddp_step: begins a checkpoint of the present step in dir, and returns. It is copied beside the next forward
+ * and backward pass, for which ddp_step waits before it changes a parameter, written beside the steps that follow by
+ * a thread, and committed when all ranks have written; until then it does not exist. At most one is in flight: where
+ * one is, nothing is begun, and ddp_step sets `checkpoint` again when it is over; where no step follows,
+ * ddp_checkpoint_wait and ddp_finalize take it. After a step that set `stop`, returns when it is committed. A
+ * checkpoint that fails (full disk, a folder that vanished) is counted and does not end training; with the option
+ * ckpt-required=on the call fails that finds out, here or in ddp_step. The first call opens dir, as
+ * ddp_checkpoint_open does, unless that or ddp_resume has. The `keep` newest checkpoints stay. A step that dir has
+ * already is not written again. Values must not be written between this and the next ddp_step. Collective. */
 int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
 
 /* Best before the first step, with no checkpoint in flight: opens dir for ddp_checkpoint without going on from
@@ -341,8 +342,9 @@ int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
  * cannot be written is a warning, with ckpt-required=on an error. One that is open stays so. Collective. */
 int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 
-/* Between steps: returns when the checkpoint in flight, if any, is committed or has failed, as ddp_checkpoint_status
- * then says (last_step, n_failed); -1 where ddp_checkpoint would. Collective; ddp_finalize does it too. */
+/* Between steps: returns when the checkpoint in flight, and one that ddp_checkpoint was asked for meanwhile, are
+ * committed or have failed, as ddp_checkpoint_status then says (last_step, n_failed); -1 where ddp_checkpoint would.
+ * Collective; ddp_finalize does it too. */
 int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
 
 /* Adds a small file, text, to every checkpoint: "config.json". After ddp_commit, before ddp_resume and ddp_checkpoint;

@@ -58,7 +58,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     bool is_between = !d->team.is_broken && (d->phase == PHASE_COMMITTED || d->phase == PHASE_IDLE) &&
                       !d->state.micro.is_unfinished;
     if (is_between && d->phase == PHASE_IDLE) /* else gradients may be on their way */
-        checkpoint_settle(&d->save, NULL);
+        checkpoint_wait(&d->save, NULL);
     checkpoint_wait_copied(&d->save); /* out of memory that the ranks of a node share */
     stop_release(&d->save.stop);
     arena_leave(&d->state.arena, is_between); /* before the communicator, which NCCL asks */

@@ -27,6 +27,11 @@ find "$tmp/ckpt" -mindepth 1 -maxdepth 1 ! -name step-00000100 -exec rm -r {} +
 run "$top_builddir/ddp" run -n 2 "${ckpt[@]}"
 is "goes on after step 100 with the same digits" "$rc $out" "0 $want"
 
+run env DDP_CKPT_EVERY=0 "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/last"
+is "the last step is saved" "$rc $(ls "$tmp/last")" "0 step-00000500"
+run env DDP_CKPT_EVERY=0 "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/last"
+is "... which is not done again" "$rc $out$err" "0 "
+
 run env DDP_CKPT_EVERY=100 DDP_KEEP=9 "$top_builddir/ddp" run -n 2 "$linear" "$top_srcdir/LICENSE" --ckpt "$tmp/golden"
 ok "the bits of every processor (contrib/arm64 compares them too)" env -C "$tmp/golden/step-00000100" \
     sha256sum -c --quiet "$top_srcdir/t/data/linear.sha256"

@@ -27,6 +27,14 @@ for layout in 1 2 1,1; do
     is "$layout: ddp_finalize ends the last one" "$rc $(last "$tmp/settle-$layout")" "0 40" || diag "$err"
     is "$layout: ... leaving nothing" "$(ls -A "$tmp/settle-$layout")" step-00000040
 done
+# One that is asked for while another is in flight, and no step after it.
+for end in "settle=on" "settle=off"; do
+    for layout in 2 1,1; do
+        PROBE_SLOW_COPY=1 ranks $layout "$tmp/asked-$layout-$end" steps=9 last=on $end --ddp-ckpt-every=8
+        is "$layout, $end: the last step's is taken behind the one in flight" \
+            "$rc $(last "$tmp/asked-$layout-$end") $(grep ^postponed <<<"$out")" "0 9 postponed 1" || diag "$out$err"
+    done
+done
 # The optimizer waits for the copy, also one that takes longer than a step.
 sums() { (cd "$1" && find . -type f ! -name manifest.json | sort | xargs sha256sum); }
 for zero in 0 1; do

@@ -98,7 +98,9 @@ int main(int argc, char **argv)
         if (ckpt && (s.checkpoint || s.stop) && ddp_checkpoint(d, ckpt, &e))
             goto fail;
     }
-    ddp_finalize(d); /* waits for the checkpoint in flight */
+    if (ckpt && (ddp_checkpoint(d, ckpt, &e) || ddp_checkpoint_wait(d, &e))) /* of the last step, if it has none */
+        goto fail;
+    ddp_finalize(d);
     return ckpt && s.stop ? DDP_EXIT_STOPPED : 0;
 fail:
     fprintf(stderr, "%s\n", e.text);

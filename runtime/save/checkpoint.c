@@ -269,6 +269,12 @@ int checkpoint_folder(struct save *save, const char *dir, ddp_error_t *errp)
     return rc != 0 ? -1 : 0;
 }
 
+static bool is_open(const struct checkpoint *c, const char *dir)
+{
+    char tidy[FOLDER_PATH_MAX];
+    return checkpoint_tidy(dir, tidy, NULL) == 0 && !strcmp(tidy, c->dir);
+}
+
 int checkpoint_take(struct save *save, const char *dir, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
@@ -279,8 +285,10 @@ int checkpoint_take(struct save *save, const char *dir, ddp_error_t *errp)
     if (c->phase != CHECKPOINT_IDLE) {
         c->status.n_postponed += !c->is_postponed;
         c->is_postponed = true;
+        c->is_asked = is_open(c, dir);
         return 0;
     }
+    c->is_asked = false;
     int rc = checkpoint_open(save, dir, &why);
     if (rc == CHECKPOINT_UNWRITABLE)
         return count_failed(save, &why, errp);
@@ -298,4 +306,14 @@ int checkpoint_take(struct save *save, const char *dir, ddp_error_t *errp)
     begin(save);
     c->status.blocked_s = since_s(began);
     return c->is_stopping ? checkpoint_settle(save, errp) : 0;
+}
+
+int checkpoint_wait(struct save *save, ddp_error_t *errp)
+{
+    const struct checkpoint *c = &save->checkpoint;
+    if (checkpoint_settle(save, errp) < 0)
+        return -1;
+    if (!c->is_asked)
+        return 0;
+    return checkpoint_take(save, c->dir, errp) < 0 ? -1 : checkpoint_settle(save, errp);
 }

@@ -65,6 +65,7 @@ struct checkpoint {
     bool is_clean;                /* rank 0: this job has taken dir over and removed what killed jobs left */
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* a checkpoint was due when none could be begun */
+    bool is_asked;                /* ddp_checkpoint was called when none could be begun, and not since */
     bool is_stopping, was_due;    /* the last step set `stop`; it set `checkpoint` */
 };
 
@@ -90,6 +91,9 @@ void checkpoint_after_cut(struct save *save);
 
 /* Waits until the save in flight is committed or given up. Collective. */
 int checkpoint_settle(struct save *save, ddp_error_t *errp);
+
+/* Implements ddp_checkpoint_wait: the same, and then for the save that was asked for meanwhile. Collective. */
+int checkpoint_wait(struct save *save, ddp_error_t *errp);
 
 void checkpoint_close(struct save *save);
 
