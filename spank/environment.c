@@ -166,15 +166,19 @@ static int make_master_port(struct maker *m, struct port_range ephemeral)
 {
     int port;
     bool is_derived;
+    char text[16];
     if (choose_port(m, &port, &is_derived) < 0)
         return -1;
     const char *users = get_users(m, "MASTER_PORT");
     if (!users && is_derived && port_in(port, ephemeral))
         warn(m, "MASTER_PORT=%d lies among the ports that this node gives to any program (%d-%d) and may be taken: ask "
              "for a port_min and port_max outside them in the site file", port, ephemeral.min, ephemeral.max);
-    if (users && !m->o->key[KEY_PORT].is_set) /* a port of the user's choice contradicts nothing */
-        return 0;
-    offer(m, "MASTER_PORT", port, 1);
+    if (!users || m->o->key[KEY_PORT].is_set) /* else: a port of the user's choice contradicts nothing */
+        offer(m, "MASTER_PORT", port, 1);
+    snprintf(text, sizeof text, "%d", port);
+    if (!get_users(m, "JAX_COORDINATOR_PORT")) /* else JAX takes one that follows from the job's number */
+        set(m, "JAX_COORDINATOR_PORT", users ? users : text);
+    m->env->master_port = users ? 0 : port;
     return 0;
 }
 
@@ -281,14 +285,18 @@ void environment_renew(struct environment *e, int generation)
 {
     struct port_facts port = e->port;
     char count[16], number[16];
+    bool has_port = e->is_port_derived && e->master_port;
     const struct {
         const char *name, *value;
-    } renewed[] = {{"DDP_RESTART", count}, {"TORCHELASTIC_RESTART_COUNT", count}, {"MASTER_PORT", number}};
+    } renewed[] = {{"DDP_RESTART", count},
+                   {"TORCHELASTIC_RESTART_COUNT", count},
+                   {"MASTER_PORT", number},
+                   {"JAX_COORDINATOR_PORT", number}};
     port.draw -= (uint32_t)generation; /* guards listen at those that follow */
     snprintf(count, sizeof count, "%d", generation);
-    snprintf(number, sizeof number, "%d", e->is_port_derived ? port_derive(&port, e->port_range) : 0);
+    snprintf(number, sizeof number, "%d", has_port ? port_derive(&port, e->port_range) : 0);
     for (size_t i = 0; i < e->n_vars; i++)
-        for (size_t j = 0; j < (e->is_port_derived ? 3 : 2); j++)
+        for (size_t j = 0; j < (has_port ? sizeof renewed / sizeof *renewed : 2); j++)
             if (!strcmp(e->var[i].name, renewed[j].name))
                 snprintf(e->var[i].value, sizeof e->var[i].value, "%s", renewed[j].value);
     list_set(e);

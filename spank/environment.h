@@ -1,11 +1,12 @@
 /* environment.h - the variables that each task gets. Pure.
  *
  * RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, GROUP_RANK (the same as NODE_RANK), MASTER_ADDR,
- * MASTER_PORT and OMP_NUM_THREADS, as torchrun names them; DDP_VERSION; DDP_TIMEOUT, DDP_INTERFACE and DDP_REQUEUE
- * where the step's options or the site set them; OMP_PLACES where the user asked OpenMP to bind threads and did not say
- * where; with GPUs DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME and NCCL_IB_HCA; with restarts DDP_RESTART and
- * TORCHELASTIC_RESTART_COUNT, the generation, TORCHELASTIC_MAX_RESTARTS and DDP_GUARD_DOOR (door.h); DDP_SET, which
- * lists what was set here as NAME=VALUE,NAME=VALUE (a comma within a value is %2C there, a percent sign %25).
+ * MASTER_PORT and OMP_NUM_THREADS, as torchrun names them; JAX_COORDINATOR_PORT, the same port; DDP_VERSION;
+ * DDP_TIMEOUT, DDP_INTERFACE and DDP_REQUEUE where the step's options or the site set them; OMP_PLACES where the user
+ * asked OpenMP to bind threads and did not say where; with GPUs DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME and
+ * NCCL_IB_HCA; with restarts DDP_RESTART and TORCHELASTIC_RESTART_COUNT, the generation, TORCHELASTIC_MAX_RESTARTS
+ * and DDP_GUARD_DOOR (door.h); DDP_SET, which lists what was set here as NAME=VALUE,NAME=VALUE (a comma within a
+ * value is %2C there, a percent sign %25).
  *
  * A variable that is set already was set by the user and stays as it is. An srun that runs within a task of ours
  * inherits the variables that we have set for that task; the plugin in that srun first removes them
@@ -30,6 +31,7 @@ struct environment {
         char value[HOSTLIST_NAME_MAX + 1];
     } var[ENVIRONMENT_VARS_MAX]; /* to be set, without DDP_SET */
     char set[4096];              /* value of DDP_SET; "": do not set it */
+    int master_port;             /* 0: it is the user's own */
     char warning[ENVIRONMENT_WARNINGS_MAX][256];
     bool is_port_derived; /* MASTER_PORT, from these: */
     struct port_facts port;

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "spank/listen.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 
 #include "runtime/base/io.h"
@@ -23,4 +24,14 @@ int listen_bind(int fd, sa_family_t family, int port)
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     return family == AF_INET6 ? bind(fd, (struct sockaddr *)&six, sizeof six)
                               : bind(fd, (struct sockaddr *)&four, sizeof four);
+}
+
+bool listen_is_taken(int port)
+{
+    sa_family_t family;
+    int fd = listen_socket(&family);
+    bool is_taken = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0 &&
+                    listen_bind(fd, family, port) < 0 && errno == EADDRINUSE;
+    io_close(fd);
+    return is_taken;
 }

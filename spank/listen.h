@@ -2,6 +2,7 @@
 #ifndef DDP_SPANK_LISTEN_H
 #define DDP_SPANK_LISTEN_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 
 /* A non-blocking TCP socket for every address: IPv6 with IPv4 in it, or IPv4 where there is no IPv6. -1 with errno. */
@@ -9,5 +10,9 @@ int listen_socket(sa_family_t *ret_family);
 
 /* Binds it to a port. 0, or -1 with errno. */
 int listen_bind(int fd, sa_family_t family, int port);
+
+/* True if nobody else could listen at this port of all addresses now: another socket is bound to it. What a connection
+ * has left behind (TIME_WAIT) does not count. */
+bool listen_is_taken(int port);
 
 #endif

@@ -15,6 +15,7 @@
 #include "spank/affinity.h"
 #include "spank/arrange.h"
 #include "spank/gather.h"
+#include "spank/listen.h"
 #include "spank/nccl.h"
 #include "spank/site.h"
 #include "spank/watchdog.h"
@@ -188,6 +189,15 @@ static int make_environment(struct task *t, struct environment *ret, ddp_error_t
     return environment_make(&t->step, &t->o, &p, read_ephemeral(), t->r->lookup, t->r->arg, ret, errp);
 }
 
+/* Who is to listen there would only say "address already in use", if that; its peers may meet somebody else. */
+static void check_port(const struct task *t, int port)
+{
+    const char *cure = t->o.key[KEY_PORT].is_set ? "take another port=" : "start the step again, with another port";
+    if (t->step.rank == 0 && port && listen_is_taken(port))
+        say(t, "ddp: warning: MASTER_PORT=%d is taken on %.64s, so that no program of this step can listen there: %s",
+            port, t->step.node_name, cure);
+}
+
 /* One line for this rank. */
 static void log_place(const struct task *t)
 {
@@ -254,6 +264,7 @@ static int place_task(struct task *t, struct task_result *ret, ddp_error_t *errp
         return -1;
     for (size_t i = 0; i < e->n_warnings; i++)
         say(t, "ddp: warning: %s", e->warning[i]);
+    check_port(t, e->master_port);
     ret->is_guarded = is_guarded(t);
     if (!ret->is_guarded && t->o.key[KEY_RESTARTS].i > 0)
         return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not with a terminal of the step's own (srun --pty)");

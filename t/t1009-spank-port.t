@@ -73,4 +73,22 @@ squat_and_meet
 [ "$met" = "$all" ] || squat_and_meet
 is "the step's ranks meet each other" "$met" "$all"
 is "... and not him" "$(grep -c met "$tmp/squat.out")" 0
+
+# Somebody listens there already.
+port=31999
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=$port "$top_srcdir/contrib/cluster" exec --dir "$cluster_dir" n1 \
+    "$peers" >"$tmp/taken.out" 2>&1 &
+taken=$!
+until_true 20 bound $port $taken || diag "nobody listens at $port"
+cluster_run srun --ddp=on,port=$port -w n1,n2 -n2 true
+is "a port that is taken on rank 0's node is told, once" "$rc $err" "0 ddp: warning: MASTER_PORT=$port is taken on n1, \
+so that no program of this step can listen there: take another port="
+cluster_run srun --ddp=on,port=$port -w n2,n3 -n2 true
+is "... and on no other node" "$rc $err" "0 "
+kill $taken
+wait $taken 2>/dev/null
+cluster_run srun --ddp=on,port=31998 -w n1,n2 -n2 "$peers"
+is "ranks meet at a port of the user's choice" "$(sort <<<"$out")" "$all"
+cluster_run srun --ddp=on,port=31998 -w n1,n2 -n2 true
+is "... which those that have just left do not take" "$rc $err" "0 "
 done_testing

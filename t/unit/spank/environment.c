@@ -49,6 +49,7 @@ static void variables_are_set(void **state)
     v = plain_step();
     make(&v, "port=1234,timeout=9,interface=ib0,omp=3,requeue=auto");
     assert_var(&v, "MASTER_PORT", "1234");
+    assert_var(&v, "JAX_COORDINATOR_PORT", "1234");
     assert_var(&v, "DDP_TIMEOUT", "9");
     assert_var(&v, "DDP_INTERFACE", "ib0");
     assert_var(&v, "DDP_REQUEUE", "auto");
@@ -57,6 +58,15 @@ static void variables_are_set(void **state)
     put(&v, "SLURM_DDP_DRAW", "2"); /* srun's */
     make(&v, "on");
     assert_var(&v, "MASTER_PORT", "21735");
+    assert_var(&v, "JAX_COORDINATOR_PORT", "21735");
+    v = plain_step();
+    put(&v, "MASTER_PORT", "4321");
+    assert_int_equal(make(&v, "on").master_port, 0);
+    assert_var(&v, "JAX_COORDINATOR_PORT", "4321");
+    v = plain_step();
+    put(&v, "JAX_COORDINATOR_PORT", "5555");
+    assert_int_equal(make(&v, "on").master_port, 21703);
+    assert_var(&v, "JAX_COORDINATOR_PORT", "5555");
 }
 
 static void drop_var(const char *name, void *arg)
@@ -73,7 +83,8 @@ static void an_enclosing_step_is_not_the_user(void **state)
     put(&v, "OWN", "1");
     environment_forget(lookup("DDP_SET", &v), lookup, &v, drop_var);
     static const char *const ours[] = {"RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK",
-                                       "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "DDP_TIMEOUT", "DDP_VERSION"};
+                                       "MASTER_ADDR", "MASTER_PORT", "JAX_COORDINATOR_PORT", "OMP_NUM_THREADS", "DDP_TIMEOUT",
+                                       "DDP_VERSION"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (lookup(ours[i], &v))
             fail_msg("%s=%s is still there", ours[i], lookup(ours[i], &v));
