@@ -236,8 +236,9 @@ static bool is_word(const char *users)
     return users && num_i64(users, INT64_MIN, INT64_MAX, &n) < 0;
 }
 
-/* CUDA's own order is "fastest first": its ordinals would name other devices than Slurm's. */
-static void make_gpus(struct maker *m, const struct environment_place *place)
+/* CUDA's own order is "fastest first": its ordinals would name other devices than Slurm's. gloo and TensorPipe, by
+ * themselves, tell their peers the address of the host's own name, which may be a loopback address. */
+static void make_devices(struct maker *m, const struct environment_place *place)
 {
     const struct {
         const char *name, *value;
@@ -245,6 +246,8 @@ static void make_gpus(struct maker *m, const struct environment_place *place)
         {"CUDA_DEVICE_ORDER", place->has_nvidia ? "PCI_BUS_ID" : NULL},
         {"NCCL_SOCKET_IFNAME", place->nccl_socket_ifname},
         {"NCCL_IB_HCA", place->nccl_ib_hca},
+        {"GLOO_SOCKET_IFNAME", place->gloo_socket_ifname},
+        {"TP_SOCKET_IFNAME", place->gloo_socket_ifname},
     };
     if (place->device >= 0 && !is_word(get_users(m, "DDP_DEVICE")))
         offer(m, "DDP_DEVICE", place->device, m->step->n_gpus < m->step->local_size ? m->step->n_gpus
@@ -326,7 +329,7 @@ int environment_make(const struct step *step, const struct keys *o, const struct
         return -1;
     make_threads(&m, place);
     make_places(&m);
-    make_gpus(&m, place);
+    make_devices(&m, place);
     make_libddp(&m);
     make_restarts(&m);
     list_set(ret);

@@ -15,6 +15,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/base/resolve.h"
+#include "spank/hostlist.h"
 
 #define CONF_BYTES_MAX 65536
 
@@ -119,4 +120,28 @@ int nccl_interface(const char *host, uint64_t deadline, char buf[NCCL_INTERFACE_
                                          : "through no interface");
     memcpy(buf, f.name, sizeof f.name);
     return 0;
+}
+
+struct other {
+    const char *own;
+    char *ret;
+};
+
+static int is_other(const char *host, void *arg)
+{
+    struct other *o = arg;
+    if (!strcmp(host, o->own))
+        return 0;
+    strcpy(o->ret, host);
+    return 1;
+}
+
+int nccl_step_interface(const char *master, const char *list, const char *own, uint64_t deadline,
+                        char buf[NCCL_INTERFACE_TEXT], ddp_error_t *errp)
+{
+    char host[HOSTLIST_NAME_MAX + 1];
+    struct other o = {own, host};
+    if (nccl_interface(master, deadline, buf, errp) == 0)
+        return 0;
+    return list && hostlist_each(list, is_other, &o, NULL) == 1 ? nccl_interface(host, deadline, buf, errp) : -1;
 }

@@ -1,4 +1,5 @@
-/* nccl.h - NCCL's network settings: which interface to set, and whether the user or the site has set one already. */
+/* nccl.h - NCCL's network settings, and gloo's: which interface to set, and whether the user or the site has set one
+ * already. */
 #ifndef DDP_SPANK_NCCL_H
 #define DDP_SPANK_NCCL_H
 
@@ -22,5 +23,11 @@ bool nccl_is_configured(const char *name, lookup_f lookup, void *arg);
 /* The name of the interface ("eth0" into buf) of the route to host; on host's own node, the interface that has its
  * address. 0, or -1 with an error: not known by the deadline (clock.h), loopback, or not a single interface. */
 int nccl_interface(const char *host, uint64_t deadline, char buf[NCCL_INTERFACE_TEXT], ddp_error_t *errp);
+
+/* The same for the other nodes of a step, `list`: the route to `master`; where that leads nowhere, as on a node whose
+ * own name is a loopback address to it (127.0.1.1, on Debian), the route to the first node that is not `own`. The list
+ * may be NULL. */
+int nccl_step_interface(const char *master, const char *list, const char *own, uint64_t deadline,
+                        char buf[NCCL_INTERFACE_TEXT], ddp_error_t *errp);
 
 #endif

@@ -155,31 +155,49 @@ static bool has_nvidia(const struct task *t)
     return !is_found;
 }
 
-/* What NCCL should hear about one of its variables: the site's word; never over what the user or a nccl.conf says. */
-static const char *find_nccl(const struct task *t, const char *name, enum ddp_key key, char *buf)
+/* "=eth0" into buf, the interface towards the step's other nodes. NULL: not known, or there are none. */
+static const char *find_interface(const struct task *t, char buf[NCCL_INTERFACE_TEXT + 1])
+{
+    const char *users = get(t, "MASTER_ADDR"), *list = get(t, "SLURM_STEP_NODELIST");
+    const char *master = users && *users ? users : t->step.master;
+    uint64_t deadline = earlier(deadline_in(RESOLVE_S), t->deadline);
+    if (t->step.n_nodes < 2)
+        return NULL;
+    buf[0] = '=';
+    return nccl_step_interface(master, list, t->step.node_name, deadline, buf + 1, NULL) < 0 ? NULL : buf;
+}
+
+/* What NCCL should hear about one of its variables: the site's word, else what was found; never over what the user or a
+ * nccl.conf says. */
+static const char *find_nccl(const struct task *t, const char *name, enum ddp_key key, const char *found)
 {
     const struct knob_value *site = &t->o.key[key];
-    const char *master = get(t, "MASTER_ADDR");
-    if ((!site->is_set && (key != KEY_NCCL_SOCKET_IFNAME || t->step.n_nodes < 2)) ||
-        nccl_is_configured(name, t->r->lookup, t->r->arg))
+    if (nccl_is_configured(name, t->r->lookup, t->r->arg))
         return NULL;
-    if (site->is_set)
-        return site->text;
-    buf[0] = '=';
-    uint64_t deadline = earlier(deadline_in(RESOLVE_S), t->deadline);
-    return nccl_interface(master && *master ? master : t->step.master, deadline, buf + 1, NULL) < 0 ? NULL : buf;
+    return site->is_set ? site->text : found;
+}
+
+/* What gloo and TensorPipe should hear: one name. What the site says for NCCL may be such a one, or more than that. */
+static const char *find_gloo(const struct task *t, const char *found)
+{
+    const struct knob_value *site = &t->o.key[KEY_NCCL_SOCKET_IFNAME];
+    if (site->is_set && site->text[0] == '=' && site->text[1] && !strchr(site->text, ','))
+        found = site->text;
+    return found ? found + 1 : NULL;
 }
 
 static int make_environment(struct task *t, struct environment *ret, ddp_error_t *errp)
 {
     const struct arrangement *a = &t->a;
-    char interface[NCCL_INTERFACE_TEXT + 1];
+    char buf[NCCL_INTERFACE_TEXT + 1];
+    const char *interface = find_interface(t, buf);
     bool is_ours = a->inventory && !a->is_trial;
     struct environment_place p = {
         .n_cpus = cpus_count(&t->mask),
         .n_cores = is_ours ? inventory_count_cores(a->inventory, &t->mask) : affinity_count_cores(&t->mask),
         .n_sharing = is_ours ? a->mine->n_sharing : a->n_same_mask,
         .device = t->step.n_gpus > 0 ? a->mine->device : -1,
+        .gloo_socket_ifname = find_gloo(t, interface),
     };
     if (p.device >= 0) {
         p.has_nvidia = has_nvidia(t);

@@ -189,9 +189,31 @@ sed -i "s|\$| site=$tmp/site.json|" "$cluster_dir/conf/plugstack.conf"
 srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gpu"
 is "the site's word" "$(sort <<<"$out")" "n1 0 0 of 0 PCI_BUS_ID =ib0,ib1 mlx5_0,mlx5_1
 n2 0 0 of 0 PCI_BUS_ID =ib0,ib1 mlx5_0,mlx5_1"
+# gloo and TensorPipe, with GPUs and without.
+cat >"$tmp/gloo" <<'SHOW'
+#!/bin/sh
+echo "$SLURMD_NODENAME ${GLOO_SOCKET_IFNAME-none} ${TP_SOCKET_IFNAME-none}"
+SHOW
+chmod 755 "$tmp/gloo"
+srun -N2 -n2 --ddp=on "$tmp/gloo"
+is "gloo hears of the route, whatever list the site has for NCCL" "$(sort <<<"$out")" $'n1 eth0 eth0\nn2 eth0 eth0'
+echo '{ "nccl_socket_ifname": "=ib0" }' >"$tmp/site.json"
+srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gloo"
+is "... and of the one that it names" "$(sort <<<"$out")" $'n1 ib0 ib0\nn2 ib0 ib0'
+GLOO_SOCKET_IFNAME=x srun -N2 -n2 --ddp=on "$tmp/gloo"
+is "... and never over the user's" "$(sort <<<"$out")" $'n1 x ib0\nn2 x ib0'
 srun -w n1 -n1 --gpus-per-node=1 --ddp=on /bin/sh -c "srun --overlap --gpus=0 -w n1 -n1 --ddp=off $tmp/gpu"
 like "... is forgotten by an inner srun" "$out" "n1 0 none of .* none none none"
 sed -i 's| site=.*||' "$cluster_dir/conf/plugstack.conf"
+srun -N1 -n2 --ddp=on "$tmp/gloo"
+is "one node: gloo needs no word" "$(sort -u <<<"$out")" "n1 none none"
+sed -E 's/^.*[[:space:]]n1$/127.0.1.1 n1/' "$cluster_dir"/hosts.* >"$tmp/hosts"
+cluster_exec n1 mount --bind "$tmp/hosts" /etc/hosts
+srun -N2 -n2 --gpus-per-node=1 --ddp=on "$tmp/gpu"
+is "a node that is 127.0.1.1 to itself: the way to the other one" "$(cut -d' ' -f7 <<<"$out" | xargs)" "=eth0 =eth0"
+srun -N2 -n2 --ddp=on "$tmp/gloo"
+is "... for gloo, too" "$(sort <<<"$out")" $'n1 eth0 eth0\nn2 eth0 eth0'
+cluster_exec n1 umount /etc/hosts
 
 # What hides GPUs.
 hides='hides from each rank the GPUs of the others'

@@ -239,14 +239,15 @@ static void threads_are_bound_where_the_user_wants_them_bound(void **state)
 
 static const struct environment_place with_gpus = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = 1,
                                                    .has_nvidia = true, .nccl_socket_ifname = "=eth0,eth1",
-                                                   .nccl_ib_hca = "100%,mlx5_0"};
+                                                   .nccl_ib_hca = "100%,mlx5_0", .gloo_socket_ifname = "eth0"};
 
 static void gpus_are_named(void **state)
 {
     (void)state;
     struct vars v = plain_step();
     make(&v, "on");
-    static const char *const names[] = {"DDP_DEVICE", "CUDA_DEVICE_ORDER", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA"};
+    static const char *const names[] = {"DDP_DEVICE", "CUDA_DEVICE_ORDER", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA",
+                                        "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_null(lookup(names[i], &v));
     put(&v, "CUDA_VISIBLE_DEVICES", "4,5");
@@ -255,6 +256,8 @@ static void gpus_are_named(void **state)
     assert_var(&v, "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
     assert_var(&v, "NCCL_SOCKET_IFNAME", "=eth0,eth1");
     assert_var(&v, "NCCL_IB_HCA", "100%,mlx5_0");
+    assert_var(&v, "GLOO_SOCKET_IFNAME", "eth0");
+    assert_var(&v, "TP_SOCKET_IFNAME", "eth0");
     assert_var(&v, "CUDA_VISIBLE_DEVICES", "4,5");
     environment_forget(lookup("DDP_SET", &v), lookup, &v, drop_var);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

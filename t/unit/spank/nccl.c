@@ -1,6 +1,11 @@
 /* What NCCL is told: configuration files, the interface of a route. */
 #include "t/unit/spank/vars.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
 #include "runtime/base/clock.h"
 #include "spank/nccl.h"
 #include "t/lib/folder.h"
@@ -64,9 +69,42 @@ static void loopback_and_strangers_have_no_interface(void **state)
     assert_string_equal(buf, "as it was");
 }
 
+/* The name of an interface here that is no loopback, and its address; false: there is none. */
+static bool find_own(char name[NCCL_INTERFACE_TEXT], char *address, socklen_t size)
+{
+    struct ifaddrs *mine = NULL;
+    bool found = false;
+    assert_int_equal(getifaddrs(&mine), 0);
+    for (const struct ifaddrs *i = mine; i && !found; i = i->ifa_next)
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && !(i->ifa_flags & IFF_LOOPBACK) &&
+            (i->ifa_flags & IFF_UP) && strlen(i->ifa_name) < NCCL_INTERFACE_TEXT) {
+            found = getnameinfo(i->ifa_addr, sizeof(struct sockaddr_in), address, size, NULL, 0, NI_NUMERICHOST) == 0;
+            strcpy(name, i->ifa_name);
+        }
+    freeifaddrs(mine);
+    return found;
+}
+
+static void another_node_tells_where_the_own_name_is_loopback(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    char own[NCCL_INTERFACE_TEXT], buf[NCCL_INTERFACE_TEXT] = "", address[64], list[80];
+    if (!find_own(own, address, sizeof address))
+        return;
+    snprintf(list, sizeof list, "127.0.1.1,%s", address);
+    assert_int_equal(nccl_step_interface("127.0.1.1", list, "127.0.1.1", deadline_in(5), buf, &e), 0);
+    assert_string_equal(buf, own);
+    assert_int_equal(nccl_step_interface(address, "127.0.1.1,127.0.1.2", "127.0.1.1", deadline_in(5), buf, &e), 0);
+    assert_string_equal(buf, own);
+    assert_int_equal(nccl_step_interface("127.0.1.1", "127.0.1.1", "127.0.1.1", deadline_in(5), buf, &e), -1);
+    assert_int_equal(nccl_step_interface("127.0.1.1", NULL, "127.0.1.1", deadline_in(5), buf, &e), -1);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(configuration_is_read_as_nccl_reads_it),
     cmocka_unit_test_setup_teardown(who_has_said_it_already_is_found, folder_make, folder_remove),
     cmocka_unit_test(loopback_and_strangers_have_no_interface),
+    cmocka_unit_test(another_node_tells_where_the_own_name_is_loopback),
 };
 UNIT_MAIN(tests)
