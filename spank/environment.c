@@ -196,6 +196,15 @@ static void check_threads(struct maker *m, const char *users, int64_t n_cpus)
         warn(m, "your OMP_NUM_THREADS=%.16s stays, but each rank may use %d CPUs only", users, (int)n_cpus);
 }
 
+/* A launcher gives its own number to each rank that it starts, unless one is set. What a script starts where one task
+ * has several GPUs is most likely one, too. */
+static bool leaves_threads(const struct maker *m, const struct environment_place *place)
+{
+    const struct step *t = m->step;
+    return m->o->key[KEY_OMP].i == 0 &&
+           (place->launcher == LAUNCHER_TORCH || (t->local_size == 1 && t->n_gpus > 1));
+}
+
 static void make_threads(struct maker *m, const struct environment_place *place)
 {
     int64_t threads = m->o->key[KEY_OMP].i, n_cpus = (int64_t)place->n_cpus;
@@ -214,10 +223,10 @@ static void make_threads(struct maker *m, const struct environment_place *place)
         threads = cores / place->n_sharing;
     }
     snprintf(text, sizeof text, "%lld", (long long)(threads > 0 ? threads : 1));
-    if (!users)
-        set(m, "OMP_NUM_THREADS", text);
-    else
+    if (users)
         check_threads(m, users, n_cpus);
+    else if (!leaves_threads(m, place))
+        set(m, "OMP_NUM_THREADS", text);
 }
 
 /* OMP_PLACES alone would make libgomp bind: it pins the main thread to one core, and each thread that the program
@@ -287,17 +296,22 @@ static void make_restarts(struct maker *m)
 void environment_renew(struct environment *e, int generation)
 {
     struct port_facts port = e->port;
-    char count[16], number[16];
+    char count[16], number[16], endpoint[sizeof e->var[0].value];
     bool has_port = e->is_port_derived && e->master_port;
     const struct {
         const char *name, *value;
     } renewed[] = {{"DDP_RESTART", count},
                    {"TORCHELASTIC_RESTART_COUNT", count},
                    {"MASTER_PORT", number},
-                   {"JAX_COORDINATOR_PORT", number}};
+                   {"JAX_COORDINATOR_PORT", number},
+                   {"PET_RDZV_ENDPOINT", endpoint}};
     port.draw -= (uint32_t)generation; /* guards listen at those that follow */
     snprintf(count, sizeof count, "%d", generation);
     snprintf(number, sizeof number, "%d", has_port ? port_derive(&port, e->port_range) : 0);
+    for (size_t i = 0; i < e->n_vars; i++)
+        if (!strcmp(e->var[i].name, "PET_RDZV_ENDPOINT"))
+            snprintf(endpoint, sizeof endpoint, "%.*s:%s", (int)(strrchr(e->var[i].value, ':') - e->var[i].value),
+                     e->var[i].value, number);
     for (size_t i = 0; i < e->n_vars; i++)
         for (size_t j = 0; j < (has_port ? sizeof renewed / sizeof *renewed : 2); j++)
             if (!strcmp(e->var[i].name, renewed[j].name))
@@ -305,12 +319,41 @@ void environment_renew(struct environment *e, int generation)
     list_set(e);
 }
 
-static void warn_gpus(struct maker *m)
+static void warn_gpus(struct maker *m, const struct environment_place *place)
 {
     const struct step *t = m->step;
-    if (t->local_size == 1 && t->n_gpus > 1)
-        warn(m, "one task on %.64s with %d GPUs: data-parallel training wants one per GPU: srun --ntasks-per-node=%d",
-             t->node_name, t->n_gpus, t->n_gpus);
+    if (t->local_size == 1 && t->n_gpus > 1 && place->launcher != LAUNCHER_TORCH)
+        warn(m, "one task on %.64s with %d GPUs: data-parallel training wants one per GPU: srun --ntasks-per-node=%d, "
+             "or torchrun in the task", t->node_name, t->n_gpus, t->n_gpus);
+}
+
+static const char *value_of(const struct maker *m, const char *name)
+{
+    const struct environment *e = m->env;
+    for (size_t i = 0; i < e->n_vars; i++)
+        if (!strcmp(e->var[i].name, name))
+            return e->var[i].value;
+    return get_users(m, name);
+}
+
+/* torchrun's options, and so accelerate launch's, as torchrun reads them (PyTorch's
+ * torch/distributed/argparse_util.py); its own on the command line come first. Where a node has several tasks each of
+ * them is a rank. */
+static void make_torchrun(struct maker *m)
+{
+    const struct step *t = m->step;
+    const char *addr = value_of(m, "MASTER_ADDR"), *port = value_of(m, "MASTER_PORT");
+    bool is_bare_ipv6 = strchr(addr, ':') && addr[0] != '[';
+    char text[HOSTLIST_NAME_MAX + 1];
+    if (t->size != t->n_nodes)
+        return;
+    offer(m, "PET_NNODES", t->n_nodes, 1);
+    offer(m, "PET_NODE_RANK", t->node, t->n_nodes);
+    int n = snprintf(text, sizeof text, is_bare_ipv6 ? "[%s]:%s" : "%s:%s", addr, port);
+    if (n < (int)sizeof text && !get_users(m, "PET_RDZV_ENDPOINT"))
+        set(m, "PET_RDZV_ENDPOINT", text);
+    if (t->n_gpus > 0 && !get_users(m, "PET_NPROC_PER_NODE"))
+        offer(m, "PET_NPROC_PER_NODE", t->n_gpus, 1);
 }
 
 int environment_make(const struct step *step, const struct keys *o, const struct environment_place *place,
@@ -331,8 +374,9 @@ int environment_make(const struct step *step, const struct keys *o, const struct
     make_places(&m);
     make_devices(&m, place);
     make_libddp(&m);
+    make_torchrun(&m);
     make_restarts(&m);
     list_set(ret);
-    warn_gpus(&m);
+    warn_gpus(&m, place);
     return 0;
 }

@@ -24,6 +24,7 @@ libspankcore_la_SOURCES = \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \
 	%D%/keys.c %D%/keys.h \
+	%D%/launcher.c %D%/launcher.h \
 	%D%/listen.c %D%/listen.h \
 	%D%/mpi.c %D%/mpi.h \
 	%D%/nccl.c %D%/nccl.h \
@@ -73,6 +74,8 @@ UNIT_TESTS += t/unit/spank/hostlist.t
 t_unit_spank_hostlist_t_SOURCES = t/unit/spank/hostlist.c
 UNIT_TESTS += t/unit/spank/keys.t
 t_unit_spank_keys_t_SOURCES = t/unit/spank/keys.c
+UNIT_TESTS += t/unit/spank/launcher.t
+t_unit_spank_launcher_t_SOURCES = t/unit/spank/launcher.c
 UNIT_TESTS += t/unit/spank/mpi.t
 t_unit_spank_mpi_t_SOURCES = t/unit/spank/mpi.c
 UNIT_TESTS += t/unit/spank/nccl.t

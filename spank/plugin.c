@@ -190,6 +190,13 @@ static bool is_real_step(spank_t sp)
     return spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step < FIRST_SPECIAL_STEP;
 }
 
+static enum launcher find_launcher(spank_t sp)
+{
+    int argc = 0;
+    char **argv = NULL;
+    return spank_get_item(sp, S_JOB_ARGV, &argc, &argv) == ESPANK_SUCCESS ? launcher_of(argc, argv) : LAUNCHER_NONE;
+}
+
 static char **job_environment(spank_t sp)
 {
     char **env = NULL;
@@ -325,6 +332,7 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_job, job_environment(sp));
     if (spank_get_item(sp, S_JOB_NNODES, &n_nodes) == ESPANK_SUCCESS)
         r.n_own_nodes = (int)n_nodes;
+    r.launcher = find_launcher(sp);
     int rc = task_prepare(&r, &t, &e);
     board_destroy(plugin.board); /* exec would end this view of it, too */
     plugin.board = NULL;

@@ -198,6 +198,7 @@ static int make_environment(struct task *t, struct environment *ret, ddp_error_t
         .n_sharing = is_ours ? a->mine->n_sharing : a->n_same_mask,
         .device = t->step.n_gpus > 0 ? a->mine->device : -1,
         .gloo_socket_ifname = find_gloo(t, interface),
+        .launcher = t->r->launcher,
     };
     if (p.device >= 0) {
         p.has_nvidia = has_nvidia(t);

@@ -9,6 +9,7 @@
 #include "spank/environment.h"
 #include "spank/guards.h"
 #include "spank/keys.h"
+#include "spank/launcher.h"
 
 struct task_request {
     const char *option;         /* argument of --ddp; NULL: not given */
@@ -17,6 +18,7 @@ struct task_request {
     bool is_memory_users;       /* --mem-bind */
     struct board *board;        /* where the node's tasks meet; NULL: none */
     int n_own_nodes;            /* of the step's component that the task belongs to (step.h) */
+    enum launcher launcher;     /* what the task's program is */
     lookup_f lookup;            /* the task's environment */
     void *arg;
     void (*log)(const char *line);  /* one line for the user */

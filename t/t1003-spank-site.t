@@ -103,7 +103,8 @@ sed -i 's/ sight=x//' "$cluster_dir/conf/plugstack.conf"
 
 cluster_run srun --ddp=on -n1 --gpus-per-node=2 true
 is "one task, two GPUs: the line to type" "$err" \
-    "ddp: warning: one task on n1 with 2 GPUs: data-parallel training wants one per GPU: srun --ntasks-per-node=2"
+    "ddp: warning: one task on n1 with 2 GPUs: data-parallel training wants one per GPU: \
+srun --ntasks-per-node=2, or torchrun in the task"
 cluster_run srun --ddp=on -n2 --ntasks-per-node=2 --gpus-per-node=2 true
 is "two tasks, two GPUs: no word" "$err" ""
 healthy "at the end"

@@ -61,6 +61,8 @@ static int memory_node(const struct placing *pl, int rank)
     const struct inventory *inv = pl->inv;
     int gpu = placing_gpu(pl, rank);
     int wanted = gpu < 0 ? -1 : inv->gpu[gpu].pci.numa;
+    if (pl->req->n_ranks == 1 && pl->req->rank[0].n_devices > 1)
+        return -1;
     for (size_t c = 0; c < inv->n_cores && wanted >= 0; c++)
         if (inv->core[c].numa == wanted && coreset_has(&pl->cores[rank], (int)c))
             return wanted;

@@ -193,6 +193,11 @@ static void gpus_decide_where_they_are(void **state)
     run(&(struct node){.n_ranks = 2, .options = "on", .mask = {"0-7", "0-7"}, .visible = {"1", "0"}, .held = 8});
     expect(0, "2-3,6-7", 0, "beside its GPU");
     expect(1, "0-1,4-5", 0, "beside its GPU");
+    /* one rank with all of them, or with one */
+    run(&(struct node){.n_ranks = 1, .options = "on", .mask = {"0-7"}, .visible = {"0,1"}, .held = 8});
+    assert_int_equal(shared->answer[0].mine.numa, -1);
+    run(&(struct node){.n_ranks = 1, .options = "on", .mask = {"0-7"}, .visible = {"1"}, .held = 8});
+    assert_int_equal(shared->answer[0].mine.numa, 1);
     /* a list that nobody can read */
     run(&(struct node){.n_ranks = 2, .options = "on", .mask = {"0-7", "0-7"}, .visible = {"0,,1", "1"}, .held = 8});
     expect(0, "0-1,4-5", -1, "share");

@@ -83,8 +83,8 @@ static void an_enclosing_step_is_not_the_user(void **state)
     put(&v, "OWN", "1");
     environment_forget(lookup("DDP_SET", &v), lookup, &v, drop_var);
     static const char *const ours[] = {"RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK",
-                                       "MASTER_ADDR", "MASTER_PORT", "JAX_COORDINATOR_PORT", "OMP_NUM_THREADS", "DDP_TIMEOUT",
-                                       "DDP_VERSION"};
+                                       "MASTER_ADDR", "MASTER_PORT", "JAX_COORDINATOR_PORT", "OMP_NUM_THREADS",
+                                       "DDP_TIMEOUT", "DDP_VERSION"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (lookup(ours[i], &v))
             fail_msg("%s=%s is still there", ours[i], lookup(ours[i], &v));
@@ -166,7 +166,7 @@ static void rank_0_warns(void **state)
     assert_non_null(strstr(env.warning[0], "give srun itself -c 8"));
     assert_non_null(strstr(env.warning[1], "srun --ntasks-per-node=2"));
     assert_var(&v, "MASTER_PORT", "12000");
-    assert_var(&v, "OMP_NUM_THREADS", "4");
+    assert_null(lookup("OMP_NUM_THREADS", &v));
 }
 
 static void reserved_ports_are_taken_where_asked_for(void **state)
@@ -285,6 +285,106 @@ static void gpus_are_named(void **state)
     assert_int_equal(env.n_warnings, 0);
 }
 
+/* plain_step as two nodes with one task each, of which this is the second. */
+static struct vars one_task_a_node(const char *gpus)
+{
+    struct vars v = plain_step();
+    put(&v, "SLURM_NTASKS", "2");
+    put(&v, "SLURM_PROCID", "1");
+    put(&v, "SLURM_STEP_TASKS_PER_NODE", "1(x2)");
+    if (gpus)
+        put(&v, "CUDA_VISIBLE_DEVICES", gpus);
+    return v;
+}
+
+static void torchrun_needs_no_options(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"PET_NNODES", "PET_NODE_RANK", "PET_RDZV_ENDPOINT", "PET_NPROC_PER_NODE"};
+    struct vars v = plain_step();
+    make(&v, "on");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) /* each task is a rank */
+        assert_null(lookup(names[i], &v));
+    v = one_task_a_node(NULL);
+    make(&v, "on");
+    assert_var(&v, "PET_NNODES", "2");
+    assert_var(&v, "PET_NODE_RANK", "1");
+    assert_var(&v, "PET_RDZV_ENDPOINT", "n1:21703");
+    assert_null(lookup("PET_NPROC_PER_NODE", &v));
+    v = one_task_a_node("0,1,2");
+    put(&v, "MASTER_ADDR", "fd00::1");
+    make(&v, "on,port=1234");
+    assert_var(&v, "PET_NPROC_PER_NODE", "3");
+    assert_var(&v, "PET_RDZV_ENDPOINT", "[fd00::1]:1234");
+    environment_forget(lookup("DDP_SET", &v), lookup, &v, drop_var);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_null(lookup(names[i], &v));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        put(&v, names[i], "7");
+    make(&v, "on");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_var(&v, names[i], "7");
+}
+
+static const char *value_in(const struct environment *env, const char *name)
+{
+    size_t i = 0;
+    while (i < env->n_vars && strcmp(env->var[i].name, name) != 0)
+        i++;
+    return i < env->n_vars ? env->var[i].value : NULL;
+}
+
+/* A program that is started again meets at another port, whatever the variable is in which it reads it. */
+static void a_restart_has_a_port_of_its_own(void **state)
+{
+    (void)state;
+    char endpoint[64];
+    struct vars v = one_task_a_node(NULL);
+    put(&v, "SLURM_DDP_DRAW", "7");
+    struct environment env = make(&v, "on,restarts=3");
+    assert_string_equal(value_in(&env, "MASTER_PORT"), "21815");
+    environment_renew(&env, 2);
+    const char *port = value_in(&env, "MASTER_PORT");
+    assert_string_not_equal(port, "21815");
+    assert_string_equal(value_in(&env, "JAX_COORDINATOR_PORT"), port);
+    snprintf(endpoint, sizeof endpoint, "n1:%s", port);
+    assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), endpoint);
+    assert_string_equal(value_in(&env, "DDP_RESTART"), "2");
+    v = one_task_a_node(NULL);
+    put(&v, "MASTER_PORT", "4321");
+    env = make(&v, "on,restarts=3");
+    environment_renew(&env, 1);
+    assert_string_equal(value_in(&env, "JAX_COORDINATOR_PORT"), "4321");
+    assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), "n1:4321");
+}
+
+static void launchers_say_how_many_threads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *gpus;
+        enum launcher launcher;
+        const char *want;
+    } cases[] = {
+        {"on", NULL, LAUNCHER_NONE, "4"},    {"on", "0", LAUNCHER_NONE, "4"},
+        {"on", "0,1", LAUNCHER_NONE, NULL},  {"on", NULL, LAUNCHER_TORCH, NULL},
+        {"omp=3", "0,1", LAUNCHER_TORCH, "3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct vars v = one_task_a_node(cases[i].gpus);
+        make_with(&v, cases[i].option,
+                  (struct environment_place){.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1,
+                                             .launcher = cases[i].launcher});
+        const char *got = lookup("OMP_NUM_THREADS", &v);
+        if ((got && cases[i].want) ? strcmp(got, cases[i].want) : got != cases[i].want)
+            fail_msg("case %zu: %s", i, got ? got : "unset");
+    }
+    struct vars v = plain_step();
+    put(&v, "CUDA_VISIBLE_DEVICES", "0,1"); /* two tasks here */
+    make(&v, "on");
+    assert_var(&v, "OMP_NUM_THREADS", "4");
+}
+
 static void what_cannot_work_is_refused(void **state)
 {
     (void)state;
@@ -319,6 +419,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(threads_follow_the_cpus),
     cmocka_unit_test(threads_are_bound_where_the_user_wants_them_bound),
     cmocka_unit_test(gpus_are_named),
+    cmocka_unit_test(torchrun_needs_no_options),
+    cmocka_unit_test(a_restart_has_a_port_of_its_own),
+    cmocka_unit_test(launchers_say_how_many_threads),
     cmocka_unit_test(what_cannot_work_is_refused),
 };
 UNIT_MAIN(tests)
