@@ -2,6 +2,7 @@
 #include "pmix/boot.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,50 @@ static open_f *choose(ddp_error_t *errp)
     return check_alone(errp) < 0 ? NULL : boot_single_open;
 }
 
+static int refuse_step(ddp_error_t *errp, const char *what)
+{
+    return error_set(errp, DDP_E_BOOT, EPROTO, "%s: these PMIX_* variables are those of another step, in which this "
+                     "one was started: %s", what, cure);
+}
+
+/* 1: PMIx is Slurm's, of the step that Slurm says this is; 0: there is nothing to compare; -1: it is of another. */
+static int check_step(ddp_error_t *errp)
+{
+    const char *nspace = env("PMIX_NAMESPACE"), *job = env("SLURM_JOB_ID"), *step = env("SLURM_STEP_ID");
+    char want[64], what[200];
+    if (!nspace || strncmp(nspace, "slurm.pmix.", 11) || !job || !step)
+        return 0;
+    snprintf(want, sizeof want, "slurm.pmix.%.20s.%.20s", job, step);
+    if (!strcmp(nspace, want))
+        return 1;
+    snprintf(what, sizeof what, "PMIX_NAMESPACE=%.60s, but Slurm's variables name job %.20s, step %.20s", nspace, job,
+             step);
+    return refuse_step(errp, what);
+}
+
+/* PMIx counts as many ranks as Slurm. */
+static int check_size(int size, ddp_error_t *errp)
+{
+    char what[80];
+    int n;
+    if (num_int(env("SLURM_NTASKS"), 1, 1 << 30, &n) < 0 || n == size)
+        return 0;
+    snprintf(what, sizeof what, "PMIx counts %d ranks, but SLURM_NTASKS=%d", size, n);
+    return refuse_step(errp, what);
+}
+
+/* The backend's step is this one: else some of its tasks would be ranks of another job, or each a job of its own. */
+static int open_checked(open_f *open, boot_t *b, uint64_t deadline, ddp_error_t *errp)
+{
+    int is_slurms = open == boot_pmix_open ? check_step(errp) : 0;
+    if (is_slurms < 0 || open(b, deadline, errp) < 0)
+        return -1;
+    if (!is_slurms || check_size(b->size, errp) == 0)
+        return 0;
+    b->ops->close(b, NULL);
+    return -1;
+}
+
 boot_t *boot_open(uint64_t deadline, ddp_error_t *errp)
 {
     open_f *open = choose(errp);
@@ -76,7 +121,7 @@ boot_t *boot_open(uint64_t deadline, ddp_error_t *errp)
         error_errno(errp, "boot");
         return NULL;
     }
-    if (open(b, deadline, errp) < 0) {
+    if (open_checked(open, b, deadline, errp) < 0) {
         free(b);
         return NULL;
     }

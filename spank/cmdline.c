@@ -91,8 +91,11 @@ struct cmdline cmdline_read(const char *args, size_t n)
             is_command = false;
         else if (is_command)
             continue;
-        else if (arg[0] != '-' || !arg[1] || !strcmp(arg, "--"))
+        else if (arg[0] != '-' || !arg[1] || !strcmp(arg, "--")) {
+            const char *command = strcmp(arg, "--") ? arg : next_arg(arg, end);
+            c.command = c.command ? c.command : command;
             is_command = true;
+        }
         else if (arg[1] == '-')
             arg = read_long(arg, end, &c);
         else if (short_wants_value(arg) && (value = next_arg(arg, end)) && value[0] != '-')

@@ -16,6 +16,7 @@ struct cmdline {
     const char *gpus_per_task, *ntasks_per_gpu, *tres_per_task; /* of the last one in any component */
     const char *gpu_bind, *tres_bind, *ntasks_per_node;
     const char *cpu_bind;
+    const char *command; /* of the first component; what follows it in the arguments is its own */
 };
 
 /* args[0..n): n bytes of arguments, each ended by a null byte, so that args[n - 1] is one. Reads up to the command (of

@@ -17,6 +17,7 @@
 #include "spank/mpi.h"
 #include "spank/task.h"
 
+#define PMIX_SLURM "slurm.pmix." /* how Slurm begins a step's PMIX_NAMESPACE */
 #define CMDLINE_MAX 65536 /* srun's own options come first on its command line */
 
 /* What srun set for itself, as DDP_SET lists what a task got. */
@@ -34,9 +35,37 @@ static void drop(const char *name, void *arg)
     unsetenv(name);
 }
 
+/* PMIX_MCA_*, the library's own settings, are the user's. */
+static bool is_pmix(const char *variable)
+{
+    return !strncmp(variable, "PMIX_", 5) && strncmp(variable, "PMIX_MCA_", 9) != 0;
+}
+
+/* What Slurm's PMIx and PMI plugins told the enclosing task: a program of another step that believed it would be one of
+ * that step's ranks, or a job of its own. */
+static void forget_ranks(void)
+{
+    static const char *const pmi[] = {"PMI_FD", "PMI_JOBID", "PMI_RANK", "PMI_SIZE"};
+    const char *nspace = getenv("PMIX_NAMESPACE");
+    bool is_slurms = nspace && !strncmp(nspace, PMIX_SLURM, strlen(PMIX_SLURM)); /* else mpirun's */
+    for (size_t i = 0; i < sizeof pmi / sizeof *pmi; i++)
+        unsetenv(pmi[i]);
+    for (char **e = environ; is_slurms && *e;) {
+        char name[128];
+        size_t n = strcspn(*e, "=");
+        snprintf(name, sizeof name, "%.*s", (int)n, *e);
+        if (n < sizeof name && is_pmix(name))
+            unsetenv(name); /* what follows moves up */
+        else
+            e++;
+    }
+}
+
 void prepare_forget(void)
 {
     static const char *const lists[] = {"DDP_SET", srun_set};
+    if (getenv("DDP_SET"))
+        forget_ranks();
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         environment_forget(getenv(lists[i]), prepare_lookup, NULL, drop);
         unsetenv(lists[i]);
@@ -102,7 +131,8 @@ void prepare_srun(const struct prepare_facts *f)
         args[n - 1] = 0;
         struct cmdline c = cmdline_read(args, (size_t)n);
         struct task_request r = {.option = find_option(c.ddp), .site_file = f->site_file, .lookup = prepare_lookup};
-        if (task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON)
+        bool is_mpirun = c.command && launcher_of(1, (char *[]){(char *)c.command}) == LAUNCHER_MPI;
+        if (!is_mpirun && task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON)
             set_variables(f, &o, &c);
     }
     free(args);

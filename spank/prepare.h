@@ -17,11 +17,11 @@ struct prepare_facts {
 };
 
 /* In srun, sbatch and salloc: started within a task of ours, they have its environment, but their step is another. So
- * what was set for that task goes. */
+ * what was set for that task goes, by us and by Slurm's PMIx or PMI. */
 void prepare_forget(void);
 
-/* In srun's slurm_spank_init: sets what srun is to read, where its command line, or the job, asks for ddp. Errors of
- * the option are left for its callback. */
+/* In srun's slurm_spank_init: sets what srun is to read, where its command line, or the job, asks for ddp, and its
+ * command is no daemon of mpirun's (launcher.h). Errors of the option are left for its callback. */
 void prepare_srun(const struct prepare_facts *f);
 
 /* Set for the step's tasks: the number by which their port is drawn (port.h), and the token by which its guards know

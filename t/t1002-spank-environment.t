@@ -89,7 +89,8 @@ is "inner sruns" "$(unqueued "$cluster_dir/home/inner.out" | head -n 5)" "0/2 lo
 is "... each step with a port of its own" "$(unqueued "$cluster_dir/home/inner.out" | sed 1,5d | sort -u | wc -l)" 2
 cat >"$tmp/nested" <<'NEST'
 #!/bin/sh
-show='echo $1 rank=${RANK-none} mpi=${SLURM_MPI_TYPE-none} kill=${SLURM_KILL_BAD_EXIT-none} own=${OWN-none}'
+show='echo $1 rank=${RANK-none} mpi=${SLURM_MPI_TYPE-none} kill=${SLURM_KILL_BAD_EXIT-none} own=${OWN-none}\
+    pmi=${PMIX_NAMESPACE-none},${PMI_RANK-none}'
 srun --overlap -n1 sh -c "$show" x plain
 srun --overlap -n1 --ddp=off sh -c "$show" x off
 srun --overlap -n1 --ddp=on,mpi=none sh -c "$show" x none
@@ -97,10 +98,17 @@ srun --overlap -n1 --export=NONE /bin/sh -c "$show" x bare
 NEST
 chmod 755 "$tmp/nested"
 OWN=1 cluster_run srun --ddp=on -n1 "$tmp/nested"
-is "a task's own sruns start from the user's environment" "$out" "plain rank=none mpi=none kill=none own=1
-off rank=none mpi=none kill=none own=1
-none rank=0 mpi=none kill=1 own=1
-bare rank=none mpi=none kill=none own=none"
+want="plain rank=none mpi=none kill=none own=1 pmi=none,none
+off rank=none mpi=none kill=none own=1 pmi=none,none
+none rank=0 mpi=none kill=1 own=1 pmi=none,none
+bare rank=none mpi=none kill=none own=none pmi=none,none"
+is "a task's own sruns start from the user's environment" "$out" "$want"
+OWN=1 cluster_run srun --ddp=on,mpi=pmi2 -n1 "$tmp/nested"
+is "... also below PMI" "$out" "$want"
+printf '#!/bin/sh\necho "rank=${RANK-none} mpi=${SLURM_MPI_TYPE-none} kill=${SLURM_KILL_BAD_EXIT-none}"\n' >"$tmp/orted"
+chmod 755 "$tmp/orted"
+cluster_run sbatch --wait -n1 --ddp=on -o "$cluster_dir/home/mpirun" --wrap "srun -n1 $tmp/orted -mca ess slurm"
+is "a daemon that mpirun starts is left alone" "$(unqueued "$cluster_dir/home/mpirun")" "rank=none mpi=none kill=none"
 cluster_run sbatch --wait --array=1-2 -n1 --ddp=on -o "$cluster_dir/home/array.%a" --wrap "srun $tmp/port"
 is "array tasks meet apart" "$(unqueued "$cluster_dir"/home/array.[12] | sort -u | wc -l)" 2
 

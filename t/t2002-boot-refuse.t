@@ -35,6 +35,9 @@ if "$probe" --help 2>&1 | grep -q . && DDP_BOOT=pmix "$probe" 2>&1 | grep -q "la
     refused "pmix in a build without it" "this build .*lacks PMIx.*libpmix-dev" DDP_BOOT=pmix
 else
     refused "pmix outside of srun" "PMIx finds no server here.*srun --ddp=on" DDP_BOOT=pmix
+    refused "PMIx variables of the step around this one" \
+        "PMIX_NAMESPACE=slurm.pmix.7.0, but Slurm.s variables name job 7, step 1: .*srun --ddp=on" \
+        PMIX_NAMESPACE=slurm.pmix.7.0 PMIX_RANK=0 SLURM_JOB_ID=7 SLURM_STEP_ID=1
     refused "PMIx variables without a server" "PMIx finds no server here.*srun --ddp=on" PMIX_NAMESPACE=x PMIX_RANK=0
 fi
 done_testing

@@ -16,6 +16,8 @@ is "an interface is named (the nodes of this cluster share a host)" \
     "$rc $(grep -c "of 4: node [01] of 2, " <<<"$out")" "0 4"
 cluster_run srun -K --mpi=none -N2 -n2 "$probe"
 like "srun without PMIx is refused, with the cure" "$rc $err" "^[1-9][0-9]* .*SLURM_NTASKS=2.*srun --ddp=on"
+cluster_run srun -K --mpi=pmix -N1 -n2 env SLURM_NTASKS=4 "$probe"
+like "PMIx that counts other ranks than Slurm is refused" "$rc $err" "^[1-9].*PMIx counts 2 ranks, but SLURM_NTASKS=4: "
 
 # The real library, whose daemon is stopped (as by a debugger, or where memory is short).
 cat >"$tmp/stopped.sh" <<'SCRIPT'

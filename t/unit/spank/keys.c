@@ -386,6 +386,18 @@ static void random_texts_do_no_harm(void **state)
     }
 }
 
+static void the_command_is_found(void **state)
+{
+    (void)state;
+    static const char plain[] = "srun\0-n\0" "4\0--ddp=on\0orted\0-mca\0ess", dashes[] = "srun\0--\0./a\0b";
+    static const char two[] = "srun\0-n1\0a\0:\0-n2\0b", none[] = "srun\0-n4", bare[] = "srun\0--";
+    assert_string_equal(cmdline_read(plain, sizeof plain).command, "orted");
+    assert_string_equal(cmdline_read(dashes, sizeof dashes).command, "./a");
+    assert_string_equal(cmdline_read(two, sizeof two).command, "a");
+    assert_null(cmdline_read(none, sizeof none).command);
+    assert_null(cmdline_read(bare, sizeof bare).command);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(options_are_read),
     cmocka_unit_test(bad_options_are_named),
@@ -400,5 +412,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(cpu_bind_is_found_on_the_command_line),
     cmocka_unit_test(a_trial_is_shown),
     cmocka_unit_test(random_texts_do_no_harm),
+    cmocka_unit_test(the_command_is_found),
 };
 UNIT_MAIN(tests)
