@@ -61,8 +61,9 @@ static int check_size(const struct data_config *c, ddp_error_t *errp)
 static int check_count(const struct data_config *c, ddp_error_t *errp)
 {
     if (c->order == DATA_DISTRIBUTED && c->n_samples > SAMPLER_MAX)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "%" PRIu64 " samples: DistributedSampler's order has at most %u: "
-                         "use --ddp-order=ledger", c->n_samples, SAMPLER_MAX);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%" PRIu64 " samples: up to %u have one order in "
+                         "DistributedSampler, beyond that PyTorch's versions differ: use --ddp-order=ledger",
+                         c->n_samples, SAMPLER_MAX);
     if (c->n_samples < 1 || c->n_samples > LEDGER_MAX)
         return error_set(errp, DDP_E_USAGE, EINVAL, "%" PRIu64 " samples: 1..%" PRIu64 " are possible", c->n_samples,
                          LEDGER_MAX);

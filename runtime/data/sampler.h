@@ -4,14 +4,16 @@
  *
  * Source of the order: torch.randperm on the CPU draws from MT19937 (Matsumoto and Nishimura, ACM TOMACS 8(1), 1998)
  * seeded with the low 32 bits of seed + epoch, and shuffles forward: for i in [0, n-1): swap(i, i + draw % (n - i)).
- * Checked against vectors in t/data, recorded from PyTorch 1.13.0. A draw has 32 bits, so larger sets are refused. */
+ * Checked against vectors in t/data, recorded from PyTorch 1.13.0. From UINT32_MAX / 20 samples on newer versions of
+ * PyTorch draw 64 bits and shuffle otherwise (seen in 2.15, not in 1.13): there is no one order, and larger sets are
+ * refused. */
 #ifndef DDP_RUNTIME_DATA_SAMPLER_H
 #define DDP_RUNTIME_DATA_SAMPLER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define SAMPLER_MAX UINT32_MAX /* samples */
+#define SAMPLER_MAX (UINT32_MAX / 20 - 1) /* samples */
 
 typedef struct sampler sampler_t;
 
