@@ -96,6 +96,10 @@ refuses "token beyond the vocabulary" 1 'good.bin: token 300 at byte offset 1[0-
 refuses "too little data" 1 '50 tokens.*--context' --data "$tmp/short"
 refuses "too little validation data" 1 '--val: 50 tokens' --data $data --val "$tmp/short"
 refuses "batch larger than the data" 2 '--batch=100000.*smaller' --data $data --batch 100000
+refuses "more memory than there is" 1 '^train: 1 rank on this node wants [0-9]{16} bytes of memory \(opti.* left: ' \
+    --data $data --layers 10000 --width 65536 --heads 4 --steps 1
+refuses "... for activations" 1 '\(activations: [0-9]{15,} each\)' --data $data --layers 10000 --width 8192 --heads 4 \
+    --context 128 --batch 600
 refuses "log file that cannot be" 1 "$tmp/none/x.*No such" --data $data --log-json "$tmp/none/x"
 refuses "log file on a full disk" 1 "--log-json: /dev/full is not complete" --data $data --steps 2 --log-json /dev/full
 refuses "setting of libddp" 2 'command line: --ddp-compress=fp16 .*use --ddp-compress=none\|bf16' --data $data \

@@ -17,6 +17,7 @@ libbase_la_SOURCES = \
 	%D%/knob.c %D%/knob.h \
 	%D%/knob_argv.c \
 	%D%/lobby.c %D%/lobby.h \
+	%D%/meminfo.c %D%/meminfo.h \
 	%D%/num.c %D%/num.h \
 	%D%/plain.c %D%/plain.h \
 	%D%/resolve.c %D%/resolve.h \

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/base/budget.h"
 #include "runtime/train/config_json.h"
 #include "runtime/train/gmodel.h"
 #include "runtime/train/losslog.h"
@@ -124,6 +125,20 @@ static int choose_dtype(struct job *j, const struct ddp_device *device, ddp_erro
     return 0;
 }
 
+/* At least so much a rank touches before and in its first step: better told now than by a kill. Whether the optimizer's
+ * state is spread over the ranks libddp decides, and checks again. */
+static int check_memory(const struct job *j, const struct ddp_world *w, ddp_error_t *errp)
+{
+    size_t n = 0, n_moments = strcmp(j->o.optimizer, "adamw") ? 0 : 2;
+    for (size_t i = 0; i < j->model.n_params; i++)
+        n += j->model.param[i].shape[0] * j->model.param[i].shape[1] * sizeof(float);
+    const struct budget_part parts[] = {{"parameters", n},
+                                        {"gradients", n},
+                                        {"optimizer state", n_moments * n / (size_t)w->size},
+                                        {"activations", lm_about(&j->model).activation_bytes}};
+    return budget_check("", parts, sizeof parts / sizeof *parts, w->local_size, errp);
+}
+
 int job_open_model(struct job *j, const struct ddp_world *w, const struct ddp_device *device, ddp_error_t *errp)
 {
     if (choose_dtype(j, device, errp) < 0)
@@ -131,5 +146,7 @@ int job_open_model(struct job *j, const struct ddp_world *w, const struct ddp_de
     struct lm_options o = {.model = j->o.model, .batch = j->o.batch, .max_windows = j->o.val_windows,
                            .dtype = j->dtype, .is_gpu = device->is_gpu, .ordinal = device->ordinal, .rank = w->rank,
                            .timeout_s = device->timeout_s};
-    return lm_create(&j->model, &o, &j->train_part, &j->val_part, errp);
+    if (lm_create(&j->model, &o, &j->train_part, &j->val_part, errp) < 0)
+        return -1;
+    return device->is_gpu ? 0 : check_memory(j, w, errp);
 }

@@ -39,7 +39,14 @@ static void what_does_not_fit_is_refused_with_both_numbers(void **state)
     assert_error_has(e, "optimizer state: 1000 each");
     assert_error_has(e, "allows 10000 and has 6000 left");
     put(root, "sys/fs/cgroup/job/memory.max", "max\n");
-    assert_int_equal(budget_check(root, parts, 3, 4, &e), 0);
+    assert_int_equal(budget_check(root, parts, 3, 4, &e), 0); /* nothing is known of the machine */
+    put(root, "proc/meminfo", "MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable:       4 kB\nSwapFree:  1 kB\n");
+    assert_int_equal(budget_check(root, parts, 3, 2, &e), 0); /* 4000 of 5120 */
+    assert_int_equal(budget_check(root, parts, 3, 3, &e), -1);
+    assert_error_has(e, "3 ranks on this node want 6000 bytes of memory (optimizer state: 1000 each), but it has 5120 "
+                        "left: take one with more or start fewer ranks");
+    assert_int_equal(budget_check(root, (struct budget_part[]){{"all", 5121}}, 1, 1, &e), -1);
+    assert_error_has(e, "1 rank on this node wants 5121 bytes");
     snprintf(path, sizeof path, "rm -r %s", root);
     assert_int_equal(system(path), 0);
 }

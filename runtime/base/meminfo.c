@@ -1,0 +1,31 @@
+#include "runtime/base/meminfo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The value of KEY, "MemAvailable:", in bytes; UINT64_MAX where it is not there. */
+static uint64_t read_value(const char *root, const char *key)
+{
+    char path[4096], line[128];
+    uint64_t bytes = UINT64_MAX;
+    unsigned long long kib;
+    snprintf(path, sizeof path, "%s/proc/meminfo", root);
+    FILE *f = fopen(path, "re");
+    while (f && bytes == UINT64_MAX && fgets(line, sizeof line, f))
+        if (!strncmp(line, key, strlen(key)) && sscanf(line + strlen(key), "%llu kB", &kib) == 1)
+            bytes = kib * 1024;
+    if (f)
+        fclose(f);
+    return bytes;
+}
+
+uint64_t meminfo_available(const char *root)
+{
+    return read_value(root, "MemAvailable:");
+}
+
+uint64_t meminfo_left(const char *root)
+{
+    uint64_t available = meminfo_available(root), swap = read_value(root, "SwapFree:");
+    return available == UINT64_MAX || swap == UINT64_MAX ? available : available + swap;
+}
