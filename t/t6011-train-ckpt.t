@@ -109,6 +109,24 @@ ranks 2 "$train" "${small[@]}" --steps 20 --init "$tmp/a/step-00000040" --ckpt "
 like "--init with a checkpoint goes on from the checkpoint" "$out" 'at step 10'
 is "... to the same parameters" "$(hash_of)" "$tuned"
 
+unsized=(--data $text --batch 2 --seed 11 --val-windows 4 --log-every 0 --print-hash)
+ranks 2 "$train" "${unsized[@]}" --steps 0 --init "$tmp/a/step-00000040"
+is "--init: sizes are those of its config.json" "$rc $(hash_of)" "0 $want" || diag "$err"
+cp -r "$tmp/a/step-00000040" "$tmp/tanh" && rm "$tmp/tanh/manifest.json"
+sed -i 's/gelu_new/gelu_pytorch_tanh/' "$tmp/tanh/config.json"
+ranks 1 "$train" "${unsized[@]}" --steps 0 --init "$tmp/tanh"
+is "--init: gelu_pytorch_tanh is the same" "$rc $(hash_of)" "0 $want" || diag "$err"
+loss=$(sed -n 's/.*"step": 40, "val_loss": //p' "$tmp/want.json" | tr -d '}')
+for n in 1 2; do
+    ranks $n "$train" "${unsized[@]}" --eval --init "$tmp/a/step-00000040"
+    is "$n: --eval: the validation loss of the end, and no word more" "$rc $out" \
+        "0 $(printf 'val loss %.6f, of 4 windows of 32 tokens\n%s' "$loss" "$want")" || diag "$err"
+done
+ranks 1 "$train" --val "$text" --eval --init "$tmp/a/step-00000040"
+like "--eval with --val alone" "$rc $out" '^0 val loss [0-9.]+, of [0-9]{4} windows'
+ranks 2 "$train" --val "$text" --eval --init "$tmp/nowhere"
+is "--eval of nothing: exit code, and one line" "$rc $(grep -c '^train: ' <<<"$err")" "1 1"
+
 # --- a disk that is full ---
 full() { # FAULT-VARIABLE...: trains with a broken disk on rank 1
     ranks 2 env LD_PRELOAD="$fault" FAULT_DIR="$tmp/full" FAULT_FROM=.saving- FAULT_RANK=1 FAULT_AT=3 "$@" \
@@ -144,8 +162,12 @@ cp "$tmp/a.json" "$tmp/kept"
 refuses "--resume=none beside checkpoints" 2 "$tmp/a has checkpoints already: resume from them" \
     --ckpt "$tmp/a" --resume none --log-json "$tmp/kept"
 ok "... and the log of what was trained stays" cmp "$tmp/a.json" "$tmp/kept"
-refuses "--init without config.json" 1 "$tmp/config.json: .*step-.*No such file" --init "$tmp"
-refuses "--init of another size" 2 "config.json: n_embd is 64, but the model has 32: give --width 64" \
+refuses "--init without config.json" 1 "cannot read $tmp/config.json: No such file.*step-" --init "$tmp"
+refuses "--init of another size" 2 \
+    "config.json: n_embd is 64, but the model has 32: leave the sizes out, or give --width 64" \
     --init "$tmp/a/step-00000040" --width 32
+refuses "--eval alone" 2 '--eval judges the weights that --init names: add --init DIR' --eval
+refuses "--eval and --ckpt" 2 '--eval takes no step.*leave out --ckpt' --eval --init "$tmp/a/step-00000040" \
+    --ckpt "$tmp/b"
 refuses "other data" 2 "other data|n_samples|samples" --ckpt "$tmp/a" --context 16
 done_testing

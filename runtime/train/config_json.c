@@ -1,13 +1,11 @@
 #include "runtime/train/config_json.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "kernels/model/layernorm.h"
 #include "runtime/base/io.h"
@@ -50,11 +48,12 @@ char *config_json_make(const struct model_config *c)
 struct size_member {
     const char *key;
     json_int_t otherwise; /* GPT2Config's default; 0: the member may be missing */
-    size_t want;
+    size_t *size;         /* 0: as the file says */
+    json_int_t max;       /* that a file may say, as the option's */
     const char *option;
 };
 
-static int check_size(const json_t *o, const char *name, const struct size_member *m, ddp_error_t *errp)
+static int match_size(const json_t *o, const char *name, const struct size_member *m, ddp_error_t *errp)
 {
     const json_t *v = json_object_get(o, m->key);
     if (!v && !m->otherwise)
@@ -62,22 +61,33 @@ static int check_size(const json_t *o, const char *name, const struct size_membe
     if (v && !json_is_integer(v))
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: %s is not a whole number", name, m->key);
     json_int_t has = v ? json_integer_value(v) : m->otherwise;
-    if (has >= 0 && (size_t)has == m->want)
+    if (*m->size == 0 && (has < 1 || has > m->max))
+        return error_set(errp, DDP_E_DATA, ERANGE, "%s: %s is %lld: 1 to %lld are possible", name, m->key,
+                         (long long)has, (long long)m->max);
+    if (*m->size == 0)
+        *m->size = (size_t)has;
+    if (has >= 0 && (size_t)has == *m->size)
         return 0;
-    return error_set(errp, DDP_E_USAGE, EINVAL, "%s: %s is %lld, but the model has %zu: give %s %lld, or a --model of "
-                     "that size", name, m->key, (long long)has, m->want, m->option, (long long)has);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "%s: %s is %lld, but the model has %zu: leave the sizes out, or give "
+                     "%s %lld", name, m->key, (long long)has, *m->size, m->option, (long long)has);
 }
 
-static int check_sizes(const json_t *o, const char *name, const struct model_config *c, ddp_error_t *errp)
+static int match_sizes(const json_t *o, const char *name, struct model_config *c, ddp_error_t *errp)
 {
     const struct size_member all[] = {
-        {"n_layer", 12, c->layers, "--layers"},       {"n_embd", 768, c->width, "--width"},
-        {"n_head", 12, c->heads, "--heads"},          {"n_positions", 1024, c->context, "--context"},
-        {"n_ctx", 0, c->context, "--context"},        {"vocab_size", GPT2_VOCAB, c->vocab, "--vocab"},
+        {"n_layer", 12, &c->layers, 10000, "--layers"},
+        {"n_embd", 768, &c->width, 1 << 20, "--width"},
+        {"n_head", 12, &c->heads, 1 << 20, "--heads"},
+        {"n_positions", 1024, &c->context, 1 << 20, "--context"},
+        {"n_ctx", 0, &c->context, 1 << 20, "--context"},
+        {"vocab_size", GPT2_VOCAB, &c->vocab, 65536, "--vocab"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (check_size(o, name, &all[i], errp) < 0)
+        if (match_size(o, name, &all[i], errp) < 0)
             return -1;
+    if (c->width % c->heads)
+        return error_set(errp, DDP_E_DATA, EINVAL, "%s: n_embd, %zu, cannot be divided among n_head, %zu", name,
+                         c->width, c->heads);
     return 0;
 }
 
@@ -87,19 +97,24 @@ static int refuse(const char *name, const char *key, const char *want, ddp_error
                      "of a GPT-2", name, key, want);
 }
 
+/* The approximation by tanh, which transformers computes in two ways. */
+static bool is_gelu(const json_t *act)
+{
+    const char *name = json_string_value(act);
+    return name && (!strcmp(name, "gelu_new") || !strcmp(name, "gelu_pytorch_tanh"));
+}
+
 /* What is the same in every GPT-2, and built into this trainer. */
-static int check_kind(const json_t *o, const char *name, const struct model_config *c, ddp_error_t *errp)
+static int check_kind(const json_t *o, const char *name, ddp_error_t *errp)
 {
     const json_t *type = json_object_get(o, "model_type"), *act = json_object_get(o, "activation_function");
-    const json_t *eps = json_object_get(o, "layer_norm_epsilon"), *inner = json_object_get(o, "n_inner");
+    const json_t *eps = json_object_get(o, "layer_norm_epsilon");
     if (type && (!json_is_string(type) || strcmp(json_string_value(type), "gpt2")))
         return refuse(name, "model_type", "\"gpt2\"", errp);
-    if (act && (!json_is_string(act) || strcmp(json_string_value(act), "gelu_new")))
-        return refuse(name, "activation_function", "\"gelu_new\"", errp);
+    if (act && !is_gelu(act))
+        return refuse(name, "activation_function", "\"gelu_new\" or \"gelu_pytorch_tanh\"", errp);
     if (eps && !(json_is_number(eps) && (float)json_number_value(eps) == LAYERNORM_EPS))
         return refuse(name, "layer_norm_epsilon", "1e-05", errp);
-    if (inner && !json_is_null(inner) && json_integer_value(inner) != (json_int_t)(4 * c->width))
-        return refuse(name, "n_inner", "null or 4 times n_embd", errp);
     if (json_is_false(json_object_get(o, "scale_attn_weights")))
         return refuse(name, "scale_attn_weights", "true", errp);
     if (json_is_true(json_object_get(o, "scale_attn_by_inverse_layer_idx")))
@@ -109,7 +124,15 @@ static int check_kind(const json_t *o, const char *name, const struct model_conf
     return 0;
 }
 
-int config_json_check(const char *text, size_t n, const char *name, const struct model_config *c, ddp_error_t *errp)
+static int check_inner(const json_t *o, const char *name, const struct model_config *c, ddp_error_t *errp)
+{
+    const json_t *inner = json_object_get(o, "n_inner");
+    if (inner && !json_is_null(inner) && json_integer_value(inner) != (json_int_t)(4 * c->width))
+        return refuse(name, "n_inner", "null or 4 times n_embd", errp);
+    return 0;
+}
+
+int config_json_match(const char *text, size_t n, const char *name, struct model_config *c, ddp_error_t *errp)
 {
     json_error_t why;
     int rc;
@@ -121,48 +144,24 @@ int config_json_check(const char *text, size_t n, const char *name, const struct
     else if (!json_is_object(o))
         rc = error_set(errp, DDP_E_DATA, EINVAL, "%s: not a JSON object", name);
     else
-        rc = check_kind(o, name, c, errp) < 0 ? -1 : check_sizes(o, name, c, errp);
+        rc = check_kind(o, name, errp) < 0 || match_sizes(o, name, c, errp) < 0 ? -1 : check_inner(o, name, c, errp);
     json_decref(o);
     return rc;
 }
 
-/* Up to `size` bytes of an open file; -1 with errno. */
-static ssize_t read_file(int fd, char *buf, size_t size)
+int config_json_match_folder(const char *dir, struct model_config *c, ddp_error_t *errp)
 {
-    size_t n = 0;
-    while (n < size) {
-        ssize_t got = read(fd, buf + n, size - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -1 : (ssize_t)n;
-        n += (size_t)got;
-    }
-    return (ssize_t)n;
-}
-
-int config_json_check_folder(const char *dir, const struct model_config *c, ddp_error_t *errp)
-{
-    char name[200], *path = malloc(strlen(dir) + sizeof "/" CONFIG_JSON_NAME);
-    char *text = malloc(CONFIG_JSON_MAX_BYTES + 1);
-    ssize_t n = -1;
-    int fd = -1;
-    if (path && text) {
-        sprintf(path, "%s/%s", dir, CONFIG_JSON_NAME);
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        n = fd < 0 ? -1 : read_file(fd, text, CONFIG_JSON_MAX_BYTES + 1);
-    }
+    char path[4096], name[200];
+    size_t n;
+    ddp_error_t why;
+    if (snprintf(path, sizeof path, "%s/%s", dir, CONFIG_JSON_NAME) >= (int)sizeof path)
+        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "%.100s...: the path is too long", dir);
+    char *text = io_read_file(path, CONFIG_JSON_MAX_BYTES, &n, &why);
+    if (!text)
+        return error_set(errp, why.domain, why.code, "%.170s: a folder is wanted that holds a GPT-2's weights and "
+                         "config.json, as CKPT/step-00000100 does", why.text);
     snprintf(name, sizeof name, "%.150s/%s", dir, CONFIG_JSON_NAME);
-    int rc = -1;
-    if (n < 0)
-        error_errno(errp, "%s: a folder is wanted that holds a GPT-2's weights and config.json, as "
-                    "CKPT/step-00000100 does", name);
-    else if (n > CONFIG_JSON_MAX_BYTES)
-        error_set(errp, DDP_E_DATA, EFBIG, "%s: longer than %d bytes", name, CONFIG_JSON_MAX_BYTES);
-    else
-        rc = config_json_check(text, (size_t)n, name, c, errp);
-    io_close(fd);
-    free(path);
+    int rc = config_json_match(text, n, name, c, errp);
     free(text);
     return rc;
 }

@@ -16,11 +16,11 @@
 char *config_json_make(const struct model_config *c);
 
 /* Checks that text[0..n), which may come from anyone, describes a model of these sizes, with the layers that this
- * trainer has. A member that is missing has GPT2Config's default. 0, or -1: the error names `name`, the member and the
- * cure. Pure. */
-int config_json_check(const char *text, size_t n, const char *name, const struct model_config *c, ddp_error_t *errp);
+ * trainer has; a size that is 0 in *c becomes that of the text. A member that is missing has GPT2Config's default. 0,
+ * or -1: the error names `name`, the member and the cure. Pure. */
+int config_json_match(const char *text, size_t n, const char *name, struct model_config *c, ddp_error_t *errp);
 
 /* The same for the file DIR/config.json. */
-int config_json_check_folder(const char *dir, const struct model_config *c, ddp_error_t *errp);
+int config_json_match_folder(const char *dir, struct model_config *c, ddp_error_t *errp);
 
 #endif

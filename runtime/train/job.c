@@ -28,12 +28,28 @@ bool job_close_log(struct job *j)
     return fclose(f) == 0 && !failed;
 }
 
+static int check_windows(const struct job *j, ddp_error_t *errp)
+{
+    const struct options *o = &j->o;
+    bool short_train = o->data.n && !lm_windows(&j->train_part, o->model.context);
+    if (short_train || !lm_windows(&j->val_part, o->model.context))
+        return error_set(errp, DDP_E_DATA, 0, "%s: %" PRIu64 " tokens are less than one window of %zu: give more data"
+                         " or a smaller --context", short_train ? "--data" : "--val",
+                         short_train ? j->train_part.count : j->val_part.count, o->model.context + 1);
+    return 0;
+}
+
 static int open_data(struct job *j, ddp_error_t *errp)
 {
     const struct options *o = &j->o;
-    j->data = tokens_open(o->data.path, o->data.n, errp);
+    bool is_val_only = o->eval && !o->data.n;
+    j->data = is_val_only ? tokens_open(o->val.path, o->val.n, errp) : tokens_open(o->data.path, o->data.n, errp);
     if (!j->data)
         return -1;
+    if (is_val_only)
+        j->train_part = j->val_part = (struct lm_part){j->data, 0, tokens_count(j->data)};
+    if (is_val_only)
+        return check_windows(j, errp);
     if (!o->val.n)
         return lm_split(j->data, o->model.context, &j->train_part, &j->val_part, errp);
     j->val = tokens_open(o->val.path, o->val.n, errp);
@@ -41,12 +57,7 @@ static int open_data(struct job *j, ddp_error_t *errp)
         return -1;
     j->train_part = (struct lm_part){j->data, 0, tokens_count(j->data)};
     j->val_part = (struct lm_part){j->val, 0, tokens_count(j->val)};
-    bool short_train = !lm_windows(&j->train_part, o->model.context);
-    if (short_train || !lm_windows(&j->val_part, o->model.context))
-        return error_set(errp, DDP_E_DATA, 0, "%s: %" PRIu64 " tokens are less than one window of %zu: give more data"
-                         " or a smaller --context", short_train ? "--data" : "--val",
-                         short_train ? j->train_part.count : j->val_part.count, o->model.context + 1);
-    return 0;
+    return check_windows(j, errp);
 }
 
 int job_replicas(const struct options *o, const struct ddp_world *w)
@@ -98,13 +109,15 @@ bool job_lies_in(const char *path, const char *dir)
 
 int job_open(struct job *j, int argc, char **argv, const struct ddp_world *w, ddp_error_t *errp)
 {
-    if (options_parse(argc, argv, &j->o, errp) < 0 || open_data(j, errp) < 0)
+    if (options_parse(argc, argv, &j->o, errp) < 0 ||
+        (j->o.init && config_json_match_folder(j->o.init, &j->o.model, errp) < 0) ||
+        options_complete(&j->o, errp) < 0 || open_data(j, errp) < 0)
         return -1;
     j->n_samples = lm_windows(&j->train_part, j->o.model.context);
     int n = job_replicas(&j->o, w);
-    if (check_batch(j, n, errp) < 0 || check_warmup(j, n, errp) < 0 ||
-        (j->o.init && config_json_check_folder(j->o.init, &j->o.model, errp) < 0) ||
-        (w->rank == 0 && open_json(j, errp) < 0))
+    if (j->o.eval)
+        return 0;
+    if (check_batch(j, n, errp) < 0 || check_warmup(j, n, errp) < 0 || (w->rank == 0 && open_json(j, errp) < 0))
         return -1;
     return 0;
 }
@@ -129,7 +142,7 @@ static int choose_dtype(struct job *j, const struct ddp_device *device, ddp_erro
  * state is spread over the ranks libddp decides, and checks again. */
 static int check_memory(const struct job *j, const struct ddp_world *w, ddp_error_t *errp)
 {
-    size_t n = 0, n_moments = strcmp(j->o.optimizer, "adamw") ? 0 : 2;
+    size_t n = 0, n_moments = j->o.eval || strcmp(j->o.optimizer, "adamw") ? 0 : 2;
     for (size_t i = 0; i < j->model.n_params; i++)
         n += j->model.param[i].shape[0] * j->model.param[i].shape[1] * sizeof(float);
     const struct budget_part parts[] = {{"parameters", n},

@@ -111,7 +111,7 @@ static int prepare(ddp_t *d, struct job *j, ddp_error_t *errp)
     int n = job_replicas(o, ddp_world(d));
     double scale = o->scale_lr ? n : 1;
     struct ddp_optimizer opt = {
-        .rule = o->optimizer,
+        .rule = o->eval ? "sgd" : o->optimizer, /* which keeps no moments */
         .lr = (float)(o->lr * scale),
         .min_lr = (float)(o->min_lr * scale),
         .beta1 = (float)o->beta1,
@@ -224,6 +224,17 @@ static int print_hash(ddp_t *d, const struct job *j, ddp_error_t *errp)
     return 0;
 }
 
+/* --eval: the validation loss of --init's weights. */
+static int evaluate(ddp_t *d, const struct job *j, ddp_error_t *errp)
+{
+    double loss;
+    if (ddp_load(d, j->o.init, "transformer", errp) < 0 || loop_validate(d, &j->model, &loss, errp) < 0)
+        return -1;
+    if (ddp_world(d)->rank == 0)
+        printf("val loss %.6f, of %zu windows of %zu tokens\n", loss, j->model.n_windows, j->o.model.context);
+    return j->o.print_hash ? print_hash(d, j, errp) : 0;
+}
+
 /* 0: to the end, -1: error, else stopped before: the exit code. */
 static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_error_t *errp)
 {
@@ -277,6 +288,10 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
         code = agree(d, job_open_model(j, ddp_world(d), &device, &e) < 0 ? exit_code(&e) : 0, &e);
     if (code == 0 && prepare(d, j, &e) < 0)
         return give_up(d, &e);
+    if (code == 0 && j->o.eval) {
+        code = agree(d, evaluate(d, j, &e) < 0 ? exit_code(&e) : 0, &e);
+        return code < 0 ? give_up(d, &e) : code;
+    }
     if (code == 0) {
         const struct options *o = &j->o;
         int rc = ddp_data_open(d, j->n_samples, o->batch, o->accum, o->shards, o->seed, &e);

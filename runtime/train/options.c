@@ -31,7 +31,7 @@ enum {
     MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, DTYPE, SEED,
     VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR, MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE,
     CKPT, CKPT_EVERY, KEEP,
-    RESUME, INIT, LOG_EVERY, LOG_JSON, PRINT_HASH,
+    RESUME, INIT, EVAL, LOG_EVERY, LOG_JSON, PRINT_HASH,
     N_KNOBS
 };
 
@@ -101,7 +101,10 @@ static const struct knob knobs[N_KNOBS] = {
                 .help = "auto: go on from the newest checkpoint in --ckpt; none: do not; or a folder to go on from as "
                         "long as --ckpt has none (auto)"},
     [INIT] = {.name = "--init", AT(init), .type = KNOB_PATH, .min = 1, .value = "DIR",
-              .help = "folder of a GPT-2's weights (safetensors and config.json) to begin with"},
+              .help = "folder of a GPT-2's weights (safetensors and config.json) to begin with; sizes are those of "
+                      "config.json where no option gives them"},
+    [EVAL] = {.name = "--eval", AT(eval), .type = KNOB_BOOL, .def = "off",
+              .help = "only print the validation loss of --init's weights"},
     [LOG_EVERY] = {.name = "--log-every", AT(log_every), .type = KNOB_INT, .def = "10", .max = BIG,
                    .help = "steps between live lines; 0: first and last"},
     [LOG_JSON] = {.name = "--log-json", AT(log_json), .type = KNOB_PATH, .min = 1, .value = "FILE",
@@ -179,12 +182,23 @@ static int take_word(int argc, char **argv, int *i, struct knob_value *values, s
     return knob_take(knobs, N_KNOBS, "./train --help", argc, argv, i, values, errp);
 }
 
-static void use_preset(const struct preset *p, uint64_t steps, struct options *o)
+static void use_rates(const struct preset *p, struct options *o)
 {
-    o->model = p->model;
-    o->batch = p->batch;
-    o->lr = p->lr;
-    o->warmup = (double)(p->warmup < steps ? p->warmup : steps);
+    if (!o->has_batch)
+        o->batch = p->batch;
+    if (!o->has_lr)
+        o->lr = p->lr;
+    if (!o->has_warmup)
+        o->warmup = (double)(p->warmup < o->steps ? p->warmup : o->steps);
+}
+
+/* The first that is as wide; they are listed by width. */
+static const struct preset *preset_for(size_t width)
+{
+    size_t i = 0;
+    while (i + 1 < N_PRESETS && presets[i].model.width < width)
+        i++;
+    return &presets[i];
 }
 
 static int use_warmup(const struct knob_value *v, struct options *o, ddp_error_t *errp)
@@ -231,9 +245,20 @@ static int check_ckpt(const struct options *o, ddp_error_t *errp)
     return 0;
 }
 
+static int check_eval(const struct options *o, ddp_error_t *errp)
+{
+    if (o->eval && !o->init)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "--eval judges the weights that --init names: add --init DIR, a "
+                         "folder such as CKPT/step-00000100");
+    if (o->eval && (o->ckpt || o->resume || o->log_json))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "--eval takes no step, saves nothing and goes on from nothing: "
+                         "leave out %s", o->ckpt ? "--ckpt" : o->resume ? "--resume" : "--log-json");
+    return 0;
+}
+
 static int check(const struct options *o, ddp_error_t *errp)
 {
-    if (!o->data.n)
+    if (!o->data.n && !(o->eval && o->val.n))
         return error_set(errp, DDP_E_USAGE, EINVAL, "no data: name files or folders to train on, as in"
                          " --data /usr/share/common-licenses (./train --help)");
     if (o->model.width % o->model.heads)
@@ -255,19 +280,35 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
     for (int i = 1; i < argc; i++)
         if (take_word(argc, argv, &i, v, &o, errp) < 0)
             return -1;
-    use_preset(&presets[v[MODEL].choice], (uint64_t)v[STEPS].i, &o);
+    bool is_named = strcmp(v[MODEL].source, "default") != 0;
+    const struct preset *p = &presets[v[MODEL].choice];
+    o.model = is_named || !v[INIT].is_set ? p->model : (struct model_config){0};
     knob_store(knobs, N_KNOBS, v, &o);
-    if (!v[MIN_LR].is_set)
-        o.min_lr = o.lr / 10;
+    o.has_batch = v[BATCH].is_set;
+    o.has_lr = v[LR].is_set;
+    o.has_min_lr = v[MIN_LR].is_set;
+    o.has_warmup = v[WARMUP].is_set;
+    if (is_named || !v[INIT].is_set) {
+        use_rates(p, &o);
+        o.has_batch = o.has_lr = o.has_warmup = true;
+    }
     if (use_warmup(&v[WARMUP], &o, errp) < 0)
         return -1;
     o.device = v[DEVICE].is_set ? devices[v[DEVICE].choice] : NULL;
     o.dtype = v[DTYPE].is_set ? dtypes[v[DTYPE].choice] : NULL;
     snprintf(o.optimizer, sizeof o.optimizer, "%.31s", v[OPTIMIZER].text);
-    if (use_resume(&o, errp) < 0 || check_ckpt(&o, errp) < 0 || check(&o, errp) < 0)
+    if (use_resume(&o, errp) < 0 || check_ckpt(&o, errp) < 0 || check_eval(&o, errp) < 0)
         return -1;
     *ret = o;
     return 0;
+}
+
+int options_complete(struct options *o, ddp_error_t *errp)
+{
+    use_rates(preset_for(o->model.width), o);
+    if (!o->has_min_lr)
+        o->min_lr = o->lr / 10;
+    return check(o, errp);
 }
 
 uint64_t options_warmup_steps(const struct options *o, uint64_t steps_per_epoch)

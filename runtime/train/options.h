@@ -26,7 +26,8 @@ struct options {
     double lr, min_lr, beta1, beta2, eps, clip, weight_decay;
     double warmup;
     bool warmup_in_epochs;
-    bool scale_lr, print_hash;
+    bool has_batch, has_lr, has_min_lr, has_warmup; /* given, or the preset's that was named */
+    bool scale_lr, print_hash, eval;
     char optimizer[32];   /* of DDP_RULES */
     const char *device;   /* "auto", "cpu", "cuda"; NULL: libddp's default */
     const char *dtype;    /* "f32", "bf16", "f16"; NULL: chosen by device and sizes */
@@ -39,8 +40,14 @@ struct options {
 };
 
 /* Fills *ret from the command line (argv[0] is skipped). A preset gives the model's sizes, batch, learning rate and
- * warm-up; options override it wherever they stand. 0, or -1 with an error that names the option and the cure. */
+ * warm-up; options override it wherever they stand. With --init and without --model it gives no sizes: those that no
+ * option gives are 0 then, until the caller knows them; it calls options_complete in any case. 0, or -1 with an error
+ * that names the option and the cure. */
 int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp);
+
+/* Sets what follows from the model's sizes, and checks all together. Where --model was not given, batch, learning rate
+ * and warm-up are those of the first preset that is as wide as the model. */
+int options_complete(struct options *o, ddp_error_t *errp);
 
 /* True if the command line has `option` (--help, --version). */
 bool options_want(int argc, char **argv, const char *option);

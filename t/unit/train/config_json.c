@@ -20,7 +20,10 @@ static const char released[] =
 
 static int check(const char *text, const struct model_config *c, ddp_error_t *errp)
 {
-    return config_json_check(text, strlen(text), "x/config.json", c, errp);
+    struct model_config copy = *c;
+    int rc = config_json_match(text, strlen(text), "x/config.json", &copy, errp);
+    assert_memory_equal(&copy, c, sizeof copy);
+    return rc;
 }
 
 static json_int_t number(const json_t *o, const char *key)
@@ -123,6 +126,31 @@ static void other_layers_and_broken_files_are_refused(void **state)
     }
     ddp_error_t e;
     assert_int_equal(check("{\"n_inner\": 3072}", &small, &e), 0);
+    assert_int_equal(check("{\"activation_function\": \"gelu_pytorch_tanh\"}", &small, &e), 0);
+}
+
+static void sizes_that_nobody_gave_are_the_files(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"n_layer\": 3, \"n_embd\": 96, \"n_head\": 4, \"n_positions\": 40, \"n_ctx\": 40, "
+                               "\"vocab_size\": 300, \"n_inner\": 384}";
+    static const char *const bad[][2] = {{"{\"n_layer\": 0}", "n_layer is 0: 1 to 10000 are possible"},
+                                         {"{\"n_embd\": -1}", "n_embd is -1: 1 to"},
+                                         {"{\"vocab_size\": 65537}", "vocab_size is 65537: 1 to 65536"},
+                                         {"{\"n_head\": 5}", "n_embd, 768, cannot be divided among n_head, 5"},
+                                         {"{\"n_ctx\": 5}", "n_ctx is 5, but the model has 1024"}};
+    ddp_error_t e;
+    struct model_config c = {.layers = 3};
+    assert_int_equal(config_json_match(text, strlen(text), "x", &c, &e), 0);
+    assert_true(c.layers == 3 && c.width == 96 && c.heads == 4 && c.context == 40 && c.vocab == 300);
+    c = (struct model_config){.width = 64};
+    assert_int_equal(config_json_match(text, strlen(text), "x", &c, &e), -1);
+    assert_error_has(e, "n_embd is 96, but the model has 64: leave the sizes out, or give --width 96");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        c = (struct model_config){0};
+        assert_int_equal(config_json_match(bad[i][0], strlen(bad[i][0]), "x", &c, &e), -1);
+        assert_error_has(e, bad[i][1]);
+    }
 }
 
 static void write_file(const char *path, const char *text, size_t n)
@@ -137,24 +165,25 @@ static void folders_are_read(void **state)
 {
     (void)state;
     ddp_error_t e;
+    struct model_config s = small, t = tiny;
     char dir[] = "/tmp/ddp-t.XXXXXX", path[64];
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/config.json", dir);
-    assert_int_equal(config_json_check_folder(dir, &small, &e), -1);
+    assert_int_equal(config_json_match_folder(dir, &s, &e), -1);
     assert_error_has(e, path);
     assert_error_has(e, "No such file");
     write_file(path, released, sizeof released - 1);
-    assert_int_equal(config_json_check_folder(dir, &small, &e), 0);
-    assert_int_equal(config_json_check_folder(dir, &tiny, &e), -1);
+    assert_int_equal(config_json_match_folder(dir, &s, &e), 0);
+    assert_int_equal(config_json_match_folder(dir, &t, &e), -1);
     static char large[CONFIG_JSON_MAX_BYTES + 1];
     memset(large, ' ', sizeof large);
     write_file(path, large, sizeof large);
-    assert_int_equal(config_json_check_folder(dir, &small, &e), -1);
+    assert_int_equal(config_json_match_folder(dir, &s, &e), -1);
     assert_error_has(e, "longer than 65536 bytes");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(config_json_check_folder(dir, &small, &e), -1);
-    assert_error_has(e, "Is a directory");
+    assert_int_equal(config_json_match_folder(dir, &s, &e), -1);
+    assert_error_has(e, "is not a regular file");
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(rmdir(dir), 0);
 }
@@ -164,6 +193,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(released_folders_are_taken),
     cmocka_unit_test(sizes_that_differ_are_named),
     cmocka_unit_test(other_layers_and_broken_files_are_refused),
+    cmocka_unit_test(sizes_that_nobody_gave_are_the_files),
     cmocka_unit_test(folders_are_read),
 };
 UNIT_MAIN(tests)
