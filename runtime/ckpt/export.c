@@ -10,6 +10,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
 
 #define PART_BYTES ((size_t)4 << 20)
@@ -125,6 +126,36 @@ static int move(const char *temporary, const char *file, ddp_error_t *errp)
         rc = error_errno(errp, "renaming");
     io_close(fd);
     free(copy);
+    return rc;
+}
+
+static int write_small(const char *temporary, const char *text, size_t n, ddp_error_t *errp)
+{
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_errno(errp, "creating it");
+    int rc = write_all(fd, text, n, errp);
+    if (rc == 0 && fsync(fd) < 0)
+        rc = error_errno(errp, "fsync");
+    io_close(fd);
+    return rc;
+}
+
+int export_small(const char *path, const char *name, const char *file, const char *temporary, ddp_error_t *errp)
+{
+    char from[FOLDER_PATH_MAX];
+    size_t n;
+    if (folder_path(from, path, name, errp) < 0)
+        return -1;
+    char *text = io_read_file(from, MANIFEST_BYTES_MAX, &n, errp);
+    if (!text)
+        return -1;
+    int rc = write_small(temporary, text, n, errp) < 0 ? -1 : move(temporary, file, errp);
+    free(text);
+    if (rc < 0) {
+        unlink(temporary);
+        error_prefix(errp, "%.100s", file);
+    }
     return rc;
 }
 

@@ -1,4 +1,5 @@
-/* export.h - copies a group of a checkpoint's tensors, which lie in several files, into one file. */
+/* export.h - copies what others read out of a checkpoint: a group of its tensors, which lie in several files, into one
+ * file, and its small files. */
 #ifndef DDP_RUNTIME_CKPT_EXPORT_H
 #define DDP_RUNTIME_CKPT_EXPORT_H
 
@@ -11,5 +12,8 @@
  * DDP_E_USAGE: the checkpoint has no such tensors. */
 int export_group(const char *path, const struct manifest *m, const char *group, const char *file, const char *temporary,
                  ddp_error_t *errp);
+
+/* Copies the small file `name` of the checkpoint in the same way; reader_open has compared its checksum. */
+int export_small(const char *path, const char *name, const char *file, const char *temporary, ddp_error_t *errp);
 
 #endif

@@ -21,7 +21,8 @@ static const char help_text[] =
     "usage: ddp ckpt ls DIR           lists the checkpoints in DIR, oldest first\n"
     "       ddp ckpt verify DIR       reads every byte of each and compares it with its checksums\n"
     "       ddp ckpt show DIR         prints what the manifest of the newest says\n"
-    "       ddp ckpt export DIR FILE  copies the newest one's model into one safetensors file\n"
+    "       ddp ckpt export DIR FILE  copies the newest one's model into one safetensors file; into a folder that is\n"
+    "                                 there, or FOLDER/, with its config.json, for transformers or train --init\n"
     "\n"
     "DIR is a folder of checkpoints, as train's --ckpt, or one of the checkpoints in it (DIR/step-00000100).\n"
     "ls looks at files' presence, sizes and heads; verify and export also at every tensor. FILE is replaced at once,\n"
@@ -219,6 +220,12 @@ static int show(const struct found *f)
     return 0;
 }
 
+static int bad_usage(const char *why)
+{
+    fprintf(stderr, "ddp ckpt: %s: see \"ddp ckpt --help\"\n", why);
+    return CLI_USAGE;
+}
+
 /* ---- export ---- */
 
 static char temporary[FOLDER_PATH_MAX + 64];
@@ -229,36 +236,80 @@ static void leave(int sig)
     _exit(128 + sig);
 }
 
-static int export(const struct found *f, const char *file)
+/* Signals that end the command remove what it was writing. */
+static void catch_signals(void)
 {
-    char path[FOLDER_PATH_MAX + 40], token[17], size[32];
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
+    for (int i = 0; i < 4; i++)
+        if (signal(signals[i], leave) == SIG_IGN)
+            signal(signals[i], SIG_IGN);
+}
+
+static int name_temporary(const char *file, ddp_error_t *errp)
+{
+    char token[17];
+    if (io_random_hex(token, 8, errp) < 0)
+        return -1;
+    if (snprintf(temporary, sizeof temporary, "%s.%s", file, token) >= FOLDER_PATH_MAX)
+        return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "the path of FILE is longer than %d bytes", FOLDER_PATH_MAX);
+    return 0;
+}
+
+/* A folder that is there, or a name that ends as one's does, which becomes one. 1, 0: a file, or -1. */
+static int open_folder(const char *target, ddp_error_t *errp)
+{
+    struct stat st;
+    size_t n = strlen(target);
+    if (stat(target, &st) == 0 && S_ISDIR(st.st_mode))
+        return 1;
+    if (target[n - 1] != '/')
+        return 0;
+    return mkdir(target, 0777) < 0 ? error_errno(errp, "%.160s", target) : 1;
+}
+
+static bool has_file(const struct manifest *m, const char *name)
+{
+    size_t i = 0;
+    while (i < m->n_files && strcmp(m->file[i].name, name) != 0)
+        i++;
+    return i < m->n_files;
+}
+
+/* The folder's model comes last: until then it is none. */
+static int export_to(const char *path, const struct manifest *m, const char *target, char file[FOLDER_PATH_MAX],
+                     ddp_error_t *errp)
+{
+    int is_folder = open_folder(target, errp);
+    if (is_folder < 0)
+        return -1;
+    if (is_folder && has_file(m, "config.json") &&
+        (folder_path(file, target, "config.json", errp) < 0 || name_temporary(file, errp) < 0 ||
+         export_small(path, "config.json", file, temporary, errp) < 0))
+        return -1;
+    if (is_folder ? folder_path(file, target, "model.safetensors", errp) < 0
+                  : snprintf(file, FOLDER_PATH_MAX, "%s", target) < 0)
+        return -1;
+    return name_temporary(file, errp) < 0 ? -1 : export_group(path, m, "model", file, temporary, errp);
+}
+
+static int export(const struct found *f, const char *target)
+{
+    char path[FOLDER_PATH_MAX + 40], file[FOLDER_PATH_MAX], size[32];
     struct manifest m;
     struct stat st;
     ddp_error_t e;
     path_of(f, f->n - 1, path);
-    if (io_random_hex(token, 8, &e) < 0 || reader_open(path, &m, &e) < 0)
+    if (strlen(target) >= FOLDER_PATH_MAX)
+        return bad_usage("the path of FILE is too long");
+    if (reader_open(path, &m, &e) < 0)
         return say(&e);
-    int rc = -1;
-    if (snprintf(temporary, sizeof temporary, "%s.%s", file, token) >= FOLDER_PATH_MAX)
-        error_set(&e, DDP_E_USAGE, ENAMETOOLONG, "the path of FILE is longer than %d bytes", FOLDER_PATH_MAX);
-    else {
-        static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
-        for (int i = 0; i < 4; i++)
-            if (signal(signals[i], leave) == SIG_IGN)
-                signal(signals[i], SIG_IGN);
-        rc = export_group(path, &m, "model", file, temporary, &e);
-    }
+    catch_signals();
+    int rc = export_to(path, &m, target, file, &e);
     manifest_clear(&m);
     if (rc < 0)
         return say(&e);
     printf("%s: the model of %s (%s)\n", file, path, size_text(stat(file, &st) == 0 ? (uint64_t)st.st_size : 0, size));
     return 0;
-}
-
-static int bad_usage(const char *why)
-{
-    fprintf(stderr, "ddp ckpt: %s: see \"ddp ckpt --help\"\n", why);
-    return CLI_USAGE;
 }
 
 int cli_ckpt(int argc, char **argv)
@@ -276,8 +327,8 @@ int cli_ckpt(int argc, char **argv)
         i++;
     if (i == 4)
         return bad_usage(*name ? "it knows ls, verify, show and export" : "ls, verify, show or export?");
-    if (argc - 2 != verbs[i].n_args || !argv[2][0])
-        return bad_usage(verbs[i].n_args == 1 ? "it takes one DIR" : "export takes DIR and FILE");
+    if (argc - 2 != verbs[i].n_args || !argv[2][0] || !argv[argc - 1][0])
+        return bad_usage(verbs[i].n_args == 1 ? "it takes one DIR" : "export takes DIR and FILE, or FOLDER/");
     struct found f;
     ddp_error_t e;
     if (find(argv[2], &f, &e) < 0)
