@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/nearest.h"
+
 #include "runtime/base/settings.h"
 
 const struct knob ddp_keys[KEY_COUNT] = {
@@ -58,50 +60,14 @@ static const char *list_keys(size_t n, char *buf, size_t size)
     return buf;
 }
 
-/* Levenshtein's distance between a and b, both cut at 31 bytes. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[32], n = strnlen(a, 31), m = strnlen(b, 31);
-    for (size_t j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        size_t diag = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = diag + (a[i - 1] != b[j - 1]);
-            diag = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
-
-/* The key nearest to `name` among the first n of the table, or NULL when none is near. */
-static const char *nearest(const char *name, size_t n)
-{
-    const char *best = NULL;
-    size_t least = 3; /* two slips of the keyboard at most, and fewer than the name has letters */
-    for (size_t i = 0; i < n; i++) {
-        size_t d = distance(name, ddp_keys[i].name);
-        if (d < least && d < strlen(name)) {
-            least = d;
-            best = ddp_keys[i].name;
-        }
-    }
-    return best;
-}
-
 int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp)
 {
-    char all[200];
-    const char *near = nearest(name, n);
-    return error_set(errp, domain, EINVAL, "%s: unknown key \"%.32s\"%s%s%s %s%s", source, name,
-                     near ? ", did you mean " : ";", near ? near : "", near ? "?" : "", use,
-                     list_keys(n, all, sizeof all));
+    char all[200], meant[80];
+    struct nearest near = nearest_to(name, 2);
+    for (size_t i = 0; i < n; i++)
+        nearest_try(&near, ddp_keys[i].name);
+    return error_set(errp, domain, EINVAL, "%s: unknown key \"%.32s\"%s %s%s", source, name,
+                     nearest_text(&near, ";", meant, sizeof meant), use, list_keys(n, all, sizeof all));
 }
 
 static int set_mode(struct keys *o, enum ddp_mode mode, const char *source, ddp_error_t *errp)

@@ -66,6 +66,10 @@ for args in "" "-n" "-n 0 true" "-n x true" "-n 2x true" "-n -1 true" "-n 2" "tr
     like "wrong usage: ddp run $args" "$rc $(wc -l <<<"$err") $err" \
         "^2 1 ddp run: .*(--help|: use -n=1..4096|: use --timeout=0.001..|wants a value)"
 done
+run "$ddp" topp
+is "a verb with a slip" "$rc $err" '2 ddp: "topp" is not a verb of ddp, did you mean topo? "ddp help" lists them'
+run "$ddp" help topp
+is "... for help, too" "$rc $err" '2 ddp: "topp" is not a verb of ddp, did you mean topo? "ddp help" lists them'
 run "$ddp" frobnicate
 is "an unknown verb" "$rc $err" '2 ddp: "frobnicate" is not a verb of ddp: "ddp help" lists them'
 run "$ddp"

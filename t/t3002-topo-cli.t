@@ -135,7 +135,7 @@ refused "a format that is none" 2 ".*--format=png is not allowed: use --format=t
 refused "a rank that is not there" 2 "--explain 8: there are fewer ranks, 0 to 7" --xml "$machines/hgx-h100.xml" \
     --explain 8
 refused "an explanation as a picture" 2 "--explain writes text" --explain 0 --format svg
-refused "an unknown option" 2 'there is no option --rank: "ddp topo --help" lists them' --rank 3
+refused "an unknown option" 2 'there is no option --rank, did you mean --ranks\? "ddp topo --help" lists them' --rank 3
 refused "a word too many" 2 'there is no option 3: "ddp topo --help" lists them' 3
 topo --help
 like "help" "$rc $out" "^0 usage: ddp topo .*--explain RANK"

@@ -75,7 +75,8 @@ shard "$tmp/cut.bin" $magic 300 200
 shard "$tmp/magic.bin" 1234 300 300
 : >"$tmp/empty.bin"
 head -c 50 /dev/zero >"$tmp/short"
-refuses "unknown option" 2 '--stepz.*--help' --data $data --stepz 3
+refuses "unknown option" 2 'no option --stepz, did you mean --steps\? ./train --help' --data $data --stepz 3
+refuses "unknown option like no other" 2 'no option --colour: ./train --help' --data $data --colour red
 refuses "stray word" 2 'stray.*--data' stray
 refuses "not a number" 2 '--steps=3x.*0\.\.' --data $data --steps 3x
 refuses "out of range" 2 '--batch=0.*1\.\.' --data $data --batch=0

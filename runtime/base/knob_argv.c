@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/knob.h"
+#include "runtime/base/nearest.h"
 
 #define HELP_INDENT 22
 #define HELP_COLUMNS 110
@@ -13,9 +14,14 @@ static bool is_help(const char *word)
     return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-static int unknown(const char *word, const char *lister, ddp_error_t *errp)
+static int unknown(const struct knob *knobs, size_t n, const char *word, const char *lister, ddp_error_t *errp)
 {
-    return error_set(errp, DDP_E_USAGE, EINVAL, "there is no option %.64s: %s lists them", word, lister);
+    char meant[80];
+    struct nearest near = nearest_to(word, 2);
+    for (size_t i = 0; i < n; i++)
+        nearest_try(&near, knobs[i].name);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "there is no option %.64s%s %s lists them", word,
+                     nearest_text(&near, ":", meant, sizeof meant), lister);
 }
 
 int knob_take(const struct knob *knobs, size_t n, const char *lister, int argc, char **argv, int *i,
@@ -24,7 +30,7 @@ int knob_take(const struct knob *knobs, size_t n, const char *lister, int argc, 
     const char *text = NULL;
     const struct knob *k = knob_split(knobs, n, argv[*i], &text);
     if (!k)
-        return unknown(argv[*i], lister, errp);
+        return unknown(knobs, n, argv[*i], lister, errp);
     if (!text && k->type == KNOB_BOOL)
         text = "on";
     if (!text && *i + 1 < argc && strncmp(argv[*i + 1], "--", 2) != 0)
@@ -47,7 +53,7 @@ int knob_argv(const struct knob *knobs, size_t n, const char *lister, int argc, 
             return -1;
     }
     if (i < argc && !ret_rest)
-        return unknown(argv[i], lister, errp);
+        return unknown(knobs, n, argv[i], lister, errp);
     if (ret_rest)
         *ret_rest = i + (i < argc && !strcmp(argv[i], "--"));
     return 0;

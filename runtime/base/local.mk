@@ -18,6 +18,7 @@ libbase_la_SOURCES = \
 	%D%/knob_argv.c \
 	%D%/lobby.c %D%/lobby.h \
 	%D%/meminfo.c %D%/meminfo.h \
+	%D%/nearest.c %D%/nearest.h \
 	%D%/num.c %D%/num.h \
 	%D%/plain.c %D%/plain.h \
 	%D%/resolve.c %D%/resolve.h \

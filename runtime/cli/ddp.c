@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/nearest.h"
 #include "runtime/bench/bench.h"
 #include "runtime/cli/cli.h"
 #include "runtime/ddp.h"
@@ -29,11 +30,27 @@ static const struct verb *find(const char *name)
     return NULL;
 }
 
+static int wrong_verb(const char *name)
+{
+    char meant[80];
+    struct nearest near = nearest_to(name, 2);
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        nearest_try(&near, verbs[i].name);
+    if (*name)
+        fprintf(stderr, "ddp: \"%s\" is not a verb of ddp%s \"ddp help\" lists them\n", name,
+                nearest_text(&near, ":", meant, sizeof meant));
+    else
+        fprintf(stderr, "ddp: no verb given: \"ddp help\" lists them\n");
+    return CLI_USAGE;
+}
+
 static int help(int argc, char **argv)
 {
     const struct verb *v = argc > 1 ? find(argv[1]) : NULL;
     if (v && v->main != help)
         return v->main(2, (char *[]){argv[1], "--help", NULL});
+    if (!v && argc > 1)
+        return wrong_verb(argv[1]);
     printf("usage: ddp VERB [ARGUMENTS...]\n\n");
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         printf("  %-7s  %s\n", verbs[i].name, verbs[i].help);
@@ -53,9 +70,5 @@ int main(int argc, char **argv)
     const struct verb *v = find(name);
     if (v)
         return v->main(argc - 1, argv + 1);
-    if (*name)
-        fprintf(stderr, "ddp: \"%s\" is not a verb of ddp: \"ddp help\" lists them\n", name);
-    else
-        fprintf(stderr, "ddp: no verb given: \"ddp help\" lists them\n");
-    return CLI_USAGE;
+    return wrong_verb(name);
 }

@@ -1,13 +1,18 @@
+#include <config.h> /* environ */
+
 #include "runtime/core/config.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "runtime/base/nearest.h"
 #include "runtime/ddp.h"
 
 #define PREFIX "--ddp-"
+#define VARIABLES "DDP_"
 
 #define ROW(type, field, scope, ...) {KNOB_FIELD(struct config, field), __VA_ARGS__},
 const struct knob config_knobs[] = {CONFIG_SETTINGS(ROW)};
@@ -18,9 +23,47 @@ static const enum config_scope scope_of[] = {CONFIG_SETTINGS(SCOPE)};
 #define N_KNOBS (sizeof config_knobs / sizeof *config_knobs)
 const size_t config_n_knobs = N_KNOBS;
 
+/* The plugin's keys, which a user may set as variables, too; without DDP_RESTARTS, beside which every task has
+ * DDP_RESTART. */
+static const char *const plugins[] = {"DDP_BIND", "DDP_GUARD", "DDP_MPI",  "DDP_OMP",
+                                      "DDP_PORT", "DDP_RESV_PORTS", "DDP_TOPO", "DDP_VERBOSE"};
+
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 {
-    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s: libddp(7) lists them", prefix, key);
+    char meant[80];
+    struct nearest near = nearest_to(key, 2);
+    for (size_t i = 0; i < N_KNOBS; i++)
+        nearest_try(&near, config_knobs[i].name);
+    snprintf(meant, sizeof meant, near.found ? ", did you mean %s%s?" : ":", prefix, near.found);
+    return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s%s libddp(7) lists them", prefix, key, meant);
+}
+
+/* A variable that is a setting but for a slip would be one that nobody reads. Shorter names are more easily another
+ * program's. */
+static int check_variable(const char *variable, ddp_error_t *errp)
+{
+    char name[64], meant[80];
+    size_t n = strcspn(variable, "="), prefix = strlen(VARIABLES), letters = n - prefix;
+    if (strncmp(variable, VARIABLES, prefix) != 0 || n >= sizeof name)
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)n, variable);
+    struct nearest near = nearest_to(name, letters < 4 ? 0 : letters < 8 ? 1 : 2);
+    for (size_t i = 0; i < N_KNOBS; i++)
+        nearest_try(&near, config_knobs[i].env);
+    for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)
+        nearest_try(&near, plugins[i]);
+    if (!near.found || !strcmp(near.found, name))
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "the variable %s is no setting%s Unset it, also if it is another "
+                     "program's", name, nearest_text(&near, "", meant, sizeof meant));
+}
+
+static int check_variables(ddp_error_t *errp)
+{
+    for (char **e = environ; e && *e; e++)
+        if (check_variable(*e, errp) < 0)
+            return -1;
+    return 0;
 }
 
 /* argument is "--ddp-KEY=VALUE". */
@@ -42,7 +85,7 @@ static int read_argument(struct knob_value *values, const char *argument, ddp_er
 int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp)
 {
     struct knob_value values[N_KNOBS];
-    if (knob_load(config_knobs, N_KNOBS, values, errp) < 0)
+    if (check_variables(errp) < 0 || knob_load(config_knobs, N_KNOBS, values, errp) < 0)
         return -1;
     for (int i = 1; argc && argv && i < *argc; i++)
         if (!strncmp((*argv)[i], PREFIX, strlen(PREFIX)) && read_argument(values, (*argv)[i], errp) < 0)

@@ -94,7 +94,8 @@ extern const struct knob config_knobs[];
 extern const size_t config_n_knobs;
 
 /* Reads the environment, then takes every "--ddp-KEY=VALUE" out of argv (both may be NULL; argv stays NULL-terminated).
- * An unknown key or a value out of range is an error that names it; argv is then unchanged. */
+ * An unknown key, a variable whose name is a setting's but for a slip, or a value out of range is an error that names
+ * it; argv is then unchanged. */
 int config_load(struct config *cfg, int *argc, char ***argv, ddp_error_t *errp);
 
 /* Sets one key from text. A key of CONFIG_EARLY comes too late here: an error that says how to set it. */

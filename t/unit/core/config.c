@@ -1,6 +1,7 @@
 #include "t/unit/unit.h"
 
 #include "runtime/core/config.h"
+#include "spank/keys.h"
 
 #define ROOM 65536 /* bytes of doc/user.md */
 
@@ -89,7 +90,7 @@ static void options_come_out_of_argv(void **state)
     static const char *const bad[][2] = {
         {"--ddp-timeout=0", "command line: --ddp-timeout=0 is not allowed: use --ddp-timeout=0.1..86400"},
         {"--ddp-timeout", "--ddp-timeout lacks a value: write --ddp-timeout=VALUE"},
-        {"--ddp-tmeout=3", "unknown option --ddp-tmeout=3: libddp(7) lists them"},
+        {"--ddp-tmeout=3", "unknown option --ddp-tmeout=3, did you mean --ddp-timeout? libddp(7) lists them"},
         {"--ddp-DDP_TIMEOUT=3", "unknown option --ddp-DDP_TIMEOUT=3"},
         {"--ddp-trace=123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789."
          "123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789.123456789."
@@ -128,8 +129,57 @@ static void the_program_sets_what_is_not_too_late(void **state)
     assert_true(cfg.bucket_mb == 4);
     assert_int_equal(config_set(&cfg, "bucket", "4", &e), -1);
     assert_error_has(e, "unknown option bucket: libddp(7) lists them");
+    assert_int_equal(config_set(&cfg, "bucket-md", "4", &e), -1);
+    assert_error_has(e, "unknown option bucket-md, did you mean bucket-mb? libddp(7) lists them");
     assert_int_equal(config_set(&cfg, "timeout", "4", &e), -1);
     assert_error_has(e, "option timeout takes effect in ddp_init: set DDP_TIMEOUT or pass --ddp-timeout=4");
+}
+
+static void slips_in_variables_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *meant; /* NULL: it is nobody's, or another program's */
+    } cases[] = {
+        {"DDP_TIMOUT", "DDP_TIMEOUT?"},
+        {"DDP_TIMEOUTS", "DDP_TIMEOUT?"},
+        {"DDP_DETERMINSTC", "DDP_DETERMINISTIC?"},
+        {"DDP_KEEPS", "DDP_KEEP?"},
+        {"DDP_VERBSE", "DDP_VERBOSE?"},
+        {"DDP_VERBOSE", NULL},
+        {"DDP_STEP", NULL},
+        {"DDP_MODE", NULL},
+        {"DDP_MP", NULL},
+        {"DDP_BOOT", NULL},
+        {"DDP_RANK", NULL},
+        {"DDP_SIZE", NULL},
+        {"DDP_VERSION", NULL},
+        {"DDP_BACKEND", NULL},
+        {"DDP_TEST_MARK", NULL},
+        {"ADDP_TIMOUT", NULL},
+        {"DDP_", NULL},
+        {"DDP_X", NULL},
+    };
+    struct config cfg;
+    ddp_error_t e;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv(cases[i].name, "on", 1);
+        int rc = config_load(&cfg, NULL, NULL, &e);
+        unsetenv(cases[i].name);
+        if (rc != (cases[i].meant ? -1 : 0))
+            fail_msg("%s: %d", cases[i].name, rc);
+        if (cases[i].meant)
+            assert_error_has(e, cases[i].meant);
+    }
+    for (size_t i = 0; i < KEY_COUNT; i++) { /* the plugin's, which a task has, too */
+        const char *env = ddp_keys[i].env;
+        if (!env || getenv(env) || knob_find(config_knobs, config_n_knobs, env))
+            continue;
+        setenv(env, "x", 1);
+        if (config_load(&cfg, NULL, NULL, &e) < 0)
+            fail_msg("%s: %s", env, e.text);
+        unsetenv(env);
+    }
 }
 
 /* Ranks whose settings mean the same agree, however they were written. */
@@ -295,6 +345,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_setting_goes_to_its_own_field),
     cmocka_unit_test(options_come_out_of_argv),
     cmocka_unit_test(the_program_sets_what_is_not_too_late),
+    cmocka_unit_test(slips_in_variables_are_told),
     cmocka_unit_test(ranks_compare_what_they_share),
     cmocka_unit_test(users_page_has_every_setting_and_no_other),
     cmocka_unit_test(a_page_that_is_wrong_is_refused),
