@@ -91,6 +91,13 @@ refuses "missing file" 1 "$tmp/missing.*No such file" --data $data "$tmp/missing
 refuses "missing validation file" 1 "$tmp/missing.*No such file" --data $data --val "$tmp/missing"
 refuses "empty shard" 1 'empty.bin: empty' --data "$tmp/empty.bin"
 refuses "truncated shard" 1 'cut.bin: truncated.*300.*200' --data "$tmp/cut.bin"
+sed -n '/^import struct$/,/^```$/{/^```$/!p}' "$top_srcdir/doc/user.md" >"$tmp/shard.py"
+echo "write_shard('$tmp/guide.bin', [296 + i % 4 for i in range(3000)])" >>"$tmp/shard.py"
+python3 "$tmp/shard.py"
+run "$train" --data "$tmp/guide.bin" --vocab 300 --steps 1 --context 16
+is "the guide's program writes a shard that is read" "$rc" 0 || diag "$err"
+refuses "... whose tokens are as they were" 1 'guide.bin: token 299 at byte offset .*--vocab 300' \
+    --data "$tmp/guide.bin" --vocab 299 --steps 1 --context 16
 refuses "no shard" 1 'magic.bin: not a token shard' --data "$tmp/magic.bin"
 refuses "token beyond the vocabulary" 1 'good.bin: token 300 at byte offset 1[0-9]*.*--vocab 301' \
     --data "$tmp/good.bin" --batch 1
