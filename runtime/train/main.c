@@ -174,7 +174,7 @@ static int begin(ddp_t *d, const struct job *j, ddp_error_t *errp)
     if (resumed < 0)
         return -1;
     if (!resumed && o->resume && !o->may_start_over)
-        return error_set(errp, DDP_E_USAGE, ENOENT, "--resume=%.150s: there is no checkpoint: name a folder that has "
+        return error_set(errp, DDP_E_DATA, ENOENT, "--resume=%.150s: there is no checkpoint: name a folder that has "
                          "some, or one of them", o->resume);
     if (o->ckpt && ddp_checkpoint_open(d, o->ckpt, errp) < 0)
         return -1;
