@@ -22,7 +22,7 @@ refused "half of PMI is none" "SLURM_NTASKS=4" SLURM_NTASKS=4 PMI_RANK=0 PMI_SIZ
 refused "half of PMIx is none" "SLURM_NTASKS=4" SLURM_NTASKS=4 PMIX_RANK=0
 run env SLURM_NTASKS=4 DDP_BOOT=single "$probe"
 like "who insists on a single process gets it" "$rc $out" "^0 rank 0 of 1: "
-refused "an unknown backend" "DDP_BOOT=nonsense .*auto.pmix.pmi.local.single" DDP_BOOT=nonsense
+refused "an unknown backend" "DDP_BOOT=nonsense .*auto.guard.pmix.pmi.local.single" DDP_BOOT=nonsense
 refused "local without an address" "DDP_BOOT_ADDR.*ddp run" DDP_BOOT=local
 refused "an address without a token" "DDP_BOOT_TOKEN.*ddp run" DDP_BOOT_ADDR=unix:@nobody
 token=$(printf 'a%.0s' {1..64})
