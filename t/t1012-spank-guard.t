@@ -97,6 +97,7 @@ names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 
     until [ -e "$0/dies" ]; do read -rt 0.02 <> <(:); done; [ $RANK = 1 ] && exit 1; exec sleep $NAP'
 rm "$tmp/out/dies"
 # Slurm sees that death as well, and may be faster in ending all: it is not to.
+: >"$tmp/run.err" # of the step before
 # shellcheck disable=SC2016
 SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]; then
     until [ "$(grep -c @ddp-guard /proc/net/unix)" -ge 2 ]; do read -rt 0.02 <> <(:); done; kill -KILL $PPID
