@@ -273,7 +273,6 @@ static void be_guard(struct guard *g)
     for (int signo = 1; signo <= SIGNALS; signo++) /* ignored ones would not arrive */
         signal(signo, SIG_DFL);
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (g->f.restarts == 0)
         let_go(g);
     g->guards = guards_open(&g->f);
@@ -313,13 +312,11 @@ static void give_back(const struct before *b)
     sigprocmask(SIG_SETMASK, &b->mask, NULL);
 }
 
-static void be_program(const struct guard *g, pid_t guard)
+static void be_program(pid_t guard)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard) /* it died before that */
         _exit(1);
-    if (g->generation > 0)
-        prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 int guard_start(const struct guards_facts *f, ddp_error_t *errp)
@@ -334,16 +331,19 @@ int guard_start(const struct guards_facts *f, ddp_error_t *errp)
         return error_errno(errp, "guard: no descriptor for signals");
     g.stepd = (int)syscall(SYS_pidfd_open, getppid(), 0); /* a kernel before 5.3 has none */
     remember(&b);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* the program may end, and leave orphans, at once; it does not inherit this */
     while ((g.program = fork()) > 0) {
         if (!g.guards)
             be_guard(&g);
         be_beside(&g);
     }
     if (g.program == 0)
-        be_program(&g, self);
+        be_program(self);
     else if (g.guards) /* memory is short now: as a program that could not start */
         _exit(1);
     int rc = g.program == 0 ? g.generation : error_errno(errp, "guard: no process beside the program");
+    if (rc < 0)
+        prctl(PR_SET_CHILD_SUBREAPER, 0);
     give_back(&b);
     close(g.signals);
     io_close(g.stepd);
