@@ -169,7 +169,7 @@ static int same_rank(struct job *j, int rank, comm_t *c)
             for (int repeat = 0; repeat < 2; repeat++) {
                 size_t bytes = N * dtype_size((enum ddp_dtype)t);
                 for (size_t i = 0; i < bytes; i++) /* exponents stay moderate: bytes below 64 */
-                    x[i] = (char)(((uint32_t)random_value(rank, i, 5) >> 3) % 64);
+                    x[i] = (char)(((uint32_t)(int32_t)random_value(rank, i, 5) >> 3) % 64);
                 CHECK(comm_allreduce(c, x, N, (enum ddp_dtype)t, (enum ddp_op)op, &e) == 0, "%s", e.text);
                 CHECK(comm_allgather(c, x, bytes, all, &e) == 0, "%s", e.text);
                 for (int r = 0; r < j->size; r++)
