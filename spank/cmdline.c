@@ -8,7 +8,8 @@ static const char *const long_flags[] = {
     "bcast",       "compress",        "get-user-env",  "send-libs",     "test-only",     "x11",
     "contiguous",  "disable-status",  "exact",       "exclusive",     "help",          "hold",         "immediate",
     "interactive", "kill-on-bad-exit", "label",      "multi-prog",    "no-allocate",   "no-kill",      "nice",
-    "overcommit",  "overlap",         "oversubscribe", "preserve-env", "propagate",    "pty",          "quiet",
+    "overcommit",  "overlap",         "oversubscribe", "parsable",      "preserve-env",  "propagate",    "pty",
+    "quiet",
     "quit-on-interrupt", "reboot",    "share",         "spread-job",    "unbuffered",   "usage",
     "use-min-nodes", "verbose",       "version",     "wait-all-nodes", "whole",
 };
@@ -52,6 +53,7 @@ static const struct wanted {
     {"ntasks-per-gpu", 12, offsetof(struct cmdline, ntasks_per_gpu), false},
     {"tres-per-task", 6, offsetof(struct cmdline, tres_per_task), false},
     {"tres-bind", 6, offsetof(struct cmdline, tres_bind), false},
+    {"async", 2, offsetof(struct cmdline, async), true},
     {"cpu-bind", 5, offsetof(struct cmdline, cpu_bind), false},
     {"cpu_bind", 4, offsetof(struct cmdline, cpu_bind), false},
 };

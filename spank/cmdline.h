@@ -16,6 +16,7 @@ struct cmdline {
     const char *gpus_per_task, *ntasks_per_gpu, *tres_per_task; /* of the last one in any component */
     const char *gpu_bind, *tres_bind, *ntasks_per_node;
     const char *cpu_bind;
+    const char *async; /* "": given */
     const char *command; /* of the first component; what follows it in the arguments is its own */
 };
 

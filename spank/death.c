@@ -54,6 +54,8 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_GUARD)
         snprintf(buf, size, "rank %d (%s) was killed together with its guard (out of memory, perhaps)", d->rank,
                  d->node);
+    else if (d->kind == DEATH_SRUN)
+        snprintf(buf, size, "srun has gone");
     else if (d->kind == DEATH_STUCK)
         snprintf(buf, size, "no restart: a program on %s (rank %d, perhaps) does not end by SIGKILL: is a file system "
                  "or a driver stuck?", d->node, d->rank);

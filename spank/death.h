@@ -16,6 +16,7 @@ enum death_kind {
     DEATH_GUARD,  /* the rank's guard was killed, and with it the program */
     DEATH_GONE,   /* the same of a node's first rank, or slurmstepd was killed, or the node has gone */
     DEATH_SILENT, /* the node has said nothing for `how` seconds */
+    DEATH_SRUN,   /* srun has gone, and so nobody waits for the step (lifeline.h) */
     DEATH_STUCK,  /* a program on the rank's node does not end, so no generation can follow */
 };
 

@@ -30,36 +30,6 @@ struct gather {
     pthread_t thread;
 };
 
-static int bind_range(int fd, sa_family_t family, struct port_range r, ddp_error_t *errp)
-{
-    uint32_t start = 0, n = (uint32_t)(r.max - r.min) + 1;
-    if (io_random(&start, sizeof start, errp) < 0)
-        return -1;
-    for (uint32_t i = 0; i < n; i++)
-        if (listen_bind(fd, family, r.min + (int)((start % n + i) % n)) == 0)
-            return 0;
-        else if (errno != EADDRINUSE && errno != EACCES)
-            break;
-    return error_errno(errp, "no port from %d to %d is free for srun", r.min, r.max);
-}
-
-/* Returns the port, or -1. */
-static int take_port(int *ret_fd, struct port_range range, ddp_error_t *errp)
-{
-    sa_family_t family;
-    struct sockaddr_storage sa = {0};
-    socklen_t len = sizeof sa;
-    int fd = listen_socket(&family);
-    *ret_fd = fd;
-    if (fd < 0)
-        return error_errno(errp, "srun gets no socket");
-    if (bind_range(fd, family, range, errp) < 0)
-        return -1;
-    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
-        return error_errno(errp, "srun's port");
-    return ntohs(family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
-}
-
 static void gather_free(gather_t *g)
 {
     int saved = errno;
@@ -79,7 +49,7 @@ gather_t *gather_create(const struct gather_options *o, ddp_error_t *errp)
         return NULL;
     }
     *g = (gather_t){.server = {-1, -1, o->out_fd, o->collect_s, ""}, .done = {-1, -1}, .pid = getpid()};
-    int port = take_port(&g->server.listen_fd, o->ports, errp);
+    int port = listen_take_port(&g->server.listen_fd, o->ports, errp);
     if (port < 0 || io_random_hex(g->server.token, TOKEN_BYTES, errp) < 0) {
         gather_free(g);
         return NULL;

@@ -20,6 +20,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "spank/guard_door.h"
+#include "spank/lifeline.h"
 
 #define VERDICT_S 4.0 /* from the program's death to the guard's own end, where nobody answers */
 #define SAY_S 1.0     /* for the task's stderr to take a line */
@@ -32,6 +33,7 @@ struct guard {
     struct guards_facts f;
     guards_t *guards; /* NULL: memory is short */
     guard_door_t *door; /* with restarts; NULL: none */
+    lifeline_t *srun;   /* rank 0's; NULL: it is not watched */
     int generation;
     uint64_t began, kills; /* when; cgroup_memory_kills then */
     bool is_asked; /* to end, by a signal that was passed on */
@@ -150,7 +152,7 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     g->said = *d;
     if (is_ours)
         say(g, d);
-    if (!g->f.ends_step && !d->next)
+    if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
         return;
     g->term_at = deadline_in(d->next ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
     g->kill_at = deadline_in(d->next ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
@@ -215,10 +217,22 @@ static void step_door(struct guard *g)
         guards_tell_card(g->guards, card);
 }
 
+/* Nobody hears what the step says, nor waits for it. */
+static void step_srun(struct guard *g)
+{
+    if (g->srun && lifeline_step(g->srun) && g->guards) {
+        struct death d = {.kind = DEATH_SRUN, .rank = g->f.rank};
+        snprintf(d.node, sizeof d.node, "%s", g->f.name);
+        guards_report(g->guards, &d);
+    }
+}
+
 static int wait_ms(const struct guard *g)
 {
     const uint64_t when[] = {g->verdict_until, g->term_at, g->kill_at};
-    int ms = g->guards ? guards_wait_ms(g->guards) : -1;
+    int ms = g->guards ? guards_wait_ms(g->guards) : -1, srun_ms = g->srun ? lifeline_wait_ms(g->srun) : -1;
+    if (srun_ms >= 0 && (ms < 0 || srun_ms < ms))
+        ms = srun_ms;
     for (size_t i = 0; i < sizeof when / sizeof *when; i++)
         if (when[i] && (ms < 0 || deadline_left_ms(when[i]) < ms))
             ms = deadline_left_ms(when[i]);
@@ -232,7 +246,9 @@ static void watch(struct guard *g)
         look(g);
         struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
                              {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN},
-                             {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN}};
+                             {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN},
+                             {.fd = g->srun ? lifeline_fd(g->srun) : -1,
+                              .events = g->srun ? lifeline_events(g->srun) : 0}};
         poll(p, sizeof p / sizeof *p, wait_ms(g));
         if (p[1].revents)
             lose_stepd(g);
@@ -240,6 +256,7 @@ static void watch(struct guard *g)
             take_signal(g);
         if (p[3].revents)
             step_door(g);
+        step_srun(g);
         if (g->guards)
             guards_step(g->guards);
         if (g->door && g->guards)
@@ -276,6 +293,8 @@ static void be_guard(struct guard *g)
     if (g->f.restarts == 0)
         let_go(g);
     g->guards = guards_open(&g->f);
+    if (*g->f.srun_port)
+        g->srun = lifeline_open(g->f.srun_host, g->f.srun_port);
     if (g->f.restarts > 0 && *g->f.token)
         g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, NULL);
 }

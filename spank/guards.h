@@ -46,6 +46,7 @@ struct guards_facts {
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
     char token[GUARDS_TOKEN_LEN + 1];  /* "": none */
+    char srun_host[64], srun_port[8]; /* of rank 0's guard (lifeline.h); "": not known */
     bool ends_step; /* a death is to end the other programs, as with srun --kill-on-bad-exit */
     int port[GUARDS_PORTS], port_above[GUARDS_PORTS]; /* 0: none */
 };

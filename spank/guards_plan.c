@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/num.h"
+#include "spank/lifeline.h"
 #include "spank/port.h"
 
 struct find {
@@ -81,6 +82,13 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     snprintf(ret->name, sizeof ret->name, "%s", s->node_name);
     if (token && strlen(token) == GUARDS_TOKEN_LEN)
         strcpy(ret->token, token);
+    const char *srun = lookup("SLURM_SRUN_COMM_HOST", arg), *port = lookup(LIFELINE_VARIABLE, arg);
+    if (!srun)
+        srun = lookup("SLURM_LAUNCH_NODE_IPADDR", arg); /* as in gather_send.c */
+    if (s->rank == 0 && srun && port) {
+        snprintf(ret->srun_host, sizeof ret->srun_host, "%s", srun);
+        snprintf(ret->srun_port, sizeof ret->srun_port, "%s", port);
+    }
     choose_ports(&ports, s->node, ret->port);
     if (s->node == 0 || !is_one || !list)
         return 0;

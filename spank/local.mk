@@ -25,6 +25,7 @@ libspankcore_la_SOURCES = \
 	%D%/hostlist_compress.c \
 	%D%/keys.c %D%/keys.h \
 	%D%/launcher.c %D%/launcher.h \
+	%D%/lifeline.c %D%/lifeline.h \
 	%D%/listen.c %D%/listen.h \
 	%D%/mpi.c %D%/mpi.h \
 	%D%/nccl.c %D%/nccl.h \
@@ -76,6 +77,8 @@ UNIT_TESTS += t/unit/spank/keys.t
 t_unit_spank_keys_t_SOURCES = t/unit/spank/keys.c
 UNIT_TESTS += t/unit/spank/launcher.t
 t_unit_spank_launcher_t_SOURCES = t/unit/spank/launcher.c
+UNIT_TESTS += t/unit/spank/lifeline.t
+t_unit_spank_lifeline_t_SOURCES = t/unit/spank/lifeline.c
 UNIT_TESTS += t/unit/spank/mpi.t
 t_unit_spank_mpi_t_SOURCES = t/unit/spank/mpi.c
 UNIT_TESTS += t/unit/spank/nccl.t

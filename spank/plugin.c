@@ -158,9 +158,7 @@ static bool stay_loaded(void)
 /* Without it every node prints its own table. */
 static void prepare_gather(const struct keys *o)
 {
-    struct gather_options g = {.out_fd = STDERR_FILENO, .collect_s = COLLECT_S};
-    if (o->key[KEY_SRUN_PORT_MIN].is_set)
-        g.ports = (struct port_range){(int)o->key[KEY_SRUN_PORT_MIN].i, (int)o->key[KEY_SRUN_PORT_MAX].i};
+    struct gather_options g = {.out_fd = STDERR_FILENO, .collect_s = COLLECT_S, .ports = prepare_range(o)};
     plugin.gather = gather_create(&g, NULL);
     if (plugin.gather)
         setenv(GATHER_VARIABLE, gather_address(plugin.gather), 1);
@@ -178,7 +176,7 @@ static int prepare_step(void)
     plugin.is_prepared = true;
     if (o.key[KEY_VERBOSE].b && stay_loaded())
         prepare_gather(&o);
-    if ((!o.key[KEY_GUARD].b || prepare_token(&e) == 0) && prepare_port(&e) == 0)
+    if ((!o.key[KEY_GUARD].b || prepare_guards(&o, &e) == 0) && prepare_port(&e) == 0)
         return 0;
     log_text("", e.text);
     return -1;

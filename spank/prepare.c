@@ -14,6 +14,7 @@
 #include "spank/gather.h"
 #include "spank/guards.h"
 #include "spank/hiding.h"
+#include "spank/lifeline.h"
 #include "spank/mpi.h"
 #include "spank/task.h"
 
@@ -22,6 +23,8 @@
 
 /* What srun set for itself, as DDP_SET lists what a task got. */
 static const char srun_set[] = "SLURM_DDP_SET";
+
+static bool is_async; /* srun ends once it has started the step */
 
 const char *prepare_lookup(const char *name, void *arg)
 {
@@ -74,6 +77,7 @@ void prepare_forget(void)
     unsetenv(PORT_DRAW_VARIABLE);
     unsetenv(FIRST_NODE_VARIABLE);
     unsetenv(GUARDS_VARIABLE);
+    unsetenv(LIFELINE_VARIABLE);
 }
 
 /* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */
@@ -130,6 +134,7 @@ void prepare_srun(const struct prepare_facts *f)
     if (n > 0) {
         args[n - 1] = 0;
         struct cmdline c = cmdline_read(args, (size_t)n);
+        is_async = c.async != NULL;
         struct task_request r = {.option = find_option(c.ddp), .site_file = f->site_file, .lookup = prepare_lookup};
         bool is_mpirun = c.command && launcher_of(1, (char *[]){(char *)c.command}) == LAUNCHER_MPI;
         if (!is_mpirun && task_options(&r, &o, NULL, NULL) == 0 && o.mode == DDP_MODE_ON)
@@ -150,9 +155,21 @@ int prepare_port(ddp_error_t *errp)
     return 0;
 }
 
-int prepare_token(ddp_error_t *errp)
+struct port_range prepare_range(const struct keys *o)
 {
-    char token[GUARDS_TOKEN_LEN + 1];
+    struct port_range any = {0, 0};
+    return o->key[KEY_SRUN_PORT_MIN].is_set
+               ? (struct port_range){(int)o->key[KEY_SRUN_PORT_MIN].i, (int)o->key[KEY_SRUN_PORT_MAX].i}
+               : any;
+}
+
+int prepare_guards(const struct keys *o, ddp_error_t *errp)
+{
+    char token[GUARDS_TOKEN_LEN + 1], port[16];
+    int n = is_async ? -1 : lifeline_listen(prepare_range(o), NULL);
+    snprintf(port, sizeof port, "%d", n);
+    if (n > 0)
+        setenv(LIFELINE_VARIABLE, port, 1);
     if (io_random_hex(token, GUARDS_TOKEN_LEN / 2, errp) < 0)
         return error_prefix(errp, "no token for this step's guards");
     setenv(GUARDS_VARIABLE, token, 1);

@@ -24,10 +24,15 @@ void prepare_forget(void);
  * command is no daemon of mpirun's (launcher.h). Errors of the option are left for its callback. */
 void prepare_srun(const struct prepare_facts *f);
 
-/* Set for the step's tasks: the number by which their port is drawn (port.h), and the token by which its guards know
- * each other (guards.h). */
+/* Set for the step's tasks: the number by which their port is drawn (port.h). */
 int prepare_port(ddp_error_t *errp);
-int prepare_token(ddp_error_t *errp);
+
+/* Set for the step's guards: the token by which they know each other (guards.h), and where they see that srun is there
+ * (lifeline.h), which goes after prepare_srun with --async: it is not to be. Without the latter they do not look. */
+int prepare_guards(const struct keys *o, ddp_error_t *errp);
+
+/* Where srun may listen; {0, 0}: anywhere. */
+struct port_range prepare_range(const struct keys *o);
 
 /* getenv, as a lookup_f. */
 const char *prepare_lookup(const char *name, void *arg);

@@ -94,14 +94,14 @@ names "a signal, in rank 0" "rank 0 \(n1\) was killed by signal 9 \(Killed\) aft
 # shellcheck disable=SC2016
 names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 11 \(Segmentation .* s" \
     'if [ $RANK = 6 ]; then ulimit -c 0; touch "$0/dies"; kill -SEGV $$; fi
-    until [ -e "$0/dies" ]; do read -rt 0.02 <> <(:); done; [ $RANK = 1 ] && exit 1; exec sleep $NAP'
+    until [ -e "$0/dies" ]; do sleep 0.02; done; [ $RANK = 1 ] && exit 1; exec sleep $NAP'
 rm "$tmp/out/dies"
 # Slurm sees that death as well, and may be faster in ending all: it is not to.
 : >"$tmp/run.err" # of the step before
 # shellcheck disable=SC2016
 SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]; then
-    until [ "$(grep -c @ddp-guard /proc/net/unix)" -ge 2 ]; do read -rt 0.02 <> <(:); done; kill -KILL $PPID
-fi; until [ -e "$0/go" ]; do read -rt 0.02 <> <(:); done' "$tmp/out" &
+    until [ "$(grep -c @ddp-guard /proc/net/unix)" -ge 2 ]; do sleep 0.02; done; kill -KILL $PPID
+fi; until [ -e "$0/go" ]; do sleep 0.02; done' "$tmp/out" &
 killed=$!
 until_true 30 grep -q "^ddp: " "$tmp/run.err"
 touch "$tmp/out/go"
@@ -114,7 +114,7 @@ is "who has finished, or has stopped as was asked, is no death" "$(lines)" ""
 
 # shellcheck disable=SC2016
 SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on,guard -N4 -n4 bash -c '[ $RANK = 2 ] && exit 3
-    read -rt 3 <> <(:); echo alive' # longer than programs are given
+    sleep 3; echo alive' # longer than programs are given
 is "where a bad exit is not to end the step, the others go on" "$(lines | cut -d" " -f2-8) $(wc -l <<<"$out")" \
     "rank 2 (n3) exited with code 3 3"
 # shellcheck disable=SC2016
@@ -133,6 +133,12 @@ ok "slurmstepd was killed: the node is named" until_true 30 said \
 ok "... and nothing is left" until_true 30 nothing_left
 end_step
 is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
+
+start
+mapfile -t sruns < <(pgrep -f "^srun .*$tmp/out") # its shepherd would end the step
+kill -KILL "${sruns[@]}"
+ok "srun was killed: the step ends" until_true 30 nothing_left
+end_step
 
 start
 cluster_exec n4 ip link set eth0 down

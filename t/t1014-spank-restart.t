@@ -36,7 +36,7 @@ step 9 '[ $RANK = 6 ] && exit 4; exec sleep $NAP'
 like "a rank that dies again and again ends the step" "$rc $(lines | tail -n 1)" \
     '^[1-9][0-9]* ddp: rank 6 \(n4\) exited with code 4 after .* s, soon after its start, 3 times in a row: '
 # shellcheck disable=SC2016
-step 1 '[ $RANK != 3 ] && exit 0; [ $DDP_RESTART = 1 ] || { read -rt 1 <> <(:); exit 1; }' # the others have ended
+step 1 '[ $RANK != 3 ] && exit 0; [ $DDP_RESTART = 1 ] || { sleep 1; exit 1; }' # the others have ended
 is "who has finished is started again, too" "$rc $(lines | cut -d: -f3)" "0  restart 1 of 1"
 # shellcheck disable=SC2016
 step 1 'trap "" TERM; echo >"$0/$RANK.$DDP_RESTART"; [ $DDP_RESTART = 1 ] && exit; [ $RANK = 1 ] && exit 1; sleep $NAP'
@@ -57,7 +57,7 @@ want=$(hash_of "$out")
 # shellcheck disable=SC2016
 cluster_run srun --ddp=on,restarts=3 -N2 -n4 bash -c 'if [ $DDP_RESTART -lt 2 ] && [ $RANK = $((3 - 3 * DDP_RESTART)) ]
     then (until [ "$(ls "$0" 2>&1 | sed -n "s/^step-0*//p" | sort -n | tail -n 1)" -ge $((200 + 400 * DDP_RESTART)) ]
-        do kill -0 $$ || exit; read -rt 0.01 <> <(:); done; kill -KILL $$) 2>"$0.err" &
+        do kill -0 $$ || exit; sleep 0.01; done; kill -KILL $$) 2>"$0.err" &
     fi; exec "$@"' "$tmp/out/ckpt" "$train" "${args[@]}" --ckpt "$tmp/out/ckpt" --ckpt-every 50
 is "./train killed twice: exit code and result" "$rc $(hash_of "$out")" "0 $want"
 is "... each is said" "$(lines | grep -oE 'rank .*\(n.|restart.*' | xargs)" \

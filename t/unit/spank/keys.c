@@ -338,6 +338,7 @@ static void option_is_found_on_the_command_line(void **state)
     expect_ddp("srun|-lK0|./train|--ddp=on", NULL);
     expect_ddp("srun|--resv-ports|--ddp=on|./train", "on");
     expect_ddp("srun|--bcast|./train|--ddp=on", NULL);
+    expect_ddp("srun|--async|--parsable|./train|--ddp=on", NULL);
     assert_null(cmdline_read("", 0).ddp);
     assert_null(cmdline_read("srun", 4).ddp); /* not ended: not touched */
 }
@@ -351,6 +352,15 @@ static void reserved_ports_are_found_on_the_command_line(void **state)
     assert_string_equal(cmdline_read(flag, sizeof flag).resv_ports, "");
     assert_null(cmdline_read(flag, sizeof flag).ddp);
     assert_null(cmdline_read(without, sizeof without).resv_ports);
+}
+
+static void async_is_found_on_the_command_line(void **state)
+{
+    (void)state;
+    static const char with[] = "srun\0--async\0--ddp=on\0a", after[] = "srun\0a\0--async";
+    assert_non_null(cmdline_read(with, sizeof with).async);
+    assert_string_equal(cmdline_read(with, sizeof with).ddp, "on");
+    assert_null(cmdline_read(after, sizeof after).async);
 }
 
 static void cpu_bind_is_found_on_the_command_line(void **state)
@@ -409,6 +419,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(users_page_names_the_users_keys),
     cmocka_unit_test(option_is_found_on_the_command_line),
     cmocka_unit_test(reserved_ports_are_found_on_the_command_line),
+    cmocka_unit_test(async_is_found_on_the_command_line),
     cmocka_unit_test(cpu_bind_is_found_on_the_command_line),
     cmocka_unit_test(a_trial_is_shown),
     cmocka_unit_test(random_texts_do_no_harm),

@@ -1,0 +1,121 @@
+/* srun has gone: seen by who is connected with it, and only then. srun is a process of its own here. */
+#include "t/unit/unit.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "spank/lifeline.h"
+
+static char port[8];
+
+/* A process that listens; with `closes` it ends each connection that comes, as a network may. */
+static pid_t start(bool closes)
+{
+    int out[2];
+    ddp_error_t e;
+    assert_int_equal(pipe(out), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int n = lifeline_listen((struct port_range){0, 0}, &e);
+        (void)!write(out[1], &n, sizeof n);
+        for (int fd = 3; closes && fd < 20;) { /* the listener is one of these */
+            int c = accept(fd, NULL, NULL);
+            if (c >= 0) {
+                struct pollfd p = {.fd = -1};
+                poll(&p, 1, 50);
+                close(c);
+            } else {
+                struct pollfd p = {.fd = fd, .events = POLLIN};
+                int is_listening = 0;
+                socklen_t size = sizeof is_listening;
+                if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) == 0 && is_listening)
+                    poll(&p, 1, -1);
+                else
+                    fd++;
+            }
+        }
+        for (;;)
+            pause();
+    }
+    int n;
+    assert_int_equal(read(out[0], &n, sizeof n), sizeof n);
+    close(out[0]);
+    close(out[1]);
+    assert_true(n > 0);
+    snprintf(port, sizeof port, "%d", n);
+    return pid;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* Whether srun is found to have gone within so many seconds. */
+static bool is_gone(lifeline_t *l, double seconds)
+{
+    uint64_t until = deadline_in(seconds);
+    while (deadline_left_ns(until) > 0) {
+        struct pollfd p = {.fd = lifeline_fd(l), .events = lifeline_events(l)};
+        int ms = lifeline_wait_ms(l), left = deadline_left_ms(until);
+        poll(&p, 1, ms < 0 || ms > left ? left : ms);
+        if (lifeline_step(l))
+            return true;
+    }
+    return false;
+}
+
+static void its_end_is_seen(void **state)
+{
+    (void)state;
+    pid_t pid = start(false);
+    lifeline_t *l = lifeline_open("127.0.0.1", port);
+    assert_non_null(l);
+    assert_false(is_gone(l, 0.3));
+    assert_int_equal(lifeline_wait_ms(l), -1); /* it sleeps */
+    end(pid);
+    assert_true(is_gone(l, 20));
+}
+
+/* The connection ends again and again, and srun is there. */
+static void a_connection_that_ends_is_not_its_end(void **state)
+{
+    (void)state;
+    pid_t pid = start(true);
+    lifeline_t *l = lifeline_open("127.0.0.1", port);
+    assert_non_null(l);
+    assert_false(is_gone(l, 2.5 * LIFELINE_AGAIN_S));
+    end(pid);
+    assert_true(is_gone(l, 20));
+}
+
+static void who_was_never_reached_is_not_missed(void **state)
+{
+    (void)state;
+    pid_t pid = start(false);
+    end(pid);
+    lifeline_t *l = lifeline_open("127.0.0.1", port);
+    assert_non_null(l);
+    assert_false(is_gone(l, 1.5 * LIFELINE_AGAIN_S));
+    assert_int_equal(lifeline_fd(l), -1);
+    assert_int_equal(lifeline_wait_ms(l), -1);
+    assert_null(lifeline_open("a name", port));
+    assert_null(lifeline_open(NULL, port));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(its_end_is_seen),
+    cmocka_unit_test(a_connection_that_ends_is_not_its_end),
+    cmocka_unit_test(who_was_never_reached_is_not_missed),
+};
+
+UNIT_MAIN(tests)
