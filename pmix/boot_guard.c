@@ -12,6 +12,9 @@
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
+#include "runtime/base/retry.h"
+
+#define REACH_S 5.0
 
 struct guarded {
     struct boot_carried carried; /* first: carried_put and the others find it there */
@@ -32,13 +35,19 @@ static int guarded_close(boot_t *b, ddp_error_t *errp)
 
 static const struct boot_ops guarded_ops = {carried_put, carried_fence, carried_get, guarded_close};
 
+/* The guard opens its door beside the program's start. */
 static int reach(const char *name, uint64_t deadline, ddp_error_t *errp)
 {
     struct sockaddr_un a;
+    struct retry retry = {.deadline = deadline_in(REACH_S)};
     socklen_t n = door_address(name, &a);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (n > 0 && fd >= 0 && io_connect(fd, (struct sockaddr *)&a, n, deadline) == 0 && io_same_user(fd))
-        return fd;
+    int fd = -1;
+    do {
+        io_close(fd);
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (n > 0 && fd >= 0 && io_connect(fd, (struct sockaddr *)&a, n, deadline) == 0 && io_same_user(fd))
+            return fd;
+    } while (errno == ECONNREFUSED && retry_wait(&retry));
     error_set(errp, DDP_E_BOOT, errno, "%s cannot be reached at @%.64s: %s; a program in a network namespace of its "
               "own needs restarts=0", guard, name, strerror(errno));
     io_close(fd);

@@ -293,9 +293,24 @@ static void make_restarts(struct maker *m)
         set(m, DOOR_VARIABLE, door_name(token, m->step->rank, door));
 }
 
+/* Of the draws before the step's: guards listen at those that follow (guards_plan.c). In a small range they meet; then
+ * it is not the first of these, which the guard of rank 0 has. */
+static int port_of(const struct environment *e, int generation)
+{
+    struct port_facts f = e->port, guard = e->port;
+    guard.draw++;
+    int port = 0, taken = port_derive(&guard, e->port_range);
+    if (taken == port_derive(&e->port, e->port_range)) /* all are the same */
+        return taken;
+    for (int n = 0; n < generation; n += port != taken) {
+        f.draw--;
+        port = port_derive(&f, e->port_range);
+    }
+    return port;
+}
+
 void environment_renew(struct environment *e, int generation)
 {
-    struct port_facts port = e->port;
     char count[16], number[16], endpoint[sizeof e->var[0].value];
     bool has_port = e->is_port_derived && e->master_port;
     const struct {
@@ -305,9 +320,8 @@ void environment_renew(struct environment *e, int generation)
                    {"MASTER_PORT", number},
                    {"JAX_COORDINATOR_PORT", number},
                    {"PET_RDZV_ENDPOINT", endpoint}};
-    port.draw -= (uint32_t)generation; /* guards listen at those that follow */
     snprintf(count, sizeof count, "%d", generation);
-    snprintf(number, sizeof number, "%d", has_port ? port_derive(&port, e->port_range) : 0);
+    snprintf(number, sizeof number, "%d", has_port ? port_of(e, generation) : 0);
     for (size_t i = 0; i < e->n_vars; i++)
         if (!strcmp(e->var[i].name, "PET_RDZV_ENDPOINT"))
             snprintf(endpoint, sizeof endpoint, "%.*s:%s", (int)(strrchr(e->var[i].value, ':') - e->var[i].value),

@@ -37,6 +37,7 @@ struct guard {
     int generation;
     uint64_t began, kills; /* when; cgroup_memory_kills then */
     bool is_asked; /* to end, by a signal that was passed on */
+    bool is_warned; /* that no program will be started again */
     bool has_ended;
     int status;             /* of the program, once it has */
     uint64_t verdict_until; /* it has failed, and the others are asked */
@@ -108,12 +109,12 @@ static void take_end(struct guard *g, int status)
 
 /* What the program has left behind: this process has taken them in. Whatever they leave in turn comes with the next
  * SIGCHLD. */
-static void kill_orphans(void)
+static void kill_orphans(int signo)
 {
     FILE *f = fopen("/proc/thread-self/children", "re");
     int pid;
     while (f && fscanf(f, "%d", &pid) == 1)
-        kill(pid, SIGKILL);
+        kill(pid, signo);
     if (f)
         fclose(f);
 }
@@ -127,8 +128,11 @@ static void reap(struct guard *g)
             ptrace(PTRACE_DETACH, pid, NULL, WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
         else if (pid == g->program)
             take_end(g, status);
-    if (g->said.next && g->has_ended && (kill_orphans(), pid < 0))
-        guards_gone(g->guards); /* no child is left */
+    if (!g->said.next || !g->has_ended)
+        return;
+    kill_orphans(g->kill_at ? SIGTERM : SIGKILL);
+    if (pid < 0) /* no child is left */
+        guards_gone(g->guards);
 }
 
 /* slurmstepd was killed: nobody would end the program, nor hear what it says. */
@@ -150,6 +154,7 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     if (g->said.kind != DEATH_NONE && g->said.next == d->next)
         return;
     g->said = *d;
+    g->verdict_until = 0;
     if (is_ours)
         say(g, d);
     if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
@@ -157,6 +162,13 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     g->term_at = deadline_in(d->next ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
     g->kill_at = deadline_in(d->next ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
     reap(g);
+}
+
+static void warn(struct guard *g)
+{
+    g->is_warned = true;
+    dprintf(STDERR_FILENO, "ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from "
+            "port_min to port_max): programs will not be started again\n", guards_missing(g->guards), g->f.size);
 }
 
 /* Ends this process if it is time. */
@@ -170,6 +182,8 @@ static void look(struct guard *g)
         struct death own = make_death(g);
         say(g, &own);
     }
+    if (g->guards && guards_missing(g->guards) && !g->is_warned)
+        warn(g);
     bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);
     if (g->has_ended && is_end) {
         if (g->guards)
@@ -191,7 +205,8 @@ static void take_signal(struct guard *g)
     }
     if ((pid_t)s.ssi_pid == g->program || (pid_t)s.ssi_pid == getpid()) /* "kill 0"; SIGPIPE of our own line */
         return;
-    if (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP) {
+    bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
+    if (!is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP)) {
         g->is_asked = true;
         if (g->guards)
             guards_expect_end(g->guards);
@@ -207,6 +222,8 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
     *when = 0;
     if (!g->has_ended)
         kill(g->program, signo);
+    else if (g->said.next)
+        kill_orphans(signo);
 }
 
 /* Rank 0's card, from a program to the others. */
@@ -292,11 +309,11 @@ static void be_guard(struct guard *g)
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     if (g->f.restarts == 0)
         let_go(g);
+    if (g->f.restarts > 0 && *g->f.token) /* first: the program is on its way there */
+        g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, NULL);
     g->guards = guards_open(&g->f);
     if (*g->f.srun_port)
         g->srun = lifeline_open(g->f.srun_host, g->f.srun_port);
-    if (g->f.restarts > 0 && *g->f.token)
-        g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, NULL);
 }
 
 /* Beside one generation. */
@@ -307,6 +324,10 @@ static void be_beside(struct guard *g)
     g->has_ended = false;
     g->verdict_until = g->term_at = g->kill_at = 0;
     g->said = (struct death){.kind = DEATH_NONE};
+    if (g->door)
+        guard_door_begin(g->door);
+    if (g->is_asked) /* after the last program's end */
+        kill(g->program, SIGTERM);
     reap(g); /* that SIGCHLD is gone with the old disposition */
     watch(g);
     g->generation = guards_generation(g->guards);

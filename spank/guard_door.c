@@ -18,18 +18,25 @@
 #define STRANGER_S 2.0
 
 struct visitor {
-    int fd;
+    int fd, number;
     struct frame in;
     struct visitor *next;
 };
 
 struct guard_door {
-    int epoll, listen_fd, rank;
+    int epoll, listen_fd, rank, n_visitors;
     lobby_t *lobby;
     unsigned char welcome[DOOR_WELCOME_LEN];
     struct visitor *in;
-    char card[FRAME_BODY_MAX + 1], brought[FRAME_BODY_MAX + 1];
+    char card[FRAME_BODY_MAX + 1], brought[FRAME_BODY_MAX + 1]; /* "NUMBER CARD" */
 };
+
+static void tell(const guard_door_t *d, const struct visitor *v)
+{
+    const char *card = strchr(d->card, ' ');
+    if (card && atoi(d->card) == v->number)
+        frame_send(v->fd, DOOR_CARD, card + 1, strlen(card + 1));
+}
 
 static void enter(void *arg, int fd, const unsigned char *head)
 {
@@ -45,9 +52,9 @@ static void enter(void *arg, int fd, const unsigned char *head)
     v->fd = fd;
     v->next = d->in;
     d->in = v;
+    v->number = ++d->n_visitors;
     frame_send(fd, DOOR_WELCOME, d->welcome, sizeof d->welcome);
-    if (*d->card)
-        frame_send(fd, DOOR_CARD, d->card, strlen(d->card));
+    tell(d, v);
 }
 
 static void drop(guard_door_t *d, struct visitor *v)
@@ -56,7 +63,8 @@ static void drop(guard_door_t *d, struct visitor *v)
     while (*p != v)
         p = &(*p)->next;
     *p = v->next;
-    close(v->fd); /* leaves epoll, too */
+    epoll_ctl(d->epoll, EPOLL_CTL_DEL, v->fd, NULL); /* a new program may hold a copy */
+    close(v->fd);
     free(v);
 }
 
@@ -67,8 +75,7 @@ static bool step_visitor(guard_door_t *d, struct visitor *v)
     size_t n;
     while ((rc = frame_next(&v->in, v->fd, &kind, &n)) > 0)
         if (kind == DOOR_CARD && d->rank == 0) {
-            memcpy(d->brought, v->in.bytes + FRAME_HEAD, n);
-            d->brought[n] = 0;
+            snprintf(d->brought, sizeof d->brought, "%d %.*s", v->number, (int)n, (char *)v->in.bytes + FRAME_HEAD);
             return true;
         }
     if (rc < 0)
@@ -118,6 +125,12 @@ guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes
     return NULL;
 }
 
+void guard_door_begin(guard_door_t *d)
+{
+    d->n_visitors = 0;
+    d->card[0] = 0;
+}
+
 int guard_door_fd(const guard_door_t *d)
 {
     return d->epoll;
@@ -141,6 +154,6 @@ void guard_door_tell(guard_door_t *d, const char *card)
     if (!strcmp(d->card, card))
         return;
     snprintf(d->card, sizeof d->card, "%s", card);
-    for (const struct visitor *v = d->in; *card && v; v = v->next)
-        frame_send(v->fd, DOOR_CARD, card, strlen(card));
+    for (const struct visitor *v = d->in; v; v = v->next)
+        tell(d, v);
 }

@@ -12,10 +12,14 @@ guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes
 
 int guard_door_fd(const guard_door_t *d);
 
-/* Reads and accepts. Returns a card that a program of rank 0 has brought, until the next call, or NULL. */
+/* Another generation begins: its first program is the first again. */
+void guard_door_begin(guard_door_t *d);
+
+/* Reads and accepts. Returns a card that a program of rank 0 has brought, until the next call, or NULL. It begins with
+ * the program's number in its generation: a task may start one after the other, and each is for its like. */
 const char *guard_door_step(guard_door_t *d);
 
-/* Tells the card to those who are there and all that come later; "": to nobody, for it is not known yet. */
+/* Tells such a card to the program of its number, now or when it comes; "": to nobody, for it is not known yet. */
 void guard_door_tell(guard_door_t *d, const char *card);
 
 #endif

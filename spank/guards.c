@@ -28,12 +28,24 @@ static void decide(guards_t *g, const struct death *d, bool is_ours)
     link_send_below(g, TOLD_VERDICT, &g->verdict);
 }
 
+/* Not a guard's, a node's or srun's, which no generation follows. */
+static bool is_programs(const struct death *d)
+{
+    return d->kind == DEATH_ENDED || d->kind == DEATH_MEMORY;
+}
+
+/* Where another generation may follow, an exit code waits for the loss that it may come from. */
+static double settle_s(const guards_t *g, const struct death *d)
+{
+    return g->f.restarts && death_may_follow(d) ? LOST_S + GUARDS_SETTLE_S : GUARDS_SETTLE_S;
+}
+
 /* Whether it can change nothing any more. */
 static bool is_late(const guards_t *g, const struct death *d)
 {
     if (g->verdict.kind == DEATH_NONE)
         return g->lost_at && death_may_follow(d); /* from that loss, then */
-    return g->verdict.next == 0 || d->kind == DEATH_ENDED || d->kind == DEATH_MEMORY;
+    return g->verdict.next == 0 || is_programs(d);
 }
 
 /* A death of this guard's program or of one below. */
@@ -45,10 +57,10 @@ static void hear(guards_t *g, const struct death *d)
         link_send(g->above, TOLD_DEATH, d);
         return;
     }
-    if (g->first.kind == DEATH_NONE || (death_may_follow(&g->first) && !death_may_follow(d)))
+    if (g->first.kind == DEATH_NONE || (death_may_follow(&g->first) && !death_may_follow(d)) || !is_programs(d))
         g->first = *d;
     if (!g->settle_at)
-        g->settle_at = deadline_in(g->is_alone ? GUARDS_SETTLE_S : guards_report_s(&g->f));
+        g->settle_at = deadline_in(g->is_alone ? settle_s(g, d) : guards_report_s(&g->f));
 }
 
 /* The death of a guard, or of a node's. */
@@ -110,6 +122,8 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         l->n_done = d->how;
     else if (what == TOLD_GONE)
         l->n_gone = d->how;
+    else if (what == TOLD_HERE)
+        l->n_here = d->how;
     else if (what == TOLD_ALONE)
         round_ask(g);
 }
@@ -126,10 +140,12 @@ static void take_down(guards_t *g, int what, const struct death *d, const char *
         guards_tell_card(g, text);
 }
 
-static void take(guards_t *g, struct link *l, int what, const struct death *d, const char *text)
+/* False: the connection has gone. */
+static bool take(guards_t *g, struct link *l, int what, const struct death *d, const char *text)
 {
     if (l == g->trial) {
-        join_succeed(g, d);
+        if (!join_succeed(g, d))
+            return false;
         tell_above(g);
     } else if (l->state == LINK_ASKS) {
         l->state = LINK_IS_IN;
@@ -138,6 +154,7 @@ static void take(guards_t *g, struct link *l, int what, const struct death *d, c
         take_down(g, what, d, text);
     else
         take_up(g, l, what, d);
+    return true;
 }
 
 static void step_link(guards_t *g, struct link *l)
@@ -150,7 +167,8 @@ static void step_link(guards_t *g, struct link *l)
         return;
     }
     while ((rc = link_next(l, &what, &d, text)) > 0)
-        take(g, l, what, &d, text);
+        if (!take(g, l, what, &d, text))
+            return;
     if (rc == 0)
         return;
     if (l == g->trial)
@@ -217,9 +235,10 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /* ---- for the guard ---- */
 
-static void step_lobby(lobby_t **l)
+static void step_lobby(const guards_t *g, lobby_t **l)
 {
     if (*l && lobby_step(*l, NULL) < 0) { /* out of descriptors, and not because of strangers */
+        epoll_ctl(g->epoll, EPOLL_CTL_DEL, lobby_fd(*l), NULL);
         lobby_destroy(*l);
         *l = NULL;
     }
@@ -244,7 +263,7 @@ int guards_fd(const guards_t *g)
 
 int guards_wait_ms(const guards_t *g)
 {
-    uint64_t first = earlier(earlier(g->settle_at, g->lost_at), g->stuck_at);
+    uint64_t first = earlier(earlier(g->settle_at, g->lost_at), earlier(g->stuck_at, round_due(g)));
     if (join_is_open(g))
         first = earlier(first, g->join_at);
     if (has_remote(g))
@@ -258,7 +277,7 @@ void guards_step(guards_t *g)
     int n = epoll_wait(g->epoll, e, 64, 0);
     for (int i = 0; i < n; i++) {
         if (e[i].data.ptr == &g->lobby[0] || e[i].data.ptr == &g->lobby[1])
-            step_lobby(e[i].data.ptr);
+            step_lobby(g, e[i].data.ptr);
         else
             step_link(g, e[i].data.ptr);
     }
@@ -305,6 +324,11 @@ void guards_gone(guards_t *g)
 int guards_generation(const guards_t *g)
 {
     return g->generation;
+}
+
+int guards_missing(const guards_t *g)
+{
+    return g->n_missing;
 }
 
 void guards_tell_card(guards_t *g, const char *card)

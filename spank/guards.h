@@ -14,7 +14,8 @@
  *
  * With restarts a death may be followed by another generation of all programs. The verdict says so; each guard then
  * ends what its program has left and says that it is gone; when all are gone the root starts the next one. Only
- * programs' deaths are followed so, not those of guards and nodes; not if a program of the step was asked to end; not
+ * programs' deaths are followed so, not those for want of memory, nor of guards and nodes; not where some guard has not
+ * joined within two minutes; not if a program of the step was asked to end; not
  * GUARDS_LOOP_N deaths of one rank in a row within GUARDS_LOOP_S of its start. A guard whose program has ended well
  * stays until all have: the root says then that all is over.
  *
@@ -86,6 +87,9 @@ void guards_gone(guards_t *g);
 
 /* 0 at first; more: the generation of programs that is to run now. */
 int guards_generation(const guards_t *g);
+
+/* How many guards have not joined in time, so that no generation follows; 0: none, or it is not known yet. */
+int guards_missing(const guards_t *g);
 
 /* Rank 0's card (door.h): told by rank 0's guard, and then known to all; "": not known yet. */
 void guards_tell_card(guards_t *g, const char *card);

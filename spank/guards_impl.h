@@ -15,6 +15,7 @@ enum {
     TOLD_VERDICT,  /* down */
     TOLD_FAREWELL, /* up */
     TOLD_DONE,     /* up: all programs of the subtree have ended well; how: how many */
+    TOLD_HERE,     /* up: how many guards of the subtree have joined it */
     TOLD_GONE,     /* up, after a verdict with a next generation: nothing of them is left; how: as before */
     TOLD_ALONE,    /* up: a program of the subtree was asked to end, and is not started again */
     TOLD_OVER,     /* down: none is started again */
@@ -35,7 +36,7 @@ struct link {
     char name[HOSTLIST_NAME_MAX + 1];
     uint64_t heard;
     struct frame in;
-    int n_done, n_gone; /* what it has told */
+    int n_here, n_done, n_gone; /* what it has told */
     struct link *next;
 };
 
@@ -57,8 +58,10 @@ struct guards {
     uint64_t lost_at;            /* 0: nobody */
     bool is_lost_above, is_loss_ours, is_ours;
     int generation;
+    bool is_whole; /* the root: all guards have joined */
     bool is_gone, is_asked, is_over; /* over: there is no next generation */
-    int told_done, told_gone;        /* above */
+    int told_here, told_done, told_gone; /* above */
+    int n_missing;                   /* of guards, when it was decided that there is no next generation */
     uint64_t stuck_at;               /* the root; 0: no generation is about to follow */
     int last_rank, n_in_row;         /* of the last deaths */
     char card[FRAME_BODY_MAX + 1];   /* "": not known yet */
@@ -85,17 +88,20 @@ void join_open(guards_t *g); /* listens where others are to come, and finds the 
 bool join_is_open(const guards_t *g); /* there is one above to join still */
 void join_step(guards_t *g); /* at g->join_at */
 
-/* The trial's connection can be written to or has failed; has ended; has brought the answer. */
+/* The trial's connection can be written to or has failed; has ended. */
 void join_ask(guards_t *g);
 void join_fail(guards_t *g);
-void join_succeed(guards_t *g, const struct death *who);
+
+/* The answer. False: it was a stranger's, whose connection has gone. */
+bool join_succeed(guards_t *g, const struct death *who);
 
 /* ---- guards_round.c; all do nothing where there are no restarts ---- */
 
 void round_start(guards_t *g, int generation);
 void round_over(guards_t *g);
 void round_ask(guards_t *g);        /* this guard's program, or one below, was asked to end */
-void round_look(guards_t *g);       /* at every change */
+void round_look(guards_t *g);       /* at every change, and at round_due */
+uint64_t round_due(const guards_t *g); /* 0: at changes only */
 void round_tell_above(guards_t *g); /* once there is one */
 
 /* Whether a generation follows this death: in d->next and d->of. */

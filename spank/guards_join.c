@@ -17,8 +17,8 @@
 #include "spank/guards_impl.h"
 #include "spank/listen.h"
 
-#define NAME_LEN 16           /* of the token: names the unix socket; the rest of it is the secret */
-#define SECRET_LEN (GUARDS_TOKEN_LEN - NAME_LEN)
+#define NAME_LEN 16           /* of the token: names the unix socket; the rest of it is secret */
+#define SECRET_LEN ((GUARDS_TOKEN_LEN - NAME_LEN) / 2) /* who asks begins with it, and is answered by as much more */
 #define HEAD_LEN (SECRET_LEN + 8 + 64)
 #define STRANGERS_MAX 256
 #define STRANGER_S 2.0
@@ -35,6 +35,12 @@ static void make_head(const guards_t *g, unsigned char head[HEAD_LEN])
     bytes_put32(head + SECRET_LEN, (uint32_t)g->f.rank);
     bytes_put32(head + SECRET_LEN + 4, (uint32_t)g->f.node);
     memcpy(head + SECRET_LEN + 8, g->f.name, strnlen(g->f.name, 63));
+}
+
+/* What only one who has the token can answer. */
+static const char *answer_of(const guards_t *g)
+{
+    return g->f.token + NAME_LEN + SECRET_LEN;
 }
 
 static bool is_child(const guards_t *g, int node, bool is_remote)
@@ -55,7 +61,9 @@ static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote
     plain_line(l->name);
     l->next = g->below;
     g->below = l;
-    link_send(l, TOLD_BEAT, &(struct death){.rank = g->f.rank}); /* it is in, and who let it in */
+    struct death who = {.rank = g->f.rank};
+    memcpy(who.node, answer_of(g), SECRET_LEN);
+    link_send(l, TOLD_BEAT, &who); /* it is in, and who let it in */
     if (g->verdict.kind != DEATH_NONE)
         link_send(l, TOLD_VERDICT, &g->verdict);
     if (g->is_over)
@@ -234,13 +242,18 @@ void join_fail(guards_t *g)
     end_trial(g, false);
 }
 
-void join_succeed(guards_t *g, const struct death *who)
+bool join_succeed(guards_t *g, const struct death *who)
 {
+    if (strcmp(who->node, answer_of(g))) {
+        end_trial(g, false);
+        return false;
+    }
     g->above = g->trial;
     g->trial = NULL;
     g->above->state = LINK_IS_IN;
     g->above->rank = who->rank;
     link_send(g->above, TOLD_BEAT, NULL);
+    return true;
 }
 
 void join_open(guards_t *g)

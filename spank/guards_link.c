@@ -37,7 +37,8 @@ void link_drop(guards_t *g, struct link *l)
         g->above = NULL;
         g->is_alone = true;
     }
-    close(l->fd); /* leaves epoll, too */
+    epoll_ctl(g->epoll, EPOLL_CTL_DEL, l->fd, NULL); /* close alone leaves it in where a new program holds a copy */
+    close(l->fd);
     free(l);
 }
 

@@ -19,7 +19,7 @@ static bool is_root(const guards_t *g)
 static void reset(guards_t *g)
 {
     g->first = g->verdict = (struct death){.kind = DEATH_NONE};
-    g->settle_at = g->lost_at = g->stuck_at = 0;
+    g->settle_at = g->stuck_at = 0; /* not lost_at: who has gone since has */
     g->is_finished = g->is_gone = g->is_ours = false;
     g->told_done = g->told_gone = 0;
     g->card[0] = 0;
@@ -39,7 +39,8 @@ void round_over(guards_t *g)
     if (g->is_over)
         return;
     g->is_over = true;
-    g->verdict.next = 0; /* programs were asked to end while they were about to be started again */
+    g->verdict.next = g->verdict.of = 0; /* programs were asked to end while they were about to be started again, */
+    g->is_ours = false;                  /* which needs no second line */
     g->stuck_at = 0;
     link_send_below(g, TOLD_OVER, NULL);
 }
@@ -54,16 +55,31 @@ void round_ask(guards_t *g)
 }
 
 /* A count of the subtree's guards, told above where it has changed. */
-static int count(guards_t *g, bool is_own, bool is_gone, int *told)
+static int count(guards_t *g, int what, bool is_own, int *told)
 {
     int n = is_own;
     for (const struct link *l = g->below; l; l = l->next)
-        n += is_gone ? l->n_gone : l->n_done;
+        n += what == TOLD_HERE ? l->n_here : what == TOLD_DONE ? l->n_done : l->n_gone;
     if (n != *told && g->above) {
         *told = n;
-        link_send(g->above, is_gone ? TOLD_GONE : TOLD_DONE, &(struct death){.how = n});
+        link_send(g->above, what, &(struct death){.how = n});
     }
     return n;
+}
+
+uint64_t round_due(const guards_t *g)
+{
+    return g->f.restarts && is_root(g) && !g->is_over && !g->is_whole ? g->join_until : 0;
+}
+
+/* Who has not joined until then never will: nobody waits for it. */
+static void look_for_missing(guards_t *g, int n_here)
+{
+    g->is_whole = g->is_whole || n_here == g->f.size;
+    if (g->is_whole || g->is_over || deadline_left_ns(g->join_until) > 0)
+        return;
+    g->n_missing = g->f.size - n_here;
+    round_over(g);
 }
 
 void round_look(guards_t *g)
@@ -72,9 +88,11 @@ void round_look(guards_t *g)
         return;
     if (g->is_alone && !is_root(g)) /* nobody would tell of a next generation */
         round_over(g);
-    int done = count(g, g->is_finished, false, &g->told_done), gone = count(g, g->is_gone, true, &g->told_gone);
+    int here = count(g, TOLD_HERE, true, &g->told_here), done = count(g, TOLD_DONE, g->is_finished, &g->told_done);
+    int gone = count(g, TOLD_GONE, g->is_gone, &g->told_gone);
     if (!is_root(g))
         return;
+    look_for_missing(g, here);
     if (done == g->f.size)
         round_over(g);
     if (gone == g->f.size && g->verdict.next)
@@ -83,7 +101,7 @@ void round_look(guards_t *g)
 
 void round_tell_above(guards_t *g)
 {
-    g->told_done = g->told_gone = 0;
+    g->told_here = g->told_done = g->told_gone = 0;
     if (g->is_asked)
         link_send(g->above, TOLD_ALONE, NULL);
 }
@@ -99,7 +117,7 @@ static bool is_loop(guards_t *g, const struct death *d)
 
 void round_decide(guards_t *g, struct death *d)
 {
-    bool may = is_root(g) && !g->is_over && !g->is_ending && (d->kind == DEATH_ENDED || d->kind == DEATH_MEMORY);
+    bool may = is_root(g) && !g->is_over && !g->is_ending && d->kind == DEATH_ENDED;
     if (!may || g->generation >= g->f.restarts)
         return;
     if (is_loop(g, d)) {
@@ -116,7 +134,7 @@ struct death round_stuck(const guards_t *g)
     struct death d = {.kind = DEATH_STUCK, .rank = g->f.rank};
     const char *node = g->f.name;
     for (const struct link *l = g->below; l && g->is_gone; l = l->next)
-        if (l->n_gone == 0) {
+        if (l->n_gone < l->n_here) {
             d.rank = l->rank;
             node = l->name;
         }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,13 @@ static void begin(lifeline_t *l)
     l->until = deadline_in(LIFELINE_CONNECT_S);
     l->fd = socket(l->to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     l->error = 0;
+    const int on = 1, idle_s = 60, every_s = 10, n = 3; /* a host that goes without a word is found in 90 s */
+    if (l->fd >= 0) {
+        setsockopt(l->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        setsockopt(l->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+        setsockopt(l->fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof every_s);
+        setsockopt(l->fd, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
+    }
     if (l->fd < 0 || (connect(l->fd, &l->to.any, address_size(&l->to)) < 0 && errno != EINPROGRESS)) {
         l->error = errno;
         l->until = clock_ns();

@@ -42,6 +42,12 @@ is "who has finished is started again, too" "$rc $(lines | cut -d: -f3)" "0  res
 step 1 'trap "" TERM; echo >"$0/$RANK.$DDP_RESTART"; [ $DDP_RESTART = 1 ] && exit; [ $RANK = 1 ] && exit 1; sleep $NAP'
 is "... and who does not end by SIGTERM" "$rc $(find "$tmp/out" -name '*.1' | wc -l)" "0 8"
 
+# ---- two programs of libddp, one after the other ----
+few=(--data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --steps 3 --val-windows 1)
+# shellcheck disable=SC2016
+cluster_run srun --ddp=on,restarts=1 -N2 -n4 bash -c '"$@" && "$@"' "$tmp" "$top_builddir/train" "${few[@]}"
+is "a task may run two programs of libddp" "$rc $(grep -c '^step 3/3 loss' <<<"$out") $(lines)" "0 2 "
+
 # ---- refused ----
 SLURM_PTY_PORT=1 cluster_run srun --ddp=on,restarts=1 -N1 -n1 true
 like "not with a terminal of the step's own" "$rc $err" '^1 .*restarts: not with a terminal of the step'

@@ -350,6 +350,15 @@ static void a_restart_has_a_port_of_its_own(void **state)
     snprintf(endpoint, sizeof endpoint, "n1:%s", port);
     assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), endpoint);
     assert_string_equal(value_in(&env, "DDP_RESTART"), "2");
+    struct port_facts guard = env.port; /* not that of rank 0's guard, in the smallest range either */
+    guard.draw++;
+    env.port_range = (struct port_range){20000, 20031};
+    for (int generation = 1; generation < 5; generation++) {
+        environment_renew(&env, generation);
+        assert_int_not_equal(atoi(value_in(&env, "MASTER_PORT")), port_derive(&guard, env.port_range));
+    }
+    env.port_range = (struct port_range){20000, 20015};
+    environment_renew(&env, 3); /* where there is only one */
     v = one_task_a_node(NULL);
     put(&v, "MASTER_PORT", "4321");
     env = make(&v, "on,restarts=3");

@@ -47,6 +47,7 @@ static struct task start(program_f *program, void *arg)
     if (t.pid == 0) {
         ddp_error_t e;
         close(pipe_fd[0]);
+        setpgid(0, 0); /* as slurmstepd's tasks */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (ignores_children)
             signal(SIGCHLD, SIG_IGN);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/frame.h"
 #include "runtime/base/io.h"
 #include "spank/guards.h"
 #include "spank/port.h"
@@ -493,14 +494,43 @@ static void without_a_guard_above_it_decides_itself(void **state)
 static void ask_and_give_up(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    char head[GUARDS_TOKEN_LEN - 16 + 8 + 64] = "";
-    memcpy(head, token + 16, GUARDS_TOKEN_LEN - 16);
-    head[GUARDS_TOKEN_LEN - 16] = head[GUARDS_TOKEN_LEN - 16 + 4] = 1; /* rank and node */
+    enum { SECRET = (GUARDS_TOKEN_LEN - 16) / 2 };
+    char head[SECRET + 8 + 64] = "";
+    memcpy(head, token + 16, SECRET);
+    head[SECRET] = head[SECRET + 4] = 1; /* rank and node */
     a.sin_port = htons((uint16_t)first_port(0));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(send(fd, head, sizeof head, MSG_NOSIGNAL), sizeof head);
     close(fd);
+}
+
+/* Who listens where the guard above should, and knows no token, is not believed. */
+static void a_stranger_above_is_not_believed(void **state)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char head[200];
+    struct heard h;
+    unsigned char m[DEATH_BYTES];
+    (void)state;
+    set_up(2, 1);
+    a.sin_port = htons((uint16_t)first_port(0));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    start(1);
+    int c = accept(fd, NULL, NULL);
+    assert_true(recv(c, head, sizeof head, 0) > 0);
+    assert_null(memmem(head, sizeof head, token + 40, GUARDS_TOKEN_LEN - 40)); /* nor told all of it */
+    death_pack(&(struct death){.kind = DEATH_ENDED, .rank = 0, .how = SIGKILL}, m);
+    for (int what = 0; what < 10; what++)
+        frame_send(c, what, m, sizeof m);
+    assert_false(hears(1, 0.5, &h));
+    close(c);
+    close(fd);
+    close(members[1].fd);
+    kill(members[1].pid, SIGKILL);
+    waitpid(members[1].pid, NULL, 0);
 }
 
 /* Without the token nobody gets in, and nobody who is in is harmed. */
@@ -635,6 +665,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_comes_late_is_told),
     cmocka_unit_test(without_a_guard_above_it_decides_itself),
     cmocka_unit_test(strangers_are_turned_away),
+    cmocka_unit_test(a_stranger_above_is_not_believed),
     cmocka_unit_test(every_node_finds_the_one_above),
     cmocka_unit_test(master_port_is_left_to_the_program),
 };
