@@ -163,6 +163,9 @@ refuses "--resume=none beside checkpoints" 2 "$tmp/a has checkpoints already: re
     --ckpt "$tmp/a" --resume none --log-json "$tmp/kept"
 ok "... and the log of what was trained stays" cmp "$tmp/a.json" "$tmp/kept"
 refuses "--init without config.json" 1 "cannot read $tmp/config.json: No such file.*step-" --init "$tmp"
+mkdir "$tmp/bare" && cp "$tmp/tanh/config.json" "$tmp/bare"
+refuses "--init without weights" 1 "$tmp/bare has no model.safetensors and no model.safetensors.index.json" \
+    --init "$tmp/bare"
 refuses "--init of another size" 2 \
     "config.json: n_embd is 64, but the model has 32: leave the sizes out, or give --width 64" \
     --init "$tmp/a/step-00000040" --width 32

@@ -89,7 +89,7 @@ static int add_indexed(struct sources *all, const char *dir, const struct index 
         if (folder_path(path, dir, x->entry[i].file, errp) < 0)
             return -1;
         if (access(path, F_OK) < 0 && errno == ENOENT)
-            return error_set(errp, DDP_E_USAGE, ENOENT, "%.150s is missing, which " INDEX_NAME " names: fetch that "
+            return error_set(errp, DDP_E_DATA, ENOENT, "%.150s is missing, which " INDEX_NAME " names: fetch that "
                              "file, too", path);
         if (add_file(all, path, errp) < 0)
             return -1;
@@ -149,7 +149,7 @@ static int open_indexed(struct sources *all, const char *dir, ddp_error_t *errp)
     if (folder_path(path, dir, INDEX_NAME, errp) < 0)
         return -1;
     if (access(path, F_OK) < 0 && errno == ENOENT)
-        return error_set(errp, DDP_E_USAGE, ENOENT, "%.120s has no " ONE_NAME " and no " INDEX_NAME ": name a folder "
+        return error_set(errp, DDP_E_DATA, ENOENT, "%.120s has no " ONE_NAME " and no " INDEX_NAME ": name a folder "
                          "that has, or the file itself", dir);
     char *text = io_read_file(path, MANIFEST_BYTES_MAX, &n, errp);
     int rc = text && index_decode(text, n, path, &x, errp) == 0 && add_indexed(all, dir, &x, errp) == 0 &&
