@@ -8,9 +8,9 @@
 
 #define SET_UP (1u << PHASE_COMMITTED | 1u << PHASE_IDLE)
 
-static int expect_between_steps(const ddp_t *d, const char *call, ddp_error_t *errp)
+static int expect_between_steps(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp)
 {
-    if (handle_expect(d, 1u << PHASE_IDLE, call, errp) < 0)
+    if (handle_expect(d, phases, call, errp) < 0)
         return -1;
     if (d->state.micro.is_unfinished)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: a step has begun: finish its micro-steps first",
@@ -41,14 +41,14 @@ EXPORT int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_
 
 EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
-    if (expect_between_steps(d, "ddp_checkpoint", errp) < 0)
+    if (expect_between_steps(d, 1u << PHASE_IDLE, "ddp_checkpoint", errp) < 0)
         return -1;
-    return checkpoint_take(&d->save, dir, errp);
+    return checkpoint_take(&d->save, dir, NULL, errp);
 }
 
 EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
 {
-    if (expect_between_steps(d, "ddp_checkpoint_wait", errp) < 0)
+    if (expect_between_steps(d, 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_checkpoint_wait", errp) < 0)
         return -1;
     return checkpoint_wait(&d->save, errp);
 }

@@ -385,6 +385,64 @@ static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_st
  * possible; of an interactive one the line holds the command that goes on. Borrowed until ddp_finalize. */
 const char *ddp_requeue_note(const ddp_t *d);
 
+/* ---- beside another framework's training ----
+ *
+ * Where parameters, gradients and steps are another framework's (PyTorch: the Python package slurm_ddp), a program has
+ * the order of the samples, stops and checkpoints alone: after ddp_init and ddp_option it calls ddp_state_open, in
+ * place of ddp_param_add, ddp_commit and ddp_data_open, and ddp_state_step after each of its own steps. Its state is
+ * tensors in its own memory, and a text. ddp_checkpoint_wait, ddp_checkpoint_status, ddp_steps_done, ddp_requeue_note
+ * and the collectives below go as ever. */
+
+/* Samples at places [first, first + n) of epoch `epoch`, in the order=ledger (ddp_data_open) of n_samples samples.
+ * Needs no handle; any thread may call. DDP_E_USAGE: there are no such places. */
+int ddp_ledger(uint64_t n_samples, uint64_t seed, uint64_t epoch, uint64_t first, size_t n, uint64_t *ret,
+               ddp_error_t *errp);
+
+/* What all ranks have agreed on after a step. */
+struct ddp_state_step {
+    uint64_t step;    /* steps done, this one and those before ddp_state_resume included */
+    double end_s;     /* when the job's time is over, in seconds since 1970; 0: never, or not known (yet) */
+    int stop_signal;  /* as in ddp_step */
+    bool stop;        /* the scheduler or the user wants the job to end: save and leave */
+    bool checkpoint;  /* a checkpoint is due */
+};
+
+/* Begins such a training. Settings are compared. From here until ddp_finalize signals are caught as from ddp_data_open
+ * on. Collective. */
+int ddp_state_open(ddp_t *d, ddp_error_t *errp);
+
+/* After each step: the ranks agree, by one small sum, whether to stop or to save, and the save in flight moves on.
+ * Collective. */
+static inline int ddp_state_step(ddp_t *d, struct ddp_state_step *ret, ddp_error_t *errp);
+
+/* Declares a tensor of all checkpoints from the next ddp_state_save on, the same on every rank but for `data`: name and
+ * group are copied; a group's tensors come one after another, and go to files GROUP-*.safetensors; dtype is the name
+ * that safetensors has for it ("F32", "BF16", "I64", "U8" ...). data lies in the processor's memory, is borrowed until
+ * ddp_state_reset, and read by every save until ddp_state_copied. owner -1: all ranks have the same values, and each
+ * writes a part; else rank `owner` writes its own, and the others' data is ignored. */
+int ddp_state_add(ddp_t *d, const char *group, const char *name, const char *dtype, const uint64_t *shape, int ndim,
+                  const void *data, int owner, ddp_error_t *errp);
+
+/* Forgets the tensors that ddp_state_add declared and frees what ddp_state_resume read. */
+int ddp_state_reset(ddp_t *d, ddp_error_t *errp);
+
+/* Begins a checkpoint of the present step in dir, as ddp_checkpoint does: of the tensors declared, and of rank 0's
+ * text, which becomes the file state.json. Where one is in flight, nothing is begun: ddp_state_step says when it is
+ * over, or call ddp_checkpoint_wait first. After a step that set `stop`, returns when it is committed. Collective. */
+int ddp_state_save(ddp_t *d, const char *dir, const char *text, ddp_error_t *errp);
+
+/* Returns when the save in flight has copied its tensors: to be called before they change. Not collective. */
+int ddp_state_copied(ddp_t *d, ddp_error_t *errp);
+
+/* Before the first step: reads the newest checkpoint in dir, or the one before where that is broken, as ddp_resume
+ * does, on any number of ranks, into memory that is freed by ddp_state_reset or ddp_finalize; every rank has all of
+ * it. Then ddp_state_text is state.json's text; ddp_state_find gives a tensor's bytes by its name, and their number,
+ * NULL where there is none; a rank's own (owner >= 0) on all ranks. Collective. 1: there was one, ddp_steps_done says
+ * which; 0: there is none; -1. */
+int ddp_state_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
+const char *ddp_state_text(const ddp_t *d);
+const void *ddp_state_find(const ddp_t *d, const char *name, size_t *ret_bytes);
+
 int ddp_barrier(ddp_t *d, ddp_error_t *errp); /* collective */
 
 /* Every rank's data[0..n) becomes root's. Collective. */
@@ -415,6 +473,7 @@ void ddp_memory_sized(const ddp_t *d, struct ddp_memory *ret, size_t size);
 int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, ddp_error_t *errp);
 int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp);
 int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size);
+int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t size, ddp_error_t *errp);
 int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t size);
 
 static inline int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
@@ -452,6 +511,10 @@ static inline int ddp_step(ddp_t *d, struct ddp_step *ret, ddp_error_t *errp)
 static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret)
 {
     return ddp_checkpoint_status_sized(d, ret, sizeof *ret);
+}
+static inline int ddp_state_step(ddp_t *d, struct ddp_state_step *ret, ddp_error_t *errp)
+{
+    return ddp_state_step_sized(d, ret, sizeof *ret, errp);
 }
 static inline int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret)
 {

@@ -11,6 +11,7 @@ int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t
         [PHASE_IDLE] = "call ddp_batch_next first",
         [PHASE_MICRO] = "a micro-step is open: call ddp_backward_end first",
         [PHASE_SUMMED] = "gradients are summed: call ddp_step first",
+        [PHASE_STATE] = "parameters and steps are another framework's, since ddp_state_open: only its calls go on",
     };
     if (d->team.is_broken)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: an earlier call failed on this handle: only "
@@ -20,5 +21,8 @@ int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t
     if (phases == 1u << PHASE_OPEN)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: comes too late: parameters, options and hooks are "
                          "declared before ddp_commit, which comes once", d->team.me.rank, call);
+    if (phases == 1u << PHASE_STATE)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: call ddp_state_open first, in place of ddp_commit",
+                         d->team.me.rank, call);
     return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: %s", d->team.me.rank, call, why[d->phase]);
 }

@@ -1,8 +1,8 @@
 /* handle.h - the data structure of a ddp_t. Private to the files that implement ddp.h.
  *
  * PHASE: a handle moves OPEN -> COMMITTED -> IDLE (data open, between steps) -> MICRO (between ddp_batch_next and
- * ddp_backward_end) -> IDLE (more micro-steps) or SUMMED (gradients are sums, ddp_step is due) -> IDLE. Once its team
- * is broken, ddp_finalize alone may follow. */
+ * ddp_backward_end) -> IDLE (more micro-steps) or SUMMED (gradients are sums, ddp_step is due) -> IDLE. Or OPEN ->
+ * STATE (ddp_state_open), to its end. Once its team is broken, ddp_finalize alone may follow. */
 #ifndef DDP_RUNTIME_HANDLE_H
 #define DDP_RUNTIME_HANDLE_H
 
@@ -21,7 +21,7 @@
 /* Values of a parameter are kept in 16 bits, too. */
 #define KEEP_ANY (DDP_KEEP_BF16 | DDP_KEEP_F16)
 
-enum phase { PHASE_OPEN, PHASE_COMMITTED, PHASE_IDLE, PHASE_MICRO, PHASE_SUMMED };
+enum phase { PHASE_OPEN, PHASE_COMMITTED, PHASE_IDLE, PHASE_MICRO, PHASE_SUMMED, PHASE_STATE };
 #define PHASES_ALL (~0u)
 
 struct ddp {

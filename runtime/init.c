@@ -55,9 +55,9 @@ EXPORT void ddp_finalize(ddp_t *d)
     if (!d)
         return;
     int saved = errno;
-    bool is_between = !d->team.is_broken && (d->phase == PHASE_COMMITTED || d->phase == PHASE_IDLE) &&
-                      !d->state.micro.is_unfinished;
-    if (is_between && d->phase == PHASE_IDLE) /* else gradients may be on their way */
+    unsigned between = 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_STATE;
+    bool is_between = !d->team.is_broken && between & 1u << d->phase && !d->state.micro.is_unfinished;
+    if (is_between && d->phase != PHASE_COMMITTED) /* else gradients may be on their way */
         checkpoint_wait(&d->save, NULL);
     checkpoint_wait_copied(&d->save); /* out of memory that the ranks of a node share */
     stop_release(&d->save.stop);
@@ -67,6 +67,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     scheduler_close(&d->save);
     cut_close(&d->save);
     checkpoint_close(&d->save); /* its threads read what is freed below */
+    foreign_close(&d->save);
     data_close(&d->state.data);
     shards_close(&d->state.shards);
     arena_close(&d->state.arena);

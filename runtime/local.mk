@@ -10,6 +10,7 @@ libddp_la_SOURCES = \
 	%D%/commit.c \
 	%D%/data_open.c \
 	%D%/device_choose.c \
+	%D%/foreign.c \
 	%D%/handle.c %D%/handle.h \
 	%D%/init.c \
 	%D%/join.c \

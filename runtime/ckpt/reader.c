@@ -179,6 +179,32 @@ int reader_open(const char *path, struct manifest *ret, ddp_error_t *errp)
     return 0;
 }
 
+char *reader_text(const char *path, const struct manifest *m, const char *name, uint64_t *ret_bytes, ddp_error_t *errp)
+{
+    const struct manifest_file *f = m->file, *end = m->file + m->n_files;
+    uint64_t n;
+    while (f < end && strcmp(f->name, name) != 0)
+        f++;
+    if (f == end || f->head_bytes > HEAD_BYTES_MAX) {
+        broken(errp, path, name, "is not in the manifest, or is too large");
+        return NULL;
+    }
+    int fd = open_file(path, name, &n, errp);
+    if (fd < 0)
+        return NULL;
+    char *text = read_start(fd, (size_t)f->head_bytes, path, name, errp);
+    io_close(fd);
+    if (text && checksum_bytes(text, (size_t)f->head_bytes) != f->checksum) {
+        broken(errp, path, name, "is damaged");
+        free(text);
+        return NULL;
+    }
+    if (text)
+        text[f->head_bytes] = 0;
+    *ret_bytes = f->head_bytes;
+    return text;
+}
+
 /* ---- tensors ---- */
 
 int reader_read(const char *path, const struct manifest *m, size_t t, uint64_t at, size_t n, void *ret, uint64_t *sum,

@@ -22,6 +22,10 @@ int reader_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *err
  * the checksums of heads and small files, but not yet the tensors' bytes. The error names the file. */
 int reader_open(const char *path, struct manifest *ret, ddp_error_t *errp);
 
+/* The text of the small file `name` of an open checkpoint, compared with its checksum: *ret_bytes, and a null byte;
+ * malloc, the caller frees. NULL: error, also where the checkpoint has no such file (DDP_E_DATA). */
+char *reader_text(const char *path, const struct manifest *m, const char *name, uint64_t *ret_bytes, ddp_error_t *errp);
+
 /* Reads bytes [at, at + n) of tensor t of the checkpoint in `path` into ret, and adds the sum of its blocks to *sum
  * (checksum.h; `at` is a multiple of CKPT_BLOCK_BYTES, and so is n, unless the tensor ends there). fd_cache[n_files]:
  * -1 or an open file, filled here; the caller closes the files with reader_close_files. The error names the file. */

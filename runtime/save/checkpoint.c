@@ -275,7 +275,29 @@ static bool is_open(const struct checkpoint *c, const char *dir)
     return checkpoint_tidy(dir, tidy, NULL) == 0 && !strcmp(tidy, c->dir);
 }
 
-int checkpoint_take(struct save *save, const char *dir, ddp_error_t *errp)
+/* Another framework's tensors: those that it has declared by now, where they lie now. */
+static int renew_plan(struct save *save, const char *text, ddp_error_t *errp)
+{
+    ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
+    bool is_stale;
+    if (!save->foreign.is_open)
+        return 0;
+    if (foreign_agree(save, &is_stale, errp) < 0)
+        return -1;
+    if (is_stale) {
+        checkpoint_drop_plan(save);
+        if (checkpoint_take_memory(save, errp) < 0)
+            return -1;
+    }
+    if (foreign_point(save, text, &own) == 0)
+        return 0;
+    team_fail(save->team, &own);
+    if (errp)
+        *errp = own;
+    return -1;
+}
+
+int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
     uint64_t began = clock_ns();
@@ -285,7 +307,7 @@ int checkpoint_take(struct save *save, const char *dir, ddp_error_t *errp)
     if (c->phase != CHECKPOINT_IDLE) {
         c->status.n_postponed += !c->is_postponed;
         c->is_postponed = true;
-        c->is_asked = is_open(c, dir);
+        c->is_asked = !save->foreign.is_open && is_open(c, dir);
         return 0;
     }
     c->is_asked = false;
@@ -302,6 +324,8 @@ int checkpoint_take(struct save *save, const char *dir, ddp_error_t *errp)
         return scheduler_requeue(save, errp); /* what may have changed since, a skipped step, comes again by itself */
     if (cut_is_wanted(save) != c->plan.has_cut && checkpoint_plan_cut(save, errp) < 0)
         return -1;
+    if (renew_plan(save, text, errp) < 0)
+        return -1;
     checkpoint_clean(save);
     begin(save);
     c->status.blocked_s = since_s(began);
@@ -315,5 +339,5 @@ int checkpoint_wait(struct save *save, ddp_error_t *errp)
         return -1;
     if (!c->is_asked)
         return 0;
-    return checkpoint_take(save, c->dir, errp) < 0 ? -1 : checkpoint_settle(save, errp);
+    return checkpoint_take(save, c->dir, NULL, errp) < 0 ? -1 : checkpoint_settle(save, errp);
 }

@@ -70,9 +70,10 @@ struct checkpoint {
 };
 
 /* Implement the calls of ddp.h of these names (checkpoint_folder: ddp_checkpoint_open; checkpoint_take:
- * ddp_checkpoint). The caller sees to it that a call comes in its time. The first two are collective. */
+ * ddp_checkpoint, text NULL, and ddp_state_save). The caller sees to it that a call comes in its time. The first two
+ * are collective. */
 int checkpoint_folder(struct save *save, const char *dir, ddp_error_t *errp);
-int checkpoint_take(struct save *save, const char *dir, ddp_error_t *errp);
+int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_error_t *errp);
 int checkpoint_attach(struct save *save, const char *name, const char *text, ddp_error_t *errp);
 int checkpoint_note(struct save *save, const char *key, const char *text, ddp_error_t *errp);
 

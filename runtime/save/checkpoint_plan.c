@@ -115,6 +115,21 @@ void checkpoint_drop_plan(struct save *save)
     c->status.bytes = 0;
 }
 
+/* Parameters and optimizer state that are libddp's. */
+static int plan_own(struct save *save, ddp_error_t *errp)
+{
+    struct checkpoint_plan *plan = &save->checkpoint.plan;
+    const struct ddp_world *me = &save->team->me;
+    if (make_files(save, errp) < 0 || make_arenas(save, errp) < 0)
+        return -1;
+    for (int a = 0; a < plan->n_arenas; a++)
+        if (split_add_arena(&plan->split, &plan->files, &plan->arena[a], me->rank, me->size, errp) < 0)
+            return -1;
+    if (save->state->arena.is_spread && share_slices(save, errp) < 0)
+        return -1;
+    return cut_share(save, errp);
+}
+
 int checkpoint_plan(struct save *save, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
@@ -122,13 +137,7 @@ int checkpoint_plan(struct save *save, ddp_error_t *errp)
     if (plan->is_made)
         return 0;
     checkpoint_drop_plan(save); /* what an attempt that failed has left */
-    if (make_files(save, errp) < 0 || make_arenas(save, errp) < 0)
-        return -1;
-    const struct ddp_world *me = &save->team->me;
-    for (int a = 0; a < plan->n_arenas; a++)
-        if (split_add_arena(&plan->split, &plan->files, &plan->arena[a], me->rank, me->size, errp) < 0)
-            return -1;
-    if ((save->state->arena.is_spread && share_slices(save, errp) < 0) || cut_share(save, errp) < 0)
+    if ((save->foreign.is_open ? foreign_plan : plan_own)(save, errp) < 0)
         return -1;
     for (int i = 0; i < plan->files.n_files; i++)
         c->status.bytes += plan->files.file[i].n_bytes;

@@ -71,8 +71,10 @@ void checkpoint_state_begin(struct save *save)
     s->n_nodes = save->team->me.n_nodes;
     s->n_runs = 1;
     describe_cpu(s->cpu, sizeof s->cpu);
-    describe_kernels(save, s->kernels, sizeof s->kernels);
     snprintf(s->software, sizeof s->software, "slurm-ddp %s", DDP_VERSION);
+    if (save->foreign.is_open)
+        return;
+    describe_kernels(save, s->kernels, sizeof s->kernels);
     describe_optimizer(save, s->optimizer, sizeof s->optimizer);
 }
 
@@ -108,6 +110,10 @@ void checkpoint_state_fill(struct save *save)
 int checkpoint_state_check(const struct save *save, const struct manifest_state *m, ddp_error_t *errp)
 {
     const struct data_config *data = &save->state->data.cfg;
+    if (!m->data.n_samples != !data->n_samples)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "the checkpoint of step %" PRIu64 " holds the state of %s: name "
+                         "another folder", m->step, data->n_samples ? "another framework's training (ddp_state_save)"
+                         : "a training by libddp itself, not by another framework");
     if (m->data.n_samples != data->n_samples)
         return error_set(errp, DDP_E_USAGE, EINVAL,
                          "the checkpoint of step %" PRIu64 " was trained on %" PRIu64 " samples, and there are %" PRIu64
@@ -186,7 +192,7 @@ int checkpoint_state_restore(struct save *save, const struct manifest_state *m, 
 {
     struct checkpoint *c = &save->checkpoint;
     const struct data_position at = {.epoch = m->data.epoch, .cursor = m->data.cursor};
-    if (data_seek(&save->state->data, &at, errp) < 0)
+    if (!save->foreign.is_open && data_seek(&save->state->data, &at, errp) < 0)
         return error_prefix(errp, "the checkpoint of step %" PRIu64, m->step);
     save->state->optimizer.n_steps = m->step;
     save->state->n_skipped = m->n_skipped;

@@ -8,6 +8,8 @@ libsave_la_SOURCES = \
 	%D%/checkpoint_state.c \
 	%D%/cut.c %D%/cut.h \
 	%D%/cut_ckpt.c \
+	%D%/foreign.c %D%/foreign.h \
+	%D%/foreign_read.c \
 	%D%/load.c %D%/load.h \
 	%D%/readback.c %D%/readback.h \
 	%D%/resume.c %D%/resume.h \
@@ -25,3 +27,5 @@ t_unit_save_readback_t_CPPFLAGS = $(AM_CPPFLAGS) -DDDP_CUDA_EMULATED=1
 t_unit_save_readback_t_LDADD = libsave.la librckpt.la $(DEVICE_TEST_LIBS)
 UNIT_TESTS += t/unit/save/save.t
 t_unit_save_save_t_SOURCES = t/unit/save/save.c
+UNIT_TESTS += t/unit/save/foreign.t
+t_unit_save_foreign_t_SOURCES = t/unit/save/foreign.c

@@ -109,7 +109,7 @@ static int try_step(struct save *save, const struct choice *c, uint64_t step, dd
     }
     rc = checkpoint_state_check(save, &m.state, errp);
     if (rc == 0)
-        rc = read_tensors(save, path, &m, errp);
+        rc = (save->foreign.is_open ? foreign_read : read_tensors)(save, path, &m, errp);
     if (rc > 0)
         checkpoint_state_compare(save, &m.state);
     if (rc > 0 && (checkpoint_state_restore(save, &m.state, errp) < 0 || cut_load(save, path, &m, errp) < 0 ||

@@ -30,4 +30,9 @@ int resume_match(const struct save *save, const struct manifest *m, size_t *ret_
 int resume_tensors(struct save *save, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
                    ddp_error_t *errp);
 
+/* Reads the small file `name` of the checkpoint in `path` on rank 0 and broadcasts its text; malloc, the caller frees.
+ * 1: done; 0: the checkpoint is broken, *errp says how; -1: error. The same on all ranks. Collective. */
+int resume_text(struct save *save, const char *path, const struct manifest *m, const char *name, char **ret,
+                ddp_error_t *errp);
+
 #endif

@@ -31,7 +31,7 @@ static char *share_text(struct save *save, char *text, uint64_t *n, ddp_error_t 
     char *all = text ? text : malloc(*n + 1);
     ddp_error_t none = {0}, told;
     if (!all)
-        error_set(&none, DDP_E_SYSTEM, ENOMEM, "no memory for a manifest of %llu bytes", (unsigned long long)*n);
+        error_set(&none, DDP_E_SYSTEM, ENOMEM, "no memory for a text of %llu bytes", (unsigned long long)*n);
     if (checkpoint_agree(save, &none, &told, errp) < 0)
         return NULL;
     if (told.code) {
@@ -46,6 +46,29 @@ static char *share_text(struct save *save, char *text, uint64_t *n, ddp_error_t 
         return NULL;
     }
     return all;
+}
+
+int resume_text(struct save *save, const char *path, const struct manifest *m, const char *name, char **ret,
+                ddp_error_t *errp)
+{
+    ddp_error_t why = {0}, told;
+    uint64_t n = 0;
+    char *text = save->team->me.rank == 0 ? reader_text(path, m, name, &n, &why) : NULL;
+    if (checkpoint_agree(save, &why, &told, errp) < 0)
+        return -1;
+    if (told.code) {
+        if (errp)
+            *errp = told;
+        return is_broken(&told) ? 0 : -1;
+    }
+    char *all = share_text(save, text, &n, errp);
+    if (!all) {
+        free(text);
+        return -1;
+    }
+    all[n] = 0;
+    *ret = all;
+    return 1;
 }
 
 int resume_manifest(struct save *save, const char *path, struct manifest *ret, ddp_error_t *errp)

@@ -7,6 +7,7 @@
 #include "runtime/core/team.h"
 #include "runtime/save/checkpoint.h"
 #include "runtime/save/cut.h"
+#include "runtime/save/foreign.h"
 #include "runtime/save/scheduler.h"
 #include "runtime/sched/stop.h"
 
@@ -17,6 +18,7 @@ struct save {
     struct checkpoint checkpoint;
     struct cut cut;
     struct scheduler scheduler;
+    struct foreign foreign;      /* open where the state is another framework's */
     struct stop stop;            /* the signals that stop the job, once they are caught (stop_catch) */
 };
 

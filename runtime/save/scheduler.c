@@ -16,24 +16,31 @@ static double now_s(void)
     return (double)clock_ns() / 1e9;
 }
 
+static double state_bytes(const struct save *save)
+{
+    if (save->foreign.is_open)
+        return (double)foreign_bytes(save);
+    return (double)save->state->layout.n_bytes * (1 + save->state->optimizer.rule->n_moments);
+}
+
 static void open_due(struct save *save)
 {
-    double n_bytes = (double)save->state->layout.n_bytes * (1 + save->state->optimizer.rule->n_moments);
     struct due_config cfg = {.every = save->config->ckpt_every,
                              .mtbf_s = fmax(0, save->config->mtbf_hours * 3600),
                              .trained_s = save->checkpoint.trained_s,
                              .n_failures = save->checkpoint.state.n_failures,
-                             .guess_save_s = GUESS_LEAST_S + n_bytes / GUESS_BYTES_PER_S};
+                             .guess_save_s = GUESS_LEAST_S + state_bytes(save) / GUESS_BYTES_PER_S};
     due_open(&save->scheduler.due, &cfg, save->state->optimizer.n_steps, now_s());
     save->scheduler.asked_s = -INFINITY;
     save->scheduler.is_open = true;
 }
 
-/* The end matters to a job that can save before it: one that has opened a folder. */
-static double end_s(struct save *save)
+/* The end matters to a job that can save before it: one that has opened a folder, or whose state is another
+ * framework's. */
+double scheduler_end_s(struct save *save)
 {
     struct scheduler *w = &save->scheduler;
-    if (!w->has_deadline && save->checkpoint.dir) {
+    if (!w->has_deadline && (save->checkpoint.dir || save->foreign.is_open)) {
         deadline_open(&w->deadline);
         w->has_deadline = true;
     }
@@ -43,7 +50,7 @@ static double end_s(struct save *save)
 static enum due_what judge(struct save *save)
 {
     struct scheduler *w = &save->scheduler;
-    double now = now_s(), end = end_s(save);
+    double now = now_s(), end = scheduler_end_s(save);
     if (due_wants_to_know(&w->due, now, end, w->asked_s)) {
         deadline_ask(&w->deadline);
         w->asked_s = now;

@@ -27,6 +27,10 @@ void scheduler_fill_stop(struct save *save, double *sum);
 /* Fills this rank's requests into the tail: the STOP_N elements from TAIL_STOP on, and TAIL_DUE. */
 void scheduler_fill(struct save *save, double *tail);
 
+/* On rank 0: when the job's time is over, in seconds on the clock of clock_ns(); INFINITY: never, or not known.
+ * Cheap. */
+double scheduler_end_s(struct save *save);
+
 /* To be called when a step has ended; when a save has begun; when a save has ended. */
 void scheduler_after_step(struct save *save);
 void scheduler_save_begun(struct save *save);

@@ -56,7 +56,8 @@ static bool next(struct walk *w, struct writer_piece *ret)
         if (from >= to)
             continue;
         uint64_t at = from * CKPT_BLOCK_BYTES, end = to == blocks ? size : to * CKPT_BLOCK_BYTES;
-        *ret = (struct writer_piece){w->arena->base + w->arena->offset[w->i] + at, tensor, at, (size_t)(end - at)};
+        const char *base = w->arena->base ? w->arena->base + w->arena->offset[w->i] + at : NULL;
+        *ret = (struct writer_piece){base, tensor, at, (size_t)(end - at)};
         w->i++;
         return true;
     }

@@ -9,7 +9,8 @@
 #include "runtime/ckpt/files.h"
 #include "runtime/ckpt/writer.h"
 
-/* Tensors [first, first + n) of the files; tensor first + i lies at base + offset[i]. Offsets rise. */
+/* Tensors [first, first + n) of the files; tensor first + i lies at base + offset[i]. Offsets rise. base NULL: they lie
+ * anywhere; `from` of their pieces is NULL, for the caller to fill. */
 struct split_arena {
     char *base;
     size_t first, n;

@@ -135,7 +135,7 @@ static int save_rank(struct job *j, int rank)
     ddp_error_t e = {0};
     CHECK(open_rig(&r, j, rank, &e) == 0, "%s", e.text);
     fill(&r);
-    CHECK(checkpoint_take(&r.save, test_folder, &e) == 0, "%s", e.text);
+    CHECK(checkpoint_take(&r.save, test_folder, NULL, &e) == 0, "%s", e.text);
     CHECK(r.save.checkpoint.phase == CHECKPOINT_SAVING, "phase %d", (int)r.save.checkpoint.phase);
     CHECK(checkpoint_settle(&r.save, &e) == 0, "%s", e.text);
     CHECK(r.save.checkpoint.status.n_committed == 1, "%s", r.save.checkpoint.status.warning);
@@ -226,7 +226,7 @@ static int fail_rank(struct job *j, int rank)
     CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
     if (rank == 1)
         r.save.checkpoint.known.inode++; /* another folder has its name now */
-    CHECK(checkpoint_take(&r.save, test_folder, &e) == 0, "%s", e.text);
+    CHECK(checkpoint_take(&r.save, test_folder, NULL, &e) == 0, "%s", e.text);
     CHECK(checkpoint_settle(&r.save, &e) == 0, "%s", e.text);
     CHECK(r.save.checkpoint.status.n_failed == 1 && r.save.checkpoint.status.n_committed == 0, "committed");
     CHECK(rank != 0 || strstr(r.save.checkpoint.status.warning, "the checkpoint of step 7 failed: rank 1: "), "%s",

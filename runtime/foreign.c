@@ -1,0 +1,171 @@
+/* foreign.c - beside another framework's training, as ddp.h has it: the order of samples, stops, checkpoints. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/handle.h"
+#include "runtime/save/resume.h"
+#include "runtime/sized.h"
+
+EXPORT int ddp_ledger(uint64_t n_samples, uint64_t seed, uint64_t epoch, uint64_t first, size_t n, uint64_t *ret,
+                      ddp_error_t *errp)
+{
+    if (n_samples < 1 || n_samples > LEDGER_MAX || first > n_samples || n > n_samples - first)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_ledger: places %llu to %llu + %zu of %llu samples: from 1 to "
+                         "2^63 samples are possible, and places below their number", (unsigned long long)first,
+                         (unsigned long long)first, n, (unsigned long long)n_samples);
+    struct ledger l = ledger_of(n_samples, seed, epoch);
+    for (size_t i = 0; i < n; i++)
+        ret[i] = ledger_get(&l, first + i);
+    return 0;
+}
+
+static int expect_state(const ddp_t *d, const char *call, ddp_error_t *errp)
+{
+    return handle_expect(d, 1u << PHASE_STATE, call, errp);
+}
+
+EXPORT int ddp_state_open(ddp_t *d, ddp_error_t *errp)
+{
+    ddp_error_t why = {0};
+    if (handle_expect(d, 1u << PHASE_OPEN, "ddp_state_open", errp) < 0)
+        return -1;
+    if (d->state.layout.n || d->add_error.code)
+        error_set(&why, DDP_E_USAGE, EINVAL, "ddp_state_open: parameters are declared: they are libddp's, or another "
+                  "framework's");
+    else
+        stop_parse(d->config.stop_signals, &d->stop_signals, &why);
+    if (team_agree(&d->team, &why, errp) < 0)
+        return team_break(&d->team);
+    char *settings = config_shared_text(&d->config, "none");
+    if (!settings)
+        return team_no_memory(&d->team, "settings", errp);
+    int rc = team_same(&d->team, settings, config_explain, errp);
+    free(settings);
+    if (rc < 0)
+        return team_break(&d->team);
+    foreign_open(&d->save);
+    stop_catch(&d->save.stop, d->stop_signals);
+    d->state.micro.began_ns = clock_ns();
+    d->phase = PHASE_STATE;
+    return 0;
+}
+
+/* In seconds since 1970; 0: never, or not known. */
+static double end_since_1970(ddp_t *d)
+{
+    double end_s = d->team.me.rank == 0 ? scheduler_end_s(&d->save) : INFINITY;
+    return isfinite(end_s) ? (double)time(NULL) + end_s - (double)clock_ns() / 1e9 : 0;
+}
+
+EXPORT int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t size, ddp_error_t *errp)
+{
+    enum { TAIL_END_S = TAIL_COUNT, N };
+    double tail[N] = {0};
+    struct ddp_step s = {.step = 0};
+    if (expect_state(d, "ddp_state_step", errp) < 0)
+        return -1;
+    scheduler_fill(&d->save, tail);
+    checkpoint_fill_tail(&d->save, tail);
+    tail[TAIL_END_S] = end_since_1970(d);
+    if (comm_allreduce(d->team.comm, tail, N, DDP_F64, DDP_SUM, errp) < 0)
+        return team_break(&d->team);
+    int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
+    s.step = ++d->state.optimizer.n_steps;
+    s.stop = reason >= 0;
+    scheduler_after_step(&d->save);
+    if (checkpoint_after_step(&d->save, tail, &s, errp) < 0)
+        return -1;
+    d->state.micro.began_ns = clock_ns();
+    struct ddp_state_step all = {.step = s.step,
+                                 .end_s = tail[TAIL_END_S],
+                                 .stop_signal = stop_signal(reason),
+                                 .stop = s.stop,
+                                 .checkpoint = s.checkpoint};
+    sized_give(ret, size, &all, sizeof all);
+    return 0;
+}
+
+static int check_tensor(const ddp_t *d, const char *group, const char *name, const uint64_t *shape, int ndim,
+                        const void *data, int owner, ddp_error_t *errp)
+{
+    int rank = d->team.me.rank;
+    if (!name || strlen(name) > ST_NAME_MAX)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_state_add: a tensor's name has 1 to %d bytes", rank,
+                         ST_NAME_MAX);
+    if (!group || strlen(group) >= sizeof d->save.foreign.tensor->group || !files_is_plain_name(group))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_state_add: tensor %.100s: a group's name is letters, "
+                         "digits and ._-, fewer than %zu", rank, name, sizeof d->save.foreign.tensor->group);
+    if (ndim < 0 || ndim > ST_DIMS_MAX || (ndim && !shape))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_state_add: tensor %.100s has %d dimensions: 0 to %d "
+                         "are possible", rank, name, ndim, ST_DIMS_MAX);
+    if (owner < -1 || owner >= d->team.me.size)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_state_add: tensor %.100s: owner %d is no rank, and "
+                         "not -1 for all", rank, name, owner);
+    if (!data && (owner < 0 || owner == rank))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_state_add: tensor %.100s: no data", rank, name);
+    return 0;
+}
+
+EXPORT int ddp_state_add(ddp_t *d, const char *group, const char *name, const char *dtype, const uint64_t *shape,
+                         int ndim, const void *data, int owner, ddp_error_t *errp)
+{
+    struct foreign_tensor t = {.owner = owner, .data = data, .t = {.ndim = ndim}};
+    if (expect_state(d, "ddp_state_add", errp) < 0 ||
+        check_tensor(d, group, name, shape, ndim, data, owner, errp) < 0)
+        return -1;
+    if (!dtype || st_dtype_find(dtype, &t.t.dtype) < 0)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_state_add: tensor %.100s: no type %.16s: there are "
+                         "F64, F32, F16, BF16, I64, I32, I16, I8, U8 and BOOL", d->team.me.rank, name,
+                         dtype ? dtype : "");
+    strcpy(t.group, group);
+    strcpy(t.t.name, name);
+    for (int i = 0; i < ndim; i++)
+        t.t.shape[i] = shape[i];
+    return foreign_add(&d->save, &t, errp);
+}
+
+EXPORT int ddp_state_reset(ddp_t *d, ddp_error_t *errp)
+{
+    if (expect_state(d, "ddp_state_reset", errp) < 0)
+        return -1;
+    checkpoint_wait_copied(&d->save);
+    foreign_forget(&d->save);
+    return 0;
+}
+
+EXPORT int ddp_state_save(ddp_t *d, const char *dir, const char *text, ddp_error_t *errp)
+{
+    if (expect_state(d, "ddp_state_save", errp) < 0)
+        return -1;
+    return checkpoint_take(&d->save, dir, text ? text : "", errp);
+}
+
+EXPORT int ddp_state_copied(ddp_t *d, ddp_error_t *errp)
+{
+    if (expect_state(d, "ddp_state_copied", errp) < 0)
+        return -1;
+    checkpoint_wait_copied(&d->save);
+    return 0;
+}
+
+EXPORT int ddp_state_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
+{
+    if (expect_state(d, "ddp_state_resume", errp) < 0)
+        return -1;
+    return resume_newest(&d->save, dir, errp);
+}
+
+EXPORT const char *ddp_state_text(const ddp_t *d)
+{
+    return d->save.foreign.found.text;
+}
+
+EXPORT const void *ddp_state_find(const ddp_t *d, const char *name, size_t *ret_bytes)
+{
+    return foreign_find(&d->save, name, ret_bytes);
+}
