@@ -73,3 +73,18 @@ endif
 emulated-bench: $(EMULATED_BENCHES)
 CLEANFILES += $(GPU_BENCHES)
 .PHONY: gpu-bench emulated-bench
+
+# The Python package: `make install` puts its source into PREFIX/share/slurm-ddp/python, for pip: its user alone knows
+# into which Python and environment
+pypackagedir = $(pkgdatadir)/python
+dist_pypackage_DATA = %D%/python/README.md %D%/python/backend.py %D%/python/pyproject.toml
+pymodulesdir = $(pypackagedir)/slurm_ddp
+dist_pymodules_DATA = \
+	%D%/python/slurm_ddp/__init__.py \
+	%D%/python/slurm_ddp/_lib.py \
+	%D%/python/slurm_ddp/checkpoint.py \
+	%D%/python/slurm_ddp/job.py \
+	%D%/python/slurm_ddp/metrics.py \
+	%D%/python/slurm_ddp/rng.py \
+	%D%/python/slurm_ddp/sampler.py \
+	%D%/python/slurm_ddp/tree.py

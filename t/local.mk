@@ -62,6 +62,8 @@ SHELL_TESTS = \
 	%D%/t6105-ckpt-flight.t \
 	%D%/t6106-ckpt-links.t \
 	%D%/t6110-window.t \
+	%D%/t6501-python.t \
+	%D%/t6502-python-slurm.t \
 	%D%/t7001-rank-death.t \
 	%D%/t7002-slurm-death.t \
 	%D%/t7003-stop.t \

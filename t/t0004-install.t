@@ -36,7 +36,7 @@ is "... that is another's where it is no page itself" \
     "$(cd "$man" && sed -n 's/^\.so //p' man3/*.3 | sort -u | xargs grep -L '^\.Nd ')" ""
 is "every guide and example is installed" \
     "$(cd "$docdir" && find . -type f | sort)" "$( (cd "$top_srcdir/doc" && ls ./*.md; cd .. && ls ./NEWS.md
-        ls contrib/examples/*.c contrib/slurm/* | sed 's,.*/,./examples/,') | sort)"
+        ls contrib/examples/*.[cp]* contrib/slurm/* | sed 's,.*/,./examples/,') | sort)"
 completions=$(dirname "$(find "$root" -path '*/completions/ddp')")
 is "bash finds a completion for both commands" \
     "$(for name in ddp train; do bash -c 'source "$0" && complete -p "${0##*/}"' "$completions/$name"; done)" \

@@ -42,6 +42,8 @@ EXTRA_DIST +=  \
 	%D%/mutants \
 	%D%/mutate \
 	%D%/nccl.sh \
+	%D%/gptprobe.py \
+	%D%/pyprobe.py \
 	%D%/python.sh \
 	%D%/refuses.sh \
 	%D%/requeue.sh \

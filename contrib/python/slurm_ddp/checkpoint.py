@@ -1,0 +1,271 @@
+"""checkpoint.py - a training loop's state in libddp's checkpoints."""
+import ctypes
+import functools
+import json
+import logging
+import sys
+import types
+
+from . import rng
+from ._lib import Error, call, library
+from .job import Stopped, job, why_stopped
+from .metrics import Metrics
+from .sampler import Sampler
+from .tree import DTYPES, Encoder, decode, dtype_name
+
+log = logging.getLogger("slurm_ddp")
+FORMAT = 1  # of state.json
+
+
+def _plain(thing):
+    """The module within what DistributedDataParallel or torch.compile has made of it."""
+    inner = {"DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
+    while type(thing).__name__ in inner:
+        thing = getattr(thing, inner[type(thing).__name__])
+    return thing
+
+
+class Checkpoint:
+    """Saves and restores what it is given, by name: whatever has state_dict() and load_state_dict() (modules,
+    optimizers, schedulers, scalers, a Sampler, Metrics), and plain dicts; and the random numbers of Python, NumPy and
+    PyTorch. Where `folder`, which all nodes share, has a checkpoint, the newest whole one is restored here.
+
+        ckpt = Checkpoint("ckpt", model=model, optimizer=optimizer, sampler=sampler)
+        ... optimizer.step(); ckpt.step()
+        ckpt.save()
+
+    every: steps between checkpoints (0: only when asked to stop, and save(); default: as often as pays).
+    keep: how many of the newest stay (default 2). All ranks do the same. Errors are slurm_ddp.Error.
+    """
+
+    def __init__(self, folder, every=None, keep=None, **things):
+        self._folder = str(folder).encode()
+        self._things = {name: _plain(thing) for name, thing in things.items()}
+        for name, thing in self._things.items():
+            if not isinstance(thing, dict) and not hasattr(thing, "load_state_dict"):
+                raise Error(f"Checkpoint: {name} has no state_dict() and load_state_dict(), and is no dict")
+        if job().has_checkpoint:
+            raise Error("Checkpoint: this process has one already: give it all that is to be saved")
+        options = {"ckpt-every": every, "keep": keep}
+        self._job = job().open({k: v for k, v in options.items() if v is not None})
+        self._samplers = [t for t in self._things.values() if isinstance(t, Sampler)]
+        self._declared = None  # what libddp was told of the tensors
+        self._staged = {}      # name -> the memory of ours that a tensor is copied to
+        self._is_copying = False
+        self._warned = ""
+        self.resumed = self._resume()
+        self._job.has_checkpoint = True
+        for thing in self._optimizers():
+            self._guard(thing)
+
+    @property
+    def steps(self):
+        """Steps done, those before the resume included."""
+        return library().ddp_steps_done(self._job.handle)
+
+    # ---- the loop ----
+
+    def step(self):
+        """To be called after each optimizer.step(), on every rank: the step is done. Begins a checkpoint where one is
+        due; where the job is asked to stop, saves, has it requeued (--ddp=on,requeue=auto), and raises Stopped."""
+        if self._declared is None:
+            self._declare(self._collect()[1])
+        done = self._job.step()
+        for sampler in self._samplers:
+            sampler.step()
+        if done.stop:
+            self._leave(why_stopped(done))
+        if done.checkpoint:
+            self._begin()
+        self._tell()
+
+    def save(self):
+        """A checkpoint of now: returns when it is committed, on every rank. For the end of training."""
+        call("ddp_checkpoint_wait", self._job.handle)
+        self._begin()
+        call("ddp_checkpoint_wait", self._job.handle)
+        self._tell()
+        self._check_saved()
+
+    def _check_saved(self):
+        status = self._job.status()
+        if status.last_step != self.steps or not status.n_committed + status.resumed_step:
+            raise Error(f"Checkpoint: step {self.steps} was not saved to {self._folder.decode()}: "
+                        f"{status.warning.decode(errors='replace') or 'rank 0 says why'}", "data")
+
+    def _leave(self, why):
+        self._begin()
+        self._tell()
+        self._check_saved()
+        note = library().ddp_requeue_note(self._job.handle)
+        text = f"{why}, with a checkpoint of step {self.steps}" + (f": {note.decode()}" if note else "")
+        if self._job.world.rank == 0:
+            log.warning("%s", text)
+        raise Stopped(text)
+
+    def _tell(self):
+        warning = self._job.status().warning.decode(errors="replace")
+        if warning and warning != self._warned:
+            log.warning("%s", warning)
+        self._warned = warning
+
+    # ---- saving ----
+
+    def _optimizers(self):
+        torch = sys.modules.get("torch")
+        return [t for t in self._things.values() if torch and isinstance(t, torch.optim.Optimizer)]
+
+    def _guard(self, optimizer):
+        """Parameters change in optimizer.step(): not before they are copied."""
+        if hasattr(optimizer, "register_step_pre_hook"):
+            optimizer.register_step_pre_hook(lambda *_: self._wait_copied())
+            return
+        inner = optimizer.step  # PyTorch before 2.0
+
+        @functools.wraps(inner)
+        def step(_, *args, **kwargs):
+            self._wait_copied()
+            return inner(*args, **kwargs)
+        optimizer.step = types.MethodType(step, optimizer)
+
+    def _wait_copied(self):
+        if self._is_copying:
+            call("ddp_state_copied", self._job.handle)
+            self._is_copying = False
+
+    def _replicated(self):
+        """Where the tensors lie that are the same on all ranks and change in optimizer.step() alone."""
+        tensors = [p for o in self._optimizers() for group in o.param_groups for p in group["params"]]
+        for optimizer in self._optimizers():
+            for state in optimizer.state.values():
+                tensors += [v for v in state.values() if hasattr(v, "data_ptr")]
+        return {t.data_ptr() for t in tensors}
+
+    def _collect(self):
+        """The text, and (group, name, tensor, is replicated) of each tensor."""
+        encoder, tree, group = Encoder(), {}, {}
+        for name, thing in self._things.items():
+            state = thing if isinstance(thing, dict) else thing.state_dict()
+            known = set(encoder.tensors)
+            tree[name] = encoder.encode(state, "" if name == "model" else name)
+            group.update(dict.fromkeys(encoder.tensors.keys() - known, name))
+        replicated = self._replicated()
+        all_of = [(group[name], name, t, t.data_ptr() in replicated) for name, t in encoder.tensors.items()]
+        all_of.sort(key=lambda a: (list(self._things).index(a[0]), not a[3]))
+        return json.dumps({"format": FORMAT, "things": tree}), all_of
+
+    def _owners(self, tensors):
+        """-1: libddp reads it where it lies, and splits it over the ranks. What has to be copied is written by one
+        rank: a replicated tensor by the next one, so that each has as many bytes; all else by rank 0."""
+        sizes = [t.numel() * t.element_size() for _, _, t, _ in tensors]
+        total, so_far = max(sum(sizes), 1), 0
+        for (_, _, t, is_replicated), size in zip(tensors, sizes):
+            in_place = is_replicated and t.device.type == "cpu" and t.is_contiguous() and dtype_name(t) in DTYPES
+            yield -1 if in_place else so_far * self._job.world.size // total if is_replicated else 0
+            so_far += size
+
+    def _stage(self, name, tensor):
+        """A copy in memory that stays where it is."""
+        torch = sys.modules["torch"]
+        flat = tensor.contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else tensor.reshape(-1)
+        to = self._staged.get(name)
+        if to is None or to.numel() != flat.numel():
+            to = self._staged[name] = torch.empty(flat.numel(), dtype=torch.uint8)
+        if flat.numel():
+            to.copy_(flat)
+        return to.data_ptr()
+
+    def _stage_bytes(self, name, data):
+        to = self._staged.get(name)
+        if to is None:
+            to = self._staged[name] = ctypes.create_string_buffer(len(data))
+        to[:] = data
+        return ctypes.addressof(to)
+
+    def _rows(self, tensors):
+        """What libddp is told of each tensor; copies those that it does not read in place."""
+        rank, rows = self._job.world.rank, []
+        for (group, name, t, _), owner in zip(tensors, self._owners(tensors)):
+            at = t.data_ptr() if owner < 0 else self._stage(name, t) if owner == rank else None
+            known = DTYPES.get(dtype_name(t))
+            shape = tuple(t.shape) if known else (t.numel() * t.element_size(),)
+            if not t.numel():
+                at = 1  # it lies nowhere, and is not read
+            rows.append((group, name, known or "U8", shape, at, owner))
+        own = rng.capture()
+        for r in range(self._job.world.size):
+            for kind, data in own.items():
+                name = f"rng.{r}.{kind}"
+                at = self._stage_bytes(name, data) if r == rank else None
+                rows.append(("rng", name, "U8", (len(data),), at, r))
+        return rows
+
+    def _declare(self, tensors):
+        rows = self._rows(tensors)
+        if rows == self._declared:
+            return
+        call("ddp_state_reset", self._job.handle)
+        for group, name, dtype, shape, at, owner in rows:
+            dims = (ctypes.c_uint64 * max(len(shape), 1))(*shape)
+            call("ddp_state_add", self._job.handle, group.encode(), name.encode(), dtype.encode(), dims, len(shape), at,
+                 owner)
+        self._declared = rows
+
+    def _begin(self):
+        self._wait_copied()
+        text, tensors = self._collect()
+        self._declare(tensors)
+        self._kept = tensors  # what libddp reads must stay
+        call("ddp_state_save", self._job.handle, self._folder, text.encode())
+        self._is_copying = True
+
+    # ---- restoring ----
+
+    def _resume(self):
+        if not call("ddp_state_resume", self._job.handle, self._folder):
+            for thing in self._things.values():
+                if isinstance(thing, Metrics):
+                    thing.begin_anew()
+            return False
+        handle = self._job.handle
+        state = json.loads(library().ddp_state_text(handle))
+        if state.get("format") != FORMAT:
+            raise Error(f"Checkpoint: state.json has format {state.get('format')}, this slurm_ddp reads {FORMAT}: use "
+                        "the version that wrote it", "data")
+        saved = state["things"]
+        missing = [name for name in self._things if name not in saved]
+        if missing:
+            raise Error(f"Checkpoint: that of step {self.steps} has no {', '.join(missing)}, but "
+                        f"{', '.join(saved) or 'nothing'}: give the same names, or name another folder")
+        left = [name for name in saved if name not in self._things]
+        if left:
+            log.warning("the checkpoint of step %d has %s, too, which nobody asks for", self.steps, ", ".join(left))
+        for name, thing in self._things.items():
+            value = decode(saved[name], self._find)
+            if isinstance(thing, dict):
+                thing.clear()
+                thing.update(value)
+            else:
+                thing.load_state_dict(value)
+        self._restore_rng()
+        call("ddp_state_reset", handle)
+        log.info("resumed from step %d", self.steps)
+        self._tell()
+        return True
+
+    def _find(self, name, is_needed=True):
+        n = ctypes.c_size_t()
+        at = library().ddp_state_find(self._job.handle, name.encode(), ctypes.byref(n))
+        if at is None and is_needed:
+            raise Error(f"Checkpoint: that of step {self.steps} has no tensor {name}", "data")
+        return memoryview((ctypes.c_char * n.value).from_address(at)) if at is not None else None
+
+    def _restore_rng(self):
+        """At the first batch, where a Sampler says when that is: a DataLoader draws a number of its own before."""
+        names = ("python", "numpy", "torch", "cuda")
+        found = {kind: self._find(f"rng.{self._job.world.rank}.{kind}", False) for kind in names}
+        state = {kind: bytes(data) for kind, data in found.items() if data is not None}
+        if self._samplers:
+            self._samplers[0].on_read = lambda: rng.restore(state)
+        else:
+            rng.restore(state)

@@ -1,0 +1,138 @@
+"""job.py - this process's place among the ranks, and what the ranks agree on after each step."""
+import atexit
+import ctypes
+import os
+import signal
+import sys
+
+from ._lib import Error, Status, Step, World, call, library
+
+EXIT_STOPPED = 75  # DDP_EXIT_STOPPED: stopped as asked, and saved: run it again, and it goes on
+
+
+class Stopped(SystemExit):
+    """The job was asked to stop and has saved: where nobody catches this, the process exits with 75."""
+
+    def __init__(self, why):
+        super().__init__(EXIT_STOPPED)
+        self.why = why
+
+    def __str__(self):
+        return self.why
+
+
+def _open_files():
+    """Number -> what it is, of each open file."""
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink("/proc/self/fd/" + number)
+        except OSError:
+            pass  # that of the listing itself
+    return found
+
+
+class Job:
+    """One per process, made when it is first needed."""
+
+    def __init__(self):
+        before = _open_files()
+        self.handle = ctypes.c_void_p(call("ddp_init", None, None))
+        self.pid = os.getpid()
+        self.world = World.from_buffer_copy(library().ddp_world(self.handle)[0])
+        self.is_open = False
+        self.step_done = Step()
+        self.has_checkpoint = False  # whose step() asks
+        self.sockets = {n: what for n, what in _open_files().items() if before.get(n) != what}
+        self._check_world()
+        atexit.register(self.close)
+        os.register_at_fork(after_in_child=self._leave_child)
+        self._tell_peers()
+
+    def _check_world(self):
+        """What torch.distributed goes by is what libddp has found."""
+        for name, have in (("WORLD_SIZE", self.world.size), ("RANK", self.world.rank)):
+            if int(os.environ.get(name, have)) != have:
+                raise Error(f"{name} is {os.environ[name]}, but libddp finds {have}: start one process per rank by "
+                            "`srun --ddp=on` or `ddp run`, without torchrun between")
+
+    def _leave_child(self):
+        """A DataLoader's worker must not keep a dead rank's connections open: its peers would not notice."""
+        for number, what in self.sockets.items():
+            try:
+                if os.readlink("/proc/self/fd/" + number) == what:
+                    os.close(int(number))
+            except OSError:
+                pass
+
+    def _tell_peers(self):
+        """An exception that ends this rank is what the others' errors say."""
+        before = sys.excepthook
+
+        def hook(kind, value, trace):
+            if os.getpid() == self.pid:
+                library().ddp_abort(self.handle, 1, f"{kind.__name__}: {value}".replace("\n", " ")[:200].encode())
+            before(kind, value, trace)
+        sys.excepthook = hook
+
+    def open(self, options=None):
+        """Opens the state (ddp_state_open), once; the signals that stop a job are caught from here on."""
+        if self.is_open and not options:
+            return self
+        for key, value in (options or {}).items():
+            call("ddp_option", self.handle, key.encode(), str(value).encode())
+        call("ddp_state_open", self.handle)
+        self.is_open = True
+        return self
+
+    def step(self):
+        call("ddp_state_step_sized", self.handle, self.step_done, ctypes.sizeof(Step))
+        return self.step_done
+
+    def status(self):
+        s = Status()
+        library().ddp_checkpoint_status_sized(self.handle, s, ctypes.sizeof(s))
+        return s
+
+    def close(self):
+        if os.getpid() == self.pid and self.handle:
+            library().ddp_finalize(self.handle)
+            self.handle = None
+
+
+_job = None
+
+
+def job():
+    global _job
+    if _job is None:
+        _job = Job()
+    if _job.pid != os.getpid():
+        raise Error("this process is a child of one that is a rank, and none itself: only world() can be called here")
+    return _job
+
+
+def world():
+    """This process among the ranks: rank, size, local_rank, local_size, node, n_nodes; in a DataLoader's worker its
+    parent. Collective at its first call."""
+    return (_job or job()).world
+
+
+def why_stopped(step):
+    if not step.stop:
+        return ""
+    return "stopped by " + (signal.Signals(step.stop_signal).name if step.stop_signal else "the end of its time")
+
+
+def stop_requested():
+    """True on all ranks after the same call, once the scheduler or the user has asked any of them to stop: by a signal,
+    or since the job's time is nearly over. For a loop that saves by its own means, which then ends with EXIT_STOPPED;
+    collective, so once a step on every rank. With a Checkpoint its step() asks, and this only repeats the answer."""
+    j = job().open()
+    return bool((j.step_done if j.has_checkpoint else j.step()).stop)
+
+
+def deadline():
+    """When the job's time is over, as time.time() counts: the same on all ranks. None: never, or not known yet, before
+    the first step() or stop_requested()."""
+    return job().step_done.end_s or None

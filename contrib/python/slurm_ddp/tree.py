@@ -1,0 +1,99 @@
+"""tree.py - a state_dict as JSON, with its tensors beside it.
+
+What JSON has stays as it is. A member that it lacks becomes an object with one "$" member: {"$tuple": [...]}, {"$dict":
+[[key, value], ...]} (keys that are no texts), {"$counter": ...}, {"$tensor": NAME, "dtype": ..., "shape": ...} (and
+"numpy": true), {"$bytes": BASE64}. No pickle: a checkpoint runs nothing when it is read.
+"""
+import base64
+import collections
+import sys
+
+from ._lib import Error
+
+# As safetensors names them; other types travel as bytes.
+DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
+          "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL"}
+
+
+def dtype_name(tensor):
+    return str(tensor.dtype).rsplit(".", maxsplit=1)[-1]
+
+
+class Encoder:
+    """tensors: name -> tensor, of all that was encoded."""
+
+    def __init__(self):
+        self.torch = sys.modules.get("torch")
+        self.numpy = sys.modules.get("numpy")
+        self.tensors = {}
+        self._seen = {}
+
+    def encode(self, value, name):
+        """name: of what value is, which its tensors' names begin with."""
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, (int, float)):
+            return int(value) if isinstance(value, int) else float(value)
+        if self.torch and isinstance(value, self.torch.Tensor):
+            return self._tensor(value.detach(), name)
+        if self.numpy and isinstance(value, self.numpy.generic):
+            return value.item()
+        if self.numpy and isinstance(value, self.numpy.ndarray) and self.torch:
+            return {**self._tensor(self.torch.from_numpy(value.copy()), name), "numpy": True}
+        if isinstance(value, bytes):
+            return {"$bytes": base64.b64encode(value).decode()}
+        if isinstance(value, collections.Counter):
+            return {"$counter": self.encode(list(value.items()), name)}
+        if isinstance(value, dict):
+            return self._dict(value, name)
+        if isinstance(value, (list, tuple, collections.deque)):
+            items = [self.encode(v, f"{name}.{i}") for i, v in enumerate(value)]
+            return {"$tuple": items} if isinstance(value, tuple) else items
+        raise Error(f"Checkpoint: {name} is a {type(value).__name__}: a state_dict that is saved has numbers, texts, "
+                    "lists, dicts and tensors")
+
+    def _dict(self, value, name):
+        if all(isinstance(k, str) and not k.startswith("$") for k in value):
+            return {k: self.encode(v, f"{name}.{k}" if name else k) for k, v in value.items()}
+        return {"$dict": [[self.encode(k, name), self.encode(v, f"{name}.{k}")] for k, v in value.items()]}
+
+    def _tensor(self, tensor, name):
+        if hasattr(tensor, "full_tensor") or tensor.layout != self.torch.strided:
+            raise Error(f"Checkpoint: {name} is sharded or sparse: only tensors that every rank has whole are saved "
+                        "here; for FSDP use torch.distributed.checkpoint")
+        key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+        first = self._seen.setdefault(key, name) if tensor.numel() else name  # tied weights are saved once
+        if first == name:
+            self.tensors[name] = tensor
+        return {"$tensor": first, "dtype": dtype_name(tensor), "shape": list(tensor.shape)}
+
+
+def decode(value, find):
+    """find(name): the tensor's bytes, a memoryview. Tensors are copies of those."""
+    if isinstance(value, list):
+        return [decode(v, find) for v in value]
+    if not isinstance(value, dict):
+        return value
+    kind = next((k for k in value if k.startswith("$")), None)
+    inner = value.get(kind)
+    if kind is None:
+        return {k: decode(v, find) for k, v in value.items()}
+    if kind == "$tensor":
+        return _decode_tensor(value, find(inner))
+    if kind == "$tuple":
+        return tuple(decode(inner, find))
+    if kind == "$dict":
+        return {decode(k, find): decode(v, find) for k, v in inner}
+    if kind == "$counter":
+        return collections.Counter(dict(decode(inner, find)))
+    if kind == "$bytes":
+        return base64.b64decode(inner)
+    raise Error(f"Checkpoint: state.json has a {kind}, which this version of slurm_ddp does not know", "data")
+
+
+def _decode_tensor(value, data):
+    import torch
+    dtype = getattr(torch, value["dtype"])
+    flat = torch.frombuffer(bytearray(data), dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
+    tensor = flat.view(dtype).reshape(value["shape"])
+    return tensor.numpy() if value.get("numpy") else tensor

@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""pyprobe.py CHECK [ARGUMENT...] - checks of the Python package slurm_ddp (t6501, t6502), each on as many ranks as
+start it. Prints "ok", or what is wrong.
+
+sampler             every sample once an epoch, a sample for each rank in each batch, for many sizes
+resume              ... also when other numbers of ranks go on at a step between, far ahead of which others had read
+order N SEED EPOCH  that epoch's samples
+peers FOLDER        a rank whose child lives on is killed: prints what the others are told
+raises FOLDER       a rank ends with an exception: prints what the others are told
+stop [FOLDER]       until asked to stop: with a Checkpoint in FOLDER, else by stop_requested(); prints the steps
+deadline            prints seconds until it, after a step
+state FOLDER        a Checkpoint of plain values and objects, read back by the next run
+wrong FOLDER        what is refused
+torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
+used N FOLDER:STEP...
+                    one process: what gptprobe.py wrote in the lives of a training, each up to the step from which the
+                    next went on: each of N samples once an epoch?
+"""
+import hashlib
+import json
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+
+import slurm_ddp
+
+
+def say(*words):
+    """In one piece, whoever else writes."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+def samplers(n, size, batch, accumulate):
+    return [slurm_ddp.Sampler(n, batch, accumulate, seed=3, rank=r, size=size) for r in range(size)]
+
+
+def take(them, readers, steps, batch, accumulate):
+    """Reads and takes `steps` steps (-1: all there are) on all ranks; returns the samples' numbers."""
+    used = []
+    while steps:
+        got = [[next(r, None) for _ in range(accumulate)] for r in readers]
+        if got[0][0] is None:
+            assert all(b is None for rank in got for b in rank), "ranks have different numbers of batches"
+            break
+        for b in (rank[m] for m in range(accumulate) for rank in got):
+            assert 1 <= len(b) <= batch + 1, f"a batch of {len(b)}, not of 1 to {batch + 1}"
+            used += b
+        for s in them:
+            s.step()
+        steps -= 1
+    return used
+
+
+def each_once(used, n):
+    return sorted(used) == list(range(n))
+
+
+def sampler():
+    for n, size, batch, accumulate in [(n, s, b, a) for n in (24, 103) for s in (1, 2, 3, 8) for b in (1, 4, 7)
+                                       for a in (1, 3)]:
+        case = f"n {n}, ranks {size}, batch {batch}, accumulate {accumulate}"
+        them = samplers(n, size, batch, accumulate)
+        for epoch in range(2):
+            length = len(them[0])
+            used = take(them, [iter(s) for s in them], -1, batch, accumulate)
+            assert each_once(used, n), f"{case}: epoch {epoch} has not each sample once"
+            assert {s.epoch for s in them} == {epoch + 1}, f"{case}: epoch {them[0].epoch}, not {epoch + 1}"
+            steps, left = divmod(length, accumulate)
+            assert not left and steps == max(n // (size * batch * accumulate), 1) + \
+                (n % (size * batch * accumulate) >= size * accumulate and n > size * batch * accumulate), \
+                f"{case}: {length} batches"
+
+
+def resume():
+    for seed in range(200):
+        r = random.Random(seed)
+        n, epochs, used, state = r.randrange(30, 200), 3, [], None
+        while len(used) < epochs * n:
+            size, batch, accumulate = r.choice((1, 2, 3, 4)), r.choice((1, 3, 5)), r.choice((1, 2))
+            them = samplers(n, size, batch, accumulate)
+            for s in them:
+                s.load_state_dict(json.loads(json.dumps(state or s.state_dict())))
+            readers = [iter(s) for s in them]
+            used += take(them, readers, r.randrange(1, 9), batch, accumulate)
+            state = them[0].state_dict()
+            ahead = [next(reader, None) for reader in readers for _ in range(7)]  # as a DataLoader's workers do
+            assert state == them[0].state_dict(), f"seed {seed}: the state counts what was read ahead: {ahead}"
+        for e in range(epochs):
+            assert each_once(used[e * n:(e + 1) * n], n), f"seed {seed}: epoch {e} has not each sample once"
+
+
+def order(n, seed, epoch):
+    s = slurm_ddp.Sampler(int(n), 1000, seed=int(seed), rank=0, size=1)
+    s.set_epoch(int(epoch))
+    say(*(i for b in s for i in b))
+
+
+def steps_until(ckpt, end_at_20):
+    """Steps for ever; end_at_20 after 20 of them."""
+    for i in range(1000000):
+        try:
+            ckpt.step()
+        except slurm_ddp.Error as e:
+            say(e.domain, e)
+            os._exit(1)
+        if i == 20:
+            end_at_20()
+
+
+def peers(folder):
+    ckpt, w = slurm_ddp.Checkpoint(folder, every=0), slurm_ddp.world()
+    is_last = w.rank == w.size - 1
+    if is_last and os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    steps_until(ckpt, lambda: is_last and os.kill(os.getpid(), signal.SIGKILL))
+
+
+def raises(folder):
+    def fail():
+        if slurm_ddp.world().rank == 1:
+            raise ValueError("no such file: left.txt")
+    steps_until(slurm_ddp.Checkpoint(folder, every=0), fail)
+
+
+def stop(folder=None):
+    logging.basicConfig(format="%(message)s")
+    ckpt = slurm_ddp.Checkpoint(folder, every=0) if folder else None
+    for i in range(1, 1000000):
+        if i == 20 and slurm_ddp.world().rank == slurm_ddp.world().size - 1:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0.001 * slurm_ddp.world().rank)
+        try:
+            is_over = ckpt.step() if ckpt else slurm_ddp.stop_requested()
+        except slurm_ddp.Stopped:
+            say("stopped after step", i)
+            raise
+        if is_over:
+            say("stopped after step", i)
+            sys.exit(slurm_ddp.EXIT_STOPPED)
+
+
+def deadline():
+    assert slurm_ddp.deadline() is None, "known before anybody has asked"
+    slurm_ddp.stop_requested()
+    say(round(slurm_ddp.deadline() - time.time()))
+
+
+class Thing:
+    def __init__(self, state):
+        self.state = state
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = state
+
+
+def state(folder):
+    value = {"a": [1, 2.5, None, True, "x"], "t": (1, (2,)), 3: {"n": float("inf")}, "b": b"\0\xff",
+             "c": Counter({5: 2}), "big": 2**70, "$odd": 1, "f": 0.1}
+    thing, plain = Thing(value if "new" in sys.argv else None), {"best": 7} if "new" in sys.argv else {}
+    s = slurm_ddp.Sampler(1000, 4)
+    random.seed(slurm_ddp.world().rank)
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, thing=thing, plain=plain, sampler=s)
+    reader = iter(s)
+    if "new" in sys.argv:
+        next(reader)
+        ckpt.step()
+        ckpt.save()
+        say(random.random())
+        return
+    random.random()  # as whatever comes before the first batch
+    next(reader)
+    assert ckpt.resumed and ckpt.steps == 1 and s.position == 4 * s.size, "where it goes on"
+    assert repr(thing.state) == repr(value) and plain == {"best": 7}, f"{thing.state} {plain}"
+    say(random.random())
+
+
+def torch_things(is_new):
+    import torch
+    torch.manual_seed(5 if is_new else 6)
+    model = torch.nn.Sequential(torch.nn.Linear(300, 70), torch.nn.BatchNorm1d(70), torch.nn.Linear(70, 70))
+    model.add_module("tied", torch.nn.Linear(70, 70))
+    model.tied.weight = model[2].weight
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    schedulers = {"multi": torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 5]),
+                  "by_function": torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (1 + n))}
+    types = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+             torch.uint8, torch.bool, torch.complex64)
+    all_types = {str(t): (torch.arange(6) * is_new).to(t).reshape(2, 3) for t in types}
+    all_types.update(turned=(torch.arange(6.) * is_new).reshape(2, 3).t(), empty=torch.zeros(0, 3),
+                     scalar=torch.tensor(3. * is_new))
+    return model, {"optimizer": optimizer, **schedulers, "tensors": all_types}
+
+
+def text_of(things):
+    import torch
+    torch.set_printoptions(profile="full", precision=10, sci_mode=True)
+    model, rest = things
+    return repr([model.state_dict(), {k: v if isinstance(v, dict) else v.state_dict() for k, v in rest.items()}])
+
+
+def torch(folder):
+    import torch
+    is_new = "new" in sys.argv
+    model, rest = things = torch_things(is_new)
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, model=model, **rest)
+    if is_new:
+        generator = torch.Generator().manual_seed(1)
+        for _ in range(2):
+            model(torch.rand(8, 300, generator=generator)).sum().backward()
+            rest["optimizer"].step()
+            rest["multi"].step()
+            ckpt.step()
+        torch.rand(slurm_ddp.world().rank)
+        ckpt.save()
+    same = hashlib.sha256(text_of(things).encode()).hexdigest()[:8]
+    tied = model.tied.weight.data_ptr() == model[2].weight.data_ptr()
+    say(slurm_ddp.world().rank, ckpt.steps, same, tied, torch.rand(1).item())
+
+
+def refused(what, do, part):
+    try:
+        do()
+    except slurm_ddp.Error as e:
+        assert part in str(e) and "\n" not in str(e), f"{what}: {e}"
+    else:
+        raise AssertionError(f"{what} is not refused")
+
+
+def wrong(folder):
+    s = slurm_ddp.Sampler(100, 4)
+    refused("a step nobody has read", s.step, "samples nobody has read")
+    refused("too few samples", lambda: slurm_ddp.Sampler(3, 1, rank=0, size=4), "3 samples are fewer than one for each")
+    other = {"n": 99, "seed": 0, "position": 0}
+    refused("another number of samples", lambda: s.load_state_dict(other), "n 99, not 100")
+    refused("a batch of 0", lambda: slurm_ddp.Sampler(3, 0, rank=0, size=1), "at least 1")
+    last = slurm_ddp.Sampler(100, 1, rank=0, size=4)
+    last.load_state_dict({"n": 100, "seed": 0, "position": 230})
+    refused("an epoch that is over", lambda: last.set_epoch(0), "set_epoch(0), but training is in epoch 2")
+    last.load_state_dict({"n": 100, "seed": 0, "position": 98})
+    refused("more ranks than are left", lambda: [list(last) for _ in last.epochs(1)], "go on with at most 2 ranks")
+    refused("a thing without a state", lambda: slurm_ddp.Checkpoint(folder, thing=1), "thing has no state_dict()")
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": print}))
+    refused("a second one", lambda: slurm_ddp.Checkpoint(folder), "has one already")
+    refused("a function", ckpt.save, "bad.f is a builtin_function_or_method")
+    say("ok")
+
+
+def used(n, *lives):
+    epochs, begun = {}, 0
+    for life in lives:
+        folder, last = life.rsplit(":", 1)
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name), encoding="ascii") as file:
+                for step, epoch, *ids in (map(int, line.split()) for line in file):
+                    if begun < step <= int(last):
+                        epochs.setdefault(epoch, []).extend(ids)
+        begun = int(last)
+    for epoch in sorted(epochs)[:-1]:
+        assert each_once(epochs[epoch], int(n)), f"epoch {epoch} has not each sample once"
+    rest = epochs[max(epochs)]
+    assert len(set(rest)) == len(rest), "the last epoch has a sample twice"
+    say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
+
+
+CHECKS = (sampler, resume, order, peers, raises, stop, deadline, state, torch, wrong, used)
+{f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
+if sys.argv[1] in ("sampler", "resume"):
+    say("ok")

@@ -1,0 +1,69 @@
+#!/bin/bash
+# The Python package slurm_ddp without PyTorch: pip installs it; every sample once an epoch, on changing numbers of
+# ranks; a stop after the same step; what becomes of a rank is told to the others; states and random numbers come back.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+unset RANK WORLD_SIZE "${!SLURM@}" "${!DDP_@}" "${!PIP_@}"
+export PYTHONPATH=$top_srcdir/contrib/python PYTHONDONTWRITEBYTECODE=1 DDP_LIBRARY=$top_builddir/.libs/libddp.so.0
+python=/usr/bin/python3
+probe=("$python" "$top_srcdir/t/lib/pyprobe.py")
+ranks() { run "$top_builddir/ddp" run -n "$@"; } # N [OPTION...] COMMAND...
+
+is "the version is libddp's" "$("$python" -c 'import slurm_ddp; print(slurm_ddp.__version__)')" \
+    "$(sed -n 's/^#define DDP_VERSION "\(.*\)"/\1/p' "$top_srcdir/runtime/ddp.h")"
+run "${probe[@]}" sampler
+is "an epoch: every sample once, no rank ever without one" "$rc:$out$err" 0:ok
+run "${probe[@]}" resume
+is "stops, other numbers of ranks, batches that were read ahead: every sample once" "$rc:$out$err" 0:ok
+run "${probe[@]}" order 10 7 3
+first=$out
+run "${probe[@]}" order 10 7 4
+like "an order of an epoch, another one of the next" "$first:$out" '^([0-9] ){9}[0-9]:([0-9] ){9}[0-9]$'
+unlike "... indeed" ":$first" ":$out"
+
+ranks 3 "${probe[@]}" stop
+is "stop_requested(): all ranks after the same step, which exit with 75" \
+    "$rc:$(sort -u <<<"$out")" "75:stopped after step 20"
+ranks 3 "${probe[@]}" stop "$tmp/stop"
+is "a Checkpoint: likewise" "$rc:$(sort -u <<<"$out")" "75:stopped after step 20"
+is "... saved" "$(ls "$tmp/stop")" step-00000020
+is "... and said once" "$err" "stopped by SIGUSR1, with a checkpoint of step 20"
+SLURM_JOB_ID=1 SLURM_JOB_END_TIME=$(($(date +%s) + 5000)) ranks 2 "${probe[@]}" deadline
+like "deadline(): on all ranks" "$rc:$out" $'^0:(49[0-9][0-9]|5000)\n(49[0-9][0-9]|5000)$'
+
+ranks 4 --layout 2,1,1 "${probe[@]}" peers "$tmp/peers"
+is "a rank that is killed while a child of its lives: all others are told" \
+    "$(grep -c '^peer rank 3 (.*) died' <<<"$out")" 3
+ranks 3 "${probe[@]}" raises "$tmp/raises"
+is "an exception: all others are told which" \
+    "$(grep -c '^peer rank 1 (.*) aborted: ValueError: no such file: left.txt$' <<<"$out")" 2
+
+ranks 3 "${probe[@]}" state "$tmp/state" new
+first=$(sort <<<"$out")
+is "a state is saved" "$rc:$err" 0:
+ranks 3 "${probe[@]}" state "$tmp/state"
+is "... and is there again, each rank's random numbers from the first batch on" "$rc:$err$(sort <<<"$out")" "0:$first"
+run "${probe[@]}" wrong "$tmp/wrong"
+is "what is wrong is said in one line" "$rc:$out$err" 0:ok
+WORLD_SIZE=4 run "${probe[@]}" wrong "$tmp/wrong"
+like "torchrun between is refused" "$rc:$err" '^1:.*WORLD_SIZE is 4, but libddp finds 1: start one process per rank by'
+DDP_LIBRARY=/nowhere/libddp.so.0 run "${probe[@]}" wrong "$tmp/wrong"
+like "no libddp" "$rc:$err" '^1:.*libddp.so.0 is not there: install slurm-ddp.s libddp, or name the file in DDP_LIBRARY'
+
+if "$python" -c "import venv, ensurepip" 2>"$tmp/venv.err"; then
+    "$python" -m venv "$tmp/venv"
+    cp -R "$top_srcdir/contrib/python" "$tmp/source"
+    chmod -R a-w "$tmp/source"
+    export PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1
+    run "$tmp/venv/bin/pip" install -q --disable-pip-version-check "$tmp/source"
+    is "pip installs it, without a network, from a folder that is not written to" "$rc:$out$err" "0:"
+    is "... which stays as it is" "$(cd "$tmp/source" && find . | sort)" \
+        "$(cd "$top_srcdir/contrib/python" && find . | sort)"
+    unset PYTHONPATH DDP_LIBRARY
+    run "$tmp/venv/bin/python" -c 'import slurm_ddp; print(slurm_ddp.Sampler(3, 3, rank=0, size=1).__class__.__name__)'
+    is "... with the library in it, which DDP_LIBRARY named" "$rc:$out$err" "0:Sampler"
+    run env -C "$tmp" "$tmp/venv/bin/python" -c 'import slurm_ddp; print(slurm_ddp.world().size)'
+    is "... and it works by itself" "$rc:$out$err" "0:1"
+else
+    diag "pip is not tried: Debian has virtual environments in python3-venv"
+fi
+done_testing

@@ -1,0 +1,81 @@
+#!/bin/bash
+# The Python package slurm_ddp with PyTorch: what a Checkpoint holds; and a loop with its lines, of the example gpt.py,
+# four ranks over gloo on a real Slurm: killed, stopped by scancel, and gone on, it ends with the bits of a run that
+# nobody disturbed, and on other ranks with each sample used once an epoch. (Twenty kills, and a requeue: t9602.)
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+. "$top_srcdir/t/lib/python.sh"
+. "$top_srcdir/t/lib/cluster.sh"
+need_packages numpy torch
+export PYTHONPATH=$top_srcdir/contrib/python PYTHONDONTWRITEBYTECODE=1 DDP_LIBRARY=$top_builddir/.libs/libddp.so.0
+export SLURM_CPU_BIND=none OMP_NUM_THREADS=1
+what=("$top_builddir/ddp" run -n 2 "$python" "$top_srcdir/t/lib/pyprobe.py" torch "$tmp/torch")
+run "${what[@]}" new
+first=$(sort <<<"$out")
+like "modules, an optimizer, schedulers, tensors of all types are saved" "$rc:$first" '^0:0 2 ' || diag "$err"
+run "${what[@]}"
+is "... and are there again, each rank's random numbers too" "$rc:$(sort <<<"$out")" "0:$first" || diag "$err"
+run "$python" -c 'import safetensors.torch as s, sys; print(sorted(s.load_file(sys.argv[1]))[0])' \
+    "$tmp/torch/step-00000002/model-00001-of-00001.safetensors"
+like "... as safetensors reads them" "$rc:$out$err" "^(0:0.bias|1:.*No module named 'safetensors')"
+
+cluster_up 2 --cpus 4
+home=$cluster_dir/home
+head -c 8001 /usr/share/common-licenses/GPL-3 >"$home/text" # 250 samples
+probe=("$python" "$top_srcdir/t/lib/gptprobe.py" --data "$home/text" --steps 40 --ckpt-every 5 --layers 1 --workers 1
+    --print-hash)
+
+# life NAME SAMPLES SRUN-OPTION...: one life of the training NAME; its output in $tmp/SAMPLES.*
+life() {
+    mkdir -m 777 "$home/$2"
+    PROBE_SAMPLES=$home/$2 timeout -k 5 60 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on \
+        -J "$1" "${@:3}" "${probe[@]}" --ckpt "$home/$1.ckpt" --log-json "$home/$1.json" >"$tmp/$2.out" 2>"$tmp/$2.err"
+}
+ended() { # RC SAMPLES: after it; sets $rc, $out, $err
+    rc=$1 out=$(<"$tmp/$2.out") err=$(grep -v 'reducer.cpp\|InitGoogleLogging' "$tmp/$2.err")
+}
+four=(-N2 --ntasks-per-node=2)
+hash_of() { sed -n 's/^params hash //p' <<<"$out"; }
+used() { run "$python" "$top_srcdir/t/lib/pyprobe.py" used 250 "$@"; }
+
+life alone alone "${four[@]}"
+ended $? alone
+want=$(hash_of)
+like "nobody disturbs it" "$rc:$want" '^0:[0-9a-f]{16}$' || diag "$err"
+
+PROBE_KILL=3:12 life kept one "${four[@]}"
+ended $? one
+like "a rank is killed: the job ends" "$rc:$out" '^[1-9].*step 12 '
+like "... and has saved" "$(ls "$home/kept.ckpt")" 'step-000000(05|10)'
+
+probe+=(--pace 0.05)
+life kept two "${four[@]}" &
+going() { grep -qs '^step 1[3-9]' "$tmp/two.out"; }
+ok "it goes on" until_true 60 going
+cluster_run squeue -h -n kept -o %A
+cluster_run scancel --signal=USR1 "$out"
+rc=0
+wait $! || rc=$?
+ended $rc two
+like "... from the newest checkpoint" "$out" "resumed from $home/kept.ckpt, at step (5|10)"$'\n'
+killed=$(sed -n 's/^resumed from .* at step //p' <<<"$out")
+is "scancel --signal=USR1: exit code" "$rc" 75 || diag "$err"
+like "... saved, and said" "$err" 'stopped by SIGUSR1, with a checkpoint of step [0-9]+'
+stopped=$(sed -n 's/.*with a checkpoint of step \([0-9]*\).*/\1/p' <<<"$err")
+unset 'probe[-1]' 'probe[-1]'
+cp -a "$home/kept.ckpt" "$home/other.ckpt"
+cp -a "$home/kept.json" "$home/other.json"
+
+life kept three "${four[@]}"
+ended $? three
+is "the end has the bits of the undisturbed run" "$rc:$(hash_of)" "0:$want" || diag "$err"
+ok "... and its log" cmp "$home/alone.json" "$home/kept.json"
+used "$home/one:$killed" "$home/two:$stopped" "$home/three:40"
+is "each sample was used once an epoch" "$rc:$out" "0:2 whole epochs and 128 samples, each once" || diag "$err"
+
+life other four -N1 -n3
+ended $? four
+like "three ranks go on" "$rc:$out" "^0:.*resumed from $home/other.ckpt, at step $stopped.*step 40 " || diag "$err"
+used "$home/one:$killed" "$home/two:$stopped" "$home/four:40"
+like "... each sample is used once an epoch still" "$rc:$out" "^0:[12] whole epochs and [0-9]+ samples, each once" ||
+    diag "$err"
+done_testing
