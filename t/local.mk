@@ -97,7 +97,8 @@ EXTRA_DIST += \
 	%D%/t9205-boot-flood.t \
 	%D%/t9206-slurm-flood.t \
 	%D%/t9301-placement-random.t \
-	%D%/t9601-chaos.t
+	%D%/t9601-chaos.t \
+	%D%/t9602-python.t
 
 if HAVE_CMOCKA
 check_PROGRAMS += $(UNIT_TESTS)

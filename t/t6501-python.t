@@ -58,6 +58,7 @@ if "$python" -c "import venv, ensurepip" 2>"$tmp/venv.err"; then
     is "pip installs it, without a network, from a folder that is not written to" "$rc:$out$err" "0:"
     is "... which stays as it is" "$(cd "$tmp/source" && find . | sort)" \
         "$(cd "$top_srcdir/contrib/python" && find . | sort)"
+    chmod -R u+w "$tmp/source"
     unset PYTHONPATH DDP_LIBRARY
     run "$tmp/venv/bin/python" -c 'import slurm_ddp; print(slurm_ddp.Sampler(3, 3, rank=0, size=1).__class__.__name__)'
     is "... with the library in it, which DDP_LIBRARY named" "$rc:$out$err" "0:Sampler"

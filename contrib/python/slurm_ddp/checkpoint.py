@@ -17,11 +17,14 @@ log = logging.getLogger("slurm_ddp")
 FORMAT = 1  # of state.json
 
 
+# What DistributedDataParallel, torch.compile and Accelerate make of a thing, and where that has it.
+WRAPPERS = {"DistributedDataParallel": "module", "OptimizedModule": "_orig_mod", "AcceleratedOptimizer": "optimizer",
+            "AcceleratedScheduler": "scheduler"}
+
+
 def _plain(thing):
-    """The module within what DistributedDataParallel or torch.compile has made of it."""
-    inner = {"DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
-    while type(thing).__name__ in inner:
-        thing = getattr(thing, inner[type(thing).__name__])
+    while type(thing).__name__ in WRAPPERS:
+        thing = getattr(thing, WRAPPERS[type(thing).__name__])
     return thing
 
 
