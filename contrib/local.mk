@@ -83,6 +83,7 @@ dist_pymodules_DATA = \
 	%D%/python/slurm_ddp/__init__.py \
 	%D%/python/slurm_ddp/_lib.py \
 	%D%/python/slurm_ddp/checkpoint.py \
+	%D%/python/slurm_ddp/hf.py \
 	%D%/python/slurm_ddp/job.py \
 	%D%/python/slurm_ddp/metrics.py \
 	%D%/python/slurm_ddp/rng.py \

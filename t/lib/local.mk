@@ -43,6 +43,7 @@ EXTRA_DIST +=  \
 	%D%/mutate \
 	%D%/nccl.sh \
 	%D%/gptprobe.py \
+	%D%/hfprobe.py \
 	%D%/pyprobe.py \
 	%D%/python.sh \
 	%D%/refuses.sh \
