@@ -33,6 +33,8 @@ like "deadline(): on all ranks" "$rc:$out" $'^0:(49[0-9][0-9]|5000)\n(49[0-9][0-
 ranks 4 --layout 2,1,1 "${probe[@]}" peers "$tmp/peers"
 is "a rank that is killed while a child of its lives: all others are told" \
     "$(grep -c '^peer rank 3 (.*) died' <<<"$out")" 3
+run "${probe[@]}" children "$tmp/children"
+is "SIGTERM from Slurm leaves a rank's children, that of the rank ends them" "$rc:$out" "0:ok"
 ranks 3 "${probe[@]}" raises "$tmp/raises"
 is "an exception: all others are told which" \
     "$(grep -c '^peer rank 1 (.*) aborted: ValueError: no such file: left.txt$' <<<"$out")" 2

@@ -52,14 +52,14 @@ life kept two "${four[@]}" &
 going() { grep -qs '^step 1[3-9]' "$tmp/two.out"; }
 ok "it goes on" until_true 60 going
 cluster_run squeue -h -n kept -o %A
-cluster_run scancel --signal=USR1 "$out"
+cluster_run scancel --signal=TERM "$out" # to the DataLoader's workers, too
 rc=0
 wait $! || rc=$?
 ended $rc two
 like "... from the newest checkpoint" "$out" "resumed from $home/kept.ckpt, at step (5|10)"$'\n'
 killed=$(sed -n 's/^resumed from .* at step //p' <<<"$out")
-is "scancel --signal=USR1: exit code" "$rc" 75 || diag "$err"
-like "... saved, and said" "$err" 'stopped by SIGUSR1, with a checkpoint of step [0-9]+'
+is "scancel --signal=TERM: exit code" "$rc" 75 || diag "$err"
+like "... saved, and said" "$err" 'stopped by SIGTERM, with a checkpoint of step [0-9]+'
 stopped=$(sed -n 's/.*with a checkpoint of step \([0-9]*\).*/\1/p' <<<"$err")
 unset 'probe[-1]' 'probe[-1]'
 cp -a "$home/kept.ckpt" "$home/other.ckpt"

@@ -6,6 +6,7 @@ sampler             every sample once an epoch, a sample for each rank in each b
 resume              ... also when other numbers of ranks go on at a step between, far ahead of which others had read
 order N SEED EPOCH  that epoch's samples
 peers FOLDER        a rank whose child lives on is killed: prints what the others are told
+children FOLDER     SIGTERM to a rank's child, from others and from the rank
 raises FOLDER       a rank ends with an exception: prints what the others are told
 stop [FOLDER]       until asked to stop: with a Checkpoint in FOLDER, else by stop_requested(); prints the steps
 deadline            prints seconds until it, after a step
@@ -22,6 +23,7 @@ import logging
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -118,6 +120,25 @@ def peers(folder):
         time.sleep(60)
         os._exit(0)
     steps_until(ckpt, lambda: is_last and os.kill(os.getpid(), signal.SIGKILL))
+
+
+def children(folder):
+    ckpt = slurm_ddp.Checkpoint(folder, every=0)
+    (to_read, to), (of, of_write) = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(to)
+        while os.read(to_read, 1):
+            os.write(of_write, b"x")
+        os._exit(1)
+    os.close(of_write)
+    subprocess.run(["sh", "-c", f"kill -TERM {child}"], check=True)
+    os.write(to, b"x")
+    assert os.read(of, 1) == b"x", "SIGTERM from another process ended it"
+    os.kill(child, signal.SIGTERM)
+    assert os.waitpid(child, 0)[1] == 0, "SIGTERM from its rank did not end it"
+    ckpt.step()
+    say("ok")
 
 
 def raises(folder):
@@ -270,7 +291,7 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, raises, stop, deadline, state, torch, wrong, used)
+CHECKS = (sampler, resume, order, peers, children, raises, stop, deadline, state, torch, wrong, used)
 {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
 if sys.argv[1] in ("sampler", "resume"):
     say("ok")

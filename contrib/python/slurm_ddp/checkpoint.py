@@ -53,6 +53,7 @@ class Checkpoint:
         self._job = job().open({k: v for k, v in options.items() if v is not None})
         self._samplers = [t for t in self._things.values() if isinstance(t, Sampler)]
         self._declared = None  # what libddp was told of the tensors
+        self._kept = None      # tensors that libddp may still read
         self._staged = {}      # name -> the memory of ours that a tensor is copied to
         self._is_copying = False
         self._warned = ""
@@ -218,7 +219,7 @@ class Checkpoint:
         self._wait_copied()
         text, tensors = self._collect()
         self._declare(tensors)
-        self._kept = tensors  # what libddp reads must stay
+        self._kept = tensors
         call("ddp_state_save", self._job.handle, self._folder, text.encode())
         self._is_copying = True
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 
 from ._lib import Error, Status, Step, World, call, library
 
@@ -32,6 +33,12 @@ def _open_files():
     return found
 
 
+def _end_with_parent(parent):
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
+        pass
+    os._exit(0)
+
+
 class Job:
     """One per process, made when it is first needed."""
 
@@ -57,7 +64,12 @@ class Job:
                             "`srun --ddp=on` or `ddp run`, without torchrun between")
 
     def _leave_child(self):
-        """A DataLoader's worker must not keep a dead rank's connections open: its peers would not notice."""
+        """In a DataLoader's worker. It must not keep a dead rank's connections open: its peers would not notice. And
+        Slurm's SIGTERM, which comes to all processes, must not end it while its rank still makes its step and saves;
+        SIGTERM from the rank itself ends it."""
+        if self.is_open:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
         for number, what in self.sockets.items():
             try:
                 if os.readlink("/proc/self/fd/" + number) == what:
