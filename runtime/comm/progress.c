@@ -35,11 +35,10 @@ void progress_unlock(comm_t *c)
     pthread_mutex_unlock(&c->engine.lock);
 }
 
-/* Releases the lock, sleeps until the node's bell rings, and takes the lock again. It does not look at what rang the
- * bell: the caller's next engine_step does. */
-static void sleep_on_bell(comm_t *c, uint64_t deadline)
+/* Releases the lock, sleeps until the bell has rung since it was read, and takes the lock again. It does not look
+ * at what rang the bell: the caller's next engine_step does. */
+static void sleep_on_bell(comm_t *c, uint32_t bell, uint64_t deadline)
 {
-    uint32_t bell = watch_bell(c->watch);
     if (engine_step(c) || watch_is_broken(c->watch))
         return;
     pthread_mutex_unlock(&c->engine.lock);
@@ -75,12 +74,13 @@ static void take_rings(comm_t *c)
     shm_doorbell_clear(&c->shm);
 }
 
-static void doze(comm_t *c, bool is_thread, uint64_t deadline)
+/* bell: read before engine_look, which would not hear of a rank that leaves in between. */
+static void doze(comm_t *c, bool is_thread, uint32_t bell, uint64_t deadline)
 {
     if (c->tcp)
         sleep_in_poll(c, is_thread, deadline);
     else
-        sleep_on_bell(c, deadline);
+        sleep_on_bell(c, bell, deadline);
 }
 
 /* ---- a caller that waits ---- */
@@ -98,6 +98,7 @@ static enum watch_what what_of(const comm_work_t *w)
 /* Nothing has moved for a while: looks for who will never come, and sleeps. */
 static void wait_longer(comm_t *c, const comm_work_t *w, uint64_t deadline)
 {
+    uint32_t bell = watch_bell(c->watch);
     engine_look(c);
     int suspect = engine_suspect(c);
     if (watch_is_broken(c->watch))
@@ -106,7 +107,7 @@ static void wait_longer(comm_t *c, const comm_work_t *w, uint64_t deadline)
     if (suspect >= 0 && deadline_left_ns(deadline) == 0 &&
         watch_is_late(c->watch, suspect, deadline, c->shm.timeout_s, what_of(w)))
         return;
-    doze(c, false, watch_alarm(deadline));
+    doze(c, false, bell, watch_alarm(deadline));
     take_rings(c);
 }
 
@@ -178,10 +179,11 @@ static void *thread_main(void *arg)
             continue;
         }
         take_rings(c);
+        uint32_t bell = watch_bell(c->watch);
         if (!engine_step(c)) {
             engine_look(c);
             e->is_asleep = true;
-            doze(c, true, deadline_in(3600));
+            doze(c, true, bell, deadline_in(3600));
             e->is_asleep = false;
         }
     }

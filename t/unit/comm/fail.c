@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/comm/wireup.h"
 #include "t/lib/ranks.h"
 
 enum fate { KILLED, EXITS, LEAVES, ABORTS, STOPS, KILLED_MIDWAY };
@@ -199,6 +200,47 @@ static void a_stopped_rank_is_named_at_the_deadline(void **state)
     }
 }
 
+/* Rank 0 leaves when rank 1 has looked, and is about to sleep. */
+static _Atomic int *leave_now; /* of rank 1; NULL: already told */
+int __real_engine_suspect(comm_t *c);
+int __wrap_engine_suspect(comm_t *c);
+
+int __wrap_engine_suspect(comm_t *c)
+{
+    int suspect = __real_engine_suspect(c);
+    uint64_t deadline = deadline_in(20);
+    if (!leave_now)
+        return suspect;
+    *leave_now = 1;
+    leave_now = NULL;
+    while (!watch_has_left(c->watch, 0) && deadline_left_ns(deadline) > 0)
+        usleep(200);
+    return suspect;
+}
+
+static int late_leaver(struct job *j, int rank, comm_t *c)
+{
+    _Atomic int *now = j->shared;
+    uint64_t deadline = deadline_in(20), began = clock_ns();
+    float x = 1;
+    ddp_error_t e = {0};
+    while (rank == 0 && !*now && deadline_left_ns(deadline) > 0)
+        usleep(200);
+    if (rank == 0)
+        return 0;
+    leave_now = now;
+    CHECK(comm_allreduce(c, &x, 1, DDP_F32, DDP_SUM, &e) < 0 && strstr(e.text, "left the job"), "%s", e.text);
+    CHECK(*now && clock_ns() - began < 5 * NS_PER_S, "noticed at its deadline only");
+    return 0;
+}
+
+static void a_rank_that_leaves_wakes_who_is_about_to_sleep(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = one_node, .timeout_s = 6};
+    assert_true(job_run_comm(&j, late_leaver));
+}
+
 /* Ranks that leave one after another while nobody waits disturb nobody. */
 static int quiet_rank(struct job *j, int rank)
 {
@@ -231,6 +273,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_rank_killed_in_the_middle_is_named_by_all),
     cmocka_unit_test(a_rank_that_exits_is_named_by_all),
     cmocka_unit_test(a_rank_that_left_is_named_by_those_that_wait),
+    cmocka_unit_test(a_rank_that_leaves_wakes_who_is_about_to_sleep),
     cmocka_unit_test(an_abort_reaches_all_with_its_reason),
     cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline),
     cmocka_unit_test(leaving_when_nobody_waits_is_silent),
