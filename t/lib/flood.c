@@ -3,7 +3,7 @@
  *   flood SECONDS THREADS close|silence|garbage UID [ADDRESS]
  *
  * Finds, again and again, every TCP port that a process of user UID listens at (with ADDRESS: at that IPv4 address, or
- * at all of IPv6) and every listening unix socket whose name begins with "ddp-" (abstract) or has "/ddp-" in its path,
+ * at all of IPv6) and every listening unix socket whose name begins with "ddp-" (abstract) or whose folder's name does,
  * and connects to them from THREADS threads:
  *
  *   close     closes at once
@@ -80,6 +80,13 @@ static void find_tcp(struct target *list, size_t *n, const char *table, unsigned
         fclose(f);
 }
 
+/* Not Slurm's and munge's, which lie deeper in a test's folder. */
+static bool is_ours(const char *name)
+{
+    const char *folder = strstr(name, "/ddp-"), *file = folder ? strchr(folder + 1, '/') : NULL;
+    return strncmp(name, "@ddp-", 5) == 0 || (file && !strchr(file + 1, '/'));
+}
+
 static void find_unix(struct target *list, size_t *n)
 {
     char line[512], name[256];
@@ -88,7 +95,7 @@ static void find_unix(struct target *list, size_t *n)
     while (f && fgets(line, sizeof line, f)) {
         struct sockaddr_un un = {.sun_family = AF_UNIX};
         if (sscanf(line, "%*s %*s %*s %x %*s %*s %*s %255s", &flags, name) != 2 || !(flags & 0x10000) ||
-            (strncmp(name, "@ddp-", 5) != 0 && !strstr(name, "/ddp-")) || strlen(name) >= sizeof un.sun_path)
+            !is_ours(name) || strlen(name) >= sizeof un.sun_path)
             continue;
         memcpy(un.sun_path, name, strlen(name));
         if (name[0] == '@')
