@@ -39,8 +39,10 @@ void round_over(guards_t *g)
     if (g->is_over)
         return;
     g->is_over = true;
-    g->verdict.next = g->verdict.of = 0; /* programs were asked to end while they were about to be started again, */
-    g->is_ours = false;                  /* which needs no second line */
+    if (g->verdict.next) { /* programs were asked to end while they were about to be started again */
+        g->verdict.next = g->verdict.of = 0;
+        g->is_ours = false; /* that needs no second line */
+    }
     g->stuck_at = 0;
     link_send_below(g, TOLD_OVER, NULL);
 }
