@@ -1,6 +1,6 @@
 # tap.sh - for shell tests: source it, make assertions, end with done_testing.
 #
-#   ok DESC COMMAND...      passes when COMMAND succeeds
+#   ok DESC COMMAND...      passes when COMMAND succeeds; it and the next three return 1 when they do not: || diag MORE
 #   is DESC GOT WANT        passes when the texts are equal
 #   like DESC TEXT ERE      passes when TEXT matches the extended regular expression
 #   unlike DESC TEXT ERE
@@ -50,22 +50,22 @@ ok() {
     local desc=$1 status=0
     shift
     "$@" >"$tmp/ok.out" 2>&1 || status=1
-    tap_result $status "$desc" || diag "failed: $* :: $(head -c 2000 "$tmp/ok.out")"
+    tap_result $status "$desc" || { diag "failed: $* :: $(head -c 2000 "$tmp/ok.out")" && return 1; }
 }
 is() {
     local status=0
     [ "$2" = "$3" ] || status=1
-    tap_result $status "$1" || diag "got:  $2"$'\n'"want: $3"
+    tap_result $status "$1" || { diag "got:  $2"$'\n'"want: $3" && return 1; }
 }
 like() {
     local status=0
     [[ "$2" =~ $3 ]] || status=1
-    tap_result $status "$1" || diag "text: $2"$'\n'"lacks: $3"
+    tap_result $status "$1" || { diag "text: $2"$'\n'"lacks: $3" && return 1; }
 }
 unlike() {
     local status=0
     [[ "$2" =~ $3 ]] && status=1
-    tap_result $status "$1" || diag "text: $2"$'\n'"has: $3"
+    tap_result $status "$1" || { diag "text: $2"$'\n'"has: $3" && return 1; }
 }
 run() {
     rc=0
