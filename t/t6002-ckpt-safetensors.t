@@ -14,7 +14,8 @@ for step in 1 2; do
     is "step $step: all bytes" "$rc:$out:$err" "0:15 tensors:"
     ckpt indexes "$folder"
     is "step $step: both indexes" "$rc:$out:$err" "0:indexes hold:"
-    awk '/^```python/ { on = 1; next } /^```/ { on = 0 } on' "$top_srcdir/doc/user.md" >"$tmp/program"
+    awk '/^```python/ { on = 1; text = ""; next } /^```/ { if (on && text ~ /DIR\/step-/) printf "%s", text; on = 0 }
+        on { text = text $0 "\n" }' "$top_srcdir/doc/user.md" >"$tmp/program"
     run bash -c '"$@" <"$0"' "$tmp/program" "$python" "$top_srcdir/t/lib/ckpt.py" sums "$folder"
     is "step $step: the checksums, by the program in doc/user.md" "$rc:$out:$err" "0:checksums hold:"
 done

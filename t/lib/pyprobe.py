@@ -122,6 +122,11 @@ def peers(folder):
     steps_until(ckpt, lambda: is_last and os.kill(os.getpid(), signal.SIGKILL))
 
 
+def is_pending(pid, signo):
+    with open(f"/proc/{pid}/status") as f:
+        return any(int(line.split()[1], 16) >> (signo - 1) & 1 for line in f if line.startswith("ShdPnd"))
+
+
 def children(folder):
     ckpt = slurm_ddp.Checkpoint(folder, every=0)
     (to_read, to), (of, of_write) = os.pipe(), os.pipe()
@@ -135,6 +140,8 @@ def children(folder):
     subprocess.run(["sh", "-c", f"kill -TERM {child}"], check=True)
     os.write(to, b"x")
     assert os.read(of, 1) == b"x", "SIGTERM from another process ended it"
+    while is_pending(child, signal.SIGTERM):  # one that comes meanwhile would be lost in it
+        time.sleep(0.01)
     os.kill(child, signal.SIGTERM)
     assert os.waitpid(child, 0)[1] == 0, "SIGTERM from its rank did not end it"
     ckpt.step()

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -60,6 +61,14 @@ static void end(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
+/* A guard keeps its own until it ends. */
+static void drop(lifeline_t *l)
+{
+    if (lifeline_fd(l) >= 0)
+        close(lifeline_fd(l));
+    free(l);
+}
+
 /* Whether srun is found to have gone within so many seconds. */
 static bool is_gone(lifeline_t *l, double seconds)
 {
@@ -84,6 +93,7 @@ static void its_end_is_seen(void **state)
     assert_int_equal(lifeline_wait_ms(l), -1); /* it sleeps */
     end(pid);
     assert_true(is_gone(l, 20));
+    drop(l);
 }
 
 /* The connection ends again and again, and srun is there. */
@@ -96,6 +106,7 @@ static void a_connection_that_ends_is_not_its_end(void **state)
     assert_false(is_gone(l, 2.5 * LIFELINE_AGAIN_S));
     end(pid);
     assert_true(is_gone(l, 20));
+    drop(l);
 }
 
 static void who_was_never_reached_is_not_missed(void **state)
@@ -108,6 +119,7 @@ static void who_was_never_reached_is_not_missed(void **state)
     assert_false(is_gone(l, 1.5 * LIFELINE_AGAIN_S));
     assert_int_equal(lifeline_fd(l), -1);
     assert_int_equal(lifeline_wait_ms(l), -1);
+    drop(l);
     assert_null(lifeline_open("a name", port));
     assert_null(lifeline_open(NULL, port));
 }
