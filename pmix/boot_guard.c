@@ -45,8 +45,11 @@ static int reach(const char *name, uint64_t deadline, ddp_error_t *errp)
     do {
         io_close(fd);
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (n > 0 && fd >= 0 && io_connect(fd, (struct sockaddr *)&a, n, deadline) == 0 && io_same_user(fd))
+        bool is_there = n > 0 && fd >= 0 && io_connect(fd, (struct sockaddr *)&a, n, deadline) == 0;
+        if (is_there && io_same_user(fd))
             return fd;
+        if (is_there || n == 0)
+            errno = is_there ? EPERM : EINVAL;
     } while (errno == ECONNREFUSED && retry_wait(&retry));
     error_set(errp, DDP_E_BOOT, errno, "%s cannot be reached at @%.64s: %s; a program in a network namespace of its "
               "own needs restarts=0", guard, name, strerror(errno));
@@ -113,7 +116,11 @@ static int exchange(struct guarded *p, const boot_t *b, char card[FRAME_BODY_MAX
 static int join(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *errp)
 {
     char card[FRAME_BODY_MAX + 1];
-    p->fd = reach(getenv(DOOR_VARIABLE), deadline, errp);
+    const char *name = getenv(DOOR_VARIABLE);
+    if (!name || !*name)
+        return error_set(errp, DDP_E_BOOT, ENOTCONN, DOOR_VARIABLE " is not set: start the program with \"srun "
+                         "--ddp=on,restarts=N\", or leave out DDP_BOOT=guard");
+    p->fd = reach(name, deadline, errp);
     if (p->fd < 0 || io_send_all(p->fd, DOOR_HELLO, DOOR_HELLO_LEN, deadline, guard, errp) < 0 ||
         take_welcome(p, b, deadline, errp) < 0 || exchange(p, b, card, deadline, errp) < 0)
         return -1;

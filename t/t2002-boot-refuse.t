@@ -3,7 +3,7 @@
 source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 probe=$top_builddir/t/lib/bootprobe
 unset DDP_BOOT DDP_BOOT_ADDR DDP_BOOT_TOKEN DDP_RANK DDP_SIZE DDP_NODE PMIX_NAMESPACE PMIX_RANK SLURM_NTASKS \
-    SLURM_STEP_NUM_TASKS PMI_FD PMI_RANK PMI_SIZE
+    SLURM_STEP_NUM_TASKS PMI_FD PMI_RANK PMI_SIZE DDP_GUARD_DOOR
 
 refused() { # DESC ERE VARIABLE=VALUE...
     local desc=$1 ere=$2
@@ -23,6 +23,8 @@ refused "half of PMIx is none" "SLURM_NTASKS=4" SLURM_NTASKS=4 PMIX_RANK=0
 run env SLURM_NTASKS=4 DDP_BOOT=single "$probe"
 like "who insists on a single process gets it" "$rc $out" "^0 rank 0 of 1: "
 refused "an unknown backend" "DDP_BOOT=nonsense .*auto.guard.pmix.pmi.local.single" DDP_BOOT=nonsense
+refused "guard without a door" "DDP_GUARD_DOOR is not set.*restarts=N" DDP_BOOT=guard
+refused "a door that nobody opened" "the guard .*cannot be reached at @nobody" DDP_GUARD_DOOR=nobody-$$
 refused "local without an address" "DDP_BOOT_ADDR.*ddp run" DDP_BOOT=local
 refused "an address without a token" "DDP_BOOT_TOKEN.*ddp run" DDP_BOOT_ADDR=unix:@nobody
 token=$(printf 'a%.0s' {1..64})
