@@ -158,23 +158,6 @@ static int check_owner(int fd, const char *file, ddp_error_t *errp)
     return 0;
 }
 
-/* Everything up to size bytes; the length, or -1. */
-static ssize_t read_up_to(int fd, char *buf, size_t size)
-{
-    size_t n = 0;
-    while (n < size) {
-        ssize_t r = read(fd, buf + n, size - n);
-        if (r < 0 && errno == EINTR)
-            continue;
-        if (r < 0)
-            return -1;
-        if (r == 0)
-            break;
-        n += (size_t)r;
-    }
-    return (ssize_t)n;
-}
-
 int site_load(const char *file, struct keys *ret, bool *ret_missing, ddp_error_t *errp)
 {
     int rc = -1;
@@ -189,7 +172,7 @@ int site_load(const char *file, struct keys *ret, bool *ret_missing, ddp_error_t
     if (check_owner(fd, file, errp) < 0)
         goto out;
     text = malloc(SITE_BYTES_MAX + 1);
-    ssize_t n = text ? read_up_to(fd, text, SITE_BYTES_MAX + 1) : -1;
+    ssize_t n = text ? io_read_up_to(fd, text, SITE_BYTES_MAX + 1) : -1;
     if (n < 0) {
         error_errno(errp, "site file %s", file);
         goto out;

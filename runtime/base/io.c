@@ -137,12 +137,11 @@ bool io_same_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.uid == geteuid();
 }
 
-/* Up to n bytes, fewer where the file ends before; -1 with errno. */
-static ssize_t read_up_to(int fd, char *buf, size_t n)
+ssize_t io_read_up_to(int fd, void *buf, size_t n)
 {
     size_t done = 0;
     while (done < n) {
-        ssize_t r = read(fd, buf + done, n - done);
+        ssize_t r = read(fd, (char *)buf + done, n - done);
         if (r < 0 && errno == EINTR)
             continue;
         if (r <= 0)
@@ -166,7 +165,7 @@ char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_er
         error_set(errp, DDP_E_DATA, EFBIG, "%s: longer than %zu bytes", path, max_bytes);
     else if (!(text = malloc((size_t)st.st_size + 1)))
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %s", path);
-    else if ((n = read_up_to(fd, text, (size_t)st.st_size)) < 0)
+    else if ((n = io_read_up_to(fd, text, (size_t)st.st_size)) < 0)
         error_errno(errp, "cannot read %s", path);
     io_close(fd);
     if (n < 0) {

@@ -26,6 +26,9 @@ int io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadli
 /* True if the process at the other end of a unix socket runs under our effective uid. */
 bool io_same_user(int fd);
 
+/* Up to n bytes of a file, fewer where it ends before. How many, or -1 with errno. */
+ssize_t io_read_up_to(int fd, void *buf, size_t n);
+
 /* The whole of a regular file of at most max_bytes, with a null byte behind it, which *ret_bytes does not count;
  * malloc, the caller frees. A pipe in its place does not hold anyone up. NULL: the error names the path. */
 char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_error_t *errp);
