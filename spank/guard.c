@@ -304,13 +304,17 @@ static void let_go(const struct guard *g)
 /* What a guard does once. */
 static void be_guard(struct guard *g)
 {
+    ddp_error_t e;
     for (int signo = 1; signo <= SIGNALS; signo++) /* ignored ones would not arrive */
         signal(signo, SIG_DFL);
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     if (g->f.restarts == 0)
         let_go(g);
     if (g->f.restarts > 0 && *g->f.token) /* first: the program is on its way there */
-        g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, NULL);
+        g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, &e);
+    if (g->f.restarts > 0 && !g->door)
+        dprintf(STDERR_FILENO, "ddp: warning: rank %d: programs of libddp cannot start: %s\n", g->f.rank,
+                *g->f.token ? e.text : "srun has drawn no token");
     g->guards = guards_open(&g->f);
     if (*g->f.srun_port)
         g->srun = lifeline_open(g->f.srun_host, g->f.srun_port);

@@ -13,6 +13,7 @@
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
 #include "runtime/base/lobby.h"
+#include "spank/listen.h"
 
 #define STRANGERS_MAX 64
 #define STRANGER_S 2.0
@@ -83,17 +84,6 @@ static bool step_visitor(guard_door_t *d, struct visitor *v)
     return false;
 }
 
-static int listen_at(const char *name)
-{
-    struct sockaddr_un a;
-    socklen_t n = door_address(name, &a);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, n) == 0 && listen(fd, SOMAXCONN) == 0)
-        return fd;
-    io_close(fd);
-    return -1;
-}
-
 guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes, ddp_error_t *errp)
 {
     char name[DOOR_NAME_MAX];
@@ -108,7 +98,7 @@ guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes
     bytes_put32(d->welcome + 4, (uint32_t)size);
     bytes_put32(d->welcome + 8, (uint32_t)n_nodes);
     d->epoll = epoll_create1(EPOLL_CLOEXEC);
-    d->listen_fd = listen_at(door_name(token, rank, name));
+    d->listen_fd = listen_abstract(door_name(token, rank, name));
     d->lobby = d->epoll < 0 || d->listen_fd < 0
                    ? NULL
                    : lobby_create(&(struct lobby_options){.listen_fd = d->listen_fd, .head_n = DOOR_HELLO_LEN,

@@ -9,7 +9,6 @@
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
-#define JOIN_S 120.0          /* for a guard above that has not started yet */
 #define REPORT_S 1.0          /* a death waits no longer for that */
 #define REPORT_RESTARTS_S 30.0 /* ... where it need not be the end */
 #define BEAT_S 1.0
@@ -250,7 +249,7 @@ guards_t *guards_open(const struct guards_facts *f)
     if (!g)
         return NULL;
     *g = (guards_t){.f = *f, .listen_fd = {-1, -1}, .looked_at = clock_ns(), .beat_at = deadline_in(BEAT_S),
-                    .join_at = clock_ns(), .join_until = deadline_in(JOIN_S)};
+                    .join_at = clock_ns(), .join_until = deadline_in(f->join_s)};
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
     join_open(g);
     return g;

@@ -39,10 +39,13 @@
 #define GUARDS_SILENT_S 3
 #define GUARDS_LOOP_N 3
 #define GUARDS_LOOP_S 60
+#define GUARDS_JOIN_S 120 /* for all guards to have joined */
+#define GUARDS_STUCK_S 60 /* from a verdict until nothing of the programs is left, SIGKILL included */
 
 struct guards_facts {
     int rank, size, local_rank, local_size;
     int restarts; /* generations that may follow the first one */
+    double join_s, stuck_s; /* GUARDS_JOIN_S, GUARDS_STUCK_S; shorter in tests */
     int node, n_nodes; /* counted from rank 0's node, which is 0; n_nodes 1: no other node is to be joined */
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */

@@ -17,8 +17,8 @@
 #include "spank/guards_impl.h"
 #include "spank/listen.h"
 
-#define NAME_LEN 16           /* of the token: names the unix socket; the rest of it is secret */
-#define SECRET_LEN ((GUARDS_TOKEN_LEN - NAME_LEN) / 2) /* who asks begins with it, and is answered by as much more */
+/* Of the token's secret part, who asks tells the first half, and is answered by the second. */
+#define SECRET_LEN ((GUARDS_TOKEN_LEN - DOOR_TOKEN_SHOWN) / 2)
 #define HEAD_LEN (SECRET_LEN + 8 + 64)
 #define STRANGERS_MAX 256
 #define STRANGER_S 2.0
@@ -31,7 +31,7 @@
 static void make_head(const guards_t *g, unsigned char head[HEAD_LEN])
 {
     memset(head, 0, HEAD_LEN);
-    memcpy(head, g->f.token + NAME_LEN, SECRET_LEN);
+    memcpy(head, g->f.token + DOOR_TOKEN_SHOWN, SECRET_LEN);
     bytes_put32(head + SECRET_LEN, (uint32_t)g->f.rank);
     bytes_put32(head + SECRET_LEN + 4, (uint32_t)g->f.node);
     memcpy(head + SECRET_LEN + 8, g->f.name, strnlen(g->f.name, 63));
@@ -40,7 +40,7 @@ static void make_head(const guards_t *g, unsigned char head[HEAD_LEN])
 /* What only one who has the token can answer. */
 static const char *answer_of(const guards_t *g)
 {
-    return g->f.token + NAME_LEN + SECRET_LEN;
+    return g->f.token + DOOR_TOKEN_SHOWN + SECRET_LEN;
 }
 
 static bool is_child(const guards_t *g, int node, bool is_remote)
@@ -82,22 +82,12 @@ static void enter_remote(void *arg, int fd, const unsigned char *head)
     enter(arg, fd, head, true);
 }
 
-static socklen_t local_name(const guards_t *g, struct sockaddr_un *ret)
-{
-    char name[64];
-    snprintf(name, sizeof name, "ddp-guard-%.*s-%d", NAME_LEN, g->f.token, g->f.node);
-    return door_address(name, ret);
-}
+#define LOCAL_NAME_MAX 64
 
-static int listen_local(const guards_t *g)
+static const char *local_name(const guards_t *g, char buf[LOCAL_NAME_MAX])
 {
-    struct sockaddr_un a;
-    socklen_t n = local_name(g, &a);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, n) == 0 && listen(fd, SOMAXCONN) == 0)
-        return fd;
-    io_close(fd);
-    return -1;
+    snprintf(buf, LOCAL_NAME_MAX, "ddp-guard-%.*s-%d", DOOR_TOKEN_SHOWN, g->f.token, g->f.node);
+    return buf;
 }
 
 static int listen_remote(const guards_t *g)
@@ -119,7 +109,7 @@ static void let_in(guards_t *g, int i, int fd, lobby_enter_f *enter_f)
     if (fd < 0)
         return;
     g->lobby[i] = lobby_create(&(struct lobby_options){.listen_fd = fd, .head_n = HEAD_LEN,
-                                                       .token = g->f.token + NAME_LEN, .token_n = SECRET_LEN,
+                                                       .token = g->f.token + DOOR_TOKEN_SHOWN, .token_n = SECRET_LEN,
                                                        .is_same_user = i == 0, .n_max = STRANGERS_MAX,
                                                        .head_s = STRANGER_S, .enter = enter_f, .arg = g}, NULL);
     if (g->lobby[i])
@@ -135,8 +125,9 @@ bool join_is_open(const guards_t *g)
 
 static int connect_local(const guards_t *g)
 {
+    char name[LOCAL_NAME_MAX];
     struct sockaddr_un a;
-    socklen_t n = local_name(g, &a);
+    socklen_t n = door_address(local_name(g, name), &a);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, n) == 0 && io_same_user(fd))
         return fd;
@@ -261,8 +252,9 @@ void join_open(guards_t *g)
     const struct guards_facts *f = &g->f;
     bool is_leader = *f->token && f->local_rank == 0;
     g->is_alone = !*f->token || (is_leader && !*f->above);
+    char name[LOCAL_NAME_MAX];
     if (is_leader && f->local_size > 1)
-        let_in(g, 0, listen_local(g), enter_local);
+        let_in(g, 0, listen_abstract(local_name(g, name)), enter_local);
     if (is_leader && f->node * GUARDS_FAN + 1 < f->n_nodes)
         let_in(g, 1, listen_remote(g), enter_remote);
     if (is_leader && *f->above)

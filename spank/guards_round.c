@@ -9,8 +9,6 @@
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
-#define STUCK_S 60.0 /* from a verdict until nothing of the programs is left: with SIGTERM and SIGKILL of the guards */
-
 static bool is_root(const guards_t *g)
 {
     return *g->f.token && g->f.local_rank == 0 && !*g->f.above;
@@ -128,7 +126,7 @@ void round_decide(guards_t *g, struct death *d)
     }
     d->next = g->generation + 1;
     d->of = g->f.restarts;
-    g->stuck_at = deadline_in(STUCK_S);
+    g->stuck_at = deadline_in(g->f.stuck_s);
 }
 
 struct death round_stuck(const guards_t *g)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 
+#include "runtime/base/door.h"
 #include "runtime/base/io.h"
 
 int listen_socket(sa_family_t *ret_family)
@@ -35,6 +36,17 @@ bool listen_is_taken(int port)
                     listen_bind(fd, family, port) < 0 && errno == EADDRINUSE;
     io_close(fd);
     return is_taken;
+}
+
+int listen_abstract(const char *name)
+{
+    struct sockaddr_un a;
+    socklen_t n = door_address(name, &a);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && n > 0 && bind(fd, (struct sockaddr *)&a, n) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    io_close(fd);
+    return -1;
 }
 
 static int bind_range(int fd, sa_family_t family, struct port_range r, ddp_error_t *errp)

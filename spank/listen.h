@@ -14,6 +14,9 @@ int listen_socket(sa_family_t *ret_family);
 /* Binds it to a port. 0, or -1 with errno. */
 int listen_bind(int fd, sa_family_t family, int port);
 
+/* Listens at an abstract unix socket (door.h). The socket, or -1 with errno: the name is taken. */
+int listen_abstract(const char *name);
+
 /* A socket for srun in *ret_fd (-1: none), bound to a port of the range, at random; {0, 0}: any free one. The port, or
  * -1; the caller closes the socket in any case. */
 int listen_take_port(int *ret_fd, struct port_range range, ddp_error_t *errp);

@@ -4,11 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TOKEN_SHOWN 16 /* of the token: names the step; the rest of it stays secret */
-
 const char *door_name(const char *token, int rank, char buf[DOOR_NAME_MAX])
 {
-    snprintf(buf, DOOR_NAME_MAX, "ddp-guard-%.*s-rank%d", TOKEN_SHOWN, token, rank);
+    snprintf(buf, DOOR_NAME_MAX, "ddp-guard-%.*s-rank%d", DOOR_TOKEN_SHOWN, token, rank);
     return buf;
 }
 

@@ -15,6 +15,7 @@
 #define DOOR_HELLO "ddp guard door 1"
 #define DOOR_HELLO_LEN 16
 #define DOOR_WELCOME_LEN 12
+#define DOOR_TOKEN_SHOWN 16 /* of a step's token (spank/guards.h): names sockets; the rest of it is secret */
 #define DOOR_NAME_MAX 64 /* bytes, with the 0 */
 
 enum door_kind { DOOR_WELCOME, DOOR_CARD };

@@ -2,7 +2,6 @@
 #ifndef DDP_BASE_FRAME_H
 #define DDP_BASE_FRAME_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #define FRAME_HEAD 8 /* the kind and the body's length, 4 bytes each */

@@ -40,6 +40,7 @@ struct heard {
 
 static struct member members[MEMBERS_MAX];
 static int n_members, per_node, restarts;
+static double join_s = GUARDS_JOIN_S, stuck_s = GUARDS_STUCK_S;
 static char token[GUARDS_TOKEN_LEN + 1];
 static int base_port;
 
@@ -51,6 +52,7 @@ static int first_port(int node)
 static struct guards_facts facts_of(int rank)
 {
     struct guards_facts f = {.rank = rank, .size = n_members, .restarts = restarts, .local_rank = rank % per_node,
+                             .join_s = join_s, .stuck_s = stuck_s,
                              .local_size = per_node, .node = rank / per_node, .n_nodes = n_members / per_node};
     snprintf(f.name, sizeof f.name, "n%d", f.node + 1);
     strcpy(f.token, token);
@@ -459,6 +461,50 @@ static void with_restarts_all_stay_until_all_have_finished(void **state)
     n_members = restarts = 0;
 }
 
+/* A guard that never joins: the others do not wait for it for ever. */
+static void who_never_joins_is_not_waited_for(void **state)
+{
+    int status;
+    struct heard h;
+    (void)state;
+    restarts = 2;
+    join_s = 0.5;
+    set_up(2, 1);
+    start(0);
+    wait_joined(0);
+    tell(0, DO_FINISH);
+    assert_false(hears(0, 20, &h));
+    assert_int_equal(waitpid(members[0].pid, &status, 0), members[0].pid);
+    assert_int_equal(WEXITSTATUS(status), 7);
+    close(members[0].fd);
+    restarts = 0;
+    join_s = GUARDS_JOIN_S;
+}
+
+/* Nor a program that does not go: its node is named. */
+static void who_does_not_go_ends_the_step(void **state)
+{
+    (void)state;
+    restarts = 2;
+    stuck_s = 0.5;
+    start_all(2, 2);
+    tell(0, DO_DIE);
+    all_hear_next(1, DEATH_ENDED, 0);
+    for (int r = 0; r < 3; r++)
+        tell(r, DO_GONE);
+    for (int r = 0; r < 4; r++) {
+        struct heard h;
+        assert_true(hears(r, 20, &h));
+        assert_int_equal(h.verdict.kind, DEATH_STUCK);
+        assert_int_equal(h.verdict.next, 0);
+        assert_string_equal(h.verdict.node, "n2");
+        assert_int_equal(h.is_ours, r == 0);
+    }
+    end_all();
+    restarts = 0;
+    stuck_s = GUARDS_STUCK_S;
+}
+
 /* A death that comes before the guard above is there. */
 static void who_comes_late_is_told(void **state)
 {
@@ -662,6 +708,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_rank_that_dies_again_and_again_ends_the_step),
     cmocka_unit_test(what_no_generation_follows),
     cmocka_unit_test(with_restarts_all_stay_until_all_have_finished),
+    cmocka_unit_test(who_never_joins_is_not_waited_for),
+    cmocka_unit_test(who_does_not_go_ends_the_step),
     cmocka_unit_test(who_comes_late_is_told),
     cmocka_unit_test(without_a_guard_above_it_decides_itself),
     cmocka_unit_test(strangers_are_turned_away),
