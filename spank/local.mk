@@ -64,11 +64,15 @@ UNIT_TESTS += t/unit/spank/fold.t
 t_unit_spank_fold_t_SOURCES = t/unit/spank/fold.c
 UNIT_TESTS += t/unit/spank/gather.t
 t_unit_spank_gather_t_SOURCES = t/unit/spank/gather.c
+UNIT_TESTS += t/unit/spank/generations.t
+t_unit_spank_generations_t_SOURCES = t/unit/spank/generations.c
 UNIT_TESTS += t/unit/spank/guard.t
 t_unit_spank_guard_t_SOURCES = t/unit/spank/guard.c
 t_unit_spank_guard_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=signal,--wrap=fork
 UNIT_TESTS += t/unit/spank/guards.t
 t_unit_spank_guards_t_SOURCES = t/unit/spank/guards.c
+UNIT_TESTS += t/unit/spank/guards_plan.t
+t_unit_spank_guards_plan_t_SOURCES = t/unit/spank/guards_plan.c
 UNIT_TESTS += t/unit/spank/hiding.t
 t_unit_spank_hiding_t_SOURCES = t/unit/spank/hiding.c
 UNIT_TESTS += t/unit/spank/hostlist.t

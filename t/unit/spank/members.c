@@ -1,0 +1,195 @@
+#include "config.h"
+#include "t/unit/spank/members.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+
+int members_port(const struct members *m, int node)
+{
+    return m->base_port + node * 4;
+}
+
+static struct guards_facts facts_of(const struct members *m, int rank)
+{
+    struct guards_facts f = {.rank = rank, .size = m->n, .restarts = m->restarts, .local_rank = rank % m->per_node,
+                             .join_s = m->join_s ? m->join_s : GUARDS_JOIN_S,
+                             .stuck_s = m->stuck_s ? m->stuck_s : GUARDS_STUCK_S, .local_size = m->per_node,
+                             .node = rank / m->per_node, .n_nodes = m->n / m->per_node};
+    snprintf(f.name, sizeof f.name, "n%d", f.node + 1);
+    strcpy(f.token, m->token);
+    if (f.node > 0)
+        strcpy(f.above, "127.0.0.1");
+    for (int i = 0; i < GUARDS_PORTS; i++) { /* they overlap: nodes find others' guards there */
+        f.port[i] = members_port(m, f.node) + i;
+        f.port_above[i] = f.node > 0 ? members_port(m, (f.node - 1) / GUARDS_FAN) + i : 0;
+    }
+    return f;
+}
+
+static void obey(const struct members *m, guards_t *g, int order, int rank)
+{
+    struct death d = {.kind = DEATH_ENDED, .rank = rank, .how = order == DO_DIE ? SIGKILL : EXIT(order)};
+    snprintf(d.node, sizeof d.node, "n%d", rank / m->per_node + 1);
+    if (order == DO_FINISH)
+        guards_finish(g);
+    else if (order == DO_GONE)
+        guards_gone(g);
+    else if (order == DO_CARD)
+        guards_tell_card(g, "card");
+    else if (order == DO_EXPECT_END)
+        guards_expect_end(g);
+    else
+        guards_report(g, &d);
+}
+
+static _Noreturn void be_member(const struct members *m, int rank, int fd)
+{
+    struct guards_facts f = facts_of(m, rank);
+    guards_t *g = guards_open(&f);
+    bool is_told = false, is_joined = false, has_card = false;
+    int generation = 0, next = 0;
+    for (;;) {
+        struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = guards_fd(g), .events = POLLIN}};
+        unsigned char order;
+        struct heard h = {.is_ours = false};
+        poll(p, 2, guards_wait_ms(g));
+        if (p[0].revents && read(fd, &order, 1) != 1)
+            _exit(0);
+        if (p[0].revents)
+            obey(m, g, order, rank);
+        guards_step(g);
+        if (!is_joined && guards_is_joined(g)) {
+            is_joined = true;
+            (void)!write(fd, &h, sizeof h);
+        }
+        if (guards_generation(g) != generation) {
+            generation = h.generation = guards_generation(g);
+            is_told = has_card = false;
+            (void)!write(fd, &h, sizeof h);
+        }
+        if (*guards_card(g) && !has_card) {
+            has_card = true;
+            strcpy(h.card, guards_card(g));
+            (void)!write(fd, &h, sizeof h);
+            h.card[0] = 0;
+        }
+        const struct death *d = guards_verdict(g, &h.is_ours);
+        if (d && (!is_told || d->next != next)) {
+            is_told = true;
+            next = d->next;
+            h.verdict = *d;
+            (void)!write(fd, &h, sizeof h);
+        }
+        if (guards_is_free(g)) {
+            guards_leave(g);
+            _exit(7);
+        }
+    }
+}
+
+void members_start(struct members *m, int rank)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    m->of[rank].pid = fork();
+    if (m->of[rank].pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 0; i < m->n; i++)
+            if (m->of[i].pid > 0)
+                close(m->of[i].fd);
+        close(pair[0]);
+        be_member(m, rank, pair[1]);
+    }
+    close(pair[1]);
+    m->of[rank].fd = pair[0];
+}
+
+void members_set_up(struct members *m, int nodes, int ranks)
+{
+    ddp_error_t e;
+    uint32_t draw;
+    m->n = nodes * ranks;
+    m->per_node = ranks;
+    memset(m->of, 0, sizeof m->of);
+    assert_int_equal(io_random_hex(m->token, GUARDS_TOKEN_LEN / 2, &e), 0);
+    assert_int_equal(io_random(&draw, sizeof draw, &e), 0);
+    m->base_port = 20000 + (int)(draw % 9000);
+}
+
+void members_tell(struct members *m, int rank, enum order order)
+{
+    unsigned char c = (unsigned char)order;
+    assert_int_equal(write(m->of[rank].fd, &c, 1), 1);
+}
+
+bool members_hears(struct members *m, int rank, double seconds, struct heard *ret)
+{
+    ddp_error_t e;
+    return io_recv_all(m->of[rank].fd, ret, sizeof *ret, deadline_in(seconds), "a member", &e) == 0;
+}
+
+void members_wait_joined(struct members *m, int rank)
+{
+    struct heard h;
+    if (!members_hears(m, rank, 20, &h) || h.verdict.kind != DEATH_NONE)
+        fail_msg("rank %d has not joined", rank);
+}
+
+void members_start_all(struct members *m, int nodes, int ranks)
+{
+    members_set_up(m, nodes, ranks);
+    for (int r = m->n - 1; r >= 0; r--) /* who is below first */
+        members_start(m, r);
+    for (int r = 0; r < m->n; r++)
+        members_wait_joined(m, r);
+}
+
+void members_wait_end(struct members *m, int rank)
+{
+    int status;
+    struct heard h;
+    assert_false(members_hears(m, rank, 20, &h));
+    assert_int_equal(waitpid(m->of[rank].pid, &status, 0), m->of[rank].pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    close(m->of[rank].fd);
+    m->of[rank].pid = 0;
+}
+
+void members_kill(struct members *m, int rank)
+{
+    kill(m->of[rank].pid, SIGKILL);
+}
+
+void members_end(struct members *m)
+{
+    for (int r = 0; r < m->n; r++)
+        if (m->of[r].pid > 0) {
+            close(m->of[r].fd);
+            kill(m->of[r].pid, SIGKILL);
+            waitpid(m->of[r].pid, NULL, 0);
+        }
+}
+
+void members_all_hear(struct members *m, int dead, enum death_kind kind, int rank, int how, int teller)
+{
+    int n_ours = 0;
+    for (int r = 0; r < m->n; r++) {
+        struct heard h;
+        if (r == dead)
+            continue;
+        if (!members_hears(m, r, 20, &h))
+            fail_msg("rank %d has heard nothing", r);
+        if (h.verdict.kind != kind || h.verdict.rank != rank || (kind == DEATH_ENDED && h.verdict.how != how))
+            fail_msg("rank %d has heard: kind %d, rank %d, %d", r, h.verdict.kind, h.verdict.rank, h.verdict.how);
+        n_ours += h.is_ours;
+        assert_true(!h.is_ours || r == teller);
+    }
+    assert_int_equal(n_ours, 1);
+}

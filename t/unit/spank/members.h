@@ -1,0 +1,57 @@
+/* members.h - guards of a step for unit tests: a process each, as on the cluster, over real sockets. Nodes are those of
+ * the facts; they share this host's loopback address. */
+#ifndef DDP_T_UNIT_SPANK_MEMBERS_H
+#define DDP_T_UNIT_SPANK_MEMBERS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "spank/guards.h"
+#include "t/unit/unit.h"
+
+enum { MEMBERS_MAX = 80 };
+#define EXIT(code) ((code) << 8)
+
+/* What a test tells a member. */
+enum order { DO_FAIL_1 = 1, DO_FAIL_2, DO_DIE, DO_FINISH, DO_GONE, DO_CARD, DO_EXPECT_END };
+
+struct member {
+    pid_t pid;
+    int fd; /* to and from it */
+};
+
+/* What a member says when it has joined, and whenever one of these changes. */
+struct heard {
+    struct death verdict;
+    bool is_ours;
+    int generation;
+    char card[16];
+};
+
+struct members {
+    int n, per_node, restarts;
+    double join_s, stuck_s; /* 0: as the plugin has it */
+    char token[GUARDS_TOKEN_LEN + 1];
+    int base_port;
+    struct member of[MEMBERS_MAX];
+};
+
+/* A step of `nodes` times `ranks`, in which nobody runs yet; members_start_all returns when all have joined. */
+void members_set_up(struct members *m, int nodes, int ranks);
+void members_start(struct members *m, int rank);
+void members_start_all(struct members *m, int nodes, int ranks);
+void members_kill(struct members *m, int rank);
+void members_end(struct members *m);
+
+int members_port(const struct members *m, int node); /* the first of those where its leader may listen */
+void members_tell(struct members *m, int rank, enum order order);
+
+/* The next that it says; false: it has ended, or says nothing for so long. */
+bool members_hears(struct members *m, int rank, double seconds, struct heard *ret);
+void members_wait_joined(struct members *m, int rank);
+void members_wait_end(struct members *m, int rank); /* it leaves by itself, having said nothing more */
+
+/* All but `dead` (-1: all) hear of the same death; one of them, `teller`, tells the user. */
+void members_all_hear(struct members *m, int dead, enum death_kind kind, int rank, int how, int teller);
+
+#endif
