@@ -4,6 +4,9 @@ source "$(dirname "$0")/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
 python=/usr/bin/python3
 "$python" -c 'import torch.distributed.run' 2>/dev/null || skip_all "no PyTorch: Debian's package python3-torch"
+why=$("$python" -c 'import torch.distributed as d; d.TCPStore("127.0.0.1", 0, 1, True)' 2>&1) || case $why in
+*"without libuv"*) skip_all "this PyTorch has no libuv, which its torchrun asks for" ;;
+esac
 cluster_up 2 --cpus 4 --netns
 sed -E 's/^.*[[:space:]]n1$/127.0.1.1 n1/' "$cluster_dir"/hosts.* >"$tmp/hosts"
 cluster_exec n1 mount --bind "$tmp/hosts" /etc/hosts
