@@ -5,8 +5,8 @@
  *
  * Backends: `local` (the protocol of boot_wire.h over a unix socket, for `ddp run`, or over TCP with a token), `pmix`
  * (under srun: the same protocol over TCP, served by rank 0 until all ranks have left; PMIx carries the server's
- * address), `pmi` (the same where PMI 1 carries it: srun --mpi=pmi2), `guard` (the same where the guards of a step with
- * restarts carry it), `single` (one process). boot_open chooses the backend that DDP_BOOT names, else local if
+ * address), `pmi` (the same where PMI 1 carries it: srun --mpi=pmi2), `guard` (the same where the step's guards carry
+ * it), `single` (one process). boot_open chooses the backend that DDP_BOOT names, else local if
  * DDP_BOOT_ADDR is set (`ddp run` sets it), else guard if DDP_GUARD_DOOR is set, else pmix if the process runs under
  * PMIx, else pmi if it runs under PMI, else single. With SLURM_NTASKS > 1 and neither it refuses, because N
  * processes would train N models. */

@@ -1,6 +1,6 @@
-/* boot_guard.c - the boot of a program that its guard may start again (runtime/base/door.h): the guards carry rank 0's
+/* boot_guard.c - the boot of a program beside which a guard watches (runtime/base/door.h): the guards carry rank 0's
  * card. PMIx and PMI are for one wire-up: a second one loses data, and Slurm ends a step of which a connected rank
- * dies. */
+ * dies. The connection to the guard stays: it says when another rank has died (notice.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
+#include "runtime/base/notice.h"
 #include "runtime/base/retry.h"
 
 #define REACH_S 5.0
@@ -29,6 +30,7 @@ static int guarded_close(boot_t *b, ddp_error_t *errp)
     struct guarded *p = b->state;
     (void)errp;
     carried_close(&p->carried, deadline_in(CARRIED_LEAVE_S));
+    io_close(notice_take()); /* unless the watch has it */
     free(p);
     return 0;
 }
@@ -52,7 +54,7 @@ static int reach(const char *name, uint64_t deadline, ddp_error_t *errp)
             errno = is_there ? EPERM : EINVAL;
     } while (errno == ECONNREFUSED && retry_wait(&retry));
     error_set(errp, DDP_E_BOOT, errno, "%s cannot be reached at @%.64s: %s; a program in a network namespace of its "
-              "own needs restarts=0", guard, name, strerror(errno));
+              "own needs guard=off", guard, name, strerror(errno));
     io_close(fd);
     return -1;
 }
@@ -62,7 +64,8 @@ static int refuse(ddp_error_t *errp)
     return error_set(errp, DDP_E_BOOT, EPROTO, "%s speaks another version: are ddp.so and libddp of one?", guard);
 }
 
-/* Waits for a frame of this kind; its body, of at most FRAME_BODY_MAX bytes, goes to `body`. Its length, or -1. */
+/* Waits for a frame of this kind; its body, of at most FRAME_BODY_MAX bytes, goes to `body`. Its length, or -1; so also
+ * where another rank has died. */
 static int wait_frame(int fd, enum door_kind want, unsigned char *body, uint64_t deadline, ddp_error_t *errp)
 {
     unsigned char head[FRAME_HEAD];
@@ -76,6 +79,8 @@ static int wait_frame(int fd, enum door_kind want, unsigned char *body, uint64_t
             return -1;
         if (bytes_get32(head) == (uint32_t)want)
             return (int)n;
+        if (bytes_get32(head) == DOOR_DEATH && n >= 4)
+            return error_set(errp, DDP_E_PEER, ECONNRESET, "%.*s", (int)n - 4, (char *)body + 4);
     }
 }
 
@@ -122,8 +127,11 @@ static int join(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *er
                          "--ddp=on,restarts=N\", or leave out DDP_BOOT=guard");
     p->fd = reach(name, deadline, errp);
     if (p->fd < 0 || io_send_all(p->fd, DOOR_HELLO, DOOR_HELLO_LEN, deadline, guard, errp) < 0 ||
-        take_welcome(p, b, deadline, errp) < 0 || exchange(p, b, card, deadline, errp) < 0)
+        take_welcome(p, b, deadline, errp) < 0 || exchange(p, b, card, deadline, errp) < 0) {
+        io_close(p->fd);
         return -1;
+    }
+    notice_heed(p->fd);
     return carried_join(&p->carried, b->rank, b->size, card, deadline, errp);
 }
 
@@ -132,10 +140,8 @@ int boot_guard_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
     struct guarded *p = calloc(1, sizeof *p);
     if (!p)
         return error_errno(errp, "boot");
-    p->fd = -1;
-    int rc = join(p, b, deadline, errp);
-    io_close(p->fd);
-    if (rc < 0) {
+    if (join(p, b, deadline, errp) < 0) {
+        io_close(notice_take());
         carried_close(&p->carried, 0);
         free(p);
         return -1;

@@ -280,17 +280,16 @@ static void make_libddp(struct maker *m)
 }
 
 /* TORCHELASTIC_* are torchrun's names. */
-static void make_restarts(struct maker *m)
+static void make_guard(struct maker *m, const struct environment_place *p)
 {
-    const char *token = get_users(m, GUARDS_VARIABLE);
     char door[DOOR_NAME_MAX];
+    if (p->has_door)
+        set(m, DOOR_VARIABLE, door_name(get_users(m, GUARDS_VARIABLE), m->step->rank, door));
     if (m->o->key[KEY_RESTARTS].i == 0)
         return;
     set(m, "DDP_RESTART", "0");
     set(m, "TORCHELASTIC_RESTART_COUNT", "0");
     set(m, "TORCHELASTIC_MAX_RESTARTS", m->o->key[KEY_RESTARTS].text);
-    if (token && *token)
-        set(m, DOOR_VARIABLE, door_name(token, m->step->rank, door));
 }
 
 /* Of the draws before the step's: guards listen at those that follow (guards_plan.c). In a small range they meet; then
@@ -389,7 +388,7 @@ int environment_make(const struct step *step, const struct keys *o, const struct
     make_devices(&m, place);
     make_libddp(&m);
     make_torchrun(&m);
-    make_restarts(&m);
+    make_guard(&m, place);
     list_set(ret);
     warn_gpus(&m, place);
     return 0;

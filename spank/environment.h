@@ -6,9 +6,9 @@
  * asked OpenMP to bind threads and did not say where; with one task on each node PET_NNODES, PET_NODE_RANK,
  * PET_RDZV_ENDPOINT and, with GPUs, PET_NPROC_PER_NODE, which torchrun takes in place of options; with several nodes
  * GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME; with GPUs DDP_DEVICE, CUDA_DEVICE_ORDER, NCCL_SOCKET_IFNAME and
- * NCCL_IB_HCA; with restarts DDP_RESTART and TORCHELASTIC_RESTART_COUNT, the generation, TORCHELASTIC_MAX_RESTARTS
- * and DDP_GUARD_DOOR (door.h); DDP_SET, which lists what was set here as NAME=VALUE,NAME=VALUE (a comma within a
- * value is %2C there, a percent sign %25).
+ * NCCL_IB_HCA; with a guard DDP_GUARD_DOOR (door.h); with restarts DDP_RESTART and TORCHELASTIC_RESTART_COUNT, the
+ * generation, and TORCHELASTIC_MAX_RESTARTS; DDP_SET, which lists what was set here as NAME=VALUE,NAME=VALUE (a comma
+ * within a value is %2C there, a percent sign %25).
  *
  * A variable that is set already was set by the user and stays as it is. An srun that runs within a task of ours
  * inherits the variables that we have set for that task; the plugin in that srun first removes them
@@ -50,6 +50,7 @@ struct environment_place {
     const char *nccl_socket_ifname, *nccl_ib_hca; /* NULL: do not set it */
     const char *gloo_socket_ifname;               /* the same */
     enum launcher launcher; /* the task's program */
+    bool has_door;          /* a guard opens one for it (door.h) */
 };
 
 /* Calls drop for every variable that `set` (the value of DDP_SET; NULL: empty) lists and that still has the listed

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -19,6 +21,7 @@
 #include "runtime/base/cgroup.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/notice.h"
 #include "spank/guard_door.h"
 #include "spank/lifeline.h"
 
@@ -32,7 +35,7 @@ struct guard {
     int stepd;   /* pidfd of slurmstepd; -1: it has gone, or cannot be watched */
     struct guards_facts f;
     guards_t *guards; /* NULL: memory is short */
-    guard_door_t *door; /* with restarts; NULL: none */
+    guard_door_t *door; /* NULL: none */
     lifeline_t *srun;   /* rank 0's; NULL: it is not watched */
     int generation;
     uint64_t began, kills; /* when; cgroup_memory_kills then */
@@ -69,14 +72,27 @@ static _Noreturn void end_as(int status)
 
 /* ---- what the others hear ---- */
 
-static void say(const struct guard *g, const struct death *d)
+/* A line to the user, with one write (dprintf makes several), so that no other comes between. */
+ERROR_PRINTF(1, 2) static void say(const char *format, ...)
 {
-    char how[512], line[640];
+    char line[640];
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
-    int n = snprintf(line, sizeof line, "ddp: %s%s\n", death_say(d, how, sizeof how),
-                     g->f.ends_step && !d->next ? ": the step ends" : "");
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    size_t len = strlen(line);
+    line[len] = '\n';
     if (poll(&p, 1, (int)(SAY_S * 1e3)) > 0)
-        (void)!write(STDERR_FILENO, line, (size_t)n);
+        (void)!write(STDERR_FILENO, line, len + 1);
+}
+
+static void say_death(const struct guard *g, const struct death *d)
+{
+    char how[512];
+    say("ddp: %s%s", death_say(d, how, sizeof how), g->f.ends_step && !d->next ? ": the step ends" : "");
 }
 
 static struct death make_death(const struct guard *g)
@@ -148,6 +164,13 @@ static void lose_stepd(struct guard *g)
         kill(g->program, SIGKILL);
 }
 
+/* What a program of libddp says, too; it may end at once. */
+static void tell_program(const struct guard *g, const struct death *d)
+{
+    char text[NOTICE_TEXT_MAX + 1];
+    guard_door_tell_death(g->door, d->rank, death_say(d, text, sizeof text));
+}
+
 /* The verdict is known: this guard says it if it is its own, and gives a program that goes on some time to end. */
 static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 {
@@ -156,9 +179,11 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     g->said = *d;
     g->verdict_until = 0;
     if (is_ours)
-        say(g, d);
+        say_death(g, d);
     if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
         return;
+    if (g->door)
+        tell_program(g, d);
     g->term_at = deadline_in(d->next ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
     g->kill_at = deadline_in(d->next ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
     reap(g);
@@ -167,8 +192,8 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 static void warn(struct guard *g)
 {
     g->is_warned = true;
-    dprintf(STDERR_FILENO, "ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from "
-            "port_min to port_max): programs will not be started again\n", guards_missing(g->guards), g->f.size);
+    say("ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from port_min to "
+        "port_max): programs will not be started again", guards_missing(g->guards), g->f.size);
 }
 
 /* Ends this process if it is time. */
@@ -180,7 +205,7 @@ static void look(struct guard *g)
         take_verdict(g, d, is_ours);
     if (is_late && !d) {
         struct death own = make_death(g);
-        say(g, &own);
+        say_death(g, &own);
     }
     if (g->guards && guards_missing(g->guards) && !g->is_warned)
         warn(g);
@@ -310,11 +335,10 @@ static void be_guard(struct guard *g)
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     if (g->f.restarts == 0)
         let_go(g);
-    if (g->f.restarts > 0 && *g->f.token) /* first: the program is on its way there */
+    if (g->f.is_whole) /* first: the program is on its way there */
         g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, &e);
-    if (g->f.restarts > 0 && !g->door)
-        dprintf(STDERR_FILENO, "ddp: warning: rank %d: programs of libddp cannot start: %s\n", g->f.rank,
-                *g->f.token ? e.text : "srun has drawn no token");
+    if (g->f.is_whole && !g->door)
+        say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
     if (*g->f.srun_port)
         g->srun = lifeline_open(g->f.srun_host, g->f.srun_port);

@@ -13,6 +13,7 @@
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
 #include "runtime/base/lobby.h"
+#include "runtime/base/notice.h"
 #include "spank/listen.h"
 
 #define STRANGERS_MAX 64
@@ -30,6 +31,8 @@ struct guard_door {
     unsigned char welcome[DOOR_WELCOME_LEN];
     struct visitor *in;
     char card[FRAME_BODY_MAX + 1], brought[FRAME_BODY_MAX + 1]; /* "NUMBER CARD" */
+    unsigned char death[4 + NOTICE_TEXT_MAX]; /* DOOR_DEATH's body */
+    size_t death_n; /* 0: nobody has died in this generation */
 };
 
 static void tell(const guard_door_t *d, const struct visitor *v)
@@ -37,6 +40,8 @@ static void tell(const guard_door_t *d, const struct visitor *v)
     const char *card = strchr(d->card, ' ');
     if (card && atoi(d->card) == v->number)
         frame_send(v->fd, DOOR_CARD, card + 1, strlen(card + 1));
+    if (d->death_n)
+        frame_send(v->fd, DOOR_DEATH, d->death, d->death_n);
 }
 
 static void enter(void *arg, int fd, const unsigned char *head)
@@ -119,6 +124,7 @@ void guard_door_begin(guard_door_t *d)
 {
     d->n_visitors = 0;
     d->card[0] = 0;
+    d->death_n = 0;
 }
 
 int guard_door_fd(const guard_door_t *d)
@@ -146,4 +152,14 @@ void guard_door_tell(guard_door_t *d, const char *card)
     snprintf(d->card, sizeof d->card, "%s", card);
     for (const struct visitor *v = d->in; v; v = v->next)
         tell(d, v);
+}
+
+void guard_door_tell_death(guard_door_t *d, int rank, const char *text)
+{
+    size_t n = strlen(text);
+    bytes_put32(d->death, (uint32_t)rank);
+    d->death_n = 4 + (n < NOTICE_TEXT_MAX ? n : NOTICE_TEXT_MAX);
+    memcpy(d->death + 4, text, d->death_n - 4);
+    for (const struct visitor *v = d->in; v; v = v->next)
+        frame_send(v->fd, DOOR_DEATH, d->death, d->death_n);
 }

@@ -1,5 +1,5 @@
-/* guard_door.h - the guard's side of door.h: programs of its task, and of the same user, come in and ask for rank 0's
- * card. One thread, no waits: the caller polls guard_door_fd and calls guard_door_step. */
+/* guard_door.h - the guard's side of door.h: programs of its task, and of the same user, come in, ask for rank 0's card
+ * and hear who dies. One thread, no waits: the caller polls guard_door_fd and calls guard_door_step. */
 #ifndef DDP_SPANK_GUARD_DOOR_H
 #define DDP_SPANK_GUARD_DOOR_H
 
@@ -21,5 +21,8 @@ const char *guard_door_step(guard_door_t *d);
 
 /* Tells such a card to the program of its number, now or when it comes; "": to nobody, for it is not known yet. */
 void guard_door_tell(guard_door_t *d, const char *card);
+
+/* Tells all programs of this generation, now or when they come, that the step ends by this rank's death. */
+void guard_door_tell_death(guard_door_t *d, int rank, const char *text);
 
 #endif

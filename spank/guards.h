@@ -51,6 +51,7 @@ struct guards_facts {
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
     char token[GUARDS_TOKEN_LEN + 1];  /* "": none */
     char srun_host[64], srun_port[8]; /* of rank 0's guard (lifeline.h); "": not known */
+    bool is_whole;  /* the tree holds all of the step's tasks: libddp's programs boot by it (pmix/boot_guard.c) */
     bool ends_step; /* a death is to end the other programs, as with srun --kill-on-bad-exit */
     int port[GUARDS_PORTS], port_above[GUARDS_PORTS]; /* 0: none */
 };

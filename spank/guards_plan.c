@@ -83,6 +83,7 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     snprintf(ret->name, sizeof ret->name, "%s", s->node_name);
     if (token && strlen(token) == GUARDS_TOKEN_LEN)
         strcpy(ret->token, token);
+    ret->is_whole = is_one && *ret->token;
     const char *srun = lookup("SLURM_SRUN_COMM_HOST", arg), *port = lookup(LIFELINE_VARIABLE, arg);
     if (!srun)
         srun = lookup("SLURM_LAUNCH_NODE_IPADDR", arg); /* as in gather_send.c */

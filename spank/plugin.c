@@ -340,10 +340,8 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     if (rc < 0 || (t.environment.n_vars && check_arguments(&e) < 0))
         fail_task(sp, &e);
     rc = t.is_guarded ? guard_start(&t.guard, &e) : 0;
-    if (rc < 0 && t.guard.restarts > 0) /* a rank that nobody would start again */
+    if (rc < 0) /* it would miss a guard's part in the others' boot and restarts */
         fail_task(sp, &e);
-    if (rc < 0)
-        log_warning(e.text);
     if (rc > 0)
         environment_renew(&t.environment, rc);
     set_variables(sp, &t.environment);

@@ -186,7 +186,7 @@ static const char *find_gloo(const struct task *t, const char *found)
     return found ? found + 1 : NULL;
 }
 
-static int make_environment(struct task *t, struct environment *ret, ddp_error_t *errp)
+static int make_environment(struct task *t, bool has_door, struct environment *ret, ddp_error_t *errp)
 {
     const struct arrangement *a = &t->a;
     char buf[NCCL_INTERFACE_TEXT + 1];
@@ -199,6 +199,7 @@ static int make_environment(struct task *t, struct environment *ret, ddp_error_t
         .device = t->step.n_gpus > 0 ? a->mine->device : -1,
         .gloo_socket_ifname = find_gloo(t, interface),
         .launcher = t->r->launcher,
+        .has_door = has_door,
     };
     if (p.device >= 0) {
         p.has_nvidia = has_nvidia(t);
@@ -271,25 +272,26 @@ static void log_placement(const struct task *t)
 }
 
 /* Not with a terminal of the step's own (srun --pty): its keys send signals to guard and program alike. */
-static bool is_guarded(const struct task *t)
+static int plan_guard(const struct task *t, struct task_result *ret, ddp_error_t *errp)
 {
-    return t->o.key[KEY_GUARD].b && !get(t, "SLURM_PTY_PORT");
+    const struct task_request *r = t->r;
+    ret->is_guarded = t->o.key[KEY_GUARD].b && !get(t, "SLURM_PTY_PORT");
+    if (!ret->is_guarded && t->o.key[KEY_RESTARTS].i > 0)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not with a terminal of the step's own (srun --pty)");
+    if (!ret->is_guarded)
+        return 0;
+    return guards_plan(&t->step, &t->o, r->n_own_nodes, r->lookup, r->arg, &ret->guard, errp);
 }
 
 static int place_task(struct task *t, struct task_result *ret, ddp_error_t *errp)
 {
     struct environment *e = &ret->environment;
-    if (arrange_task(t, errp) < 0 || apply(t, errp) < 0 || make_environment(t, e, errp) < 0)
+    if (arrange_task(t, errp) < 0 || apply(t, errp) < 0 || plan_guard(t, ret, errp) < 0 ||
+        make_environment(t, ret->is_guarded && ret->guard.is_whole, e, errp) < 0)
         return -1;
     for (size_t i = 0; i < e->n_warnings; i++)
         say(t, "ddp: warning: %s", e->warning[i]);
     check_port(t, e->master_port);
-    ret->is_guarded = is_guarded(t);
-    if (!ret->is_guarded && t->o.key[KEY_RESTARTS].i > 0)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not with a terminal of the step's own (srun --pty)");
-    const struct task_request *r = t->r;
-    if (ret->is_guarded && guards_plan(&t->step, &t->o, r->n_own_nodes, r->lookup, r->arg, &ret->guard, errp) < 0)
-        return -1;
     if (t->o.key[KEY_VERBOSE].b)
         log_placement(t);
     return 0;

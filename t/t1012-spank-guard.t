@@ -96,11 +96,18 @@ names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 
     'if [ $RANK = 6 ]; then ulimit -c 0; touch "$0/dies"; kill -SEGV $$; fi
     until [ -e "$0/dies" ]; do sleep 0.02; done; [ $RANK = 1 ] && exit 1; exec sleep $NAP'
 rm "$tmp/out/dies"
+# shellcheck disable=SC2016
+cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c '[ $RANK = 6 ] && exit 3
+    exec "$0" --data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --steps 1' \
+    "$top_builddir/train"
+like "libddp hears of a death before its watch is there" \
+    "$rc $(<"$tmp/run.err")" 'train: rank 6 \(n4\) exited with code 3'
+is "... and the user once" "$(lines | wc -l)" 1
 # Slurm sees that death as well, and may be faster in ending all: it is not to.
 : >"$tmp/run.err" # of the step before
 # shellcheck disable=SC2016
 SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]; then
-    until [ "$(grep -c @ddp-guard /proc/net/unix)" -ge 2 ]; do sleep 0.02; done; kill -KILL $PPID
+    until [ "$(grep -c "@ddp-guard-[0-9a-f]*-[0-9]*\$" /proc/net/unix)" -ge 2 ]; do sleep 0.02; done; kill -KILL $PPID
 fi; until [ -e "$0/go" ]; do sleep 0.02; done' "$tmp/out" &
 killed=$!
 until_true 30 grep -q "^ddp: " "$tmp/run.err"

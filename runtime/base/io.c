@@ -14,20 +14,28 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/notice.h"
 
-/* Waits until fd has one of `events`; errors on the descriptor count as ready, the next call reports them. */
-static int wait_fd(int fd, short events, uint64_t deadline, const char *what, ddp_error_t *errp)
+int io_wait(int fd, short events, uint64_t deadline, const char *what, ddp_error_t *errp)
 {
     for (;;) {
-        struct pollfd p = {.fd = fd, .events = events};
-        int n = poll(&p, 1, deadline_left_ms(deadline));
-        if (n > 0)
-            return 0;
+        struct pollfd p[] = {{.fd = fd, .events = events}, {.fd = notice_fd(), .events = POLLIN}};
+        int n = poll(p, 2, deadline_left_ms(deadline));
         if (n < 0 && errno != EINTR)
             return error_errno(errp, "%s: poll", what);
+        if (n > 0 && p[0].revents)
+            return 1;
+        if (n > 0 && notice_check(errp) < 0)
+            return -1;
         if (deadline_left_ns(deadline) == 0)
-            return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s: no answer before the deadline", what);
+            return 0;
     }
+}
+
+static int wait_fd(int fd, short events, uint64_t deadline, const char *what, ddp_error_t *errp)
+{
+    int rc = io_wait(fd, events, deadline, what, errp);
+    return rc == 0 ? error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s: no answer before the deadline", what) : rc;
 }
 
 static ssize_t recv_now(int fd, void *buf, size_t n)

@@ -10,6 +10,10 @@
 
 #include "runtime/base/error.h"
 
+/* Waits until fd has one of poll's `events`; errors on the descriptor count as one, the next call reports them. 1; 0:
+ * the deadline; -1: DDP_E_PEER, a rank died of which notice.h tells, or DDP_E_SYSTEM. */
+int io_wait(int fd, short events, uint64_t deadline, const char *what, ddp_error_t *errp);
+
 /* Moves exactly n bytes over a socket or pipe, polling until `deadline` (clock.h). Works on blocking and non-blocking
  * descriptors; never raises SIGPIPE on a socket. 0, or -1: DDP_E_TIMEOUT at the deadline, DDP_E_PEER when the other end
  * closed, DDP_E_SYSTEM otherwise. `what` names the other end in the error ("rank 3 (n2)"). */

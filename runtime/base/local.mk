@@ -19,6 +19,7 @@ libbase_la_SOURCES = \
 	%D%/lobby.c %D%/lobby.h \
 	%D%/meminfo.c %D%/meminfo.h \
 	%D%/nearest.c %D%/nearest.h \
+	%D%/notice.c %D%/notice.h \
 	%D%/num.c %D%/num.h \
 	%D%/plain.c %D%/plain.h \
 	%D%/resolve.c %D%/resolve.h \
@@ -41,3 +42,5 @@ UNIT_TESTS += t/unit/base/knob.t
 t_unit_base_knob_t_SOURCES = t/unit/base/knob.c
 UNIT_TESTS += t/unit/base/lobby.t
 t_unit_base_lobby_t_SOURCES = t/unit/base/lobby.c
+UNIT_TESTS += t/unit/base/notice.t
+t_unit_base_notice_t_SOURCES = t/unit/base/notice.c

@@ -61,6 +61,7 @@ static int help(int argc, char **argv)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
+    setvbuf(stderr, NULL, _IOLBF, 0); /* a line is one write (glibc since 2.37) */
     if (!strcmp(name, "--version")) {
         printf("ddp (slurm-ddp) %s\n", DDP_VERSION);
         return 0;

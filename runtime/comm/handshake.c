@@ -77,12 +77,11 @@ static int missing(const struct party *p, ddp_error_t *errp)
 
 static int receive(const struct party *p, lobby_t *l, uint64_t deadline, ddp_error_t *errp)
 {
-    struct pollfd at = {.fd = lobby_fd(l), .events = POLLIN};
     while (p->n_missing > 0) {
         if (deadline_left_ns(deadline) == 0) /* also where strangers never let poll wait */
             return missing(p, errp);
-        if (poll(&at, 1, deadline_left_ms(deadline)) < 0 && errno != EINTR)
-            return error_errno(errp, "wait for connections");
+        if (io_wait(lobby_fd(l), POLLIN, deadline, "other ranks", errp) < 0)
+            return -1;
         if (lobby_step(l, errp) < 0)
             return error_prefix(errp, "other ranks");
     }
@@ -157,7 +156,8 @@ int handshake_answered(int fd, const struct handshake *m, const char *who, int *
     while ((n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0 && (errno == EAGAIN || errno == EINTR)) {
         if (deadline_left_ns(deadline) == 0)
             return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not answer before the deadline", who);
-        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, deadline_left_ms(deadline));
+        if (io_wait(fd, POLLIN, deadline, who, errp) < 0)
+            return -1;
     }
     if (n <= 0)
         return error_set(errp, DDP_E_PEER, ECONNRESET, "%s closed the connection during the wire-up", who);

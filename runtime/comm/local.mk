@@ -33,6 +33,8 @@ t_unit_comm_fail_t_SOURCES = t/unit/comm/fail.c
 t_unit_comm_fail_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_suspect
 UNIT_TESTS += t/unit/comm/handshake.t
 t_unit_comm_handshake_t_SOURCES = t/unit/comm/handshake.c
+UNIT_TESTS += t/unit/comm/notice.t
+t_unit_comm_notice_t_SOURCES = t/unit/comm/notice.c
 UNIT_TESTS += t/unit/comm/plan.t
 t_unit_comm_plan_t_SOURCES = t/unit/comm/plan.c
 UNIT_TESTS += t/unit/comm/sums.t

@@ -62,10 +62,11 @@ watch_t *watch_create(const struct watch_config *cfg, ddp_error_t *errp)
     w->local_size = world_local_size(cfg->world, w->node);
     w->n_local = cfg->n_local;
     w->n_remote = cfg->n_remote;
+    w->notice.fd = -1; /* the caller's, unless all goes well */
     pthread_mutex_init(&w->lock, NULL);
     w->local_links = links_create(cfg->local, w->n_local);
     w->remote_links = links_create(cfg->remote, w->n_remote);
-    w->polls = calloc(1 + 2 * w->n_local + w->n_remote, sizeof *w->polls);
+    w->polls = calloc(2 + 2 * w->n_local + w->n_remote, sizeof *w->polls);
     w->told_left = calloc((size_t)w->local_size, sizeof *w->told_left);
     w->told_waits = calloc((size_t)w->local_size, sizeof *w->told_waits);
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -76,6 +77,7 @@ watch_t *watch_create(const struct watch_config *cfg, ddp_error_t *errp)
         watch_free(w);
         return NULL;
     }
+    w->notice.fd = cfg->notice_fd;
     if (start_thread(w, errp) < 0) {
         watch_free(w);
         return NULL;
@@ -93,6 +95,7 @@ void watch_destroy(watch_t *w)
     pthread_join(w->thread, NULL);
     links_close(w->local_links, w->n_local);
     links_close(w->remote_links, w->n_remote);
+    io_close(w->notice.fd);
     watch_free(w);
     errno = saved;
 }

@@ -9,7 +9,8 @@
  * again, so that each rank sees a cause before its consequences.
  *
  * A process that ends without watch_leave counts as died, whatever its exit code. One that dies after the boot's
- * exchange and before its watch has started is found by the launcher, or by the other ranks at their deadline. */
+ * exchange and before its watch has started is found by its guard (notice.h); without one by the launcher, or by the
+ * other ranks at their deadline. The guards also find what no connection here shows: a node that has gone silent. */
 #ifndef DDP_RUNTIME_WATCH_H
 #define DDP_RUNTIME_WATCH_H
 
@@ -31,6 +32,7 @@ enum watch_kind {
     WATCH_ABORT,    /* the rank aborted; a text says why */
     WATCH_DIFFERS,  /* the rank made another call than another rank, which a text names */
     WATCH_STUCK,    /* every rank waits for all others, and nothing moves; rank: who found this out */
+    WATCH_NOTICE,   /* the guards say that the step ends by the rank's death; a text says how */
 };
 #define WATCH_STATUS_UNKNOWN 0xfffff
 #define WATCH_TEXT_MAX 159 /* bytes of an abort's reason */
@@ -70,6 +72,7 @@ struct watch_config {
     size_t n_local;
     struct watch_peer *remote; /* of the leader: the other nodes' leaders, with pidfd -1. Copied */
     size_t n_remote;
+    int notice_fd; /* to the guard (notice.h), or -1; the watch takes it over */
 };
 
 size_t watch_board_bytes(int size, int local_size);

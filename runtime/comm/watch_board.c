@@ -73,6 +73,8 @@ int cause_error(const struct world *w, struct cause c, const char *text, ddp_err
                          who, c.arg, watch_what_name(c.what));
     case WATCH_ABORT:
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s aborted: %s", who, text);
+    case WATCH_NOTICE:
+        return error_set(errp, DDP_E_PEER, ECONNRESET, "%s", text);
     case WATCH_DIFFERS:
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s %s", who, text);
     case WATCH_STUCK:

@@ -26,7 +26,8 @@ struct cause {
 };
 struct cause cause_unpack(uint64_t word);
 
-/* Fills *errp with "rank 3 (n2) died (signal 9)" or the like. text: of WATCH_ABORT and WATCH_DIFFERS. Returns -1. */
+/* Fills *errp with "rank 3 (n2) died (signal 9)" or the like. text: of WATCH_ABORT, WATCH_DIFFERS and WATCH_NOTICE.
+ * Returns -1. */
 int cause_error(const struct world *w, struct cause c, const char *text, ddp_error_t *errp);
 
 char *board_text(struct watch_board *b, const struct world *w, int slot); /* WATCH_TEXT_MAX + 1 bytes */

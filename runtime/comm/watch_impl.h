@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "runtime/base/notice.h"
 #include "runtime/comm/watch_board.h"
 
 enum { FRAME_MAGIC = 0x64647077, FRAME_CAUSE = 1, FRAME_LEFT, FRAME_WAITS };
@@ -31,6 +32,7 @@ struct watch {
     int rank, node, local, local_size;
     struct watch_link *local_links, *remote_links;
     size_t n_local, n_remote;
+    struct notice notice;
     struct pollfd *polls;
     int wake_fd, event_fd;
     struct {

@@ -199,6 +199,18 @@ static void remote_readable(watch_t *w, struct watch_link *l)
     }
 }
 
+static void notice_readable(watch_t *w)
+{
+    char text[NOTICE_TEXT_MAX + 1];
+    int rank, rc = notice_next(&w->notice, &rank, text);
+    if (rc > 0 && rank >= 0 && rank < w->world->size)
+        watch_raise_cause(w, (struct cause){.kind = WATCH_NOTICE, .rank = rank, .slot = w->local}, text);
+    if (rc < 0) {
+        io_close(w->notice.fd);
+        w->notice.fd = -1;
+    }
+}
+
 static int open_fd(const struct watch_link *l, int fd)
 {
     return l->is_open ? fd : -1; /* poll ignores -1 */
@@ -207,10 +219,11 @@ static int open_fd(const struct watch_link *l, int fd)
 void *watch_thread(void *arg)
 {
     watch_t *w = arg;
-    struct pollfd *p = w->polls, *locals = p + 1, *remotes = locals + 2 * w->n_local;
-    size_t n_polls = 1 + 2 * w->n_local + w->n_remote;
+    struct pollfd *p = w->polls, *locals = p + 2, *remotes = locals + 2 * w->n_local;
+    size_t n_polls = 2 + 2 * w->n_local + w->n_remote;
     while (!atomic_load(&w->stop)) {
         p[0] = (struct pollfd){.fd = w->wake_fd, .events = POLLIN};
+        p[1] = (struct pollfd){.fd = w->notice.fd, .events = POLLIN};
         for (size_t i = 0; i < w->n_local; i++) {
             struct watch_link *l = &w->local_links[i];
             locals[2 * i] = (struct pollfd){.fd = open_fd(l, l->peer.pidfd), .events = POLLIN};
@@ -232,6 +245,8 @@ void *watch_thread(void *arg)
         for (size_t i = 0; i < w->n_remote; i++)
             if (remotes[i].revents)
                 remote_readable(w, &w->remote_links[i]);
+        if (p[1].revents) /* last: what this rank has seen itself says more */
+            notice_readable(w);
         watch_sync(w);
     }
     return NULL;

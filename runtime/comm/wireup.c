@@ -11,6 +11,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/notice.h"
 
 enum {
     CARD_VERSION = 0x64630002,
@@ -144,9 +145,12 @@ static int start_watch(struct wiring *x, ddp_error_t *errp)
         .world = c->world, .board = c->shm.board, .local = c->shm.peers, .n_local = c->shm.n_peers};
     w.remote = x->control;
     w.n_remote = x->control ? (size_t)c->n_nodes - 1 : 0;
+    w.notice_fd = notice_take();
     c->watch = c->shm.watch = watch_create(&w, errp);
-    if (!c->watch)
+    if (!c->watch) {
+        io_close(w.notice_fd);
         return -1;
+    }
     c->shm.n_peers = 0; /* the watch has them now */
     free(x->control);
     x->control = NULL;

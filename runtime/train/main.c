@@ -318,6 +318,7 @@ int main(int argc, char **argv)
         return puts("train (slurm-ddp) " DDP_VERSION) < 0;
     ddp_error_t e = {0};
     struct job j = {0};
+    setvbuf(stderr, NULL, _IOLBF, 0); /* glibc since 2.37 else writes a line in pieces, between which others' come */
     ddp_t *d = ddp_init(&argc, &argv, &e);
     if (!d) {
         complain(NULL, e.text);

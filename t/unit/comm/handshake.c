@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/door.h"
 #include "runtime/base/io.h"
+#include "runtime/base/notice.h"
 #include "runtime/comm/tcp.h"
 
 static struct world *two_nodes(int rank)
@@ -111,6 +113,31 @@ static void a_guest_comes_through_a_crowd_of_strangers(void **state)
     door_close(&d);
 }
 
+/* As the guards say, who are the only ones to know. */
+static void nobody_waits_for_a_rank_that_died(void **state)
+{
+    static const unsigned char said[] = "\1\0\0\0rank 1 died"; /* its number, and words (door.h) */
+    struct door d;
+    struct handshake_guest g = {.rank = 1, .kind = MEET_DATA};
+    ddp_error_t e = {0};
+    int pair[2];
+    (void)state;
+    door_open(&d);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    notice_heed(pair[1]);
+    frame_send(pair[0], DOOR_DEATH, said, sizeof said - 1);
+    assert_int_equal(handshake_accept(&d.meet, d.listener, &g, 1, false, deadline_in(20), &e), -1);
+    assert_string_equal(e.text, "rank 1 died");
+    frame_send(pair[0], DOOR_DEATH, said, sizeof said - 1);
+    int caller = knock(&d); /* and is not answered */
+    assert_int_equal(handshake_answered(caller, &d.meet, "rank 0", NULL, deadline_in(20), &e), -1);
+    assert_string_equal(e.text, "rank 1 died");
+    close(notice_take());
+    close(pair[0]);
+    close(caller);
+    door_close(&d);
+}
+
 static void who_does_not_come_is_named(void **state)
 {
     (void)state;
@@ -199,6 +226,7 @@ static void neither_side_sends_by_bbrs_timer(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_guest_comes_through_a_crowd_of_strangers),
+    cmocka_unit_test(nobody_waits_for_a_rank_that_died),
     cmocka_unit_test(who_does_not_come_is_named),
     cmocka_unit_test(an_impostor_that_answers_is_found_out),
     cmocka_unit_test(addresses_are_named_in_errors),

@@ -1,0 +1,29 @@
+/* notice.h - the guard's word (door.h) that the step ends, and of whose death. It ends what nothing else would: waits
+ * for a rank that died where nobody watched it yet, or that is on a node which says nothing more. */
+#ifndef DDP_BASE_NOTICE_H
+#define DDP_BASE_NOTICE_H
+
+#include "runtime/base/error.h"
+#include "runtime/base/frame.h"
+
+#define NOTICE_TEXT_MAX 255 /* bytes */
+
+/* The connection to the guard of this task; begins as {.fd = -1}. */
+struct notice {
+    int fd;
+    struct frame in;
+};
+
+/* What has come. 1: a death: of *ret_rank, told by `text`; 0: none yet; -1: the guard has gone. */
+int notice_next(struct notice *n, int *ret_rank, char text[NOTICE_TEXT_MAX + 1]);
+
+/* From the boot to the watch: until another call takes it away, waits of io.h in this thread end by the notice, too.
+ * The descriptor goes over; notice_take: from here to the caller, -1: there is none. */
+void notice_heed(int fd);
+int notice_take(void);
+int notice_fd(void); /* of this thread, to poll; -1: none */
+
+/* It was readable. -1: *errp says whose death; 0: there was none. */
+int notice_check(ddp_error_t *errp);
+
+#endif
