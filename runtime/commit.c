@@ -194,6 +194,15 @@ static int open_optimizer(ddp_t *d, const struct ddp_optimizer *opt, size_t size
     return optimizer_open(&d->state.optimizer, opt ? &mine : NULL, errp);
 }
 
+/* On GPUs only where it is asked for: nobody has measured how long a step waits for it there. */
+static int verify_within(const ddp_t *d)
+{
+    bool is_possible = d->team.me.size > 1 && d->team.me.size <= VERIFY_RANKS_MAX;
+    if (!is_possible || d->config.verify >= 0)
+        return is_possible ? d->config.verify : 0;
+    return d->device || d->state.arena.is_spread ? 0 : VERIFY_WITHIN;
+}
+
 /* Settings, layout and optimizer are the same on all ranks; else an error that names the first difference. */
 static int compare(ddp_t *d, ddp_error_t *errp)
 {
@@ -221,6 +230,7 @@ EXPORT int ddp_commit_sized(ddp_t *d, const struct ddp_optimizer *opt, size_t si
         (d->device ? open_on_gpu(d, errp) : open_on_cpu(d, errp)) < 0)
         return team_break(&d->team);
     d->state.reducer.trace = &d->trace;
+    d->verify.within = verify_within(d);
     d->phase = PHASE_COMMITTED;
     return 0;
 }

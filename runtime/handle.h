@@ -14,6 +14,7 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/optimizer/zero_gpu.h"
 #include "runtime/save/save.h"
+#include "runtime/verify.h"
 
 /* Marks what ddp.h declares; everything else is hidden. */
 #define EXPORT __attribute__((visibility("default")))
@@ -38,6 +39,7 @@ struct ddp {
     unsigned stop_signals;   /* to be caught (stop_parse) */
     bool has_stray_mark;     /* a gradient was marked outside a micro-step */
     struct save save;
+    struct verify verify;
     struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };

@@ -74,6 +74,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     optimizer_close(&d->state.optimizer);
     zero_gpu_close(&d->spread);
     reducer_close(&d->state.reducer);
+    verify_close(&d->verify);
     trace_close(&d->trace);
     device_close(d->device);
     layout_clear(&d->state.layout);

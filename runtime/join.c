@@ -32,6 +32,8 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     tail[TAIL_JOINED] = 1;
     tail[TAIL_SLOW] = cut_is_slow(&d->save);
     checkpoint_fill_tail(&d->save, tail);
+    if (verify_fill(&d->verify, &d->state, tail, errp) < 0)
+        return team_fail(&d->team, errp);
     if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
     d->phase = PHASE_SUMMED;

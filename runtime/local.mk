@@ -16,7 +16,8 @@ libddp_la_SOURCES = \
 	%D%/join.c \
 	%D%/params.c \
 	%D%/sized.c %D%/sized.h \
-	%D%/step.c
+	%D%/step.c \
+	%D%/verify.c %D%/verify.h
 libddp_la_LIBADD = libsave.la libcore.la libgpu.la liboptimizer.la libgrads.la libcommnccl.la libcomm.la libboot.la \
 	libdevice.la libcudakernels.la libkernels.la librckpt.la libsched.la libdata.la libbase.la $(CUDART_LIBS)
 # as a static library, too

@@ -130,6 +130,8 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     tail[TAIL_JOINED] = 0;
     tail[TAIL_SLOW] = cut_is_slow(&d->save);
     checkpoint_fill_tail(&d->save, tail);
+    if (verify_fill(&d->verify, &d->state, tail, errp) < 0)
+        return team_fail(&d->team, errp);
     if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
     d->phase = d->state.micro.sync ? PHASE_SUMMED : PHASE_IDLE;
@@ -140,6 +142,18 @@ static int apply(ddp_t *d, ddp_error_t *errp)
 {
     checkpoint_wait_copied(&d->save);
     return arena_step(&d->state.arena, reducer_used(&d->state.reducer), errp);
+}
+
+/* Parameters that differ end training: whoever goes on does so from a checkpoint of before. */
+static int verify(ddp_t *d, const double *tail, ddp_error_t *errp)
+{
+    uint64_t agreed = UINT64_MAX; /* where the ranks could not say */
+    if (verify_check(&d->verify, &d->state, &d->team, tail, &agreed, errp) == 0)
+        return 0;
+    ddp_error_t why = *errp;
+    if (checkpoint_distrust(&d->save, agreed) == 0)
+        return -1;
+    return error_set(errp, why.domain, why.code, "%.205s; later checkpoints: suspect-step-*", why.text);
 }
 
 static int trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns, ddp_error_t *errp)
@@ -172,6 +186,8 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
                   "ddp_backward_end");
         return team_break(&d->team);
     }
+    if (verify(d, tail, errp) < 0)
+        return -1;
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
     double scale = loss_scale_factor(&d->state.loss_scale);
     struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS],

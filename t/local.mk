@@ -41,6 +41,7 @@ SHELL_TESTS = \
 	%D%/t4103-api.t \
 	%D%/t4104-reducer.t \
 	%D%/t4105-memory.t \
+	%D%/t4106-verify.t \
 	%D%/t4106-trace.t \
 	%D%/t4301-bench.t \
 	%D%/t5001-train-single.t \

@@ -252,6 +252,25 @@ int commit_retain(const struct savedir *dir, const char *token, uint64_t newest,
     return end_removal(&r, retain_in(&r, newest, keep, errp), errp);
 }
 
+int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, ddp_error_t *errp)
+{
+    struct folder_steps s = {0};
+    int n = 0, rc = check_writer(dir, token, errp);
+    if (rc == 0)
+        rc = savedir_each(dir, folder_note_step, &s, errp);
+    for (size_t i = 0; rc == 0 && i < s.n; i++) {
+        char name[32], suspect[48];
+        folder_name(s.step[i], name);
+        snprintf(suspect, sizeof suspect, "suspect-%s", name);
+        if (s.step[i] <= newest || !savedir_has_own(dir, name))
+            continue;
+        rc = savedir_remove(dir, suspect, errp) == 0 ? savedir_rename(dir, name, suspect, errp) : -1;
+        n++;
+    }
+    free(s.step);
+    return rc < 0 || savedir_sync(dir, errp) < 0 ? -1 : n;
+}
+
 int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp)
 {
     struct removal r = {.dir = dir, .token = token};

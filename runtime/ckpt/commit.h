@@ -38,6 +38,10 @@ int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, 
  * then names what could not be removed (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
 int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, int keep, ddp_error_t *errp);
 
+/* Renames this user's checkpoints beyond step `newest` to suspect-step-N, so that no job resumes from them. Returns how
+ * many, or -1. DDP_E_USAGE as commit. */
+int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, ddp_error_t *errp);
+
 /* Takes dir over: DIR/.writer then holds this job's token. Another job that still runs there (on a node that the
  * scheduler has given up, perhaps) can neither commit nor remove any more. Then removes what killed jobs left:
  * .saving-* of other tokens, and step-* without a manifest. Returns as commit_retain. */

@@ -42,8 +42,10 @@ enum reducer_tail {
     TAIL_CKPT_FAILED, /* ranks that could not write it; or rank 0 could not commit it */
     TAIL_COMMITTED,   /* rank 0 has committed it */
     TAIL_DUE,         /* rank 0: a checkpoint is due */
-    TAIL_COUNT
+    TAIL_HASH,        /* VERIFY_TAIL numbers of a hash of parameters (verify.h) */
+    TAIL_COUNT = TAIL_HASH + 8
 };
+#define VERIFY_TAIL (TAIL_COUNT - TAIL_HASH)
 enum reducer_mark { MARK_NONE, MARK_READY, MARK_UNUSED };
 
 /* Reduces gradients that do not lie in the processor's memory, in place of the communicator. Functions return 0, or -1

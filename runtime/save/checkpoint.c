@@ -209,6 +209,20 @@ int checkpoint_settle(struct save *save, ddp_error_t *errp)
     return scheduler_requeue(save, errp);
 }
 
+int checkpoint_distrust(struct save *save, uint64_t agreed)
+{
+    struct checkpoint *c = &save->checkpoint;
+    struct savedir dir;
+    if (save->team->me.rank != 0 || !c->is_clean) /* it has begun no save */
+        return 0;
+    committer_reset(&c->committer);
+    if (checkpoint_enter(save, &dir, NULL) < 0)
+        return 0;
+    int n = commit_suspect(&dir, c->token, agreed, NULL);
+    savedir_close(&dir);
+    return n > 0 ? n : 0;
+}
+
 void checkpoint_close(struct save *save)
 {
     struct checkpoint *c = &save->checkpoint;

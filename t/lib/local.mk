@@ -81,10 +81,13 @@ check_PROGRAMS += %D%/settings
 t_lib_settings_SOURCES = %D%/settings.c
 
 # programs over libddp
-check_PROGRAMS += %D%/apiprobe %D%/ckptprobe %D%/loopprobe %D%/windowprobe
+check_PROGRAMS += %D%/apiprobe %D%/ckptprobe %D%/flipprobe %D%/loopprobe %D%/windowprobe
 t_lib_apiprobe_SOURCES = %D%/apiprobe.c %D%/apiprobe.h %D%/apiprobe_calls.c %D%/apiprobe_steps.c %D%/apiprobe_wrong.c
 t_lib_apiprobe_LDADD = libddp.la libbase.la
 t_lib_apiprobe_LDFLAGS = $(AM_LDFLAGS) -static
+t_lib_flipprobe_SOURCES = %D%/flipprobe.c
+t_lib_flipprobe_LDADD = libddp.la libbase.la
+t_lib_flipprobe_LDFLAGS = $(AM_LDFLAGS) -static
 t_lib_ckptprobe_SOURCES = %D%/ckptprobe.c
 t_lib_ckptprobe_LDADD = libddp.la libbase.la
 t_lib_ckptprobe_LDFLAGS = $(AM_LDFLAGS) -static -Wl,--wrap=checksum_copy -Wl,--wrap=malloc -Wl,--wrap=manifest_make

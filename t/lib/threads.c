@@ -94,7 +94,8 @@ bool threads_run(struct job *j, rank_f *f)
     return ok;
 }
 
-enum { TRIES = 5 }; /* threads may happen to follow each other as if they had been told to, above all on a busy machine */
+/* On a busy machine threads may happen to follow each other as if they had been told to. */
+enum { TRIES = 5 };
 
 static void (*planted)(int *shared);
 

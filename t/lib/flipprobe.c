@@ -1,0 +1,58 @@
+/* flipprobe.c - a job in one of whose ranks a bit of the parameters flips: flipprobe STEPS ELEMS [RANK STEP BIT [DIR]].
+ * Takes STEPS steps with a parameter of ELEMS elements; before step STEP rank RANK's bit BIT flips. With DIR: a
+ * checkpoint every fifth step. Prints what ended it: "N: TEXT", after N steps. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/ddp.h"
+
+static ddp_error_t e;
+
+static size_t number(char **argv, int argc, int i)
+{
+    return i < argc ? strtoul(argv[i], NULL, 10) : 0;
+}
+
+static void flip(float *values, size_t bit)
+{
+    unsigned char *bytes = (unsigned char *)values;
+    bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+}
+
+static int take_step(ddp_t *d, int id, const char *dir)
+{
+    struct ddp_batch b;
+    struct ddp_step s;
+    if (ddp_batch_next(d, &b, &e) < 0)
+        return -1;
+    float *grad = ddp_param_get(d, id).grad;
+    grad[(size_t)ddp_world(d)->rank] = 1; /* all others are 0 */
+    ddp_grad_ready(d, id);
+    if (ddp_backward_end(d, 1, 1, &e) < 0 || ddp_step(d, &s, &e) < 0)
+        return -1;
+    return dir && s.step % 5 == 0 && ddp_checkpoint(d, dir, &e) == 0 ? ddp_checkpoint_wait(d, &e) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct ddp_optimizer opt = {.lr = .001f, .rule = "sgd"};
+    ddp_t *d = ddp_init(&argc, &argv, &e);
+    size_t n_steps = number(argv, argc, 1), n_elems = number(argv, argc, 2), step = 0;
+    bool is_mine = d && argc > 3 && (int)number(argv, argc, 3) == ddp_world(d)->rank;
+    const char *dir = argc > 6 ? argv[6] : NULL;
+    int id = d ? ddp_param_add(d, "w", DDP_F32, &n_elems, 1, 0) : -1;
+    int rc = d && ddp_commit(d, &opt, &e) == 0 && ddp_data_open(d, 64, 1, 1, 0, 1, &e) == 0 ? 0 : -1;
+    if (rc == 0 && dir)
+        rc = ddp_checkpoint_open(d, dir, &e) < 0 ? -1 : 0;
+    while (rc == 0 && step < n_steps) {
+        if (is_mine && step == number(argv, argc, 4))
+            flip(ddp_param_get(d, id).value, number(argv, argc, 5));
+        rc = take_step(d, id, dir) < 0 ? -1 : 0;
+        step += rc == 0;
+    }
+    if (rc < 0)
+        printf("%zu: %s\n", step, e.text);
+    ddp_finalize(d);
+    return rc < 0;
+}

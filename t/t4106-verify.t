@@ -1,0 +1,41 @@
+#!/bin/bash
+# A bit that flips in one rank's parameters is found, by all ranks and in time; nothing is found where none flips.
+. "$(dirname "$0")/lib/tap.sh"
+probe=$top_builddir/t/lib/flipprobe
+export DDP_TIMEOUT=60
+elems=200000 turns=13 # 800000 bytes, of which a step sees 65536
+
+flips() { # N LAYOUT [OPTION...]: a bit flips before step 20
+    run "$top_builddir/ddp" run -n "$1" --layout "$2" "$probe" 60 $elems "$rank" 20 "$bit" "${@:3}"
+}
+n_found=0
+for i in {1..20}; do
+    rank=$((RANDOM % 3)) bit=$(((RANDOM << 15 | RANDOM) % (32 * elems)))
+    flips 3 2,1
+    step=${out%%:*}
+    n=$(grep -cE "^$step: the parameters of rank $rank .* those of the other 2 ranks" <<<"$out")
+    if [ "$rc $n" = "1 3" ] && [ "$step" -ge 20 ] && [ "$step" -lt $((20 + turns)) ]; then n_found=$((n_found + 1))
+    else diag "$bit: $out"; fi
+done
+is "a flipped bit of one of three ranks" "$n_found found" "20 found"
+rank=1 bit=12345
+flips 2 1,1
+is "of two, both are named" \
+    "$rc $(grep -cE '^2[0-9]*: the parameters of rank 1 .* are not those of rank 0 .*, as after step' <<<"$out")" "1 2"
+flips 3 2,1 --ddp-verify=0
+is "verify=0: nothing is looked at" "$rc $out" "0 "
+flips 3 3 --ddp-zero=1
+is "with the state spread over the ranks it is off" "$rc $out" "0 "
+flips 3 3 --ddp-zero=1 --ddp-verify=1
+like "... but looks at all where it is asked to" "$rc $out" "^1 20: the parameters of rank 1 "
+
+# Checkpoints that the job wrote while parameters differed are not resumed from.
+rank=2 bit=$((32 * elems - 1)) # of the last part
+run "$top_builddir/ddp" run -n 3 --layout 2,1 "$probe" 60 $elems $rank 14 "$bit" "$tmp/ckpt" --ddp-keep=4
+like "checkpoints of that time" "$rc $out" "^1 25: .* as after step 12: .*later checkpoints: suspect-step-"
+is "... are set aside" "$(find "$tmp/ckpt" -maxdepth 1 -name 's*-0*' -printf '%f\n' | sort | xargs)" \
+    "step-00000010 suspect-step-00000015 suspect-step-00000020 suspect-step-00000025"
+
+run "$top_builddir/ddp" run -n 4 --layout 2,2 "$probe" 3000 100
+is "3000 clean steps" "$rc $out" "0 "
+done_testing
