@@ -13,6 +13,7 @@
 #include "runtime/device/device.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/optimizer/zero_gpu.h"
+#include "runtime/pace.h"
 #include "runtime/save/save.h"
 #include "runtime/verify.h"
 
@@ -40,6 +41,7 @@ struct ddp {
     bool has_stray_mark;     /* a gradient was marked outside a micro-step */
     struct save save;
     struct verify verify;
+    struct pace pace;
     struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };

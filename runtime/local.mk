@@ -14,6 +14,7 @@ libddp_la_SOURCES = \
 	%D%/handle.c %D%/handle.h \
 	%D%/init.c \
 	%D%/join.c \
+	%D%/pace.c %D%/pace.h \
 	%D%/params.c \
 	%D%/sized.c %D%/sized.h \
 	%D%/step.c \

@@ -1,6 +1,7 @@
 /* step.c - the training step: samples out, gradients in, one optimizer step. */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "runtime/base/budget.h"
 #include "runtime/base/clock.h"
@@ -123,6 +124,8 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
         return end_empty(d, errp);
     if (add_micro(d, loss_sum, n_tokens, errp) < 0)
         return team_fail(&d->team, errp);
+    if (d->state.micro.sync && !d->device)
+        pace_note(&d->pace, (double)(clock_ns() - d->state.micro.began_ns) / 1e9);
     double *tail = reducer_tail(&d->state.reducer);
     tail[TAIL_LOSS] = d->state.micro.loss;
     tail[TAIL_ITEMS] = d->state.micro.items;
@@ -206,12 +209,15 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
         return team_break(&d->team);
     }
+    bool has_joined = tail[TAIL_JOINED] > 0;
     scheduler_after_step(&d->save);
     d->save.cut.is_watched = tail[TAIL_SLOW] > 0;
     if (checkpoint_after_step(&d->save, tail, &s, errp) < 0)
         return -1;
     if (trace_step(d, &s, began_ns, errp) < 0)
         return team_break(&d->team);
+    if (pace_after_step(&d->pace, &d->team, has_joined, errp) < 0)
+        return -1;
     d->phase = PHASE_IDLE;
     d->save.cut.last = s;
     sized_give(ret, size, &s, sizeof s);
@@ -222,6 +228,9 @@ EXPORT int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t siz
 {
     struct ddp_metrics m = d->state.reducer.metrics;
     m.tcp_bytes_sent = comm_tcp_bytes_sent(d->team.comm);
+    m.slow_rank = d->pace.slow[0] ? d->pace.slow_rank : -1;
+    m.slow_factor = d->pace.slow_factor;
+    memcpy(m.slow, d->pace.slow, sizeof m.slow);
     sized_give(ret, size, &m, sizeof m);
     return 0;
 }

@@ -52,4 +52,9 @@ for told in 0 2; do
     is "SIGTERM to rank $told while others have joined: all stop after the same step" \
         "$rc $(grep -cx ok <<<"$out")" "0 3"
 done
+# Who computes slower than the others.
+for more in 0 30; do
+    run "$top_builddir/ddp" run -n 3 --layout 2,1 "$probe" slow $more
+    is "rank 1 computes $more ms longer: found if it does" "$rc $(grep -cx ok <<<"$out")" "0 3" || diag "$out$err"
+done
 done_testing

@@ -247,6 +247,19 @@ static void report_step(const struct loop_options *o, const struct ddp_step *s, 
     t->line_ns = now;
 }
 
+/* Each rank that is slow, once for as long as no other is. */
+static void warn_slow(const ddp_t *d, const struct loop_options *o, int *named)
+{
+    struct ddp_metrics m;
+    char text[192];
+    if (!o->warn || ddp_world(d)->rank != 0 || ddp_metrics(d, &m) < 0 || m.slow_rank == *named)
+        return;
+    *named = m.slow_rank;
+    snprintf(text, sizeof text, "%s: all others wait for it", m.slow);
+    if (m.slow_rank >= 0)
+        o->warn(o->warn_ctx, text);
+}
+
 bool loop_validates(const struct loop_model *m, const struct loop_options *o, uint64_t step)
 {
     return m->n_windows && step && (step >= o->steps || (o->val_every && step % o->val_every == 0));
@@ -274,12 +287,14 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
     struct ddp_step s = {.step = ddp_steps_done(d)};
     struct meter t = {.n_ranks = w->size, .line_ns = now, .step_ns = now};
     struct loop_ckpt ckpt;
+    int slow = -1;
     loop_ckpt_begin(&ckpt, d, o);
     if (validate_step(d, m, o, s.step, &t, errp) < 0)
         return -1;
     while (s.step < o->steps) {
         if (step(d, m, &s, &t.step_tokens, errp) < 0)
             return -1;
+        warn_slow(d, o, &slow);
         if (!s.cut) /* else it was reported before */
             report_step(o, &s, &t);
         *ret_last = s;

@@ -70,6 +70,7 @@ static const struct {
     {"shards-join", case_shards_join},
     {"diverged", case_diverged},
     {"nan", case_nan},
+    {"slow", case_slow},
     {"join", case_join},
     {"join-stop", case_join_stop},
     {"memory", case_memory},

@@ -59,6 +59,7 @@ int case_abort(ddp_t *d);
 /* Steps whose outcome is computed once more. */
 int case_diverged(ddp_t *d);
 int case_nan(ddp_t *d);
+int case_slow(ddp_t *d);
 int case_join(ddp_t *d);
 int case_join_stop(ddp_t *d);
 

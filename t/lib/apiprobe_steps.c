@@ -1,4 +1,5 @@
 /* Steps: gradients that are not finite, ranks with fewer steps than others, the end that a signal asks for. */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,26 @@ int case_nan(ddp_t *d)
     }
     float *v = ddp_param_get(d, 1).value; /* two steps of lr 0.5, gradient 1/2 each */
     CHECK(s.step == 2 && v[4] == -.5f && v[3] == 0);
+    return 0;
+}
+
+/* A step takes 20 ms of computing, and on rank 1 as many more as argv[2] says. */
+int case_slow(ddp_t *d)
+{
+    struct ddp_metrics m;
+    struct ddp_batch k;
+    struct ddp_step s;
+    CHECK(open_three(d, 5, 1) == 0);
+    for (int step = 0; step < 52; step++) {
+        CHECK(ddp_batch_next(d, &k, &e) == 0);
+        poll(NULL, 0, 20 + (ddp_world(d)->rank == 1 ? (int)n_elems : 0));
+        for (int i = 2; i >= 0; i--)
+            ddp_grad_ready(d, i);
+        CHECK(ddp_backward_end(d, 1, 2, &e) == 0 && ddp_step(d, &s, &e) == 0);
+    }
+    CHECK(ddp_metrics(d, &m) == 0);
+    CHECK(n_elems ? m.slow_rank == 1 && m.slow_factor > 1.5 && !strncmp(m.slow, "rank 1 (", 8)
+                  : m.slow_rank == -1 && m.slow_factor == 0 && !m.slow[0]);
     return 0;
 }
 
