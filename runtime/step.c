@@ -210,6 +210,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
         return team_break(&d->team);
     }
     bool has_joined = tail[TAIL_JOINED] > 0;
+    comm_note_step(d->team.comm, s.step);
     scheduler_after_step(&d->save);
     d->save.cut.is_watched = tail[TAIL_SLOW] > 0;
     if (checkpoint_after_step(&d->save, tail, &s, errp) < 0)

@@ -71,6 +71,7 @@ SHELL_TESTS = \
 	%D%/t7004-requeue.t \
 	%D%/t7005-slurm-stop.t \
 	%D%/t7006-deadline.t \
+	%D%/t7007-ps.t \
 	%D%/t8001-device.t \
 	%D%/t8030-cubins.t \
 	%D%/t8101-nccl-double.t \

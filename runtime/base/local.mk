@@ -10,6 +10,7 @@ libbase_la_SOURCES = \
 	%D%/door.c %D%/door.h \
 	%D%/dtype.c %D%/dtype.h \
 	%D%/error.c %D%/error.h \
+	%D%/flight.c %D%/flight.h \
 	%D%/frame.c %D%/frame.h \
 	%D%/hash.h \
 	%D%/io.c %D%/io.h \
@@ -36,6 +37,8 @@ UNIT_TESTS += t/unit/base/call.t
 t_unit_base_call_t_SOURCES = t/unit/base/call.c
 UNIT_TESTS += t/unit/base/cgroup.t
 t_unit_base_cgroup_t_SOURCES = t/unit/base/cgroup.c
+UNIT_TESTS += t/unit/base/flight.t
+t_unit_base_flight_t_SOURCES = t/unit/base/flight.c
 UNIT_TESTS += t/unit/base/frame.t
 t_unit_base_frame_t_SOURCES = t/unit/base/frame.c
 UNIT_TESTS += t/unit/base/knob.t

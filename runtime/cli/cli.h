@@ -6,6 +6,7 @@
 #define CLI_USAGE 2
 
 int cli_ckpt(int argc, char **argv);
+int cli_ps(int argc, char **argv);
 int cli_requeue(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_topo(int argc, char **argv);

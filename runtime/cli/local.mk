@@ -7,6 +7,9 @@ ddp_SOURCES = \
 	%D%/guard.c \
 	%D%/job.c %D%/job.h \
 	%D%/meeting.c %D%/meeting.h \
+	%D%/ps.c %D%/ps.h \
+	%D%/ps_here.c \
+	%D%/ps_show.c \
 	%D%/requeue.c \
 	%D%/run.c \
 	%D%/spawn.c \

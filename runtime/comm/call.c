@@ -4,6 +4,7 @@
 uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args)
 {
     uint64_t number = c->shm.begun + 1, call = watch_call(what, comm_mix(number, args));
+    flight_call(c->flight, watch_what_name(what));
     shm_begin(&c->shm, call);
     if (c->tcp)
         tcp_begin(c->tcp, number, call);

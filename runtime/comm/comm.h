@@ -160,6 +160,9 @@ struct watch;
 const struct comm_plan *comm_plan(const comm_t *c);
 struct watch *comm_watch(const comm_t *c);
 
+/* For whoever looks at a rank from outside (flight.h): steps that were taken. */
+void comm_note_step(const comm_t *c, uint64_t n_steps);
+
 /* Payload bytes that this rank has sent over TCP so far, for tests and metrics. A reduction of B bytes adds exactly 2
  * (n_nodes - 1) B over all ranks: nothing is padded. With ranges cut into 64-byte blocks, the owner of slice S whose
  * node combines sub-slice s sends S + (n_nodes - 2) s bytes. The header of 32 bytes before each message of up to 256

@@ -62,6 +62,7 @@ watch_t *watch_create(const struct watch_config *cfg, ddp_error_t *errp)
     w->local_size = world_local_size(cfg->world, w->node);
     w->n_local = cfg->n_local;
     w->n_remote = cfg->n_remote;
+    w->flight = cfg->flight;
     w->notice.fd = -1; /* the caller's, unless all goes well */
     pthread_mutex_init(&w->lock, NULL);
     w->local_links = links_create(cfg->local, w->n_local);
@@ -149,6 +150,7 @@ void watch_differs(watch_t *w, int rank, uint64_t call, int other, uint64_t othe
 void watch_waits_for(watch_t *w, int suspect)
 {
     _Atomic int32_t *mine = &w->board->waits_for[w->rank];
+    flight_waits(w->flight, suspect);
     if (!atomic_load_explicit(&w->board->census, memory_order_relaxed) || atomic_load(mine) == suspect + 1)
         return;
     atomic_store(mine, suspect + 1);

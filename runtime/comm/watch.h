@@ -20,6 +20,7 @@
 
 #include "pmix/world.h"
 #include "runtime/base/error.h"
+#include "runtime/base/flight.h"
 
 typedef struct watch watch_t;
 struct watch_board; /* lies in memory shared by the node's ranks, which starts as zeros */
@@ -72,6 +73,7 @@ struct watch_config {
     size_t n_local;
     struct watch_peer *remote; /* of the leader: the other nodes' leaders, with pidfd -1. Copied */
     size_t n_remote;
+    flight_t *flight; /* where a wait is noted, or NULL; borrowed */
     int notice_fd; /* to the guard (notice.h), or -1; the watch takes it over */
 };
 

@@ -33,6 +33,7 @@ struct watch {
     struct watch_link *local_links, *remote_links;
     size_t n_local, n_remote;
     struct notice notice;
+    flight_t *flight;
     struct pollfd *polls;
     int wake_fd, event_fd;
     struct {

@@ -146,6 +146,7 @@ static int start_watch(struct wiring *x, ddp_error_t *errp)
     w.remote = x->control;
     w.n_remote = x->control ? (size_t)c->n_nodes - 1 : 0;
     w.notice_fd = notice_take();
+    w.flight = c->flight;
     c->watch = c->shm.watch = watch_create(&w, errp);
     if (!c->watch) {
         io_close(w.notice_fd);
@@ -201,9 +202,11 @@ static comm_t *comm_new(const struct comm_config *cfg, const struct world *w)
         .world = w, .node = c->node, .local = c->local, .local_size = c->local_size, .memfd = -1, .door = -1};
     c->shm.timeout_s = cfg->timeout_s;
     c->shm.stage_bytes = STAGE_BYTES + MOVES_BYTES;
+    c->flight = flight_open(c->rank, w->size);
     pthread_mutex_init(&c->engine.lock, NULL);
     pthread_cond_init(&c->engine.turn, NULL);
     if (comm_plan_init(&c->plan, w) < 0) {
+        flight_close(c->flight);
         free(c);
         return NULL;
     }
@@ -287,6 +290,7 @@ void comm_destroy(comm_t *c)
     comm_plan_clear(&c->plan);
     pthread_cond_destroy(&c->engine.turn);
     pthread_mutex_destroy(&c->engine.lock);
+    flight_close(c->flight);
     free(c->in);
     free(c->out);
     free(c);
@@ -301,6 +305,11 @@ bool comm_is_by_rank(const comm_t *c)
 const struct comm_plan *comm_plan(const comm_t *c)
 {
     return &c->plan;
+}
+
+void comm_note_step(const comm_t *c, uint64_t n_steps)
+{
+    flight_step(c->flight, n_steps);
 }
 
 struct watch *comm_watch(const comm_t *c)

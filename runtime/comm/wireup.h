@@ -7,6 +7,7 @@
 #ifndef DDP_RUNTIME_COMM_WIREUP_H
 #define DDP_RUNTIME_COMM_WIREUP_H
 
+#include "runtime/base/flight.h"
 #include "runtime/comm/comm.h"
 #include "runtime/comm/engine.h"
 #include "runtime/comm/plan.h"
@@ -18,6 +19,7 @@ struct comm {
     const struct world *world;
     int rank, node, local, local_size, n_nodes, n_owners;
     struct shm shm;
+    flight_t *flight; /* NULL: none is to be had */
     watch_t *watch;
     struct tcp *tcp; /* NULL on a rank that owns nothing, and where there is one node */
     struct comm_plan plan;

@@ -1,0 +1,89 @@
+/* ps.c - `ddp ps`: the ranks of this node, or of a job's step on all of its nodes. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/ps.h"
+#include "runtime/sched/command.h"
+
+#define OUTPUT_MAX (16u << 20)
+#define SRUN_S 60.0
+
+static const char help_text[] =
+    "usage: ddp ps [JOB[.STEP]]\n"
+    "\n"
+    "Your ranks on this node, or those of a Slurm job on all of its nodes: state, cores in use, memory, how often the\n"
+    "guards have started the step again; and of programs of libddp the last step, the collective that each is in and\n"
+    "whom it waits for. Where ranks wait, a line says which rank has not come. Of other programs the columns about\n"
+    "libddp are empty.\n"
+    "\n"
+    "The exit code is 0; 1 where no rank runs, or the nodes cannot be asked; 2 for wrong usage.\n";
+
+/* On each node of the job, beside what runs there. */
+static int ask_nodes(const char *step, struct ps_list *ret, ddp_error_t *errp)
+{
+    char job[64], self[4096];
+    snprintf(job, sizeof job, "--jobid=%.*s", (int)strcspn(step, "."), step);
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[len > 0 ? len : 0] = 0;
+    const char *const argv[] = {"srun", job, "--overlap", "--ntasks-per-node=1", "--quiet", "--mpi=none", "--mem=0",
+                                "--input=none", self, "ps", "--lines", step, NULL};
+    char *out = malloc(OUTPUT_MAX);
+    int rc = out ? command_run(argv, deadline_in(SRUN_S), -1, out, OUTPUT_MAX, errp)
+                 : error_errno(errp, "ddp ps");
+    size_t room = 0;
+    *ret = (struct ps_list){0};
+    for (char *line = out, *end; rc == 0 && (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        if (ret->n == room) {
+            struct ps_rank *more = realloc(ret->rank, (room = 2 * room + 64) * sizeof *more);
+            if (!more) {
+                rc = error_errno(errp, "ddp ps");
+                break;
+            }
+            ret->rank = more;
+        }
+        ret->n += ps_read(line, &ret->rank[ret->n]);
+    }
+    free(out);
+    return rc;
+}
+
+static int bad_usage(void)
+{
+    fprintf(stderr, "ddp ps: give a job or a step of it, as 1234 or 1234.0, or nothing (ddp ps --help)\n");
+    return CLI_USAGE;
+}
+
+static bool is_step(const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+    return n > 0 && (!text[n] || (text[n] == '.' && text[n + 1] && strlen(text) < PS_STEP_MAX &&
+                                  strspn(text + n + 1, "0123456789") == strlen(text + n + 1)));
+}
+
+int cli_ps(int argc, char **argv)
+{
+    struct ps_list l;
+    ddp_error_t e;
+    bool has_lines = argc > 1 && !strcmp(argv[1], "--lines"); /* for ask_nodes */
+    const char *step = argc == 2 + has_lines ? argv[1 + has_lines] : NULL;
+    if (step && (!strcmp(step, "--help") || !strcmp(step, "-h")))
+        return fputs(help_text, stdout) < 0;
+    if (argc > 2 + has_lines || (step && !is_step(step)))
+        return bad_usage();
+    if (step && !has_lines ? ask_nodes(step, &l, &e) < 0 : ps_here(step, &l) < 0 && error_errno(&e, "/proc") < 0) {
+        fprintf(stderr, "ddp ps: %s\n", e.text);
+        return 1;
+    }
+    for (size_t i = 0; has_lines && i < l.n; i++)
+        ps_write(stdout, &l.rank[i]);
+    if (!has_lines && l.n > 0)
+        ps_show(stdout, &l);
+    else if (!has_lines)
+        fprintf(stderr, "ddp ps: no rank of yours runs %s%s\n", step ? "in step " : "on this node", step ? step : "");
+    free(l.rank);
+    return l.n > 0 || has_lines ? 0 : 1;
+}

@@ -1,0 +1,46 @@
+/* ps.h - the ranks that run on a node, as `ddp ps` shows them. */
+#ifndef DDP_RUNTIME_CLI_PS_H
+#define DDP_RUNTIME_CLI_PS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "runtime/base/flight.h"
+
+#define PS_STEP_MAX 32
+#define PS_COMMAND_MAX 64
+
+struct ps_rank {
+    char step[PS_STEP_MAX]; /* "JOB.STEP"; "run-XXXX" under `ddp run` */
+    char node[64];
+    int rank;
+    long pid;      /* of the rank's program */
+    char state;    /* as in proc(5): R, S, D, T, Z */
+    double cpu;    /* cores in use */
+    double mib;    /* resident */
+    int restarts;  /* of the step, in this allocation */
+    bool has_flight;
+    struct flight_view flight; /* what libddp does in it */
+    char command[PS_COMMAND_MAX];
+};
+
+struct ps_list {
+    struct ps_rank *rank; /* [n]; the caller frees */
+    size_t n;
+};
+
+/* This user's ranks on this node, in no order; step: of that one, or "JOB" of that job, or NULL. Takes a moment, in
+ * which CPU use is measured. 0, or -1 with errno: no memory, or no /proc. */
+int ps_here(const char *step, struct ps_list *ret);
+
+/* One rank as a line, and back. false: this is no such line. */
+void ps_write(FILE *f, const struct ps_rank *r);
+bool ps_read(const char *line, struct ps_rank *ret);
+
+/* A table, sorted by step and rank, and below it, of each step in which ranks wait for others, who has not entered
+ * which collective. */
+void ps_show(FILE *f, struct ps_list *l);
+
+#endif

@@ -1,0 +1,60 @@
+#!/bin/bash
+# `ddp ps`: who runs where, what libddp does there, and who holds up the others.
+source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+chmod 755 "$tmp"
+ddp=$top_builddir/ddp
+# shellcheck disable=SC2016
+program='[ $RANK = 1 ] && echo $$ >$0.new && mv $0.new $0; exec "$@"'
+train=("$top_builddir/train" --data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32
+    --steps 100000000 --val-windows 1)
+
+# stopped FILE COMMAND...: rank 1, whose pid FILE gets, stops; then COMMAND until all others wait for it
+stopped() {
+    until_true 30 test -s "$1" && until_true 30 trains "${@:2}" && kill -STOP "$(<"$1")" &&
+        until_true 30 waits "${@:2}"
+}
+trains() { "$@" >"$tmp/ps" 2>"$tmp/ps.err" && [ "$(grep -c 'step [1-9]' "$tmp/ps")" = 3 ]; }
+waits() { "$@" >"$tmp/ps" 2>"$tmp/ps.err" && grep -q "has not entered.*; 2 ranks wait" "$tmp/ps"; }
+
+# ---- without Slurm ----
+mkdir -m 777 "$tmp/out"
+timeout -k 5 120 "$ddp" run -n 3 bash -c "$program" "$tmp/out/run" "${train[@]}" >"$tmp/run.out" 2>&1 &
+run=$!
+until_true 30 test -s "$tmp/out/run"
+mine() { # of this run, beside which others may run here
+    "$ddp" ps >"$tmp/all" || return
+    id=$(awk -v pid="$(<"$tmp/out/run")" '$4 == pid { print $1 }' "$tmp/all") && grep "^${id:-none}[: ]" "$tmp/all"
+}
+ok "a rank that has stopped is found" stopped "$tmp/out/run" mine
+like "... and named, with what it has not entered" "$(<"$tmp/ps")" \
+    'run-[0-9a-f]+: rank 1 \(.*\) has not entered (all-reduce|all-gather) [0-9]+, after step [0-9]+; 2 ranks wait'
+like "... and is stopped itself" "$(<"$tmp/ps")" 'run-[0-9a-f]+ +1 [^ ]+ +[0-9]+ +T '
+kill -CONT "$(<"$tmp/out/run")"
+kill $run
+wait $run
+
+# ---- under Slurm ----
+cluster_up 2
+timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on -N2 -n3 \
+    bash -c "$program" "$tmp/out/step" "${train[@]}" >"$tmp/step.out" 2>&1 &
+step=$!
+until_true 30 test -s "$tmp/out/step"
+( cluster_run squeue -h -o %A; echo "$out" >"$tmp/job" )
+read -r job <"$tmp/job"
+asks() { ( cluster_run "$ddp" ps "$job.0"; printf '%s\n' "$out"; exit "$rc" ); }
+ok "a step on two nodes" stopped "$tmp/out/step" asks
+is "... each rank, where it is" "$(awk -v s="$job.0" '$1 == s { print $2, $3, $5 }' "$tmp/ps" | tr 'RD' 'S' | xargs)" \
+    "0 n1 S 1 n1 T 2 n2 S"
+like "... and who holds it up" "$(<"$tmp/ps")" \
+    "$job.0: rank 1 \\(n1\\) has not entered all-reduce [0-9]+, after step [1-9][0-9]*; 2 ranks wait"
+cluster_run "$ddp" ps "$job.7"
+like "a step that is not there" "$rc $out$err" "^1 ddp ps: no rank of yours runs in step $job.7"
+kill -CONT "$(<"$tmp/out/step")"
+( cluster_run scancel "$job" )
+wait $step
+cluster_run "$ddp" ps 999999
+like "a job that is not there" "$rc $out$err" "^1 ddp ps: srun: .*"
+run "$ddp" ps 12x
+is "no step" "$rc $out$err" "2 ddp ps: give a job or a step of it, as 1234 or 1234.0, or nothing (ddp ps --help)"
+done_testing

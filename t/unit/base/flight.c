@@ -1,0 +1,52 @@
+/* The flight recorder, read from outside: the last calls, and whom a rank waits for. */
+#include "t/unit/unit.h"
+
+#include <unistd.h>
+
+#include "runtime/base/flight.h"
+
+static void a_reader_sees_the_last_calls(void **state)
+{
+    flight_t *f = flight_open(3, 8);
+    struct flight_view v;
+    char name[40];
+    (void)state;
+    assert_non_null(f);
+    for (int k = 1; k <= 100; k++) {
+        snprintf(name, sizeof name, "call-%d-that-is-long", k);
+        flight_call(f, name);
+    }
+    flight_step(f, 17);
+    assert_true(flight_read(getpid(), &v));
+    assert_int_equal(v.rank, 3);
+    assert_int_equal(v.size, 8);
+    assert_int_equal(v.n_calls, 100);
+    assert_int_equal(v.n_steps, 17);
+    assert_string_equal(v.name[100 % FLIGHT_CALLS], "call-100-that-i");
+    assert_string_equal(v.name[37 % FLIGHT_CALLS], "call-37-that-is");
+    assert_string_equal(v.name[36 % FLIGHT_CALLS], v.name[100 % FLIGHT_CALLS]);
+    assert_int_equal(v.waits_for, FLIGHT_NOBODY);
+    assert_true(v.waits_s == 0);
+    flight_waits(f, 5);
+    assert_true(flight_read(getpid(), &v));
+    assert_int_equal(v.waits_for, 5);
+    assert_true(v.waits_s >= 0 && v.waits_s < 60);
+    flight_close(f);
+    assert_false(flight_read(getpid(), &v)); /* gone with the rank */
+}
+
+static void without_one_nothing_happens(void **state)
+{
+    (void)state;
+    flight_call(NULL, "all-reduce");
+    flight_waits(NULL, 1);
+    flight_step(NULL, 1);
+    flight_close(NULL);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_reader_sees_the_last_calls),
+    cmocka_unit_test(without_one_nothing_happens),
+};
+
+UNIT_MAIN(tests)
