@@ -44,10 +44,11 @@ static int bad_usage(const char *why)
 
 static int requeue(int code, int limit, const char *exclude)
 {
+    struct requeue_request r = {.limit = limit, .exclude = exclude, .patience_s = REQUEUE_PATIENCE_S};
     char *note;
     if (code != DDP_EXIT_STOPPED)
         return code;
-    bool is_done = requeue_job(limit, exclude, REQUEUE_PATIENCE_S, &note);
+    bool is_done = requeue_job(&r, &note);
     fprintf(stderr, "ddp requeue: %s\n", note ? note : "no memory");
     free(note);
     return is_done ? 0 : code;

@@ -104,13 +104,14 @@ int scheduler_requeue(struct save *save, ddp_error_t *errp)
     const struct checkpoint *c = &save->checkpoint;
     struct scheduler *w = &save->scheduler;
     bool is_saved = c->is_stopping && c->has_last && c->status.last_step == save->state->optimizer.n_steps;
+    struct requeue_request r = {.limit = save->config->requeue_limit, .exclude = save->config->requeue_exclude,
+                                .patience_s = fmin(REQUEUE_PATIENCE_S, save->team->timeout_s / 4)};
     char is_done = 0;
     if (w->has_ended || !is_saved || save->config->requeue != REQUEUE_AUTO)
         return 0;
     w->has_ended = true;
     if (save->team->me.rank == 0) /* the others wait no longer than for any rank */
-        is_done = requeue_job(save->config->requeue_limit, save->config->requeue_exclude,
-                              fmin(REQUEUE_PATIENCE_S, save->team->timeout_s / 4), &w->note);
+        is_done = requeue_job(&r, &w->note);
     return comm_bcast(save->team->comm, &is_done, sizeof is_done, 0, errp) < 0 ? team_break(save->team) : 0;
 }
 

@@ -124,9 +124,10 @@ static char *note(const char *fmt, ...)
     return rc < 0 ? NULL : text;
 }
 
-static char *tell_command(const char *why)
+static char *tell_command(const struct requeue_request *r, const char *why)
 {
-    char *command = own_command(), *text = note("%s; to go on: %s", why, command ? command : "run it again");
+    char *command = r->args ? requeue_command(r->args, r->n_args) : own_command();
+    char *text = note("%s; to go on: %s", why, command ? command : "run it again");
     free(command);
     return text;
 }
@@ -158,38 +159,38 @@ static bool is_requeued(const char *id, double patience_s)
     return slurm_ask(id, deadline_in(patience_s), -1, &job, NULL) == 0 && job.state == SLURM_REQUEUED;
 }
 
-static bool requeue(const char *id, const struct slurm_job *job, int limit, const char *exclude, double patience_s,
-                    char **ret_note)
+static bool requeue(const char *id, const struct slurm_job *job, const struct requeue_request *r, char **ret_note)
 {
     ddp_error_t e;
-    if (slurm_requeue(id, deadline_in(patience_s), &e) < 0) {
-        bool is_done = is_requeued(id, patience_s);
+    const char *exclude = r->exclude;
+    if (slurm_requeue(id, deadline_in(r->patience_s), &e) < 0) {
+        bool is_done = is_requeued(id, r->patience_s);
         *ret_note = is_done ? note("job %s is requeued already", id) : tell_failure(id, &e);
         return is_done;
     }
-    if (exclude && *exclude && exclude_nodes(id, job, exclude, patience_s, &e) < 0)
+    if (exclude && *exclude && exclude_nodes(id, job, exclude, r->patience_s, &e) < 0)
         *ret_note = note("job %s is requeued, but may run on %s again: %s", id, exclude, e.text);
     else
-        *ret_note = note("job %s is requeued: restart %d of at most %d", id, slurm_restarts() + 1, limit);
+        *ret_note = note("job %s is requeued: restart %d of at most %d", id, slurm_restarts() + 1, r->limit);
     return true;
 }
 
-bool requeue_job(int limit, const char *exclude, double patience_s, char **ret_note)
+bool requeue_job(const struct requeue_request *r, char **ret_note)
 {
     char id[SLURM_ID_MAX + 1];
     struct slurm_job job;
     ddp_error_t e;
     if (!slurm_job_id(id)) {
-        *ret_note = tell_command("this is no job of Slurm's, and nobody starts it again");
+        *ret_note = tell_command(r, "this is no job of Slurm's, and nobody starts it again");
         return false;
     }
-    if (slurm_ask(id, deadline_in(patience_s), -1, &job, &e) < 0) {
+    if (slurm_ask(id, deadline_in(r->patience_s), -1, &job, &e) < 0) {
         *ret_note = tell_failure(id, &e);
         return false;
     }
-    switch (requeue_judge(&job, slurm_restarts(), limit)) {
+    switch (requeue_judge(&job, slurm_restarts(), r->limit)) {
     case REQUEUE_DO:
-        return requeue(id, &job, limit, exclude, patience_s, ret_note);
+        return requeue(id, &job, r, ret_note);
     case REQUEUE_DONE:
         *ret_note = note("job %s is requeued already", id);
         return true;
@@ -197,7 +198,7 @@ bool requeue_job(int limit, const char *exclude, double patience_s, char **ret_n
         *ret_note = note("job %s is not requeued: it is being cancelled; to go on: scontrol requeue %s", id, id);
         break;
     case REQUEUE_INTERACTIVE:
-        *ret_note = tell_command("Slurm requeues batch jobs only, and this is an interactive one");
+        *ret_note = tell_command(r, "Slurm requeues batch jobs only, and this is an interactive one");
         break;
     case REQUEUE_FORBIDDEN:
         *ret_note = note("job %s is not requeued: it was submitted with --no-requeue, or the site says JobRequeue=0: "

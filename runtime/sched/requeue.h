@@ -28,11 +28,19 @@ enum requeue_what {
 /* Pure. */
 enum requeue_what requeue_judge(const struct slurm_job *job, int restarts, int limit);
 
-/* Has this process' job requeued if requeue_judge says so, and excludes the nodes `exclude` (a host list; NULL or "":
- * none) in addition to those that the job excludes already. Takes up to 3 times patience_s, during which Slurm sends
- * SIGTERM to the job's processes. *ret_note: one line for the user, malloc; NULL: no memory. True: the job is requeued,
- * by this call or by somebody else. */
-bool requeue_job(int limit, const char *exclude, double patience_s, char **ret_note);
+struct requeue_request {
+    int limit;           /* restarts after which the job is not requeued */
+    const char *exclude; /* nodes, as a host list; NULL or "": none */
+    double patience_s;   /* for each answer of the controller */
+    const char *args;    /* of the program, as requeue_command takes them; NULL: this process is the program */
+    size_t n_args;       /* bytes */
+};
+
+/* Has the job that this process is in, by its environment, requeued if requeue_judge says so, and excludes those nodes
+ * in addition to those that the job excludes already. Takes up to 3 times patience_s, during which Slurm sends SIGTERM
+ * to the job's processes. *ret_note: one line for the user, malloc; NULL: no memory. True: the job is requeued, by this
+ * call or by somebody else. */
+bool requeue_job(const struct requeue_request *r, char **ret_note);
 
 /* The command that runs this process' step again: an srun line made from Slurm's variables (or a `ddp run` line), and
  * the program's arguments args[0..n), each ended by a null byte, as in /proc/self/cmdline. Quoted for a shell. malloc;
