@@ -1,11 +1,8 @@
 #include "config.h"
 #include "spank/guard.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +20,10 @@
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
 #include "spank/guard_door.h"
+#include "spank/guard_process.h"
 #include "spank/lifeline.h"
 
 #define VERDICT_S 4.0 /* from the program's death to the guard's own end, where nobody answers */
-#define SAY_S 1.0     /* for the task's stderr to take a line */
-#define SIGNALS 64    /* SIGRTMAX, which is no constant */
 
 struct guard {
     pid_t program;
@@ -48,51 +44,12 @@ struct guard {
     struct death said; /* the verdict that this guard acts on */
 };
 
-/* Of the process that is forked, as the program is to have them. */
-struct before {
-    sigset_t mask;
-    struct sigaction action[SIGNALS + 1];
-    bool is_known[SIGNALS + 1];
-};
-
-/* ---- the end ---- */
-
-static _Noreturn void end_as(int status)
-{
-    if (WIFSIGNALED(status)) {
-        sigset_t one;
-        sigemptyset(&one);
-        sigaddset(&one, WTERMSIG(status));
-        signal(WTERMSIG(status), SIG_DFL);
-        raise(WTERMSIG(status));
-        sigprocmask(SIG_UNBLOCK, &one, NULL);
-    }
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-}
-
 /* ---- what the others hear ---- */
-
-/* A line to the user, with one write (dprintf makes several), so that no other comes between. */
-ERROR_PRINTF(1, 2) static void say(const char *format, ...)
-{
-    char line[640];
-    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(line, sizeof line - 1, format, args);
-    va_end(args);
-    if (n < 0)
-        return;
-    size_t len = strlen(line);
-    line[len] = '\n';
-    if (poll(&p, 1, (int)(SAY_S * 1e3)) > 0)
-        (void)!write(STDERR_FILENO, line, len + 1);
-}
 
 static void say_death(const struct guard *g, const struct death *d)
 {
     char how[512];
-    say("ddp: %s%s", death_say(d, how, sizeof how), g->f.ends_step && !d->next ? ": the step ends" : "");
+    process_say("ddp: %s%s", death_say(d, how, sizeof how), g->f.ends_step && !d->next ? ": the step ends" : "");
 }
 
 static struct death make_death(const struct guard *g)
@@ -192,8 +149,8 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 static void warn(struct guard *g)
 {
     g->is_warned = true;
-    say("ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from port_min to "
-        "port_max): programs will not be started again", guards_missing(g->guards), g->f.size);
+    process_say("ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from port_min to "
+                "port_max): programs will not be started again", guards_missing(g->guards), g->f.size);
 }
 
 /* Ends this process if it is time. */
@@ -213,7 +170,7 @@ static void look(struct guard *g)
     if (g->has_ended && is_end) {
         if (g->guards)
             guards_leave(g->guards);
-        end_as(g->status);
+        process_end_as(g->status);
     }
 }
 
@@ -308,37 +265,19 @@ static void watch(struct guard *g)
     }
 }
 
-/* Closes all but stderr and what is the guard's own. */
-static void let_go(const struct guard *g)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO; fd++)
-        if (null < 0 || dup2(null, fd) < 0)
-            close(fd);
-    DIR *d = opendir("/proc/self/fd");
-    for (struct dirent *e; d && (e = readdir(d));) {
-        int fd = atoi(e->d_name);
-        if (fd > STDERR_FILENO && fd != dirfd(d) && fd != g->signals && fd != g->stepd)
-            close(fd);
-    }
-    if (d)
-        closedir(d);
-    (void)!chdir("/");
-}
-
 /* What a guard does once. */
 static void be_guard(struct guard *g)
 {
     ddp_error_t e;
-    for (int signo = 1; signo <= SIGNALS; signo++) /* ignored ones would not arrive */
+    for (int signo = 1; signo <= PROCESS_SIGNALS; signo++) /* ignored ones would not arrive */
         signal(signo, SIG_DFL);
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     if (g->f.restarts == 0)
-        let_go(g);
+        process_let_go((int[]){g->signals, g->stepd}, 2);
     if (g->f.is_whole) /* first: the program is on its way there */
         g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, &e);
     if (g->f.is_whole && !g->door)
-        say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
+        process_say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
     if (*g->f.srun_port)
         g->srun = lifeline_open(g->f.srun_host, g->f.srun_port);
@@ -361,25 +300,6 @@ static void be_beside(struct guard *g)
     g->generation = guards_generation(g->guards);
 }
 
-static void remember(struct before *b)
-{
-    struct sigaction by_default = {.sa_handler = SIG_DFL}; /* ignored, a child's end would leave no status */
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &b->mask);
-    for (int signo = 1; signo <= SIGNALS; signo++)
-        b->is_known[signo] = sigaction(signo, NULL, &b->action[signo]) == 0;
-    sigaction(SIGCHLD, &by_default, NULL);
-}
-
-static void give_back(const struct before *b)
-{
-    for (int signo = 1; signo <= SIGNALS; signo++)
-        if (b->is_known[signo])
-            sigaction(signo, &b->action[signo], NULL);
-    sigprocmask(SIG_SETMASK, &b->mask, NULL);
-}
-
 static void be_program(pid_t guard)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -390,7 +310,7 @@ static void be_program(pid_t guard)
 int guard_start(const struct guards_facts *f, ddp_error_t *errp)
 {
     struct guard g = {.f = *f};
-    struct before b;
+    struct process_signals before;
     sigset_t all;
     pid_t self = getpid();
     sigfillset(&all);
@@ -398,7 +318,7 @@ int guard_start(const struct guards_facts *f, ddp_error_t *errp)
     if (g.signals < 0)
         return error_errno(errp, "guard: no descriptor for signals");
     g.stepd = (int)syscall(SYS_pidfd_open, getppid(), 0); /* a kernel before 5.3 has none */
-    remember(&b);
+    process_keep_signals(&before);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* the program may end, and leave orphans, at once; it does not inherit this */
     while ((g.program = fork()) > 0) {
         if (!g.guards)
@@ -412,7 +332,7 @@ int guard_start(const struct guards_facts *f, ddp_error_t *errp)
     int rc = g.program == 0 ? g.generation : error_errno(errp, "guard: no process beside the program");
     if (rc < 0)
         prctl(PR_SET_CHILD_SUBREAPER, 0);
-    give_back(&b);
+    process_give_back_signals(&before);
     close(g.signals);
     io_close(g.stepd);
     return rc;

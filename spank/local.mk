@@ -14,6 +14,7 @@ libspankcore_la_SOURCES = \
 	%D%/gather_server.c \
 	%D%/guard.c %D%/guard.h \
 	%D%/guard_door.c %D%/guard_door.h \
+	%D%/guard_process.c %D%/guard_process.h \
 	%D%/guards.c %D%/guards.h \
 	%D%/guards_impl.h \
 	%D%/guards_join.c \

@@ -1,0 +1,89 @@
+#include "config.h"
+#include "spank/guard_process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SAY_S 1.0
+#define LINE_MAX_BYTES 4096
+
+void process_keep_signals(struct process_signals *ret)
+{
+    struct sigaction by_default = {.sa_handler = SIG_DFL}; /* ignored, a child's end would leave no status */
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &ret->mask);
+    for (int signo = 1; signo <= PROCESS_SIGNALS; signo++)
+        ret->is_known[signo] = sigaction(signo, NULL, &ret->action[signo]) == 0;
+    sigaction(SIGCHLD, &by_default, NULL);
+}
+
+void process_give_back_signals(const struct process_signals *s)
+{
+    for (int signo = 1; signo <= PROCESS_SIGNALS; signo++)
+        if (s->is_known[signo])
+            sigaction(signo, &s->action[signo], NULL);
+    sigprocmask(SIG_SETMASK, &s->mask, NULL);
+}
+
+static bool is_in(int fd, const int *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == fd)
+            return true;
+    return false;
+}
+
+void process_let_go(const int *kept, size_t n)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO; fd++)
+        if (null < 0 || dup2(null, fd) < 0)
+            close(fd);
+    DIR *d = opendir("/proc/self/fd");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        int fd = atoi(e->d_name);
+        if (fd > STDERR_FILENO && fd != dirfd(d) && !is_in(fd, kept, n))
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+    (void)!chdir("/");
+}
+
+/* With one write (dprintf makes several), so that no other line comes between. */
+void process_say(const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    size_t len = strlen(line);
+    line[len] = '\n';
+    if (poll(&p, 1, (int)(SAY_S * 1e3)) > 0)
+        (void)!write(STDERR_FILENO, line, len + 1);
+}
+
+_Noreturn void process_end_as(int status)
+{
+    if (WIFSIGNALED(status)) {
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, WTERMSIG(status));
+        signal(WTERMSIG(status), SIG_DFL);
+        raise(WTERMSIG(status));
+        sigprocmask(SIG_UNBLOCK, &one, NULL);
+    }
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}

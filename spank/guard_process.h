@@ -1,0 +1,34 @@
+/* guard_process.h - what a guard does with its own process: the signals and descriptors that it takes over from
+ * slurmstepd, a line for the user, its end. */
+#ifndef DDP_SPANK_GUARD_PROCESS_H
+#define DDP_SPANK_GUARD_PROCESS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/base/error.h"
+
+#define PROCESS_SIGNALS 64 /* SIGRTMAX, which is no constant */
+
+/* Of the process that is forked, as the program is to have them. */
+struct process_signals {
+    sigset_t mask;
+    struct sigaction action[PROCESS_SIGNALS + 1];
+    bool is_known[PROCESS_SIGNALS + 1];
+};
+
+/* Blocks all signals, and leaves the end of a child a status; gives all back. */
+void process_keep_signals(struct process_signals *ret);
+void process_give_back_signals(const struct process_signals *s);
+
+/* Closes all descriptors but stderr and kept[0..n); stdin and stdout become /dev/null, the folder "/". */
+void process_let_go(const int *kept, size_t n);
+
+/* A line to the user, without its newline, if stderr takes it within a second. */
+ERROR_PRINTF(1, 2) void process_say(const char *format, ...);
+
+/* Ends the process with that wait status, without a core. */
+_Noreturn void process_end_as(int status);
+
+#endif
