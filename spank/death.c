@@ -8,18 +8,29 @@
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/plain.h"
+#include "spank/stop_key.h"
 
-#define EXIT_STOPPED 75
 #define SHELL_SIGNAL 128
 #define NAME_AT 24
 
-bool death_is_failure(int status)
+/* 0: none. */
+static int signal_of(int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    int signo = WIFSIGNALED(status) ? WTERMSIG(status) : code > SHELL_SIGNAL ? code - SHELL_SIGNAL : 0;
+    return WIFSIGNALED(status) ? WTERMSIG(status) : code > SHELL_SIGNAL ? code - SHELL_SIGNAL : 0;
+}
+
+bool death_is_by(int status, int signo)
+{
+    return signo > 0 && signal_of(status) == signo;
+}
+
+bool death_is_failure(int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0, signo = signal_of(status);
     if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
         return false;
-    return WIFSIGNALED(status) || (code != 0 && code != EXIT_STOPPED);
+    return WIFSIGNALED(status) || (code != 0 && code != STOP_SAVED);
 }
 
 bool death_may_follow(const struct death *d)
@@ -59,6 +70,9 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_STUCK)
         snprintf(buf, size, "no restart: a program on %s (rank %d, perhaps) does not end by SIGKILL: is a file system "
                  "or a driver stuck?", d->node, d->rank);
+    else if (d->kind == DEATH_STOPPED)
+        snprintf(buf, size, "rank %d (%s) was ended by %s, the stop's signal, which it did not catch, after %u s",
+                 d->rank, d->node, stop_key_name(signal_of(d->how)), d->after_s);
     else
         snprintf(buf, size, "rank %d (%s) %s after %u s", d->rank, d->node, how, d->after_s);
 }
@@ -67,7 +81,7 @@ const char *death_say(const struct death *d, char *buf, size_t size)
 {
     say_who(d, buf, size);
     size_t used = strlen(buf);
-    if (d->next)
+    if (d->next && d->kind != DEATH_STOPPED)
         snprintf(buf + used, size - used, ": restart %d of %d", d->next, d->of);
     else if (d->of)
         snprintf(buf + used, size - used, ", soon after its start, %d times in a row", d->of);

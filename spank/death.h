@@ -18,6 +18,7 @@ enum death_kind {
     DEATH_SILENT, /* the node has said nothing for `how` seconds */
     DEATH_SRUN,   /* srun has gone, and so nobody waits for the step (lifeline.h) */
     DEATH_STUCK,  /* a program on the rank's node does not end, so no generation can follow */
+    DEATH_STOPPED, /* no failure: the stop's signal ended a program that did not catch it; how: its wait status */
 };
 
 struct death {
@@ -25,7 +26,7 @@ struct death {
     int rank, how; /* rank: one of the node's where it is the node */
     uint32_t after_s; /* from the start of the program */
     int next, of;     /* in a verdict: the generation that follows, and how many may; 0: none follows, where `of` is how
-                       * often the rank died in a row */
+                       * often the rank died in a row. Of DEATH_STOPPED: it is a requeue that follows */
     char node[HOSTLIST_NAME_MAX + 1];
 };
 
@@ -33,6 +34,9 @@ struct death {
  * asked, ddp.h), nor by SIGTERM, SIGINT or SIGHUP, which somebody has sent: Slurm at the end of a step, mostly; shells
  * say these by an exit code of 128 more. */
 bool death_is_failure(int status);
+
+/* Whether this signal ended it, or, as shells say that, what it ran. */
+bool death_is_by(int status, int signo);
 
 /* Programs end like this because another one has: by an exit code, or by a signal that they send themselves when a
  * connection fails (SIGABRT, SIGPIPE). */

@@ -267,16 +267,27 @@ static void make_devices(struct maker *m, const struct environment_place *place)
 }
 
 /* What the options or the site said for libddp. Where that is the user's own variable, it stays the user's. */
-static void make_libddp(struct maker *m)
+static void make_libddp(struct maker *m, const struct environment_place *place)
 {
     static const enum ddp_key keys[] = {KEY_CKPT_PRIVATE, KEY_INTERFACE, KEY_REQUEUE, KEY_TIMEOUT};
     set(m, "DDP_VERSION", PACKAGE_VERSION);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const struct knob_value *v = &m->o->key[keys[i]];
         const char *name = ddp_keys[keys[i]].env, *users = get_users(m, name);
-        if (v->is_set && (!users || strcmp(users, v->text)))
-            set(m, name, v->text);
+        const char *text = keys[i] == KEY_REQUEUE && place->is_requeued_by_guards ? "off" : v->text;
+        if (v->is_set && (!users || strcmp(users, text)))
+            set(m, name, text);
     }
+}
+
+/* When the job ends, for programs that are asked to stop before. */
+static void make_stop(struct maker *m)
+{
+    const char *end = get_users(m, STOP_END_VARIABLE);
+    if (!end)
+        end = get_users(m, "SLURM_JOB_END_TIME");
+    if (m->o->key[KEY_STOP].is_set && end && !get_users(m, "DDP_END_TIME"))
+        set(m, "DDP_END_TIME", end);
 }
 
 /* TORCHELASTIC_* are torchrun's names. */
@@ -386,7 +397,8 @@ int environment_make(const struct step *step, const struct keys *o, const struct
     make_threads(&m, place);
     make_places(&m);
     make_devices(&m, place);
-    make_libddp(&m);
+    make_libddp(&m, place);
+    make_stop(&m);
     make_torchrun(&m);
     make_guard(&m, place);
     list_set(ret);

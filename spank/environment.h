@@ -51,6 +51,7 @@ struct environment_place {
     const char *gloo_socket_ifname;               /* the same */
     enum launcher launcher; /* the task's program */
     bool has_door;          /* a guard opens one for it (door.h) */
+    bool is_requeued_by_guards; /* so libddp is not to do it, too */
 };
 
 /* Calls drop for every variable that `set` (the value of DDP_SET; NULL: empty) lists and that still has the listed

@@ -21,6 +21,7 @@
 #include "runtime/base/notice.h"
 #include "spank/guard_door.h"
 #include "spank/guard_process.h"
+#include "spank/guard_stop.h"
 #include "spank/lifeline.h"
 
 #define VERDICT_S 4.0 /* from the program's death to the guard's own end, where nobody answers */
@@ -33,9 +34,11 @@ struct guard {
     guards_t *guards; /* NULL: memory is short */
     guard_door_t *door; /* NULL: none */
     lifeline_t *srun;   /* rank 0's; NULL: it is not watched */
+    struct guard_stop stop;
     int generation;
     uint64_t began, kills; /* when; cgroup_memory_kills then */
     bool is_asked; /* to end, by a signal that was passed on */
+    bool is_stopped; /* the program has had the stop's signal */
     bool is_warned; /* that no program will be started again */
     bool has_ended;
     int status;             /* of the program, once it has */
@@ -49,12 +52,20 @@ struct guard {
 static void say_death(const struct guard *g, const struct death *d)
 {
     char how[512];
-    process_say("ddp: %s%s", death_say(d, how, sizeof how), g->f.ends_step && !d->next ? ": the step ends" : "");
+    bool is_end = (g->f.ends_step && !d->next) || d->kind == DEATH_STOPPED;
+    process_say("ddp: %s%s", death_say(d, how, sizeof how), is_end ? ": the step ends" : "");
+}
+
+/* The stop's signal is not the end of a program that catches it. Whoever saw the signal does not matter: nobody else
+ * sends it. */
+static bool is_by_stop(const struct guard *g)
+{
+    return g->said.kind == DEATH_NONE && death_is_by(g->status, g->f.stop.signal);
 }
 
 static struct death make_death(const struct guard *g)
 {
-    struct death d = {.kind = DEATH_ENDED, .rank = g->f.rank, .how = g->status,
+    struct death d = {.kind = is_by_stop(g) ? DEATH_STOPPED : DEATH_ENDED, .rank = g->f.rank, .how = g->status,
                       .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     if (WIFSIGNALED(g->status) && WTERMSIG(g->status) == SIGKILL && cgroup_memory_kills("") > g->kills)
@@ -74,10 +85,11 @@ static void take_end(struct guard *g, int status)
 {
     g->has_ended = true;
     g->status = status;
-    if (death_is_failure(status) && !g->is_asked)
+    bool has_saved = g->f.saves && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
+    if (is_by_stop(g) || (death_is_failure(status) && !has_saved && !g->is_asked))
         report(g);
     else if (g->guards)
-        guards_finish(g->guards);
+        guards_finish(g->guards, has_saved);
 }
 
 /* What the program has left behind: this process has taken them in. Whatever they leave in turn comes with the next
@@ -101,7 +113,7 @@ static void reap(struct guard *g)
             ptrace(PTRACE_DETACH, pid, NULL, WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
         else if (pid == g->program)
             take_end(g, status);
-    if (!g->said.next || !g->has_ended)
+    if (!g->said.next || !g->has_ended || guard_stop_is_requeuing(&g->stop))
         return;
     kill_orphans(g->kill_at ? SIGTERM : SIGKILL);
     if (pid < 0) /* no child is left */
@@ -141,16 +153,20 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
         return;
     if (g->door)
         tell_program(g, d);
-    g->term_at = deadline_in(d->next ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
-    g->kill_at = deadline_in(d->next ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
+    bool is_stop = d->kind == DEATH_STOPPED;
+    g->term_at = deadline_in(is_stop ? GUARD_STOP_TERM_S : d->next ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
+    g->kill_at = deadline_in(is_stop ? GUARD_STOP_KILL_S : d->next ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
     reap(g);
 }
 
 static void warn(struct guard *g)
 {
     g->is_warned = true;
+    const char *what = g->f.restarts > 0 ? "programs will not be started again"
+                       : g->f.requeues   ? "the job will not be requeued"
+                                         : "not all programs will be stopped together";
     process_say("ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from port_min to "
-                "port_max): programs will not be started again", guards_missing(g->guards), g->f.size);
+                "port_max): %s", guards_missing(g->guards), g->f.size, what);
 }
 
 /* Ends this process if it is time. */
@@ -167,7 +183,7 @@ static void look(struct guard *g)
     if (g->guards && guards_missing(g->guards) && !g->is_warned)
         warn(g);
     bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);
-    if (g->has_ended && is_end) {
+    if (g->has_ended && is_end && !guard_stop_is_requeuing(&g->stop)) {
         if (g->guards)
             guards_leave(g->guards);
         process_end_as(g->status);
@@ -175,6 +191,41 @@ static void look(struct guard *g)
 }
 
 /* ---- beside the program ---- */
+
+/* The root, or who knows of none. */
+static bool keeps_time(const struct guard *g)
+{
+    return !g->guards || guards_is_alone(g->guards);
+}
+
+/* Once; what Slurm repeats while a program saves is kept from it. */
+static void give_stop(struct guard *g)
+{
+    if (!g->f.stop.signal || g->is_stopped)
+        return;
+    g->is_stopped = true;
+    if (!g->has_ended)
+        kill(g->program, g->f.stop.signal);
+    if (keeps_time(g)) /* for all */
+        process_say("ddp: stop: all ranks get %s, to save and end", stop_key_name(g->f.stop.signal));
+}
+
+/* To all programs, this one first. */
+static void stop_all(struct guard *g, bool is_ending)
+{
+    if (g->guards)
+        guards_stop(g->guards, is_ending);
+    give_stop(g);
+}
+
+static void take_end_signal(struct guard *g, int signo)
+{
+    g->is_asked = true;
+    if (g->guards && signo == SIGTERM && g->f.saves)
+        guards_stop(g->guards, true);
+    else if (g->guards)
+        guards_expect_end(g->guards);
+}
 
 static void take_signal(struct guard *g)
 {
@@ -188,12 +239,13 @@ static void take_signal(struct guard *g)
     if ((pid_t)s.ssi_pid == g->program || (pid_t)s.ssi_pid == getpid()) /* "kill 0"; SIGPIPE of our own line */
         return;
     bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
-    if (!is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP)) {
-        g->is_asked = true;
-        if (g->guards)
-            guards_expect_end(g->guards);
-    }
-    if (!g->has_ended)
+    bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
+    bool is_stop = (int)s.ssi_signo == g->f.stop.signal || (is_end && s.ssi_signo == SIGTERM && g->f.stop.signal);
+    if (is_end && (s.ssi_signo == SIGTERM || !is_stop))
+        take_end_signal(g, (int)s.ssi_signo);
+    if (is_stop)
+        stop_all(g, false);
+    else if (!g->has_ended)
         kill(g->program, (int)s.ssi_signo); /* not reaped, so the number is still its own */
 }
 
@@ -226,15 +278,33 @@ static void step_srun(struct guard *g)
     }
 }
 
+static void step_stop(struct guard *g)
+{
+    if (g->guards && guards_is_stopping(g->guards))
+        give_stop(g);
+    if (keeps_time(g) && guard_stop_step(&g->stop))
+        stop_all(g, false);
+    if (g->guards && guards_wants_requeue(g->guards)) {
+        guard_stop_requeue(&g->stop);
+        if (!guard_stop_is_requeuing(&g->stop))
+            guards_requeued(g->guards);
+    }
+}
+
+static int earlier(int ms, int other)
+{
+    return ms < 0 || (other >= 0 && other < ms) ? other : ms;
+}
+
 static int wait_ms(const struct guard *g)
 {
     const uint64_t when[] = {g->verdict_until, g->term_at, g->kill_at};
-    int ms = g->guards ? guards_wait_ms(g->guards) : -1, srun_ms = g->srun ? lifeline_wait_ms(g->srun) : -1;
-    if (srun_ms >= 0 && (ms < 0 || srun_ms < ms))
-        ms = srun_ms;
+    int ms = g->guards ? guards_wait_ms(g->guards) : -1;
+    ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
+    ms = earlier(ms, keeps_time(g) ? guard_stop_wait_ms(&g->stop) : -1);
     for (size_t i = 0; i < sizeof when / sizeof *when; i++)
-        if (when[i] && (ms < 0 || deadline_left_ms(when[i]) < ms))
-            ms = deadline_left_ms(when[i]);
+        if (when[i])
+            ms = earlier(ms, deadline_left_ms(when[i]));
     return ms;
 }
 
@@ -242,12 +312,14 @@ static int wait_ms(const struct guard *g)
 static void watch(struct guard *g)
 {
     while (!g->guards || guards_generation(g->guards) == g->generation) {
+        step_stop(g); /* first: the program may have ended before */
         look(g);
         struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
                              {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN},
                              {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN},
                              {.fd = g->srun ? lifeline_fd(g->srun) : -1,
-                              .events = g->srun ? lifeline_events(g->srun) : 0}};
+                              .events = g->srun ? lifeline_events(g->srun) : 0},
+                             {.fd = guard_stop_fd(&g->stop), .events = POLLIN}};
         poll(p, sizeof p / sizeof *p, wait_ms(g));
         if (p[1].revents)
             lose_stepd(g);
@@ -279,6 +351,7 @@ static void be_guard(struct guard *g)
     if (g->f.is_whole && !g->door)
         process_say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
+    guard_stop_open(&g->stop, &g->f);
     if (*g->f.srun_port)
         g->srun = lifeline_open(g->f.srun_host, g->f.srun_port);
 }
@@ -288,12 +361,14 @@ static void be_beside(struct guard *g)
 {
     g->began = clock_ns();
     g->kills = cgroup_memory_kills("");
-    g->has_ended = false;
+    g->has_ended = g->is_stopped = false;
     g->verdict_until = g->term_at = g->kill_at = 0;
     g->said = (struct death){.kind = DEATH_NONE};
     if (g->door)
         guard_door_begin(g->door);
-    if (g->is_asked) /* after the last program's end */
+    if (g->guards && guards_is_stopping(g->guards)) /* after the last program's end */
+        give_stop(g);
+    else if (g->is_asked)
         kill(g->program, SIGTERM);
     reap(g); /* that SIGCHLD is gone with the old disposition */
     watch(g);

@@ -8,10 +8,11 @@
  * With restarts (guards.h) the guard ends its program and all that this has left behind, which it has taken in, and
  * forks another one, which goes the same way.
  *
- * The guard passes on every signal that it gets, takes in orphans of the program (PR_SET_CHILD_SUBREAPER), and ends
- * when and as the program does. If the guard is killed, the kernel kills the program; if slurmstepd ends, the guard
- * kills it. It sleeps but for events, and holds /dev/null and the task's stderr; with restarts all
- * that the next program is to have, too.
+ * The guard passes on every signal that it gets, but the stop's (guards.h), and Slurm's SIGTERM where there is a
+ * stop: for both the program gets the stop's signal, once. It takes in orphans of the program
+ * (PR_SET_CHILD_SUBREAPER), and ends when and as the program does. If the guard is killed, the kernel kills the
+ * program; if slurmstepd ends, the guard kills it. It sleeps but for events, and holds /dev/null and the task's stderr;
+ * with restarts all that the next program is to have, too.
  *
  * It keeps slurmstepd's name. By that Slurm knows whom a signal is for, so that each comes once: proctrack/cgroup
  * signals slurmstepd's children, of which the guard is one and the program none; proctrack/linuxproc all descendants
@@ -27,6 +28,8 @@
 #define GUARD_KILL_S 32 /* KillWait in slurm.conf is 30 s by default */
 #define GUARD_AGAIN_TERM_S 0.2 /* where they are to be started again: time to say what they have seen */
 #define GUARD_AGAIN_KILL_S 5
+#define GUARD_STOP_TERM_S 10 /* where the stop has ended one that did not catch it: others may be saving */
+#define GUARD_STOP_KILL_S 40
 
 /* Forks the calling process, which must have one thread. Returns the generation (0: the first) in the child, with the
  * caller's signals; in the parent it does not return: the process ends as the last child does, with its exit code or by

@@ -30,13 +30,13 @@ static void decide(guards_t *g, const struct death *d, bool is_ours)
 /* Not a guard's, a node's or srun's, which no generation follows. */
 static bool is_programs(const struct death *d)
 {
-    return d->kind == DEATH_ENDED || d->kind == DEATH_MEMORY;
+    return d->kind == DEATH_ENDED || d->kind == DEATH_MEMORY || d->kind == DEATH_STOPPED;
 }
 
 /* Where another generation may follow, an exit code waits for the loss that it may come from. */
 static double settle_s(const guards_t *g, const struct death *d)
 {
-    return g->f.restarts && death_may_follow(d) ? LOST_S + GUARDS_SETTLE_S : GUARDS_SETTLE_S;
+    return (g->f.restarts || g->f.saves) && death_may_follow(d) ? LOST_S + GUARDS_SETTLE_S : GUARDS_SETTLE_S;
 }
 
 /* Whether it can change nothing any more. */
@@ -123,8 +123,12 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         l->n_gone = d->how;
     else if (what == TOLD_HERE)
         l->n_here = d->how;
+    else if (what == TOLD_SAVED)
+        l->n_saved = d->how;
     else if (what == TOLD_ALONE)
         round_ask(g);
+    else if (what == TOLD_STOP)
+        round_stop(g);
 }
 
 static void take_down(guards_t *g, int what, const struct death *d, const char *text)
@@ -135,6 +139,8 @@ static void take_down(guards_t *g, int what, const struct death *d, const char *
         round_over(g);
     else if (what == TOLD_START)
         round_start(g, d->how);
+    else if (what == TOLD_STOP)
+        round_stop(g);
     else if (what == TOLD_CARD)
         guards_tell_card(g, text);
 }
@@ -308,10 +314,40 @@ void guards_report(guards_t *g, const struct death *d)
     hear(g, d);
 }
 
-void guards_finish(guards_t *g)
+void guards_finish(guards_t *g, bool has_saved)
 {
     g->is_finished = true;
+    g->has_saved = has_saved && g->f.saves;
+    if (g->f.saves && !g->has_saved && g->f.restarts == 0) /* so not all will have */
+        round_ask(g);
     round_look(g);
+}
+
+void guards_stop(guards_t *g, bool is_ending)
+{
+    g->is_ending = g->is_ending || is_ending;
+    round_stop(g);
+}
+
+bool guards_is_stopping(const guards_t *g)
+{
+    return g->is_stopping;
+}
+
+bool guards_is_alone(const guards_t *g)
+{
+    return g->is_alone;
+}
+
+bool guards_wants_requeue(const guards_t *g)
+{
+    return g->wants_requeue;
+}
+
+void guards_requeued(guards_t *g)
+{
+    g->wants_requeue = false;
+    round_over(g);
 }
 
 void guards_gone(guards_t *g)
@@ -343,7 +379,7 @@ const char *guards_card(const guards_t *g)
 
 double guards_report_s(const struct guards_facts *f)
 {
-    return f->restarts ? REPORT_RESTARTS_S : REPORT_S;
+    return f->restarts || f->stop.signal ? REPORT_RESTARTS_S : REPORT_S;
 }
 
 void guards_expect_end(guards_t *g)
@@ -371,7 +407,7 @@ const struct death *guards_verdict(const guards_t *g, bool *ret_is_ours)
 
 bool guards_is_free(const guards_t *g)
 {
-    bool is_last = g->f.restarts == 0 || g->is_over;
+    bool is_last = g->is_over || (g->f.restarts == 0 && !g->has_saved);
     bool is_free = g->is_finished && is_last && !g->lost_at && !g->settle_at;
     for (const struct link *l = g->below; l && is_free; l = l->next)
         is_free = l->is_over;

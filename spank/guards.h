@@ -19,6 +19,12 @@
  * GUARDS_LOOP_N deaths of one rank in a row within GUARDS_LOOP_S of its start. A guard whose program has ended well
  * stays until all have: the root says then that all is over.
  *
+ * A stop asks all programs to save and end. Whoever is told of it first tells all, and each guard then gives its
+ * program the signal. No generation follows a stop. A program that ends with stop_code has saved: its guard stays until
+ * all have saved, so that the first one's end does not make Slurm end the others, and if the job is to be requeued the
+ * root's guard does that then. A program that the signal itself has ended, since it did not catch it yet, ends the
+ * others like a death, and the job is requeued all the same.
+ *
  * One thread, no waits: the caller polls guards_fd for at most guards_wait_ms and calls guards_step. */
 #ifndef DDP_SPANK_GUARDS_H
 #define DDP_SPANK_GUARDS_H
@@ -30,6 +36,7 @@
 #include "spank/hostlist.h"
 #include "spank/keys.h"
 #include "spank/step.h"
+#include "spank/stop_key.h"
 
 #define GUARDS_VARIABLE "SLURM_DDP_GUARD" /* the token, from srun to its tasks */
 #define GUARDS_TOKEN_LEN 64               /* hexadecimal */
@@ -46,6 +53,15 @@ struct guards_facts {
     int rank, size, local_rank, local_size;
     int restarts; /* generations that may follow the first one */
     double join_s, stuck_s; /* GUARDS_JOIN_S, GUARDS_STUCK_S; shorter in tests */
+    struct stop_key stop;
+    int stop_code;    /* of a program that has saved */
+    bool saves;       /* there is a stop or a requeue: guards of programs that have saved stay */
+    bool requeues;    /* if all have saved, or have been stopped */
+    int64_t end_s;    /* of the job, since 1970; 0: not known */
+    char **env;       /* the task's variables; NULL: this process's. Borrowed, as is: */
+    int argc;
+    char **argv;        /* the program's */
+    const char *option; /* of --ddp; NULL: not given */
     int node, n_nodes; /* counted from rank 0's node, which is 0; n_nodes 1: no other node is to be joined */
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
@@ -84,7 +100,22 @@ void guards_report(guards_t *g, const struct death *d);
 double guards_report_s(const struct guards_facts *f);
 
 /* This guard's program has ended, and was no failure. */
-void guards_finish(guards_t *g);
+void guards_finish(guards_t *g, bool has_saved);
+
+/* All programs are to save and end: asked here. is_ending: Slurm ends the step (SIGTERM); whoever goes is no death from
+ * now on, as after guards_expect_end, but all are waited for. */
+void guards_stop(guards_t *g, bool is_ending);
+
+/* They are: asked here, or anywhere. It stays so. */
+bool guards_is_stopping(const guards_t *g);
+
+/* There is no guard above: this is the root, or it cannot be reached. */
+bool guards_is_alone(const guards_t *g);
+
+/* At the root: all have saved or were stopped, and nobody but it runs any more: the job is to be requeued, after which
+ * the caller says so, and all may go. */
+bool guards_wants_requeue(const guards_t *g);
+void guards_requeued(guards_t *g);
 
 /* After a verdict that another generation follows: this guard's program has ended, and nothing of it is left. */
 void guards_gone(guards_t *g);

@@ -21,6 +21,8 @@ enum {
     TOLD_OVER,     /* down: none is started again */
     TOLD_START,    /* down: the next generation */
     TOLD_CARD,     /* down: rank 0's card */
+    TOLD_SAVED,    /* up: how many programs of the subtree have saved */
+    TOLD_STOP,     /* up and down: all are to save and end */
 };
 
 /* How far a connection is. Who asks says who it is, hears that it is let in, and confirms that it has heard that: one
@@ -36,7 +38,7 @@ struct link {
     char name[HOSTLIST_NAME_MAX + 1];
     uint64_t heard;
     struct frame in;
-    int n_here, n_done, n_gone; /* what it has told */
+    int n_here, n_done, n_gone, n_saved; /* what it has told */
     struct link *next;
 };
 
@@ -60,7 +62,8 @@ struct guards {
     int generation;
     bool is_whole; /* the root: all guards have joined */
     bool is_gone, is_asked, is_over; /* over: there is no next generation */
-    int told_here, told_done, told_gone; /* above */
+    bool has_saved, is_stopping, wants_requeue;
+    int told_here, told_done, told_gone, told_saved; /* above */
     int n_missing;                   /* of guards, when it was decided that there is no next generation */
     uint64_t stuck_at;               /* the root; 0: no generation is about to follow */
     int last_rank, n_in_row;         /* of the last deaths */
@@ -95,7 +98,7 @@ void join_fail(guards_t *g);
 /* The answer. False: it was a stranger's, whose connection has gone. */
 bool join_succeed(guards_t *g, const struct death *who);
 
-/* ---- guards_round.c; all do nothing where there are no restarts ---- */
+/* ---- guards_round.c; all do nothing where there are no restarts, nor a stop or a requeue ---- */
 
 void round_start(guards_t *g, int generation);
 void round_over(guards_t *g);
@@ -103,6 +106,7 @@ void round_ask(guards_t *g);        /* this guard's program, or one below, was a
 void round_look(guards_t *g);       /* at every change, and at round_due */
 uint64_t round_due(const guards_t *g); /* 0: at changes only */
 void round_tell_above(guards_t *g); /* once there is one */
+void round_stop(guards_t *g);       /* tells all who do not know */
 
 /* Whether a generation follows this death: in d->next and d->of. */
 void round_decide(guards_t *g, struct death *d);

@@ -68,6 +68,8 @@ static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote
         link_send(l, TOLD_VERDICT, &g->verdict);
     if (g->is_over)
         link_send(l, TOLD_OVER, NULL);
+    if (g->is_stopping)
+        link_send(l, TOLD_STOP, NULL);
     if (*g->card)
         frame_send(l->fd, TOLD_CARD, g->card, strlen(g->card));
 }

@@ -65,6 +65,22 @@ static void choose_ports(const struct ports *p, int node, int ret[GUARDS_PORTS])
     }
 }
 
+static int plan_stop(const struct keys *o, lookup_f lookup, void *arg, struct guards_facts *ret, ddp_error_t *errp)
+{
+    const struct knob_value *stop = &o->key[KEY_STOP], *requeue = &o->key[KEY_REQUEUE];
+    const char *end = lookup(STOP_END_VARIABLE, arg);
+    if (stop->is_set && stop_key_parse(stop->text, stop->source, &ret->stop, errp) < 0)
+        return -1;
+    ret->stop_code = (int)o->key[KEY_STOP_CODE].i;
+    ret->requeues = ret->is_whole && requeue->is_set && !strcmp(requeue->text, "auto");
+    ret->saves = ret->requeues || (ret->is_whole && ret->stop.signal);
+    if (!end)
+        end = lookup("SLURM_JOB_END_TIME", arg); /* from Slurm 23.02 on */
+    if (!end || num_i64(end, 1, INT64_MAX, &ret->end_s) < 0)
+        ret->end_s = 0;
+    return 0;
+}
+
 int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, lookup_f lookup, void *arg,
                 struct guards_facts *ret, ddp_error_t *errp)
 {
@@ -84,6 +100,8 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     if (token && strlen(token) == GUARDS_TOKEN_LEN)
         strcpy(ret->token, token);
     ret->is_whole = is_one && *ret->token;
+    if (plan_stop(o, lookup, arg, ret, errp) < 0)
+        return -1;
     const char *srun = lookup("SLURM_SRUN_COMM_HOST", arg), *port = lookup(LIFELINE_VARIABLE, arg);
     if (!srun)
         srun = lookup("SLURM_LAUNCH_NODE_IPADDR", arg); /* as in gather_send.c */

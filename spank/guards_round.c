@@ -18,11 +18,11 @@ static void reset(guards_t *g)
 {
     g->first = g->verdict = (struct death){.kind = DEATH_NONE};
     g->settle_at = g->stuck_at = 0; /* not lost_at: who has gone since has */
-    g->is_finished = g->is_gone = g->is_ours = false;
-    g->told_done = g->told_gone = 0;
+    g->is_finished = g->is_gone = g->is_ours = g->has_saved = false;
+    g->told_done = g->told_gone = g->told_saved = 0;
     g->card[0] = 0;
     for (struct link *l = g->below; l; l = l->next)
-        l->n_done = l->n_gone = 0;
+        l->n_done = l->n_gone = l->n_saved = 0;
 }
 
 void round_start(guards_t *g, int generation)
@@ -45,6 +45,21 @@ void round_over(guards_t *g)
     link_send_below(g, TOLD_OVER, NULL);
 }
 
+static bool has_rounds(const guards_t *g)
+{
+    return g->f.restarts > 0 || g->f.saves;
+}
+
+void round_stop(guards_t *g)
+{
+    if (g->is_stopping)
+        return;
+    g->is_stopping = true;
+    if (g->above)
+        link_send(g->above, TOLD_STOP, NULL);
+    link_send_below(g, TOLD_STOP, NULL);
+}
+
 void round_ask(guards_t *g)
 {
     g->is_asked = true;
@@ -54,12 +69,17 @@ void round_ask(guards_t *g)
         round_over(g);
 }
 
+static int told_by(const struct link *l, int what)
+{
+    return what == TOLD_HERE ? l->n_here : what == TOLD_DONE ? l->n_done : what == TOLD_GONE ? l->n_gone : l->n_saved;
+}
+
 /* A count of the subtree's guards, told above where it has changed. */
 static int count(guards_t *g, int what, bool is_own, int *told)
 {
     int n = is_own;
     for (const struct link *l = g->below; l; l = l->next)
-        n += what == TOLD_HERE ? l->n_here : what == TOLD_DONE ? l->n_done : l->n_gone;
+        n += told_by(l, what);
     if (n != *told && g->above) {
         *told = n;
         link_send(g->above, what, &(struct death){.how = n});
@@ -69,7 +89,7 @@ static int count(guards_t *g, int what, bool is_own, int *told)
 
 uint64_t round_due(const guards_t *g)
 {
-    return g->f.restarts && is_root(g) && !g->is_over && !g->is_whole ? g->join_until : 0;
+    return has_rounds(g) && is_root(g) && !g->is_over && !g->is_whole ? g->join_until : 0;
 }
 
 /* Who has not joined until then never will: nobody waits for it. */
@@ -82,28 +102,43 @@ static void look_for_missing(guards_t *g, int n_here)
     round_over(g);
 }
 
+static void want_requeue(guards_t *g)
+{
+    g->stuck_at = 0;
+    if (!g->f.requeues)
+        round_over(g);
+    else if (!g->is_over)
+        g->wants_requeue = true;
+}
+
 void round_look(guards_t *g)
 {
-    if (g->f.restarts == 0)
+    if (!has_rounds(g))
         return;
     if (g->is_alone && !is_root(g)) /* nobody would tell of a next generation */
         round_over(g);
-    int here = count(g, TOLD_HERE, true, &g->told_here), done = count(g, TOLD_DONE, g->is_finished, &g->told_done);
+    int here = count(g, TOLD_HERE, true, &g->told_here), saved = count(g, TOLD_SAVED, g->has_saved, &g->told_saved);
+    int done = count(g, TOLD_DONE, g->is_finished, &g->told_done); /* behind those that have saved */
     int gone = count(g, TOLD_GONE, g->is_gone, &g->told_gone);
     if (!is_root(g))
         return;
     look_for_missing(g, here);
-    if (done == g->f.size)
+    bool has_stopped = g->verdict.next && g->verdict.kind == DEATH_STOPPED;
+    if ((saved == g->f.size && g->verdict.kind == DEATH_NONE) || (gone == g->f.size && has_stopped))
+        want_requeue(g);
+    else if (done == g->f.size)
         round_over(g);
-    if (gone == g->f.size && g->verdict.next)
+    else if (gone == g->f.size && g->verdict.next)
         round_start(g, g->verdict.next);
 }
 
 void round_tell_above(guards_t *g)
 {
-    g->told_here = g->told_done = g->told_gone = 0;
+    g->told_here = g->told_done = g->told_gone = g->told_saved = 0;
     if (g->is_asked)
         link_send(g->above, TOLD_ALONE, NULL);
+    if (g->is_stopping)
+        link_send(g->above, TOLD_STOP, NULL);
 }
 
 /* The same rank again and again, soon after its start: it will not get better. */
@@ -117,7 +152,13 @@ static bool is_loop(guards_t *g, const struct death *d)
 
 void round_decide(guards_t *g, struct death *d)
 {
-    bool may = is_root(g) && !g->is_over && !g->is_ending && d->kind == DEATH_ENDED;
+    bool may = is_root(g) && !g->is_over;
+    if (may && d->kind == DEATH_STOPPED && g->f.requeues) {
+        d->next = g->generation + 1;
+        g->stuck_at = deadline_in(g->f.stuck_s);
+        return;
+    }
+    may = may && !g->is_ending && !g->is_stopping && d->kind == DEATH_ENDED;
     if (!may || g->generation >= g->f.restarts)
         return;
     if (is_loop(g, d)) {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "runtime/base/nearest.h"
-
 #include "runtime/base/settings.h"
+#include "spank/stop_key.h"
 
 const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_BIND] = {.name = "bind", .env = "DDP_BIND", .type = KNOB_ENUM, .def = "auto",
@@ -28,6 +28,11 @@ const struct knob ddp_keys[KEY_COUNT] = {
                               "dies; from 1 on guard=on"},
     [KEY_RESV_PORTS] = {.name = "resv_ports", .env = "DDP_RESV_PORTS", .type = KNOB_BOOL,
                         .help = "MASTER_PORT is the first port that Slurm reserved; unset: on under srun --resv-ports"},
+    [KEY_STOP] = {.name = "stop", .env = "DDP_STOP", .type = KNOB_STRING, .max = 31,
+                  .help = "the signal by which all programs are asked to save and end, and how many seconds before the "
+                          "job's end, as in USR1@120, or none; with it guard=on"},
+    [KEY_STOP_CODE] = {.name = "stop_code", .env = "DDP_STOP_CODE", .type = KNOB_INT, .def = "75", .min = 1, .max = 255,
+                       .help = "exit code of a program that was asked to stop and has saved"},
     [KEY_TIMEOUT] = {.name = "timeout", SETTING_TIMEOUT},
     [KEY_TOPO] = {.name = "topo", .env = "DDP_TOPO", .type = KNOB_STRING, .max = 255,
                   .help = "place by this XML record of hwloc instead of the machine, as bind=print"},
@@ -151,7 +156,11 @@ int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys
         o.key[KEY_BIND].choice = BIND_PRINT;
     if (o.key[KEY_BIND].choice == BIND_PRINT)
         o.key[KEY_VERBOSE].b = true;
-    if (o.key[KEY_RESTARTS].i > 0)
+    struct stop_key stop = {0};
+    const struct knob_value *s = &o.key[KEY_STOP];
+    if (s->is_set && stop_key_parse(s->text, s->source, &stop, errp) < 0)
+        return -1;
+    if (o.key[KEY_RESTARTS].i > 0 || stop.signal)
         o.key[KEY_GUARD].b = true;
     *ret = o;
     return 0;

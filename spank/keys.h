@@ -24,6 +24,8 @@ enum ddp_key {
     KEY_REQUEUE,
     KEY_RESTARTS,
     KEY_RESV_PORTS,
+    KEY_STOP,
+    KEY_STOP_CODE,
     KEY_TIMEOUT,
     KEY_TOPO,
     KEY_VERBOSE,
@@ -61,7 +63,7 @@ int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error
 /* Decides all keys and the mode of one step. A key's value comes from `text` (the command line), else its DDP_*
  * variable, else `site`, else the table's default. The mode comes from `text`, else the variable SLURM_DDP, else it is
  * off; if it is off, keys are not read. `text` and `site` may be NULL. topo implies bind=print, which implies
- * verbose; restarts implies guard. */
+ * verbose; restarts and stop imply guard. A stop that stop_key.h cannot read is an error here. */
 int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys *site, struct keys *ret,
                     ddp_error_t *errp);
 

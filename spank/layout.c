@@ -48,3 +48,17 @@ int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 
         api.free(l);
     return rc;
 }
+
+int layout_end_time(uint32_t job, int64_t *ret)
+{
+    __typeof__(slurm_get_end_time) *get;
+    time_t end = 0;
+    void *found = dlsym(RTLD_DEFAULT, "slurm_get_end_time");
+    if (!found)
+        return -1;
+    memcpy(&get, &found, sizeof get);
+    if (get(job, &end) != 0 || end <= 0)
+        return -1;
+    *ret = (int64_t)end;
+    return 0;
+}

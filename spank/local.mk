@@ -15,6 +15,7 @@ libspankcore_la_SOURCES = \
 	%D%/guard.c %D%/guard.h \
 	%D%/guard_door.c %D%/guard_door.h \
 	%D%/guard_process.c %D%/guard_process.h \
+	%D%/guard_stop.c %D%/guard_stop.h \
 	%D%/guards.c %D%/guards.h \
 	%D%/guards_impl.h \
 	%D%/guards_join.c \
@@ -34,9 +35,10 @@ libspankcore_la_SOURCES = \
 	%D%/prepare.c %D%/prepare.h \
 	%D%/site.c %D%/site.h \
 	%D%/step.c %D%/step.h \
+	%D%/stop_key.c %D%/stop_key.h \
 	%D%/task.c %D%/task.h \
 	%D%/watchdog.c %D%/watchdog.h
-libspankcore_la_LIBADD = libtopology.la libbase.la $(JANSSON_LIBS)
+libspankcore_la_LIBADD = libtopology.la libsched.la libbase.la $(JANSSON_LIBS)
 EXTRA_DIST += %D%/ddp.map
 
 if HAVE_SLURM
@@ -92,6 +94,10 @@ UNIT_TESTS += t/unit/spank/port.t
 t_unit_spank_port_t_SOURCES = t/unit/spank/port.c
 UNIT_TESTS += t/unit/spank/step.t
 t_unit_spank_step_t_SOURCES = t/unit/spank/step.c
+UNIT_TESTS += t/unit/spank/stop.t
+t_unit_spank_stop_t_SOURCES = t/unit/spank/stop.c
+UNIT_TESTS += t/unit/spank/stops.t
+t_unit_spank_stops_t_SOURCES = t/unit/spank/stops.c
 UNIT_TESTS += t/unit/spank/strangers.t
 t_unit_spank_strangers_t_SOURCES = t/unit/spank/strangers.c
 UNIT_TESTS += t/unit/spank/watchdog.t

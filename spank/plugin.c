@@ -33,6 +33,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/keys.h"
 #include "spank/layout.h"
 #include "spank/prepare.h"
+#include "spank/stop_key.h"
 #include "spank/task.h"
 
 #define FIRST_SPECIAL_STEP 0xfffffffau /* interactive, batch, external and pending steps have ids from here on */
@@ -42,6 +43,7 @@ SPANK_PLUGIN(ddp, 1)
 static struct {
     bool has_option, is_bound_by_user, is_memory_users;
     bool is_prepared;                  /* srun: prepare_step was here */
+    bool wants_end;                    /* srun: tasks are to hear when the job ends */
     gather_t *gather;                  /* srun's; NULL: none */
     struct board *board;               /* where the tasks of a node meet; slurmstepd only hands it on to them */
     char option[KEYS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
@@ -174,6 +176,7 @@ static int prepare_step(void)
     if (plugin.is_prepared || task_options(&r, &o, NULL, NULL) < 0 || o.mode != DDP_MODE_ON)
         return 0;
     plugin.is_prepared = true;
+    plugin.wants_end = o.key[KEY_STOP].is_set;
     if (o.key[KEY_VERBOSE].b && stay_loaded())
         prepare_gather(&o);
     if ((!o.key[KEY_GUARD].b || prepare_guards(&o, &e) == 0) && prepare_port(&e) == 0)
@@ -271,12 +274,25 @@ static void tell_first_node(spank_t sp)
         setenv(FIRST_NODE_VARIABLE, name, 1);
 }
 
+static void tell_end(spank_t sp)
+{
+    uint32_t job;
+    int64_t end;
+    char text[24];
+    if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || layout_end_time(job, &end) < 0)
+        return;
+    snprintf(text, sizeof text, "%lld", (long long)end);
+    setenv(STOP_END_VARIABLE, text, 1);
+}
+
 /* In srun, when the step is there and srun's shepherd has been forked; once for each component. */
 int slurm_spank_local_user_init(spank_t sp, int ac, char **av)
 {
     (void)ac, (void)av;
     if (plugin.is_prepared && !getenv(FIRST_NODE_VARIABLE))
         tell_first_node(sp);
+    if (plugin.wants_end && !getenv(STOP_END_VARIABLE))
+        tell_end(sp);
     if (plugin.gather)
         gather_start(plugin.gather, NULL);
     return 0;
@@ -339,6 +355,10 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     plugin.board = NULL;
     if (rc < 0 || (t.environment.n_vars && check_arguments(&e) < 0))
         fail_task(sp, &e);
+    t.guard.env = r.arg;
+    t.guard.option = r.option;
+    if (spank_get_item(sp, S_JOB_ARGV, &t.guard.argc, &t.guard.argv) != ESPANK_SUCCESS)
+        t.guard.argc = 0;
     rc = t.is_guarded ? guard_start(&t.guard, &e) : 0;
     if (rc < 0) /* it would miss a guard's part in the others' boot and restarts */
         fail_task(sp, &e);

@@ -16,6 +16,7 @@
 #include "spank/hiding.h"
 #include "spank/lifeline.h"
 #include "spank/mpi.h"
+#include "spank/stop_key.h"
 #include "spank/task.h"
 
 #define PMIX_SLURM "slurm.pmix." /* how Slurm begins a step's PMIX_NAMESPACE */
@@ -78,6 +79,7 @@ void prepare_forget(void)
     unsetenv(FIRST_NODE_VARIABLE);
     unsetenv(GUARDS_VARIABLE);
     unsetenv(LIFELINE_VARIABLE);
+    unsetenv(STOP_END_VARIABLE);
 }
 
 /* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */

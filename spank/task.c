@@ -186,7 +186,9 @@ static const char *find_gloo(const struct task *t, const char *found)
     return found ? found + 1 : NULL;
 }
 
-static int make_environment(struct task *t, bool has_door, struct environment *ret, ddp_error_t *errp)
+/* guard: NULL without one. */
+static int make_environment(struct task *t, const struct guards_facts *guard, struct environment *ret,
+                            ddp_error_t *errp)
 {
     const struct arrangement *a = &t->a;
     char buf[NCCL_INTERFACE_TEXT + 1];
@@ -199,7 +201,8 @@ static int make_environment(struct task *t, bool has_door, struct environment *r
         .device = t->step.n_gpus > 0 ? a->mine->device : -1,
         .gloo_socket_ifname = find_gloo(t, interface),
         .launcher = t->r->launcher,
-        .has_door = has_door,
+        .has_door = guard && guard->is_whole,
+        .is_requeued_by_guards = guard && guard->requeues,
     };
     if (p.device >= 0) {
         p.has_nvidia = has_nvidia(t);
@@ -287,7 +290,7 @@ static int place_task(struct task *t, struct task_result *ret, ddp_error_t *errp
 {
     struct environment *e = &ret->environment;
     if (arrange_task(t, errp) < 0 || apply(t, errp) < 0 || plan_guard(t, ret, errp) < 0 ||
-        make_environment(t, ret->is_guarded && ret->guard.is_whole, e, errp) < 0)
+        make_environment(t, ret->is_guarded ? &ret->guard : NULL, e, errp) < 0)
         return -1;
     for (size_t i = 0; i < e->n_warnings; i++)
         say(t, "ddp: warning: %s", e->warning[i]);

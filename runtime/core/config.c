@@ -24,7 +24,7 @@ static const enum config_scope scope_of[] = {CONFIG_SETTINGS(SCOPE)};
 const size_t config_n_knobs = N_KNOBS;
 
 /* The plugin's keys, which a user may set as variables, too; without DDP_RESTARTS, beside which every task has
- * DDP_RESTART. */
+ * DDP_RESTART, and DDP_STOP, beside which a program may well have a DDP_STEP. */
 static const char *const plugins[] = {"DDP_BIND", "DDP_GUARD", "DDP_MPI",  "DDP_OMP",
                                       "DDP_PORT", "DDP_RESV_PORTS", "DDP_TOPO", "DDP_VERBOSE"};
 

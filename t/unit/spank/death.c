@@ -20,6 +20,13 @@ static void what_somebody_wished_for_is_no_failure(void **state)
         assert_true(death_is_failure(failed[i]));
 }
 
+static void a_signals_end_is_known_from_a_shell_too(void **state)
+{
+    (void)state;
+    assert_true(death_is_by(SIGUSR1, SIGUSR1) && death_is_by(EXIT(138), SIGUSR1));
+    assert_false(death_is_by(SIGUSR2, SIGUSR1) || death_is_by(EXIT(10), SIGUSR1) || death_is_by(EXIT(0), 0));
+}
+
 static void what_may_follow_from_another_death(void **state)
 {
     static const int may[] = {EXIT(1), EXIT(255), SIGABRT | CORE, SIGPIPE}, may_not[] = {SIGKILL, SIGSEGV, SIGBUS};
@@ -35,6 +42,7 @@ static void what_may_follow_from_another_death(void **state)
     }
     assert_false(death_may_follow(&(struct death){.kind = DEATH_MEMORY, .how = SIGKILL}));
     assert_false(death_may_follow(&(struct death){.kind = DEATH_GUARD}));
+    assert_false(death_may_follow(&(struct death){.kind = DEATH_STOPPED, .how = EXIT(138)}));
 }
 
 static void a_death_is_one_sentence(void **state)
@@ -53,6 +61,9 @@ static void a_death_is_one_sentence(void **state)
         {{DEATH_GONE, 4, 0, 0, 0, 0, "n4"}, "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
         {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2"}, "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
         {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2"}, "rank 3 (n2) exited with code 2 after 1 s, soon after its start"},
+        {{DEATH_STOPPED, 3, SIGUSR1, 2, 0, 0, "n2"},
+         "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which it did not catch, after 2 s"},
+        {{DEATH_STOPPED, 3, EXIT(138), 2, 1, 0, "n2"}, "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which"},
         {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2"}, "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
         {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4"},
          "node n4 (rank 4) has been silent for 3 s: it is down, or the network to it"},
@@ -86,6 +97,7 @@ static void a_name_on_the_way_is_cut_and_made_plain(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_somebody_wished_for_is_no_failure),
+    cmocka_unit_test(a_signals_end_is_known_from_a_shell_too),
     cmocka_unit_test(what_may_follow_from_another_death),
     cmocka_unit_test(a_death_is_one_sentence),
     cmocka_unit_test(a_name_on_the_way_is_cut_and_made_plain),

@@ -367,6 +367,25 @@ static void a_restart_has_a_port_of_its_own(void **state)
     assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), "n1:4321");
 }
 
+static void a_stop_tells_when_the_job_ends(void **state)
+{
+    (void)state;
+    struct environment_place guarded = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1,
+                                        .is_requeued_by_guards = true};
+    struct vars v = plain_step();
+    put(&v, "SLURM_JOB_END_TIME", "1800000000");
+    make(&v, "on");
+    assert_null(lookup("DDP_END_TIME", &v));
+    make(&v, "stop=USR1");
+    assert_var(&v, "DDP_END_TIME", "1800000000");
+    v = plain_step();
+    put(&v, "SLURM_JOB_END_TIME", "1800000000");
+    put(&v, "SLURM_DDP_END", "1800000060"); /* srun's, which has asked of late */
+    make_with(&v, "stop=USR1,requeue=auto", guarded);
+    assert_var(&v, "DDP_END_TIME", "1800000060");
+    assert_var(&v, "DDP_REQUEUE", "off"); /* once is enough */
+}
+
 static void launchers_say_how_many_threads(void **state)
 {
     (void)state;
@@ -430,6 +449,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gpus_are_named),
     cmocka_unit_test(torchrun_needs_no_options),
     cmocka_unit_test(a_restart_has_a_port_of_its_own),
+    cmocka_unit_test(a_stop_tells_when_the_job_ends),
     cmocka_unit_test(launchers_say_how_many_threads),
     cmocka_unit_test(what_cannot_work_is_refused),
 };

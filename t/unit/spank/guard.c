@@ -148,6 +148,30 @@ static void an_end_before_the_guard_looks_is_seen(void **state)
     assert_true(has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 75);
 }
 
+/* All have saved, and no event comes any more that would make it see to the requeue; there is no scontrol here. */
+static void what_follows_such_an_end_is_done(void **state)
+{
+    static char path[] = "PATH=/nowhere", job[] = "SLURM_JOB_ID=12", *environment[] = {path, job, NULL};
+    struct guards_facts saves = again;
+    int code = 75;
+    (void)state;
+    saves.restarts = 0;
+    saves.stop_code = 75;
+    saves.saves = saves.requeues = true;
+    saves.env = environment;
+    facts = &saves;
+    is_slow = true;
+    struct task t = start(exits, &code);
+    is_slow = false;
+    facts = &alone;
+    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, t.pid, 0), .events = POLLIN};
+    bool has_ended = poll(&p, 1, 20000) == 1;
+    close(p.fd);
+    kill(t.pid, SIGKILL);
+    int status = end(t);
+    assert_true(has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 75);
+}
+
 /* No process is to be had: the task is as it was, and goes on alone. */
 static bool has_no_fork;
 pid_t __real_fork(void);
@@ -499,6 +523,7 @@ static void it_is_small_and_holds_nothing(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(it_ends_as_the_program_does),
     cmocka_unit_test(an_end_before_the_guard_looks_is_seen),
+    cmocka_unit_test(what_follows_such_an_end_is_done),
     cmocka_unit_test(without_a_process_the_task_is_as_it_was),
     cmocka_unit_test(signals_are_passed_on_once),
     cmocka_unit_test(the_program_finds_all_as_it_was),

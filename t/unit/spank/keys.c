@@ -408,6 +408,23 @@ static void the_command_is_found(void **state)
     assert_null(cmdline_read(bare, sizeof bare).command);
 }
 
+static void a_stop_needs_a_guard(void **state)
+{
+    (void)state;
+    struct keys o;
+    ddp_error_t e = {0};
+    const char *none[] = {NULL}, *variable[] = {"DDP_STOP=USR1@x", NULL};
+    assert_int_equal(keys_resolve("stop=USR1@120", lookup, none, NULL, &o, &e), 0);
+    assert_true(o.key[KEY_GUARD].b);
+    assert_int_equal(o.key[KEY_STOP_CODE].i, 75);
+    assert_int_equal(keys_resolve("stop=none", lookup, none, NULL, &o, &e), 0);
+    assert_false(o.key[KEY_GUARD].b);
+    assert_int_equal(keys_resolve("stop=KILL", lookup, none, NULL, &o, &e), -1);
+    assert_error_has(e, "--ddp: stop=KILL: use none, or");
+    assert_int_equal(keys_resolve("on", lookup, variable, NULL, &o, &e), -1);
+    assert_error_has(e, "DDP_STOP: stop=USR1@x: use none, or");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(options_are_read),
     cmocka_unit_test(bad_options_are_named),
@@ -424,5 +441,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_trial_is_shown),
     cmocka_unit_test(random_texts_do_no_harm),
     cmocka_unit_test(the_command_is_found),
+    cmocka_unit_test(a_stop_needs_a_guard),
 };
 UNIT_MAIN(tests)

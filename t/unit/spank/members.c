@@ -18,7 +18,8 @@ int members_port(const struct members *m, int node)
 
 static struct guards_facts facts_of(const struct members *m, int rank)
 {
-    struct guards_facts f = {.rank = rank, .size = m->n, .restarts = m->restarts, .local_rank = rank % m->per_node,
+    struct guards_facts f = {.rank = rank, .size = m->n, .restarts = m->restarts, .saves = m->saves,
+                             .requeues = m->requeues, .local_rank = rank % m->per_node,
                              .join_s = m->join_s ? m->join_s : GUARDS_JOIN_S,
                              .stuck_s = m->stuck_s ? m->stuck_s : GUARDS_STUCK_S, .local_size = m->per_node,
                              .node = rank / m->per_node, .n_nodes = m->n / m->per_node};
@@ -36,15 +37,21 @@ static struct guards_facts facts_of(const struct members *m, int rank)
 static void obey(const struct members *m, guards_t *g, int order, int rank)
 {
     struct death d = {.kind = DEATH_ENDED, .rank = rank, .how = order == DO_DIE ? SIGKILL : EXIT(order)};
+    if (order == DO_BE_STOPPED)
+        d = (struct death){.kind = DEATH_STOPPED, .rank = rank, .how = SIGUSR1};
     snprintf(d.node, sizeof d.node, "n%d", rank / m->per_node + 1);
-    if (order == DO_FINISH)
-        guards_finish(g);
+    if (order == DO_FINISH || order == DO_SAVE)
+        guards_finish(g, order == DO_SAVE);
     else if (order == DO_GONE)
         guards_gone(g);
     else if (order == DO_CARD)
         guards_tell_card(g, "card");
     else if (order == DO_EXPECT_END)
         guards_expect_end(g);
+    else if (order == DO_STOP)
+        guards_stop(g, false);
+    else if (order == DO_REQUEUED)
+        guards_requeued(g);
     else
         guards_report(g, &d);
 }
@@ -55,10 +62,13 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
     guards_t *g = guards_open(&f);
     bool is_told = false, is_joined = false, has_card = false;
     int generation = 0, next = 0;
+    struct heard h = {.is_ours = false};
     for (;;) {
         struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = guards_fd(g), .events = POLLIN}};
         unsigned char order;
-        struct heard h = {.is_ours = false};
+        h.is_ours = false;
+        h.verdict.kind = DEATH_NONE;
+        h.generation = 0;
         poll(p, 2, guards_wait_ms(g));
         if (p[0].revents && read(fd, &order, 1) != 1)
             _exit(0);
@@ -72,6 +82,11 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         if (guards_generation(g) != generation) {
             generation = h.generation = guards_generation(g);
             is_told = has_card = false;
+            (void)!write(fd, &h, sizeof h);
+        }
+        if (guards_is_stopping(g) != h.is_stopping || guards_wants_requeue(g) != h.wants_requeue) {
+            h.is_stopping = guards_is_stopping(g);
+            h.wants_requeue = guards_wants_requeue(g);
             (void)!write(fd, &h, sizeof h);
         }
         if (*guards_card(g) && !has_card) {

@@ -13,7 +13,10 @@ enum { MEMBERS_MAX = 80 };
 #define EXIT(code) ((code) << 8)
 
 /* What a test tells a member. */
-enum order { DO_FAIL_1 = 1, DO_FAIL_2, DO_DIE, DO_FINISH, DO_GONE, DO_CARD, DO_EXPECT_END };
+enum order {
+    DO_FAIL_1 = 1, DO_FAIL_2, DO_DIE, DO_FINISH, DO_GONE, DO_CARD, DO_EXPECT_END, DO_STOP, DO_SAVE, DO_BE_STOPPED,
+    DO_REQUEUED
+};
 
 struct member {
     pid_t pid;
@@ -25,11 +28,13 @@ struct heard {
     struct death verdict;
     bool is_ours;
     int generation;
+    bool is_stopping, wants_requeue;
     char card[16];
 };
 
 struct members {
     int n, per_node, restarts;
+    bool saves, requeues;
     double join_s, stuck_s; /* 0: as the plugin has it */
     char token[GUARDS_TOKEN_LEN + 1];
     int base_port;

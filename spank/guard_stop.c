@@ -1,0 +1,187 @@
+#include "config.h" /* pipe2, environ */
+#include "spank/guard_stop.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/base/settings.h"
+#include "runtime/sched/requeue.h"
+#include "runtime/sched/slurm.h"
+#include "spank/guard_process.h"
+
+#define SAME_S 2    /* ends that differ by less are one */
+
+/* ---- in the child ---- */
+
+static void ask(const struct guard_stop *s, int out)
+{
+    char id[SLURM_ID_MAX + 1];
+    struct slurm_job job;
+    ddp_error_t e;
+    if (!slurm_job_id(id))
+        return;
+    if (slurm_ask(id, deadline_in(GUARD_STOP_ASK_S), -1, &job, &e) == 0)
+        (void)!write(out, &job.end_s, sizeof job.end_s);
+    else if (s->end_s == 0)
+        process_say("ddp: warning: nobody is stopped before the job's end, which is not known: %s", e.text);
+}
+
+/* The program's arguments, each ended by a null byte. The caller frees them. */
+static char *join_arguments(const struct guards_facts *f, size_t *ret_n)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, ret_n);
+    for (int i = 0; out && i < f->argc; i++) {
+        fputs(f->argv[i], out);
+        fputc(0, out);
+    }
+    return out && fclose(out) == 0 ? text : NULL;
+}
+
+static void requeue(const struct guard_stop *s, int out)
+{
+    static const struct knob limit = {.name = "requeue-limit", SETTING_REQUEUE_LIMIT};
+    struct knob_value v;
+    ddp_error_t e;
+    char *note = NULL;
+    struct requeue_request r = {.exclude = getenv("DDP_REQUEUE_EXCLUDE"), .patience_s = REQUEUE_PATIENCE_S};
+    (void)out;
+    if (knob_load(&limit, 1, &v, &e) < 0) {
+        process_say("ddp: the job is not requeued: %s", e.text);
+        return;
+    }
+    if (s->f->option) /* which requeue_command reads; of a batch script's it is there */
+        setenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp", s->f->option, 1);
+    r.limit = (int)v.i;
+    r.args = join_arguments(s->f, &r.n_args);
+    requeue_job(&r, &note);
+    process_say("ddp: %s", note ? note : "the job is not requeued: no memory");
+}
+
+/* ---- in the guard ---- */
+
+/* The child ends with the guard, and, as that, is no process of the step's for Slurm's signals. */
+static void begin(struct guard_stop *s, void work(const struct guard_stop *s, int out), double within_s)
+{
+    int fd[2];
+    pid_t self = getpid();
+    s->child = pipe2(fd, O_CLOEXEC | O_NONBLOCK) == 0 ? fork() : -1;
+    if (s->child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != self)
+            _exit(1);
+        if (s->f->env)
+            environ = s->f->env;
+        work(s, fd[1]);
+        _exit(0);
+    }
+    if (s->child < 0) { /* what was asked for does not come, as where the controller does not answer */
+        s->child = 0;
+        return;
+    }
+    close(fd[1]);
+    s->in = fd[0];
+    s->child_until = deadline_in(within_s);
+}
+
+static uint64_t on_our_clock(int64_t unix_s)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    double left_s = (double)(unix_s - (int64_t)now.tv_sec) - (double)now.tv_nsec / 1e9;
+    return deadline_in(left_s > 0 ? left_s : 0);
+}
+
+/* The job ends then; not asked again where that is known of late. */
+static void plan(struct guard_stop *s, int64_t end_s)
+{
+    int64_t stop_s = end_s - s->f->stop.before_s;
+    s->end_s = end_s;
+    s->stop_at = end_s > 0 ? on_our_clock(stop_s) : 0;
+    s->ask_at = end_s > 0 ? on_our_clock(stop_s - GUARD_STOP_ASK_AHEAD_S) : 0;
+    if (s->ask_at && deadline_left_ns(s->ask_at) == 0)
+        s->ask_at = 0;
+}
+
+void guard_stop_open(struct guard_stop *s, const struct guards_facts *f)
+{
+    *s = (struct guard_stop){.f = f, .in = -1};
+    if (!f->stop.before_s)
+        return;
+    if (f->end_s > 0)
+        plan(s, f->end_s);
+    else
+        s->ask_at = clock_ns();
+}
+
+int guard_stop_fd(const struct guard_stop *s)
+{
+    return s->in;
+}
+
+int guard_stop_wait_ms(const struct guard_stop *s)
+{
+    const uint64_t when[] = {s->stop_at, s->child ? s->child_until : s->ask_at};
+    int ms = -1;
+    for (size_t i = 0; i < sizeof when / sizeof *when; i++)
+        if (when[i] && (ms < 0 || deadline_left_ms(when[i]) < ms))
+            ms = deadline_left_ms(when[i]);
+    return ms;
+}
+
+/* What the child has said, or that it has ended. */
+static void hear(struct guard_stop *s)
+{
+    int64_t end_s;
+    ssize_t n = read(s->in, &end_s, sizeof end_s);
+    bool is_late = deadline_left_ns(s->child_until) == 0;
+    if (n == sizeof end_s && (end_s > s->end_s + SAME_S || end_s < s->end_s - SAME_S))
+        plan(s, end_s);
+    if (n != 0 && !is_late)
+        return;
+    if (n != 0)
+        kill(s->child, SIGKILL);
+    close(s->in);
+    s->in = -1;
+    s->child = 0;
+    s->is_requeue = false;
+}
+
+bool guard_stop_step(struct guard_stop *s)
+{
+    if (s->child)
+        hear(s);
+    if (!s->child && s->ask_at && deadline_left_ns(s->ask_at) == 0) {
+        s->ask_at = 0;
+        begin(s, ask, GUARD_STOP_ASK_S + 1);
+    }
+    if (!s->stop_at || deadline_left_ns(s->stop_at) > 0)
+        return false;
+    s->stop_at = s->ask_at = 0;
+    return true;
+}
+
+void guard_stop_requeue(struct guard_stop *s)
+{
+    if (s->is_requeued)
+        return;
+    s->is_requeued = true;
+    if (s->child) { /* whatever it asks */
+        s->child_until = clock_ns();
+        hear(s);
+    }
+    begin(s, requeue, GUARD_STOP_REQUEUE_S);
+    s->is_requeue = s->child > 0;
+}
+
+bool guard_stop_is_requeuing(const struct guard_stop *s)
+{
+    return s->is_requeue;
+}

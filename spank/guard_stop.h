@@ -1,0 +1,46 @@
+/* guard_stop.h - what a guard without one above does for all of a stop: it knows when, and has the job requeued. Both
+ * take a question to Slurm's controller; scontrol asks it (runtime/sched), in a child of the guard's that has the
+ * task's environment. One thread, no waits: the caller polls guard_stop_fd for at most guard_stop_wait_ms and calls
+ * guard_stop_step.
+ *
+ * The job's end may move: shortly before the stop is due the controller is asked again. Where nobody knows the end, a
+ * line says so, and there is no stop by time. */
+#ifndef DDP_SPANK_GUARD_STOP_H
+#define DDP_SPANK_GUARD_STOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "spank/guards.h"
+
+#define GUARD_STOP_ASK_AHEAD_S 20   /* how long before a stop the controller is asked again */
+#define GUARD_STOP_ASK_S 10         /* for its answer */
+#define GUARD_STOP_REQUEUE_S 90     /* for a requeue, which asks up to three times */
+
+struct guard_stop {
+    const struct guards_facts *f;
+    int64_t end_s;              /* of the job, since 1970; 0: not known */
+    uint64_t stop_at, ask_at;   /* on our clock; 0: not */
+    pid_t child;                /* 0: none */
+    bool is_requeue;            /* what the child is for */
+    bool is_requeued;           /* it has been tried */
+    int in;                     /* what the child says; -1 */
+    uint64_t child_until;
+};
+
+/* *f is borrowed. */
+void guard_stop_open(struct guard_stop *s, const struct guards_facts *f);
+
+int guard_stop_fd(const struct guard_stop *s); /* -1: none */
+int guard_stop_wait_ms(const struct guard_stop *s); /* -1: until the descriptor is readable */
+
+/* True, once: all are to stop now. */
+bool guard_stop_step(struct guard_stop *s);
+
+/* Begins to have the job requeued; what comes of it is said on stderr. The guard is to stay, and to leave its children
+ * alone, until guard_stop_is_requeuing is false. */
+void guard_stop_requeue(struct guard_stop *s);
+bool guard_stop_is_requeuing(const struct guard_stop *s);
+
+#endif

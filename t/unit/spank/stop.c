@@ -1,0 +1,335 @@
+/* A stop, beside one program: the key, what the program gets, when, and what is asked of the controller, which is a
+ * script of ours. (t/t1016 has Slurm's.) */
+#include "config.h"
+#include "t/unit/unit.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "spank/guard.h"
+#include "spank/guard_stop.h"
+#include "t/lib/folder.h"
+
+#define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static char path_variable[128];
+static char *environment[] = {path_variable, "SLURM_JOB_ID=12", NULL};
+static char *arguments[] = {"./train", "a b"};
+
+/* One rank, which is its own root. */
+static struct guards_facts facts_of(int before_s)
+{
+    return (struct guards_facts){.rank = 0, .size = 1, .local_size = 1, .n_nodes = 1, .name = "n1", .ends_step = true,
+                                 .join_s = GUARDS_JOIN_S, .stuck_s = GUARDS_STUCK_S, .token = TOKEN,
+                                 .stop = {SIGUSR1, before_s}, .stop_code = 75, .saves = true, .env = environment,
+                                 .argc = 2, .argv = arguments, .option = "on,stop=USR1"};
+}
+
+static void the_key_is_strict(void **state)
+{
+    static const struct {
+        const char *text;
+        int signal, before_s;
+    } good[] = {{"none", 0, 0}, {"USR1", SIGUSR1, 0}, {"SIGTERM", SIGTERM, 0}, {"USR2@90", SIGUSR2, 90},
+                {"INT@1000000", SIGINT, 1000000}};
+    static const char *const bad[] = {"", "on", "USR", "SIG", "USR1@", "USR1@0", "USR1@x", "USR1@1000001", "usr1", "10",
+                                      "KILL@60", "none@60", "@60"};
+    struct stop_key k;
+    ddp_error_t e;
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(stop_key_parse(good[i].text, "--ddp", &k, &e), 0);
+        assert_true(k.signal == good[i].signal && k.before_s == good[i].before_s);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        e.text[0] = 0;
+        assert_int_equal(stop_key_parse(bad[i], "--ddp", &k, &e), -1);
+        assert_error_has(e, "as in USR1@120");
+    }
+    assert_string_equal(stop_key_name(SIGUSR1), "SIGUSR1");
+}
+
+/* ---- what the program gets ---- */
+
+struct task {
+    pid_t pid; /* of the guard */
+    int in;    /* what the program, or the guard on stderr, writes */
+};
+
+/* Catches, and says each signal, until it has had SIGHUP or SIGWINCH. */
+static int catches(int out)
+{
+    sigset_t s;
+    int signo;
+    sigemptyset(&s);
+    sigaddset(&s, SIGUSR1);
+    sigaddset(&s, SIGTERM);
+    sigaddset(&s, SIGHUP);
+    sigaddset(&s, SIGWINCH);
+    sigprocmask(SIG_BLOCK, &s, NULL);
+    (void)!write(out, "r", 1);
+    while (sigwait(&s, &signo) == 0 && signo != SIGHUP && signo != SIGWINCH)
+        (void)!write(out, signo == SIGUSR1 ? "X" : "Y", 1);
+    return 75;
+}
+
+static int sleeps(int out)
+{
+    (void)!write(out, "r", 1);
+    for (;;)
+        pause();
+    return 0;
+}
+
+static struct task start(const struct guards_facts *f, int program(int out))
+{
+    int fd[2];
+    assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+    struct task t = {.pid = fork(), .in = fd[0]};
+    if (t.pid == 0) {
+        ddp_error_t e;
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(fd[1], STDERR_FILENO);
+        _exit(guard_start(f, &e) < 0 ? 99 : program(fd[1]));
+    }
+    close(fd[1]);
+    return t;
+}
+
+static int read_until(struct task t, const char *part, char *text, size_t size)
+{
+    uint64_t until = deadline_in(20);
+    size_t n = strlen(text);
+    while (!strstr(text, part) && n + 1 < size && deadline_left_ns(until) > 0) {
+        struct pollfd p = {.fd = t.in, .events = POLLIN};
+        if (poll(&p, 1, deadline_left_ms(until)) == 1) {
+            ssize_t got = read(t.in, text + n, 1);
+            if (got < 1)
+                break;
+            text[++n] = 0;
+        }
+    }
+    return strstr(text, part) ? 0 : -1;
+}
+
+static int end(struct task t)
+{
+    int status;
+    waitpid(t.pid, &status, 0);
+    close(t.in);
+    return status;
+}
+
+static int count(const char *text, char c)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += *text == c;
+    return n;
+}
+
+static void it_comes_once_and_in_slurms_place(void **state)
+{
+    static const int first[] = {SIGUSR1, SIGTERM};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char text[512] = "";
+        struct guards_facts f = facts_of(0);
+        struct task t = start(&f, catches);
+        assert_int_equal(read_until(t, "r", text, sizeof text), 0);
+        text[0] = 0;
+        kill(t.pid, first[i]);
+        assert_int_equal(read_until(t, "to save and end\n", text, sizeof text), 0);
+        assert_int_equal(read_until(t, "X", text, sizeof text), 0);
+        kill(t.pid, SIGTERM);
+        kill(t.pid, SIGUSR1);
+        kill(t.pid, SIGWINCH); /* comes after them: of those that wait, the lowest number is first */
+        read_until(t, "never", text, sizeof text); /* to the end */
+        int status = end(t);
+        assert_int_equal(count(text, 'X'), 1);
+        assert_int_equal(count(text, 'Y'), 0);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 75);
+        assert_non_null(strstr(text, "ddp: stop: all ranks get SIGUSR1"));
+    }
+}
+
+static void who_does_not_catch_it_has_not_failed(void **state)
+{
+    char text[512] = "";
+    struct guards_facts f = facts_of(0);
+    (void)state;
+    struct task t = start(&f, sleeps);
+    assert_int_equal(read_until(t, "r", text, sizeof text), 0);
+    kill(t.pid, SIGUSR1);
+    assert_int_equal(read_until(t, "the step ends\n", text, sizeof text), 0);
+    int status = end(t);
+    assert_non_null(strstr(text, "rank 0 (n1) was ended by SIGUSR1, the stop's signal"));
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+}
+
+static int64_t now_s(void)
+{
+    return (int64_t)time(NULL);
+}
+
+static void it_comes_before_the_end(void **state)
+{
+    char text[512] = "";
+    struct guards_facts f = facts_of(60);
+    (void)state;
+    f.end_s = now_s() + 62;
+    struct task t = start(&f, catches);
+    assert_int_equal(read_until(t, "to save and end\n", text, sizeof text), 0);
+    assert_in_range(f.end_s - now_s(), 59, 61);
+    kill(t.pid, SIGHUP);
+    end(t);
+}
+
+/* ---- the controller ---- */
+
+static void put_scontrol(const char *format, long long value)
+{
+    char path[128];
+    snprintf(path_variable, sizeof path_variable, "PATH=%s:/usr/bin:/bin", test_folder);
+    snprintf(path, sizeof path, "%s/scontrol", test_folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "#!/bin/sh\necho \"$*\" >>%s/asked\n", test_folder);
+    fprintf(f, format, value);
+    fclose(f);
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+static void read_asked(char *buf, size_t size)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/asked", test_folder);
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(buf, 1, size - 1, f) : 0;
+    buf[n] = 0;
+    if (f)
+        fclose(f);
+}
+
+/* Seconds until the stop; -1: none within `patience_s`. */
+static double stops_after(const struct guards_facts *f, double patience_s)
+{
+    struct guard_stop s;
+    uint64_t began = clock_ns(), until = deadline_in(patience_s);
+    guard_stop_open(&s, f);
+    while (deadline_left_ns(until) > 0) {
+        struct pollfd p = {.fd = guard_stop_fd(&s), .events = POLLIN};
+        int ms = guard_stop_wait_ms(&s), left = deadline_left_ms(until);
+        poll(&p, 1, ms < 0 || ms > left ? left : ms);
+        if (guard_stop_step(&s))
+            return (double)(clock_ns() - began) / 1e9;
+    }
+    return -1;
+}
+
+#define JOB "echo JobId=12 UserId=u BatchFlag=1 Requeue=1 Restarts=0 JobState=RUNNING EndTime=%lld\n"
+
+static void an_end_that_is_not_known_is_asked(void **state)
+{
+    char asked[256];
+    struct guards_facts f = facts_of(60);
+    (void)state;
+    put_scontrol(JOB, (long long)now_s() + 62);
+    double after = stops_after(&f, 20);
+    assert_true(after > 0.5 && after < 10);
+    read_asked(asked, sizeof asked);
+    assert_string_equal(asked, "-o show job 12\n");
+}
+
+static void an_end_that_has_moved_is_asked_again(void **state)
+{
+    struct guards_facts f = facts_of(60);
+    (void)state;
+    f.end_s = now_s() + 60 + GUARD_STOP_ASK_AHEAD_S + 1;
+    put_scontrol(JOB, (long long)now_s() + 63);
+    double after = stops_after(&f, 15);
+    assert_true(after > 0.5 && after < 15);
+    put_scontrol(JOB, (long long)now_s() + 3600);
+    f.end_s = now_s() + 60 + GUARD_STOP_ASK_AHEAD_S + 1;
+    assert_true(stops_after(&f, 3) < 0);
+}
+
+static void an_end_that_nobody_knows_stops_nobody(void **state)
+{
+    struct guards_facts f = facts_of(60);
+    (void)state;
+    put_scontrol("exit 1\n", 0);
+    assert_true(stops_after(&f, 1) < 0);
+    put_scontrol("echo JobId=12 UserId=u JobState=RUNNING EndTime=Unknown\n", 0);
+    assert_true(stops_after(&f, 1) < 0);
+}
+
+static void who_has_saved_is_requeued(void **state)
+{
+    char text[512] = "", asked[256];
+    struct guards_facts f = facts_of(0);
+    (void)state;
+    f.requeues = true;
+    put_scontrol(JOB, 1);
+    for (int is_caught = 0; is_caught < 2; is_caught++) {
+        struct task t = start(&f, is_caught ? catches : sleeps);
+        text[0] = 0;
+        assert_int_equal(read_until(t, "r", text, sizeof text), 0);
+        kill(t.pid, SIGUSR1);
+        assert_int_equal(read_until(t, "to save and end\n", text, sizeof text), 0);
+        if (is_caught)
+            kill(t.pid, SIGHUP);
+        int status = end(t);
+        if (is_caught) /* who is asked to end by SIGHUP is not waited for */
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 75);
+        else
+            assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+    }
+    read_asked(asked, sizeof asked);
+    assert_string_equal(asked, "-o show job 12\nrequeue 12\n");
+}
+
+static int saves(int out)
+{
+    (void)out;
+    return 75;
+}
+
+static void a_step_by_hand_is_told_how_to_go_on(void **state)
+{
+    char text[1024] = "";
+    struct guards_facts f = facts_of(0);
+    (void)state;
+    f.requeues = true;
+    put_scontrol("echo JobId=12 UserId=u BatchFlag=0 JobState=RUNNING\n", 0);
+    struct task t = start(&f, saves);
+    assert_int_equal(read_until(t, "'a b'\n", text, sizeof text), 0);
+    assert_non_null(strstr(text, "an interactive one; to go on: "));
+    assert_int_equal(WEXITSTATUS(end(t)), 75);
+}
+
+#define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_key_is_strict),
+    cmocka_unit_test(it_comes_once_and_in_slurms_place),
+    cmocka_unit_test(who_does_not_catch_it_has_not_failed),
+    cmocka_unit_test(it_comes_before_the_end),
+    WITH_FOLDER(an_end_that_is_not_known_is_asked),
+    WITH_FOLDER(an_end_that_has_moved_is_asked_again),
+    WITH_FOLDER(an_end_that_nobody_knows_stops_nobody),
+    WITH_FOLDER(who_has_saved_is_requeued),
+    WITH_FOLDER(a_step_by_hand_is_told_how_to_go_on),
+};
+
+UNIT_MAIN(tests)
