@@ -23,6 +23,15 @@ static bool is_long_flag(const char *name)
     return false;
 }
 
+/* What follows the K of "-K0", "-lK1" or "-K"; NULL: there is none. */
+static const char *find_kill(const char *arg)
+{
+    for (const char *p = arg + 1; *p && *p != 'I' && strchr(short_flags, *p); p++)
+        if (*p == 'K')
+            return p + 1;
+    return NULL;
+}
+
 /* "-n4" holds its value, "-n" wants one, "-lO" are flags; "-lOn" wants one; "-K1" and "-I5" hold theirs or have
  * none. */
 static bool short_wants_value(const char *arg)
@@ -56,6 +65,7 @@ static const struct wanted {
     {"async", 2, offsetof(struct cmdline, async), true},
     {"cpu-bind", 5, offsetof(struct cmdline, cpu_bind), false},
     {"cpu_bind", 4, offsetof(struct cmdline, cpu_bind), false},
+    {"kill-on-bad-exit", 6, offsetof(struct cmdline, kill_on_bad_exit), true},
 };
 
 /* arg is "--name", with or without "=VALUE", or begins like it. */
@@ -100,6 +110,8 @@ struct cmdline cmdline_read(const char *args, size_t n)
         }
         else if (arg[1] == '-')
             arg = read_long(arg, end, &c);
+        else if (find_kill(arg))
+            c.kill_on_bad_exit = find_kill(arg);
         else if (short_wants_value(arg) && (value = next_arg(arg, end)) && value[0] != '-')
             arg = value;
     }

@@ -3,7 +3,7 @@
  * Why the plugin reads /proc/self/cmdline: srun reads SLURM_MPI_TYPE and SLURM_KILL_BAD_EXIT before it passes an option
  * to a plugin, so the plugin must know earlier whether the step uses ddp. A task cannot see that the user asked for
  * reserved ports, since with MpiParams in slurm.conf every step has some; nor which option made Slurm hide GPUs; nor
- * whether --cpu-bind was given by the user or follows from --hint and the like. */
+ * whether --cpu-bind was given by the user or follows from --hint and the like; nor --kill-on-bad-exit. */
 #ifndef DDP_SPANK_CMDLINE_H
 #define DDP_SPANK_CMDLINE_H
 
@@ -17,6 +17,7 @@ struct cmdline {
     const char *gpu_bind, *tres_bind, *ntasks_per_node;
     const char *cpu_bind;
     const char *async; /* "": given */
+    const char *kill_on_bad_exit; /* as resv_ports; -K and -K0, too */
     const char *command; /* of the first component; what follows it in the arguments is its own */
 };
 

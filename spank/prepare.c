@@ -114,7 +114,8 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
     const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f->slurm);
     if (mpi)
         offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
-    offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", "1");
+    bool is_kept = c->kill_on_bad_exit && !strcmp(c->kill_on_bad_exit, "0"); /* of that option tasks hear nothing */
+    offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", is_kept ? "0" : "1");
     if (o->key[KEY_RESV_PORTS].b || c->resv_ports)
         offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
     else if (mpi && !strcmp(mpi, "pmi2"))

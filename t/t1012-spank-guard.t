@@ -120,7 +120,7 @@ cluster_run srun --ddp=on,guard -N4 -n8 bash -c 'sleep 0.$RANK; exit $((RANK % 2
 is "who has finished, or has stopped as was asked, is no death" "$(lines)" ""
 
 # shellcheck disable=SC2016
-SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on,guard -N4 -n4 bash -c '[ $RANK = 2 ] && exit 3
+cluster_run srun -K0 --ddp=on,guard -N4 -n4 bash -c '[ $RANK = 2 ] && exit 3
     sleep 3; echo alive' # longer than programs are given
 is "where a bad exit is not to end the step, the others go on" "$(lines | cut -d" " -f2-8) $(wc -l <<<"$out")" \
     "rank 2 (n3) exited with code 3 3"

@@ -373,6 +373,30 @@ static void cpu_bind_is_found_on_the_command_line(void **state)
     assert_null(cmdline_read(without, sizeof without).cpu_bind);
 }
 
+static void kill_on_bad_exit_is_found_on_the_command_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *args;
+        size_t n;
+        const char *want;
+    } cases[] = {
+#define CASE(text, want) {text, sizeof text, want}
+        CASE("srun\0-K0\0a", "0"),       CASE("srun\0-n2\0-lK1\0a", "1"), CASE("srun\0-K\0a", ""),
+        CASE("srun\0-l\0a\0-K0", NULL), CASE("srun\0-wK0\0a", NULL),      CASE("srun\0-IK0\0a", NULL),
+        CASE("srun\0--kill-on-bad-exit\0" "0\0a", ""),
+        CASE("srun\0--kill-on-bad-exit=0\0--ddp=on\0a", "0"),
+#undef CASE
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *got = cmdline_read(cases[i].args, cases[i].n).kill_on_bad_exit;
+        if (cases[i].want)
+            assert_string_equal(got, cases[i].want);
+        else
+            assert_null(got);
+    }
+}
+
 /* Random texts made of what the parsers look for: none may crash, hang, or be accepted with a key out of its range. */
 static void random_texts_do_no_harm(void **state)
 {
@@ -438,6 +462,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(reserved_ports_are_found_on_the_command_line),
     cmocka_unit_test(async_is_found_on_the_command_line),
     cmocka_unit_test(cpu_bind_is_found_on_the_command_line),
+    cmocka_unit_test(kill_on_bad_exit_is_found_on_the_command_line),
     cmocka_unit_test(a_trial_is_shown),
     cmocka_unit_test(random_texts_do_no_harm),
     cmocka_unit_test(the_command_is_found),
