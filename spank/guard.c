@@ -180,6 +180,9 @@ static void look(struct guard *g)
         struct death own = make_death(g);
         say_death(g, &own);
     }
+    const char *warning = g->guards ? guards_warning(g->guards) : NULL;
+    if (warning)
+        process_say("ddp: warning: %s", warning);
     if (g->guards && guards_missing(g->guards) && !g->is_warned)
         warn(g);
     bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);

@@ -11,7 +11,6 @@
 
 #define REPORT_S 1.0          /* a death waits no longer for that */
 #define REPORT_RESTARTS_S 30.0 /* ... where it need not be the end */
-#define BEAT_S 1.0
 #define LOST_S 0.2            /* from the loss of a guard to the verdict: at a step's end Slurm kills them all */
 
 /* ---- the verdict ---- */
@@ -63,9 +62,9 @@ static void hear(guards_t *g, const struct death *d)
 }
 
 /* The death of a guard, or of a node's. */
-static struct death loss_of(const struct link *l, enum death_kind of_node)
+static struct death loss_of(const guards_t *g, const struct link *l, enum death_kind of_node)
 {
-    struct death d = {.kind = l->is_remote ? of_node : DEATH_GUARD, .rank = l->rank, .how = GUARDS_SILENT_S};
+    struct death d = {.kind = l->is_remote ? of_node : DEATH_GUARD, .rank = l->rank, .how = g->f.silent_s};
     snprintf(d.node, sizeof d.node, "%s", l->name);
     return d;
 }
@@ -92,7 +91,7 @@ static void lose(guards_t *g, struct link *l, enum death_kind of_node)
 {
     bool is_told = g->verdict.kind != DEATH_NONE && g->verdict.next == 0;
     if (l->state == LINK_IS_IN && !l->is_over && !is_told && !g->lost_at) {
-        g->lost = loss_of(l, of_node);
+        g->lost = loss_of(g, l, of_node);
         g->is_lost_above = l == g->above;
         g->is_loss_ours = l == g->above && is_first_below(g);
         g->lost_at = deadline_in(of_node == DEATH_SILENT ? 0 : LOST_S);
@@ -189,48 +188,11 @@ static bool is_due(uint64_t when)
     return when && deadline_left_ns(when) == 0;
 }
 
-static bool has_remote(const guards_t *g)
+static void lose_silent(guards_t *g)
 {
-    bool has = g->above && g->above->is_remote;
-    for (const struct link *l = g->below; l && !has; l = l->next)
-        has = l->is_remote;
-    return has;
-}
-
-static bool is_silent(const struct link *l, uint64_t now)
-{
-    return l->is_remote && !l->is_over && now - l->heard > GUARDS_SILENT_S * NS_PER_S;
-}
-
-/* A guard that was stopped with its step, or had no processor, has heard nobody, and nobody is to blame. */
-static void forgive(guards_t *g, uint64_t now)
-{
-    if (now - g->looked_at > (uint64_t)(2.5 * BEAT_S * NS_PER_S)) {
-        for (struct link *l = g->below; l; l = l->next)
-            l->heard = now;
-        if (g->above)
-            g->above->heard = now;
-    }
-    g->looked_at = now;
-}
-
-static void beat(guards_t *g)
-{
-    uint64_t now = clock_ns();
-    forgive(g, now);
-    if (!is_due(g->beat_at))
-        return;
-    g->beat_at = deadline_in(BEAT_S);
-    link_send_below(g, TOLD_BEAT, NULL);
-    if (g->above && g->above->is_remote)
-        link_send(g->above, TOLD_BEAT, NULL);
-    for (struct link *l = g->below, *next; l; l = next) {
-        next = l->next;
-        if (is_silent(l, now))
-            lose(g, l, DEATH_SILENT);
-    }
-    if (g->above && is_silent(g->above, now))
-        lose(g, g->above, DEATH_SILENT);
+    struct link *l;
+    while ((l = beat_silent(g)))
+        lose(g, l, DEATH_SILENT);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -254,7 +216,7 @@ guards_t *guards_open(const struct guards_facts *f)
     guards_t *g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
-    *g = (guards_t){.f = *f, .listen_fd = {-1, -1}, .looked_at = clock_ns(), .beat_at = deadline_in(BEAT_S),
+    *g = (guards_t){.f = *f, .listen_fd = {-1, -1}, .looked_at = clock_ns(),
                     .join_at = clock_ns(), .join_until = deadline_in(f->join_s)};
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
     join_open(g);
@@ -271,8 +233,7 @@ int guards_wait_ms(const guards_t *g)
     uint64_t first = earlier(earlier(g->settle_at, g->lost_at), earlier(g->stuck_at, round_due(g)));
     if (join_is_open(g))
         first = earlier(first, g->join_at);
-    if (has_remote(g))
-        first = earlier(first, g->beat_at);
+    first = earlier(first, beat_due(g));
     return first ? deadline_left_ms(first) : -1;
 }
 
@@ -286,8 +247,8 @@ void guards_step(guards_t *g)
         else
             step_link(g, e[i].data.ptr);
     }
-    if (has_remote(g))
-        beat(g);
+    if (beat_step(g))
+        lose_silent(g);
     if (join_is_open(g) && is_due(g->join_at))
         join_step(g);
     if (is_due(g->lost_at))
@@ -364,6 +325,14 @@ int guards_generation(const guards_t *g)
 int guards_missing(const guards_t *g)
 {
     return g->n_missing;
+}
+
+const char *guards_warning(guards_t *g)
+{
+    bool has = *g->warning;
+    snprintf(g->said_warning, sizeof g->said_warning, "%s", g->warning);
+    g->warning[0] = 0;
+    return has ? g->said_warning : NULL;
 }
 
 void guards_tell_card(guards_t *g, const char *card)

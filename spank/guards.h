@@ -5,9 +5,10 @@
  *
  * A guard reports its program's death to the guard above it, and so on up to the root, the leader of rank 0's node, who
  * takes one as the step's and tells it down to all: the verdict. Of those that come within GUARDS_SETTLE_S the root
- * prefers one that cannot follow from another (death_may_follow). A connection that
- * ends without a farewell is the death of who was at its other end. Over TCP each end also says every second that it is
- * there; one that has said nothing for GUARDS_SILENT_S is dead. Who loses the guard above decides for those below.
+ * prefers one that cannot follow from another (death_may_follow). A connection that ends without a farewell is the
+ * death of who was at its other end. Over TCP each end also says every second that it is there; one that has said
+ * nothing for silent_s is dead, of which the user is warned GUARDS_SAY_SILENT_S after its last word. Who loses the
+ * guard above decides for those below.
  *
  * Every connection begins with a token that srun has drawn for the step (lobby.h): strangers get nothing, and cost a
  * descriptor for a while. A guard that has no token, or cannot reach the one above, is its own root.
@@ -43,7 +44,7 @@
 #define GUARDS_PORTS 8                    /* that a leader may listen at; one of them will be free */
 #define GUARDS_FAN 32
 #define GUARDS_SETTLE_S 0.05
-#define GUARDS_SILENT_S 3
+#define GUARDS_SAY_SILENT_S 3
 #define GUARDS_LOOP_N 3
 #define GUARDS_LOOP_S 60
 #define GUARDS_JOIN_S 120 /* for all guards to have joined */
@@ -53,6 +54,7 @@ struct guards_facts {
     int rank, size, local_rank, local_size;
     int restarts; /* generations that may follow the first one */
     double join_s, stuck_s; /* GUARDS_JOIN_S, GUARDS_STUCK_S; shorter in tests */
+    int silent_s; /* of a node, until it is dead */
     struct stop_key stop;
     int stop_code;    /* of a program that has saved */
     bool saves;       /* there is a stop or a requeue: guards of programs that have saved stay */
@@ -125,6 +127,9 @@ int guards_generation(const guards_t *g);
 
 /* How many guards have not joined in time, so that no generation follows; 0: none, or it is not known yet. */
 int guards_missing(const guards_t *g);
+
+/* A line for the user, once; NULL: there is none. */
+const char *guards_warning(guards_t *g);
 
 /* Rank 0's card (door.h): told by rank 0's guard, and then known to all; "": not known yet. */
 void guards_tell_card(guards_t *g, const char *card);

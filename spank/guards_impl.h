@@ -1,5 +1,6 @@
 /* guards_impl.h - what the files of guards.h share: from the bottom up guards_link.c (messages over a connection),
- * guards_join.c (who is connected with whom), guards_round.c (generations) and guards.c (what it means). */
+ * guards_beat.c (who is silent), guards_join.c (who is connected with whom), guards_round.c (generations, stops) and
+ * guards.c (what it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
@@ -34,6 +35,7 @@ struct link {
     int fd;
     enum state state;
     bool is_remote, is_over; /* TCP; it has said farewell */
+    bool is_quiet;           /* it has said nothing for GUARDS_SAY_SILENT_S, which was noted */
     int rank, node;          /* at the other end */
     char name[HOSTLIST_NAME_MAX + 1];
     uint64_t heard;
@@ -68,6 +70,7 @@ struct guards {
     uint64_t stuck_at;               /* the root; 0: no generation is about to follow */
     int last_rank, n_in_row;         /* of the last deaths */
     char card[FRAME_BODY_MAX + 1];   /* "": not known yet */
+    char warning[160], said_warning[160]; /* "": none */
 };
 
 /* ---- guards_link.c ---- */
@@ -97,6 +100,12 @@ void join_fail(guards_t *g);
 
 /* The answer. False: it was a stranger's, whose connection has gone. */
 bool join_succeed(guards_t *g, const struct death *who);
+
+/* ---- guards_beat.c ---- */
+
+uint64_t beat_due(const guards_t *g); /* 0: nobody is on another node */
+bool beat_step(guards_t *g);          /* says that this guard is there, if it is time: true */
+struct link *beat_silent(guards_t *g); /* who has said nothing for too long; NULL: nobody */
 
 /* ---- guards_round.c; all do nothing where there are no restarts, nor a stop or a requeue ---- */
 

@@ -41,6 +41,8 @@ const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_CKPT_PRIVATE] = {.name = "ckpt_private", SETTING_CKPT_PRIVATE},
     [KEY_ENABLED] = {.name = "enabled", .type = KNOB_BOOL, .def = "on",
                      .help = "false refuses --ddp on this cluster or node"},
+    [KEY_GUARD_SILENT] = {.name = "guard_silent", .type = KNOB_INT, .def = "3", .min = 3, .max = 86400,
+                          .help = "seconds of silence after which guards take a node for dead"},
     [KEY_NCCL_IB_HCA] = {.name = "nccl_ib_hca", .type = KNOB_STRING, .max = 200,
                          .help = "NCCL_IB_HCA of steps with GPUs"},
     [KEY_NCCL_SOCKET_IFNAME] = {.name = "nccl_socket_ifname", .type = KNOB_STRING, .max = 200,

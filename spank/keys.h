@@ -32,6 +32,7 @@ enum ddp_key {
     KEY_USER_COUNT, /* keys below are for users and site, keys from here on for the site alone */
     KEY_CKPT_PRIVATE = KEY_USER_COUNT,
     KEY_ENABLED,
+    KEY_GUARD_SILENT,
     KEY_NCCL_IB_HCA,
     KEY_NCCL_SOCKET_IFNAME,
     KEY_PORT_MIN,

@@ -17,6 +17,7 @@ libspankcore_la_SOURCES = \
 	%D%/guard_process.c %D%/guard_process.h \
 	%D%/guard_stop.c %D%/guard_stop.h \
 	%D%/guards.c %D%/guards.h \
+	%D%/guards_beat.c \
 	%D%/guards_impl.h \
 	%D%/guards_join.c \
 	%D%/guards_link.c \

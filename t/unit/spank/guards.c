@@ -81,14 +81,17 @@ static void a_guard_that_is_killed_is_a_death(void **state)
 /* A guard whose node is above, and does not answer. */
 static void silence_is_found_and_named(void **state)
 {
-    struct members m = {.n = 0};
+    struct members m = {.silent_s = 5};
     (void)state;
     members_start_all(&m, 3, 1);
     kill(m.of[2].pid, SIGSTOP);
     struct heard h;
+    assert_true(members_hears(&m, 0, 20, &h));
+    assert_true(h.is_warned && h.verdict.kind == DEATH_NONE); /* by the one above it, once */
     for (int r = 0; r < 2; r++) {
         assert_true(members_hears(&m, r, 20, &h));
         assert_int_equal(h.verdict.kind, DEATH_SILENT);
+        assert_int_equal(h.verdict.how, 5);
         assert_int_equal(h.verdict.rank, 2);
         assert_string_equal(h.verdict.node, "n3");
         assert_int_equal(h.is_ours, r == 0);
@@ -105,7 +108,7 @@ static void a_step_that_was_suspended_blames_nobody(void **state)
     for (int r = 0; r < 3; r++)
         kill(m.of[r].pid, SIGSTOP);
     struct pollfd none = {.fd = -1};
-    poll(&none, 1, (GUARDS_SILENT_S + 2) * 1000); /* this much time must pass: it is what is tested */
+    poll(&none, 1, (GUARDS_SAY_SILENT_S + 2) * 1000); /* this much time must pass: it is what is tested */
     for (int r = 0; r < 3; r++)
         kill(m.of[r].pid, SIGCONT);
     members_tell(&m, 2, DO_FAIL_1);

@@ -21,7 +21,8 @@ static struct guards_facts facts_of(const struct members *m, int rank)
     struct guards_facts f = {.rank = rank, .size = m->n, .restarts = m->restarts, .saves = m->saves,
                              .requeues = m->requeues, .local_rank = rank % m->per_node,
                              .join_s = m->join_s ? m->join_s : GUARDS_JOIN_S,
-                             .stuck_s = m->stuck_s ? m->stuck_s : GUARDS_STUCK_S, .local_size = m->per_node,
+                             .stuck_s = m->stuck_s ? m->stuck_s : GUARDS_STUCK_S,
+                             .silent_s = m->silent_s ? m->silent_s : 3, .local_size = m->per_node,
                              .node = rank / m->per_node, .n_nodes = m->n / m->per_node};
     snprintf(f.name, sizeof f.name, "n%d", f.node + 1);
     strcpy(f.token, m->token);
@@ -84,6 +85,9 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
             is_told = has_card = false;
             (void)!write(fd, &h, sizeof h);
         }
+        if ((h.is_warned = guards_warning(g)))
+            (void)!write(fd, &h, sizeof h);
+        h.is_warned = false;
         if (guards_is_stopping(g) != h.is_stopping || guards_wants_requeue(g) != h.wants_requeue) {
             h.is_stopping = guards_is_stopping(g);
             h.wants_requeue = guards_wants_requeue(g);

@@ -28,7 +28,7 @@ struct heard {
     struct death verdict;
     bool is_ours;
     int generation;
-    bool is_stopping, wants_requeue;
+    bool is_stopping, wants_requeue, is_warned;
     char card[16];
 };
 
@@ -36,6 +36,7 @@ struct members {
     int n, per_node, restarts;
     bool saves, requeues;
     double join_s, stuck_s; /* 0: as the plugin has it */
+    int silent_s;           /* the same */
     char token[GUARDS_TOKEN_LEN + 1];
     int base_port;
     struct member of[MEMBERS_MAX];
