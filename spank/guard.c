@@ -258,7 +258,7 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
         return;
     *when = 0;
     if (!g->has_ended)
-        kill(g->program, signo);
+        process_signal_tree(g->program, signo); /* a shell does not pass it on */
     else if (g->said.next)
         kill_orphans(signo);
 }

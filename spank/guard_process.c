@@ -13,6 +13,7 @@
 
 #define SAY_S 1.0
 #define LINE_MAX_BYTES 4096
+#define TREE_MAX 4096 /* processes */
 
 void process_keep_signals(struct process_signals *ret)
 {
@@ -73,6 +74,40 @@ void process_say(const char *format, ...)
     line[len] = '\n';
     if (poll(&p, 1, (int)(SAY_S * 1e3)) > 0)
         (void)!write(STDERR_FILENO, line, len + 1);
+}
+
+struct list {
+    pid_t pid[TREE_MAX];
+    size_t n;
+};
+
+/* The children of all threads of `pid`. */
+static void add_children(struct list *l, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        int child;
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, atoi(e->d_name));
+        FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
+        while (f && l->n < TREE_MAX && fscanf(f, "%d", &child) == 1)
+            l->pid[l->n++] = child;
+        if (f)
+            fclose(f);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* Found first: who ends leaves its children to others. */
+void process_signal_tree(pid_t pid, int signo)
+{
+    struct list l = {.pid = {pid}, .n = 1};
+    for (size_t i = 0; i < l.n; i++)
+        add_children(&l, l.pid[i]);
+    for (size_t i = 0; i < l.n; i++)
+        kill(l.pid[i], signo);
 }
 
 _Noreturn void process_end_as(int status)

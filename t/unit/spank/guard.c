@@ -18,6 +18,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "spank/guard.h"
+#include "spank/guard_process.h"
 
 /* What a program does, with the writing end of a pipe to the test; what it returns is its exit code. */
 typedef int program_f(int out, void *arg);
@@ -443,6 +444,30 @@ static void a_step_that_is_asked_to_end_is_not_started_again(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
+static void what_the_program_has_started_gets_the_signal_too(void **state)
+{
+    int fd[2];
+    char c;
+    (void)state;
+    assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+    pid_t shell = fork();
+    if (shell == 0) {
+        if (fork() == 0 && fork() >= 0) /* two more, of which one is the other's */
+            (void)!write(fd[1], "r", 1);
+        for (;;)
+            pause();
+    }
+    close(fd[1]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(read(fd[0], &c, 1), 1);
+    process_signal_tree(shell, SIGTERM);
+    struct pollfd p = {.fd = fd[0], .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    assert_int_equal(read(fd[0], &c, 1), 0); /* nobody holds the pipe */
+    close(fd[0]);
+    waitpid(shell, NULL, 0);
+}
+
 static int waits(int out, void *arg)
 {
     (void)arg;
@@ -531,6 +556,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_program_that_dies_is_started_again),
     cmocka_unit_test(what_it_left_before_the_guard_looks_is_ended),
     cmocka_unit_test(a_step_that_is_asked_to_end_is_not_started_again),
+    cmocka_unit_test(what_the_program_has_started_gets_the_signal_too),
     cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
     cmocka_unit_test(without_slurmstepd_both_end),
     cmocka_unit_test(it_is_small_and_holds_nothing),
