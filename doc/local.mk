@@ -6,6 +6,7 @@ MAN3 = \
 	%D%/man/ddp_data_open.3 \
 	%D%/man/ddp_device.3 \
 	%D%/man/ddp_error.3 \
+	%D%/man/ddp_group.3 \
 	%D%/man/ddp_init.3 \
 	%D%/man/ddp_metrics.3 \
 	%D%/man/ddp_param_add.3 \

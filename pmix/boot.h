@@ -26,6 +26,18 @@ typedef struct boot boot_t;
 /* Connects. Waits until `deadline` (clock.h) at most for the server and for the peers to connect. */
 boot_t *boot_open(uint64_t deadline, ddp_error_t *errp);
 
+/* A boot over functions of the caller's, which have a store of keys and values already: its own way to choose ranks. */
+struct boot_given {
+    int rank, size;
+    void *ctx;
+    /* Publishes data[0..n) under key, which no rank uses twice. 0, or -1 with *errp filled. */
+    int (*put)(void *ctx, const char *key, const void *data, size_t n, ddp_error_t *errp);
+    /* Waits until key is there, timeout_s seconds at most, and copies its value, of at most `size` bytes, to data; its
+     * number of bytes, or -1 with *errp filled. */
+    long (*get)(void *ctx, const char *key, void *data, size_t size, double timeout_s, ddp_error_t *errp);
+};
+boot_t *boot_given(const struct boot_given *g, ddp_error_t *errp); /* *g is copied */
+
 int boot_rank(const boot_t *b);
 int boot_size(const boot_t *b);
 

@@ -6,6 +6,7 @@ libboot_la_SOURCES = \
 	%D%/boot_carried.c %D%/boot_carried.h \
 	%D%/boot_client.c \
 	%D%/boot_conn.c %D%/boot_conn.h \
+	%D%/boot_given.c \
 	%D%/boot_guard.c \
 	%D%/boot_host.c %D%/boot_host.h \
 	%D%/boot_impl.h \

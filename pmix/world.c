@@ -79,10 +79,11 @@ struct card {
     char host[WORLD_HOST_MAX + 1];
 };
 
-static int card_make(struct card *ret, ddp_error_t *errp)
+static int card_make(struct card *ret, const char *node, const char *host, ddp_error_t *errp)
 {
-    const char *node = getenv("DDP_NODE"), *host = getenv("SLURMD_NODENAME");
     char name[256] = "";
+    if (!node)
+        node = getenv("DDP_NODE");
     if (!node || !*node)
         node = getenv("SLURM_NODEID");
     if (!node || !*node)
@@ -90,6 +91,8 @@ static int card_make(struct card *ret, ddp_error_t *errp)
     if (strlen(node) > WORLD_NODE_KEY_MAX)
         return error_set(errp, DDP_E_USAGE, EINVAL, "DDP_NODE or SLURM_NODEID \"%.32s...\" is longer than %d bytes",
                          node, WORLD_NODE_KEY_MAX);
+    if (!host)
+        host = getenv("SLURMD_NODENAME");
     if (!host || !*host) {
         gethostname(name, sizeof name - 1);
         host = name;
@@ -131,6 +134,12 @@ static int card_get(boot_t *b, int rank, struct card *ret, uint64_t deadline, dd
 
 struct world *world_exchange(boot_t *b, uint64_t deadline, ddp_error_t *errp)
 {
+    return world_exchange_as(b, NULL, NULL, deadline, errp);
+}
+
+struct world *world_exchange_as(boot_t *b, const char *own_node, const char *own_name, uint64_t deadline,
+                                ddp_error_t *errp)
+{
     size_t n = (size_t)boot_size(b);
     struct card mine, *cards = calloc(n, sizeof *cards);
     const char **node = calloc(n, sizeof *node), **host = calloc(n, sizeof *host);
@@ -139,7 +148,8 @@ struct world *world_exchange(boot_t *b, uint64_t deadline, ddp_error_t *errp)
         error_errno(errp, "world of %zu ranks", n);
         goto out;
     }
-    if (card_make(&mine, errp) < 0 || card_put(b, &mine, errp) < 0 || boot_fence(b, deadline, errp) < 0)
+    if (card_make(&mine, own_node, own_name, errp) < 0 || card_put(b, &mine, errp) < 0 ||
+        boot_fence(b, deadline, errp) < 0)
         goto out;
     for (size_t r = 0; r < n; r++) {
         if (card_get(b, (int)r, &cards[r], deadline, errp) < 0)

@@ -24,6 +24,9 @@ struct world *world_from_keys(int rank, int size, const char *const *node_key, c
 /* Exchanges this process's node key (DDP_NODE, else SLURM_NODEID, else "0") and host name over b: one fence. */
 struct world *world_exchange(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
+/* The same, where node and name are not NULL with these in place of the node key and the host name. */
+struct world *world_exchange_as(boot_t *b, const char *node, const char *name, uint64_t deadline, ddp_error_t *errp);
+
 void world_destroy(struct world *w); /* NULL is allowed */
 
 int world_local_size(const struct world *w, int node);

@@ -47,15 +47,35 @@ EXPORT int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int r
     return comm_bcast(d->team.comm, data, n * dtype_size(dtype), root, errp) < 0 ? team_break(&d->team) : 0;
 }
 
+EXPORT int ddp_allgather(ddp_t *d, const void *in, size_t n, enum ddp_dtype dtype, void *out, ddp_error_t *errp)
+{
+    if (expect(d, "ddp_allgather", errp) < 0 || check_type(n, dtype, "ddp_allgather", errp) < 0)
+        return -1;
+    return comm_allgather(d->team.comm, in, n * dtype_size(dtype), out, errp) < 0 ? team_break(&d->team) : 0;
+}
+
+static int check_op(enum ddp_op op, const char *call, ddp_error_t *errp)
+{
+    if (op == DDP_SUM || op == DDP_MIN || op == DDP_MAX)
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "%s: unknown operator %d", call, (int)op);
+}
+
+EXPORT int ddp_reduce_scatter(ddp_t *d, const void *in, size_t n, enum ddp_dtype dtype, enum ddp_op op, void *out,
+                              ddp_error_t *errp)
+{
+    if (expect(d, "ddp_reduce_scatter", errp) < 0 || check_type(n, dtype, "ddp_reduce_scatter", errp) < 0 ||
+        check_op(op, "ddp_reduce_scatter", errp) < 0)
+        return -1;
+    return comm_reduce_scatter(d->team.comm, in, n, dtype, op, out, errp) < 0 ? team_break(&d->team) : 0;
+}
+
 EXPORT ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op,
                                  ddp_error_t *errp)
 {
-    if (expect(d, "ddp_allreduce", errp) < 0 || check_type(n, dtype, "ddp_allreduce", errp) < 0)
+    if (expect(d, "ddp_allreduce", errp) < 0 || check_type(n, dtype, "ddp_allreduce", errp) < 0 ||
+        check_op(op, "ddp_allreduce", errp) < 0)
         return NULL;
-    if (op != DDP_SUM && op != DDP_MIN && op != DDP_MAX) {
-        error_set(errp, DDP_E_USAGE, EINVAL, "ddp_allreduce: unknown operator %d", (int)op);
-        return NULL;
-    }
     ddp_work_t *w = calloc(1, sizeof *w);
     if (!w) {
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "ddp_allreduce: no memory");

@@ -451,6 +451,15 @@ int ddp_barrier(ddp_t *d, ddp_error_t *errp); /* collective */
 /* Every rank's data[0..n) becomes root's. Collective. */
 int ddp_bcast(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, int root, ddp_error_t *errp);
 
+/* out[r * n ..] = rank r's in[0..n), for all ranks r, in the order of ranks; out: size * n. `in` may be this rank's own
+ * place in out. Waits. Collective. */
+int ddp_allgather(ddp_t *d, const void *in, size_t n, enum ddp_dtype dtype, void *out, ddp_error_t *errp);
+
+/* out[0..n) = op over all ranks' in[rank * n ..], `rank` being this one; in: size * n, which stays as it is. out may be
+ * this rank's own place in `in`. In ddp_allreduce's order, to its bits. Waits. Collective. */
+int ddp_reduce_scatter(ddp_t *d, const void *in, size_t n, enum ddp_dtype dtype, enum ddp_op op, void *out,
+                       ddp_error_t *errp);
+
 /* Starts data[0..n) = op over all ranks' data, element by element, in the fixed pairwise order of architecture.md,
  * so that bits repeat, and returns. Collective. data must stay untouched until ddp_wait. NULL on error. */
 ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp);
@@ -463,6 +472,27 @@ int ddp_wait(ddp_work_t *w, ddp_error_t *errp);
 void *ddp_alloc(ddp_t *d, size_t n_bytes, ddp_error_t *errp);
 
 static inline int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret);
+
+/* ---- groups of another framework ----
+ *
+ * Where another framework has started the ranks and numbered them (PyTorch's process groups), and has a store of keys
+ * and values that all of them reach. */
+struct ddp_group {
+    int rank, size;   /* of this process in the group, and how many there are */
+    const char *node; /* ranks with the same text are on one node and share memory; NULL: as for ddp_init */
+    const char *name; /* what errors call this rank, beside its number: at most 63 bytes; NULL: its host's name */
+    double timeout_s; /* deadline of every wait; 0: DDP_TIMEOUT */
+    void *ctx;
+    /* Publishes data[0..n) under key, which is used once. 0, or -1 with *errp filled. Called within ddp_group alone. */
+    int (*put)(void *ctx, const char *key, const void *data, size_t n, ddp_error_t *errp);
+    /* Waits until key is there, timeout_s at most; copies its value, at most `size` bytes, to data. How many bytes they
+     * are, or -1 with *errp filled. */
+    long (*get)(void *ctx, const char *key, void *data, size_t size, double timeout_s, ddp_error_t *errp);
+};
+
+/* A handle like ddp_init's, over the ranks of the group, for the collectives above; a process may have several. Of the
+ * settings, those that ddp_init needs count, from the environment. Collective over the group. NULL on error. */
+static inline ddp_t *ddp_group(const struct ddp_group *group, ddp_error_t *errp);
 
 /* ---- sizes ----
  *
@@ -478,6 +508,7 @@ int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *err
 int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size);
 int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t size, ddp_error_t *errp);
 int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t size);
+ddp_t *ddp_group_sized(const struct ddp_group *group, size_t size, ddp_error_t *errp);
 
 static inline int ddp_device(ddp_t *d, struct ddp_device *ret, ddp_error_t *errp)
 {
@@ -522,6 +553,10 @@ static inline int ddp_state_step(ddp_t *d, struct ddp_state_step *ret, ddp_error
 static inline int ddp_metrics(const ddp_t *d, struct ddp_metrics *ret)
 {
     return ddp_metrics_sized(d, ret, sizeof *ret);
+}
+static inline ddp_t *ddp_group(const struct ddp_group *group, ddp_error_t *errp)
+{
+    return ddp_group_sized(group, sizeof *group, errp);
 }
 
 #ifdef __cplusplus

@@ -1,22 +1,29 @@
-/* init.c - ddp_init and its end: config -> boot -> world -> communicator. */
+/* init.c - ddp_init, ddp_group and their end: config -> boot -> world -> communicator. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/handle.h"
+#include "runtime/sized.h"
+
+/* What ddp_init does not know of itself. */
+struct self {
+    boot_t *boot;
+    const char *node, *name;
+};
 
 /* Everything that needs the boot; it is closed in any case: nobody may stay connected to PMIx (boot.h). */
-static int wire_up(ddp_t *d, ddp_error_t *errp)
+static int wire_up(ddp_t *d, const struct self *self, ddp_error_t *errp)
 {
     double timeout_s = d->config.timeout_s;
     uint64_t deadline = deadline_in(timeout_s);
     struct comm_config cfg = {
         .timeout_s = timeout_s, .interface = config_text(d->config.interface), .progress = d->config.progress};
-    boot_t *b = boot_open(deadline, errp);
+    boot_t *b = self->boot ? self->boot : boot_open(deadline, errp);
     if (!b)
         return -1;
-    d->team.map = world_exchange(b, deadline, errp);
+    d->team.map = world_exchange_as(b, self->node, self->name, deadline, errp);
     if (d->team.map)
         d->team.comm = comm_create(&cfg, d->team.map, b, errp);
     if (boot_leave(b, d->team.comm ? errp : NULL) < 0) /* still connected: see boot.h */
@@ -33,7 +40,7 @@ static void name_version(ddp_error_t *errp)
         error_prefix(errp, "libddp " DDP_VERSION " under the plugin of slurm-ddp %.20s", plugin);
 }
 
-EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
+static ddp_t *handle_create(ddp_error_t *errp)
 {
     ddp_t *d = calloc(1, sizeof *d);
     if (!d) {
@@ -41,8 +48,52 @@ EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
         return NULL;
     }
     d->save = (struct save){.team = &d->team, .state = &d->state, .config = &d->config};
-    if (config_load(&d->config, argc, argv, errp) < 0 || wire_up(d, errp) < 0) {
+    return d;
+}
+
+EXPORT ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp)
+{
+    ddp_t *d = handle_create(errp);
+    if (!d)
+        return NULL;
+    if (config_load(&d->config, argc, argv, errp) < 0 || wire_up(d, &(struct self){0}, errp) < 0) {
         name_version(errp);
+        ddp_finalize(d);
+        return NULL;
+    }
+    d->team = team_of(d->team.map, d->team.comm, d->config.timeout_s);
+    return d;
+}
+
+static int check_group(const struct ddp_group *g, ddp_error_t *errp)
+{
+    if (g->size < 1 || g->rank < 0 || g->rank >= g->size)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_group: rank %d of %d ranks", g->rank, g->size);
+    if (!g->put || !g->get)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_group: it needs put and get");
+    return 0;
+}
+
+static int open_group(ddp_t *d, const struct ddp_group *g, ddp_error_t *errp)
+{
+    struct boot_given given = {.rank = g->rank, .size = g->size, .ctx = g->ctx, .put = g->put, .get = g->get};
+    if (config_load(&d->config, NULL, NULL, errp) < 0)
+        return -1;
+    if (g->timeout_s > 0)
+        d->config.timeout_s = g->timeout_s;
+    struct self self = {boot_given(&given, errp), g->node, g->name};
+    return self.boot ? wire_up(d, &self, errp) : -1;
+}
+
+EXPORT ddp_t *ddp_group_sized(const struct ddp_group *group, size_t size, ddp_error_t *errp)
+{
+    struct ddp_group g;
+    if (sized_take(&g, sizeof g, group, size, "ddp_group", errp) < 0 || check_group(&g, errp) < 0)
+        return NULL;
+    ddp_t *d = handle_create(errp);
+    if (!d)
+        return NULL;
+    if (open_group(d, &g, errp) < 0) {
         ddp_finalize(d);
         return NULL;
     }

@@ -8,6 +8,8 @@ for layout in 1 3 2,1; do
     n=$(($(tr , + <<<"$layout")))
     run "$top_builddir/ddp" run -n "$n" --layout "$layout" "$probe" allreduce
     is "$layout: several all-reduces in flight" "$rc $(oks "")" "0 $n"
+    run "$top_builddir/ddp" run -n "$n" --layout "$layout" "$probe" gather
+    is "$layout: all-gather, reduce-scatter, a group of one" "$rc $(oks "")" "0 $n" || diag "$err"
 done
 run "$top_builddir/ddp" run -n 2 "$probe" options
 is "options from the program" "$rc $(oks "")" "0 2"

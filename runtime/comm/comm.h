@@ -137,6 +137,11 @@ int comm_allreduce(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, 
 
 int comm_bcast(comm_t *c, void *data, size_t n_bytes, int root, ddp_error_t *errp);
 int comm_allgather(comm_t *c, const void *in, size_t n_bytes, void *out, ddp_error_t *errp); /* out: size * n_bytes */
+
+/* out[0..n_elems) = op over all ranks' in[rank * n_elems ..]; in: size * n_elems, of which out may be this rank's own
+ * part. */
+int comm_reduce_scatter(comm_t *c, const void *in, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op, void *out,
+                        ddp_error_t *errp);
 int comm_barrier(comm_t *c, ddp_error_t *errp);
 
 /* Makes the present or next call of every other rank fail with "rank R aborted: why". Returns at once. */

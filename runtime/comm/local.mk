@@ -11,6 +11,7 @@ libcomm_la_SOURCES = \
 	%D%/internode.c \
 	%D%/plan.c %D%/plan.h \
 	%D%/progress.c \
+	%D%/scatter.c \
 	%D%/shm.c %D%/shm.h \
 	%D%/shm_barrier.c \
 	%D%/tcp.c %D%/tcp.h \
@@ -37,6 +38,8 @@ UNIT_TESTS += t/unit/comm/notice.t
 t_unit_comm_notice_t_SOURCES = t/unit/comm/notice.c
 UNIT_TESTS += t/unit/comm/plan.t
 t_unit_comm_plan_t_SOURCES = t/unit/comm/plan.c
+UNIT_TESTS += t/unit/comm/scatter.t
+t_unit_comm_scatter_t_SOURCES = t/unit/comm/scatter.c
 UNIT_TESTS += t/unit/comm/sums.t
 t_unit_comm_sums_t_SOURCES = t/unit/comm/sums.c
 UNIT_TESTS += t/unit/comm/wire.t

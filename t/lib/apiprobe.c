@@ -53,6 +53,7 @@ static const struct {
     int (*run)(ddp_t *d);
 } cases[] = {
     {"allreduce", case_allreduce},
+    {"gather", case_gather},
     {"options", case_options},
     {"twice", case_twice},
     {"never", case_never},

@@ -35,6 +35,7 @@ struct ddp_hook copy_hook(void);
 
 /* What one rank passes once: collectives, options, optimizers, data; calls that do not fit. */
 int case_allreduce(ddp_t *d);
+int case_gather(ddp_t *d);
 int case_options(ddp_t *d);
 int case_optimizer(ddp_t *d);
 int case_no_optimizer(ddp_t *d);

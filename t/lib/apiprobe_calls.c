@@ -43,6 +43,62 @@ int case_allreduce(ddp_t *d)
     return 0;
 }
 
+static int group_put(void *ctx, const char *key, const void *data, size_t n, ddp_error_t *errp)
+{
+    (void)key, (void)errp;
+    memcpy(ctx, data, n); /* one rank gets what it has put last */
+    *(size_t *)((char *)ctx + 4096) = n;
+    return 0;
+}
+
+static long group_get(void *ctx, const char *key, void *data, size_t size, double timeout_s, ddp_error_t *errp)
+{
+    size_t n = *(size_t *)((char *)ctx + 4096);
+    (void)key, (void)errp;
+    memcpy(data, ctx, n < size && timeout_s > 0 ? n : 0);
+    return (long)n;
+}
+
+/* A group of this rank alone, beside the job's handle. */
+static int check_group(void)
+{
+    _Alignas(16) char store[4096 + sizeof(size_t)];
+    struct ddp_group g = {.size = 1, .timeout_s = 30, .ctx = store, .put = group_put, .get = group_get};
+    float x = 3, y = 0;
+    ddp_t *d = ddp_group(&g, &e);
+    CHECK(d && ddp_world(d)->size == 1 && ddp_barrier(d, &e) == 0);
+    CHECK(ddp_reduce_scatter(d, &x, 1, DDP_F32, DDP_SUM, &y, &e) == 0 && y == 3);
+    ddp_finalize(d);
+    g.rank = 1;
+    CHECK(!ddp_group(&g, &e) && strstr(e.text, "ddp_group: rank 1 of 1 ranks"));
+    g = (struct ddp_group){.size = 1};
+    CHECK(!ddp_group(&g, &e) && strstr(e.text, "ddp_group: it needs put and get"));
+    return 0;
+}
+
+/* All-gather and reduce-scatter; a group. */
+int case_gather(ddp_t *d)
+{
+    enum { N = 70001 };
+    const struct ddp_world *w = ddp_world(d);
+    size_t size = (size_t)w->size, at = (size_t)w->rank * N;
+    float *all = malloc(size * N * sizeof *all), *part = malloc(N * sizeof *part);
+    CHECK(all && part);
+    for (size_t i = 0; i < N; i++)
+        all[at + i] = value(w->rank, i);
+    CHECK(ddp_allgather(d, all + at, N, DDP_F32, all, &e) == 0);
+    for (size_t i = 0; i < size * N; i++)
+        CHECK(all[i] == value((int)(i / N), i % N));
+    CHECK(ddp_reduce_scatter(d, all, N, DDP_F32, DDP_MAX, part, &e) == 0);
+    for (size_t i = 0; i < N; i++)
+        CHECK(part[i] == value(w->rank, i));
+    CHECK(ddp_reduce_scatter(d, all, N, DDP_F32, 9, part, &e) == -1 && strstr(e.text, "unknown operator 9"));
+    CHECK(ddp_allgather(d, all, N, 9, all, &e) == -1 && strstr(e.text, "ddp_allgather: unknown type 9"));
+    free(all);
+    free(part);
+    return check_group();
+}
+
 int case_options(ddp_t *d)
 {
     struct ddp_metrics m;

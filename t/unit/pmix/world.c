@@ -1,6 +1,8 @@
 /* world_from_keys against a brute-force reference, and world_exchange over the boot of one process. */
 #include "t/unit/unit.h"
 
+#include <errno.h>
+
 #include "pmix/world.h"
 #include "runtime/base/clock.h"
 
@@ -110,9 +112,64 @@ static void one_process_is_a_world(void **state)
     boot_leave(b, NULL);
 }
 
+/* A store of the caller's: values by key. */
+struct store {
+    size_t n;
+    struct {
+        char key[160], data[256];
+        size_t n;
+    } item[8];
+};
+
+static int store_put(void *ctx, const char *key, const void *data, size_t n, ddp_error_t *errp)
+{
+    struct store *s = ctx;
+    (void)errp;
+    snprintf(s->item[s->n].key, sizeof s->item[s->n].key, "%s", key);
+    memcpy(s->item[s->n].data, data, n);
+    s->item[s->n++].n = n;
+    return 0;
+}
+
+static long store_get(void *ctx, const char *key, void *data, size_t size, double timeout_s, ddp_error_t *errp)
+{
+    struct store *s = ctx;
+    assert_true(timeout_s > 0 && timeout_s <= 5);
+    for (size_t i = 0; i < s->n; i++)
+        if (!strcmp(s->item[i].key, key)) {
+            assert_true(s->item[i].n <= size);
+            memcpy(data, s->item[i].data, s->item[i].n);
+            return (long)s->item[i].n;
+        }
+    return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "no %s", key);
+}
+
+static void ranks_meet_over_a_store_of_the_callers(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    struct store s = {0};
+    boot_t *b[2];
+    for (int r = 0; r < 2; r++)
+        b[r] = boot_given(&(struct boot_given){r, 2, &s, store_put, store_get}, &e);
+    assert_null(world_exchange_as(b[1], "away", "one", deadline_in(5), &e));
+    assert_int_equal(e.domain, DDP_E_TIMEOUT);
+    assert_error_has(e, "rank 0 did not come to the start of the group: no 0/world");
+    struct world *w = world_exchange_as(b[0], "here", "nought", deadline_in(5), &e);
+    assert_non_null(w);
+    assert_int_equal(w->size, 2);
+    assert_int_equal(w->n_nodes, 2);
+    assert_string_equal(w->host[0], "nought");
+    assert_string_equal(w->host[1], "one");
+    world_destroy(w);
+    for (int r = 0; r < 2; r++)
+        assert_int_equal(boot_leave(b[r], &e), 0);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nodes_are_numbered_by_their_lowest_rank),
     cmocka_unit_test(ranks_have_names),
     cmocka_unit_test(one_process_is_a_world),
+    cmocka_unit_test(ranks_meet_over_a_store_of_the_callers),
 };
 UNIT_MAIN(tests)
