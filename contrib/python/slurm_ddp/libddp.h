@@ -1,0 +1,208 @@
+/* libddp.h - libddp for group.cpp: its calls, its errors as exceptions, and a communicator over PyTorch's store. */
+#ifndef SLURM_DDP_LIBDDP_H
+#define SLURM_DDP_LIBDDP_H
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/version.h>
+
+using std::chrono::milliseconds;
+
+/* ---- libddp, as in ddp.h: this file needs no header of it, and takes its functions from the library that the package
+ * has opened ---- */
+
+struct ddp_error {
+    int domain, code;
+    char text[256];
+};
+enum { DDP_E_BOOT = 3 };
+enum ddp_dtype { DDP_F32, DDP_F64, DDP_BF16, DDP_F16, DDP_I32, DDP_I64 };
+enum ddp_op { DDP_SUM, DDP_MIN, DDP_MAX };
+struct ddp_group {
+    int rank, size;
+    const char *node, *name;
+    double timeout_s;
+    void *ctx;
+    int (*put)(void *, const char *, const void *, size_t, ddp_error *);
+    long (*get)(void *, const char *, void *, size_t, double, ddp_error *);
+};
+static struct {
+    void *(*group)(const ddp_group *, size_t, ddp_error *);
+    void (*finalize)(void *);
+    void (*abort)(void *, int, const char *);
+    int (*barrier)(void *, ddp_error *);
+    int (*bcast)(void *, void *, size_t, int, int, ddp_error *);
+    int (*allgather)(void *, const void *, size_t, int, void *, ddp_error *);
+    int (*reduce_scatter)(void *, const void *, size_t, int, int, void *, ddp_error *);
+    void *(*allreduce)(void *, void *, size_t, int, int, ddp_error *);
+    int (*wait)(void *, ddp_error *);
+} ddp;
+
+static inline void use_library(uintptr_t handle)
+{
+    auto find = [&](auto &function, const char *name) {
+        function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(reinterpret_cast<void *>(handle), name));
+        if (!function)
+            throw std::runtime_error(std::string("libddp has no ") + name + ": it is older than this package: install "
+                                     "one as new");
+    };
+    find(ddp.group, "ddp_group_sized");
+    find(ddp.finalize, "ddp_finalize");
+    find(ddp.abort, "ddp_abort");
+    find(ddp.barrier, "ddp_barrier");
+    find(ddp.bcast, "ddp_bcast");
+    find(ddp.allgather, "ddp_allgather");
+    find(ddp.reduce_scatter, "ddp_reduce_scatter");
+    find(ddp.allreduce, "ddp_allreduce");
+    find(ddp.wait, "ddp_wait");
+}
+
+/* ---- errors ---- */
+
+/* Of a collective: torch.distributed.DistBackendError, a RuntimeError. */
+[[noreturn]] static inline void fail(const std::string &text)
+{
+#if TORCH_VERSION_MAJOR >= 2
+    throw c10::DistBackendError({__func__, __FILE__, 0}, text);
+#else
+    throw std::runtime_error(text);
+#endif
+}
+
+/* Of the caller: something that cannot be done. */
+static inline void expect(bool is_so, const std::string &text)
+{
+    if (!is_so)
+        throw std::invalid_argument("backend ddp: " + text);
+}
+
+static inline void check(bool is_good, const ddp_error &e)
+{
+    if (!is_good)
+        fail(e.text);
+}
+
+/* ---- forked children ----
+ *
+ * A DataLoader's worker must not keep a dead rank's connections open: its peers would not notice. So the files that
+ * libddp opens are known, and closed in a child. */
+
+static inline std::mutex files_lock;
+static inline std::map<int, std::string> files;
+
+static inline std::string link_of(int fd)
+{
+    char text[256];
+    ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), text, sizeof text);
+    return n < 0 ? "" : std::string(text, static_cast<size_t>(n));
+}
+
+static inline std::map<int, std::string> open_files()
+{
+    std::map<int, std::string> found;
+    DIR *dir = opendir("/proc/self/fd");
+    for (dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(dir))
+            found[atoi(entry->d_name)] = link_of(atoi(entry->d_name));
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static inline void close_in_child()
+{
+    for (auto &[fd, what] : files)
+        if (link_of(fd) == what)
+            close(fd);
+    files.clear();
+}
+
+/* ---- a communicator ---- */
+
+/* Who the ranks of one are. Its keys in the store begin with `prefix`. */
+struct Members {
+    c10::intrusive_ptr<c10d::Store> store;
+    std::string prefix, node, name;
+    int rank, size;
+    milliseconds timeout;
+};
+
+static inline void refuse(ddp_error *e, const std::exception &why)
+{
+    e->domain = DDP_E_BOOT;
+    e->code = EPROTO;
+    std::string text = why.what();
+    snprintf(e->text, sizeof e->text, "%s", text.substr(0, text.find('\n')).c_str());
+}
+
+static inline int store_put(void *ctx, const char *key, const void *data, size_t n, ddp_error *e)
+{
+    auto *m = static_cast<Members *>(ctx);
+    try {
+        auto *bytes = static_cast<const uint8_t *>(data);
+        m->store->set(m->prefix + key, std::vector<uint8_t>(bytes, bytes + n));
+        return 0;
+    } catch (const std::exception &why) {
+        refuse(e, why);
+        return -1;
+    }
+}
+
+/* By looking again and again: while a thread waits in a store, it keeps all others of its process out. */
+static inline void wait_for(c10d::Store &store, const std::string &key, double timeout_s)
+{
+    auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
+    for (milliseconds pause(1); !store.check({key}); pause = std::min(pause * 2, milliseconds(20))) {
+        if (std::chrono::steady_clock::now() > end)
+            throw std::runtime_error("not before the deadline");
+        std::this_thread::sleep_for(pause);
+    }
+}
+
+static inline long store_get(void *ctx, const char *key, void *data, size_t size, double timeout_s, ddp_error *e)
+{
+    auto *m = static_cast<Members *>(ctx);
+    try {
+        wait_for(*m->store, m->prefix + key, timeout_s);
+        std::vector<uint8_t> value = m->store->get(m->prefix + key);
+        memcpy(data, value.data(), std::min(size, value.size()));
+        return static_cast<long>(value.size());
+    } catch (const std::exception &why) {
+        refuse(e, why);
+        return -1;
+    }
+}
+
+static inline void *communicator(Members m)
+{
+    ddp_error e{};
+    ddp_group g{m.rank, m.size, m.node.c_str(), m.name.empty() ? nullptr : m.name.c_str(),
+                static_cast<double>(m.timeout.count()) / 1000, &m, store_put, store_get};
+    auto before = open_files();
+    void *d = ddp.group(&g, sizeof g, &e);
+    auto after = open_files(); /* those of another that is opened meanwhile, too */
+    std::lock_guard<std::mutex> guard(files_lock);
+    for (auto &[fd, what] : after)
+        if (!before.count(fd) || before[fd] != what)
+            files[fd] = what;
+    check(d != nullptr, e);
+    return d;
+}
+
+#endif

@@ -1,0 +1,204 @@
+/* tensors.h - collectives of tensors: those that libddp has, and those that are made of these. They wait. */
+#ifndef SLURM_DDP_TENSORS_H
+#define SLURM_DDP_TENSORS_H
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include "libddp.h"
+
+using at::Tensor;
+using c10d::ReduceOp;
+using Tensors = std::vector<Tensor>;
+
+static const struct {
+    at::ScalarType torch;
+    ddp_dtype ddp;
+} TYPES[] = {{at::kFloat, DDP_F32}, {at::kDouble, DDP_F64}, {at::kBFloat16, DDP_BF16},
+             {at::kHalf, DDP_F16},  {at::kInt, DDP_I32},    {at::kLong, DDP_I64}};
+
+static inline int type_of(const Tensor &t)
+{
+    for (auto &row : TYPES)
+        if (row.torch == t.scalar_type())
+            return row.ddp;
+    return -1;
+}
+
+static inline int op_of(ReduceOp::RedOpType op)
+{
+    return op == ReduceOp::SUM ? DDP_SUM : op == ReduceOp::MIN ? DDP_MIN : op == ReduceOp::MAX ? DDP_MAX : -1;
+}
+
+static inline void check_tensor(const Tensor &t)
+{
+    expect(t.device().is_cpu(), "a tensor is on " + t.device().str() + ": it moves tensors of the CPU; take "
+           "init_process_group(\"cpu:ddp,cuda:nccl\") for both");
+    expect(t.layout() == at::kStrided, "sparse tensors are not supported: use dense ones, or gloo");
+}
+
+static inline void check_tensors(const Tensors &list)
+{
+    for (auto &t : list)
+        check_tensor(t);
+}
+
+static inline const Tensor &only(const Tensors &list)
+{
+    expect(list.size() == 1, "it takes one tensor a rank");
+    check_tensor(list[0]);
+    return list[0];
+}
+
+/* t's numbers in a row; where they are not, a copy, which put_back returns to t. */
+static inline Tensor row_of(const Tensor &t)
+{
+    return t.contiguous();
+}
+
+static inline void put_back(const Tensor &t, const Tensor &row)
+{
+    if (!row.is_same(t))
+        t.copy_(row);
+}
+
+/* What moves only is bytes; libddp counts in elements, of two bytes at least. */
+static inline void bcast(void *d, const Tensor &t, int root)
+{
+    ddp_error e;
+    Tensor row = row_of(t);
+    size_t n = row.nbytes();
+    if (n % 2 == 0) {
+        check(ddp.bcast(d, row.data_ptr(), n / 2, DDP_F16, root, &e) == 0, e);
+    } else {
+        std::vector<uint16_t> odd(n / 2 + 1);
+        memcpy(odd.data(), row.data_ptr(), n);
+        check(ddp.bcast(d, odd.data(), odd.size(), DDP_F16, root, &e) == 0, e);
+        memcpy(row.data_ptr(), odd.data(), n);
+    }
+    put_back(t, row);
+}
+
+/* out, in a row: every rank's `in`. */
+static inline void gather_row(void *d, const Tensor &in, const Tensor &out, int size)
+{
+    ddp_error e;
+    Tensor row = row_of(in);
+    size_t n = row.nbytes();
+    if (n % 2 == 0) {
+        check(ddp.allgather(d, row.data_ptr(), n / 2, DDP_F16, out.data_ptr(), &e) == 0, e);
+        return;
+    }
+    std::vector<uint16_t> mine(n / 2 + 1), all(mine.size() * static_cast<size_t>(size));
+    memcpy(mine.data(), row.data_ptr(), n);
+    check(ddp.allgather(d, mine.data(), mine.size(), DDP_F16, all.data(), &e) == 0, e);
+    char *to = static_cast<char *>(out.data_ptr());
+    for (size_t at = 0; at < all.size(); at += mine.size(), to += n)
+        memcpy(to, &all[at], n);
+}
+
+static inline Tensor gather(void *d, const Tensor &in, int size)
+{
+    std::vector<int64_t> shape = in.sizes().vec();
+    shape.insert(shape.begin(), size);
+    Tensor out = at::empty(shape, in.options());
+    gather_row(d, in, out, size);
+    return out;
+}
+
+static inline void apply(const Tensor &t, const Tensor &other, ReduceOp::RedOpType op)
+{
+    switch (op) {
+    case ReduceOp::PRODUCT: t.mul_(other); break;
+    case ReduceOp::BAND: t.bitwise_and_(other); break;
+    case ReduceOp::BOR: t.bitwise_or_(other); break;
+    case ReduceOp::BXOR: t.bitwise_xor_(other); break;
+    default: expect(false, "this ReduceOp is not supported: SUM, AVG, MIN, MAX, PRODUCT, BAND, BOR and BXOR are");
+    }
+}
+
+/* What libddp sums of itself: its types, in a row. */
+static inline bool is_plain(const Tensor &t, ReduceOp::RedOpType op)
+{
+    return t.is_contiguous() && type_of(t) >= 0 && (op_of(op) >= 0 || (op == ReduceOp::AVG && t.is_floating_point()));
+}
+
+/* t = op over all ranks' t. */
+static inline void reduce_all(void *d, const Tensor &t, ReduceOp::RedOpType op, int size)
+{
+    if (is_plain(t, op)) {
+        ddp_error e;
+        bool is_mean = op == ReduceOp::AVG;
+        void *work = ddp.allreduce(d, t.data_ptr(), static_cast<size_t>(t.numel()), type_of(t),
+                                   is_mean ? DDP_SUM : op_of(op), &e);
+        check(work && ddp.wait(work, &e) == 0, e);
+        if (is_mean)
+            t.div_(size);
+    } else if (type_of(t) >= 0 && is_plain(row_of(t), op)) {
+        Tensor row = row_of(t);
+        reduce_all(d, row, op, size);
+        put_back(t, row);
+    } else if (t.is_complex() && (op == ReduceOp::SUM || op == ReduceOp::AVG)) {
+        Tensor pairs = at::view_as_real(row_of(t)).clone();
+        reduce_all(d, pairs, op, size);
+        t.copy_(at::view_as_complex(pairs));
+    } else if (at::isIntegralType(t.scalar_type(), true) && type_of(t) < 0 && op_of(op) >= 0) { /* of fewer bits */
+        Tensor wide = t.to(at::kInt);
+        reduce_all(d, wide, op, size);
+        t.copy_(wide);
+    } else { /* none of libddp's: each rank does it to all */
+        expect(op != ReduceOp::AVG && op_of(op) < 0, std::string("it cannot reduce tensors of ") +
+               c10::toString(t.scalar_type()) + " by this ReduceOp");
+        Tensor all = gather(d, t, size);
+        Tensor sum = all[0].clone();
+        for (int r = 1; r < size; r++)
+            apply(sum, all[r], op);
+        t.copy_(sum);
+    }
+}
+
+/* out = op over all ranks' parts of `in` for this rank. */
+static inline void reduce_part(void *d, const Tensor &in, const Tensor &out, ReduceOp::RedOpType op, int rank, int size)
+{
+    ddp_error e;
+    Tensor row = row_of(in);
+    if (is_plain(row, op) && out.is_contiguous()) {
+        bool is_mean = op == ReduceOp::AVG;
+        check(ddp.reduce_scatter(d, row.data_ptr(), static_cast<size_t>(out.numel()), type_of(row),
+                                 is_mean ? DDP_SUM : op_of(op), out.data_ptr(), &e) == 0, e);
+        if (is_mean)
+            out.div_(size);
+        return;
+    }
+    Tensor all = row.clone();
+    reduce_all(d, all, op, size);
+    out.copy_(all.view(-1).narrow(0, rank * out.numel(), out.numel()).view(out.sizes()));
+}
+
+/* Rank after rank tells all others everything, of which each takes its own. */
+static inline void exchange(void *d, const Tensors &out, const Tensors &in, int rank, int size)
+{
+    Tensor counts = at::empty({size}, at::kLong);
+    for (int r = 0; r < size; r++)
+        counts[r] = static_cast<int64_t>(in[static_cast<size_t>(r)].nbytes());
+    Tensor all = gather(d, counts, size);
+    auto bytes_of = all.accessor<int64_t, 2>();
+    for (int from = 0; from < size; from++) {
+        const Tensor &mine = out[static_cast<size_t>(from)];
+        int64_t at = 0, total = all[from].sum().item<int64_t>(), n = bytes_of[from][rank];
+        for (int r = 0; r < rank; r++)
+            at += bytes_of[from][r];
+        Tensor bytes = at::empty({total}, at::kByte);
+        char *to = static_cast<char *>(bytes.data_ptr());
+        for (size_t r = 0; from == rank && r < in.size(); to += in[r++].nbytes())
+            memcpy(to, row_of(in[r]).data_ptr(), in[r].nbytes());
+        bcast(d, bytes, from);
+        expect(n == static_cast<int64_t>(mine.nbytes()), "all_to_all: rank " + std::to_string(from) + " sends " +
+               std::to_string(n) + " bytes, but there is room for " + std::to_string(mine.nbytes()));
+        Tensor row = row_of(mine);
+        memcpy(row.data_ptr(), static_cast<char *>(bytes.data_ptr()) + at, row.nbytes());
+        put_back(mine, row);
+    }
+}
+
+#endif

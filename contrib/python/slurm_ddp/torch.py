@@ -1,0 +1,114 @@
+"""torch.py - backend="ddp" of torch.distributed: libddp's communicator as a process group, for tensors on the CPU.
+
+    import slurm_ddp.torch
+    torch.distributed.init_process_group("ddp")     # or "cpu:ddp,cuda:nccl"
+
+group.cpp is compiled at the first import, by PyTorch's own extension builder against the PyTorch that is there, and
+kept in ~/.cache/slurm_ddp.
+"""
+import atexit
+import datetime
+import fcntl
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+
+from ._lib import Error, library
+
+NAME = "slurm_ddp_group"
+HERE = os.path.dirname(os.path.abspath(__file__))
+IS_OLD = int(torch.__version__.split(".")[0]) < 2  # 1.13
+FLAGS = ["-O2"] + (["-std=c++17"] if IS_OLD else [])
+SOURCES = "group.cpp", "lane.h", "libddp.h", "tensors.h"
+
+
+def _folder():
+    """Where what was built of these sources for this PyTorch and Python is kept."""
+    what = hashlib.sha256(f"{torch.__version__} {torch.__file__}".encode())
+    for name in SOURCES:
+        with open(os.path.join(HERE, name), "rb") as file:
+            what.update(file.read())
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    tag = f"{sys.implementation.cache_tag}-{platform.machine()}-{what.hexdigest()[:16]}"
+    return os.path.join(home, "slurm_ddp", tag)
+
+
+def _load(path):
+    loader = importlib.machinery.ExtensionFileLoader(NAME, path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(NAME, loader))
+    loader.exec_module(module)
+    return module
+
+
+def _build(final):
+    from torch.utils import cpp_extension
+    work = tempfile.mkdtemp(prefix="build.", dir=os.path.dirname(final))
+    try:
+        cpp_extension.load(NAME, [os.path.join(HERE, SOURCES[0])], extra_cflags=FLAGS, build_directory=work)
+        os.rename(os.path.join(work, NAME + ".so"), final)
+    except (ImportError, OSError, RuntimeError) as e:
+        lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+        why = next((line for line in lines if "error:" in line), lines[0] if lines else type(e).__name__)
+        raise Error("backend ddp is compiled at its first import, which needs g++, ninja and Python's headers "
+                    f"(python{sys.version_info[0]}-dev), and that failed: {why[:400]}", "system") from e
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _extension():
+    """Of several ranks one builds, and the others wait for it; who dies meanwhile holds up nobody."""
+    folder = _folder()
+    final = os.path.join(folder, NAME + ".so")
+    if not os.path.exists(final):
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.path.exists(final):
+                _build(final)
+    return _load(final)
+
+
+def _node():
+    """Ranks with the same are on one node, and share memory."""
+    for name in "DDP_NODE", "SLURM_NODEID":
+        if os.environ.get(name):
+            return os.environ[name]
+    return socket.gethostname()[:63]
+
+
+def _name():
+    """What errors call this rank beside its number in the group: of the group of all ranks, its host alone."""
+    host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    return f"global rank {dist.get_rank()}, {host}"[:63] if dist.is_initialized() else ""
+
+
+def _create(store, rank, size, timeout):
+    return _group.create(store, rank, size, max(timeout, datetime.timedelta(milliseconds=1)), _node(), _name())
+
+
+def _tell_peers():
+    """An exception that ends this rank is what the others' errors say."""
+    before, pid = sys.excepthook, os.getpid()
+
+    def hook(kind, value, trace):
+        if os.getpid() == pid:
+            _group.abort_all(f"{kind.__name__}: {value}".replace("\n", " ")[:150])
+        before(kind, value, trace)
+    sys.excepthook = hook
+
+
+_group = _extension()
+_group.use_library(library()._handle)
+dist.Backend.register_backend("ddp", _create, **({} if IS_OLD else {"devices": ["cpu"]}))
+atexit.register(_group.close_all)
+os.register_at_fork(after_in_child=_group.close_in_child)
+_tell_peers()

@@ -1,0 +1,285 @@
+"""groupprobe.py - a rank that uses backend="ddp" of torch.distributed. usage: groupprobe.py WHAT [ARGUMENT...]
+
+collectives      every collective, of many types, shapes and groups: gloo's results, or those of a formula
+wrong            what cannot be done: one line each
+train KIND BACKEND   trains a small model, KIND ddp or fsdp; rank 0 prints the losses
+killed VICTIM    rank VICTIM kills itself in mid-training; the others print what the exception says
+raises           rank 1 ends with an exception
+"""
+import itertools
+import os
+import signal
+import sys
+
+import torch
+import torch.distributed as dist
+
+import slurm_ddp.torch  # noqa: F401
+
+OPS = dist.ReduceOp
+FLOATS = torch.float32, torch.float64, torch.float16
+TYPES = FLOATS + (torch.int32, torch.int64, torch.uint8, torch.int8)
+IS_OLD = torch.__version__.startswith("1.")
+
+
+def whole(shape, dtype, seed):
+    """Small whole numbers, so that sums and products are exact in every type and order."""
+    numbers = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 3, shape, generator=numbers).to(dtype)
+
+
+def mine(shape, dtype, seed):
+    return whole(shape, dtype, 1000 * seed + dist.get_rank())
+
+
+class Both:
+    """The same call on a group of gloo's and on one of ddp's."""
+
+    def __init__(self, ranks):
+        self.ranks = ranks
+        self.groups = [dist.new_group(ranks, backend=b) for b in ("gloo", "ddp")]
+        self.rank, self.size = dist.get_rank(), len(ranks)
+        self.n_compared = 0
+
+    def same(self, what, make, call):
+        """make() gives the call's tensors, of which every one is compared afterwards."""
+        if self.rank not in self.ranks:
+            return
+        found = []
+        for group in self.groups:
+            tensors = make()
+            call(group, *tensors)
+            found.append([t for part in tensors for t in (part if isinstance(part, list) else [part])])
+        for k, (a, b) in enumerate(zip(*found)):
+            assert torch.equal(a, b), f"{what}, tensor {k}: gloo {a}, ddp {b}"
+        self.n_compared += 1
+
+    def reductions(self, shape, dtype, seed):
+        for op in (OPS.SUM, OPS.MIN, OPS.MAX, OPS.PRODUCT):
+            self.same(f"all_reduce {op} {dtype} {shape}", lambda: [mine(shape, dtype, seed)],
+                      lambda g, x: dist.all_reduce(x, op=op, group=g))
+        shape = shape or (2,)  # gloo crashes where the output has no dimension
+        self.same(f"reduce_scatter {dtype} {shape}",
+                  lambda: [torch.zeros(shape, dtype=dtype), mine((self.size, *shape), dtype, seed)],
+                  lambda g, out, x: part_of_sum(g, out, x, self.size))
+        if dtype in (torch.int32, torch.int64, torch.uint8):
+            for op in (OPS.BAND, OPS.BOR, OPS.BXOR):
+                self.same(f"all_reduce {op} {dtype}", lambda: [mine(shape, dtype, seed)],
+                          lambda g, x: dist.all_reduce(x, op=op, group=g))
+
+    def moves(self, shape, dtype, seed):
+        root = self.ranks[seed % self.size]
+        self.same(f"broadcast {dtype} {shape}", lambda: [mine(shape, dtype, seed)],
+                  lambda g, x: dist.broadcast(x, root, group=g))
+        self.same(f"all_gather {dtype} {shape}",
+                  lambda: [[torch.zeros(shape, dtype=dtype) for _ in self.ranks], mine(shape, dtype, seed)],
+                  lambda g, out, x: dist.all_gather(out, x, group=g))
+        self.same(f"gather {dtype} {shape}",
+                  lambda: [[torch.zeros(shape, dtype=dtype) for _ in self.ranks], mine(shape, dtype, seed)],
+                  lambda g, out, x: dist.gather(x, out if self.rank == root else None, root, group=g))
+        self.same(f"scatter {dtype} {shape}",
+                  lambda: [torch.zeros(shape, dtype=dtype), [mine(shape, dtype, seed + k) for k in range(self.size)]],
+                  lambda g, out, x: dist.scatter(out, x if self.rank == root else None, root, group=g))
+        self.same(f"all_to_all_single {dtype} {shape}",
+                  lambda: [torch.zeros((self.size, *shape), dtype=dtype), mine((self.size, *shape), dtype, seed)],
+                  lambda g, out, x: dist.all_to_all_single(out, x, group=g))
+
+    def odd(self):
+        """Not in a row; reduce; parts of unequal sizes; several at once; objects."""
+        self.same("all_reduce of a transposed tensor", lambda: [mine((7, 5), torch.float32, 1)],
+                  lambda g, x: dist.all_reduce(x, group=g) if g is self.groups[1] else reduce_copy(x.t(), g))
+        self.same("reduce", lambda: [mine((9,), torch.float32, 2)], lambda g, x: reduce_to(x, self.ranks[-1], g))
+        rows = [[(a + 2 * b) % 3 for b in range(self.size)] for a in range(self.size)]  # a sends to b
+        me = self.ranks.index(self.rank) if self.rank in self.ranks else 0
+        theirs = [row[me] for row in rows]
+        self.same("all_to_all_single of unequal parts",
+                  lambda: [torch.zeros(sum(theirs), 3), mine((sum(rows[me]), 3), torch.float32, 3)],
+                  lambda g, out, x: dist.all_to_all_single(out, x, theirs, rows[me], group=g))
+        self.same("works in flight", lambda: [[mine((100 * k + 1,), torch.float32, k) for k in range(6)]], in_flight)
+        self.same("barrier", lambda: [], lambda g: dist.barrier(group=g))
+        if self.rank in self.ranks:
+            found = [None] * self.size
+            dist.all_gather_object(found, {"rank": self.rank}, group=self.groups[1])
+            assert [f["rank"] for f in found] == self.ranks
+            text = ["x" * 1001, 7] if self.rank == self.ranks[0] else [None, None]
+            dist.broadcast_object_list(text, self.ranks[0], group=self.groups[1])
+            assert text == ["x" * 1001, 7]
+
+
+def part_of_sum(group, out, x, size):
+    """gloo of PyTorch 1.13 has no reduce-scatter."""
+    if IS_OLD and "Gloo" in type(group).__name__:
+        dist.all_reduce(x.clone(), group=group)
+        both = x.clone()
+        dist.all_reduce(both, group=group)
+        out.copy_(both[dist.get_rank(group)])
+    elif IS_OLD:
+        dist.all_reduce(x.clone(), group=group)
+        group._reduce_scatter_base(out, x.flatten(0, 1)).wait()
+    else:
+        dist.all_reduce(x.clone(), group=group)
+        dist.reduce_scatter_tensor(out, x.flatten(0, 1), group=group)
+
+
+def reduce_copy(x, group):
+    copy = x.contiguous()
+    dist.all_reduce(copy, group=group)
+    x.copy_(copy)
+
+
+def reduce_to(x, root, group):
+    """What the others have afterwards is not said."""
+    dist.reduce(x, root, group=group)
+    if dist.get_rank() != root:
+        x.zero_()
+
+
+def in_flight(group, tensors):
+    works = [dist.all_reduce(t, group=group, async_op=True) for t in tensors]
+    for work in reversed(works):
+        work.wait()
+        assert work.is_completed()
+
+
+def own_types(group, rank, size):
+    """What gloo has not: against a formula."""
+    total = size * (size - 1) / 2
+    for dtype in FLOATS + (torch.bfloat16,):
+        x = torch.full((33,), float(rank), dtype=dtype)
+        dist.all_reduce(x, group=group)
+        assert torch.equal(x, torch.full((33,), total, dtype=dtype)), f"sum {dtype}: {x}"
+        if not IS_OLD:
+            x = torch.full((33,), float(rank), dtype=dtype)
+            dist.all_reduce(x, op=OPS.AVG, group=group)
+            assert torch.equal(x, torch.full((33,), total, dtype=dtype) / size), f"mean {dtype}: {x}"
+    seen = torch.tensor([rank == 0, False, True])
+    dist.all_reduce(seen, op=OPS.MAX, group=group)
+    assert seen.tolist() == [True, False, True]
+    z = torch.full((3,), complex(rank, 1))
+    dist.all_reduce(z, group=group)
+    assert torch.equal(z, torch.full((3,), complex(total, size)))
+
+
+def messages(group, rank, size):
+    """In a circle, with two tags in either order, of an odd number of bytes."""
+    after, before = (rank + 1) % size, (rank - 1) % size
+    got = [torch.zeros(5, dtype=torch.uint8), torch.zeros(40000)]
+    works = [dist.irecv(got[1], before, group=group, tag=2), dist.irecv(got[0], before, group=group, tag=1),
+             dist.isend(torch.full((5,), rank, dtype=torch.uint8), after, group=group, tag=1),
+             dist.isend(torch.full((40000,), rank + 0.5), after, group=group, tag=2)]
+    for work in works:
+        work.wait()
+    assert got[0].tolist() == [before] * 5 and got[1].unique().tolist() == [before + 0.5]
+
+
+def collectives():
+    dist.init_process_group("gloo")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    groups = [Both(list(range(size)))] + ([Both([0, size - 1])] if size > 2 else [])
+    shapes = [(), (1,), (5,), (3, 7), (130001,)]
+    for seed, (both, dtype, shape) in enumerate(itertools.product(groups, TYPES, shapes)):
+        both.reductions(shape, dtype, seed)
+        both.moves(shape, dtype, seed)
+    for both in groups:
+        both.odd()
+    own_types(groups[0].groups[1], rank, size)
+    if size > 1:
+        messages(groups[0].groups[1], rank, size)
+    n = groups[0].n_compared
+    dist.destroy_process_group()
+    print(f"{n} compared", flush=True)
+
+
+def wrong():
+    dist.init_process_group("ddp")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    calls = {
+        "sparse": lambda: dist.all_reduce(torch.eye(2).to_sparse()),
+        "shape": lambda: dist.all_gather([torch.zeros(3)] * size, torch.zeros(2)),
+        "source": lambda: dist.recv(torch.zeros(1)),
+        "meta": lambda: dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).allreduce(
+            [torch.zeros(1, device="meta")]).wait(),
+        "complex": lambda: dist.all_reduce(torch.zeros(2, dtype=torch.complex64), op=OPS.MAX),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+            print(f"{name}: done")
+        except (RuntimeError, ValueError) as e:
+            print(f"{name}: {type(e).__name__}: {e}")
+    x = torch.full((2,), float(rank))
+    dist.all_reduce(x)  # none of these has broken the group
+    assert x.tolist() == [size * (size - 1) / 2] * 2
+    dist.destroy_process_group()
+    try:
+        dist.all_reduce(x)
+    except (RuntimeError, ValueError):
+        print("destroyed", flush=True)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(7)
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(32, 64), torch.nn.Linear(64, 64), torch.nn.Linear(64, 8)])
+
+    def forward(self, x):
+        for layer in self.layers[:-1]:
+            x = torch.relu(layer(x))
+        return self.layers[-1](x)
+
+
+def wrapped(kind):
+    model = Net()
+    if kind == "ddp":
+        return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.01)
+    from torch.distributed.fsdp import fully_shard
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def steps(model, n):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    numbers = torch.Generator().manual_seed(dist.get_rank())
+    for step in range(n):
+        x = torch.randn(16, 32, generator=numbers)
+        loss = (model(x) - x[:, :8] * 2).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        mean = loss.detach().clone()
+        dist.all_reduce(mean)
+        yield step, mean.item() / dist.get_world_size()
+
+
+def train(kind, backend):
+    dist.init_process_group(backend)
+    losses = [f"{loss:.6f}" for _, loss in steps(wrapped(kind), 12)]
+    if dist.get_rank() == 0:
+        print(" ".join(losses), flush=True)
+    dist.destroy_process_group()
+
+
+def killed(victim):
+    dist.init_process_group("ddp")
+    try:
+        for step, _ in steps(wrapped("ddp"), 1000):
+            if step == 5 and dist.get_rank() == int(victim):
+                os.kill(os.getpid(), signal.SIGKILL)
+    except RuntimeError as e:
+        print(f"{type(e).__name__}: {e}", flush=True)
+        os._exit(9)
+
+
+def raises():
+    dist.init_process_group("ddp")
+    for step, _ in steps(wrapped("ddp"), 1000):
+        if step == 5 and dist.get_rank() == 1:
+            raise ValueError("no such sample")
+
+
+torch.set_num_threads(1)
+{"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises}[sys.argv[1]](
+    *sys.argv[2:])
