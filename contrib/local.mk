@@ -7,10 +7,11 @@ contrib_examples_linear_LDFLAGS = $(AM_LDFLAGS) -static
 
 EXTRA_DIST += \
 	%D%/arm64 %D%/bundle %D%/check %D%/cluster %D%/demo %D%/demo-bigram.py %D%/deps %D%/gpu-check %D%/matrix \
-	%D%/bench/checkpoint %D%/bench/failtorch.py %D%/bench/failure %D%/bench/gloobench.py \
+	%D%/bench/checkpoint %D%/bench/backends.py %D%/bench/failtorch.py %D%/bench/failure %D%/bench/gloobench.py \
 	%D%/bench/gpt.py %D%/bench/gptmodel.py %D%/bench/gpugpt.py \
 	%D%/bench/gpupeer %D%/bench/launch %D%/bench/mpibench.c %D%/bench/peers %D%/bench/pmixbare.c \
 	%D%/bench/peerlib/allreduce.py \
+	%D%/bench/peerlib/backends.py \
 	%D%/bench/peerlib/figures.py \
 	%D%/bench/peerlib/llmc.py \
 	%D%/bench/peerlib/machine.py \
@@ -83,9 +84,12 @@ dist_pymodules_DATA = \
 	%D%/python/slurm_ddp/__init__.py \
 	%D%/python/slurm_ddp/_lib.py \
 	%D%/python/slurm_ddp/checkpoint.py \
+	%D%/python/slurm_ddp/group.cpp \
 	%D%/python/slurm_ddp/hf.py \
 	%D%/python/slurm_ddp/job.py \
+	%D%/python/slurm_ddp/lane.h %D%/python/slurm_ddp/libddp.h \
 	%D%/python/slurm_ddp/metrics.py \
 	%D%/python/slurm_ddp/rng.py \
 	%D%/python/slurm_ddp/sampler.py \
+	%D%/python/slurm_ddp/tensors.h %D%/python/slurm_ddp/torch.py \
 	%D%/python/slurm_ddp/tree.py

@@ -66,6 +66,7 @@ SHELL_TESTS = \
 	%D%/t6110-window.t \
 	%D%/t6501-python.t \
 	%D%/t6502-python-slurm.t \
+	%D%/t6503-python-backend.t \
 	%D%/t7001-rank-death.t \
 	%D%/t7002-slurm-death.t \
 	%D%/t7003-stop.t \

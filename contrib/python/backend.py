@@ -18,7 +18,7 @@ METADATA = f"Metadata-Version: 2.1\nName: slurm-ddp\nVersion: {VERSION}\nRequire
 def _files(library):
     """(name in the wheel, bytes)"""
     for name in sorted(os.listdir(os.path.join(HERE, NAME))):
-        if name.endswith(".py"):
+        if name.endswith((".py", ".cpp", ".h")):
             with open(os.path.join(HERE, NAME, name), "rb") as file:
                 yield f"{NAME}/{name}", file.read()
     if library:

@@ -44,6 +44,7 @@ EXTRA_DIST +=  \
 	%D%/mutate \
 	%D%/nccl.sh \
 	%D%/gptprobe.py \
+	%D%/groupprobe.py \
 	%D%/hfprobe.py \
 	%D%/pyprobe.py \
 	%D%/python.sh \

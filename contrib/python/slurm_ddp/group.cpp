@@ -277,7 +277,8 @@ class Group : public Base {
                    outs[i].scalar_type() == ins[i].scalar_type(), "all_gather_into_tensor: the output is not "
                    "contiguous, of the input's type, and as many times the input as there are ranks");
         }
-        return start(OpType::_ALLGATHER_BASE, "ddp:all_gather_into_tensor", ins, outs, is_async, [=, size = size_](void *d) {
+        return start(OpType::_ALLGATHER_BASE, "ddp:all_gather_into_tensor", ins, outs, is_async,
+                     [=, size = size_](void *d) {
             for (size_t i = 0; i < ins.size(); i++)
                 gather_row(d, ins[i], outs[i], size);
         });

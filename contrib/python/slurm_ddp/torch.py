@@ -16,6 +16,7 @@ import os
 import platform
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 
@@ -53,9 +54,10 @@ def _build(final):
     from torch.utils import cpp_extension
     work = tempfile.mkdtemp(prefix="build.", dir=os.path.dirname(final))
     try:
-        cpp_extension.load(NAME, [os.path.join(HERE, SOURCES[0])], extra_cflags=FLAGS, build_directory=work)
+        module = cpp_extension.load(NAME, [os.path.join(HERE, SOURCES[0])], extra_cflags=FLAGS, build_directory=work)
         os.rename(os.path.join(work, NAME + ".so"), final)
-    except (ImportError, OSError, RuntimeError) as e:
+        return module
+    except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as e:
         lines = [line.strip() for line in str(e).splitlines() if line.strip()]
         why = next((line for line in lines if "error:" in line), lines[0] if lines else type(e).__name__)
         raise Error("backend ddp is compiled at its first import, which needs g++, ninja and Python's headers "
@@ -73,7 +75,7 @@ def _extension():
         with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not os.path.exists(final):
-                _build(final)
+                return _build(final)
     return _load(final)
 
 

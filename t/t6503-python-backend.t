@@ -1,0 +1,65 @@
+#!/bin/bash
+# backend="ddp" of torch.distributed, on a real Slurm: every collective gives gloo's results, on nodes with unequal
+# numbers of ranks; PyTorch's DDP, and FSDP2 where it is, train with gloo's losses; a rank that dies is named.
+. "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+. "$top_srcdir/t/lib/python.sh"
+. "$top_srcdir/t/lib/cluster.sh"
+need_packages numpy torch
+export PYTHONPATH=$top_srcdir/contrib/python PYTHONDONTWRITEBYTECODE=1 DDP_LIBRARY=$top_builddir/.libs/libddp.so.0
+export SLURM_CPU_BIND=none OMP_NUM_THREADS=1 XDG_CACHE_HOME=$top_builddir/t/cache
+probe=("$python" "$top_srcdir/t/lib/groupprobe.py")
+quiet() { grep -v 'No CUDA runtime\|socket.cpp\|Gloo\|InitGoogleLogging\|reducer.cpp\|^$' || true; } # PyTorch's own
+
+# Compiled here, once in this build folder, so that the cluster's user finds it.
+case $("$python" -c 'import torch; print(torch.__version__)') in
+1.*) need=(ATen/ATen.h pybind11/pybind11.h) ;;
+*) need=() ;;
+esac
+for header in "${need[@]}"; do
+    "${CXX:-g++}" -E -x c++ - <<<"#include <$header>" >"$tmp/header" 2>&1 ||
+        skip_all "no $header: contrib/deps test installs libtorch-dev and pybind11-dev"
+done
+for program in g++ ninja; do
+    command -v $program >/dev/null || [ -x "$(dirname "$python")/$program" ] ||
+        skip_all "no $program, with which PyTorch compiles extensions: contrib/deps test installs it"
+done
+run "$python" -c 'import slurm_ddp.torch'
+is "it compiles" "$rc:$(quiet <<<"$out$err")" "0:"
+run env XDG_CACHE_HOME="$tmp" CXX=/bin/false "$python" -c 'import slurm_ddp.torch'
+like "where it does not, one line says what it needs" "$rc:$err" \
+    '^1:.*slurm_ddp._lib.Error: backend ddp is compiled at its first import, which needs g\+\+, ninja and Python'
+
+cluster_up 2 --cpus 4
+# ranks SRUN-OPTION... -- WHAT...: sets $rc, $out, $err
+ranks() {
+    local options=()
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    run timeout -k 5 100 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on "${options[@]}" \
+        "${probe[@]}" "${@:2}"
+}
+ranks -N2 -n3 -- collectives
+is "every collective, ranks 2 and 1 on two nodes, and a group of two of them" \
+    "$rc:$(sort <<<"$out" | uniq -c | xargs)" "0:3 400 compared" || diag "$err"
+ranks -N2 --ntasks-per-node=2 -- wrong
+is "what cannot be done: all ranks go on" "$rc:$(grep -c ^destroyed <<<"$out")" 0:4 || diag "$err"
+like "... after one line" "$out" \
+    'sparse: ValueError: backend ddp: sparse tensors are not supported: use dense ones, or gloo'
+
+kinds=(ddp)
+"$python" -c 'from torch.distributed.fsdp import fully_shard' 2>"$tmp/fsdp.err" && kinds+=(fsdp)
+for kind in "${kinds[@]}"; do
+    ranks -N2 --ntasks-per-node=2 -- train "$kind" gloo
+    want=$out
+    ranks -N2 --ntasks-per-node=2 -- train "$kind" ddp
+    # the order of a sum is another one than gloo's: the last digit may differ
+    is "$kind: the losses are gloo's" "$rc:$(awk '{ for (i = 1; i <= NF; i++) printf "%.4f ", $i }' <<<"$out")" \
+        "0:$(awk '{ for (i = 1; i <= NF; i++) printf "%.4f ", $i }' <<<"$want")" || diag "$err"
+    like "... of a whole training" "$out" '^([0-9.]+ ){11}[0-9.]+$'
+done
+ranks -K0 -N2 --ntasks-per-node=2 -- killed 3 # else Slurm may end them before they have spoken
+is "a rank is killed: an exception on each of the others names it" \
+    "$(grep -cE '^(DistBackend|Runtime)Error: rank 3 \(n2\) died' <<<"$out")" 3 || diag "$out$err"
+ranks -K0 -N2 --ntasks-per-node=2 -- raises
+is "a rank raises: the others say what" \
+    "$(grep -cE 'Error: rank 1 \(n1\) aborted: ValueError: no such sample$' <<<"$err")" 3 || diag "$err"
+done_testing
