@@ -80,6 +80,13 @@ EXPORT uint64_t ddp_steps_done(const ddp_t *d)
     return d->state.optimizer.n_steps;
 }
 
+EXPORT int ddp_requeue(ddp_t *d, ddp_error_t *errp)
+{
+    if (expect_between_steps(d, 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_requeue", errp) < 0)
+        return -1;
+    return scheduler_requeue_now(&d->save, errp);
+}
+
 EXPORT const char *ddp_requeue_note(const ddp_t *d)
 {
     return d->save.scheduler.note;

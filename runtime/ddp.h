@@ -383,9 +383,16 @@ struct ddp_checkpoint_status {
 };
 static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 
-/* After a step that set `stop` and its checkpoint, with the option requeue=auto (or --ddp=requeue=auto): what became of
- * the job, one line for the user; else NULL. On rank 0 alone. A batch job is back in the queue then, where that was
- * possible; of an interactive one the line holds the command that goes on. Borrowed until ddp_finalize. */
+/* For programs that save by means of their own: has the batch job put back into the queue (of an array this task
+ * alone), once, where that is possible; ddp_requeue_note says what became of it. To be called when all is saved; then
+ * the program exits with DDP_EXIT_STOPPED. Not needed with ddp_checkpoint and the option requeue=auto. Collective; it
+ * takes as long as Slurm's controller, up to a minute. */
+int ddp_requeue(ddp_t *d, ddp_error_t *errp);
+
+/* After ddp_requeue, or a step that set `stop` and its checkpoint, with the option requeue=auto (or
+ * --ddp=requeue=auto): what became of the job, one line for the user; else NULL. On rank 0 alone. A batch job is back
+ * in the queue then, where that was possible; of an interactive one the line holds the command that goes on. Borrowed
+ * until ddp_finalize. */
 const char *ddp_requeue_note(const ddp_t *d);
 
 /* ---- beside another framework's training ----

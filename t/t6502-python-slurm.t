@@ -78,4 +78,14 @@ like "three ranks go on" "$rc:$out" "^0:.*resumed from $home/other.ckpt, at step
 used "$home/one:$killed" "$home/two:$stopped" "$home/four:40"
 like "... each sample is used once an epoch still" "$rc:$out" "^0:[12] whole epochs and [0-9]+ samples, each once" ||
     diag "$err"
+
+printf '#!/bin/sh\n#SBATCH --ddp=on --requeue -N2 --ntasks-per-node=2\nexec srun %s %s requeue\n' "$python" \
+    "$top_srcdir/t/lib/pyprobe.py" >"$home/job"
+cluster_run sbatch --parsable -o "$home/log" "$home/job"
+job=$out
+ok "requeue(): a loop that saves by its own means" until_true 60 grep -qsx "job $job is requeued.*" "$home/log" ||
+    diag "$(cat "$home/log")"
+waits() { cluster_run squeue -h -j "$job" -o %T && [ "$out" = PENDING ]; }
+ok "... the job is back in the queue" until_true 60 waits
+cluster_run scancel "$job"
 done_testing

@@ -102,12 +102,19 @@ void scheduler_save_over(struct save *save, bool is_committed)
 int scheduler_requeue(struct save *save, ddp_error_t *errp)
 {
     const struct checkpoint *c = &save->checkpoint;
-    struct scheduler *w = &save->scheduler;
     bool is_saved = c->is_stopping && c->has_last && c->status.last_step == save->state->optimizer.n_steps;
+    if (!is_saved || save->config->requeue != REQUEUE_AUTO)
+        return 0;
+    return scheduler_requeue_now(save, errp);
+}
+
+int scheduler_requeue_now(struct save *save, ddp_error_t *errp)
+{
+    struct scheduler *w = &save->scheduler;
     struct requeue_request r = {.limit = save->config->requeue_limit, .exclude = save->config->requeue_exclude,
                                 .patience_s = fmin(REQUEUE_PATIENCE_S, save->team->timeout_s / 4)};
     char is_done = 0;
-    if (w->has_ended || !is_saved || save->config->requeue != REQUEUE_AUTO)
+    if (w->has_ended)
         return 0;
     w->has_ended = true;
     if (save->team->me.rank == 0) /* the others wait no longer than for any rank */

@@ -40,6 +40,9 @@ void scheduler_save_over(struct save *save, bool is_committed);
  * other ranks wait. Collective. */
 int scheduler_requeue(struct save *save, ddp_error_t *errp);
 
+/* The same whatever is saved and the option says; nothing where it was tried before. */
+int scheduler_requeue_now(struct save *save, ddp_error_t *errp);
+
 void scheduler_close(struct save *save);
 
 #endif

@@ -9,6 +9,7 @@ peers FOLDER        a rank whose child lives on is killed: prints what the other
 children FOLDER     SIGTERM to a rank's child, from others and from the rank
 raises FOLDER       a rank ends with an exception: prints what the others are told
 stop [FOLDER]       until asked to stop: with a Checkpoint in FOLDER, else by stop_requested(); prints the steps
+requeue             rank 0 is asked to stop: what requeue() then says
 deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
 wrong FOLDER        what is refused
@@ -172,6 +173,19 @@ def stop(folder=None):
             sys.exit(slurm_ddp.EXIT_STOPPED)
 
 
+def requeue():
+    if slurm_ddp.world().rank == 0:
+        slurm_ddp.job.job().open()
+        os.kill(os.getpid(), signal.SIGUSR1)
+    while not slurm_ddp.stop_requested():
+        pass
+    note = slurm_ddp.requeue()
+    assert bool(note) == (slurm_ddp.world().rank == 0)
+    if note:
+        say(note)
+    sys.exit(slurm_ddp.EXIT_STOPPED)
+
+
 def deadline():
     assert slurm_ddp.deadline() is None, "known before anybody has asked"
     slurm_ddp.stop_requested()
@@ -298,7 +312,7 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, children, raises, stop, deadline, state, torch, wrong, used)
+CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, torch, wrong, used)
 {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
 if sys.argv[1] in ("sampler", "resume"):
     say("ok")

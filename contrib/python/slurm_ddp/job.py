@@ -144,6 +144,17 @@ def stop_requested():
     return bool((j.step_done if j.has_checkpoint else j.step()).stop)
 
 
+def requeue():
+    """For a loop that was asked to stop and has saved by its own means: has the batch job put back into the queue, where
+    that is possible (not with --no-requeue, nor where somebody cancels the job), and says on rank 0 what became of it;
+    "" elsewhere. Collective; then end with sys.exit(EXIT_STOPPED). A Checkpoint does so by itself, where
+    --ddp=on,requeue=auto says so."""
+    j = job().open()
+    call("ddp_requeue", j.handle)
+    note = library().ddp_requeue_note(j.handle)
+    return note.decode() if note else ""
+
+
 def deadline():
     """When the job's time is over, as time.time() counts: the same on all ranks. None: never, or not known yet, before
     the first step() or stop_requested()."""
