@@ -88,6 +88,7 @@ dist_pymodules_DATA = \
 	%D%/python/slurm_ddp/hf.py \
 	%D%/python/slurm_ddp/job.py \
 	%D%/python/slurm_ddp/lane.h %D%/python/slurm_ddp/libddp.h \
+	%D%/python/slurm_ddp/lightning.py \
 	%D%/python/slurm_ddp/metrics.py \
 	%D%/python/slurm_ddp/rng.py \
 	%D%/python/slurm_ddp/sampler.py \

@@ -45,7 +45,9 @@ EXTRA_DIST +=  \
 	%D%/nccl.sh \
 	%D%/gptprobe.py \
 	%D%/groupprobe.py \
+	%D%/frameworks.py \
 	%D%/hfprobe.py \
+	%D%/lightningprobe.py \
 	%D%/pyprobe.py \
 	%D%/python.sh \
 	%D%/refuses.sh \

@@ -1,0 +1,41 @@
+"""lightning.py - a callback that gives Lightning's Trainer slurm_ddp's samples, checkpoints and stops."""
+import signal
+
+from lightning.pytorch import callbacks
+
+from ._lib import Error
+from .checkpoint import Checkpoint
+
+
+class Saver(callbacks.Callback):
+    """folder: where the training's state goes and comes from by itself; sampler: the slurm_ddp.Sampler of the
+    DataLoader (batch_sampler=sampler). The Trainer wants max_steps in place of epochs, use_distributed_sampler=False and
+    enable_checkpointing=False."""
+
+    def __init__(self, folder, sampler):
+        self.folder, self.sampler = folder, sampler
+
+    def on_train_start(self, trainer, module):
+        if trainer.max_steps <= 0 or trainer.accumulate_grad_batches != self.sampler.accumulate:
+            raise Error(f"lightning.Saver: the Trainer needs max_steps, since a resume counts steps, not epochs, and "
+                        f"accumulate_grad_batches={self.sampler.accumulate}, as the Sampler")
+        # Lightning's own handlers would save and requeue by other means, or wait for ranks that got no signal. At the
+        # end it puts back what was there before; but srun ends all ranks with SIGTERM as soon as one has left.
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_DFL)
+        trainer._signal_connector._original_handlers.clear()
+        schedulers = {f"scheduler{i}": c.scheduler for i, c in enumerate(trainer.lr_scheduler_configs)}
+        optimizers = {f"optimizer{i}": o for i, o in enumerate(trainer.optimizers)}
+        self.checkpoint = Checkpoint(self.folder, model=module, sampler=self.sampler, **optimizers, **schedulers)
+        loop = trainer.fit_loop.epoch_loop
+        loop.automatic_optimization.optim_progress.optimizer.step.total.completed = self.checkpoint.steps
+        loop._batches_that_stepped = self.checkpoint.steps
+        if self.checkpoint.resumed:
+            iter(trainer.fit_loop._data_fetcher)  # what it has read ahead already was the first batch of all
+
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_step > self.checkpoint.steps:
+            self.checkpoint.step()
+
+    def on_train_end(self, *_):
+        self.checkpoint.save()
