@@ -158,6 +158,7 @@ refuses "--ckpt without a name" 2 '--ckpt wants' --ckpt=
 refuses "--resume=auto alone" 2 '--resume=auto .*add --ckpt DIR' --resume auto
 refuses "--resume DIR and --init" 2 "--resume=$tmp/a and --init" --resume "$tmp/a" --init "$tmp/a"
 refuses "--resume DIR that has none" 1 "--resume=$tmp/new: there is no checkpoint" --resume "$tmp/new"
+is "... and makes no folder" "$(ls -d "$tmp/new" 2>&1)" "ls: cannot access '$tmp/new': No such file or directory"
 cp "$tmp/a.json" "$tmp/kept"
 refuses "--resume=none beside checkpoints" 2 "$tmp/a has checkpoints already: resume from them" \
     --ckpt "$tmp/a" --resume none --log-json "$tmp/kept"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kernels/model/cpu/pool.h"
 #include "runtime/base/error.h"
@@ -162,7 +163,13 @@ static int resume(ddp_t *d, const struct options *o, ddp_error_t *errp)
     int rc = 0;
     if (o->ckpt && o->resume && !o->may_start_over && !job_lies_in(o->resume, o->ckpt))
         rc = ddp_resume(d, o->ckpt, errp);
-    return rc || !o->resume ? rc : ddp_resume(d, o->resume, errp);
+    if (rc || !o->resume)
+        return rc;
+    /* ddp_resume would make the folder, for checkpoints to come. Rank 0 says whether it is there, as with all of it. */
+    int32_t is_there = o->may_start_over || access(o->resume, F_OK) == 0 || errno != ENOENT;
+    if (ddp_bcast(d, &is_there, 1, DDP_I32, 0, errp) < 0)
+        return -1;
+    return is_there ? ddp_resume(d, o->resume, errp) : 0;
 }
 
 /* Where training begins: at a checkpoint, with weights, or at step 0. */
