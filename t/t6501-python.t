@@ -64,8 +64,13 @@ if "$python" -c "import venv, ensurepip" 2>"$tmp/venv.err"; then
     unset PYTHONPATH DDP_LIBRARY
     run "$tmp/venv/bin/python" -c 'import slurm_ddp; print(slurm_ddp.Sampler(3, 3, rank=0, size=1).__class__.__name__)'
     is "... with the library in it, which DDP_LIBRARY named" "$rc:$out$err" "0:Sampler"
-    run env -C "$tmp" "$tmp/venv/bin/python" -c 'import slurm_ddp; print(slurm_ddp.world().size)'
-    is "... and it works by itself" "$rc:$out$err" "0:1"
+    run env -C "$tmp" "$tmp/venv/bin/python" -c 'import re, slurm_ddp
+print(slurm_ddp.world().size, *sorted(set(re.findall("/(slurm_ddp/.*)", open("/proc/self/maps").read()))))'
+    like "... and it works by itself, with what not every Linux has beside it" "$rc:$out$err" \
+        "^0:1 slurm_ddp/libddp\.so\.0 slurm_ddp/libjansson\.so\.4$"
+    like "... and a tag that says which C library it wants" \
+        "$(cat "$tmp"/venv/lib/python*/site-packages/slurm_ddp-*.dist-info/WHEEL)" \
+        "Tag: py3-none-manylinux_2_[0-9]+_$(uname -m)"
 else
     diag "pip is not tried: Debian has virtual environments in python3-venv"
 fi

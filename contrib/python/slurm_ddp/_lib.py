@@ -1,11 +1,13 @@
 """libddp by ctypes: where it is, what is called of it, and its errors as exceptions."""
 import ctypes
 import functools
+import glob
 import os
 import shutil
 from ctypes import POINTER, byref, c_bool, c_char, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
 
 NAME = "libddp.so.0"
+HERE = os.path.dirname(os.path.abspath(__file__))
 DOMAINS = ("", "usage", "system", "boot", "comm", "peer", "timeout", "data", "layout")
 
 
@@ -71,7 +73,7 @@ def _places():
     if named:
         yield named
         return
-    yield os.path.join(os.path.dirname(os.path.abspath(__file__)), NAME)
+    yield os.path.join(HERE, NAME)
     yield NAME
     program = shutil.which("ddp")
     if program:
@@ -83,6 +85,10 @@ def _places():
 @functools.lru_cache(maxsize=None)
 def library():
     why = []
+    if not os.environ.get("DDP_LIBRARY"):
+        for beside in glob.glob(os.path.join(HERE, "lib*.so.*")):  # what the wheel carries for libddp, by its soname
+            if os.path.basename(beside) != NAME:
+                ctypes.CDLL(beside)
     for place in _places():
         try:
             lib = ctypes.CDLL(place)

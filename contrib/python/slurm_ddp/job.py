@@ -145,9 +145,9 @@ def stop_requested():
 
 
 def requeue():
-    """For a loop that was asked to stop and has saved by its own means: has the batch job put back into the queue, where
-    that is possible (not with --no-requeue, nor where somebody cancels the job), and says on rank 0 what became of it;
-    "" elsewhere. Collective; then end with sys.exit(EXIT_STOPPED). A Checkpoint does so by itself, where
+    """For a loop that was asked to stop and has saved by its own means: has the batch job put back into the queue,
+    where that is possible (not with --no-requeue, nor where somebody cancels the job), and says on rank 0 what became
+    of it; "" elsewhere. Collective; then end with sys.exit(EXIT_STOPPED). A Checkpoint does so by itself, where
     --ddp=on,requeue=auto says so."""
     j = job().open()
     call("ddp_requeue", j.handle)

@@ -9,8 +9,8 @@ from .checkpoint import Checkpoint
 
 class Saver(callbacks.Callback):
     """folder: where the training's state goes and comes from by itself; sampler: the slurm_ddp.Sampler of the
-    DataLoader (batch_sampler=sampler). The Trainer wants max_steps in place of epochs, use_distributed_sampler=False and
-    enable_checkpointing=False."""
+    DataLoader (batch_sampler=sampler). The Trainer wants max_steps in place of epochs, use_distributed_sampler=False
+    and enable_checkpointing=False."""
 
     def __init__(self, folder, sampler):
         self.folder, self.sampler = folder, sampler
