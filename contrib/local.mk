@@ -7,7 +7,8 @@ contrib_examples_linear_LDFLAGS = $(AM_LDFLAGS) -static
 
 EXTRA_DIST += \
 	%D%/arm64 %D%/bundle %D%/check %D%/cluster %D%/demo %D%/demo-bigram.py %D%/deps %D%/gpu-check %D%/matrix \
-	%D%/bench/checkpoint %D%/bench/backends.py %D%/bench/failtorch.py %D%/bench/failure %D%/bench/gloobench.py \
+	%D%/bench/checkpoint %D%/bench/backends.py %D%/bench/ckpttorch.py %D%/bench/failtorch.py %D%/bench/failure \
+	%D%/bench/gloobench.py \
 	%D%/bench/gpt.py %D%/bench/gptmodel.py %D%/bench/gpugpt.py \
 	%D%/bench/gpupeer %D%/bench/launch %D%/bench/mpibench.c %D%/bench/peers %D%/bench/pmixbare.c \
 	%D%/bench/peerlib/allreduce.py \
