@@ -15,8 +15,9 @@ case $("$python" -c 'import torch; print(torch.__version__)') in
 1.*) need=(ATen/ATen.h pybind11/pybind11.h) ;;
 *) need=() ;;
 esac
+include=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])') # pybind11 needs Python.h
 for header in "${need[@]}"; do
-    "${CXX:-g++}" -E -x c++ - <<<"#include <$header>" >"$tmp/header" 2>&1 ||
+    "${CXX:-g++}" -I"$include" -E -x c++ - <<<"#include <$header>" >"$tmp/header" 2>&1 ||
         skip_all "no $header: contrib/deps test installs libtorch-dev and pybind11-dev"
 done
 for program in g++ ninja; do

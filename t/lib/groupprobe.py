@@ -195,12 +195,13 @@ def collectives():
 def wrong():
     dist.init_process_group("ddp")
     rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.distributed_c10d._get_default_group()
+    backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group # 1.13: is one
     calls = {
         "sparse": lambda: dist.all_reduce(torch.eye(2).to_sparse()),
         "shape": lambda: dist.all_gather([torch.zeros(3)] * size, torch.zeros(2)),
         "source": lambda: dist.recv(torch.zeros(1)),
-        "meta": lambda: dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu")).allreduce(
-            [torch.zeros(1, device="meta")]).wait(),
+        "meta": lambda: backend.allreduce([torch.zeros(1, device="meta")]).wait(),
         "complex": lambda: dist.all_reduce(torch.zeros(2, dtype=torch.complex64), op=OPS.MAX),
     }
     for name, call in calls.items():

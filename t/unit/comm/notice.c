@@ -14,17 +14,19 @@
 
 static const char said[] = "node n1 (rank 2) has been silent for 3 s";
 
-/* Of a rank that is silent: its connections stay open. */
-static int be_silent(_Atomic int *n_done)
+struct board {
+    _Atomic int n_ready, n_done;
+};
+
+static void wait_for(const _Atomic int *n, int at_least)
 {
-    while (*n_done < 2)
+    while (*n < at_least)
         poll(NULL, 0, 2); /* nothing here tells */
-    _exit(0);
 }
 
 static int hear(struct job *j, int rank)
 {
-    _Atomic int *n_done = j->shared;
+    struct board *b = j->shared;
     struct world *w;
     ddp_error_t e = {0};
     float x = 1;
@@ -35,15 +37,19 @@ static int hear(struct job *j, int rank)
         notice_heed(pair[1]);
     comm_t *c = job_comm(j, rank, &w, &e);
     CHECK(c, "%s", e.text);
-    if (rank == 2)
-        return be_silent(n_done);
+    b->n_ready++;
+    if (rank == 2) { /* silent: its connections stay open */
+        wait_for(&b->n_done, 2);
+        _exit(0);
+    }
     bytes_put32(body, 2);
     memcpy(body + 4, said, sizeof said - 1);
+    wait_for(&b->n_ready, 3); /* nobody is still in the wire-up */
     if (rank == 0)
         frame_send(pair[0], DOOR_DEATH, body, 4 + sizeof said - 1);
     int rc = comm_allreduce(c, &x, 1, DDP_F32, DDP_SUM, &e);
     CHECK(rc < 0 && e.domain == DDP_E_PEER && !strcmp(e.text, said), "%s", e.text);
-    ++*n_done;
+    b->n_done++;
     comm_destroy(c);
     world_destroy(w);
     return 0;
