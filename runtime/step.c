@@ -154,9 +154,11 @@ static int verify(ddp_t *d, const double *tail, ddp_error_t *errp)
     if (verify_check(&d->verify, &d->state, &d->team, tail, &agreed, errp) == 0)
         return 0;
     ddp_error_t why = *errp;
-    if (checkpoint_distrust(&d->save, agreed) == 0)
+    int n = checkpoint_distrust(&d->save, agreed);
+    if (n == 0)
         return -1;
-    return error_set(errp, why.domain, why.code, "%.205s; later checkpoints: suspect-step-*", why.text);
+    return error_set(errp, why.domain, why.code, "%.200s; later checkpoints%s", why.text,
+                     n > 0 ? ": suspect-step-*" : " cannot be set aside");
 }
 
 static int trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns, ddp_error_t *errp)

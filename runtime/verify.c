@@ -13,7 +13,8 @@ enum {
 };
 
 struct part {
-    size_t at, n; /* bytes in the arena */
+    size_t at, n;   /* bytes in the arena */
+    size_t most;    /* of any part */
     uint64_t turns; /* in which all of it is seen */
 };
 
@@ -21,8 +22,8 @@ static struct part part_of(const struct verify *v, const struct state *s)
 {
     size_t all = s->layout.n_bytes, n = (all + (size_t)v->within - 1) / (size_t)v->within;
     n = layout_padded(n > PART_MIN ? n : PART_MIN);
-    struct part p = {.turns = all ? (all + n - 1) / n : 1};
-    p.at = n * (size_t)(s->optimizer.n_steps % p.turns);
+    struct part p = {.most = n, .turns = all ? (all + n - 1) / n : 1};
+    p.at = n * (size_t)(v->n_passes % p.turns);
     p.n = all - p.at < n ? all - p.at : n;
     return p;
 }
@@ -34,7 +35,7 @@ static const void *read_part(struct verify *v, struct state *s, const struct par
     if (!s->arena.device)
         return from;
     if (!v->buffer)
-        v->buffer = malloc(p->n + 1); /* the first part is none of the shorter ones */
+        v->buffer = malloc(p->most);
     if (!v->buffer) {
         error_errno(errp, "verify");
         return NULL;
@@ -48,6 +49,7 @@ int verify_fill(struct verify *v, struct state *s, double *tail, ddp_error_t *er
     struct part p = {0};
     if (v->within > 0)
         p = part_of(v, s);
+    v->n_passes++;
     const void *data = v->within > 0 ? read_part(v, s, &p, errp) : "";
     if (!data)
         return -1;

@@ -1,10 +1,11 @@
 /* verify.h - finds a rank whose parameters are no longer the others', by a fault of its memory or processor, or because
  * a program wrote to them on one rank alone.
  *
- * All ranks hold the same bits between steps. Each step looks at one part of them, in turn, so that all are seen within
- * `verify` steps: of its hash, cut into four numbers p below 2^16, p and p * p ride the tail (reducer.h). All are alike
- * exactly where n times the sum of the squares is the square of the sum (Cauchy and Schwarz), which is exact in 64 bits
- * for fewer than 65536 ranks. Where they are not, the ranks gather their hashes, and the majority is right.
+ * All ranks hold the same bits between steps. Each step, skipped or not, looks at one part of them, in turn, so that
+ * all are seen within `verify` steps: of its hash, cut into four numbers p below 2^16, p and p * p ride the tail
+ * (reducer.h). All are alike exactly where n times the sum of the squares is the square of the sum (Cauchy and
+ * Schwarz), which is exact in 64 bits for fewer than 65536 ranks. Where they are not, the ranks gather their hashes,
+ * and the majority is right.
  *
  * What a rank computes from equal parameters is not verified: a wrong gradient is in everybody's sum. Where the
  * optimizer's state is spread over the ranks each value has an owner, whose word the others take with every step: a
@@ -18,10 +19,11 @@
 #include "runtime/core/team.h"
 
 #define VERIFY_RANKS_MAX 65535
-#define VERIFY_WITHIN 100
+#define VERIFY_WITHIN 50 /* fewer than the steps that may be skipped in a row (step.c) */
 
 struct verify {
     int within;     /* steps in which all is seen; 0: nothing is */
+    uint64_t n_passes; /* with skipped steps, by which parts take turns */
     uint64_t hash;  /* of this step's part */
     uint64_t since; /* the step from which on this run has looked: that of a resume, or 0 */
     uint64_t next;  /* the step that is expected */

@@ -60,7 +60,10 @@ static void say_death(const struct guard *g, const struct death *d)
  * sends it. */
 static bool is_by_stop(const struct guard *g)
 {
-    return g->said.kind == DEATH_NONE && death_is_by(g->status, g->f.stop.signal);
+    int signo = g->f.stop.signal;
+    bool is_common = signo == SIGTERM || signo == SIGINT || signo == SIGHUP; /* of scripts' own, too */
+    bool is_known = g->is_stopped || (g->guards && guards_is_stopping(g->guards));
+    return g->said.kind == DEATH_NONE && death_is_by(g->status, signo) && (is_known || !is_common);
 }
 
 static struct death make_death(const struct guard *g)
@@ -85,7 +88,7 @@ static void take_end(struct guard *g, int status)
 {
     g->has_ended = true;
     g->status = status;
-    bool has_saved = g->f.saves && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
+    bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
     if (is_by_stop(g) || (death_is_failure(status) && !has_saved && !g->is_asked))
         report(g);
     else if (g->guards)
@@ -115,7 +118,8 @@ static void reap(struct guard *g)
             take_end(g, status);
     if (!g->said.next || !g->has_ended || guard_stop_is_requeuing(&g->stop))
         return;
-    kill_orphans(g->kill_at ? SIGTERM : SIGKILL);
+    if (g->said.kind != DEATH_STOPPED || !g->term_at) /* they, too, may be saving */
+        kill_orphans(g->kill_at ? SIGTERM : SIGKILL);
     if (pid < 0) /* no child is left */
         guards_gone(g->guards);
 }
@@ -243,7 +247,8 @@ static void take_signal(struct guard *g)
         return;
     bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
     bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
-    bool is_stop = (int)s.ssi_signo == g->f.stop.signal || (is_end && s.ssi_signo == SIGTERM && g->f.stop.signal);
+    bool is_stop = (!is_own && (int)s.ssi_signo == g->f.stop.signal) ||
+                   (is_end && s.ssi_signo == SIGTERM && g->f.stop.signal);
     if (is_end && (s.ssi_signo == SIGTERM || !is_stop))
         take_end_signal(g, (int)s.ssi_signo);
     if (is_stop)
@@ -259,7 +264,7 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
     *when = 0;
     if (!g->has_ended)
         process_signal_tree(g->program, signo); /* a shell does not pass it on */
-    else if (g->said.next)
+    else if (g->said.next && !guard_stop_is_requeuing(&g->stop))
         kill_orphans(signo);
 }
 

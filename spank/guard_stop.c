@@ -70,7 +70,7 @@ static void requeue(const struct guard_stop *s, int out)
 /* The child ends with the guard, and, as that, is no process of the step's for Slurm's signals. */
 static void begin(struct guard_stop *s, void work(const struct guard_stop *s, int out), double within_s)
 {
-    int fd[2];
+    int fd[2] = {-1, -1};
     pid_t self = getpid();
     s->child = pipe2(fd, O_CLOEXEC | O_NONBLOCK) == 0 ? fork() : -1;
     if (s->child == 0) {
@@ -84,6 +84,8 @@ static void begin(struct guard_stop *s, void work(const struct guard_stop *s, in
     }
     if (s->child < 0) { /* what was asked for does not come, as where the controller does not answer */
         s->child = 0;
+        io_close(fd[0]);
+        io_close(fd[1]);
         return;
     }
     close(fd[1]);
@@ -104,6 +106,11 @@ static void plan(struct guard_stop *s, int64_t end_s)
 {
     int64_t stop_s = end_s - s->f->stop.before_s;
     s->end_s = end_s;
+    if (end_s > 0 && stop_s <= s->began_s) { /* programs would be stopped while they start, and so again and again */
+        s->stop_at = s->ask_at = 0;
+        s->is_short = true;
+        return;
+    }
     s->stop_at = end_s > 0 ? on_our_clock(stop_s) : 0;
     s->ask_at = end_s > 0 ? on_our_clock(stop_s - GUARD_STOP_ASK_AHEAD_S) : 0;
     if (s->ask_at && deadline_left_ns(s->ask_at) == 0)
@@ -112,7 +119,7 @@ static void plan(struct guard_stop *s, int64_t end_s)
 
 void guard_stop_open(struct guard_stop *s, const struct guards_facts *f)
 {
-    *s = (struct guard_stop){.f = f, .in = -1};
+    *s = (struct guard_stop){.f = f, .began_s = (int64_t)time(NULL), .in = -1};
     if (!f->stop.before_s)
         return;
     if (f->end_s > 0)
@@ -148,6 +155,8 @@ static void hear(struct guard_stop *s)
         return;
     if (n != 0)
         kill(s->child, SIGKILL);
+    if (n != 0 && s->is_requeue)
+        process_say("ddp: the job is not requeued: no answer within %d s", GUARD_STOP_REQUEUE_S);
     close(s->in);
     s->in = -1;
     s->child = 0;
@@ -161,6 +170,11 @@ bool guard_stop_step(struct guard_stop *s)
     if (!s->child && s->ask_at && deadline_left_ns(s->ask_at) == 0) {
         s->ask_at = 0;
         begin(s, ask, GUARD_STOP_ASK_S + 1);
+    }
+    if (s->is_short && !s->is_said) {
+        s->is_said = true;
+        process_say("ddp: warning: the job ends in less than the %d s that stop= asks for: nobody is stopped before",
+                    s->f->stop.before_s);
     }
     if (!s->stop_at || deadline_left_ns(s->stop_at) > 0)
         return false;

@@ -20,7 +20,9 @@
 
 struct guard_stop {
     const struct guards_facts *f;
+    int64_t began_s;            /* this guard, since 1970 */
     int64_t end_s;              /* of the job, since 1970; 0: not known */
+    bool is_short, is_said;     /* the stop's time was over when this guard began; that is said */
     uint64_t stop_at, ask_at;   /* on our clock; 0: not */
     pid_t child;                /* 0: none */
     bool is_requeue;            /* what the child is for */

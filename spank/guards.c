@@ -79,6 +79,8 @@ static bool is_first_below(const guards_t *g)
 static void count_lost(guards_t *g)
 {
     g->lost_at = 0;
+    if (g->is_ending && !g->is_lost_above)
+        round_ask(g); /* it will not say that it has saved */
     if (g->is_ending)
         return;
     if (g->is_lost_above)
@@ -279,8 +281,6 @@ void guards_finish(guards_t *g, bool has_saved)
 {
     g->is_finished = true;
     g->has_saved = has_saved && g->f.saves;
-    if (g->f.saves && !g->has_saved && g->f.restarts == 0) /* so not all will have */
-        round_ask(g);
     round_look(g);
 }
 
@@ -376,7 +376,7 @@ const struct death *guards_verdict(const guards_t *g, bool *ret_is_ours)
 
 bool guards_is_free(const guards_t *g)
 {
-    bool is_last = g->is_over || (g->f.restarts == 0 && !g->has_saved);
+    bool is_last = g->is_over || (g->f.restarts == 0 && !g->f.saves);
     bool is_free = g->is_finished && is_last && !g->lost_at && !g->settle_at;
     for (const struct link *l = g->below; l && is_free; l = l->next)
         is_free = l->is_over;

@@ -57,7 +57,7 @@ struct guards_facts {
     int silent_s; /* of a node, until it is dead */
     struct stop_key stop;
     int stop_code;    /* of a program that has saved */
-    bool saves;       /* there is a stop or a requeue: guards of programs that have saved stay */
+    bool saves;       /* there is a stop or a requeue: guards stay until all programs have ended */
     bool requeues;    /* if all have saved, or have been stopped */
     int64_t end_s;    /* of the job, since 1970; 0: not known */
     char **env;       /* the task's variables; NULL: this process's. Borrowed, as is: */

@@ -153,7 +153,7 @@ static bool is_loop(guards_t *g, const struct death *d)
 void round_decide(guards_t *g, struct death *d)
 {
     bool may = is_root(g) && !g->is_over;
-    if (may && d->kind == DEATH_STOPPED && g->f.requeues) {
+    if (may && d->kind == DEATH_STOPPED && g->f.saves) {
         d->next = g->generation + 1;
         g->stuck_at = deadline_in(g->f.stuck_s);
         return;

@@ -97,8 +97,9 @@ names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 
     until [ -e "$0/dies" ]; do sleep 0.02; done; [ $RANK = 1 ] && exit 1; exec sleep $NAP'
 rm "$tmp/out/dies"
 # shellcheck disable=SC2016
-cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c '[ $RANK = 6 ] && exit 3
-    exec "$0" --data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --steps 1' \
+cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 6 ]; then
+    until [ "$(grep -c "@ddp-guard-[0-9a-f]*-rank7\$" /proc/net/unix)" -ge 2 ]; do sleep 0.02; done; exit 3
+fi; exec "$0" --data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --steps 1' \
     "$top_builddir/train"
 like "libddp hears of a death before its watch is there" \
     "$rc $(<"$tmp/run.err")" 'train: rank 6 \(n4\) exited with code 3'

@@ -67,7 +67,7 @@ cluster_run srun --ddp=on,restarts=3 -N2 -n4 bash -c 'if [ $DDP_RESTART -lt 2 ] 
         do kill -0 $$ || exit; sleep 0.01; done; kill -KILL $$) 2>"$0.err" &
     fi; exec "$@"' "$tmp/out/ckpt" "$train" "${args[@]}" --ckpt "$tmp/out/ckpt" --ckpt-every 50
 is "./train killed twice: exit code and result" "$rc $(hash_of "$out")" "0 $want"
-is "... each is said" "$(lines | grep -oE 'rank .*\(n.|restart.*' | xargs)" \
-    "rank 3 (n2 restart 1 of 3 rank 0 (n1 restart 2 of 3"
+is "... each is said" "$(lines | grep -oE 'rank [0-9]+ \(n|restart.*' | xargs)" \
+    "rank 3 (n restart 1 of 3 rank 0 (n restart 2 of 3"
 is "... and has gone on from checkpoints" "$(grep -c '^resumed from .*step-' <<<"$out")" 2
 done_testing

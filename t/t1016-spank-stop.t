@@ -71,6 +71,12 @@ finish
 like "programs that do not catch it end by it, and that is no failure" "$rc $(lines)" \
     "^138 ddp: stop: .*ddp: rank [0-7] \(n[1-4]\) was ended by SIGUSR1, the stop's signal, .* s: the step ends$"
 
+# shellcheck disable=SC2016
+start stop=USR1 "" '[ $RANK -lt 2 ] || exec bash "$0/../program" "$0" 75; '"$default"
+kill -USR1 "$(guard_of 5)"
+finish
+is "... and those that save have the time" "$(saved)" 6
+
 start stop=USR1,stop_code=9,restarts=2 "" 'exec bash "$0/../program" "$0" $((RANK == 3 ? 1 : 9))'
 kill -USR1 "$(guard_of 3)"
 finish

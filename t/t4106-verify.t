@@ -22,6 +22,10 @@ rank=1 bit=12345
 flips 2 1,1
 is "of two, both are named" \
     "$rc $(grep -cE '^2[0-9]*: the parameters of rank 1 .* are not those of rank 0 .*, as after step' <<<"$out")" "1 2"
+bit=nan
+flips 3 2,1
+like "steps that are skipped count, too" "$rc $out" "^1 [23][0-9]: the parameters of rank 1 "
+bit=12345
 flips 3 2,1 --ddp-verify=0
 is "verify=0: nothing is looked at" "$rc $out" "0 "
 flips 3 3 --ddp-zero=1

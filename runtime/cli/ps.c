@@ -24,8 +24,12 @@ static const char help_text[] =
 /* On each node of the job, beside what runs there. */
 static int ask_nodes(const char *step, struct ps_list *ret, ddp_error_t *errp)
 {
+    static const char *const own[] = {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES",
+                                      "SLURM_JOB_NUM_NODES", "SLURM_DDP", "SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp"};
     char job[64], self[4096];
     snprintf(job, sizeof job, "--jobid=%.*s", (int)strcspn(step, "."), step);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        unsetenv(own[i]); /* of a job that this is asked from within */
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     self[len > 0 ? len : 0] = 0;
     const char *const argv[] = {"srun", job, "--overlap", "--ntasks-per-node=1", "--quiet", "--mpi=none", "--mem=0",

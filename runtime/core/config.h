@@ -61,7 +61,7 @@ enum config_scope {
       .choices = "ledger|distributed",                                                                                 \
       .help = "order of samples: each once an epoch, or as PyTorch's DistributedSampler")                              \
     X(int, verify, ALIKE, .name = "verify", .env = "DDP_VERIFY", .type = KNOB_INT, .max = 1e6,                         \
-      .help = "steps within which a rank whose parameters are not the others' is found; 0: never (default: 100; 0 on " \
+      .help = "steps within which a rank whose parameters are not the others' is found; 0: never (default: 50; 0 on "  \
               "GPUs, and where the optimizer's state is spread)")                                                      \
     X(knob_text_t, trace, OWN, .name = "trace", .env = "DDP_TRACE", .type = KNOB_STRING, .max = 240,                   \
       .help = "file for a trace of every step (Chrome trace events); %r in it becomes the rank")                       \

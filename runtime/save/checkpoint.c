@@ -217,10 +217,10 @@ int checkpoint_distrust(struct save *save, uint64_t agreed)
         return 0;
     committer_reset(&c->committer);
     if (checkpoint_enter(save, &dir, NULL) < 0)
-        return 0;
+        return -1;
     int n = commit_suspect(&dir, c->token, agreed, NULL);
     savedir_close(&dir);
-    return n > 0 ? n : 0;
+    return n;
 }
 
 void checkpoint_close(struct save *save)

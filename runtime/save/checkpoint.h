@@ -91,7 +91,7 @@ int checkpoint_after_step(struct save *save, const double *tail, struct ddp_step
 void checkpoint_after_cut(struct save *save);
 
 /* Parameters agreed up to step `agreed` only (verify.h): on rank 0, later checkpoints of this job are set aside
- * (commit_suspect), one that is being committed too. Returns how many. */
+ * (commit_suspect), one that is being committed too. Returns how many; -1: they cannot be. */
 int checkpoint_distrust(struct save *save, uint64_t agreed);
 
 /* Waits until the save in flight is committed or given up. Collective. */

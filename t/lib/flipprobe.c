@@ -1,5 +1,6 @@
 /* flipprobe.c - a job in one of whose ranks a bit of the parameters flips: flipprobe STEPS ELEMS [RANK STEP BIT [DIR]].
- * Takes STEPS steps with a parameter of ELEMS elements; before step STEP rank RANK's bit BIT flips. With DIR: a
+ * Takes STEPS steps with a parameter of ELEMS elements; before step STEP rank RANK's bit BIT flips;
+ * "nan": its last element becomes one, and with it all gradients. With DIR: a
  * checkpoint every fifth step. Prints what ended it: "N: TEXT", after N steps. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,13 @@ static size_t number(char **argv, int argc, int i)
     return i < argc ? strtoul(argv[i], NULL, 10) : 0;
 }
 
-static void flip(float *values, size_t bit)
+static void flip(float *values, size_t n, const char *bit_text)
 {
+    size_t bit = strtoul(bit_text, NULL, 10);
+    if (!strcmp(bit_text, "nan")) {
+        values[n - 1] = strtof("nan", NULL);
+        return;
+    }
     unsigned char *bytes = (unsigned char *)values;
     bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
 }
@@ -26,8 +32,9 @@ static int take_step(ddp_t *d, int id, const char *dir)
     struct ddp_step s;
     if (ddp_batch_next(d, &b, &e) < 0)
         return -1;
-    float *grad = ddp_param_get(d, id).grad;
-    grad[(size_t)ddp_world(d)->rank] = 1; /* all others are 0 */
+    struct ddp_param p = ddp_param_get(d, id);
+    float *grad = p.grad, *value = p.value;
+    grad[ddp_world(d)->rank] = 1 + 0 * value[p.n_elems - 1]; /* all others are 0 */
     ddp_grad_ready(d, id);
     if (ddp_backward_end(d, 1, 1, &e) < 0 || ddp_step(d, &s, &e) < 0)
         return -1;
@@ -47,7 +54,7 @@ int main(int argc, char **argv)
         rc = ddp_checkpoint_open(d, dir, &e) < 0 ? -1 : 0;
     while (rc == 0 && step < n_steps) {
         if (is_mine && step == number(argv, argc, 4))
-            flip(ddp_param_get(d, id).value, number(argv, argc, 5));
+            flip(ddp_param_get(d, id).value, n_elems, argc > 5 ? argv[5] : "0");
         rc = take_step(d, id, dir) < 0 ? -1 : 0;
         step += rc == 0;
     }
