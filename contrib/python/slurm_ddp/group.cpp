@@ -16,11 +16,25 @@
 #if TORCH_VERSION_MAJOR >= 2
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 using Base = c10d::Backend;
-#define IS_ASYNC(opts) ((opts).asyncOp)
 #else
 using Base = c10d::ProcessGroup;
-#define IS_ASYNC(opts) true
 #endif
+
+/* Whether the caller goes on before the work is over; an older PyTorch does not say, so that it may. */
+template <class Options> static auto async_of(const Options &o, int) -> decltype(bool(o.asyncOp))
+{
+    return o.asyncOp;
+}
+
+template <class Options> static bool async_of(const Options &, long)
+{
+    return true;
+}
+
+template <class Options> static bool is_async(const Options &o)
+{
+    return async_of(o, 0);
+}
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
@@ -67,23 +81,11 @@ class Group : public Base {
             lane->abort(why.c_str());
     }
 
-#if TORCH_VERSION_MAJOR >= 2
-    void abort() override
-    {
-        stop("the process group was aborted");
-    }
-
-    void shutdown() override
-    {
-        close();
-    }
-#endif
-
     WorkPtr allreduce(Tensors &list, const c10d::AllreduceOptions &o = {}) override
     {
         auto op = kind(o.reduceOp);
         check_tensors(list);
-        return start(OpType::ALLREDUCE, "ddp:all_reduce", list, list, IS_ASYNC(o), [list, op, size = size_](void *d) {
+        return start(OpType::ALLREDUCE, "ddp:all_reduce", list, list, is_async(o), [list, op, size = size_](void *d) {
             for (auto &t : list)
                 reduce_all(d, t, op, size);
         });
@@ -98,7 +100,7 @@ class Group : public Base {
     {
         int root = static_cast<int>(o.rootRank);
         only(list);
-        return start(OpType::BROADCAST, "ddp:broadcast", list, list, IS_ASYNC(o),
+        return start(OpType::BROADCAST, "ddp:broadcast", list, list, is_async(o),
                      [list, root](void *d) { bcast(d, list[0], root); });
     }
 
@@ -107,7 +109,7 @@ class Group : public Base {
         auto op = kind(o.reduceOp);
         bool is_root = o.rootRank == rank_;
         only(list);
-        return start(OpType::REDUCE, "ddp:reduce", list, list, IS_ASYNC(o), [=, size = size_](void *d) {
+        return start(OpType::REDUCE, "ddp:reduce", list, list, is_async(o), [=, size = size_](void *d) {
             Tensor t = is_root ? list[0] : list[0].clone();
             reduce_all(d, t, op, size);
         });
@@ -116,7 +118,7 @@ class Group : public Base {
     WorkPtr allgather(std::vector<Tensors> &outs, Tensors &ins, const c10d::AllgatherOptions &o = {}) override
     {
         Tensors in{only(ins)}, out = list_of(outs, in[0]);
-        return start(OpType::ALLGATHER, "ddp:all_gather", in, out, IS_ASYNC(o), [=, size = size_](void *d) {
+        return start(OpType::ALLGATHER, "ddp:all_gather", in, out, is_async(o), [=, size = size_](void *d) {
             Tensor all = ::gather(d, in[0], size);
             for (int r = 0; r < size; r++)
                 out[static_cast<size_t>(r)].copy_(all[r]);
@@ -126,33 +128,45 @@ class Group : public Base {
     WorkPtr _allgather_base(Tensor &out, Tensor &in, const c10d::AllgatherOptions &o = {}) override
     {
         Tensors outs{out}, ins{in};
-        return allgather_into_tensor_coalesced_(outs, ins, IS_ASYNC(o));
+        return allgather_into_tensor_coalesced_(outs, ins, is_async(o));
     }
 
     WorkPtr _reduce_scatter_base(Tensor &out, Tensor &in, const c10d::ReduceScatterOptions &o = {}) override
     {
         Tensors outs{out}, ins{in};
-        return reduce_scatter_tensor_coalesced_(outs, ins, kind(o.reduceOp), IS_ASYNC(o));
+        return reduce_scatter_tensor_coalesced_(outs, ins, kind(o.reduceOp), is_async(o));
     }
 
-#if TORCH_VERSION_MAJOR >= 2
-    WorkPtr allgather_into_tensor_coalesced(Tensors &outs, Tensors &ins, const c10d::AllgatherOptions &o = {}) override
+    /* Not virtual in every PyTorch. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsuggest-override"
+    void abort()
     {
-        return allgather_into_tensor_coalesced_(outs, ins, IS_ASYNC(o));
+        stop("the process group was aborted");
+    }
+
+    void shutdown()
+    {
+        close();
+    }
+
+    WorkPtr allgather_into_tensor_coalesced(Tensors &outs, Tensors &ins, const c10d::AllgatherOptions &o = {})
+    {
+        return allgather_into_tensor_coalesced_(outs, ins, is_async(o));
     }
 
     WorkPtr reduce_scatter_tensor_coalesced(Tensors &outs, Tensors &ins,
-                                            const c10d::ReduceScatterOptions &o = {}) override
+                                            const c10d::ReduceScatterOptions &o = {})
     {
-        return reduce_scatter_tensor_coalesced_(outs, ins, kind(o.reduceOp), IS_ASYNC(o));
+        return reduce_scatter_tensor_coalesced_(outs, ins, kind(o.reduceOp), is_async(o));
     }
-#endif
+#pragma GCC diagnostic pop
 
     WorkPtr reduce_scatter(Tensors &outs, std::vector<Tensors> &ins, const c10d::ReduceScatterOptions &o = {}) override
     {
         Tensors out{only(outs)}, in = list_of(ins, out[0]);
         auto op = kind(o.reduceOp);
-        return start(OpType::REDUCE_SCATTER, "ddp:reduce_scatter", in, out, IS_ASYNC(o),
+        return start(OpType::REDUCE_SCATTER, "ddp:reduce_scatter", in, out, is_async(o),
                      [=, rank = rank_, size = size_](void *d) {
                          reduce_part(d, at::stack(in), out[0], op, rank, size);
                      });
@@ -163,7 +177,7 @@ class Group : public Base {
         Tensors in{only(ins)}, out;
         if (o.rootRank == rank_)
             out = list_of(outs, in[0]);
-        return start(OpType::GATHER, "ddp:gather", in, out, IS_ASYNC(o), [=, size = size_](void *d) {
+        return start(OpType::GATHER, "ddp:gather", in, out, is_async(o), [=, size = size_](void *d) {
             Tensor all = ::gather(d, in[0], size);
             for (size_t r = 0; r < out.size(); r++)
                 out[r].copy_(all[static_cast<int64_t>(r)]);
@@ -176,7 +190,7 @@ class Group : public Base {
         int root = static_cast<int>(o.rootRank);
         if (root == rank_)
             in = list_of(ins, out[0]);
-        return start(OpType::SCATTER, "ddp:scatter", in, out, IS_ASYNC(o), [=, rank = rank_, size = size_](void *d) {
+        return start(OpType::SCATTER, "ddp:scatter", in, out, is_async(o), [=, rank = rank_, size = size_](void *d) {
             std::vector<int64_t> shape = out[0].sizes().vec();
             shape.insert(shape.begin(), size);
             Tensor all = in.empty() ? at::empty(shape, out[0].options()) : at::stack(in);
@@ -199,13 +213,13 @@ class Group : public Base {
         check_tensors(in);
         expect(out.size() == in.size() && static_cast<int>(in.size()) == size_, "all_to_all takes a tensor for each "
                "rank, and one of each");
-        return start(OpType::ALLTOALL, "ddp:all_to_all", in, out, IS_ASYNC(o),
+        return start(OpType::ALLTOALL, "ddp:all_to_all", in, out, is_async(o),
                      [=, rank = rank_, size = size_](void *d) { exchange(d, out, in, rank, size); });
     }
 
     WorkPtr barrier(const c10d::BarrierOptions &o = {}) override
     {
-        return start(OpType::BARRIER, "ddp:barrier", {}, {}, IS_ASYNC(o), [](void *d) {
+        return start(OpType::BARRIER, "ddp:barrier", {}, {}, is_async(o), [](void *d) {
             ddp_error e;
             check(ddp.barrier(d, &e) == 0, e);
         });
@@ -268,7 +282,7 @@ class Group : public Base {
         return t.split(t.size(0) / size_, 0);
     }
 
-    WorkPtr allgather_into_tensor_coalesced_(const Tensors &outs, const Tensors &ins, bool is_async)
+    WorkPtr allgather_into_tensor_coalesced_(const Tensors &outs, const Tensors &ins, bool async)
     {
         for (size_t i = 0; i < ins.size(); i++) {
             check_tensor(ins[i]);
@@ -277,14 +291,14 @@ class Group : public Base {
                    outs[i].scalar_type() == ins[i].scalar_type(), "all_gather_into_tensor: the output is not "
                    "contiguous, of the input's type, and as many times the input as there are ranks");
         }
-        return start(OpType::_ALLGATHER_BASE, "ddp:all_gather_into_tensor", ins, outs, is_async,
+        return start(OpType::_ALLGATHER_BASE, "ddp:all_gather_into_tensor", ins, outs, async,
                      [=, size = size_](void *d) {
             for (size_t i = 0; i < ins.size(); i++)
                 gather_row(d, ins[i], outs[i], size);
         });
     }
 
-    WorkPtr reduce_scatter_tensor_coalesced_(const Tensors &outs, const Tensors &ins, Kind op, bool is_async)
+    WorkPtr reduce_scatter_tensor_coalesced_(const Tensors &outs, const Tensors &ins, Kind op, bool async)
     {
         for (size_t i = 0; i < ins.size(); i++) {
             check_tensor(ins[i]);
@@ -293,7 +307,7 @@ class Group : public Base {
                    "reduce_scatter_tensor: the input is not of the output's type, and as many times the output as "
                    "there are ranks");
         }
-        return start(OpType::_REDUCE_SCATTER_BASE, "ddp:reduce_scatter_tensor", ins, outs, is_async,
+        return start(OpType::_REDUCE_SCATTER_BASE, "ddp:reduce_scatter_tensor", ins, outs, async,
                      [=, rank = rank_, size = size_](void *d) {
             for (size_t i = 0; i < ins.size(); i++)
                 reduce_part(d, ins[i], outs[i], op, rank, size);
@@ -319,18 +333,18 @@ class Group : public Base {
         return lane;
     }
 
-    WorkPtr start(OpType type, const char *title, const Tensors &in, const Tensors &out, bool is_async,
+    WorkPtr start(OpType type, const char *title, const Tensors &in, const Tensors &out, bool async,
                   std::function<void(void *)> run)
     {
-        return start_on(lane_, type, title, in, out, is_async, std::move(run));
+        return start_on(lane_, type, title, in, out, async, std::move(run));
     }
 
     WorkPtr start_on(const std::shared_ptr<Lane> &lane, OpType type, const char *title, const Tensors &in,
-                     const Tensors &out, bool is_async, std::function<void(void *)> run)
+                     const Tensors &out, bool async, std::function<void(void *)> run)
     {
         auto job = c10::make_intrusive<Job>(lane, rank_, type, title, in, out, std::move(run));
         n_started_++;
-        lane->submit(job, is_async);
+        lane->submit(job, async);
         return job;
     }
 
