@@ -34,7 +34,7 @@ SOURCES = "group.cpp", "lane.h", "libddp.h", "tensors.h"
 
 def _folder():
     """Where what was built of these sources for this PyTorch and Python is kept."""
-    what = hashlib.sha256(f"{torch.__version__} {torch.__file__}".encode())
+    what = hashlib.sha256(repr((torch.__version__, torch.__file__, FLAGS, platform.libc_ver())).encode())
     for name in SOURCES:
         with open(os.path.join(HERE, name), "rb") as file:
             what.update(file.read())
@@ -73,17 +73,20 @@ def _extension():
     if not os.path.exists(final):
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            except OSError:
+                pass  # a file system without locks: each builds, in a folder of its own
             if not os.path.exists(final):
                 return _build(final)
     return _load(final)
 
 
 def _node():
-    """Ranks with the same are on one node, and share memory."""
-    for name in "DDP_NODE", "SLURM_NODEID":
+    """Ranks with the same are on one node, and share memory. Not SLURM_NODEID: a step's first node is always its 0."""
+    for name in "DDP_NODE", "SLURMD_NODENAME":
         if os.environ.get(name):
-            return os.environ[name]
+            return os.environ[name][:63]
     return socket.gethostname()[:63]
 
 
