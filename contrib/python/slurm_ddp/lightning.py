@@ -19,6 +19,9 @@ class Saver(callbacks.Callback):
         if trainer.max_steps <= 0 or trainer.accumulate_grad_batches != self.sampler.accumulate:
             raise Error(f"lightning.Saver: the Trainer needs max_steps, since a resume counts steps, not epochs, and "
                         f"accumulate_grad_batches={self.sampler.accumulate}, as the Sampler")
+        if not module.automatic_optimization:
+            raise Error("lightning.Saver: automatic_optimization=False is not supported: a resume could not tell how "
+                        "many batches a step takes; leave the optimizer to the Trainer")
         # Lightning's own handlers would save and requeue by other means, or wait for ranks that got no signal. At the
         # end it puts back what was there before; but srun ends all ranks with SIGTERM as soon as one has left.
         for number in (signal.SIGTERM, signal.SIGUSR1):
@@ -26,7 +29,10 @@ class Saver(callbacks.Callback):
         trainer._signal_connector._original_handlers.clear()
         schedulers = {f"scheduler{i}": c.scheduler for i, c in enumerate(trainer.lr_scheduler_configs)}
         optimizers = {f"optimizer{i}": o for i, o in enumerate(trainer.optimizers)}
-        self.checkpoint = Checkpoint(self.folder, model=module, sampler=self.sampler, **optimizers, **schedulers)
+        scaler = getattr(trainer.precision_plugin, "scaler", None)  # of 16-bit floats
+        scalers = {"scaler": scaler} if scaler is not None else {}
+        self.checkpoint = Checkpoint(self.folder, model=module, sampler=self.sampler, **optimizers, **schedulers,
+                                     **scalers)
         loop = trainer.fit_loop.epoch_loop
         loop.automatic_optimization.optim_progress.optimizer.step.total.completed = self.checkpoint.steps
         loop._batches_that_stepped = self.checkpoint.steps
