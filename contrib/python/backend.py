@@ -79,6 +79,8 @@ def _files(carried):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     library = os.environ.get("DDP_LIBRARY")
+    if library and not os.path.isabs(library):
+        raise RuntimeError(f"DDP_LIBRARY={library} is relative, and pip builds in another folder: give the whole path")
     carried = _carried(library) if library else {}
     tag = _tag(carried) if library else "py3-none-any"
     kind = f"Wheel-Version: 1.0\nGenerator: slurm-ddp\nRoot-Is-Purelib: {str(not library).lower()}\nTag: {tag}\n"
