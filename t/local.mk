@@ -28,7 +28,6 @@ SHELL_TESTS = \
 	%D%/t1014-spank-restart.t \
 	%D%/t1015-spank-torchrun.t \
 	%D%/t1016-spank-stop.t \
-	%D%/t1017-spank-frameworks.t \
 	%D%/t2001-boot-run.t \
 	%D%/t2002-boot-refuse.t \
 	%D%/t2003-boot-pmix.t \
@@ -104,7 +103,8 @@ EXTRA_DIST += \
 	%D%/t9301-placement-random.t \
 	%D%/t9601-chaos.t \
 	%D%/t9602-python.t \
-	%D%/t9603-frameworks.t
+	%D%/t9603-frameworks.t \
+	%D%/t9604-frameworks-debian.t
 
 if HAVE_CMOCKA
 check_PROGRAMS += $(UNIT_TESTS)
@@ -119,3 +119,7 @@ AM_TESTS_ENVIRONMENT = \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
 	top_builddir='$(abs_top_builddir)'; export top_builddir;
+
+# what t6503 has PyTorch compile
+mostlyclean-local:
+	rm -rf t/cache

@@ -5,6 +5,7 @@
 #include "runtime/cli/ps.h"
 
 #define MARK "ddp-ps"
+#define WAIT_S 1.0 /* every rank waits now and then */
 
 /* ---- lines ---- */
 
@@ -80,28 +81,38 @@ static const char *doing(const struct ps_rank *r, char *buf, size_t size)
     return buf;
 }
 
-/* rank[0..n) are of one step. Who is behind all that wait has not entered the call that they are in. */
+static bool waits(const struct ps_rank *r)
+{
+    return r->has_flight && r->flight.waits_for != FLIGHT_NOBODY && r->flight.waits_s >= WAIT_S;
+}
+
+/* Is a rather to blame than b: it is behind, or it is where b is and does not wait. */
+static bool is_worse(const struct ps_rank *a, const struct ps_rank *b)
+{
+    return a->flight.n_calls != b->flight.n_calls ? a->flight.n_calls < b->flight.n_calls : !waits(a) && waits(b);
+}
+
+/* rank[0..n) are of one step. */
 static void judge(FILE *f, const struct ps_rank *rank, size_t n)
 {
     const struct ps_rank *ahead = NULL, *behind = NULL;
     size_t n_waiting = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct ps_rank *r = &rank[i];
-        if (!r->has_flight)
+        if (!rank[i].has_flight)
             continue;
-        if (!ahead || r->flight.n_calls > ahead->flight.n_calls)
-            ahead = r;
-        if (!behind || r->flight.n_calls < behind->flight.n_calls)
-            behind = r;
+        if (!ahead || is_worse(ahead, &rank[i]))
+            ahead = &rank[i];
+        if (!behind || is_worse(&rank[i], behind))
+            behind = &rank[i];
     }
-    for (size_t i = 0; behind && i < n; i++)
-        n_waiting += rank[i].has_flight && rank[i].flight.waits_for != FLIGHT_NOBODY &&
-                     rank[i].flight.n_calls > behind->flight.n_calls;
+    for (size_t i = 0; i < n; i++)
+        n_waiting += waits(&rank[i]) && is_worse(behind, &rank[i]);
     if (n_waiting == 0)
         return;
-    unsigned long long call = behind->flight.n_calls + 1;
-    fprintf(f, "%s: rank %d (%s) has not entered %s %llu, after step %llu; %zu ranks wait\n", behind->step,
-            behind->rank, behind->node, call_name(&ahead->flight, call), call,
+    bool is_in = behind->flight.n_calls == ahead->flight.n_calls;
+    unsigned long long call = behind->flight.n_calls + !is_in;
+    fprintf(f, "%s: rank %d (%s) %s %s %llu, after step %llu; %zu ranks wait\n", behind->step, behind->rank,
+            behind->node, is_in ? "does not go on in" : "has not entered", call_name(&ahead->flight, call), call,
             (unsigned long long)behind->flight.n_steps, n_waiting);
 }
 
