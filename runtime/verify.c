@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/ckpt/checksum.h"
 
@@ -46,13 +47,14 @@ static const void *read_part(struct verify *v, struct state *s, const struct par
 int verify_fill(struct verify *v, struct state *s, double *tail, ddp_error_t *errp)
 {
     uint64_t step = s->optimizer.n_steps;
-    struct part p = {0};
-    if (v->within > 0)
-        p = part_of(v, s);
-    v->n_passes++;
-    const void *data = v->within > 0 ? read_part(v, s, &p, errp) : "";
+    memset(tail + TAIL_HASH, 0, VERIFY_TAIL * sizeof *tail);
+    if (v->within == 0)
+        return 0;
+    struct part p = part_of(v, s);
+    const void *data = read_part(v, s, &p, errp);
     if (!data)
         return -1;
+    v->n_passes++;
     if (step != v->next && step + 1 != v->next)
         v->since = step;
     v->next = step + 1;
@@ -75,18 +77,21 @@ static bool is_alike(const double *tail, int n_ranks)
     return true;
 }
 
-/* The hash that more than half of the ranks have, else rank 0's. */
+/* The hash that more than half of the ranks have, else rank 0's. By pairs of ranks that differ only a majority is left
+ * over (Boyer and Moore, MJRTY, 1981). */
 static uint64_t find_right(const uint64_t *hash, int n, bool *ret_is_majority)
 {
+    uint64_t left = hash[0];
+    int n_left = 0, same = 0;
     for (int i = 0; i < n; i++) {
-        int same = 0;
-        for (int k = 0; k < n; k++)
-            same += hash[k] == hash[i];
-        *ret_is_majority = 2 * same > n;
-        if (*ret_is_majority)
-            return hash[i];
+        if (n_left == 0)
+            left = hash[i];
+        n_left += hash[i] == left ? 1 : -1;
     }
-    return hash[0];
+    for (int i = 0; i < n; i++)
+        same += hash[i] == left;
+    *ret_is_majority = 2 * same > n;
+    return *ret_is_majority ? left : hash[0];
 }
 
 /* "rank 3 (n2), rank 5 (n3) and 2 more" of those that have another hash. Returns how many these are. */

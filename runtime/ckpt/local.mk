@@ -43,6 +43,8 @@ UNIT_TESTS += t/unit/ckpt/commit.t
 t_unit_ckpt_commit_t_SOURCES = t/unit/ckpt/commit.c
 t_unit_ckpt_commit_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mkdirat,--wrap=renameat,--wrap=renameat2,--wrap=unlinkat \
 	-Wl,--wrap=fsync,--wrap=fallocate,--wrap=pwrite,--wrap=open,--wrap=openat,--wrap=fdopendir
+UNIT_TESTS += t/unit/ckpt/suspect.t
+t_unit_ckpt_suspect_t_SOURCES = t/unit/ckpt/suspect.c
 UNIT_TESTS += t/unit/ckpt/writer.t
 t_unit_ckpt_writer_t_SOURCES = t/unit/ckpt/writer.c
 t_unit_ckpt_writer_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=sysconf

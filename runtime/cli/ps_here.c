@@ -22,7 +22,6 @@ struct process {
     struct ps_rank r;
     long parent;
     double cpu_s;
-    bool is_gone;
 };
 
 struct scan {

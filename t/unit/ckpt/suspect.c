@@ -1,0 +1,76 @@
+/* Checkpoints beyond a step are set aside, once and for all, by the job that writes there alone. */
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/ckpt/commit.h"
+#include "t/lib/folder.h"
+
+#define TOKEN "0123456789abcdef"
+#define OTHER "aaaaaaaaaaaaaaaa"
+
+static struct savedir dir;
+
+static void make(const char *name)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
+    assert_int_equal(mkdir(path, 0755), 0);
+    strcat(path, "/manifest.json");
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static bool is_there(const char *name)
+{
+    return faccessat(dir.fd, name, F_OK, 0) == 0;
+}
+
+static int set_up(void **state)
+{
+    ddp_error_t e;
+    if (folder_make(state) < 0 || savedir_open(&dir, test_folder, NULL, &e) < 0)
+        return -1;
+    make("step-00000010");
+    make("step-00000020");
+    make("step-00000030");
+    return commit_clean(&dir, TOKEN, &e);
+}
+
+static int tear_down(void **state)
+{
+    savedir_close(&dir);
+    return folder_remove(state);
+}
+
+static void what_comes_after_is_set_aside(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make("suspect-step-00000020"); /* of another time */
+    assert_int_equal(commit_suspect(&dir, TOKEN, 10, &e), 2);
+    assert_true(is_there("step-00000010") && !is_there("step-00000020") && !is_there("step-00000030"));
+    assert_true(is_there("suspect-step-00000020/manifest.json") && is_there("suspect-step-00000030/manifest.json"));
+    assert_int_equal(commit_suspect(&dir, TOKEN, 10, &e), 0);
+}
+
+static void another_job_has_taken_the_folder_over(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    assert_int_equal(commit_clean(&dir, OTHER, &e), 0);
+    assert_int_equal(commit_suspect(&dir, TOKEN, 10, &e), -1);
+    assert_int_equal(e.domain, DDP_E_USAGE);
+    assert_true(is_there("step-00000020") && is_there("step-00000030"));
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(what_comes_after_is_set_aside, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(another_job_has_taken_the_folder_over, set_up, tear_down),
+};
+
+UNIT_MAIN(tests)
