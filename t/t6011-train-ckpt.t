@@ -82,9 +82,10 @@ last=$(sed -n '$s/^{"step": \([0-9]*\),.*/\1/p' "$tmp/stop.json")
 is "... the checkpoint is of the last step" "$(checkpoints "$tmp/stop")" "$(printf 'step-%08d' "$last")"
 
 # --- inside a step, most likely ---
-long=("${small[@]}" --batch 1 --accum 64 --steps 360 --log-every 1 --ckpt-every 0)
+long=("${small[@]}" --batch 1 --accum 64 --steps 200 --log-every 1 --ckpt-every 0)
 ranks 2 "$train" "${long[@]}" --ckpt "$tmp/unstopped"
 unstopped=$(hash_of)
+rm "$tmp/out"
 DDP_STOP_WITHIN=0 DDP_TEST_MARK=$tmp timeout -k 5 120 "$top_builddir/ddp" run -n 2 "$train" "${long[@]}" \
     --ckpt "$tmp/inside" >"$tmp/out" 2>"$tmp/err" </dev/null &
 launcher=$!

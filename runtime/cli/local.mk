@@ -25,3 +25,6 @@ ddp_SOURCES += \
 ddp_LDADD = libtrain.la libmodelkernels.la libddp.la librckpt.la libtopology.la libsched.la libbase.la
 # Our own libraries go in as archives, so that ./ddp in the build folder is the program itself.
 ddp_LDFLAGS = $(AM_LDFLAGS) $(PIE_LDFLAGS) -static
+
+UNIT_TESTS += t/unit/cli/ps.t
+t_unit_cli_ps_t_SOURCES = t/unit/cli/ps.c runtime/cli/ps_show.c

@@ -81,9 +81,10 @@ static const char *doing(const struct ps_rank *r, char *buf, size_t size)
     return buf;
 }
 
+/* One that a signal stopped holds up those for whom it waited itself. */
 static bool waits(const struct ps_rank *r)
 {
-    return r->has_flight && r->flight.waits_for != FLIGHT_NOBODY && r->flight.waits_s >= WAIT_S;
+    return r->has_flight && r->state != 'T' && r->flight.waits_for != FLIGHT_NOBODY && r->flight.waits_s >= WAIT_S;
 }
 
 /* Is a rather to blame than b: it is behind, or it is where b is and does not wait. */
