@@ -8,8 +8,8 @@
 /* all-reduce number `n_calls`, for the third second of a wait for `waits_for` */
 static struct ps_rank rank(int rank, char state, uint64_t n_calls, int waits_for)
 {
-    struct ps_rank r = {.step = "7.0", .node = "n1", .rank = rank, .pid = 100 + rank, .state = state, .has_flight = true,
-                        .command = "./train"};
+    struct ps_rank r = {.step = "7.0", .node = "n1", .rank = rank, .pid = 100 + rank, .state = state,
+                        .has_flight = true, .command = "./train"};
     r.flight = (struct flight_view){.rank = rank, .size = N, .waits_for = waits_for, .n_steps = 4, .n_calls = n_calls};
     r.flight.waits_s = waits_for == FLIGHT_NOBODY ? 0 : 3;
     for (int i = 0; i < FLIGHT_CALLS; i++)
