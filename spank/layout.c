@@ -31,22 +31,39 @@ static int find_first(const slurm_step_layout_t *l)
     return -1;
 }
 
-int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 1])
+static inline slurm_step_id_t step_id(uint32_t job, uint32_t step)
 {
-    struct api api;
     slurm_step_id_t id;
-    if (load(&api) < 0)
-        return -1;
     memset(&id, 0, sizeof id);
     id.job_id = job;
     id.step_id = step;
     id.step_het_comp = NO_VAL;
+    return id;
+}
+
+int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 1])
+{
+    struct api api;
+    slurm_step_id_t id = step_id(job, step);
+    if (load(&api) < 0)
+        return -1;
     slurm_step_layout_t *l = api.get(&id);
     int at = l && l->node_list ? find_first(l) : -1;
     int rc = at >= 0 ? hostlist_nth(l->node_list, (size_t)at, ret, NULL) : -1;
     if (l)
         api.free(l);
     return rc;
+}
+
+/* How slurm_get_end_time takes a job: by its number; in 26.05 by a step of it. */
+static inline uint32_t by_number(uint32_t job)
+{
+    return job;
+}
+
+static inline slurm_step_id_t by_step(uint32_t job)
+{
+    return step_id(job, NO_VAL);
 }
 
 int layout_end_time(uint32_t job, int64_t *ret)
@@ -57,7 +74,7 @@ int layout_end_time(uint32_t job, int64_t *ret)
     if (!found)
         return -1;
     memcpy(&get, &found, sizeof get);
-    if (get(job, &end) != 0 || end <= 0)
+    if (get(_Generic(get, int (*)(uint32_t, time_t *): by_number, default: by_step)(job), &end) != 0 || end <= 0)
         return -1;
     *ret = (int64_t)end;
     return 0;

@@ -2,8 +2,9 @@
 # A verbose step prints one table per class of nodes before its programs start, and no failure of that costs more.
 source "$(dirname "$0")/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
-# srun's ports, so that a rule can shut a node out from them and not from srun's own.
-first=$((12000 + RANDOM % 18000))
+# The plugin's ports, so that a rule can shut a node out from them, and not from srun's own or the daemons', which are
+# below 20000.
+first=$((20000 + RANDOM % 12000))
 echo "{ \"srun_port_min\": $first, \"srun_port_max\": $((first + 99)) }" >"$tmp/site.json"
 chmod 644 "$tmp/site.json"
 # Only the backfill scheduler starts heterogeneous jobs; by default it looks twice a minute.
