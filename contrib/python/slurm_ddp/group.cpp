@@ -3,6 +3,7 @@
  *
  * A group has one lane (lane.h) for its collectives and, from the first send or receive on, one for each pair of ranks,
  * direction and tag, so that messages wait for nothing but each other. */
+#include <atomic>
 #include <set>
 #include <tuple>
 
@@ -46,7 +47,9 @@ class Group : public Base {
     explicit Group(Members m) : Base(m.rank, m.size), members_(std::move(m))
     {
         members_.prefix = "all/";
-        lane_ = std::make_shared<Lane>([m = members_] { return communicator(m); });
+        members_.halt = std::make_shared<Halt>();
+        lane_ = std::make_shared<Lane>([m = members_] { return communicator(m); },
+                                       [halt = members_.halt](const std::string &why) { halt->set(why); });
         lane_->open();
         lane_->start();
         std::lock_guard<std::mutex> guard(groups_lock);
@@ -69,15 +72,19 @@ class Group : public Base {
 
     void close()
     {
-        lane_->close();
-        for (auto &[key, lane] : pairs_)
+        members_.halt->set("backend ddp: the process group was destroyed");
+        {
+            std::lock_guard<std::mutex> guard(pairs_lock_);
+            is_closed_ = true;
+        }
+        for (auto &lane : lanes())
             lane->close();
     }
 
     void stop(const std::string &why)
     {
-        lane_->abort(why.c_str());
-        for (auto &[key, lane] : pairs_)
+        members_.halt->set(why);
+        for (auto &lane : lanes())
             lane->abort(why.c_str());
     }
 
@@ -319,6 +326,8 @@ class Group : public Base {
         expect(from >= 0 && from < size_ && to >= 0 && to < size_ && from != to, "no message from rank " +
                std::to_string(from) + " to " + std::to_string(to) + " of " + std::to_string(size_));
         std::lock_guard<std::mutex> guard(pairs_lock_);
+        if (is_closed_)
+            fail("backend ddp: the process group was destroyed");
         auto &lane = pairs_[{from, to, tag}];
         if (!lane) {
             Members m = members_;
@@ -331,6 +340,15 @@ class Group : public Base {
             lane->start();
         }
         return lane;
+    }
+
+    std::vector<std::shared_ptr<Lane>> lanes()
+    {
+        std::vector<std::shared_ptr<Lane>> all{lane_};
+        std::lock_guard<std::mutex> guard(pairs_lock_);
+        for (auto &[key, lane] : pairs_)
+            all.push_back(lane);
+        return all;
     }
 
     WorkPtr start(OpType type, const char *title, const Tensors &in, const Tensors &out, bool async,
@@ -350,9 +368,10 @@ class Group : public Base {
 
     Members members_;
     std::shared_ptr<Lane> lane_;
-    std::mutex pairs_lock_;
+    std::mutex pairs_lock_; /* of the two below */
+    bool is_closed_ = false;
     std::map<std::tuple<int, int, int>, std::shared_ptr<Lane>> pairs_;
-    uint64_t n_started_ = 0;
+    std::atomic<uint64_t> n_started_{0};
 };
 
 static void for_all_groups(const std::function<void(Group *)> &f)
@@ -365,7 +384,7 @@ static void for_all_groups(const std::function<void(Group *)> &f)
 static c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                                        milliseconds timeout, const std::string &node, const std::string &name)
 {
-    return c10::make_intrusive<Group>(Members{store, "", node, name, rank, size, timeout});
+    return c10::make_intrusive<Group>(Members{store, "", node, name, rank, size, timeout, {}});
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include <ATen/ATen.h>
+#include <ATen/ThreadLocalState.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "libddp.h"
@@ -24,8 +25,7 @@ class Job : public c10d::Work {
   public:
     Job(std::shared_ptr<Lane> lane, int rank, OpType type, const char *title, const Tensors &in, Tensors out,
         std::function<void(void *)> run)
-        : Work(rank, type, title, in), lane_(std::move(lane)), out_(std::move(out)), run_(std::move(run)),
-          future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get())))
+        : Work(rank, type, title, in), lane_(std::move(lane)), out_(std::move(out)), run_(std::move(run))
     {
     }
 
@@ -38,6 +38,12 @@ class Job : public c10d::Work {
 
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override
     {
+        std::lock_guard<std::mutex> guard(future_lock_);
+        if (!future_) {
+            future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+            if (isCompleted())
+                tell(*future_);
+        }
         return future_;
     }
 
@@ -46,6 +52,7 @@ class Job : public c10d::Work {
     {
         if (!why) {
             try {
+                at::ThreadLocalStateGuard as_the_caller(state_);
                 at::NoGradGuard no_grad;
                 run_(d);
             } catch (...) {
@@ -54,23 +61,50 @@ class Job : public c10d::Work {
         }
         run_ = nullptr;
         finish(why);
-        if (why)
-            future_->setError(why);
-        else
-            future_->markCompleted(c10::IValue(out_));
+    }
+
+    /* Afterwards: tells the future, if somebody has asked for it. Its callbacks may wait for other works of the lane;
+     * before_callbacks is called first where there may be some. */
+    void complete(const std::function<void()> &before_callbacks = [] {})
+    {
+        c10::intrusive_ptr<Future> future;
+        {
+            std::lock_guard<std::mutex> guard(future_lock_);
+            future = future_;
+        }
+        if (!future || future->completed())
+            return;
+        before_callbacks();
+        tell(*future);
     }
 
   private:
+    using Future = c10::ivalue::Future;
+
+    void tell(Future &future)
+    {
+        if (exception())
+            future.setError(exception());
+        else
+            future.markCompleted(c10::IValue(out_));
+    }
+
     std::shared_ptr<Lane> lane_;
     Tensors out_;
     std::function<void(void *)> run_;
-    c10::intrusive_ptr<c10::ivalue::Future> future_;
+    at::ThreadLocalState state_; /* of the caller: inference_mode and the like */
+    std::mutex future_lock_;
+    c10::intrusive_ptr<Future> future_;
 };
 
 class Lane : public std::enable_shared_from_this<Lane> {
   public:
-    /* Opened by its first work, where that is not to be waited for: `open` may have to wait for another rank. */
-    explicit Lane(std::function<void *()> open) : open_(std::move(open)), pid_(getpid()) {}
+    /* Opened by its first work, where that is not to be waited for: `open` may have to wait for another rank. When the
+     * lane breaks, on_break is told why. */
+    explicit Lane(std::function<void *()> open, std::function<void(const std::string &)> on_break = {})
+        : open_(std::move(open)), on_break_(std::move(on_break)), pid_(getpid())
+    {
+    }
 
     ~Lane()
     {
@@ -79,13 +113,19 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
     void start()
     {
-        thread_ = std::thread([this] { drive(nullptr); });
+        std::lock_guard<std::mutex> guard(lock_);
+        add_thread();
     }
 
     void open()
     {
-        if (!d_)
-            d_ = open_();
+        if (d_)
+            return;
+        void *d = open_();
+        std::lock_guard<std::mutex> guard(lock_);
+        d_ = d;
+        if (!why_.empty())
+            ddp.abort(d_, 1, why_.c_str());
     }
 
     void submit(const c10::intrusive_ptr<Job> &job, bool is_async)
@@ -112,10 +152,13 @@ class Lane : public std::enable_shared_from_this<Lane> {
             is_running_ = true;
             lock.unlock();
             run(*job);
-            job.reset();
             lock.lock();
             is_running_ = false;
             changed_.notify_all();
+            lock.unlock();
+            complete(*job, !last);
+            job.reset();
+            lock.lock();
         }
     }
 
@@ -123,15 +166,15 @@ class Lane : public std::enable_shared_from_this<Lane> {
     void abort(const char *why)
     {
         std::lock_guard<std::mutex> guard(lock_);
-        if (d_)
-            ddp.abort(d_, 1, why);
+        abort_locked(why);
     }
 
     void close()
     {
-        if (pid_ != getpid()) { /* a forked child: neither thread nor connections are its own */
-            if (thread_.joinable())
-                thread_.detach();
+        if (pid_ != getpid()) { /* a forked child: neither threads nor connections are its own */
+            for (auto &thread : threads_)
+                if (thread.joinable())
+                    thread.detach();
             return;
         }
         std::unique_lock<std::mutex> lock(lock_);
@@ -140,14 +183,18 @@ class Lane : public std::enable_shared_from_this<Lane> {
         is_closed_ = true;
         auto left = std::move(queue_);
         queue_.clear();
-        if (d_ && (is_running_ || !left.empty()))
-            ddp.abort(d_, 1, "the process group was destroyed with works in flight");
-        changed_.notify_all();
+        if (is_running_ || !left.empty())
+            abort_locked("the process group was destroyed with works in flight");
         lock.unlock();
-        if (thread_.joinable())
-            thread_.join();
         for (auto &job : left)
             job->carry_out(nullptr, reason("backend ddp: the process group was destroyed"));
+        lock.lock();
+        changed_.notify_all();
+        lock.unlock();
+        for (auto &job : left)
+            job->complete();
+        for (auto &thread : threads_) /* none is added to a closed lane */
+            thread.join();
         lock.lock();
         changed_.wait(lock, [this] { return !is_running_; }); /* another thread that waits for a work carries one out */
         ddp.finalize(d_);
@@ -164,18 +211,68 @@ class Lane : public std::enable_shared_from_this<Lane> {
         }
     }
 
-    /* After a collective that failed, the others fail for its reason. */
+    void add_thread()
+    {
+        n_free_++;
+        threads_.emplace_back([this] { drive(nullptr); });
+    }
+
+    void abort_locked(const char *why)
+    {
+        why_ = why;
+        if (d_)
+            ddp.abort(d_, 1, why);
+    }
+
+    /* While one of the lane's threads is in callbacks, which may wait for works, another carries those out. */
+    void complete(Job &job, bool is_own_thread)
+    {
+        bool is_away = false;
+        job.complete([&] {
+            std::lock_guard<std::mutex> guard(lock_);
+            if (!is_own_thread || is_closed_)
+                return;
+            is_away = true;
+            if (--n_free_ == 0)
+                add_thread();
+        });
+        std::lock_guard<std::mutex> guard(lock_);
+        n_free_ += is_away;
+    }
+
+    /* After a collective that failed, the others fail for its reason. One that an exception of another kind has ended
+     * in mid-protocol fails on the other ranks, too. */
     void run(Job &job)
     {
+        if (broken_) {
+            job.carry_out(nullptr, broken_);
+            return;
+        }
         try {
-            if (!broken_)
-                open();
+            open();
         } catch (...) {
             broken_ = std::current_exception();
         }
+        is_midway = false;
         job.carry_out(d_, broken_);
-        if (!broken_ && !job.isSuccess() && is_backend_error(job.exception()))
+        if (!broken_ && !job.isSuccess() && (is_midway || is_backend_error(job.exception()))) {
             broken_ = job.exception();
+            if (!is_backend_error(broken_))
+                abort(text_of(broken_).c_str());
+        }
+        if (broken_ && on_break_)
+            on_break_(text_of(broken_));
+    }
+
+    static std::string text_of(const std::exception_ptr &e)
+    {
+        try {
+            std::rethrow_exception(e);
+        } catch (const std::exception &why) {
+            return first_line(why);
+        } catch (...) {
+            return "an exception";
+        }
     }
 
     static bool is_backend_error(const std::exception_ptr &e)
@@ -194,6 +291,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
     }
 
     std::function<void *()> open_;
+    std::function<void(const std::string &)> on_break_;
     pid_t pid_;
     void *d_ = nullptr;
     std::mutex lock_;
@@ -201,7 +299,9 @@ class Lane : public std::enable_shared_from_this<Lane> {
     std::deque<c10::intrusive_ptr<Job>> queue_;
     bool is_running_ = false, is_closed_ = false;
     std::exception_ptr broken_;
-    std::thread thread_;
+    std::string why_;                 /* it was aborted */
+    std::vector<std::thread> threads_;
+    int n_free_ = 0;                  /* of them, those that are not in callbacks */
 };
 
 bool Job::wait(milliseconds timeout)

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -85,6 +86,12 @@ static inline void use_library(uintptr_t handle)
 #endif
 }
 
+static inline std::string first_line(const std::exception &e)
+{
+    std::string text = e.what();
+    return text.substr(0, text.find('\n'));
+}
+
 /* Of the caller: something that cannot be done. */
 static inline void expect(bool is_so, const std::string &text)
 {
@@ -92,8 +99,12 @@ static inline void expect(bool is_so, const std::string &text)
         throw std::invalid_argument("backend ddp: " + text);
 }
 
+/* Set by this thread's first call of libddp for a work, cleared where what follows cannot leave other ranks waiting. */
+static inline thread_local bool is_midway = false;
+
 static inline void check(bool is_good, const ddp_error &e)
 {
+    is_midway = true;
     if (!is_good)
         fail(e.text);
 }
@@ -135,20 +146,42 @@ static inline void close_in_child()
 
 /* ---- a communicator ---- */
 
+/* Why communicators of a group that are being opened shall give up, once that is set. */
+class Halt {
+  public:
+    void set(const std::string &why)
+    {
+        std::lock_guard<std::mutex> guard(lock_);
+        if (why_.empty())
+            why_ = why;
+    }
+
+    void check()
+    {
+        std::lock_guard<std::mutex> guard(lock_);
+        if (!why_.empty())
+            throw std::runtime_error(why_);
+    }
+
+  private:
+    std::mutex lock_;
+    std::string why_;
+};
+
 /* Who the ranks of one are. Its keys in the store begin with `prefix`. */
 struct Members {
     c10::intrusive_ptr<c10d::Store> store;
     std::string prefix, node, name;
     int rank, size;
     milliseconds timeout;
+    std::shared_ptr<Halt> halt;
 };
 
 static inline void refuse(ddp_error *e, const std::exception &why)
 {
     e->domain = DDP_E_BOOT;
     e->code = EPROTO;
-    std::string text = why.what();
-    snprintf(e->text, sizeof e->text, "%s", text.substr(0, text.find('\n')).c_str());
+    snprintf(e->text, sizeof e->text, "%s", first_line(why).c_str());
 }
 
 static inline int store_put(void *ctx, const char *key, const void *data, size_t n, ddp_error *e)
@@ -165,10 +198,11 @@ static inline int store_put(void *ctx, const char *key, const void *data, size_t
 }
 
 /* By looking again and again: while a thread waits in a store, it keeps all others of its process out. */
-static inline void wait_for(c10d::Store &store, const std::string &key, double timeout_s)
+static inline void wait_for(const Members &m, const std::string &key, double timeout_s)
 {
     auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
-    for (milliseconds pause(1); !store.check({key}); pause = std::min(pause * 2, milliseconds(20))) {
+    for (milliseconds pause(1); !m.store->check({key}); pause = std::min(pause * 2, milliseconds(20))) {
+        m.halt->check();
         if (std::chrono::steady_clock::now() > end)
             throw std::runtime_error("not before the deadline");
         std::this_thread::sleep_for(pause);
@@ -179,7 +213,7 @@ static inline long store_get(void *ctx, const char *key, void *data, size_t size
 {
     auto *m = static_cast<Members *>(ctx);
     try {
-        wait_for(*m->store, m->prefix + key, timeout_s);
+        wait_for(*m, m->prefix + key, timeout_s);
         std::vector<uint8_t> value = m->store->get(m->prefix + key);
         memcpy(data, value.data(), std::min(size, value.size()));
         return static_cast<long>(value.size());
