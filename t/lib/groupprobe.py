@@ -4,6 +4,7 @@ collectives      every collective, of many types, shapes and groups: gloo's resu
 wrong            what cannot be done: one line each
 train KIND BACKEND   trains a small model, KIND ddp or fsdp; rank 0 prints the losses
 killed VICTIM    rank VICTIM kills itself in mid-training; the others print what the exception says
+unanswered       rank 1 dies while rank 0 waits for a first message from it; prints what the exceptions say
 raises           rank 1 ends with an exception
 """
 import itertools
@@ -172,6 +173,23 @@ def messages(group, rank, size):
     assert got[0].tolist() == [before] * 5 and got[1].unique().tolist() == [before + 0.5]
 
 
+def asynchronous(group, size):
+    """Works that nobody waits for but by their futures: the lane's own thread carries them out."""
+    with torch.inference_mode():
+        x = torch.ones(3, dtype=torch.int8)
+        dist.all_reduce(x, group=group, async_op=True).get_future().wait()
+    assert x.tolist() == [size] * 3
+    x, y, z = torch.ones(3), torch.ones(3), torch.ones(3)
+
+    def after_x(_):
+        dist.all_reduce(y, group=group, async_op=True).get_future().then(after_y).wait()
+
+    def after_y(_):
+        dist.all_reduce(z, group=group, async_op=True).get_future().wait()
+    dist.all_reduce(x, group=group, async_op=True).get_future().then(after_x).wait()
+    assert all(t.tolist() == [size] * 3 for t in (x, y, z))
+
+
 def collectives():
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -185,6 +203,7 @@ def collectives():
     for both in groups:
         both.odd()
     own_types(groups[0].groups[1], rank, size)
+    asynchronous(groups[0].groups[1], size)
     if size > 1:
         messages(groups[0].groups[1], rank, size)
     n = groups[0].n_compared
@@ -209,7 +228,11 @@ def wrong():
             call()
             print(f"{name}: done")
         except (RuntimeError, ValueError) as e:
-            print(f"{name}: {type(e).__name__}: {e}")
+            print(f"{name}: {e}" if "backend ddp" in str(e) else f"{name}: refused by PyTorch itself")
+    try:  # one rank has too little room, of which the others know nothing
+        dist.all_to_all_single(torch.zeros(size - (rank == 1)), torch.zeros(size), [1] * (size - 1) + [rank != 1])
+    except ValueError as e:
+        print(f"room: {e}")
     x = torch.full((2,), float(rank))
     dist.all_reduce(x)  # none of these has broken the group
     assert x.tolist() == [size * (size - 1) / 2] * 2
@@ -218,6 +241,22 @@ def wrong():
         dist.all_reduce(x)
     except (RuntimeError, ValueError):
         print("destroyed", flush=True)
+
+
+def unanswered():
+    """Rank 0 waits for a first message from rank 1, which dies: another thread, in a collective, hears of it."""
+    dist.init_process_group("ddp")
+    if dist.get_rank() == 1:
+        dist.barrier()
+        os.kill(os.getpid(), signal.SIGKILL)
+    message = dist.irecv(torch.zeros(1), 1)
+    dist.barrier()
+    for wait in lambda: dist.all_reduce(torch.zeros(1)), message.wait:
+        try:
+            wait()
+        except RuntimeError as e:
+            print(f"{type(e).__name__}: {e}", flush=True)
+    os._exit(9)
 
 
 class Net(torch.nn.Module):
@@ -284,5 +323,5 @@ def raises():
 
 
 torch.set_num_threads(1)
-{"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises}[sys.argv[1]](
-    *sys.argv[2:])
+{"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises,
+ "unanswered": unanswered}[sys.argv[1]](*sys.argv[2:])
