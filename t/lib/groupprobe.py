@@ -211,6 +211,12 @@ def collectives():
     print(f"{n} compared", flush=True)
 
 
+def say(line):
+    """In one piece, where print writes the line's end by itself."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def wrong():
     dist.init_process_group("ddp")
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -226,13 +232,13 @@ def wrong():
     for name, call in calls.items():
         try:
             call()
-            print(f"{name}: done")
+            say(f"{name}: done")
         except (RuntimeError, ValueError) as e:
-            print(f"{name}: {e}" if "backend ddp" in str(e) else f"{name}: refused by PyTorch itself")
+            say(f"{name}: {e}" if "backend ddp" in str(e) else f"{name}: refused by PyTorch itself")
     try:  # one rank has too little room, of which the others know nothing
-        dist.all_to_all_single(torch.zeros(size - (rank == 1)), torch.zeros(size), [1] * (size - 1) + [rank != 1])
+        dist.all_to_all_single(torch.zeros(size - (rank == 1)), torch.zeros(size), [int(rank != 1)] + [1] * (size - 1))
     except ValueError as e:
-        print(f"room: {e}")
+        say(f"room: {e}")
     x = torch.full((2,), float(rank))
     dist.all_reduce(x)  # none of these has broken the group
     assert x.tolist() == [size * (size - 1) / 2] * 2
@@ -240,7 +246,7 @@ def wrong():
     try:
         dist.all_reduce(x)
     except (RuntimeError, ValueError):
-        print("destroyed", flush=True)
+        say("destroyed")
 
 
 def unanswered():
