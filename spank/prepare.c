@@ -74,6 +74,7 @@ void prepare_forget(void)
         environment_forget(getenv(lists[i]), prepare_lookup, NULL, drop);
         unsetenv(lists[i]);
     }
+    unsetenv("SLURM_PTY_PORT"); /* srun has yet to set its own, by which plan_guard knows --pty */
     unsetenv(GATHER_VARIABLE);
     unsetenv(PORT_DRAW_VARIABLE);
     unsetenv(FIRST_NODE_VARIABLE);

@@ -21,11 +21,17 @@ cluster_run srun --ddp=on -N1 -n1 bash -c "$place"
 is "... which it is not by default" "$rc $out$err" "0 not guarded"
 DDP_GUARD=on cluster_run srun --ddp=on -N1 -n1 bash -c "$place"
 is "DDP_GUARD" "$rc $out$err" "0 guarded"
-SLURM_PTY_PORT=1 cluster_run srun --ddp=on,guard -N1 -n1 bash -c "$place"
-is "a step with a terminal of its own has no guard" "$rc $out$err" "0 not guarded"
+cat >"$cluster_dir/home/shell" <<SHELL
+$place
+srun --overlap --ddp=on,guard -N1 -n1 bash -c '$place'
+SHELL
+cluster_run script -qec "srun --pty --ddp=on,guard -N1 -n1 bash $cluster_dir/home/shell" /dev/null
+is "a step with a terminal of its own has no guard; one that is started there has" \
+    "$rc $(tr -cd 'a-z \n' <<<"$out" | xargs)" "0 not guarded guarded" || diag "$out$err"
+# shellcheck disable=SC2016
+seen='ls -l /proc/self/fd | sed "s/.* -> //; s/[0-9][0-9]*/N/g" | sort; grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status'
 for guard in off on; do
-    cluster_run srun --ddp=on,guard=$guard -N1 -n1 bash -c \
-        'ls /proc/self/fd | xargs; grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status'
+    cluster_run srun --ddp=on,guard=$guard -N1 -n1 bash -c "$seen"
     eval "seen_$guard=\$rc:\$out:\$err"
     for how in 'exit 0' 'exit 7' 'exit 75' 'kill -TERM $$' 'kill -KILL $$' 'kill -SEGV $$'; do
         # shellcheck disable=SC2086

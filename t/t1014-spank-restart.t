@@ -50,8 +50,8 @@ cluster_run srun --ddp=on,restarts=1 -N2 -n4 bash -c '"$@" && "$@"' "$tmp" "$top
 is "a task may run two programs of libddp" "$rc $(grep -c '^step 3/3 loss' <<<"$out") $(lines)" "0 2 "
 
 # ---- refused ----
-SLURM_PTY_PORT=1 cluster_run srun --ddp=on,restarts=1 -N1 -n1 true
-like "not with a terminal of the step's own" "$rc $err" '^1 .*restarts: not with a terminal of the step'
+cluster_run script -qec 'srun --pty --ddp=on,restarts=1 -N1 -n1 true' /dev/null
+like "not with a terminal of the step's own" "$rc $out" '^1 .*restarts: not with a terminal of the step'
 
 # ---- training ----
 train=$top_builddir/train
