@@ -85,6 +85,16 @@ void flight_step(flight_t *f, uint64_t n_steps)
         atomic_store_explicit(&f->page->n_steps, n_steps, memory_order_relaxed);
 }
 
+const char *flight_where(const flight_t *f, char *buf, size_t size)
+{
+    unsigned long long call = f ? atomic_load(&f->page->n_calls) : 0;
+    buf[0] = 0;
+    if (call > 0)
+        snprintf(buf, size, " (%llu collectives begun, %llu steps done)", call,
+                 (unsigned long long)atomic_load(&f->page->n_steps));
+    return buf;
+}
+
 /* ---- the reader ---- */
 
 static bool read_page(const char *path, struct flight_view *ret)

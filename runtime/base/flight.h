@@ -26,6 +26,9 @@ void flight_waits(flight_t *f, int rank);
 
 void flight_step(flight_t *f, uint64_t n_steps); /* that were taken */
 
+/* " (275 collectives begun, 123 steps done)", for an error's end; "" before the first call. Returns buf. */
+const char *flight_where(const flight_t *f, char *buf, size_t size);
+
 /* What a reader sees. */
 struct flight_view {
     int rank, size, waits_for;
