@@ -104,7 +104,8 @@ EXTRA_DIST += \
 	%D%/t9601-chaos.t \
 	%D%/t9602-python.t \
 	%D%/t9603-frameworks.t \
-	%D%/t9604-frameworks-debian.t
+	%D%/t9604-frameworks-debian.t \
+	%D%/t9605-frameworks-killed.t
 
 if HAVE_CMOCKA
 check_PROGRAMS += $(UNIT_TESTS)

@@ -61,24 +61,4 @@ ok "... is stopped, saved and requeued" until_true 60 grep -q "$requeued" "$home
 ok "... and goes on by itself" until_true 240 grep -q '^resumed from' "$home/log"
 ok "... to its end" until_true 120 grep -q '^params hash' "$home/log"
 is "... which is that of the undisturbed run" "$(sed -n 's/^params hash //p' "$home/log")" "$want"
-
-# framework DESC PACKAGES PROBE: killed, stopped, gone on
-framework() {
-    local want name=${3%probe.py}
-    "$python" -c "import $2" 2>"$tmp/import.err" ||
-        { diag "$1 is not tried: $(tail -n 1 "$tmp/import.err")" && return; }
-    probe() { cluster_run srun --ddp=on -N2 --ntasks-per-node=2 "$python" "$top_srcdir/t/lib/$3" "$home/$name$4"; }
-    probe "$@" -alone
-    want=$out
-    like "$1" "$rc:$out" '^0:.*step 40 params hash [0-9a-f]{16}$' || diag "$err"
-    PROBE_KILL=1:13 probe "$@" ""
-    like "... killed" "$rc" '^[1-9]'
-    PROBE_STOP=2:22 probe "$@" ""
-    is "... stopped" "$rc" 75 || diag "$err"
-    probe "$@" ""
-    is "... ends with the bits of the undisturbed run" "$rc:${out##*$'\n'}" "0:${want##*$'\n'}" || diag "$err"
-}
-export DDP_CKPT_EVERY=5 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
-framework "Hugging Face's Trainer" "accelerate, transformers" hfprobe.py
-framework Lightning lightning lightningprobe.py
 done_testing

@@ -4,7 +4,7 @@ collectives      every collective, of many types, shapes and groups: gloo's resu
 wrong            what cannot be done: one line each
 train KIND BACKEND   trains a small model, KIND ddp or fsdp; rank 0 prints the losses
 killed VICTIM    rank VICTIM kills itself in mid-training; the others print what the exception says
-unanswered       rank 1 dies while rank 0 waits for a first message from it; prints what the exceptions say
+unanswered FILE    rank 1 dies while rank 0 waits for a first message from it, and writes there what the exceptions say
 raises           rank 1 ends with an exception
 """
 import itertools
@@ -249,19 +249,21 @@ def wrong():
         say("destroyed")
 
 
-def unanswered():
-    """Rank 0 waits for a first message from rank 1, which dies: another thread, in a collective, hears of it."""
+def unanswered(path):
+    """Rank 0 waits for a first message from rank 1, which dies: another thread, in a collective, hears of it. Into a
+    file: of a step that ends like this srun may lose the last words."""
     dist.init_process_group("ddp")
     if dist.get_rank() == 1:
         dist.barrier()
         os.kill(os.getpid(), signal.SIGKILL)
     message = dist.irecv(torch.zeros(1), 1)
     dist.barrier()
-    for wait in lambda: dist.all_reduce(torch.zeros(1)), message.wait:
-        try:
-            wait()
-        except RuntimeError as e:
-            print(f"{type(e).__name__}: {e}", flush=True)
+    with open(path, "w", encoding="utf-8") as file:
+        for wait in lambda: dist.all_reduce(torch.zeros(1)), message.wait:
+            try:
+                wait()
+            except RuntimeError as e:
+                print(f"{type(e).__name__}: {e}", file=file)
     os._exit(9)
 
 

@@ -45,9 +45,8 @@ EXTRA_DIST +=  \
 	%D%/nccl.sh \
 	%D%/gptprobe.py \
 	%D%/groupprobe.py \
+	%D%/frameworkprobe.py \
 	%D%/frameworks.py \
-	%D%/hfprobe.py \
-	%D%/lightningprobe.py \
 	%D%/pyprobe.py \
 	%D%/python.sh \
 	%D%/refuses.sh \

@@ -56,8 +56,12 @@ class Group : public Base {
         groups.insert(this);
     }
 
+    /* By Python, with the GIL in some PyTorches: a thread that is joined here may want it, to let go of a tensor. */
     ~Group() override
     {
+        std::unique_ptr<py::gil_scoped_release> no_gil;
+        if (Py_IsInitialized() && PyGILState_Check())
+            no_gil = std::make_unique<py::gil_scoped_release>();
         {
             std::lock_guard<std::mutex> guard(groups_lock);
             groups.erase(this);
