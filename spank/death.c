@@ -12,6 +12,7 @@
 
 #define SHELL_SIGNAL 128
 #define NAME_AT 24
+#define TEXT_AT 88
 
 /* 0: none. */
 static int signal_of(int status)
@@ -35,9 +36,23 @@ bool death_is_failure(int status)
 
 bool death_may_follow(const struct death *d)
 {
+    if (d->kind == DEATH_TOLD)
+        return true;
     if (d->kind != DEATH_ENDED)
         return false;
     return WIFEXITED(d->how) || WTERMSIG(d->how) == SIGABRT || WTERMSIG(d->how) == SIGPIPE;
+}
+
+static int weight(const struct death *d)
+{
+    return !death_may_follow(d) ? 2 : d->kind == DEATH_TOLD ? 1 : 0;
+}
+
+bool death_is_nearer(const struct death *d, const struct death *than)
+{
+    if (d->rank == than->rank && weight(d) < 2 && weight(than) < 2)
+        return weight(d) < weight(than);
+    return weight(d) > weight(than);
 }
 
 static void say_how(const struct death *d, char *buf, size_t size)
@@ -73,8 +88,15 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_STOPPED)
         snprintf(buf, size, "rank %d (%s) was ended by %s, the stop's signal, which it did not catch, after %u s",
                  d->rank, d->node, stop_key_name(signal_of(d->how)), d->after_s);
+    else if (d->kind == DEATH_TOLD)
+        snprintf(buf, size, "%s", d->text);
+    else if (d->kind == DEATH_LEFT)
+        snprintf(buf, size, "rank %d (%s) ended with code 0 after %u s", d->rank, d->node, d->after_s);
+    else if (d->kind == DEATH_HALTED)
+        snprintf(buf, size, "rank %d (%s) was stopped by signal %d (%s)", d->rank, d->node, d->how, strsignal(d->how));
     else
-        snprintf(buf, size, "rank %d (%s) %s after %u s", d->rank, d->node, how, d->after_s);
+        snprintf(buf, size, "%s%srank %d (%s) %s after %u s", d->text, *d->text ? ", and then " : "", d->rank, d->node,
+                 how, d->after_s);
 }
 
 const char *death_say(const struct death *d, char *buf, size_t size)
@@ -97,7 +119,8 @@ void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES])
     bytes_put32(bytes + 12, d->after_s);
     bytes_put32(bytes + 16, (uint32_t)d->next);
     bytes_put32(bytes + 20, (uint32_t)d->of);
-    memcpy(bytes + NAME_AT, d->node, strnlen(d->node, DEATH_BYTES - NAME_AT - 1));
+    memcpy(bytes + NAME_AT, d->node, strnlen(d->node, TEXT_AT - NAME_AT - 1));
+    memcpy(bytes + TEXT_AT, d->text, strnlen(d->text, DEATH_BYTES - TEXT_AT - 1));
 }
 
 void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret)
@@ -105,6 +128,8 @@ void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret)
     *ret = (struct death){.kind = (enum death_kind)bytes_get32(bytes), .rank = (int)bytes_get32(bytes + 4),
                           .how = (int)bytes_get32(bytes + 8), .after_s = bytes_get32(bytes + 12),
                           .next = (int)bytes_get32(bytes + 16), .of = (int)bytes_get32(bytes + 20)};
-    memcpy(ret->node, bytes + NAME_AT, DEATH_BYTES - NAME_AT - 1);
+    memcpy(ret->node, bytes + NAME_AT, TEXT_AT - NAME_AT - 1);
+    memcpy(ret->text, bytes + TEXT_AT, DEATH_BYTES - TEXT_AT - 1);
     plain_line(ret->node);
+    plain_line(ret->text);
 }

@@ -9,6 +9,8 @@
 
 #include "spank/hostlist.h"
 
+#define DEATH_TEXT_MAX 231
+
 enum death_kind {
     DEATH_NONE,
     DEATH_ENDED,  /* the rank's program ended; how: its wait status */
@@ -18,6 +20,9 @@ enum death_kind {
     DEATH_SILENT, /* the node has said nothing for `how` seconds */
     DEATH_SRUN,   /* srun has gone, and so nobody waits for the step (lifeline.h) */
     DEATH_STUCK,  /* a program on the rank's node does not end, so no generation can follow */
+    DEATH_TOLD,    /* libddp in a program that failed found the cause in that rank; how: that program's wait status */
+    DEATH_LEFT,    /* no failure, but others may fail by it: the rank's program ended with code 0 */
+    DEATH_HALTED,  /* likewise: it stands still, by the signal `how` */
     DEATH_STOPPED, /* no failure: the stop's signal ended a program that did not catch it; how: its wait status */
 };
 
@@ -28,6 +33,7 @@ struct death {
     int next, of;     /* in a verdict: the generation that follows, and how many may; 0: none follows, where `of` is how
                        * often the rank died in a row. Of DEATH_STOPPED: it is a requeue that follows */
     char node[HOSTLIST_NAME_MAX + 1];
+    char text[DEATH_TEXT_MAX + 1]; /* of DEATH_TOLD; of DEATH_ENDED what went before it, or "" */
 };
 
 /* Whether a program that ended with this wait status has failed. It has not after exit code 0 or 75 (stopped as was
@@ -42,11 +48,15 @@ bool death_is_by(int status, int signo);
  * connection fails (SIGABRT, SIGPIPE). */
 bool death_may_follow(const struct death *d);
 
+/* Whether `d` says more of what happened first than `than`, which was heard before: a signal goes before what libddp
+ * found, and that before an exit code; but of the rank that libddp found, its own end. */
+bool death_is_nearer(const struct death *d, const struct death *than);
+
 /* "rank 3 (n2) was killed by signal 9 (Killed) after 12 s", and of one with a generation that follows ": restart 1 of
  * 3", without a newline. Returns buf. */
 const char *death_say(const struct death *d, char *buf, size_t size);
 
-#define DEATH_BYTES 88 /* of a death on the way; a longer name of a node is cut */
+#define DEATH_BYTES 320 /* of a death on the way; a longer name of a node is cut */
 void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES]);
 void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret);
 

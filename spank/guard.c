@@ -20,6 +20,7 @@
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
 #include "spank/guard_door.h"
+#include "spank/guard_halt.h"
 #include "spank/guard_process.h"
 #include "spank/guard_stop.h"
 #include "spank/lifeline.h"
@@ -35,6 +36,7 @@ struct guard {
     guard_door_t *door; /* NULL: none */
     lifeline_t *srun;   /* rank 0's; NULL: it is not watched */
     struct guard_stop stop;
+    struct guard_halt halt;
     int generation;
     uint64_t began, kills; /* when; cgroup_memory_kills then */
     bool is_asked; /* to end, by a signal that was passed on */
@@ -73,6 +75,13 @@ static struct death make_death(const struct guard *g)
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     if (WIFSIGNALED(g->status) && WTERMSIG(g->status) == SIGKILL && cgroup_memory_kills("") > g->kills)
         d.kind = DEATH_MEMORY;
+    int rank;
+    const char *cause = g->door ? guard_door_cause(g->door, &rank) : NULL;
+    if (cause && d.kind == DEATH_ENDED && death_may_follow(&d)) {
+        d.kind = DEATH_TOLD;
+        d.rank = rank;
+        snprintf(d.text, sizeof d.text, "%.*s", DEATH_TEXT_MAX, cause);
+    }
     return d;
 }
 
@@ -84,8 +93,28 @@ static void report(struct guard *g)
         guards_report(g->guards, &d);
 }
 
+/* What others may fail by. */
+static void suspect(struct guard *g, enum death_kind kind, int how)
+{
+    struct death d = {.kind = kind, .rank = g->f.rank, .how = how,
+                      .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
+    snprintf(d.node, sizeof d.node, "%s", g->f.name);
+    if (g->guards)
+        guards_suspect(g->guards, &d);
+}
+
+/* What the program says: rank 0's card, for the others, or why it fails. */
+static void step_door(struct guard *g)
+{
+    const char *card = guard_door_step(g->door);
+    if (card && g->guards)
+        guards_tell_card(g->guards, card);
+}
+
 static void take_end(struct guard *g, int status)
 {
+    if (g->door)
+        step_door(g); /* its last words */
     g->has_ended = true;
     g->status = status;
     bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
@@ -93,6 +122,23 @@ static void take_end(struct guard *g, int status)
         report(g);
     else if (g->guards)
         guards_finish(g->guards, has_saved);
+    if (status == 0 && !g->is_asked)
+        suspect(g, DEATH_LEFT, 0);
+}
+
+static void take_halt(struct guard *g, int signo)
+{
+    if (guard_halt_take(&g->halt, signo))
+        suspect(g, DEATH_NONE, 0);
+}
+
+static void step_halt(struct guard *g)
+{
+    if (g->has_ended || !guard_halt_step(&g->halt))
+        return;
+    suspect(g, DEATH_HALTED, g->halt.signo);
+    process_say("ddp: warning: rank %d (%s) has been stopped by signal %d (%s): the others may wait for it", g->f.rank,
+                g->f.name, g->halt.signo, strsignal(g->halt.signo));
 }
 
 /* What the program has left behind: this process has taken them in. Whatever they leave in turn comes with the next
@@ -107,13 +153,22 @@ static void kill_orphans(int signo)
         fclose(f);
 }
 
+/* Where it has made its parent its tracer, that is undone. */
+static void take_stop(struct guard *g, pid_t pid, int signo)
+{
+    if (ptrace(PTRACE_DETACH, pid, NULL, signo == SIGTRAP ? 0 : signo) < 0 && pid == g->program)
+        take_halt(g, signo);
+}
+
 static void reap(struct guard *g)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (WIFSTOPPED(status)) /* it has made its parent its tracer */
-            ptrace(PTRACE_DETACH, pid, NULL, WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0)
+        if (WIFSTOPPED(status))
+            take_stop(g, pid, WSTOPSIG(status));
+        else if (pid == g->program && WIFCONTINUED(status))
+            take_halt(g, 0);
         else if (pid == g->program)
             take_end(g, status);
     if (!g->said.next || !g->has_ended || guard_stop_is_requeuing(&g->stop))
@@ -124,9 +179,12 @@ static void reap(struct guard *g)
         guards_gone(g->guards);
 }
 
-/* slurmstepd was killed: nobody would end the program, nor hear what it says. */
+/* slurmstepd was killed: nobody would end the program, nor hear what it says. A root would tell the user in vain: it
+ * goes without a farewell, and the guards of other nodes find that, and say it. */
 static void lose_stepd(struct guard *g)
 {
+    if (g->guards && guards_is_alone(g->guards) && g->f.n_nodes > 1)
+        _exit(1); /* and so the program is killed (be_program) */
     struct death d = {.kind = DEATH_GONE, .rank = g->f.rank};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     close(g->stepd);
@@ -268,14 +326,6 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
         kill_orphans(signo);
 }
 
-/* Rank 0's card, from a program to the others. */
-static void step_door(struct guard *g)
-{
-    const char *card = guard_door_step(g->door);
-    if (card && g->guards)
-        guards_tell_card(g->guards, card);
-}
-
 /* Nobody hears what the step says, nor waits for it. */
 static void step_srun(struct guard *g)
 {
@@ -310,6 +360,7 @@ static int wait_ms(const struct guard *g)
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
     ms = earlier(ms, keeps_time(g) ? guard_stop_wait_ms(&g->stop) : -1);
+    ms = earlier(ms, g->has_ended ? -1 : guard_halt_wait_ms(&g->halt));
     for (size_t i = 0; i < sizeof when / sizeof *when; i++)
         if (when[i])
             ms = earlier(ms, deadline_left_ms(when[i]));
@@ -336,6 +387,7 @@ static void watch(struct guard *g)
         if (p[3].revents)
             step_door(g);
         step_srun(g);
+        step_halt(g);
         if (g->guards)
             guards_step(g->guards);
         if (g->door && g->guards)
@@ -372,6 +424,7 @@ static void be_beside(struct guard *g)
     g->has_ended = g->is_stopped = false;
     g->verdict_until = g->term_at = g->kill_at = 0;
     g->said = (struct death){.kind = DEATH_NONE};
+    g->halt = (struct guard_halt){0};
     if (g->door)
         guard_door_begin(g->door);
     if (g->guards && guards_is_stopping(g->guards)) /* after the last program's end */

@@ -14,6 +14,7 @@
 #include "runtime/base/io.h"
 #include "runtime/base/lobby.h"
 #include "runtime/base/notice.h"
+#include "runtime/base/plain.h"
 #include "spank/listen.h"
 
 #define STRANGERS_MAX 64
@@ -33,6 +34,8 @@ struct guard_door {
     char card[FRAME_BODY_MAX + 1], brought[FRAME_BODY_MAX + 1]; /* "NUMBER CARD" */
     unsigned char death[4 + NOTICE_TEXT_MAX]; /* DOOR_DEATH's body */
     size_t death_n; /* 0: nobody has died in this generation */
+    int cause_rank;
+    char cause[NOTICE_TEXT_MAX + 1]; /* "": none */
 };
 
 static void tell(const guard_door_t *d, const struct visitor *v)
@@ -74,6 +77,16 @@ static void drop(guard_door_t *d, struct visitor *v)
     free(v);
 }
 
+/* The first stays. */
+static void take_cause(guard_door_t *d, const unsigned char *body, size_t n)
+{
+    if (n < 4 || *d->cause)
+        return;
+    d->cause_rank = (int)bytes_get32(body);
+    snprintf(d->cause, sizeof d->cause, "%.*s", (int)n - 4, (const char *)body + 4);
+    plain_line(d->cause);
+}
+
 /* Whether it brought a card. */
 static bool step_visitor(guard_door_t *d, struct visitor *v)
 {
@@ -83,6 +96,8 @@ static bool step_visitor(guard_door_t *d, struct visitor *v)
         if (kind == DOOR_CARD && d->rank == 0) {
             snprintf(d->brought, sizeof d->brought, "%d %.*s", v->number, (int)n, (char *)v->in.bytes + FRAME_HEAD);
             return true;
+        } else if (kind == DOOR_CAUSE) {
+            take_cause(d, v->in.bytes + FRAME_HEAD, n);
         }
     if (rc < 0)
         drop(d, v);
@@ -125,6 +140,7 @@ void guard_door_begin(guard_door_t *d)
     d->n_visitors = 0;
     d->card[0] = 0;
     d->death_n = 0;
+    d->cause[0] = 0;
 }
 
 int guard_door_fd(const guard_door_t *d)
@@ -143,6 +159,12 @@ const char *guard_door_step(guard_door_t *d)
         else if (lobby_step(d->lobby, NULL) < 0)
             epoll_ctl(d->epoll, EPOLL_CTL_DEL, lobby_fd(d->lobby), NULL);
     return has_card ? d->brought : NULL;
+}
+
+const char *guard_door_cause(const guard_door_t *d, int *ret_rank)
+{
+    *ret_rank = d->cause_rank;
+    return *d->cause ? d->cause : NULL;
 }
 
 void guard_door_tell(guard_door_t *d, const char *card)

@@ -19,6 +19,9 @@ void guard_door_begin(guard_door_t *d);
  * the program's number in its generation: a task may start one after the other, and each is for its like. */
 const char *guard_door_step(guard_door_t *d);
 
+/* Whom a program of this generation has found to be the cause of its failure, and its words; NULL: nobody. */
+const char *guard_door_cause(const guard_door_t *d, int *ret_rank);
+
 /* Tells such a card to the program of its number, now or when it comes; "": to nobody, for it is not known yet. */
 void guard_door_tell(guard_door_t *d, const char *card);
 

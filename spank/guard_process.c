@@ -106,8 +106,11 @@ void process_signal_tree(pid_t pid, int signo)
     struct list l = {.pid = {pid}, .n = 1};
     for (size_t i = 0; i < l.n; i++)
         add_children(&l, l.pid[i]);
-    for (size_t i = 0; i < l.n; i++)
+    for (size_t i = 0; i < l.n; i++) {
         kill(l.pid[i], signo);
+        if (signo == SIGTERM)
+            kill(l.pid[i], SIGCONT);
+    }
 }
 
 _Noreturn void process_end_as(int status)

@@ -29,8 +29,8 @@ void process_let_go(const int *kept, size_t n);
 /* A line to the user, without its newline, if stderr takes it within a second. */
 ERROR_PRINTF(1, 2) void process_say(const char *format, ...);
 
-/* Sends the signal to that process, a child that has not been reaped, and then to all that it and they have started, as
- * far as they are still their parents' children. */
+/* Sends the signal (and after SIGTERM SIGCONT: who is stopped does not end) to that process, a child that has not been
+ * reaped, and then to all that it and they have started, as far as they are still their parents' children. */
 void process_signal_tree(pid_t pid, int signo);
 
 /* Ends the process with that wait status, without a core. */

@@ -29,7 +29,7 @@ static void decide(guards_t *g, const struct death *d, bool is_ours)
 /* Not a guard's, a node's or srun's, which no generation follows. */
 static bool is_programs(const struct death *d)
 {
-    return d->kind == DEATH_ENDED || d->kind == DEATH_MEMORY || d->kind == DEATH_STOPPED;
+    return d->kind == DEATH_ENDED || d->kind == DEATH_TOLD || d->kind == DEATH_MEMORY || d->kind == DEATH_STOPPED;
 }
 
 /* Where another generation may follow, an exit code waits for the loss that it may come from. */
@@ -55,7 +55,7 @@ static void hear(guards_t *g, const struct death *d)
         link_send(g->above, TOLD_DEATH, d);
         return;
     }
-    if (g->first.kind == DEATH_NONE || (death_may_follow(&g->first) && !death_may_follow(d)) || !is_programs(d))
+    if (g->first.kind == DEATH_NONE || death_is_nearer(d, &g->first) || !is_programs(d))
         g->first = *d;
     if (!g->settle_at)
         g->settle_at = deadline_in(g->is_alone ? settle_s(g, d) : guards_report_s(&g->f));
@@ -109,6 +109,7 @@ static void tell_above(guards_t *g)
         link_send(g->above, TOLD_DEATH, d);
     if (d == &g->first)
         g->settle_at = 0;
+    suspect_tell_above(g);
     round_tell_above(g);
 }
 
@@ -128,6 +129,8 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         l->n_saved = d->how;
     else if (what == TOLD_ALONE)
         round_ask(g);
+    else if (what == TOLD_SUSPECT)
+        guards_suspect(g, d);
     else if (what == TOLD_STOP)
         round_stop(g);
 }
@@ -256,6 +259,7 @@ void guards_step(guards_t *g)
     if (is_due(g->lost_at))
         count_lost(g);
     if (is_due(g->settle_at)) {
+        suspect_blame(g, &g->first);
         round_decide(g, &g->first);
         decide(g, &g->first, true);
     }

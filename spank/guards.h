@@ -98,6 +98,10 @@ void guards_expect_end(guards_t *g);
 /* This guard's program has died. The verdict may be another death. */
 void guards_report(guards_t *g, const struct death *d);
 
+/* This guard's program has ended with code 0, stands still, or goes on again (DEATH_NONE): no death, but when another
+ * program fails by an exit code, which may come from that, the user is told of it. */
+void guards_suspect(guards_t *g, const struct death *d);
+
 /* For how long a death waits for a guard above that is not there yet, in seconds. */
 double guards_report_s(const struct guards_facts *f);
 

@@ -1,6 +1,6 @@
 /* guards_impl.h - what the files of guards.h share: from the bottom up guards_link.c (messages over a connection),
- * guards_beat.c (who is silent), guards_join.c (who is connected with whom), guards_round.c (generations, stops) and
- * guards.c (what it means). */
+ * guards_beat.c (who is silent), guards_join.c (who is connected with whom), guards_round.c (generations, stops),
+ * guards_suspect.c (what a failure may come from) and guards.c (what it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
@@ -23,6 +23,7 @@ enum {
     TOLD_START,    /* down: the next generation */
     TOLD_CARD,     /* down: rank 0's card */
     TOLD_SAVED,    /* up: how many programs of the subtree have saved */
+    TOLD_SUSPECT,  /* up: guards_suspect */
     TOLD_STOP,     /* up and down: all are to save and end */
 };
 
@@ -57,6 +58,8 @@ struct guards {
     int join_wait_ms, join_port; /* the wait before the next round; which port is next */
     struct addrinfo *above_at, *above_now;
     struct death first, verdict; /* first: what the verdict will be at settle_at */
+    struct death suspect;        /* kind DEATH_NONE: nobody, or too many */
+    int n_left;                  /* of DEATH_LEFT */
     uint64_t settle_at;          /* 0: nothing has died */
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
     uint64_t lost_at;            /* 0: nobody */
@@ -106,6 +109,14 @@ bool join_succeed(guards_t *g, const struct death *who);
 uint64_t beat_due(const guards_t *g); /* 0: nobody is on another node */
 bool beat_step(guards_t *g);          /* says that this guard is there, if it is time: true */
 struct link *beat_silent(guards_t *g); /* who has said nothing for too long; NULL: nobody */
+
+/* ---- guards_suspect.c ---- */
+
+void suspect_reset(guards_t *g);
+void suspect_tell_above(const guards_t *g); /* once there is one */
+
+/* Adds to a death that may follow from it. */
+void suspect_blame(const guards_t *g, struct death *d);
 
 /* ---- guards_round.c; all do nothing where there are no restarts, nor a stop or a requeue ---- */
 

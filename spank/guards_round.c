@@ -17,6 +17,7 @@ static bool is_root(const guards_t *g)
 static void reset(guards_t *g)
 {
     g->first = g->verdict = (struct death){.kind = DEATH_NONE};
+    suspect_reset(g);
     g->settle_at = g->stuck_at = 0; /* not lost_at: who has gone since has */
     g->is_finished = g->is_gone = g->is_ours = g->has_saved = false;
     g->told_done = g->told_gone = g->told_saved = 0;
@@ -158,7 +159,7 @@ void round_decide(guards_t *g, struct death *d)
         g->stuck_at = deadline_in(g->f.stuck_s);
         return;
     }
-    may = may && !g->is_ending && !g->is_stopping && d->kind == DEATH_ENDED;
+    may = may && !g->is_ending && !g->is_stopping && (d->kind == DEATH_ENDED || d->kind == DEATH_TOLD);
     if (!may || g->generation >= g->f.restarts)
         return;
     if (is_loop(g, d)) {

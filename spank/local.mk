@@ -15,6 +15,7 @@ libspankcore_la_SOURCES = \
 	%D%/guard.c %D%/guard.h \
 	%D%/guard_door.c %D%/guard_door.h \
 	%D%/guard_process.c %D%/guard_process.h \
+	%D%/guard_halt.c %D%/guard_halt.h \
 	%D%/guard_stop.c %D%/guard_stop.h \
 	%D%/guards.c %D%/guards.h \
 	%D%/guards_beat.c \
@@ -23,6 +24,7 @@ libspankcore_la_SOURCES = \
 	%D%/guards_link.c \
 	%D%/guards_plan.c \
 	%D%/guards_round.c \
+	%D%/guards_suspect.c \
 	%D%/hiding.c %D%/hiding.h \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \

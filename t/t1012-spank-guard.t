@@ -110,6 +110,14 @@ fi; exec "$0" --data /usr/share/common-licenses --layers 1 --width 32 --heads 2 
 like "libddp hears of a death before its watch is there" \
     "$rc $(<"$tmp/run.err")" 'train: rank 6 \(n4\) exited with code 3'
 is "... and the user once" "$(lines | wc -l)" 1
+# shellcheck disable=SC2016
+DDP_TIMEOUT=2 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 6 ]; then
+    (until ls "$0/ckpt" 2>&1 | grep -q "^step-"; do sleep 0.02; done; kill -STOP $$) &
+fi; exec "$@" --layers 1 --width 32 --heads 2 --context 32 --steps 1000000 --ckpt "$0/ckpt" --ckpt-every 20' \
+    "$tmp/out" "$top_builddir/train" --data /usr/share/common-licenses
+like "a rank of libddp for which the others wait in vain" "$(lines)" \
+    '^ddp: rank 6 \(n4\) did not come before the deadline; rank [0-7] waited in [^:]*: the step ends$'
+rm -r "$tmp/out/ckpt"
 # Slurm sees that death as well, and may be faster in ending all: it is not to.
 : >"$tmp/run.err" # of the step before
 # shellcheck disable=SC2016
@@ -138,6 +146,15 @@ for program in 'exec sleep $NAP' 'trap "exit 143" TERM; sleep $NAP & wait'; do
     is "nor is the end of a step that is cancelled: $program" "$(lines "$tmp/step.err")" ""
 done
 
+# shellcheck disable=SC2016
+start 'until [ -e $0/go ]; do sleep 0.02; done; [ $RANK = 6 ] && echo $$ >$0/new && mv $0/new $0/left && exit
+    [ $RANK = 1 ] || exec sleep $NAP
+    until [ -e $0/left ] && ! kill -0 $(<$0/left); do sleep 0.02; done 2>$0/err; exit 1'
+touch "$tmp/out/go"
+ok "who has ended with code 0 before an exit code is named" until_true 30 said \
+    '^ddp: rank 6 \(n4\) ended with code 0 after [0-9] s, and then rank 1 \(n1\) exited with code 1 after [0-9] s: the'
+end_step
+
 # ---- nodes ----
 start
 read -r _ stepd <"$tmp/out/4"
@@ -147,6 +164,14 @@ ok "slurmstepd was killed: the node is named" until_true 30 said \
 ok "... and nothing is left" until_true 30 nothing_left
 end_step
 is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
+
+start
+read -r _ stepd <"$tmp/out/0"
+kill -KILL "$stepd"
+ok "... rank 0's, too, whose guards reach nobody" until_true 30 said \
+    '^ddp: rank [01] \(n1\) has gone: its guard or slurmstepd was killed .*, or the node restarts: the step ends$'
+ok "... and nothing is left" until_true 30 nothing_left
+end_step
 
 start
 mapfile -t sruns < <(pgrep -f "^srun .*$tmp/out") # its shepherd would end the step

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "runtime/base/bytes.h"
@@ -20,6 +21,17 @@ int notice_next(struct notice *n, int *ret_rank, char text[NOTICE_TEXT_MAX + 1])
             return 1;
         }
     return rc;
+}
+
+void notice_tell(const struct notice *n, int rank, const char *text)
+{
+    unsigned char body[4 + NOTICE_TEXT_MAX];
+    size_t len = strnlen(text, NOTICE_TEXT_MAX);
+    if (n->fd < 0)
+        return;
+    bytes_put32(body, (uint32_t)rank);
+    memcpy(body + 4, text, len);
+    frame_send(n->fd, DOOR_CAUSE, body, 4 + len);
 }
 
 void notice_heed(int fd)

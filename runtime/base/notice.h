@@ -1,5 +1,6 @@
 /* notice.h - the guard's word (door.h) that the step ends, and of whose death. It ends what nothing else would: waits
- * for a rank that died where nobody watched it yet, or that is on a node which says nothing more. */
+ * for a rank that died where nobody watched it yet, or that is on a node which says nothing more. And the program's
+ * word to its guard, which cannot see by itself for whom the ranks that fail have waited. */
 #ifndef DDP_BASE_NOTICE_H
 #define DDP_BASE_NOTICE_H
 
@@ -16,6 +17,9 @@ struct notice {
 
 /* What has come. 1: a death: of *ret_rank, told by `text`; 0: none yet; -1: the guard has gone. */
 int notice_next(struct notice *n, int *ret_rank, char text[NOTICE_TEXT_MAX + 1]);
+
+/* Tells the guard whom this program has found to be the cause, in case that it ends by it. */
+void notice_tell(const struct notice *n, int rank, const char *text);
 
 /* From the boot to the watch: until another call takes it away, waits of io.h in this thread end by the notice, too.
  * The descriptor goes over; notice_take: from here to the caller, -1: there is none. */

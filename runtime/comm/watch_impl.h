@@ -32,7 +32,7 @@ struct watch {
     int rank, node, local, local_size;
     struct watch_link *local_links, *remote_links;
     size_t n_local, n_remote;
-    struct notice notice;
+    struct notice notice; /* read by the watch thread only; sent to, and closed, under the lock */
     flight_t *flight;
     struct pollfd *polls;
     int wake_fd, event_fd;

@@ -52,6 +52,16 @@ static void poke_node(watch_t *w)
     watch_fd_signal(w->event_fd);
 }
 
+/* What the guard does not know yet. A circle of waits has no cause that could be named. */
+static void tell_guard(watch_t *w, struct cause c, const char *text)
+{
+    ddp_error_t e;
+    if (c.kind == WATCH_NOTICE || c.kind == WATCH_STUCK)
+        return;
+    cause_error(w->world, c, text, &e);
+    notice_tell(&w->notice, c.rank, e.text);
+}
+
 static bool tell_cause(watch_t *w)
 {
     uint64_t word = atomic_load(&w->board->cause);
@@ -61,6 +71,7 @@ static bool tell_cause(watch_t *w)
     struct watch_frame f = {.magic = FRAME_MAGIC, .type = FRAME_CAUSE, .cause = word};
     memcpy(f.text, board_text(w->board, w->world, cause_unpack(word).slot), sizeof f.text);
     send_frame(w, &f);
+    tell_guard(w, cause_unpack(word), f.text);
     return true;
 }
 
@@ -206,8 +217,10 @@ static void notice_readable(watch_t *w)
     if (rc > 0 && rank >= 0 && rank < w->world->size)
         watch_raise_cause(w, (struct cause){.kind = WATCH_NOTICE, .rank = rank, .slot = w->local}, text);
     if (rc < 0) {
+        pthread_mutex_lock(&w->lock); /* others send there */
         io_close(w->notice.fd);
         w->notice.fd = -1;
+        pthread_mutex_unlock(&w->lock);
     }
 }
 

@@ -1,4 +1,4 @@
-/* A death that only the guards know of, while the others wait for that rank. */
+/* A death that only the guards know of, while the others wait for that rank; and what ranks tell their guards. */
 #include "t/unit/unit.h"
 
 #include <poll.h>
@@ -9,6 +9,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/door.h"
+#include "runtime/base/frame.h"
 #include "runtime/base/notice.h"
 #include "t/lib/ranks.h"
 
@@ -63,8 +64,46 @@ static void the_guards_word_ends_all_waits(void **state)
     assert_true(job_run(&j, hear));
 }
 
+/* Each rank that fails tells its guard for whom it has waited, before it can end. */
+static int tell(struct job *j, int rank)
+{
+    struct board *b = j->shared;
+    struct world *w;
+    ddp_error_t e = {0};
+    float x = 1;
+    int pair[2], kind = -1;
+    size_t n = 0;
+    struct frame in = {0};
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "no sockets");
+    notice_heed(pair[1]);
+    comm_t *c = job_comm(j, rank, &w, &e);
+    CHECK(c, "%s", e.text);
+    if (rank == 2) { /* loops */
+        wait_for(&b->n_done, 2);
+        _exit(0);
+    }
+    int rc = comm_allreduce(c, &x, 1, DDP_F32, DDP_SUM, &e);
+    CHECK(rc < 0 && e.domain == DDP_E_TIMEOUT, "%s", e.text);
+    b->n_done++;
+    CHECK(frame_next(&in, pair[0], &kind, &n) == 1 && kind == DOOR_CAUSE && bytes_get32(in.bytes + FRAME_HEAD) == 2 &&
+              n == 4 + strlen(e.text) && !memcmp(in.bytes + FRAME_HEAD + 4, e.text, n - 4),
+          "the guard was told something else, or nothing: kind %d", kind);
+    comm_destroy(c);
+    world_destroy(w);
+    return 0;
+}
+
+static void the_guard_hears_whom_the_rank_waited_for(void **state)
+{
+    static const int node_of[] = {0, 0, 1};
+    struct job j = {.size = 3, .node_of = node_of, .timeout_s = 0.5};
+    (void)state;
+    assert_true(job_run(&j, tell));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_guards_word_ends_all_waits),
+    cmocka_unit_test(the_guard_hears_whom_the_rank_waited_for),
 };
 
 UNIT_MAIN(tests)

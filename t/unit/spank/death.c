@@ -45,27 +45,45 @@ static void what_may_follow_from_another_death(void **state)
     assert_false(death_may_follow(&(struct death){.kind = DEATH_STOPPED, .how = EXIT(138)}));
 }
 
+static void what_says_more_of_the_first_death(void **state)
+{
+    static const struct death signal = {.kind = DEATH_ENDED, .rank = 1, .how = SIGKILL},
+                              code = {.kind = DEATH_ENDED, .rank = 2, .how = EXIT(1)},
+                              other = {.kind = DEATH_ENDED, .rank = 3, .how = EXIT(3)},
+                              told = {.kind = DEATH_TOLD, .rank = 3, .how = EXIT(1)};
+    (void)state;
+    assert_true(death_is_nearer(&signal, &code) && death_is_nearer(&signal, &told));
+    assert_true(death_is_nearer(&told, &code) && death_is_nearer(&other, &told));
+    assert_false(death_is_nearer(&told, &other) || death_is_nearer(&told, &signal) || death_is_nearer(&told, &told));
+    assert_false(death_is_nearer(&code, &told) || death_is_nearer(&other, &code));
+}
+
 static void a_death_is_one_sentence(void **state)
 {
     static const struct {
         struct death death;
         const char *says;
     } cases[] = {
-        {{DEATH_ENDED, 3, EXIT(2), 12, 0, 0, "n2"}, "rank 3 (n2) exited with code 2 after 12 s"},
-        {{DEATH_ENDED, 0, SIGKILL, 0, 0, 0, "n1"}, "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
-        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, 0, 0, "n1"},
+        {{DEATH_ENDED, 3, EXIT(2), 12, 0, 0, "n2", ""}, "rank 3 (n2) exited with code 2 after 12 s"},
+        {{DEATH_ENDED, 0, SIGKILL, 0, 0, 0, "n1", ""}, "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
+        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, 0, 0, "n1", ""},
          "rank 1 (n1) was killed by signal 6 (Aborted) and left a core"},
-        {{DEATH_MEMORY, 5, SIGKILL, 90, 0, 0, "n3"},
+        {{DEATH_MEMORY, 5, SIGKILL, 90, 0, 0, "n3", ""},
          "rank 5 (n3) was killed: its control group is out of memory (ask for"},
-        {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3"}, "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
-        {{DEATH_GONE, 4, 0, 0, 0, 0, "n4"}, "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
-        {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2"}, "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
-        {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2"}, "rank 3 (n2) exited with code 2 after 1 s, soon after its start"},
-        {{DEATH_STOPPED, 3, SIGUSR1, 2, 0, 0, "n2"},
+        {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3", ""},
+         "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
+        {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", ""}, "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
+        {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2", ""}, "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
+        {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2", ""},
+         "rank 3 (n2) exited with code 2 after 1 s, soon after its start"},
+        {{DEATH_STOPPED, 3, SIGUSR1, 2, 0, 0, "n2", ""},
          "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which it did not catch, after 2 s"},
-        {{DEATH_STOPPED, 3, EXIT(138), 2, 1, 0, "n2"}, "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which"},
-        {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2"}, "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
-        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4"},
+        {{DEATH_STOPPED, 3, EXIT(138), 2, 1, 0, "n2", ""},
+         "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which"},
+        {{DEATH_TOLD, 3, EXIT(1), 9, 0, 0, "n1", "rank 3 (n2) left"}, "rank 3 (n2) left"},
+        {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2", ""},
+         "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
+        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", ""},
          "node n4 (rank 4) has been silent for 3 s: it is down, or the network to it"},
     };
     (void)state;
@@ -89,16 +107,19 @@ static void a_name_on_the_way_is_cut_and_made_plain(void **state)
     memset(d.node, 'n', HOSTLIST_NAME_MAX);
     death_pack(&d, bytes);
     death_unpack(bytes, &got);
-    assert_int_equal(strlen(got.node), DEATH_BYTES - 25);
+    assert_int_equal(strlen(got.node), 63);
     memset(bytes + 24, '\x1b', DEATH_BYTES - 24);
     death_unpack(bytes, &got);
+    assert_int_equal(strlen(got.text), DEATH_TEXT_MAX);
     assert_null(strchr(got.node, '\x1b'));
+    assert_null(strchr(got.text, '\x1b'));
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_somebody_wished_for_is_no_failure),
     cmocka_unit_test(a_signals_end_is_known_from_a_shell_too),
     cmocka_unit_test(what_may_follow_from_another_death),
+    cmocka_unit_test(what_says_more_of_the_first_death),
     cmocka_unit_test(a_death_is_one_sentence),
     cmocka_unit_test(a_name_on_the_way_is_cut_and_made_plain),
 };

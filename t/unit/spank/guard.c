@@ -76,6 +76,34 @@ static int end(struct task t)
     return status;
 }
 
+static pid_t child_of(pid_t pid)
+{
+    char path[64];
+    int child = -1;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *f = fopen(path, "r");
+    if (!f || fscanf(f, "%d", &child) != 1)
+        child = -1;
+    if (f)
+        fclose(f);
+    assert_true(child > 0);
+    return child;
+}
+
+static void wait_state(pid_t pid, char want)
+{
+    char path[64], got = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    for (uint64_t until = deadline_in(20); got != want;) {
+        FILE *f = fopen(path, "r");
+        if (!f || fscanf(f, "%*d (%*[^)]) %c", &got) != 1)
+            got = 0;
+        if (f)
+            fclose(f);
+        assert_true(deadline_left_ns(until) > 0);
+    }
+}
+
 /* The guard's end is its program's: nothing of it holds the pipe. */
 static void wait_closed(struct task t)
 {
@@ -514,6 +542,43 @@ static void without_slurmstepd_both_end(void **state)
     end(t);
 }
 
+static int stops_itself(int out, void *arg)
+{
+    (void)arg;
+    (void)!write(out, "r", 1);
+    raise(SIGSTOP);
+    (void)!write(out, "g", 1);
+    raise(SIGSTOP);
+    return 7;
+}
+
+/* A line says so when it has stood still for a while, and its end is not for ever beyond SIGTERM. */
+static void a_program_that_stands_still_is_named(void **state)
+{
+    static const char want[] = "ddp: warning: rank 3 (n2) has been stopped by signal 19 (";
+    char line[sizeof want] = "", c;
+    int err[2], own = dup(STDERR_FILENO);
+    (void)state;
+    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    dup2(err[1], STDERR_FILENO);
+    struct task t = start(stops_itself, NULL);
+    dup2(own, STDERR_FILENO);
+    close(own);
+    close(err[1]);
+    read_all(t, &c, 1);
+    pid_t program = child_of(t.pid);
+    wait_state(program, 'T');
+    kill(program, SIGCONT); /* at once: nobody is told */
+    read_all(t, &c, 1);
+    wait_state(program, 'T');
+    read_all((struct task){.in = err[0]}, line, sizeof want - 1);
+    assert_string_equal(line, want);
+    process_signal_tree(program, SIGTERM);
+    int status = end(t);
+    close(err[0]);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
 /* What is the guard's own, beside what it shares with the task that it came from. */
 static void it_is_small_and_holds_nothing(void **state)
 {
@@ -559,6 +624,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_the_program_has_started_gets_the_signal_too),
     cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
     cmocka_unit_test(without_slurmstepd_both_end),
+    cmocka_unit_test(a_program_that_stands_still_is_named),
     cmocka_unit_test(it_is_small_and_holds_nothing),
 };
 

@@ -55,6 +55,57 @@ static void a_signal_goes_before_the_exit_codes_that_follow_from_it(void **state
     members_end(&m);
 }
 
+static void libddps_word_goes_before_exit_codes(void **state)
+{
+    struct members m = {.n = 0};
+    (void)state;
+    members_start_all(&m, 1, 4); /* all at the root within the time */
+    members_tell(&m, 1, DO_FAIL_1);
+    members_tell(&m, 2, DO_TELL);
+    members_all_hear(&m, -1, DEATH_TOLD, 3, EXIT(1), 0);
+    members_end(&m);
+    members_start_all(&m, 1, 4);
+    members_tell(&m, 2, DO_TELL);
+    members_tell(&m, 3, DO_FAIL_2); /* the one it is about */
+    members_all_hear(&m, -1, DEATH_ENDED, 3, EXIT(2), 0);
+    members_end(&m);
+}
+
+/* What went before an exit code is said with it, where it is clear what it was. */
+static void what_a_failure_may_come_from_is_said_with_it(void **state)
+{
+    static const struct {
+        enum order did[3]; /* of ranks 3, 2, 3 */
+        enum order fails;
+        const char *says;
+    } cases[] = {
+        {{DO_LEAVE}, DO_FAIL_1, "rank 3 (n2) ended with code 0 after 0 s"},
+        {{DO_LEAVE, DO_LEAVE}, DO_FAIL_1, ""}, /* they were ready */
+        {{DO_HALT}, DO_FAIL_1, "rank 3 (n2) was stopped by signal 19 (Stopped (signal))"},
+        {{DO_HALT, DO_LEAVE}, DO_FAIL_1, "rank 3 (n2) was stopped by signal 19 (Stopped (signal))"},
+        {{DO_HALT, 0, DO_GO_ON}, DO_FAIL_1, ""},
+        {{DO_LEAVE}, DO_DIE, ""}, /* by itself */
+        {{DO_LEAVE}, DO_TELL, "rank 3 (n2) ended with code 0 after 0 s"}, /* libddp knew less */
+        {{0}, DO_TELL, "rank 3 left"},
+    };
+    struct members m = {.n = 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct heard h;
+        members_start_all(&m, 2, 2);
+        for (int k = 0; k < 3; k++)
+            if (cases[i].did[k]) {
+                members_tell(&m, k == 1 ? 2 : 3, cases[i].did[k]);
+                assert_true(members_hears(&m, k == 1 ? 2 : 3, 20, &h)); /* it is on its way */
+            }
+        members_tell(&m, 2, cases[i].fails);
+        assert_true(members_hears(&m, 0, 20, &h));
+        assert_int_equal(h.verdict.rank, cases[i].fails == DO_TELL ? 3 : 2);
+        assert_string_equal(h.verdict.text, cases[i].says);
+        members_end(&m);
+    }
+}
+
 static void a_guard_that_is_killed_is_a_death(void **state)
 {
     struct members m = {.n = 0};
@@ -239,6 +290,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_death_is_told_to_all_and_said_once),
     cmocka_unit_test(a_tree_of_three_levels),
     cmocka_unit_test(a_signal_goes_before_the_exit_codes_that_follow_from_it),
+    cmocka_unit_test(libddps_word_goes_before_exit_codes),
+    cmocka_unit_test(what_a_failure_may_come_from_is_said_with_it),
     cmocka_unit_test(a_guard_that_is_killed_is_a_death),
     cmocka_unit_test(silence_is_found_and_named),
     cmocka_unit_test(a_step_that_was_suspended_blames_nobody),

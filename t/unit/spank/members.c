@@ -40,6 +40,12 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
     struct death d = {.kind = DEATH_ENDED, .rank = rank, .how = order == DO_DIE ? SIGKILL : EXIT(order)};
     if (order == DO_BE_STOPPED)
         d = (struct death){.kind = DEATH_STOPPED, .rank = rank, .how = SIGUSR1};
+    if (order == DO_TELL)
+        d = (struct death){.kind = DEATH_TOLD, .rank = 3, .how = EXIT(1), .text = "rank 3 left"};
+    if (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON)
+        d.kind = order == DO_LEAVE ? DEATH_LEFT : order == DO_HALT ? DEATH_HALTED : DEATH_NONE;
+    if (order == DO_HALT)
+        d.how = SIGSTOP;
     snprintf(d.node, sizeof d.node, "n%d", rank / m->per_node + 1);
     if (order == DO_FINISH || order == DO_SAVE)
         guards_finish(g, order == DO_SAVE);
@@ -51,6 +57,8 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         guards_expect_end(g);
     else if (order == DO_STOP)
         guards_stop(g, false);
+    else if (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON)
+        guards_suspect(g, &d);
     else if (order == DO_REQUEUED)
         guards_requeued(g);
     else
@@ -75,6 +83,8 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
             _exit(0);
         if (p[0].revents)
             obey(m, g, order, rank);
+        if (p[0].revents && (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON))
+            (void)!write(fd, &h, sizeof h);
         guards_step(g);
         if (!is_joined && guards_is_joined(g)) {
             is_joined = true;
