@@ -99,8 +99,9 @@ names "a signal, in rank 0" "rank 0 \(n1\) was killed by signal 9 \(Killed\) aft
     '[ $RANK = 0 ] && kill -KILL $$; exec sleep $NAP'
 # shellcheck disable=SC2016
 names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 11 \(Segmentation .* s" \
-    'if [ $RANK = 6 ]; then ulimit -c 0; touch "$0/dies"; kill -SEGV $$; fi
-    until [ -e "$0/dies" ]; do sleep 0.02; done; [ $RANK = 1 ] && exit 1; exec sleep $NAP'
+    'if [ $RANK = 6 ]; then ulimit -c 0; echo $$ >"$0/dies.new"; mv "$0/dies.new" "$0/dies"; kill -SEGV $$; fi
+    while [ ! -e "$0/dies" ] || kill -0 "$(<"$0/dies")"; do sleep 0.02; done 2>"$0/polls"
+    [ $RANK = 1 ] && exit 1; exec sleep $NAP'
 rm "$tmp/out/dies"
 # shellcheck disable=SC2016
 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 6 ]; then
