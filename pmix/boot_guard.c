@@ -2,6 +2,8 @@
  * card. PMIx and PMI are for one wire-up: a second one loses data, and Slurm ends a step of which a connected rank
  * dies. The connection to the guard stays: it says when another rank has died (notice.h). */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
+#include "runtime/base/handover.h"
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
 #include "runtime/base/retry.h"
@@ -19,18 +22,28 @@
 
 struct guarded {
     struct boot_carried carried; /* first: carried_put and the others find it there */
-    int fd; /* to the guard */
+    int fd; /* to the guard, */
+    struct frame in; /* and what comes from there */
     int n_nodes;
 };
 
 static const char guard[] = "the guard of this task";
+
+/* What nobody has taken. */
+static void let_go(struct guarded *p)
+{
+    struct handover h = handover_take();
+    handover_close(&h);
+    io_close(frame_take_fd(&p->in));
+    io_close(notice_take());
+}
 
 static int guarded_close(boot_t *b, ddp_error_t *errp)
 {
     struct guarded *p = b->state;
     (void)errp;
     carried_close(&p->carried, deadline_in(CARRIED_LEAVE_S));
-    io_close(notice_take()); /* unless the watch has it */
+    let_go(p);
     free(p);
     return 0;
 }
@@ -59,27 +72,38 @@ static int reach(const char *name, uint64_t deadline, ddp_error_t *errp)
     return -1;
 }
 
+/* What the program of this rank in the generation before had its guard keep. The watch will have the connection. */
+static void take_memory(struct guarded *p, const unsigned char *body)
+{
+    handover_put(&(struct handover){.is_there = true, .guard = fcntl(p->fd, F_DUPFD_CLOEXEC, 0),
+                                    .memory = frame_take_fd(&p->in), .generation = (int)bytes_get32(body)});
+}
+
 static int refuse(ddp_error_t *errp)
 {
-    return error_set(errp, DDP_E_BOOT, EPROTO, "%s speaks another version: are ddp.so and libddp of one?", guard);
+    return error_set(errp, DDP_E_BOOT, EPROTO, "%s has gone, or speaks another version: are ddp.so and libddp of one?",
+                     guard);
 }
 
 /* Waits for a frame of this kind; its body, of at most FRAME_BODY_MAX bytes, goes to `body`. Its length, or -1; so also
  * where another rank has died. */
-static int wait_frame(int fd, enum door_kind want, unsigned char *body, uint64_t deadline, ddp_error_t *errp)
+static int wait_frame(struct guarded *p, enum door_kind want, unsigned char *body, uint64_t deadline, ddp_error_t *errp)
 {
-    unsigned char head[FRAME_HEAD];
     for (;;) {
-        if (io_recv_all(fd, head, sizeof head, deadline, guard, errp) < 0)
-            return -1;
-        size_t n = bytes_get32(head + 4);
-        if (n > FRAME_BODY_MAX)
+        int kind, rc;
+        size_t n;
+        while ((rc = frame_next(&p->in, p->fd, &kind, &n)) == 0)
+            if ((rc = io_wait(p->fd, POLLIN, deadline, guard, errp)) <= 0)
+                return rc < 0 ? -1 : error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s: no answer before the deadline",
+                                               guard);
+        if (rc < 0)
             return refuse(errp);
-        if (io_recv_all(fd, body, n, deadline, guard, errp) < 0)
-            return -1;
-        if (bytes_get32(head) == (uint32_t)want)
+        memcpy(body, p->in.bytes + FRAME_HEAD, n);
+        if (kind == (int)want)
             return (int)n;
-        if (bytes_get32(head) == DOOR_DEATH && n >= 4)
+        if (kind == DOOR_KEEP && n >= 4)
+            take_memory(p, body);
+        if (kind == DOOR_DEATH && n >= 4)
             return error_set(errp, DDP_E_PEER, ECONNRESET, "%.*s", (int)n - 4, (char *)body + 4);
     }
 }
@@ -87,7 +111,7 @@ static int wait_frame(int fd, enum door_kind want, unsigned char *body, uint64_t
 static int take_welcome(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *errp)
 {
     unsigned char body[FRAME_BODY_MAX];
-    int n = wait_frame(p->fd, DOOR_WELCOME, body, deadline, errp);
+    int n = wait_frame(p, DOOR_WELCOME, body, deadline, errp);
     if (n < 0)
         return -1;
     if (n != DOOR_WELCOME_LEN)
@@ -108,7 +132,7 @@ static int exchange(struct guarded *p, const boot_t *b, char card[FRAME_BODY_MAX
             return -1;
         frame_send(p->fd, DOOR_CARD, boot_host_card(p->carried.host), strlen(boot_host_card(p->carried.host)));
     }
-    int n = wait_frame(p->fd, DOOR_CARD, (unsigned char *)card, deadline, &e);
+    int n = wait_frame(p, DOOR_CARD, (unsigned char *)card, deadline, &e);
     if (n < 0 && e.domain == DDP_E_TIMEOUT)
         return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for rank 0's card: rank "
                          "0 has not started, or the guards of the nodes cannot reach each other (port_min, port_max)");
@@ -140,8 +164,9 @@ int boot_guard_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
     struct guarded *p = calloc(1, sizeof *p);
     if (!p)
         return error_errno(errp, "boot");
+    p->in.takes_fd = true;
     if (join(p, b, deadline, errp) < 0) {
-        io_close(notice_take());
+        let_go(p);
         carried_close(&p->carried, 0);
         free(p);
         return -1;

@@ -407,7 +407,7 @@ static void be_guard(struct guard *g)
     if (g->f.restarts == 0)
         process_let_go((int[]){g->signals, g->stepd}, 2);
     if (g->f.is_whole) /* first: the program is on its way there */
-        g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, &e);
+        g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, g->f.restarts > 0, &e);
     if (g->f.is_whole && !g->door)
         process_say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
@@ -426,7 +426,7 @@ static void be_beside(struct guard *g)
     g->said = (struct death){.kind = DEATH_NONE};
     g->halt = (struct guard_halt){0};
     if (g->door)
-        guard_door_begin(g->door);
+        guard_door_begin(g->door, g->generation);
     if (g->guards && guards_is_stopping(g->guards)) /* after the last program's end */
         give_stop(g);
     else if (g->is_asked)

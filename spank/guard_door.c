@@ -27,7 +27,7 @@ struct visitor {
 };
 
 struct guard_door {
-    int epoll, listen_fd, rank, n_visitors;
+    int epoll, listen_fd, rank, n_visitors, generation;
     lobby_t *lobby;
     unsigned char welcome[DOOR_WELCOME_LEN];
     struct visitor *in;
@@ -36,6 +36,8 @@ struct guard_door {
     size_t death_n; /* 0: nobody has died in this generation */
     int cause_rank;
     char cause[NOTICE_TEXT_MAX + 1]; /* "": none */
+    bool keeps;     /* memory, for the next generation: */
+    int memory, owner; /* a descriptor, or -1; of the program of this number */
 };
 
 static void tell(const guard_door_t *d, const struct visitor *v)
@@ -45,6 +47,27 @@ static void tell(const guard_door_t *d, const struct visitor *v)
         frame_send(v->fd, DOOR_CARD, card + 1, strlen(card + 1));
     if (d->death_n)
         frame_send(v->fd, DOOR_DEATH, d->death, d->death_n);
+}
+
+static void hand_over(const guard_door_t *d, const struct visitor *v)
+{
+    unsigned char body[4];
+    bytes_put32(body, (uint32_t)d->generation);
+    if (d->keeps)
+        frame_send_fd(v->fd, DOOR_KEEP, body, sizeof body, v->number == d->owner ? d->memory : -1);
+}
+
+/* In place of what was kept. */
+static void keep(guard_door_t *d, struct visitor *v)
+{
+    int memory = frame_take_fd(&v->in);
+    if (!d->keeps) {
+        io_close(memory);
+        return;
+    }
+    io_close(d->memory);
+    d->memory = memory;
+    d->owner = v->number;
 }
 
 static void enter(void *arg, int fd, const unsigned char *head)
@@ -59,10 +82,12 @@ static void enter(void *arg, int fd, const unsigned char *head)
         return;
     }
     v->fd = fd;
+    v->in.takes_fd = true;
     v->next = d->in;
     d->in = v;
     v->number = ++d->n_visitors;
     frame_send(fd, DOOR_WELCOME, d->welcome, sizeof d->welcome);
+    hand_over(d, v);
     tell(d, v);
 }
 
@@ -74,6 +99,7 @@ static void drop(guard_door_t *d, struct visitor *v)
     *p = v->next;
     epoll_ctl(d->epoll, EPOLL_CTL_DEL, v->fd, NULL); /* a new program may hold a copy */
     close(v->fd);
+    io_close(frame_take_fd(&v->in));
     free(v);
 }
 
@@ -98,13 +124,15 @@ static bool step_visitor(guard_door_t *d, struct visitor *v)
             return true;
         } else if (kind == DOOR_CAUSE) {
             take_cause(d, v->in.bytes + FRAME_HEAD, n);
+        } else if (kind == DOOR_KEEP) {
+            keep(d, v);
         }
     if (rc < 0)
         drop(d, v);
     return false;
 }
 
-guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes, ddp_error_t *errp)
+guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes, bool keeps, ddp_error_t *errp)
 {
     char name[DOOR_NAME_MAX];
     guard_door_t *d = calloc(1, sizeof *d);
@@ -114,6 +142,8 @@ guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes
         return NULL;
     }
     d->rank = rank;
+    d->keeps = keeps;
+    d->memory = -1;
     bytes_put32(d->welcome, (uint32_t)rank);
     bytes_put32(d->welcome + 4, (uint32_t)size);
     bytes_put32(d->welcome + 8, (uint32_t)n_nodes);
@@ -135,8 +165,9 @@ guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes
     return NULL;
 }
 
-void guard_door_begin(guard_door_t *d)
+void guard_door_begin(guard_door_t *d, int generation)
 {
+    d->generation = generation;
     d->n_visitors = 0;
     d->card[0] = 0;
     d->death_n = 0;

@@ -3,17 +3,20 @@
 #ifndef DDP_SPANK_GUARD_DOOR_H
 #define DDP_SPANK_GUARD_DOOR_H
 
+#include <stdbool.h>
+
 #include "runtime/base/error.h"
 
 typedef struct guard_door guard_door_t;
 
-/* Descriptors are closed by exec. NULL with an error: the name is taken, or memory or descriptors are short. */
-guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes, ddp_error_t *errp);
+/* keeps: memory that a program gives goes to the program of the same number in the next generation; the guard does not
+ * map it. Descriptors are closed by exec. NULL with an error: the name is taken, or memory or descriptors are short. */
+guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes, bool keeps, ddp_error_t *errp);
 
 int guard_door_fd(const guard_door_t *d);
 
-/* Another generation begins: its first program is the first again. */
-void guard_door_begin(guard_door_t *d);
+/* This generation begins: its first program is the first again. */
+void guard_door_begin(guard_door_t *d, int generation);
 
 /* Reads and accepts. Returns a card that a program of rank 0 has brought, until the next call, or NULL. It begins with
  * the program's number in its generation: a task may start one after the other, and each is for its like. */

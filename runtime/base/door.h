@@ -5,9 +5,12 @@
  *   guard to program   DOOR_WELCOME  rank, size, the step's nodes: 4 bytes each
  *                      DOOR_CARD     rank 0's card (pmix/boot_host.h), once it is known
  *                      DOOR_DEATH    the step ends: the rank that died first, 4 bytes, and words
+ *                      DOOR_KEEP     where programs may be started again: the generation, 4 bytes, and the memory that
+ *                                    the program of this number had kept in the one before, as a descriptor, if any
  *   program to guard   DOOR_CARD     from rank 0
  *                      DOOR_CAUSE    whom libddp has found to be the cause of its failure: the rank, 4 bytes,
- *                                    and words */
+ *                                    and words
+ *                      DOOR_KEEP     memory to be kept for the next generation, as a descriptor; none: nothing is */
 #ifndef DDP_BASE_DOOR_H
 #define DDP_BASE_DOOR_H
 
@@ -21,7 +24,7 @@
 #define DOOR_TOKEN_SHOWN 16 /* of a step's token (spank/guards.h): names sockets; the rest of it is secret */
 #define DOOR_NAME_MAX 64 /* bytes, with the 0 */
 
-enum door_kind { DOOR_WELCOME, DOOR_CARD, DOOR_DEATH, DOOR_CAUSE };
+enum door_kind { DOOR_WELCOME, DOOR_CARD, DOOR_DEATH, DOOR_CAUSE, DOOR_KEEP };
 
 /* The name of a rank's door in the step with this token of srun's. Returns buf. */
 const char *door_name(const char *token, int rank, char buf[DOOR_NAME_MAX]);

@@ -12,6 +12,7 @@ libbase_la_SOURCES = \
 	%D%/error.c %D%/error.h \
 	%D%/flight.c %D%/flight.h \
 	%D%/frame.c %D%/frame.h \
+	%D%/handover.c %D%/handover.h \
 	%D%/hash.h \
 	%D%/io.c %D%/io.h \
 	%D%/json_limit.c %D%/json_limit.h \

@@ -103,10 +103,37 @@ static void a_full_socket_is_not_waited_for(void **state)
     assert_true(n_got > 0 && n_got < 10000);
 }
 
+/* The file at the other end of a pipe says whose descriptor it is. */
+static void a_descriptor_comes_with_its_frame(void **state)
+{
+    struct frame f = {.takes_fd = true}, plain = {0};
+    int line[2], kind;
+    size_t n;
+    char c = 0;
+    (void)state;
+    assert_int_equal(pipe(line), 0);
+    frame_send(pair[0], 1, "none", 4);
+    frame_send_fd(pair[0], 2, "some", 4, line[1]);
+    frame_send_fd(pair[0], 3, NULL, 0, line[1]);
+    close(line[1]);
+    expect(&f, 1, "none");
+    assert_int_equal(frame_take_fd(&f), -1);
+    expect(&f, 2, "some");
+    int fd = frame_take_fd(&f);
+    assert_int_equal(write(fd, "x", 1), 1);
+    assert_int_equal(read(line[0], &c, 1), 1);
+    assert_int_equal(c, 'x');
+    close(fd);
+    assert_int_equal(frame_next(&plain, pair[1], &kind, &n), 1); /* who does not want it holds none */
+    assert_int_equal(read(line[0], &c, 1), 0);
+    close(line[0]);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(frames_come_as_they_were_sent, set_up, tear_down),
     cmocka_unit_test_setup_teardown(a_frame_may_come_byte_by_byte, set_up, tear_down),
     cmocka_unit_test_setup_teardown(what_is_no_frame_ends_the_connection, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(a_descriptor_comes_with_its_frame, set_up, tear_down),
     cmocka_unit_test_setup_teardown(a_full_socket_is_not_waited_for, set_up, tear_down),
 };
 
