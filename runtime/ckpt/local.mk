@@ -8,6 +8,8 @@ librckpt_la_SOURCES = \
 	%D%/checksum_widths.h \
 	%D%/commit.c %D%/commit.h \
 	%D%/committer.c %D%/committer.h \
+	%D%/copier.c %D%/copier.h \
+	%D%/copy.c %D%/copy.h \
 	%D%/export.c %D%/export.h \
 	%D%/files.c %D%/files.h \
 	%D%/folder.c %D%/folder.h \
@@ -20,6 +22,7 @@ librckpt_la_SOURCES = \
 	%D%/reader.c %D%/reader.h \
 	%D%/safetensors.c %D%/safetensors.h \
 	%D%/savedir.c %D%/savedir.h \
+	%D%/slots.c %D%/slots.h \
 	%D%/snapshot.c %D%/snapshot.h \
 	%D%/walk.c %D%/walk.h \
 	%D%/writer.c %D%/writer.h
@@ -39,6 +42,8 @@ UNIT_TESTS += t/unit/ckpt/safetensors.t
 t_unit_ckpt_safetensors_t_SOURCES = t/unit/ckpt/safetensors.c
 UNIT_TESTS += t/unit/ckpt/savedir.t
 t_unit_ckpt_savedir_t_SOURCES = t/unit/ckpt/savedir.c
+UNIT_TESTS += t/unit/ckpt/slots.t
+t_unit_ckpt_slots_t_SOURCES = t/unit/ckpt/slots.c
 UNIT_TESTS += t/unit/ckpt/commit.t
 t_unit_ckpt_commit_t_SOURCES = t/unit/ckpt/commit.c
 t_unit_ckpt_commit_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mkdirat,--wrap=renameat,--wrap=renameat2,--wrap=unlinkat \

@@ -10,7 +10,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
-#include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/copy.h"
 #include "runtime/ckpt/outfile.h"
 #include "runtime/ckpt/snapshot.h"
 
@@ -22,7 +22,8 @@ struct ckpt_writer {
     const struct files *files;
     struct snapshot plan;
     struct writer_source source; /* fetch NULL: none */
-    char *memory;
+    char *memory; /* the writer's own, or NULL */
+    struct writer_target target; /* of the present save */
     uint64_t *sum; /* [n_tensors] */
     pthread_t thread;
     bool has_thread;
@@ -47,86 +48,20 @@ static void set_state(ckpt_writer_t *w, enum writer_state state)
 
 /* ---- the thread ---- */
 
-/* Walks over the pieces, chunk by chunk: nothing more once the writer is to leave. */
-struct walk {
-    const struct snapshot_piece *piece;
-    size_t at;
-};
-struct chunk {
-    const struct writer_piece *piece;
-    char *to;
-    size_t at, n; /* in the piece */
-};
-
-static bool next_chunk(const ckpt_writer_t *w, struct walk *k, struct chunk *ret)
-{
-    const struct snapshot_piece *end = w->plan.piece + w->plan.n_pieces;
-    while (k->piece < end && k->at == k->piece->piece->n)
-        *k = (struct walk){.piece = k->piece + 1};
-    if (k->piece == end || atomic_load(&w->is_leaving))
-        return false;
-    size_t left = k->piece->piece->n - k->at;
-    *ret = (struct chunk){.piece = k->piece->piece, .to = w->memory + k->piece->offset + k->at, .at = k->at,
-                          .n = left < WRITER_CHUNK_BYTES ? left : WRITER_CHUNK_BYTES};
-    k->at += ret->n;
-    return true;
-}
-
-static void take(ckpt_writer_t *w, const struct chunk *c, const void *from)
-{
-    w->sum[c->piece->tensor] += checksum_copy(c->to, from, c->n, (c->piece->at + c->at) / CKPT_BLOCK_BYTES);
-}
-
-static const char *place(const struct chunk *c)
-{
-    return (const char *)c->piece->from + c->at;
-}
-
-/* One chunk is summed up while the next one comes. */
-static int copy_fetched(ckpt_writer_t *w, ddp_error_t *errp)
-{
-    const struct writer_source *s = &w->source;
-    struct walk k = {.piece = w->plan.piece};
-    struct chunk c[2];
-    const void *from;
-    int slot = 0;
-    bool has = next_chunk(w, &k, &c[0]);
-    int rc = has ? s->fetch(s->ctx, 0, place(&c[0]), c[0].n, errp) : 0;
-    while (has && rc == 0) {
-        bool has_next = next_chunk(w, &k, &c[!slot]);
-        if (has_next)
-            rc = s->fetch(s->ctx, !slot, place(&c[!slot]), c[!slot].n, errp);
-        from = s->fetched(s->ctx, slot, rc < 0 ? NULL : errp);
-        if (from)
-            take(w, &c[slot], from);
-        else if (rc == 0 && has_next)
-            s->fetched(s->ctx, !slot, NULL); /* of use to nobody, but then nothing is on its way */
-        rc = from ? rc : -1;
-        slot = !slot;
-        has = has_next;
-    }
-    return rc;
-}
-
 static int copy(ckpt_writer_t *w, ddp_error_t *errp)
 {
     uint64_t began = clock_ns();
-    struct walk k = {.piece = w->plan.piece};
-    struct chunk c;
-    int rc = 0;
-    memset(w->sum, 0, w->files->n_tensors * sizeof *w->sum);
-    if (w->source.fetch)
-        rc = copy_fetched(w, errp);
-    else
-        while (next_chunk(w, &k, &c))
-            take(w, &c, place(&c));
+    const struct copy_job job = {&w->plan, &w->source, w->files->n_tensors, &w->is_leaving};
+    int rc = copy_pieces(&job, w->target.memory, w->sum, errp);
     w->times.copy_s = (double)(clock_ns() - began) / 1e9;
+    if (rc == 0 && w->target.copied && !atomic_load(&w->is_leaving))
+        w->target.copied(w->target.ctx, w->sum);
     return rc;
 }
 
 static int write_run(ckpt_writer_t *w, struct outfile *out, const struct snapshot_run *run, ddp_error_t *errp)
 {
-    const char *from = w->memory + run->offset;
+    const char *from = w->target.memory + run->offset;
     for (size_t at = 0, n; at < run->n; at += n) {
         n = run->n - at < WRITE_BYTES ? run->n - at : WRITE_BYTES - (run->at + at) % LARGEST_PAGE;
         if (atomic_load(&w->is_leaving))
@@ -233,10 +168,12 @@ size_t writer_bytes(const struct files *f, const struct writer_piece *piece, siz
     return bytes;
 }
 
-static int allocate(ckpt_writer_t *w, ddp_error_t *errp)
+static int allocate(ckpt_writer_t *w, bool has_memory, ddp_error_t *errp)
 {
     size_t bytes = round_up(w->plan.n_bytes);
     w->sum = calloc(w->files->n_tensors + 1, sizeof *w->sum);
+    if (w->sum && !has_memory)
+        return 0;
     w->memory = aligned_alloc(MEMORY_ALIGN, bytes);
     if (!w->sum || !w->memory)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a snapshot of %zu bytes", bytes);
@@ -246,7 +183,7 @@ static int allocate(ckpt_writer_t *w, ddp_error_t *errp)
 }
 
 ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *piece, size_t n,
-                             const struct writer_source *source, ddp_error_t *errp)
+                             const struct writer_source *source, bool has_memory, ddp_error_t *errp)
 {
     ckpt_writer_t *w = calloc(1, sizeof *w);
     if (!w) {
@@ -263,7 +200,8 @@ ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *p
     w->folder.fd = -1;
     if (source)
         w->source = *source;
-    if (snapshot_plan(&w->plan, f, piece, n, errp) < 0 || allocate(w, errp) < 0 || start_thread(w, errp) < 0) {
+    if (snapshot_plan(&w->plan, f, piece, n, errp) < 0 || allocate(w, has_memory, errp) < 0 ||
+        start_thread(w, errp) < 0) {
         writer_destroy(w);
         return NULL;
     }
@@ -293,7 +231,8 @@ void writer_destroy(ckpt_writer_t *w)
     errno = saved;
 }
 
-int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, ddp_error_t *errp)
+int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, const struct writer_target *target,
+                 ddp_error_t *errp)
 {
     if (writer_state(w) != WRITER_IDLE) {
         savedir_close(folder);
@@ -302,6 +241,7 @@ int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, ddp_e
     w->folder = *folder;
     folder->fd = -1;
     w->has_heads = has_heads;
+    w->target = target ? *target : (struct writer_target){.memory = w->memory};
     w->times = (struct writer_times){.n_bytes = w->times.n_bytes};
     w->error = (ddp_error_t){0};
     set_state(w, WRITER_COPYING);

@@ -42,6 +42,13 @@ struct writer_source {
     void *ctx;
 };
 
+/* Where a save is copied to. copied, or NULL, is called by the writer's thread as soon as all is there. */
+struct writer_target {
+    char *memory; /* [writer_bytes], aligned to SNAPSHOT_ALIGN; not to be changed until the save is WRITTEN or FAILED */
+    void (*copied)(void *ctx, const uint64_t *sum); /* sum[n_tensors], as writer_sums */
+    void *ctx;
+};
+
 enum writer_state { WRITER_IDLE, WRITER_COPYING, WRITER_WRITING, WRITER_WRITTEN, WRITER_FAILED };
 
 struct writer_times {
@@ -50,18 +57,21 @@ struct writer_times {
     uint64_t n_bytes;       /* of this rank's pieces */
 };
 
-/* Allocates the memory, touches it, and starts the thread. source, which is copied, is for all pieces; NULL: they lie
- * in the processor's memory. f, pieces and source's ctx are borrowed until writer_destroy. */
+/* Starts the thread. has_memory: allocates memory of its own for a save, and touches it. source, which is copied, is
+ * for all pieces; NULL: they lie in the processor's memory. f, pieces and source's ctx are borrowed until
+ * writer_destroy. */
 ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *piece, size_t n,
-                             const struct writer_source *source, ddp_error_t *errp);
+                             const struct writer_source *source, bool has_memory, ddp_error_t *errp);
 void writer_destroy(ckpt_writer_t *w); /* NULL is allowed; ends a save in flight, at its next system call */
 
-/* Bytes of memory that writer_create takes. */
+/* Bytes of memory that a save takes. */
 size_t writer_bytes(const struct files *f, const struct writer_piece *piece, size_t n);
 
 /* IDLE -> COPYING. Starts a save in `folder` (commit_folder), which the writer owns from here on, also if this call
- * fails. has_heads: this rank also writes heads and small files. */
-int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, ddp_error_t *errp);
+ * fails. has_heads: this rank also writes heads and small files. target, which is copied: where to; NULL: to the
+ * writer's own memory. */
+int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, const struct writer_target *target,
+                 ddp_error_t *errp);
 
 enum writer_state writer_state(const ckpt_writer_t *w); /* cheap */
 

@@ -253,7 +253,7 @@ static int begin_writing(struct save *save, ddp_error_t *errp)
         savedir_close(&folder);
         return -1;
     }
-    return writer_start(c->writer, &folder, save->team->me.rank == 0, errp);
+    return writer_start(c->writer, &folder, save->team->me.rank == 0, NULL, errp);
 }
 
 static void begin(struct save *save)

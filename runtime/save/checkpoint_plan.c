@@ -92,7 +92,8 @@ static int open_writer(struct save *save, ddp_error_t *errp)
     device_t *device = save->state->arena.device;
     if (device && readback_open(&c->readback, device, save->team->timeout_s, errp) < 0)
         return -1;
-    c->writer = writer_create(&c->plan.files, c->plan.split.piece, c->plan.split.n, device ? &source : NULL, errp);
+    c->writer = writer_create(&c->plan.files, c->plan.split.piece, c->plan.split.n, device ? &source : NULL, true,
+                              errp);
     return c->writer ? 0 : -1;
 }
 

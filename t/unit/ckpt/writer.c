@@ -127,7 +127,7 @@ static ckpt_writer_t *create(int rank, int n_ranks, int run, struct writer_piece
         piece[i] = piece[n - 1 - i];
         piece[n - 1 - i] = p;
     }
-    ckpt_writer_t *w = writer_create(&files, piece, n, source, &e);
+    ckpt_writer_t *w = writer_create(&files, piece, n, source, true, &e);
     if (!w)
         fail_msg("%s", e.text);
     return w;
@@ -186,7 +186,7 @@ static int start(ckpt_writer_t *w, bool has_heads, ddp_error_t *errp)
         return -1;
     if (vanishes)
         assert_int_equal(rename(folder, gone) | rmdir(gone), 0);
-    return writer_start(w, &dir, has_heads, errp);
+    return writer_start(w, &dir, has_heads, NULL, errp);
 }
 
 /* All ranks at once; state changes as soon as it was copied. */

@@ -47,7 +47,7 @@ static void open_state(struct state *s, device_t *d, double timeout_s)
     s->piece[1] = (struct writer_piece){s->at + SMALL, 1, 0, LARGE * sizeof(float)};
     assert_int_equal(readback_open(&s->back, s->device, timeout_s, &e), 0);
     s->source = readback_source(&s->back);
-    s->writer = writer_create(&files, s->piece, N_TENSORS, &s->source, &e);
+    s->writer = writer_create(&files, s->piece, N_TENSORS, &s->source, true, &e);
     assert_non_null(s->writer);
 }
 
@@ -69,7 +69,7 @@ static int begin(struct state *s, int step, ddp_error_t *errp)
     if (device_copy(s->stream, s->at, s->host, N * sizeof(float), DEVICE_TO, errp) < 0 ||
         readback_after(&s->back, s->stream, errp) < 0 || savedir_open(&dir, root, NULL, errp) < 0)
         return -1;
-    return writer_start(s->writer, &dir, true, errp);
+    return writer_start(s->writer, &dir, true, NULL, errp);
 }
 
 static const char *path(void)
