@@ -242,7 +242,8 @@ struct ddp_memory {
     size_t moments_all; /* of all parameters: more than moments where each rank keeps a part (DDP_ZERO) */
     size_t partials;    /* sums of shards (ddp_data_open) */
     size_t encoded;     /* gradients as they travel, where a hook or `compress` changes them */
-    size_t snapshot;    /* of a checkpoint, once a folder is open for some; always the processor's memory */
+    size_t snapshot;    /* of a checkpoint, once a folder is open for some, or two of them, where guards hold them;
+                           always the processor's memory */
 };
 static inline struct ddp_memory ddp_memory(const ddp_t *d);
 
@@ -322,7 +323,9 @@ int ddp_join(ddp_t *d, ddp_error_t *errp);
 
 /* After ddp_data_open, before the first step: restores parameters, optimizer and data position from the newest
  * checkpoint in dir, or from the one before where the newest is broken (ddp_checkpoint_status.warning says what is);
- * dir may also be one checkpoint, the newest of its folder. Nothing is believed before its checksum was compared.
+ * dir may also be one checkpoint, the newest of its folder. Nothing is believed before its checksum was compared. With
+ * --ddp=restarts=, a program that was started again goes on from a snapshot in memory of a later step, where all ranks
+ * have one (the option snapshot-every).
  * Collective. 1: resumed, ddp_steps_done says where; 0: there is none, training starts at step 0; -1: error, the same
  * on all ranks, also where every checkpoint there is broken (what the parameters are then is not said), or is one of
  * other parameters or data. */
@@ -370,13 +373,14 @@ uint64_t ddp_steps_done(const ddp_t *d);
 
 struct ddp_checkpoint_status {
     uint64_t n_committed, n_failed, n_postponed; /* by this run; these and the steps are the same on all ranks */
-    uint64_t last_step;    /* of the last one that was committed, or resumed from */
+    uint64_t last_step;    /* of the last one that was committed, or resumed from; not from memory */
     uint64_t resumed_step; /* 0: not resumed */
     double blocked_s;      /* of the last save, on this rank: training stood still; */
     double copy_s, write_s, commit_s; /* copying, writing, commit (rank 0) beside training */
     uint64_t bytes;        /* of a whole checkpoint */
     bool in_flight;
-    char path[256];    /* of the last one committed or resumed from; a longer one without its beginning */
+    char path[256];    /* of the last one committed or resumed from; a longer one without its beginning; "memory": a
+                        * snapshot that guards held */
     char warning[1024]; /* on rank 0: all from before the first step, then those of the last step that had any: a save
                          * that failed, a broken checkpoint, another machine, a folder that others can write to; "":
                          * none */

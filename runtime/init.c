@@ -23,6 +23,7 @@ static int wire_up(ddp_t *d, const struct self *self, ddp_error_t *errp)
     boot_t *b = self->boot ? self->boot : boot_open(deadline, errp);
     if (!b)
         return -1;
+    d->save.recall.handover = handover_take();
     d->team.map = world_exchange_as(b, self->node, self->name, deadline, errp);
     if (d->team.map)
         d->team.comm = comm_create(&cfg, d->team.map, b, errp);

@@ -31,6 +31,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     scheduler_fill(&d->save, tail);
     tail[TAIL_JOINED] = 1;
     tail[TAIL_SLOW] = cut_is_slow(&d->save);
+    recall_fill_tail(&d->save, tail);
     checkpoint_fill_tail(&d->save, tail);
     if (verify_fill(&d->verify, &d->state, tail, errp) < 0)
         return team_fail(&d->team, errp);

@@ -33,6 +33,8 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
         d->phase = PHASE_MICRO;
         return 0;
     }
+    if (!d->state.micro.is_unfinished)
+        recall_take(&d->save);
     struct data_batch b = data_next(&d->state.data);
     if (b.is_first) {
         reducer_zero(&d->state.reducer);
@@ -132,6 +134,8 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     scheduler_fill(&d->save, tail);
     tail[TAIL_JOINED] = 0;
     tail[TAIL_SLOW] = cut_is_slow(&d->save);
+    if (d->state.micro.sync)
+        recall_fill_tail(&d->save, tail);
     checkpoint_fill_tail(&d->save, tail);
     if (verify_fill(&d->verify, &d->state, tail, errp) < 0)
         return team_fail(&d->team, errp);

@@ -101,6 +101,7 @@ EXTRA_DIST += \
 	%D%/t9205-boot-flood.t \
 	%D%/t9206-slurm-flood.t \
 	%D%/t9301-placement-random.t \
+	%D%/t9401-restart-memory.t \
 	%D%/t9601-chaos.t \
 	%D%/t9602-python.t \
 	%D%/t9603-frameworks.t \

@@ -67,6 +67,10 @@ enum config_scope {
       .help = "file for a trace of every step (Chrome trace events); %r in it becomes the rank")                       \
     X(int64_t, ckpt_every, ALIKE, .name = "ckpt-every", .env = "DDP_CKPT_EVERY", .type = KNOB_INT, .max = 1e15,        \
       .help = "steps between checkpoints; 0: on request only (default: by their cost)")                                \
+    X(int64_t, snapshot_every, ALIKE, .name = "snapshot-every", .env = "DDP_SNAPSHOT_EVERY", .type = KNOB_INT,         \
+      .max = 1e15,                                                                                                     \
+      .help = "steps between snapshots in memory, for programs that are started again; 0: none (default: as often as " \
+              "costs 1% of the time)")                                                                                 \
     X(int, keep, ALIKE, .name = "keep", .env = "DDP_KEEP", .type = KNOB_INT, .def = "2", .min = 1, .max = 1e6,         \
       .help = "newest checkpoints that stay")                                                                          \
     X(bool, ckpt_required, ALIKE, .name = "ckpt-required", .env = "DDP_CKPT_REQUIRED", .type = KNOB_BOOL,              \

@@ -144,6 +144,7 @@ static int move_on(struct save *save, const double *tail, ddp_error_t *errp)
 void checkpoint_wait_copied(struct save *save)
 {
     struct checkpoint *c = &save->checkpoint;
+    recall_wait(save);
     if (c->phase != CHECKPOINT_SAVING)
         return;
     uint64_t began = clock_ns();
@@ -163,6 +164,7 @@ int checkpoint_after_step(struct save *save, const double *tail, struct ddp_step
     c->status.n_postponed += is_wanted && !is_possible && !c->is_postponed;
     c->is_postponed = is_wanted && !is_possible;
     s->checkpoint = c->was_due = is_wanted && is_possible;
+    save->recall.is_due = tail[TAIL_SNAPSHOT] > 0 && !s->skipped && tail[TAIL_JOINED] == 0;
     c->is_stopping = s->stop;
     return 0;
 }
@@ -213,6 +215,7 @@ int checkpoint_distrust(struct save *save, uint64_t agreed)
 {
     struct checkpoint *c = &save->checkpoint;
     struct savedir dir;
+    recall_distrust(save, agreed);
     if (save->team->me.rank != 0 || !c->is_clean) /* it has begun no save */
         return 0;
     committer_reset(&c->committer);
@@ -228,6 +231,7 @@ void checkpoint_close(struct save *save)
     struct checkpoint *c = &save->checkpoint;
     committer_reset(&c->committer); /* which reads the plan */
     checkpoint_drop_plan(save);
+    recall_close(save);
     checkpoint_leave(save);
     for (int i = 0; i < c->n_attached; i++)
         free(c->attached[i].text);
@@ -253,13 +257,13 @@ static int begin_writing(struct save *save, ddp_error_t *errp)
         savedir_close(&folder);
         return -1;
     }
-    return writer_start(c->writer, &folder, save->team->me.rank == 0, NULL, errp);
+    return writer_start(c->writer, &folder, save->team->me.rank == 0, recall_target(save), errp);
 }
 
 static void begin(struct save *save)
 {
     struct checkpoint *c = &save->checkpoint;
-    checkpoint_state_fill(save);
+    checkpoint_state_fill(save, &c->state);
     c->start_error = (ddp_error_t){0};
     c->phase = CHECKPOINT_SAVING;
     scheduler_save_begun(save);

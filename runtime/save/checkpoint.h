@@ -80,7 +80,8 @@ int checkpoint_note(struct save *save, const char *key, const char *text, ddp_er
 /* Fills this rank's part of a tail: in ddp_backward_end, and where ddp_join makes an empty pass. */
 void checkpoint_fill_tail(const struct save *save, double *tail);
 
-/* Called before parameters or optimizer state change: waits until the save in flight has copied them. */
+/* Called before parameters or optimizer state change: waits until the save in flight, or the snapshot (recall.h), has
+ * copied them. */
 void checkpoint_wait_copied(struct save *save);
 
 /* Called in ddp_step with the summed tail: changes the state as the sums say, and sets s->checkpoint. -1: a checkpoint
@@ -164,7 +165,7 @@ void checkpoint_set_path(struct save *save, const char *dir, uint64_t step);
 /* ---- checkpoint_state.c: the part of a manifest that is not about files and tensors ---- */
 
 void checkpoint_state_begin(struct save *save); /* called before the first save or resume */
-void checkpoint_state_fill(struct save *save);  /* called on rank 0 when a save begins */
+void checkpoint_state_fill(const struct save *save, struct manifest_state *s); /* what changes; when a save begins */
 
 /* 0 if a manifest's state fits this job; else -1, and *errp says what does not fit. */
 int checkpoint_state_check(const struct save *save, const struct manifest_state *m, ddp_error_t *errp);

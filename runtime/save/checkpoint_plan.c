@@ -90,24 +90,27 @@ static int open_writer(struct save *save, ddp_error_t *errp)
     struct checkpoint *c = &save->checkpoint;
     const struct writer_source source = readback_source(&c->readback);
     device_t *device = save->state->arena.device;
+    bool has_memory = !save->recall.is_open;
     if (device && readback_open(&c->readback, device, save->team->timeout_s, errp) < 0)
         return -1;
-    c->writer = writer_create(&c->plan.files, c->plan.split.piece, c->plan.split.n, device ? &source : NULL, true,
+    c->writer = writer_create(&c->plan.files, c->plan.split.piece, c->plan.split.n, device ? &source : NULL, has_memory,
                               errp);
     return c->writer ? 0 : -1;
 }
 
-static void close_writer(struct checkpoint *c)
+static void close_writer(struct save *save)
 {
+    struct checkpoint *c = &save->checkpoint;
     writer_destroy(c->writer);
     c->writer = NULL;
+    recall_shut(save);
     readback_close(&c->readback);
 }
 
 void checkpoint_drop_plan(struct save *save)
 {
     struct checkpoint *c = &save->checkpoint;
-    close_writer(c);
+    close_writer(save);
     files_clear(&c->plan.files);
     split_clear(&c->plan.split);
     for (int a = 0; a < CHECKPOINT_ARENAS; a++)
@@ -155,12 +158,13 @@ static size_t bytes_planned(const struct save *save)
 {
     const struct checkpoint_plan *plan = &save->checkpoint.plan;
     size_t n_buffers = save->state->arena.device ? READBACK_BYTES : 0;
-    return writer_bytes(&plan->files, plan->split.piece, plan->split.n) + n_buffers;
+    size_t n_own = save->recall.is_open ? 0 : writer_bytes(&plan->files, plan->split.piece, plan->split.n);
+    return n_own + n_buffers;
 }
 
 size_t checkpoint_bytes(const struct save *save)
 {
-    return save->checkpoint.writer ? bytes_planned(save) : 0;
+    return save->checkpoint.writer ? bytes_planned(save) + recall_bytes(save) : 0;
 }
 
 static int allocate(struct save *save, ddp_error_t *errp)
@@ -182,17 +186,21 @@ int checkpoint_take_memory(struct save *save, ddp_error_t *errp)
     ddp_error_t why = {0}, told;
     if (c->writer)
         return 0;
-    if (checkpoint_plan(save, &why) == 0)
-        allocate(save, &why);
-    if (checkpoint_agree(save, &why, &told, errp) < 0)
+    checkpoint_plan(save, &why);
+    if (checkpoint_agree(save, &why, &told, errp) < 0 || (!told.code && recall_open(save, errp) < 0))
         return -1;
+    if (!told.code) {
+        allocate(save, &why);
+        if (checkpoint_agree(save, &why, &told, errp) < 0)
+            return -1;
+    }
     if (!told.code) {
         open_writer(save, &why);
         if (checkpoint_agree(save, &why, &told, errp) < 0)
             return -1;
     }
     if (told.code)
-        close_writer(c); /* on all ranks, which try again together */
+        close_writer(save); /* on all ranks, which try again together */
     if (told.code && errp)
         *errp = told;
     return told.code ? -1 : 0;

@@ -78,10 +78,9 @@ void checkpoint_state_begin(struct save *save)
     describe_optimizer(save, s->optimizer, sizeof s->optimizer);
 }
 
-void checkpoint_state_fill(struct save *save)
+void checkpoint_state_fill(const struct save *save, struct manifest_state *s)
 {
-    struct checkpoint *c = &save->checkpoint;
-    struct manifest_state *s = &c->state;
+    const struct checkpoint *c = &save->checkpoint;
     const struct data_config *data = &save->state->data.cfg;
     struct data_position at = data_position(&save->state->data);
     time_t now = time(NULL);

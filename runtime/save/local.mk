@@ -12,6 +12,8 @@ libsave_la_SOURCES = \
 	%D%/foreign_read.c \
 	%D%/load.c %D%/load.h \
 	%D%/readback.c %D%/readback.h \
+	%D%/recall.c %D%/recall.h \
+	%D%/recall_restore.c \
 	%D%/resume.c %D%/resume.h \
 	%D%/resume_read.c \
 	%D%/save.h \

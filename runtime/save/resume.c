@@ -185,6 +185,8 @@ int resume_newest(struct save *save, const char *dir, ddp_error_t *errp)
         rc = open_folder(save, &c, errp);
     if (rc == 0 && c.is_one)
         rc = pick_one(&c, errp);
+    else if (rc == 0)
+        rc = recall_restore(save, c.dir, c.n ? c.step[c.n - 1] : 0, errp);
     if (rc == 0 && c.n)
         rc = try_all(save, &c, errp);
     free(c.step);

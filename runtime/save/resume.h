@@ -5,7 +5,9 @@
  * compared, and only then do the ranks exchange what all of them hold. A checkpoint that does not fit the job is an
  * error; no older one is tried then. A broken checkpoint is named, and the one before it is tried; the broken one is
  * removed when a newer one is committed (commit_retain). If there are checkpoints and none is whole, the job does not
- * start. */
+ * start.
+ *
+ * Where the ranks' guards hold the state of a program that was started again (recall.h), no checkpoint is read. */
 #ifndef DDP_RUNTIME_SAVE_RESUME_H
 #define DDP_RUNTIME_SAVE_RESUME_H
 
@@ -29,6 +31,9 @@ int resume_match(const struct save *save, const struct manifest *m, size_t *ret_
  * the caller must not use what was read; -1: error. The same on all ranks. Collective. */
 int resume_tensors(struct save *save, const char *path, const struct manifest *m, const size_t *index, uint64_t *sum,
                    ddp_error_t *errp);
+
+/* Every rank gets what each has read of its part, or restored (recall.h). Collective. */
+int resume_exchange(struct save *save, ddp_error_t *errp);
 
 /* Reads the small file `name` of the checkpoint in `path` on rank 0 and broadcasts its text; malloc, the caller frees.
  * 1: done; 0: the checkpoint is broken, *errp says how; -1: error. The same on all ranks. Collective. */

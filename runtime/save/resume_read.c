@@ -214,7 +214,7 @@ static int read_share(struct save *save, const char *path, const struct manifest
 }
 
 /* Each rank has its part of the arenas that all hold whole. */
-static int exchange(struct save *save, ddp_error_t *errp)
+int resume_exchange(struct save *save, ddp_error_t *errp)
 {
     const struct checkpoint_plan *plan = &save->checkpoint.plan;
     for (int a = 0; a < plan->n_arenas; a++)
@@ -251,5 +251,5 @@ int resume_tensors(struct save *save, const char *path, const struct manifest *m
             reader_explain_sum(path, m, index[t], errp);
             return 0;
         }
-    return exchange(save, errp) < 0 ? -1 : 1;
+    return resume_exchange(save, errp) < 0 ? -1 : 1;
 }

@@ -8,6 +8,7 @@
 #include "runtime/save/checkpoint.h"
 #include "runtime/save/cut.h"
 #include "runtime/save/foreign.h"
+#include "runtime/save/recall.h"
 #include "runtime/save/scheduler.h"
 #include "runtime/sched/stop.h"
 
@@ -16,6 +17,7 @@ struct save {
     struct state *state;
     const struct config *config;
     struct checkpoint checkpoint;
+    struct recall recall;
     struct cut cut;
     struct scheduler scheduler;
     struct foreign foreign;      /* open where the state is another framework's */

@@ -291,6 +291,8 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
     loop_ckpt_begin(&ckpt, d, o);
     if (validate_step(d, m, o, s.step, &t, errp) < 0)
         return -1;
+    if (s.step && s.step >= o->steps && loop_ckpt_step(&ckpt, d, &s, errp) < 0) /* it may be in memory alone */
+        return -1;
     while (s.step < o->steps) {
         if (step(d, m, &s, &t.step_tokens, errp) < 0)
             return -1;

@@ -55,6 +55,7 @@ EXTRA_DIST +=  \
 	%D%/tap.sh \
 	%D%/tracecheck \
 	%D%/training.sh \
+	%D%/victim \
 	t/data/libddp.abi \
 	t/data/linear.sha256
 

@@ -1,12 +1,16 @@
 /* Checkpoints over ranks that are processes, of a team and a state alone: what is saved on some ranks is there again on
- * others, whatever their number and whoever keeps the optimizer's state; and what a resume refuses. */
+ * others, whatever their number and whoever keeps the optimizer's state; and what a resume refuses. And snapshots that
+ * outlive the ranks (recall.h), in memory that this program keeps as their guards do. */
 #include "t/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/frame.h"
+#include "runtime/base/io.h"
 #include "runtime/save/resume.h"
 #include "runtime/save/save.h"
 #include "t/lib/folder.h"
@@ -31,7 +35,17 @@ struct plan {
     const char *rename; /* parameter 1's name is this; NULL: p1 */
     const char *error;  /* what a resume says; NULL: it succeeds */
     uint64_t n_samples;
+    bool has_guards;
+    int generation;
+    const char *warning; /* on rank 0; NULL: none */
+    int rc;              /* of a resume with guards, */
+    int saved_on;        /* after so many ranks' run */
 };
+
+/* What guards keep. */
+static struct {
+    int pair[2], memory;
+} guard[RANKS_MAX];
 
 static int open_state(struct rig *r, const struct plan *p, ddp_error_t *errp)
 {
@@ -63,6 +77,10 @@ static int open_rig(struct rig *r, struct job *j, int rank, ddp_error_t *errp)
         return -1;
     r->team = team_of(r->world, c, 30);
     r->save = (struct save){.team = &r->team, .state = &r->state, .config = &r->config};
+    if (((const struct plan *)j->arg)->has_guards)
+        r->save.recall.handover = (struct handover){.is_there = true, .guard = dup(guard[rank].pair[1]),
+                                                    .memory = dup(guard[rank].memory),
+                                                    .generation = ((const struct plan *)j->arg)->generation};
     return open_state(r, j->arg, errp);
 }
 
@@ -246,6 +264,185 @@ static void a_rank_that_cannot_write_fails_the_save_and_no_more(void **state)
     assert_true(run(save_rank, 2, &plain));
 }
 
+/* ---- snapshots that outlive the ranks ---- */
+
+static void snap(struct rig *r)
+{
+    r->save.recall.is_due = true;
+    recall_take(&r->save);
+    checkpoint_wait_copied(&r->save);
+}
+
+/* A snapshot of step 7; of step 8 rank 1 has not the whole. */
+static int snap_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(open_rig(&r, j, rank, &e) == 0, "%s", e.text);
+    fill(&r);
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    CHECK(r.save.recall.is_open, "%s", r.save.checkpoint.status.warning);
+    snap(&r);
+    r.state.optimizer.n_steps++;
+    values(&r, 2)[1]++;
+    snap(&r);
+    if (rank == 1)
+        slots_clear(&r.save.recall.slots, r.save.recall.newest);
+    close_rig(&r);
+    return 0;
+}
+
+/* In files, too. */
+static int snap_and_save_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(open_rig(&r, j, rank, &e) == 0, "%s", e.text);
+    fill(&r);
+    CHECK(checkpoint_take(&r.save, test_folder, NULL, &e) == 0, "%s", e.text);
+    CHECK(checkpoint_settle(&r.save, &e) == 0, "%s", e.text);
+    CHECK(r.save.checkpoint.status.n_committed == 1, "%s", r.save.checkpoint.status.warning);
+    close_rig(&r);
+    return 0;
+}
+
+static int recall_rank(struct job *j, int rank)
+{
+    const struct plan *p = j->arg;
+    const struct data_position at = {.cursor = 2 * SAVED_STEP * (unsigned)p->saved_on};
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(open_rig(&r, j, rank, &e) == 0, "%s", e.text);
+    int rc = resume_newest(&r.save, test_folder, &e);
+    const struct ddp_checkpoint_status *s = &r.save.checkpoint.status;
+    CHECK(rc == p->rc, "%d: %s", rc, e.text);
+    CHECK(rc == 0 || is_filled(&r, &at), "not what was there");
+    CHECK(rc == 0 || !strcmp(s->path, RECALL_PATH) == !p->warning, "%s", s->path);
+    CHECK(rank || !p->warning == !*s->warning, "%s", s->warning);
+    CHECK(rank || !p->warning || strstr(s->warning, p->warning), "%s", s->warning);
+    close_rig(&r);
+    return 0;
+}
+
+static int open_guards(void **state)
+{
+    for (int i = 0; i < RANKS_MAX; i++) {
+        guard[i].memory = -1;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guard[i].pair) < 0)
+            return -1;
+    }
+    return folder_make(state);
+}
+
+static int close_guards(void **state)
+{
+    for (int i = 0; i < RANKS_MAX; i++) {
+        io_close(guard[i].memory);
+        close(guard[i].pair[0]);
+        close(guard[i].pair[1]);
+    }
+    return folder_remove(state);
+}
+
+static void keep_memory(int n_ranks)
+{
+    for (int i = 0; i < n_ranks; i++) {
+        struct frame f = {.takes_fd = true};
+        int kind;
+        size_t n;
+        while (frame_next(&f, guard[i].pair[0], &kind, &n) > 0) {
+            io_close(guard[i].memory);
+            guard[i].memory = frame_take_fd(&f);
+        }
+    }
+}
+
+static bool run_guarded(rank_f *f, int size, const struct plan *p)
+{
+    bool is_well = run(f, size, p);
+    keep_memory(size);
+    return is_well;
+}
+
+/* Every byte behind the two heads. */
+static void damage(int rank)
+{
+    unsigned char b[4096];
+    for (off_t at = 8192; pread(guard[rank].memory, b, sizeof b, at) == sizeof b; at += sizeof b) {
+        for (size_t i = 0; i < sizeof b; i++)
+            b[i] ^= 1;
+        assert_int_equal(pwrite(guard[rank].memory, b, sizeof b, at), sizeof b);
+    }
+}
+
+static void the_newest_that_all_ranks_hold_is_taken_from_memory(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct plan first = {.is_spread = i, .has_guards = true};
+        const struct plan next = {.is_spread = i, .has_guards = true, .generation = 1, .rc = 1,
+                                  .saved_on = 3};
+        assert_true(run_guarded(snap_rank, 3, &first));
+        assert_true(run_guarded(recall_rank, 3, &next));
+        assert_true(run_guarded(recall_rank, 3, &next)); /* who has read it leaves it there */
+    }
+}
+
+static void a_first_generation_takes_nothing_from_memory(void **state)
+{
+    (void)state;
+    const struct plan first = {.has_guards = true};
+    assert_true(run_guarded(snap_rank, 2, &first));
+    assert_true(run_guarded(recall_rank, 2, &first));
+}
+
+static void what_is_missing_or_wrong_on_one_rank_is_taken_from_files(void **state)
+{
+    (void)state;
+    const struct plan first = {.has_guards = true};
+    const struct plan cases[] = {
+        {.warning = "in memory are not used: rank 2: that of step 7 is damaged"},
+        {.warning = "in memory are not used: rank 2 has none that fits"},
+        {.warning = "in memory are not used: rank 2 has none that fits"},
+    };
+    for (int i = 0; i < 6; i++) {
+        struct plan next = cases[i % 3];
+        next.has_guards = true;
+        next.generation = 1;
+        next.saved_on = 3;
+        next.rc = i / 3;
+        assert_true(run_guarded(next.rc ? snap_and_save_rank : snap_rank, 3, &first));
+        if (i % 3 == 0)
+            damage(2);
+        else if (i % 3 == 1)
+            guard[2].memory = -1;
+        else
+            assert_int_equal(pwrite(guard[2].memory, "?", 1, 300) + pwrite(guard[2].memory, "?", 1, 4396), 2);
+        if (!run_guarded(recall_rank, 3, &next))
+            fail_msg("case %d", i);
+        folder_remove(NULL);
+        folder_make(NULL);
+    }
+}
+
+static void memory_of_other_training_is_not_taken(void **state)
+{
+    (void)state;
+    const struct plan first = {.has_guards = true};
+    const struct plan more_ranks = {.has_guards = true, .generation = 1, .rc = 1, .saved_on = 2,
+                                    .warning = "rank 0 has none that fits"};
+    const struct plan other_folder = {.has_guards = true, .generation = 1};
+    assert_true(run_guarded(snap_and_save_rank, 2, &first));
+    assert_true(run_guarded(recall_rank, 3, &more_ranks));
+    folder_remove(NULL);
+    folder_make(NULL);
+    assert_true(run_guarded(snap_rank, 2, &first));
+    folder_remove(NULL);
+    folder_make(NULL);
+    assert_true(run_guarded(recall_rank, 2, &other_folder));
+}
+
+#define WITH_GUARDS(f) cmocka_unit_test_setup_teardown(f, open_guards, close_guards)
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 static const struct CMUnitTest tests[] = {
@@ -253,6 +450,10 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(what_does_not_fit_is_refused_by_name),
     IN_FOLDER(a_byte_that_changed_is_found),
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
+    WITH_GUARDS(the_newest_that_all_ranks_hold_is_taken_from_memory),
+    WITH_GUARDS(a_first_generation_takes_nothing_from_memory),
+    WITH_GUARDS(what_is_missing_or_wrong_on_one_rank_is_taken_from_files),
+    WITH_GUARDS(memory_of_other_training_is_not_taken),
 };
 
 UNIT_MAIN(tests)

@@ -1,0 +1,257 @@
+#include "runtime/save/recall.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/budget.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/ckpt/checksum.h"
+#include "runtime/save/save.h"
+
+/* ---- the slots ---- */
+
+static uint64_t mix(uint64_t key, const void *data, size_t n)
+{
+    return key * 0x9e3779b97f4a7c15 + checksum_bytes(data, n);
+}
+
+/* What the bytes of a slot mean: which bytes of which tensor lie where, of which data. */
+static uint64_t key_of(const struct save *save, const struct snapshot *plan)
+{
+    const struct files *f = &save->checkpoint.plan.files;
+    const struct data_config *data = &save->state->data.cfg;
+    const uint64_t first[] = {(uint64_t)save->team->me.rank, (uint64_t)save->team->me.size, f->n_tensors,
+                              plan->n_pieces, data->n_samples, data->seed, (uint64_t)data->order,
+                              sizeof(struct slots_seal)};
+    uint64_t key = mix(mix(0, DDP_VERSION, strlen(DDP_VERSION)), first, sizeof first);
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        const struct st_tensor *t = &f->tensor[i].t;
+        key = mix(key, t->name, strlen(t->name));
+        key = mix(key, t->shape, (size_t)t->ndim * sizeof *t->shape);
+    }
+    for (const struct snapshot_piece *p = plan->piece; p < plan->piece + plan->n_pieces; p++) {
+        const uint64_t place[] = {p->piece->tensor, p->piece->at, p->piece->n, p->offset};
+        key = mix(key, place, sizeof place);
+    }
+    return key;
+}
+
+static bool is_wanted(const struct save *save)
+{
+    return save->config->snapshot_every != 0 && !save->foreign.is_open && !save->checkpoint.plan.has_cut;
+}
+
+/* The slots of the generation before, where they fit; else nothing of them stays. */
+static void plan(struct save *save, ddp_error_t *errp)
+{
+    struct recall *r = &save->recall;
+    const struct checkpoint_plan *p = &save->checkpoint.plan;
+    if (snapshot_plan(&r->plan, &p->files, p->split.piece, p->split.n, errp) < 0)
+        return;
+    uint64_t key = key_of(save, &r->plan);
+    if (slots_adopt(&r->slots, r->handover.memory, r->plan.n_bytes, key)) {
+        r->handover.memory = -1;
+        return;
+    }
+    handover_keep(&r->handover, -1);
+    io_close(r->handover.memory);
+    r->handover.memory = -1;
+    const struct budget_part part = {"snapshots for restarts", slots_bytes(r->plan.n_bytes)};
+    budget_check("", &part, 1, save->team->me.local_size, errp);
+}
+
+static void make(struct save *save, ddp_error_t *errp)
+{
+    struct recall *r = &save->recall;
+    const struct writer_source source = readback_source(&save->checkpoint.readback);
+    if (!r->slots.map) {
+        if (slots_make(&r->slots, r->plan.n_bytes, key_of(save, &r->plan), errp) < 0)
+            return;
+        handover_keep(&r->handover, r->slots.fd);
+    }
+    r->copier = copier_create(&r->plan, save->checkpoint.plan.files.n_tensors,
+                              save->state->arena.device ? &source : NULL, errp);
+}
+
+int recall_open(struct save *save, ddp_error_t *errp)
+{
+    struct recall *r = &save->recall;
+    ddp_error_t own = {0}, told;
+    int32_t is_everywhere = r->handover.is_there;
+    if (!is_wanted(save)) {
+        recall_drop(save);
+        return 0;
+    }
+    if (comm_allreduce(save->team->comm, &is_everywhere, 1, DDP_I32, DDP_MIN, errp) < 0)
+        return team_break(save->team);
+    if (!is_everywhere || r->is_open)
+        return 0;
+    plan(save, &own);
+    if (checkpoint_agree(save, &own, &told, errp) < 0)
+        return -1;
+    if (!told.code) {
+        make(save, &own);
+        if (checkpoint_agree(save, &own, &told, errp) < 0)
+            return -1;
+    }
+    if (told.code) {
+        recall_drop(save);
+        checkpoint_warn(save, "no snapshots in memory for restarts: %s", told.text);
+        return 0;
+    }
+    r->is_open = true;
+    r->has_begun = false;
+    r->newest = r->pinned = -1;
+    return 0;
+}
+
+void recall_shut(struct save *save)
+{
+    struct recall *r = &save->recall;
+    copier_destroy(r->copier);
+    r->copier = NULL;
+    int fd = slots_close(&r->slots);
+    if (fd >= 0)
+        r->handover.memory = fd;
+    snapshot_clear(&r->plan);
+    r->is_open = r->is_due = false;
+}
+
+void recall_drop(struct save *save)
+{
+    struct recall *r = &save->recall;
+    recall_shut(save);
+    if (!r->handover.is_there)
+        return;
+    handover_keep(&r->handover, -1);
+    io_close(r->handover.memory);
+    r->handover.memory = -1;
+}
+
+void recall_close(struct save *save)
+{
+    recall_shut(save);
+    handover_close(&save->recall.handover);
+}
+
+size_t recall_bytes(const struct save *save)
+{
+    return save->recall.is_open ? slots_bytes(save->recall.plan.n_bytes) : 0;
+}
+
+/* ---- taking them ---- */
+
+static void seal(void *ctx, const uint64_t *sum)
+{
+    struct recall_flight *f = ctx;
+    f->seal.sum = checksum_bytes(sum, f->n_tensors * sizeof *sum);
+    slots_seal(f->slots, f->slot, &f->seal);
+}
+
+/* The next slot, empty, for the present step. */
+static struct writer_target begin(struct save *save)
+{
+    struct recall *r = &save->recall;
+    const struct checkpoint *c = &save->checkpoint;
+    uint64_t step = save->state->optimizer.n_steps;
+    for (int i = 0; i < SLOTS_N && !r->has_begun; i++)
+        slots_clear(&r->slots, i);
+    bool is_again = r->newest >= 0 && r->step[r->newest] == step; /* a checkpoint of a step that has a snapshot */
+    int slot = is_again ? r->newest : r->pinned >= 0 ? !r->pinned : r->newest < 0 ? 0 : !r->newest;
+    slots_clear(&r->slots, slot);
+    r->flight = (struct recall_flight){.slots = &r->slots, .slot = slot, .n_tensors = c->plan.files.n_tensors,
+                                       .seal = {.generation = (uint64_t)r->handover.generation,
+                                                .folder = checksum_bytes(c->dir, strlen(c->dir)),
+                                                .state = c->state}};
+    checkpoint_state_fill(save, &r->flight.seal.state);
+    strcpy(r->flight.seal.state.reason, "periodic"); /* whoever needs it has failed since */
+    r->newest = slot;
+    r->step[slot] = step;
+    r->has_begun = true;
+    return (struct writer_target){slots_data(&r->slots, slot), seal, &r->flight};
+}
+
+const struct writer_target *recall_target(struct save *save)
+{
+    struct recall *r = &save->recall;
+    if (!r->is_open)
+        return NULL;
+    copier_wait(r->copier);
+    r->pinned = -1;
+    r->target = begin(save);
+    r->pinned = r->newest;
+    return &r->target;
+}
+
+void recall_take(struct save *save)
+{
+    struct recall *r = &save->recall;
+    const struct checkpoint *c = &save->checkpoint;
+    bool is_due = r->is_due;
+    r->is_due = false;
+    if (!r->is_open || !is_due || !c->dir ||
+        (r->newest >= 0 && r->step[r->newest] == save->state->optimizer.n_steps))
+        return;
+    if (c->phase != CHECKPOINT_SAVING)
+        r->pinned = -1;
+    if (save->state->arena.device &&
+        readback_after(&save->checkpoint.readback, save->state->arena.program, NULL) < 0)
+        return; /* the step says so, too */
+    r->began_ns = clock_ns();
+    r->target = begin(save);
+    copier_start(r->copier, &r->target);
+}
+
+void recall_wait(struct save *save)
+{
+    if (save->recall.is_open)
+        copier_wait(save->recall.copier);
+}
+
+/* Also a checkpoint's copy, whose slot has to be whole like any other. */
+static void wait_copied(struct save *save)
+{
+    struct checkpoint *c = &save->checkpoint;
+    uint64_t began = clock_ns();
+    recall_wait(save);
+    writer_wait_copied(c->writer);
+    if (c->phase == CHECKPOINT_SAVING)
+        c->status.blocked_s += (double)(clock_ns() - began) / 1e9;
+}
+
+static bool is_due(const struct save *save)
+{
+    const struct recall *r = &save->recall;
+    int64_t every = save->config->snapshot_every;
+    if (save->team->me.rank != 0)
+        return false;
+    if (every > 0)
+        return (save->state->optimizer.n_steps + 1) % (uint64_t)every == 0;
+    return (double)(clock_ns() - r->began_ns) / 1e9 >= r->cost_s / RECALL_SHARE;
+}
+
+void recall_fill_tail(struct save *save, double *tail)
+{
+    struct recall *r = &save->recall;
+    uint64_t began = clock_ns();
+    tail[TAIL_SNAPSHOT] = 0;
+    if (!r->is_open)
+        return;
+    wait_copied(save);
+    double cost_s = copier_cpu_s(r->copier) + (double)(clock_ns() - began) / 1e9;
+    r->cost_s = r->cost_s > 0 ? fmin(cost_s, 2 * r->cost_s) : cost_s; /* who was held up once is not slow */
+    tail[TAIL_SNAPSHOT] = is_due(save);
+}
+
+void recall_distrust(struct save *save, uint64_t agreed)
+{
+    struct recall *r = &save->recall;
+    struct slots_seal found;
+    if (!r->is_open)
+        return;
+    wait_copied(save);
+    for (int i = 0; i < SLOTS_N; i++)
+        if (slots_read(&r->slots, i, &found) && found.state.step > agreed)
+            slots_clear(&r->slots, i);
+}
