@@ -75,8 +75,14 @@ static int reach(const char *name, uint64_t deadline, ddp_error_t *errp)
 /* What the program of this rank in the generation before had its guard keep. The watch will have the connection. */
 static void take_memory(struct guarded *p, const unsigned char *body)
 {
-    handover_put(&(struct handover){.is_there = true, .guard = fcntl(p->fd, F_DUPFD_CLOEXEC, 0),
-                                    .memory = frame_take_fd(&p->in), .generation = (int)bytes_get32(body)});
+    struct handover h = handover_take();
+    uint32_t kind = bytes_get32(body + 4);
+    if (!h.is_there)
+        h = (struct handover){.is_there = true, .guard = fcntl(p->fd, F_DUPFD_CLOEXEC, 0), .memory = {-1, -1}};
+    h.generation = (int)bytes_get32(body);
+    if (kind < HANDOVER_KINDS)
+        h.memory[kind] = frame_take_fd(&p->in);
+    handover_put(&h);
 }
 
 static int refuse(ddp_error_t *errp)
@@ -101,7 +107,7 @@ static int wait_frame(struct guarded *p, enum door_kind want, unsigned char *bod
         memcpy(body, p->in.bytes + FRAME_HEAD, n);
         if (kind == (int)want)
             return (int)n;
-        if (kind == DOOR_KEEP && n >= 4)
+        if (kind == DOOR_KEEP && n >= 8)
             take_memory(p, body);
         if (kind == DOOR_DEATH && n >= 4)
             return error_set(errp, DDP_E_PEER, ECONNRESET, "%.*s", (int)n - 4, (char *)body + 4);

@@ -37,7 +37,9 @@ struct guard_door {
     int cause_rank;
     char cause[NOTICE_TEXT_MAX + 1]; /* "": none */
     bool keeps;     /* memory, for the next generation: */
-    int memory, owner; /* a descriptor, or -1; of the program of this number */
+    struct kept {
+        int fd, owner; /* -1: none; the number of the program that gave it */
+    } kept[DOOR_MEMORIES];
 };
 
 static void tell(const guard_door_t *d, const struct visitor *v)
@@ -51,23 +53,24 @@ static void tell(const guard_door_t *d, const struct visitor *v)
 
 static void hand_over(const guard_door_t *d, const struct visitor *v)
 {
-    unsigned char body[4];
+    unsigned char body[8];
     bytes_put32(body, (uint32_t)d->generation);
-    if (d->keeps)
-        frame_send_fd(v->fd, DOOR_KEEP, body, sizeof body, v->number == d->owner ? d->memory : -1);
+    for (uint32_t i = 0; i < DOOR_MEMORIES && d->keeps; i++) {
+        bytes_put32(body + 4, i);
+        frame_send_fd(v->fd, DOOR_KEEP, body, sizeof body, v->number == d->kept[i].owner ? d->kept[i].fd : -1);
+    }
 }
 
 /* In place of what was kept. */
-static void keep(guard_door_t *d, struct visitor *v)
+static void keep(guard_door_t *d, struct visitor *v, uint32_t kind)
 {
-    int memory = frame_take_fd(&v->in);
-    if (!d->keeps) {
-        io_close(memory);
+    int fd = frame_take_fd(&v->in);
+    if (!d->keeps || kind >= DOOR_MEMORIES) {
+        io_close(fd);
         return;
     }
-    io_close(d->memory);
-    d->memory = memory;
-    d->owner = v->number;
+    io_close(d->kept[kind].fd);
+    d->kept[kind] = (struct kept){fd, v->number};
 }
 
 static void enter(void *arg, int fd, const unsigned char *head)
@@ -124,8 +127,8 @@ static bool step_visitor(guard_door_t *d, struct visitor *v)
             return true;
         } else if (kind == DOOR_CAUSE) {
             take_cause(d, v->in.bytes + FRAME_HEAD, n);
-        } else if (kind == DOOR_KEEP) {
-            keep(d, v);
+        } else if (kind == DOOR_KEEP && n >= 4) {
+            keep(d, v, bytes_get32(v->in.bytes + FRAME_HEAD));
         }
     if (rc < 0)
         drop(d, v);
@@ -143,7 +146,8 @@ guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes
     }
     d->rank = rank;
     d->keeps = keeps;
-    d->memory = -1;
+    for (int i = 0; i < DOOR_MEMORIES; i++)
+        d->kept[i].fd = -1;
     bytes_put32(d->welcome, (uint32_t)rank);
     bytes_put32(d->welcome + 4, (uint32_t)size);
     bytes_put32(d->welcome + 8, (uint32_t)n_nodes);

@@ -5,12 +5,14 @@
  *   guard to program   DOOR_WELCOME  rank, size, the step's nodes: 4 bytes each
  *                      DOOR_CARD     rank 0's card (pmix/boot_host.h), once it is known
  *                      DOOR_DEATH    the step ends: the rank that died first, 4 bytes, and words
- *                      DOOR_KEEP     where programs may be started again: the generation, 4 bytes, and the memory that
- *                                    the program of this number had kept in the one before, as a descriptor, if any
+ *                      DOOR_KEEP     where programs may be started again, for each of DOOR_MEMORIES kinds of memory:
+ *                                    the generation and the kind, 4 bytes each, and what the program of this number
+ *                                    had kept in the generation before, as a descriptor, if any
  *   program to guard   DOOR_CARD     from rank 0
  *                      DOOR_CAUSE    whom libddp has found to be the cause of its failure: the rank, 4 bytes,
  *                                    and words
- *                      DOOR_KEEP     memory to be kept for the next generation, as a descriptor; none: nothing is */
+ *                      DOOR_KEEP     the kind, 4 bytes, and memory to be kept for the next generation, as a descriptor;
+ *                                    none: nothing is */
 #ifndef DDP_BASE_DOOR_H
 #define DDP_BASE_DOOR_H
 
@@ -23,6 +25,7 @@
 #define DOOR_WELCOME_LEN 12
 #define DOOR_TOKEN_SHOWN 16 /* of a step's token (spank/guards.h): names sockets; the rest of it is secret */
 #define DOOR_NAME_MAX 64 /* bytes, with the 0 */
+#define DOOR_MEMORIES 2  /* runtime/base/handover.h */
 
 enum door_kind { DOOR_WELCOME, DOOR_CARD, DOOR_DEATH, DOOR_CAUSE, DOOR_KEEP };
 

@@ -1,10 +1,11 @@
 #include "runtime/base/handover.h"
 
-#include <stddef.h>
-
+#include "runtime/base/bytes.h"
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
+
+_Static_assert(HANDOVER_KINDS == DOOR_MEMORIES, "guards keep all kinds");
 
 static _Thread_local struct handover put;
 
@@ -21,10 +22,21 @@ struct handover handover_take(void)
     return h;
 }
 
-void handover_keep(const struct handover *h, int memory)
+void handover_keep(const struct handover *h, enum handover_kind kind, int memory)
 {
+    unsigned char body[4];
+    bytes_put32(body, kind);
     if (h->is_there)
-        frame_send_fd(h->guard, DOOR_KEEP, NULL, 0, memory);
+        frame_send_fd(h->guard, DOOR_KEEP, body, sizeof body, memory);
+}
+
+void handover_forget(struct handover *h, enum handover_kind kind)
+{
+    if (!h->is_there)
+        return;
+    handover_keep(h, kind, -1);
+    io_close(h->memory[kind]);
+    h->memory[kind] = -1;
 }
 
 void handover_close(struct handover *h)
@@ -32,6 +44,7 @@ void handover_close(struct handover *h)
     if (!h->is_there)
         return;
     io_close(h->guard);
-    io_close(h->memory);
+    for (int i = 0; i < HANDOVER_KINDS; i++)
+        io_close(h->memory[i]);
     *h = (struct handover){0};
 }

@@ -18,6 +18,7 @@ librckpt_la_SOURCES = \
 	%D%/manifest_decode.c \
 	%D%/manifest_impl.h \
 	%D%/members.c %D%/members.h \
+	%D%/mirror.c %D%/mirror.h \
 	%D%/outfile.c %D%/outfile.h \
 	%D%/reader.c %D%/reader.h \
 	%D%/safetensors.c %D%/safetensors.h \

@@ -16,7 +16,7 @@
 
 #define MEET_TOKEN 16 /* bytes */
 
-enum handshake_kind { MEET_SHM = 1, MEET_DATA, MEET_CONTROL };
+enum handshake_kind { MEET_SHM = 1, MEET_DATA, MEET_CONTROL, MEET_PAIR };
 
 /* One listening socket and its two tokens. fd -1: none. */
 struct handshake {

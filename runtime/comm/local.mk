@@ -9,6 +9,7 @@ libcomm_la_SOURCES = \
 	%D%/engine_share.c \
 	%D%/handshake.c %D%/handshake.h \
 	%D%/internode.c \
+	%D%/pair.c %D%/pair.h \
 	%D%/plan.c %D%/plan.h \
 	%D%/progress.c \
 	%D%/scatter.c \

@@ -164,7 +164,8 @@ int checkpoint_after_step(struct save *save, const double *tail, struct ddp_step
     c->status.n_postponed += is_wanted && !is_possible && !c->is_postponed;
     c->is_postponed = is_wanted && !is_possible;
     s->checkpoint = c->was_due = is_wanted && is_possible;
-    save->recall.is_due = tail[TAIL_SNAPSHOT] > 0 && !s->skipped && tail[TAIL_JOINED] == 0;
+    save->recall.is_due = tail[TAIL_SNAPSHOT] > 0 && !s->skipped && tail[TAIL_JOINED] == 0 &&
+                          tail[TAIL_UNMIRRORED] == 0;
     c->is_stopping = s->stop;
     return 0;
 }

@@ -13,6 +13,7 @@ libsave_la_SOURCES = \
 	%D%/load.c %D%/load.h \
 	%D%/readback.c %D%/readback.h \
 	%D%/recall.c %D%/recall.h \
+	%D%/recall_mirror.c \
 	%D%/recall_restore.c \
 	%D%/resume.c %D%/resume.h \
 	%D%/resume_read.c \

@@ -1,6 +1,7 @@
 #include "runtime/save/recall.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/budget.h"
@@ -50,13 +51,11 @@ static void plan(struct save *save, ddp_error_t *errp)
     if (snapshot_plan(&r->plan, &p->files, p->split.piece, p->split.n, errp) < 0)
         return;
     uint64_t key = key_of(save, &r->plan);
-    if (slots_adopt(&r->slots, r->handover.memory, r->plan.n_bytes, key)) {
-        r->handover.memory = -1;
+    if (slots_adopt(&r->slots, r->handover.memory[HANDOVER_OWN], r->plan.n_bytes, key)) {
+        r->handover.memory[HANDOVER_OWN] = -1;
         return;
     }
-    handover_keep(&r->handover, -1);
-    io_close(r->handover.memory);
-    r->handover.memory = -1;
+    handover_forget(&r->handover, HANDOVER_OWN);
     const struct budget_part part = {"snapshots for restarts", slots_bytes(r->plan.n_bytes)};
     budget_check("", &part, 1, save->team->me.local_size, errp);
 }
@@ -68,7 +67,7 @@ static void make(struct save *save, ddp_error_t *errp)
     if (!r->slots.map) {
         if (slots_make(&r->slots, r->plan.n_bytes, key_of(save, &r->plan), errp) < 0)
             return;
-        handover_keep(&r->handover, r->slots.fd);
+        handover_keep(&r->handover, HANDOVER_OWN, r->slots.fd);
     }
     r->copier = copier_create(&r->plan, save->checkpoint.plan.files.n_tensors,
                               save->state->arena.device ? &source : NULL, errp);
@@ -103,18 +102,24 @@ int recall_open(struct save *save, ddp_error_t *errp)
     r->is_open = true;
     r->has_begun = false;
     r->newest = r->pinned = -1;
-    return 0;
+    return recall_open_mirror(save, errp);
 }
 
 void recall_shut(struct save *save)
 {
     struct recall *r = &save->recall;
-    copier_destroy(r->copier);
+    copier_destroy(r->copier); /* which calls the mirror */
+    mirror_destroy(r->mirror);
     r->copier = NULL;
-    int fd = slots_close(&r->slots);
-    if (fd >= 0)
-        r->handover.memory = fd;
+    r->mirror = NULL;
+    int own = slots_close(&r->slots), guest = slots_close(&r->guest);
+    if (own >= 0)
+        r->handover.memory[HANDOVER_OWN] = own;
+    if (guest >= 0)
+        r->handover.memory[HANDOVER_GUEST] = guest;
     snapshot_clear(&r->plan);
+    free(r->part);
+    r->part = NULL;
     r->is_open = r->is_due = false;
 }
 
@@ -124,9 +129,8 @@ void recall_drop(struct save *save)
     recall_shut(save);
     if (!r->handover.is_there)
         return;
-    handover_keep(&r->handover, -1);
-    io_close(r->handover.memory);
-    r->handover.memory = -1;
+    for (int i = 0; i < HANDOVER_KINDS; i++)
+        handover_forget(&r->handover, i);
 }
 
 void recall_close(struct save *save)
@@ -137,7 +141,8 @@ void recall_close(struct save *save)
 
 size_t recall_bytes(const struct save *save)
 {
-    return save->recall.is_open ? slots_bytes(save->recall.plan.n_bytes) : 0;
+    const struct recall *r = &save->recall;
+    return (r->is_open ? slots_bytes(r->plan.n_bytes) : 0) + (r->guest.map ? slots_bytes(r->guest.bytes) : 0);
 }
 
 /* ---- taking them ---- */
@@ -147,6 +152,8 @@ static void seal(void *ctx, const uint64_t *sum)
     struct recall_flight *f = ctx;
     f->seal.sum = checksum_bytes(sum, f->n_tensors * sizeof *sum);
     slots_seal(f->slots, f->slot, &f->seal);
+    if (f->mirror)
+        mirror_send(f->mirror, f->slot);
 }
 
 /* The next slot, empty, for the present step. */
@@ -160,7 +167,8 @@ static struct writer_target begin(struct save *save)
     bool is_again = r->newest >= 0 && r->step[r->newest] == step; /* a checkpoint of a step that has a snapshot */
     int slot = is_again ? r->newest : r->pinned >= 0 ? !r->pinned : r->newest < 0 ? 0 : !r->newest;
     slots_clear(&r->slots, slot);
-    r->flight = (struct recall_flight){.slots = &r->slots, .slot = slot, .n_tensors = c->plan.files.n_tensors,
+    r->flight = (struct recall_flight){.slots = &r->slots, .mirror = r->mirror, .slot = slot,
+                                       .n_tensors = c->plan.files.n_tensors,
                                        .seal = {.generation = (uint64_t)r->handover.generation,
                                                 .folder = checksum_bytes(c->dir, strlen(c->dir)),
                                                 .state = c->state}};
@@ -198,6 +206,8 @@ void recall_take(struct save *save)
     if (save->state->arena.device &&
         readback_after(&save->checkpoint.readback, save->state->arena.program, NULL) < 0)
         return; /* the step says so, too */
+    r->limit_s = r->began_ns ? 2 * r->cost_s : INFINITY; /* who is held up once is not slow */
+    r->took_s = 0;
     r->began_ns = clock_ns();
     r->target = begin(save);
     copier_start(r->copier, &r->target);
@@ -235,12 +245,15 @@ void recall_fill_tail(struct save *save, double *tail)
 {
     struct recall *r = &save->recall;
     uint64_t began = clock_ns();
-    tail[TAIL_SNAPSHOT] = 0;
+    tail[TAIL_SNAPSHOT] = tail[TAIL_UNMIRRORED] = 0;
     if (!r->is_open)
         return;
     wait_copied(save);
-    double cost_s = copier_cpu_s(r->copier) + (double)(clock_ns() - began) / 1e9;
-    r->cost_s = r->cost_s > 0 ? fmin(cost_s, 2 * r->cost_s) : cost_s; /* who was held up once is not slow */
+    double mirror_s = r->mirror ? mirror_cpu_s(r->mirror) : 0;
+    r->took_s += (double)(clock_ns() - began) / 1e9 + mirror_s - r->mirror_s;
+    r->mirror_s = mirror_s;
+    r->cost_s = fmin(copier_cpu_s(r->copier) + r->took_s, r->limit_s);
+    tail[TAIL_UNMIRRORED] = r->mirror && !mirror_is_done(r->mirror);
     tail[TAIL_SNAPSHOT] = is_due(save);
 }
 
@@ -251,7 +264,12 @@ void recall_distrust(struct save *save, uint64_t agreed)
     if (!r->is_open)
         return;
     wait_copied(save);
-    for (int i = 0; i < SLOTS_N; i++)
+    mirror_destroy(r->mirror); /* training ends */
+    r->mirror = r->flight.mirror = NULL;
+    for (int i = 0; i < SLOTS_N; i++) {
         if (slots_read(&r->slots, i, &found) && found.state.step > agreed)
             slots_clear(&r->slots, i);
+        if (r->guest.map && slots_read(&r->guest, i, &found) && found.state.step > agreed)
+            slots_clear(&r->guest, i);
+    }
 }

@@ -8,6 +8,10 @@
  * for a step that is whole on all of them, whenever they die. The slot that a checkpoint is written from stays as it is
  * until all have written, and the other one takes all snapshots.
  *
+ * Where there are several nodes, each rank's two slots are also sent to the rank of equal local rank on the next node,
+ * whose guard keeps them, beside training; the next snapshot begins when all have arrived (a checkpoint does not wait).
+ * So what a node held is there when the node, or its guards, have gone.
+ *
  * In a resume the ranks compare what they hold, and take the newest step that is sealed on all of them, of one
  * generation and of this layout, number of ranks, data and folder, with the right checksums; else the files, and a
  * warning says why. */
@@ -20,6 +24,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/handover.h"
 #include "runtime/ckpt/copier.h"
+#include "runtime/ckpt/mirror.h"
 #include "runtime/ckpt/slots.h"
 #include "runtime/ckpt/snapshot.h"
 
@@ -36,8 +41,14 @@ struct recall {
     struct slots slots;
     struct snapshot plan;
     copier_t *copier;
+    struct slots guest;       /* those of the rank that mirrors its own here; not open where nobody does */
+    mirror_t *mirror;         /* NULL: none */
+    struct recall_part {
+        uint64_t n_bytes, key;
+    } *part;                  /* [size] each rank's slots; NULL without a mirror */
     struct recall_flight {
         struct slots *slots;
+        mirror_t *mirror;
         int slot;
         size_t n_tensors;
         struct slots_seal seal;
@@ -47,6 +58,8 @@ struct recall {
     int pinned;               /* a checkpoint is written from this one, while it is SAVING; -1: none */
     uint64_t step[SLOTS_N];   /* of this course of training */
     uint64_t began_ns;        /* the last one, by rank 0's pace, */
+    double mirror_s;          /* what the mirror has taken so far, */
+    double took_s, limit_s;   /* what this snapshot took beside its copy; of cost_s */
     double cost_s;            /* and what it took from this rank's training */
 };
 
@@ -76,6 +89,20 @@ const struct writer_target *recall_target(struct save *save);
 
 /* Parameters are agreed up to this step only (verify.h): what is newer is forgotten. */
 void recall_distrust(struct save *save, uint64_t agreed);
+
+/* ---- recall_mirror.c: a copy on another node ---- */
+
+/* The rank that keeps a copy of rank's snapshots, that of equal local rank on the next node; -1: none does. */
+int recall_keeper(const struct save *save, int rank);
+
+/* Opens the copies between nodes, where all nodes have the same number of ranks, after recall_open's slots; where that
+ * fails a warning says so. Collective. */
+int recall_open_mirror(struct save *save, ddp_error_t *errp);
+
+/* The slot of this step from its keeper's memory to rank's own. -1: the exchange has failed. Collective. */
+int recall_fetch(struct save *save, int rank, uint64_t step, uint64_t generation, ddp_error_t *errp);
+
+/* ---- recall_restore.c ---- */
 
 /* Restores the newest snapshot of checkpoints in dir, unless there are files of a newer step. 1: done; 0: there is none
  * that counts, as a warning says in a generation that is not the first; -1. Collective. */

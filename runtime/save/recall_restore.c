@@ -15,16 +15,12 @@ struct held {
     bool is_there;
 };
 
-static void look(const struct save *save, const char *dir, struct held ret[SLOTS_N])
-{
-    uint64_t folder = checksum_bytes(dir, strlen(dir));
-    struct slots_seal s;
-    for (int i = 0; i < SLOTS_N; i++) {
-        ret[i] = (struct held){0};
-        if (slots_read(&save->recall.slots, i, &s) && s.folder == folder)
-            ret[i] = (struct held){s.state.step, s.generation, true};
-    }
-}
+/* What a rank holds: its own, found whole, and its guest's. */
+struct holding {
+    struct held own[SLOTS_N], guest[SLOTS_N];
+    bool is_damaged; /* one of its own */
+    uint64_t damaged; /* of this step */
+};
 
 static bool is_same(const struct held *a, const struct held *b)
 {
@@ -40,38 +36,50 @@ static int slot_of(const struct held *held, const struct held *h)
     return -1;
 }
 
-static bool is_everywhere(const struct held *all, int n_ranks, const struct held *h)
+static bool is_at(const struct save *save, const struct holding *all, int rank, const struct held *h)
 {
-    int rank = 0;
-    while (rank < n_ranks && slot_of(all + (size_t)rank * SLOTS_N, h) >= 0)
-        rank++;
-    return rank == n_ranks;
+    int keeper = recall_keeper(save, rank);
+    return slot_of(all[rank].own, h) >= 0 || (keeper >= 0 && slot_of(all[keeper].guest, h) >= 0);
 }
 
-/* The newest that all ranks hold, and that was not tried. */
-static bool choose(const struct held *all, int n_ranks, const struct held *tried, struct held *ret)
+static bool is_everywhere(const struct save *save, const struct holding *all, const struct held *h)
+{
+    int rank = 0, n = save->team->me.size;
+    while (rank < n && is_at(save, all, rank, h))
+        rank++;
+    return rank == n;
+}
+
+/* The newest before step `limit` that all ranks hold, or somebody for them: some rank has it itself. */
+static bool choose(const struct save *save, const struct holding *all, uint64_t limit, struct held *ret)
 {
     *ret = (struct held){0};
-    for (const struct held *h = all; h < all + SLOTS_N; h++)
-        if (h->is_there && !is_same(h, tried) && (!ret->is_there || h->step > ret->step) &&
-            is_everywhere(all, n_ranks, h))
-            *ret = *h;
+    for (const struct holding *k = all; k < all + save->team->me.size; k++)
+        for (const struct held *h = k->own; h < k->own + SLOTS_N; h++)
+            if (h->is_there && h->step < limit && (!ret->is_there || h->step > ret->step) &&
+                is_everywhere(save, all, h))
+                *ret = *h;
     return ret->is_there;
 }
 
-static bool has_none(const struct held *held)
+static bool has_none(const struct holding *h)
 {
-    return !held[0].is_there && !held[1].is_there;
+    return !h->own[0].is_there && !h->own[1].is_there;
 }
 
 /* Why there is nothing to choose from. */
-static void explain(const struct held *all, int n_ranks, ddp_error_t *ret)
+static void explain(const struct holding *all, int n_ranks, ddp_error_t *ret)
 {
-    int rank = 0;
-    while (rank < n_ranks && !has_none(all + (size_t)rank * SLOTS_N))
-        rank++;
-    if (rank < n_ranks)
-        error_set(ret, DDP_E_DATA, ENOENT, "rank %d has none that fits", rank);
+    int damaged = 0, bare = 0;
+    while (damaged < n_ranks && !all[damaged].is_damaged)
+        damaged++;
+    while (bare < n_ranks && !has_none(&all[bare]))
+        bare++;
+    if (damaged < n_ranks)
+        error_set(ret, DDP_E_DATA, EBADMSG, "rank %d: its own of step %" PRIu64 " is damaged", damaged,
+                  all[damaged].damaged);
+    else if (bare < n_ranks)
+        error_set(ret, DDP_E_DATA, ENOENT, "rank %d has none that fits", bare);
     else
         error_set(ret, DDP_E_DATA, ENOENT, "no step's is on all ranks");
 }
@@ -92,6 +100,26 @@ static int check(const struct save *save, int slot, const struct slots_seal *sea
                                     seal->state.step);
 }
 
+static void look(const struct save *save, const char *dir, struct holding *ret)
+{
+    const struct recall *r = &save->recall;
+    uint64_t folder = checksum_bytes(dir, strlen(dir));
+    struct slots_seal s;
+    ddp_error_t e;
+    memset(ret, 0, sizeof *ret);
+    for (int i = 0; i < SLOTS_N; i++) {
+        if (r->guest.map && slots_read(&r->guest, i, &s) && s.folder == folder)
+            ret->guest[i] = (struct held){s.state.step, s.generation, true};
+        if (!slots_read(&r->slots, i, &s) || s.folder != folder)
+            continue;
+        bool is_whole = check(save, i, &s, &e) == 0;
+        ret->own[i] = (struct held){s.state.step, s.generation, is_whole};
+        if (!is_whole && (!ret->is_damaged || s.state.step > ret->damaged))
+            ret->damaged = s.state.step;
+        ret->is_damaged = ret->is_damaged || !is_whole;
+    }
+}
+
 /* This rank's part, into place. */
 static int place(struct save *save, int slot, ddp_error_t *errp)
 {
@@ -105,15 +133,51 @@ static int place(struct save *save, int slot, ddp_error_t *errp)
     return 0;
 }
 
-/* 1: done; 0: it does not count, as *why says; -1 with *errp. errp is not NULL here and below. */
-static int restore(struct save *save, int slot, ddp_error_t *why, ddp_error_t *errp)
+/* What ranks have lost, from those that keep a copy. *ret_slot: this rank's; *ret_n: how many. */
+static int fetch(struct save *save, const struct holding *all, const struct held *h, int *ret_slot, int *ret_n,
+                 ddp_error_t *errp)
+{
+    struct slots_seal s;
+    *ret_n = 0;
+    for (int rank = 0; rank < save->team->me.size; rank++) {
+        if (slot_of(all[rank].own, h) >= 0)
+            continue;
+        ++*ret_n;
+        if (recall_fetch(save, rank, h->step, h->generation, errp) < 0)
+            return -1;
+    }
+    for (int i = 0; i < SLOTS_N; i++)
+        if (slots_read(&save->recall.slots, i, &s) && s.state.step == h->step && s.generation == h->generation)
+            *ret_slot = i;
+    return 0;
+}
+
+static void take_over(struct save *save, int slot, uint64_t step)
 {
     struct checkpoint *c = &save->checkpoint;
     struct recall *r = &save->recall;
-    struct slots_seal seal;
+    snprintf(c->status.path, sizeof c->status.path, "%s", RECALL_PATH);
+    c->has_last = false;
+    r->newest = slot;
+    r->step[slot] = step;
+    r->has_begun = true;
+    if (r->mirror) /* which may not have had it */
+        mirror_send(r->mirror, slot);
+}
+
+/* 1: done; 0: it does not count, as *why says; -1 with *errp. errp is not NULL here and below. */
+static int restore(struct save *save, const struct holding *all, const struct held *h, ddp_error_t *why,
+                   ddp_error_t *errp)
+{
+    struct slots_seal seal = {0};
     ddp_error_t own = {0};
-    slots_read(&r->slots, slot, &seal);
-    check(save, slot, &seal, &own);
+    int slot = 0, n_fetched;
+    if (fetch(save, all, h, &slot, &n_fetched, errp) < 0)
+        return -1;
+    if (!slots_read(&save->recall.slots, slot, &seal))
+        error_set(&own, DDP_E_DATA, EBADMSG, "the copy of step %" PRIu64 " is damaged", h->step);
+    else if (slot_of(all[save->team->me.rank].own, h) < 0)
+        check(save, slot, &seal, &own);
     if (checkpoint_agree(save, &own, why, errp) < 0)
         return -1;
     if (why->code)
@@ -127,43 +191,43 @@ static int restore(struct save *save, int slot, ddp_error_t *why, ddp_error_t *e
     checkpoint_state_compare(save, &seal.state);
     if (checkpoint_state_restore(save, &seal.state, errp) < 0 || arena_round(&save->state->arena, errp) < 0)
         return -1;
-    snprintf(c->status.path, sizeof c->status.path, "%s", RECALL_PATH);
-    c->has_last = false;
-    r->newest = slot;
-    r->step[slot] = seal.state.step;
-    r->has_begun = true;
+    take_over(save, slot, seal.state.step);
+    if (n_fetched)
+        checkpoint_warn(save, "%d rank%s had no snapshot of step %" PRIu64 " and took the copy that another node kept",
+                        n_fetched, n_fetched == 1 ? "" : "s", h->step);
     return 1;
 }
 
-static int try_all(struct save *save, const struct held *all, uint64_t newest_file, ddp_error_t *why, ddp_error_t *errp)
+static int try_all(struct save *save, const struct holding *all, uint64_t newest_file, ddp_error_t *why,
+                   ddp_error_t *errp)
 {
-    const struct held *mine = all + (size_t)save->team->me.rank * SLOTS_N;
-    struct held tried = {0}, h;
-    int n = save->team->me.size, rc = 0;
-    explain(all, n, why);
-    for (int i = 0; i < SLOTS_N && rc == 0 && choose(all, n, &tried, &h); i++, tried = h)
-        if (h.step < newest_file)
+    struct held h;
+    int rc = 0;
+    explain(all, save->team->me.size, why);
+    for (uint64_t limit = UINT64_MAX; rc == 0 && choose(save, all, limit, &h); limit = h.step) {
+        if (h.step >= newest_file)
+            rc = restore(save, all, &h, why, errp);
+        else if (limit == UINT64_MAX) /* else there was one, which was damaged */
             error_set(why, DDP_E_DATA, ENOENT, "there is a checkpoint of step %" PRIu64 ", after that of step %" PRIu64,
                       newest_file, h.step);
-        else
-            rc = restore(save, slot_of(mine, &h), why, errp);
+    }
     return rc;
 }
 
 int recall_restore(struct save *save, const char *dir, uint64_t newest_file, ddp_error_t *errp)
 {
     const struct recall *r = &save->recall;
-    struct held mine[SLOTS_N];
+    struct holding mine;
     ddp_error_t why, own = {0};
     if (!r->is_open || r->handover.generation == 0)
         return 0;
-    look(save, dir, mine);
-    struct held *all = team_gather(save->team, mine, sizeof mine, errp);
+    look(save, dir, &mine);
+    struct holding *all = team_gather(save->team, &mine, sizeof mine, errp);
     if (!all)
         return -1;
     bool is_new = newest_file == 0; /* nobody had come to anything */
     for (int rank = 0; rank < save->team->me.size; rank++)
-        is_new = is_new && has_none(all + (size_t)rank * SLOTS_N);
+        is_new = is_new && has_none(&all[rank]) && !all[rank].is_damaged;
     int rc = is_new ? 0 : try_all(save, all, newest_file, &why, &own);
     free(all);
     if (rc == 0 && !is_new)

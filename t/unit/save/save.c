@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
 #include "runtime/save/resume.h"
@@ -19,7 +21,7 @@
 enum { N_PARAMS = 4, SAMPLES = 1000, SAVED_STEP = 7 };
 /* Elements: less than a checkpoint's block, one, many blocks and a bit, one block. */
 static const size_t elems[N_PARAMS] = {3000, 1, 40003, 4096};
-static const int one_node[RANKS_MAX];
+static const int one_node[RANKS_MAX], two_nodes[RANKS_MAX] = {0, 0, 1, 1};
 
 /* A rank's job as ddp_commit and ddp_data_open leave it. */
 struct rig {
@@ -40,11 +42,12 @@ struct plan {
     const char *warning; /* on rank 0; NULL: none */
     int rc;              /* of a resume with guards, */
     int saved_on;        /* after so many ranks' run */
+    bool on_two_nodes;
 };
 
 /* What guards keep. */
 static struct {
-    int pair[2], memory;
+    int pair[2], memory[HANDOVER_KINDS];
 } guard[RANKS_MAX];
 
 static int open_state(struct rig *r, const struct plan *p, ddp_error_t *errp)
@@ -79,7 +82,8 @@ static int open_rig(struct rig *r, struct job *j, int rank, ddp_error_t *errp)
     r->save = (struct save){.team = &r->team, .state = &r->state, .config = &r->config};
     if (((const struct plan *)j->arg)->has_guards)
         r->save.recall.handover = (struct handover){.is_there = true, .guard = dup(guard[rank].pair[1]),
-                                                    .memory = dup(guard[rank].memory),
+                                                    .memory = {dup(guard[rank].memory[0]),
+                                                               dup(guard[rank].memory[1])},
                                                     .generation = ((const struct plan *)j->arg)->generation};
     return open_state(r, j->arg, errp);
 }
@@ -184,7 +188,7 @@ static int resume_rank(struct job *j, int rank)
 
 static bool run(rank_f *f, int size, const struct plan *p)
 {
-    struct job j = {.size = size, .node_of = one_node, .arg = p};
+    struct job j = {.size = size, .node_of = p->on_two_nodes ? two_nodes : one_node, .arg = p};
     return job_run(&j, f);
 }
 
@@ -271,22 +275,30 @@ static void snap(struct rig *r)
     r->save.recall.is_due = true;
     recall_take(&r->save);
     checkpoint_wait_copied(&r->save);
+    while (r->save.recall.mirror && !mirror_is_done(r->save.recall.mirror))
+        sched_yield();
 }
 
-/* A snapshot of step 7; of step 8 rank 1 has not the whole. */
+/* A snapshot of step 7; of step 8 rank 1 has not the whole, or, on two nodes, there is none. */
 static int snap_rank(struct job *j, int rank)
 {
+    const struct plan *p = j->arg;
     struct rig r;
     ddp_error_t e = {0};
     CHECK(open_rig(&r, j, rank, &e) == 0, "%s", e.text);
     fill(&r);
     CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
     CHECK(r.save.recall.is_open, "%s", r.save.checkpoint.status.warning);
-    snap(&r);
+    for (int before = p->on_two_nodes ? 4 : 0; before >= 0; before--) {
+        r.state.optimizer.n_steps = SAVED_STEP - (unsigned)before;
+        snap(&r);
+    }
     r.state.optimizer.n_steps++;
     values(&r, 2)[1]++;
-    snap(&r);
-    if (rank == 1)
+    if (!p->on_two_nodes)
+        snap(&r);
+    CHECK(comm_barrier(r.team.comm, &e) == 0, "%s", e.text); /* all have sent theirs */
+    if (!p->on_two_nodes && rank == 1)
         slots_clear(&r.save.recall.slots, r.save.recall.newest);
     close_rig(&r);
     return 0;
@@ -317,7 +329,8 @@ static int recall_rank(struct job *j, int rank)
     const struct ddp_checkpoint_status *s = &r.save.checkpoint.status;
     CHECK(rc == p->rc, "%d: %s", rc, e.text);
     CHECK(rc == 0 || is_filled(&r, &at), "not what was there");
-    CHECK(rc == 0 || !strcmp(s->path, RECALL_PATH) == !p->warning, "%s", s->path);
+    CHECK(rc == 0 || !strcmp(s->path, RECALL_PATH) == (!p->warning || strstr(p->warning, "took the copy")), "%s",
+          s->path);
     CHECK(rank || !p->warning == !*s->warning, "%s", s->warning);
     CHECK(rank || !p->warning || strstr(s->warning, p->warning), "%s", s->warning);
     close_rig(&r);
@@ -327,7 +340,7 @@ static int recall_rank(struct job *j, int rank)
 static int open_guards(void **state)
 {
     for (int i = 0; i < RANKS_MAX; i++) {
-        guard[i].memory = -1;
+        guard[i].memory[0] = guard[i].memory[1] = -1;
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guard[i].pair) < 0)
             return -1;
     }
@@ -337,7 +350,8 @@ static int open_guards(void **state)
 static int close_guards(void **state)
 {
     for (int i = 0; i < RANKS_MAX; i++) {
-        io_close(guard[i].memory);
+        io_close(guard[i].memory[0]);
+        io_close(guard[i].memory[1]);
         close(guard[i].pair[0]);
         close(guard[i].pair[1]);
     }
@@ -351,8 +365,9 @@ static void keep_memory(int n_ranks)
         int kind;
         size_t n;
         while (frame_next(&f, guard[i].pair[0], &kind, &n) > 0) {
-            io_close(guard[i].memory);
-            guard[i].memory = frame_take_fd(&f);
+            int *memory = &guard[i].memory[bytes_get32(f.bytes + FRAME_HEAD)];
+            io_close(*memory);
+            *memory = frame_take_fd(&f);
         }
     }
 }
@@ -365,13 +380,22 @@ static bool run_guarded(rank_f *f, int size, const struct plan *p)
 }
 
 /* Every byte behind the two heads. */
-static void damage(int rank)
+static void damage(int rank, enum handover_kind kind)
 {
     unsigned char b[4096];
-    for (off_t at = 8192; pread(guard[rank].memory, b, sizeof b, at) == sizeof b; at += sizeof b) {
+    int fd = guard[rank].memory[kind];
+    for (off_t at = 8192; pread(fd, b, sizeof b, at) == sizeof b; at += sizeof b) {
         for (size_t i = 0; i < sizeof b; i++)
-            b[i] ^= 1;
-        assert_int_equal(pwrite(guard[rank].memory, b, sizeof b, at), sizeof b);
+            b[i]++;
+        assert_int_equal(pwrite(fd, b, sizeof b, at), sizeof b);
+    }
+}
+
+static void lose(int rank)
+{
+    for (int i = 0; i < HANDOVER_KINDS; i++) {
+        io_close(guard[rank].memory[i]);
+        guard[rank].memory[i] = -1;
     }
 }
 
@@ -401,7 +425,7 @@ static void what_is_missing_or_wrong_on_one_rank_is_taken_from_files(void **stat
     (void)state;
     const struct plan first = {.has_guards = true};
     const struct plan cases[] = {
-        {.warning = "in memory are not used: rank 2: that of step 7 is damaged"},
+        {.warning = "in memory are not used: rank 2: its own of step"},
         {.warning = "in memory are not used: rank 2 has none that fits"},
         {.warning = "in memory are not used: rank 2 has none that fits"},
     };
@@ -413,15 +437,45 @@ static void what_is_missing_or_wrong_on_one_rank_is_taken_from_files(void **stat
         next.rc = i / 3;
         assert_true(run_guarded(next.rc ? snap_and_save_rank : snap_rank, 3, &first));
         if (i % 3 == 0)
-            damage(2);
+            damage(2, HANDOVER_OWN);
         else if (i % 3 == 1)
-            guard[2].memory = -1;
+            lose(2);
         else
-            assert_int_equal(pwrite(guard[2].memory, "?", 1, 300) + pwrite(guard[2].memory, "?", 1, 4396), 2);
+            assert_int_equal(pwrite(guard[2].memory[0], "?", 1, 300) + pwrite(guard[2].memory[0], "?", 1, 4396), 2);
         if (!run_guarded(recall_rank, 3, &next))
             fail_msg("case %d", i);
         folder_remove(NULL);
         folder_make(NULL);
+    }
+}
+
+/* Ranks 0 and 1 are on a node, 2 and 3 on another. */
+static void what_a_node_has_lost_is_on_the_other(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const struct plan first = {.is_spread = i & 1, .has_guards = true, .on_two_nodes = true};
+        struct plan next = {.is_spread = i & 1, .has_guards = true, .on_two_nodes = true, .generation = 1, .rc = 1,
+                            .saved_on = 4, .warning = "2 ranks had no snapshot of step 7 and took the copy that"};
+        assert_true(run_guarded(snap_rank, 4, &first));
+        if (i < 2) {
+            lose(2);
+            lose(3);
+        } else {
+            damage(0, HANDOVER_OWN);
+            damage(1, HANDOVER_OWN);
+        }
+        if (!run_guarded(recall_rank, 4, &next))
+            fail_msg("case %d", i);
+        next.warning = NULL; /* it is their own again */
+        assert_true(run_guarded(recall_rank, 4, &next));
+        damage(1, HANDOVER_OWN);
+        damage(3, HANDOVER_GUEST);
+        next.warning = "memory are not used: rank 1: ";
+        next.rc = 0;
+        assert_true(run_guarded(recall_rank, 4, &next));
+        for (int rank = 0; rank < 4; rank++)
+            lose(rank);
     }
 }
 
@@ -453,6 +507,7 @@ static const struct CMUnitTest tests[] = {
     WITH_GUARDS(the_newest_that_all_ranks_hold_is_taken_from_memory),
     WITH_GUARDS(a_first_generation_takes_nothing_from_memory),
     WITH_GUARDS(what_is_missing_or_wrong_on_one_rank_is_taken_from_files),
+    WITH_GUARDS(what_a_node_has_lost_is_on_the_other),
     WITH_GUARDS(memory_of_other_training_is_not_taken),
 };
 
