@@ -4,13 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
-#define REPORT_S 1.0          /* a death waits no longer for that */
-#define REPORT_RESTARTS_S 30.0 /* ... where it need not be the end */
 #define LOST_S 0.2            /* from the loss of a guard to the verdict: at a step's end Slurm kills them all */
 
 /* ---- the verdict ---- */
@@ -271,118 +268,7 @@ void guards_step(guards_t *g)
     }
 }
 
-bool guards_is_joined(const guards_t *g)
-{
-    return g->above || (g->f.local_rank == 0 && !*g->f.above);
-}
-
 void guards_report(guards_t *g, const struct death *d)
 {
     hear(g, d);
-}
-
-void guards_finish(guards_t *g, bool has_saved)
-{
-    g->is_finished = true;
-    g->has_saved = has_saved && g->f.saves;
-    round_look(g);
-}
-
-void guards_stop(guards_t *g, bool is_ending)
-{
-    g->is_ending = g->is_ending || is_ending;
-    round_stop(g);
-}
-
-bool guards_is_stopping(const guards_t *g)
-{
-    return g->is_stopping;
-}
-
-bool guards_is_alone(const guards_t *g)
-{
-    return g->is_alone;
-}
-
-bool guards_wants_requeue(const guards_t *g)
-{
-    return g->wants_requeue;
-}
-
-void guards_requeued(guards_t *g)
-{
-    g->wants_requeue = false;
-    round_over(g);
-}
-
-void guards_gone(guards_t *g)
-{
-    g->is_gone = true;
-    round_look(g);
-}
-
-int guards_generation(const guards_t *g)
-{
-    return g->generation;
-}
-
-int guards_missing(const guards_t *g)
-{
-    return g->n_missing;
-}
-
-const char *guards_warning(guards_t *g)
-{
-    bool has = *g->warning;
-    snprintf(g->said_warning, sizeof g->said_warning, "%s", g->warning);
-    g->warning[0] = 0;
-    return has ? g->said_warning : NULL;
-}
-
-void guards_tell_card(guards_t *g, const char *card)
-{
-    snprintf(g->card, sizeof g->card, "%s", card);
-    link_send_text_below(g, TOLD_CARD, g->card);
-}
-
-const char *guards_card(const guards_t *g)
-{
-    return g->card;
-}
-
-double guards_report_s(const struct guards_facts *f)
-{
-    return f->restarts || f->stop.signal ? REPORT_RESTARTS_S : REPORT_S;
-}
-
-void guards_expect_end(guards_t *g)
-{
-    g->is_ending = true;
-    round_ask(g);
-}
-
-void guards_leave(guards_t *g)
-{
-    if (!g->above)
-        return;
-    link_send(g->above, TOLD_FAREWELL, NULL);
-    while (recv(g->above->fd, g->above->in.bytes, sizeof g->above->in.bytes, MSG_DONTWAIT) > 0)
-        ; /* unread, it would reset the connection, and the farewell with it */
-    shutdown(g->above->fd, SHUT_WR);
-}
-
-const struct death *guards_verdict(const guards_t *g, bool *ret_is_ours)
-{
-    if (ret_is_ours)
-        *ret_is_ours = g->is_ours;
-    return g->verdict.kind == DEATH_NONE ? NULL : &g->verdict;
-}
-
-bool guards_is_free(const guards_t *g)
-{
-    bool is_last = g->is_over || (g->f.restarts == 0 && !g->f.saves);
-    bool is_free = g->is_finished && is_last && !g->lost_at && !g->settle_at;
-    for (const struct link *l = g->below; l && is_free; l = l->next)
-        is_free = l->is_over;
-    return is_free;
 }

@@ -1,6 +1,6 @@
 /* guards_impl.h - what the files of guards.h share: from the bottom up guards_link.c (messages over a connection),
  * guards_beat.c (who is silent), guards_join.c (who is connected with whom), guards_round.c (generations, stops),
- * guards_suspect.c (what a failure may come from) and guards.c (what it means). */
+ * guards_suspect.c (what a failure may come from), guards_ask.c (for the guard) and guards.c (what it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 

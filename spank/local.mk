@@ -18,6 +18,7 @@ libspankcore_la_SOURCES = \
 	%D%/guard_halt.c %D%/guard_halt.h \
 	%D%/guard_stop.c %D%/guard_stop.h \
 	%D%/guards.c %D%/guards.h \
+	%D%/guards_ask.c \
 	%D%/guards_beat.c \
 	%D%/guards_impl.h \
 	%D%/guards_join.c \
