@@ -14,9 +14,11 @@ libspankcore_la_SOURCES = \
 	%D%/gather_server.c \
 	%D%/guard.c %D%/guard.h \
 	%D%/guard_door.c %D%/guard_door.h \
+	%D%/guard_impl.h \
 	%D%/guard_process.c %D%/guard_process.h \
 	%D%/guard_halt.c %D%/guard_halt.h \
 	%D%/guard_stop.c %D%/guard_stop.h \
+	%D%/guard_watch.c \
 	%D%/guards.c %D%/guards.h \
 	%D%/guards_ask.c \
 	%D%/guards_beat.c \

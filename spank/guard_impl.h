@@ -1,0 +1,49 @@
+/* guard_impl.h - what the files of guard.h share: guard.c (the fork, and what is done once) and guard_watch.c (beside a
+ * program). */
+#ifndef DDP_SPANK_GUARD_IMPL_H
+#define DDP_SPANK_GUARD_IMPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "spank/guard.h"
+#include "spank/guard_door.h"
+#include "spank/guard_halt.h"
+#include "spank/guard_stop.h"
+#include "spank/lifeline.h"
+
+struct guard {
+    pid_t program;
+    int signals; /* signalfd: all signals are blocked and arrive here */
+    int stepd;   /* pidfd of slurmstepd; -1: it has gone, or cannot be watched */
+    struct guards_facts f;
+    guards_t *guards; /* NULL: memory is short */
+    guard_door_t *door; /* NULL: none */
+    lifeline_t *srun;   /* rank 0's; NULL: it is not watched */
+    struct guard_stop stop;
+    struct guard_halt halt;
+    int generation;
+    uint64_t began, kills; /* when; cgroup_memory_kills then */
+    bool is_asked; /* to end, by a signal that was passed on */
+    bool is_stopped; /* the program has had the stop's signal */
+    bool is_warned; /* that no program will be started again */
+    bool has_ended;
+    int status;             /* of the program, once it has */
+    uint64_t verdict_until; /* it has failed, and the others are asked */
+    uint64_t term_at, kill_at; /* 0: not yet, or done */
+    struct death said; /* the verdict that this guard acts on */
+};
+
+/* ---- guard_watch.c ---- */
+
+/* Returns when another generation is to run. */
+void guard_watch(struct guard *g);
+
+/* The program's end, or an orphan's. */
+void guard_reap(struct guard *g);
+
+/* The stop's signal, to the program. */
+void guard_give_stop(struct guard *g);
+
+#endif

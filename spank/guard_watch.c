@@ -1,0 +1,366 @@
+/* guard_watch.c - what a guard does beside a program, until that and all others are over. */
+#include "config.h"
+#include "spank/guard_impl.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/cgroup.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/notice.h"
+#include "spank/guard_process.h"
+
+#define VERDICT_S 4.0 /* from the program's death to the guard's own end, where nobody answers */
+
+/* ---- what the others hear ---- */
+
+static void say_death(const struct guard *g, const struct death *d)
+{
+    char how[512];
+    bool is_end = (g->f.ends_step && !d->next) || d->kind == DEATH_STOPPED;
+    process_say("ddp: %s%s", death_say(d, how, sizeof how), is_end ? ": the step ends" : "");
+}
+
+/* The stop's signal is not the end of a program that catches it. Whoever saw the signal does not matter: nobody else
+ * sends it. */
+static bool is_by_stop(const struct guard *g)
+{
+    int signo = g->f.stop.signal;
+    bool is_common = signo == SIGTERM || signo == SIGINT || signo == SIGHUP; /* of scripts' own, too */
+    bool is_known = g->is_stopped || (g->guards && guards_is_stopping(g->guards));
+    return g->said.kind == DEATH_NONE && death_is_by(g->status, signo) && (is_known || !is_common);
+}
+
+static struct death make_death(const struct guard *g)
+{
+    struct death d = {.kind = is_by_stop(g) ? DEATH_STOPPED : DEATH_ENDED, .rank = g->f.rank, .how = g->status,
+                      .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
+    snprintf(d.node, sizeof d.node, "%s", g->f.name);
+    if (WIFSIGNALED(g->status) && WTERMSIG(g->status) == SIGKILL && cgroup_memory_kills("") > g->kills)
+        d.kind = DEATH_MEMORY;
+    int rank;
+    const char *cause = g->door ? guard_door_cause(g->door, &rank) : NULL;
+    if (cause && d.kind == DEATH_ENDED && death_may_follow(&d)) {
+        d.kind = DEATH_TOLD;
+        d.rank = rank;
+        snprintf(d.text, sizeof d.text, "%.*s", DEATH_TEXT_MAX, cause);
+    }
+    return d;
+}
+
+static void report(struct guard *g)
+{
+    struct death d = make_death(g);
+    g->verdict_until = deadline_in(VERDICT_S + guards_report_s(&g->f));
+    if (g->guards)
+        guards_report(g->guards, &d);
+}
+
+/* What others may fail by. */
+static void suspect(struct guard *g, enum death_kind kind, int how)
+{
+    struct death d = {.kind = kind, .rank = g->f.rank, .how = how,
+                      .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
+    snprintf(d.node, sizeof d.node, "%s", g->f.name);
+    if (g->guards)
+        guards_suspect(g->guards, &d);
+}
+
+/* What the program says: rank 0's card, for the others, or why it fails. */
+static void step_door(struct guard *g)
+{
+    const char *card = guard_door_step(g->door);
+    if (card && g->guards)
+        guards_tell_card(g->guards, card);
+}
+
+static void take_end(struct guard *g, int status)
+{
+    if (g->door)
+        step_door(g); /* its last words */
+    g->has_ended = true;
+    g->status = status;
+    bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
+    if (is_by_stop(g) || (death_is_failure(status) && !has_saved && !g->is_asked))
+        report(g);
+    else if (g->guards)
+        guards_finish(g->guards, has_saved);
+    if (status == 0 && !g->is_asked)
+        suspect(g, DEATH_LEFT, 0);
+}
+
+static void take_halt(struct guard *g, int signo)
+{
+    if (guard_halt_take(&g->halt, signo))
+        suspect(g, DEATH_NONE, 0);
+}
+
+static void step_halt(struct guard *g)
+{
+    if (g->has_ended || !guard_halt_step(&g->halt))
+        return;
+    suspect(g, DEATH_HALTED, g->halt.signo);
+    process_say("ddp: warning: rank %d (%s) has been stopped by signal %d (%s): the others may wait for it", g->f.rank,
+                g->f.name, g->halt.signo, strsignal(g->halt.signo));
+}
+
+/* What the program has left behind: this process has taken them in. Whatever they leave in turn comes with the next
+ * SIGCHLD. */
+static void kill_orphans(int signo)
+{
+    FILE *f = fopen("/proc/thread-self/children", "re");
+    int pid;
+    while (f && fscanf(f, "%d", &pid) == 1)
+        kill(pid, signo);
+    if (f)
+        fclose(f);
+}
+
+/* Where it has made its parent its tracer, that is undone. */
+static void take_stop(struct guard *g, pid_t pid, int signo)
+{
+    if (ptrace(PTRACE_DETACH, pid, NULL, signo == SIGTRAP ? 0 : signo) < 0 && pid == g->program)
+        take_halt(g, signo);
+}
+
+void guard_reap(struct guard *g)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0)
+        if (WIFSTOPPED(status))
+            take_stop(g, pid, WSTOPSIG(status));
+        else if (pid == g->program && WIFCONTINUED(status))
+            take_halt(g, 0);
+        else if (pid == g->program)
+            take_end(g, status);
+    if (!g->said.next || !g->has_ended || guard_stop_is_requeuing(&g->stop))
+        return;
+    if (g->said.kind != DEATH_STOPPED || !g->term_at) /* they, too, may be saving */
+        kill_orphans(g->kill_at ? SIGTERM : SIGKILL);
+    if (pid < 0) /* no child is left */
+        guards_gone(g->guards);
+}
+
+/* slurmstepd was killed: nobody would end the program, nor hear what it says. A root would tell the user in vain: it
+ * goes without a farewell, and the guards of other nodes find that, and say it. */
+static void lose_stepd(struct guard *g)
+{
+    if (g->guards && guards_is_alone(g->guards) && g->f.n_nodes > 1)
+        _exit(1); /* and so the program is killed (be_program) */
+    struct death d = {.kind = DEATH_GONE, .rank = g->f.rank};
+    snprintf(d.node, sizeof d.node, "%s", g->f.name);
+    close(g->stepd);
+    g->stepd = -1;
+    if (g->guards)
+        guards_report(g->guards, &d);
+    if (!g->has_ended)
+        kill(g->program, SIGKILL);
+}
+
+/* What a program of libddp says, too; it may end at once. */
+static void tell_program(const struct guard *g, const struct death *d)
+{
+    char text[NOTICE_TEXT_MAX + 1];
+    guard_door_tell_death(g->door, d->rank, death_say(d, text, sizeof text));
+}
+
+/* The verdict is known: this guard says it if it is its own, and gives a program that goes on some time to end. */
+static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
+{
+    if (g->said.kind != DEATH_NONE && g->said.next == d->next)
+        return;
+    g->said = *d;
+    g->verdict_until = 0;
+    if (is_ours)
+        say_death(g, d);
+    if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
+        return;
+    if (g->door)
+        tell_program(g, d);
+    bool is_stop = d->kind == DEATH_STOPPED;
+    g->term_at = deadline_in(is_stop ? GUARD_STOP_TERM_S : d->next ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
+    g->kill_at = deadline_in(is_stop ? GUARD_STOP_KILL_S : d->next ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
+    guard_reap(g);
+}
+
+static void warn(struct guard *g)
+{
+    g->is_warned = true;
+    const char *what = g->f.restarts > 0 ? "programs will not be started again"
+                       : g->f.requeues   ? "the job will not be requeued"
+                                         : "not all programs will be stopped together";
+    process_say("ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from port_min to "
+                "port_max): %s", guards_missing(g->guards), g->f.size, what);
+}
+
+/* Ends this process if it is time. */
+static void look(struct guard *g)
+{
+    bool is_ours = false, is_late = g->verdict_until && deadline_left_ns(g->verdict_until) == 0;
+    const struct death *d = g->guards ? guards_verdict(g->guards, &is_ours) : NULL;
+    if (d)
+        take_verdict(g, d, is_ours);
+    if (is_late && !d) {
+        struct death own = make_death(g);
+        say_death(g, &own);
+    }
+    const char *warning = g->guards ? guards_warning(g->guards) : NULL;
+    if (warning)
+        process_say("ddp: warning: %s", warning);
+    if (g->guards && guards_missing(g->guards) && !g->is_warned)
+        warn(g);
+    bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);
+    if (g->has_ended && is_end && !guard_stop_is_requeuing(&g->stop)) {
+        if (g->guards)
+            guards_leave(g->guards);
+        process_end_as(g->status);
+    }
+}
+
+/* ---- beside the program ---- */
+
+/* The root, or who knows of none. */
+static bool keeps_time(const struct guard *g)
+{
+    return !g->guards || guards_is_alone(g->guards);
+}
+
+/* Once; what Slurm repeats while a program saves is kept from it. */
+void guard_give_stop(struct guard *g)
+{
+    if (!g->f.stop.signal || g->is_stopped)
+        return;
+    g->is_stopped = true;
+    if (!g->has_ended)
+        kill(g->program, g->f.stop.signal);
+    if (keeps_time(g)) /* for all */
+        process_say("ddp: stop: all ranks get %s, to save and end", stop_key_name(g->f.stop.signal));
+}
+
+/* To all programs, this one first. */
+static void stop_all(struct guard *g, bool is_ending)
+{
+    if (g->guards)
+        guards_stop(g->guards, is_ending);
+    guard_give_stop(g);
+}
+
+static void take_end_signal(struct guard *g, int signo)
+{
+    g->is_asked = true;
+    if (g->guards && signo == SIGTERM && g->f.saves)
+        guards_stop(g->guards, true);
+    else if (g->guards)
+        guards_expect_end(g->guards);
+}
+
+static void take_signal(struct guard *g)
+{
+    struct signalfd_siginfo s;
+    if (read(g->signals, &s, sizeof s) != sizeof s)
+        return;
+    if (s.ssi_signo == SIGCHLD) {
+        guard_reap(g);
+        return;
+    }
+    if ((pid_t)s.ssi_pid == g->program || (pid_t)s.ssi_pid == getpid()) /* "kill 0"; SIGPIPE of our own line */
+        return;
+    bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
+    bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
+    bool is_stop = (!is_own && (int)s.ssi_signo == g->f.stop.signal) ||
+                   (is_end && s.ssi_signo == SIGTERM && g->f.stop.signal);
+    if (is_end && (s.ssi_signo == SIGTERM || !is_stop))
+        take_end_signal(g, (int)s.ssi_signo);
+    if (is_stop)
+        stop_all(g, false);
+    else if (!g->has_ended)
+        kill(g->program, (int)s.ssi_signo); /* not reaped, so the number is still its own */
+}
+
+static void end_program(struct guard *g, uint64_t *when, int signo)
+{
+    if (!*when || deadline_left_ns(*when) > 0)
+        return;
+    *when = 0;
+    if (!g->has_ended)
+        process_signal_tree(g->program, signo); /* a shell does not pass it on */
+    else if (g->said.next && !guard_stop_is_requeuing(&g->stop))
+        kill_orphans(signo);
+}
+
+/* Nobody hears what the step says, nor waits for it. */
+static void step_srun(struct guard *g)
+{
+    if (g->srun && lifeline_step(g->srun) && g->guards) {
+        struct death d = {.kind = DEATH_SRUN, .rank = g->f.rank};
+        snprintf(d.node, sizeof d.node, "%s", g->f.name);
+        guards_report(g->guards, &d);
+    }
+}
+
+static void step_stop(struct guard *g)
+{
+    if (g->guards && guards_is_stopping(g->guards))
+        guard_give_stop(g);
+    if (keeps_time(g) && guard_stop_step(&g->stop))
+        stop_all(g, false);
+    if (g->guards && guards_wants_requeue(g->guards)) {
+        guard_stop_requeue(&g->stop);
+        if (!guard_stop_is_requeuing(&g->stop))
+            guards_requeued(g->guards);
+    }
+}
+
+static int earlier(int ms, int other)
+{
+    return ms < 0 || (other >= 0 && other < ms) ? other : ms;
+}
+
+static int wait_ms(const struct guard *g)
+{
+    const uint64_t when[] = {g->verdict_until, g->term_at, g->kill_at};
+    int ms = g->guards ? guards_wait_ms(g->guards) : -1;
+    ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
+    ms = earlier(ms, keeps_time(g) ? guard_stop_wait_ms(&g->stop) : -1);
+    ms = earlier(ms, g->has_ended ? -1 : guard_halt_wait_ms(&g->halt));
+    for (size_t i = 0; i < sizeof when / sizeof *when; i++)
+        if (when[i])
+            ms = earlier(ms, deadline_left_ms(when[i]));
+    return ms;
+}
+
+void guard_watch(struct guard *g)
+{
+    while (!g->guards || guards_generation(g->guards) == g->generation) {
+        step_stop(g); /* first: the program may have ended before */
+        look(g);
+        struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
+                             {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN},
+                             {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN},
+                             {.fd = g->srun ? lifeline_fd(g->srun) : -1,
+                              .events = g->srun ? lifeline_events(g->srun) : 0},
+                             {.fd = guard_stop_fd(&g->stop), .events = POLLIN}};
+        poll(p, sizeof p / sizeof *p, wait_ms(g));
+        if (p[1].revents)
+            lose_stepd(g);
+        if (p[0].revents)
+            take_signal(g);
+        if (p[3].revents)
+            step_door(g);
+        step_srun(g);
+        step_halt(g);
+        if (g->guards)
+            guards_step(g->guards);
+        if (g->door && g->guards)
+            guard_door_tell(g->door, guards_card(g->guards));
+        end_program(g, &g->term_at, SIGTERM);
+        end_program(g, &g->kill_at, SIGKILL);
+    }
+}
