@@ -11,8 +11,8 @@
 #include "spank/stop_key.h"
 
 #define SHELL_SIGNAL 128
-#define NAME_AT 24
-#define TEXT_AT 88
+#define NAME_AT 32
+#define TEXT_AT 96
 
 /* 0: none. */
 static int signal_of(int status)
@@ -32,6 +32,11 @@ bool death_is_failure(int status)
     if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
         return false;
     return WIFSIGNALED(status) || (code != 0 && code != STOP_SAVED);
+}
+
+bool death_is_nodes(const struct death *d)
+{
+    return d->kind == DEATH_GUARD || d->kind == DEATH_GONE || d->kind == DEATH_SILENT;
 }
 
 bool death_may_follow(const struct death *d)
@@ -119,6 +124,8 @@ void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES])
     bytes_put32(bytes + 12, d->after_s);
     bytes_put32(bytes + 16, (uint32_t)d->next);
     bytes_put32(bytes + 20, (uint32_t)d->of);
+    bytes_put32(bytes + 24, (uint32_t)d->at);
+    bytes_put32(bytes + 28, d->is_certain);
     memcpy(bytes + NAME_AT, d->node, strnlen(d->node, TEXT_AT - NAME_AT - 1));
     memcpy(bytes + TEXT_AT, d->text, strnlen(d->text, DEATH_BYTES - TEXT_AT - 1));
 }
@@ -127,7 +134,8 @@ void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret)
 {
     *ret = (struct death){.kind = (enum death_kind)bytes_get32(bytes), .rank = (int)bytes_get32(bytes + 4),
                           .how = (int)bytes_get32(bytes + 8), .after_s = bytes_get32(bytes + 12),
-                          .next = (int)bytes_get32(bytes + 16), .of = (int)bytes_get32(bytes + 20)};
+                          .next = (int)bytes_get32(bytes + 16), .of = (int)bytes_get32(bytes + 20),
+                          .at = (int)bytes_get32(bytes + 24), .is_certain = bytes_get32(bytes + 28) != 0};
     memcpy(ret->node, bytes + NAME_AT, TEXT_AT - NAME_AT - 1);
     memcpy(ret->text, bytes + TEXT_AT, DEATH_BYTES - TEXT_AT - 1);
     plain_line(ret->node);

@@ -34,6 +34,8 @@ struct death {
                        * often the rank died in a row. Of DEATH_STOPPED: it is a requeue that follows */
     char node[HOSTLIST_NAME_MAX + 1];
     char text[DEATH_TEXT_MAX + 1]; /* of DEATH_TOLD; of DEATH_ENDED what went before it, or "" */
+    int at;          /* that node's number in the step (step.h) */
+    bool is_certain; /* of a node: it is not the network, its guard has ended */
 };
 
 /* Whether a program that ended with this wait status has failed. It has not after exit code 0 or 75 (stopped as was
@@ -43,6 +45,9 @@ bool death_is_failure(int status);
 
 /* Whether this signal ended it, or, as shells say that, what it ran. */
 bool death_is_by(int status, int signo);
+
+/* It is a node's, or takes the node out of use: no program can be started there again. */
+bool death_is_nodes(const struct death *d);
 
 /* Programs end like this because another one has: by an exit code, or by a signal that they send themselves when a
  * connection fails (SIGABRT, SIGPIPE). */
@@ -56,7 +61,7 @@ bool death_is_nearer(const struct death *d, const struct death *than);
  * 3", without a newline. Returns buf. */
 const char *death_say(const struct death *d, char *buf, size_t size);
 
-#define DEATH_BYTES 320 /* of a death on the way; a longer name of a node is cut */
+#define DEATH_BYTES 328 /* of a death on the way; a longer name of a node is cut */
 void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES]);
 void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret);
 

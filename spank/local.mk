@@ -39,6 +39,7 @@ libspankcore_la_SOURCES = \
 	%D%/nccl.c %D%/nccl.h \
 	%D%/port.c %D%/port.h \
 	%D%/prepare.c %D%/prepare.h \
+	%D%/seats.c %D%/seats.h \
 	%D%/site.c %D%/site.h \
 	%D%/step.c %D%/step.h \
 	%D%/stop_key.c %D%/stop_key.h \
@@ -98,6 +99,8 @@ UNIT_TESTS += t/unit/spank/nccl.t
 t_unit_spank_nccl_t_SOURCES = t/unit/spank/nccl.c
 UNIT_TESTS += t/unit/spank/port.t
 t_unit_spank_port_t_SOURCES = t/unit/spank/port.c
+UNIT_TESTS += t/unit/spank/seats.t
+t_unit_spank_seats_t_SOURCES = t/unit/spank/seats.c
 UNIT_TESTS += t/unit/spank/step.t
 t_unit_spank_step_t_SOURCES = t/unit/spank/step.c
 UNIT_TESTS += t/unit/spank/stop.t

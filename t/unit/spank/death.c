@@ -64,26 +64,29 @@ static void a_death_is_one_sentence(void **state)
         struct death death;
         const char *says;
     } cases[] = {
-        {{DEATH_ENDED, 3, EXIT(2), 12, 0, 0, "n2", ""}, "rank 3 (n2) exited with code 2 after 12 s"},
-        {{DEATH_ENDED, 0, SIGKILL, 0, 0, 0, "n1", ""}, "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
-        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, 0, 0, "n1", ""},
+        {{DEATH_ENDED, 3, EXIT(2), 12, 0, 0, "n2", "", 0, false}, "rank 3 (n2) exited with code 2 after 12 s"},
+        {{DEATH_ENDED, 0, SIGKILL, 0, 0, 0, "n1", "", 0, false},
+         "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
+        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, 0, 0, "n1", "", 0, false},
          "rank 1 (n1) was killed by signal 6 (Aborted) and left a core"},
-        {{DEATH_MEMORY, 5, SIGKILL, 90, 0, 0, "n3", ""},
+        {{DEATH_MEMORY, 5, SIGKILL, 90, 0, 0, "n3", "", 0, false},
          "rank 5 (n3) was killed: its control group is out of memory (ask for"},
-        {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3", ""},
+        {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3", "", 0, false},
          "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
-        {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", ""}, "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
-        {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2", ""}, "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
-        {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2", ""},
+        {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", "", 0, false},
+         "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
+        {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2", "", 0, false},
+         "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
+        {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2", "", 0, false},
          "rank 3 (n2) exited with code 2 after 1 s, soon after its start"},
-        {{DEATH_STOPPED, 3, SIGUSR1, 2, 0, 0, "n2", ""},
+        {{DEATH_STOPPED, 3, SIGUSR1, 2, 0, 0, "n2", "", 0, false},
          "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which it did not catch, after 2 s"},
-        {{DEATH_STOPPED, 3, EXIT(138), 2, 1, 0, "n2", ""},
+        {{DEATH_STOPPED, 3, EXIT(138), 2, 1, 0, "n2", "", 0, false},
          "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which"},
-        {{DEATH_TOLD, 3, EXIT(1), 9, 0, 0, "n1", "rank 3 (n2) left"}, "rank 3 (n2) left"},
-        {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2", ""},
+        {{DEATH_TOLD, 3, EXIT(1), 9, 0, 0, "n1", "rank 3 (n2) left", 0, false}, "rank 3 (n2) left"},
+        {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2", "", 0, false},
          "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
-        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", ""},
+        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", "", 0, false},
          "node n4 (rank 4) has been silent for 3 s: it is down, or the network to it"},
     };
     (void)state;
@@ -108,11 +111,24 @@ static void a_name_on_the_way_is_cut_and_made_plain(void **state)
     death_pack(&d, bytes);
     death_unpack(bytes, &got);
     assert_int_equal(strlen(got.node), 63);
-    memset(bytes + 24, '\x1b', DEATH_BYTES - 24);
+    memset(bytes + 32, '\x1b', DEATH_BYTES - 32);
     death_unpack(bytes, &got);
     assert_int_equal(strlen(got.text), DEATH_TEXT_MAX);
     assert_null(strchr(got.node, '\x1b'));
     assert_null(strchr(got.text, '\x1b'));
+}
+
+static void whose_node_and_how_sure_arrive_too(void **state)
+{
+    struct death d = {.kind = DEATH_GONE, .at = 9999, .is_certain = true}, got;
+    unsigned char bytes[DEATH_BYTES];
+    (void)state;
+    death_pack(&d, bytes);
+    death_unpack(bytes, &got);
+    assert_int_equal(got.at, 9999);
+    assert_true(got.is_certain && death_is_nodes(&got));
+    got.kind = DEATH_ENDED;
+    assert_false(death_is_nodes(&got));
 }
 
 static const struct CMUnitTest tests[] = {
@@ -121,6 +137,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_may_follow_from_another_death),
     cmocka_unit_test(what_says_more_of_the_first_death),
     cmocka_unit_test(a_death_is_one_sentence),
+    cmocka_unit_test(whose_node_and_how_sure_arrive_too),
     cmocka_unit_test(a_name_on_the_way_is_cut_and_made_plain),
 };
 
