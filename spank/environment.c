@@ -88,7 +88,7 @@ static void set(struct maker *m, const char *name, const char *value)
     e->n_vars++;
 }
 
-static void list_set(struct environment *e)
+void environment_list(struct environment *e)
 {
     size_t used = 0;
     for (size_t i = 0; i < e->n_vars && used < sizeof e->set; i++) {
@@ -97,6 +97,14 @@ static void list_set(struct environment *e)
         used += (size_t)snprintf(e->set + used, sizeof e->set - used, "%s%s=%s", used ? "," : "", e->var[i].name,
                                  escaped);
     }
+}
+
+const char *environment_get(const struct environment *e, const char *name)
+{
+    for (size_t i = 0; i < e->n_vars; i++)
+        if (!strcmp(e->var[i].name, name))
+            return e->var[i].value;
+    return NULL;
 }
 
 /* Sets name unless the user did. All tasks start with the same value of the user's, so a variable that must differ
@@ -303,46 +311,6 @@ static void make_guard(struct maker *m, const struct environment_place *p)
     set(m, "TORCHELASTIC_MAX_RESTARTS", m->o->key[KEY_RESTARTS].text);
 }
 
-/* Of the draws before the step's: guards listen at those that follow (guards_plan.c). In a small range they meet; then
- * it is not the first of these, which the guard of rank 0 has. */
-static int port_of(const struct environment *e, int generation)
-{
-    struct port_facts f = e->port, guard = e->port;
-    guard.draw++;
-    int port = 0, taken = port_derive(&guard, e->port_range);
-    if (taken == port_derive(&e->port, e->port_range)) /* all are the same */
-        return taken;
-    for (int n = 0; n < generation; n += port != taken) {
-        f.draw--;
-        port = port_derive(&f, e->port_range);
-    }
-    return port;
-}
-
-void environment_renew(struct environment *e, int generation)
-{
-    char count[16], number[16], endpoint[sizeof e->var[0].value];
-    bool has_port = e->is_port_derived && e->master_port;
-    const struct {
-        const char *name, *value;
-    } renewed[] = {{"DDP_RESTART", count},
-                   {"TORCHELASTIC_RESTART_COUNT", count},
-                   {"MASTER_PORT", number},
-                   {"JAX_COORDINATOR_PORT", number},
-                   {"PET_RDZV_ENDPOINT", endpoint}};
-    snprintf(count, sizeof count, "%d", generation);
-    snprintf(number, sizeof number, "%d", has_port ? port_of(e, generation) : 0);
-    for (size_t i = 0; i < e->n_vars; i++)
-        if (!strcmp(e->var[i].name, "PET_RDZV_ENDPOINT"))
-            snprintf(endpoint, sizeof endpoint, "%.*s:%s", (int)(strrchr(e->var[i].value, ':') - e->var[i].value),
-                     e->var[i].value, number);
-    for (size_t i = 0; i < e->n_vars; i++)
-        for (size_t j = 0; j < (has_port ? sizeof renewed / sizeof *renewed : 2); j++)
-            if (!strcmp(e->var[i].name, renewed[j].name))
-                snprintf(e->var[i].value, sizeof e->var[i].value, "%s", renewed[j].value);
-    list_set(e);
-}
-
 static void warn_gpus(struct maker *m, const struct environment_place *place)
 {
     const struct step *t = m->step;
@@ -353,11 +321,8 @@ static void warn_gpus(struct maker *m, const struct environment_place *place)
 
 static const char *value_of(const struct maker *m, const char *name)
 {
-    const struct environment *e = m->env;
-    for (size_t i = 0; i < e->n_vars; i++)
-        if (!strcmp(e->var[i].name, name))
-            return e->var[i].value;
-    return get_users(m, name);
+    const char *value = environment_get(m->env, name);
+    return value ? value : get_users(m, name);
 }
 
 /* torchrun's options, and so accelerate launch's, as torchrun reads them (PyTorch's
@@ -401,7 +366,7 @@ int environment_make(const struct step *step, const struct keys *o, const struct
     make_stop(&m);
     make_torchrun(&m);
     make_guard(&m, place);
-    list_set(ret);
+    environment_list(ret);
     warn_gpus(&m, place);
     return 0;
 }

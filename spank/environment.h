@@ -22,6 +22,7 @@
 #include "spank/keys.h"
 #include "spank/launcher.h"
 #include "spank/port.h"
+#include "spank/seats.h"
 #include "spank/step.h"
 
 #define ENVIRONMENT_VARS_MAX 32
@@ -66,7 +67,16 @@ int environment_make(const struct step *step, const struct keys *o, const struct
                      struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret,
                      ddp_error_t *errp);
 
+/* The value of one of e's variables; NULL: it has none of that name. */
+const char *environment_get(const struct environment *e, const char *name);
+
+/* Fills e->set from e's variables. */
+void environment_list(struct environment *e);
+
 /* For programs that are started again: DDP_RESTART and the like, and another MASTER_PORT where that was derived. */
 void environment_renew(struct environment *e, int generation);
+
+/* For a program whose place is not its task's: RANK and the like, MASTER_ADDR; not those that the user set. */
+void environment_seat(struct environment *e, const struct seat *s);
 
 #endif

@@ -7,6 +7,7 @@ libspankcore_la_SOURCES = \
 	%D%/cmdline.c %D%/cmdline.h \
 	%D%/death.c %D%/death.h \
 	%D%/environment.c %D%/environment.h \
+	%D%/environment_renew.c \
 	%D%/gather.c %D%/gather.h \
 	%D%/gather_fold.c \
 	%D%/gather_impl.h \

@@ -367,6 +367,31 @@ static void a_restart_has_a_port_of_its_own(void **state)
     assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), "n1:4321");
 }
 
+/* A program that runs elsewhere, or with fewer others; what the user set stays. */
+static void a_seat_changes_what_says_where_it_is(void **state)
+{
+    static const struct seat seat = {.rank = 5, .size = 7, .node = 5, .n_nodes = 7, .master = "n4"};
+    (void)state;
+    char endpoint[64];
+    struct vars v = one_task_a_node(NULL);
+    struct environment env = make(&v, "on,restarts=3");
+    environment_seat(&env, &seat);
+    static const char *const want[][2] = {{"RANK", "5"},          {"WORLD_SIZE", "7"},    {"NODE_RANK", "5"},
+                                          {"GROUP_RANK", "5"},    {"MASTER_ADDR", "n4"},  {"PET_NNODES", "7"},
+                                          {"PET_NODE_RANK", "5"}, {"LOCAL_RANK", "0"},    {"LOCAL_WORLD_SIZE", "1"}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        assert_string_equal(value_in(&env, want[i][0]), want[i][1]);
+    snprintf(endpoint, sizeof endpoint, "n4:%s", value_in(&env, "MASTER_PORT"));
+    assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), endpoint);
+    assert_non_null(strstr(env.set, "WORLD_SIZE=7"));
+    v = one_task_a_node(NULL);
+    put(&v, "MASTER_ADDR", "mine");
+    env = make(&v, "on,restarts=3");
+    environment_seat(&env, &seat);
+    assert_null(value_in(&env, "MASTER_ADDR"));
+    assert_memory_equal(value_in(&env, "PET_RDZV_ENDPOINT"), "mine:", 5);
+}
+
 static void a_stop_tells_when_the_job_ends(void **state)
 {
     (void)state;
@@ -449,6 +474,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(gpus_are_named),
     cmocka_unit_test(torchrun_needs_no_options),
     cmocka_unit_test(a_restart_has_a_port_of_its_own),
+    cmocka_unit_test(a_seat_changes_what_says_where_it_is),
     cmocka_unit_test(a_stop_tells_when_the_job_ends),
     cmocka_unit_test(launchers_say_how_many_threads),
     cmocka_unit_test(what_cannot_work_is_refused),
