@@ -65,6 +65,10 @@ static bool read_task(long pid, struct ps_rank *r)
     const char *job = find(env, n, "SLURM_JOB_ID"), *step = find(env, n, "SLURM_STEP_ID");
     const char *rank = find(env, n, "SLURM_PROCID"), *node = find(env, n, "SLURMD_NODENAME");
     const char *restarts = find(env, n, "DDP_RESTART"), *run = find(env, n, "DDP_BOOT_ADDR"); /* ddp run's, of each */
+    const char *set = find(env, n, "DDP_SET"); /* which begins so; with spares it is not the task's number */
+    char own[16];
+    if (set && sscanf(set, "RANK=%15[0-9]", own) == 1)
+        rank = own;
     if (run)
         rank = find(env, n, "RANK");
     bool is_rank = rank && num_int(rank, 0, 1 << 30, &r->rank) == 0 && (run || (job && step));
