@@ -23,13 +23,11 @@ static void be_guard(struct guard *g)
     if (g->f.restarts == 0)
         process_let_go((int[]){g->signals, g->stepd}, 2);
     if (g->f.is_whole) /* first: the program is on its way there */
-        g->door = guard_door_open(g->f.token, g->f.rank, g->f.size, g->f.n_nodes, g->f.restarts > 0, &e);
+        g->door = guard_door_open(g->f.token, g->f.rank, g->f.restarts > 0, &e);
     if (g->f.is_whole && !g->door)
         process_say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
     guard_stop_open(&g->stop, &g->f);
-    if (*g->f.srun_port)
-        g->srun = lifeline_open(g->f.srun_host, g->f.srun_port);
 }
 
 /* Beside one generation. */
@@ -37,15 +35,20 @@ static void be_beside(struct guard *g)
 {
     g->began = clock_ns();
     g->kills = cgroup_memory_kills("");
-    g->has_ended = g->is_stopped = false;
+    g->has_ended = g->waits;
+    g->is_stopped = false;
+    g->status = 0;
     g->verdict_until = g->term_at = g->kill_at = 0;
     g->said = (struct death){.kind = DEATH_NONE};
     g->halt = (struct guard_halt){0};
+    g->has_said = false;
     if (g->door)
-        guard_door_begin(g->door, g->generation);
+        guard_door_begin(g->door, g->generation, &g->seat);
+    if (g->waits && g->guards)
+        guards_finish(g->guards, true);
     if (g->guards && guards_is_stopping(g->guards)) /* after the last program's end */
         guard_give_stop(g);
-    else if (g->is_asked)
+    else if (g->is_asked && !g->waits)
         kill(g->program, SIGTERM);
     guard_reap(g); /* that SIGCHLD is gone with the old disposition */
     guard_watch(g);
@@ -59,7 +62,14 @@ static void be_program(pid_t guard)
         _exit(1);
 }
 
-int guard_start(const struct guards_facts *f, ddp_error_t *errp)
+/* Without a part in the generation there is no child, as if it were another's turn. */
+static pid_t begin(struct guard *g)
+{
+    g->waits = !guards_seat(&g->f, g->guards, &g->seat);
+    return g->program = g->waits ? 0 : fork();
+}
+
+int guard_start(const struct guards_facts *f, struct seat *ret, ddp_error_t *errp)
 {
     struct guard g = {.f = *f};
     struct process_signals before;
@@ -72,7 +82,7 @@ int guard_start(const struct guards_facts *f, ddp_error_t *errp)
     g.stepd = (int)syscall(SYS_pidfd_open, getppid(), 0); /* a kernel before 5.3 has none */
     process_keep_signals(&before);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* the program may end, and leave orphans, at once; it does not inherit this */
-    while ((g.program = fork()) > 0) {
+    while (begin(&g) > 0 || g.waits) {
         if (!g.guards)
             be_guard(&g);
         be_beside(&g);
@@ -81,6 +91,7 @@ int guard_start(const struct guards_facts *f, ddp_error_t *errp)
         be_program(self);
     else if (g.guards) /* memory is short now: as a program that could not start */
         _exit(1);
+    *ret = g.seat;
     int rc = g.program == 0 ? g.generation : error_errno(errp, "guard: no process beside the program");
     if (rc < 0)
         prctl(PR_SET_CHILD_SUBREAPER, 0);

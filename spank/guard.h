@@ -6,7 +6,8 @@
  * who was the first. Programs that go on after that are ended: SIGTERM after GUARD_TERM_S, SIGKILL after GUARD_KILL_S.
  *
  * With restarts (guards.h) the guard ends its program and all that this has left behind, which it has taken in, and
- * forks another one, which goes the same way.
+ * forks another one, which goes the same way. While its node is a spare, or has left, there is none, and the guard
+ * waits.
  *
  * The guard passes on every signal that it gets, but the stop's (guards.h), and Slurm's SIGTERM where there is a
  * stop: for both the program gets the stop's signal, once. It takes in orphans of the program
@@ -31,9 +32,10 @@
 #define GUARD_STOP_TERM_S 10 /* where the stop has ended one that did not catch it: others may be saving */
 #define GUARD_STOP_KILL_S 40
 
-/* Forks the calling process, which must have one thread. Returns the generation (0: the first) in the child, with the
- * caller's signals; in the parent it does not return: the process ends as the last child does, with its exit code or by
- * its signal, without a core. -1: there is no child, and the caller is as it was. */
-int guard_start(const struct guards_facts *f, ddp_error_t *errp);
+/* Forks the calling process, which must have one thread. Returns the generation (0: the first) in the child, with its
+ * place there in *ret and the caller's signals; in the parent it does not return: the process ends as the last child
+ * does, with its exit code or by its signal, without a core; with 0 where it has no part in the last generation. -1:
+ * there is no child, and the caller is as it was. */
+int guard_start(const struct guards_facts *f, struct seat *ret, ddp_error_t *errp);
 
 #endif

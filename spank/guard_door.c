@@ -135,7 +135,7 @@ static bool step_visitor(guard_door_t *d, struct visitor *v)
     return false;
 }
 
-guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes, bool keeps, ddp_error_t *errp)
+guard_door_t *guard_door_open(const char *token, int task, bool keeps, ddp_error_t *errp)
 {
     char name[DOOR_NAME_MAX];
     guard_door_t *d = calloc(1, sizeof *d);
@@ -144,15 +144,11 @@ guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes
         error_errno(errp, "guard");
         return NULL;
     }
-    d->rank = rank;
     d->keeps = keeps;
     for (int i = 0; i < DOOR_MEMORIES; i++)
         d->kept[i].fd = -1;
-    bytes_put32(d->welcome, (uint32_t)rank);
-    bytes_put32(d->welcome + 4, (uint32_t)size);
-    bytes_put32(d->welcome + 8, (uint32_t)n_nodes);
     d->epoll = epoll_create1(EPOLL_CLOEXEC);
-    d->listen_fd = listen_abstract(door_name(token, rank, name));
+    d->listen_fd = listen_abstract(door_name(token, task, name));
     d->lobby = d->epoll < 0 || d->listen_fd < 0
                    ? NULL
                    : lobby_create(&(struct lobby_options){.listen_fd = d->listen_fd, .head_n = DOOR_HELLO_LEN,
@@ -169,9 +165,13 @@ guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes
     return NULL;
 }
 
-void guard_door_begin(guard_door_t *d, int generation)
+void guard_door_begin(guard_door_t *d, int generation, const struct seat *s)
 {
     d->generation = generation;
+    d->rank = s->rank;
+    bytes_put32(d->welcome, (uint32_t)s->rank);
+    bytes_put32(d->welcome + 4, (uint32_t)s->size);
+    bytes_put32(d->welcome + 8, (uint32_t)s->n_nodes);
     d->n_visitors = 0;
     d->card[0] = 0;
     d->death_n = 0;

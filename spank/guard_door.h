@@ -6,17 +6,18 @@
 #include <stdbool.h>
 
 #include "runtime/base/error.h"
+#include "spank/seats.h"
 
 typedef struct guard_door guard_door_t;
 
 /* keeps: memory that a program gives goes to the program of the same number in the next generation; the guard does not
  * map it. Descriptors are closed by exec. NULL with an error: the name is taken, or memory or descriptors are short. */
-guard_door_t *guard_door_open(const char *token, int rank, int size, int n_nodes, bool keeps, ddp_error_t *errp);
+guard_door_t *guard_door_open(const char *token, int task, bool keeps, ddp_error_t *errp);
 
 int guard_door_fd(const guard_door_t *d);
 
-/* This generation begins: its first program is the first again. */
-void guard_door_begin(guard_door_t *d, int generation);
+/* A generation begins, in which the program has this place: its first program is the first again. */
+void guard_door_begin(guard_door_t *d, int generation, const struct seat *s);
 
 /* Reads and accepts. Returns a card that a program of rank 0 has brought, until the next call, or NULL. It begins with
  * the program's number in its generation: a task may start one after the other, and each is for its like. */

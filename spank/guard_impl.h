@@ -14,16 +14,19 @@
 #include "spank/lifeline.h"
 
 struct guard {
-    pid_t program;
+    pid_t program; /* 0: none yet, since this task waits */
     int signals; /* signalfd: all signals are blocked and arrive here */
     int stepd;   /* pidfd of slurmstepd; -1: it has gone, or cannot be watched */
     struct guards_facts f;
     guards_t *guards; /* NULL: memory is short */
     guard_door_t *door; /* NULL: none */
-    lifeline_t *srun;   /* rank 0's; NULL: it is not watched */
+    lifeline_t *srun;   /* the root's; NULL: it is not watched */
+    bool has_srun;      /* it has been, or is */
     struct guard_stop stop;
     struct guard_halt halt;
     int generation;
+    bool waits;       /* the task has no part in it */
+    struct seat seat; /* else */
     uint64_t began, kills; /* when; cgroup_memory_kills then */
     bool is_asked; /* to end, by a signal that was passed on */
     bool is_stopped; /* the program has had the stop's signal */
@@ -33,6 +36,7 @@ struct guard {
     uint64_t verdict_until; /* it has failed, and the others are asked */
     uint64_t term_at, kill_at; /* 0: not yet, or done */
     struct death said; /* the verdict that this guard acts on */
+    bool has_said;     /* to the user */
 };
 
 /* ---- guard_watch.c ---- */

@@ -39,8 +39,8 @@ static bool is_by_stop(const struct guard *g)
 
 static struct death make_death(const struct guard *g)
 {
-    struct death d = {.kind = is_by_stop(g) ? DEATH_STOPPED : DEATH_ENDED, .rank = g->f.rank, .how = g->status,
-                      .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
+    struct death d = {.kind = is_by_stop(g) ? DEATH_STOPPED : DEATH_ENDED, .rank = g->seat.rank, .how = g->status,
+                      .at = g->f.node, .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     if (WIFSIGNALED(g->status) && WTERMSIG(g->status) == SIGKILL && cgroup_memory_kills("") > g->kills)
         d.kind = DEATH_MEMORY;
@@ -65,7 +65,7 @@ static void report(struct guard *g)
 /* What others may fail by. */
 static void suspect(struct guard *g, enum death_kind kind, int how)
 {
-    struct death d = {.kind = kind, .rank = g->f.rank, .how = how,
+    struct death d = {.kind = kind, .rank = g->seat.rank, .at = g->f.node, .how = how,
                       .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     if (g->guards)
@@ -106,8 +106,8 @@ static void step_halt(struct guard *g)
     if (g->has_ended || !guard_halt_step(&g->halt))
         return;
     suspect(g, DEATH_HALTED, g->halt.signo);
-    process_say("ddp: warning: rank %d (%s) has been stopped by signal %d (%s): the others may wait for it", g->f.rank,
-                g->f.name, g->halt.signo, strsignal(g->halt.signo));
+    process_say("ddp: warning: rank %d (%s) has been stopped by signal %d (%s): the others may wait for it",
+                g->seat.rank, g->f.name, g->halt.signo, strsignal(g->halt.signo));
 }
 
 /* What the program has left behind: this process has taken them in. Whatever they leave in turn comes with the next
@@ -154,7 +154,7 @@ static void lose_stepd(struct guard *g)
 {
     if (g->guards && guards_is_alone(g->guards) && g->f.n_nodes > 1)
         _exit(1); /* and so the program is killed (be_program) */
-    struct death d = {.kind = DEATH_GONE, .rank = g->f.rank};
+    struct death d = {.kind = DEATH_GONE, .rank = g->waits ? g->f.rank : g->seat.rank, .at = g->f.node};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     close(g->stepd);
     g->stepd = -1;
@@ -174,19 +174,21 @@ static void tell_program(const struct guard *g, const struct death *d)
 /* The verdict is known: this guard says it if it is its own, and gives a program that goes on some time to end. */
 static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 {
-    if (g->said.kind != DEATH_NONE && g->said.next == d->next)
+    bool is_known = g->said.kind != DEATH_NONE && g->said.next == d->next;
+    if (is_ours && !(is_known && g->has_said))
+        say_death(g, d);
+    g->has_said = is_ours;
+    if (is_known)
         return;
     g->said = *d;
     g->verdict_until = 0;
-    if (is_ours)
-        say_death(g, d);
     if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
         return;
     if (g->door)
         tell_program(g, d);
-    bool is_stop = d->kind == DEATH_STOPPED;
-    g->term_at = deadline_in(is_stop ? GUARD_STOP_TERM_S : d->next ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
-    g->kill_at = deadline_in(is_stop ? GUARD_STOP_KILL_S : d->next ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
+    bool is_stop = d->kind == DEATH_STOPPED, is_again = d->next || g->f.is_elastic; /* elsewhere, perhaps */
+    g->term_at = deadline_in(is_stop ? GUARD_STOP_TERM_S : is_again ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
+    g->kill_at = deadline_in(is_stop ? GUARD_STOP_KILL_S : is_again ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
     guard_reap(g);
 }
 
@@ -207,13 +209,15 @@ static void look(struct guard *g)
     const struct death *d = g->guards ? guards_verdict(g->guards, &is_ours) : NULL;
     if (d)
         take_verdict(g, d, is_ours);
+    if (d && guards_generation(g->guards) != g->generation) /* all had gone but this one */
+        return;
     if (is_late && !d) {
         struct death own = make_death(g);
         say_death(g, &own);
     }
-    const char *warning = g->guards ? guards_warning(g->guards) : NULL;
-    if (warning)
-        process_say("ddp: warning: %s", warning);
+    const char *news = g->guards ? guards_news(g->guards) : NULL;
+    if (news)
+        process_say("ddp: %s", news);
     if (g->guards && guards_missing(g->guards) && !g->is_warned)
         warn(g);
     bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);
@@ -270,7 +274,8 @@ static void take_signal(struct guard *g)
         guard_reap(g);
         return;
     }
-    if ((pid_t)s.ssi_pid == g->program || (pid_t)s.ssi_pid == getpid()) /* "kill 0"; SIGPIPE of our own line */
+    bool is_programs = g->program && (pid_t)s.ssi_pid == g->program; /* "kill 0" */
+    if (is_programs || (pid_t)s.ssi_pid == getpid()) /* SIGPIPE of our own line */
         return;
     bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
     bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
@@ -293,6 +298,15 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
         process_signal_tree(g->program, signo); /* a shell does not pass it on */
     else if (g->said.next && !guard_stop_is_requeuing(&g->stop))
         kill_orphans(signo);
+}
+
+/* The root does, whose place another may have taken. */
+static void watch_srun(struct guard *g)
+{
+    if (g->has_srun || !keeps_time(g))
+        return;
+    g->has_srun = true;
+    g->srun = *g->f.srun_port ? lifeline_open(g->f.srun_host, g->f.srun_port) : NULL;
 }
 
 /* Nobody hears what the step says, nor waits for it. */
@@ -341,6 +355,7 @@ void guard_watch(struct guard *g)
     while (!g->guards || guards_generation(g->guards) == g->generation) {
         step_stop(g); /* first: the program may have ended before */
         look(g);
+        watch_srun(g);
         struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
                              {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN},
                              {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN},

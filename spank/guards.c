@@ -1,9 +1,11 @@
 #include "config.h"
 #include "spank/guards.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
@@ -14,8 +16,14 @@
 
 static void decide(guards_t *g, const struct death *d, bool is_ours)
 {
-    if (g->verdict.kind != DEATH_NONE && (g->verdict.next == 0 || d->next))
+    if (g->verdict.kind != DEATH_NONE && (g->verdict.next == 0 || (d->next && d->next <= g->verdict.next))) {
+        g->told_gone = g->verdict.next && d->next == g->verdict.next ? -1 : g->told_gone; /* now it is heard */
         return;
+    }
+    for (struct link *l = g->below; l; l = l->next)
+        l->n_gone = 0;
+    g->told_gone = 0;
+    g->is_meanwhile = false;
     g->verdict = *d;
     g->is_ours = is_ours;
     g->settle_at = 0;
@@ -40,28 +48,35 @@ static bool is_late(const guards_t *g, const struct death *d)
 {
     if (g->verdict.kind == DEATH_NONE)
         return g->lost_at && death_may_follow(d); /* from that loss, then */
-    return g->verdict.next == 0 || is_programs(d);
+    return g->verdict.next == 0 || is_programs(d) || (g->f.is_elastic && death_is_nodes(d));
 }
 
 /* A death of this guard's program or of one below. */
 static void hear(guards_t *g, const struct death *d)
 {
-    if (is_late(g, d))
-        return;
-    if (!g->is_alone && g->above) {
+    bool is_nodes = g->f.is_elastic && death_is_nodes(d);
+    bool is_over = is_late(g, d) || (d->next && d->next <= g->generation);
+    if (is_nodes)
+        nodes_lose(g, d->at, d->is_certain);
+    if (g->above && (!is_over || is_nodes))
         link_send(g->above, TOLD_DEATH, d);
+    if (g->above || is_over || (g->is_alone && nodes_spare(g, d)))
         return;
-    }
     if (g->first.kind == DEATH_NONE || death_is_nearer(d, &g->first) || !is_programs(d))
         g->first = *d;
+    g->first.next = g->first.of = 0;
     if (!g->settle_at)
         g->settle_at = deadline_in(g->is_alone ? settle_s(g, d) : guards_report_s(&g->f));
 }
 
 /* The death of a guard, or of a node's. */
-static struct death loss_of(const guards_t *g, const struct link *l, enum death_kind of_node)
+static struct death loss_of(const guards_t *g, const struct link *l, enum death_kind of_node, bool is_certain)
 {
-    struct death d = {.kind = l->is_remote ? of_node : DEATH_GUARD, .rank = l->rank, .how = g->f.silent_s};
+    struct death d = {.kind = l->is_remote ? of_node : DEATH_GUARD, .rank = l->rank, .how = g->f.silent_s,
+                      .at = l->node, .is_certain = is_certain && l->is_remote};
+    int seat = g->f.is_elastic ? seats_of(&g->nodes.seats, l->node) : -1;
+    if (seat >= 0)
+        d.rank = seat * g->f.local_size + l->rank % g->f.local_size;
     snprintf(d.node, sizeof d.node, "%s", l->name);
     return d;
 }
@@ -73,29 +88,97 @@ static bool is_first_below(const guards_t *g)
     return g->above->is_remote ? g->f.node % GUARDS_FAN == 1 : g->f.local_rank == 1 && g->f.n_nodes == 1;
 }
 
+/* A leader that has lost the one above, and looks for another. Its programs would wait for who is lost, or, if it is
+ * this node that is, they must not be there when others take their places. */
+static void end_meanwhile(guards_t *g)
+{
+    struct death d = g->lost;
+    d.next = round_next(g);
+    d.of = g->f.restarts;
+    if (g->above || g->verdict.kind != DEATH_NONE)
+        return;
+    decide(g, &d, false);
+    g->is_meanwhile = true;
+}
+
+/* The root, of those whose loss no connection tells, or not yet. */
+static void hear_absent(guards_t *g)
+{
+    struct death d;
+    for (int i = 0; i < g->f.n_nodes && g->is_alone; i++)
+        if (nodes_absent(g, i, &d) && !g->settle_at)
+            hear(g, &d);
+    g->nodes.absent_at = 0;
+}
+
 static void count_lost(guards_t *g)
 {
+    bool is_elsewhere = g->f.is_elastic && g->f.local_rank == 0;
     g->lost_at = 0;
     if (g->is_ending && !g->is_lost_above)
         round_ask(g); /* it will not say that it has saved */
     if (g->is_ending)
         return;
-    if (g->is_lost_above)
-        decide(g, &g->lost, g->is_loss_ours);
-    else
+    if (!g->is_lost_above || (is_elsewhere && g->is_alone))
         hear(g, &g->lost);
+    else if (is_elsewhere)
+        end_meanwhile(g);
+    else
+        decide(g, &g->lost, g->is_loss_ours);
+    hear_absent(g);
 }
 
-static void lose(guards_t *g, struct link *l, enum death_kind of_node)
+/* The connection l has gone. A leader whose above it was goes on elsewhere. */
+static void drop(guards_t *g, struct link *l, enum death_kind of_node, bool is_certain)
+{
+    bool is_above = l == g->above, is_death = l->state == LINK_IS_IN && !l->is_over && l->is_remote;
+    int node = l->node;
+    nodes_drop(g, l);
+    link_drop(g, l, of_node == DEATH_SILENT);
+    if (is_death)
+        nodes_lose(g, node, is_certain);
+    if (is_above && is_death && g->f.is_elastic && !g->is_ending && !g->is_over)
+        join_again(g);
+}
+
+static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_certain)
 {
     bool is_told = g->verdict.kind != DEATH_NONE && g->verdict.next == 0;
     if (l->state == LINK_IS_IN && !l->is_over && !is_told && !g->lost_at) {
-        g->lost = loss_of(g, l, of_node);
+        g->lost = loss_of(g, l, of_node, is_certain);
         g->is_lost_above = l == g->above;
         g->is_loss_ours = l == g->above && is_first_below(g);
         g->lost_at = deadline_in(of_node == DEATH_SILENT ? 0 : LOST_S);
     }
-    link_drop(g, l);
+    drop(g, l, of_node, is_certain);
+}
+
+/* This is the root from now on. What was on its way up is decided here, and anew: of what the old root had said not all
+ * may have heard. */
+static void be_root(guards_t *g)
+{
+    struct death d = g->verdict.next ? g->verdict : g->first;
+    g->is_new_root = false;
+    g->last_next = g->is_meanwhile ? 0 : g->verdict.next;
+    if (d.kind == DEATH_NONE || (g->verdict.kind != DEATH_NONE && !g->verdict.next))
+        return;
+    g->verdict = g->first = (struct death){.kind = DEATH_NONE};
+    g->settle_at = 0;
+    d.next = d.of = 0;
+    hear(g, &d);
+}
+
+/* Programs of a node that was left out run still. */
+static void start(guards_t *g, int generation)
+{
+    struct death d = {.kind = DEATH_GONE, .rank = g->f.rank, .at = g->f.node, .next = generation};
+    if (!g->f.is_elastic || g->is_gone || generation <= g->generation) {
+        round_start(g, generation);
+        return;
+    }
+    snprintf(d.node, sizeof d.node, "%s", g->f.name);
+    g->pending = generation;
+    decide(g, &d, false);
 }
 
 /* What happened before there was a guard above is told to it now. */
@@ -110,19 +193,19 @@ static void tell_above(guards_t *g)
     round_tell_above(g);
 }
 
-static void take_up(guards_t *g, struct link *l, int what, const struct death *d)
+static void take_up(guards_t *g, struct link *l, int what, const struct death *d, const char *text)
 {
     if (what == TOLD_FAREWELL)
         l->is_over = true; /* what comes of it: guards_is_free */
     else if (what == TOLD_DEATH)
         hear(g, d);
-    else if (what == TOLD_DONE)
+    else if (what == TOLD_DONE && d->next == round_of(g, what))
         l->n_done = d->how;
-    else if (what == TOLD_GONE)
+    else if (what == TOLD_GONE && d->next == round_of(g, what))
         l->n_gone = d->how;
     else if (what == TOLD_HERE)
         l->n_here = d->how;
-    else if (what == TOLD_SAVED)
+    else if (what == TOLD_SAVED && d->next == round_of(g, what))
         l->n_saved = d->how;
     else if (what == TOLD_ALONE)
         round_ask(g);
@@ -130,6 +213,16 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         guards_suspect(g, d);
     else if (what == TOLD_STOP)
         round_stop(g);
+    else if (what == TOLD_NODE)
+        nodes_are_at(g, l, d->at, d->how);
+    else if (what == TOLD_CARD)
+        guards_tell_card(g, text);
+}
+
+static void take_card(guards_t *g, const char *text)
+{
+    snprintf(g->card, sizeof g->card, "%s", text);
+    link_send_text_below(g, TOLD_CARD, text);
 }
 
 static void take_down(guards_t *g, int what, const struct death *d, const char *text)
@@ -139,11 +232,13 @@ static void take_down(guards_t *g, int what, const struct death *d, const char *
     else if (what == TOLD_OVER)
         round_over(g);
     else if (what == TOLD_START)
-        round_start(g, d->how);
+        start(g, d->how);
+    else if (what == TOLD_LEFT)
+        nodes_take_left(g, d);
     else if (what == TOLD_STOP)
         round_stop(g);
     else if (what == TOLD_CARD)
-        guards_tell_card(g, text);
+        take_card(g, text);
 }
 
 /* False: the connection has gone. */
@@ -159,7 +254,7 @@ static bool take(guards_t *g, struct link *l, int what, const struct death *d, c
     if (l == g->above)
         take_down(g, what, d, text);
     else
-        take_up(g, l, what, d);
+        take_up(g, l, what, d, text);
     return true;
 }
 
@@ -177,10 +272,11 @@ static void step_link(guards_t *g, struct link *l)
             return;
     if (rc == 0)
         return;
+    bool is_certain = errno == 0 || errno == ECONNRESET;
     if (l == g->trial)
         join_fail(g);
     else
-        lose(g, l, DEATH_GONE);
+        lose(g, l, DEATH_GONE, is_certain);
 }
 
 /* ---- time ---- */
@@ -194,7 +290,7 @@ static void lose_silent(guards_t *g)
 {
     struct link *l;
     while ((l = beat_silent(g)))
-        lose(g, l, DEATH_SILENT);
+        lose(g, l, DEATH_SILENT, false);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -221,6 +317,12 @@ guards_t *guards_open(const struct guards_facts *f)
     *g = (guards_t){.f = *f, .listen_fd = {-1, -1}, .looked_at = clock_ns(),
                     .join_at = clock_ns(), .join_until = deadline_in(f->join_s)};
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
+    g->moved_rank = -1;
+    if (nodes_open(g) < 0) {
+        close(g->epoll);
+        free(g);
+        return NULL;
+    }
     join_open(g);
     return g;
 }
@@ -235,7 +337,7 @@ int guards_wait_ms(const guards_t *g)
     uint64_t first = earlier(earlier(g->settle_at, g->lost_at), earlier(g->stuck_at, round_due(g)));
     if (join_is_open(g))
         first = earlier(first, g->join_at);
-    first = earlier(first, beat_due(g));
+    first = earlier(earlier(first, beat_due(g)), g->nodes.absent_at);
     return first ? deadline_left_ms(first) : -1;
 }
 
@@ -253,8 +355,12 @@ void guards_step(guards_t *g)
         lose_silent(g);
     if (join_is_open(g) && is_due(g->join_at))
         join_step(g);
+    if (g->is_new_root)
+        be_root(g);
     if (is_due(g->lost_at))
         count_lost(g);
+    if (is_due(g->nodes.absent_at))
+        hear_absent(g);
     if (is_due(g->settle_at)) {
         suspect_blame(g, &g->first);
         round_decide(g, &g->first);

@@ -26,6 +26,13 @@
  * root's guard does that then. A program that the signal itself has ended, since it did not catch it yet, ends the
  * others like a death, and the job is requeued all the same.
  *
+ * With spares or min_nodes a node's loss, too, is followed by another generation, in which a spare has its seat, or the
+ * others move up (seats.h). A node is the smallest part that is lost: who loses its leader ends. A leader that loses
+ * the one above joins the next above that, up to the root, then the nodes from the first on; where none of those before
+ * it is left it is the root. It goes on where it reaches more than half of the step's nodes, not counted those whose
+ * guards have surely ended, or half and the first of them: so two parts of a step never do. A node that has left stays
+ * out, but its guards stay, and a spare's wait in the same way; both end with 0.
+ *
  * One thread, no waits: the caller polls guards_fd for at most guards_wait_ms and calls guards_step. */
 #ifndef DDP_SPANK_GUARDS_H
 #define DDP_SPANK_GUARDS_H
@@ -36,6 +43,8 @@
 #include "spank/death.h"
 #include "spank/hostlist.h"
 #include "spank/keys.h"
+#include "spank/port.h"
+#include "spank/seats.h"
 #include "spank/step.h"
 #include "spank/stop_key.h"
 
@@ -49,6 +58,13 @@
 #define GUARDS_LOOP_S 60
 #define GUARDS_JOIN_S 120 /* for all guards to have joined */
 #define GUARDS_STUCK_S 60 /* from a verdict until nothing of the programs is left, SIGKILL included */
+
+/* What all guards of the step compute their ports from. */
+struct guards_ports {
+    struct port_facts facts;
+    struct port_range range;
+    int program; /* MASTER_PORT, which is left to the program */
+};
 
 struct guards_facts {
     int rank, size, local_rank, local_size;
@@ -68,15 +84,23 @@ struct guards_facts {
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
     char token[GUARDS_TOKEN_LEN + 1];  /* "": none */
-    char srun_host[64], srun_port[8]; /* of rank 0's guard (lifeline.h); "": not known */
+    char srun_host[64], srun_port[8]; /* of those that may be the root (lifeline.h); "": not known */
     bool is_whole;  /* the tree holds all of the step's tasks: libddp's programs boot by it (pmix/boot_guard.c) */
+    bool is_elastic; /* there are spares or min_nodes, and so: */
+    int spares, min_nodes;             /* the latter at least 1 */
+    const char *list;                  /* the step's nodes; borrowed */
+    char first[HOSTLIST_NAME_MAX + 1]; /* rank 0's at first */
+    struct guards_ports ports;
+    /* Name and ports of any node; the name's room is HOSTLIST_NAME_MAX + 1. 0, or -1. */
+    int (*find)(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS]);
     bool ends_step; /* a death is to end the other programs, as with srun --kill-on-bad-exit */
     int port[GUARDS_PORTS], port_above[GUARDS_PORTS]; /* 0: none */
 };
 
 /* The place of this task's guard in the tree. n_own_nodes: of the step's component (step.h); where there are several,
  * whose nodes' order is not known, each node is a tree of its own. Pure. 0, or -1 with DDP_E_DATA: a bad list of
- * nodes; DDP_E_USAGE: restarts in a step of several components. */
+ * nodes; DDP_E_USAGE: restarts in a step of several components; spares or min_nodes that the step's nodes are too few
+ * or too different for. */
 int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, lookup_f lookup, void *arg,
                 struct guards_facts *ret, ddp_error_t *errp);
 
@@ -129,11 +153,14 @@ void guards_gone(guards_t *g);
 /* 0 at first; more: the generation of programs that is to run now. */
 int guards_generation(const guards_t *g);
 
+/* This task's place in it; g NULL: in the first one. False: it has none, and waits. */
+bool guards_seat(const struct guards_facts *f, const guards_t *g, struct seat *ret);
+
 /* How many guards have not joined in time, so that no generation follows; 0: none, or it is not known yet. */
 int guards_missing(const guards_t *g);
 
 /* A line for the user, once; NULL: there is none. */
-const char *guards_warning(guards_t *g);
+const char *guards_news(guards_t *g);
 
 /* Rank 0's card (door.h): told by rank 0's guard, and then known to all; "": not known yet. */
 void guards_tell_card(guards_t *g, const char *card);

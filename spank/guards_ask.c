@@ -51,6 +51,8 @@ void guards_requeued(guards_t *g)
 void guards_gone(guards_t *g)
 {
     g->is_gone = true;
+    if (g->pending)
+        round_start(g, g->pending);
     round_look(g);
 }
 
@@ -64,18 +66,22 @@ int guards_missing(const guards_t *g)
     return g->n_missing;
 }
 
-const char *guards_warning(guards_t *g)
+const char *guards_news(guards_t *g)
 {
-    bool has = *g->warning;
-    snprintf(g->said_warning, sizeof g->said_warning, "%s", g->warning);
-    g->warning[0] = 0;
-    return has ? g->said_warning : NULL;
+    bool has = *g->news;
+    snprintf(g->said_news, sizeof g->said_news, "%s", g->news);
+    g->news[0] = 0;
+    return has ? g->said_news : NULL;
 }
 
+/* Rank 0 need not be the root's. */
 void guards_tell_card(guards_t *g, const char *card)
 {
     snprintf(g->card, sizeof g->card, "%s", card);
-    link_send_text_below(g, TOLD_CARD, g->card);
+    if (g->above)
+        link_send_text(g->above, TOLD_CARD, card);
+    else
+        link_send_text_below(g, TOLD_CARD, card);
 }
 
 const char *guards_card(const guards_t *g)

@@ -1,6 +1,7 @@
 /* guards_impl.h - what the files of guards.h share: from the bottom up guards_link.c (messages over a connection),
- * guards_beat.c (who is silent), guards_join.c (who is connected with whom), guards_round.c (generations, stops),
- * guards_suspect.c (what a failure may come from), guards_ask.c (for the guard) and guards.c (what it means). */
+ * guards_beat.c (who is silent), guards_nodes.c (which nodes are in the tree, and which have left), guards_join.c (who
+ * is connected with whom), guards_round.c (generations, stops), guards_suspect.c (what a failure may come from),
+ * guards_ask.c (for the guard) and guards.c (what it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
@@ -25,6 +26,8 @@ enum {
     TOLD_SAVED,    /* up: how many programs of the subtree have saved */
     TOLD_SUSPECT,  /* up: guards_suspect */
     TOLD_STOP,     /* up and down: all are to save and end */
+    TOLD_NODE,     /* up: the node `at` is in the subtree (how: 1), or not any more */
+    TOLD_LEFT,     /* down: the node `at` has left, as the one of number `how` */
 };
 
 /* How far a connection is. Who asks says who it is, hears that it is let in, and confirms that it has heard that: one
@@ -41,18 +44,40 @@ struct link {
     char name[HOSTLIST_NAME_MAX + 1];
     uint64_t heard;
     struct frame in;
-    int n_here, n_done, n_gone, n_saved; /* what it has told */
+    int n_here, n_done, n_gone, n_saved; /* what it has told, but for n_here of this generation or verdict */
     struct link *next;
 };
 
+/* A node of the step, as a leader knows it. */
+struct node {
+    const struct link *via;   /* below that; NULL: it is this one, or not in the subtree */
+    bool is_told;             /* above: it is there */
+    bool is_lost, is_certain; /* a connection to it has ended; nothing of it runs any more */
+    bool has_left;
+};
+
+#define LEFT_MAX 256 /* nodes that may leave; no generation follows when more do */
+
+struct nodes {
+    struct node *of; /* NULL: not a leader's, or a step that is not elastic */
+    int left[LEFT_MAX], n_left; /* in their order, which decides who sits where */
+    int n_seated;               /* how many of them the seats have seen */
+    struct seats seats; /* of the generation that runs */
+    bool is_changed;    /* what is to be told above */
+    uint64_t absent_at; /* the root: when nodes that are not in the tree are lost; 0: none is */
+};
+
 struct guards {
-    struct guards_facts f;
+    struct guards_facts f; /* above, port_above: where it joins now */
     int epoll, listen_fd[2]; /* unix, TCP */
     lobby_t *lobby[2];
     struct link *below, *above; /* above: NULL until it is joined */
     bool is_finished, is_alone; /* alone: there is none above, or it cannot be reached */
     bool is_ending;             /* nobody's end is a death any more */
     struct link *trial;         /* on its way to be the one above; NULL: none is */
+    int above_node;             /* where it joins */
+    bool is_again, is_up;       /* after the one above was lost; ... it aims at those between that and the root */
+    bool is_new_root;           /* there was none: to be noticed once */
     uint64_t join_at;           /* of the next trial, or the end of this one */
     uint64_t join_until, beat_at, looked_at;
     int join_wait_ms, join_port; /* the wait before the next round; which port is next */
@@ -65,6 +90,10 @@ struct guards {
     uint64_t lost_at;            /* 0: nobody */
     bool is_lost_above, is_loss_ours, is_ours;
     int generation;
+    int pending, last_next; /* a generation that has begun before this program has gone; of a verdict that is void */
+    bool is_meanwhile;      /* the verdict is this leader's own, until it has joined another */
+    int moved_rank;         /* its node has left since it died there again and again; -1: none */
+    struct nodes nodes;
     bool is_whole; /* the root: all guards have joined */
     bool is_gone, is_asked, is_over; /* over: there is no next generation */
     bool has_saved, is_stopping, wants_requeue;
@@ -73,22 +102,24 @@ struct guards {
     uint64_t stuck_at;               /* the root; 0: no generation is about to follow */
     int last_rank, n_in_row;         /* of the last deaths */
     char card[FRAME_BODY_MAX + 1];   /* "": not known yet */
-    char warning[160], said_warning[160]; /* "": none */
+    char news[512], said_news[512]; /* "": none */
 };
 
 /* ---- guards_link.c ---- */
 
 /* A connection, which takes fd. NULL: fd is closed. */
 struct link *link_add(guards_t *g, int fd, bool is_remote, enum state state);
-void link_drop(guards_t *g, struct link *l);
+void link_drop(guards_t *g, struct link *l, bool is_silent);
 
 /* d: NULL where the message has none. */
 void link_send(const struct link *l, int what, const struct death *d);
 void link_send_below(const guards_t *g, int what, const struct death *d);
 
+void link_send_text(const struct link *l, int what, const char *text);
 void link_send_text_below(const guards_t *g, int what, const char *text);
 
-/* 1: a message, in *ret_what, and in *ret, or *ret_text where it has one; 0: none now; -1: the connection has ended. */
+/* 1: a message, in *ret_what, and in *ret, or *ret_text where it has one; 0: none now; -1: the connection has ended,
+ * by the other end if errno is 0 or ECONNRESET. */
 int link_next(struct link *l, int *ret_what, struct death *ret, char ret_text[FRAME_BODY_MAX + 1]);
 
 /* ---- guards_join.c ---- */
@@ -101,8 +132,37 @@ void join_step(guards_t *g); /* at g->join_at */
 void join_ask(guards_t *g);
 void join_fail(guards_t *g);
 
+/* The one above was lost: aims at the next, or this is the root from now on (is_new_root). */
+void join_again(guards_t *g);
+
 /* The answer. False: it was a stranger's, whose connection has gone. */
 bool join_succeed(guards_t *g, const struct death *who);
+
+/* ---- guards_nodes.c; all but nodes_open do nothing where no node may be missing ---- */
+
+int nodes_open(guards_t *g); /* -1: memory is short */
+
+/* What a connection tells, or its end. */
+void nodes_are_at(guards_t *g, const struct link *via, int node, bool is_there);
+void nodes_drop(guards_t *g, const struct link *via);
+
+void nodes_lose(guards_t *g, int node, bool is_certain); /* unless it is in the tree by another way */
+void nodes_tell_above(guards_t *g);                      /* what has changed */
+void nodes_tell_again(guards_t *g);                      /* all, since there is a new one */
+void nodes_tell_left(const guards_t *g, const struct link *l);
+void nodes_take_left(guards_t *g, const struct death *d);
+
+/* At the root. A node has left, which is told to all. */
+void nodes_leave(guards_t *g, int node);
+bool nodes_spare(guards_t *g, const struct death *d); /* one's loss that ends no program; told to the user */
+bool nodes_are_enough(guards_t *g);                   /* if not, told to the user */
+bool nodes_move(guards_t *g, const struct death *d);  /* the ranks of its node, to a spare, once for each rank */
+bool nodes_are_all(guards_t *g); /* in the tree, or have left, as those that were lost do now */
+bool nodes_are_whole(guards_t *g, int n_here); /* so they are, with so many guards: all of theirs */
+void nodes_wait(guards_t *g);    /* for those that are not in the tree, until absent_at */
+bool nodes_absent(guards_t *g, int node, struct death *ret); /* it is one that was lost, or that is then */
+
+void nodes_seat(guards_t *g, int generation); /* who has left gives way; the root tells the user */
 
 /* ---- guards_beat.c ---- */
 
@@ -130,6 +190,12 @@ void round_stop(guards_t *g);       /* tells all who do not know */
 
 /* Whether a generation follows this death: in d->next and d->of. */
 void round_decide(guards_t *g, struct death *d);
+
+/* The number of a generation that may follow. */
+int round_next(const guards_t *g);
+
+/* What a count (TOLD_DONE and the like) is of: it counts only where the one above is as far. */
+int round_of(const guards_t *g, int what);
 
 /* At g->stuck_at: who keeps the next generation from beginning. */
 struct death round_stuck(const guards_t *g);

@@ -19,12 +19,14 @@
 
 /* Of the token's secret part, who asks tells the first half, and is answered by the second. */
 #define SECRET_LEN ((GUARDS_TOKEN_LEN - DOOR_TOKEN_SHOWN) / 2)
-#define HEAD_LEN (SECRET_LEN + 8 + 64)
+#define HEAD_LEN (SECRET_LEN + 12 + 64)
 #define STRANGERS_MAX 256
 #define STRANGER_S 2.0
 #define HANDSHAKE_S 1.0       /* from the connect to the answer */
 #define RETRY_MS_MAX 500
 #define RESOLVE_S 3.0         /* once, before anything else */
+#define RESOLVE_AGAIN_S 1.0
+#define AGAIN_S 5.0           /* to join another one */
 
 /* ---- below ---- */
 
@@ -34,7 +36,8 @@ static void make_head(const guards_t *g, unsigned char head[HEAD_LEN])
     memcpy(head, g->f.token + DOOR_TOKEN_SHOWN, SECRET_LEN);
     bytes_put32(head + SECRET_LEN, (uint32_t)g->f.rank);
     bytes_put32(head + SECRET_LEN + 4, (uint32_t)g->f.node);
-    memcpy(head + SECRET_LEN + 8, g->f.name, strnlen(g->f.name, 63));
+    bytes_put32(head + SECRET_LEN + 8, (uint32_t)(g->f.local_rank == 0 ? g->above_node : g->f.node));
+    memcpy(head + SECRET_LEN + 12, g->f.name, strnlen(g->f.name, 63));
 }
 
 /* What only one who has the token can answer. */
@@ -43,27 +46,35 @@ static const char *answer_of(const guards_t *g)
     return g->f.token + DOOR_TOKEN_SHOWN + SECRET_LEN;
 }
 
-static bool is_child(const guards_t *g, int node, bool is_remote)
+static bool is_child(const guards_t *g, int node, int looks_for, bool is_remote)
 {
-    return is_remote ? node > 0 && (node - 1) / GUARDS_FAN == g->f.node : node == g->f.node;
+    return looks_for == g->f.node && (is_remote ? node > g->f.node && node < g->f.n_nodes : node == g->f.node);
 }
 
 /* One whose token is right, but who looks for another node's guard on this host, is turned away. */
 static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote)
 {
     int node = (int)bytes_get32(head + SECRET_LEN + 4);
-    struct link *l = is_child(g, node, is_remote) ? link_add(g, fd, is_remote, LINK_ASKS) : (close(fd), NULL);
+    int looks_for = (int)bytes_get32(head + SECRET_LEN + 8);
+    if (!is_child(g, node, looks_for, is_remote)) {
+        close(fd);
+        return;
+    }
+    struct link *l = link_add(g, fd, is_remote, LINK_ASKS);
     if (!l)
         return;
     l->rank = (int)bytes_get32(head + SECRET_LEN);
     l->node = node;
-    memcpy(l->name, head + SECRET_LEN + 8, 63);
+    memcpy(l->name, head + SECRET_LEN + 12, 63);
     plain_line(l->name);
     l->next = g->below;
     g->below = l;
     struct death who = {.rank = g->f.rank};
     memcpy(who.node, answer_of(g), SECRET_LEN);
     link_send(l, TOLD_BEAT, &who); /* it is in, and who let it in */
+    nodes_tell_left(g, l);
+    if (g->generation > 0)
+        link_send(l, TOLD_START, &(struct death){.how = g->generation});
     if (g->verdict.kind != DEATH_NONE)
         link_send(l, TOLD_VERDICT, &g->verdict);
     if (g->is_over)
@@ -174,6 +185,10 @@ static void plan_trial(guards_t *g, bool is_address_dead)
     g->join_at = clock_ns();
     if (advance(g, is_address_dead))
         return;
+    if (g->is_again) {
+        join_again(g);
+        return;
+    }
     g->join_wait_ms = g->join_wait_ms ? 2 * g->join_wait_ms : 10;
     if (g->join_wait_ms > RETRY_MS_MAX)
         g->join_wait_ms = RETRY_MS_MAX;
@@ -186,7 +201,7 @@ static void end_trial(guards_t *g, bool is_late)
     struct link *l = g->trial;
     bool is_address_dead = is_late && l->is_remote && l->state == LINK_CONNECTS;
     g->trial = NULL;
-    link_drop(g, l);
+    link_drop(g, l, false);
     plan_trial(g, is_address_dead);
 }
 
@@ -199,7 +214,7 @@ static void begin_trial(guards_t *g)
         plan_trial(g, false);
         return;
     }
-    g->trial->node = is_remote ? (g->f.node - 1) / GUARDS_FAN : g->f.node;
+    g->trial->node = is_remote ? g->above_node : g->f.node;
     snprintf(g->trial->name, sizeof g->trial->name, "%s", is_remote ? g->f.above : g->f.name);
     g->join_at = deadline_in(HANDSHAKE_S);
 }
@@ -243,10 +258,52 @@ bool join_succeed(guards_t *g, const struct death *who)
     }
     g->above = g->trial;
     g->trial = NULL;
+    g->is_again = false;
     g->above->state = LINK_IS_IN;
     g->above->rank = who->rank;
     link_send(g->above, TOLD_BEAT, NULL);
     return true;
+}
+
+static void be_root(guards_t *g)
+{
+    g->f.above[0] = 0;
+    g->is_again = false;
+    g->is_alone = g->is_whole = g->is_new_root = true;
+}
+
+/* At the one in above_node. */
+static bool aim(guards_t *g)
+{
+    struct addrinfo *at;
+    uint64_t deadline = deadline_in(RESOLVE_AGAIN_S);
+    if (g->f.find(&g->f, g->above_node, g->f.above, g->f.port_above) < 0 ||
+        resolve_host(g->f.above, "0", SOCK_STREAM, deadline, &at, NULL) < 0)
+        return false;
+    if (g->above_at)
+        freeaddrinfo(g->above_at);
+    g->above_at = g->above_now = at;
+    g->join_port = 0;
+    g->join_at = clock_ns();
+    return true;
+}
+
+void join_again(guards_t *g)
+{
+    if (!g->is_again) {
+        g->join_until = deadline_in(AGAIN_S);
+        g->is_up = true;
+    }
+    g->is_again = true;
+    g->is_alone = false;
+    do {
+        g->is_up = g->is_up && g->above_node > 0;
+        g->above_node = g->is_up ? (g->above_node - 1) / GUARDS_FAN : g->above_node + 1;
+        if (g->above_node >= g->f.node || deadline_left_ns(g->join_until) == 0) {
+            be_root(g);
+            return;
+        }
+    } while (!aim(g));
 }
 
 void join_open(guards_t *g)
@@ -257,7 +314,8 @@ void join_open(guards_t *g)
     char name[LOCAL_NAME_MAX];
     if (is_leader && f->local_size > 1)
         let_in(g, 0, listen_abstract(local_name(g, name)), enter_local);
-    if (is_leader && f->node * GUARDS_FAN + 1 < f->n_nodes)
+    g->above_node = (f->node - 1) / GUARDS_FAN;
+    if (is_leader && (f->is_elastic || f->node * GUARDS_FAN + 1 < f->n_nodes))
         let_in(g, 1, listen_remote(g), enter_remote);
     if (is_leader && *f->above)
         g->is_alone = resolve_host(f->above, "0", SOCK_STREAM, deadline_in(RESOLVE_S), &g->above_at, NULL) < 0;

@@ -1,5 +1,6 @@
 #include "config.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -26,7 +27,16 @@ struct link *link_add(guards_t *g, int fd, bool is_remote, enum state state)
     return l;
 }
 
-void link_drop(guards_t *g, struct link *l)
+/* In a step that may go on without some nodes it stays open: whoever is there after all is not to think that this
+ * guard has ended. */
+static void link_close(const guards_t *g, const struct link *l, bool is_silent)
+{
+    epoll_ctl(g->epoll, EPOLL_CTL_DEL, l->fd, NULL); /* close alone leaves it in where a new program holds a copy */
+    if (!is_silent || !g->f.is_elastic)
+        close(l->fd);
+}
+
+void link_drop(guards_t *g, struct link *l, bool is_silent)
 {
     for (struct link **p = &g->below; *p; p = &(*p)->next)
         if (*p == l) {
@@ -37,8 +47,7 @@ void link_drop(guards_t *g, struct link *l)
         g->above = NULL;
         g->is_alone = true;
     }
-    epoll_ctl(g->epoll, EPOLL_CTL_DEL, l->fd, NULL); /* close alone leaves it in where a new program holds a copy */
-    close(l->fd);
+    link_close(g, l, is_silent);
     free(l);
 }
 
@@ -57,15 +66,21 @@ void link_send_below(const guards_t *g, int what, const struct death *d)
             link_send(l, what, d);
 }
 
+void link_send_text(const struct link *l, int what, const char *text)
+{
+    frame_send(l->fd, what, text, strlen(text));
+}
+
 void link_send_text_below(const guards_t *g, int what, const char *text)
 {
     for (const struct link *l = g->below; l; l = l->next)
-        frame_send(l->fd, what, text, strlen(text));
+        link_send_text(l, what, text);
 }
 
 int link_next(struct link *l, int *ret_what, struct death *ret, char ret_text[FRAME_BODY_MAX + 1])
 {
     size_t n;
+    errno = 0;
     int rc = frame_next(&l->in, l->fd, ret_what, &n);
     if (rc < 1)
         return rc;

@@ -32,17 +32,10 @@ static int name_node(const char *list, const char *first, int node, char *ret, d
     return hostlist_nth(list, (size_t)at, ret, errp);
 }
 
-/* What all guards of the step compute their ports from. */
-struct ports {
-    struct port_facts facts;
-    struct port_range range;
-    int program; /* MASTER_PORT, which is left to the program */
-};
-
-static struct ports read_ports(const struct step *s, const struct keys *o, lookup_f lookup, void *arg)
+static struct guards_ports read_ports(const struct step *s, const struct keys *o, lookup_f lookup, void *arg)
 {
     const char *draw = lookup(PORT_DRAW_VARIABLE, arg), *users = lookup("MASTER_PORT", arg);
-    struct ports p = {{s->job, s->step, s->restart, draw ? port_draw_parse(draw) : 0},
+    struct guards_ports p = {{s->job, s->step, s->restart, draw ? port_draw_parse(draw) : 0},
                       {(int)o->key[KEY_PORT_MIN].i, (int)o->key[KEY_PORT_MAX].i},
                       0};
     p.program = o->key[KEY_PORT].is_set ? (int)o->key[KEY_PORT].i : port_derive(&p.facts, p.range);
@@ -53,7 +46,7 @@ static struct ports read_ports(const struct step *s, const struct keys *o, looku
 
 /* The ports of a node's leader are those that other draws would give. In a range that is too small for draws to count
  * all are MASTER_PORT, and there is none. */
-static void choose_ports(const struct ports *p, int node, int ret[GUARDS_PORTS])
+static void choose_ports(const struct guards_ports *p, int node, int ret[GUARDS_PORTS])
 {
     struct port_facts f = p->facts;
     f.draw += (uint32_t)node * GUARDS_PORTS;
@@ -63,6 +56,39 @@ static void choose_ports(const struct ports *p, int node, int ret[GUARDS_PORTS])
         if (ret[i] == p->program)
             ret[i] = 0;
     }
+}
+
+static int find_node(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
+{
+    choose_ports(&f->ports, node, ret_port);
+    return name_node(f->list, f->first, node, ret_name, NULL);
+}
+
+static int wrong(ddp_error_t *errp, const char *format, int n, int n_nodes)
+{
+    return error_set(errp, DDP_E_USAGE, EINVAL, format, n, n_nodes);
+}
+
+/* A node can take another's place where each has the same number of tasks, with ranks in a row. */
+static int plan_spares(const struct step *s, const struct keys *o, struct guards_facts *ret, ddp_error_t *errp)
+{
+    int n = s->n_nodes, spares = (int)o->key[KEY_SPARES].i, least = (int)o->key[KEY_MIN_NODES].i;
+    ret->is_elastic = keys_are_elastic(o);
+    ret->spares = spares;
+    ret->min_nodes = least ? least : n - spares;
+    if (!ret->is_elastic)
+        return 0;
+    if (spares >= n)
+        return wrong(errp, "spares=%d of %d nodes would leave none for the programs: start the step on more nodes",
+                     spares, n);
+    if (least > n - spares)
+        return wrong(errp, "min_nodes=%d, but without the spares the step has %d nodes only: start it on more", least,
+                     n - spares);
+    if (s->size != n * s->local_size || s->rank != s->node * s->local_size + s->local_rank)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "spares and min_nodes need as many tasks on each node, with ranks "
+                         "in a row: srun --ntasks-per-node=N --distribution=block");
+    return ret->is_whole ? 0 : error_set(errp, DDP_E_USAGE, EINVAL, "spares and min_nodes need srun to start the step, "
+                                         "with this plugin");
 }
 
 static int plan_stop(const struct keys *o, lookup_f lookup, void *arg, struct guards_facts *ret, ddp_error_t *errp)
@@ -86,7 +112,6 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
 {
     const char *token = lookup(GUARDS_VARIABLE, arg), *list = lookup("SLURM_STEP_NODELIST", arg);
     const char *kill = lookup("SLURM_KILL_BAD_EXIT", arg);
-    struct ports ports = read_ports(s, o, lookup, arg);
     bool is_one = n_own_nodes == 0 || n_own_nodes == s->n_nodes;
     *ret = (struct guards_facts){.rank = s->rank, .size = s->size, .local_rank = s->local_rank,
                                  .local_size = s->local_size, .node = s->node, .n_nodes = is_one ? s->n_nodes : 1,
@@ -95,24 +120,28 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     if (ret->restarts > 0 && !is_one)
         return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not in a step of several components (a heterogeneous "
                          "job's), whose nodes are not known to each other");
-    ret->ends_step = !kill || strcmp(kill, "0") != 0;
+    ret->ends_step = !kill || strcmp(kill, "0") != 0 || keys_are_elastic(o);
+    ret->ports = read_ports(s, o, lookup, arg);
+    ret->find = find_node;
+    ret->list = list;
+    snprintf(ret->first, sizeof ret->first, "%s", s->master);
     snprintf(ret->name, sizeof ret->name, "%s", s->node_name);
     if (token && strlen(token) == GUARDS_TOKEN_LEN)
         strcpy(ret->token, token);
     ret->is_whole = is_one && *ret->token;
-    if (plan_stop(o, lookup, arg, ret, errp) < 0)
+    if (plan_stop(o, lookup, arg, ret, errp) < 0 || plan_spares(s, o, ret, errp) < 0)
         return -1;
     const char *srun = lookup("SLURM_SRUN_COMM_HOST", arg), *port = lookup(LIFELINE_VARIABLE, arg);
     if (!srun)
         srun = lookup("SLURM_LAUNCH_NODE_IPADDR", arg); /* as in gather_send.c */
-    if (s->rank == 0 && srun && port) {
+    if ((s->rank == 0 || (ret->is_elastic && s->local_rank == 0)) && srun && port) {
         snprintf(ret->srun_host, sizeof ret->srun_host, "%s", srun);
         snprintf(ret->srun_port, sizeof ret->srun_port, "%s", port);
     }
-    choose_ports(&ports, s->node, ret->port);
+    choose_ports(&ret->ports, s->node, ret->port);
     if (s->node == 0 || !is_one || !list)
         return 0;
     int above = (s->node - 1) / GUARDS_FAN;
-    choose_ports(&ports, above, ret->port_above);
+    choose_ports(&ret->ports, above, ret->port_above);
     return name_node(list, s->master, above, ret->above, errp);
 }

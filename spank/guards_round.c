@@ -19,6 +19,7 @@ static void reset(guards_t *g)
     g->first = g->verdict = (struct death){.kind = DEATH_NONE};
     suspect_reset(g);
     g->settle_at = g->stuck_at = 0; /* not lost_at: who has gone since has */
+    g->pending = g->last_next = 0;
     g->is_finished = g->is_gone = g->is_ours = g->has_saved = false;
     g->told_done = g->told_gone = g->told_saved = 0;
     g->card[0] = 0;
@@ -26,10 +27,18 @@ static void reset(guards_t *g)
         l->n_done = l->n_gone = l->n_saved = 0;
 }
 
+int round_next(const guards_t *g)
+{
+    return (g->last_next > g->generation ? g->last_next : g->generation) + 1;
+}
+
 void round_start(guards_t *g, int generation)
 {
+    if (generation <= g->generation)
+        return;
     reset(g);
     g->generation = generation;
+    nodes_seat(g, generation);
     link_send_below(g, TOLD_START, &(struct death){.how = generation});
 }
 
@@ -70,6 +79,11 @@ void round_ask(guards_t *g)
         round_over(g);
 }
 
+int round_of(const guards_t *g, int what)
+{
+    return what == TOLD_HERE ? 0 : what == TOLD_GONE ? g->verdict.next : g->generation;
+}
+
 static int told_by(const struct link *l, int what)
 {
     return what == TOLD_HERE ? l->n_here : what == TOLD_DONE ? l->n_done : what == TOLD_GONE ? l->n_gone : l->n_saved;
@@ -83,7 +97,7 @@ static int count(guards_t *g, int what, bool is_own, int *told)
         n += told_by(l, what);
     if (n != *told && g->above) {
         *told = n;
-        link_send(g->above, what, &(struct death){.how = n});
+        link_send(g->above, what, &(struct death){.how = n, .next = round_of(g, what)});
     }
     return n;
 }
@@ -96,11 +110,26 @@ uint64_t round_due(const guards_t *g)
 /* Who has not joined until then never will: nobody waits for it. */
 static void look_for_missing(guards_t *g, int n_here)
 {
-    g->is_whole = g->is_whole || n_here == g->f.size;
+    g->is_whole = g->is_whole || n_here == g->f.size || nodes_are_whole(g, n_here);
     if (g->is_whole || g->is_over || deadline_left_ns(g->join_until) > 0)
         return;
     g->n_missing = g->f.size - n_here;
     round_over(g);
+}
+
+/* What n guards have told, all have, of `here`. */
+static bool is_all(guards_t *g, int here, int n)
+{
+    return g->f.is_elastic && g->is_whole ? n == here && nodes_are_all(g) : n == g->f.size;
+}
+
+/* The verdict said that another generation follows, but it cannot. */
+static void give_up(guards_t *g)
+{
+    g->verdict.next = g->verdict.of = 0;
+    g->stuck_at = 0;
+    g->is_ours = true;
+    link_send_below(g, TOLD_VERDICT, &g->verdict);
 }
 
 static void want_requeue(guards_t *g)
@@ -121,21 +150,28 @@ void round_look(guards_t *g)
     int here = count(g, TOLD_HERE, true, &g->told_here), saved = count(g, TOLD_SAVED, g->has_saved, &g->told_saved);
     int done = count(g, TOLD_DONE, g->is_finished, &g->told_done); /* behind those that have saved */
     int gone = count(g, TOLD_GONE, g->is_gone, &g->told_gone);
+    nodes_tell_above(g);
     if (!is_root(g))
         return;
     look_for_missing(g, here);
+    nodes_wait(g);
     bool has_stopped = g->verdict.next && g->verdict.kind == DEATH_STOPPED;
-    if ((saved == g->f.size && g->verdict.kind == DEATH_NONE) || (gone == g->f.size && has_stopped))
+    if ((is_all(g, here, saved) && g->verdict.kind == DEATH_NONE) || (is_all(g, here, gone) && has_stopped))
         want_requeue(g);
-    else if (done == g->f.size)
+    else if (is_all(g, here, done) && !(g->f.is_elastic && g->verdict.next)) /* else one that had not has left */
         round_over(g);
-    else if (gone == g->f.size && g->verdict.next)
+    else if (g->verdict.next && is_all(g, here, gone) && !nodes_are_enough(g))
+        give_up(g);
+    else if (g->verdict.next && is_all(g, here, gone))
         round_start(g, g->verdict.next);
 }
 
 void round_tell_above(guards_t *g)
 {
     g->told_here = g->told_done = g->told_gone = g->told_saved = 0;
+    nodes_tell_again(g);
+    if (*g->card)
+        link_send_text(g->above, TOLD_CARD, g->card);
     if (g->is_asked)
         link_send(g->above, TOLD_ALONE, NULL);
     if (g->is_stopping)
@@ -159,14 +195,17 @@ void round_decide(guards_t *g, struct death *d)
         g->stuck_at = deadline_in(g->f.stuck_s);
         return;
     }
-    may = may && !g->is_ending && !g->is_stopping && (d->kind == DEATH_ENDED || d->kind == DEATH_TOLD);
+    bool is_nodes = g->f.is_elastic && death_is_nodes(d), is_programs = d->kind == DEATH_ENDED || d->kind == DEATH_TOLD;
+    may = may && !g->is_ending && !g->is_stopping && (is_programs || is_nodes);
     if (!may || g->generation >= g->f.restarts)
         return;
-    if (is_loop(g, d)) {
-        d->of = GUARDS_LOOP_N;
+    if (is_nodes)
+        nodes_leave(g, d->at);
+    if (is_nodes ? !nodes_are_enough(g) : is_loop(g, d) && !nodes_move(g, d)) {
+        d->of = is_nodes ? 0 : GUARDS_LOOP_N;
         return;
     }
-    d->next = g->generation + 1;
+    d->next = round_next(g);
     d->of = g->f.restarts;
     g->stuck_at = deadline_in(g->f.stuck_s);
 }

@@ -16,6 +16,10 @@ const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_GUARD] = {.name = "guard", .env = "DDP_GUARD", .type = KNOB_BOOL, .def = "off",
                    .help = "a process of the plugin's stays beside each program"},
     [KEY_INTERFACE] = {.name = "interface", SETTING_INTERFACE},
+    [KEY_MIN_NODES] = {.name = "min_nodes", .env = "DDP_MIN_NODES", .type = KNOB_INT, .def = "0", .min = 0,
+                       .max = 100000,
+                       .help = "on how few nodes programs are started again when one is lost and no spare is left; 0: "
+                               "on as many as at first"},
     [KEY_MPI] = {.name = "mpi", .env = "DDP_MPI", .type = KNOB_ENUM, .def = "auto", .choices = "auto|pmix|pmi2|none",
                  .help = "srun's --mpi where none was given: auto takes pmix where Slurm has it, else pmi2"},
     [KEY_OMP] = {.name = "omp", .env = "DDP_OMP", .type = KNOB_INT, .def = "0", .min = 0, .max = 4096,
@@ -28,6 +32,8 @@ const struct knob ddp_keys[KEY_COUNT] = {
                               "dies; from 1 on guard=on"},
     [KEY_RESV_PORTS] = {.name = "resv_ports", .env = "DDP_RESV_PORTS", .type = KNOB_BOOL,
                         .help = "MASTER_PORT is the first port that Slurm reserved; unset: on under srun --resv-ports"},
+    [KEY_SPARES] = {.name = "spares", .env = "DDP_SPARES", .type = KNOB_INT, .def = "0", .min = 0, .max = 100000,
+                    .help = "how many nodes, the last ones, wait to take the place of one that is lost; with restarts"},
     [KEY_STOP] = {.name = "stop", .env = "DDP_STOP", .type = KNOB_STRING, .max = 31,
                   .help = "the signal by which all programs are asked to save and end, and how many seconds before the "
                           "job's end, as in USR1@120, or none; with it guard=on"},
@@ -129,6 +135,11 @@ int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error
     return 0;
 }
 
+bool keys_are_elastic(const struct keys *o)
+{
+    return o->key[KEY_SPARES].i > 0 || o->key[KEY_MIN_NODES].i > 0;
+}
+
 int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys *site, struct keys *ret,
                     ddp_error_t *errp)
 {
@@ -164,6 +175,9 @@ int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys
         return -1;
     if (o.key[KEY_RESTARTS].i > 0 || stop.signal)
         o.key[KEY_GUARD].b = true;
+    if (keys_are_elastic(&o) && o.key[KEY_RESTARTS].i == 0)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%s is for programs that are started again: add restarts=N, how "
+                         "often", o.key[KEY_SPARES].i > 0 ? "spares" : "min_nodes");
     *ret = o;
     return 0;
 }

@@ -18,12 +18,14 @@ enum ddp_key {
     KEY_BIND,
     KEY_GUARD,
     KEY_INTERFACE,
+    KEY_MIN_NODES,
     KEY_MPI,
     KEY_OMP,
     KEY_PORT,
     KEY_REQUEUE,
     KEY_RESTARTS,
     KEY_RESV_PORTS,
+    KEY_SPARES,
     KEY_STOP,
     KEY_STOP_CODE,
     KEY_TIMEOUT,
@@ -64,9 +66,13 @@ int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error
 /* Decides all keys and the mode of one step. A key's value comes from `text` (the command line), else its DDP_*
  * variable, else `site`, else the table's default. The mode comes from `text`, else the variable SLURM_DDP, else it is
  * off; if it is off, keys are not read. `text` and `site` may be NULL. topo implies bind=print, which implies
- * verbose; restarts and stop imply guard. A stop that stop_key.h cannot read is an error here. */
+ * verbose; restarts and stop imply guard. A stop that stop_key.h cannot read is an error here, as are spares and
+ * min_nodes without restarts. */
 int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys *site, struct keys *ret,
                     ddp_error_t *errp);
+
+/* The step's programs may go on without some of its nodes: spares or min_nodes are given. */
+bool keys_are_elastic(const struct keys *o);
 
 /* The paragraph about --ddp in `srun --help`. Returns buf. */
 const char *keys_help(char *buf, size_t size);

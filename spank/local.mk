@@ -26,6 +26,7 @@ libspankcore_la_SOURCES = \
 	%D%/guards_impl.h \
 	%D%/guards_join.c \
 	%D%/guards_link.c \
+	%D%/guards_nodes.c \
 	%D%/guards_plan.c \
 	%D%/guards_round.c \
 	%D%/guards_suspect.c \
@@ -102,6 +103,8 @@ UNIT_TESTS += t/unit/spank/port.t
 t_unit_spank_port_t_SOURCES = t/unit/spank/port.c
 UNIT_TESTS += t/unit/spank/seats.t
 t_unit_spank_seats_t_SOURCES = t/unit/spank/seats.c
+UNIT_TESTS += t/unit/spank/spares.t
+t_unit_spank_spares_t_SOURCES = t/unit/spank/spares.c
 UNIT_TESTS += t/unit/spank/step.t
 t_unit_spank_step_t_SOURCES = t/unit/spank/step.c
 UNIT_TESTS += t/unit/spank/stop.t

@@ -241,7 +241,7 @@ static void set_variables(spank_t sp, const struct environment *env)
 
 int slurm_spank_init(spank_t sp, int ac, char **av)
 {
-    static char usage[2048], name[] = "ddp", arginfo[] = "on|off|KEY=VALUE[,...]";
+    static char usage[4096], name[] = "ddp", arginfo[] = "on|off|KEY=VALUE[,...]";
     static struct spank_option option = {name, arginfo, usage, 1, 0, take_option};
     read_arguments(ac, av);
     keys_help(usage, sizeof usage);
@@ -359,11 +359,14 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     t.guard.option = r.option;
     if (spank_get_item(sp, S_JOB_ARGV, &t.guard.argc, &t.guard.argv) != ESPANK_SUCCESS)
         t.guard.argc = 0;
-    rc = t.is_guarded ? guard_start(&t.guard, &e) : 0;
+    struct seat seat;
+    rc = t.is_guarded ? guard_start(&t.guard, &seat, &e) : 0;
     if (rc < 0) /* it would miss a guard's part in the others' boot and restarts */
         fail_task(sp, &e);
     if (rc > 0)
         environment_renew(&t.environment, rc);
+    if (t.is_guarded && t.guard.is_elastic)
+        environment_seat(&t.environment, &seat);
     set_variables(sp, &t.environment);
     return 0;
 }

@@ -111,12 +111,15 @@ static void offer(char *set, size_t size, const char *name, const char *value)
 
 static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c)
 {
-    char set[128] = "", text[320];
+    char set[256] = "", text[320];
     const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f->slurm);
     if (mpi)
         offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
     bool is_kept = c->kill_on_bad_exit && !strcmp(c->kill_on_bad_exit, "0"); /* of that option tasks hear nothing */
-    offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", is_kept ? "0" : "1");
+    bool is_elastic = keys_are_elastic(o);
+    offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", is_kept || is_elastic ? "0" : "1");
+    if (is_elastic) /* the step is to outlive its nodes */
+        offer(set, sizeof set, "SLURM_NO_KILL", "set");
     if (o->key[KEY_RESV_PORTS].b || c->resv_ports)
         offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
     else if (mpi && !strcmp(mpi, "pmi2"))

@@ -48,12 +48,13 @@ static struct task start(program_f *program, void *arg)
     struct task t = {.pid = fork(), .in = pipe_fd[0]};
     if (t.pid == 0) {
         ddp_error_t e;
+        struct seat seat;
         close(pipe_fd[0]);
         setpgid(0, 0); /* as slurmstepd's tasks */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (ignores_children)
             signal(SIGCHLD, SIG_IGN);
-        if ((generation = guard_start(facts, &e)) < 0)
+        if ((generation = guard_start(facts, &seat, &e)) < 0)
             _exit(99);
         _exit(program(pipe_fd[1], arg));
     }
@@ -230,12 +231,13 @@ static bool takes_orphans(void)
 static void without_a_process_the_task_is_as_it_was(void **state)
 {
     ddp_error_t e = {0};
+    struct seat seat;
     sigset_t before, after;
     int n = count_fds();
     (void)state;
     sigprocmask(SIG_BLOCK, NULL, &before);
     has_no_fork = true;
-    int rc = guard_start(&alone, &e);
+    int rc = guard_start(&alone, &seat, &e);
     has_no_fork = false;
     sigprocmask(SIG_BLOCK, NULL, &after);
     assert_int_equal(rc, -1);
@@ -527,8 +529,9 @@ static void without_slurmstepd_both_end(void **state)
     if (stepd == 0) {
         if (fork() == 0) {
             ddp_error_t e;
+            struct seat seat;
             close(out[0]);
-            _exit(guard_start(&alone, &e) < 0 ? 99 : waits(out[1], NULL));
+            _exit(guard_start(&alone, &seat, &e) < 0 ? 99 : waits(out[1], NULL));
         }
         close(out[1]);
         for (;;)

@@ -220,7 +220,7 @@ static void ask_and_give_up(const struct members *m)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     enum { SECRET = (GUARDS_TOKEN_LEN - 16) / 2 };
-    char head[SECRET + 8 + 64] = "";
+    char head[SECRET + 12 + 64] = "";
     memcpy(head, m->token + 16, SECRET);
     head[SECRET] = head[SECRET + 4] = 1; /* rank and node */
     a.sin_port = htons((uint16_t)members_port(m, 0));
@@ -249,7 +249,7 @@ static void a_stranger_above_is_not_believed(void **state)
     assert_true(recv(c, head, sizeof head, 0) > 0);
     assert_null(memmem(head, sizeof head, m.token + 40, GUARDS_TOKEN_LEN - 40)); /* nor told all of it */
     death_pack(&(struct death){.kind = DEATH_ENDED, .rank = 0, .how = SIGKILL}, said);
-    for (int what = 0; what < 10; what++)
+    for (int what = 0; what < 16; what++)
         frame_send(c, what, said, sizeof said);
     assert_false(members_hears(&m, 1, 0.5, &h));
     close(c);

@@ -25,7 +25,7 @@ static struct guards_facts plan(int node, const char *first, int own)
 {
     static const char secret[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     const char *vars[] = {"n[1-70]", secret};
-    struct step s = {.rank = node, .node = node, .n_nodes = 70, .local_size = 1, .job = 7};
+    struct step s = {.rank = node, .node = node, .n_nodes = 70, .size = 70, .local_size = 1, .job = 7};
     struct keys o;
     struct guards_facts f;
     ddp_error_t e = {0};
@@ -94,9 +94,56 @@ static void master_port_is_left_to_the_program(void **state)
         assert_int_equal(f.port[i], 0);
 }
 
+/* Any guard may have to find any other, and wherever that listens. */
+static void with_spares_every_node_finds_all(void **state)
+{
+    char name[HOSTLIST_NAME_MAX + 1];
+    int port[GUARDS_PORTS];
+    (void)state;
+    option = "on,restarts=2,spares=3";
+    struct guards_facts f = plan(9, "n3", 70);
+    assert_true(f.is_elastic && f.ends_step);
+    assert_int_equal(f.min_nodes, 67);
+    for (int node = 0; node < 70; node++) {
+        struct guards_facts other = plan(node, "n3", 70);
+        assert_int_equal(f.find(&f, node, name, port), 0);
+        assert_memory_equal(port, other.port, sizeof port);
+    }
+    assert_string_equal((f.find(&f, 0, name, port), name), "n3");
+    assert_string_equal((f.find(&f, 1, name, port), name), "n1");
+    assert_string_equal((f.find(&f, 69, name, port), name), "n70");
+    option = "on";
+}
+
+static void refuses(const struct step *s, const char *text, const char *part)
+{
+    const char *vars[] = {"n[1-4]", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
+    struct keys o;
+    struct guards_facts f;
+    ddp_error_t e;
+    assert_int_equal(keys_resolve(text, lookup, vars, NULL, &o, &e), 0);
+    assert_int_equal(guards_plan(s, &o, s->n_nodes, lookup, vars, &f, &e), -1);
+    assert_error_has(e, part);
+}
+
+static void what_spares_are_refused(void **state)
+{
+    struct step s = {.rank = 2, .size = 8, .node = 1, .n_nodes = 4, .local_size = 2, .master = "n1"};
+    (void)state;
+    refuses(&s, "on,restarts=1,spares=4", "spares=4 of 4 nodes");
+    refuses(&s, "on,restarts=1,spares=2,min_nodes=3", "min_nodes=3, but");
+    s.rank = 1; /* cyclic */
+    refuses(&s, "on,restarts=1,spares=1", "--distribution=block");
+    s.rank = 2;
+    s.size = 7;
+    refuses(&s, "on,restarts=1,min_nodes=1", "--distribution=block");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_node_finds_the_one_above),
     cmocka_unit_test(master_port_is_left_to_the_program),
+    cmocka_unit_test(with_spares_every_node_finds_all),
+    cmocka_unit_test(what_spares_are_refused),
 };
 
 UNIT_MAIN(tests)

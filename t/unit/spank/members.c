@@ -16,6 +16,17 @@ int members_port(const struct members *m, int node)
     return m->base_port + node * 4;
 }
 
+static int base_port;
+
+static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
+{
+    (void)f;
+    strcpy(ret_name, "127.0.0.1");
+    for (int i = 0; i < GUARDS_PORTS; i++)
+        ret_port[i] = base_port + node * 4 + i;
+    return 0;
+}
+
 static struct guards_facts facts_of(const struct members *m, int rank)
 {
     struct guards_facts f = {.rank = rank, .size = m->n, .restarts = m->restarts, .saves = m->saves,
@@ -24,6 +35,11 @@ static struct guards_facts facts_of(const struct members *m, int rank)
                              .stuck_s = m->stuck_s ? m->stuck_s : GUARDS_STUCK_S,
                              .silent_s = m->silent_s ? m->silent_s : 3, .local_size = m->per_node,
                              .node = rank / m->per_node, .n_nodes = m->n / m->per_node};
+    base_port = m->base_port;
+    f.is_elastic = m->spares || m->min_nodes;
+    f.spares = m->spares;
+    f.min_nodes = m->min_nodes ? m->min_nodes : f.n_nodes - m->spares;
+    f.find = find;
     snprintf(f.name, sizeof f.name, "n%d", f.node + 1);
     strcpy(f.token, m->token);
     if (f.node > 0)
@@ -37,7 +53,10 @@ static struct guards_facts facts_of(const struct members *m, int rank)
 
 static void obey(const struct members *m, guards_t *g, int order, int rank)
 {
-    struct death d = {.kind = DEATH_ENDED, .rank = rank, .how = order == DO_DIE ? SIGKILL : EXIT(order)};
+    struct death d = {.kind = DEATH_ENDED, .rank = rank, .at = rank / m->per_node,
+                      .how = order == DO_DIE ? SIGKILL : EXIT(order)};
+    if (order == DO_DIE_AS_1)
+        d = (struct death){.kind = DEATH_ENDED, .rank = 1, .at = rank / m->per_node, .how = SIGKILL};
     if (order == DO_BE_STOPPED)
         d = (struct death){.kind = DEATH_STOPPED, .rank = rank, .how = SIGUSR1};
     if (order == DO_TELL)
@@ -69,6 +88,9 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
 {
     struct guards_facts f = facts_of(m, rank);
     guards_t *g = guards_open(&f);
+    struct seat seat;
+    if (!guards_seat(&f, NULL, &seat))
+        guards_finish(g, true);
     bool is_told = false, is_joined = false, has_card = false;
     int generation = 0, next = 0;
     struct heard h = {.is_ours = false};
@@ -93,11 +115,20 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         if (guards_generation(g) != generation) {
             generation = h.generation = guards_generation(g);
             is_told = has_card = false;
+            bool has_seat = guards_seat(&f, g, &seat);
+            h.rank = has_seat ? seat.rank : -1;
+            h.size = seat.size;
+            if (!has_seat)
+                guards_finish(g, true);
             (void)!write(fd, &h, sizeof h);
         }
-        if ((h.is_warned = guards_warning(g)))
+        const char *news = guards_news(g);
+        if ((h.is_warned = news)) {
+            snprintf(h.news, sizeof h.news, "%s", news);
             (void)!write(fd, &h, sizeof h);
+        }
         h.is_warned = false;
+        h.news[0] = 0;
         if (guards_is_stopping(g) != h.is_stopping || guards_wants_requeue(g) != h.wants_requeue) {
             h.is_stopping = guards_is_stopping(g);
             h.wants_requeue = guards_wants_requeue(g);

@@ -15,7 +15,8 @@ enum { MEMBERS_MAX = 80 };
 /* What a test tells a member. */
 enum order {
     DO_FAIL_1 = 1, DO_FAIL_2, DO_DIE, DO_FINISH, DO_GONE, DO_CARD, DO_EXPECT_END, DO_STOP, DO_SAVE, DO_BE_STOPPED,
-    DO_REQUEUED, DO_LEAVE, DO_HALT, DO_GO_ON, DO_TELL /* libddp's word: rank 3 was it */
+    DO_REQUEUED, DO_LEAVE, DO_HALT, DO_GO_ON, DO_TELL, /* libddp's word: rank 3 was it */
+    DO_DIE_AS_1 /* as rank 1 */
 };
 
 struct member {
@@ -30,6 +31,8 @@ struct heard {
     int generation;
     bool is_stopping, wants_requeue, is_warned;
     char card[16];
+    int rank, size;     /* in that generation; -1: it waits */
+    char news[200];
 };
 
 struct members {
@@ -37,6 +40,7 @@ struct members {
     bool saves, requeues;
     double join_s, stuck_s; /* 0: as the plugin has it */
     int silent_s;           /* the same */
+    int spares, min_nodes;  /* 0 and 0: not elastic */
     char token[GUARDS_TOKEN_LEN + 1];
     int base_port;
     struct member of[MEMBERS_MAX];

@@ -97,10 +97,11 @@ static struct task start(const struct guards_facts *f, int program(int out))
     struct task t = {.pid = fork(), .in = fd[0]};
     if (t.pid == 0) {
         ddp_error_t e;
+        struct seat seat;
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(fd[1], STDERR_FILENO);
-        _exit(guard_start(f, &e) < 0 ? 99 : program(fd[1]));
+        _exit(guard_start(f, &seat, &e) < 0 ? 99 : program(fd[1]));
     }
     close(fd[1]);
     return t;

@@ -1,0 +1,113 @@
+#!/bin/bash
+# Steps that outlive their nodes (--ddp=on,restarts=R,spares=K,min_nodes=M) under a real Slurm: a spare takes a lost
+# node's place, rank 0's, too; without one the others go on; ./train ends with the result of an undisturbed run.
+source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+cluster_need
+ip netns list >"$tmp/netns.out" 2>&1 || skip_all "needs network namespaces (iproute2)"
+chmod 755 "$tmp"
+mkdir -m 777 "$tmp/out"
+
+# Slurm takes a node for dead after a while of silence, and only then does srun not wait for its tasks any more.
+cluster_up 6 --netns --conf SlurmdTimeout=5
+export NAP=600.$$$RANDOM # what programs sleep, by which they are found
+lines() { grep '^ddp: ' "$tmp/$1"; } # FILE
+in_space() { # UTS: its processes
+    find /proc -maxdepth 3 -path '/proc/[0-9]*/ns/uts' -printf '%l %h\n' 2>/dev/null |
+        awk -F'[ /]' -v space="$1" '$1 == space { print $4 }'
+}
+die() { # NODE: all that runs there, as if its power had failed, but that the network says so
+    local space pids
+    space=$(readlink "/proc/$(cluster_pid "$1")/ns/uts")
+    while pids=$(in_space "$space") && [ -n "$pids" ]; do
+        xargs kill -KILL <<<"$pids" 2>/dev/null
+    done
+}
+has() { # N: the run has a checkpoint of step N or later
+    [ "$(ls "$tmp/out/ckpt" 2>/dev/null | sed -n 's/^step-0*//p' | sort -n | tail -n 1)0" -ge "${1}0" ]
+}
+begin() { # NAME NODES TASKS OPTIONS COMMAND...: a step in the background, whose output goes to NAME.out and NAME.err
+    local name=$1 where=(-w "$2" --ntasks-per-node="$3") keys=$4
+    shift 4
+    timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,"$keys" "${where[@]}" \
+        "$@" >"$tmp/$name.out" 2>"$tmp/$name.err" &
+}
+said() { lines "$1.err" | grep -q "$2"; } # NAME TEXT
+hash_of() { grep -oE 'hash.*' "$1" | tail -n 1; }
+train=("$top_builddir/train" --data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --batch 2
+    --steps 6000 --val-windows 4 --log-every 100 --print-hash --ckpt "$tmp/out/ckpt" --ckpt-every 50)
+
+# ---- training: a spare takes the place of a node, then of rank 0's ----
+cluster_run srun --ddp=on -w n1,n2 --ntasks-per-node=1 "${train[@]}"
+want=$(grep -oE 'hash.*' <<<"$out" | tail -n 1)
+rm -r "$tmp/out/ckpt"
+begin train n1,n2,n3,n4 1 restarts=5,spares=2 "${train[@]}"
+trained=$!
+until_true 30 has 200
+die n2
+until_true 30 said train 'n3 takes'
+until_true 30 has 1500
+die n1
+ok "./train goes on without two nodes, rank 0's among them" until_true 30 grep -q 'hash' "$tmp/train.out"
+is "... to the result of an undisturbed run" "$(hash_of "$tmp/train.out")" "$want"
+is "... from checkpoints" "$(grep -c '^resumed from .*step-' "$tmp/train.out")" 2
+is "... who left and who came is said" "$(lines train.err | grep takes)" \
+    "ddp: restart 1 of 5: n3 takes the place of n2: 2 nodes, 2 ranks
+ddp: restart 2 of 5: n4 takes the place of n1: 2 nodes, 2 ranks"
+is "... and that they died, once" "$(lines train.err | grep -c '^ddp: rank [01] (n[12]) has gone: ')" 2
+
+# ---- a node on which a rank dies again and again ----
+# shellcheck disable=SC2016
+cluster_run srun --ddp=on,restarts=9,spares=1 -w n5,n6 --ntasks-per-node=1 \
+    bash -c '[ $SLURMD_NODENAME != n5 ] || exit 4'
+is "it gives way to a spare: exit code" "$rc" 0
+is "... and lines" "$(grep '^ddp: ' "$tmp/run.err" | sed 's/after [0-9]* s/after T s/')" \
+    "$(printf 'ddp: rank 0 (n5) exited with code 4 after T s: restart %d of 9\n' 1 2 3)
+ddp: restart 3 of 9: n6 takes the place of n5: 1 nodes, 1 ranks"
+
+# ---- any program, while srun waits for those two nodes ----
+# shellcheck disable=SC2016
+show='echo $DDP_RESTART $SLURMD_NODENAME $RANK $WORLD_SIZE $NODE_RANK $GROUP_RANK $LOCAL_RANK $MASTER_ADDR \
+    >"$0/$SLURM_PROCID.$DDP_RESTART"; exec sleep $NAP'
+runs() { [ "$(cat "$tmp"/out/*."$1" 2>/dev/null | wc -l)" -eq "$2" ]; } # GENERATION PROGRAMS
+shown() { sort -k3n "$tmp"/out/*."$1" | cut -d" " -f2-; }
+naps() { pgrep -fx "sleep $NAP" | grep -cxFf <(in_space "$(readlink "/proc/$(cluster_pid "$1")/ns/uts")"); }
+none() { [ "$(naps "$1")" -eq 0 ]; }
+begin nap n3,n4,n5,n6 2 restarts=5,spares=1,min_nodes=2 bash -c "$show" "$tmp/out"
+disown # srun does not end by itself
+until_true 30 runs 0 6
+is "the spare waits" "$(shown 0 | cut -d" " -f1-3 | xargs) $(naps n6)" "n3 0 6 n3 1 6 n4 2 6 n4 3 6 n5 4 6 n5 5 6 0"
+cluster_exec n4 ip link set eth0 down
+until_true 30 runs 1 6
+is "a node is silent: the spare has its ranks" "$(shown 1)" "n3 0 6 0 0 0 n3
+n3 1 6 0 0 1 n3
+n6 2 6 1 1 0 n3
+n6 3 6 1 1 1 n3
+n5 4 6 2 2 0 n3
+n5 5 6 2 2 1 n3"
+until_true 10 said nap 'n6 takes'
+like "... and it is named" "$(lines nap.err)" '^ddp: node n4 \(rank 2\) has been silent for 3 s: .*: restart 1 of 5
+ddp: restart 1 of 5: n6 takes the place of n4: 3 nodes, 6 ranks$'
+ok "... where it still runs, its programs end" until_true 30 none n4
+die n3
+until_true 30 runs 2 4
+is "rank 0's node is lost and no spare is left: the others move up" "$(shown 2)" "n6 0 4 0 0 0 n6
+n6 1 4 0 0 1 n6
+n5 2 4 1 1 0 n6
+n5 3 4 1 1 1 n6"
+ok "... which is said" until_true 10 said nap 'restart 2 of 5: it goes on without n3: 2 nodes, 4 ranks'
+die n6
+ok "too few are left: the step ends" until_true 30 none n5
+until_true 10 said nap 'no restart' && until_true 10 said nap 'the step ends'
+like "... for which there is a reason" "$(lines nap.err | tail -n 2)" '^ddp: no restart from n5: .*
+ddp: rank 0 \(n6\) has gone: .*: the step ends$|^ddp: rank 0 \(n6\) has gone: .*: the step ends
+ddp: no restart from n5: '
+wait $trained
+is "where programs have ended well on the nodes that are left, so has the step" $? 0
+
+# ---- refused ----
+for wrong in 'spares=1' 'restarts=1,spares=1' 'restarts=1,min_nodes=2'; do
+    cluster_run srun --ddp=on,"$wrong" -w n5 -n1 true
+    like "refused: $wrong" "$rc $err" '^[1-9][0-9]* .*(add restarts=N|would leave none|has 1 nodes only)'
+done
+done_testing

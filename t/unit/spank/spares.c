@@ -1,0 +1,249 @@
+/* Guards of a step that goes on when nodes are lost: who is the root, who has which rank, and when it ends. */
+#include "config.h"
+#include "t/unit/spank/members.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#define WAITS (-1)
+
+static bool is_dead[MEMBERS_MAX];
+static char news[200]; /* the last that any guard had for the user */
+
+static void start(struct members *m, int nodes, int ranks)
+{
+    memset(is_dead, 0, sizeof is_dead);
+    news[0] = 0;
+    members_start_all(m, nodes, ranks);
+}
+
+static void kill_node(struct members *m, int node)
+{
+    for (int r = node * m->per_node; r < (node + 1) * m->per_node; r++) {
+        members_kill(m, r);
+        is_dead[r] = true;
+    }
+}
+
+static void hear(struct members *m, int r, struct heard *h)
+{
+    if (!members_hears(m, r, 20, h))
+        fail_msg("rank %d has heard nothing", r);
+    if (h->news[0])
+        strcpy(news, h->news);
+}
+
+/* All hear that another generation follows. */
+static void hear_verdict(struct members *m)
+{
+    struct heard h;
+    for (int r = 0; r < m->n; r++)
+        do
+            if (!is_dead[r])
+                hear(m, r, &h);
+        while (!is_dead[r] && !h.verdict.next);
+}
+
+/* It begins when all programs have gone; each task has that rank then, or WAITS. */
+static void go_on(struct members *m, int generation, int size, const int *rank)
+{
+    struct heard h;
+    hear_verdict(m);
+    for (int r = 0; r < m->n; r++)
+        if (!is_dead[r])
+            members_tell(m, r, DO_GONE);
+    for (int r = 0; r < m->n; r++) {
+        if (is_dead[r])
+            continue;
+        do
+            hear(m, r, &h);
+        while (h.generation != generation);
+        if (h.rank != rank[r] || (h.rank != WAITS && h.size != size))
+            fail_msg("task %d is rank %d of %d", r, h.rank, h.size);
+    }
+}
+
+static void hear_the_end(struct members *m)
+{
+    struct heard h;
+    for (int r = 0; r < m->n; r++)
+        do
+            if (!is_dead[r])
+                hear(m, r, &h);
+        while (!is_dead[r] && (h.verdict.kind == DEATH_NONE || h.verdict.next));
+}
+
+/* Those that wait have done so from the start. */
+static void finish(struct members *m, const int *rank)
+{
+    for (int r = 0; r < m->n; r++)
+        if (!is_dead[r] && rank[r] != WAITS)
+            members_tell(m, r, DO_FINISH);
+    for (int r = 0; r < m->n; r++)
+        if (!is_dead[r]) {
+            struct heard h;
+            while (members_hears(m, r, 20, &h))
+                ;
+        }
+    members_end(m);
+}
+
+/* The root's line, which may come behind its generation. */
+static void hear_news(struct members *m, int root, const char *want)
+{
+    struct heard h;
+    while (!strstr(news, want))
+        hear(m, root, &h);
+}
+
+static void a_spare_takes_the_place_of_a_lost_node(void **state)
+{
+    static const int rank[] = {0, 1, WAITS, WAITS, 4, 5, 2, 3};
+    struct members m = {.restarts = 2, .spares = 1};
+    (void)state;
+    start(&m, 4, 2);
+    kill_node(&m, 1);
+    go_on(&m, 1, 6, rank);
+    hear_news(&m, 0, "restart 1 of 2: 127.0.0.1 takes the place of 127.0.0.1: 3 nodes, 6 ranks");
+    finish(&m, rank);
+}
+
+static void so_it_does_of_the_roots(void **state)
+{
+    static const int rank[] = {WAITS, WAITS, 2, 3, 4, 5, 0, 1};
+    struct members m = {.restarts = 2, .spares = 1};
+    struct heard h;
+    (void)state;
+    start(&m, 4, 2);
+    kill_node(&m, 0);
+    go_on(&m, 1, 6, rank);
+    hear_news(&m, 2, "restart 1 of 2");
+    members_tell(&m, 6, DO_CARD); /* rank 0's, which is not the root's now */
+    for (int r = 2; r < 8; r++) {
+        do
+            hear(&m, r, &h);
+        while (!h.card[0]);
+        assert_string_equal(h.card, "card");
+    }
+    finish(&m, rank);
+}
+
+static void without_a_spare_the_world_shrinks_down_to_min_nodes(void **state)
+{
+    static const int first[] = {WAITS, 0, 1, 2}, second[] = {WAITS, 0, WAITS, 1};
+    struct members m = {.restarts = 5, .min_nodes = 2};
+    (void)state;
+    start(&m, 4, 1);
+    kill_node(&m, 0);
+    go_on(&m, 1, 3, first);
+    kill_node(&m, 2);
+    go_on(&m, 2, 2, second);
+    kill_node(&m, 3);
+    hear_the_end(&m);
+    assert_string_equal(news, "no restart: 1 of 4 nodes are left, and it takes 2 (spares, min_nodes)");
+    members_end(&m);
+}
+
+/* Of 40 nodes those from 33 on are below node 1. */
+static void those_below_a_lost_node_join_another(void **state)
+{
+    int rank[40];
+    struct members m = {.restarts = 5, .spares = 2};
+    (void)state;
+    start(&m, 40, 1);
+    for (int i = 0; i < 40; i++)
+        rank[i] = i < 38 ? i : WAITS;
+    kill_node(&m, 1);
+    rank[38] = 1;
+    rank[1] = WAITS;
+    go_on(&m, 1, 38, rank);
+    kill_node(&m, 0);
+    rank[39] = 0;
+    rank[0] = WAITS;
+    go_on(&m, 2, 38, rank);
+    finish(&m, rank);
+}
+
+/* The root and the next one at once, while programs are about to be started again. */
+static void losses_meet(void **state)
+{
+    static const int rank[] = {WAITS, WAITS, 2, 0, 1};
+    struct members m = {.restarts = 5, .spares = 2};
+    (void)state;
+    start(&m, 5, 1);
+    members_tell(&m, 2, DO_DIE);
+    hear_verdict(&m);
+    kill_node(&m, 0);
+    kill_node(&m, 1);
+    go_on(&m, 2, 3, rank);
+    finish(&m, rank);
+}
+
+/* What its loss costs is a line. */
+static void a_spares_end_ends_nothing(void **state)
+{
+    struct members m = {.restarts = 5, .spares = 1};
+    struct heard h;
+    (void)state;
+    start(&m, 3, 1);
+    kill_node(&m, 2);
+    do
+        hear(&m, 0, &h);
+    while (!h.is_warned);
+    assert_string_equal(news, "warning: node 127.0.0.1, a spare, has gone: 0 left");
+    assert_false(members_hears(&m, 1, 0.3, &h));
+    kill_node(&m, 1);
+    hear_the_end(&m);
+    members_end(&m);
+}
+
+/* The node may be broken; if the rank dies elsewhere, too, it is not that. */
+static void a_rank_that_dies_again_and_again_is_moved_once(void **state)
+{
+    static const int before[] = {0, 1, WAITS, WAITS}, after[] = {0, WAITS, 1, WAITS};
+    struct members m = {.restarts = 100, .spares = 2};
+    (void)state;
+    start(&m, 4, 1);
+    for (int generation = 1; generation < 2 * GUARDS_LOOP_N; generation++) {
+        members_tell(&m, generation <= GUARDS_LOOP_N ? 1 : 2, DO_DIE_AS_1);
+        go_on(&m, generation, 2, generation < GUARDS_LOOP_N ? before : after);
+    }
+    members_tell(&m, 2, DO_DIE_AS_1);
+    hear_the_end(&m);
+    members_end(&m);
+}
+
+/* Silent, it may run still: the part of the step that goes on is the one with most nodes. */
+static void a_part_of_few_nodes_ends(void **state)
+{
+    static const int rank[] = {WAITS, 1, 0};
+    struct members m = {.restarts = 5, .spares = 1, .silent_s = 3};
+    struct heard h;
+    (void)state;
+    start(&m, 3, 1);
+    kill(m.of[0].pid, SIGSTOP);
+    is_dead[0] = true;
+    go_on(&m, 1, 2, rank);
+    kill(m.of[0].pid, SIGCONT);
+    do {
+        hear(&m, 0, &h);
+        if (h.verdict.next) /* it has not missed all of them yet */
+            members_tell(&m, 0, DO_GONE);
+    } while (h.verdict.kind == DEATH_NONE || h.verdict.next);
+    assert_string_equal(news, "no restart from n1: it reaches 1 of 3 nodes only, and the others may be running");
+    is_dead[0] = true;
+    finish(&m, rank);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
+    cmocka_unit_test(so_it_does_of_the_roots),
+    cmocka_unit_test(without_a_spare_the_world_shrinks_down_to_min_nodes),
+    cmocka_unit_test(those_below_a_lost_node_join_another),
+    cmocka_unit_test(losses_meet),
+    cmocka_unit_test(a_spares_end_ends_nothing),
+    cmocka_unit_test(a_rank_that_dies_again_and_again_is_moved_once),
+    cmocka_unit_test(a_part_of_few_nodes_ends),
+};
+
+UNIT_MAIN(tests)
