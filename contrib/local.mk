@@ -8,6 +8,10 @@ contrib_examples_linear_LDFLAGS = $(AM_LDFLAGS) -static
 EXTRA_DIST += \
 	%D%/arm64 %D%/bundle %D%/check %D%/cluster %D%/demo %D%/demo-bigram.py %D%/deps %D%/gpu-check %D%/matrix \
 	%D%/bench/checkpoint %D%/bench/backends.py %D%/bench/ckpttorch.py %D%/bench/failtorch.py %D%/bench/failure \
+	%D%/bench/faults %D%/bench/faultlib/cluster.py %D%/bench/faultlib/door.py \
+	%D%/bench/faultlib/inject.c %D%/bench/faultlib/kinds.py \
+	%D%/bench/faultlib/loop.py %D%/bench/faultlib/net.py \
+	%D%/bench/faultlib/python/sitecustomize.py %D%/bench/faultlib/wire.py \
 	%D%/bench/gloobench.py \
 	%D%/bench/gpt.py %D%/bench/gptmodel.py %D%/bench/gpugpt.py \
 	%D%/bench/gpupeer %D%/bench/launch %D%/bench/mpibench.c %D%/bench/peers %D%/bench/pmixbare.c \
