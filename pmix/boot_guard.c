@@ -82,6 +82,8 @@ static void take_memory(struct guarded *p, const unsigned char *body)
     h.generation = (int)bytes_get32(body);
     if (kind < HANDOVER_KINDS)
         h.memory[kind] = frame_take_fd(&p->in);
+    if (h.guard < 0) /* no descriptor is left: none of it can be kept up */
+        handover_close(&h);
     handover_put(&h);
 }
 

@@ -59,6 +59,7 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
     if (d->state.micro.is_unfinished)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: a step has begun: finish its micro-steps first",
                          d->team.me.rank);
+    recall_take(&d->save); /* as ddp_batch_next does on the others */
     for (;;) {
         struct ddp_step s;
         if (empty_pass(d, errp) < 0)

@@ -68,7 +68,7 @@ static ssize_t receive(struct frame *f, int fd, size_t want)
     struct msghdr h = {.msg_iov = &v, .msg_iovlen = 1};
     if (f->takes_fd) {
         h.msg_control = &c;
-        h.msg_controllen = sizeof c;
+        h.msg_controllen = CMSG_LEN(sizeof(int)); /* one: CMSG_SPACE has room for two */
     }
     ssize_t n = recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n > 0 && f->takes_fd)

@@ -114,21 +114,11 @@ int watch_left_on_node(const watch_t *w, int node)
     return -1;
 }
 
-int watch_say(watch_t *w, struct cause c, const char *text, ddp_error_t *errp)
-{
-    cause_error(w->world, c, text, errp);
-    if (errp && (c.kind == WATCH_LATE || c.kind == WATCH_STUCK)) {
-        size_t n = strlen(errp->text);
-        flight_where(w->flight, errp->text + n, sizeof errp->text - n);
-    }
-    return -1;
-}
-
 int watch_error(watch_t *w, ddp_error_t *errp)
 {
     watch_sync(w);
     struct cause c = cause_unpack(atomic_load(&w->board->cause));
-    return watch_say(w, c, board_text(w->board, w->world, c.slot), errp);
+    return cause_error(w->world, c, board_text(w->board, w->world, c.slot), w->flight, errp);
 }
 
 void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch_what what)

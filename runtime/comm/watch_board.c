@@ -56,9 +56,9 @@ static const char *how_it_died(int status, char *buf, size_t size)
     return buf;
 }
 
-int cause_error(const struct world *w, struct cause c, const char *text, ddp_error_t *errp)
+int cause_error(const struct world *w, struct cause c, const char *text, const flight_t *flight, ddp_error_t *errp)
 {
-    char who[96], how[64];
+    char who[96], how[64], where[80];
     world_rank_name(w, c.rank, who, sizeof who);
     switch (c.kind) {
     case WATCH_DIED:
@@ -69,8 +69,8 @@ int cause_error(const struct world *w, struct cause c, const char *text, ddp_err
         return error_set(errp, DDP_E_PEER, ESHUTDOWN, "%s left the job while rank %d waits in %s", who, c.arg,
                          watch_what_name(c.what));
     case WATCH_LATE:
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not come before the deadline; rank %d waited in %s",
-                         who, c.arg, watch_what_name(c.what));
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not come before the deadline; rank %d waited in %s%s",
+                         who, c.arg, watch_what_name(c.what), flight_where(flight, where, sizeof where));
     case WATCH_ABORT:
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s aborted: %s", who, text);
     case WATCH_NOTICE:

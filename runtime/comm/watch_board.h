@@ -26,9 +26,10 @@ struct cause {
 };
 struct cause cause_unpack(uint64_t word);
 
-/* Fills *errp with "rank 3 (n2) died (signal 9)" or the like. text: of WATCH_ABORT, WATCH_DIFFERS and WATCH_NOTICE.
+/* Fills *errp with "rank 3 (n2) died (signal 9)" or the like, where a deadline has passed also with how far this rank
+ * had come, as its flight recorder says (NULL: it has none). text: of WATCH_ABORT, WATCH_DIFFERS and WATCH_NOTICE.
  * Returns -1. */
-int cause_error(const struct world *w, struct cause c, const char *text, ddp_error_t *errp);
+int cause_error(const struct world *w, struct cause c, const char *text, const flight_t *flight, ddp_error_t *errp);
 
 char *board_text(struct watch_board *b, const struct world *w, int slot); /* WATCH_TEXT_MAX + 1 bytes */
 _Atomic uint8_t *board_left(struct watch_board *b, const struct world *w, int rank);

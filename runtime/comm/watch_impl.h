@@ -60,9 +60,6 @@ void watch_sync(watch_t *w);
 /* board_raise, and wakes and informs all ranks. */
 void watch_raise_cause(watch_t *w, struct cause c, const char *text);
 
-/* cause_error, and where a deadline has passed how far this rank had come. Returns -1. */
-int watch_say(watch_t *w, struct cause c, const char *text, ddp_error_t *errp);
-
 void *watch_thread(void *watch);
 
 #endif

@@ -58,7 +58,7 @@ static void tell_guard(watch_t *w, struct cause c, const char *text)
     ddp_error_t e;
     if (c.kind == WATCH_NOTICE || c.kind == WATCH_STUCK)
         return;
-    watch_say(w, c, text, &e);
+    cause_error(w->world, c, text, w->flight, &e);
     notice_tell(&w->notice, c.rank, e.text);
 }
 

@@ -3,6 +3,8 @@
 
 #include "t/unit/unit.h"
 
+#include <errno.h>
+#include <sys/resource.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -84,10 +86,27 @@ static void memory_of_another_kind_is_refused(void **state)
     close(plain);
 }
 
+/* Of files: such a limit, where it is exceeded, ends a process by a signal. */
+static void a_limit_of_size_is_an_error(void **state)
+{
+    struct rlimit before, now;
+    struct slots s;
+    ddp_error_t e;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    now = before;
+    now.rlim_cur = slots_bytes(BYTES) - 1;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+    assert_int_equal(slots_make(&s, BYTES, KEY, &e), -1);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(e.code, EFBIG);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_sealed_is_found_again),
     cmocka_unit_test(a_head_that_is_not_whole_is_none),
     cmocka_unit_test(memory_of_another_kind_is_refused),
+    cmocka_unit_test(a_limit_of_size_is_an_error),
 };
 
 UNIT_MAIN(tests)

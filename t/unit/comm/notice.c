@@ -87,7 +87,7 @@ static int tell(struct job *j, int rank)
     b->n_done++;
     CHECK(frame_next(&in, pair[0], &kind, &n) == 1 && kind == DOOR_CAUSE && bytes_get32(in.bytes + FRAME_HEAD) == 2 &&
               n == 4 + strlen(e.text) && !memcmp(in.bytes + FRAME_HEAD + 4, e.text, n - 4),
-          "the guard was told something else, or nothing: kind %d: %.*s, not %s", kind, (int)n - 4, in.bytes + FRAME_HEAD + 4, e.text);
+          "the guard was told something else, or nothing: kind %d", kind);
     comm_destroy(c);
     world_destroy(w);
     return 0;
