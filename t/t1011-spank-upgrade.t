@@ -8,10 +8,11 @@ plugin=$tmp/lib/ddp.so
 mkdir -m 755 "$tmp/lib" && mkdir -m 1777 "$tmp/user"
 # put VERSION: what dpkg does to install a file, or another one in its place
 put() {
-    LC_ALL=C sed "s/$version/$1/g" "$top_builddir/.libs/ddp.so" >"$plugin.dpkg-new" && chmod 644 "$plugin.dpkg-new" &&
-        mv -f "$plugin.dpkg-new" "$plugin"
+    LC_ALL=C sed "s/${version//./\\.}/$1/g" "$top_builddir/.libs/ddp.so" >"$plugin.dpkg-new" &&
+        chmod 644 "$plugin.dpkg-new" && mv -f "$plugin.dpkg-new" "$plugin"
 }
 version=$("$top_builddir/ddp" --version | sed 's/.* //')
+later=8.${version#*.} latest=9.${version#*.} # other strings may lie in its end
 put "$version"
 cluster_up 2 --plugin "$plugin"
 sed s/required/optional/ "$cluster_dir/conf/plugstack.conf" >"$tmp/lib/ddp.conf"
@@ -56,9 +57,9 @@ show=(sh -c 'echo "rank ${RANK-none} version ${DDP_VERSION-none}"')
 
 start --ddp=on
 ok "a step runs" begins
-ok "an upgrade under it" put 8.8.8
+ok "an upgrade under it" put $later
 cluster_run srun -N2 -n2 --ddp=on "${show[@]}"
-is "... the next step has the new one" "$rc:$(sort <<<"$out")" "0:$(both 8.8.8)"
+is "... the next step has the new one" "$rc:$(sort <<<"$out")" "0:$(both $later)"
 ends "... the step that ran ends well, on the old one" $held "$files" "$(both "$version")"
 sound "after an upgrade"
 
@@ -67,10 +68,10 @@ ok "a step runs" begins
 first=$held first_files=$files
 start --exclusive --ddp=on
 ok "an srun waits for its nodes" until_true 30 waits
-ok "an upgrade under both" put 9.9.9
-ends "... the step ends well" $first "$first_files" "$(both 8.8.8)"
+ok "an upgrade under both" put $latest
+ends "... the step ends well" $first "$first_files" "$(both $later)"
 ok "... the srun that waited has its step" begins
-ends "... with the new one on its nodes" $held "$files" "$(both 9.9.9)"
+ends "... with the new one on its nodes" $held "$files" "$(both $latest)"
 sound "after an upgrade under an srun that waits"
 
 start --ddp=on
@@ -82,7 +83,7 @@ cluster_run srun -N2 -n2 "${show[@]}"
 is "... steps without --ddp start" "$rc:$(sort -u <<<"$out")" "0:rank none version none"
 SLURM_DDP=on cluster_run srun -N2 -n2 "${show[@]}"
 is "... with SLURM_DDP too, without its variables" "$rc:$(sort -u <<<"$out")" "0:rank none version none"
-ends "... the step that ran ends well" $held "$files" "$(both 9.9.9)"
+ends "... the step that ran ends well" $held "$files" "$(both $latest)"
 sound "after a removal"
 
 put "$version"
