@@ -138,21 +138,6 @@ static void name(const guards_t *g, int node, char *ret)
         snprintf(ret, HOSTLIST_NAME_MAX, "node %d", node);
 }
 
-bool nodes_spare(guards_t *g, const struct death *d)
-{
-    char who[HOSTLIST_NAME_MAX + 1];
-    if (!is_known(g, d->at) || !death_is_nodes(d) || d->next || seats_of(&g->nodes.seats, d->at) >= 0)
-        return false;
-    if (!g->nodes.of[d->at].has_left) {
-        nodes_leave(g, d->at);
-        name(g, d->at, who);
-        int n_spares = count_left(g) - (g->f.n_nodes - g->f.spares);
-        snprintf(g->news, sizeof g->news, "warning: node %.64s, a spare, has gone: %d left", who,
-                 n_spares > 0 ? n_spares : 0);
-    }
-    return true;
-}
-
 /* ---- whether the step goes on ---- */
 
 /* More than half of the nodes that may run are here, or half and the first of them: another part of the step that
@@ -173,15 +158,37 @@ static bool are_most(const guards_t *g, int *ret_here, int *ret_of)
     return 2 * n_here > n || (2 * n_here == n && is_there(g, first));
 }
 
-bool nodes_are_enough(guards_t *g)
+bool nodes_spare(guards_t *g, const struct death *d)
+{
+    char who[HOSTLIST_NAME_MAX + 1];
+    int n_here, n;
+    if (!is_known(g, d->at) || !death_is_nodes(d) || d->next || seats_of(&g->nodes.seats, d->at) >= 0)
+        return false;
+    if (!g->nodes.of[d->at].has_left) {
+        nodes_leave(g, d->at);
+        name(g, d->at, who);
+        int n_spares = count_left(g) - (g->f.n_nodes - g->f.spares);
+        snprintf(g->news, sizeof g->news, "warning: node %.64s, a spare, has gone: %d left", who,
+                 n_spares > 0 ? n_spares : 0);
+    }
+    return are_most(g, &n_here, &n);
+}
+
+bool nodes_are_most(guards_t *g)
 {
     int n_here, n;
+    if (!g->nodes.of || are_most(g, &n_here, &n))
+        return true;
+    snprintf(g->news, sizeof g->news, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be "
+             "running", g->f.name, n_here, n);
+    return false;
+}
+
+bool nodes_are_enough(guards_t *g)
+{
     if (!g->nodes.of)
         return true;
-    if (!are_most(g, &n_here, &n))
-        snprintf(g->news, sizeof g->news, "no restart from %.64s: it reaches %d of %d nodes only, and the others may "
-                 "be running", g->f.name, n_here, n);
-    else if (count_left(g) < g->f.min_nodes || g->nodes.n_left == LEFT_MAX)
+    if (count_left(g) < g->f.min_nodes || g->nodes.n_left == LEFT_MAX)
         snprintf(g->news, sizeof g->news, "no restart: %d of %d nodes are left, and it takes %d (spares, min_nodes)",
                  count_left(g), g->f.n_nodes, g->f.min_nodes);
     else

@@ -160,7 +160,7 @@ void round_look(guards_t *g)
         want_requeue(g);
     else if (is_all(g, here, done) && !(g->f.is_elastic && g->verdict.next)) /* else one that had not has left */
         round_over(g);
-    else if (g->verdict.next && is_all(g, here, gone) && !nodes_are_enough(g))
+    else if (g->verdict.next && is_all(g, here, gone) && !(nodes_are_most(g) && nodes_are_enough(g)))
         give_up(g);
     else if (g->verdict.next && is_all(g, here, gone))
         round_start(g, g->verdict.next);
