@@ -152,16 +152,16 @@ void guard_reap(struct guard *g)
  * goes without a farewell, and the guards of other nodes find that, and say it. */
 static void lose_stepd(struct guard *g)
 {
+    if (!g->has_ended)
+        process_signal_tree(g->program, SIGKILL); /* nobody clears up behind it */
     if (g->guards && guards_is_alone(g->guards) && g->f.n_nodes > 1)
-        _exit(1); /* and so the program is killed (be_program) */
+        _exit(1);
     struct death d = {.kind = DEATH_GONE, .rank = g->waits ? g->f.rank : g->seat.rank, .at = g->f.node};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     close(g->stepd);
     g->stepd = -1;
     if (g->guards)
         guards_report(g->guards, &d);
-    if (!g->has_ended)
-        kill(g->program, SIGKILL);
 }
 
 /* What a program of libddp says, too; it may end at once. */

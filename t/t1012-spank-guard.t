@@ -157,7 +157,9 @@ ok "who has ended with code 0 before an exit code is named" until_true 30 said \
 end_step
 
 # ---- nodes ----
-start
+# shellcheck disable=SC2016
+has_child='sleep $NAP & exec sleep $NAP' # which proctrack would have killed
+start "$has_child"
 read -r _ stepd <"$tmp/out/4"
 kill -KILL "$stepd"
 ok "slurmstepd was killed: the node is named" until_true 30 said \
@@ -166,7 +168,7 @@ ok "... and nothing is left" until_true 30 nothing_left
 end_step
 is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
 
-start
+start "$has_child"
 read -r _ stepd <"$tmp/out/0"
 kill -KILL "$stepd"
 ok "... rank 0's, too, whose guards reach nobody" until_true 30 said \
