@@ -149,12 +149,13 @@ void guard_reap(struct guard *g)
 }
 
 /* slurmstepd was killed: nobody would end the program, nor hear what it says. A root would tell the user in vain: it
- * goes without a farewell, and the guards of other nodes find that, and say it. */
+ * goes without a farewell, and the guards of other nodes find that, and say it. So do all guards of a node that others
+ * can go on without. */
 static void lose_stepd(struct guard *g)
 {
     if (!g->has_ended)
         process_signal_tree(g->program, SIGKILL); /* nobody clears up behind it */
-    if (g->guards && guards_is_alone(g->guards) && g->f.n_nodes > 1)
+    if (g->guards && g->f.n_nodes > 1 && (g->f.is_elastic || guards_is_alone(g->guards)))
         _exit(1);
     struct death d = {.kind = DEATH_GONE, .rank = g->waits ? g->f.rank : g->seat.rank, .at = g->f.node};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
@@ -187,8 +188,10 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     if (g->door)
         tell_program(g, d);
     bool is_stop = d->kind == DEATH_STOPPED, is_again = d->next || g->f.is_elastic; /* elsewhere, perhaps */
+    bool is_lost = g->f.is_elastic && death_is_nodes(d);
     g->term_at = deadline_in(is_stop ? GUARD_STOP_TERM_S : is_again ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
-    g->kill_at = deadline_in(is_stop ? GUARD_STOP_KILL_S : is_again ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
+    g->kill_at = deadline_in(is_stop ? GUARD_STOP_KILL_S : is_lost ? GUARDS_LOST_KILL_S :
+                             is_again ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
     guard_reap(g);
 }
 

@@ -141,6 +141,16 @@ static void drop(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
         join_again(g);
 }
 
+/* It may hear still, and its programs are to end before others have their ranks. */
+static void tell_lost(const guards_t *g, const struct link *l)
+{
+    struct death d = loss_of(g, l, DEATH_SILENT, false);
+    d.next = round_next(g);
+    d.of = g->f.restarts;
+    if (g->f.is_elastic && l->state == LINK_IS_IN && !g->is_ending && !g->is_over)
+        link_send(l, l == g->above ? TOLD_DEATH : TOLD_VERDICT, &d);
+}
+
 static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_certain)
 {
     bool is_told = g->verdict.kind != DEATH_NONE && g->verdict.next == 0;
@@ -150,6 +160,8 @@ static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
         g->is_loss_ours = l == g->above && is_first_below(g);
         g->lost_at = deadline_in(of_node == DEATH_SILENT ? 0 : LOST_S);
     }
+    if (of_node == DEATH_SILENT && !l->is_over && !is_told)
+        tell_lost(g, l);
     drop(g, l, of_node, is_certain);
 }
 
@@ -193,12 +205,21 @@ static void tell_above(guards_t *g)
     round_tell_above(g);
 }
 
+/* Whoever does not hear this node any more tells it so. All start again, this node, too, where it is heard then. */
+static void hear_below(guards_t *g, const struct death *d)
+{
+    struct death any = *d;
+    if (g->f.is_elastic && death_is_nodes(d) && d->at == g->f.node)
+        any.at = -1;
+    hear(g, &any);
+}
+
 static void take_up(guards_t *g, struct link *l, int what, const struct death *d, const char *text)
 {
     if (what == TOLD_FAREWELL)
         l->is_over = true; /* what comes of it: guards_is_free */
     else if (what == TOLD_DEATH)
-        hear(g, d);
+        hear_below(g, d);
     else if (what == TOLD_DONE && d->next == round_of(g, what))
         l->n_done = d->how;
     else if (what == TOLD_GONE && d->next == round_of(g, what))
@@ -337,7 +358,7 @@ int guards_wait_ms(const guards_t *g)
     uint64_t first = earlier(earlier(g->settle_at, g->lost_at), earlier(g->stuck_at, round_due(g)));
     if (join_is_open(g))
         first = earlier(first, g->join_at);
-    first = earlier(earlier(first, beat_due(g)), g->nodes.absent_at);
+    first = earlier(earlier(first, beat_due(g)), earlier(g->nodes.absent_at, g->nodes.free_at));
     return first ? deadline_left_ms(first) : -1;
 }
 
@@ -366,9 +387,14 @@ void guards_step(guards_t *g)
         round_decide(g, &g->first);
         decide(g, &g->first, true);
     }
+    if (is_due(g->nodes.free_at))
+        g->nodes.free_at = 0;
+    struct death d;
+    if (round_missing(g, &d))
+        hear(g, &d);
     round_look(g);
     if (is_due(g->stuck_at)) {
-        struct death d = round_stuck(g);
+        d = round_stuck(g);
         g->stuck_at = 0;
         decide(g, &d, true);
     }

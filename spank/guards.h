@@ -30,8 +30,10 @@
  * others move up (seats.h). A node is the smallest part that is lost: who loses its leader ends. A leader that loses
  * the one above joins the next above that, up to the root, then the nodes from the first on; where none of those before
  * it is left it is the root. It goes on where it reaches more than half of the step's nodes, not counted those whose
- * guards have surely ended, or half and the first of them: so two parts of a step never do. A node that has left stays
- * out, but its guards stay, and a spare's wait in the same way; both end with 0.
+ * guards have surely ended, or half and the first of them: so two parts of a step never do. The ranks of a node that is
+ * lost start elsewhere when its own programs must have ended: it is told that it is lost, which it may hear, or finds
+ * by itself that it hears nobody. A node that has left stays out, but its guards stay, and a spare's wait in the same
+ * way; both end with 0.
  *
  * One thread, no waits: the caller polls guards_fd for at most guards_wait_ms and calls guards_step. */
 #ifndef DDP_SPANK_GUARDS_H
@@ -57,6 +59,9 @@
 #define GUARDS_LOOP_N 3
 #define GUARDS_LOOP_S 60
 #define GUARDS_JOIN_S 120 /* for all guards to have joined */
+#define GUARDS_LOST_KILL_S 2.0  /* SIGKILL, from the word that a node is lost: its own programs end so, too */
+#define GUARDS_LOST_WAIT_S 5.0  /* until its ranks start elsewhere: it may find that 2 s later than the others */
+#define GUARDS_ENDED_WAIT_S 2.5 /* ... where its first guard has surely ended, and the others there see that */
 #define GUARDS_STUCK_S 60 /* from a verdict until nothing of the programs is left, SIGKILL included */
 
 /* What all guards of the step compute their ports from. */

@@ -64,6 +64,7 @@ struct nodes {
     int n_seated;               /* how many of them the seats have seen */
     struct seats seats; /* of the generation that runs */
     bool is_changed;    /* what is to be told above */
+    uint64_t free_at;   /* when the programs of lost nodes must have ended; 0: they have */
     uint64_t absent_at; /* the root: when nodes that are not in the tree are lost; 0: none is */
 };
 
@@ -161,6 +162,7 @@ bool nodes_are_most(guards_t *g);
 bool nodes_move(guards_t *g, const struct death *d);  /* the ranks of its node, to a spare, once for each rank */
 bool nodes_are_all(guards_t *g); /* in the tree, or have left, as those that were lost do now */
 bool nodes_are_whole(guards_t *g, int n_here); /* so they are, with so many guards: all of theirs */
+void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1]); /* one of which not all guards are here */
 void nodes_wait(guards_t *g);    /* for those that are not in the tree, until absent_at */
 bool nodes_absent(guards_t *g, int node, struct death *ret); /* it is one that was lost, or that is then */
 
@@ -198,6 +200,9 @@ int round_next(const guards_t *g);
 
 /* What a count (TOLD_DONE and the like) is of: it counts only where the one above is as far. */
 int round_of(const guards_t *g, int what);
+
+/* In a step that Slurm does not end when a task fails: some have not come in time. */
+bool round_missing(const guards_t *g, struct death *ret);
 
 /* At g->stuck_at: who keeps the next generation from beginning. */
 struct death round_stuck(const guards_t *g);

@@ -23,10 +23,11 @@
 #define STRANGERS_MAX 256
 #define STRANGER_S 2.0
 #define HANDSHAKE_S 1.0       /* from the connect to the answer */
+#define CONNECT_AGAIN_S 0.3   /* where many may have gone: of that a kernel's answer */
 #define RETRY_MS_MAX 500
 #define RESOLVE_S 3.0         /* once, before anything else */
 #define RESOLVE_AGAIN_S 1.0
-#define AGAIN_S 5.0           /* to join another one */
+#define AGAIN_S 10.0          /* to join another one */
 
 /* ---- below ---- */
 
@@ -216,7 +217,7 @@ static void begin_trial(guards_t *g)
     }
     g->trial->node = is_remote ? g->above_node : g->f.node;
     snprintf(g->trial->name, sizeof g->trial->name, "%s", is_remote ? g->f.above : g->f.name);
-    g->join_at = deadline_in(HANDSHAKE_S);
+    g->join_at = deadline_in(g->is_again ? CONNECT_AGAIN_S : HANDSHAKE_S);
 }
 
 /* The trial's connection stands, or has failed. */
@@ -235,6 +236,7 @@ void join_ask(guards_t *g)
         return;
     }
     l->state = LINK_ASKS;
+    g->join_at = deadline_in(HANDSHAKE_S);
 }
 
 void join_step(guards_t *g)

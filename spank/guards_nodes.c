@@ -10,7 +10,7 @@
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
-#define ABSENT_S 7.0 /* more than a guard takes to join another one */
+#define ABSENT_S 7.0 /* from being the root: all try the same nodes, in about the same order and at the same time */
 
 int nodes_open(guards_t *g)
 {
@@ -52,10 +52,21 @@ void nodes_drop(guards_t *g, const struct link *via)
         nodes_are_at(g, via, i, false);
 }
 
+/* Of a lost node's programs. */
+static void wait_for_end(guards_t *g, bool is_certain)
+{
+    double s = !is_certain ? GUARDS_LOST_WAIT_S : g->f.local_size > 1 ? GUARDS_ENDED_WAIT_S : 0;
+    uint64_t at = deadline_in(s);
+    if (s > 0 && at > g->nodes.free_at)
+        g->nodes.free_at = at;
+}
+
 void nodes_lose(guards_t *g, int node, bool is_certain)
 {
     if (!is_known(g, node) || is_there(g, node))
         return;
+    if (!g->nodes.of[node].is_lost)
+        wait_for_end(g, is_certain);
     g->nodes.of[node].is_lost = true;
     g->nodes.of[node].is_certain |= is_certain;
 }
@@ -227,6 +238,18 @@ bool nodes_are_whole(guards_t *g, int n_here)
     for (int i = 0; g->nodes.of && i < g->f.n_nodes; i++)
         n += is_there(g, i);
     return n > 0 && n_here == n * g->f.local_size && nodes_are_all(g);
+}
+
+void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1])
+{
+    int missing = g->f.node;
+    for (const struct link *l = g->below; l; l = l->next)
+        if (l->is_remote && l->n_here % g->f.local_size)
+            missing = l->node;
+    for (int i = 0; g->nodes.of && i < g->f.n_nodes; i++)
+        if (!is_there(g, i))
+            missing = i;
+    name(g, missing, ret);
 }
 
 void nodes_wait(guards_t *g)

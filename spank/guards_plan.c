@@ -70,7 +70,8 @@ static int wrong(ddp_error_t *errp, const char *format, int n, int n_nodes)
 }
 
 /* A node can take another's place where each has the same number of tasks, with ranks in a row. */
-static int plan_spares(const struct step *s, const struct keys *o, struct guards_facts *ret, ddp_error_t *errp)
+static int plan_spares(const struct step *s, const struct keys *o, bool is_even, struct guards_facts *ret,
+                       ddp_error_t *errp)
 {
     int n = s->n_nodes, spares = (int)o->key[KEY_SPARES].i, least = (int)o->key[KEY_MIN_NODES].i;
     ret->is_elastic = keys_are_elastic(o);
@@ -84,7 +85,7 @@ static int plan_spares(const struct step *s, const struct keys *o, struct guards
     if (least > n - spares)
         return wrong(errp, "min_nodes=%d, but without the spares the step has %d nodes only: start it on more", least,
                      n - spares);
-    if (s->size != n * s->local_size || s->rank != s->node * s->local_size + s->local_rank)
+    if (!is_even || s->size != n * s->local_size || s->rank != s->node * s->local_size + s->local_rank)
         return error_set(errp, DDP_E_USAGE, EINVAL, "spares and min_nodes need as many tasks on each node, with ranks "
                          "in a row: srun --ntasks-per-node=N --distribution=block");
     return ret->is_whole ? 0 : error_set(errp, DDP_E_USAGE, EINVAL, "spares and min_nodes need srun to start the step, "
@@ -129,7 +130,7 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     if (token && strlen(token) == GUARDS_TOKEN_LEN)
         strcpy(ret->token, token);
     ret->is_whole = is_one && *ret->token;
-    if (plan_stop(o, lookup, arg, ret, errp) < 0 || plan_spares(s, o, ret, errp) < 0)
+    if (plan_stop(o, lookup, arg, ret, errp) < 0 || plan_spares(s, o, !lookup(UNEVEN_VARIABLE, arg), ret, errp) < 0)
         return -1;
     const char *srun = lookup("SLURM_SRUN_COMM_HOST", arg), *port = lookup(LIFELINE_VARIABLE, arg);
     if (!srun)

@@ -89,12 +89,19 @@ static int told_by(const struct link *l, int what)
     return what == TOLD_HERE ? l->n_here : what == TOLD_DONE ? l->n_done : what == TOLD_GONE ? l->n_gone : l->n_saved;
 }
 
-/* A count of the subtree's guards, told above where it has changed. */
-static int count(guards_t *g, int what, bool is_own, int *told)
+/* Of the subtree's guards. */
+static int sum(const guards_t *g, int what, bool is_own)
 {
     int n = is_own;
     for (const struct link *l = g->below; l; l = l->next)
         n += told_by(l, what);
+    return n;
+}
+
+/* The same, told above where it has changed. */
+static int count(guards_t *g, int what, bool is_own, int *told)
+{
+    int n = sum(g, what, is_own);
     if (n != *told && g->above) {
         *told = n;
         link_send(g->above, what, &(struct death){.how = n, .next = round_of(g, what)});
@@ -102,19 +109,39 @@ static int count(guards_t *g, int what, bool is_own, int *told)
     return n;
 }
 
-uint64_t round_due(const guards_t *g)
+static bool is_at_end(const guards_t *g)
 {
-    return has_rounds(g) && is_root(g) && !g->is_over && !g->is_whole ? g->join_until : 0;
+    return g->is_over || g->settle_at || (g->verdict.kind != DEATH_NONE && !g->verdict.next);
 }
 
-/* Who has not joined until then never will: nobody waits for it. */
+uint64_t round_due(const guards_t *g)
+{
+    return has_rounds(g) && is_root(g) && !is_at_end(g) && !g->is_whole ? g->join_until : 0;
+}
+
+/* Who has not joined until then never will. */
+static bool is_late(const guards_t *g)
+{
+    return !g->is_whole && !is_at_end(g) && deadline_left_ns(g->join_until) == 0;
+}
+
+/* Nobody waits for them. */
 static void look_for_missing(guards_t *g, int n_here)
 {
     g->is_whole = g->is_whole || n_here == g->f.size || nodes_are_whole(g, n_here);
-    if (g->is_whole || g->is_over || deadline_left_ns(g->join_until) > 0)
+    if (!is_late(g) || g->f.is_elastic)
         return;
     g->n_missing = g->f.size - n_here;
     round_over(g);
+}
+
+bool round_missing(const guards_t *g, struct death *ret)
+{
+    if (!g->f.is_elastic || !is_root(g) || !is_late(g))
+        return false;
+    *ret = (struct death){.kind = DEATH_MISSING, .rank = g->f.rank, .how = g->f.size - sum(g, TOLD_HERE, true)};
+    nodes_name_missing(g, ret->node);
+    return true;
 }
 
 /* What n guards have told, all have, of `here`. */
@@ -162,7 +189,7 @@ void round_look(guards_t *g)
         round_over(g);
     else if (g->verdict.next && is_all(g, here, gone) && !(nodes_are_most(g) && nodes_are_enough(g)))
         give_up(g);
-    else if (g->verdict.next && is_all(g, here, gone))
+    else if (g->verdict.next && is_all(g, here, gone) && !g->nodes.free_at)
         round_start(g, g->verdict.next);
 }
 

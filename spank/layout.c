@@ -31,6 +31,18 @@ static int find_first(const slurm_step_layout_t *l)
     return -1;
 }
 
+static bool is_even(const slurm_step_layout_t *l)
+{
+    for (uint32_t i = 0; i < l->node_cnt; i++) {
+        if (l->tasks[i] != l->tasks[0])
+            return false;
+        for (uint32_t t = 1; t < l->tasks[i]; t++)
+            if (l->tids[i][t] != l->tids[i][0] + t)
+                return false;
+    }
+    return true;
+}
+
 static inline slurm_step_id_t step_id(uint32_t job, uint32_t step)
 {
     slurm_step_id_t id;
@@ -41,7 +53,7 @@ static inline slurm_step_id_t step_id(uint32_t job, uint32_t step)
     return id;
 }
 
-int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 1])
+int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 1], bool *ret_is_even)
 {
     struct api api;
     slurm_step_id_t id = step_id(job, step);
@@ -50,6 +62,7 @@ int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 
     slurm_step_layout_t *l = api.get(&id);
     int at = l && l->node_list ? find_first(l) : -1;
     int rc = at >= 0 ? hostlist_nth(l->node_list, (size_t)at, ret, NULL) : -1;
+    *ret_is_even = rc < 0 || is_even(l);
     if (l)
         api.free(l);
     return rc;

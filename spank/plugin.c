@@ -262,16 +262,20 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
     return rc == 0 && spank_context() == S_CTX_LOCAL ? prepare_step() : rc;
 }
 
-/* Which node has rank 0 is in no variable of Slurm's (step.h). A heterogeneous step's tasks would not hear of it: srun
- * has copied its environment for them already. */
+/* Which node has rank 0, and where the others are, is in no variable of Slurm's (step.h). A heterogeneous step's tasks
+ * would not hear of it: srun has copied its environment for them already. */
 static void tell_first_node(spank_t sp)
 {
     uint32_t n_nodes = 0, job, step;
     char name[HOSTLIST_NAME_MAX + 1];
-    if (spank_get_item(sp, S_JOB_NNODES, &n_nodes) == ESPANK_SUCCESS && n_nodes > 1 &&
-        spank_get_item(sp, S_JOB_ID, &job) == ESPANK_SUCCESS &&
-        spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS && layout_first_node(job, step, name) == 0)
-        setenv(FIRST_NODE_VARIABLE, name, 1);
+    bool is_even;
+    if (spank_get_item(sp, S_JOB_NNODES, &n_nodes) != ESPANK_SUCCESS || n_nodes < 2 ||
+        spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS || layout_first_node(job, step, name, &is_even) < 0)
+        return;
+    setenv(FIRST_NODE_VARIABLE, name, 1);
+    if (!is_even)
+        setenv(UNEVEN_VARIABLE, "1", 1);
 }
 
 static void tell_end(spank_t sp)

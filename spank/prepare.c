@@ -78,6 +78,7 @@ void prepare_forget(void)
     unsetenv(GATHER_VARIABLE);
     unsetenv(PORT_DRAW_VARIABLE);
     unsetenv(FIRST_NODE_VARIABLE);
+    unsetenv(UNEVEN_VARIABLE);
     unsetenv(GUARDS_VARIABLE);
     unsetenv(LIFELINE_VARIABLE);
     unsetenv(STOP_END_VARIABLE);
@@ -120,6 +121,8 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
     offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", is_kept || is_elastic ? "0" : "1");
     if (is_elastic) /* the step is to outlive its nodes */
         offer(set, sizeof set, "SLURM_NO_KILL", "set");
+    if (is_elastic && getenv("MASTER_ADDR"))
+        f->warn("MASTER_ADDR is set, and stays as it is when that node is lost: leave it to the plugin (unset it)");
     if (o->key[KEY_RESV_PORTS].b || c->resv_ports)
         offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
     else if (mpi && !strcmp(mpi, "pmi2"))

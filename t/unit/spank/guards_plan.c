@@ -7,7 +7,7 @@
 
 #include "spank/guards.h"
 
-static const char *users_port, *option = "on";
+static const char *users_port, *option = "on", *uneven; /* the last: what srun says of the layout */
 
 static const char *lookup(const char *name, void *arg)
 {
@@ -16,6 +16,8 @@ static const char *lookup(const char *name, void *arg)
         return list[0];
     if (!strcmp(name, "MASTER_PORT"))
         return users_port;
+    if (!strcmp(name, UNEVEN_VARIABLE))
+        return uneven;
     return strcmp(name, GUARDS_VARIABLE) ? NULL : list[1];
 }
 
@@ -137,6 +139,10 @@ static void what_spares_are_refused(void **state)
     s.rank = 2;
     s.size = 7;
     refuses(&s, "on,restarts=1,min_nodes=1", "--distribution=block");
+    s.size = 8;
+    uneven = "1"; /* elsewhere */
+    refuses(&s, "on,restarts=1,min_nodes=1", "--distribution=block");
+    uneven = NULL;
 }
 
 static const struct CMUnitTest tests[] = {

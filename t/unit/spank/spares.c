@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
+
 #define WAITS (-1)
 
 static bool is_dead[MEMBERS_MAX];
@@ -25,9 +27,16 @@ static void kill_node(struct members *m, int node)
     }
 }
 
+/* A node of one rank stands still. */
+static void stop_node(struct members *m, int node)
+{
+    assert_int_equal(kill(m->of[node].pid, SIGSTOP), 0);
+    is_dead[node] = true;
+}
+
 static void hear(struct members *m, int r, struct heard *h)
 {
-    if (!members_hears(m, r, 20, h))
+    if (!members_hears(m, r, 40, h))
         fail_msg("rank %d has heard nothing", r);
     if (h->news[0])
         strcpy(news, h->news);
@@ -45,10 +54,9 @@ static void hear_verdict(struct members *m)
 }
 
 /* It begins when all programs have gone; each task has that rank then, or WAITS. */
-static void go_on(struct members *m, int generation, int size, const int *rank)
+static void begin_next(struct members *m, int generation, int size, const int *rank)
 {
     struct heard h;
-    hear_verdict(m);
     for (int r = 0; r < m->n; r++)
         if (!is_dead[r])
             members_tell(m, r, DO_GONE);
@@ -63,14 +71,22 @@ static void go_on(struct members *m, int generation, int size, const int *rank)
     }
 }
 
-static void hear_the_end(struct members *m)
+static void go_on(struct members *m, int generation, int size, const int *rank)
 {
-    struct heard h;
+    hear_verdict(m);
+    begin_next(m, generation, size, rank);
+}
+
+/* The last verdict. */
+static struct death hear_the_end(struct members *m)
+{
+    struct heard h = {.verdict = {.kind = DEATH_NONE}};
     for (int r = 0; r < m->n; r++)
         do
             if (!is_dead[r])
                 hear(m, r, &h);
         while (!is_dead[r] && (h.verdict.kind == DEATH_NONE || h.verdict.next));
+    return h.verdict;
 }
 
 /* Those that wait have done so from the start. */
@@ -221,8 +237,7 @@ static void a_part_of_few_nodes_ends(void **state)
     struct heard h;
     (void)state;
     start(&m, 3, 1);
-    kill(m.of[0].pid, SIGSTOP);
-    is_dead[0] = true;
+    stop_node(&m, 0);
     go_on(&m, 1, 2, rank);
     kill(m.of[0].pid, SIGCONT);
     do {
@@ -235,6 +250,63 @@ static void a_part_of_few_nodes_ends(void **state)
     finish(&m, rank);
 }
 
+/* It may run still: it is told, in case it hears, and its ranks start elsewhere when its programs must have ended. */
+static void a_silent_node_ends_before_its_ranks_start_elsewhere(void **state)
+{
+    static const int rank[] = {0, WAITS, 2, 1};
+    struct members m = {.restarts = 5, .spares = 1, .silent_s = 3};
+    struct heard h;
+    (void)state;
+    start(&m, 4, 1);
+    stop_node(&m, 1);
+    hear_verdict(&m);
+    uint64_t known = clock_ns();
+    kill(m.of[1].pid, SIGCONT);
+    hear(&m, 1, &h);
+    assert_int_equal(h.verdict.kind, DEATH_SILENT);
+    assert_int_equal(h.verdict.rank, 1);
+    assert_int_equal(h.verdict.next, 1);
+    begin_next(&m, 1, 3, rank);
+    assert_true(clock_ns() - known > (uint64_t)((GUARDS_LOST_WAIT_S - 1) * NS_PER_S)); /* which some knew first */
+    assert_true(GUARDS_LOST_WAIT_S - 1 > GUARDS_LOST_KILL_S);
+    is_dead[1] = true;
+    finish(&m, rank);
+}
+
+/* Those from 1 to 5 answer nobody. */
+static void many_of_the_first_nodes_are_lost(void **state)
+{
+    int rank[13];
+    struct members m = {.restarts = 5, .spares = 6, .silent_s = 3};
+    (void)state;
+    start(&m, 13, 1);
+    for (int i = 0; i < 13; i++)
+        rank[i] = i == 6 ? 6 : i > 6 ? i - 7 : WAITS;
+    for (int i = 0; i < 6; i++)
+        stop_node(&m, i);
+    go_on(&m, 1, 7, rank);
+    for (int i = 0; i < 6; i++)
+        members_kill(&m, i);
+    finish(&m, rank);
+}
+
+/* Slurm does not end the step for that. */
+static void a_task_that_never_comes_ends_the_step(void **state)
+{
+    struct members m = {.restarts = 5, .spares = 1, .join_s = 1};
+    (void)state;
+    memset(is_dead, 0, sizeof is_dead);
+    members_set_up(&m, 3, 2);
+    for (int r = 0; r < 6; r++)
+        if (r != 3)
+            members_start(&m, r);
+    is_dead[3] = true;
+    struct death d = hear_the_end(&m);
+    assert_int_equal(d.kind, DEATH_MISSING);
+    assert_int_equal(d.how, 1);
+    members_end(&m);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
     cmocka_unit_test(so_it_does_of_the_roots),
@@ -244,6 +316,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_spares_end_ends_nothing),
     cmocka_unit_test(a_rank_that_dies_again_and_again_is_moved_once),
     cmocka_unit_test(a_part_of_few_nodes_ends),
+    cmocka_unit_test(a_silent_node_ends_before_its_ranks_start_elsewhere),
+    cmocka_unit_test(many_of_the_first_nodes_are_lost),
+    cmocka_unit_test(a_task_that_never_comes_ends_the_step),
 };
 
 UNIT_MAIN(tests)
