@@ -25,7 +25,7 @@ cat >"$cluster_dir/home/shell" <<SHELL
 $place
 srun --overlap --ddp=on,guard -N1 -n1 bash -c '$place'
 SHELL
-cluster_run script -qec "srun --pty --ddp=on,guard -N1 -n1 bash $cluster_dir/home/shell" /dev/null
+cluster_run env SHELL=/bin/sh script -qec "srun --pty --ddp=on,guard -N1 -n1 bash $cluster_dir/home/shell" /dev/null
 is "a step with a terminal of its own has no guard; one that is started there has" \
     "$rc $(tr -cd 'a-z \n' <<<"$out" | xargs)" "0 not guarded guarded" || diag "$out$err"
 # shellcheck disable=SC2016

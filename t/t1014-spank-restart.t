@@ -50,7 +50,7 @@ cluster_run srun --ddp=on,restarts=1 -N2 -n4 bash -c '"$@" && "$@"' "$tmp" "$top
 is "a task may run two programs of libddp" "$rc $(grep -c '^step 3/3 loss' <<<"$out") $(lines)" "0 2 "
 
 # ---- refused ----
-cluster_run script -qec 'srun --pty --ddp=on,restarts=1 -N1 -n1 true' /dev/null
+cluster_run env SHELL=/bin/sh script -qec 'srun --pty --ddp=on,restarts=1 -N1 -n1 true' /dev/null
 like "not with a terminal of the step's own" "$rc $out" '^1 .*restarts: not with a terminal of the step'
 
 # ---- training ----
@@ -73,7 +73,7 @@ like "... each is said" "$(lines | grep -oE 'rank [0-9]+ \(n|restart.*' | xargs)
 like "... goes on from memory, where that is whole" "$(grep '^resumed from' <<<"$out")" \
     '^resumed from memory, at step [0-9]+
 resumed from memory, at step [0-9]+
-resumed from .*/step-0*(9[0-9]{2}|10[01][0-9]), at step [0-9]+$'
+resumed from .*/step-0*([6-9][0-9]{2}|10[01][0-9]), at step [0-9]+$'
 like "... and says what is not" "$err" '1 rank had no snapshot of step [0-9]+ and took the copy that another.*'\
 'snapshots in memory are not used: (rank [02]: .* of step [0-9]+ is damaged|there is a checkpoint of step)'
 is "... and loses nothing of the log" "$(sed -n 's/^{"step": \([0-9]*\),.*/\1/p' "$tmp/out/log" | uniq | tr '\n' ' ')" \
