@@ -284,8 +284,8 @@ static void step_link(guards_t *g, struct link *l)
     struct death d;
     char text[FRAME_BODY_MAX + 1];
     int what, rc;
-    if (l->state == LINK_CONNECTS) {
-        join_ask(g);
+    if (l->state == LINK_CONNECTS || l->state == LINK_CALLS) {
+        (l->state == LINK_CONNECTS ? join_call : join_ask)(g);
         return;
     }
     while ((rc = link_next(l, &what, &d, text)) > 0)

@@ -10,8 +10,9 @@
  * nothing for silent_s is dead, of which the user is warned GUARDS_SAY_SILENT_S after its last word. Who loses the
  * guard above decides for those below.
  *
- * Every connection begins with a token that srun has drawn for the step (lobby.h): strangers get nothing, and cost a
- * descriptor for a while. A guard that has no token, or cannot reach the one above, is its own root.
+ * Every connection begins with proofs that both ends have the token that srun has drawn for the step (guards_proof.h):
+ * strangers get nothing, whichever end they are, and cost a descriptor for a while. A guard that has no token, or
+ * cannot reach the one above, is its own root.
  *
  * With restarts a death may be followed by another generation of all programs. The verdict says so; each guard then
  * ends what its program has left and says that it is gone; when all are gone the root starts the next one. Only

@@ -10,6 +10,7 @@
 #include "runtime/base/frame.h"
 #include "runtime/base/lobby.h"
 #include "spank/guards.h"
+#include "spank/guards_proof.h"
 
 enum {
     TOLD_BEAT,
@@ -30,9 +31,9 @@ enum {
     TOLD_LEFT,     /* down: the node `at` has left, as the one of number `how` */
 };
 
-/* How far a connection is. Who asks says who it is, hears that it is let in, and confirms that it has heard that: one
- * that gave up in between is nobody's death. */
-enum state { LINK_CONNECTS, LINK_ASKS, LINK_IS_IN };
+/* How far a connection is. Who calls is told what to answer (guards_proof.h). Who asks says who it is, hears that it is
+ * let in, and confirms that it has heard that: one that gave up in between is nobody's death. */
+enum state { LINK_CONNECTS, LINK_CALLS, LINK_ASKS, LINK_IS_IN };
 
 /* A connection to another guard. */
 struct link {
@@ -71,11 +72,15 @@ struct nodes {
 struct guards {
     struct guards_facts f; /* above, port_above: where it joins now */
     int epoll, listen_fd[2]; /* unix, TCP */
+    int port;                /* of the latter */
     lobby_t *lobby[2];
     struct link *below, *above; /* above: NULL until it is joined */
     bool is_finished, is_alone; /* alone: there is none above, or it cannot be reached */
     bool is_ending;             /* nobody's end is a death any more */
     struct link *trial;         /* on its way to be the one above; NULL: none is */
+    unsigned char nonce[PROOF_NONCE_LEN]; /* what it was sent; and what it has to say */
+    char answer[PROOF_ANSWER_LEN + 1];
+    size_t n_nonce;
     int above_node;             /* where it joins */
     bool is_again, is_up;       /* after the one above was lost; ... it aims at those between that and the root */
     bool is_new_root;           /* there was none: to be noticed once */
@@ -129,7 +134,8 @@ void join_open(guards_t *g); /* listens where others are to come, and finds the 
 bool join_is_open(const guards_t *g); /* there is one above to join still */
 void join_step(guards_t *g); /* at g->join_at */
 
-/* The trial's connection can be written to or has failed; has ended. */
+/* The trial's connection can be written to or has failed; has something to read; has ended. */
+void join_call(guards_t *g);
 void join_ask(guards_t *g);
 void join_fail(guards_t *g);
 

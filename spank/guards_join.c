@@ -8,18 +8,13 @@
 #include <unistd.h>
 
 #include "runtime/base/address.h"
-#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/door.h"
 #include "runtime/base/io.h"
-#include "runtime/base/plain.h"
 #include "runtime/base/resolve.h"
 #include "spank/guards_impl.h"
 #include "spank/listen.h"
 
-/* Of the token's secret part, who asks tells the first half, and is answered by the second. */
-#define SECRET_LEN ((GUARDS_TOKEN_LEN - DOOR_TOKEN_SHOWN) / 2)
-#define HEAD_LEN (SECRET_LEN + 12 + 64)
 #define STRANGERS_MAX 256
 #define STRANGER_S 2.0
 #define HANDSHAKE_S 1.0       /* from the connect to the answer */
@@ -31,48 +26,32 @@
 
 /* ---- below ---- */
 
-static void make_head(const guards_t *g, unsigned char head[HEAD_LEN])
+static bool is_child(const guards_t *g, const struct proof_asker *who, bool is_remote)
 {
-    memset(head, 0, HEAD_LEN);
-    memcpy(head, g->f.token + DOOR_TOKEN_SHOWN, SECRET_LEN);
-    bytes_put32(head + SECRET_LEN, (uint32_t)g->f.rank);
-    bytes_put32(head + SECRET_LEN + 4, (uint32_t)g->f.node);
-    bytes_put32(head + SECRET_LEN + 8, (uint32_t)(g->f.local_rank == 0 ? g->above_node : g->f.node));
-    memcpy(head + SECRET_LEN + 12, g->f.name, strnlen(g->f.name, 63));
-}
-
-/* What only one who has the token can answer. */
-static const char *answer_of(const guards_t *g)
-{
-    return g->f.token + DOOR_TOKEN_SHOWN + SECRET_LEN;
-}
-
-static bool is_child(const guards_t *g, int node, int looks_for, bool is_remote)
-{
-    return looks_for == g->f.node && (is_remote ? node > g->f.node && node < g->f.n_nodes : node == g->f.node);
+    bool is_below = is_remote ? who->node > g->f.node && who->node < g->f.n_nodes : who->node == g->f.node;
+    return is_below && who->looks_for == g->f.node && who->port == (is_remote ? g->port : 0);
 }
 
 /* One whose token is right, but who looks for another node's guard on this host, is turned away. */
 static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote)
 {
-    int node = (int)bytes_get32(head + SECRET_LEN + 4);
-    int looks_for = (int)bytes_get32(head + SECRET_LEN + 8);
-    if (!is_child(g, node, looks_for, is_remote)) {
+    struct proof_asker who;
+    struct death answer = {.rank = g->f.rank};
+    proof_read(head, &who);
+    if (!is_child(g, &who, is_remote)) {
         close(fd);
         return;
     }
     struct link *l = link_add(g, fd, is_remote, LINK_ASKS);
     if (!l)
         return;
-    l->rank = (int)bytes_get32(head + SECRET_LEN);
-    l->node = node;
-    memcpy(l->name, head + SECRET_LEN + 12, 63);
-    plain_line(l->name);
+    l->rank = who.rank;
+    l->node = who.node;
+    snprintf(l->name, sizeof l->name, "%s", who.name);
     l->next = g->below;
     g->below = l;
-    struct death who = {.rank = g->f.rank};
-    memcpy(who.node, answer_of(g), SECRET_LEN);
-    link_send(l, TOLD_BEAT, &who); /* it is in, and who let it in */
+    proof_answer(g->f.token, head, answer.node);
+    link_send(l, TOLD_BEAT, &answer); /* it is in, and who let it in */
     nodes_tell_left(g, l);
     if (g->generation > 0)
         link_send(l, TOLD_START, &(struct death){.how = g->generation});
@@ -84,6 +63,12 @@ static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote
         link_send(l, TOLD_STOP, NULL);
     if (*g->card)
         frame_send(l->fd, TOLD_CARD, g->card, strlen(g->card));
+}
+
+static bool check(void *arg, const unsigned char nonce[LOBBY_NONCE_LEN], const unsigned char *head)
+{
+    const guards_t *g = arg;
+    return proof_is_right(g->f.token, nonce, head);
 }
 
 static void enter_local(void *arg, int fd, const unsigned char *head)
@@ -104,13 +89,15 @@ static const char *local_name(const guards_t *g, char buf[LOCAL_NAME_MAX])
     return buf;
 }
 
-static int listen_remote(const guards_t *g)
+static int listen_remote(guards_t *g)
 {
     for (int i = 0; i < GUARDS_PORTS; i++) {
         sa_family_t family;
         int fd = g->f.port[i] ? listen_socket(&family) : -1;
-        if (fd >= 0 && listen_bind(fd, family, g->f.port[i]) == 0 && listen(fd, SOMAXCONN) == 0)
+        if (fd >= 0 && listen_bind(fd, family, g->f.port[i]) == 0 && listen(fd, SOMAXCONN) == 0) {
+            g->port = g->f.port[i];
             return fd;
+        }
         io_close(fd);
     }
     return -1;
@@ -122,9 +109,8 @@ static void let_in(guards_t *g, int i, int fd, lobby_enter_f *enter_f)
     g->listen_fd[i] = fd;
     if (fd < 0)
         return;
-    g->lobby[i] = lobby_create(&(struct lobby_options){.listen_fd = fd, .head_n = HEAD_LEN,
-                                                       .token = g->f.token + DOOR_TOKEN_SHOWN, .token_n = SECRET_LEN,
-                                                       .is_same_user = i == 0, .n_max = STRANGERS_MAX,
+    g->lobby[i] = lobby_create(&(struct lobby_options){.listen_fd = fd, .head_n = PROOF_HEAD_LEN,
+                                                       .check = check, .is_same_user = i == 0, .n_max = STRANGERS_MAX,
                                                        .head_s = STRANGER_S, .enter = enter_f, .arg = g}, NULL);
     if (g->lobby[i])
         epoll_ctl(g->epoll, EPOLL_CTL_ADD, lobby_fd(g->lobby[i]), &e);
@@ -220,23 +206,46 @@ static void begin_trial(guards_t *g)
     g->join_at = deadline_in(g->is_again ? CONNECT_AGAIN_S : HANDSHAKE_S);
 }
 
-/* The trial's connection stands, or has failed. */
-void join_ask(guards_t *g)
+/* The trial's connection stands, or has failed. Whoever listens there speaks first. */
+void join_call(guards_t *g)
 {
     struct link *l = g->trial;
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
-    unsigned char head[HEAD_LEN];
     int error = 0;
     socklen_t n = sizeof error;
-    make_head(g, head);
     if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error ||
-        send(l->fd, head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT) != HEAD_LEN ||
         epoll_ctl(g->epoll, EPOLL_CTL_MOD, l->fd, &e) < 0) {
         end_trial(g, false);
         return;
     }
-    l->state = LINK_ASKS;
+    l->state = LINK_CALLS;
+    g->n_nonce = 0;
     g->join_at = deadline_in(HANDSHAKE_S);
+}
+
+/* It says what is to be answered. */
+void join_ask(guards_t *g)
+{
+    struct link *l = g->trial;
+    bool is_remote = g->f.local_rank == 0;
+    unsigned char head[PROOF_HEAD_LEN];
+    struct proof_asker who = {.rank = g->f.rank, .node = g->f.node,
+                              .looks_for = is_remote ? g->above_node : g->f.node,
+                              .port = is_remote ? g->f.port_above[g->join_port] : 0};
+    snprintf(who.name, sizeof who.name, "%.*s", PROOF_NAME_LEN - 1, g->f.name);
+    ssize_t n = recv(l->fd, g->nonce + g->n_nonce, sizeof g->nonce - g->n_nonce, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    g->n_nonce += n > 0 ? (size_t)n : 0;
+    if (n > 0 && g->n_nonce < sizeof g->nonce)
+        return;
+    if (n <= 0 || proof_ask(g->f.token, g->nonce, &who, head) < 0 ||
+        send(l->fd, head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof head) {
+        end_trial(g, false);
+        return;
+    }
+    proof_answer(g->f.token, head, g->answer);
+    l->state = LINK_ASKS;
 }
 
 void join_step(guards_t *g)
@@ -254,7 +263,7 @@ void join_fail(guards_t *g)
 
 bool join_succeed(guards_t *g, const struct death *who)
 {
-    if (strcmp(who->node, answer_of(g))) {
+    if (!io_token_equal(who->node, g->answer, sizeof g->answer)) {
         end_trial(g, false);
         return false;
     }

@@ -21,6 +21,7 @@ struct stranger {
     int fd;
     uint64_t deadline;
     size_t n; /* bytes of the head that are here */
+    unsigned char nonce[LOBBY_NONCE_LEN];
     unsigned char head[LOBBY_HEAD_MAX];
 };
 
@@ -45,10 +46,16 @@ static int hear(const lobby_t *l, struct stranger *s)
     return s->n == l->o.head_n;
 }
 
+static bool is_right(const lobby_t *l, const struct stranger *s)
+{
+    return l->o.check ? l->o.check(l->o.arg, s->nonce, s->head)
+                      : io_token_equal(s->head + l->o.token_at, l->o.token, l->o.token_n);
+}
+
 /* The end of a connection as a stranger's. */
 static void settle(lobby_t *l, const struct stranger *s, bool is_whole)
 {
-    if (is_whole && io_token_equal(s->head + l->o.token_at, l->o.token, l->o.token_n))
+    if (is_whole && is_right(l, s))
         l->o.enter(l->o.arg, s->fd, s->head);
     else
         io_close(s->fd);
@@ -119,10 +126,21 @@ static void keep_waiting(lobby_t *l, const struct stranger *newcomer)
         set_timer(l);
 }
 
+/* A new connection takes as much at once. */
+static int ask(const lobby_t *l, struct stranger *s)
+{
+    if (!l->o.check)
+        return 0;
+    bool is_sent = io_random(s->nonce, sizeof s->nonce, NULL) == 0 &&
+                   send(s->fd, s->nonce, sizeof s->nonce, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof s->nonce;
+    return is_sent ? 0 : -1;
+}
+
 static void welcome(lobby_t *l, int fd)
 {
     struct stranger s = {.fd = fd};
-    int heard = l->o.is_same_user && !io_same_user(fd) ? -1 : hear(l, &s);
+    bool is_let = !l->o.is_same_user || io_same_user(fd);
+    int heard = is_let && ask(l, &s) == 0 ? hear(l, &s) : -1;
     if (heard == 0)
         keep_waiting(l, &s);
     else

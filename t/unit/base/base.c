@@ -11,6 +11,7 @@
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "runtime/base/plain.h"
+#include "runtime/base/siphash.h"
 
 static void numbers_are_strict(void **state)
 {
@@ -171,6 +172,21 @@ static void numbers_travel(void **state)
     assert_int_equal(bytes_get32(p + 1), 0x01020384);
 }
 
+/* Key and texts 00 01 02 ...; figures: appendix A of the paper, and its authors' vectors. */
+static void hashes_with_a_key_are_siphash(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t n;
+        uint64_t hash;
+    } known[] = {{0, 0x726fdb47dd0e0e31}, {1, 0x74f839c593dc67fd}, {15, 0xa129ca6149be45e5}};
+    unsigned char bytes[SIPHASH_KEY_LEN];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)i;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_true(siphash(bytes, bytes, known[i].n) == known[i].hash);
+}
+
 static void types_have_sizes(void **state)
 {
     (void)state;
@@ -185,5 +201,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
     cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(a_long_error_is_not_cut_within_a_character),
     cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),
+    cmocka_unit_test(hashes_with_a_key_are_siphash),
 };
 UNIT_MAIN(tests)

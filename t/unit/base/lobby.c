@@ -270,6 +270,49 @@ static void other_users_are_shut_out(void **state)
     house_close(&h);
 }
 
+/* The head is what was sent, each byte one more. */
+static bool is_answer(void *arg, const unsigned char nonce[LOBBY_NONCE_LEN], const unsigned char *head)
+{
+    (void)arg;
+    for (int i = 0; i < HEAD; i++)
+        if (head[i] != (unsigned char)(nonce[i] + 1))
+            return false;
+    return true;
+}
+
+static void enter_as_asked(void *arg, int fd, const unsigned char *head)
+{
+    struct house *h = arg;
+    (void)head;
+    h->guest[h->n_guests++] = fd;
+}
+
+static void who_answers_is_let_in(void **state)
+{
+    (void)state;
+    struct house h;
+    unsigned char nonce[2][LOBBY_NONCE_LEN], head[HEAD];
+    struct lobby_options o = {.head_n = HEAD, .check = is_answer, .is_same_user = true, .n_max = 4,
+                              .head_s = PATIENCE_S, .enter = enter_as_asked, .arg = &h};
+    house_open(&h, 4, PATIENCE_S);
+    lobby_destroy(h.lobby);
+    o.listen_fd = h.fd;
+    h.lobby = lobby_create(&o, NULL);
+    for (int i = 0; i < 2; i++) { /* the second says what the first had to */
+        int fd = come(&h, "", 0);
+        settle(&h);
+        assert_int_equal(recv(fd, nonce[i], sizeof nonce[i], MSG_DONTWAIT), sizeof nonce[i]);
+        for (int k = 0; k < HEAD; k++)
+            head[k] = (unsigned char)(nonce[0][k] + 1);
+        assert_int_equal(send(fd, head, sizeof head, MSG_NOSIGNAL), HEAD);
+        settle(&h);
+        assert_int_equal(h.n_guests, 1);
+        close(fd);
+    }
+    assert_memory_not_equal(nonce[0], nonce[1], LOBBY_NONCE_LEN);
+    house_close(&h);
+}
+
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
@@ -288,6 +331,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(descriptors_of_strangers_are_taken_back),
     cmocka_unit_test(a_flood_keeps_nobody_out),
     cmocka_unit_test(other_users_are_shut_out),
+    cmocka_unit_test(who_answers_is_let_in),
     cmocka_unit_test(wrong_use_is_refused),
 };
 UNIT_MAIN(tests)

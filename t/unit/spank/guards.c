@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/base/frame.h"
+#include "spank/guards_proof.h"
 
 static void one_death_is_told_to_all_and_said_once(void **state)
 {
@@ -215,45 +216,92 @@ static void without_a_guard_above_it_decides_itself(void **state)
     members_end(&m);
 }
 
+static int call(const struct members *m, int i)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    a.sin_port = htons((uint16_t)(members_port(m, 0) + i));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    return fd;
+}
+
 /* As a guard of node 1 whose patience ends before the one above has looked. */
 static void ask_and_give_up(const struct members *m)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    enum { SECRET = (GUARDS_TOKEN_LEN - 16) / 2 };
-    char head[SECRET + 12 + 64] = "";
-    memcpy(head, m->token + 16, SECRET);
-    head[SECRET] = head[SECRET + 4] = 1; /* rank and node */
-    a.sin_port = htons((uint16_t)members_port(m, 0));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    struct proof_asker who = {.rank = 1, .node = 1, .port = members_port(m, 0)};
+    unsigned char nonce[PROOF_NONCE_LEN], head[PROOF_HEAD_LEN];
+    int fd = call(m, 0);
+    assert_int_equal(recv(fd, nonce, sizeof nonce, MSG_WAITALL), sizeof nonce);
+    assert_int_equal(proof_ask(m->token, nonce, &who, head), 0);
     assert_int_equal(send(fd, head, sizeof head, MSG_NOSIGNAL), sizeof head);
     close(fd);
+}
+
+/* Two nodes; at a port of the guard above somebody else listens. */
+static int squat(struct members *m)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = -1;
+    for (int i = 0; i < 20 && rc < 0; i++) { /* until a free one is drawn */
+        members_set_up(m, 2, 1);
+        a.sin_port = htons((uint16_t)members_port(m, 0));
+        rc = bind(fd, (struct sockaddr *)&a, sizeof a);
+    }
+    assert_int_equal(rc, 0);
+    assert_int_equal(listen(fd, 8), 0);
+    return fd;
 }
 
 /* Who listens where the guard above should, and knows no token, is not believed. */
 static void a_stranger_above_is_not_believed(void **state)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    char head[200];
+    unsigned char head[PROOF_HEAD_LEN];
     struct heard h;
     unsigned char said[DEATH_BYTES];
     struct members m = {.n = 0};
     (void)state;
-    members_set_up(&m, 2, 1);
-    a.sin_port = htons((uint16_t)members_port(&m, 0));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(listen(fd, 8), 0);
+    int fd = squat(&m);
     members_start(&m, 1);
     int c = accept(fd, NULL, NULL);
-    assert_true(recv(c, head, sizeof head, 0) > 0);
-    assert_null(memmem(head, sizeof head, m.token + 40, GUARDS_TOKEN_LEN - 40)); /* nor told all of it */
+    assert_int_equal(send(c, head, PROOF_NONCE_LEN, MSG_NOSIGNAL), PROOF_NONCE_LEN);
+    assert_int_equal(recv(c, head, sizeof head, MSG_WAITALL), sizeof head);
+    for (int i = 0; i + 4 <= GUARDS_TOKEN_LEN; i++) /* nor told any of it */
+        assert_null(memmem(head, sizeof head, m.token + i, 4));
     death_pack(&(struct death){.kind = DEATH_ENDED, .rank = 0, .how = SIGKILL}, said);
     for (int what = 0; what < 16; what++)
         frame_send(c, what, said, sizeof said);
     assert_false(members_hears(&m, 1, 0.5, &h));
     close(c);
     close(fd);
+    members_end(&m);
+}
+
+/* Nor does it help to pass on what both say: the guard, at another port, is not asked at that one, and only once. */
+static void a_stranger_between_is_not_let_in(void **state)
+{
+    unsigned char nonce[PROOF_NONCE_LEN], head[PROOF_HEAD_LEN], answer[8];
+    struct members m = {.n = 0};
+    (void)state;
+    int fd = squat(&m);
+    members_start(&m, 0);
+    members_tell(&m, 0, DO_GO_ON); /* which it answers; then it listens, at the next port */
+    members_wait_joined(&m, 0);
+    members_start(&m, 1);
+    int below = accept(fd, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        int above = call(&m, 1);
+        assert_int_equal(recv(above, nonce, sizeof nonce, MSG_WAITALL), sizeof nonce);
+        if (i == 0) {
+            assert_int_equal(send(below, nonce, sizeof nonce, MSG_NOSIGNAL), sizeof nonce);
+            assert_int_equal(recv(below, head, sizeof head, MSG_WAITALL), sizeof head);
+        }
+        assert_int_equal(send(above, head, sizeof head, MSG_NOSIGNAL), sizeof head);
+        assert_int_equal(recv(above, answer, sizeof answer, 0), 0);
+        close(above);
+    }
+    close(below);
+    close(fd);
+    members_wait_joined(&m, 1); /* at the right one */
     members_end(&m);
 }
 
@@ -299,6 +347,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_comes_late_is_told),
     cmocka_unit_test(without_a_guard_above_it_decides_itself),
     cmocka_unit_test(a_stranger_above_is_not_believed),
+    cmocka_unit_test(a_stranger_between_is_not_let_in),
     cmocka_unit_test(strangers_are_turned_away),
 };
 
