@@ -65,6 +65,12 @@ static void requeue(const struct guard_stop *s, int out)
     process_say("ddp: %s", note ? note : "the job is not requeued: no memory");
 }
 
+static void release(const struct guard_stop *s, int out)
+{
+    (void)s, (void)out;
+    slurm_cancel_step(deadline_in(GUARD_STOP_RELEASE_S), NULL);
+}
+
 /* ---- in the guard ---- */
 
 /* The child ends with the guard, and, as that, is no process of the step's for Slurm's signals. */
@@ -160,7 +166,7 @@ static void hear(struct guard_stop *s)
     close(s->in);
     s->in = -1;
     s->child = 0;
-    s->is_requeue = false;
+    s->is_requeue = s->is_release = false;
 }
 
 bool guard_stop_step(struct guard_stop *s)
@@ -182,20 +188,36 @@ bool guard_stop_step(struct guard_stop *s)
     return true;
 }
 
+/* Whatever the child asks. */
+static void stop_asking(struct guard_stop *s)
+{
+    if (!s->child)
+        return;
+    s->child_until = clock_ns();
+    hear(s);
+}
+
 void guard_stop_requeue(struct guard_stop *s)
 {
     if (s->is_requeued)
         return;
     s->is_requeued = true;
-    if (s->child) { /* whatever it asks */
-        s->child_until = clock_ns();
-        hear(s);
-    }
+    stop_asking(s);
     begin(s, requeue, GUARD_STOP_REQUEUE_S);
     s->is_requeue = s->child > 0;
 }
 
-bool guard_stop_is_requeuing(const struct guard_stop *s)
+void guard_stop_release(struct guard_stop *s)
 {
-    return s->is_requeue;
+    if (s->is_released)
+        return;
+    s->is_released = true;
+    stop_asking(s);
+    begin(s, release, GUARD_STOP_RELEASE_S + 1);
+    s->is_release = s->child > 0;
+}
+
+bool guard_stop_is_busy(const struct guard_stop *s)
+{
+    return s->is_requeue || s->is_release;
 }

@@ -1,7 +1,7 @@
-/* guard_stop.h - what a guard without one above does for all of a stop: it knows when, and has the job requeued. Both
- * take a question to Slurm's controller; scontrol asks it (runtime/sched), in a child of the guard's that has the
- * task's environment. One thread, no waits: the caller polls guard_stop_fd for at most guard_stop_wait_ms and calls
- * guard_stop_step.
+/* guard_stop.h - what a guard without one above does for all of a stop: it knows when, and has the job requeued; and
+ * after the loss of a node it has srun wait no longer for that. All take a question to Slurm's controller; scontrol or
+ * scancel asks it (runtime/sched), in a child of the guard's that has the task's environment. One thread, no waits:
+ * the caller polls guard_stop_fd for at most guard_stop_wait_ms and calls guard_stop_step.
  *
  * The job's end may move: shortly before the stop is due the controller is asked again. Where nobody knows the end, a
  * line says so, and there is no stop by time. */
@@ -17,6 +17,7 @@
 #define GUARD_STOP_ASK_AHEAD_S 20   /* how long before a stop the controller is asked again */
 #define GUARD_STOP_ASK_S 10         /* for its answer */
 #define GUARD_STOP_REQUEUE_S 90     /* for a requeue, which asks up to three times */
+#define GUARD_STOP_RELEASE_S 10     /* for that of a step that is to be cancelled */
 
 struct guard_stop {
     const struct guards_facts *f;
@@ -25,8 +26,8 @@ struct guard_stop {
     bool is_short, is_said;     /* the stop's time was over when this guard began; that is said */
     uint64_t stop_at, ask_at;   /* on our clock; 0: not */
     pid_t child;                /* 0: none */
-    bool is_requeue;            /* what the child is for */
-    bool is_requeued;           /* it has been tried */
+    bool is_requeue, is_release; /* what the child is for, else to ask for the job's end */
+    bool is_requeued, is_released; /* it has been tried */
     int in;                     /* what the child says; -1 */
     uint64_t child_until;
 };
@@ -41,8 +42,12 @@ int guard_stop_wait_ms(const struct guard_stop *s); /* -1: until the descriptor 
 bool guard_stop_step(struct guard_stop *s);
 
 /* Begins to have the job requeued; what comes of it is said on stderr. The guard is to stay, and to leave its children
- * alone, until guard_stop_is_requeuing is false. */
+ * alone, until guard_stop_is_busy is false. */
 void guard_stop_requeue(struct guard_stop *s);
-bool guard_stop_is_requeuing(const struct guard_stop *s);
+bool guard_stop_is_busy(const struct guard_stop *s);
+
+/* The same to have Slurm cancel the step, of which nothing but this guard is left: else srun waits for tasks of a node
+ * that is lost, for SlurmdTimeout, or, where slurmstepd was killed, for ever. */
+void guard_stop_release(struct guard_stop *s);
 
 #endif

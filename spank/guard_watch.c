@@ -140,7 +140,7 @@ void guard_reap(struct guard *g)
             take_halt(g, 0);
         else if (pid == g->program)
             take_end(g, status);
-    if (!g->said.next || !g->has_ended || guard_stop_is_requeuing(&g->stop))
+    if (!g->said.next || !g->has_ended || guard_stop_is_busy(&g->stop))
         return;
     if (g->said.kind != DEATH_STOPPED || !g->term_at) /* they, too, may be saving */
         kill_orphans(g->kill_at ? SIGTERM : SIGKILL);
@@ -205,6 +205,28 @@ static void warn(struct guard *g)
                 "port_max): %s", guards_missing(g->guards), g->f.size, what);
 }
 
+/* A node is lost, and srun would wait for it. */
+static bool has_lost(const struct guard *g)
+{
+    bool is_final = g->said.kind != DEATH_NONE && !g->said.next;
+    if (!g->guards || !g->f.ends_step)
+        return false;
+    return is_final ? g->has_said && death_is_nodes(&g->said) : guards_has_lost(g->guards);
+}
+
+/* The last guard does that. */
+static bool is_releasing(struct guard *g)
+{
+    if (!has_lost(g))
+        return false;
+    if (!g->release_until)
+        g->release_until = deadline_in(GUARD_KILL_S + 2);
+    if (!guards_is_last(g->guards) && deadline_left_ns(g->release_until) > 0)
+        return true;
+    guard_stop_release(&g->stop);
+    return guard_stop_is_busy(&g->stop);
+}
+
 /* Ends this process if it is time. */
 static void look(struct guard *g)
 {
@@ -224,7 +246,7 @@ static void look(struct guard *g)
     if (g->guards && guards_missing(g->guards) && !g->is_warned)
         warn(g);
     bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);
-    if (g->has_ended && is_end && !guard_stop_is_requeuing(&g->stop)) {
+    if (g->has_ended && is_end && !guard_stop_is_busy(&g->stop) && !is_releasing(g)) {
         if (g->guards)
             guards_leave(g->guards);
         process_end_as(g->status);
@@ -299,7 +321,7 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
     *when = 0;
     if (!g->has_ended)
         process_signal_tree(g->program, signo); /* a shell does not pass it on */
-    else if (g->said.next && !guard_stop_is_requeuing(&g->stop))
+    else if (g->said.next && !guard_stop_is_busy(&g->stop))
         kill_orphans(signo);
 }
 
@@ -330,7 +352,7 @@ static void step_stop(struct guard *g)
         stop_all(g, false);
     if (g->guards && guards_wants_requeue(g->guards)) {
         guard_stop_requeue(&g->stop);
-        if (!guard_stop_is_requeuing(&g->stop))
+        if (!guard_stop_is_busy(&g->stop))
             guards_requeued(g->guards);
     }
 }
@@ -342,7 +364,8 @@ static int earlier(int ms, int other)
 
 static int wait_ms(const struct guard *g)
 {
-    const uint64_t when[] = {g->verdict_until, g->term_at, g->kill_at};
+    const uint64_t when[] = {g->verdict_until, g->term_at, g->kill_at,
+                             guard_stop_is_busy(&g->stop) ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
     ms = earlier(ms, keeps_time(g) ? guard_stop_wait_ms(&g->stop) : -1);

@@ -148,6 +148,12 @@ bool guards_is_stopping(const guards_t *g);
 /* There is no guard above: this is the root, or it cannot be reached. */
 bool guards_is_alone(const guards_t *g);
 
+/* At the root: a node has been lost that the step has gone on without. */
+bool guards_has_lost(const guards_t *g);
+
+/* Those below have all said farewell. */
+bool guards_is_last(const guards_t *g);
+
 /* At the root: all have saved or were stopped, and nobody but it runs any more: the job is to be requeued, after which
  * the caller says so, and all may go. */
 bool guards_wants_requeue(const guards_t *g);

@@ -37,6 +37,19 @@ bool guards_is_alone(const guards_t *g)
     return g->is_alone;
 }
 
+bool guards_has_lost(const guards_t *g)
+{
+    return g->is_alone && nodes_have_gone(g);
+}
+
+bool guards_is_last(const guards_t *g)
+{
+    for (const struct link *l = g->below; l; l = l->next)
+        if (!l->is_over)
+            return false;
+    return true;
+}
+
 bool guards_wants_requeue(const guards_t *g)
 {
     return g->wants_requeue;
@@ -121,7 +134,5 @@ bool guards_is_free(const guards_t *g)
 {
     bool is_last = g->is_over || (g->f.restarts == 0 && !g->f.saves);
     bool is_free = g->is_finished && is_last && !g->lost_at && !g->settle_at;
-    for (const struct link *l = g->below; l && is_free; l = l->next)
-        is_free = l->is_over;
-    return is_free;
+    return is_free && guards_is_last(g);
 }

@@ -159,6 +159,8 @@ void nodes_tell_again(guards_t *g);                      /* all, since there is 
 void nodes_tell_left(const guards_t *g, const struct link *l);
 void nodes_take_left(guards_t *g, const struct death *d);
 
+bool nodes_have_gone(const guards_t *g); /* some of those that have left, altogether */
+
 /* At the root. A node has left, which is told to all. */
 void nodes_leave(guards_t *g, int node);
 bool nodes_spare(guards_t *g, const struct death *d); /* the loss of one, which ends no program; told to the user */

@@ -137,6 +137,14 @@ void nodes_leave(guards_t *g, int node)
         add_left(g, node);
 }
 
+bool nodes_have_gone(const guards_t *g)
+{
+    bool has = false;
+    for (int i = 0; g->nodes.of && i < g->nodes.n_left; i++)
+        has |= !is_there(g, g->nodes.left[i]);
+    return has;
+}
+
 static int count_left(const guards_t *g)
 {
     return g->f.n_nodes - g->nodes.n_left;

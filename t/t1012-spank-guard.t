@@ -78,12 +78,16 @@ start() { # [PROGRAM]: a step that runs until it is ended; sets $step
     until_true 60 all_run && until_true 30 joined 3 n1
 }
 all_run() { [ -e "$tmp/out/0" ] && [ "$(find "$tmp/out" -name '[0-9]' | wc -l)" -eq 8 ]; }
-end_step() { # srun goes on waiting for a node whose slurmstepd was killed
+end_step() {
     ( cluster_run squeue -h -o %A; echo "$out" >"$tmp/job" )
     ( cluster_run scancel "$(<"$tmp/job")" )
     wait $step
 }
 said() { lines "$tmp/step.err" | grep -qE "$1"; }
+srun_ends() { # by itself, although a node's slurmstepd was killed
+    wait $step
+    [ $? -ne 124 ]
+}
 
 # ---- a death is named, once ----
 names() { # DESC WANT COMMAND: eight ranks on four nodes
@@ -165,7 +169,7 @@ kill -KILL "$stepd"
 ok "slurmstepd was killed: the node is named" until_true 30 said \
     '^ddp: rank [45] \(n3\) has gone: its guard or slurmstepd was killed .*, or the node restarts: the step ends$'
 ok "... and nothing is left" until_true 30 nothing_left
-end_step
+ok "... and srun ends" srun_ends
 is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
 
 start "$has_child"
@@ -174,7 +178,7 @@ kill -KILL "$stepd"
 ok "... rank 0's, too, whose guards reach nobody" until_true 30 said \
     '^ddp: rank [01] \(n1\) has gone: its guard or slurmstepd was killed .*, or the node restarts: the step ends$'
 ok "... and nothing is left" until_true 30 nothing_left
-end_step
+ok "... and srun ends" srun_ends
 
 start
 mapfile -t sruns < <(pgrep -f "^srun .*$tmp/out") # its shepherd would end the step
