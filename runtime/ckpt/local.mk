@@ -54,6 +54,8 @@ t_unit_ckpt_suspect_t_SOURCES = t/unit/ckpt/suspect.c
 UNIT_TESTS += t/unit/ckpt/writer.t
 t_unit_ckpt_writer_t_SOURCES = t/unit/ckpt/writer.c
 t_unit_ckpt_writer_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=sysconf
+UNIT_TESTS += t/unit/ckpt/mirror.t
+t_unit_ckpt_mirror_t_SOURCES = t/unit/ckpt/mirror.c
 UNIT_TESTS += t/unit/ckpt/reader.t
 t_unit_ckpt_reader_t_SOURCES = t/unit/ckpt/reader.c
 t_unit_ckpt_reader_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread

@@ -39,8 +39,8 @@ struct mirror {
     atomic_bool is_leaving;
 
     pthread_mutex_t lock; /* of what follows */
-    int asked;    /* the slot to be sent next; -1: none */
-    bool is_done;
+    int asked[SLOTS_N], n_asked; /* slots that are to be sent, in this order */
+    bool is_done, has_failed;
 };
 
 /* Where the stream goes on, and how many bytes lie there; 0: it is at its end. */
@@ -63,19 +63,27 @@ static int moved(struct stream *s, ssize_t n)
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)) ? 0 : -1;
 }
 
-/* The next slot, if one is asked for. */
+/* The slot that was asked for first; -1: none. One that is EMPTY now will be asked for again. */
+static int next_asked(mirror_t *m, struct slots_seal *ret)
+{
+    while (m->n_asked > 0) {
+        int slot = m->asked[0];
+        memmove(m->asked, m->asked + 1, (size_t)--m->n_asked * sizeof *m->asked);
+        if (m->out.fd >= 0 && slots_read(m->own, slot, ret))
+            return slot;
+    }
+    return -1;
+}
+
 static void begin_out(mirror_t *m)
 {
     struct stream *s = &m->out;
     pthread_mutex_lock(&m->lock);
-    s->slot = m->asked;
-    m->asked = -1;
+    s->slot = next_asked(m, &s->head.seal);
     s->at = 0;
-    s->head = (struct announce){.n_bytes = m->own->bytes, .slot = (uint64_t)s->slot};
-    if (s->fd < 0 || s->slot < 0 || !slots_read(m->own, s->slot, &s->head.seal)) {
-        s->slot = -1;
-        m->is_done = true;
-    }
+    s->head.n_bytes = m->own->bytes;
+    s->head.slot = (uint64_t)s->slot;
+    m->is_done = s->slot < 0;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -134,6 +142,9 @@ static void lose(mirror_t *m, struct stream *s)
 {
     io_close(s->fd);
     s->fd = -1;
+    pthread_mutex_lock(&m->lock);
+    m->has_failed = true;
+    pthread_mutex_unlock(&m->lock);
     if (s == &m->out)
         begin_out(m);
 }
@@ -173,7 +184,6 @@ mirror_t *mirror_create(struct slots *own, struct slots *guest, int to, int from
     m->guest = guest;
     m->out = (struct stream){.fd = to, .slot = -1};
     m->in = (struct stream){.fd = from};
-    m->asked = -1;
     m->is_done = true;
     pthread_mutex_init(&m->lock, NULL);
     m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -212,8 +222,12 @@ void mirror_destroy(mirror_t *m)
 void mirror_send(mirror_t *m, int i)
 {
     pthread_mutex_lock(&m->lock);
+    int k = 0;
+    while (k < m->n_asked && m->asked[k] != i)
+        k++;
+    if (k == m->n_asked)
+        m->asked[m->n_asked++] = i;
     m->is_done = false;
-    m->asked = i;
     pthread_mutex_unlock(&m->lock);
     wake(m);
 }
@@ -224,6 +238,14 @@ bool mirror_is_done(mirror_t *m)
     bool is_done = m->is_done;
     pthread_mutex_unlock(&m->lock);
     return is_done;
+}
+
+bool mirror_has_failed(mirror_t *m)
+{
+    pthread_mutex_lock(&m->lock);
+    bool has_failed = m->has_failed;
+    pthread_mutex_unlock(&m->lock);
+    return has_failed;
 }
 
 double mirror_cpu_s(const mirror_t *m)

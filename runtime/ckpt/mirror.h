@@ -16,12 +16,13 @@ typedef struct mirror mirror_t;
 mirror_t *mirror_create(struct slots *own, struct slots *guest, int to, int from, ddp_error_t *errp);
 void mirror_destroy(mirror_t *m); /* NULL is allowed; what is on its way is lost */
 
-/* Sends own slot i, sealed, after the one that is on its way. One that changes before mirror_is_done arrives torn,
- * which its checksum shows. From any thread. */
+/* Sends own slot i, sealed, after those that were asked for before. One that changes before mirror_is_done arrives
+ * torn, which its checksum shows. From any thread. */
 void mirror_send(mirror_t *m, int i);
 
 /* Nothing of this rank's is on its way: the other one has it all, or a connection has failed. */
 bool mirror_is_done(mirror_t *m);
+bool mirror_has_failed(mirror_t *m); /* a connection */
 
 double mirror_cpu_s(const mirror_t *m); /* that its thread has taken so far */
 

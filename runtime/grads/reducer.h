@@ -44,6 +44,7 @@ enum reducer_tail {
     TAIL_DUE,         /* rank 0: a checkpoint is due */
     TAIL_SNAPSHOT,    /* rank 0: a snapshot is due (recall.h) */
     TAIL_UNMIRRORED,  /* ranks whose last snapshot is still on its way to another node */
+    TAIL_MIRRORLESS,  /* ranks that have lost a connection to one */
     TAIL_HASH,        /* VERIFY_TAIL numbers of a hash of parameters (verify.h) */
     TAIL_COUNT = TAIL_HASH + 8
 };

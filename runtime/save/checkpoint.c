@@ -164,8 +164,7 @@ int checkpoint_after_step(struct save *save, const double *tail, struct ddp_step
     c->status.n_postponed += is_wanted && !is_possible && !c->is_postponed;
     c->is_postponed = is_wanted && !is_possible;
     s->checkpoint = c->was_due = is_wanted && is_possible;
-    save->recall.is_due = tail[TAIL_SNAPSHOT] > 0 && !s->skipped && tail[TAIL_JOINED] == 0 &&
-                          tail[TAIL_UNMIRRORED] == 0;
+    recall_after_step(save, tail, s->skipped);
     c->is_stopping = s->stop;
     return 0;
 }
@@ -269,7 +268,8 @@ static void begin(struct save *save)
     c->phase = CHECKPOINT_SAVING;
     scheduler_save_begun(save);
     c->status.blocked_s = c->status.commit_s = 0;
-    begin_writing(save, &c->start_error);
+    if (begin_writing(save, &c->start_error) < 0)
+        recall_take_alone(save);
 }
 
 int checkpoint_folder(struct save *save, const char *dir, ddp_error_t *errp)

@@ -245,7 +245,7 @@ void recall_fill_tail(struct save *save, double *tail)
 {
     struct recall *r = &save->recall;
     uint64_t began = clock_ns();
-    tail[TAIL_SNAPSHOT] = tail[TAIL_UNMIRRORED] = 0;
+    tail[TAIL_SNAPSHOT] = tail[TAIL_UNMIRRORED] = tail[TAIL_MIRRORLESS] = 0;
     if (!r->is_open)
         return;
     wait_copied(save);
@@ -254,7 +254,25 @@ void recall_fill_tail(struct save *save, double *tail)
     r->mirror_s = mirror_s;
     r->cost_s = fmin(copier_cpu_s(r->copier) + r->took_s, r->limit_s);
     tail[TAIL_UNMIRRORED] = r->mirror && !mirror_is_done(r->mirror);
+    tail[TAIL_MIRRORLESS] = r->mirror && mirror_has_failed(r->mirror);
     tail[TAIL_SNAPSHOT] = is_due(save);
+}
+
+void recall_after_step(struct save *save, const double *tail, bool is_skipped)
+{
+    struct recall *r = &save->recall;
+    r->is_due = tail[TAIL_SNAPSHOT] > 0 && !is_skipped && tail[TAIL_JOINED] == 0 && tail[TAIL_UNMIRRORED] == 0;
+    if (tail[TAIL_MIRRORLESS] > 0 && !r->is_mirrorless)
+        checkpoint_warn(save, "snapshots of %g ranks have no copy on another node any more: a connection has failed",
+                        tail[TAIL_MIRRORLESS]);
+    r->is_mirrorless = tail[TAIL_MIRRORLESS] > 0;
+}
+
+void recall_take_alone(struct save *save)
+{
+    const struct writer_target *target = recall_target(save);
+    if (target)
+        copier_start(save->recall.copier, target);
 }
 
 void recall_distrust(struct save *save, uint64_t agreed)

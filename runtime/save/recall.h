@@ -37,6 +37,7 @@ struct recall {
     struct handover handover; /* from the boot */
     bool is_open;             /* on all ranks */
     bool is_due;              /* after this step: agreed in its tail */
+    bool is_mirrorless;       /* a copy's connection has failed, on some rank */
     bool has_begun;           /* the slots hold nothing of another course of training */
     struct slots slots;
     struct snapshot plan;
@@ -81,11 +82,17 @@ void recall_fill_tail(struct save *save, double *tail);
 /* For checkpoint_wait_copied. */
 void recall_wait(struct save *save);
 
+/* In ddp_step: what the tail says of all. */
+void recall_after_step(struct save *save, const double *tail, bool is_skipped);
+
 /* In ddp_batch_next, where a step begins: takes the snapshot that is due. */
 void recall_take(struct save *save);
 
 /* Where the checkpoint that begins is copied to; NULL: to the writer's own memory. */
 const struct writer_target *recall_target(struct save *save);
+
+/* The same where this rank cannot begin the checkpoint: the others have a snapshot of this step. */
+void recall_take_alone(struct save *save);
 
 /* Parameters are agreed up to this step only (verify.h): what is newer is forgotten. */
 void recall_distrust(struct save *save, uint64_t agreed);

@@ -121,6 +121,10 @@ int recall_fetch(struct save *save, int rank, uint64_t step, uint64_t generation
     if (me == root)
         is.slot = find(&r->guest, step, generation, &is.seal);
     int rc = comm_bcast(save->team->comm, &is, sizeof is, root, errp);
+    if (rc == 0 && is.slot < 0) { /* it is not whole, as the check behind this says */
+        free(scratch);
+        return 0;
+    }
     if (rc == 0 && me == rank)
         slots_clear(&r->slots, is.slot);
     if (rc == 0 && (me == root || me == rank))
