@@ -22,7 +22,7 @@ ddp_SOURCES += \
 	runtime/bench/step.c \
 	runtime/bench/train.c runtime/bench/train.h \
 	runtime/bench/util.c
-ddp_LDADD = libtrain.la libmodelkernels.la libddp.la librckpt.la libtopology.la libsched.la libbase.la
+ddp_LDADD = libtrain.la libmodelkernels.la libddp.la librckpt.la librecordread.la libtopology.la libsched.la libbase.la
 # Our own libraries go in as archives, so that ./ddp in the build folder is the program itself.
 ddp_LDFLAGS = $(AM_LDFLAGS) $(PIE_LDFLAGS) -static
 

@@ -1,0 +1,182 @@
+/* read.c - a record's lines, and which of its steps were done again. */
+#include "runtime/record/read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/record/read_impl.h"
+
+/* ---- lines ---- */
+
+struct lines {
+    FILE *f;
+    char *buf; /* of RECORD_LINE_MAX + 2 bytes: a line, its newline, one more */
+    size_t from, to;
+    size_t number;
+};
+
+/* The next line in *ret, without its newline. 1; 0: the file has ended; -1: it is too long, or reading fails.
+ * *ret_is_whole: it had a newline. */
+static int next_line(struct lines *l, char **ret, size_t *ret_n, bool *ret_is_whole, ddp_error_t *errp)
+{
+    char *end;
+    while (!(end = memchr(l->buf + l->from, '\n', l->to - l->from)) && l->to - l->from <= RECORD_LINE_MAX) {
+        memmove(l->buf, l->buf + l->from, l->to - l->from);
+        l->to -= l->from;
+        l->from = 0;
+        size_t n = fread(l->buf + l->to, 1, RECORD_LINE_MAX + 2 - l->to, l->f);
+        l->to += n;
+        if (n == 0)
+            break;
+    }
+    l->number++;
+    if (ferror(l->f))
+        return error_errno(errp, "reading");
+    size_t n = (end ? (size_t)(end - l->buf) : l->to) - l->from;
+    if (n > RECORD_LINE_MAX)
+        return error_set(errp, DDP_E_DATA, E2BIG, "longer than %u bytes: is this a record?", RECORD_LINE_MAX);
+    *ret = l->buf + l->from;
+    *ret_n = n;
+    *ret_is_whole = end != NULL;
+    l->from += n + (end != NULL);
+    return n > 0 || end;
+}
+
+/* A start that stands behind the rest of a line that was cut: it, or NULL. */
+static char *find_start(char *text, size_t n)
+{
+    static const char begin[] = "{\"event\"";
+    for (size_t i = n; i-- > 1;)
+        if (n - i >= sizeof begin - 1 && !memcmp(text + i, begin, sizeof begin - 1))
+            return text + i;
+    return NULL;
+}
+
+static bool take_start(struct record *r, char *text, size_t n)
+{
+    char *start = find_start(text, n);
+    size_t n_starts = r->n_starts;
+    return start && record_add_line(r, start, n - (size_t)(start - text), NULL) == 0 && r->n_starts > n_starts;
+}
+
+static int fail(ddp_error_t *errp, const ddp_error_t *e, const char *name, size_t line)
+{
+    if (errp)
+        *errp = *e;
+    return error_prefix(errp, "%.160s:%zu", name, line);
+}
+
+/* A line that is no JSON may have been cut by a kill. It was, where it is the last one, or where the start of the next
+ * generation is on it or follows it; else `cut`, its error, is the record's. */
+static int read_all(struct lines *l, const char *name, struct record *r, ddp_error_t *errp)
+{
+    ddp_error_t cut = {0}, e = {0};
+    char *text = NULL;
+    size_t n = 0;
+    bool is_whole = false;
+    int rc;
+    while ((rc = next_line(l, &text, &n, &is_whole, &e)) > 0) {
+        size_t n_starts = r->n_starts;
+        int added = n ? record_add_line(r, text, n, &e) : 1;
+        if (cut.domain && r->n_starts == n_starts)
+            return fail(errp, &cut, name, l->number - 1);
+        cut.domain = 0;
+        if (added >= 0)
+            continue;
+        if (e.code != RECORD_NO_JSON)
+            return fail(errp, &e, name, l->number);
+        r->n_cut++;
+        if (is_whole && !take_start(r, text, n))
+            cut = e;
+    }
+    if (rc < 0)
+        return fail(errp, &e, name, l->number);
+    if (cut.domain)
+        return fail(errp, &cut, name, l->number - 1);
+    return r->n_starts ? 0 : error_set(errp, DDP_E_DATA, EINVAL, "%.160s has no line \"start\": is it a record, as "
+                                       "--ddp-record writes it?", name);
+}
+
+/* ---- what was done again ---- */
+
+static bool ended(const struct record *r, const struct record_line *l, const char *how)
+{
+    return l->event == RECORD_END && !strcmp(r->other[l->at].text, how);
+}
+
+/* Up to which step the work is kept when the record ends: UINT64_MAX, unless the last that is known is a failure; then
+ * up to what was saved, or begun with, before it. */
+static uint64_t kept_at_end(const struct record *r)
+{
+    bool has_failed = false, is_found = false;
+    uint64_t saved = 0;
+    for (size_t i = r->n_lines; i-- > 0;) {
+        const struct record_line *l = &r->line[i];
+        if (l->event == RECORD_FAILURE || ended(r, l, "failed")) {
+            has_failed = true;
+        } else if (!has_failed && (l->event == RECORD_INTERVAL || l->event == RECORD_END)) {
+            return UINT64_MAX;
+        } else if (l->event == RECORD_CHECKPOINT || l->event == RECORD_RESUME || l->event == RECORD_TRAIN) {
+            is_found = true;
+            saved = l->step > saved ? l->step : saved;
+        } else if (l->event == RECORD_START && is_found) {
+            break;
+        }
+    }
+    return has_failed ? saved : UINT64_MAX;
+}
+
+/* A run that is done keeps what it did, whatever another writes behind it. */
+static void mark_kept(struct record *r)
+{
+    uint64_t kept_to = kept_at_end(r);
+    for (size_t i = r->n_lines; i-- > 0;) {
+        struct record_line *l = &r->line[i];
+        if (ended(r, l, "done"))
+            kept_to = UINT64_MAX;
+        l->kept_to = kept_to;
+        if ((l->event == RECORD_RESUME || l->event == RECORD_TRAIN) && l->step < kept_to)
+            kept_to = l->step;
+    }
+}
+
+/* ---- the file ---- */
+
+int record_read_stream(FILE *f, const char *name, struct record *ret, ddp_error_t *errp)
+{
+    struct lines l = {.f = f, .buf = malloc(RECORD_LINE_MAX + 2)};
+    struct record r = {0};
+    int rc = l.buf ? read_all(&l, name, &r, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a line");
+    free(l.buf);
+    if (rc < 0) {
+        record_clear(&r);
+        return -1;
+    }
+    mark_kept(&r);
+    *ret = r;
+    return 0;
+}
+
+int record_read(const char *path, struct record *ret, ddp_error_t *errp)
+{
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return error_errno(errp, "%.160s", path);
+    int rc = record_read_stream(f, path, ret, errp);
+    fclose(f);
+    return rc;
+}
+
+const char *record_rank_name(const struct record *r, int rank, char *buf, size_t size)
+{
+    for (size_t i = r->n_starts; i-- > 0;) {
+        const struct record_start *s = &r->start[i];
+        if (rank >= 0 && rank < s->n_ranks && s->node_of) {
+            snprintf(buf, size, "rank %d (%s)", rank, s->node[s->node_of[rank]]);
+            return buf;
+        }
+    }
+    snprintf(buf, size, "rank %d", rank);
+    return buf;
+}

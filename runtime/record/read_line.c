@@ -1,0 +1,331 @@
+/* read_line.c - one line of a record: a table of members for each event. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/record/read_impl.h"
+
+const char *const record_part_name[RECORD_PARTS] = {"data", "forward", "backward", "exposed", "optimizer", "checkpoint",
+                                                    "other"};
+static const char *const event_name[RECORD_EVENTS] = {"start", "train", "resume", "interval", "validation",
+                                                      "checkpoint", "slow", "stop", "requeue", "failure", "end"};
+
+/* ---- members ---- */
+
+#define AT(s, field) offsetof(struct record_##s, field)
+
+static const struct record_member start_members[] = {
+    {"alloc_t", MEMBER_SECONDS, AT(start, alloc_t), false}, {"began_t", MEMBER_SECONDS, AT(start, began_t), false},
+    {"job", MEMBER_TEXT, AT(start, job), false},            {"program", MEMBER_TEXT, AT(start, program), false},
+    {"version", MEMBER_TEXT, AT(start, version), false},    {"device", MEMBER_TEXT, AT(start, device), false},
+    {"restart", MEMBER_INT, AT(start, restart), false},     {"requeue", MEMBER_INT, AT(start, requeue), false},
+    {"ranks", MEMBER_INT, AT(start, n_ranks), true},        {NULL, 0, 0, false},
+};
+static const struct record_member train_members[] = {
+    {"steps", MEMBER_COUNT, AT(train, steps), false},
+    {"batch", MEMBER_COUNT, AT(train, batch), false},
+    {"accumulation", MEMBER_COUNT, AT(train, accumulation), false},
+    {"global_batch", MEMBER_COUNT, AT(train, global_batch), false},
+    {"parameters", MEMBER_COUNT, AT(train, parameters), false},
+    {"item", MEMBER_TEXT, AT(train, item), false},
+    {"flops_per_item", MEMBER_REAL, AT(train, flops_per_item), false},
+    {"peak_flops", MEMBER_REAL, AT(train, peak_flops), false},
+    {"end_t", MEMBER_SECONDS, AT(train, end_t), false},
+    {NULL, 0, 0, false},
+};
+static const struct record_member interval_members[] = {
+    {"steps", MEMBER_COUNT, AT(interval, n_steps), true},
+    {"items", MEMBER_COUNT, AT(interval, items), false},
+    {"skipped", MEMBER_COUNT, AT(interval, skipped), false},
+    {"wall_s", MEMBER_SECONDS, AT(interval, wall_s), true},
+    {"loss", MEMBER_REAL, AT(interval, loss), false},
+    {"lr", MEMBER_REAL, AT(interval, lr), false},
+    {"grad_norm", MEMBER_REAL, AT(interval, grad_norm), false},
+    {"hidden_s", MEMBER_SECONDS, AT(interval, hidden_s), false},
+    {"baseline_s", MEMBER_SECONDS, AT(interval, baseline_s), false},
+    {"efficiency", MEMBER_REAL, AT(interval, efficiency), false},
+    {NULL, 0, 0, false},
+};
+/* The rest share a struct; what an event calls its text is below. */
+static const struct record_member other_members[] = {
+    {"node", MEMBER_TEXT, AT(other, node), false},
+    {"rank", MEMBER_INT, AT(other, rank), false},
+    {"took_s", MEMBER_SECONDS, AT(other, took_s), false},
+    {"loss", MEMBER_REAL, AT(other, loss), false},
+    {"bytes", MEMBER_REAL, AT(other, bytes), false},
+    {"stood_still_s", MEMBER_SECONDS, AT(other, stood_still_s), false},
+    {"copied_s", MEMBER_SECONDS, AT(other, copied_s), false},
+    {"written_s", MEMBER_SECONDS, AT(other, written_s), false},
+    {"factor", MEMBER_REAL, AT(other, factor), false},
+    {NULL, 0, 0, false},
+};
+static const char *const text_name[RECORD_EVENTS] = {
+    [RECORD_RESUME] = "from", [RECORD_CHECKPOINT] = "path", [RECORD_STOP] = "signal",
+    [RECORD_REQUEUE] = "note", [RECORD_FAILURE] = "text", [RECORD_END] = "how",
+};
+
+/* ---- start ---- */
+
+static void clear_start(struct record_start *s)
+{
+    for (int i = 0; s->node && i < s->n_nodes; i++)
+        free(s->node[i]);
+    free(s->node);
+    free(s->node_of);
+    free(s->job);
+    free(s->program);
+    free(s->version);
+    free(s->device);
+}
+
+static int read_nodes(const json_t *line, struct record_start *s, ddp_error_t *errp)
+{
+    const json_t *nodes = json_object_get(line, "nodes"), *of = json_object_get(line, "node_of");
+    size_t n = json_array_size(nodes);
+    if (n > (size_t)s->n_ranks || (json_is_array(of) && json_array_size(of) != (size_t)s->n_ranks))
+        return record_bad(errp, "start", "nodes or node_of", "has an impossible");
+    s->node = calloc(n + 1, sizeof *s->node);
+    s->node_of = json_is_array(of) ? calloc((size_t)s->n_ranks, sizeof *s->node_of) : NULL;
+    if (!s->node || (json_is_array(of) && !s->node_of))
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu nodes", n);
+    for (; (size_t)s->n_nodes < n; s->n_nodes++)
+        if (!record_store(json_array_get(nodes, (size_t)s->n_nodes), MEMBER_TEXT, &s->node[s->n_nodes]))
+            return record_bad(errp, "start", "nodes", "has an impossible");
+    for (int r = 0; s->node_of && r < s->n_ranks; r++)
+        if (!record_store(json_array_get(of, (size_t)r), MEMBER_INT, &s->node_of[r]) || s->node_of[r] >= s->n_nodes)
+            return record_bad(errp, "start", "node_of", "has an impossible");
+    return 0;
+}
+
+static int read_start(struct record *r, const json_t *line, ddp_error_t *errp)
+{
+    struct record_start *s = &r->start[r->n_starts];
+    const json_t *v = json_object_get(line, "v");
+    *s = (struct record_start){0};
+    if (!json_is_integer(v) || json_integer_value(v) != RECORD_VERSION)
+        return error_set(errp, DDP_E_DATA, ENOTSUP, "a record of version %lld, and this software reads %d: use the one "
+                         "that wrote it, or a newer one", (long long)json_integer_value(v), RECORD_VERSION);
+    int rc = record_members(line, "start", start_members, s, errp);
+    if (rc == 0 && (s->n_ranks < 1 || s->n_ranks > RECORD_RANKS_MAX))
+        rc = error_set(errp, DDP_E_DATA, E2BIG, "%d ranks: at least 1 and at most %d are read", s->n_ranks,
+                       RECORD_RANKS_MAX);
+    if (rc == 0)
+        rc = read_nodes(line, s, errp);
+    if (rc == 0 && record_ranks_grow(&r->ranks, s->n_ranks) < 0)
+        rc = error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %d ranks", s->n_ranks);
+    if (rc < 0)
+        clear_start(s);
+    return rc;
+}
+
+/* ---- interval ---- */
+
+/* x[0..n_ranks) of member `name`; *ret NULL where it is not told. The caller frees. */
+static int read_per_rank(const json_t *line, const char *name, int n_ranks, double **ret, ddp_error_t *errp)
+{
+    const json_t *list = json_object_get(line, name);
+    *ret = NULL;
+    if (!list || json_is_null(list) || json_array_size(list) == 0)
+        return 0;
+    double *x = json_array_size(list) == (size_t)n_ranks ? calloc((size_t)n_ranks, sizeof *x) : NULL;
+    for (int r = 0; x && r < n_ranks; r++) {
+        const json_t *v = json_array_get(list, (size_t)r);
+        x[r] = json_number_value(v);
+        if (!(json_is_number(v) || json_is_null(v)) || !(x[r] >= 0) || x[r] > 1e18) {
+            free(x);
+            x = NULL;
+        }
+    }
+    *ret = x;
+    return x ? 0 : record_bad(errp, "interval", name, "has not a number for each rank as");
+}
+
+/* The k-th smallest of x[0..n), which it sorts partly. */
+static double select_nth(double *x, int n, int k)
+{
+    for (int low = 0, high = n - 1; low < high;) {
+        double pivot = x[low + (high - low) / 2];
+        int i = low, j = high;
+        while (i <= j) {
+            while (x[i] < pivot)
+                i++;
+            while (x[j] > pivot)
+                j--;
+            if (i <= j) {
+                double swap = x[i];
+                x[i++] = x[j];
+                x[j--] = swap;
+            }
+        }
+        if (k <= j)
+            high = j;
+        else if (k >= i)
+            low = i;
+        else
+            break;
+    }
+    return x[k];
+}
+
+static void find_slowest(struct record_interval *v, double *compute_s, int n)
+{
+    for (int r = 0; compute_s && r < n; r++)
+        if (v->slowest < 0 || compute_s[r] > v->slowest_s) {
+            v->slowest = r;
+            v->slowest_s = compute_s[r];
+        }
+    if (compute_s)
+        v->compute_s = select_nth(compute_s, n, (n - 1) / 2);
+}
+
+static int read_ranks(struct record *r, const json_t *line, struct record_interval *v, uint64_t step, ddp_error_t *errp)
+{
+    static const char *const name[3] = {"compute_s", "exposed_s", "memory_bytes"};
+    int n = r->start[r->n_starts - 1].n_ranks, rc = 0;
+    double *x[3] = {NULL, NULL, NULL};
+    for (int i = 0; rc == 0 && i < 3; i++)
+        rc = read_per_rank(line, name[i], n, &x[i], errp);
+    if (rc == 0 && record_ranks_add(&r->ranks, n, x[0], x[1], x[2], step, v->n_steps) < 0)
+        rc = error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %d ranks", n);
+    for (int i = 0; rc == 0 && x[2] && i < n; i++)
+        v->memory_bytes = fmax(v->memory_bytes, x[2][i]);
+    if (rc == 0)
+        find_slowest(v, x[0], n);
+    for (int i = 0; i < 3; i++)
+        free(x[i]);
+    return rc;
+}
+
+static int read_interval(struct record *r, const json_t *line, uint64_t step, ddp_error_t *errp)
+{
+    struct record_interval *v = &r->interval[r->n_intervals];
+    const json_t *parts = json_object_get(line, "parts");
+    *v = (struct record_interval){.slowest = -1, .memory_bytes = NAN, .compute_s = NAN, .slowest_s = NAN};
+    if (record_members(line, "interval", interval_members, v, errp) < 0)
+        return -1;
+    for (int p = 0; p < RECORD_PARTS; p++) {
+        const json_t *part = json_object_get(parts, record_part_name[p]);
+        if (part && !json_is_null(part) && !record_store(part, MEMBER_SECONDS, &v->part_s[p]))
+            return record_bad(errp, "interval", "parts", "has impossible");
+    }
+    return read_ranks(r, line, v, step, errp);
+}
+
+/* ---- any line ---- */
+
+static void clear_other(struct record_other *o)
+{
+    free(o->text);
+    free(o->node);
+}
+
+static int read_other(struct record *r, const json_t *line, enum record_event event, ddp_error_t *errp)
+{
+    struct record_other *o = &r->other[r->n_others];
+    *o = (struct record_other){0};
+    struct record_member text[2] = {{text_name[event] ? text_name[event] : "", MEMBER_TEXT, AT(other, text), false}};
+    if (record_members(line, event_name[event], text, o, errp) == 0 &&
+        record_members(line, event_name[event], other_members, o, errp) == 0)
+        return 0;
+    clear_other(o);
+    return -1;
+}
+
+static int read_train(struct record *r, const json_t *line, ddp_error_t *errp)
+{
+    struct record_train *t = &r->train[r->n_trains];
+    *t = (struct record_train){0};
+    if (record_members(line, "train", train_members, t, errp) == 0)
+        return 0;
+    free(t->item);
+    return -1;
+}
+
+/* Room for one more of *list[0..n); room doubles at powers of two. */
+static bool make_room(void *list, size_t n, size_t size)
+{
+    void **at = list;
+    if (n & (n - 1))
+        return true;
+    void *new = realloc(*at, (n ? 2 * n : 1) * size);
+    if (new)
+        *at = new;
+    return new != NULL;
+}
+
+static int read_event(struct record *r, const json_t *line, struct record_line *l, ddp_error_t *errp)
+{
+    bool has_room = make_room(&r->line, r->n_lines, sizeof *r->line) &&
+                    make_room(&r->start, r->n_starts, sizeof *r->start) &&
+                    make_room(&r->train, r->n_trains, sizeof *r->train) &&
+                    make_room(&r->interval, r->n_intervals, sizeof *r->interval) &&
+                    make_room(&r->other, r->n_others, sizeof *r->other);
+    if (!has_room)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for more lines");
+    if (l->event != RECORD_START && r->n_starts == 0)
+        return error_set(errp, DDP_E_DATA, EINVAL, "a line \"%s\" before the first \"start\": is this a whole record, "
+                         "as --ddp-record writes it?", event_name[l->event]);
+    size_t *n = l->event == RECORD_START ? &r->n_starts : l->event == RECORD_TRAIN ? &r->n_trains
+                : l->event == RECORD_INTERVAL ? &r->n_intervals : &r->n_others;
+    int rc = l->event == RECORD_START      ? read_start(r, line, errp)
+             : l->event == RECORD_TRAIN    ? read_train(r, line, errp)
+             : l->event == RECORD_INTERVAL ? read_interval(r, line, l->step, errp)
+                                           : read_other(r, line, l->event, errp);
+    if (rc < 0)
+        return -1;
+    l->at = (*n)++;
+    r->line[r->n_lines++] = *l;
+    return 0;
+}
+
+static int read_line(struct record *r, const json_t *line, ddp_error_t *errp)
+{
+    struct record_line l = {.kept_to = UINT64_MAX, .step = r->n_lines ? r->line[r->n_lines - 1].step : 0};
+    const char *name = json_string_value(json_object_get(line, "event"));
+    const json_t *step = json_object_get(line, "step");
+    if (!name)
+        return error_set(errp, DDP_E_DATA, EINVAL, "not a line of a record: no \"event\"");
+    while (l.event < RECORD_EVENTS && strcmp(name, event_name[l.event]))
+        l.event++;
+    if (l.event == RECORD_EVENTS)
+        return 1;
+    if (!record_store(json_object_get(line, "t"), MEMBER_SECONDS, &l.t))
+        return record_bad(errp, name, "t", "has no possible");
+    bool has_step = step && !json_is_null(step);
+    if (has_step ? !record_store(step, MEMBER_COUNT, &l.step) : l.event == RECORD_INTERVAL || l.event == RECORD_RESUME)
+        return record_bad(errp, name, "step", "has no possible");
+    if (r->n_lines == RECORD_LINES_MAX)
+        return error_set(errp, DDP_E_DATA, E2BIG, "a record of more than %u lines is not read: begin a new file",
+                         RECORD_LINES_MAX);
+    return read_event(r, line, &l, errp);
+}
+
+int record_add_line(struct record *r, const char *text, size_t n, ddp_error_t *errp)
+{
+    json_error_t why;
+    json_t *line = json_loadb(text, n, 0, &why);
+    if (!line)
+        return error_set(errp, DDP_E_DATA, RECORD_NO_JSON, "not JSON at byte %d: %s", why.position, why.text);
+    int rc = read_line(r, line, errp);
+    json_decref(line);
+    return rc;
+}
+
+void record_clear(struct record *r)
+{
+    for (size_t i = 0; i < r->n_starts; i++)
+        clear_start(&r->start[i]);
+    for (size_t i = 0; i < r->n_trains; i++)
+        free(r->train[i].item);
+    for (size_t i = 0; i < r->n_others; i++)
+        clear_other(&r->other[i]);
+    free(r->line);
+    free(r->start);
+    free(r->train);
+    free(r->interval);
+    free(r->other);
+    record_ranks_clear(&r->ranks);
+    *r = (struct record){0};
+}

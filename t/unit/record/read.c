@@ -1,0 +1,235 @@
+/* A record's lines: what is read of them, what is let pass, and what is refused, by file and line. */
+#include <config.h>
+
+#include <math.h>
+
+#include "runtime/record/read.h"
+#include "t/unit/unit.h"
+
+#define START "{\"event\":\"start\",\"v\":1,\"t\":100,\"job\":\"7.0\",\"program\":\"train\",\"ranks\":2," \
+              "\"nodes\":[\"n0\",\"n1\"],\"node_of\":[0,1],\"alloc_t\":90.5,\"began_t\":99}\n"
+#define TRAIN "{\"event\":\"train\",\"t\":101,\"step\":%d,\"steps\":1000,\"item\":\"token\",\"flops_per_item\":null}\n"
+#define INTERVAL "{\"event\":\"interval\",\"t\":%d,\"step\":%d,\"steps\":50,\"wall_s\":10,\"loss\":null," \
+                 "\"items\":800,\"parts\":{\"data\":1,\"forward\":2.5},\"compute_s\":[3,4],\"memory_bytes\":[5,6]}\n"
+#define SHORT "{\"event\":\"interval\",\"t\":1,\"step\":1,\"steps\":1" /* and no end */
+#define END "{\"event\":\"end\",\"t\":900,\"step\":100,\"how\":\"%s\"}\n"
+
+static int parse(const char *text, size_t n, struct record *r, ddp_error_t *e)
+{
+    FILE *f = n ? fmemopen((void *)(uintptr_t)text, n, "r") : fopen("/dev/null", "r");
+    assert_non_null(f);
+    int rc = record_read_stream(f, "x", r, e);
+    fclose(f);
+    return rc;
+}
+
+static struct record good(const char *text)
+{
+    struct record r;
+    ddp_error_t e;
+    if (parse(text, strlen(text), &r, &e) < 0)
+        fail_msg("%s", e.text);
+    return r;
+}
+
+static void expect_refused(const char *text, const char *why)
+{
+    struct record r;
+    ddp_error_t e;
+    assert_int_equal(parse(text, strlen(text), &r, &e), -1);
+    assert_error_has(e, why);
+}
+
+/* A text made of lines with numbers in them. */
+static char *join(const char *fmt, ...)
+{
+    char *text;
+    va_list ap;
+    va_start(ap, fmt);
+    assert_true(vasprintf(&text, fmt, ap) >= 0);
+    va_end(ap);
+    return text;
+}
+
+static void members_are_read(void **state)
+{
+    (void)state;
+    char *text = join(START TRAIN INTERVAL END, 0, 120, 50, "done"), buf[64];
+    struct record r = good(text);
+    assert_int_equal(r.n_lines, 4);
+    assert_string_equal(r.start[0].job, "7.0");
+    assert_string_equal(r.start[0].version, "");
+    assert_true(r.start[0].alloc_t == 90.5 && r.start[0].requeue == -1);
+    assert_string_equal(record_rank_name(&r, 1, buf, sizeof buf), "rank 1 (n1)");
+    assert_string_equal(record_rank_name(&r, 2, buf, sizeof buf), "rank 2");
+    assert_true(isnan(r.train[0].flops_per_item) && r.train[0].steps == 1000);
+    const struct record_interval *v = &r.interval[r.line[2].at];
+    assert_true(isnan(v->loss) && isnan(v->efficiency) && v->items == 800 && v->n_steps == 50 && v->wall_s == 10);
+    assert_true(v->part_s[RECORD_FORWARD] == 2.5 && v->part_s[RECORD_OTHER] == 0);
+    assert_true(v->slowest == 1 && v->slowest_s == 4 && v->compute_s == 3 && v->memory_bytes == 6);
+    assert_string_equal(r.other[r.line[3].at].text, "done");
+    assert_true(r.line[3].step == 100 && r.line[3].kept_to == UINT64_MAX);
+    record_clear(&r);
+    free(text);
+}
+
+static void strangers_are_let_pass(void **state)
+{
+    (void)state;
+    struct record r = good(START "{\"event\":\"weather\",\"t\":\"warm\"}\n\n"
+                           "{\"event\":\"stop\",\"t\":3,\"step\":null,\"new\":[1],\"signal\":null}\n");
+    assert_int_equal(r.n_lines, 2);
+    assert_string_equal(r.other[0].text, "");
+    assert_int_equal(r.n_cut, 0);
+    record_clear(&r);
+}
+
+static void a_cut_line_is_let_pass(void **state)
+{
+    (void)state;
+    struct record r = good(START "{\"event\":\"interval\",\"t\":12");
+    assert_true(r.n_lines == 1 && r.n_cut == 1);
+    record_clear(&r);
+    r = good(START "{\"event\":\"interval\",\"t\":12\n" START); /* the next generation began a new line */
+    assert_true(r.n_lines == 2 && r.n_starts == 2 && r.n_cut == 1);
+    record_clear(&r);
+    r = good(START "{\"event\":\"interval\",\"t\":12" START START); /* and this one did not */
+    assert_true(r.n_lines == 3 && r.n_starts == 3 && r.n_cut == 1);
+    record_clear(&r);
+    expect_refused(START "{\"event\":\"interval\",\"t\":12\n{\"event\":\"stop\",\"t\":1}\n" START, "x:2: not JSON");
+    expect_refused(START "nonsense\n", "x:2: not JSON");
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    expect_refused("", "x has no line \"start\"");
+    expect_refused("{\"event\":\"new\"}\n", "x has no line \"start\"");
+    expect_refused("{\"event\":\"stop\",\"t\":1}\n", "x:1: a line \"stop\" before the first \"start\"");
+    expect_refused("{\"event\":\"start\",\"v\":2,\"t\":1}\n", "x:1: a record of version 2, and this software reads 1");
+    expect_refused("[]\n", "x:1: not a line of a record");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1}\n", "lacks ranks");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":0}\n", "at least 1");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":20000}\n", "at most 16384");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"ranks\":1}\n", "no possible t");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":-1,\"ranks\":1}\n", "no possible t");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"nodes\":[\"a\",\"b\"]}\n", "impossible nodes");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"nodes\":[\"a\"],\"node_of\":[1]}\n",
+                   "impossible node_of");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"nodes\":[7]}\n", "impossible nodes");
+    expect_refused(START SHORT "}\n", "x:2: a line \"interval\" lacks wall_s");
+    expect_refused(START "{\"event\":\"interval\",\"t\":1,\"steps\":1,\"wall_s\":1}\n", "no possible step");
+    expect_refused(START "{\"event\":\"interval\",\"t\":1,\"step\":-1,\"steps\":1,\"wall_s\":1}\n", "no possible step");
+    expect_refused(START SHORT ",\"wall_s\":-1}\n", "impossible wall_s");
+    expect_refused(START SHORT ",\"wall_s\":1,\"compute_s\":[1]}\n",
+                   "not a number for each rank as compute_s");
+    expect_refused(START SHORT ",\"wall_s\":1,\"exposed_s\":[1,-2]}\n",
+                   "not a number for each rank as exposed_s");
+    expect_refused(START SHORT ",\"wall_s\":1,\"parts\":{\"data\":\"x\"}}\n",
+                   "impossible parts");
+    expect_refused(START "{\"event\":\"end\",\"t\":1,\"how\":5}\n", "impossible how");
+}
+
+static void lines_of_any_length(void **state)
+{
+    (void)state;
+    size_t n = sizeof START - 1, size = n + RECORD_LINE_MAX + 8;
+    char *text = malloc(size);
+    struct record r;
+    ddp_error_t e;
+    assert_non_null(text);
+    memset(text, ' ', size);
+    memcpy(text, START, n);
+    memcpy(text + n, "{\"event\":\"weather\"}", 19);
+    text[n + RECORD_LINE_MAX] = '\n';
+    assert_int_equal(parse(text, n + RECORD_LINE_MAX + 1, &r, &e), 0);
+    assert_int_equal(r.n_lines, 1);
+    record_clear(&r);
+    text[n + RECORD_LINE_MAX] = ' ';
+    text[n + RECORD_LINE_MAX + 1] = '\n';
+    assert_int_equal(parse(text, n + RECORD_LINE_MAX + 2, &r, &e), -1);
+    assert_error_has(e, "x:2: longer than 1048576 bytes");
+    assert_int_equal(parse(START "{\"event\":\0\"x\"}\n" START, 2 * n + 15, &r, &e), 0); /* a null byte is a cut, too */
+    assert_int_equal(r.n_starts, 2);
+    record_clear(&r);
+    free(text);
+}
+
+static void texts_steer_nothing(void **state)
+{
+    (void)state;
+    char expected[RECORD_TEXT_MAX + 1], *text;
+    struct record r = good("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"job\":\"a\\u001b[2J\\nb\\u202e\"}\n");
+    assert_string_equal(r.start[0].job, "a?[2J b?");
+    record_clear(&r);
+    memset(expected, 'x', sizeof expected); /* cut between characters, not within one */
+    expected[RECORD_TEXT_MAX - 1] = 0;
+    text = join("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"job\":\"%s\303\244z\"}\n", expected);
+    r = good(text);
+    assert_string_equal(r.start[0].job, expected);
+    record_clear(&r);
+    free(text);
+}
+
+static void what_was_done_again_is_marked(void **state)
+{
+    (void)state;
+    char *text = join(START TRAIN INTERVAL INTERVAL INTERVAL START TRAIN INTERVAL START TRAIN INTERVAL, 0, 120, 50, 130,
+                      100, 140, 150, 70, 150, 160, 110, 170, 120);
+    struct record r = good(text);
+    static const uint64_t want[11] = {0, 70, 70, 70, 70, 70, 110, 110, 110, UINT64_MAX, UINT64_MAX};
+    assert_int_equal(r.n_lines, 11);
+    for (size_t i = 0; i < r.n_lines; i++)
+        if (r.line[i].kept_to != want[i])
+            fail_msg("line %zu is kept to %llu", i, (unsigned long long)r.line[i].kept_to);
+    record_clear(&r);
+    free(text);
+    text = join(START TRAIN INTERVAL END START TRAIN, 0, 120, 50, "done", 0); /* another run behind it */
+    r = good(text);
+    assert_true(r.line[2].kept_to == UINT64_MAX);
+    record_clear(&r);
+    free(text);
+    text = join(START TRAIN INTERVAL "{\"event\":\"checkpoint\",\"t\":120,\"step\":40}\n" END, 10, 120, 50, "failed");
+    r = good(text);
+    assert_int_equal(r.line[2].kept_to, 40);
+    record_clear(&r);
+    free(text);
+}
+
+static void ranks_fit_into_columns(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    fputs(START, f);
+    for (int i = 1; i <= N; i++)
+        fprintf(f, INTERVAL, 100 + i, 50 * i);
+    fputs("{\"event\":\"start\",\"v\":1,\"t\":9999,\"ranks\":3}\n{\"event\":\"interval\",\"t\":9999,\"step\":60000,"
+          "\"steps\":5,\"wall_s\":1,\"compute_s\":[1,2,8]}\n", f);
+    fclose(f);
+    struct record r = good(text);
+    const struct record_ranks *t = &r.ranks;
+    assert_true(t->n == 3 && t->per_column == 4 && t->n_columns == 251 && t->n_in_last == 1);
+    assert_true(t->compute_s[0] == 3 * N + 1 && t->compute_s[1] == 4 * N + 2 && t->compute_s[2] == 8);
+    assert_true(t->memory_bytes[1] == 6 && t->memory_bytes[2] == 0);
+    for (int c = 0; c < 250; c++) {
+        assert_true(t->cell[3 * c] == 12 && t->cell[3 * c + 1] == 16 && t->cell[3 * c + 2] == 0);
+        assert_true(t->column[c].first == (uint64_t)c * 200 && t->column[c].last == (uint64_t)(c + 1) * 200);
+    }
+    assert_true(t->cell[752] == 8 && t->column[250].first == 59995);
+    record_clear(&r);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_are_read),       cmocka_unit_test(strangers_are_let_pass),
+        cmocka_unit_test(a_cut_line_is_let_pass), cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(lines_of_any_length),    cmocka_unit_test(texts_steer_nothing),
+        cmocka_unit_test(ranks_fit_into_columns), cmocka_unit_test(what_was_done_again_is_marked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
