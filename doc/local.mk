@@ -22,11 +22,12 @@ dist_man_MANS = $(MAN3) \
 	%D%/man/ddp-run.1 \
 	%D%/man/ddp-topo.1 \
 	%D%/man/train.1 \
+	%D%/man/ddp-record.5 \
 	%D%/man/ddp.json.5 \
 	%D%/man/libddp.7 \
 	%D%/man/spank_ddp.8
 dist_doc_DATA = NEWS.md %D%/admin.md %D%/architecture.md %D%/gpu.md %D%/performance.md %D%/placement.md \
-	%D%/security.md %D%/user.md
+	%D%/record.schema.json %D%/security.md %D%/user.md
 examplesdir = $(docdir)/examples
 dist_examples_DATA = contrib/examples/gpt.py contrib/examples/linear.c contrib/slurm/ddp.json \
 	contrib/slurm/plugstack.conf contrib/slurm/train.sbatch

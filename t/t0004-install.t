@@ -43,7 +43,7 @@ is "... and each function has one under its name" "$(nm -D --defined-only "$lib"
 is "... that is another's where it is no page itself" \
     "$(cd "$man" && sed -n 's/^\.so //p' man3/*.3 | sort -u | xargs grep -L '^\.Nd ')" ""
 is "every guide and example is installed" \
-    "$(cd "$docdir" && find . -type f | sort)" "$( (cd "$top_srcdir/doc" && ls ./*.md; cd .. && ls ./NEWS.md
+    "$(cd "$docdir" && find . -type f | sort)" "$( (cd "$top_srcdir/doc" && ls ./*.md ./*.json; cd .. && ls ./NEWS.md
         ls contrib/examples/*.[cp]* contrib/slurm/* | sed 's,.*/,./examples/,') | sort)"
 completions=$(dirname "$(find "$root" -path '*/completions/ddp')")
 is "bash finds a completion for both commands" \
