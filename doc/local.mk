@@ -18,6 +18,7 @@ dist_man_MANS = $(MAN3) \
 	%D%/man/ddp-bench.1 \
 	%D%/man/ddp-ckpt.1 \
 	%D%/man/ddp-ps.1 \
+	%D%/man/ddp-report.1 \
 	%D%/man/ddp-requeue.1 \
 	%D%/man/ddp-run.1 \
 	%D%/man/ddp-topo.1 \

@@ -54,6 +54,8 @@ SHELL_TESTS = \
 	%D%/t5013-data-resume.t \
 	%D%/t5401-loss-scale.t \
 	%D%/t5501-record.t \
+	%D%/t5502-report.t \
+	%D%/t5503-report-page.t \
 	%D%/t6001-ckpt-cli.t \
 	%D%/t6002-ckpt-safetensors.t \
 	%D%/t6003-ckpt-transformers.t \

@@ -22,13 +22,13 @@ verbs() { "$top_builddir/ddp" "$@" | sed -nE 's/^  ([a-z]+)  .*/\1/p' | sorted; 
 settings=$("$top_builddir/t/lib/settings" | sed -nE 's/^libddp\.7\t.*, (--ddp-[a-z-]+=).*/\1/p')
 
 is "verbs" "$(tab ddp '')" "$(verbs help)"
-is "... beginning with r" "$(tab ddp r)" "requeue run"
+is "... beginning with r" "$(tab ddp r)" "report requeue run"
 is "the command's options" "$(tab ddp -)" "--help --version"
 is "verbs that have help" "$(tab ddp help '')" "$(verbs help | sed 's/ \?help//')"
 is "bench's verbs" "$(tab ddp bench '')" "$(verbs bench --help)"
 is "ckpt's verbs" "$(tab ddp ckpt '')" "$("$top_builddir/ddp" ckpt --help |
     sed -nE 's/.*ddp ckpt ([a-z]+) .*/\1/p' | sorted)"
-for verb in requeue run topo; do is "options of $verb" "$(tab ddp $verb -)" "$(options ddp $verb)"; done
+for verb in report requeue run topo; do is "options of $verb" "$(tab ddp $verb -)" "$(options ddp $verb)"; done
 for verb in $(verbs bench --help); do
     is "options of bench $verb" "$(tab ddp bench "$verb" -)" "$(sorted <<<"$(options ddp bench "$verb") $settings")"
 done

@@ -17,6 +17,7 @@ static const struct verb {
     {"bench", bench_main, "measure all-reduce and training steps on the ranks that it is started on"},
     {"ckpt", cli_ckpt, "list, verify and show checkpoints, export one as one file"},
     {"ps", cli_ps, "show the ranks that run, what each does, and who holds up the others"},
+    {"report", cli_report, "show what runs wrote down: speed, efficiency, events, what the time was worth"},
     {"requeue", cli_requeue, "put this batch job back into the queue after it was asked to stop and has saved"},
     {"run", cli_run, "start a program N times on this machine, wired up as one job"},
     {"topo", cli_topo, "show this machine, or a recorded one, and where ranks go on it; --explain RANK says why"},

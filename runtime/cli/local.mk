@@ -10,10 +10,27 @@ ddp_SOURCES = \
 	%D%/ps.c %D%/ps.h \
 	%D%/ps_here.c \
 	%D%/ps_show.c \
+	%D%/report.c \
 	%D%/requeue.c \
 	%D%/run.c \
 	%D%/spawn.c \
 	%D%/topo.c
+# what `ddp report` shows of a run; t/fuzz/runs, too
+REPORT_FILES = \
+	runtime/cli/report.h \
+	runtime/cli/report_axes.c \
+	runtime/cli/report_chart.c runtime/cli/report_chart.h \
+	runtime/cli/report_events.c \
+	runtime/cli/report_facts.c \
+	runtime/cli/report_heat.c \
+	runtime/cli/report_page.c \
+	runtime/cli/report_run.c \
+	runtime/cli/report_stack.c \
+	runtime/cli/report_strip.c \
+	runtime/cli/report_style.c \
+	runtime/cli/report_text.c \
+	runtime/cli/report_units.c
+ddp_SOURCES += $(REPORT_FILES)
 ddp_SOURCES += \
 	runtime/bench/allreduce.c \
 	runtime/bench/bench.c runtime/bench/bench.h \

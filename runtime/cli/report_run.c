@@ -1,0 +1,139 @@
+/* report_run.c - a run's record, summed up. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/plain.h"
+#include "runtime/base/stats.h"
+#include "runtime/cli/report.h"
+
+static void name_run(struct report_run *r, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(r->path, sizeof r->path, "%s", path);
+    snprintf(r->name, sizeof r->name, "%s", slash && slash[1] ? slash + 1 : path);
+    plain_line(r->path);
+    plain_line(r->name);
+    size_t n = strlen(r->name);
+    if (n > 6 && !strcmp(r->name + n - 6, ".jsonl"))
+        r->name[n - 6] = 0;
+}
+
+struct means {
+    double efficiency, efficiency_s, baseline, baseline_steps;
+};
+
+static void add_interval(struct report_run *r, const struct record_line *l, struct means *m)
+{
+    const struct record_interval *v = &r->record.interval[l->at];
+    uint64_t first = v->n_steps < l->step ? l->step - v->n_steps : 0;
+    r->n_steps += v->n_steps;
+    r->n_skipped += v->skipped;
+    r->least_step = first < r->least_step ? first : r->least_step;
+    r->most_step = l->step > r->most_step ? l->step : r->most_step;
+    r->wall_s += v->wall_s;
+    r->items += (double)v->items;
+    r->hidden_s += isnan(v->hidden_s) ? 0 : v->hidden_s;
+    for (int p = 0; p < RECORD_PARTS; p++)
+        r->part_s[p] += v->part_s[p];
+    if (!isnan(v->loss)) {
+        r->first_loss = isnan(r->first_loss) ? v->loss : r->first_loss;
+        r->last_loss = v->loss;
+    }
+    if (!isnan(v->efficiency)) {
+        m->efficiency += v->efficiency * v->wall_s;
+        m->efficiency_s += v->wall_s;
+    }
+    if (!isnan(v->baseline_s)) {
+        m->baseline += v->baseline_s * (double)v->n_steps;
+        m->baseline_steps += (double)v->n_steps;
+    }
+    r->memory_bytes = fmax(r->memory_bytes, v->memory_bytes);
+}
+
+static void add_line(struct report_run *r, size_t i, struct means *m)
+{
+    const struct record_line *l = &r->record.line[i];
+    const struct record_start *s = &r->record.start[l->at];
+    const struct record_other *o = &r->record.other[l->at];
+    r->step = l->step;
+    switch (l->event) {
+    case RECORD_START:
+        r->how = "running";
+        r->n_requeues += i > 0 && (s->requeue != s[-1].requeue || strcmp(s->job, s[-1].job) != 0);
+        r->n_restarts += i > 0 && s->requeue == s[-1].requeue && !strcmp(s->job, s[-1].job);
+        break;
+    case RECORD_INTERVAL:
+        add_interval(r, l, m);
+        break;
+    case RECORD_VALIDATION:
+        if (!isnan(o->loss) && !(o->loss >= r->best_validation)) {
+            r->best_validation = o->loss;
+            r->best_step = l->step;
+        }
+        break;
+    case RECORD_CHECKPOINT:
+        r->n_checkpoints++;
+        break;
+    case RECORD_FAILURE:
+        r->n_failures++;
+        r->how = "failed";
+        break;
+    case RECORD_END:
+        r->how = o->text;
+        break;
+    default:
+        break;
+    }
+}
+
+/* The rank that computed longest, over the median one. */
+static void find_slowest(struct report_run *r)
+{
+    const struct record_ranks *t = &r->record.ranks;
+    double *x = t->n_columns ? malloc((size_t)t->n * sizeof *x) : NULL;
+    r->slowest = -1;
+    if (!x)
+        return;
+    memcpy(x, t->compute_s, (size_t)t->n * sizeof *x);
+    for (int i = 0; i < t->n; i++)
+        r->slowest = r->slowest < 0 || x[i] > x[r->slowest] ? i : r->slowest;
+    double most = x[r->slowest], median;
+    stats_of(x, (size_t)t->n); /* sorts them */
+    median = x[(t->n - 1) / 2];
+    r->slowest_factor = median > 0 ? most / median : 1;
+    free(x);
+}
+
+static void sum_up(struct report_run *r)
+{
+    struct means m = {0};
+    r->how = "running";
+    r->first_loss = r->last_loss = r->best_validation = r->memory_bytes = NAN;
+    r->least_step = UINT64_MAX;
+    for (size_t i = 0; i < r->record.n_lines; i++)
+        add_line(r, i, &m);
+    r->start = &r->record.start[r->record.n_starts - 1];
+    r->train = r->record.n_trains ? &r->record.train[r->record.n_trains - 1] : NULL;
+    r->efficiency = m.efficiency_s > 0 ? m.efficiency / m.efficiency_s : NAN;
+    r->baseline_s = m.baseline_steps > 0 ? m.baseline / m.baseline_steps : NAN;
+    r->flops = r->train && r->wall_s > 0 ? r->train->flops_per_item * r->items / r->wall_s : NAN;
+    r->mfu = r->train ? r->flops / (r->train->peak_flops * r->start->n_ranks) : NAN;
+    find_slowest(r);
+}
+
+int report_run_read(const char *path, struct report_run *ret, ddp_error_t *errp)
+{
+    *ret = (struct report_run){0};
+    name_run(ret, path);
+    if (record_read(path, &ret->record, errp) < 0)
+        return -1;
+    sum_up(ret);
+    ret->goodput = goodput_of(&ret->record, NULL, NULL);
+    return 0;
+}
+
+void report_run_clear(struct report_run *r)
+{
+    record_clear(&r->record);
+}
