@@ -1,7 +1,7 @@
 #!/bin/bash
-# Fuzzes the records of machines, the lists, and the heads and manifests of checkpoints with libFuzzer, side by side,
-# for $FUZZ_S seconds (600 unless set), from the seeds in t/fuzz. What breaks a promise is kept as ./fuzz-TARGET-*:
-# t/fuzz/TARGET FILE runs it again.
+# Fuzzes the records of machines and of runs, the lists, and the heads and manifests of checkpoints with libFuzzer, side
+# by side, for $FUZZ_S seconds (600 unless set), from the seeds in t/fuzz. What breaks a promise is kept as
+# ./fuzz-TARGET-*: t/fuzz/TARGET FILE runs it again.
 source "$(dirname "$0")/lib/tap.sh"
 : "${FUZZ_S:=600}"
 command -v clang >/dev/null || skip_all "clang is missing: install the Debian package clang"
@@ -27,9 +27,13 @@ ok "the target for records builds" build record -Wl,--wrap=_exit,--wrap=__saniti
     "${machines[@]}"
 ok "the target for heads builds" build head "${checkpoints[@]}"
 ok "the target for manifests builds" build manifest "${checkpoints[@]}"
+runs=("$top_srcdir"/runtime/record/{goodput,read,read_line,read_member,read_ranks}.c
+    "$top_srcdir"/runtime/cli/report_*.c "$base"/{error,plain,stats}.c)
+ok "the target for runs builds" build runs "${runs[@]}"
 
-declare -A pid dict=([head]=-dict=$top_srcdir/t/fuzz/json.dict [manifest]=-dict=$top_srcdir/t/fuzz/json.dict)
-targets=(lists record head manifest)
+declare -A pid dict=([head]=-dict=$top_srcdir/t/fuzz/json.dict [manifest]=-dict=$top_srcdir/t/fuzz/json.dict
+    [runs]=-dict=$top_srcdir/t/fuzz/json.dict)
+targets=(lists record head manifest runs)
 for target in "${targets[@]}"; do
     mkdir "$tmp/found-$target"
     timeout -k 10 $((FUZZ_S + 120)) "$tmp/$target" -max_total_time="$FUZZ_S" -timeout=30 -max_len=40000 -verbosity=0 \
