@@ -14,10 +14,11 @@ struct walk {
     struct goodput sum;
     double now;
     const struct record_line *last; /* interval of this generation; NULL: none */
+    bool has_steps;                 /* it tells them: else its end says what its time was worth */
     bool has_ended;                 /* failed, or came to its end */
     enum goodput_class after;       /* that: of what follows */
     bool has_trained;               /* a line "train" */
-    double trained_t;
+    double trained_t;               /* when; without it, when the program began */
     bool has_validated;             /* since the last interval */
     double owed_s;                  /* checkpoints' stand-still that no interval has shown so far */
 };
@@ -63,6 +64,13 @@ static void give_interval(struct walk *w, const struct record_line *l)
     give(w, GOODPUT_CHECKPOINT, from + kept * (data + saving));
     give(w, GOODPUT_USEFUL, from + kept);
     give(w, GOODPUT_LOST, l->t);
+}
+
+/* A generation of which no steps are told. */
+static void give_whole(struct walk *w, bool is_kept, double to_t)
+{
+    give(w, GOODPUT_STARTUP, fmin(w->trained_t, to_t));
+    give(w, is_kept ? GOODPUT_USEFUL : GOODPUT_LOST, to_t);
 }
 
 static void give_standstill(struct walk *w, double to_t)
@@ -123,6 +131,8 @@ static void take_end(struct walk *w, const struct record_line *l, bool has_faile
 {
     if (w->has_ended)
         give(w, w->after, l->t);
+    else if (!w->has_steps)
+        give_whole(w, !has_failed, l->t);
     else if (has_failed || (!w->last && !w->has_trained))
         give_cut(w, l, l->t);
     else
@@ -190,6 +200,8 @@ static void close_generation(struct walk *w, size_t from, size_t to)
         to_t = fmax(to_t, w->r->line[i].t);
     if (w->has_ended)
         give(w, w->after, to_t);
+    else if (!w->has_steps)
+        give_whole(w, to == w->r->n_lines, to_t);
     else
         give_cut(w, &w->r->line[to - 1], to_t);
 }
@@ -213,6 +225,8 @@ struct goodput goodput_of(const struct record *r, goodput_f f, void *arg)
         w.last = NULL;
         w.has_ended = w.has_trained = w.has_validated = false;
         w.owed_s = 0;
+        w.trained_t = known(r->start[r->line[from].at].began_t, r->line[from].t);
+        w.has_steps = *r->start[r->line[from].at].device != 0;
         for (size_t i = from + 1; i < to; i++)
             take_line(&w, &r->line[i]);
         close_generation(&w, from, to);

@@ -18,6 +18,9 @@
  * idle        the rest: time between intervals or after the last one in which there was no validation; between a
  *             program's good end and the next start in the same allocation.
  *
+ * A start without a device is of a program that tells no steps: the time of its generation from began_t on is useful
+ * where it came to a good end or goes on still, and lost where it failed.
+ *
  * Time that lines overlap, since clocks are not exact, counts once; a line from before the one above it counts as of
  * that one's time. Goodput is useful time over all but the queue. */
 #ifndef DDP_RECORD_GOODPUT_H

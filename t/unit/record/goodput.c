@@ -18,10 +18,16 @@ static void begin(struct writing *w)
     assert_non_null(w->f);
 }
 
+static void start_on(struct writing *w, const char *device, double t, int restart, int requeue, double alloc_t,
+                     double began_t)
+{
+    fprintf(w->f, "{\"event\":\"start\",\"v\":1,\"t\":%.3f,\"job\":\"7\",\"ranks\":1,\"device\":\"%s\",\"restart\":%d,"
+            "\"requeue\":%d,\"alloc_t\":%.3f,\"began_t\":%.3f}\n", t, device, restart, requeue, alloc_t, began_t);
+}
+
 static void start(struct writing *w, double t, int restart, int requeue, double alloc_t, double began_t)
 {
-    fprintf(w->f, "{\"event\":\"start\",\"v\":1,\"t\":%.3f,\"job\":\"7\",\"ranks\":1,\"restart\":%d,\"requeue\":%d,"
-            "\"alloc_t\":%.3f,\"began_t\":%.3f}\n", t, restart, requeue, alloc_t, began_t);
+    start_on(w, "cpu", t, restart, requeue, alloc_t, began_t);
 }
 
 static void interval(struct writing *w, double t, int step, int n, double wall, double data, double saving)
@@ -158,6 +164,23 @@ static void ends_that_are_none(void **state)
     start(&w, 10, 0, 0, 0, 9);
     line(&w, "failure", 12, ",\"text\":\"x\"");
     expect(&w, 0, CLASSES([GOODPUT_STARTUP] = 12));
+}
+
+/* As guards could write it of a program that knows nothing of libddp. */
+static void a_program_without_steps(void **state)
+{
+    (void)state;
+    struct writing w;
+    begin(&w);
+    start_on(&w, "", 10, 0, 0, 0, 9);
+    line(&w, "failure", 30, ",\"text\":\"x\"");
+    start_on(&w, "", 40, 1, 0, 0, 38);
+    line(&w, "end", 60, ",\"how\":\"stopped\"");
+    line(&w, "requeue", 61, ",\"note\":null");
+    start_on(&w, "", 100, 0, 1, 90, 95);
+    line(&w, "stop", 120, ",\"signal\":null");
+    expect(&w, 0, CLASSES([GOODPUT_STARTUP] = 9 + 5, [GOODPUT_LOST] = 21, [GOODPUT_RESTART] = 8,
+                          [GOODPUT_USEFUL] = 22 + 25, [GOODPUT_IDLE] = 1, [GOODPUT_QUEUE] = 29));
 }
 
 static void clocks_that_go_wrong(void **state)
@@ -343,6 +366,7 @@ int main(void)
         cmocka_unit_test(an_undisturbed_run),
         cmocka_unit_test(a_failure_and_a_requeue),
         cmocka_unit_test(ends_that_are_none),
+        cmocka_unit_test(a_program_without_steps),
         cmocka_unit_test(clocks_that_go_wrong),
         cmocka_unit_test(goodput_leaves_out_the_queue),
         cmocka_unit_test(lives),
