@@ -97,6 +97,7 @@ awk '/"interval"/ && !/"steps": 1,/ { line[n++] = $0 } /"start"|"train"/ { print
         print l } }' "$data/straggler.jsonl" >"$tmp/long"
 page "$tmp"/long{,,,,,,,}
 like "eight long runs" "$rc:$(check)" "^0:figure=20 "
+like "... as means, and bands from least to most" "$(grep -o 'class="band"[^>]*d="M' "$tmp/page.html" | wc -l)" "^[1-9]"
 ok "... on less than a megabyte" test "$(stat -c %s "$tmp/page.html")" -lt 1000000
 
 # ---- the file ----

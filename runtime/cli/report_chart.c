@@ -62,12 +62,17 @@ static bool measure(struct chart *c, bool from_zero, bool may_be_log)
 
 /* ---- lines ---- */
 
+#define FEW 4 /* values of a place that are drawn one by one; of more, their mean, and a band from least to most */
+
 struct pen {
     const struct chart *c;
+    bool is_band; /* draws the bands alone */
     int place; /* along the axis; -1: the pen is up */
     bool is_down;
     size_t n;
-    struct point { double x, y; } first, low, high, last; /* of the values in this place */
+    size_t n_here; /* values in this place */
+    double sum_y;
+    struct point { double x, y; } first, low, high, last;
 };
 
 static void put_point(struct pen *p, struct point at)
@@ -78,10 +83,8 @@ static void put_point(struct pen *p, struct point at)
 }
 
 /* The first value of a place, the extremes in their order, and the last. */
-static void flush(struct pen *p)
+static void put_few(struct pen *p)
 {
-    if (p->place < 0)
-        return;
     struct point a = p->low.x <= p->high.x ? p->low : p->high, b = p->low.x <= p->high.x ? p->high : p->low;
     put_point(p, p->first);
     if (a.x > p->first.x && a.x < p->last.x)
@@ -90,20 +93,35 @@ static void flush(struct pen *p)
         put_point(p, b);
     if (p->last.x > p->first.x)
         put_point(p, p->last);
+}
+
+static void flush(struct pen *p)
+{
+    double width = CHART_WIDTH / POINTS;
+    if (p->place >= 0 && p->is_band && p->n_here > FEW)
+        fprintf(p->c->f, "M%.1f %.1fh%.1fV%.1fh-%.1fz", p->place * width, p->low.y, width, p->high.y, width);
+    else if (p->place >= 0 && !p->is_band && p->n_here > FEW)
+        put_point(p, (struct point){(p->place + 0.5) * width, p->sum_y / (double)p->n_here});
+    else if (p->place >= 0 && !p->is_band)
+        put_few(p);
     p->place = -1;
 }
 
 static void draw_to(struct pen *p, double x, double y)
 {
     struct point at = {x, y};
-    int place = (int)(x * POINTS / CHART_WIDTH);
+    int place = (int)fmin(x * POINTS / CHART_WIDTH, POINTS - 1);
     if (p->n >= POINTS_MAX)
         return;
     if (place != p->place) {
         flush(p);
         p->place = place;
         p->first = p->low = p->high = at;
+        p->n_here = 0;
+        p->sum_y = 0;
     }
+    p->n_here++;
+    p->sum_y += y;
     p->low = y < p->low.y ? at : p->low;
     p->high = y > p->high.y ? at : p->high;
     p->last = at;
@@ -126,13 +144,10 @@ static void put_look(FILE *f, int i, bool is_kept)
 }
 
 /* Those of a run's intervals that were kept, or those that were done again. */
-static void put_line(const struct chart *c, int i, bool is_kept)
+static void draw(const struct chart *c, int i, bool is_kept, bool is_band)
 {
     const struct record *r = &c->runs[i].record;
-    struct pen p = {.c = c, .place = -1};
-    fputs("<path ", c->f);
-    put_look(c->f, i, is_kept);
-    fputs(" d=\"", c->f);
+    struct pen p = {.c = c, .is_band = is_band, .place = -1};
     uint64_t before = 0;
     for (size_t k = 0; k < r->n_lines; k++) {
         const struct record_line *l = &r->line[k];
@@ -147,7 +162,20 @@ static void put_line(const struct chart *c, int i, bool is_kept)
         before = l->step;
     }
     lift(&p);
+}
+
+static void put_line(const struct chart *c, int i)
+{
+    fprintf(c->f, "<path class=\"band\" style=\"fill:var(--r%d)\" d=\"", i);
+    draw(c, i, true, true);
     fputs("\"/>", c->f);
+    for (int is_kept = 0; is_kept < 2; is_kept++) {
+        fputs("<path ", c->f);
+        put_look(c->f, i, is_kept);
+        fputs(" d=\"", c->f);
+        draw(c, i, is_kept, false);
+        fputs("\"/>", c->f);
+    }
 }
 
 static void put_validation(const struct chart *c, int i)
@@ -166,6 +194,14 @@ static void put_validation(const struct chart *c, int i)
         place = (int)(x / 5);
     }
     fputs("\"/>", c->f);
+}
+
+static bool has_bands(const struct chart *c)
+{
+    bool has = false;
+    for (int i = 0; i < c->n; i++)
+        has |= c->runs[i].record.n_intervals > POINTS * FEW;
+    return has;
 }
 
 static void put_legend(const struct chart *c)
@@ -191,7 +227,8 @@ static void put_chart(struct chart *c, const char *title, const char *unit, bool
         return;
     fprintf(c->f, "<figure><figcaption><h2>%s</h2><span class=\"soft small\">", title);
     report_escape(c->f, unit);
-    fprintf(c->f, "%s</span>", c->is_log ? ", logarithmic" : "");
+    fprintf(c->f, "%s%s</span>", c->is_log ? ", logarithmic" : "",
+            has_bands(c) ? "; the mean of many intervals, in a band from least to most" : "");
     put_legend(c);
     fputs("</figcaption><div class=\"plot\">", c->f);
     chart_put_lane(c);
@@ -202,8 +239,7 @@ static void put_chart(struct chart *c, const char *title, const char *unit, bool
     chart_put_grid(c);
     chart_put_marks(c, false);
     for (int i = 0; i < c->n; i++) {
-        put_line(c, i, false);
-        put_line(c, i, true);
+        put_line(c, i);
         if (c->has_validation)
             put_validation(c, i);
     }

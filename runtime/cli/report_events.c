@@ -40,8 +40,8 @@ static void say_start(struct listing *l, const struct record_line *line)
     const struct record_start *s = &l->r->record.start[line->at];
     bool is_requeued = line->at > 0 && s->requeue != s[-1].requeue;
     struct report_event *e = add(l, line->at == 0 || is_requeued ? "start" : "restart", line);
-    snprintf(e->text, sizeof e->text, "%d ranks on %d nodes%s", s->n_ranks, s->n_nodes,
-             is_requeued ? ", after a requeue" : "");
+    snprintf(e->text, sizeof e->text, "%d rank%s on %d node%s%s", s->n_ranks, s->n_ranks == 1 ? "" : "s", s->n_nodes,
+             s->n_nodes == 1 ? "" : "s", is_requeued ? ", after a requeue" : "");
 }
 
 static void say_resume(struct listing *l, const struct record_line *line)
