@@ -11,6 +11,14 @@ uint64_t comm_number(comm_t *c, enum watch_what what, uint64_t args)
     return call;
 }
 
+bool comm_why(const comm_t *c, ddp_error_t *ret)
+{
+    if (!c || !c->watch || !watch_is_broken(c->watch))
+        return false;
+    watch_error(c->watch, ret);
+    return true;
+}
+
 int comm_fail(comm_t *c, ddp_error_t *errp)
 {
     watch_abort(c->watch, errp ? errp->text : "a communicator call failed");

@@ -100,6 +100,8 @@ struct comm_reduce {
                           the others is undefined */
     comm_visit_f *visit; /* or NULL */
     void *ctx;
+    uint64_t *done_ns; /* or NULL; borrowed until comm_wait: when this rank had all results (clock.h), which stands
+                          there once comm_is_done */
 };
 
 /* In every range: each rank's elements become op over all ranks' elements. */
@@ -146,6 +148,9 @@ int comm_barrier(comm_t *c, ddp_error_t *errp);
 
 /* Makes the present or next call of every other rank fail with "rank R aborted: why". Returns at once. */
 void comm_abort(comm_t *c, const char *why);
+
+/* True once c has failed on all ranks: *ret is then the cause that they report. */
+bool comm_why(const comm_t *c, ddp_error_t *ret);
 
 /* Leaves the communicator and frees it. c may be NULL. A peer that still waits for this rank gets DDP_E_PEER "rank R
  * left". */

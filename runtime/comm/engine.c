@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/reduce.h"
+#include "runtime/base/clock.h"
 #include "runtime/comm/wireup.h"
 
 /* ---- the queue ---- */
@@ -30,6 +31,8 @@ void engine_remove(comm_t *c, comm_work_t *w)
 static void end_work(comm_t *c, comm_work_t *w)
 {
     c->engine.n_works--;
+    if (w->done_ns)
+        *w->done_ns = clock_ns();
     atomic_store(&w->is_done, true);
 }
 

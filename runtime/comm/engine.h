@@ -58,6 +58,7 @@ struct comm_work {
     bool owned_only;
     comm_visit_f *visit;
     void *ctx;
+    uint64_t *done_ns;           /* or NULL */
     struct comm_range own_range; /* what `ranges` points to where the work is one array in a segment */
     struct comm_segment alias;   /* what `segment` points to where nodes have one rank each, for the caller's memory */
     bool is_staged;

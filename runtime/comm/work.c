@@ -106,6 +106,7 @@ static comm_work_t *start_reduce(comm_t *c, const struct comm_reduce *r, bool wi
     w->owned_only = r->owned_only;
     w->visit = r->visit;
     w->ctx = r->ctx;
+    w->done_ns = r->done_ns;
     w->args = comm_mix(comm_mix(w->args, (uint64_t)r->op), r->owned_only);
     return start(c, w, will_wait, errp);
 }

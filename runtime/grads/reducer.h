@@ -91,8 +91,18 @@ struct reducer_bucket {
     int index;
     int n_pending;     /* parameters not marked yet */
     comm_work_t *work; /* in flight */
-    uint64_t started_ns, done_ns; /* done_ns: when this rank saw that the bucket had arrived */
+    uint64_t started_ns, done_ns; /* done_ns: when the bucket had arrived on this rank; with a carrier, when it was
+                                     waited for */
 };
+
+/* A quiet pass shows what computing takes with no communication beside it: its buckets start when its backward pass is
+ * over. With several ranks of processors these are the passes that the planner measures, every other one from
+ * REDUCER_QUIET_FIRST to REDUCER_QUIET_LAST, and every quiet_every-th; but where micro-steps accumulate, those that do
+ * not synchronise show it. */
+#define REDUCER_QUIET_FIRST 10
+#define REDUCER_QUIET_LAST 18
+#define REDUCER_QUIET_LEAST 10 /* of quiet_every, */
+#define REDUCER_QUIET_MOST 500 /* and what it is before it is set */
 
 /* Measurements of the first passes, from which the plan is made (reducer_tune.c). */
 struct reducer_tuning {
@@ -124,6 +134,8 @@ struct reducer {
     enum reducer_mark *mark; /* [n] in this micro-step */
     bool *is_used;           /* [n] in this step, on this rank */
     bool is_sync;            /* this micro-step synchronises */
+    bool is_quiet;           /* nothing travels beside it: it does not synchronise, or in a quiet pass */
+    bool accumulates;        /* there was one that does not synchronise */
     bool is_failed;          /* a start failed; error says why */
     int n_marked;
     bool is_bad;             /* bad_id, the first wrong mark, was marked before, or is no parameter */
@@ -137,6 +149,9 @@ struct reducer {
     uint64_t tail_ns;   /* when the tail was started */
     struct trace *trace; /* or NULL; borrowed, set by the owner of the reducer */
     uint64_t n_passes;  /* passes that synchronised */
+    uint64_t quiet_every; /* set by the owner of the reducer, the same on all ranks; 0: REDUCER_QUIET_MOST */
+    uint64_t hidden_ns; /* so long buckets travelled while backward passes still computed, all in all; without a
+                           carrier, whose buckets travel by a GPU's clock */
     struct ddp_metrics metrics;
 };
 
@@ -165,6 +180,15 @@ int reducer_check(const struct reducer *r, ddp_error_t *errp);
 /* Ends a micro-step. If it synchronises, the call is collective: it waits for the gradients' sums, then for the sums of
  * the tail, whose first TAIL_COUNT elements the caller has filled. */
 int reducer_micro_end(struct reducer *r, ddp_error_t *errp);
+
+/* Quiet passes so often that what is hidden in others, `hidden` of a step's time, costs at most 0.2% of the time. */
+static inline uint64_t reducer_quiet_every(double hidden)
+{
+    double n = hidden / .002;
+    if (n < REDUCER_QUIET_LEAST)
+        return REDUCER_QUIET_LEAST;
+    return n < REDUCER_QUIET_MOST ? (uint64_t)n + 1 : REDUCER_QUIET_MOST;
+}
 
 /* Buckets are reduced in index order. reducer_bucket: the parameters of bucket b, in the order in which they lie in
  * it. */

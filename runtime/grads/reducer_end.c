@@ -25,8 +25,17 @@ static int wait_for_carrier(struct reducer *r, ddp_error_t *errp)
     return 0;
 }
 
+/* In a quiet pass. */
+static void start_all(struct reducer *r)
+{
+    while (!r->is_failed && r->n_started < r->plan.n_buckets)
+        reducer_start(r, r->n_started++);
+}
+
 static int wait_for_buckets(struct reducer *r, ddp_error_t *errp)
 {
+    if (r->is_quiet)
+        start_all(r);
     if (r->carrier)
         return wait_for_carrier(r, errp);
     for (int b = 0; b < r->n_started; b++)
@@ -44,12 +53,28 @@ static int sum_tail(struct reducer *r, ddp_error_t *errp)
     return comm_reduce_ranges(r->comm, r->tail, &all, 1, DDP_SUM, errp);
 }
 
+/* Buckets start in index order: what one and those before it have in common counts once. */
+static uint64_t hidden_ns(const struct reducer *r)
+{
+    uint64_t sum = 0, at = 0;
+    for (int b = 0; !r->carrier && b < r->n_started; b++) {
+        const struct reducer_bucket *k = &r->bucket[b];
+        uint64_t from = k->started_ns > at ? k->started_ns : at, to = k->done_ns < r->end_ns ? k->done_ns : r->end_ns;
+        if (to <= from)
+            continue;
+        sum += to - from;
+        at = to;
+    }
+    return sum;
+}
+
 static void count(struct reducer *r)
 {
     uint64_t now = clock_ns(), first = r->layout->n ? r->ready_ns[r->arrival[0]] : r->end_ns;
     first = first < r->end_ns ? first : r->end_ns; /* found unused, and marked, at the end */
     r->n_passes++;
     r->metrics.steps++;
+    r->hidden_ns += hidden_ns(r);
     r->metrics.backward_s += (double)(r->end_ns - first) / 1e9;
     r->metrics.wait_s += (double)(now - r->end_ns) / 1e9;
     for (int i = 0; i < r->layout->n; i++)

@@ -5,10 +5,22 @@
 #include "runtime/base/clock.h"
 #include "runtime/grads/reducer_impl.h"
 
+/* The same on all ranks. */
+static bool is_quiet_pass(const struct reducer *r)
+{
+    uint64_t pass = r->n_passes + 1;
+    bool is_early = pass >= REDUCER_QUIET_FIRST && pass <= REDUCER_QUIET_LAST && pass % 2 == 0;
+    bool is_turn = pass % (r->quiet_every ? r->quiet_every : REDUCER_QUIET_MOST) == 0;
+    bool is_asked = !r->accumulates && (is_early || is_turn);
+    return r->cfg.n_ranks > 1 && !r->carrier && (r->tuning.is_measuring || is_asked);
+}
+
 void reducer_micro_begin(struct reducer *r, bool is_sync)
 {
     memset(r->mark, 0, (size_t)r->layout->n * sizeof *r->mark);
     r->is_sync = is_sync;
+    r->accumulates |= !is_sync;
+    r->is_quiet = !is_sync || is_quiet_pass(r);
     r->n_marked = r->n_started = r->n_done = 0;
     r->is_bad = false;
     for (int b = 0; b < r->plan.n_buckets; b++)
@@ -103,7 +115,8 @@ static int hand_to_comm(struct reducer *r, int b)
                                  .unit_bytes = reducer_unit_bytes(r),
                                  .owned_only = r->cfg.owned_only,
                                  .visit = visit,
-                                 .ctx = bucket};
+                                 .ctx = bucket,
+                                 .done_ns = &bucket->done_ns};
     bucket->work = comm_reduce_start(r->comm, &reduce, &r->error);
     return bucket->work ? 0 : -1;
 }
@@ -129,7 +142,7 @@ static void start_full_buckets(struct reducer *r)
 static void look_for_done(struct reducer *r)
 {
     while (r->n_done < r->n_started && r->bucket[r->n_done].work && comm_is_done(r->bucket[r->n_done].work))
-        r->bucket[r->n_done++].done_ns = clock_ns();
+        r->n_done++;
 }
 
 void reducer_mark(struct reducer *r, int id, enum reducer_mark mark)
@@ -146,7 +159,7 @@ void reducer_mark(struct reducer *r, int id, enum reducer_mark mark)
     r->is_used[id] |= mark == MARK_READY;
     r->ready_ns[id] = clock_ns();
     r->arrival[r->n_marked++] = id;
-    if (!r->is_sync || r->tuning.is_measuring)
+    if (r->is_quiet)
         return;
     r->bucket[r->plan.bucket_of[id]].n_pending--;
     start_full_buckets(r);
@@ -184,10 +197,7 @@ int reducer_wait(struct reducer *r, int b, ddp_error_t *errp)
     }
     if (comm_wait(work, errp) < 0)
         return -1;
-    if (r->n_done <= b) {
-        r->bucket[b].done_ns = clock_ns();
-        r->n_done = b + 1;
-    }
+    r->n_done = r->n_done > b ? r->n_done : b + 1;
     decode(r, b);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* When buckets set out, and in which order: five parameters, of which each is a bucket where the cap is small. */
 #include "t/unit/unit.h"
 
+#include "runtime/base/clock.h"
 #include "t/lib/reduction.h"
 
 enum { N = 5 };
@@ -181,10 +182,86 @@ static void gradients_are_prepared_once_before_they_travel(void **state)
     assert_true(job_run(&j, prepare_rank));
 }
 
+/* Passes 10, 12 ... 18, and every 20th: nothing sets out before the backward pass is over, and then all. */
+static int quiet_rank(struct job *j, int rank)
+{
+    ddp_error_t e = {0};
+    struct reduction_kit k;
+    if (open_kit(&k, j, rank, (struct reducer_config){.first_cap_bytes = 1, .cap_bytes = 1}))
+        return 1;
+    k.reducer.quiet_every = 20;
+    for (int n = 1; n <= 40; n++) {
+        bool is_quiet = (n >= 10 && n <= 18 && n % 2 == 0) || n % 20 == 0;
+        uint64_t hidden_ns = k.reducer.hidden_ns;
+        reducer_zero(&k.reducer);
+        reducer_micro_begin(&k.reducer, true);
+        reduction_grad(&k, 3)[0] = (float)(rank + n);
+        for (int i = N - 1; i >= 0; i--)
+            reducer_mark(&k.reducer, i, MARK_READY);
+        CHECK(k.reducer.is_quiet == is_quiet, "pass %d", n);
+        CHECK(k.reducer.n_started == (is_quiet ? 0 : N), "pass %d: %d set out", n, k.reducer.n_started);
+        CHECK(reducer_micro_end(&k.reducer, &e) == 0, "%s", e.text);
+        CHECK(reduction_grad(&k, 3)[0] == (float)(1 + 2 * n), "pass %d: the sum", n);
+        CHECK(!is_quiet || k.reducer.hidden_ns == hidden_ns, "pass %d: something was hidden", n);
+    }
+    reducer_micro_begin(&k.reducer, false); /* from now on such micro-steps show what computing takes */
+    for (int i = N - 1; i >= 0; i--)
+        reducer_mark(&k.reducer, i, MARK_READY);
+    CHECK(k.reducer.is_quiet && reducer_micro_end(&k.reducer, &e) == 0, "%s", e.text);
+    for (int n = 41; n <= 60; n++)
+        CHECK(pass(&k, rank, reverse) == 0 && !k.reducer.is_quiet, "pass %d", n);
+    reduction_close(&k);
+    return 0;
+}
+
+static void quiet_passes_start_when_backward_is_over(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (int[]){0, 1}};
+    assert_true(job_run(&j, quiet_rank));
+    assert_int_equal(reducer_quiet_every(0), 10);
+    assert_int_equal(reducer_quiet_every(.05), 26);
+    assert_int_equal(reducer_quiet_every(1), 500);
+    assert_int_equal(reducer_quiet_every(strtod("nan", NULL)), 500);
+}
+
+/* A bucket travels while backward computes on: that long it is hidden, and no longer, whenever somebody looks. */
+static int hidden_rank(struct job *j, int rank)
+{
+    ddp_error_t e = {0};
+    struct reduction_kit k;
+    if (open_kit(&k, j, rank, (struct reducer_config){.first_cap_bytes = 1, .cap_bytes = 1}))
+        return 1;
+    reducer_micro_begin(&k.reducer, true);
+    reducer_mark(&k.reducer, N - 1, MARK_READY);
+    uint64_t deadline = deadline_in(20), began = clock_ns();
+    while (!comm_is_done(k.reducer.bucket[0].work) && deadline_left_ns(deadline) > 0)
+        ;
+    uint64_t took_ns = clock_ns() - began, end = clock_ns() + took_ns + 20 * NS_PER_MS;
+    while (clock_ns() < end)
+        ;
+    for (int i = N - 2; i >= 0; i--)
+        reducer_mark(&k.reducer, i, MARK_UNUSED);
+    CHECK(reducer_micro_end(&k.reducer, &e) == 0, "%s", e.text);
+    CHECK(k.reducer.hidden_ns > 0 && k.reducer.hidden_ns < took_ns + 10 * NS_PER_MS, "%g ms, of %g",
+          (double)k.reducer.hidden_ns / 1e6, (double)took_ns / 1e6);
+    reduction_close(&k);
+    return 0;
+}
+
+static void what_travels_beside_computing_is_hidden(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (int[]){0, 1}, .progress = COMM_PROGRESS_THREAD};
+    assert_true(job_run(&j, hidden_rank));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(buckets_go_once_as_gradients_came_on_rank_0),
     cmocka_unit_test(the_first_bucket_has_a_cap_of_its_own),
     cmocka_unit_test(a_bucket_sets_out_when_it_and_those_before_are_full),
     cmocka_unit_test(gradients_are_prepared_once_before_they_travel),
+    cmocka_unit_test(quiet_passes_start_when_backward_is_over),
+    cmocka_unit_test(what_travels_beside_computing_is_hidden),
 };
 UNIT_MAIN(tests)
