@@ -43,14 +43,20 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     if (expect_between_steps(d, 1u << PHASE_IDLE, "ddp_checkpoint", errp) < 0)
         return -1;
-    return checkpoint_take(&d->save, dir, NULL, errp);
+    enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
+    int rc = checkpoint_take(&d->save, dir, NULL, errp);
+    parts_go(&d->parts, part);
+    return rc;
 }
 
 EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
 {
     if (expect_between_steps(d, 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_checkpoint_wait", errp) < 0)
         return -1;
-    return checkpoint_wait(&d->save, errp);
+    enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
+    int rc = checkpoint_wait(&d->save, errp);
+    parts_go(&d->parts, part);
+    return rc;
 }
 
 EXPORT int ddp_checkpoint_status_sized(const ddp_t *d, struct ddp_checkpoint_status *ret, size_t size)

@@ -114,6 +114,20 @@ struct ddp_step {
     int bad_param;    /* id of the first parameter whose gradient was not finite (then skipped is set); -1: none */
 };
 
+/* Where a rank's time goes: every moment from its first ddp_batch_next on is in one part. On a GPU this is the host's
+ * time: what the GPU still computes when the host waits for sums is in EXPOSED. After ddp_state_open it counts from
+ * there, or from ddp_state_resume, and is CHECKPOINT and OTHER alone. */
+enum ddp_part {
+    DDP_PART_DATA,       /* from ddp_batch_next to DDP_MARK_FORWARD */
+    DDP_PART_FORWARD,    /* to DDP_MARK_BACKWARD, or the first ddp_grad_ready */
+    DDP_PART_BACKWARD,   /* to ddp_backward_end */
+    DDP_PART_EXPOSED,    /* there: the wait for sums, and so for slower ranks */
+    DDP_PART_OPTIMIZER,  /* in ddp_step */
+    DDP_PART_CHECKPOINT, /* training stood still for a checkpoint or a snapshot */
+    DDP_PART_OTHER,      /* between steps, and whatever else */
+    DDP_PARTS
+};
+
 /* What happened so far, on this rank. Times are sums over the synchronised backward passes; take differences. */
 struct ddp_metrics {
     uint64_t steps;           /* synchronised backward passes */
@@ -127,6 +141,13 @@ struct ddp_metrics {
     int slow_rank;            /* on processors: which computed more than 1.2 times as long as the median rank, in the */
     double slow_factor;       /* median of 50 steps, and how many times as long; the last one found; -1, 0: none */
     char slow[128];           /* that in words, with its node; "": none */
+    double part_s[7];         /* by enum ddp_part; they add up to wall_s, the time since the first ddp_batch_next */
+    double wall_s;
+    double hidden_s;          /* buckets travelled while backward passes still computed; on a GPU 0: not known */
+    double baseline_s;        /* all ranks' mean: what a step computes (data, forward, backward) where nothing travels
+                                 beside it; 0: not known, as on a GPU */
+    double efficiency;        /* that and the optimizer, over the mean step without CHECKPOINT and OTHER, in the run
+                                 but its first step: 0.9 with N ranks is the speed of 0.9 N times one; 0: not known */
 };
 
 /* The optimizer and its schedule.
@@ -249,6 +270,12 @@ static inline struct ddp_memory ddp_memory(const ddp_t *d);
 
 /* Every rank gets rank 0's parameter values. Collective. */
 int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
+
+/* Borders that libddp cannot see, of enum ddp_part, in a micro-step: the samples are in memory, so that forward begins;
+ * the loss is known, so that backward begins. Without the first there is no DATA, without the second backward begins
+ * with the first ddp_grad_ready. */
+enum ddp_mark { DDP_MARK_FORWARD, DDP_MARK_BACKWARD };
+void ddp_mark(ddp_t *d, enum ddp_mark mark);
 
 /* Starts the data order: n_samples samples, batch_per_shard of them per micro-step and rank, accum micro-steps per
  * step. All ranks pass the same numbers. The position in it is an epoch and how many of its samples all ranks together

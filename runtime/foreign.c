@@ -52,6 +52,7 @@ EXPORT int ddp_state_open(ddp_t *d, ddp_error_t *errp)
     stop_catch(&d->save.stop, d->stop_signals);
     d->state.micro.began_ns = clock_ns();
     d->phase = PHASE_STATE;
+    parts_begin(&d->parts);
     return 0;
 }
 
@@ -62,24 +63,51 @@ static double end_since_1970(ddp_t *d)
     return isfinite(end_s) ? (double)time(NULL) + end_s - (double)clock_ns() / 1e9 : 0;
 }
 
+enum { TAIL_END_S = TAIL_COUNT, N_TAIL };
+
+/* Where it is time to look at what all ranks took, their numbers travel behind the tail: each adds its own to zeros. */
+static int sum_tail(ddp_t *d, double *tail, bool is_interval, ddp_error_t *errp)
+{
+    if (!is_interval)
+        return comm_allreduce(d->team.comm, tail, N_TAIL, DDP_F64, DDP_SUM, errp) < 0 ? team_break(&d->team) : 0;
+    size_t n = (size_t)d->team.me.size, n_all = N_TAIL + n * PACE_OWN_N;
+    double *all = calloc(n_all, sizeof *all);
+    struct pace_own *taken = malloc(n * sizeof *taken), own = pace_own(&d->pace, &d->parts, 0);
+    if (!all || !taken) {
+        free(all);
+        free(taken);
+        return team_no_memory(&d->team, "what all ranks took", errp);
+    }
+    memcpy(all, tail, N_TAIL * sizeof *all);
+    memcpy(all + N_TAIL + (size_t)d->team.me.rank * PACE_OWN_N, &own, sizeof own);
+    int rc = comm_allreduce(d->team.comm, all, n_all, DDP_F64, DDP_SUM, errp);
+    memcpy(tail, all, N_TAIL * sizeof *all);
+    memcpy(taken, all + N_TAIL, n * sizeof *taken);
+    free(all);
+    pace_take(&d->pace, &d->team, taken, false);
+    return rc < 0 ? team_break(&d->team) : 0;
+}
+
 EXPORT int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t size, ddp_error_t *errp)
 {
-    enum { TAIL_END_S = TAIL_COUNT, N };
-    double tail[N] = {0};
+    double tail[N_TAIL] = {0};
     struct ddp_step s = {.step = 0};
     if (expect_state(d, "ddp_state_step", errp) < 0)
         return -1;
     scheduler_fill(&d->save, tail);
     checkpoint_fill_tail(&d->save, tail);
     tail[TAIL_END_S] = end_since_1970(d);
-    if (comm_allreduce(d->team.comm, tail, N, DDP_F64, DDP_SUM, errp) < 0)
-        return team_break(&d->team);
+    pace_note(&d->pace, 0); /* what a step computes is not known */
+    if (sum_tail(d, tail, pace_is_due(&d->pace, false, false), errp) < 0)
+        return -1;
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
     s.step = ++d->state.optimizer.n_steps;
     s.stop = reason >= 0;
     scheduler_after_step(&d->save);
+    parts_go(&d->parts, DDP_PART_CHECKPOINT);
     if (checkpoint_after_step(&d->save, tail, &s, errp) < 0)
         return -1;
+    parts_go(&d->parts, DDP_PART_OTHER);
     d->state.micro.began_ns = clock_ns();
     struct ddp_state_step all = {.step = s.step,
                                  .end_s = tail[TAIL_END_S],
@@ -142,14 +170,19 @@ EXPORT int ddp_state_save(ddp_t *d, const char *dir, const char *text, ddp_error
 {
     if (expect_state(d, "ddp_state_save", errp) < 0)
         return -1;
-    return checkpoint_take(&d->save, dir, text ? text : "", errp);
+    enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
+    int rc = checkpoint_take(&d->save, dir, text ? text : "", errp);
+    parts_go(&d->parts, part);
+    return rc;
 }
 
 EXPORT int ddp_state_copied(ddp_t *d, ddp_error_t *errp)
 {
     if (expect_state(d, "ddp_state_copied", errp) < 0)
         return -1;
+    enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     checkpoint_wait_copied(&d->save);
+    parts_go(&d->parts, part);
     return 0;
 }
 
@@ -157,7 +190,9 @@ EXPORT int ddp_state_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     if (expect_state(d, "ddp_state_resume", errp) < 0)
         return -1;
-    return resume_newest(&d->save, dir, errp);
+    int rc = resume_newest(&d->save, dir, errp);
+    parts_restart(&d->parts);
+    return rc;
 }
 
 EXPORT const char *ddp_state_text(const ddp_t *d)

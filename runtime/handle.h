@@ -14,6 +14,7 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/optimizer/zero_gpu.h"
 #include "runtime/pace.h"
+#include "runtime/parts.h"
 #include "runtime/save/save.h"
 #include "runtime/verify.h"
 
@@ -41,6 +42,7 @@ struct ddp {
     bool has_stray_mark;     /* a gradient was marked outside a micro-step */
     struct save save;
     struct verify verify;
+    struct parts parts;      /* where this rank's time goes */
     struct pace pace;
     struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */

@@ -107,11 +107,13 @@ EXPORT void ddp_finalize(ddp_t *d)
     if (!d)
         return;
     int saved = errno;
+    enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     unsigned between = 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_STATE;
     bool is_between = !d->team.is_broken && between & 1u << d->phase && !d->state.micro.is_unfinished;
     if (is_between && d->phase != PHASE_COMMITTED) /* else gradients may be on their way */
         checkpoint_wait(&d->save, NULL);
     checkpoint_wait_copied(&d->save); /* out of memory that the ranks of a node share */
+    parts_go(&d->parts, part);
     stop_release(&d->save.stop);
     arena_leave(&d->state.arena, is_between); /* before the communicator, which NCCL asks */
     comm_destroy(d->team.comm); /* first: until then its thread may be at works, which use what is freed below */
@@ -127,6 +129,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     zero_gpu_close(&d->spread);
     reducer_close(&d->state.reducer);
     verify_close(&d->verify);
+    pace_close(&d->pace);
     trace_close(&d->trace);
     device_close(d->device);
     layout_clear(&d->state.layout);
@@ -140,7 +143,8 @@ EXPORT void ddp_abort(ddp_t *d, int code, const char *why)
     (void)code; /* for the caller's exit; peers are told why */
     if (!d)
         return;
-    comm_abort(d->team.comm, why ? why : "no reason given");
+    why = why ? why : "no reason given";
+    comm_abort(d->team.comm, why);
     d->team.is_broken = true;
 }
 

@@ -21,6 +21,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
 {
     double *tail = reducer_tail(&d->state.reducer);
     d->state.micro.began_ns = clock_ns();
+    parts_go(&d->parts, DDP_PART_EXPOSED);
     if (follow_micros(d, errp) < 0)
         return -1;
     reducer_zero(&d->state.reducer);
@@ -31,12 +32,15 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     scheduler_fill(&d->save, tail);
     tail[TAIL_JOINED] = 1;
     tail[TAIL_SLOW] = cut_is_slow(&d->save);
+    parts_go(&d->parts, DDP_PART_CHECKPOINT);
     recall_fill_tail(&d->save, tail);
+    parts_go(&d->parts, DDP_PART_EXPOSED);
     checkpoint_fill_tail(&d->save, tail);
     if (verify_fill(&d->verify, &d->state, tail, errp) < 0)
         return team_fail(&d->team, errp);
     if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
+    parts_go(&d->parts, DDP_PART_OTHER);
     d->phase = PHASE_SUMMED;
     return 0;
 }
@@ -59,6 +63,8 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
     if (d->state.micro.is_unfinished)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_join: a step has begun: finish its micro-steps first",
                          d->team.me.rank);
+    parts_begin(&d->parts);
+    parts_go(&d->parts, DDP_PART_CHECKPOINT);
     recall_take(&d->save); /* as ddp_batch_next does on the others */
     for (;;) {
         struct ddp_step s;

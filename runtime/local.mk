@@ -16,6 +16,7 @@ libddp_la_SOURCES = \
 	%D%/join.c \
 	%D%/pace.c %D%/pace.h \
 	%D%/params.c \
+	%D%/parts.c %D%/parts.h \
 	%D%/sized.c %D%/sized.h \
 	%D%/step.c \
 	%D%/verify.c %D%/verify.h
@@ -27,3 +28,7 @@ libddp_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
 	-Wl,--version-script=$(top_srcdir)/%D%/libddp.map
 EXTRA_libddp_la_DEPENDENCIES = %D%/libddp.map
 EXTRA_DIST += %D%/libddp.map
+
+UNIT_TESTS += t/unit/runtime/pace.t
+t_unit_runtime_pace_t_SOURCES = t/unit/runtime/pace.c runtime/pace.c runtime/parts.c
+t_unit_runtime_pace_t_CFLAGS = $(AM_CFLAGS)

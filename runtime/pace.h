@@ -1,16 +1,50 @@
-/* pace.h - finds the rank that computes slower than the others, for which all of them wait in every step.
+/* pace.h - what all ranks know of each other's time: which one is slow, where a step's time goes, what it would take
+ * without communication.
  *
- * A rank's time is the median over PACE_STEPS steps from ddp_batch_next of the first micro-step to ddp_backward_end of
- * the last. The ranks then gather these: a rank is slow whose time is more than PACE_SLOW times the median rank's. On
- * processors alone: a GPU still computes when the host has come to the pass's end. */
+ * After the first step, every PACE_STEPS steps and with the last one the ranks gather struct pace_own, a few numbers of
+ * each: an interval.
+ *
+ * Slow. A rank's time is the median over PACE_STEPS steps from ddp_batch_next of the first micro-step to
+ * ddp_backward_end of the last. A rank is slow whose time is more than PACE_SLOW times the median rank's. On processors
+ * alone: a GPU still computes when the host has come to the pass's end.
+ *
+ * Efficiency, without a run on one rank. A step's baseline is what its micro-steps would take in computing (data,
+ * forward, backward) with nothing beside them: as long as those that do not synchronise, where there is accumulation;
+ * else as many times as long as they do as a quiet pass (reducer.h) has taken of the passes before it, in the median
+ * of PARTS_QUIET, so that neither a machine that gets slower nor one slow pass counts. With the optimizer's part that
+ * is what one rank alone would take for its step, but for what ranks on one node take from each other (memory
+ * bandwidth, clock), which is in it. Efficiency is this over the mean step without checkpoints and `other`: the rest is
+ * exposed communication, waiting for slower ranks, and what communication beside backward takes from computing. */
 #ifndef DDP_RUNTIME_PACE_H
 #define DDP_RUNTIME_PACE_H
 
 #include "runtime/core/team.h"
+#include "runtime/parts.h"
 
 #define PACE_STEPS 50
 #define PACE_SLOW 1.2
 #define PACE_LEAST_S 1e-3 /* below it a step's time is that of its calls, and of what else the machine does */
+
+/* One rank's numbers, all doubles: they also travel as a sum over ranks, in which the others are 0. */
+struct pace_own {
+    double took_s;            /* the median */
+    double part_s[DDP_PARTS]; /* in the interval, as hidden_s */
+    double hidden_s;
+    double baseline_s;        /* of a step; NAN: not known */
+    double memory_bytes;      /* the most that it ever held */
+};
+#define PACE_OWN_N (sizeof(struct pace_own) / sizeof(double))
+
+/* The last interval: means over the ranks. */
+struct pace_interval {
+    uint64_t n_steps;         /* skipped ones too */
+    double part_s[DDP_PARTS]; /* which add up to */
+    double wall_s;
+    double hidden_s;
+    double baseline_s;        /* of a step; NAN: not known, as efficiency */
+    double efficiency;
+    bool is_slow;             /* a rank was found slow in it */
+};
 
 struct pace {
     int n; /* steps noted */
@@ -18,13 +52,31 @@ struct pace {
     int slow_rank; /* that was slow last, where slow is not "" */
     double slow_factor;
     char slow[128]; /* "rank 3 (n2) computes 1.31 times as long as the median rank"; "": none was */
+
+    uint64_t n_steps, n_intervals; /* steps since the last interval; intervals */
+    struct parts at;               /* as they were then, */
+    double at_s[DDP_PARTS], at_hidden_s;
+    struct pace_interval last;
+    struct pace_own *all;          /* [size] of the last interval; a rank that is not known has NAN; NULL: none yet */
+    double need_s, had_s;          /* over the run but its first step: what efficiency is a quotient of */
 };
 
 /* In ddp_backward_end: what this step took on this rank. */
 void pace_note(struct pace *p, double took_s);
 
-/* In ddp_step: after PACE_STEPS steps, looks who was slow in them. has_joined: a rank had no data in this step, and all
- * begin anew. Collective. */
-int pace_after_step(struct pace *p, struct team *t, bool has_joined, ddp_error_t *errp);
+/* In ddp_step, once: whether the ranks are to gather now. has_joined: a rank had no data in this step, and all begin
+ * anew; is_last: none is expected to follow. The same on all ranks. */
+bool pace_is_due(struct pace *p, bool has_joined, bool is_last);
+
+/* This rank's numbers since the last interval; hidden_s: so far. */
+struct pace_own pace_own(struct pace *p, const struct parts *parts, double hidden_s);
+
+/* All ranks' numbers, which it frees; can_be_slow: on processors. */
+void pace_take(struct pace *p, const struct team *t, struct pace_own *all, bool can_be_slow);
+
+/* Over the run but its first step; NAN: not known. */
+double pace_efficiency(const struct pace *p);
+
+void pace_close(struct pace *p);
 
 #endif

@@ -33,8 +33,12 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
         d->phase = PHASE_MICRO;
         return 0;
     }
-    if (!d->state.micro.is_unfinished)
+    parts_begin(&d->parts);
+    if (!d->state.micro.is_unfinished) {
+        parts_go(&d->parts, DDP_PART_CHECKPOINT);
         recall_take(&d->save);
+    }
+    parts_micro_begin(&d->parts);
     struct data_batch b = data_next(&d->state.data);
     if (b.is_first) {
         reducer_zero(&d->state.reducer);
@@ -69,11 +73,22 @@ EXPORT int ddp_batch_peek(ddp_t *d, const uint64_t **ret_sample, size_t *ret_n, 
     return 0;
 }
 
+EXPORT void ddp_mark(ddp_t *d, enum ddp_mark mark)
+{
+    if (d->phase != PHASE_MICRO || d->parts.part != DDP_PART_FORWARD)
+        return;
+    if (mark == DDP_MARK_FORWARD)
+        parts_rename(&d->parts, DDP_PART_DATA);
+    parts_go(&d->parts, mark == DDP_MARK_FORWARD ? DDP_PART_FORWARD : DDP_PART_BACKWARD);
+}
+
 /* A mark that no micro-step can take would be lost: the next call says so. */
 static void mark(ddp_t *d, int id, enum reducer_mark how)
 {
     if (d->team.is_broken)
         return;
+    if (d->parts.part == DDP_PART_FORWARD)
+        parts_go(&d->parts, DDP_PART_BACKWARD);
     if (d->phase == PHASE_MICRO)
         reducer_mark(&d->state.reducer, id, how);
     else
@@ -105,6 +120,12 @@ static int add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *
     return 0;
 }
 
+/* What this micro-step computed, it did with no communication beside it; on a GPU the host does not know. */
+static bool is_quiet(const ddp_t *d)
+{
+    return !d->device && (d->team.me.size == 1 || d->state.reducer.is_quiet);
+}
+
 /* The micro-step in whose place a step was cut. */
 static int end_empty(ddp_t *d, ddp_error_t *errp)
 {
@@ -124,9 +145,10 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
         return team_fail(&d->team, errp);
     if (d->save.cut.is_cut)
         return end_empty(d, errp);
+    parts_micro_end(&d->parts, is_quiet(d));
     if (add_micro(d, loss_sum, n_tokens, errp) < 0)
         return team_fail(&d->team, errp);
-    if (d->state.micro.sync && !d->device)
+    if (d->state.micro.sync)
         pace_note(&d->pace, (double)(clock_ns() - d->state.micro.began_ns) / 1e9);
     double *tail = reducer_tail(&d->state.reducer);
     tail[TAIL_LOSS] = d->state.micro.loss;
@@ -134,20 +156,33 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     scheduler_fill(&d->save, tail);
     tail[TAIL_JOINED] = 0;
     tail[TAIL_SLOW] = cut_is_slow(&d->save);
-    if (d->state.micro.sync)
+    if (d->state.micro.sync) {
+        parts_go(&d->parts, DDP_PART_CHECKPOINT);
         recall_fill_tail(&d->save, tail);
+        parts_go(&d->parts, DDP_PART_OTHER);
+    }
     checkpoint_fill_tail(&d->save, tail);
     if (verify_fill(&d->verify, &d->state, tail, errp) < 0)
         return team_fail(&d->team, errp);
+    parts_go(&d->parts, DDP_PART_EXPOSED);
     if (reducer_micro_end(&d->state.reducer, errp) < 0)
         return team_break(&d->team);
     d->phase = d->state.micro.sync ? PHASE_SUMMED : PHASE_IDLE;
-    return d->state.micro.sync ? 0 : cut_agree(&d->save, false, errp);
+    int rc = d->state.micro.sync ? 0 : cut_agree(&d->save, false, errp);
+    parts_go(&d->parts, DDP_PART_OTHER);
+    return rc;
+}
+
+static double hidden_s(const ddp_t *d)
+{
+    return (double)d->state.reducer.hidden_ns / 1e9;
 }
 
 static int apply(ddp_t *d, ddp_error_t *errp)
 {
+    parts_go(&d->parts, DDP_PART_CHECKPOINT);
     checkpoint_wait_copied(&d->save);
+    parts_go(&d->parts, DDP_PART_OPTIMIZER);
     return arena_step(&d->state.arena, reducer_used(&d->state.reducer), errp);
 }
 
@@ -175,6 +210,23 @@ static int trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns, ddp_
     return trace_flush(&d->trace, errp);
 }
 
+/* Looks at what all ranks took, where it is time to. *ret: it was. */
+static int gather_pace(ddp_t *d, const struct ddp_step *s, bool has_joined, bool *ret, ddp_error_t *errp)
+{
+    const struct ddp_optimizer *o = &d->state.optimizer.cfg;
+    bool is_last = s->stop || (o->total && s->step == o->total && !s->skipped);
+    *ret = pace_is_due(&d->pace, has_joined, is_last);
+    if (!*ret)
+        return 0;
+    struct pace_own own = pace_own(&d->pace, &d->parts, hidden_s(d)), *all;
+    all = team_gather(&d->team, &own, sizeof own, errp);
+    if (!all)
+        return -1;
+    pace_take(&d->pace, &d->team, all, !d->device);
+    d->state.reducer.quiet_every = reducer_quiet_every(d->pace.last.hidden_s / d->pace.last.wall_s);
+    return 0;
+}
+
 EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0 || check_stray_mark(d, errp) < 0)
@@ -189,6 +241,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
         d->phase = PHASE_IDLE;
         return 0;
     }
+    parts_go(&d->parts, DDP_PART_OPTIMIZER);
     const double *tail = reducer_tail(&d->state.reducer);
     if (!(tail[TAIL_ITEMS] > 0)) {
         error_set(errp, DDP_E_USAGE, EINVAL, "ddp_step: no rank reported any item: pass their number to "
@@ -215,15 +268,17 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
                   SKIPPED_MAX, (unsigned long long)s.step, s.loss);
         return team_break(&d->team);
     }
-    bool has_joined = tail[TAIL_JOINED] > 0;
+    bool has_joined = tail[TAIL_JOINED] > 0, is_interval;
+    parts_go(&d->parts, DDP_PART_CHECKPOINT);
     comm_note_step(d->team.comm, s.step);
     scheduler_after_step(&d->save);
     d->save.cut.is_watched = tail[TAIL_SLOW] > 0;
     if (checkpoint_after_step(&d->save, tail, &s, errp) < 0)
         return -1;
+    parts_go(&d->parts, DDP_PART_OTHER);
     if (trace_step(d, &s, began_ns, errp) < 0)
         return team_break(&d->team);
-    if (pace_after_step(&d->pace, &d->team, has_joined, errp) < 0)
+    if (gather_pace(d, &s, has_joined, &is_interval, errp) < 0)
         return -1;
     d->phase = PHASE_IDLE;
     d->save.cut.last = s;
@@ -238,6 +293,11 @@ EXPORT int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t siz
     m.slow_rank = d->pace.slow[0] ? d->pace.slow_rank : -1;
     m.slow_factor = d->pace.slow_factor;
     memcpy(m.slow, d->pace.slow, sizeof m.slow);
+    m.wall_s = parts_get(&d->parts, m.part_s);
+    m.hidden_s = hidden_s(d);
+    double efficiency = pace_efficiency(&d->pace), baseline_s = d->pace.last.baseline_s;
+    m.efficiency = isfinite(efficiency) ? efficiency : 0;
+    m.baseline_s = isfinite(baseline_s) ? baseline_s : 0;
     sized_give(ret, size, &m, sizeof m);
     return 0;
 }

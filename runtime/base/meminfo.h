@@ -11,4 +11,7 @@ uint64_t meminfo_available(const char *root);
 /* These and the swap that is free: beyond that the kernel kills. */
 uint64_t meminfo_left(const char *root);
 
+/* The most that this process has held in memory at a time, in bytes (VmHWM of proc/self/status); 0: not known. */
+uint64_t meminfo_peak(const char *root);
+
 #endif

@@ -21,6 +21,8 @@ struct lm {
     uint64_t *next;       /* [n_next] those of the next, not asked for yet */
     size_t n_next;
     int32_t *tokens;      /* [group, context + 1] for validation */
+    loop_mark_f *mark;    /* or NULL */
+    void *mark_ctx;
 };
 
 static uint64_t first_token(const struct lm *lm, const struct lm_part *part, uint64_t window)
@@ -57,6 +59,8 @@ static int forward_backward(void *self, const uint64_t *sample, size_t n, float 
         lm->first[i] = first_token(lm, &lm->train, sample[i]);
     if (prefetch_take(lm->prefetch, lm->first, n, &tokens, errp) < 0)
         return -1;
+    if (lm->mark)
+        lm->mark(lm->mark_ctx, DDP_MARK_FORWARD);
     if (lm->n_next > 0)
         prefetch_start(lm->prefetch, lm->next, lm->n_next);
     lm->n_next = 0;
@@ -65,6 +69,16 @@ static int forward_backward(void *self, const uint64_t *sample, size_t n, float 
         return gmodel_forward_backward(lm->gmodel, tokens, n, grad_scale, ready, ctx, ret_loss_sum, errp);
     *ret_loss_sum = model_forward_backward(lm->model, tokens, n, grad_scale, ready, ctx);
     return 0;
+}
+
+/* On a GPU the host knows no border between forward and backward. */
+static void listen(void *self, loop_mark_f *mark, void *ctx)
+{
+    struct lm *lm = self;
+    lm->mark = mark;
+    lm->mark_ctx = ctx;
+    if (lm->model)
+        model_listen(lm->model, mark, ctx);
 }
 
 static int evaluate(void *self, size_t first, size_t n, double *ret_loss_sum, ddp_error_t *errp)
@@ -154,6 +168,7 @@ int lm_create(struct loop_model *ret, const struct lm_options *o, const struct l
         .init = init,
         .prefetch = prefetch,
         .forward_backward = forward_backward,
+        .listen = listen,
         .n_windows = o->max_windows && o->max_windows < n_windows ? o->max_windows : n_windows,
         .group = group,
         .tokens_per_window = context,

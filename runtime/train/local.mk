@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libtrain.la
 libtrain_la_LIBADD = $(JANSSON_LIBS)
 libtrain_la_SOURCES = \
+	%D%/account.c %D%/account.h \
 	%D%/config_json.c %D%/config_json.h \
 	%D%/job.c %D%/job.h \
 	%D%/lm.c %D%/lm.h \

@@ -73,6 +73,11 @@ static void grad_ready(void *ctx, int id)
     ddp_grad_ready(ctx, id);
 }
 
+static void border(void *ctx, enum ddp_mark mark)
+{
+    ddp_mark(ctx, mark);
+}
+
 /* Without samples gradients stay zero, and nothing was used: whether a parameter is decayed or left alone in this step
  * follows from the samples that there are, wherever they are. */
 static int forward_backward(ddp_t *d, const struct loop_model *m, const struct ddp_batch *b, double *ret_loss_sum,
@@ -289,6 +294,8 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
     struct loop_ckpt ckpt;
     int slow = -1;
     loop_ckpt_begin(&ckpt, d, o);
+    if (m->listen)
+        m->listen(m->self, border, d);
     if (validate_step(d, m, o, s.step, &t, errp) < 0)
         return -1;
     if (s.step && s.step >= o->steps && loop_ckpt_step(&ckpt, d, &s, errp) < 0) /* it may be in memory alone */

@@ -23,6 +23,9 @@ struct loop_param {
 /* Parameter `id`'s gradient of this micro-step is complete. */
 typedef void loop_ready_f(void *ctx, int id);
 
+/* A border of this micro-step (ddp_mark). */
+typedef void loop_mark_f(void *ctx, enum ddp_mark mark);
+
 /* Functions that return int give 0, or -1 with *errp filled. */
 struct loop_model {
     void *self;
@@ -50,6 +53,10 @@ struct loop_model {
      * never 0, and the same in each call except at an epoch's end. */
     int (*forward_backward)(void *self, const uint64_t *sample, size_t n, float grad_scale, loop_ready_f *ready,
                             void *ctx, double *ret_loss_sum, uint64_t *ret_n_tokens, ddp_error_t *errp);
+
+    /* From now on mark(ctx, ...) is called in forward_backward where forward and backward begin. NULL: there is no such
+     * function. */
+    void (*listen)(void *self, loop_mark_f *mark, void *ctx);
 
     /* Validation windows come in groups of `group`, the last one smaller: the loss sums of windows
      * [first, first + n), n <= group. tokens_per_window losses are in each sum. */

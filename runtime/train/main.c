@@ -12,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/ddp.h"
+#include "runtime/train/account.h"
 #include "runtime/train/config_json.h"
 #include "runtime/train/job.h"
 #include "runtime/train/losslog.h"
@@ -261,6 +262,8 @@ static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_e
     int stopped = loop_run(d, &j->model, &lo, &last, errp);
     if (stopped < 0)
         return -1;
+    if (is_first)
+        account_say(d, j, device);
     if (stopped && is_first)
         fprintf(stderr, "train: stopped by %s%s\n", stopped_by(last.stop_signal),
                 o->ckpt ? ", with a checkpoint: run the same again to go on" : "");

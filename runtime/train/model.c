@@ -280,6 +280,12 @@ static void backward_block(model_t *m, size_t l, size_t n, loop_ready_f *ready, 
     tell(ready, ctx, p + LN1_W, p + LN1_B);
 }
 
+void model_listen(model_t *m, loop_mark_f *mark, void *ctx)
+{
+    m->mark = mark;
+    m->mark_ctx = ctx;
+}
+
 double model_forward_backward(model_t *m, const int32_t *tokens, size_t n, float grad_scale, loop_ready_f *ready,
                               void *ctx)
 {
@@ -287,6 +293,8 @@ double model_forward_backward(model_t *m, const int32_t *tokens, size_t n, float
     double sum = 0;
     forward(m, tokens, n);
     copy_targets(m, tokens, n);
+    if (m->mark) /* the head goes forward and backward, part by part, and most of it is backward */
+        m->mark(m->mark_ctx, DDP_MARK_BACKWARD);
     head(m, rows, true, grad_scale);
     for (size_t r = 0; r < rows; r++)
         sum += m->loss[r];

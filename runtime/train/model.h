@@ -38,6 +38,9 @@ void model_init(model_t *m, uint64_t seed);
 double model_forward_backward(model_t *m, const int32_t *tokens, size_t n, float grad_scale, loop_ready_f *ready,
                               void *ctx);
 
+/* mark(ctx, DDP_MARK_BACKWARD) is called from now on where backward begins; NULL: nothing is. */
+void model_listen(model_t *m, loop_mark_f *mark, void *ctx);
+
 /* ret_loss_sum[n]: each sequence's sum of losses. */
 void model_evaluate(model_t *m, const int32_t *tokens, size_t n, double *ret_loss_sum);
 

@@ -26,6 +26,8 @@ struct model {
     float *dx, *dwide, *dtmp;  /* gradients: of the residual stream, [rows, 4 width], [rows, width] */
     double *loss;              /* [rows] */
     int32_t *target;           /* [rows] */
+    loop_mark_f *mark;         /* or NULL */
+    void *mark_ctx;
 };
 
 static inline size_t final_w(const model_t *m)

@@ -1,5 +1,7 @@
 #include "runtime/train/start.h"
 
+#include "runtime/train/account.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -47,6 +49,7 @@ void start_say(const ddp_t *d, const struct job *j, const struct ddp_device *dev
     printf("%d ranks on %d nodes, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, %s%s%s\n",
            w->size, w->n_nodes, n, j->n_samples, j->o.model.context, j->model.n_windows, about.products,
            device->is_gpu ? " on " : "", device->name);
+    account_say_batch(d, j);
     if (j->o.shards)
         printf("%d shards, %d a rank: %zu bytes (%.1f MiB) of partial sums beside %zu of gradients\n", j->o.shards,
                j->o.shards / w->size, m.partials, mib(m.partials), m.grads);

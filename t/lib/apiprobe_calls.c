@@ -111,6 +111,7 @@ int case_options(ddp_t *d)
     CHECK(ddp_commit(d, &opt, &e) == 0);
     CHECK(ddp_option(d, "bucket-mb", "2", &e) == -1 && strstr(e.text, "before ddp_commit"));
     CHECK(ddp_metrics(d, &m) == 0 && m.steps == 0 && m.bytes_reduced == 0 && m.alpha_s == 0);
+    CHECK(m.wall_s == 0 && m.efficiency == 0);
     return 0;
 }
 

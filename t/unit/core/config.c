@@ -3,7 +3,7 @@
 #include "runtime/core/config.h"
 #include "spank/keys.h"
 
-#define ROOM 65536 /* bytes of doc/user.md */
+#define ROOM (128 << 10) /* bytes of doc/user.md */
 
 static struct config load(char **argv)
 {

@@ -1,0 +1,155 @@
+/* Where time goes, and what follows from all ranks' numbers. */
+#include "t/unit/unit.h"
+
+#include <math.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/pace.h"
+
+static void wait_ms(int ms)
+{
+    uint64_t end = clock_ns() + (uint64_t)ms * NS_PER_MS;
+    while (clock_ns() < end)
+        ;
+}
+
+static void every_moment_is_in_one_part(void **state)
+{
+    (void)state;
+    struct parts p = {0};
+    double s[DDP_PARTS];
+    assert_int_equal(parts_go(&p, DDP_PART_DATA), DDP_PART_DATA); /* nothing: it has not begun */
+    assert_true(parts_get(&p, s) == 0);
+    uint64_t began = clock_ns();
+    parts_begin(&p);
+    wait_ms(2);
+    parts_micro_begin(&p);
+    wait_ms(3);
+    parts_rename(&p, DDP_PART_DATA);
+    parts_go(&p, DDP_PART_FORWARD);
+    wait_ms(4);
+    enum ddp_part before = parts_go(&p, DDP_PART_CHECKPOINT);
+    assert_int_equal(before, DDP_PART_FORWARD);
+    wait_ms(5);
+    parts_go(&p, before);
+    parts_micro_end(&p, true);
+    double sum = parts_get(&p, s), took = (double)(clock_ns() - began) / 1e9;
+    assert_true(sum <= took && sum > took - 1e-3);
+    assert_true(s[DDP_PART_OTHER] >= .002 && s[DDP_PART_DATA] >= .003 && s[DDP_PART_FORWARD] >= .004);
+    assert_true(s[DDP_PART_CHECKPOINT] >= .005 && s[DDP_PART_BACKWARD] == 0);
+    assert_true(fabs(p.quiet_sum_s - s[DDP_PART_DATA] - s[DDP_PART_FORWARD]) < 1e-9);
+    parts_begin(&p); /* it has begun */
+    assert_true(parts_get(&p, s) >= sum);
+    parts_restart(&p);
+    assert_true(parts_get(&p, s) < sum && p.n_quiet == 0);
+}
+
+static void micro(struct parts *p, double took_s, bool is_quiet)
+{
+    p->since_ns = clock_ns();
+    parts_micro_begin(p);
+    p->ns[DDP_PART_FORWARD] += (uint64_t)(took_s * 1e9);
+    parts_micro_end(p, is_quiet);
+}
+
+static void with_accumulation_the_baseline_is_the_quiet_micro_steps_mean(void **state)
+{
+    (void)state;
+    struct parts p = {0};
+    struct pace pace = {0};
+    for (int step = 0; step < 4; step++) {
+        pace.n_steps++;
+        micro(&p, .1, true);
+        micro(&p, .3, true);
+        micro(&p, .8, false);
+    }
+    struct pace_own own = pace_own(&pace, &p, 0);
+    assert_true(fabs(own.baseline_s - 3 * .2) < 1e-3);
+    assert_true(own.memory_bytes > 1 << 20);
+}
+
+/* A machine that is twice as slow from the 20th step on, and now and then slow for a moment. */
+static void else_it_is_what_a_quiet_pass_takes_of_its_neighbours(void **state)
+{
+    (void)state;
+    struct parts p = {0};
+    struct pace pace = {0};
+    micro(&p, 5, true); /* it warms up */
+    assert_true(isnan(parts_ratio(&p)));
+    for (int step = 0; step < 40; step++) {
+        bool is_quiet = step == 6 || step == 15 || step == 38;
+        double slow = (step < 20 ? 1 : 2) * (step % 10 == 5 ? 3 : 1);
+        micro(&p, (is_quiet ? .08 : .1) * slow, is_quiet);
+    }
+    assert_true(fabs(parts_ratio(&p) - .8) < 1e-3);
+    pace.at = p;
+    parts_get(&p, pace.at_s);
+    for (int step = 0; step < 10; step++, pace.n_steps++)
+        micro(&p, .4, false);
+    struct pace_own own = pace_own(&pace, &p, 0);
+    assert_true(fabs(own.baseline_s - .32) < 1e-3);
+}
+
+static struct pace_own *two(const struct pace_own a, const struct pace_own b)
+{
+    struct pace_own *all = malloc(2 * sizeof *all);
+    all[0] = a;
+    all[1] = b;
+    return all;
+}
+
+static void efficiency_is_baseline_and_optimizer_over_the_step(void **state)
+{
+    (void)state;
+    struct world *w = world_from_keys(0, 2, (const char *const[]){"0", "0"}, (const char *const[]){"n0", "n1"});
+    struct team t = {.map = w, .me = {.rank = 0, .size = 2}};
+    struct pace p = {.n_intervals = 1, .n_steps = 10};
+    struct pace_own a = {.baseline_s = .08, .hidden_s = .2, .memory_bytes = 5, .took_s = .1,
+                         .part_s = {0, .3, .6, .2, .1, .5, .3}};
+    struct pace_own b = a;
+    b.part_s[DDP_PART_EXPOSED] = .4;
+    b.part_s[DDP_PART_OTHER] = .1;
+    pace_take(&p, &t, two(a, b), true);
+    assert_true(fabs(p.last.wall_s - 2) < 1e-9 && fabs(p.last.part_s[DDP_PART_EXPOSED] - .3) < 1e-9);
+    assert_true(fabs(p.last.baseline_s - .08) < 1e-9 && fabs(p.last.hidden_s - .2) < 1e-9);
+    assert_true(fabs(p.last.efficiency - .9 / 1.3) < 1e-9 && fabs(pace_efficiency(&p) - .9 / 1.3) < 1e-9);
+    assert_false(p.last.is_slow); /* fewer than PACE_STEPS steps */
+    p.n = PACE_STEPS;
+    b.took_s = .2;
+    b.baseline_s = NAN; /* one rank does not know: the others do */
+    pace_take(&p, &t, two(a, b), true);
+    assert_true(p.last.is_slow && p.slow_rank == 1 && fabs(p.slow_factor - 2) < 1e-9);
+    assert_string_equal(p.slow, "rank 1 (n1) computes 2.00 times as long as the median rank");
+    assert_true(p.n == 0 && p.n_steps == 0);
+    a.baseline_s = NAN;
+    p.n = PACE_STEPS;
+    pace_take(&p, &t, two(a, b), false);
+    assert_true(!p.last.is_slow && isnan(p.last.baseline_s) && isnan(p.last.efficiency));
+    assert_true(isfinite(pace_efficiency(&p))); /* what was known stays */
+    pace_close(&p);
+    world_destroy(w);
+}
+
+static void ranks_gather_at_first_every_so_often_and_at_last(void **state)
+{
+    (void)state;
+    struct pace p = {0};
+    struct team t = {.me = {.size = 1}};
+    for (int step = 1; step <= 120; step++) {
+        pace_note(&p, .1);
+        bool is_due = pace_is_due(&p, step == 60, step == 120);
+        assert_int_equal(is_due, step == 1 || step == 50 || step == 110 || step == 120);
+        if (is_due)
+            pace_take(&p, &t, calloc(1, sizeof *p.all), false);
+    }
+    pace_close(&p);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_moment_is_in_one_part),
+    cmocka_unit_test(with_accumulation_the_baseline_is_the_quiet_micro_steps_mean),
+    cmocka_unit_test(else_it_is_what_a_quiet_pass_takes_of_its_neighbours),
+    cmocka_unit_test(efficiency_is_baseline_and_optimizer_over_the_step),
+    cmocka_unit_test(ranks_gather_at_first_every_so_often_and_at_last),
+};
+UNIT_MAIN(tests)
