@@ -10,6 +10,7 @@ MAN3 = \
 	%D%/man/ddp_init.3 \
 	%D%/man/ddp_metrics.3 \
 	%D%/man/ddp_param_add.3 \
+	%D%/man/ddp_record.3 \
 	%D%/man/ddp_sized.3 \
 	%D%/man/ddp_state.3 \
 	%D%/man/ddp_step.3

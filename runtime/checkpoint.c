@@ -1,6 +1,7 @@
 /* checkpoint.c - checkpoints, as ddp.h has them: each call in its time. */
 #include <errno.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/handle.h"
 #include "runtime/save/load.h"
 #include "runtime/save/resume.h"
@@ -46,6 +47,7 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     int rc = checkpoint_take(&d->save, dir, NULL, errp);
     parts_go(&d->parts, part);
+    events_saved(d);
     return rc;
 }
 
@@ -56,6 +58,7 @@ EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     int rc = checkpoint_wait(&d->save, errp);
     parts_go(&d->parts, part);
+    events_saved(d);
     return rc;
 }
 
@@ -71,7 +74,11 @@ EXPORT int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_resume", errp) < 0)
         return -1;
-    return resume_newest(&d->save, dir, errp);
+    uint64_t began_ns = clock_ns();
+    int rc = resume_newest(&d->save, dir, errp);
+    if (rc == 1)
+        events_resumed(d, (double)(clock_ns() - began_ns) / 1e9);
+    return rc;
 }
 
 EXPORT int ddp_load(ddp_t *d, const char *dir, const char *prefix, ddp_error_t *errp)
@@ -90,7 +97,9 @@ EXPORT int ddp_requeue(ddp_t *d, ddp_error_t *errp)
 {
     if (expect_between_steps(d, 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_requeue", errp) < 0)
         return -1;
-    return scheduler_requeue_now(&d->save, errp);
+    int rc = scheduler_requeue_now(&d->save, errp);
+    events_saved(d);
+    return rc;
 }
 
 EXPORT const char *ddp_requeue_note(const ddp_t *d)

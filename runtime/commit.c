@@ -232,5 +232,6 @@ EXPORT int ddp_commit_sized(ddp_t *d, const struct ddp_optimizer *opt, size_t si
     d->state.reducer.trace = &d->trace;
     d->verify.within = verify_within(d);
     d->phase = PHASE_COMMITTED;
+    events_open(d);
     return 0;
 }

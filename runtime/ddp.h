@@ -277,6 +277,12 @@ int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
 enum ddp_mark { DDP_MARK_FORWARD, DDP_MARK_BACKWARD };
 void ddp_mark(ddp_t *d, enum ddp_mark mark);
 
+/* Adds an event to the run's record (the option `record`; user.md has the events that libddp writes itself): event is
+ * letters, digits and _, members is JSON on one line, "\"step\": 3, \"loss\": 2.5", or "". On ranks other than 0, or
+ * without a record, nothing happens; a record that cannot be written is a warning of ddp_checkpoint_status, and no
+ * error here. Not collective. DDP_E_USAGE: not such a name, or not JSON's brackets and quotes. */
+int ddp_record(ddp_t *d, const char *event, const char *members, ddp_error_t *errp);
+
 /* Starts the data order: n_samples samples, batch_per_shard of them per micro-step and rank, accum micro-steps per
  * step. All ranks pass the same numbers. The position in it is an epoch and how many of its samples all ranks together
  * have taken, so that training can go on from it on any number of ranks.

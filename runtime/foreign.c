@@ -53,6 +53,7 @@ EXPORT int ddp_state_open(ddp_t *d, ddp_error_t *errp)
     d->state.micro.began_ns = clock_ns();
     d->phase = PHASE_STATE;
     parts_begin(&d->parts);
+    events_open(d);
     return 0;
 }
 
@@ -98,16 +99,19 @@ EXPORT int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t siz
     checkpoint_fill_tail(&d->save, tail);
     tail[TAIL_END_S] = end_since_1970(d);
     pace_note(&d->pace, 0); /* what a step computes is not known */
-    if (sum_tail(d, tail, pace_is_due(&d->pace, false, false), errp) < 0)
+    bool is_interval = pace_is_due(&d->pace, false, false);
+    if (sum_tail(d, tail, is_interval, errp) < 0)
         return -1;
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
     s.step = ++d->state.optimizer.n_steps;
     s.stop = reason >= 0;
+    s.stop_signal = stop_signal(reason);
     scheduler_after_step(&d->save);
     parts_go(&d->parts, DDP_PART_CHECKPOINT);
     if (checkpoint_after_step(&d->save, tail, &s, errp) < 0)
         return -1;
     parts_go(&d->parts, DDP_PART_OTHER);
+    events_step(d, &s, 0, is_interval);
     d->state.micro.began_ns = clock_ns();
     struct ddp_state_step all = {.step = s.step,
                                  .end_s = tail[TAIL_END_S],
@@ -173,6 +177,7 @@ EXPORT int ddp_state_save(ddp_t *d, const char *dir, const char *text, ddp_error
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     int rc = checkpoint_take(&d->save, dir, text ? text : "", errp);
     parts_go(&d->parts, part);
+    events_saved(d);
     return rc;
 }
 
@@ -190,7 +195,10 @@ EXPORT int ddp_state_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     if (expect_state(d, "ddp_state_resume", errp) < 0)
         return -1;
+    uint64_t began_ns = clock_ns();
     int rc = resume_newest(&d->save, dir, errp);
+    if (rc == 1)
+        events_resumed(d, (double)(clock_ns() - began_ns) / 1e9);
     parts_restart(&d->parts);
     return rc;
 }

@@ -11,6 +11,7 @@
 #include "runtime/core/team.h"
 #include "runtime/ddp.h"
 #include "runtime/device/device.h"
+#include "runtime/events.h"
 #include "runtime/gpu/gpu.h"
 #include "runtime/optimizer/zero_gpu.h"
 #include "runtime/pace.h"
@@ -44,6 +45,7 @@ struct ddp {
     struct verify verify;
     struct parts parts;      /* where this rank's time goes */
     struct pace pace;
+    struct events events;    /* what the run's record has */
     struct trace trace;
     ddp_work_t *works;       /* all-reduces of the caller's that nobody waited for yet */
 };

@@ -114,6 +114,7 @@ EXPORT void ddp_finalize(ddp_t *d)
         checkpoint_wait(&d->save, NULL);
     checkpoint_wait_copied(&d->save); /* out of memory that the ranks of a node share */
     parts_go(&d->parts, part);
+    events_close(d);
     stop_release(&d->save.stop);
     arena_leave(&d->state.arena, is_between); /* before the communicator, which NCCL asks */
     comm_destroy(d->team.comm); /* first: until then its thread may be at works, which use what is freed below */
@@ -146,6 +147,7 @@ EXPORT void ddp_abort(ddp_t *d, int code, const char *why)
     why = why ? why : "no reason given";
     comm_abort(d->team.comm, why);
     d->team.is_broken = true;
+    events_failed(d, why);
 }
 
 EXPORT const struct ddp_world *ddp_world(const ddp_t *d)

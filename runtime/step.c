@@ -236,6 +236,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
     errp = errp ? errp : &own;
     if (d->save.cut.is_cut) {
         struct ddp_step last = cut_step(&d->save);
+        events_stop(d, &last);
         sized_give(ret, size, &last, sizeof last);
         checkpoint_after_cut(&d->save);
         d->phase = PHASE_IDLE;
@@ -269,6 +270,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
         return team_break(&d->team);
     }
     bool has_joined = tail[TAIL_JOINED] > 0, is_interval;
+    double items = tail[TAIL_ITEMS];
     parts_go(&d->parts, DDP_PART_CHECKPOINT);
     comm_note_step(d->team.comm, s.step);
     scheduler_after_step(&d->save);
@@ -282,6 +284,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
         return -1;
     d->phase = PHASE_IDLE;
     d->save.cut.last = s;
+    events_step(d, &s, items, is_interval);
     sized_give(ret, size, &s, sizeof s);
     return 0;
 }

@@ -45,6 +45,7 @@ SHELL_TESTS = \
 	%D%/t4105-memory.t \
 	%D%/t4106-verify.t \
 	%D%/t4106-trace.t \
+	%D%/t4107-record.t \
 	%D%/t4301-bench.t \
 	%D%/t5001-train-single.t \
 	%D%/t5002-train-ranks.t \

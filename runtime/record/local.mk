@@ -1,5 +1,7 @@
-# runtime/record: read
-noinst_LTLIBRARIES += librecordread.la
+# runtime/record: what libddp writes, and what is read of that
+noinst_LTLIBRARIES += librecord.la librecordread.la
+librecord_la_SOURCES = \
+	%D%/write.c %D%/write.h
 librecordread_la_SOURCES = \
 	%D%/goodput.c %D%/goodput.h \
 	%D%/read.c %D%/read.h \
@@ -9,7 +11,9 @@ librecordread_la_SOURCES = \
 	%D%/read_ranks.c
 librecordread_la_LIBADD = $(JANSSON_LIBS)
 
-UNIT_TESTS += t/unit/record/read.t
-t_unit_record_read_t_SOURCES = t/unit/record/read.c
 UNIT_TESTS += t/unit/record/goodput.t
 t_unit_record_goodput_t_SOURCES = t/unit/record/goodput.c
+UNIT_TESTS += t/unit/record/read.t
+t_unit_record_read_t_SOURCES = t/unit/record/read.c
+UNIT_TESTS += t/unit/record/write.t
+t_unit_record_write_t_SOURCES = t/unit/record/write.c

@@ -120,3 +120,11 @@ int stop_signal(int reason)
 {
     return reason >= 0 && reason < STOP_N_SIGNALS ? signals[reason].signum : 0;
 }
+
+const char *stop_signal_name(int signum)
+{
+    for (int i = 0; i < STOP_N_SIGNALS; i++)
+        if (signals[i].signum == signum)
+            return signals[i].name;
+    return NULL;
+}

@@ -48,4 +48,7 @@ void stop_fill(const struct stop *s, bool is_late, double *tail);
 int stop_agreed(struct stop *s, const double *tail);
 int stop_signal(int reason);
 
+/* "TERM" of SIGTERM; NULL: it is none of these signals. */
+const char *stop_signal_name(int signum);
+
 #endif

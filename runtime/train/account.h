@@ -1,10 +1,13 @@
 /* account.h - what a run is told to have done: its global batch at the start, at the end where a step's time went and
- * how near to so many single ranks it came. */
+ * how near to so many single ranks it came, and what the record (ddp_record) has of this program. */
 #ifndef DDP_RUNTIME_TRAIN_ACCOUNT_H
 #define DDP_RUNTIME_TRAIN_ACCOUNT_H
 
 #include "runtime/ddp.h"
 #include "runtime/train/job.h"
+
+/* The event "train". peak_flops: FLOP/s that one rank's device can do; 0: not known. */
+int account_begin(ddp_t *d, const struct job *j, double peak_flops, ddp_error_t *errp);
 
 /* "global batch: 8 samples x 2 micro-steps x 4 ranks = 64 samples, 4096 tokens", to stdout. */
 void account_say_batch(const ddp_t *d, const struct job *j);

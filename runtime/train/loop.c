@@ -170,6 +170,15 @@ static void json_number(FILE *f, const char *key, double x)
         fprintf(f, ", \"%s\": null", key);
 }
 
+static int record_validation(ddp_t *d, uint64_t at, double loss, ddp_error_t *errp)
+{
+    char members[96], number[32] = "null";
+    if (loss - loss == 0)
+        snprintf(number, sizeof number, "%.17g", loss);
+    snprintf(members, sizeof members, "\"step\": %" PRIu64 ", \"loss\": %s", at, number);
+    return ddp_record(d, "validation", members, errp);
+}
+
 static int report_validation(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
                              ddp_error_t *errp)
 {
@@ -185,7 +194,7 @@ static int report_validation(ddp_t *d, const struct loop_model *m, const struct 
         json_number(o->json, "val_loss", loss);
         fprintf(o->json, "}\n");
     }
-    return 0;
+    return record_validation(d, at, loss, errp);
 }
 
 /* One rank's device. */

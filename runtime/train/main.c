@@ -259,6 +259,8 @@ static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_e
     if (is_first)
         start_say(d, j, device);
     struct ddp_step last = {0};
+    if (account_begin(d, j, lo.peak_flops, errp) < 0)
+        return -1;
     int stopped = loop_run(d, &j->model, &lo, &last, errp);
     if (stopped < 0)
         return -1;

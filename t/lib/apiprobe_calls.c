@@ -112,6 +112,9 @@ int case_options(ddp_t *d)
     CHECK(ddp_option(d, "bucket-mb", "2", &e) == -1 && strstr(e.text, "before ddp_commit"));
     CHECK(ddp_metrics(d, &m) == 0 && m.steps == 0 && m.bytes_reduced == 0 && m.alpha_s == 0);
     CHECK(m.wall_s == 0 && m.efficiency == 0);
+    CHECK(ddp_record(d, "epoch", "\"number\": 3", &e) == 0);
+    CHECK(ddp_record(d, "Epoch 3", "", &e) == -1 && strstr(e.text, "letters of a-z"));
+    CHECK(ddp_record(d, "epoch", "\"number\": {", &e) == -1 && strstr(e.text, "JSON on one line"));
     return 0;
 }
 

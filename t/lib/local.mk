@@ -27,8 +27,8 @@ t_lib_libtest_a_SOURCES = \
 check_LTLIBRARIES += %D%/libunit.la
 t_lib_libunit_la_SOURCES =
 t_lib_libunit_la_LIBADD = libspankcore.la libtrain.la libmodelkernels.la libsave.la libcore.la liboptimizer.la \
-	libgrads.la libcommnccl.la libcomm.la libboot.la libdevice.la libkernels.la librckpt.la libsched.la librecordread.la \
-	libdata.la libtopology.la libbase.la
+	libgrads.la libcommnccl.la libcomm.la libboot.la libdevice.la libkernels.la librckpt.la librecord.la \
+	librecordread.la libsched.la libdata.la libtopology.la libbase.la
 LDADD = %D%/libtest.a %D%/libunit.la $(CUDART_LIBS) $(CMOCKA_LIBS) -lm
 EXTRA_DIST +=  \
 	%D%/abi %D%/abiprogram.c \
@@ -49,6 +49,7 @@ EXTRA_DIST +=  \
 	%D%/frameworks.py \
 	%D%/pyprobe.py \
 	%D%/python.sh \
+	%D%/recordcheck \
 	%D%/refuses.sh \
 	%D%/requeue.sh \
 	%D%/rooms \

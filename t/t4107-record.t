@@ -1,0 +1,82 @@
+#!/bin/bash
+# The record of a run: what happened, line by line, over stops, resumes and failures; and it never ends training.
+. "$(dirname "$0")/lib/tap.sh"
+. "$(dirname "$0")/lib/training.sh"
+text=/usr/share/common-licenses/GPL-3
+check=$top_srcdir/t/lib/recordcheck
+probe=$top_builddir/t/lib/apiprobe
+export DDP_TIMEOUT=60 OMP_NUM_THREADS=1
+cd "$tmp" || exit 1
+
+train() { run "$top_builddir/ddp" run -n 2 --layout 1,1 "$top_builddir/train" --data $text --model tiny "$@"; }
+small=(--layers 1 --width 32 --context 32 --batch 4 --val-windows 4 --log-every 0)
+
+train "${small[@]}" --steps 60 --ddp-record=a
+is "a run with a record" "$rc" 0 || diag "$err"
+like "the global batch is said at the start" "$out" \
+    $'\n''global batch: 4 samples x 2 ranks = 8 samples, 256 tokens'$'\n'
+like "where a step's time went is said at the end" "$out" \
+    "a step's [0-9.]+ ms: data [0-9.]+%, forward [0-9.]+%, backward .* other [0-9.]+%"
+like "... and the efficiency, with how it was found" "$out" \
+    'efficiency [0-9.]+%, [0-9.]+ times one rank: a step computes [0-9.]+ ms .*passes whose buckets waited'
+run python3 "$check" a
+is "its lines" "$rc:$out" "0:start train interval interval interval validation end" || diag "$err"
+unlike "... in which data, forward and backward took some time" "$(grep interval a)" '"(data|forward|backward)": 0[,}]'
+for broken in 's/"wall_s": /&1/' 's/"exposed": /&1/' 's/"memory_bytes": \[[0-9]*, /"memory_bytes": [/' \
+    's/"how"/"who"/' 's/"items": [0-9]*/&.5/'; do
+    sed "$broken" a >broken
+    ok "a planted fault is noticed: $broken" sh -c "! python3 '$check' broken 2>/dev/null"
+done
+
+train "${small[@]}" --accum 3 --steps 60 --ddp-record=accum
+like "with accumulation the baseline comes from micro-steps that do not synchronise" "$out" \
+    "efficiency [0-9.]+%.*\(micro-steps that do not synchronise\)"
+like "... from the first on" "$(grep -m 1 interval accum)" '"baseline_s": 0'
+
+# Stopped, and gone on: one file.
+mark=$tmp/mark
+# begun NAME OPTION...: two ranks in the background, once they have written an interval; $launcher
+begun() {
+    DDP_TEST_MARK=$mark timeout -k 5 120 "$top_builddir/ddp" run -n 2 "$top_builddir/train" --data $text --model tiny \
+        "${small[@]}" --steps 1000000 --ddp-record="$1" "${@:2}" >out 2>err </dev/null &
+    launcher=$!
+    until_true 60 grep -qs '"step": 50,' "$1" || diag "training did not start: $(cat err)"
+}
+begun b --ckpt c --ckpt-every 0
+kill -USR1 "$(training "$mark" 1)"
+wait $launcher
+is "a run that is stopped" "$?" 75
+printf '{"event": "inter' >>b
+step=$(sed -n 's/.*"event": "stop", .*"step": \([0-9]*\), "signal": "USR1"}/\1/p' b)
+train "${small[@]}" --steps $((step + 20)) --ckpt c --resume c --ddp-record=b
+is "... and goes on" "$rc" 0 || diag "$err"
+grep -v '^{"event": "inter$' b >whole
+is "the piece of a line of a process that was killed has a line of its own" $(($(wc -l <b) - $(wc -l <whole))) 1
+like "the lines of both" "$(python3 "$check" whole 2>&1)" \
+    '^start train( interval)+ stop checkpoint end start resume train interval interval validation checkpoint end$'
+like "the resume" "$(grep resume whole)" "\"step\": $step, \"from\": \"c/step-[0-9]*\", \"took_s\": 0"
+like "the end of the first" "$(grep -m 1 '"end"' whole)" '"how": "stopped"'
+
+begun dead
+kill -9 "$(training "$mark" 1)"
+wait $launcher
+like "a rank that died is named" "$(grep failure dead)" '"text": "rank 1 \(.*\) died.*", "rank": 1, "node": "'
+like "... and the end is one" "$(tail -n 1 dead)" '"how": "failed"'
+ok "... with the steps since the last interval" python3 "$check" dead
+
+run "$top_builddir/ddp" run -n 2 "$probe" slow 30 --ddp-record=slow
+like "a slow rank is named" "$(grep '"slow"' slow)" '"step": 50, "rank": 1, "node": ".*", "factor": [2-3]'
+ok "... once" [ "$(grep -c '"slow"' slow)" = 1 ]
+run "$top_builddir/ddp" run -n 2 "$probe" options --ddp-record=own
+like "a program's own event" "$(cat own)" $'\n''\{"event": "epoch", "t": [0-9.]+, "number": 3\}'$'\n'
+
+# It never ends training.
+ln -s a link
+ln -s /dev/full full
+cp a before
+for bad in link /nowhere/x full .; do
+    train "${small[@]}" --steps 3 --ddp-record=$bad
+    is "$bad: training goes on, and it is told once" "$rc $(grep -c "record $bad" <<<"$err")" "0 1" || diag "$err"
+done
+ok "what a link led to is as it was" cmp a before
+done_testing
