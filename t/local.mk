@@ -79,6 +79,7 @@ SHELL_TESTS = \
 	%D%/t7005-slurm-stop.t \
 	%D%/t7006-deadline.t \
 	%D%/t7007-ps.t \
+	%D%/t7010-check.t \
 	%D%/t8001-device.t \
 	%D%/t8030-cubins.t \
 	%D%/t8101-nccl-double.t \
@@ -112,7 +113,8 @@ EXTRA_DIST += \
 	%D%/t9602-python.t \
 	%D%/t9603-frameworks.t \
 	%D%/t9604-frameworks-debian.t \
-	%D%/t9605-frameworks-killed.t
+	%D%/t9605-frameworks-killed.t \
+	%D%/t9701-check.t
 
 if HAVE_CMOCKA
 check_PROGRAMS += $(UNIT_TESTS)

@@ -5,6 +5,7 @@
 
 #define CLI_USAGE 2
 
+int cli_check(int argc, char **argv);
 int cli_ckpt(int argc, char **argv);
 int cli_ps(int argc, char **argv);
 int cli_report(int argc, char **argv);

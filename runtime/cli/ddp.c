@@ -15,6 +15,7 @@ static const struct verb {
     const char *help;
 } verbs[] = {
     {"bench", bench_main, "measure all-reduce and training steps on the ranks that it is started on"},
+    {"check", cli_check, "look, in seconds, whether ranks, nodes and links are fit for a long job"},
     {"ckpt", cli_ckpt, "list, verify and show checkpoints, export one as one file"},
     {"ps", cli_ps, "show the ranks that run, what each does, and who holds up the others"},
     {"report", cli_report, "show what runs wrote down: speed, efficiency, events, what the time was worth"},

@@ -1,6 +1,16 @@
 # runtime/cli: ddp, with runtime/bench
 bin_PROGRAMS += ddp
 ddp_SOURCES = \
+	%D%/check.c %D%/check.h \
+	%D%/check_facts.c \
+	%D%/check_folder.c \
+	%D%/check_judge.c %D%/check_judge.h \
+	%D%/check_judge_io.c \
+	%D%/check_judge_node.c \
+	%D%/check_links.c \
+	%D%/check_name.c \
+	%D%/check_slow.c \
+	%D%/check_speed.c \
 	%D%/ckpt.c \
 	%D%/cli.h \
 	%D%/ddp.c \
@@ -14,7 +24,8 @@ ddp_SOURCES = \
 	%D%/requeue.c \
 	%D%/run.c \
 	%D%/spawn.c \
-	%D%/topo.c
+	%D%/topo.c \
+	%D%/verdict.c %D%/verdict.h
 # what `ddp report` shows of a run; t/fuzz/runs, too
 REPORT_FILES = \
 	runtime/cli/report.h \
@@ -45,3 +56,7 @@ ddp_LDFLAGS = $(AM_LDFLAGS) $(PIE_LDFLAGS) -static
 
 UNIT_TESTS += t/unit/cli/ps.t
 t_unit_cli_ps_t_SOURCES = t/unit/cli/ps.c runtime/cli/ps_show.c
+UNIT_TESTS += t/unit/cli/check.t
+t_unit_cli_check_t_SOURCES = t/unit/cli/check.c runtime/cli/check_facts.c runtime/cli/check_judge.c \
+	runtime/cli/check_judge_io.c runtime/cli/check_judge_node.c runtime/cli/check_name.c runtime/cli/check_slow.c \
+	runtime/cli/verdict.c
