@@ -19,6 +19,7 @@ dist_man_MANS = $(MAN3) \
 	%D%/man/ddp-bench.1 \
 	%D%/man/ddp-check.1 \
 	%D%/man/ddp-ckpt.1 \
+	%D%/man/ddp-doctor.1 \
 	%D%/man/ddp-ps.1 \
 	%D%/man/ddp-report.1 \
 	%D%/man/ddp-requeue.1 \

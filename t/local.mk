@@ -80,6 +80,7 @@ SHELL_TESTS = \
 	%D%/t7006-deadline.t \
 	%D%/t7007-ps.t \
 	%D%/t7010-check.t \
+	%D%/t7011-doctor.t \
 	%D%/t8001-device.t \
 	%D%/t8030-cubins.t \
 	%D%/t8101-nccl-double.t \

@@ -7,6 +7,7 @@
 
 int cli_check(int argc, char **argv);
 int cli_ckpt(int argc, char **argv);
+int cli_doctor(int argc, char **argv);
 int cli_ps(int argc, char **argv);
 int cli_report(int argc, char **argv);
 int cli_requeue(int argc, char **argv);

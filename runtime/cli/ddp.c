@@ -17,6 +17,7 @@ static const struct verb {
     {"bench", bench_main, "measure all-reduce and training steps on the ranks that it is started on"},
     {"check", cli_check, "look, in seconds, whether ranks, nodes and links are fit for a long job"},
     {"ckpt", cli_ckpt, "list, verify and show checkpoints, export one as one file"},
+    {"doctor", cli_doctor, "look whether this site's Slurm is set up well for --ddp"},
     {"ps", cli_ps, "show the ranks that run, what each does, and who holds up the others"},
     {"report", cli_report, "show what runs wrote down: speed, efficiency, events, what the time was worth"},
     {"requeue", cli_requeue, "put this batch job back into the queue after it was asked to stop and has saved"},

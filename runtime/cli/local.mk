@@ -14,6 +14,10 @@ ddp_SOURCES = \
 	%D%/ckpt.c \
 	%D%/cli.h \
 	%D%/ddp.c \
+	%D%/doctor.c %D%/doctor.h \
+	%D%/doctor_judge.c \
+	%D%/doctor_parse.c \
+	%D%/doctor_read.c \
 	%D%/guard.c \
 	%D%/job.c %D%/job.h \
 	%D%/meeting.c %D%/meeting.h \
@@ -59,4 +63,7 @@ t_unit_cli_ps_t_SOURCES = t/unit/cli/ps.c runtime/cli/ps_show.c
 UNIT_TESTS += t/unit/cli/check.t
 t_unit_cli_check_t_SOURCES = t/unit/cli/check.c runtime/cli/check_facts.c runtime/cli/check_judge.c \
 	runtime/cli/check_judge_io.c runtime/cli/check_judge_node.c runtime/cli/check_name.c runtime/cli/check_slow.c \
+	runtime/cli/verdict.c
+UNIT_TESTS += t/unit/cli/doctor.t
+t_unit_cli_doctor_t_SOURCES = t/unit/cli/doctor.c runtime/cli/doctor_judge.c runtime/cli/doctor_parse.c \
 	runtime/cli/verdict.c

@@ -1,4 +1,4 @@
-/* verdict.h - what `ddp check` says: a line for each item that it looked at. */
+/* verdict.h - what `ddp check` and `ddp doctor` say: a line for each item that they looked at. */
 #ifndef DDP_RUNTIME_CLI_VERDICT_H
 #define DDP_RUNTIME_CLI_VERDICT_H
 

@@ -1,0 +1,60 @@
+/* doctor.h - the parts of `ddp doctor`: what this machine says of its Slurm (doctor_read.c), and what is wrong with it
+ * (doctor_judge.c, pure). */
+#ifndef DDP_RUNTIME_CLI_DOCTOR_H
+#define DDP_RUNTIME_CLI_DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "runtime/cli/verdict.h"
+
+#define DOCTOR_LINES_MAX 64
+#define DOCTOR_PATH_MAX 512
+
+/* A plugin that plugstack.conf names, in Slurm's order. */
+struct doctor_line {
+    char file[DOCTOR_PATH_MAX], plugin[DOCTOR_PATH_MAX], args[DOCTOR_PATH_MAX];
+    int number;
+    bool is_required;
+};
+
+/* All texts are malloc'd, or NULL with the reason in their error. */
+struct doctor {
+    char *config;           /* of `scontrol show config` */
+    char *mpi;              /* of `srun --mpi=list` */
+    char *help;             /* of `srun --help` */
+    char config_error[256], mpi_error[256], help_error[256];
+
+    char plugstack[DOCTOR_PATH_MAX], plugstack_error[256];
+    struct doctor_line line[DOCTOR_LINES_MAX]; /* [n_lines] */
+    size_t n_lines;
+    char plugin_error[256]; /* of the ddp.so that a line names; "": it is there */
+    unsigned plugin_slurm;  /* the Slurm that it was built for, 0xMMmmpp; 0: not known */
+
+    bool has_site;          /* the line has site= */
+    bool is_enabled, wants_resv_ports;
+    int port_min, port_max; /* of MASTER_PORT and guards */
+    int srun_port_min, srun_port_max; /* 0: any */
+    char site_error[256];
+    int own_port_min, own_port_max;   /* that the kernel hands out by itself; 0: not known */
+};
+
+/* Asks, each with a deadline. Runs scontrol and srun, as this user; starts no job. */
+void doctor_read(struct doctor *ret);
+void doctor_free(struct doctor *d);
+
+/* The value of a key in what `scontrol show config` prints, without its unit; "" where it is "(null)" or "(none)".
+ * NULL: there is no such key. Returns buf. Pure. */
+const char *doctor_get(const char *config, const char *key, char *buf, size_t size);
+
+/* Adds the plugins that a text in plugstack.conf's format names, and hands each file pattern that it includes to
+ * `include` (NULL: to nobody). Pure but for that. */
+void doctor_parse(struct doctor *d, const char *file, const char *text,
+                  void (*include)(struct doctor *d, const char *pattern));
+
+/* The line of ddp.so, or NULL. */
+const struct doctor_line *doctor_own_line(const struct doctor *d);
+
+void doctor_judge(const struct doctor *d, struct verdicts *ret);
+
+#endif

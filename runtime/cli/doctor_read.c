@@ -1,0 +1,198 @@
+/* doctor_read.c - what this machine says of its Slurm. */
+#include "runtime/cli/doctor.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <glob.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/sched/command.h"
+
+#define OUTPUT_MAX (256u << 10)
+#define ANSWER_S 10.0 /* of each command */
+#define FILE_MAX (1u << 20)
+#define PLUGIN_MAX (64u << 20)
+
+static char *ask(const char *const argv[], char why[256])
+{
+    char *out = malloc(OUTPUT_MAX);
+    ddp_error_t e = {0};
+    if (out && command_run(argv, deadline_in(ANSWER_S), -1, out, OUTPUT_MAX, &e) == 0)
+        return out;
+    snprintf(why, 256, "%s", out ? e.text : "no memory");
+    free(out);
+    return NULL;
+}
+
+/* ---- plugstack.conf ---- */
+
+static void read_plugstack(struct doctor *d, const char *path);
+
+static void read_pattern(struct doctor *d, const char *pattern)
+{
+    static int depth;
+    glob_t g;
+    if (depth > 4 || glob(pattern, 0, NULL, &g) != 0)
+        return;
+    depth++;
+    for (size_t i = 0; i < g.gl_pathc; i++)
+        read_plugstack(d, g.gl_pathv[i]);
+    depth--;
+    globfree(&g);
+}
+
+static void read_plugstack(struct doctor *d, const char *path)
+{
+    size_t n;
+    ddp_error_t e;
+    char *text = io_read_file(path, FILE_MAX, &n, &e);
+    if (text)
+        doctor_parse(d, path, text, read_pattern);
+    else if (e.code != ENOENT && !d->plugstack_error[0]) /* no file: no line */
+        snprintf(d->plugstack_error, sizeof d->plugstack_error, "%s", e.text);
+    free(text);
+}
+
+/* ---- ddp.so ---- */
+
+/* A section's header, if it and its content are within the file; NULL: they are not. */
+static const Elf64_Shdr *section(const char *file, size_t n, size_t i)
+{
+    const Elf64_Ehdr *h = (const Elf64_Ehdr *)file;
+    uint64_t at = h->e_shoff + i * sizeof(Elf64_Shdr);
+    const Elf64_Shdr *s = (const Elf64_Shdr *)(file + at);
+    if (i >= h->e_shnum || h->e_shoff > n || at > n || n - at < sizeof *s || s->sh_offset > n ||
+        s->sh_size > n - s->sh_offset)
+        return NULL;
+    return s;
+}
+
+static const Elf64_Shdr *dynamic_symbols(const char *file, size_t n)
+{
+    const Elf64_Shdr *s;
+    for (size_t i = 0; i < ((const Elf64_Ehdr *)file)->e_shnum; i++)
+        if ((s = section(file, n, i)) && s->sh_type == SHT_DYNSYM && s->sh_offset % 8 == 0)
+            return s;
+    return NULL;
+}
+
+/* The 32 bits at a virtual address; 0: no segment of the file has them. */
+static unsigned word_at(const char *file, size_t n, uint64_t address)
+{
+    const Elf64_Ehdr *h = (const Elf64_Ehdr *)file;
+    for (size_t i = 0; i < h->e_phnum; i++) {
+        uint64_t at = h->e_phoff + i * sizeof(Elf64_Phdr);
+        const Elf64_Phdr *p = (const Elf64_Phdr *)(file + at);
+        unsigned word;
+        if (at > n || n - at < sizeof *p)
+            return 0;
+        uint64_t in = address - p->p_vaddr;
+        if (p->p_type != PT_LOAD || address < p->p_vaddr || in >= p->p_filesz || p->p_offset > n ||
+            n - p->p_offset < in || n - p->p_offset - in < sizeof word)
+            continue;
+        memcpy(&word, file + p->p_offset + in, sizeof word);
+        return word;
+    }
+    return 0;
+}
+
+/* plugin_version, which Slurm compares: from the file, since only a Slurm program can load it. 0: not found. */
+static unsigned slurm_of(const char *file, size_t n)
+{
+    const Elf64_Ehdr *h = (const Elf64_Ehdr *)file;
+    if (n < sizeof *h || memcmp(file, ELFMAG, SELFMAG) != 0 || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_shoff % 8 ||
+        h->e_phoff % 8)
+        return 0;
+    const Elf64_Shdr *symbols = dynamic_symbols(file, n), *names = symbols ? section(file, n, symbols->sh_link) : NULL;
+    for (uint64_t i = 0; names && i < symbols->sh_size / sizeof(Elf64_Sym); i++) {
+        const Elf64_Sym *s = (const Elf64_Sym *)(file + symbols->sh_offset) + i;
+        static const char want[] = "plugin_version";
+        if (s->st_name < names->sh_size && names->sh_size - s->st_name >= sizeof want &&
+            !memcmp(file + names->sh_offset + s->st_name, want, sizeof want))
+            return word_at(file, n, s->st_value);
+    }
+    return 0;
+}
+
+static void read_plugin(struct doctor *d, const char *path)
+{
+    size_t n;
+    ddp_error_t e;
+    char *file = io_read_file(path, PLUGIN_MAX, &n, &e);
+    if (file)
+        d->plugin_slurm = slurm_of(file, n);
+    else
+        snprintf(d->plugin_error, sizeof d->plugin_error, "%s", e.text);
+    free(file);
+}
+
+/* ---- the site file, and the kernel's ports ---- */
+
+static int number_of(const json_t *j, const char *key, int otherwise)
+{
+    const json_t *v = json_object_get(j, key);
+    return json_is_integer(v) ? (int)json_integer_value(v) : otherwise;
+}
+
+static void read_site(struct doctor *d, const char *path)
+{
+    json_error_t e;
+    json_t *j = json_load_file(path, 0, &e);
+    d->has_site = true;
+    if (!j)
+        snprintf(d->site_error, sizeof d->site_error, "%.120s: %.100s", path,
+                 access(path, R_OK) < 0 ? strerror(errno) : e.text);
+    d->is_enabled = !json_is_false(json_object_get(j, "enabled"));
+    d->wants_resv_ports = json_is_true(json_object_get(j, "resv_ports"));
+    d->port_min = number_of(j, "port_min", d->port_min);
+    d->port_max = number_of(j, "port_max", d->port_max);
+    d->srun_port_min = number_of(j, "srun_port_min", 0);
+    d->srun_port_max = number_of(j, "srun_port_max", 0);
+    json_decref(j);
+}
+
+static void read_own_ports(struct doctor *d)
+{
+    FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    if (!f || fscanf(f, "%d %d", &d->own_port_min, &d->own_port_max) != 2)
+        d->own_port_min = d->own_port_max = 0;
+    if (f)
+        fclose(f);
+}
+
+void doctor_read(struct doctor *ret)
+{
+    static const char *const config[] = {"scontrol", "show", "config", NULL};
+    static const char *const mpi[] = {"srun", "--mpi=list", NULL}, *const help[] = {"srun", "--help", NULL};
+    const struct doctor_line *own;
+    *ret = (struct doctor){.is_enabled = true, .port_min = 20000, .port_max = 29999};
+    ret->config = ask(config, ret->config_error);
+    ret->help = ask(help, ret->help_error);
+    ret->mpi = ask(mpi, ret->mpi_error);
+    read_own_ports(ret);
+    if (!ret->config || !doctor_get(ret->config, "PlugStackConfig", ret->plugstack, sizeof ret->plugstack) ||
+        !ret->plugstack[0])
+        snprintf(ret->plugstack, sizeof ret->plugstack, "/etc/slurm/plugstack.conf");
+    read_plugstack(ret, ret->plugstack);
+    if (!(own = doctor_own_line(ret)))
+        return;
+    read_plugin(ret, own->plugin);
+    const char *site = strstr(own->args, "site=");
+    if (site) {
+        char path[DOCTOR_PATH_MAX];
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(site + 5, " \t"), site + 5);
+        read_site(ret, path);
+    }
+}
+
+void doctor_free(struct doctor *d)
+{
+    free(d->config);
+    free(d->mpi);
+    free(d->help);
+}

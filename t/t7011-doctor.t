@@ -1,0 +1,51 @@
+#!/bin/bash
+# `ddp doctor`: what it says of the cluster of the tests, and of one with known faults.
+source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+ddp=$top_builddir/ddp
+
+said() { grep -E "^(ok|warn|FAIL) +$1 " <<<"$out"; }
+doctor() {
+    run setpriv --reuid nobody --regid nogroup --clear-groups env "SLURM_CONF=$cluster_dir/conf/slurm.conf" "$ddp" \
+        doctor "$@"
+}
+levels() { awk '/^(ok|warn|FAIL) / { print $2 "=" $1 }' <<<"$out" | xargs; }
+
+mkdir "$tmp/none" # without Slurm's commands
+run env PATH="$tmp/none" "$ddp" doctor
+like "no Slurm" "$rc:$(said slurm)" "^1:FAIL +slurm +scontrol cannot be run"
+
+cluster_up 1
+doctor
+# The cluster has its plugin as required, no cgroups, and little time.
+is "the cluster of the tests" "$rc:$(levels)" "0:slurm=ok plugin=warn order=ok site=ok option=ok mpi=ok proctrack=warn \
+taskplugin=ok killwait=warn requeue=ok ports=ok topology=ok ends=ok" || diag "$out$err"
+like "... the line to change" "$(said killwait)" "KillWait=30"
+sed -i 's/^required/optional/' "$cluster_dir/conf/plugstack.conf"
+doctor
+like "a plugin that is well" "$(said plugin)" \
+    "^ok +plugin +$top_builddir/.libs/ddp.so, built for Slurm $(cut -d. -f1,2 <<<"$(said slurm | awk '{ print $3 }')")"
+doctor --json
+is "JSON" "$rc:$(python3 -c 'import json, sys; d = json.load(sys.stdin)
+print(d["failed"], {i["item"]: i["verdict"] for i in d["items"]}["killwait"])' <<<"$out")" "0:False warn"
+cluster_down
+
+cat >"$tmp/site.json" <<<'{"enabled": false, "resv_ports": true}'
+cluster_up 1 --site "$tmp/site.json" --conf WaitTime=30 --conf JobRequeue=0 --conf SrunPortRange=60001-60100 \
+    --no-affinity
+conf=$cluster_dir/conf/plugstack.conf
+mkdir "$cluster_dir/conf/more"
+{ echo "optional /nowhere/spank_pyxis.so"; cat "$conf"; } >"$cluster_dir/conf/more/all.conf"
+echo "include more/*.conf" >"$conf"
+doctor
+is "one with faults" "$rc:$(levels)" "1:slurm=ok plugin=warn order=FAIL site=FAIL option=ok mpi=ok proctrack=warn \
+taskplugin=warn killwait=warn requeue=warn ports=warn topology=ok ends=warn" || diag "$out$err"
+like "... the line of another plugin" "$(said order)" "$cluster_dir/conf/more/all.conf, line 1: /nowhere/spank_pyxis.so"
+echo "optional /nowhere/ddp.so" >"$conf"
+doctor
+like "a plugin that is not there" "$rc:$(said plugin)" "^1:FAIL +plugin +$conf, line 1: cannot read /nowhere/ddp.so"
+like "... and so no option" "$(said option)" "^FAIL +option +srun --help has no --ddp: \"srun -vv"
+rm "$conf"
+doctor
+like "no plugstack.conf" "$rc:$(said plugin)" "^1:FAIL +plugin +$conf has no line of ddp.so: add \"optional "
+done_testing
