@@ -277,7 +277,7 @@ int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
 enum ddp_mark { DDP_MARK_FORWARD, DDP_MARK_BACKWARD };
 void ddp_mark(ddp_t *d, enum ddp_mark mark);
 
-/* Adds an event to the run's record (the option `record`; user.md has the events that libddp writes itself): event is
+/* Adds an event to the run's record (the option `record`; ddp-record(5) has the events that libddp writes): event is
  * letters, digits and _, members is JSON on one line, "\"step\": 3, \"loss\": 2.5", or "". On ranks other than 0, or
  * without a record, nothing happens; a record that cannot be written is a warning of ddp_checkpoint_status, and no
  * error here. Not collective. DDP_E_USAGE: not such a name, or not JSON's brackets and quotes. */

@@ -28,7 +28,9 @@ is "verbs that have help" "$(tab ddp help '')" "$(verbs help | sed 's/ \?help//'
 is "bench's verbs" "$(tab ddp bench '')" "$(verbs bench --help)"
 is "ckpt's verbs" "$(tab ddp ckpt '')" "$("$top_builddir/ddp" ckpt --help |
     sed -nE 's/.*ddp ckpt ([a-z]+) .*/\1/p' | sorted)"
-for verb in check doctor report requeue run topo; do is "options of $verb" "$(tab ddp $verb -)" "$(options ddp $verb)"; done
+for verb in check doctor report requeue run topo; do
+    is "options of $verb" "$(tab ddp $verb -)" "$(options ddp $verb)"
+done
 for verb in $(verbs bench --help); do
     is "options of bench $verb" "$(tab ddp bench "$verb" -)" "$(sorted <<<"$(options ddp bench "$verb") $settings")"
 done
