@@ -17,7 +17,9 @@ bool pace_is_due(struct pace *p, bool has_joined, bool is_last)
     p->n_steps++;
     if (has_joined)
         p->n = 0;
-    return p->n >= PACE_STEPS || p->n_intervals == 0 || is_last;
+    bool is_new = is_last && !p->had_last; /* a program may go on after a stop */
+    p->had_last = p->had_last || is_last;
+    return p->n >= PACE_STEPS || p->n_steps >= PACE_STEPS || p->n_intervals == 0 || is_new;
 }
 
 /* Of a step in the interval, in which micro-steps computed computed_s, all in all. */

@@ -53,6 +53,7 @@ struct pace {
     double slow_factor;
     char slow[128]; /* "rank 3 (n2) computes 1.31 times as long as the median rank"; "": none was */
 
+    bool had_last;                 /* step that none was expected to follow */
     uint64_t n_steps, n_intervals; /* steps since the last interval; intervals */
     struct parts at;               /* as they were then, */
     double at_s[DDP_PARTS], at_hidden_s;
@@ -64,8 +65,8 @@ struct pace {
 /* In ddp_backward_end: what this step took on this rank. */
 void pace_note(struct pace *p, double took_s);
 
-/* In ddp_step, once: whether the ranks are to gather now. has_joined: a rank had no data in this step, and all begin
- * anew; is_last: none is expected to follow. The same on all ranks. */
+/* In ddp_step, once: whether the ranks are to gather now. has_joined: a rank had no data in this step, and who is slow
+ * is looked for anew; is_last: none is expected to follow. The same on all ranks. */
 bool pace_is_due(struct pace *p, bool has_joined, bool is_last);
 
 /* This rank's numbers since the last interval; hidden_s: so far. */

@@ -38,7 +38,6 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
         parts_go(&d->parts, DDP_PART_CHECKPOINT);
         recall_take(&d->save);
     }
-    parts_micro_begin(&d->parts);
     struct data_batch b = data_next(&d->state.data);
     if (b.is_first) {
         reducer_zero(&d->state.reducer);
@@ -48,6 +47,7 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
         reducer_zero_grads(&d->state.reducer);
     }
     reducer_micro_begin(&d->state.reducer, b.is_last);
+    parts_micro_begin(&d->parts);
     d->state.micro.index = b.micro;
     d->state.micro.sync = b.is_last;
     d->state.micro.is_unfinished = !b.is_last;
@@ -145,9 +145,9 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
         return team_fail(&d->team, errp);
     if (d->save.cut.is_cut)
         return end_empty(d, errp);
-    parts_micro_end(&d->parts, is_quiet(d));
     if (add_micro(d, loss_sum, n_tokens, errp) < 0)
         return team_fail(&d->team, errp);
+    parts_micro_end(&d->parts, is_quiet(d));
     if (d->state.micro.sync)
         pace_note(&d->pace, (double)(clock_ns() - d->state.micro.began_ns) / 1e9);
     double *tail = reducer_tail(&d->state.reducer);

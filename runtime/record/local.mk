@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += librecord.la librecordread.la
 librecord_la_SOURCES = \
 	%D%/write.c %D%/write.h
+librecord_la_LIBADD = $(JANSSON_LIBS)
 librecordread_la_SOURCES = \
 	%D%/goodput.c %D%/goodput.h \
 	%D%/read.c %D%/read.h \

@@ -1,8 +1,11 @@
+#include "config.h" /* asprintf */
 #include "runtime/record/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,14 +113,24 @@ static bool put_name(struct recorder *r, const char *name)
     return true;
 }
 
+/* A number as printf has it, with a point, whatever the program's language has. */
+static void put_digits(FILE *f, const char *text)
+{
+    const char *point = localeconv()->decimal_point, *at = strstr(text, point);
+    if (at)
+        fprintf(f, "%.*s.%s", (int)(at - text), text, at + strlen(point));
+    else
+        fputs(text, f);
+}
+
 static void put_number(FILE *f, double x)
 {
+    char text[64] = "null";
     if (fabs(x) < 1e15 && x == floor(x))
-        fprintf(f, "%.0f", x); /* bytes, say: to the last digit */
+        snprintf(text, sizeof text, "%.0f", x); /* bytes, say: to the last digit */
     else if (isfinite(x))
-        fprintf(f, "%.9g", x);
-    else
-        fputs("null", f);
+        snprintf(text, sizeof text, "%.9g", x);
+    put_digits(f, text);
 }
 
 void recorder_begin(struct recorder *r, const char *event)
@@ -139,7 +152,10 @@ int recorder_end(struct recorder *r, ddp_error_t *errp)
     bool is_whole = fclose(r->line) == 0;
     r->line = NULL;
     errno = ENOMEM;
-    ssize_t n = is_whole ? write(r->fd, r->text, r->n_bytes) : -1;
+    ssize_t n = -1;
+    do {
+        n = is_whole ? write(r->fd, r->text, r->n_bytes) : -1;
+    } while (n < 0 && errno == EINTR);
     if (n < 0 || (size_t)n != r->n_bytes) {
         errno = n < 0 ? errno : ENOSPC;
         error_errno(errp, "record %.120s cannot be written, and ends here", r->path);
@@ -158,12 +174,12 @@ void recorder_number(struct recorder *r, const char *name, double x)
 
 void recorder_time(struct recorder *r, const char *name, double seconds_since_1970)
 {
+    char text[64] = "null";
     if (!put_name(r, name))
         return;
     if (seconds_since_1970 > 0)
-        fprintf(r->line, "%.3f", seconds_since_1970);
-    else
-        fputs("null", r->line);
+        snprintf(text, sizeof text, "%.3f", seconds_since_1970);
+    put_digits(r->line, text);
 }
 
 void recorder_count(struct recorder *r, const char *name, uint64_t n)
@@ -233,33 +249,22 @@ bool recorder_is_name(const char *event)
     return n > 0 && n < 32 && !event[n];
 }
 
-/* The end of the string that begins at p, or NULL. */
-static const char *skip_string(const char *p)
+static bool is_json(const char *members)
 {
-    for (p++; *p && *p != '"'; p++)
-        if (*p == '\\' && !*++p)
-            return NULL;
-    return *p ? p : NULL;
-}
-
-static bool is_balanced(const char *members)
-{
-    int depth = 0;
-    for (const char *p = members; *p; p++) {
-        if ((unsigned char)*p < ' ')
-            return false;
-        if (*p == '"' && !(p = skip_string(p)))
-            return false;
-        depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
-        if (depth < 0)
-            return false;
-    }
-    return depth == 0;
+    char *text = NULL;
+    json_t *json = asprintf(&text, "{%s}", members) < 0 ? NULL : json_loads(text, 0, NULL);
+    bool is_one_line = true;
+    for (const char *p = members; *p; p++)
+        is_one_line = is_one_line && (unsigned char)*p >= ' ';
+    json_decref(json);
+    free(text);
+    return json && is_one_line;
 }
 
 int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp)
 {
-    if (!is_balanced(members))
+    members = members ? members : "";
+    if (!is_json(members))
         return error_set(errp, DDP_E_USAGE, EINVAL, "members of a record are JSON on one line, \"name\": value, ...: "
                          "not %.80s", members);
     if (r->line && *members)

@@ -47,8 +47,8 @@ void recorder_texts(struct recorder *r, const char *name, const char *const *tex
 void recorder_enter(struct recorder *r, const char *name);
 void recorder_leave(struct recorder *r);
 
-/* Members as JSON has them, "\"step\": 1, \"loss\": 2.5"; "": none. -1: they are more than one line, or their strings
- * and brackets do not close: nothing is added. Knows only JSON's brackets and quotes. */
+/* Members as JSON has them, "\"step\": 1, \"loss\": 2.5"; NULL or "": none. -1: they are no JSON, or more than one
+ * line: nothing is added. */
 int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp);
 
 /* A name that an event can have: letters of a-z, digits and _, at most 31. */

@@ -77,16 +77,18 @@ static void a_line_has_members_of_each_kind(void **state)
     recorder_close(&r);
 }
 
-static void what_a_program_adds_closes_its_brackets(void **state)
+static void what_a_program_adds_is_json(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"\"a\": 1}", "\"a\": {", "\"a\": \"b", "\"a\": 1,\n\"b\": 2", "\"a\": \"\\"};
+    static const char *const bad[] = {"\"a\": 1}", "\"a\": {", "\"a\": \"b", "\"a\": 1,\n\"b\": 2", "\"a\": \"\\",
+                                      "\"a\": \"l1\nl2\"", "\"a\": [1}", "{}", "1"};
     struct recorder r;
     assert_int_equal(recorder_open(&r, path, NULL), 0);
     recorder_begin(&r, "train");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(recorder_members(&r, bad[i], NULL), -1);
     assert_int_equal(recorder_members(&r, "", NULL), 0);
+    assert_int_equal(recorder_members(&r, NULL, NULL), 0);
     assert_int_equal(recorder_end(&r, NULL), 0);
     expect_line("}\n");
     recorder_close(&r);
@@ -169,7 +171,7 @@ static void a_full_disk_is_told_once(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_line_has_members_of_each_kind, make, clear),
-    cmocka_unit_test_setup_teardown(what_a_program_adds_closes_its_brackets, make, clear),
+    cmocka_unit_test_setup_teardown(what_a_program_adds_is_json, make, clear),
     cmocka_unit_test_setup_teardown(a_piece_of_a_line_gets_an_end, make, clear),
     cmocka_unit_test_setup_teardown(files_that_a_stranger_may_have_put_there_are_refused, make, clear),
     cmocka_unit_test_setup_teardown(a_full_disk_is_told_once, make, clear),
