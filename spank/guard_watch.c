@@ -208,10 +208,10 @@ static void warn(struct guard *g)
 /* A node is lost, and srun would wait for it. */
 static bool has_lost(const struct guard *g)
 {
-    bool is_final = g->said.kind != DEATH_NONE && !g->said.next;
+    bool is_nodes = g->said.kind == DEATH_GONE || g->said.kind == DEATH_SILENT;
     if (!g->guards || !g->f.ends_step)
         return false;
-    return is_final ? g->has_said && death_is_nodes(&g->said) : guards_has_lost(g->guards);
+    return guards_has_lost(g->guards) || (g->has_said && is_nodes && !g->said.next);
 }
 
 /* The last guard does that. */
@@ -348,7 +348,8 @@ static void step_stop(struct guard *g)
 {
     if (g->guards && guards_is_stopping(g->guards))
         guard_give_stop(g);
-    if (keeps_time(g) && guard_stop_step(&g->stop))
+    bool is_due = (keeps_time(g) || guard_stop_is_busy(&g->stop)) && guard_stop_step(&g->stop);
+    if (is_due && keeps_time(g))
         stop_all(g, false);
     if (g->guards && guards_wants_requeue(g->guards)) {
         guard_stop_requeue(&g->stop);
@@ -368,7 +369,7 @@ static int wait_ms(const struct guard *g)
                              guard_stop_is_busy(&g->stop) ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
-    ms = earlier(ms, keeps_time(g) ? guard_stop_wait_ms(&g->stop) : -1);
+    ms = earlier(ms, keeps_time(g) || guard_stop_is_busy(&g->stop) ? guard_stop_wait_ms(&g->stop) : -1);
     ms = earlier(ms, g->has_ended ? -1 : guard_halt_wait_ms(&g->halt));
     for (size_t i = 0; i < sizeof when / sizeof *when; i++)
         if (when[i])

@@ -210,7 +210,7 @@ int round_next(const guards_t *g);
 int round_of(const guards_t *g, int what);
 
 /* In a step that Slurm does not end when a task fails: some have not come in time. */
-bool round_missing(const guards_t *g, struct death *ret);
+bool round_missing(guards_t *g, struct death *ret);
 
 /* At g->stuck_at: who keeps the next generation from beginning. */
 struct death round_stuck(const guards_t *g);

@@ -135,11 +135,12 @@ static void look_for_missing(guards_t *g, int n_here)
     round_over(g);
 }
 
-bool round_missing(const guards_t *g, struct death *ret)
+bool round_missing(guards_t *g, struct death *ret)
 {
-    if (!g->f.is_elastic || !is_root(g) || !is_late(g))
+    int n_here = sum(g, TOLD_HERE, true);
+    if (!g->f.is_elastic || !is_root(g) || !is_late(g) || n_here == g->f.size || nodes_are_whole(g, n_here))
         return false;
-    *ret = (struct death){.kind = DEATH_MISSING, .rank = g->f.rank, .how = g->f.size - sum(g, TOLD_HERE, true)};
+    *ret = (struct death){.kind = DEATH_MISSING, .rank = g->f.rank, .how = g->f.size - n_here};
     nodes_name_missing(g, ret->node);
     return true;
 }
