@@ -146,34 +146,62 @@ void judge_memory(struct judge *j)
     free(n);
 }
 
+/* How far each node's clock is from the median node's at least, and its sign, to off[n_nodes]; so that rank 0's node,
+ * against which all are measured, can be the one that is off. Of two nodes: from the first one's. Returns the most that
+ * is not known of one. */
+static double skew_of(const struct check *c, double *off, double *scratch)
+{
+    size_t n = (size_t)c->n_nodes;
+    double median = 0, bound = 0, most = 0;
+    for (size_t k = 0; k < n; k++)
+        scratch[k] = c->speed[c->first[k]].skew_s;
+    if (n > 2)
+        median = stats_of(scratch, n).median;
+    for (size_t k = 0; k < n; k++)
+        scratch[k] = c->speed[c->first[k]].skew_bound_s;
+    if (n > 2)
+        bound = stats_of(scratch, n).median;
+    for (size_t k = 0; k < n; k++) {
+        const struct check_speed *s = &c->speed[c->first[k]];
+        double x = s->skew_s - median, sure = fabs(x) - s->skew_bound_s - bound;
+        off[k] = copysign(fmax(sure, 0), x);
+        most = fmax(most, s->skew_bound_s + bound);
+    }
+    return most;
+}
+
+static void say_clocks(struct judge *j, enum verdict_level level, int worst, double off_s)
+{
+    const struct check *c = j->c;
+    judge_name(j);
+    if (c->n_nodes == 2)
+        verdict_add(j->out, level, "clocks", "start chrony or ntpd on both", "those of %s and %s are %.3g s apart",
+                    judge_host(j, 0), judge_host(j, 1), fabs(off_s));
+    else
+        judge_blame(j, verdict_add(j->out, level, "clocks", "start chrony or ntpd there", "on %s the clock is off from "
+                                   "the median node's: on %s by %+.3g s", j->names, judge_host(j, worst), off_s));
+}
+
 void judge_clocks(struct judge *j)
 {
     const struct check *c = j->c;
-    double most = 0, bound = 0;
-    enum verdict_level level = VERDICT_OK;
+    double *off = calloc((size_t)c->n_nodes, 2 * sizeof *off);
     int worst = 0;
-    judge_clear(j);
-    for (int r = 0; r < c->size; r++) {
-        const struct check_speed *s = &c->speed[r];
-        double sure = fabs(s->skew_s) - s->skew_bound_s; /* at least this far */
-        bound = s->skew_bound_s > bound ? s->skew_bound_s : bound;
-        if (sure > most) {
-            most = sure;
-            worst = r;
-        }
-        j->node[c->facts[r].node] |= sure > SKEW_WARN_S;
-        level = sure > SKEW_FAIL_S ? VERDICT_FAIL : sure > SKEW_WARN_S && level == VERDICT_OK ? VERDICT_WARN : level;
-    }
-    if (level == VERDICT_OK) {
-        verdict_add(j->out, VERDICT_OK, "clocks", NULL, "none differs from %s's by more than %.3g ms, which is how "
-                    "well that is known", judge_host(j, c->facts[0].node), (most + bound) * 1e3);
+    if (!off)
         return;
+    double bound = skew_of(c, off, off + c->n_nodes);
+    judge_clear(j);
+    for (int k = 0; k < c->n_nodes; k++) {
+        worst = fabs(off[k]) > fabs(off[worst]) ? k : worst;
+        j->node[k] = fabs(off[k]) > SKEW_WARN_S;
     }
-    judge_name(j);
-    struct verdict *v = verdict_add(j->out, level, "clocks", "start chrony or ntpd there", "on %s the clock is off "
-                                    "from that of %s: on %s by %+.3g s", j->names, judge_host(j, c->facts[0].node),
-                                    c->facts[worst].host, c->speed[worst].skew_s);
-    judge_blame(j, v);
+    double most = fabs(off[worst]);
+    if (most > SKEW_WARN_S)
+        say_clocks(j, most > SKEW_FAIL_S ? VERDICT_FAIL : VERDICT_WARN, worst, off[worst]);
+    else
+        verdict_add(j->out, VERDICT_OK, "clocks", NULL, "none differs from the %s's by more than %.3g ms, which is how "
+                    "well that is known", c->n_nodes == 2 ? "other" : "median node", (most + bound) * 1e3);
+    free(off);
 }
 
 static void judge_part(struct judge *j, const uint8_t *slow, uint8_t what, const struct check_speed *median)

@@ -224,6 +224,12 @@ static void memory_clocks_and_speed(void **state)
     well(4, 1);
     fix.speed[1].skew_s = 60;
     expect("clocks", VERDICT_FAIL, "on n2 by +60 s", "n2");
+    for (int k = 1; k < 4; k++) /* it is rank 0's node that is off */
+        fix.speed[k].skew_s = -60;
+    expect("clocks", VERDICT_FAIL, "on n1 the clock is off from the median node's: on n1 by +60 s", "n1");
+    well(2, 1);
+    fix.speed[1].skew_s = -60;
+    expect("clocks", VERDICT_FAIL, "those of n1 and n2 are 60 s apart", "");
     well(4, 1);
     fix.speed[1].memory_gbs = 9;
     expect("bandwidth", VERDICT_FAIL, "memory is slow on n2: rank 1 reaches 9.0 GB/s, the median rank 20.0", "n2");
