@@ -204,6 +204,7 @@ static int say(const struct options *o, const struct check *c)
     }
     if (fflush(stdout) || ferror(stdout))
         code = EXIT_FAILURE;
+    verdicts_clear(l);
     free(l);
     return code;
 }

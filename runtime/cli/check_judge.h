@@ -25,7 +25,7 @@ int judge_name(struct judge *j);
 /* The marked nodes are v's nodes at fault. */
 void judge_blame(const struct judge *j, struct verdict *v);
 
-/* "...: --exclude=" with the marked nodes. Returns buf. */
+/* "...: --exclude=" with the marked nodes, of too many " and 5 more: see --json" at the end. Returns buf. */
 const char *judge_cure(const struct judge *j, char *buf, size_t size);
 
 /* ---- check_judge_node.c ---- */

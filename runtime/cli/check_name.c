@@ -3,6 +3,8 @@
 
 #include "runtime/cli/check_judge.h"
 
+#define MORE_BYTES 40 /* ", and 4000 more: see --json" */
+
 const char *judge_host(const struct judge *j, int node)
 {
     return j->c->facts[j->c->first[node]].host;
@@ -41,8 +43,20 @@ void judge_blame(const struct judge *j, struct verdict *v)
 
 const char *judge_cure(const struct judge *j, char *buf, size_t size)
 {
-    struct verdict v = {.item = ""};
-    judge_blame(j, &v);
-    snprintf(buf, size, "look at it, or leave it out: --exclude=%s", v.nodes);
+    const char *sep = "";
+    size_t at = (size_t)snprintf(buf, size, "look at it, or leave it out: --exclude=");
+    int n_more = 0;
+    for (int k = 0; k < j->c->n_nodes; k++) {
+        if (!j->node[k])
+            continue;
+        if (n_more > 0 || at + strlen(judge_host(j, k)) + MORE_BYTES > size) {
+            n_more++;
+            continue;
+        }
+        at += (size_t)snprintf(buf + at, size - at, "%s%s", sep, judge_host(j, k));
+        sep = ",";
+    }
+    if (n_more > 0)
+        snprintf(buf + at, size - at, " and %d more: see --json", n_more);
     return buf;
 }

@@ -49,6 +49,8 @@ int cli_doctor(int argc, char **argv)
             code = EXIT_FAILURE;
         doctor_free(d);
     }
+    if (l)
+        verdicts_clear(l);
     free(l);
     free(d);
     return code;

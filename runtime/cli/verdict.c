@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/plain.h"
@@ -13,6 +14,7 @@ struct verdict *verdict_add(struct verdicts *l, enum verdict_level level, const 
 {
     struct verdict *v = &l->of[l->n < VERDICT_MAX ? l->n++ : VERDICT_MAX - 1];
     va_list ap;
+    free(v->nodes);
     *v = (struct verdict){.level = level, .item = item};
     va_start(ap, fmt);
     vsnprintf(v->found, sizeof v->found, fmt, ap);
@@ -33,17 +35,23 @@ static bool has(const char *list, const char *node)
     return false;
 }
 
-static void add_name(char *list, size_t size, const char *node)
+static void add_name(char **list, const char *node)
 {
-    size_t n = strlen(list);
-    if (*node && !has(list, node) && n + strlen(node) + 2 <= size)
-        snprintf(list + n, size - n, "%s%s", n ? "," : "", node);
+    size_t n = *list ? strlen(*list) : 0, size = n + strlen(node) + 2;
+    if (!*node || (*list && has(*list, node)))
+        return;
+    char *longer = realloc(*list, size);
+    if (!longer)
+        return;
+    *list = longer;
+    snprintf(longer + n, size - n, "%s%s", n ? "," : "", node);
 }
 
 void verdict_blame(struct verdict *v, const char *node)
 {
-    add_name(v->nodes, sizeof v->nodes, node);
-    plain_line(v->nodes);
+    add_name(&v->nodes, node);
+    if (v->nodes)
+        plain_line(v->nodes);
 }
 
 bool verdicts_failed(const struct verdicts *l)
@@ -54,48 +62,56 @@ bool verdicts_failed(const struct verdicts *l)
     return false;
 }
 
-const char *verdicts_exclude(const struct verdicts *l, char *buf, size_t size)
+char *verdicts_exclude(const struct verdicts *l)
 {
-    buf[0] = 0;
+    char *all = NULL;
     for (size_t i = 0; i < l->n; i++) {
-        char copy[sizeof l->of[i].nodes], *rest = copy, *node;
-        snprintf(copy, sizeof copy, "%s", l->of[i].level == VERDICT_FAIL ? l->of[i].nodes : "");
+        bool is_at_fault = l->of[i].level == VERDICT_FAIL && l->of[i].nodes;
+        char *copy = is_at_fault ? strdup(l->of[i].nodes) : NULL, *rest = copy, *node;
         while ((node = strsep(&rest, ",")))
-            add_name(buf, size, node);
+            add_name(&all, node);
+        free(copy);
     }
-    return buf;
+    return all;
+}
+
+void verdicts_clear(struct verdicts *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->of[i].nodes);
+    *l = (struct verdicts){.n = 0};
 }
 
 void verdicts_print(FILE *f, const struct verdicts *l)
 {
     size_t count[3] = {0};
-    char exclude[4096];
+    char *exclude = verdicts_exclude(l);
     for (size_t i = 0; i < l->n; i++) {
         const struct verdict *v = &l->of[i];
         count[v->level]++;
         fprintf(f, "%-4s  %-11s %s%s%s\n", level_names[v->level], v->item, v->found, *v->cure ? ": " : "", v->cure);
     }
     fprintf(f, "%zu ok, %zu to look at, %zu failed", count[VERDICT_OK], count[VERDICT_WARN], count[VERDICT_FAIL]);
-    if (*verdicts_exclude(l, exclude, sizeof exclude))
+    if (exclude)
         fprintf(f, "; without what failed: --exclude=%s", exclude);
     fprintf(f, "\n");
+    free(exclude);
 }
 
-/* "n3,n7" as an array. */
+/* "n3,n7", or NULL, as an array. */
 static json_t *names(const char *list)
 {
-    char copy[4096], *rest = copy, *node;
+    char *copy = list ? strdup(list) : NULL, *rest = copy, *node;
     json_t *a = json_array();
-    snprintf(copy, sizeof copy, "%s", list);
     while ((node = strsep(&rest, ",")))
-        if (*node)
-            json_array_append_new(a, json_string(node));
+        json_array_append_new(a, json_string(node));
+    free(copy);
     return a;
 }
 
 struct json_t *verdicts_json(const struct verdicts *l)
 {
-    char exclude[4096];
+    char *exclude = verdicts_exclude(l);
     json_t *items = json_array();
     for (size_t i = 0; i < l->n; i++) {
         const struct verdict *v = &l->of[i];
@@ -103,8 +119,10 @@ struct json_t *verdicts_json(const struct verdicts *l)
                                                level_names[v->level], "found", v->found, "cure", v->cure, "nodes",
                                                names(v->nodes)));
     }
-    return json_pack("{s:i, s:o, s:o, s:b}", "version", 1, "items", items, "exclude",
-                     names(verdicts_exclude(l, exclude, sizeof exclude)), "failed", verdicts_failed(l));
+    json_t *j = json_pack("{s:i, s:o, s:o, s:b}", "version", 1, "items", items, "exclude", names(exclude), "failed",
+                          verdicts_failed(l));
+    free(exclude);
+    return j;
 }
 
 int verdicts_write(FILE *f, struct json_t *j)

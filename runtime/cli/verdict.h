@@ -17,7 +17,7 @@ struct verdict {
     const char *item; /* one word, borrowed */
     char found[512];  /* what there is, one line */
     char cure[512];   /* what to do about it; "": nothing */
-    char nodes[1024]; /* nodes at fault, "n3,n7" as --exclude takes them; "": none in particular */
+    char *nodes;      /* malloc: nodes at fault, all, "n3,n7" as --exclude takes them; NULL: none in particular */
 };
 
 struct verdicts {
@@ -30,14 +30,17 @@ struct verdicts {
 struct verdict *verdict_add(struct verdicts *l, enum verdict_level level, const char *item, const char *cure,
                             const char *fmt, ...) ERROR_PRINTF(5, 6);
 
-/* Adds a node to those at fault, once; of more than the room holds the last are left out. */
+/* Adds a node to those at fault, once. */
 void verdict_blame(struct verdict *v, const char *node);
 
 /* True if some item failed: the exit code is then 1. */
 bool verdicts_failed(const struct verdicts *l);
 
-/* All nodes at fault of items that failed, as --exclude takes them. Returns buf. */
-const char *verdicts_exclude(const struct verdicts *l, char *buf, size_t size);
+/* All nodes at fault of items that failed, as --exclude takes them; malloc, or NULL: none. */
+char *verdicts_exclude(const struct verdicts *l);
+
+/* Frees what it holds; it is empty then. */
+void verdicts_clear(struct verdicts *l);
 
 /* A line for each item, and one that counts them. */
 void verdicts_print(FILE *f, const struct verdicts *l);

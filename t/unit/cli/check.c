@@ -53,6 +53,7 @@ static struct fixture {
 static struct check *well(int nodes, int per_node)
 {
     struct check *c = &fix.c;
+    verdicts_clear(&fix.said);
     memset(&fix, 0, sizeof fix);
     *c = (struct check){.size = nodes * per_node, .n_nodes = nodes, .facts = fix.facts, .speed = fix.speed,
                         .folder = fix.folder, .first = fix.first, .link = fix.link};
@@ -77,7 +78,7 @@ static struct check *well(int nodes, int per_node)
 
 static const struct verdict *verdict_of(const char *item)
 {
-    memset(&fix.said, 0, sizeof fix.said);
+    verdicts_clear(&fix.said);
     check_judge(&fix.c, &fix.said);
     for (size_t i = 0; i < fix.said.n; i++)
         if (!strcmp(fix.said.of[i].item, item))
@@ -89,8 +90,9 @@ static const struct verdict *verdict_of(const char *item)
 static void expect(const char *item, enum verdict_level level, const char *found, const char *nodes)
 {
     const struct verdict *v = verdict_of(item);
-    if (v->level != level || !strstr(v->found, found) || strcmp(v->nodes, nodes) != 0)
-        fail_msg("%s: level %d, \"%s\", nodes \"%s\"", item, v->level, v->found, v->nodes);
+    const char *blamed = v->nodes ? v->nodes : "";
+    if (v->level != level || !strstr(v->found, found) || strcmp(blamed, nodes) != 0)
+        fail_msg("%s: level %d, \"%s\", nodes \"%s\"", item, v->level, v->found, blamed);
     assert_true((level == VERDICT_OK) == !v->cure[0]);
     for (size_t i = 0; i < fix.said.n; i++) /* nothing else is wrong */
         assert_true(!strcmp(fix.said.of[i].item, item) || fix.said.of[i].level == VERDICT_OK);
@@ -268,7 +270,6 @@ static void gpus_and_folder(void **state)
 
 static void all_that_failed_are_excluded(void **state)
 {
-    char text[64];
     (void)state;
     well(6, 1);
     slow_down(3, 5);
@@ -277,7 +278,38 @@ static void all_that_failed_are_excluded(void **state)
     fix.speed[5].skew_s = 1; /* a warning excludes nobody */
     check_judge(&fix.c, &fix.said);
     assert_true(verdicts_failed(&fix.said));
-    assert_string_equal(verdicts_exclude(&fix.said, text, sizeof text), "n4,n2");
+    char *text = verdicts_exclude(&fix.said);
+    assert_string_equal(text, "n4,n2");
+    free(text);
+}
+
+/* Of many the line names whole ones and says how many more there are; the list that --json and the last line print has
+ * all. */
+static void no_name_is_cut(void **state)
+{
+    enum { HOST_BYTES = 60 };
+    char *end, all[NODES_MAX * (HOST_BYTES + 1)] = "";
+    (void)state;
+    well(NODES_MAX, 2)->dir = NULL;
+    for (int r = 0; r < fix.c.size; r++)
+        snprintf(fix.facts[r].host, sizeof fix.facts[r].host, "n%0*d", HOST_BYTES - 1, r / 2);
+    for (int k = 0; k < NODES_MAX; k++) {
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", k ? "," : "", fix.facts[2 * k].host);
+        fix.facts[2 * k].n_gpus = fix.facts[2 * k + 1].n_gpus = 8;
+        strcpy(fix.facts[2 * k].gpu_fault, "lost");
+    }
+    const struct verdict *v = verdict_of("gpus");
+    assert_string_equal(v->nodes, all);
+    char *text = verdicts_exclude(&fix.said);
+    assert_string_equal(text, all);
+    free(text);
+    const char *names = strstr(v->cure, "--exclude=") + strlen("--exclude=");
+    int n_more = (int)strtol(strstr(names, " and ") + 5, &end, 10);
+    assert_string_equal(end, " more: see --json");
+    assert_in_range(n_more, 1, NODES_MAX - 1);
+    size_t shown = strcspn(names, " ");
+    assert_memory_equal(names, all, shown);
+    assert_int_equal(shown + 1, (size_t)(NODES_MAX - n_more) * (HOST_BYTES + 1));
 }
 
 /* ---- GPUs by the kernel's files ---- */
@@ -341,6 +373,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(memory_clocks_and_speed),
     cmocka_unit_test(gpus_and_folder),
     cmocka_unit_test(all_that_failed_are_excluded),
+    cmocka_unit_test(no_name_is_cut),
     cmocka_unit_test(a_gpu_says_how_it_is),
 };
 
