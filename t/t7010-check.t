@@ -23,6 +23,8 @@ run env SLURM_NTASKS=4 "$ddp" check
 like "a task that would be alone" "$rc:$out" "^1:FAIL  ranks +SLURM_NTASKS=4, but .*srun --ddp=on"
 run env DDP_BOOT=single WORLD_SIZE=4 RANK=0 "$ddp" check
 like "... or is" "$rc:$out" "^1:FAIL  ranks +4 tasks were started, but each sees itself alone: start it with"
+run env DDP_BOOT=single SLURM_STEP_NUM_TASKS=1 SLURM_NTASKS=4 WORLD_SIZE=8 RANK=0 "$ddp" check
+like "... which a step of one task is not, whatever a script has set" "$rc:$(said ranks)" "^0:ok +ranks +1 rank"
 
 # ---- four nodes ----
 cluster_up 4 --netns --cpus "$((2 * $(nproc)))" --conf TaskPluginParam=Sockets

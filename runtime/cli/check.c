@@ -166,13 +166,15 @@ static struct json_t *ranks_json(const struct check *c)
 {
     json_t *ranks = json_array();
     char cpus[256];
-    for (int r = 0; r < c->size; r++)
-        json_array_append_new(ranks, json_pack("{s:i, s:s, s:s, s:I, s:f, s:f, s:f, s:f}", "rank", r, "node",
+    for (int r = 0; r < c->size; r++) {
+        uint64_t left = c->facts[r].left_bytes;
+        json_array_append_new(ranks, json_pack("{s:i, s:s, s:s, s:o, s:f, s:f, s:f, s:f}", "rank", r, "node",
                                                c->facts[r].host, "cpus",
                                                cpus_format(&c->facts[r].mask, cpus, sizeof cpus), "memory_free_bytes",
-                                               (json_int_t)c->facts[r].left_bytes, "memory_gbs",
-                                               c->speed[r].memory_gbs, "cpu", c->speed[r].cpu, "skew_s",
+                                               left == UINT64_MAX ? json_null() : json_integer((json_int_t)left),
+                                               "memory_gbs", c->speed[r].memory_gbs, "cpu", c->speed[r].cpu, "skew_s",
                                                c->speed[r].skew_s, "skew_bound_s", c->speed[r].skew_bound_s));
+    }
     return ranks;
 }
 
@@ -224,18 +226,19 @@ static int say_alone(const struct options *o, const char *found, const char *cur
     return is_first_task() ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* How many tasks whoever started this says that there are. */
+/* How many tasks whoever started this says that there are: the first that is set decides, since a step's own says more
+ * than what a script has left there. */
 static int tasks_said(void)
 {
     static const char *const names[] = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "WORLD_SIZE"};
-    int n = 1;
-    for (size_t i = 0; i < sizeof names / sizeof *names && n == 1; i++) {
+    int n;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *text = getenv(names[i]);
-        if (!text || num_int(text, 1, 1 << 30, &n) < 0)
-            n = 1;
+        if (text && num_int(text, 1, 1 << 30, &n) == 0)
+            return n;
     }
-    return n;
+    return 1;
 }
 
 static const char singletons[] = "start it with \"srun --ddp=on\", or with \"srun --mpi=pmix\" or \"--mpi=pmi2\"";

@@ -27,14 +27,14 @@ struct check_facts {
     char gpu_fault[CHECK_ERROR_MAX]; /* of the first GPU with one; "": none found */
     char library[120];       /* the libddp.so.0 that a program gets; "": none */
     uint64_t program_hash, library_hash; /* of the files' bytes; 0: not read */
-    uint64_t left_bytes;     /* of memory: the machine's or the control group's, the smaller */
+    uint64_t left_bytes;     /* of memory: the machine's or the control group's, the smaller; UINT64_MAX: not known */
     uint64_t limit_bytes;    /* of the control group; UINT64_MAX: none */
     struct cpus mask;
 };
 
 struct check_speed {
     double skew_s, skew_bound_s; /* of its clock against rank 0's, and how far off that may be */
-    double memory_gbs;           /* triad, all ranks at once; 0: not measured */
+    double memory_gbs;           /* triad, all ranks at once; 0: neither this nor cpu is measured */
     double cpu;                  /* CPU time per second meanwhile */
 };
 
@@ -113,7 +113,10 @@ bool check_slow_link(const struct check_link *l, const bool *is_slow, double gbs
 /* What of a rank is slow beside the median rank's. */
 enum { CHECK_SLOW_MEMORY = 1, CHECK_SLOW_CPU = 2 };
 
-/* slow[size]. Returns how many ranks are. */
+/* False where a rank had no memory to measure: neither memory_gbs nor cpu says anything then. */
+bool check_is_measured(const struct check_speed *s);
+
+/* slow[size]; of ranks that are measured. Returns how many are. */
 int check_slow_ranks(const struct check *c, uint8_t *slow, struct check_speed *ret_median);
 
 /* ---- check_judge.c: pure ---- */

@@ -109,40 +109,64 @@ void judge_binding(struct judge *j)
 
 /* ---- memory, clocks, speed ---- */
 
+/* What is left on each node, to left[n_nodes], INFINITY where it is not known, and the ranks there, to n[n_nodes].
+ * The median of those that are known; NAN: none is. */
+static double memory_of(const struct check *c, double *left, int *n)
+{
+    size_t known = 0;
+    double median = NAN, *sorted = calloc((size_t)c->n_nodes, sizeof *sorted);
+    for (int k = 0; k < c->n_nodes; k++)
+        left[k] = INFINITY;
+    for (int r = 0; r < c->size; r++) {
+        int k = c->facts[r].node;
+        n[k]++;
+        if (c->facts[r].left_bytes != UINT64_MAX)
+            left[k] = fmin(left[k], (double)c->facts[r].left_bytes);
+    }
+    for (int k = 0; sorted && k < c->n_nodes; k++)
+        if (isfinite(left[k]))
+            sorted[known++] = left[k];
+    if (known > 0)
+        median = stats_of(sorted, known).median;
+    free(sorted);
+    return median;
+}
+
+static void say_memory(struct judge *j, const double *left, const int *n, double median)
+{
+    const struct check *c = j->c;
+    bool is_short = false;
+    int least = 0;
+    judge_clear(j);
+    for (int k = 0; k < c->n_nodes; k++) {
+        least = left[k] < left[least] ? k : least;
+        is_short |= j->node[k] = left[k] < LEAST_MEMORY * n[k];
+    }
+    for (int k = 0; !is_short && k < c->n_nodes; k++)
+        j->node[k] = left[k] < median / 2;
+    enum verdict_level level = is_short ? VERDICT_FAIL : judge_name(j) ? VERDICT_WARN : VERDICT_OK;
+    judge_name(j);
+    const struct check_facts *f = &c->facts[c->first[least]];
+    struct verdict *v = verdict_add(
+        j->out, level, "memory",
+        level == VERDICT_OK ? NULL : "see what else is there (ps, tmpfs), ask for more (--mem), or exclude them",
+        "%s%s%.1f GiB free%s on %s, the least; %.1f GiB on the median node", j->names,
+        *j->names ? " short of it: " : "", left[least] / GIB,
+        f->limit_bytes != UINT64_MAX ? " (the control group's share)" : "", f->host, median / GIB);
+    judge_blame(j, v);
+}
+
 void judge_memory(struct judge *j)
 {
     const struct check *c = j->c;
-    double *left = calloc((size_t)c->n_nodes, sizeof *left), *sorted = calloc((size_t)c->n_nodes, sizeof *sorted);
-    int least = 0, *n = calloc((size_t)c->n_nodes, sizeof *n);
-    for (int r = 0; left && n && r < c->size; r++) {
-        int k = c->facts[r].node;
-        double bytes = (double)c->facts[r].left_bytes;
-        left[k] = n[k]++ == 0 || bytes < left[k] ? bytes : left[k];
-    }
-    judge_clear(j);
-    if (left && sorted && n) {
-        memcpy(sorted, left, (size_t)c->n_nodes * sizeof *sorted);
-        double median = stats_of(sorted, (size_t)c->n_nodes).median;
-        bool is_short = false;
-        for (int k = 0; k < c->n_nodes; k++) {
-            least = left[k] < left[least] ? k : least;
-            is_short |= j->node[k] = left[k] < LEAST_MEMORY * n[k];
-        }
-        for (int k = 0; !is_short && k < c->n_nodes; k++)
-            j->node[k] = left[k] < median / 2;
-        enum verdict_level level = is_short ? VERDICT_FAIL : judge_name(j) ? VERDICT_WARN : VERDICT_OK;
-        judge_name(j);
-        const struct check_facts *f = &c->facts[c->first[least]];
-        struct verdict *v = verdict_add(
-            j->out, level, "memory",
-            level == VERDICT_OK ? NULL : "see what else is there (ps, tmpfs), ask for more (--mem), or exclude them",
-            "%s%s%.1f GiB free%s on %s, the least; %.1f GiB on the median node", j->names,
-            *j->names ? " short of it: " : "", left[least] / GIB,
-            f->limit_bytes != UINT64_MAX ? " (the control group's share)" : "", f->host, median / GIB);
-        judge_blame(j, v);
-    }
+    double *left = calloc((size_t)c->n_nodes, sizeof *left);
+    int *n = calloc((size_t)c->n_nodes, sizeof *n);
+    double median = left && n ? memory_of(c, left, n) : NAN;
+    if (!isnan(median))
+        say_memory(j, left, n, median);
+    else
+        verdict_add(j->out, VERDICT_WARN, "memory", "mount /proc", "what is free is not known on any node");
     free(left);
-    free(sorted);
     free(n);
 }
 
@@ -215,13 +239,18 @@ static void judge_part(struct judge *j, const uint8_t *slow, uint8_t what, const
     judge_clear(j);
     for (int r = 0; r < c->size; r++) {
         double x = is_memory ? c->speed[r].memory_gbs : c->speed[r].cpu;
+        if (!check_is_measured(&c->speed[r]))
+            continue;
         j->node[c->facts[r].node] |= (slow[r] & what) != 0;
         if (x < least) {
             least = x;
             rank = r;
         }
     }
-    if (judge_name(j) == 0 && is_memory)
+    if (isinf(least))
+        verdict_add(j->out, VERDICT_WARN, item, "make room for a few MiB a rank", "not measured, no rank had memory "
+                    "for it");
+    else if (judge_name(j) == 0 && is_memory)
         verdict_add(j->out, VERDICT_OK, item, NULL, "memory, all ranks at once: %.1f GB/s each, rank %d (%s) the least "
                     "with %.1f", median->memory_gbs, rank, c->facts[rank].host, least);
     else if (!*j->names)

@@ -88,23 +88,31 @@ bool check_slow_link(const struct check_link *l, const bool *is_slow, double gbs
            (l->latency_s > LATE_TIMES * latency_s && l->latency_s > latency_s + LATE_S);
 }
 
+bool check_is_measured(const struct check_speed *s)
+{
+    return s->memory_gbs > 0;
+}
+
 int check_slow_ranks(const struct check *c, uint8_t *slow, struct check_speed *ret_median)
 {
-    size_t n = (size_t)c->size;
-    double *memory = calloc(n, sizeof *memory), *cpu = calloc(n, sizeof *cpu);
+    size_t size = (size_t)c->size, n = 0;
+    double *memory = calloc(size, sizeof *memory), *cpu = calloc(size, sizeof *cpu);
     int n_slow = 0;
     *ret_median = (struct check_speed){0};
-    for (size_t r = 0; memory && cpu && r < n; r++) {
-        memory[r] = c->speed[r].memory_gbs;
-        cpu[r] = c->speed[r].cpu;
+    for (size_t r = 0; memory && cpu && r < size; r++) {
+        if (!check_is_measured(&c->speed[r]))
+            continue;
+        memory[n] = c->speed[r].memory_gbs;
+        cpu[n++] = c->speed[r].cpu;
     }
-    if (memory && cpu) {
+    if (n > 0) {
         ret_median->memory_gbs = stats_of(memory, n).median;
         ret_median->cpu = stats_of(cpu, n).median;
     }
-    for (size_t r = 0; r < n; r++) {
-        slow[r] = (c->speed[r].memory_gbs < SLOW_MEMORY * ret_median->memory_gbs) * CHECK_SLOW_MEMORY +
-                  (c->speed[r].cpu < SLOW_CPU * ret_median->cpu) * CHECK_SLOW_CPU;
+    for (size_t r = 0; r < size; r++) {
+        const struct check_speed *s = &c->speed[r];
+        slow[r] = check_is_measured(s) ? (s->memory_gbs < SLOW_MEMORY * ret_median->memory_gbs) * CHECK_SLOW_MEMORY +
+                                             (s->cpu < SLOW_CPU * ret_median->cpu) * CHECK_SLOW_CPU : 0;
         n_slow += slow[r] != 0;
     }
     free(memory);

@@ -218,6 +218,11 @@ static void memory_clocks_and_speed(void **state)
     well(4, 1);
     fix.facts[3].left_bytes = 3ull << 30;
     expect("memory", VERDICT_WARN, "3.0 GiB free on n4", "n4");
+    for (int k = 0; k < 3; k++) /* not known: no measure for others */
+        fix.facts[k].left_bytes = UINT64_MAX;
+    expect("memory", VERDICT_OK, "3.0 GiB free on n4, the least; 3.0 GiB on the median node", "");
+    fix.facts[3].left_bytes = UINT64_MAX;
+    expect("memory", VERDICT_WARN, "not known on any node", "");
     well(4, 1);
     fix.speed[2].skew_s = -0.5;
     expect("clocks", VERDICT_WARN, "on n3 by -0.5 s", "n3");
@@ -238,6 +243,12 @@ static void memory_clocks_and_speed(void **state)
     well(4, 1);
     fix.speed[3].cpu = 0.4;
     expect("cores", VERDICT_FAIL, "something else has the CPUs on n4: rank 3 got 0.40", "n4");
+    fix.speed[3].cpu = 0; /* it came too late for any */
+    expect("cores", VERDICT_FAIL, "something else has the CPUs on n4: rank 3 got 0.00", "n4");
+    for (int k = 0; k < 3; k++)
+        fix.speed[k].memory_gbs = fix.speed[k].cpu = 0; /* not measured */
+    fix.speed[3].cpu = 0.9;
+    expect("cores", VERDICT_OK, "ranks got 0.90 of a core each, rank 3 (n4) the least with 0.90", "");
 }
 
 static void gpus_and_folder(void **state)
