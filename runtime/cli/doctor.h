@@ -23,13 +23,15 @@ struct doctor {
     char *config;           /* of `scontrol show config` */
     char *mpi;              /* of `srun --mpi=list` */
     char *help;             /* of `srun --help` */
+    char *version;          /* of `srun --version`: this machine's release, where config has the controller's */
     char config_error[256], mpi_error[256], help_error[256];
 
     char plugstack[DOCTOR_PATH_MAX], plugstack_error[256];
+    bool is_plugstack_known; /* it was found, or is where an option of slurm.conf says */
     struct doctor_line line[DOCTOR_LINES_MAX]; /* [n_lines] */
     size_t n_lines;
-    char plugin_error[256]; /* of the ddp.so that a line names; "": it is there */
-    unsigned plugin_slurm;  /* the Slurm that it was built for, 0xMMmmpp; 0: not known */
+    char plugin_error[512]; /* of the ddp.so that a line names; "": it is there */
+    unsigned plugin_slurm;  /* the Slurm that it was built for, 0xMMmmpp; 0: it is no SPANK plugin */
 
     bool has_site;          /* the line has site= */
     bool is_enabled, wants_resv_ports;
@@ -37,6 +39,7 @@ struct doctor {
     int srun_port_min, srun_port_max; /* 0: any */
     char site_error[256];
     int own_port_min, own_port_max;   /* that the kernel hands out by itself; 0: not known */
+    char *reserved_ports;             /* but for these, "8080,20000-29999"; NULL: not known */
 };
 
 /* Asks, each with a deadline. Runs scontrol and srun, as this user; starts no job. */
@@ -51,6 +54,18 @@ const char *doctor_get(const char *config, const char *key, char *buf, size_t si
  * `include` (NULL: to nobody). Pure but for that. */
 void doctor_parse(struct doctor *d, const char *file, const char *text,
                   void (*include)(struct doctor *d, const char *pattern));
+
+/* The plugstack.conf that Slurm's programs read here: a file of the name that `scontrol show config` prints, which is
+ * the controller's path, in the folder of SLURM_CONF (conf; NULL: not set), else there, else in that of a node without
+ * files of its own (cache: /run/slurm/conf). False, and the printed path: none of them is there. */
+bool doctor_find_plugstack(const char *printed, const char *conf, const char *cache, char *ret, size_t size);
+
+/* The file of a plugin: a name without a slash in front is looked for in the folders of PluginDir, with colons between
+ * them. False, and the name: it is in none. */
+bool doctor_find_plugin(const char *name, const char *dirs, char *ret, size_t size);
+
+/* True if all of low..high are in a list as "8080,20000-29999", in order as the kernel prints it. Pure. */
+bool doctor_has_ports(const char *list, int low, int high);
 
 /* The line of ddp.so, or NULL. */
 const struct doctor_line *doctor_own_line(const struct doctor *d);

@@ -8,7 +8,7 @@
 struct judge {
     const struct doctor *d;
     struct verdicts *out;
-    char value[512]; /* of the key that was asked for last */
+    char value[8192]; /* of the key that was asked for last */
 };
 
 /* "" where it is not known. */
@@ -37,9 +37,10 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* 22.05.8 as 0x160508 */
+/* 22.05.8, also behind "slurm-wlm ", as 0x160508; 0: it has none. */
 static unsigned version_of(const char *text)
 {
+    text += strcspn(text, "0123456789");
     unsigned major = 0, minor = 0, patch = 0;
     return sscanf(text, "%u.%u.%u", &major, &minor, &patch) >= 2 ? major << 16 | minor << 8 | patch : 0;
 }
@@ -50,17 +51,23 @@ static void judge_plugin(struct judge *j)
 {
     const struct doctor *d = j->d;
     const struct doctor_line *own = doctor_own_line(d);
-    unsigned slurm = version_of(get(j, "SLURM_VERSION")), built = d->plugin_slurm;
+    unsigned slurm = version_of(d->version ? d->version : ""), built = d->plugin_slurm;
     if (!own && d->plugstack_error[0])
         verdict_add(j->out, VERDICT_WARN, "plugin", "let users read it, or run this as root", "%s",
                     d->plugstack_error);
+    else if (!own && !d->is_plugstack_known && d->help && strstr(d->help, "--ddp"))
+        verdict_add(j->out, VERDICT_WARN, "plugin", "nothing, if jobs have it; \"srun -vv --help\" names what it loads",
+                    "which plugstack.conf is not known: srun has --ddp, but there is no %s", d->plugstack);
     else if (!own)
         verdict_add(j->out, VERDICT_FAIL, "plugin", "add \"optional LIBDIR/slurm-ddp/ddp.so\" (admin.md: Install)",
                     "%s has no line of ddp.so", d->plugstack);
     else if (d->plugin_error[0])
         verdict_add(j->out, VERDICT_FAIL, "plugin", "install slurm-ddp on this machine, or mend the line", "%s, line "
                     "%d: %s", own->file, own->number, d->plugin_error);
-    else if (built && slurm && built >> 8 != slurm >> 8)
+    else if (!built)
+        verdict_add(j->out, VERDICT_FAIL, "plugin", "install slurm-ddp again, or mend the line", "%s, line %d: %s is no "
+                    "SPANK plugin", own->file, own->number, own->plugin);
+    else if (slurm && built >> 8 != slurm >> 8)
         verdict_add(j->out, VERDICT_FAIL, "plugin", "install one that was built for this Slurm (admin.md: What "
                     "optional hides)", "%s was built for Slurm %u.%02u, and this is %u.%02u", own->plugin, built >> 16,
                     built >> 8 & 255, slurm >> 16, slurm >> 8 & 255);
@@ -181,10 +188,10 @@ static void judge_requeue(struct judge *j)
 {
     const char *expire = strstr(get(j, "AuthInfo"), "cred_expire=");
     int s = expire ? atoi(expire + strlen("cred_expire=")) : 120;
-    const char *delay = strstr(get(j, "SchedulerParameters"), "requeue_delay=");
+    bool is_new = version_of(get(j, "SLURM_VERSION")) >= 0x190b00; /* the first to know requeue_delay= */
+    const char *delay = is_new ? strstr(get(j, "SchedulerParameters"), "requeue_delay=") : NULL;
     if (delay)
         s = atoi(delay + strlen("requeue_delay="));
-    bool is_new = version_of(get(j, "SLURM_VERSION")) >= 0x190b00;
     if (get_number(j, "JobRequeue", 1) == 0)
         verdict_add(j->out, VERDICT_WARN, "requeue", "JobRequeue=1, or users say sbatch --requeue", "JobRequeue=0: "
                     "requeue=auto does nothing for jobs without --requeue");
@@ -199,15 +206,27 @@ static bool parse_range(const char *text, int *low, int *high)
     return sscanf(text, "%d-%d", low, high) == 2 && *high > 0;
 }
 
+/* The kernel hands out some of our ports, and they are not kept from it. */
+static bool are_handed_out(const struct doctor *d)
+{
+    int low = d->port_min > d->own_port_min ? d->port_min : d->own_port_min;
+    int high = d->port_max < d->own_port_max ? d->port_max : d->own_port_max;
+    return d->own_port_min && low <= high && !(d->reserved_ports && doctor_has_ports(d->reserved_ports, low, high));
+}
+
 static void judge_ports(struct judge *j)
 {
     const struct doctor *d = j->d;
     int low, high;
+    bool has_reserved = strstr(get(j, "MpiParams"), "ports=");
     const char *range = get(j, "SrunPortRange");
-    if (d->port_max - d->port_min + 1 < 32)
+    if (d->wants_resv_ports && !has_reserved)
+        verdict_add(j->out, VERDICT_FAIL, "ports", "MpiParams=ports=30000-30999", "the site file wants ports that "
+                    "Slurm reserves (resv_ports), and slurm.conf has none");
+    else if (d->port_max - d->port_min + 1 < 32)
         verdict_add(j->out, VERDICT_WARN, "ports", "\"port_max\": 32 or more above port_min (ddp.json(5))", "%d to %d "
                     "is room for neither guards nor a MASTER_PORT that others cannot know", d->port_min, d->port_max);
-    else if (d->own_port_min && d->own_port_min <= d->port_max && d->own_port_max >= d->port_min)
+    else if (are_handed_out(d))
         verdict_add(j->out, VERDICT_WARN, "ports", "on all nodes net.ipv4.ip_local_reserved_ports, or another "
                     "port_min, port_max (admin.md: The site file)", "MASTER_PORT is drawn from %d to %d, and the "
                     "kernel hands out %d to %d itself", d->port_min, d->port_max, d->own_port_min, d->own_port_max);
@@ -216,9 +235,6 @@ static void judge_ports(struct judge *j)
         verdict_add(j->out, VERDICT_WARN, "ports", "\"srun_port_min\", \"srun_port_max\" in ddp.json(5), within that "
                     "range", "SrunPortRange=%s, but nodes reach srun for --ddp at any port: a firewall that asks for "
                     "the range keeps them out", range);
-    else if (d->wants_resv_ports && !strstr(get(j, "MpiParams"), "ports="))
-        verdict_add(j->out, VERDICT_FAIL, "ports", "MpiParams=ports=30000-30999", "the site file wants ports that "
-                    "Slurm reserves (resv_ports), and slurm.conf has none");
     else
         verdict_add(j->out, VERDICT_OK, "ports", NULL, "%d to %d for MASTER_PORT and guards, beside the kernel's own; "
                     "let them through between nodes", d->port_min, d->port_max);

@@ -1,5 +1,4 @@
 /* doctor_parse.c - the formats of Slurm's configuration. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,21 +37,22 @@ static const char *word(const char **at, char *ret, size_t size)
     return ret;
 }
 
-/* "required PATH ARGS", "optional PATH ARGS", "include PATTERN". A relative pattern is beside the file. */
+/* "required PATH ARGS", "optional PATH ARGS", "include PATTERN", in lower case, as Slurm wants them. A relative pattern
+ * is beside the file. */
 static void parse_line(struct doctor *d, const char *file, int number, const char *line,
                        void (*include)(struct doctor *d, const char *pattern))
 {
     char how[16], path[DOCTOR_PATH_MAX];
     word(&line, how, sizeof how);
     word(&line, path, sizeof path);
-    bool is_required = !strcasecmp(how, "required");
-    if (!strcasecmp(how, "include") && include && *path) {
+    bool is_required = !strcmp(how, "required");
+    if (!strcmp(how, "include") && include && *path) {
         char pattern[2 * DOCTOR_PATH_MAX];
         const char *slash = strrchr(file, '/');
         snprintf(pattern, sizeof pattern, "%.*s%s", *path == '/' || !slash ? 0 : (int)(slash - file + 1), file, path);
         include(d, pattern);
     }
-    if ((!is_required && strcasecmp(how, "optional") != 0) || !*path || d->n_lines == DOCTOR_LINES_MAX)
+    if ((!is_required && strcmp(how, "optional") != 0) || !*path || d->n_lines == DOCTOR_LINES_MAX)
         return;
     struct doctor_line *l = &d->line[d->n_lines++];
     *l = (struct doctor_line){.number = number, .is_required = is_required};
@@ -70,6 +70,20 @@ void doctor_parse(struct doctor *d, const char *file, const char *text,
         parse_line(d, file, number, line, include);
     }
     free(copy);
+}
+
+bool doctor_has_ports(const char *list, int low, int high)
+{
+    int first, last, n;
+    for (; low <= high && sscanf(list, "%d%n", &first, &n) == 1; list += n + (list[n] == ',')) {
+        list += n;
+        n = 0;
+        if (sscanf(list, "-%d%n", &last, &n) != 1)
+            last = first;
+        if (first <= low && low <= last)
+            low = last + 1;
+    }
+    return low > high;
 }
 
 const struct doctor_line *doctor_own_line(const struct doctor *d)

@@ -119,10 +119,17 @@ static unsigned slurm_of(const char *file, size_t n)
     return 0;
 }
 
-static void read_plugin(struct doctor *d, const char *path)
+static void read_plugin(struct doctor *d, const char *name)
 {
     size_t n;
     ddp_error_t e;
+    char path[DOCTOR_PATH_MAX], dirs[4096] = "";
+    if (d->config)
+        doctor_get(d->config, "PluginDir", dirs, sizeof dirs);
+    if (!doctor_find_plugin(name, dirs, path, sizeof path)) {
+        snprintf(d->plugin_error, sizeof d->plugin_error, "%.120s is not in PluginDir, %.300s", name, dirs);
+        return;
+    }
     char *file = io_read_file(path, PLUGIN_MAX, &n, &e);
     if (file)
         d->plugin_slurm = slurm_of(file, n);
@@ -163,21 +170,37 @@ static void read_own_ports(struct doctor *d)
         d->own_port_min = d->own_port_max = 0;
     if (f)
         fclose(f);
+    if ((f = fopen("/proc/sys/net/ipv4/ip_local_reserved_ports", "re"))) {
+        size_t size = 0;
+        if (getline(&d->reserved_ports, &size, f) < 0 && d->reserved_ports)
+            d->reserved_ports[0] = 0;
+        fclose(f);
+    }
+}
+
+static void find_plugstack(struct doctor *d)
+{
+    char printed[DOCTOR_PATH_MAX];
+    if (!d->config || !doctor_get(d->config, "PlugStackConfig", printed, sizeof printed) || !printed[0])
+        snprintf(printed, sizeof printed, "/etc/slurm/plugstack.conf");
+    d->is_plugstack_known = doctor_find_plugstack(printed, getenv("SLURM_CONF"), "/run/slurm/conf", d->plugstack,
+                                                  sizeof d->plugstack);
 }
 
 void doctor_read(struct doctor *ret)
 {
     static const char *const config[] = {"scontrol", "show", "config", NULL};
     static const char *const mpi[] = {"srun", "--mpi=list", NULL}, *const help[] = {"srun", "--help", NULL};
+    static const char *const version[] = {"srun", "--version", NULL};
+    char why[256]; /* srun --help's says it */
     const struct doctor_line *own;
     *ret = (struct doctor){.is_enabled = true, .port_min = 20000, .port_max = 29999};
     ret->config = ask(config, ret->config_error);
     ret->help = ask(help, ret->help_error);
     ret->mpi = ask(mpi, ret->mpi_error);
+    ret->version = ask(version, why);
     read_own_ports(ret);
-    if (!ret->config || !doctor_get(ret->config, "PlugStackConfig", ret->plugstack, sizeof ret->plugstack) ||
-        !ret->plugstack[0])
-        snprintf(ret->plugstack, sizeof ret->plugstack, "/etc/slurm/plugstack.conf");
+    find_plugstack(ret);
     read_plugstack(ret, ret->plugstack);
     if (!(own = doctor_own_line(ret)))
         return;
@@ -195,4 +218,6 @@ void doctor_free(struct doctor *d)
     free(d->config);
     free(d->mpi);
     free(d->help);
+    free(d->version);
+    free(d->reserved_ports);
 }

@@ -15,6 +15,7 @@ ddp_SOURCES = \
 	%D%/cli.h \
 	%D%/ddp.c \
 	%D%/doctor.c %D%/doctor.h \
+	%D%/doctor_find.c \
 	%D%/doctor_judge.c \
 	%D%/doctor_parse.c \
 	%D%/doctor_read.c \
@@ -65,5 +66,5 @@ t_unit_cli_check_t_SOURCES = t/unit/cli/check.c runtime/cli/check_facts.c runtim
 	runtime/cli/check_judge_io.c runtime/cli/check_judge_node.c runtime/cli/check_name.c runtime/cli/check_slow.c \
 	runtime/cli/verdict.c
 UNIT_TESTS += t/unit/cli/doctor.t
-t_unit_cli_doctor_t_SOURCES = t/unit/cli/doctor.c runtime/cli/doctor_judge.c runtime/cli/doctor_parse.c \
-	runtime/cli/verdict.c
+t_unit_cli_doctor_t_SOURCES = t/unit/cli/doctor.c runtime/cli/doctor_find.c runtime/cli/doctor_judge.c \
+	runtime/cli/doctor_parse.c runtime/cli/verdict.c

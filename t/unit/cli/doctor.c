@@ -1,6 +1,9 @@
 /* `ddp doctor`: the formats that it reads, and what it says of a site. */
 #include "t/unit/unit.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "runtime/cli/doctor.h"
 
 static char good_config[] = "Configuration data as of 2026-11-23T10:00:00\n"
@@ -23,17 +26,19 @@ static char good_config[] = "Configuration data as of 2026-11-23T10:00:00\n"
 static char good_mpi[] = "MPI plugin types are...\n\tcray_shasta\n\tnone\n\tpmi2\n\tpmix\n"
                          "specific pmix plugin versions available: pmix_v4\n";
 static char good_help[] = "Usage: srun\n      --ddp=KEYS\n";
+static char good_version[] = "slurm-wlm 22.05.8\n";
 static const char good_stack[] = "# all of them\n"
                                  "optional /usr/lib/slurm-ddp/ddp.so site=/etc/slurm/ddp.json\n"
                                  "required   /usr/lib/slurm/spank_pyxis.so execute_entrypoint=0 # containers\n";
 
 static struct doctor doc;
 static struct verdicts said;
-static char config[sizeof good_config + 64];
+static char config[2048];
 
 static void well(void)
 {
-    doc = (struct doctor){.config = config, .mpi = good_mpi, .help = good_help, .plugstack = "/p.conf",
+    doc = (struct doctor){.config = config, .mpi = good_mpi, .help = good_help, .version = good_version,
+                          .plugstack = "/p.conf", .is_plugstack_known = true,
                           .plugin_slurm = 0x160508, .has_site = true, .is_enabled = true, .port_min = 20000,
                           .port_max = 29999, .own_port_min = 32768, .own_port_max = 60999};
     strcpy(config, good_config);
@@ -93,10 +98,42 @@ static void plugstack(void **state)
     assert_string_equal(doctor_own_line(&doc)->args, "site=/etc/slurm/ddp.json");
     assert_string_equal(doc.line[1].plugin, "/usr/lib/slurm/spank_pyxis.so");
     assert_true(doc.line[1].is_required && doc.line[1].number == 3);
-    doctor_parse(&doc, "/etc/slurm/p.conf", "include p.d/*\ninclude /x/*.conf\n#include no\nnonsense /y\noptional\n",
+    doctor_parse(&doc, "/etc/slurm/p.conf", "include p.d/*\ninclude /x/*.conf\n#include no\nnonsense /y\noptional\n"
+                 "Optional /usr/lib/ddp.so\nREQUIRED /x.so\nInclude /y/*\n",
                  take_pattern);
     assert_string_equal(patterns, "/etc/slurm/p.d/* /x/*.conf ");
     assert_int_equal(doc.n_lines, 2);
+}
+
+static void files(void **state)
+{
+    char root[] = "/tmp/ddp-doctor-XXXXXX", conf[64], printed[64], cache[64], dirs[160], path[256], ret[256];
+    (void)state;
+    assert_non_null(mkdtemp(root));
+    snprintf(conf, sizeof conf, "%s/slurm.conf", root);
+    snprintf(printed, sizeof printed, "%s/ctl/plugstack.conf", root);
+    snprintf(cache, sizeof cache, "%s/run", root);
+    assert_false(doctor_find_plugstack(printed, conf, cache, ret, sizeof ret));
+    assert_string_equal(ret, printed);
+    snprintf(path, sizeof path, "%s/plugstack.conf", cache);
+    assert_int_equal(mkdir(cache, 0700), 0);
+    fclose(fopen(path, "w"));
+    assert_true(doctor_find_plugstack(printed, conf, cache, ret, sizeof ret));
+    assert_string_equal(ret, path); /* that of a node without files of its own */
+    assert_true(doctor_find_plugstack(path, NULL, "/none", ret, sizeof ret));
+    assert_string_equal(ret, path); /* the printed one */
+    snprintf(conf, sizeof conf, "%s/run/slurm.conf", root);
+    assert_true(doctor_find_plugstack("/etc/slurm/plugstack.conf", conf, "/none", ret, sizeof ret));
+    assert_string_equal(ret, path); /* the one beside SLURM_CONF */
+    snprintf(dirs, sizeof dirs, "/none:%s", cache);
+    assert_true(doctor_find_plugin("plugstack.conf", dirs, ret, sizeof ret));
+    assert_string_equal(ret, path);
+    assert_true(doctor_find_plugin("/x/ddp.so", dirs, ret, sizeof ret));
+    assert_string_equal(ret, "/x/ddp.so");
+    assert_false(doctor_find_plugin("ddp.so", dirs, ret, sizeof ret));
+    unlink(path);
+    rmdir(cache);
+    rmdir(root);
 }
 
 static void a_site_that_is_well(void **state)
@@ -114,6 +151,11 @@ static void the_plugin(void **state)
     well();
     doc.plugin_slurm = 0x170b04;
     expect("plugin", VERDICT_FAIL, "built for Slurm 23.11, and this is 22.05", "built for this Slurm");
+    static char newer[] = "slurm 23.11.5\n"; /* the controller may be of another release */
+    doc.version = newer;
+    expect("plugin", VERDICT_OK, "built for Slurm 23.11.4", "");
+    doc.plugin_slurm = 0;
+    expect("plugin", VERDICT_FAIL, "/p.conf, line 2: /usr/lib/slurm-ddp/ddp.so is no SPANK plugin", "install");
     strcpy(doc.plugin_error, "/usr/lib/slurm-ddp/ddp.so: No such file or directory");
     expect("plugin", VERDICT_FAIL, "/p.conf, line 2: /usr/lib/slurm-ddp/ddp.so: No such file", "install");
     well();
@@ -122,6 +164,8 @@ static void the_plugin(void **state)
     well();
     doc.n_lines = 0;
     expect("plugin", VERDICT_FAIL, "/p.conf has no line of ddp.so", "add \"optional ");
+    doc.is_plugstack_known = false;
+    expect("plugin", VERDICT_WARN, "which plugstack.conf is not known", "srun -vv --help");
     strcpy(doc.plugstack_error, "/p.conf: Permission denied");
     expect("plugin", VERDICT_WARN, "Permission denied", "read it");
     well();
@@ -165,6 +209,13 @@ static void slurm_conf(void **state)
     set("AuthInfo", "socket=/x,cred_expire=60");
     expect("requeue", VERDICT_OK, "60 s", "");
     set("SchedulerParameters", "bf_interval=30,requeue_delay=5");
+    expect("requeue", VERDICT_OK, "60 s at the earliest (AuthInfo=cred_expire=)", ""); /* it knows no requeue_delay */
+    char many[1024] = "";
+    while (strlen(many) < 900)
+        strcat(many, "bf_max_job_test=1000,");
+    strcat(many, "requeue_delay=5");
+    set("SchedulerParameters", many);
+    set("SLURM_VERSION", "25.11.1");
     expect("requeue", VERDICT_OK, "5 s at the earliest (requeue_delay)", "");
     well();
     set("WaitTime", "30 sec");
@@ -178,6 +229,13 @@ static void ports(void **state)
     doc.own_port_min = 1024;
     expect("ports", VERDICT_WARN, "drawn from 20000 to 29999, and the kernel hands out 1024 to 60999",
            "ip_local_reserved_ports");
+    static char reserved[] = "8080,20000-25000,25001-30000\n", too_few[] = "8080,20000-24999,25001-30000\n";
+    doc.reserved_ports = reserved;
+    expect("ports", VERDICT_OK, "20000 to 29999", "");
+    doc.reserved_ports = too_few;
+    expect("ports", VERDICT_WARN, "the kernel hands out", "");
+    doc.wants_resv_ports = true; /* what fails comes before what is worth a look */
+    expect("ports", VERDICT_FAIL, "resv_ports", "MpiParams=ports=");
     well();
     doc.port_max = 20015;
     expect("ports", VERDICT_WARN, "20000 to 20015", "\"port_max\"");
@@ -204,9 +262,9 @@ static void no_slurm(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(values), cmocka_unit_test(plugstack),  cmocka_unit_test(a_site_that_is_well),
-    cmocka_unit_test(the_plugin), cmocka_unit_test(slurm_conf), cmocka_unit_test(ports),
-    cmocka_unit_test(no_slurm),
+    cmocka_unit_test(values), cmocka_unit_test(plugstack), cmocka_unit_test(files),
+    cmocka_unit_test(a_site_that_is_well), cmocka_unit_test(the_plugin), cmocka_unit_test(slurm_conf),
+    cmocka_unit_test(ports), cmocka_unit_test(no_slurm),
 };
 
 UNIT_MAIN(tests)
