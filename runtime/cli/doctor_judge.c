@@ -56,8 +56,8 @@ static void judge_plugin(struct judge *j)
         verdict_add(j->out, VERDICT_WARN, "plugin", "let users read it, or run this as root", "%s",
                     d->plugstack_error);
     else if (!own && !d->is_plugstack_known && d->help && strstr(d->help, "--ddp"))
-        verdict_add(j->out, VERDICT_WARN, "plugin", "nothing, if jobs have it; \"srun -vv --help\" names what it loads",
-                    "which plugstack.conf is not known: srun has --ddp, but there is no %s", d->plugstack);
+        verdict_add(j->out, VERDICT_WARN, "plugin", "nothing, if jobs have it; \"srun -vv --help\" names what it "
+                    "loads", "which plugstack.conf is not known: srun has --ddp, but there is no %s", d->plugstack);
     else if (!own)
         verdict_add(j->out, VERDICT_FAIL, "plugin", "add \"optional LIBDIR/slurm-ddp/ddp.so\" (admin.md: Install)",
                     "%s has no line of ddp.so", d->plugstack);
@@ -65,8 +65,8 @@ static void judge_plugin(struct judge *j)
         verdict_add(j->out, VERDICT_FAIL, "plugin", "install slurm-ddp on this machine, or mend the line", "%s, line "
                     "%d: %s", own->file, own->number, d->plugin_error);
     else if (!built)
-        verdict_add(j->out, VERDICT_FAIL, "plugin", "install slurm-ddp again, or mend the line", "%s, line %d: %s is no "
-                    "SPANK plugin", own->file, own->number, own->plugin);
+        verdict_add(j->out, VERDICT_FAIL, "plugin", "install slurm-ddp again, or mend the line", "%s, line %d: %s is "
+                    "no SPANK plugin", own->file, own->number, own->plugin);
     else if (slurm && built >> 8 != slurm >> 8)
         verdict_add(j->out, VERDICT_FAIL, "plugin", "install one that was built for this Slurm (admin.md: What "
                     "optional hides)", "%s was built for Slurm %u.%02u, and this is %u.%02u", own->plugin, built >> 16,

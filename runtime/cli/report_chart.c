@@ -53,7 +53,7 @@ static bool measure(struct chart *c, bool from_zero, bool may_be_log)
     }
     if (!(c->low <= c->high))
         return false;
-    c->is_log = may_be_log && c->low > 0 && c->high / c->low >= 4;
+    c->is_log = may_be_log && c->low > 0 && c->high / c->low >= 4 && isfinite(c->high / c->low);
     double room = c->high > c->low ? (c->high - c->low) * 0.05 : fmax(fabs(c->high) * 0.05, 1e-9);
     c->low = from_zero ? 0 : c->is_log ? c->low / 1.08 : c->low - room;
     c->high = c->is_log ? c->high * 1.08 : c->high + room;

@@ -38,7 +38,7 @@ static struct report_event *add(struct listing *l, const char *kind, const struc
 static void say_start(struct listing *l, const struct record_line *line)
 {
     const struct record_start *s = &l->r->record.start[line->at];
-    bool is_requeued = line->at > 0 && s->requeue != s[-1].requeue;
+    bool is_requeued = line->at > 0 && goodput_is_new_allocation(&s[-1], s);
     struct report_event *e = add(l, line->at == 0 || is_requeued ? "start" : "restart", line);
     snprintf(e->text, sizeof e->text, "%d rank%s on %d node%s%s", s->n_ranks, s->n_ranks == 1 ? "" : "s", s->n_nodes,
              s->n_nodes == 1 ? "" : "s", is_requeued ? ", after a requeue" : "");

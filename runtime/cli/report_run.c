@@ -60,8 +60,8 @@ static void add_line(struct report_run *r, size_t i, struct means *m)
     switch (l->event) {
     case RECORD_START:
         r->how = "running";
-        r->n_requeues += i > 0 && (s->requeue != s[-1].requeue || strcmp(s->job, s[-1].job) != 0);
-        r->n_restarts += i > 0 && s->requeue == s[-1].requeue && !strcmp(s->job, s[-1].job);
+        r->n_requeues += i > 0 && goodput_is_new_allocation(&s[-1], s);
+        r->n_restarts += i > 0 && !goodput_is_new_allocation(&s[-1], s);
         break;
     case RECORD_INTERVAL:
         add_interval(r, l, m);

@@ -15,7 +15,7 @@ static void stack(struct stacks *s, const struct chart *c, const struct record_l
 {
     double from = chart_x(c, v->n_steps < l->step ? l->step - v->n_steps : 0) / CHART_WIDTH * s->n;
     double to = chart_x(c, l->step) / CHART_WIDTH * s->n;
-    for (int i = (int)from; i < s->n && i < to; i++) {
+    for (int i = (int)from; to > from && i < s->n && i < to; i++) { /* of no steps: in no stack */
         double part = (fmin(to, i + 1) - fmax(from, i)) / (to - from);
         s->steps[i] += part * (double)v->n_steps;
         for (int p = 0; p < RECORD_PARTS; p++)

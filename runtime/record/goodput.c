@@ -179,15 +179,16 @@ static void take_line(struct walk *w, const struct record_line *l)
 
 /* ---- between generations ---- */
 
-static bool is_new_allocation(const struct record_start *a, const struct record_start *b)
+bool goodput_is_new_allocation(const struct record_start *a, const struct record_start *b)
 {
-    return a->requeue != b->requeue || strcmp(a->job, b->job) != 0 || b->alloc_t > a->alloc_t + 1;
+    size_t n = strcspn(a->job, "."), m = strcspn(b->job, ".");
+    return a->requeue != b->requeue || n != m || memcmp(a->job, b->job, n) != 0 || b->alloc_t > a->alloc_t + 1;
 }
 
 static void take_start(struct walk *w, const struct record_line *l, const struct record_start *before)
 {
     const struct record_start *s = &w->r->start[l->at];
-    bool is_new = is_new_allocation(before, s);
+    bool is_new = goodput_is_new_allocation(before, s);
     double began = known(s->began_t, l->t), to_t = fmin(is_new ? known(s->alloc_t, began) : began, l->t);
     give(w, is_new ? GOODPUT_QUEUE : w->has_ended ? w->after : GOODPUT_RESTART, to_t);
 }

@@ -40,6 +40,10 @@ struct goodput {
     double share;                       /* useful / (all - queue), 0 to 1; NAN: there is only queue */
 };
 
+/* True if b, a later start of the run than a, is in another allocation: the job was requeued, or is another one. A
+ * second step in one, as "7.0" and "7.1" of job, is not. */
+bool goodput_is_new_allocation(const struct record_start *a, const struct record_start *b);
+
 /* The time from from_t to to_t is of one class. Called in order, without gaps; equal classes may follow each other. */
 typedef void (*goodput_f)(void *arg, enum goodput_class c, double from_t, double to_t);
 

@@ -87,6 +87,27 @@ static void expect(struct writing *w, double from_t, const double want[GOODPUT_C
 }
 #define CLASSES(...) ((const double[GOODPUT_CLASSES]){__VA_ARGS__})
 
+static void allocations(void **state)
+{
+    static char step0[] = "7.0", step1[] = "7.1", job[] = "7", other[] = "70.0", another[] = "17.0";
+    const struct record_start a = {.job = step0, .alloc_t = 100};
+    struct record_start b = a;
+    (void)state;
+    assert_false(goodput_is_new_allocation(&a, &b));
+    b.job = step1; /* a second srun */
+    assert_false(goodput_is_new_allocation(&a, &b));
+    b.job = job;
+    assert_false(goodput_is_new_allocation(&a, &b));
+    b.job = other;
+    assert_true(goodput_is_new_allocation(&a, &b));
+    b.job = another;
+    assert_true(goodput_is_new_allocation(&a, &b));
+    b = (struct record_start){.job = step0, .alloc_t = 200};
+    assert_true(goodput_is_new_allocation(&a, &b));
+    b = (struct record_start){.job = step0, .alloc_t = 100, .requeue = 1};
+    assert_true(goodput_is_new_allocation(&a, &b));
+}
+
 /* ---- by hand ---- */
 
 static void an_undisturbed_run(void **state)
@@ -363,6 +384,7 @@ static void lives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+    cmocka_unit_test(allocations),
         cmocka_unit_test(an_undisturbed_run),
         cmocka_unit_test(a_failure_and_a_requeue),
         cmocka_unit_test(ends_that_are_none),
