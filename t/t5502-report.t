@@ -68,8 +68,9 @@ like "a later version" "$rc:$err" "^1:ddp report: .*/wrong:1: a record of versio
 # ---- a long one, and what would steer a terminal ----
 awk '/"interval"/ && !/"steps": 1,/ { rest[n++] = substr($0, index($0, ", \"steps\"")) }
     /"start"|"train"/ { print }
-    END {     for (i = 1; i <= 100000; i++)
-        print "{\"event\": \"interval\", \"t\": " 1795420804 + 25 * i ", \"step\": " 50 * i rest[i % n] }' "$data/steady.jsonl" >"$tmp/long"
+    END { for (i = 1; i <= 100000; i++)
+        print "{\"event\": \"interval\", \"t\": " 1795420804 + 25 * i ", \"step\": " 50 * i rest[i % n] }
+    ' "$data/steady.jsonl" >"$tmp/long"
 took=$({ TIMEFORMAT=%U && time report "$tmp/long"; } 2>&1 && echo "$rc:$out" >"$tmp/said")
 like "100000 lines of 8 ranks" "$(<"$tmp/said")" "^0:.*  steps +5000000 of 2000"
 like "... in less than 4 s of a processor" "$took" "^[0-3]\.[0-9]+$" # 1.3 s where this was written
