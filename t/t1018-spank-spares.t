@@ -108,7 +108,7 @@ die n6
 ok "too few are left: the step ends" until_true 30 none n5
 until_true 10 said nap 'no restart' && until_true 10 said nap 'the step ends'
 like "... for which there is a reason" "$(lines nap.err | tail -n 2 | sort)" '^ddp: no restart.*
-ddp: rank 0 \(n6\) .*: the step ends$'
+ddp: rank [01] \(n6\) .*: the step ends$'
 is "no program ever ran beside those before" "$(cat "$tmp/out/before")" ""
 wait $trained
 is "where programs have ended well on the nodes that are left, so has the step" $? 0
