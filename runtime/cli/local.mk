@@ -40,6 +40,7 @@ REPORT_FILES = \
 	runtime/cli/report_facts.c \
 	runtime/cli/report_heat.c \
 	runtime/cli/report_page.c \
+	runtime/cli/report_places.c \
 	runtime/cli/report_run.c \
 	runtime/cli/report_stack.c \
 	runtime/cli/report_strip.c \

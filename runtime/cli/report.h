@@ -55,6 +55,12 @@ struct report_event {
  * last. In order. Returns how many; *ret_left_out: how many more there are, in the middle. */
 size_t report_events(const struct report_run *r, struct report_event ret[REPORT_EVENTS_MAX], size_t *ret_left_out);
 
+/* ---- its time, in n places of equal length ---- */
+
+/* What each place was spent on most. False: memory is short. */
+bool report_places(const struct report_run *r, int n, enum goodput_class *ret);
+int report_place(const struct report_run *r, int n, double t); /* 0 to n - 1 */
+
 /* ---- the run as text, or runs side by side; is_wide: blocks of UTF-8 may be printed ---- */
 
 void report_text(FILE *f, const struct report_run *r, bool is_wide);

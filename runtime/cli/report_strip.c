@@ -10,41 +10,12 @@
 static const char *const colour[GOODPUT_CLASSES] = {"useful", "lost", "restart", "checkpoint",
                                                     "data",   "queue", "startup", "idle"};
 
-struct strip {
-    double from_t, span_s;
-    double class_s[PLACES][GOODPUT_CLASSES];
-};
-
-static int place_of(const struct strip *s, double t)
-{
-    double share = s->span_s > 0 ? (t - s->from_t) / s->span_s : 0;
-    return (int)fmin(fmax(share, 0) * PLACES, PLACES - 1);
-}
-
-static void add_piece(void *arg, enum goodput_class c, double from_t, double to_t)
-{
-    struct strip *s = arg;
-    for (int i = place_of(s, from_t), b = place_of(s, to_t); i <= b; i++) {
-        double begin = s->from_t + s->span_s * i / PLACES, end = s->from_t + s->span_s * (i + 1) / PLACES;
-        s->class_s[i][c] += fmax(fmin(to_t, end) - fmax(from_t, begin), 0);
-    }
-}
-
-static int most_of(const struct strip *s, int place)
-{
-    int most = 0;
-    for (int c = 1; c < GOODPUT_CLASSES; c++)
-        most = s->class_s[place][c] > s->class_s[place][most] ? c : most;
-    return most;
-}
-
-static void put_places(FILE *f, const struct strip *s)
+static void put_places(FILE *f, const enum goodput_class *place)
 {
     for (int i = 0, end; i < PLACES; i = end) {
-        int c = most_of(s, i);
-        for (end = i + 1; end < PLACES && most_of(s, end) == c; end++)
+        for (end = i + 1; end < PLACES && place[end] == place[i]; end++)
             ;
-        fprintf(f, "<path style=\"fill:var(--%s)\" d=\"M%d 0h%dv24h%dz\"/>", colour[c], i * 2, (end - i) * 2,
+        fprintf(f, "<path style=\"fill:var(--%s)\" d=\"M%d 0h%dv24h%dz\"/>", colour[place[i]], i * 2, (end - i) * 2,
                 (i - end) * 2);
     }
 }
@@ -52,22 +23,23 @@ static void put_places(FILE *f, const struct strip *s)
 static void put_strip(FILE *f, const struct report_run *r)
 {
     struct report_lane lane = {.f = f};
-    struct strip s = {.from_t = r->goodput.from_t, .span_s = r->goodput.to_t - r->goodput.from_t};
+    double from_t = r->goodput.from_t, span_s = r->goodput.to_t - from_t;
+    enum goodput_class place[PLACES];
     struct report_event event[REPORT_EVENTS_MAX];
     size_t left_out, n = report_events(r, event, &left_out);
     char from[32], to[32];
-    goodput_of(&r->record, add_piece, &s);
     fputs("<div class=\"strip\"><div class=\"lane\" aria-hidden=\"true\">", f);
     for (size_t i = 0; i < n; i++)
-        if (report_is_marked(&event[i]) && s.span_s > 0)
-            report_lane_put(&lane, &event[i], fmin(fmax((event[i].t - s.from_t) / s.span_s, 0), 1), -1);
+        if (report_is_marked(&event[i]) && span_s > 0)
+            report_lane_put(&lane, &event[i], fmin(fmax((event[i].t - from_t) / span_s, 0), 1), -1);
     report_lane_end(&lane);
     fputs("</div><svg viewBox=\"0 0 1000 24\" preserveAspectRatio=\"none\" shape-rendering=\"crispEdges\" role=\"img\">"
           "<title>What the time was spent on, from begin to end; its sums and the events are in the tables</title>", f);
-    put_places(f, &s);
+    if (report_places(r, PLACES, place))
+        put_places(f, place);
     fprintf(f, "</svg><div class=\"ends\"><span>%s</span><span>%s</span></div></div>",
-            report_clock(s.from_t, s.span_s, from, sizeof from),
-            report_clock(r->goodput.to_t, s.span_s, to, sizeof to));
+            report_clock(from_t, span_s, from, sizeof from),
+            report_clock(r->goodput.to_t, span_s, to, sizeof to));
 }
 
 /* One bar of the sums. */

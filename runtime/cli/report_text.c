@@ -84,48 +84,25 @@ static void put_goodput(FILE *f, const struct report_run *r, bool is_wide)
 
 /* ---- the time line ---- */
 
-struct line {
-    double from_t, span_s;
-    double class_s[MARKS][GOODPUT_CLASSES];
-};
-
-static int place_of(const struct line *l, double t)
-{
-    double share = l->span_s > 0 ? (t - l->from_t) / l->span_s : 0;
-    return (int)fmin(fmax(share, 0) * MARKS, MARKS - 1);
-}
-
-static void add_piece(void *arg, enum goodput_class c, double from_t, double to_t)
-{
-    struct line *l = arg;
-    int a = place_of(l, from_t), b = place_of(l, to_t);
-    for (int i = a; i <= b; i++) {
-        double begin = l->from_t + l->span_s * i / MARKS, end = l->from_t + l->span_s * (i + 1) / MARKS;
-        l->class_s[i][c] += fmax(fmin(to_t, end) - fmax(from_t, begin), 0);
-    }
-}
-
 static void put_line(FILE *f, const struct report_run *r, const struct report_event *event, size_t n)
 {
-    struct line l = {.from_t = r->goodput.from_t, .span_s = r->goodput.to_t - r->goodput.from_t};
+    double from_t = r->goodput.from_t, span_s = r->goodput.to_t - from_t;
     char row[MARKS + 1] = "", below[MARKS + 1], from[32], to[32];
-    goodput_of(&r->record, add_piece, &l);
+    enum goodput_class place[MARKS];
+    if (!report_places(r, MARKS, place))
+        return;
     memset(below, ' ', MARKS);
     below[MARKS] = 0;
-    for (int i = 0; i < MARKS; i++) {
-        int most = 0;
-        for (int c = 1; c < GOODPUT_CLASSES; c++)
-            most = l.class_s[i][c] > l.class_s[i][most] ? c : most;
-        row[i] = mark[most];
-    }
+    for (int i = 0; i < MARKS; i++)
+        row[i] = mark[place[i]];
     for (size_t i = 0; i < n; i++)
         if (strstr("failure requeue stop", event[i].kind))
-            below[place_of(&l, event[i].t)] = (char)(event[i].kind[0] - 'a' + 'A');
+            below[report_place(r, MARKS, event[i].t)] = (char)(event[i].kind[0] - 'a' + 'A');
     size_t end = strlen(below);
     while (end > 0 && below[end - 1] == ' ')
         below[--end] = 0;
-    fprintf(f, "\ntime line, %s to %s\n  %s\n", report_clock(l.from_t, l.span_s, from, sizeof from),
-            report_clock(r->goodput.to_t, l.span_s, to, sizeof to), row);
+    fprintf(f, "\ntime line, %s to %s\n  %s\n", report_clock(from_t, span_s, from, sizeof from),
+            report_clock(r->goodput.to_t, span_s, to, sizeof to), row);
     if (end)
         fprintf(f, "  %s\n  F: failure, R: requeue, S: stop\n", below);
 }
