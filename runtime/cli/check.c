@@ -221,6 +221,7 @@ static int say_alone(const struct options *o, const char *found, const char *cur
             verdicts_write(stdout, verdicts_json(l));
         else
             verdicts_print(stdout, l);
+        verdicts_clear(l);
     }
     free(l);
     return is_first_task() ? EXIT_FAILURE : EXIT_SUCCESS;
