@@ -69,9 +69,10 @@ bool beat_step(guards_t *g)
     return true;
 }
 
+/* By the time of beat_step: a guard that was stopped since then has not forgiven yet. */
 struct link *beat_silent(guards_t *g)
 {
-    uint64_t now = clock_ns();
+    uint64_t now = g->looked_at;
     for (struct link *l = g->below; l; l = l->next)
         if (is_silent(l, now, g->f.silent_s))
             return l;
