@@ -21,7 +21,7 @@ listening() { # the addresses that processes of the user listen at on n1
 listens() { # DESC WANT OPTION...: while rank 1 is late
     local desc=$1 want=$2
     cluster_run srun -K --ddp=on "${@:3}" "$probe" --stall 1 --timeout 5 &
-    until_true 30 listening
+    until_true 30 listening || diag "nobody listens: $(cat "$tmp/run.out" "$tmp/run.err")"
     like "$desc" "$(xargs <"$tmp/listening")" "$want"
     wait $!
 }

@@ -64,7 +64,7 @@ class Machine:
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.work = tempfile.mkdtemp(prefix="ddp-peers.")
         os.chmod(self.work, 0o755)
-        self.shm = tempfile.mkdtemp(prefix="ddp-peers.", dir="/dev/shm")
+        self.shm = tempfile.mkdtemp(prefix="bench-peers.", dir="/dev/shm")
         return self
 
     def __exit__(self, *_):
