@@ -208,7 +208,8 @@ static void warn(struct guard *g)
 /* A node is lost, and srun would wait for it. */
 static bool has_lost(const struct guard *g)
 {
-    bool is_nodes = g->said.kind == DEATH_GONE || g->said.kind == DEATH_SILENT;
+    enum death_kind kind = g->said.kind;
+    bool is_nodes = kind == DEATH_GONE || kind == DEATH_SILENT || kind == DEATH_DEAF;
     if (!g->guards || !g->f.ends_step)
         return false;
     return guards_has_lost(g->guards) || (g->has_said && is_nodes && !g->said.next);

@@ -78,6 +78,16 @@ static struct death loss_of(const guards_t *g, const struct link *l, enum death_
     if (seat >= 0)
         d.rank = seat * g->f.local_size + l->rank % g->f.local_size;
     snprintf(d.node, sizeof d.node, "%s", l->name);
+    if (of_node == DEATH_SILENT)
+        snprintf(d.text, sizeof d.text, "%.200s", g->f.name);
+    return d;
+}
+
+/* Not that others have gone, but that this node does not hear them. */
+static struct death deafness_of(const guards_t *g)
+{
+    struct death d = {.kind = DEATH_DEAF, .rank = g->f.rank, .how = g->f.silent_s, .at = g->f.node};
+    snprintf(d.node, sizeof d.node, "%s", g->f.name);
     return d;
 }
 
@@ -141,21 +151,24 @@ static void drop(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
         join_again(g);
 }
 
-/* It may hear still, and its programs are to end before others have their ranks. */
+/* It may hear still: its programs are to end before others have their ranks, and who is above knows then that it is
+ * heard no more. */
 static void tell_lost(const guards_t *g, const struct link *l)
 {
     struct death d = loss_of(g, l, DEATH_SILENT, false);
     d.next = round_next(g);
     d.of = g->f.restarts;
-    if (g->f.is_elastic && l->state == LINK_IS_IN && !g->is_ending && !g->is_over)
-        link_send(l, l == g->above ? TOLD_DEATH : TOLD_VERDICT, &d);
+    bool is_above = l == g->above, is_asked = is_above || g->f.is_elastic;
+    if (is_asked && l->state == LINK_IS_IN && !g->is_ending && !g->is_over)
+        link_send(l, is_above ? TOLD_DEATH : TOLD_VERDICT, &d);
 }
 
 static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_certain)
 {
     bool is_told = g->verdict.kind != DEATH_NONE && g->verdict.next == 0;
     if (l->state == LINK_IS_IN && !l->is_over && !is_told && !g->lost_at) {
-        g->lost = loss_of(g, l, of_node, is_certain);
+        bool is_deaf = of_node == DEATH_SILENT && !g->f.is_elastic && beat_hears_none(g);
+        g->lost = is_deaf ? deafness_of(g) : loss_of(g, l, of_node, is_certain);
         g->is_lost_above = l == g->above;
         g->is_loss_ours = l == g->above && is_first_below(g);
         g->lost_at = deadline_in(of_node == DEATH_SILENT ? 0 : LOST_S);
@@ -205,12 +218,19 @@ static void tell_above(guards_t *g)
     round_tell_above(g);
 }
 
-/* Whoever does not hear this node any more tells it so. All start again, this node, too, where it is heard then. */
-static void hear_below(guards_t *g, const struct death *d)
+/* Whoever below does not hear this node any more tells it so, and is heard itself. Where nodes may be left out all
+ * start again, this node, too, where it is heard then. */
+static void hear_below(guards_t *g, const struct link *l, const struct death *d)
 {
     struct death any = *d;
-    if (g->f.is_elastic && death_is_nodes(d) && d->at == g->f.node)
+    bool is_this = death_is_nodes(d) && d->at == g->f.node;
+    if (is_this && g->f.is_elastic)
         any.at = -1;
+    if (is_this && !g->f.is_elastic && d->kind == DEATH_SILENT && !beat_was_away(g)) {
+        any = (struct death){.kind = DEATH_DEAF, .rank = l->rank, .how = d->how, .at = l->node};
+        snprintf(any.node, sizeof any.node, "%s", l->name);
+        snprintf(any.text, sizeof any.text, "%.200s", g->f.name);
+    }
     hear(g, &any);
 }
 
@@ -219,7 +239,7 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
     if (what == TOLD_FAREWELL)
         l->is_over = true; /* what comes of it: guards_is_free */
     else if (what == TOLD_DEATH)
-        hear_below(g, d);
+        hear_below(g, l, d);
     else if (what == TOLD_DONE && d->next == round_of(g, what))
         l->n_done = d->how;
     else if (what == TOLD_GONE && d->next == round_of(g, what))
@@ -365,6 +385,7 @@ int guards_wait_ms(const guards_t *g)
 void guards_step(guards_t *g)
 {
     struct epoll_event e[64];
+    beat_look(g);
     int n = epoll_wait(g->epoll, e, 64, 0);
     for (int i = 0; i < n; i++) {
         if (e[i].data.ptr == &g->lobby[0] || e[i].data.ptr == &g->lobby[1])

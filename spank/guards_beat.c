@@ -23,20 +23,27 @@ uint64_t beat_due(const guards_t *g)
 }
 
 /* A guard that was stopped with its step, or had no processor, has heard nobody, and nobody is to blame. */
-static void forgive(guards_t *g, uint64_t now)
+void beat_look(guards_t *g)
 {
-    if (now - g->looked_at > (uint64_t)(2.5 * BEAT_S * NS_PER_S)) {
+    uint64_t now = clock_ns();
+    if (has_remote(g) && now - g->looked_at > (uint64_t)(2.5 * BEAT_S * NS_PER_S)) {
         for (struct link *l = g->below; l; l = l->next)
             l->heard = now;
         if (g->above)
             g->above->heard = now;
+        g->away_at = now;
     }
     g->looked_at = now;
 }
 
+bool beat_was_away(const guards_t *g)
+{
+    return g->away_at && g->looked_at - g->away_at < (uint64_t)g->f.silent_s * NS_PER_S;
+}
+
 static bool is_silent(const struct link *l, uint64_t now, int s)
 {
-    return l && l->is_remote && !l->is_over && now - l->heard > (uint64_t)s * NS_PER_S;
+    return l && l->is_remote && !l->is_over && now > l->heard && now - l->heard > (uint64_t)s * NS_PER_S;
 }
 
 /* Of a node that only then is lost: once, until it speaks again. The node above is told of by those of the first node
@@ -52,10 +59,9 @@ static void note(guards_t *g, struct link *l, uint64_t now)
 
 bool beat_step(guards_t *g)
 {
-    uint64_t now = clock_ns();
+    uint64_t now = g->looked_at;
     if (!has_remote(g))
         return false;
-    forgive(g, now);
     if (g->beat_at && deadline_left_ns(g->beat_at) > 0)
         return false;
     g->beat_at = deadline_in(BEAT_S);
@@ -69,7 +75,27 @@ bool beat_step(guards_t *g)
     return true;
 }
 
-/* By the time of beat_step: a guard that was stopped since then has not forgiven yet. */
+/* Of those that have gone by themselves there is nothing to hear. */
+static void count(const struct link *l, uint64_t since, int *n, int *n_heard)
+{
+    if (!l || !l->is_remote || l->is_over)
+        return;
+    ++*n;
+    *n_heard += l->heard > since;
+}
+
+/* They were last heard within a second of each other. */
+bool beat_hears_none(const guards_t *g)
+{
+    uint64_t since = g->looked_at - (uint64_t)((g->f.silent_s - 1.2 * BEAT_S) * NS_PER_S);
+    int n = 0, n_heard = 0;
+    for (const struct link *l = g->below; l; l = l->next)
+        count(l, since, &n, &n_heard);
+    count(g->above, since, &n, &n_heard);
+    return n > 1 && n_heard == 0;
+}
+
+/* By the time of beat_look: a guard that was stopped since then has not forgiven yet. */
 struct link *beat_silent(guards_t *g)
 {
     uint64_t now = g->looked_at;

@@ -123,16 +123,23 @@ fi; exec "$@" --layers 1 --width 32 --heads 2 --context 32 --steps 1000000 --ckp
 like "a rank of libddp for which the others wait in vain" "$(lines)" \
     '^ddp: rank 6 \(n4\) did not come before the deadline; rank [0-7] waited in [^:]*: the step ends$'
 rm -r "$tmp/out/ckpt"
-# Slurm sees that death as well, and may be faster in ending all: it is not to.
-: >"$tmp/run.err" # of the step before
-# shellcheck disable=SC2016
-SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]; then
-    until [ "$(grep -c "@ddp-guard-[0-9a-f]*-[0-9]*\$" /proc/net/unix)" -ge 2 ]; do sleep 0.02; done; kill -KILL $PPID
-fi; until [ -e "$0/go" ]; do sleep 0.02; done' "$tmp/out" &
-killed=$!
-until_true 30 grep -q "^ddp: " "$tmp/run.err"
-touch "$tmp/out/go"
-wait $killed
+# Slurm sees that death as well, and may be faster in ending all: it is not to. A guard that is killed after it has
+# called the one above and before that has let it in is nobody's yet, and then it is done again.
+kill_guard() {
+    : >"$tmp/run.err" # of the step before
+    rm -f "$tmp/out/go"
+    # shellcheck disable=SC2016
+    SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]; then
+        until [ "$(grep -c "@ddp-guard-[0-9a-f]*-[0-9]*\$" /proc/net/unix)" -ge 2 ]; do sleep 0.02; done
+        kill -KILL $PPID
+    fi; until [ -e "$0/go" ]; do sleep 0.02; done' "$tmp/out" &
+    killed=$!
+    until_true 20 grep -q "^ddp: " "$tmp/run.err"
+    touch "$tmp/out/go"
+    wait $killed
+    lines | grep -q .
+}
+kill_guard || kill_guard
 is "a guard that was killed" "$(lines)" "ddp: rank 3 (n2) was killed together with its guard (out of memory, perhaps)"
 rm "$tmp/out/go"
 # shellcheck disable=SC2016
@@ -189,7 +196,7 @@ end_step
 start
 cluster_exec n4 ip link set eth0 down
 ok "a node that is cut off is named" until_true 30 said \
-    '^ddp: node n4 \(rank 6\) has been silent for 3 s: it is down, or the network to it: the step ends$'
+    '^ddp: node n4 \(rank 6\) has been silent for 3 s to node n1: it is down, or the network to it: the step ends$'
 ok "... programs end on both sides of the cut" until_true 60 nothing_left
 cluster_exec n4 ip link set eth0 up
 end_step

@@ -48,6 +48,12 @@ def silent(v):
     return [f"node {v.node} (rank {r}) has been silent for " for r in v.on_node]
 
 
+def deaf(v):
+    """Its node, or that another one is silent to it."""
+    others = [f"node {n} (rank {r}) has been silent for 3 s to node {v.node}" for r, n in enumerate(v.nodes)]
+    return [f"node {v.node} (rank {r}) has " for r in v.on_node] + others
+
+
 class Kind:
     """make: causes it. says: the beginnings of the line that names it right; None: there is to be none. is_noted: the
     program itself writes when. goes_on: it is no failure. hangs: the others wait for their own time-out.
@@ -79,7 +85,7 @@ KINDS = {
     "srun": Kind(lambda v: v.step.kill(), None),
     "cut": Kind(lambda v: v.cluster.net.cut(v.node), silent),
     "mute": Kind(lambda v: v.cluster.net.mute(v.node), silent),
-    "deaf": Kind(lambda v: v.cluster.net.deafen(v.node), silent),
+    "deaf": Kind(lambda v: v.cluster.net.deafen(v.node), deaf),
     "slow": Kind(be_slow, None, goes_on=True),
     "loop": Kind(by_signal(signal.SIGRTMIN + 3), rank, is_noted=True, hangs=True),
     "collective": Kind(by_signal(signal.SIGRTMIN + 5), one_of_two, is_noted=True, hangs=True),
