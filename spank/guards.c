@@ -403,7 +403,9 @@ void guards_step(guards_t *g)
         count_lost(g);
     if (is_due(g->nodes.absent_at))
         hear_absent(g);
-    if (is_due(g->settle_at)) {
+    if (is_due(g->settle_at) && death_may_follow(&g->first) && beat_misses_one(g)) {
+        g->settle_at = deadline_in(GUARDS_SETTLE_S); /* that failure may be of its silence */
+    } else if (is_due(g->settle_at)) {
         suspect_blame(g, &g->first);
         round_decide(g, &g->first);
         decide(g, &g->first, true);

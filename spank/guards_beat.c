@@ -8,6 +8,8 @@
 #include "spank/guards_impl.h"
 
 #define BEAT_S 1.0
+#define LATE_S 2 /* twice that */
+#define SOON_S 10
 
 static bool has_remote(const guards_t *g)
 {
@@ -82,6 +84,15 @@ static void count(const struct link *l, uint64_t since, int *n, int *n_heard)
         return;
     ++*n;
     *n_heard += l->heard > since;
+}
+
+/* Where silence is borne for long a death is not to wait for it. */
+bool beat_misses_one(const guards_t *g)
+{
+    bool is_late = is_silent(g->above, g->looked_at, LATE_S);
+    for (const struct link *l = g->below; l && !is_late; l = l->next)
+        is_late = is_silent(l, g->looked_at, LATE_S);
+    return is_late && g->f.silent_s <= SOON_S;
 }
 
 /* They were last heard within a second of each other. */

@@ -183,6 +183,7 @@ void beat_look(guards_t *g);          /* before anything else at each step of th
 bool beat_was_away(const guards_t *g); /* it was stopped, a moment ago */
 bool beat_step(guards_t *g);          /* says that this guard is there, if it is time: true */
 struct link *beat_silent(guards_t *g); /* who has said nothing for too long; NULL: nobody */
+bool beat_misses_one(const guards_t *g); /* somebody is late, and may be found silent soon */
 bool beat_hears_none(const guards_t *g); /* nor do others, of several: it is this node, then */
 
 /* ---- guards_suspect.c ---- */
