@@ -18,7 +18,7 @@ enum death_kind {
     DEATH_GUARD,  /* the rank's guard was killed, and with it the program */
     DEATH_GONE,   /* the same of a node's first rank, or slurmstepd was killed, or the node has gone */
     DEATH_SILENT, /* the node has said nothing for `how` seconds; text: which node found that */
-    DEATH_DEAF,   /* the node has heard nobody for `how` seconds, or, text, not that node, which hears it */
+    DEATH_DEAF,   /* the node has heard none of several others for `how` seconds */
     DEATH_SRUN,   /* srun has gone, and so nobody waits for the step (lifeline.h) */
     DEATH_MISSING, /* `how` tasks of a step that Slurm does not end by itself have not come, one of them on that node */
     DEATH_STUCK,  /* a program on the rank's node does not end, so no generation can follow */

@@ -62,9 +62,10 @@ static void hear(guards_t *g, const struct death *d)
         link_send(g->above, TOLD_DEATH, d);
     if (g->above || is_over || (g->is_alone && nodes_spare(g, d)))
         return;
-    if (g->first.kind == DEATH_NONE || death_is_nearer(d, &g->first) || !is_programs(d))
+    if (g->first.kind == DEATH_NONE || (!g->is_waiting && death_is_nearer(d, &g->first)) || !is_programs(d))
         g->first = *d;
     g->first.next = g->first.of = 0;
+    g->is_waiting = g->is_waiting && g->settle_at;
     if (!g->settle_at)
         g->settle_at = deadline_in(g->is_alone ? settle_s(g, d) : guards_report_s(&g->f));
 }
@@ -151,23 +152,22 @@ static void drop(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
         join_again(g);
 }
 
-/* It may hear still: its programs are to end before others have their ranks, and who is above knows then that it is
- * heard no more. */
+/* It may hear still, and its programs are to end before others have their ranks. */
 static void tell_lost(const guards_t *g, const struct link *l)
 {
     struct death d = loss_of(g, l, DEATH_SILENT, false);
     d.next = round_next(g);
     d.of = g->f.restarts;
-    bool is_above = l == g->above, is_asked = is_above || g->f.is_elastic;
-    if (is_asked && l->state == LINK_IS_IN && !g->is_ending && !g->is_over)
-        link_send(l, is_above ? TOLD_DEATH : TOLD_VERDICT, &d);
+    if (g->f.is_elastic && l->state == LINK_IS_IN && !g->is_ending && !g->is_over)
+        link_send(l, l == g->above ? TOLD_DEATH : TOLD_VERDICT, &d);
 }
 
 static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_certain)
 {
     bool is_told = g->verdict.kind != DEATH_NONE && g->verdict.next == 0;
     if (l->state == LINK_IS_IN && !l->is_over && !is_told && !g->lost_at) {
-        bool is_deaf = of_node == DEATH_SILENT && !g->f.is_elastic && beat_hears_none(g);
+        bool is_found = beat_hears_none(g) || g->lost.kind == DEATH_DEAF; /* by the first of them, for all */
+        bool is_deaf = of_node == DEATH_SILENT && !g->f.is_elastic && is_found;
         g->lost = is_deaf ? deafness_of(g) : loss_of(g, l, of_node, is_certain);
         g->is_lost_above = l == g->above;
         g->is_loss_ours = l == g->above && is_first_below(g);
@@ -218,19 +218,12 @@ static void tell_above(guards_t *g)
     round_tell_above(g);
 }
 
-/* Whoever below does not hear this node any more tells it so, and is heard itself. Where nodes may be left out all
- * start again, this node, too, where it is heard then. */
-static void hear_below(guards_t *g, const struct link *l, const struct death *d)
+/* Whoever does not hear this node any more tells it so. All start again, this node, too, where it is heard then. */
+static void hear_below(guards_t *g, const struct death *d)
 {
     struct death any = *d;
-    bool is_this = death_is_nodes(d) && d->at == g->f.node;
-    if (is_this && g->f.is_elastic)
+    if (g->f.is_elastic && death_is_nodes(d) && d->at == g->f.node)
         any.at = -1;
-    if (is_this && !g->f.is_elastic && d->kind == DEATH_SILENT && !beat_was_away(g)) {
-        any = (struct death){.kind = DEATH_DEAF, .rank = l->rank, .how = d->how, .at = l->node};
-        snprintf(any.node, sizeof any.node, "%s", l->name);
-        snprintf(any.text, sizeof any.text, "%.200s", g->f.name);
-    }
     hear(g, &any);
 }
 
@@ -239,7 +232,7 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
     if (what == TOLD_FAREWELL)
         l->is_over = true; /* what comes of it: guards_is_free */
     else if (what == TOLD_DEATH)
-        hear_below(g, l, d);
+        hear_below(g, d);
     else if (what == TOLD_DONE && d->next == round_of(g, what))
         l->n_done = d->how;
     else if (what == TOLD_GONE && d->next == round_of(g, what))
@@ -327,6 +320,21 @@ static bool is_due(uint64_t when)
     return when && deadline_left_ns(when) == 0;
 }
 
+/* An exit code waits for a node that is late, whose silence it may come from. What is heard meanwhile of other programs
+ * came after it. */
+static void settle(guards_t *g)
+{
+    if (!g->is_waiting)
+        suspect_blame(g, &g->first);
+    g->is_waiting = death_may_follow(&g->first) && !g->is_ending && beat_misses_one(g);
+    if (g->is_waiting) {
+        g->settle_at = deadline_in(GUARDS_SETTLE_S);
+        return;
+    }
+    round_decide(g, &g->first);
+    decide(g, &g->first, true);
+}
+
 static void lose_silent(guards_t *g)
 {
     struct link *l;
@@ -403,13 +411,8 @@ void guards_step(guards_t *g)
         count_lost(g);
     if (is_due(g->nodes.absent_at))
         hear_absent(g);
-    if (is_due(g->settle_at) && death_may_follow(&g->first) && beat_misses_one(g)) {
-        g->settle_at = deadline_in(GUARDS_SETTLE_S); /* that failure may be of its silence */
-    } else if (is_due(g->settle_at)) {
-        suspect_blame(g, &g->first);
-        round_decide(g, &g->first);
-        decide(g, &g->first, true);
-    }
+    if (is_due(g->settle_at))
+        settle(g);
     if (is_due(g->nodes.free_at))
         g->nodes.free_at = 0;
     struct death d;

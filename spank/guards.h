@@ -5,7 +5,8 @@
  *
  * A guard reports its program's death to the guard above it, and so on up to the root, the leader of rank 0's node, who
  * takes one as the step's and tells it down to all: the verdict. Of those that come within GUARDS_SETTLE_S the root
- * prefers one that cannot follow from another (death_may_follow). A connection that ends without a farewell is the
+ * prefers one that cannot follow from another (death_may_follow), and one that can waits while a node right below the
+ * root is late, until that speaks or is silent. A connection that ends without a farewell is the
  * death of who was at its other end. Over TCP each end also says every second that it is there; one that has said
  * nothing for silent_s is dead, of which the user is warned GUARDS_SAY_SILENT_S after its last word. Who loses the
  * guard above decides for those below.

@@ -9,7 +9,7 @@
 
 #define BEAT_S 1.0
 #define LATE_S 2 /* twice that */
-#define SOON_S 10
+#define SOON_S 5  /* where silence is borne for longer a death is not to wait for it */
 
 static bool has_remote(const guards_t *g)
 {
@@ -33,14 +33,8 @@ void beat_look(guards_t *g)
             l->heard = now;
         if (g->above)
             g->above->heard = now;
-        g->away_at = now;
     }
     g->looked_at = now;
-}
-
-bool beat_was_away(const guards_t *g)
-{
-    return g->away_at && g->looked_at - g->away_at < (uint64_t)g->f.silent_s * NS_PER_S;
 }
 
 static bool is_silent(const struct link *l, uint64_t now, int s)
@@ -86,10 +80,9 @@ static void count(const struct link *l, uint64_t since, int *n, int *n_heard)
     *n_heard += l->heard > since;
 }
 
-/* Where silence is borne for long a death is not to wait for it. */
 bool beat_misses_one(const guards_t *g)
 {
-    bool is_late = is_silent(g->above, g->looked_at, LATE_S);
+    bool is_late = false;
     for (const struct link *l = g->below; l && !is_late; l = l->next)
         is_late = is_silent(l, g->looked_at, LATE_S);
     return is_late && g->f.silent_s <= SOON_S;

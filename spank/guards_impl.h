@@ -85,13 +85,14 @@ struct guards {
     bool is_again, is_up;       /* after the one above was lost; ... it aims at those between that and the root */
     bool is_new_root;           /* there was none: to be noticed once */
     uint64_t join_at;           /* of the next trial, or the end of this one */
-    uint64_t join_until, beat_at, looked_at, away_at;
+    uint64_t join_until, beat_at, looked_at;
     int join_wait_ms, join_port; /* the wait before the next round; which port is next */
     struct addrinfo *above_at, *above_now;
     struct death first, verdict; /* first: what the verdict will be at settle_at */
     struct death suspect;        /* kind DEATH_NONE: nobody, or too many */
     int n_left;                  /* of DEATH_LEFT */
     uint64_t settle_at;          /* 0: nothing has died */
+    bool is_waiting;             /* `first`, since then, for a node that is late */
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
     uint64_t lost_at;            /* 0: nobody */
     bool is_lost_above, is_loss_ours, is_ours;
@@ -180,10 +181,9 @@ void nodes_seat(guards_t *g, int generation); /* who has left gives way; the roo
 
 uint64_t beat_due(const guards_t *g); /* 0: nobody is on another node */
 void beat_look(guards_t *g);          /* before anything else at each step of this guard */
-bool beat_was_away(const guards_t *g); /* it was stopped, a moment ago */
 bool beat_step(guards_t *g);          /* says that this guard is there, if it is time: true */
 struct link *beat_silent(guards_t *g); /* who has said nothing for too long; NULL: nobody */
-bool beat_misses_one(const guards_t *g); /* somebody is late, and may be found silent soon */
+bool beat_misses_one(const guards_t *g); /* somebody below is late, and may be found silent soon */
 bool beat_hears_none(const guards_t *g); /* nor do others, of several: it is this node, then */
 
 /* ---- guards_suspect.c ---- */

@@ -49,9 +49,9 @@ def silent(v):
 
 
 def deaf(v):
-    """Its node, or that another one is silent to it."""
+    """Its node, or that another one is silent to it: as nothing tells it that it is heard, it cannot know better."""
     others = [f"node {n} (rank {r}) has been silent for 3 s to node {v.node}" for r, n in enumerate(v.nodes)]
-    return [f"node {v.node} (rank {r}) has " for r in v.on_node] + others
+    return silent(v) + [f"node {v.node} (rank {r}) has heard no other node for " for r in v.on_node] + others
 
 
 class Kind:
