@@ -5,6 +5,7 @@ libtrain_la_SOURCES = \
 	%D%/account.c %D%/account.h \
 	%D%/config_json.c %D%/config_json.h \
 	%D%/job.c %D%/job.h \
+	%D%/live.c %D%/live.h \
 	%D%/lm.c %D%/lm.h \
 	%D%/lm_parts.c \
 	%D%/loop.c %D%/loop.h \
@@ -42,6 +43,8 @@ train_LDFLAGS = $(AM_LDFLAGS) $(PIE_LDFLAGS) -static
 
 UNIT_TESTS += t/unit/train/config_json.t
 t_unit_train_config_json_t_SOURCES = t/unit/train/config_json.c
+UNIT_TESTS += t/unit/train/live.t
+t_unit_train_live_t_SOURCES = t/unit/train/live.c
 UNIT_TESTS += t/unit/train/losslog.t
 t_unit_train_losslog_t_SOURCES = t/unit/train/losslog.c
 UNIT_TESTS += t/unit/train/model.t
