@@ -10,6 +10,7 @@ libtrain_la_SOURCES = \
 	%D%/lm_parts.c \
 	%D%/loop.c %D%/loop.h \
 	%D%/loop_ckpt.c %D%/loop_ckpt.h \
+	%D%/loop_say.c %D%/loop_say.h \
 	%D%/losslog.c %D%/losslog.h \
 	%D%/model.c %D%/model.h \
 	%D%/model_impl.h \

@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/hash.h"
 #include "runtime/train/loop_ckpt.h"
+#include "runtime/train/loop_say.h"
 
 static struct ddp_param *tensors_of(const ddp_t *d, size_t n)
 {
@@ -161,15 +162,6 @@ int loop_validate(ddp_t *d, const struct loop_model *m, double *ret_loss, ddp_er
     return rc;
 }
 
-/* JSON has no nan and no inf. */
-static void json_number(FILE *f, const char *key, double x)
-{
-    if (x - x == 0)
-        fprintf(f, ", \"%s\": %.17g", key, x);
-    else
-        fprintf(f, ", \"%s\": null", key);
-}
-
 static int record_validation(ddp_t *d, uint64_t at, double loss, ddp_error_t *errp)
 {
     char members[96], number[32] = "null";
@@ -179,144 +171,46 @@ static int record_validation(ddp_t *d, uint64_t at, double loss, ddp_error_t *er
     return ddp_record(d, "validation", members, errp);
 }
 
-static int report_validation(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
-                             ddp_error_t *errp)
-{
-    double loss;
-    if (loop_validate(d, m, &loss, errp) < 0)
-        return -1;
-    if (o->out) {
-        fprintf(o->out, "step %" PRIu64 "/%" PRIu64 " val loss %.6f\n", at, o->steps, loss);
-        fflush(o->out);
-    }
-    if (o->json) {
-        fprintf(o->json, "{\"step\": %" PRIu64, at);
-        json_number(o->json, "val_loss", loss);
-        fprintf(o->json, "}\n");
-    }
-    return record_validation(d, at, loss, errp);
-}
-
-/* One rank's device. */
-static double flops_of(const struct loop_options *o, double tokens_per_s, int n_ranks)
-{
-    return o->flops_per_token * tokens_per_s / n_ranks;
-}
-
-static void json_step(const struct loop_options *o, const struct ddp_step *s, double tokens_per_s, int n_ranks)
-{
-    FILE *f = o->json;
-    double flops = flops_of(o, tokens_per_s, n_ranks);
-    fprintf(f, "{\"step\": %" PRIu64, s->step);
-    json_number(f, "loss", s->loss);
-    json_number(f, "lr", s->lr);
-    json_number(f, "grad_norm", s->grad_norm);
-    json_number(f, "tokens_per_s", tokens_per_s);
-    if (o->flops_per_token > 0)
-        json_number(f, "tflops", flops / 1e12);
-    if (o->flops_per_token > 0 && o->peak_flops > 0)
-        json_number(f, "mfu", flops / o->peak_flops);
-    fprintf(f, ", \"skipped\": %s}\n", s->skipped ? "true" : "false");
-}
-
-static void print_step(const struct loop_options *o, const struct ddp_step *s, double tokens_per_s, int n_ranks)
-{
-    FILE *f = o->out;
-    double flops = flops_of(o, tokens_per_s, n_ranks);
-    fprintf(f, "step %" PRIu64 "/%" PRIu64 " loss %.6f lr %.3e norm %.4f tok/s %.0f", s->step, o->steps, s->loss, s->lr,
-            s->grad_norm, tokens_per_s);
-    if (o->flops_per_token > 0)
-        fprintf(f, " TFLOP/s %.4g", flops / 1e12);
-    if (o->flops_per_token > 0 && o->peak_flops > 0)
-        fprintf(f, " MFU %.1f%%", 100 * flops / o->peak_flops);
-    fprintf(f, "%s\n", s->skipped ? " skipped: the gradient is not finite" : "");
-    fflush(f);
-}
-
-/* Tokens and time since the last live line, and since the last step. */
-struct meter {
-    int n_ranks; /* all take as many tokens as this one, but for a sample at an epoch's end */
-    uint64_t line_ns, step_ns, line_tokens, step_tokens;
-};
-
-static double per_second(const struct meter *t, uint64_t n_tokens, uint64_t ns)
-{
-    return ns ? (double)n_tokens * t->n_ranks * 1e9 / (double)ns : 0;
-}
-
-static void report_step(const struct loop_options *o, const struct ddp_step *s, struct meter *t)
-{
-    uint64_t now = clock_ns();
-    if (o->json)
-        json_step(o, s, per_second(t, t->step_tokens, now - t->step_ns), t->n_ranks);
-    t->line_tokens += t->step_tokens;
-    t->step_tokens = 0;
-    t->step_ns = now;
-    bool due = s->step == 1 || s->step == o->steps || s->stop || s->skipped ||
-               (o->log_every && s->step % o->log_every == 0);
-    if (!due || !o->out)
-        return;
-    print_step(o, s, per_second(t, t->line_tokens, now - t->line_ns), t->n_ranks);
-    t->line_tokens = 0;
-    t->line_ns = now;
-}
-
-/* Each rank that is slow, once for as long as no other is. */
-static void warn_slow(const ddp_t *d, const struct loop_options *o, int *named)
-{
-    struct ddp_metrics m;
-    char text[192];
-    if (!o->warn || ddp_world(d)->rank != 0 || ddp_metrics(d, &m) < 0 || m.slow_rank == *named)
-        return;
-    *named = m.slow_rank;
-    snprintf(text, sizeof text, "%s: all others wait for it", m.slow);
-    if (m.slow_rank >= 0)
-        o->warn(o->warn_ctx, text);
-}
-
 bool loop_validates(const struct loop_model *m, const struct loop_options *o, uint64_t step)
 {
     return m->n_windows && step && (step >= o->steps || (o->val_every && step % o->val_every == 0));
 }
 
-/* Where one is due. Tokens/s is about training. */
+/* Where one is due. */
 static int validate_step(ddp_t *d, const struct loop_model *m, const struct loop_options *o, uint64_t at,
-                         struct meter *t, ddp_error_t *errp)
+                         struct loop_say *say, ddp_error_t *errp)
 {
     uint64_t began = clock_ns();
+    double loss;
     if (!loop_validates(m, o, at))
         return 0;
-    if (report_validation(d, m, o, at, errp) < 0)
+    if (loop_validate(d, m, &loss, errp) < 0)
         return -1;
-    t->step_ns = clock_ns();
-    t->line_ns += t->step_ns - began;
-    return 0;
+    loop_say_validation(say, at, loss, began);
+    return record_validation(d, at, loss, errp);
 }
 
 int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o, struct ddp_step *ret_last,
              ddp_error_t *errp)
 {
-    const struct ddp_world *w = ddp_world(d);
-    uint64_t now = clock_ns();
     struct ddp_step s = {.step = ddp_steps_done(d)};
-    struct meter t = {.n_ranks = w->size, .line_ns = now, .step_ns = now};
+    struct loop_say say;
     struct loop_ckpt ckpt;
-    int slow = -1;
+    loop_say_begin(&say, d, m, o);
     loop_ckpt_begin(&ckpt, d, o);
     if (m->listen)
         m->listen(m->self, border, d);
-    if (validate_step(d, m, o, s.step, &t, errp) < 0)
+    if (validate_step(d, m, o, s.step, &say, errp) < 0)
         return -1;
     if (s.step && s.step >= o->steps && loop_ckpt_step(&ckpt, d, &s, errp) < 0) /* it may be in memory alone */
         return -1;
     while (s.step < o->steps) {
-        if (step(d, m, &s, &t.step_tokens, errp) < 0)
+        if (step(d, m, &s, &say.step_tokens, errp) < 0)
             return -1;
-        warn_slow(d, o, &slow);
         if (!s.cut) /* else it was reported before */
-            report_step(o, &s, &t);
+            loop_say_step(&say, &s);
         *ret_last = s;
-        if (!s.stop && validate_step(d, m, o, s.step, &t, errp) < 0)
+        if (!s.stop && validate_step(d, m, o, s.step, &say, errp) < 0)
             return -1;
         if (loop_ckpt_step(&ckpt, d, &s, errp) < 0)
             return -1;

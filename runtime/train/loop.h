@@ -70,8 +70,11 @@ struct loop_model {
 struct loop_options {
     uint64_t steps;
     uint64_t log_every; /* steps from one live line to the next; the first and the last step have one too */
+    double log_apart_s; /* from step 100 on at least so long between two of them */
     uint64_t val_every; /* 0: only at the end */
     FILE *out;          /* the lines; NULL: none, as on every rank but one */
+    bool quiet;         /* only the last line: that of the last validation, or of the step of a stop */
+    struct live *live;  /* the block on the terminal that `out` is (live.h), which the caller takes away; NULL: none */
     FILE *json;         /* every step, one JSON object a line with every digit; NULL: none */
     const char *ckpt;   /* folder for checkpoints, known to libddp; NULL: none are taken */
     double flops_per_token; /* of training; 0: lines have no FLOP/s */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/error.h"
+#include "runtime/train/loop_say.h"
 
 static struct ddp_checkpoint_status status_of(const ddp_t *d)
 {
@@ -23,25 +24,25 @@ static const char *time_text(double s, char *ret, size_t size)
     return ret;
 }
 
-static void say_commit(FILE *f, const struct ddp_checkpoint_status *s)
+static void say_commit(const struct loop_options *o, const struct ddp_checkpoint_status *s)
 {
-    char blocked[32], copy[32], write[32];
+    char text[sizeof s->path + 256], blocked[32], copy[32], write[32];
     const char *name = strrchr(s->path, '/');
-    fprintf(f, "checkpoint %s committed: stood still %s, copied in %s, written in %s, %.1f MiB\n",
-            name ? name + 1 : s->path, time_text(s->blocked_s, blocked, sizeof blocked),
-            time_text(s->copy_s, copy, sizeof copy), time_text(s->write_s, write, sizeof write),
-            (double)s->bytes / 1048576);
-    fflush(f);
+    snprintf(text, sizeof text, "checkpoint %s committed: stood still %s, copied in %s, written in %s, %.1f MiB\n",
+             name ? name + 1 : s->path, time_text(s->blocked_s, blocked, sizeof blocked),
+             time_text(s->copy_s, copy, sizeof copy), time_text(s->write_s, write, sizeof write),
+             (double)s->bytes / 1048576);
+    loop_say_line(o, text);
 }
 
 static void say_news(struct loop_ckpt *c, const ddp_t *d)
 {
     struct ddp_checkpoint_status s = status_of(d);
-    if (c->o->out && s.n_committed > c->n_said)
-        say_commit(c->o->out, &s);
+    if (s.n_committed > c->n_said)
+        say_commit(c->o, &s);
     c->n_said = s.n_committed;
-    if (c->o->warn && s.warning[0] && strcmp(s.warning, c->warned))
-        c->o->warn(c->o->warn_ctx, s.warning);
+    if (s.warning[0] && strcmp(s.warning, c->warned))
+        loop_say_warning(c->o, s.warning);
     memcpy(c->warned, s.warning, sizeof c->warned);
 }
 

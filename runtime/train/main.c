@@ -15,10 +15,13 @@
 #include "runtime/train/account.h"
 #include "runtime/train/config_json.h"
 #include "runtime/train/job.h"
+#include "runtime/train/live.h"
 #include "runtime/train/losslog.h"
 #include "runtime/train/start.h"
 
 enum { EXIT_USAGE = 2 };
+
+#define LOG_APART_S 5.0 /* between lines, where nobody says how many there are to be */
 
 static void complain(const struct ddp_world *w, const char *text)
 {
@@ -135,7 +138,9 @@ static struct loop_options loop_options_of(const struct job *j)
     const struct options *o = &j->o;
     return (struct loop_options){.steps = o->steps,
                                  .log_every = o->log_every,
+                                 .log_apart_s = o->has_log_every ? 0 : LOG_APART_S,
                                  .val_every = o->val_every,
+                                 .quiet = o->quiet,
                                  .json = j->json,
                                  .ckpt = o->ckpt};
 }
@@ -189,7 +194,7 @@ static int begin(ddp_t *d, const struct job *j, ddp_error_t *errp)
     if (!resumed && o->init && ddp_load(d, o->init, "transformer", errp) < 0)
         return -1;
     ddp_checkpoint_status(d, &s);
-    if (resumed && ddp_world(d)->rank == 0)
+    if (resumed && ddp_world(d)->rank == 0 && !o->quiet)
         printf("resumed from %s, at step %" PRIu64 "\n", s.path, ddp_steps_done(d));
     if (resumed && ddp_steps_done(d) >= o->steps && ddp_world(d)->rank == 0)
         fprintf(stderr, "train: --steps=%" PRIu64 " are done: nothing is left to train\n", o->steps);
@@ -249,22 +254,28 @@ static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_e
     const struct options *o = &j->o;
     bool is_first = ddp_world(d)->rank == 0;
     struct loop_options lo = loop_options_of(j);
+    struct live live;
     lo.out = is_first ? stdout : NULL;
+    if (is_first && !o->quiet && live_open(&live, stdout)) {
+        lo.live = &live;
+        lo.log_every = o->has_log_every ? o->log_every : 0; /* the block shows what is between */
+    }
     lo.warn = warn;
     lo.warn_ctx = d;
     if (device->is_gpu) {
         lo.flops_per_token = model_flops_per_token(&o->model);
         lo.peak_flops = j->dtype == DDP_F32 ? 0 : device->peak_flops; /* it is that of 16-bit types */
     }
-    if (is_first)
+    if (is_first && !o->quiet)
         start_say(d, j, device);
     struct ddp_step last = {0};
     if (account_begin(d, j, lo.peak_flops, errp) < 0)
         return -1;
     int stopped = loop_run(d, &j->model, &lo, &last, errp);
+    live_hide(lo.live);
     if (stopped < 0)
         return -1;
-    if (is_first)
+    if (is_first && !o->quiet)
         account_say(d, j, device);
     if (stopped && is_first)
         fprintf(stderr, "train: stopped by %s%s\n", stopped_by(last.stop_signal),

@@ -31,7 +31,7 @@ enum {
     MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, DTYPE, SEED,
     VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR, MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE,
     CKPT, CKPT_EVERY, KEEP,
-    RESUME, INIT, EVAL, LOG_EVERY, LOG_JSON, PRINT_HASH,
+    RESUME, INIT, EVAL, LOG_EVERY, LOG_JSON, QUIET, PRINT_HASH,
     N_KNOBS
 };
 
@@ -106,9 +106,12 @@ static const struct knob knobs[N_KNOBS] = {
     [EVAL] = {.name = "--eval", AT(eval), .type = KNOB_BOOL, .def = "off",
               .help = "only print the validation loss of --init's weights"},
     [LOG_EVERY] = {.name = "--log-every", AT(log_every), .type = KNOB_INT, .def = "10", .max = BIG,
-                   .help = "steps between live lines; 0: first and last"},
+                   .help = "steps between live lines; 0: first and last; where it is not given they are 5 s apart from "
+                           "step 100 on, and on a terminal a block takes their place"},
     [LOG_JSON] = {.name = "--log-json", AT(log_json), .type = KNOB_PATH, .min = 1, .value = "FILE",
                   .help = "file for one JSON object per step"},
+    [QUIET] = {.name = "--quiet", AT(quiet), .type = KNOB_BOOL, .def = "off",
+               .help = "print only errors, warnings and the last result"},
     [PRINT_HASH] = {.name = "--print-hash", AT(print_hash), .type = KNOB_BOOL, .def = "off",
                     .help = "at the end, a hash of all parameters, compared between the ranks"},
 };
@@ -288,6 +291,7 @@ int options_parse(int argc, char **argv, struct options *ret, ddp_error_t *errp)
     o.has_lr = v[LR].is_set;
     o.has_min_lr = v[MIN_LR].is_set;
     o.has_warmup = v[WARMUP].is_set;
+    o.has_log_every = strcmp(v[LOG_EVERY].source, "default") != 0;
     if (is_named || !v[INIT].is_set) {
         use_rates(p, &o);
         o.has_batch = o.has_lr = o.has_warmup = true;
