@@ -148,6 +148,8 @@ struct ddp_metrics {
                                  beside it; 0: not known, as on a GPU */
     double efficiency;        /* that and the optimizer, over the mean step without CHECKPOINT and OTHER, in the run
                                  but its first step: 0.9 with N ranks is the speed of 0.9 N times one; 0: not known */
+    double end_t;             /* when the job's time is over, in seconds since 1970, as Slurm said last; 0: not known,
+                                 as on other ranks than 0, and where no folder for checkpoints is open */
 };
 
 /* The optimizer and its schedule.

@@ -301,6 +301,7 @@ EXPORT int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t siz
     double efficiency = pace_efficiency(&d->pace), baseline_s = d->pace.last.baseline_s;
     m.efficiency = isfinite(efficiency) ? efficiency : 0;
     m.baseline_s = isfinite(baseline_s) ? baseline_s : 0;
+    m.end_t = scheduler_end_t(&d->save);
     sized_give(ret, size, &m, sizeof m);
     return 0;
 }

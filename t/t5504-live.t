@@ -72,13 +72,17 @@ like "two ranks: exposed communication, when the job ends" "$out" "exposed comm.
 
 # One that is stopped, and that meets a folder that is not there.
 printf '%q ' exec "$train" "${small[@]}" --steps 100000000 --ckpt "$tmp/stopped" --ckpt-every 100 >"$tmp/command"
-end=$(($(date +%s) + 600))
-SLURM_JOB_END_TIME=$end timeout -k 5 60 script -qefc "stty cols 60; echo \$\$ >$tmp/pid; . $tmp/command" \
+mkdir "$tmp/bin"
+printf '#!/bin/sh\necho JobId=5 JobName=x JobState=RUNNING BatchFlag=1 EndTime=%s NodeList=n1\n' \
+    $(($(date +%s) + 7300)) >"$tmp/bin/scontrol"
+chmod 755 "$tmp/bin/scontrol"
+SLURM_JOB_ID=5 PATH=$tmp/bin:$PATH timeout -k 5 60 script -qefc "stty cols 60; echo \$\$ >$tmp/pid; . $tmp/command" \
     "$tmp/typescript" >"$tmp/out" </dev/null &
 until_true 30 grep -q 'committed' "$tmp/typescript" && mv "$tmp/stopped" "$tmp/away"
 until_true 30 grep -q 'failed' "$tmp/typescript"
 mv "$tmp/away" "$tmp/stopped"
-until_true 30 grep -q 'job ends first' "$tmp/typescript"
+says_end() { sed "s/$esc\[[0-9;]*m//g" "$tmp/typescript" | grep -qE 'job ends (first, )?in 2h 0[01]m'; }
+ok "the job's end, as the controller says it" until_true 30 says_end
 kill "$(cat "$tmp/pid")"
 rc=0
 wait $! || rc=$?

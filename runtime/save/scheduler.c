@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/save/save.h"
@@ -47,10 +48,20 @@ double scheduler_end_s(struct save *save)
     return w->has_deadline ? deadline_end_s(&w->deadline) : DEADLINE_NONE;
 }
 
+double scheduler_end_t(const struct save *save)
+{
+    double end_s = save->scheduler.end_s;
+    struct timespec now;
+    if (end_s == 0 || !isfinite(end_s) || clock_gettime(CLOCK_REALTIME, &now) < 0)
+        return 0;
+    return round((double)now.tv_sec + (double)now.tv_nsec / 1e9 + end_s - now_s());
+}
+
 static enum due_what judge(struct save *save)
 {
     struct scheduler *w = &save->scheduler;
     double now = now_s(), end = scheduler_end_s(save);
+    w->end_s = end;
     if (due_wants_to_know(&w->due, now, end, w->asked_s)) {
         deadline_ask(&w->deadline);
         w->asked_s = now;

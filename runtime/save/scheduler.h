@@ -16,6 +16,7 @@ struct scheduler {
     bool is_open, has_deadline;
     struct due due;
     struct deadline deadline;
+    double end_s;         /* scheduler_end_s, as of the last step; 0: none yet */
     double asked_s;       /* when Slurm's controller was asked last; -INFINITY: never */
     bool has_ended;       /* a requeue was tried, or is not wanted */
     char *note;           /* the result of ddp_requeue_note */
@@ -30,6 +31,9 @@ void scheduler_fill(struct save *save, double *tail);
 /* On rank 0: when the job's time is over, in seconds on the clock of clock_ns(); INFINITY: never, or not known.
  * Cheap. */
 double scheduler_end_s(struct save *save);
+
+/* The same in seconds since 1970, as of the last step; 0: never, or not known. On other ranks 0. */
+double scheduler_end_t(const struct save *save);
 
 /* To be called when a step has ended; when a save has begun; when a save has ended. */
 void scheduler_after_step(struct save *save);

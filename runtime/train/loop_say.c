@@ -112,12 +112,15 @@ static double recent_rate(const struct loop_recent *r)
     return r->s > 0 ? r->n / r->s : NAN;
 }
 
-/* When the job's time is over, as Slurm says from 23.02 on; NAN: not known. */
-static double limit_s(void)
+/* Until the job's time is over, as libddp knows where there are checkpoints, else as Slurm said at the start, from
+ * 23.02 on; NAN: not known. */
+static double limit_s(const struct ddp_metrics *m)
 {
     const char *text = getenv("SLURM_JOB_END_TIME");
-    int64_t end;
-    return text && num_i64(text, 1, INT64_MAX, &end) == 0 ? difftime((time_t)end, time(NULL)) : NAN;
+    int64_t end = (int64_t)m->end_t;
+    if (!end && (!text || num_i64(text, 1, INT64_MAX, &end) < 0))
+        return NAN;
+    return difftime((time_t)end, time(NULL));
 }
 
 static void draw(struct loop_say *t, const struct ddp_step *s, const struct ddp_metrics *m, uint64_t now)
@@ -132,7 +135,7 @@ static void draw(struct loop_say *t, const struct ddp_step *s, const struct ddp_
         .step = s->step,
         .steps = o->steps,
         .goal_s = n > 0 ? (double)(o->steps - s->step) * (double)(now - t->first_ns) / 1e9 / n : NAN,
-        .limit_s = limit_s(),
+        .limit_s = limit_s(m),
         .loss = s->loss,
         .items_per_s = rate,
         .items = "tokens",
