@@ -93,7 +93,11 @@ void events_open(ddp_t *d)
     ddp_error_t e;
     const char *path = config_text(d->config.record);
     d->events = (struct events){.slow_rank = -1};
-    if (!path || d->team.me.rank != 0)
+    if (d->team.me.rank != 0)
+        return;
+    if (config_text(d->config.prometheus))
+        textfile_open(d, config_text(d->config.prometheus), process_began());
+    if (!path)
         return;
     if (recorder_open(&d->events.file, path, &e) == 0)
         start(d);
@@ -165,17 +169,21 @@ static void interval(ddp_t *d)
     struct events *v = &d->events;
     struct recorder *r = &v->file;
     bool has_steps = d->phase != PHASE_STATE; /* else another framework's */
+    double loss = has_steps ? v->loss_sum / (double)v->n_taken : NAN;
     recorder_begin(r, "interval");
     recorder_count(r, "step", v->last.step);
     recorder_count(r, "steps", v->n_taken);
     recorder_number(r, "wall_s", d->pace.last.wall_s);
-    recorder_number(r, "loss", has_steps ? v->loss_sum / (double)v->n_taken : NAN);
+    recorder_number(r, "loss", loss);
     recorder_number(r, "lr", has_steps ? v->last.lr : NAN);
     recorder_number(r, "grad_norm", has_steps ? v->last.grad_norm : NAN);
     recorder_number(r, "items", has_steps ? v->items : NAN);
     recorder_count(r, "skipped", v->n_skipped);
     put_pace(d, has_steps);
     end(d);
+    textfile_interval(d, &(struct textfile_interval){.last = &v->last, .n_taken = v->n_taken, .loss = loss,
+                                                     .n_skipped = v->n_skipped, .items = v->items,
+                                                     .is_ours = has_steps});
     v->n_taken = v->n_skipped = 0;
     v->loss_sum = v->items = 0;
 }
@@ -206,10 +214,15 @@ void events_stop(ddp_t *d, const struct ddp_step *s)
     end(d);
 }
 
+static bool is_asked_for(const struct events *v)
+{
+    return v->file.is_open || v->textfile.file.is_open;
+}
+
 void events_step(ddp_t *d, const struct ddp_step *s, double items, bool is_interval)
 {
     struct events *v = &d->events;
-    if (!v->file.is_open)
+    if (!is_asked_for(v))
         return;
     v->last = *s;
     v->n_taken += !s->skipped;
@@ -239,6 +252,7 @@ void events_saved(ddp_t *d)
         recorder_number(r, "copied_s", s->copy_s);
         recorder_number(r, "written_s", s->write_s);
         end(d);
+        textfile_checkpoint(d);
     }
     v->n_committed = s->n_committed;
     if (!note || v->has_requeued)
@@ -255,7 +269,7 @@ void events_failed(ddp_t *d, const char *why)
 {
     struct recorder *r = &d->events.file;
     int rank = -1;
-    if (!r->is_open || d->events.has_failed)
+    if (d->events.has_failed)
         return;
     d->events.has_failed = true;
     bool is_known = sscanf(why, "rank %d", &rank) == 1 && rank >= 0 && rank < d->team.me.size;
@@ -285,7 +299,7 @@ void events_close(ddp_t *d)
 {
     struct events *v = &d->events;
     ddp_error_t why;
-    if (!v->file.is_open)
+    if (!is_asked_for(v))
         return;
     events_saved(d);
     if (v->n_taken + v->n_skipped > 0)
@@ -297,6 +311,7 @@ void events_close(ddp_t *d)
     recorder_text(&v->file, "how", d->team.is_broken ? "failed" : v->has_stopped ? "stopped" : "done");
     end(d);
     recorder_close(&v->file);
+    textfile_close(d, v->has_failed);
 }
 
 /* ---- what only the program knows ---- */

@@ -1,6 +1,6 @@
 /* events.h - what a run's record (runtime/record) has of libddp, on rank 0 with the option record: start, resume,
- * interval, checkpoint, slow, stop, requeue, failure and end. Elsewhere these functions do nothing. A record that
- * cannot be written is a warning, once, and never ends training. */
+ * interval, checkpoint, slow, stop, requeue, failure and end; and the same numbers for Prometheus (textfile.h).
+ * Elsewhere these functions do nothing. A record that cannot be written is a warning, once, and never ends training. */
 #ifndef DDP_RUNTIME_EVENTS_H
 #define DDP_RUNTIME_EVENTS_H
 
@@ -9,9 +9,11 @@
 
 #include "runtime/ddp.h"
 #include "runtime/record/write.h"
+#include "runtime/textfile.h"
 
 struct events {
     struct recorder file;
+    struct textfile textfile;
     uint64_t n_committed; /* checkpoints that the record has */
     int slow_rank;        /* that it has named last; -1: none */
     bool has_stopped, has_requeued, has_failed;

@@ -20,6 +20,7 @@ libddp_la_SOURCES = \
 	%D%/parts.c %D%/parts.h \
 	%D%/sized.c %D%/sized.h \
 	%D%/step.c \
+	%D%/textfile.c %D%/textfile.h \
 	%D%/verify.c %D%/verify.h
 libddp_la_LIBADD = libsave.la libcore.la libgpu.la liboptimizer.la libgrads.la libcommnccl.la libcomm.la libboot.la \
 	libdevice.la libcudakernels.la libkernels.la librckpt.la librecord.la libsched.la libdata.la libbase.la \

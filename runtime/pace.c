@@ -117,7 +117,8 @@ void pace_take(struct pace *p, const struct team *t, struct pace_own *all, bool 
         p->need_s += p->last.efficiency * had_s;
         p->had_s += had_s;
     }
-    if (p->n >= PACE_STEPS && can_be_slow)
+    p->last.is_judged = p->n >= PACE_STEPS && can_be_slow;
+    if (p->last.is_judged)
         find_slow(p, t, all);
     p->n = p->n < PACE_STEPS ? p->n : 0;
     p->n_steps = 0;

@@ -43,7 +43,8 @@ struct pace_interval {
     double hidden_s;
     double baseline_s;        /* of a step; NAN: not known, as efficiency */
     double efficiency;
-    bool is_slow;             /* a rank was found slow in it */
+    bool is_judged;           /* it had steps enough to see who is slow, */
+    bool is_slow;             /* and a rank was */
 };
 
 struct pace {

@@ -67,6 +67,8 @@ enum config_scope {
       .help = "file for a trace of every step (Chrome trace events); %r in it becomes the rank")                       \
     X(knob_text_t, record, OWN, .name = "record", .env = "DDP_RECORD", .type = KNOB_STRING, .max = 240,                \
       .help = "file to which rank 0 adds what the run does, as JSON lines, over restarts and requeues")               \
+    X(knob_text_t, prometheus, OWN, .name = "prometheus", .env = "DDP_PROMETHEUS", .type = KNOB_STRING, .max = 240,    \
+      .help = "file that rank 0 keeps the run's present numbers in, in Prometheus' text format")                       \
     X(int64_t, ckpt_every, ALIKE, .name = "ckpt-every", .env = "DDP_CKPT_EVERY", .type = KNOB_INT, .max = 1e15,        \
       .help = "steps between checkpoints; 0: on request only (default: by their cost)")                                \
     X(int64_t, snapshot_every, ALIKE, .name = "snapshot-every", .env = "DDP_SNAPSHOT_EVERY", .type = KNOB_INT,         \

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/base/plain.h"
+#include "runtime/record/number.h"
 
 double recorder_now(void)
 {
@@ -113,24 +113,12 @@ static bool put_name(struct recorder *r, const char *name)
     return true;
 }
 
-/* A number as printf has it, with a point, whatever the program's language has. */
-static void put_digits(FILE *f, const char *text)
-{
-    const char *point = localeconv()->decimal_point, *at = strstr(text, point);
-    if (at)
-        fprintf(f, "%.*s.%s", (int)(at - text), text, at + strlen(point));
-    else
-        fputs(text, f);
-}
-
 static void put_number(FILE *f, double x)
 {
-    char text[64] = "null";
-    if (fabs(x) < 1e15 && x == floor(x))
-        snprintf(text, sizeof text, "%.0f", x); /* bytes, say: to the last digit */
-    else if (isfinite(x))
-        snprintf(text, sizeof text, "%.9g", x);
-    put_digits(f, text);
+    if (isfinite(x))
+        number_put(f, x);
+    else
+        fputs("null", f);
 }
 
 void recorder_begin(struct recorder *r, const char *event)
@@ -174,12 +162,12 @@ void recorder_number(struct recorder *r, const char *name, double x)
 
 void recorder_time(struct recorder *r, const char *name, double seconds_since_1970)
 {
-    char text[64] = "null";
     if (!put_name(r, name))
         return;
     if (seconds_since_1970 > 0)
-        snprintf(text, sizeof text, "%.3f", seconds_since_1970);
-    put_digits(r->line, text);
+        number_put_ms(r->line, seconds_since_1970);
+    else
+        fputs("null", r->line);
 }
 
 void recorder_count(struct recorder *r, const char *name, uint64_t n)

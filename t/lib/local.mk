@@ -49,6 +49,7 @@ EXTRA_DIST +=  \
 	%D%/frameworks.py \
 	%D%/pyprobe.py \
 	%D%/python.sh \
+	%D%/promcheck \
 	%D%/recordcheck \
 	%D%/refuses.sh \
 	%D%/requeue.sh \
