@@ -33,8 +33,8 @@ dist_man_MANS = $(MAN3) \
 dist_doc_DATA = NEWS.md %D%/admin.md %D%/architecture.md %D%/gpu.md %D%/performance.md %D%/placement.md \
 	%D%/record.schema.json %D%/security.md %D%/user.md
 examplesdir = $(docdir)/examples
-dist_examples_DATA = contrib/examples/gpt.py contrib/examples/linear.c contrib/slurm/ddp.json \
-	contrib/slurm/plugstack.conf contrib/slurm/train.sbatch
+dist_examples_DATA = contrib/examples/curves.py contrib/examples/gpt.py contrib/examples/linear.c \
+	contrib/slurm/ddp.json contrib/slurm/plugstack.conf contrib/slurm/train.sbatch
 
 # bash looks for a command's completion under its name; an empty folder is --without-bash-completion-dir
 dist_bashcompletion_DATA = contrib/completion/ddp contrib/completion/train
