@@ -322,6 +322,9 @@ EXPORT int ddp_record(ddp_t *d, const char *event, const char *members, ddp_erro
     if (!recorder_is_name(event))
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_record: an event's name is letters of a-z, digits and _, at "
                          "most 31");
+    if (recorder_is_own(event))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_record: %s is an event of libddp's own: choose another name",
+                         event);
     recorder_begin(r, event);
     if (recorder_members(r, members, errp) < 0)
         return -1;

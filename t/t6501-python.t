@@ -44,6 +44,12 @@ first=$(sort <<<"$out")
 is "a state is saved" "$rc:$err" 0:
 ranks 3 "${probe[@]}" state "$tmp/state"
 is "... and is there again, each rank's random numbers from the first batch on" "$rc:$err$(sort <<<"$out")" "0:$first"
+ranks 2 env DDP_RECORD="$tmp/record" "${probe[@]}" record "$tmp/recorded"
+is "record(): an event of the program's own; what is wrong is said" "$rc:$err$(sort -u <<<"$out")" "0:ok"
+is "... from rank 0 alone" "$(sed -n 's/, "t": [0-9.]*//; /"epoch"\|"validation"/p' "$tmp/record")" '{"event": "epoch"}
+{"event": "validation", "step": 3, "loss": 2.5, "worst": null, "each": [[1, null], {"a": null}], "name": "\"\n\u2603"}'
+ranks 2 "${probe[@]}" record "$tmp/unrecorded"
+is "... and without a record nothing" "$rc:$err$(sort -u <<<"$out")" "0:ok"
 run "${probe[@]}" wrong "$tmp/wrong"
 is "what is wrong is said in one line" "$rc:$out$err" 0:ok
 WORLD_SIZE=4 run "${probe[@]}" wrong "$tmp/wrong"

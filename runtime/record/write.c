@@ -231,16 +231,29 @@ void recorder_leave(struct recorder *r)
 
 /* ---- what a program adds ---- */
 
+bool recorder_is_own(const char *event)
+{
+    static const char *const own[] = {"start", "resume", "interval", "checkpoint", "slow",
+                                      "stop",  "requeue", "failure",  "end"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strcmp(event, own[i]))
+            return true;
+    return false;
+}
+
 bool recorder_is_name(const char *event)
 {
     size_t n = event ? strspn(event, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
     return n > 0 && n < 32 && !event[n];
 }
 
+/* With the members that every line has, so that there are no second ones. */
 static bool is_json(const char *members)
 {
     char *text = NULL;
-    json_t *json = asprintf(&text, "{%s}", members) < 0 ? NULL : json_loads(text, 0, NULL);
+    const char *comma = *members ? ", " : "";
+    json_t *json = asprintf(&text, "{\"event\": 0, \"t\": 0%s%s}", comma, members) < 0
+                       ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     bool is_one_line = true;
     for (const char *p = members; *p; p++)
         is_one_line = is_one_line && (unsigned char)*p >= ' ';
@@ -253,8 +266,8 @@ int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp)
 {
     members = members ? members : "";
     if (!is_json(members))
-        return error_set(errp, DDP_E_USAGE, EINVAL, "members of a record are JSON on one line, \"name\": value, ...: "
-                         "not %.80s", members);
+        return error_set(errp, DDP_E_USAGE, EINVAL, "members of a record are JSON on one line, \"name\": value, ..., "
+                         "each once, without event and t: not %.80s", members);
     if (r->line && *members)
         fprintf(r->line, ", %s", members);
     return 0;

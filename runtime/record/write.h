@@ -47,12 +47,15 @@ void recorder_texts(struct recorder *r, const char *name, const char *const *tex
 void recorder_enter(struct recorder *r, const char *name);
 void recorder_leave(struct recorder *r);
 
-/* Members as JSON has them, "\"step\": 1, \"loss\": 2.5"; NULL or "": none. -1: they are no JSON, or more than one
- * line: nothing is added. */
+/* Members as JSON has them, "\"step\": 1, \"loss\": 2.5"; NULL or "": none. -1: they are no JSON, more than one line, a
+ * name comes twice, or is event or t: nothing is added. */
 int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp);
 
 /* A name that an event can have: letters of a-z, digits and _, at most 31. */
 bool recorder_is_name(const char *event);
+
+/* An event that libddp writes: a program's would mean something else. */
+bool recorder_is_own(const char *event);
 
 void recorder_close(struct recorder *r); /* a zeroed struct is allowed */
 

@@ -114,6 +114,7 @@ int case_options(ddp_t *d)
     CHECK(m.wall_s == 0 && m.efficiency == 0);
     CHECK(ddp_record(d, "epoch", "\"number\": 3", &e) == 0);
     CHECK(ddp_record(d, "Epoch 3", "", &e) == -1 && strstr(e.text, "letters of a-z"));
+    CHECK(ddp_record(d, "stop", "", &e) == -1 && strstr(e.text, "stop is an event of libddp's own: choose another"));
     CHECK(ddp_record(d, "epoch", "\"number\": {", &e) == -1 && strstr(e.text, "JSON on one line"));
     return 0;
 }

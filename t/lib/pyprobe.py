@@ -12,6 +12,7 @@ stop [FOLDER]       until asked to stop: with a Checkpoint in FOLDER, else by st
 requeue             rank 0 is asked to stop: what requeue() then says
 deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
+record FOLDER       events of the program's own, in the run's record
 wrong FOLDER        what is refused
 torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
 used N FOLDER:STEP...
@@ -21,6 +22,7 @@ used N FOLDER:STEP...
 import hashlib
 import json
 import logging
+import math
 import os
 import random
 import signal
@@ -276,6 +278,29 @@ def refused(what, do, part):
         raise AssertionError(f"{what} is not refused")
 
 
+class Array:
+    """As NumPy's and PyTorch's."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def tolist(self):
+        return self.value
+
+
+def record(folder):
+    refused("too early", lambda: slurm_ddp.record("epoch", number=1), "epoch comes after Checkpoint(...)")
+    slurm_ddp.Checkpoint(folder, every=0)
+    slurm_ddp.record("epoch")
+    slurm_ddp.record("validation", step=3, loss=Array(2.5), worst=math.inf, each=[Array([1, math.nan]), {"a": None}],
+                     name='"\n\N{SNOWMAN}')
+    refused("an event of libddp's", lambda: slurm_ddp.record("end"), "end is an event of libddp's own")
+    refused("no name", lambda: slurm_ddp.record("Epoch 3"), "letters of a-z")
+    refused("no JSON", lambda: slurm_ddp.record("epoch", it=print), "epoch is not JSON: ")
+    refused("a second time", lambda: slurm_ddp.record("epoch", t=3), "each once, without event and t")
+    say("ok")
+
+
 def wrong(folder):
     s = slurm_ddp.Sampler(100, 4)
     refused("a step nobody has read", s.step, "samples nobody has read")
@@ -312,7 +337,8 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, torch, wrong, used)
+CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, torch, record, wrong,
+          used)
 {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
 if sys.argv[1] in ("sampler", "resume"):
     say("ok")

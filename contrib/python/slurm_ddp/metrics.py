@@ -1,8 +1,10 @@
-"""metrics.py - a log of JSON lines that a resume cuts back to the checkpoint."""
+"""metrics.py - a log of JSON lines that a resume cuts back to the checkpoint; events for the run's record."""
 import json
+import math
 import os
 import stat
 
+from ._lib import Error, call
 from .job import job
 
 
@@ -32,3 +34,27 @@ class Metrics:
     def load_state_dict(self, state):
         if self._is_cut and os.fstat(self._file.fileno()).st_size > state["bytes"]:
             os.ftruncate(self._file.fileno(), state["bytes"])
+
+
+def _plain(value):
+    """As JSON has it: numbers of NumPy and PyTorch are numbers, arrays lists; what is not finite is None."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _plain(v) for name, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def record(event, **members):
+    """Adds an event to the run's record (DDP_RECORD; ddp-record(5)), as ddp_record(3) does: a line of JSON from rank 0.
+    On other ranks, or without a record, nothing happens. After a Checkpoint or stop_requested(), which open the record;
+    on the thread that makes the steps. Not collective."""
+    j = job()
+    if not j.is_open:
+        raise Error(f"record: the record is not open yet: {event} comes after Checkpoint(...) or stop_requested()")
+    try:
+        text = json.dumps(_plain(members), allow_nan=False)
+    except (TypeError, ValueError) as e:
+        raise Error(f"record: {event} is not JSON: {e}: give numbers, texts, lists and dicts") from e
+    call("ddp_record", j.handle, str(event).encode(), text[1:-1].encode())

@@ -81,7 +81,8 @@ static void what_a_program_adds_is_json(void **state)
 {
     (void)state;
     static const char *const bad[] = {"\"a\": 1}", "\"a\": {", "\"a\": \"b", "\"a\": 1,\n\"b\": 2", "\"a\": \"\\",
-                                      "\"a\": \"l1\nl2\"", "\"a\": [1}", "{}", "1"};
+                                      "\"a\": \"l1\nl2\"", "\"a\": [1}", "{}", "1",
+                                      "\"a\": 1, \"a\": 2", "\"t\": 1", "\"event\": \"a\"", ", \"a\": 1"};
     struct recorder r;
     assert_int_equal(recorder_open(&r, path, NULL), 0);
     recorder_begin(&r, "train");
@@ -93,6 +94,8 @@ static void what_a_program_adds_is_json(void **state)
     expect_line("}\n");
     recorder_close(&r);
     assert_true(recorder_is_name("validation"));
+    assert_false(recorder_is_own("validation"));
+    assert_true(recorder_is_own("interval"));
     assert_false(recorder_is_name(""));
     assert_false(recorder_is_name("a\"b"));
     assert_false(recorder_is_name(NULL));
