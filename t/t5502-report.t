@@ -21,7 +21,7 @@ like "... speed" "$out" "  throughput +68\.5 k tokens/s"$'\n'"  arithmetic +4\.4
 like "... efficiency" "$out" "  scaling efficiency +83\.8 %"$'\n'"  speedup +6\.7 x 1 rank"$'\n'
 like "... parts, with a bar" "$out" "  forward +131 ms +27\.3 %  █████████"
 like "... that add up" "$(awk '/step.s time goes/,/^$/ { sum += $4 } END { print sum }' <<<"$out")" "^(99\.9|100)"
-like "... goodput" "$out" $'\n'"goodput 74\.2 %: "
+like "... goodput" "$out" $'\n'"goodput 74\.2% of [0-9]+ min [0-9]+ s: useful time, "
 like "... what was lost" "$out" $'\n'"x lost to a failure +4 min 40 s +18\.3 %  "
 like "... the sum, as long as the run" "$out" "  took +25 min 28 s.*"$'\n'"  sum +25 min 28 s"$'\n'
 like "... the time line" "$out" $'\n'"  =+x+r=+x+=+-+=+"$'\n'" +F +F +R"$'\n'

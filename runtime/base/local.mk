@@ -9,6 +9,7 @@ libbase_la_SOURCES = \
 	%D%/clock.c %D%/clock.h \
 	%D%/door.c %D%/door.h \
 	%D%/dtype.c %D%/dtype.h \
+	%D%/duration.c %D%/duration.h \
 	%D%/error.c %D%/error.h \
 	%D%/flight.c %D%/flight.h \
 	%D%/frame.c %D%/frame.h \

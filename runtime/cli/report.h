@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "runtime/base/duration.h"
 #include "runtime/record/goodput.h"
 
 #define REPORT_RUNS_MAX 8 /* that are told apart on a page */
@@ -91,7 +92,6 @@ void report_strips(FILE *f, const struct report_run *runs, int n);
 
 /* ---- numbers and times for people; each returns buf ---- */
 
-const char *report_seconds(double s, char *buf, size_t size);             /* "2 h 13 min", "61.2 ms" */
 const char *report_si(double x, const char *unit, char *buf, size_t size); /* "81.2 k tokens/s", "4.19 TFLOP/s" */
 const char *report_percent(double share, char *buf, size_t size);         /* "41.2 %" */
 const char *report_number(double x, char *buf, size_t size);              /* four digits, as short as that goes */

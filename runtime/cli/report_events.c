@@ -50,7 +50,7 @@ static void say_resume(struct listing *l, const struct record_line *line)
     struct report_event *e = add(l, "resume", line);
     char took[32];
     snprintf(e->text, sizeof e->text, "from %.200s, %s", *o->text ? o->text : "a checkpoint",
-             report_seconds(o->took_s, took, sizeof took));
+             duration_text(o->took_s, took, sizeof took));
 }
 
 static void say_slow(struct listing *l, const struct record_line *line)
@@ -78,7 +78,7 @@ static void say_checkpoints(struct listing *l, const struct record_line *line)
         n += snprintf(e->text + n, sizeof e->text - (size_t)n, "; %s", report_si(o->bytes, "B", size, sizeof size));
     if (l->n_still)
         snprintf(e->text + n, sizeof e->text - (size_t)n, "; stood still for %s each",
-                 report_seconds(l->still_s / (double)l->n_still, still, sizeof still));
+                 duration_text(l->still_s / (double)l->n_still, still, sizeof still));
 }
 
 static void say(struct listing *l, size_t i)

@@ -115,7 +115,7 @@ const char *report_fact(const struct report_run *r, int fact, char *buf, size_t 
     case STATE: snprintf(buf, size, "%.*s", REPORT_TEXT_MAX, r->how); break;
     case JOB: snprintf(buf, size, "%.*s", REPORT_TEXT_MAX, r->start->job); break;
     case BEGAN: report_date(r->goodput.from_t, buf, size); break;
-    case TOOK: report_seconds(r->goodput.to_t - r->goodput.from_t, buf, size); break;
+    case TOOK: duration_text(r->goodput.to_t - r->goodput.from_t, buf, size); break;
     case WHERE: where(r, buf, size); break;
     case PARAMETERS:
         if (r->train && r->train->parameters)
@@ -135,7 +135,7 @@ const char *report_fact(const struct report_run *r, int fact, char *buf, size_t 
     case PEAK: percent(r->mfu, buf, size); break;
     case STEP_TIME:
         if (r->n_steps)
-            report_seconds(r->wall_s / (double)r->n_steps, buf, size);
+            duration_text(r->wall_s / (double)r->n_steps, buf, size);
         break;
     case EFFICIENCY: percent(r->efficiency, buf, size); break;
     case SPEEDUP:

@@ -66,10 +66,10 @@ static void put_sums(FILE *f, const struct report_run *r)
         if (r->goodput.class_s[c] > 0)
             fprintf(f, "<tr><th scope=\"row\"><i style=\"background:var(--%s)\"></i>%s</th><td class=\"n\">%s</td>"
                     "<td class=\"n\">%s</td></tr>", colour[c], goodput_name[c],
-                    report_seconds(r->goodput.class_s[c], took, sizeof took),
+                    duration_text(r->goodput.class_s[c], took, sizeof took),
                     report_percent(r->goodput.class_s[c] / all, share, sizeof share));
     fprintf(f, "<tr><th scope=\"row\">sum</th><td class=\"n\">%s</td><td class=\"n\">100 %%</td></tr></tbody></table>",
-            report_seconds(all, took, sizeof took));
+            duration_text(all, took, sizeof took));
 }
 
 static void put_events(FILE *f, const struct report_run *r, bool is_open)

@@ -60,7 +60,7 @@ static void put_parts(FILE *f, const struct report_run *r, bool is_wide)
     fprintf(f, "\nwhere a step's time goes\n");
     for (int p = 0; p < RECORD_PARTS; p++) {
         fprintf(f, "  %-18s %12s %8s  ", record_part_name[p],
-                report_seconds(r->part_s[p] / (double)r->n_steps, took, sizeof took),
+                duration_text(r->part_s[p] / (double)r->n_steps, took, sizeof took),
                 report_percent(r->part_s[p] / r->wall_s, share, sizeof share));
         put_bar(f, fmin(r->part_s[p] / r->wall_s, 1), is_wide);
     }
@@ -69,17 +69,17 @@ static void put_parts(FILE *f, const struct report_run *r, bool is_wide)
 static void put_goodput(FILE *f, const struct report_run *r, bool is_wide)
 {
     const struct goodput *g = &r->goodput;
-    char took[32], share[32];
+    char line[GOODPUT_TEXT_MAX], took[32], share[32];
     double all = g->to_t - g->from_t;
-    fprintf(f, "\ngoodput %s: useful time, over all but the queue\n", report_percent(g->share, share, sizeof share));
+    fprintf(f, "\n%s: useful time, over all but the queue\n", goodput_text(g, 0, line));
     for (int c = 0; c < GOODPUT_CLASSES; c++) {
         if (!(g->class_s[c] > 0))
             continue;
-        fprintf(f, "%c %-18s %12s %8s  ", mark[c], goodput_name[c], report_seconds(g->class_s[c], took, sizeof took),
+        fprintf(f, "%c %-18s %12s %8s  ", mark[c], goodput_name[c], duration_text(g->class_s[c], took, sizeof took),
                 report_percent(g->class_s[c] / all, share, sizeof share));
         put_bar(f, g->class_s[c] / all, is_wide);
     }
-    fprintf(f, "  %-18s %12s\n", "sum", report_seconds(all, took, sizeof took));
+    fprintf(f, "  %-18s %12s\n", "sum", duration_text(all, took, sizeof took));
 }
 
 /* ---- the time line ---- */
@@ -203,7 +203,7 @@ void report_columns(FILE *f, const struct report_run *runs, int n)
             if (runs[i].n_steps && runs[i].wall_s > 0)
                 snprintf(text[i], sizeof text[i], "%6s %s",
                          report_percent(runs[i].part_s[p] / runs[i].wall_s, share, sizeof share),
-                         report_seconds(runs[i].part_s[p] / (double)runs[i].n_steps, took, sizeof took));
+                         duration_text(runs[i].part_s[p] / (double)runs[i].n_steps, took, sizeof took));
             else
                 *text[i] = 0;
         put_row(&t, record_part_name[p], text);
@@ -215,7 +215,7 @@ void report_columns(FILE *f, const struct report_run *runs, int n)
             *text[i] = 0;
             if (s > 0)
                 snprintf(text[i], sizeof text[i], "%6s %s", report_percent(s / all, share, sizeof share),
-                         report_seconds(s, took, sizeof took));
+                         duration_text(s, took, sizeof took));
         }
         put_row(&t, goodput_name[c], text);
     }

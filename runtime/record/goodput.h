@@ -50,4 +50,13 @@ typedef void (*goodput_f)(void *arg, enum goodput_class c, double from_t, double
 /* f: called for every piece of the time; may be NULL. */
 struct goodput goodput_of(const struct record *r, goodput_f f, void *arg);
 
+#define GOODPUT_ALL ((1u << GOODPUT_CLASSES) - 1)
+#define GOODPUT_COST (1u << GOODPUT_LOST | 1u << GOODPUT_RESTART) /* what failures have cost */
+#define GOODPUT_TEXT_MAX 512 /* times of any length fit */
+
+/* "goodput 91.3% of 2 h 14 min: useful 2 h 02 min, lost 3 min 05 s, restart 40.1 s, data 4.2 s, start-up 20.0 s; queue
+ * 5 min 01 s": the time without the queue, and of the classes in the bit mask (1 << GOODPUT_...) those that took any.
+ * Returns buf, of GOODPUT_TEXT_MAX bytes. */
+const char *goodput_text(const struct goodput *g, unsigned classes, char buf[GOODPUT_TEXT_MAX]);
+
 #endif

@@ -7,6 +7,7 @@ librecord_la_SOURCES = \
 librecord_la_LIBADD = $(JANSSON_LIBS)
 librecordread_la_SOURCES = \
 	%D%/goodput.c %D%/goodput.h \
+	%D%/goodput_text.c \
 	%D%/read.c %D%/read.h \
 	%D%/read_impl.h \
 	%D%/read_line.c \

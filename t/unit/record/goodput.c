@@ -381,16 +381,38 @@ static void lives(void **state)
     }
 }
 
+static void one_line(void **state)
+{
+    (void)state;
+    char text[GOODPUT_TEXT_MAX];
+    struct goodput g = {.to_t = 8040 + 301, .share = 0.9134,
+                        .class_s = {[GOODPUT_USEFUL] = 7344, [GOODPUT_LOST] = 185, [GOODPUT_RESTART] = 40.14,
+                                    [GOODPUT_DATA] = 0.0042, [GOODPUT_QUEUE] = 301, [GOODPUT_STARTUP] = 470}};
+    assert_string_equal(goodput_text(&g, GOODPUT_ALL, text),
+                        "goodput 91.3% of 2 h 14 min: useful 2 h 02 min, lost 3 min 05 s, restart 40.1 s, data 4.2 ms, "
+                        "start-up 7 min 50 s; queue 5 min 01 s");
+    assert_string_equal(goodput_text(&g, GOODPUT_COST, text),
+                        "goodput 91.3% of 2 h 14 min: lost 3 min 05 s, restart 40.1 s");
+    assert_string_equal(goodput_text(&g, 0, text), "goodput 91.3% of 2 h 14 min");
+    g = (struct goodput){.to_t = 2, .share = NAN, .class_s = {[GOODPUT_QUEUE] = 2}};
+    assert_string_equal(goodput_text(&g, GOODPUT_ALL, text), "goodput 0.0% of 0 us; queue 2.0 s");
+    g = (struct goodput){.to_t = 8e9, .share = 1};
+    for (int c = 0; c < GOODPUT_CLASSES; c++)
+        g.class_s[c] = 4e9 + 36000; /* a hundred years */
+    assert_int_equal(strlen(strstr(goodput_text(&g, GOODPUT_ALL, text), "; queue ")), strlen("; queue 46296 d 17 h"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-    cmocka_unit_test(allocations),
+        cmocka_unit_test(allocations),
         cmocka_unit_test(an_undisturbed_run),
         cmocka_unit_test(a_failure_and_a_requeue),
         cmocka_unit_test(ends_that_are_none),
         cmocka_unit_test(a_program_without_steps),
         cmocka_unit_test(clocks_that_go_wrong),
         cmocka_unit_test(goodput_leaves_out_the_queue),
+        cmocka_unit_test(one_line),
         cmocka_unit_test(lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
