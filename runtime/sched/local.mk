@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libsched.la
 libsched_la_SOURCES = \
 	%D%/command.c %D%/command.h \
+	%D%/comment.c %D%/comment.h \
 	%D%/deadline.c %D%/deadline.h \
 	%D%/due.c %D%/due.h \
 	%D%/interval.c %D%/interval.h \
@@ -9,6 +10,8 @@ libsched_la_SOURCES = \
 	%D%/slurm.c %D%/slurm.h \
 	%D%/stop.c %D%/stop.h
 
+UNIT_TESTS += t/unit/sched/comment.t
+t_unit_sched_comment_t_SOURCES = t/unit/sched/comment.c
 UNIT_TESTS += t/unit/sched/deadline.t
 t_unit_sched_deadline_t_SOURCES = t/unit/sched/deadline.c
 UNIT_TESTS += t/unit/sched/due.t
