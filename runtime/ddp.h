@@ -286,6 +286,14 @@ void ddp_mark(ddp_t *d, enum ddp_mark mark);
  * name, or not such members. */
 int ddp_record(ddp_t *d, const char *event, const char *members, ddp_error_t *errp);
 
+/* When all steps are done and all is saved: ends the run's record, reads all of it, restarts and requeues before this
+ * one too, and says what their time was worth (ddp-report(1)). *ret_line: on rank 0 of a run with a record, one line
+ * for the user, "goodput 91.3% of 2 h 14 min: useful 2 h 02 min, lost 3 min 05 s ..."; else NULL. Borrowed until
+ * ddp_finalize. Under Slurm the job's comment says it too, behind what it had said before; what goes wrong there is a
+ * warning of ddp_checkpoint_status. Collective; it takes as long as Slurm's controller, up to ten seconds. Where it is
+ * not called, ddp_finalize does the same for the comment. */
+int ddp_goodput(ddp_t *d, const char **ret_line, ddp_error_t *errp);
+
 /* Starts the data order: n_samples samples, batch_per_shard of them per micro-step and rank, accum micro-steps per
  * step. All ranks pass the same numbers. The position in it is an epoch and how many of its samples all ranks together
  * have taken, so that training can go on from it on any number of ranks.

@@ -295,12 +295,12 @@ static void last_interval(ddp_t *d)
     interval(d);
 }
 
-void events_close(ddp_t *d)
+bool events_close(ddp_t *d)
 {
     struct events *v = &d->events;
     ddp_error_t why;
     if (!is_asked_for(v))
-        return;
+        return false;
     events_saved(d);
     if (v->n_taken + v->n_skipped > 0)
         last_interval(d);
@@ -310,8 +310,10 @@ void events_close(ddp_t *d)
     recorder_count(&v->file, "step", d->state.optimizer.n_steps);
     recorder_text(&v->file, "how", d->team.is_broken ? "failed" : v->has_stopped ? "stopped" : "done");
     end(d);
+    bool is_whole = v->file.is_open && !d->team.is_broken;
     recorder_close(&v->file);
     textfile_close(d, v->has_failed);
+    return is_whole;
 }
 
 /* ---- what only the program knows ---- */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "runtime/ddp.h"
+#include "runtime/record/goodput.h"
 #include "runtime/record/write.h"
 #include "runtime/textfile.h"
 
@@ -20,6 +21,7 @@ struct events {
     struct ddp_step last; /* and, since the last interval: */
     uint64_t n_taken, n_skipped;
     double loss_sum, items;
+    char goodput[GOODPUT_TEXT_MAX]; /* "": not known (yet) */
 };
 
 void events_open(ddp_t *d); /* at the end of ddp_commit and ddp_state_open: opens the record, start */
@@ -31,6 +33,10 @@ void events_step(ddp_t *d, const struct ddp_step *s, double items, bool is_inter
 void events_stop(ddp_t *d, const struct ddp_step *s); /* where it says stop; events_step does it, too */
 void events_saved(ddp_t *d); /* between steps: checkpoints that were committed, and a requeue */
 void events_failed(ddp_t *d, const char *why);
-void events_close(ddp_t *d); /* what is in no interval yet, a failure, end */
+
+/* What is in no interval yet, a failure, end. True: nothing failed, and the record is whole. */
+bool events_close(ddp_t *d);
+/* goodput.c: the same, and then the goodput by the whole record, which Slurm's job gets into its comment, too. */
+void goodput_close(ddp_t *d);
 
 #endif

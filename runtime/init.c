@@ -114,7 +114,7 @@ EXPORT void ddp_finalize(ddp_t *d)
         checkpoint_wait(&d->save, NULL);
     checkpoint_wait_copied(&d->save); /* out of memory that the ranks of a node share */
     parts_go(&d->parts, part);
-    events_close(d);
+    goodput_close(d);
     stop_release(&d->save.stop);
     arena_leave(&d->state.arena, is_between); /* before the communicator, which NCCL asks */
     comm_destroy(d->team.comm); /* first: until then its thread may be at works, which use what is freed below */

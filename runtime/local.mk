@@ -12,6 +12,7 @@ libddp_la_SOURCES = \
 	%D%/device_choose.c \
 	%D%/events.c %D%/events.h \
 	%D%/foreign.c \
+	%D%/goodput.c \
 	%D%/handle.c %D%/handle.h \
 	%D%/init.c \
 	%D%/join.c \
@@ -23,8 +24,8 @@ libddp_la_SOURCES = \
 	%D%/textfile.c %D%/textfile.h \
 	%D%/verify.c %D%/verify.h
 libddp_la_LIBADD = libsave.la libcore.la libgpu.la liboptimizer.la libgrads.la libcommnccl.la libcomm.la libboot.la \
-	libdevice.la libcudakernels.la libkernels.la librckpt.la librecord.la libsched.la libdata.la libbase.la \
-	$(CUDART_LIBS)
+	libdevice.la libcudakernels.la libkernels.la librckpt.la librecord.la librecordread.la libsched.la \
+	libdata.la libbase.la $(CUDART_LIBS)
 # as a static library, too
 libddp_la_LIBTOOLFLAGS =
 libddp_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \

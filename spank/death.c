@@ -80,8 +80,8 @@ static void say_who(const struct death *d, char *buf, size_t size)
         snprintf(buf, size, "node %s (rank %d) has been silent for %d s%s%s: it is down, or the network to it", d->node,
                  d->rank, d->how, *d->text ? " to node " : "", d->text);
     else if (d->kind == DEATH_DEAF)
-        snprintf(buf, size, "node %s (rank %d) has heard no other node for %d s: its network is down, or one way of it, "
-                 "or all of theirs", d->node, d->rank, d->how);
+        snprintf(buf, size, "node %s (rank %d) has heard no other node for %d s: its network is down, or one way of "
+                 "it, or all of theirs", d->node, d->rank, d->how);
     else if (d->kind == DEATH_GONE)
         snprintf(buf, size, "rank %d (%s) has gone: its guard or slurmstepd was killed (out of memory, perhaps), or "
                  "the node restarts", d->rank, d->node);

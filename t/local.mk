@@ -60,6 +60,7 @@ SHELL_TESTS = \
 	%D%/t5504-live.t \
 	%D%/t5504-prometheus.t \
 	%D%/t5505-curves.t \
+	%D%/t5504-goodput.t \
 	%D%/t6001-ckpt-cli.t \
 	%D%/t6002-ckpt-safetensors.t \
 	%D%/t6003-ckpt-transformers.t \

@@ -20,6 +20,8 @@ like "where a step's time went is said at the end" "$out" \
     "a step's [0-9.]+ ms: data [0-9.]+%, forward [0-9.]+%, backward .* other [0-9.]+%"
 like "... and the efficiency, with how it was found" "$out" \
     'efficiency [0-9.]+%, [0-9.]+ times one rank: a step computes [0-9.]+ ms .*passes whose buckets waited'
+like "... and what all of it was worth" "$(tail -n 1 <<<"$out")" \
+    '^goodput [0-9.]+% of [0-9.]+ m?s: useful [0-9.]+ m?s, (checkpoint [0-9.]+ [mu]?s, )?data [0-9.]+ [mu]?s, start-up '
 run "${check[@]}" a
 is "its lines" "$rc:$out" "0:start train interval interval interval validation end" || diag "$err"
 unlike "... in which data, forward and backward took some time" "$(grep interval a)" '"(data|forward|backward)": 0[,}]'
@@ -70,6 +72,30 @@ like "a slow rank is named" "$(grep '"slow"' slow)" '"step": 50, "rank": 1, "nod
 ok "... once" [ "$(grep -c '"slow"' slow)" = 1 ]
 run "$top_builddir/ddp" run -n 2 "$probe" options --ddp-record=own
 like "a program's own event" "$(cat own)" $'\n''\{"event": "epoch", "t": [0-9.]+, "number": 3\}'$'\n'
+
+# The comment of Slurm's job, in which the user's stays.
+mkdir bin
+cat >bin/squeue <<'EOF'
+#!/bin/sh
+echo "squeue: warning: about something" >&2
+for format; do :; done
+echo "$format" | sed 's/%k/run 7, lr=0.1 | ddp: goodput of before/'
+EOF
+cat >bin/scontrol <<'EOF'
+#!/bin/sh
+printf '%s\n' "$@" >comment
+[ -z "$BROKEN" ] || { echo "slurm_update error: Access denied" >&2; exit 1; }
+EOF
+chmod 755 bin/*
+in_job() { SLURM_JOB_ID=4711 PATH=$tmp/bin:$PATH train "${small[@]}" --steps 3 --ddp-record=job; }
+in_job
+is "a job's comment: exit code, no word about it" "$rc$err" 0
+like "... ours is behind the user's" "$(<comment)" \
+    '^update'$'\n''JobId=4711'$'\n''Comment=run 7, lr=0.1 \| ddp: goodput [0-9.]+% of [0-9.]+ m?s$'
+BROKEN=1 in_job
+is "refused: it is a warning, once" "$rc $(grep -c . <<<"$err")" "0 1"
+like "... which says why" "$err" "^train: rank 0: the goodput is not in the job's comment: scontrol: .*Access denied"
+like "... and the line is there" "$out" $'\n''goodput [0-9.]+% of'
 
 # It never ends training.
 ln -s a link

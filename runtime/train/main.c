@@ -248,6 +248,22 @@ static int evaluate(ddp_t *d, const struct job *j, ddp_error_t *errp)
     return j->o.print_hash ? print_hash(d, j, errp) : 0;
 }
 
+/* What the run's time was worth, its restarts and requeues included, where it keeps a record. */
+static int say_goodput(ddp_t *d, ddp_error_t *errp)
+{
+    struct ddp_checkpoint_status before = {0}, after = {0};
+    const char *line;
+    ddp_checkpoint_status(d, &before);
+    if (ddp_goodput(d, &line, errp) < 0)
+        return -1;
+    ddp_checkpoint_status(d, &after);
+    if (line)
+        puts(line);
+    if (strcmp(before.warning, after.warning))
+        complain(ddp_world(d), after.warning);
+    return 0;
+}
+
 /* 0: to the end, -1: error, else stopped before: the exit code. */
 static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_error_t *errp)
 {
@@ -282,7 +298,7 @@ static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_e
                 o->ckpt ? ", with a checkpoint: run the same again to go on" : "");
     if (ddp_requeue_note(d))
         fprintf(stderr, "train: %s\n", ddp_requeue_note(d));
-    if (o->print_hash && print_hash(d, j, errp) < 0)
+    if ((o->print_hash && print_hash(d, j, errp) < 0) || say_goodput(d, errp) < 0)
         return -1;
     return !stopped ? EXIT_SUCCESS : o->ckpt ? DDP_EXIT_STOPPED : 128 + last.stop_signal;
 }
