@@ -237,13 +237,11 @@ void events_step(ddp_t *d, const struct ddp_step *s, double items, bool is_inter
     events_saved(d);
 }
 
-void events_saved(ddp_t *d)
+/* The last checkpoint of s, if the record does not have it. */
+static void saved(ddp_t *d, const struct ddp_checkpoint_status *s)
 {
-    const struct ddp_checkpoint_status *s = &d->save.checkpoint.status;
-    const char *note = d->save.scheduler.note;
-    struct events *v = &d->events;
-    struct recorder *r = &v->file;
-    if (s->n_committed > v->n_committed) {
+    struct recorder *r = &d->events.file;
+    if (s->n_committed > d->events.n_committed) {
         recorder_begin(r, "checkpoint");
         recorder_count(r, "step", s->last_step);
         recorder_text(r, "path", s->path);
@@ -253,8 +251,17 @@ void events_saved(ddp_t *d)
         recorder_number(r, "written_s", s->write_s);
         end(d);
         textfile_checkpoint(d);
+        d->events.n_committed = s->n_committed;
     }
-    v->n_committed = s->n_committed;
+}
+
+void events_saved(ddp_t *d)
+{
+    const char *note = d->save.scheduler.note;
+    struct events *v = &d->events;
+    struct recorder *r = &v->file;
+    saved(d, &d->save.checkpoint.before); /* one call may end a save, and then begin and end another */
+    saved(d, &d->save.checkpoint.status);
     if (!note || v->has_requeued)
         return;
     v->has_requeued = true;

@@ -30,9 +30,12 @@ done
 # One that is asked for while another is in flight, and no step after it.
 for end in "settle=on" "settle=off"; do
     for layout in 2 1,1; do
-        PROBE_SLOW_COPY=1 ranks $layout "$tmp/asked-$layout-$end" steps=9 last=on $end --ddp-ckpt-every=8
+        PROBE_SLOW_COPY=1 ranks $layout "$tmp/asked-$layout-$end" steps=9 last=on $end --ddp-ckpt-every=8 \
+            --ddp-record="$tmp/record-$layout-$end"
         is "$layout, $end: the last step's is taken behind the one in flight" \
             "$rc $(last "$tmp/asked-$layout-$end") $(grep ^postponed <<<"$out")" "0 9 postponed 1" || diag "$out$err"
+        is "... and each has its line in the record" "$(sed -n 's/.*"checkpoint", .*"step": \([0-9]*\), .*/\1/p' \
+            "$tmp/record-$layout-$end" | xargs)" "8 9"
     done
 done
 # The optimizer waits for the copy, also one that takes longer than a step.

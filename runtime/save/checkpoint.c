@@ -267,6 +267,7 @@ static void begin(struct save *save)
     c->start_error = (ddp_error_t){0};
     c->phase = CHECKPOINT_SAVING;
     scheduler_save_begun(save);
+    c->before = c->status;
     c->status.blocked_s = c->status.commit_s = 0;
     if (begin_writing(save, &c->start_error) < 0)
         recall_take_alone(save);

@@ -57,6 +57,7 @@ struct checkpoint {
     char *resumed_dir;            /* the folder that ddp_resume was given; or NULL */
     struct manifest_state state;  /* of the present save; its constant part is filled once */
     struct ddp_checkpoint_status status;
+    struct ddp_checkpoint_status before; /* that, when the save in flight, or else the last one, began */
     uint64_t warned_ns;           /* when the step of the last warning began; 0: before the first step */
     ddp_error_t start_error;      /* why this rank could not start writing its part */
     double trained_s;             /* time spent in steps, earlier runs included */
