@@ -38,6 +38,16 @@ is "... once" "$(grep -c ' slow  ' <<<"$out")" 1
 report "$data/cut.jsonl"
 like "a run that goes on" "$rc:$out" "^0:train, job 1402.0: running.*1 line had been cut$"
 
+# Two steps of one allocation, one after the other: nothing was requeued.
+sed -E 's/"1234.0"/"1234.1"/; s/("(t|began_t)": 17954)2/\13/g' "$data/steady.jsonl" |
+    cat "$data/steady.jsonl" - >"$tmp/steps"
+report "$tmp/steps"
+like "two steps of one allocation" "$rc:$out" "^0:train, job 1234\.1: done;.*  interruptions +1 restart, 0 requeues"
+is "... which are no requeue among the events either" \
+    "$(sed -n 's/^  [0-9:]\+ *[0-9]\+  \(\(re\)\?start  .*\)/\1/p' <<<"$out" | tr -s ' ' | paste -sd,)" \
+    "start 8 ranks on 4 nodes,restart 8 ranks on 4 nodes"
+unlike "... and no time in the queue" "$out" "in the queue"
+
 # ---- several ----
 report "$data"/{steady,straggler,killed}.jsonl
 like "runs side by side" "$rc:$out" "^0: +steady +straggler +killed"$'\n'
