@@ -58,9 +58,9 @@ SHELL_TESTS = \
 	%D%/t5502-report.t \
 	%D%/t5503-report-page.t \
 	%D%/t5504-live.t \
-	%D%/t5504-prometheus.t \
 	%D%/t5505-curves.t \
-	%D%/t5504-goodput.t \
+	%D%/t5506-prometheus.t \
+	%D%/t5507-goodput.t \
 	%D%/t6001-ckpt-cli.t \
 	%D%/t6002-ckpt-safetensors.t \
 	%D%/t6003-ckpt-transformers.t \

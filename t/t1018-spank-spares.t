@@ -94,7 +94,7 @@ n6 3 6 1 1 1 n3
 n5 4 6 2 2 0 n3
 n5 5 6 2 2 1 n3"
 until_true 10 said nap 'n6 takes'
-like "... and it is named" "$(lines nap.err)" '^ddp: node n4 \(rank 2\) has been silent for 3 s to node n[0-9]: .*: restart 1 of 5
+like "... and it is named" "$(lines nap.err)" '^ddp: node n4 \(rank 2\) has been silent for 3 s to node n.: .* 1 of 5
 ddp: restart 1 of 5: n6 takes the place of n4: 3 nodes, 6 ranks$'
 is "... where it still ran, its programs ended first" "$(naps n4) $(cat "$tmp/out/before")" "0 "
 die n3
