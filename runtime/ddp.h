@@ -150,6 +150,8 @@ struct ddp_metrics {
                                  but its first step: 0.9 with N ranks is the speed of 0.9 N times one; 0: not known */
     double end_t;             /* when the job's time is over, in seconds since 1970, as Slurm said last; 0: not known,
                                  as on other ranks than 0, and where no folder for checkpoints is open */
+    double barrier_p50_s;     /* a barrier of all ranks, on this one: of the last 256, of which there is at most one */
+    double barrier_p99_s;     /* every 50 steps, half and 99% took at most so long; 0: not known */
 };
 
 /* The optimizer and its schedule.

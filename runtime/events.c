@@ -161,6 +161,7 @@ static void put_pace(ddp_t *d, bool has_steps)
     put_each(d, "exposed_s", exposed_of);
     recorder_number(r, "baseline_s", i->baseline_s);
     recorder_number(r, "efficiency", i->efficiency);
+    recorder_number(r, "barrier_s", i->barrier_s);
     put_each(d, "memory_bytes", memory_of);
 }
 

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/meminfo.h"
 #include "runtime/base/stats.h"
 
@@ -41,7 +43,8 @@ struct pace_own pace_own(struct pace *p, const struct parts *parts, double hidde
         took_s[i] = p->took_s[i];
     struct pace_own own = {.took_s = n ? stats_of(took_s, n).median : 0,
                            .hidden_s = hidden_s - p->at_hidden_s,
-                           .memory_bytes = (double)meminfo_peak("")};
+                           .memory_bytes = (double)meminfo_peak(""),
+                           .barrier_s = p->n_barriers ? p->barrier_now_s : NAN};
     for (int i = 0; i < DDP_PARTS; i++) {
         own.part_s[i] = now_s[i] - p->at_s[i];
         p->at_s[i] = now_s[i];
@@ -104,13 +107,16 @@ static void judge(struct pace_interval *i)
 void pace_take(struct pace *p, const struct team *t, struct pace_own *all, bool can_be_slow)
 {
     int n = t->me.size;
-    p->last = (struct pace_interval){.n_steps = p->n_steps};
+    p->last = (struct pace_interval){.n_steps = p->n_steps, .barrier_s = mean(all, n, FIELD(barrier_s))};
     for (size_t i = 0; i < DDP_PARTS; i++) {
         p->last.part_s[i] = mean(all, n, FIELD(part_s) + i);
         p->last.wall_s += p->last.part_s[i];
     }
     p->last.hidden_s = mean(all, n, FIELD(hidden_s));
     p->last.baseline_s = mean(all, n, FIELD(baseline_s));
+    p->barrier_due_s += p->last.wall_s;
+    if (isfinite(p->last.barrier_s))
+        p->barrier_mean_s = p->last.barrier_s;
     judge(&p->last);
     if (isfinite(p->last.efficiency) && p->n_intervals > 0) {
         double had_s = p->last.wall_s - p->last.part_s[DDP_PART_CHECKPOINT] - p->last.part_s[DDP_PART_OTHER];
@@ -125,6 +131,39 @@ void pace_take(struct pace *p, const struct team *t, struct pace_own *all, bool 
     p->n_intervals++;
     free(p->all);
     p->all = all;
+}
+
+/* All ranks decide alike: by what all have gathered before. */
+int pace_barrier(struct pace *p, struct team *t, ddp_error_t *errp)
+{
+    p->barrier_now_s = NAN;
+    if (t->me.size == 1 || p->barrier_mean_s > PACE_BARRIER_SHARE * p->barrier_due_s)
+        return 0;
+    uint64_t began_ns = clock_ns();
+    if (comm_barrier(t->comm, errp) < 0)
+        return team_break(t);
+    p->barrier_now_s = (double)(clock_ns() - began_ns) / 1e9;
+    p->barrier_s[p->n_barriers++ % PACE_BARRIERS] = p->barrier_now_s;
+    p->barrier_due_s = 0;
+    return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double pace_barrier_quantile(const struct pace *p, double share)
+{
+    double sorted[PACE_BARRIERS];
+    size_t n = p->n_barriers < PACE_BARRIERS ? (size_t)p->n_barriers : PACE_BARRIERS;
+    if (n == 0)
+        return NAN;
+    memcpy(sorted, p->barrier_s, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_size);
+    size_t k = (size_t)ceil(share * (double)n);
+    return sorted[k ? k - 1 : 0];
 }
 
 double pace_efficiency(const struct pace *p)

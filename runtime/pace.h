@@ -14,7 +14,11 @@
  * of PARTS_QUIET, so that neither a machine that gets slower nor one slow pass counts. With the optimizer's part that
  * is what one rank alone would take for its step, but for what ranks on one node take from each other (memory
  * bandwidth, clock), which is in it. Efficiency is this over the mean step without checkpoints and `other`: the rest is
- * exposed communication, waiting for slower ranks, and what communication beside backward takes from computing. */
+ * exposed communication, waiting for slower ranks, and what communication beside backward takes from computing.
+ *
+ * Barriers. Behind the gather, which they have left together, the ranks meet in a barrier, and each takes its time:
+ * what a barrier costs, and not who comes late to it. It is left out where it would cost more than PACE_BARRIER_SHARE
+ * of the time. */
 #ifndef DDP_RUNTIME_PACE_H
 #define DDP_RUNTIME_PACE_H
 
@@ -23,6 +27,8 @@
 
 #define PACE_STEPS 50
 #define PACE_SLOW 1.2
+#define PACE_BARRIERS 256 /* the last ones, whose times are kept */
+#define PACE_BARRIER_SHARE 1e-3
 #define PACE_LEAST_S 1e-3 /* below it a step's time is that of its calls, and of what else the machine does */
 
 /* One rank's numbers, all doubles: they also travel as a sum over ranks, in which the others are 0. */
@@ -32,6 +38,7 @@ struct pace_own {
     double hidden_s;
     double baseline_s;        /* of a step; NAN: not known */
     double memory_bytes;      /* the most that it ever held */
+    double barrier_s;         /* behind the last gather; NAN: there was none */
 };
 #define PACE_OWN_N (sizeof(struct pace_own) / sizeof(double))
 
@@ -43,6 +50,7 @@ struct pace_interval {
     double hidden_s;
     double baseline_s;        /* of a step; NAN: not known, as efficiency */
     double efficiency;
+    double barrier_s;         /* behind the last gather; NAN: there was none */
     bool is_judged;           /* it had steps enough to see who is slow, */
     bool is_slow;             /* and a rank was */
 };
@@ -60,6 +68,10 @@ struct pace {
     double at_s[DDP_PARTS], at_hidden_s;
     struct pace_interval last;
     struct pace_own *all;          /* [size] of the last interval; a rank that is not known has NAN; NULL: none yet */
+    uint64_t n_barriers;           /* that were timed, on this rank */
+    double barrier_s[PACE_BARRIERS];
+    double barrier_now_s;          /* since the last gather; NAN: none */
+    double barrier_mean_s, barrier_due_s; /* the last one, mean over the ranks; time since then */
     double need_s, had_s;          /* over the run but its first step: what efficiency is a quotient of */
 };
 
@@ -75,6 +87,13 @@ struct pace_own pace_own(struct pace *p, const struct parts *parts, double hidde
 
 /* All ranks' numbers, which it frees; can_be_slow: on processors. */
 void pace_take(struct pace *p, const struct team *t, struct pace_own *all, bool can_be_slow);
+
+/* Between the gather and pace_take: a barrier, where there are ranks to meet and it is not too dear. -1: it failed, and
+ * t is broken. Collective. */
+int pace_barrier(struct pace *p, struct team *t, ddp_error_t *errp);
+
+/* What `share` (0 to 1) of the last barriers took at most; NAN: there was none. */
+double pace_barrier_quantile(const struct pace *p, double share);
 
 /* Over the run but its first step; NAN: not known. */
 double pace_efficiency(const struct pace *p);

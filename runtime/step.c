@@ -1,6 +1,7 @@
 /* step.c - the training step: samples out, gradients in, one optimizer step. */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/budget.h"
@@ -222,6 +223,10 @@ static int gather_pace(ddp_t *d, const struct ddp_step *s, bool has_joined, bool
     all = team_gather(&d->team, &own, sizeof own, errp);
     if (!all)
         return -1;
+    if (pace_barrier(&d->pace, &d->team, errp) < 0) {
+        free(all);
+        return -1;
+    }
     pace_take(&d->pace, &d->team, all, !d->device);
     d->state.reducer.quiet_every = reducer_quiet_every(d->pace.last.hidden_s / d->pace.last.wall_s);
     return 0;
@@ -302,6 +307,10 @@ EXPORT int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t siz
     m.efficiency = isfinite(efficiency) ? efficiency : 0;
     m.baseline_s = isfinite(baseline_s) ? baseline_s : 0;
     m.end_t = scheduler_end_t(&d->save);
+    if (d->pace.n_barriers) {
+        m.barrier_p50_s = pace_barrier_quantile(&d->pace, 0.5);
+        m.barrier_p99_s = pace_barrier_quantile(&d->pace, 0.99);
+    }
     sized_give(ret, size, &m, sizeof m);
     return 0;
 }

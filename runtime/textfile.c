@@ -43,6 +43,7 @@ static const struct family {
     {"ddp_hidden_communication_seconds_total", COUNTER,
      "Communication beside the backward pass, mean over the ranks.", AT(hidden_s)},
     {"ddp_efficiency_ratio", GAUGE, "Scaling efficiency in the last interval.", AT(efficiency)},
+    {"ddp_barrier_seconds", GAUGE, "What a barrier of all ranks took.", AT(barrier_s)},
     {"ddp_memory_peak_bytes", GAUGE, "The most memory that a rank has held.", AT(memory_bytes)},
     {"ddp_checkpoints_total", COUNTER, "Checkpoints that this program has committed.", AT(n_checkpoints)},
     {"ddp_checkpoint_step", GAUGE, "Step of the last one.", AT(ckpt_step)},
@@ -96,8 +97,8 @@ void textfile_open(ddp_t *d, const char *path, double began_t)
     t->v = (struct textfile_values){
         .up = 1, .began_t = floor(began_t), .n_restarts = n_restarts, .n_requeues = slurm_restarts(),
         .n_ranks = d->team.me.size, .n_nodes = d->team.map->n_nodes, .loss = NAN, .lr = NAN, .grad_norm = NAN,
-        .step_s = NAN, .efficiency = NAN, .memory_bytes = NAN, .slow_factor = NAN, .ckpt_step = NAN,
-        .ckpt_bytes = NAN, .ckpt_t = NAN};
+        .step_s = NAN, .efficiency = NAN, .barrier_s = NAN, .memory_bytes = NAN, .slow_factor = NAN,
+        .ckpt_step = NAN, .ckpt_bytes = NAN, .ckpt_t = NAN};
     t->v.n_steps_done = (double)d->state.optimizer.n_steps;
     save(d);
 }
@@ -138,6 +139,7 @@ void textfile_interval(ddp_t *d, const struct textfile_interval *i)
     v->n_skipped += (double)i->n_skipped;
     v->step_s = now->n_steps ? now->wall_s / (double)now->n_steps : NAN;
     v->efficiency = now->efficiency;
+    v->barrier_s = isfinite(now->barrier_s) ? now->barrier_s : v->barrier_s;
     v->memory_bytes = most_memory(&d->pace, d->team.me.size);
     for (int k = 0; k < DDP_PARTS; k++)
         add(&v->part_s[k], now->part_s[k]);

@@ -18,7 +18,7 @@ struct textfile_values {
     double n_ranks, n_nodes, n_restarts, n_requeues;
     double n_steps_done;   /* since training began; since this process did: */
     double n_taken, n_skipped, items, n_checkpoints, part_s[DDP_PARTS], hidden_s;
-    double loss, lr, grad_norm, step_s, efficiency, memory_bytes; /* of the last interval */
+    double loss, lr, grad_norm, step_s, efficiency, barrier_s, memory_bytes; /* of the last interval */
     double slow_factor;
     double ckpt_step, ckpt_bytes, ckpt_t; /* of the last checkpoint */
 };

@@ -22,6 +22,9 @@ like "... and the efficiency, with how it was found" "$out" \
     'efficiency [0-9.]+%, [0-9.]+ times one rank: a step computes [0-9.]+ ms .*passes whose buckets waited'
 like "... and what all of it was worth" "$(tail -n 1 <<<"$out")" \
     '^goodput [0-9.]+% of [0-9.]+ m?s: useful [0-9.]+ m?s, (checkpoint [0-9.]+ [mu]?s, )?data [0-9.]+ [mu]?s, start-up '
+like "... and what a barrier takes" "$out" $'\n''a barrier takes [0-9.e+]+ us, 99% of them at most [0-9.e+]+ us'
+like "... which the record has, too" "$(sed -n '/"interval"/s/.*"barrier_s": \([^,]*\),.*/\1/p' a | paste -sd' ')" \
+    '^null [0-9.e-]+[0-9] (null|[0-9.e-]+[0-9])$'
 run "${check[@]}" a
 is "its lines" "$rc:$out" "0:start train interval interval interval validation end" || diag "$err"
 unlike "... in which data, forward and backward took some time" "$(grep interval a)" '"(data|forward|backward)": 0[,}]'

@@ -38,8 +38,9 @@ is "its text keeps to the format" "$rc:$err" "0:" || diag "$(cat a.prom)"
 is "what there is" "$(sed 's/ .*//' <<<"$out" | paste -sd' ')" "ddp_up ddp_failed ddp_start_timestamp_seconds \
 ddp_last_update_timestamp_seconds ddp_ranks ddp_nodes ddp_restarts_total ddp_requeues_total ddp_step ddp_steps_total \
 ddp_skipped_steps_total ddp_items_total ddp_loss ddp_learning_rate ddp_gradient_norm ddp_step_seconds \
-ddp_hidden_communication_seconds_total ddp_efficiency_ratio ddp_memory_peak_bytes ddp_checkpoints_total \
-ddp_checkpoint_step ddp_checkpoint_bytes ddp_checkpoint_timestamp_seconds ddp_time_seconds_total{part=data} \
+ddp_hidden_communication_seconds_total ddp_efficiency_ratio ddp_barrier_seconds ddp_memory_peak_bytes \
+ddp_checkpoints_total ddp_checkpoint_step ddp_checkpoint_bytes ddp_checkpoint_timestamp_seconds \
+ddp_time_seconds_total{part=data} \
 ddp_time_seconds_total{part=forward} ddp_time_seconds_total{part=backward} ddp_time_seconds_total{part=exposed} \
 ddp_time_seconds_total{part=optimizer} ddp_time_seconds_total{part=checkpoint} ddp_time_seconds_total{part=other}"
 for name in $(grep -o '^# TYPE [a-z_]*' a.prom | cut -d' ' -f3) ddp_slow_rank_ratio; do
@@ -51,6 +52,7 @@ $(value ddp_items_total)" "2 1 120 120 30720"
 for pair in 'ddp_loss=i[-1]["loss"]' 'ddp_learning_rate=i[-1]["lr"]' 'ddp_gradient_norm=i[-1]["grad_norm"]' \
     'ddp_step_seconds=i[-1]["wall_s"] / i[-1]["steps"]' 'ddp_memory_peak_bytes=max(i[-1]["memory_bytes"])' \
     'ddp_efficiency_ratio=i[-1]["efficiency"]' \
+    'ddp_barrier_seconds=[x["barrier_s"] for x in i if x["barrier_s"]][-1]' \
     'ddp_hidden_communication_seconds_total=sum(x["hidden_s"] for x in i)' \
     'ddp_time_seconds_total{part=backward}=sum(x["parts"]["backward"] for x in i)' \
     'ddp_time_seconds_total{part=other}=sum(x["parts"]["other"] for x in i)' \

@@ -72,6 +72,9 @@ void account_say(const ddp_t *d, const struct job *j, const struct ddp_device *d
            percent(m.hidden_s, m.wall_s), percent(m.part_s[DDP_PART_OPTIMIZER], m.wall_s),
            percent(m.part_s[DDP_PART_CHECKPOINT], m.wall_s), percent(m.part_s[DDP_PART_OTHER], m.wall_s));
     int n = ddp_world(d)->size;
+    if (m.barrier_p50_s > 0)
+        printf("a barrier takes %.3g us, 99%% of them at most %.3g us (sampled)\n", 1e6 * m.barrier_p50_s,
+               1e6 * m.barrier_p99_s);
     if (n > 1 && m.efficiency > 0)
         printf("efficiency %.1f%%, %.2f times one rank: a step computes %.4g ms where nothing travels beside it (%s)\n",
                100 * m.efficiency, m.efficiency * n, 1e3 * m.baseline_s,

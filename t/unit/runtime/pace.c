@@ -130,6 +130,29 @@ static void efficiency_is_baseline_and_optimizer_over_the_step(void **state)
     world_destroy(w);
 }
 
+static void barriers_have_quantiles(void **state)
+{
+    (void)state;
+    struct pace p = {0};
+    assert_true(isnan(pace_barrier_quantile(&p, .5)));
+    for (int i = 0; i < 100; i++)
+        p.barrier_s[p.n_barriers++] = (i * 37 % 100 + 1) / 1e3; /* 1 to 100 ms, in some order */
+    assert_true(fabs(pace_barrier_quantile(&p, .5) - .050) < 1e-9);
+    assert_true(fabs(pace_barrier_quantile(&p, .99) - .099) < 1e-9);
+    assert_true(fabs(pace_barrier_quantile(&p, 0) - .001) < 1e-9 && fabs(pace_barrier_quantile(&p, 1) - .1) < 1e-9);
+    p.barrier_now_s = .001;
+    struct pace_own *own = malloc(sizeof *own);
+    struct team t = {.me = {.size = 1}};
+    *own = pace_own(&p, &(struct parts){0}, 0);
+    own->part_s[DDP_PART_DATA] = .75;
+    pace_take(&p, &t, own, false); /* so dear, and due in a second */
+    assert_true(p.last.barrier_s == .001 && p.barrier_mean_s == .001 && p.barrier_due_s == .75);
+    pace_close(&p);
+    for (int i = 0; i < PACE_BARRIERS; i++) /* the last ones count */
+        p.barrier_s[p.n_barriers++ % PACE_BARRIERS] = 1;
+    assert_true(fabs(pace_barrier_quantile(&p, 0) - 1) < 1e-9);
+}
+
 static void ranks_gather_at_first_every_so_often_and_at_last(void **state)
 {
     (void)state;
@@ -150,6 +173,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(with_accumulation_the_baseline_is_the_quiet_micro_steps_mean),
     cmocka_unit_test(else_it_is_what_a_quiet_pass_takes_of_its_neighbours),
     cmocka_unit_test(efficiency_is_baseline_and_optimizer_over_the_step),
+    cmocka_unit_test(barriers_have_quantiles),
     cmocka_unit_test(ranks_gather_at_first_every_so_often_and_at_last),
 };
 UNIT_MAIN(tests)
