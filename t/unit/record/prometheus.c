@@ -184,9 +184,12 @@ static void a_killed_writer_leaves_a_whole_text(void **state)
         assert_int_equal(save(&p, N_SAMPLES, 0, NULL), 0);
         assert_int_equal(n_files(), 1);
         pid_t writer = fork();
-        for (int i = 1; writer == 0; i++)
-            if (save(&p, N_SAMPLES, i, NULL) < 0)
-                _exit(1);
+        if (writer == 0) {
+            int i = 1;
+            while (save(&p, N_SAMPLES, i, NULL) == 0)
+                i++;
+            _exit(1);
+        }
         assert_true(writer > 0);
         for (int i = 0; i <= k; i++)
             expect_one_text(N_SAMPLES);
