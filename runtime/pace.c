@@ -7,7 +7,6 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/meminfo.h"
-#include "runtime/base/stats.h"
 
 void pace_note(struct pace *p, double took_s)
 {
@@ -148,22 +147,12 @@ int pace_barrier(struct pace *p, struct team *t, ddp_error_t *errp)
     return 0;
 }
 
-static int by_size(const void *a, const void *b)
+struct stats pace_barriers(const struct pace *p)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double pace_barrier_quantile(const struct pace *p, double share)
-{
-    double sorted[PACE_BARRIERS];
+    double took_s[PACE_BARRIERS];
     size_t n = p->n_barriers < PACE_BARRIERS ? (size_t)p->n_barriers : PACE_BARRIERS;
-    if (n == 0)
-        return NAN;
-    memcpy(sorted, p->barrier_s, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_size);
-    size_t k = (size_t)ceil(share * (double)n);
-    return sorted[k ? k - 1 : 0];
+    memcpy(took_s, p->barrier_s, n * sizeof *took_s);
+    return n ? stats_of(took_s, n) : (struct stats){0};
 }
 
 double pace_efficiency(const struct pace *p)

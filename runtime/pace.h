@@ -22,6 +22,7 @@
 #ifndef DDP_RUNTIME_PACE_H
 #define DDP_RUNTIME_PACE_H
 
+#include "runtime/base/stats.h"
 #include "runtime/core/team.h"
 #include "runtime/parts.h"
 
@@ -92,8 +93,8 @@ void pace_take(struct pace *p, const struct team *t, struct pace_own *all, bool 
  * t is broken. Collective. */
 int pace_barrier(struct pace *p, struct team *t, ddp_error_t *errp);
 
-/* What `share` (0 to 1) of the last barriers took at most; NAN: there was none. */
-double pace_barrier_quantile(const struct pace *p, double share);
+/* What the last barriers took; all 0: there was none. */
+struct stats pace_barriers(const struct pace *p);
 
 /* Over the run but its first step; NAN: not known. */
 double pace_efficiency(const struct pace *p);

@@ -307,10 +307,9 @@ EXPORT int ddp_metrics_sized(const ddp_t *d, struct ddp_metrics *ret, size_t siz
     m.efficiency = isfinite(efficiency) ? efficiency : 0;
     m.baseline_s = isfinite(baseline_s) ? baseline_s : 0;
     m.end_t = scheduler_end_t(&d->save);
-    if (d->pace.n_barriers) {
-        m.barrier_p50_s = pace_barrier_quantile(&d->pace, 0.5);
-        m.barrier_p99_s = pace_barrier_quantile(&d->pace, 0.99);
-    }
+    struct stats barriers = pace_barriers(&d->pace);
+    m.barrier_p50_s = barriers.median;
+    m.barrier_p99_s = barriers.p99;
     sized_give(ret, size, &m, sizeof m);
     return 0;
 }

@@ -8,7 +8,7 @@
 #include "spank/guards_impl.h"
 
 #define BEAT_S 1.0
-#define LATE_S 2 /* twice that */
+#define LATE_S 2  /* twice that */
 #define SOON_S 5  /* where silence is borne for longer a death is not to wait for it */
 
 static bool has_remote(const guards_t *g)

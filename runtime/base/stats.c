@@ -18,6 +18,6 @@ static double at(const double *x, size_t n, double q)
 struct stats stats_of(double *x, size_t n)
 {
     qsort(x, n, sizeof *x, compare);
-    return (struct stats){.median = at(x, n, 0.5), .q1 = at(x, n, 0.25), .q3 = at(x, n, 0.75), .min = x[0],
-                          .max = x[n - 1]};
+    return (struct stats){.median = at(x, n, 0.5), .q1 = at(x, n, 0.25), .q3 = at(x, n, 0.75),
+                          .p99 = at(x, n, 0.99), .min = x[0], .max = x[n - 1]};
 }
