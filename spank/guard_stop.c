@@ -1,16 +1,12 @@
-#include "config.h" /* pipe2, environ */
+#include "config.h"
 #include "spank/guard_stop.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/io.h"
 #include "runtime/base/settings.h"
 #include "runtime/sched/requeue.h"
 #include "runtime/sched/slurm.h"
@@ -20,8 +16,9 @@
 
 /* ---- in the child ---- */
 
-static void ask(const struct guard_stop *s, int out)
+static void ask(const void *stop, int out)
 {
+    const struct guard_stop *s = stop;
     char id[SLURM_ID_MAX + 1];
     struct slurm_job job;
     ddp_error_t e;
@@ -45,8 +42,9 @@ static char *join_arguments(const struct guards_facts *f, size_t *ret_n)
     return out && fclose(out) == 0 ? text : NULL;
 }
 
-static void requeue(const struct guard_stop *s, int out)
+static void requeue(const void *stop, int out)
 {
+    const struct guard_stop *s = stop;
     static const struct knob limit = {.name = "requeue-limit", SETTING_REQUEUE_LIMIT};
     struct knob_value v;
     ddp_error_t e;
@@ -65,38 +63,17 @@ static void requeue(const struct guard_stop *s, int out)
     process_say("ddp: %s", note ? note : "the job is not requeued: no memory");
 }
 
-static void release(const struct guard_stop *s, int out)
+static void release(const void *stop, int out)
 {
-    (void)s, (void)out;
+    (void)stop, (void)out;
     slurm_cancel_step(deadline_in(GUARD_STOP_RELEASE_S), NULL);
 }
 
 /* ---- in the guard ---- */
 
-/* The child ends with the guard, and, as that, is no process of the step's for Slurm's signals. */
-static void begin(struct guard_stop *s, void work(const struct guard_stop *s, int out), double within_s)
+static void begin(struct guard_stop *s, void work(const void *stop, int out), double within_s)
 {
-    int fd[2] = {-1, -1};
-    pid_t self = getpid();
-    s->child = pipe2(fd, O_CLOEXEC | O_NONBLOCK) == 0 ? fork() : -1;
-    if (s->child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != self)
-            _exit(1);
-        if (s->f->env)
-            environ = s->f->env;
-        work(s, fd[1]);
-        _exit(0);
-    }
-    if (s->child < 0) { /* what was asked for does not come, as where the controller does not answer */
-        s->child = 0;
-        io_close(fd[0]);
-        io_close(fd[1]);
-        return;
-    }
-    close(fd[1]);
-    s->in = fd[0];
-    s->child_until = deadline_in(within_s);
+    guard_child_begin(&s->child, s->f->env, work, s, within_s);
 }
 
 static uint64_t on_our_clock(int64_t unix_s)
@@ -125,7 +102,8 @@ static void plan(struct guard_stop *s, int64_t end_s)
 
 void guard_stop_open(struct guard_stop *s, const struct guards_facts *f)
 {
-    *s = (struct guard_stop){.f = f, .began_s = (int64_t)time(NULL), .in = -1};
+    *s = (struct guard_stop){.f = f, .began_s = (int64_t)time(NULL)};
+    guard_child_init(&s->child);
     if (!f->stop.before_s)
         return;
     if (f->end_s > 0)
@@ -136,12 +114,12 @@ void guard_stop_open(struct guard_stop *s, const struct guards_facts *f)
 
 int guard_stop_fd(const struct guard_stop *s)
 {
-    return s->in;
+    return s->child.in;
 }
 
 int guard_stop_wait_ms(const struct guard_stop *s)
 {
-    const uint64_t when[] = {s->stop_at, s->child ? s->child_until : s->ask_at};
+    const uint64_t when[] = {s->stop_at, s->child.pid ? s->child.until : s->ask_at};
     int ms = -1;
     for (size_t i = 0; i < sizeof when / sizeof *when; i++)
         if (when[i] && (ms < 0 || deadline_left_ms(when[i]) < ms))
@@ -153,27 +131,22 @@ int guard_stop_wait_ms(const struct guard_stop *s)
 static void hear(struct guard_stop *s)
 {
     int64_t end_s;
-    ssize_t n = read(s->in, &end_s, sizeof end_s);
-    bool is_late = deadline_left_ns(s->child_until) == 0;
-    if (n == sizeof end_s && (end_s > s->end_s + SAME_S || end_s < s->end_s - SAME_S))
+    bool is_late;
+    if (guard_child_hear(&s->child, &end_s, sizeof end_s, &is_late) &&
+        (end_s > s->end_s + SAME_S || end_s < s->end_s - SAME_S))
         plan(s, end_s);
-    if (n != 0 && !is_late)
+    if (s->child.pid)
         return;
-    if (n != 0)
-        kill(s->child, SIGKILL);
-    if (n != 0 && s->is_requeue)
+    if (is_late && s->is_requeue)
         process_say("ddp: the job is not requeued: no answer within %d s", GUARD_STOP_REQUEUE_S);
-    close(s->in);
-    s->in = -1;
-    s->child = 0;
     s->is_requeue = s->is_release = false;
 }
 
 bool guard_stop_step(struct guard_stop *s)
 {
-    if (s->child)
+    if (s->child.pid)
         hear(s);
-    if (!s->child && s->ask_at && deadline_left_ns(s->ask_at) == 0) {
+    if (!s->child.pid && s->ask_at && deadline_left_ns(s->ask_at) == 0) {
         s->ask_at = 0;
         begin(s, ask, GUARD_STOP_ASK_S + 1);
     }
@@ -191,9 +164,9 @@ bool guard_stop_step(struct guard_stop *s)
 /* Whatever the child asks. */
 static void stop_asking(struct guard_stop *s)
 {
-    if (!s->child)
+    if (!s->child.pid)
         return;
-    s->child_until = clock_ns();
+    s->child.until = clock_ns();
     hear(s);
 }
 
@@ -204,7 +177,7 @@ void guard_stop_requeue(struct guard_stop *s)
     s->is_requeued = true;
     stop_asking(s);
     begin(s, requeue, GUARD_STOP_REQUEUE_S);
-    s->is_requeue = s->child > 0;
+    s->is_requeue = s->child.pid > 0;
 }
 
 void guard_stop_release(struct guard_stop *s)
@@ -214,7 +187,7 @@ void guard_stop_release(struct guard_stop *s)
     s->is_released = true;
     stop_asking(s);
     begin(s, release, GUARD_STOP_RELEASE_S + 1);
-    s->is_release = s->child > 0;
+    s->is_release = s->child.pid > 0;
 }
 
 bool guard_stop_is_busy(const struct guard_stop *s)

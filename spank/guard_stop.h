@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
+#include "spank/guard_child.h"
 #include "spank/guards.h"
 
 #define GUARD_STOP_ASK_AHEAD_S 20   /* how long before a stop the controller is asked again */
@@ -25,11 +25,9 @@ struct guard_stop {
     int64_t end_s;              /* of the job, since 1970; 0: not known */
     bool is_short, is_said;     /* the stop's time was over when this guard began; that is said */
     uint64_t stop_at, ask_at;   /* on our clock; 0: not */
-    pid_t child;                /* 0: none */
+    struct guard_child child;
     bool is_requeue, is_release; /* what the child is for, else to ask for the job's end */
     bool is_requeued, is_released; /* it has been tried */
-    int in;                     /* what the child says; -1 */
-    uint64_t child_until;
 };
 
 /* *f is borrowed. */

@@ -14,6 +14,7 @@ libspankcore_la_SOURCES = \
 	%D%/gather_send.c \
 	%D%/gather_server.c \
 	%D%/guard.c %D%/guard.h \
+	%D%/guard_child.c %D%/guard_child.h \
 	%D%/guard_door.c %D%/guard_door.h \
 	%D%/guard_impl.h \
 	%D%/guard_process.c %D%/guard_process.h \
