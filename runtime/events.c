@@ -11,7 +11,6 @@
 
 #include "runtime/base/num.h"
 #include "runtime/handle.h"
-#include "runtime/sched/slurm.h"
 
 /* The line that was begun. */
 static void end(ddp_t *d)
@@ -50,15 +49,6 @@ static int number_of(const char *variable)
     return text && num_int(text, 0, INT32_MAX, &n) == 0 ? n : 0;
 }
 
-static void put_job(struct recorder *r)
-{
-    char name[64] = "";
-    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
-    if (job)
-        snprintf(name, sizeof name, "%.24s%s%.24s", job, step ? "." : "", step ? step : "");
-    recorder_text(r, "job", name);
-}
-
 static void put_ranks(struct recorder *r, const struct world *w)
 {
     const char **node = calloc((size_t)w->n_nodes, sizeof *node);
@@ -76,14 +66,12 @@ static void start(ddp_t *d)
     struct recorder *r = &d->events.file;
     recorder_begin(r, "start");
     recorder_count(r, "v", 1);
-    put_job(r);
+    recorder_job(r);
     recorder_text(r, "program", program_invocation_short_name);
     recorder_text(r, "version", DDP_VERSION);
     recorder_count(r, "restart", (uint64_t)number_of("DDP_RESTART"));
-    recorder_count(r, "requeue", (uint64_t)slurm_restarts());
     put_ranks(r, d->team.map);
     recorder_text(r, "device", d->device ? "cuda" : "cpu");
-    recorder_time(r, "alloc_t", number_of("SLURM_JOB_START_TIME"));
     recorder_time(r, "began_t", process_began());
     end(d);
 }

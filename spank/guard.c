@@ -19,6 +19,7 @@ static void be_guard(struct guard *g)
     ddp_error_t e;
     for (int signo = 1; signo <= PROCESS_SIGNALS; signo++) /* ignored ones would not arrive */
         signal(signo, SIG_DFL);
+    guard_record_open(&g->record, &g->f);
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     if (g->f.restarts == 0)
         process_let_go((int[]){g->signals, g->stepd}, 2);
@@ -27,7 +28,7 @@ static void be_guard(struct guard *g)
     if (g->f.is_whole && !g->door)
         process_say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
-    guard_stop_open(&g->stop, &g->f);
+    guard_stop_open(&g->stop, &g->f, &g->record);
 }
 
 /* Beside one generation. */
@@ -44,6 +45,9 @@ static void be_beside(struct guard *g)
     g->has_said = false;
     if (g->door)
         guard_door_begin(g->door, g->generation, &g->seat);
+    guard_record_begin(&g->record, g->generation);
+    if (guard_keeps_time(g))
+        guard_record_start(&g->record, g->waits ? g->f.size : g->seat.size);
     if (g->waits && g->guards)
         guards_finish(g->guards, true);
     if (g->guards && guards_is_stopping(g->guards)) /* after the last program's end */

@@ -1,5 +1,5 @@
-/* guard_impl.h - what the files of guard.h share: guard.c (the fork, and what is done once) and guard_watch.c (beside a
- * program). */
+/* guard_impl.h - what the files of guard.h share: guard.c (the fork, and what is done once), guard_watch.c (beside a
+ * program) and guard_death.c (what is said of its end). */
 #ifndef DDP_SPANK_GUARD_IMPL_H
 #define DDP_SPANK_GUARD_IMPL_H
 
@@ -10,6 +10,7 @@
 #include "spank/guard.h"
 #include "spank/guard_door.h"
 #include "spank/guard_halt.h"
+#include "spank/guard_record.h"
 #include "spank/guard_stop.h"
 #include "spank/lifeline.h"
 
@@ -22,6 +23,7 @@ struct guard {
     guard_door_t *door; /* NULL: none */
     lifeline_t *srun;   /* the root's; NULL: it is not watched */
     bool has_srun;      /* it has been, or is */
+    struct guard_record record;
     struct guard_stop stop;
     struct guard_halt halt;
     int generation;
@@ -40,6 +42,24 @@ struct guard {
     bool has_said;     /* to the user */
 };
 
+/* ---- guard_death.c ---- */
+
+/* The program's end, which was no good one; its status is known. */
+struct death guard_make_death(const struct guard *g);
+
+/* To the user. */
+void guard_say_death(const struct guard *g, const struct death *d);
+
+/* The program's end, to the other guards, of whom a verdict is to come. */
+void guard_report(struct guard *g);
+
+/* To them, too: what others may fail by. */
+void guard_suspect(struct guard *g, enum death_kind kind, int how);
+
+/* The stop's signal is not the end of a program that catches it. Whoever saw the signal does not matter: nobody else
+ * sends it. */
+bool guard_is_by_stop(const struct guard *g);
+
 /* ---- guard_watch.c ---- */
 
 /* Returns when another generation is to run. */
@@ -50,5 +70,8 @@ void guard_reap(struct guard *g);
 
 /* The stop's signal, to the program. */
 void guard_give_stop(struct guard *g);
+
+/* It is the root, or knows of none, and does what is done once for all. */
+bool guard_keeps_time(const struct guard *g);
 
 #endif

@@ -59,7 +59,8 @@ static void requeue(const void *stop, int out)
         setenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp", s->f->option, 1);
     r.limit = (int)v.i;
     r.args = join_arguments(s->f, &r.n_args);
-    requeue_job(&r, &note);
+    if (requeue_job(&r, &note) && note)
+        guard_record_requeue(s->record, note);
     process_say("ddp: %s", note ? note : "the job is not requeued: no memory");
 }
 
@@ -100,9 +101,9 @@ static void plan(struct guard_stop *s, int64_t end_s)
         s->ask_at = 0;
 }
 
-void guard_stop_open(struct guard_stop *s, const struct guards_facts *f)
+void guard_stop_open(struct guard_stop *s, const struct guards_facts *f, const struct guard_record *record)
 {
-    *s = (struct guard_stop){.f = f, .began_s = (int64_t)time(NULL)};
+    *s = (struct guard_stop){.f = f, .record = record, .began_s = (int64_t)time(NULL)};
     guard_child_init(&s->child);
     if (!f->stop.before_s)
         return;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "spank/guard_child.h"
+#include "spank/guard_record.h"
 #include "spank/guards.h"
 
 #define GUARD_STOP_ASK_AHEAD_S 20   /* how long before a stop the controller is asked again */
@@ -21,6 +22,7 @@
 
 struct guard_stop {
     const struct guards_facts *f;
+    const struct guard_record *record;
     int64_t began_s;            /* this guard, since 1970 */
     int64_t end_s;              /* of the job, since 1970; 0: not known */
     bool is_short, is_said;     /* the stop's time was over when this guard began; that is said */
@@ -30,8 +32,8 @@ struct guard_stop {
     bool is_requeued, is_released; /* it has been tried */
 };
 
-/* *f is borrowed. */
-void guard_stop_open(struct guard_stop *s, const struct guards_facts *f);
+/* *f and *record, which is told of a requeue, are borrowed. */
+void guard_stop_open(struct guard_stop *s, const struct guards_facts *f, const struct guard_record *record);
 
 int guard_stop_fd(const struct guard_stop *s); /* -1: none */
 int guard_stop_wait_ms(const struct guard_stop *s); /* -1: until the descriptor is readable */

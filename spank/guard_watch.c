@@ -16,60 +16,15 @@
 #include "runtime/base/notice.h"
 #include "spank/guard_process.h"
 
-#define VERDICT_S 4.0 /* from the program's death to the guard's own end, where nobody answers */
-
-/* ---- what the others hear ---- */
-
-static void say_death(const struct guard *g, const struct death *d)
+bool guard_keeps_time(const struct guard *g)
 {
-    char how[512];
-    bool is_end = (g->f.ends_step && !d->next) || d->kind == DEATH_STOPPED;
-    process_say("ddp: %s%s", death_say(d, how, sizeof how), is_end ? ": the step ends" : "");
+    return !g->guards || guards_is_alone(g->guards);
 }
 
-/* The stop's signal is not the end of a program that catches it. Whoever saw the signal does not matter: nobody else
- * sends it. */
-static bool is_by_stop(const struct guard *g)
+/* A child of the guard's own, and not of what the program has left behind. */
+static bool has_child(const struct guard *g)
 {
-    int signo = g->f.stop.signal;
-    bool is_common = signo == SIGTERM || signo == SIGINT || signo == SIGHUP; /* of scripts' own, too */
-    bool is_known = g->is_stopped || (g->guards && guards_is_stopping(g->guards));
-    return g->said.kind == DEATH_NONE && death_is_by(g->status, signo) && (is_known || !is_common);
-}
-
-static struct death make_death(const struct guard *g)
-{
-    struct death d = {.kind = is_by_stop(g) ? DEATH_STOPPED : DEATH_ENDED, .rank = g->seat.rank, .how = g->status,
-                      .at = g->f.node, .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
-    snprintf(d.node, sizeof d.node, "%s", g->f.name);
-    if (WIFSIGNALED(g->status) && WTERMSIG(g->status) == SIGKILL && cgroup_memory_kills("") > g->kills)
-        d.kind = DEATH_MEMORY;
-    int rank;
-    const char *cause = g->door ? guard_door_cause(g->door, &rank) : NULL;
-    if (cause && d.kind == DEATH_ENDED && death_may_follow(&d)) {
-        d.kind = DEATH_TOLD;
-        d.rank = rank;
-        snprintf(d.text, sizeof d.text, "%.*s", DEATH_TEXT_MAX, cause);
-    }
-    return d;
-}
-
-static void report(struct guard *g)
-{
-    struct death d = make_death(g);
-    g->verdict_until = deadline_in(VERDICT_S + guards_report_s(&g->f));
-    if (g->guards)
-        guards_report(g->guards, &d);
-}
-
-/* What others may fail by. */
-static void suspect(struct guard *g, enum death_kind kind, int how)
-{
-    struct death d = {.kind = kind, .rank = g->seat.rank, .at = g->f.node, .how = how,
-                      .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
-    snprintf(d.node, sizeof d.node, "%s", g->f.name);
-    if (g->guards)
-        guards_suspect(g->guards, &d);
+    return guard_stop_is_busy(&g->stop) || guard_record_is_busy(&g->record);
 }
 
 /* What the program says: rank 0's card, for the others, or why it fails. */
@@ -87,25 +42,25 @@ static void take_end(struct guard *g, int status)
     g->has_ended = true;
     g->status = status;
     bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
-    if (is_by_stop(g) || (death_is_failure(status) && !has_saved && !g->is_asked))
-        report(g);
+    if (guard_is_by_stop(g) || (death_is_failure(status) && !has_saved && !g->is_asked))
+        guard_report(g);
     else if (g->guards)
         guards_finish(g->guards, has_saved);
     if (status == 0 && !g->is_asked)
-        suspect(g, DEATH_LEFT, 0);
+        guard_suspect(g, DEATH_LEFT, 0);
 }
 
 static void take_halt(struct guard *g, int signo)
 {
     if (guard_halt_take(&g->halt, signo))
-        suspect(g, DEATH_NONE, 0);
+        guard_suspect(g, DEATH_NONE, 0);
 }
 
 static void step_halt(struct guard *g)
 {
     if (g->has_ended || !guard_halt_step(&g->halt))
         return;
-    suspect(g, DEATH_HALTED, g->halt.signo);
+    guard_suspect(g, DEATH_HALTED, g->halt.signo);
     process_say("ddp: warning: rank %d (%s) has been stopped by signal %d (%s): the others may wait for it",
                 g->seat.rank, g->f.name, g->halt.signo, strsignal(g->halt.signo));
 }
@@ -140,7 +95,7 @@ void guard_reap(struct guard *g)
             take_halt(g, 0);
         else if (pid == g->program)
             take_end(g, status);
-    if (!g->said.next || !g->has_ended || guard_stop_is_busy(&g->stop))
+    if (!g->said.next || !g->has_ended || has_child(g))
         return;
     if (g->said.kind != DEATH_STOPPED || !g->term_at) /* they, too, may be saving */
         kill_orphans(g->kill_at ? SIGTERM : SIGKILL);
@@ -177,12 +132,14 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 {
     bool is_known = g->said.kind != DEATH_NONE && g->said.next == d->next;
     if (is_ours && !(is_known && g->has_said))
-        say_death(g, d);
+        guard_say_death(g, d);
     g->has_said = is_ours;
     if (is_known)
         return;
     g->said = *d;
     g->verdict_until = 0;
+    if (guard_keeps_time(g) && d->kind != DEATH_STOPPED)
+        guard_record_failure(&g->record, d);
     if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
         return;
     if (g->door)
@@ -228,6 +185,22 @@ static bool is_releasing(struct guard *g)
     return guard_stop_is_busy(&g->stop);
 }
 
+static const char *end_of(const struct guard *g)
+{
+    bool is_stopping = g->guards && guards_is_stopping(g->guards);
+    if (g->said.kind == DEATH_STOPPED || (g->said.kind == DEATH_NONE && is_stopping))
+        return "stopped";
+    return g->said.kind == DEATH_NONE && g->status == 0 ? "done" : "failed";
+}
+
+/* Slurm's controller, too, has its part of the end in the job's comment. */
+static bool has_recorded(struct guard *g)
+{
+    if (guard_keeps_time(g))
+        guard_record_end(&g->record, end_of(g));
+    return !guard_record_is_busy(&g->record);
+}
+
 /* Ends this process if it is time. */
 static void look(struct guard *g)
 {
@@ -237,9 +210,10 @@ static void look(struct guard *g)
         take_verdict(g, d, is_ours);
     if (d && guards_generation(g->guards) != g->generation) /* all had gone but this one */
         return;
-    if (is_late && !d) {
-        struct death own = make_death(g);
-        say_death(g, &own);
+    if (is_late && !d && g->said.kind == DEATH_NONE) {
+        g->said = guard_make_death(g);
+        guard_say_death(g, &g->said);
+        guard_record_failure(&g->record, &g->said);
     }
     const char *news = g->guards ? guards_news(g->guards) : NULL;
     if (news)
@@ -247,7 +221,7 @@ static void look(struct guard *g)
     if (g->guards && guards_missing(g->guards) && !g->is_warned)
         warn(g);
     bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);
-    if (g->has_ended && is_end && !guard_stop_is_busy(&g->stop) && !is_releasing(g)) {
+    if (g->has_ended && is_end && !guard_stop_is_busy(&g->stop) && !is_releasing(g) && has_recorded(g)) {
         if (g->guards)
             guards_leave(g->guards);
         process_end_as(g->status);
@@ -255,12 +229,6 @@ static void look(struct guard *g)
 }
 
 /* ---- beside the program ---- */
-
-/* The root, or who knows of none. */
-static bool keeps_time(const struct guard *g)
-{
-    return !g->guards || guards_is_alone(g->guards);
-}
 
 /* Once; what Slurm repeats while a program saves is kept from it. */
 void guard_give_stop(struct guard *g)
@@ -270,8 +238,10 @@ void guard_give_stop(struct guard *g)
     g->is_stopped = true;
     if (!g->has_ended)
         kill(g->program, g->f.stop.signal);
-    if (keeps_time(g)) /* for all */
+    if (guard_keeps_time(g)) /* for all */
         process_say("ddp: stop: all ranks get %s, to save and end", stop_key_name(g->f.stop.signal));
+    if (guard_keeps_time(g))
+        guard_record_stop(&g->record);
 }
 
 /* To all programs, this one first. */
@@ -322,14 +292,14 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
     *when = 0;
     if (!g->has_ended)
         process_signal_tree(g->program, signo); /* a shell does not pass it on */
-    else if (g->said.next && !guard_stop_is_busy(&g->stop))
+    else if (g->said.next && !has_child(g))
         kill_orphans(signo);
 }
 
 /* The root does, whose place another may have taken. */
 static void watch_srun(struct guard *g)
 {
-    if (g->has_srun || !keeps_time(g))
+    if (g->has_srun || !guard_keeps_time(g))
         return;
     g->has_srun = true;
     g->srun = *g->f.srun_port ? lifeline_open(g->f.srun_host, g->f.srun_port) : NULL;
@@ -349,14 +319,23 @@ static void step_stop(struct guard *g)
 {
     if (g->guards && guards_is_stopping(g->guards))
         guard_give_stop(g);
-    bool is_due = (keeps_time(g) || guard_stop_is_busy(&g->stop)) && guard_stop_step(&g->stop);
-    if (is_due && keeps_time(g))
+    bool is_due = (guard_keeps_time(g) || guard_stop_is_busy(&g->stop)) && guard_stop_step(&g->stop);
+    if (is_due && guard_keeps_time(g))
         stop_all(g, false);
     if (g->guards && guards_wants_requeue(g->guards)) {
         guard_stop_requeue(&g->stop);
         if (!guard_stop_is_busy(&g->stop))
             guards_requeued(g->guards);
     }
+}
+
+/* What waited for its child to end goes on. */
+static void step_record(struct guard *g)
+{
+    bool was_busy = guard_record_is_busy(&g->record);
+    guard_record_step(&g->record);
+    if (was_busy && !guard_record_is_busy(&g->record))
+        guard_reap(g);
 }
 
 static int earlier(int ms, int other)
@@ -370,8 +349,9 @@ static int wait_ms(const struct guard *g)
                              guard_stop_is_busy(&g->stop) ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
-    ms = earlier(ms, keeps_time(g) || guard_stop_is_busy(&g->stop) ? guard_stop_wait_ms(&g->stop) : -1);
+    ms = earlier(ms, guard_keeps_time(g) || guard_stop_is_busy(&g->stop) ? guard_stop_wait_ms(&g->stop) : -1);
     ms = earlier(ms, g->has_ended ? -1 : guard_halt_wait_ms(&g->halt));
+    ms = earlier(ms, guard_record_wait_ms(&g->record));
     for (size_t i = 0; i < sizeof when / sizeof *when; i++)
         if (when[i])
             ms = earlier(ms, deadline_left_ms(when[i]));
@@ -389,7 +369,8 @@ void guard_watch(struct guard *g)
                              {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN},
                              {.fd = g->srun ? lifeline_fd(g->srun) : -1,
                               .events = g->srun ? lifeline_events(g->srun) : 0},
-                             {.fd = guard_stop_fd(&g->stop), .events = POLLIN}};
+                             {.fd = guard_stop_fd(&g->stop), .events = POLLIN},
+                             {.fd = guard_record_fd(&g->record), .events = POLLIN}};
         poll(p, sizeof p / sizeof *p, wait_ms(g));
         if (p[1].revents)
             lose_stepd(g);
@@ -397,6 +378,7 @@ void guard_watch(struct guard *g)
             take_signal(g);
         if (p[3].revents)
             step_door(g);
+        step_record(g);
         step_srun(g);
         step_halt(g);
         if (g->guards)

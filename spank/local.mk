@@ -15,10 +15,12 @@ libspankcore_la_SOURCES = \
 	%D%/gather_server.c \
 	%D%/guard.c %D%/guard.h \
 	%D%/guard_child.c %D%/guard_child.h \
+	%D%/guard_death.c \
 	%D%/guard_door.c %D%/guard_door.h \
 	%D%/guard_impl.h \
 	%D%/guard_process.c %D%/guard_process.h \
 	%D%/guard_halt.c %D%/guard_halt.h \
+	%D%/guard_record.c %D%/guard_record.h \
 	%D%/guard_stop.c %D%/guard_stop.h \
 	%D%/guard_watch.c \
 	%D%/guards.c %D%/guards.h \
@@ -49,7 +51,7 @@ libspankcore_la_SOURCES = \
 	%D%/stop_key.c %D%/stop_key.h \
 	%D%/task.c %D%/task.h \
 	%D%/watchdog.c %D%/watchdog.h
-libspankcore_la_LIBADD = libtopology.la libsched.la libbase.la $(JANSSON_LIBS)
+libspankcore_la_LIBADD = libtopology.la librecord.la librecordread.la libsched.la libbase.la $(JANSSON_LIBS)
 EXTRA_DIST += %D%/ddp.map
 
 if HAVE_SLURM

@@ -29,6 +29,7 @@ SHELL_TESTS = \
 	%D%/t1015-spank-torchrun.t \
 	%D%/t1016-spank-stop.t \
 	%D%/t1018-spank-spares.t \
+	%D%/t1019-spank-record.t \
 	%D%/t2001-boot-run.t \
 	%D%/t2002-boot-refuse.t \
 	%D%/t2003-boot-pmix.t \

@@ -14,10 +14,12 @@ EOF2
 names=$(python3 "$tmp/names" "$schema")
 is "every event is in the schema" "$(cut -d' ' -f1 <<<"$names" | uniq | paste -sd' ')" \
     "start train resume interval validation checkpoint slow stop requeue failure end"
-# unsaid PAGE: names that the page's item of an event lacks; event and t stand at its beginning
+# unsaid PAGE: names that neither the page's item of an event nor its words on guards have; event and t stand at its
+# beginning
 unsaid() {
     grep -v ' event$\| t$' <<<"$names" | while read -r event name; do
-        sed -n "/^\.It Cm $event\$/,/^\.It Cm/p" "$1" | grep -qE "Va $name( |\$)" || echo "$event $name"
+        sed -n "/^\.Ss Lines of a guard/,/^\.Sh/p; /^\.It Cm $event\$/,/^\.It Cm/p" "$1" |
+            grep -qE "Va $name( |\$)" || echo "$event $name"
     done
 }
 page=$top_srcdir/doc/man/ddp-record.5

@@ -36,6 +36,7 @@ ok "rank 1 is killed, and started again" until_true 60 grep -qs '"restart": 1' "
 ok "... and goes on" until_true 60 grep -qs '^step 200/' "$log"
 cluster_run scancel --signal=USR1 "$job"
 ok "it stops, saved and requeued" until_true 60 said "job $job is requeued" 1 || diag "$(cat "$log")"
+ok "... as the record says, by its guard" until_true 30 grep -q '"event": "requeue".*"by": "guard"' "$tmp/out/record"
 ok "... and says what it was worth so far" until_true 30 said '^goodput ' 1
 comment
 like "... also behind the user's comment, while it waits" "$out" \

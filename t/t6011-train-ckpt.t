@@ -77,7 +77,7 @@ kill -TERM "$(training "$tmp" 1)"
 rc=0
 wait $launcher || rc=$?
 is "a stop with --ckpt: exit code" "$rc" 75
-like "... says how to go on" "$(cat "$tmp/err")" '^train: stopped by SIGTERM, with a checkpoint'
+like "... says how to go on" "$(grep '^train: stopped' "$tmp/err")" '^train: stopped by SIGTERM, with a checkpoint'
 last=$(sed -n '$s/^{"step": \([0-9]*\),.*/\1/p' "$tmp/stop.json")
 is "... the checkpoint is of the last step" "$(checkpoints "$tmp/stop")" "$(printf 'step-%08d' "$last")"
 

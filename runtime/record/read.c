@@ -1,4 +1,5 @@
 /* read.c - a record's lines, and which of its steps were done again. */
+#include "config.h" /* memmem */
 #include "runtime/record/read.h"
 
 #include <errno.h>
@@ -67,8 +68,15 @@ static int fail(ddp_error_t *errp, const ddp_error_t *e, const char *name, size_
     return error_prefix(errp, "%.160s:%zu", name, line);
 }
 
+/* Whoever writes that has opened the file for it, and ended a line that was cut. */
+static bool is_guards(const char *text, size_t n)
+{
+    static const char by[] = "\"by\"";
+    return memmem(text, n, by, sizeof by - 1) != NULL;
+}
+
 /* A line that is no JSON may have been cut by a kill. It was, where it is the last one, or where the start of the next
- * generation is on it or follows it; else `cut`, its error, is the record's. */
+ * generation is on it or follows it, or a guard's line follows; else `cut`, its error, is the record's. */
 static int read_all(struct lines *l, const char *name, struct record *r, ddp_error_t *errp)
 {
     ddp_error_t cut = {0}, e = {0};
@@ -79,7 +87,7 @@ static int read_all(struct lines *l, const char *name, struct record *r, ddp_err
     while ((rc = next_line(l, &text, &n, &is_whole, &e)) > 0) {
         size_t n_starts = r->n_starts;
         int added = n ? record_add_line(r, text, n, &e) : 1;
-        if (cut.domain && r->n_starts == n_starts)
+        if (cut.domain && r->n_starts == n_starts && !is_guards(text, n))
             return fail(errp, &cut, name, l->number - 1);
         cut.domain = 0;
         if (added >= 0)

@@ -71,6 +71,7 @@ struct record_line {
     size_t at;        /* index into the record's array of this event: start, train, interval or other */
     double t;
     uint64_t step;    /* where the event has none: of the last line that had one */
+    bool is_guards;   /* a guard wrote it, who stays beside the program: the program has not told the same */
     uint64_t kept_to; /* steps beyond this one, if done up to this line, were done again later; UINT64_MAX: none */
 };
 
@@ -96,9 +97,14 @@ struct record {
     size_t n_lines, n_starts, n_trains, n_intervals, n_others;
     size_t n_cut; /* lines that a kill had cut */
     struct record_ranks ranks;
+    size_t last_begin;            /* the line of the last start */
+    unsigned told, told_by_guard; /* of its generation: 1 << event */
 };
 
-/* Reads a record. Lines of unknown events and unknown members are skipped; so is a last line without its end, and a
+/* Reads a record. A guard writes what it knows of any program, beside what a program of libddp's writes itself. So its
+ * start counts where the program has none of its own in that generation, and of several stops, requeues, failures and
+ * ends of a generation the first does; what it writes of another generation than the last one that began does not.
+ * Lines of unknown events and unknown members are skipped; so is a last line without its end, and a
  * line that was cut, on which or on whose next line a start follows. Returns 0, and the caller calls record_clear; or
  * -1, with nothing to clear: the file cannot be read (DDP_E_SYSTEM), or is not a record, or of a later version, or
  * exceeds a limit above (DDP_E_DATA); the error names the file and the line. */

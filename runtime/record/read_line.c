@@ -255,6 +255,61 @@ static bool make_room(void *list, size_t n, size_t size)
     return new != NULL;
 }
 
+/* ---- two writers ---- */
+
+static bool is_same_generation(const struct record_start *a, const struct record_start *b)
+{
+    return a->restart == b->restart && a->requeue == b->requeue && !strcmp(a->job, b->job);
+}
+
+/* A start has been read behind the last one. True: they are of one generation, of which one of two writers has told
+ * before; what the program has told is what stays, in the first one's place. */
+static bool join_starts(struct record *r, bool is_guards)
+{
+    if (!r->n_starts)
+        return false;
+    struct record_start *new = &r->start[r->n_starts], *old = new - 1;
+    struct record_line *begin = &r->line[r->last_begin];
+    if (begin->is_guards == is_guards || !is_same_generation(old, new))
+        return false;
+    if (is_guards) {
+        clear_start(new);
+        return true;
+    }
+    clear_start(old);
+    *old = *new;
+    begin->is_guards = false;
+    return true;
+}
+
+static bool is_told_twice(enum record_event event)
+{
+    return event == RECORD_STOP || event == RECORD_REQUEUE || event == RECORD_FAILURE || event == RECORD_END;
+}
+
+/* True: of this generation another writer has told the same, or the guard is at another one. */
+static bool is_told(const struct record *r, const json_t *line, const struct record_line *l)
+{
+    if (!r->n_starts || !is_told_twice(l->event))
+        return false;
+    if (l->is_guards && json_integer_value(json_object_get(line, "restart")) != r->start[r->n_starts - 1].restart)
+        return true;
+    unsigned told = l->is_guards ? r->told | r->told_by_guard : r->told_by_guard;
+    return told >> l->event & 1;
+}
+
+static void note_teller(struct record *r)
+{
+    const struct record_line *l = &r->line[r->n_lines - 1];
+    unsigned *told = l->is_guards ? &r->told_by_guard : &r->told;
+    if (l->event != RECORD_START) {
+        *told |= 1u << l->event;
+        return;
+    }
+    r->last_begin = r->n_lines - 1;
+    r->told = r->told_by_guard = 0;
+}
+
 static int read_event(struct record *r, const json_t *line, struct record_line *l, ddp_error_t *errp)
 {
     bool has_room = make_room(&r->line, r->n_lines, sizeof *r->line) &&
@@ -275,8 +330,11 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
                                            : read_other(r, line, l->event, errp);
     if (rc < 0)
         return -1;
+    if (l->event == RECORD_START && join_starts(r, l->is_guards))
+        return 1;
     l->at = (*n)++;
     r->line[r->n_lines++] = *l;
+    note_teller(r);
     return 0;
 }
 
@@ -296,6 +354,9 @@ static int read_line(struct record *r, const json_t *line, ddp_error_t *errp)
     bool has_step = step && !json_is_null(step);
     if (has_step ? !record_store(step, MEMBER_COUNT, &l.step) : l.event == RECORD_INTERVAL || l.event == RECORD_RESUME)
         return record_bad(errp, name, "step", "has no possible");
+    l.is_guards = json_string_length(json_object_get(line, "by")) > 0;
+    if (is_told(r, line, &l))
+        return 1;
     if (r->n_lines == RECORD_LINES_MAX)
         return error_set(errp, DDP_E_DATA, E2BIG, "a record of more than %u lines is not read: begin a new file",
                          RECORD_LINES_MAX);

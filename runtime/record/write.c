@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/num.h"
 #include "runtime/base/plain.h"
 #include "runtime/record/number.h"
 
@@ -121,7 +122,7 @@ static void put_number(FILE *f, double x)
         fputs("null", f);
 }
 
-void recorder_begin(struct recorder *r, const char *event)
+void recorder_begin_at(struct recorder *r, const char *event, double seconds_since_1970)
 {
     drop_line(r);
     r->line = r->is_open ? open_memstream(&r->text, &r->n_bytes) : NULL;
@@ -129,7 +130,12 @@ void recorder_begin(struct recorder *r, const char *event)
         return;
     putc('{', r->line);
     recorder_text(r, "event", event);
-    recorder_time(r, "t", recorder_now());
+    recorder_time(r, "t", seconds_since_1970);
+}
+
+void recorder_begin(struct recorder *r, const char *event)
+{
+    recorder_begin_at(r, event, recorder_now());
 }
 
 int recorder_end(struct recorder *r, ddp_error_t *errp)
@@ -227,6 +233,26 @@ void recorder_leave(struct recorder *r)
 {
     if (r->line)
         putc('}', r->line);
+}
+
+/* ---- Slurm's ---- */
+
+static uint64_t number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    int64_t n;
+    return text && num_i64(text, 0, INT64_MAX, &n) == 0 ? (uint64_t)n : 0;
+}
+
+void recorder_job(struct recorder *r)
+{
+    char name[64] = "";
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    if (job)
+        snprintf(name, sizeof name, "%.24s%s%.24s", job, step ? "." : "", step ? step : "");
+    recorder_text(r, "job", name);
+    recorder_count(r, "requeue", number_of("SLURM_RESTART_COUNT"));
+    recorder_time(r, "alloc_t", (double)number_of("SLURM_JOB_START_TIME"));
 }
 
 /* ---- what a program adds ---- */

@@ -32,6 +32,7 @@ int recorder_open(struct recorder *r, const char *path, ddp_error_t *errp);
 /* A line: recorder_begin, any of the members, recorder_end, which writes it. -1: it could not be written (whole); the
  * file is closed then, and what comes later goes nowhere. */
 void recorder_begin(struct recorder *r, const char *event);
+void recorder_begin_at(struct recorder *r, const char *event, double seconds_since_1970);
 int recorder_end(struct recorder *r, ddp_error_t *errp);
 
 void recorder_number(struct recorder *r, const char *name, double x);
@@ -46,6 +47,9 @@ void recorder_texts(struct recorder *r, const char *name, const char *const *tex
 /* An object within the line: members until recorder_leave. */
 void recorder_enter(struct recorder *r, const char *name);
 void recorder_leave(struct recorder *r);
+
+/* The members of a start that Slurm's variables tell: job, requeue, alloc_t. */
+void recorder_job(struct recorder *r);
 
 /* Members as JSON has them, "\"step\": 1, \"loss\": 2.5"; NULL or "": none. -1: they are no JSON, more than one line, a
  * name comes twice, or is event or t: nothing is added. */

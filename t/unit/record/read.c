@@ -196,6 +196,59 @@ static void what_was_done_again_is_marked(void **state)
     free(text);
 }
 
+/* ---- a guard's lines ---- */
+
+#define GUARD "\"by\":\"guard\",\"restart\":%d}\n"
+#define GUARD_START "{\"event\":\"start\",\"v\":1,\"t\":%d,\"job\":\"7.0\",\"program\":\"sh\",\"ranks\":2," \
+                    "\"device\":\"\",\"node_of\":null,\"requeue\":0," GUARD
+#define OWN_START "{\"event\":\"start\",\"v\":1,\"t\":%d,\"job\":\"7.0\",\"program\":\"train\",\"ranks\":2," \
+                  "\"device\":\"cpu\",\"requeue\":0,\"restart\":%d}\n"
+#define GUARD_FAILURE "{\"event\":\"failure\",\"t\":200,\"text\":\"rank 1 died\",\"rank\":1," GUARD
+#define OWN_FAILURE "{\"event\":\"failure\",\"t\":201,\"text\":\"lost rank 1\",\"rank\":1}\n"
+#define GUARD_END "{\"event\":\"end\",\"t\":901,\"step\":null,\"how\":\"done\"," GUARD
+
+/* The record's lines: their programs, where they are starts, else event and writer. */
+static void expect_lines(char *text, const char *want)
+{
+    char got[256] = "";
+    struct record r = good(text);
+    for (size_t i = 0; i < r.n_lines; i++) {
+        const struct record_line *l = &r.line[i];
+        const char *by = l->is_guards ? "guard" : "own";
+        size_t n = strlen(got);
+        if (l->event == RECORD_START)
+            snprintf(got + n, sizeof got - n, "%s %d; ", r.start[l->at].program, r.start[l->at].restart);
+        else
+            snprintf(got + n, sizeof got - n, "%s %d; ", by, (int)l->event);
+    }
+    assert_string_equal(got, want);
+    record_clear(&r);
+    free(text);
+}
+
+static void a_program_goes_before_its_guard(void **state)
+{
+    (void)state;
+    expect_lines(join(GUARD_START GUARD_FAILURE GUARD_START GUARD_END, 99, 0, 0, 300, 1, 1),
+                 "sh 0; guard 9; sh 1; guard 10; ");
+    expect_lines(join(GUARD_START OWN_START END GUARD_END, 99, 0, 100, 0, "done", 0), "train 0; own 10; ");
+    expect_lines(join(OWN_START GUARD_START OWN_FAILURE GUARD_FAILURE, 100, 0, 99, 0, 0), "train 0; own 9; ");
+    expect_lines(join(GUARD_START OWN_START GUARD_FAILURE OWN_FAILURE OWN_START, 99, 0, 100, 0, 0, 250, 1),
+                 "train 0; guard 9; train 1; ");
+}
+
+static void a_guard_of_another_generation_is_let_pass(void **state)
+{
+    (void)state;
+    expect_lines(join(GUARD_START GUARD_START GUARD_FAILURE GUARD_END, 99, 0, 300, 1, 0, 1), "sh 0; sh 1; guard 10; ");
+}
+
+static void a_guard_ends_a_line_that_was_cut(void **state)
+{
+    (void)state;
+    expect_lines(join(OWN_START SHORT "\n" GUARD_FAILURE OWN_START, 99, 0, 0, 300, 1), "train 0; guard 9; train 1; ");
+}
+
 static void ranks_fit_into_columns(void **state)
 {
     (void)state;
@@ -229,6 +282,9 @@ int main(void)
         cmocka_unit_test(members_are_read),       cmocka_unit_test(strangers_are_let_pass),
         cmocka_unit_test(a_cut_line_is_let_pass), cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(lines_of_any_length),    cmocka_unit_test(texts_steer_nothing),
+        cmocka_unit_test(a_program_goes_before_its_guard),
+        cmocka_unit_test(a_guard_of_another_generation_is_let_pass),
+        cmocka_unit_test(a_guard_ends_a_line_that_was_cut),
         cmocka_unit_test(ranks_fit_into_columns), cmocka_unit_test(what_was_done_again_is_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,8 +226,9 @@ static void read_asked(char *buf, size_t size)
 static double stops_after(const struct guards_facts *f, double patience_s)
 {
     struct guard_stop s;
+    const struct guard_record none = {0};
     uint64_t began = clock_ns(), until = deadline_in(patience_s);
-    guard_stop_open(&s, f);
+    guard_stop_open(&s, f, &none);
     while (deadline_left_ns(until) > 0) {
         struct pollfd p = {.fd = guard_stop_fd(&s), .events = POLLIN};
         int ms = guard_stop_wait_ms(&s), left = deadline_left_ms(until);
