@@ -50,6 +50,32 @@ is "... from rank 0 alone" "$(sed -n 's/, "t": [0-9.]*//; /"epoch"\|"validation"
 {"event": "validation", "step": 3, "loss": 2.5, "worst": null, "each": [[1, null], {"a": null}], "name": "\"\n\u2603"}'
 ranks 2 "${probe[@]}" record "$tmp/unrecorded"
 is "... and without a record nothing" "$rc:$err$(sort -u <<<"$out")" "0:ok"
+# goodput of two ranks, in a job whose Slurm is these two programs
+mkdir "$tmp/bin"
+printf '#!/bin/sh\nfor format; do :; done\necho "$format" | sed "s/%%k/mine/"\n' >"$tmp/bin/squeue"
+cat >"$tmp/bin/scontrol" <<EOF
+#!/bin/sh
+[ "\$1" = update ] && echo "\$*" >$tmp/comment && [ ! -e $tmp/denied ] || { echo denied >&2; exit 1; }
+EOF
+chmod 755 "$tmp"/bin/*
+goodput() { # NAME: its record, and its checkpoints
+    SLURM_JOB_ID=4711 PATH=$tmp/bin:$PATH ranks 2 env ${1:+DDP_RECORD="$tmp/$1"} "${probe[@]}" goodput "$tmp/worth$1"
+}
+goodput twice
+goodput twice
+like "goodput(): a line on rank 0, of all starts" "$rc:$err:$(sort <<<"$out")" \
+    '^0::None'$'\n''goodput [0-9.]+% of [0-9.]+ m?s: useful .*, start-up [0-9.]+ m?s(, idle .*)?$'
+like "... the job's comment, behind the user's" "$(<"$tmp/comment")" \
+    '^update JobId=4711 Comment=mine \| ddp: goodput [0-9.]+% of [0-9.]+ m?s$'
+like "... the record has ended" "$(tail -n 1 "$tmp/twice")" '"event": "end", .*"step": 6, "how": "done"'
+touch "$tmp/denied"
+goodput denied
+is "a comment that Slurm refuses is a warning, once" \
+    "$rc:$err" "0:the goodput is not in the job's comment: scontrol: exit code 1: denied"
+rm "$tmp/comment"
+goodput ""
+is "without a record: None" "$rc:$err:$(sort -u <<<"$out")" "0::None"
+ok "... and no comment" test ! -e "$tmp/comment"
 run "${probe[@]}" wrong "$tmp/wrong"
 is "what is wrong is said in one line" "$rc:$out$err" 0:ok
 WORLD_SIZE=4 run "${probe[@]}" wrong "$tmp/wrong"

@@ -13,6 +13,7 @@ requeue             rank 0 is asked to stop: what requeue() then says
 deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
 record FOLDER       events of the program's own, in the run's record
+goodput FOLDER      steps, and then what goodput() says
 wrong FOLDER        what is refused
 torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
 used N FOLDER:STEP...
@@ -301,6 +302,15 @@ def record(folder):
     say("ok")
 
 
+def goodput(folder):
+    refused("too early", slurm_ddp.goodput, "goodput comes after Checkpoint(...)")
+    ckpt = slurm_ddp.Checkpoint(folder, every=0)
+    for _ in range(3):
+        ckpt.step()
+    ckpt.save()
+    say(slurm_ddp.goodput())
+
+
 def wrong(folder):
     s = slurm_ddp.Sampler(100, 4)
     refused("a step nobody has read", s.step, "samples nobody has read")
@@ -337,8 +347,8 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, torch, record, wrong,
-          used)
+CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, torch, record, goodput,
+          wrong, used)
 {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
 if sys.argv[1] in ("sampler", "resume"):
     say("ok")

@@ -63,6 +63,7 @@ CALLS = {
     "ddp_checkpoint_status_sized": (c_int, HANDLE, POINTER(Status), c_size_t),
     "ddp_steps_done": (c_uint64, HANDLE),
     "ddp_record": (c_int, HANDLE, c_char_p, c_char_p, ERROR),
+    "ddp_goodput": (c_int, HANDLE, POINTER(c_char_p), ERROR),
     "ddp_requeue": (c_int, HANDLE, ERROR),
     "ddp_requeue_note": (c_char_p, HANDLE),
 }

@@ -2,18 +2,16 @@
 import ctypes
 import functools
 import json
-import logging
 import sys
 import types
 
 from . import rng
 from ._lib import Error, call, library
-from .job import Stopped, job, why_stopped
+from .job import Stopped, job, log, why_stopped
 from .metrics import Metrics
 from .sampler import Sampler
 from .tree import DTYPES, Encoder, decode, dtype_name
 
-log = logging.getLogger("slurm_ddp")
 FORMAT = 1  # of state.json
 
 
@@ -56,7 +54,6 @@ class Checkpoint:
         self._kept = None      # tensors that libddp may still read
         self._staged = {}      # name -> the memory of ours that a tensor is copied to
         self._is_copying = False
-        self._warned = ""
         self.resumed = self._resume()
         self._job.has_checkpoint = True
         for thing in self._optimizers():
@@ -81,14 +78,14 @@ class Checkpoint:
             self._leave(why_stopped(done))
         if done.checkpoint:
             self._begin()
-        self._tell()
+        self._job.tell()
 
     def save(self):
         """A checkpoint of now: returns when it is committed, on every rank. For the end of training."""
         call("ddp_checkpoint_wait", self._job.handle)
         self._begin()
         call("ddp_checkpoint_wait", self._job.handle)
-        self._tell()
+        self._job.tell()
         self._check_saved()
 
     def _check_saved(self):
@@ -99,19 +96,13 @@ class Checkpoint:
 
     def _leave(self, why):
         self._begin()
-        self._tell()
+        self._job.tell()
         self._check_saved()
         note = library().ddp_requeue_note(self._job.handle)
         text = f"{why}, with a checkpoint of step {self.steps}" + (f": {note.decode()}" if note else "")
         if self._job.world.rank == 0:
             log.warning("%s", text)
         raise Stopped(text)
-
-    def _tell(self):
-        warning = self._job.status().warning.decode(errors="replace")
-        if warning and warning != self._warned:
-            log.warning("%s", warning)
-        self._warned = warning
 
     # ---- saving ----
 
@@ -254,7 +245,7 @@ class Checkpoint:
         self._restore_rng()
         call("ddp_state_reset", handle)
         log.info("resumed from step %d", self.steps)
-        self._tell()
+        self._job.tell()
         return True
 
     def _find(self, name, is_needed=True):

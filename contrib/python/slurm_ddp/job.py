@@ -1,6 +1,7 @@
 """job.py - this process's place among the ranks, and what the ranks agree on after each step."""
 import atexit
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -8,6 +9,7 @@ import threading
 
 from ._lib import Error, Status, Step, World, call, library
 
+log = logging.getLogger("slurm_ddp")
 EXIT_STOPPED = 75  # DDP_EXIT_STOPPED: stopped as asked, and saved: run it again, and it goes on
 
 
@@ -50,6 +52,7 @@ class Job:
         self.is_open = False
         self.step_done = Step()
         self.has_checkpoint = False  # whose step() asks
+        self.warned = ""
         self.sockets = {n: what for n, what in _open_files().items() if before.get(n) != what}
         self._check_world()
         atexit.register(self.close)
@@ -105,6 +108,13 @@ class Job:
         s = Status()
         library().ddp_checkpoint_status_sized(self.handle, s, ctypes.sizeof(s))
         return s
+
+    def tell(self):
+        """What the status warns of, each once."""
+        warning = self.status().warning.decode(errors="replace")
+        if warning and warning != self.warned:
+            log.warning("%s", warning)
+        self.warned = warning
 
     def close(self):
         if os.getpid() == self.pid and self.handle:
