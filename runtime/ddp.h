@@ -116,7 +116,7 @@ struct ddp_step {
 
 /* Where a rank's time goes: every moment from its first ddp_batch_next on is in one part. On a GPU this is the host's
  * time: what the GPU still computes when the host waits for sums is in EXPOSED. After ddp_state_open it counts from
- * there, or from ddp_state_resume, and is CHECKPOINT and OTHER alone. */
+ * there, or from ddp_state_resume, and is EXPOSED in ddp_state_step, CHECKPOINT, what ddp_state_part says, or OTHER. */
 enum ddp_part {
     DDP_PART_DATA,       /* from ddp_batch_next to DDP_MARK_FORWARD */
     DDP_PART_FORWARD,    /* to DDP_MARK_BACKWARD, or the first ddp_grad_ready */
@@ -474,6 +474,11 @@ int ddp_state_open(ddp_t *d, ddp_error_t *errp);
 /* After each step: the ranks agree, by one small sum, whether to stop or to save, and the save in flight moves on.
  * Collective. */
 static inline int ddp_state_step(ddp_t *d, struct ddp_state_step *ret, ddp_error_t *errp);
+
+/* From here on this rank's time is in `part`, up to the next call, or to ddp_state_step, after which it is in
+ * DDP_PART_OTHER: libddp sees no forward and no backward of another framework's. So a run's record says where the time
+ * of its steps goes, and what waited for data. Returns the part before, to come back to, or -1. Not collective. */
+int ddp_state_part(ddp_t *d, enum ddp_part part, ddp_error_t *errp);
 
 /* Declares a tensor of all checkpoints from the next ddp_state_save on, the same on every rank but for `data`: name and
  * group are copied; a group's tensors come one after another, and go to files GROUP-*.safetensors; dtype is the name

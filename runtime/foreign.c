@@ -100,6 +100,7 @@ EXPORT int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t siz
     tail[TAIL_END_S] = end_since_1970(d);
     pace_note(&d->pace, 0); /* what a step computes is not known */
     bool is_interval = pace_is_due(&d->pace, false, false);
+    parts_go(&d->parts, DDP_PART_EXPOSED);
     if (sum_tail(d, tail, is_interval, errp) < 0)
         return -1;
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
@@ -120,6 +121,16 @@ EXPORT int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t siz
                                  .checkpoint = s.checkpoint};
     sized_give(ret, size, &all, sizeof all);
     return 0;
+}
+
+EXPORT int ddp_state_part(ddp_t *d, enum ddp_part part, ddp_error_t *errp)
+{
+    if (expect_state(d, "ddp_state_part", errp) < 0)
+        return -1;
+    if ((unsigned)part >= DDP_PARTS)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_state_part: no part %d: there are those of enum "
+                         "ddp_part, 0 to %d", d->team.me.rank, (int)part, DDP_PARTS - 1);
+    return (int)parts_go(&d->parts, part);
 }
 
 static int check_tensor(const ddp_t *d, const char *group, const char *name, const uint64_t *shape, int ndim,

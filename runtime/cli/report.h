@@ -19,7 +19,8 @@ struct report_run {
     const char *how;                   /* "done", "stopped", "failed", "running" */
     uint64_t step, n_steps, n_skipped; /* the last step; steps that were done, those that were done again twice */
     uint64_t least_step, most_step;    /* of the intervals, where they begin and end; least > most: there are none */
-    double wall_s, part_s[RECORD_PARTS], hidden_s, items; /* of all intervals */
+    double wall_s, part_s[RECORD_PARTS], items; /* of all intervals */
+    double hidden_s;                            /* likewise; NAN: not known */
     double first_loss, last_loss, best_validation;         /* NAN: none */
     uint64_t best_step;
     double efficiency, baseline_s; /* means; NAN: not known */

@@ -33,7 +33,8 @@ static void add_interval(struct report_run *r, const struct record_line *l, stru
     r->most_step = l->step > r->most_step ? l->step : r->most_step;
     r->wall_s += v->wall_s;
     r->items += (double)v->items;
-    r->hidden_s += isnan(v->hidden_s) ? 0 : v->hidden_s;
+    if (!isnan(v->hidden_s))
+        r->hidden_s = (isnan(r->hidden_s) ? 0 : r->hidden_s) + v->hidden_s;
     for (int p = 0; p < RECORD_PARTS; p++)
         r->part_s[p] += v->part_s[p];
     if (!isnan(v->loss)) {
@@ -109,7 +110,7 @@ static void sum_up(struct report_run *r)
 {
     struct means m = {0};
     r->how = "running";
-    r->first_loss = r->last_loss = r->best_validation = r->memory_bytes = NAN;
+    r->first_loss = r->last_loss = r->best_validation = r->hidden_s = r->memory_bytes = NAN;
     r->least_step = UINT64_MAX;
     for (size_t i = 0; i < r->record.n_lines; i++)
         add_line(r, i, &m);

@@ -14,6 +14,7 @@ deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
 record FOLDER       events of the program's own, in the run's record
 goodput FOLDER      steps, and then what goodput() says
+parts FOLDER        steps whose parts take known times, which the run's record is to have
 wrong FOLDER        what is refused
 torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
 used N FOLDER:STEP...
@@ -26,6 +27,7 @@ import logging
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -311,6 +313,49 @@ def goodput(folder):
     say(slurm_ddp.goodput())
 
 
+def parts(folder):
+    def work(name, s):
+        with slurm_ddp.part(name):
+            time.sleep(s)
+
+    def load():
+        for _ in range(60):
+            time.sleep(.001)
+            yield 1
+
+    refused("too early", lambda: work("forward", 0), "part: forward comes after Checkpoint(...)")
+    ckpt = slurm_ddp.Checkpoint(folder, every=0)
+    refused("no part", lambda: work("loss", 0), "no part loss: there are data, forward, backward, exposed, optimizer,")
+    with slurm_ddp.part("forward"):
+        refused("an error", lambda: work("loss", 0), "no part loss")
+        try:
+            with slurm_ddp.part("optimizer"):
+                raise ValueError
+        except ValueError:
+            time.sleep(.04)  # in forward again
+    for _ in slurm_ddp.batches(load()):
+        work("forward", .001)
+        with slurm_ddp.part("backward"):
+            work("exposed", .002)
+            time.sleep(.001)
+        work("optimizer", .003)
+        time.sleep(.001)
+        ckpt.step()
+        time.sleep(.001)
+    line = slurm_ddp.goodput()
+    if not line:
+        return
+    with open(os.environ["DDP_RECORD"], encoding="ascii") as file:
+        intervals = [i for i in map(json.loads, file) if i["event"] == "interval"]
+    assert [i["steps"] for i in intervals] == [1, 49, 10], intervals
+    assert intervals[0]["parts"]["forward"] > .04, "an exception ends no part"
+    for name, least in ("data", 1), ("forward", 1), ("backward", 1), ("exposed", 2), ("optimizer", 3), ("other", 2):
+        took = [1000 * i["parts"][name] / i["steps"] for i in intervals[1:]]
+        assert min(took) >= least, f"{name}: {took} ms a step, less than {least}"
+    assert re.match("goodput .*, data ", line), line
+    say("ok")
+
+
 def wrong(folder):
     s = slurm_ddp.Sampler(100, 4)
     refused("a step nobody has read", s.step, "samples nobody has read")
@@ -348,7 +393,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, torch, record, goodput,
-          wrong, used)
+          parts, wrong, used)
 {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
 if sys.argv[1] in ("sampler", "resume"):
     say("ok")

@@ -10,9 +10,9 @@ Ranks are those that `srun --ddp=on` or `ddp run` started, one process each; alo
 from ._lib import Error
 from .checkpoint import Checkpoint
 from .job import EXIT_STOPPED, Stopped, deadline, requeue, stop_requested, world
-from .metrics import Metrics, goodput, record
+from .metrics import Metrics, batches, goodput, part, record
 from .sampler import Sampler
 
-__all__ = ["Checkpoint", "EXIT_STOPPED", "Error", "Metrics", "Sampler", "Stopped", "deadline", "goodput",
-           "record", "requeue", "stop_requested", "world"]
+__all__ = ["Checkpoint", "EXIT_STOPPED", "Error", "Metrics", "Sampler", "Stopped", "batches", "deadline",
+           "goodput", "part", "record", "requeue", "stop_requested", "world"]
 __version__ = "0.1.0"

@@ -52,6 +52,7 @@ CALLS = {
     "ddp_ledger": (c_int, c_uint64, c_uint64, c_uint64, c_uint64, c_size_t, POINTER(c_uint64), ERROR),
     "ddp_state_open": (c_int, HANDLE, ERROR),
     "ddp_state_step_sized": (c_int, HANDLE, POINTER(Step), c_size_t, ERROR),
+    "ddp_state_part": (c_int, HANDLE, c_int, ERROR),
     "ddp_state_add": (c_int, HANDLE, c_char_p, c_char_p, c_char_p, POINTER(c_uint64), c_int, c_void_p, c_int, ERROR),
     "ddp_state_reset": (c_int, HANDLE, ERROR),
     "ddp_state_save": (c_int, HANDLE, c_char_p, c_char_p, ERROR),

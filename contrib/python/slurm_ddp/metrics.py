@@ -1,12 +1,15 @@
 """metrics.py - a log of JSON lines that a resume cuts back to the checkpoint; the run's record, and what it says."""
+import contextlib
 import ctypes
 import json
 import math
 import os
 import stat
 
-from ._lib import Error, call
+from ._lib import Error, call, library
 from .job import job
+
+PARTS = "data", "forward", "backward", "exposed", "optimizer", "checkpoint", "other"  # enum ddp_part
 
 
 class Metrics:
@@ -63,6 +66,32 @@ def record(event, **members):
     except (TypeError, ValueError) as e:
         raise Error(f"record: {event} is not JSON: {e}: give numbers, texts, lists and dicts") from e
     call("ddp_record", j.handle, str(event).encode(), text[1:-1].encode())
+
+
+@contextlib.contextmanager
+def part(name):
+    """`with part("forward"):` what is done there is in that part of a step's time, one of PARTS, in the run's record:
+    ddp_state_part(3). Within another one it is taken out of that. "exposed" is waiting for other ranks. On the thread
+    that makes the steps."""
+    j = _opened(f"part: {name}")
+    if name not in PARTS:
+        raise Error(f"part: no part {name}: there are {', '.join(PARTS)}")
+    before = call("ddp_state_part", j.handle, PARTS.index(name))
+    try:
+        yield
+    finally:
+        library().ddp_state_part(j.handle, before, None)  # where a call has failed, that is the error
+
+
+def batches(loader):
+    """for x, y in batches(loader): the same, where the time until each is there is in the part "data"."""
+    source, end = iter(loader), object()
+    while True:
+        with part("data"):
+            batch = next(source, end)
+        if batch is end:
+            return
+        yield batch
 
 
 def goodput():
