@@ -48,6 +48,13 @@ is "... which are no requeue among the events either" \
     "start 8 ranks on 4 nodes,restart 8 ranks on 4 nodes"
 unlike "... and no time in the queue" "$out" "in the queue"
 
+# Barriers of 1 to 40 us, in some order; the first interval had none.
+unlike "nothing of barriers where a record has none" "$out" barrier
+awk '/"interval"/ { sub(/}$/, ", \"barrier_s\": " (n ? n * 37 % 40 + 1 "e-6" : "null") "}"); n++ } { print }' \
+    "$data/steady.jsonl" >"$tmp/barriers"
+report "$tmp/barriers"
+like "what a barrier takes" "$rc:$out" "^0:.*  barrier +20\.5 us, 99 % at most 39\.6 us"
+
 # ---- several ----
 report "$data"/{steady,straggler,killed}.jsonl
 like "runs side by side" "$rc:$out" "^0: +steady +straggler +killed"$'\n'

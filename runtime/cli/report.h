@@ -25,6 +25,7 @@ struct report_run {
     uint64_t best_step;
     double efficiency, baseline_s; /* means; NAN: not known */
     double flops, mfu;             /* a second, of all ranks; of their peak; NAN: not known */
+    double barrier_p50_s, barrier_p99_s; /* of the intervals'; NAN: not known */
     double memory_bytes;           /* of the rank with most; NAN: not known */
     int slowest;                   /* rank; -1: not known */
     double slowest_factor;         /* its computing, over the median rank's */
@@ -37,7 +38,7 @@ void report_run_clear(struct report_run *r);
 
 /* ---- facts: a line of text each, alike for every run ---- */
 
-#define REPORT_FACTS 22
+#define REPORT_FACTS 23
 extern const char *const report_fact_label[REPORT_FACTS];
 /* "" where it is not known. Returns buf. */
 const char *report_fact(const struct report_run *r, int fact, char *buf, size_t size);

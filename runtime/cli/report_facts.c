@@ -7,7 +7,7 @@
 enum fact {
     STATE, JOB, BEGAN, TOOK, WHERE, PARAMETERS, BATCH, STEPS, RESTARTS, FIRST_LOSS, LAST_LOSS, VALIDATION, THROUGHPUT,
     FLOPS, PEAK,
-    STEP_TIME, EFFICIENCY, SPEEDUP, HIDDEN, SLOWEST, MEMORY, GOODPUT
+    STEP_TIME, EFFICIENCY, SPEEDUP, HIDDEN, BARRIER, SLOWEST, MEMORY, GOODPUT
 };
 const char *const report_fact_label[REPORT_FACTS] = {
     [STATE] = "state",
@@ -29,6 +29,7 @@ const char *const report_fact_label[REPORT_FACTS] = {
     [EFFICIENCY] = "scaling efficiency",
     [SPEEDUP] = "speedup",
     [HIDDEN] = "hidden communication",
+    [BARRIER] = "barrier",
     [SLOWEST] = "slowest rank",
     [MEMORY] = "memory of a rank",
     [GOODPUT] = "goodput",
@@ -95,6 +96,14 @@ static void slowest(const struct report_run *r, char *buf, size_t size)
                  r->slowest_factor); /* without "rank " */
 }
 
+static void barrier(const struct report_run *r, char *buf, size_t size)
+{
+    char half[32], most[32];
+    if (!isnan(r->barrier_p50_s))
+        snprintf(buf, size, "%s, 99 %% at most %s", duration_text(r->barrier_p50_s, half, sizeof half),
+                 duration_text(r->barrier_p99_s, most, sizeof most));
+}
+
 static void loss(double x, uint64_t step, bool has_step, char *buf, size_t size)
 {
     char text[32];
@@ -143,6 +152,7 @@ const char *report_fact(const struct report_run *r, int fact, char *buf, size_t 
             snprintf(buf, size, "%.3g x 1 rank", r->efficiency * r->start->n_ranks);
         break;
     case HIDDEN: percent(messages > 0 ? r->hidden_s / messages : NAN, buf, size); break;
+    case BARRIER: barrier(r, buf, size); break;
     case SLOWEST: slowest(r, buf, size); break;
     case MEMORY:
         if (!isnan(r->memory_bytes))

@@ -106,6 +106,20 @@ static void find_slowest(struct report_run *r)
     free(x);
 }
 
+/* What the barriers took that there were. */
+static void sum_up_barriers(struct report_run *r)
+{
+    size_t n = 0;
+    double *took_s = r->record.n_intervals ? malloc(r->record.n_intervals * sizeof *took_s) : NULL;
+    for (size_t i = 0; took_s && i < r->record.n_intervals; i++)
+        if (!isnan(r->record.interval[i].barrier_s))
+            took_s[n++] = r->record.interval[i].barrier_s;
+    struct stats s = n ? stats_of(took_s, n) : (struct stats){.median = NAN, .p99 = NAN};
+    r->barrier_p50_s = s.median;
+    r->barrier_p99_s = s.p99;
+    free(took_s);
+}
+
 static void sum_up(struct report_run *r)
 {
     struct means m = {0};
@@ -121,6 +135,7 @@ static void sum_up(struct report_run *r)
     r->flops = r->train && r->wall_s > 0 ? r->train->flops_per_item * r->items / r->wall_s : NAN;
     r->mfu = r->train ? r->flops / (r->train->peak_flops * r->start->n_ranks) : NAN;
     find_slowest(r);
+    sum_up_barriers(r);
 }
 
 int report_run_read(const char *path, struct report_run *ret, ddp_error_t *errp)

@@ -51,7 +51,7 @@ struct record_train { /* before the first step */
 
 struct record_interval {
     uint64_t n_steps, items, skipped;
-    double wall_s, loss, lr, grad_norm, hidden_s, baseline_s, efficiency;
+    double wall_s, loss, lr, grad_norm, hidden_s, baseline_s, efficiency, barrier_s;
     double part_s[RECORD_PARTS]; /* 0 where it is not told */
     double memory_bytes;         /* of the rank with most */
     double compute_s;            /* of the median rank; of an even number the lower one */

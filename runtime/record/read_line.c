@@ -46,6 +46,7 @@ static const struct record_member interval_members[] = {
     {"hidden_s", MEMBER_SECONDS, AT(interval, hidden_s), false},
     {"baseline_s", MEMBER_SECONDS, AT(interval, baseline_s), false},
     {"efficiency", MEMBER_REAL, AT(interval, efficiency), false},
+    {"barrier_s", MEMBER_SECONDS, AT(interval, barrier_s), false},
     {NULL, 0, 0, false},
 };
 /* The rest share a struct; what an event calls its text is below. */
