@@ -66,6 +66,8 @@ UNIT_TESTS += t/unit/cli/check.t
 t_unit_cli_check_t_SOURCES = t/unit/cli/check.c runtime/cli/check_facts.c runtime/cli/check_judge.c \
 	runtime/cli/check_judge_io.c runtime/cli/check_judge_node.c runtime/cli/check_name.c runtime/cli/check_slow.c \
 	runtime/cli/verdict.c
+UNIT_TESTS += t/unit/cli/report.t
+t_unit_cli_report_t_SOURCES = t/unit/cli/report.c $(REPORT_FILES)
 UNIT_TESTS += t/unit/cli/doctor.t
 t_unit_cli_doctor_t_SOURCES = t/unit/cli/doctor.c runtime/cli/doctor_find.c runtime/cli/doctor_judge.c \
 	runtime/cli/doctor_parse.c runtime/cli/verdict.c
