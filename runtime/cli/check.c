@@ -137,12 +137,19 @@ static int measure_links(ddp_t *d, struct check *c, ddp_error_t *errp)
     return rc;
 }
 
+/* Of libddp's waits, which has read the same. */
+static double timeout_s(void)
+{
+    double s = 0;
+    return num_double(getenv("DDP_TIMEOUT"), 0, 86400, &s) == 0 ? s : atof(TIMEOUT_S);
+}
+
 static int measure(ddp_t *d, const struct options *o, struct check_facts *mine, struct check *c, ddp_error_t *errp)
 {
     struct check_folder folder = {.is_asked = 0};
     c->dir = o->dir;
     if (take_facts(d, mine, c, errp) < 0 || measure_ranks(d, mine, c, errp) < 0 || measure_links(d, c, errp) < 0 ||
-        (o->dir && check_folder(d, o->dir, o->mib, &folder, errp) < 0))
+        (o->dir && check_folder(d, o->dir, o->mib, timeout_s(), &folder, errp) < 0))
         return -1;
     c->folder = gather(d, &folder, sizeof folder, errp);
     return c->folder ? 0 : -1;

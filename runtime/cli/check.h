@@ -83,8 +83,9 @@ int check_memory(ddp_t *d, uint64_t left_bytes, struct check_speed *ret, ddp_err
 
 /* ---- check_folder.c: collective ---- */
 
-/* Writes mib MiB at most from each node into a file that has lost its name before the first byte is written. */
-int check_folder(ddp_t *d, const char *dir, int mib, struct check_folder *ret, ddp_error_t *errp);
+/* Writes mib MiB at most from each node into a file that has lost its name before the first byte is written. timeout_s:
+ * of a wait for another rank; a file system that does not answer is said before that. */
+int check_folder(ddp_t *d, const char *dir, int mib, double timeout_s, struct check_folder *ret, ddp_error_t *errp);
 
 /* ---- check_links.c: collective ---- */
 

@@ -1,6 +1,7 @@
 /* check_folder.c - the folder of checkpoints: is it the same on all nodes, can each write there, and how fast. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +17,9 @@
 #include "runtime/cli/check.h"
 
 #define BLOCK_BYTES ((size_t)1 << 20)
-#define WRITE_S 2.0   /* writing stops then, at the next sync */
-#define ANSWER_S 20.0 /* a file system that has not done it by then hangs */
+#define ANSWER_S 20.0      /* a file system that has not done it by then hangs; */
+#define ANSWER_SHARE 0.667 /* where ranks wait less long for each other: of that time, so that they still hear of it */
+#define WRITE_SHARE 0.1    /* of the one or the other, then writing stops, at the next sync */
 #define NAME_BYTES 48
 
 /* What a thread does that may be left behind: it owns this then (call.h). */
@@ -25,6 +27,7 @@ struct visit {
     char dir[4096], name[NAME_BYTES];
     enum { WRITE, SEE, MAKE, REMOVE } what;
     int mib;
+    double answer_s;
     bool is_there;
     struct check_folder found;
 };
@@ -72,7 +75,7 @@ static bool write_block(int fd, uint64_t *block)
  * many nodes write to is slow, and not down. */
 static void write_blocks(struct visit *v, int fd)
 {
-    uint64_t start = clock_ns(), end = deadline_in(WRITE_S), *block = malloc(BLOCK_BYTES);
+    uint64_t start = clock_ns(), end = deadline_in(WRITE_SHARE * v->answer_s), *block = malloc(BLOCK_BYTES);
     bool is_good = block != NULL;
     int n = 0;
     for (int next = 1; is_good && n < v->mib && deadline_left_ns(end) > 0; next *= 2) {
@@ -137,12 +140,14 @@ static void do_visit(struct visit *ret)
         return;
     }
     *v = *ret;
-    int rc = call_within(visit, drop, v, deadline_in(ANSWER_S), &e);
+    int rc = call_within(visit, drop, v, deadline_in(ret->answer_s), &e);
     if (rc == 0)
         *ret = *v;
+    else if (rc < 0)
+        snprintf(ret->found.error, sizeof ret->found.error, "%.*s", CHECK_ERROR_MAX - 1, e.text);
     else
-        snprintf(ret->found.error, sizeof ret->found.error, "%.*s", CHECK_ERROR_MAX - 1,
-                 rc < 0 ? e.text : "the file system has not answered for 20 s: is its server down?");
+        snprintf(ret->found.error, sizeof ret->found.error, "the file system has not answered for %.2g s: is its "
+                 "server down?", ret->answer_s);
     if (rc <= 0)
         free(v);
 }
@@ -183,10 +188,10 @@ static int compare_nodes(ddp_t *d, struct visit *v, ddp_error_t *errp)
     return rc;
 }
 
-int check_folder(ddp_t *d, const char *dir, int mib, struct check_folder *ret, ddp_error_t *errp)
+int check_folder(ddp_t *d, const char *dir, int mib, double timeout_s, struct check_folder *ret, ddp_error_t *errp)
 {
     const struct ddp_world *w = ddp_world(d);
-    struct visit v = {.mib = mib};
+    struct visit v = {.mib = mib, .answer_s = fmin(ANSWER_S, ANSWER_SHARE * timeout_s)};
     char token[17] = "";
     if (snprintf(v.dir, sizeof v.dir, "%s", dir) >= (int)sizeof v.dir)
         return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "the path of --dir is too long");

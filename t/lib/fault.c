@@ -9,7 +9,7 @@
  * FAULT_AT     act at this call, 1 is the first that is counted; 0: never
  * FAULT_DELAY_US  kill so many microseconds after it instead, whatever happens then
  * FAULT_DO     kill: this process; job: its parent (`ddp run`, with which all ranks die) and this process;
- *              ENOSPC, EIO, EACCES: the call fails so and is not made [kill]
+ *              hang: the call never returns; ENOSPC, EIO, EACCES: the call fails so and is not made [kill]
  * FAULT_TIMES  so many calls from there on fail; 0: all [1]
  * FAULT_LOG    file that gets a line "RANK N NAME PATH" for each call that is counted, before it is made */
 #define _GNU_SOURCE
@@ -37,7 +37,7 @@ static struct {
     char call_name[16], call_part[64]; /* empty: any */
     long at, times, delay_us;
     int error; /* 0: kill */
-    bool is_job, is_off;
+    bool is_job, is_hang, is_off;
     int log_fd;
 } plan;
 static atomic_long n_calls;
@@ -64,8 +64,9 @@ __attribute__((constructor)) static void begin(void)
     plan.delay_us = atol(setting("FAULT_DELAY_US", "0"));
     plan.times = atol(setting("FAULT_TIMES", "1"));
     plan.is_job = !strcmp(how, "job");
+    plan.is_hang = !strcmp(how, "hang");
     plan.error = !strcmp(how, "ENOSPC") ? ENOSPC : !strcmp(how, "EIO") ? EIO : !strcmp(how, "EACCES") ? EACCES : 0;
-    if (!plan.error && !plan.is_job && strcmp(how, "kill"))
+    if (!plan.error && !plan.is_job && !plan.is_hang && strcmp(how, "kill"))
         abort();
     plan.log_fd = -1;
     if (log && !plan.is_off)
@@ -110,6 +111,8 @@ static void note(long n, const char *call, const char *path)
 
 static void end(void)
 {
+    while (plan.is_hang)
+        pause();
     if (plan.is_job)
         kill(getppid(), SIGKILL);
     kill(getpid(), SIGKILL);
