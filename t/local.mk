@@ -62,6 +62,7 @@ SHELL_TESTS = \
 	%D%/t5505-curves.t \
 	%D%/t5506-prometheus.t \
 	%D%/t5507-goodput.t \
+	%D%/t5508-comment.t \
 	%D%/t6001-ckpt-cli.t \
 	%D%/t6002-ckpt-safetensors.t \
 	%D%/t6003-ckpt-transformers.t \

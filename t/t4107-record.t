@@ -82,7 +82,7 @@ cat >bin/squeue <<'EOF'
 #!/bin/sh
 echo "squeue: warning: about something" >&2
 for format; do :; done
-echo "$format" | sed 's/%k/run 7, lr=0.1 | ddp: goodput of before/'
+echo "$format" | sed 's/%i/4711/; s/%k/run 7, lr=0.1 | ddp: goodput of before/'
 EOF
 cat >bin/scontrol <<'EOF'
 #!/bin/sh

@@ -52,7 +52,7 @@ ranks 2 "${probe[@]}" record "$tmp/unrecorded"
 is "... and without a record nothing" "$rc:$err$(sort -u <<<"$out")" "0:ok"
 # goodput of two ranks, in a job whose Slurm is these two programs
 mkdir "$tmp/bin"
-printf '#!/bin/sh\nfor format; do :; done\necho "$format" | sed "s/%%k/mine/"\n' >"$tmp/bin/squeue"
+printf '#!/bin/sh\nfor format; do :; done\necho "$format" | sed "s/%%i/4711/; s/%%k/mine/"\n' >"$tmp/bin/squeue"
 cat >"$tmp/bin/scontrol" <<EOF
 #!/bin/sh
 [ "\$1" = update ] && echo "\$*" >$tmp/comment && [ ! -e $tmp/denied ] || { echo denied >&2; exit 1; }

@@ -18,13 +18,12 @@
  * 0, or -1: that would be longer than COMMENT_MAX - 1. Pure. */
 int comment_join(const char *before, const char *ours, char ret[COMMENT_MAX], ddp_error_t *errp);
 
-/* The comment in what `squeue -o COMMENT_FORMAT` has written, warnings among it. DDP_E_DATA: it is not there whole. Of
- * several jobs, the parts of one, the first one's. Pure. */
-#define COMMENT_FORMAT "<ddp<%k>ddp>"
-int comment_find(const char *text, char ret[COMMENT_MAX], ddp_error_t *errp);
+/* The comment of the job (or its part) id in what `squeue -o "%i <ddp<%k>ddp>"` has written, warnings and other parts
+ * among it. DDP_E_DATA: it is not there whole. Pure. */
+int comment_find(const char *text, const char *id, char ret[COMMENT_MAX], ddp_error_t *errp);
 
-/* Puts ours, one line, into the comment of the job with that id (slurm_job_id). Code ENOENT: there is no squeue or
- * scontrol here, as in many containers. */
+/* Puts ours, one line, into the comment of the job with that id (slurm_job_id), of a heterogeneous one into that of
+ * this process' component. Code ENOENT: there is no squeue or scontrol here, as in many containers. */
 int comment_set(const char *id, const char *ours, uint64_t deadline, ddp_error_t *errp);
 
 #endif

@@ -41,22 +41,24 @@ static void none_that_is_too_long(void **state)
 static void what_squeue_says(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "<ddp<a", "a>ddp>", ">ddp><ddp<", "squeue: error: Invalid job id"};
-    char ret[COMMENT_MAX], text[2 * COMMENT_MAX] = "<ddp<";
+    static const char *const bad[] = {"", "7 <ddp<a", "7 a>ddp>", "7 >ddp><ddp<", "17 <ddp<a>ddp>", "7+1 <ddp<a>ddp>",
+                                      "<ddp<a>ddp>", "squeue: error: Invalid job id"};
+    char ret[COMMENT_MAX], text[2 * COMMENT_MAX] = "7 <ddp<";
+    const size_t n = strlen(text);
     ddp_error_t e;
-    assert_int_equal(comment_find("squeue: warning: x\n<ddp<a b | ddp: c>ddp>\n", ret, &e), 0);
+    assert_int_equal(comment_find("squeue: warning: x\n7 <ddp<a b | ddp: c>ddp>\n", "7", ret, &e), 0);
     assert_string_equal(ret, "a b | ddp: c");
-    assert_int_equal(comment_find("<ddp<first>ddp>\n<ddp<second>ddp>\n", ret, &e), 0);
-    assert_string_equal(ret, "first");
-    assert_int_equal(comment_find("<ddp<>ddp>\n", ret, &e), 0);
+    assert_int_equal(comment_find("7+0 <ddp<first>ddp>\n7+1 <ddp<second>ddp>\n", "7+1", ret, &e), 0);
+    assert_string_equal(ret, "second");
+    assert_int_equal(comment_find("7 <ddp<>ddp>\n", "7", ret, &e), 0);
     assert_string_equal(ret, "");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(comment_find(bad[i], ret, &e), -1);
-    memset(text + 5, 'x', COMMENT_MAX - 1);
-    strcpy(text + 5 + COMMENT_MAX - 1, ">ddp>");
-    assert_int_equal(comment_find(text, ret, &e), 0);
-    strcpy(text + 5 + COMMENT_MAX - 1, "x>ddp>");
-    assert_int_equal(comment_find(text, ret, &e), -1);
+        assert_int_equal(comment_find(bad[i], "7", ret, &e), -1);
+    memset(text + n, 'x', COMMENT_MAX - 1);
+    strcpy(text + n + COMMENT_MAX - 1, ">ddp>");
+    assert_int_equal(comment_find(text, "7", ret, &e), 0);
+    strcpy(text + n + COMMENT_MAX - 1, "x>ddp>");
+    assert_int_equal(comment_find(text, "7", ret, &e), -1);
 }
 
 static void where_slurm_is_not_installed(void **state)
