@@ -81,10 +81,14 @@ static void say_checkpoints(struct listing *l, const struct record_line *line)
                  duration_text(l->still_s / (double)l->n_still, still, sizeof still));
 }
 
+static const char *text_of(const struct listing *l, const struct record_line *line)
+{
+    return l->r->record.other[line->at].text;
+}
+
 static void say(struct listing *l, size_t i)
 {
     const struct record_line *line = &l->r->record.line[i];
-    const struct record_other *o = &l->r->record.other[line->at];
     static const char *const kind[RECORD_EVENTS] = {[RECORD_REQUEUE] = "requeue", [RECORD_FAILURE] = "failure",
                                                     [RECORD_END] = "end"};
     switch (line->event) {
@@ -97,13 +101,13 @@ static void say(struct listing *l, size_t i)
         break;
     case RECORD_STOP: {
         struct report_event *e = add(l, "stop", line);
-        snprintf(e->text, sizeof e->text, "asked to%s%.40s", *o->text ? " by " : "", o->text);
+        snprintf(e->text, sizeof e->text, "asked to%s%.40s", *text_of(l, line) ? " by " : "", text_of(l, line));
         break;
     }
     case RECORD_REQUEUE:
     case RECORD_FAILURE:
     case RECORD_END:
-        snprintf(add(l, kind[line->event], line)->text, sizeof l->event->text, "%s", o->text);
+        snprintf(add(l, kind[line->event], line)->text, sizeof l->event->text, "%s", text_of(l, line));
         break;
     default:
         break;

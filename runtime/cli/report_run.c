@@ -52,27 +52,30 @@ static void add_interval(struct report_run *r, const struct record_line *l, stru
     r->memory_bytes = fmax(r->memory_bytes, v->memory_bytes);
 }
 
-static void add_line(struct report_run *r, size_t i, struct means *m)
+static void add_line(struct report_run *r, const struct record_line *l, struct means *m)
 {
-    const struct record_line *l = &r->record.line[i];
-    const struct record_start *s = &r->record.start[l->at];
-    const struct record_other *o = &r->record.other[l->at];
     r->step = l->step;
     switch (l->event) {
     case RECORD_START:
         r->how = "running";
-        r->n_requeues += i > 0 && goodput_is_new_allocation(&s[-1], s);
-        r->n_restarts += i > 0 && !goodput_is_new_allocation(&s[-1], s);
+        if (l->at > 0) {
+            const struct record_start *s = &r->record.start[l->at];
+            bool is_new = goodput_is_new_allocation(&s[-1], s);
+            r->n_requeues += is_new;
+            r->n_restarts += !is_new;
+        }
         break;
     case RECORD_INTERVAL:
         add_interval(r, l, m);
         break;
-    case RECORD_VALIDATION:
-        if (!isnan(o->loss) && !(o->loss >= r->best_validation)) {
-            r->best_validation = o->loss;
+    case RECORD_VALIDATION: {
+        double loss = r->record.other[l->at].loss;
+        if (!isnan(loss) && !(loss >= r->best_validation)) {
+            r->best_validation = loss;
             r->best_step = l->step;
         }
         break;
+    }
     case RECORD_CHECKPOINT:
         r->n_checkpoints++;
         break;
@@ -81,7 +84,7 @@ static void add_line(struct report_run *r, size_t i, struct means *m)
         r->how = "failed";
         break;
     case RECORD_END:
-        r->how = o->text;
+        r->how = r->record.other[l->at].text;
         break;
     default:
         break;
@@ -127,7 +130,7 @@ static void sum_up(struct report_run *r)
     r->first_loss = r->last_loss = r->best_validation = r->hidden_s = r->memory_bytes = NAN;
     r->least_step = UINT64_MAX;
     for (size_t i = 0; i < r->record.n_lines; i++)
-        add_line(r, i, &m);
+        add_line(r, &r->record.line[i], &m);
     r->start = &r->record.start[r->record.n_starts - 1];
     r->train = r->record.n_trains ? &r->record.train[r->record.n_trains - 1] : NULL;
     r->efficiency = m.efficiency_s > 0 ? m.efficiency / m.efficiency_s : NAN;
