@@ -55,14 +55,14 @@ is "what cannot be done: one line each, and all ranks go on" "$rc:$found" "0:4 c
 
 kinds=(ddp)
 "$python" -c 'from torch.distributed.fsdp import fully_shard' 2>"$tmp/fsdp.err" && kinds+=(fsdp)
+ranks -N2 --ntasks-per-node=2 -- train gloo "${kinds[@]}"
+want=$out
+ranks -N2 --ntasks-per-node=2 -- train ddp "${kinds[@]}"
+rounded='{ for (i = 2; i <= NF; i++) printf "%.4f ", $i }' # the order of a sum is another one than gloo's
 for kind in "${kinds[@]}"; do
-    ranks -N2 --ntasks-per-node=2 -- train "$kind" gloo
-    want=$out
-    ranks -N2 --ntasks-per-node=2 -- train "$kind" ddp
-    # the order of a sum is another one than gloo's: the last digit may differ
-    is "$kind: the losses are gloo's" "$rc:$(awk '{ for (i = 1; i <= NF; i++) printf "%.4f ", $i }' <<<"$out")" \
-        "0:$(awk '{ for (i = 1; i <= NF; i++) printf "%.4f ", $i }' <<<"$want")" || diag "$err"
-    like "... of a whole training" "$out" '^([0-9.]+ ){11}[0-9.]+$'
+    of_kind="/^$kind / $rounded"
+    is "$kind: the losses are gloo's" "$rc:$(awk "$of_kind" <<<"$out")" "0:$(awk "$of_kind" <<<"$want")" || diag "$err"
+    like "... of a whole training" "$out" "(^|"$'\n'")$kind( [0-9.]+){12}("$'\n'"|\$)"
 done
 ranks -K0 -N2 --ntasks-per-node=2 -- killed 3 # else Slurm may end them before they have spoken
 is "a rank is killed: an exception on each of the others names it" \

@@ -95,8 +95,9 @@ test_in() {
 # take longest. Apart from all others: t0004, which installs from the build folder, where libtool links what is
 # installed once more.
 all_tests_in() {
-    local first='t/t2006% t/t7005% t/t8210% t/t8412% t/t5002% t/t1% t/t8302% t/t7%' apart='t/t0004%' rc=0
-    test_in "$1" 40 -j$(($(nproc) + 1)) "TESTS=\$(filter $first,\$(SHELL_TESTS))\
+    local first='t/t2006% t/t6502% t/t6503% t/t7005% t/t8210% t/t8412% t/t5002% t/t1% t/t8302% t/t7%'
+    local apart='t/t0004%' rc=0
+    test_in "$1" 40 -j$(($(nproc) + 2)) "TESTS=\$(filter $first,\$(SHELL_TESTS))\
         \$(filter-out $first $apart,\$(SHELL_TESTS) \$(UNIT_TESTS))" || rc=$?
     test_in "$1" 10 "TESTS=\$(filter $apart,\$(SHELL_TESTS))" || rc=$?
     return $rc

@@ -2,7 +2,7 @@
 
 collectives      every collective, of many types, shapes and groups: gloo's results, or those of a formula
 wrong            what cannot be done: one line each
-train KIND BACKEND   trains a small model, KIND ddp or fsdp; rank 0 prints the losses
+train BACKEND KIND...   trains a small model, KIND ddp or fsdp; rank 0 prints the losses, a line each
 killed VICTIM    rank VICTIM kills itself in mid-training; the others print what the exception says
 unanswered FILE    rank 1 dies while rank 0 waits for a first message from it, and writes there what the exceptions say
 raises           rank 1 ends with an exception
@@ -304,11 +304,12 @@ def steps(model, n):
         yield step, mean.item() / dist.get_world_size()
 
 
-def train(kind, backend):
+def train(backend, *kinds):
     dist.init_process_group(backend)
-    losses = [f"{loss:.6f}" for _, loss in steps(wrapped(kind), 12)]
-    if dist.get_rank() == 0:
-        print(" ".join(losses), flush=True)
+    for kind in kinds:
+        losses = [f"{loss:.6f}" for _, loss in steps(wrapped(kind), 12)]
+        if dist.get_rank() == 0:
+            print(kind, *losses, flush=True)
     dist.destroy_process_group()
 
 
