@@ -42,6 +42,7 @@ static void be_beside(struct guard *g)
     g->verdict_until = g->term_at = g->kill_at = 0;
     g->said = (struct death){.kind = DEATH_NONE};
     g->halt = (struct guard_halt){0};
+    g->activity = (struct activity){0};
     g->has_said = false;
     if (g->door)
         guard_door_begin(g->door, g->generation, &g->seat);

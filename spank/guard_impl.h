@@ -1,5 +1,5 @@
 /* guard_impl.h - what the files of guard.h share: guard.c (the fork, and what is done once), guard_watch.c (beside a
- * program) and guard_death.c (what is said of its end). */
+ * program), guard_activity.c (whether that computes) and guard_death.c (what is said of its end). */
 #ifndef DDP_SPANK_GUARD_IMPL_H
 #define DDP_SPANK_GUARD_IMPL_H
 
@@ -26,6 +26,8 @@ struct guard {
     struct guard_record record;
     struct guard_stop stop;
     struct guard_halt halt;
+    struct activity activity;
+    uint64_t looked_at; /* the next look */
     int generation;
     bool waits;       /* the task has no part in it */
     struct seat seat; /* else */
@@ -59,6 +61,11 @@ void guard_suspect(struct guard *g, enum death_kind kind, int how);
 /* The stop's signal is not the end of a program that catches it. Whoever saw the signal does not matter: nobody else
  * sends it. */
 bool guard_is_by_stop(const struct guard *g);
+
+/* ---- guard_activity.c ---- */
+
+int guard_activity_wait_ms(const struct guard *g); /* -1: for ever */
+void guard_activity_step(struct guard *g);
 
 /* ---- guard_watch.c ---- */
 

@@ -351,6 +351,7 @@ static int wait_ms(const struct guard *g)
     ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
     ms = earlier(ms, guard_keeps_time(g) || guard_stop_is_busy(&g->stop) ? guard_stop_wait_ms(&g->stop) : -1);
     ms = earlier(ms, g->has_ended ? -1 : guard_halt_wait_ms(&g->halt));
+    ms = earlier(ms, guard_activity_wait_ms(g));
     ms = earlier(ms, guard_record_wait_ms(&g->record));
     for (size_t i = 0; i < sizeof when / sizeof *when; i++)
         if (when[i])
@@ -381,6 +382,7 @@ void guard_watch(struct guard *g)
         step_record(g);
         step_srun(g);
         step_halt(g);
+        guard_activity_step(g);
         if (g->guards)
             guards_step(g->guards);
         if (g->door && g->guards)

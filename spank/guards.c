@@ -245,6 +245,8 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         round_ask(g);
     else if (what == TOLD_SUSPECT)
         guards_suspect(g, d);
+    else if (what == TOLD_ACTIVITY)
+        l->activity = *d;
     else if (what == TOLD_STOP)
         round_stop(g);
     else if (what == TOLD_NODE)

@@ -44,6 +44,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "spank/activity.h"
 #include "spank/death.h"
 #include "spank/hostlist.h"
 #include "spank/keys.h"
@@ -132,6 +133,11 @@ void guards_report(guards_t *g, const struct death *d);
 /* This guard's program has ended with code 0, stands still, or goes on again (DEATH_NONE): no death, but when another
  * program fails by an exit code, which may come from that, the user is told of it. */
 void guards_suspect(guards_t *g, const struct death *d);
+
+/* Once in ACTIVITY_S: what this guard's program does. kind DEATH_BUSY: it computes; else how is 1: it waits, or 0.
+ * Where one has computed and all others have waited, that is said with a failure by an exit code, as of
+ * guards_suspect. */
+void guards_activity(guards_t *g, const struct death *d);
 
 /* For how long a death waits for a guard above that is not there yet, in seconds. */
 double guards_report_s(const struct guards_facts *f);

@@ -26,6 +26,7 @@ enum {
     TOLD_CARD,     /* down: rank 0's card */
     TOLD_SAVED,    /* up: how many programs of the subtree have saved */
     TOLD_SUSPECT,  /* up: guards_suspect */
+    TOLD_ACTIVITY, /* up: guards_activity, of the subtree */
     TOLD_STOP,     /* up and down: all are to save and end */
     TOLD_NODE,     /* up: the node `at` is in the subtree (how: 1), or not any more */
     TOLD_LEFT,     /* down: the node `at` has left, as the one of number `how` */
@@ -46,6 +47,7 @@ struct link {
     uint64_t heard;
     struct frame in;
     int n_here, n_done, n_gone, n_saved; /* what it has told, but for n_here of this generation or verdict */
+    struct death activity;                 /* of its subtree (guards_activity) */
     struct link *next;
 };
 
@@ -91,6 +93,8 @@ struct guards {
     struct death first, verdict; /* first: what the verdict will be at settle_at */
     struct death suspect;        /* kind DEATH_NONE: nobody, or too many */
     int n_left;                  /* of DEATH_LEFT */
+    struct death activity, told_activity; /* of this subtree; what is known of it above */
+    uint64_t lull_at;            /* the root: since then one computes and all others wait; 0: that is not so */
     uint64_t settle_at;          /* 0: nothing has died */
     bool is_waiting;             /* `first`, since then, for a node that is late */
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
@@ -189,7 +193,7 @@ bool beat_hears_none(const guards_t *g); /* nor do others, of several: it is thi
 /* ---- guards_suspect.c ---- */
 
 void suspect_reset(guards_t *g);
-void suspect_tell_above(const guards_t *g); /* once there is one */
+void suspect_tell_above(guards_t *g); /* once there is one */
 
 /* Adds to a death that may follow from it. */
 void suspect_blame(const guards_t *g, struct death *d);

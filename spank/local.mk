@@ -1,6 +1,7 @@
 # spank: all but plugin.c and layout.c is free of Slurm, so that the unit tests need none
 noinst_LTLIBRARIES += libspankcore.la
 libspankcore_la_SOURCES = \
+	%D%/activity.c %D%/activity.h \
 	%D%/affinity.c %D%/affinity.h \
 	%D%/arrange.c %D%/arrange.h \
 	%D%/board.c %D%/board.h \
@@ -14,6 +15,7 @@ libspankcore_la_SOURCES = \
 	%D%/gather_send.c \
 	%D%/gather_server.c \
 	%D%/guard.c %D%/guard.h \
+	%D%/guard_activity.c \
 	%D%/guard_child.c %D%/guard_child.h \
 	%D%/guard_death.c \
 	%D%/guard_door.c %D%/guard_door.h \
@@ -64,6 +66,8 @@ ddp_la_LIBADD = libspankcore.la
 ddp_la_DEPENDENCIES = libspankcore.la %D%/ddp.map
 endif
 
+UNIT_TESTS += t/unit/spank/activity.t
+t_unit_spank_activity_t_SOURCES = t/unit/spank/activity.c
 UNIT_TESTS += t/unit/spank/affinity.t
 t_unit_spank_affinity_t_SOURCES = t/unit/spank/affinity.c
 UNIT_TESTS += t/unit/spank/arrange.t

@@ -166,6 +166,11 @@ touch "$tmp/out/go"
 ok "who has ended with code 0 before an exit code is named" until_true 30 said \
     '^ddp: rank 6 \(n4\) ended with code 0 after [0-9] s, and then rank 1 \(n1\) exited with code 1 after [0-9] s: the'
 end_step
+# shellcheck disable=SC2016
+start '[ $RANK = 6 ] && while :; do :; done; sleep 6; [ $RANK = 1 ] || exec sleep $NAP; exit 1'
+ok "who has computed while all others waited for it is named with their time-out" until_true 60 said \
+    '^ddp: rank 6 \(n4\) had computed for [0-9]* s while all others waited, and then rank 1 \(n1\) exited with code 1 '
+end_step
 
 # ---- nodes ----
 # shellcheck disable=SC2016

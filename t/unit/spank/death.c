@@ -75,6 +75,8 @@ static void a_death_is_one_sentence(void **state)
          "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
         {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", "", 0, false},
          "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
+        {{DEATH_BUSY, 3, 7, 12, 0, 0, "n2", "", 0, false},
+         "rank 3 (n2) had computed for 7 s while all others waited"},
         {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2", "", 0, false},
          "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
         {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2", "", 0, false},

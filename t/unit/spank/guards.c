@@ -107,6 +107,41 @@ static void what_a_failure_may_come_from_is_said_with_it(void **state)
     }
 }
 
+/* Of a hang: for whom the others waited, where that is clear. */
+static void who_computed_while_all_others_waited_is_said(void **state)
+{
+    static const struct {
+        enum order do_[4], fails;
+        int who;
+        bool is_said;
+    } cases[] = {
+        {{DO_WAIT, DO_WAIT, DO_WAIT, DO_COMPUTE}, DO_FAIL_1, 2, true},
+        {{DO_WAIT, DO_WAIT, DO_WAIT, DO_COMPUTE}, DO_FAIL_1, 3, false}, /* it is what fails */
+        {{DO_WAIT, DO_WAIT, DO_WAIT, DO_COMPUTE}, DO_DIE, 2, false},    /* by itself */
+        {{DO_WAIT, DO_COMPUTE, DO_WAIT, DO_COMPUTE}, DO_FAIL_1, 2, false},
+        {{DO_WAIT, 0, DO_WAIT, DO_COMPUTE}, DO_FAIL_1, 2, false},
+        {{DO_WAIT, DO_WAIT, DO_WAIT, DO_WAIT}, DO_FAIL_1, 2, false},
+    };
+    static const char says[] = "rank 3 (n2) had computed for ";
+    struct members m = {.n = 0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct heard h;
+        members_start_all(&m, 2, 2);
+        for (int r = 3; r >= 0; r--)
+            if (cases[i].do_[r]) {
+                members_tell(&m, r, cases[i].do_[r]);
+                assert_true(members_hears(&m, r, 20, &h));
+            }
+        members_tell(&m, cases[i].who, cases[i].fails);
+        assert_true(members_hears(&m, 0, 20, &h));
+        assert_int_equal(h.verdict.rank, cases[i].who);
+        assert_int_equal(strncmp(h.verdict.text, says, sizeof says - 1) == 0, cases[i].is_said);
+        assert_int_equal(*h.verdict.text != 0, cases[i].is_said);
+        members_end(&m);
+    }
+}
+
 static void a_guard_that_is_killed_is_a_death(void **state)
 {
     struct members m = {.n = 0};
@@ -383,6 +418,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_signal_goes_before_the_exit_codes_that_follow_from_it),
     cmocka_unit_test(libddps_word_goes_before_exit_codes),
     cmocka_unit_test(what_a_failure_may_come_from_is_said_with_it),
+    cmocka_unit_test(who_computed_while_all_others_waited_is_said),
     cmocka_unit_test(a_guard_that_is_killed_is_a_death),
     cmocka_unit_test(silence_is_found_and_named),
     cmocka_unit_test(a_step_that_was_suspended_blames_nobody),

@@ -51,6 +51,8 @@ static struct guards_facts facts_of(const struct members *m, int rank)
     return f;
 }
 
+static struct death activity; /* of this member; first: neither */
+
 static void obey(const struct members *m, guards_t *g, int order, int rank)
 {
     struct death d = {.kind = DEATH_ENDED, .rank = rank, .at = rank / m->per_node,
@@ -65,6 +67,10 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         d.kind = order == DO_LEAVE ? DEATH_LEFT : order == DO_HALT ? DEATH_HALTED : DEATH_NONE;
     if (order == DO_HALT)
         d.how = SIGSTOP;
+    if (order == DO_COMPUTE || order == DO_WAIT)
+        d.kind = order == DO_COMPUTE ? DEATH_BUSY : DEATH_NONE;
+    if (order == DO_COMPUTE || order == DO_WAIT)
+        d.how = order == DO_WAIT;
     snprintf(d.node, sizeof d.node, "n%d", rank / m->per_node + 1);
     if (order == DO_FINISH || order == DO_SAVE)
         guards_finish(g, order == DO_SAVE);
@@ -78,10 +84,18 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         guards_stop(g, false);
     else if (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON)
         guards_suspect(g, &d);
+    else if (order == DO_COMPUTE || order == DO_WAIT)
+        activity = d;
     else if (order == DO_REQUEUED)
         guards_requeued(g);
     else
         guards_report(g, &d);
+}
+
+/* What it is told is on its way up; nothing comes of it by itself. */
+static bool is_answered(int order)
+{
+    return order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON || order == DO_COMPUTE || order == DO_WAIT;
 }
 
 static _Noreturn void be_member(const struct members *m, int rank, int fd)
@@ -105,7 +119,8 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
             _exit(0);
         if (p[0].revents)
             obey(m, g, order, rank);
-        if (p[0].revents && (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON))
+        guards_activity(g, &activity);
+        if (p[0].revents && is_answered(order))
             (void)!write(fd, &h, sizeof h);
         guards_step(g);
         if (!is_joined && guards_is_joined(g)) {

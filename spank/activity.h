@@ -1,0 +1,21 @@
+/* activity.h - whether a program computes or waits, by the processor time that it takes, so that of a hang it can be
+ * said for whom the others waited. Pure. */
+#ifndef DDP_SPANK_ACTIVITY_H
+#define DDP_SPANK_ACTIVITY_H
+
+#include <stdint.h>
+
+#define ACTIVITY_S 1.0 /* from one look to the next */
+#define ACTIVITY_N 2   /* looks in a row that make a activity */
+
+enum activity_kind { ACTIVITY_MIXED, ACTIVITY_WAITS, ACTIVITY_COMPUTES };
+
+struct activity {
+    uint64_t at_ns, used_ns; /* of the look before; at 0: there was none */
+    enum activity_kind last, is;
+};
+
+/* A look: all processor time that the program has taken so far. Returns its activity. */
+enum activity_kind activity_take(struct activity *p, uint64_t now_ns, uint64_t used_ns);
+
+#endif
