@@ -1,8 +1,8 @@
 #include "spank/activity.h"
 
-#define WAITS_MAX 0.1    /* of a core */
-#define COMPUTES_MIN 0.5 /* less than one: cores may be shared */
-#define LATE 2           /* times ACTIVITY_S: this process, too, has stood still */
+#define WAITS_MAX 0.05    /* of a core: a program's other threads look after something now and then */
+#define COMPUTES_MIN 0.15 /* far less than one: cores may be shared with much else */
+#define LATE 2            /* times ACTIVITY_S: this process, too, has stood still */
 
 static enum activity_kind kind_of(const struct activity *p, uint64_t now_ns, uint64_t used_ns)
 {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define ACTIVITY_S 1.0 /* from one look to the next */
-#define ACTIVITY_N 2   /* looks in a row that make a activity */
+#define ACTIVITY_N 2   /* looks in a row that make an activity */
 
 enum activity_kind { ACTIVITY_MIXED, ACTIVITY_WAITS, ACTIVITY_COMPUTES };
 

@@ -7,15 +7,15 @@
 #define S 1000000000ull
 
 /* Looks a second apart: per cent of a core in each, and what is known then. */
-static void two_looks_in_a_row_make_a_pace(void **state)
+static void two_looks_in_a_row_make_an_activity(void **state)
 {
     static const struct {
         int used, is;
     } looks[] = {
         {100, ACTIVITY_MIXED}, /* from the start, before the first look */
-        {100, ACTIVITY_MIXED}, {60, ACTIVITY_COMPUTES}, {0, ACTIVITY_COMPUTES}, {100, ACTIVITY_COMPUTES},
-        {30, ACTIVITY_COMPUTES}, {0, ACTIVITY_MIXED}, {10, ACTIVITY_WAITS}, {400, ACTIVITY_WAITS}, {1, ACTIVITY_WAITS},
-        {30, ACTIVITY_WAITS}, {30, ACTIVITY_MIXED}, {0, ACTIVITY_MIXED}, {100, ACTIVITY_MIXED}, {0, ACTIVITY_MIXED},
+        {100, ACTIVITY_MIXED}, {16, ACTIVITY_COMPUTES}, {0, ACTIVITY_COMPUTES}, {100, ACTIVITY_COMPUTES},
+        {10, ACTIVITY_COMPUTES}, {0, ACTIVITY_MIXED}, {4, ACTIVITY_WAITS}, {400, ACTIVITY_WAITS}, {1, ACTIVITY_WAITS},
+        {10, ACTIVITY_WAITS}, {10, ACTIVITY_MIXED}, {0, ACTIVITY_MIXED}, {100, ACTIVITY_MIXED}, {0, ACTIVITY_MIXED},
         {0, ACTIVITY_WAITS}, {100, ACTIVITY_WAITS}, {100, ACTIVITY_COMPUTES},
     };
     struct activity p = {0};
@@ -42,7 +42,7 @@ static void a_look_that_comes_late_says_nothing(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(two_looks_in_a_row_make_a_pace),
+    cmocka_unit_test(two_looks_in_a_row_make_an_activity),
     cmocka_unit_test(a_look_that_comes_late_says_nothing),
 };
 
