@@ -216,7 +216,14 @@ enum ddp_param_flags {
     DDP_KEEP_BF16 = 2, /* on a GPU: keep ddp_param.copy, in bfloat16 */
     DDP_KEEP_F16 = 4,  /* on a GPU: keep ddp_param.copy, in float16, and scale losses, unless the option loss-scale says
                           otherwise; a job keeps copies in one of the two types */
+    DDP_PAD_ROWS = 8,  /* behind value, grad and copy lie more rows, up to a multiple of DDP_PAD_MULTIPLE rows */
 };
+
+/* What DDP_PAD_ROWS adds is for matrix products, which are slow where a matrix is not whole tiles: a row is what one
+ * index of the first dimension has. In value and copy these rows are zeros, and not to be written. In grad they are
+ * zeroed with it, and what is added to them is nobody's gradient: it does not count in the norm, changes no value and
+ * is in no checkpoint. */
+#define DDP_PAD_MULTIPLE 128
 
 /* Declares a parameter of shape[0..ndim) before ddp_commit; name is copied, unique and at most 127 bytes; ndim 1..8,
  * every dimension >= 1. dtype is DDP_F32 in this version. Returns its id (0, 1, ... in registration order) or -1; the

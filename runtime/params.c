@@ -50,7 +50,7 @@ EXPORT int ddp_param_add(ddp_t *d, const char *name, enum ddp_dtype dtype, const
     else if (dtype != DDP_F32)
         error_set(&e, DDP_E_USAGE, ENOTSUP, "parameter %.100s: type %s is not supported yet: use DDP_F32", name,
                   dtype_name(dtype));
-    else if (flags & ~(unsigned)(DDP_NO_DECAY | KEEP_ANY))
+    else if (flags & ~(unsigned)(DDP_NO_DECAY | KEEP_ANY | DDP_PAD_ROWS))
         error_set(&e, DDP_E_USAGE, EINVAL, "parameter %.100s: unknown flags %#x", name, flags);
     else if (check_kept(d, name, flags, &e) == 0)
         id = layout_add(&d->state.layout, name, dtype, shape, ndim, flags, &e);

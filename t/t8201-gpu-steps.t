@@ -33,6 +33,23 @@ for wire in bf16 f16; do
     same "gradients as $wire" 1 4 clip=1 --ddp-compress=$wire
 done
 same "values kept in float16" 1 4 f16=on --ddp-loss-scale=off
+
+# padded DESC RANKS ARGUMENT...: rows behind the parameters, with something in their gradients, change nothing.
+padded() {
+    local want
+    run "$ddp" run -n "$2" "$probe" "${@:3}" --ddp-device=cpu --ddp-zero=0
+    want=$(sort <<<"$out")
+    same "rows behind parameters, $1" "${@:2}" pad=on
+    is "rows behind parameters, $1: as without them" "$(sort <<<"$out")" "$want"
+}
+padded "clipped, micro-steps" 1 3 clip=1 accum=2
+run "$ddp" run -n 2 "$probe" 3 clip=1 --ddp-device=cpu --ddp-zero=0
+want=$(sort <<<"$out")
+for way in --ddp-zero=1 "--ddp-zero=0 hook=on"; do
+    # shellcheck disable=SC2086
+    run "$ddp" run -n 2 "$probe" 3 clip=1 pad=on --ddp-device=cpu $way --ddp-bucket-mb=0.01
+    is "rows behind parameters, on processors, $way: as without them" "$rc $(sort <<<"$out")" "0 $want" || diag "$err"
+done
 export EMU_STREAMS=deferred
 same "work that is done late" 1 4 clip=1 accum=2
 same "... shards" 1 3 shards=4
@@ -69,6 +86,10 @@ if [ -e "$double/libnccl.so.2" ]; then
     done
     is "shards: the same values on any number of GPUs" "$(sort -u <<<"$shards" | grep -c .)" 2
     same "two ranks, one of which runs out of data" 2 4 join=on
+    padded "three ranks, small buckets" 3 3 clip=1 --ddp-bucket-mb=0.01
+    padded "two ranks, shards" 2 3 clip=1 shards=4
+    padded "two ranks, gradients as bf16" 2 3 clip=1 --ddp-compress=bf16
+    padded "three ranks, zero=1, small buckets" 3 3 clip=1 accum=2 --ddp-bucket-mb=0.01 --ddp-zero=1
     for wire in bf16 f16; do
         same "three ranks, gradients as $wire" 3 4 clip=1 --ddp-compress=$wire
     done

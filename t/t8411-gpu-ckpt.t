@@ -57,6 +57,9 @@ if [ -e "$double/libnccl.so.2" ]; then
     export NCCLDOUBLE_IN_ORDER=1
     mkdir "$tmp/double"
     both_ways "two ranks" 2
+    want=$(files "$tmp/cuda/step-00000004")
+    both_ways "two ranks, rows behind parameters" 2 pad=on
+    is "rows behind parameters: the files are as without them" "$(files "$tmp/cuda/step-00000004")" "$want"
     both_ways "two ranks, four shards" 2 shards=4
     both_ways "three ranks, gradients as bf16" 3 --ddp-compress=bf16
     probe 3 cuda 4 ckpt="$tmp/cuda" --ddp-ckpt-every=0

@@ -28,7 +28,7 @@ static size_t join(gpu_t *g, const int *id, int n)
 {
     size_t n_spans = 0, size = dtype_size(g->cfg.wire);
     for (int i = 0; i < n; i++) {
-        size_t elems = layout_padded(g->cfg.layout->param[id[i]].n_elems * sizeof(float)) / sizeof(float);
+        size_t elems = g->cfg.layout->param[id[i]].room_bytes / sizeof(float);
         char *at = on_wire(g, id[i]);
         struct nccl_range *last = n_spans ? &g->span[n_spans - 1] : NULL;
         if (last && (char *)last->data == at + elems * size) { /* from the last layer to the first */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/ddp.h"
+
 static int check_name(const struct layout *l, const char *name, ddp_error_t *errp)
 {
     if (!name || !*name || strlen(name) > LAYOUT_NAME_MAX)
@@ -37,6 +39,14 @@ static size_t count_elems(const char *name, const size_t *shape, int ndim, size_
     return n;
 }
 
+/* n_elems, with the rows that DDP_PAD_ROWS adds: less than DDP_PAD_MULTIPLE times as many, for which count_elems has
+ * left room. */
+static size_t with_rows(size_t n_elems, size_t rows, unsigned flags)
+{
+    size_t all = (rows + DDP_PAD_MULTIPLE - 1) / DDP_PAD_MULTIPLE * DDP_PAD_MULTIPLE;
+    return flags & DDP_PAD_ROWS ? n_elems / rows * all : n_elems;
+}
+
 static int grow(struct layout *l, ddp_error_t *errp)
 {
     if (l->n < l->room)
@@ -61,13 +71,17 @@ int layout_add(struct layout *l, const char *name, enum ddp_dtype dtype, const s
     size_t n_elems = count_elems(name, shape, ndim, elem_bytes, errp);
     if (!n_elems || grow(l, errp) < 0)
         return -1;
-    size_t bytes = layout_padded(n_elems * elem_bytes);
+    size_t bytes = layout_padded(with_rows(n_elems, shape[0], flags) * elem_bytes);
     if (bytes > LAYOUT_BYTES_MAX - l->n_bytes)
         return error_set(errp, DDP_E_USAGE, EOVERFLOW, "parameter %s: all parameters together are more than 2^48 bytes",
                          name);
     struct layout_param *p = &l->param[l->n];
-    *p = (struct layout_param){
-        .dtype = dtype, .ndim = ndim, .flags = flags, .n_elems = n_elems, .offset_bytes = l->n_bytes};
+    *p = (struct layout_param){.dtype = dtype,
+                               .ndim = ndim,
+                               .flags = flags,
+                               .n_elems = n_elems,
+                               .offset_bytes = l->n_bytes,
+                               .room_bytes = bytes};
     strcpy(p->name, name);
     memcpy(p->shape, shape, (size_t)ndim * sizeof *shape);
     l->n_bytes += bytes;

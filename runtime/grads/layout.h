@@ -1,8 +1,8 @@
 /* layout.h - the parameters of a model: names, shapes, types and where each lies in the arena. Pure.
  *
- * The arena holds the tensors in registration order, each at a multiple of 64 bytes, with zero padding between. Offsets
- * depend on the layout alone, never on ranks or buckets; but where GPUs spread the optimizer's state, zero_gpu.h moves
- * the tensors further apart. */
+ * The arena holds the tensors in registration order, each at a multiple of 64 bytes, with zero padding between, which
+ * DDP_PAD_ROWS makes longer. Offsets depend on the layout alone, never on ranks or buckets; but where GPUs spread the
+ * optimizer's state, zero_gpu.h moves the tensors further apart. */
 #ifndef DDP_RUNTIME_GRADS_LAYOUT_H
 #define DDP_RUNTIME_GRADS_LAYOUT_H
 
@@ -24,6 +24,7 @@ struct layout_param {
     int ndim;
     unsigned flags;
     size_t n_elems, offset_bytes;
+    size_t room_bytes; /* what it takes in the arena, padding included */
 };
 
 struct layout {
@@ -32,7 +33,7 @@ struct layout {
     size_t n_bytes; /* of the arena */
 };
 
-/* Bytes that a tensor of n_bytes takes in the arena, padding included. */
+/* n_bytes, rounded up to where the next tensor may begin. */
 static inline size_t layout_padded(size_t n_bytes)
 {
     return (n_bytes + LAYOUT_ALIGN - 1) / LAYOUT_ALIGN * LAYOUT_ALIGN;

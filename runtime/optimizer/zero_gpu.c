@@ -25,7 +25,7 @@ static void lay_out(struct zero_gpu *s, struct layout *l, size_t n_ranks)
         bucket->at = at;
         for (; id < l->n && s->plan.bucket_of[id] == b; id++) {
             l->param[id].offset_bytes = at * sizeof(float);
-            at += round_up(l->param[id].n_elems, ZERO_GPU_UNIT);
+            at += round_up(l->param[id].room_bytes / sizeof(float), ZERO_GPU_UNIT);
         }
         at = bucket->at + round_up(at - bucket->at, n_ranks * ZERO_GPU_UNIT);
         bucket->n_each = (at - bucket->at) / n_ranks;

@@ -12,6 +12,7 @@
  *   wait=on    each checkpoint is waited for      stop=S  SIGTERM in the first micro-step of step S
  *   load=DIR   values from there
  *   f16=on     values are kept in float16, not in bfloat16
+ *   pad=on     parameters have DDP_PAD_ROWS, and something is left in the rows behind each gradient
  * --ddp-device=cpu|cuda says where. */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
@@ -35,8 +36,9 @@ struct probe {
     float *host[PARAMS]; /* on a GPU: gradients as they were and will be, pinned */
     float *value;        /* of the largest parameter */
     uint16_t *kept;      /* its values in 16 bits */
+    char *behind;        /* what lies behind a parameter */
     int accum, nan_step, stop_step, shards;
-    bool unused, join, wait, hook, f16;
+    bool unused, join, wait, hook, f16, pad;
     const char *ckpt, *load; /* NULL: none */
 };
 
@@ -66,6 +68,23 @@ static int read_gradients(struct probe *p)
     return p->is_gpu && cudaStreamSynchronize(p->stream) ? fail("the stream failed") : 0;
 }
 
+/* Elements of parameter id, and of the rows behind it. */
+static size_t n_with_rows(int id)
+{
+    return (shape[id][0] + DDP_PAD_MULTIPLE - 1) / DDP_PAD_MULTIPLE * DDP_PAD_MULTIPLE * shape[id][1];
+}
+
+/* 0x44444444 is 785 and a bit. */
+static int leave_in_rows_behind(struct probe *p, const struct ddp_param *t, int id)
+{
+    float *at = (float *)t->grad + t->n_elems;
+    size_t n = (n_with_rows(id) - t->n_elems) * sizeof *at;
+    if (p->is_gpu)
+        return cudaMemsetAsync(at, 0x44, n, p->stream) ? fail("rows behind a gradient cannot be written") : 0;
+    memset(at, 0x44, n);
+    return 0;
+}
+
 /* Adds this micro-step's gradient of parameter id; on a GPU it is there when the stream has come so far. */
 static int add_gradient(struct probe *p, int id, uint64_t seed, bool is_nan)
 {
@@ -77,7 +96,7 @@ static int add_gradient(struct probe *p, int id, uint64_t seed, bool is_nan)
         at[t.n_elems / 2] = NAN;
     if (p->is_gpu && cudaMemcpyAsync(t.grad, at, t.n_elems * sizeof(float), cudaMemcpyHostToDevice, p->stream))
         return fail("a gradient cannot be written");
-    return 0;
+    return p->pad ? leave_in_rows_behind(p, &t, id) : 0;
 }
 
 static int micro_step(struct probe *p, int step, int micro, bool *ret_sync)
@@ -155,12 +174,36 @@ static int check_kept(struct probe *p, const struct ddp_param *t)
     return 0;
 }
 
+static bool are_zeros(struct probe *p, const void *at, size_t n)
+{
+    size_t i = 0;
+    if (p->is_gpu && (cudaStreamSynchronize(p->stream) || cudaMemcpy(p->behind, at, n, cudaMemcpyDeviceToHost)))
+        return false;
+    if (!p->is_gpu)
+        memcpy(p->behind, at, n);
+    while (i < n && p->behind[i] == 0)
+        i++;
+    return i == n;
+}
+
+static int check_rows_behind(struct probe *p, const struct ddp_param *t, int id)
+{
+    size_t n = n_with_rows(id) - t->n_elems;
+    if (!p->pad || n == 0)
+        return 0;
+    if (!are_zeros(p, (float *)t->value + t->n_elems, n * sizeof(float)) ||
+        (t->copy && !are_zeros(p, (uint16_t *)t->copy + t->n_elems, n * sizeof(uint16_t))))
+        return fail("what lies behind a value is not zero");
+    return 0;
+}
+
 static int print_hash(struct probe *p)
 {
     uint64_t hash = HASH_START;
     for (int id = 0; id < PARAMS; id++) {
         struct ddp_param t = ddp_param_get(p->ddp, id);
-        if (ddp_param_read(p->ddp, id, p->value, &e) < 0 || check_kept(p, &t) < 0)
+        if (ddp_param_read(p->ddp, id, p->value, &e) < 0 || check_kept(p, &t) < 0 ||
+            check_rows_behind(p, &t, id) < 0)
             return -1;
         for (size_t i = 0; i < t.n_elems; i++) {
             uint32_t word;
@@ -176,11 +219,14 @@ static int open_memory(struct probe *p)
 {
     size_t most = 0;
     for (int id = 0; id < PARAMS; id++)
-        most = shape[id][0] * shape[id][1] > most ? shape[id][0] * shape[id][1] : most;
+        most = n_with_rows(id) > most ? n_with_rows(id) : most;
     p->value = calloc(most, sizeof *p->value);
     p->kept = calloc(most, sizeof *p->kept);
-    if (!p->value || !p->kept || (p->is_gpu && cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking)))
+    p->behind = calloc(most, sizeof(float));
+    if (!p->value || !p->kept || !p->behind)
         return fail("no memory");
+    if (p->is_gpu && cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking))
+        return fail("no stream");
     for (int id = 0; p->is_gpu && id < PARAMS; id++)
         if (cudaHostAlloc((void **)&p->host[id], shape[id][0] * shape[id][1] * sizeof(float), cudaHostAllocDefault))
             return fail("no pinned memory");
@@ -263,7 +309,7 @@ static int run(struct probe *p, int steps, const struct ddp_optimizer *opt)
         char name[16];
         snprintf(name, sizeof name, "p%d", id);
         ddp_param_add(p->ddp, name, DDP_F32, shape[id], shape[id][1] > 1 ? 2 : 1,
-                      p->f16 ? DDP_KEEP_F16 : DDP_KEEP_BF16);
+                      (p->f16 ? DDP_KEEP_F16 : DDP_KEEP_BF16) | (p->pad ? DDP_PAD_ROWS : 0));
     }
     const struct ddp_hook hook = {.wire = DDP_F32, .encode = leave_as_is, .decode = take_as_is};
     if (p->hook && ddp_hook(p->ddp, &hook, &e) < 0)
@@ -286,6 +332,7 @@ static void close_memory(struct probe *p)
         cudaStreamDestroy(p->stream);
     free(p->value);
     free(p->kept);
+    free(p->behind);
 }
 
 static void set(struct probe *p, struct ddp_optimizer *opt, const char *arg)
@@ -299,6 +346,7 @@ static void set(struct probe *p, struct ddp_optimizer *opt, const char *arg)
     p->ckpt = strncmp(arg, "ckpt=", 5) ? p->ckpt : value;
     p->load = strncmp(arg, "load=", 5) ? p->load : value;
     p->f16 |= !strcmp(arg, "f16=on");
+    p->pad |= !strcmp(arg, "pad=on");
     p->wait |= !strcmp(arg, "wait=on");
     p->hook |= !strcmp(arg, "hook=on");
     p->unused |= !strcmp(arg, "unused=on");

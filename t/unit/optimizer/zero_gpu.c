@@ -17,9 +17,11 @@ static void declare(struct layout *l, int n)
 {
     for (int i = 0; i < n; i++) {
         char name[16];
-        size_t shape = draw(3) ? 1 + draw(100) : draw(2) ? ZERO_GPU_UNIT * (1 + draw(9)) : 1 + draw(60000);
+        size_t shape[2] = {draw(3) ? 1 + draw(100) : draw(2) ? ZERO_GPU_UNIT * (1 + draw(9)) : 1 + draw(60000), 1};
+        unsigned flags = draw(4) ? 0 : DDP_PAD_ROWS;
+        shape[1] += flags ? draw(300) : 0;
         snprintf(name, sizeof name, "p%d", i);
-        assert_int_equal(layout_add(l, name, DDP_F32, &shape, 1, 0, NULL), i);
+        assert_int_equal(layout_add(l, name, DDP_F32, shape, 2, flags, NULL), i);
     }
 }
 
@@ -29,6 +31,13 @@ static void copy(struct layout *to, const struct layout *from)
     to->param = malloc((size_t)from->room * sizeof *to->param);
     for (int i = 0; i < from->n; i++)
         to->param[i] = from->param[i];
+}
+
+/* Elements that a parameter and the rows behind it need. */
+static size_t room(const struct layout_param *p)
+{
+    size_t rows = p->flags & DDP_PAD_ROWS ? (p->shape[0] + 127) / 128 * 128 : p->shape[0];
+    return rows * p->shape[1];
 }
 
 /* Parameters keep their order, begin at units, and lie in their bucket; buckets lie one behind the other. */
@@ -45,7 +54,7 @@ static void check_places(const struct zero_gpu *s, const struct layout *l, size_
         const struct zero_gpu_bucket *b = &s->bucket[s->plan.bucket_of[id]];
         size_t first = l->param[id].offset_bytes / BYTES;
         assert_true(first % ZERO_GPU_UNIT == 0 && first >= end && first >= b->at);
-        end = first + l->param[id].n_elems;
+        end = first + room(&l->param[id]);
         assert_true(end <= b->at + n_ranks * b->n_each);
     }
 }
@@ -55,7 +64,7 @@ static void check_padding(const struct zero_gpu *s, const struct layout *l, size
 {
     size_t needed = 0;
     for (int id = 0; id < l->n; id++)
-        needed += (l->param[id].n_elems + ZERO_GPU_UNIT - 1) / ZERO_GPU_UNIT * ZERO_GPU_UNIT;
+        needed += (room(&l->param[id]) + ZERO_GPU_UNIT - 1) / ZERO_GPU_UNIT * ZERO_GPU_UNIT;
     assert_true(l->n_bytes / BYTES - needed <= (size_t)s->plan.n_buckets * (n_ranks - 1) * ZERO_GPU_UNIT);
 }
 
