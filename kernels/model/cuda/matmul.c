@@ -301,6 +301,21 @@ static int is_impossible(const struct cuda_matmul *s)
     return !types || !s->m || !s->n || !s->k || (s->accumulate && (s->bias || s->add));
 }
 
+static int check_sizes(const struct cuda_matmul *s, ddp_error_t *errp)
+{
+    const struct {
+        const char *name;
+        size_t rows, cols;
+    } all[] = {{"out", s->m, s->n}, {"a", s->m, s->k}, {"b", s->k, s->n}};
+    char what[128];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].rows > CUDA_MATMUL_ELEMS_MAX / all[i].cols)
+            return error_set(errp, DDP_E_USAGE, EOVERFLOW, "cuda_matmul%s: %s has more than %zu elements, beyond which "
+                             "cuBLASLt fails: take a smaller --batch", name_of(s, what, sizeof what), all[i].name,
+                             CUDA_MATMUL_ELEMS_MAX);
+    return 0;
+}
+
 /* What a kernel reads 16 bytes at a time faults elsewhere, which takes the whole context with it. */
 static int check_aligned(const void *out, const void *a, const void *b, const struct cuda_matmul *s, ddp_error_t *errp)
 {
@@ -358,7 +373,9 @@ int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, cons
 {
     if (is_impossible(s))
         return fail(CUBLAS_STATUS_INVALID_VALUE, "cuda_matmul", s, errp);
-    struct plan *p = check_aligned(out, a, b, s, errp) < 0 ? NULL : plan_for(blas, s, errp);
+    if (check_aligned(out, a, b, s, errp) < 0 || check_sizes(s, errp) < 0)
+        return -1;
+    struct plan *p = plan_for(blas, s, errp);
     if (!p)
         return -1;
     cublasStatus_t rc = multiply(blas, p, out, a, b, s, stream);

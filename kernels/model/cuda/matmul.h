@@ -10,13 +10,14 @@
  * add are first written to out (bias.h), and the product is then added to it; an out of 16 bits with both is rounded
  * twice then. The same bits every run, on one GPU model and library version.
  *
- * Pointers to data are device memory and multiples of 16 bytes; one that is not is refused by its name. Rows that
- * start at multiples of 16 bytes too are fast. */
+ * Pointers to data are device memory and multiples of 16 bytes; one that is not is refused by its name, and so is a
+ * matrix of more than CUDA_MATMUL_ELEMS_MAX elements. Rows that are multiples of 16 bytes are fast. */
 #ifndef DDP_KERNELS_MODEL_CUDA_MATMUL_H
 #define DDP_KERNELS_MODEL_CUDA_MATMUL_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "runtime/base/dtype.h"
 #include "runtime/base/error.h"
@@ -26,6 +27,10 @@ extern "C" {
 #endif
 
 #define CUDA_BLAS_WORKSPACE ((size_t)32 << 20) /* bytes; what NVIDIA advises for sm_90 */
+
+/* From the first to the last element of a matrix. Beyond it cuBLASLt 13.6 chooses kernels that then fail
+ * (github.com/NVIDIA/raft, issue 3097), and cuBLAS up to 10.2 computed something else (cupy/cupy, issue 3284). */
+#define CUDA_MATMUL_ELEMS_MAX ((size_t)INT32_MAX)
 
 typedef struct cuda_blas cuda_blas_t;
 

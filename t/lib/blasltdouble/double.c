@@ -2,7 +2,7 @@
  * kernels/model/cuda/matmul.c opens. It multiplies by plain loops, with sums in double, on the emulated CUDA runtime's
  * streams, and takes only what matmul.c should ask for. It is stricter than cuBLASLt where that helps: an algorithm is
  * good only for the product that it was chosen for, operands and biases must be in device memory at multiples of 16
- * bytes, and it must have been told so, the workspace is overwritten.
+ * bytes, and it must have been told so, no matrix may reach beyond 2^31 - 1 elements, the workspace is overwritten.
  *
  *   BLASLTDOUBLE_FAIL=CALL:N:STATUS   the Nth call of create, heuristic or matmul fails so
  *   BLASLTDOUBLE_BIAS=CALL            from now on call, heuristic or matmul, says of every product that has a bias
@@ -204,6 +204,11 @@ static uint64_t hash_product(const struct desc *d, const struct layout *a, const
     return hash_layout(hash_layout(hash_layout(hash, a), b), c);
 }
 
+static bool is_in_range(const struct layout *y)
+{
+    return y->cols <= INT32_MAX && y->ld <= INT32_MAX && y->cols * (uint64_t)y->ld <= INT32_MAX;
+}
+
 static bool fits(const struct desc *d, const struct layout *a, const struct layout *b, const struct layout *c,
                  const struct layout *o)
 {
@@ -212,7 +217,8 @@ static bool fits(const struct desc *d, const struct layout *a, const struct layo
     bool types = a->type == b->type && (o->type == a->type || o->type == CUDA_R_32F) &&
                  (a->type == CUDA_R_32F || a->type == CUDA_R_16BF || a->type == CUDA_R_16F);
     bool bias = d->epilogue == CUBLASLT_EPILOGUE_BIAS;
-    return types && ka == kb && m == o->rows && n == o->cols && !memcmp(c, o, sizeof *o) &&
+    return types && ka == kb && m == o->rows && n == o->cols && !memcmp(c, o, sizeof *o) && is_in_range(a) &&
+           is_in_range(b) && is_in_range(o) &&
            (bias || d->epilogue == CUBLASLT_EPILOGUE_DEFAULT) && (!bias || (d->bias && d->bias_type == o->type));
 }
 

@@ -198,6 +198,28 @@ static void other_starts_are_refused_by_name(void **state)
     tensor_free(&t);
 }
 
+/* Before anything of them is looked at. */
+static void matrices_beyond_what_cublaslt_can_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t m, n, k;
+        const char *want;
+    } all[] = {{65536, 50304, 8, "cuda_matmul of [65536, 8] x [8, 50304] bf16: out has more than 2147483647 elements"},
+               {32768, 8, 65536, "[32768, 65536] x [65536, 8] bf16: a has more than 2147483647 elements"},
+               {8, 32768, 65536, "[8, 65536] x [65536, 32768] bf16: b has more than 2147483647 elements"},
+               {(size_t)1 << 33, (size_t)1 << 33, 8, "bf16: out has more"}};
+    struct tensor t = tensor_random(DDP_BF16, 64, 0, 1);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct cuda_matmul s = {.m = all[i].m, .n = all[i].n, .k = all[i].k, .in = DDP_BF16, .out = DDP_BF16};
+        ddp_error_t e = {0};
+        assert_int_equal(cuda_matmul(blas, t.at, t.at, t.at, &s, NULL, &e), -1);
+        assert_error_has(e, all[i].want);
+        assert_error_has(e, "take a smaller --batch");
+    }
+    tensor_free(&t);
+}
+
 /* More shapes than are remembered, twice. */
 static void many_shapes_are_no_trouble(void **state)
 {
@@ -253,6 +275,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rows_may_lie_apart),
     cmocka_unit_test(starts_may_be_any_multiple_of_16_bytes),
     cmocka_unit_test(other_starts_are_refused_by_name),
+    cmocka_unit_test(matrices_beyond_what_cublaslt_can_are_refused),
     cmocka_unit_test(many_shapes_are_no_trouble),
     cmocka_unit_test(a_bias_that_cannot_go_along_goes_first),
     cmocka_unit_test(an_impossible_product_is_refused),
