@@ -28,11 +28,13 @@ int gmodel_check(const struct model_config *c, enum ddp_dtype dtype, ddp_error_t
     return 0;
 }
 
-/* Matrices that are factors of products, and the bias that is added in that type: all but FC_B, which gelu adds in
- * float32, and those that are added to the residual stream. */
-static void mark_kept(gmodel_t *m)
+/* The embedding has rows of zeros behind it, for the head's products (gmodel_pass.c). Kept in 16 bits are matrices that
+ * are factors of products, and the bias that is added in that type: all but FC_B, which gelu adds in float32, and those
+ * that are added to the residual stream. */
+static void mark_factors(gmodel_t *m)
 {
     unsigned flag = m->c.dtype == DDP_F16 ? DDP_KEEP_F16 : DDP_KEEP_BF16;
+    m->param[WTE].flags |= DDP_PAD_ROWS;
     if (!is_16_bit(m))
         return;
     m->param[WTE].flags |= flag;
@@ -79,7 +81,7 @@ gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp)
     m->layer = calloc(c->model.layers, sizeof *m->layer);
     if (!m->param || !m->tensor || !m->layer)
         goto no_memory;
-    mark_kept(m);
+    mark_factors(m);
     if (open_gpu(m, errp) == 0 && open_blas(m, errp) == 0)
         return m;
     gmodel_destroy(m);

@@ -25,7 +25,7 @@ struct gmodel_config {
     int ordinal;          /* of the GPU */
     int rank;             /* for errors */
     double timeout_s;     /* of the waits for what is queued; 0: 300 */
-    size_t logits_rows;   /* rows of logits in memory at a time; 0: so many that they have some 2^29 elements */
+    size_t logits_rows;   /* rows of logits in memory at a time, at most; 0: so many that they have 2^31 - 1 elements */
 };
 
 typedef struct gmodel gmodel_t;
@@ -40,7 +40,7 @@ gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp);
 void gmodel_destroy(gmodel_t *m); /* NULL is allowed */
 
 /* The parameters in registration order, borrowed; those whose values the model needs in bfloat16 or float16 have the
- * flag DDP_KEEP_BF16 or DDP_KEEP_F16. */
+ * flag DDP_KEEP_BF16 or DDP_KEEP_F16; the embedding has DDP_PAD_ROWS. */
 const struct loop_param *gmodel_params(const gmodel_t *m, size_t *ret_n);
 
 void *gmodel_stream(const gmodel_t *m);           /* the cudaStream_t */

@@ -33,13 +33,14 @@ struct upload {
 
 struct gmodel {
     struct gmodel_config c;
-    size_t n_params, logits_rows, vocab_stride; /* elements from one row of logits to the next */
-    struct loop_param *param;                   /* [n_params] */
-    struct ddp_param *tensor;                   /* [n_params], borrowed memory */
+    size_t n_params, logits_rows;
+    size_t vocab_rows;        /* of the embedding, with the rows of zeros behind it; as long is a row of logits */
+    struct loop_param *param; /* [n_params] */
+    struct ddp_param *tensor; /* [n_params], borrowed memory */
     device_t *device;
     device_stream_t *stream, *copies;
     cuda_blas_t *blas;
-    void *workspace;                            /* of blas */
+    void *workspace;          /* of blas */
     char products[64];
     size_t memory_free;
     struct glayer *layer; /* [layers] */
@@ -47,7 +48,7 @@ struct gmodel {
     float *embedded;
     void *lnf;
     float *meanf, *rstdf;
-    void *logits;         /* [logits_rows, vocab_stride] */
+    void *logits;         /* [logits_rows, vocab_rows] */
     double *loss;         /* [rows] */
     float *work;          /* scratch of one kernel at a time */
     uint32_t *sorted;     /* embedding.h */

@@ -141,7 +141,7 @@ void layer_embedding_backward(gmodel_t *m, size_t n)
 
 void layer_loss(gmodel_t *m, double *loss, const int32_t *target, size_t rows)
 {
-    size_t v = m->c.model.vocab, stride = m->vocab_stride;
+    size_t v = m->c.model.vocab, stride = m->vocab_rows;
     if (m->failed)
         return;
     keep(m, cuda_crossentropy_forward(m->c.dtype, loss, m->logits, target, rows, v, stride, native(m)), "losses");
@@ -149,7 +149,7 @@ void layer_loss(gmodel_t *m, double *loss, const int32_t *target, size_t rows)
 
 void layer_loss_backward(gmodel_t *m, double *loss, const int32_t *target, float grad_scale, size_t rows)
 {
-    size_t v = m->c.model.vocab, stride = m->vocab_stride;
+    size_t v = m->c.model.vocab, stride = m->vocab_rows;
     if (m->failed)
         return;
     keep(m, cuda_crossentropy_backward(m->c.dtype, loss, m->logits, target, grad_scale, rows, v, stride, native(m)),

@@ -4,9 +4,7 @@
 #include "runtime/train/gmodel_impl.h"
 
 #define ALIGN 256
-#define LOGITS_ELEMS ((size_t)1 << 29) /* the head works on so many logits at a time, in whole LOGITS_ROWS rows */
 #define LOGITS_ROWS 1024
-#define VOCAB_MULTIPLE 64              /* rows of logits start so, for the products */
 
 /* Deals out pieces of one arena; with base NULL it only counts. */
 struct dealer {
@@ -64,12 +62,20 @@ static void deal_layers(gmodel_t *m, struct dealer *a, size_t rows)
     }
 }
 
+static size_t over(size_t n, size_t unit)
+{
+    return (n + unit - 1) / unit;
+}
+
+/* The head's slices are as few as products allow, since each of them reads and writes the embedding's whole gradient,
+ * and of one size, up to whole LOGITS_ROWS rows. */
 static void set_logits(gmodel_t *m, size_t rows)
 {
-    m->vocab_stride = (m->c.model.vocab + VOCAB_MULTIPLE - 1) / VOCAB_MULTIPLE * VOCAB_MULTIPLE;
-    size_t k = largest(LOGITS_ELEMS / m->vocab_stride, LOGITS_ROWS) / LOGITS_ROWS * LOGITS_ROWS;
-    k = m->c.logits_rows ? m->c.logits_rows : k;
-    m->logits_rows = k < rows ? k : rows;
+    m->vocab_rows = over(m->c.model.vocab, DDP_PAD_MULTIPLE) * DDP_PAD_MULTIPLE;
+    size_t most = m->c.logits_rows ? m->c.logits_rows : largest(CUDA_MATMUL_ELEMS_MAX / m->vocab_rows, 1);
+    size_t unit = most < LOGITS_ROWS ? 1 : LOGITS_ROWS;
+    size_t each = over(over(rows, over(rows, most / unit * unit)), unit) * unit;
+    m->logits_rows = each < rows ? each : rows;
 }
 
 size_t gmodel_deal(gmodel_t *m, void *base)
@@ -84,7 +90,7 @@ size_t gmodel_deal(gmodel_t *m, void *base)
     m->lnf = deal(&a, one, t);
     m->meanf = deal(&a, rows, sizeof(float));
     m->rstdf = deal(&a, rows, sizeof(float));
-    m->logits = deal(&a, m->logits_rows * m->vocab_stride, t);
+    m->logits = deal(&a, m->logits_rows * m->vocab_rows, t);
     m->loss = deal(&a, rows, sizeof(double));
     m->work = deal(&a, work_elems(m, rows), sizeof(float));
     m->sorted = deal(&a, cuda_embedding_sorted_elems(&e), sizeof(uint32_t));

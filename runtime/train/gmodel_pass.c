@@ -39,16 +39,22 @@ static void forward(gmodel_t *m, size_t n)
     layer_norm(m, m->lnf, m->meanf, m->rstdf, entering(m, m->c.model.layers), final_norm(m), rows);
 }
 
+/* ---- the head ----
+ *
+ * A vocabulary is seldom a multiple of anything, GPT-2's is 50257, and products are fast where extents are whole tiles,
+ * or 16 bytes at least. So the three products take the embedding as one of vocab_rows rows, of which those behind the
+ * vocabulary are zeros (DDP_PAD_ROWS). Cross entropy reads none of the logits that these make, and writes zeros there,
+ * so that their gradient is zero, too. */
+
 /* The gradients that rows r .. r + k bring, m->logits being those of the logits: dtmp gets that of ln_f's output. */
 static void head_backward(gmodel_t *m, size_t r, size_t k)
 {
-    size_t w = m->c.model.width, v = m->c.model.vocab;
+    size_t w = m->c.model.width, v = m->vocab_rows;
     layer_product(m, grad(m, WTE), m->logits, elements(m, m->lnf, r * w),
                   &(struct cuda_matmul){.m = v, .n = w, .k = k, .in = m->c.dtype, .out = DDP_F32, .a_transposed = true,
-                                        .accumulate = true, .a_stride = m->vocab_stride});
+                                        .accumulate = true});
     layer_product(m, elements(m, m->dtmp, r * w), m->logits, factor(m, WTE),
-                  &(struct cuda_matmul){.m = k, .n = w, .k = v, .in = m->c.dtype, .out = m->c.dtype,
-                                        .a_stride = m->vocab_stride});
+                  &(struct cuda_matmul){.m = k, .n = w, .k = v, .in = m->c.dtype, .out = m->c.dtype});
 }
 
 /* Logits and losses, a slice of rows at a time. */
@@ -59,8 +65,8 @@ static void head(gmodel_t *m, size_t n, bool with_grad, float grad_scale)
     for (size_t r = 0; r < rows; r += m->logits_rows) {
         size_t k = rows - r < m->logits_rows ? rows - r : m->logits_rows;
         layer_product(m, m->logits, elements(m, m->lnf, r * w), factor(m, WTE),
-                      &(struct cuda_matmul){.m = k, .n = m->c.model.vocab, .k = w, .in = m->c.dtype,
-                                            .out = m->c.dtype, .b_transposed = true, .out_stride = m->vocab_stride});
+                      &(struct cuda_matmul){.m = k, .n = m->vocab_rows, .k = w, .in = m->c.dtype, .out = m->c.dtype,
+                                            .b_transposed = true});
         if (with_grad) {
             layer_loss_backward(m, m->loss + r, target + r, grad_scale, k);
             head_backward(m, r, k);

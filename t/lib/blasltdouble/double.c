@@ -5,6 +5,8 @@
  * bytes, and it must have been told so, no matrix may reach beyond 2^31 - 1 elements, the workspace is overwritten.
  *
  *   BLASLTDOUBLE_FAIL=CALL:N:STATUS   the Nth call of create, heuristic or matmul fails so
+ *   BLASLTDOUBLE_ROWS=N               the rows of every matrix, as matmul.h has them, are multiples of N elements;
+ *                                     others are not supported
  *   BLASLTDOUBLE_BIAS=CALL            from now on call, heuristic or matmul, says of every product that has a bias
  *                                     that it is not supported; matmul only where the bias is not all that is
  *                                     added */
@@ -209,6 +211,13 @@ static bool is_in_range(const struct layout *y)
     return y->cols <= INT32_MAX && y->ld <= INT32_MAX && y->cols * (uint64_t)y->ld <= INT32_MAX;
 }
 
+/* What BLASLTDOUBLE_ROWS says. */
+static bool is_in_tiles(const struct layout *y)
+{
+    const char *text = getenv("BLASLTDOUBLE_ROWS");
+    return !text || (y->rows % strtoull(text, NULL, 10) == 0 && (uint64_t)y->ld % strtoull(text, NULL, 10) == 0);
+}
+
 static bool fits(const struct desc *d, const struct layout *a, const struct layout *b, const struct layout *c,
                  const struct layout *o)
 {
@@ -237,7 +246,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cubl
     if (((struct handle *)lightHandle)->magic != MAGIC_HANDLE || requestedAlgoCount < 1 ||
         !fits((struct desc *)operationDesc, a, b, c, (struct layout *)Ddesc))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (takes_no_bias("heuristic", (struct desc *)operationDesc))
+    if (!is_in_tiles(a) || !is_in_tiles(b) || !is_in_tiles(c) ||
+        takes_no_bias("heuristic", (struct desc *)operationDesc))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (p->schemes & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE))
         return CUBLAS_STATUS_NOT_SUPPORTED; /* sums would be rounded on the way */

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "kernels/cast.h"
-#include "runtime/train/gmodel.h"
+#include "runtime/train/gmodel_impl.h"
 #include "runtime/train/model.h"
 #include "t/lib/tensors.h"
 
@@ -45,22 +45,29 @@ static void *rounded(kernel_cast_f *store, const float *x, size_t n)
     return p;
 }
 
+/* With the rows that DDP_PAD_ROWS adds, which are zeros. */
+static size_t elems_on_gpu(const struct pair *p, size_t id, unsigned flags)
+{
+    size_t rows = (p->param[id].shape[0] + DDP_PAD_MULTIPLE - 1) / DDP_PAD_MULTIPLE * DDP_PAD_MULTIPLE;
+    return flags & DDP_PAD_ROWS ? rows * p->param[id].shape[1] : elems(p, id);
+}
+
 static void fill_param(struct pair *p, size_t id)
 {
-    size_t n = elems(p, id);
-    float *value = calloc(n, sizeof *value), *wild = random_floats(n, 0.05f);
+    size_t n_params, n = elems(p, id);
+    unsigned flags = gmodel_params(p->gpu, &n_params)[id].flags;
+    size_t all = elems_on_gpu(p, id, flags);
+    float *value = calloc(all, sizeof *value), *wild = random_floats(n, 0.05f);
     model_params_init(&p->c.model, p->param, id, 7, value);
     for (size_t k = 0; k < n; k++)
         value[k] = value[k] * 2 + wild[k];
-    float *zeros = calloc(n, sizeof *zeros);
-    size_t n_params;
-    unsigned flags = gmodel_params(p->gpu, &n_params)[id].flags;
+    float *zeros = calloc(all, sizeof *zeros);
     p->host[id] = (struct ddp_param){.value = value, .grad = zeros, .n_elems = n};
-    p->device[id] = (struct ddp_param){.value = device_bytes(value, n * 4), .grad = device_bytes(zeros, n * 4),
+    p->device[id] = (struct ddp_param){.value = device_bytes(value, all * 4), .grad = device_bytes(zeros, all * 4),
                                        .n_elems = n};
     p->device[id].copy_dtype = flags & DDP_KEEP_BF16 ? DDP_BF16 : flags & DDP_KEEP_F16 ? DDP_F16 : DDP_F32;
     if (p->device[id].copy_dtype != DDP_F32)
-        p->device[id].copy = rounded(flags & DDP_KEEP_F16 ? kernel_store_f16 : kernel_store_bf16, value, n);
+        p->device[id].copy = rounded(flags & DDP_KEEP_F16 ? kernel_store_f16 : kernel_store_bf16, value, all);
     free(wild);
 }
 
@@ -228,6 +235,47 @@ static void the_head_may_come_in_slices(void **state)
     check_model((struct gmodel_config){.model = small, .batch = 3, .dtype = DDP_BF16, .logits_rows = 8}, 3);
 }
 
+static void nothing_is_left_behind_the_embedding(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, (struct gmodel_config){.model = small, .batch = 2, .dtype = DDP_BF16}, 2);
+    gpu_pass(&p, nobody_listens, NULL);
+    size_t n = elems(&p, WTE), all = elems_on_gpu(&p, WTE, DDP_PAD_ROWS);
+    float *g = malloc(all * sizeof *g);
+    device_fetch(g, p.device[WTE].grad, all * sizeof *g);
+    assert_int_equal(all, 128 * 64);
+    for (size_t k = n; k < all; k++)
+        assert_true(g[k] == 0);
+    free(g);
+    pair_close(&p);
+}
+
+/* Slices are as few as can be, of one size up to LOGITS_ROWS, and no longer than a product may be. */
+static void check_slices(size_t batch, size_t vocab, size_t want_rows, size_t want_slices)
+{
+    struct glayer layer[1];
+    gmodel_t m = {.c = {.model = {1, 768, 12, 1024, vocab, false}, .batch = batch, .dtype = DDP_BF16}, .layer = layer};
+    gmodel_deal(&m, NULL);
+    assert_int_equal(m.logits_rows, want_rows);
+    assert_int_equal((batch * 1024 + m.logits_rows - 1) / m.logits_rows, want_slices);
+    assert_int_equal(m.vocab_rows % DDP_PAD_MULTIPLE, 0);
+    assert_true(m.logits_rows * m.vocab_rows <= CUDA_MATMUL_ELEMS_MAX);
+}
+
+static void logits_come_in_few_slices(void **state)
+{
+    (void)state;
+    check_slices(1, 50257, 1024, 1);
+    check_slices(41, 50257, 41984, 1);
+    check_slices(42, 50257, 21504, 2);
+    check_slices(64, 50257, 32768, 2);
+    check_slices(85, 50257, 29696, 3);
+    check_slices(64, 65536, 22528, 3);
+    check_slices(64, 256, 65536, 1);
+    check_slices(3, 1 << 22, 439, 7); /* no whole 1024 */
+}
+
 static void check_recompute(enum ddp_dtype dtype)
 {
     struct gmodel_config c = {.model = deep, .batch = 2, .dtype = dtype}, again = c;
@@ -340,6 +388,15 @@ static void nothing_runs_ahead_of_its_tokens(void **state)
     cudaemu_reset();
 }
 
+/* Every extent of every product, but the number of tokens. */
+static void products_are_whole_tiles(void **state)
+{
+    (void)state;
+    setenv("BLASLTDOUBLE_ROWS", "64", 1);
+    check_model((struct gmodel_config){.model = small, .batch = 2, .dtype = DDP_BF16}, 2);
+    unsetenv("BLASLTDOUBLE_ROWS");
+}
+
 static void all_memory_comes_back(void **state)
 {
     (void)state;
@@ -388,12 +445,15 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(float16_deviates_less),
     cmocka_unit_test(what_overflows_in_float16_is_not_finite),
     cmocka_unit_test(the_head_may_come_in_slices),
+    cmocka_unit_test(nothing_is_left_behind_the_embedding),
+    cmocka_unit_test(logits_come_in_few_slices),
     cmocka_unit_test(recomputing_gives_the_same_bits),
     cmocka_unit_test(a_ready_gradient_changes_no_more),
     cmocka_unit_test(evaluation_sums_the_same_losses),
     cmocka_unit_test(sizes_that_a_gpu_cannot_do_are_refused),
 #ifdef DDP_CUDA_EMULATED
     cmocka_unit_test(nothing_runs_ahead_of_its_tokens),
+    cmocka_unit_test(products_are_whole_tiles),
     cmocka_unit_test(all_memory_comes_back),
     cmocka_unit_test(errors_name_rank_and_cause),
 #endif
