@@ -9,7 +9,6 @@ template <typename T> struct bias_args {
     T *out;
     const T *add; /* NULL: zeros */
     const T *bias;
-    size_t stride;
     unsigned width;
     bool whole; /* rows begin at multiples of 16 bytes */
 };
@@ -17,7 +16,7 @@ template <typename T> struct bias_args {
 template <typename T> __global__ void __launch_bounds__(THREADS) bias_rows(bias_args<T> a)
 {
     constexpr unsigned N = piece<T>::N;
-    size_t row = (size_t)blockIdx.x * a.stride;
+    size_t row = (size_t)blockIdx.x * a.width;
     for (unsigned column = threadIdx.x * N; column < a.width; column += THREADS * N) {
         unsigned n = elements_left<N>(column, a.width);
         float x[N], y[N] = {0};
@@ -32,21 +31,20 @@ template <typename T> __global__ void __launch_bounds__(THREADS) bias_rows(bias_
 }
 
 template <typename T>
-static int launch(void *out, const void *add, const void *bias, size_t rows, size_t width, size_t stride, void *stream)
+static int launch(void *out, const void *add, const void *bias, size_t rows, size_t width, void *stream)
 {
-    bias_args<T> a = {(T *)out,        (const T *)add, (const T *)bias, stride,
-                      (unsigned)width, stride % piece<T>::N == 0};
+    bias_args<T> a = {(T *)out, (const T *)add, (const T *)bias, (unsigned)width, width % piece<T>::N == 0};
     return (int)CUDA_LAUNCH(bias_rows<T>, dim3((unsigned)rows), dim3(THREADS), 0, (cudaStream_t)stream, a);
 }
 
-extern "C" int cuda_bias_rows(void *out, const void *add, const void *bias, size_t rows, size_t width, size_t stride,
-                              enum ddp_dtype t, void *stream)
+extern "C" int cuda_bias_rows(void *out, const void *add, const void *bias, size_t rows, size_t width, enum ddp_dtype t,
+                              void *stream)
 {
     auto *of_type = INSTANCE_OF(launch, t);
-    if (!width || width > stride || width > INT32_MAX || rows > INT32_MAX || !of_type || !is_aligned_16(out) ||
-        !is_aligned_16(add) || !is_aligned_16(bias))
+    if (!width || width > INT32_MAX || rows > INT32_MAX || !of_type || !is_aligned_16(out) || !is_aligned_16(add) ||
+        !is_aligned_16(bias))
         return cudaErrorInvalidValue;
     if (!rows)
         return cudaSuccess;
-    return of_type(out, add, bias, rows, width, stride, stream);
+    return of_type(out, add, bias, rows, width, stream);
 }

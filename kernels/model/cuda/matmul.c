@@ -190,18 +190,17 @@ static cudaDataType_t type_of(enum ddp_dtype t)
 }
 
 /* Of a matrix that is stored row-major [rows, cols]. */
-static cublasStatus_t lay_out(cublasLtMatrixLayout_t *ret, enum ddp_dtype t, size_t rows, size_t cols, size_t stride)
+static cublasStatus_t lay_out(cublasLtMatrixLayout_t *ret, enum ddp_dtype t, size_t rows, size_t cols)
 {
-    return lib.layout_create(ret, type_of(t), cols, rows, (int64_t)(stride ? stride : cols));
+    return lib.layout_create(ret, type_of(t), cols, rows, (int64_t)cols);
 }
 
 static cublasStatus_t lay_out_all(struct plan *p)
 {
     const struct cuda_matmul *s = &p->key;
-    cublasStatus_t rc = lay_out(&p->a, s->in, s->a_transposed ? s->k : s->m, s->a_transposed ? s->m : s->k,
-                                s->a_stride);
-    rc = rc ? rc : lay_out(&p->b, s->in, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n, 0);
-    return rc ? rc : lay_out(&p->out, s->out, s->m, s->n, s->out_stride);
+    cublasStatus_t rc = lay_out(&p->a, s->in, s->a_transposed ? s->k : s->m, s->a_transposed ? s->m : s->k);
+    rc = rc ? rc : lay_out(&p->b, s->in, s->b_transposed ? s->n : s->k, s->b_transposed ? s->k : s->n);
+    return rc ? rc : lay_out(&p->out, s->out, s->m, s->n);
 }
 
 static cublasStatus_t set_bias(const struct plan *p, const void *bias)
@@ -289,7 +288,6 @@ static struct cuda_matmul key_of(const struct cuda_matmul *s)
     k.m = s->m, k.n = s->n, k.k = s->k;
     k.in = s->in, k.out = s->out;
     k.a_transposed = s->a_transposed, k.b_transposed = s->b_transposed, k.accumulate = s->accumulate;
-    k.a_stride = s->a_stride, k.out_stride = s->out_stride;
     k.bias = s->bias ? &lib : NULL, k.add = s->add ? &lib : NULL;
     return k;
 }
@@ -361,8 +359,7 @@ static cublasStatus_t multiply(const cuda_blas_t *blas, const struct plan *p, vo
     const void *c = s->add && !is_apart ? s->add : out;
     float one = 1, beta = s->accumulate || s->add || is_apart ? 1 : 0;
     cublasStatus_t rc = s->bias && !is_apart ? set_bias(p, s->bias) : CUBLAS_STATUS_SUCCESS;
-    if (is_apart && cuda_bias_rows(out, s->add, s->bias, s->m, s->n, s->out_stride ? s->out_stride : s->n, s->out,
-                                   stream) != cudaSuccess)
+    if (is_apart && cuda_bias_rows(out, s->add, s->bias, s->m, s->n, s->out, stream) != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
     return rc ? rc : lib.matmul(blas->lt, p->desc, &one, b, p->b, a, p->a, &beta, c, p->out, out, p->out, &p->algo,
                                 blas->workspace, blas->workspace_bytes, (cudaStream_t)stream);

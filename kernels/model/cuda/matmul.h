@@ -50,8 +50,6 @@ struct cuda_matmul {
     bool a_transposed;      /* a is stored [k, m] */
     bool b_transposed;      /* b is stored [n, k] */
     bool accumulate;        /* out += instead of out =; without bias and add */
-    size_t a_stride;        /* elements from one row of a, as it is stored, to the next; 0: no gap */
-    size_t out_stride;      /* the same of out, and of add */
     const void *bias;       /* [n], added to every row */
     const void *add;        /* [m, n], added to the product: a residual connection; not out */
 };

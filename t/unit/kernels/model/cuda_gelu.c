@@ -173,7 +173,7 @@ static void large_arguments_saturate(void **state)
 }
 
 struct zero_gpu {
-    size_t rows, width, gap;
+    size_t rows, width;
     enum ddp_dtype type;
     bool add;
 };
@@ -181,16 +181,15 @@ struct zero_gpu {
 static void spread(const void *arg, uint64_t *hash)
 {
     const struct zero_gpu *x = arg;
-    size_t stride = x->width + x->gap, n = x->rows * stride;
+    size_t n = x->rows * x->width;
     struct tensor bias = tensor_random(x->type, x->width, 0, 1);
     struct tensor add = tensor_random(x->type, n, 0, 1);
     struct tensor out = tensor_random(x->type, n, 0, 1);
-    double *b = tensor_values(&bias), *a = tensor_values(&add), *want = tensor_values(&out); /* gaps stay */
+    double *b = tensor_values(&bias), *a = tensor_values(&add), *want = malloc(n * sizeof *want);
     for (size_t i = 0; i < n; i++)
-        if (i % stride < x->width)
-            want[i] = b[i % stride] + (x->add ? a[i] : 0);
-    device_check(cuda_bias_rows(out.at, x->add ? add.at : NULL, bias.at, x->rows, x->width, stride, x->type,
-                                NULL), "cuda_bias_rows");
+        want[i] = b[i % x->width] + (x->add ? a[i] : 0);
+    device_check(cuda_bias_rows(out.at, x->add ? add.at : NULL, bias.at, x->rows, x->width, x->type, NULL),
+                 "cuda_bias_rows");
     tensor_check("out", &out, want, 2e-7);
     tensor_hash(hash, &out);
     free(a), free(b), free(want);
@@ -201,9 +200,8 @@ static void a_bias_lies_on_every_row(void **state)
 {
     (void)state;
     static const enum ddp_dtype types[] = {DDP_F32, DDP_BF16, DDP_F16};
-    for (int i = 0; i < 24; i++) {
-        struct zero_gpu x = {
-            .rows = 5, .width = i & 1 ? 1037 : 64, .gap = i & 2 ? 8 : 0, .type = types[i / 8], .add = i & 4};
+    for (int i = 0; i < 12; i++) {
+        struct zero_gpu x = {.rows = 5, .width = i & 1 ? 1037 : 64, .type = types[i / 4], .add = i & 2};
         in_every_order(spread, &x);
     }
 }
@@ -213,9 +211,9 @@ static void other_types_and_starts_are_refused(void **state)
     (void)state;
     struct tensor t = tensor_random(DDP_F32, 8, 0, 1);
     void *off = (char *)t.at + 4;
-    assert_int_not_equal(cuda_bias_rows(off, NULL, t.at, 1, 4, 4, DDP_F32, NULL), 0);
-    assert_int_not_equal(cuda_bias_rows(t.at, off, t.at, 1, 4, 4, DDP_F32, NULL), 0);
-    assert_int_not_equal(cuda_bias_rows(t.at, NULL, off, 1, 4, 4, DDP_F32, NULL), 0);
+    assert_int_not_equal(cuda_bias_rows(off, NULL, t.at, 1, 4, DDP_F32, NULL), 0);
+    assert_int_not_equal(cuda_bias_rows(t.at, off, t.at, 1, 4, DDP_F32, NULL), 0);
+    assert_int_not_equal(cuda_bias_rows(t.at, NULL, off, 1, 4, DDP_F32, NULL), 0);
     tensor_free(&t);
     assert_int_not_equal(cuda_gelu_forward(DDP_F64, NULL, NULL, NULL, 0, 4, NULL), 0);
     assert_int_not_equal(cuda_gelu_backward(DDP_F64, NULL, NULL, NULL, NULL, NULL, NULL, 0, 4, NULL), 0);
