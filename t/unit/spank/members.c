@@ -1,6 +1,7 @@
 #include "config.h"
 #include "t/unit/spank/members.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -186,16 +187,41 @@ void members_start(struct members *m, int rank)
     m->of[rank].fd = pair[0];
 }
 
-void members_set_up(struct members *m, int nodes, int ranks)
+/* Whether a guard of each node could listen at its first port now: one that is taken, or was a minute ago, sends it to
+ * the next. */
+static bool ports_are_free(const struct members *m, int nodes)
+{
+    bool are_free = true;
+    for (int i = 0; i < nodes && are_free; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)members_port(m, i))};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        are_free = bind(fd, (struct sockaddr *)&a, sizeof a) == 0;
+        close(fd);
+    }
+    return are_free;
+}
+
+static void draw_ports(struct members *m, int nodes)
 {
     ddp_error_t e;
     uint32_t draw;
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(io_random(&draw, sizeof draw, &e), 0);
+        m->base_port = 20000 + (int)(draw % 9000);
+        if (ports_are_free(m, nodes))
+            return;
+    }
+    fail_msg("no free ports between 20000 and 29000");
+}
+
+void members_set_up(struct members *m, int nodes, int ranks)
+{
+    ddp_error_t e;
     m->n = nodes * ranks;
     m->per_node = ranks;
     memset(m->of, 0, sizeof m->of);
     assert_int_equal(io_random_hex(m->token, GUARDS_TOKEN_LEN / 2, &e), 0);
-    assert_int_equal(io_random(&draw, sizeof draw, &e), 0);
-    m->base_port = 20000 + (int)(draw % 9000);
+    draw_ports(m, nodes);
 }
 
 void members_tell(struct members *m, int rank, enum order order)
