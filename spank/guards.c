@@ -146,6 +146,8 @@ static void drop(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
     int node = l->node;
     nodes_drop(g, l);
     link_drop(g, l, of_node == DEATH_SILENT);
+    if (is_above)
+        g->is_dismissed = g->is_over || (g->verdict.kind != DEATH_NONE && !g->verdict.next);
     if (is_death)
         nodes_lose(g, node, is_certain);
     if (is_above && is_death && g->f.is_elastic && !g->is_ending && !g->is_over)

@@ -34,7 +34,7 @@ bool guards_is_stopping(const guards_t *g)
 
 bool guards_is_alone(const guards_t *g)
 {
-    return g->is_alone;
+    return g->is_alone && !g->is_dismissed;
 }
 
 bool guards_has_lost(const guards_t *g)

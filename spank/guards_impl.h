@@ -78,6 +78,7 @@ struct guards {
     lobby_t *lobby[2];
     struct link *below, *above; /* above: NULL until it is joined */
     bool is_finished, is_alone; /* alone: there is none above, or it cannot be reached */
+    bool is_dismissed;          /* the one above has gone when all was said: this is no root */
     bool is_ending;             /* nobody's end is a death any more */
     struct link *trial;         /* on its way to be the one above; NULL: none is */
     unsigned char nonce[PROOF_NONCE_LEN]; /* what it was sent; and what it has to say */
