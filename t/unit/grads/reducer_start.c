@@ -233,8 +233,8 @@ static int hidden_rank(struct job *j, int rank)
     if (open_kit(&k, j, rank, (struct reducer_config){.first_cap_bytes = 1, .cap_bytes = 1}))
         return 1;
     reducer_micro_begin(&k.reducer, true);
-    reducer_mark(&k.reducer, N - 1, MARK_READY);
     uint64_t deadline = deadline_in(20), began = clock_ns();
+    reducer_mark(&k.reducer, N - 1, MARK_READY);
     while (!comm_is_done(k.reducer.bucket[0].work) && deadline_left_ns(deadline) > 0)
         ;
     uint64_t took_ns = clock_ns() - began, end = clock_ns() + took_ns + 20 * NS_PER_MS;
