@@ -29,6 +29,7 @@ static struct {
     __typeof__(cublasLtGetStatusName) *status_name;
     __typeof__(cublasLtMatmul) *matmul;
     __typeof__(cublasLtMatmulAlgoGetHeuristic) *heuristic;
+    __typeof__(cublasLtMatmulAlgoConfigGetAttribute) *algo_get;
     __typeof__(cublasLtMatmulDescCreate) *desc_create;
     __typeof__(cublasLtMatmulDescDestroy) *desc_destroy;
     __typeof__(cublasLtMatmulDescSetAttribute) *desc_set;
@@ -49,6 +50,7 @@ static const struct symbol {
     {"cublasLtGetStatusName", &lib.status_name},
     {"cublasLtMatmul", &lib.matmul},
     {"cublasLtMatmulAlgoGetHeuristic", &lib.heuristic},
+    {"cublasLtMatmulAlgoConfigGetAttribute", &lib.algo_get},
     {"cublasLtMatmulDescCreate", &lib.desc_create},
     {"cublasLtMatmulDescDestroy", &lib.desc_destroy},
     {"cublasLtMatmulDescSetAttribute", &lib.desc_set},
@@ -64,6 +66,7 @@ struct plan {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, out; /* of our names */
     cublasLtMatmulAlgo_t algo;
+    size_t workspace_bytes; /* that it uses */
     bool bias_is_apart; /* no algorithm takes it along: out holds it before the product is added */
 };
 
@@ -260,6 +263,7 @@ static cublasStatus_t choose(const cuda_blas_t *b, struct plan *p)
     if (pref)
         lib.pref_destroy(pref);
     p->algo = best.algo;
+    p->workspace_bytes = best.workspaceSize;
     return rc;
 }
 
@@ -330,13 +334,22 @@ static int check_aligned(const void *out, const void *a, const void *b, const st
     return 0;
 }
 
+/* NULL: there is none. */
+static const struct plan *find_plan(const cuda_blas_t *b, const struct cuda_matmul *key)
+{
+    for (int i = 0; i < b->n_plans; i++)
+        if (!memcmp(&b->plan[i].key, key, sizeof *key))
+            return &b->plan[i];
+    return NULL;
+}
+
 /* The plan for this product, made where there is none. NULL: *errp. */
 static struct plan *plan_for(cuda_blas_t *b, const struct cuda_matmul *s, ddp_error_t *errp)
 {
     struct cuda_matmul key = key_of(s);
-    for (int i = 0; i < b->n_plans; i++)
-        if (!memcmp(&b->plan[i].key, &key, sizeof key))
-            return &b->plan[i];
+    const struct plan *found = find_plan(b, &key);
+    if (found)
+        return &b->plan[found - b->plan];
     if (b->n_plans == PLANS_MAX)
         forget(b);
     struct plan *p = &b->plan[b->n_plans];
@@ -383,4 +396,30 @@ int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, cons
             forget(blas); /* p may be half made */
     }
     return rc ? fail(rc, "cublasLtMatmul", s, errp) : 0;
+}
+
+/* A number of the algorithm's; 0: it has none of that name. */
+static unsigned number_of(const struct plan *p, cublasLtMatmulAlgoConfigAttributes_t what)
+{
+    uint16_t half = 0; /* the cluster's */
+    uint32_t x = 0;
+    size_t written;
+    bool is_half = what == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+    cublasStatus_t rc = is_half ? lib.algo_get(&p->algo, what, &half, sizeof half, &written)
+                                : lib.algo_get(&p->algo, what, &x, sizeof x, &written);
+    return rc ? 0 : half + x;
+}
+
+const char *cuda_matmul_algorithm(const cuda_blas_t *b, const struct cuda_matmul *s, char *buf, size_t size)
+{
+    struct cuda_matmul key = key_of(s);
+    const struct plan *p = find_plan(b, &key);
+    snprintf(buf, size, "%s", "");
+    if (p)
+        snprintf(buf, size, "id %u tile %u stages %u cluster %u split-k %u workspace %zu%s",
+                 number_of(p, CUBLASLT_ALGO_CONFIG_ID), number_of(p, CUBLASLT_ALGO_CONFIG_TILE_ID),
+                 number_of(p, CUBLASLT_ALGO_CONFIG_STAGES_ID), number_of(p, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID),
+                 number_of(p, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), p->workspace_bytes,
+                 p->bias_is_apart ? " bias apart" : "");
+    return buf;
 }

@@ -30,3 +30,11 @@ int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, cons
     (void)blas, (void)out, (void)a, (void)b, (void)s, (void)stream;
     return error_set(errp, DDP_E_USAGE, ENOTSUP, "this build has no matrix products for GPUs");
 }
+
+const char *cuda_matmul_algorithm(const cuda_blas_t *b, const struct cuda_matmul *s, char *buf, size_t size)
+{
+    (void)b, (void)s;
+    if (size > 0)
+        *buf = '\0';
+    return buf;
+}

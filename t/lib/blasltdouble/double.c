@@ -263,6 +263,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cubl
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Of its only algorithm, number 7: one split, the rest 0. */
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attr, void *buf,
+                                                    size_t sizeInBytes, size_t *sizeWritten)
+{
+    bool is_half = attr == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+    uint32_t x = attr == CUBLASLT_ALGO_CONFIG_ID ? 7 : attr == CUBLASLT_ALGO_CONFIG_SPLITK_NUM ? 1 : 0;
+    if (!algo || sizeInBytes != (is_half ? sizeof(uint16_t) : sizeof x))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(buf, &x, sizeInBytes);
+    *sizeWritten = sizeInBytes;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 /* A product on its way. */
 struct work {
     struct desc d;

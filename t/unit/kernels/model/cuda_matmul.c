@@ -230,7 +230,35 @@ static void an_impossible_product_is_refused(void **state)
     tensor_free(&t);
 }
 
+static void the_algorithm_is_told_once_there_is_one(void **state)
+{
+    (void)state;
+    char told[160];
+    ddp_error_t e = {0};
+    struct tensor t = tensor_random(DDP_F32, 64, 0, 1), out = tensor_poisoned(DDP_F32, 21, 0);
+    struct cuda_matmul s = {.m = 3, .n = 7, .k = 5};
+    assert_string_equal(cuda_matmul_algorithm(blas, &s, told, sizeof told), "");
+    if (cuda_matmul(blas, out.at, t.at, t.at, &s, NULL, &e) < 0)
+        fail_msg("%s", e.text);
+    device_check(0, "matmul");
+    unsigned id, splits;
+    int rc = sscanf(cuda_matmul_algorithm(blas, &s, told, sizeof told),
+                    "id %u tile %*u stages %*u cluster %*u split-k %u workspace ", &id, &splits);
+    assert_int_equal(rc, 2);
+#ifdef DDP_CUDA_EMULATED
+    assert_string_equal(told, "id 7 tile 0 stages 0 cluster 0 split-k 1 workspace 4096");
+    setenv("BLASLTDOUBLE_BIAS", "heuristic", 1);
+    s.bias = t.at;
+    assert_int_equal(cuda_matmul(blas, out.at, t.at, t.at, &s, NULL, &e), 0);
+    unsetenv("BLASLTDOUBLE_BIAS");
+    device_check(0, "matmul");
+    assert_non_null(strstr(cuda_matmul_algorithm(blas, &s, told, sizeof told), " workspace 4096 bias apart"));
+#endif
+    tensor_free(&t), tensor_free(&out);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(the_algorithm_is_told_once_there_is_one),
     cmocka_unit_test(products_of_every_layout),
     cmocka_unit_test(products_of_one_row_column_and_term),
     cmocka_unit_test(a_bias_and_a_residual_are_added_before_rounding),
