@@ -47,8 +47,8 @@ EXTRA_DIST += \
 # benchmarks on a GPU, of contrib/gpu-check: `make gpu-bench`; over the emulator they only show that they run
 GPU_REPORT_SOURCES = %D%/bench/gpureport.c %D%/bench/gpureport.h
 if HAVE_CXX
-EMULATED_BENCHES = t/lib/gpukernels-emu t/lib/gpureduce-emu t/lib/train-emu
-check_PROGRAMS += t/lib/gpukernels-emu t/lib/gpureduce-emu
+EMULATED_BENCHES = t/lib/gpukernels-emu t/lib/gpumodel-emu t/lib/gpureduce-emu t/lib/train-emu
+check_PROGRAMS += t/lib/gpukernels-emu t/lib/gpumodel-emu t/lib/gpureduce-emu
 if HAVE_NCCL
 EMULATED_BENCHES += t/lib/nccldouble/libnccl.la
 endif
@@ -57,17 +57,35 @@ t_lib_gpukernels_emu_SOURCES = %D%/bench/gpukernels.c $(GPU_REPORT_SOURCES) $(EM
 t_lib_gpukernels_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_lib_gpukernels_emu_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_lib_gpukernels_emu_LDADD = t/lib/libdeviceemu.la $(EMULATED_LIBS)
+# the trainer's model and libddp's step, whose calls of these are described and timed (t8405 has none missing)
+GPU_MODEL_WRAPS = cuda_attention_backward cuda_attention_forward cuda_bias_backward cuda_cast \
+	cuda_crossentropy_backward cuda_crossentropy_forward cuda_embedding_backward cuda_embedding_forward \
+	cuda_embedding_sort cuda_gelu_backward cuda_gelu_forward cuda_layernorm_backward cuda_layernorm_forward \
+	cuda_matmul cuda_norm_blocks cuda_optim_find device_fill
+GPU_MODEL_SOURCES = %D%/bench/gpumodel.c %D%/bench/gpumodel.h %D%/bench/gpumodel_calls.c %D%/bench/gpumodel_wrap.c \
+	$(GPU_REPORT_SOURCES)
+GPU_MODEL_LINK = $(AM_LDFLAGS) -static $(addprefix -Wl$(comma)--wrap=,$(GPU_MODEL_WRAPS))
+comma = ,
+t_lib_gpumodel_emu_SOURCES = $(GPU_MODEL_SOURCES) $(DEVICE_CUDA_SOURCES) $(EMU_RUNTIME_SOURCES)
+t_lib_gpumodel_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_lib_gpumodel_emu_LDFLAGS = $(GPU_MODEL_LINK) $(EMU_WHOLE_KERNELS) $(EMU_EXPORTS)
+t_lib_gpumodel_emu_LDADD = $(t_lib_train_emu_LDADD)
+EXTRA_t_lib_gpumodel_emu_DEPENDENCIES = $(EXTRA_t_lib_train_emu_DEPENDENCIES)
 GPU_REDUCE_SOURCES = %D%/bench/gpureduce.c %D%/bench/barenccl.c %D%/bench/barenccl.h $(GPU_REPORT_SOURCES)
 GPU_REDUCE_LIBS = libcommnccl.la libcomm.la libboot.la
 t_lib_gpureduce_emu_SOURCES = $(GPU_REDUCE_SOURCES)
 t_lib_gpureduce_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_lib_gpureduce_emu_LDADD = $(GPU_REDUCE_LIBS) t/lib/libdeviceemu.la t/lib/cudaemu/libcudart.la libkernels.la libbase.la
 if HAVE_CUDART
-GPU_BENCHES = %D%/bench/gpukernels %D%/bench/gpureduce
+GPU_BENCHES = %D%/bench/gpukernels %D%/bench/gpumodel %D%/bench/gpureduce
 EXTRA_PROGRAMS += $(GPU_BENCHES)
 contrib_bench_gpukernels_SOURCES = %D%/bench/gpukernels.c $(GPU_REPORT_SOURCES)
 contrib_bench_gpukernels_CPPFLAGS = $(AM_CPPFLAGS) $(CUDART_CPPFLAGS)
 contrib_bench_gpukernels_LDADD = libdevice.la $(GPU_LIBS)
+contrib_bench_gpumodel_SOURCES = $(GPU_MODEL_SOURCES)
+contrib_bench_gpumodel_CPPFLAGS = $(AM_CPPFLAGS) $(CUDART_CPPFLAGS)
+contrib_bench_gpumodel_LDFLAGS = $(GPU_MODEL_LINK)
+contrib_bench_gpumodel_LDADD = $(train_LDADD)
 contrib_bench_gpureduce_SOURCES = $(GPU_REDUCE_SOURCES)
 contrib_bench_gpureduce_CPPFLAGS = $(AM_CPPFLAGS) $(CUDART_CPPFLAGS)
 contrib_bench_gpureduce_LDADD = $(GPU_REDUCE_LIBS) libdevice.la libkernels.la libbase.la $(CUDART_LIBS)

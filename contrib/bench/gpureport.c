@@ -67,7 +67,24 @@ void report_entry(const struct report_entry *e)
         fprintf(to.json, ", \"goal\": \"%s %g\"", e->at_most ? "<=" : ">=", e->goal);
     else
         fprintf(to.json, ", \"goal\": null");
-    fprintf(to.json, ", \"reached\": %s}\n", !is_judged ? "null" : is_reached(e) ? "true" : "false");
+    fprintf(to.json, ", \"reached\": %s%s}\n", !is_judged ? "null" : is_reached(e) ? "true" : "false",
+            e->members ? e->members : "");
+    fflush(to.json);
+}
+
+void report_failed(const char *what, const char *why)
+{
+    printf("%-44s failed: %s\n", what, why);
+    fflush(stdout);
+    if (!to.json)
+        return;
+    fprintf(to.json, "{\"what\": \"%s\", \"median\": null, \"unit\": \"\", \"q1\": null, \"q3\": null, \"limit\": null",
+            what);
+    fprintf(to.json, ", \"ratio\": null, \"ratio_of\": \"\", \"goal\": null, \"reached\": null, \"failed\": \"");
+    for (const char *c = why; *c; c++)
+        fputc(*c == '"' || *c == '\\' || (unsigned char)*c < ' ' ? '\'' : *c, to.json);
+    fprintf(to.json, "\"}\n");
+    fflush(to.json);
 }
 
 int report_end(ddp_error_t *errp)

@@ -59,8 +59,8 @@ struct cuda_matmul {
 int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, const struct cuda_matmul *s, void *stream,
                 ddp_error_t *errp);
 
-/* What cuBLASLt chose for such a product, for people: "id 66 tile 24 stages 35 cluster 4 split-k 1 workspace 0", numbers
- * as in cublasLt.h, workspace in bytes; "" before its first call. Returns buf. */
+/* What cuBLASLt chose for such a product, for people: "id 66 tile 24 stages 35 cluster 4 split-k 1 workspace 0",
+ * numbers as in cublasLt.h, workspace in bytes; "" before its first call. Returns buf. */
 const char *cuda_matmul_algorithm(const cuda_blas_t *b, const struct cuda_matmul *s, char *buf, size_t size);
 
 #ifdef __cplusplus
