@@ -120,12 +120,12 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t r[4], const vo
     LDMATRIX_X4(r, smem, ".trans");
 }
 
-/* Copies 16 bytes from global to shared memory, both 16-byte aligned. This thread may read them after cp_async_wait,
- * other threads after a barrier that follows it. */
-static __device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
+/* Writes 16 bytes to shared memory: `bytes` of them from global memory, both 16-byte aligned, then zeros. This thread
+ * may read them after cp_async_wait, other threads after a barrier that follows it. With 0 bytes gmem is not read. */
+static __device__ __forceinline__ void cp_async_16(void *smem, const void *gmem, unsigned bytes)
 {
     unsigned at = (unsigned)__cvta_generic_to_shared(smem);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(gmem) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(gmem), "r"(bytes) : "memory");
 }
 
 /* The copies since the last commit become a group. */

@@ -97,9 +97,9 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
         r.max[i / 2][i % 2] = -INFINITY;
         r.sum[i / 2][i % 2] = 0;
     }
-    copy_tile(queries, q + block_query * a.qkv_stride, a.qkv_stride, BLOCK_QUERIES, rows_left(block_query, a.length));
-    copy_tile(tiles, k, a.qkv_stride, TILE_ROWS, a.length);
-    copy_tile(tiles + TILE_ELEMS, v, a.qkv_stride, TILE_ROWS, a.length);
+    copy_tile<BLOCK_QUERIES>(queries, q + block_query * a.qkv_stride, a.qkv_stride, rows_left(block_query, a.length));
+    copy_tile<TILE_ROWS>(tiles, k, a.qkv_stride, a.length);
+    copy_tile<TILE_ROWS>(tiles + TILE_ELEMS, v, a.qkv_stride, a.length);
     cp_async_commit();
     for (unsigned key = 0, stage = 0; key < end; key += TILE_ROWS, stage ^= 1) {
         const H *tile = tiles + stage * 2 * TILE_ELEMS;
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
         if (key + TILE_ROWS < end) {
             H *next = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
             size_t from = (key + TILE_ROWS) * a.qkv_stride;
-            copy_tile(next, k + from, a.qkv_stride, TILE_ROWS, a.length - key - TILE_ROWS);
-            copy_tile(next + TILE_ELEMS, v + from, a.qkv_stride, TILE_ROWS, a.length - key - TILE_ROWS);
+            copy_tile<TILE_ROWS>(next, k + from, a.qkv_stride, a.length - key - TILE_ROWS);
+            copy_tile<TILE_ROWS>(next + TILE_ELEMS, v + from, a.qkv_stride, a.length - key - TILE_ROWS);
             cp_async_commit();
         }
         if (key >= query + WARP_QUERIES)

@@ -67,10 +67,10 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors<H
     left<H, 1> ql, dol;
     sums<1> dq;
     set_zero(dq);
-    copy_tile(second, q + block_query * a.qkv_stride, a.qkv_stride, TILE_ROWS, block_valid);
-    copy_tile(second + TILE_ELEMS, x.dout + at.out + block_query * a.stride, a.stride, TILE_ROWS, block_valid);
-    copy_tile(tiles, k, a.qkv_stride, TILE_ROWS, a.length);
-    copy_tile(tiles + TILE_ELEMS, v, a.qkv_stride, TILE_ROWS, a.length);
+    copy_tile<TILE_ROWS>(second, q + block_query * a.qkv_stride, a.qkv_stride, block_valid);
+    copy_tile<TILE_ROWS>(second + TILE_ELEMS, x.dout + at.out + block_query * a.stride, a.stride, block_valid);
+    copy_tile<TILE_ROWS>(tiles, k, a.qkv_stride, a.length);
+    copy_tile<TILE_ROWS>(tiles + TILE_ELEMS, v, a.qkv_stride, a.length);
     cp_async_commit();
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors<H
         if (key < block_query) {
             H *next = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
             size_t from = (key + TILE_ROWS) * a.qkv_stride;
-            copy_tile(next, k + from, a.qkv_stride, TILE_ROWS, a.length - key - TILE_ROWS);
-            copy_tile(next + TILE_ELEMS, v + from, a.qkv_stride, TILE_ROWS, a.length - key - TILE_ROWS);
+            copy_tile<TILE_ROWS>(next, k + from, a.qkv_stride, a.length - key - TILE_ROWS);
+            copy_tile<TILE_ROWS>(next + TILE_ELEMS, v + from, a.qkv_stride, a.length - key - TILE_ROWS);
             cp_async_commit();
         }
         sums<1> s, dp;
@@ -166,10 +166,10 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
     sums<1> dk, dv;
     set_zero(dk);
     set_zero(dv);
-    copy_tile(second, k + block_key * a.qkv_stride, a.qkv_stride, TILE_ROWS, block_valid);
-    copy_tile(second + TILE_ELEMS, v + block_key * a.qkv_stride, a.qkv_stride, TILE_ROWS, block_valid);
-    copy_tile(tiles, q + block_key * a.qkv_stride, a.qkv_stride, TILE_ROWS, block_valid);
-    copy_tile(tiles + TILE_ELEMS, dout + block_key * a.stride, a.stride, TILE_ROWS, block_valid);
+    copy_tile<TILE_ROWS>(second, k + block_key * a.qkv_stride, a.qkv_stride, block_valid);
+    copy_tile<TILE_ROWS>(second + TILE_ELEMS, v + block_key * a.qkv_stride, a.qkv_stride, block_valid);
+    copy_tile<TILE_ROWS>(tiles, q + block_key * a.qkv_stride, a.qkv_stride, block_valid);
+    copy_tile<TILE_ROWS>(tiles + TILE_ELEMS, dout + block_key * a.stride, a.stride, block_valid);
     cp_async_commit();
     numbers[threadIdx.x] = query_number(x, at.stats, block_key, a.length);
     cp_async_wait(0);
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
         if (query + TILE_ROWS < a.length) {
             unsigned next = query + TILE_ROWS;
             H *to = tiles + (stage ^ 1) * 2 * TILE_ELEMS;
-            copy_tile(to, q + next * a.qkv_stride, a.qkv_stride, TILE_ROWS, a.length - next);
-            copy_tile(to + TILE_ELEMS, dout + next * a.stride, a.stride, TILE_ROWS, a.length - next);
+            copy_tile<TILE_ROWS>(to, q + next * a.qkv_stride, a.qkv_stride, a.length - next);
+            copy_tile<TILE_ROWS>(to + TILE_ELEMS, dout + next * a.stride, a.stride, a.length - next);
             cp_async_commit();
             next_number = query_number(x, at.stats, next, a.length);
         }

@@ -15,6 +15,7 @@
 #define TILE_ELEMS (TILE_ROWS * HEAD)
 #define ATTENTION_WARPS 4u
 #define ATTENTION_THREADS (ATTENTION_WARPS * WARP)
+#define COPY_STEP (ATTENTION_THREADS / CHUNKS)
 #define SOFTMAX_SCALE 0.125f            /* 1 / sqrt(HEAD) */
 #define LOG2_E 1.44269504f
 #define EXP2_SCALE (SOFTMAX_SCALE * LOG2_E) /* e^(scale x) = 2^(this x) */
@@ -42,19 +43,17 @@ __device__ __forceinline__ unsigned tile_at(unsigned row, unsigned chunk)
     return row * HEAD + (chunk ^ (row % CHUNKS)) * 8;
 }
 
-/* rows rows of `from`, of which the first `valid` exist: asynchronous copies, zeros for the others. By the whole
- * block. */
-template <typename H>
-__device__ __forceinline__ void copy_tile(H *tile, const H *from, size_t stride, unsigned rows, unsigned valid)
+/* ROWS rows of `from`, of which the first `valid` exist: asynchronous copies, zeros for the others. By the whole block:
+ * a thread has one chunk of every COPY_STEP-th row, which lie alike in the tile (COPY_STEP is a multiple of 8). */
+template <unsigned ROWS, typename H>
+__device__ __forceinline__ void copy_tile(H *tile, const H *from, size_t stride, unsigned valid)
 {
-    for (unsigned i = threadIdx.x; i < rows * CHUNKS; i += ATTENTION_THREADS) {
-        unsigned row = i / CHUNKS, chunk = i % CHUNKS;
-        H *to = tile + tile_at(row, chunk);
-        if (row < valid)
-            cp_async_16(to, from + row * stride + chunk * 8);
-        else
-            *reinterpret_cast<uint4 *>(to) = make_uint4(0, 0, 0, 0);
-    }
+    unsigned row = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
+    H *to = tile + tile_at(row, chunk);
+    from += row * stride + chunk * 8;
+#pragma unroll
+    for (unsigned i = 0; i < ROWS; i += COPY_STEP, from += COPY_STEP * stride)
+        cp_async_16(to + i * HEAD, from, row + i < valid ? 16 : 0);
 }
 
 __device__ __forceinline__ unsigned rows_left(unsigned begin, unsigned length)

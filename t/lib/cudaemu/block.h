@@ -15,6 +15,7 @@ enum { EMU_WARP = 32, EMU_MAX_THREADS = 1024 };
 struct emu_copy { /* of cp.async */
     void *to;
     const void *from;
+    unsigned bytes; /* of 16; the rest become zeros */
     int group;
 };
 

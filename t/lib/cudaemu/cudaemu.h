@@ -222,7 +222,7 @@ static inline void ldmatrix_x4_trans(uint32_t r[4], const void *smem, EMU_PLACE)
     emu_together(&w);
 }
 
-void cp_async_16(void *smem, const void *gmem, EMU_PLACE);
+void cp_async_16(void *smem, const void *gmem, unsigned bytes, EMU_PLACE);
 void cp_async_commit();
 void cp_async_wait(int n);
 

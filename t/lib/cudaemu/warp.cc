@@ -116,14 +116,18 @@ int emu_warp_do(emu_thread *lane)
 
 /* ---- cp.async: copied when waited for ---- */
 
-void cp_async_16(void *smem, const void *gmem, const char *file, int line)
+void cp_async_16(void *smem, const void *gmem, unsigned bytes, const char *file, int line)
 {
     emu_thread *t = emu_now.running;
     if ((uintptr_t)smem % 16 || (uintptr_t)gmem % 16) {
         emu_complain(t, "gives cp_async_16 in %s:%d an address that is not 16-byte aligned", file, line);
         fiber_suspend(&t->fiber);
     }
-    t->copies.push_back({smem, gmem, t->n_groups});
+    if (bytes > 16) {
+        emu_complain(t, "asks cp_async_16 in %s:%d for %u bytes", file, line, bytes);
+        fiber_suspend(&t->fiber);
+    }
+    t->copies.push_back({smem, gmem, bytes, t->n_groups});
 }
 
 void cp_async_commit()
@@ -136,8 +140,10 @@ void cp_async_wait(int n)
     emu_thread *t = emu_now.running;
     size_t done = 0;
     while (done < t->copies.size() && t->copies[done].group < t->n_groups - n) {
-        memcpy(t->copies[done].to, t->copies[done].from, 16);
-        done++;
+        const emu_copy *c = &t->copies[done++];
+        memset(c->to, 0, 16);
+        if (c->bytes)
+            memcpy(c->to, c->from, c->bytes);
     }
     t->copies.erase(t->copies.begin(), t->copies.begin() + (std::ptrdiff_t)done);
 }

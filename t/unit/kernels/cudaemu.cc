@@ -93,11 +93,11 @@ static __global__ void multiply(float *d, const uint16_t *a, const uint16_t *b, 
     CUDA_SHARED_ARRAY(uint16_t, sa, 256);
     CUDA_SHARED_ARRAY(uint16_t, sb, 256);
     int l = (int)threadIdx.x, at = l * 8;
-    cp_async_16(sa + at, a + at);
+    cp_async_16(sa + at, a + at, 16);
     cp_async_commit();
     if (l < 16)
-        cp_async_16(sb + at, b + at);
-    cp_async_16(sa + 256 - 8 - at, a + 256 - 8 - at);
+        cp_async_16(sb + at, b + at, 16);
+    cp_async_16(sa + 256 - 8 - at, a + 256 - 8 - at, 16);
     cp_async_commit();
     cp_async_wait(0);
     __syncthreads();
@@ -162,6 +162,29 @@ static void halves_round(void **)
     }
 }
 
+static __global__ void copy_parts(uint8_t *out, const uint8_t *in)
+{
+    CUDA_SHARED_ARRAY(uint8_t, x, 17 * 16);
+    unsigned bytes = threadIdx.x;
+    if (bytes <= 16)
+        cp_async_16(x + bytes * 16, bytes ? in : NULL, bytes);
+    cp_async_commit();
+    cp_async_wait(0);
+    for (unsigned i = 0; bytes <= 16 && i < 16; i++)
+        out[bytes * 16 + i] = x[bytes * 16 + i];
+}
+
+static void copies_end_in_zeros(void **)
+{
+    alignas(16) uint8_t in[16];
+    uint8_t out[17 * 16];
+    for (int i = 0; i < 16; i++)
+        in[i] = (uint8_t)(i + 1);
+    assert_int_equal(CUDA_LAUNCH(copy_parts, 1, 32, 0, NULL, out, in), 0);
+    for (int i = 0; i < 17 * 16; i++)
+        assert_int_equal(out[i], i % 16 < i / 16 ? i % 16 + 1 : 0);
+}
+
 /* ---- mistakes ---- */
 
 static __global__ void mistaken(int which, float *out)
@@ -188,7 +211,9 @@ static __global__ void mistaken(int which, float *out)
     if (which == 8)
         ldmatrix_x4(r, (char *)x + 8);
     if (which == 9)
-        cp_async_16(x, out + 1);
+        cp_async_16(x, out + 1, 16);
+    if (which == 11)
+        cp_async_16(x, out, 17);
     if (which == 10 && i >= 32)
         __syncwarp(lane % 2 ? 0xaaaaaaaau : 0xffffffffu);
     __syncthreads();
@@ -209,9 +234,10 @@ static void mistakes_are_named(void **)
         "gives ldmatrix in",
         "gives cp_async_16 in",
         "(33, 0, 0) never comes: it waits at __syncthreads",
+        "for 17 bytes",
     };
     alignas(16) float out[128];
-    for (int which = 0; which <= 10; which++) {
+    for (int which = 0; which <= 11; which++) {
         memset(out, 0, sizeof out);
         cudaemu_reset();
         int rc = CUDA_LAUNCH(mistaken, 1, 64, 0, NULL, which, out);
@@ -293,8 +319,9 @@ static void waits_are_for_the_record_before_them(void **)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(launches_wait_for_their_stream), cmocka_unit_test(waits_are_for_the_record_before_them),
     cmocka_unit_test(threads_share_and_wait), cmocka_unit_test(warps_exchange),
-    cmocka_unit_test(fragments_multiply),     cmocka_unit_test(halves_round),
-    cmocka_unit_test(mistakes_are_named),     cmocka_unit_test(launches_have_limits),
+    cmocka_unit_test(fragments_multiply), cmocka_unit_test(copies_end_in_zeros),
+    cmocka_unit_test(halves_round), cmocka_unit_test(mistakes_are_named),
+    cmocka_unit_test(launches_have_limits),
 };
 
 int main()
