@@ -31,7 +31,8 @@ CUDA_INCLUDED = \
 	%D%/cuda/optim.h \
 	%D%/cuda/pack.h \
 	%D%/cuda/reduce.h \
-	%D%/cuda/table.h
+	%D%/cuda/table.h \
+	%D%/cuda/wgmma.h
 # as the tests compile them
 EMU_KERNELS = \
 	t/lib/cudaemu/kernels/cast.cc \

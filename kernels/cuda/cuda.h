@@ -10,6 +10,8 @@
  *   CUDA_SHARED(type, name)              the block's dynamic shared memory, 16-byte aligned, as a type *
  *   CUDA_SHARED_ARRAY(type, name, n)     n elements of the block's own, 16-byte aligned; name decays to type *.
  *                                        (The emulator cannot see a bare __shared__, and does not know the word.)
+ *   CUDA_SHARED_TILES(type, name, n)     the same, 1024-byte aligned
+ *   shared_address(p)                    p's place in the block's shared memory, in bytes
  *   bf16_load, bf16_store, f16_load, f16_store   float32 from and to the bits of a 16-bit type, as kernels/cast.h says
  *   bf16x2_store, f16x2_store(low, high) two of them in 32 bits
  *   exp2_fast                            2^x to about 2 units in the last place, without subnormal numbers
@@ -39,6 +41,12 @@
     extern __shared__ uint4 cuda_shared_memory[];                                                                      \
     type *name = reinterpret_cast<type *>(cuda_shared_memory)
 #define CUDA_SHARED_ARRAY(type, name, n) __shared__ __align__(16) type name[n]
+#define CUDA_SHARED_TILES(type, name, n) __shared__ __align__(1024) type name[n]
+
+static __device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
 
 static __device__ __forceinline__ float bf16_load(uint16_t h)
 {
@@ -107,7 +115,7 @@ static __device__ __forceinline__ void mma_f16_16816(float d[4], const uint32_t 
 #define LDMATRIX_X4(r, smem, trans)                                                                                    \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" trans ".shared.b16 {%0, %1, %2, %3}, [%4];"                           \
                  : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3])                                              \
-                 : "r"((unsigned)__cvta_generic_to_shared(smem))                                                       \
+                 : "r"(shared_address(smem))                                                                          \
                  : "memory")
 
 static __device__ __forceinline__ void ldmatrix_x4(uint32_t r[4], const void *smem)
@@ -124,7 +132,7 @@ static __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t r[4], const vo
  * may read them after cp_async_wait, other threads after a barrier that follows it. With 0 bytes gmem is not read. */
 static __device__ __forceinline__ void cp_async_16(void *smem, const void *gmem, unsigned bytes)
 {
-    unsigned at = (unsigned)__cvta_generic_to_shared(smem);
+    unsigned at = shared_address(smem);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(gmem), "r"(bytes) : "memory");
 }
 

@@ -11,7 +11,8 @@ thread_local emu_block emu_now;
 const char *emu_op_name(enum emu_op op)
 {
     static const char *const names[] = {"__syncthreads",  "__syncwarp",    "a shuffle",   "__ballot_sync",
-                                        "mma_bf16_16816", "mma_f16_16816", "ldmatrix_x4", "ldmatrix_x4_trans"};
+                                        "mma_bf16_16816", "mma_f16_16816", "ldmatrix_x4", "ldmatrix_x4_trans",
+                                        "wgmma_fence",    "a wgmma",       "wgmma_commit", "wgmma_wait"};
     return names[op];
 }
 
@@ -71,15 +72,31 @@ void emu_together(struct emu_wait *w)
     fiber_suspend(&t->fiber);
 }
 
-void *emu_shared_array(const void *key, size_t bytes)
+void *emu_shared_add(const void *key, size_t bytes, unsigned align)
+{
+    uint32_t address = (emu_now.shared_top + align - 1) / align * align;
+    void *p = aligned_alloc(align, (bytes + align) / align * align); /* of 0 bytes, too */
+    emu_now.arrays.push_back({key, p, bytes, address});
+    emu_now.shared_top = address + (uint32_t)bytes;
+    return p;
+}
+
+void *emu_shared_array(const void *key, size_t bytes, unsigned align)
 {
     for (const emu_array &a : emu_now.arrays)
         if (a.key == key)
             return a.bytes;
-    void *p = malloc(bytes);
-    memset(p, 0xff, bytes);
-    emu_now.arrays.push_back({key, p, bytes});
-    return p;
+    return memset(emu_shared_add(key, bytes, align), 0xff, bytes);
+}
+
+uint32_t shared_address(const void *p)
+{
+    for (const emu_array &a : emu_now.arrays)
+        if ((const char *)p >= (const char *)a.bytes && (const char *)p < (const char *)a.bytes + a.n_bytes)
+            return a.address + (uint32_t)((const char *)p - (const char *)a.bytes);
+    emu_complain(emu_now.running, "asks for the shared address of something else");
+    fiber_suspend(&emu_now.running->fiber);
+    return 0;
 }
 
 void *emu_shared_dynamic()
@@ -150,6 +167,30 @@ static int at_warp(emu_thread *t, unsigned warp, unsigned lane)
     return 0;
 }
 
+static int at_group(emu_thread *t, unsigned warp)
+{
+    unsigned group = warp * EMU_WARP / EMU_GROUP;
+    emu_thread *first = &emu_now.thread[group * EMU_GROUP];
+    if ((group + 1) * EMU_GROUP > emu_now.n_threads) {
+        emu_complain(t, "comes to %s in %s:%d, and its warpgroup lacks warps", emu_op_name(t->wait->op), t->wait->file,
+                     t->wait->line);
+        return -1;
+    }
+    if (++emu_now.at_group[group] < EMU_GROUP)
+        return 0;
+    for (unsigned i = 0; i < EMU_GROUP; i++)
+        if (!same_place(first[i].wait, t->wait))
+            return 0;
+    emu_now.at_group[group] = 0;
+    if (emu_group_do(first) < 0)
+        return -1;
+    for (unsigned i = 0; i < EMU_GROUP; i++)
+        first[i].wait = nullptr;
+    for (unsigned w = 0; w < EMU_GROUP / EMU_WARP; w++)
+        set_can_run(group * (EMU_GROUP / EMU_WARP) + w, UINT32_MAX);
+    return 0;
+}
+
 /* None can run, and some have not ended. */
 static void complain_of_stuck()
 {
@@ -163,8 +204,9 @@ static void complain_of_stuck()
     unsigned from = 0, to = emu_now.n_threads;
     uint32_t mask = UINT32_MAX;
     if (w->op != EMU_SYNCTHREADS) {
-        from = (unsigned)(stuck - emu_now.thread) / EMU_WARP * EMU_WARP;
-        to = from + EMU_WARP;
+        unsigned size = w->op >= EMU_WGMMA_FENCE ? EMU_GROUP : EMU_WARP;
+        from = (unsigned)(stuck - emu_now.thread) / size * size;
+        to = from + size;
         mask = w->mask;
     }
     for (unsigned i = from; i < to && !other; i++)
@@ -193,7 +235,9 @@ static int run_one(unsigned warp, unsigned lane)
         emu_now.n_ended++;
         return 0;
     }
-    return t->wait->op == EMU_SYNCTHREADS ? at_barrier(t) : at_warp(t, warp, lane);
+    return t->wait->op == EMU_SYNCTHREADS   ? at_barrier(t)
+           : t->wait->op >= EMU_WGMMA_FENCE ? at_group(t, warp)
+                                            : at_warp(t, warp, lane);
 }
 
 int emu_block_run(enum emu_order order, uint64_t *seed)
@@ -201,11 +245,15 @@ int emu_block_run(enum emu_order order, uint64_t *seed)
     for (emu_array &a : emu_now.arrays)
         memset(a.bytes, 0xff, a.n_bytes);
     memset(emu_now.at_warp, 0, sizeof emu_now.at_warp);
+    memset(emu_now.at_group, 0, sizeof emu_now.at_group);
+    emu_wgmma_begin();
     for (unsigned i = 0; i < emu_now.n_threads; i++) {
         emu_thread *t = &emu_now.thread[i];
         t->index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y};
         t->ended = false;
         t->copies.clear();
+        t->unfenced.clear();
+        t->registers.clear();
         t->n_groups = 0;
         fiber_start(&t->fiber, fiber_stack(i), thread_main);
     }
@@ -217,7 +265,7 @@ int emu_block_run(enum emu_order order, uint64_t *seed)
             return -1;
     }
     if (emu_now.n_ended == emu_now.n_threads)
-        return 0;
+        return emu_wgmma_end();
     complain_of_stuck();
     return -1;
 }

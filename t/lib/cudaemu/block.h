@@ -10,7 +10,7 @@
 #include "t/lib/cudaemu/emu.h"
 #include "t/lib/cudaemu/fiber.h"
 
-enum { EMU_WARP = 32, EMU_MAX_THREADS = 1024 };
+enum { EMU_WARP = 32, EMU_GROUP = 128, EMU_MAX_THREADS = 1024 }; /* threads of a warp, a warpgroup */
 
 struct emu_copy { /* of cp.async */
     void *to;
@@ -26,12 +26,20 @@ struct emu_thread {
     struct emu_wait *wait; /* NULL: it can run, or has ended */
     std::vector<emu_copy> copies;
     int n_groups;
+    std::vector<const void *> unfenced;       /* 16 bytes each, that cp.async has written: not for wgmma yet */
+    std::vector<struct emu_fenced> registers; /* that wgmma may use */
+};
+
+struct emu_fenced {
+    const uint32_t *word;
+    std::vector<uint32_t> was; /* when wgmma.fence was called */
 };
 
 struct emu_array { /* shared memory */
     const void *key;
     void *bytes;
     size_t n_bytes;
+    uint32_t address;
 };
 
 struct emu_block {
@@ -40,7 +48,9 @@ struct emu_block {
     emu_thread *thread;
     uint32_t can_run[EMU_MAX_THREADS / EMU_WARP], warps_can_run;
     uint32_t at_warp[EMU_MAX_THREADS / EMU_WARP]; /* the lanes that wait for others of their warp */
+    unsigned at_group[EMU_MAX_THREADS / EMU_GROUP]; /* so many threads of a warpgroup wait for each other */
     std::vector<emu_array> arrays; /* the dynamic one has the key NULL */
+    uint32_t shared_top;           /* the address behind them */
     const std::function<void()> *call;
     emu_thread *running;
     char error[1024];
@@ -58,6 +68,16 @@ const char *emu_op_name(enum emu_op op);
 
 /* Does what the 32 lanes' waits say together, all being there; 0, or -1 with the error. */
 int emu_warp_do(emu_thread *lane);
+
+/* The same for the 128 threads of a warpgroup (wgmma.cc). */
+int emu_group_do(emu_thread *first);
+
+/* At a block's begin and end; the latter fails while a product is under way. */
+void emu_wgmma_begin();
+int emu_wgmma_end();
+
+/* Adds shared memory to the block; NULL: no memory. align is a power of two. */
+void *emu_shared_add(const void *key, size_t bytes, unsigned align);
 
 uint64_t emu_draw(uint64_t *seed);
 

@@ -80,12 +80,16 @@ static inline cudaError_t cudaFuncSetAttribute(Result (*func)(Args...), enum cud
 /* ---- shared memory ---- */
 
 void *emu_shared_dynamic();
-void *emu_shared_array(const void *key, size_t bytes); /* key: one for each array in the source */
+void *emu_shared_array(const void *key, size_t bytes, unsigned align = 16); /* key: one for each array in the source */
+uint32_t shared_address(const void *p);
 
 #define CUDA_SHARED(type, name) type *name = (type *)emu_shared_dynamic()
 #define CUDA_SHARED_ARRAY(type, name, n)                                                                               \
     static const char name##_key = 0;                                                                                  \
     type *name = (type *)emu_shared_array(&name##_key, sizeof(type) * (n))
+#define CUDA_SHARED_TILES(type, name, n)                                                                               \
+    static const char name##_key = 0;                                                                                  \
+    type *name = (type *)emu_shared_array(&name##_key, sizeof(type) * (n), 1024)
 
 /* ---- what threads do together ---- */
 
@@ -97,7 +101,16 @@ enum emu_op {
     EMU_MMA_BF16,
     EMU_MMA_F16,
     EMU_LDMATRIX,
-    EMU_LDMATRIX_TRANS
+    EMU_LDMATRIX_TRANS,
+    EMU_WGMMA_FENCE, /* from here on: by a warpgroup together */
+    EMU_WGMMA,
+    EMU_WGMMA_COMMIT,
+    EMU_WGMMA_WAIT
+};
+
+struct emu_registers { /* an array of a thread's */
+    uint32_t *word;
+    unsigned n;
 };
 
 /* One thread's part in it, and where in the source. */
@@ -109,11 +122,15 @@ struct emu_wait {
     uint64_t value; /* shuffle: what this lane gives; ballot: 0 or 1 */
     int from;       /* shuffle: the lane whose value this one gets */
     uint64_t result;
-    float *d;       /* mma */
+    float *d;       /* mma, wgmma */
     const float *c;
     const uint32_t *a, *b;
     const void *row; /* ldmatrix */
     uint32_t *r;
+    const struct emu_wgmma *wgmma;      /* wgmma */
+    const struct emu_registers *arrays; /* wgmma's fence and wait */
+    int n_arrays;
+    int n; /* wgmma's wait: groups that may stay */
 };
 
 /* Returns once all have come and it is done. */
@@ -225,6 +242,48 @@ static inline void ldmatrix_x4_trans(uint32_t r[4], const void *smem, EMU_PLACE)
 void cp_async_16(void *smem, const void *gmem, unsigned bytes, EMU_PLACE);
 void cp_async_commit();
 void cp_async_wait(int n);
+void async_proxy_fence();
+
+/* ---- wgmma, as kernels/cuda/wgmma.h says ---- */
+
+/* d (32 floats) = a b, plus d if add. */
+struct emu_wgmma {
+    bool f16, transposed, add;
+    uint64_t b;
+};
+
+template <typename... Arrays>
+static inline void emu_wgmma_arrays(enum emu_op op, int n, const char *file, int line, Arrays &...x)
+{
+    const struct emu_registers arrays[] = {{nullptr, 0}, {(uint32_t *)&x, sizeof x / 4}...};
+    struct emu_wait w = {};
+    w.op = op, w.mask = EMU_ALL, w.file = file, w.line = line, w.n = n;
+    w.arrays = arrays + 1, w.n_arrays = (int)sizeof...(x);
+    emu_together(&w);
+}
+
+#define wgmma_fence(...) emu_wgmma_arrays(EMU_WGMMA_FENCE, 0, __FILE__, __LINE__, __VA_ARGS__)
+#define wgmma_commit() emu_wgmma_arrays(EMU_WGMMA_COMMIT, 0, __FILE__, __LINE__)
+#define wgmma_wait(n, ...) emu_wgmma_arrays(EMU_WGMMA_WAIT, n, __FILE__, __LINE__, __VA_ARGS__)
+
+static inline void emu_multiply(float *d, const uint32_t *a, struct emu_wgmma what, const char *file, int line)
+{
+    struct emu_wait w = {};
+    w.op = EMU_WGMMA, w.mask = EMU_ALL, w.file = file, w.line = line, w.d = d, w.a = a, w.wgmma = &what;
+    emu_together(&w);
+}
+
+template <bool TRANSPOSED, bool ADD>
+static inline void wgmma_bf16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, EMU_PLACE)
+{
+    emu_multiply(d[0], a, {false, TRANSPOSED, ADD, b}, file, line);
+}
+
+template <bool TRANSPOSED, bool ADD>
+static inline void wgmma_f16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, EMU_PLACE)
+{
+    emu_multiply(d[0], a, {true, TRANSPOSED, ADD, b}, file, line);
+}
 
 /* ---- what a thread does alone ---- */
 

@@ -91,7 +91,8 @@ static void run_launch(void *arg)
     emu_now.call = &l->call;
     memset(emu_now.can_run, 0, sizeof emu_now.can_run);
     emu_now.warps_can_run = 0;
-    emu_now.arrays.push_back({nullptr, malloc(l->shared_bytes), l->shared_bytes});
+    emu_now.shared_top = 1024 + 16; /* so that what is aligned was asked to be */
+    emu_shared_add(nullptr, l->shared_bytes, 16);
     if (!run_blocks())
         cudaemu_raise(cudaErrorLaunchFailure);
     for (emu_array &a : emu_now.arrays)

@@ -30,7 +30,7 @@ DEVICE_TEST_LIBS = t/lib/libdeviceemu.la %D%/libcudart.la libbase.la $(CMOCKA_LI
 # launches of kernels that the C++ compiler has compiled
 if HAVE_CXX
 check_LIBRARIES += t/lib/libcudaemu.a t/lib/libemukernels.a
-UNIT_TESTS += t/unit/kernels/cudaemu.t
+UNIT_TESTS += t/unit/kernels/cudaemu.t t/unit/kernels/cudaemu_wgmma.t
 endif
 t_lib_libcudaemu_a_SOURCES = \
 	%D%/block.cc %D%/block.h \
@@ -38,12 +38,17 @@ t_lib_libcudaemu_a_SOURCES = \
 	%D%/fiber.cc %D%/fiber.h \
 	%D%/half.cc \
 	%D%/launch.cc \
-	%D%/warp.cc
+	%D%/warp.cc \
+	%D%/wgmma.cc
 t_lib_libcudaemu_a_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_cudaemu_t_SOURCES = t/unit/kernels/cudaemu.cc
 t_unit_kernels_cudaemu_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_unit_kernels_cudaemu_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_cudaemu_t_LDADD = $(EMULATED_LIBS)
+t_unit_kernels_cudaemu_wgmma_t_SOURCES = t/unit/kernels/cudaemu_wgmma.cc
+t_unit_kernels_cudaemu_wgmma_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_unit_kernels_cudaemu_wgmma_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
+t_unit_kernels_cudaemu_wgmma_t_LDADD = $(EMULATED_LIBS)
 # all kernels, with the product over the double of cuBLASLt
 t_lib_libemukernels_a_SOURCES = kernels/model/cuda/matmul.c $(EMU_KERNELS) $(EMU_MODEL_KERNELS)
 t_lib_libemukernels_a_CPPFLAGS = $(BLASLT_DOUBLE_CPPFLAGS) -DDDP_CUDA_EMULATED=1 \

@@ -144,6 +144,12 @@ void cp_async_wait(int n)
         memset(c->to, 0, 16);
         if (c->bytes)
             memcpy(c->to, c->from, c->bytes);
+        t->unfenced.push_back(c->to);
     }
     t->copies.erase(t->copies.begin(), t->copies.begin() + (std::ptrdiff_t)done);
+}
+
+void async_proxy_fence()
+{
+    emu_now.running->unfenced.clear();
 }
