@@ -90,7 +90,8 @@ AS_IF([test "$with_cuda" != no], [
     AS_IF([test -n "$NVCC"], [
         have_cuda=`"$NVCC" --version | $SED -n 's/.*release \(@<:@0-9.@:>@*\).*/\1/p'`
         cuda_prefix=`dirname "\`dirname "$NVCC"\`"`
-        cuda_CPPFLAGS="-I$cuda_prefix/include"])
+        cuda_CPPFLAGS="-I$cuda_prefix/include"
+        AS_CASE([$have_cuda], [@<:@0-9@:>@.*|10.*|11.*], [cuda_note=" ($have_cuda: needs 12.0 or newer)"; have_cuda=no])])
 ])
 DDP_FOUND([cuda], [nvcc], [nvidia-cuda-toolkit], [no GPU kernels])
 # Binaries for sm_80 and sm_90, for sm_100 where this nvcc knows it (12.8); the newest one's PTX for GPUs to come.
