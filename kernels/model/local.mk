@@ -32,6 +32,8 @@ MODEL_CUDA_KERNELS = \
 	%D%/cuda/attention.cu \
 	%D%/cuda/attention_backward.cu \
 	%D%/cuda/attention_f32.cu \
+	%D%/cuda/attention_wgmma.cu \
+	%D%/cuda/attention_wgmma_backward.cu \
 	%D%/cuda/bias.cu \
 	%D%/cuda/crossentropy.cu \
 	%D%/cuda/embedding.cu \
@@ -40,7 +42,11 @@ MODEL_CUDA_KERNELS = \
 MODEL_CUDA_INCLUDED = \
 	%D%/cuda/attention.h \
 	%D%/cuda/attention_f32.h \
+	%D%/cuda/attention_gradients.h \
+	%D%/cuda/attention_path.h \
+	%D%/cuda/attention_rows.h \
 	%D%/cuda/attention_tile.h \
+	%D%/cuda/attention_wgmma.h \
 	%D%/cuda/bias.h \
 	%D%/cuda/crossentropy.h \
 	%D%/cuda/embedding.h \
@@ -52,6 +58,8 @@ EMU_MODEL_KERNELS = \
 	t/lib/cudaemu/kernels/attention.cc \
 	t/lib/cudaemu/kernels/attention_backward.cc \
 	t/lib/cudaemu/kernels/attention_f32.cc \
+	t/lib/cudaemu/kernels/attention_wgmma.cc \
+	t/lib/cudaemu/kernels/attention_wgmma_backward.cc \
 	t/lib/cudaemu/kernels/bias.cc \
 	t/lib/cudaemu/kernels/crossentropy.cc \
 	t/lib/cudaemu/kernels/embedding.cc \
@@ -62,6 +70,9 @@ if HAVE_CUDART
 noinst_LTLIBRARIES += libmodelcudakernels.la
 libmodelcudakernels_la_SOURCES =
 libmodelcudakernels_la_LIBADD = $(MODEL_CUDA_KERNELS:.cu=.lo)
+# wgmma is compute capability 9.0's alone
+%D%/cuda/attention_wgmma.lo %D%/cuda/attention_wgmma_backward.lo: \
+	NVCC_ARCHS = -gencode arch=compute_90a,code=sm_90a
 endif
 
 # matrix products: cuBLASLt's, opened at run time
@@ -97,7 +108,9 @@ GPU_TESTS += \
 endif
 
 t_unit_kernels_model_cuda_attention_t_SOURCES = t/unit/kernels/model/cuda_attention.c $(TENSOR_SOURCES) \
-	t/lib/cudaemu/kernels/attention.cc t/lib/cudaemu/kernels/attention_backward.cc t/lib/cudaemu/kernels/attention_f32.cc
+	t/lib/cudaemu/kernels/attention.cc t/lib/cudaemu/kernels/attention_backward.cc \
+	t/lib/cudaemu/kernels/attention_f32.cc t/lib/cudaemu/kernels/attention_wgmma.cc \
+	t/lib/cudaemu/kernels/attention_wgmma_backward.cc
 t_unit_kernels_model_cuda_attention_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_unit_kernels_model_cuda_attention_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_model_cuda_attention_t_LDADD = $(EMULATED_LIBS)

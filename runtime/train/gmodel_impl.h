@@ -40,6 +40,7 @@ struct gmodel {
     device_t *device;
     device_stream_t *stream, *copies;
     cuda_blas_t *blas;
+    enum cuda_attention_way attention;
     void *workspace;          /* of blas */
     char products[64];
     size_t memory_free;

@@ -107,7 +107,7 @@ void layer_attention(gmodel_t *m, const struct glayer *y, size_t n)
     struct attention_shape s = attention_shape(m, n);
     if (m->failed)
         return;
-    keep(m, cuda_attention_forward(m->c.dtype, y->att, y->stats, y->qkv, &s, native(m)), "attention");
+    keep(m, cuda_attention_forward(m->c.dtype, m->attention, y->att, y->stats, y->qkv, &s, native(m)), "attention");
 }
 
 void layer_attention_backward(gmodel_t *m, void *dqkv, const void *dout, const struct glayer *y, size_t n)
@@ -115,8 +115,8 @@ void layer_attention_backward(gmodel_t *m, void *dqkv, const void *dout, const s
     struct attention_shape s = attention_shape(m, n);
     if (m->failed)
         return;
-    keep(m, cuda_attention_backward(m->c.dtype, dqkv, m->work, dout, y->att, y->qkv, y->stats, &s, native(m)),
-         "attention's gradient");
+    keep(m, cuda_attention_backward(m->c.dtype, m->attention, dqkv, m->work, dout, y->att, y->qkv, y->stats, &s,
+                                    native(m)), "attention's gradient");
 }
 
 void layer_embedding(gmodel_t *m, size_t n)

@@ -14,12 +14,24 @@
 #ifndef DDP_KERNELS_MODEL_CUDA_ATTENTION_H
 #define DDP_KERNELS_MODEL_CUDA_ATTENTION_H
 
+#include <stdbool.h>
+
 #include "kernels/model/attention.h"
 #include "runtime/base/dtype.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Whose products the kernels for 16-bit types take: of mma.sync, which every GPU from compute capability 8.0 on has; of
+ * wgmma, which 9.0 has, and no other. The order of summation differs, and so do bits. */
+enum cuda_attention_way { CUDA_ATTENTION_MMA, CUDA_ATTENTION_WGMMA };
+
+/* For a GPU's compute capability. */
+static inline bool cuda_attention_has_wgmma(int major, int minor)
+{
+    return major == 9 && minor == 0;
+}
 
 #define CUDA_ATTENTION_HEAD 64          /* the head width of the kernels for 16-bit types */
 #define CUDA_ATTENTION_F32_LENGTH 6000  /* the longest sequence of the float32 kernels: a row lies in shared memory */
@@ -33,12 +45,13 @@ static inline size_t cuda_attention_stats_elems(const struct attention_shape *s)
 /* out [batch, length, width]; qkv [batch, length, 3 * width], queries first, then keys, then values, heads side by
  * side in each; stats [batch, heads, length], the logarithms of the rows' sums of exponentials, is for the backward
  * pass. */
-int cuda_attention_forward(enum ddp_dtype type, void *out, float *stats, const void *qkv,
-                           const struct attention_shape *s, void *stream);
+int cuda_attention_forward(enum ddp_dtype type, enum cuda_attention_way way, void *out, float *stats,
+                           const void *qkv, const struct attention_shape *s, void *stream);
 
 /* dqkv (written) from dout; out and stats are forward's. dqkv overlaps nothing. */
-int cuda_attention_backward(enum ddp_dtype type, void *dqkv, float *work, const void *dout, const void *out,
-                            const void *qkv, const float *stats, const struct attention_shape *s, void *stream);
+int cuda_attention_backward(enum ddp_dtype type, enum cuda_attention_way way, void *dqkv, float *work,
+                            const void *dout, const void *out, const void *qkv, const float *stats,
+                            const struct attention_shape *s, void *stream);
 
 #ifdef __cplusplus
 }

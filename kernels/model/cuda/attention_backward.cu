@@ -2,7 +2,8 @@
  * dp = dout v^T, ds = p (dp - d), dq = scale ds k, dk = scale ds^T q. One kernel goes over the keys for 64 queries, one
  * over the queries for 64 keys: p and dp are made twice, and nothing is added across blocks. */
 #include "kernels/model/cuda/attention_f32.h"
-#include "kernels/model/cuda/attention_tile.h"
+#include "kernels/model/cuda/attention_gradients.h"
+#include "kernels/model/cuda/attention_path.h"
 
 /* ---- d ---- */
 
@@ -30,28 +31,6 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
 }
 
 /* ---- dq ---- */
-
-template <typename H> struct backward_tensors {
-    H *dqkv;
-    const H *dout, *qkv;
-    const float *stats, *d;
-};
-
-/* p from scores, then ds from dp; per row: log2 of the sum of exponentials, and d. On the diagonal tile later keys do
- * not count. */
-__device__ __forceinline__ void query_gradients(sums<1> &p, const sums<1> &dp, const float (&log2_sum)[2],
-                                                const float (&d)[2], unsigned row, bool diagonal)
-{
-    unsigned lane = threadIdx.x % WARP;
-#pragma unroll
-    for (int n = 0; n < 8; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            bool counts = !diagonal || n * 8 + lane % 4 * 2 + i % 2 <= row + lane / 4 + i / 2 * 8;
-            float x = exp2_fast(p.c[0][n][i] * EXP2_SCALE - log2_sum[i / 2]);
-            p.c[0][n][i] = counts ? x * (dp.c[0][n][i] - d[i / 2]) : 0.0f;
-        }
-}
 
 template <typename H>
 __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors<H> x, attention_args a)
@@ -110,53 +89,11 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors<H
 
 /* ---- dk, dv ---- */
 
-/* Thread i's number of a tile of queries: of query i the statistic as log2, of query i - 64 the d. Of queries that do
- * not exist: such that p and ds are 0. */
-template <typename H>
-__device__ __forceinline__ float query_number(const backward_tensors<H> &x, size_t stats, unsigned query,
-                                              unsigned length)
-{
-    unsigned at = query + threadIdx.x % TILE_ROWS;
-    if (threadIdx.x < TILE_ROWS)
-        return at < length ? x.stats[stats + at] * LOG2_E : INFINITY;
-    return at < length ? x.d[stats + at] : 0.0f;
-}
-
-/* p^T from scores; on the diagonal tile earlier queries do not count. number: as query_number's, one per column. */
-__device__ __forceinline__ void key_probabilities(sums<1> &p, const float *number, unsigned row, bool diagonal)
-{
-    unsigned lane = threadIdx.x % WARP;
-#pragma unroll
-    for (int n = 0; n < 8; n++) {
-        unsigned column = n * 8 + lane % 4 * 2;
-        float2 log2_sum = *reinterpret_cast<const float2 *>(number + column);
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            bool counts = !diagonal || column + i % 2 >= row + lane / 4 + i / 2 * 8;
-            float x = exp2_fast(p.c[0][n][i] * EXP2_SCALE - (i % 2 ? log2_sum.y : log2_sum.x));
-            p.c[0][n][i] = counts ? x : 0.0f;
-        }
-    }
-}
-
-/* ds^T = p^T (dp^T - d), in dp's place. */
-__device__ __forceinline__ void key_gradients(sums<1> &dp, const sums<1> &p, const float *number)
-{
-    unsigned lane = threadIdx.x % WARP;
-#pragma unroll
-    for (int n = 0; n < 8; n++) {
-        float2 d = *reinterpret_cast<const float2 *>(number + TILE_ROWS + n * 8 + lane % 4 * 2);
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            dp.c[0][n][i] = p.c[0][n][i] * (dp.c[0][n][i] - (i % 2 ? d.y : d.x));
-    }
-}
-
 template <typename H>
 __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<H> x, attention_args a)
 {
     CUDA_SHARED_ARRAY(H, tiles, 4 * TILE_ELEMS); /* [2][queries, dout], at first [1] keys and values */
-    CUDA_SHARED_ARRAY(float, numbers, 2 * ATTENTION_THREADS);
+    CUDA_SHARED_ARRAY(float, numbers, 2 * QUERY_NUMBERS);
     head_place at = place_of_head(a);
     unsigned block_key = blockIdx.y * TILE_ROWS, row = threadIdx.x / WARP * 16, key = block_key + row;
     unsigned block_valid = rows_left(block_key, a.length), valid = rows_left(key, a.length);
@@ -178,7 +115,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
     load_left(vl, second + TILE_ELEMS, row);
     for (unsigned query = block_key, stage = 0; query < a.length; query += TILE_ROWS, stage ^= 1) {
         const H *tile = tiles + stage * 2 * TILE_ELEMS;
-        const float *number = numbers + stage * ATTENTION_THREADS;
+        const float *number = numbers + stage * QUERY_NUMBERS;
         float next_number = 0;
         cp_async_wait(0);
         __syncthreads();
@@ -202,7 +139,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
         key_gradients(dp, p, number);
         round_left(f, dp);
         multiply(dk, f, tile);
-        numbers[(stage ^ 1) * ATTENTION_THREADS + threadIdx.x] = next_number;
+        numbers[(stage ^ 1) * QUERY_NUMBERS + threadIdx.x] = next_number;
     }
     float scale[1][2] = {{SOFTMAX_SCALE, SOFTMAX_SCALE}}, one[1][2] = {{1, 1}};
     H *to = x.dqkv + at.qkv + a.stride + key * a.qkv_stride;
@@ -211,21 +148,18 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
     store_sums(to + a.stride, a.qkv_stride, valid, dv, one, tiles, row);
 }
 
-template <typename H>
-static int backward(void *dqkv, float *work, const void *dout, const void *out, const void *qkv, const float *stats,
-                    const struct attention_shape *s, void *stream)
+template <typename H, enum ddp_dtype TYPE>
+static int backward(enum cuda_attention_way way, void *dqkv, float *work, const void *dout, const void *out,
+                    const void *qkv, const float *stats, const struct attention_shape *s, void *stream)
 {
     size_t rows = cuda_attention_stats_elems(s), dots = ATTENTION_THREADS / CHUNKS;
-    if (attention_shape_is_bad(s) || !is_aligned_16(dqkv) || !is_aligned_16(dout) || !is_aligned_16(out) ||
-        !is_aligned_16(qkv))
-        return cudaErrorInvalidValue;
-    if (!rows)
-        return 0;
     attention_args a = attention_args_of(s);
     backward_tensors<H> x = {(H *)dqkv, (const H *)dout, (const H *)qkv, stats, work};
     dim3 grid((unsigned)(s->batch * s->heads), (unsigned)((s->length + TILE_ROWS - 1) / TILE_ROWS));
     int rc = (int)CUDA_LAUNCH(flash_dots<H>, dim3((unsigned)((rows + dots - 1) / dots)), dim3(ATTENTION_THREADS), 0,
                               (cudaStream_t)stream, work, x.dout, (const H *)out, a, rows);
+    if (!rc && way == CUDA_ATTENTION_WGMMA)
+        return attention_backward_wgmma(TYPE, dqkv, work, dout, qkv, stats, s, stream);
     if (!rc)
         rc = (int)CUDA_LAUNCH(flash_dq<H>, grid, dim3(ATTENTION_THREADS), 0, (cudaStream_t)stream, x, a);
     if (!rc)
@@ -233,13 +167,18 @@ static int backward(void *dqkv, float *work, const void *dout, const void *out, 
     return rc;
 }
 
-int cuda_attention_backward(enum ddp_dtype type, void *dqkv, float *work, const void *dout, const void *out,
-                            const void *qkv, const float *stats, const struct attention_shape *s, void *stream)
+int cuda_attention_backward(enum ddp_dtype type, enum cuda_attention_way way, void *dqkv, float *work,
+                            const void *dout, const void *out, const void *qkv, const float *stats,
+                            const struct attention_shape *s, void *stream)
 {
     if (type == DDP_F32)
         return attention_backward_f32((float *)dqkv, work, (const float *)dout, (const float *)out, (const float *)qkv,
                                       stats, s, stream);
-    if (type == DDP_BF16)
-        return backward<bf16>(dqkv, work, dout, out, qkv, stats, s, stream);
-    return type == DDP_F16 ? backward<f16>(dqkv, work, dout, out, qkv, stats, s, stream) : (int)cudaErrorInvalidValue;
+    if ((type != DDP_BF16 && type != DDP_F16) || attention_shape_is_bad(s) || !is_aligned_16(dqkv) ||
+        !is_aligned_16(dout) || !is_aligned_16(out) || !is_aligned_16(qkv))
+        return cudaErrorInvalidValue;
+    if (!cuda_attention_stats_elems(s))
+        return 0;
+    return type == DDP_BF16 ? backward<bf16, DDP_BF16>(way, dqkv, work, dout, out, qkv, stats, s, stream)
+                            : backward<f16, DDP_F16>(way, dqkv, work, dout, out, qkv, stats, s, stream);
 }

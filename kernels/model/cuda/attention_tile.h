@@ -15,7 +15,6 @@
 #define TILE_ELEMS (TILE_ROWS * HEAD)
 #define ATTENTION_WARPS 4u
 #define ATTENTION_THREADS (ATTENTION_WARPS * WARP)
-#define COPY_STEP (ATTENTION_THREADS / CHUNKS)
 #define SOFTMAX_SCALE 0.125f            /* 1 / sqrt(HEAD) */
 #define LOG2_E 1.44269504f
 #define EXP2_SCALE (SOFTMAX_SCALE * LOG2_E) /* e^(scale x) = 2^(this x) */
@@ -43,16 +42,18 @@ __device__ __forceinline__ unsigned tile_at(unsigned row, unsigned chunk)
     return row * HEAD + (chunk ^ (row % CHUNKS)) * 8;
 }
 
-/* ROWS rows of `from`, of which the first `valid` exist: asynchronous copies, zeros for the others. By the whole block:
- * a thread has one chunk of every COPY_STEP-th row, which lie alike in the tile (COPY_STEP is a multiple of 8). */
-template <unsigned ROWS, typename H>
+/* ROWS rows of `from`, of which the first `valid` exist: asynchronous copies, zeros for the others. By THREADS
+ * threads: each has one chunk of every STEP-th row, which lie alike in the tile (STEP is a multiple of 8). */
+template <unsigned ROWS, unsigned THREADS = ATTENTION_THREADS, typename H>
 __device__ __forceinline__ void copy_tile(H *tile, const H *from, size_t stride, unsigned valid)
 {
-    unsigned row = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
+    constexpr unsigned STEP = THREADS / CHUNKS;
+    static_assert(STEP % CHUNKS == 0 && ROWS % STEP == 0, "a thread's rows lie alike");
+    unsigned row = threadIdx.x % THREADS / CHUNKS, chunk = threadIdx.x % CHUNKS;
     H *to = tile + tile_at(row, chunk);
     from += row * stride + chunk * 8;
 #pragma unroll
-    for (unsigned i = 0; i < ROWS; i += COPY_STEP, from += COPY_STEP * stride)
+    for (unsigned i = 0; i < ROWS; i += STEP, from += STEP * stride)
         cp_async_16(to + i * HEAD, from, row + i < valid ? 16 : 0);
 }
 

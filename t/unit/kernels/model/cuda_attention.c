@@ -1,6 +1,7 @@
 /* kernels/model/cuda/attention.h against double precision. */
 #include "t/unit/unit.h"
 
+#include <cuda_runtime_api.h>
 #include <math.h>
 
 #include "kernels/model/cuda/attention.h"
@@ -12,6 +13,32 @@ struct size {
     size_t offset; /* elements by which every array starts off a 16-byte boundary */
     float scale;   /* of the queries, keys and values */
 };
+
+static enum cuda_attention_way way; /* of the test that runs */
+
+static int by_mma(void **state)
+{
+    (void)state;
+    way = CUDA_ATTENTION_MMA;
+    return 0;
+}
+
+static int by_wgmma(void **state)
+{
+    (void)state;
+    way = CUDA_ATTENTION_WGMMA;
+    return 0;
+}
+
+static void skip_without_wgmma(void)
+{
+    struct cudaDeviceProp p;
+    if (way != CUDA_ATTENTION_WGMMA)
+        return;
+    device_check((int)cudaGetDeviceProperties(&p, 0), "cudaGetDeviceProperties");
+    if (!cuda_attention_has_wgmma(p.major, p.minor))
+        skip();
+}
 
 /* p[i][j] of one head, [length, length], from qkv of that head. */
 static void probabilities(double *p, double *log_sum, const double *q, const double *k, size_t stride, size_t length,
@@ -91,11 +118,11 @@ static void check(const void *arg, uint64_t *hash)
     assert_int_equal(cuda_attention_stats_elems(&s->s), rows);
     reference(want, log_sum, dwant, dy, x, &s->s);
     bool f32 = s->type == DDP_F32;
-    device_check(cuda_attention_forward(s->type, out.at, stats.at, qkv.at, &s->s, NULL), "attention forward");
+    device_check(cuda_attention_forward(s->type, way, out.at, stats.at, qkv.at, &s->s, NULL), "attention forward");
     tensor_check("out", &out, want, f32 ? 5e-6 : s->type == DDP_F16 ? 4e-4 : 3e-3);
     tensor_check("stats", &stats, log_sum, 3e-6);
-    device_check(cuda_attention_backward(s->type, dqkv.at, work.at, dout.at, out.at, qkv.at, stats.at, &s->s, NULL),
-                 "attention backward");
+    device_check(cuda_attention_backward(s->type, way, dqkv.at, work.at, dout.at, out.at, qkv.at, stats.at, &s->s,
+                                         NULL), "attention backward");
     tensor_check("dqkv", &dqkv, dwant, f32 ? 1e-5 : s->type == DDP_F16 ? 1.5e-3 : 1.2e-2);
     tensors_end(hash, &out, &stats, &dqkv, &qkv, &dout, &work);
     free(x), free(dy), free(want), free(dwant), free(log_sum);
@@ -111,14 +138,15 @@ static void float32_matches(void **state)
     each_in_every_order(check, sizes);
 }
 
-/* Lengths about the tiles of 64 keys and 128 queries; scores from flat to one that counts. */
+/* Lengths about the tiles of 64 keys, and about blocks of 128, 192 and 256; scores from flat to one that counts. */
 static void bf16_matches(void **state)
 {
     (void)state;
+    skip_without_wgmma();
     static const struct size sizes[] = {
         {DDP_BF16, {1, 1, 64, 1}, 0, 1},   {DDP_BF16, {2, 17, 128, 2}, 8, 2},  {DDP_BF16, {1, 64, 64, 1}, 0, 1},
         {DDP_BF16, {1, 65, 192, 3}, 0, 3}, {DDP_BF16, {1, 127, 64, 1}, 8, 1},  {DDP_BF16, {2, 129, 64, 1}, 0, 0.1f},
-        {DDP_BF16, {1, 201, 128, 2}, 0, 2},
+        {DDP_BF16, {1, 201, 128, 2}, 0, 2}, {DDP_BF16, {1, 257, 64, 1}, 0, 1},
     };
     each_in_every_order(check, sizes);
 }
@@ -126,9 +154,11 @@ static void bf16_matches(void **state)
 static void f16_matches(void **state)
 {
     (void)state;
+    skip_without_wgmma();
     static const struct size sizes[] = {
         {DDP_F16, {1, 1, 64, 1}, 0, 1},  {DDP_F16, {2, 17, 128, 2}, 8, 2},
         {DDP_F16, {1, 65, 64, 1}, 0, 3}, {DDP_F16, {1, 129, 64, 1}, 8, 1},
+        {DDP_F16, {1, 193, 64, 1}, 0, 2},
     };
     each_in_every_order(check, sizes);
 }
@@ -138,6 +168,7 @@ static void f16_matches(void **state)
 static void what_f16_cannot_hold_is_not_finite(void **state)
 {
     (void)state;
+    skip_without_wgmma();
     const struct attention_shape s = {1, 40, 64, 1};
     size_t n = s.length * s.width;
     struct tensor qkv = tensor_random(DDP_F16, 3 * n, 0, 2), dout = tensor_random(DDP_F16, n, 0, 6e4f);
@@ -150,8 +181,8 @@ static void what_f16_cannot_hold_is_not_finite(void **state)
     double *x = tensor_values(&qkv), *dy = tensor_values(&dout), *o = calloc(n, sizeof *o);
     double *sums = calloc(n, sizeof *sums), *want = calloc(3 * n, sizeof *want), largest = 0;
     reference(o, sums, want, dy, x, &s);
-    device_check(cuda_attention_forward(DDP_F16, out.at, stats.at, qkv.at, &s, NULL), "attention forward");
-    device_check(cuda_attention_backward(DDP_F16, dqkv.at, work.at, dout.at, out.at, qkv.at, stats.at, &s, NULL),
+    device_check(cuda_attention_forward(DDP_F16, way, out.at, stats.at, qkv.at, &s, NULL), "attention forward");
+    device_check(cuda_attention_backward(DDP_F16, way, dqkv.at, work.at, dout.at, out.at, qkv.at, stats.at, &s, NULL),
                  "attention backward");
     double *got = tensor_values(&dqkv);
     for (size_t i = 0; i < 3 * n; i++)
@@ -170,26 +201,31 @@ static void empty_batches_are_nothing_and_others_are_refused(void **state)
     struct attention_shape none = {0, 5, 64, 1}, wide = {1, 5, 128, 1}, odd = {1, 5, 65, 2};
     uint16_t *unaligned = (uint16_t *)2; /* never read */
     struct attention_shape one = {1, 5, 64, 1};
-    assert_int_equal(cuda_attention_forward(DDP_BF16, NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_equal(cuda_attention_backward(DDP_BF16, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_equal(cuda_attention_forward(DDP_F32, NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_equal(cuda_attention_backward(DDP_F32, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_not_equal(cuda_attention_forward(DDP_BF16, NULL, NULL, NULL, &wide, NULL), 0);
-    assert_int_not_equal(cuda_attention_backward(DDP_BF16, NULL, NULL, NULL, NULL, NULL, NULL, &wide, NULL), 0);
-    assert_int_not_equal(cuda_attention_forward(DDP_F32, NULL, NULL, NULL, &odd, NULL), 0);
-    assert_int_not_equal(cuda_attention_backward(DDP_F32, NULL, NULL, NULL, NULL, NULL, NULL, &odd, NULL), 0);
-    assert_int_not_equal(cuda_attention_forward(DDP_BF16, unaligned, NULL, NULL, &one, NULL), 0);
-    assert_int_not_equal(cuda_attention_backward(DDP_BF16, NULL, NULL, unaligned, NULL, NULL, NULL, &one, NULL), 0);
-    assert_int_not_equal(cuda_attention_forward(DDP_F64, NULL, NULL, NULL, &none, NULL), 0);
-    assert_int_not_equal(cuda_attention_backward(DDP_F64, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_equal(cuda_attention_forward(DDP_BF16, way, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_equal(cuda_attention_backward(DDP_BF16, way, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_equal(cuda_attention_forward(DDP_F32, way, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_equal(cuda_attention_backward(DDP_F32, way, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_not_equal(cuda_attention_forward(DDP_BF16, way, NULL, NULL, NULL, &wide, NULL), 0);
+    assert_int_not_equal(cuda_attention_backward(DDP_BF16, way, NULL, NULL, NULL, NULL, NULL, NULL, &wide, NULL), 0);
+    assert_int_not_equal(cuda_attention_forward(DDP_F32, way, NULL, NULL, NULL, &odd, NULL), 0);
+    assert_int_not_equal(cuda_attention_backward(DDP_F32, way, NULL, NULL, NULL, NULL, NULL, NULL, &odd, NULL), 0);
+    assert_int_not_equal(cuda_attention_forward(DDP_BF16, way, unaligned, NULL, NULL, &one, NULL), 0);
+    assert_int_not_equal(cuda_attention_backward(DDP_BF16, way, NULL, NULL, unaligned, NULL, NULL, NULL, &one, NULL),
+                         0);
+    assert_int_not_equal(cuda_attention_forward(DDP_F64, way, NULL, NULL, NULL, &none, NULL), 0);
+    assert_int_not_equal(cuda_attention_backward(DDP_F64, way, NULL, NULL, NULL, NULL, NULL, NULL, &none, NULL), 0);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(float32_matches),
-    cmocka_unit_test(bf16_matches),
-    cmocka_unit_test(f16_matches),
-    cmocka_unit_test(what_f16_cannot_hold_is_not_finite),
-    cmocka_unit_test(empty_batches_are_nothing_and_others_are_refused),
+    cmocka_unit_test_setup(bf16_matches, by_mma),
+    cmocka_unit_test_setup(f16_matches, by_mma),
+    cmocka_unit_test_setup(what_f16_cannot_hold_is_not_finite, by_mma),
+    cmocka_unit_test_setup(empty_batches_are_nothing_and_others_are_refused, by_mma),
+    {"bf16_matches_by_wgmma", bf16_matches, by_wgmma, NULL, NULL},
+    {"f16_matches_by_wgmma", f16_matches, by_wgmma, NULL, NULL},
+    {"what_f16_cannot_hold_is_not_finite_by_wgmma", what_f16_cannot_hold_is_not_finite, by_wgmma, NULL, NULL},
+    {"empty_batches_are_nothing_by_wgmma", empty_batches_are_nothing_and_others_are_refused, by_wgmma, NULL, NULL},
 };
 
 TENSORS_MAIN(tests)

@@ -1,0 +1,1 @@
+#include "kernels/model/cuda/attention_wgmma.cu"
