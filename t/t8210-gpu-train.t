@@ -53,17 +53,21 @@ near "four micro-steps of one sample as one of four" cpu accum 1e-5 8
 common+=(--heads 1)
 curve cpu1 "$train" "${common[@]}" --device cpu
 curve bf16 "$emulated" "${common[@]}" --device cuda
-like "heads of 64: bfloat16 unless told otherwise" "$out" ', cuBLASLt [0-9.]+ bf16 on NVIDIA H200'
+like "heads of 64: bfloat16 unless told otherwise, attention by wgmma" "$out" \
+    ', cuBLASLt [0-9.]+ bf16, wgmma on NVIDIA H200'
 near "bfloat16 near the processor's float32" cpu1 bf16 2e-3 8
 is "... but not the same" "$(apart "$tmp/cpu1" "$tmp/bf16" | awk '{ print ($1 > 1e-6) }')" 1
 curve bf16-again "$emulated" "${common[@]}" --device cuda --recompute
 is "bfloat16 with --recompute: the same bits" "$(hash_of bf16-again)" "$(hash_of bf16)"
+curve mma "$emulated" "${common[@]}" --device cuda --no-wgmma
+like "--no-wgmma: attention as on other GPUs" "$out" ', cuBLASLt [0-9.]+ bf16 on NVIDIA H200'
+near "... with nearly the same losses" bf16 mma 1e-3 8
 
 # --- float16: losses are scaled ---
 short=("${common[@]}" --batch 2 --steps 4 --val-every 0) scaled=("${short[@]}" --device cuda --dtype f16)
 curve short "$train" "${short[@]}" --device cpu
 curve f16 "$emulated" "${scaled[@]}" --ddp-loss-scale=4096
-like "float16 says so" "$out" ', cuBLASLt [0-9.]+ f16 on NVIDIA H200.*, parameters in f16 [0-9.]+'
+like "float16 says so" "$out" ', cuBLASLt [0-9.]+ f16, wgmma on NVIDIA H200.*, parameters in f16 [0-9.]+'
 near "float16 near the processor's float32, with a scale that fits" short f16 1e-4 5
 curve skips "$emulated" "${scaled[@]}" --log-every 1 --ckpt "$tmp/scaled" --ckpt-every 2
 skipped=$(grep -c 'step 0/4 .* skipped: the gradient is not finite' <<<"$out")

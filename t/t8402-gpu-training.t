@@ -45,7 +45,7 @@ for dtype in f32 bf16 f16; do
     trains "a GPU, $dtype" "$tmp/$dtype" "$gpu" "${small[@]}" --device cuda --dtype $dtype --steps 6 --print-hash \
         --ddp-loss-scale=256
     first=$(hash)
-    like "... says on what" "$out" "cuBLASLt [0-9.]+ $dtype on "
+    like "... says on what" "$out" "cuBLASLt [0-9.]+ $dtype(, wgmma)? on "
     trains "... once more" "$tmp/again" "$gpu" "${small[@]}" --device cuda --dtype $dtype --steps 6 --print-hash \
         --ddp-loss-scale=256
     is "... the same bits" "$(losses "$tmp/again") $(hash)" "$(losses "$tmp/$dtype") $first"

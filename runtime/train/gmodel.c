@@ -63,8 +63,17 @@ static int open_blas(gmodel_t *m, ddp_error_t *errp)
     m->blas = cuda_blas_create(m->workspace, CUDA_BLAS_WORKSPACE, errp);
     if (!m->blas)
         return error_prefix(errp, "rank %d", m->c.rank);
-    snprintf(m->products, sizeof m->products, "%s %s", cuda_blas_name(m->blas), dtype_name(m->c.dtype));
     return 0;
+}
+
+/* They make a difference to the bits, and so are named. */
+static void choose_products(gmodel_t *m)
+{
+    const struct device_info *i = device_info(m->device);
+    bool wgmma = m->c.wgmma && is_16_bit(m) && cuda_attention_has_wgmma(i->major, i->minor);
+    m->attention = wgmma ? CUDA_ATTENTION_WGMMA : CUDA_ATTENTION_MMA;
+    snprintf(m->products, sizeof m->products, "%s %s%s", cuda_blas_name(m->blas), dtype_name(m->c.dtype),
+             wgmma ? ", wgmma" : "");
 }
 
 gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp)
@@ -82,8 +91,10 @@ gmodel_t *gmodel_create(const struct gmodel_config *c, ddp_error_t *errp)
     if (!m->param || !m->tensor || !m->layer)
         goto no_memory;
     mark_factors(m);
-    if (open_gpu(m, errp) == 0 && open_blas(m, errp) == 0)
+    if (open_gpu(m, errp) == 0 && open_blas(m, errp) == 0) {
+        choose_products(m);
         return m;
+    }
     gmodel_destroy(m);
     return NULL;
 no_memory:

@@ -22,6 +22,7 @@ struct gmodel_config {
     struct model_config model;
     size_t batch;         /* sequences at once, at most */
     enum ddp_dtype dtype; /* DDP_F32, DDP_BF16 or DDP_F16 */
+    bool wgmma;           /* 16 bits: attention by wgmma, where the GPU has it */
     int ordinal;          /* of the GPU */
     int rank;             /* for errors */
     double timeout_s;     /* of the waits for what is queued; 0: 300 */
@@ -44,7 +45,7 @@ void gmodel_destroy(gmodel_t *m); /* NULL is allowed */
 const struct loop_param *gmodel_params(const gmodel_t *m, size_t *ret_n);
 
 void *gmodel_stream(const gmodel_t *m);           /* the cudaStream_t */
-const char *gmodel_products(const gmodel_t *m);   /* "cuBLASLt 13.1.0 bf16" */
+const char *gmodel_products(const gmodel_t *m);   /* "cuBLASLt 13.1.0 bf16, wgmma" */
 size_t gmodel_memory_free(const gmodel_t *m);     /* of the GPU, in bytes, before gmodel_create took any */
 
 /* Bytes that gmodel_create and gmodel_bind allocate on the GPU. */

@@ -157,8 +157,8 @@ int job_open_model(struct job *j, const struct ddp_world *w, const struct ddp_de
     if (choose_dtype(j, device, errp) < 0)
         return -1;
     struct lm_options o = {.model = j->o.model, .batch = j->o.batch, .max_windows = j->o.val_windows,
-                           .dtype = j->dtype, .is_gpu = device->is_gpu, .ordinal = device->ordinal, .rank = w->rank,
-                           .timeout_s = device->timeout_s};
+                           .dtype = j->dtype, .is_gpu = device->is_gpu, .wgmma = !j->o.no_wgmma,
+                           .ordinal = device->ordinal, .rank = w->rank, .timeout_s = device->timeout_s};
     if (lm_create(&j->model, &o, &j->train_part, &j->val_part, errp) < 0)
         return -1;
     return device->is_gpu ? 0 : check_memory(j, w, errp);

@@ -117,7 +117,7 @@ static size_t largest_batch(const struct lm_options *o, size_t group)
 static struct gmodel_config gmodel_config_of(const struct lm_options *o, size_t group)
 {
     return (struct gmodel_config){.model = o->model, .batch = largest_batch(o, group), .dtype = o->dtype,
-                                  .ordinal = o->ordinal, .rank = o->rank, .timeout_s = o->timeout_s};
+                                  .wgmma = o->wgmma, .ordinal = o->ordinal, .rank = o->rank, .timeout_s = o->timeout_s};
 }
 
 static int open_model(struct lm *lm, size_t group, struct loop_model *ret, ddp_error_t *errp)

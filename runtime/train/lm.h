@@ -27,6 +27,7 @@ struct lm_options {
     uint64_t max_windows; /* at most so many validation windows; 0: all */
     enum ddp_dtype dtype; /* DDP_F32; on a GPU DDP_BF16 and DDP_F16 too */
     bool is_gpu;          /* computes on GPU `ordinal`, for rank `rank` */
+    bool wgmma;           /* there: as gmodel_config's */
     int ordinal, rank;
     double timeout_s;     /* of the model's waits for that GPU */
 };

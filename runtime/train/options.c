@@ -28,7 +28,7 @@ static const struct preset {
 #define PRESET_NAMES "tiny|small|gpt2-124m|gpt2-355m|gpt2-774m|gpt2-1558m"
 
 enum {
-    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, DTYPE, SEED,
+    MODEL, LAYERS, WIDTH, HEADS, CONTEXT, VOCAB, STEPS, BATCH, ACCUM, SHARDS, DEVICE, DTYPE, NO_WGMMA, SEED,
     VAL_EVERY, VAL_WINDOWS, OPTIMIZER, LR, MIN_LR, SCALE_LR, WARMUP, CLIP, WEIGHT_DECAY, BETA1, BETA2, EPS, RECOMPUTE,
     CKPT, CKPT_EVERY, KEEP,
     RESUME, INIT, EVAL, LOG_EVERY, LOG_JSON, QUIET, PRINT_HASH,
@@ -64,6 +64,8 @@ static const struct knob knobs[N_KNOBS] = {
                 .help = "what to compute on; auto: a GPU where there is one that can be used (DDP_DEVICE)"},
     [DTYPE] = {.name = "--dtype", .type = KNOB_ENUM, .choices = "f32|bf16|f16",
                .help = "of matrices and products; bf16 on a GPU with heads of 64, else f32"},
+    [NO_WGMMA] = {.name = "--no-wgmma", AT(no_wgmma), .type = KNOB_BOOL, .def = "off",
+                  .help = "attention in 16 bits by mma.sync, as on other GPUs, where compute capability 9.0 has wgmma"},
     [SEED] = {.name = "--seed", AT(seed), .type = KNOB_INT, .def = "42", .max = BIG,
               .help = "of the initial weights and of the order of samples"},
     [VAL_EVERY] = {.name = "--val-every", AT(val_every), .type = KNOB_INT, .def = "0", .max = BIG,

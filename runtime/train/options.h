@@ -28,7 +28,7 @@ struct options {
     bool warmup_in_epochs;
     bool has_batch, has_lr, has_min_lr, has_warmup; /* given, or the preset's that was named */
     bool has_log_every; /* given */
-    bool scale_lr, print_hash, eval, quiet;
+    bool no_wgmma, scale_lr, print_hash, eval, quiet;
     char optimizer[32];   /* of DDP_RULES */
     const char *device;   /* "auto", "cpu", "cuda"; NULL: libddp's default */
     const char *dtype;    /* "f32", "bf16", "f16"; NULL: chosen by device and sizes */

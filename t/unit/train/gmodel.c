@@ -200,12 +200,14 @@ static void bfloat16_deviates_little(void **state)
     (void)state;
     check_model((struct gmodel_config){.model = wide, .batch = 2, .dtype = DDP_BF16}, 1);
     check_model((struct gmodel_config){.model = small, .batch = 2, .dtype = DDP_BF16}, 2);
+    check_model((struct gmodel_config){.model = wide, .batch = 2, .dtype = DDP_BF16, .wgmma = true}, 2);
 }
 
 static void float16_deviates_less(void **state)
 {
     (void)state;
     check_model((struct gmodel_config){.model = wide, .batch = 1, .dtype = DDP_F16}, 1);
+    check_model((struct gmodel_config){.model = wide, .batch = 1, .dtype = DDP_F16, .wgmma = true}, 1);
 }
 
 /* Too large a scale: the loss is still right, and the norm of all gradients shows it. */
