@@ -100,6 +100,8 @@ SHELL_TESTS = \
 	%D%/t8401-gpu-bench.t \
 	%D%/t8402-gpu-training.t \
 	%D%/t8404-gpu-budget.t \
+	%D%/t8405-gpu-ranks.t \
+	%D%/t8406-gpu-crossing.t \
 	%D%/t8407-gpu-model.t \
 	%D%/t8411-gpu-ckpt.t \
 	%D%/t8412-gpu-resume.t

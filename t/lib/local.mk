@@ -44,6 +44,7 @@ EXTRA_DIST +=  \
 	%D%/mutate \
 	%D%/nccl.sh \
 	%D%/gptprobe.py \
+	%D%/gputrain.sh \
 	%D%/groupprobe.py \
 	%D%/frameworkprobe.py \
 	%D%/frameworks.py \

@@ -100,7 +100,7 @@ CLEANFILES += $(GPU_TESTS)
 
 # for contrib/gpu-check, which may run the same tests over the emulator
 KERNEL_TESTS = $(filter t/unit/kernels/cuda_% t/unit/kernels/model/cuda_% t/unit/train/gmodel.t,$(UNIT_TESTS))
-GPU_SHELL_TESTS = t/t8402-gpu-training.t
+GPU_SHELL_TESTS = t/t8402-gpu-training.t t/t8405-gpu-ranks.t t/t8406-gpu-crossing.t
 emulated-tests: $(KERNEL_TESTS)
 list-gpu-tests:
 	@for program in $(GPU_TESTS) $(GPU_SHELL_TESTS); do echo $$program; done
