@@ -47,12 +47,17 @@ EXTRA_DIST += \
 # benchmarks on a GPU, of contrib/gpu-check: `make gpu-bench`; over the emulator they only show that they run
 GPU_REPORT_SOURCES = %D%/bench/gpureport.c %D%/bench/gpureport.h
 if HAVE_CXX
-EMULATED_BENCHES = t/lib/gpukernels-emu t/lib/gpumodel-emu t/lib/gpureduce-emu t/lib/train-emu
-check_PROGRAMS += t/lib/gpukernels-emu t/lib/gpumodel-emu t/lib/gpureduce-emu
+EMULATED_BENCHES = t/lib/gpufirst-emu t/lib/gpukernels-emu t/lib/gpumodel-emu t/lib/gpureduce-emu t/lib/train-emu
+check_PROGRAMS += t/lib/gpufirst-emu t/lib/gpukernels-emu t/lib/gpumodel-emu t/lib/gpureduce-emu
 if HAVE_NCCL
 EMULATED_BENCHES += t/lib/nccldouble/libnccl.la
 endif
 endif
+t_lib_gpufirst_emu_SOURCES = %D%/bench/gpufirst.c
+t_lib_gpufirst_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_lib_gpufirst_emu_LDFLAGS = $(AM_LDFLAGS) $(EMU_EXPORTS)
+t_lib_gpufirst_emu_LDADD = t/lib/libdeviceemu.la $(EMU_KERNEL_LIBS) t/lib/cudaemu/libcudart.la libkernels.la libbase.la
+EXTRA_t_lib_gpufirst_emu_DEPENDENCIES = t/lib/blasltdouble/libcublasLt.la
 t_lib_gpukernels_emu_SOURCES = %D%/bench/gpukernels.c $(GPU_REPORT_SOURCES) $(EMU_KERNELS)
 t_lib_gpukernels_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_lib_gpukernels_emu_CXXFLAGS = $(EMULATED_CXXFLAGS)
@@ -77,8 +82,11 @@ t_lib_gpureduce_emu_SOURCES = $(GPU_REDUCE_SOURCES)
 t_lib_gpureduce_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_lib_gpureduce_emu_LDADD = $(GPU_REDUCE_LIBS) t/lib/libdeviceemu.la t/lib/cudaemu/libcudart.la libkernels.la libbase.la
 if HAVE_CUDART
-GPU_BENCHES = %D%/bench/gpukernels %D%/bench/gpumodel %D%/bench/gpureduce
+GPU_BENCHES = %D%/bench/gpufirst %D%/bench/gpukernels %D%/bench/gpumodel %D%/bench/gpureduce
 EXTRA_PROGRAMS += $(GPU_BENCHES)
+contrib_bench_gpufirst_SOURCES = %D%/bench/gpufirst.c
+contrib_bench_gpufirst_CPPFLAGS = $(AM_CPPFLAGS) $(CUDART_CPPFLAGS)
+contrib_bench_gpufirst_LDADD = libcudablas.la libdevice.la $(GPU_LIBS)
 contrib_bench_gpukernels_SOURCES = %D%/bench/gpukernels.c $(GPU_REPORT_SOURCES)
 contrib_bench_gpukernels_CPPFLAGS = $(AM_CPPFLAGS) $(CUDART_CPPFLAGS)
 contrib_bench_gpukernels_LDADD = libdevice.la $(GPU_LIBS)

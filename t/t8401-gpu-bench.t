@@ -48,6 +48,19 @@ refuses "not so many GPUs" 'device=3: there are 1 GPUs' "$kernels" --device 3
 refuses "a GPU that fails" 'GPU 0 .*cudaErrorLaunchFailure' env EMU_FAIL=cudaEventRecord:77:719 "$kernels" "${tiny[@]}"
 refuses "nowhere to write" 'cannot write /nowhere/x' "$kernels" "${tiny[@]}" --json /nowhere/x
 
+first=$top_builddir/t/lib/gpufirst-emu
+run "$first"
+is "what gpu-check runs first" "$rc:$err:$(sed -E 's/^no //; s/^(NCCL).*/\1/' <<<"$out" | cut -c1-19)" "0::NCCL
+GPU NVIDIA H200, 00
+a kernel of ours: r
+cuBLASLt 13.1.0
+a product: right"
+refuses "... where no GPU is" 'gpufirst: there is no NVIDIA driver' env EMU_DEVICES=0 "$first"
+refuses "... where a kernel crashes" 'cudaErrorLaunchFailure' env EMU_FAIL=cudaMemcpyAsync:2:719 "$first"
+like "... it went no further" "$(tail -n 1 <<<"$out")" '^GPU NVIDIA H200'
+refuses "... where cuBLASLt fails" 'gpufirst: cublasLt' env BLASLTDOUBLE_FAIL=matmul:1:13 "$first"
+like "... it went no further" "$(tail -n 1 <<<"$out")" '^cuBLASLt 13'
+
 [ -e "$top_builddir/t/lib/nccldouble/.libs/libnccl.so.2" ] || done_testing # a build without nccl.h
 . "$(dirname "$0")/lib/nccl.sh"
 for n in 1 3; do
