@@ -31,9 +31,14 @@ EXTRA_DIST += \
 	%D%/lib/cluster-net.sh \
 	%D%/lib/cluster-proc.sh \
 	%D%/lib/count.sh \
+	%D%/lib/gpu-again.sh \
 	%D%/lib/gpu-bench.sh \
+	%D%/lib/gpu-build.sh \
+	%D%/lib/gpu-need.sh \
+	%D%/lib/gpu-record.sh \
 	%D%/lib/gpu-run.sh \
 	%D%/lib/gpu-state.sh \
+	%D%/lib/gpu-time.sh \
 	%D%/lib/matrix-root.sh \
 	%D%/lib/python.sh \
 	%D%/lib/python.txt \
@@ -102,9 +107,8 @@ else
 gpu-bench:
 	@echo "make gpu-bench needs nvcc and libcudart_static: see what configure says of CUDA" >&2; false
 endif
-emulated-bench: $(EMULATED_BENCHES)
 CLEANFILES += $(GPU_BENCHES)
-.PHONY: gpu-bench emulated-bench
+.PHONY: gpu-bench
 
 # The Python package: `make install` puts its source into PREFIX/share/slurm-ddp/python, for pip: its user alone knows
 # into which Python and environment

@@ -103,6 +103,7 @@ SHELL_TESTS = \
 	%D%/t8405-gpu-ranks.t \
 	%D%/t8406-gpu-crossing.t \
 	%D%/t8407-gpu-model.t \
+	%D%/t8408-gpu-check.t \
 	%D%/t8411-gpu-ckpt.t \
 	%D%/t8412-gpu-resume.t
 if HAVE_CXX

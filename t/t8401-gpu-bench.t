@@ -61,6 +61,27 @@ like "... it went no further" "$(tail -n 1 <<<"$out")" '^GPU NVIDIA H200'
 refuses "... where cuBLASLt fails" 'gpufirst: cublasLt' env BLASLTDOUBLE_FAIL=matmul:1:13 "$first"
 like "... it went no further" "$(tail -n 1 <<<"$out")" '^cuBLASLt 13'
 
+# PyTorch's part of gpupeer does what the script on standard input says.
+peer() {
+    { echo '#!/bin/bash' && cat; } >"$tmp/python"
+    chmod 755 "$tmp/python"
+    rm -rf "$tmp/peer"
+    run env PEER_PYTHON="$tmp/python" timeout --foreground "${peer_seconds:-50}" /usr/bin/python3 \
+        "$top_srcdir/contrib/bench/gpupeer" "$@" --keep "$tmp/keep" --json "$tmp/peer" --size toy \
+        --train "$top_builddir/t/lib/train-emu" --trial --torch-device cpu --batch 2 --accum 1 --steps 2
+}
+mkfifo "$tmp/no-end"
+rates='^\{"what": "GPT-2 toy, 2 x 32 tokens x 1", "median": [0-9.]+, "unit": "tok/s", [^}]*\}$'
+peer ours torch <<<'echo "gpugpt.py: no PyTorch" >&2; exit 77'
+is "the trainer where no PyTorch is: exit code" "$rc:$err" "77:contrib/bench/gpupeer: no PyTorch"
+like "... ours is told" "$(cat "$tmp/peer")" "$rates"
+peer_seconds=10 peer ours torch <<<"read -r <>$tmp/no-end"
+is "... where time is over while PyTorch is at work" "$rc" 124
+like "... ours is told" "$(cat "$tmp/peer")" "$rates"
+peer torch <<<'echo "CUDA out of memory" >&2; exit 3'
+is "... where PyTorch has no room: exit code" "$rc" 1
+like "... says so" "$err" 'PyTorch: out of memory at batch 2.*PyTorch: not even one sample fits'
+
 [ -e "$top_builddir/t/lib/nccldouble/.libs/libnccl.so.2" ] || done_testing # a build without nccl.h
 . "$(dirname "$0")/lib/nccl.sh"
 for n in 1 3; do

@@ -1,13 +1,15 @@
 """gpugpt.py - the reference trainer's GPT in PyTorch on one GPU (or the processor), for contrib/bench/gpupeer.
 
-  gpugpt.py weights FOLDER --layers .. --vocab N    writes first weights, as `train --init FOLDER` and --load read them
+  gpugpt.py weights FOLDER --layers .. --vocab N    writes first weights, as `train --init FOLDER` and --load read them;
+                                                    whole ones, or none where it is ended
   gpugpt.py train ... --tokens FILE --log FILE      trains, as `train` does with --ddp-order=distributed, constant rates
                                                     and the whole of --tokens to train on: the same samples
 
-The log has a line of JSON per step, {"step", "loss", "tokens_per_s"}; standard output gets one of settings. In bfloat16
-the products are autocast's, as PyTorch's users have it: float32 weights, residual stream and losses. On a GPU bfloat16
-attention is flash attention's kernel; TF32 is off. --compile: torch.compile, as it comes. A step is timed to its
-end."""
+--dtype: one, or several with commas, with each of which it trains anew. The log has a line of JSON per step, {"dtype",
+"step", "loss", "tokens_per_s"}; standard output gets one of settings. In bfloat16 the products are autocast's, as
+PyTorch's users have it: float32 weights, residual stream and losses. On a GPU bfloat16 attention is flash attention's
+kernel; TF32 is off. --compile: torch.compile, as it comes. A step is timed to its end. Exit code: 3, the GPU's memory
+is too small; 77, no PyTorch, or one that sees no GPU."""
 import argparse
 import contextlib
 import ctypes
@@ -17,14 +19,23 @@ import struct
 import sys
 import time
 
-import torch
-from torch import nn
+HEADER = 256 * 4  # bytes, of llm.c's token files
+EXIT_MEMORY, EXIT_NO_TORCH = 3, 77
+
+
+def leave(code, text):
+    print(f"gpugpt.py: {text}".splitlines()[0], file=sys.stderr)
+    sys.exit(code)
+
+
+try:
+    import torch
+    from torch import nn
+except ImportError as e:
+    leave(EXIT_NO_TORCH, f"{sys.executable} has no PyTorch: {e}")
 
 sys.dont_write_bytecode = True
 from gptmodel import Gpt, make_adamw  # noqa: E402
-
-HEADER = 256 * 4  # bytes, of llm.c's token files
-EXIT_MEMORY = 3   # out of device memory
 
 
 # ---- weights ----
@@ -54,13 +65,15 @@ def write_weights(o):
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     os.makedirs(o.folder, exist_ok=True)
-    with open(os.path.join(o.folder, "model.safetensors"), "wb") as file:
-        file.writelines([struct.pack("<Q", len(text)), text, *parts])
     config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new",
               "n_layer": o.layers, "n_embd": o.width, "n_head": o.heads, "n_positions": o.context, "n_ctx": o.context,
               "vocab_size": o.vocab, "layer_norm_epsilon": 1e-5, "tie_word_embeddings": True}
     with open(os.path.join(o.folder, "config.json"), "w", encoding="ascii") as file:
         json.dump(config, file)
+    path = os.path.join(o.folder, "model.safetensors")
+    with open(path + ".part", "wb") as file:
+        file.writelines([struct.pack("<Q", len(text)), text, *parts])
+    os.rename(path + ".part", path)
 
 
 def read_weights(model, folder):
@@ -105,21 +118,21 @@ class Samples:
         return x.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else x
 
 
-def flash(o, device):
+def flash(dtype, device):
     """bfloat16 attention on a GPU: flash attention's kernel, or an error."""
-    if device.type != "cuda" or o.dtype != "bf16":
+    if device.type != "cuda" or dtype != "bf16":
         return contextlib.nullcontext()
     from torch.nn.attention import SDPBackend, sdpa_kernel
     return sdpa_kernel(SDPBackend.FLASH_ATTENTION)
 
 
-def autocast(o, device):
-    return torch.autocast(device.type, torch.bfloat16) if o.dtype == "bf16" else contextlib.nullcontext()
+def autocast(dtype, device):
+    return torch.autocast(device.type, torch.bfloat16) if dtype == "bf16" else contextlib.nullcontext()
 
 
 class Trainer:
-    def __init__(self, o):
-        self.o, self.device = o, torch.device(o.device)
+    def __init__(self, o, dtype):
+        self.o, self.dtype, self.device = o, dtype, torch.device(o.device)
         self.model = Gpt(o)
         if o.load:
             read_weights(self.model, o.load)
@@ -134,12 +147,12 @@ class Trainer:
         batches = [self.samples.batch(self.device) for _ in range(self.o.accum)]
         loss = torch.zeros((), device=self.device)
         for tokens in batches:
-            with autocast(self.o, self.device):
+            with autocast(self.dtype, self.device):
                 part = self.forward(tokens) / self.o.accum
             part.backward()
             loss += part.detach()
         if self.o.clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.o.clip, foreach=True)
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.o.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return loss.item()  # waits for the loss; the rest of the step for the next
@@ -148,18 +161,27 @@ class Trainer:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
-    def run(self):
+    def run(self, log):
         o = self.o
-        print(json.dumps({"torch": torch.__version__, "adamw": self.adamw, "compiled": o.compile, "dtype": o.dtype,
-                          "parameters": sum(p.numel() for p in self.model.parameters())}), flush=True)
-        with open(o.log, "w", encoding="ascii") as log, flash(o, self.device):
+        with flash(self.dtype, self.device):
             for k in range(o.steps):
                 began = time.perf_counter()
                 loss = self.step()
                 self.synchronize()
                 rate = o.batch * o.accum * o.context / (time.perf_counter() - began)
-                log.write(json.dumps({"step": k + 1, "loss": loss, "tokens_per_s": rate}) + "\n")
+                log.write(json.dumps({"dtype": self.dtype, "step": k + 1, "loss": loss, "tokens_per_s": rate}) + "\n")
                 log.flush()
+
+
+def train(o):
+    if o.device == "cuda" and not torch.cuda.is_available():
+        leave(EXIT_NO_TORCH, f"PyTorch {torch.__version__} sees no GPU")
+    with open(o.log, "w", encoding="ascii") as log:
+        for dtype in o.dtype.split(","):
+            trainer = Trainer(o, dtype)
+            print(json.dumps({"torch": torch.__version__, "adamw": trainer.adamw, "compiled": o.compile, "dtype": dtype,
+                              "parameters": sum(p.numel() for p in trainer.model.parameters())}), flush=True)
+            trainer.run(log)
 
 
 def options():
@@ -176,13 +198,15 @@ def options():
     p.add_argument("--weight-decay", type=float, default=0.1)
     p.add_argument("--clip", type=float, default=1.0)
     p.add_argument("--device", default="cuda")
-    p.add_argument("--dtype", choices=["f32", "bf16"], default="bf16")
+    p.add_argument("--dtype", default="bf16")
     p.add_argument("--compile", action="store_true")
     for name in "load", "tokens", "log":
         p.add_argument("--" + name)
     o = p.parse_args()
     if o.verb == "weights" and not o.folder or o.verb == "train" and not (o.tokens and o.log):
         p.error("weights needs a folder; train needs --tokens and --log")
+    if set(o.dtype.split(",")) - {"f32", "bf16"}:
+        p.error("--dtype: f32, bf16, or both with a comma")
     return o
 
 
@@ -195,10 +219,9 @@ def main():
         write_weights(o)
         return
     try:
-        Trainer(o).run()
-    except torch.OutOfMemoryError as e:
-        print(f"gpugpt.py: {e}".splitlines()[0], file=sys.stderr)
-        sys.exit(EXIT_MEMORY)
+        train(o)
+    except torch.cuda.OutOfMemoryError as e:
+        leave(EXIT_MEMORY, e)
 
 
 main()

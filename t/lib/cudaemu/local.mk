@@ -98,15 +98,22 @@ gpu-tests:
 endif
 CLEANFILES += $(GPU_TESTS)
 
-# for contrib/gpu-check, which may run the same tests over the emulator
+# for contrib/gpu-check, which may run the same tests over the emulator: what it builds, the tests of it, and scripts in
+# their order
 KERNEL_TESTS = $(filter t/unit/kernels/cuda_% t/unit/kernels/model/cuda_% t/unit/train/gmodel.t,$(UNIT_TESTS))
 GPU_SHELL_TESTS = t/t8402-gpu-training.t t/t8405-gpu-ranks.t t/t8406-gpu-crossing.t
-emulated-tests: $(KERNEL_TESTS)
+list-gpu-programs:
+	@printf '%s\n' train ddp $(GPU_BENCHES) $(GPU_TESTS)
 list-gpu-tests:
-	@for program in $(GPU_TESTS) $(GPU_SHELL_TESTS); do echo $$program; done
+	@printf '%s\n' $(GPU_TESTS)
+list-emulated-programs:
+	@printf '%s\n' train ddp $(EMULATED_BENCHES) $(KERNEL_TESTS)
 list-emulated-tests:
-	@for program in $(KERNEL_TESTS) $(GPU_SHELL_TESTS); do echo $$program; done
-.PHONY: gpu-tests emulated-tests list-gpu-tests list-emulated-tests
+	@printf '%s\n' $(KERNEL_TESTS)
+list-gpu-scripts list-emulated-scripts:
+	@printf '%s\n' $(GPU_SHELL_TESTS)
+.PHONY: gpu-tests list-gpu-programs list-gpu-tests list-gpu-scripts list-emulated-programs list-emulated-tests \
+	list-emulated-scripts
 
 # faults in kernels/cuda that tests must find (t8020): what a compiler needs to plant them
 if HAVE_CXX
