@@ -152,8 +152,8 @@ void guards_stop(guards_t *g, bool is_ending);
 /* They are: asked here, or anywhere. It stays so. */
 bool guards_is_stopping(const guards_t *g);
 
-/* There is no guard above: this is the root, or it cannot be reached. One whose root left behind the last verdict is not:
- * that has told and written the end. */
+/* There is no guard above: this is the root, or it cannot be reached. One whose root left after the last verdict is
+ * not alone: that root has told and written the end. */
 bool guards_is_alone(const guards_t *g);
 
 /* At the root: a node has been lost that the step has gone on without. */

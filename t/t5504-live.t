@@ -59,7 +59,7 @@ terminal 100 env NO_COLOR=1 LANG=C "$train" "${small[@]}" --steps 1500 --log-eve
 like "ASCII where the locale has no more" "$out" 'step [0-9]+/1500 \[#*\.+\]'
 unlike "NO_COLOR" "$out" "$esc\[[0-9;]*m"
 lines=$(grep -o '^\(step [0-9]*/1500 \(val \)\?loss\|checkpoint step-[0-9]* comm.*B$\)' <<<"$screen" | cut -d' ' -f1-3 |
-    sed 's/step-000014../step-000014../' | LC_ALL=C sort | paste -sd,) # on a slow disk the one of 700 is still on its way
+    sed 's/step-000014../step-000014../' | LC_ALL=C sort | paste -sd,) # later, where that of step 700 takes long
 is "lines that come meanwhile are whole" "$lines" "checkpoint step-00000700 committed:,\
 checkpoint step-000014.. committed:,checkpoint step-00001500 committed:,step 1/1500 loss,step 1000/1500 val,\
 step 1200/1500 loss,step 1500/1500 loss,step 1500/1500 val,step 300/1500 loss,step 500/1500 val,step 600/1500 loss,\
