@@ -41,15 +41,16 @@ for streams in now deferred; do
     is "it runs, streams $streams" "$rc:$err" "0:"
 done
 like "... says over what" "$out" '^A step of a GPT-2, batch 2, context 8, width 64, 2 layers, vocabulary 64, on'
-like "... and on what" "$out" ' on NVIDIA H200, peak 989 TFLOP/s, cuBLASLt .* bf16: .*emulated: no figure says anything'
+like "... and on what" "$out" \
+    ' on NVIDIA H200, peak 989 TFLOP/s, cuBLASLt .* bf16, wgmma: .*emulated: no figure says anything'
 n=$(check | sed -n 1p)
 is "... adds up" "$(check)" "$n"
 counts() { /usr/bin/python3 -c 'import json, sys
 for e in map(json.loads, open(sys.argv[1])):
     if "count" in e: print(e["what"], e["count"])' "$tmp/json" | LC_ALL=C sort; }
 is "... what a step has, and how often" "$(counts | grep -v '^norm of' | sed 's/ of [0-9]*//')" \
-"attention [2, 8, 64] 2
-attention backward [2, 8, 64] 2
+"attention backward, wgmma [2, 8, 64] 2
+attention, wgmma [2, 8, 64] 2
 attn.c_attn 16x192x64 2
 attn.c_attn d input 16x64x192 2
 attn.c_attn d weight 64x192x16 2
@@ -78,6 +79,10 @@ optimizer's step 1
 wte 16x128x64 1
 wte d input 16x64x128 1
 wte d weight 128x64x16 1"
+
+run "$model" "${tiny[@]}" --no-wgmma
+is "attention's other way" "$rc $(counts | sed -n '/^attention/p' | paste -sd,)" \
+    "0 attention backward, mma.sync [2, 8, 64] 2,attention, mma.sync [2, 8, 64] 2"
 
 # What one rank may call, and the linker must lead here.
 called() { nm "$top_builddir"/runtime/train/.libs/gmodel_{layers,pass}.o "$top_builddir"/runtime/gpu/.libs/*.o |

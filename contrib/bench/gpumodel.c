@@ -42,7 +42,7 @@
 #define WAIT_S 60
 #define SEED 42
 
-enum { LAYERS, WIDTH, CONTEXT, VOCAB, BATCH, ITERATIONS, JSON, N_KNOBS };
+enum { LAYERS, WIDTH, CONTEXT, VOCAB, BATCH, NO_WGMMA, ITERATIONS, JSON, N_KNOBS };
 static const struct knob knobs[N_KNOBS] = {
     [LAYERS] = {.name = "--layers", .type = KNOB_INT, .def = "12", .min = 1, .max = 1000,
                 .help = "blocks of the GPT-2"},
@@ -52,6 +52,8 @@ static const struct knob knobs[N_KNOBS] = {
                  .help = "its positions"},
     [VOCAB] = {.name = "--vocab", .type = KNOB_INT, .def = "50257", .min = 2, .max = 1 << 20, .help = "its vocabulary"},
     [BATCH] = {.name = "--batch", .type = KNOB_INT, .def = "64", .min = 1, .max = 1 << 20, .help = "samples of a step"},
+    [NO_WGMMA] = {.name = "--no-wgmma", .type = KNOB_BOOL, .def = "off",
+                  .help = "attention as `train --no-wgmma` has it"},
     [ITERATIONS] = {.name = "-n", .type = KNOB_INT, .def = "5", .min = 1, .max = 10000,
                     .help = "timed steps, as a whole, and as many by call"},
     [JSON] = {.name = "--json", .type = KNOB_STRING, .help = "a file for a JSON object per entry"},
@@ -359,7 +361,8 @@ int main(int argc, char **argv)
     b.c = (struct gmodel_config){.model = {.layers = (size_t)b.v[LAYERS].i, .width = (size_t)b.v[WIDTH].i,
                                            .heads = (size_t)b.v[WIDTH].i / HEAD, .context = (size_t)b.v[CONTEXT].i,
                                            .vocab = (size_t)b.v[VOCAB].i},
-                                 .batch = (size_t)b.v[BATCH].i, .dtype = DDP_BF16, .timeout_s = WAIT_S};
+                                 .batch = (size_t)b.v[BATCH].i, .dtype = DDP_BF16, .wgmma = !b.v[NO_WGMMA].b,
+                                 .timeout_s = WAIT_S};
     for (int i = 0; i < N_BROKEN; i++) {
         struct broken broken;
         rc = measure_apart(&b, &broken);

@@ -39,10 +39,9 @@ static double size_of(enum ddp_dtype t)
     return (double)dtype_size(t);
 }
 
-/* Two functions with the same arguments: the one that the callers get, and the one that they meant. */
+/* Two functions of the same type: the one that the callers get, and the one that they meant. */
 #define WRAPPED(name, ...)                                                                                             \
-    int __real_##name(__VA_ARGS__);                                                                                    \
-    int __wrap_##name(__VA_ARGS__);                                                                                    \
+    extern __typeof__(name) __real_##name, __wrap_##name;                                                              \
     int __wrap_##name(__VA_ARGS__)
 
 /* ---- the model's kernels ---- */
@@ -79,22 +78,29 @@ static double attention_elems(const struct attention_shape *s)
     return (double)s->batch * (double)s->length * (double)s->width;
 }
 
-WRAPPED(cuda_attention_forward, enum ddp_dtype type, void *out, float *stats, const void *qkv,
-        const struct attention_shape *s, void *stream)
+static const char *name_of(enum cuda_attention_way way)
+{
+    return way == CUDA_ATTENTION_WGMMA ? "wgmma" : "mma.sync";
+}
+
+WRAPPED(cuda_attention_forward, enum ddp_dtype type, enum cuda_attention_way way, void *out, float *stats,
+        const void *qkv, const struct attention_shape *s, void *stream)
 {
     double stats_bytes = 4 * (double)cuda_attention_stats_elems(s), head = (double)(s->width / s->heads);
     struct call c = call_of(stream, attention_elems(s) * 4 * size_of(type) + stats_bytes, pairs_of(s) * 4 * head,
-                            "attention [%zu, %zu, %zu]", s->batch, s->length, s->width);
-    return PASS(&c, __real_cuda_attention_forward(type, out, stats, qkv, s, stream));
+                            "attention, %s [%zu, %zu, %zu]", name_of(way), s->batch, s->length, s->width);
+    return PASS(&c, __real_cuda_attention_forward(type, way, out, stats, qkv, s, stream));
 }
 
-WRAPPED(cuda_attention_backward, enum ddp_dtype type, void *dqkv, float *work, const void *dout, const void *out,
-        const void *qkv, const float *stats, const struct attention_shape *s, void *stream)
+WRAPPED(cuda_attention_backward, enum ddp_dtype type, enum cuda_attention_way way, void *dqkv, float *work,
+        const void *dout, const void *out, const void *qkv, const float *stats, const struct attention_shape *s,
+        void *stream)
 {
     double stats_bytes = 4 * (double)cuda_attention_stats_elems(s), head = (double)(s->width / s->heads);
     struct call c = call_of(stream, attention_elems(s) * 8 * size_of(type) + stats_bytes, pairs_of(s) * 10 * head,
-                            "attention backward [%zu, %zu, %zu]", s->batch, s->length, s->width);
-    return PASS(&c, __real_cuda_attention_backward(type, dqkv, work, dout, out, qkv, stats, s, stream));
+                            "attention backward, %s [%zu, %zu, %zu]", name_of(way), s->batch, s->length,
+                            s->width);
+    return PASS(&c, __real_cuda_attention_backward(type, way, dqkv, work, dout, out, qkv, stats, s, stream));
 }
 
 WRAPPED(cuda_gelu_forward, enum ddp_dtype type, void *out, const void *in, const float *bias, size_t rows,

@@ -102,11 +102,11 @@ bench_kernels() {
     fi
 }
 
-# Kernels and products of a step at their real shapes, where this build has the program.
+# bench_model NAME [OPTION...]: kernels and products of a step at their real shapes.
 bench_model() {
     local model=(contrib/bench/gpumodel)
     [ -z "$emulated" ] || model=(t/lib/gpumodel-emu --layers 2 --width 64 --context 8 --vocab 64 --batch 2 -n 3)
-    [ ! -x "$out/build/${model[0]}" ] || bench model 90 "${model[@]}"
+    bench "$1" 90 "${model[@]}" "${@:2}"
 }
 
 # Between the GPUs that are there; where it is one, two ranks on it, which talk over the machine's sockets.
@@ -130,7 +130,7 @@ bench_allreduce() {
 # What matters most comes first, in the record too.
 bench_files() {
     local name
-    for name in ours torch losses allreduce model kernels; do
+    for name in ours torch losses allreduce model mma kernels; do
         [ ! -s "$logs/bench-$name.json" ] || grep '^{.*}$' "$logs/bench-$name.json" || :
     done
 }
