@@ -156,6 +156,12 @@ static int open_on_cpu(ddp_t *d, ddp_error_t *errp)
     return arena_cpu_open(&s->arena, d->team.comm, &s->reducer, &s->optimizer, &d->team.me, is_spread(d), errp);
 }
 
+static void warn(void *ctx, const char *line)
+{
+    ddp_t *d = ctx;
+    checkpoint_warn(&d->save, "%s", line);
+}
+
 static int open_on_gpu(ddp_t *d, ddp_error_t *errp)
 {
     struct state *s = &d->state;
@@ -171,7 +177,9 @@ static int open_on_gpu(ddp_t *d, ddp_error_t *errp)
                                    .shares_devices = d->shares_gpus,
                                    .nccl_log = config_text(d->config.nccl_log),
                                    .is_traced = d->trace.file != NULL,
-                                   .timeout_s = d->config.timeout_s};
+                                   .timeout_s = d->config.timeout_s,
+                                   .warn = warn,
+                                   .warn_ctx = d};
     ddp_error_t why = {0};
     gpu_t *g = own(d, &why) == 0 ? gpu_open(&cfg, &why) : NULL;
     if (g)

@@ -13,7 +13,8 @@ is "one rank alone has asked for an id" "$(grep -c ' id$' <<<"$log")" 1
 is "... all are non-blocking" "$(grep -c ' init of 5, blocking 0' <<<"$log")" 5
 is "... ranges of a bucket are a group" "$(grep -c 'rank 1 allreduce 50021 [a-z0-9]* in a group' <<<"$log")" 8
 is "... memory is NCCL's own and registered" \
-    "$(grep -cE 'rank 1 (alloc 400168|register 400168|deregister|free)$' <<<"$log")" 4
+    "$(grep -cE 'rank 1 (alloc 400168|register 400168|deregister|free)$' <<<"$log")" 6
+is "... nobody is warned" "$(warned .)" 0
 is "... it is ended, not aborted" "$(grep -cE ' (finalize|destroy)$' <<<"$log") $(grep -c abort <<<"$log")" "10 0"
 is "nothing is left of it" "$(ls "$NCCLDOUBLE_DIR")" log
 is "NCCL is told nothing" "$(grep -c '=' <<<"$log")" 0
@@ -32,6 +33,27 @@ is "... one, where the library takes no more" "$rc $(oks) $(grep -c ' id$' <<<"$
 script "init progress 300" "group progress 40" "finalize progress 100"
 probe 3
 is "calls that take long" "$rc $(oks)" "0 3"
+
+# memory
+script "rank 1 alloc at 1 error 1 Cuda failure 801 'operation not supported'"
+probe 2,1
+is "one rank whose NCCL allocates nothing: none does" "$rc $(oks) $(grep -c 'register 400168' <<<"$log")" "0 3 0"
+is "... and what was allocated is freed" "$(grep -c ' free$' <<<"$log")" 5
+cannot="NCCL of rank 1 \([^)]*\) cannot allocate 1 MiB \(Cuda failure 801 'operation not supported'\): all ranks take "
+cannot+='other memory of their GPUs, and NCCL copies what travels to and from buffers of its own$'
+is "... all are warned, once, of who and why, and what it costs" "$(warned .) $(warned "$cannot")" "3 3"
+script "alloc error 1 out of memory"
+probe 3
+is "no rank's does" "$rc $(oks) $(grep -cE 'register|free' <<<"$log") $(warned 'rank 0 .* cannot allocate')" "0 3 0 6"
+script "rank 2 register at 1 error 4 not aligned"
+probe 2,1
+cannot='NCCL of rank 2 .* cannot register 1 MiB \(not aligned\): no rank does, and'
+is "one rank whose NCCL registers nothing: none does" "$rc $(oks) $(warned .) $(warned "$cannot")" "0 3 3 3"
+is "... those that had end it at once" "$(grep -cE ' (register|deregister)' <<<"$log") $(head -$(grep -n allreduce \
+    <<<"$log" | head -1 | cut -d: -f1) <<<"$log" | grep -c ' deregister')" "11 2"
+script "register error 3 a bug"
+probe 3
+is "no rank's does" "$rc $(oks) $(grep -c ' deregister' <<<"$log") $(warned 'rank 0 .* cannot register')" "0 3 0 6"
 
 # versions
 for version in 21903:2.19.3 23007:2.30.7; do

@@ -113,6 +113,16 @@ if [ -e "$double/libnccl.so.2" ]; then
     for wire in bf16 f16; do
         same "zero=1, gradients as $wire" 3 4 clip=1 --ddp-compress=$wire --ddp-bucket-mb=0.01 --ddp-zero=1
     done
+    # Memory that NCCL does not give, or does not register.
+    for lines in "rank 1 alloc error 1 no" "alloc error 1 no" "rank 0 register error 4 no"; do
+        export NCCLDOUBLE_SCRIPT=$tmp/script
+        echo "$lines" >"$tmp/script"
+        for zero in 0 1; do
+            same "NCCL: $lines, zero=$zero" 3 4 clip=1 --ddp-compress=bf16 --ddp-bucket-mb=0.01 --ddp-zero=$zero
+        done
+        same "NCCL: $lines, unencoded" 2 3 unused=on
+    done
+    unset NCCLDOUBLE_SCRIPT
     hostids() { # RANKS-WITH-A-NODE-OF-THEIR-OWN GPUS: NCCL takes ranks that share a GPU for nodes, and no others
         run env EMU_DEVICES="$2" NCCLDOUBLE_LOG="$tmp/log.$2" "$ddp" run -n 2 "$probe" 1 --ddp-device=cuda \
             --ddp-share-device=on

@@ -128,9 +128,19 @@ train 3 bash "$tmp/one" 1 EMU_MEMORY=40000 "$probe" $steps --ddp-zero=1
 ended "out of memory for a share" 1 3 \
     'rank 1(: | \([^)]*\) aborted: )GPU 1 .*cudaMalloc of 37184 bytes for optimizer state: out of memory'
 script "rank 1 alloc error 1 out of memory"
-train 3 "$probe" $steps
-ended "out of NCCL's memory" 1 3 \
-    'rank 1 \([^)]*\) aborted: NCCL cannot allocate 1 MiB on its GPU \(out of memory\): take a smaller --batch'
+train 3 bash "$tmp/one" 1 EMU_MEMORY=40000 "$probe" $steps
+ended "out of memory, NCCL's and any other" 1 3 \
+    'rank 1(: | \([^)]*\) aborted: )GPU 1 .*cudaMalloc of [0-9]+ bytes for parameters: out of memory'
+says() { # DESC TEXT: three ranks train, and rank 0 alone warns of one thing
+    rm -rf "$tmp/ckpt"
+    train 3 "$probe" 2 ckpt="$tmp/ckpt"
+    is "$1: training goes on" "$rc" 0 || diag "$err"
+    is "... and one line says so" "$(grep -c ^warning <<<"$out") $(grep -cE "^warning $2" <<<"$out")" "1 1" ||
+        diag "$out"
+}
+says "no memory of NCCL's on one rank" 'NCCL of rank 1 \([^)]*\) cannot allocate 1 MiB \(out of memory\): [^;]*$'
+script "rank 2 register error 4 not aligned"
+says "no registration on one rank" 'NCCL of rank 2 .* cannot register 1 MiB \(not aligned\): no rank does, [^;]*$'
 script
 
 # A rank that ends early, without an error: its part of NCCL waits for nobody, nor do the others for it.

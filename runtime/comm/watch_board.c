@@ -41,7 +41,8 @@ const char *watch_what_name(enum watch_what what)
 {
     static const char *const names[] = {"barrier",    "all-reduce",       "broadcast",
                                         "all-gather", "segment creation", "wire-up",
-                                        "the wire-up of NCCL", "an operation of NCCL", "the end of NCCL"};
+                                        "the wire-up of NCCL", "an operation of NCCL",
+                                        "the registration of memory with NCCL", "the end of NCCL"};
     return (size_t)what < sizeof names / sizeof *names ? names[what] : "a collective";
 }
 

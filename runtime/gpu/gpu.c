@@ -118,24 +118,50 @@ static int sum(void *ctx, void *out, const void *const *in, int n_in, size_t n_e
     return device_result(ctx, code, "cuda_reduce_tree", errp);
 }
 
+static size_t arena_bytes(const gpu_t *g, enum ddp_dtype t)
+{
+    size_t n = g->cfg.layout->n_bytes ? g->cfg.layout->n_bytes : LAYOUT_ALIGN;
+    return n / sizeof(float) * dtype_size(t);
+}
+
+/* What is gathered and summed over the ranks lies where NCCL likes it, where NCCL has such memory. */
+static int take_nccl_memory(gpu_t *g, ddp_error_t *errp)
+{
+    void *values = NULL;
+    if (g->cfg.spread && nccl_memory_create(g->nccl, arena_bytes(g, DDP_F32), &values, errp) < 0)
+        return -1;
+    g->arena.values = values;
+    return nccl_memory_create(g->nccl, arena_bytes(g, g->cfg.wire), &g->wire, errp);
+}
+
 int gpu_wire_up(gpu_t *g, ddp_error_t *errp)
 {
     struct nccl_config cfg = {.timeout_s = g->cfg.timeout_s,
                               .device = {.ctx = g->cfg.device, .enter = enter, .sum = sum},
                               .share_devices = g->cfg.shares_devices,
-                              .log = g->cfg.nccl_log};
+                              .log = g->cfg.nccl_log,
+                              .warn = g->cfg.warn,
+                              .warn_ctx = g->cfg.warn_ctx};
     if (g->cfg.world->size == 1)
         return 0;
     g->nccl = nccl_create(&cfg, g->cfg.world, g->cfg.comm, errp);
-    return g->nccl ? nccl_start(g->nccl, errp) : -1;
+    return g->nccl && nccl_start(g->nccl, errp) == 0 ? take_nccl_memory(g, errp) : -1;
 }
 
 /* ---- memory ---- */
 
-/* Memory that travels lies where NCCL likes it. */
-static void *allocate(gpu_t *g, size_t n, bool travels, const char *what, ddp_error_t *errp)
+static void *allocate_own(gpu_t *g, size_t n, const char *what, ddp_error_t *errp)
 {
-    void *p = travels && g->nccl ? nccl_memory_create(g->nccl, n, errp) : device_malloc(g->cfg.device, n, what, errp);
+    void *p = device_malloc(g->cfg.device, n, what, errp);
+    if (p)
+        g->own[g->n_own++] = p;
+    return p;
+}
+
+/* n bytes of zeros: at `there`, which is NCCL's, or NULL where it gave none. */
+static void *allocate(gpu_t *g, void *there, size_t n, const char *what, ddp_error_t *errp)
+{
+    void *p = there ? there : allocate_own(g, n, what, errp);
     return p && device_fill(g->program, p, 0, n, errp) == 0 ? p : NULL;
 }
 
@@ -144,7 +170,7 @@ static int allocate_moments(gpu_t *g, ddp_error_t *errp)
     struct optimizer *o = g->cfg.optimizer;
     size_t n = o->n_elems ? o->n_elems * sizeof(float) : LAYOUT_ALIGN;
     for (int k = 0; k < o->rule->n_moments; k++)
-        if (!(g->arena.moment[k] = allocate(g, n, false, "optimizer state", errp)))
+        if (!(g->arena.moment[k] = allocate(g, NULL, n, "optimizer state", errp)))
             return -1;
     optimizer_lend(o, g->arena.moment);
     return 0;
@@ -154,15 +180,16 @@ int gpu_allocate(gpu_t *g, ddp_error_t *errp)
 {
     const struct gpu_config *c = &g->cfg;
     struct gpu_arenas *a = &g->arena;
-    size_t n = c->layout->n_bytes ? c->layout->n_bytes : LAYOUT_ALIGN, n_sums = (g->norm.n_blocks + 1) * sizeof(double);
+    size_t n = arena_bytes(g, DDP_F32), n_16 = arena_bytes(g, DDP_BF16);
+    size_t n_sums = (g->norm.n_blocks + 1) * sizeof(double);
     const char *kept = c->kept == DDP_F16 ? "parameters in float16" : "parameters in bfloat16";
     bool is_same = c->wire == DDP_F32;
-    if (!(a->values = allocate(g, n, c->spread, "parameters", errp)) ||
-        !(a->grads = allocate(g, n, is_same, "gradients", errp)) ||
-        !(g->wire = is_same ? a->grads : allocate(g, n / 2, true, "encoded gradients", errp)) ||
+    if (!(a->values = allocate(g, a->values, n, "parameters", errp)) ||
+        !(a->grads = allocate(g, is_same ? g->wire : NULL, n, "gradients", errp)) ||
+        !(g->wire = is_same ? a->grads : allocate(g, g->wire, n_16, "encoded gradients", errp)) ||
         allocate_moments(g, errp) < 0 ||
-        (c->kept != DDP_F32 && !(a->values_16 = allocate(g, n / 2, false, kept, errp))) ||
-        !(g->sums = allocate(g, n_sums, false, "sums of squares", errp)) ||
+        (c->kept != DDP_F32 && !(a->values_16 = allocate(g, NULL, n_16, kept, errp))) ||
+        !(g->sums = allocate(g, NULL, n_sums, "sums of squares", errp)) ||
         !(g->host_sums = device_host_malloc(c->device, n_sums, "sums of squares", errp)))
         return -1;
     return 0;
@@ -175,28 +202,17 @@ int gpu_sum_in_order(gpu_t *g, ddp_error_t *errp)
         return 0;
     size_t n = nccl_fixed_stage_bytes(g->cfg.world, &all, 1);
     g->stage.n_bytes = n < GPU_STAGE_BYTES ? n : GPU_STAGE_BYTES;
-    g->stage.data = device_malloc(g->cfg.device, g->stage.n_bytes, "sums in a fixed order", errp);
+    g->stage.data = allocate_own(g, g->stage.n_bytes, "sums in a fixed order", errp);
     return g->stage.data ? 0 : -1;
 }
 
-/* Frees the memory that is this file's own. Memory that NCCL allocated was freed with NCCL's communicator. */
+/* What NCCL allocated was freed with its communicator. */
 static void release(gpu_t *g)
 {
-    device_t *d = g->cfg.device;
-    bool is_alone = g->cfg.world->size == 1, is_same = g->wire == g->arena.grads;
-    if (is_alone || !is_same)
-        device_free(d, g->arena.grads);
-    if (is_alone && !is_same)
-        device_free(d, g->wire);
-    if (is_alone || !g->cfg.spread)
-        device_free(d, g->arena.values);
-    for (int k = 0; k < OPTIM_MOMENTS; k++)
-        device_free(d, g->arena.moment[k]);
-    device_free(d, g->arena.values_16);
-    device_free(d, g->sums);
-    device_free(d, g->stage.data);
-    device_host_free(d, g->host_sums);
-    device_host_free(d, g->bounce);
+    while (g->n_own > 0)
+        device_free(g->cfg.device, g->own[--g->n_own]);
+    device_host_free(g->cfg.device, g->host_sums);
+    device_host_free(g->cfg.device, g->bounce);
 }
 
 /* Until nothing is under way. What the program has asked for may use gradients, which go with NCCL, and without a wait;

@@ -46,11 +46,13 @@ struct gpu_config {
     const char *nccl_log;        /* nccl.h; NULL: none */
     bool is_traced;              /* the carrier records when buckets were reduced */
     double timeout_s;
+    void (*warn)(void *ctx, const char *line); /* nccl.h */
+    void *warn_ctx;
 };
 
 /* Opening takes three calls, with an agreement of the ranks after the first and the last. gpu_open creates what this
- * rank needs for itself; gpu_wire_up connects NCCL where there are several ranks (collective); gpu_allocate allocates
- * the arenas, zeroed (not collective). */
+ * rank needs for itself; gpu_wire_up connects NCCL where there are several ranks, and takes NCCL's memory for what
+ * travels (collective); gpu_allocate allocates the rest, zeroed (not collective). */
 gpu_t *gpu_open(const struct gpu_config *cfg, ddp_error_t *errp);
 int gpu_wire_up(gpu_t *g, ddp_error_t *errp);
 int gpu_allocate(gpu_t *g, ddp_error_t *errp);

@@ -29,8 +29,12 @@ struct gpu_times {
     uint64_t summed_ns;          /* the host's clock when it saw `summed` reached */
 };
 
+#define GPU_OWN_MAX (OPTIM_MOMENTS + 6) /* each arena, the copy that travels, sums, the stage */
+
 struct gpu {
     struct gpu_config cfg;
+    void *own[GPU_OWN_MAX]; /* the device memory that is not NCCL's */
+    int n_own;
     struct gpu_arenas arena;
     void *wire;             /* what is reduced: the gradients' arena, or a copy of it in type cfg.wire */
     double *sums;           /* the blocks' sums of squares in device memory, [norm.n_blocks] */

@@ -104,10 +104,11 @@ nccl_t *nccl_create_with(const struct nccl_config *cfg, const struct nccl_lib *l
     } else {
         refusal = *why;
     }
-    if (exchange(n, cfg, &refusal, errp) == 0)
-        return n;
-    nccl_destroy(n);
-    return NULL;
+    if (exchange(n, cfg, &refusal, errp) < 0) {
+        nccl_destroy(n);
+        return NULL;
+    }
+    return n;
 }
 
 nccl_t *nccl_create(const struct nccl_config *cfg, const struct world *w, comm_t *c, ddp_error_t *errp)

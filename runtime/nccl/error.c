@@ -14,6 +14,20 @@ const char *nccl_version_text(int version, char buf[32])
     return buf;
 }
 
+const char *nccl_said(const nccl_t *n, char buf[NCCL_SAID_MAX])
+{
+    const char *said = n->lib->last_error();
+    snprintf(buf, NCCL_SAID_MAX, "%s", said && said[0] ? said : "it says no more");
+    buf[strcspn(buf, "\n")] = 0;
+    return buf;
+}
+
+void nccl_warn(const nccl_t *n, const char *line)
+{
+    if (n->cfg.warn)
+        n->cfg.warn(n->cfg.warn_ctx, line);
+}
+
 static const char *cure(int code)
 {
     switch (code) {
@@ -29,10 +43,8 @@ static const char *cure(int code)
 
 int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *errp)
 {
-    char last[100];
-    const char *said = n->lib->last_error();
-    snprintf(last, sizeof last, "%s", said && said[0] ? said : "it says no more");
-    last[strcspn(last, "\n")] = 0;
+    char last[NCCL_SAID_MAX];
+    nccl_said(n, last);
     if (strstr(last, "Duplicate GPU")) /* found by NCCL: devices were not named, or nodes share one */
         return error_set(errp, DDP_E_USAGE, EBUSY, "two ranks use one GPU (%s): start as many ranks on a node as it "
                          "has GPUs (srun --gpus-per-node), and look at CUDA_VISIBLE_DEVICES", last);

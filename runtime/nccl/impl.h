@@ -19,7 +19,8 @@ enum nccl_life {
 
 struct nccl_memory {
     struct nccl_memory *next;
-    void *data, *handle; /* handle: of the memory's registration, or NULL */
+    void *data;
+    void *handle; /* of the memory's registration, or NULL */
     size_t n_bytes;
 };
 
@@ -51,9 +52,25 @@ int nccl_environment(const struct nccl_config *cfg, const struct world *w, ddp_e
  * -1. */
 int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
 
+/* The first line of what NCCL says of its last error, or that it says nothing. Returns buf. */
+#define NCCL_SAID_MAX 100
+const char *nccl_said(const nccl_t *n, char buf[NCCL_SAID_MAX]);
+
+void nccl_warn(const nccl_t *n, const char *line); /* by nccl_config.warn, if there is one */
+
+/* nccl/memory.c: ends the registrations of all memory of nccl_memory_create; frees it, except after nccl_leave_memory
+ * and where NCCL is stuck. */
+int nccl_memory_release(nccl_t *n, ddp_error_t *errp);
+void nccl_memory_free(nccl_t *n);
+
 /* nccl/wait.c: waits until NCCL has no call under way and, where done is not NULL, until done(ctx) returns 1. On a
  * failure it calls nccl_break before it returns. */
 int nccl_await(nccl_t *n, enum watch_what what, nccl_done_f *done, void *ctx, ddp_error_t *errp);
+
+void nccl_forget_ids(nccl_t *n); /* nccl/nccl.c: wipes them */
+
+/* nccl/nccl.c: waits for what NCCL has begun, having answered `code` (an error: nccl_break); READY then. */
+int nccl_become_ready(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp);
 
 /* Ends the communicator after an error of this rank: reports the error to the other ranks and aborts NCCL's
  * communicator. *errp becomes the first of these that exists: the cause that the watch has found; the text of NCCL's

@@ -1,6 +1,8 @@
-/* lib.c - see nccl/lib.h. What differs between versions, from NCCL's tags v2.19.4-1 to v2.30.7-1 (src/nccl.h.in):
- * ncclCommInitRankScalable came with 2.23; all else is there from 2.19 on. ncclConfig_t
- * grows, and says its own size: a library takes as much of it as it knows, newer than its header or older. */
+/* lib.c - see nccl/lib.h. What differs between versions, from NCCL's tags v2.19.1-1 to v2.30.7-1 (src/nccl.h.in): all
+ * that is called here is there from 2.19.1 on, declared alike, with the same numbers of results, types and operations,
+ * except ncclCommInitRankScalable (2.23). ncclConfig_t grows at its end, and begins with its own size and its header's
+ * version: a library copies as much of it as it knows, and fills in what that header did not know (src/init.cc,
+ * parseCommConfig). */
 #include <config.h> /* explicit_bzero */
 
 #include "runtime/nccl/lib.h"

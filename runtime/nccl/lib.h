@@ -58,7 +58,10 @@ struct nccl_lib {
 
     int (*alloc)(void **ret, size_t n_bytes);
     int (*free)(void *p);
-    int (*reg)(void *comm, void *p, size_t n_bytes, void **ret_handle); /* *ret_handle may become NULL */
+
+    /* Of memory from alloc. *ret_handle may become NULL. reg and dereg concern this rank alone, but NCCL waits for ever
+     * where some ranks of a node have registered what they sum and others have not. */
+    int (*reg)(void *comm, void *p, size_t n_bytes, void **ret_handle);
     int (*dereg)(void *comm, void *handle);
 
     /* Reductions are ncclSum; the caller scales with a kernel of its own, since ncclAvg and ncclRedOpCreatePreMulSum

@@ -3,11 +3,13 @@ noinst_LTLIBRARIES += libcommnccl.la
 libcommnccl_la_CPPFLAGS = $(AM_CPPFLAGS) $(nccl_CPPFLAGS)
 libcommnccl_la_SOURCES = \
 	%D%/create.c \
+	%D%/end.c \
 	%D%/env.c \
 	%D%/error.c \
 	%D%/fixed.c \
 	%D%/impl.h \
 	%D%/lib.h \
+	%D%/memory.c \
 	%D%/nccl.c %D%/nccl.h \
 	%D%/ops.c \
 	%D%/plan.c %D%/plan.h \

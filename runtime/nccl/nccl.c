@@ -1,4 +1,4 @@
-/* nccl.c - the NCCL communicator's life.
+/* nccl.c - the NCCL communicator's life; what ends it is in end.c.
  *
  *   CREATED    all ranks agree, ids are at hand; roots listen
  *   STARTING   ncclCommInitRank* has been called; NCCL's own thread wires up
@@ -26,7 +26,7 @@
 
 #include "runtime/nccl/impl.h"
 
-static void forget_ids(nccl_t *n)
+void nccl_forget_ids(nccl_t *n)
 {
     if (n->ids)
         explicit_bzero(n->ids, (size_t)n->n_ids * NCCL_ID_BYTES);
@@ -39,8 +39,7 @@ static int wrong_life(const char *call, ddp_error_t *errp)
     return error_set(errp, DDP_E_USAGE, EINVAL, "%s: the NCCL communicator is not in a state for it (nccl.h)", call);
 }
 
-/* Waits for what `code` says has begun. */
-static int become_ready(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp)
+int nccl_become_ready(nccl_t *n, int code, enum watch_what what, ddp_error_t *errp)
 {
     if (!n->handle || (code != NCCL_OK && code != NCCL_IN_PROGRESS))
         return nccl_break(n, code == NCCL_OK || code == NCCL_IN_PROGRESS ? NCCL_INTERNAL_ERROR : code, what, errp);
@@ -56,8 +55,8 @@ int nccl_start(nccl_t *n, ddp_error_t *errp)
         return wrong_life("nccl_start", errp);
     n->life = NCCL_STARTING;
     int code = n->lib->init(&n->handle, n->world->size, n->world->rank, n->ids, n->n_ids);
-    forget_ids(n);
-    return become_ready(n, code, WATCH_IN_NCCL_INIT, errp);
+    nccl_forget_ids(n);
+    return nccl_become_ready(n, code, WATCH_IN_NCCL_INIT, errp);
 }
 
 int nccl_begin(nccl_t *n, ddp_error_t *errp)
@@ -75,7 +74,7 @@ int nccl_settle(nccl_t *n, ddp_error_t *errp)
 {
     if (n->life != NCCL_ISSUED)
         return nccl_begin(n, errp);
-    return become_ready(n, NCCL_OK, WATCH_IN_NCCL, errp);
+    return nccl_become_ready(n, NCCL_OK, WATCH_IN_NCCL, errp);
 }
 
 int nccl_wait(nccl_t *n, nccl_done_f *done, void *ctx, ddp_error_t *errp)
@@ -83,107 +82,6 @@ int nccl_wait(nccl_t *n, nccl_done_f *done, void *ctx, ddp_error_t *errp)
     if (nccl_begin(n, errp) < 0)
         return -1;
     return nccl_await(n, WATCH_IN_NCCL, done, ctx, errp);
-}
-
-/* ---- memory ---- */
-
-#define MIB ((size_t)1 << 20)
-
-static int register_memory(nccl_t *n, struct nccl_memory *m, ddp_error_t *errp)
-{
-    int code = n->lib->reg(n->handle, m->data, m->n_bytes, &m->handle);
-    if (code != NCCL_OK && code != NCCL_IN_PROGRESS)
-        return nccl_break(n, code, WATCH_IN_NCCL, errp);
-    return become_ready(n, code, WATCH_IN_NCCL, errp);
-}
-
-void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp)
-{
-    if (nccl_begin(n, errp) < 0)
-        return NULL;
-    if (n_bytes == 0) { /* NCCL gives NULL for it, which says nothing */
-        error_set(errp, DDP_E_USAGE, EINVAL, "NCCL memory of no bytes");
-        return NULL;
-    }
-    struct nccl_memory *m = calloc(1, sizeof *m);
-    if (!m) {
-        error_errno(errp, "NCCL memory");
-        nccl_break(n, 0, WATCH_IN_NCCL, errp);
-        return NULL;
-    }
-    m->n_bytes = n_bytes;
-    int code = n->lib->alloc(&m->data, n_bytes);
-    if (code != NCCL_OK) {
-        free(m);
-        error_set(errp, DDP_E_COMM, ENOMEM, "rank %d: NCCL cannot allocate %zu MiB on its GPU (%.100s): take a smaller "
-                  "--batch, --recompute, --ddp-zero=1 or a smaller --model", n->world->rank, (n_bytes + MIB - 1) / MIB,
-                  n->lib->last_error());
-        nccl_break(n, 0, WATCH_IN_NCCL, errp);
-        return NULL;
-    }
-    m->next = n->memories;
-    n->memories = m;
-    return register_memory(n, m, errp) < 0 ? NULL : m->data;
-}
-
-static int deregister_all(nccl_t *n, ddp_error_t *errp)
-{
-    for (struct nccl_memory *m = n->memories; m; m = m->next) {
-        int code = m->handle ? n->lib->dereg(n->handle, m->handle) : NCCL_OK;
-        m->handle = NULL;
-        if (code != NCCL_OK && code != NCCL_IN_PROGRESS)
-            return nccl_break(n, code, WATCH_IN_NCCL_END, errp);
-        if (become_ready(n, code, WATCH_IN_NCCL_END, errp) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* ---- the end ---- */
-
-int nccl_close(nccl_t *n, ddp_error_t *errp)
-{
-    if (nccl_begin(n, errp) < 0 || deregister_all(n, errp) < 0)
-        return -1;
-    n->life = NCCL_ENDING;
-    int code = n->lib->finalize(n->handle);
-    if (become_ready(n, code, WATCH_IN_NCCL_END, errp) < 0)
-        return -1;
-    n->life = NCCL_ENDING;
-    code = nccl_call(n, n->lib->destroy);
-    n->handle = NULL;
-    n->life = NCCL_CLOSED;
-    if (n->is_stuck)
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "rank %d: NCCL's communicator was ended, but ncclCommDestroy "
-                         "does not return: end this process", n->world->rank);
-    return code == NCCL_OK ? 0 : nccl_error(n, code, WATCH_IN_NCCL_END, errp);
-}
-
-void nccl_abort(nccl_t *n)
-{
-    nccl_drop(n);
-}
-
-void nccl_leave_memory(nccl_t *n)
-{
-    n->leaves_memory = true;
-}
-
-void nccl_destroy(nccl_t *n)
-{
-    if (!n)
-        return;
-    int saved = errno;
-    nccl_drop(n);
-    forget_ids(n);
-    for (struct nccl_memory *m = n->memories, *next; m; m = next) {
-        next = m->next;
-        if (!n->is_stuck && !n->leaves_memory)
-            n->lib->free(m->data);
-        free(m);
-    }
-    free(n);
-    errno = saved;
 }
 
 const char *nccl_version(const nccl_t *n)

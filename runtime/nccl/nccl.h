@@ -57,6 +57,10 @@ struct nccl_config {
      * advises. */
     int ranks_per_root;
 
+    /* Called with a line for the user, the same on all ranks, by nccl_memory_create. NULL: nobody reads it. */
+    void (*warn)(void *ctx, const char *line);
+    void *warn_ctx;
+
     /* NCCL's own log: a file for each rank, in whose name %r becomes the rank (NCCL's %h and %p work too). Sets
      * NCCL_DEBUG and NCCL_DEBUG_FILE, unless they are set already. NULL: as the environment says. */
     const char *log;
@@ -145,9 +149,13 @@ int nccl_wait(nccl_t *n, nccl_done_f *done, void *ctx, ddp_error_t *errp);
 
 /* ---- memory ---- */
 
-/* Device memory that NCCL has allocated and registered, so that NCCL reduces it without copies where the hardware can;
- * its content is undefined. Freed by nccl_destroy. The same size (> 0) on all ranks, in the same order. */
-void *nccl_memory_create(nccl_t *n, size_t n_bytes, ddp_error_t *errp);
+/* *ret: device memory that NCCL has allocated and registered, so that NCCL reduces it without copies where the hardware
+ * can; its content is undefined. Freed by nccl_destroy. Collective: the same size (> 0) on all ranks, in one order.
+ *
+ * Where one rank's NCCL allocates nothing, or does not register, no rank does, and all are warned (nccl_config.warn).
+ * 0; *ret is NULL on all ranks if NCCL allocates nothing: the caller's own memory will do. -1: the communicator has
+ * failed. */
+int nccl_memory_create(nccl_t *n, size_t n_bytes, void **ret, ddp_error_t *errp);
 
 /* ---- the end, and what comes after a failure ---- */
 

@@ -5,6 +5,7 @@
 #   script [LINE...]             what the double answers from now on (double.h)
 #   probe LAYOUT [OPTION...]     runs ncclprobe on those nodes: sets $rc, $out, $err, and $log, the calls that were made
 #   oks, told TEXT               how many ranks printed that all was well, that they were told what matches TEXT
+#   warned TEXT                  how many lines warn of what matches TEXT
 #   nobody_probes                no rank of such a run is alive
 
 double=$top_builddir/t/lib/nccldouble/.libs
@@ -27,6 +28,7 @@ probe() {
 }
 wrapper=()
 oks() { grep -c ': ok, NCCL' <<<"$out"; }
+warned() { grep -cE ": warned: .*$1" <<<"$out"; }
 told() { grep -cE ": told within [0-9.]+ s: .*$1" <<<"$out"; }
 nobody_probes() {
     local f

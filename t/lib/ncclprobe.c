@@ -8,6 +8,7 @@
  * A rank meets its trouble before its third operation. Each rank prints one line, and ends with 0:
  *
  *   rank 2 of 4: ok, NCCL 2.28.9
+ *   rank 2 of 4: warned: NCCL 2.28.7 may crash (before that line)
  *   rank 2 of 4: told within 0.1 s: rank 1 (n1) died
  *   rank 2 of 4: ids 12ab34cd (a sum of them)
  */
@@ -71,12 +72,21 @@ static int wire_up(struct probe *x, boot_t *b, ddp_error_t *errp)
     return x->c ? 0 : -1;
 }
 
+static void warn(void *ctx, const char *line)
+{
+    const struct probe *x = ctx;
+    printf("rank %d of %d: warned: %s\n", x->w->rank, x->w->size, line);
+    fflush(stdout);
+}
+
 static nccl_t *create(struct probe *x, ddp_error_t *errp)
 {
     const struct plan *p = x->plan;
     struct nccl_config cfg = {.timeout_s = p->timeout_s, .share_devices = p->share, .log = p->log};
     cfg.ranks_per_root = p->per_root;
     cfg.device.sum = probe_sum;
+    cfg.warn = warn;
+    cfg.warn_ctx = x;
     nccl_t *n = nccl_create(&cfg, x->w, x->c, errp);
     for (size_t i = 0; n && i < (size_t)n->n_ids * NCCL_ID_BYTES; i++)
         x->ids = (x->ids ^ n->ids[i]) * 16777619u;

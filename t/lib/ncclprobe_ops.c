@@ -138,11 +138,8 @@ static int try_fixed(const struct world *w, comm_t *c, nccl_t *n, float *f, ddp_
     return rc;
 }
 
-int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp)
+static int try_all(struct probe *x, nccl_t *n, float *f, ddp_error_t *errp)
 {
-    float *f = nccl_memory_create(n, 2 * N * sizeof *f, errp);
-    if (!f)
-        return -1;
     for (int k = 0; k < x->plan->n_ops; k++) {
         if (k == TROUBLE_AT) {
             x->since = clock_ns();
@@ -152,4 +149,16 @@ int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp)
             return -1;
     }
     return try_others(x->w, n, f, errp) < 0 || try_fixed(x->w, x->c, n, f, errp) < 0 ? -1 : 0;
+}
+
+int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp)
+{
+    size_t n_bytes = 2 * N * sizeof(float);
+    void *own = NULL, *f = NULL, *other = NULL;
+    if (nccl_memory_create(n, n_bytes, &f, errp) < 0 || nccl_memory_create(n, N, &other, errp) < 0)
+        return -1;
+    f = f ? f : (own = malloc(n_bytes)); /* NCCL has none */
+    int rc = try_all(x, n, f, errp);
+    free(own);
+    return rc;
 }

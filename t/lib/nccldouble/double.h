@@ -3,7 +3,9 @@
  * "Device memory" is host memory. Operations really move data between the ranks' processes, through a file that they
  * map (collectives.c), by one worker thread per communicator, which takes what has been called in order; streams are
  * not told apart. What calls answer is scripted (script.c), and each is logged. It is stricter than NCCL where that
- * helps: a call on a communicator that is still busy with the one before is an error, in a group too.
+ * helps: a call on a communicator that is still busy with the one before is an error, in a group too. Memory that is
+ * registered is ncclMemAlloc's, is registered once, and is registered no more when the communicator is finalized or the
+ * memory freed; where some ranks have registered memory and others have not, collectives wait for ever.
  *
  *   NCCLDOUBLE_SCRIPT  file of lines; # begins a comment:
  *       version 22304
@@ -27,6 +29,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <nccl.h>
 
@@ -64,13 +67,43 @@ struct mapped *mapped_open(const char *name, int rank, int size, const atomic_bo
 void mapped_close(struct mapped *m);
 bool mapped_all_joined(struct mapped *m);
 
-/* Carries a group out; gives up when *is_aborted. */
-void move_group(struct mapped *m, struct op *ops);
+/* Every rank shows a number; true: all have shown the same. It is a barrier, too. */
+bool mapped_same(struct mapped *m, uint64_t number);
 
-/* ---- memory.c: "device memory", as the emulated CUDA runtime takes it for (cudaemu/foreign.h) ---- */
+/* Carries a group out; gives up when the communicator is aborted. */
+void move_group(ncclComm_t c, struct op *ops);
 
-void *memory_take(size_t n);
-void memory_give(void *p);
+/* ---- libnccl.c: communicators ---- */
+
+struct group {
+    struct group *next;
+    struct op *ops;
+};
+
+struct ncclComm {
+    int rank, size;
+    struct mapped *mapped;
+    atomic_bool is_aborted, is_ready; /* ready: the state has been ncclSuccess since the last call */
+    bool is_hanging, is_finalized;
+    int polls;      /* for which the state stays ncclInProgress */
+    atomic_int async_code;
+    atomic_int n_registered;
+    char name[NCCL_UNIQUE_ID_BYTES];
+    pthread_t worker;
+    pthread_mutex_t lock;
+    pthread_cond_t turn;
+    struct group *first; /* not yet done */
+    bool stop;
+};
+
+ncclResult_t comm_check_ready(ncclComm_t c);
+ncclResult_t comm_answer(ncclComm_t c, struct answer a); /* ncclInProgress, or what is scripted */
+void comm_enqueue(ncclComm_t c, struct op *ops);
+
+/* ---- memory.c: "device memory", as the emulated CUDA runtime takes it for (cudaemu/foreign.h), and what is registered
+ * of it ---- */
+
+void memory_forget(ncclComm_t c); /* c is aborted, with what it has registered */
 
 size_t type_size(ncclDataType_t t);
 const char *type_name(ncclDataType_t t);

@@ -7,26 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct group {
-    struct group *next;
-    struct op *ops;
-};
-
-struct ncclComm {
-    int rank, size;
-    struct mapped *mapped;
-    atomic_bool is_aborted, is_ready; /* ready: the state has been ncclSuccess since the last call */
-    bool is_hanging, is_finalized;
-    int polls;      /* for which the state stays ncclInProgress */
-    int async_code;
-    char name[NCCL_UNIQUE_ID_BYTES];
-    pthread_t worker;
-    pthread_mutex_t lock;
-    pthread_cond_t turn;
-    struct group *first; /* not yet done */
-    bool stop;
-};
-
 static atomic_int n_pending;
 static struct { /* of the one thread that makes operations */
     int depth;
@@ -65,7 +45,7 @@ static void *work(void *arg)
             continue;
         }
         pthread_mutex_unlock(&c->lock);
-        move_group(c->mapped, g->ops);
+        move_group(c, g->ops);
         pthread_mutex_lock(&c->lock);
         if (atomic_load(&c->is_aborted))
             break;
@@ -76,7 +56,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void enqueue(ncclComm_t c, struct op *ops)
+void comm_enqueue(ncclComm_t c, struct op *ops)
 {
     struct group *g = calloc(1, sizeof *g), **at = &c->first;
     g->ops = ops;
@@ -101,6 +81,7 @@ static ncclResult_t comm_free(ncclComm_t c)
         next = g->next;
         group_free(g);
     }
+    memory_forget(c);
     mapped_close(c->mapped);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->turn);
@@ -108,19 +89,19 @@ static ncclResult_t comm_free(ncclComm_t c)
     return ncclSuccess;
 }
 
-/* What a call on c answers: ncclInProgress, or what is scripted. */
-static ncclResult_t answer(ncclComm_t c, struct answer a)
+ncclResult_t comm_answer(ncclComm_t c, struct answer a)
 {
     if (a.what == DO_ERROR)
         return a.n;
     atomic_store(&c->is_ready, false);
     c->polls = a.what == DO_PROGRESS ? a.n : 1;
-    c->async_code = a.what == DO_ASYNC ? a.n : c->async_code;
+    if (a.what == DO_ASYNC)
+        atomic_store(&c->async_code, a.n);
     c->is_hanging = c->is_hanging || a.what == DO_HANG;
     return ncclInProgress;
 }
 
-static ncclResult_t check_ready(ncclComm_t c)
+ncclResult_t comm_check_ready(ncclComm_t c)
 {
     if (atomic_load(&c->is_ready) && !c->is_finalized)
         return ncclSuccess;
@@ -185,7 +166,7 @@ static ncclResult_t init(ncclComm_t *ret, int size, int rank, const ncclUniqueId
     pthread_cond_init(&c->turn, NULL);
     pthread_create(&c->worker, NULL, work, c);
     *ret = c;
-    return answer(c, a);
+    return comm_answer(c, a);
 }
 
 static void log_environment(void)
@@ -248,8 +229,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
         return ncclSuccess;
     if (c->polls > 0)
         c->polls--;
-    else if (c->async_code != 0)
-        *state = c->async_code;
+    else if (atomic_load(&c->async_code) != 0)
+        *state = (ncclResult_t)atomic_load(&c->async_code);
     else if (mapped_all_joined(c->mapped) && !waits_for_work(c))
         *state = ncclSuccess;
     if (*state == ncclSuccess)
@@ -260,9 +241,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
 ncclResult_t ncclCommFinalize(ncclComm_t c)
 {
     script_log("finalize");
-    if (check_ready(c) != ncclSuccess)
+    if (comm_check_ready(c) != ncclSuccess)
         return ncclInvalidArgument;
-    ncclResult_t rc = answer(c, script_call("finalize"));
+    if (c->n_registered > 0)
+        return script_say(ncclInvalidUsage, "finalized while memory is registered");
+    ncclResult_t rc = comm_answer(c, script_call("finalize"));
     c->is_finalized = rc == ncclInProgress;
     return rc;
 }
@@ -281,40 +264,6 @@ ncclResult_t ncclCommAbort(ncclComm_t c)
     struct answer a = script_call("abort");
     script_log("abort");
     return a.what == DO_ERROR ? (ncclResult_t)a.n : comm_free(c);
-}
-
-ncclResult_t ncclMemAlloc(void **ret, size_t n)
-{
-    struct answer a = script_call("alloc");
-    script_log("alloc %zu", n);
-    if (a.what == DO_ERROR)
-        return a.n;
-    *ret = memory_take(n);
-    return *ret ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclMemFree(void *p)
-{
-    script_log("free");
-    memory_give(p);
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommRegister(ncclComm_t c, void *p, size_t n, void **handle)
-{
-    struct answer a = script_call("register");
-    script_log("register %zu", n);
-    if (check_ready(c) != ncclSuccess)
-        return ncclInvalidArgument;
-    *handle = p;
-    return a.what == DO_ERROR ? (ncclResult_t)a.n : ncclSuccess;
-}
-
-ncclResult_t ncclCommDeregister(ncclComm_t c, void *handle)
-{
-    (void)handle;
-    script_log("deregister");
-    return check_ready(c);
 }
 
 /* ---- operations ---- */
@@ -346,9 +295,9 @@ ncclResult_t ncclGroupEnd(void)
         }
         return grouping.error;
     }
-    ncclResult_t rc = answer(grouping.comm, script_call("group"));
+    ncclResult_t rc = comm_answer(grouping.comm, script_call("group"));
     if (rc == ncclInProgress)
-        enqueue(grouping.comm, grouping.first);
+        comm_enqueue(grouping.comm, grouping.first);
     return rc;
 }
 
@@ -356,7 +305,7 @@ static ncclResult_t operation(ncclComm_t c, const char *call, const struct op *o
 {
     struct answer a = script_call(call);
     script_log("%s %zu %s%s", call, o->n, type_name(o->type), grouping.depth ? " in a group" : "");
-    ncclResult_t rc = a.what == DO_ERROR ? (ncclResult_t)a.n : check_ready(c);
+    ncclResult_t rc = a.what == DO_ERROR ? (ncclResult_t)a.n : comm_check_ready(c);
     if (rc != ncclSuccess) {
         grouping.error = grouping.depth ? rc : grouping.error;
         return rc;
@@ -364,12 +313,12 @@ static ncclResult_t operation(ncclComm_t c, const char *call, const struct op *o
     struct op *copy = malloc(sizeof *copy);
     *copy = *o;
     if (a.what == DO_ASYNC)
-        c->async_code = a.n;
+        atomic_store(&c->async_code, a.n);
     if (a.what == DO_HANG)
         c->is_hanging = true;
     if (grouping.depth == 0) {
-        enqueue(c, copy);
-        return answer(c, a);
+        comm_enqueue(c, copy);
+        return comm_answer(c, a);
     }
     grouping.comm = c;
     *grouping.end = copy;

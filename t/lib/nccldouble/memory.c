@@ -1,7 +1,9 @@
-/* memory.c - the double's "device memory": pages at addresses of their own, with one behind that nobody may touch. */
+/* memory.c - the double's "device memory": pages at addresses of their own, with one behind that nobody may touch; and
+ * what communicators have registered of it. */
 #include <config.h> /* MAP_FIXED_NOREPLACE */
 
-#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -10,11 +12,24 @@
 
 enum { PAGE = 65536 }; /* or smaller: what is protected begins and ends with one */
 
-struct head { /* before the memory */
-    size_t n_bytes; /* of all pages */
+struct block { /* lies before the memory, and is the handle of what is registered */
+    struct block *next;
+    size_t n_bytes, n_all; /* n_all: of all pages */
+    ncclComm_t comm;       /* where it is registered; NULL: nowhere */
 };
 
-void *memory_take(size_t n)
+static struct block *blocks;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct block *block_of(const void *p)
+{
+    struct block *b = blocks;
+    while (b && (char *)b + PAGE != p)
+        b = b->next;
+    return b;
+}
+
+static void *take(size_t n)
 {
     static _Atomic uintptr_t next = CUDAEMU_FOREIGN_BASE;
     size_t inside = PAGE + (n + PAGE - 1) / PAGE * PAGE, all = inside + PAGE;
@@ -23,14 +38,110 @@ void *memory_take(size_t n)
     if (p == MAP_FAILED)
         return NULL;
     mprotect(p + inside, PAGE, PROT_NONE);
-    ((struct head *)(void *)p)->n_bytes = all;
     memset(p + PAGE, 0xff, inside - PAGE); /* NaNs, as device memory may hold */
+    struct block *b = (struct block *)(void *)p;
+    *b = (struct block){.next = blocks, .n_bytes = n, .n_all = all};
+    blocks = b;
     return p + PAGE;
 }
 
-void memory_give(void *p)
+static void give(struct block *b)
 {
-    char *head = (char *)p - PAGE;
-    if (p)
-        munmap(head, ((struct head *)(void *)head)->n_bytes);
+    struct block **at = &blocks;
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
+    munmap(b, b->n_all);
+}
+
+ncclResult_t ncclMemAlloc(void **ret, size_t n)
+{
+    struct answer a = script_call("alloc");
+    script_log("alloc %zu", n);
+    if (a.what == DO_ERROR)
+        return a.n;
+    pthread_mutex_lock(&lock);
+    *ret = take(n);
+    pthread_mutex_unlock(&lock);
+    return *ret ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclMemFree(void *p)
+{
+    script_log("free");
+    pthread_mutex_lock(&lock);
+    struct block *b = block_of(p);
+    if (!b || b->comm) { /* nobody asks what a free returns */
+        fprintf(stderr, "nccldouble: %p is freed, which is %s\n", p, b ? "still registered" : "not ncclMemAlloc's");
+        abort();
+    }
+    give(b);
+    pthread_mutex_unlock(&lock);
+    return ncclSuccess;
+}
+
+/* ---- registration ---- */
+
+/* The memory, where it can be registered now; else NULL, and why. */
+static struct block *registrable(ncclComm_t c, const void *p, size_t n)
+{
+    struct block *b = NULL;
+    if (comm_check_ready(c) != ncclSuccess)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    b = block_of(p);
+    if (!b || b->comm || n > b->n_bytes) {
+        script_say(ncclInvalidArgument, "what is registered is not memory of ncclMemAlloc, or is registered already");
+        b = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return b;
+}
+
+static void set_registered(struct block *b, ncclComm_t c)
+{
+    pthread_mutex_lock(&lock);
+    b->comm = c;
+    atomic_fetch_add(&c->n_registered, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+static ncclResult_t end_registration(ncclComm_t c, struct block *b)
+{
+    ncclResult_t rc = comm_check_ready(c);
+    pthread_mutex_lock(&lock);
+    if (rc == ncclSuccess && (!b || b->comm != c))
+        rc = script_say(ncclInvalidUsage, "the end of a registration that there is not");
+    if (rc == ncclSuccess) {
+        b->comm = NULL;
+        atomic_fetch_sub(&c->n_registered, 1);
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t c, void *p, size_t n, void **handle)
+{
+    struct answer a = script_call("register");
+    script_log("register %zu", n);
+    struct block *b = registrable(c, p, n);
+    if (!b || a.what == DO_ERROR)
+        return b ? (ncclResult_t)a.n : ncclInvalidArgument;
+    set_registered(b, c);
+    *handle = b;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(ncclComm_t c, void *handle)
+{
+    script_log("deregister");
+    return end_registration(c, handle);
+}
+
+void memory_forget(ncclComm_t c)
+{
+    pthread_mutex_lock(&lock);
+    for (struct block *b = blocks; b; b = b->next)
+        b->comm = b->comm == c ? NULL : b->comm;
+    pthread_mutex_unlock(&lock);
 }

@@ -127,6 +127,17 @@ static bool barrier(struct mapped *m)
     return true;
 }
 
+bool mapped_same(struct mapped *m, uint64_t number)
+{
+    bool is_same = true;
+    memcpy(m->shared->slot[m->rank], &number, sizeof number);
+    if (!barrier(m))
+        return false;
+    for (int r = 0; r < m->size; r++)
+        is_same = is_same && !memcmp(m->shared->slot[r], &number, sizeof number);
+    return barrier(m) && is_same;
+}
+
 /* out[0..n) = the sum over the ranks of what is in their slots, in float32 where that is needed, rank 0 first. */
 static void sum_slots(struct mapped *m, void *out, size_t n_bytes, ncclDataType_t t)
 {
@@ -170,6 +181,13 @@ static void use_all(struct mapped *m, const struct op *o, size_t at, size_t n)
 static void use_root(struct mapped *m, const struct op *o, size_t at, size_t n)
 {
     memcpy((char *)o->out + at, m->shared->slot[o->peer], n);
+}
+
+/* As in NCCL, ranks that have registered memory wait here for those that have not. */
+static void meet_registered(ncclComm_t c, const struct op *o)
+{
+    if (atomic_load(&c->n_registered) > 0 && o->kind != BROADCAST)
+        mapped_same(c->mapped, 0);
 }
 
 static void move_collective(struct mapped *m, const struct op *o)
@@ -219,12 +237,16 @@ static bool is_behind(const struct op *ops, const struct op *o)
     return false;
 }
 
-void move_group(struct mapped *m, struct op *ops)
+void move_group(ncclComm_t c, struct op *ops)
 {
+    struct mapped *m = c->mapped;
     bool is_busy = true;
-    for (struct op *o = ops; o; o = o->next)
-        if (o->kind < SEND && !atomic_load(m->is_aborted))
-            move_collective(m, o);
+    for (struct op *o = ops; o; o = o->next) {
+        if (o->kind >= SEND || atomic_load(m->is_aborted))
+            continue;
+        meet_registered(c, o);
+        move_collective(m, o);
+    }
     while (is_busy && !atomic_load(m->is_aborted)) {
         is_busy = false;
         for (struct op *o = ops; o; o = o->next) {

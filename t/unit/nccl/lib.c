@@ -75,11 +75,14 @@ static void test_versions(void **state)
     static const struct scene scenes[] = {
         {"2708", false, "NCCL 2.7.8, which is too old"},
         {"21805", false, "NCCL 2.18.5, which is too old"},
-        {"21900", false, NULL},
+        {"21901", false, NULL},
         {"22207", false, NULL},
         {"22304", true, NULL},
-        {"22605", true, NULL},
+        {"22707", true, NULL},
+        {"22809", true, NULL},
+        {"23004", true, NULL},
         {"23007", true, NULL},
+        {"23102", true, NULL},
         {"30000", false, "NCCL 3.0.0, another major version than this build's 2."},
     };
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {

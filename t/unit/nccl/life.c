@@ -17,6 +17,8 @@
 static struct {
     int busy, code; /* the state: in progress that many times, then code */
     int n_id, n_init, n_ops, n_abort, n_finalize, n_destroy, n_free;
+    int n_register, n_deregister;
+    bool fails_to_allocate, fails_to_register;
     bool abort_blocks;
     unsigned char ids[NCCL_ID_BYTES];
 } fake;
@@ -87,6 +89,8 @@ static int fake_abort(void *comm)
 }
 static int fake_alloc(void **ret, size_t n)
 {
+    if (fake.fails_to_allocate)
+        return NCCL_CUDA_ERROR;
     *ret = malloc(n);
     return NCCL_OK;
 }
@@ -100,13 +104,15 @@ static int fake_register(void *comm, void *p, size_t n, void **ret_handle)
 {
     (void)comm;
     (void)n;
+    fake.n_register++;
     *ret_handle = p;
-    return NCCL_OK;
+    return fake.fails_to_register ? NCCL_INVALID_ARGUMENT : NCCL_OK;
 }
 static int fake_deregister(void *comm, void *h)
 {
     (void)comm;
-    (void)h;
+    assert(h);
+    fake.n_deregister++;
     return NCCL_OK;
 }
 static int fake_group_start(void)
@@ -162,9 +168,18 @@ static int wire_host(struct job *j, struct memboot *boot, int rank, struct rig *
     return r->c ? 0 : -1;
 }
 
+static char warned[512]; /* the last line */
+static void warn(void *ctx, const char *line)
+{
+    assert(ctx == &fake);
+    snprintf(warned, sizeof warned, "%s", line);
+}
+
 static int wire(struct job *j, struct memboot *boot, int rank, struct rig *r, ddp_error_t *e)
 {
     struct nccl_config cfg = {.timeout_s = 30, .device = {.ctx = &fake, .enter = enter}};
+    cfg.warn = warn;
+    cfg.warn_ctx = &fake;
     if (j->timeout_s > 0)
         cfg.timeout_s = j->timeout_s;
     if (wire_host(j, boot, rank, r, e) == 0)
@@ -205,11 +220,12 @@ static int never(void *ctx, ddp_error_t *errp)
 static int lives(struct job *j, int rank)
 {
     int asked = 0;
+    void *memory = NULL;
     WIRED(r);
     CHECK(fake.n_id == (rank == 0) && r.n->life == NCCL_CREATED && r.n->ids, "created: %d ids", fake.n_id);
     CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
     CHECK(r.n->life == NCCL_READY && !r.n->ids && fake.ids[0] == 1, "started with rank 0's id, which is wiped");
-    CHECK(nccl_memory_create(r.n, 64, &e), "%s", e.text);
+    CHECK(nccl_memory_create(r.n, 64, &memory, &e) == 0 && memory, "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0 && r.n->life == NCCL_ISSUED, "%s", e.text);
     CHECK(nccl_settle(r.n, &e) == 0 && r.n->life == NCCL_READY, "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "%s", e.text);
@@ -231,7 +247,7 @@ static int makes_mistakes(struct job *j, int rank)
     CHECK(nccl_close(r.n, &e) < 0 && nccl_wait(r.n, done_at_third, &n, &e) < 0 && n == 0, "%s", e.text);
     CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
     CHECK(nccl_start(r.n, &e) < 0 && e.domain == DDP_E_USAGE && fake.n_init == 1, "twice: %s", e.text);
-    CHECK(!nccl_memory_create(r.n, 0, &e) && e.domain == DDP_E_USAGE, "no bytes: %s", e.text);
+    CHECK(nccl_memory_create(r.n, 0, NULL, &e) < 0 && e.domain == DDP_E_USAGE, "no bytes: %s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "none of it has harmed: %s", e.text);
     CHECK(nccl_close(r.n, &e) == 0, "%s", e.text);
     CHECK(nccl_close(r.n, &e) < 0 && nccl_allreduce(r.n, &range, 1, NULL, &e) < 0, "after the end: %s", e.text);
@@ -240,8 +256,9 @@ static int makes_mistakes(struct job *j, int rank)
 
 static int breaks(struct job *j, int rank)
 {
+    void *memory;
     WIRED(r);
-    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, &e), "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, &memory, &e) == 0, "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
     fake.code = rank == 1 ? NCCL_REMOTE_ERROR : NCCL_OK;
     fake.busy = rank == 1 ? 3 : 1 << 30;
@@ -254,6 +271,38 @@ static int breaks(struct job *j, int rank)
     CHECK(nccl_settle(r.n, &again) < 0 && again.domain == (rank == 1 ? DDP_E_PEER : e.domain), "%s", again.text);
     unwire(&r, 0);
     CHECK(fake.n_abort == 1 && fake.n_free == 1, "%d %d", fake.n_abort, fake.n_free);
+    return 0;
+}
+
+/* What NCCL of one rank, or of all, does not allocate or register, no rank uses. */
+static int has_no_memory(struct job *j, int rank)
+{
+    const struct {
+        const char *says;
+        int first, last;
+        bool allocates;
+    } scenes[] = {{"NCCL of rank 1 (n0) cannot allocate 3 MiB (as the test wants): all ranks take other", 1, 1, false},
+                  {"NCCL of rank 0 (n0) cannot allocate 3 MiB", 0, 2, false},
+                  {"NCCL of rank 2 (n0) cannot register 3 MiB (as the test wants): no rank does, and", 2, 2, true},
+                  {"NCCL of rank 0 (n0) cannot register 3 MiB", 0, 2, true}};
+    WIRED(r);
+    CHECK(nccl_start(r.n, &e) == 0 && !warned[0], "%s", e.text);
+    for (int i = 0; i < 4; i++) {
+        bool fails = rank >= scenes[i].first && rank <= scenes[i].last;
+        void *memory = &memory;
+        fake.fails_to_allocate = fails && !scenes[i].allocates;
+        fake.fails_to_register = fails && scenes[i].allocates;
+        fake.n_register = fake.n_deregister = fake.n_free = warned[0] = 0;
+        CHECK(nccl_memory_create(r.n, (2 << 20) + 1, &memory, &e) == 0, "%d: %s", i, e.text);
+        CHECK(!!memory == scenes[i].allocates && fake.n_register == scenes[i].allocates, "%d: %p", i, memory);
+        CHECK(fake.n_free == (!scenes[i].allocates && !fails), "%d: freed %d", i, fake.n_free);
+        CHECK(fake.n_deregister == (scenes[i].allocates && !fails), "%d: %d end", i, fake.n_deregister);
+        CHECK(strstr(warned, scenes[i].says) == warned && !strchr(warned, '\n'), "%d: %s", i, warned);
+    }
+    fake.n_deregister = fake.n_free = 0;
+    CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0 && nccl_close(r.n, &e) == 0, "%s", e.text);
+    unwire(&r, 0);
+    CHECK(fake.n_deregister == 0 && fake.n_free == 2, "%d %d", fake.n_deregister, fake.n_free);
     return 0;
 }
 
@@ -328,8 +377,9 @@ static int loses_its_device(struct job *j, int rank)
 /* ncclCommAbort does not return on rank 0: nothing of NCCL's is called after it. */
 static int is_stuck(struct job *j, int rank)
 {
+    void *memory;
     WIRED(r);
-    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, &e), "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, &memory, &e) == 0, "%s", e.text);
     CHECK(comm_barrier(r.c, &e) == 0, "%s", e.text);
     fake.abort_blocks = rank == 0;
     if (rank == 1)
@@ -374,6 +424,7 @@ static void run_job(rank_f *f, double timeout_s)
 TEST(test_life, lives, 0)
 TEST(test_mistakes, makes_mistakes, 0)
 TEST(test_breaks, breaks, 4)
+TEST(test_no_memory, has_no_memory, 0)
 TEST(test_dies_later, dies_later, 0)
 TEST(test_wires_again, wires_again, 4)
 TEST(test_refuses, refuses, 0)
@@ -384,6 +435,7 @@ TEST(test_late, is_late, 0.5)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_life),          cmocka_unit_test(test_mistakes),    cmocka_unit_test(test_breaks),
     cmocka_unit_test(test_wires_again),   cmocka_unit_test(test_refuses),     cmocka_unit_test(test_dies_later),
+    cmocka_unit_test(test_no_memory),
     cmocka_unit_test(test_device_fails),  cmocka_unit_test(test_stuck),       cmocka_unit_test(test_late),
 };
 UNIT_MAIN(tests)
