@@ -56,6 +56,19 @@ probe 3
 is "no rank's does" "$rc $(oks) $(grep -c ' deregister' <<<"$log") $(warned 'rank 0 .* cannot register')" "0 3 0 6"
 
 # versions
+for version in 22803 22807; do
+    script "version $version"
+    probe 2
+    is "NCCL $version: all are warned" \
+        "$rc $(oks) $(warned .) $(warned 'NCCL 2.28.[37] may crash .*: install NCCL 2.28.9 or newer')" "0 2 2 2"
+    probe 1
+    is "... but not one rank alone" "$rc $(oks) $(warned .)" "0 1 0"
+done
+for version in 21901 22707 22809 23007; do
+    script "version $version"
+    probe 2
+    is "NCCL $version: nobody is warned" "$rc $(oks) $(warned .)" "0 2 0"
+done
 for version in 21903:2.19.3 23007:2.30.7; do
     script "version ${version%:*}"
     probe 2

@@ -141,6 +141,8 @@ says() { # DESC TEXT: three ranks train, and rank 0 alone warns of one thing
 says "no memory of NCCL's on one rank" 'NCCL of rank 1 \([^)]*\) cannot allocate 1 MiB \(out of memory\): [^;]*$'
 script "rank 2 register error 4 not aligned"
 says "no registration on one rank" 'NCCL of rank 2 .* cannot register 1 MiB \(not aligned\): no rank does, [^;]*$'
+script "version 22807"
+says "a version that crashes" 'NCCL 2\.28\.7 may crash [^;]*: install NCCL 2\.28\.9 or newer$'
 script
 
 # A rank that ends early, without an error: its part of NCCL waits for nobody, nor do the others for it.

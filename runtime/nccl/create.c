@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,17 @@ static int compare(const nccl_t *n, const struct card *cards, ddp_error_t *errp)
                          nccl_version_text(cards[r].version, have[1]));
     }
     return 0;
+}
+
+/* All ranks have the same version, so all are warned alike, or none. */
+static void warn_of_version(const nccl_t *n)
+{
+    char line[256];
+    if (n->world->size == 1 || n->lib->version < NCCL_CRASHES_FROM || n->lib->version >= NCCL_CRASHES_UNTIL)
+        return;
+    snprintf(line, sizeof line, "NCCL %s may crash when it is aborted because a rank has failed, which then hides why: "
+             "install NCCL 2.28.9 or newer", n->version);
+    nccl_warn(n, line);
 }
 
 static int exchange(nccl_t *n, const struct nccl_config *cfg, ddp_error_t *why, ddp_error_t *errp)
@@ -108,6 +120,7 @@ nccl_t *nccl_create_with(const struct nccl_config *cfg, const struct nccl_lib *l
         nccl_destroy(n);
         return NULL;
     }
+    warn_of_version(n);
     return n;
 }
 

@@ -16,6 +16,11 @@
 
 #define NCCL_ID_BYTES 128
 
+/* Versions that NVIDIA advises against where a job is to survive a failure, for a segmentation fault then: "NCCL <
+ * v2.28.3 OR >= 2.28.9" (nvidia-resiliency-ext, docs/source/release-notes.md, v0.5; README.md says the same). */
+#define NCCL_CRASHES_FROM 22803
+#define NCCL_CRASHES_UNTIL 22809
+
 enum nccl_code {
     NCCL_OK,
     NCCL_CUDA_ERROR,

@@ -57,7 +57,8 @@ struct nccl_config {
      * advises. */
     int ranks_per_root;
 
-    /* Called with a line for the user, the same on all ranks, by nccl_memory_create. NULL: nobody reads it. */
+    /* Called with a line for the user, the same on all ranks, by nccl_create and nccl_memory_create. NULL: nobody
+     * reads it. */
     void (*warn)(void *ctx, const char *line);
     void *warn_ctx;
 
