@@ -14,7 +14,7 @@ is "... all are non-blocking" "$(grep -c ' init of 5, blocking 0' <<<"$log")" 5
 is "... ranges of a bucket are a group" "$(grep -c 'rank 1 allreduce 50021 [a-z0-9]* in a group' <<<"$log")" 8
 is "... memory is NCCL's own and registered" \
     "$(grep -cE 'rank 1 (alloc 400168|register 400168|deregister|free)$' <<<"$log")" 6
-is "... nobody is warned" "$(warned .)" 0
+is "... and no window" "$(grep -c window <<<"$log") $(warned .)" "0 0"
 is "... it is ended, not aborted" "$(grep -cE ' (finalize|destroy)$' <<<"$log") $(grep -c abort <<<"$log")" "10 0"
 is "nothing is left of it" "$(ls "$NCCLDOUBLE_DIR")" log
 is "NCCL is told nothing" "$(grep -c '=' <<<"$log")" 0
@@ -54,6 +54,26 @@ is "... those that had end it at once" "$(grep -cE ' (register|deregister)' <<<"
 script "register error 3 a bug"
 probe 3
 is "no rank's does" "$rc $(oks) $(grep -c ' deregister' <<<"$log") $(warned 'rank 0 .* cannot register')" "0 3 0 6"
+
+# windows
+script "version 23007"
+for layout in 1 3 4; do
+    probe $layout
+    is "NCCL 2.30.7: what is summed is a window of $layout" "$rc $(oks) $(grep -cE 'rank 0 (window 400168|unwindow|'\
+'register 50021|deregister)$' <<<"$log") $(grep -cE 'register 400168' <<<"$log")" "0 $layout 4 0"
+done
+is "... whose end comes before the communicator's" \
+    "$(sed -nE 's/^rank 2 (window|unwindow|deregister|finalize|destroy|free)( .*)?$/\1/p' <<<"$log" | xargs)" \
+    "window deregister unwindow finalize destroy free free"
+probe 2,1
+is "... of several nodes it is registered, as ever" "$rc $(oks) $(grep -c window <<<"$log")" "0 3 0"
+script "version 23007" "window none"
+probe 3
+is "... so it is where NCCL has no window" \
+    "$rc $(oks) $(grep -cE ' register 400168' <<<"$log") $(grep -c unwindow <<<"$log")" "0 3 3 0"
+script "version 23007" "rank 1 alloc at 1 error 1 no"
+probe 3
+is "... and where one rank has no memory nobody opens one" "$rc $(oks) $(grep -c window <<<"$log")" "0 3 0"
 
 # versions
 for version in 22803 22807; do

@@ -55,6 +55,25 @@ script "rank 0 id error 2 no interface"
 probe 2,1
 all_told 2,1 "no id" 'the wire-up of NCCL failed: unhandled system error \(no interface\): check NCCL_SOCKET_IFNAME' 3
 is "... before anybody begins" "$(grep -c init <<<"$log")" 0
+script "version 23007" "rank 1 window error 1 Cuda failure 1 'invalid argument'"
+probe 3
+all_told 3 "a window that one rank is refused" "the registration of memory with NCCL failed: unhandled cuda error "\
+"\(Cuda failure 1 'invalid argument'\): NCCL_WIN_ENABLE=0 goes without" 3
+is "... all abort, and free" "$(grep -c abort <<<"$log") $(grep -c ' free$' <<<"$log")" "3 3"
+script "version 23007" "rank 2 window async 3 a bug"
+probe 3
+all_told 3 "a window that fails on the way" 'the registration of memory with NCCL failed: internal error \(a bug\)' 3
+script "version 23007" "rank 0 window hang"
+probe 3 --timeout 1
+all_told 3 "a window that never comes" 'all ranks wait in the registration of memory with NCCL, .*NCCL_WIN_ENABLE=0' 3
+script "version 23007" "rank 1 window kill"
+probe 3
+all_told 3 "killed in a window" 'rank 1 \([^)]*\) died' 2
+script "version 23007"
+probe 3 --die-in-op 1
+all_told 3 "killed in an operation in a window" 'rank 1 \([^)]*\) died' 2
+is "... both abort with the window open, then free" \
+    "$(sed -nE 's/^rank 2 (window|unwindow|abort|free)( .*)?$/\1/p' <<<"$log" | xargs)" "window abort free free"
 script "rank 1 group at 2 hang"
 probe 3 --timeout 1
 all_told 3 "an operation that one rank never puts on its stream" 'all ranks wait in an operation of NCCL' 3

@@ -113,8 +113,8 @@ if [ -e "$double/libnccl.so.2" ]; then
     for wire in bf16 f16; do
         same "zero=1, gradients as $wire" 3 4 clip=1 --ddp-compress=$wire --ddp-bucket-mb=0.01 --ddp-zero=1
     done
-    # Memory that NCCL does not give, or does not register.
-    for lines in "rank 1 alloc error 1 no" "alloc error 1 no" "rank 0 register error 4 no"; do
+    # Memory that NCCL does not give, or not register; and as a window, where operations are at one offset on all ranks.
+    for lines in "rank 1 alloc error 1 no" "alloc error 1 no" "rank 0 register error 4 no" "version 23007"; do
         export NCCLDOUBLE_SCRIPT=$tmp/script
         echo "$lines" >"$tmp/script"
         for zero in 0 1; do
@@ -122,6 +122,9 @@ if [ -e "$double/libnccl.so.2" ]; then
         done
         same "NCCL: $lines, unencoded" 2 3 unused=on
     done
+    NCCLDOUBLE_LOG=$tmp/windows run "$ddp" run -n 2 "$probe" 1 --ddp-zero=1 --ddp-device=cuda
+    is "NCCL 2.30.7, zero=1: gradients are a window, values are not" \
+        "$(sed -nE 's/^rank 0 (window|register) [0-9]+/\1/p' "$tmp/windows" | xargs)" "register window"
     unset NCCLDOUBLE_SCRIPT
     hostids() { # RANKS-WITH-A-NODE-OF-THEIR-OWN GPUS: NCCL takes ranks that share a GPU for nodes, and no others
         run env EMU_DEVICES="$2" NCCLDOUBLE_LOG="$tmp/log.$2" "$ddp" run -n 2 "$probe" 1 --ddp-device=cuda \

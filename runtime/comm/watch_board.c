@@ -79,9 +79,11 @@ int cause_error(const struct world *w, struct cause c, const char *text, const f
     case WATCH_DIFFERS:
         return error_set(errp, DDP_E_USAGE, EINVAL, "%s %s", who, text);
     case WATCH_STUCK:
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "all ranks wait in %s, and nothing moves: the network may not "
-                         "carry it (NCCL_SOCKET_IFNAME), or ranks made different calls; NCCL_DEBUG=INFO tells more",
-                         watch_what_name(c.what));
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "all ranks wait in %s, and nothing moves: %s; NCCL_DEBUG=INFO "
+                         "tells more", watch_what_name(c.what),
+                         c.what == WATCH_IN_NCCL_MEMORY
+                             ? "NCCL_WIN_ENABLE=0 goes without what may hang"
+                             : "the network may not carry it (NCCL_SOCKET_IFNAME), or ranks made different calls");
     }
     return error_set(errp, DDP_E_COMM, EPROTO, "%s ended for an unknown cause", who);
 }

@@ -128,10 +128,10 @@ static size_t arena_bytes(const gpu_t *g, enum ddp_dtype t)
 static int take_nccl_memory(gpu_t *g, ddp_error_t *errp)
 {
     void *values = NULL;
-    if (g->cfg.spread && nccl_memory_create(g->nccl, arena_bytes(g, DDP_F32), &values, errp) < 0)
+    if (g->cfg.spread && nccl_memory_create(g->nccl, arena_bytes(g, DDP_F32), false, &values, errp) < 0)
         return -1;
     g->arena.values = values;
-    return nccl_memory_create(g->nccl, arena_bytes(g, g->cfg.wire), &g->wire, errp);
+    return nccl_memory_create(g->nccl, arena_bytes(g, g->cfg.wire), true, &g->wire, errp);
 }
 
 int gpu_wire_up(gpu_t *g, ddp_error_t *errp)

@@ -28,8 +28,10 @@ void nccl_warn(const nccl_t *n, const char *line)
         n->cfg.warn(n->cfg.warn_ctx, line);
 }
 
-static const char *cure(int code)
+static const char *cure(int code, enum watch_what what)
 {
+    if (what == WATCH_IN_NCCL_MEMORY)
+        return "NCCL_WIN_ENABLE=0 goes without what may have failed, NCCL_DEBUG=INFO tells more";
     switch (code) {
     case NCCL_CUDA_ERROR:
         return "look for this GPU's Xid in dmesg and at nvidia-smi";
@@ -49,5 +51,5 @@ int nccl_error(const nccl_t *n, int code, enum watch_what what, ddp_error_t *err
         return error_set(errp, DDP_E_USAGE, EBUSY, "two ranks use one GPU (%s): start as many ranks on a node as it "
                          "has GPUs (srun --gpus-per-node), and look at CUDA_VISIBLE_DEVICES", last);
     return error_set(errp, DDP_E_COMM, code, "%s failed: %s (%s): %s", watch_what_name(what), n->lib->code_text(code),
-                     last, cure(code));
+                     last, cure(code, what));
 }

@@ -20,7 +20,7 @@ enum nccl_life {
 struct nccl_memory {
     struct nccl_memory *next;
     void *data;
-    void *handle; /* of the memory's registration, or NULL */
+    void *handle, *window; /* of the memory's registration: at most one is not NULL */
     size_t n_bytes;
 };
 

@@ -1,8 +1,15 @@
 /* lib.c - see nccl/lib.h. What differs between versions, from NCCL's tags v2.19.1-1 to v2.30.7-1 (src/nccl.h.in): all
  * that is called here is there from 2.19.1 on, declared alike, with the same numbers of results, types and operations,
- * except ncclCommInitRankScalable (2.23). ncclConfig_t grows at its end, and begins with its own size and its header's
- * version: a library copies as much of it as it knows, and fills in what that header did not know (src/init.cc,
- * parseCommConfig). */
+ * except ncclCommInitRankScalable (2.23) and ncclCommWindowRegister (2.27). ncclConfig_t grows at its end, and begins
+ * with its own size and its header's version: a library copies as much of it as it knows, and fills in what that header
+ * did not know (src/init.cc, parseCommConfig).
+ *
+ * Windows are used from 2.30.7 on. Before, the symmetric kernels that they bring
+ *   - with 2.27 to 2.29.3 spin without looking whether the communicator was aborted
+ *     (src/include/nccl_device/impl/lsa_barrier__funcs.h), so that a rank's death would leave them on the others' GPUs;
+ *   - with 2.28.3 corrupt what a group sums (release notes of 2.28.7);
+ *   - with 2.28.3 to 2.30.4 may read what the kernel before them on the stream has yet to write: they are launched to
+ *     overlap it, and did not wait for it (commit 2948185d, which is in 2.30.7). */
 #include <config.h> /* explicit_bzero */
 
 #include "runtime/nccl/lib.h"
@@ -15,6 +22,7 @@
 
 #define LIBRARY "libnccl.so.2"
 #define OLDEST NCCL_VERSION(2, 19, 0)
+#define SOUND_WINDOWS NCCL_VERSION(2, 30, 7)
 
 _Static_assert(NCCL_OK == (int)ncclSuccess && NCCL_CUDA_ERROR == (int)ncclUnhandledCudaError &&
                    NCCL_SYSTEM_ERROR == (int)ncclSystemError && NCCL_INTERNAL_ERROR == (int)ncclInternalError &&
@@ -50,6 +58,10 @@ static struct {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     __typeof__(ncclCommInitRankScalable) *init_scalable;
 #endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+    __typeof__(ncclCommWindowRegister) *window_register;
+    __typeof__(ncclCommWindowDeregister) *window_deregister;
+#endif
 } lib;
 
 /* Functions that come with a version: NULL where the library is older, even if it should have the symbol. */
@@ -81,6 +93,10 @@ static const struct symbol {
     {"ncclRecv", &lib.recv, 0},
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     {"ncclCommInitRankScalable", &lib.init_scalable, NCCL_VERSION(2, 23, 0)},
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+    {"ncclCommWindowRegister", &lib.window_register, SOUND_WINDOWS},
+    {"ncclCommWindowDeregister", &lib.window_deregister, SOUND_WINDOWS},
 #endif
 };
 
@@ -200,6 +216,18 @@ static int call_deregister(void *comm, void *handle)
     return lib.comm_deregister(comm, handle);
 }
 
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+static int call_window(void *comm, void *p, size_t n_bytes, void **ret_window)
+{
+    return lib.window_register(comm, p, n_bytes, (ncclWindow_t *)ret_window, NCCL_WIN_COLL_SYMMETRIC);
+}
+
+static int call_unwindow(void *comm, void *window)
+{
+    return lib.window_deregister(comm, window);
+}
+#endif
+
 /* ---- operations ---- */
 
 static ncclDataType_t type_of(enum ddp_dtype t)
@@ -266,6 +294,10 @@ const struct nccl_lib *nccl_lib_open(ddp_error_t *errp)
         .free = call_free,
         .reg = call_register,
         .dereg = call_deregister,
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+        .window = call_window,
+        .unwindow = call_unwindow,
+#endif
         .group_start = call_group_start,
         .group_end = call_group_end,
         .allreduce = call_allreduce,
@@ -291,6 +323,9 @@ const struct nccl_lib *nccl_lib_open(ddp_error_t *errp)
     table.version = lib.version;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     table.has[NCCL_SCALABLE] = lib.init_scalable;
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+    table.has[NCCL_WINDOWS] = lib.window_register && lib.window_deregister;
 #endif
     return &table;
 }

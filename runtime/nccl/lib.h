@@ -36,6 +36,7 @@ enum nccl_code {
  * that is opened have it. */
 enum nccl_feature {
     NCCL_SCALABLE, /* ncclCommInitRankScalable: several roots (2.23) */
+    NCCL_WINDOWS,  /* ncclCommWindowRegister, where what it brings is sound (2.30.7; lib.c says why) */
     NCCL_FEATURES
 };
 
@@ -68,6 +69,13 @@ struct nccl_lib {
      * where some ranks of a node have registered what they sum and others have not. */
     int (*reg)(void *comm, void *p, size_t n_bytes, void **ret_handle);
     int (*dereg)(void *comm, void *handle);
+
+    /* With NCCL_WINDOWS: maps the memory of all ranks into all, so that NCCL's symmetric kernels reduce it in place.
+     * Collective, non-blocking: *ret_window is valid once state() is NCCL_OK; NULL then: this communicator has no such
+     * kernels, and nothing is registered. Sums must begin at the same offset of the memory on all ranks. The end of a
+     * window is this rank's alone, when its device is done with all operations. */
+    int (*window)(void *comm, void *p, size_t n_bytes, void **ret_window);
+    int (*unwindow)(void *comm, void *window);
 
     /* Reductions are ncclSum; the caller scales with a kernel of its own, since ncclAvg and ncclRedOpCreatePreMulSum
      * would keep NCCL from using its NVLS and symmetric kernels. */

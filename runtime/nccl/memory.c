@@ -1,8 +1,9 @@
 /* memory.c - memory for what NCCL sums and moves: allocated by NCCL and registered with it, on all ranks or on none.
  *
  * Where some ranks of a node have registered what is summed and others have not, the former wait for the latter in
- * NCCL without end (2.28.9, src/transport/nvls.cc: ncclNvlsLocalRegisterBuffer). So the ranks agree after each step,
- * over the host communicator. That is once in a job: memory does not move. */
+ * NCCL without end (2.28.9, src/transport/nvls.cc: ncclNvlsLocalRegisterBuffer); and ncclCommWindowRegister is
+ * collective. So the ranks agree after each step, over the host communicator. That is once in a job: memory does not
+ * move. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,16 +48,28 @@ static bool is_error(int code)
     return code != NCCL_OK && code != NCCL_IN_PROGRESS;
 }
 
+/* A window, where the communicator has any: m->window. In one node only: between nodes NCCL 2.30.7 has no symmetric
+ * kernel for an all-reduce. What fails here has failed within a collective, so there is no way back from it. */
+static int open_window(nccl_t *n, struct nccl_memory *m, ddp_error_t *errp)
+{
+    if (!n->lib->has[NCCL_WINDOWS] || n->world->n_nodes > 1)
+        return 0;
+    int code = n->lib->window(n->handle, m->data, m->n_bytes, &m->window);
+    return nccl_become_ready(n, code, WATCH_IN_NCCL_MEMORY, errp);
+}
+
 static int end_registration(nccl_t *n, struct nccl_memory *m, enum watch_what what, ddp_error_t *errp)
 {
     int code = NCCL_OK;
-    if (m->handle)
+    if (m->window)
+        code = n->lib->unwindow(n->handle, m->window);
+    else if (m->handle)
         code = n->lib->dereg(n->handle, m->handle);
-    m->handle = NULL;
+    m->window = m->handle = NULL;
     return nccl_become_ready(n, code, what, errp);
 }
 
-static int register_memory(nccl_t *n, struct nccl_memory *m, ddp_error_t *errp)
+static int register_plainly(nccl_t *n, struct nccl_memory *m, ddp_error_t *errp)
 {
     int code = n->lib->reg(n->handle, m->data, m->n_bytes, &m->handle);
     if (!is_error(code) && nccl_become_ready(n, code, WATCH_IN_NCCL_MEMORY, errp) < 0)
@@ -68,7 +81,7 @@ static int register_memory(nccl_t *n, struct nccl_memory *m, ddp_error_t *errp)
     return end_registration(n, m, WATCH_IN_NCCL_MEMORY, errp);
 }
 
-int nccl_memory_create(nccl_t *n, size_t n_bytes, void **ret, ddp_error_t *errp)
+int nccl_memory_create(nccl_t *n, size_t n_bytes, bool is_summed, void **ret, ddp_error_t *errp)
 {
     if (nccl_begin(n, errp) < 0)
         return -1;
@@ -88,7 +101,7 @@ int nccl_memory_create(nccl_t *n, size_t n_bytes, void **ret, ddp_error_t *errp)
     }
     m->next = n->memories;
     n->memories = m;
-    if (register_memory(n, m, errp) < 0)
+    if ((is_summed && open_window(n, m, errp) < 0) || (!m->window && register_plainly(n, m, errp) < 0))
         return -1;
     *ret = m->data;
     return 0;

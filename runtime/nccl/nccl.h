@@ -153,10 +153,15 @@ int nccl_wait(nccl_t *n, nccl_done_f *done, void *ctx, ddp_error_t *errp);
 /* *ret: device memory that NCCL has allocated and registered, so that NCCL reduces it without copies where the hardware
  * can; its content is undefined. Freed by nccl_destroy. Collective: the same size (> 0) on all ranks, in one order.
  *
+ * is_summed: sums over the ranks happen in it. Then it is a symmetric window, within one node and where NCCL has any
+ * (lib.h); what that buys has not been measured. A sum begins at the same offset of it on all ranks, and so does `in`
+ * of a reduce-scatter. (What is gathered is none: NCCL may do that by the GPU's copy engines, whose waits no abort
+ * ends: 2.30.7, src/ce_coll.cc.)
+ *
  * Where one rank's NCCL allocates nothing, or does not register, no rank does, and all are warned (nccl_config.warn).
  * 0; *ret is NULL on all ranks if NCCL allocates nothing: the caller's own memory will do. -1: the communicator has
  * failed. */
-int nccl_memory_create(nccl_t *n, size_t n_bytes, void **ret, ddp_error_t *errp);
+int nccl_memory_create(nccl_t *n, size_t n_bytes, bool is_summed, void **ret, ddp_error_t *errp);
 
 /* ---- the end, and what comes after a failure ---- */
 

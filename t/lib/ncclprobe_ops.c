@@ -155,7 +155,7 @@ int probe_operations(struct probe *x, nccl_t *n, ddp_error_t *errp)
 {
     size_t n_bytes = 2 * N * sizeof(float);
     void *own = NULL, *f = NULL, *other = NULL;
-    if (nccl_memory_create(n, n_bytes, &f, errp) < 0 || nccl_memory_create(n, N, &other, errp) < 0)
+    if (nccl_memory_create(n, n_bytes, true, &f, errp) < 0 || nccl_memory_create(n, N, false, &other, errp) < 0)
         return -1;
     f = f ? f : (own = malloc(n_bytes)); /* NCCL has none */
     int rc = try_all(x, n, f, errp);

@@ -4,8 +4,9 @@
  * map (collectives.c), by one worker thread per communicator, which takes what has been called in order; streams are
  * not told apart. What calls answer is scripted (script.c), and each is logged. It is stricter than NCCL where that
  * helps: a call on a communicator that is still busy with the one before is an error, in a group too. Memory that is
- * registered is ncclMemAlloc's, is registered once, and is registered no more when the communicator is finalized or the
- * memory freed; where some ranks have registered memory and others have not, collectives wait for ever.
+ * registered is ncclMemAlloc's, is registered once, of one size on all ranks where it is a window, and is registered
+ * no more when the communicator is finalized or the memory freed. A window is written late, and an operation in one
+ * that does not begin at the same offset on all ranks fails.
  *
  *   NCCLDOUBLE_SCRIPT  file of lines; # begins a comment:
  *       version 22304
@@ -14,8 +15,9 @@
  *       [rank R] CALL [at K] async CODE TEXT     it succeeds, then the state is CODE
  *       [rank R] CALL [at K] hang                its state stays ncclInProgress until an abort
  *       [rank R] CALL [at K] block               it does not return
+ *       [rank R] CALL [at K] none                it succeeds, and there is nothing: of window
  *       [rank R] CALL [at K] kill                the process ends by SIGKILL
- *     CALL: id init finalize destroy abort alloc register group (the end of one) allreduce reducescatter
+ *     CALL: id init finalize destroy abort alloc register window group (the end of one) allreduce reducescatter
  *     allgather broadcast send recv. K: the process's K-th call of it (1, 2, ...); without: each. The first line that
  *     fits counts.
  *   NCCLDOUBLE_LOG     file to which each process appends a line per call: "rank 1 allreduce 1024 float32"
@@ -35,7 +37,7 @@
 
 /* ---- script.c ---- */
 
-enum what { DO_OK, DO_PROGRESS, DO_ERROR, DO_ASYNC, DO_HANG };
+enum what { DO_OK, DO_PROGRESS, DO_ERROR, DO_ASYNC, DO_HANG, DO_NONE };
 struct answer {
     enum what what;
     int n; /* of DO_PROGRESS; the code of DO_ERROR, DO_ASYNC */
@@ -49,13 +51,13 @@ void script_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- collectives.c ---- */
 
-enum kind { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, SEND, RECV };
+enum kind { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, WINDOW, SEND, RECV };
 struct op {
     struct op *next;
     enum kind kind;
     const void *in;
     void *out;
-    size_t n; /* elements */
+    size_t n; /* elements; bytes, of a WINDOW, whose `in` is the memory and `out` where it is to be written */
     ncclDataType_t type;
     int peer;    /* or the root */
     size_t done; /* bytes, of a SEND or RECV */
@@ -84,6 +86,7 @@ struct ncclComm {
     int rank, size;
     struct mapped *mapped;
     atomic_bool is_aborted, is_ready; /* ready: the state has been ncclSuccess since the last call */
+    atomic_bool is_windowing;         /* ncclCommWindowRegister has been called, and is not over */
     bool is_hanging, is_finalized;
     int polls;      /* for which the state stays ncclInProgress */
     atomic_int async_code;
@@ -103,7 +106,9 @@ void comm_enqueue(ncclComm_t c, struct op *ops);
 /* ---- memory.c: "device memory", as the emulated CUDA runtime takes it for (cudaemu/foreign.h), and what is registered
  * of it ---- */
 
-void memory_forget(ncclComm_t c); /* c is aborted, with what it has registered */
+void memory_window(ncclComm_t c, const struct op *o); /* carries a WINDOW out */
+int64_t memory_offset(ncclComm_t c, const void *p);   /* in its window; -1: it lies in none */
+void memory_forget(ncclComm_t c);                      /* c is aborted, with what it has registered */
 
 size_t type_size(ncclDataType_t t);
 const char *type_name(ncclDataType_t t);

@@ -231,7 +231,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
         c->polls--;
     else if (atomic_load(&c->async_code) != 0)
         *state = (ncclResult_t)atomic_load(&c->async_code);
-    else if (mapped_all_joined(c->mapped) && !waits_for_work(c))
+    else if (mapped_all_joined(c->mapped) && !atomic_load(&c->is_windowing) && !waits_for_work(c))
         *state = ncclSuccess;
     if (*state == ncclSuccess)
         atomic_store(&c->is_ready, true);

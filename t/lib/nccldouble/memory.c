@@ -12,10 +12,11 @@
 
 enum { PAGE = 65536 }; /* or smaller: what is protected begins and ends with one */
 
-struct block { /* lies before the memory, and is the handle of what is registered */
+struct block { /* lies before the memory, and is the handle or window of what is registered */
     struct block *next;
     size_t n_bytes, n_all; /* n_all: of all pages */
     ncclComm_t comm;       /* where it is registered; NULL: nowhere */
+    bool is_window;
 };
 
 static struct block *blocks;
@@ -98,19 +99,20 @@ static struct block *registrable(ncclComm_t c, const void *p, size_t n)
     return b;
 }
 
-static void set_registered(struct block *b, ncclComm_t c)
+static void set_registered(struct block *b, ncclComm_t c, bool is_window)
 {
     pthread_mutex_lock(&lock);
     b->comm = c;
+    b->is_window = is_window;
     atomic_fetch_add(&c->n_registered, 1);
     pthread_mutex_unlock(&lock);
 }
 
-static ncclResult_t end_registration(ncclComm_t c, struct block *b)
+static ncclResult_t end_registration(ncclComm_t c, struct block *b, bool is_window)
 {
     ncclResult_t rc = comm_check_ready(c);
     pthread_mutex_lock(&lock);
-    if (rc == ncclSuccess && (!b || b->comm != c))
+    if (rc == ncclSuccess && (!b || b->comm != c || b->is_window != is_window))
         rc = script_say(ncclInvalidUsage, "the end of a registration that there is not");
     if (rc == ncclSuccess) {
         b->comm = NULL;
@@ -127,7 +129,7 @@ ncclResult_t ncclCommRegister(ncclComm_t c, void *p, size_t n, void **handle)
     struct block *b = registrable(c, p, n);
     if (!b || a.what == DO_ERROR)
         return b ? (ncclResult_t)a.n : ncclInvalidArgument;
-    set_registered(b, c);
+    set_registered(b, c, false);
     *handle = b;
     return ncclSuccess;
 }
@@ -135,7 +137,7 @@ ncclResult_t ncclCommRegister(ncclComm_t c, void *p, size_t n, void **handle)
 ncclResult_t ncclCommDeregister(ncclComm_t c, void *handle)
 {
     script_log("deregister");
-    return end_registration(c, handle);
+    return end_registration(c, handle, false);
 }
 
 void memory_forget(ncclComm_t c)
@@ -145,3 +147,61 @@ void memory_forget(ncclComm_t c)
         b->comm = b->comm == c ? NULL : b->comm;
     pthread_mutex_unlock(&lock);
 }
+
+/* ---- windows ---- */
+
+int64_t memory_offset(ncclComm_t c, const void *p)
+{
+    int64_t at = -1;
+    pthread_mutex_lock(&lock);
+    for (struct block *b = blocks; b; b = b->next) {
+        const char *from = (char *)b + PAGE, *end = from + b->n_bytes;
+        if (b->comm == c && b->is_window && (const char *)p >= from && (const char *)p < end)
+            at = (const char *)p - from;
+    }
+    pthread_mutex_unlock(&lock);
+    return at;
+}
+
+void memory_window(ncclComm_t c, const struct op *o)
+{
+    struct block *b = (struct block *)(void *)((char *)(uintptr_t)o->in - PAGE);
+    bool is_same = mapped_same(c->mapped, (uint64_t)o->n << 8 | 0xa5);
+    if (atomic_load(&c->is_aborted))
+        return;
+    if (is_same) {
+        set_registered(b, c, true);
+        *(void **)o->out = b;
+    } else {
+        script_say(ncclInvalidArgument, "a window that is not of the same size on all ranks, or not on all");
+        atomic_store(&c->async_code, ncclInvalidArgument);
+    }
+    atomic_store(&c->is_windowing, false);
+}
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+ncclResult_t ncclCommWindowRegister(ncclComm_t c, void *p, size_t n, ncclWindow_t *win, int flags)
+{
+    struct answer a = script_call("window");
+    script_log("window %zu", n);
+    struct block *b = registrable(c, p, n);
+    if (!b || a.what == DO_ERROR)
+        return b ? (ncclResult_t)a.n : ncclInvalidArgument;
+    if (flags != NCCL_WIN_COLL_SYMMETRIC)
+        return script_say(ncclInvalidArgument, "a window with other flags");
+    *win = NULL;
+    if (a.what == DO_NONE)
+        return ncclSuccess;
+    struct op *o = malloc(sizeof *o);
+    *o = (struct op){.kind = WINDOW, .in = p, .out = win, .n = n};
+    atomic_store(&c->is_windowing, true);
+    comm_enqueue(c, o);
+    return comm_answer(c, a);
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t c, ncclWindow_t win)
+{
+    script_log("unwindow");
+    return end_registration(c, (struct block *)win, true);
+}
+#endif

@@ -183,11 +183,15 @@ static void use_root(struct mapped *m, const struct op *o, size_t at, size_t n)
     memcpy((char *)o->out + at, m->shared->slot[o->peer], n);
 }
 
-/* As in NCCL, ranks that have registered memory wait here for those that have not. */
-static void meet_registered(ncclComm_t c, const struct op *o)
+/* What symmetric kernels take for granted. */
+static void check_offset(ncclComm_t c, const struct op *o)
 {
-    if (atomic_load(&c->n_registered) > 0 && o->kind != BROADCAST)
-        mapped_same(c->mapped, 0);
+    const void *at = o->kind == ALLGATHER ? o->out : o->in;
+    if (atomic_load(&c->n_registered) > 0 && o->kind != BROADCAST &&
+        !mapped_same(c->mapped, (uint64_t)memory_offset(c, at)) && !atomic_load(&c->is_aborted)) {
+        script_say(ncclInvalidUsage, "an operation begins at different offsets of a window");
+        atomic_store(&c->async_code, ncclInvalidUsage);
+    }
 }
 
 static void move_collective(struct mapped *m, const struct op *o)
@@ -242,9 +246,11 @@ void move_group(ncclComm_t c, struct op *ops)
     struct mapped *m = c->mapped;
     bool is_busy = true;
     for (struct op *o = ops; o; o = o->next) {
-        if (o->kind >= SEND || atomic_load(m->is_aborted))
+        if (o->kind == WINDOW)
+            memory_window(c, o);
+        if (o->kind >= WINDOW || atomic_load(m->is_aborted))
             continue;
-        meet_registered(c, o);
+        check_offset(c, o);
         move_collective(m, o);
     }
     while (is_busy && !atomic_load(m->is_aborted)) {

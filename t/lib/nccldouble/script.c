@@ -59,7 +59,7 @@ static void parse(char *line)
     if (sscanf(rest, "%d %n", &r.n, &used) == 1)
         rest += used;
     snprintf(r.text, sizeof r.text, "%s", rest);
-    if (!strstr(" progress error async hang block kill ", r.what) || n_rules == MAX_RULES)
+    if (!strstr(" progress error async hang block kill none ", r.what) || n_rules == MAX_RULES)
         bad(line);
     rules[n_rules++] = r;
 }
@@ -110,6 +110,8 @@ struct answer script_call(const char *call)
             return (struct answer){DO_PROGRESS, r->n};
         if (!strcmp(r->what, "hang"))
             return (struct answer){DO_HANG, 0};
+        if (!strcmp(r->what, "none"))
+            return (struct answer){DO_NONE, 0};
         snprintf(last, sizeof last, "%s", r->text);
         return (struct answer){!strcmp(r->what, "error") ? DO_ERROR : DO_ASYNC, r->n};
     }

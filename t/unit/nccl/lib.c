@@ -10,7 +10,7 @@
 
 struct scene {
     const char *version;
-    bool is_scalable;
+    bool is_scalable, has_windows;
     const char *refusal; /* NULL: it is taken */
 };
 
@@ -64,7 +64,7 @@ static int check(const struct scene *s)
         return !lib && strstr(e.text, s->refusal) ? 0 : 2;
     if (!lib || nccl_lib_open(&e) != lib || lib->version != atoi(s->version))
         return 3;
-    if (lib->has[NCCL_SCALABLE] != s->is_scalable)
+    if (lib->has[NCCL_SCALABLE] != s->is_scalable || lib->has[NCCL_WINDOWS] != s->has_windows)
         return 4;
     return s->is_scalable && try_two_ids(lib) < 0 ? 5 : 0;
 }
@@ -73,17 +73,17 @@ static void test_versions(void **state)
 {
     (void)state;
     static const struct scene scenes[] = {
-        {"2708", false, "NCCL 2.7.8, which is too old"},
-        {"21805", false, "NCCL 2.18.5, which is too old"},
-        {"21901", false, NULL},
-        {"22207", false, NULL},
-        {"22304", true, NULL},
-        {"22707", true, NULL},
-        {"22809", true, NULL},
-        {"23004", true, NULL},
-        {"23007", true, NULL},
-        {"23102", true, NULL},
-        {"30000", false, "NCCL 3.0.0, another major version than this build's 2."},
+        {"2708", false, false, "NCCL 2.7.8, which is too old"},
+        {"21805", false, false, "NCCL 2.18.5, which is too old"},
+        {"21901", false, false, NULL},
+        {"22207", false, false, NULL},
+        {"22304", true, false, NULL},
+        {"22707", true, false, NULL},
+        {"22809", true, false, NULL},
+        {"23004", true, false, NULL},
+        {"23007", true, true, NULL},
+        {"23102", true, true, NULL},
+        {"30000", false, false, "NCCL 3.0.0, another major version than this build's 2."},
     };
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
         int status;

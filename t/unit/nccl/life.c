@@ -225,7 +225,7 @@ static int lives(struct job *j, int rank)
     CHECK(fake.n_id == (rank == 0) && r.n->life == NCCL_CREATED && r.n->ids, "created: %d ids", fake.n_id);
     CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
     CHECK(r.n->life == NCCL_READY && !r.n->ids && fake.ids[0] == 1, "started with rank 0's id, which is wiped");
-    CHECK(nccl_memory_create(r.n, 64, &memory, &e) == 0 && memory, "%s", e.text);
+    CHECK(nccl_memory_create(r.n, 64, true, &memory, &e) == 0 && memory, "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0 && r.n->life == NCCL_ISSUED, "%s", e.text);
     CHECK(nccl_settle(r.n, &e) == 0 && r.n->life == NCCL_READY, "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "%s", e.text);
@@ -247,7 +247,7 @@ static int makes_mistakes(struct job *j, int rank)
     CHECK(nccl_close(r.n, &e) < 0 && nccl_wait(r.n, done_at_third, &n, &e) < 0 && n == 0, "%s", e.text);
     CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
     CHECK(nccl_start(r.n, &e) < 0 && e.domain == DDP_E_USAGE && fake.n_init == 1, "twice: %s", e.text);
-    CHECK(nccl_memory_create(r.n, 0, NULL, &e) < 0 && e.domain == DDP_E_USAGE, "no bytes: %s", e.text);
+    CHECK(nccl_memory_create(r.n, 0, true, NULL, &e) < 0 && e.domain == DDP_E_USAGE, "no bytes: %s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0, "none of it has harmed: %s", e.text);
     CHECK(nccl_close(r.n, &e) == 0, "%s", e.text);
     CHECK(nccl_close(r.n, &e) < 0 && nccl_allreduce(r.n, &range, 1, NULL, &e) < 0, "after the end: %s", e.text);
@@ -258,7 +258,7 @@ static int breaks(struct job *j, int rank)
 {
     void *memory;
     WIRED(r);
-    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, &memory, &e) == 0, "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, false, &memory, &e) == 0, "%s", e.text);
     CHECK(nccl_allreduce(r.n, &range, 1, NULL, &e) == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
     fake.code = rank == 1 ? NCCL_REMOTE_ERROR : NCCL_OK;
     fake.busy = rank == 1 ? 3 : 1 << 30;
@@ -293,7 +293,7 @@ static int has_no_memory(struct job *j, int rank)
         fake.fails_to_allocate = fails && !scenes[i].allocates;
         fake.fails_to_register = fails && scenes[i].allocates;
         fake.n_register = fake.n_deregister = fake.n_free = warned[0] = 0;
-        CHECK(nccl_memory_create(r.n, (2 << 20) + 1, &memory, &e) == 0, "%d: %s", i, e.text);
+        CHECK(nccl_memory_create(r.n, (2 << 20) + 1, true, &memory, &e) == 0, "%d: %s", i, e.text);
         CHECK(!!memory == scenes[i].allocates && fake.n_register == scenes[i].allocates, "%d: %p", i, memory);
         CHECK(fake.n_free == (!scenes[i].allocates && !fails), "%d: freed %d", i, fake.n_free);
         CHECK(fake.n_deregister == (scenes[i].allocates && !fails), "%d: %d end", i, fake.n_deregister);
@@ -379,7 +379,7 @@ static int is_stuck(struct job *j, int rank)
 {
     void *memory;
     WIRED(r);
-    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, &memory, &e) == 0, "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, false, &memory, &e) == 0, "%s", e.text);
     CHECK(comm_barrier(r.c, &e) == 0, "%s", e.text);
     fake.abort_blocks = rank == 0;
     if (rank == 1)
