@@ -277,6 +277,7 @@ static void clear_stream(struct CUstream_st *s)
 {
     for (struct work *w = s->first, *next; w; w = next) {
         next = w->next;
+        free(w->staged);
         free(w);
     }
 }

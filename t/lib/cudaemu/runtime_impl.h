@@ -26,6 +26,7 @@ struct work {
     enum { WORK_COPY, WORK_FILL, WORK_RECORD, WORK_AFTER, WORK_RUN } what;
     void *to;
     const void *from;
+    void *staged; /* what `from` is then, and is freed with the work; NULL: the caller's memory */
     size_t n;
     int byte;
     struct CUevent_st *event;  /* WORK_AFTER: NULL once it is done and destroyed */

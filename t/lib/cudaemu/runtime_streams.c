@@ -46,6 +46,7 @@ static bool step(struct CUstream_st *s)
     if (!s->first)
         s->last = NULL;
     do_work(w);
+    free(w->staged);
     free(w);
     return true;
 }
@@ -132,12 +133,28 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n, enum cudaMemcp
     return e ? cudaemu_keep(e) : ask(stream, &(struct work){.what = WORK_COPY, .to = dst, .from = src, .n = n});
 }
 
+/* To device memory, from pageable or device memory: as with CUDA the caller may go on, and have its memory back, before
+ * the copy is done on the default stream, for which a stream that is non-blocking does not wait. */
+static cudaError_t copy_later(void *dst, const void *src, size_t n)
+{
+    struct work w = {.what = WORK_COPY, .to = dst, .from = src, .n = n};
+    if (!is_device(src)) {
+        w.from = w.staged = malloc(n + 1);
+        if (!w.staged)
+            return cudaemu_keep(cudaErrorMemoryAllocation);
+        memcpy(w.staged, src, n);
+    }
+    return ask(NULL, &w);
+}
+
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, enum cudaMemcpyKind kind)
 {
     BEGIN_ON_GPU();
     cudaError_t e = check_copy(dst, src, n, kind);
     if (e)
         return cudaemu_keep(e);
+    if (cudaemu_all.mode != MODE_NOW && is_device(dst) && !cudaemu_block_of(src, n, true))
+        return copy_later(dst, src, n);
     drain(&cudaemu_all.standard);
     memmove(dst, src, n);
     return cudaSuccess;

@@ -10,7 +10,8 @@
  *   EMU_DRIVER=V      cudaDriverGetVersion (13000); 0: no driver; less than the runtime's (13000): every GPU call fails
  *                     with 35
  *   EMU_STREAMS=M     now: work is done when it is asked for (default); deferred: one piece of it for each query of its
- *                     stream or of an event on it, all of it at a synchronisation, so that a missing one shows;
+ *                     stream or of an event on it, all of it at a synchronisation, so that a missing one shows; so is
+ *                     cudaMemcpy to device memory, but from pinned memory;
  *                     stuck: never
  *   EMU_FAIL=CALL:N:ERROR[,...]  the Nth call of CALL ("*": of any) fails with ERROR, a number; an error from which
  *                     CUDA does not recover then comes from every later call; -1: it never returns

@@ -316,7 +316,31 @@ static void waits_are_for_the_record_before_them(void **)
     cudaemu_reset();
 }
 
+/* cudaMemcpy gives pageable memory back before its bytes have arrived; only the default stream waits for them. */
+static void pageable_copies_come_later(void **)
+{
+    int *p = nullptr, host = 7, got = 0;
+    cudaStream_t other;
+    setenv("EMU_STREAMS", "deferred", 1);
+    cudaemu_reset();
+    assert_int_equal(cudaMalloc((void **)&p, sizeof *p), 0);
+    assert_int_equal(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), 0);
+    for (int waits = 0; waits < 2; waits++) {
+        assert_int_equal(cudaMemcpy(p, &host, sizeof host, cudaMemcpyHostToDevice), 0);
+        host = 8; /* the caller's again */
+        assert_int_equal(waits ? cudaDeviceSynchronize() : cudaSuccess, 0);
+        assert_int_equal(cudaMemcpyAsync(&got, p, sizeof got, cudaMemcpyDeviceToHost, other), 0);
+        assert_int_equal(cudaStreamSynchronize(other), 0);
+        assert_int_equal(got, waits ? 8 : -1);
+    }
+    assert_int_equal(cudaMemcpy(&got, p, sizeof got, cudaMemcpyDeviceToHost), 0);
+    assert_int_equal(got, 8);
+    unsetenv("EMU_STREAMS");
+    cudaemu_reset();
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(pageable_copies_come_later),
     cmocka_unit_test(launches_wait_for_their_stream), cmocka_unit_test(waits_are_for_the_record_before_them),
     cmocka_unit_test(threads_share_and_wait), cmocka_unit_test(warps_exchange),
     cmocka_unit_test(fragments_multiply), cmocka_unit_test(copies_end_in_zeros),
