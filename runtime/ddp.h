@@ -435,8 +435,8 @@ struct ddp_checkpoint_status {
     char path[256];    /* of the last one committed or resumed from; a longer one without its beginning; "memory": a
                         * snapshot that guards held */
     char warning[1024]; /* on rank 0: all from before the first step, then those of the last step that had any: a save
-                         * that failed, a broken checkpoint, another machine, a folder that others can write to; "":
-                         * none */
+                         * that failed, a broken checkpoint, another machine, a folder that others can write to, what
+                         * is wrong with NCCL; "": none */
 };
 static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 
