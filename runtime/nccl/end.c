@@ -40,7 +40,8 @@ void nccl_destroy(nccl_t *n)
     int saved = errno;
     nccl_drop(n);
     nccl_forget_ids(n);
-    nccl_memory_free(n);
+    if (!n->is_stuck) /* else a thread of NCCL's may yet write a window there */
+        nccl_memory_free(n);
     free(n);
     errno = saved;
 }

@@ -58,8 +58,8 @@ const char *nccl_said(const nccl_t *n, char buf[NCCL_SAID_MAX]);
 
 void nccl_warn(const nccl_t *n, const char *line); /* by nccl_config.warn, if there is one */
 
-/* nccl/memory.c: ends the registrations of all memory of nccl_memory_create; frees it, except after nccl_leave_memory
- * and where NCCL is stuck. */
+/* nccl/memory.c: ends the registrations of all memory of nccl_memory_create; frees it, except after nccl_leave_memory.
+ * Neither is called where NCCL is stuck. */
 int nccl_memory_release(nccl_t *n, ddp_error_t *errp);
 void nccl_memory_free(nccl_t *n);
 

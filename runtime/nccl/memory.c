@@ -38,7 +38,7 @@ static int allocate(nccl_t *n, struct nccl_memory *m, ddp_error_t *errp)
 {
     int code = n->lib->alloc(&m->data, m->n_bytes);
     int all = agree(n, code, m->n_bytes, "allocate", "all ranks take other memory of their GPUs", errp);
-    if (all != 1 && code == NCCL_OK)
+    if (all != 1 && code == NCCL_OK && !n->is_stuck)
         n->lib->free(m->data);
     return all;
 }
@@ -119,7 +119,7 @@ void nccl_memory_free(nccl_t *n)
 {
     for (struct nccl_memory *m = n->memories, *next; m; m = next) {
         next = m->next;
-        if (!n->is_stuck && !n->leaves_memory)
+        if (!n->leaves_memory)
             n->lib->free(m->data);
         free(m);
     }

@@ -20,6 +20,7 @@ static struct {
     int n_register, n_deregister;
     bool fails_to_allocate, fails_to_register;
     bool abort_blocks;
+    void **ret_window; /* where a thread of NCCL's writes it */
     unsigned char ids[NCCL_ID_BYTES];
 } fake;
 static int handle;
@@ -115,6 +116,14 @@ static int fake_deregister(void *comm, void *h)
     fake.n_deregister++;
     return NCCL_OK;
 }
+static int fake_window(void *comm, void *p, size_t n, void **ret_window)
+{
+    (void)comm;
+    (void)p;
+    (void)n;
+    fake.ret_window = ret_window; /* NULL: it has none */
+    return busy();
+}
 static int fake_group_start(void)
 {
     return fake.busy > 0 ? NCCL_INVALID_USAGE : NCCL_OK; /* the last call has to be known to be over */
@@ -144,6 +153,8 @@ static const struct nccl_lib lib = {
     .free = fake_free,
     .reg = fake_register,
     .dereg = fake_deregister,
+    .has[NCCL_WINDOWS] = true,
+    .window = fake_window,
     .group_start = fake_group_start,
     .group_end = busy,
     .allreduce = fake_allreduce,
@@ -379,7 +390,7 @@ static int is_stuck(struct job *j, int rank)
 {
     void *memory;
     WIRED(r);
-    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, false, &memory, &e) == 0, "%s", e.text);
+    CHECK(nccl_start(r.n, &e) == 0 && nccl_memory_create(r.n, 64, true, &memory, &e) == 0, "%s", e.text);
     CHECK(comm_barrier(r.c, &e) == 0, "%s", e.text);
     fake.abort_blocks = rank == 0;
     if (rank == 1)
@@ -387,6 +398,8 @@ static int is_stuck(struct job *j, int rank)
     CHECK(nccl_wait(r.n, never, NULL, &e) < 0 && strstr(e.text, "rank 1 (n0) aborted: enough"), "%s", e.text);
     CHECK(r.n->is_stuck == (rank == 0), "stuck");
     unwire(&r, 0);
+    if (rank == 0)
+        *fake.ret_window = NULL; /* as a thread of NCCL's may that is stuck */
     CHECK(fake.n_abort == 1 && fake.n_free == (rank != 0), "%d", fake.n_free);
     return 0;
 }
