@@ -19,6 +19,7 @@
 struct card {
     int32_t version; /* of the library */
     int32_t n_roots; /* that this rank counts with */
+    int32_t has;     /* nccl_lib.has, a bit each: what some ranks can do alone the others would wait for */
     char refusal[sizeof((ddp_error_t *)0)->text]; /* empty, or why this rank cannot take part */
     unsigned char id[NCCL_ID_BYTES];              /* of a root */
 };
@@ -28,6 +29,8 @@ static int fill_card(nccl_t *n, const int *roots, struct card *card, ddp_error_t
 {
     card->version = n->lib->version;
     card->n_roots = n->n_ids;
+    for (int f = 0; f < NCCL_FEATURES; f++)
+        card->has |= n->lib->has[f] << f;
     int code = NCCL_OK;
     for (int i = 0; i < n->n_ids; i++)
         if (roots[i] == n->world->rank)
@@ -44,12 +47,13 @@ static int compare(const nccl_t *n, const struct card *cards, ddp_error_t *errp)
             return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s: %s", who[1], cards[r].refusal);
     }
     for (int r = 1; r < n->world->size; r++) {
-        if (cards[r].version == cards[0].version && cards[r].n_roots == cards[0].n_roots)
+        if (cards[r].version == cards[0].version && cards[r].n_roots == cards[0].n_roots &&
+            cards[r].has == cards[0].has)
             continue;
         world_rank_name(n->world, 0, who[0], sizeof who[0]);
         world_rank_name(n->world, r, who[1], sizeof who[1]);
         return error_set(errp, DDP_E_COMM, EPROTO, "%s has NCCL %s and %s has %s: all ranks need the same version and "
-                         "the same build of libddp (LD_LIBRARY_PATH)", who[0],
+                         "build of it, and the same build of libddp (LD_LIBRARY_PATH)", who[0],
                          nccl_version_text(cards[0].version, have[0]), who[1],
                          nccl_version_text(cards[r].version, have[1]));
     }

@@ -69,8 +69,8 @@ struct nccl_config {
 
 /* Opens libnccl. The roots make ids, which all ranks get by one comm_allgather of c, together with each rank's library
  * version or its reason not to take part. Collective. Returns NULL on all ranks alike if one rank has no NCCL, another
- * version of it, or an environment in which NCCL cannot work; c can then be used as before. Returns NULL on one rank if
- * c fails, or if this rank's memory runs out, which breaks c. w and c are borrowed until nccl_destroy. */
+ * version or build of it, or an environment in which NCCL cannot work; c can then be used as before. Returns NULL on
+ * one rank if c fails, or if this rank's memory runs out, which breaks c. w and c are borrowed until nccl_destroy. */
 nccl_t *nccl_create(const struct nccl_config *cfg, const struct world *w, comm_t *c, ddp_error_t *errp);
 
 /* Connects the ranks (NCCL's wire-up); waits for all of them. */

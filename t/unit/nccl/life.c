@@ -350,7 +350,7 @@ static int wires_again(struct job *j, int rank)
     return unwire(&r, 0);
 }
 
-/* Rank 1 has no library, or another one: all are told alike, and the host communicator goes on. */
+/* Rank 1 has no library, another version, or another build: all are told alike, and the host communicator goes on. */
 static int refuses(struct job *j, int rank)
 {
     struct nccl_config cfg = {.timeout_s = 30, .device = {.ctx = &fake, .enter = enter}};
@@ -364,6 +364,10 @@ static int refuses(struct job *j, int rank)
     other.version = rank == 1 ? 22708 : lib.version;
     CHECK(!nccl_create_with(&cfg, &other, NULL, r.w, r.c, &e), "with two versions");
     CHECK(strstr(e.text, "rank 0 (n0) has NCCL 2.28.9 and rank 1 (n0) has 2.27.8: all ranks"), "%s", e.text);
+    other = lib;
+    other.has[NCCL_WINDOWS] = rank != 1;
+    CHECK(!nccl_create_with(&cfg, &other, NULL, r.w, r.c, &e), "with a function that one rank lacks");
+    CHECK(strstr(e.text, "rank 1 (n0) has 2.28.9: all ranks need the same version and build of it"), "%s", e.text);
     CHECK(fake.n_init == 0 && comm_barrier(r.c, &e) == 0, "%s", e.text);
     r.n = nccl_create_with(&cfg, &lib, NULL, r.w, r.c, &e);
     CHECK(r.n && nccl_start(r.n, &e) == 0 && nccl_close(r.n, &e) == 0, "afterwards: %s", e.text);
