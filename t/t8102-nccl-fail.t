@@ -57,15 +57,19 @@ all_told 2,1 "no id" 'the wire-up of NCCL failed: unhandled system error \(no in
 is "... before anybody begins" "$(grep -c init <<<"$log")" 0
 script "version 23007" "rank 1 window error 1 Cuda failure 1 'invalid argument'"
 probe 3
-all_told 3 "a window that one rank is refused" "the registration of memory with NCCL failed: unhandled cuda error "\
-"\(Cuda failure 1 'invalid argument'\): NCCL_WIN_ENABLE=0 goes without" 3
+all_told 3 "a window that one rank is refused" "the registration of a window with NCCL failed: unhandled cuda error "\
+"\(Cuda failure 1 'invalid argument'\): NCCL_WIN_ENABLE=0, on all ranks, goes without" 3
 is "... all abort, and free" "$(grep -c abort <<<"$log") $(grep -c ' free$' <<<"$log")" "3 3"
 script "version 23007" "rank 2 window async 3 a bug"
 probe 3
-all_told 3 "a window that fails on the way" 'the registration of memory with NCCL failed: internal error \(a bug\)' 3
+all_told 3 "a window that fails on the way" 'the registration of a window with NCCL failed: internal error \(a bug\)' 3
 script "version 23007" "rank 0 window hang"
 probe 3 --timeout 1
-all_told 3 "a window that never comes" 'all ranks wait in the registration of memory with NCCL, .*NCCL_WIN_ENABLE=0' 3
+in_window='all ranks wait in the registration of a window with NCCL, and nothing moves: NCCL_WIN_ENABLE=0, on all ranks'
+all_told 3 "a window that never comes" "$in_window" 3
+script "version 23007" "rank 1 window none"
+probe 3 --timeout 1
+all_told 3 "a window that one rank has not (NCCL_WIN_ENABLE=0 for it alone)" "$in_window" 3
 script "version 23007" "rank 1 window kill"
 probe 3
 all_told 3 "killed in a window" 'rank 1 \([^)]*\) died' 2

@@ -49,6 +49,7 @@ enum watch_what {
     WATCH_IN_NCCL_INIT,
     WATCH_IN_NCCL,
     WATCH_IN_NCCL_MEMORY,
+    WATCH_IN_NCCL_WINDOW,
     WATCH_IN_NCCL_END
 };
 const char *watch_what_name(enum watch_what what);

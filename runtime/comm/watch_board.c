@@ -42,7 +42,8 @@ const char *watch_what_name(enum watch_what what)
     static const char *const names[] = {"barrier",    "all-reduce",       "broadcast",
                                         "all-gather", "segment creation", "wire-up",
                                         "the wire-up of NCCL", "an operation of NCCL",
-                                        "the registration of memory with NCCL", "the end of NCCL"};
+                                        "the registration of memory with NCCL",
+                                        "the registration of a window with NCCL", "the end of NCCL"};
     return (size_t)what < sizeof names / sizeof *names ? names[what] : "a collective";
 }
 
@@ -81,8 +82,8 @@ int cause_error(const struct world *w, struct cause c, const char *text, const f
     case WATCH_STUCK:
         return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "all ranks wait in %s, and nothing moves: %s; NCCL_DEBUG=INFO "
                          "tells more", watch_what_name(c.what),
-                         c.what == WATCH_IN_NCCL_MEMORY
-                             ? "NCCL_WIN_ENABLE=0 goes without what may hang"
+                         c.what == WATCH_IN_NCCL_WINDOW
+                             ? "NCCL_WIN_ENABLE=0, on all ranks, goes without windows"
                              : "the network may not carry it (NCCL_SOCKET_IFNAME), or ranks made different calls");
     }
     return error_set(errp, DDP_E_COMM, EPROTO, "%s ended for an unknown cause", who);

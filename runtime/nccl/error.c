@@ -30,8 +30,8 @@ void nccl_warn(const nccl_t *n, const char *line)
 
 static const char *cure(int code, enum watch_what what)
 {
-    if (what == WATCH_IN_NCCL_MEMORY)
-        return "NCCL_WIN_ENABLE=0 goes without what may have failed, NCCL_DEBUG=INFO tells more";
+    if (what == WATCH_IN_NCCL_WINDOW)
+        return "NCCL_WIN_ENABLE=0, on all ranks, goes without windows, NCCL_DEBUG=INFO tells more";
     switch (code) {
     case NCCL_CUDA_ERROR:
         return "look for this GPU's Xid in dmesg and at nvidia-smi";

@@ -55,7 +55,7 @@ static int open_window(nccl_t *n, struct nccl_memory *m, ddp_error_t *errp)
     if (!n->lib->has[NCCL_WINDOWS] || n->world->n_nodes > 1)
         return 0;
     int code = n->lib->window(n->handle, m->data, m->n_bytes, &m->window);
-    return nccl_become_ready(n, code, WATCH_IN_NCCL_MEMORY, errp);
+    return nccl_become_ready(n, code, WATCH_IN_NCCL_WINDOW, errp);
 }
 
 static int end_registration(nccl_t *n, struct nccl_memory *m, enum watch_what what, ddp_error_t *errp)

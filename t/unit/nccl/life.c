@@ -317,6 +317,19 @@ static int has_no_memory(struct job *j, int rank)
     return 0;
 }
 
+/* What is wrong with a plain registration has nothing to do with windows. */
+static int breaks_when_registering(struct job *j, int rank)
+{
+    void *memory;
+    WIRED(r);
+    CHECK(nccl_start(r.n, &e) == 0, "%s", e.text);
+    fake.code = rank == 1 ? NCCL_INVALID_ARGUMENT : NCCL_OK;
+    CHECK(nccl_memory_create(r.n, 64, false, &memory, &e) < 0, "it went well");
+    CHECK(strstr(e.text, "rank 1 (n0)") && strstr(e.text, "the registration of memory with NCCL failed: error (as the "
+                 "test wants): NCCL_DEBUG=INFO tells more"), "%s", e.text);
+    return unwire(&r, 0);
+}
+
 /* NCCL hears of a death before the watch does: rank 1 ends only when rank 0 has its error. It is told as the death. */
 static int dies_later(struct job *j, int rank)
 {
@@ -442,6 +455,7 @@ TEST(test_life, lives, 0)
 TEST(test_mistakes, makes_mistakes, 0)
 TEST(test_breaks, breaks, 4)
 TEST(test_no_memory, has_no_memory, 0)
+TEST(test_registering, breaks_when_registering, 0)
 TEST(test_dies_later, dies_later, 0)
 TEST(test_wires_again, wires_again, 4)
 TEST(test_refuses, refuses, 0)
@@ -452,7 +466,7 @@ TEST(test_late, is_late, 0.5)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_life),          cmocka_unit_test(test_mistakes),    cmocka_unit_test(test_breaks),
     cmocka_unit_test(test_wires_again),   cmocka_unit_test(test_refuses),     cmocka_unit_test(test_dies_later),
-    cmocka_unit_test(test_no_memory),
+    cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_registering),
     cmocka_unit_test(test_device_fails),  cmocka_unit_test(test_stuck),       cmocka_unit_test(test_late),
 };
 UNIT_MAIN(tests)
