@@ -86,10 +86,11 @@ t_unit_kernels_reduce_t_SOURCES = t/unit/kernels/reduce.c
 
 # their tests: over the emulator in `make check`, of what nvcc compiles by `make gpu-tests` on a machine with a GPU
 if HAVE_CXX
-UNIT_TESTS += t/unit/kernels/cuda_cast.t t/unit/kernels/cuda_optim.t t/unit/kernels/cuda_reduce.t
+UNIT_TESTS += t/unit/kernels/cuda_cast.t t/unit/kernels/cuda_large_step.t t/unit/kernels/cuda_optim.t \
+	t/unit/kernels/cuda_reduce.t
 endif
 if HAVE_CUDART
-GPU_TESTS += t/gpu/cuda_cast t/gpu/cuda_optim t/gpu/cuda_reduce
+GPU_TESTS += t/gpu/cuda_cast t/gpu/cuda_large_step t/gpu/cuda_optim t/gpu/cuda_reduce
 endif
 
 t_unit_kernels_cuda_cast_t_SOURCES = t/unit/kernels/cuda_cast.c $(GPU_TEST_SOURCES) \
@@ -100,6 +101,14 @@ t_unit_kernels_cuda_cast_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_cast_SOURCES = t/unit/kernels/cuda_cast.c $(GPU_TEST_SOURCES)
 t_gpu_cuda_cast_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_cast_LDADD = $(GPU_LIBS)
+
+t_unit_kernels_cuda_large_step_t_SOURCES = t/unit/kernels/cuda_large_step.c $(TENSOR_SOURCES) $(EMU_KERNELS)
+t_unit_kernels_cuda_large_step_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_unit_kernels_cuda_large_step_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
+t_unit_kernels_cuda_large_step_t_LDADD = $(EMULATED_LIBS)
+t_gpu_cuda_large_step_SOURCES = t/unit/kernels/cuda_large_step.c $(TENSOR_SOURCES)
+t_gpu_cuda_large_step_CPPFLAGS = $(GPU_CPPFLAGS)
+t_gpu_cuda_large_step_LDADD = $(GPU_LIBS)
 
 t_unit_kernels_cuda_optim_t_SOURCES = t/unit/kernels/cuda_optim.c $(GPU_TEST_SOURCES) \
 	t/lib/cudaemu/kernels/norm.cc t/lib/cudaemu/kernels/optim.cc

@@ -13,7 +13,8 @@
 
 #define GUARD 256
 #define F16_MAX 65504
-#define GUARD_BYTE 0xff /* NaNs: what is read there shows, too */
+#define PERIOD 1048573
+#define GUARD_BYTE 0xff /* NaNs: what is read there shows, too; also an output's */
 #ifdef __SANITIZE_ADDRESS__
 #define GUARD_BEHIND 0
 #else
@@ -62,12 +63,9 @@ struct tensor tensor_poisoned(enum ddp_dtype type, size_t n, size_t offset)
     struct tensor t = {.n = n, .type = type};
     size_t before = GUARD + offset * elem_bytes(&t), bytes = n * elem_bytes(&t);
     t.base_bytes = before + bytes + GUARD_BEHIND;
-    unsigned char *host = malloc(t.base_bytes);
-    memset(host, GUARD_BYTE, t.base_bytes);
-    memset(host + before, 0xff, bytes);
-    t.base = device_bytes(host, t.base_bytes);
+    t.base = device_bytes(NULL, t.base_bytes);
+    device_check((int)cudaMemset(t.base, GUARD_BYTE, t.base_bytes), "cudaMemset");
     t.at = (char *)t.base + before;
-    free(host);
     return t;
 }
 
@@ -146,10 +144,28 @@ double *tensor_values(const struct tensor *t)
     return x;
 }
 
+static void check_guard(const struct tensor *t, size_t at, size_t n)
+{
+    unsigned char *guard = malloc(n + 1);
+    device_fetch(guard, (char *)t->base + at, n);
+    for (size_t i = 0; i < n; i++)
+        if (guard[i] != GUARD_BYTE)
+            fail_msg("a byte %s a tensor of %zu elements was written", at ? "behind" : "before", t->n);
+    free(guard);
+}
+
 void tensor_free(struct tensor *t)
 {
+    size_t before = (size_t)((char *)t->at - (char *)t->base), behind = before + t->n * elem_bytes(t);
+    check_guard(t, 0, before);
+    check_guard(t, behind, t->base_bytes - behind);
     device_drop(t->base);
     *t = (struct tensor){0};
+}
+
+static double rounding_of(enum ddp_dtype type)
+{
+    return type == DDP_F32 ? 0 : type == DDP_F16 ? 1.0 / 1024 : 1.0 / 256;
 }
 
 /* got is infinite, as float16 has no number such as want. */
@@ -158,10 +174,78 @@ static bool overflows(enum ddp_dtype type, double got, double want)
     return type == DDP_F16 && isinf(got) && fabs(want) > F16_MAX && signbit(got) == signbit(want);
 }
 
+/* ---- parts ---- */
+
+size_t tensor_fitting(size_t n, size_t bytes_each)
+{
+    size_t left, all;
+    device_check((int)cudaMemGetInfo(&left, &all), "cudaMemGetInfo");
+    size_t fit = (left - left / 16) / bytes_each;
+    assert_true(fit > 0);
+    if (fit >= n)
+        return n;
+    print_message("# %zu of %zu: more do not fit into %zu MiB of the GPU's memory\n", fit, n, left >> 20);
+    return fit;
+}
+
+struct tensor tensor_repeated(enum ddp_dtype type, size_t n, float middle, float scale)
+{
+    struct tensor t = tensor_poisoned(type, n, 0);
+    size_t have = n < PERIOD ? n : PERIOD, size = elem_bytes(&t);
+    float *x = random_floats(have, scale);
+    for (size_t i = 0; i < have; i++)
+        x[i] += middle;
+    fill(&t, 0, x, have);
+    free(x);
+    for (size_t more; have < n; have += more) {
+        more = n - have < have ? n - have : have;
+        device_check((int)cudaMemcpy((char *)t.at + have * size, t.at, more * size, cudaMemcpyDeviceToDevice),
+                     "cudaMemcpy");
+    }
+    return t;
+}
+
+size_t tensor_place(int i, int n_samples, size_t n)
+{
+    size_t drawn = ((size_t)draw() << 31 | draw()) % n;
+    return i == 0 ? 0 : i + 1 == n_samples ? n - 1 : drawn;
+}
+
+float *tensor_part(const struct tensor *t, size_t first, size_t n)
+{
+    void *bits = malloc(n * elem_bytes(t));
+    float *x = malloc(n * sizeof *x);
+    device_fetch(bits, (char *)t->at + first * elem_bytes(t), n * elem_bytes(t));
+    from_type(t->type, x, bits, n);
+    free(bits);
+    return x;
+}
+
+void tensor_check_part(const char *what, const struct tensor *t, size_t first, size_t n, const float *want,
+                       double tolerance)
+{
+    float *got = tensor_part(t, first, n);
+    double largest = 1, rounding = rounding_of(t->type);
+    for (size_t i = 0; i < n; i++)
+        largest = fmax(largest, (double)fabsf(want[i]));
+    for (size_t i = 0; i < n; i++)
+        if (!((double)fabsf(got[i] - want[i]) <= tolerance * largest + rounding * (double)fabsf(want[i])))
+            fail_msg("%s[%zu] of %zu: %.9g, want %.9g; the largest is %.9g", what, first + i, t->n, (double)got[i],
+                     (double)want[i], largest);
+    free(got);
+}
+
+void tensors_free_all(struct tensor *const *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tensor_free(all[i]);
+}
+
+/* ---- all of an array ---- */
+
 void tensor_check(const char *what, const struct tensor *t, const double *want, double tolerance)
 {
-    double *got = tensor_values(t), largest = 1;
-    double rounding = t->type == DDP_F32 ? 0 : t->type == DDP_F16 ? 1.0 / 1024 : 1.0 / 256;
+    double *got = tensor_values(t), largest = 1, rounding = rounding_of(t->type);
     for (size_t i = 0; i < t->n; i++)
         largest = fmax(largest, fabs(want[i]));
     for (size_t i = 0; i < t->n; i++)

@@ -1,7 +1,7 @@
 /* tensors.h - device arrays of float32 or 16-bit types for tests of CUDA kernels, on a GPU or over the emulator.
  *
- * Every array lies between guard bytes, which tensor_values() looks at (where AddressSanitizer watches, there are none
- * behind it). Outputs begin poisoned with NaN. Whatever fails, fails the test. */
+ * Every array lies between guard bytes, which tensor_values() and tensor_free() look at (where AddressSanitizer
+ * watches, there are none behind it). Outputs begin poisoned with NaN. Whatever fails, fails the test. */
 #ifndef DDP_T_LIB_TENSORS_H
 #define DDP_T_LIB_TENSORS_H
 
@@ -39,6 +39,28 @@ void tensor_hash(uint64_t *hash, const struct tensor *t);
 #define tensors_end(hash, ...)                                                                                         \
     tensors_end_all(hash, (struct tensor *[]){__VA_ARGS__}, sizeof((struct tensor *[]){__VA_ARGS__}) / sizeof(void *))
 void tensors_end_all(uint64_t *hash, struct tensor *const *all, size_t n);
+
+/* ---- arrays of a training step's sizes, of which a test looks at parts ---- */
+
+/* n, or as many as fit into the GPU's free memory with bytes_each, which is said; several calls do not add up. */
+size_t tensor_fitting(size_t n, size_t bytes_each);
+
+/* n numbers in [middle - scale, middle + scale), 1048573 of them again and again: a prime, so that where an index wraps
+ * at a power of two there are other numbers. */
+struct tensor tensor_repeated(enum ddp_dtype type, size_t n, float middle, float scale);
+
+/* Of n_samples places in [0, n) the i-th: the first one, the last one, others drawn. */
+size_t tensor_place(int i, int n_samples, size_t n);
+
+/* n elements from `first` on. The caller frees. */
+float *tensor_part(const struct tensor *t, size_t first, size_t n);
+/* tensor_check of such a part; the largest is that of the part. */
+void tensor_check_part(const char *what, const struct tensor *t, size_t first, size_t n, const float *want,
+                       double tolerance);
+
+#define tensors_free(...)                                                                                              \
+    tensors_free_all((struct tensor *[]){__VA_ARGS__}, sizeof((struct tensor *[]){__VA_ARGS__}) / sizeof(void *))
+void tensors_free_all(struct tensor *const *all, size_t n);
 
 /* n_bytes on the device, and back. NULL: uninitialised. Freed with device_drop. */
 void *device_bytes(const void *from, size_t n_bytes);
