@@ -99,12 +99,13 @@ if HAVE_CXX
 UNIT_TESTS += \
 	t/unit/kernels/model/cuda_attention.t t/unit/kernels/model/cuda_crossentropy.t \
 	t/unit/kernels/model/cuda_embedding.t t/unit/kernels/model/cuda_gelu.t t/unit/kernels/model/cuda_layernorm.t \
-	t/unit/kernels/model/cuda_matmul.t
+	t/unit/kernels/model/cuda_large_attention.t t/unit/kernels/model/cuda_large_layers.t \
+	t/unit/kernels/model/cuda_large_matmul.t t/unit/kernels/model/cuda_matmul.t
 endif
 if HAVE_CUDART
 GPU_TESTS += \
-	t/gpu/cuda_attention t/gpu/cuda_crossentropy t/gpu/cuda_embedding t/gpu/cuda_gelu t/gpu/cuda_layernorm \
-	t/gpu/cuda_matmul
+	t/gpu/cuda_attention t/gpu/cuda_crossentropy t/gpu/cuda_embedding t/gpu/cuda_gelu t/gpu/cuda_large_attention \
+	t/gpu/cuda_large_layers t/gpu/cuda_large_matmul t/gpu/cuda_layernorm t/gpu/cuda_matmul
 endif
 
 t_unit_kernels_model_cuda_attention_t_SOURCES = t/unit/kernels/model/cuda_attention.c $(TENSOR_SOURCES) \
@@ -163,3 +164,28 @@ t_unit_kernels_model_cuda_matmul_t_LDADD = $(EMU_KERNEL_LIBS) t/lib/cudaemu/libc
 t_gpu_cuda_matmul_SOURCES = t/unit/kernels/model/cuda_matmul.c $(TENSOR_SOURCES)
 t_gpu_cuda_matmul_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_matmul_LDADD = libcudablas.la $(GPU_LIBS)
+
+# the sizes of a training step, beside the processor's kernels
+t_unit_kernels_model_cuda_large_attention_t_SOURCES = t/unit/kernels/model/cuda_large_attention.c $(TENSOR_SOURCES)
+t_unit_kernels_model_cuda_large_attention_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_unit_kernels_model_cuda_large_attention_t_LDADD = $(EMU_LARGE_LIBS)
+t_gpu_cuda_large_attention_SOURCES = t/unit/kernels/model/cuda_large_attention.c $(TENSOR_SOURCES)
+t_gpu_cuda_large_attention_CPPFLAGS = $(GPU_CPPFLAGS)
+t_gpu_cuda_large_attention_LDADD = libmodelkernels.la $(GPU_LIBS)
+
+t_unit_kernels_model_cuda_large_layers_t_SOURCES = t/unit/kernels/model/cuda_large_layers.c $(TENSOR_SOURCES)
+t_unit_kernels_model_cuda_large_layers_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
+t_unit_kernels_model_cuda_large_layers_t_LDADD = $(EMU_LARGE_LIBS)
+t_gpu_cuda_large_layers_SOURCES = t/unit/kernels/model/cuda_large_layers.c $(TENSOR_SOURCES)
+t_gpu_cuda_large_layers_CPPFLAGS = $(GPU_CPPFLAGS)
+t_gpu_cuda_large_layers_LDADD = libmodelkernels.la $(GPU_LIBS)
+
+EMU_LARGE_LIBS = libmodelkernels.la $(t_unit_kernels_model_cuda_matmul_t_LDADD)
+t_unit_kernels_model_cuda_large_matmul_t_SOURCES = t/unit/kernels/model/cuda_large_matmul.c $(TENSOR_SOURCES)
+t_unit_kernels_model_cuda_large_matmul_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
+EXTRA_t_unit_kernels_model_cuda_large_matmul_t_DEPENDENCIES = t/lib/blasltdouble/libcublasLt.la
+t_unit_kernels_model_cuda_large_matmul_t_LDFLAGS = $(AM_LDFLAGS) $(EMU_EXPORTS)
+t_unit_kernels_model_cuda_large_matmul_t_LDADD = $(EMU_LARGE_LIBS)
+t_gpu_cuda_large_matmul_SOURCES = t/unit/kernels/model/cuda_large_matmul.c $(TENSOR_SOURCES)
+t_gpu_cuda_large_matmul_CPPFLAGS = $(GPU_CPPFLAGS)
+t_gpu_cuda_large_matmul_LDADD = libmodelkernels.la libcudablas.la $(GPU_LIBS)
