@@ -23,7 +23,7 @@ top=$(dirname "$0")
 [ ! -e "$top/configure.fails" ] || { echo "configure: error: it lacks something" && exit 1; }
 cat >Makefile <<MAKE
 PACKAGE_VERSION = 1.2.3
-TESTS = t/gpu/cuda_reduce t/gpu/gmodel t/gpu/cuda_cast t/gpu/cuda_gelu t/gpu/cuda_optim t/gpu/cuda_attention
+TESTS = t/gpu/large t/gpu/cuda_reduce t/gpu/gmodel t/gpu/cuda_cast t/gpu/cuda_gelu t/gpu/cuda_optim t/gpu/cuda_attention
 BENCHES = \$(addprefix contrib/bench/,gpufirst gpukernels gpumodel gpureduce)
 PROGRAMS = train ddp \$(BENCHES) \$(TESTS)
 list-gpu-programs: ; @printf '%s\n' \$(PROGRAMS)
@@ -81,7 +81,9 @@ EOS
 done
 does ddp <<<'shift 3; exec "$1" "${@: -2}"'
 does gpufirst <<<'echo NCCL 2.28.9; echo GPU made up'
-for name in gmodel cuda_cast cuda_gelu cuda_optim cuda_attention cuda_reduce; do does $name <<<'echo ok 1 - fine'; done
+for name in large gmodel cuda_cast cuda_gelu cuda_optim cuda_attention cuda_reduce; do
+    does $name <<<'echo ok 1 - fine'
+done
 for name in t8402-gpu-training t8405-gpu-ranks; do script "$tree/t/$name.t" <<<'echo ok 1 - trains'; done
 
 checks() { run_deadline=120 run env -C "$tmp" "$tree/contrib/gpu-check" --out "$tmp/out" "$@"; }
@@ -110,7 +112,7 @@ does cuda_gelu <<<'echo ok 1 - begun; read -r <>"$NEVER"'
 does cuda_reduce <<<'BROKEN'
 checks
 is "much that is planted: exit code" "$rc" 1 || diag "$err"
-rest="cuda_attention:1:0:0 gmodel:1:0:0 t8402-gpu-training:1:0:0 t8405-gpu-ranks:1:0:0"
+rest="cuda_attention:1:0:0 gmodel:1:0:0 large:1:0:0 t8402-gpu-training:1:0:0 t8405-gpu-ranks:1:0:0"
 is "... each is a failure, in the order of what depends on what, and no other" "$(said tests)" \
     "cuda_reduce:0:1:0 cuda_cast:0:1:0 cuda_optim:1:0:0 cuda_gelu:1:1:0 $rest cuda_attention.racecheck:1:0:0"
 is "... all else was measured" "$(said benchmarks not_measured ended)" \
