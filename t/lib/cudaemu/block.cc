@@ -83,9 +83,17 @@ void *emu_shared_add(const void *key, size_t bytes, unsigned align)
 
 void *emu_shared_array(const void *key, size_t bytes, unsigned align)
 {
-    for (const emu_array &a : emu_now.arrays)
+    size_t total = bytes;
+    for (const emu_array &a : emu_now.arrays) {
         if (a.key == key)
             return a.bytes;
+        total += a.n_bytes;
+    }
+    if (total > emu_now.shared_limit) {
+        emu_complain(emu_now.running, "asks for %zu bytes of shared memory, more than a block's %zu", total,
+                     emu_now.shared_limit);
+        fiber_suspend(&emu_now.running->fiber);
+    }
     return memset(emu_shared_add(key, bytes, align), 0xff, bytes);
 }
 

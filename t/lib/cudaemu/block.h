@@ -50,6 +50,7 @@ struct emu_block {
     uint32_t at_warp[EMU_MAX_THREADS / EMU_WARP]; /* the lanes that wait for others of their warp */
     unsigned at_group[EMU_MAX_THREADS / EMU_GROUP]; /* so many threads of a warpgroup wait for each other */
     std::vector<emu_array> arrays; /* the dynamic one has the key NULL */
+    size_t shared_limit;           /* of their bytes together */
     uint32_t shared_top;           /* the address behind them */
     const std::function<void()> *call;
     emu_thread *running;

@@ -8,7 +8,8 @@
  * A launch fails (cudaErrorLaunchFailure; emu_error() says what and where), and the rest of it does not run, when
  * - a barrier is not reached by all threads of the block, or by some elsewhere in the source;
  * - a warp's operation is not reached by all lanes of its mask with the same mask, or reads a lane outside of it;
- * - an address for ldmatrix or cp_async is not aligned.
+ * - an address for ldmatrix or cp_async is not aligned;
+ * - its shared memory is more than every GPU has: 48 KiB, 99 KiB where the kernel asked for more.
  * Out of bounds and misaligned accesses are left to -fsanitize=address and -fsanitize=alignment. The emulator does not
  * know how fast a kernel is, nor what two blocks do to each other at one time. */
 #ifndef DDP_T_LIB_CUDAEMU_EMU_H

@@ -83,7 +83,7 @@ endif
 t_lib_train_emu_SOURCES = runtime/train/main.c $(DEVICE_CUDA_SOURCES) $(EMU_RUNTIME_SOURCES)
 t_lib_train_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_lib_train_emu_LDFLAGS = $(train_LDFLAGS) $(EMU_WHOLE_KERNELS) $(EMU_EXPORTS)
-t_lib_train_emu_LDADD = libtrain.la libgmodel.la libmodelkernels.la libddp.la libbase.la t/lib/libcudaemu.a -lstdc++ -lm
+t_lib_train_emu_LDADD = t/lib/libcudaemu.a libtrain.la libgmodel.la libmodelkernels.la libddp.la libbase.la -lstdc++ -lm
 EXTRA_t_lib_train_emu_DEPENDENCIES = t/lib/libemukernels.a t/lib/blasltdouble/libcublasLt.la
 
 # tests of what nvcc compiles

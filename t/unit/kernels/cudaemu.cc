@@ -254,6 +254,12 @@ static void mistakes_are_named(void **)
 
 static __global__ void nothing() {}
 
+static __global__ void roomy()
+{
+    CUDA_SHARED_ARRAY(char, room, 4096);
+    room[threadIdx.x] = 0;
+}
+
 static void launches_have_limits(void **)
 {
     cudaemu_reset();
@@ -266,6 +272,18 @@ static void launches_have_limits(void **)
     assert_int_equal(cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536), 0);
     assert_int_equal(CUDA_LAUNCH(nothing, 1, 32, 49153, NULL), 0);
     assert_int_equal(CUDA_LAUNCH(nothing, 1, 32, 65537, NULL), cudaErrorInvalidValue);
+    assert_int_equal(CUDA_LAUNCH(roomy, 1, 32, 44 << 10, NULL), 0);
+    assert_int_equal(CUDA_LAUNCH(roomy, 1, 32, (44 << 10) + 1, NULL), cudaErrorLaunchFailure);
+    assert_non_null(strstr(emu_error(), "asks for 49153 bytes of shared memory"));
+    cudaemu_reset();
+    int most = 99 << 10;
+    assert_int_equal(cudaFuncSetAttribute(roomy, cudaFuncAttributeMaxDynamicSharedMemorySize, most + 1),
+                     cudaErrorInvalidValue);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidValue);
+    assert_int_equal(cudaFuncSetAttribute(roomy, cudaFuncAttributeMaxDynamicSharedMemorySize, most), 0);
+    assert_int_equal(CUDA_LAUNCH(roomy, 1, 32, 95 << 10, NULL), 0);
+    assert_int_equal(CUDA_LAUNCH(roomy, 1, 32, (95 << 10) + 1, NULL), cudaErrorLaunchFailure);
+    cudaemu_reset();
 }
 
 static __global__ void add_one(int *x)
