@@ -14,7 +14,8 @@
  *   shared_address(p)                    p's place in the block's shared memory, in bytes
  *   bf16_load, bf16_store, f16_load, f16_store   float32 from and to the bits of a 16-bit type, as kernels/cast.h says
  *   bf16x2_store, f16x2_store(low, high) two of them in 32 bits
- *   exp2_fast                            2^x to about 2 units in the last place, without subnormal numbers
+ *   exp2_fast                            2^x to 2 units in the last place, without subnormal numbers
+ *   reciprocal_fast                      1 / x to one unit in the last place, likewise
  *   mma_bf16_16816, mma_f16_16816, ldmatrix_x4, ldmatrix_x4_trans, cp_async_16, cp_async_commit, cp_async_wait
  *                                        PTX's instructions for matrix fragments, by a whole warp together
  * Warps have 32 lanes, all of them present: block sizes are multiples of 32. */
@@ -86,6 +87,13 @@ static __device__ __forceinline__ float exp2_fast(float x)
 {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+static __device__ __forceinline__ float reciprocal_fast(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 

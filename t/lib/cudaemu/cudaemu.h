@@ -306,8 +306,20 @@ static inline float __uint_as_float(uint32_t u) { return f32_from_bits(u); }
 static inline int __float_as_int(float x) { return (int)__float_as_uint(x); }
 static inline float __int_as_float(int i) { return __uint_as_float((uint32_t)i); }
 
+/* Approximations err as much as PTX lets a device err (ex2.approx.ftz by 2 units in the last place, rcp.approx.ftz by
+ * one), up or down as x's bits have it, so that what passes here does not lean on a better one; and they know no
+ * subnormal numbers. */
+static inline float emu_approximate(float y, float x, uint32_t units)
+{
+    bool up = f32_bits(x) * 2654435761u >> 31;
+    if (fabsf(y) < 0x1p-126f)
+        return copysignf(0, y);
+    return isfinite(y) ? f32_from_bits(f32_bits(y) + (up ? units : -units)) : y;
+}
+static inline float exp2_fast(float x) { return x == 0 ? 1 : emu_approximate(exp2f(x), x, 2); }
+static inline float reciprocal_fast(float x) { return emu_approximate(1 / emu_approximate(x, x, 0), x, 1); }
+
 /* Better than the device's, where it approximates. */
-static inline float exp2_fast(float x) { return exp2f(x); }
 static inline float emu_rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
 #define rsqrtf emu_rsqrtf /* newer C libraries have one of their own */
 #define __expf(x) expf(x)
