@@ -155,7 +155,7 @@ static int backward(void *din, float *dbias, float *work, const void *dout, cons
     strip_args<T> a = {(T *)din, dbias ? work : NULL, (const T *)dout, (const T *)in, bias, rows, w, whole};
     int rc = (int)CUDA_LAUNCH(gelu_backward<T>, dim3((w + WARP * N - 1) / (WARP * N), strips), dim3(STRIP_WARPS * WARP),
                               0, (cudaStream_t)stream, a);
-    return rc || !dbias ? rc : launch_add_partials(dbias, work, strips, w, w, stream);
+    return rc || !dbias ? rc : launch_add_partials(&dbias, 1, work, strips, w, stream);
 }
 
 int cuda_gelu_forward(enum ddp_dtype type, void *out, const void *in, const float *bias, size_t rows, size_t width,

@@ -1,7 +1,8 @@
 /* lanes.h - what the model's kernels share on the device: pieces of rows, and sums over warps and blocks.
  *
- * T is float, bf16 or f16. A piece is what one thread moves at once: N elements, in 16-byte accesses where the caller
- * knows that rows start and end on 16-byte boundaries ("whole"), else one by one. All arithmetic is float.
+ * T is float, bf16 or f16. A piece is what one thread moves at once: N elements, in accesses of 16 bytes, or 8 if that
+ * is all, where the caller knows that rows start on 16-byte boundaries and end with a piece ("whole"), else one by one.
+ * All arithmetic is float.
  * Sums are butterflies and loops of a fixed order: bits repeat, and all threads get the same ones. */
 #ifndef DDP_KERNELS_MODEL_CUDA_LANES_H
 #define DDP_KERNELS_MODEL_CUDA_LANES_H
@@ -47,9 +48,35 @@ struct f16 {
      : (type) == DDP_F16  ? function<f16>                                                                              \
                           : NULL)
 
-/* Elements of T in 16 bytes. */
+/* 16 bytes of T: N elements. */
 template <typename T> struct piece {
     static constexpr unsigned N = 16 / sizeof(T);
+    static __device__ __forceinline__ void unpack2(float *v, uint32_t pair)
+    {
+        v[0] = T::load((uint16_t)(pair & 0xffffu));
+        v[1] = T::load((uint16_t)(pair >> 16));
+    }
+    static __device__ __forceinline__ void unpack(float *v, const uint4 &x)
+    {
+        unpack2(v, x.x), unpack2(v + 2, x.y), unpack2(v + 4, x.z), unpack2(v + 6, x.w);
+    }
+    static __device__ __forceinline__ uint4 pack(const float *v)
+    {
+        return make_uint4(T::store2(v[0], v[1]), T::store2(v[2], v[3]), T::store2(v[4], v[5]), T::store2(v[6], v[7]));
+    }
+};
+
+template <> struct piece<float> {
+    static constexpr unsigned N = 4;
+    static __device__ __forceinline__ void unpack(float *v, const uint4 &x)
+    {
+        v[0] = __uint_as_float(x.x), v[1] = __uint_as_float(x.y);
+        v[2] = __uint_as_float(x.z), v[3] = __uint_as_float(x.w);
+    }
+    static __device__ __forceinline__ uint4 pack(const float *v)
+    {
+        return make_uint4(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]), __float_as_uint(v[3]));
+    }
 };
 
 __device__ __forceinline__ float load_element(const float *p)
@@ -72,36 +99,33 @@ template <typename H> __device__ __forceinline__ void store_element(H *p, float 
     p->bits = H::store(x);
 }
 
-__device__ __forceinline__ void load_16_bytes(float *v, const float *p)
+template <typename T> __device__ __forceinline__ void load_16_bytes(float *v, const T *p)
 {
-    float4 x = *reinterpret_cast<const float4 *>(p);
-    v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
+    piece<T>::unpack(v, *reinterpret_cast<const uint4 *>(p));
 }
 
-template <typename H> __device__ __forceinline__ void load_16_bytes(float *v, const H *p)
+template <typename T> __device__ __forceinline__ void store_16_bytes(T *p, const float *v)
 {
-    uint4 x = *reinterpret_cast<const uint4 *>(p);
-    uint32_t pair[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        v[2 * i] = H::load((uint16_t)(pair[i] & 0xffffu));
-        v[2 * i + 1] = H::load((uint16_t)(pair[i] >> 16));
+    *reinterpret_cast<uint4 *>(p) = piece<T>::pack(v);
+}
+
+/* COUNT elements: a piece of T, or half of one. */
+template <unsigned COUNT, typename T> __device__ __forceinline__ void load_at_once(float *v, const T *p)
+{
+    if constexpr (COUNT == piece<T>::N) {
+        load_16_bytes(v, p);
+    } else {
+        uint2 x = *reinterpret_cast<const uint2 *>(p);
+        piece<T>::unpack2(v, x.x), piece<T>::unpack2(v + 2, x.y);
     }
 }
 
-__device__ __forceinline__ void store_16_bytes(float *p, const float *v)
+template <unsigned COUNT, typename T> __device__ __forceinline__ void store_at_once(T *p, const float *v)
 {
-    float4 x;
-    x.x = v[0], x.y = v[1], x.z = v[2], x.w = v[3];
-    *reinterpret_cast<float4 *>(p) = x;
-}
-
-template <typename H> __device__ __forceinline__ void store_16_bytes(H *p, const float *v)
-{
-    uint4 x;
-    x.x = H::store2(v[0], v[1]), x.y = H::store2(v[2], v[3]);
-    x.z = H::store2(v[4], v[5]), x.w = H::store2(v[6], v[7]);
-    *reinterpret_cast<uint4 *>(p) = x;
+    if constexpr (COUNT == piece<T>::N)
+        store_16_bytes(p, v);
+    else
+        *reinterpret_cast<uint2 *>(p) = make_uint2(T::store2(v[0], v[1]), T::store2(v[2], v[3]));
 }
 
 /* Of the N elements at `column`, so many lie before `width`. */
@@ -110,20 +134,25 @@ template <unsigned N> __device__ __forceinline__ unsigned elements_left(unsigned
     return column >= width ? 0 : width - column < N ? width - column : N;
 }
 
-/* Of a piece of N: by_16(i) for the i at which 16 bytes of T begin or, where it is not whole or n are less, by_1(i) for
- * each i. */
-template <unsigned N, typename T, typename By16, typename By1>
-__device__ __forceinline__ void over_piece(unsigned n, bool whole, const By16 &by_16, const By1 &by_1)
+/* Elements of T that one access moves of N side by side. */
+template <unsigned N, typename T> struct access {
+    static constexpr unsigned COUNT = N < piece<T>::N ? N : piece<T>::N;
+};
+
+/* Of N elements: at_once(i) for the i at which an access begins or, where they are not whole or n are less,
+ * one_by_one(i) for each i. */
+template <unsigned N, typename T, typename AtOnce, typename OneByOne>
+__device__ __forceinline__ void over_piece(unsigned n, bool whole, const AtOnce &at_once, const OneByOne &one_by_one)
 {
     if (whole && n == N) {
 #pragma unroll
-        for (unsigned i = 0; i < N; i += piece<T>::N)
-            by_16(i);
+        for (unsigned i = 0; i < N; i += access<N, T>::COUNT)
+            at_once(i);
         return;
     }
 #pragma unroll
     for (unsigned i = 0; i < N; i++)
-        by_1(i);
+        one_by_one(i);
 }
 
 /* v = p[0..n), zeros up to N. */
@@ -131,7 +160,7 @@ template <unsigned N, typename T>
 __device__ __forceinline__ void load_piece(float (&v)[N], const T *p, unsigned n, bool whole)
 {
     over_piece<N, T>(
-        n, whole, [&](unsigned i) { load_16_bytes(v + i, p + i); },
+        n, whole, [&](unsigned i) { load_at_once<access<N, T>::COUNT>(v + i, p + i); },
         [&](unsigned i) { v[i] = i < n ? load_element(p + i) : 0.0f; });
 }
 
@@ -139,11 +168,30 @@ template <unsigned N, typename T>
 __device__ __forceinline__ void store_piece(T *p, const float (&v)[N], unsigned n, bool whole)
 {
     over_piece<N, T>(
-        n, whole, [&](unsigned i) { store_16_bytes(p + i, v + i); },
+        n, whole, [&](unsigned i) { store_at_once<access<N, T>::COUNT>(p + i, v + i); },
         [&](unsigned i) {
             if (i < n)
                 store_element(p + i, v[i]);
         });
+}
+
+/* The same of columns that are all WHOLE, so that n is N or 0 and no branch comes between one load and the next; or
+ * that need not be. */
+template <bool WHOLE, unsigned N, typename T>
+__device__ __forceinline__ void load_columns(float (&v)[N], const T *p, unsigned n)
+{
+#pragma unroll
+    for (unsigned i = 0; WHOLE && i < N; i++)
+        v[i] = 0;
+    if (!WHOLE || n)
+        load_piece(v, p, WHOLE ? N : n, WHOLE);
+}
+
+template <bool WHOLE, unsigned N, typename T>
+__device__ __forceinline__ void store_columns(T *p, const float (&v)[N], unsigned n)
+{
+    if (!WHOLE || n)
+        store_piece(p, v, WHOLE ? N : n, WHOLE);
 }
 
 __device__ __forceinline__ float warp_sum(float x)

@@ -290,9 +290,8 @@ static int backward(float *din, void *dbranch, float *dweight, float *dbias, flo
                           weight, rows,   w,    padded_width(width), accumulate, whole};
     int rc = (int)CUDA_LAUNCH(layernorm_backward<T>, dim3(blocks), dim3(warps * WARP),
                               warps * 2 * a.padded * sizeof(float), (cudaStream_t)stream, a);
-    if (!rc)
-        rc = launch_add_partials(dweight, work, blocks, 2 * w, w, stream);
-    return rc ? rc : launch_add_partials(dbias, work + width, blocks, 2 * w, w, stream);
+    float *out[] = {dweight, dbias};
+    return rc ? rc : launch_add_partials(out, 2, work, blocks, w, stream);
 }
 
 int cuda_layernorm_forward(enum ddp_dtype branch, void *out, float *mean, float *rstd, const float *in,
