@@ -1,107 +1,162 @@
-/* Forward: a block takes a row, a thread a piece of it at a time. Backward: a warp goes down a strip of rows over 32
- * pieces of columns, and keeps the columns' sums in registers. */
+/* A warp goes down a strip of rows over 32 pieces of columns, some rows at a time, whose loads are all on their way
+ * before the first is used; it keeps the columns' biases, and their sums, in registers. */
 #include "kernels/model/cuda/gelu.h"
 
 #include "kernels/model/cuda/lanes.h"
 #include "kernels/model/cuda/partials.h"
 
-#define FORWARD_THREADS 128u
 #define STRIP_WARPS 8u
-#define STRIP_ROWS 64u   /* a warp's: at least */
-#define MAX_BLOCKS 1056u /* 8 on each of an H200's 132 multiprocessors; fixed, so that bits are too */
+#define STRIP_THREADS (STRIP_WARPS * WARP)
+#define STRIP_ROWS 64u /* a block's: at least */
+/* Blocks that an H200's 132 multiprocessors take at once; fixed, so that bits are too. */
+#define FORWARD_RESIDENT 6u
+#define BACKWARD_RESIDENT 4u
+#define MULTIPROCESSORS 132u
 
-/* gelu(x) = x s and gelu'(x) = s (1 + x (1 - s) 2u'), s = logistic(2u), 2u' = 2 sqrt(2/pi) (1 + 3 * 0.044715 x^2). */
-__device__ __forceinline__ float logistic_2u(float x)
+/* gelu(x) = x s and gelu'(x) = s (1 + x (1 - s) 2u'), s = logistic(2u) = 1 / (1 + e), e = exp(-2u) = 2^(-2u log2(e)),
+ * 2u' = 2 sqrt(2/pi) (1 + 3 * 0.044715 x^2). */
+struct logistic {
+    float e, s;
+};
+
+__device__ __forceinline__ logistic logistic_2u(float x)
 {
-    float u2 = 1.5957691216f * x * (1.0f + 0.044715f * x * x);
-    return 1.0f / (1.0f + expf(-u2));
+    float e = exp2_fast(x * (-2.3022082f - 0.10294324f * (x * x)));
+    return {e, reciprocal_fast(1.0f + e)};
 }
 
 __device__ __forceinline__ float gelu(float x)
 {
-    return x * logistic_2u(x);
+    return x * logistic_2u(x).s;
 }
 
+/* 1 - s is e s, which cancels nothing. Where e overflows s is 0, and so is the slope: e may be any number then. */
 __device__ __forceinline__ float gelu_slope(float x)
 {
-    float s = logistic_2u(x);
-    return s * (1.0f + x * (1.0f - s) * 1.5957691216f * (1.0f + 0.134145f * x * x));
-}
-
-template <unsigned N>
-__device__ __forceinline__ void add_bias(float (&x)[N], const float *bias, unsigned column, unsigned n, bool whole)
-{
-    float b[N];
-    if (!bias)
-        return;
-    load_piece(b, bias + column, n, whole);
-#pragma unroll
-    for (unsigned i = 0; i < N; i++)
-        x[i] += b[i];
-}
-
-template <typename T>
-__global__ void __launch_bounds__(FORWARD_THREADS)
-    gelu_forward(T *out, const T *in, const float *bias, unsigned width, bool whole)
-{
-    constexpr unsigned N = piece<T>::N;
-    size_t row = (size_t)blockIdx.x * width;
-    for (unsigned column = threadIdx.x * N; column < width; column += FORWARD_THREADS * N) {
-        unsigned n = elements_left<N>(column, width);
-        float x[N];
-        load_piece(x, in + row + column, n, whole);
-        add_bias(x, bias, column, n, whole);
-#pragma unroll
-        for (unsigned i = 0; i < N; i++)
-            x[i] = gelu(x[i]);
-        store_piece(out + row + column, x, n, whole);
-    }
+    logistic l = logistic_2u(x);
+    float x_2u = x * (1.5957691f + 0.21406445f * (x * x));
+    return l.s * (1.0f + fminf(l.e, 0x1p127f) * l.s * x_2u);
 }
 
 template <typename T> struct strip_args {
-    T *din;           /* NULL: only sums of dout */
-    float *work;      /* [strips, width], or NULL: no sums */
+    T *out;
+    float *work;          /* [strips, width], or NULL: no sums */
     const T *dout, *in;
-    const float *bias;
+    const float *bias;    /* or NULL: zeros */
     size_t rows;
     unsigned width;
     bool whole;
 };
 
-/* dy = the piece of dout at `at`, times the slope where there is a din. */
-template <typename T>
-__device__ __forceinline__ void strip_piece(float (&dy)[piece<T>::N], const strip_args<T> &a, size_t at,
-                                            unsigned column, unsigned n)
+/* The first column of the thread's piece. */
+template <typename T> __device__ __forceinline__ unsigned strip_column()
 {
-    constexpr unsigned N = piece<T>::N;
-    load_piece(dy, a.dout + at, n, a.whole);
-    if (!a.din)
-        return;
-    float x[N];
-    load_piece(x, a.in + at, n, a.whole);
-    add_bias(x, a.bias, column, n, a.whole);
-#pragma unroll
-    for (unsigned i = 0; i < N; i++)
-        dy[i] *= gelu_slope(x[i]);
-    store_piece(a.din + at, dy, n, a.whole);
+    return (blockIdx.x * WARP + threadIdx.x % WARP) * piece<T>::N;
 }
 
-template <typename T> __global__ void __launch_bounds__(STRIP_WARPS *WARP) gelu_backward(strip_args<T> a)
+template <unsigned COUNT> struct row_group {
+    static constexpr unsigned ROWS = COUNT;
+};
+
+/* f(group, row, step) for the warp's rows, MOST at a time as long as there are so many: row, row + step, ... */
+template <unsigned MOST, typename F> __device__ __forceinline__ void each_group(size_t rows, const F &f)
+{
+    size_t step = (size_t)gridDim.y * STRIP_WARPS, row = (size_t)blockIdx.y * STRIP_WARPS + threadIdx.x / WARP;
+    for (; row + (MOST - 1) * step < rows; row += MOST * step)
+        f(row_group<MOST>(), row, step);
+    for (; row < rows; row += step)
+        f(row_group<1>(), row, step);
+}
+
+/* x = rows of `from` at `at`, at + step, ... */
+template <bool WHOLE, unsigned ROWS, unsigned N, typename T>
+__device__ __forceinline__ void load_rows(float (&x)[ROWS][N], const T *from, size_t at, size_t step, unsigned n)
+{
+#pragma unroll
+    for (unsigned r = 0; r < ROWS; r++)
+        load_columns<WHOLE>(x[r], from + at + r * step, n);
+}
+
+template <typename T, bool WHOLE> __device__ __forceinline__ void forward_strip(const strip_args<T> &a)
+{
+    constexpr unsigned N = piece<T>::N;
+    unsigned column = strip_column<T>(), n = elements_left<N>(column, a.width);
+    float bias[N] = {0};
+    if (!n)
+        return;
+    if (a.bias)
+        load_columns<WHOLE>(bias, a.bias + column, n);
+    each_group<WHOLE ? 2 : 1>(a.rows, [&](auto group, size_t row, size_t step) {
+        constexpr unsigned ROWS = decltype(group)::ROWS;
+        size_t at = row * a.width + column, next = step * a.width;
+        float x[ROWS][N];
+        load_rows<WHOLE>(x, a.in, at, next, n);
+#pragma unroll
+        for (unsigned r = 0; r < ROWS; r++) {
+#pragma unroll
+            for (unsigned i = 0; i < N; i++)
+                x[r][i] = gelu(x[r][i] + bias[i]);
+            store_columns<WHOLE>(a.out + at + r * next, x[r], n);
+        }
+    });
+}
+
+/* sum += the columns of out = dout gelu'(in + bias). */
+template <typename T, bool WHOLE>
+__device__ __forceinline__ void backward_strip(float (&sum)[piece<T>::N], const strip_args<T> &a)
+{
+    constexpr unsigned N = piece<T>::N;
+    unsigned column = strip_column<T>(), n = elements_left<N>(column, a.width);
+    float bias[N] = {0};
+    if (!n)
+        return;
+    if (a.bias)
+        load_columns<WHOLE>(bias, a.bias + column, n);
+    each_group<WHOLE ? 2 : 1>(a.rows, [&](auto group, size_t row, size_t step) {
+        constexpr unsigned ROWS = decltype(group)::ROWS;
+        size_t at = row * a.width + column, next = step * a.width;
+        float dy[ROWS][N], x[ROWS][N];
+        load_rows<WHOLE>(dy, a.dout, at, next, n);
+        load_rows<WHOLE>(x, a.in, at, next, n);
+#pragma unroll
+        for (unsigned r = 0; r < ROWS; r++) {
+#pragma unroll
+            for (unsigned i = 0; i < N; i++) {
+                dy[r][i] *= gelu_slope(x[r][i] + bias[i]);
+                sum[i] += dy[r][i];
+            }
+            store_columns<WHOLE>(a.out + at + r * next, dy[r], n);
+        }
+    });
+}
+
+/* sum += the columns of dout. */
+template <typename T, bool WHOLE>
+__device__ __forceinline__ void sum_strip(float (&sum)[piece<T>::N], const strip_args<T> &a)
+{
+    constexpr unsigned N = piece<T>::N;
+    unsigned column = strip_column<T>(), n = elements_left<N>(column, a.width);
+    if (!n)
+        return;
+    each_group<WHOLE ? 4 : 1>(a.rows, [&](auto group, size_t row, size_t step) {
+        constexpr unsigned ROWS = decltype(group)::ROWS;
+        float dy[ROWS][N];
+        load_rows<WHOLE>(dy, a.dout, row * a.width + column, step * a.width, n);
+#pragma unroll
+        for (unsigned r = 0; r < ROWS; r++)
+#pragma unroll
+            for (unsigned i = 0; i < N; i++)
+                sum[i] += dy[r][i];
+    });
+}
+
+/* The sums of the block's warps are added, and go to work. */
+template <typename T>
+__device__ __forceinline__ void store_sums(float (&sum)[piece<T>::N], const strip_args<T> &a)
 {
     constexpr unsigned N = piece<T>::N;
     CUDA_SHARED_ARRAY(float, sums, STRIP_WARPS * WARP * piece<T>::N); /* [warps, N, 32] */
-    unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    unsigned column = (blockIdx.x * WARP + lane) * N, n = elements_left<N>(column, a.width);
-    float sum[N] = {0};
-    for (size_t r = (size_t)blockIdx.y * STRIP_WARPS + warp; n && r < a.rows; r += (size_t)gridDim.y * STRIP_WARPS) {
-        float dy[N];
-        strip_piece(dy, a, r * a.width + column, column, n);
-#pragma unroll
-        for (unsigned i = 0; i < N; i++)
-            sum[i] += dy[i];
-    }
-    if (!a.work)
-        return;
+    unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = strip_column<T>();
 #pragma unroll
     for (unsigned i = 0; i < N; i++)
         sums[(warp * N + i) * WARP + lane] = sum[i];
@@ -112,50 +167,100 @@ template <typename T> __global__ void __launch_bounds__(STRIP_WARPS *WARP) gelu_
     for (unsigned i = 0; i < N; i++)
         for (unsigned w = 1; w < STRIP_WARPS; w++)
             sum[i] += sums[(w * N + i) * WARP + lane];
-    store_piece(a.work + (size_t)blockIdx.y * a.width + column, sum, n, false);
+    store_piece(a.work + (size_t)blockIdx.y * a.width + column, sum, elements_left<N>(column, a.width), false);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(STRIP_THREADS, FORWARD_RESIDENT) gelu_forward(strip_args<T> a)
+{
+    a.whole ? forward_strip<T, true>(a) : forward_strip<T, false>(a);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(STRIP_THREADS, BACKWARD_RESIDENT) gelu_backward(strip_args<T> a)
+{
+    float sum[piece<T>::N] = {0};
+    a.whole ? backward_strip<T, true>(sum, a) : backward_strip<T, false>(sum, a);
+    if (a.work)
+        store_sums(sum, a);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(STRIP_THREADS, BACKWARD_RESIDENT) bias_backward(strip_args<T> a)
+{
+    float sum[piece<T>::N] = {0};
+    a.whole ? sum_strip<T, true>(sum, a) : sum_strip<T, false>(sum, a);
+    store_sums(sum, a);
+}
+
+/* The same for every type. */
+static unsigned n_strips(size_t rows, size_t width, unsigned resident)
+{
+    size_t most = resident * MULTIPROCESSORS / ((width + 255) / 256), strips = (rows + STRIP_ROWS - 1) / STRIP_ROWS;
+    most = most ? most : 1;
+    return (unsigned)(strips < most ? strips : most);
+}
+
+template <typename T> static dim3 strip_grid(size_t width, unsigned strips)
+{
+    constexpr unsigned COLUMNS = WARP * piece<T>::N;
+    return dim3(((unsigned)width + COLUMNS - 1) / COLUMNS, strips);
+}
+
+template <typename T> static bool is_whole(const strip_args<T> &a)
+{
+    return a.width % piece<T>::N == 0 && is_aligned_16(a.out) && is_aligned_16(a.dout) && is_aligned_16(a.in) &&
+           is_aligned_16(a.bias);
 }
 
 template <typename T>
 static int forward(void *out, const void *in, const float *bias, size_t rows, size_t width, void *stream)
 {
-    if (!width || width > INT32_MAX || rows > INT32_MAX)
+    strip_args<T> a = {(T *)out, NULL, NULL, (const T *)in, bias, rows, (unsigned)width, false};
+    if (!width || width > INT32_MAX)
         return cudaErrorInvalidValue;
     if (!rows)
         return 0;
-    bool whole = width % piece<T>::N == 0 && is_aligned_16(out) && is_aligned_16(in) && is_aligned_16(bias);
-    return (int)CUDA_LAUNCH(gelu_forward<T>, dim3((unsigned)rows), dim3(FORWARD_THREADS), 0, (cudaStream_t)stream,
-                            (T *)out, (const T *)in, bias, (unsigned)width, whole);
-}
-
-/* The same for every type. */
-static unsigned n_strips(size_t rows, size_t width)
-{
-    size_t most = MAX_BLOCKS / ((width + 255) / 256), strips = (rows + STRIP_ROWS - 1) / STRIP_ROWS;
-    most = most ? most : 1;
-    return (unsigned)(strips < most ? strips : most);
+    a.whole = is_whole(a);
+    return (int)CUDA_LAUNCH(gelu_forward<T>, strip_grid<T>(width, n_strips(rows, width, FORWARD_RESIDENT)),
+                            dim3(STRIP_THREADS), 0, (cudaStream_t)stream, a);
 }
 
 size_t cuda_gelu_work_elems(size_t rows, size_t width)
 {
-    return n_strips(rows, width) * width;
+    return n_strips(rows, width, BACKWARD_RESIDENT) * width;
 }
 
 template <typename T>
 static int backward(void *din, float *dbias, float *work, const void *dout, const void *in, const float *bias,
                     size_t rows, size_t width, void *stream)
 {
-    constexpr unsigned N = piece<T>::N;
+    strip_args<T> a = {(T *)din, dbias ? work : NULL, (const T *)dout, (const T *)in, bias, rows, (unsigned)width,
+                        false};
     if (!width || width > INT32_MAX)
         return cudaErrorInvalidValue;
     if (!rows)
         return 0;
-    bool whole = width % N == 0 && is_aligned_16(din) && is_aligned_16(dout) && is_aligned_16(in) &&
-                 is_aligned_16(bias);
-    unsigned w = (unsigned)width, strips = n_strips(rows, width);
-    strip_args<T> a = {(T *)din, dbias ? work : NULL, (const T *)dout, (const T *)in, bias, rows, w, whole};
-    int rc = (int)CUDA_LAUNCH(gelu_backward<T>, dim3((w + WARP * N - 1) / (WARP * N), strips), dim3(STRIP_WARPS * WARP),
-                              0, (cudaStream_t)stream, a);
-    return rc || !dbias ? rc : launch_add_partials(&dbias, 1, work, strips, w, stream);
+    a.whole = is_whole(a);
+    unsigned strips = n_strips(rows, width, BACKWARD_RESIDENT);
+    int rc = (int)CUDA_LAUNCH(gelu_backward<T>, strip_grid<T>(width, strips), dim3(STRIP_THREADS), 0,
+                              (cudaStream_t)stream, a);
+    return rc || !dbias ? rc : launch_add_partials(&dbias, 1, work, strips, a.width, stream);
+}
+
+template <typename T>
+static int sum_columns(float *dbias, float *work, const void *dout, size_t rows, size_t width, void *stream)
+{
+    strip_args<T> a = {NULL, work, (const T *)dout, NULL, NULL, rows, (unsigned)width, false};
+    if (!width || width > INT32_MAX)
+        return cudaErrorInvalidValue;
+    if (!rows)
+        return 0;
+    a.whole = is_whole(a);
+    unsigned strips = n_strips(rows, width, BACKWARD_RESIDENT);
+    int rc = (int)CUDA_LAUNCH(bias_backward<T>, strip_grid<T>(width, strips), dim3(STRIP_THREADS), 0,
+                              (cudaStream_t)stream, a);
+    return rc ? rc : launch_add_partials(&dbias, 1, work, strips, a.width, stream);
 }
 
 int cuda_gelu_forward(enum ddp_dtype type, void *out, const void *in, const float *bias, size_t rows, size_t width,
@@ -175,5 +280,6 @@ int cuda_gelu_backward(enum ddp_dtype type, void *din, float *dbias, float *work
 int cuda_bias_backward(enum ddp_dtype type, float *dbias, float *work, const void *dout, size_t rows, size_t width,
                        void *stream)
 {
-    return cuda_gelu_backward(type, NULL, dbias, work, dout, NULL, NULL, rows, width, stream);
+    auto *of_type = INSTANCE_OF(sum_columns, type);
+    return of_type ? of_type(dbias, work, dout, rows, width, stream) : (int)cudaErrorInvalidValue;
 }

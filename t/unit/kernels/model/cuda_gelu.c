@@ -158,18 +158,61 @@ static void strips_of_many_rows(void **state)
     in_every_order(backward, &s);
 }
 
+/* gelu and its slope of n inputs, one row. */
+static void gelu_of(float *ret, float *ret_slope, const float *x, const float *bias, size_t n)
+{
+    float *ones = malloc(n * sizeof *ones);
+    for (size_t i = 0; i < n; i++)
+        ones[i] = 1;
+    void *in = device_bytes(x, n * sizeof *x), *out = device_bytes(NULL, n * sizeof *x);
+    void *dout = device_bytes(ones, n * sizeof *x), *b = bias ? device_bytes(bias, n * sizeof *x) : NULL;
+    device_check(cuda_gelu_forward(DDP_F32, out, in, b, 1, n, NULL), "gelu forward");
+    device_fetch(ret, out, n * sizeof *x);
+    device_check(cuda_gelu_backward(DDP_F32, out, NULL, NULL, dout, in, b, 1, n, NULL), "gelu backward");
+    device_fetch(ret_slope, out, n * sizeof *x);
+    device_drop(in), device_drop(out), device_drop(dout), device_drop(b);
+    free(ones);
+}
+
 static void large_arguments_saturate(void **state)
 {
     (void)state;
-    float x[] = {-1e4f, -40, 40, 1e4f}, one[] = {1, 1, 1, 1}, got[4], slope[4];
-    void *in = device_bytes(x, sizeof x), *out = device_bytes(NULL, sizeof x), *dout = device_bytes(one, sizeof one);
-    device_check(cuda_gelu_forward(DDP_F32, out, in, NULL, 1, 4, NULL), "gelu forward");
-    device_fetch(got, out, sizeof got);
-    device_check(cuda_gelu_backward(DDP_F32, out, NULL, NULL, dout, in, NULL, 1, 4, NULL), "gelu backward");
-    device_fetch(slope, out, sizeof slope);
+    float x[] = {-1e12f, -1e4f, -40, -15, 40, 1e4f, 1e9f, 1e12f}, got[8], slope[8];
+    gelu_of(got, slope, x, NULL, 8);
+    for (int i = 0; i < 8; i++) {
+        float want = x[i] < 0 ? 0 : x[i], want_slope = x[i] < 0 ? 0 : 1;
+        assert_true(fabsf(got[i] - want) <= 0x1p-22f * want && fabsf(slope[i] - want_slope) <= 0x1p-22f * want_slope);
+    }
+}
+
+/* As gelu.h says, over all of where gelu is neither 0 nor x. */
+static void errors_are_as_stated(void **state)
+{
+    (void)state;
+    enum { COUNT = 1 << 14 };
+    float *x = malloc(3 * COUNT * sizeof *x), *got = x + COUNT, *slope = got + COUNT;
+    for (int i = 0; i < COUNT; i++)
+        x[i] = -12 + 24 * (float)i / COUNT;
+    gelu_of(got, slope, x, NULL, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        double want = gelu(x[i]), want_slope = gelu_slope(x[i]);
+        if (!(fabs(got[i] - want) <= 0x1p-20 * fabs(want) + 1e-7 && fabs(slope[i] - want_slope) <= 0x1p-19))
+            fail_msg("gelu(%.9g) = %.9g, slope %.9g; want %.9g and %.9g", x[i], got[i], slope[i], want, want_slope);
+    }
+    free(x);
+}
+
+static void what_is_not_finite_stays_so(void **state)
+{
+    (void)state;
+    float x[] = {INFINITY, NAN, -INFINITY, 1, 0, -0.0f}, bias[] = {0, 0, 0, NAN, 0, 0}, got[6], slope[6];
+    gelu_of(got, slope, x, bias, 6);
+    assert_true(got[0] == INFINITY && got[4] == 0 && got[5] == 0);
+    for (int i = 1; i < 4; i++) /* 0 times infinity */
+        assert_true(isnan(got[i]));
     for (int i = 0; i < 4; i++)
-        assert_true(got[i] == (i < 2 ? 0 : x[i]) && slope[i] == (i < 2 ? 0 : 1));
-    device_drop(in), device_drop(out), device_drop(dout);
+        assert_true(isnan(slope[i]));
+    assert_true(slope[4] > 0.499999f && slope[4] < 0.500001f && slope[5] == slope[4]);
 }
 
 struct zero_gpu {
@@ -227,6 +270,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_float16_cannot_hold_is_infinite),
     cmocka_unit_test(strips_of_many_rows),
     cmocka_unit_test(large_arguments_saturate),
+    cmocka_unit_test(errors_are_as_stated),
+    cmocka_unit_test(what_is_not_finite_stays_so),
     cmocka_unit_test(a_bias_lies_on_every_row),
     cmocka_unit_test(other_types_and_starts_are_refused),
 };
