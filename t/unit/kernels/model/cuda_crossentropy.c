@@ -1,6 +1,7 @@
 /* kernels/model/cuda/crossentropy.h against double precision. */
 #include "t/unit/unit.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "kernels/model/cuda/crossentropy.h"
@@ -30,7 +31,7 @@ static void reference(double *loss, double *x, const int32_t *target, const stru
             max = fmax(max, row[i]);
         for (size_t i = 0; i < s->vocab; i++)
             sum += exp(row[i] - max);
-        loss[r] = log(sum) + max - row[target[r]];
+        loss[r] = log(sum) + (max - row[target[r]]);
         for (size_t i = 0; i < s->stride; i++)
             row[i] = i < s->vocab ? (double)grad_scale * (exp(row[i] - max) / sum - (i == (size_t)target[r])) : 0;
     }
@@ -105,20 +106,85 @@ static void what_float16_cannot_hold_is_infinite(void **state)
     grad_scale = 0.75f;
 }
 
+/* What crossentropy.h says of errors, of n logits that are at random about a common one. */
+static void check_errors(size_t n, float scale, float common)
+{
+    struct size s = {DDP_F32, 1, n, n, 0, scale};
+    struct tensor x = tensor_random(DDP_F32, n, 0, scale);
+    double *want = tensor_values(&x), loss = NAN, want_loss;
+    uint64_t hash = 0;
+    int32_t target = (int32_t)(n / 3);
+    for (size_t i = 0; i < n; i++)
+        tensor_set(&x, i, (float)want[i] + common);
+    free(want);
+    want = tensor_values(&x);
+    reference(&want_loss, want, &target, &s);
+    void *targets = device_bytes(&target, sizeof target), *losses = device_bytes(&loss, sizeof loss);
+    device_check(cuda_crossentropy_backward(DDP_F32, losses, x.at, targets, grad_scale, 1, n, n, NULL), "backward");
+    check_losses("sweep", losses, &want_loss, &s, &hash);
+    tensor_check("sweep's gradient", &x, want, 2e-6 * (double)grad_scale);
+    tensor_free(&x);
+    free(want);
+    device_drop(targets), device_drop(losses);
+}
+
+static void errors_are_as_stated(void **state)
+{
+    (void)state;
+    static const float scales[] = {0, 1e-3f, 1, 5, 20, 100, 1e4f, 1e10f, 1e38f};
+    static const float commons[] = {0, -50, 1e3f, -1e7f, 3e38f};
+    static const size_t widths[] = {1, 2, 31, 4096, 50257};
+    grad_scale = 1;
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+            for (size_t k = 0; k < sizeof commons / sizeof *commons; k++)
+                if (scales[i] + fabsf(commons[k]) < FLT_MAX)
+                    check_errors(widths[w], scales[i], commons[k]);
+    grad_scale = 0.75f;
+}
+
+/* Two of n logits are possible, `target` and `other`: of most threads' pieces none. */
+static void check_impossible(size_t n, size_t target, size_t other)
+{
+    struct tensor x = tensor_random(DDP_F32, n, 0, 1);
+    double loss = NAN, *want = calloc(n, sizeof *want);
+    int32_t index = (int32_t)target;
+    void *targets = device_bytes(&index, sizeof index), *losses = device_bytes(&loss, sizeof loss);
+    for (size_t i = 0; i < n; i++)
+        tensor_set(&x, i, i == target || i == other ? 2 : -INFINITY);
+    device_check(cuda_crossentropy_backward(DDP_F32, losses, x.at, targets, 2, 1, n, n, NULL), "backward");
+    device_fetch(&loss, losses, sizeof loss);
+    assert_true(fabs(loss - log(2)) < 1e-6);
+    want[target] = -1, want[other] = 1;
+    tensor_check("gradient", &x, want, 1e-6);
+    tensor_free(&x);
+    free(want);
+    device_drop(targets), device_drop(losses);
+}
+
 static void impossible_probabilities_are_zero(void **state)
 {
     (void)state;
-    float x[] = {-INFINITY, 2, -INFINITY, 2}, got[4];
-    int32_t target = 1;
-    double loss = NAN;
-    void *logits = device_bytes(x, sizeof x), *targets = device_bytes(&target, sizeof target);
-    void *losses = device_bytes(&loss, sizeof loss);
-    device_check(cuda_crossentropy_backward(DDP_F32, losses, logits, targets, 2, 1, 4, 4, NULL), "backward");
-    device_fetch(got, logits, sizeof got);
-    device_fetch(&loss, losses, sizeof loss);
-    assert_true(fabs(loss - log(2)) < 1e-6);
-    assert_true(got[0] == 0 && fabsf(got[1] + 1) < 1e-6f && got[2] == 0 && fabsf(got[3] - 1) < 1e-6f);
-    device_drop(logits), device_drop(targets), device_drop(losses);
+    check_impossible(4, 1, 3);
+    check_impossible(599, 5, 570);
+    check_impossible(599, 598, 0);
+}
+
+/* Where none is possible, or one infinitely so, there is no loss to tell. */
+static void infinite_logits_give_no_number(void **state)
+{
+    (void)state;
+    static const float logits[][3] = {{1, INFINITY, 2}, {-INFINITY, -INFINITY, -INFINITY}};
+    for (size_t i = 0; i < 2; i++) {
+        int32_t target = 1;
+        double loss = 0;
+        void *x = device_bytes(logits[i], sizeof logits[i]), *targets = device_bytes(&target, sizeof target);
+        void *losses = device_bytes(&loss, sizeof loss);
+        device_check(cuda_crossentropy_forward(DDP_F32, losses, x, targets, 1, 3, 3, NULL), "forward");
+        device_fetch(&loss, losses, sizeof loss);
+        assert_true(isnan(loss));
+        device_drop(x), device_drop(targets), device_drop(losses);
+    }
 }
 
 /* A NaN anywhere is a NaN in the loss: it must not be lost in a maximum. */
@@ -151,8 +217,10 @@ static void no_rows_are_nothing_and_others_are_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(matches),
+    cmocka_unit_test(errors_are_as_stated),
     cmocka_unit_test(what_float16_cannot_hold_is_infinite),
     cmocka_unit_test(impossible_probabilities_are_zero),
+    cmocka_unit_test(infinite_logits_give_no_number),
     cmocka_unit_test(nan_is_not_lost),
     cmocka_unit_test(no_rows_are_nothing_and_others_are_refused),
 };
