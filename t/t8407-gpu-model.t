@@ -58,7 +58,6 @@ attn.c_proj 16x64x64 2
 attn.c_proj d input 16x64x64 2
 attn.c_proj d weight 64x64x16 2
 bias backward [16, 192] 2
-bias backward [16, 64] 4
 cross entropy backward [16, 64] 1
 embedding [2, 8, 64] 1
 embedding backward [2, 8, 64] 1

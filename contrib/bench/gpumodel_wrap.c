@@ -56,14 +56,14 @@ WRAPPED(cuda_layernorm_forward, enum ddp_dtype branch, void *out, float *mean, f
 }
 
 WRAPPED(cuda_layernorm_backward, enum ddp_dtype branch, float *din, void *dbranch, float *dweight, float *dbias,
-        float *work, const void *dout, const float *in, const float *mean, const float *rstd, const float *weight,
-        size_t rows, size_t width, bool accumulate, void *stream)
+        float *dbias_before, float *work, const void *dout, const float *in, const float *mean, const float *rstd,
+        const float *weight, size_t rows, size_t width, bool accumulate, void *stream)
 {
     double n = (double)rows * (double)width, copy = dbranch && branch != DDP_F32 ? size_of(branch) : 0;
     struct call c = call_of(stream, n * (size_of(branch) + 8 + (accumulate ? 4 : 0) + copy) + 8 * (double)rows, 0,
                             "layer norm backward%s [%zu, %zu]", accumulate ? "" : ", first", rows, width);
-    return PASS(&c, __real_cuda_layernorm_backward(branch, din, dbranch, dweight, dbias, work, dout, in, mean, rstd,
-                                                   weight, rows, width, accumulate, stream));
+    return PASS(&c, __real_cuda_layernorm_backward(branch, din, dbranch, dweight, dbias, dbias_before, work, dout, in,
+                                                   mean, rstd, weight, rows, width, accumulate, stream));
 }
 
 /* Pairs of a query and a key that it may see, of all heads. */

@@ -38,7 +38,8 @@ MODEL_CUDA_KERNELS = \
 	%D%/cuda/crossentropy.cu \
 	%D%/cuda/embedding.cu \
 	%D%/cuda/gelu.cu \
-	%D%/cuda/layernorm.cu
+	%D%/cuda/layernorm.cu \
+	%D%/cuda/layernorm_backward.cu
 MODEL_CUDA_INCLUDED = \
 	%D%/cuda/attention.h \
 	%D%/cuda/attention_f32.h \
@@ -64,7 +65,8 @@ EMU_MODEL_KERNELS = \
 	t/lib/cudaemu/kernels/crossentropy.cc \
 	t/lib/cudaemu/kernels/embedding.cc \
 	t/lib/cudaemu/kernels/gelu.cc \
-	t/lib/cudaemu/kernels/layernorm.cc
+	t/lib/cudaemu/kernels/layernorm.cc \
+	t/lib/cudaemu/kernels/layernorm_backward.cc
 EXTRA_DIST += $(MODEL_CUDA_KERNELS) $(MODEL_CUDA_INCLUDED)
 if HAVE_CUDART
 noinst_LTLIBRARIES += libmodelcudakernels.la
@@ -147,7 +149,7 @@ t_gpu_cuda_gelu_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_gelu_LDADD = $(GPU_LIBS)
 
 t_unit_kernels_model_cuda_layernorm_t_SOURCES = t/unit/kernels/model/cuda_layernorm.c $(TENSOR_SOURCES) \
-	t/lib/cudaemu/kernels/layernorm.cc
+	t/lib/cudaemu/kernels/layernorm.cc t/lib/cudaemu/kernels/layernorm_backward.cc
 t_unit_kernels_model_cuda_layernorm_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_unit_kernels_model_cuda_layernorm_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_model_cuda_layernorm_t_LDADD = $(EMULATED_LIBS)

@@ -113,9 +113,10 @@ size_t gmodel_deal(gmodel_t *m, void *base);
 int layers_end(const gmodel_t *m, ddp_error_t *errp);
 
 void layer_norm(gmodel_t *m, void *out, float *mean, float *rstd, const float *in, size_t id, size_t rows);
-/* dx += or (first) =, dbranch from it. */
+/* dx += or (first) =; and, where a branch was added to the stream just before, dbranch from it, and from its columns
+ * the gradient of the branch's last bias: parameter bias_before, or 0. */
 void layer_norm_backward(gmodel_t *m, const void *dout, const float *in, const float *mean, const float *rstd,
-                         size_t id, size_t rows, bool first);
+                         size_t id, size_t bias_before, size_t rows, bool first);
 void layer_product(gmodel_t *m, void *out, const void *a, const void *b, const struct cuda_matmul *s);
 /* out = in weight + bias (NULL: none), in T. */
 void layer_linear(gmodel_t *m, void *out, const void *in, const void *bias, size_t id, size_t rows);

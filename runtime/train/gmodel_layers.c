@@ -30,15 +30,15 @@ void layer_norm(gmodel_t *m, void *out, float *mean, float *rstd, const float *i
 }
 
 void layer_norm_backward(gmodel_t *m, const void *dout, const float *in, const float *mean, const float *rstd,
-                         size_t id, size_t rows, bool first)
+                         size_t id, size_t bias_before, size_t rows, bool first)
 {
-    float *dweight = grad(m, id), *dbias = grad(m, id + 1);
+    float *dweight = grad(m, id), *dbias = grad(m, id + 1), *before = bias_before ? grad(m, bias_before) : NULL;
     const float *weight = value(m, id);
     size_t w = m->c.model.width;
     if (m->failed)
         return;
-    keep(m, cuda_layernorm_backward(m->c.dtype, m->dx, m->dbranch, dweight, dbias, m->work, dout, in, mean, rstd,
-                                    weight, rows, w, !first, native(m)),
+    keep(m, cuda_layernorm_backward(m->c.dtype, m->dx, before ? m->dbranch : NULL, dweight, dbias, before, m->work,
+                                    dout, in, mean, rstd, weight, rows, w, !first, native(m)),
          "layer norm's gradient");
 }
 

@@ -7,6 +7,12 @@ static const float *entering(const gmodel_t *m, size_t l)
     return l ? m->layer[l - 1].out : m->embedded;
 }
 
+/* The bias that was added to that last; 0: none. */
+static size_t bias_entering(size_t l)
+{
+    return l ? block_id(l - 1, PROJ_B) : 0;
+}
+
 static size_t final_norm(const gmodel_t *m)
 {
     return m->n_params - 2;
@@ -92,38 +98,39 @@ static void tell(const gmodel_t *m, const struct listener *who, size_t id)
     who->ready(who->ctx, (int)id);
 }
 
-/* dx and dbranch are the gradients of the block's output, and become those of its input. */
+/* dx and dbranch are the gradients of the block's output, and become those of its input. Biases that are added to the
+ * stream have theirs from the norm behind it. */
 static void backward_block(gmodel_t *m, size_t l, size_t n, const struct listener *who)
 {
     const struct glayer *y = &m->layer[l];
     size_t rows = n * m->c.model.context, p = block_id(l, 0);
     if (m->c.model.recompute && l + 1 < m->c.model.layers) /* the last block's are still there */
         forward_block(m, l, n);
-    layer_linear_dweight(m, m->dbranch, y->gelu, p + PROJ_W, rows, true);
+    layer_linear_dweight(m, m->dbranch, y->gelu, p + PROJ_W, rows, false);
     tell(m, who, p + PROJ_W);
     layer_linear_din(m, m->dwide, m->dbranch, p + PROJ_W, rows);
     layer_gelu_backward(m, m->dwide, y->fc, p + FC_B, rows);
     layer_linear_dweight(m, m->dwide, y->ln2, p + FC_W, rows, false);
     tell(m, who, p + FC_W);
     layer_linear_din(m, m->dtmp, m->dwide, p + FC_W, rows);
-    layer_norm_backward(m, m->dtmp, y->mid, y->mean2, y->rstd2, p + LN2_W, rows, false);
+    layer_norm_backward(m, m->dtmp, y->mid, y->mean2, y->rstd2, p + LN2_W, p + OUT_B, rows, false);
     tell(m, who, p + LN2_W);
-    layer_linear_dweight(m, m->dbranch, y->att, p + OUT_W, rows, true);
+    layer_linear_dweight(m, m->dbranch, y->att, p + OUT_W, rows, false);
     tell(m, who, p + OUT_W);
     layer_linear_din(m, m->dtmp, m->dbranch, p + OUT_W, rows);
     layer_attention_backward(m, m->dwide, m->dtmp, y, n);
     layer_linear_dweight(m, m->dwide, y->ln1, p + QKV_W, rows, true);
     tell(m, who, p + QKV_W);
     layer_linear_din(m, m->dtmp, m->dwide, p + QKV_W, rows);
-    layer_norm_backward(m, m->dtmp, entering(m, l), y->mean1, y->rstd1, p + LN1_W, rows, false);
+    layer_norm_backward(m, m->dtmp, entering(m, l), y->mean1, y->rstd1, p + LN1_W, bias_entering(l), rows, false);
     tell(m, who, p + LN1_W);
 }
 
 static void backward(gmodel_t *m, size_t n, const struct listener *who)
 {
     size_t layers = m->c.model.layers;
-    layer_norm_backward(m, m->dtmp, entering(m, layers), m->meanf, m->rstdf, final_norm(m), n * m->c.model.context,
-                        true);
+    layer_norm_backward(m, m->dtmp, entering(m, layers), m->meanf, m->rstdf, final_norm(m), bias_entering(layers),
+                        n * m->c.model.context, true);
     tell(m, who, final_norm(m));
     for (size_t l = layers; l-- > 0 && !m->failed;)
         backward_block(m, l, n, who);

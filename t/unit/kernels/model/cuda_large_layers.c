@@ -44,6 +44,15 @@ static struct tensor numbers(enum ddp_dtype type, size_t n)
     return tensor_repeated(type, n, 0, 2);
 }
 
+static void check_sums(const char *what, const struct tensor *t, const double *want)
+{
+    float *x = malloc(t->n * sizeof *x);
+    for (size_t i = 0; i < t->n; i++)
+        x[i] = (float)want[i];
+    check_all(what, t, x, SUMS);
+    free(x);
+}
+
 static void layernorms_match(void **state)
 {
     (void)state;
@@ -52,6 +61,7 @@ static void layernorms_match(void **state)
     struct tensor out = tensor_poisoned(DDP_BF16, n, 0), mean = tensor_poisoned(DDP_F32, rows, 0);
     struct tensor rstd = tensor_poisoned(DDP_F32, rows, 0), dout = numbers(DDP_BF16, n), din = numbers(DDP_F32, n);
     struct tensor dweight = numbers(DDP_F32, WIDTH), dbias = numbers(DDP_F32, WIDTH);
+    struct tensor before = tensor_repeated(DDP_F32, WIDTH, 0, 0);
     struct tensor work = tensor_poisoned(DDP_F32, cuda_layernorm_work_elems(rows, WIDTH), 0);
     float *x = all(&in), *w = all(&weight), *b = all(&bias), *dy = all(&dout), *dx = all(&din), *dw = all(&dweight);
     float *db = all(&dbias), *y = malloc(n * sizeof *y), *m = malloc(rows * sizeof *m), *r = malloc(rows * sizeof *r);
@@ -61,15 +71,20 @@ static void layernorms_match(void **state)
     check_all("out", &out, y, 1e-5);
     check_all("mean", &mean, m, 2e-6);
     check_all("rstd", &rstd, r, 2e-6);
-    device_check(cuda_layernorm_backward(DDP_BF16, din.at, out.at, dweight.at, dbias.at, work.at, dout.at, in.at,
-                                         mean.at, rstd.at, weight.at, rows, WIDTH, true, NULL), "layernorm backward");
+    device_check(cuda_layernorm_backward(DDP_BF16, din.at, out.at, dweight.at, dbias.at, before.at, work.at, dout.at,
+                                         in.at, mean.at, rstd.at, weight.at, rows, WIDTH, true, NULL),
+                 "layernorm backward");
     kernel_layernorm_backward(dx, dw, db, dy, x, m, r, w, rows, WIDTH, true);
     check_all("din", &din, dx, 1e-5);
     check_all("branch", &out, dx, 1e-5);
     check_all("dweight", &dweight, dw, SUMS);
     check_all("dbias", &dbias, db, SUMS);
-    free(x), free(w), free(b), free(dy), free(dx), free(dw), free(db), free(y), free(m), free(r);
-    tensors_free(&in, &weight, &bias, &out, &mean, &rstd, &dout, &din, &dweight, &dbias, &work);
+    double *sums = calloc(WIDTH, sizeof *sums);
+    for (size_t i = 0; i < n; i++)
+        sums[i % WIDTH] += (double)dx[i];
+    check_sums("dbias before", &before, sums);
+    free(x), free(w), free(b), free(dy), free(dx), free(dw), free(db), free(y), free(m), free(r), free(sums);
+    tensors_free(&in, &weight, &bias, &out, &mean, &rstd, &dout, &din, &dweight, &dbias, &before, &work);
 }
 
 /* x becomes gelu(x + bias), and dy its gradient, which db gets the sums of. */
@@ -83,15 +98,6 @@ static void reference_gelu(float *x, float *dy, double *db, const float *bias, s
             db[i] += (double)dy[r * width + i];
             *in = v * s;
         }
-}
-
-static void check_sums(const char *what, const struct tensor *t, const double *want)
-{
-    float *x = malloc(t->n * sizeof *x);
-    for (size_t i = 0; i < t->n; i++)
-        x[i] = (float)want[i];
-    check_all(what, t, x, SUMS);
-    free(x);
 }
 
 static void gelus_and_sums_for_biases_match(void **state)

@@ -15,7 +15,7 @@ struct size {
 static bool is_large; /* inputs, so that float16 cannot hold all that comes out */
 
 struct want {
-    double *out, *mean, *rstd, *din, *dweight, *dbias;
+    double *out, *mean, *rstd, *din, *dweight, *dbias, *before;
 };
 
 static double *doubles(size_t n)
@@ -62,7 +62,7 @@ static void forward(const void *arg, uint64_t *hash)
     free(x), free(wv), free(bv), free(w.out), free(w.mean), free(w.rstd);
 }
 
-/* din, dweight and dbias are added to what is in w. */
+/* din, dweight and dbias are added to what is in w, and the columns of din to before. */
 static void reference_backward(struct want *w, const double *dout, const double *in, const double *weight,
                                const struct size *s)
 {
@@ -76,29 +76,38 @@ static void reference_backward(struct want *w, const double *dout, const double 
             g += dy[i] * weight[i] / (double)s->width;
             gn += dy[i] * weight[i] * n / (double)s->width;
         }
-        for (size_t i = 0; i < s->width; i++)
-            w->din[r * s->width + i] += rstd * (dy[i] * weight[i] - g - (x[i] - mean) * rstd * gn);
+        for (size_t i = 0; i < s->width; i++) {
+            double *din = &w->din[r * s->width + i];
+            *din += rstd * (dy[i] * weight[i] - g - (x[i] - mean) * rstd * gn);
+            w->before[i] += *din;
+        }
     }
 }
 
 /* The tensors of a backward pass. */
 struct pass {
-    struct tensor in, dout, weight, din, branch, dweight, dbias, mean, rstd, work;
+    struct tensor in, dout, weight, din, branch, dweight, dbias, before, mean, rstd, work;
 };
+
+/* Before the norm, whose bias has a gradient too. */
+static bool has_branch(const struct size *s)
+{
+    return s->offset % 2 == 0;
+}
 
 static int run_backward(const struct pass *p, const struct size *s)
 {
-    void *branch = s->offset % 2 ? NULL : p->branch.at;
-    return cuda_layernorm_backward(s->branch, p->din.at, branch, p->dweight.at, p->dbias.at, p->work.at, p->dout.at,
-                                   p->in.at, p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width, s->accumulate,
-                                   NULL);
+    void *branch = has_branch(s) ? p->branch.at : NULL, *before = has_branch(s) ? p->before.at : NULL;
+    return cuda_layernorm_backward(s->branch, p->din.at, branch, p->dweight.at, p->dbias.at, before, p->work.at,
+                                   p->dout.at, p->in.at, p->mean.at, p->rstd.at, p->weight.at, s->rows, s->width,
+                                   s->accumulate, NULL);
 }
 
 /* What the branch gets is din, rounded to nearest even; where it was not asked for, it is untouched. */
 static void check_branch(const struct pass *p, const struct size *s)
 {
     double *din = tensor_values(&p->din), *got = tensor_values(&p->branch);
-    bool is_asked = s->branch != DDP_F32 && s->offset % 2 == 0;
+    bool is_asked = s->branch != DDP_F32 && has_branch(s);
     struct tensor want = tensor_poisoned(s->branch, p->din.n, 0);
     for (size_t i = 0; i < p->din.n && is_asked; i++)
         tensor_set(&want, i, (float)din[i]);
@@ -118,12 +127,14 @@ static void backward(const void *arg, uint64_t *hash)
     p.din = s->accumulate ? tensor_random(DDP_F32, n, o, 1) : tensor_poisoned(DDP_F32, n, o);
     p.branch = tensor_poisoned(s->branch, n, o);
     p.dweight = tensor_random(DDP_F32, s->width, 1, 1), p.dbias = tensor_random(DDP_F32, s->width, 1, 1);
+    p.before = tensor_random(DDP_F32, s->width, 1, 1);
     p.mean = tensor_random(DDP_F32, s->rows, 0, 0.1f), p.rstd = tensor_random(DDP_F32, s->rows, 0, 0.1f);
     p.work = tensor_poisoned(DDP_F32, cuda_layernorm_work_elems(s->rows, s->width), 1);
     double *x = tensor_values(&p.in), *dy = tensor_values(&p.dout), *wv = tensor_values(&p.weight);
     struct want w = {.out = doubles(n), .mean = doubles(s->rows), .rstd = doubles(s->rows)};
     w.din = s->accumulate ? tensor_values(&p.din) : doubles(n);
-    w.dweight = tensor_values(&p.dweight), w.dbias = tensor_values(&p.dbias);
+    w.dweight = tensor_values(&p.dweight), w.dbias = tensor_values(&p.dbias), w.before = tensor_values(&p.before);
+    double *untouched = tensor_values(&p.before);
     reference_forward(&w, x, wv, wv, s);
     for (size_t r = 0; r < s->rows; r++) {
         tensor_set(&p.mean, r, (float)w.mean[r]);
@@ -134,9 +145,12 @@ static void backward(const void *arg, uint64_t *hash)
     tensor_check("din", &p.din, w.din, 1e-5);
     tensor_check("dweight", &p.dweight, w.dweight, 5e-6);
     tensor_check("dbias", &p.dbias, w.dbias, 5e-6);
+    tensor_check("dbias before", &p.before, has_branch(s) ? w.before : untouched, has_branch(s) ? 1e-5 : 0);
     check_branch(&p, s);
-    tensors_end(hash, &p.din, &p.branch, &p.dweight, &p.dbias, &p.in, &p.dout, &p.weight, &p.mean, &p.rstd, &p.work);
+    tensors_end(hash, &p.din, &p.branch, &p.dweight, &p.dbias, &p.before, &p.in, &p.dout, &p.weight, &p.mean, &p.rstd,
+                &p.work);
     free(x), free(dy), free(wv), free(w.out), free(w.mean), free(w.rstd), free(w.din), free(w.dweight), free(w.dbias);
+    free(w.before), free(untouched);
 }
 
 /* Not narrower than 7: of few elements the gradient is a difference of equals. */
@@ -174,12 +188,15 @@ static void what_float16_cannot_hold_is_infinite(void **state)
     is_large = false;
 }
 
-/* More rows than warps: each takes several. */
-static void warps_take_several_rows(void **state)
+/* More rows than blocks take at once: some take several, and of two at a time one has a single one at the end. */
+static void blocks_take_several_rows(void **state)
 {
     (void)state;
-    struct size s = {DDP_BF16, 2200, 16, 0, true};
-    in_every_order(backward, &s);
+    struct size pairs = {DDP_BF16, 1 << 20, 512, 0, true}, singles = {DDP_F32, 1 << 20, 1540, 0, true};
+    pairs.rows = 2 * cuda_layernorm_work_elems(pairs.rows, pairs.width) / (3 * pairs.width) + 3;
+    in_every_order(backward, &pairs);
+    singles.rows = cuda_layernorm_work_elems(singles.rows, singles.width) / (3 * singles.width) + 2;
+    in_every_order(backward, &singles);
 }
 
 static int forward_of_nothing(enum ddp_dtype branch, size_t rows, size_t width)
@@ -189,8 +206,8 @@ static int forward_of_nothing(enum ddp_dtype branch, size_t rows, size_t width)
 
 static int backward_of_nothing(enum ddp_dtype branch, size_t rows, size_t width)
 {
-    return cuda_layernorm_backward(branch, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, rows, width,
-                                   false, NULL);
+    return cuda_layernorm_backward(branch, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, rows,
+                                   width, false, NULL);
 }
 
 static void no_rows_are_nothing_and_others_are_refused(void **state)
@@ -209,7 +226,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(forward_matches),
     cmocka_unit_test(backward_matches),
     cmocka_unit_test(what_float16_cannot_hold_is_infinite),
-    cmocka_unit_test(warps_take_several_rows),
+    cmocka_unit_test(blocks_take_several_rows),
     cmocka_unit_test(no_rows_are_nothing_and_others_are_refused),
 };
 

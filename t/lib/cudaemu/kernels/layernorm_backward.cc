@@ -1,0 +1,1 @@
+#include "kernels/model/cuda/layernorm_backward.cu"
