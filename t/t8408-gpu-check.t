@@ -63,12 +63,13 @@ prepare | torch) read -r <>"$NEVER" ;;
 esac
 echo "{$what, \"ratio\": null, \"ratio_of\": \"\", \"reached\": null}" >"$last"
 EOS
-# A header that the machine lacks: $LACKS.
+# A header that the machine lacks: $LACKS. ccache's gcc would look for one in PATH and find this one.
+gcc=$(type -ap gcc | grep -v /ccache/ | head -n 1)
 cat >"$tmp/bin/gcc" <<EOS
 #!/bin/bash
 text=\$(cat)
 [ -z "\${LACKS:-}" ] || [[ \$text != *"<"@(\$LACKS)">"* ]] || exit 1
-exec $(command -v gcc) "\$@" <<<"\$text"
+exec $gcc "\$@" <<<"\$text"
 EOS
 chmod 755 "$tmp/bin/gcc"
 mkfifo "$tmp/no-end"
