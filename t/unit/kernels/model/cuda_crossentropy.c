@@ -44,7 +44,9 @@ static void check_losses(const char *what, void *device, const double *want, con
     for (size_t r = 0; r < s->rows; r++) {
         if (!(fabs(got[r] - want[r]) <= 1e-6 * fmax(1, want[r])))
             fail_msg("%s: loss[%zu] of %zu: %.9g, want %.9g", what, r, s->rows, got[r], want[r]);
-        *hash = (*hash ^ (uint64_t)(got[r] * 0x1p40)) * 1099511628211u;
+        uint64_t bits;
+        memcpy(&bits, &got[r], sizeof bits);
+        *hash = (*hash ^ bits) * 1099511628211u;
     }
     free(got);
 }
