@@ -34,9 +34,15 @@ static void arrived_back()
 {
     __sanitizer_finish_switch_fiber(own_fake_stack, nullptr, nullptr);
 }
+/* From here to the stack's top are the frames that never return, and would stay poisoned. */
+static void will_end(char *top)
+{
+    char *here = (char *)__builtin_frame_address(0);
+    __asan_unpoison_memory_region(here, (size_t)(top - here));
+}
 #define ASAN(x) x
 #else
-#define ASAN(x)
+#define ASAN(x) (void)0
 #endif
 
 char *fiber_stack(size_t index)
@@ -139,9 +145,11 @@ static void entry()
 
 void fiber_start(struct fiber *f, char *stack, void (*main)(void))
 {
-    ASAN(__asan_unpoison_memory_region(stack, FIBER_STACK_BYTES));
+    if (!f->has_ended || f->stack != stack)
+        ASAN(__asan_unpoison_memory_region(stack, FIBER_STACK_BYTES));
     starting = main;
     f->stack = stack;
+    f->has_ended = false;
     f->fake_stack = nullptr;
     prepare(f, entry);
 }
@@ -162,6 +170,8 @@ void fiber_suspend(struct fiber *f)
 
 void fiber_end(struct fiber *f)
 {
+    f->has_ended = true;
+    ASAN(will_end(f->stack + FIBER_STACK_BYTES));
     ASAN(leaving(nullptr, own_stack, own_bytes));
     to_thread(f);
     abort();

@@ -18,6 +18,7 @@ struct fiber {
 #endif
     char *stack;
     void *fake_stack; /* AddressSanitizer's */
+    bool has_ended;   /* so AddressSanitizer lets the stack be used again */
 };
 
 /* n stacks, kept for the process's life and extended as needed; NULL: no memory. */
