@@ -17,7 +17,8 @@ stopped() {
 trains() { "$@" >"$tmp/ps" 2>"$tmp/ps.err" && [ "$(grep -c 'step [1-9]' "$tmp/ps")" = 3 ]; }
 waits() { "$@" >"$tmp/ps" 2>"$tmp/ps.err" && grep -q "rank 1 .*; 2 ranks wait" "$tmp/ps"; }
 
-how="(has not entered|does not go on in)" # as it comes to be stopped
+# as it comes to be stopped
+how="(has not entered|does not go on in) (all-reduce|all-gather) [0-9]+"
 
 # ---- without Slurm ----
 mkdir -m 777 "$tmp/out"
@@ -30,7 +31,7 @@ mine() { # of this run, beside which others may run here
 }
 ok "a rank that has stopped is found" stopped "$tmp/out/run" mine
 like "... and named, with what it has not entered" "$(<"$tmp/ps")" \
-    "run-[0-9a-f]+: rank 1 \\(.*\\) $how (all-reduce|all-gather) [0-9]+, after step [0-9]+; 2 ranks wait"
+    "run-[0-9a-f]+: rank 1 \\(.*\\) $how, after step [0-9]+; 2 ranks wait"
 like "... and is stopped itself" "$(<"$tmp/ps")" 'run-[0-9a-f]+ +1 [^ ]+ +[0-9]+ +T '
 kill -CONT "$(<"$tmp/out/run")"
 kill $run
@@ -49,7 +50,7 @@ ok "a step on two nodes" stopped "$tmp/out/step" asks
 is "... each rank, where it is" "$(awk -v s="$job.0" '$1 == s { print $2, $3, $5 }' "$tmp/ps" | tr 'RD' 'S' | xargs)" \
     "0 n1 S 1 n1 T 2 n2 S"
 like "... and who holds it up" "$(<"$tmp/ps")" \
-    "$job.0: rank 1 \\(n1\\) $how all-reduce [0-9]+, after step [1-9][0-9]*; 2 ranks wait"
+    "$job.0: rank 1 \\(n1\\) $how, after step [1-9][0-9]*; 2 ranks wait"
 cluster_run "$ddp" ps "$job.7"
 like "a step that is not there" "$rc $out$err" "^1 ddp ps: no rank of yours runs in step $job.7"
 kill -CONT "$(<"$tmp/out/step")"
