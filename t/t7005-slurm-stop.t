@@ -65,7 +65,8 @@ forget "$job"
 DDP_TEST_PATH=/nowhere submit noscontrol -N1 -n2
 cluster_run scancel --signal=USR1 "$job"
 ok "no scontrol beside the ranks: the batch script requeues" job_is "$job" PENDING
-like "... since rank 0 said so" "$(log_of noscontrol)" "there is no scontrol here.*ddp requeue: job $job is requeued"
+# What ddp requeue says may be missing: the requeue ends the script.
+like "... since rank 0 said so" "$(log_of noscontrol)" "there is no scontrol here"
 is "... by srun's exit code" "$(grep -c '^srun ended with 75$' "$(log noscontrol)")" 1
 forget "$job"
 

@@ -24,7 +24,7 @@ if not near(sum(e["count"] * e["median"] for e in calls), total["median"]):
 for e in calls:
     limit = max(e["bytes"] / copy["median"] / 1e6, e["flops"] / 989e12 * 1e3)
     if not near(e["limit"], limit) or not near(e["ratio"], limit / e["median"]) or \
-            not near(e["lost_ms"], e["count"] * (e["median"] - limit)):
+            not near(e["lost_ms"] + e["count"] * limit, e["count"] * e["median"]):
         print("wrong limit of", e["what"])
     if (e["flops"] > 0 and "attention" not in e["what"]) != e["algorithm"].startswith("id 7 tile "):
         print("algorithm of", e["what"])
