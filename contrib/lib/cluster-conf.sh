@@ -54,7 +54,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SwitchType=switch/none
 MpiDefault=none
-MpiParams=ports=$((port + n + 1))-$((port + n + 32))
+MpiParams=ports=$((port + n + 1))-$((port + n + 32 + cpus))
 PlugStackConfig=$dir/conf/plugstack.conf
 # The nodes say that they have other CPUs than they have, and may be slow on a busy machine.
 SlurmdParameters=config_overrides

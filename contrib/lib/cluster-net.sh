@@ -33,7 +33,7 @@ pick_subnet() {
 
 net_up() {
     local i bridge=ddp-$id
-    pick_ports $((n + 1 + 32))
+    pick_ports $((n + 1 + 32 + cpus))
     [ -n "$use_netns" ] || return 0
     pick_subnet
     ip link add "$bridge" type bridge || die "no network bridge can be made here: up without --netns still works"
