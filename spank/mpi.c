@@ -2,33 +2,49 @@
 #include "config.h"
 #include "spank/mpi.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
-#include <stdbool.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "spank/keys.h"
 
-/* Of PMIx there may be several, one a release (mpi_pmix_v4.so); mpi_pmix.so names the one that is meant. */
-static bool has_plugin(const char *folder, const char *prefix)
+static bool path_of(const char *folder, const char *file, char *ret, size_t size)
 {
-    bool found = false;
-    DIR *d = opendir(folder);
-    for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = !strncmp(e->d_name, prefix, strlen(prefix));
-    if (d)
-        closedir(d);
-    return found;
+    return snprintf(ret, size, "%s/%s", folder, file) < (int)size && access(ret, F_OK) == 0;
 }
 
-const char *mpi_choose(int choice, const char *folder)
+/* Slurm's PMIx plugin opens PMIx's library in its init(), as Slurm calls it when it loads the plugin: that alone says
+ * whether the library is there, where the plugin looks, and of the version that it was built with. The plugin stays
+ * loaded for srun, which loads it next. */
+static bool does_load(const char *path)
 {
+    void *plugin = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    int (*init)(void) = NULL;
+    if (plugin)
+        *(void **)&init = dlsym(plugin, "init");
+    if (init && init() == 0)
+        return true;
+    if (plugin)
+        dlclose(plugin);
+    return false;
+}
+
+const char *mpi_choose(int choice, const char *folder, bool *ret_is_broken)
+{
+    char path[PATH_MAX];
+    *ret_is_broken = false;
     if (choice == MPI_NONE)
         return NULL;
-    if (choice == MPI_PMIX || (choice == MPI_AUTO && has_plugin(folder, "mpi_pmix")))
+    if (choice == MPI_PMIX)
         return "pmix";
-    return choice == MPI_PMI2 || has_plugin(folder, "mpi_pmi2") ? "pmi2" : NULL;
+    if (choice == MPI_AUTO && path_of(folder, "mpi_pmix.so", path, sizeof path)) {
+        if (does_load(path))
+            return "pmix";
+        *ret_is_broken = true;
+    }
+    return choice == MPI_PMI2 || path_of(folder, "mpi_pmi2.so", path, sizeof path) ? "pmi2" : NULL;
 }
 
 int mpi_folder(const void *function, char *ret, int size)

@@ -93,11 +93,16 @@ static const char *find_option(const char *flag)
     return flag;
 }
 
-static const char *choose_mpi(int choice, const void *slurm)
+static const char *choose_mpi(int choice, const struct prepare_facts *f)
 {
     char folder[PATH_MAX] = "";
-    mpi_folder(slurm, folder, sizeof folder);
-    return mpi_choose(choice, folder);
+    bool is_broken;
+    mpi_folder(f->slurm, folder, sizeof folder);
+    const char *mpi = mpi_choose(choice, folder, &is_broken);
+    if (is_broken && mpi)
+        f->warn("Slurm's PMIx plugin does not load on this host, as its line above says: the step starts over PMI. "
+                "Install the PMIx that Slurm was built with (Debian 12: libpmix-dev), or set mpi=pmi2 in the site file");
+    return mpi;
 }
 
 /* Sets a variable of srun's own unless the user did, and notes it in `set`. */
@@ -113,7 +118,7 @@ static void offer(char *set, size_t size, const char *name, const char *value)
 static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c)
 {
     char set[256] = "", text[320];
-    const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f->slurm);
+    const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f);
     if (mpi)
         offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
     bool is_kept = c->kill_on_bad_exit && !strcmp(c->kill_on_bad_exit, "0"); /* of that option tasks hear nothing */

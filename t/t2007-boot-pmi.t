@@ -43,6 +43,9 @@ cluster_run srun --ddp=on,mpi=pmi2,resv_ports -N1 -n1 bash -c "$shown"
 like "... with ports of Slurm's where they are asked for" "$rc $out" "^0 pmi2 [0-9]"
 cluster_run srun --ddp=on,mpi=pmi2 --mpi=none -N1 -n1 bash -c "$shown"
 is "srun's own --mpi goes before it" "$rc $out" "0  no ports"
+cluster_run srun --ddp=on,mpi=pmi2 --mpi=none -N1 -n2 "$probe"
+like "... and a program that needs either refuses, with the cure" "$rc $(sort -u <<<"$err")" \
+    "^1 .*SLURM_NTASKS=2, but this process was started without PMIx or PMI.*srun --ddp=on"
 cat >"$tmp/without.sh" <<'SCRIPT'
 # A Slurm that was built without PMIx, for this command.
 plugins=$(dirname "$(find /usr/lib -name mpi_pmi2.so | head -n 1)")
@@ -54,7 +57,19 @@ SCRIPT
 run unshare -m bash "$tmp/without.sh" "$tmp/plugins" "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
     srun --ddp=on -N1 -n1 bash -c "$shown"
 is "where Slurm has no PMIx, mpi=auto takes pmi2" "$rc $out" "0 pmi2 no ports"
-cluster_run srun --ddp=on -N1 -n1 bash -c "$shown"
+cat >"$tmp/broken.sh" <<'SCRIPT'
+# A host without PMIx's library, for this command.
+for library in $(find /usr/lib -name 'libpmix.so*'); do mount --bind /dev/null "$library"; done
+exec "$@"
+SCRIPT
 mpi=$(cluster_mpi)
+if [ "${mpi% *}" = pmix ]; then
+    run unshare -m bash "$tmp/broken.sh" "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
+        srun --ddp=on -N1 -n1 bash -c "$shown"
+    is "... as where its PMIx does not find PMIx's library" "$rc $out" "0 pmi2 no ports"
+    like "... which one line says, with the cure" "$(grep -c '^ddp: ' <<<"$err") $err" \
+        "^1 .*ddp: warning: Slurm's PMIx plugin does not load on this host, .*: the step starts over PMI. Install .*mpi=pmi2"
+fi
+cluster_run srun --ddp=on -N1 -n1 bash -c "$shown"
 like "... and PMIx where it has" "$rc $out" "^0 ${mpi% *}"
 done_testing
