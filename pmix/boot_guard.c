@@ -156,7 +156,7 @@ static int join(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *er
     const char *name = getenv(DOOR_VARIABLE);
     if (!name || !*name)
         return error_set(errp, DDP_E_BOOT, ENOTCONN, DOOR_VARIABLE " is not set: start the program with \"srun "
-                         "--ddp=on,restarts=N\", or leave out DDP_BOOT=guard");
+                         "--ddp=on,guard\", or leave out DDP_BOOT=guard");
     p->fd = reach(name, deadline, errp);
     if (p->fd < 0 || io_send_all(p->fd, DOOR_HELLO, DOOR_HELLO_LEN, deadline, guard, errp) < 0 ||
         take_welcome(p, b, deadline, errp) < 0 || exchange(p, b, card, deadline, errp) < 0) {
