@@ -117,6 +117,7 @@ EXTRA_DIST += \
 	%D%/t9105-slurm-resume.t \
 	%D%/t9205-boot-flood.t \
 	%D%/t9206-slurm-flood.t \
+	%D%/t9207-slurm-pmi.t \
 	%D%/t9301-placement-random.t \
 	%D%/t9401-restart-memory.t \
 	%D%/t9501-step-parts.t \

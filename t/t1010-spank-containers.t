@@ -47,4 +47,37 @@ cluster_run srun --ddp=on,mpi=pmi2 -N1 -n1 "$tmp/container" env DDP_VERSION=9.9.
     'exec 2>&1; eval "exec $PMI_FD<&-"; exec "$1" --data /usr/share/common-licenses --steps 1' - "$train"
 like "... and is named where ranks do not find each other" "$out" \
     "libddp 0.* under the plugin of slurm-ddp 9\.9\.9: PMI_FD"
+
+# The guide's container, of an image that has nothing but a program and its libraries.
+sed -n "/^    cat >container <<'SCRIPT'/,/^    SCRIPT/s/^    //p" "$top_srcdir/doc/user.md" | sed '1d;$d' >"$tmp/guide"
+chmod 755 "$tmp/guide"
+image=$tmp/image
+mkdir -p "$image"/{proc,dev,sys,etc}
+cp /etc/hosts "$image/etc"
+cp "$top_builddir/t/lib/bootprobe" "$image"
+ldd "$probe" | grep -oE '/[^ ]+' | while read -r library; do cp -L --parents "$library" "$image"; done
+chmod -R a+rX "$image"
+cluster_run srun -K --ddp=on,mpi=pmi2 -N2 -n4 "$tmp/guide" "$image" /bootprobe
+is "the guide's container finds its ranks" "$rc $(grep -c '^rank [0-3] of 4' <<<"$out") $err" "0 4 "
+
+# A plugin that enters the container in its task_init, before and after ours: plugstack.conf's order decides.
+mkdir "$tmp/etc"
+site=$tmp/etc/site.json
+echo '{ "omp": 3, "mpi": "pmi2" }' >"$site" && chmod 644 "$site" && chmod 755 "$tmp/etc"
+ours="required $(realpath "$top_builddir/.libs/ddp.so") site=$site"
+enters="required $(realpath "$top_builddir/t/lib/.libs/enters.so") $tmp/etc"
+# shellcheck disable=SC2016
+show='[ -e "$0" ] || echo "in a container, OMP_NUM_THREADS=$OMP_NUM_THREADS"'
+printf '%s\n' "$ours" "$enters" >"$cluster_dir/conf/plugstack.conf"
+cluster_run srun --ddp=on -N2 -n2 sh -c "$show" "$site"
+is "above a plugin that enters containers, ours reads the node's site file" "$rc $(sort -u <<<"$out")" \
+    "0 in a container, OMP_NUM_THREADS=3"
+cluster_run srun -K --ddp=on -N2 -n4 "$train" --data /usr/share/common-licenses --steps 1
+like "... and the step trains" "$rc $out$err" "^0 .*step 1/1 "
+printf '%s\n' "$enters" "$ours" >"$cluster_dir/conf/plugstack.conf"
+cluster_run srun --ddp=on -N2 -n2 sh -c "$show" "$site"
+like "below it, the image's, which has none: the defaults hold" "$rc $(sort -u <<<"$out" | xargs)" \
+    "^0 in a container, OMP_NUM_THREADS="
+unlike "... not the site's" "$out" "OMP_NUM_THREADS=3$"
+ok "... and the nodes' logs say so" grep -rq "no site file $site" "$cluster_dir/log"
 done_testing

@@ -127,6 +127,14 @@ t_lib_fault_la_SOURCES = %D%/fault.c
 t_lib_fault_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 t_lib_fault_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath $(abs_top_builddir)
 
+# a second SPANK plugin
+if HAVE_SLURM
+check_LTLIBRARIES += %D%/enters.la
+t_lib_enters_la_SOURCES = %D%/enters.c
+t_lib_enters_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+t_lib_enters_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath $(abs_top_builddir)
+endif
+
 # libpmix.so.2, as the boot opens it; -rpath: a shared library, although nothing is installed
 if HAVE_PMIX
 check_LTLIBRARIES += %D%/pmixdouble/libpmix.la
