@@ -113,7 +113,8 @@ CLEANFILES += $(GPU_BENCHES)
 # The Python package: `make install` puts its source into PREFIX/share/slurm-ddp/python, for pip: its user alone knows
 # into which Python and environment
 pypackagedir = $(pkgdatadir)/python
-dist_pypackage_DATA = %D%/python/README.md %D%/python/backend.py %D%/python/elf.py %D%/python/pyproject.toml
+EXTRA_DIST += %D%/python/README.md
+dist_pypackage_DATA = %D%/python/backend.py %D%/python/elf.py %D%/python/pyproject.toml
 pymodulesdir = $(pypackagedir)/slurm_ddp
 dist_pymodules_DATA = \
 	%D%/python/slurm_ddp/__init__.py \

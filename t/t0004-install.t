@@ -50,6 +50,12 @@ is "bash finds a completion for both commands" \
     "$(for name in ddp train; do bash -c 'source "$0" && complete -p "${0##*/}"' "$completions/$name"; done)" \
     "complete -o default -F _ddp ddp"$'\n'"complete -o default -F _ddp train"
 plugin=$(find "$root" -name ddp.so)
+version=$(sed -n 's/^AC_INIT(\[slurm-ddp\], \[\([^]]*\)\].*/\1/p' "$top_srcdir/configure.ac")
+is "every recipe of packages has the version of configure.ac" \
+    "$(cd "$top_srcdir" && sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog && cd contrib/packages &&
+        sed -n 's/^Version: //p' slurm-ddp.spec && sed -n 's/^    version("\(.*\)")/\1/p' package.py &&
+        sed -n "s/^version = '\(.*\)'/\1/p" "slurm-ddp-$version.eb")" \
+    "$version"$'\n'"$version"$'\n'"$version"$'\n'"$version"
 if [ -f "$top_builddir/.libs/ddp.so" ]; then
     is "the plugin exports what Slurm looks for" \
         "$(nm -D --defined-only "$plugin" | awk '{ print $3 }' | grep -Ev '^(slurm_spank_|plugin_|spank_plugin_)')" ""

@@ -2,7 +2,7 @@
 # matrix-root.sh - what contrib/matrix runs for a root folder, in namespaces of its own:
 #   matrix-root.sh ROOT STEP [TEST...]  mounts what a system has, and goes on in ROOT with
 #   matrix-root.sh / STEP [TEST...]
-# STEP: packages (with the network), tests (without); of --packages also debs (without) and
+# STEP: packages (with the network), tests (without); of --packages also debs (RPMs, too; without) and
 # guides (with, and in a copy of ROOT that goes again).
 # shellcheck disable=SC2154,SC2317
 set -euo pipefail
@@ -78,6 +78,13 @@ debs() {
     quietly $work/debs.out "${as_nobody[@]}" nice dpkg-buildpackage -us -uc -b
     "${as_nobody[@]}" lintian --fail-on error,warning $work/debs/*.changes
 }
+# The RPMs of contrib/packages, of the archive that `make dist` makes. --nodeps: the packages that it names are not Debian's.
+rpms() {
+    cd $work/debs/slurm-ddp/build
+    quietly $work/dist.out "${as_nobody[@]}" make dist
+    quietly $work/rpms.out "${as_nobody[@]}" nice rpmbuild -ta --nodeps --define "_topdir $work/debs/rpm" \
+        --define "_smp_mflags -j$(nproc)" slurm-ddp-*.tar.gz
+}
 
 # words FILE HEADING: the commands that a guide has under a heading.
 words() {
@@ -142,6 +149,7 @@ tests)
     echo "$(version libslurm-dev) $(version libpmix-dev) $(version libhwloc-dev) $(gcc -dumpfullversion)" \
         "$passed $failed $skipped" >$work/results
     ;;
-debs | guides) $step ;;
+debs) debs && rpms ;;
+guides) guides ;;
 esac
 exit $rc

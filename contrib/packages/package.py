@@ -37,4 +37,5 @@ class SlurmDdp(AutotoolsPackage):
             *self.with_or_without("slurm", variant="plugin"),
             *self.with_or_without("pmix"),
             *self.with_or_without("cuda"),
+            *self.with_or_without("nccl", variant="cuda"),
         ]
