@@ -149,7 +149,7 @@ tests)
     echo "$(version libslurm-dev) $(version libpmix-dev) $(version libhwloc-dev) $(gcc -dumpfullversion)" \
         "$passed $failed $skipped" >$work/results
     ;;
-debs) debs && rpms ;;
+debs) debs; rpms ;;
 guides) guides ;;
 esac
 exit $rc
