@@ -9,7 +9,7 @@ cat >"$tmp/show" <<'SCRIPT'
 echo "$RANK $SLURMD_NODENAME $MASTER_ADDR $NODE_RANK $GROUP_RANK $LOCAL_RANK"
 SCRIPT
 chmod 755 "$tmp" "$tmp/show"
-release=$(srun --version | grep -oE '[0-9]+\.[0-9]+' | head -n 1)
+release=$(slurmctld -V | grep -oE '[0-9]+\.[0-9]+' | head -n 1)
 orders_tasks=$(awk -v r="$release" 'BEGIN { if (r >= 26.05) print "yes" }')
 orders() { # DESC PLUGIN LINE...: of topology.conf
     printf '%s\n' "${@:3}" >"$tmp/topology.conf"
