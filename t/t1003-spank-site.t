@@ -36,6 +36,17 @@ is "environment and command line come first" "$out$err" "21500 2"
 write_site '{ "ckpt_private": true }'
 cluster_run srun -N1 --ddp=on sh -c 'echo $DDP_CKPT_PRIVATE'
 is "the site wants checkpoints in private folders: the program is told" "$rc $out" "0 on" || diag "$err"
+# shellcheck disable=SC2016
+place='[ "$PPID" = "$SLURM_TASK_PID" ] && echo guarded || echo "not guarded"'
+write_site '{ "guard": true }'
+cluster_run srun -N1 --ddp=on bash -c "$place"
+is "the site wants guards" "$rc $out$err" "0 guarded"
+cluster_run srun -N1 --ddp=guard=off bash -c "$place"
+is "... and a user none" "$rc $out$err" "0 not guarded"
+write_site '{ "restarts": 1, "guard_silent": 9 }'
+# shellcheck disable=SC2016
+cluster_run srun -N2 -n2 --ddp=on bash -c 'echo "generation $DDP_RESTART"; [ "$DDP_RESTART" = 1 ] || exit 3'
+like "the site has programs started again" "$rc $(sort <<<"$out" | uniq | xargs)" "^0 generation 0 generation 1$"
 write_site '{ "mpi": "none" }'
 cluster_run srun --ddp=on -n1 /bin/sh -c 'echo ${PMIX_RANK-none}'
 is "mpi: none" "$out" none
