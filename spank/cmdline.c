@@ -62,6 +62,7 @@ static const struct wanted {
     {"ntasks-per-gpu", 12, offsetof(struct cmdline, ntasks_per_gpu), false},
     {"tres-per-task", 6, offsetof(struct cmdline, tres_per_task), false},
     {"tres-bind", 6, offsetof(struct cmdline, tres_bind), false},
+    {"mpi", 2, offsetof(struct cmdline, mpi), false},
     {"async", 2, offsetof(struct cmdline, async), true},
     {"cpu-bind", 5, offsetof(struct cmdline, cpu_bind), false},
     {"cpu_bind", 4, offsetof(struct cmdline, cpu_bind), false},

@@ -3,7 +3,8 @@
  * Why the plugin reads /proc/self/cmdline: srun reads SLURM_MPI_TYPE and SLURM_KILL_BAD_EXIT before it passes an option
  * to a plugin, so the plugin must know earlier whether the step uses ddp. A task cannot see that the user asked for
  * reserved ports, since with MpiParams in slurm.conf every step has some; nor which option made Slurm hide GPUs; nor
- * whether --cpu-bind was given by the user or follows from --hint and the like; nor --kill-on-bad-exit. */
+ * whether --cpu-bind was given by the user or follows from --hint and the like; nor --kill-on-bad-exit. Where --mpi is
+ * given, no other MPI plugin is tried. */
 #ifndef DDP_SPANK_CMDLINE_H
 #define DDP_SPANK_CMDLINE_H
 
@@ -16,6 +17,7 @@ struct cmdline {
     const char *gpus_per_task, *ntasks_per_gpu, *tres_per_task; /* of the last one in any component */
     const char *gpu_bind, *tres_bind, *ntasks_per_node;
     const char *cpu_bind;
+    const char *mpi;
     const char *async; /* "": given */
     const char *kill_on_bad_exit; /* as resv_ports; -K and -K0, too */
     const char *command; /* of the first component; what follows it in the arguments is its own */

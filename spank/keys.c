@@ -21,7 +21,7 @@ const struct knob ddp_keys[KEY_COUNT] = {
                        .help = "on how few nodes programs are started again when one is lost and no spare is left; 0: "
                                "on as many as at first"},
     [KEY_MPI] = {.name = "mpi", .env = "DDP_MPI", .type = KNOB_ENUM, .def = "auto", .choices = "auto|pmix|pmi2|none",
-                 .help = "srun's --mpi where none was given: auto takes pmix where Slurm has it, else pmi2"},
+                 .help = "srun's --mpi where none was given: auto takes pmix where it loads, else pmi2"},
     [KEY_OMP] = {.name = "omp", .env = "DDP_OMP", .type = KNOB_INT, .def = "0", .min = 0, .max = 4096,
                  .help = "OMP_NUM_THREADS of each rank; 0: what -c says, else its share of the cores"},
     [KEY_PORT] = {.name = "port", .env = "DDP_PORT", .type = KNOB_INT, .min = 1024, .max = 65535,

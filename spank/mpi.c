@@ -10,41 +10,34 @@
 
 #include "spank/keys.h"
 
-static bool path_of(const char *folder, const char *file, char *ret, size_t size)
-{
-    return snprintf(ret, size, "%s/%s", folder, file) < (int)size && access(ret, F_OK) == 0;
-}
-
-/* Slurm's PMIx plugin opens PMIx's library in its init(), as Slurm calls it when it loads the plugin: that alone says
- * whether the library is there, where the plugin looks, and of the version that it was built with. The plugin stays
- * loaded for srun, which loads it next. */
-static bool does_load(const char *path)
-{
-    void *plugin = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    int (*init)(void) = NULL;
-    if (plugin)
-        *(void **)&init = dlsym(plugin, "init");
-    if (init && init() == 0)
-        return true;
-    if (plugin)
-        dlclose(plugin);
-    return false;
-}
-
-const char *mpi_choose(int choice, const char *folder, bool *ret_is_broken)
+static bool has_plugin(const char *folder, const char *file)
 {
     char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", folder, file) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+/* Slurm's own loader: what it says of a plugin that does not load it has told the user. A Slurm without such a function
+ * counts as one whose plugins load. */
+bool mpi_loads(const char *type)
+{
+    void *(*load)(const char *type, int n_functions, const char *names[], void *functions[]) = NULL;
+    *(void **)&load = dlsym(RTLD_DEFAULT, "slurm_plugin_load_and_link");
+    return !load || load(type, 0, NULL, NULL);
+}
+
+const char *mpi_choose(int choice, const char *folder, mpi_loads_f *loads, bool *ret_is_broken)
+{
     *ret_is_broken = false;
     if (choice == MPI_NONE)
         return NULL;
     if (choice == MPI_PMIX)
         return "pmix";
-    if (choice == MPI_AUTO && path_of(folder, "mpi_pmix.so", path, sizeof path)) {
-        if (does_load(path))
+    if (choice == MPI_AUTO && has_plugin(folder, "mpi_pmix.so")) {
+        if (loads("mpi/pmix"))
             return "pmix";
         *ret_is_broken = true;
     }
-    return choice == MPI_PMI2 || path_of(folder, "mpi_pmi2.so", path, sizeof path) ? "pmi2" : NULL;
+    return choice == MPI_PMI2 || has_plugin(folder, "mpi_pmi2.so") ? "pmi2" : NULL;
 }
 
 int mpi_folder(const void *function, char *ret, int size)

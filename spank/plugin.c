@@ -1,4 +1,4 @@
-/* plugin.c - ddp.so: the plugin's face to Slurm, and the only file that includes spank.h.
+/* plugin.c - ddp.so: the plugin's face to Slurm, and the only file of it that includes spank.h.
  *
  * Who runs what:
  *   srun, sbatch, salloc (the user)  slurm_spank_init, the option's callback, init_post_opt

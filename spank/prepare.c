@@ -93,15 +93,21 @@ static const char *find_option(const char *flag)
     return flag;
 }
 
-static const char *choose_mpi(int choice, const struct prepare_facts *f)
+static const char *choose_mpi(int choice, const struct prepare_facts *f, const struct cmdline *c)
 {
-    char folder[PATH_MAX] = "";
+    char folder[PATH_MAX] = "", text[400];
     bool is_broken;
+    const char *theirs = c->mpi ? c->mpi : getenv("SLURM_MPI_TYPE");
+    if (choice == MPI_AUTO && theirs)
+        return theirs;
     mpi_folder(f->slurm, folder, sizeof folder);
-    const char *mpi = mpi_choose(choice, folder, &is_broken);
-    if (is_broken && mpi)
-        f->warn("Slurm's PMIx plugin does not load on this host, as its line above says: the step starts over PMI. "
-                "Install the PMIx that Slurm was built with (Debian 12: libpmix-dev), or set mpi=pmi2 in the site file");
+    const char *mpi = mpi_choose(choice, folder, mpi_loads, &is_broken);
+    if (is_broken) {
+        snprintf(text, sizeof text, "Slurm's PMIx plugin does not load on this host, as its line above says: the step "
+                 "starts %s, and a program that needs PMIx (Open MPI) as single ones. Install what is missing (Debian "
+                 "12: libpmix-dev), or set mpi=pmi2 in the site file", mpi ? "over PMI" : "without it");
+        f->warn(text);
+    }
     return mpi;
 }
 
@@ -118,7 +124,7 @@ static void offer(char *set, size_t size, const char *name, const char *value)
 static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c)
 {
     char set[256] = "", text[320];
-    const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f);
+    const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f, c);
     if (mpi)
         offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
     bool is_kept = c->kill_on_bad_exit && !strcmp(c->kill_on_bad_exit, "0"); /* of that option tasks hear nothing */

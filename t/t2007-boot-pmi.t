@@ -64,11 +64,15 @@ exec "$@"
 SCRIPT
 mpi=$(cluster_mpi)
 if [ "${mpi% *}" = pmix ]; then
-    run unshare -m bash "$tmp/broken.sh" "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
-        srun --ddp=on -N1 -n1 bash -c "$shown"
+    broken=(unshare -m bash "$tmp/broken.sh" "$top_srcdir/contrib/cluster" run --dir "$cluster_dir")
+    run "${broken[@]}" srun --ddp=on -N1 -n1 bash -c "$shown"
     is "... as where its PMIx does not find PMIx's library" "$rc $out" "0 pmi2 no ports"
     like "... which one line says, with the cure" "$(grep -c '^ddp: ' <<<"$err") $err" \
-        "^1 .*ddp: warning: Slurm's PMIx plugin does not load on this host, .*: the step starts over PMI. Install .*mpi=pmi2"
+        "^1 .*ddp: warning: Slurm's PMIx plugin does not load on this host, .*: the step starts over PMI, .*mpi=pmi2"
+    run "${broken[@]}" srun --ddp=on --mpi=none -N1 -n1 bash -c "$shown"
+    is "... and none where the user has chosen" "$rc$err" 0
+    run env SLURM_MPI_TYPE=pmi2 "${broken[@]}" srun --ddp=on -N1 -n1 bash -c "$shown"
+    is "... by a variable, too" "$rc $out$err" "0 pmi2 no ports"
 fi
 cluster_run srun --ddp=on -N1 -n1 bash -c "$shown"
 like "... and PMIx where it has" "$rc $out" "^0 ${mpi% *}"

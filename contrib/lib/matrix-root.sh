@@ -78,7 +78,8 @@ debs() {
     quietly $work/debs.out "${as_nobody[@]}" nice dpkg-buildpackage -us -uc -b
     "${as_nobody[@]}" lintian --fail-on error,warning $work/debs/*.changes
 }
-# The RPMs of contrib/packages, of the archive that `make dist` makes. --nodeps: the packages that it names are not Debian's.
+# The RPMs of contrib/packages, of the archive that `make dist` makes. --nodeps: their dependencies have names that are
+# not Debian's.
 rpms() {
     cd $work/debs/slurm-ddp/build
     quietly $work/dist.out "${as_nobody[@]}" make dist
@@ -115,7 +116,7 @@ make_next() {
     mkdir next
     for deb in ./*.deb; do
         dpkg-deb -R "$deb" /tmp/next
-        sed -i "s/$version/$version+next/" /tmp/next/DEBIAN/control
+        sed -i "s/${version//./\\.}/$version+next/g" /tmp/next/DEBIAN/control
         quietly /tmp/next.out dpkg-deb -b /tmp/next "next/$deb"
         rm -r /tmp/next
     done

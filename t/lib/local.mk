@@ -131,6 +131,7 @@ t_lib_fault_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath $(abs_top_b
 if HAVE_SLURM
 check_LTLIBRARIES += %D%/enters.la
 t_lib_enters_la_SOURCES = %D%/enters.c
+t_lib_enters_la_CPPFLAGS = $(AM_CPPFLAGS) $(slurm_CPPFLAGS)
 t_lib_enters_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 t_lib_enters_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath $(abs_top_builddir)
 endif

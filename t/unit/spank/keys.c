@@ -363,6 +363,14 @@ static void async_is_found_on_the_command_line(void **state)
     assert_null(cmdline_read(after, sizeof after).async);
 }
 
+static void mpi_is_found_on_the_command_line(void **state)
+{
+    (void)state;
+    static const char with[] = "srun\0--mpi\0none\0a", without[] = "srun\0--mem=1\0--mail-type=END\0a\0--mpi=none";
+    assert_string_equal(cmdline_read(with, sizeof with).mpi, "none");
+    assert_null(cmdline_read(without, sizeof without).mpi);
+}
+
 static void cpu_bind_is_found_on_the_command_line(void **state)
 {
     (void)state;
@@ -461,6 +469,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(option_is_found_on_the_command_line),
     cmocka_unit_test(reserved_ports_are_found_on_the_command_line),
     cmocka_unit_test(async_is_found_on_the_command_line),
+    cmocka_unit_test(mpi_is_found_on_the_command_line),
     cmocka_unit_test(cpu_bind_is_found_on_the_command_line),
     cmocka_unit_test(kill_on_bad_exit_is_found_on_the_command_line),
     cmocka_unit_test(a_trial_is_shown),

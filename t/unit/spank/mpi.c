@@ -18,46 +18,67 @@ static void make(const char *name)
     fclose(f);
 }
 
-static void says(int choice, const char *dir, const char *want)
+static bool loads(const char *type)
 {
-    bool is_broken;
-    const char *got = mpi_choose(choice, dir, &is_broken);
+    assert_string_equal(type, "mpi/pmix");
+    return true;
+}
+
+static bool does_not_load(const char *type)
+{
+    return type[0] != 'm';
+}
+
+static bool is_not_asked(const char *type)
+{
+    fail_msg("%s is loaded", type);
+    return false;
+}
+
+static void says(int choice, const char *dir, mpi_loads_f *f, const char *want, bool is_broken)
+{
+    bool was_broken = !is_broken;
+    const char *got = mpi_choose(choice, dir, f, &was_broken);
     assert_string_equal(got ? got : "(as it is)", want);
-    assert_false(is_broken);
+    assert_int_equal(was_broken, is_broken);
 }
 
 static void what_slurm_has_decides(void **state)
 {
     (void)state;
     make("mpi_cray_shasta.so");
-    says(MPI_AUTO, test_folder, "(as it is)"); /* as where the folder cannot be read: */
-    says(MPI_AUTO, "/nonexistent", "(as it is)");
+    says(MPI_AUTO, test_folder, is_not_asked, "(as it is)", false); /* as where the folder cannot be read: */
+    says(MPI_AUTO, "/nonexistent", is_not_asked, "(as it is)", false);
     make("mpi_pmi2.so");
-    says(MPI_AUTO, test_folder, "pmi2");
+    says(MPI_AUTO, test_folder, is_not_asked, "pmi2", false);
     make("mpi_pmix_v4.so"); /* without mpi_pmix.so it serves --mpi=pmix_v4 alone */
-    says(MPI_AUTO, test_folder, "pmi2");
-    says(MPI_PMI2, test_folder, "pmi2");
-    says(MPI_NONE, test_folder, "(as it is)");
+    says(MPI_AUTO, test_folder, is_not_asked, "pmi2", false);
+    make("mpi_pmix.so");
+    says(MPI_AUTO, test_folder, loads, "pmix", false);
+    says(MPI_PMI2, test_folder, is_not_asked, "pmi2", false);
+    says(MPI_NONE, test_folder, is_not_asked, "(as it is)", false);
 }
 
 static void a_plugin_that_does_not_load_is_not_taken(void **state)
 {
     (void)state;
-    bool is_broken = false;
-    make("mpi_pmix.so"); /* no library at all */
-    assert_null(mpi_choose(MPI_AUTO, test_folder, &is_broken));
+    make("mpi_pmix.so");
+    says(MPI_AUTO, test_folder, does_not_load, "(as it is)", true);
     make("mpi_pmi2.so");
-    assert_string_equal(mpi_choose(MPI_AUTO, test_folder, &is_broken), "pmi2");
-    assert_true(is_broken);
-    says(MPI_PMIX, test_folder, "pmix");
-    says(MPI_PMI2, test_folder, "pmi2");
+    says(MPI_AUTO, test_folder, does_not_load, "pmi2", true);
 }
 
 static void what_was_asked_for_is_taken_unseen(void **state)
 {
     (void)state;
-    says(MPI_PMIX, "/nonexistent", "pmix");
-    says(MPI_PMI2, "/nonexistent", "pmi2");
+    says(MPI_PMIX, "/nonexistent", is_not_asked, "pmix", false);
+    says(MPI_PMI2, "/nonexistent", is_not_asked, "pmi2", false);
+}
+
+static void without_slurm_all_loads(void **state)
+{
+    (void)state;
+    assert_true(mpi_loads("mpi/pmix"));
 }
 
 static void a_functions_library_names_its_folder(void **state)
@@ -73,6 +94,7 @@ static void a_functions_library_names_its_folder(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(what_slurm_has_decides, folder_make, folder_remove),
     cmocka_unit_test_setup_teardown(a_plugin_that_does_not_load_is_not_taken, folder_make, folder_remove),
+    cmocka_unit_test(without_slurm_all_loads),
     cmocka_unit_test(what_was_asked_for_is_taken_unseen),
     cmocka_unit_test(a_functions_library_names_its_folder),
 };
