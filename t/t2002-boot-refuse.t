@@ -23,7 +23,7 @@ refused "half of PMIx is none" "SLURM_NTASKS=4" SLURM_NTASKS=4 PMIX_RANK=0
 run env SLURM_NTASKS=4 DDP_BOOT=single "$probe"
 like "who insists on a single process gets it" "$rc $out" "^0 rank 0 of 1: "
 refused "an unknown backend" "DDP_BOOT=nonsense .*auto.guard.pmix.pmi.local.single" DDP_BOOT=nonsense
-refused "guard without a door" "DDP_GUARD_DOOR is not set.*restarts=N" DDP_BOOT=guard
+refused "guard without a door" "DDP_GUARD_DOOR is not set.*--ddp=on,guard" DDP_BOOT=guard
 refused "a door that nobody opened" "the guard .*cannot be reached at @nobody" DDP_GUARD_DOOR=nobody-$$
 refused "local without an address" "DDP_BOOT_ADDR.*ddp run" DDP_BOOT=local
 refused "an address without a token" "DDP_BOOT_TOKEN.*ddp run" DDP_BOOT_ADDR=unix:@nobody
