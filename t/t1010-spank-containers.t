@@ -37,11 +37,6 @@ trains() { # DESC KEYS [COMMAND THAT EXECUTES IT]...
     like "$1" "$rc $out$err" "^0 .*step 1/1 "
 }
 trains "training over PMI, whose descriptor a container inherits" ,mpi=pmi2
-if [[ $(cluster_mpi) == pmix* ]]; then
-    cluster_run srun --ddp=on,mpi=pmix -N1 -n1 "$tmp/container" "$probe"
-    like "PMIx, whose socket it hides, says so and names the cure" "$rc $(grep -c . <<<"$err") $err" \
-        "^1 .*bootprobe: PMIx finds no server here .*container.*mpi=pmi2"
-fi
 trains "an image's libddp of another version than the plugin's works" ,mpi=pmi2 env DDP_VERSION=9.9.9
 cluster_run srun --ddp=on,mpi=pmi2 -N1 -n1 "$tmp/container" env DDP_VERSION=9.9.9 bash -c \
     'exec 2>&1; eval "exec $PMI_FD<&-"; exec "$1" --data /usr/share/common-licenses --steps 1' - "$train"
@@ -80,4 +75,11 @@ like "below it, the image's, which has none: the defaults hold" "$rc $(sort -u <
     "^0 in a container, OMP_NUM_THREADS="
 unlike "... not the site's" "$out" "OMP_NUM_THREADS=3$"
 ok "... and the nodes' logs say so" grep -rq "no site file $site" "$cluster_dir/log"
+# The last: behind it slurmstepd 25.11 may wait for good, in PMIx 5.0.7's PMIx_server_finalize.
+echo "$ours" >"$cluster_dir/conf/plugstack.conf"
+if [[ $(cluster_mpi) == pmix* ]]; then
+    cluster_run srun --ddp=on,mpi=pmix -N1 -n1 "$tmp/container" "$probe"
+    like "PMIx, whose socket it hides, says so and names the cure" "$rc $(grep -c . <<<"$err") $err" \
+        "^1 .*bootprobe: PMIx finds no server here .*container.*mpi=pmi2"
+fi
 done_testing
