@@ -34,7 +34,7 @@ orders() { # DESC PLUGIN LINE...: of topology.conf
     is "... an uneven step, too, agrees on rank 0's node" \
         "$rc $(awk '{ print $3 }' "$tmp/seen" | sort -u) $(awk 'NR == 1 { print $4, $5 }' "$tmp/seen")" \
         "0 $(awk 'NR == 1 { print $2 }' "$tmp/seen") 0 0"
-    is "... with numbers of nodes in the ranks' order" "$(awk '{ print $4 }' "$tmp/seen" | uniq | xargs)" "0 1 2 3"
+    is "... each node has a number there, too" "$(awk '{ print $4 }' "$tmp/seen" | sort -u | xargs)" "0 1 2 3"
     cluster_down
 }
 orders tree tree "SwitchName=leaf1 Nodes=n[3-4]" "SwitchName=leaf2 Nodes=n[1-2]" "SwitchName=root Switches=leaf[1-2]"

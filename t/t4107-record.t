@@ -27,7 +27,8 @@ like "... which the record has, too" "$(sed -n '/"interval"/s/.*"barrier_s": \([
     '^null [0-9.e-]+[0-9] (null|[0-9.e-]+[0-9])$'
 run "${check[@]}" a
 # A rank that other work on this machine holds up is a line more.
-is "its lines" "$rc:$(sed "s, slow,,g" <<<"$out")" "0:start train interval interval interval validation end" || diag "$err"
+is "its lines" "$rc:$(sed "s, slow,,g" <<<"$out")" "0:start train interval interval interval validation end" ||
+    diag "$err"
 unlike "... in which data, forward and backward took some time" "$(grep interval a)" '"(data|forward|backward)": 0[,}]'
 for broken in 's/"wall_s": /&1/' 's/"exposed": /&1/' 's/"memory_bytes": \[[0-9]*, /"memory_bytes": [/' \
     's/"how"/"who"/' 's/"items": [0-9]*/&.5/'; do
