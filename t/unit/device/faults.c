@@ -267,7 +267,10 @@ static void no_wait_is_endless(void **state)
     assert_true(clock_ns() - began >= 190 * NS_PER_MS);
     assert_true(n_asked > 3 && n_asked <= 200);
     assert_int_equal(e.domain, DDP_E_TIMEOUT);
-    assert_error_has(e, WHO "its work was not done within 0.2 s");
+    assert_error_has(e, WHO "its work was not done within ");
+    double said_s = 0; /* as long as it took, on a busy machine more than the deadline */
+    assert_int_equal(sscanf(strstr(e.text, " within "), " within %lf s: a kernel hangs", &said_s), 1);
+    assert_true(said_s >= 0.2 && said_s < 60);
     assert_true(device_is_broken(d));
     device_stream_destroy(s);
     device_close(d);
