@@ -12,7 +12,8 @@ cd "$tmp" || exit 1
 train() { run "$top_builddir/ddp" run -n 2 --layout 1,1 "$top_builddir/train" --data $text --model tiny "$@"; }
 small=(--layers 1 --width 32 --context 32 --batch 4 --val-windows 4 --log-every 0)
 
-train "${small[@]}" --steps 60 --ddp-record=a
+# Fewer steps than the 50 after which a rank that other work holds up has a line, too.
+train "${small[@]}" --steps 45 --ddp-record=a
 is "a run with a record" "$rc" 0 || diag "$err"
 like "the global batch is said at the start" "$out" \
     $'\n''global batch: 4 samples x 2 ranks = 8 samples, 256 tokens'$'\n'
@@ -24,11 +25,9 @@ like "... and what all of it was worth" "$(tail -n 1 <<<"$out")" \
     '^goodput [0-9.]+% of [0-9.]+ m?s: useful [0-9.]+ m?s, (checkpoint [0-9.]+ [mu]?s, )?data [0-9.]+ [mu]?s, start-up '
 like "... and what a barrier takes" "$out" $'\n''a barrier takes [0-9.e+]+ us, 99% of them at most [0-9.e+]+ us'
 like "... which the record has, too" "$(sed -n '/"interval"/s/.*"barrier_s": \([^,]*\),.*/\1/p' a | paste -sd' ')" \
-    '^null [0-9.e-]+[0-9] (null|[0-9.e-]+[0-9])$'
+    '^null [0-9.e-]+[0-9]$'
 run "${check[@]}" a
-# A rank that other work on this machine holds up is a line more.
-is "its lines" "$rc:$(sed "s, slow,,g" <<<"$out")" "0:start train interval interval interval validation end" ||
-    diag "$err"
+is "its lines" "$rc:$out" "0:start train interval interval validation end" || diag "$err"
 unlike "... in which data, forward and backward took some time" "$(grep interval a)" '"(data|forward|backward)": 0[,}]'
 for broken in 's/"wall_s": /&1/' 's/"exposed": /&1/' 's/"memory_bytes": \[[0-9]*, /"memory_bytes": [/' \
     's/"how"/"who"/' 's/"items": [0-9]*/&.5/'; do
