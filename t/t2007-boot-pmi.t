@@ -47,14 +47,15 @@ cluster_run srun --ddp=on,mpi=pmi2 --mpi=none -N1 -n2 "$probe"
 like "... and a program that needs either refuses, with the cure" "$rc $(sort -u <<<"$err")" \
     "^1 .*SLURM_NTASKS=2, but this process was started without PMIx or PMI.*srun --ddp=on"
 cat >"$tmp/without.sh" <<'SCRIPT'
-# A Slurm that was built without PMIx, for this command.
+# without.sh DIR PLUGIN COMMAND...: a Slurm that was built without that plugin, for this command.
 plugins=$(dirname "$(find /usr/lib -name mpi_pmi2.so | head -n 1)")
-mkdir "$1" && cp "$plugins"/*.so "$1" && rm "$1"/mpi_pmix*
+mkdir "$1" && cp "$plugins"/*.so "$1" && rm "$1/$2"*
 mount --bind "$1" "$plugins"
-shift
+shift 2
 exec "$@"
 SCRIPT
-run unshare -m bash "$tmp/without.sh" "$tmp/plugins" "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
+in_cluster=("$top_srcdir/contrib/cluster" run --dir "$cluster_dir")
+run unshare -m bash "$tmp/without.sh" "$tmp/plugins" mpi_pmix "${in_cluster[@]}" \
     srun --ddp=on -N1 -n1 bash -c "$shown"
 is "where Slurm has no PMIx, mpi=auto takes pmi2" "$rc $out" "0 pmi2 no ports"
 cat >"$tmp/broken.sh" <<'SCRIPT'
@@ -64,7 +65,7 @@ exec "$@"
 SCRIPT
 mpi=$(cluster_mpi)
 if [ "${mpi% *}" = pmix ]; then
-    broken=(unshare -m bash "$tmp/broken.sh" "$top_srcdir/contrib/cluster" run --dir "$cluster_dir")
+    broken=(unshare -m bash "$tmp/broken.sh" "${in_cluster[@]}")
     run "${broken[@]}" srun --ddp=on -N1 -n1 bash -c "$shown"
     is "... as where its PMIx does not find PMIx's library" "$rc $out" "0 pmi2 no ports"
     like "... which one line says, with the cure" "$(grep -c '^ddp: ' <<<"$err") $err" \
@@ -73,6 +74,10 @@ if [ "${mpi% *}" = pmix ]; then
     is "... and none where the user has chosen" "$rc$err" 0
     run env SLURM_MPI_TYPE=pmi2 "${broken[@]}" srun --ddp=on -N1 -n1 bash -c "$shown"
     is "... by a variable, too" "$rc $out$err" "0 pmi2 no ports"
+    run unshare -m bash "$tmp/without.sh" "$tmp/pmix" mpi_pmi2 bash "$tmp/broken.sh" "${in_cluster[@]}" \
+        srun --ddp=on -N1 -n2 "$probe"
+    like "... where Slurm has no PMI either, the step starts without, and a program that needs one refuses" "$rc $err" \
+        "^1 .*ddp: warning: Slurm's PMIx .*: the step starts without it, .*started without PMIx or PMI"
 fi
 cluster_run srun --ddp=on -N1 -n1 bash -c "$shown"
 like "... and PMIx where it has" "$rc $out" "^0 ${mpi% *}"
