@@ -219,7 +219,7 @@ int arrange(const struct arrange_facts *f, struct arrangement *ret, ddp_error_t 
     struct arranger g = {.f = f, .a = ret, .n_ranks = f->step->local_size, .rank = f->step->local_rank,
                          .record = text_of(f->keys, KEY_TOPO), .errp = errp};
     memset(ret, 0, sizeof *ret);
-    ret->board = f->board && board_size(f->board) == g.n_ranks && g.n_ranks > 1 ? f->board : NULL;
+    ret->board = f->board;
     ret->is_recorded = g.record;
     ret->is_trial = f->keys->key[KEY_BIND].choice == BIND_PRINT;
     ret->request.n_ranks = g.n_ranks;

@@ -23,7 +23,7 @@ struct arrange_facts {
     const struct keys *keys;
     bool is_bound_by_user;                /* --cpu-bind */
     struct cpus mask;                     /* of the calling task */
-    struct board *board;                  /* NULL: none */
+    struct board *board;                  /* of the step's local_size ranks; NULL: none */
     uint64_t deadline;                    /* for waiting for the node's other ranks, and for reading (clock.h) */
     board_load_f *load[2];                /* reads this machine: [0] cores only, [1] GPUs and NICs too */
     board_load_f *load_record;            /* reads the record that topo= names; arg: its path */

@@ -12,13 +12,19 @@
 
 #include "runtime/base/clock.h"
 
-enum load_state { LOAD_NONE, LOAD_RUNS, LOAD_DONE, LOAD_FAILED };
+enum once_state { ONCE_NEW, ONCE_RUNS, ONCE_DONE, ONCE_FAILED };
+
+/* Of what one rank does for all. */
+struct once {
+    _Atomic uint32_t state; /* enum once_state */
+    ddp_error_t error;
+};
 
 /* All zero at first. What is written before an atomic changes is read after the change is seen. */
 struct shared {
     _Atomic uint32_t n_posted, n_left, is_shown;
-    _Atomic uint32_t load; /* enum load_state */
-    ddp_error_t load_error;
+    struct once load, find;
+    char interface[NCCL_INTERFACE_TEXT];
     struct inventory inventory;
     struct placement_rank rank[];
 };
@@ -96,31 +102,47 @@ int board_wait(struct board *b, uint64_t deadline, const struct placement_rank *
     return 0;
 }
 
-static void load_into(struct shared *s, board_load_f *load, void *arg, uint64_t deadline)
+/* True: it is the caller's to do, and to end. */
+static bool begin_once(struct once *o)
 {
-    int rc = load(arg, deadline, &s->inventory, &s->load_error);
-    atomic_store(&s->load, rc == 0 ? LOAD_DONE : LOAD_FAILED);
-    wake_all(&s->load);
+    uint32_t state = ONCE_NEW;
+    return atomic_compare_exchange_strong(&o->state, &state, ONCE_RUNS);
+}
+
+static void end_once(struct once *o, int rc)
+{
+    atomic_store(&o->state, rc == 0 ? ONCE_DONE : ONCE_FAILED);
+    wake_all(&o->state);
+}
+
+/* 0, or -1: whoever did it failed, or has not ended by the deadline. */
+static int wait_once(struct once *o, uint64_t deadline, const char *what, ddp_error_t *errp)
+{
+    uint32_t state = wait_change(&o->state, ONCE_RUNS, deadline);
+    if (state == ONCE_DONE)
+        return 0;
+    if (state != ONCE_FAILED)
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the rank that %s has not done so in time", what);
+    if (errp)
+        *errp = o->error;
+    return -1;
 }
 
 const struct inventory *board_inventory(struct board *b, board_load_f *load, void *arg, uint64_t deadline,
                                         ddp_error_t *errp)
 {
     struct shared *s = b->shared;
-    uint32_t state = LOAD_NONE;
-    if (atomic_compare_exchange_strong(&s->load, &state, LOAD_RUNS)) {
-        load_into(s, load, arg, deadline);
-        state = atomic_load(&s->load);
-    } else if (state == LOAD_RUNS) {
-        state = wait_change(&s->load, LOAD_RUNS, deadline);
-    }
-    if (state == LOAD_DONE)
-        return &s->inventory;
-    if (state == LOAD_FAILED && errp)
-        *errp = s->load_error;
-    else
-        error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the rank that reads this node's topology has not done so in time");
-    return NULL;
+    if (begin_once(&s->load))
+        end_once(&s->load, load(arg, deadline, &s->inventory, &s->load.error));
+    return wait_once(&s->load, deadline, "reads this node's topology", errp) == 0 ? &s->inventory : NULL;
+}
+
+const char *board_interface(struct board *b, board_find_f *find, void *arg, uint64_t deadline, ddp_error_t *errp)
+{
+    struct shared *s = b->shared;
+    if (begin_once(&s->find))
+        end_once(&s->find, find(arg, deadline, s->interface, &s->find.error));
+    return wait_once(&s->find, deadline, "looks for the interface to the other nodes", errp) == 0 ? s->interface : NULL;
 }
 
 void board_shown(struct board *b)

@@ -8,14 +8,15 @@
  * tasks.
  *
  * The order of calls: each rank posts once; board_wait; then each rank reads what all have posted. The first rank that
- * asks for the machine's inventory loads it, and all ranks use that one. Every wait has a deadline, since another rank
- * may have died. */
+ * asks for the machine's inventory, or for the network interface, finds it, and all ranks use that one. Every wait has
+ * a deadline, since another rank may have died. */
 #ifndef DDP_SPANK_BOARD_H
 #define DDP_SPANK_BOARD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "spank/nccl.h"
 #include "topology/placement.h"
 
 struct board;
@@ -43,6 +44,13 @@ typedef int board_load_f(void *arg, uint64_t deadline, struct inventory *ret, dd
  * error. Also NULL if the result is not there by the deadline. */
 const struct inventory *board_inventory(struct board *b, board_load_f *load, void *arg, uint64_t deadline,
                                         ddp_error_t *errp);
+
+/* Finds the name of the interface towards the step's other nodes by the deadline. 0 or -1, as nccl_step_interface. */
+typedef int board_find_f(void *arg, uint64_t deadline, char ret[NCCL_INTERFACE_TEXT], ddp_error_t *errp);
+
+/* The node's interface towards the step's others: the first rank that asks calls find; all ranks get the result, as of
+ * board_inventory. A look-up takes 0.4 ms of a core, which 8 ranks on a node took from each other. */
+const char *board_interface(struct board *b, board_find_f *find, void *arg, uint64_t deadline, ddp_error_t *errp);
 
 /* Local rank 0 calls board_shown once it has shown the user where the node's ranks run; the other ranks wait for that.
  * False: not by the deadline. */

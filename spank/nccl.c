@@ -141,7 +141,10 @@ int nccl_step_interface(const char *master, const char *list, const char *own, u
 {
     char host[HOSTLIST_NAME_MAX + 1];
     struct other o = {own, host};
+    bool has_other = list && hostlist_each(list, is_other, &o, NULL) == 1;
+    if (has_other && !strcmp(master, own))
+        return nccl_interface(host, deadline, buf, errp);
     if (nccl_interface(master, deadline, buf, errp) == 0)
         return 0;
-    return list && hostlist_each(list, is_other, &o, NULL) == 1 ? nccl_interface(host, deadline, buf, errp) : -1;
+    return has_other ? nccl_interface(host, deadline, buf, errp) : -1;
 }

@@ -24,9 +24,10 @@ bool nccl_is_configured(const char *name, lookup_f lookup, void *arg);
  * address. 0, or -1 with an error: not known by the deadline (clock.h), loopback, or not a single interface. */
 int nccl_interface(const char *host, uint64_t deadline, char buf[NCCL_INTERFACE_TEXT], ddp_error_t *errp);
 
-/* The same for the other nodes of a step, `list`: the route to `master`; where that leads nowhere, as on a node whose
- * own name is a loopback address to it (127.0.1.1, on Debian), the route to the first node that is not `own`. The list
- * may be NULL. */
+/* The same for the other nodes of a step: the route to `master`. On that node itself `list` names the step's nodes, and
+ * the route is that to the first of them that is not `own`: a node's own name is often a loopback address to it
+ * (127.0.1.1, on Debian). So may be another name of it in `master`, which is looked up first. On other nodes the list
+ * is NULL. */
 int nccl_step_interface(const char *master, const char *list, const char *own, uint64_t deadline,
                         char buf[NCCL_INTERFACE_TEXT], ddp_error_t *errp);
 

@@ -30,7 +30,9 @@ struct task {
     struct keys o;
     struct step step;
     struct arrangement a;
-    struct cpus mask; /* the process's own, as it is now */
+    struct cpus mask;    /* the process's own, as it is now */
+    struct board *board; /* NULL: the node's ranks do not meet */
+    char interface[NCCL_INTERFACE_TEXT + 1]; /* "=eth0", towards the step's other nodes; "": not known, or none */
 };
 
 int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_missing, ddp_error_t *errp)
@@ -108,7 +110,7 @@ static int arrange_task(struct task *t, ddp_error_t *errp)
 {
     const struct task_request *r = t->r;
     struct arrange_facts f = {.step = &t->step, .keys = &t->o, .is_bound_by_user = r->is_bound_by_user,
-                              .board = r->board, .deadline = t->deadline, .load = {load_cores, load_all},
+                              .board = t->board, .deadline = t->deadline, .load = {load_cores, load_all},
                               .load_record = load_record};
     if (affinity_get(&f.mask, errp) < 0 || arrange(&f, &t->a, errp) < 0)
         return -1;
@@ -155,16 +157,28 @@ static bool has_nvidia(const struct task *t)
     return !is_found;
 }
 
-/* "=eth0" into buf, the interface towards the step's other nodes. NULL: not known, or there are none. */
-static const char *find_interface(const struct task *t, char buf[NCCL_INTERFACE_TEXT + 1])
+static int find_route(void *arg, uint64_t deadline, char buf[NCCL_INTERFACE_TEXT], ddp_error_t *errp)
 {
-    const char *users = get(t, "MASTER_ADDR"), *list = get(t, "SLURM_STEP_NODELIST");
+    const struct task *t = arg;
+    const char *users = get(t, "MASTER_ADDR"), *list = t->step.node == 0 ? get(t, "SLURM_STEP_NODELIST") : NULL;
     const char *master = users && *users ? users : t->step.master;
+    return nccl_step_interface(master, list, t->step.node_name, deadline, buf, errp);
+}
+
+/* The first of the node's ranks looks while the others start. */
+static void find_interface(struct task *t)
+{
     uint64_t deadline = earlier(deadline_in(RESOLVE_S), t->deadline);
+    char own[NCCL_INTERFACE_TEXT];
+    const char *found = own;
     if (t->step.n_nodes < 2)
-        return NULL;
-    buf[0] = '=';
-    return nccl_step_interface(master, list, t->step.node_name, deadline, buf + 1, NULL) < 0 ? NULL : buf;
+        return;
+    if (t->board)
+        found = board_interface(t->board, find_route, t, deadline, NULL);
+    else if (find_route(t, deadline, own, NULL) < 0)
+        found = NULL;
+    if (found)
+        snprintf(t->interface, sizeof t->interface, "=%s", found);
 }
 
 /* What NCCL should hear about one of its variables: the site's word, else what was found; never over what the user or a
@@ -191,8 +205,7 @@ static int make_environment(struct task *t, const struct guards_facts *guard, st
                             ddp_error_t *errp)
 {
     const struct arrangement *a = &t->a;
-    char buf[NCCL_INTERFACE_TEXT + 1];
-    const char *interface = find_interface(t, buf);
+    const char *interface = t->interface[0] ? t->interface : NULL;
     bool is_ours = a->inventory && !a->is_trial;
     struct environment_place p = {
         .n_cpus = cpus_count(&t->mask),
@@ -267,10 +280,10 @@ static void log_placement(const struct task *t)
         log_place(t);
     if (is_first)
         gather_send(&g, table ? table : "");
-    if (t->a.board && is_first)
-        board_shown(t->a.board);
-    else if (t->a.board && has_table)
-        board_wait_shown(t->a.board, t->deadline);
+    if (t->board && is_first)
+        board_shown(t->board);
+    else if (t->board && has_table)
+        board_wait_shown(t->board, t->deadline);
     free(table);
 }
 
@@ -289,6 +302,7 @@ static int plan_guard(const struct task *t, struct task_result *ret, ddp_error_t
 static int place_task(struct task *t, struct task_result *ret, ddp_error_t *errp)
 {
     struct environment *e = &ret->environment;
+    find_interface(t);
     if (arrange_task(t, errp) < 0 || apply(t, errp) < 0 || plan_guard(t, ret, errp) < 0 ||
         make_environment(t, ret->is_guarded ? &ret->guard : NULL, e, errp) < 0)
         return -1;
@@ -325,6 +339,7 @@ int task_prepare(const struct task_request *r, struct task_result *ret, ddp_erro
     if (start_watchdog(&t, &dog, errp) < 0 || task_options(r, &t.o, &is_site_missing, errp) < 0 ||
         step_read(r->lookup, r->arg, r->n_own_nodes, &t.step, errp) < 0)
         return -1;
+    t.board = r->board && board_size(r->board) == t.step.local_size ? r->board : NULL;
     int rc = place_task(&t, ret, errp);
     arrange_destroy(&t.a);
     if (rc == 0 && is_site_missing && t.step.local_rank == 0) {

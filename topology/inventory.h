@@ -86,10 +86,10 @@ enum inventory_distance { DISTANCE_SAME_SWITCH, DISTANCE_SAME_ROOT, DISTANCE_SAM
  * NICs too; links between GPUs are known from a record only, where the hwloc that wrote it had NVML. Takes a
  * millisecond or a few; a record some more, in a child process of its own. Runs no vendor's library: hwloc's plugins
  * stay closed, and the environment is as before afterwards. Not for a process with several threads, since it changes
- * the environment for a moment. *ret is the caller's memory (some 260 KiB, any alignment that malloc gives); untouched
- * on failure. 0, or -1: DDP_E_SYSTEM (hwloc, this machine), DDP_E_DATA (the file is not hwloc's XML, or holds more than
- * the tables), DDP_E_TIMEOUT (hwloc is not done with a record after 10 s; inventory_load_until: by the deadline,
- * clock.h). */
+ * the environment for a moment. *ret is the caller's memory (some 260 KiB, any alignment that malloc gives), of which
+ * the tables' used parts are written; untouched on failure. 0, or -1: DDP_E_SYSTEM (hwloc, this machine), DDP_E_DATA
+ * (the file is not hwloc's XML, or holds more than the tables), DDP_E_TIMEOUT (hwloc is not done with a record after
+ * 10 s; inventory_load_until: by the deadline, clock.h). */
 int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp);
 int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struct inventory *ret, ddp_error_t *errp);
 

@@ -147,11 +147,36 @@ static bool load_in_vain(struct board *b, int rank)
            !strcmp(e.text, "nothing is known");
 }
 
-static void the_machine_is_read_once(void **state)
+static int find(void *arg, uint64_t deadline, char ret[NCCL_INTERFACE_TEXT], ddp_error_t *errp)
+{
+    (void)deadline;
+    tally->n_loads++;
+    if (!arg)
+        return error_set(errp, DDP_E_SYSTEM, ENODEV, "no interface");
+    strcpy(ret, arg);
+    return 0;
+}
+
+static bool find_well(struct board *b, int rank)
+{
+    (void)rank;
+    const char *found = board_interface(b, find, "eth0", deadline_in(PATIENCE_S), NULL);
+    return found && !strcmp(found, "eth0") && board_interface(b, find, "eth1", deadline_in(PATIENCE_S), NULL) == found;
+}
+
+static bool find_in_vain(struct board *b, int rank)
+{
+    (void)rank;
+    ddp_error_t e;
+    return !board_interface(b, find, NULL, deadline_in(PATIENCE_S), &e) && e.domain == DDP_E_SYSTEM &&
+           !strcmp(e.text, "no interface");
+}
+
+static void what_all_need_is_found_once(void **state)
 {
     (void)state;
-    bool (*const kinds[])(struct board *, int) = {load_well, load_in_vain};
-    for (size_t i = 0; i < 2; i++) {
+    bool (*const kinds[])(struct board *, int) = {load_well, load_in_vain, find_well, find_in_vain};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct board *b = board_create(16);
         tally->n_good = tally->n_bad = tally->n_loads = 0;
         fork_ranks(b, 0, 16, kinds[i]);
@@ -256,7 +281,7 @@ static void sizes_without_sense_give_none(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(all_see_what_all_post),
     cmocka_unit_test(who_does_not_come_is_not_waited_for),
-    cmocka_unit_test(the_machine_is_read_once),
+    cmocka_unit_test(what_all_need_is_found_once),
     cmocka_unit_test(a_rank_that_dies_reading_holds_nobody_up),
     cmocka_unit_test(ranks_wait_until_all_is_shown),
     cmocka_unit_test(the_last_to_leave_gives_the_memory_back),

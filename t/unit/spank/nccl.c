@@ -97,6 +97,10 @@ static void another_node_tells_where_the_own_name_is_loopback(void **state)
     assert_string_equal(buf, own);
     assert_int_equal(nccl_step_interface(address, "127.0.1.1,127.0.1.2", "127.0.1.1", deadline_in(5), buf, &e), 0);
     assert_string_equal(buf, own);
+    strcpy(buf, ""); /* another name of this node */
+    assert_int_equal(nccl_step_interface("127.0.1.3", list, "127.0.1.1", deadline_in(5), buf, &e), 0);
+    assert_string_equal(buf, own);
+    assert_int_equal(nccl_step_interface("127.0.1.3", NULL, "127.0.1.1", deadline_in(5), buf, &e), -1);
     assert_int_equal(nccl_step_interface("127.0.1.1", "127.0.1.1", "127.0.1.1", deadline_in(5), buf, &e), -1);
     assert_int_equal(nccl_step_interface("127.0.1.1", NULL, "127.0.1.1", deadline_in(5), buf, &e), -1);
 }
