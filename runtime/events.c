@@ -93,6 +93,14 @@ void events_open(ddp_t *d)
         checkpoint_warn(&d->save, "%s", e.text);
 }
 
+void events_begun(ddp_t *d)
+{
+    struct recorder *r = &d->events.file;
+    recorder_begin(r, "train");
+    recorder_count(r, "step", d->state.optimizer.n_steps);
+    end(d);
+}
+
 void events_resumed(ddp_t *d, double took_s)
 {
     const struct ddp_checkpoint_status *s = &d->save.checkpoint.status;

@@ -25,6 +25,7 @@ struct events {
 };
 
 void events_open(ddp_t *d); /* at the end of ddp_commit and ddp_state_open: opens the record, start */
+void events_begun(ddp_t *d); /* of another framework, whose resume found nothing */
 void events_resumed(ddp_t *d, double took_s);
 
 /* A step and its items, of all ranks; is_interval: the ranks have gathered (pace.h). */

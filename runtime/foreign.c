@@ -210,6 +210,8 @@ EXPORT int ddp_state_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
     int rc = resume_newest(&d->save, dir, errp);
     if (rc == 1)
         events_resumed(d, (double)(clock_ns() - began_ns) / 1e9);
+    else if (rc == 0)
+        events_begun(d); /* whatever earlier programs did is done again */
     if (rc >= 0)
         parts_restart(&d->parts);
     return rc;

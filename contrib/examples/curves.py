@@ -14,7 +14,7 @@ def read(path):
     with open(path, encoding="utf-8") as file:
         for line in filter(lambda line: line.endswith("}\n"), file):  # others were not written to their end
             e = json.loads(line)
-            if e["event"] in ("resume", "train"):
+            if e["event"] in ("resume", "train") and "step" in e:
                 points = [p for p in points if p[0] <= e["step"]]
             elif "step" in e:
                 flat = {**e, **{f"parts/{name}": s for name, s in e.get("parts", {}).items()}}

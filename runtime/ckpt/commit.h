@@ -23,8 +23,8 @@
 /* Opens "DIR/.saving-TOKEN-step-00000100" to write to; creates it (it may be there: every rank calls this). */
 int commit_folder(const struct savedir *dir, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp);
 
-/* WRITTEN -> COMMITTED. A step-N that exists already (left without a manifest, broken, or with fewer micro-steps of the
- * step after it, cut.h) is replaced; if the file system can exchange names (RENAME_EXCHANGE), there is no moment
+/* WRITTEN -> COMMITTED. A step-N that exists already (left without a manifest, broken, with fewer micro-steps of the
+ * step after it, cut.h, or by another framework, which has changed something since) is replaced; if the file system can exchange names (RENAME_EXCHANGE), there is no moment
  * without either. DDP_E_USAGE: this job has not taken dir over (commit_clean), or another job has taken it over since,
  * even if that job has left; or step-N is a link or another user's, which stays. */
 int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,

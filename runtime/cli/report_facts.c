@@ -91,7 +91,7 @@ static void percent(double share, char *buf, size_t size)
 static void slowest(const struct report_run *r, char *buf, size_t size)
 {
     char who[64];
-    if (r->slowest >= 0 && r->record.ranks.n > 1)
+    if (r->slowest >= 0 && r->record.ranks.n_now > 1)
         snprintf(buf, size, "%s, %.2f x median", record_rank_name(&r->record, r->slowest, who, sizeof who) + 5,
                  r->slowest_factor); /* without "rank " */
 }

@@ -20,7 +20,8 @@ static void name_run(struct report_run *r, const char *path)
 }
 
 struct means {
-    double efficiency, efficiency_s, baseline, baseline_steps;
+    double efficiency, efficiency_s, baseline, baseline_steps, rank_s;
+    int n_ranks; /* of the last start */
 };
 
 static void add_interval(struct report_run *r, const struct record_line *l, struct means *m)
@@ -32,6 +33,7 @@ static void add_interval(struct report_run *r, const struct record_line *l, stru
     r->least_step = first < r->least_step ? first : r->least_step;
     r->most_step = l->step > r->most_step ? l->step : r->most_step;
     r->wall_s += v->wall_s;
+    m->rank_s += v->wall_s * m->n_ranks;
     r->items += (double)v->items;
     if (!isnan(v->hidden_s))
         r->hidden_s = (isnan(r->hidden_s) ? 0 : r->hidden_s) + v->hidden_s;
@@ -58,6 +60,7 @@ static void add_line(struct report_run *r, const struct record_line *l, struct m
     switch (l->event) {
     case RECORD_START:
         r->how = "running";
+        m->n_ranks = r->record.start[l->at].n_ranks;
         if (l->at > 0) {
             const struct record_start *s = &r->record.start[l->at];
             bool is_new = goodput_is_new_allocation(&s[-1], s);
@@ -95,16 +98,16 @@ static void add_line(struct report_run *r, const struct record_line *l, struct m
 static void find_slowest(struct report_run *r)
 {
     const struct record_ranks *t = &r->record.ranks;
-    double *x = t->n_columns ? malloc((size_t)t->n * sizeof *x) : NULL;
+    double *x = t->n_columns ? malloc((size_t)t->n_now * sizeof *x) : NULL;
     r->slowest = -1;
     if (!x)
         return;
-    memcpy(x, t->compute_s, (size_t)t->n * sizeof *x);
-    for (int i = 0; i < t->n; i++)
+    memcpy(x, t->compute_s, (size_t)t->n_now * sizeof *x);
+    for (int i = 0; i < t->n_now; i++)
         r->slowest = r->slowest < 0 || x[i] > x[r->slowest] ? i : r->slowest;
     double most = x[r->slowest], median;
-    stats_of(x, (size_t)t->n); /* sorts them */
-    median = x[(t->n - 1) / 2];
+    stats_of(x, (size_t)t->n_now); /* sorts them */
+    median = x[(t->n_now - 1) / 2];
     r->slowest_factor = median > 0 ? most / median : 1;
     free(x);
 }
@@ -136,7 +139,7 @@ static void sum_up(struct report_run *r)
     r->efficiency = m.efficiency_s > 0 ? m.efficiency / m.efficiency_s : NAN;
     r->baseline_s = m.baseline_steps > 0 ? m.baseline / m.baseline_steps : NAN;
     r->flops = r->train && r->wall_s > 0 ? r->train->flops_per_item * r->items / r->wall_s : NAN;
-    r->mfu = r->train ? r->flops / (r->train->peak_flops * r->start->n_ranks) : NAN;
+    r->mfu = r->train ? r->flops / (r->train->peak_flops * m.rank_s / r->wall_s) : NAN;
     find_slowest(r);
     sum_up_barriers(r);
 }

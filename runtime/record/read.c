@@ -125,7 +125,7 @@ static uint64_t kept_at_end(const struct record *r)
             has_failed = true;
         } else if (!has_failed && (l->event == RECORD_INTERVAL || l->event == RECORD_END)) {
             return UINT64_MAX;
-        } else if (l->event == RECORD_CHECKPOINT || l->event == RECORD_RESUME || l->event == RECORD_TRAIN) {
+        } else if (l->event == RECORD_CHECKPOINT || l->is_begin) {
             is_found = true;
             saved = l->step > saved ? l->step : saved;
         } else if (l->event == RECORD_START && is_found) {
@@ -144,7 +144,7 @@ static void mark_kept(struct record *r)
         if (ended(r, l, "done"))
             kept_to = UINT64_MAX;
         l->kept_to = kept_to;
-        if ((l->event == RECORD_RESUME || l->event == RECORD_TRAIN) && l->step < kept_to)
+        if (l->is_begin && l->step < kept_to)
             kept_to = l->step;
     }
 }

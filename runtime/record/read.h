@@ -71,6 +71,7 @@ struct record_line {
     size_t at;        /* index into the record's array of this event: start, train, interval or other */
     double t;
     uint64_t step;    /* where the event has none: of the last line that had one */
+    bool is_begin;    /* of its generation's steps: resume, or the first train before any interval */
     bool is_guards;   /* a guard wrote it, who stays beside the program: the program has not told the same */
     uint64_t kept_to; /* steps beyond this one, if done up to this line, were done again later; UINT64_MAX: none */
 };
@@ -78,8 +79,9 @@ struct record_line {
 /* What each rank did. Cells add up the seconds of computing in as many intervals as fit into RECORD_COLUMNS. */
 struct record_ranks {
     int n;                 /* of the start that had most */
-    double *compute_s;     /* [n], of all intervals */
-    double *exposed_s;     /* [n] */
+    int n_now;             /* of the last interval */
+    double *compute_s;     /* [n_now], of all intervals since there were so many */
+    double *exposed_s;     /* [n_now], likewise */
     double *memory_bytes;  /* [n], the most */
     int n_columns;
     size_t per_column;     /* intervals in each, but for the last */

@@ -334,6 +334,8 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
     if (l->event == RECORD_START && join_starts(r, l->is_guards))
         return 1;
     l->at = (*n)++;
+    unsigned begun = 1u << RECORD_TRAIN | 1u << RECORD_INTERVAL; /* what a program adds later is no begin */
+    l->is_begin = l->event == RECORD_RESUME || (l->event == RECORD_TRAIN && !(r->told & begun));
     r->line[r->n_lines++] = *l;
     note_teller(r);
     return 0;

@@ -61,6 +61,8 @@ static bool store_none(enum record_type type, void *at)
         return (*(char **)at = strdup("")) != NULL;
     if (type == MEMBER_INT)
         *(int *)at = -1;
+    else if (type == MEMBER_COUNT)
+        *(uint64_t *)at = 0;
     else if (type == MEMBER_REAL || type == MEMBER_SECONDS)
         *(double *)at = NAN;
     return true;
@@ -71,6 +73,12 @@ int record_bad(ddp_error_t *errp, const char *event, const char *member, const c
     return error_set(errp, DDP_E_DATA, EINVAL, "a line \"%s\" %s %s: see ddp-record(5)", event, why, member);
 }
 
+/* A program writes these, too (ddp_record): what it gives in another form does not make the record unreadable. */
+static bool is_programs(const char *event)
+{
+    return !strcmp(event, "train") || !strcmp(event, "validation");
+}
+
 int record_members(const json_t *line, const char *event, const struct record_member *m, void *to, ddp_error_t *errp)
 {
     for (; m->name; m++) {
@@ -78,7 +86,9 @@ int record_members(const json_t *line, const char *event, const struct record_me
         bool is_there = v && !json_is_null(v);
         if (!is_there && m->is_needed)
             return record_bad(errp, event, m->name, "lacks");
-        if (is_there ? !record_store(v, m->type, (char *)to + m->offset) : !store_none(m->type, (char *)to + m->offset))
+        void *at = (char *)to + m->offset;
+        bool is_told = is_there && record_store(v, m->type, at);
+        if (!is_told && ((is_there && !is_programs(event)) || !store_none(m->type, at)))
             return record_bad(errp, event, m->name, "has an impossible");
     }
     return 0;

@@ -80,6 +80,11 @@ int record_ranks_add(struct record_ranks *t, int n, const double *compute_s, con
 {
     if (record_ranks_grow(t, n) < 0)
         return -1;
+    if (n != t->n_now) { /* who has been there for longer is not slower */
+        memset(t->compute_s, 0, (size_t)t->n * sizeof *t->compute_s);
+        memset(t->exposed_s, 0, (size_t)t->n * sizeof *t->exposed_s);
+        t->n_now = n;
+    }
     float *cell = compute_s ? next_cells(t, step - (n_steps < step ? n_steps : step), step) : NULL;
     for (int r = 0; r < n; r++) {
         if (compute_s) {

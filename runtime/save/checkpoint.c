@@ -340,8 +340,10 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
         return -1;
     }
     bool has_more = cut_is_wanted(save) && save->cut.micro > c->last_micro;
-    if (c->has_last && c->status.last_step == save->state->optimizer.n_steps && !has_more)
-        return scheduler_requeue(save, errp); /* what may have changed since, a skipped step, comes again by itself */
+    /* What may have changed since, a skipped step, comes again by itself. Not what another framework changes. */
+    bool is_same = c->has_last && c->status.last_step == save->state->optimizer.n_steps && !save->foreign.is_open;
+    if (is_same && !has_more)
+        return scheduler_requeue(save, errp);
     if (cut_is_wanted(save) != c->plan.has_cut && checkpoint_plan_cut(save, errp) < 0)
         return -1;
     if (renew_plan(save, text, errp) < 0)

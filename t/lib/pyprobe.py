@@ -150,6 +150,9 @@ def children(folder):
         time.sleep(0.01)
     os.kill(child, signal.SIGTERM)
     assert os.waitpid(child, 0)[1] == 0, "SIGTERM from its rank did not end it"
+    one = subprocess.Popen(["sleep", "60"], preexec_fn=os.setsid)
+    one.terminate()
+    assert one.wait(30) == -signal.SIGTERM, "a program that was started did not end by SIGTERM"
     ckpt.step()
     say("ok")
 
@@ -210,8 +213,8 @@ class Thing:
 
 def state(folder):
     value = {"a": [1, 2.5, None, True, "x"], "t": (1, (2,)), 3: {"n": float("inf")}, "b": b"\0\xff",
-             "c": Counter({5: 2}), "big": 2**70, "$odd": 1, "f": 0.1}
-    thing, plain = Thing(value if "new" in sys.argv else None), {"best": 7} if "new" in sys.argv else {}
+             "c": Counter({5: 2}), "big": 2**70, "$odd": 1, "f": 0.1, "none": math.nan}
+    thing, plain = Thing(value if "new" in sys.argv else None), {"best": 1} if "new" in sys.argv else {}
     s = slurm_ddp.Sampler(1000, 4)
     random.seed(slurm_ddp.world().rank)
     ckpt = slurm_ddp.Checkpoint(folder, every=0, thing=thing, plain=plain, sampler=s)
@@ -219,6 +222,8 @@ def state(folder):
     if "new" in sys.argv:
         next(reader)
         ckpt.step()
+        ckpt.save()
+        plain["best"] = 7  # as at an epoch's end, behind the checkpoint of its last step
         ckpt.save()
         say(random.random())
         return
@@ -235,22 +240,28 @@ def torch_things(is_new):
     model = torch.nn.Sequential(torch.nn.Linear(300, 70), torch.nn.BatchNorm1d(70), torch.nn.Linear(70, 70))
     model.add_module("tied", torch.nn.Linear(70, 70))
     model.tied.weight = model[2].weight
+    model.add_module("head", torch.nn.Linear(70, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     schedulers = {"multi": torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 5]),
-                  "by_function": torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (1 + n))}
+                  "by_function": torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (1 + n)),
+                  "plateau": torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer),
+                  "one": torch.optim.lr_scheduler.OneCycleLR(optimizer, 1, 10),
+                  "cyclic": torch.optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1, cycle_momentum=False)}
     types = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
              torch.uint8, torch.bool, torch.complex64)
     all_types = {str(t): (torch.arange(6) * is_new).to(t).reshape(2, 3) for t in types}
     all_types.update(turned=(torch.arange(6.) * is_new).reshape(2, 3).t(), empty=torch.zeros(0, 3),
                      scalar=torch.tensor(3. * is_new))
-    return model, {"optimizer": optimizer, **schedulers, "tensors": all_types}
+    return model, {"optimizer": optimizer, **schedulers, "tensors": all_types, "head": torch.nn.Linear(2, 3),
+                   "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}}
 
 
 def text_of(things):
     import torch
     torch.set_printoptions(profile="full", precision=10, sci_mode=True)
     model, rest = things
-    return repr([model.state_dict(), {k: v if isinstance(v, dict) else v.state_dict() for k, v in rest.items()}])
+    text = repr([model.state_dict(), {k: v if isinstance(v, dict) else v.state_dict() for k, v in rest.items()}])
+    return re.sub(r"<(bound method|weakref|function)[^>]*>+", "", text)
 
 
 def torch(folder):

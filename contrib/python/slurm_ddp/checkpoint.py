@@ -4,6 +4,7 @@ import functools
 import json
 import sys
 import types
+import weakref
 
 from . import rng
 from ._lib import Error, call, library
@@ -24,6 +25,13 @@ def _plain(thing):
     while type(thing).__name__ in WRAPPERS:
         thing = getattr(thing, WRAPPERS[type(thing).__name__])
     return thing
+
+
+def _data(state):
+    """Without methods, which some schedulers of PyTorch 1.13 have in their state: one that is made anew has them."""
+    if type(state) is dict:
+        return {k: _data(v) for k, v in state.items() if not isinstance(v, (types.MethodType, weakref.ref))}
+    return [_data(v) for v in state] if type(state) is list else state
 
 
 class Checkpoint:
@@ -140,14 +148,14 @@ class Checkpoint:
         """The text, and (group, name, tensor, is replicated) of each tensor."""
         encoder, tree, group = Encoder(), {}, {}
         for name, thing in self._things.items():
-            state = thing if isinstance(thing, dict) else thing.state_dict()
+            state = thing if isinstance(thing, dict) else _data(thing.state_dict())
             known = set(encoder.tensors)
             tree[name] = encoder.encode(state, "" if name == "model" else name)
             group.update(dict.fromkeys(encoder.tensors.keys() - known, name))
         replicated = self._replicated()
         all_of = [(group[name], name, t, t.data_ptr() in replicated) for name, t in encoder.tensors.items()]
         all_of.sort(key=lambda a: (list(self._things).index(a[0]), not a[3]))
-        return json.dumps({"format": FORMAT, "things": tree}), all_of
+        return json.dumps({"format": FORMAT, "things": tree}, allow_nan=False), all_of
 
     def _owners(self, tensors):
         """-1: libddp reads it where it lies, and splits it over the ranks. What has to be copied is written by one

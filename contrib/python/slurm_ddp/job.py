@@ -25,13 +25,15 @@ class Stopped(SystemExit):
 
 
 def _open_files():
-    """Number -> what it is, of each open file."""
+    """Number -> what it is, of each open file that may be libddp's."""
     found = {}
     for number in os.listdir("/proc/self/fd"):
         try:
-            found[number] = os.readlink("/proc/self/fd/" + number)
+            what = os.readlink("/proc/self/fd/" + number)
         except OSError:
-            pass  # that of the listing itself
+            continue  # that of the listing itself
+        if what.startswith(("socket:", "anon_inode:", "/memfd:ddp")):
+            found[number] = what
     return found
 
 
@@ -69,7 +71,10 @@ class Job:
     def _leave_child(self):
         """In a DataLoader's worker. It must not keep a dead rank's connections open: its peers would not notice. And
         Slurm's SIGTERM, which comes to all processes, must not end it while its rank still makes its step and saves;
-        SIGTERM from the rank itself ends it."""
+        SIGTERM from the rank itself ends it. Not in subprocess's child, which is another program at once: it would keep
+        the mask (what a worker starts does: kill() ends that)."""
+        if sys._getframe(1).f_globals.get("__name__") == "subprocess":
+            return
         if self.is_open:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()

@@ -124,13 +124,17 @@ static inline std::string link_of(int fd)
     return n < 0 ? "" : std::string(text, static_cast<size_t>(n));
 }
 
+/* Those that may be libddp's, and no file or pipe that another thread opens meanwhile. */
 static inline std::map<int, std::string> open_files()
 {
     std::map<int, std::string> found;
     DIR *dir = opendir("/proc/self/fd");
-    for (dirent *entry; dir && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.' && atoi(entry->d_name) != dirfd(dir))
-            found[atoi(entry->d_name)] = link_of(atoi(entry->d_name));
+    for (dirent *entry; dir && (entry = readdir(dir));) {
+        std::string what = link_of(atoi(entry->d_name));
+        for (const char *kind : {"socket:", "anon_inode:", "/memfd:ddp"})
+            if (entry->d_name[0] != '.' && what.rfind(kind, 0) == 0)
+                found[atoi(entry->d_name)] = what;
+    }
     if (dir)
         closedir(dir);
     return found;

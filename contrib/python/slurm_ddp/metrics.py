@@ -22,8 +22,9 @@ class Metrics:
         self._is_cut = self._file is not None and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
 
     def log(self, **values):
+        line = _json("Metrics.log", values)
         if self._file:
-            self._file.write(json.dumps(values) + "\n")
+            self._file.write(line + "\n")
             self._file.flush()
 
     def state_dict(self):
@@ -50,6 +51,13 @@ def _plain(value):
     return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
+def _json(what, values):
+    try:
+        return json.dumps(_plain(values), allow_nan=False)
+    except (TypeError, ValueError) as e:
+        raise Error(f"{what} is not JSON: {e}: give numbers, texts, lists and dicts") from e
+
+
 def _opened(what):
     if not job().is_open:
         raise Error(f"{what} comes after Checkpoint(...) or stop_requested(), which open the run's record")
@@ -61,11 +69,7 @@ def record(event, **members):
     On other ranks, or without a record, nothing happens. After a Checkpoint or stop_requested(), which open the record;
     on the thread that makes the steps. Not collective."""
     j = _opened(f"record: {event}")
-    try:
-        text = json.dumps(_plain(members), allow_nan=False)
-    except (TypeError, ValueError) as e:
-        raise Error(f"record: {event} is not JSON: {e}: give numbers, texts, lists and dicts") from e
-    call("ddp_record", j.handle, str(event).encode(), text[1:-1].encode())
+    call("ddp_record", j.handle, str(event).encode(), _json(f"record: {event}", members)[1:-1].encode())
 
 
 @contextlib.contextmanager

@@ -142,10 +142,14 @@ static inline void reduce_all(void *d, const Tensor &t, ReduceOp::RedOpType op, 
         Tensor pairs = at::view_as_real(row_of(t)).clone();
         reduce_all(d, pairs, op, size);
         t.copy_(at::view_as_complex(pairs));
-    } else if (at::isIntegralType(t.scalar_type(), true) && type_of(t) < 0 && op_of(op) >= 0) { /* of fewer bits */
-        Tensor wide = t.to(at::kInt);
+    } else if (at::isIntegralType(t.scalar_type(), true) && t.element_size() < 8 && op_of(op) >= 0) {
+        Tensor wide = t.to(t.element_size() < 4 ? at::kInt : at::kLong);
         reduce_all(d, wide, op, size);
         t.copy_(wide);
+    } else if (at::isIntegralType(t.scalar_type(), true) && op == ReduceOp::SUM) { /* uint64: int64's, bit for bit */
+        Tensor row = row_of(t), bits = row.view(at::kLong);
+        reduce_all(d, bits, op, size);
+        put_back(t, row);
     } else { /* none of libddp's: each rank does it to all */
         expect(op != ReduceOp::AVG && op_of(op) < 0, std::string("it cannot reduce tensors of ") +
                c10::toString(t.scalar_type()) + " by this ReduceOp");

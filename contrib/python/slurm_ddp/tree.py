@@ -2,10 +2,12 @@
 
 What JSON has stays as it is. A member that it lacks becomes an object with one "$" member: {"$tuple": [...]}, {"$dict":
 [[key, value], ...]} (keys that are no texts), {"$counter": ...}, {"$tensor": NAME, "dtype": ..., "shape": ...} (and
-"numpy": true), {"$bytes": BASE64}. No pickle: a checkpoint runs nothing when it is read.
+"numpy": true), {"$bytes": BASE64}, {"$float": "inf"}. No pickle: a checkpoint runs nothing when it is read.
 """
 import base64
 import collections
+import math
+import re
 import sys
 
 from ._lib import Error
@@ -13,6 +15,9 @@ from ._lib import Error
 # As safetensors names them; other types travel as bytes.
 DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
           "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL"}
+
+
+RNG_NAME = re.compile(r"rng\.\d+\.[a-z]+")  # of checkpoint.py's own tensors
 
 
 def dtype_name(tensor):
@@ -32,8 +37,10 @@ class Encoder:
         """name: of what value is, which its tensors' names begin with."""
         if value is None or isinstance(value, (bool, str)):
             return value
-        if isinstance(value, (int, float)):
-            return int(value) if isinstance(value, int) else float(value)
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else {"$float": str(float(value))}
         if self.torch and isinstance(value, self.torch.Tensor):
             return self._tensor(value.detach(), name)
         if self.numpy and isinstance(value, self.numpy.generic):
@@ -62,10 +69,21 @@ class Encoder:
             raise Error(f"Checkpoint: {name} is sharded or sparse: only tensors that every rank has whole are saved "
                         "here; for FSDP use torch.distributed.checkpoint")
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
-        first = self._seen.setdefault(key, name) if tensor.numel() else name  # tied weights are saved once
-        if first == name:
-            self.tensors[name] = tensor
-        return {"$tensor": first, "dtype": dtype_name(tensor), "shape": list(tensor.shape)}
+        known = self._seen.get(key) if tensor.numel() else None  # tied weights are saved once
+        if known is None:
+            known = self._free(name)
+            self.tensors[known] = tensor
+            self._seen[key] = known
+        return {"$tensor": known, "dtype": dtype_name(tensor), "shape": list(tensor.shape)}
+
+    def _free(self, name):
+        """The name, or where another tensor has it, as a module `head` of the model and a thing that is called so, one
+        that is like it."""
+        free, n = name, 1
+        while free in self.tensors or RNG_NAME.fullmatch(free):
+            n += 1
+            free = f"{name}~{n}"
+        return free
 
 
 def decode(value, find):
@@ -88,6 +106,8 @@ def decode(value, find):
         return collections.Counter(dict(decode(inner, find)))
     if kind == "$bytes":
         return base64.b64decode(inner)
+    if kind == "$float":
+        return float(inner)
     raise Error(f"Checkpoint: state.json has a {kind}, which this version of slurm_ddp does not know", "data")
 
 

@@ -196,6 +196,33 @@ static void what_was_done_again_is_marked(void **state)
     free(text);
 }
 
+static void what_a_program_adds_spoils_nothing(void **state)
+{
+    (void)state;
+    static const char own[] = "{\"event\":\"validation\",\"t\":1,\"step\":50,\"loss\":[2.5]}\n"
+                              "{\"event\":\"train\",\"t\":1,\"step\":50,\"loss\":1.5,\"item\":7,\"steps\":-1}\n";
+    char *text = join(START TRAIN INTERVAL "%s" END, 0, 120, 50, own, "failed");
+    struct record r = good(text);
+    assert_int_equal(r.n_lines, 6);
+    assert_true(isnan(r.other[0].loss) && r.train[1].steps == 0 && !*r.train[1].item);
+    assert_true(r.line[1].is_begin && !r.line[4].is_begin);
+    assert_int_equal(r.line[2].kept_to, 0); /* no checkpoint, and that train is none */
+    record_clear(&r);
+    free(text);
+}
+
+static void ranks_are_compared_over_the_same_time(void **state)
+{
+    (void)state;
+    char *text = join(START INTERVAL "{\"event\":\"start\",\"v\":1,\"t\":300,\"ranks\":1}\n"
+                      "{\"event\":\"interval\",\"t\":310,\"step\":60,\"steps\":10,\"wall_s\":1,\"compute_s\":[9]}\n"
+                      START INTERVAL INTERVAL, 120, 50, 420, 60, 430, 110);
+    struct record r = good(text);
+    assert_true(r.ranks.n == 2 && r.ranks.n_now == 2 && r.ranks.compute_s[0] == 6 && r.ranks.compute_s[1] == 8);
+    record_clear(&r);
+    free(text);
+}
+
 /* ---- a guard's lines ---- */
 
 #define GUARD "\"by\":\"guard\",\"restart\":%d}\n"
@@ -265,7 +292,7 @@ static void ranks_fit_into_columns(void **state)
     struct record r = good(text);
     const struct record_ranks *t = &r.ranks;
     assert_true(t->n == 3 && t->per_column == 4 && t->n_columns == 251 && t->n_in_last == 1);
-    assert_true(t->compute_s[0] == 3 * N + 1 && t->compute_s[1] == 4 * N + 2 && t->compute_s[2] == 8);
+    assert_true(t->n_now == 3 && t->compute_s[0] == 1 && t->compute_s[1] == 2 && t->compute_s[2] == 8);
     assert_true(t->memory_bytes[1] == 6 && t->memory_bytes[2] == 0);
     for (int c = 0; c < 250; c++) {
         assert_true(t->cell[3 * c] == 12 && t->cell[3 * c + 1] == 16 && t->cell[3 * c + 2] == 0);
@@ -286,6 +313,8 @@ int main(void)
         cmocka_unit_test(a_guard_of_another_generation_is_let_pass),
         cmocka_unit_test(a_guard_ends_a_line_that_was_cut),
         cmocka_unit_test(ranks_fit_into_columns), cmocka_unit_test(what_was_done_again_is_marked),
+        cmocka_unit_test(what_a_program_adds_spoils_nothing),
+        cmocka_unit_test(ranks_are_compared_over_the_same_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
