@@ -53,8 +53,23 @@ static void skip_samples(ddp_t *d)
         ;
 }
 
+/* All have joined: none takes a step any more in which it would hear of a stop. */
+static int end_pass(ddp_t *d)
+{
+    int reason = stop_agreed(&d->save.stop, reducer_tail(&d->state.reducer) + TAIL_STOP);
+    d->phase = PHASE_IDLE;
+    if (reason < 0)
+        return 0;
+    checkpoint_after_cut(&d->save);
+    events_stop(d, &(struct ddp_step){.step = d->state.optimizer.n_steps, .stop = true,
+                                      .stop_signal = stop_signal(reason)});
+    return 1;
+}
+
 EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
 {
+    ddp_error_t own;
+    errp = errp ? errp : &own; /* the others are told */
     if (handle_expect(d, 1u << PHASE_IDLE, "ddp_join", errp) < 0)
         return -1;
     if (d->state.data.cfg.n_shards)
@@ -71,10 +86,8 @@ EXPORT int ddp_join(ddp_t *d, ddp_error_t *errp)
         if (empty_pass(d, errp) < 0)
             return -1;
         const double *tail = reducer_tail(&d->state.reducer);
-        if (tail[TAIL_JOINED] == d->team.me.size) {
-            d->phase = PHASE_IDLE;
-            return stop_agreed(&d->save.stop, tail + TAIL_STOP) >= 0;
-        }
+        if (tail[TAIL_JOINED] == d->team.me.size)
+            return end_pass(d);
         skip_samples(d);
         if (ddp_step(d, &s, errp) < 0)
             return -1;

@@ -70,7 +70,7 @@ EXPORT int ddp_batch_peek(ddp_t *d, const uint64_t **ret_sample, size_t *ret_n, 
         return -1;
     struct data_batch b = data_peek(&d->state.data);
     *ret_sample = b.ids;
-    *ret_n = b.n;
+    *ret_n = d->save.cut.is_cut ? 0 : b.n; /* as the next batch has */
     return 0;
 }
 

@@ -124,8 +124,25 @@ static int write_manifest(struct commit *c, ddp_error_t *errp)
     return savedir_sync(&c->folder, errp);
 }
 
+/* Where names cannot be exchanged: the old one, whole, is aside while the new one takes its name. */
+static int swap_aside(const struct commit *c, ddp_error_t *errp)
+{
+    char aside[SAVING_MAX + 8];
+    snprintf(aside, sizeof aside, "%s-old", c->saving);
+    if (savedir_remove(c->dir, aside, errp) != 0 || savedir_rename(c->dir, c->done, aside, errp) < 0)
+        return -1;
+    if (savedir_rename(c->dir, c->saving, c->done, errp) < 0) {
+        savedir_rename(c->dir, aside, c->done, NULL);
+        return -1;
+    }
+    if (savedir_sync(c->dir, errp) < 0)
+        return -1;
+    savedir_remove(c->dir, aside, NULL); /* else the next job does it */
+    return 0;
+}
+
 /* WRITTEN -> COMMITTED in the place of a checkpoint of the same step: both are whole, and one of them has its name at
- * every moment. 1: this file system cannot exchange names. */
+ * every moment. */
 static int exchange(struct commit *c, ddp_error_t *errp)
 {
     struct savedir old;
@@ -136,7 +153,8 @@ static int exchange(struct commit *c, ddp_error_t *errp)
         return -1;
     if (renameat2(c->dir->fd, c->saving, c->dir->fd, c->done, RENAME_EXCHANGE) < 0)
         return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP
-                   ? 1 : error_errno(errp, "cannot rename %s to %s in %s", c->saving, c->done, c->dir->path);
+                   ? swap_aside(c, errp)
+                   : error_errno(errp, "cannot rename %s to %s in %s", c->saving, c->done, c->dir->path);
     if (savedir_sync(c->dir, errp) < 0)
         return -1;
     savedir_remove(c->dir, c->saving, NULL); /* the old one; else the next job does it */
@@ -145,9 +163,8 @@ static int exchange(struct commit *c, ddp_error_t *errp)
 
 static int commit_in(struct commit *c, ddp_error_t *errp)
 {
-    int rc = folder_has_manifest(c->dir->fd, c->done) ? exchange(c, errp) : 1;
-    if (rc <= 0)
-        return rc;
+    if (folder_has_manifest(c->dir->fd, c->done))
+        return exchange(c, errp);
     if (move(c, errp) < 0)
         return -1;
     if (write_manifest(c, errp) < 0) {
@@ -182,6 +199,7 @@ int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, 
 struct removal {
     const struct savedir *dir;
     const char *token;
+    ddp_error_t failed; /* the first that could not be removed */
     ddp_error_t left; /* the first that was left, because it is a link or another user's */
     int n_left;
 };
@@ -225,13 +243,20 @@ static bool is_litter(const struct removal *r, const char *name)
                                                    : folder_step(name, &step) && !folder_has_manifest(r->dir->fd, name);
 }
 
+/* One that cannot be removed leaves the others none the better. */
 static int remove_litter(void *arg, const char *path, const char *name, ddp_error_t *errp)
 {
     struct removal *r = arg;
-    (void)path;
+    ddp_error_t why = {0};
+    int rc = 0;
+    (void)path, (void)errp;
     if (!strncmp(name, WRITER "-", strlen(WRITER "-")))
-        return savedir_remove_file(r->dir, name, errp);
-    return is_litter(r, name) ? remove_folder(r, name, errp) : 0;
+        rc = savedir_remove_file(r->dir, name, &why);
+    else if (is_litter(r, name))
+        rc = remove_folder(r, name, &why);
+    if (rc < 0 && !r->failed.code)
+        r->failed = why;
+    return 0;
 }
 
 /* Says what was left. */
@@ -250,6 +275,23 @@ int commit_retain(const struct savedir *dir, const char *token, uint64_t newest,
     if (check_writer(dir, token, errp) < 0)
         return -1;
     return end_removal(&r, retain_in(&r, newest, keep, errp), errp);
+}
+
+int commit_forget(const struct savedir *dir, const char *token, uint64_t after, uint64_t before, ddp_error_t *errp)
+{
+    struct removal r = {.dir = dir};
+    struct folder_steps s = {0};
+    int rc = check_writer(dir, token, errp);
+    if (rc == 0)
+        rc = savedir_each(dir, folder_note_step, &s, errp);
+    for (size_t i = 0; rc == 0 && i < s.n; i++) {
+        char name[32];
+        folder_name(s.step[i], name);
+        if (s.step[i] > after && s.step[i] < before)
+            rc = remove_folder(&r, name, errp);
+    }
+    free(s.step);
+    return end_removal(&r, rc, errp);
 }
 
 int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, ddp_error_t *errp)
@@ -274,6 +316,13 @@ int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest
 int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp)
 {
     struct removal r = {.dir = dir, .token = token};
-    int rc = take_over(dir, token, errp);
-    return end_removal(&r, rc < 0 ? rc : savedir_each(dir, remove_litter, &r, errp), errp);
+    ddp_error_t why;
+    if (take_over(dir, token, errp) < 0)
+        return -1;
+    if (savedir_each(dir, remove_litter, &r, &why) < 0)
+        r.failed = why;
+    end_removal(&r, 0, errp);
+    if (r.failed.code && errp)
+        *errp = r.failed;
+    return 0;
 }

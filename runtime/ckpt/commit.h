@@ -24,8 +24,9 @@
 int commit_folder(const struct savedir *dir, const char *token, uint64_t step, struct savedir *ret, ddp_error_t *errp);
 
 /* WRITTEN -> COMMITTED. A step-N that exists already (left without a manifest, broken, with fewer micro-steps of the
- * step after it, cut.h, or by another framework, which has changed something since) is replaced; if the file system can exchange names (RENAME_EXCHANGE), there is no moment
- * without either. DDP_E_USAGE: this job has not taken dir over (commit_clean), or another job has taken it over since,
+ * step after it, cut.h, or by another framework, which has changed something since) is replaced. If the file system can
+ * exchange names (RENAME_EXCHANGE; NFS cannot), there is no moment without either, else one between two renames.
+ * DDP_E_USAGE: this job has not taken dir over (commit_clean), or another job has taken it over since,
  * even if that job has left; or step-N is a link or another user's, which stays. */
 int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,
            ddp_error_t *errp);
@@ -38,13 +39,18 @@ int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, 
  * then names what could not be removed (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
 int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, int keep, ddp_error_t *errp);
 
+/* Removes the checkpoints between steps `after` and `before`: the job that resumed from the former found them broken, and
+ * none of them is to count as one that is kept. Returns as commit_retain. */
+int commit_forget(const struct savedir *dir, const char *token, uint64_t after, uint64_t before, ddp_error_t *errp);
+
 /* Renames this user's checkpoints beyond step `newest` to suspect-step-N, so that no job resumes from them. Returns how
  * many, or -1. DDP_E_USAGE as commit. */
 int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, ddp_error_t *errp);
 
 /* Takes dir over: DIR/.writer then holds this job's token. Another job that still runs there (on a node that the
  * scheduler has given up, perhaps) can neither commit nor remove any more. Then removes what killed jobs left:
- * .saving-* of other tokens, and step-* without a manifest. Returns as commit_retain. */
+ * .saving-* of other tokens, and step-* without a manifest. 0: dir is this job's; *errp then names what could not be
+ * removed (code 0: nothing). */
 int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp);
 
 /* Called when the job leaves: removes DIR/.writer if it holds this job's token. */

@@ -39,6 +39,8 @@ static void *run(void *arg)
     if (rc == 0)
         rc = commit_all(&c->job, &dir, &c->error);
     c->took_s = (double)(clock_ns() - began) / 1e9;
+    if (rc == 0 && c->job.is_behind_resume)
+        commit_forget(&dir, c->job.token, c->job.resumed_step, c->job.state.step, &c->error);
     if (rc == 0)
         commit_retain(&dir, c->job.token, c->job.state.step, c->job.keep, &c->error);
     savedir_close(&dir);

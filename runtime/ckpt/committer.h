@@ -20,6 +20,8 @@ struct commit_job {
     struct manifest_state state;
     const char *dir, *token;
     struct savedir_known known; /* of dir */
+    bool is_behind_resume;      /* the job's first there: what lies between resumed_step and it was found broken */
+    uint64_t resumed_step;
     int keep;
 };
 

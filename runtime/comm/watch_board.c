@@ -97,13 +97,13 @@ char *board_text(struct watch_board *b, const struct world *w, int slot)
 _Atomic uint8_t *board_left(struct watch_board *b, const struct world *w, int rank)
 {
     int local_size = world_local_size(w, w->node_of[w->rank]);
-    return (_Atomic uint8_t *)board_text(b, w, local_size + 1) + rank;
+    return (_Atomic uint8_t *)board_text(b, w, BOARD_TEXTS(local_size)) + rank;
 }
 
 size_t watch_board_bytes(int size, int local_size)
 {
     size_t per_rank = sizeof(_Atomic int32_t) + sizeof(_Atomic uint8_t);
-    return sizeof(struct watch_board) + (size_t)size * per_rank + (size_t)(local_size + 1) * (WATCH_TEXT_MAX + 1);
+    return sizeof(struct watch_board) + (size_t)size * per_rank + (size_t)BOARD_TEXTS(local_size) * (WATCH_TEXT_MAX + 1);
 }
 
 static bool is_suspected(struct watch_board *b, const struct world *w, int rank)

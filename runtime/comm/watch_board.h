@@ -14,9 +14,11 @@ struct watch_board {
     _Atomic uint32_t sleepers;
     _Atomic uint32_t census; /* a deadline has passed: every waiter publishes which rank it waits for */
     /* Per rank of the job: the rank that it waits for, plus one, if it has published that in a census. After these come
-     * the texts, one per local rank and one for causes from other nodes; then, per rank, whether it has left. */
+     * the texts, one per local rank, one for causes from other nodes, and again one per local rank for what its guard
+     * says, which another thread writes; then, per rank, whether it has left. */
     _Alignas(64) _Atomic int32_t waits_for[];
 };
+#define BOARD_TEXTS(local_size) (2 * (local_size) + 1)
 
 struct cause {
     enum watch_kind kind;

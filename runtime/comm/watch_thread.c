@@ -215,7 +215,8 @@ static void notice_readable(watch_t *w)
     char text[NOTICE_TEXT_MAX + 1];
     int rank, rc = notice_next(&w->notice, &rank, text);
     if (rc > 0 && rank >= 0 && rank < w->world->size)
-        watch_raise_cause(w, (struct cause){.kind = WATCH_NOTICE, .rank = rank, .slot = w->local}, text);
+        watch_raise_cause(w, (struct cause){.kind = WATCH_NOTICE, .rank = rank,
+                                           .slot = w->local_size + 1 + w->local}, text);
     if (rc < 0) {
         pthread_mutex_lock(&w->lock); /* others send there */
         io_close(w->notice.fd);

@@ -102,6 +102,8 @@ static int begin_commit(struct save *save, ddp_error_t *errp)
                                                             .dir = c->dir,
                                                             .known = c->known,
                                                             .token = c->token,
+                                                            .is_behind_resume = c->is_behind_resume,
+                                                            .resumed_step = c->status.resumed_step,
                                                             .keep = save->config->keep});
     return 0;
 }
@@ -118,6 +120,7 @@ static void finish(struct save *save)
     c->status.n_committed++;
     checkpoint_set_path(save, c->dir, c->state.step);
     c->has_last = true;
+    c->is_behind_resume = false;
     c->last_micro = c->state.window.micro;
     become_idle(c);
     scheduler_save_over(save, true);
@@ -295,21 +298,24 @@ static bool is_open(const struct checkpoint *c, const char *dir)
     return checkpoint_tidy(dir, tidy, NULL) == 0 && !strcmp(tidy, c->dir);
 }
 
-/* Another framework's tensors: those that it has declared by now, where they lie now. */
-static int renew_plan(struct save *save, const char *text, ddp_error_t *errp)
+/* Another framework may have declared other tensors by now. */
+static int renew_plan(struct save *save, ddp_error_t *errp)
 {
-    ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     bool is_stale;
     if (!save->foreign.is_open)
         return 0;
     if (foreign_agree(save, &is_stale, errp) < 0)
         return -1;
-    if (is_stale) {
+    if (is_stale)
         checkpoint_drop_plan(save);
-        if (checkpoint_take_memory(save, errp) < 0)
-            return -1;
-    }
-    if (foreign_point(save, text, &own) == 0)
+    return 0;
+}
+
+/* Where its tensors lie now. */
+static int point(struct save *save, const char *text, ddp_error_t *errp)
+{
+    ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
+    if (!save->foreign.is_open || foreign_point(save, text, &own) == 0)
         return 0;
     team_fail(save->team, &own);
     if (errp)
@@ -332,8 +338,11 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
     }
     c->is_asked = false;
     int rc = checkpoint_open(save, dir, &why);
-    if (rc == CHECKPOINT_UNWRITABLE)
+    if (rc == CHECKPOINT_UNWRITABLE) {
+        scheduler_save_begun(save); /* the next one is due when it is, not after the next step */
+        scheduler_save_over(save, false);
         return count_failed(save, &why, errp);
+    }
     if (rc != 0) {
         if (errp)
             *errp = why;
@@ -346,7 +355,8 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
         return scheduler_requeue(save, errp);
     if (cut_is_wanted(save) != c->plan.has_cut && checkpoint_plan_cut(save, errp) < 0)
         return -1;
-    if (renew_plan(save, text, errp) < 0)
+    /* Without a writer still, where memory was short before. */
+    if (renew_plan(save, errp) < 0 || checkpoint_take_memory(save, errp) < 0 || point(save, text, errp) < 0)
         return -1;
     checkpoint_clean(save);
     begin(save);

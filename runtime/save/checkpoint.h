@@ -63,6 +63,7 @@ struct checkpoint {
     double trained_s;             /* time spent in steps, earlier runs included */
     bool has_last;                /* dir has a checkpoint of status.last_step, */
     int last_micro;               /* which holds this many micro-steps of the step after it, on as many ranks as here */
+    bool is_behind_resume;        /* dir is what was resumed from, and nothing has been committed there since */
     bool is_clean;                /* rank 0: this job has taken dir over and removed what killed jobs left */
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* a checkpoint was due when none could be begun */

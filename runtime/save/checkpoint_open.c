@@ -173,7 +173,7 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
     free(c->dir);
     c->dir = copy;
     c->known = known;
-    c->has_last = false;
+    c->has_last = c->is_behind_resume = false;
     return 0;
 }
 

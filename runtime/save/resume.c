@@ -130,7 +130,7 @@ static int try_all(struct save *save, const struct choice *c, ddp_error_t *errp)
             if (broken.code)
                 checkpoint_warn(save, "%s; resumed from step %" PRIu64, broken.text, c->step[i]);
             checkpoint_set_path(save, c->dir, c->step[i]);
-            ckpt->has_last = ckpt->dir && !strcmp(ckpt->dir, c->dir);
+            ckpt->has_last = ckpt->is_behind_resume = ckpt->dir && !strcmp(ckpt->dir, c->dir);
         } else if (rc == 0 && !broken.code) {
             broken = why;
         }

@@ -239,6 +239,8 @@ static bool is_checkpoint(const char *name)
     return true;
 }
 
+static int n_gaps; /* how often neither of the two of step 30 had its name */
+
 /* What commit.h promises, whatever happened. Returns whether step 30 is there. */
 static bool check_promises(void)
 {
@@ -247,7 +249,8 @@ static bool check_promises(void)
         fail_msg("step 20 has gone, after %s", calls);
     if (!is_checkpoint("step-00000010") && !is_new)
         fail_msg("step 10 has gone before step 30 came, after %s", calls);
-    if (has_same && !is_new)
+    n_gaps += has_same && cannot_exchange && !is_new;
+    if (has_same && !cannot_exchange && !is_new)
         fail_msg("step 30 has gone before another came, after %s", calls);
     assert_true(exists("step-7"));
     return is_new;
@@ -437,13 +440,50 @@ static void test_same_step(void **state)
     has_same = true;
     test_dies_between_any_two_calls(state);
     test_any_call_fails(state);
-    make_history();
     cannot_exchange = true;
+    n_gaps = 0;
+    test_dies_between_any_two_calls(state);
+    assert_int_equal(n_gaps, 2); /* between two renames, seen before and after the next job came */
+    test_any_call_fails(state);
+    assert_int_equal(n_gaps, 2);
+    make_history();
     assert_int_equal(save(NULL), 0);
     cannot_exchange = false;
     assert_true(check_promises());
     assert_false(exists(".saving-" TOKEN "-step-00000030"));
+    assert_false(exists(".saving-" TOKEN "-step-00000030-old"));
     has_same = false;
+}
+
+static int forget(uint64_t after, uint64_t before, ddp_error_t *e)
+{
+    IN_FOLDER(e, commit_forget(&at, TOKEN, after, before, e));
+}
+
+/* Resumed from step 10, since 20 is broken: that is no checkpoint to keep in the place of a whole one. */
+static void test_forget(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make_history();
+    assert_int_equal(clean(TOKEN, &e), 0);
+    make_checkpoint("step-00000030", true);
+    assert_int_equal(forget(10, 30, &e) | retain(30, 2, &e), 0);
+    assert_true(exists("step-00000030") && exists("step-00000010"));
+    assert_false(exists("step-00000020"));
+}
+
+/* What cannot be removed does not keep the folder from being this job's, nor the rest from going. */
+static void test_litter_that_stays(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make_history();
+    make_folder("step-00000005");
+    make_folder("step-00000005/folder");
+    assert_int_equal(clean(TOKEN, &e), 0);
+    assert_error_has(e, "step-00000005");
+    assert_false(exists("step-00000025") || exists(".saving-fedcba9876543210-step-00000030"));
 }
 
 int main(void)
@@ -456,6 +496,8 @@ int main(void)
         cmocka_unit_test(test_retain),
         cmocka_unit_test(test_taken_over),
         cmocka_unit_test(test_same_step),
+        cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_litter_that_stays),
     };
     if (!mkdtemp(root))
         return 1;
