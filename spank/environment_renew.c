@@ -4,18 +4,38 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the draws before the step's: guards listen at those that follow (guards_plan.c). In a small range they meet; then
- * it is not the first of these, which the guard of rank 0 has. */
-static int port_of(const struct environment *e, int generation)
+#include "spank/guards.h"
+
+#define TRIES 64 /* for each generation */
+
+/* It is one of the first n ports at which a guard of that node may listen (guards_plan.c). */
+static bool is_guards(const struct environment *e, int node, int n, int port)
 {
-    struct port_facts f = e->port, guard = e->port;
-    guard.draw++;
-    int port = 0, taken = port_derive(&guard, e->port_range);
-    if (taken == port_derive(&e->port, e->port_range)) /* all are the same */
-        return taken;
-    for (int n = 0; n < generation; n += port != taken) {
-        f.draw--;
-        port = port_derive(&f, e->port_range);
+    struct port_facts f = e->port;
+    f.draw += (uint32_t)node * GUARDS_PORTS;
+    for (int i = 0; i < n; i++) {
+        f.draw++;
+        if (port_derive(&f, e->port_range) == port)
+            return true;
+    }
+    return false;
+}
+
+/* Of the draws before the step's: guards listen at those that follow. In a small range they meet; then it is none of
+ * those of rank 0's node, or where there is no other, not the first of them. */
+static int port_of(const struct environment *e, int generation, int first)
+{
+    int port = 0;
+    for (int n_guards = GUARDS_PORTS; n_guards > 0; n_guards = n_guards > 1 ? 1 : 0) {
+        struct port_facts f = e->port;
+        int n = 0;
+        for (int tries = TRIES * (generation + 1); n < generation && tries > 0; tries--) {
+            f.draw--;
+            port = port_derive(&f, e->port_range);
+            n += !is_guards(e, first, n_guards, port);
+        }
+        if (n == generation)
+            return port;
     }
     return port;
 }
@@ -34,13 +54,13 @@ static void renew(struct environment *e, const struct renewed *r, size_t n)
     environment_list(e);
 }
 
-void environment_renew(struct environment *e, int generation)
+void environment_renew(struct environment *e, int generation, int first)
 {
     char count[16], number[16], endpoint[sizeof e->var[0].value] = "";
     const char *old = environment_get(e, "PET_RDZV_ENDPOINT");
     bool has_port = e->is_port_derived && e->master_port;
     snprintf(count, sizeof count, "%d", generation);
-    snprintf(number, sizeof number, "%d", has_port ? port_of(e, generation) : 0);
+    snprintf(number, sizeof number, "%d", has_port ? port_of(e, generation, first) : 0);
     if (old)
         snprintf(endpoint, sizeof endpoint, "%.*s:%s", (int)(strrchr(old, ':') - old), old, number);
     const struct renewed r[] = {{"DDP_RESTART", count},

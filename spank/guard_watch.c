@@ -18,7 +18,7 @@
 
 bool guard_keeps_time(const struct guard *g)
 {
-    return !g->guards || guards_is_alone(g->guards);
+    return !g->guards || (guards_is_alone(g->guards) && !guards_tells_another(g->guards));
 }
 
 /* A child of the guard's own, and not of what the program has left behind. */
@@ -167,7 +167,7 @@ static bool has_lost(const struct guard *g)
 {
     enum death_kind kind = g->said.kind;
     bool is_nodes = kind == DEATH_GONE || kind == DEATH_SILENT || kind == DEATH_DEAF;
-    if (!g->guards || !g->f.ends_step)
+    if (!g->guards || !g->f.ends_step || guards_are_few(g->guards))
         return false;
     return guards_has_lost(g->guards) || (g->has_said && is_nodes && !g->said.next);
 }
@@ -196,7 +196,7 @@ static const char *end_of(const struct guard *g)
 /* Slurm's controller, too, has its part of the end in the job's comment. */
 static bool has_recorded(struct guard *g)
 {
-    if (guard_keeps_time(g))
+    if (guard_keeps_time(g) && !(g->guards && guards_are_few(g->guards)))
         guard_record_end(&g->record, end_of(g));
     return !guard_record_is_busy(&g->record);
 }
@@ -364,6 +364,10 @@ void guard_watch(struct guard *g)
     while (!g->guards || guards_generation(g->guards) == g->generation) {
         step_stop(g); /* first: the program may have ended before */
         look(g);
+        if (g->guards && guards_generation(g->guards) != g->generation)
+            return;
+        if (g->guards && guards_wants_requeue(g->guards) && !guard_stop_is_busy(&g->stop))
+            continue; /* it is asked for above */
         watch_srun(g);
         struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
                              {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN},

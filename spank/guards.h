@@ -159,6 +159,12 @@ bool guards_is_alone(const guards_t *g);
 /* At the root: a node has been lost that the step has gone on without. */
 bool guards_has_lost(const guards_t *g);
 
+/* At the root of a part of the step that cannot go on, while the others may: it ends no step, and writes no end. */
+bool guards_are_few(const guards_t *g);
+
+/* The one above is lost, as to all guards right below it, and another of these tells that. */
+bool guards_tells_another(const guards_t *g);
+
 /* Those below have all said farewell. */
 bool guards_is_last(const guards_t *g);
 

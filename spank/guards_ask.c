@@ -42,6 +42,16 @@ bool guards_has_lost(const guards_t *g)
     return g->is_alone && nodes_have_gone(g);
 }
 
+bool guards_are_few(const guards_t *g)
+{
+    return g->nodes.are_few;
+}
+
+bool guards_tells_another(const guards_t *g)
+{
+    return g->is_lost_above && !g->is_loss_ours && !g->f.is_elastic;
+}
+
 bool guards_is_last(const guards_t *g)
 {
     for (const struct link *l = g->below; l; l = l->next)

@@ -99,12 +99,15 @@ bool beat_hears_none(const guards_t *g)
     return n > 1 && n_heard == 0;
 }
 
-/* By the time of beat_look: a guard that was stopped since then has not forgiven yet. */
+/* By the time of beat_look: a guard that was stopped since then has not forgiven yet. The one above first: of a node that
+ * hears nobody it is what its programs end by, before others have their ranks. */
 struct link *beat_silent(guards_t *g)
 {
     uint64_t now = g->looked_at;
+    if (is_silent(g->above, now, g->f.silent_s))
+        return g->above;
     for (struct link *l = g->below; l; l = l->next)
         if (is_silent(l, now, g->f.silent_s))
             return l;
-    return is_silent(g->above, now, g->f.silent_s) ? g->above : NULL;
+    return NULL;
 }

@@ -67,6 +67,7 @@ struct nodes {
     int n_seated;               /* how many of them the seats have seen */
     struct seats seats; /* of the generation that runs */
     bool is_changed;    /* what is to be told above */
+    bool are_few;       /* this part ends, and the others may be running */
     uint64_t free_at;   /* when the programs of lost nodes must have ended; 0: they have */
     uint64_t absent_at; /* the root: when nodes that are not in the tree are lost; 0: none is */
 };
@@ -86,6 +87,7 @@ struct guards {
     size_t n_nonce;
     int above_node;             /* where it joins */
     bool is_again, is_up;       /* after the one above was lost; ... it aims at those between that and the root */
+    bool is_aimed;              /* ... whose address is known; else the next is looked for at join_at */
     bool is_new_root;           /* there was none: to be noticed once */
     uint64_t join_at;           /* of the next trial, or the end of this one */
     uint64_t join_until, beat_at, looked_at;
@@ -145,7 +147,8 @@ void join_call(guards_t *g);
 void join_ask(guards_t *g);
 void join_fail(guards_t *g);
 
-/* The one above was lost: aims at the next, or this is the root from now on (is_new_root). */
+/* The one above was lost, or the next could not be joined or found: aims at the next, one at a time, since the resolver
+ * may not answer and this guard has more to do; or this is the root from now on (is_new_root). */
 void join_again(guards_t *g);
 
 /* The answer. False: it was a stranger's, whose connection has gone. */

@@ -167,20 +167,34 @@ static bool advance(guards_t *g, bool is_address_dead)
     return false;
 }
 
-static void plan_trial(guards_t *g, bool is_address_dead)
+/* Asks the resolver, unless it has answered. */
+static bool find_above(guards_t *g, double seconds)
 {
-    g->join_at = clock_ns();
-    if (advance(g, is_address_dead))
-        return;
-    if (g->is_again) {
-        join_again(g);
-        return;
-    }
+    if (g->f.local_rank > 0 || g->above_at)
+        return true;
+    int rc = resolve_host(g->f.above, "0", SOCK_STREAM, deadline_in(seconds), &g->above_at, NULL);
+    g->above_now = g->above_at;
+    return rc == 0;
+}
+
+static void try_later(guards_t *g)
+{
     g->join_wait_ms = g->join_wait_ms ? 2 * g->join_wait_ms : 10;
     if (g->join_wait_ms > RETRY_MS_MAX)
         g->join_wait_ms = RETRY_MS_MAX;
     g->join_at = deadline_in(g->join_wait_ms / 1e3);
     g->is_alone = deadline_left_ns(g->join_until) == 0;
+}
+
+static void plan_trial(guards_t *g, bool is_address_dead)
+{
+    g->join_at = clock_ns();
+    if (advance(g, is_address_dead))
+        return;
+    if (g->is_again)
+        join_again(g);
+    else
+        try_later(g);
 }
 
 static void end_trial(guards_t *g, bool is_late)
@@ -195,6 +209,10 @@ static void end_trial(guards_t *g, bool is_late)
 static void begin_trial(guards_t *g)
 {
     bool is_remote = g->f.local_rank == 0;
+    if (!find_above(g, RESOLVE_AGAIN_S)) {
+        try_later(g);
+        return;
+    }
     int fd = !is_remote ? connect_local(g) : g->f.port_above[g->join_port] ? connect_remote(g) : -1;
     g->trial = fd < 0 ? NULL : link_add(g, fd, is_remote, LINK_CONNECTS);
     if (!g->trial) {
@@ -252,6 +270,8 @@ void join_step(guards_t *g)
 {
     if (g->trial)
         end_trial(g, true);
+    else if (g->is_again && !g->is_aimed)
+        join_again(g);
     else
         begin_trial(g);
 }
@@ -295,7 +315,6 @@ static bool aim(guards_t *g)
         freeaddrinfo(g->above_at);
     g->above_at = g->above_now = at;
     g->join_port = 0;
-    g->join_at = clock_ns();
     return true;
 }
 
@@ -307,14 +326,14 @@ void join_again(guards_t *g)
     }
     g->is_again = true;
     g->is_alone = false;
-    do {
-        g->is_up = g->is_up && g->above_node > 0;
-        g->above_node = g->is_up ? (g->above_node - 1) / GUARDS_FAN : g->above_node + 1;
-        if (g->above_node >= g->f.node || deadline_left_ns(g->join_until) == 0) {
-            be_root(g);
-            return;
-        }
-    } while (!aim(g));
+    g->is_up = g->is_up && g->above_node > 0;
+    g->above_node = g->is_up ? (g->above_node - 1) / GUARDS_FAN : g->above_node + 1;
+    if (g->above_node >= g->f.node || deadline_left_ns(g->join_until) == 0) {
+        be_root(g);
+        return;
+    }
+    g->is_aimed = aim(g);
+    g->join_at = clock_ns();
 }
 
 void join_open(guards_t *g)
@@ -329,6 +348,5 @@ void join_open(guards_t *g)
     if (is_leader && (f->is_elastic || f->node * GUARDS_FAN + 1 < f->n_nodes))
         let_in(g, 1, listen_remote(g), enter_remote);
     if (is_leader && *f->above)
-        g->is_alone = resolve_host(f->above, "0", SOCK_STREAM, deadline_in(RESOLVE_S), &g->above_at, NULL) < 0;
-    g->above_now = g->above_at;
+        find_above(g, RESOLVE_S);
 }

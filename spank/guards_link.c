@@ -12,6 +12,9 @@
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
+/* What is told in one burst at most: each node of a subtree, of 10,000 nodes 312 with 336 bytes each. */
+#define SEND_BYTES (256 << 10)
+
 struct link *link_add(guards_t *g, int fd, bool is_remote, enum state state)
 {
     struct link *l = calloc(1, sizeof *l);
@@ -22,8 +25,10 @@ struct link *link_add(guards_t *g, int fd, bool is_remote, enum state state)
         return NULL;
     }
     *l = (struct link){.fd = fd, .state = state, .is_remote = is_remote, .heard = clock_ns()};
-    if (is_remote)
+    if (is_remote) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SEND_BYTES}, sizeof(int));
+    }
     return l;
 }
 

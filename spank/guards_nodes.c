@@ -198,6 +198,7 @@ bool nodes_are_most(guards_t *g)
     int n_here, n;
     if (!g->nodes.of || are_most(g, &n_here, &n))
         return true;
+    g->nodes.are_few = true;
     snprintf(g->news, sizeof g->news, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be "
              "running", g->f.name, n_here, n);
     return false;
@@ -328,6 +329,7 @@ bool guards_seat(const struct guards_facts *f, const guards_t *g, struct seat *r
         *s = g->nodes.seats;
     else if (seats_open(s, f->n_nodes, f->spares) < 0)
         return false;
+    ret->first = s->node[0];
     ret->node = seats_of(s, f->node);
     ret->n_nodes = s->n;
     ret->size = s->n * f->local_size;

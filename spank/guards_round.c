@@ -198,7 +198,7 @@ void round_tell_above(guards_t *g)
 {
     g->told_here = g->told_done = g->told_gone = g->told_saved = 0;
     nodes_tell_again(g);
-    if (*g->card)
+    if (*g->card && g->verdict.kind == DEATH_NONE) /* else it may be of a generation that is over above */
         link_send_text(g->above, TOLD_CARD, g->card);
     if (g->is_asked)
         link_send(g->above, TOLD_ALONE, NULL);

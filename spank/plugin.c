@@ -368,7 +368,7 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     if (rc < 0) /* it would miss a guard's part in the others' boot and restarts */
         fail_task(sp, &e);
     if (rc > 0)
-        environment_renew(&t.environment, rc);
+        environment_renew(&t.environment, rc, seat.first);
     if (t.is_guarded && t.guard.is_elastic)
         environment_seat(&t.environment, &seat);
     set_variables(sp, &t.environment);

@@ -16,6 +16,7 @@ struct seats {
 /* A task's place among the programs of a generation. */
 struct seat {
     int rank, size, node, n_nodes;
+    int first; /* the number in the step of the node of rank 0 */
     char master[HOSTLIST_NAME_MAX + 1]; /* the node of rank 0 */
 };
 

@@ -39,8 +39,8 @@ int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, 
  * then names what could not be removed (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
 int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, int keep, ddp_error_t *errp);
 
-/* Removes the checkpoints between steps `after` and `before`: the job that resumed from the former found them broken, and
- * none of them is to count as one that is kept. Returns as commit_retain. */
+/* Removes the checkpoints between steps `after` and `before`: the job that resumed from the former found them broken,
+ * and none of them is to count as one that is kept. Returns as commit_retain. */
 int commit_forget(const struct savedir *dir, const char *token, uint64_t after, uint64_t before, ddp_error_t *errp);
 
 /* Renames this user's checkpoints beyond step `newest` to suspect-step-N, so that no job resumes from them. Returns how

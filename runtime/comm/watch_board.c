@@ -103,7 +103,8 @@ _Atomic uint8_t *board_left(struct watch_board *b, const struct world *w, int ra
 size_t watch_board_bytes(int size, int local_size)
 {
     size_t per_rank = sizeof(_Atomic int32_t) + sizeof(_Atomic uint8_t);
-    return sizeof(struct watch_board) + (size_t)size * per_rank + (size_t)BOARD_TEXTS(local_size) * (WATCH_TEXT_MAX + 1);
+    size_t n_texts = (size_t)BOARD_TEXTS(local_size);
+    return sizeof(struct watch_board) + (size_t)size * per_rank + n_texts * (WATCH_TEXT_MAX + 1);
 }
 
 static bool is_suspected(struct watch_board *b, const struct world *w, int rank)

@@ -343,7 +343,7 @@ static void a_restart_has_a_port_of_its_own(void **state)
     put(&v, "SLURM_DDP_DRAW", "7");
     struct environment env = make(&v, "on,restarts=3");
     assert_string_equal(value_in(&env, "MASTER_PORT"), "21815");
-    environment_renew(&env, 2);
+    environment_renew(&env, 2, 0);
     const char *port = value_in(&env, "MASTER_PORT");
     assert_string_not_equal(port, "21815");
     assert_string_equal(value_in(&env, "JAX_COORDINATOR_PORT"), port);
@@ -354,15 +354,24 @@ static void a_restart_has_a_port_of_its_own(void **state)
     guard.draw++;
     env.port_range = (struct port_range){20000, 20031};
     for (int generation = 1; generation < 5; generation++) {
-        environment_renew(&env, generation);
+        environment_renew(&env, generation, 0);
         assert_int_not_equal(atoi(value_in(&env, "MASTER_PORT")), port_derive(&guard, env.port_range));
     }
+    env.port_range = (struct port_range){20000, 29999}; /* nor any of those of another node that has rank 0 then */
+    for (int node = 0; node < 700; node++) {
+        environment_renew(&env, 3, node);
+        guard.draw = env.port.draw + (uint32_t)node * 8;
+        for (int i = 0; i < 8; i++) {
+            guard.draw++;
+            assert_int_not_equal(atoi(value_in(&env, "MASTER_PORT")), port_derive(&guard, env.port_range));
+        }
+    }
     env.port_range = (struct port_range){20000, 20015};
-    environment_renew(&env, 3); /* where there is only one */
+    environment_renew(&env, 3, 0); /* where there is only one */
     v = one_task_a_node(NULL);
     put(&v, "MASTER_PORT", "4321");
     env = make(&v, "on,restarts=3");
-    environment_renew(&env, 1);
+    environment_renew(&env, 1, 0);
     assert_string_equal(value_in(&env, "JAX_COORDINATOR_PORT"), "4321");
     assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), "n1:4321");
 }

@@ -141,6 +141,7 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         const char *news = guards_news(g);
         if ((h.is_warned = news)) {
             snprintf(h.news, sizeof h.news, "%s", news);
+            h.are_few = guards_are_few(g);
             (void)!write(fd, &h, sizeof h);
         }
         h.is_warned = false;

@@ -30,7 +30,7 @@ struct heard {
     struct death verdict;
     bool is_ours;
     int generation;
-    bool is_stopping, wants_requeue, is_warned;
+    bool is_stopping, wants_requeue, is_warned, are_few;
     char card[16];
     int rank, size;     /* in that generation; -1: it waits */
     char news[200];
