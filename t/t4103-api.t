@@ -13,6 +13,16 @@ for layout in 1 3 2,1; do
 done
 run "$top_builddir/ddp" run -n 2 "$probe" options
 is "options from the program" "$rc $(oks "")" "0 2"
+run "$top_builddir/ddp" run -n 2 "$probe" empty
+is "hundreds of collectives of nothing in flight" "$rc $(oks "")" "0 2" || diag "$out"
+for life in first second; do
+    PROBE_DIR=$tmp/text run "$probe" text
+    is "a state that is a text only: $life life" "$rc $out" "0 ok" || diag "$err"
+done
+PROBE_DIR=$tmp/join run "$probe" join-saved
+is "a stop that comes when all have joined: the checkpoint is waited for" "$rc $out" "0 ok" || diag "$err"
+run "$probe" peek --ddp-stop-within=0
+is "what is peeked behind a step that was cut is what comes: nothing" "$rc $out" "0 ok" || diag "$err"
 run "$probe" kept
 is "values kept in two types at once are refused" "$rc $out" "0 ok" || diag "$err"
 run "$top_builddir/ddp" run -n 2 sh -c "exec $probe options --ddp-first-bucket-mb=\$((1 + RANK))"

@@ -47,6 +47,10 @@ int case_shards_join(ddp_t *d);
 int case_memory(ddp_t *d);
 int case_values(ddp_t *d);
 int case_kept(ddp_t *d);
+int case_empty(ddp_t *d);
+int case_text(ddp_t *d); /* in the folder $PROBE_DIR, as: */
+int case_join_saved(ddp_t *d);
+int case_peek(ddp_t *d);
 
 /* Rank 1 makes a mistake, or goes, while reductions are under way. */
 int case_twice(ddp_t *d);

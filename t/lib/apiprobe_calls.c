@@ -1,6 +1,7 @@
 /* What programs pass once: collectives in flight, options, the optimizer, data; and calls that do not fit. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "t/lib/apiprobe.h"
 
@@ -264,5 +265,40 @@ int case_kept(ddp_t *d)
     CHECK(ddp_param_add(d, "e", DDP_F32, (size_t[]){5}, 1, DDP_KEEP_BF16 | DDP_KEEP_F16) == -1);
     CHECK(ddp_commit(d, &opt, &e) == -1 && e.domain == DDP_E_USAGE);
     CHECK(strstr(e.text, "parameter d: DDP_KEEP_BF16, but parameter a has the other: a job keeps values in one"));
+    return 0;
+}
+
+/* More collectives of nothing behind one that a rank comes late to than the node's ranks remember calls. */
+int case_empty(ddp_t *d)
+{
+    enum { N = 600 };
+    ddp_work_t *w[N];
+    double one = 1;
+    if (ddp_world(d)->rank == 1)
+        usleep(100000);
+    for (int i = 0; i < N; i++)
+        CHECK((w[i] = ddp_allreduce(d, &one, i == 0, DDP_F64, DDP_SUM, &e)) != NULL);
+    for (int i = 0; i < N; i++)
+        CHECK(ddp_wait(w[i], &e) == 0);
+    CHECK(one == ddp_world(d)->size);
+    return 0;
+}
+
+/* A state that is a text only: saved, and after the resume once more, in the same step too. */
+int case_text(ddp_t *d)
+{
+    struct ddp_state_step s;
+    struct ddp_checkpoint_status at;
+    const char *dir = getenv("PROBE_DIR");
+    CHECK(ddp_state_open(d, &e) == 0);
+    int rc = ddp_state_resume(d, dir, &e);
+    CHECK(rc >= 0 && (!rc || !strcmp(ddp_state_text(d), "{\"n\": 2}")));
+    CHECK(ddp_state_reset(d, &e) == 0 && ddp_state_step(d, &s, &e) == 0);
+    for (int i = 1; i <= 2; i++) {
+        CHECK(ddp_state_save(d, dir, i == 1 ? "{\"n\": 1}" : "{\"n\": 2}", &e) == 0);
+        CHECK(ddp_checkpoint_wait(d, &e) == 0);
+        ddp_checkpoint_status(d, &at);
+        CHECK((int)at.n_committed == i && at.last_step == s.step);
+    }
     return 0;
 }

@@ -151,3 +151,41 @@ int case_join_stop(ddp_t *d)
     CHECK(ddp_barrier(d, &e) == 0);
     return 0;
 }
+
+/* A stop of which ranks hear when all have joined: a checkpoint is waited for, as after a step that says stop. */
+int case_join_saved(ddp_t *d)
+{
+    struct ddp_checkpoint_status at;
+    struct ddp_batch k;
+    struct ddp_step s;
+    const char *dir = getenv("PROBE_DIR");
+    CHECK(open_three(d, 500000, 1) == 0 && ddp_resume(d, dir, &e) == 0);
+    CHECK(ddp_batch_next(d, &k, &e) == 0);
+    for (int i = 2; i >= 0; i--)
+        ddp_grad_ready(d, i);
+    CHECK(ddp_backward_end(d, 1, 2, &e) == 0 && ddp_step(d, &s, &e) == 0 && !s.stop);
+    raise(SIGUSR1);
+    CHECK(ddp_join(d, &e) == 1 && ddp_checkpoint(d, dir, &e) == 0);
+    ddp_checkpoint_status(d, &at);
+    CHECK(at.n_committed == 1 && !at.in_flight && at.last_step == 1);
+    return 0;
+}
+
+/* What is peeked is what comes, also behind a step that a stop has cut. */
+int case_peek(ddp_t *d)
+{
+    const uint64_t *sample;
+    struct ddp_batch k;
+    size_t n;
+    CHECK(open_three(d, 5, 4) == 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK(ddp_batch_peek(d, &sample, &n, &e) == 0 && ddp_batch_next(d, &k, &e) == 0);
+        CHECK(n == k.n_samples && (i == 0 ? n > 0 : n == 0));
+        if (i == 0)
+            raise(SIGUSR1);
+        for (int p = 2; p >= 0; p--)
+            ddp_grad_ready(d, p);
+        CHECK(ddp_backward_end(d, 1, 2, &e) == 0);
+    }
+    return 0;
+}
