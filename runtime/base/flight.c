@@ -15,12 +15,13 @@
 
 #define MEMFD "ddp-flight"
 
-enum { MAGIC = 0x64647066, LAYOUT = 1 };
+enum { MAGIC = 0x64647066, LAYOUT = 2 };
 
 /* The shared page. */
 struct page {
     uint32_t magic, version;
     int32_t rank, size;
+    uint64_t opened_ns; /* clock.h */
     _Atomic uint64_t n_steps, n_calls, since_ns; /* clock.h: when waits_for was set */
     _Atomic int32_t waits_for;
     char name[FLIGHT_CALLS][FLIGHT_NAME_MAX];
@@ -48,6 +49,7 @@ flight_t *flight_open(int rank, int size)
     f->page->version = LAYOUT;
     f->page->rank = rank;
     f->page->size = size;
+    f->page->opened_ns = clock_ns();
     f->page->waits_for = FLIGHT_NOBODY;
     f->page->magic = MAGIC;
     return f;
@@ -97,15 +99,17 @@ const char *flight_where(const flight_t *f, char *buf, size_t size)
 
 /* ---- the reader ---- */
 
-static bool read_page(const char *path, struct flight_view *ret)
+/* True if it was opened before *oldest_ns, which it then is. */
+static bool read_page(const char *path, uint64_t *oldest_ns, struct flight_view *ret)
 {
     struct page p;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : pread(fd, &p, sizeof p, 0);
     if (fd >= 0)
         close(fd);
-    if (n != (ssize_t)sizeof p || p.magic != MAGIC || p.version != LAYOUT)
+    if (n != (ssize_t)sizeof p || p.magic != MAGIC || p.version != LAYOUT || p.opened_ns >= *oldest_ns)
         return false;
+    *oldest_ns = p.opened_ns;
     *ret = (struct flight_view){.rank = p.rank, .size = p.size, .waits_for = p.waits_for, .n_steps = p.n_steps,
                                 .n_calls = p.n_calls};
     if (p.waits_for != FLIGHT_NOBODY)
@@ -120,13 +124,14 @@ bool flight_read(pid_t pid, struct flight_view *ret)
 {
     char folder[64], path[sizeof folder + 256], to[64];
     bool is_found = false;
+    uint64_t oldest_ns = UINT64_MAX;
     snprintf(folder, sizeof folder, "/proc/%ld/fd", (long)pid);
     DIR *d = opendir(folder);
-    for (struct dirent *e; d && !is_found && (e = readdir(d));) {
+    for (struct dirent *e; d && (e = readdir(d));) {
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         ssize_t n = readlink(path, to, sizeof to - 1);
         to[n > 0 ? n : 0] = 0;
-        is_found = !strncmp(to, "/memfd:" MEMFD " ", strlen("/memfd:" MEMFD " ")) && read_page(path, ret);
+        is_found |= !strncmp(to, "/memfd:" MEMFD " ", strlen("/memfd:" MEMFD " ")) && read_page(path, &oldest_ns, ret);
     }
     if (d)
         closedir(d);

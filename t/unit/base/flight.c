@@ -1,6 +1,7 @@
 /* The flight recorder, read from outside: the last calls, and whom a rank waits for. */
 #include "t/unit/unit.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "runtime/base/flight.h"
@@ -44,8 +45,27 @@ static void without_one_nothing_happens(void **state)
     flight_close(NULL);
 }
 
+/* The second one has a number below the first one's, which a descriptor that was closed has left. */
+static void of_several_the_first_is_seen(void **state)
+{
+    struct flight_view v;
+    (void)state;
+    int low = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    flight_t *first = flight_open(1, 4);
+    close(low);
+    flight_t *second = flight_open(0, 2);
+    assert_true(low >= 0 && first && second);
+    assert_true(flight_read(getpid(), &v));
+    assert_int_equal(v.size, 4);
+    flight_close(first);
+    assert_true(flight_read(getpid(), &v));
+    assert_int_equal(v.size, 2);
+    flight_close(second);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_reader_sees_the_last_calls),
+    cmocka_unit_test(of_several_the_first_is_seen),
     cmocka_unit_test(without_one_nothing_happens),
 };
 
