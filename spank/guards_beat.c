@@ -99,8 +99,8 @@ bool beat_hears_none(const guards_t *g)
     return n > 1 && n_heard == 0;
 }
 
-/* By the time of beat_look: a guard that was stopped since then has not forgiven yet. The one above first: of a node that
- * hears nobody it is what its programs end by, before others have their ranks. */
+/* By the time of beat_look: a guard that was stopped since then has not forgiven yet. The one above first: of a node
+ * that hears nobody it is what its programs end by, before others have their ranks. */
 struct link *beat_silent(guards_t *g)
 {
     uint64_t now = g->looked_at;

@@ -37,8 +37,8 @@ struct flight_view {
     char name[FLIGHT_CALLS][FLIGHT_NAME_MAX];      /* of the last calls: number k is name[k % FLIGHT_CALLS] */
 };
 
-/* Of the process `pid`, of this user. False: it has none. Of several communicators the one that was opened first: so all
- * ranks show the same one, whatever numbers their descriptors have. */
+/* Of the process `pid`, of this user. False: it has none. Of several communicators the one that was opened first: so
+ * all ranks show the same one, whatever numbers their descriptors have. */
 bool flight_read(pid_t pid, struct flight_view *ret);
 
 #endif
