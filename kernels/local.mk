@@ -40,7 +40,8 @@ EMU_KERNELS = \
 	t/lib/cudaemu/kernels/norm.cc \
 	t/lib/cudaemu/kernels/optim.cc \
 	t/lib/cudaemu/kernels/reduce.cc
-EXTRA_DIST += $(CUDA_KERNELS) $(CUDA_INCLUDED) %D%/cuda/kernels_stub.c doc/gpu/registers.txt t/lib/cubins
+EXTRA_DIST += $(CUDA_KERNELS) $(CUDA_INCLUDED) %D%/cuda/kernels_stub.c doc/gpu/registers.txt \
+	doc/gpu/h200.json t/lib/cubins
 
 noinst_LTLIBRARIES += libcudakernels.la
 if HAVE_CUDART

@@ -60,8 +60,6 @@ void start_say(const ddp_t *d, const struct job *j, const struct ddp_device *dev
         printf("activations: %zu bytes (%.1f MiB) a rank, instead of %zu (%.1f MiB) without --recompute\n",
                about.activation_bytes, mib(about.activation_bytes), about.kept_bytes, mib(about.kept_bytes));
     say_memory(d, j, device);
-    if (device->is_gpu) /* goes when contrib/gpu-check's record of these kernels lies in doc/gpu */
-        printf("GPU: emulated, not yet run on a GPU: compare losses with --device=cpu\n");
     if (device->note[0])
         printf("%s\n", device->note);
     fflush(stdout);
