@@ -2,7 +2,8 @@
  * capability 9.0: wgmma.mma_async of the PTX ISA, for code that is compiled for sm_90a.
  *
  *   wgmma_bf16<TRANSPOSED, ADD>(d, a, b), wgmma_f16   d = a b, plus d if ADD: 64 x 64 sums of float32, 16 summands
- *   wgmma_rows, wgmma_columns(t, k)      b: summands 16 k and on of a tile, t its wgmma_descriptor(tile); see below
+ *   wgmma_rows, wgmma_columns(t, k)      b: summands 16 k and on of a tile, t its wgmma_descriptor(tile); see below.
+ *                                        a: registers, or the wgmma_rows of a tile
  *   wgmma_fence(x, ...)                  before products: their registers a, and d where ADD, which have been written
  *                                        or read since the last
  *   wgmma_commit()                       the products since the last become a group
@@ -14,10 +15,10 @@
  * All by the 128 threads of a warpgroup together. Fragments: of d and a, warp w has rows 16 w to 16 w + 15, as a warp's
  * for mma.m16n8k16: a[i] is that of 16 x 16 elements; d[j] that of 16 x 8 sums, columns 8 j and on.
  *
- * b is a matrix of 16-bit elements in shared memory, in a tile of rows of 64 (128 bytes) that begins at a multiple of
- * 1024 bytes, 16-byte chunk c of row r at c ^ (r % 8): the 128-byte swizzle. wgmma_rows: row n of the tile has the 16
- * summands of the sums' column n, from element 16 k on (not TRANSPOSED, "K-major"). wgmma_columns: row 16 k + i has the
- * i-th summand of all 64 columns (TRANSPOSED, "MN-major"). */
+ * b, or a, is a matrix of 16-bit elements in shared memory, in a tile of rows of 64 (128 bytes) that begins at a
+ * multiple of 1024 bytes, 16-byte chunk c of row r at c ^ (r % 8): the 128-byte swizzle. wgmma_rows: row n of the tile
+ * has the 16 summands of the sums' column n (of a: of row n), from element 16 k on (not TRANSPOSED, "K-major").
+ * wgmma_columns: row 16 k + i has the i-th summand of all 64 columns (TRANSPOSED, "MN-major"). */
 #ifndef DDP_KERNELS_CUDA_WGMMA_H
 #define DDP_KERNELS_CUDA_WGMMA_H
 
@@ -97,6 +98,36 @@ static __device__ __forceinline__ void async_proxy_fence()
                  "}"                                                                                                   \
                  : WGMMA_SUMS(how, d)                                                                                  \
                  : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "n"(add), "n"(transposed))
+
+#define WGMMA_TILES(type, how, add, d, a, b, transposed)                                                               \
+    asm volatile("{\n"                                                                                                 \
+                 ".reg .pred p;\n"                                                                                     \
+                 "setp.ne.b32 p, %34, 0;\n"                                                                            \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " "                                       \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "    \
+                 "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "                                            \
+                 "%32, %33, p, 1, 1, 0, %35;\n"                                                                        \
+                 "}"                                                                                                   \
+                 : WGMMA_SUMS(how, d)                                                                                  \
+                 : "l"(a), "l"(b), "n"(add), "n"(transposed))
+
+template <bool TRANSPOSED, bool ADD>
+static __device__ __forceinline__ void wgmma_bf16(float (&d)[8][4], uint64_t a, uint64_t b)
+{
+    if (ADD)
+        WGMMA_TILES("bf16", WGMMA_ADD, 1, d, a, b, TRANSPOSED);
+    else
+        WGMMA_TILES("bf16", WGMMA_SET, 0, d, a, b, TRANSPOSED);
+}
+
+template <bool TRANSPOSED, bool ADD>
+static __device__ __forceinline__ void wgmma_f16(float (&d)[8][4], uint64_t a, uint64_t b)
+{
+    if (ADD)
+        WGMMA_TILES("f16", WGMMA_ADD, 1, d, a, b, TRANSPOSED);
+    else
+        WGMMA_TILES("f16", WGMMA_SET, 0, d, a, b, TRANSPOSED);
+}
 
 template <bool TRANSPOSED, bool ADD>
 static __device__ __forceinline__ void wgmma_bf16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)

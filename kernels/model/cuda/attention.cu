@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     CUDA_SHARED_ARRAY(H, queries, BLOCK_QUERIES * HEAD);
     CUDA_SHARED_ARRAY(H, tiles, 4 * TILE_ELEMS); /* [2][keys, values] */
     head_place at = place_of_head(a);
-    unsigned block_query = (gridDim.y - 1 - blockIdx.y) * BLOCK_QUERIES; /* those with the most keys first */
+    unsigned block_query = (a.parts - 1 - at.part) * BLOCK_QUERIES; /* those with the most keys first */
     unsigned warp_row = threadIdx.x / WARP * WARP_QUERIES, query = block_query + warp_row;
     unsigned end = block_query + BLOCK_QUERIES < a.length ? block_query + BLOCK_QUERIES : a.length; /* of the keys */
     const H *q = qkv + at.qkv, *k = q + a.stride, *v = k + a.stride;
@@ -62,9 +62,9 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
 template <typename H>
 static int forward(void *out, float *stats, const void *qkv, const struct attention_shape *s, void *stream)
 {
-    unsigned blocks = (unsigned)((s->length + BLOCK_QUERIES - 1) / BLOCK_QUERIES);
-    return (int)CUDA_LAUNCH(flash_forward<H>, dim3((unsigned)(s->batch * s->heads), blocks), dim3(ATTENTION_THREADS), 0,
-                            (cudaStream_t)stream, (H *)out, stats, (const H *)qkv, attention_args_of(s));
+    attention_args a = attention_args_of(s, BLOCK_QUERIES);
+    return (int)CUDA_LAUNCH(flash_forward<H>, attention_grid(s, a), dim3(ATTENTION_THREADS), 0, (cudaStream_t)stream,
+                            (H *)out, stats, (const H *)qkv, a);
 }
 
 int cuda_attention_forward(enum ddp_dtype type, enum cuda_attention_way way, void *out, float *stats,

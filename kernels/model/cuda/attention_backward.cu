@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors<H
 {
     CUDA_SHARED_ARRAY(H, tiles, 4 * TILE_ELEMS); /* [2][keys, values], at first [1] queries and dout */
     head_place at = place_of_head(a);
-    unsigned block_query = (gridDim.y - 1 - blockIdx.y) * TILE_ROWS; /* those with the most keys first */
+    unsigned block_query = (a.parts - 1 - at.part) * TILE_ROWS; /* those with the most keys first */
     unsigned lane = threadIdx.x % WARP, row = threadIdx.x / WARP * 16, query = block_query + row;
     unsigned block_valid = rows_left(block_query, a.length), valid = rows_left(query, a.length);
     const H *q = x.qkv + at.qkv, *k = q + a.stride, *v = k + a.stride;
@@ -78,7 +78,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dq(backward_tensors<H
         set_zero(dp);
         multiply_transposed(s, ql, tile);
         multiply_transposed(dp, dol, tile + TILE_ELEMS);
-        query_gradients(s, dp, log2_sum, d, row, key == block_query);
+        query_probabilities(s, log2_sum, row, key == block_query);
+        query_gradients(s, dp, d);
         round_left(ds, s);
         multiply(dq, ds, tile);
     }
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
     CUDA_SHARED_ARRAY(H, tiles, 4 * TILE_ELEMS); /* [2][queries, dout], at first [1] keys and values */
     CUDA_SHARED_ARRAY(float, numbers, 2 * QUERY_NUMBERS);
     head_place at = place_of_head(a);
-    unsigned block_key = blockIdx.y * TILE_ROWS, row = threadIdx.x / WARP * 16, key = block_key + row;
+    unsigned block_key = at.part * TILE_ROWS, row = threadIdx.x / WARP * 16, key = block_key + row;
     unsigned block_valid = rows_left(block_key, a.length), valid = rows_left(key, a.length);
     const H *q = x.qkv + at.qkv, *k = q + a.stride, *v = k + a.stride, *dout = x.dout + at.out;
     H *second = tiles + 2 * TILE_ELEMS;
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
     copy_tile<TILE_ROWS>(tiles, q + block_key * a.qkv_stride, a.qkv_stride, block_valid);
     copy_tile<TILE_ROWS>(tiles + TILE_ELEMS, dout + block_key * a.stride, a.stride, block_valid);
     cp_async_commit();
-    numbers[threadIdx.x] = query_number(x, at.stats, block_key, a.length);
+    store_query_number(numbers, load_query_number(x, at.stats, block_key, a.length));
     cp_async_wait(0);
     __syncthreads();
     load_left(kl, second, row);
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
             copy_tile<TILE_ROWS>(to, q + next * a.qkv_stride, a.qkv_stride, a.length - next);
             copy_tile<TILE_ROWS>(to + TILE_ELEMS, dout + next * a.stride, a.stride, a.length - next);
             cp_async_commit();
-            next_number = query_number(x, at.stats, next, a.length);
+            next_number = load_query_number(x, at.stats, next, a.length);
         }
         sums<1> p, dp;
         left<H, 1> f;
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS) flash_dkv(backward_tensors<
         key_gradients(dp, p, number);
         round_left(f, dp);
         multiply(dk, f, tile);
-        numbers[(stage ^ 1) * QUERY_NUMBERS + threadIdx.x] = next_number;
+        store_query_number(numbers + (stage ^ 1) * QUERY_NUMBERS, next_number);
     }
     float scale[1][2] = {{SOFTMAX_SCALE, SOFTMAX_SCALE}}, one[1][2] = {{1, 1}};
     H *to = x.dqkv + at.qkv + a.stride + key * a.qkv_stride;
@@ -153,9 +154,9 @@ static int backward(enum cuda_attention_way way, void *dqkv, float *work, const 
                     const void *qkv, const float *stats, const struct attention_shape *s, void *stream)
 {
     size_t rows = cuda_attention_stats_elems(s), dots = ATTENTION_THREADS / CHUNKS;
-    attention_args a = attention_args_of(s);
+    attention_args a = attention_args_of(s, TILE_ROWS);
     backward_tensors<H> x = {(H *)dqkv, (const H *)dout, (const H *)qkv, stats, work};
-    dim3 grid((unsigned)(s->batch * s->heads), (unsigned)((s->length + TILE_ROWS - 1) / TILE_ROWS));
+    dim3 grid = attention_grid(s, a);
     int rc = (int)CUDA_LAUNCH(flash_dots<H>, dim3((unsigned)((rows + dots - 1) / dots)), dim3(ATTENTION_THREADS), 0,
                               (cudaStream_t)stream, work, x.dout, (const H *)out, a, rows);
     if (!rc && way == CUDA_ATTENTION_WGMMA)

@@ -20,20 +20,22 @@
 #define EXP2_SCALE (SOFTMAX_SCALE * LOG2_E) /* e^(scale x) = 2^(this x) */
 
 struct attention_args {
-    unsigned length, heads;
+    unsigned length, heads, parts; /* parts: blocks of a head */
     size_t qkv_stride, stride; /* from one position to the next, in elements */
 };
 
-/* One head of one sequence: blockIdx.x. */
+/* One of the parts of one head of one sequence. A head's blocks follow each other, and find in L2 what they share. */
 struct head_place {
-    size_t qkv, out, stats; /* its first element in the tensors */
+    size_t qkv, out, stats; /* the head's first element in the tensors */
+    unsigned part;
 };
 
 __device__ __forceinline__ head_place place_of_head(const attention_args &a)
 {
-    size_t b = blockIdx.x / a.heads, h = blockIdx.x % a.heads;
+    unsigned head = blockIdx.x / a.parts;
+    size_t b = head / a.heads, h = head % a.heads;
     head_place p = {b * a.length * a.qkv_stride + h * HEAD, b * a.length * a.stride + h * HEAD,
-                    (size_t)blockIdx.x * a.length};
+                    (size_t)head * a.length, blockIdx.x % a.parts};
     return p;
 }
 
@@ -176,15 +178,23 @@ __device__ __forceinline__ void store_sums(H *to, size_t stride, unsigned valid,
                 *reinterpret_cast<const uint4 *>(tile + tile_at(row + i / CHUNKS, i % CHUNKS));
 }
 
-static inline attention_args attention_args_of(const struct attention_shape *s)
+/* For blocks that take `rows` rows of a head. */
+static inline attention_args attention_args_of(const struct attention_shape *s, unsigned rows)
 {
-    attention_args a = {(unsigned)s->length, (unsigned)s->heads, 3 * s->width, s->width};
+    attention_args a = {(unsigned)s->length, (unsigned)s->heads, (unsigned)((s->length + rows - 1) / rows),
+                        3 * s->width, s->width};
     return a;
+}
+
+static inline dim3 attention_grid(const struct attention_shape *s, const attention_args &a)
+{
+    return dim3((unsigned)(s->batch * s->heads) * a.parts);
 }
 
 static inline bool attention_shape_is_bad(const struct attention_shape *s)
 {
-    return s->width != s->heads * HEAD || s->length > (size_t)65535 * TILE_ROWS || s->batch * s->heads > INT32_MAX;
+    return s->width != s->heads * HEAD || s->length > INT32_MAX || s->batch > INT32_MAX || s->heads > INT32_MAX ||
+           s->batch * s->heads > INT32_MAX || s->batch * s->heads * (s->length / TILE_ROWS + 1) > INT32_MAX;
 }
 
 #endif

@@ -1,69 +1,58 @@
-/* Flash attention, forward, by wgmma: a block takes 256 queries of a head, a warpgroup 64 of them. While a warpgroup
- * makes exponentials of its scores, the others' products are under way. Its product with the values goes on beyond the
- * barrier to its scores of the next tile, so that there are three pairs of tiles: one that is copied in, one that is
- * worked on, and the one before. */
+/* Flash attention, forward, by wgmma: a block takes 64 queries of a head. */
 #include "kernels/model/cuda/attention_path.h"
 #include "kernels/model/cuda/attention_rows.h"
 #include "kernels/model/cuda/attention_wgmma.h"
 
-#define FORWARD_GROUPS 4u
-#define FORWARD_THREADS (FORWARD_GROUPS * GROUP_THREADS)
-#define BLOCK_QUERIES (FORWARD_GROUPS * GROUP_ROWS)
+#define RESIDENT 5 /* blocks of a multiprocessor: what registers and shared memory allow */
 
 template <typename H>
-__global__ void __launch_bounds__(FORWARD_THREADS, 1)
+__global__ void __launch_bounds__(ATTENTION_THREADS, RESIDENT)
     wgmma_forward(H *out, float *stats, const H *qkv, attention_args a)
 {
-    CUDA_SHARED_TILES(H, tiles, 3 * PAIR_ELEMS); /* [3][keys, values]; at the end out */
+    CUDA_SHARED_TILES(H, tiles, 2 * PAIR_ELEMS + TILE_ELEMS); /* [2][keys, values], queries; at the end out */
     head_place at = place_of_head(a);
-    unsigned block_query = (gridDim.y - 1 - blockIdx.y) * BLOCK_QUERIES; /* those with the most keys first */
-    unsigned group_query = block_query + threadIdx.x / GROUP_THREADS * GROUP_ROWS;
-    unsigned warp_row = threadIdx.x / WARP * 16, query = block_query + warp_row, valid = rows_left(query, a.length);
-    unsigned end = block_query + BLOCK_QUERIES < a.length ? block_query + BLOCK_QUERIES : a.length; /* of the keys */
+    unsigned block_query = (a.parts - 1 - at.part) * TILE_ROWS; /* those with the most keys first */
+    unsigned row = threadIdx.x / WARP * 16, query = block_query + row, valid = rows_left(query, a.length);
     const H *q = qkv + at.qkv, *k = q + a.stride;
-    pair_source<H> kv = pair_of(k, a.qkv_stride, k + a.stride, a.qkv_stride);
-    left<H, 1> ql, p;
+    pair_source<H> kv = {k, k + a.stride, a.qkv_stride, a.qkv_stride};
+    H *queries = tiles + 2 * PAIR_ELEMS;
+    left<H, 1> p;
     sums<1> s, o;
     row_state<1> r;
     set_zero(o);
     set_none(r);
+    copy_tile<TILE_ROWS>(queries, q + block_query * a.qkv_stride, a.qkv_stride, a.length - block_query);
     copy_pair(tiles, kv, 0, a.length);
-    load_left(ql, q + query * a.qkv_stride, a.qkv_stride, valid);
-    for (unsigned key = 0, stage = 0; key < end; key += TILE_ROWS) {
-        const H *tile = tiles + stage * PAIR_ELEMS;
+    each_pair(0, block_query + 1, [&](auto pair, unsigned key) {
+        const H *tile = tiles + pair.HERE * PAIR_ELEMS;
         meet_after_copies();
-        stage = stage == 2 ? 0 : stage + 1;
-        if (key + TILE_ROWS < end)
-            copy_pair(tiles + stage * PAIR_ELEMS, kv, key + TILE_ROWS, a.length);
-        if (key > group_query || group_query >= a.length) { /* nothing of this tile counts */
-            wgmma_wait(0, o.c[0]);
-            continue;
-        }
-        wgmma_fence(ql.a[0]);
-        begin_transposed(s, ql, tile);
+        if (key < block_query)
+            copy_pair(tiles + pair.NEXT * PAIR_ELEMS, kv, key + TILE_ROWS, a.length);
+        wgmma_fence();
+        begin_transposed(s, queries, tile);
         wgmma_commit();
-        wgmma_wait(0, s.c[0], o.c[0]);
-        if (key == group_query)
+        wgmma_wait(0, s.c[0]);
+        if (key == block_query)
             mask_scores(s, query, key);
         exponentiate(s, o, r);
         round_left(p, s);
         wgmma_fence(p.a[0], o.c[0]);
         begin_product(o, p, tile + TILE_ELEMS);
         wgmma_commit();
-    }
-    wgmma_wait(0, o.c[0]);
+        wgmma_wait(0, o.c[0]);
+    });
     float scale[1][2];
     __syncthreads();
     finish_rows(scale, stats + at.stats + query, valid, r);
-    store_sums(out + at.out + query * a.stride, a.stride, valid, o, scale, tiles, warp_row);
+    store_sums(out + at.out + query * a.stride, a.stride, valid, o, scale, tiles, row);
 }
 
 template <typename H>
 static int forward(void *out, float *stats, const void *qkv, const struct attention_shape *s, void *stream)
 {
-    unsigned blocks = (unsigned)((s->length + BLOCK_QUERIES - 1) / BLOCK_QUERIES);
-    return (int)CUDA_LAUNCH(wgmma_forward<H>, dim3((unsigned)(s->batch * s->heads), blocks), dim3(FORWARD_THREADS), 0,
-                            (cudaStream_t)stream, (H *)out, stats, (const H *)qkv, attention_args_of(s));
+    attention_args a = attention_args_of(s, TILE_ROWS);
+    return (int)CUDA_LAUNCH(wgmma_forward<H>, attention_grid(s, a), dim3(ATTENTION_THREADS), 0, (cudaStream_t)stream,
+                            (H *)out, stats, (const H *)qkv, a);
 }
 
 int attention_forward_wgmma(enum ddp_dtype type, void *out, float *stats, const void *qkv,

@@ -1,6 +1,7 @@
-/* attention_wgmma.h - attention's kernels for compute capability 9.0, in terms of wgmma: each warpgroup takes 64 rows
- * (of queries or keys) whose fragments stay in registers, and all of a block multiply them by the same pairs of tiles
- * of 64, of which the next is copied in while the present one is worked on.
+/* attention_wgmma.h - attention's kernels for compute capability 9.0, in terms of wgmma: a block is one warpgroup and
+ * has 64 rows of a head, of queries or of keys, as tiles in shared memory. It multiplies them by pairs of tiles, one
+ * pair after the other, of which the next is copied in while the present one is worked on. Several blocks share a
+ * multiprocessor, and are never at the same point: while one makes exponentials, products of the others are under way.
  *
  * The same results as attention.cu's and attention_backward.cu's, but for the order of summation within a product. */
 #ifndef DDP_KERNELS_MODEL_CUDA_ATTENTION_WGMMA_H
@@ -9,31 +10,28 @@
 #include "kernels/cuda/wgmma.h"
 #include "kernels/model/cuda/attention_tile.h"
 
-#define GROUP_THREADS 128u
-#define GROUP_ROWS 64u
 #define PAIR_ELEMS (2 * TILE_ELEMS) /* keys and values, or queries and dout */
 
-template <bool TRANSPOSED, bool ADD>
-__device__ __forceinline__ void wgmma(bf16, float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)
+template <bool TRANSPOSED, bool ADD, typename A>
+__device__ __forceinline__ void wgmma(bf16, float (&d)[8][4], const A &a, uint64_t b)
 {
     wgmma_bf16<TRANSPOSED, ADD>(d, a, b);
 }
 
-template <bool TRANSPOSED, bool ADD>
-__device__ __forceinline__ void wgmma(f16, float (&d)[8][4], const uint32_t (&a)[4], uint64_t b)
+template <bool TRANSPOSED, bool ADD, typename A>
+__device__ __forceinline__ void wgmma(f16, float (&d)[8][4], const A &a, uint64_t b)
 {
     wgmma_f16<TRANSPOSED, ADD>(d, a, b);
 }
 
-/* Begins s = f tile^T: the tile's rows are the sums' columns. f is fenced. */
-template <typename H>
-__device__ __forceinline__ void begin_transposed(sums<1> &s, const left<H, 1> &f, const H *tile)
+/* Begins s = x y^T of two tiles: y's rows are the sums' columns. */
+template <typename H> __device__ __forceinline__ void begin_transposed(sums<1> &s, const H *x, const H *y)
 {
-    uint64_t b = wgmma_descriptor(tile);
-    wgmma<false, false>(H(), s.c[0], f.a[0][0], wgmma_rows(b, 0));
+    uint64_t a = wgmma_descriptor(x), b = wgmma_descriptor(y);
+    wgmma<false, false>(H(), s.c[0], wgmma_rows(a, 0), wgmma_rows(b, 0));
 #pragma unroll
     for (unsigned k = 1; k < 4; k++)
-        wgmma<false, true>(H(), s.c[0], f.a[0][k], wgmma_rows(b, k));
+        wgmma<false, true>(H(), s.c[0], wgmma_rows(a, k), wgmma_rows(b, k));
 }
 
 /* Begins s += f tile. f and s are fenced. */
@@ -45,42 +43,18 @@ template <typename H> __device__ __forceinline__ void begin_product(sums<1> &s, 
         wgmma<true, true>(H(), s.c[0], f.a[0][k], wgmma_columns(b, k));
 }
 
-/* The warp's 16 rows `from` in global memory, of which the first `valid` exist, zeros for the others. */
-template <typename H>
-__device__ __forceinline__ void load_left(left<H, 1> &f, const H *from, size_t stride, unsigned valid)
-{
-    unsigned lane = threadIdx.x % WARP;
-#pragma unroll
-    for (unsigned k = 0; k < 4; k++)
-#pragma unroll
-        for (unsigned i = 0; i < 4; i++) {
-            unsigned row = lane / 4 + i % 2 * 8, column = k * 16 + i / 2 * 8 + lane % 4 * 2;
-            f.a[0][k][i] = row < valid ? *reinterpret_cast<const uint32_t *>(from + row * stride + column) : 0;
-        }
-}
-
-/* Where a thread copies from: the first warpgroup the first tile of a pair, the second the second. (Of queries they
- * have the earlier ones, and so the fewest keys.) */
+/* Two tensors whose rows come in pairs of tiles. */
 template <typename H> struct pair_source {
-    const H *from;
-    size_t stride;
+    const H *first, *second;
+    size_t first_stride, second_stride;
 };
-
-template <typename H>
-__device__ __forceinline__ pair_source<H> pair_of(const H *first, size_t first_stride, const H *second,
-                                                  size_t second_stride)
-{
-    bool is_first = threadIdx.x < GROUP_THREADS;
-    return {is_first ? first : second, is_first ? first_stride : second_stride};
-}
 
 /* Begins to copy the 64 rows from `row` on, of `length`; zeros behind them. */
 template <typename H>
 __device__ __forceinline__ void copy_pair(H *pair, const pair_source<H> &s, unsigned row, unsigned length)
 {
-    unsigned group = threadIdx.x / GROUP_THREADS;
-    if (group < 2)
-        copy_tile<TILE_ROWS, GROUP_THREADS>(pair + group * TILE_ELEMS, s.from + row * s.stride, s.stride, length - row);
+    copy_tile<TILE_ROWS>(pair, s.first + row * s.first_stride, s.first_stride, length - row);
+    copy_tile<TILE_ROWS>(pair + TILE_ELEMS, s.second + row * s.second_stride, s.second_stride, length - row);
     cp_async_commit();
 }
 
@@ -90,6 +64,22 @@ __device__ __forceinline__ void meet_after_copies()
     cp_async_wait(0);
     async_proxy_fence();
     __syncthreads();
+}
+
+/* Of two pairs of tiles: the one that is worked on, and the one that the next is copied to. */
+template <unsigned PAIR> struct pair_is {
+    static constexpr unsigned HERE = PAIR, NEXT = PAIR ^ 1;
+};
+
+/* step(pair_is, row) for row = begin, begin + 64, ... below end, with both pairs in turn as constants, so that where
+ * tiles lie is known when this is compiled. */
+template <typename F> __device__ __forceinline__ void each_pair(unsigned begin, unsigned end, const F &step)
+{
+    for (unsigned row = begin; row < end; row += 2 * TILE_ROWS) {
+        step(pair_is<0>(), row);
+        if (row + TILE_ROWS < end)
+            step(pair_is<1>(), row + TILE_ROWS);
+    }
 }
 
 #endif

@@ -20,6 +20,8 @@
 #endif
 #define PLANS_MAX 64
 #define ALIGN 16 /* bytes; cuBLASLt assumes 256 unless it is told less */
+#define PROPOSALS 8
+#define WGMMA_ALGORITHM 66 /* the CUBLASLT_ALGO_CONFIG_ID of 13.1's kernels for compute capability 9.0 */
 
 static struct {
     void *handle; /* stays open */
@@ -251,19 +253,51 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t pref, size_t workspace_b
     return rc;
 }
 
+/* A number of the algorithm's; 0: it has none of that name. */
+static unsigned number_of(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConfigAttributes_t what)
+{
+    uint16_t half = 0; /* the cluster's */
+    uint32_t x = 0;
+    size_t written;
+    bool is_half = what == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
+    cublasStatus_t rc = is_half ? lib.algo_get(algo, what, &half, sizeof half, &written)
+                                : lib.algo_get(algo, what, &x, sizeof x, &written);
+    return rc ? 0 : half + x;
+}
+
+/* The proposal to take: cuBLASLt's first, but for products of few summands that fill the GPU many times over. It
+ * counts products, and proposes large tiles, one to a multiprocessor, which idles while their sums go out. Smaller
+ * tiles share one: sums of the one go out while the other multiplies. On an H200, of GPT-2 124M's products at 65536
+ * rows, 768 x 768 with a bias and a residual takes 0.153 ms instead of 0.281, 768 x 3072 takes 0.386 ms instead of
+ * 0.433; 3072 x 768 without a bias is slower in tiles below 128 x 160, 50304 x 768 in any smaller ones. */
+static int proposal_of(const struct plan *p, const cublasLtMatmulHeuristicResult_t *proposal, int n)
+{
+    unsigned tile = p->key.bias ? CUBLASLT_MATMUL_TILE_128x128 : CUBLASLT_MATMUL_TILE_128x160;
+    if (p->key.in == DDP_F32 || p->key.k > 4096 || proposal->wavesCount < 8)
+        return 0;
+    for (int i = 0; i < n; i++)
+        if (proposal[i].state == CUBLAS_STATUS_SUCCESS &&
+            number_of(&proposal[i].algo, CUBLASLT_ALGO_CONFIG_ID) == WGMMA_ALGORITHM &&
+            number_of(&proposal[i].algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1 &&
+            number_of(&proposal[i].algo, CUBLASLT_ALGO_CONFIG_TILE_ID) == tile)
+            return i;
+    return 0;
+}
+
 static cublasStatus_t choose(const cuda_blas_t *b, struct plan *p)
 {
     cublasLtMatmulPreference_t pref = NULL;
-    cublasLtMatmulHeuristicResult_t best = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
-    int n = 0;
+    cublasLtMatmulHeuristicResult_t proposal[PROPOSALS] = {{.state = CUBLAS_STATUS_NOT_SUPPORTED}};
+    int n = 0, i;
     cublasStatus_t rc = lib.pref_create(&pref);
     rc = rc ? rc : prefer(pref, b->workspace_bytes);
-    rc = rc ? rc : lib.heuristic(b->lt, p->desc, p->b, p->a, p->out, p->out, pref, 1, &best, &n);
-    rc = rc ? rc : n > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    rc = rc ? rc : lib.heuristic(b->lt, p->desc, p->b, p->a, p->out, p->out, pref, PROPOSALS, proposal, &n);
+    rc = rc ? rc : n > 0 ? proposal->state : CUBLAS_STATUS_NOT_SUPPORTED;
     if (pref)
         lib.pref_destroy(pref);
-    p->algo = best.algo;
-    p->workspace_bytes = best.workspaceSize;
+    i = rc ? 0 : proposal_of(p, proposal, n);
+    p->algo = proposal[i].algo;
+    p->workspace_bytes = proposal[i].workspaceSize;
     return rc;
 }
 
@@ -398,18 +432,6 @@ int cuda_matmul(cuda_blas_t *blas, void *out, const void *a, const void *b, cons
     return rc ? fail(rc, "cublasLtMatmul", s, errp) : 0;
 }
 
-/* A number of the algorithm's; 0: it has none of that name. */
-static unsigned number_of(const struct plan *p, cublasLtMatmulAlgoConfigAttributes_t what)
-{
-    uint16_t half = 0; /* the cluster's */
-    uint32_t x = 0;
-    size_t written;
-    bool is_half = what == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
-    cublasStatus_t rc = is_half ? lib.algo_get(&p->algo, what, &half, sizeof half, &written)
-                                : lib.algo_get(&p->algo, what, &x, sizeof x, &written);
-    return rc ? 0 : half + x;
-}
-
 const char *cuda_matmul_algorithm(const cuda_blas_t *b, const struct cuda_matmul *s, char *buf, size_t size)
 {
     struct cuda_matmul key = key_of(s);
@@ -417,9 +439,10 @@ const char *cuda_matmul_algorithm(const cuda_blas_t *b, const struct cuda_matmul
     snprintf(buf, size, "%s", "");
     if (p)
         snprintf(buf, size, "id %u tile %u stages %u cluster %u split-k %u workspace %zu%s",
-                 number_of(p, CUBLASLT_ALGO_CONFIG_ID), number_of(p, CUBLASLT_ALGO_CONFIG_TILE_ID),
-                 number_of(p, CUBLASLT_ALGO_CONFIG_STAGES_ID), number_of(p, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID),
-                 number_of(p, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), p->workspace_bytes,
+                 number_of(&p->algo, CUBLASLT_ALGO_CONFIG_ID), number_of(&p->algo, CUBLASLT_ALGO_CONFIG_TILE_ID),
+                 number_of(&p->algo, CUBLASLT_ALGO_CONFIG_STAGES_ID),
+                 number_of(&p->algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID),
+                 number_of(&p->algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM), p->workspace_bytes,
                  p->bias_is_apart ? " bias apart" : "");
     return buf;
 }

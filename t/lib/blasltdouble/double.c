@@ -7,6 +7,8 @@
  *   BLASLTDOUBLE_FAIL=CALL:N:STATUS   the Nth call of create, heuristic or matmul fails so
  *   BLASLTDOUBLE_ROWS=N               the rows of every matrix, as matmul.h has them, are multiples of N elements;
  *                                     others are not supported
+ *   BLASLTDOUBLE_TILES=WAVES:TILE,... so many algorithms are proposed, as those for compute capability 9.0 are, the
+ *                                     first with so many waves [one, number 7, of no waves and no tile]
  *   BLASLTDOUBLE_BIAS=CALL            from now on call, heuristic or matmul, says of every product that has a bias
  *                                     that it is not supported; matmul only where the bias is not all that is
  *                                     added */
@@ -42,6 +44,7 @@ struct pref {
 struct chosen {
     uint64_t product; /* a hash of descriptor and layouts */
     uint64_t workspace;
+    uint32_t tile;
 };
 _Static_assert(sizeof(struct chosen) <= sizeof(cublasLtMatmulAlgo_t), "it travels in the algorithm");
 
@@ -231,6 +234,24 @@ static bool fits(const struct desc *d, const struct layout *a, const struct layo
            (bias || d->epilogue == CUBLASLT_EPILOGUE_DEFAULT) && (!bias || (d->bias && d->bias_type == o->type));
 }
 
+/* What BLASLTDOUBLE_TILES says; how many. */
+static int propose(cublasLtMatmulHeuristicResult_t *result, int most, struct chosen chosen)
+{
+    const char *text = getenv("BLASLTDOUBLE_TILES");
+    char *at = NULL;
+    int n = 0;
+    float waves = text ? strtof(text, &at) : 0;
+    do {
+        chosen.tile = at ? (uint32_t)strtoul(at + 1, &at, 10) : 0;
+        memset(&result[n], 0, sizeof *result);
+        memcpy(&result[n].algo, &chosen, sizeof chosen);
+        result[n].workspaceSize = chosen.workspace;
+        result[n].wavesCount = waves;
+        n++;
+    } while (n < most && at && *at == ',');
+    return n;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t operationDesc,
                                               cublasLtMatrixLayout_t Adesc, cublasLtMatrixLayout_t Bdesc,
                                               cublasLtMatrixLayout_t Cdesc, cublasLtMatrixLayout_t Ddesc,
@@ -255,23 +276,24 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cubl
         if (p->align[i] != ALIGN)
             return CUBLAS_STATUS_NOT_SUPPORTED; /* it would not fit what comes */
     struct chosen chosen = {hash_product((struct desc *)operationDesc, a, b, c),
-                            p->workspace < NEEDED_WORKSPACE ? 0 : NEEDED_WORKSPACE};
-    memset(result, 0, sizeof *result);
-    memcpy(&result->algo, &chosen, sizeof chosen);
-    result->workspaceSize = chosen.workspace;
-    *returnAlgoCount = 1;
+                            p->workspace < NEEDED_WORKSPACE ? 0 : NEEDED_WORKSPACE, 0};
+    *returnAlgoCount = propose(result, requestedAlgoCount, chosen);
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Of its only algorithm, number 7: one split, the rest 0. */
+/* Of one without a tile: number 7. Of one with a tile: 66. One split, the rest 0. */
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
                                                     cublasLtMatmulAlgoConfigAttributes_t attr, void *buf,
                                                     size_t sizeInBytes, size_t *sizeWritten)
 {
     bool is_half = attr == CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID;
-    uint32_t x = attr == CUBLASLT_ALGO_CONFIG_ID ? 7 : attr == CUBLASLT_ALGO_CONFIG_SPLITK_NUM ? 1 : 0;
-    if (!algo || sizeInBytes != (is_half ? sizeof(uint16_t) : sizeof x))
+    struct chosen chosen;
+    if (!algo || sizeInBytes != (is_half ? sizeof(uint16_t) : sizeof(uint32_t)))
         return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(&chosen, algo, sizeof chosen);
+    uint32_t x = attr == CUBLASLT_ALGO_CONFIG_ID ? (chosen.tile ? 66 : 7)
+                 : attr == CUBLASLT_ALGO_CONFIG_SPLITK_NUM ? 1
+                 : attr == CUBLASLT_ALGO_CONFIG_TILE_ID ? chosen.tile : 0;
     memcpy(buf, &x, sizeInBytes);
     *sizeWritten = sizeInBytes;
     return CUBLAS_STATUS_SUCCESS;

@@ -141,6 +141,8 @@ static int at_barrier(const emu_thread *t)
             return -1;
         }
     }
+    if (emu_wgmma_meet() < 0)
+        return -1;
     release_block();
     return 0;
 }
@@ -261,6 +263,7 @@ int emu_block_run(enum emu_order order, uint64_t *seed)
         t->ended = false;
         t->copies.clear();
         t->unfenced.clear();
+        t->unmet.clear();
         t->registers.clear();
         t->n_groups = 0;
         fiber_start(&t->fiber, fiber_stack(i), thread_main);

@@ -27,6 +27,7 @@ struct emu_thread {
     std::vector<emu_copy> copies;
     int n_groups;
     std::vector<const void *> unfenced;       /* 16 bytes each, that cp.async has written: not for wgmma yet */
+    std::vector<const void *> unmet;          /* the same, fenced since, but before a barrier: not for others' yet */
     std::vector<struct emu_fenced> registers; /* that wgmma may use */
 };
 
@@ -73,8 +74,10 @@ int emu_warp_do(emu_thread *lane);
 /* The same for the 128 threads of a warpgroup (wgmma.cc). */
 int emu_group_do(emu_thread *first);
 
-/* At a block's begin and end; the latter fails while a product is under way. */
+/* At a block's begin, barriers and end; the last fails while a product is under way, and so do the latter two where
+ * what a product has read was changed since, which other warps may still have been at. */
 void emu_wgmma_begin();
+int emu_wgmma_meet();
 int emu_wgmma_end();
 
 /* Adds shared memory to the block; NULL: no memory. align is a power of two. */

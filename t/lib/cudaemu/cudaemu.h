@@ -246,10 +246,12 @@ void async_proxy_fence();
 
 /* ---- wgmma, as kernels/cuda/wgmma.h says ---- */
 
-/* d (32 floats) = a b, plus d if add. */
+/* d (32 floats) = a b, plus d if add; a from registers, or from shared memory. */
 struct emu_wgmma {
     bool f16, transposed, add;
     uint64_t b;
+    bool a_is_shared;
+    uint64_t a;
 };
 
 template <typename... Arrays>
@@ -262,7 +264,7 @@ static inline void emu_wgmma_arrays(enum emu_op op, int n, const char *file, int
     emu_together(&w);
 }
 
-#define wgmma_fence(...) emu_wgmma_arrays(EMU_WGMMA_FENCE, 0, __FILE__, __LINE__, __VA_ARGS__)
+#define wgmma_fence(...) emu_wgmma_arrays(EMU_WGMMA_FENCE, 0, __FILE__, __LINE__ __VA_OPT__(,) __VA_ARGS__)
 #define wgmma_commit() emu_wgmma_arrays(EMU_WGMMA_COMMIT, 0, __FILE__, __LINE__)
 #define wgmma_wait(n, ...) emu_wgmma_arrays(EMU_WGMMA_WAIT, n, __FILE__, __LINE__, __VA_ARGS__)
 
@@ -276,13 +278,25 @@ static inline void emu_multiply(float *d, const uint32_t *a, struct emu_wgmma wh
 template <bool TRANSPOSED, bool ADD>
 static inline void wgmma_bf16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, EMU_PLACE)
 {
-    emu_multiply(d[0], a, {false, TRANSPOSED, ADD, b}, file, line);
+    emu_multiply(d[0], a, {false, TRANSPOSED, ADD, b, false, 0}, file, line);
+}
+
+template <bool TRANSPOSED, bool ADD>
+static inline void wgmma_bf16(float (&d)[8][4], uint64_t a, uint64_t b, EMU_PLACE)
+{
+    emu_multiply(d[0], nullptr, {false, TRANSPOSED, ADD, b, true, a}, file, line);
 }
 
 template <bool TRANSPOSED, bool ADD>
 static inline void wgmma_f16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, EMU_PLACE)
 {
-    emu_multiply(d[0], a, {true, TRANSPOSED, ADD, b}, file, line);
+    emu_multiply(d[0], a, {true, TRANSPOSED, ADD, b, false, 0}, file, line);
+}
+
+template <bool TRANSPOSED, bool ADD>
+static inline void wgmma_f16(float (&d)[8][4], uint64_t a, uint64_t b, EMU_PLACE)
+{
+    emu_multiply(d[0], nullptr, {true, TRANSPOSED, ADD, b, true, a}, file, line);
 }
 
 /* ---- what a thread does alone ---- */

@@ -47,10 +47,12 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return b ? gcd(b, a % b) : a;
 }
 
-static size_t limit_of(const void *func)
+/* What dynamic shared memory may have; *total: and all together. */
+static size_t limit_of(const void *func, size_t *total)
 {
     std::lock_guard<std::mutex> lock(limits);
     auto found = shared_limit.find(func);
+    *total = found == shared_limit.end() ? SHARED_BYTES : SHARED_BYTES_OPT_IN;
     return found == shared_limit.end() ? SHARED_BYTES : found->second;
 }
 
@@ -112,12 +114,12 @@ static bool is_possible(dim3 grid, dim3 block)
 cudaError_t emu_launch(const char *kernel, dim3 grid, dim3 block, size_t shared_bytes, void *stream, const void *func,
                        std::function<void()> call)
 {
+    size_t limit;
     if (!is_possible(grid, block))
         cudaemu_raise(cudaErrorInvalidConfiguration);
-    else if (shared_bytes > limit_of(func))
+    else if (shared_bytes > limit_of(func, &limit))
         cudaemu_raise(cudaErrorInvalidValue);
     else {
-        size_t limit = limit_of(func) > SHARED_BYTES ? SHARED_BYTES_OPT_IN : SHARED_BYTES;
         emu_launched *l = new emu_launched{kernel, grid, block, shared_bytes, limit, call};
         int e = cudaemu_enqueue(stream, run_launch, l);
         if (e != cudaSuccess) {

@@ -151,5 +151,7 @@ void cp_async_wait(int n)
 
 void async_proxy_fence()
 {
-    emu_now.running->unfenced.clear();
+    emu_thread *t = emu_now.running;
+    t->unmet.insert(t->unmet.end(), t->unfenced.begin(), t->unfenced.end());
+    t->unfenced.clear();
 }

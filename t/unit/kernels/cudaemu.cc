@@ -284,6 +284,11 @@ static void launches_have_limits(void **)
     assert_int_equal(CUDA_LAUNCH(roomy, 1, 32, 95 << 10, NULL), 0);
     assert_int_equal(CUDA_LAUNCH(roomy, 1, 32, (95 << 10) + 1, NULL), cudaErrorLaunchFailure);
     cudaemu_reset();
+    /* arrays beside it do not count against what was asked for */
+    assert_int_equal(cudaFuncSetAttribute(roomy, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024), 0);
+    assert_int_equal(CUDA_LAUNCH(roomy, 1, 32, 1024, NULL), 0);
+    assert_int_equal(CUDA_LAUNCH(roomy, 1, 32, 1025, NULL), cudaErrorInvalidValue);
+    cudaemu_reset();
 }
 
 static __global__ void add_one(int *x)

@@ -37,20 +37,22 @@ static void store(float *d, const float (&s)[8][4])
             d[(warp * 16 + g + i / 2 * 8) * 64 + j * 8 + 2 * t + i % 2] = s[j][i];
 }
 
-/* d = a b^T (bfloat16), then d += a b (float16, another group). */
+/* d = a b^T (bfloat16), then d += a b (float16, another group), then d += a b^T with a as a tile. */
 static __global__ void multiply(float *d, const uint16_t *a, const uint16_t *b, const uint16_t *a16,
                                 const uint16_t *b16)
 {
     CUDA_SHARED_ARRAY(float, unused, 5);
-    CUDA_SHARED_TILES(uint16_t, tiles, 2 * 64 * 64);
+    CUDA_SHARED_TILES(uint16_t, tiles, 3 * 64 * 64);
     uint32_t f[4][4], f16[4][4];
     float s[8][4];
     unused[0] = 0;
     copy_tile(tiles, b);
     copy_tile(tiles + 64 * 64, b16);
+    copy_tile(tiles + 2 * 64 * 64, a);
     load(f, a);
     load(f16, a16);
     uint64_t at = wgmma_descriptor(tiles), at16 = wgmma_descriptor(tiles + 64 * 64);
+    uint64_t at_a = wgmma_descriptor(tiles + 2 * 64 * 64);
     wgmma_fence(f, f16);
     wgmma_bf16<false, false>(s, f[0], wgmma_rows(at, 0));
     for (unsigned k = 1; k < 4; k++)
@@ -58,6 +60,9 @@ static __global__ void multiply(float *d, const uint16_t *a, const uint16_t *b, 
     wgmma_commit();
     for (unsigned k = 0; k < 4; k++)
         wgmma_f16<true, true>(s, f16[k], wgmma_columns(at16, k));
+    wgmma_commit();
+    for (unsigned k = 0; k < 4; k++)
+        wgmma_bf16<false, true>(s, wgmma_rows(at_a, k), wgmma_rows(at, k));
     wgmma_commit();
     wgmma_wait(0, s);
     store(d, s);
@@ -80,7 +85,7 @@ static void products_are_right(void **)
             for (int j = 0; j < 64; j++) {
                 float want = 0;
                 for (int k = 0; k < 64; k++)
-                    want += fa[i * 64 + k] * (fb[j * 64 + k] + fb[k * 64 + j]);
+                    want += fa[i * 64 + k] * (2 * fb[j * 64 + k] + fb[k * 64 + j]);
                 assert_true(d[i * 64 + j] == want);
             }
     }
@@ -92,25 +97,35 @@ static void products_are_right(void **)
 enum mistake {
     NONE, A_NOT_FENCED, A_WRITTEN_AFTER_FENCE, D_NOT_FENCED, SUMS_WRITTEN, SUMS_READ, SUMS_FENCED, A_CHANGED, B_CHANGED,
     NO_PROXY_FENCE, NOT_WAITED, WAITED_FOR_TOO_LITTLE, A_WARP_LESS, ONE_DESCRIPTOR_DIFFERS, NO_SWIZZLE, BEHIND_ALL,
-    HALF_A_GROUP, N_MISTAKES
+    HALF_A_GROUP, A_TILE_CHANGED, ONE_A_TILE_DIFFERS, A_TILE_NOT_FENCED, NO_BARRIER, TILE_OVERWRITTEN,
+    A_TILE_OVERWRITTEN, N_MISTAKES
 };
 
 static __global__ void mistaken(int what, float *d, const uint16_t *b)
 {
-    CUDA_SHARED_TILES(uint16_t, tile, 64 * 64);
+    CUDA_SHARED_TILES(uint16_t, tile, 2 * 64 * 64);
+    uint16_t *a_tile = tile + 64 * 64;
     uint32_t f[4][4] = {};
     float s[8][4] = {};
     copy_tile(tile, b);
-    if (what == NO_PROXY_FENCE) {
+    copy_tile(a_tile, b);
+    if (what == NO_PROXY_FENCE || what == A_TILE_NOT_FENCED) {
         if (threadIdx.x == 77)
-            cp_async_16(tile + 64 * 15, b, 16);
+            cp_async_16((what == NO_PROXY_FENCE ? tile : a_tile) + 64 * 15, b, 16);
         cp_async_commit();
         cp_async_wait(0);
         __syncthreads();
     }
+    if (what == NO_BARRIER) {
+        if (threadIdx.x == 77)
+            cp_async_16(tile + 64 * 15, b, 16);
+        cp_async_commit();
+        cp_async_wait(0);
+        async_proxy_fence();
+    }
     uint64_t at = wgmma_columns(wgmma_descriptor(tile), 0);
     at ^= what == NO_SWIZZLE ? 1ull << 62 : what == ONE_DESCRIPTOR_DIFFERS && threadIdx.x == 99 ? 1 : 0;
-    at += what == BEHIND_ALL ? 7 * 1024 / 16 : 0;
+    at += what == BEHIND_ALL ? 15 * 1024 / 16 : 0;
     if (what == D_NOT_FENCED)
         wgmma_fence(f);
     else if (what != A_NOT_FENCED)
@@ -121,7 +136,11 @@ static __global__ void mistaken(int what, float *d, const uint16_t *b)
         f[0][1] = 1;
     if (what == A_WARP_LESS && threadIdx.x >= 96)
         return;
-    wgmma_bf16<true, true>(s, f[0], at);
+    uint64_t at_a = wgmma_rows(wgmma_descriptor(a_tile), what == ONE_A_TILE_DIFFERS && threadIdx.x == 99 ? 1 : 0);
+    if (what >= A_TILE_CHANGED)
+        wgmma_bf16<true, true>(s, at_a, at);
+    else
+        wgmma_bf16<true, true>(s, f[0], at);
     wgmma_commit();
     if (what == SUMS_WRITTEN)
         s[3][1] += 1;
@@ -133,6 +152,8 @@ static __global__ void mistaken(int what, float *d, const uint16_t *b)
         f[0][2] = 1;
     if (what == B_CHANGED && threadIdx.x == 5)
         tile[64 * 7] ^= 1;
+    if (what == A_TILE_CHANGED && threadIdx.x == 5)
+        a_tile[0] ^= 1;
     if (what == NOT_WAITED)
         return;
     wgmma_wait(1, f);
@@ -141,6 +162,12 @@ static __global__ void mistaken(int what, float *d, const uint16_t *b)
     wgmma_wait(0, s);
     if (what != SUMS_READ)
         *d = s[0][0];
+    if (what == NONE)
+        __syncthreads();
+    if (threadIdx.x == 5 && (what == NONE || what == TILE_OVERWRITTEN))
+        tile[0] ^= 1;
+    if (threadIdx.x == 5 && what == A_TILE_OVERWRITTEN)
+        a_tile[0] ^= 1;
 }
 
 static void mistakes_are_named(void **)
@@ -163,6 +190,12 @@ static void mistakes_are_named(void **)
         [NO_SWIZZLE] = "which is not one of 128-byte swizzle",
         [BEHIND_ALL] = "where there is nothing",
         [HALF_A_GROUP] = "its warpgroup lacks warps",
+        [A_TILE_CHANGED] = "whose shared memory has changed since",
+        [ONE_A_TILE_DIFFERS] = "another descriptor than others of its warpgroup",
+        [A_TILE_NOT_FENCED] = "reads what thread (77, 0, 0) copied in the wgmma in",
+        [NO_BARRIER] = "without a barrier since",
+        [TILE_OVERWRITTEN] = "has read, without a barrier between",
+        [A_TILE_OVERWRITTEN] = "has read, without a barrier between",
     };
     alignas(16) static uint16_t b[64 * 64];
     for (int what = NONE; what < N_MISTAKES; what++) {

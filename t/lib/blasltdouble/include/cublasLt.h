@@ -76,6 +76,8 @@ typedef enum {
     CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID = 8
 } cublasLtMatmulAlgoConfigAttributes_t;
 
+typedef enum { CUBLASLT_MATMUL_TILE_128x128 = 20, CUBLASLT_MATMUL_TILE_128x160 = 29 } cublasLtMatmulTile_t;
+
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t lightHandle);
 size_t cublasLtGetVersion(void);

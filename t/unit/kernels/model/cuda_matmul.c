@@ -257,7 +257,47 @@ static void the_algorithm_is_told_once_there_is_one(void **state)
     tensor_free(&t), tensor_free(&out);
 }
 
+#ifdef DDP_CUDA_EMULATED
+static void large_products_of_few_summands_take_smaller_tiles(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *proposed;
+        enum ddp_dtype in;
+        bool bias;
+        size_t k;
+        unsigned tile;
+    } all[] = {
+        {"40:24,29,20", DDP_BF16, true, 64, 20},  {"40:24,20,29", DDP_BF16, false, 64, 29},
+        {"40:24,20", DDP_BF16, false, 65, 24},    {"7.9:24,29,20", DDP_BF16, true, 66, 24},
+        {"40:24,29,20", DDP_F32, true, 64, 24},   {"40:24,29,20", DDP_F16, true, 64, 20},
+        {"40:24,29,20", DDP_BF16, true, 4096, 20}, {"40:24,29,20", DDP_BF16, true, 4097, 24},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct cuda_matmul s = {.m = 2, .n = 2, .k = all[i].k, .in = all[i].in, .out = all[i].in};
+        struct tensor t = tensor_random(all[i].in, 2 * s.k, 0, 1), out = tensor_poisoned(all[i].in, 4, 0);
+        ddp_error_t e = {0};
+        char told[160];
+        unsigned tile = 0;
+        s.bias = all[i].bias ? t.at : NULL;
+        setenv("BLASLTDOUBLE_TILES", all[i].proposed, 1);
+        int rc = cuda_matmul(blas, out.at, t.at, t.at, &s, NULL, &e);
+        unsetenv("BLASLTDOUBLE_TILES");
+        if (rc < 0)
+            fail_msg("%s", e.text);
+        device_check(0, "matmul");
+        sscanf(cuda_matmul_algorithm(blas, &s, told, sizeof told), "id %*u tile %u", &tile);
+        if (tile != all[i].tile)
+            fail_msg("of %s for %zu summands tile %u is taken, not %u", all[i].proposed, s.k, tile, all[i].tile);
+        tensor_free(&t), tensor_free(&out);
+    }
+}
+#endif
+
 static const struct CMUnitTest tests[] = {
+#ifdef DDP_CUDA_EMULATED
+    cmocka_unit_test(large_products_of_few_summands_take_smaller_tiles),
+#endif
     cmocka_unit_test(the_algorithm_is_told_once_there_is_one),
     cmocka_unit_test(products_of_every_layout),
     cmocka_unit_test(products_of_one_row_column_and_term),
