@@ -1,5 +1,5 @@
-/* Forward: a block takes a row. Backward: a stable radix sort of the rows by token, four bits a pass; then a block
- * takes a token (or a position) and adds up its rows. */
+/* Forward: a block takes a row. Backward: a stable radix sort of the rows by token, four bits a pass; then a warp
+ * takes a token and adds up its rows, or a block, if they are many, or a position. */
 #include "kernels/model/cuda/embedding.h"
 
 #include "kernels/model/cuda/lanes.h"
@@ -10,6 +10,7 @@
 #define SORT_TILE (SORT_THREADS * ITEMS)
 #define DIGITS 16u
 #define SUM_WARPS 8u
+#define AHEAD 8u /* rows */
 
 constexpr unsigned N = piece<float>::N; /* columns that a thread takes at once */
 
@@ -119,57 +120,125 @@ __global__ void __launch_bounds__(WARP) sort_scan(uint32_t *x, unsigned n)
 /* ---- sums of rows ---- */
 
 struct sum_args {
-    float *out;            /* [.., width] */
-    const uint32_t *token, *row; /* sorted; NULL: rows of one position */
+    float *out;                  /* [.., width] */
+    const uint32_t *token, *row; /* sorted; of positions NULL */
     unsigned n, length, width;   /* n rows; length: positions */
     bool whole;
 };
 
-/* The i-th row that block `first` adds up, or false. */
-__device__ __forceinline__ bool sum_row(const sum_args &a, unsigned first, unsigned i, size_t *row)
+/* The thread's columns of a row. */
+struct sum_columns {
+    unsigned first, n;
+};
+
+__device__ __forceinline__ sum_columns thread_columns(const sum_args &a)
 {
-    if (!a.token) {
-        *row = (size_t)i * a.length + first;
-        return *row < a.n;
-    }
-    if (first + i >= a.n || a.token[first + i] != a.token[first])
-        return false;
-    *row = a.row[first + i];
-    return true;
+    unsigned first = (blockIdx.y * WARP + threadIdx.x % WARP) * N;
+    return {first, elements_left<N>(first, a.width)};
 }
 
-/* out[token] += its rows of dout, where the block's place among the sorted is the token's first. Warp w takes rows w,
- * w + 8, ...; then the warps are added in order. */
-__global__ void __launch_bounds__(SUM_WARPS *WARP) embedding_sum(sum_args a, const float *dout)
+/* Of the group-th 32 rows that belong together, from the first on: how many there are, and lane i's of them. */
+__device__ __forceinline__ unsigned group_rows(const sum_args &a, unsigned first, unsigned group, size_t *row)
 {
-    CUDA_SHARED_ARRAY(float, sums, SUM_WARPS * WARP * N); /* [warps, N, 32] */
-    unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, first = blockIdx.x;
-    unsigned column = (blockIdx.y * WARP + lane) * N, n = elements_left<N>(column, a.width);
-    if (a.token && first > 0 && a.token[first - 1] == a.token[first])
-        return;
-    float sum[N] = {0}, x[N];
-    size_t row;
-    for (unsigned i = warp; sum_row(a, first, i, &row); i += SUM_WARPS) {
-        load_piece(x, dout + row * a.width + column, n, a.whole);
+    unsigned i = group * WARP + threadIdx.x % WARP;
+    bool is;
+    *row = 0;
+    if (a.token) {
+        is = first + i < a.n && a.token[first + i] == a.token[first];
+        if (is)
+            *row = a.row[first + i];
+    } else {
+        *row = (size_t)i * a.length + first;
+        is = *row < a.n;
+    }
+    return (unsigned)__popc(__ballot_sync(WARP_ALL, is));
+}
+
+/* sum += `count` rows of dout, lane i's the i-th; some loads are on their way at a time. */
+__device__ __forceinline__ void add_rows(float (&sum)[N], const sum_args &a, const float *dout, const sum_columns &c,
+                                         size_t row, unsigned count)
+{
+    for (unsigned i = 0; i < count; i += AHEAD) {
+        float x[AHEAD][N];
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            sum[k] += x[k];
+        for (unsigned u = 0; u < AHEAD; u++) {
+            size_t at = __shfl_sync(WARP_ALL, row, (int)(i + u) % 32);
+            load_piece(x[u], dout + at * a.width + c.first, i + u < count ? c.n : 0, a.whole);
+        }
+#pragma unroll
+        for (unsigned u = 0; u < AHEAD; u++)
+#pragma unroll
+            for (unsigned k = 0; k < N; k++)
+                sum[k] += x[u][k];
+    }
+}
+
+__device__ __forceinline__ void add_to_out(const sum_args &a, const float (&sum)[N], const sum_columns &c, size_t row)
+{
+    float x[N], *out = a.out + row * a.width + c.first;
+    load_piece(x, out, c.n, a.whole);
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        x[k] += sum[k];
+    store_piece(out, x, c.n, a.whole);
+}
+
+/* out's row += all rows that belong to `first`: warp w takes groups w, w + 8, ...; then the warps are added in order.
+ * By the whole block. sums: [warps, N, 32]. */
+__device__ __forceinline__ void add_by_block(const sum_args &a, const float *dout, const sum_columns &c,
+                                             unsigned first, size_t out_row, float *sums)
+{
+    unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, count = WARP;
+    float sum[N] = {0};
+    for (unsigned group = warp; count == WARP; group += SUM_WARPS) {
+        size_t row;
+        count = group_rows(a, first, group, &row);
+        add_rows(sum, a, dout, c, row, count);
     }
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
         sums[(warp * N + k) * WARP + lane] = sum[k];
     __syncthreads();
-    if (warp != 0)
-        return;
-    float *out = a.out + (size_t)(a.token ? a.token[first] : first) * a.width + column;
-    load_piece(x, out, n, a.whole);
+    if (warp == 0) {
 #pragma unroll
-    for (unsigned k = 0; k < N; k++) {
-        for (unsigned w = 1; w < SUM_WARPS; w++)
-            sum[k] += sums[(w * N + k) * WARP + lane];
-        x[k] += sum[k];
+        for (unsigned k = 0; k < N; k++)
+            for (unsigned w = 1; w < SUM_WARPS; w++)
+                sum[k] += sums[(w * N + k) * WARP + lane];
+        add_to_out(a, sum, c, out_row);
     }
-    store_piece(out, x, n, a.whole);
+}
+
+/* A block has 8 places among the sorted rows. Of a place that is its token's first, a warp adds up the rows, where
+ * they are less than 32; the whole block, where they are more. */
+__global__ void __launch_bounds__(SUM_WARPS *WARP) embedding_sum_tokens(sum_args a, const float *dout)
+{
+    CUDA_SHARED_ARRAY(float, sums, SUM_WARPS * WARP * N);
+    CUDA_SHARED_ARRAY(bool, is_long, SUM_WARPS);
+    unsigned warp = threadIdx.x / WARP, begin = blockIdx.x * SUM_WARPS, first = begin + warp, count = 0;
+    sum_columns c = thread_columns(a);
+    size_t row = 0;
+    if (first < a.n && (first == 0 || a.token[first - 1] != a.token[first]))
+        count = group_rows(a, first, 0, &row);
+    if (count > 0 && count < WARP) {
+        float sum[N] = {0};
+        add_rows(sum, a, dout, c, row, count);
+        add_to_out(a, sum, c, a.token[first]);
+    }
+    if (threadIdx.x % WARP == 0)
+        is_long[warp] = count == WARP;
+    __syncthreads();
+    for (unsigned w = 0; w < SUM_WARPS; w++)
+        if (is_long[w]) { /* and no other is: it fills the places behind */
+            add_by_block(a, dout, c, begin + w, a.token[begin + w], sums);
+            return;
+        }
+}
+
+/* A block has one position. */
+__global__ void __launch_bounds__(SUM_WARPS *WARP) embedding_sum_positions(sum_args a, const float *dout)
+{
+    CUDA_SHARED_ARRAY(float, sums, SUM_WARPS * WARP * N);
+    add_by_block(a, dout, thread_columns(a), blockIdx.x, blockIdx.x, sums);
 }
 
 /* ---- host ---- */
@@ -242,9 +311,9 @@ int cuda_embedding_backward(float *dwte, float *dwpe, const float *dout, const u
     bool whole = w % N == 0 && is_aligned_16(dout);
     sum_args token = {dwte, sorted, sorted + n, n, 0, w, whole && is_aligned_16(dwte)};
     sum_args position = {dwpe, NULL, NULL, n, (unsigned)s->length, w, whole && is_aligned_16(dwpe)};
-    int rc = (int)CUDA_LAUNCH(embedding_sum, dim3(n, columns), dim3(SUM_WARPS * WARP), 0, (cudaStream_t)stream, token,
-                              dout);
+    int rc = (int)CUDA_LAUNCH(embedding_sum_tokens, dim3((n + SUM_WARPS - 1) / SUM_WARPS, columns),
+                              dim3(SUM_WARPS * WARP), 0, (cudaStream_t)stream, token, dout);
     return rc ? rc
-              : (int)CUDA_LAUNCH(embedding_sum, dim3((unsigned)s->length, columns), dim3(SUM_WARPS * WARP), 0,
+              : (int)CUDA_LAUNCH(embedding_sum_positions, dim3((unsigned)s->length, columns), dim3(SUM_WARPS * WARP), 0,
                                  (cudaStream_t)stream, position, dout);
 }

@@ -318,6 +318,7 @@ template <typename T> static inline T __ldg(const T *p) { return *p; }
 static inline uint32_t __float_as_uint(float x) { return f32_bits(x); }
 static inline float __uint_as_float(uint32_t u) { return f32_from_bits(u); }
 static inline int __float_as_int(float x) { return (int)__float_as_uint(x); }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline float __int_as_float(int i) { return __uint_as_float((uint32_t)i); }
 
 /* Approximations err as much as PTX lets a device err (ex2.approx.ftz by 2 units in the last place, rcp.approx.ftz by

@@ -268,10 +268,12 @@ static void large_products_of_few_summands_take_smaller_tiles(void **state)
         size_t k;
         unsigned tile;
     } all[] = {
-        {"40:24,29,20", DDP_BF16, true, 64, 20},  {"40:24,20,29", DDP_BF16, false, 64, 29},
-        {"40:24,20", DDP_BF16, false, 65, 24},    {"7.9:24,29,20", DDP_BF16, true, 66, 24},
-        {"40:24,29,20", DDP_F32, true, 64, 24},   {"40:24,29,20", DDP_F16, true, 64, 20},
-        {"40:24,29,20", DDP_BF16, true, 4096, 20}, {"40:24,29,20", DDP_BF16, true, 4097, 24},
+        {"40:24,29,20", DDP_BF16, true, 64, 20},    {"40:24,20,29", DDP_BF16, false, 64, 29},
+        {"40:24,20,201", DDP_BF16, false, 65, 201}, {"40:201,29", DDP_BF16, false, 67, 29},
+        {"40:24,20", DDP_BF16, false, 68, 24},      {"40:24,201", DDP_BF16, true, 69, 24},
+        {"7.9:24,29,20", DDP_BF16, true, 66, 24},   {"40:24,29,20", DDP_F32, true, 64, 24},
+        {"40:24,29,20", DDP_F16, true, 64, 20},     {"40:24,29,20", DDP_BF16, true, 4096, 20},
+        {"40:24,29,20", DDP_BF16, true, 4097, 24},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct cuda_matmul s = {.m = 2, .n = 2, .k = all[i].k, .in = all[i].in, .out = all[i].in};
