@@ -191,6 +191,8 @@ static int open_on_gpu(ddp_t *d, ddp_error_t *errp)
     if (team_agree(&d->team, &why, errp) < 0)
         return -1;
     s->arena = gpu_arena(g);
+    parts_gpu_open(&d->parts_gpu, d->device, s->arena.program);
+    parts_on(&d->parts, &d->parts_gpu.clock);
     return open_reducer(d, errp);
 }
 

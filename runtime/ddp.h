@@ -114,9 +114,10 @@ struct ddp_step {
     int bad_param;    /* id of the first parameter whose gradient was not finite (then skipped is set); -1: none */
 };
 
-/* Where a rank's time goes: every moment from its first ddp_batch_next on is in one part. On a GPU this is the host's
- * time: what the GPU still computes when the host waits for sums is in EXPOSED. After ddp_state_open it counts from
- * there, or from ddp_state_resume, and is EXPOSED in ddp_state_step, CHECKPOINT, what ddp_state_part says, or OTHER. */
+/* Where a rank's time goes: every moment from its first ddp_batch_next on is in one part. On a GPU this is the time of
+ * the stream of ddp_stream, as far as the GPU has come: a part has what was enqueued in it, and the time in which the
+ * stream then had nothing to do. After ddp_state_open it counts from there, or from ddp_state_resume, and is EXPOSED in
+ * ddp_state_step, CHECKPOINT, what ddp_state_part says, or OTHER. */
 enum ddp_part {
     DDP_PART_DATA,       /* from ddp_batch_next to DDP_MARK_FORWARD */
     DDP_PART_FORWARD,    /* to DDP_MARK_BACKWARD, or the first ddp_grad_ready */

@@ -15,7 +15,7 @@
 #include "runtime/gpu/gpu.h"
 #include "runtime/optimizer/zero_gpu.h"
 #include "runtime/pace.h"
-#include "runtime/parts.h"
+#include "runtime/parts_gpu.h"
 #include "runtime/save/save.h"
 #include "runtime/verify.h"
 
@@ -44,6 +44,8 @@ struct ddp {
     struct save save;
     struct verify verify;
     struct parts parts;      /* where this rank's time goes */
+    struct parts_gpu parts_gpu; /* on a GPU: its clock */
+    double computed_s;       /* of parts, before the present step */
     struct pace pace;
     struct events events;    /* what the run's record has */
     struct trace trace;

@@ -125,6 +125,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     foreign_close(&d->save);
     data_close(&d->state.data);
     shards_close(&d->state.shards);
+    parts_gpu_close(&d->parts_gpu);
     arena_close(&d->state.arena);
     optimizer_close(&d->state.optimizer);
     zero_gpu_close(&d->spread);

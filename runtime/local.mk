@@ -19,6 +19,7 @@ libddp_la_SOURCES = \
 	%D%/pace.c %D%/pace.h \
 	%D%/params.c \
 	%D%/parts.c %D%/parts.h \
+	%D%/parts_gpu.c %D%/parts_gpu.h \
 	%D%/sized.c %D%/sized.h \
 	%D%/step.c \
 	%D%/textfile.c %D%/textfile.h \

@@ -44,6 +44,7 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
         reducer_zero(&d->state.reducer);
         d->state.micro.loss = d->state.micro.items = 0;
         d->state.micro.began_ns = clock_ns();
+        d->computed_s = parts_computed_s(&d->parts);
     } else if (d->state.data.cfg.n_shards) {
         reducer_zero_grads(&d->state.reducer);
     }
@@ -121,10 +122,16 @@ static int add_micro(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *
     return 0;
 }
 
-/* What this micro-step computed, it did with no communication beside it; on a GPU the host does not know. */
+/* The parts say what this rank computed, and when: not the host's of what a GPU did. */
+static bool is_timed(const ddp_t *d)
+{
+    return !d->device || d->parts.clock;
+}
+
+/* What this micro-step computed, it did with no communication beside it. */
 static bool is_quiet(const ddp_t *d)
 {
-    return !d->device && (d->team.me.size == 1 || d->state.reducer.is_quiet);
+    return is_timed(d) && (d->team.me.size == 1 || d->state.reducer.is_quiet);
 }
 
 /* The micro-step in whose place a step was cut. */
@@ -149,7 +156,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     if (add_micro(d, loss_sum, n_tokens, errp) < 0)
         return team_fail(&d->team, errp);
     parts_micro_end(&d->parts, is_quiet(d));
-    if (d->state.micro.sync)
+    if (d->state.micro.sync && !d->device)
         pace_note(&d->pace, (double)(clock_ns() - d->state.micro.began_ns) / 1e9);
     double *tail = reducer_tail(&d->state.reducer);
     tail[TAIL_LOSS] = d->state.micro.loss;
@@ -171,6 +178,8 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     d->phase = d->state.micro.sync ? PHASE_SUMMED : PHASE_IDLE;
     int rc = d->state.micro.sync ? 0 : cut_agree(&d->save, false, errp);
     parts_go(&d->parts, DDP_PART_OTHER);
+    if (d->state.micro.sync && d->device) /* which has computed all of it by now */
+        pace_note(&d->pace, parts_computed_s(&d->parts) - d->computed_s);
     return rc;
 }
 
@@ -227,7 +236,7 @@ static int gather_pace(ddp_t *d, const struct ddp_step *s, bool has_joined, bool
         free(all);
         return -1;
     }
-    pace_take(&d->pace, &d->team, all, !d->device);
+    pace_take(&d->pace, &d->team, all, is_timed(d));
     d->state.reducer.quiet_every = reducer_quiet_every(d->pace.last.hidden_s / d->pace.last.wall_s);
     return 0;
 }

@@ -96,9 +96,8 @@ struct reducer_bucket {
 };
 
 /* A quiet pass shows what computing takes with no communication beside it: its buckets start when its backward pass is
- * over. With several ranks of processors these are the passes that the planner measures, every other one from
- * REDUCER_QUIET_FIRST to REDUCER_QUIET_LAST, and every quiet_every-th; but where micro-steps accumulate, those that do
- * not synchronise show it. */
+ * over. With several ranks these are the passes that the planner measures, every other one from REDUCER_QUIET_FIRST to
+ * REDUCER_QUIET_LAST, and every quiet_every-th; but where micro-steps accumulate, those that do not synchronise. */
 #define REDUCER_QUIET_FIRST 10
 #define REDUCER_QUIET_LAST 18
 #define REDUCER_QUIET_LEAST 10 /* of quiet_every, */

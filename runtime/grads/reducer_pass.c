@@ -12,7 +12,7 @@ static bool is_quiet_pass(const struct reducer *r)
     bool is_early = pass >= REDUCER_QUIET_FIRST && pass <= REDUCER_QUIET_LAST && pass % 2 == 0;
     bool is_turn = pass % (r->quiet_every ? r->quiet_every : REDUCER_QUIET_MOST) == 0;
     bool is_asked = !r->accumulates && (is_early || is_turn);
-    return r->cfg.n_ranks > 1 && !r->carrier && (r->tuning.is_measuring || is_asked);
+    return r->cfg.n_ranks > 1 && (r->tuning.is_measuring || is_asked);
 }
 
 void reducer_micro_begin(struct reducer *r, bool is_sync)

@@ -44,6 +44,128 @@ static void every_moment_is_in_one_part(void **state)
     assert_true(parts_get(&p, s) < sum && p.n_quiet == 0);
 }
 
+/* ---- a device's clock, made up: it comes to its marks when the test says so ---- */
+
+struct device {
+    uint64_t now_ns, reached_ns, at_ns[PARTS_MARKS]; /* now: when all that was enqueued so far is done */
+    unsigned n_marked;
+    bool is_broken;
+};
+
+static int device_mark(void *ctx, unsigned slot)
+{
+    struct device *d = ctx;
+    d->at_ns[slot] = d->now_ns;
+    d->n_marked++;
+    return d->is_broken ? -1 : 0;
+}
+
+static int device_is_reached(void *ctx, unsigned slot)
+{
+    const struct device *d = ctx;
+    return d->is_broken ? -1 : d->at_ns[slot] <= d->reached_ns;
+}
+
+static int device_between(void *ctx, unsigned from, unsigned to, uint64_t *ret_ns)
+{
+    const struct device *d = ctx;
+    *ret_ns = d->at_ns[to] - d->at_ns[from];
+    return 0;
+}
+
+/* Work of so many milliseconds is enqueued. */
+static void enqueue(struct device *d, int ms)
+{
+    d->now_ns += (uint64_t)ms * NS_PER_MS;
+}
+
+static void reach_all(struct device *d)
+{
+    d->reached_ns = d->now_ns;
+}
+
+static void on_a_device_parts_have_its_time(void **state)
+{
+    (void)state;
+    struct device d = {0};
+    const struct parts_clock clock = {&d, device_mark, device_is_reached, device_between};
+    struct parts p = {0};
+    double s[DDP_PARTS];
+    parts_on(&p, &clock);
+    parts_begin(&p);
+    for (int step = 0; step < 300; step++) { /* slots are used again */
+        parts_micro_begin(&p);
+        enqueue(&d, 1);
+        parts_rename(&p, DDP_PART_DATA);
+        parts_go(&p, DDP_PART_FORWARD);
+        enqueue(&d, 10);
+        assert_int_equal(p.part, DDP_PART_FORWARD);
+        parts_go(&p, DDP_PART_BACKWARD);
+        enqueue(&d, 20);
+        parts_micro_end(&p, step % 2);
+        parts_go(&p, DDP_PART_EXPOSED);
+        double before = parts_computed_s(&p);
+        assert_true(fabs(before - .031 * step) < 1e-6); /* the host is ahead */
+        enqueue(&d, 5);
+        reach_all(&d); /* where the host waits */
+        parts_go(&p, DDP_PART_OTHER);
+        assert_true(fabs(parts_computed_s(&p) - .031 * (step + 1)) < 1e-6);
+        enqueue(&d, 2);
+    }
+    reach_all(&d);
+    double sum = parts_get(&p, s);
+    assert_true(fabs(s[DDP_PART_DATA] - .3) < 1e-6 && fabs(s[DDP_PART_FORWARD] - 3) < 1e-6);
+    assert_true(fabs(s[DDP_PART_BACKWARD] - 6) < 1e-6);
+    parts_go(&p, DDP_PART_CHECKPOINT);
+    sum = parts_get(&p, s);
+    assert_true(fabs(s[DDP_PART_EXPOSED] - 1.5) < 1e-6 && fabs(sum - .038 * 300) < .003);
+    assert_int_equal(p.n_micros, 300);
+    assert_int_equal(p.n_quiet, 150);
+    assert_true(fabs(p.quiet_sum_s - 150 * .031) < 1e-6);
+}
+
+static void a_host_far_ahead_loses_marks_and_no_time(void **state)
+{
+    (void)state;
+    struct device d = {0};
+    const struct parts_clock clock = {&d, device_mark, device_is_reached, device_between};
+    struct parts p = {0};
+    double s[DDP_PARTS];
+    parts_on(&p, &clock);
+    parts_begin(&p);
+    for (int i = 0; i < 1000; i++) {
+        parts_go(&p, i % 2 ? DDP_PART_FORWARD : DDP_PART_BACKWARD);
+        enqueue(&d, 1);
+        parts_rename(&p, i % 2 ? DDP_PART_FORWARD : DDP_PART_BACKWARD);
+    }
+    assert_int_equal(d.n_marked, PARTS_MARKS + 1); /* the first two were reached at once */
+    reach_all(&d);
+    parts_go(&p, DDP_PART_OTHER);
+    reach_all(&d);
+    parts_go(&p, DDP_PART_OTHER);
+    assert_true(fabs(parts_get(&p, s) - 1) < 1e-6);
+    assert_true(fabs(s[DDP_PART_BACKWARD] - .128) < 1e-6); /* behind the last mark that found room all is FORWARD */
+}
+
+static void without_the_device_the_hosts_time_counts(void **state)
+{
+    (void)state;
+    struct device d = {0};
+    const struct parts_clock clock = {&d, device_mark, device_is_reached, device_between};
+    struct parts p = {0};
+    double s[DDP_PARTS];
+    parts_on(&p, &clock);
+    parts_begin(&p);
+    parts_go(&p, DDP_PART_FORWARD);
+    enqueue(&d, 1);
+    d.is_broken = true;
+    parts_go(&p, DDP_PART_EXPOSED);
+    assert_null(p.clock);
+    wait_ms(2);
+    parts_get(&p, s);
+    assert_true(s[DDP_PART_EXPOSED] >= .002 && s[DDP_PART_FORWARD] == 0);
+}
+
 static void micro(struct parts *p, double took_s, bool is_quiet)
 {
     p->since_ns = clock_ns();
@@ -170,6 +292,9 @@ static void ranks_gather_at_first_every_so_often_and_at_last(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_moment_is_in_one_part),
+    cmocka_unit_test(on_a_device_parts_have_its_time),
+    cmocka_unit_test(a_host_far_ahead_loses_marks_and_no_time),
+    cmocka_unit_test(without_the_device_the_hosts_time_counts),
     cmocka_unit_test(with_accumulation_the_baseline_is_the_quiet_micro_steps_mean),
     cmocka_unit_test(else_it_is_what_a_quiet_pass_takes_of_its_neighbours),
     cmocka_unit_test(efficiency_is_baseline_and_optimizer_over_the_step),
