@@ -19,12 +19,14 @@ print(len(calls), "entries")
 near = lambda a, b: abs(a - b) <= 1e-6 * max(abs(a), abs(b))
 if abs(sum(e["share"] for e in calls) - 1) > 1e-6:
     print("shares do not add up to 1")
-if not near(sum(e["count"] * e["median"] for e in calls), total["median"]):
+if [e["what"].startswith("norm of") for e in calls] != [e["beside"] for e in calls]:
+    print("not the norms are beside a step")
+if not near(sum(e["count"] * e["median"] for e in calls if not e["beside"]), total["median"]):
     print("count x time do not add up to the step")
 for e in calls:
     limit = max(e["bytes"] / copy["median"] / 1e6, e["flops"] / 989e12 * 1e3)
     if not near(e["limit"], limit) or not near(e["ratio"], limit / e["median"]) or \
-            not near(e["lost_ms"] + e["count"] * limit, e["count"] * e["median"]):
+            not e["beside"] and not near(e["lost_ms"] + e["count"] * limit, e["count"] * e["median"]):
         print("wrong limit of", e["what"])
     if (e["flops"] > 0 and "attention" not in e["what"]) != e["algorithm"].startswith("id 7 tile "):
         print("algorithm of", e["what"])

@@ -135,6 +135,7 @@ static int open_model(struct bench *b, ddp_error_t *errp)
         return -1;
     m.param = gmodel_params(b->model, &m.n_params);
     m.stream = gmodel_stream(b->model);
+    calls_program(m.stream);
     b->stream = device_stream_borrow(b->device, m.stream, errp);
     if (!b->stream || loop_prepare(b->ddp, &m, &opt, SEED, errp) < 0)
         return -1;

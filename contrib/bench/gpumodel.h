@@ -27,6 +27,8 @@ void calls_set(enum calls_mode mode);
 
 /* The device, borrowed, for events and errors: before the first trial. */
 void calls_open(device_t *device);
+/* The stream that a step computes on, a cudaStream_t. Calls on others go on beside it: they are no part of its time. */
+void calls_program(void *stream);
 void calls_close(void);
 
 /* The parameters, borrowed, for the products' names; tensor[n]: where their values and gradients lie, copied. 0 or

@@ -33,6 +33,7 @@ struct point {
 static struct {
     enum calls_mode mode;
     device_t *device;
+    void *program;
     struct {
         void *native;
         device_stream_t *stream;
@@ -58,6 +59,11 @@ static bool is_watched(void)
 void calls_open(device_t *device)
 {
     all.device = device;
+}
+
+void calls_program(void *stream)
+{
+    all.program = stream;
 }
 
 void calls_close(void)
@@ -228,9 +234,14 @@ static double per_step(const struct entry *e, double ms)
     return (double)e->count * ms;
 }
 
+static bool is_beside(const struct entry *e)
+{
+    return e->call.stream != all.program;
+}
+
 static double lost_ms(const struct entry *e)
 {
-    return per_step(e, e->stats.median - e->limit_ms);
+    return is_beside(e) ? 0 : per_step(e, e->stats.median - e->limit_ms);
 }
 
 static int by_lost(const void *a, const void *b)
@@ -242,31 +253,38 @@ static int by_lost(const void *a, const void *b)
 static void report_one(const struct entry *e, double all_ms)
 {
     const struct call *c = &e->call;
-    double s = e->stats.median * 1e-3, share = all_ms > 0 ? per_step(e, e->stats.median) / all_ms : 0;
+    double s = e->stats.median * 1e-3;
+    double share = all_ms > 0 && !is_beside(e) ? per_step(e, e->stats.median) / all_ms : 0;
     double gbps = s > 0 ? c->bytes / s * 1e-9 : 0, tflops = s > 0 ? c->flops / s * 1e-12 : 0;
     char note[300], members[500], rate[40];
     if (c->flops > 0)
         snprintf(rate, sizeof rate, "%.4g TFLOP/s", tflops);
     else
         snprintf(rate, sizeof rate, "%.4g GB/s", gbps);
-    snprintf(note, sizeof note, "x%zu = %.4g ms, %.1f%%, loses %.3g ms, %s%s%s", e->count,
-             per_step(e, e->stats.median), 100 * share, lost_ms(e), rate, c->algorithm[0] ? ", " : "", c->algorithm);
+    if (is_beside(e))
+        snprintf(note, sizeof note, "x%zu, beside the step: it waits for room on the GPU, too", e->count);
+    else
+        snprintf(note, sizeof note, "x%zu = %.4g ms, %.1f%%, loses %.3g ms, %s%s%s", e->count,
+                 per_step(e, e->stats.median), 100 * share, lost_ms(e), rate, c->algorithm[0] ? ", " : "",
+                 c->algorithm);
     snprintf(members, sizeof members,
              ", \"count\": %zu, \"step_ms\": %.9g, \"share\": %.9g, \"lost_ms\": %.9g, \"bytes\": %.12g, "
-             "\"flops\": %.12g, \"GB/s\": %.9g, \"TFLOP/s\": %.9g, \"algorithm\": \"%s\"",
+             "\"flops\": %.12g, \"GB/s\": %.9g, \"TFLOP/s\": %.9g, \"beside\": %s, \"algorithm\": \"%s\"",
              e->count, per_step(e, e->stats.median), share, lost_ms(e), c->bytes, c->flops, gbps, tflops,
-             c->algorithm);
+             is_beside(e) ? "true" : "false", c->algorithm);
     report_entry(&(struct report_entry){.what = c->what, .unit = "ms", .stats = e->stats, .limit = e->limit_ms,
                                         .ratio = e->stats.median > 0 ? e->limit_ms / e->stats.median : 0,
                                         .ratio_of = "of its limit", .note = note, .members = members});
 }
 
-/* The sums over a step. Returns its milliseconds. */
+/* The sums over a step, of what is not beside it. Returns its milliseconds. */
 static double report_sum(struct entry *const *e, size_t n)
 {
     struct stats s = {0};
     double limit = 0;
     for (size_t i = 0; i < n; i++) {
+        if (is_beside(e[i]))
+            continue;
         s.median += per_step(e[i], e[i]->stats.median);
         s.q1 += per_step(e[i], e[i]->stats.q1);
         s.q3 += per_step(e[i], e[i]->stats.q3);
