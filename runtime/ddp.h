@@ -285,7 +285,7 @@ int ddp_sync_params(ddp_t *d, ddp_error_t *errp);
 
 /* Borders that libddp cannot see, of enum ddp_part, in a micro-step: the samples are in memory, so that forward begins;
  * the loss is known, so that backward begins. Without the first there is no DATA, without the second backward begins
- * with the first ddp_grad_ready. */
+ * with the first ddp_grad_ready. On a GPU it records an event: not in a stream that is being captured. */
 enum ddp_mark { DDP_MARK_FORWARD, DDP_MARK_BACKWARD };
 void ddp_mark(ddp_t *d, enum ddp_mark mark);
 

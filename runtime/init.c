@@ -107,6 +107,7 @@ EXPORT void ddp_finalize(ddp_t *d)
     if (!d)
         return;
     int saved = errno;
+    parts_off(&d->parts); /* the program's stream may have gone */
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     unsigned between = 1u << PHASE_COMMITTED | 1u << PHASE_IDLE | 1u << PHASE_STATE;
     bool is_between = !d->team.is_broken && between & 1u << d->phase && !d->state.micro.is_unfinished;

@@ -60,12 +60,16 @@ static void find_slow(struct pace *p, const struct team *t, const struct pace_ow
     char who[96];
     int n = t->me.size, slowest = 0;
     double *took_s = malloc((size_t)n * sizeof *took_s);
+    bool all_know = took_s;
     for (int r = 0; took_s && r < n; r++) {
         took_s[r] = all[r].took_s;
         slowest = took_s[r] > took_s[slowest] ? r : slowest;
+        all_know = all_know && took_s[r] > 0;
     }
-    if (!took_s)
-        return; /* it is found the next time */
+    if (!all_know) { /* or no memory: it is found the next time */
+        free(took_s);
+        return;
+    }
     double most = took_s[slowest];
     stats_of(took_s, (size_t)n); /* sorts them */
     double median = took_s[(n - 1) / 2]; /* of two ranks the faster one */

@@ -51,12 +51,23 @@ static unsigned slot(uint64_t mark)
     return (unsigned)(mark % PARTS_MARKS);
 }
 
-/* Without the device: what it has not come to is lost. */
-static void drop_clock(struct parts *p)
+void parts_off(struct parts *p)
 {
+    if (!p->clock)
+        return;
     p->clock = NULL;
-    p->since_ns = clock_ns();
+    p->n_marked = p->n_reached;
+    p->is_unmarked = false;
     p->counted = p->part;
+    if (p->since_ns)
+        p->since_ns = clock_ns();
+}
+
+/* The device has failed at `next`. */
+static void lose_clock(struct parts *p, struct parts_mark next)
+{
+    parts_off(p);
+    count(p, 0, next);
 }
 
 /* Counts what the device has come to. */
@@ -77,16 +88,29 @@ static int follow(struct parts *p)
     return 0;
 }
 
+/* Marks for which there is room. */
+static unsigned room(const struct parts *p)
+{
+    return PARTS_MARKS - 1 - (unsigned)(p->n_marked - p->n_reached);
+}
+
 static void mark(struct parts *p, struct parts_mark next)
 {
     if (follow(p) < 0) {
-        drop_clock(p);
+        lose_clock(p, next);
         return;
     }
-    if (p->n_marked - p->n_reached == PARTS_MARKS - 1) /* far behind: one part, until it has come nearer */
+    if (next.micro == MARK_MICRO && room(p) < PARTS_MICRO_MARKS) {
+        if (!p->is_unmarked)
+            p->mark[slot(p->n_marked - 1)].part = DDP_PART_BACKWARD;
+        p->is_unmarked = true;
+    } else if (next.micro == MARK_MICRO || next.part == DDP_PART_CHECKPOINT) {
+        p->is_unmarked = false;
+    }
+    if (p->is_unmarked || room(p) == 0)
         return;
     if (p->clock->mark(p->clock->ctx, slot(p->n_marked)) < 0)
-        drop_clock(p);
+        lose_clock(p, next);
     else
         p->mark[slot(p->n_marked++)] = next;
 }
@@ -119,7 +143,7 @@ void parts_restart(struct parts *p)
     *p = (struct parts){
         .since_ns = clock_ns(), .part = DDP_PART_OTHER, .counted = DDP_PART_OTHER, .clock = p->clock};
     if (p->clock && p->clock->mark(p->clock->ctx, 0) < 0)
-        drop_clock(p);
+        parts_off(p);
     p->n_marked = p->n_reached = 1; /* where it begins */
 }
 
@@ -134,7 +158,7 @@ void parts_rename(struct parts *p, enum ddp_part part)
     struct parts_mark *last = &p->mark[slot(p->n_marked - 1)];
     if (p->n_reached == p->n_marked)
         p->counted = part;
-    else if (last->part == p->part) /* else its mark found no room */
+    else if (!p->is_unmarked && last->part == p->part) /* else its mark found no room */
         last->part = part;
     p->part = part;
 }
@@ -146,6 +170,7 @@ void parts_micro_begin(struct parts *p)
 
 void parts_micro_end(struct parts *p, bool is_quiet)
 {
+    p->n_micros += p->is_unmarked;
     go(p, (struct parts_mark){DDP_PART_OTHER, is_quiet ? MARK_QUIET_OVER : MARK_BUSY_OVER});
 }
 

@@ -16,7 +16,8 @@
 #define PARTS_BUSY 5  /* micro-steps that are kept of those beside which gradients travelled, */
 #define PARTS_QUIET 9 /* and of the quiet ones (reducer.h) */
 
-#define PARTS_MARKS 256 /* that a device may be behind; what is beyond is one part */
+#define PARTS_MARKS 256     /* that a device may be behind */
+#define PARTS_MICRO_MARKS 8 /* of a micro-step; without room for them all is BACKWARD until there is, or CHECKPOINT */
 
 /* Points in a device's work, in slots of which each is used again and again. All return -1 on failure: then the
  * host's time counts from there on. */
@@ -41,6 +42,7 @@ struct parts {
     const struct parts_clock *clock; /* NULL: the host's */
     struct parts_mark mark[PARTS_MARKS];
     uint64_t n_marked, n_reached; /* marks; the last that was reached is where the counted part began */
+    bool is_unmarked;             /* the present micro-step, or the last, found no room */
     uint64_t micro_ns;     /* computed before the present micro-step */
     uint64_t n_micros;     /* that were not empty */
     double busy_s[PARTS_BUSY];   /* what the last busy ones computed */
@@ -58,6 +60,9 @@ static inline void parts_on(struct parts *p, const struct parts_clock *clock)
 {
     p->clock = clock;
 }
+
+/* From now on the host's time counts, and the device is not asked any more. What it has not come to is lost. */
+void parts_off(struct parts *p);
 
 void parts_begin(struct parts *p);   /* with DDP_PART_OTHER; nothing where it has begun */
 void parts_restart(struct parts *p); /* forgets all, and begins */

@@ -38,6 +38,7 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
     if (!d->state.micro.is_unfinished) {
         parts_go(&d->parts, DDP_PART_CHECKPOINT);
         recall_take(&d->save);
+        parts_go(&d->parts, DDP_PART_OTHER);
     }
     struct data_batch b = data_next(&d->state.data);
     if (b.is_first) {
@@ -128,10 +129,12 @@ static bool is_timed(const ddp_t *d)
     return !d->device || d->parts.clock;
 }
 
-/* What this micro-step computed, it did with no communication beside it. */
+/* What this micro-step computed, it did with no communication beside it. Where GPUs share the optimizer's state nobody
+ * says so: their optimizer's time has communication in it, and so no efficiency follows. */
 static bool is_quiet(const ddp_t *d)
 {
-    return is_timed(d) && (d->team.me.size == 1 || d->state.reducer.is_quiet);
+    bool is_alone = d->team.me.size == 1;
+    return is_timed(d) && (is_alone || (d->state.reducer.is_quiet && !(d->device && d->state.arena.is_spread)));
 }
 
 /* The micro-step in whose place a step was cut. */
@@ -179,7 +182,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     int rc = d->state.micro.sync ? 0 : cut_agree(&d->save, false, errp);
     parts_go(&d->parts, DDP_PART_OTHER);
     if (d->state.micro.sync && d->device) /* which has computed all of it by now */
-        pace_note(&d->pace, parts_computed_s(&d->parts) - d->computed_s);
+        pace_note(&d->pace, is_timed(d) ? parts_computed_s(&d->parts) - d->computed_s : 0);
     return rc;
 }
 
@@ -237,7 +240,8 @@ static int gather_pace(ddp_t *d, const struct ddp_step *s, bool has_joined, bool
         return -1;
     }
     pace_take(&d->pace, &d->team, all, is_timed(d));
-    d->state.reducer.quiet_every = reducer_quiet_every(d->pace.last.hidden_s / d->pace.last.wall_s);
+    /* What a quiet pass costs is what the others hide: on GPUs that is not known. */
+    d->state.reducer.quiet_every = d->device ? 0 : reducer_quiet_every(d->pace.last.hidden_s / d->pace.last.wall_s);
     return 0;
 }
 

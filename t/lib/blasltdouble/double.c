@@ -242,7 +242,7 @@ static int propose(cublasLtMatmulHeuristicResult_t *result, int most, struct cho
     int n = 0;
     float waves = text ? strtof(text, &at) : 0;
     do {
-        chosen.tile = at ? (uint32_t)strtoul(at + 1, &at, 10) : 0;
+        chosen.tile = at && *at ? (uint32_t)strtoul(at + 1, &at, 10) : 0;
         memset(&result[n], 0, sizeof *result);
         memcpy(&result[n].algo, &chosen, sizeof chosen);
         result[n].workspaceSize = chosen.workspace;

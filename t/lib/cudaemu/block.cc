@@ -265,6 +265,7 @@ int emu_block_run(enum emu_order order, uint64_t *seed)
         t->unfenced.clear();
         t->unmet.clear();
         t->registers.clear();
+        t->has_fenced = false;
         t->n_groups = 0;
         fiber_start(&t->fiber, fiber_stack(i), thread_main);
     }

@@ -29,6 +29,7 @@ struct emu_thread {
     std::vector<const void *> unfenced;       /* 16 bytes each, that cp.async has written: not for wgmma yet */
     std::vector<const void *> unmet;          /* the same, fenced since, but before a barrier: not for others' yet */
     std::vector<struct emu_fenced> registers; /* that wgmma may use */
+    bool has_fenced;                          /* wgmma.fence, since it last waited */
 };
 
 struct emu_fenced {

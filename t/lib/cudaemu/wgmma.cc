@@ -67,6 +67,7 @@ static int fence(emu_thread *first)
 {
     for (int i = 0; i < EMU_GROUP; i++) {
         emu_thread *t = &first[i];
+        t->has_fenced = true;
         for (int j = 0; j < t->wait->n_arrays; j++) {
             const emu_registers *r = &t->wait->arrays[j];
             if (find_away(group_of(t), i, r->word)) {
@@ -160,6 +161,10 @@ static int check_copies(emu_thread *t, uint64_t descriptor, bool transposed)
 static int check_thread(emu_thread *t, const emu_thread *first, const sums_away *away)
 {
     const emu_wait *w = t->wait;
+    if (!t->has_fenced) { /* registers of d, too, have an order then */
+        emu_complain(t, "comes to the wgmma in %s:%d without a fence since it waited", w->file, w->line);
+        return -1;
+    }
     const char *what = w->a && !is_fenced(t, w->a, 4) ? "a"
                        : w->wgmma->add && !away && !is_fenced(t, (uint32_t *)w->d, SUMS) ? "d" : nullptr;
     if (w->wgmma->a != first->wait->wgmma->a || w->wgmma->b != first->wait->wgmma->b) {
@@ -308,9 +313,11 @@ static int wait(emu_thread *first)
         g->finished.push_back(g->products.front());
         g->products.pop_front();
     }
-    for (int i = 0; i < EMU_GROUP; i++)
+    for (int i = 0; i < EMU_GROUP; i++) {
+        first[i].has_fenced = false;
         if (bring_back(&first[i], g, i) < 0)
             return -1;
+    }
     return 0;
 }
 

@@ -98,7 +98,7 @@ enum mistake {
     NONE, A_NOT_FENCED, A_WRITTEN_AFTER_FENCE, D_NOT_FENCED, SUMS_WRITTEN, SUMS_READ, SUMS_FENCED, A_CHANGED, B_CHANGED,
     NO_PROXY_FENCE, NOT_WAITED, WAITED_FOR_TOO_LITTLE, A_WARP_LESS, ONE_DESCRIPTOR_DIFFERS, NO_SWIZZLE, BEHIND_ALL,
     HALF_A_GROUP, A_TILE_CHANGED, ONE_A_TILE_DIFFERS, A_TILE_NOT_FENCED, NO_BARRIER, TILE_OVERWRITTEN,
-    A_TILE_OVERWRITTEN, N_MISTAKES
+    A_TILE_OVERWRITTEN, NO_FENCE, N_MISTAKES
 };
 
 static __global__ void mistaken(int what, float *d, const uint16_t *b)
@@ -132,6 +132,8 @@ static __global__ void mistaken(int what, float *d, const uint16_t *b)
         wgmma_fence(s, f);
     if (what == A_NOT_FENCED)
         wgmma_fence(s);
+    if (what == NO_FENCE)
+        wgmma_wait(0, s);
     if (what == A_WRITTEN_AFTER_FENCE)
         f[0][1] = 1;
     if (what == A_WARP_LESS && threadIdx.x >= 96)
@@ -196,6 +198,7 @@ static void mistakes_are_named(void **)
         [NO_BARRIER] = "without a barrier since",
         [TILE_OVERWRITTEN] = "has read, without a barrier between",
         [A_TILE_OVERWRITTEN] = "has read, without a barrier between",
+        [NO_FENCE] = "without a fence since it waited",
     };
     alignas(16) static uint16_t b[64 * 64];
     for (int what = NONE; what < N_MISTAKES; what++) {

@@ -147,6 +147,42 @@ static void a_host_far_ahead_loses_marks_and_no_time(void **state)
     assert_true(fabs(s[DDP_PART_BACKWARD] - .128) < 1e-6); /* behind the last mark that found room all is FORWARD */
 }
 
+/* Steps of so many micro-steps that the marks do not do: none is lost, nor any time. */
+static void many_micro_steps_are_all_counted(void **state)
+{
+    (void)state;
+    struct device d = {0};
+    const struct parts_clock clock = {&d, device_mark, device_is_reached, device_between};
+    struct parts p = {0};
+    double s[DDP_PARTS];
+    parts_on(&p, &clock);
+    parts_begin(&p);
+    for (int micro = 1; micro <= 400; micro++) {
+        parts_micro_begin(&p);
+        parts_rename(&p, DDP_PART_DATA);
+        enqueue(&d, 1);
+        parts_go(&p, DDP_PART_FORWARD);
+        enqueue(&d, 2);
+        parts_go(&p, DDP_PART_BACKWARD);
+        enqueue(&d, 3);
+        parts_micro_end(&p, micro % 100 != 0);
+        if (micro % 100 == 0)
+            parts_go(&p, DDP_PART_CHECKPOINT);
+        parts_go(&p, DDP_PART_EXPOSED);
+        if (micro % 100 == 0) {
+            enqueue(&d, 10);
+            reach_all(&d); /* the host waits once a step */
+        }
+        parts_go(&p, DDP_PART_OTHER);
+    }
+    reach_all(&d);
+    parts_go(&p, DDP_PART_OTHER);
+    assert_true(fabs(parts_get(&p, s) - 2.44) < 1e-6);
+    assert_true(fabs(parts_computed_s(&p) - 2.4) < 1e-6 && fabs(s[DDP_PART_EXPOSED] - .04) < 1e-6);
+    assert_int_equal(p.n_micros, 400);
+    assert_true(p.n_quiet > 100 && fabs(p.quiet_sum_s / (double)p.n_quiet - .006) < 1e-6);
+}
+
 static void without_the_device_the_hosts_time_counts(void **state)
 {
     (void)state;
@@ -164,6 +200,12 @@ static void without_the_device_the_hosts_time_counts(void **state)
     wait_ms(2);
     parts_get(&p, s);
     assert_true(s[DDP_PART_EXPOSED] >= .002 && s[DDP_PART_FORWARD] == 0);
+    parts_micro_begin(&p);
+    wait_ms(2);
+    parts_rename(&p, DDP_PART_DATA); /* as on a host that never had one */
+    parts_go(&p, DDP_PART_FORWARD);
+    parts_get(&p, s);
+    assert_true(s[DDP_PART_DATA] >= .002 && s[DDP_PART_FORWARD] < .001);
 }
 
 static void micro(struct parts *p, double took_s, bool is_quiet)
@@ -294,6 +336,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_moment_is_in_one_part),
     cmocka_unit_test(on_a_device_parts_have_its_time),
     cmocka_unit_test(a_host_far_ahead_loses_marks_and_no_time),
+    cmocka_unit_test(many_micro_steps_are_all_counted),
     cmocka_unit_test(without_the_device_the_hosts_time_counts),
     cmocka_unit_test(with_accumulation_the_baseline_is_the_quiet_micro_steps_mean),
     cmocka_unit_test(else_it_is_what_a_quiet_pass_takes_of_its_neighbours),
