@@ -76,7 +76,7 @@ ended "killed while values are gathered" 137 2 'rank 1 \([^)]*\) died'
 script
 
 # Errors after which a GPU is lost: what Xid in the kernel's log tells of. Each in a call of libddp's within a step.
-for fault in cudaEventRecord:9:719:'cudaEventRecord: cudaErrorLaunchFailure: .*Xid' \
+for fault in cudaEventRecord:14:719:'cudaEventRecord: cudaErrorLaunchFailure: .*Xid' \
     cudaStreamWaitEvent:6:214:'cudaStreamWaitEvent: cudaErrorECCUncorrectable: .*\(ECC\).*Xid' \
     cudaEventQuery:5:999:'cudaEventQuery: cudaErrorUnknown: the GPU failed or fell off the bus'; do
     what=${fault#*:*:*:}
