@@ -67,7 +67,7 @@ done
 alone single
 read -r single _ _ <<<"$(told single)"
 near "efficiency over a wire of 1000 Mbit/s, over that of a run on one rank" \
-    "$(printf '%s\n' "${share[@]}" | sort -g | sed -n 3p)" 1 10
+    "$(printf '%s\n' "${share[@]}" | sort -g | sed -n 3p)" 1 5
 diag "one rank, another beside it, of two ranks: ${pairs[*]} one alone: $single ms"
 
 named=0 wrong=0
