@@ -44,18 +44,16 @@ static bool is_in(int fd, const int *list, size_t n)
 
 void process_let_go(const int *kept, size_t n)
 {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), last = STDERR_FILENO;
     for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO; fd++)
         if (null < 0 || dup2(null, fd) < 0)
             close(fd);
-    DIR *d = opendir("/proc/self/fd");
-    for (struct dirent *e; d && (e = readdir(d));) {
-        int fd = atoi(e->d_name);
-        if (fd > STDERR_FILENO && fd != dirfd(d) && !is_in(fd, kept, n))
+    for (size_t i = 0; i < n; i++)
+        last = kept[i] > last ? kept[i] : last;
+    for (int fd = STDERR_FILENO + 1; fd < last; fd++)
+        if (!is_in(fd, kept, n))
             close(fd);
-    }
-    if (d)
-        closedir(d);
+    closefrom(last + 1);
     (void)!chdir("/");
 }
 

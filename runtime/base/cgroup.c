@@ -6,6 +6,8 @@
 
 #include "runtime/base/num.h"
 
+#define FOLDER_MAX 8192 /* bytes */
+
 /* How one version of control groups names things. */
 struct version {
     const char *mount, *limit, *usage;
@@ -20,14 +22,13 @@ static const struct version v2 = {"/sys/fs/cgroup", "memory.max", "memory.curren
 
 struct memory {
     uint64_t limit, left;
-    uint64_t kills; /* of the process's own group */
 };
 
 /* The number in a line "KEY NUMBER" of dir/file, or in its first line where key is NULL. `none` where there is none:
  * "max", and what cannot be read. */
 static uint64_t read_number(const char *dir, const char *file, const char *key, uint64_t none)
 {
-    char path[8192 + 64], line[256];
+    char path[FOLDER_MAX + 64], line[256];
     size_t key_n = key ? strlen(key) : 0;
     uint64_t v = none;
     snprintf(path, sizeof path, "%s/%s", dir, file);
@@ -66,20 +67,31 @@ static void read_group(const char *dir, const struct version *v, struct memory *
     m->left = smaller(m->left, less(limit, used));
 }
 
-/* Every group from `group` up to the mount. group is cut short on the way. */
-static void read_groups(const char *root, const struct version *v, char *group, struct memory *m)
+static void put_folder(char *ret, size_t size, const char *root, const struct version *v, const char *group)
 {
-    for (bool is_own = true;; is_own = false) {
-        char dir[8192];
-        snprintf(dir, sizeof dir, "%s%s%s", root, v->mount, strcmp(group, "/") == 0 ? "" : group);
-        read_group(dir, v, m);
-        if (is_own)
-            m->kills += read_number(dir, v->events, "oom_kill", 0);
+    snprintf(ret, size, "%s%s%s", root, v->mount, strcmp(group, "/") == 0 ? "" : group);
+}
+
+/* Every group from `group` up to the mount. group is cut short on the way. */
+static void read_limits(const char *root, const struct version *v, char *group, void *ret)
+{
+    for (;;) {
+        char dir[FOLDER_MAX];
+        put_folder(dir, sizeof dir, root, v, group);
+        read_group(dir, v, ret);
         char *slash = strrchr(group, '/');
         if (!slash)
             return;
         *slash = 0;
     }
+}
+
+static void read_kills(const char *root, const struct version *v, char *group, void *ret)
+{
+    char dir[FOLDER_MAX];
+    uint64_t *kills = ret;
+    put_folder(dir, sizeof dir, root, v, group);
+    *kills += read_number(dir, v->events, "oom_kill", 0);
 }
 
 static bool has_memory(const char *controllers)
@@ -90,10 +102,11 @@ static bool has_memory(const char *controllers)
     return false;
 }
 
-static struct memory read_memory(const char *root)
+/* What a function reads of the process's own groups, of each version; it may change their names. */
+static void read_own(const char *root, void read(const char *root, const struct version *v, char *group, void *ret),
+                     void *ret)
 {
     char path[4096], line[4096];
-    struct memory m = {.limit = UINT64_MAX, .left = UINT64_MAX};
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f)) { /* ID:CONTROLLERS:GROUP; version 2 is "0::GROUP" */
@@ -104,12 +117,18 @@ static struct memory read_memory(const char *root)
         *controllers++ = 0;
         *group++ = 0;
         if (controllers[0] == 0)
-            read_groups(root, &v2, group, &m);
+            read(root, &v2, group, ret);
         else if (has_memory(controllers))
-            read_groups(root, &v1, group, &m);
+            read(root, &v1, group, ret);
     }
     if (f)
         fclose(f);
+}
+
+static struct memory read_memory(const char *root)
+{
+    struct memory m = {.limit = UINT64_MAX, .left = UINT64_MAX};
+    read_own(root, read_limits, &m);
     return m;
 }
 
@@ -125,5 +144,7 @@ uint64_t cgroup_memory_left(const char *root)
 
 uint64_t cgroup_memory_kills(const char *root)
 {
-    return read_memory(root).kills;
+    uint64_t kills = 0;
+    read_own(root, read_kills, &kills);
+    return kills;
 }
