@@ -4,11 +4,13 @@ libkernels_la_CFLAGS = $(KERNEL_CFLAGS)
 libkernels_la_SOURCES = \
 	%D%/bits.h \
 	%D%/cast.h \
+	%D%/copy.h \
 	%D%/fold.h \
 	%D%/optim.h \
 	%D%/reduce.h \
 	%D%/cpu/adamw.c \
 	%D%/cpu/cast.c \
+	%D%/cpu/copy.c \
 	%D%/cpu/dispatch.h \
 	%D%/cpu/fold.c \
 	%D%/cpu/optim.c \
@@ -78,6 +80,8 @@ endif
 clean-local:
 	-rm -f $(ALL_CUDA_KERNELS:.cu=.lo) $(ALL_CUDA_KERNELS:.cu=.o) $(ALL_CUDA_KERNELS:.cu=.log)
 
+UNIT_TESTS += t/unit/kernels/copy.t
+t_unit_kernels_copy_t_SOURCES = t/unit/kernels/copy.c
 UNIT_TESTS += t/unit/kernels/golden.t
 t_unit_kernels_golden_t_SOURCES = t/unit/kernels/golden.c
 UNIT_TESTS += t/unit/kernels/optim.t

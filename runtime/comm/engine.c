@@ -48,43 +48,6 @@ static void cut(comm_t *c, struct op *o)
         o->subs[k] = comm_cut(&o->ranges, o->slice, c->n_nodes, k);
 }
 
-/* Where a span of a staged operation begins, in bytes from its own start, and how long it is. */
-static struct comm_piece staged_piece(const struct op *o, struct comm_span s)
-{
-    struct comm_piece p = {0};
-    struct comm_pieces it = comm_pieces(&o->staged_range, 1, s);
-    if (comm_piece_next(&it, &p))
-        p.offset_bytes -= o->staged_range.offset_bytes;
-    return p;
-}
-
-static char *stage_of(const comm_t *c, const struct op *o, int local)
-{
-    return segment_part(&c->stage, local) + o->staged_range.offset_bytes;
-}
-
-/* Copies local rank l's slice of a staged operation. On one node a rank reduces its own slice out of and into its own
- * memory: it copies in only what others reduce, and copies out only what others have reduced, from where they did. */
-static void copy_slice(comm_t *c, const struct op *o, int l, bool out)
-{
-    struct comm_span all = {0, comm_blocks(&o->staged_range, 1)};
-    struct comm_piece p = staged_piece(o, comm_cut(&o->ranges, all, c->local_size, l));
-    if (out)
-        memcpy(o->out + p.offset_bytes, stage_of(c, o, l) + p.offset_bytes, p.n_bytes);
-    else
-        memcpy(stage_of(c, o, c->local) + p.offset_bytes, o->out + p.offset_bytes, p.n_bytes);
-}
-
-static void copy(comm_t *c, const struct op *o, bool out)
-{
-    size_t n = o->staged_range.n_elems * dtype_size(o->staged_range.dtype);
-    for (int l = 0; c->n_nodes == 1 && l < c->local_size; l++)
-        if (l != c->local)
-            copy_slice(c, o, l, out);
-    if (c->n_nodes > 1)
-        memcpy(out ? o->out : stage_of(c, o, c->local), out ? stage_of(c, o, c->local) : o->out, n);
-}
-
 static void copy_in(comm_t *c, comm_work_t *w, struct op *o)
 {
     size_t left = w->staged.n_bytes - w->staged.fed_bytes, n = left < STAGE_SLOT_BYTES ? left : STAGE_SLOT_BYTES;
@@ -95,7 +58,7 @@ static void copy_in(comm_t *c, comm_work_t *w, struct op *o)
                                           .n_elems = n / dtype_size(w->staged.dtype),
                                           .dtype = w->staged.dtype};
     o->ranges = (struct comm_ranges){&o->staged_range, 1, 1};
-    copy(c, o, false);
+    stage_copy_in(c, o);
     w->staged.fed_bytes += n;
     w->is_fed = w->staged.fed_bytes == w->staged.n_bytes;
 }
@@ -174,15 +137,7 @@ static bool open_ops(comm_t *c)
 
 /* ---- reduced, on one node ---- */
 
-static void reduce_staged(comm_t *c, const struct op *o, const struct comm_piece *p, size_t offset, size_t n)
-{
-    void *out[2] = {segment_part(&c->stage, c->local) + offset, o->out + (offset - o->staged_range.offset_bytes)};
-    for (int l = 0; l < c->local_size; l++)
-        c->in[l] = l == c->local ? out[1] : segment_part(&c->stage, l) + offset;
-    kernel_reduce_tree(out, 2, c->in, c->local_size, n, p->dtype, o->work->op);
-}
-
-static void do_tile(comm_t *c, const struct op *o, const struct comm_piece *p, size_t at, size_t n)
+static void do_tile(comm_t *c, struct op *o, const struct comm_piece *p, size_t at, size_t n)
 {
     const comm_work_t *w = o->work;
     size_t offset = p->offset_bytes + at * dtype_size(p->dtype);
@@ -191,7 +146,7 @@ static void do_tile(comm_t *c, const struct op *o, const struct comm_piece *p, s
         return;
     }
     if (o->stage_number > 0) {
-        reduce_staged(c, o, p, offset, n);
+        stage_reduce(c, o, p, offset, n);
         return;
     }
     engine_reduce_node(c, o, p, at, n, !w->owned_only);
@@ -205,7 +160,7 @@ static bool reduce_here(comm_t *c)
     size_t budget = ENGINE_BUDGET;
     if (e->reduced == e->opened)
         return false;
-    const struct op *o = engine_op(e, e->reduced + 1);
+    struct op *o = engine_op(e, e->reduced + 1);
     if (!e->is_walking) {
         e->walk = comm_pieces(o->ranges.ranges, o->ranges.n_ranges, o->slice);
         e->is_walking = true;
@@ -238,7 +193,7 @@ static bool end_ops(comm_t *c)
         struct op *o = engine_op(e, e->over + 1);
         comm_work_t *w = o->work;
         if (o->stage_number > 0) {
-            copy(c, o, true);
+            stage_copy_out(c, o);
             atomic_store(&engine_slot(c, c->local)->finished, o->stage_number);
             if (ENGINE_ALL_AT(c, finished, c->local_size, o->stage_number))
                 shm_ring(&c->shm);
@@ -318,6 +273,7 @@ int engine_init(comm_t *c, ddp_error_t *errp)
     struct comm_span *subs = calloc((size_t)ENGINE_OPS * (size_t)c->n_nodes, sizeof *subs);
     if (!subs)
         return error_errno(errp, "communicator");
+    c->engine.bypass = bypass_init();
     for (size_t i = 0; i < ENGINE_OPS; i++)
         c->engine.ops[i].subs = subs + i * (size_t)c->n_nodes;
     return c->tcp ? net_init(c, errp) : 0;

@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "runtime/comm/bypass.h"
 #include "runtime/comm/comm.h"
 #include "runtime/comm/plan.h"
 
@@ -82,6 +83,8 @@ struct op {
     struct comm_range staged_range; /* what `ranges` points to where the operation is staged */
     char *out;                      /* where the staged result is copied to */
     uint64_t stage_number;          /* 1, 2, ... over the staged operations; 0: not staged */
+    bool is_past_caches;            /* staged: what others read is written so (bypass.h) */
+    uint64_t moved_ns;              /* staged: how long copies and sums have taken this rank */
     struct comm_span slice;         /* on an owner: the share of this local index */
     struct comm_span *subs;         /* [n_nodes] the slice, cut into one sub-slice for each node */
 };
@@ -94,6 +97,7 @@ struct engine {
     size_t n_works;             /* works that are not done */
     struct op ops[ENGINE_OPS];  /* operation n is at n % ENGINE_OPS */
     uint64_t fed, opened, reduced, over, n_staged;
+    struct bypass bypass;       /* of the staged operations */
     struct comm_pieces walk;    /* one node: the walk through the slice of operation reduced + 1, */
     struct comm_piece piece;    /* the walk's present piece, */
     size_t piece_at;            /* and the element of that piece that is reduced next */
@@ -146,6 +150,15 @@ void engine_spread(comm_t *c, struct comm_segment *s, size_t offset_bytes, size_
 
 /* Records that this rank's share of operation reduced + 1 is done. */
 void engine_end_share(comm_t *c);
+
+/* ---- stage.c: for engine.c ---- */
+
+/* Copies this rank's data into its slot, and the result out of the slots. */
+void stage_copy_in(comm_t *c, struct op *o);
+void stage_copy_out(comm_t *c, struct op *o);
+
+/* Sums the n elements of piece p at offset bytes over the node's ranks, into the caller's memory and the slot. */
+void stage_reduce(comm_t *c, struct op *o, const struct comm_piece *p, size_t offset, size_t n);
 
 /* ---- progress.c ---- */
 

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libcomm.la
 libcomm_la_SOURCES = \
 	%D%/addr.c \
+	%D%/bypass.c %D%/bypass.h \
 	%D%/call.c \
 	%D%/collectives.c \
 	%D%/comm.h \
@@ -15,6 +16,7 @@ libcomm_la_SOURCES = \
 	%D%/scatter.c \
 	%D%/shm.c %D%/shm.h \
 	%D%/shm_barrier.c \
+	%D%/stage.c \
 	%D%/tcp.c %D%/tcp.h \
 	%D%/tcp_exchange.c \
 	%D%/tcp_impl.h \
@@ -26,6 +28,8 @@ libcomm_la_SOURCES = \
 	%D%/wireup.c %D%/wireup.h \
 	%D%/work.c
 
+UNIT_TESTS += t/unit/comm/bypass.t
+t_unit_comm_bypass_t_SOURCES = t/unit/comm/bypass.c
 UNIT_TESTS += t/unit/comm/comm.t
 t_unit_comm_comm_t_SOURCES = t/unit/comm/comm.c
 UNIT_TESTS += t/unit/comm/differ.t
@@ -43,6 +47,7 @@ UNIT_TESTS += t/unit/comm/scatter.t
 t_unit_comm_scatter_t_SOURCES = t/unit/comm/scatter.c
 UNIT_TESTS += t/unit/comm/sums.t
 t_unit_comm_sums_t_SOURCES = t/unit/comm/sums.c
+t_unit_comm_sums_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bypass_of
 UNIT_TESTS += t/unit/comm/wire.t
 t_unit_comm_wire_t_SOURCES = t/unit/comm/wire.c
 UNIT_TESTS += t/unit/comm/works.t
@@ -53,7 +58,7 @@ if HAVE_TSAN
 UNIT_TESTS += t/unit/comm/threads.t
 endif
 THREADS_TEST_SOURCES = t/lib/threads.c t/lib/threads.h t/lib/memboot.c t/lib/ranks.c $(libcomm_la_SOURCES) \
-	kernels/cpu/cast.c kernels/cpu/reduce.c pmix/world.c
+	kernels/cpu/cast.c kernels/cpu/copy.c kernels/cpu/reduce.c pmix/world.c
 THREADS_TEST_CPPFLAGS = $(AM_CPPFLAGS) -U_FORTIFY_SOURCE -DDDP_SANITIZED=1
 THREADS_TEST_CFLAGS = $(AM_CFLAGS) -fsanitize=thread
 THREADS_TEST_LINK = -fsanitize=thread -Wl,--wrap=mmap,--wrap=munmap

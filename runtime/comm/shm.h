@@ -40,6 +40,7 @@ struct shm_slot {
 struct shm_control {
     _Alignas(64) _Atomic uint64_t count; /* arrivals at all barriers */
     _Alignas(64) _Atomic uint64_t epoch; /* barriers completed */
+    _Alignas(64) _Atomic uint32_t is_past_caches; /* as local rank 0 has it (bypass.h) */
     struct shm_slot slots[];
 };
 
