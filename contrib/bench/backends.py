@@ -41,11 +41,15 @@ def count_wrong(groups, prepare, call, result):
 
 
 def measure(groups, prepare, call, warmup, pairs):
+    """Of two calls in a row over one backend the second is timed, behind that backend's own barrier: as in a program
+    that uses it alone, without the other's threads that are still about."""
     times = []
     prepare(dist.get_rank())
     for _ in range(warmup + pairs):
         for group in groups:
-            dist.barrier()
+            dist.barrier(group=group)
+            call(group)
+            dist.barrier(group=group)
             start = time.perf_counter()
             call(group)
             times.append(time.perf_counter() - start)
