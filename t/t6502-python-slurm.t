@@ -18,6 +18,23 @@ run "$python" -c 'import safetensors.torch as s, sys; print(sorted(s.load_file(s
     "$tmp/torch/step-00000002/model-00001-of-00001.safetensors"
 like "... as safetensors reads them" "$rc:$out$err" "^(0:0.bias|1:.*No module named 'safetensors')"
 
+cat >"$tmp/bare.py" <<'END'
+import runpy, sys, torch
+def numpy(*_):
+    raise RuntimeError("Numpy is not available")
+torch.Tensor.numpy = numpy
+for name in [name for name in sys.modules if name.split(".")[0] == "numpy"]:
+    del sys.modules[name]
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+END
+what=("$top_builddir/ddp" run -n 2 "$python" "$tmp/bare.py" "$top_srcdir/contrib/examples/gpt.py"
+    --data /usr/share/common-licenses/BSD --ckpt "$tmp/ckpt" --layers 1 --print-hash)
+run "${what[@]}" --steps 2
+like "without NumPy, which PyTorch 2 does not bring, the example trains" "$rc:$out" '^0:.*params hash' || diag "$err"
+run "${what[@]}" --steps 3
+like "... and goes on" "$rc:$out" '^0:.*resumed from .* step 2.step 3 ' || diag "$err"
+
 cluster_up 2 --cpus 4
 home=$cluster_dir/home
 head -c 8001 /usr/share/common-licenses/GPL-3 >"$home/text" # 250 samples

@@ -8,6 +8,7 @@ survive kills.
 The same command goes on from the newest checkpoint; exit code 75: it was asked to stop, and has saved.
 """
 import argparse
+import ctypes
 import hashlib
 import os
 import time
@@ -126,7 +127,7 @@ def main():
         ckpt.step()
     ckpt.save()
     if o.print_hash:
-        values = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+        values = b"".join(ctypes.string_at(p.data_ptr(), p.numel() * p.element_size()) for p in model.parameters())
         say(f"params hash {hashlib.sha256(values).hexdigest()[:16]}")
 
 

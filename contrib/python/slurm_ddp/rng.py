@@ -16,9 +16,9 @@ def capture():
             state["numpy"] = struct.pack(NUMPY, *words, at, has_gauss, gauss)
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
-        state["torch"] = bytes(torch.get_rng_state().numpy())
+        state["torch"] = bytes(torch.get_rng_state().tolist())  # numpy() needs NumPy, which PyTorch does not
         if torch.cuda.is_available() and torch.cuda.is_initialized():
-            state["cuda"] = bytes(torch.cuda.get_rng_state().numpy())
+            state["cuda"] = bytes(torch.cuda.get_rng_state().tolist())
     return state
 
 
