@@ -24,7 +24,8 @@ bool bypass_of(const struct bypass *b, uint64_t n)
 
 static void decide(struct bypass *b, uint64_t next)
 {
-    bool is_better = b->best_ns[1] < UINT64_MAX && (double)b->best_ns[1] < GAIN * (double)b->best_ns[0];
+    bool is_known = b->best_ns[0] < UINT64_MAX && b->best_ns[1] < UINT64_MAX;
+    bool is_better = is_known && (double)b->best_ns[1] < GAIN * (double)b->best_ns[0];
     uint64_t longer = 2 * b->period < BYPASS_LONGEST ? 2 * b->period : BYPASS_LONGEST;
     b->is_on = b->is_on != is_better;
     begin(b, next, is_better ? BYPASS_FIRST : longer);
@@ -34,7 +35,7 @@ void bypass_took(struct bypass *b, uint64_t n, uint64_t ns)
 {
     if (n < b->from) /* on its way when the period began */
         return;
-    uint64_t at = n - b->from, ends[2] = {b->period - BYPASS_TRIAL, b->period};
+    uint64_t at = n - b->from, ends[2] = {b->period - BYPASS_TRIAL - BYPASS_LAST, b->period};
     for (int i = 0; i < 2; i++)
         if (at < ends[i] && at + BYPASS_LAST >= ends[i] && ns < b->best_ns[i])
             b->best_ns[i] = ns;

@@ -84,7 +84,8 @@ struct op {
     char *out;                      /* where the staged result is copied to */
     uint64_t stage_number;          /* 1, 2, ... over the staged operations; 0: not staged */
     bool is_past_caches;            /* staged: what others read is written so (bypass.h) */
-    uint64_t moved_ns;              /* staged: how long copies and sums have taken this rank */
+    uint64_t trial_number;          /* staged: bypass.h's, on the rank that chooses; 0: not to be told of */
+    uint64_t moved_ns;              /* and how long copies and sums have taken it */
     struct comm_span slice;         /* on an owner: the share of this local index */
     struct comm_span *subs;         /* [n_nodes] the slice, cut into one sub-slice for each node */
 };
@@ -97,7 +98,8 @@ struct engine {
     size_t n_works;             /* works that are not done */
     struct op ops[ENGINE_OPS];  /* operation n is at n % ENGINE_OPS */
     uint64_t fed, opened, reduced, over, n_staged;
-    struct bypass bypass;       /* of the staged operations */
+    struct bypass bypass;       /* of the staged operations that fill a slot, */
+    uint64_t n_trials;          /* of which so many are fed */
     struct comm_pieces walk;    /* one node: the walk through the slice of operation reduced + 1, */
     struct comm_piece piece;    /* the walk's present piece, */
     size_t piece_at;            /* and the element of that piece that is reduced next */

@@ -8,6 +8,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/comm/wireup.h"
 
+_Static_assert((int)STAGE_SLOTS <= (int)BYPASS_LAST, "how far ranks may be apart");
+
 /* Where a span of a staged operation begins, in bytes from its own start, and how long it is. */
 static struct comm_piece piece_of(const struct op *o, struct comm_span s)
 {
@@ -56,41 +58,49 @@ static bool is_full(const struct op *o)
     return o->staged_range.n_elems * dtype_size(o->staged_range.dtype) == STAGE_SLOT_BYTES;
 }
 
-/* Local rank 0 decides for all. Whoever hears of it an operation later only copies that one more slowly. */
-static bool is_past_caches(comm_t *c, const struct op *o)
+/* Local rank 0 chooses for all. Whoever hears of it an operation later only copies that one more slowly. */
+static void choose(comm_t *c, struct op *o)
 {
     _Atomic uint32_t *said = &c->shm.control->is_past_caches;
-    if (c->local_size == 1 || c->n_nodes > 1 || !kernel_has_copy_past())
-        return false;
-    if (c->local == 0)
-        atomic_store(said, bypass_of(&c->engine.bypass, o->stage_number));
-    return atomic_load(said) && is_full(o);
+    bool has_choice = c->local_size > 1 && c->n_nodes == 1 && kernel_has_copy_past() && is_full(o);
+    o->trial_number = has_choice && c->local == 0 ? ++c->engine.n_trials : 0;
+    if (o->trial_number > 0) {
+        bool is_past = bypass_of(&c->engine.bypass, o->trial_number);
+        if (atomic_load(said) != is_past)
+            atomic_store(said, is_past);
+    }
+    o->is_past_caches = has_choice && atomic_load(said);
+}
+
+static uint64_t now(const struct op *o)
+{
+    return o->trial_number > 0 ? clock_ns() : 0;
 }
 
 void stage_copy_in(comm_t *c, struct op *o)
 {
-    uint64_t since = clock_ns();
-    o->is_past_caches = is_past_caches(c, o);
+    choose(c, o);
+    uint64_t since = now(o);
     copy(c, o, false);
-    o->moved_ns = clock_ns() - since;
+    o->moved_ns = now(o) - since;
 }
 
 void stage_reduce(comm_t *c, struct op *o, const struct comm_piece *p, size_t offset, size_t n)
 {
-    uint64_t since = clock_ns();
+    uint64_t since = now(o);
     void *out[2] = {o->out + (offset - o->staged_range.offset_bytes), segment_part(&c->stage, c->local) + offset};
     for (int l = 0; l < c->local_size; l++)
         c->in[l] = l == c->local ? out[0] : segment_part(&c->stage, l) + offset;
     kernel_reduce_tree(out, o->is_past_caches ? 1 : 2, c->in, c->local_size, n, p->dtype, o->work->op);
     if (o->is_past_caches)
         kernel_copy_past(out[1], out[0], n * dtype_size(p->dtype));
-    o->moved_ns += clock_ns() - since;
+    o->moved_ns += now(o) - since;
 }
 
 void stage_copy_out(comm_t *c, struct op *o)
 {
-    uint64_t since = clock_ns();
+    uint64_t since = now(o);
     copy(c, o, true);
-    if (is_full(o))
-        bypass_took(&c->engine.bypass, o->stage_number, o->moved_ns + (clock_ns() - since));
+    if (o->trial_number > 0)
+        bypass_took(&c->engine.bypass, o->trial_number, o->moved_ns + (now(o) - since));
 }

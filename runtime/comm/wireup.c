@@ -14,7 +14,7 @@
 #include "runtime/base/notice.h"
 
 enum {
-    CARD_VERSION = 0x64630002,
+    CARD_VERSION = 0x64630003,
     STAGE_BYTES = STAGE_SLOTS * STAGE_SLOT_BYTES,
     MOVES_BYTES = 1 << 20,
 };

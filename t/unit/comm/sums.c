@@ -168,19 +168,21 @@ static void sums_follow_the_tree_bit_for_bit(void **state)
     assert_true(placements_run_comm(ordered_rank));
 }
 
-/* Every type and operator gives the same bytes on every rank and at every repetition. */
+/* Every type and operator gives the same bytes on every rank and at every repetition: of a slot of the stage, which is
+ * written in one way or the other, and of three elements more. */
 static int same_rank(struct job *j, int rank, comm_t *c)
 {
-    enum { N = 4099 };
+    enum { SLOT = 256 << 10, MOST = SLOT + 3 * 8, PATTERN = 4099 };
     ddp_error_t e = {0};
-    char *x = malloc(N * 8), *before = malloc(N * 8), *all = malloc((size_t)j->size * N * 8);
+    char *x = malloc(MOST), *before = malloc(MOST), *all = malloc((size_t)j->size * MOST);
     for (int t = 0; t < DTYPE_COUNT; t++)
         for (int op = 0; op < 3; op++)
             for (int repeat = 0; repeat < 2; repeat++) {
-                size_t bytes = N * dtype_size((enum ddp_dtype)t);
+                size_t size = dtype_size((enum ddp_dtype)t), n = SLOT / size + 3, bytes = n * size;
                 for (size_t i = 0; i < bytes; i++) /* exponents stay moderate: bytes below 64 */
-                    x[i] = (char)(((uint32_t)(int32_t)random_value(rank, i, 5) >> 3) % 64);
-                CHECK(comm_allreduce(c, x, N, (enum ddp_dtype)t, (enum ddp_op)op, &e) == 0, "%s", e.text);
+                    x[i] = i < PATTERN ? (char)(((uint32_t)(int32_t)random_value(rank, i, 5) >> 3) % 64)
+                                       : x[i - PATTERN];
+                CHECK(comm_allreduce(c, x, n, (enum ddp_dtype)t, (enum ddp_op)op, &e) == 0, "%s", e.text);
                 CHECK(comm_allgather(c, x, bytes, all, &e) == 0, "%s", e.text);
                 for (int r = 0; r < j->size; r++)
                     CHECK(memcmp(x, all + (size_t)r * bytes, bytes) == 0, "%s %s differs from rank %d's",
