@@ -359,7 +359,8 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     plugin.board = NULL;
     if (rc < 0 || (t.environment.n_vars && check_arguments(&e) < 0))
         fail_task(sp, &e);
-    t.guard.env = r.arg;
+    set_variables(sp, &t.environment); /* before a fork, behind which each write copies a page */
+    t.guard.env = job_environment(sp);
     t.guard.option = r.option;
     if (spank_get_item(sp, S_JOB_ARGV, &t.guard.argc, &t.guard.argv) != ESPANK_SUCCESS)
         t.guard.argc = 0;
@@ -367,10 +368,12 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     rc = t.is_guarded ? guard_start(&t.guard, &seat, &e) : 0;
     if (rc < 0) /* it would miss a guard's part in the others' boot and restarts */
         fail_task(sp, &e);
+    bool is_seated = t.is_guarded && t.guard.is_elastic;
     if (rc > 0)
         environment_renew(&t.environment, rc, seat.first);
-    if (t.is_guarded && t.guard.is_elastic)
+    if (is_seated)
         environment_seat(&t.environment, &seat);
-    set_variables(sp, &t.environment);
+    if (rc > 0 || is_seated)
+        set_variables(sp, &t.environment);
     return 0;
 }
