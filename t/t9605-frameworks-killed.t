@@ -1,7 +1,7 @@
 #!/bin/bash
-# Hugging Face's Trainer and Lightning with slurm_ddp's lines, on a real Slurm: killed and stopped twenty times,
-# they end with the bits of a run that nobody disturbed. DDP_TEST_PYTHON names a Python that has them; what it lacks is
-# skipped.
+# Hugging Face's Trainer, Lightning and Accelerate with slurm_ddp's lines, on a real Slurm: killed and stopped twenty
+# times, they end with the bits of a run that nobody disturbed. DDP_TEST_PYTHON names a Python that has them; what it
+# lacks is skipped.
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 . "$top_srcdir/t/lib/python.sh"
 . "$top_srcdir/t/lib/cluster.sh"
@@ -50,4 +50,5 @@ framework() {
 }
 framework "Hugging Face's Trainer" hf "accelerate, transformers"
 framework Lightning lightning lightning
+framework Accelerate accelerate accelerate
 done_testing

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""frameworkprobe.py FRAMEWORK FOLDER - trains a small model by Hugging Face's Trainer (hf) or Lightning (lightning) by
-slurm_ddp's lines, to step 150; rank 0 prints "went on at step N" and "params hash HASH".
+"""frameworkprobe.py FRAMEWORK FOLDER - trains a small model by Hugging Face's Trainer (hf), Lightning (lightning) or
+Accelerate (accelerate) by slurm_ddp's lines, to step 150; rank 0 prints "went on at step N" and "params hash HASH".
 PROBE_SIGNAL=NUMBER:RANK:STEPS:MS: that rank gets that signal MS milliseconds after it has done so many steps."""
 import hashlib
 import os
@@ -82,8 +82,35 @@ def lightning(folder):
     return model
 
 
+def accelerate(folder):
+    from accelerate import Accelerator, DistributedDataParallelKwargs
+
+    accelerator = Accelerator(cpu=True, kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)])
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(0.1), torch.nn.Linear(32, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100)
+    model, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
+    torch.manual_seed(3 + rank)
+    data = torch.randn(203, 8, generator=torch.Generator().manual_seed(1))
+    sampler = slurm_ddp.Sampler(data, batch_size=2, accumulate=1, seed=5)
+    loader = torch.utils.data.DataLoader(data, batch_sampler=sampler)
+    checkpoint = slurm_ddp.Checkpoint(folder, model=model, optimizer=optimizer, scheduler=scheduler, sampler=sampler)
+    while checkpoint.steps < STEPS:
+        for batch in loader:
+            accelerator.backward((model(batch) - batch.sum(1, keepdim=True)).square().mean())
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+            checkpoint.step()
+            if checkpoint.steps == STEPS:
+                break
+    checkpoint.save()
+    return model
+
+
 slurm_ddp.Checkpoint.step = step_and_signal
-trained = {"hf": hf, "lightning": lightning}[sys.argv[1]](sys.argv[2])
+trained = {"hf": hf, "lightning": lightning, "accelerate": accelerate}[sys.argv[1]](sys.argv[2])
 values = b"".join(p.detach().numpy().tobytes() for p in trained.parameters())
 if rank == 0:
     print("params hash", hashlib.sha256(values).hexdigest()[:16], flush=True)
