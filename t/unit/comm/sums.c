@@ -2,7 +2,7 @@
 #include "t/unit/unit.h"
 
 #include "runtime/base/dtype.h"
-#include "runtime/comm/bypass.h"
+#include "runtime/comm/engine.h"
 #include "t/lib/placements.h"
 
 /* Staged operations are written in both ways in turn, two by two: not all ranks hear of it at the same one. */
@@ -172,7 +172,7 @@ static void sums_follow_the_tree_bit_for_bit(void **state)
  * written in one way or the other, and of three elements more. */
 static int same_rank(struct job *j, int rank, comm_t *c)
 {
-    enum { SLOT = 256 << 10, MOST = SLOT + 3 * 8, PATTERN = 4099 };
+    enum { SLOT = STAGE_SLOT_BYTES, MOST = SLOT + 3 * 8, PATTERN = 4099 };
     ddp_error_t e = {0};
     char *x = malloc(MOST), *before = malloc(MOST), *all = malloc((size_t)j->size * MOST);
     for (int t = 0; t < DTYPE_COUNT; t++)
