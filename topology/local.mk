@@ -1,6 +1,7 @@
 # topology
 noinst_LTLIBRARIES += libtopology.la
 libtopology_la_SOURCES = \
+	%D%/apart.c %D%/apart.h \
 	%D%/cpus.c %D%/cpus.h \
 	%D%/devices.c %D%/devices.h \
 	%D%/driver.c \

@@ -1,21 +1,17 @@
 /* record.h - reads a record of a machine safely, also one that was made to do harm.
  *
  * hwloc's import trusts its input: its assertions fail if objects contradict one another (hwloc 2.9: a record without a
- * NUMA node). So a child process with a deadline and little memory imports the record, and returns the plain tables
- * through shared memory; they are used only if every number in them is in its range. */
+ * NUMA node). So a child process imports the record (apart.h). */
 #ifndef DDP_TOPOLOGY_RECORD_H
 #define DDP_TOPOLOGY_RECORD_H
 
-#include "topology/inventory.h"
+#include "topology/apart.h"
 
 enum { RECORD_SIZE_MAX = 16 << 20 }; /* bytes; a machine of 1000 cores has some 1 MiB */
 
-/* Fills *inv from a record (text[n - 1] is a NUL). 0 or -1. */
-typedef int record_f(const char *text, size_t n, struct inventory *inv, ddp_error_t *errp);
-
 /* How records are read here. */
 struct record_reader {
-    record_f *import;
+    import_f *import;
     int major_max;    /* of the format that import reads: 2 for <topology version="2.0"> */
     uint64_t deadline; /* for reading the file and for import (clock.h) */
 };

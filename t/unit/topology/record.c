@@ -13,13 +13,13 @@
 
 static const char empty[] = "<topology></topology>";
 
-static int load_text(const char *text, record_f *import, double timeout_s, struct inventory *inv, ddp_error_t *errp)
+static int load_text(const char *text, import_f *import, double timeout_s, struct inventory *inv, ddp_error_t *errp)
 {
     struct record_reader reader = {import, 2, deadline_in(timeout_s)};
     return record_load_text(&reader, text, strlen(text), "m.xml", inv, errp);
 }
 
-static int load(record_f *import, double timeout_s, struct inventory *inv, ddp_error_t *errp)
+static int load(import_f *import, double timeout_s, struct inventory *inv, ddp_error_t *errp)
 {
     return load_text(empty, import, timeout_s, inv, errp);
 }
@@ -98,7 +98,7 @@ static void what_the_child_does_not_survive_is_refused(void **state)
 {
     (void)state;
     static const struct {
-        record_f *import;
+        import_f *import;
         double timeout_s;
         int domain;
         const char *text;
