@@ -19,6 +19,7 @@
 #include "spank/nccl.h"
 #include "spank/site.h"
 #include "spank/watchdog.h"
+#include "topology/cache.h"
 
 #define WAITS_S 4.0   /* of all waits together */
 #define ALL_S 5.0     /* of everything */
@@ -70,13 +71,13 @@ static struct port_range read_ephemeral(void)
 static int load_cores(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
     (void)arg;
-    return inventory_load_until(NULL, false, deadline, ret, errp);
+    return inventory_load_cached(CACHE_FOLDER, false, deadline, ret, errp);
 }
 
 static int load_all(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
     (void)arg;
-    return inventory_load_until(NULL, true, deadline, ret, errp);
+    return inventory_load_cached(CACHE_FOLDER, true, deadline, ret, errp);
 }
 
 static int load_record(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)

@@ -12,6 +12,16 @@ unset SLURM_CPU_BIND
 machines=$top_srcdir/t/data/topology
 export SLURM_CONF=$cluster_dir/conf/slurm.conf
 
+# What slurmd wrote when it started (topology/cache.h). The first look at a file after it was written counts as access.
+cores() { cluster_exec n1 stat -c "$1" /run/slurm-ddp/cores; }
+is "slurmd writes down its node's cores" "$(cores '%U %a')" "root 644"
+written=$(cores %x)
+cluster_run srun -N1 -n2 -w n1 true
+is "a step without ddp does not look" "$(cores %x)" "$written"
+cluster_run srun -N1 -n2 -w n1 --ddp=verbose true
+is "a step runs" "$rc" 0
+ok "... and takes them from there" test "$(cores %x)" != "$written"
+
 # One line per task: its node and local rank, its CPUs.
 cat >"$tmp/mask" <<'SHOW'
 #!/bin/sh

@@ -350,15 +350,18 @@ static int fill_devices(struct loader *l)
     return add_links(l);
 }
 
-/* Of this machine: from Linux's own files. */
+int import_devices(struct inventory *inv, ddp_error_t *errp)
+{
+    if (sysfs_read_devices(inv, "/sys", errp) < 0)
+        return -1;
+    inventory_read_driver(inv, "/proc/driver/nvidia");
+    return 0;
+}
+
+/* hwloc shows another machine with HWLOC_FSROOT or HWLOC_SYNTHETIC. */
 static int read_devices(struct loader *l)
 {
-    if (!hwloc_topology_is_thissystem(l->t)) /* HWLOC_FSROOT, HWLOC_SYNTHETIC */
-        return 0;
-    if (sysfs_read_devices(l->inv, "/sys", l->errp) < 0)
-        return -1;
-    inventory_read_driver(l->inv, "/proc/driver/nvidia");
-    return 0;
+    return hwloc_topology_is_thissystem(l->t) ? import_devices(l->inv, l->errp) : 0;
 }
 
 static int configure(hwloc_topology_t t, bool with_io)

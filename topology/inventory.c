@@ -202,3 +202,13 @@ bool inventory_is_sound(const struct inventory *inv)
             return false;
     return are_sound_devices(inv);
 }
+
+void inventory_copy(struct inventory *to, const struct inventory *from)
+{
+    memcpy(to, from, offsetof(struct inventory, core));
+    memcpy(to->core, from->core, from->n_cores * sizeof from->core[0]);
+    memcpy(to->numa, from->numa, from->n_numas * sizeof from->numa[0]);
+    memcpy(to->gpu, from->gpu, from->n_gpus * sizeof from->gpu[0]);
+    memcpy(to->nic, from->nic, from->n_nics * sizeof from->nic[0]);
+    memcpy(to->link_mbps, from->link_mbps, from->n_gpus * sizeof from->link_mbps[0]);
+}

@@ -1,5 +1,6 @@
 /* inventory.h - the parts of a machine that matter for placing ranks, in plain tables without pointers, so that one
- * process can read what another has written. All functions are pure except inventory_load and inventory_read_driver.
+ * process can read what another has written. All functions are pure except inventory_load and its like, inventory_store
+ * and inventory_read_driver.
  *
  * Numbers: a core, NUMA node, package, cache, GPU or NIC is named by its place in its table here, and the tables are in
  * hwloc's logical order (cores, nodes, packages, caches: neighbours are near each other) or by PCI address (GPUs,
@@ -92,6 +93,14 @@ enum inventory_distance { DISTANCE_SAME_SWITCH, DISTANCE_SAME_ROOT, DISTANCE_SAM
  * 10 s; inventory_load_until: by the deadline, clock.h). */
 int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp);
 int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struct inventory *ret, ddp_error_t *errp);
+
+/* inventory_store, in slurmd: reads this machine's cores in a child process and writes them to the folder's cache
+ * (cache.h), for inventory_load_cached, in tasks: as inventory_load of this machine, from the cache where that is to be
+ * believed and no HWLOC_ variable asks for something else; `allowed` is slurmd's then. Both: 0 or -1, as
+ * inventory_load_until. */
+int inventory_store(const char *folder, uint64_t deadline, ddp_error_t *errp);
+int inventory_load_cached(const char *folder, bool with_io, uint64_t deadline, struct inventory *ret,
+                          ddp_error_t *errp);
 
 /* Reads the names and UUIDs of GPUs from the text files of NVIDIA's driver under `proc` ("/proc/driver/nvidia"); uses
  * no library and opens no device. What is missing stays unknown. inventory_load calls it for this machine. */

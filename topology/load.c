@@ -1,3 +1,4 @@
+#include "config.h" /* environ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -5,6 +6,8 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "topology/apart.h"
+#include "topology/cache.h"
 #include "topology/load_impl.h"
 #include "topology/record.h"
 
@@ -61,17 +64,6 @@ static void set_origin(struct inventory *inv, const char *xml)
         strcpy(inv->origin, "this machine");
 }
 
-/* Not what lies unused between the tables: a quarter of a megabyte that the reader would have to allocate. */
-static void copy(struct inventory *to, const struct inventory *from)
-{
-    memcpy(to, from, offsetof(struct inventory, core));
-    memcpy(to->core, from->core, from->n_cores * sizeof from->core[0]);
-    memcpy(to->numa, from->numa, from->n_numas * sizeof from->numa[0]);
-    memcpy(to->gpu, from->gpu, from->n_gpus * sizeof from->gpu[0]);
-    memcpy(to->nic, from->nic, from->n_nics * sizeof from->nic[0]);
-    memcpy(to->link_mbps, from->link_mbps, from->n_gpus * sizeof from->link_mbps[0]);
-}
-
 int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
 {
     struct inventory *inv = calloc(1, sizeof *inv);
@@ -83,7 +75,7 @@ int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struc
     struct record_reader reader = {load_quietly, import_major(), deadline};
     int rc = xml ? record_load(&reader, xml, inv, errp) : load_quietly(NULL, 0, inv, errp);
     if (rc == 0)
-        copy(ret, inv);
+        inventory_copy(ret, inv);
     else if (is_from_env)
         error_prefix(errp, "HWLOC_XMLFILE");
     free(inv);
@@ -93,4 +85,54 @@ int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struc
 int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_error_t *errp)
 {
     return inventory_load_until(xml, with_io, deadline_in(IMPORT_S), ret, errp);
+}
+
+/* Then it is not this machine that hwloc would show, or not as it is. */
+static bool is_hwloc_steered(void)
+{
+    for (char **e = environ; *e; e++)
+        if (!strncmp(*e, "HWLOC_", strlen("HWLOC_")))
+            return true;
+    return false;
+}
+
+/* 1: there is no cache. */
+static int load_cached(const char *folder, struct inventory *inv, ddp_error_t *errp)
+{
+    bool with_io = inv->has_io;
+    if (cache_read(folder, inv) < 0)
+        return 1;
+    inv->has_io = with_io;
+    set_origin(inv, NULL);
+    return with_io ? import_devices(inv, errp) : 0;
+}
+
+int inventory_load_cached(const char *folder, bool with_io, uint64_t deadline, struct inventory *ret,
+                          ddp_error_t *errp)
+{
+    struct inventory *inv = is_hwloc_steered() ? NULL : calloc(1, sizeof *inv);
+    int rc = 1; /* nothing there */
+    if (inv) {
+        inv->has_io = with_io;
+        rc = load_cached(folder, inv, errp);
+    }
+    if (rc == 0)
+        inventory_copy(ret, inv);
+    free(inv);
+    return rc > 0 ? inventory_load_until(NULL, with_io, deadline, ret, errp) : rc;
+}
+
+int inventory_store(const char *folder, uint64_t deadline, ddp_error_t *errp)
+{
+    struct inventory *inv = calloc(1, sizeof *inv);
+    int rc = -1;
+    if (!inv)
+        return error_errno(errp, "no memory for the machine's inventory");
+    set_origin(inv, NULL);
+    if (is_hwloc_steered())
+        error_set(errp, DDP_E_USAGE, EINVAL, "HWLOC_ variables are set");
+    else if (import_apart(load_quietly, NULL, 0, deadline, inv, errp) == 0)
+        rc = cache_write(folder, inv, errp);
+    free(inv);
+    return rc;
 }

@@ -8,6 +8,7 @@
 /* Fills *inv, whose origin and has_io are set, from a record (xml[n - 1] is a NUL), or from this machine where xml is
  * NULL. 0 or -1, as inventory_load; *inv is partly filled then. */
 int import_topology(const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp);
+int import_devices(struct inventory *inv, ddp_error_t *errp); /* this machine's, from Linux's own files */
 int import_major(void); /* major version of the record format that this hwloc reads */
 
 /* The rest is pure. */
@@ -44,6 +45,10 @@ void place_pci(const struct inventory *inv, struct inventory_pci *p);
  * in inv's table, or -1 if it is a switch. The bandwidth of two GPUs is the direct one plus the bandwidth through
  * switches: the smaller of what the first has to all switches and what these have to the second. */
 void link_gpus(struct inventory *inv, const int *gpu, size_t n, const uint64_t *values);
+
+/* Copies the tables' used parts: what lies unused between them is a quarter of a megabyte, which the reader would have
+ * to allocate. */
+void inventory_copy(struct inventory *to, const struct inventory *from);
 
 /* True if every count, index and set is in its range, and every text has its end. */
 bool inventory_is_sound(const struct inventory *inv);

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libtopology.la
 libtopology_la_SOURCES = \
 	%D%/apart.c %D%/apart.h \
+	%D%/cache.c %D%/cache.h \
 	%D%/cpus.c %D%/cpus.h \
 	%D%/devices.c %D%/devices.h \
 	%D%/driver.c \
@@ -43,6 +44,8 @@ libtopology_la_SOURCES += \
 	%D%/show/units.c \
 	%D%/show/words.c
 
+UNIT_TESTS += t/unit/topology/cache.t
+t_unit_topology_cache_t_SOURCES = t/unit/topology/cache.c
 UNIT_TESTS += t/unit/topology/devices.t
 t_unit_topology_devices_t_SOURCES = t/unit/topology/devices.c
 UNIT_TESTS += t/unit/topology/inventory.t

@@ -1,0 +1,263 @@
+/* A machine's cores in a file: what is written is read, and nothing else is believed. Only root can write it, so that
+ * others skip all but the first test. */
+#include "t/unit/unit.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "t/lib/folder.h"
+#include "topology/cache.h"
+
+static struct inventory machine, found; /* large */
+static char folder[80], file[96];
+
+static bool is_root(void)
+{
+    return geteuid() == 0;
+}
+
+static int begin(void **state)
+{
+    ddp_error_t e;
+    int rc = folder_make(state);
+    umask(077); /* slurmd's may be as strict */
+    snprintf(folder, sizeof folder, "%s/cache", test_folder);
+    snprintf(file, sizeof file, "%s/cache/" CACHE_FILE, test_folder);
+    if (rc < 0 || inventory_load(NULL, true, &machine, &e) < 0)
+        return -1;
+    return is_root() ? cache_write(folder, &machine, &e) : 0;
+}
+
+static int try_read(void)
+{
+    memset(&found, 0, sizeof found);
+    return cache_read(folder, &found);
+}
+
+static void assert_same_cores(void)
+{
+    assert_string_equal(found.cpu_model, machine.cpu_model);
+    assert_int_equal(found.n_cores, machine.n_cores);
+    assert_int_equal(found.n_numas, machine.n_numas);
+    assert_int_equal(found.n_packages, machine.n_packages);
+    assert_int_equal(found.n_caches, machine.n_caches);
+    assert_true(cpus_equal(&found.all, &machine.all));
+    assert_memory_equal(found.core, machine.core, machine.n_cores * sizeof *machine.core);
+    assert_memory_equal(found.numa, machine.numa, machine.n_numas * sizeof *machine.numa);
+}
+
+static int count_files(void)
+{
+    char command[128];
+    int n = -1;
+    snprintf(command, sizeof command, "find %s -mindepth 1 | wc -l", folder);
+    FILE *f = popen(command, "r");
+    assert_true(f && fscanf(f, "%d", &n) == 1);
+    pclose(f);
+    return n;
+}
+
+static void cores_are_read_anew_without_a_cache(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    memset(&found, 0, sizeof found);
+    assert_int_equal(inventory_load_cached("/nonexistent", true, deadline_in(10), &found, &e), 0);
+    assert_same_cores();
+    assert_int_equal(found.n_gpus, machine.n_gpus);
+    assert_int_equal(found.n_nics, machine.n_nics);
+    assert_true(found.has_io);
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    struct stat st;
+    if (!is_root())
+        return;
+    assert_int_equal(try_read(), 0);
+    assert_same_cores();
+    assert_int_equal(found.n_gpus + found.n_nics, 0);
+    assert_true(stat(folder, &st) == 0 && (st.st_mode & 07777) == 0755);
+    assert_true(stat(file, &st) == 0 && (st.st_mode & 07777) == 0644);
+    assert_int_equal(count_files(), 1);
+}
+
+/* The file says that the machine is another one. */
+static void the_cache_takes_the_place_of_reading_cores(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    if (!is_root())
+        return;
+    strcpy(machine.cpu_model, "Cached CPU");
+    assert_int_equal(cache_write(folder, &machine, &e), 0);
+    assert_int_equal(inventory_load_cached(folder, true, deadline_in(10), &found, &e), 0);
+    assert_string_equal(found.cpu_model, "Cached CPU");
+    assert_string_equal(found.origin, machine.origin);
+    assert_int_equal(found.n_nics, machine.n_nics); /* as they are now */
+    assert_true(found.has_io);
+    setenv("HWLOC_COMPONENTS", "-x86", 1);
+    int rc = inventory_load_cached(folder, false, deadline_in(10), &found, &e);
+    unsetenv("HWLOC_COMPONENTS");
+    assert_int_equal(rc, 0);
+    assert_string_not_equal(found.cpu_model, "Cached CPU");
+}
+
+static void slurmd_writes_what_a_child_process_reads(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    if (!is_root())
+        return;
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(inventory_store(folder, deadline_in(10), &e), 0);
+    assert_int_equal(try_read(), 0);
+    assert_same_cores();
+    assert_string_equal(found.origin, machine.origin);
+    setenv("HWLOC_XMLFILE", "/nonexistent", 1);
+    int rc = inventory_store(folder, deadline_in(10), &e);
+    unsetenv("HWLOC_XMLFILE");
+    assert_int_equal(rc, -1);
+    assert_error_has(e, "HWLOC_ variables are set");
+}
+
+/* Each byte of the head and of the tables' sizes matters: another version, another boot, other CPUs, another length. */
+static void a_file_of_another_machine_is_not_believed(void **state)
+{
+    (void)state;
+    unsigned char byte;
+    if (!is_root())
+        return;
+    int fd = open(file, O_RDWR);
+    assert_true(fd >= 0);
+    for (off_t at = 0; at < 40; at++) {
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte ^= 1;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        assert_int_equal(try_read(), -1);
+        byte ^= 1;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    }
+    assert_int_equal(try_read(), 0);
+    close(fd);
+}
+
+static void a_file_of_another_length_is_not_believed(void **state)
+{
+    (void)state;
+    struct stat st;
+    if (!is_root())
+        return;
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(truncate(file, st.st_size + 1), 0);
+    assert_int_equal(try_read(), -1);
+    assert_int_equal(truncate(file, st.st_size), 0);
+    assert_int_equal(try_read(), 0);
+    for (off_t n = st.st_size - 1; n >= 0; n -= n > 64 ? 61 : 1) {
+        assert_int_equal(truncate(file, n), 0);
+        assert_int_equal(try_read(), -1);
+    }
+}
+
+/* Whatever its tables hold, no index is out of its range afterwards: also under a sanitizer. */
+static void contradicting_tables_are_not_believed(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    if (!is_root())
+        return;
+    machine.core[0].n_cpus = INVENTORY_THREADS_MAX + 1;
+    assert_int_equal(cache_write(folder, &machine, &e), 0);
+    assert_int_equal(try_read(), -1);
+    machine.core[0].n_cpus = 1;
+    machine.core[0].package = (int16_t)machine.n_packages;
+    assert_int_equal(cache_write(folder, &machine, &e), 0);
+    assert_int_equal(try_read(), -1);
+}
+
+static void a_file_that_is_not_roots_alone_is_not_believed(void **state)
+{
+    (void)state;
+    if (!is_root())
+        return;
+    assert_int_equal(chmod(file, 0664), 0);
+    assert_int_equal(try_read(), -1);
+    assert_int_equal(chmod(file, 0646), 0);
+    assert_int_equal(try_read(), -1);
+    assert_int_equal(chmod(file, 0644), 0);
+    assert_int_equal(chown(file, 65534, 0), 0);
+    assert_int_equal(try_read(), -1);
+    assert_int_equal(chown(file, 0, 0), 0);
+    assert_int_equal(try_read(), 0);
+}
+
+static void a_link_or_a_pipe_is_not_believed(void **state)
+{
+    (void)state;
+    char moved[128];
+    if (!is_root())
+        return;
+    snprintf(moved, sizeof moved, "%s.moved", file);
+    assert_int_equal(rename(file, moved), 0);
+    assert_int_equal(symlink(moved, file), 0);
+    assert_int_equal(try_read(), -1);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(mkfifo(file, 0644), 0);
+    assert_int_equal(try_read(), -1); /* and is not waited for */
+}
+
+static void assert_not_written(const char *reason)
+{
+    ddp_error_t e = {0};
+    assert_int_equal(cache_write(folder, &machine, &e), -1);
+    assert_error_has(e, reason);
+    assert_error_has(e, folder);
+}
+
+static void nothing_is_written_to_anothers_folder(void **state)
+{
+    (void)state;
+    char other[128];
+    if (!is_root())
+        return;
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_not_written("is not root's alone: remove it");
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(chown(folder, 65534, 0), 0);
+    assert_not_written("is not root's alone: remove it");
+    assert_int_equal(count_files(), 0);
+    snprintf(other, sizeof other, "%s.other", folder);
+    assert_int_equal(rename(folder, other), 0);
+    assert_int_equal(symlink(other, folder), 0);
+    assert_not_written("Not a directory");
+}
+
+static void a_folder_that_cannot_be_made_is_named(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    if (!is_root())
+        return;
+    assert_int_equal(cache_write("/proc/slurm-ddp", &machine, &e), -1);
+    assert_error_has(e, "/proc/slurm-ddp: ");
+}
+
+#define WITH_FOLDER(f) cmocka_unit_test_setup_teardown(f, begin, folder_remove)
+static const struct CMUnitTest tests[] = {
+    WITH_FOLDER(cores_are_read_anew_without_a_cache),
+    WITH_FOLDER(what_is_written_is_read),
+    WITH_FOLDER(the_cache_takes_the_place_of_reading_cores),
+    WITH_FOLDER(slurmd_writes_what_a_child_process_reads),
+    WITH_FOLDER(a_file_of_another_machine_is_not_believed),
+    WITH_FOLDER(a_file_of_another_length_is_not_believed),
+    WITH_FOLDER(contradicting_tables_are_not_believed),
+    WITH_FOLDER(a_file_that_is_not_roots_alone_is_not_believed),
+    WITH_FOLDER(a_link_or_a_pipe_is_not_believed),
+    WITH_FOLDER(nothing_is_written_to_anothers_folder),
+    WITH_FOLDER(a_folder_that_cannot_be_made_is_named),
+};
+UNIT_MAIN(tests)
