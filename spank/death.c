@@ -107,6 +107,8 @@ static void say_who(const struct death *d, char *buf, size_t size)
         snprintf(buf, size, "rank %d (%s) was stopped by signal %d (%s)", d->rank, d->node, d->how, strsignal(d->how));
     else if (d->kind == DEATH_BUSY)
         snprintf(buf, size, "rank %d (%s) had computed for %d s while all others waited", d->rank, d->node, d->how);
+    else if (d->kind == DEATH_IDLE)
+        snprintf(buf, size, "all ranks had waited for %d s", d->how);
     else
         snprintf(buf, size, "%s%srank %d (%s) %s after %u s", d->text, *d->text ? ", and then " : "", d->rank, d->node,
                  how, d->after_s);

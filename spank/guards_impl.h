@@ -97,7 +97,8 @@ struct guards {
     struct death suspect;        /* kind DEATH_NONE: nobody, or too many */
     int n_left;                  /* of DEATH_LEFT */
     struct death activity, told_activity; /* of this subtree; what is known of it above */
-    uint64_t lull_at;            /* the root: since then one computes and all others wait; 0: that is not so */
+    enum death_kind lull;        /* the root: DEATH_BUSY: one computes and all others wait; DEATH_IDLE; DEATH_NONE */
+    uint64_t lull_at;            /* since when */
     uint64_t settle_at;          /* 0: nothing has died */
     bool is_waiting;             /* `first`, since then, for a node that is late */
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */

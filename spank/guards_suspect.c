@@ -1,10 +1,13 @@
 /* guards_suspect.c - what the failure of a program may come from, although it is none itself: another one has ended
- * with code 0 while the rest went on, stands still, or computes for ever. Where several have ended there is nothing to
- * say: they may all have been ready. */
+ * with code 0 while the rest went on, stands still, or computes for ever; or all have waited for each other, in another
+ * collective, say, and who gives up first is not to blame. Where several have ended there is nothing to say: they may
+ * all have been ready. */
 #include "spank/guards.h"
 
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
+
+#define IDLE_S 4 /* a program that starts, or sleeps between two tries, is none that waits in vain */
 
 void suspect_reset(guards_t *g)
 {
@@ -13,7 +16,7 @@ void suspect_reset(guards_t *g)
     for (struct link *l = g->below; l; l = l->next)
         l->activity = (struct death){.kind = DEATH_NONE};
     g->activity = g->told_activity = (struct death){.kind = DEATH_NONE};
-    g->lull_at = 0;
+    g->lull = DEATH_NONE;
 }
 
 /* False: it changes nothing, here or above. */
@@ -51,14 +54,24 @@ static void add_activity(struct death *of, const struct death *d)
     of->how = n;
 }
 
+static enum death_kind lull_of(const guards_t *g)
+{
+    const struct death *a = &g->activity;
+    int n_others = g->f.size - a->how;
+    return a->kind == DEATH_BUSY && n_others == 1   ? DEATH_BUSY
+           : a->kind == DEATH_NONE && n_others == 0 ? DEATH_IDLE
+                                                    : DEATH_NONE;
+}
+
 void guards_activity(guards_t *g, const struct death *d)
 {
     g->activity = *d;
     for (const struct link *l = g->below; l; l = l->next)
         add_activity(&g->activity, &l->activity);
-    bool is_lull = g->activity.kind == DEATH_BUSY && g->activity.how == g->f.size - 1, was_lull = g->lull_at;
-    if (is_lull != was_lull)
-        g->lull_at = is_lull ? clock_ns() : 0;
+    enum death_kind lull = lull_of(g);
+    if (lull != g->lull)
+        g->lull_at = clock_ns();
+    g->lull = lull;
     const struct death *told = &g->told_activity, *now = &g->activity;
     if (!g->above || (told->kind == now->kind && told->how == now->how && told->rank == now->rank))
         return;
@@ -76,10 +89,14 @@ void suspect_tell_above(guards_t *g)
 void suspect_blame(const guards_t *g, struct death *d)
 {
     struct death s = g->suspect;
-    if (s.kind == DEATH_NONE && g->lull_at) {
+    if (s.kind == DEATH_NONE && g->lull != DEATH_NONE) {
         s = g->activity;
+        s.kind = g->lull;
+        s.rank = g->lull == DEATH_IDLE ? -1 : s.rank;
         s.how = (int)((clock_ns() - g->lull_at) / NS_PER_S + ACTIVITY_N * ACTIVITY_S);
     }
+    if (s.kind == DEATH_IDLE && s.how < IDLE_S)
+        return;
     bool is_other = d->kind == DEATH_ENDED && death_may_follow(d) && d->rank != s.rank;
     bool is_same = d->kind == DEATH_TOLD && d->rank == s.rank && s.kind != DEATH_BUSY; /* libddp need not know how */
     if (s.kind != DEATH_NONE && (is_other || is_same))

@@ -176,6 +176,14 @@ computes() { # SECONDS: until rank 1 gives up
     said '^ddp: rank 6 \(n4\) had computed for [0-9]* s while all others waited, and then rank 1 \(n1\) exited with'
 }
 ok "who has computed while all others waited for it is named with their time-out" eval 'computes 8 || computes 20'
+waits() { # SECONDS: until rank 1 gives up
+    # shellcheck disable=SC2016
+    start '[ $RANK = 1 ] || exec sleep $NAP; sleep '"$1; exit 1"
+    until_true 60 said 'exited with code 1 '
+    end_step
+    said '^ddp: all ranks had waited for [0-9]* s, and then rank 1 \(n1\) exited with code 1'
+}
+ok "where all have waited, who gives up first is not blamed alone" eval 'waits 8 || waits 20'
 
 # ---- nodes ----
 # shellcheck disable=SC2016

@@ -77,6 +77,7 @@ static void a_death_is_one_sentence(void **state)
          "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
         {{DEATH_BUSY, 3, 7, 12, 0, 0, "n2", "", 0, false},
          "rank 3 (n2) had computed for 7 s while all others waited"},
+        {{DEATH_IDLE, -1, 7, 0, 0, 0, "", "", 0, false}, "all ranks had waited for 7 s"},
         {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2", "", 0, false},
          "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
         {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2", "", 0, false},
