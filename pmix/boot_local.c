@@ -11,6 +11,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/notice.h"
 #include "runtime/base/num.h"
 #include "runtime/base/retry.h"
 
@@ -25,6 +26,7 @@ struct local {
     char server[128]; /* "boot server tcp:n1:4711", for errors */
     unsigned char body[WIRE_BODY_MAX];
     size_t body_n; /* of the last answer */
+    char cause[NOTICE_TEXT_MAX + 1]; /* whose death ended the fence, as the guard told it; "": none did */
 };
 
 static int setting_load(struct boot_join *ret, ddp_error_t *errp)
@@ -154,6 +156,8 @@ static int local_fence(boot_t *b, uint64_t deadline, ddp_error_t *errp)
         return 0;
     if (e.domain == DDP_E_TIMEOUT && l->is_broken)
         return fence_late(l, errp);
+    if (e.domain == DDP_E_PEER)
+        snprintf(l->cause, sizeof l->cause, "%s", e.text);
     return error_set(errp, e.domain, e.code, "%s", e.text);
 }
 
@@ -179,7 +183,7 @@ static int local_close(boot_t *b, ddp_error_t *errp)
 {
     struct local *l = b->state;
     (void)errp; /* whom BYE does not reach sees the connection close */
-    send_frame(l, WIRE_BYE, NULL, 0, NULL, 0, deadline_in(LAST_WORD_S), NULL);
+    send_frame(l, WIRE_BYE, l->cause, strlen(l->cause), NULL, 0, deadline_in(LAST_WORD_S), NULL);
     io_close(l->fd);
     free(l);
     return 0;

@@ -5,6 +5,7 @@
 
 #include "pmix/boot_server_impl.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/notice.h"
 
 static void client_admit(boot_server_t *s, struct client *c)
 {
@@ -159,12 +160,15 @@ static int on_who(boot_server_t *s, struct client *c, const struct boot_frame *f
     return 0;
 }
 
+/* With the cause, where the rank gives up because it has heard of a death: what the others are told is that, too. */
 static int on_bye(boot_server_t *s, struct client *c, const struct boot_frame *f)
 {
     struct rank *r = &s->ranks[c->rank];
     char text[160];
-    if (f->n)
+    if (f->n > NOTICE_TEXT_MAX)
         return -1;
+    if (c->in_fence && f->n)
+        server_fail(s, c->rank, "%.*s", (int)f->n, (const char *)f->body);
     if (c->in_fence)
         server_fail(s, c->rank, "rank %d gave up waiting for %s", c->rank, late_ranks(s, text, sizeof text));
     r->client = NULL; /* so that the drop is no death */

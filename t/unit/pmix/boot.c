@@ -3,9 +3,15 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/door.h"
+#include "runtime/base/notice.h"
+
+static const char death[] = "rank 7 (n4) exited with code 3";
 
 /* ---- what the ranks do ---- */
 
@@ -51,6 +57,25 @@ static void one_is_late(int rank, int size, struct report *r)
         if (boot_fence(b, deadline_in(1), &e) == 0 || (is_timeout && !strstr(e.text, "earlier error")))
             r->rc = -98;
     }
+    boot_leave(b, NULL);
+}
+
+/* The last rank's guard tells it of a death while it waits for rank 0; the others' guards say nothing. */
+static void one_hears_of_a_death(int rank, int size, struct report *r)
+{
+    unsigned char body[4 + sizeof death];
+    int pair[2];
+    boot_t *b = join(r);
+    bytes_put32(body, 7);
+    memcpy(body + 4, death, sizeof death - 1);
+    if (rank == size - 1 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+        notice_heed(pair[1]);
+        frame_send(pair[0], DOOR_DEATH, body, 4 + sizeof death - 1);
+    }
+    uint64_t deadline = deadline_in(PATIENCE_S);
+    while (rank == 0 && !r->may_go_on && deadline_left_ns(deadline) > 0)
+        poll(NULL, 0, 1);
+    bootranks_wait(b, PATIENCE_S, r);
     boot_leave(b, NULL);
 }
 
@@ -197,6 +222,23 @@ static void giving_up_ends_the_exchange(void **state)
     boot_server_destroy(s);
 }
 
+static void whose_death_ends_the_exchange_is_passed_on(void **state)
+{
+    (void)state;
+    boot_server_t *s = bootranks_serve_unix(3);
+    pid_t pid[3];
+    for (int r = 0; r < 3; r++)
+        pid[r] = bootranks_start(s, r, 3, &bootranks_report[r], one_hears_of_a_death);
+    bootranks_drive(s, pid + 1, 2);
+    bootranks_report[0].may_go_on = 1;
+    bootranks_drive(s, pid, 1);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(bootranks_report[r].rc, -1);
+        assert_string_equal(bootranks_report[r].e.text, death);
+    }
+    boot_server_destroy(s);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(values_reach_every_rank),
     cmocka_unit_test(the_same_ranks_may_come_again),
@@ -205,6 +247,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_rank_that_never_came_is_missed),
     cmocka_unit_test(deadlines_name_who_is_late),
     cmocka_unit_test(giving_up_ends_the_exchange),
+    cmocka_unit_test(whose_death_ends_the_exchange_is_passed_on),
 };
 
 int main(void)
