@@ -1,22 +1,25 @@
-/* guard_activity.c - once a second: how much processor time the program has taken. It costs one system call. */
+/* guard_activity.c - once a second: how much processor time the program has taken. It costs one system call, and some
+ * for each of its threads and of what it has started where it takes none. */
 #include "config.h"
 #include "spank/guard_impl.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "runtime/base/clock.h"
+#include "spank/guard_process.h"
 
-/* Of the program itself, not of what it has started: where that computes for it, it is nobody's suspect. */
+/* Where only what it has started computes, it is nobody's suspect, and does not wait either. */
 static enum activity_kind look(struct guard *g)
 {
-    clockid_t clock;
-    struct timespec t;
+    uint64_t now = clock_ns(), used;
+    if (g->has_ended)
+        return ACTIVITY_MIXED;
     if (g->waits)
         return ACTIVITY_WAITS;
-    if (g->has_ended || clock_getcpuclockid(g->program, &clock) != 0 || clock_gettime(clock, &t) < 0)
+    if (!process_used(g->program, &used))
         return g->activity.is;
-    return activity_take(&g->activity, clock_ns(), (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec);
+    bool is_low = activity_is_low(&g->activity, now, used);
+    return activity_take(&g->activity, now, used, is_low ? process_used_below(g->program) : ACTIVITY_UNKNOWN);
 }
 
 static bool has_others(const struct guard *g)

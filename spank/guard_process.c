@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "runtime/base/clock.h"
 
 #define SAY_S 1.0
 #define LINE_MAX_BYTES 4096
@@ -109,6 +112,27 @@ void process_signal_tree(pid_t pid, int signo)
         if (signo == SIGTERM)
             kill(l.pid[i], SIGCONT);
     }
+}
+
+bool process_used(pid_t pid, uint64_t *ret_ns)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+        return false;
+    *ret_ns = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+    return true;
+}
+
+uint64_t process_used_below(pid_t pid)
+{
+    struct list l = {.pid = {pid}, .n = 1};
+    uint64_t sum = 0, used;
+    for (size_t i = 0; i < l.n; i++) {
+        add_children(&l, l.pid[i]);
+        sum += i > 0 && process_used(l.pid[i], &used) ? used : 0;
+    }
+    return sum;
 }
 
 _Noreturn void process_end_as(int status)

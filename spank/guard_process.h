@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "runtime/base/error.h"
@@ -32,6 +33,11 @@ ERROR_PRINTF(1, 2) void process_say(const char *format, ...);
 /* Sends the signal (and after SIGTERM SIGCONT: who is stopped does not end) to that process, a child that has not been
  * reaped, and then to all that it and they have started, as far as they are still their parents' children. */
 void process_signal_tree(pid_t pid, int signo);
+
+/* The processor time that it has taken so far: false where that is not known; and the sum over all that it has started,
+ * as in process_signal_tree. */
+bool process_used(pid_t pid, uint64_t *ret_ns);
+uint64_t process_used_below(pid_t pid);
 
 /* Ends the process with that wait status, without a core. */
 _Noreturn void process_end_as(int status);

@@ -7,7 +7,7 @@
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
-#define IDLE_S 4 /* a program that starts, or sleeps between two tries, is none that waits in vain */
+#define IDLE_S 8 /* a program that starts, or sleeps between two tries, is none that waits in vain */
 
 void suspect_reset(guards_t *g)
 {

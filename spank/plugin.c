@@ -256,7 +256,7 @@ static void store_cores(void)
     ddp_error_t e;
     if (geteuid() != 0 || inventory_store(CACHE_FOLDER, deadline_in(STORE_S), &e) == 0)
         return;
-    snprintf(line, sizeof line, "ddp: each step reads this node's cores itself, which takes it longer: %s", e.text);
+    snprintf(line, sizeof line, "ddp: steps read this node's cores themselves, which takes longer: %s", e.text);
     log_node(line);
 }
 

@@ -12,15 +12,19 @@ unset SLURM_CPU_BIND
 machines=$top_srcdir/t/data/topology
 export SLURM_CONF=$cluster_dir/conf/slurm.conf
 
-# What slurmd wrote when it started (topology/cache.h). The first look at a file after it was written counts as access.
-cores() { cluster_exec n1 stat -c "$1" /run/slurm-ddp/cores; }
-is "slurmd writes down its node's cores" "$(cores '%U %a')" "root 644"
-written=$(cores %x)
-cluster_run srun -N1 -n2 -w n1 true
-is "a step without ddp does not look" "$(cores %x)" "$written"
-cluster_run srun -N1 -n2 -w n1 --ddp=verbose true
-is "a step runs" "$rc" 0
-ok "... and takes them from there" test "$(cores %x)" != "$written"
+# What slurmd wrote when it started (topology/cache.h): at its end the memory nodes, 16 bytes each, first their numbers.
+cores=/run/slurm-ddp/cores
+is "slurmd writes down its node's cores" "$(cluster_exec n1 stat -c '%U %a' $cores)" "root 644"
+cluster_exec n1 bash -c 'nodes=(/sys/devices/system/node/node[0-9]*) && size=$(stat -c %s $0) && printf "\57\0" |
+    dd of=$0 conv=notrunc status=none oflag=seek_bytes seek=$((size - 16 * ${#nodes[@]}))' $cores
+cluster_run srun -N1 -n2 -w n1 --ddp=verbose,bind=print true
+like "... and steps take them from there" "$err" 'node 47 '
+cluster_run srun -N1 -n2 -w n2 --ddp=verbose,bind=print true
+unlike "... each from its node's" "$err" 'node 47 '
+cluster_exec n1 chown nobody $cores
+cluster_run srun -N1 -n2 -w n1 --ddp=verbose,bind=print true
+unlike "... but from nobody's but root's" "$rc $err" '^[^0]|node 47 '
+cluster_exec n1 rm $cores
 
 # One line per task: its node and local rank, its CPUs.
 cat >"$tmp/mask" <<'SHOW'

@@ -183,7 +183,7 @@ waits() { # SECONDS: until rank 1 gives up
     end_step
     said '^ddp: all ranks had waited for [0-9]* s, and then rank 1 \(n1\) exited with code 1'
 }
-ok "where all have waited, who gives up first is not blamed alone" eval 'waits 8 || waits 20'
+ok "where all have waited, who gives up first is not blamed alone" eval 'waits 12 || waits 24'
 
 # ---- nodes ----
 # shellcheck disable=SC2016

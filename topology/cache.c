@@ -19,9 +19,9 @@
 
 /* What must be the same for a file to be believed. Behind it come the tables' used parts. */
 struct head {
-    char version[24];
-    uint64_t size;    /* of struct inventory */
-    uint64_t machine; /* hash of its boot, and of what is online */
+    char version[16];
+    uint32_t hwloc, size; /* hwloc's version; of struct inventory */
+    uint64_t machine;
 };
 
 enum { N_PARTS = 4 };
@@ -47,18 +47,24 @@ static int add_file(uint64_t *hash, const char *path, bool is_needed)
     return n < 0 && is_needed ? -1 : 0;
 }
 
-/* 0, or -1: this machine cannot be told from another. A kernel without NUMA has no list of nodes. */
-static int fill_head(struct head *ret)
+/* A kernel without NUMA has no list of nodes. */
+int cache_machine(uint64_t *ret)
+{
+    *ret = HASH_START;
+    return add_file(ret, "/proc/sys/kernel/random/boot_id", true) < 0 ||
+                   add_file(ret, "/sys/devices/system/cpu/online", true) < 0 ||
+                   add_file(ret, "/sys/devices/system/node/online", false) < 0
+               ? -1
+               : 0;
+}
+
+static void fill_head(struct head *ret, uint64_t machine)
 {
     memset(ret, 0, sizeof *ret);
     snprintf(ret->version, sizeof ret->version, "%s", PACKAGE_VERSION);
+    ret->hwloc = (uint32_t)import_version();
     ret->size = sizeof(struct inventory);
-    ret->machine = HASH_START;
-    return add_file(&ret->machine, "/proc/sys/kernel/random/boot_id", true) < 0 ||
-                   add_file(&ret->machine, "/sys/devices/system/cpu/online", true) < 0 ||
-                   add_file(&ret->machine, "/sys/devices/system/node/online", false) < 0
-               ? -1
-               : 0;
+    ret->machine = machine;
 }
 
 static bool is_roots(int fd, mode_t type)
@@ -79,11 +85,14 @@ static bool read_tables(int fd, struct inventory *inv)
 {
     struct head head, here;
     struct iovec part[N_PARTS];
+    uint64_t machine;
     char more;
+    if (!is_roots(fd, S_IFREG) || cache_machine(&machine) < 0)
+        return false;
     spread(&head, inv, part);
-    if (!is_roots(fd, S_IFREG) || fill_head(&here) < 0 || !read_part(fd, part[0]) ||
-        memcmp(&head, &here, sizeof head) != 0 || !read_part(fd, part[1]) || inv->n_cores > INVENTORY_CORES_MAX ||
-        inv->n_numas > INVENTORY_NUMAS_MAX || inv->n_gpus || inv->n_nics)
+    fill_head(&here, machine);
+    if (!read_part(fd, part[0]) || memcmp(&head, &here, sizeof head) != 0 || !read_part(fd, part[1]) ||
+        inv->n_cores > INVENTORY_CORES_MAX || inv->n_numas > INVENTORY_NUMAS_MAX || inv->n_gpus || inv->n_nics)
         return false;
     spread(&head, inv, part);
     return read_part(fd, part[2]) && read_part(fd, part[3]) && io_read_up_to(fd, &more, 1) == 0 &&
@@ -148,12 +157,19 @@ static int replace(const char *folder, struct head *head, struct inventory *inv,
     return rc;
 }
 
-int cache_write(const char *folder, const struct inventory *inv, ddp_error_t *errp)
+void cache_forget(const char *folder)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/" CACHE_FILE, folder);
+    unlink(path);
+}
+
+int cache_write(const char *folder, uint64_t machine, const struct inventory *inv, ddp_error_t *errp)
 {
     struct head head;
-    errno = 0;
-    if (fill_head(&head) < 0)
-        return error_errno(errp, "this machine's boot is not known");
+    uint64_t now;
+    if (cache_machine(&now) < 0 || now != machine)
+        return error_set(errp, DDP_E_SYSTEM, EAGAIN, "CPUs or NUMA nodes came or went while they were read");
     if (check_folder(folder, errp) < 0)
         return -1;
     struct inventory *own = calloc(1, sizeof *own);
@@ -162,6 +178,7 @@ int cache_write(const char *folder, const struct inventory *inv, ddp_error_t *er
     inventory_copy(own, inv);
     own->has_io = false;
     own->n_gpus = own->n_nics = 0;
+    fill_head(&head, machine);
     int rc = replace(folder, &head, own, errp);
     free(own);
     return rc;

@@ -112,7 +112,11 @@ static int add_numas(struct loader *l)
     hwloc_obj_t node = NULL;
     while ((node = hwloc_get_next_obj_by_type(l->t, HWLOC_OBJ_NUMANODE, node))) {
         int os_index = node->os_index <= INT16_MAX ? (int)node->os_index : -1;
-        struct inventory_numa numa = {(int16_t)os_index, -1, node->attr->numanode.local_memory};
+        struct inventory_numa numa;
+        memset(&numa, 0, sizeof numa); /* what lies between the fields goes into a file, too */
+        numa.os_index = (int16_t)os_index;
+        numa.package = -1;
+        numa.memory_bytes = node->attr->numanode.local_memory;
         int n_cores = 0;
         for (size_t i = 0; i < inv->n_cores; i++) {
             struct inventory_core *c = &inv->core[i];
@@ -418,7 +422,12 @@ int import_topology(const char *xml, size_t n, struct inventory *inv, ddp_error_
     return rc;
 }
 
+int import_version(void)
+{
+    return (int)hwloc_get_api_version();
+}
+
 int import_major(void)
 {
-    return (int)(hwloc_get_api_version() >> 16);
+    return import_version() >> 16;
 }

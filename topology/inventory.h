@@ -96,8 +96,8 @@ int inventory_load_until(const char *xml, bool with_io, uint64_t deadline, struc
 
 /* inventory_store, in slurmd: reads this machine's cores in a child process and writes them to the folder's cache
  * (cache.h), for inventory_load_cached, in tasks: as inventory_load of this machine, from the cache where that is to be
- * believed and no HWLOC_ variable asks for something else; `allowed` is slurmd's then. Both: 0 or -1, as
- * inventory_load_until. */
+ * believed and no HWLOC_ variable of this process asks for something else; `allowed` is slurmd's then. Where
+ * inventory_store fails there is no cache. Both: 0 or -1, as inventory_load_until. */
 int inventory_store(const char *folder, uint64_t deadline, ddp_error_t *errp);
 int inventory_load_cached(const char *folder, bool with_io, uint64_t deadline, struct inventory *ret,
                           ddp_error_t *errp);

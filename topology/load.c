@@ -87,7 +87,7 @@ int inventory_load(const char *xml, bool with_io, struct inventory *ret, ddp_err
     return inventory_load_until(xml, with_io, deadline_in(IMPORT_S), ret, errp);
 }
 
-/* Then it is not this machine that hwloc would show, or not as it is. */
+/* Then it is not this machine that hwloc would show, or not as it is. In a task these are slurmd's variables. */
 static bool is_hwloc_steered(void)
 {
     for (char **e = environ; *e; e++)
@@ -124,15 +124,20 @@ int inventory_load_cached(const char *folder, bool with_io, uint64_t deadline, s
 
 int inventory_store(const char *folder, uint64_t deadline, ddp_error_t *errp)
 {
-    struct inventory *inv = calloc(1, sizeof *inv);
+    uint64_t machine;
     int rc = -1;
+    cache_forget(folder);
+    errno = 0;
+    if (cache_machine(&machine) < 0)
+        return error_errno(errp, "this machine's boot and CPUs are not known");
+    struct inventory *inv = calloc(1, sizeof *inv);
     if (!inv)
         return error_errno(errp, "no memory for the machine's inventory");
     set_origin(inv, NULL);
     if (is_hwloc_steered())
         error_set(errp, DDP_E_USAGE, EINVAL, "HWLOC_ variables are set");
     else if (import_apart(load_quietly, NULL, 0, deadline, inv, errp) == 0)
-        rc = cache_write(folder, inv, errp);
+        rc = cache_write(folder, machine, inv, errp);
     free(inv);
     return rc;
 }

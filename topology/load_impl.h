@@ -9,6 +9,7 @@
  * NULL. 0 or -1, as inventory_load; *inv is partly filled then. */
 int import_topology(const char *xml, size_t n, struct inventory *inv, ddp_error_t *errp);
 int import_devices(struct inventory *inv, ddp_error_t *errp); /* this machine's, from Linux's own files */
+int import_version(void); /* hwloc's, of its interface */
 int import_major(void); /* major version of the record format that this hwloc reads */
 
 /* The rest is pure. */
