@@ -46,7 +46,7 @@ for rate in 500 250; do
 done
 
 # Efficiency. Two runs on one rank at once have what two ranks have of the machine. What is told is compared with the
-# run on one rank of the same half minute, since the machine's speed drifts. It was 1.05, 1.07 and 1.12 of that where
+# run on one rank of the same half minute, since the machine's speed drifts.
 # the "nodes" are two processors of a virtual machine: what they had in their caches has gone when they have waited (a
 # forward pass takes 10.4 ms behind a wait for sums, 9.3 ms on one rank), and their host moves them between chiplets.
 alone() { # NAME

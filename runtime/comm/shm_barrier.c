@@ -13,6 +13,7 @@
 
 enum {
     PAUSE_NS = 100000,
+    POLLS_NS = 5000000,
     RINGS_MAX = 64, /* taken at once: strangers may ring without end */
 };
 
@@ -35,7 +36,7 @@ bool shm_pause(const struct shm *s, struct shm_pause *p, bool is_system_call)
     uint64_t now = clock_ns();
     if (p->n++ == 0)
         p->since_ns = now;
-    if (now - p->since_ns > PAUSE_NS)
+    if (now - p->since_ns > (is_system_call && s->may_spin ? POLLS_NS : PAUSE_NS))
         return false;
     if (s->may_spin && !is_system_call)
         relax();
