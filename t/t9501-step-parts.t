@@ -47,8 +47,6 @@ done
 
 # Efficiency. Two runs on one rank at once have what two ranks have of the machine. What is told is compared with the
 # run on one rank of the same half minute, since the machine's speed drifts.
-# the "nodes" are two processors of a virtual machine: what they had in their caches has gone when they have waited (a
-# forward pass takes 10.4 ms behind a wait for sums, 9.3 ms on one rank), and their host moves them between chiplets.
 alone() { # NAME
     "$top_builddir/ddp" run -n 1 "$top_builddir/train" --data $text --model tiny --val-windows 4 --log-every 0 \
         --steps 150 --ddp-record="$1" >/dev/null 2>&1
