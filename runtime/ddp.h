@@ -139,8 +139,10 @@ struct ddp_metrics {
     int n_buckets;            /* of the present plan */
     double alpha_s;           /* a reduction of B bytes takes about alpha_s + B * beta_s_per_byte; */
     double beta_s_per_byte;   /* 0: not measured (a bucket size was chosen, or too few steps) */
-    int slow_rank;            /* on processors: which computed more than 1.2 times as long as the median rank, in the */
-    double slow_factor;       /* median of 50 steps, and how many times as long; the last one found; -1, 0: none */
+    int slow_rank;            /* the last found to compute more than 1.2 times as long as the median rank, in the median
+                                 of 50 steps; or the first of a node that sends at less than a third of the median
+                                 node's rate; -1: none */
+    double slow_factor;       /* how many times as long, or slower; 0: none */
     char slow[128];           /* that in words, with its node; "": none */
     double part_s[7];         /* by enum ddp_part; they add up to wall_s, the time since the first ddp_batch_next */
     double wall_s;

@@ -141,6 +141,11 @@ static double memory_of(const struct pace_own *o)
     return o->memory_bytes;
 }
 
+static double rate_of(const struct pace_own *o)
+{
+    return o->send_bps;
+}
+
 /* What the ranks have gathered. */
 static void put_pace(ddp_t *d, bool has_steps)
 {
@@ -159,6 +164,7 @@ static void put_pace(ddp_t *d, bool has_steps)
     recorder_number(r, "efficiency", i->efficiency);
     recorder_number(r, "barrier_s", i->barrier_s);
     put_each(d, "memory_bytes", memory_of);
+    put_each(d, "send_bps", rate_of);
 }
 
 static void interval(ddp_t *d)
@@ -195,6 +201,7 @@ static void slow(ddp_t *d)
     recorder_count(r, "step", d->events.last.step);
     recorder_count(r, "rank", (uint64_t)d->pace.slow_rank);
     recorder_text(r, "node", d->team.map->host[d->pace.slow_rank]);
+    recorder_text(r, "of", d->pace.last.is_link ? "link" : "computing");
     recorder_number(r, "factor", d->pace.slow_factor);
     end(d);
 }
@@ -294,7 +301,7 @@ static void last_interval(ddp_t *d)
     for (int r = 0; r < n; r++)
         for (size_t k = 0; k < PACE_OWN_N; k++)
             ((double *)&all[r])[k] = NAN;
-    all[0] = pace_own(&d->pace, &d->parts, (double)d->state.reducer.hidden_ns / 1e9);
+    all[0] = pace_own(&d->pace, &d->parts, (double)d->state.reducer.hidden_ns / 1e9, NAN);
     pace_take(&d->pace, &d->team, all, false);
     interval(d);
 }

@@ -73,7 +73,7 @@ static int sum_tail(ddp_t *d, double *tail, bool is_interval, ddp_error_t *errp)
         return comm_allreduce(d->team.comm, tail, N_TAIL, DDP_F64, DDP_SUM, errp) < 0 ? team_break(&d->team) : 0;
     size_t n = (size_t)d->team.me.size, n_all = N_TAIL + n * PACE_OWN_N;
     double *all = calloc(n_all, sizeof *all);
-    struct pace_own *taken = malloc(n * sizeof *taken), own = pace_own(&d->pace, &d->parts, 0);
+    struct pace_own *taken = malloc(n * sizeof *taken), own = pace_own(&d->pace, &d->parts, 0, NAN);
     if (!all || !taken) {
         free(all);
         free(taken);

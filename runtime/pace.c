@@ -33,7 +33,7 @@ static double baseline_s(const struct pace *p, const struct parts *now, double c
     return computed_s * parts_ratio(now) / steps;
 }
 
-struct pace_own pace_own(struct pace *p, const struct parts *parts, double hidden_s)
+struct pace_own pace_own(struct pace *p, const struct parts *parts, double hidden_s, double send_bps)
 {
     double now_s[DDP_PARTS], took_s[PACE_STEPS];
     size_t n = (size_t)(p->n < PACE_STEPS ? p->n : PACE_STEPS);
@@ -43,6 +43,7 @@ struct pace_own pace_own(struct pace *p, const struct parts *parts, double hidde
     struct pace_own own = {.took_s = n ? stats_of(took_s, n).median : 0,
                            .hidden_s = hidden_s - p->at_hidden_s,
                            .memory_bytes = (double)meminfo_peak(""),
+                           .send_bps = send_bps,
                            .barrier_s = p->n_barriers ? p->barrier_now_s : NAN};
     for (int i = 0; i < DDP_PARTS; i++) {
         own.part_s[i] = now_s[i] - p->at_s[i];
@@ -81,6 +82,38 @@ static void find_slow(struct pace *p, const struct team *t, const struct pace_ow
     p->slow_factor = most / median;
     snprintf(p->slow, sizeof p->slow, "%.64s computes %.2f times as long as the median rank",
              world_rank_name(t->map, slowest, who, sizeof who), p->slow_factor);
+}
+
+/* A node's rate, the fastest of its ranks'; NAN: not known. */
+static double node_rate(const struct world *w, const struct pace_own *all, int node)
+{
+    double most = NAN;
+    for (int l = 0; l < world_local_size(w, node); l++)
+        most = fmax(most, all[world_rank_at(w, node, l)].send_bps);
+    return most;
+}
+
+static void find_slow_link(struct pace *p, const struct team *t, const struct pace_own *all)
+{
+    const struct world *w = t->map;
+    int n = w->n_nodes, slowest = 0;
+    double *rate = n > 2 && p->last.part_s[DDP_PART_EXPOSED] >= PACE_LINK_WAITS * p->last.wall_s
+                       ? malloc((size_t)n * sizeof *rate) : NULL;
+    bool all_know = rate;
+    for (int k = 0; rate && k < n; k++) {
+        rate[k] = node_rate(w, all, k);
+        slowest = rate[k] < rate[slowest] ? k : slowest;
+        all_know = all_know && isfinite(rate[k]);
+    }
+    double least = all_know ? rate[slowest] : NAN, median = all_know ? stats_of(rate, (size_t)n).median : NAN;
+    free(rate);
+    if (!(least < PACE_LINK * median))
+        return;
+    p->last.is_slow = p->last.is_link = true;
+    p->slow_rank = world_rank_at(w, slowest, 0);
+    p->slow_factor = median / least;
+    snprintf(p->slow, sizeof p->slow, "%.40s sends %.3g MB/s to other nodes, the median node %.3g: a slow link",
+             w->host[p->slow_rank], least / 1e6, median / 1e6);
 }
 
 /* The mean over the ranks that are known, of a double at `offset` of each. */
@@ -128,6 +161,8 @@ void pace_take(struct pace *p, const struct team *t, struct pace_own *all, bool 
     }
     p->last.is_judged = p->n >= PACE_STEPS && can_be_slow;
     if (p->last.is_judged)
+        find_slow_link(p, t, all);
+    if (p->last.is_judged && !p->last.is_slow)
         find_slow(p, t, all);
     p->n = p->n < PACE_STEPS ? p->n : 0;
     p->n_steps = 0;

@@ -8,6 +8,11 @@
  * ddp_backward_end of the last. A rank is slow whose time is more than PACE_SLOW times the median rank's. On processors
  * alone: a GPU still computes when the host has come to the pass's end.
  *
+ * A slow link. A node's rate is that of its fastest connection to another node: a node is named that sends at less than
+ * PACE_LINK of the median node's rate, of three nodes or more, where the ranks wait for sums for PACE_LINK_WAITS of
+ * their time or longer. Where nodes share a machine, the one with the slow link computes when the others do, and takes
+ * longer for it: so the link is looked at first.
+ *
  * Efficiency, without a run on one rank. A step's baseline is what its micro-steps would take in computing (data,
  * forward, backward) with nothing beside them: as long as those that do not synchronise, where there is accumulation;
  * else as many times as long as they do as a quiet pass (reducer.h) has taken of the passes before it, in the median
@@ -28,6 +33,8 @@
 
 #define PACE_STEPS 50
 #define PACE_SLOW 1.2
+#define PACE_LINK 0.33
+#define PACE_LINK_WAITS 0.1
 #define PACE_BARRIERS 256 /* the last ones, whose times are kept */
 #define PACE_BARRIER_SHARE 1e-3
 #define PACE_LEAST_S 1e-3 /* below it a step's time is that of its calls, and of what else the machine does */
@@ -40,6 +47,7 @@ struct pace_own {
     double baseline_s;        /* of a step; NAN: not known */
     double memory_bytes;      /* the most that it ever held */
     double barrier_s;         /* behind the last gather; NAN: there was none */
+    double send_bps;          /* to other nodes (comm_tcp_rate); NAN: not known */
 };
 #define PACE_OWN_N (sizeof(struct pace_own) / sizeof(double))
 
@@ -53,7 +61,8 @@ struct pace_interval {
     double efficiency;
     double barrier_s;         /* behind the last gather; NAN: there was none */
     bool is_judged;           /* it had steps enough to see who is slow, */
-    bool is_slow;             /* and a rank was */
+    bool is_slow;             /* and a rank was, */
+    bool is_link;             /* or its node's link */
 };
 
 struct pace {
@@ -84,7 +93,7 @@ void pace_note(struct pace *p, double took_s);
 bool pace_is_due(struct pace *p, bool has_joined, bool is_last);
 
 /* This rank's numbers since the last interval; hidden_s: so far. */
-struct pace_own pace_own(struct pace *p, const struct parts *parts, double hidden_s);
+struct pace_own pace_own(struct pace *p, const struct parts *parts, double hidden_s, double send_bps);
 
 /* All ranks' numbers, which it frees; can_be_slow: on processors. */
 void pace_take(struct pace *p, const struct team *t, struct pace_own *all, bool can_be_slow);

@@ -231,7 +231,7 @@ static int gather_pace(ddp_t *d, const struct ddp_step *s, bool has_joined, bool
     *ret = pace_is_due(&d->pace, has_joined, is_last);
     if (!*ret)
         return 0;
-    struct pace_own own = pace_own(&d->pace, &d->parts, hidden_s(d)), *all;
+    struct pace_own own = pace_own(&d->pace, &d->parts, hidden_s(d), comm_tcp_rate(d->team.comm)), *all;
     all = team_gather(&d->team, &own, sizeof own, errp);
     if (!all)
         return -1;

@@ -120,8 +120,8 @@ static void take_slow(struct textfile *t, const struct pace *p, const struct tea
 {
     char node[160] = "";
     if (p->last.is_judged)
-        t->v.slow_factor = p->last.is_slow ? p->slow_factor : NAN;
-    if (!p->last.is_slow)
+        t->v.slow_factor = p->last.is_slow && !p->last.is_link ? p->slow_factor : NAN;
+    if (!p->last.is_slow || p->last.is_link)
         return;
     prometheus_quote(node, sizeof node, "node", team->map->host[p->slow_rank]);
     snprintf(t->slow_labels, sizeof t->slow_labels, "rank=\"%d\"%s%s", p->slow_rank, *node ? "," : "", node);

@@ -121,6 +121,7 @@ EXTRA_DIST += \
 	%D%/t9301-placement-random.t \
 	%D%/t9401-restart-memory.t \
 	%D%/t9501-step-parts.t \
+	%D%/t9502-slow-link.t \
 	%D%/t9601-chaos.t \
 	%D%/t9602-python.t \
 	%D%/t9603-frameworks.t \

@@ -63,8 +63,13 @@ static void say_slow(struct listing *l, const struct record_line *line)
         return;
     l->slow.rank[l->slow.n++] = o->rank;
     struct report_event *e = add(l, "slow", line);
-    snprintf(e->text, sizeof e->text, "rank %d%s%.64s%s computes %.2f times as long as the median rank", o->rank,
-             *o->node ? " (" : "", o->node, *o->node ? ")" : "", o->factor);
+    char who[96];
+    snprintf(who, sizeof who, "rank %d%s%.64s%s", o->rank, *o->node ? " (" : "", o->node, *o->node ? ")" : "");
+    if (!strcmp(o->text, "link"))
+        snprintf(e->text, sizeof e->text, "the node of %s sends %.2f times as slowly as the median node", who,
+                 o->factor);
+    else
+        snprintf(e->text, sizeof e->text, "%s computes %.2f times as long as the median rank", who, o->factor);
 }
 
 static void say_checkpoints(struct listing *l, const struct record_line *line)

@@ -179,4 +179,7 @@ void comm_note_step(const comm_t *c, uint64_t n_steps);
  * KiB is not counted. */
 uint64_t comm_tcp_bytes_sent(const comm_t *c);
 
+/* How fast this rank sends over TCP (tcp_rate); NAN: it has sent too little since the last call. */
+double comm_tcp_rate(comm_t *c);
+
 #endif

@@ -20,6 +20,7 @@ libcomm_la_SOURCES = \
 	%D%/tcp.c %D%/tcp.h \
 	%D%/tcp_exchange.c \
 	%D%/tcp_impl.h \
+	%D%/tcp_rate.c \
 	%D%/tcp_wire.c \
 	%D%/watch.c %D%/watch.h \
 	%D%/watch_board.c %D%/watch_board.h \

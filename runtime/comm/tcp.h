@@ -46,6 +46,12 @@ struct tcp *tcp_wire(const struct world *w, const struct handshake *own, const s
 void tcp_destroy(struct tcp *t); /* NULL is allowed */
 uint64_t tcp_bytes_sent(const struct tcp *t); /* payload */
 
+#define TCP_RATE_BYTES (1 << 20)
+
+/* Bytes a second that the path of the fastest connection takes, as the kernel knows it. A slower one may be its peer's
+ * fault. NAN: none has sent TCP_RATE_BYTES since the last call. */
+double tcp_rate(struct tcp *t);
+
 enum tcp_kind { TCP_PARTIAL = 1, TCP_RESULT, TCP_EXCHANGE };
 
 /* What every message begins with. */

@@ -32,6 +32,7 @@ struct tcp_conn {
     bool is_lost;
     int lost_errno; /* 0: closed */
     uint64_t moved_ns;
+    uint64_t acked; /* when tcp_rate last looked */
 };
 
 struct tcp {

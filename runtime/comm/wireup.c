@@ -5,6 +5,7 @@
 #include "runtime/comm/wireup.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,6 +316,14 @@ void comm_note_step(const comm_t *c, uint64_t n_steps)
 struct watch *comm_watch(const comm_t *c)
 {
     return c->watch;
+}
+
+double comm_tcp_rate(comm_t *c)
+{
+    progress_lock(c);
+    double rate = c->tcp ? tcp_rate(c->tcp) : NAN;
+    progress_unlock(c);
+    return rate;
 }
 
 uint64_t comm_tcp_bytes_sent(const comm_t *c)

@@ -60,7 +60,7 @@ struct record_interval {
 };
 
 struct record_other { /* every other event; members that it does not have are NAN, "" or -1 */
-    char *text; /* resume: from; checkpoint: path; stop: signal; requeue: note; failure: text; end: how */
+    char *text; /* resume: from; checkpoint: path; stop: signal; requeue: note; failure: text; end: how; slow: of */
     char *node; /* slow, failure */
     int rank;
     double took_s, loss, bytes, stood_still_s, copied_s, written_s, factor;

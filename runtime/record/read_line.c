@@ -64,7 +64,7 @@ static const struct record_member other_members[] = {
 };
 static const char *const text_name[RECORD_EVENTS] = {
     [RECORD_RESUME] = "from", [RECORD_CHECKPOINT] = "path", [RECORD_STOP] = "signal",
-    [RECORD_REQUEUE] = "note", [RECORD_FAILURE] = "text", [RECORD_END] = "how",
+    [RECORD_REQUEUE] = "note", [RECORD_FAILURE] = "text", [RECORD_END] = "how", [RECORD_SLOW] = "of",
 };
 
 /* ---- start ---- */

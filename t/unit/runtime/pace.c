@@ -227,7 +227,7 @@ static void with_accumulation_the_baseline_is_the_quiet_micro_steps_mean(void **
         micro(&p, .3, true);
         micro(&p, .8, false);
     }
-    struct pace_own own = pace_own(&pace, &p, 0);
+    struct pace_own own = pace_own(&pace, &p, 0, NAN);
     assert_true(fabs(own.baseline_s - 3 * .2) < 1e-3);
     assert_true(own.memory_bytes > 1 << 20);
 }
@@ -250,7 +250,7 @@ static void else_it_is_what_a_quiet_pass_takes_of_its_neighbours(void **state)
     parts_get(&p, pace.at_s);
     for (int step = 0; step < 10; step++, pace.n_steps++)
         micro(&p, .4, false);
-    struct pace_own own = pace_own(&pace, &p, 0);
+    struct pace_own own = pace_own(&pace, &p, 0, NAN);
     assert_true(fabs(own.baseline_s - .32) < 1e-3);
 }
 
@@ -294,6 +294,49 @@ static void efficiency_is_baseline_and_optimizer_over_the_step(void **state)
     world_destroy(w);
 }
 
+#define NODES 4
+#define RANKS (2 * NODES)
+
+/* Nodes of two ranks that send as fast as told, and wait for sums for a share of their time. */
+static struct pace judge_links(const struct team *t, const double gbs[RANKS], double waits, int slow_rank)
+{
+    struct pace p = {.n_intervals = 1, .n_steps = PACE_STEPS, .n = PACE_STEPS};
+    struct pace_own *all = calloc((size_t)t->me.size, sizeof *all);
+    for (int r = 0; r < t->me.size; r++) {
+        all[r].took_s = r == slow_rank ? .2 : .1;
+        all[r].part_s[DDP_PART_BACKWARD] = 1 - waits;
+        all[r].part_s[DDP_PART_EXPOSED] = waits;
+        all[r].send_bps = 1e9 * gbs[r];
+    }
+    pace_take(&p, t, all, true);
+    pace_close(&p);
+    return p;
+}
+
+static void a_node_that_sends_slowly_is_named(void **state)
+{
+    (void)state;
+    static const char *const key[RANKS] = {"0", "0", "1", "1", "2", "2", "3", "3"};
+    static const char *const host[RANKS] = {"n1", "n1", "n2", "n2", "n3", "n3", "n4", "n4"};
+    static const double slow[RANKS] = {5, .1, NAN, 6, .1, .2, 4, 5}; /* a node's faster rank counts */
+    static const double well[RANKS] = {5, .1, NAN, 6, 2, .2, 4, 5};
+    static const double unknown[RANKS] = {5, .1, NAN, 6, .1, .2, NAN, NAN};
+    struct world *w = world_from_keys(0, RANKS, key, host), *two_nodes = world_from_keys(0, 4, key, host);
+    struct team t = {.map = w, .me = {.size = RANKS}}, of_two = {.map = two_nodes, .me = {.size = 4}};
+    struct pace p = judge_links(&t, slow, .2, -1);
+    assert_true(p.last.is_slow && p.last.is_link && p.slow_rank == 4 && fabs(p.slow_factor - 25) < 1e-9);
+    assert_string_equal(p.slow, "n3 sends 200 MB/s to other nodes, the median node 5e+03: a slow link");
+    assert_true(judge_links(&t, slow, .2, 1).last.is_link); /* who waits for it may seem to compute longer */
+    assert_false(judge_links(&t, slow, .05, -1).last.is_slow);
+    assert_false(judge_links(&t, well, .2, -1).last.is_slow);
+    assert_false(judge_links(&t, unknown, .2, -1).last.is_slow);
+    assert_false(judge_links(&of_two, (const double[RANKS]){.1, .1, 6, 6}, .2, -1).last.is_slow);
+    p = judge_links(&t, well, .2, 1);
+    assert_true(p.last.is_slow && !p.last.is_link && p.slow_rank == 1);
+    world_destroy(w);
+    world_destroy(two_nodes);
+}
+
 static void barriers_have_quantiles(void **state)
 {
     (void)state;
@@ -307,7 +350,7 @@ static void barriers_have_quantiles(void **state)
     p.barrier_now_s = .001;
     struct pace_own *own = malloc(sizeof *own);
     struct team t = {.me = {.size = 1}};
-    *own = pace_own(&p, &(struct parts){0}, 0);
+    *own = pace_own(&p, &(struct parts){0}, 0, NAN);
     own->part_s[DDP_PART_DATA] = .75;
     pace_take(&p, &t, own, false); /* so dear, and due in a second */
     assert_true(p.last.barrier_s == .001 && p.barrier_mean_s == .001 && p.barrier_due_s == .75);
@@ -341,6 +384,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(with_accumulation_the_baseline_is_the_quiet_micro_steps_mean),
     cmocka_unit_test(else_it_is_what_a_quiet_pass_takes_of_its_neighbours),
     cmocka_unit_test(efficiency_is_baseline_and_optimizer_over_the_step),
+    cmocka_unit_test(a_node_that_sends_slowly_is_named),
     cmocka_unit_test(barriers_have_quantiles),
     cmocka_unit_test(ranks_gather_at_first_every_so_often_and_at_last),
 };
