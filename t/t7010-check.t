@@ -64,8 +64,10 @@ check 4 "$ddp" check
 like "a slow link is named" "$rc:$(said links)" "^1:FAIL +links +slow on n3: .*--exclude=n3$"
 like "... to paste" "$(tail -n 1 <<<"$out")" "1 failed; without what failed: --exclude=n3$"
 OMP_NUM_THREADS=1 cluster_run srun --ddp=on -N4 --ntasks-per-node=1 "$top_builddir/train" --model tiny --steps 60 \
-    --data /usr/share/common-licenses --val-windows 1
+    --data /usr/share/common-licenses --val-windows 1 --ddp-record="$cluster_dir/home/slow"
 like "... by a run, too" "$err" "n3 sends [0-9]+ MB/s to other nodes, the median node [0-9.e+]+: a slow link"
+run "$ddp" report "$cluster_dir/home/slow"
+like "... and in its report" "$out" "the node of rank 2 \(n3\) sends [0-9.]+ times as slowly as the median node"
 cluster_exec n3 tc qdisc del dev eth0 root
 
 chmod 555 "$folder"

@@ -136,7 +136,9 @@ int inventory_store(const char *folder, uint64_t deadline, ddp_error_t *errp)
     set_origin(inv, NULL);
     if (is_hwloc_steered())
         error_set(errp, DDP_E_USAGE, EINVAL, "HWLOC_ variables are set");
-    else if (import_apart(load_quietly, NULL, 0, deadline, inv, errp) == 0)
+    else if (import_apart(load_quietly, NULL, 0, deadline, inv, errp) < 0)
+        error_prefix(errp, "/sys");
+    else
         rc = cache_write(folder, machine, inv, errp);
     free(inv);
     return rc;
