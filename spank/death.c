@@ -108,7 +108,7 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_BUSY)
         snprintf(buf, size, "rank %d (%s) had computed for %d s while all others waited", d->rank, d->node, d->how);
     else if (d->kind == DEATH_IDLE)
-        snprintf(buf, size, "all ranks had waited for %d s", d->how);
+        snprintf(buf, size, "all ranks had waited for %d s%s%s", d->how, *d->text ? ": " : "", d->text);
     else
         snprintf(buf, size, "%s%srank %d (%s) %s after %u s", d->text, *d->text ? ", and then " : "", d->rank, d->node,
                  how, d->after_s);

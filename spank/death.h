@@ -26,7 +26,7 @@ enum death_kind {
     DEATH_LEFT,    /* no failure, but others may fail by it: the rank's program ended with code 0 */
     DEATH_HALTED,  /* likewise: it stands still, by the signal `how` */
     DEATH_BUSY,    /* likewise: it computes, for `how` seconds, and all others wait */
-    DEATH_IDLE,    /* likewise: all wait, for `how` seconds, so that nobody can be named; rank: -1 */
+    DEATH_IDLE,    /* likewise: all wait, for `how` seconds; rank: -1; text: in which calls, or "" */
     DEATH_STOPPED, /* no failure: the stop's signal ended a program that did not catch it; how: its wait status */
 };
 

@@ -28,6 +28,7 @@ static void be_guard(struct guard *g)
     if (g->f.is_whole && !g->door)
         process_say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
+    guard_waits_init(&g->waiting);
     guard_stop_open(&g->stop, &g->f, &g->record);
 }
 

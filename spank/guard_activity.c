@@ -1,5 +1,5 @@
 /* guard_activity.c - once a second: how much processor time the program has taken. It costs one system call, and some
- * for each of its threads and of what it has started where it takes none. */
+ * for each of its threads and of what it has started where it takes none. And where it waits, when all do. */
 #include "config.h"
 #include "spank/guard_impl.h"
 
@@ -29,11 +29,23 @@ static bool has_others(const struct guard *g)
 
 int guard_activity_wait_ms(const struct guard *g)
 {
-    return has_others(g) ? deadline_left_ms(g->looked_at) : -1;
+    int ms = has_others(g) ? deadline_left_ms(g->looked_at) : -1, child_ms = deadline_left_ms(g->waiting.child.until);
+    return g->waiting.child.pid && child_ms < ms ? child_ms : ms;
+}
+
+static void step_call(struct guard *g)
+{
+    char answer[ANSWER_BYTES] = {ANSWER_NONE};
+    if (guards_wants_call(g->guards) && !g->waiting.is_asked && !g->has_ended && !g->waits)
+        guard_waits_ask(&g->waiting, g->program);
+    if (guard_waits_hear(&g->waiting, answer) || g->has_ended || g->waits)
+        guards_call(g->guards, g->seat.rank, answer);
 }
 
 void guard_activity_step(struct guard *g)
 {
+    if (has_others(g))
+        step_call(g);
     if (!has_others(g) || deadline_left_ns(g->looked_at) > 0)
         return;
     g->looked_at = deadline_in(ACTIVITY_S);

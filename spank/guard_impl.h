@@ -12,6 +12,7 @@
 #include "spank/guard_halt.h"
 #include "spank/guard_record.h"
 #include "spank/guard_stop.h"
+#include "spank/guard_waits.h"
 #include "spank/lifeline.h"
 
 struct guard {
@@ -27,6 +28,7 @@ struct guard {
     struct guard_stop stop;
     struct guard_halt halt;
     struct activity activity;
+    struct guard_waits waiting;
     uint64_t looked_at; /* the next look */
     int generation;
     bool waits;       /* the task has no part in it */

@@ -135,6 +135,20 @@ uint64_t process_used_below(pid_t pid)
     return sum;
 }
 
+pid_t process_busiest(pid_t pid)
+{
+    struct list l = {.pid = {pid}, .n = 1};
+    uint64_t most = 0, used;
+    for (size_t i = 0; i < l.n; i++) {
+        add_children(&l, l.pid[i]);
+        if (process_used(l.pid[i], &used) && used > most) {
+            most = used;
+            pid = l.pid[i];
+        }
+    }
+    return pid;
+}
+
 _Noreturn void process_end_as(int status)
 {
     if (WIFSIGNALED(status)) {

@@ -375,7 +375,8 @@ void guard_watch(struct guard *g)
                              {.fd = g->srun ? lifeline_fd(g->srun) : -1,
                               .events = g->srun ? lifeline_events(g->srun) : 0},
                              {.fd = guard_stop_fd(&g->stop), .events = POLLIN},
-                             {.fd = guard_record_fd(&g->record), .events = POLLIN}};
+                             {.fd = guard_record_fd(&g->record), .events = POLLIN},
+                             {.fd = g->waiting.child.in, .events = POLLIN}};
         poll(p, sizeof p / sizeof *p, wait_ms(g));
         if (p[1].revents)
             lose_stepd(g);

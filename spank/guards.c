@@ -249,6 +249,8 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         guards_suspect(g, d);
     else if (what == TOLD_ACTIVITY)
         l->activity = *d;
+    else if (what == TOLD_CALL)
+        calls_take(g, d);
     else if (what == TOLD_STOP)
         round_stop(g);
     else if (what == TOLD_NODE)
@@ -275,6 +277,8 @@ static void take_down(guards_t *g, int what, const struct death *d, const char *
         nodes_take_left(g, d);
     else if (what == TOLD_STOP)
         round_stop(g);
+    else if (what == TOLD_LOOK)
+        calls_take_look(g, d->how);
     else if (what == TOLD_CARD)
         take_card(g, text);
 }

@@ -44,6 +44,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/stack/answer.h"
 #include "spank/activity.h"
 #include "spank/death.h"
 #include "spank/hostlist.h"
@@ -61,6 +62,7 @@
 #define GUARDS_SAY_SILENT_S 3
 #define GUARDS_LOOP_N 3
 #define GUARDS_LOOP_S 60
+#define GUARDS_IDLE_S 8 /* for so long programs that start, or sleep between two tries, may all wait */
 #define GUARDS_JOIN_S 120 /* for all guards to have joined */
 #define GUARDS_LOST_KILL_S 2.0  /* SIGKILL, from the word that a node is lost: its own programs end so, too */
 #define GUARDS_LOST_WAIT_S 5.0  /* until its ranks start elsewhere: it may find that 2 s later than the others */
@@ -79,6 +81,7 @@ struct guards_facts {
     int restarts; /* generations that may follow the first one */
     double join_s, stuck_s; /* GUARDS_JOIN_S, GUARDS_STUCK_S; shorter in tests */
     int silent_s; /* of a node, until it is dead */
+    int idle_s;   /* GUARDS_IDLE_S; shorter in tests */
     struct stop_key stop;
     int stop_code;    /* of a program that has saved */
     bool saves;       /* there is a stop or a requeue: guards stay until all programs have ended */
@@ -138,6 +141,12 @@ void guards_suspect(guards_t *g, const struct death *d);
  * Where one has computed and all others have waited, that is said with a failure by an exit code, as of
  * guards_suspect. */
 void guards_activity(guards_t *g, const struct death *d);
+
+/* All wait, and have for some time: in which call does this guard's program? Asked until it is answered by guards_call:
+ * its rank, and what answer.h has. The user is told where all wait in calls that are not the same; and a failure by an
+ * exit code that follows from it is said with what is known. */
+bool guards_wants_call(const guards_t *g);
+void guards_call(guards_t *g, int rank, const char *answer);
 
 /* For how long a death waits for a guard above that is not there yet, in seconds. */
 double guards_report_s(const struct guards_facts *f);

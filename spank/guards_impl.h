@@ -1,7 +1,7 @@
 /* guards_impl.h - what the files of guards.h share: from the bottom up guards_link.c (messages over a connection),
  * guards_beat.c (who is silent), guards_nodes.c (which nodes are in the tree, and which have left), guards_join.c (who
  * is connected with whom), guards_round.c (generations, stops), guards_suspect.c (what a failure may come from),
- * guards_ask.c (for the guard) and guards.c (what it means). */
+ * guards_calls.c (in which calls all wait), guards_ask.c (for the guard) and guards.c (what it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
@@ -29,6 +29,8 @@ enum {
     TOLD_ACTIVITY, /* up: guards_activity, of the subtree */
     TOLD_STOP,     /* up and down: all are to save and end */
     TOLD_NODE,     /* up: the node `at` is in the subtree (how: 1), or not any more */
+    TOLD_LOOK,     /* down: all wait; in which calls? how: the number of this round of questions */
+    TOLD_CALL,     /* up: so many (how) programs of the subtree wait in the call `text`, `rank` is one of them */
     TOLD_LEFT,     /* down: the node `at` has left, as the one of number `how` */
 };
 
@@ -72,6 +74,34 @@ struct nodes {
     uint64_t absent_at; /* the root: when nodes that are not in the tree are lost; 0: none is */
 };
 
+/* At the root: all programs wait, or all but one. */
+struct lull {
+    enum death_kind kind;  /* DEATH_IDLE; DEATH_BUSY: one computes; DEATH_NONE */
+    int rank;              /* of that one, and its node: */
+    char node[HOSTLIST_NAME_MAX + 1];
+    uint64_t since, until; /* 0: it goes on */
+};
+
+/* A call that programs of this subtree wait in. */
+struct call {
+    char answer[ANSWER_BYTES];
+    int n, rank; /* one of them; and its node: */
+    char node[HOSTLIST_NAME_MAX + 1];
+};
+
+#define CALLS_KINDS 4 /* with more nothing is said */
+
+struct calls {
+    int round;     /* of questions; 0: none yet */
+    int next_s;    /* the root: the next round is due so many seconds after the lull's beginning */
+    bool is_asked; /* this guard's program, and it has not answered */
+    int n_wanted, n_told; /* programs */
+    struct call kind[CALLS_KINDS];
+    int n_kinds;     /* CALLS_KINDS + 1: more than those */
+    char said[160]; /* the root: "rank 2 (n3) in gloo::broadcast, the 3 others in gloo::allreduce"; "": not known */
+    char news[160]; /* what the user has been told */
+};
+
 struct guards {
     struct guards_facts f; /* above, port_above: where it joins now */
     int epoll, listen_fd[2]; /* unix, TCP */
@@ -97,8 +127,8 @@ struct guards {
     struct death suspect;        /* kind DEATH_NONE: nobody, or too many */
     int n_left;                  /* of DEATH_LEFT */
     struct death activity, told_activity; /* of this subtree; what is known of it above */
-    enum death_kind lull;        /* the root: DEATH_BUSY: one computes and all others wait; DEATH_IDLE; DEATH_NONE */
-    uint64_t lull_at;            /* since when */
+    struct calls calls;
+    struct lull lull;
     uint64_t settle_at;          /* 0: nothing has died */
     bool is_waiting;             /* `first`, since then, for a node that is late */
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
@@ -202,6 +232,16 @@ void suspect_tell_above(guards_t *g); /* once there is one */
 
 /* Adds to a death that may follow from it. */
 void suspect_blame(const guards_t *g, struct death *d);
+
+/* ---- guards_calls.c ---- */
+
+void calls_reset(guards_t *g);
+
+/* Another round, by the root. */
+void calls_look(guards_t *g);
+
+void calls_take_look(guards_t *g, int round);
+void calls_take(guards_t *g, const struct death *d);
 
 /* ---- guards_round.c; all do nothing where there are no restarts, nor a stop or a requeue ---- */
 

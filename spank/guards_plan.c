@@ -117,7 +117,8 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     *ret = (struct guards_facts){.rank = s->rank, .size = s->size, .local_rank = s->local_rank,
                                  .local_size = s->local_size, .node = s->node, .n_nodes = is_one ? s->n_nodes : 1,
                                  .restarts = (int)o->key[KEY_RESTARTS].i, .join_s = GUARDS_JOIN_S,
-                                 .stuck_s = GUARDS_STUCK_S, .silent_s = (int)o->key[KEY_GUARD_SILENT].i};
+                                 .stuck_s = GUARDS_STUCK_S, .idle_s = GUARDS_IDLE_S,
+                                 .silent_s = (int)o->key[KEY_GUARD_SILENT].i};
     if (ret->restarts > 0 && !is_one)
         return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not in a step of several components (a heterogeneous "
                          "job's), whose nodes are not known to each other");

@@ -24,10 +24,12 @@ libspankcore_la_SOURCES = \
 	%D%/guard_halt.c %D%/guard_halt.h \
 	%D%/guard_record.c %D%/guard_record.h \
 	%D%/guard_stop.c %D%/guard_stop.h \
+	%D%/guard_waits.c %D%/guard_waits.h \
 	%D%/guard_watch.c \
 	%D%/guards.c %D%/guards.h \
 	%D%/guards_ask.c \
 	%D%/guards_beat.c \
+	%D%/guards_calls.c \
 	%D%/guards_impl.h \
 	%D%/guards_join.c \
 	%D%/guards_link.c \

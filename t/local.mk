@@ -30,6 +30,7 @@ SHELL_TESTS = \
 	%D%/t1016-spank-stop.t \
 	%D%/t1018-spank-spares.t \
 	%D%/t1019-spank-record.t \
+	%D%/t1020-spank-waits.t \
 	%D%/t2001-boot-run.t \
 	%D%/t2002-boot-refuse.t \
 	%D%/t2003-boot-pmix.t \

@@ -60,6 +60,7 @@ plant pmix/new.c '#include <nccl.h>' "nccl.h belongs to runtime/nccl/"
 plant runtime/new.c '#include <nccl.h>' "nccl.h belongs to runtime/nccl/, not to runtime/"
 plant runtime/new.c '#include <xxhash.h>' "xxhash.h belongs to runtime/ckpt/"
 plant runtime/new.c '#include <cuda_runtime_api.h>' "cuda_runtime_api.h belongs to runtime/device/"
+plant runtime/new.c '#include <elfutils/libdwfl.h>' "libdwfl.h belongs to runtime/stack/"
 plant runtime/new.c '#include <cblas.h>' "cblas.h belongs to kernels/model/"
 plant runtime/new.c '#include <slurm/spank.h>' "slurm/spank.h belongs to spank/"
 run "$layering" "$tmp/tree"
@@ -70,7 +71,7 @@ for planted in "${plants[@]}"; do
 done
 
 once=(pmix:pmix.h topology:hwloc.h runtime/nccl:nccl.h kernels/model:cblas.h runtime/device:cuda_runtime_api.h
-    runtime/ckpt:xxhash.h spank:slurm/spank.h spank:slurm/slurm.h)
+    runtime/ckpt:xxhash.h runtime/stack:elfutils/libdwfl.h spank:slurm/spank.h spank:slurm/slurm.h)
 copy
 for header in "${once[@]}"; do
     for file in one.c two.c; do echo "#include <${header#*:}>" >>"$tmp/tree/${header%:*}/$file"; done

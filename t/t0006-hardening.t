@@ -33,7 +33,8 @@ for file in .libs/ddp.so .libs/libddp.so; do
 done
 ! grep -qE '^am__append_[0-9]+ = ddp[.]la$' Makefile ||
     ok "the plugin is among them where Slurm is" test -e .libs/ddp.so
-for file in ddp train; do
+for file in ddp train ddp-waits; do
+    [ -e $file ] || [ $file != ddp-waits ] || continue # a build without libdw
     hardened $file
     says "it is a program all the same" $file -d 'Flags:.* PIE'
 done

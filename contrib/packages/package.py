@@ -27,6 +27,7 @@ class SlurmDdp(AutotoolsPackage):
     depends_on("jansson@2.10:")
     depends_on("xxhash@0.8:", type="build")
     depends_on("openblas")
+    depends_on("elfutils", when="+plugin")
     depends_on("slurm", when="+plugin")
     depends_on("pmix@4:", when="+pmix")
     depends_on("cuda@12:", when="+cuda")

@@ -29,7 +29,7 @@ static const struct guards_facts alone = {.rank = 3, .local_size = 1, .n_nodes =
 /* With restarts: one rank, which is its own root. */
 static const struct guards_facts again = {
     .rank = 0, .size = 1, .local_size = 1, .n_nodes = 1, .name = "n1", .ends_step = true, .restarts = 2,
-    .join_s = GUARDS_JOIN_S, .stuck_s = GUARDS_STUCK_S,
+    .join_s = GUARDS_JOIN_S, .stuck_s = GUARDS_STUCK_S, .idle_s = GUARDS_IDLE_S,
     .token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
 static const struct guards_facts *facts = &alone;
 static int generation; /* of a program */

@@ -142,6 +142,66 @@ static void who_computed_while_all_others_waited_is_said(void **state)
     }
 }
 
+/* Answers that are on their way up have come a level further. */
+static void pass_on(struct members *m, int rank)
+{
+    struct heard h;
+    for (int i = 0; i < 2; i++) {
+        members_tell(m, rank, DO_WAIT);
+        assert_true(members_hears(m, rank, 20, &h));
+    }
+}
+
+/* When all wait, they are asked in which calls. */
+static void where_all_wait_is_said(void **state)
+{
+    static const struct {
+        const char *answers[6], *says;
+        bool is_news;
+    } cases[] = {
+        {{"cA", "cA", "cA", "cA", "cB", "cA"}, "rank 4 (n3) in B, the 5 others in A", true},
+        {{"cA", "cA", "cA", "cA", "cB", "-"}, "rank 4 (n3) in B, the 4 others in A", true}, /* it has no program */
+        {{"cA", "cB", "cA", "cB", "cA", "cB"}, "rank 0 (n1) and 2 more in A, the 3 others in B", true},
+        {{"cA", "cA", "cA", "cA", "oread", "cA"}, "rank 4 (n3) in read, the 5 others in A", false},
+        {{"o", "cA", "cA", "cA", "cA", "cA"}, "rank 0 (n1) elsewhere, the 5 others in A", false},
+        {{"cA", "cA", "cA", "cA", "cA", "cA"}, "all in A", false},
+        {{"oread", "o", "o", "o", "o", "o"}, NULL, false}, /* nothing is known of them */
+        {{"cA", "cB", "cC", "cD", "cE", "cA"}, NULL, false},
+        {{"-", "-", "-", "-", "-", "-"}, NULL, false},
+    };
+    struct members m = {.idle_s = 2};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct heard h;
+        char news[200], says[200];
+        snprintf(news, sizeof news, "warning: all ranks wait, and not in the same call: %s", cases[i].says);
+        snprintf(says, sizeof says, "s%s%s", cases[i].says ? ": " : "", cases[i].says ? cases[i].says : "");
+        m.answers = cases[i].answers;
+        members_start_all(&m, 3, 2);
+        for (int r = 5; r >= 0; r--) {
+            members_tell(&m, r, DO_WAIT);
+            assert_true(members_hears(&m, r, 20, &h));
+        }
+        for (int r = 5; r >= 0; r--)
+            assert_true(members_hears(&m, r, 20, &h) && h.has_answered);
+        for (int r = 4; r > 0; r -= 2)
+            pass_on(&m, r);
+        if (cases[i].is_news) {
+            assert_true(members_hears(&m, 0, 20, &h) && h.is_warned);
+            assert_string_equal(h.news, news);
+        } else {
+            pass_on(&m, 0);
+        }
+        members_tell(&m, 3, DO_FAIL_1);
+        assert_true(members_hears(&m, 0, 20, &h));
+        assert_int_equal(h.verdict.rank, 3);
+        const char *since = strstr(h.verdict.text, " s"); /* the number of seconds before it is what it is */
+        if (strncmp(h.verdict.text, "all ranks had waited for ", 25) != 0 || !since || strcmp(since + 1, says) != 0)
+            fail_msg("%s", h.verdict.text);
+        members_end(&m);
+    }
+}
+
 static void a_guard_that_is_killed_is_a_death(void **state)
 {
     struct members m = {.n = 0};
@@ -416,6 +476,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(libddps_word_goes_before_exit_codes),
     cmocka_unit_test(what_a_failure_may_come_from_is_said_with_it),
     cmocka_unit_test(who_computed_while_all_others_waited_is_said),
+    cmocka_unit_test(where_all_wait_is_said),
     cmocka_unit_test(a_guard_that_is_killed_is_a_death),
     cmocka_unit_test(silence_is_found_and_named),
     cmocka_unit_test(a_step_that_was_suspended_blames_nobody),

@@ -34,7 +34,8 @@ static struct guards_facts facts_of(const struct members *m, int rank)
                              .requeues = m->requeues, .local_rank = rank % m->per_node,
                              .join_s = m->join_s ? m->join_s : GUARDS_JOIN_S,
                              .stuck_s = m->stuck_s ? m->stuck_s : GUARDS_STUCK_S,
-                             .silent_s = m->silent_s ? m->silent_s : 3, .local_size = m->per_node,
+                             .silent_s = m->silent_s ? m->silent_s : 3,
+                             .idle_s = m->idle_s ? m->idle_s : GUARDS_IDLE_S, .local_size = m->per_node,
                              .node = rank / m->per_node, .n_nodes = m->n / m->per_node};
     base_port = m->base_port;
     f.is_elastic = m->spares || m->min_nodes;
@@ -124,6 +125,12 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         if (p[0].revents && is_answered(order))
             (void)!write(fd, &h, sizeof h);
         guards_step(g);
+        if (m->answers && guards_wants_call(g)) {
+            guards_call(g, rank, m->answers[rank]);
+            h.has_answered = true;
+            (void)!write(fd, &h, sizeof h);
+            h.has_answered = false;
+        }
         if (!is_joined && guards_is_joined(g)) {
             is_joined = true;
             (void)!write(fd, &h, sizeof h);

@@ -30,7 +30,7 @@ struct heard {
     struct death verdict;
     bool is_ours;
     int generation;
-    bool is_stopping, wants_requeue, is_warned, are_few;
+    bool is_stopping, wants_requeue, is_warned, are_few, has_answered;
     char card[16];
     int rank, size;     /* in that generation; -1: it waits */
     char news[200];
@@ -40,7 +40,8 @@ struct members {
     int n, per_node, restarts;
     bool saves, requeues;
     double join_s, stuck_s; /* 0: as the plugin has it */
-    int silent_s;           /* the same */
+    int silent_s, idle_s;   /* the same */
+    const char *const *answers; /* of each member, when it is asked in which call it waits; NULL: none answers */
     int spares, min_nodes;  /* 0 and 0: not elastic */
     char token[GUARDS_TOKEN_LEN + 1];
     int base_port;
