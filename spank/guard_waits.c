@@ -1,55 +1,24 @@
-#include "config.h" /* memfd_create, dladdr, closefrom */
+#include "config.h" /* dladdr, closefrom */
 #include "spank/guard_waits.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "runtime/base/io.h"
 #include "runtime/base/plain.h"
+#include "runtime/stack/threads.h"
 #include "spank/guard_process.h"
-
-#define LINE_MAX_BYTES 256
 
 struct look {
     pid_t pid;
     int memory, threads;
     char path[PATH_MAX]; /* ddp-waits */
 };
-
-static void add_line(int to, pid_t pid, const char *thread)
-{
-    char path[64], line[LINE_MAX_BYTES];
-    snprintf(path, sizeof path, "/proc/%d/task/%.20s/syscall", (int)pid, thread);
-    int at = snprintf(line, sizeof line, "%.20s ", thread), fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, line + at, sizeof line - (size_t)at);
-    io_close(fd);
-    if (n > 0)
-        (void)!write(to, line, (size_t)(at + n));
-}
-
-/* A file with a line for each thread, to be read from its beginning. -1: there is none. */
-static int list_threads(pid_t pid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *d = opendir(path);
-    int to = d ? memfd_create("threads", MFD_CLOEXEC) : -1;
-    for (struct dirent *e; to >= 0 && (e = readdir(d));)
-        if (e->d_name[0] != '.')
-            add_line(to, pid, e->d_name);
-    if (d)
-        closedir(d);
-    if (to >= 0)
-        lseek(to, 0, SEEK_SET);
-    return to;
-}
 
 /* In the folder of what this function is in. */
 static bool find_program(char path[PATH_MAX])
@@ -91,7 +60,7 @@ void guard_waits_ask(struct guard_waits *w, pid_t program)
     if (w->child.pid) /* it has answered, and ends */
         return;
     l.memory = find_program(l.path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    l.threads = l.memory < 0 ? -1 : list_threads(l.pid);
+    l.threads = l.memory < 0 ? -1 : threads_list(l.pid);
     if (l.threads >= 0)
         guard_child_begin(&w->child, NULL, work, &l, GUARD_WAITS_S);
     io_close(l.memory);

@@ -55,7 +55,7 @@ libspankcore_la_SOURCES = \
 	%D%/stop_key.c %D%/stop_key.h \
 	%D%/task.c %D%/task.h \
 	%D%/watchdog.c %D%/watchdog.h
-libspankcore_la_LIBADD = libtopology.la librecord.la librecordread.la libsched.la libbase.la $(JANSSON_LIBS)
+libspankcore_la_LIBADD = libstack.la libtopology.la librecord.la librecordread.la libsched.la libbase.la $(JANSSON_LIBS)
 EXTRA_DIST += %D%/ddp.map
 
 if HAVE_SLURM

@@ -101,7 +101,7 @@ touch "$tmp/go"
 wait $waiting
 is "a program that is asked about notices nothing" $? 0
 run "$top_builddir/ddp-waits"
-like "usage" "$rc $err" "^2 usage: .*ddp-waits PID DESCRIPTOR"
+like "usage" "$rc $err" "^2 usage: .*ddp-waits PID \[DESCRIPTOR <THREADS\]"
 run "$top_builddir/ddp-waits" 999999999 0 </dev/null
 like "no such process" "$rc $err" "^1 .*ddp-waits: stacks of process 999999999: "
 "$tmp/calls" bcast >"$tmp/calls.out" 2>&1 &

@@ -37,6 +37,17 @@ kill -CONT "$(<"$tmp/out/run")"
 kill $run
 wait $run
 
+if [ -x "$top_builddir/ddp-waits" ]; then # a build with libdw
+    nap=60.$$$RANDOM
+    timeout -k 5 120 "$ddp" run -n 2 sleep $nap >"$tmp/nap.out" 2>&1 &
+    run=$!
+    # shellcheck disable=SC2317
+    naps() { "$ddp" ps >"$tmp/all" && [ "$(grep -cE " in (clock_)?nanosleep +sleep $nap$" "$tmp/all")" = 2 ]; }
+    ok "of other programs: in which call they wait" until_true 30 naps
+    kill $run
+    wait $run
+fi
+
 # ---- under Slurm ----
 cluster_up 2
 timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on -N2 -n3 \

@@ -56,7 +56,12 @@ ddp_SOURCES += \
 	runtime/bench/step.c \
 	runtime/bench/train.c runtime/bench/train.h \
 	runtime/bench/util.c
-ddp_LDADD = libtrain.la libmodelkernels.la libddp.la librckpt.la librecordread.la libtopology.la libsched.la libbase.la
+# apart, as the prefix would be part of every other command line, too
+noinst_LTLIBRARIES += libpswaits.la
+libpswaits_la_SOURCES = %D%/ps_waits.c
+libpswaits_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
+ddp_LDADD = libpswaits.la libtrain.la libmodelkernels.la libddp.la librckpt.la librecordread.la libtopology.la \
+	libsched.la libbase.la
 # Our own libraries go in as archives, so that ./ddp in the build folder is the program itself.
 ddp_LDFLAGS = $(AM_LDFLAGS) $(PIE_LDFLAGS) -static
 

@@ -16,8 +16,8 @@ static const char help_text[] =
     "\n"
     "Your ranks on this node, or those of a Slurm job on all of its nodes: state, cores in use, memory, how often the\n"
     "guards have started the step again; and of programs of libddp the last step, the collective that each is in and\n"
-    "whom it waits for. Where ranks wait, a line says which rank has not come. Of other programs the columns about\n"
-    "libddp are empty.\n"
+    "whom it waits for. Where ranks wait, a line says which rank has not come. Of other programs it is said in which\n"
+    "call of gloo, MPI, NCCL or the C library they wait, where that can be seen.\n"
     "\n"
     "The exit code is 0; 1 where no rank runs, or the nodes cannot be asked; 2 for wrong usage.\n";
 

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "runtime/base/flight.h"
+#include "runtime/stack/answer.h"
 
 #define PS_STEP_MAX 32
 #define PS_COMMAND_MAX 64
@@ -23,6 +24,7 @@ struct ps_rank {
     int restarts;  /* of the step, in this allocation */
     bool has_flight;
     struct flight_view flight; /* what libddp does in it */
+    char waits[ANSWER_BYTES];  /* else: the call or function that it waits in, "" where that is not known */
     char command[PS_COMMAND_MAX];
 };
 
@@ -34,6 +36,9 @@ struct ps_list {
 /* This user's ranks on this node, in no order; step: of that one, or "JOB" of that job, or NULL. Takes a moment, in
  * which CPU use is measured. 0, or -1 with errno: no memory, or no /proc. */
 int ps_here(const char *step, struct ps_list *ret);
+
+/* The call, or the C library's function, that the process waits in; "": it does not, or that cannot be known. */
+void ps_find_call(long pid, char ret[ANSWER_BYTES]);
 
 /* One rank as a line, and back. false: this is no such line. */
 void ps_write(FILE *f, const struct ps_rank *r);

@@ -170,6 +170,17 @@ static void find_flight(const struct scan *s, struct ps_rank *r)
             r->has_flight = flight_read((pid_t)s->of[i].r.pid, &r->flight);
 }
 
+/* Of the rank's process that has computed most. */
+static void find_call(const struct scan *s, struct ps_rank *r)
+{
+    const struct process *most = NULL;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->of[i].r.rank == r->rank && !strcmp(s->of[i].r.step, r->step) && (!most || s->of[i].cpu_s > most->cpu_s))
+            most = &s->of[i];
+    if (most)
+        ps_find_call(most->r.pid, r->waits);
+}
+
 /* Cores that all processes of the rank use, and what memory. */
 static void add_up(const struct scan *s, struct ps_rank *r)
 {
@@ -197,6 +208,8 @@ int ps_here(const char *step, struct ps_list *ret)
         read_command(r);
         find_flight(&s, r);
         add_up(&s, r);
+        if (!r->has_flight)
+            find_call(&s, r);
     }
     free(s.of);
     return ret->rank ? 0 : -1;

@@ -14,8 +14,8 @@ void ps_write(FILE *f, const struct ps_rank *r)
     const struct flight_view *v = &r->flight;
     fprintf(f, MARK "\t%s\t%s\t%d\t%ld\t%c\t%.3f\t%.1f\t%d\t", r->step, r->node, r->rank, r->pid, r->state, r->cpu,
             r->mib, r->restarts);
-    fprintf(f, "%d\t%d\t%llu\t%llu\t%d\t%.3f\t%s\t", r->has_flight, v->size, (unsigned long long)v->n_steps,
-            (unsigned long long)v->n_calls, v->waits_for, v->waits_s, r->command);
+    fprintf(f, "%d\t%d\t%llu\t%llu\t%d\t%.3f\t%s\t%s\t", r->has_flight, v->size, (unsigned long long)v->n_steps,
+            (unsigned long long)v->n_calls, v->waits_for, v->waits_s, r->command, r->waits);
     for (int i = 0; i < FLIGHT_CALLS; i++)
         fprintf(f, "%s,", v->name[i]);
     fputc('\n', f);
@@ -43,12 +43,15 @@ bool ps_read(const char *line, struct ps_rank *ret)
                ret->node, &ret->rank, &ret->pid, &ret->state, &ret->cpu, &ret->mib, &ret->restarts, &has_flight,
                &v->size, &n_steps, &n_calls, &v->waits_for, &v->waits_s, &at) < 14 || at == 0)
         return false;
-    size_t n = strcspn(line + at, "\t");
-    snprintf(ret->command, sizeof ret->command, "%.*s", (int)n, line + at);
+    const char *command = line + at, *waits = command + strcspn(command, "\t");
+    snprintf(ret->command, sizeof ret->command, "%.*s", (int)(waits - command), command);
+    waits += *waits ? 1 : 0;
+    size_t n = strcspn(waits, "\t");
+    snprintf(ret->waits, sizeof ret->waits, "%.*s", (int)n, waits);
     v->n_steps = n_steps;
     v->n_calls = n_calls;
     ret->has_flight = has_flight != 0;
-    return line[at + n] && read_names(line + at + n + 1, v);
+    return waits[n] && read_names(waits + n + 1, v);
 }
 
 /* ---- the table ---- */
@@ -66,10 +69,14 @@ static const char *call_name(const struct flight_view *v, unsigned long long cal
     return call + FLIGHT_CALLS > v->n_calls && *name ? name : "a collective";
 }
 
-/* "all-reduce 120 of step 14, waits 12 s for rank 3" */
+/* "all-reduce 120 of step 14, waits 12 s for rank 3"; of a program without libddp "in gloo::allreduce" */
 static const char *doing(const struct ps_rank *r, char *buf, size_t size)
 {
     const struct flight_view *v = &r->flight;
+    if (!r->has_flight && *r->waits) {
+        snprintf(buf, size, "in %.80s", r->waits);
+        return buf;
+    }
     if (!r->has_flight || v->n_calls == 0)
         return "-";
     size_t n = (size_t)snprintf(buf, size, "step %llu, %s %llu", (unsigned long long)v->n_steps,
@@ -121,7 +128,7 @@ void ps_show(FILE *f, struct ps_list *l)
 {
     qsort(l->rank, l->n, sizeof *l->rank, compare);
     fprintf(f, "%-12s %5s %-12s %8s %5s %6s %9s %8s  %-52s %s\n", "STEP", "RANK", "NODE", "PID", "STATE", "CPU", "MIB",
-            "RESTARTS", "COLLECTIVES", "COMMAND");
+            "RESTARTS", "DOES", "COMMAND");
     for (size_t i = 0; i < l->n; i++) {
         const struct ps_rank *r = &l->rank[i];
         char text[96];

@@ -1,6 +1,9 @@
 # runtime/stack: where a process waits
 noinst_LTLIBRARIES += libstack.la
-libstack_la_SOURCES = %D%/answer.h %D%/callname.c %D%/callname.h
+libstack_la_SOURCES = \
+	%D%/answer.h \
+	%D%/callname.c %D%/callname.h \
+	%D%/threads.c %D%/threads.h
 
 if HAVE_LIBDW
 plugin_PROGRAMS += ddp-waits

@@ -1,17 +1,20 @@
-/* main.c - ddp-waits: in which call a process waits for others. Started by a guard (spank/guard_waits.c), which may
- * read that process's memory where we may not: ddp-waits PID DESCRIPTOR <THREADS, the descriptor that of /proc/PID/mem,
- * THREADS a line "TID SYSCALL" for each thread (stack.h). Says on stdout what answer.h has. */
+/* main.c - ddp-waits: in which call a process waits for others; says on stdout what answer.h has. A guard
+ * (spank/guard_waits.c) may read that process's memory where this one may not, and gives it a descriptor of
+ * /proc/PID/mem, and what threads_list has made as stdin. */
 #include "config.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/num.h"
 #include "runtime/stack/answer.h"
 #include "runtime/stack/callname.h"
 #include "runtime/stack/stack.h"
+#include "runtime/stack/threads.h"
 
 #define THREADS_MAX 512
 #define CALLS_MAX 3
@@ -86,20 +89,38 @@ static void say(const struct found *f)
     (void)!write(STDOUT_FILENO, answer, sizeof answer);
 }
 
+static int open_memory(pid_t pid, ddp_error_t *errp)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? error_errno(errp, "%s", path) : fd;
+}
+
+static size_t read_threads(int fd, struct stack_thread thread[THREADS_MAX])
+{
+    char line[256];
+    size_t n = 0;
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    while (f && n < THREADS_MAX && fgets(line, sizeof line, f))
+        n += stack_parse(line, &thread[n]);
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     static struct stack_thread thread[THREADS_MAX];
     struct found f = {.n = 0};
-    char line[256];
-    size_t n = 0;
     ddp_error_t e;
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s PID DESCRIPTOR <THREADS\n", argv[0]);
+    int pid, memory = -1;
+    if (argc < 2 || argc > 3 || num_int(argv[1], 1, INT_MAX, &pid) < 0 ||
+        (argc == 3 && num_int(argv[2], 0, INT_MAX, &memory) < 0)) {
+        fprintf(stderr, "usage: %s PID [DESCRIPTOR <THREADS]\n", argv[0]);
         return 2;
     }
-    while (n < THREADS_MAX && fgets(line, sizeof line, stdin))
-        n += stack_parse(line, &thread[n]);
-    if (stack_walk(atoi(argv[1]), atoi(argv[2]), thread, n, take, &f, &e) < 0) {
+    memory = argc == 3 ? memory : open_memory(pid, &e);
+    size_t n = read_threads(argc == 3 ? STDIN_FILENO : threads_list(pid), thread);
+    if (memory < 0 || stack_walk(pid, memory, thread, n, take, &f, &e) < 0) {
         fprintf(stderr, "%s: %s\n", argv[0], e.text);
         return 1;
     }

@@ -26,7 +26,7 @@ t_lib_libtest_a_SOURCES = \
 # one archive, as libtool takes half a second to put together what stands in seventeen.
 check_LTLIBRARIES += %D%/libunit.la
 t_lib_libunit_la_SOURCES =
-t_lib_libunit_la_LIBADD = libspankcore.la libstack.la libtrain.la libmodelkernels.la libsave.la libcore.la \
+t_lib_libunit_la_LIBADD = libspankcore.la libtrain.la libmodelkernels.la libsave.la libcore.la \
 	liboptimizer.la libgrads.la libcommnccl.la libcomm.la libboot.la libdevice.la libkernels.la librckpt.la librecord.la \
 	librecordread.la libsched.la libdata.la libtopology.la libbase.la
 LDADD = %D%/libtest.a %D%/libunit.la $(CUDART_LIBS) $(CMOCKA_LIBS) -lm

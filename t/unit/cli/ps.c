@@ -78,6 +78,7 @@ static void a_line_and_back(void **state)
 {
     (void)state;
     struct ps_rank want = rank(2, 'T', 9, -2), got;
+    strcpy(want.waits, "gloo::allreduce");
     char line[4096] = "";
     FILE *f = fmemopen(line, sizeof line, "w");
     assert_non_null(f);
