@@ -31,6 +31,8 @@ CALL(reduce, "MPI_Allreduce", pause())
 CALL(wait_receive, "_ZN4gloo9transport3tcp13UnboundBuffer8waitRecvEPi", pause())
 CALL(gather, "_ZN4gloo9allgatherERNS_16AllgatherOptionsE", wait_receive())
 
+CALL(look, "MPI_Wait", for (;;) usleep(20000))
+
 static void *thread(void *arg)
 {
     (void)arg;
@@ -62,6 +64,11 @@ int main(int argc, char **argv)
         gather();
     if (!strcmp(what, "inner"))
         wait_receive();
+    if (!strcmp(what, "look")) {
+        puts("there");
+        fflush(stdout);
+        look();
+    }
     if (!strcmp(what, "threads") && pthread_create(&t, NULL, thread, NULL) == 0)
         bcast();
     if (!strcmp(what, "sleep"))
@@ -72,12 +79,7 @@ C
 ok "the program" "${CC:-cc}" -O2 -rdynamic -pthread -o "$tmp/calls" "$tmp/calls.c"
 ok "... and one without symbols" "${CC:-cc}" -O2 -s -pthread -o "$tmp/stripped" "$tmp/calls.c"
 
-# ask PID: what ddp-waits says of it
-ask() {
-    local task
-    for task in "/proc/$1/task"/*; do echo "${task##*/} $(<"$task/syscall")"; done 2>"$tmp/ask.err" |
-        "$top_builddir/ddp-waits" "$1" 3 3<"/proc/$1/mem" 2>>"$tmp/ask.err" | tr -d '\0'
-}
+ask() { "$top_builddir/ddp-waits" "$1" 2>"$tmp/ask.err" | tr -d '\0'; } # PID
 says() { [ "$(ask "$1")" = "$2" ]; }
 case_of() { # WANT PROGRAM ARGUMENT...
     local want=$1
@@ -94,6 +96,10 @@ case_of "cgloo" "$tmp/calls" inner
 case_of "cMPI_Allreduce and MPI_Bcast" "$tmp/calls" threads
 case_of "onanosleep" "$tmp/calls" sleep
 case_of "opause" "$tmp/stripped" bcast
+"$tmp/calls" look >"$tmp/calls.out" 2>&1 &
+until_true 20 test -s "$tmp/calls.out"
+is "who only looks now and then does not wait" "$(ask $!) $(ask $!) $(ask $!)" "o o o"
+kill $!
 "$tmp/calls" epoll "$tmp/go" &
 waiting=$!
 for i in 1 2 3 4 5; do until_true 20 says $waiting "oepoll_wait"; done
@@ -102,10 +108,11 @@ wait $waiting
 is "a program that is asked about notices nothing" $? 0
 run "$top_builddir/ddp-waits"
 like "usage" "$rc $err" "^2 usage: .*ddp-waits PID \[DESCRIPTOR <THREADS\]"
-run "$top_builddir/ddp-waits" 999999999 0 </dev/null
-like "no such process" "$rc $err" "^1 .*ddp-waits: stacks of process 999999999: "
+run "$top_builddir/ddp-waits" 999999999
+like "no such process" "$rc $err" "^1 .*ddp-waits: /proc/999999999/mem: No such file"
 "$tmp/calls" bcast >"$tmp/calls.out" 2>&1 &
-printf '%s\n' '1' 'x y z' '5 running' "$! 0 0x0 0x7" "$! 34 0xffffffffffffffff 0xffffffffffffffff" '7 0x1' '' |
+waits=$(awk '/^voluntary/ { print $2 }' "/proc/$!/status")
+printf '%s\n' '1' 'x y z' '5 0 running' '6 0' "$! $waits 34 0xffffffffffffffff 0xffffffffffffffff" '7 0 0x1' '' |
     "$top_builddir/ddp-waits" $! 3 3<"/proc/$!/mem" | tr -d '\0' >"$tmp/odd"
 is "lines that lead nowhere" "$(<"$tmp/odd")" "o"
 kill $!

@@ -5,11 +5,13 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/num.h"
 #include "runtime/stack/answer.h"
 #include "runtime/stack/callname.h"
@@ -20,72 +22,69 @@
 #define CALLS_MAX 3
 #define NAME_MAX_BYTES 64
 #define AND " and "
+#define STILL_S 0.2 /* who runs within that does not wait, but looks after something now and then */
 
-struct found {
-    char call[CALLS_MAX][NAME_MAX_BYTES]; /* sorted, each once */
-    int n;
-    size_t thread; /* whose frames come, and what lies below a call of its */
-    char inner[NAME_MAX_BYTES];
+struct threads {
+    struct thread of[THREADS_MAX];
+    char call[THREADS_MAX][NAME_MAX_BYTES]; /* "": none */
+    size_t n;
     bool is_left; /* the first thread's frames lie no more in the C library, of whose functions: */
     char first[NAME_MAX_BYTES]; /* the outermost */
 };
 
-static void add(struct found *f, const char *call)
-{
-    int i = f->n;
-    for (int k = 0; k < f->n; k++)
-        if (!strcmp(f->call[k], call))
-            return;
-    if (f->n == CALLS_MAX)
-        return;
-    for (; i > 0 && strcmp(f->call[i - 1], call) > 0; i--)
-        memcpy(f->call[i], f->call[i - 1], NAME_MAX_BYTES);
-    snprintf(f->call[i], NAME_MAX_BYTES, "%s", call);
-    f->n++;
-}
-
-static void end_thread(struct found *f)
-{
-    if (*f->inner)
-        add(f, f->inner);
-    f->inner[0] = 0;
-}
-
-static void take_first(struct found *f, const char *file, const char *symbol)
+static void take_first(struct threads *t, const char *file, const char *symbol)
 {
     const char *slash = strrchr(file, '/');
-    f->is_left = f->is_left || !slash || (strncmp(slash, "/libc.", 6) != 0 && strncmp(slash, "/libpthread", 11) != 0);
-    if (!f->is_left && *symbol)
-        snprintf(f->first, sizeof f->first, "%s", symbol + strspn(symbol, "_"));
+    t->is_left = t->is_left || !slash || (strncmp(slash, "/libc.", 6) != 0 && strncmp(slash, "/libpthread", 11) != 0);
+    if (!t->is_left && *symbol)
+        snprintf(t->first, sizeof t->first, "%s", symbol + strspn(symbol, "_"));
 }
 
 static bool take(void *arg, size_t thread, const char *file, const char *symbol)
 {
-    struct found *f = arg;
-    char name[NAME_MAX_BYTES];
-    if (thread != f->thread)
-        end_thread(f);
-    f->thread = thread;
+    struct threads *t = arg;
     if (thread == 0)
-        take_first(f, file, symbol);
-    enum callname kind = callname_find(symbol, name, sizeof name);
-    if (kind == CALLNAME_INNER)
-        memcpy(f->inner, name, sizeof name);
-    if (kind != CALLNAME_CALL)
-        return true;
-    f->inner[0] = 0;
-    add(f, name);
-    return false;
+        take_first(t, file, symbol);
+    return callname_find(symbol, t->call[thread], NAME_MAX_BYTES) != CALLNAME_CALL;
 }
 
-static void say(const struct found *f)
+static void forget_the_busy(pid_t pid, struct threads *t)
 {
-    char answer[ANSWER_BYTES] = {f->n > 0 ? ANSWER_CALL : ANSWER_OTHER};
-    size_t used = 1;
-    if (f->n == 0)
-        snprintf(answer + 1, sizeof answer - 1, "%s", f->first);
-    for (int i = 0; i < f->n && used < sizeof answer; i++)
-        used += (size_t)snprintf(answer + used, sizeof answer - used, "%s%s", i ? AND : "", f->call[i]);
+    for (size_t i = 0; i < t->n; i++) {
+        if (threads_is_still(pid, &t->of[i]))
+            continue;
+        t->call[i][0] = 0;
+        t->first[0] = i == 0 ? 0 : t->first[0];
+    }
+}
+
+/* The calls, sorted, each once. */
+static size_t collect(const struct threads *t, const char *call[CALLS_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const char *own = t->call[i];
+        size_t at = 0;
+        while (at < n && strcmp(call[at], own) < 0)
+            at++;
+        if (!*own || n == CALLS_MAX || (at < n && !strcmp(call[at], own)))
+            continue;
+        memmove(call + at + 1, call + at, (n - at) * sizeof *call);
+        call[at] = own;
+        n++;
+    }
+    return n;
+}
+
+static void say(const struct threads *t)
+{
+    const char *call[CALLS_MAX + 1];
+    size_t n = collect(t, call), used = 1;
+    char answer[ANSWER_BYTES] = {n > 0 ? ANSWER_CALL : ANSWER_OTHER};
+    if (n == 0)
+        snprintf(answer + 1, sizeof answer - 1, "%s", t->first);
+    for (size_t i = 0; i < n && used < sizeof answer; i++)
+        used += (size_t)snprintf(answer + used, sizeof answer - used, "%s%s", i ? AND : "", call[i]);
     (void)!write(STDOUT_FILENO, answer, sizeof answer);
 }
 
@@ -97,20 +96,17 @@ static int open_memory(pid_t pid, ddp_error_t *errp)
     return fd < 0 ? error_errno(errp, "%s", path) : fd;
 }
 
-static size_t read_threads(int fd, struct stack_thread thread[THREADS_MAX])
+static void read_threads(struct threads *t, int fd)
 {
-    char line[256];
-    size_t n = 0;
+    char line[512];
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    while (f && n < THREADS_MAX && fgets(line, sizeof line, f))
-        n += stack_parse(line, &thread[n]);
-    return n;
+    while (f && t->n < THREADS_MAX && fgets(line, sizeof line, f))
+        t->n += threads_parse(line, &t->of[t->n]);
 }
 
 int main(int argc, char **argv)
 {
-    static struct stack_thread thread[THREADS_MAX];
-    struct found f = {.n = 0};
+    static struct threads t;
     ddp_error_t e;
     int pid, memory = -1;
     if (argc < 2 || argc > 3 || num_int(argv[1], 1, INT_MAX, &pid) < 0 ||
@@ -118,13 +114,15 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s PID [DESCRIPTOR <THREADS]\n", argv[0]);
         return 2;
     }
+    uint64_t still = deadline_in(STILL_S);
     memory = argc == 3 ? memory : open_memory(pid, &e);
-    size_t n = read_threads(argc == 3 ? STDIN_FILENO : threads_list(pid), thread);
-    if (memory < 0 || stack_walk(pid, memory, thread, n, take, &f, &e) < 0) {
+    read_threads(&t, argc == 3 ? STDIN_FILENO : threads_list(pid));
+    if (memory < 0 || stack_walk(pid, memory, t.of, t.n, take, &t, &e) < 0) {
         fprintf(stderr, "%s: %s\n", argv[0], e.text);
         return 1;
     }
-    end_thread(&f);
-    say(&f);
+    poll(NULL, 0, deadline_left_ms(still));
+    forget_the_busy(pid, &t);
+    say(&t);
     return 0;
 }

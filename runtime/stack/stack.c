@@ -21,25 +21,12 @@
 struct walk {
     pid_t pid;
     int memory;
-    const struct stack_thread *thread;
+    const struct thread *thread;
     size_t n, now; /* now: the one whose frames are visited */
     int n_frames;
     stack_visit_f *visit;
     void *arg;
 };
-
-bool stack_parse(const char *line, struct stack_thread *ret)
-{
-    char *rest;
-    long tid = strtol(line, &rest, 10);
-    const char *pc = strrchr(line, ' '), *sp = pc;
-    while (sp > rest && (sp == pc || *sp != ' '))
-        sp--;
-    if (tid < 1 || tid > INT_MAX || !pc || sp <= rest || strncmp(sp, " 0x", 3) != 0 || strncmp(pc, " 0x", 3) != 0)
-        return false;
-    *ret = (struct stack_thread){(pid_t)tid, strtoull(sp, NULL, 16), strtoull(pc, NULL, 16)};
-    return true;
-}
 
 /* ---- what libdw asks ---- */
 
@@ -132,7 +119,7 @@ static int walk(Dwfl *d, struct walk *w)
     return 0;
 }
 
-int stack_walk(pid_t pid, int memory, const struct stack_thread *t, size_t n, stack_visit_f visit, void *arg,
+int stack_walk(pid_t pid, int memory, const struct thread *t, size_t n, stack_visit_f visit, void *arg,
                ddp_error_t *errp)
 {
     static const Dwfl_Callbacks files = {.find_elf = find_elf, .find_debuginfo = find_debuginfo};

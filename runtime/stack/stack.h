@@ -7,20 +7,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "runtime/base/error.h"
+#include "runtime/stack/threads.h"
 
 #define STACK_FRAMES_MAX 256 /* of a thread */
-
-struct stack_thread {
-    pid_t tid;
-    uint64_t sp, pc;
-};
-
-/* A line of the form "TID SYSCALL", as the file has it. False: the thread does not wait. */
-bool stack_parse(const char *line, struct stack_thread *ret);
 
 /* Told of a frame: the path of the file that its function is in, and its symbol there; "" where that is not known.
  * False: enough of this thread. */
@@ -28,7 +20,7 @@ typedef bool stack_visit_f(void *arg, size_t thread, const char *file, const cha
 
 /* Visits each frame of each thread, innermost first. A stack that cannot be followed ends early. Files are opened as
  * the process sees them. memory: /proc/PID/mem, open for reading. 0, or -1: DDP_E_SYSTEM. */
-int stack_walk(pid_t pid, int memory, const struct stack_thread *t, size_t n, stack_visit_f visit, void *arg,
+int stack_walk(pid_t pid, int memory, const struct thread *t, size_t n, stack_visit_f visit, void *arg,
                ddp_error_t *errp);
 
 #endif
