@@ -135,18 +135,27 @@ uint64_t process_used_below(pid_t pid)
     return sum;
 }
 
-pid_t process_busiest(pid_t pid)
+size_t process_busiest(pid_t pid, pid_t *ret, size_t n)
 {
     struct list l = {.pid = {pid}, .n = 1};
-    uint64_t most = 0, used;
+    uint64_t used_of[TREE_MAX], used;
+    size_t n_found = 0;
     for (size_t i = 0; i < l.n; i++) {
         add_children(&l, l.pid[i]);
-        if (process_used(l.pid[i], &used) && used > most) {
-            most = used;
-            pid = l.pid[i];
+        if (!process_used(l.pid[i], &used))
+            continue;
+        size_t at = n_found < n ? n_found++ : n;
+        for (; at > 0 && used_of[at - 1] < used; at--)
+            if (at < n) {
+                used_of[at] = used_of[at - 1];
+                ret[at] = ret[at - 1];
+            }
+        if (at < n) {
+            used_of[at] = used;
+            ret[at] = l.pid[i];
         }
     }
-    return pid;
+    return n_found;
 }
 
 _Noreturn void process_end_as(int status)

@@ -39,8 +39,8 @@ void process_signal_tree(pid_t pid, int signo);
 bool process_used(pid_t pid, uint64_t *ret_ns);
 uint64_t process_used_below(pid_t pid);
 
-/* Of it and all that it has started, the one that has taken most. */
-pid_t process_busiest(pid_t pid);
+/* Of it and all that it has started, up to n that have taken most, that one first. How many. */
+size_t process_busiest(pid_t pid, pid_t *ret, size_t n);
 
 /* Ends the process with that wait status, without a core. */
 _Noreturn void process_end_as(int status);

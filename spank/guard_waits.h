@@ -18,11 +18,14 @@ struct guard_waits {
 
 void guard_waits_init(struct guard_waits *w);
 
-/* Asks of the program and what it has started: of that process which has computed most. */
+/* Asks of the program and what it has started, of those processes that have computed most. */
 void guard_waits_ask(struct guard_waits *w, pid_t program);
 
 /* True, once for each guard_waits_ask: the answer (answer.h), which ends with a zero; ANSWER_OTHER and no function
  * where there is none in time. */
 bool guard_waits_hear(struct guard_waits *w, char answer[ANSWER_BYTES]);
+
+/* Nobody wants the answer any more, and the child is not to hold anyone up. */
+void guard_waits_drop(struct guard_waits *w);
 
 #endif

@@ -41,6 +41,7 @@ static void take_end(struct guard *g, int status)
         step_door(g); /* its last words */
     g->has_ended = true;
     g->status = status;
+    guard_waits_drop(&g->waiting);
     bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
     if (guard_is_by_stop(g) || (death_is_failure(status) && !has_saved && !g->is_asked))
         guard_report(g);
@@ -387,9 +388,9 @@ void guard_watch(struct guard *g)
         step_record(g);
         step_srun(g);
         step_halt(g);
-        guard_activity_step(g);
         if (g->guards)
             guards_step(g->guards);
+        guard_activity_step(g); /* behind it: what it asks */
         if (g->door && g->guards)
             guard_door_tell(g->door, guards_card(g->guards));
         end_program(g, &g->term_at, SIGTERM);

@@ -8,11 +8,27 @@
 
 #include "spank/guards_impl.h"
 
+/* From one round to the next: longer than it takes until a lull's end is known. */
+#define AGAIN_S 4
+
 void calls_reset(guards_t *g)
 {
     g->calls.is_asked = false;
+    g->calls.is_void = true;
+    g->calls.said[0] = g->calls.news[0] = g->calls.told[0] = 0;
+}
+
+void calls_begin(guards_t *g)
+{
     g->calls.next_s = g->f.idle_s;
-    g->calls.said[0] = 0;
+    g->calls.is_void = true;
+    g->calls.said[0] = g->calls.news[0] = 0;
+}
+
+void calls_end(guards_t *g)
+{
+    g->calls.is_void = true;
+    g->calls.news[0] = 0;
 }
 
 /* ---- questions ---- */
@@ -37,7 +53,7 @@ bool guards_wants_call(const guards_t *g)
 
 static bool is_call(const struct call *c)
 {
-    return c->answer[0] == ANSWER_CALL;
+    return c->answer[0] != ANSWER_OTHER;
 }
 
 static void say_kind(const struct call *c, bool is_last, char *buf, size_t size)
@@ -82,26 +98,38 @@ static void say(struct calls *c)
     }
 }
 
-static bool are_different_calls(const struct calls *c)
+static bool are_different_collectives(const struct calls *c)
 {
     for (int i = 0; i < c->n_kinds; i++)
-        if (!is_call(&c->kind[i]))
+        if (c->kind[i].answer[0] != ANSWER_COLLECTIVE)
             return false;
     return c->n_kinds > 1;
 }
 
-/* The root: all have answered. One that computes for others, or waits for a file, is no news: it will go on. */
+/* The user is told where a second round has found the same: ranks that waited for something else have gone on by then.
+ * Messages, and files, may still come. */
+static void tell_user(guards_t *g)
+{
+    struct calls *c = &g->calls;
+    bool is_again = !strcmp(c->said, c->news);
+    strcpy(c->news, c->said);
+    if (!is_again || !strcmp(c->said, c->told) || *g->news)
+        return;
+    strcpy(c->told, c->said);
+    snprintf(g->news, sizeof g->news, "warning: all ranks wait, and not in the same collective: %s", c->said);
+}
+
+/* The root: all have answered. */
 static void conclude(guards_t *g)
 {
     struct calls *c = &g->calls;
-    c->said[0] = 0;
-    if (c->n_kinds > CALLS_KINDS || !has_call(c))
+    if (c->is_void || c->n_kinds > CALLS_KINDS || !has_call(c))
         return;
     say(c);
-    if (!are_different_calls(c) || !strcmp(c->said, c->news))
-        return;
-    strcpy(c->news, c->said);
-    snprintf(g->news, sizeof g->news, "warning: all ranks wait, and not in the same call: %s", c->said);
+    if (are_different_collectives(c))
+        tell_user(g);
+    else
+        c->news[0] = 0;
 }
 
 /* ---- answers ---- */
@@ -174,7 +202,17 @@ void guards_call(guards_t *g, int rank, const char *answer)
     calls_take(g, &d);
 }
 
-void calls_look(guards_t *g)
+/* They may all have waited for something else at first: a round is due when twice the time has passed, or sooner where
+ * another one is to confirm the last. */
+void calls_look(guards_t *g, int waited_s)
 {
-    calls_take_look(g, g->calls.round + 1);
+    struct calls *c = &g->calls;
+    bool is_news = *c->news && strcmp(c->news, c->told) != 0;
+    if (waited_s < c->next_s && !(is_news && waited_s >= c->last_s + AGAIN_S))
+        return;
+    c->last_s = waited_s;
+    c->next_s = 2 * waited_s;
+    c->is_void = false;
+    c->said[0] = 0;
+    calls_take_look(g, c->round + 1);
 }

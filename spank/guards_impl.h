@@ -74,12 +74,13 @@ struct nodes {
     uint64_t absent_at; /* the root: when nodes that are not in the tree are lost; 0: none is */
 };
 
-/* At the root: all programs wait, or all but one. */
+/* At the root: all programs wait, or all but one, which computes. */
+enum { LULL_ALL, LULL_ONE, LULLS };
+
 struct lull {
-    enum death_kind kind;  /* DEATH_IDLE; DEATH_BUSY: one computes; DEATH_NONE */
+    uint64_t since, until; /* 0: there was none; 0: it goes on */
     int rank;              /* of that one, and its node: */
     char node[HOSTLIST_NAME_MAX + 1];
-    uint64_t since, until; /* 0: it goes on */
 };
 
 /* A call that programs of this subtree wait in. */
@@ -92,14 +93,17 @@ struct call {
 #define CALLS_KINDS 4 /* with more nothing is said */
 
 struct calls {
-    int round;     /* of questions; 0: none yet */
-    int next_s;    /* the root: the next round is due so many seconds after the lull's beginning */
+    int round;  /* of questions; 0: none yet */
+    int next_s; /* the root: the next round is due so many seconds after the lull's beginning */
+    int last_s; /* the last one was */
+    bool is_void; /* the root: of this round nothing is to be said */
     bool is_asked; /* this guard's program, and it has not answered */
     int n_wanted, n_told; /* programs */
     struct call kind[CALLS_KINDS];
     int n_kinds;     /* CALLS_KINDS + 1: more than those */
     char said[160]; /* the root: "rank 2 (n3) in gloo::broadcast, the 3 others in gloo::allreduce"; "": not known */
-    char news[160]; /* what the user has been told */
+    char news[160]; /* the root: the last round's, of different collectives */
+    char told[160]; /* what the user has been told */
 };
 
 struct guards {
@@ -128,7 +132,7 @@ struct guards {
     int n_left;                  /* of DEATH_LEFT */
     struct death activity, told_activity; /* of this subtree; what is known of it above */
     struct calls calls;
-    struct lull lull;
+    struct lull lull[LULLS];
     uint64_t settle_at;          /* 0: nothing has died */
     bool is_waiting;             /* `first`, since then, for a node that is late */
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
@@ -235,10 +239,12 @@ void suspect_blame(const guards_t *g, struct death *d);
 
 /* ---- guards_calls.c ---- */
 
-void calls_reset(guards_t *g);
+void calls_reset(guards_t *g); /* another generation */
+void calls_begin(guards_t *g); /* the root: all wait, from now on; */
+void calls_end(guards_t *g);   /* not any more */
 
-/* Another round, by the root. */
-void calls_look(guards_t *g);
+/* The root: all have waited for waited_s now. */
+void calls_look(guards_t *g, int waited_s);
 
 void calls_take_look(guards_t *g, int round);
 void calls_take(guards_t *g, const struct death *d);

@@ -5,6 +5,7 @@
 #include "spank/guards.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
@@ -18,7 +19,7 @@ void suspect_reset(guards_t *g)
     for (struct link *l = g->below; l; l = l->next)
         l->activity = (struct death){.kind = DEATH_NONE};
     g->activity = g->told_activity = (struct death){.kind = DEATH_NONE};
-    g->lull = (struct lull){.kind = DEATH_NONE};
+    memset(g->lull, 0, sizeof g->lull);
     calls_reset(g);
 }
 
@@ -57,13 +58,11 @@ static void add_activity(struct death *of, const struct death *d)
     of->how = n;
 }
 
-static enum death_kind lull_of(const guards_t *g)
+static bool is_lull(const guards_t *g, int which)
 {
     const struct death *a = &g->activity;
     int n_others = g->f.size - a->how;
-    return a->kind == DEATH_BUSY && n_others == 1   ? DEATH_BUSY
-           : a->kind == DEATH_NONE && n_others == 0 ? DEATH_IDLE
-                                                    : DEATH_NONE;
+    return which == LULL_ONE ? a->kind == DEATH_BUSY && n_others == 1 : a->kind == DEATH_NONE && n_others == 0;
 }
 
 /* It was known after some looks. */
@@ -72,27 +71,37 @@ static int lull_s(const struct lull *l)
     return (int)(((l->until ? l->until : clock_ns()) - l->since) / NS_PER_S + ACTIVITY_N * ACTIVITY_S);
 }
 
-static void take_lull(guards_t *g, enum death_kind kind)
+static bool goes_on(const struct lull *l)
 {
-    struct lull *l = &g->lull;
-    if (kind == l->kind && !l->until)
-        return;
-    if (kind == DEATH_NONE) {
-        l->until = l->until ? l->until : clock_ns();
-        return;
-    }
-    *l = (struct lull){.kind = kind, .rank = g->activity.rank, .since = clock_ns()};
-    snprintf(l->node, sizeof l->node, "%s", g->activity.node);
-    calls_reset(g);
+    return l->since && !l->until;
 }
 
-/* They may all have waited for something else at first: each round is due when twice the time has passed. */
-static void look_at_lull(guards_t *g)
+/* True: it has begun or ended. */
+static bool take_lull(guards_t *g, int which)
 {
-    if (g->above || g->lull.kind != DEATH_IDLE || g->lull.until || lull_s(&g->lull) < g->calls.next_s)
-        return;
-    g->calls.next_s = 2 * lull_s(&g->lull);
-    calls_look(g);
+    struct lull *l = &g->lull[which];
+    bool is = is_lull(g, which), was = goes_on(l);
+    if (is && !was) {
+        *l = (struct lull){.since = clock_ns(), .rank = g->activity.rank};
+        snprintf(l->node, sizeof l->node, "%s", g->activity.node);
+    } else if (was && !is) {
+        l->until = clock_ns();
+    }
+    return is != was;
+}
+
+static void take_lulls(guards_t *g)
+{
+    struct lull *all = &g->lull[LULL_ALL];
+    take_lull(g, LULL_ONE);
+    if (take_lull(g, LULL_ALL)) {
+        if (goes_on(all))
+            calls_begin(g);
+        else
+            calls_end(g);
+    }
+    if (!g->above && goes_on(all))
+        calls_look(g, lull_s(all));
 }
 
 void guards_activity(guards_t *g, const struct death *d)
@@ -100,8 +109,7 @@ void guards_activity(guards_t *g, const struct death *d)
     g->activity = *d;
     for (const struct link *l = g->below; l; l = l->next)
         add_activity(&g->activity, &l->activity);
-    take_lull(g, lull_of(g));
-    look_at_lull(g);
+    take_lulls(g);
     const struct death *told = &g->told_activity, *now = &g->activity;
     if (!g->above || (told->kind == now->kind && told->how == now->how && told->rank == now->rank))
         return;
@@ -116,17 +124,30 @@ void suspect_tell_above(guards_t *g)
         link_send(g->above, TOLD_SUSPECT, &g->suspect);
 }
 
-/* The lull that a failure may come from; kind DEATH_NONE: none. */
+/* All had waited for long, and do still, or did a moment ago, and not for nothing in common. */
+static bool had_all_waited(const guards_t *g)
+{
+    const struct lull *l = &g->lull[LULL_ALL];
+    double past_s = l->until ? (double)(clock_ns() - l->until) / 1e9 : 0;
+    return l->since && lull_s(l) >= g->f.idle_s && past_s <= (*g->calls.said ? AFTER_S : 0);
+}
+
+/* The lull that a failure may come from; kind DEATH_NONE: none. Who gives up first computes while the others wait
+ * still, but not for long. */
 static struct death of_lull(const guards_t *g)
 {
-    const struct lull *l = &g->lull;
-    struct death d = {.kind = l->kind, .rank = l->kind == DEATH_IDLE ? -1 : l->rank, .how = lull_s(l)};
-    double past_s = l->until ? (double)(clock_ns() - l->until) / 1e9 : 0;
-    bool is_long = l->kind != DEATH_IDLE || d.how >= g->f.idle_s;
-    if (!is_long || past_s > (l->kind == DEATH_IDLE ? AFTER_S : 0))
-        d.kind = DEATH_NONE;
-    snprintf(d.node, sizeof d.node, "%s", l->node);
-    snprintf(d.text, sizeof d.text, "%s", l->kind == DEATH_IDLE ? g->calls.said : "");
+    const struct lull *one = &g->lull[LULL_ONE];
+    struct death d = {.kind = DEATH_NONE, .rank = -1};
+    if (had_all_waited(g) && !(goes_on(one) && lull_s(one) >= AFTER_S)) {
+        d.kind = DEATH_IDLE;
+        d.how = lull_s(&g->lull[LULL_ALL]);
+        snprintf(d.text, sizeof d.text, "%s", g->calls.said);
+    } else if (goes_on(one)) {
+        d.kind = DEATH_BUSY;
+        d.how = lull_s(one);
+        d.rank = one->rank;
+        snprintf(d.node, sizeof d.node, "%s", one->node);
+    }
     return d;
 }
 

@@ -10,6 +10,8 @@ mkdir -m 777 "$tmp/out"
 # there. What a shell computes is less.
 cat >"$tmp/calls.c" <<'C'
 #define _GNU_SOURCE
+#include <alloca.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +28,14 @@ cat >"$tmp/calls.c" <<'C'
         what;                                                                                                        \
         puts("it goes on");                                                                                          \
     }
+static int fds[2];
+static volatile size_t room = 100;
+static char *volatile in_room;
 CALL(bcast, "PMPI_Bcast", pause())
-CALL(reduce, "MPI_Allreduce", pause())
+CALL(reduce, "MPI_Allreduce", poll(NULL, 0, -1))
+CALL(receive, "MPI_Recv", (void)!read(fds[0], (char[1]){0}, 1))
 CALL(wait_receive, "_ZN4gloo9transport3tcp13UnboundBuffer8waitRecvEPi", pause())
-CALL(gather, "_ZN4gloo9allgatherERNS_16AllgatherOptionsE", wait_receive())
-
+CALL(gather, "_ZN4gloo9allgatherERNS_16AllgatherOptionsE", (in_room = alloca(room), wait_receive()))
 CALL(look, "MPI_Wait", for (;;) usleep(20000))
 
 static void *thread(void *arg)
@@ -54,12 +59,20 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     pthread_t t;
-    while (clock() < CLOCKS_PER_SEC / 20)
+    while (clock() < CLOCKS_PER_SEC / 20 || pipe(fds) < 0)
         ;
-    if (!strcmp(what, "bcast"))
+    if (strstr(what, "thread") && pthread_create(&t, NULL, thread, NULL) != 0)
+        return 1;
+    if (!strcmp(what, "join-thread"))
+        pthread_join(t, NULL);
+    if (!strcmp(what, "read-thread"))
+        (void)!read(fds[0], (char[1]){0}, 1);
+    if (!strcmp(what, "bcast") || !strcmp(what, "bcast-thread"))
         bcast();
     if (!strcmp(what, "reduce"))
         reduce();
+    if (!strcmp(what, "receive"))
+        receive();
     if (!strcmp(what, "gather"))
         gather();
     if (!strcmp(what, "inner"))
@@ -69,17 +82,17 @@ int main(int argc, char **argv)
         fflush(stdout);
         look();
     }
-    if (!strcmp(what, "threads") && pthread_create(&t, NULL, thread, NULL) == 0)
-        bcast();
     if (!strcmp(what, "sleep"))
         nanosleep(&(struct timespec){1000, 0}, NULL);
     return !strcmp(what, "epoll") && argc > 2 ? wait_for_file(argv[2]) : 1;
 }
 C
-ok "the program" "${CC:-cc}" -O2 -rdynamic -pthread -o "$tmp/calls" "$tmp/calls.c"
-ok "... and one without symbols" "${CC:-cc}" -O2 -s -pthread -o "$tmp/stripped" "$tmp/calls.c"
+compile() { "${CC:-cc}" -O2 -pthread "${@:2}" -o "$tmp/$1" "$tmp/calls.c"; }
+ok "the program" compile calls -rdynamic
+ok "... with frame pointers" compile pointers -rdynamic -fno-omit-frame-pointer
+ok "... and without symbols" compile stripped -s
 
-ask() { "$top_builddir/ddp-waits" "$1" 2>"$tmp/ask.err" | tr -d '\0'; } # PID
+ask() { "$top_builddir/ddp-waits" "$@" 2>"$tmp/ask.err" | tr -d '\0'; } # PID...
 says() { [ "$(ask "$1")" = "$2" ]; }
 case_of() { # WANT PROGRAM ARGUMENT...
     local want=$1
@@ -89,31 +102,54 @@ case_of() { # WANT PROGRAM ARGUMENT...
     kill $!
     wait $! 2>"$tmp/wait.err"
 }
-case_of "cMPI_Bcast" "$tmp/calls" bcast
-case_of "cMPI_Allreduce" "$tmp/calls" reduce
-case_of "cgloo::allgather" "$tmp/calls" gather
-case_of "cgloo" "$tmp/calls" inner
-case_of "cMPI_Allreduce and MPI_Bcast" "$tmp/calls" threads
-case_of "onanosleep" "$tmp/calls" sleep
+for program in calls pointers; do
+    case_of "cMPI_Bcast" "$tmp/$program" bcast
+    case_of "cMPI_Allreduce" "$tmp/$program" reduce
+    case_of "mMPI_Recv" "$tmp/$program" receive
+    case_of "cgloo::allgather" "$tmp/$program" gather
+    case_of "cgloo" "$tmp/$program" inner
+    case_of "cMPI_Allreduce" "$tmp/$program" join-thread
+    case_of "cMPI_Bcast" "$tmp/$program" bcast-thread
+    case_of "oread" "$tmp/$program" read-thread
+    case_of "onanosleep" "$tmp/$program" sleep
+done
 case_of "opause" "$tmp/stripped" bcast
 "$tmp/calls" look >"$tmp/calls.out" 2>&1 &
 until_true 20 test -s "$tmp/calls.out"
 is "who only looks now and then does not wait" "$(ask $!) $(ask $!) $(ask $!)" "o o o"
 kill $!
+"$tmp/calls" bcast >"$tmp/calls.out" 2>&1 &
+one=$!
+"$tmp/calls" sleep >"$tmp/calls.out" 2>&1 &
+two=$!
+both() { [ "$(ask $one $two)" = cMPI_Bcast ] && [ "$(ask $two $one)" = cMPI_Bcast ]; }
+ok "two processes, of which one is in a call" until_true 20 both
+kill $two
+"$tmp/calls" reduce >"$tmp/calls.out" 2>&1 &
+two=$!
+both() { [ "$(ask $one $two)" = "mMPI_Allreduce and MPI_Bcast" ]; }
+ok "... each in another one" until_true 20 both
+kill $one $two
 "$tmp/calls" epoll "$tmp/go" &
 waiting=$!
-for i in 1 2 3 4 5; do until_true 20 says $waiting "oepoll_wait"; done
+ok "a program is asked about" until_true 20 says $waiting "oepoll_wait"
+ok "... again" until_true 20 says $waiting "oepoll_wait"
 touch "$tmp/go"
 wait $waiting
-is "a program that is asked about notices nothing" $? 0
-run "$top_builddir/ddp-waits"
-like "usage" "$rc $err" "^2 usage: .*ddp-waits PID \[DESCRIPTOR <THREADS\]"
+is "... and notices nothing" $? 0
+for arguments in "" 1x 12:x 0; do
+    # shellcheck disable=SC2086
+    run "$top_builddir/ddp-waits" $arguments
+    like "usage: ${arguments:-none}" "$rc $err" "^2 usage: .*ddp-waits PID\.\.\.$"
+done
 run "$top_builddir/ddp-waits" 999999999
 like "no such process" "$rc $err" "^1 .*ddp-waits: /proc/999999999/mem: No such file"
 "$tmp/calls" bcast >"$tmp/calls.out" 2>&1 &
+until_true 20 says $! "cMPI_Bcast"
 waits=$(awk '/^voluntary/ { print $2 }' "/proc/$!/status")
-printf '%s\n' '1' 'x y z' '5 0 running' '6 0' "$! $waits 34 0xffffffffffffffff 0xffffffffffffffff" '7 0 0x1' '' |
-    "$top_builddir/ddp-waits" $! 3 3<"/proc/$!/mem" | tr -d '\0' >"$tmp/odd"
+top=0xfffffffffffffff0
+printf '%s\n' '1' 'x y z' '5 5 0 running' '6 6 0' "$! $! $waits 34 $top $top" '7 7 0 0x1' '' |
+    "$top_builddir/ddp-waits" $!:3 3<"/proc/$!/mem" | tr -d '\0' >"$tmp/odd"
 is "lines that lead nowhere" "$(<"$tmp/odd")" "o"
 kill $!
 
@@ -121,7 +157,7 @@ kill $!
 ip netns list >"$tmp/netns.out" 2>&1 || { diag "no network namespaces (iproute2)" && done_testing && exit; }
 source "$top_srcdir/t/lib/cluster.sh"
 cluster_up 4 --netns
-differ='all ranks wait, and not in the same call: rank 2 \(n3\) in'
+differ='all ranks wait, and not in the same collective: rank 2 \(n3\) in'
 lines() { grep '^ddp: ' "$tmp/step.err"; } # ours
 said() { lines | grep -qE "$1"; }
 start() { # COMMAND...: a step of four ranks on four nodes

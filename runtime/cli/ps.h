@@ -37,8 +37,11 @@ struct ps_list {
  * which CPU use is measured. 0, or -1 with errno: no memory, or no /proc. */
 int ps_here(const char *step, struct ps_list *ret);
 
-/* The call, or the C library's function, that the process waits in; "": it does not, or that cannot be known. */
-void ps_find_call(long pid, char ret[ANSWER_BYTES]);
+#define PS_PROCESSES_MAX 16 /* of a rank, that are asked about */
+
+/* The call that n processes of a rank wait in, or the C library's function that the first of them does; "": it does not
+ * wait, or that cannot be known. */
+void ps_find_call(const long *pid, size_t n, char ret[ANSWER_BYTES]);
 
 /* One rank as a line, and back. false: this is no such line. */
 void ps_write(FILE *f, const struct ps_rank *r);

@@ -170,15 +170,23 @@ static void find_flight(const struct scan *s, struct ps_rank *r)
             r->has_flight = flight_read((pid_t)s->of[i].r.pid, &r->flight);
 }
 
-/* Of the rank's process that has computed most. */
+/* Of all processes of the rank, that first which has computed most. */
 static void find_call(const struct scan *s, struct ps_rank *r)
 {
-    const struct process *most = NULL;
-    for (size_t i = 0; i < s->n; i++)
-        if (s->of[i].r.rank == r->rank && !strcmp(s->of[i].r.step, r->step) && (!most || s->of[i].cpu_s > most->cpu_s))
-            most = &s->of[i];
-    if (most)
-        ps_find_call(most->r.pid, r->waits);
+    long pid[PS_PROCESSES_MAX];
+    double cpu_s = -1;
+    size_t n = 0;
+    for (size_t i = 0; i < s->n && n < PS_PROCESSES_MAX; i++) {
+        if (s->of[i].r.rank != r->rank || strcmp(s->of[i].r.step, r->step) != 0)
+            continue;
+        pid[n++] = s->of[i].r.pid;
+        if (s->of[i].cpu_s <= cpu_s)
+            continue;
+        cpu_s = s->of[i].cpu_s;
+        pid[n - 1] = pid[0];
+        pid[0] = s->of[i].r.pid;
+    }
+    ps_find_call(pid, n, r->waits);
 }
 
 /* Cores that all processes of the rank use, and what memory. */

@@ -21,15 +21,18 @@ static bool find_program(char path[PATH_MAX])
     return snprintf(path, PATH_MAX, "%s/%s", PLUGINDIR, ANSWER_PROGRAM) < PATH_MAX && access(path, X_OK) == 0;
 }
 
-void ps_find_call(long pid, char ret[ANSWER_BYTES])
+void ps_find_call(const long *pid, size_t n, char ret[ANSWER_BYTES])
 {
-    char path[PATH_MAX], text[16], answer[ANSWER_BYTES + 1] = "";
-    const char *const argv[] = {path, text, NULL};
+    char path[PATH_MAX], text[PS_PROCESSES_MAX][16], answer[ANSWER_BYTES + 1] = "";
+    const char *argv[PS_PROCESSES_MAX + 2] = {path};
     ddp_error_t e;
     ret[0] = 0;
     if (!find_program(path))
         return;
-    snprintf(text, sizeof text, "%ld", pid);
+    for (size_t i = 0; i < n && i < PS_PROCESSES_MAX; i++) {
+        snprintf(text[i], sizeof text[i], "%ld", pid[i]);
+        argv[i + 1] = text[i];
+    }
     if (command_run(argv, deadline_in(WAITS_S), -1, answer, sizeof answer, &e) < 0 || !*answer)
         return;
     snprintf(ret, ANSWER_BYTES, "%.*s", ANSWER_BYTES - 1, answer + 1);

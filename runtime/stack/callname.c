@@ -73,21 +73,36 @@ static enum callname find_mangled(const char *symbol, char *buf, size_t size)
     if (!is_gloos(p, n) && !is_torchs(p, n))
         return CALLNAME_NONE;
     snprintf(buf, size, "%.*s::%.*s", (int)p[0].len, p[0].text, (int)p[last].len, p[last].text);
-    return CALLNAME_CALL;
+    return is_gloos(p, n) ? CALLNAME_COLLECTIVE : CALLNAME_MESSAGE;
+}
+
+/* MPI 4.0, chapter 6; their forms with v, w, init and so on begin alike. */
+static bool is_mpis_collective(const char *name)
+{
+    static const char *const names[] = {"Barrier", "Bcast", "Gather", "Scatter", "Allgather", "Alltoall", "Reduce",
+                                        "Allreduce", "Scan", "Exscan", "Neighbor_", NULL};
+    for (const char *const *n = names; *n; n++)
+        if (!strncmp(name, *n, strlen(*n)) && strncmp(name, "Reduce_local", 12) != 0)
+            return true;
+    return false;
 }
 
 /* Functions of C are known by how they begin; libraries' own ones go on differently. */
 static enum callname find_plain(const char *symbol, char *buf, size_t size)
 {
-    static const char *const prefixes[] = {"MPI_", "PMPI_", "PMIx_", "nccl", "shmem_", "ddp_"};
+    static const char *const prefixes[] = {"MPI_", "PMPI_", "PMIx_", "nccl", "shmem_"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-        const char *rest = symbol + strlen(prefixes[i]);
-        if (strncmp(symbol, prefixes[i], strlen(prefixes[i])) != 0)
+        size_t len = strlen(prefixes[i]);
+        bool is_c = !strcmp(prefixes[i], "shmem_");
+        if (strncmp(symbol, prefixes[i], len) != 0)
             continue;
-        if (i < 4 ? !isupper((unsigned char)*rest) : !islower((unsigned char)*rest))
+        if (is_c ? !islower((unsigned char)symbol[len]) : !isupper((unsigned char)symbol[len]))
             return CALLNAME_NONE;
-        snprintf(buf, size, "%s", symbol + (symbol[0] == 'P' && symbol[1] == 'M' && symbol[2] == 'P'));
-        return CALLNAME_CALL;
+        bool is_mpi = i < 2;
+        if (is_mpi && !strncmp(symbol + len, "File_", 5)) /* that may be a file's doing */
+            return CALLNAME_NONE;
+        snprintf(buf, size, "%s", symbol + (i == 1));
+        return is_mpi && is_mpis_collective(symbol + len) ? CALLNAME_COLLECTIVE : CALLNAME_MESSAGE;
     }
     return CALLNAME_NONE;
 }

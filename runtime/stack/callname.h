@@ -6,13 +6,14 @@
 
 enum callname {
     CALLNAME_NONE,
-    CALLNAME_INNER, /* below one, whose own symbol may be missing: "gloo" */
-    CALLNAME_CALL,  /* "gloo::allreduce", "MPI_Bcast", "c10d::TCPStore" */
+    CALLNAME_INNER,      /* below one, a collective mostly, whose own symbol may be missing: "gloo" */
+    CALLNAME_MESSAGE,    /* others may rightly be in another: "MPI_Recv", "c10d::TCPStore" */
+    CALLNAME_COLLECTIVE, /* all of a group must be in the same: "gloo::allreduce", "MPI_Bcast" */
 };
 
-/* symbol: as an ELF file has it, of gloo's, MPI's, NCCL's, PMIx's, OpenSHMEM's or libddp's calls, or of PyTorch's
- * stores and messages. The name in buf has no arguments, nor the P of PMPI, and is cut where buf is too short; of
- * CALLNAME_NONE buf is as it was. */
+/* symbol: as an ELF file has it, of gloo's, MPI's, NCCL's, PMIx's or OpenSHMEM's calls, or of PyTorch's stores and
+ * messages. The name in buf has no arguments, nor the P of PMPI, and is cut where buf is too short; of CALLNAME_NONE
+ * buf is as it was. */
 enum callname callname_find(const char *symbol, char *buf, size_t size);
 
 #endif

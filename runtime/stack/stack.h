@@ -1,7 +1,7 @@
 /* stack.h - where the threads of another process wait. Its memory is read while it goes on: it is not stopped, and
  * notices nothing. A thread that waits in the kernel has its stack pointer and program counter in
- * /proc/PID/task/TID/syscall; the way up from there is in its files' .eh_frame. Needs libdw (elfutils); on x86_64 and
- * aarch64. */
+ * /proc/PID/task/TID/syscall; the way up from there is in its files' .eh_frame. Needs libdw (elfutils), and is for
+ * x86-64: on arm64 the kernel tells nothing of the register that a function's return address may be in. */
 #ifndef DDP_STACK_STACK_H
 #define DDP_STACK_STACK_H
 
@@ -18,8 +18,9 @@
  * False: enough of this thread. */
 typedef bool stack_visit_f(void *arg, size_t thread, const char *file, const char *symbol);
 
-/* Visits each frame of each thread, innermost first. A stack that cannot be followed ends early. Files are opened as
- * the process sees them. memory: /proc/PID/mem, open for reading. 0, or -1: DDP_E_SYSTEM. */
+/* Visits each frame of each thread of that process, innermost first; none of a stack that cannot be followed up to the
+ * thread's first function. Files are opened as the process sees them. memory: /proc/PID/mem, open for reading. 0, or
+ * -1: DDP_E_SYSTEM. */
 int stack_walk(pid_t pid, int memory, const struct thread *t, size_t n, stack_visit_f visit, void *arg,
                ddp_error_t *errp);
 

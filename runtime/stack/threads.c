@@ -43,21 +43,27 @@ static void add_line(int to, pid_t pid, long tid)
     int64_t n_waits = count_waits(pid, tid); /* first */
     if (read_text(pid, tid, "syscall", text, sizeof text) < 0)
         return;
-    int n = snprintf(line, sizeof line, "%ld %" PRId64 " %s", tid, n_waits, text);
+    int n = snprintf(line, sizeof line, "%d %ld %" PRId64 " %s", (int)pid, tid, n_waits, text);
     (void)!write(to, line, (size_t)n);
 }
 
-int threads_list(pid_t pid)
+static void add_process(int to, pid_t pid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *d = opendir(path);
-    int to = d ? memfd_create("threads", MFD_CLOEXEC) : -1;
-    for (struct dirent *e; to >= 0 && (e = readdir(d));)
+    for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_name[0] != '.')
             add_line(to, pid, strtol(e->d_name, NULL, 10));
     if (d)
         closedir(d);
+}
+
+int threads_list(const pid_t *pid, size_t n)
+{
+    int to = memfd_create("threads", MFD_CLOEXEC);
+    for (size_t i = 0; to >= 0 && i < n; i++)
+        add_process(to, pid[i]);
     if (to >= 0)
         lseek(to, 0, SEEK_SET);
     return to;
@@ -66,21 +72,22 @@ int threads_list(pid_t pid)
 /* proc(5), syscall: "running", or the call's number, its arguments where it is one, and then the two. */
 bool threads_parse(const char *line, struct thread *ret)
 {
-    long tid;
+    long pid, tid;
     int64_t n_waits;
     int at = 0;
     const char *pc = strrchr(line, ' '), *sp = pc;
-    if (sscanf(line, "%ld %" SCNd64 " %n", &tid, &n_waits, &at) < 2 || tid < 1 || tid > INT_MAX || at == 0)
+    if (sscanf(line, "%ld %ld %" SCNd64 " %n", &pid, &tid, &n_waits, &at) < 3 || at == 0 || pid < 1 || pid > INT_MAX ||
+        tid < 1 || tid > INT_MAX)
         return false;
     while (sp > line + at && (sp == pc || *sp != ' '))
         sp--;
     if (!pc || sp <= line + at || strncmp(sp, " 0x", 3) != 0 || strncmp(pc, " 0x", 3) != 0)
         return false;
-    *ret = (struct thread){(pid_t)tid, n_waits, strtoull(sp, NULL, 16), strtoull(pc, NULL, 16)};
+    *ret = (struct thread){(pid_t)pid, (pid_t)tid, n_waits, strtoull(sp, NULL, 16), strtoull(pc, NULL, 16)};
     return true;
 }
 
-bool threads_is_still(pid_t pid, const struct thread *t)
+bool threads_is_still(const struct thread *t)
 {
-    return t->n_waits >= 0 && count_waits(pid, t->tid) == t->n_waits;
+    return t->n_waits >= 0 && count_waits(t->pid, t->tid) == t->n_waits;
 }

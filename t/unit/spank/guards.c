@@ -152,6 +152,16 @@ static void pass_on(struct members *m, int rank)
     }
 }
 
+/* A round of questions, and the answers on their way to the root. */
+static void answer_once(struct members *m)
+{
+    struct heard h;
+    for (int r = 5; r >= 0; r--)
+        assert_true(members_hears(m, r, 20, &h) && h.has_answered);
+    for (int r = 4; r > 0; r -= 2)
+        pass_on(m, r);
+}
+
 /* When all wait, they are asked in which calls. */
 static void where_all_wait_is_said(void **state)
 {
@@ -165,6 +175,7 @@ static void where_all_wait_is_said(void **state)
         {{"cA", "cA", "cA", "cA", "oread", "cA"}, "rank 4 (n3) in read, the 5 others in A", false},
         {{"o", "cA", "cA", "cA", "cA", "cA"}, "rank 0 (n1) elsewhere, the 5 others in A", false},
         {{"cA", "cA", "cA", "cA", "cA", "cA"}, "all in A", false},
+        {{"cA", "cA", "cA", "cA", "mB", "cA"}, "rank 4 (n3) in B, the 5 others in A", false}, /* it may come yet */
         {{"oread", "o", "o", "o", "o", "o"}, NULL, false}, /* nothing is known of them */
         {{"cA", "cB", "cC", "cD", "cE", "cA"}, NULL, false},
         {{"-", "-", "-", "-", "-", "-"}, NULL, false},
@@ -174,7 +185,7 @@ static void where_all_wait_is_said(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct heard h;
         char news[200], says[200];
-        snprintf(news, sizeof news, "warning: all ranks wait, and not in the same call: %s", cases[i].says);
+        snprintf(news, sizeof news, "warning: all ranks wait, and not in the same collective: %s", cases[i].says);
         snprintf(says, sizeof says, "s%s%s", cases[i].says ? ": " : "", cases[i].says ? cases[i].says : "");
         m.answers = cases[i].answers;
         members_start_all(&m, 3, 2);
@@ -182,11 +193,9 @@ static void where_all_wait_is_said(void **state)
             members_tell(&m, r, DO_WAIT);
             assert_true(members_hears(&m, r, 20, &h));
         }
-        for (int r = 5; r >= 0; r--)
-            assert_true(members_hears(&m, r, 20, &h) && h.has_answered);
-        for (int r = 4; r > 0; r -= 2)
-            pass_on(&m, r);
-        if (cases[i].is_news) {
+        answer_once(&m);
+        if (cases[i].is_news) { /* when they have said the same again */
+            answer_once(&m);
             assert_true(members_hears(&m, 0, 20, &h) && h.is_warned);
             assert_string_equal(h.news, news);
         } else {
@@ -197,6 +206,33 @@ static void where_all_wait_is_said(void **state)
         assert_int_equal(h.verdict.rank, 3);
         const char *since = strstr(h.verdict.text, " s"); /* the number of seconds before it is what it is */
         if (strncmp(h.verdict.text, "all ranks had waited for ", 25) != 0 || !since || strcmp(since + 1, says) != 0)
+            fail_msg("%s", h.verdict.text);
+        members_end(&m);
+    }
+}
+
+/* It computes for a while before it exits; the others wait still. */
+static void who_gives_up_first_does_not_hide_where_all_waited(void **state)
+{
+    static const char *const answers[] = {"cA", "cA", "cB", "cA", "cA", "cA"};
+    struct members m = {.idle_s = 2, .answers = answers};
+    (void)state;
+    for (int who = 1; who < 4; who += 2) {
+        struct heard h;
+        members_start_all(&m, 3, 2);
+        for (int r = 5; r >= 0; r--) {
+            members_tell(&m, r, DO_WAIT);
+            assert_true(members_hears(&m, r, 20, &h));
+        }
+        answer_once(&m);
+        pass_on(&m, 0);
+        members_tell(&m, 1, DO_COMPUTE);
+        assert_true(members_hears(&m, 1, 20, &h));
+        pass_on(&m, 0);
+        members_tell(&m, who, DO_FAIL_1);
+        assert_true(members_hears(&m, 0, 20, &h));
+        assert_int_equal(h.verdict.rank, who);
+        if (!strstr(h.verdict.text, "s: rank 2 (n2) in B, the 5 others in A"))
             fail_msg("%s", h.verdict.text);
         members_end(&m);
     }
@@ -477,6 +513,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_a_failure_may_come_from_is_said_with_it),
     cmocka_unit_test(who_computed_while_all_others_waited_is_said),
     cmocka_unit_test(where_all_wait_is_said),
+    cmocka_unit_test(who_gives_up_first_does_not_hide_where_all_waited),
     cmocka_unit_test(a_guard_that_is_killed_is_a_death),
     cmocka_unit_test(silence_is_found_and_named),
     cmocka_unit_test(a_step_that_was_suspended_blames_nobody),
