@@ -39,7 +39,7 @@ void calls_take_look(guards_t *g, int round)
     struct calls *c = &g->calls;
     c->round = round;
     c->is_asked = true;
-    c->n_wanted = g->above ? g->told_activity.how : g->f.size;
+    c->n_wanted = g->above ? g->told_activity.how : g->activity.how;
     c->n_told = c->n_kinds = 0;
     link_send_below(g, TOLD_LOOK, &d);
 }

@@ -61,7 +61,7 @@ static void add_activity(struct death *of, const struct death *d)
 static bool is_lull(const guards_t *g, int which)
 {
     const struct death *a = &g->activity;
-    int n_others = g->f.size - a->how;
+    int n_others = round_size(g) - a->how;
     return which == LULL_ONE ? a->kind == DEATH_BUSY && n_others == 1 : a->kind == DEATH_NONE && n_others == 0;
 }
 

@@ -161,6 +161,24 @@ static void without_a_spare_the_world_shrinks_down_to_min_nodes(void **state)
 }
 
 /* Of 40 nodes those from 33 on are below node 1. */
+static void where_all_wait_is_said_of_those_that_are_left(void **state)
+{
+    static const char *const answers[] = {"cA", "cA", "cB", "cA"};
+    static const int rank[] = {0, 1, 2, WAITS};
+    struct members m = {.restarts = 5, .min_nodes = 2, .idle_s = 2, .answers = answers};
+    struct heard h = {.is_warned = false};
+    (void)state;
+    start(&m, 4, 1);
+    kill_node(&m, 3);
+    go_on(&m, 1, 3, rank);
+    for (int r = 2; r >= 0; r--)
+        members_tell(&m, r, DO_WAIT);
+    while (!strstr(news, "all ranks wait"))
+        hear(&m, 0, &h);
+    assert_non_null(strstr(news, "not in the same collective: rank 2 (n3) in B, the 2 others in A"));
+    members_end(&m);
+}
+
 static void those_below_a_lost_node_join_another(void **state)
 {
     int rank[40];
@@ -311,6 +329,7 @@ static void a_task_that_never_comes_ends_the_step(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
     cmocka_unit_test(so_it_does_of_the_roots),
+    cmocka_unit_test(where_all_wait_is_said_of_those_that_are_left),
     cmocka_unit_test(without_a_spare_the_world_shrinks_down_to_min_nodes),
     cmocka_unit_test(those_below_a_lost_node_join_another),
     cmocka_unit_test(losses_meet),
