@@ -17,8 +17,6 @@
 static void be_guard(struct guard *g)
 {
     ddp_error_t e;
-    for (int signo = 1; signo <= PROCESS_SIGNALS; signo++) /* ignored ones would not arrive */
-        signal(signo, SIG_DFL);
     guard_record_open(&g->record, &g->f);
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     if (g->f.restarts == 0)
@@ -56,7 +54,6 @@ static void be_beside(struct guard *g)
         guard_give_stop(g);
     else if (g->is_asked && !g->waits)
         kill(g->program, SIGTERM);
-    guard_reap(g); /* that SIGCHLD is gone with the old disposition */
     guard_watch(g);
     g->generation = guards_generation(g->guards);
 }

@@ -24,16 +24,12 @@ void process_keep_signals(struct process_signals *ret)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &ret->mask);
-    for (int signo = 1; signo <= PROCESS_SIGNALS; signo++)
-        ret->is_known[signo] = sigaction(signo, NULL, &ret->action[signo]) == 0;
-    sigaction(SIGCHLD, &by_default, NULL);
+    sigaction(SIGCHLD, &by_default, &ret->child);
 }
 
 void process_give_back_signals(const struct process_signals *s)
 {
-    for (int signo = 1; signo <= PROCESS_SIGNALS; signo++)
-        if (s->is_known[signo])
-            sigaction(signo, &s->action[signo], NULL);
+    sigaction(SIGCHLD, &s->child, NULL);
     sigprocmask(SIG_SETMASK, &s->mask, NULL);
 }
 

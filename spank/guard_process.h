@@ -11,16 +11,14 @@
 
 #include "runtime/base/error.h"
 
-#define PROCESS_SIGNALS 64 /* SIGRTMAX, which is no constant */
-
 /* Of the process that is forked, as the program is to have them. */
 struct process_signals {
     sigset_t mask;
-    struct sigaction action[PROCESS_SIGNALS + 1];
-    bool is_known[PROCESS_SIGNALS + 1];
+    struct sigaction child; /* SIGCHLD's */
 };
 
-/* Blocks all signals, and leaves the end of a child a status; gives all back. */
+/* Blocks all signals: so those that are ignored arrive as well (signalfd), and the others' handlers stay as they are.
+ * The end of a child leaves a status. Gives both back. */
 void process_keep_signals(struct process_signals *ret);
 void process_give_back_signals(const struct process_signals *s);
 
