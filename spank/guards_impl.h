@@ -262,9 +262,6 @@ void round_stop(guards_t *g);       /* tells all who do not know */
 /* Whether a generation follows this death: in d->next and d->of. */
 void round_decide(guards_t *g, struct death *d);
 
-/* At the root: how many guards the step has, without those of nodes that are lost. */
-int round_size(const guards_t *g);
-
 /* The number of a generation that may follow. */
 int round_next(const guards_t *g);
 

@@ -98,11 +98,6 @@ static int sum(const guards_t *g, int what, bool is_own)
     return n;
 }
 
-int round_size(const guards_t *g)
-{
-    return g->f.is_elastic && g->is_whole ? sum(g, TOLD_HERE, true) : g->f.size;
-}
-
 /* The same, told above where it has changed. */
 static int count(guards_t *g, int what, bool is_own, int *told)
 {

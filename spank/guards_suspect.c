@@ -58,10 +58,19 @@ static void add_activity(struct death *of, const struct death *d)
     of->how = n;
 }
 
+/* How many guards the step has, without those of nodes that are lost. */
+static int count_guards(const guards_t *g)
+{
+    int n = 1;
+    for (const struct link *l = g->below; l; l = l->next)
+        n += l->n_here;
+    return g->f.is_elastic && g->is_whole ? n : g->f.size;
+}
+
 static bool is_lull(const guards_t *g, int which)
 {
     const struct death *a = &g->activity;
-    int n_others = round_size(g) - a->how;
+    int n_others = count_guards(g) - a->how;
     return which == LULL_ONE ? a->kind == DEATH_BUSY && n_others == 1 : a->kind == DEATH_NONE && n_others == 0;
 }
 
