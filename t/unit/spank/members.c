@@ -195,13 +195,13 @@ void members_start(struct members *m, int rank)
     m->of[rank].fd = pair[0];
 }
 
-/* Whether a guard of each node could listen at its first port now: one that is taken, or was a minute ago, sends it to
- * the next. */
+/* Whether a guard of each node could listen at its first port now, or at the second: one that is taken, or was a minute
+ * ago, sends it to the next. */
 static bool ports_are_free(const struct members *m, int nodes)
 {
     bool are_free = true;
-    for (int i = 0; i < nodes && are_free; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)members_port(m, i))};
+    for (int i = 0; i < 2 * nodes && are_free; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)(members_port(m, i / 2) + i % 2))};
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         are_free = bind(fd, (struct sockaddr *)&a, sizeof a) == 0;
         close(fd);
