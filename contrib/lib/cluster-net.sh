@@ -52,12 +52,22 @@ IP
     done
 }
 
+# What others add or take away meanwhile interrupts the list, which then lacks some.
+all_links() {
+    local links i
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        links=$(ip -o link 2>&1 || true)
+        [[ $links == *"Dump was interrupted"* ]] || break
+    done
+    echo "$links"
+}
+
 # Ends what net_up made, as far as it came. A pair of veths goes with either end.
 net_down() {
     local name
     command -v ip >/dev/null || return 0
     { ip netns list 2>/dev/null || true; } | awk -v p="ddp-$id-" 'index($1, p) == 1 { print $1 }' |
         while read -r name; do ip netns del "$name"; done
-    { ip -o link || true; } | awk -F': |@' -v p="ddp-$id" 'index($2, p) == 1 { print $2 }' |
+    all_links | awk -F': |@' -v p="ddp-$id" 'index($2, p) == 1 { print $2 }' |
         while read -r name; do ip link del "$name" 2>/dev/null || true; done
 }
