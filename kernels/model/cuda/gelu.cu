@@ -8,10 +8,13 @@
 #define STRIP_WARPS 8u
 #define STRIP_THREADS (STRIP_WARPS * WARP)
 #define STRIP_ROWS 64u /* a block's: at least */
-/* Blocks that an H200's 132 multiprocessors take at once; fixed, so that bits are too. */
+/* Blocks that an H200's 132 multiprocessors take at once; fixed, so that bits are too. GELU takes many times as many:
+ * where all come at once, all load, compute and store at once, and multiprocessors that are over early idle. On an H200
+ * 65536 x 3072 take 0.316 ms backward instead of 0.420, 0.203 ms forward instead of 0.212. */
 #define FORWARD_RESIDENT 6u
 #define BACKWARD_RESIDENT 4u
 #define MULTIPROCESSORS 132u
+#define WAVES 12u
 
 /* gelu(x) = x s and gelu'(x) = s (1 + x (1 - s) 2u'), s = logistic(2u) = 1 / (1 + e), e = exp(-2u) = 2^(-2u log2(e)),
  * 2u' = 2 sqrt(2/pi) (1 + 3 * 0.044715 x^2). */
@@ -194,9 +197,9 @@ __global__ void __launch_bounds__(STRIP_THREADS, BACKWARD_RESIDENT) bias_backwar
 }
 
 /* The same for every type. */
-static unsigned n_strips(size_t rows, size_t width, unsigned resident)
+static unsigned n_strips(size_t rows, size_t width, unsigned blocks)
 {
-    size_t most = resident * MULTIPROCESSORS / ((width + 255) / 256), strips = (rows + STRIP_ROWS - 1) / STRIP_ROWS;
+    size_t most = blocks * MULTIPROCESSORS / ((width + 255) / 256), strips = (rows + STRIP_ROWS - 1) / STRIP_ROWS;
     most = most ? most : 1;
     return (unsigned)(strips < most ? strips : most);
 }
@@ -222,13 +225,14 @@ static int forward(void *out, const void *in, const float *bias, size_t rows, si
     if (!rows)
         return 0;
     a.whole = is_whole(a);
-    return (int)CUDA_LAUNCH(gelu_forward<T>, strip_grid<T>(width, n_strips(rows, width, FORWARD_RESIDENT)),
-                            dim3(STRIP_THREADS), 0, (cudaStream_t)stream, a);
+    unsigned strips = n_strips(rows, width, FORWARD_RESIDENT * WAVES);
+    return (int)CUDA_LAUNCH(gelu_forward<T>, strip_grid<T>(width, strips), dim3(STRIP_THREADS), 0,
+                            (cudaStream_t)stream, a);
 }
 
 size_t cuda_gelu_work_elems(size_t rows, size_t width)
 {
-    return n_strips(rows, width, BACKWARD_RESIDENT) * width;
+    return n_strips(rows, width, BACKWARD_RESIDENT * WAVES) * width;
 }
 
 template <typename T>
@@ -242,7 +246,7 @@ static int backward(void *din, float *dbias, float *work, const void *dout, cons
     if (!rows)
         return 0;
     a.whole = is_whole(a);
-    unsigned strips = n_strips(rows, width, BACKWARD_RESIDENT);
+    unsigned strips = n_strips(rows, width, BACKWARD_RESIDENT * WAVES);
     int rc = (int)CUDA_LAUNCH(gelu_backward<T>, strip_grid<T>(width, strips), dim3(STRIP_THREADS), 0,
                               (cudaStream_t)stream, a);
     return rc || !dbias ? rc : launch_add_partials(&dbias, 1, work, strips, a.width, stream);

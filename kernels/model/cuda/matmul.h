@@ -5,10 +5,10 @@
  * place.
  *
  * float32 products are true float32 (no TF32); those of 16-bit types are added in float32, pieces of split sums too,
- * and rounded once. GELU is no part of a product here: cuBLASLt's fused form is slower than a kernel of its own in both
- * types (measured by others, karpathy/llm.c pull request 338). If cuBLASLt has no algorithm that adds a bias, bias and
- * add are first written to out (bias.h), and the product is then added to it; an out of 16 bits with both is rounded
- * twice then. The same bits every run, on one GPU model and library version.
+ * and rounded once. GELU is no part of a product here: on an H200 cuBLASLt 13.1 takes 0.584 ms for 65536 x 3072 x 768
+ * with it, 0.624 in two calls, and backward, with the bias's gradient, 1.72 ms, 0.751 in two. If cuBLASLt has no
+ * algorithm that adds a bias, bias and add are first written to out (bias.h), and the product is then added to it; an
+ * out of 16 bits with both is rounded twice then. The same bits every run, on one GPU model and library version.
  *
  * Pointers to data are device memory and multiples of 16 bytes; one that is not is refused by its name, and so is a
  * matrix of more than CUDA_MATMUL_ELEMS_MAX elements. Rows that are multiples of 16 bytes are fast. */
