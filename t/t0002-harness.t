@@ -9,10 +9,12 @@ script() {
 }
 script 'ok works true; is same a a; like has abc b; unlike lacks abc x; done_testing'
 is "passing assertions" "$rc:$(xargs <<<"$out")" "0:ok 1 - works ok 2 - same ok 3 - has ok 4 - lacks 1..4"
-for bad in 'ok b false' 'ok b no-such-command' 'is b a b' 'like b abc "^x"' 'unlike b abc "b+"'; do
+for bad in 'ok b false' 'is b a b' 'like b abc "^x"' 'unlike b abc "b+"'; do
     script "ok first true; $bad || diag more; ok third true || diag less; done_testing"
     like "fails, and says more: $bad" "$rc:$out" "^1:ok 1 - first.not ok 2 - b.*# more.ok 3 - third.1\.\.3$"
 done
+script 'ok first true; isnt second a b; (isnt third a b); done_testing'
+is "a command that does not exist" "$rc:$out" $'1:ok 1 - first\nnot ok 2 - all commands exist: not isnt\n1..2'
 script 'ok first true; exit 0'
 unlike "a script that stops early prints no plan" "$out" "1\.\.[0-9]"
 script 'skip_all "no GPU"; ok never false'

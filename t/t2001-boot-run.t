@@ -147,10 +147,11 @@ is "--timeout ends the job" "$rc $err" "124 ddp run: the job did not end within 
 
 # ---- signals ----
 cat >"$tmp/signals.sh" <<'SCRIPT'
-for s in INT HUP USR1 USR2 CONT; do trap "echo $s >>$1/got.$RANK; kill \$sleep" $s; done
-trap "echo TERM >>$1/got.$RANK; kill \$sleep; exit \$((RANK == 0 ? 3 : 0))" TERM
+mkfifo "$1/never.$RANK" && exec {never}<>"$1/never.$RANK"
+for s in INT HUP USR1 USR2 CONT; do trap "echo $s >>$1/got.$RANK" $s; done
+trap "echo TERM >>$1/got.$RANK; exit $((RANK == 0 ? 3 : 0))" TERM
 echo ready >$1/ready.$RANK
-while :; do (trap '' INT HUP USR1 USR2; exec sleep 3600) & sleep=$!; wait; done
+while :; do read -rt 0.1 -u $never; done # a signal that comes just before `wait` begins would not end it
 SCRIPT
 got() { [ "$(cat "$tmp"/got.* 2>"$tmp/cat.err" | grep -cx "$1")" -eq 2 ]; }
 set -m # else the shell starts it with SIGINT ignored; what this script itself was told to ignore (nohup) env undoes

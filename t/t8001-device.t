@@ -145,7 +145,7 @@ victim() { # rank 1's probe, when it has stopped computing: it waits for rank 0
     done
 }
 is_wired_up() { pid=$(victim) && [ -n "$pid" ] && [ "$(ls "/proc/$pid/task" 2>/dev/null | wc -l)" -gt 1 ]; }
-ok "rank 1 is there" until_true 20 is_wired_up
+ok "rank 1 is there" until_true 20 is_wired_up || diag "$(cat "$tmp/dies.out")"
 kill -9 "$pid"
 wait $launcher
 is "a peer that dies while a GPU is waited for: exit code" "$?" 137

@@ -85,7 +85,14 @@ skip_all() {
     echo "1..0 # SKIP $1"
     exit 0
 }
+# bash asks it, in a process of its own, where a script calls what does not exist: an assertion misspelt, perhaps.
+command_not_found_handle() {
+    echo "$1" >>"$tmp/not-there"
+    echo "$1: command not found" >&2
+    return 127
+}
 done_testing() {
+    [ ! -e "$tmp/not-there" ] || tap_result 1 "all commands exist: not $(sort -u "$tmp/not-there" | xargs)" || :
     echo "1..$tap_n"
     [ "$tap_bad" -eq 0 ]
     exit
