@@ -26,10 +26,16 @@ bool death_is_by(int status, int signo)
     return signo > 0 && signal_of(status) == signo;
 }
 
+int death_asked_by(int status)
+{
+    int signo = signal_of(status);
+    return signo == SIGTERM || signo == SIGINT || signo == SIGHUP ? signo : 0;
+}
+
 bool death_is_failure(int status)
 {
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0, signo = signal_of(status);
-    if (signo == SIGTERM || signo == SIGINT || signo == SIGHUP)
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (death_asked_by(status))
         return false;
     return WIFSIGNALED(status) || (code != 0 && code != STOP_SAVED);
 }
@@ -72,6 +78,15 @@ static void say_how(const struct death *d, char *buf, size_t size)
         snprintf(buf, size, "exited with code %d", WEXITSTATUS(d->how));
 }
 
+/* Only what has ended has been running for some time. */
+static void say_halted(const struct death *d, char *buf, size_t size)
+{
+    int n = snprintf(buf, size, "rank %d (%s) was %s by signal %d (%s)", d->rank, d->node,
+                     death_asked_by(d->how) ? "ended" : "stopped", d->how, strsignal(d->how));
+    if (death_asked_by(d->how) && n > 0 && (size_t)n < size)
+        snprintf(buf + n, size - (size_t)n, " after %u s", d->after_s);
+}
+
 static void say_who(const struct death *d, char *buf, size_t size)
 {
     char how[128];
@@ -104,7 +119,7 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_LEFT)
         snprintf(buf, size, "rank %d (%s) ended with code 0 after %u s", d->rank, d->node, d->after_s);
     else if (d->kind == DEATH_HALTED)
-        snprintf(buf, size, "rank %d (%s) was stopped by signal %d (%s)", d->rank, d->node, d->how, strsignal(d->how));
+        say_halted(d, buf, size);
     else if (d->kind == DEATH_BUSY)
         snprintf(buf, size, "rank %d (%s) had computed for %d s while all others waited", d->rank, d->node, d->how);
     else if (d->kind == DEATH_IDLE)

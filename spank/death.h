@@ -47,6 +47,9 @@ struct death {
  * say these by an exit code of 128 more. */
 bool death_is_failure(int status);
 
+/* Which of these three signals ended it so; 0: none. */
+int death_asked_by(int status);
+
 /* Whether this signal ended it, or, as shells say that, what it ran. */
 bool death_is_by(int status, int signo);
 

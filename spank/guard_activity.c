@@ -12,10 +12,10 @@
 static enum activity_kind look(struct guard *g)
 {
     uint64_t now = clock_ns(), used;
+    if (g->waits) /* it counts as ended, too */
+        return ACTIVITY_WAITS;
     if (g->has_ended)
         return ACTIVITY_MIXED;
-    if (g->waits)
-        return ACTIVITY_WAITS;
     if (!process_used(g->program, &used))
         return g->activity.is;
     bool is_low = activity_is_low(&g->activity, now, used);

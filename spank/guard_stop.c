@@ -1,8 +1,10 @@
 #include "config.h"
 #include "spank/guard_stop.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,15 +44,14 @@ static char *join_arguments(const struct guards_facts *f, size_t *ret_n)
     return out && fclose(out) == 0 ? text : NULL;
 }
 
-static void requeue(const void *stop, int out)
+/* The user is told of whatever comes of it. */
+static void have_requeued(const struct guard_stop *s)
 {
-    const struct guard_stop *s = stop;
     static const struct knob limit = {.name = "requeue-limit", SETTING_REQUEUE_LIMIT};
     struct knob_value v;
     ddp_error_t e;
     char *note = NULL;
     struct requeue_request r = {.exclude = getenv("DDP_REQUEUE_EXCLUDE"), .patience_s = REQUEUE_PATIENCE_S};
-    (void)out;
     if (knob_load(&limit, 1, &v, &e) < 0) {
         process_say("ddp: the job is not requeued: %s", e.text);
         return;
@@ -62,6 +63,13 @@ static void requeue(const void *stop, int out)
     if (requeue_job(&r, &note) && note)
         guard_record_requeue(s->record, note);
     process_say("ddp: %s", note ? note : "the job is not requeued: no memory");
+}
+
+static void requeue(const void *stop, int out)
+{
+    const struct guard_stop *s = stop;
+    have_requeued(s);
+    (void)!write(out, &s->end_s, sizeof s->end_s); /* a word: it has come to its end */
 }
 
 static void release(const void *stop, int out)
@@ -133,13 +141,17 @@ static void hear(struct guard_stop *s)
 {
     int64_t end_s;
     bool is_late;
-    if (guard_child_hear(&s->child, &end_s, sizeof end_s, &is_late) &&
-        (end_s > s->end_s + SAME_S || end_s < s->end_s - SAME_S))
+    bool has_said = guard_child_hear(&s->child, &end_s, sizeof end_s, &is_late);
+    if (has_said && s->is_requeue)
+        s->has_asked = true;
+    else if (has_said && (end_s > s->end_s + SAME_S || end_s < s->end_s - SAME_S))
         plan(s, end_s);
     if (s->child.pid)
         return;
-    if (is_late && s->is_requeue)
+    if (is_late && s->is_requeue && !s->has_asked)
         process_say("ddp: the job is not requeued: no answer within %d s", GUARD_STOP_REQUEUE_S);
+    else if (s->is_requeue && !s->has_asked)
+        process_say("ddp: the job is not requeued: who was to ask for it was killed (out of memory, perhaps)");
     s->is_requeue = s->is_release = false;
 }
 
@@ -179,6 +191,8 @@ void guard_stop_requeue(struct guard_stop *s)
     stop_asking(s);
     begin(s, requeue, GUARD_STOP_REQUEUE_S);
     s->is_requeue = s->child.pid > 0;
+    if (!s->is_requeue)
+        process_say("ddp: the job is not requeued: no process to ask for it: %s", strerror(errno));
 }
 
 void guard_stop_release(struct guard_stop *s)

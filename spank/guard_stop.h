@@ -30,6 +30,7 @@ struct guard_stop {
     struct guard_child child;
     bool is_requeue, is_release; /* what the child is for, else to ask for the job's end */
     bool is_requeued, is_released; /* it has been tried */
+    bool has_asked; /* the child that was to have the job requeued, with whatever success */
 };
 
 /* *f and *record, which is told of a requeue, are borrowed. */

@@ -49,6 +49,8 @@ static void take_end(struct guard *g, int status)
         guards_finish(g->guards, has_saved);
     if (status == 0 && !g->is_asked)
         guard_suspect(g, DEATH_LEFT, 0);
+    else if (death_asked_by(status) && !g->is_asked) /* by somebody who meant this program alone */
+        guard_suspect(g, DEATH_HALTED, death_asked_by(status));
 }
 
 static void take_halt(struct guard *g, int signo)
@@ -104,15 +106,22 @@ void guard_reap(struct guard *g)
         guards_gone(g->guards);
 }
 
-/* slurmstepd was killed: nobody would end the program, nor hear what it says. A root would tell the user in vain: it
- * goes without a farewell, and the guards of other nodes find that, and say it. So do all guards of a node that others
- * can go on without. */
-static void lose_stepd(struct guard *g)
+/* Without a farewell: the guards of other nodes find that this one has gone, and say it. */
+static _Noreturn void go_with_the_node(const struct guard *g)
 {
     if (!g->has_ended)
         process_signal_tree(g->program, SIGKILL); /* nobody clears up behind it */
+    _exit(1);
+}
+
+/* slurmstepd was killed: nobody would end the program, nor hear what it says. A root would tell the user in vain, and
+ * goes; so do all guards of a node that others can go on without. */
+static void lose_stepd(struct guard *g)
+{
     if (g->guards && g->f.n_nodes > 1 && (g->f.is_elastic || guards_is_alone(g->guards)))
-        _exit(1);
+        go_with_the_node(g);
+    if (!g->has_ended)
+        process_signal_tree(g->program, SIGKILL); /* nobody clears up behind it */
     struct death d = {.kind = DEATH_GONE, .rank = g->waits ? g->f.rank : g->seat.rank, .at = g->f.node};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     close(g->stepd);
@@ -275,6 +284,9 @@ static void take_signal(struct guard *g)
     if (is_programs || (pid_t)s.ssi_pid == getpid()) /* SIGPIPE of our own line */
         return;
     bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
+    bool is_down = s.ssi_pid == 1 && s.ssi_signo == SIGTERM; /* systemd: the node is */
+    if (is_down && g->f.is_elastic && !g->f.saves && g->guards && guards_has_others(g->guards))
+        go_with_the_node(g);
     bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
     bool is_stop = (!is_own && (int)s.ssi_signo == g->f.stop.signal) ||
                    (is_end && s.ssi_signo == SIGTERM && g->f.stop.signal);
@@ -346,8 +358,8 @@ static int earlier(int ms, int other)
 
 static int wait_ms(const struct guard *g)
 {
-    const uint64_t when[] = {g->verdict_until, g->term_at, g->kill_at,
-                             guard_stop_is_busy(&g->stop) ? 0 : g->release_until};
+    const uint64_t when[] = {g->said.kind == DEATH_NONE ? g->verdict_until : 0, g->term_at, g->kill_at,
+                             guard_stop_is_busy(&g->stop) || g->stop.is_released ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
     ms = earlier(ms, guard_keeps_time(g) || guard_stop_is_busy(&g->stop) ? guard_stop_wait_ms(&g->stop) : -1);
@@ -390,6 +402,8 @@ void guard_watch(struct guard *g)
         step_halt(g);
         if (g->guards)
             guards_step(g->guards);
+        if (g->guards && guards_is_broken(g->guards))
+            go_with_the_node(g);
         guard_activity_step(g); /* behind it: what it asks */
         if (g->door && g->guards)
             guard_door_tell(g->door, guards_card(g->guards));

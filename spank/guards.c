@@ -43,11 +43,17 @@ static double settle_s(const guards_t *g, const struct death *d)
     return (g->f.restarts || g->f.saves) && death_may_follow(d) ? LOST_S + GUARDS_SETTLE_S : GUARDS_SETTLE_S;
 }
 
+/* Nothing follows from the loss of such a node. */
+static bool is_spare(const guards_t *g, int node)
+{
+    return g->f.is_elastic && seats_of(&g->nodes.seats, node) < 0;
+}
+
 /* Whether it can change nothing any more. */
 static bool is_late(const guards_t *g, const struct death *d)
 {
     if (g->verdict.kind == DEATH_NONE)
-        return g->lost_at && death_may_follow(d); /* from that loss, then */
+        return g->lost_at && death_may_follow(d) && !is_spare(g, g->lost.at); /* from that loss, then */
     return g->verdict.next == 0 || is_programs(d) || (g->f.is_elastic && death_is_nodes(d));
 }
 
@@ -56,8 +62,10 @@ static void hear(guards_t *g, const struct death *d)
 {
     bool is_nodes = g->f.is_elastic && death_is_nodes(d);
     bool is_over = is_late(g, d) || (d->next && d->next <= g->generation);
-    if (is_nodes)
+    if (is_nodes) {
         nodes_lose(g, d->at, d->is_certain);
+        nodes_tell_above(g); /* first: nobody waits there for the end of one that is there */
+    }
     if (g->above && (!is_over || is_nodes))
         link_send(g->above, TOLD_DEATH, d);
     if (g->above || is_over || (g->is_alone && nodes_spare(g, d)))
@@ -90,13 +98,6 @@ static struct death deafness_of(const guards_t *g)
     struct death d = {.kind = DEATH_DEAF, .rank = g->f.rank, .how = g->f.silent_s, .at = g->f.node};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
     return d;
-}
-
-/* Whoever loses the guard above decides for itself and those below. Of many, the first tells the user; where the loss
- * is seen from another node, one there does. */
-static bool is_first_below(const guards_t *g)
-{
-    return g->above->is_remote ? g->f.node % GUARDS_FAN == 1 : g->f.local_rank == 1 && g->f.n_nodes == 1;
 }
 
 /* A leader that has lost the one above, and looks for another. Its programs would wait for who is lost, or, if it is
@@ -167,16 +168,19 @@ static void tell_lost(const guards_t *g, const struct link *l)
 static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_certain)
 {
     bool is_told = g->verdict.kind != DEATH_NONE && g->verdict.next == 0;
-    if (l->state == LINK_IS_IN && !l->is_over && !is_told && !g->lost_at) {
+    bool is_first = !g->lost_at || (is_spare(g, g->lost.at) && !is_spare(g, l->node));
+    if (l->state == LINK_IS_IN && !l->is_over && !is_told && is_first) {
         bool is_found = beat_hears_none(g) || g->lost.kind == DEATH_DEAF; /* by the first of them, for all */
         bool is_deaf = of_node == DEATH_SILENT && !g->f.is_elastic && is_found;
         g->lost = is_deaf ? deafness_of(g) : loss_of(g, l, of_node, is_certain);
         g->is_lost_above = l == g->above;
-        g->is_loss_ours = l == g->above && is_first_below(g);
+        g->is_loss_ours = l == g->above && g->is_teller;
         g->lost_at = deadline_in(of_node == DEATH_SILENT ? 0 : LOST_S);
     }
     if (of_node == DEATH_SILENT && !l->is_over && !is_told)
         tell_lost(g, l);
+    if (g->f.is_elastic && g->f.local_rank == 0 && !l->is_remote && l->state == LINK_IS_IN && !l->is_over && !is_told)
+        g->is_broken = !g->is_ending && !g->is_over && guards_has_others(g);
     drop(g, l, of_node, is_certain);
 }
 
@@ -279,6 +283,8 @@ static void take_down(guards_t *g, int what, const struct death *d, const char *
         round_stop(g);
     else if (what == TOLD_LOOK)
         calls_take_look(g, d->how);
+    else if (what == TOLD_BEAT && d->how)
+        g->is_teller = d->how > 0;
     else if (what == TOLD_CARD)
         take_card(g, text);
 }
@@ -426,6 +432,7 @@ void guards_step(guards_t *g)
     struct death d;
     if (round_missing(g, &d))
         hear(g, &d);
+    beat_appoint(g, NULL);
     round_look(g);
     if (is_due(g->stuck_at)) {
         d = round_stuck(g);

@@ -174,6 +174,13 @@ bool guards_are_few(const guards_t *g);
 /* The one above is lost, as to all guards right below it, and another of these tells that. */
 bool guards_tells_another(const guards_t *g);
 
+/* Another node's guards are there. */
+bool guards_has_others(const guards_t *g);
+
+/* Another guard of this node has been killed, and its program's children may run on: where others can go on without the
+ * node, the caller kills its program and ends without a farewell, and Slurm clears the node. */
+bool guards_is_broken(const guards_t *g);
+
 /* Those below have all said farewell. */
 bool guards_is_last(const guards_t *g);
 

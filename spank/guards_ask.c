@@ -52,6 +52,21 @@ bool guards_tells_another(const guards_t *g)
     return g->is_lost_above && !g->is_loss_ours && !g->f.is_elastic;
 }
 
+bool guards_has_others(const guards_t *g)
+{
+    if (g->above)
+        return g->f.n_nodes > 1;
+    for (const struct link *l = g->below; l; l = l->next)
+        if (l->is_remote && l->state == LINK_IS_IN && !l->is_over)
+            return true;
+    return false;
+}
+
+bool guards_is_broken(const guards_t *g)
+{
+    return g->is_broken;
+}
+
 bool guards_is_last(const guards_t *g)
 {
     for (const struct link *l = g->below; l; l = l->next)

@@ -19,6 +19,29 @@ static bool has_remote(const guards_t *g)
     return has;
 }
 
+static bool is_better_teller(const struct link *l, const struct link *than)
+{
+    return !than || l->is_remote > than->is_remote || (l->is_remote == than->is_remote && l->rank < than->rank);
+}
+
+bool beat_appoint(guards_t *g, const struct link *asks)
+{
+    const struct link *first = NULL, *before = g->teller;
+    if (g->above || !g->is_alone)
+        return false;
+    for (const struct link *l = g->below; l; l = l->next)
+        if (!l->is_over && is_better_teller(l, first))
+            first = l;
+    if (!first || first == before)
+        return false;
+    g->teller = first;
+    if (before)
+        link_send(before, TOLD_BEAT, &(struct death){.how = -1});
+    if (first != asks)
+        link_send(first, TOLD_BEAT, &(struct death){.how = 1});
+    return first == asks;
+}
+
 uint64_t beat_due(const guards_t *g)
 {
     return has_remote(g) ? g->beat_at ? g->beat_at : clock_ns() : 0;
@@ -42,12 +65,11 @@ static bool is_silent(const struct link *l, uint64_t now, int s)
     return l && l->is_remote && !l->is_over && now > l->heard && now - l->heard > (uint64_t)s * NS_PER_S;
 }
 
-/* Of a node that only then is lost: once, until it speaks again. The node above is told of by those of the first node
- * below it. */
+/* Of a node that only then is lost: once, until it speaks again. Of the node above one of those below it tells. */
 static void note(guards_t *g, struct link *l, uint64_t now)
 {
     bool is_quiet = is_silent(l, now, GUARDS_SAY_SILENT_S) && g->f.silent_s > GUARDS_SAY_SILENT_S;
-    if (is_quiet && !l->is_quiet && (l != g->above || g->f.node % GUARDS_FAN == 1))
+    if (is_quiet && !l->is_quiet && (l != g->above || g->is_teller))
         snprintf(g->news, sizeof g->news, "warning: node %.64s (rank %d) has been silent for %d s, and is given %d s",
                  l->name, l->rank, GUARDS_SAY_SILENT_S, g->f.silent_s);
     l->is_quiet = is_quiet;

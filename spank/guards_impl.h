@@ -115,6 +115,9 @@ struct guards {
     bool is_finished, is_alone; /* alone: there is none above, or it cannot be reached */
     bool is_dismissed;          /* the one above has gone when all was said: this is no root */
     bool is_ending;             /* nobody's end is a death any more */
+    bool is_broken;             /* guards_is_broken */
+    const struct link *teller;  /* of those below: it tells the user when this guard has gone; NULL: none yet */
+    bool is_teller;             /* this is one, for the one above */
     struct link *trial;         /* on its way to be the one above; NULL: none is */
     unsigned char nonce[PROOF_NONCE_LEN]; /* what it was sent; and what it has to say */
     char answer[PROOF_ANSWER_LEN + 1];
@@ -221,6 +224,11 @@ bool nodes_absent(guards_t *g, int node, struct death *ret); /* it is one that w
 void nodes_seat(guards_t *g, int generation); /* who has left gives way; the root tells the user */
 
 /* ---- guards_beat.c ---- */
+
+/* Whoever loses the guard above decides for itself and those below. If that was the root, one of them tells the user:
+ * the first of those that are there, on another node if there is one. That one is told so at once, and who is it no
+ * more; `asks` (or NULL) by what lets it in, where this returns true. */
+bool beat_appoint(guards_t *g, const struct link *asks);
 
 uint64_t beat_due(const guards_t *g); /* 0: nobody is on another node */
 void beat_look(guards_t *g);          /* before anything else at each step of this guard */

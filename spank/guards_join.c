@@ -50,6 +50,7 @@ static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote
     snprintf(l->name, sizeof l->name, "%s", who.name);
     l->next = g->below;
     g->below = l;
+    answer.how = beat_appoint(g, l);
     proof_answer(g->f.token, head, answer.node);
     link_send(l, TOLD_BEAT, &answer); /* it is in, and who let it in */
     nodes_tell_left(g, l);
@@ -289,7 +290,7 @@ bool join_succeed(guards_t *g, const struct death *who)
     }
     g->above = g->trial;
     g->trial = NULL;
-    g->is_again = false;
+    g->is_again = g->is_teller = false;
     g->above->state = LINK_IS_IN;
     g->above->rank = who->rank;
     link_send(g->above, TOLD_BEAT, NULL);

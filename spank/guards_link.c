@@ -52,6 +52,8 @@ void link_drop(guards_t *g, struct link *l, bool is_silent)
         g->above = NULL;
         g->is_alone = true;
     }
+    if (g->teller == l)
+        g->teller = NULL;
     link_close(g, l, is_silent);
     free(l);
 }

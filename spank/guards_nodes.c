@@ -126,8 +126,10 @@ void nodes_take_left(guards_t *g, const struct death *d)
     for (int i = d->how; n->of && i < n->n_left; i++)
         n->of[n->left[i]].has_left = false;
     n->n_left = d->how;
-    if (n->of && !is_there(g, d->at))
+    if (n->of && !is_there(g, d->at)) {
         n->of[d->at].is_certain |= d->is_certain;
+        wait_for_end(g, n->of[d->at].is_certain); /* this one may be the root by then */
+    }
     add_left(g, d->at);
 }
 

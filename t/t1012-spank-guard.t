@@ -158,14 +158,20 @@ for program in 'exec sleep $NAP' 'trap "exit 143" TERM; sleep $NAP & wait'; do
     is "nor is the end of a step that is cancelled: $program" "$(lines "$tmp/step.err")" ""
 done
 
+leaves() { # HOW-IT-ENDS THE-LINE-OF-THAT: rank 6, and then rank 1 exits with code 1
+    # shellcheck disable=SC2016
+    start 'until [ -e $0/go ]; do sleep 0.02; done; [ $RANK = 6 ] && echo $$ >$0/new && mv $0/new $0/left && '"$1"'
+        [ $RANK = 1 ] || exec sleep $NAP
+        until [ -e $0/left ] && ! kill -0 $(<$0/left); do sleep 0.02; done 2>$0/err; exit 1'
+    touch "$tmp/out/go"
+    ok "who has gone before an exit code is named: $1" until_true 30 said \
+        "^ddp: rank 6 \(n4\) $2 after [0-9] s, and then rank 1 \(n1\) exited with code 1 after [0-9] s"
+    end_step
+    rm "$tmp"/out/{go,left}
+}
+leaves exit "ended with code 0"
 # shellcheck disable=SC2016
-start 'until [ -e $0/go ]; do sleep 0.02; done; [ $RANK = 6 ] && echo $$ >$0/new && mv $0/new $0/left && exit
-    [ $RANK = 1 ] || exec sleep $NAP
-    until [ -e $0/left ] && ! kill -0 $(<$0/left); do sleep 0.02; done 2>$0/err; exit 1'
-touch "$tmp/out/go"
-ok "who has ended with code 0 before an exit code is named" until_true 30 said \
-    '^ddp: rank 6 \(n4\) ended with code 0 after [0-9] s, and then rank 1 \(n1\) exited with code 1 after [0-9] s: the'
-end_step
+SLURM_KILL_BAD_EXIT=0 leaves 'kill -TERM $$' 'was ended by signal 15 \([^)]*\)'
 # Three looks, a second apart, and one more on the way up, are what guards need to know it; where others take the cores,
 # some more.
 computes() { # SECONDS: until rank 1 gives up

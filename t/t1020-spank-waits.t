@@ -156,13 +156,14 @@ kill $!
 # ---- under Slurm ----
 ip netns list >"$tmp/netns.out" 2>&1 || { diag "no network namespaces (iproute2)" && done_testing && exit; }
 source "$top_srcdir/t/lib/cluster.sh"
-cluster_up 4 --netns
+cluster_up 5 --netns
 differ='all ranks wait, and not in the same collective: rank 2 \(n3\) in'
 lines() { grep '^ddp: ' "$tmp/step.err"; } # ours
 said() { lines | grep -qE "$1"; }
-start() { # COMMAND...: a step of four ranks on four nodes
+nodes=4 option=on,guard
+start() { # COMMAND...: a step of four ranks on as many nodes, or more
     timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
-        srun --ddp=on,guard -N4 -n4 "$@" >"$tmp/step.out" 2>"$tmp/step.err" &
+        srun --ddp=$option -N$nodes -n$nodes "$@" >"$tmp/step.out" 2>"$tmp/step.err" &
     step=$!
 }
 
@@ -187,6 +188,14 @@ waits() { # SECONDS: until rank 1 gives up
 }
 ok "one that is in no such call is named when others give up" eval 'waits 12 || waits 24'
 unlike "... and not before: it may go on" "$(lines)" "warning"
+
+# On the fifth node a guard waits, with restarts, for another to be lost.
+# shellcheck disable=SC2016
+nodes=5 option=on,restarts=1,spares=1 start bash -c 'call=reduce; [ $RANK = 2 ] && call=bcast; exec "$0/calls" $call' \
+    "$tmp"
+ok "beside a spare, too" until_true 60 said "^ddp: warning: $differ MPI_Bcast, the 3 others in MPI_Allreduce$"
+( cluster_run scancel --me )
+wait $step
 
 # A PyTorch program that knows of nothing; where its libraries are stripped, not each call has a name.
 python=${DDP_TEST_PYTHON:-/usr/bin/python3}

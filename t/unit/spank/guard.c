@@ -6,11 +6,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -478,6 +482,103 @@ static void a_step_that_is_asked_to_end_is_not_started_again(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
+static int ports[2]; /* of two nodes' guards */
+
+static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
+{
+    (void)f;
+    strcpy(ret_name, "127.0.0.1");
+    memset(ret_port, 0, GUARDS_PORTS * sizeof *ret_port);
+    ret_port[0] = ports[node];
+    return 0;
+}
+
+static struct guards_facts of_node(int node)
+{
+    struct guards_facts f = again;
+    f.rank = f.node = node;
+    f.size = f.n_nodes = 2;
+    f.is_elastic = true;
+    f.min_nodes = 1;
+    f.silent_s = 3;
+    f.find = find;
+    f.port[0] = ports[node];
+    if (node == 1)
+        find(&f, 0, f.above, f.port_above);
+    return f;
+}
+
+static void draw_port(int *ret)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (struct sockaddr *)&a, n) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0)
+        _exit(98);
+    *ret = ntohs(a.sin_port);
+    close(fd);
+}
+
+/* The second generation is there when both guards know each other. */
+static int counts_when_both_are_there(int out, void *arg)
+{
+    if (generation == 0 && facts->rank == 1)
+        return 3;
+    for (; generation == 0;)
+        pause();
+    return counts(out, arg);
+}
+
+#define HAS_NO_RIGHT 96
+
+/* As the first process of a machine, which goes down. What comes of a guard is the exit code. */
+static _Noreturn void be_init(void)
+{
+    struct task t[2];
+    int status;
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("proc", "/proc", "proc", 0, NULL) < 0)
+        _exit(HAS_NO_RIGHT);
+    draw_port(&ports[0]);
+    draw_port(&ports[1]);
+    for (int i = 0; i < 2; i++) {
+        struct guards_facts f = of_node(i);
+        facts = &f;
+        t[i] = start(counts_when_both_are_there, NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        char ready;
+        read_all(t[i], &ready, 1);
+    }
+    kill(t[1].pid, SIGTERM);
+    while (waitpid(t[1].pid, &status, 0) < 0)
+        ;
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 97);
+}
+
+/* Where others go on without it: not as one that was asked to end. */
+static void it_is_lost_with_its_node(void **state)
+{
+    int status;
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* it takes a process namespace */
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWPID | CLONE_NEWNS) < 0)
+            _exit(HAS_NO_RIGHT);
+        pid_t init = fork();
+        if (init == 0)
+            be_init();
+        waitpid(init, &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == HAS_NO_RIGHT)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
 static void what_the_program_has_started_gets_the_signal_too(void **state)
 {
     int fd[2];
@@ -643,6 +744,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_program_that_dies_is_started_again),
     cmocka_unit_test(what_it_left_before_the_guard_looks_is_ended),
     cmocka_unit_test(a_step_that_is_asked_to_end_is_not_started_again),
+    cmocka_unit_test(it_is_lost_with_its_node),
     cmocka_unit_test(what_the_program_has_started_gets_the_signal_too),
     cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
     cmocka_unit_test(without_slurmstepd_both_end),

@@ -95,6 +95,55 @@ static void a_guard_that_is_killed_is_a_death(void **state)
     }
 }
 
+/* Who would have told the user of the root's death has ended by then. */
+static void another_tells_of_the_root_then(void **state)
+{
+    static const struct {
+        int nodes, ranks, first, second;
+    } cases[] = {{3, 1, 1, 2}, {1, 3, 1, 2}, {2, 2, 2, 3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct members m = {.n = 0};
+        struct heard h;
+        int first = cases[i].first, second = cases[i].second;
+        members_start_all(&m, cases[i].nodes, cases[i].ranks);
+        if (m.per_node == 2) { /* the leader stays while there is one below */
+            members_tell(&m, second, DO_FINISH);
+            members_wait_end(&m, second);
+            second = 1;
+        }
+        members_tell(&m, first, DO_FINISH);
+        members_wait_end(&m, first);
+        for (int k = 0; k < 2; k++) { /* between two answers it has looked at what others have told it */
+            members_tell(&m, 0, DO_HALT);
+            assert_true(members_hears(&m, 0, 20, &h));
+        }
+        members_kill(&m, 0);
+        assert_true(members_hears(&m, second, 20, &h));
+        assert_int_equal(h.verdict.rank, 0);
+        assert_true(h.is_ours);
+        members_end(&m);
+    }
+}
+
+/* The root tells of another node's leader, and nobody below that does. */
+static void a_leaders_death_is_told_once(void **state)
+{
+    struct members m = {.n = 0};
+    struct heard h;
+    (void)state;
+    members_start_all(&m, 2, 2);
+    members_kill(&m, 2);
+    for (int r = 0; r < 4; r++) {
+        if (r == 2)
+            continue;
+        assert_true(members_hears(&m, r, 20, &h));
+        assert_int_equal(h.verdict.rank, 2);
+        assert_int_equal(h.is_ours, r == 0);
+    }
+    members_end(&m);
+}
+
 /* A guard whose node is above, and does not answer. */
 static void silence_is_found_and_named(void **state)
 {
@@ -345,6 +394,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_signal_goes_before_the_exit_codes_that_follow_from_it),
     cmocka_unit_test(libddps_word_goes_before_exit_codes),
     cmocka_unit_test(a_guard_that_is_killed_is_a_death),
+    cmocka_unit_test(another_tells_of_the_root_then),
+    cmocka_unit_test(a_leaders_death_is_told_once),
     cmocka_unit_test(silence_is_found_and_named),
     cmocka_unit_test(a_step_that_was_suspended_blames_nobody),
     cmocka_unit_test(who_hears_nobody_blames_itself),

@@ -125,6 +125,8 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         if (p[0].revents && is_answered(order))
             (void)!write(fd, &h, sizeof h);
         guards_step(g);
+        if (guards_is_broken(g))
+            _exit(1);
         if (m->answers && guards_wants_call(g)) {
             guards_call(g, rank, m->answers[rank]);
             h.has_answered = true;

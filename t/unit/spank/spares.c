@@ -3,6 +3,7 @@
 #include "t/unit/spank/members.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -124,6 +125,19 @@ static void a_spare_takes_the_place_of_a_lost_node(void **state)
     finish(&m, rank);
 }
 
+/* What the program of a guard that was killed has started runs on until the whole node ends. */
+static void a_guards_end_is_its_nodes(void **state)
+{
+    static const int rank[] = {0, 1, WAITS, WAITS, 4, 5, 2, 3};
+    struct members m = {.restarts = 2, .spares = 1};
+    (void)state;
+    start(&m, 4, 2);
+    members_kill(&m, 3);
+    is_dead[2] = is_dead[3] = true; /* the leader goes, too */
+    go_on(&m, 1, 6, rank);
+    finish(&m, rank);
+}
+
 static void so_it_does_of_the_roots(void **state)
 {
     static const int rank[] = {WAITS, WAITS, 2, 3, 4, 5, 0, 1};
@@ -231,6 +245,21 @@ static void a_spares_end_ends_nothing(void **state)
     members_end(&m);
 }
 
+/* Nor does it hide a failure that comes with it. */
+static void a_spare_and_a_rank_end_together(void **state)
+{
+    static const int rank[] = {0, 1, 2, WAITS};
+    struct members m = {.restarts = 5, .spares = 1};
+    (void)state;
+    start(&m, 4, 1);
+    kill_node(&m, 3);
+    siginfo_t info;
+    waitid(P_PID, (id_t)m.of[3].pid, &info, WEXITED | WNOWAIT); /* the root may know of it, then */
+    members_tell(&m, 1, DO_FAIL_1);
+    go_on(&m, 1, 3, rank);
+    finish(&m, rank);
+}
+
 /* The node may be broken; if the rank dies elsewhere, too, it is not that. */
 static void a_rank_that_dies_again_and_again_is_moved_once(void **state)
 {
@@ -292,6 +321,31 @@ static void a_silent_node_ends_before_its_ranks_start_elsewhere(void **state)
     finish(&m, rank);
 }
 
+/* Of 40 nodes those from 33 on are below node 1, who finds it. */
+static void so_does_one_further_below(void **state)
+{
+    int rank[40];
+    struct members m = {.restarts = 5, .spares = 1, .silent_s = 3};
+    struct heard h;
+    (void)state;
+    start(&m, 40, 1);
+    for (int i = 0; i < 40; i++)
+        rank[i] = i == 39 ? 34 : i == 34 ? WAITS : i;
+    stop_node(&m, 34);
+    do
+        hear(&m, 0, &h);
+    while (!h.verdict.next);
+    uint64_t known = clock_ns();
+    for (int r = 1; r < 40; r++)
+        do
+            if (!is_dead[r])
+                hear(&m, r, &h);
+        while (!is_dead[r] && !h.verdict.next);
+    begin_next(&m, 1, 39, rank);
+    assert_true(clock_ns() - known > (uint64_t)((GUARDS_LOST_WAIT_S - 1) * NS_PER_S));
+    finish(&m, rank);
+}
+
 /* Those from 1 to 5 answer nobody. */
 static void many_of_the_first_nodes_are_lost(void **state)
 {
@@ -328,15 +382,18 @@ static void a_task_that_never_comes_ends_the_step(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
+    cmocka_unit_test(a_guards_end_is_its_nodes),
     cmocka_unit_test(so_it_does_of_the_roots),
     cmocka_unit_test(where_all_wait_is_said_of_those_that_are_left),
     cmocka_unit_test(without_a_spare_the_world_shrinks_down_to_min_nodes),
     cmocka_unit_test(those_below_a_lost_node_join_another),
     cmocka_unit_test(losses_meet),
     cmocka_unit_test(a_spares_end_ends_nothing),
+    cmocka_unit_test(a_spare_and_a_rank_end_together),
     cmocka_unit_test(a_rank_that_dies_again_and_again_is_moved_once),
     cmocka_unit_test(a_part_of_few_nodes_ends),
     cmocka_unit_test(a_silent_node_ends_before_its_ranks_start_elsewhere),
+    cmocka_unit_test(so_does_one_further_below),
     cmocka_unit_test(many_of_the_first_nodes_are_lost),
     cmocka_unit_test(a_task_that_never_comes_ends_the_step),
 };

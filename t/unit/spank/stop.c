@@ -320,6 +320,19 @@ static void a_step_by_hand_is_told_how_to_go_on(void **state)
     assert_int_equal(WEXITSTATUS(end(t)), 75);
 }
 
+/* By the kernel, where memory is short. */
+static void a_requeue_whose_child_is_killed_is_missed(void **state)
+{
+    char text[1024] = "";
+    struct guards_facts f = facts_of(0);
+    (void)state;
+    f.requeues = true;
+    put_scontrol("kill -9 $PPID\n", 0);
+    struct task t = start(&f, saves);
+    assert_int_equal(read_until(t, "not requeued: who was to ask for it was killed", text, sizeof text), 0);
+    assert_int_equal(WEXITSTATUS(end(t)), 75);
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
 
 static const struct CMUnitTest tests[] = {
@@ -332,6 +345,7 @@ static const struct CMUnitTest tests[] = {
     WITH_FOLDER(an_end_that_nobody_knows_stops_nobody),
     WITH_FOLDER(who_has_saved_is_requeued),
     WITH_FOLDER(a_step_by_hand_is_told_how_to_go_on),
+    WITH_FOLDER(a_requeue_whose_child_is_killed_is_missed),
 };
 
 UNIT_MAIN(tests)
