@@ -37,6 +37,8 @@ net_up() {
     [ -n "$use_netns" ] || return 0
     pick_subnet
     ip link add "$bridge" type bridge || die "no network bridge can be made here: up without --netns still works"
+    # its own for good: else it takes the lowest of its ports', and changes it with them, which nodes learn late
+    ip link set "$bridge" address "$(<"/sys/class/net/$bridge/address")"
     ip addr add "$(ctl_addr)/24" dev "$bridge"
     ip link set "$bridge" up
     for ((i = 1; i <= n; i++)); do
