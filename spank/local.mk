@@ -90,7 +90,10 @@ UNIT_TESTS += t/unit/spank/generations.t
 t_unit_spank_generations_t_SOURCES = t/unit/spank/generations.c
 UNIT_TESTS += t/unit/spank/guard.t
 t_unit_spank_guard_t_SOURCES = t/unit/spank/guard.c
-t_unit_spank_guard_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=guards_open,--wrap=fork
+t_unit_spank_guard_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fork
+UNIT_TESTS += t/unit/spank/guard_again.t
+t_unit_spank_guard_again_t_SOURCES = t/unit/spank/guard_again.c
+t_unit_spank_guard_again_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=guards_open
 UNIT_TESTS += t/unit/spank/guards.t
 t_unit_spank_guards_t_SOURCES = t/unit/spank/guards.c
 UNIT_TESTS += t/unit/spank/guards_plan.t

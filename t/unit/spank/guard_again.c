@@ -1,0 +1,286 @@
+/* What comes after a program's end: that it is seen, a requeue, a restart, none. The task is a child of this test, as
+ * it is one of slurmstepd's. (t/t1014 and t/t1016 have Slurm's.) */
+#include "config.h"
+#include "t/unit/spank/guard_task.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+
+/* The guard has guards only when the program has ended. */
+static bool is_slow;
+guards_t *__real_guards_open(const struct guards_facts *f);
+guards_t *__wrap_guards_open(const struct guards_facts *f);
+
+guards_t *__wrap_guards_open(const struct guards_facts *f)
+{
+    siginfo_t info;
+    if (is_slow)
+        waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);
+    is_slow = false;
+    return __real_guards_open(f);
+}
+
+static void an_end_before_the_guard_looks_is_seen(void **state)
+{
+    int code = 75, status; /* no failure, whose timer would wake the guard */
+    (void)state;
+    is_slow = true;
+    struct task t = task_start(task_exits, &code);
+    is_slow = false;
+    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, t.pid, 0), .events = POLLIN};
+    bool has_ended = poll(&p, 1, 20000) == 1;
+    close(p.fd);
+    kill(t.pid, SIGKILL);
+    status = task_end(t);
+    assert_true(has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 75);
+}
+
+/* All have saved, and no event comes any more that would make it see to the requeue; there is no scontrol here. */
+static void what_follows_such_an_end_is_done(void **state)
+{
+    static char path[] = "PATH=/nowhere", job[] = "SLURM_JOB_ID=12", *environment[] = {path, job, NULL};
+    struct guards_facts saves = task_again;
+    int code = 75;
+    (void)state;
+    saves.restarts = 0;
+    saves.stop_code = 75;
+    saves.saves = saves.requeues = true;
+    saves.env = environment;
+    task_facts = &saves;
+    is_slow = true;
+    struct task t = task_start(task_exits, &code);
+    is_slow = false;
+    task_facts = &task_alone;
+    struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, t.pid, 0), .events = POLLIN};
+    bool has_ended = poll(&p, 1, 20000) == 1;
+    close(p.fd);
+    kill(t.pid, SIGKILL);
+    int status = task_end(t);
+    assert_true(has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 75);
+}
+
+/* In its first generation, and in the second, it leaves a process behind and dies. */
+static int is_restarted(int out, void *arg)
+{
+    char c = (char)task_generation;
+    if (task_generation == 2)
+        return task_shows_state(out, arg) + 5;
+    pid_t left = fork();
+    if (left == 0)
+        for (;;)
+            pause();
+    (void)!write(out, &c, 1);
+    (void)!write(out, &left, sizeof left);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void a_program_that_dies_is_started_again(void **state)
+{
+    pid_t left[2];
+    char c;
+    bool is_same;
+    unsigned char fds[256], had[256] = {0};
+    sigset_t one;
+    (void)state;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &one, NULL);
+    for (int fd = 3; fd < 256; fd++)
+        had[fd] = fcntl(fd, F_GETFD) >= 0;
+    task_facts = &task_again;
+    task_ignores_children = true;
+    struct task t = task_start(is_restarted, NULL);
+    for (int i = 0; i < 2; i++) {
+        task_read(t, &c, 1);
+        assert_int_equal(c, i);
+        task_read(t, &left[i], sizeof left[i]);
+    }
+    task_read(t, &is_same, 1);
+    task_read(t, fds, sizeof fds);
+    bool is_left = false;
+    for (int i = 0; i < 2; i++)
+        is_left |= kill(left[i], SIGKILL) == 0;
+    int status = task_end(t);
+    assert_false(is_left);
+    task_facts = &task_alone;
+    task_ignores_children = false;
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 5); /* there is no third restart */
+    assert_true(is_same);
+    for (int fd = 3; fd < 256; fd++)
+        if (fds[fd])
+            assert_true(had[fd]);
+}
+
+static int leaves_one_at_once(int out, void *arg)
+{
+    (void)arg;
+    pid_t left = task_generation == 0 ? fork() : -1;
+    if (left == 0)
+        for (;;)
+            pause();
+    if (left > 0)
+        (void)!write(out, &left, sizeof left);
+    return task_generation == 0 ? 3 : 0;
+}
+
+static void what_it_left_before_the_guard_looks_is_ended(void **state)
+{
+    pid_t left;
+    (void)state;
+    task_facts = &task_again;
+    is_slow = true;
+    struct task t = task_start(leaves_one_at_once, NULL);
+    task_facts = &task_alone;
+    is_slow = false;
+    task_read(t, &left, sizeof left);
+    int status = task_end(t), is_left = kill(left, 0) == 0;
+    if (is_left)
+        kill(left, SIGKILL);
+    assert_false(is_left);
+    assert_int_equal(status, 0);
+}
+
+/* The end that somebody asked for is the end. */
+static int ends_in_time(int out, void *arg)
+{
+    char c = (char)task_generation;
+    (void)!write(out, &c, 1);
+    return task_counts(out, arg);
+}
+
+static void a_step_that_is_asked_to_end_is_not_started_again(void **state)
+{
+    char c, ready;
+    (void)state;
+    task_facts = &task_again;
+    struct task t = task_start(ends_in_time, NULL);
+    task_read(t, &c, 1);
+    task_read(t, &ready, 1);
+    kill(t.pid, SIGHUP);
+    task_read(t, &ready, 1);
+    kill(t.pid, SIGTERM);
+    int status = task_end(t);
+    task_facts = &task_alone;
+    assert_int_equal(c, 0);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+static int ports[2]; /* of two nodes' guards */
+
+static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
+{
+    (void)f;
+    strcpy(ret_name, "127.0.0.1");
+    memset(ret_port, 0, GUARDS_PORTS * sizeof *ret_port);
+    ret_port[0] = ports[node];
+    return 0;
+}
+
+static struct guards_facts of_node(int node)
+{
+    struct guards_facts f = task_again;
+    f.rank = f.node = node;
+    f.size = f.n_nodes = 2;
+    f.is_elastic = true;
+    f.min_nodes = 1;
+    f.silent_s = 3;
+    f.find = find;
+    f.port[0] = ports[node];
+    if (node == 1)
+        find(&f, 0, f.above, f.port_above);
+    return f;
+}
+
+static void draw_port(int *ret)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (struct sockaddr *)&a, n) < 0 || getsockname(fd, (struct sockaddr *)&a, &n) < 0)
+        _exit(98);
+    *ret = ntohs(a.sin_port);
+    close(fd);
+}
+
+/* The second generation is there when both guards know each other. */
+static int counts_when_both_are_there(int out, void *arg)
+{
+    if (task_generation == 0 && task_facts->rank == 1)
+        return 3;
+    while (task_generation == 0)
+        pause();
+    return task_counts(out, arg);
+}
+
+#define HAS_NO_RIGHT 96
+
+/* As the first process of a machine, which goes down. What comes of a guard is the exit code. */
+static _Noreturn void be_init(void)
+{
+    struct task t[2];
+    int status;
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("proc", "/proc", "proc", 0, NULL) < 0)
+        _exit(HAS_NO_RIGHT);
+    draw_port(&ports[0]);
+    draw_port(&ports[1]);
+    for (int i = 0; i < 2; i++) {
+        struct guards_facts f = of_node(i);
+        task_facts = &f;
+        t[i] = task_start(counts_when_both_are_there, NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        char ready;
+        task_read(t[i], &ready, 1);
+    }
+    kill(t[1].pid, SIGTERM);
+    while (waitpid(t[1].pid, &status, 0) < 0)
+        ;
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 97);
+}
+
+/* Where others go on without it: not as one that was asked to end. */
+static void it_is_lost_with_its_node(void **state)
+{
+    int status;
+    (void)state;
+    if (geteuid() != 0)
+        skip(); /* it takes a process namespace */
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWPID | CLONE_NEWNS) < 0)
+            _exit(HAS_NO_RIGHT);
+        pid_t init = fork();
+        if (init == 0)
+            be_init();
+        waitpid(init, &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == HAS_NO_RIGHT)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(an_end_before_the_guard_looks_is_seen),
+    cmocka_unit_test(what_follows_such_an_end_is_done),
+    cmocka_unit_test(a_program_that_dies_is_started_again),
+    cmocka_unit_test(what_it_left_before_the_guard_looks_is_ended),
+    cmocka_unit_test(a_step_that_is_asked_to_end_is_not_started_again),
+    cmocka_unit_test(it_is_lost_with_its_node),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,111 @@
+#include "config.h"
+#include "t/unit/spank/guard_task.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "spank/guard.h"
+
+const struct guards_facts task_alone = {.rank = 3, .local_size = 1, .n_nodes = 1, .name = "n2",
+                                        .ends_step = true, .join_s = GUARDS_JOIN_S};
+const struct guards_facts task_again = {
+    .rank = 0, .size = 1, .local_size = 1, .n_nodes = 1, .name = "n1", .ends_step = true, .restarts = 2,
+    .join_s = GUARDS_JOIN_S, .stuck_s = GUARDS_STUCK_S, .idle_s = GUARDS_IDLE_S,
+    .token = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
+const struct guards_facts *task_facts = &task_alone;
+bool task_ignores_children, task_ignores_hangup;
+int task_generation;
+
+struct task task_start(task_program_f *program, void *arg)
+{
+    int pipe_fd[2];
+    assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
+    struct task t = {.pid = fork(), .in = pipe_fd[0]};
+    if (t.pid == 0) {
+        ddp_error_t e;
+        struct seat seat;
+        close(pipe_fd[0]);
+        setpgid(0, 0); /* as slurmstepd's tasks */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (task_ignores_children)
+            signal(SIGCHLD, SIG_IGN);
+        if (task_ignores_hangup)
+            signal(SIGHUP, SIG_IGN);
+        if ((task_generation = guard_start(task_facts, &seat, &e)) < 0)
+            _exit(99);
+        _exit(program(pipe_fd[1], arg));
+    }
+    close(pipe_fd[1]);
+    return t;
+}
+
+void task_read(struct task t, void *buf, size_t n)
+{
+    ddp_error_t e = {0};
+    if (io_recv_all(t.in, buf, n, deadline_in(20), "the program", &e) < 0)
+        fail_msg("%s", e.text);
+}
+
+int task_end(struct task t)
+{
+    int status;
+    close(t.in);
+    assert_int_equal(waitpid(t.pid, &status, 0), t.pid);
+    return status;
+}
+
+int task_exits(int out, void *arg)
+{
+    (void)out;
+    return *(int *)arg;
+}
+
+bool task_takes_orphans(void)
+{
+    int is_subreaper = -1;
+    prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper);
+    return is_subreaper;
+}
+
+int task_counts(int out, void *arg)
+{
+    sigset_t s;
+    int signo, n = 0;
+    (void)arg;
+    sigemptyset(&s);
+    sigaddset(&s, SIGUSR1);
+    sigaddset(&s, SIGTERM);
+    sigaddset(&s, SIGTSTP);
+    sigaddset(&s, SIGWINCH);
+    sigaddset(&s, SIGHUP);
+    sigprocmask(SIG_BLOCK, &s, NULL);
+    (void)!write(out, "r", 1);
+    while (sigwait(&s, &signo) == 0 && signo != SIGTERM) {
+        char c = (char)signo;
+        (void)!write(out, &c, 1);
+        n++;
+    }
+    return n;
+}
+
+int task_shows_state(int out, void *arg)
+{
+    sigset_t mask;
+    struct sigaction child;
+    unsigned char fds[256] = {0};
+    (void)arg;
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    sigaction(SIGCHLD, NULL, &child);
+    bool is_same = sigismember(&mask, SIGUSR2) == 1 && sigismember(&mask, SIGUSR1) == 0 &&
+                   child.sa_handler == SIG_IGN && !task_takes_orphans();
+    for (int fd = 3; fd < 256; fd++)
+        fds[fd] = fd != out && fcntl(fd, F_GETFD) == 0; /* exec closes the others */
+    (void)!write(out, &is_same, 1);
+    (void)!write(out, fds, sizeof fds);
+    return 0;
+}
