@@ -1,0 +1,237 @@
+/* Snapshots that outlive the ranks (recall.h), in memory that this program keeps as their guards do. */
+#include "t/unit/save/rig.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/base/bytes.h"
+#include "runtime/base/frame.h"
+#include "runtime/base/io.h"
+#include "runtime/save/resume.h"
+#include "t/lib/folder.h"
+
+static void snap(struct rig *r)
+{
+    r->save.recall.is_due = true;
+    recall_take(&r->save);
+    checkpoint_wait_copied(&r->save);
+    while (r->save.recall.mirror && !mirror_is_done(r->save.recall.mirror))
+        sched_yield();
+}
+
+/* A snapshot of step 7; of step 8 rank 1 has not the whole, or, on two nodes, there is none. */
+static int snap_rank(struct job *j, int rank)
+{
+    const struct rig_plan *p = j->arg;
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    CHECK(r.save.recall.is_open, "%s", r.save.checkpoint.status.warning);
+    for (int before = p->on_two_nodes ? 4 : 0; before >= 0; before--) {
+        r.state.optimizer.n_steps = RIG_STEP - (unsigned)before;
+        snap(&r);
+    }
+    r.state.optimizer.n_steps++;
+    rig_values(&r, 2)[1]++;
+    if (!p->on_two_nodes)
+        snap(&r);
+    CHECK(comm_barrier(r.team.comm, &e) == 0, "%s", e.text); /* all have sent theirs */
+    if (!p->on_two_nodes && rank == 1)
+        slots_clear(&r.save.recall.slots, r.save.recall.newest);
+    rig_close(&r);
+    return 0;
+}
+
+static int recall_rank(struct job *j, int rank)
+{
+    const struct rig_plan *p = j->arg;
+    const struct data_position at = {.cursor = 2 * RIG_STEP * (unsigned)p->saved_on};
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    int rc = resume_newest(&r.save, test_folder, &e);
+    const struct ddp_checkpoint_status *s = &r.save.checkpoint.status;
+    CHECK(rc == p->rc, "%d: %s", rc, e.text);
+    CHECK(rc == 0 || rig_is_filled(&r, &at), "not what was there");
+    CHECK(rc == 0 || !strcmp(s->path, RECALL_PATH) == (!p->warning || strstr(p->warning, "took the copy")), "%s",
+          s->path);
+    CHECK(rank || !p->warning == !*s->warning, "%s", s->warning);
+    CHECK(rank || !p->warning || strstr(s->warning, p->warning), "%s", s->warning);
+    rig_close(&r);
+    return 0;
+}
+
+static int open_guards(void **state)
+{
+    for (int i = 0; i < RANKS_MAX; i++) {
+        rig_guard[i].memory[0] = rig_guard[i].memory[1] = -1;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, rig_guard[i].pair) < 0)
+            return -1;
+    }
+    return folder_make(state);
+}
+
+static int close_guards(void **state)
+{
+    for (int i = 0; i < RANKS_MAX; i++) {
+        io_close(rig_guard[i].memory[0]);
+        io_close(rig_guard[i].memory[1]);
+        close(rig_guard[i].pair[0]);
+        close(rig_guard[i].pair[1]);
+    }
+    return folder_remove(state);
+}
+
+static void keep_memory(int n_ranks)
+{
+    for (int i = 0; i < n_ranks; i++) {
+        struct frame f = {.takes_fd = true};
+        int kind;
+        size_t n;
+        while (frame_next(&f, rig_guard[i].pair[0], &kind, &n) > 0) {
+            int *memory = &rig_guard[i].memory[bytes_get32(f.bytes + FRAME_HEAD)];
+            io_close(*memory);
+            *memory = frame_take_fd(&f);
+        }
+    }
+}
+
+static bool run_guarded(rank_f *f, int size, const struct rig_plan *p)
+{
+    bool is_well = rig_run(f, size, p);
+    keep_memory(size);
+    return is_well;
+}
+
+/* Every byte behind the two heads. */
+static void damage(int rank, enum handover_kind kind)
+{
+    unsigned char b[4096];
+    int fd = rig_guard[rank].memory[kind];
+    for (off_t at = 8192; pread(fd, b, sizeof b, at) == sizeof b; at += sizeof b) {
+        for (size_t i = 0; i < sizeof b; i++)
+            b[i]++;
+        assert_int_equal(pwrite(fd, b, sizeof b, at), sizeof b);
+    }
+}
+
+static void lose(int rank)
+{
+    for (int i = 0; i < HANDOVER_KINDS; i++) {
+        io_close(rig_guard[rank].memory[i]);
+        rig_guard[rank].memory[i] = -1;
+    }
+}
+
+static void the_newest_that_all_ranks_hold_is_taken_from_memory(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const struct rig_plan first = {.is_spread = i, .has_guards = true};
+        const struct rig_plan next = {.is_spread = i, .has_guards = true, .generation = 1, .rc = 1,
+                                  .saved_on = 3};
+        assert_true(run_guarded(snap_rank, 3, &first));
+        assert_true(run_guarded(recall_rank, 3, &next));
+        assert_true(run_guarded(recall_rank, 3, &next)); /* who has read it leaves it there */
+    }
+}
+
+static void a_first_generation_takes_nothing_from_memory(void **state)
+{
+    (void)state;
+    const struct rig_plan first = {.has_guards = true};
+    assert_true(run_guarded(snap_rank, 2, &first));
+    assert_true(run_guarded(recall_rank, 2, &first));
+}
+
+static void what_is_missing_or_wrong_on_one_rank_is_taken_from_files(void **state)
+{
+    (void)state;
+    const struct rig_plan first = {.has_guards = true};
+    const struct rig_plan cases[] = {
+        {.warning = "in memory are not used: rank 2: its own of step"},
+        {.warning = "in memory are not used: rank 2 has none that fits"},
+        {.warning = "in memory are not used: rank 2 has none that fits"},
+    };
+    for (int i = 0; i < 6; i++) {
+        struct rig_plan next = cases[i % 3];
+        next.has_guards = true;
+        next.generation = 1;
+        next.saved_on = 3;
+        next.rc = i / 3;
+        assert_true(run_guarded(next.rc ? rig_save_rank : snap_rank, 3, &first));
+        if (i % 3 == 0)
+            damage(2, HANDOVER_OWN);
+        else if (i % 3 == 1)
+            lose(2);
+        else
+            assert_int_equal(pwrite(rig_guard[2].memory[0], "?", 1, 300) + pwrite(rig_guard[2].memory[0], "?", 1, 4396), 2);
+        if (!run_guarded(recall_rank, 3, &next))
+            fail_msg("case %d", i);
+        folder_remove(NULL);
+        folder_make(NULL);
+    }
+}
+
+/* Ranks 0 and 1 are on a node, 2 and 3 on another. */
+static void what_a_node_has_lost_is_on_the_other(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const struct rig_plan first = {.is_spread = i & 1, .has_guards = true, .on_two_nodes = true};
+        struct rig_plan next = {.is_spread = i & 1, .has_guards = true, .on_two_nodes = true, .generation = 1, .rc = 1,
+                            .saved_on = 4, .warning = "2 ranks had no snapshot of step 7 and took the copy that"};
+        assert_true(run_guarded(snap_rank, 4, &first));
+        if (i < 2) {
+            lose(2);
+            lose(3);
+        } else {
+            damage(0, HANDOVER_OWN);
+            damage(1, HANDOVER_OWN);
+        }
+        if (!run_guarded(recall_rank, 4, &next))
+            fail_msg("case %d", i);
+        next.warning = NULL; /* it is their own again */
+        assert_true(run_guarded(recall_rank, 4, &next));
+        damage(1, HANDOVER_OWN);
+        damage(3, HANDOVER_GUEST);
+        next.warning = "memory are not used: rank 1: ";
+        next.rc = 0;
+        assert_true(run_guarded(recall_rank, 4, &next));
+        for (int rank = 0; rank < 4; rank++)
+            lose(rank);
+    }
+}
+
+static void memory_of_other_training_is_not_taken(void **state)
+{
+    (void)state;
+    const struct rig_plan first = {.has_guards = true};
+    const struct rig_plan more_ranks = {.has_guards = true, .generation = 1, .rc = 1, .saved_on = 2,
+                                    .warning = "rank 0 has none that fits"};
+    const struct rig_plan other_folder = {.has_guards = true, .generation = 1};
+    assert_true(run_guarded(rig_save_rank, 2, &first));
+    assert_true(run_guarded(recall_rank, 3, &more_ranks));
+    folder_remove(NULL);
+    folder_make(NULL);
+    assert_true(run_guarded(snap_rank, 2, &first));
+    folder_remove(NULL);
+    folder_make(NULL);
+    assert_true(run_guarded(recall_rank, 2, &other_folder));
+}
+
+#define WITH_GUARDS(f) cmocka_unit_test_setup_teardown(f, open_guards, close_guards)
+
+static const struct CMUnitTest tests[] = {
+    WITH_GUARDS(the_newest_that_all_ranks_hold_is_taken_from_memory),
+    WITH_GUARDS(a_first_generation_takes_nothing_from_memory),
+    WITH_GUARDS(what_is_missing_or_wrong_on_one_rank_is_taken_from_files),
+    WITH_GUARDS(what_a_node_has_lost_is_on_the_other),
+    WITH_GUARDS(memory_of_other_training_is_not_taken),
+};
+
+UNIT_MAIN(tests)
