@@ -207,18 +207,35 @@ char *reader_text(const char *path, const struct manifest *m, const char *name, 
 
 /* ---- tensors ---- */
 
+/* The file that *fd_cache[file] is to be. Where the process may open no more, the others make room: a reader goes from
+ * one to the next. */
+static int open_cached(const char *path, const struct manifest *m, int file, int *fd_cache, ddp_error_t *errp)
+{
+    const char *name = m->file[file].name;
+    ddp_error_t why = {0};
+    uint64_t size;
+    int fd = open_file(path, name, &size, &why);
+    if (fd < 0 && (why.code == EMFILE || why.code == ENFILE)) {
+        reader_close_files(fd_cache, m->n_files);
+        fd = open_file(path, name, &size, &why);
+    }
+    if (fd < 0 && errp)
+        *errp = why;
+    return fd;
+}
+
 int reader_read(const char *path, const struct manifest *m, size_t t, uint64_t at, size_t n, void *ret, uint64_t *sum,
                 int *fd_cache, ddp_error_t *errp)
 {
     const struct files_tensor *where = &m->tensor[t].at;
     const char *name = m->file[where->file].name;
     int *fd = &fd_cache[where->file];
-    uint64_t size, add = 0;
+    uint64_t add = 0;
     if (at > where->t.n_bytes || n > where->t.n_bytes - at || at % CKPT_BLOCK_BYTES ||
         (n % CKPT_BLOCK_BYTES && at + n != where->t.n_bytes))
         return error_set(errp, DDP_E_USAGE, EINVAL, "bytes %" PRIu64 " to %" PRIu64 " of tensor %s are not whole "
                          "blocks of its %" PRIu64, at, at + n, where->t.name, where->t.n_bytes);
-    if (*fd < 0 && (*fd = open_file(path, name, &size, errp)) < 0)
+    if (*fd < 0 && (*fd = open_cached(path, m, where->file, fd_cache, errp)) < 0)
         return -1;
     for (size_t done = 0, part; done < n; done += part) {
         part = n - done < PART_BYTES ? n - done : PART_BYTES;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -184,6 +185,34 @@ static void files_are_larger_than_4_gib(void **state)
     files_clear(&f);
 }
 
+/* What a process may have open does not limit what it can read. */
+static void there_are_more_files_than_may_be_open(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    const char *path = at("many");
+    struct st_tensor t[N];
+    struct files f;
+    struct rlimit before, few;
+    ddp_error_t e = {0};
+    for (int i = 0; i < N; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%d", i);
+        t[i] = ckptfolder_tensor(name, ST_F32, 1, (uint64_t[]){1000});
+    }
+    assert_int_equal(files_make(&f, &(struct files_group){"model", t, N}, 1, 4000, &e), 0);
+    assert_int_equal(f.n_files, N);
+    ckptfolder_write(path, &f, &(struct manifest_state){.step = 5});
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = (struct rlimit){20, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int rc = ckptfolder_verify(path, &e);
+    setrlimit(RLIMIT_NOFILE, &before);
+    if (rc < 0)
+        fail_msg("%s", e.text);
+    files_clear(&f);
+}
+
 static int make_dir(void **state)
 {
     (void)state;
@@ -202,6 +231,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(only_checkpoints_are_listed),
     cmocka_unit_test(tensors_are_read_in_parts),
     cmocka_unit_test(files_are_larger_than_4_gib),
+    cmocka_unit_test(there_are_more_files_than_may_be_open),
 };
 
 int main(void)
