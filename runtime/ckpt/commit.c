@@ -16,6 +16,7 @@
 #include "runtime/ckpt/outfile.h"
 
 #define SAVING ".saving-"
+#define OLD "-old" /* behind that */
 #define WRITER ".writer"
 #define UNFINISHED ".manifest" /* until it is whole */
 #define SAVING_MAX 96
@@ -128,7 +129,7 @@ static int write_manifest(struct commit *c, ddp_error_t *errp)
 static int swap_aside(const struct commit *c, ddp_error_t *errp)
 {
     char aside[SAVING_MAX + 8];
-    snprintf(aside, sizeof aside, "%s-old", c->saving);
+    snprintf(aside, sizeof aside, "%s" OLD, c->saving);
     if (savedir_remove(c->dir, aside, errp) != 0 || savedir_rename(c->dir, c->done, aside, errp) < 0)
         return -1;
     if (savedir_rename(c->dir, c->saving, c->done, errp) < 0) {
@@ -215,7 +216,7 @@ static int remove_folder(struct removal *r, const char *name, ddp_error_t *errp)
     return rc < 0 ? -1 : 0;
 }
 
-static int retain_in(struct removal *r, uint64_t newest, int keep, ddp_error_t *errp)
+static int retain_in(struct removal *r, uint64_t newest, uint64_t known, int keep, ddp_error_t *errp)
 {
     struct folder_steps s = {0};
     int n_kept = 0, rc = savedir_each(r->dir, folder_note_step, &s, errp);
@@ -226,7 +227,7 @@ static int retain_in(struct removal *r, uint64_t newest, int keep, ddp_error_t *
         bool counts = s.step[i] <= newest && n_kept < keep;
         if (counts)
             n_kept += savedir_has_own(r->dir, name); /* what another has put there counts for none */
-        else
+        else if (s.step[i] <= newest || s.step[i] <= known)
             rc = remove_folder(r, name, errp);
     }
     free(s.step);
@@ -269,12 +270,13 @@ static int end_removal(const struct removal *r, int rc, ddp_error_t *errp)
     return rc;
 }
 
-int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, int keep, ddp_error_t *errp)
+int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, uint64_t known, int keep,
+                  ddp_error_t *errp)
 {
     struct removal r = {.dir = dir};
     if (check_writer(dir, token, errp) < 0)
         return -1;
-    return end_removal(&r, retain_in(&r, newest, keep, errp), errp);
+    return end_removal(&r, retain_in(&r, newest, known, keep, errp), errp);
 }
 
 int commit_forget(const struct savedir *dir, const char *token, uint64_t after, uint64_t before, ddp_error_t *errp)
@@ -294,7 +296,7 @@ int commit_forget(const struct savedir *dir, const char *token, uint64_t after, 
     return end_removal(&r, rc, errp);
 }
 
-int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, ddp_error_t *errp)
+int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, uint64_t but, ddp_error_t *errp)
 {
     struct folder_steps s = {0};
     int n = 0, rc = check_writer(dir, token, errp);
@@ -304,7 +306,7 @@ int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest
         char name[32], suspect[48];
         folder_name(s.step[i], name);
         snprintf(suspect, sizeof suspect, "suspect-%s", name);
-        if (s.step[i] <= newest || !savedir_has_own(dir, name))
+        if (s.step[i] <= newest || s.step[i] == but || !savedir_has_own(dir, name))
             continue;
         rc = savedir_remove(dir, suspect, errp) == 0 ? savedir_rename(dir, name, suspect, errp) : -1;
         n++;
@@ -313,11 +315,27 @@ int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest
     return rc < 0 || savedir_sync(dir, errp) < 0 ? -1 : n;
 }
 
-int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp)
+/* Nobody else has got further than this job knows of. */
+static int check_known(const struct savedir *dir, uint64_t known, ddp_error_t *errp)
+{
+    struct folder_steps s = {0};
+    int rc = savedir_each(dir, folder_note_step, &s, errp);
+    for (size_t i = 0; rc == 0 && i < s.n; i++) {
+        char name[32];
+        folder_name(s.step[i], name);
+        if (s.step[i] > known && savedir_has_own(dir, name))
+            rc = error_set(errp, DDP_E_USAGE, EBUSY, "%.120s has %s, which another job has saved since this one "
+                           "looked, and which is further: end one of them, or give each a folder", dir->path, name);
+    }
+    free(s.step);
+    return rc;
+}
+
+int commit_clean(const struct savedir *dir, const char *token, uint64_t known, ddp_error_t *errp)
 {
     struct removal r = {.dir = dir, .token = token};
     ddp_error_t why;
-    if (take_over(dir, token, errp) < 0)
+    if (check_known(dir, known, errp) < 0 || take_over(dir, token, errp) < 0)
         return -1;
     if (savedir_each(dir, remove_litter, &r, &why) < 0)
         r.failed = why;
@@ -325,4 +343,27 @@ int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp
     if (r.failed.code && errp)
         *errp = r.failed;
     return 0;
+}
+
+/* From ".saving-TOKEN-step-00000100-old", whole, to step-00000100, where that is missing. */
+static int put_back(void *arg, const char *path, const char *name, ddp_error_t *errp)
+{
+    const struct removal *r = arg;
+    const char *step = strstr(name, "-step-"), *end = name + strlen(name) - strlen(OLD);
+    char done[32];
+    uint64_t number;
+    (void)path, (void)errp;
+    if (strncmp(name, SAVING, strlen(SAVING)) != 0 || !step || end <= step || strcmp(end, OLD) != 0)
+        return 0;
+    snprintf(done, sizeof done, "%.*s", (int)(end - step - 1), step + 1);
+    if (folder_step(done, &number) && savedir_has_own(r->dir, name) &&
+        faccessat(r->dir->fd, done, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+        savedir_rename(r->dir, name, done, NULL);
+    return 0;
+}
+
+void commit_recover(const struct savedir *dir)
+{
+    struct removal r = {.dir = dir};
+    savedir_each(dir, put_back, &r, NULL);
 }

@@ -25,33 +25,38 @@ int commit_folder(const struct savedir *dir, const char *token, uint64_t step, s
 
 /* WRITTEN -> COMMITTED. A step-N that exists already (left without a manifest, broken, with fewer micro-steps of the
  * step after it, cut.h, or by another framework, which has changed something since) is replaced. If the file system can
- * exchange names (RENAME_EXCHANGE; NFS cannot), there is no moment without either, else one between two renames.
- * DDP_E_USAGE: this job has not taken dir over (commit_clean), or another job has taken it over since,
- * even if that job has left; or step-N is a link or another user's, which stays. */
+ * exchange names (RENAME_EXCHANGE; NFS cannot), there is no moment without either, else one between two renames, after
+ * which commit_recover finds the old one. DDP_E_USAGE: this job has not taken dir over (commit_clean), or another job
+ * has taken it over since, even if that job has left; or step-N is a link or another user's, which stays. */
 int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,
            ddp_error_t *errp);
 
 /* Removes the folder of a save that is given up. */
 int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, ddp_error_t *errp);
 
-/* Removes all checkpoints up to step `newest` but the `keep` newest of them, and all checkpoints beyond `newest` (those
- * that the job found broken when it resumed). A link or another user's folder counts as no checkpoint. Returns 0; *errp
+/* Removes all checkpoints up to step `newest` but the `keep` newest of them, and those beyond it up to `known` (which
+ * the job found broken when it resumed). A link or another user's folder counts as no checkpoint. Returns 0; *errp
  * then names what could not be removed (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
-int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, int keep, ddp_error_t *errp);
+int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, uint64_t known, int keep,
+                  ddp_error_t *errp);
 
 /* Removes the checkpoints between steps `after` and `before`: the job that resumed from the former found them broken,
  * and none of them is to count as one that is kept. Returns as commit_retain. */
 int commit_forget(const struct savedir *dir, const char *token, uint64_t after, uint64_t before, ddp_error_t *errp);
 
-/* Renames this user's checkpoints beyond step `newest` to suspect-step-N, so that no job resumes from them. Returns how
- * many, or -1. DDP_E_USAGE as commit. */
-int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, ddp_error_t *errp);
+/* Renames this user's checkpoints beyond step `newest`, but that of step `but` (UINT64_MAX: none), to suspect-step-N,
+ * so that no job resumes from them. Returns how many, or -1. DDP_E_USAGE as commit. */
+int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, uint64_t but, ddp_error_t *errp);
 
 /* Takes dir over: DIR/.writer then holds this job's token. Another job that still runs there (on a node that the
  * scheduler has given up, perhaps) can neither commit nor remove any more. Then removes what killed jobs left:
  * .saving-* of other tokens, and step-* without a manifest. 0: dir is this job's; *errp then names what could not be
- * removed (code 0: nothing). */
-int commit_clean(const struct savedir *dir, const char *token, ddp_error_t *errp);
+ * removed (code 0: nothing). DDP_E_USAGE: this user has a checkpoint there beyond step `known`, the newest that this
+ * job knows of or has reached: it is another job's, which has got further and keeps dir. */
+int commit_clean(const struct savedir *dir, const char *token, uint64_t known, ddp_error_t *errp);
+
+/* Gives a checkpoint its name back that a job which died between two renames has left under another (see commit). */
+void commit_recover(const struct savedir *dir);
 
 /* Called when the job leaves: removes DIR/.writer if it holds this job's token. */
 void commit_leave(const struct savedir *dir, const char *token);

@@ -30,6 +30,15 @@ static int commit_all(const struct commit_job *j, const struct savedir *dir, ddp
     return rc;
 }
 
+static void remove_old(const struct commit_job *j, const struct savedir *dir, ddp_error_t *errp)
+{
+    if (j->is_behind_resume && j->is_unread)
+        commit_suspect(dir, j->token, j->resumed_step, j->state.step, errp);
+    else if (j->is_behind_resume)
+        commit_forget(dir, j->token, j->resumed_step, j->state.step, errp);
+    commit_retain(dir, j->token, j->state.step, j->newest_known, j->keep, errp);
+}
+
 static void *run(void *arg)
 {
     struct committer *c = arg;
@@ -39,10 +48,8 @@ static void *run(void *arg)
     if (rc == 0)
         rc = commit_all(&c->job, &dir, &c->error);
     c->took_s = (double)(clock_ns() - began) / 1e9;
-    if (rc == 0 && c->job.is_behind_resume)
-        commit_forget(&dir, c->job.token, c->job.resumed_step, c->job.state.step, &c->error);
     if (rc == 0)
-        commit_retain(&dir, c->job.token, c->job.state.step, c->job.keep, &c->error);
+        remove_old(&c->job, &dir, &c->error);
     savedir_close(&dir);
     atomic_store(&c->state, rc < 0 ? COMMITTER_FAILED : COMMITTER_DONE);
     return NULL;

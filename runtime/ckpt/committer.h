@@ -20,7 +20,9 @@ struct commit_job {
     struct manifest_state state;
     const char *dir, *token;
     struct savedir_known known; /* of dir */
-    bool is_behind_resume;      /* the job's first there: what lies between resumed_step and it was found broken */
+    uint64_t newest_known;      /* step of any checkpoint there, broken ones too, that the job has found or made */
+    bool is_behind_resume;      /* the job's first there: what lies between resumed_step and it was found broken, */
+    bool is_unread;             /* or, some of it, could not be read: it is set aside */
     uint64_t resumed_step;
     int keep;
 };

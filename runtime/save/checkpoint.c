@@ -102,6 +102,8 @@ static int begin_commit(struct save *save, ddp_error_t *errp)
                                                             .dir = c->dir,
                                                             .known = c->known,
                                                             .token = c->token,
+                                                            .newest_known = c->newest_known,
+                                                            .is_unread = c->is_unread,
                                                             .is_behind_resume = c->is_behind_resume,
                                                             .resumed_step = c->status.resumed_step,
                                                             .keep = save->config->keep});
@@ -120,7 +122,9 @@ static void finish(struct save *save)
     c->status.n_committed++;
     checkpoint_set_path(save, c->dir, c->state.step);
     c->has_last = true;
-    c->is_behind_resume = false;
+    c->is_behind_resume = c->is_unread = false;
+    if (c->state.step > c->newest_known)
+        c->newest_known = c->state.step;
     c->last_micro = c->state.window.micro;
     become_idle(c);
     scheduler_save_over(save, true);
@@ -224,7 +228,7 @@ int checkpoint_distrust(struct save *save, uint64_t agreed)
     committer_reset(&c->committer);
     if (checkpoint_enter(save, &dir, NULL) < 0)
         return -1;
-    int n = commit_suspect(&dir, c->token, agreed, NULL);
+    int n = commit_suspect(&dir, c->token, agreed, UINT64_MAX, NULL);
     savedir_close(&dir);
     return n;
 }
@@ -245,21 +249,17 @@ void checkpoint_close(struct save *save)
     *c = (struct checkpoint){0};
 }
 
-/* This rank's part, which begins behind the update that the last step asked for. */
+/* This rank's part. */
 static int begin_writing(struct save *save, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
     struct savedir dir, folder;
-    if (checkpoint_enter(save, &dir, errp) < 0)
+    if (checkpoint_clean(save, errp) < 0 || checkpoint_enter(save, &dir, errp) < 0)
         return -1;
     int rc = commit_folder(&dir, c->token, c->state.step, &folder, errp);
     savedir_close(&dir);
     if (rc < 0)
         return -1;
-    if (save->state->arena.device && readback_after(&c->readback, save->state->arena.program, errp) < 0) {
-        savedir_close(&folder);
-        return -1;
-    }
     return writer_start(c->writer, &folder, save->team->me.rank == 0, recall_target(save), errp);
 }
 
@@ -272,6 +272,9 @@ static void begin(struct save *save)
     scheduler_save_begun(save);
     c->before = c->status;
     c->status.blocked_s = c->status.commit_s = 0;
+    /* Whatever is copied is copied behind the update that the last step asked for. */
+    if (save->state->arena.device && readback_after(&c->readback, save->state->arena.program, &c->start_error) < 0)
+        return;
     if (begin_writing(save, &c->start_error) < 0)
         recall_take_alone(save);
 }
@@ -358,7 +361,6 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
     /* Without a writer still, where memory was short before. */
     if (renew_plan(save, errp) < 0 || checkpoint_take_memory(save, errp) < 0 || point(save, text, errp) < 0)
         return -1;
-    checkpoint_clean(save);
     begin(save);
     c->status.blocked_s = since_s(began);
     return c->is_stopping ? checkpoint_settle(save, errp) : 0;

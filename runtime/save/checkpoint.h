@@ -53,6 +53,7 @@ struct checkpoint {
     struct committer committer;   /* on rank 0 */
     char *dir;                    /* the folder for saves; NULL: not open */
     struct savedir_known known;   /* how this node identifies dir */
+    uint64_t newest_known;        /* rank 0: the step of commit.h's `known`, as far as this job has listed dir */
     char token[2 * COMMIT_TOKEN_BYTES + 1];
     char *resumed_dir;            /* the folder that ddp_resume was given; or NULL */
     struct manifest_state state;  /* of the present save; its constant part is filled once */
@@ -63,7 +64,8 @@ struct checkpoint {
     double trained_s;             /* time spent in steps, earlier runs included */
     bool has_last;                /* dir has a checkpoint of status.last_step, */
     int last_micro;               /* which holds this many micro-steps of the step after it, on as many ranks as here */
-    bool is_behind_resume;        /* dir is what was resumed from, and nothing has been committed there since */
+    bool is_behind_resume;        /* dir is what was resumed from, and nothing has been committed there since; */
+    bool is_unread;               /* newer ones there could not be read, and may be whole */
     bool is_clean;                /* rank 0: this job has taken dir over and removed what killed jobs left */
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* a checkpoint was due when none could be begun */
@@ -141,8 +143,8 @@ int checkpoint_open(struct save *save, const char *dir, ddp_error_t *errp);
  * others can write to it and the option ckpt-private is set. */
 int checkpoint_enter(const struct save *save, struct savedir *ret, ddp_error_t *errp);
 
-/* Called before a save: once, rank 0 takes dir over and removes what killed jobs left (commit_clean). */
-void checkpoint_clean(struct save *save);
+/* Called when a save begins: once, rank 0 takes dir over and removes what killed jobs left (commit_clean). */
+int checkpoint_clean(struct save *save, ddp_error_t *errp);
 
 /* Gives the folder up (commit_leave), if this job had taken it over. */
 void checkpoint_leave(struct save *save);

@@ -56,15 +56,23 @@ static enum finding look_who_else(struct save *save, const struct savedir *dir, 
     return FINE;
 }
 
+/* What this rank knows of a folder. */
+struct place {
+    struct savedir_known known;
+    uint64_t newest; /* rank 0 */
+};
+
 /* Rank 0: the folder, which is open, is no other training's, and can be written. */
-static enum finding look_into(struct save *save, struct savedir *dir, ddp_error_t *errp)
+static enum finding look_into(struct save *save, struct savedir *dir, uint64_t *ret_newest, ddp_error_t *errp)
 {
     const char *resumed = save->checkpoint.resumed_dir;
     char probe[64];
     uint64_t *step;
     size_t n;
+    commit_recover(dir);
     if (reader_list(dir->path, &step, &n, errp) < 0)
         return UNWRITABLE;
+    *ret_newest = n ? step[n - 1] : 0;
     free(step);
     if (n && (!resumed || strcmp(resumed, dir->path) != 0)) {
         error_set(errp, DDP_E_USAGE, EEXIST, "%.150s has checkpoints already: resume from them (--resume auto), or "
@@ -75,13 +83,13 @@ static enum finding look_into(struct save *save, struct savedir *dir, ddp_error_
     return savedir_probe(dir, probe, errp) < 0 ? UNWRITABLE : look_who_else(save, dir, errp);
 }
 
-static enum finding look_first(struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *errp)
+static enum finding look_first(struct save *save, const char *path, struct place *ret, ddp_error_t *errp)
 {
     struct savedir dir;
     if (savedir_create(&dir, path, errp) < 0)
         return UNWRITABLE;
-    enum finding found = look_into(save, &dir, errp);
-    *ret = dir.known;
+    enum finding found = look_into(save, &dir, &ret->newest, errp);
+    ret->known = dir.known;
     savedir_close(&dir);
     return found;
 }
@@ -134,7 +142,7 @@ static int explain_folder(const char *a, int rank_a, const char *b, int rank_b, 
                      "same folder", a, rank_a, b, rank_b);
 }
 
-static int find_folder(struct save *save, const char *dir, struct savedir_known *ret, ddp_error_t *errp)
+static int find_folder(struct save *save, const char *dir, struct place *ret, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
     ddp_error_t why = {0};
@@ -150,19 +158,20 @@ static int find_folder(struct save *save, const char *dir, struct savedir_known 
     int rc = agree_on(save, found, &why, errp);
     if (rc != 0)
         return rc;
-    return agree_on(save, save->team->me.rank == 0 ? FINE : look_too(save, dir, ret, &why), &why, errp);
+    return agree_on(save, save->team->me.rank == 0 ? FINE : look_too(save, dir, &ret->known, &why), &why,
+                    errp);
 }
 
 int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
     char dir[FOLDER_PATH_MAX];
-    struct savedir_known known = {0};
+    struct place found = {0};
     if (checkpoint_tidy(name, dir, errp) < 0)
         return -1;
     if (c->dir && !strcmp(c->dir, dir))
         return 0;
-    int rc = find_folder(save, dir, &known, errp);
+    int rc = find_folder(save, dir, &found, errp);
     remove_probe(save, dir);
     if (rc == 0)
         rc = checkpoint_take_memory(save, errp);
@@ -172,8 +181,9 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
     checkpoint_leave(save);
     free(c->dir);
     c->dir = copy;
-    c->known = known;
-    c->has_last = c->is_behind_resume = false;
+    c->known = found.known;
+    c->newest_known = found.newest;
+    c->has_last = c->is_behind_resume = c->is_unread = false;
     return 0;
 }
 
@@ -199,19 +209,23 @@ void checkpoint_leave(struct save *save)
     c->is_clean = false;
 }
 
-void checkpoint_clean(struct save *save)
+int checkpoint_clean(struct save *save, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
-    ddp_error_t why = {0};
+    ddp_error_t left = {0};
     struct savedir dir;
     if (save->team->me.rank != 0 || c->is_clean)
-        return;
-    if (checkpoint_enter(save, &dir, &why) == 0) {
-        c->is_clean = commit_clean(&dir, c->token, &why) == 0;
-        savedir_close(&dir);
-    }
-    if (why.code)
-        checkpoint_warn(save, "%s", why.text);
+        return 0;
+    if (checkpoint_enter(save, &dir, errp) < 0)
+        return -1;
+    uint64_t known = c->newest_known > c->state.step ? c->newest_known : c->state.step;
+    c->is_clean = commit_clean(&dir, c->token, known, &left) == 0;
+    savedir_close(&dir);
+    if (!c->is_clean && errp)
+        *errp = left;
+    if (c->is_clean && left.code)
+        checkpoint_warn(save, "%s", left.text);
+    return c->is_clean ? 0 : -1;
 }
 
 int checkpoint_attach(struct save *save, const char *name, const char *text, ddp_error_t *errp)

@@ -131,8 +131,10 @@ static int try_all(struct save *save, const struct choice *c, ddp_error_t *errp)
                 checkpoint_warn(save, "%s; resumed from step %" PRIu64, broken.text, c->step[i]);
             checkpoint_set_path(save, c->dir, c->step[i]);
             ckpt->has_last = ckpt->is_behind_resume = ckpt->dir && !strcmp(ckpt->dir, c->dir);
-        } else if (rc == 0 && !broken.code) {
-            broken = why;
+        } else if (rc == 0) {
+            ckpt->is_unread |= why.code == EIO;
+            if (!broken.code)
+                broken = why;
         }
     }
     if (rc == 0)
@@ -152,6 +154,8 @@ static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
     int rc = checkpoint_open(save, c->dir, &why);
     if (rc >= 0 && list(save, c, errp) < 0)
         return -1;
+    if (rc == 0 && c->n && c->step[c->n - 1] > save->checkpoint.newest_known)
+        save->checkpoint.newest_known = c->step[c->n - 1];
     if (rc > 0 && c->n)
         checkpoint_warn(save, "%s", why.text);
     if (rc == 0 || (rc > 0 && c->n))

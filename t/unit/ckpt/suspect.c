@@ -38,7 +38,7 @@ static int set_up(void **state)
     make("step-00000010");
     make("step-00000020");
     make("step-00000030");
-    return commit_clean(&dir, TOKEN, &e);
+    return commit_clean(&dir, TOKEN, 30, &e);
 }
 
 static int tear_down(void **state)
@@ -52,24 +52,33 @@ static void what_comes_after_is_set_aside(void **state)
     ddp_error_t e = {0};
     (void)state;
     make("suspect-step-00000020"); /* of another time */
-    assert_int_equal(commit_suspect(&dir, TOKEN, 10, &e), 2);
+    assert_int_equal(commit_suspect(&dir, TOKEN, 10, UINT64_MAX, &e), 2);
     assert_true(is_there("step-00000010") && !is_there("step-00000020") && !is_there("step-00000030"));
     assert_true(is_there("suspect-step-00000020/manifest.json") && is_there("suspect-step-00000030/manifest.json"));
-    assert_int_equal(commit_suspect(&dir, TOKEN, 10, &e), 0);
+    assert_int_equal(commit_suspect(&dir, TOKEN, 10, UINT64_MAX, &e), 0);
+}
+
+static void but_what_has_come_since(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    assert_int_equal(commit_suspect(&dir, TOKEN, 10, 20, &e), 1);
+    assert_true(is_there("step-00000010") && is_there("step-00000020") && is_there("suspect-step-00000030"));
 }
 
 static void another_job_has_taken_the_folder_over(void **state)
 {
     ddp_error_t e = {0};
     (void)state;
-    assert_int_equal(commit_clean(&dir, OTHER, &e), 0);
-    assert_int_equal(commit_suspect(&dir, TOKEN, 10, &e), -1);
+    assert_int_equal(commit_clean(&dir, OTHER, 30, &e), 0);
+    assert_int_equal(commit_suspect(&dir, TOKEN, 10, UINT64_MAX, &e), -1);
     assert_int_equal(e.domain, DDP_E_USAGE);
     assert_true(is_there("step-00000020") && is_there("step-00000030"));
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(what_comes_after_is_set_aside, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(but_what_has_come_since, set_up, tear_down),
     cmocka_unit_test_setup_teardown(another_job_has_taken_the_folder_over, set_up, tear_down),
 };
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/save/resume.h"
@@ -104,6 +105,105 @@ static void a_rank_that_cannot_write_fails_the_save_and_no_more(void **state)
     assert_true(rig_run(rig_save_rank, 2, &plain));
 }
 
+static bool is_there(const char *name)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static bool save_step(struct rig *r, uint64_t step)
+{
+    ddp_error_t e = {0};
+    uint64_t before = r->save.checkpoint.status.n_committed;
+    r->state.optimizer.n_steps = step;
+    if (checkpoint_take(&r->save, test_folder, NULL, &e) < 0 || checkpoint_settle(&r->save, &e) < 0)
+        print_message("# %s\n", e.text);
+    return r->save.checkpoint.status.n_committed > before;
+}
+
+/* The folder is empty when this job looks; another one then saves step 100 before it. */
+static int late_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    char path[200];
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    if (rank == 0) {
+        snprintf(path, sizeof path, "%s/step-00000100", test_folder);
+        CHECK(mkdir(path, 0755) == 0, "%s", path);
+        strcat(path, "/manifest.json");
+        CHECK(close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644)) == 0, "%s", path);
+    }
+    CHECK(!save_step(&r, RIG_STEP), "another job's checkpoints are further");
+    CHECK(rank != 0 || strstr(r.save.checkpoint.status.warning, "has step-00000100, which another job has saved"), "%s",
+          r.save.checkpoint.status.warning);
+    CHECK(save_step(&r, 101), "%s", r.save.checkpoint.status.warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void who_is_further_keeps_the_folder(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_true(rig_run(late_rank, 2, &plain));
+    assert_true(is_there("step-00000100") && is_there("step-00000101") && !is_there("step-00000007"));
+}
+
+/* A file system that does not answer now. */
+static bool is_out;
+ssize_t __real_pread(int fd, void *to, size_t n, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at);
+
+ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
+{
+    char link[64], path[400] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    (void)!readlink(link, path, sizeof path - 1);
+    if (!is_out || !strstr(path, "step-00000009/optimizer"))
+        return __real_pread(fd, to, n, at);
+    errno = EIO;
+    return -1;
+}
+
+static int save_two_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    CHECK(save_step(&r, RIG_STEP) && save_step(&r, RIG_STEP + 2), "%s", r.save.checkpoint.status.warning);
+    rig_close(&r);
+    return 0;
+}
+
+static int unread_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    is_out = rank == 1;
+    CHECK(resume_newest(&r.save, test_folder, &e) == 1, "%s", e.text);
+    is_out = false;
+    CHECK(r.state.optimizer.n_steps == RIG_STEP, "step %llu", (unsigned long long)r.state.optimizer.n_steps);
+    CHECK(save_step(&r, RIG_STEP + 1), "%s", r.save.checkpoint.status.warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void what_could_not_be_read_is_set_aside(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_true(rig_run(save_two_rank, 2, &plain));
+    assert_true(rig_run(unread_rank, 2, &plain));
+    assert_true(is_there("step-00000007") && is_there("step-00000008") && !is_there("step-00000009"));
+    assert_true(is_there("suspect-step-00000009/manifest.json"));
+}
+
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 static const struct CMUnitTest tests[] = {
@@ -111,6 +211,8 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(what_does_not_fit_is_refused_by_name),
     IN_FOLDER(a_byte_that_changed_is_found),
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
+    IN_FOLDER(who_is_further_keeps_the_folder),
+    IN_FOLDER(what_could_not_be_read_is_set_aside),
 };
 
 UNIT_MAIN(tests)
