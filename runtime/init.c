@@ -122,7 +122,10 @@ EXPORT void ddp_finalize(ddp_t *d)
     handle_free_works(d);
     scheduler_close(&d->save);
     cut_close(&d->save);
-    checkpoint_close(&d->save); /* its threads read what is freed below */
+    if (!checkpoint_close(&d->save)) { /* its threads read what is freed below */
+        errno = saved;
+        return;
+    }
     foreign_close(&d->save);
     data_close(&d->state.data);
     shards_close(&d->state.shards);

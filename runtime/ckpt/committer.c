@@ -48,6 +48,7 @@ static void *run(void *arg)
     if (rc == 0)
         rc = commit_all(&c->job, &dir, &c->error);
     c->took_s = (double)(clock_ns() - began) / 1e9;
+    atomic_store(&c->is_committed, rc == 0);
     if (rc == 0)
         remove_old(&c->job, &dir, &c->error);
     savedir_close(&dir);
@@ -59,6 +60,7 @@ void committer_start(struct committer *c, const struct commit_job *job)
 {
     c->job = *job;
     c->error = (ddp_error_t){0};
+    atomic_store(&c->is_committed, false);
     atomic_store(&c->state, COMMITTER_BUSY);
     c->has_thread = thread_start(&c->thread, run, c) == 0;
     if (!c->has_thread)

@@ -32,6 +32,7 @@ struct committer {
     struct commit_job job; /* its pointers are borrowed until the state is IDLE */
     pthread_t thread;
     bool has_thread;
+    atomic_bool is_committed; /* what is left to do is to remove old ones */
     ddp_error_t error;     /* FAILED: why; DONE: what could not be removed (code 0: nothing) */
     double took_s;
 };
@@ -39,7 +40,9 @@ struct committer {
 /* IDLE -> BUSY. A zeroed struct is IDLE. */
 void committer_start(struct committer *c, const struct commit_job *job);
 enum committer_state committer_state(const struct committer *c); /* cheap */
-void committer_wait(struct committer *c, uint64_t deadline);     /* waits until it is not BUSY, or until `deadline` */
+
+/* Waits until it is not BUSY, or until `deadline`: then has_thread is set still. */
+void committer_wait(struct committer *c, uint64_t deadline);
 
 /* Waits until it is not BUSY; then -> IDLE. */
 void committer_reset(struct committer *c);

@@ -1,3 +1,5 @@
+#include <config.h> /* pthread_clockjoin_np */
+
 #include "runtime/ckpt/writer.h"
 
 #include <errno.h>
@@ -7,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
@@ -28,6 +31,7 @@ struct ckpt_writer {
     pthread_t thread;
     bool has_thread;
     atomic_bool is_leaving;
+    _Atomic uint64_t progress;
 
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
@@ -68,6 +72,7 @@ static int write_run(ckpt_writer_t *w, struct outfile *out, const struct snapsho
             return error_set(errp, DDP_E_USAGE, ECANCELED, "the job ends");
         if (outfile_write(out, from + at, n, run->at + at, errp) < 0)
             return -1;
+        atomic_fetch_add(&w->progress, n);
     }
     return 0;
 }
@@ -88,10 +93,13 @@ static int write_file(ckpt_writer_t *w, int i, size_t *at, ddp_error_t *errp)
     int rc = w->has_heads ? outfile_write(&out, file->head, file->head_bytes, 0, errp) : 0;
     for (size_t r = first; rc == 0 && r < *at; r++)
         rc = write_run(w, &out, &run[r], errp);
-    if (rc == 0)
-        return outfile_close(&out, errp);
-    outfile_drop(&out);
-    return -1;
+    if (rc < 0) {
+        outfile_drop(&out);
+        return -1;
+    }
+    rc = outfile_close(&out, errp);
+    atomic_fetch_add(&w->progress, 1);
+    return rc;
 }
 
 static int write_small(const ckpt_writer_t *w, ddp_error_t *errp)
@@ -209,18 +217,28 @@ ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *p
     return w;
 }
 
+int writer_end(ckpt_writer_t *w, uint64_t deadline)
+{
+    struct timespec until = {(time_t)(deadline / NS_PER_S), (long)(deadline % NS_PER_S)};
+    if (!w->has_thread)
+        return 0;
+    pthread_mutex_lock(&w->lock);
+    atomic_store(&w->is_leaving, true);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+        return -1;
+    w->has_thread = false;
+    return 0;
+}
+
 void writer_destroy(ckpt_writer_t *w)
 {
     if (!w)
         return;
     int saved = errno;
-    if (w->has_thread) {
-        pthread_mutex_lock(&w->lock);
-        atomic_store(&w->is_leaving, true);
-        pthread_cond_broadcast(&w->changed);
-        pthread_mutex_unlock(&w->lock);
-        pthread_join(w->thread, NULL);
-    }
+    while (writer_end(w, deadline_in(60)) < 0)
+        ;
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     savedir_close(&w->folder);
@@ -251,6 +269,11 @@ int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, const
 enum writer_state writer_state(const ckpt_writer_t *w)
 {
     return atomic_load(&w->state);
+}
+
+uint64_t writer_progress(const ckpt_writer_t *w)
+{
+    return atomic_load(&w->progress);
 }
 
 void writer_wait_copied(ckpt_writer_t *w)

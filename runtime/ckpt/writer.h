@@ -64,6 +64,10 @@ ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *p
                              const struct writer_source *source, bool has_memory, ddp_error_t *errp);
 void writer_destroy(ckpt_writer_t *w); /* NULL is allowed; ends a save in flight, at its next system call */
 
+/* Ends the thread, as writer_destroy does, which may follow. -1: it is in a system call still, and what it uses must
+ * stay. */
+int writer_end(ckpt_writer_t *w, uint64_t deadline);
+
 /* Bytes of memory that a save takes. */
 size_t writer_bytes(const struct files *f, const struct writer_piece *piece, size_t n);
 
@@ -74,6 +78,10 @@ int writer_start(ckpt_writer_t *w, struct savedir *folder, bool has_heads, const
                  ddp_error_t *errp);
 
 enum writer_state writer_state(const ckpt_writer_t *w); /* cheap */
+
+/* What has been written since the writer was created: bytes, and one for each file that is on disk. It grows as long as
+ * the file system does what it is asked. */
+uint64_t writer_progress(const ckpt_writer_t *w);
 
 /* Called before the training state changes: returns once the writer is not COPYING. */
 void writer_wait_copied(ckpt_writer_t *w);

@@ -1,12 +1,15 @@
 #include "runtime/save/checkpoint.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/save/save.h"
+
+#define LEAVE_S 10.0 /* for a system call of a save that nobody waits for any more */
 
 static double since_s(uint64_t began_ns)
 {
@@ -193,26 +196,37 @@ static void wait_a_while(struct save *save)
         committer_wait(&c->committer, deadline);
 }
 
+/* It grows as long as this rank's part of the save gets on. */
+static double progress(struct checkpoint *c)
+{
+    return (double)writer_progress(c->writer) + (double)c->phase + atomic_load(&c->committer.is_committed);
+}
+
 int checkpoint_settle(struct save *save, ddp_error_t *errp)
 {
+    enum { LATE = TAIL_COUNT, PROGRESS, N };
     struct checkpoint *c = &save->checkpoint;
-    uint64_t began = clock_ns(), deadline = deadline_in(save->team->timeout_s);
-    double before = c->status.blocked_s;
+    uint64_t began = clock_ns(), deadline = 0;
+    double before = c->status.blocked_s, last = -1;
     while (c->phase != CHECKPOINT_IDLE) {
-        double tail[TAIL_COUNT + 1] = {0};
+        double tail[N] = {0};
         wait_a_while(save);
         fill(c, tail);
-        tail[TAIL_COUNT] = save->team->me.rank == 0 && clock_ns() > deadline;
-        if (comm_allreduce(save->team->comm, tail, TAIL_COUNT + 1, DDP_F64, DDP_SUM, errp) < 0)
+        tail[PROGRESS] = progress(c);
+        tail[LATE] = save->team->me.rank == 0 && deadline && clock_ns() > deadline;
+        if (comm_allreduce(save->team->comm, tail, N, DDP_F64, DDP_SUM, errp) < 0)
             return team_break(save->team);
         if (move_on(save, tail, errp) < 0)
             return -1;
-        if (tail[TAIL_COUNT] > 0 && c->phase != CHECKPOINT_IDLE) {
-            error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the checkpoint of step %llu was not written in %g s: is the "
-                      "disk too slow, or DDP_TIMEOUT too short?", (unsigned long long)c->state.step,
-                      save->team->timeout_s);
+        if (tail[PROGRESS] != last) {
+            deadline = deadline_in(save->team->timeout_s);
+        } else if (tail[LATE] > 0 && c->phase != CHECKPOINT_IDLE) {
+            error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the checkpoint of step %llu stands still: no rank has written "
+                      "anything for %g s: does the file system hang, or is DDP_TIMEOUT too short?",
+                      (unsigned long long)c->state.step, save->team->timeout_s);
             return team_break(save->team);
         }
+        last = tail[PROGRESS];
     }
     c->status.blocked_s = before + since_s(began);
     return scheduler_requeue(save, errp);
@@ -233,10 +247,14 @@ int checkpoint_distrust(struct save *save, uint64_t agreed)
     return n;
 }
 
-void checkpoint_close(struct save *save)
+bool checkpoint_close(struct save *save)
 {
     struct checkpoint *c = &save->checkpoint;
-    committer_reset(&c->committer); /* which reads the plan */
+    uint64_t deadline = deadline_in(fmin(LEAVE_S, save->team->timeout_s));
+    committer_wait(&c->committer, deadline); /* it reads the plan */
+    if (c->committer.has_thread || (c->writer && writer_end(c->writer, deadline) < 0))
+        return false;
+    committer_reset(&c->committer);
     checkpoint_drop_plan(save);
     recall_close(save);
     checkpoint_leave(save);
@@ -247,6 +265,7 @@ void checkpoint_close(struct save *save)
     free(c->dir);
     free(c->resumed_dir);
     *c = (struct checkpoint){0};
+    return true;
 }
 
 /* This rank's part. */

@@ -99,13 +99,15 @@ void checkpoint_after_cut(struct save *save);
  * (commit_suspect), one that is being committed too. Returns how many; -1: they cannot be. */
 int checkpoint_distrust(struct save *save, uint64_t agreed);
 
-/* Waits until the save in flight is committed or given up. Collective. */
+/* Waits until the save in flight is committed or given up: as long as it gets on, however slowly. DDP_E_TIMEOUT: no
+ * rank has written anything for the time that any wait may take. Collective. */
 int checkpoint_settle(struct save *save, ddp_error_t *errp);
 
 /* Implements ddp_checkpoint_wait: the same, and then for the save that was asked for meanwhile. Collective. */
 int checkpoint_wait(struct save *save, ddp_error_t *errp);
 
-void checkpoint_close(struct save *save);
+/* False: a thread is still in a system call that the file system does not end; what it uses must stay. */
+bool checkpoint_close(struct save *save);
 
 /* ---- checkpoint_plan.c ---- */
 

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/save/resume.h"
 #include "t/lib/folder.h"
 
@@ -204,6 +206,71 @@ static void what_could_not_be_read_is_set_aside(void **state)
     assert_true(is_there("suspect-step-00000009/manifest.json"));
 }
 
+/* A file system that takes its time for each file; or for ever, until the test lets it go on. */
+static int file_ms;
+static int hung[2] = {-1, -1};
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+int __wrap_fsync(int fd)
+{
+    char c;
+    poll(NULL, 0, file_ms);
+    if (hung[0] >= 0)
+        (void)!read(hung[0], &c, 1);
+    return __real_fsync(fd);
+}
+
+/* Many files take longer than any one wait may. */
+static int slow_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    r.config.ckpt_file_mb = 0.02;
+    r.team.timeout_s = 2;
+    file_ms = 250;
+    uint64_t began = clock_ns();
+    CHECK(save_step(&r, RIG_STEP), "%s", r.save.checkpoint.status.warning);
+    CHECK((double)(clock_ns() - began) / 1e9 > r.team.timeout_s, "%d files", r.save.checkpoint.plan.files.n_files);
+    rig_close(&r);
+    return 0;
+}
+
+static void a_slow_file_system_is_waited_for(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_true(rig_run(slow_rank, 2, &plain));
+}
+
+static int hung_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    r.team.timeout_s = 1;
+    CHECK(rank != 1 || pipe(hung) == 0, "no pipe");
+    CHECK(checkpoint_take(&r.save, test_folder, NULL, &e) == 0, "%s", e.text);
+    CHECK(checkpoint_settle(&r.save, &e) < 0, "settled");
+    CHECK(strstr(e.text, "step 7 stands still: no rank has written anything for 1 s"), "%s", e.text);
+    if (rank == 1) {
+        CHECK(!checkpoint_close(&r.save), "its thread has ended");
+        CHECK(write(hung[1], "gggggggggggg", 12) == 12, "pipe");
+    }
+    rig_close(&r);
+    return 0;
+}
+
+static void one_that_hangs_holds_nobody(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_true(rig_run(hung_rank, 2, &plain));
+}
+
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 static const struct CMUnitTest tests[] = {
@@ -213,6 +280,8 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
     IN_FOLDER(who_is_further_keeps_the_folder),
     IN_FOLDER(what_could_not_be_read_is_set_aside),
+    IN_FOLDER(a_slow_file_system_is_waited_for),
+    IN_FOLDER(one_that_hangs_holds_nobody),
 };
 
 UNIT_MAIN(tests)
