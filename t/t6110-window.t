@@ -55,6 +55,14 @@ is "on other ranks the step begins anew" "$(micros fewer 4)" 8
 like "... as is said" "$(cat "$tmp/fewer.out")" "warning: step 4 was begun on 2 ranks: it begins anew"
 stopped more 2 4 1 8 4 1 0
 
+go 1 ref1s 6 1 8
+want=$(bits ref1s)
+go 1 again 6 1 8 4 2 0 again
+like "shards: stopped and saved twice by one run" "$rc $out" "^75 .*cut in step 4 after 3 .*cut in step 4 after 1 "
+go 1 again 6 1 8
+is "... goes on from the second" "$rc $(micros again 4)" "0 4"
+is "... to the same bits" "$(bits again)" "$want"
+
 # Broken sums of a step are noticed; the step then begins anew.
 go 2 broken 6 4 0 3 1 0
 f=$(ls "$tmp"/broken/step-*/window-00001*.safetensors)

@@ -370,12 +370,12 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
             *errp = why;
         return -1;
     }
-    bool has_more = cut_is_wanted(save) && save->cut.micro > c->last_micro;
+    int cut_micro = cut_is_wanted(save) ? save->cut.micro : 0;
     /* What may have changed since, a skipped step, comes again by itself. Not what another framework changes. */
     bool is_same = c->has_last && c->status.last_step == save->state->optimizer.n_steps && !save->foreign.is_open;
-    if (is_same && !has_more)
+    if (is_same && cut_micro <= c->last_micro)
         return scheduler_requeue(save, errp);
-    if (cut_is_wanted(save) != c->plan.has_cut && checkpoint_plan_cut(save, errp) < 0)
+    if (cut_micro != c->plan.cut_micro && checkpoint_plan_cut(save, errp) < 0)
         return -1;
     /* Without a writer still, where memory was short before. */
     if (renew_plan(save, errp) < 0 || checkpoint_take_memory(save, errp) < 0 || point(save, text, errp) < 0)

@@ -34,7 +34,7 @@ enum { CHECKPOINT_VALUES, CHECKPOINT_MOMENTS, CHECKPOINT_ARENAS = CHECKPOINT_MOM
 /* Which tensors are written and read, and by which rank; made once. */
 struct checkpoint_plan {
     bool is_made;
-    bool has_cut;    /* the last tensors are those of cut.h */
+    int cut_micro;   /* the last tensors are those of cut.h, of so many micro-steps; 0: there are none */
     struct files files;
     struct split_arena arena[CHECKPOINT_ARENAS]; /* [n_arenas] the arenas that every rank holds whole */
     size_t *offset[CHECKPOINT_ARENAS];

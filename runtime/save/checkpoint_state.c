@@ -100,8 +100,8 @@ void checkpoint_state_fill(const struct save *save, struct manifest_state *s)
     snprintf(s->reason, sizeof s->reason, "%s", c->is_stopping ? "stop" : c->was_due ? "periodic" : "request");
     strftime(s->saved_at, sizeof s->saved_at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     s->trained_s = c->trained_s;
-    s->window.micro = c->plan.has_cut ? save->cut.micro : 0;
-    s->window.n_ranks = c->plan.has_cut ? save->team->me.size : 0;
+    s->window.micro = c->plan.cut_micro;
+    s->window.n_ranks = c->plan.cut_micro ? save->team->me.size : 0;
 }
 
 /* ---- resuming ---- */

@@ -40,7 +40,7 @@ static uint64_t key_of(const struct save *save, const struct snapshot *plan)
 
 static bool is_wanted(const struct save *save)
 {
-    return save->config->snapshot_every != 0 && !save->foreign.is_open && !save->checkpoint.plan.has_cut;
+    return save->config->snapshot_every != 0 && !save->foreign.is_open && !save->checkpoint.plan.cut_micro;
 }
 
 /* The slots of the generation before, where they fit; else nothing of them stays. */

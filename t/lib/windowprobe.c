@@ -1,10 +1,11 @@
 /* windowprobe.c - trains a little and says every bit, for tests of stops inside a step:
  *
- *     windowprobe DIR STEPS ACCUM SHARDS [STEP MICRO RANK [on|join]]
+ *     windowprobe DIR STEPS ACCUM SHARDS [STEP MICRO RANK [on|again|join]]
  *
  * In step STEP, micro-step MICRO, rank RANK sends itself SIGTERM. The job then saves into DIR and exits with 75; with
- * "on" it takes no notice and goes on. With "join" rank R takes R steps fewer and then joins. A step's line has the
- * micro-steps that this run took for it, on rank 0. */
+ * "on" it takes no notice and goes on, with "again" it does so after another SIGTERM in the next micro-step. With
+ * "join" rank R takes R steps fewer and then joins. A step's line has the micro-steps that this run took for it, on
+ * rank 0. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -90,11 +91,16 @@ static int train(ddp_t *d, const int *id, int argc, char **argv)
     uint64_t steps = strtoull(argv[2], NULL, 10) - (joins ? (uint64_t)ddp_world(d)->rank : 0);
     uint64_t stop_step = argc > 5 ? strtoull(argv[5], NULL, 10) : 0;
     int stop_micro = argc > 6 ? atoi(argv[6]) : 0, stop_rank = argc > 7 ? atoi(argv[7]) : 0;
-    bool goes_on = argc > 8 && !joins, is_first = ddp_world(d)->rank == 0;
+    bool goes_on = argc > 8 && !strcmp(argv[8], "on"), is_again = argc > 8 && !strcmp(argv[8], "again");
+    bool is_first = ddp_world(d)->rank == 0;
     struct ddp_step s = {.step = ddp_steps_done(d)};
-    while (s.step < steps && !(s.stop && !goes_on)) {
+    while (s.step < steps && !(s.stop && !goes_on && !is_again)) {
         bool sync = false;
         int n = 0;
+        if (s.stop && is_again) {
+            is_again = false;
+            stop_micro = 0;
+        }
         for (; !sync; n++) {
             if (s.step + 1 == stop_step && n == stop_micro && ddp_world(d)->rank == stop_rank)
                 raise(SIGTERM);
