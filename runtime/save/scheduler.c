@@ -57,11 +57,22 @@ double scheduler_end_t(const struct save *save)
     return round((double)now.tv_sec + (double)now.tv_nsec / 1e9 + end_s - now_s());
 }
 
+/* A stop before the end is what users count on. */
+static void warn_once(struct save *save)
+{
+    struct scheduler *w = &save->scheduler;
+    if (w->has_warned || !w->has_deadline || !w->deadline.again_at)
+        return;
+    w->has_warned = true;
+    checkpoint_warn(save, "nobody stops before the job's end, which is not known yet: %s", w->deadline.warning);
+}
+
 static enum due_what judge(struct save *save)
 {
     struct scheduler *w = &save->scheduler;
     double now = now_s(), end = scheduler_end_s(save);
     w->end_s = end;
+    warn_once(save);
     if (due_wants_to_know(&w->due, now, end, w->asked_s)) {
         deadline_ask(&w->deadline);
         w->asked_s = now;

@@ -17,6 +17,7 @@ struct scheduler {
     struct due due;
     struct deadline deadline;
     double end_s;         /* scheduler_end_s, as of the last step; 0: none yet */
+    bool has_warned;      /* that nobody knows the job's end */
     double asked_s;       /* when Slurm's controller was asked last; -INFINITY: never */
     bool has_ended;       /* a requeue was tried, or is not wanted */
     char *note;           /* the result of ddp_requeue_note */

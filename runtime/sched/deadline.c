@@ -2,6 +2,7 @@
 
 #include "runtime/sched/deadline.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "runtime/base/num.h"
 #include "runtime/base/thread.h"
 
-enum { NOTHING, ASKING, ANSWERED, UNANSWERED };
+enum { NOTHING, ASKING, ANSWERED, UNANSWERED, CANNOT_ASK };
 
 /* From seconds since 1970 to our clock. */
 static double on_our_clock(int64_t end_s)
@@ -36,7 +37,8 @@ static void *ask(void *arg)
         d->answer_end_s = job.end_s;
     else
         snprintf(d->warning, sizeof d->warning, "%s", e.text);
-    atomic_store(&d->answer, rc == 0 ? ANSWERED : UNANSWERED);
+    bool is_there = rc == 0 || e.code != ENOENT; /* scontrol */
+    atomic_store(&d->answer, rc == 0 ? ANSWERED : is_there ? UNANSWERED : CANNOT_ASK);
     return NULL;
 }
 
@@ -51,6 +53,8 @@ static void collect(struct deadline *d)
     if (answer == ANSWERED) {
         d->end_s = on_our_clock(d->answer_end_s);
         d->warning[0] = 0;
+    } else if (answer == UNANSWERED && d->end_s == DEADLINE_NONE) {
+        d->again_at = deadline_in(DEADLINE_AGAIN_S);
     }
 }
 
@@ -60,6 +64,7 @@ void deadline_ask(struct deadline *d)
     collect(d);
     if (!d->is_in_job || d->has_thread)
         return;
+    d->again_at = 0;
     atomic_store(&d->answer, ASKING);
     d->has_thread = thread_start(&thread, ask, d) == 0;
     d->thread = (unsigned long)thread;
@@ -84,6 +89,8 @@ void deadline_open(struct deadline *d)
 double deadline_end_s(struct deadline *d)
 {
     collect(d);
+    if (d->again_at && deadline_left_ns(d->again_at) == 0)
+        deadline_ask(d);
     return d->is_in_job ? d->end_s : DEADLINE_NONE;
 }
 

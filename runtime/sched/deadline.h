@@ -1,7 +1,8 @@
 /* deadline.h - when the job's time is over. Only rank 0 finds this out; the other ranks learn of it through the tail.
  *
- * From 23.02 on, Slurm sets SLURM_JOB_END_TIME. Otherwise a thread asks the controller once, while training goes on. A
- * job's limit can be extended while it runs, so the controller is asked again shortly before the end. */
+ * From 23.02 on, Slurm sets SLURM_JOB_END_TIME. Otherwise a thread asks the controller, while training goes on, until
+ * it has answered once. A job's limit can be extended while it runs, so the controller is asked again shortly before
+ * the end. */
 #ifndef DDP_RUNTIME_SCHED_DEADLINE_H
 #define DDP_RUNTIME_SCHED_DEADLINE_H
 
@@ -14,6 +15,7 @@
 
 #define DEADLINE_NONE INFINITY
 #define DEADLINE_ASK_S 10.0 /* how long to wait for an answer */
+#define DEADLINE_AGAIN_S 60.0 /* until the next try, where there was none */
 
 struct deadline {
     bool is_in_job;
@@ -24,7 +26,8 @@ struct deadline {
     int cancel_fd[2];     /* pipe: closing [1] ends the query */
     _Atomic int answer;   /* enum in deadline.c */
     int64_t answer_end_s; /* the thread owns it until the answer has come */
-    char warning[256];    /* why the controller could not be asked; "": it could */
+    uint64_t again_at;    /* clock.h: nobody has answered yet, and it is asked again then; 0: not */
+    char warning[256];    /* why the controller could not be asked; "": it could. The thread's, while there is one */
 };
 
 /* Finds the job that this process is in, if any, and starts to ask the controller if the environment does not have the

@@ -186,6 +186,13 @@ static double await_answer(struct deadline *d)
     return end;
 }
 
+static double await_again(struct deadline *d)
+{
+    deadline_end_s(d);
+    assert_true(d->has_thread);
+    return await_answer(d);
+}
+
 static double now_s(void)
 {
     return (double)clock_ns() / 1e9;
@@ -249,6 +256,11 @@ static void else_the_controller_is_asked(void **state)
     deadline_close(&d);
     deadline_open(&d);
     assert_true(await_answer(&d) == DEADLINE_NONE);
+    assert_true(deadline_left_ns(d.again_at) > 0);
+    install_end(300);
+    d.again_at = 1; /* it is time */
+    assert_true(fabs(await_again(&d) - now_s() - 300) < 5);
+    assert_string_equal(d.warning, "");
     deadline_close(&d);
     install("printf 'JobState=RUNNING EndTime=Unknown'");
     deadline_open(&d);
@@ -258,6 +270,7 @@ static void else_the_controller_is_asked(void **state)
     deadline_open(&d);
     assert_true(await_answer(&d) == DEADLINE_NONE);
     assert_non_null(strstr(d.warning, "no such program"));
+    assert_int_equal(d.again_at, 0); /* there is nobody to ask */
     deadline_close(&d);
 }
 
