@@ -21,20 +21,22 @@ static const char *env(const char *name)
     return v && *v ? v : NULL;
 }
 
+/* The variable that says how many tasks there are: the step's, since srun --preserve-env leaves the job's as it is. */
+static const char *tasks_variable(void)
+{
+    return env("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+}
+
 /* 0, or -1 where Slurm speaks of several tasks: as a single process each of them would train a model of its own. */
 static int check_alone(ddp_error_t *errp)
 {
-    static const char *const names[] = {"SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *text = env(names[i]);
-        int n = 0;
-        if (text && (num_int(text, 1, 1 << 30, &n) < 0 || n > 1))
-            return error_set(errp, DDP_E_BOOT, ENOTCONN,
-                             "%s=%.32s, but this process was started without PMIx or PMI, so the tasks cannot "
-                             "find each other: %s",
-                             names[i], text, cure);
-    }
-    return 0;
+    const char *name = tasks_variable(), *text = env(name);
+    int n = 0;
+    if (!text || (num_int(text, 1, 1 << 30, &n) == 0 && n == 1))
+        return 0;
+    return error_set(errp, DDP_E_BOOT, ENOTCONN,
+                     "%s=%.32s, but this process was started without PMIx or PMI, so the tasks cannot find each other: "
+                     "%s", name, text, cure);
 }
 
 /* The backend that the environment asks for, or NULL. */
@@ -92,10 +94,11 @@ static int check_step(ddp_error_t *errp)
 static int check_size(int size, ddp_error_t *errp)
 {
     char what[80];
+    const char *name = tasks_variable();
     int n;
-    if (num_int(env("SLURM_NTASKS"), 1, 1 << 30, &n) < 0 || n == size)
+    if (num_int(env(name), 1, 1 << 30, &n) < 0 || n == size)
         return 0;
-    snprintf(what, sizeof what, "PMIx counts %d ranks, but SLURM_NTASKS=%d", size, n);
+    snprintf(what, sizeof what, "PMIx counts %d ranks, but %s=%d", size, name, n);
     return refuse_step(errp, what);
 }
 

@@ -220,7 +220,7 @@ int step_read(lookup_f lookup, void *arg, int n_own_nodes, struct step *ret, ddp
     const struct source s = {lookup, arg, errp};
     struct step t = {0};
     struct devices gpus;
-    if (need(&s, "SLURM_NTASKS", 1, TASKS_MAX, &t.size) < 0 ||
+    if (need(&s, "SLURM_STEP_NUM_TASKS", 1, TASKS_MAX, &t.size) < 0 ||
         need(&s, "SLURM_PROCID", 0, t.size - 1, &t.rank) < 0 ||
         need(&s, "SLURM_LOCALID", 0, t.size - 1, &t.local_rank) < 0 ||
         need(&s, "SLURM_STEP_NUM_NODES", 1, TASKS_MAX, &t.n_nodes) < 0 ||

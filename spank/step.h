@@ -1,12 +1,13 @@
 /* step.h - facts about one task of a step, read from the task's SLURM_* variables. Pure.
  *
  * Why the variables and not SPANK's items: in a heterogeneous step the items count per component, while SLURM_PROCID,
- * SLURM_NTASKS, SLURM_NODEID and SLURM_JOB_ID (the leader's) are those of the whole step. In such a step (Slurm 22.05)
- * SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE are sorted by node name, so neither can be indexed by SLURM_NODEID,
- * and the first node of the list need not be rank 0's. Nor need it be under --distribution=arbitrary, and since 26.05
- * where a topology plugin orders the tasks, but not SLURM_NODEID and the list. So srun asks the controller and tells
- * its tasks (FIRST_NODE_VARIABLE). In a heterogeneous step, and where no srun of ours started the tasks, it is the
- * first node of the first component's list.
+ * SLURM_STEP_NUM_TASKS, SLURM_NODEID and SLURM_JOB_ID (the leader's) are those of the whole step. (So is SLURM_NTASKS,
+ * but under srun --preserve-env it is the job's.) In such a step (Slurm 22.05) SLURM_STEP_NODELIST and
+ * SLURM_STEP_TASKS_PER_NODE are sorted by node name, so neither can be indexed by SLURM_NODEID, and the first node of
+ * the list need not be rank 0's. Nor need it be under --distribution=arbitrary, and since 26.05 where a topology plugin
+ * orders the tasks, but not SLURM_NODEID and the list. So srun asks the controller and tells its tasks
+ * (FIRST_NODE_VARIABLE). In a heterogeneous step, and where no srun of ours started the tasks, it is the first node of
+ * the first component's list.
  *
  * Who sets a variable (22.05 to 26.05): slurmstepd sets SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID, SLURM_JOB_ID,
  * SLURM_STEP_ID and SLURMD_NODENAME, and srun sets those of the step; both overwrite values of the user's.

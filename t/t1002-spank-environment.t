@@ -38,6 +38,8 @@ is "cyclic" "$(lines)" "0/4 local 0/2 node 0,0 on n1 master n1
 1/4 local 0/2 node 1,1 on n2 master n1
 2/4 local 1/2 node 0,0 on n1 master n1
 3/4 local 1/2 node 1,1 on n2 master n1"
+cluster_run salloc -N2 -n2 srun -E -N1 -n1 --ddp=on "$tmp/show"
+is "smaller than its job, whose variables srun preserves" "$out" "0/1 local 0/1 node 0,0 on n1 master n1"
 cluster_run srun --ddp=on -N1 -n6 -O "$tmp/show"
 is "overcommit" "$(lines | head -n 1) $(lines | wc -l)" "0/6 local 0/6 node 0,0 on n1 master n1 6"
 

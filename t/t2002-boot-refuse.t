@@ -15,6 +15,8 @@ run "$probe"
 like "alone without anything: one rank" "$rc $out" "^0 rank 0 of 1: node 0 of 1, local 0 of 1, "
 run env SLURM_NTASKS=1 SLURM_STEP_NUM_TASKS=1 "$probe"
 is "one Slurm task is alone as well" "$rc" 0
+run env SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=1 "$probe"
+is "... in a job of several, too" "$rc" 0
 refused "several Slurm tasks without PMIx" "SLURM_NTASKS=4.*srun --ddp=on.*srun --mpi=pmix" SLURM_NTASKS=4
 refused "several tasks of the step" "SLURM_STEP_NUM_TASKS=2.*srun --ddp=on" SLURM_NTASKS=1 SLURM_STEP_NUM_TASKS=2
 refused "a task count that is no number" "SLURM_NTASKS=many.*srun --ddp=on" SLURM_NTASKS=many

@@ -15,9 +15,12 @@ DDP_INTERFACE=lo cluster_run srun -K --mpi=pmix -N2 -n4 "$probe"
 is "an interface is named (the nodes of this cluster share a host)" \
     "$rc $(grep -c "of 4: node [01] of 2, " <<<"$out")" "0 4"
 cluster_run srun -K --mpi=none -N2 -n2 "$probe"
-like "srun without PMIx is refused, with the cure" "$rc $err" "^[1-9][0-9]* .*SLURM_NTASKS=2.*srun --ddp=on"
-cluster_run srun -K --mpi=pmix -N1 -n2 env SLURM_NTASKS=4 "$probe"
-like "PMIx that counts other ranks than Slurm is refused" "$rc $err" "^[1-9].*PMIx counts 2 ranks, but SLURM_NTASKS=4: "
+like "srun without PMIx is refused, with the cure" "$rc $err" "^[1-9][0-9]* .*SLURM_STEP_NUM_TASKS=2.*srun --ddp=on"
+cluster_run srun -K --mpi=pmix -N1 -n2 env SLURM_STEP_NUM_TASKS=4 "$probe"
+like "PMIx that counts other ranks than Slurm is refused" "$rc $err" \
+    "^[1-9].*PMIx counts 2 ranks, but SLURM_STEP_NUM_TASKS=4: "
+cluster_run salloc -n2 srun -E --mpi=pmix -n1 "$probe"
+like "... but the job's tasks are not the step's" "$rc $out" "^0 rank 0 of 1: "
 
 # The real library, whose daemon is stopped (as by a debugger, or where memory is short).
 cat >"$tmp/stopped.sh" <<'SCRIPT'

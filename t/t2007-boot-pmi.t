@@ -45,7 +45,7 @@ cluster_run srun --ddp=on,mpi=pmi2 --mpi=none -N1 -n1 bash -c "$shown"
 is "srun's own --mpi goes before it" "$rc $out" "0  no ports"
 cluster_run srun --ddp=on,mpi=pmi2 --mpi=none -N1 -n2 "$probe"
 like "... and a program that needs either refuses, with the cure" "$rc $(sort -u <<<"$err")" \
-    "^1 .*SLURM_NTASKS=2, but this process was started without PMIx or PMI.*srun --ddp=on"
+    "^1 .*SLURM_STEP_NUM_TASKS=2, but this process was started without PMIx or PMI.*srun --ddp=on"
 cat >"$tmp/without.sh" <<'SCRIPT'
 # without.sh DIR PLUGIN COMMAND...: a Slurm that was built without that plugin, for this command.
 plugins=$(dirname "$(find /usr/lib -name mpi_pmi2.so | head -n 1)")

@@ -153,7 +153,7 @@ static void rank_0_warns(void **state)
 {
     (void)state;
     struct vars v = plain_step();
-    put(&v, "SLURM_NTASKS", "2");
+    put(&v, "SLURM_STEP_NUM_TASKS", "2");
     put(&v, "SLURM_PROCID", "0");
     put(&v, "SLURM_NODEID", "0");
     put(&v, "SLURMD_NODENAME", "n1");
@@ -289,7 +289,7 @@ static void gpus_are_named(void **state)
 static struct vars one_task_a_node(const char *gpus)
 {
     struct vars v = plain_step();
-    put(&v, "SLURM_NTASKS", "2");
+    put(&v, "SLURM_STEP_NUM_TASKS", "2");
     put(&v, "SLURM_PROCID", "1");
     put(&v, "SLURM_STEP_TASKS_PER_NODE", "1(x2)");
     if (gpus)

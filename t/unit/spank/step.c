@@ -151,9 +151,9 @@ static void large_components_cost_no_time(void **state)
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
-    static const char *const names[] = {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_NODES",
-                                        "SLURM_NODEID", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST",
-                                        "SLURM_STEP_TASKS_PER_NODE", "SLURMD_NODENAME"};
+    static const char *const names[] = {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID",
+                                        "SLURM_STEP_NUM_NODES", "SLURM_NODEID", "SLURM_JOB_ID", "SLURM_STEP_ID",
+                                        "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE", "SLURMD_NODENAME"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct vars v = plain_step();
         struct step s;

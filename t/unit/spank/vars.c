@@ -30,7 +30,7 @@ void drop(struct vars *v, const char *name)
 struct vars plain_step(void)
 {
     static const char *const pairs[][2] = {
-        {"SLURM_NTASKS", "4"},        {"SLURM_PROCID", "2"},          {"SLURM_LOCALID", "0"},
+        {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"},         {"SLURM_LOCALID", "0"},
         {"SLURM_NODEID", "1"},        {"SLURM_STEP_NUM_NODES", "2"},  {"SLURM_STEP_NODELIST", "n[1-2]"},
         {"SLURMD_NODENAME", "n2"},    {"SLURM_JOB_ID", "100"},        {"SLURM_STEP_ID", "3"},
         {"SLURM_CPUS_ON_NODE", "8"},  {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
