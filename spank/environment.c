@@ -143,7 +143,8 @@ static int make_master_addr(struct maker *m)
 static bool wants_reserved(const struct maker *m)
 {
     const struct knob_value *key = &m->o->key[KEY_RESV_PORTS];
-    return key->is_set ? key->b : get_users(m, "SLURM_RESV_PORTS") && get_users(m, "SLURM_STEP_RESV_PORTS");
+    const char *asked = get_users(m, "SLURM_RESV_PORTS");
+    return key->is_set ? key->b : asked && strcmp(asked, "0") && get_users(m, "SLURM_STEP_RESV_PORTS");
 }
 
 static int choose_port(struct maker *m, int *ret, bool *ret_is_derived)

@@ -74,6 +74,7 @@ void prepare_forget(void)
         environment_forget(getenv(lists[i]), prepare_lookup, NULL, drop);
         unsetenv(lists[i]);
     }
+    unsetenv("SLURM_STEP_RESV_PORTS"); /* srun sets it only where it has reserved some */
     unsetenv("SLURM_PTY_PORT"); /* srun has yet to set its own, by which plan_guard knows --pty */
     unsetenv(GATHER_VARIABLE);
     unsetenv(PORT_DRAW_VARIABLE);
@@ -134,7 +135,7 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
         offer(set, sizeof set, "SLURM_NO_KILL", "set");
     if (is_elastic && getenv("MASTER_ADDR"))
         f->warn("MASTER_ADDR is set, and stays as it is when that node is lost: leave it to the plugin (unset it)");
-    if (o->key[KEY_RESV_PORTS].b || c->resv_ports)
+    if (o->key[KEY_RESV_PORTS].b || (c->resv_ports && strcmp(c->resv_ports, "0")))
         offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
     else if (mpi && !strcmp(mpi, "pmi2"))
         offer(set, sizeof set, "SLURM_RESV_PORTS", "0"); /* pmi2 would take as many as tasks are on a node */

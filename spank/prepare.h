@@ -17,7 +17,7 @@ struct prepare_facts {
 };
 
 /* In srun, sbatch and salloc: started within a task of ours, they have its environment, but their step is another. So
- * what was set for that task goes, by us and by Slurm's PMIx or PMI. */
+ * what was set for that task goes, by us and by Slurm's PMIx or PMI, and the ports that Slurm reserved for it. */
 void prepare_forget(void);
 
 /* In srun's slurm_spank_init: sets what srun is to read, where its command line, or the job, asks for ddp, and its

@@ -175,6 +175,7 @@ static void reserved_ports_are_taken_where_asked_for(void **state)
     static const struct { const char *option, *asked, *want; } cases[] = {
         {"on", NULL, "21703"},            /* MpiParams: Slurm reserves unasked */
         {"on", "1", "12000"},             /* srun --resv-ports */
+        {"on", "0", "21703"},             /* those of the step around this one */
         {"on,resv_ports", NULL, "12000"},
         {"on,resv_ports=off", "1", "21703"},
         {"on,resv_ports,port=1234", "1", "1234"},
