@@ -167,6 +167,7 @@ static void place_simply(struct arranger *g)
                             .numa = -1, .nic = -1, .nic_distance = DISTANCE_ACROSS,
                             .reason = a->request.keep ? PLACE_KEPT : PLACE_OWN};
     a->mine = &a->one;
+    a->n_same = a->n_same_mask;
 }
 
 static int place(struct arranger *g)
@@ -179,6 +180,8 @@ static int place(struct arranger *g)
     if (placement_choose(&a->request, a->place, g->errp) < 0)
         return -1;
     a->mine = &a->place[g->rank];
+    for (int i = 0; i < g->n_ranks; i++)
+        a->n_same += cpus_equal(&a->place[i].cpus, &a->mine->cpus);
     return 0;
 }
 

@@ -216,12 +216,12 @@ static bool leaves_threads(const struct maker *m, const struct environment_place
 
 static void make_threads(struct maker *m, const struct environment_place *place)
 {
-    int64_t threads = m->o->key[KEY_OMP].i, n_cpus = (int64_t)place->n_cpus;
+    int64_t threads = m->o->key[KEY_OMP].i, n_cpus = (int64_t)place->n_cpus, share = n_cpus / place->n_same;
     int per_task = m->step->cpus_per_task;
     const char *users = get_users(m, "OMP_NUM_THREADS");
     char text[24];
     if (threads == 0 && per_task > 0) {
-        threads = per_task < n_cpus ? per_task : n_cpus;
+        threads = per_task < share ? per_task : share;
         if (per_task > n_cpus)
             warn(m, "SLURM_CPUS_PER_TASK=%d, but rank 0 may use %d of the CPUs: give srun itself -c %d", per_task,
                  (int)n_cpus, per_task);

@@ -122,6 +122,28 @@ static void offer(char *set, size_t size, const char *name, const char *value)
     snprintf(set + used, size - used, "%s%s=%s", used ? "," : "", name, value);
 }
 
+/* slurmstepd tells a task its mask in the words of --cpu-bind, which an srun in there would take for the user's. A mask
+ * that the user gave that task looks the same, and was for that task. */
+static void forget_mask(void)
+{
+    static const char *const names[] = {"SLURM_CPU_BIND_VERBOSE", "SLURM_CPU_BIND_TYPE", "SLURM_CPU_BIND_LIST"};
+    const char *rest = getenv("SLURM_CPU_BIND"), *type = getenv("SLURM_CPU_BIND_TYPE");
+    if (!rest || !type || strcmp(type, "mask_cpu:"))
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *part = getenv(names[i]);
+        size_t n = part ? strlen(part) : 0;
+        if (!n || strncmp(rest, part, n))
+            return;
+        rest += n + (i == 0 && rest[n] == ',');
+    }
+    if (*rest)
+        return; /* exported since */
+    unsetenv("SLURM_CPU_BIND");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+}
+
 static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c)
 {
     char set[256] = "", text[320];
@@ -139,6 +161,8 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
         offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
     else if (mpi && !strcmp(mpi, "pmi2"))
         offer(set, sizeof set, "SLURM_RESV_PORTS", "0"); /* pmi2 would take as many as tasks are on a node */
+    if (!c->cpu_bind)
+        forget_mask();
     if (!c->cpu_bind && !getenv("SLURM_CPU_BIND"))
         offer(set, sizeof set, UNBOUND_VARIABLE, "1");
     setenv(srun_set, set, 1);

@@ -35,6 +35,18 @@ bound --ddp=on --cpu-bind=map_cpu:1,0
 is "--cpu-bind=map_cpu stays" "$(sort <<<"$out" | tr '\n' ' ')" "Cpus_allowed_list:0 Cpus_allowed_list:1 "
 bound --ddp=on,verbose --cpu-bind=verbose
 is "--cpu-bind=verbose is no binding" "$(n_masks)" "$want"
+cluster_run env -u SLURM_CPU_BIND srun --ddp=on -n2 -c2 --cpu-bind=mask_cpu:0x3 /bin/sh -c 'echo $OMP_NUM_THREADS'
+is "ranks on the same CPUs share them out among their threads, whatever -c says" "$(sort -u <<<"$out")" 1
+
+# Slurm tells a task its mask as if it were the user's --cpu-bind.
+within() {
+    cluster_run env -u SLURM_CPU_BIND srun -n1 -c2 sh -c "$1 srun --overlap -n2 --ddp=on,verbose sh -c '$mask'"
+}
+within ""
+is "a task's own srun gives each its own" "$(n_masks)" "$want"
+unlike "... without --cpu-bind" "$err" "--cpu-bind was given"
+within "SLURM_CPU_BIND=mask_cpu:0x3"
+is "... and what the user exports there stays" "$(n_masks)" 1
 
 cluster_run env -u SLURM_CPU_BIND srun --ddp=on -n7 -O /bin/sh -c 'echo $OMP_NUM_THREADS'
 is "more ranks than cores: one thread each" "$(sort -u <<<"$out")" 1

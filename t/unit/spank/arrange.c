@@ -24,7 +24,7 @@ struct node {
 struct answer {
     bool is_there, is_trial, is_alone, is_failed, has_inventory;
     struct place mine;
-    int n_same;
+    int n_same_mask, n_same;
     char why[64], warning[320];
 };
 
@@ -120,7 +120,8 @@ static void be_rank(const struct node *n, int rank, struct board *b)
         ret->is_alone = a.is_alone;
         ret->has_inventory = a.inventory;
         ret->mine = *a.mine;
-        ret->n_same = a.n_same_mask;
+        ret->n_same_mask = a.n_same_mask;
+        ret->n_same = a.n_same;
         snprintf(ret->why, sizeof ret->why, "%s", placement_why(&a.request, a.mine));
         snprintf(ret->warning, sizeof ret->warning, "%s", a.warning);
     }
@@ -171,13 +172,14 @@ static void a_common_mask_is_shared_out(void **state)
     expect(0, "0-1,4-5", -1, "equal share");
     expect(1, "2-3,6-7", -1, "equal share");
     expect_loads(1, 0, 0);
-    assert_int_equal(shared->answer[0].n_same, 2);
+    assert_int_equal(shared->answer[0].n_same_mask, 2);
+    assert_int_equal(shared->answer[0].n_same, 1);
     assert_string_equal(shared->answer[0].warning, "");
     run(&(struct node){.n_ranks = 4, .options = "on", .mask = {"0-1", "2-3", "0-1", "2-3"}, .held = 4});
     expect(0, "0", -1, "equal share");
     expect(2, "1", -1, "equal share");
     expect(3, "3", -1, "equal share");
-    assert_int_equal(shared->answer[0].n_same, 2);
+    assert_int_equal(shared->answer[0].n_same_mask, 2);
 }
 
 static void gpus_decide_where_they_are(void **state)
@@ -230,6 +232,7 @@ static void where_nothing_is_to_decide_nothing_is_read(void **state)
         .n_ranks = 2, .options = "on", .mask = {"0-7", "0-7"}, .visible = {"0,1", "0,1"}, .is_bound = true});
     expect(1, "0-7", 1, "--cpu-bind was given");
     expect_loads(0, 1, 0);
+    assert_int_equal(shared->answer[1].n_same, 2);
     run(&(struct node){.n_ranks = 2, .options = "verbose", .mask = {"0,4", "1,5"}, .held = 4});
     expect(1, "1,5", -1, "");
     expect_loads(0, 1, 0);
@@ -256,7 +259,7 @@ static void print_changes_nothing(void **state)
     run(&(struct node){.n_ranks = 2, .options = "bind=print", .mask = {"0-7", "0-7"}, .held = 8});
     expect(0, "0-1,4-5", -1, "equal share");
     assert_true(shared->answer[0].is_trial && shared->answer[1].is_trial);
-    assert_int_equal(shared->answer[0].n_same, 2);
+    assert_int_equal(shared->answer[0].n_same_mask, 2);
     expect_loads(0, 1, 0);
 }
 
@@ -271,7 +274,7 @@ static void a_record_takes_the_machines_place(void **state)
         expect(1, i < 2 ? "2-3,6-7" : "1,3,5,7", i < 2 ? 1 : 0, ""); /* one GPU: both beside it first */
         expect_loads(0, 0, 1);
         assert_true(shared->answer[0].is_trial);
-        assert_int_equal(shared->answer[0].n_same, 2);
+        assert_int_equal(shared->answer[0].n_same_mask, 2);
     }
     run(&(struct node){.n_ranks = 2, .options = "topo=/record", .mask = {"0", "0"}, .is_unreadable = true});
     assert_true(shared->answer[0].is_failed && shared->answer[1].is_failed);

@@ -23,7 +23,8 @@ static struct environment make_with(struct vars *v, const char *option, struct e
 
 static struct environment make(struct vars *v, const char *option)
 {
-    return make_with(v, option, (struct environment_place){.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1});
+    return make_with(v, option, (struct environment_place){.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .n_same = 1,
+                                                           .device = -1});
 }
 
 #define assert_var(v, name, want) assert_string_equal(lookup(name, v), want)
@@ -199,12 +200,13 @@ static void threads_follow_the_cpus(void **state)
     (void)state;
     static const struct {
         const char *held, *per_task;
-        struct { size_t cpus, cores; int sharing; } m;
+        struct { size_t cpus, cores; int sharing, same; } m;
         const char *want;
     } cases[] = {
-        {"8", NULL, {8, 4, 1}, "4"}, {"8", NULL, {8, 8, 2}, "4"}, {"8", NULL, {1, 1, 5}, "1"},
-        {"2", NULL, {64, 64, 2}, "1"}, {"8", "2", {8, 4, 1}, "2"}, {"8", "6", {8, 4, 1}, "6"},
-        {"8", "9", {8, 4, 1}, "8"}, {"0", NULL, {8, 8, 4}, "2"},
+        {"8", NULL, {8, 4, 1, 1}, "4"}, {"8", NULL, {8, 8, 2, 2}, "4"}, {"8", NULL, {1, 1, 5, 5}, "1"},
+        {"2", NULL, {64, 64, 2, 2}, "1"}, {"8", "2", {8, 4, 1, 1}, "2"}, {"8", "6", {8, 4, 1, 1}, "6"},
+        {"8", "9", {8, 4, 1, 1}, "8"}, {"0", NULL, {8, 8, 4, 4}, "2"},
+        {"8", "2", {2, 2, 2, 2}, "1"}, {"8", "2", {2, 2, 4, 4}, "1"}, {"8", "3", {3, 2, 2, 1}, "3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct vars v = plain_step();
@@ -212,7 +214,8 @@ static void threads_follow_the_cpus(void **state)
         if (cases[i].per_task)
             put(&v, "SLURM_CPUS_PER_TASK", cases[i].per_task);
         make_with(&v, "on", (struct environment_place){.n_cpus = cases[i].m.cpus, .n_cores = cases[i].m.cores,
-                                                       .n_sharing = cases[i].m.sharing, .device = -1});
+                                                       .n_sharing = cases[i].m.sharing,
+                                                       .n_same = cases[i].m.same, .device = -1});
         assert_var(&v, "OMP_NUM_THREADS", cases[i].want);
     }
 }
@@ -238,7 +241,7 @@ static void threads_are_bound_where_the_user_wants_them_bound(void **state)
     }
 }
 
-static const struct environment_place with_gpus = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = 1,
+static const struct environment_place with_gpus = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .n_same = 1, .device = 1,
                                                    .has_nvidia = true, .nccl_socket_ifname = "=eth0,eth1",
                                                    .nccl_ib_hca = "100%,mlx5_0", .gloo_socket_ifname = "eth0"};
 
@@ -405,7 +408,7 @@ static void a_seat_changes_what_says_where_it_is(void **state)
 static void a_stop_tells_when_the_job_ends(void **state)
 {
     (void)state;
-    struct environment_place guarded = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1,
+    struct environment_place guarded = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .n_same = 1, .device = -1,
                                         .is_requeued_by_guards = true};
     struct vars v = plain_step();
     put(&v, "SLURM_JOB_END_TIME", "1800000000");
@@ -436,7 +439,7 @@ static void launchers_say_how_many_threads(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct vars v = one_task_a_node(cases[i].gpus);
         make_with(&v, cases[i].option,
-                  (struct environment_place){.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1,
+                  (struct environment_place){.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .n_same = 1, .device = -1,
                                              .launcher = cases[i].launcher});
         const char *got = lookup("OMP_NUM_THREADS", &v);
         if ((got && cases[i].want) ? strcmp(got, cases[i].want) : got != cases[i].want)
@@ -456,7 +459,7 @@ static void what_cannot_work_is_refused(void **state)
     struct keys o;
     struct step s;
     ddp_error_t e = {0};
-    struct environment_place place = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .device = -1};
+    struct environment_place place = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .n_same = 1, .device = -1};
     struct port_range ephemeral = {20000, 40000};
     put(&v, "SLURM_PROCID", "0"); /* on n2, as --distribution=arbitrary may have it */
     assert_int_equal(step_read(lookup, &v, 2, &s, &e), 0);
