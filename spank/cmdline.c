@@ -5,13 +5,12 @@
 
 /* srun's options that never take the next argument as their value (srun(1); optional values need "="). */
 static const char *const long_flags[] = {
-    "bcast",       "compress",        "get-user-env",  "send-libs",     "test-only",     "x11",
-    "contiguous",  "disable-status",  "exact",       "exclusive",     "help",          "hold",         "immediate",
-    "interactive", "kill-on-bad-exit", "label",      "multi-prog",    "no-allocate",   "no-kill",      "nice",
-    "overcommit",  "overlap",         "oversubscribe", "parsable",      "preserve-env",  "propagate",    "pty",
-    "quiet",
-    "quit-on-interrupt", "reboot",    "share",         "spread-job",    "unbuffered",   "usage",
-    "use-min-nodes", "verbose",       "version",     "wait-all-nodes", "whole",
+    "bcast", "compress", "consolidate-segments", "contiguous", "debugger-test", "disable-status", "exact",
+    "exclusive", "external-launcher", "get-user-env", "help", "hold", "immediate", "interactive", "kill-on-bad-exit",
+    "label", "multi-prog", "nice", "no-allocate", "no-kill", "oom-kill-step", "overcommit", "overlap",
+    "oversubscribe", "parsable", "preserve-env", "propagate", "pty", "quiet", "quit-on-interrupt", "reboot",
+    "send-libs", "share", "spread-job", "spread-segments", "stepmgr", "test-only", "unbuffered", "usage",
+    "use-min-nodes", "verbose", "version", "wait-all-nodes", "wait-for-children", "whole", "x11",
 };
 static const char short_flags[] = "EHIKOQXVZhklsuv";
 

@@ -339,6 +339,8 @@ static void option_is_found_on_the_command_line(void **state)
     expect_ddp("srun|--resv-ports|--ddp=on|./train", "on");
     expect_ddp("srun|--bcast|./train|--ddp=on", NULL);
     expect_ddp("srun|--async|--parsable|./train|--ddp=on", NULL);
+    expect_ddp("srun|--external-launcher|./train|--ddp=on", NULL);
+    expect_ddp("srun|--wait-for-children|./train|--ddp=on", NULL);
     assert_null(cmdline_read("", 0).ddp);
     assert_null(cmdline_read("srun", 4).ddp); /* not ended: not touched */
 }
