@@ -81,7 +81,8 @@ static int meet(struct arranger *g)
         a->is_alone = true;
         warn(g, e.text, "this rank keeps the CPUs that Slurm gave it");
     } else if (g->n_ranks > 1) {
-        warn(g, "the ranks of this node cannot share memory before they start",
+        warn(g, g->n_ranks > PLACEMENT_RANKS_MAX ? "the ranks of this node are too many to be placed"
+                                                 : "the ranks of this node cannot share memory before they start",
              "they keep the CPUs that Slurm gave them");
     }
     a->own_rank = calloc((size_t)g->n_ranks, sizeof own);
@@ -173,6 +174,10 @@ static void place_simply(struct arranger *g)
 static int place(struct arranger *g)
 {
     struct arrangement *a = g->a;
+    if (g->n_ranks > PLACEMENT_RANKS_MAX) {
+        place_simply(g);
+        return 0;
+    }
     a->request.inventory = a->inventory;
     a->place = calloc((size_t)g->n_ranks, sizeof *a->place);
     if (!a->place)

@@ -46,8 +46,9 @@ struct arrangement {
     struct place *place, one;
 };
 
-/* Fills *ret, which the caller frees with arrange_destroy. A failure between the ranks, or in reading this machine, is
- * only a warning: the task then keeps its mask. 0, or -1: the file of topo= is wrong, or there is no memory. */
+/* Fills *ret, which the caller frees with arrange_destroy. A failure between the ranks or in reading this machine, or
+ * more than PLACEMENT_RANKS_MAX ranks, is only a warning: the task then keeps its mask. 0, or -1: the file of topo= is
+ * wrong, or there is no memory. */
 int arrange(const struct arrange_facts *f, struct arrangement *ret, ddp_error_t *errp);
 
 /* Fills *ret with the placement of the node's ranks, to be shown; false: there is nothing to show. */

@@ -91,8 +91,8 @@ static int load_record(void *arg, uint64_t deadline, struct inventory *ret, ddp_
 /* Short where somebody never comes; else so long that no busy machine makes a rank look lost. */
 static double patience(const struct node *n)
 {
-    for (int i = 0; i < n->n_ranks; i++)
-        if (!n->mask[i])
+    for (int i = 0; i < n->n_ranks && i < RANKS_MAX; i++)
+        if (!n->mask[i] && !n->has_no_board)
             return 1;
     return 60;
 }
@@ -133,7 +133,7 @@ static void run(const struct node *n)
     int status;
     struct board *b = n->has_no_board ? NULL : board_create(n->n_ranks);
     memset(shared, 0, sizeof *shared);
-    for (int i = 0; i < n->n_ranks; i++) {
+    for (int i = 0; i < n->n_ranks && i < RANKS_MAX; i++) {
         pid_t pid = n->mask[i] ? fork() : -1;
         if (pid == 0) {
             be_rank(n, i, b);
@@ -311,6 +311,16 @@ static void a_machine_that_cannot_be_read_is_left_alone(void **state)
     expect_loads(0, 1, 0);
 }
 
+/* slurmstepd makes no board for them. */
+static void too_many_ranks_keep_what_they_have(void **state)
+{
+    (void)state;
+    run(&(struct node){.n_ranks = PLACEMENT_RANKS_MAX + 1, .options = "on", .mask = {"0-7", "0-7"}, .held = 8,
+                       .visible = {"0,1", "0,1"}, .has_no_board = true});
+    expect(1, "0-7", 1, "did not meet");
+    assert_non_null(strstr(shared->answer[1].warning, "too many to be placed: they keep the CPUs"));
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -327,6 +337,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_record_takes_the_machines_place),
     cmocka_unit_test(who_is_alone_keeps_what_it_has),
     cmocka_unit_test(a_machine_that_cannot_be_read_is_left_alone),
+    cmocka_unit_test(too_many_ranks_keep_what_they_have),
 };
 
 int main(void)
