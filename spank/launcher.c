@@ -28,17 +28,21 @@ static enum launcher find(const char *name)
     return LAUNCHER_NONE;
 }
 
-/* The module or script that python runs, by its options (python3(1)); NULL: neither. */
+/* The module or script that python runs, by its options (python3(1)); NULL: neither. Those of one letter may stand
+ * together, and a value right behind its letter. */
 static const char *python_runs(int argc, char *const *argv)
 {
     for (int i = 1; i < argc; i++) {
+        const char *letter = argv[i] + strcspn(argv[i], "cmWX");
         if (argv[i][0] != '-')
             return base_of(argv[i]);
-        if (!strcmp(argv[i], "-m"))
-            return i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(argv[i], "-c") || !argv[i][1])
+        if (*letter == 'c' || !argv[i][1])
             return NULL;
-        i += !strcmp(argv[i], "-W") || !strcmp(argv[i], "-X");
+        if (*letter == 'm' && letter[1])
+            return letter + 1;
+        if (*letter == 'm')
+            return i + 1 < argc ? argv[i + 1] : NULL;
+        i += *letter && !letter[1];
     }
     return NULL;
 }
