@@ -9,7 +9,7 @@
 
 #include "topology/load_impl.h"
 
-enum { FOUND_MAX = 1024, LINK_MAX = 256 };
+enum { FOUND_MAX = 1024, FOUND_NICS_MAX = FOUND_MAX - INVENTORY_GPUS_MAX - 1, LINK_MAX = 256 };
 
 /* A PCI device that is a GPU or a NIC. */
 struct found {
@@ -23,7 +23,7 @@ struct found {
 struct scan {
     const char *sys;
     size_t n;
-    struct found found[FOUND_MAX];
+    struct found found[FOUND_MAX]; /* with room for one GPU too many, however many NICs there are */
 };
 
 /* The first line of SYS/bus/pci/devices/BUS/NAME, without its end; "" where it cannot be read. */
@@ -76,7 +76,7 @@ static void look_at(struct scan *s, const char *name)
         return;
     struct found *f = &s->found[s->n];
     *f = (struct found){domain, (uint8_t)bus, (uint8_t)device, (uint8_t)function, .is_nic = false};
-    if (!is_wanted(folder_of(s->sys, f, folder, sizeof folder), f))
+    if (!is_wanted(folder_of(s->sys, f, folder, sizeof folder), f) || (f->is_nic && s->n >= FOUND_NICS_MAX))
         return;
     ssize_t len = readlink(folder, f->link, sizeof f->link - 1);
     f->link[len > 0 ? len : 0] = 0;

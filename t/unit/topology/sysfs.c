@@ -203,6 +203,21 @@ static void virtual_functions_do_not_crowd_out_nics(void **state)
     assert_int_equal(n_named, 8);
 }
 
+static void nics_do_not_crowd_out_gpus(void **state)
+{
+    (void)state;
+    char bus[32];
+    for (int i = 0; i < 8 + 2048; i++) {
+        bool is_gpu = i < 8; /* first: tmpfs lists the newest first */
+        snprintf(bus, sizeof bus, "0000:%02x:%02x.%x", i / 256, i / 8 % 32, i % 8);
+        add("pci0000:00/", bus, is_gpu ? "0x030200\n" : "0x020000\n",
+            is_gpu ? "0x10de:0x2330\n" : "0x15b3:0x101e\n", "0-1\n");
+    }
+    read_all();
+    assert_int_equal(inv.n_gpus, 8);
+    assert_int_equal(inv.n_nics, INVENTORY_NICS_MAX);
+}
+
 static void too_many_gpus_are_refused(void **state)
 {
     (void)state;
@@ -227,7 +242,7 @@ static void nothing_there_is_no_device(void **state)
 static const struct CMUnitTest tests[] = {
     CASE(gpus_are_found_by_class_and_vendor), CASE(links_tell_the_bridges),
     CASE(localities_may_say_nothing),         CASE(nics_are_told_apart),
-    CASE(virtual_functions_do_not_crowd_out_nics), CASE(too_many_gpus_are_refused),
-    CASE(nothing_there_is_no_device),
+    CASE(virtual_functions_do_not_crowd_out_nics), CASE(nics_do_not_crowd_out_gpus),
+    CASE(too_many_gpus_are_refused),          CASE(nothing_there_is_no_device),
 };
 UNIT_MAIN(tests)
