@@ -372,10 +372,12 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     enum launcher launcher = find_launcher(sp);
     if (launcher == LAUNCHER_MPI)
         return 0; /* its ranks are mpirun's to place, on all that the job has of the node */
-    uint32_t n_nodes = 0;
+    uint32_t n_nodes = 0, n_tasks = 0;
     struct task_request r = make_request(plugin.has_option ? plugin.option : NULL, lookup_job, job_environment(sp));
     if (spank_get_item(sp, S_JOB_NNODES, &n_nodes) == ESPANK_SUCCESS)
         r.n_own_nodes = (int)n_nodes;
+    if (spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS)
+        r.n_local_tasks = (int)n_tasks;
     r.launcher = launcher;
     int rc = task_prepare(&r, &t, &e);
     board_destroy(plugin.board); /* exec would end this view of it, too */

@@ -11,6 +11,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/num.h"
 #include "runtime/base/plain.h"
 #include "spank/affinity.h"
 #include "spank/arrange.h"
@@ -23,10 +24,13 @@
 
 #define WAITS_S 4.0   /* of all waits together */
 #define ALL_S 5.0     /* of everything */
+#define CROWD 50      /* both have a second more for each so many tasks to a CPU, which start one after another, */
+#define CROWD_S 20    /* up to this */
 #define RESOLVE_S 3.0 /* for the resolver; without an answer NCCL chooses by itself */
 
 struct task {
     const struct task_request *r;
+    double all_s;      /* of everything */
     uint64_t deadline; /* of waits */
     struct keys o;
     struct step step;
@@ -322,15 +326,25 @@ static int start_watchdog(const struct task *t, struct watchdog *ret, ddp_error_
     char line[256];
     const char *node = get(t, "SLURMD_NODENAME");
     snprintf(line, sizeof line, "ddp: %.64s: this task was not ready for its program after %g s and was ended: tell "
-             "your site (srun --ddp=off runs it without the plugin)\n", node ? node : "this node", ALL_S);
+             "your site (srun --ddp=off runs it without the plugin)\n", node ? node : "this node", t->all_s);
     plain_lines(line);
-    return watchdog_start(ret, ALL_S, line, errp);
+    return watchdog_start(ret, t->all_s, line, errp);
+}
+
+static int crowd_s(const struct task_request *r)
+{
+    int n_cpus = (int)sysconf(_SC_NPROCESSORS_ONLN), held;
+    if (num_int(r->lookup("SLURM_CPUS_ON_NODE", r->arg), 1, n_cpus, &held) == 0)
+        n_cpus = held;
+    int more = r->n_local_tasks / (n_cpus > 0 ? n_cpus : 1) / CROWD;
+    return more < CROWD_S ? more : CROWD_S;
 }
 
 int task_prepare(const struct task_request *r, struct task_result *ret, ddp_error_t *errp)
 {
     bool is_site_missing = false;
-    struct task t = {.r = r, .deadline = deadline_in(WAITS_S)};
+    int more = crowd_s(r);
+    struct task t = {.r = r, .all_s = ALL_S + more, .deadline = deadline_in(WAITS_S + more)};
     struct watchdog dog;
     ret->environment.n_vars = ret->environment.n_warnings = 0;
     ret->is_guarded = false;

@@ -18,6 +18,7 @@ struct task_request {
     bool is_memory_users;       /* --mem-bind */
     struct board *board;        /* where the node's tasks meet; NULL: none */
     int n_own_nodes;            /* of the step's component that the task belongs to (step.h) */
+    int n_local_tasks;          /* of that component on this node; 0: not known */
     enum launcher launcher;     /* what the task's program is */
     lookup_f lookup;            /* the task's environment */
     void *arg;
@@ -40,12 +41,12 @@ int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_
  * ddp. Warnings and the verbose lines go to r->log. 0, or -1: the caller must then end the
  * process.
  *
- * It takes 5 s at most. Some of Slurm's ways to end a step do not reach a task that has not started its program
- * (proctrack/linuxproc does not kill a process whose name is still slurmstepd), and a task that outlives a cancelled
- * step by UnkillableStepTimeout (60 s unless the site sets another) takes its node out of service. All waits share one
- * deadline, 4 s from the start, and each has a fallback: without the node's other ranks a rank keeps its CPUs, without
- * the resolver NCCL chooses its interface, without srun a node's table is printed later. A watchdog (watchdog.h) ends
- * whatever is not done after 5 s; it keeps running if the result is -1. */
+ * It takes 5 s at most, 25 s where a thousand tasks share a CPU. Some of Slurm's ways to end a step do not reach a task
+ * that has not started its program (proctrack/linuxproc does not kill a process whose name is still slurmstepd), and a
+ * task that outlives a cancelled step by UnkillableStepTimeout (60 s unless the site sets another) takes its node out
+ * of service. All waits share one deadline, a second before that, and each has a fallback: without the node's other
+ * ranks a rank keeps its CPUs, without the resolver NCCL chooses its interface, without srun a node's table is printed
+ * later. A watchdog (watchdog.h) ends whatever is not done in time; it keeps running if the result is -1. */
 int task_prepare(const struct task_request *r, struct task_result *ret, ddp_error_t *errp);
 
 #endif

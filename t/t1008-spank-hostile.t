@@ -3,7 +3,7 @@
 # such a task from outside, and Slurm drains a node whose step outlives its end.
 source "$(dirname "$0")/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
-cluster_up 1 --cpus 2 --conf UnkillableStepTimeout=10
+cluster_up 1 --cpus 128 --conf UnkillableStepTimeout=10
 
 node_is() { cluster_run sinfo -h -o %T && [ "$out" = "$1" ]; }
 
@@ -51,13 +51,19 @@ until_true 30 find_holder sleep
 cluster_run srun --ddp=on,topo="$fifo" -n1 true
 is "a record that never comes ends the task: rc" "$rc" 1
 like "... which says so" "$err" 'fifo: Connection timed out'
-"$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,topo="$fifo" -n1 true 2>"$tmp/late.err" &
-srun=$!
-ok "a task waits for it" until_true 30 find_holder slurmstepd
-kill -ALRM "$holder"
-rc=0
-wait $srun || rc=$?
+late() { # OPTION...: a step whose one task that waits for the record hears the signal
+    "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,topo="$fifo" "$@" true 2>"$tmp/late.err" &
+    srun=$!
+    ok "a task waits for it" until_true 30 find_holder slurmstepd
+    kill -ALRM "$holder"
+    rc=0
+    wait $srun || rc=$?
+}
+late -n1
 is "the watchdog ends it: rc" "$rc" 1
 ok "... with a word to the user" grep -q '^ddp: n1: this task was not ready for its program after 5 s' "$tmp/late.err"
+late -n100 -O
+ok "many tasks on one CPU, which start one after another, have longer" \
+    grep -q '^ddp: n1: this task was not ready for its program after 7 s' "$tmp/late.err"
 ok "... and the node is idle" until_true 60 node_is idle
 done_testing
