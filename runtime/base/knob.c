@@ -165,16 +165,6 @@ void knob_clear(const struct knob *knobs, size_t n, void *object)
             store(&knobs[i], &unset, (char *)object + knobs[i].offset);
 }
 
-/* x in as few digits as give it back; -1 is none. */
-static void format_double(double x, char *buf, size_t size)
-{
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(buf, size, "%.*g", digits, x);
-        if (strtod(buf, NULL) == x)
-            return;
-    }
-}
-
 static void format_choice(const char *choices, int choice, char *buf, size_t size)
 {
     while (choice-- > 0)
@@ -192,7 +182,7 @@ static void format(const struct knob *k, const char *field, char *buf, size_t si
         snprintf(buf, size, "%lld", k->size == sizeof(int) ? *(const int *)field : (long long)*(const int64_t *)field);
         break;
     case KNOB_DOUBLE:
-        format_double(*(const double *)field, buf, size);
+        num_format(*(const double *)field, buf, size);
         break;
     case KNOB_ENUM:
         format_choice(k->choices, *(const int *)field, buf, size);

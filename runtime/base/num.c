@@ -3,7 +3,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,19 +58,38 @@ int num_u64(const char *text, uint64_t max, uint64_t *ret)
     return 0;
 }
 
+/* Numbers have a point, whatever language the program has chosen: this thread's, until uselocale(what is returned).
+ * The C library makes nothing for "C", which nobody has to free. */
+static locale_t use_points(void)
+{
+    return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+}
+
 int num_double(const char *text, double min, double max, double *ret)
 {
     if (!text || !*text || strspn(text, "0123456789.eE+-") != strlen(text))
         return fail(EINVAL);
     char *end;
+    locale_t was = use_points();
     errno = 0;
     double v = strtod(text, &end);
+    uselocale(was);
     if (end == text || *end)
         return fail(EINVAL);
     if (!isfinite(v) || v < min || v > max)
         return fail(ERANGE);
     *ret = v;
     return 0;
+}
+
+void num_format(double x, char *buf, size_t size)
+{
+    locale_t was = use_points();
+    int digits = 6;
+    do
+        snprintf(buf, size, "%.*g", digits, x);
+    while (strtod(buf, NULL) != x && ++digits <= 17);
+    uselocale(was);
 }
 
 int num_bool(const char *text, bool *ret)

@@ -4,6 +4,7 @@
 #define DDP_BASE_NUM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Decimal integer in [min, max]. 0, or -1 with *ret untouched (errno EINVAL: not a number, ERANGE: out of range). */
@@ -11,8 +12,12 @@ int num_i64(const char *text, int64_t min, int64_t max, int64_t *ret);
 int num_int(const char *text, int min, int max, int *ret);
 int num_u64(const char *text, uint64_t max, uint64_t *ret);
 
-/* Finite decimal number in [min, max] ("3e-3" is one; "inf", "nan" and hexadecimal are not). Same errors. */
+/* Finite decimal number in [min, max] ("3e-3" is one; "inf", "nan" and hexadecimal are not), with a point in every
+ * language. Same errors. */
 int num_double(const char *text, double min, double max, double *ret);
+
+/* x in as few digits as give it back. */
+void num_format(double x, char *buf, size_t size);
 
 /* on|yes|true|1 or off|no|false|0. Same errors. */
 int num_bool(const char *text, bool *ret);

@@ -21,6 +21,8 @@ UNIT_TESTS += t/unit/grads/reducer.t
 t_unit_grads_reducer_t_SOURCES = t/unit/grads/reducer.c
 UNIT_TESTS += t/unit/grads/reducer_start.t
 t_unit_grads_reducer_start_t_SOURCES = t/unit/grads/reducer_start.c
+UNIT_TESTS += t/unit/grads/trace.t
+t_unit_grads_trace_t_SOURCES = t/unit/grads/trace.c
 
 # The reducer once more, with threads for ranks, under ThreadSanitizer.
 if HAVE_TSAN

@@ -48,11 +48,18 @@ void trace_close(struct trace *t)
     *t = (struct trace){0};
 }
 
+/* In microseconds; all digits, and a point in every language. */
+static void put_time(struct trace *t, const char *name, uint64_t ns)
+{
+    fprintf(t->file, ",\"%s\":%llu.%03u", name, (unsigned long long)(ns / 1000), (unsigned)(ns % 1000));
+}
+
 static void begin(struct trace *t, enum trace_track track, const char *ph, const char *what, const char *which,
                   uint64_t at_ns)
 {
-    fprintf(t->file, ",\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"name\":\"%s%s", ph, t->rank, (int)track,
-            (double)at_ns / 1e3, what, which ? " " : "");
+    fprintf(t->file, ",\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", ph, t->rank, (int)track);
+    put_time(t, "ts", at_ns);
+    fprintf(t->file, ",\"name\":\"%s%s", what, which ? " " : "");
     for (const char *p = which ? which : ""; *p; p++) {
         if (*p == '"' || *p == '\\')
             putc('\\', t->file);
@@ -67,7 +74,8 @@ void trace_span(struct trace *t, enum trace_track track, const char *what, const
     if (!t->file)
         return;
     begin(t, track, "X", what, which, from_ns);
-    fprintf(t->file, ",\"dur\":%.3f}", (double)(to_ns - from_ns) / 1e3);
+    put_time(t, "dur", to_ns - from_ns);
+    putc('}', t->file);
 }
 
 void trace_instant(struct trace *t, enum trace_track track, const char *what, const char *which, uint64_t at_ns)

@@ -1,6 +1,10 @@
 #include "t/unit/unit.h"
 
+#include <locale.h>
+
 #include "runtime/base/knob.h"
+#include "t/lib/commas.h"
+#include "t/lib/folder.h"
 
 static const struct knob some[] = {
     {.name = "bind", .env = "DDP_T_BIND", .type = KNOB_ENUM, .def = "auto", .choices = "auto|none", .help = "x"},
@@ -208,9 +212,27 @@ static void values_go_to_their_fields(void **state)
     assert_true(strtod(knob_format(&typed[3], &f, buf, sizeof buf), NULL) == f.real);
 }
 
+static void numbers_have_a_point_in_any_language(void **state)
+{
+    (void)state;
+    struct knob_value v;
+    struct fields f;
+    char buf[64];
+    if (!commas_speak())
+        skip();
+    int rc = knob_parse(&typed[3], "0.25", "x", &v, NULL);
+    f.real = 0.1;
+    knob_format(&typed[3], &f, buf, sizeof buf);
+    setlocale(LC_NUMERIC, "C");
+    assert_int_equal(rc, 0);
+    assert_true(v.d == 0.25);
+    assert_string_equal(buf, "0.1");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(knobs_come_from_the_table), cmocka_unit_test(texts_have_a_greatest_length),
     cmocka_unit_test(options_are_read),          cmocka_unit_test(wrong_options_are_named),
     cmocka_unit_test(help_lists_what_there_is),  cmocka_unit_test(values_go_to_their_fields),
+    cmocka_unit_test_setup_teardown(numbers_have_a_point_in_any_language, folder_make, folder_remove),
 };
 UNIT_MAIN(tests)

@@ -1,0 +1,51 @@
+/* What a trace says. */
+#include "t/unit/unit.h"
+
+#include <locale.h>
+
+#include "runtime/grads/trace.h"
+#include "t/lib/commas.h"
+#include "t/lib/folder.h"
+
+static void write_span(char *text, size_t size)
+{
+    struct trace t = {0};
+    char path[128];
+    snprintf(path, sizeof path, "%s/trace", test_folder);
+    assert_int_equal(trace_open(&t, path, 0, 1, NULL), 0);
+    trace_span(&t, TRACE_STEP, "step", NULL, 1234567, 2234570);
+    assert_int_equal(trace_flush(&t, NULL), 0);
+    trace_close(&t);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    text[fread(text, 1, size - 1, f)] = 0;
+    fclose(f);
+}
+
+static void times_are_exact(void **state)
+{
+    (void)state;
+    char text[4096];
+    write_span(text, sizeof text);
+    assert_non_null(strstr(text, "\"ts\":1234.567,"));
+    assert_non_null(strstr(text, "\"dur\":1000.003}"));
+}
+
+static void times_have_a_point_in_any_language(void **state)
+{
+    (void)state;
+    char text[4096];
+    if (!commas_speak())
+        skip();
+    write_span(text, sizeof text);
+    setlocale(LC_NUMERIC, "C");
+    assert_non_null(strstr(text, "\"ts\":1234.567,"));
+    assert_non_null(strstr(text, "\"dur\":1000.003}"));
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
+static const struct CMUnitTest tests[] = {
+    CASE(times_are_exact),
+    CASE(times_have_a_point_in_any_language),
+};
+UNIT_MAIN(tests)
