@@ -315,6 +315,9 @@ static void make_guard(struct maker *m, const struct environment_place *p)
 static void warn_gpus(struct maker *m, const struct environment_place *place)
 {
     const struct step *t = m->step;
+    if (t->n_unused_gpus > 0)
+        warn(m, "each task on %.64s has %d MIG instances, of which CUDA uses the first only: ask for one per task "
+             "(--gpus-per-task=1)", t->node_name, t->n_gpus + t->n_unused_gpus);
     if (t->local_size == 1 && t->n_gpus > 1 && place->launcher != LAUNCHER_TORCH)
         warn(m, "one task on %.64s with %d GPUs: data-parallel training wants one per GPU: srun --ntasks-per-node=%d, "
              "or torchrun in the task", t->node_name, t->n_gpus, t->n_gpus);

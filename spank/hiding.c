@@ -38,7 +38,8 @@ bool hiding_warn(const struct cmdline *c, lookup_f lookup, void *arg, char *buf,
         find("--tres-per-task", c->tres_per_task, "SLURM_TRES_PER_TASK", lookup, arg),
     };
     const char *per_node = find("", c->ntasks_per_node, "SLURM_NTASKS_PER_NODE", lookup, arg).value, *guilty = NULL;
-    if (per_node && !strcmp(per_node, "1"))
+    const char *visible = lookup("CUDA_VISIBLE_DEVICES", arg);
+    if ((per_node && !strcmp(per_node, "1")) || (visible && !strncmp(visible, "MIG-", 4)))
         return false;
     const char *gpu = !bind.value && tres_bind.value ? find_gpu(tres_bind.value) : NULL;
     /* Since 24.05 sbatch makes SLURM_TRES_PER_TASK of --gpus-per-task, and this beside it. */
@@ -52,8 +53,8 @@ bool hiding_warn(const struct cmdline *c, lookup_f lookup, void *arg, char *buf,
     if (guilty)
         snprintf(buf, size,
                  "%s hides from each rank the GPUs of the others, so that NCCL cannot go peer-to-peer between "
-                 "them and loses much of its speed: write --gpus-per-node=N in its place, and --ddp gives each rank "
-                 "its own",
+                 "them and loses much of its speed: write --gpus-per-node=N in its place (not for MIG instances), and "
+                 "--ddp gives each rank its own",
                  guilty);
     return guilty;
 }

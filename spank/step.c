@@ -233,8 +233,10 @@ int step_read(lookup_f lookup, void *arg, int n_own_nodes, struct step *ret, ddp
     t.cpus_per_task = number_or(&s, "SLURM_CPUS_PER_TASK", 0);
     t.gpus = (struct devices_facts){get(&s, "CUDA_VISIBLE_DEVICES"), get(&s, "ROCR_VISIBLE_DEVICES"),
                                     get(&s, "SLURM_STEP_GPUS")};
-    if (devices_list(NULL, &t.gpus, &gpus, NULL) == 0)
+    if (devices_list(NULL, &t.gpus, &gpus, NULL) == 0) {
         t.n_gpus = gpus.n;
+        t.n_unused_gpus = gpus.n_unused;
+    }
     *ret = t;
     return 0;
 }

@@ -36,6 +36,7 @@ struct step {
     int cpus_per_task; /* --cpus-per-task; 0: not given */
     struct devices_facts gpus; /* borrowed from the task's variables */
     int n_gpus;                /* GPUs that this task will see; 0: none, not known, or a list that cannot be parsed */
+    int n_unused_gpus;         /* MIG instances that it was given and will not see */
     char node_name[HOSTLIST_NAME_MAX + 1];
     char master[HOSTLIST_NAME_MAX + 1]; /* rank 0's node, or what most likely is */
     bool begins_here;                   /* this is rank 0's node, and not the first of the step's list */

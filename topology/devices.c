@@ -76,6 +76,10 @@ int devices_list(const struct inventory *inv, const struct devices_facts *f, str
         return -1;
     const struct items *order = visible(f) ? &seen : &step;
     struct devices d = {.n = (int16_t)count_valid(order)};
+    if (d.n > 1 && kind_of(order->text[0]) == KIND_MIG) {
+        d.n_unused = (int16_t)(d.n - 1);
+        d.n = 1;
+    }
     bool is_renumbered = visible(f) && step.n == seen.n;
     for (int i = 0; i < d.n; i++) {
         bool is_number = kind_of(order->text[i]) == KIND_NUMBER;

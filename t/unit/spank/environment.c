@@ -170,6 +170,22 @@ static void rank_0_warns(void **state)
     assert_null(lookup("OMP_NUM_THREADS", &v));
 }
 
+static void mig_instances_count_as_one_device(void **state)
+{
+    (void)state;
+    for (int n = 1; n < 3; n++) {
+        struct vars v = plain_step();
+        put(&v, "SLURM_PROCID", "0");
+        put(&v, "SLURM_NODEID", "0");
+        put(&v, "SLURMD_NODENAME", "n1");
+        put(&v, "CUDA_VISIBLE_DEVICES", n == 1 ? "MIG-a" : "MIG-a,MIG-b");
+        struct environment env = make(&v, "on");
+        assert_int_equal(env.n_warnings, n - 1);
+        if (n > 1 && !strstr(env.warning[0], "2 MIG instances, of which CUDA uses the first only: ask for one per"))
+            fail_msg("%s", env.warning[0]);
+    }
+}
+
 static void reserved_ports_are_taken_where_asked_for(void **state)
 {
     (void)state;
@@ -481,6 +497,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(only_what_is_listed_is_forgotten),
     cmocka_unit_test(the_users_values_stay),
     cmocka_unit_test(rank_0_warns),
+    cmocka_unit_test(mig_instances_count_as_one_device),
     cmocka_unit_test(reserved_ports_are_taken_where_asked_for),
     cmocka_unit_test(threads_follow_the_cpus),
     cmocka_unit_test(threads_are_bound_where_the_user_wants_them_bound),

@@ -62,6 +62,7 @@ static void what_hides_gpus_is_named(void **state)
         {"srun|a", "SLURM_TRES_PER_TASK=gres/gpu=1|SLURM_TRES_BIND=gres/gpu:single:1", "SLURM_TRES_BIND"},
         {"srun|--tres-bind=gres/gpu:none|--gpus-per-task=1|a", "", NULL},
         {"srun|--tres-bind=gres/nic:single:1|a", "", NULL},
+        {"srun|--gpus-per-task=1|a", "CUDA_VISIBLE_DEVICES=MIG-a", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[320];
@@ -80,6 +81,7 @@ static void the_warning_says_what_to_write(void **state)
     assert_true(hiding_warn(&c, lookup, &v, text, sizeof text));
     assert_non_null(strstr(text, "peer-to-peer"));
     assert_non_null(strstr(text, "write --gpus-per-node=N in its place"));
+    assert_non_null(strstr(text, "not for MIG instances"));
     assert_true(strlen(text) < sizeof text - 1);
 }
 
