@@ -173,7 +173,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
         parts_go(&d->parts, DDP_PART_OTHER);
     }
     checkpoint_fill_tail(&d->save, tail);
-    if (verify_fill(&d->verify, &d->state, tail, errp) < 0)
+    if (d->state.micro.sync && verify_fill(&d->verify, &d->state, tail, errp) < 0)
         return team_fail(&d->team, errp);
     parts_go(&d->parts, DDP_PART_EXPOSED);
     if (reducer_micro_end(&d->state.reducer, errp) < 0)

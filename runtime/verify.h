@@ -30,7 +30,8 @@ struct verify {
     void *buffer;   /* of a part, where values lie on a GPU */
 };
 
-/* Fills this rank's part of a tail: in ddp_backward_end, and where ddp_join makes an empty pass. */
+/* Fills this rank's part of a tail that is summed, once a step, so that all ranks are at the same turn: in the
+ * ddp_backward_end that ends it, and where ddp_join makes an empty pass. */
 int verify_fill(struct verify *v, struct state *s, double *tail, ddp_error_t *errp);
 
 /* Looks at the summed tail. 0; else -1 on all ranks, with an error (DDP_E_DATA) that names the ranks that are wrong, or

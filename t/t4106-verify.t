@@ -4,9 +4,10 @@
 probe=$top_builddir/t/lib/flipprobe
 export DDP_TIMEOUT=60
 elems=200000 turns=13 # 800000 bytes, of which a step sees 65536
+accum=1
 
 flips() { # N LAYOUT [OPTION...]: a bit flips before step 20
-    run "$top_builddir/ddp" run -n "$1" --layout "$2" "$probe" 60 $elems "$rank" 20 "$bit" "${@:3}"
+    run "$top_builddir/ddp" run -n "$1" --layout "$2" "$probe" 60 $elems $accum "$rank" 20 "$bit" "${@:3}"
 }
 n_found=0
 for i in {1..20}; do
@@ -33,13 +34,22 @@ is "with the state spread over the ranks it is off" "$rc $out" "0 "
 flips 3 3 --ddp-zero=1 --ddp-verify=1
 like "... but looks at all where it is asked to" "$rc $out" "^1 20: the parameters of rank 1 "
 
+# A turn is a step, however many micro-steps it has: each part has its own, and a rank that joins keeps pace.
+accum=$turns rank=1 bit=12345
+flips 2 1,1
+like "with as many micro-steps as parts the first part is looked at" "$rc $out" "^1 [23][0-9]: .* rank 1 .* rank 0 "
+bit=join
+flips 3 2,1
+is "... and a rank that joins has the others' parameters" "$rc $out" "0 "
+accum=1
+
 # Checkpoints that the job wrote while parameters differed are not resumed from.
 rank=2 bit=$((32 * elems - 1)) # of the last part
-run "$top_builddir/ddp" run -n 3 --layout 2,1 "$probe" 60 $elems $rank 14 "$bit" "$tmp/ckpt" --ddp-keep=4
+run "$top_builddir/ddp" run -n 3 --layout 2,1 "$probe" 60 $elems $accum $rank 14 "$bit" "$tmp/ckpt" --ddp-keep=4
 like "checkpoints of that time" "$rc $out" "^1 25: .* as after step 12: .*later checkpoints: suspect-step-"
 is "... are set aside" "$(find "$tmp/ckpt" -maxdepth 1 -name 's*-0*' -printf '%f\n' | sort | xargs)" \
     "step-00000010 suspect-step-00000015 suspect-step-00000020 suspect-step-00000025"
 
-run "$top_builddir/ddp" run -n 4 --layout 2,2 "$probe" 3000 100
+run "$top_builddir/ddp" run -n 4 --layout 2,2 "$probe" 3000 100 $accum
 is "3000 clean steps" "$rc $out" "0 "
 done_testing

@@ -1,7 +1,8 @@
-/* flipprobe.c - a job in one of whose ranks a bit of the parameters flips: flipprobe STEPS ELEMS [RANK STEP BIT [DIR]].
- * Takes STEPS steps with a parameter of ELEMS elements; before step STEP rank RANK's bit BIT flips;
- * "nan": its last element becomes one, and with it all gradients. With DIR: a
- * checkpoint every fifth step. Prints what ended it: "N: TEXT", after N steps. */
+/* flipprobe.c - a job in one of whose ranks a bit of the parameters flips:
+ * flipprobe STEPS ELEMS ACCUM [RANK STEP BIT [DIR]]. Takes STEPS steps of ACCUM micro-steps with a parameter of ELEMS
+ * elements; before step STEP rank RANK's bit BIT flips; "nan": its last element becomes one, and with it all gradients;
+ * "join": no bit flips, but it joins. With DIR: a checkpoint every fifth step. Prints what ended it: "N: TEXT", after N
+ * steps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +31,17 @@ static int take_step(ddp_t *d, int id, const char *dir)
 {
     struct ddp_batch b;
     struct ddp_step s;
-    if (ddp_batch_next(d, &b, &e) < 0)
-        return -1;
-    struct ddp_param p = ddp_param_get(d, id);
-    float *grad = p.grad, *value = p.value;
-    grad[ddp_world(d)->rank] = 1 + 0 * value[p.n_elems - 1]; /* all others are 0 */
-    ddp_grad_ready(d, id);
-    if (ddp_backward_end(d, 1, 1, &e) < 0 || ddp_step(d, &s, &e) < 0)
+    do {
+        if (ddp_batch_next(d, &b, &e) < 0)
+            return -1;
+        struct ddp_param p = ddp_param_get(d, id);
+        float *grad = p.grad, *value = p.value;
+        grad[ddp_world(d)->rank] = 1 + 0 * value[p.n_elems - 1]; /* all others are 0 */
+        ddp_grad_ready(d, id);
+        if (ddp_backward_end(d, 1, 1, &e) < 0)
+            return -1;
+    } while (!b.sync);
+    if (ddp_step(d, &s, &e) < 0)
         return -1;
     return dir && s.step % 5 == 0 && ddp_checkpoint(d, dir, &e) == 0 ? ddp_checkpoint_wait(d, &e) : 0;
 }
@@ -45,19 +50,27 @@ int main(int argc, char **argv)
 {
     struct ddp_optimizer opt = {.lr = .001f, .rule = "sgd"};
     ddp_t *d = ddp_init(&argc, &argv, &e);
-    size_t n_steps = number(argv, argc, 1), n_elems = number(argv, argc, 2), step = 0;
-    bool is_mine = d && argc > 3 && (int)number(argv, argc, 3) == ddp_world(d)->rank;
-    const char *dir = argc > 6 ? argv[6] : NULL;
+    size_t n_steps = number(argv, argc, 1), n_elems = number(argv, argc, 2), accum = number(argv, argc, 3), step = 0;
+    bool is_mine = d && argc > 4 && (int)number(argv, argc, 4) == ddp_world(d)->rank;
+    const char *bit = argc > 6 ? argv[6] : "0", *dir = argc > 7 ? argv[7] : NULL;
+    bool is_join = !strcmp(bit, "join");
     int id = d ? ddp_param_add(d, "w", DDP_F32, &n_elems, 1, 0) : -1;
-    int rc = d && ddp_commit(d, &opt, &e) == 0 && ddp_data_open(d, 64, 1, 1, 0, 1, &e) == 0 ? 0 : -1;
+    int rc = d && ddp_commit(d, &opt, &e) == 0 ? 0 : -1;
+    if (rc == 0) /* an epoch is 64 steps */
+        rc = ddp_data_open(d, 64 * accum * (size_t)ddp_world(d)->size, 1, (int)accum, 0, 1, &e);
     if (rc == 0 && dir)
         rc = ddp_checkpoint_open(d, dir, &e) < 0 ? -1 : 0;
     while (rc == 0 && step < n_steps) {
-        if (is_mine && step == number(argv, argc, 4))
-            flip(ddp_param_get(d, id).value, n_elems, argc > 5 ? argv[5] : "0");
+        if (is_mine && step == number(argv, argc, 5)) {
+            if (is_join)
+                break;
+            flip(ddp_param_get(d, id).value, n_elems, bit);
+        }
         rc = take_step(d, id, dir) < 0 ? -1 : 0;
         step += rc == 0;
     }
+    if (rc == 0 && is_join)
+        rc = ddp_join(d, &e);
     if (rc < 0)
         printf("%zu: %s\n", step, e.text);
     ddp_finalize(d);
