@@ -1,12 +1,37 @@
 #include "pmix/boot_carried.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
-int carried_join(struct boot_carried *c, int rank, int size, const char *card, uint64_t deadline, ddp_error_t *errp)
+/* The card by which a rank joins, for looking whether there is another one by now. */
+struct joining {
+    carried_card_f *again;
+    void *ctx;
+    uint64_t deadline;
+    char card[CARRIED_CARD_MAX], text[2 * CARRIED_CARD_MAX];
+};
+
+static int read_card(struct joining *w, const char *card, struct boot_join *j)
 {
-    char text[2 * CARRIED_CARD_MAX];
-    struct boot_join j = {.who = "rank 0's boot server", .rank = rank, .size = size};
-    if (boot_host_addrs(card, text, sizeof text, &j.token, &j.addrs) < 0)
+    snprintf(w->card, sizeof w->card, "%s", card);
+    return boot_host_addrs(card, w->text, sizeof w->text, &j->token, &j->addrs);
+}
+
+static bool look_again(struct boot_join *j)
+{
+    struct joining *w = j->ctx;
+    char card[CARRIED_CARD_MAX];
+    return w->again(w->ctx, card, w->deadline) == 0 && strcmp(card, w->card) != 0 && read_card(w, card, j) == 0;
+}
+
+int carried_join(struct boot_carried *c, int rank, int size, const char *card, carried_card_f *again, void *ctx,
+                 uint64_t deadline, ddp_error_t *errp)
+{
+    struct joining w = {.again = again, .ctx = ctx, .deadline = deadline};
+    struct boot_join j = {.who = "rank 0's boot server", .rank = rank, .size = size, .ctx = &w};
+    j.look = again ? look_again : NULL;
+    if (read_card(&w, card, &j) < 0)
         return error_set(errp, DDP_E_BOOT, EPROTO, "rank 0 names no address that this rank can use: is DDP_INTERFACE a "
                          "network interface that is up on its node, and its libddp of the same version?");
     return boot_local_join(&c->local, &j, deadline, errp);

@@ -16,8 +16,14 @@ struct boot_carried {
     boot_t local;      /* this rank's place at rank 0's server */
 };
 
-/* Joins the server that the card names. c is closed by carried_close, also after a failure. */
-int carried_join(struct boot_carried *c, int rank, int size, const char *card, uint64_t deadline, ddp_error_t *errp);
+/* Where a launcher may still carry the card of a program before this one: asks it anew, while the server that the card
+ * names cannot be joined. 0, or -1: nothing is to be had now. */
+typedef int carried_card_f(void *ctx, char card[CARRIED_CARD_MAX], uint64_t deadline);
+
+/* Joins the server that the card names, or the one that a later card does (again, NULL: there is none). c is closed by
+ * carried_close, also after a failure. */
+int carried_join(struct boot_carried *c, int rank, int size, const char *card, carried_card_f *again, void *ctx,
+                 uint64_t deadline, ddp_error_t *errp);
 
 /* Leaves the server; where it is this rank's own, it stays until `deadline` for those who have not left. */
 void carried_close(struct boot_carried *c, uint64_t deadline);

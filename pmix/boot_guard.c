@@ -164,7 +164,7 @@ static int join(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *er
         return -1;
     }
     notice_heed(p->fd);
-    return carried_join(&p->carried, b->rank, b->size, card, deadline, errp);
+    return carried_join(&p->carried, b->rank, b->size, card, NULL, NULL, deadline, errp);
 }
 
 int boot_guard_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)

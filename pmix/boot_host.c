@@ -163,6 +163,7 @@ static int start_server(boot_host_t *h, int size, bool is_one_node, ddp_error_t 
         list_hosts(is_one_node, hosts, sizeof hosts, &is_known, errp) < 0 ||
         !(h->server = listen_for(hosts, is_known, token, size, errp)))
         return -1;
+    boot_server_end_with_round(h->server); /* a later program has a host of its own */
     if (!is_known || !hosts[0])
         name_network(network);
     const char *port = strrchr(boot_server_addr(h->server), ':') + 1;

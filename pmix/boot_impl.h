@@ -2,6 +2,8 @@
 #ifndef DDP_PMIX_BOOT_IMPL_H
 #define DDP_PMIX_BOOT_IMPL_H
 
+#include <stdbool.h>
+
 #include "pmix/boot.h"
 
 struct boot_ops {
@@ -31,6 +33,10 @@ struct boot_join {
     const char *addrs; /* the server's addresses to try, separated by spaces */
     const char *token;
     int rank, size;
+    /* Called after each try that failed, where not NULL: looks whether the server is at other addresses by now, and if
+     * so changes addrs and token. */
+    bool (*look)(struct boot_join *j);
+    void *ctx;
 };
 
 /* As boot_local_open, but by *j (borrowed for the call) in place of the environment. */

@@ -276,7 +276,7 @@ static enum outcome join_round(struct local *l, const struct boot_join *j, uint6
     return best;
 }
 
-static int join_any(struct local *l, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
+static int join_any(struct local *l, struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
 {
     struct retry retry = {.deadline = deadline};
     bool was_closed = false;
@@ -295,17 +295,22 @@ static int join_any(struct local *l, const struct boot_join *j, uint64_t deadlin
         was_closed = o == CLOSED;
         if (!retry_wait(&retry))
             return -1;
+        if (j->look && j->look(j)) { /* another server, of which nothing is known yet */
+            retry = (struct retry){.deadline = deadline};
+            was_closed = false;
+        }
     }
 }
 
 int boot_local_join(boot_t *b, const struct boot_join *j, uint64_t deadline, ddp_error_t *errp)
 {
     ddp_error_t e;
+    struct boot_join now = *j;
     struct local *l = calloc(1, sizeof *l);
     if (!l)
         return error_errno(errp, "boot");
     l->fd = -1;
-    if (join_any(l, j, deadline, &e) < 0) {
+    if (join_any(l, &now, deadline, &e) < 0) {
         io_close(l->fd);
         free(l);
         return error_set(errp, e.domain, e.code, "%s", e.text);

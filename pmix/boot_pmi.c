@@ -189,7 +189,7 @@ static int join(struct pmi *p, const boot_t *b, uint64_t deadline, ddp_error_t *
     const char *own = b->rank == 0 ? boot_host_card(p->carried.host) : NULL;
     if (enter(p->fd, deadline, errp) < 0 || exchange(p->fd, own, card, deadline, errp) < 0)
         return -1;
-    return carried_join(&p->carried, b->rank, b->size, card, deadline, errp);
+    return carried_join(&p->carried, b->rank, b->size, card, NULL, NULL, deadline, errp);
 }
 
 int boot_pmi_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)

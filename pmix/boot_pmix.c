@@ -242,12 +242,17 @@ static pmix_status_t wait_for(struct wait *w, pmix_status_t status, uint64_t dea
     return status;
 }
 
-static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, uint64_t deadline, struct wait **ret)
+/* is_fresh: as the rank has it now, past what the daemons remember. */
+static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, bool is_fresh, uint64_t deadline,
+                         struct wait **ret)
 {
+    static const pmix_info_t fresh = {
+        .key = PMIX_GET_REFRESH_CACHE, .value = {.type = PMIX_BOOL, .data = {.flag = true}}};
     struct wait *w = wait_create(p->me.nspace, rank, key);
     if (!w)
         return PMIX_ERR_NOMEM;
-    pmix_status_t status = wait_for(w, p->api.get_nb(&w->proc, w->key, NULL, 0, get_done, w), deadline);
+    pmix_status_t status = p->api.get_nb(&w->proc, w->key, &fresh, is_fresh, get_done, w);
+    status = wait_for(w, status, deadline);
     if (status == PMIX_SUCCESS)
         *ret = w;
     else
@@ -261,7 +266,7 @@ static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, uint
 static pmix_status_t get_number(struct pmix *p, const char *key, uint64_t deadline, uint32_t *ret)
 {
     struct wait *w;
-    pmix_status_t status = get(p, PMIX_RANK_WILDCARD, key, deadline, &w);
+    pmix_status_t status = get(p, PMIX_RANK_WILDCARD, key, false, deadline, &w);
     if (status != PMIX_SUCCESS)
         return status;
     *ret = w->type == PMIX_UINT32 ? w->number : 0;
@@ -306,20 +311,37 @@ static int start_host(struct pmix *p, int size, uint64_t deadline, ddp_error_t *
     return p->carried.host ? publish(p, boot_host_card(p->carried.host), deadline, errp) : -1;
 }
 
+/* Asks once for rank 0's card. */
+static pmix_status_t get_card(struct pmix *p, bool is_fresh, char card[CARRIED_CARD_MAX], uint64_t deadline)
+{
+    struct wait *w;
+    uint64_t answer = deadline_in(ANSWER_S);
+    pmix_status_t status = get(p, 0, KEY, is_fresh, answer < deadline ? answer : deadline, &w);
+    if (status != PMIX_SUCCESS)
+        return status;
+    bool is_text = w->type == PMIX_BYTE_OBJECT && w->data;
+    if (is_text)
+        snprintf(card, CARRIED_CARD_MAX, "%.*s", (int)w->n, (const char *)w->data);
+    wait_drop(w);
+    return is_text ? PMIX_SUCCESS : PMIX_ERR_TYPE_MISMATCH;
+}
+
+/* Where programs run one after the other in the same tasks, a rank may ask before rank 0's new one has published its
+ * card, and daemons remember what they were once told: it may get the card of the program before. */
+static int get_card_again(void *ctx, char card[CARRIED_CARD_MAX], uint64_t deadline)
+{
+    return get_card(ctx, true, card, deadline) == PMIX_SUCCESS ? 0 : -1;
+}
+
 /* Rank 0's card, asked for until it is there. */
 static int find_card(struct pmix *p, char card[CARRIED_CARD_MAX], uint64_t deadline, ddp_error_t *errp)
 {
     for (;;) {
-        struct wait *w;
-        uint64_t answer = deadline_in(ANSWER_S);
-        pmix_status_t status = get(p, 0, KEY, answer < deadline ? answer : deadline, &w);
-        if (status == PMIX_SUCCESS) {
-            bool is_text = w->type == PMIX_BYTE_OBJECT && w->data;
-            if (is_text)
-                snprintf(card, CARRIED_CARD_MAX, "%.*s", (int)w->n, (const char *)w->data);
-            wait_drop(w);
-            return is_text ? 0 : error_set(errp, DDP_E_BOOT, EPROTO, "PMIx get: " KEY " of rank 0 is not text");
-        }
+        pmix_status_t status = get_card(p, false, card, deadline);
+        if (status == PMIX_SUCCESS)
+            return 0;
+        if (status == PMIX_ERR_TYPE_MISMATCH)
+            return error_set(errp, DDP_E_BOOT, EPROTO, "PMIx get: " KEY " of rank 0 is not text");
         if (deadline_left_ns(deadline) == 0)
             return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for rank 0 to say "
                              "through PMIx where it is (%s)", p->api.error_string(status));
@@ -332,9 +354,11 @@ static int join(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
     char card[CARRIED_CARD_MAX];
     if (p->me.rank == 0 && start_host(p, size, deadline, errp) < 0)
         return -1;
-    if (find_card(p, card, deadline, errp) < 0)
+    if (p->me.rank == 0)
+        snprintf(card, sizeof card, "%s", boot_host_card(p->carried.host));
+    else if (find_card(p, card, deadline, errp) < 0)
         return -1;
-    return carried_join(&p->carried, (int)p->me.rank, size, card, deadline, errp);
+    return carried_join(&p->carried, (int)p->me.rank, size, card, get_card_again, p, deadline, errp);
 }
 
 /* ---- the backend ---- */

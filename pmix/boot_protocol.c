@@ -7,10 +7,13 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/notice.h"
 
+/* Unless the server has ended with all ranks. */
 static void client_admit(boot_server_t *s, struct client *c)
 {
     struct rank *r = &s->ranks[c->rank];
     c->is_waiting = false;
+    if (s->is_round_done && s->ends_with_round)
+        return client_drop(s, c);
     r->state = IN;
     r->client = c;
     client_send(s, c, WIRE_WELCOME, NULL, 0);

@@ -104,6 +104,11 @@ bool boot_server_is_done(const boot_server_t *s)
     return true;
 }
 
+void boot_server_end_with_round(boot_server_t *s)
+{
+    s->ends_with_round = true;
+}
+
 const char *boot_server_addr(const boot_server_t *s)
 {
     return s->addr;

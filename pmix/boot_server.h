@@ -23,6 +23,9 @@ typedef struct boot_server boot_server_t;
  * digits. */
 boot_server_t *boot_server_create(const char *addr, const char *token, int size, ddp_error_t *errp);
 
+/* The server is for one exchange: when every rank has left in order it ends, and lets none of them in again. */
+void boot_server_end_with_round(boot_server_t *s);
+
 const char *boot_server_addr(const boot_server_t *s); /* for DDP_BOOT_ADDR, with the port that was picked */
 int boot_server_fd(const boot_server_t *s);           /* readable when there is something to do */
 

@@ -38,6 +38,7 @@ struct boot_server {
     lobby_t *lobby;
     int n_left, n_fence;
     bool is_round_done; /* all have left once */
+    bool ends_with_round;
     struct wire_addr where;
     char addr[160], token[WIRE_TOKEN_LEN + 1];
     struct rank *ranks;

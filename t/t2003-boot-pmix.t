@@ -14,6 +14,17 @@ boots pmix
 DDP_INTERFACE=lo cluster_run srun -K --mpi=pmix -N2 -n4 "$probe"
 is "an interface is named (the nodes of this cluster share a host)" \
     "$rc $(grep -c "of 4: node [01] of 2, " <<<"$out")" "0 4"
+# Programs one after the other in the same tasks. Rank 0 starts each last: the others are told of the one before.
+cat >"$tmp/again.sh" <<'SCRIPT'
+for i in 1 2 3 4; do
+    >"$2/$i.$PMIX_RANK"
+    until [ "$PMIX_RANK" != 0 ] || [ "$(ls "$2" | grep -c "^$i")" = 4 ]; do read -rt 0.02 <> <(:); done
+    "$1" --timeout 20 || exit
+done
+SCRIPT
+mkdir -m 777 "$tmp/again"
+cluster_run srun -K --mpi=pmix -N2 -n4 bash "$tmp/again.sh" "$probe" "$tmp/again"
+is "four programs, one after the other" "$rc $(grep -c "of 4: node [01] of 2, " <<<"$out") $err" "0 16 "
 cluster_run srun -K --mpi=none -N2 -n2 "$probe"
 like "srun without PMIx is refused, with the cure" "$rc $err" "^[1-9][0-9]* .*SLURM_STEP_NUM_TASKS=2.*srun --ddp=on"
 cluster_run srun -K --mpi=pmix -N1 -n2 env SLURM_STEP_NUM_TASKS=4 "$probe"

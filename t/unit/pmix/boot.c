@@ -86,6 +86,14 @@ static void exchanges_twice(int rank, int size, struct report *r)
         bootranks_exchange(rank, size, r);
 }
 
+static void opens_in_vain(int rank, int size, struct report *r)
+{
+    (void)rank, (void)size;
+    boot_t *b = boot_open(deadline_in(0.2), &r->e);
+    r->rc = b ? 0 : -1;
+    boot_leave(b, NULL);
+}
+
 static void breaks_rules(int rank, int size, struct report *r)
 {
     (void)rank;
@@ -142,6 +150,22 @@ static void the_same_ranks_may_come_again(void **state)
         bootranks_assert_well(5);
         boot_server_destroy(s);
     }
+}
+
+static void where_the_server_ends_with_them_they_may_not(void **state)
+{
+    (void)state;
+    boot_server_t *s = bootranks_serve_unix(3);
+    boot_server_end_with_round(s);
+    bootranks_run(s, 3, bootranks_exchange);
+    bootranks_assert_well(3);
+    while (!boot_server_is_done(s)) /* what they said last */
+        assert_int_equal(boot_server_step(s, -1, NULL), 0);
+    pid_t pid = bootranks_start(s, 0, 3, &bootranks_report[0], opens_in_vain);
+    bootranks_drive(s, &pid, 1);
+    assert_int_equal(bootranks_report[0].rc, -1);
+    assert_error_has(bootranks_report[0].e, "closes every connection of rank 0");
+    boot_server_destroy(s);
 }
 
 static void wrong_use_is_refused(void **state)
@@ -242,6 +266,7 @@ static void whose_death_ends_the_exchange_is_passed_on(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(values_reach_every_rank),
     cmocka_unit_test(the_same_ranks_may_come_again),
+    cmocka_unit_test(where_the_server_ends_with_them_they_may_not),
     cmocka_unit_test(wrong_use_is_refused),
     cmocka_unit_test(the_dead_are_named_at_once),
     cmocka_unit_test(a_rank_that_never_came_is_missed),

@@ -328,6 +328,31 @@ static void addresses_are_tried_in_turn(void **state)
     boot_host_destroy(h, deadline_in(PATIENCE_S));
 }
 
+static bool look(struct boot_join *j)
+{
+    bool is_new = strcmp(j->addrs, j->ctx) != 0;
+    j->addrs = j->ctx;
+    return is_new;
+}
+
+/* The card was that of a program before this one, whose server has gone. */
+static void a_rank_looks_where_the_server_is_by_now(void **state)
+{
+    (void)state;
+    char buf[2048];
+    const char *found;
+    boot_t b = {0};
+    ddp_error_t e;
+    boot_host_t *h = boot_host_create(1, true, NULL);
+    struct boot_join j = {.who = "boot server", .rank = 0, .size = 1, .addrs = "tcp:127.0.0.1:1", .look = look};
+    assert_int_equal(boot_host_addrs(boot_host_card(h), buf, sizeof buf, &j.token, &found), 0);
+    j.ctx = (void *)found;
+    if (boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e) < 0)
+        fail_msg("%s", e.text);
+    b.ops->close(&b, NULL);
+    boot_host_destroy(h, deadline_in(PATIENCE_S));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_host_serves_until_all_have_left),
     cmocka_unit_test(a_failed_exchange_ends_soon),
@@ -337,5 +362,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_known_address_is_the_only_one),
     cmocka_unit_test(a_flood_ends_with_the_deadline),
     cmocka_unit_test(addresses_are_tried_in_turn),
+    cmocka_unit_test(a_rank_looks_where_the_server_is_by_now),
 };
 UNIT_MAIN(tests)
