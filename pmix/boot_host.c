@@ -18,6 +18,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -61,9 +62,12 @@ static void *serve(void *arg)
 {
     boot_host_t *h = arg;
     uint64_t grace = 0;
+    ddp_error_t e;
     while (!boot_server_is_done(h->server) && clock_ns() < serve_until(h, &grace))
-        if (boot_server_step(h->server, STEP_MS, NULL) < 0)
-            break; /* the ranks' deadlines say the rest */
+        if (boot_server_step(h->server, STEP_MS, &e) < 0) {
+            boot_server_fail(h->server, 0, &e);
+            poll(NULL, 0, STEP_MS); /* those who are told so leave, and make room for others to be told */
+        }
     return NULL;
 }
 

@@ -12,6 +12,7 @@
 
 #include "pmix/boot_server_impl.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/descriptors.h"
 #include "runtime/base/io.h"
 
 #define STRANGERS_MAX 64 /* connections without a hello, beyond one for each rank */
@@ -94,6 +95,11 @@ void boot_server_rank_gone(boot_server_t *s, int rank, const char *how)
 int boot_server_failed_rank(const boot_server_t *s)
 {
     return s->failed_rank;
+}
+
+void boot_server_fail(boot_server_t *s, int rank, const ddp_error_t *why)
+{
+    server_fail(s, rank, "rank %d: %s", rank, why->text);
 }
 
 bool boot_server_is_done(const boot_server_t *s)
@@ -187,6 +193,7 @@ boot_server_t *boot_server_create(const char *addr, const char *token, int size,
         return NULL;
     }
     s->size = size;
+    descriptors_reserve((size_t)size + STRANGERS_MAX);
     snprintf(s->token, sizeof s->token, "%s", token);
     if (server_listen(s, addr, errp) < 0 || server_watch(s, errp) < 0) {
         boot_server_destroy(s);

@@ -37,6 +37,9 @@ int boot_server_step(boot_server_t *s, int timeout_ms, ddp_error_t *errp);
  * unless the rank had left in order. */
 void boot_server_rank_gone(boot_server_t *s, int rank, const char *how);
 
+/* Makes the exchange fail, as the death of `rank` would, by *why: the server is in that rank, and cannot go on. */
+void boot_server_fail(boot_server_t *s, int rank, const ddp_error_t *why);
+
 /* The rank that made the exchange fail (it died, left or gave up), or -1. */
 int boot_server_failed_rank(const boot_server_t *s);
 

@@ -11,6 +11,8 @@ for layout in 1 3 2,1; do
     run "$top_builddir/ddp" run -n "$n" --layout "$layout" "$probe" gather
     is "$layout: all-gather, reduce-scatter, a group of one" "$rc $(oks "")" "0 $n" || diag "$err"
 done
+run "$top_builddir/ddp" run -n 6 --layout 1,1,1,1,1,1 bash -c "ulimit -Sn 16; exec $probe allreduce"
+is "more connections than the soft limit on descriptors allows" "$rc $(oks "")" "0 6" || diag "$err"
 run "$top_builddir/ddp" run -n 2 "$probe" options
 is "options from the program" "$rc $(oks "")" "0 2"
 run "$top_builddir/ddp" run -n 2 "$probe" empty

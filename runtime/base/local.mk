@@ -7,6 +7,7 @@ libbase_la_SOURCES = \
 	%D%/call.c %D%/call.h \
 	%D%/cgroup.c %D%/cgroup.h \
 	%D%/clock.c %D%/clock.h \
+	%D%/descriptors.c %D%/descriptors.h \
 	%D%/door.c %D%/door.h \
 	%D%/dtype.c %D%/dtype.h \
 	%D%/duration.c %D%/duration.h \

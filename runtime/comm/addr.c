@@ -41,7 +41,7 @@ static void refuse_pacing(int fd)
     static const char *const instead[] = {"cubic", "reno"}; /* the second is never missing */
     char name[16] = "";
     socklen_t n = sizeof name - 1;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n) < 0 || strncmp(name, "bbr", 3) != 0)
+    if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n) < 0 || strncmp(name, "bbr", 3) != 0)
         return;
     for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
         if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, instead[i], (socklen_t)strlen(instead[i])) == 0)

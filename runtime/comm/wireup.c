@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/descriptors.h"
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
 
@@ -218,6 +219,7 @@ comm_t *comm_create(const struct comm_config *cfg, const struct world *w, boot_t
 {
     struct wiring x = {.boot = b, .cfg = cfg, .deadline = deadline_in(cfg->timeout_s)};
     x.shm_meet.fd = x.tcp_meet.fd = -1;
+    descriptors_reserve(2 * (size_t)(w->n_nodes + world_local_size(w, w->node_of[w->rank])));
     x.c = comm_new(cfg, w);
     if (!x.c) {
         error_errno(errp, "communicator");

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/descriptors.h"
 #include "runtime/base/io.h"
 
 struct file {
@@ -96,22 +96,13 @@ static int check_shard(struct file *f, ddp_error_t *errp)
     return 0;
 }
 
-/* Every file stays open. Is it possible to have more of them than the soft limit? */
-static bool raise_limit(void)
-{
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= r.rlim_max)
-        return false;
-    r.rlim_cur = r.rlim_max;
-    return setrlimit(RLIMIT_NOFILE, &r) == 0;
-}
-
+/* Every file stays open. */
 static int open_file(struct file *f, ddp_error_t *errp)
 {
     struct stat st;
     int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
     f->fd = open(f->path, flags);
-    if (f->fd < 0 && errno == EMFILE && raise_limit())
+    if (f->fd < 0 && errno == EMFILE && descriptors_reserve(1))
         f->fd = open(f->path, flags);
     if (f->fd < 0 && errno == EMFILE)
         return error_set(errp, DDP_E_SYSTEM, EMFILE, "data: %s: more files than a process may open here: raise "

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +150,66 @@ static void a_failed_exchange_ends_soon(void **state)
     int fds[] = {hasty[0], hasty[1], late[0], late[1], joined[0], joined[1]};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         close(fds[i]);
+}
+
+/* Joins where it can. The exit code: 0 where all ranks' values came, 1 where it was told that descriptors ran out. */
+static int rank_of_many(int rank, int size, int fd)
+{
+    char buf[2048];
+    boot_t b = {0};
+    struct boot_join j = {.who = "rank 0's boot server", .rank = rank, .size = size};
+    ddp_error_t e = {0};
+    if (receive_card(fd, buf, sizeof buf, &j) < 0)
+        return 2;
+    int rc = boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e);
+    if (rc == 0) {
+        rc = boot_fence(&b, deadline_in(PATIENCE_S), &e);
+        b.ops->close(&b, NULL);
+    }
+    if (rc < 0 && !strstr(e.text, "rank 0: boot server tcp:127.0.0.1:"))
+        fprintf(stderr, "rank %d was told: %s\n", rank, e.text);
+    return rc == 0 ? 0 : strstr(e.text, "(ulimit -n)") ? 1 : 2;
+}
+
+/* In a process of its own: a host of eight ranks that may open six descriptors more. The exit code is all ranks', where
+ * they have one. */
+static int serve_with_few(bool is_hard)
+{
+    enum { MANY = 8 };
+    int card[MANY][2], codes = 0, lowest;
+    for (int rank = 0; rank < MANY; rank++)
+        if (pipe(card[rank]) == 0 && fork() == 0)
+            _exit(rank_of_many(rank, MANY, card[rank][0]));
+    struct rlimit few;
+    getrlimit(RLIMIT_NOFILE, &few);
+    close(lowest = dup(0));
+    few.rlim_cur = (rlim_t)lowest + 6;
+    few.rlim_max = is_hard ? few.rlim_cur : few.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &few);
+    boot_host_t *h = boot_host_create(MANY, true, NULL);
+    if (!h)
+        return 3;
+    size_t n = strlen(boot_host_card(h)) + 1;
+    for (int rank = 0; rank < MANY; rank++)
+        codes |= write(card[rank][1], boot_host_card(h), n) == (ssize_t)n ? 0 : 1 << 2;
+    boot_host_destroy(h, deadline_in(PATIENCE_S));
+    for (int status; wait(&status) > 0;)
+        codes |= 1 << WEXITSTATUS(status);
+    return codes - 1;
+}
+
+/* The soft limit is raised; at the hard one all ranks are told. */
+static void a_host_with_few_descriptors(void **state)
+{
+    (void)state;
+    for (int is_hard = 0, status; is_hard < 2; is_hard++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(serve_with_few(is_hard));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), is_hard);
+    }
 }
 
 static void a_host_does_not_wait_beyond_its_deadline(void **state)
@@ -356,6 +417,7 @@ static void a_rank_looks_where_the_server_is_by_now(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_host_serves_until_all_have_left),
     cmocka_unit_test(a_failed_exchange_ends_soon),
+    cmocka_unit_test(a_host_with_few_descriptors),
     cmocka_unit_test(a_host_does_not_wait_beyond_its_deadline),
     cmocka_unit_test(loopback_is_for_the_same_network_only),
     cmocka_unit_test(one_interface_is_one_address),

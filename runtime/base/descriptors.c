@@ -1,0 +1,24 @@
+#include "runtime/base/descriptors.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+
+#include "runtime/base/io.h"
+
+enum { PROGRAMS_OWN = 512 };
+
+bool descriptors_reserve(size_t n)
+{
+    struct rlimit r;
+    int saved = errno, lowest = eventfd(0, EFD_CLOEXEC); /* that is free; -1: none is */
+    bool is_raised = false;
+    io_close(lowest);
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+        rlim_t want = (lowest < 0 ? r.rlim_cur : (rlim_t)lowest) + n + PROGRAMS_OWN, was = r.rlim_cur;
+        r.rlim_cur = want < r.rlim_max ? want : r.rlim_max;
+        is_raised = r.rlim_cur > was && setrlimit(RLIMIT_NOFILE, &r) == 0;
+    }
+    errno = saved;
+    return is_raised;
+}
