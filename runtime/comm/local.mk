@@ -8,6 +8,7 @@ libcomm_la_SOURCES = \
 	%D%/comm.h \
 	%D%/engine.c %D%/engine.h \
 	%D%/engine_share.c \
+	%D%/forked.c %D%/forked.h \
 	%D%/handshake.c %D%/handshake.h \
 	%D%/internode.c \
 	%D%/pair.c %D%/pair.h \

@@ -263,6 +263,13 @@ void shm_unmap(struct shm *s, char *map, size_t stride)
     munmap(map, stride * (size_t)s->local_size);
 }
 
+void shm_disown(struct shm *s)
+{
+    io_close(s->memfd);
+    io_close(s->door);
+    s->memfd = s->door = -1;
+}
+
 void shm_clear(struct shm *s)
 {
     int saved = errno;
@@ -276,8 +283,6 @@ void shm_clear(struct shm *s)
     if (s->base)
         munmap(s->base, s->base_bytes);
     s->base = NULL;
-    io_close(s->memfd);
-    io_close(s->door);
-    s->memfd = s->door = -1;
+    shm_disown(s);
     errno = saved;
 }

@@ -125,6 +125,7 @@ int shm_count_cores(struct shm *s, ddp_error_t *errp);
 char *shm_map(struct shm *s, size_t n_bytes, size_t *ret_stride, ddp_error_t *errp);
 void shm_unmap(struct shm *s, char *map, size_t stride);
 
+void shm_disown(struct shm *s); /* in a forked child (forked.h); its memory stays mapped */
 void shm_clear(struct shm *s); /* frees what shm_offer and shm_join made */
 
 #endif

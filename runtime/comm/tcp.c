@@ -306,6 +306,14 @@ uint64_t tcp_bytes_sent(const struct tcp *t)
     return t->bytes_sent;
 }
 
+void tcp_disown(struct tcp *t)
+{
+    for (int k = 0; t && k < t->n_nodes; k++) {
+        io_close(t->conns[k].fd);
+        t->conns[k].fd = -1;
+    }
+}
+
 void tcp_destroy(struct tcp *t)
 {
     int saved = errno;

@@ -44,6 +44,7 @@ struct tcp;
 struct tcp *tcp_wire(const struct world *w, const struct handshake *own, const struct tcp_peer *peers, double timeout_s,
                      uint64_t deadline, struct watch_peer **ret_control, ddp_error_t *errp);
 void tcp_destroy(struct tcp *t); /* NULL is allowed */
+void tcp_disown(struct tcp *t);  /* in a forked child (forked.h); NULL is allowed */
 uint64_t tcp_bytes_sent(const struct tcp *t); /* payload */
 
 #define TCP_RATE_BYTES (1 << 20)

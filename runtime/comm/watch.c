@@ -31,6 +31,7 @@ static void links_close(struct watch_link *l, size_t n)
     for (size_t i = 0; l && i < n; i++) {
         io_close(l[i].peer.fd);
         io_close(l[i].peer.pidfd);
+        l[i].peer.fd = l[i].peer.pidfd = -1;
     }
 }
 
@@ -99,6 +100,14 @@ void watch_destroy(watch_t *w)
     io_close(w->notice.fd);
     watch_free(w);
     errno = saved;
+}
+
+void watch_disown(watch_t *w)
+{
+    links_close(w->local_links, w->n_local);
+    links_close(w->remote_links, w->n_remote);
+    io_close(w->notice.fd);
+    w->notice.fd = -1;
 }
 
 bool watch_is_broken(const watch_t *w)

@@ -14,6 +14,7 @@
 #include "runtime/base/descriptors.h"
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
+#include "runtime/comm/forked.h"
 
 enum {
     CARD_VERSION = 0x64630003,
@@ -231,8 +232,10 @@ comm_t *comm_create(const struct comm_config *cfg, const struct world *w, boot_t
     for (int i = 0; x.control && i < w->n_nodes - 1; i++)
         io_close(x.control[i].fd);
     free(x.control);
-    if (rc == 0)
+    if (rc == 0) {
+        forked_heed(x.c);
         return x.c;
+    }
     comm_destroy(x.c);
     return NULL;
 }
@@ -278,6 +281,7 @@ void comm_destroy(comm_t *c)
     if (!c)
         return;
     int saved = errno;
+    forked_forget(c);
     progress_stop(c);
     if (c->watch)
         watch_leave(c->watch);

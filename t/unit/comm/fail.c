@@ -8,7 +8,7 @@
 #include "runtime/comm/wireup.h"
 #include "t/lib/ranks.h"
 
-enum fate { KILLED, EXITS, LEAVES, ABORTS, STOPS, KILLED_MIDWAY };
+enum fate { KILLED, KILLED_FORKED, EXITS, LEAVES, ABORTS, STOPS, KILLED_MIDWAY };
 enum call { BARRIER, ALLREDUCE, BCAST, ALLGATHER, REDUCE_RANGES, WORKS, WORKS_THREAD, N_CALLS };
 
 struct scene {
@@ -64,8 +64,21 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
     }
 }
 
-static int meet_fate(struct board *b, const struct scene *scene, comm_t *c)
+/* A child that outlives its rank, until all others know of its death. */
+static void fork_child(struct board *b, int size)
 {
+    if (fork() != 0)
+        return;
+    alarm(30);
+    while (b->n_done < size - 1)
+        usleep(200);
+    _exit(0);
+}
+
+static int meet_fate(struct board *b, const struct scene *scene, int size, comm_t *c)
+{
+    if (scene->fate == KILLED_FORKED)
+        fork_child(b, size);
     b->when = clock_ns();
     switch (scene->fate) {
     case EXITS:
@@ -100,7 +113,7 @@ static int scene_rank(struct job *j, int rank)
     CHECK(s, "%s", e.text);
     int rc = comm_barrier(c, &e); /* the first out of it may already meet its fate while others still wake */
     if (rank == scene->victim && scene->fate != KILLED_MIDWAY)
-        return meet_fate(b, scene, c);
+        return meet_fate(b, scene, j->size, c);
     if (rank == scene->victim)
         ualarm(20000, 0); /* kills at some moment of the loop below */
     for (int i = 0; rc == 0 && i < 100000; i++)
@@ -160,6 +173,14 @@ static void a_killed_rank_is_named_by_all(void **state)
 {
     (void)state;
     play_all(KILLED, " died", DDP_E_PEER);
+}
+
+static void a_child_that_lives_on_hides_no_death(void **state)
+{
+    (void)state;
+    struct scene s = {.fate = KILLED_FORKED, .call = ALLREDUCE, .expect = " died", .domain = DDP_E_PEER};
+    for (s.victim = 0; s.victim < 5; s.victim++)
+        play(&s, 5, nodes, 60);
 }
 
 static void a_rank_killed_in_the_middle_is_named_by_all(void **state)
@@ -271,6 +292,7 @@ static void leaving_when_nobody_waits_is_silent(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_killed_rank_is_named_by_all),
+    cmocka_unit_test(a_child_that_lives_on_hides_no_death),
     cmocka_unit_test(a_rank_killed_in_the_middle_is_named_by_all),
     cmocka_unit_test(a_rank_that_exits_is_named_by_all),
     cmocka_unit_test(a_rank_that_left_is_named_by_those_that_wait),
