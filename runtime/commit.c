@@ -143,17 +143,19 @@ static int open_reducer(ddp_t *d, ddp_error_t *errp)
                                  .is_fixed = zero || d->device,
                                  .carrier = d->state.arena.carrier,
                                  .owned_only = zero && !d->device && !d->hook.encode};
-    return reducer_open(&d->state.reducer, d->team.comm, &d->state.layout, &cfg, errp);
+    int rc = reducer_open(&d->state.reducer, d->team.comm, &d->state.layout, &cfg, errp);
+    return rc < 0 ? comm_fail(d->team.comm, errp) : 0;
 }
 
 /* On the processor the arena follows from the reducer's buckets; on a GPU it is there first, and carries them. Both are
- * collective. */
+ * collective, and what one rank alone lacks the others are told. */
 static int open_on_cpu(ddp_t *d, ddp_error_t *errp)
 {
     struct state *s = &d->state;
     if (open_reducer(d, errp) < 0)
         return -1;
-    return arena_cpu_open(&s->arena, d->team.comm, &s->reducer, &s->optimizer, &d->team.me, is_spread(d), errp);
+    int rc = arena_cpu_open(&s->arena, d->team.comm, &s->reducer, &s->optimizer, &d->team.me, is_spread(d), errp);
+    return rc < 0 ? comm_fail(d->team.comm, errp) : 0;
 }
 
 static void warn(void *ctx, const char *line)
@@ -232,8 +234,10 @@ static int compare(ddp_t *d, ddp_error_t *errp)
 
 EXPORT int ddp_commit_sized(ddp_t *d, const struct ddp_optimizer *opt, size_t size, ddp_error_t *errp)
 {
+    ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     if (handle_expect(d, 1u << PHASE_OPEN, "ddp_commit (a second time)", errp) < 0)
         return -1;
+    errp = errp ? errp : &own;
     if (check_settings(d, &d->add_error) == 0 && open_optimizer(d, opt, size, &d->add_error) == 0)
         check_memory(d, &d->add_error);
     if (team_agree(&d->team, &d->add_error, errp) < 0 || compare(d, errp) < 0 ||

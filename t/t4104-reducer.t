@@ -22,6 +22,14 @@ run "$top_builddir/ddp" run -n 3 "$probe" no-optimizer
 is "an optimizer that one rank lacks: all are told" "$rc $(grep -c "^told: .*optimizer: none is given" <<<"$out")" "0 3"
 told unknown "ddp_grad_ready was called for parameter 3, which does not exist: .* 0..2"
 
+for case in no-values no-plan; do
+    for layout in 3 2,1; do
+        run "$top_builddir/ddp" run -n 3 --layout $layout "$probe" $case --ddp-zero=0
+        is "$case, $layout: memory that rank 1 alone lacks: all are told" \
+            "$rc $(grep -cE "^told: (rank 1.*: )?no memory for" <<<"$out")" "0 3" || diag "$out$err"
+    done
+done
+
 # A rank goes in the middle of a pass, and frees what its reductions use: freed memory is filled, so that a use shows.
 for layout in 3 1,1,1; do
     for progress in caller thread; do

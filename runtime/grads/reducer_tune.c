@@ -28,11 +28,18 @@ static size_t wire_bytes(const struct reducer *r, int id)
     return r->layout->param[id].n_elems * dtype_size(r->wire_dtype);
 }
 
+/* This rank's lack, which the others are told. */
+static int no_memory(const struct reducer *r, ddp_error_t *errp)
+{
+    error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a plan of %d parameters", r->layout->n);
+    return comm_fail(r->comm, errp);
+}
+
 static int climb(struct reducer *r, ddp_error_t *errp)
 {
     int n = r->layout->n, n_buckets = 0, *end = malloc(((size_t)n + 1) * sizeof *end);
     if (!end)
-        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a plan of %d parameters", n);
+        return no_memory(r, errp);
     size_t held = 0, cap = LADDER_BYTES;
     for (int i = 0; i < n; i++) {
         held += wire_bytes(r, r->plan.param[i]);
@@ -142,7 +149,7 @@ static int plan(struct reducer *r, ddp_error_t *errp)
     double *ready = malloc(n * sizeof *ready), *seconds = malloc(n * sizeof *seconds);
     size_t *bytes = malloc(n * sizeof *bytes);
     int rc = d && ready && seconds && bytes ? decide(r, d, ready, seconds, bytes, errp)
-                                            : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a plan");
+                                            : no_memory(r, errp);
     free(d);
     free(ready);
     free(seconds);

@@ -59,6 +59,8 @@ static const struct {
     {"never", case_never},
     {"silent", case_silent},
     {"unknown", case_unknown},
+    {"no-values", case_no_values},
+    {"no-plan", case_no_plan},
     {"leave", case_leave},
     {"abort", case_abort},
     {"optimizer", case_optimizer},

@@ -58,6 +58,8 @@ int case_never(ddp_t *d);
 int case_silent(ddp_t *d);
 int case_unknown(ddp_t *d);
 int case_stray(ddp_t *d);
+int case_no_values(ddp_t *d);
+int case_no_plan(ddp_t *d);
 int case_leave(ddp_t *d);
 int case_abort(ddp_t *d);
 

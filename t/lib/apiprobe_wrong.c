@@ -1,6 +1,7 @@
 /* Rank 1 makes a mistake, or goes, while reductions are under way; all print what they are told. */
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,6 +40,48 @@ int case_silent(ddp_t *d)
 int case_unknown(ddp_t *d)
 {
     return mistake(d, (int[]){2, 1, 0, 3}, 4);
+}
+
+/* So many bytes, no more and no fewer, are not to be had. */
+static size_t lacking = SIZE_MAX;
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__real_aligned_alloc(size_t align, size_t n);
+void *__wrap_aligned_alloc(size_t align, size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    return n == lacking ? NULL : __real_malloc(n);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t n)
+{
+    return n == lacking ? NULL : __real_aligned_alloc(align, n);
+}
+
+static void lack(const ddp_t *d, size_t n)
+{
+    lacking = ddp_world(d)->rank == 1 ? n : SIZE_MAX;
+}
+
+/* Rank 1 has no memory for what it alone keeps: its values, of three parameters, */
+int case_no_values(ddp_t *d)
+{
+    lack(d, (size_t)3 * 64);
+    CHECK(open_three(d, 5, 1) == -1);
+    printf("told: %s\n", e.text);
+    return 0;
+}
+
+/* or the plan of three buckets. */
+int case_no_plan(ddp_t *d)
+{
+    bool sync;
+    CHECK(open_three(d, 5, 1) == 0);
+    lack(d, 4 * sizeof(int));
+    CHECK(micro_step(d, (int[]){2, 1, 0}, 3, &sync) == -1 || ddp_barrier(d, &e) == -1);
+    printf("told: %s\n", e.text);
+    return 0;
 }
 
 /* Rank 1 marks a gradient after its micro-step. */

@@ -94,7 +94,7 @@ t_lib_settings_SOURCES = %D%/settings.c
 check_PROGRAMS += %D%/apiprobe %D%/ckptprobe %D%/flipprobe %D%/loopprobe %D%/windowprobe
 t_lib_apiprobe_SOURCES = %D%/apiprobe.c %D%/apiprobe.h %D%/apiprobe_calls.c %D%/apiprobe_steps.c %D%/apiprobe_wrong.c
 t_lib_apiprobe_LDADD = libddp.la libbase.la
-t_lib_apiprobe_LDFLAGS = $(AM_LDFLAGS) -static
+t_lib_apiprobe_LDFLAGS = $(AM_LDFLAGS) -static -Wl,--wrap=malloc,--wrap=aligned_alloc
 t_lib_flipprobe_SOURCES = %D%/flipprobe.c
 t_lib_flipprobe_LDADD = libddp.la libbase.la
 t_lib_flipprobe_LDFLAGS = $(AM_LDFLAGS) -static
