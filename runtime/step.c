@@ -297,7 +297,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
         return -1;
     parts_go(&d->parts, DDP_PART_OTHER);
     if (trace_step(d, &s, began_ns, errp) < 0)
-        return team_break(&d->team);
+        return team_fail(&d->team, errp);
     if (gather_pace(d, &s, has_joined, &is_interval, errp) < 0)
         return -1;
     d->phase = PHASE_IDLE;

@@ -27,4 +27,8 @@ train --ddp-trace=full/%r.json
 is "a full disk: exit code" "$rc" 1
 like "... is named, with the cure" "$err" \
     "trace full/[01].json cannot be written: No space left on device: name another file"
+ln -sf /dev/null full/0.json
+run "$top_builddir/ddp" run -n 2 "$top_builddir/t/lib/flipprobe" 100 10 1 --ddp-trace=full/%r.json
+like "... of one rank alone: the other is told" "$rc $out" \
+    "^1 .*: rank 1 [^:]*aborted: trace full/1.json cannot be written: No space left on device"
 done_testing
