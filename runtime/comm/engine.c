@@ -257,12 +257,11 @@ int engine_suspect(comm_t *c)
 void engine_look(comm_t *c)
 {
     struct engine *e = &c->engine;
-    if (e->over == e->fed)
+    bool is_fed = e->over < e->fed; /* else a work may wait for a stage slot */
+    const comm_work_t *w = is_fed ? engine_op(e, e->over + 1)->work : e->feeding;
+    if (!w || (is_fed && shm_check_calls(&c->shm, w->number, false, NULL) < 0))
         return;
-    const comm_work_t *w = engine_op(e, e->over + 1)->work;
     enum watch_what what = w->kind == WORK_GATHER ? WATCH_IN_ALLGATHER : WATCH_IN_ALLREDUCE;
-    if (shm_check_calls(&c->shm, w->number, false, NULL) < 0)
-        return;
     for (int l = 0; l < c->local_size; l++) /* a rank comes before it leaves: what is read first is whether it left */
         if (watch_has_left(c->watch, rank_of(c, l)) && waits_for(c, l))
             watch_raise(c->watch, WATCH_LEFT, rank_of(c, l), c->rank, what);
