@@ -59,7 +59,8 @@ cat >"$tmp/bin/scontrol" <<EOF
 EOF
 chmod 755 "$tmp"/bin/*
 goodput() { # NAME: its record, and its checkpoints
-    SLURM_JOB_ID=4711 PATH=$tmp/bin:$PATH ranks 2 env ${1:+DDP_RECORD="$tmp/$1"} "${probe[@]}" goodput "$tmp/worth$1"
+    SLURM_JOB_ID=4711 SLURM_JOB_END_TIME=9999999999 PATH=$tmp/bin:$PATH \
+        ranks 2 env ${1:+DDP_RECORD="$tmp/$1"} "${probe[@]}" goodput "$tmp/worth$1"
 }
 goodput twice
 goodput twice
