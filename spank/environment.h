@@ -45,7 +45,7 @@ struct environment {
 /* The task's CPUs after binding, its GPU, and the settings for NCCL. */
 struct environment_place {
     size_t n_cpus, n_cores; /* of the mask */
-    int n_sharing, n_same;  /* local ranks that have one of these cores; the same mask; at least 1, this one */
+    int n_sharing, n_same;  /* local ranks that have one of these cores; the same CPUs; this one at least */
     int device;             /* for cudaSetDevice; -1: none */
     bool has_nvidia;        /* one of the task's GPUs at least is NVIDIA's */
     const char *nccl_socket_ifname, *nccl_ib_hca; /* NULL: do not set it */

@@ -38,9 +38,10 @@ is "--cpu-bind=verbose is no binding" "$(n_masks)" "$want"
 cluster_run env -u SLURM_CPU_BIND srun --ddp=on -n2 -c2 --cpu-bind=mask_cpu:0x3 /bin/sh -c 'echo $OMP_NUM_THREADS'
 is "ranks on the same CPUs share them out among their threads, whatever -c says" "$(sort -u <<<"$out")" 1
 
-# Slurm tells a task its mask as if it were the user's --cpu-bind.
+# Slurm tells a task its mask as if it were the user's --cpu-bind. Newer ones take its -c for each inner task, too.
 within() {
-    cluster_run env -u SLURM_CPU_BIND srun -n1 -c2 sh -c "$1 srun --overlap -n2 --ddp=on,verbose sh -c '$mask'"
+    local inner="unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK; $1 srun --overlap -n2 --ddp=on,verbose sh -c '$mask'"
+    cluster_run env -u SLURM_CPU_BIND srun -n1 -c2 sh -c "$inner"
 }
 within ""
 is "a task's own srun gives each its own" "$(n_masks)" "$want"

@@ -45,10 +45,10 @@ is "... and a port of its own" "$(wrong "$out")$(ports "$out" | wc -l)" 12
 cluster_run srun --ddp=on -n1 sh -c "srun --overlap --ddp=off -n1 $tmp/port"
 like "a task's own srun without ddp does not inherit it" "$out" ' none $'
 around='echo around ${SLURM_STEP_RESV_PORTS:+1}'
-cluster_run srun -N1 -n1 sh -c "$around; srun --overlap --ddp=on,mpi=pmi2 -N1 -n1 $tmp/port"
+cluster_run srun --resv-ports=2 -N1 -n1 sh -c "$around; srun --overlap --ddp=on,mpi=pmi2 -N1 -n1 $tmp/port"
 is "a task's own srun takes none of the ports that Slurm reserved for the step around it" \
     "$(grep -c '^around 1' <<<"$out") $(wrong "$(grep -v around <<<"$out")")" "1 "
-cluster_run srun -N1 -n1 sh -c "srun --overlap --ddp=on --resv-ports=0 -N1 -n1 $tmp/port"
+cluster_run srun --resv-ports=2 -N1 -n1 sh -c "srun --overlap --ddp=on --resv-ports=0 -N1 -n1 $tmp/port"
 is "... nor with --resv-ports=0" "$rc $(wrong "$out")" "0 "
 cluster_run srun --ddp=on,mpi=none -w n3 -n1 "$tmp/port" : -w n1,n2 -n3 "$tmp/port"
 is "a heterogeneous step has one" "$(wc -l <<<"$out") $(numbers "$out" | wc -l) $(ports "$out" | wc -l)" "4 1 1"
