@@ -282,9 +282,12 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
     loss_scale_after_step(&d->state.loss_scale, s.skipped);
     d->state.n_skipped = s.skipped ? d->state.n_skipped + 1 : 0;
     if (d->state.n_skipped == SKIPPED_MAX) {
+        bool is_f16 = d->config.compress == COMPRESS_F16 && !d->state.loss_scale.is_dynamic && isfinite(s.loss);
         error_set(errp, DDP_E_DATA, ERANGE, "the gradient was not finite in %d steps in a row (after step %llu, loss "
-                  "%g): training has diverged: use a lower learning rate or clip",
-                  SKIPPED_MAX, (unsigned long long)s.step, s.loss);
+                  "%g): %s", SKIPPED_MAX, (unsigned long long)s.step, s.loss,
+                  is_f16 ? "as f16, in which it travels (compress), it may be too large: use compress=bf16, or losses "
+                           "scaled by --ddp-loss-scale=dynamic"
+                         : "training has diverged: use a lower learning rate or clip");
         return team_break(&d->team);
     }
     bool has_joined = tail[TAIL_JOINED] > 0, is_interval;

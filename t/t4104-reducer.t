@@ -45,6 +45,8 @@ for case in refuse two-hooks shards shards-join diverged values; do
     run "$top_builddir/ddp" run -n 2 "$probe" $case
     is "$case: refused with its reason" "$rc $(grep -cx ok <<<"$out")" "0 2" || diag "$out$err"
 done
+DDP_COMPRESS=f16 run "$top_builddir/ddp" run -n 2 "$probe" diverged
+is "diverged, or too large for f16: refused with its reason" "$rc $(grep -cx ok <<<"$out")" "0 2" || diag "$out$err"
 run "$top_builddir/ddp" run -n 3 "$probe" nan
 is "a gradient that is not finite is named, and its step skipped" "$rc $(grep -cx ok <<<"$out")" "0 3"
 for layout in 1 3 2,2; do
