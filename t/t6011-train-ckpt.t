@@ -127,6 +127,15 @@ ranks 1 "$train" --val "$text" --eval --init "$tmp/a/step-00000040"
 like "--eval with --val alone" "$rc $out" '^0 val loss [0-9.]+, of [0-9]{4} windows'
 ranks 2 "$train" --val "$text" --eval --init "$tmp/nowhere"
 is "--eval of nothing: exit code, and one line" "$rc $(grep -c '^train: ' <<<"$err")" "1 1"
+python3 - "$tmp/last.bin" <<'PYTHON'
+import struct, sys
+head = struct.pack("<3i", 20240520, 1, 1000) + bytes(253 * 4)
+open(sys.argv[1], "wb").write(head + bytes(1940) + b"\1\1" + bytes(58))
+PYTHON
+ranks 2 "$train" --val "$tmp/last.bin" --eval --init "$tmp/a/step-00000040"
+is "--eval of what one rank cannot read: exit code" "$rc" 1
+like "... it is said" "$err" 'train: rank [01]: .*last.bin: token 257 at byte offset '
+ok "... as that alone" test "$(grep -c 'same calls' <<<"$err")" = 0
 
 # --- a disk that is full ---
 full() { # FAULT-VARIABLE...: trains with a broken disk on rank 1
@@ -172,6 +181,7 @@ refuses "--init of another size" 2 \
     "config.json: n_embd is 64, but the model has 32: leave the sizes out, or give --width 64" \
     --init "$tmp/a/step-00000040" --width 32
 refuses "--eval alone" 2 '--eval judges the weights that --init names: add --init DIR' --eval
+refuses "training data of one kind, --val of the other" 1 '--data has bytes, and --val has not' --val "$tmp/last.bin"
 refuses "--eval and --ckpt" 2 '--eval takes no step.*leave out --ckpt' --eval --init "$tmp/a/step-00000040" \
     --ckpt "$tmp/b"
 refuses "other data" 2 "other data|n_samples|samples" --ckpt "$tmp/a" --context 16

@@ -55,6 +55,9 @@ static int open_data(struct job *j, ddp_error_t *errp)
     j->val = tokens_open(o->val.path, o->val.n, errp);
     if (!j->val)
         return -1;
+    if (tokens_are_shards(j->data) != tokens_are_shards(j->val))
+        return error_set(errp, DDP_E_DATA, 0, "--data has %s, and --val has not: give both of one kind",
+                         tokens_are_shards(j->data) ? "token shards (*.bin)" : "bytes");
     j->train_part = (struct lm_part){j->data, 0, tokens_count(j->data)};
     j->val_part = (struct lm_part){j->val, 0, tokens_count(j->val)};
     return check_windows(j, errp);

@@ -237,11 +237,11 @@ static int print_hash(ddp_t *d, const struct job *j, ddp_error_t *errp)
     return 0;
 }
 
-/* --eval: the validation loss of --init's weights. */
+/* --eval: the validation loss of the weights that --init has loaded. */
 static int evaluate(ddp_t *d, const struct job *j, ddp_error_t *errp)
 {
     double loss;
-    if (ddp_load(d, j->o.init, "transformer", errp) < 0 || loop_validate(d, &j->model, &loss, errp) < 0)
+    if (loop_validate(d, &j->model, &loss, errp) < 0)
         return -1;
     if (ddp_world(d)->rank == 0)
         printf("val loss %.6f, of %zu windows of %zu tokens\n", loss, j->model.n_windows, j->o.model.context);
@@ -328,8 +328,8 @@ static int run(ddp_t *d, struct job *j, int argc, char **argv)
     if (code == 0 && prepare(d, j, &e) < 0)
         return give_up(d, &e);
     if (code == 0 && j->o.eval) {
-        code = agree(d, evaluate(d, j, &e) < 0 ? exit_code(&e) : 0, &e);
-        return code < 0 ? give_up(d, &e) : code;
+        code = agree(d, ddp_load(d, j->o.init, "transformer", &e) < 0 ? exit_code(&e) : 0, &e);
+        return code < 0 || (code == 0 && evaluate(d, j, &e) < 0) ? give_up(d, &e) : code;
     }
     if (code == 0) {
         const struct options *o = &j->o;

@@ -46,6 +46,11 @@ uint64_t tokens_count(const tokens_t *t)
     return last ? last->first + last->count : 0;
 }
 
+bool tokens_are_shards(const tokens_t *t)
+{
+    return t->are_shards;
+}
+
 static bool is_shard_name(const char *path)
 {
     size_t n = strlen(path);
@@ -89,7 +94,9 @@ static int check_shard(struct file *f, ddp_error_t *errp)
     if (n <= 0)
         return error_set(errp, DDP_E_DATA, 0, "%s: empty: its header says %" PRId32 " tokens: leave it out of --data",
                          f->path, n);
-    if ((uint64_t)n != held || f->n_bytes % 2)
+    if ((uint64_t)n == held && f->n_bytes % 2)
+        return error_set(errp, DDP_E_DATA, 0, "%s: ends within a token: make the shard again", f->path);
+    if ((uint64_t)n != held)
         return error_set(errp, DDP_E_DATA, 0, "%s: %s: its header says %" PRId32 " tokens, the file holds %" PRIu64
                          ": make the shard again", f->path, (uint64_t)n > held ? "truncated" : "too long", n, held);
     f->count = (uint64_t)n;

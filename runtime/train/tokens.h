@@ -8,6 +8,7 @@
 #ifndef DDP_RUNTIME_TRAIN_TOKENS_H
 #define DDP_RUNTIME_TRAIN_TOKENS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ tokens_t *tokens_open(const char *const *path, size_t n, ddp_error_t *errp);
 void tokens_close(tokens_t *t); /* NULL is allowed */
 
 uint64_t tokens_count(const tokens_t *t);
+bool tokens_are_shards(const tokens_t *t); /* of which kind they are */
 
 /* ret[0..n) = tokens [first, first + n); undefined on an error. It is an error, which names file and offset, if a token
  * is not below vocab, or if a file has become shorter since it was opened. */

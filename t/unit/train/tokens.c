@@ -135,6 +135,11 @@ static void broken_shards_are_refused(void **state)
     assert_refused(at("cut.bin"), "truncated");
     put_shard("long.bin", SHARD_MAGIC, 1, 1, two, 2);
     assert_refused(at("long.bin"), "too long");
+    FILE *odd = fopen(at("long.bin"), "r+");
+    assert_non_null(odd);
+    assert_int_equal(ftruncate(fileno(odd), SHARD_HEADER_BYTES + 3), 0);
+    fclose(odd);
+    assert_refused(at("long.bin"), "ends within a token");
     put_shard("none.bin", SHARD_MAGIC, 1, 0, two, 0);
     assert_refused(at("none.bin"), "empty");
     put_shard("minus.bin", SHARD_MAGIC, 1, -1, two, 2);
