@@ -67,6 +67,8 @@ int losslog_resume(FILE *f, const char *path, uint64_t step, bool drops_validati
     while ((n = getline(&line, &size, f)) > 0 && step_of(line, (size_t)n, &at) && at >= last && at <= step) {
         if (at == step && drops_validation && strstr(line, "\"val_loss\""))
             break;
+        if (at == step && at == last && strstr(line, "\"skipped\": true")) /* the next one, which comes again */
+            break;
         last = at;
         keep += n;
     }

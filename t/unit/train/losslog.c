@@ -8,6 +8,7 @@
 
 #define STEP(n) "{\"step\": " #n ", \"loss\": 2.5}\n"
 #define VAL(n) "{\"step\": " #n ", \"val_loss\": 2.25}\n"
+#define SKIP(n) "{\"step\": " #n ", \"loss\": 2.5, \"skipped\": true}\n"
 
 static char path[32];
 
@@ -72,6 +73,15 @@ static void a_validation_stays_unless_it_comes_again(void **state)
     assert_resumes(STEP(1) STEP(2) VAL(2) STEP(3) VAL(3), 3, true, STEP(1) STEP(2) VAL(2) STEP(3), 3);
 }
 
+/* A step that is skipped has the number of the one before. */
+static void a_step_that_was_skipped_comes_again(void **state)
+{
+    (void)state;
+    assert_resumes(STEP(1) STEP(2) SKIP(2) SKIP(2) STEP(3), 2, false, STEP(1) STEP(2), 2);
+    assert_resumes(STEP(1) STEP(2) SKIP(2) STEP(3), 3, false, STEP(1) STEP(2) SKIP(2) STEP(3), 3);
+    assert_resumes(SKIP(0) STEP(1) STEP(2), 1, false, SKIP(0) STEP(1), 1);
+}
+
 static void what_is_no_line_ends_it(void **state)
 {
     (void)state;
@@ -123,6 +133,7 @@ static void what_is_no_file_stays(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_beyond_the_checkpoint_go),
     cmocka_unit_test(a_validation_stays_unless_it_comes_again),
+    cmocka_unit_test(a_step_that_was_skipped_comes_again),
     cmocka_unit_test(what_is_no_line_ends_it),
     cmocka_unit_test(a_log_that_is_short_is_told),
     cmocka_unit_test(it_begins_empty),
