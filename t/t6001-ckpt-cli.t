@@ -73,6 +73,20 @@ ckpt export "$tmp/c" "$tmp/no/where/"
 like "... not below one that is not there" "$rc:$err" "^1:ddp ckpt: $tmp/no/where/: No such file"
 ckpt export "$tmp/c" "$tmp/no/where"
 like "a folder that is not there" "$rc:$err" "^1:ddp ckpt: .*/no/where: creating it: No such file"
+mkfifo "$tmp/fifo"
+ln -s fifo "$tmp/link"
+for file in fifo link; do
+    ckpt export "$tmp/c" "$tmp/$file"
+    like "a $file, which is no file" "$rc:$err" "^1:ddp ckpt: .*/$file is no file: name one$"
+done
+is "... stays what it is" "$(stat -c %F "$tmp/fifo" "$tmp/link" | xargs)" "fifo symbolic link"
+for file in config.json model.safetensors; do
+    mkdir "$tmp/with-$file"
+    mkfifo "$tmp/with-$file/$file"
+    ckpt export "$tmp/c" "$tmp/with-$file"
+    like "... nor is a folder's $file" "$rc:$err" "^1:ddp ckpt: .*/$file is no file: name one$"
+    ok "... which stays" test -p "$tmp/with-$file/$file"
+done
 mkdir "$tmp/small"
 run bash -c 'trap "" XFSZ; ulimit -f 16; exec "$@"' - "$top_builddir/ddp" ckpt export "$tmp/c" "$tmp/small/m"
 like "a file that cannot be written whole" "$rc:$err" "^1:ddp ckpt: .*/small/m: writing: File too large"

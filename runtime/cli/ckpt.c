@@ -245,10 +245,19 @@ static void catch_signals(void)
             signal(signals[i], SIG_IGN);
 }
 
+/* What is there already is to be a file: another thing would be one afterwards, /dev/null among them. */
+static int check_file(const char *file, ddp_error_t *errp)
+{
+    struct stat st;
+    if (stat(file, &st) == 0 && !S_ISREG(st.st_mode))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "%.160s is no file: name one", file);
+    return 0;
+}
+
 static int name_temporary(const char *file, ddp_error_t *errp)
 {
     char token[17];
-    if (io_random_hex(token, 8, errp) < 0)
+    if (check_file(file, errp) < 0 || io_random_hex(token, 8, errp) < 0)
         return -1;
     if (snprintf(temporary, sizeof temporary, "%s.%s", file, token) >= FOLDER_PATH_MAX)
         return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "the path of FILE is longer than %d bytes", FOLDER_PATH_MAX);
