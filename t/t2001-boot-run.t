@@ -153,7 +153,7 @@ trap "echo TERM >>$1/got.$RANK; exit $((RANK == 0 ? 3 : 0))" TERM
 echo ready >$1/ready.$RANK
 while :; do read -rt 0.1 -u $never; done # a signal that comes just before `wait` begins would not end it
 SCRIPT
-got() { [ "$(cat "$tmp"/got.* 2>"$tmp/cat.err" | grep -cx "$1")" -eq 2 ]; }
+got() { [ "$(cat "${2:-$tmp}"/got.* 2>"$tmp/cat.err" | grep -cx "$1")" -eq 2 ]; } # SIGNAL [FOLDER]
 set -m # else the shell starts it with SIGINT ignored; what this script itself was told to ignore (nohup) env undoes
 env --default-signal=INT,HUP "$ddp" run -n 2 bash "$tmp/signals.sh" "$tmp" 2>"$tmp/signals.err" &
 pid=$!
@@ -165,6 +165,33 @@ for s in INT HUP USR1 USR2 CONT TERM; do
 done
 wait $pid
 is "a rank's answer to SIGTERM is the exit code" "$?" 3
+
+# ---- a terminal ----
+mkfifo "$tmp/keys" && exec {keys}<>"$tmp/keys"
+# on_terminal FOLDER [REDIRECTION]: ddp run leads a terminal's session, and its ranks are ready; sets $pid, $terminal
+on_terminal() {
+    mkdir "$1"
+    SHELL=/bin/sh script -qec "exec env --default-signal=INT,HUP $ddp run -n 2 bash $tmp/signals.sh $1 ${2-}" \
+        "$tmp/typescript" <&$keys >"$tmp/terminal.out" &
+    terminal=$!
+    wait_for has_files 2 "$1/ready.*"
+    read -r pid _ <"/proc/$terminal/task/$terminal/children"
+}
+on_terminal "$tmp/apart" "</dev/null"
+printf '\003' >&$keys
+ok "Ctrl-C reaches the ranks where standard input is no terminal" wait_for got INT "$tmp/apart"
+kill -TERM "$pid"
+wait $terminal
+is "... once" "$? $(sort "$tmp"/apart/got.* | xargs)" "3 INT INT TERM TERM"
+on_terminal "$tmp/leader"
+printf '\003' >&$keys
+ok "... and where it is" wait_for got INT "$tmp/leader"
+kill -KILL $terminal
+wait $terminal 2>"$tmp/wait.err"
+ok "a hang-up, of which the session's leader alone is told, reaches both" wait_for got HUP "$tmp/leader"
+kill -TERM "$pid"
+ok "... and so does the end" wait_for got TERM "$tmp/leader"
+is "... each once" "$(sort "$tmp"/leader/got.* | xargs)" "HUP HUP INT INT TERM TERM"
 
 # ---- ddp itself is killed ----
 cat >"$tmp/stay.sh" <<'SCRIPT'

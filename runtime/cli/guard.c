@@ -22,9 +22,8 @@ static bool is_at_terminal(void)
     return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-static int supervisor(const struct job *job, pid_t front, const sigset_t *sigmask)
+static int supervisor(const struct job *job, pid_t front, const sigset_t *sigmask, bool is_own_group)
 {
-    bool is_own_group = !is_at_terminal();
     int front_fd = (int)syscall(SYS_pidfd_open, front, 0);
     if (front_fd < 0 || getppid() != front) {
         fprintf(stderr, "ddp run: cannot watch over process %d: %s\n", (int)front, strerror(errno));
@@ -38,8 +37,15 @@ static int supervisor(const struct job *job, pid_t front, const sigset_t *sigmas
     return rc;
 }
 
+/* What the terminal sends to ddp's process group has reached the supervisor already, where that is in it; a hang-up
+ * goes to the session's leader alone, which ddp may be. */
+static bool is_for_supervisor(const siginfo_t *info, bool is_own_group)
+{
+    return is_own_group || info->si_signo == SIGHUP || info->si_code != SI_KERNEL;
+}
+
 /* Passes signals on to the supervisor until it ends; its wait status. */
-static int guard(pid_t pid, const sigset_t *set)
+static int guard(pid_t pid, const sigset_t *set, bool is_own_group)
 {
     int status;
     for (;;) {
@@ -47,17 +53,18 @@ static int guard(pid_t pid, const sigset_t *set)
         int sig = sigwaitinfo(set, &info);
         if (sig < 0)
             continue;
-        if (sig != SIGCHLD && info.si_code != SI_KERNEL)
-            kill(pid, sig); /* one from the terminal has reached it already */
+        if (sig != SIGCHLD && is_for_supervisor(&info, is_own_group))
+            kill(pid, sig);
         if (sig == SIGCHLD && waitpid(pid, &status, WNOHANG) == pid)
             return status;
     }
 }
 
 /* In the child: the folder goes with the supervisor; where that is killed, with the front process. */
-static void supervise(const struct job *job, const struct meeting *m, pid_t front, const sigset_t *sigmask)
+static void supervise(const struct job *job, const struct meeting *m, pid_t front, const sigset_t *sigmask,
+                      bool is_own_group)
 {
-    int rc = supervisor(job, front, sigmask);
+    int rc = supervisor(job, front, sigmask, is_own_group);
     meeting_close(m);
     exit(rc);
 }
@@ -65,6 +72,7 @@ static void supervise(const struct job *job, const struct meeting *m, pid_t fron
 static int run(const struct job *job, const struct meeting *m, const sigset_t *signals, const sigset_t *before)
 {
     pid_t front = getpid();
+    bool is_own_group = !is_at_terminal();
     signal(SIGCHLD, SIG_DFL); /* where it is ignored, children cannot be waited for */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     fflush(NULL);
@@ -75,8 +83,8 @@ static int run(const struct job *job, const struct meeting *m, const sigset_t *s
         return 1;
     }
     if (pid == 0)
-        supervise(job, m, front, before);
-    int status = guard(pid, signals);
+        supervise(job, m, front, before, is_own_group);
+    int status = guard(pid, signals, is_own_group);
     job_end_descendants();
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
