@@ -44,6 +44,9 @@ first=$(sort <<<"$out")
 is "a state is saved" "$rc:$err" 0:
 ranks 3 "${probe[@]}" state "$tmp/state"
 is "... and is there again, each rank's random numbers from the first batch on" "$rc:$err$(sort <<<"$out")" "0:$first"
+ranks 2 "${probe[@]}" full "$tmp/full"
+is "a save that fails is told on all ranks, also where one of the same step is there" \
+    "$rc:$(sort -u <<<"$out")" "0:ok"
 ranks 2 env DDP_RECORD="$tmp/record" "${probe[@]}" record "$tmp/recorded"
 is "record(): an event of the program's own; what is wrong is said" "$rc:$err$(sort -u <<<"$out")" "0:ok"
 is "... from rank 0 alone" "$(sed -n 's/, "t": [0-9.]*//; /"epoch"\|"validation"/p' "$tmp/record")" '{"event": "epoch"}

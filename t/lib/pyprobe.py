@@ -12,6 +12,7 @@ stop [FOLDER]       until asked to stop: with a Checkpoint in FOLDER, else by st
 requeue             rank 0 is asked to stop: what requeue() then says
 deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
+full FOLDER         a save that fails on one rank, where one of the same step is there
 record FOLDER       events of the program's own, in the run's record
 goodput FOLDER      steps, and then what goodput() says
 parts FOLDER        steps whose parts take known times, which the run's record is to have
@@ -28,6 +29,7 @@ import math
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -292,6 +294,21 @@ def refused(what, do, part):
         raise AssertionError(f"{what} is not refused")
 
 
+def full(folder):
+    plain = {"best": 1}
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, plain=plain)
+    ckpt.step()
+    ckpt.save()
+    plain["best"] = 2
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if slurm_ddp.world().rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+    refused("a save that fails", ckpt.save, "step 1 was not saved to")
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    ckpt.save()
+    say("ok")
+
+
 class Array:
     """As NumPy's and PyTorch's."""
 
@@ -403,8 +420,8 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, torch, record, goodput,
-          parts, wrong, used)
+CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, full, torch, record,
+          goodput, parts, wrong, used)
 {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
 if sys.argv[1] in ("sampler", "resume"):
     say("ok")
