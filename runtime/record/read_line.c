@@ -341,11 +341,22 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
     return 0;
 }
 
+/* Into l->step, which stays that of the line before where none is told. */
+static bool read_step(const json_t *v, const char *event, struct record_line *l)
+{
+    uint64_t step;
+    if (!v || json_is_null(v))
+        return l->event != RECORD_INTERVAL && l->event != RECORD_RESUME;
+    if (!record_store(v, MEMBER_COUNT, &step))
+        return record_is_programs(event);
+    l->step = step;
+    return true;
+}
+
 static int read_line(struct record *r, const json_t *line, ddp_error_t *errp)
 {
     struct record_line l = {.kept_to = UINT64_MAX, .step = r->n_lines ? r->line[r->n_lines - 1].step : 0};
     const char *name = json_string_value(json_object_get(line, "event"));
-    const json_t *step = json_object_get(line, "step");
     if (!name)
         return error_set(errp, DDP_E_DATA, EINVAL, "not a line of a record: no \"event\"");
     while (l.event < RECORD_EVENTS && strcmp(name, event_name[l.event]))
@@ -354,8 +365,7 @@ static int read_line(struct record *r, const json_t *line, ddp_error_t *errp)
         return 1;
     if (!record_store(json_object_get(line, "t"), MEMBER_SECONDS, &l.t))
         return record_bad(errp, name, "t", "has no possible");
-    bool has_step = step && !json_is_null(step);
-    if (has_step ? !record_store(step, MEMBER_COUNT, &l.step) : l.event == RECORD_INTERVAL || l.event == RECORD_RESUME)
+    if (!read_step(json_object_get(line, "step"), name, &l))
         return record_bad(errp, name, "step", "has no possible");
     l.is_guards = json_string_length(json_object_get(line, "by")) > 0;
     if (is_told(r, line, &l))

@@ -73,8 +73,7 @@ int record_bad(ddp_error_t *errp, const char *event, const char *member, const c
     return error_set(errp, DDP_E_DATA, EINVAL, "a line \"%s\" %s %s: see ddp-record(5)", event, why, member);
 }
 
-/* A program writes these, too (ddp_record): what it gives in another form does not make the record unreadable. */
-static bool is_programs(const char *event)
+bool record_is_programs(const char *event)
 {
     return !strcmp(event, "train") || !strcmp(event, "validation");
 }
@@ -88,7 +87,7 @@ int record_members(const json_t *line, const char *event, const struct record_me
             return record_bad(errp, event, m->name, "lacks");
         void *at = (char *)to + m->offset;
         bool is_told = is_there && record_store(v, m->type, at);
-        if (!is_told && ((is_there && !is_programs(event)) || !store_none(m->type, at)))
+        if (!is_told && ((is_there && !record_is_programs(event)) || !store_none(m->type, at)))
             return record_bad(errp, event, m->name, "has an impossible");
     }
     return 0;

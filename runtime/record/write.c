@@ -16,6 +16,10 @@
 #include "runtime/base/num.h"
 #include "runtime/base/plain.h"
 #include "runtime/record/number.h"
+#include "runtime/record/read.h"
+
+#define MEMBERS_MAX 1000000 /* bytes */
+_Static_assert(MEMBERS_MAX + 128 <= RECORD_LINE_MAX, "with event and t they are a line that is read");
 
 double recorder_now(void)
 {
@@ -291,6 +295,9 @@ static bool is_json(const char *members)
 int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp)
 {
     members = members ? members : "";
+    if (strlen(members) > MEMBERS_MAX)
+        return error_set(errp, DDP_E_USAGE, E2BIG, "members of a record have at most %d bytes, not %zu: write less, or "
+                         "a file of your own", MEMBERS_MAX, strlen(members));
     if (!is_json(members))
         return error_set(errp, DDP_E_USAGE, EINVAL, "members of a record are JSON on one line, \"name\": value, ..., "
                          "each once, without event and t: not %.80s", members);

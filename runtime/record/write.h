@@ -51,8 +51,8 @@ void recorder_leave(struct recorder *r);
 /* The members of a start that Slurm's variables tell: job, requeue, alloc_t. */
 void recorder_job(struct recorder *r);
 
-/* Members as JSON has them, "\"step\": 1, \"loss\": 2.5"; NULL or "": none. -1: they are no JSON, more than one line, a
- * name comes twice, or is event or t: nothing is added. */
+/* Members as JSON has them, "\"step\": 1, \"loss\": 2.5"; NULL or "": none. -1: they are no JSON, more than one line or
+ * a million bytes, a name comes twice, or is event or t: nothing is added. */
 int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp);
 
 /* A name that an event can have: letters of a-z, digits and _, at most 31. */

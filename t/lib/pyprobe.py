@@ -328,6 +328,7 @@ def record(folder):
     refused("an event of libddp's", lambda: slurm_ddp.record("end"), "end is an event of libddp's own")
     refused("no name", lambda: slurm_ddp.record("Epoch 3"), "letters of a-z")
     refused("no JSON", lambda: slurm_ddp.record("epoch", it=print), "epoch is not JSON: ")
+    refused("too much", lambda: slurm_ddp.record("epoch", each=[0.5] * 200000), "have at most 1000000 bytes, not ")
     refused("a second time", lambda: slurm_ddp.record("epoch", t=3), "each once, without event and t")
     say("ok")
 

@@ -200,11 +200,16 @@ static void what_a_program_adds_spoils_nothing(void **state)
 {
     (void)state;
     static const char own[] = "{\"event\":\"validation\",\"t\":1,\"step\":50,\"loss\":[2.5]}\n"
-                              "{\"event\":\"train\",\"t\":1,\"step\":50,\"loss\":1.5,\"item\":7,\"steps\":-1}\n";
+                              "{\"event\":\"train\",\"t\":1,\"step\":50,\"loss\":1.5,\"item\":7,\"steps\":-1}\n"
+                              "{\"event\":\"validation\",\"t\":1,\"step\":-1,\"loss\":0.5}\n"
+                              "{\"event\":\"validation\",\"t\":1,\"step\":60.5}\n"
+                              "{\"event\":\"train\",\"t\":1,\"step\":\"a\"}\n";
     char *text = join(START TRAIN INTERVAL "%s" END, 0, 120, 50, own, "failed");
     struct record r = good(text);
-    assert_int_equal(r.n_lines, 6);
-    assert_true(isnan(r.other[0].loss) && r.train[1].steps == 0 && !*r.train[1].item);
+    assert_int_equal(r.n_lines, 9);
+    for (size_t i = 3; i < 8; i++)
+        assert_int_equal(r.line[i].step, 50);
+    assert_true(isnan(r.other[0].loss) && r.other[1].loss == 0.5 && r.train[1].steps == 0 && !*r.train[1].item);
     assert_true(r.line[1].is_begin && !r.line[4].is_begin);
     assert_int_equal(r.line[2].kept_to, 0); /* no checkpoint, and that train is none */
     record_clear(&r);

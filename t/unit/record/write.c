@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/record/read.h"
 #include "runtime/record/write.h"
 
 static char path[] = "/tmp/record.XXXXXX";
@@ -101,6 +102,33 @@ static void what_a_program_adds_is_json(void **state)
     assert_false(recorder_is_name(NULL));
 }
 
+static void what_a_program_adds_can_be_read(void **state)
+{
+    (void)state;
+    enum { MAX = 1000000 };
+    struct recorder r;
+    struct record read;
+    ddp_error_t e;
+    char *members = malloc(MAX + 2);
+    assert_non_null(members);
+    assert_int_equal(snprintf(members, MAX + 2, "\"text\": \"%0*d\"", MAX - 10, 0), MAX);
+    assert_int_equal(recorder_open(&r, path, NULL), 0);
+    recorder_begin(&r, "start");
+    recorder_count(&r, "v", 1);
+    recorder_count(&r, "ranks", 1);
+    assert_int_equal(recorder_end(&r, NULL), 0);
+    recorder_begin(&r, "abcdefghijklmnopqrstuvwxyz01234");
+    assert_int_equal(recorder_members(&r, members, NULL), 0);
+    assert_int_equal(recorder_end(&r, NULL), 0);
+    strcat(members, " ");
+    assert_int_equal(recorder_members(&r, members, &e), -1);
+    assert_error_has(e, "at most 1000000 bytes, not 1000001");
+    recorder_close(&r);
+    assert_int_equal(record_read(path, &read, NULL), 0);
+    record_clear(&read);
+    free(members);
+}
+
 static void a_piece_of_a_line_gets_an_end(void **state)
 {
     (void)state;
@@ -175,6 +203,7 @@ static void a_full_disk_is_told_once(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_line_has_members_of_each_kind, make, clear),
     cmocka_unit_test_setup_teardown(what_a_program_adds_is_json, make, clear),
+    cmocka_unit_test_setup_teardown(what_a_program_adds_can_be_read, make, clear),
     cmocka_unit_test_setup_teardown(a_piece_of_a_line_gets_an_end, make, clear),
     cmocka_unit_test_setup_teardown(files_that_a_stranger_may_have_put_there_are_refused, make, clear),
     cmocka_unit_test_setup_teardown(a_full_disk_is_told_once, make, clear),
