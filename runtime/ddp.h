@@ -185,6 +185,10 @@ void ddp_finalize(ddp_t *d);
  * with `code`. The handle accepts only ddp_finalize afterwards. Accepts NULL. */
 void ddp_abort(ddp_t *d, int code, const char *why);
 
+/* -1 where a rank has died or aborted, as far as this one knows by now: collectives fail, and *errp says why. Else 0.
+ * Waits for nothing. Any thread may call; not collective. */
+int ddp_check(const ddp_t *d, ddp_error_t *errp);
+
 const struct ddp_world *ddp_world(const ddp_t *d);
 
 /* What this rank computes on, as the options device and share-device say. */

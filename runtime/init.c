@@ -155,6 +155,16 @@ EXPORT void ddp_abort(ddp_t *d, int code, const char *why)
     events_failed(d, why);
 }
 
+EXPORT int ddp_check(const ddp_t *d, ddp_error_t *errp)
+{
+    ddp_error_t why;
+    if (!comm_why(d->team.comm, &why))
+        return 0;
+    if (errp)
+        *errp = why;
+    return -1;
+}
+
 EXPORT const struct ddp_world *ddp_world(const ddp_t *d)
 {
     return &d->team.me;

@@ -41,6 +41,11 @@ for layout in 3 1,1,1; do
         done
     done
 done
+for layout in 3 1,1,1; do
+    run "$top_builddir/ddp" run -n 3 --layout $layout "$probe" check
+    is "check, $layout: who waits for nothing hears of an abort" \
+        "$rc $(grep -c "^told: rank 1 .*aborted: enough" <<<"$out")" "0 2" || diag "$out$err"
+done
 for case in refuse two-hooks shards shards-join diverged values; do
     run "$top_builddir/ddp" run -n 2 "$probe" $case
     is "$case: refused with its reason" "$rc $(grep -cx ok <<<"$out")" "0 2" || diag "$out$err"

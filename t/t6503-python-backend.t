@@ -69,9 +69,13 @@ ranks -K0 -N2 --ntasks-per-node=2 -- killed 3 # else Slurm may end them before t
 is "a rank is killed: an exception on each of the others names it" \
     "$(grep -cE '^(DistBackend|Runtime)Error: rank 3 \(n2\) died' <<<"$out")" 3 || diag "$out$err"
 told=$cluster_dir/home/told
-ranks -K0 -N2 -n2 -- unanswered "$told"
-is "a rank dies whose first message is waited for: one that waits is told, too" \
-    "$(grep -cE '^(DistBackend|Runtime)Error: .*rank 1 \(n2\) died' "$told")" 2 || diag "$out$err"
+ranks -K0 -N2 -n3 -- unanswered "$told"
+for rank in 0 2; do
+    is "a rank dies whose first message rank $rank waits for: it is told, whatever else it waits for" \
+        "$(sed -nE 's/^(DistBackend|Runtime)Error: (.*rank 1 \(n1\) died).*/\2/p' "$told.$rank" | sort)" \
+        "rank 1 (n1) died
+rank 1 did not come to the first message from rank 1 to rank $rank: rank 1 (n1) died" || diag "$out$err"
+done
 ranks -K0 -N2 --ntasks-per-node=2 -- raises
 is "a rank raises: the others say what" \
     "$(grep -cE 'Error: rank 1 \(n1\) aborted: ValueError: no such sample$' <<<"$err")" 3 || diag "$err"

@@ -63,6 +63,7 @@ static const struct {
     {"no-plan", case_no_plan},
     {"leave", case_leave},
     {"abort", case_abort},
+    {"check", case_check},
     {"optimizer", case_optimizer},
     {"no-optimizer", case_no_optimizer},
     {"data", case_data},

@@ -156,3 +156,18 @@ int case_abort(ddp_t *d)
 {
     return leave(d, "enough");
 }
+
+/* Rank 1 aborts, and the others, who wait for nothing, are told. */
+int case_check(ddp_t *d)
+{
+    uint64_t deadline = clock_ns() + 20 * 1000000000ull;
+    CHECK(ddp_check(d, &e) == 0);
+    int rc = ddp_barrier(d, &e); /* rank 1 may have gone before the others are out of it */
+    if (ddp_world(d)->rank == 1) {
+        ddp_abort(d, 1, "enough");
+        return 0;
+    }
+    while (rc == 0 && ddp_check(d, &e) == 0)
+        CHECK(clock_ns() < deadline);
+    return late(d);
+}

@@ -4,7 +4,8 @@ collectives      every collective, of many types, shapes and groups: gloo's resu
 wrong            what cannot be done: one line each
 train BACKEND KIND...   trains a small model, KIND ddp or fsdp; rank 0 prints the losses, a line each
 killed VICTIM    rank VICTIM kills itself in mid-training; the others print what the exception says
-unanswered FILE    rank 1 dies while rank 0 waits for a first message from it, and writes there what the exceptions say
+unanswered FILE    rank 1 dies while the others wait for a first message from it, rank 0 without a collective in flight;
+                 what the exceptions say goes to FILE.RANK
 raises           rank 1 ends with an exception
 """
 import itertools
@@ -250,16 +251,17 @@ def wrong():
 
 
 def unanswered(path):
-    """Rank 0 waits for a first message from rank 1, which dies: another thread, in a collective, hears of it. Into a
-    file: of a step that ends like this srun may lose the last words."""
+    """Into files: of a step that ends like this srun may lose the last words."""
     dist.init_process_group("ddp")
-    if dist.get_rank() == 1:
+    rank = dist.get_rank()
+    if rank == 1:
         dist.barrier()
         os.kill(os.getpid(), signal.SIGKILL)
     message = dist.irecv(torch.zeros(1), 1)
     dist.barrier()
-    with open(path, "w", encoding="utf-8") as file:
-        for wait in lambda: dist.all_reduce(torch.zeros(1)), message.wait:
+    waits = [message.wait, lambda: dist.all_reduce(torch.zeros(1))]
+    with open(f"{path}.{rank}", "w", encoding="utf-8") as file:
+        for wait in waits if rank == 0 else reversed(waits):
             try:
                 wait()
             except RuntimeError as e:

@@ -169,6 +169,15 @@ class Lane : public std::enable_shared_from_this<Lane> {
         abort_locked(why);
     }
 
+    /* Throws where it has failed, whether or not a work has said so. */
+    void check()
+    {
+        ddp_error e;
+        std::lock_guard<std::mutex> guard(lock_);
+        if (d_ && ddp.check(d_, &e) < 0)
+            throw std::runtime_error(e.text);
+    }
+
     void close()
     {
         if (pid_ != getpid()) { /* a forked child: neither threads nor connections are its own */

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,6 +48,7 @@ static struct {
     void *(*group)(const ddp_group *, size_t, ddp_error *);
     void (*finalize)(void *);
     void (*abort)(void *, int, const char *);
+    int (*check)(const void *, ddp_error *);
     int (*barrier)(void *, ddp_error *);
     int (*bcast)(void *, void *, size_t, int, int, ddp_error *);
     int (*allgather)(void *, const void *, size_t, int, void *, ddp_error *);
@@ -66,6 +68,7 @@ static inline void use_library(uintptr_t handle)
     find(ddp.group, "ddp_group_sized");
     find(ddp.finalize, "ddp_finalize");
     find(ddp.abort, "ddp_abort");
+    find(ddp.check, "ddp_check");
     find(ddp.barrier, "ddp_barrier");
     find(ddp.bcast, "ddp_bcast");
     find(ddp.allgather, "ddp_allgather");
@@ -179,6 +182,10 @@ struct Members {
     int rank, size;
     milliseconds timeout;
     std::shared_ptr<Halt> halt;
+    std::function<void()> check_group; /* of a pair: throws where its group has failed */
+    std::string absent;                /* of a pair: what is said, with numbers in the group, where the other does not
+                                        * come; of it, */
+    std::string why;                   /* for this reason */
 };
 
 static inline void refuse(ddp_error *e, const std::exception &why)
@@ -205,8 +212,12 @@ static inline int store_put(void *ctx, const char *key, const void *data, size_t
 static inline void wait_for(const Members &m, const std::string &key, double timeout_s)
 {
     auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
-    for (milliseconds pause(1); !m.store->check({key}); pause = std::min(pause * 2, milliseconds(20))) {
-        m.halt->check();
+    for (milliseconds pause(1);; pause = std::min(pause * 2, milliseconds(20))) {
+        m.halt->check(); /* before the store, which goes with one of the ranks */
+        if (m.check_group)
+            m.check_group();
+        if (m.store->check({key}))
+            return;
         if (std::chrono::steady_clock::now() > end)
             throw std::runtime_error("not before the deadline");
         std::this_thread::sleep_for(pause);
@@ -222,6 +233,7 @@ static inline long store_get(void *ctx, const char *key, void *data, size_t size
         memcpy(data, value.data(), std::min(size, value.size()));
         return static_cast<long>(value.size());
     } catch (const std::exception &why) {
+        m->why = first_line(why);
         refuse(e, why);
         return -1;
     }
@@ -239,6 +251,8 @@ static inline void *communicator(Members m)
     for (auto &[fd, what] : after)
         if (!before.count(fd) || before[fd] != what)
             files[fd] = what;
+    if (!d && !m.absent.empty() && !m.why.empty())
+        fail(m.absent + ": " + m.why);
     check(d != nullptr, e);
     return d;
 }
