@@ -267,10 +267,14 @@ def text_of(things):
 
 
 def torch(folder):
+    import numpy
     import torch
     is_new = "new" in sys.argv
     model, rest = things = torch_things(is_new)
-    ckpt = slurm_ddp.Checkpoint(folder, every=0, model=model, **rest)
+    scalars = {"best": numpy.float32("-inf"), "last": numpy.float16(.5), "n": numpy.int8(3)} if is_new else {}
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, model=model, scalars=scalars, **rest)
+    assert is_new or scalars == {"best": -math.inf, "last": .5, "n": 3}, scalars
+    refused("what JSON lacks", lambda: slurm_ddp.tree.Encoder().encode(numpy.longdouble(1), "far"), "far is a ")
     if is_new:
         generator = torch.Generator().manual_seed(1)
         for _ in range(2):

@@ -43,8 +43,8 @@ class Encoder:
             return float(value) if math.isfinite(value) else {"$float": str(float(value))}
         if self.torch and isinstance(value, self.torch.Tensor):
             return self._tensor(value.detach(), name)
-        if self.numpy and isinstance(value, self.numpy.generic):
-            return value.item()
+        if self.numpy and isinstance(value, self.numpy.generic) and type(value.item()) is not type(value):
+            return self.encode(value.item(), name)  # a longdouble's is one, too
         if self.numpy and isinstance(value, self.numpy.ndarray) and self.torch:
             return {**self._tensor(self.torch.from_numpy(value.copy()), name), "numpy": True}
         if isinstance(value, bytes):
