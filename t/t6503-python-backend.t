@@ -41,7 +41,7 @@ ranks() {
 }
 ranks -N2 -n3 -- collectives
 is "every collective, ranks 2 and 1 on two nodes, and a group of two of them" \
-    "$rc:$(sort <<<"$out" | uniq -c | xargs)" "0:3 400 compared" || diag "$err"
+    "$rc:$(sort <<<"$out" | uniq -c | xargs)" "0:3 401 compared" || diag "$err"
 ranks -N2 --ntasks-per-node=2 -- wrong
 # what of it PyTorch refuses before it asks the backend depends on its version
 refused='s/(meta|complex): (refused by PyTorch|backend ddp: .*nccl).*/\1: refused/'

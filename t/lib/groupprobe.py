@@ -97,6 +97,8 @@ class Both:
         self.same("all_to_all_single of unequal parts",
                   lambda: [torch.zeros(sum(theirs), 3), mine((sum(rows[me]), 3), torch.float32, 3)],
                   lambda g, out, x: dist.all_to_all_single(out, x, theirs, rows[me], group=g))
+        self.same("all_to_all_single of nothing", lambda: [torch.zeros(0, 3), torch.zeros(0, 3)],
+                  lambda g, out, x: dist.all_to_all_single(out, x, group=g))
         self.same("works in flight", lambda: [[mine((100 * k + 1,), torch.float32, k) for k in range(6)]], in_flight)
         self.same("barrier", lambda: [], lambda g: dist.barrier(group=g))
         if self.rank in self.ranks:

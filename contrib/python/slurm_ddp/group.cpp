@@ -290,6 +290,8 @@ class Group : public Base {
         if (!splits.empty())
             return t.split_with_sizes(splits, 0);
         expect(t.dim() > 0 && t.size(0) % size_ == 0, "the first dimension is not a multiple of the number of ranks");
+        if (t.size(0) == 0) /* split would give one part */
+            return Tensors(static_cast<size_t>(size_), t);
         return t.split(t.size(0) / size_, 0);
     }
 
