@@ -80,6 +80,12 @@ run "$ddp" run --help
 like "ddp run --help" "$rc $out" "^0 usage: ddp run -n N .*--layout"
 run "$ddp" --version
 like "ddp --version" "$rc $out" '^0 ddp \(slurm-ddp\) [0-9.]+$'
+for args in help --version "ps --help" "help check" topo; do
+    # shellcheck disable=SC2086
+    run sh -c '"$@" >/dev/full' sh "$ddp" $args
+    is "ddp $args, which cannot be written" "$rc $err" \
+        "1 ddp ${args%% *}: the output cannot be written: is the disk full?"
+done
 run "$ddp" run -n 4 "$tmp/nope"
 is "a program that is not there" "$rc $err" "127 ddp run: $tmp/nope cannot be run: no such program"
 run "$ddp" run -n 4 /dev/null

@@ -344,7 +344,5 @@ int cli_ckpt(int argc, char **argv)
         return say(&e);
     int rc = verbs[i].main ? verbs[i].main(&f) : export(&f, argv[3]);
     free(f.step);
-    if (fflush(stdout) != 0)
-        return perror("ddp ckpt: writing"), 1;
     return rc;
 }

@@ -1,5 +1,6 @@
 /* ddp.c - the command `ddp`: a table of verbs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/nearest.h"
@@ -62,18 +63,27 @@ static int help(int argc, char **argv)
     return 0;
 }
 
+/* What a verb has printed must have gone out, too. */
+static int finish(const char *name, int rc)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return rc;
+    fprintf(stderr, "ddp %s: the output cannot be written: is the disk full?\n", name);
+    return rc ? rc : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     setvbuf(stderr, NULL, _IOLBF, 0); /* a line is one write (glibc since 2.37) */
     if (!strcmp(name, "--version")) {
         printf("ddp (slurm-ddp) %s\n", DDP_VERSION);
-        return 0;
+        return finish(name, 0);
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         name = "help";
     const struct verb *v = find(name);
     if (v)
-        return v->main(argc - 1, argv + 1);
+        return finish(v->name, v->main(argc - 1, argv + 1));
     return wrong_verb(name);
 }

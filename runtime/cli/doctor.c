@@ -45,8 +45,6 @@ int cli_doctor(int argc, char **argv)
             code = EXIT_FAILURE;
         if (!v[JSON].b)
             verdicts_print(stdout, l);
-        if (fflush(stdout) || ferror(stdout))
-            code = EXIT_FAILURE;
         doctor_free(d);
     }
     if (l)

@@ -75,7 +75,7 @@ int cli_ps(int argc, char **argv)
     bool has_lines = argc > 1 && !strcmp(argv[1], "--lines"); /* for ask_nodes */
     const char *step = argc == 2 + has_lines ? argv[1 + has_lines] : NULL;
     if (step && (!strcmp(step, "--help") || !strcmp(step, "-h")))
-        return fputs(help_text, stdout) < 0;
+        return fputs(help_text, stdout), 0;
     if (argc > 2 + has_lines || (step && !is_step(step)))
         return bad_usage();
     if (step && !has_lines ? ask_nodes(step, &l, &e) < 0 : ps_here(step, &l) < 0 && error_errno(&e, "/proc") < 0) {

@@ -229,10 +229,6 @@ static int show_scene(const struct view *o, struct scene *s)
     }
     fputs(text, stdout);
     free(text);
-    if (fflush(stdout) || ferror(stdout)) {
-        error_errno(&e, "the output cannot be written");
-        return fail(&e);
-    }
     return 0;
 }
 
