@@ -254,8 +254,8 @@ def torch_things(is_new):
     all_types = {str(t): (torch.arange(6) * is_new).to(t).reshape(2, 3) for t in types}
     all_types.update(turned=(torch.arange(6.) * is_new).reshape(2, 3).t(), empty=torch.zeros(0, 3),
                      scalar=torch.tensor(3. * is_new))
-    return model, {"optimizer": optimizer, **schedulers, "tensors": all_types, "head": torch.nn.Linear(2, 3),
-                   "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}}
+    return model, {"optimizer": optimizer, **schedulers, "tensors": all_types,
+                   "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}, "head": torch.nn.Linear(2, 3)}
 
 
 def text_of(things):
@@ -401,6 +401,9 @@ def wrong(folder):
     refused("an epoch that is over", lambda: last.set_epoch(0), "set_epoch(0), but training is in epoch 2")
     last.load_state_dict({"n": 100, "seed": 0, "position": 98})
     refused("more ranks than are left", lambda: [list(last) for _ in last.epochs(1)], "go on with at most 2 ranks")
+    for name in "x" * 32, "gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n", "":
+        things = {name: {}}
+        refused("a name", lambda: slurm_ddp.Checkpoint(folder, **things), "a name is letters, digits and ._-, at most")
     refused("a thing without a state", lambda: slurm_ddp.Checkpoint(folder, thing=1), "thing has no state_dict()")
     ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": print}))
     refused("a second one", lambda: slurm_ddp.Checkpoint(folder), "has one already")

@@ -2,6 +2,7 @@
 import ctypes
 import functools
 import json
+import re
 import sys
 import types
 import weakref
@@ -14,6 +15,7 @@ from .sampler import Sampler
 from .tree import DTYPES, Encoder, decode, dtype_name
 
 FORMAT = 1  # of state.json
+NAME = re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,30}")  # of a thing, and of libddp's group of its tensors
 
 
 # What DistributedDataParallel, torch.compile and Accelerate make of a thing, and where that has it.
@@ -51,6 +53,8 @@ class Checkpoint:
         self._folder = str(folder).encode()
         self._things = {name: _plain(thing) for name, thing in things.items()}
         for name, thing in self._things.items():
+            if not NAME.fullmatch(name):
+                raise Error(f"Checkpoint: {name!r}: a name is letters, digits and ._-, at most 31: files are called so")
             if not isinstance(thing, dict) and not hasattr(thing, "load_state_dict"):
                 raise Error(f"Checkpoint: {name} has no state_dict() and load_state_dict(), and is no dict")
         if job().has_checkpoint:
@@ -157,7 +161,8 @@ class Checkpoint:
             group.update(dict.fromkeys(encoder.tensors.keys() - known, name))
         replicated = self._replicated()
         all_of = [(group[name], name, t, t.data_ptr() in replicated) for name, t in encoder.tensors.items()]
-        all_of.sort(key=lambda a: (list(self._things).index(a[0]), not a[3]))
+        # A thing called rng comes last: its tensors are of one group with the random numbers.
+        all_of.sort(key=lambda a: (a[0] == "rng", list(self._things).index(a[0]), not a[3]))
         return json.dumps({"format": FORMAT, "things": tree}, allow_nan=False), all_of
 
     def _owners(self, tensors):
