@@ -18,6 +18,7 @@ goodput FOLDER      steps, and then what goodput() says
 parts FOLDER        steps whose parts take known times, which the run's record is to have
 wrong FOLDER        what is refused
 torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
+seeds               of the order of samples, by the arguments of transformers.Trainer, of which a stand-in is used
 used N FOLDER:STEP...
                     one process: what gptprobe.py wrote in the lives of a training, each up to the step from which the
                     next went on: each of N samples once an epoch?
@@ -35,6 +36,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import slurm_ddp
 
@@ -289,6 +291,23 @@ def torch(folder):
     say(slurm_ddp.world().rank, ckpt.steps, same, tied, torch.rand(1).item())
 
 
+def seeds():
+    class Trainer:
+        def __init__(self, args):
+            self.args, self.train_dataset = args, range(100)
+
+        def add_callback(self, callback):
+            pass
+
+    sys.modules["transformers"] = SimpleNamespace(Trainer=Trainer, TrainerCallback=object)
+    from slurm_ddp import hf
+    common = {"max_steps": 1, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 1, "seed": 42}
+    for data_seed, want in (None, 42), (0, 0), (7, 7):
+        got = hf.Trainer(SimpleNamespace(data_seed=data_seed, **common), folder="").sampler.state_dict()["seed"]
+        assert got == want, f"data_seed={data_seed}: the order has seed {got}"
+    say("ok")
+
+
 def refused(what, do, part):
     try:
         do()
@@ -429,7 +448,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, full, torch, record,
-          goodput, parts, wrong, used)
+          goodput, parts, wrong, seeds, used)
 {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
 if sys.argv[1] in ("sampler", "resume"):
     say("ok")

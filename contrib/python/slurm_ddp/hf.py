@@ -36,7 +36,7 @@ class Trainer(transformers.Trainer):
         if a.max_steps <= 0:
             raise Error("hf.Trainer: TrainingArguments(max_steps=...) is needed: a resume counts steps, not epochs")
         self.sampler = Sampler(self.train_dataset, a.per_device_train_batch_size, a.gradient_accumulation_steps,
-                               a.data_seed or a.seed)
+                               a.seed if a.data_seed is None else a.data_seed)
         self.add_callback(_Saves(folder, self))
 
     def get_train_dataloader(self):
