@@ -76,6 +76,8 @@ for rank in 0 2; do
         "rank 1 (n1) died
 rank 1 did not come to the first message from rank 1 to rank $rank: rank 1 (n1) died" || diag "$out$err"
 done
+ranks -N2 -n2 -- forked
+is "a forked child leaves the group, or exits, at once" "$rc:$(xargs <<<"$out")" "0:left left" || diag "$err"
 ranks -K0 -N2 --ntasks-per-node=2 -- raises
 is "a rank raises: the others say what" \
     "$(grep -cE 'Error: rank 1 \(n1\) aborted: ValueError: no such sample$' <<<"$err")" 3 || diag "$err"

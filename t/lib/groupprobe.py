@@ -6,6 +6,7 @@ train BACKEND KIND...   trains a small model, KIND ddp or fsdp; rank 0 prints th
 killed VICTIM    rank VICTIM kills itself in mid-training; the others print what the exception says
 unanswered FILE    rank 1 dies while the others wait for a first message from it, rank 0 without a collective in flight;
                  what the exceptions say goes to FILE.RANK
+forked           children that leave the group, or just exit: neither waits, and the ranks go on
 raises           rank 1 ends with an exception
 """
 import itertools
@@ -271,6 +272,21 @@ def unanswered(path):
     os._exit(9)
 
 
+def forked():
+    dist.init_process_group("ddp")
+    dist.all_reduce(torch.zeros(1))
+    for leave in dist.destroy_process_group, lambda: None:
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            leave()
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, "a child hangs, or was killed"
+        dist.all_reduce(torch.zeros(1))
+    dist.destroy_process_group()
+    say("left")
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -337,4 +353,4 @@ def raises():
 
 torch.set_num_threads(1)
 {"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises,
- "unanswered": unanswered}[sys.argv[1]](*sys.argv[2:])
+ "unanswered": unanswered, "forked": forked}[sys.argv[1]](*sys.argv[2:])

@@ -48,8 +48,8 @@ class Group : public Base {
     {
         members_.prefix = "all/";
         members_.halt = std::make_shared<Halt>();
-        lane_ = std::make_shared<Lane>([m = members_] { return communicator(m); },
-                                       [halt = members_.halt](const std::string &why) { halt->set(why); });
+        lane_ = Lane::make([m = members_] { return communicator(m); },
+                           [halt = members_.halt](const std::string &why) { halt->set(why); });
         lane_->open();
         lane_->start();
         std::lock_guard<std::mutex> guard(groups_lock);
@@ -345,7 +345,7 @@ class Group : public Base {
             m.check_group = [group = lane_] { group->check(); };
             m.rank = rank_ != from;
             m.size = 2;
-            lane = std::make_shared<Lane>([m] { return communicator(m); });
+            lane = Lane::make([m] { return communicator(m); });
             lane->start();
         }
         return lane;

@@ -100,15 +100,15 @@ class Job : public c10d::Work {
 class Lane : public std::enable_shared_from_this<Lane> {
   public:
     /* Opened by its first work, where that is not to be waited for: `open` may have to wait for another rank. When the
-     * lane breaks, on_break is told why. */
-    explicit Lane(std::function<void *()> open, std::function<void(const std::string &)> on_break = {})
-        : open_(std::move(open)), on_break_(std::move(on_break)), pid_(getpid())
+     * lane breaks, on_break is told why. In a forked child, which has neither its threads nor its connections, it is
+     * never freed: that would wait for threads that wait for a work. */
+    static std::shared_ptr<Lane> make(std::function<void *()> open,
+                                      std::function<void(const std::string &)> on_break = {})
     {
-    }
-
-    ~Lane()
-    {
-        close();
+        return {new Lane(std::move(open), std::move(on_break)), [](Lane *lane) {
+            if (lane->pid_ == getpid())
+                delete lane;
+        }};
     }
 
     void start()
@@ -180,12 +180,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
     void close()
     {
-        if (pid_ != getpid()) { /* a forked child: neither threads nor connections are its own */
-            for (auto &thread : threads_)
-                if (thread.joinable())
-                    thread.detach();
+        if (pid_ != getpid())
             return;
-        }
         std::unique_lock<std::mutex> lock(lock_);
         if (is_closed_)
             return;
@@ -211,6 +207,16 @@ class Lane : public std::enable_shared_from_this<Lane> {
     }
 
   private:
+    Lane(std::function<void *()> open, std::function<void(const std::string &)> on_break)
+        : open_(std::move(open)), on_break_(std::move(on_break)), pid_(getpid())
+    {
+    }
+
+    ~Lane()
+    {
+        close();
+    }
+
     static std::exception_ptr reason(const std::string &text)
     {
         try {
