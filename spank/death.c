@@ -106,8 +106,8 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_SRUN)
         snprintf(buf, size, "srun has gone");
     else if (d->kind == DEATH_MISSING)
-        snprintf(buf, size, "%d task%s not come, one of them on %s: they could not start, or nodes cannot reach each "
-                 "other (port_min to port_max)", d->how, d->how == 1 ? " has" : "s have", d->node);
+        snprintf(buf, size, "%d task%s not come%s%s: they could not start, or nodes cannot reach each other (port_min "
+                 "to port_max)", d->how, d->how == 1 ? " has" : "s have", *d->node ? ", one of them on " : "", d->node);
     else if (d->kind == DEATH_STUCK)
         snprintf(buf, size, "no restart: a program on %s (rank %d, perhaps) does not end by SIGKILL: is a file system "
                  "or a driver stuck?", d->node, d->rank);

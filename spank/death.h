@@ -20,7 +20,7 @@ enum death_kind {
     DEATH_SILENT, /* the node has said nothing for `how` seconds; text: which node found that */
     DEATH_DEAF,   /* the node has heard none of several others for `how` seconds */
     DEATH_SRUN,   /* srun has gone, and so nobody waits for the step (lifeline.h) */
-    DEATH_MISSING, /* `how` tasks of a step that Slurm does not end by itself have not come, one of them on that node */
+    DEATH_MISSING, /* `how` tasks have not come, whom all would wait for, one of them on that node; "": not known */
     DEATH_STUCK,  /* a program on the rank's node does not end, so no generation can follow */
     DEATH_TOLD,    /* libddp in a program that failed found the cause in that rank; how: that program's wait status */
     DEATH_LEFT,    /* no failure, but others may fail by it: the rank's program ended with code 0 */

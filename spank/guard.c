@@ -47,7 +47,7 @@ static void be_beside(struct guard *g)
         guard_door_begin(g->door, g->generation, &g->seat);
     guard_record_begin(&g->record, g->generation);
     if (guard_keeps_time(g))
-        guard_record_start(&g->record, g->waits ? g->f.size : g->seat.size);
+        guard_record_start(&g->record, g->seat.size);
     if (g->waits && g->guards)
         guards_finish(g->guards, true);
     if (g->guards && guards_is_stopping(g->guards)) /* after the last program's end */

@@ -140,7 +140,8 @@ static void tell_program(const struct guard *g, const struct death *d)
 /* The verdict is known: this guard says it if it is its own, and gives a program that goes on some time to end. */
 static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 {
-    bool is_known = g->said.kind != DEATH_NONE && g->said.next == d->next;
+    bool is_same = (g->said.kind == DEATH_SRUN) == (d->kind == DEATH_SRUN);
+    bool is_known = g->said.kind != DEATH_NONE && g->said.next == d->next && (g->f.ends_step || is_same);
     if (is_ours && !(is_known && g->has_said))
         guard_say_death(g, d);
     g->has_said = is_ours;
@@ -230,7 +231,8 @@ static void look(struct guard *g)
         process_say("ddp: %s", news);
     if (g->guards && guards_missing(g->guards) && !g->is_warned)
         warn(g);
-    bool is_end = d ? !d->next : is_late || !g->guards || guards_is_free(g->guards);
+    bool is_needed = d && !g->f.ends_step && d->kind != DEATH_SRUN && !guards_is_last(g->guards); /* others go on */
+    bool is_end = d ? !d->next && !is_needed : is_late || !g->guards || guards_is_free(g->guards);
     if (g->has_ended && is_end && !guard_stop_is_busy(&g->stop) && !is_releasing(g) && has_recorded(g)) {
         if (g->guards)
             guards_leave(g->guards);

@@ -14,9 +14,16 @@
 
 /* ---- the verdict ---- */
 
+/* Programs went on after the first death (srun -K0), and now nobody waits for them. */
+static bool ends_after_all(const guards_t *g, const struct death *d)
+{
+    return d->kind == DEATH_SRUN && !g->f.ends_step && g->verdict.kind != DEATH_SRUN;
+}
+
 static void decide(guards_t *g, const struct death *d, bool is_ours)
 {
-    if (g->verdict.kind != DEATH_NONE && (g->verdict.next == 0 || (d->next && d->next <= g->verdict.next))) {
+    bool is_last = g->verdict.kind != DEATH_NONE && g->verdict.next == 0 && !ends_after_all(g, d);
+    if (is_last || (g->verdict.next && d->next && d->next <= g->verdict.next)) {
         g->told_gone = g->verdict.next && d->next == g->verdict.next ? -1 : g->told_gone; /* now it is heard */
         return;
     }
@@ -54,7 +61,7 @@ static bool is_late(const guards_t *g, const struct death *d)
 {
     if (g->verdict.kind == DEATH_NONE)
         return g->lost_at && death_may_follow(d) && !is_spare(g, g->lost.at); /* from that loss, then */
-    return g->verdict.next == 0 || is_programs(d) || (g->f.is_elastic && death_is_nodes(d));
+    return (g->verdict.next == 0 && !ends_after_all(g, d)) || is_programs(d) || (g->f.is_elastic && death_is_nodes(d));
 }
 
 /* A death of this guard's program or of one below. */

@@ -135,13 +135,21 @@ static void look_for_missing(guards_t *g, int n_here)
     round_over(g);
 }
 
+/* Guards that have not joined; where all nodes have as many, it is known of which. */
+static struct death missing(const guards_t *g)
+{
+    struct death d = {.kind = DEATH_MISSING, .rank = g->f.rank, .how = g->f.size - sum(g, TOLD_HERE, true)};
+    if (g->f.is_elastic)
+        nodes_name_missing(g, d.node);
+    return d;
+}
+
 bool round_missing(guards_t *g, struct death *ret)
 {
     int n_here = sum(g, TOLD_HERE, true);
     if (!g->f.is_elastic || !is_root(g) || !is_late(g) || n_here == g->f.size || nodes_are_whole(g, n_here))
         return false;
-    *ret = (struct death){.kind = DEATH_MISSING, .rank = g->f.rank, .how = g->f.size - n_here};
-    nodes_name_missing(g, ret->node);
+    *ret = missing(g);
     return true;
 }
 
@@ -190,7 +198,7 @@ void round_look(guards_t *g)
         round_over(g);
     else if (g->verdict.next && is_all(g, here, gone) && !(nodes_are_most(g) && nodes_are_enough(g)))
         give_up(g);
-    else if (g->verdict.next && is_all(g, here, gone) && !g->nodes.free_at)
+    else if (g->verdict.next && is_all(g, here, gone) && !g->nodes.free_at && !g->settle_at)
         round_start(g, g->verdict.next);
 }
 
@@ -242,6 +250,8 @@ struct death round_stuck(const guards_t *g)
 {
     struct death d = {.kind = DEATH_STUCK, .rank = g->f.rank};
     const char *node = g->f.name;
+    if (!g->is_whole)
+        return missing(g);
     for (const struct link *l = g->below; l && g->is_gone; l = l->next)
         if (l->n_gone < l->n_here) {
             d.rank = l->rank;

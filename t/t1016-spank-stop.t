@@ -57,6 +57,14 @@ kill -TERM "$(guard_of 0)" "$(guard_of 7)"
 finish
 is "Slurm's SIGTERM is a stop, and does not disturb it later" "$rc $(got | wc -l) $(saved)" "75 8 8"
 
+# shellcheck disable=SC2016
+start stop=USR1 -K0 '[ $RANK = 0 ] && { echo $PPID >"$0/0.pid"; exit 1; }; '"$catch 75"
+until_true 30 grep -q '^ddp: rank 0 (n1) exited with code 1 ' "$tmp/step.err"
+kill -USR1 "$(guard_of 5)"
+finish
+is "where a death does not end the step (-K0), the others are stopped, although rank 0 has ended" \
+    "$(got | wc -l) $(saved)" "7 7"
+
 start stop=USR1@55 "-t 1" 'echo $DDP_END_TIME >"$0/$RANK.end"; '"$catch 75"
 finish
 is "at the job's end less 55 s" "$rc $(got | wc -l) $(saved)" "75 8 8"

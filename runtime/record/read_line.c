@@ -85,11 +85,12 @@ static int read_nodes(const json_t *line, struct record_start *s, ddp_error_t *e
 {
     const json_t *nodes = json_object_get(line, "nodes"), *of = json_object_get(line, "node_of");
     size_t n = json_array_size(nodes);
-    if (n > (size_t)s->n_ranks || (json_is_array(of) && json_array_size(of) != (size_t)s->n_ranks))
+    bool is_told = json_is_array(of); /* where each rank is; else spare nodes may be among them */
+    if (is_told && (n > (size_t)s->n_ranks || json_array_size(of) != (size_t)s->n_ranks))
         return record_bad(errp, "start", "nodes or node_of", "has an impossible");
     s->node = calloc(n + 1, sizeof *s->node);
-    s->node_of = json_is_array(of) ? calloc((size_t)s->n_ranks, sizeof *s->node_of) : NULL;
-    if (!s->node || (json_is_array(of) && !s->node_of))
+    s->node_of = is_told ? calloc((size_t)s->n_ranks, sizeof *s->node_of) : NULL;
+    if (!s->node || (is_told && !s->node_of))
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %zu nodes", n);
     for (; (size_t)s->n_nodes < n; s->n_nodes++)
         if (!record_store(json_array_get(nodes, (size_t)s->n_nodes), MEMBER_TEXT, &s->node[s->n_nodes]))

@@ -113,7 +113,8 @@ static void what_is_wrong_is_named(void **state)
     expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":20000}\n", "at most 16384");
     expect_refused("{\"event\":\"start\",\"v\":1,\"ranks\":1}\n", "no possible t");
     expect_refused("{\"event\":\"start\",\"v\":1,\"t\":-1,\"ranks\":1}\n", "no possible t");
-    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"nodes\":[\"a\",\"b\"]}\n", "impossible nodes");
+    expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"nodes\":[\"a\",\"b\"],\"node_of\":[0]}\n",
+                   "impossible nodes");
     expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"nodes\":[\"a\"],\"node_of\":[1]}\n",
                    "impossible node_of");
     expect_refused("{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":1,\"nodes\":[7]}\n", "impossible nodes");

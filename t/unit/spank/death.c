@@ -89,6 +89,7 @@ static void a_death_is_one_sentence(void **state)
         {{DEATH_TOLD, 3, EXIT(1), 9, 0, 0, "n1", "rank 3 (n2) left", 0, false}, "rank 3 (n2) left"},
         {{DEATH_MISSING, 0, 2, 0, 0, 0, "n2", "", 0, false},
          "2 tasks have not come, one of them on n2: they could not start, or nodes cannot reach each other (po"},
+        {{DEATH_MISSING, 0, 1, 0, 0, 0, "", "", 0, false}, "1 task has not come: they could not start, or nodes cann"},
         {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2", "", 0, false},
          "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
         {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", "", 0, false},

@@ -160,6 +160,26 @@ static void who_does_not_go_ends_the_step(void **state)
     members_end(&m);
 }
 
+/* Before all have joined that is another matter. */
+static void who_cannot_be_reached_is_told_as_that(void **state)
+{
+    struct members m = {.restarts = 2, .stuck_s = 0.5};
+    struct heard h;
+    (void)state;
+    members_set_up(&m, 2, 1);
+    members_start(&m, 0);
+    members_tell(&m, 0, DO_DIE); /* by which it wakes */
+    members_wait_joined(&m, 0);
+    assert_true(members_hears(&m, 0, 20, &h));
+    assert_int_equal(h.verdict.next, 1);
+    members_tell(&m, 0, DO_GONE);
+    assert_true(members_hears(&m, 0, 20, &h));
+    assert_int_equal(h.verdict.kind, DEATH_MISSING);
+    assert_int_equal(h.verdict.how, 1);
+    assert_string_equal(h.verdict.node, "");
+    members_end(&m);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_death_begins_the_next_generation),
     cmocka_unit_test(a_rank_that_dies_again_and_again_ends_the_step),
@@ -167,6 +187,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(with_restarts_all_stay_until_all_have_finished),
     cmocka_unit_test(who_never_joins_is_not_waited_for),
     cmocka_unit_test(who_does_not_go_ends_the_step),
+    cmocka_unit_test(who_cannot_be_reached_is_told_as_that),
 };
 
 UNIT_MAIN(tests)
