@@ -4,6 +4,7 @@
  * A group has one lane (lane.h) for its collectives and, from the first send or receive on, one for each pair of ranks,
  * direction and tag, so that messages wait for nothing but each other. */
 #include <atomic>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -403,5 +404,4 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
     m.def("create", &create, no_gil);
     m.def("close_all", [] { for_all_groups([](Group *g) { g->close(); }); }, no_gil);
     m.def("abort_all", [](const std::string &why) { for_all_groups([&](Group *g) { g->stop(why); }); }, no_gil);
-    m.def("close_in_child", &close_in_child);
 }

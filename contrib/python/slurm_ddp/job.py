@@ -24,19 +24,6 @@ class Stopped(SystemExit):
         return self.why
 
 
-def _open_files():
-    """Number -> what it is, of each open file that may be libddp's."""
-    found = {}
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            what = os.readlink("/proc/self/fd/" + number)
-        except OSError:
-            continue  # that of the listing itself
-        if what.startswith(("socket:", "anon_inode:", "/memfd:ddp")):
-            found[number] = what
-    return found
-
-
 def _end_with_parent(parent):
     while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
         pass
@@ -47,7 +34,6 @@ class Job:
     """One per process, made when it is first needed."""
 
     def __init__(self):
-        before = _open_files()
         self.handle = ctypes.c_void_p(call("ddp_init", None, None))
         self.pid = os.getpid()
         self.world = World.from_buffer_copy(library().ddp_world(self.handle)[0])
@@ -55,7 +41,6 @@ class Job:
         self.step_done = Step()
         self.has_checkpoint = False  # whose step() asks
         self.warned = ""
-        self.sockets = {n: what for n, what in _open_files().items() if before.get(n) != what}
         self._check_world()
         atexit.register(self.close)
         os.register_at_fork(after_in_child=self._leave_child)
@@ -69,21 +54,14 @@ class Job:
                             "`srun --ddp=on` or `ddp run`, without torchrun between")
 
     def _leave_child(self):
-        """In a DataLoader's worker. It must not keep a dead rank's connections open: its peers would not notice. And
-        Slurm's SIGTERM, which comes to all processes, must not end it while its rank still makes its step and saves;
-        SIGTERM from the rank itself ends it. Not in subprocess's child, which is another program at once: it would keep
-        the mask (what a worker starts does: kill() ends that)."""
+        """In a DataLoader's worker. Slurm's SIGTERM, which comes to all processes, must not end it while its rank still
+        makes its step and saves; SIGTERM from the rank itself ends it. Not in subprocess's child, which is another
+        program at once: it would keep the mask (what a worker starts does: kill() ends that)."""
         if sys._getframe(1).f_globals.get("__name__") == "subprocess":
             return
         if self.is_open:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
             threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-        for number, what in self.sockets.items():
-            try:
-                if os.readlink("/proc/self/fd/" + number) == what:
-                    os.close(int(number))
-            except OSError:
-                pass
 
     def _tell_peers(self):
         """An exception that ends this rank is what the others' errors say."""

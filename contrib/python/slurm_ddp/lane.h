@@ -3,6 +3,8 @@
 #ifndef SLURM_DDP_LANE_H
 #define SLURM_DDP_LANE_H
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <deque>
 #include <functional>

@@ -2,9 +2,7 @@
 #ifndef SLURM_DDP_LIBDDP_H
 #define SLURM_DDP_LIBDDP_H
 
-#include <dirent.h>
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +10,6 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -112,45 +109,6 @@ static inline void check(bool is_good, const ddp_error &e)
         fail(e.text);
 }
 
-/* ---- forked children ----
- *
- * A DataLoader's worker must not keep a dead rank's connections open: its peers would not notice. So the files that
- * libddp opens are known, and closed in a child. */
-
-static inline std::mutex files_lock;
-static inline std::map<int, std::string> files;
-
-static inline std::string link_of(int fd)
-{
-    char text[256];
-    ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), text, sizeof text);
-    return n < 0 ? "" : std::string(text, static_cast<size_t>(n));
-}
-
-/* Those that may be libddp's, and no file or pipe that another thread opens meanwhile. */
-static inline std::map<int, std::string> open_files()
-{
-    std::map<int, std::string> found;
-    DIR *dir = opendir("/proc/self/fd");
-    for (dirent *entry; dir && (entry = readdir(dir));) {
-        std::string what = link_of(atoi(entry->d_name));
-        for (const char *kind : {"socket:", "anon_inode:", "/memfd:ddp"})
-            if (entry->d_name[0] != '.' && what.rfind(kind, 0) == 0)
-                found[atoi(entry->d_name)] = what;
-    }
-    if (dir)
-        closedir(dir);
-    return found;
-}
-
-static inline void close_in_child()
-{
-    for (auto &[fd, what] : files)
-        if (link_of(fd) == what)
-            close(fd);
-    files.clear();
-}
-
 /* ---- a communicator ---- */
 
 /* Why communicators of a group that are being opened shall give up, once that is set. */
@@ -244,13 +202,7 @@ static inline void *communicator(Members m)
     ddp_error e{};
     ddp_group g{m.rank, m.size, m.node.c_str(), m.name.empty() ? nullptr : m.name.c_str(),
                 static_cast<double>(m.timeout.count()) / 1000, &m, store_put, store_get};
-    auto before = open_files();
     void *d = ddp.group(&g, sizeof g, &e);
-    auto after = open_files(); /* those of another that is opened meanwhile, too */
-    std::lock_guard<std::mutex> guard(files_lock);
-    for (auto &[fd, what] : after)
-        if (!before.count(fd) || before[fd] != what)
-            files[fd] = what;
     if (!d && !m.absent.empty() && !m.why.empty())
         fail(m.absent + ": " + m.why);
     check(d != nullptr, e);
