@@ -140,8 +140,8 @@ static void tell_program(const struct guard *g, const struct death *d)
 /* The verdict is known: this guard says it if it is its own, and gives a program that goes on some time to end. */
 static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
 {
-    bool is_same = (g->said.kind == DEATH_SRUN) == (d->kind == DEATH_SRUN);
-    bool is_known = g->said.kind != DEATH_NONE && g->said.next == d->next && (g->f.ends_step || is_same);
+    bool is_srun_since = d->kind == DEATH_SRUN && g->said.kind != DEATH_SRUN;
+    bool is_known = g->said.kind != DEATH_NONE && g->said.next == d->next && !is_srun_since;
     if (is_ours && !(is_known && g->has_said))
         guard_say_death(g, d);
     g->has_said = is_ours;

@@ -151,6 +151,10 @@ rm -r "$tmp/full"
 full FAULT_DO=EIO FAULT_TIMES=0
 is "a disk that stays broken: exit code" "$rc" 1
 like "... training goes on to its last checkpoint" "$err" 'checkpoint of step 40, the last, could not be saved'
+run timeout 60 env RANK=0 DDP_TIMEOUT=2 LD_PRELOAD="$fault" FAULT_DIR="$tmp/hung" FAULT_CALL="fsync model" FAULT_AT=1 \
+    FAULT_DO=hang "$train" "${small[@]}" --steps 2 --ckpt "$tmp/hung" --ckpt-every 1
+is "a file system that hangs: the program ends all the same" "$rc" 1
+like "... and says why" "$err" 'the checkpoint of step 1 stands still: no rank has written anything for 2 s: '
 
 # --- what is refused ---
 refuses() { # DESC CODE ERE OPTION...

@@ -1,25 +1,15 @@
 /* Checkpoints of another framework's state over ranks that are processes: what some ranks have declared and saved, all
  * others find, whatever their number; what does not fit is refused. */
-#include "t/unit/unit.h"
+#include "t/unit/save/rig.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "runtime/save/resume.h"
-#include "runtime/save/save.h"
 #include "t/lib/folder.h"
-#include "t/lib/ranks.h"
 
 enum { SAVED_STEP = 7, N_LARGE = 300001, N_OWN = 5, SAVERS = 3 };
 static const int one_node[RANKS_MAX];
-
-struct rig {
-    struct config config;
-    struct team team;
-    struct state state;
-    struct save save;
-    struct world *world;
-};
 
 struct tensors {
     float large[N_LARGE]; /* the same on all ranks, */
