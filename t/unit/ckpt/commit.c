@@ -156,11 +156,9 @@ static void make_history(void)
     savedir_close(&at);                                                                                                \
     return rc
 
-static uint64_t known = UINT64_MAX; /* the newest step that the job knows of */
-
 static int clean(const char *token, ddp_error_t *e)
 {
-    IN_FOLDER(e, commit_clean(&at, token, known, e));
+    IN_FOLDER(e, commit_clean(&at, token, UINT64_MAX, e));
 }
 
 static int recover(ddp_error_t *e)
@@ -190,7 +188,7 @@ static int commit_text(uint64_t step, const char *text, ddp_error_t *e)
 
 static int retain(uint64_t newest, int keep, ddp_error_t *e)
 {
-    IN_FOLDER(e, commit_retain(&at, TOKEN, newest, known, keep, e));
+    IN_FOLDER(e, commit_retain(&at, TOKEN, newest, UINT64_MAX, keep, e));
 }
 
 /* step-00000030 is written, committed, and the oldest one goes. */
@@ -399,28 +397,6 @@ static void test_retain(void **state)
     assert_false(exists("step-00000020") || exists("step-00000010"));
 }
 
-/* What another job has saved since this one looked. */
-static void test_another_is_further(void **state)
-{
-    ddp_error_t e = {0};
-    (void)state;
-    make_history();
-    make_checkpoint("step-00000040", true);
-    known = 30;
-    assert_int_equal(clean(TOKEN, &e), -1);
-    assert_int_equal(e.domain, DDP_E_USAGE);
-    assert_error_has(e, "has step-00000040, which another job has saved since this one looked");
-    assert_true(exists("step-00000025")); /* nothing was removed */
-    assert_false(exists(".writer"));
-    known = 40;
-    assert_int_equal(clean(TOKEN, &e), 0);
-    make_checkpoint("step-00000050", true);
-    assert_int_equal(retain(20, 1, &e), 0);
-    assert_true(exists("step-00000050") && exists("step-00000020")); /* the job has not found that one broken */
-    assert_false(exists("step-00000040") || exists("step-00000010"));
-    known = UINT64_MAX;
-}
-
 static void take_over(void)
 {
     assert_int_equal(clean(OTHER, NULL), 0);
@@ -526,7 +502,6 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_replaces_broken),
         cmocka_unit_test(test_retain),
-        cmocka_unit_test(test_another_is_further),
         cmocka_unit_test(test_taken_over),
         cmocka_unit_test(test_same_step),
         cmocka_unit_test(test_forget),

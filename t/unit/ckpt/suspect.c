@@ -1,4 +1,5 @@
-/* Checkpoints beyond a step are set aside, once and for all, by the job that writes there alone. */
+/* Checkpoints beyond a step: set aside, once and for all, by the job that writes there alone; and another job's, which
+ * has got further. */
 #include "t/unit/unit.h"
 
 #include <errno.h>
@@ -76,9 +77,35 @@ static void another_job_has_taken_the_folder_over(void **state)
     assert_true(is_there("step-00000020") && is_there("step-00000030"));
 }
 
+/* It has saved step 30 since this one looked. */
+static void who_is_further_keeps_the_folder(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    assert_int_equal(mkdirat(dir.fd, ".saving-" TOKEN "-step-00000007", 0755), 0);
+    assert_int_equal(commit_clean(&dir, OTHER, 20, &e), -1);
+    assert_int_equal(e.domain, DDP_E_USAGE);
+    assert_error_has(e, "has step-00000030, which another job has saved since this one looked");
+    assert_true(is_there(".saving-" TOKEN "-step-00000007"));
+    assert_int_equal(commit_suspect(&dir, TOKEN, 30, UINT64_MAX, &e), 0); /* it is still the other's */
+    assert_int_equal(commit_clean(&dir, OTHER, 30, &e), 0);
+    assert_false(is_there(".saving-" TOKEN "-step-00000007"));
+}
+
+/* Nor is what came since removed as if this job had found it broken. */
+static void only_what_is_known_is_removed(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    assert_int_equal(commit_retain(&dir, TOKEN, 10, 20, 1, &e), 0);
+    assert_true(is_there("step-00000010") && !is_there("step-00000020") && is_there("step-00000030"));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(what_comes_after_is_set_aside, set_up, tear_down),
     cmocka_unit_test_setup_teardown(but_what_has_come_since, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(who_is_further_keeps_the_folder, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(only_what_is_known_is_removed, set_up, tear_down),
     cmocka_unit_test_setup_teardown(another_job_has_taken_the_folder_over, set_up, tear_down),
 };
 
