@@ -3,6 +3,7 @@
 #include "config.h"
 #include "t/unit/spank/guard_task.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
