@@ -104,14 +104,6 @@ int guards_missing(const guards_t *g)
     return g->n_missing;
 }
 
-const char *guards_news(guards_t *g)
-{
-    bool has = *g->news;
-    snprintf(g->said_news, sizeof g->said_news, "%s", g->news);
-    g->news[0] = 0;
-    return has ? g->said_news : NULL;
-}
-
 /* Rank 0 need not be the root's. */
 void guards_tell_card(guards_t *g, const char *card)
 {

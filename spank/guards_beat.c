@@ -2,8 +2,6 @@
  * first, and is lost later. */
 #include "spank/guards.h"
 
-#include <stdio.h>
-
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
@@ -70,8 +68,8 @@ static void note(guards_t *g, struct link *l, uint64_t now)
 {
     bool is_quiet = is_silent(l, now, GUARDS_SAY_SILENT_S) && g->f.silent_s > GUARDS_SAY_SILENT_S;
     if (is_quiet && !l->is_quiet && (l != g->above || g->is_teller))
-        snprintf(g->news, sizeof g->news, "warning: node %.64s (rank %d) has been silent for %d s, and is given %d s",
-                 l->name, l->rank, GUARDS_SAY_SILENT_S, g->f.silent_s);
+        news_add(g, "warning: node %.64s (rank %d) has been silent for %d s, and is given %d s", l->name,
+                 l->rank, GUARDS_SAY_SILENT_S, g->f.silent_s);
     l->is_quiet = is_quiet;
 }
 

@@ -116,7 +116,7 @@ static void tell_user(guards_t *g)
     if (!is_again || !strcmp(c->said, c->told) || *g->news)
         return;
     strcpy(c->told, c->said);
-    snprintf(g->news, sizeof g->news, "warning: all ranks wait, and not in the same collective: %s", c->said);
+    news_add(g, "warning: all ranks wait, and not in the same collective: %s", c->said);
 }
 
 /* The root: all have answered. */

@@ -1,12 +1,14 @@
 /* guards_impl.h - what the files of guards.h share: from the bottom up guards_link.c (messages over a connection),
- * guards_beat.c (who is silent), guards_nodes.c (which nodes are in the tree, and which have left), guards_join.c (who
- * is connected with whom), guards_round.c (generations, stops), guards_suspect.c (what a failure may come from),
- * guards_calls.c (in which calls all wait), guards_ask.c (for the guard) and guards.c (what it means). */
+ * guards_news.c (lines for the user), guards_beat.c (who is silent), guards_nodes.c (which nodes are in the tree, and
+ * which have left), guards_join.c (who is connected with whom), guards_round.c (generations, stops), guards_suspect.c
+ * (what a failure may come from), guards_calls.c (in which calls all wait), guards_ask.c (for the guard) and guards.c
+ * (what it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
 #include <netdb.h>
 
+#include "runtime/base/error.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/lobby.h"
 #include "spank/guards.h"
@@ -173,6 +175,11 @@ void link_send_text_below(const guards_t *g, int what, const char *text);
 /* 1: a message, in *ret_what, and in *ret, or *ret_text where it has one; 0: none now; -1: the connection has ended,
  * by the other end if errno is 0 or ECONNRESET. */
 int link_next(struct link *l, int *ret_what, struct death *ret, char ret_text[FRAME_BODY_MAX + 1]);
+
+/* ---- guards_news.c ---- */
+
+/* A line for guards_news, behind those that nobody has taken yet. */
+ERROR_PRINTF(2, 3) void news_add(guards_t *g, const char *format, ...);
 
 /* ---- guards_join.c ---- */
 

@@ -189,8 +189,7 @@ bool nodes_spare(guards_t *g, const struct death *d)
         nodes_leave(g, d->at);
         name(g, d->at, who);
         int n_spares = count_left(g) - (g->f.n_nodes - g->f.spares);
-        snprintf(g->news, sizeof g->news, "warning: node %.64s, a spare, has gone: %d left", who,
-                 n_spares > 0 ? n_spares : 0);
+        news_add(g, "warning: node %.64s, a spare, has gone: %d left", who, n_spares > 0 ? n_spares : 0);
     }
     return are_most(g, &n_here, &n);
 }
@@ -201,8 +200,8 @@ bool nodes_are_most(guards_t *g)
     if (!g->nodes.of || are_most(g, &n_here, &n))
         return true;
     g->nodes.are_few = true;
-    snprintf(g->news, sizeof g->news, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be "
-             "running", g->f.name, n_here, n);
+    news_add(g, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be running", g->f.name,
+             n_here, n);
     return false;
 }
 
@@ -211,8 +210,8 @@ bool nodes_are_enough(guards_t *g)
     if (!g->nodes.of)
         return true;
     if (count_left(g) < g->f.min_nodes || g->nodes.n_left == LEFT_MAX)
-        snprintf(g->news, sizeof g->news, "no restart: %d of %d nodes are left, and it takes %d (spares, min_nodes)",
-                 count_left(g), g->f.n_nodes, g->f.min_nodes);
+        news_add(g, "no restart: %d of %d nodes are left, and it takes %d (spares, min_nodes)", count_left(g),
+                 g->f.n_nodes, g->f.min_nodes);
     else
         return true;
     return false;
@@ -317,8 +316,8 @@ void nodes_seat(guards_t *g, int generation)
     }
     n->n_seated = n->n_left;
     if (*text && !g->above && g->f.local_rank == 0)
-        snprintf(g->news, sizeof g->news, "restart %d of %d: %s: %d nodes, %d ranks", generation, g->f.restarts, text,
-                 n->seats.n, n->seats.n * g->f.local_size);
+        news_add(g, "restart %d of %d: %s: %d nodes, %d ranks", generation, g->f.restarts, text, n->seats.n,
+                 n->seats.n * g->f.local_size);
 }
 
 bool guards_seat(const struct guards_facts *f, const guards_t *g, struct seat *ret)

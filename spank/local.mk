@@ -33,6 +33,7 @@ libspankcore_la_SOURCES = \
 	%D%/guards_impl.h \
 	%D%/guards_join.c \
 	%D%/guards_link.c \
+	%D%/guards_news.c \
 	%D%/guards_nodes.c \
 	%D%/guards_plan.c \
 	%D%/guards_proof.c %D%/guards_proof.h \

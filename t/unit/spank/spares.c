@@ -245,6 +245,26 @@ static void a_spares_end_ends_nothing(void **state)
     members_end(&m);
 }
 
+/* Of each of those that end at once there is a line. */
+static void spares_end_together(void **state)
+{
+    struct members m = {.restarts = 5, .spares = 2};
+    struct heard h;
+    int n_left = 2;
+    (void)state;
+    start(&m, 4, 1);
+    kill_node(&m, 2);
+    kill_node(&m, 3);
+    while (n_left > 0) {
+        hear(&m, 0, &h);
+        n_left -= h.is_warned && strstr(news, "a spare, has gone: 1 left");
+        n_left -= h.is_warned && strstr(news, "a spare, has gone: 0 left");
+    }
+    kill_node(&m, 1);
+    hear_the_end(&m);
+    members_end(&m);
+}
+
 /* Nor does it hide a failure that comes with it. */
 static void a_spare_and_a_rank_end_together(void **state)
 {
@@ -389,6 +409,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(those_below_a_lost_node_join_another),
     cmocka_unit_test(losses_meet),
     cmocka_unit_test(a_spares_end_ends_nothing),
+    cmocka_unit_test(spares_end_together),
     cmocka_unit_test(a_spare_and_a_rank_end_together),
     cmocka_unit_test(a_rank_that_dies_again_and_again_is_moved_once),
     cmocka_unit_test(a_part_of_few_nodes_ends),
