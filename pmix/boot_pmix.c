@@ -26,9 +26,11 @@
 #include "runtime/base/call.h"
 #include "runtime/base/clock.h"
 
-#define KEY "ddp.boot"
+#define KEY "ddp.boot.%d" /* of the first program of a task, of the second, ... */
+#define KEY_BYTES 32
 #define RETRY_MS 5     /* while rank 0 has not published it */
 #define ANSWER_S 3.0   /* an answer that takes longer was lost: ask again */
+#define NEXT_S 1.0     /* for the next program's card, while this one's server does not answer */
 #define PARTING_S 5.0  /* for PMIx_Finalize, whose callers give no deadline */
 
 struct api {
@@ -44,6 +46,8 @@ struct pmix {
     struct boot_carried carried;
     struct api api;
     pmix_proc_t me;
+    int n;                       /* of its key: which program of its task rank 0's is, as far as is known here */
+    char card[CARRIED_CARD_MAX]; /* of that one */
 };
 
 /* One answer that is waited for. Two hold it: the caller and the library's callback. */
@@ -116,6 +120,7 @@ struct request {
     struct api api;
     pmix_status_t status;
     pmix_proc_t me;      /* from PMIx_Init */
+    char key[KEY_BYTES];
     char card[CARRIED_CARD_MAX]; /* rank 0's */
 };
 
@@ -131,7 +136,7 @@ static void call_publish(void *arg)
     pmix_value_t v = {.type = PMIX_BYTE_OBJECT};
     v.data.bo.bytes = r->card;
     v.data.bo.size = strlen(r->card) + 1;
-    r->status = r->api.put(PMIX_GLOBAL, KEY, &v);
+    r->status = r->api.put(PMIX_GLOBAL, r->key, &v);
     if (r->status == PMIX_SUCCESS)
         r->status = r->api.commit();
 }
@@ -242,16 +247,19 @@ static pmix_status_t wait_for(struct wait *w, pmix_status_t status, uint64_t dea
     return status;
 }
 
-/* is_fresh: as the rank has it now, past what the daemons remember. */
-static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, bool is_fresh, uint64_t deadline,
+static const pmix_info_t here = { /* as far as this node's daemon has it, which waits for nobody */
+    .key = PMIX_IMMEDIATE, .value = {.type = PMIX_BOOL, .data = {.flag = true}}};
+static const pmix_info_t fresh = { /* as the rank has it now, past what daemons remember */
+    .key = PMIX_GET_REFRESH_CACHE, .value = {.type = PMIX_BOOL, .data = {.flag = true}}};
+
+/* how: here, fresh or NULL. */
+static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, const pmix_info_t *how, uint64_t deadline,
                          struct wait **ret)
 {
-    static const pmix_info_t fresh = {
-        .key = PMIX_GET_REFRESH_CACHE, .value = {.type = PMIX_BOOL, .data = {.flag = true}}};
     struct wait *w = wait_create(p->me.nspace, rank, key);
     if (!w)
         return PMIX_ERR_NOMEM;
-    pmix_status_t status = p->api.get_nb(&w->proc, w->key, &fresh, is_fresh, get_done, w);
+    pmix_status_t status = p->api.get_nb(&w->proc, w->key, how, how != NULL, get_done, w);
     status = wait_for(w, status, deadline);
     if (status == PMIX_SUCCESS)
         *ret = w;
@@ -262,11 +270,17 @@ static pmix_status_t get(struct pmix *p, pmix_rank_t rank, const char *key, bool
 
 /* ---- finding rank 0's server ---- */
 
+static uint64_t sooner(double s, uint64_t deadline)
+{
+    uint64_t at = deadline_in(s);
+    return at < deadline ? at : deadline;
+}
+
 /* A number that Slurm's daemon has for all ranks alike. */
 static pmix_status_t get_number(struct pmix *p, const char *key, uint64_t deadline, uint32_t *ret)
 {
     struct wait *w;
-    pmix_status_t status = get(p, PMIX_RANK_WILDCARD, key, false, deadline, &w);
+    pmix_status_t status = get(p, PMIX_RANK_WILDCARD, key, NULL, deadline, &w);
     if (status != PMIX_SUCCESS)
         return status;
     *ret = w->type == PMIX_UINT32 ? w->number : 0;
@@ -290,33 +304,17 @@ static int find_size(struct pmix *p, uint64_t deadline, int *ret, ddp_error_t *e
 static bool is_one_node(struct pmix *p, int size, uint64_t deadline)
 {
     uint32_t n;
-    uint64_t answer = deadline_in(ANSWER_S);
-    pmix_status_t status = get_number(p, PMIX_LOCAL_SIZE, answer < deadline ? answer : deadline, &n);
+    pmix_status_t status = get_number(p, PMIX_LOCAL_SIZE, sooner(ANSWER_S, deadline), &n);
     return status == PMIX_SUCCESS && n == (uint32_t)size;
 }
 
-static int publish(struct pmix *p, const char *card, uint64_t deadline, ddp_error_t *errp)
-{
-    struct request r = {.api = p->api};
-    snprintf(r.card, sizeof r.card, "%s", card);
-    if (ask(call_publish, &r, "PMIx_Commit", deadline, errp) < 0)
-        return -1;
-    return r.status == PMIX_SUCCESS ? 0 : fail(p, r.status, errp, "does not take where rank 0's boot server is");
-}
-
-/* Where rank 0 is the one to serve. */
-static int start_host(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
-{
-    p->carried.host = boot_host_create(size, is_one_node(p, size, deadline), errp);
-    return p->carried.host ? publish(p, boot_host_card(p->carried.host), deadline, errp) : -1;
-}
-
-/* Asks once for rank 0's card. */
-static pmix_status_t get_card(struct pmix *p, bool is_fresh, char card[CARRIED_CARD_MAX], uint64_t deadline)
+/* Asks once for the card of rank 0's program p->n. */
+static pmix_status_t get_card(struct pmix *p, const pmix_info_t *how, char card[CARRIED_CARD_MAX], uint64_t deadline)
 {
     struct wait *w;
-    uint64_t answer = deadline_in(ANSWER_S);
-    pmix_status_t status = get(p, 0, KEY, is_fresh, answer < deadline ? answer : deadline, &w);
+    char key[KEY_BYTES];
+    snprintf(key, sizeof key, KEY, p->n);
+    pmix_status_t status = get(p, 0, key, how, sooner(how == NULL ? ANSWER_S : NEXT_S, deadline), &w);
     if (status != PMIX_SUCCESS)
         return status;
     bool is_text = w->type == PMIX_BYTE_OBJECT && w->data;
@@ -326,22 +324,56 @@ static pmix_status_t get_card(struct pmix *p, bool is_fresh, char card[CARRIED_C
     return is_text ? PMIX_SUCCESS : PMIX_ERR_TYPE_MISMATCH;
 }
 
-/* Where programs run one after the other in the same tasks, a rank may ask before rank 0's new one has published its
- * card, and daemons remember what they were once told: it may get the card of the program before. */
-static int get_card_again(void *ctx, char card[CARRIED_CARD_MAX], uint64_t deadline)
+/* p->card, under the first key that none of its programs before has. */
+static int publish(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
 {
-    return get_card(ctx, true, card, deadline) == PMIX_SUCCESS ? 0 : -1;
+    struct request r = {.api = p->api};
+    char before[CARRIED_CARD_MAX];
+    for (p->n = 1; get_card(p, &here, before, deadline) == PMIX_SUCCESS; p->n++)
+        ;
+    snprintf(r.key, sizeof r.key, KEY, p->n);
+    snprintf(r.card, sizeof r.card, "%s", p->card);
+    if (ask(call_publish, &r, "PMIx_Commit", deadline, errp) < 0)
+        return -1;
+    return r.status == PMIX_SUCCESS ? 0 : fail(p, r.status, errp, "does not take where rank 0's boot server is");
 }
 
-/* Rank 0's card, asked for until it is there. */
-static int find_card(struct pmix *p, char card[CARRIED_CARD_MAX], uint64_t deadline, ddp_error_t *errp)
+/* Where rank 0 is the one to serve. */
+static int start_host(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
 {
+    p->carried.host = boot_host_create(size, is_one_node(p, size, deadline), errp);
+    if (!p->carried.host)
+        return -1;
+    snprintf(p->card, sizeof p->card, "%s", boot_host_card(p->carried.host));
+    return publish(p, deadline, errp);
+}
+
+/* Where programs run one after the other in the same tasks, rank 0's may be another than this rank knows of, and what
+ * daemons were once told they keep. With OpenPMIx 5 they tell anew of new keys alone, where a node's ranks share memory
+ * (the default); with 4.2 rank 0 finds no key of its own programs before, and writes the first one again. */
+static int get_newer_card(void *ctx, char card[CARRIED_CARD_MAX], uint64_t deadline)
+{
+    struct pmix *p = ctx;
+    bool is_newer = get_card(p, &fresh, card, deadline) == PMIX_SUCCESS && strcmp(card, p->card) != 0;
+    p->n += !is_newer;
+    if (!is_newer && get_card(p, NULL, card, sooner(NEXT_S, deadline)) != PMIX_SUCCESS) {
+        p->n--;
+        return -1;
+    }
+    snprintf(p->card, sizeof p->card, "%s", card);
+    return 0;
+}
+
+/* The card of rank 0's first program, asked for until it is there. */
+static int find_card(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
+{
+    p->n = 1;
     for (;;) {
-        pmix_status_t status = get_card(p, false, card, deadline);
+        pmix_status_t status = get_card(p, NULL, p->card, deadline);
         if (status == PMIX_SUCCESS)
             return 0;
         if (status == PMIX_ERR_TYPE_MISMATCH)
-            return error_set(errp, DDP_E_BOOT, EPROTO, "PMIx get: " KEY " of rank 0 is not text");
+            return error_set(errp, DDP_E_BOOT, EPROTO, "PMIx get: " KEY " of rank 0 is not text", p->n);
         if (deadline_left_ns(deadline) == 0)
             return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for rank 0 to say "
                              "through PMIx where it is (%s)", p->api.error_string(status));
@@ -351,14 +383,9 @@ static int find_card(struct pmix *p, char card[CARRIED_CARD_MAX], uint64_t deadl
 
 static int join(struct pmix *p, int size, uint64_t deadline, ddp_error_t *errp)
 {
-    char card[CARRIED_CARD_MAX];
-    if (p->me.rank == 0 && start_host(p, size, deadline, errp) < 0)
+    if ((p->me.rank == 0 ? start_host(p, size, deadline, errp) : find_card(p, deadline, errp)) < 0)
         return -1;
-    if (p->me.rank == 0)
-        snprintf(card, sizeof card, "%s", boot_host_card(p->carried.host));
-    else if (find_card(p, card, deadline, errp) < 0)
-        return -1;
-    return carried_join(&p->carried, (int)p->me.rank, size, card, get_card_again, p, deadline, errp);
+    return carried_join(&p->carried, (int)p->me.rank, size, p->card, get_newer_card, p, deadline, errp);
 }
 
 /* ---- the backend ---- */
