@@ -63,6 +63,9 @@ const struct knob ddp_keys[KEY_COUNT] = {
                            .help = "last port of that range"},
 };
 
+const enum ddp_key keys_of_step[KEYS_OF_STEP] = {KEY_GUARD, KEY_MIN_NODES, KEY_REQUEUE,  KEY_RESTARTS,
+                                                 KEY_SPARES, KEY_STOP,     KEY_STOP_CODE};
+
 /* "bind, interface, ...": the first n keys of the table. Returns buf. */
 static const char *list_keys(size_t n, char *buf, size_t size)
 {

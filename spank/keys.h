@@ -14,6 +14,9 @@
 #define KEYS_TEXT_MAX 4096   /* bytes of the whole argument */
 #define SITE_SOURCE "site file" /* knob_value.source of a value from the site file */
 
+/* What srun has set for itself and its tasks, as DDP_SET lists what a task got; unset: it has not prepared the step. */
+#define SRUN_SET_VARIABLE "SLURM_DDP_SET"
+
 enum ddp_key {
     KEY_BIND,
     KEY_GUARD,
@@ -54,6 +57,11 @@ struct keys {
     enum ddp_mode mode;
     struct knob_value key[KEY_COUNT]; /* is_set: the user or the site gave a value */
 };
+
+/* Keys that all tasks of a step must have alike, or some would wait for guards, or other programs, that never come. Of
+ * a site's files that of srun's host has them: srun hands them on, and a node's own do not count (task_options). */
+enum { KEYS_OF_STEP = 7 };
+extern const enum ddp_key keys_of_step[KEYS_OF_STEP];
 
 /* How a caller looks up a variable: its value, borrowed, or NULL. */
 typedef const char *(*lookup_f)(const char *name, void *arg);

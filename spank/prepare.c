@@ -22,9 +22,6 @@
 #define PMIX_SLURM "slurm.pmix." /* how Slurm begins a step's PMIX_NAMESPACE */
 #define CMDLINE_MAX 65536 /* srun's own options come first on its command line */
 
-/* What srun set for itself, as DDP_SET lists what a task got. */
-static const char srun_set[] = "SLURM_DDP_SET";
-
 static bool is_async; /* srun ends once it has started the step */
 
 const char *prepare_lookup(const char *name, void *arg)
@@ -67,7 +64,7 @@ static void forget_ranks(void)
 
 void prepare_forget(void)
 {
-    static const char *const lists[] = {"DDP_SET", srun_set};
+    static const char *const lists[] = {"DDP_SET", SRUN_SET_VARIABLE};
     if (getenv("DDP_SET"))
         forget_ranks();
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
@@ -144,9 +141,19 @@ static void forget_mask(void)
         unsetenv(names[i]);
 }
 
+/* What the site file on this host says for the step as a whole. */
+static void hand_on(char *set, size_t size, const struct keys *o)
+{
+    for (size_t i = 0; i < KEYS_OF_STEP; i++) {
+        const struct knob_value *v = &o->key[keys_of_step[i]];
+        if (v->is_set && !strcmp(v->source, SITE_SOURCE))
+            offer(set, size, ddp_keys[keys_of_step[i]].env, v->text);
+    }
+}
+
 static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c)
 {
-    char set[256] = "", text[320];
+    char set[512] = "", text[320];
     const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f, c);
     if (mpi)
         offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
@@ -165,7 +172,8 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
         forget_mask();
     if (!c->cpu_bind && !getenv("SLURM_CPU_BIND"))
         offer(set, sizeof set, UNBOUND_VARIABLE, "1");
-    setenv(srun_set, set, 1);
+    hand_on(set, sizeof set, o);
+    setenv(SRUN_SET_VARIABLE, set, 1);
     if (hiding_warn(c, prepare_lookup, NULL, text, sizeof text))
         f->warn(text);
 }

@@ -40,6 +40,12 @@ struct task {
     char interface[NCCL_INTERFACE_TEXT + 1]; /* "=eth0", towards the step's other nodes; "": not known, or none */
 };
 
+static void leave_to_srun(struct keys *site)
+{
+    for (size_t i = 0; i < KEYS_OF_STEP; i++)
+        site->key[keys_of_step[i]].is_set = false;
+}
+
 int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_missing, ddp_error_t *errp)
 {
     struct keys site = {.mode = DDP_MODE_UNSET};
@@ -48,8 +54,11 @@ int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_
     if (keys_resolve(r->option, r->lookup, r->arg, NULL, ret, errp) < 0)
         return -1;
     if (ret->mode == DDP_MODE_ON && r->site_file) {
-        if (site_load(r->site_file, &site, &is_missing, errp) < 0 ||
-            keys_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
+        if (site_load(r->site_file, &site, &is_missing, errp) < 0)
+            return -1;
+        if (r->lookup(SRUN_SET_VARIABLE, r->arg))
+            leave_to_srun(&site);
+        if (keys_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
             return -1;
     }
     if (ret->mode == DDP_MODE_ON && !ret->key[KEY_ENABLED].b)
