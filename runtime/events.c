@@ -261,16 +261,16 @@ static void saved(ddp_t *d, const struct ddp_checkpoint_status *s)
 
 void events_saved(ddp_t *d)
 {
-    const char *note = d->save.scheduler.note;
+    const struct scheduler *w = &d->save.scheduler;
     struct events *v = &d->events;
     struct recorder *r = &v->file;
     saved(d, &d->save.checkpoint.before); /* one call may end a save, and then begin and end another */
     saved(d, &d->save.checkpoint.status);
-    if (!note || v->has_requeued)
+    if (!w->is_requeued || v->has_requeued)
         return;
     v->has_requeued = true;
     recorder_begin(r, "requeue");
-    recorder_text(r, "note", note);
+    recorder_text(r, "note", w->note);
     end(d);
 }
 

@@ -49,10 +49,11 @@ begun() {
     launcher=$!
     until_true 60 grep -qs '"step": 50,' "$1" || diag "training did not start: $(cat err)"
 }
-begun b --ckpt c --ckpt-every 0
+begun b --ckpt c --ckpt-every 0 --ddp-requeue=auto
 kill -USR1 "$(training "$mark" 1)"
 wait $launcher
 is "a run that is stopped" "$?" 75
+like "... and not requeued, which its user is told and the record is not" "$(cat err)" 'this is no job of Slurm.s'
 printf '{"event": "inter' >>b
 step=$(sed -n 's/.*"event": "stop", .*"step": \([0-9]*\), "signal": "USR1"}/\1/p' b)
 train "${small[@]}" --steps $((step + 20)) --ckpt c --resume c --ddp-record=b
@@ -87,6 +88,10 @@ echo "$format" | sed 's/%i/4711/; s/%k/run 7, lr=0.1 | ddp: goodput of before/'
 EOF
 cat >bin/scontrol <<'EOF'
 #!/bin/sh
+case $1 in
+-o) echo "JobId=4711 JobState=RUNNING BatchFlag=1 Requeue=1 Restarts=0" && exit ;;
+requeue) exit ;;
+esac
 printf '%s\n' "$@" >comment
 [ -z "$BROKEN" ] || { echo "slurm_update error: Access denied" >&2; exit 1; }
 EOF
@@ -100,6 +105,11 @@ BROKEN=1 in_job
 is "refused: it is a warning, once" "$rc $(grep -c . <<<"$err")" "0 1"
 like "... which says why" "$err" "^train: rank 0: the goodput is not in the job's comment: scontrol: .*Access denied"
 like "... and the line is there" "$out" $'\n''goodput [0-9.]+% of'
+SLURM_JOB_ID=4711 PATH=$tmp/bin:$PATH begun requeued --ckpt d --ckpt-every 0 --ddp-requeue=auto
+kill -USR1 "$(training "$mark" 1)"
+wait $launcher
+is "a job that is requeued: so its record says" "$? $(grep '"event": "requeue"' requeued | cut -d, -f3-)" \
+    '75  "note": "job 4711 is requeued: restart 1 of at most 100"}' || diag "$(cat err)"
 
 # It never ends training.
 ln -s a link

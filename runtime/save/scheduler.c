@@ -135,13 +135,13 @@ int scheduler_requeue_now(struct save *save, ddp_error_t *errp)
     struct scheduler *w = &save->scheduler;
     struct requeue_request r = {.limit = save->config->requeue_limit, .exclude = save->config->requeue_exclude,
                                 .patience_s = fmin(REQUEUE_PATIENCE_S, save->team->timeout_s / 4)};
-    char is_done = 0;
+    char is_over = 1;
     if (w->has_ended)
         return 0;
     w->has_ended = true;
     if (save->team->me.rank == 0) /* the others wait no longer than for any rank */
-        is_done = requeue_job(&r, &w->note);
-    return comm_bcast(save->team->comm, &is_done, sizeof is_done, 0, errp) < 0 ? team_break(save->team) : 0;
+        w->is_requeued = requeue_job(&r, &w->note);
+    return comm_bcast(save->team->comm, &is_over, sizeof is_over, 0, errp) < 0 ? team_break(save->team) : 0;
 }
 
 void scheduler_close(struct save *save)

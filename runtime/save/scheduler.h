@@ -20,6 +20,7 @@ struct scheduler {
     bool has_warned;      /* that nobody knows the job's end */
     double asked_s;       /* when Slurm's controller was asked last; -INFINITY: never */
     bool has_ended;       /* a requeue was tried, or is not wanted */
+    bool is_requeued;     /* the job is, by rank 0 or somebody else; on other ranks false */
     char *note;           /* the result of ddp_requeue_note */
 };
 
