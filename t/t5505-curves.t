@@ -45,6 +45,8 @@ cat >"$tmp/run.jsonl" <<'LINES'
 {"event": "validation", "t": 4, "step": 50, "loss": 2}
 {"event": "interval", "t": 5, "step": 100, "loss": 9}
 {"event": "inter
+{"event": "interval", "t": 5.5, "step": 105, "parts": {"data": 0.25}
+{"event": "stop", "t": 5.5, "by": "guard", "step": null, "signal": "USR1", "restart": 0}
 {"event": "resume", "t": 6, "step": 60, "from": "ckpt/step-60"}
 {"event": "interval", "t": 7, "step": 110, "loss": 1.5}
 {"event": "epoch", "t": 8, "step": 110, "number": 3, "name": "third"}

@@ -12,11 +12,16 @@ def read(path):
     """(step, time, {curve: value}) of each line that has a step; without steps that were lost and done again."""
     points = []
     with open(path, encoding="utf-8") as file:
-        for line in filter(lambda line: line.endswith("}\n"), file):  # others were not written to their end
-            e = json.loads(line)
-            if e["event"] in ("resume", "train") and "step" in e:
+        for line in file:
+            try:
+                e = json.loads(line)
+            except json.JSONDecodeError:  # it was not written to its end
+                continue
+            if not isinstance(e.get("step"), int):  # null is a guard's, who does not know it
+                continue
+            if e["event"] in ("resume", "train"):
                 points = [p for p in points if p[0] <= e["step"]]
-            elif "step" in e:
+            else:
                 flat = {**e, **{f"parts/{name}": s for name, s in e.get("parts", {}).items()}}
                 values = {f"{e['event']}/{name}": x for name, x in flat.items()
                           if isinstance(x, (int, float)) and name not in ("step", "t")}
