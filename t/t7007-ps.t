@@ -48,6 +48,27 @@ if [ -x "$top_builddir/ddp-waits" ]; then # a build with libdw
     wait $run
 fi
 
+# However much three ranks compute while a call is looked for, each uses one core.
+spin='while :; do :; done'" # $$$RANDOM"
+mkdir "$tmp/bin"
+cp "$top_builddir/ddp" "$tmp/bin/ddp"
+cat >"$tmp/bin/ddp-waits" <<EOF
+#!/bin/sh
+ticks() { cut -d' ' -f14 "/proc/\$1/stat"; }
+grep -zqsF '$spin' "/proc/\$1/cmdline" || exit 0
+from=\$(ticks \$1)
+until [ \$((\$(ticks \$1) - from)) -ge 50 ]; do sleep .05; done
+EOF
+chmod 755 "$tmp/bin/ddp-waits"
+timeout -k 5 120 "$ddp" run -n 3 sh -c "$spin" >"$tmp/spin.out" 2>&1 &
+run=$!
+spins() { "$tmp/bin/ddp" ps >"$tmp/all" && [ "$(grep -cF "$spin" "$tmp/all")" = 3 ]; }
+ok "ranks that compute" until_true 30 spins
+is "... use one core each at most" "$(grep -F "$spin" "$tmp/all" | awk '{ print ($6 < 1.5) }' | xargs)" "1 1 1" ||
+    diag "$(<"$tmp/all")"
+kill $run
+wait $run
+
 # ---- under Slurm ----
 cluster_up 2
 timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on -N2 -n3 \

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
@@ -21,6 +22,7 @@
 struct process {
     struct ps_rank r;
     long parent;
+    uint64_t seen_ns; /* clock_ns, at which it had used: */
     double cpu_s;
 };
 
@@ -124,7 +126,7 @@ static bool is_wanted(const char *step, const char *want)
 
 static int add(struct scan *s, long pid, const char *want)
 {
-    struct process p = {.r.pid = pid};
+    struct process p = {.r.pid = pid, .seen_ns = clock_ns()};
     if (!read_task(pid, &p.r) || !is_wanted(p.r.step, want) || !read_stat(&p))
         return 0;
     if (s->n == s->room) {
@@ -197,7 +199,7 @@ static void add_up(const struct scan *s, struct ps_rank *r)
         struct process now = s->of[i];
         if (now.r.rank != r->rank || strcmp(now.r.step, r->step) != 0 || !read_stat(&now))
             continue;
-        r->cpu += (now.cpu_s - s->of[i].cpu_s) / (SAMPLE_MS / 1e3);
+        r->cpu += (now.cpu_s - s->of[i].cpu_s) / ((double)(clock_ns() - now.seen_ns) / 1e9);
         r->mib += now.r.mib;
     }
 }
@@ -216,9 +218,10 @@ int ps_here(const char *step, struct ps_list *ret)
         read_command(r);
         find_flight(&s, r);
         add_up(&s, r);
-        if (!r->has_flight)
-            find_call(&s, r);
     }
+    for (size_t i = 0; i < ret->n; i++) /* which takes a while, unlike the above */
+        if (!ret->rank[i].has_flight)
+            find_call(&s, &ret->rank[i]);
     free(s.of);
     return ret->rank ? 0 : -1;
 }
