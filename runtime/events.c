@@ -306,12 +306,12 @@ static void last_interval(ddp_t *d)
     interval(d);
 }
 
-bool events_close(ddp_t *d)
+FILE *events_close(ddp_t *d)
 {
     struct events *v = &d->events;
     ddp_error_t why;
     if (!is_asked_for(v))
-        return false;
+        return NULL;
     events_saved(d);
     if (v->n_taken + v->n_skipped > 0)
         last_interval(d);
@@ -321,10 +321,10 @@ bool events_close(ddp_t *d)
     recorder_count(&v->file, "step", d->state.optimizer.n_steps);
     recorder_text(&v->file, "how", d->team.is_broken ? "failed" : v->has_stopped ? "stopped" : "done");
     end(d);
-    bool is_whole = v->file.is_open && !d->team.is_broken;
+    FILE *whole = d->team.is_broken ? NULL : recorder_close_to_read(&v->file);
     recorder_close(&v->file);
     textfile_close(d, v->has_failed);
-    return is_whole;
+    return whole;
 }
 
 /* ---- what only the program knows ---- */

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "runtime/ddp.h"
 #include "runtime/record/goodput.h"
@@ -35,8 +36,9 @@ void events_stop(ddp_t *d, const struct ddp_step *s); /* where it says stop; eve
 void events_saved(ddp_t *d); /* between steps: checkpoints that were committed, and a requeue */
 void events_failed(ddp_t *d, const char *why);
 
-/* What is in no interval yet, a failure, end. True: nothing failed, and the record is whole. */
-bool events_close(ddp_t *d);
+/* What is in no interval yet, a failure, end. Where nothing failed, and the record is whole, it, to read; the caller
+ * closes it. Else NULL. */
+FILE *events_close(ddp_t *d);
 /* goodput.c: the same, and then the goodput by the whole record, which Slurm's job gets into its comment, too. */
 void goodput_close(ddp_t *d);
 

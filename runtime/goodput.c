@@ -11,14 +11,14 @@
 
 #define READ_MAX_BYTES (256l << 20) /* which take some seconds */
 
-static int read_goodput(const char *path, struct goodput *ret, ddp_error_t *errp)
+static int read_goodput(FILE *f, const char *path, struct goodput *ret, ddp_error_t *errp)
 {
     struct record r;
     struct stat st;
-    if (stat(path, &st) == 0 && st.st_size > READ_MAX_BYTES)
+    if (fstat(fileno(f), &st) == 0 && st.st_size > READ_MAX_BYTES)
         return error_set(errp, DDP_E_DATA, EFBIG, "%.120s is longer than %ld MiB: \"ddp report\" says the goodput",
                          path, READ_MAX_BYTES >> 20);
-    if (record_read(path, &r, errp) < 0)
+    if (record_read_stream(f, path, &r, errp) < 0)
         return -1;
     *ret = goodput_of(&r, NULL, NULL);
     bool has_steps = r.n_intervals > 0;
@@ -41,9 +41,12 @@ void goodput_close(ddp_t *d)
 {
     struct goodput g;
     ddp_error_t e;
-    if (!events_close(d))
+    FILE *record = events_close(d);
+    if (!record)
         return;
-    if (read_goodput(config_text(d->config.record), &g, &e) == 0) {
+    int rc = read_goodput(record, config_text(d->config.record), &g, &e);
+    fclose(record);
+    if (rc == 0) {
         goodput_text(&g, GOODPUT_ALL, d->events.goodput);
         comment(d, &g);
     } else if (e.code != ENODATA) {

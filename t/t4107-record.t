@@ -77,6 +77,9 @@ like "a slow rank is named" "$(grep '"slow"' slow)" '"step": 50, "rank": 1, "nod
 ok "... once" [ "$(grep -c '"slow"' slow)" = 1 ]
 run "$top_builddir/ddp" run -n 2 "$probe" options --ddp-record=own
 like "a program's own event" "$(cat own)" $'\n''\{"event": "epoch", "t": [0-9.]+, "number": 3\}'$'\n'
+run "$top_builddir/ddp" run -n 2 "$probe" moves --ddp-record=moved --ddp-prometheus=moved.prom
+like "a program that changes its folder: what its time was worth" "$rc:$err:$out" '^0::.*goodput [0-9.]+% of .*useful'
+like "... and its last numbers" "$(<moved.prom)" $'\n''ddp_steps_total\{.*\} 1'$'\n'
 
 # The comment of Slurm's job, in which the user's stays.
 mkdir bin

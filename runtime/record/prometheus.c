@@ -1,3 +1,5 @@
+#include <config.h> /* O_PATH */
+
 #include "runtime/record/prometheus.h"
 
 #include <errno.h>
@@ -14,7 +16,8 @@
 
 void prometheus_open(struct prometheus *p, const char *path)
 {
-    *p = (struct prometheus){.is_open = true};
+    int here = *path == '/' ? -1 : open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    *p = (struct prometheus){.is_open = true, .folder_fd = here < 0 ? AT_FDCWD : here};
     snprintf(p->path, sizeof p->path, "%s", path);
     snprintf(p->temporary, sizeof p->temporary, "%s.tmp", p->path); /* no *.prom */
 }
@@ -31,6 +34,8 @@ static void drop_text(struct prometheus *p)
 void prometheus_close(struct prometheus *p)
 {
     drop_text(p);
+    if (p->is_open)
+        io_close(p->folder_fd);
     *p = (struct prometheus){0};
 }
 
@@ -110,11 +115,11 @@ static int write_all(int fd, const char *text, size_t n_bytes)
 static int replace(const struct prometheus *p, ddp_error_t *errp)
 {
     struct stat st;
-    if (lstat(p->path, &st) == 0 && !S_ISREG(st.st_mode))
+    if (fstatat(p->folder_fd, p->path, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode))
         return error_set(errp, DDP_E_USAGE, EINVAL, "Prometheus file %.160s: it is no regular file: name another",
                          p->path);
-    unlink(p->temporary); /* of a process that was killed */
-    int fd = open(p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    unlinkat(p->folder_fd, p->temporary, 0); /* of a process that was killed */
+    int fd = openat(p->folder_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return error_errno(errp, "Prometheus file %.160s cannot be written (" CURE ")", p->path);
     int rc = write_all(fd, p->buffer, p->n_bytes);
@@ -122,10 +127,10 @@ static int replace(const struct prometheus *p, ddp_error_t *errp)
         rc = close(fd); /* where a full NFS or quota says so */
     else
         io_close(fd);
-    if (rc == 0 && rename(p->temporary, p->path) == 0)
+    if (rc == 0 && renameat(p->folder_fd, p->temporary, p->folder_fd, p->path) == 0)
         return 0;
     error_errno(errp, "Prometheus file %.160s cannot be written (" CURE ")", p->path);
-    unlink(p->temporary);
+    unlinkat(p->folder_fd, p->temporary, 0);
     return -1;
 }
 

@@ -16,6 +16,7 @@
 
 struct prometheus {
     bool is_open; /* else every call is allowed, and writes nothing */
+    int folder_fd;                    /* that path is relative to */
     char path[256], temporary[264];
     char labels[512];                 /* that every sample has: a="b",c="d" */
     const char *name, *type, *help;   /* of the present family; type NULL: its head is written */
@@ -24,7 +25,8 @@ struct prometheus {
     size_t n_bytes;
 };
 
-/* Keeps path, of at most 255 bytes; nothing is written yet. */
+/* Keeps path, of at most 255 bytes, and the folder that it is relative to now, whatever the program changes to; nothing
+ * is written yet. */
 void prometheus_open(struct prometheus *p, const char *path);
 
 /* A label that every sample has from here on. NULL and "" are the same as no label, and none is written; nor is one for

@@ -89,6 +89,17 @@ void recorder_close(struct recorder *r)
     *r = (struct recorder){.fd = -1};
 }
 
+FILE *recorder_close_to_read(struct recorder *r)
+{
+    FILE *f = r->is_open ? fdopen(r->fd, "r") : NULL;
+    if (f) {
+        rewind(f);
+        r->is_open = false; /* the descriptor is f's */
+    }
+    recorder_close(r);
+    return f;
+}
+
 /* ---- a line ---- */
 
 static void put_text(FILE *f, const char *text)

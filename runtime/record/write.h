@@ -63,6 +63,10 @@ bool recorder_is_own(const char *event);
 
 void recorder_close(struct recorder *r); /* a zeroed struct is allowed */
 
+/* The same, and the file to read from its beginning, whatever folder the program has changed to; the caller closes it.
+ * NULL: r was not open (any more). */
+FILE *recorder_close_to_read(struct recorder *r);
+
 double recorder_now(void); /* seconds since 1970 */
 
 #endif

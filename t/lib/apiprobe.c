@@ -75,6 +75,7 @@ static const struct {
     {"diverged", case_diverged},
     {"nan", case_nan},
     {"slow", case_slow},
+    {"moves", case_moves},
     {"join", case_join},
     {"join-stop", case_join_stop},
     {"join-saved", case_join_saved},

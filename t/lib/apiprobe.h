@@ -68,6 +68,7 @@ int case_check(ddp_t *d);
 int case_diverged(ddp_t *d);
 int case_nan(ddp_t *d);
 int case_slow(ddp_t *d);
+int case_moves(ddp_t *d);
 int case_join(ddp_t *d);
 int case_join_stop(ddp_t *d);
 

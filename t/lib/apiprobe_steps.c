@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "t/lib/apiprobe.h"
 
@@ -70,6 +71,21 @@ int case_slow(ddp_t *d)
     CHECK(ddp_metrics(d, &m) == 0);
     CHECK(n_elems ? m.slow_rank == 1 && m.slow_factor > 1.5 && !strncmp(m.slow, "rank 1 (", 8)
                   : m.slow_rank == -1 && m.slow_factor == 0 && !m.slow[0]);
+    return 0;
+}
+
+/* A step in another folder than the one that it was started in. */
+int case_moves(ddp_t *d)
+{
+    const char *goodput;
+    struct ddp_batch k;
+    struct ddp_step s;
+    CHECK(open_three(d, 5, 1) == 0 && chdir("/") == 0 && ddp_batch_next(d, &k, &e) == 0);
+    for (int i = 2; i >= 0; i--)
+        ddp_grad_ready(d, i);
+    CHECK(ddp_backward_end(d, 1, 2, &e) == 0 && ddp_step(d, &s, &e) == 0 && ddp_goodput(d, &goodput, &e) == 0);
+    if (goodput)
+        puts(goodput);
     return 0;
 }
 

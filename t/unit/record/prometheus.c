@@ -2,6 +2,7 @@
 #include "t/unit/unit.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -154,6 +155,25 @@ static void what_is_no_file_is_left_alone(void **state)
     prometheus_close(&p);
 }
 
+static void the_folder_stays_the_one_it_was_opened_in(void **state)
+{
+    (void)state;
+    struct prometheus p;
+    int before = open(".", O_RDONLY | O_DIRECTORY);
+    assert_true(before >= 0 && chdir(folder) == 0);
+    prometheus_open(&p, "run.prom");
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(save(&p, 1, 1, NULL), 0);
+    assert_int_equal(save(&p, 1, 2, NULL), 0);
+    prometheus_close(&p);
+    char *text = text_of_file();
+    assert_non_null(strstr(text, "\na{} 2\n"));
+    free(text);
+    assert_int_equal(n_files(), 1);
+    assert_int_equal(fchdir(before), 0);
+    close(before);
+}
+
 /* All samples of the file have the same number, and the last is whole. */
 static void expect_one_text(int n_samples)
 {
@@ -206,6 +226,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_label_is_whole_or_not_there, make, clear),
     cmocka_unit_test_setup_teardown(it_has_the_mode_that_the_umask_says, make, clear),
     cmocka_unit_test_setup_teardown(what_is_no_file_is_left_alone, make, clear),
+    cmocka_unit_test_setup_teardown(the_folder_stays_the_one_it_was_opened_in, make, clear),
     cmocka_unit_test_setup_teardown(a_killed_writer_leaves_a_whole_text, make, clear),
 };
 UNIT_MAIN(tests)
