@@ -75,33 +75,36 @@ static bool is_guards(const char *text, size_t n)
     return memmem(text, n, by, sizeof by - 1) != NULL;
 }
 
-/* A line that is no JSON may have been cut by a kill. It was, where it is the last one, or where the start of the next
- * generation is on it or follows it, or a guard's line follows; else `cut`, its error, is the record's. */
+/* Lines that are no JSON may have been cut by kills. They were, where the last one is the file's and has no end, or
+ * where the start of the next generation is on it or follows it, or a guard's line follows; else `cut`, the first one's
+ * error, is the record's. Between them, and behind them, two who opened the file at once leave empty lines. */
 static int read_all(struct lines *l, const char *name, struct record *r, ddp_error_t *errp)
 {
     ddp_error_t cut = {0}, e = {0};
     char *text = NULL;
-    size_t n = 0;
+    size_t n = 0, cut_at = 0;
     bool is_whole = false;
     int rc;
     while ((rc = next_line(l, &text, &n, &is_whole, &e)) > 0) {
         size_t n_starts = r->n_starts;
         int added = n ? record_add_line(r, text, n, &e) : 1;
-        if (cut.domain && r->n_starts == n_starts && !is_guards(text, n))
-            return fail(errp, &cut, name, l->number - 1);
-        cut.domain = 0;
-        if (added >= 0)
-            continue;
-        if (e.code != RECORD_NO_JSON)
+        bool is_cut = added < 0 && e.code == RECORD_NO_JSON;
+        if (cut.domain && n && !is_cut && r->n_starts == n_starts && !is_guards(text, n))
+            return fail(errp, &cut, name, cut_at);
+        if (added < 0 && !is_cut)
             return fail(errp, &e, name, l->number);
-        r->n_cut++;
-        if (is_whole && !take_start(r, text, n))
+        r->n_cut += is_cut;
+        if (is_cut ? !is_whole || take_start(r, text, n) : n > 0) {
+            cut.domain = 0;
+        } else if (is_cut && !cut.domain) {
             cut = e;
+            cut_at = l->number;
+        }
     }
     if (rc < 0)
         return fail(errp, &e, name, l->number);
     if (cut.domain)
-        return fail(errp, &cut, name, l->number - 1);
+        return fail(errp, &cut, name, cut_at);
     return r->n_starts ? 0 : error_set(errp, DDP_E_DATA, EINVAL, "%.160s has no line \"start\": is it a record, as "
                                        "--ddp-record writes it?", name);
 }

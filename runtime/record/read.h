@@ -106,10 +106,10 @@ struct record {
 /* Reads a record. A guard writes what it knows of any program, beside what a program of libddp's writes itself. So its
  * start counts where the program has none of its own in that generation, and of several stops, requeues, failures and
  * ends of a generation the first does; what it writes of another generation than the last one that began does not.
- * Lines of unknown events and unknown members are skipped; so is a last line without its end, and a
- * line that was cut, on which or on whose next line a start follows. Returns 0, and the caller calls record_clear; or
- * -1, with nothing to clear: the file cannot be read (DDP_E_SYSTEM), or is not a record, or of a later version, or
- * exceeds a limit above (DDP_E_DATA); the error names the file and the line. */
+ * Lines of unknown events and unknown members are skipped; so is a last line without its end, and lines in a row that
+ * were cut, where a start follows the last one, or is on it. Returns 0, and the caller calls record_clear; or -1, with
+ * nothing to clear: the file cannot be read (DDP_E_SYSTEM), or is not a record, or of a later version, or exceeds a
+ * limit above (DDP_E_DATA); the error names the file and the line. */
 int record_read(const char *path, struct record *ret, ddp_error_t *errp);
 int record_read_stream(FILE *f, const char *name, struct record *ret, ddp_error_t *errp);
 

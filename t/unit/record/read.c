@@ -100,6 +100,23 @@ static void a_cut_line_is_let_pass(void **state)
     expect_refused(START "nonsense\n", "x:2: not JSON");
 }
 
+/* A start that was cut, too; and two who have ended the line at once. */
+static void cut_lines_in_a_row_are_let_pass(void **state)
+{
+    (void)state;
+    struct record r = good(START SHORT "\n{\"event\":\"start\"\n" START);
+    assert_true(r.n_lines == 2 && r.n_starts == 2 && r.n_cut == 2);
+    record_clear(&r);
+    r = good(START SHORT "\n\n" START "\n" SHORT "\n\n" SHORT START);
+    assert_true(r.n_lines == 3 && r.n_starts == 3 && r.n_cut == 3);
+    record_clear(&r);
+    r = good(START SHORT "\n{\"event\":\"start\"");
+    assert_true(r.n_lines == 1 && r.n_cut == 2);
+    record_clear(&r);
+    expect_refused(START SHORT "\n\n" SHORT "\n{\"event\":\"stop\",\"t\":1}\n" START, "x:2: not JSON");
+    expect_refused(START SHORT "\n\n", "x:2: not JSON");
+}
+
 static void what_is_wrong_is_named(void **state)
 {
     (void)state;
@@ -314,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_are_read),       cmocka_unit_test(strangers_are_let_pass),
         cmocka_unit_test(a_cut_line_is_let_pass), cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(cut_lines_in_a_row_are_let_pass),
         cmocka_unit_test(lines_of_any_length),    cmocka_unit_test(texts_steer_nothing),
         cmocka_unit_test(a_program_goes_before_its_guard),
         cmocka_unit_test(a_guard_of_another_generation_is_let_pass),
