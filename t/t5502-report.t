@@ -38,6 +38,12 @@ is "... once" "$(grep -c ' slow  ' <<<"$out")" 1
 report "$data/cut.jsonl"
 like "a run that goes on" "$rc:$out" "^0:train, job 1402.0: running.*1 line had been cut$"
 
+# A checkpoint is on disk steps after the one whose state it has.
+sed '$d' "$data/cut.jsonl" >"$tmp/saved"
+echo '{"event": "checkpoint", "t": 1795421193, "step": 780, "path": "step-00000780"}' >>"$tmp/saved"
+report "$tmp/saved"
+like "how far the run is" "$rc:$out" "^0:.*  steps +800 of 2000.* 780  checkpoint "
+
 # Two steps of one allocation, one after the other: nothing was requeued.
 sed -E 's/"1234.0"/"1234.1"/; s/("(t|began_t)": 17954)2/\13/g' "$data/steady.jsonl" |
     cat "$data/steady.jsonl" - >"$tmp/steps"

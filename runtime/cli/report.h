@@ -17,7 +17,7 @@ struct report_run {
     const struct record_start *start;  /* the last one */
     const struct record_train *train;  /* the last one; NULL: none */
     const char *how;                   /* "done", "stopped", "failed", "running" */
-    uint64_t step, n_steps, n_skipped; /* the last step; steps that were done, those that were done again twice */
+    uint64_t n_steps, n_skipped;       /* steps that were done, those that were done again twice */
     uint64_t least_step, most_step;    /* of the intervals, where they begin and end; least > most: there are none */
     double wall_s, part_s[RECORD_PARTS], items; /* of all intervals */
     double hidden_s;                            /* likewise; NAN: not known */

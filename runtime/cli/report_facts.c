@@ -60,7 +60,7 @@ static void batch(const struct report_run *r, char *buf, size_t size)
 
 static void steps(const struct report_run *r, char *buf, size_t size)
 {
-    int n = snprintf(buf, size, "%" PRIu64, r->step);
+    int n = snprintf(buf, size, "%" PRIu64, r->record.step);
     if (r->train && r->train->steps)
         n += snprintf(buf + n, size - (size_t)n, " of %" PRIu64, r->train->steps);
     if (r->n_skipped)

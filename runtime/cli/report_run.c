@@ -56,7 +56,6 @@ static void add_interval(struct report_run *r, const struct record_line *l, stru
 
 static void add_line(struct report_run *r, const struct record_line *l, struct means *m)
 {
-    r->step = l->step;
     switch (l->event) {
     case RECORD_START:
         r->how = "running";

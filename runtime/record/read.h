@@ -70,7 +70,7 @@ struct record_line {
     enum record_event event;
     size_t at;        /* index into the record's array of this event: start, train, interval or other */
     double t;
-    uint64_t step;    /* where the event has none: of the last line that had one */
+    uint64_t step;    /* where the event has none: the record's, as of that line */
     bool is_begin;    /* of its generation's steps: resume, or the first train before any interval */
     bool is_guards;   /* a guard wrote it, who stays beside the program: the program has not told the same */
     uint64_t kept_to; /* steps beyond this one, if done up to this line, were done again later; UINT64_MAX: none */
@@ -97,6 +97,7 @@ struct record {
     struct record_interval *interval;
     struct record_other *other;
     size_t n_lines, n_starts, n_trains, n_intervals, n_others;
+    uint64_t step; /* that the run is at, by its last line that says one; a checkpoint's is only that of its state */
     size_t n_cut; /* lines that a kill had cut */
     struct record_ranks ranks;
     size_t last_begin;            /* the line of the last start */

@@ -338,11 +338,13 @@ static int read_event(struct record *r, const json_t *line, struct record_line *
     unsigned begun = 1u << RECORD_TRAIN | 1u << RECORD_INTERVAL; /* what a program adds later is no begin */
     l->is_begin = l->event == RECORD_RESUME || (l->event == RECORD_TRAIN && !(r->told & begun));
     r->line[r->n_lines++] = *l;
+    if (l->event != RECORD_CHECKPOINT)
+        r->step = l->step;
     note_teller(r);
     return 0;
 }
 
-/* Into l->step, which stays that of the line before where none is told. */
+/* Into l->step, which stays the record's where none is told. */
 static bool read_step(const json_t *v, const char *event, struct record_line *l)
 {
     uint64_t step;
@@ -356,7 +358,7 @@ static bool read_step(const json_t *v, const char *event, struct record_line *l)
 
 static int read_line(struct record *r, const json_t *line, ddp_error_t *errp)
 {
-    struct record_line l = {.kept_to = UINT64_MAX, .step = r->n_lines ? r->line[r->n_lines - 1].step : 0};
+    struct record_line l = {.kept_to = UINT64_MAX, .step = r->step};
     const char *name = json_string_value(json_object_get(line, "event"));
     if (!name)
         return error_set(errp, DDP_E_DATA, EINVAL, "not a line of a record: no \"event\"");

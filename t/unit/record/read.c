@@ -214,6 +214,18 @@ static void what_was_done_again_is_marked(void **state)
     free(text);
 }
 
+static void a_checkpoint_does_not_say_how_far_the_run_is(void **state)
+{
+    (void)state;
+    char *text = join(START TRAIN INTERVAL INTERVAL "{\"event\":\"checkpoint\",\"t\":131,\"step\":60}\n"
+                      "{\"event\":\"failure\",\"t\":132,\"text\":\"x\"}\n", 0, 120, 50, 130, 100);
+    struct record r = good(text);
+    assert_int_equal(r.line[4].step, 60);
+    assert_true(r.line[5].step == 100 && r.step == 100 && r.line[5].kept_to == 60);
+    record_clear(&r);
+    free(text);
+}
+
 static void what_a_program_adds_spoils_nothing(void **state)
 {
     (void)state;
@@ -337,6 +349,7 @@ int main(void)
         cmocka_unit_test(a_guard_of_another_generation_is_let_pass),
         cmocka_unit_test(a_guard_ends_a_line_that_was_cut),
         cmocka_unit_test(ranks_fit_into_columns), cmocka_unit_test(what_was_done_again_is_marked),
+        cmocka_unit_test(a_checkpoint_does_not_say_how_far_the_run_is),
         cmocka_unit_test(what_a_program_adds_spoils_nothing),
         cmocka_unit_test(ranks_are_compared_over_the_same_time),
     };
