@@ -77,6 +77,15 @@ like "a slow rank is named" "$(grep '"slow"' slow)" '"step": 50, "rank": 1, "nod
 ok "... once" [ "$(grep -c '"slow"' slow)" = 1 ]
 run "$top_builddir/ddp" run -n 2 "$probe" options --ddp-record=own
 like "a program's own event" "$(cat own)" $'\n''\{"event": "epoch", "t": [0-9.]+, "number": 3\}'$'\n'
+run "$top_builddir/ddp" run -n 2 "$probe" diverged --ddp-record=diverged
+run "${check[@]}" diverged
+like "an interval whose only step was skipped" "$rc:$out $(grep -c '"steps": 0,.*"skipped": 1,' diverged)" \
+    '^0:start interval .*end 1$' || diag "$err"
+for from in train resume; do
+    PROBE_DIR=$tmp/text run "$top_builddir/ddp" run -n 2 "$probe" text --ddp-record=text.$from
+    run "${check[@]}" text.$from
+    is "another framework's $from" "$rc:$out" "0:start $from interval checkpoint checkpoint end" || diag "$err"
+done
 run "$top_builddir/ddp" run -n 2 "$probe" moves --ddp-record=moved --ddp-prometheus=moved.prom
 like "a program that changes its folder: what its time was worth" "$rc:$err:$out" '^0::.*goodput [0-9.]+% of .*useful'
 like "... and its last numbers" "$(<moved.prom)" $'\n''ddp_steps_total\{.*\} 1'$'\n'

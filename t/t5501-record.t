@@ -46,8 +46,11 @@ for file in "$top_srcdir"/t/data/record/*; do
     is "${file##*/} keeps the schema" "$rc:$out$err" "0:"
 done
 i='"event":"interval","t":1,"step":1,"steps":1'
+printf '%s\n' '{"event":"epoch","t":1,"number":3}' '{"event":"train","t":1,"step":0}' >"$tmp/lines"
+valid "$tmp/lines"
+is "an event of the program's own keeps the schema; so does another framework's beginning" "$rc:$out$err" "0:"
 printf '%s\n' '{"event":"stop","t":1,"step":5,"signal":null,"new":1}' '{"event":"stop","t":1,"step":5}' \
-    '{"event":"new","t":1}' '{"event":"end","t":1,"step":5,"how":"well"}' \
+    '{"event":"New","t":1}' '{"event":"end","t":1,"step":5,"how":"well"}' \
     '{"event":"stop","t":-1,"step":5,"signal":null}' "{$i}" >"$tmp/lines"
 valid "$tmp/lines"
 is "caught: lines without a member, of no event, with a wrong value" "$rc:$out" "0:line 2"$'\n'"line 3"$'\n'"line 4
