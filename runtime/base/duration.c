@@ -8,9 +8,9 @@ const char *duration_text(double s, char *buf, size_t size)
     double whole = floor(s + 0.5);
     if (isnan(s))
         snprintf(buf, size, "?");
-    else if (s < 1e-3)
+    else if (s * 1e6 < 999.5) /* what is 1000 in three digits is the next unit's */
         snprintf(buf, size, "%.3g us", s * 1e6);
-    else if (s < 1)
+    else if (s * 1e3 < 999.5)
         snprintf(buf, size, "%.3g ms", s * 1e3);
     else if (s < 59.95)
         snprintf(buf, size, "%.1f s", s);

@@ -1,6 +1,7 @@
 #include "t/unit/unit.h"
 
 #include <errno.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/duration.h"
 #include "runtime/base/io.h"
 #include "runtime/base/num.h"
 #include "runtime/base/plain.h"
@@ -196,11 +198,24 @@ static void types_have_sizes(void **state)
     assert_int_equal(dtype_size((enum ddp_dtype)99), 0);
 }
 
+static void durations_have_the_unit_that_fits(void **state)
+{
+    (void)state;
+    static const struct { double s; const char *want; } known[] = {
+        {0, "0 us"},           {1.5e-6, "1.5 us"},   {999.4e-6, "999 us"}, {999.7e-6, "1 ms"},    {.0612, "61.2 ms"},
+        {.9994, "999 ms"},     {.9997, "1.0 s"},     {59.94, "59.9 s"},    {59.96, "1 min 00 s"}, {NAN, "?"},
+        {3599.6, "1 h 00 min"}, {7980, "2 h 13 min"}, {86400, "1 d 00 h"},
+    };
+    char text[32];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_string_equal(duration_text(known[i].s, text, sizeof text), known[i].want);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
     cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
     cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(a_long_error_is_not_cut_within_a_character),
     cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),
-    cmocka_unit_test(hashes_with_a_key_are_siphash),
+    cmocka_unit_test(hashes_with_a_key_are_siphash), cmocka_unit_test(durations_have_the_unit_that_fits),
 };
 UNIT_MAIN(tests)
