@@ -27,6 +27,17 @@ sed -i 's/^required/optional/' "$cluster_dir/conf/plugstack.conf"
 doctor
 like "a plugin that is well" "$(said plugin)" \
     "^ok +plugin +$top_builddir/.libs/ddp.so, built for Slurm $(cut -d. -f1,2 <<<"$(said slurm | awk '{ print $3 }')")"
+# Slurm's own files: of a cluster with cgroups, as far as scontrol says.
+mkdir "$tmp/bin"
+cat >"$tmp/bin/scontrol" <<SCONTROL
+#!/bin/sh
+"$(command -v scontrol)" "\$@" | sed 's,proctrack/linuxproc,proctrack/cgroup,'
+SCONTROL
+chmod 755 "$tmp" "$tmp/bin" "$tmp/bin/scontrol"
+echo "SignalChildrenProcesses=yes" >"$cluster_dir/conf/cgroup.conf"
+PATH=$tmp/bin:$PATH doctor
+like "cgroup.conf" "$(said proctrack)" "^warn +proctrack +$cluster_dir/conf/cgroup.conf: SignalChildrenProcesses=yes: "
+rm "$cluster_dir/conf/cgroup.conf"
 doctor --json
 is "JSON" "$rc:$(python3 -c 'import json, sys; d = json.load(sys.stdin)
 print(d["failed"], {i["item"]: i["verdict"] for i in d["items"]}["killwait"])' <<<"$out")" "0:False warn"

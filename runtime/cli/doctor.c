@@ -14,9 +14,9 @@ static int help(void)
 {
     printf("usage: ddp doctor [--json]\n"
            "\n"
-           "Reads on this machine, as an ordinary user, what Slurm's own commands and plugstack.conf say, and says\n"
-           "whether each setting that matters to --ddp is well: ok, warn or FAIL, and the line to change. No job is\n"
-           "started. Run it on a submit host, and on a node by srun.\n"
+           "Reads on this machine, as an ordinary user, what Slurm's own commands, plugstack.conf and cgroup.conf\n"
+           "say, and says whether each setting that matters to --ddp is well: ok, warn or FAIL, and the line to\n"
+           "change. No job is started. Run it on a submit host, and on a node by srun.\n"
            "\n");
     knob_help(stdout, knobs, N_KNOBS);
     printf("\nExit code: 0; 1: something failed; 2: wrong usage.\n");

@@ -25,6 +25,8 @@ struct doctor {
     char *help;             /* of `srun --help` */
     char *version;          /* of `srun --version`: this machine's release, where config has the controller's */
     char config_error[256], mpi_error[256], help_error[256];
+    char *cgroup;           /* cgroup.conf; NULL: there is none here that this user may read */
+    char cgroup_conf[DOCTOR_PATH_MAX];
 
     char plugstack[DOCTOR_PATH_MAX], plugstack_error[256];
     bool is_plugstack_known; /* it was found, or is where an option of slurm.conf says */
@@ -46,8 +48,8 @@ struct doctor {
 void doctor_read(struct doctor *ret);
 void doctor_free(struct doctor *d);
 
-/* The value of a key in what `scontrol show config` prints, without its unit; "" where it is "(null)" or "(none)".
- * NULL: there is no such key. Returns buf. Pure. */
+/* The value of a key in what `scontrol show config` prints, or in a file of one key a line, without its unit; "" where
+ * it is "(null)" or "(none)". NULL: there is no such key. Returns buf. Pure. */
 const char *doctor_get(const char *config, const char *key, char *buf, size_t size);
 
 /* Adds the plugins that a text in plugstack.conf's format names, and hands each file pattern that it includes to
@@ -55,10 +57,10 @@ const char *doctor_get(const char *config, const char *key, char *buf, size_t si
 void doctor_parse(struct doctor *d, const char *file, const char *text,
                   void (*include)(struct doctor *d, const char *pattern));
 
-/* The plugstack.conf that Slurm's programs read here: a file of the name that `scontrol show config` prints, which is
- * the controller's path, in the folder of SLURM_CONF (conf; NULL: not set), else there, else in that of a node without
- * files of its own (cache: /run/slurm/conf). False, and the printed path: none of them is there. */
-bool doctor_find_plugstack(const char *printed, const char *conf, const char *cache, char *ret, size_t size);
+/* The plugstack.conf, or cgroup.conf, that Slurm's programs read here: a file of the name that `scontrol show config`
+ * prints, which is the controller's path, in the folder of SLURM_CONF (conf; NULL: not set), else there, else in that
+ * of a node without files of its own (cache: /run/slurm/conf). False, and the printed path: none of them is there. */
+bool doctor_find_conf(const char *printed, const char *conf, const char *cache, char *ret, size_t size);
 
 /* The file of a plugin: a name without a slash in front is looked for in the folders of PluginDir, with colons between
  * them. False, and the name: it is in none. */

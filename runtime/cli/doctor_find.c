@@ -11,7 +11,7 @@ static bool is_there(const char *path)
     return access(path, F_OK) == 0 || errno == EACCES;
 }
 
-bool doctor_find_plugstack(const char *printed, const char *conf, const char *cache, char *ret, size_t size)
+bool doctor_find_conf(const char *printed, const char *conf, const char *cache, char *ret, size_t size)
 {
     const char *slash = strrchr(printed, '/'), *name = slash ? slash + 1 : printed;
     const char *conf_slash = conf ? strrchr(conf, '/') : NULL;

@@ -152,13 +152,25 @@ static void judge_mpi(struct judge *j)
                     "nor PMI: programs of libddp can meet by guards alone (--ddp=guard)");
 }
 
+/* Slurm takes yes, up, true and 1. */
+static bool signals_children(const struct doctor *d)
+{
+    char value[64];
+    return d->cgroup && doctor_get(d->cgroup, "SignalChildrenProcesses", value, sizeof value) && value[0] &&
+           strchr("yYuUtT1", value[0]);
+}
+
 static void judge_proctrack(struct judge *j)
 {
-    if (!strcmp(get(j, "ProctrackType"), "proctrack/cgroup"))
-        verdict_add(j->out, VERDICT_OK, "proctrack", NULL, "proctrack/cgroup");
-    else
+    if (strcmp(get(j, "ProctrackType"), "proctrack/cgroup"))
         verdict_add(j->out, VERDICT_WARN, "proctrack", "ProctrackType=proctrack/cgroup (admin.md: What happens on "
                     "errors)", "%s: processes can outlive their step, and drain the node", j->value);
+    else if (signals_children(j->d))
+        verdict_add(j->out, VERDICT_WARN, "proctrack", "SignalChildrenProcesses=no (admin.md: Stops and requeues)",
+                    "%s: SignalChildrenProcesses=yes: beside a guard each of Slurm's signals comes to programs twice, "
+                    "and with stop= SIGTERM ends them unsaved", j->d->cgroup_conf);
+    else
+        verdict_add(j->out, VERDICT_OK, "proctrack", NULL, "proctrack/cgroup");
 }
 
 static void judge_tasks(struct judge *j)

@@ -9,11 +9,12 @@ const char *doctor_get(const char *config, const char *key, char *buf, size_t si
     size_t len = strlen(key);
     for (const char *line = config; line; line = strchr(line, '\n')) {
         line += *line == '\n';
-        size_t name = strcspn(line, " =\n");
+        line += strspn(line, " \t");
+        size_t name = strcspn(line, " \t=\n");
         const char *value = line + strcspn(line, "=\n");
         if (name != len || strncasecmp(line, key, len) != 0 || *value != '=')
             continue;
-        value += 1 + strspn(value + 1, " ");
+        value += 1 + strspn(value + 1, " \t");
         size_t n = strcspn(value, "\n");
         static const char *const units[] = {" sec", " min", " hours", " days"};
         for (size_t i = 0; i < sizeof units / sizeof *units; i++)

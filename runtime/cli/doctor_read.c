@@ -17,6 +17,7 @@
 #define ANSWER_S 10.0 /* of each command */
 #define FILE_MAX (1u << 20)
 #define PLUGIN_MAX (64u << 20)
+#define CACHED_CONF "/run/slurm/conf" /* of a node without files of its own */
 
 static char *ask(const char *const argv[], char why[256])
 {
@@ -183,8 +184,21 @@ static void find_plugstack(struct doctor *d)
     char printed[DOCTOR_PATH_MAX];
     if (!d->config || !doctor_get(d->config, "PlugStackConfig", printed, sizeof printed) || !printed[0])
         snprintf(printed, sizeof printed, "/etc/slurm/plugstack.conf");
-    d->is_plugstack_known = doctor_find_plugstack(printed, getenv("SLURM_CONF"), "/run/slurm/conf", d->plugstack,
-                                                  sizeof d->plugstack);
+    d->is_plugstack_known = doctor_find_conf(printed, getenv("SLURM_CONF"), CACHED_CONF, d->plugstack,
+                                             sizeof d->plugstack);
+}
+
+/* Beside slurm.conf. */
+static void read_cgroup(struct doctor *d)
+{
+    size_t n;
+    char conf[DOCTOR_PATH_MAX], printed[2 * DOCTOR_PATH_MAX];
+    if (!d->config || !doctor_get(d->config, "SLURM_CONF", conf, sizeof conf) || !conf[0])
+        snprintf(conf, sizeof conf, "/etc/slurm/slurm.conf");
+    const char *slash = strrchr(conf, '/');
+    snprintf(printed, sizeof printed, "%.*s/cgroup.conf", slash ? (int)(slash - conf) : 0, conf);
+    if (doctor_find_conf(printed, getenv("SLURM_CONF"), CACHED_CONF, d->cgroup_conf, sizeof d->cgroup_conf))
+        d->cgroup = io_read_file(d->cgroup_conf, FILE_MAX, &n, NULL);
 }
 
 void doctor_read(struct doctor *ret)
@@ -202,6 +216,7 @@ void doctor_read(struct doctor *ret)
     read_own_ports(ret);
     find_plugstack(ret);
     read_plugstack(ret, ret->plugstack);
+    read_cgroup(ret);
     if (!(own = doctor_own_line(ret)))
         return;
     read_plugin(ret, own->plugin);
@@ -219,5 +234,6 @@ void doctor_free(struct doctor *d)
     free(d->mpi);
     free(d->help);
     free(d->version);
+    free(d->cgroup);
     free(d->reserved_ports);
 }

@@ -81,6 +81,7 @@ static void values(void **state)
     assert_null(doctor_get(good_config, "NoSuchKey", buf, sizeof buf));
     assert_null(doctor_get("KillWait 3", "KillWait", buf, sizeof buf));
     assert_string_equal(doctor_get("KillWait =", "KillWait", buf, sizeof buf), "");
+    assert_string_equal(doctor_get("#a=1\n \ta\t=\t2\n", "a", buf, sizeof buf), "2");
 }
 
 static char patterns[256];
@@ -113,17 +114,17 @@ static void files(void **state)
     snprintf(conf, sizeof conf, "%s/slurm.conf", root);
     snprintf(printed, sizeof printed, "%s/ctl/plugstack.conf", root);
     snprintf(cache, sizeof cache, "%s/run", root);
-    assert_false(doctor_find_plugstack(printed, conf, cache, ret, sizeof ret));
+    assert_false(doctor_find_conf(printed, conf, cache, ret, sizeof ret));
     assert_string_equal(ret, printed);
     snprintf(path, sizeof path, "%s/plugstack.conf", cache);
     assert_int_equal(mkdir(cache, 0700), 0);
     fclose(fopen(path, "w"));
-    assert_true(doctor_find_plugstack(printed, conf, cache, ret, sizeof ret));
+    assert_true(doctor_find_conf(printed, conf, cache, ret, sizeof ret));
     assert_string_equal(ret, path); /* that of a node without files of its own */
-    assert_true(doctor_find_plugstack(path, NULL, "/none", ret, sizeof ret));
+    assert_true(doctor_find_conf(path, NULL, "/none", ret, sizeof ret));
     assert_string_equal(ret, path); /* the printed one */
     snprintf(conf, sizeof conf, "%s/run/slurm.conf", root);
-    assert_true(doctor_find_plugstack("/etc/slurm/plugstack.conf", conf, "/none", ret, sizeof ret));
+    assert_true(doctor_find_conf("/etc/slurm/plugstack.conf", conf, "/none", ret, sizeof ret));
     assert_string_equal(ret, path); /* the one beside SLURM_CONF */
     snprintf(dirs, sizeof dirs, "/none:%s", cache);
     assert_true(doctor_find_plugin("plugstack.conf", dirs, ret, sizeof ret));
@@ -194,6 +195,16 @@ static void slurm_conf(void **state)
     expect("mpi", VERDICT_FAIL, "neither PMIx nor PMI", "mpi_pmix");
     well();
     set("ProctrackType", "proctrack/linuxproc");
+    expect("proctrack", VERDICT_WARN, "proctrack/linuxproc", "ProctrackType=proctrack/cgroup");
+    well();
+    static char no[] = "#SignalChildrenProcesses=yes\nsignalchildrenprocesses=no\n",
+                yes[] = "ConstrainCores=no\n  SignalChildrenProcesses = True # all\n";
+    strcpy(doc.cgroup_conf, "/c.conf");
+    doc.cgroup = no;
+    expect("proctrack", VERDICT_OK, "proctrack/cgroup", "");
+    doc.cgroup = yes;
+    expect("proctrack", VERDICT_WARN, "/c.conf: SignalChildrenProcesses=yes", "SignalChildrenProcesses=no");
+    set("ProctrackType", "proctrack/linuxproc"); /* which has no such option */
     expect("proctrack", VERDICT_WARN, "proctrack/linuxproc", "ProctrackType=proctrack/cgroup");
     well();
     set("TaskPlugin ", "task/none");
