@@ -65,7 +65,7 @@ static const struct wanted {
     {"async", 2, offsetof(struct cmdline, async), true},
     {"cpu-bind", 5, offsetof(struct cmdline, cpu_bind), false},
     {"cpu_bind", 4, offsetof(struct cmdline, cpu_bind), false},
-    {"kill-on-bad-exit", 6, offsetof(struct cmdline, kill_on_bad_exit), true},
+    {"kill-on-bad-exit", 1, offsetof(struct cmdline, kill_on_bad_exit), true},
 };
 
 /* arg is "--name", with or without "=VALUE", or begins like it. */

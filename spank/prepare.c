@@ -119,6 +119,15 @@ static void offer(char *set, size_t size, const char *name, const char *value)
     snprintf(set + used, size - used, "%s%s=%s", used ? "," : "", name, value);
 }
 
+/* The flag comes before the user's variable, as it does for srun itself: tasks hear of it by the variable alone. */
+static void insist(char *set, size_t size, const char *name, const char *flag)
+{
+    const char *value = *flag && strtol(flag, NULL, 10) == 0 ? "0" : "1", *users = getenv(name);
+    if (users && strcmp(users, value))
+        unsetenv(name);
+    offer(set, size, name, value);
+}
+
 /* slurmstepd tells a task its mask in the words of --cpu-bind, which an srun in there would take for the user's. A mask
  * that the user gave that task looks the same, and was for that task. */
 static void forget_mask(void)
@@ -157,9 +166,11 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
     const char *mpi = choose_mpi(o->key[KEY_MPI].choice, f, c);
     if (mpi)
         offer(set, sizeof set, "SLURM_MPI_TYPE", mpi);
-    bool is_kept = c->kill_on_bad_exit && !strcmp(c->kill_on_bad_exit, "0"); /* of that option tasks hear nothing */
     bool is_elastic = keys_are_elastic(o);
-    offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", is_kept || is_elastic ? "0" : "1");
+    if (c->kill_on_bad_exit)
+        insist(set, sizeof set, "SLURM_KILL_BAD_EXIT", c->kill_on_bad_exit);
+    else
+        offer(set, sizeof set, "SLURM_KILL_BAD_EXIT", is_elastic ? "0" : "1");
     if (is_elastic) /* the step is to outlive its nodes */
         offer(set, sizeof set, "SLURM_NO_KILL", "set");
     if (is_elastic && getenv("MASTER_ADDR"))

@@ -61,6 +61,13 @@ run unshare -m bash "$tmp/view" srun --ddp=on -n1 /bin/sh -c 'echo pmix=${PMIX_R
 is "no PMIx where Slurm has no plugin for it" "$out" "pmix=none"
 SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on -n1 /bin/sh -c "$pmix"
 is "the user's SLURM_KILL_BAD_EXIT stays" "$out" "mpi=0 kill=0"
+SLURM_KILL_BAD_EXIT=1 cluster_run srun -K0 --ddp=on -n1 /bin/sh -c "$pmix"
+is "... but for the command line's -K0" "$out" "mpi=0 kill=0"
+SLURM_KILL_BAD_EXIT=0 cluster_run srun -K --ddp=on -n1 /bin/sh -c "$pmix"
+is "... or -K" "$out" "mpi=0 kill=1"
+cluster_run srun --kill=0 --ddp=on -n1 /bin/sh -c "$pmix; srun --overlap -n1 sh -c '$pmix'"
+is "... which is that step's alone" "$out" "mpi=0 kill=0
+mpi=none kill=none"
 cluster_run srun --ddp=off -n1 /bin/sh -c "$pmix"
 is "--ddp=off changes nothing" "$out" "mpi=none kill=none"
 cluster_run srun -n1 /bin/sh -c "$pmix" --ddp=on

@@ -396,6 +396,7 @@ static void kill_on_bad_exit_is_found_on_the_command_line(void **state)
         CASE("srun\0-l\0a\0-K0", NULL), CASE("srun\0-wK0\0a", NULL),      CASE("srun\0-IK0\0a", NULL),
         CASE("srun\0--kill-on-bad-exit\0" "0\0a", ""),
         CASE("srun\0--kill-on-bad-exit=0\0--ddp=on\0a", "0"),
+        CASE("srun\0--kill=0\0a", "0"), CASE("srun\0--k\0a", ""), CASE("srun\0--no-kill\0a\0--kill=0", NULL),
 #undef CASE
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
