@@ -273,6 +273,14 @@ static void take_end_signal(struct guard *g, int signo)
         guards_expect_end(g->guards);
 }
 
+/* systemd's SIGTERM, as the node goes down. In a PID namespace of the job's (namespace/linux) whoever is outside is
+ * process 0, so that a kill of root's from there looks the same; slurmstepd, from which Slurm's signals come, is
+ * inside. */
+static bool is_of_shutdown(const struct signalfd_siginfo *s)
+{
+    return s->ssi_signo == SIGTERM && (s->ssi_pid == 1 || (s->ssi_pid == 0 && s->ssi_uid == 0));
+}
+
 static void take_signal(struct guard *g)
 {
     struct signalfd_siginfo s;
@@ -286,8 +294,7 @@ static void take_signal(struct guard *g)
     if (is_programs || (pid_t)s.ssi_pid == getpid()) /* SIGPIPE of our own line */
         return;
     bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
-    bool is_down = s.ssi_pid == 1 && s.ssi_signo == SIGTERM; /* systemd: the node is */
-    if (is_down && g->f.is_elastic && !g->f.saves && g->guards && guards_has_others(g->guards))
+    if (is_of_shutdown(&s) && g->f.is_elastic && !g->f.saves && g->guards && guards_has_others(g->guards))
         go_with_the_node(g);
     bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
     bool is_stop = (!is_own && (int)s.ssi_signo == g->f.stop.signal) ||

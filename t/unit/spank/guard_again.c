@@ -227,12 +227,15 @@ static int counts_when_both_are_there(int out, void *arg)
 
 #define HAS_NO_RIGHT 96
 
-/* As the first process of a machine, which goes down. What comes of a guard is the exit code. */
-static _Noreturn void be_init(void)
+/* As the first process of a machine, which goes down, or of a job's PID namespace on one that does: then the signal
+ * comes from outside when the guards are there (outside: a pipe to there; -1: none). What comes of a guard is the exit
+ * code. */
+static _Noreturn void be_init(int outside)
 {
     struct task t[2];
     int status;
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("proc", "/proc", "proc", 0, NULL) < 0)
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("proc", "/proc", "proc", 0, NULL) < 0)
         _exit(HAS_NO_RIGHT);
     draw_port(&ports[0]);
     draw_port(&ports[1]);
@@ -245,34 +248,64 @@ static _Noreturn void be_init(void)
         char ready;
         task_read(t[i], &ready, 1);
     }
-    kill(t[1].pid, SIGTERM);
+    if (outside < 0)
+        kill(t[1].pid, SIGTERM);
+    else
+        (void)!write(outside, "r", 1);
     while (waitpid(t[1].pid, &status, 0) < 0)
         ;
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 97);
 }
 
+/* The number that the second of its children has here. */
+static pid_t second_child_of(pid_t pid)
+{
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *f = fopen(path, "r");
+    if (!f || fscanf(f, "%*d %d", &child) != 1)
+        child = 0;
+    if (f)
+        fclose(f);
+    return child;
+}
+
+static _Noreturn void be_outside(bool is_from_outside)
+{
+    int fd[2], status;
+    char ready;
+    if (unshare(CLONE_NEWPID) < 0 || pipe2(fd, O_CLOEXEC) < 0)
+        _exit(HAS_NO_RIGHT);
+    pid_t init = fork();
+    if (init == 0)
+        be_init(is_from_outside ? fd[1] : -1);
+    close(fd[1]);
+    if (is_from_outside) {
+        pid_t guard = read(fd[0], &ready, 1) == 1 ? second_child_of(init) : 0;
+        kill(guard ? guard : init, guard ? SIGTERM : SIGKILL);
+    }
+    waitpid(init, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+}
+
 /* Where others go on without it: not as one that was asked to end. */
 static void it_is_lost_with_its_node(void **state)
 {
-    int status;
     (void)state;
     if (geteuid() != 0)
         skip(); /* it takes a process namespace */
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (unshare(CLONE_NEWPID | CLONE_NEWNS) < 0)
-            _exit(HAS_NO_RIGHT);
-        pid_t init = fork();
-        if (init == 0)
-            be_init();
-        waitpid(init, &status, 0);
-        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+    for (int i = 0; i < 2; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            be_outside(i == 1);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) == HAS_NO_RIGHT)
+            skip();
+        assert_int_equal(WEXITSTATUS(status), 1);
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == HAS_NO_RIGHT)
-        skip();
-    assert_int_equal(WEXITSTATUS(status), 1);
 }
 
 static const struct CMUnitTest tests[] = {
