@@ -14,6 +14,7 @@ struct arranger {
     const char *record;  /* topo=; NULL: this machine */
     ddp_error_t *errp;
     bool is_unreadable;  /* this machine: it was tried */
+    bool has_met;        /* the others: request.rank is what they came with, not copies of this rank's facts */
 };
 
 static const char *text_of(const struct keys *o, enum ddp_key key)
@@ -76,7 +77,8 @@ static int meet(struct arranger *g)
     read_own(g, &own);
     if (a->board) {
         board_post(a->board, g->rank, &own);
-        if (board_wait(a->board, g->f->deadline, &a->request.rank, &e) == 0)
+        g->has_met = board_wait(a->board, g->f->deadline, &a->request.rank, &e) == 0;
+        if (g->has_met)
             return 0;
         a->is_alone = true;
         warn(g, e.text, "this rank keeps the CPUs that Slurm gave it");
@@ -231,7 +233,12 @@ int arrange(const struct arrange_facts *f, struct arrangement *ret, ddp_error_t 
     ret->is_recorded = g.record;
     ret->is_trial = f->keys->key[KEY_BIND].choice == BIND_PRINT;
     ret->request.n_ranks = g.n_ranks;
-    return g.record ? arrange_recorded(&g) : arrange_machine(&g);
+    int rc = g.record ? arrange_recorded(&g) : arrange_machine(&g);
+    if (ret->is_trial)
+        ret->n_same = ret->n_same_mask;
+    if (!g.has_met) /* of the others nothing is known */
+        ret->n_same = 1;
+    return rc;
 }
 
 bool arrange_show(const struct arrangement *a, struct show *ret)

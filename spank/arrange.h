@@ -36,8 +36,10 @@ struct arrangement {
     bool is_trial;                     /* bind=print: change nothing */
     bool is_recorded;                  /* the inventory is that of a recorded machine */
     bool is_alone;                     /* not all ranks arrived in time: each rank decides for itself */
-    int n_same_mask;                   /* ranks of the node that Slurm gave this task's mask, itself included */
-    int n_same;                        /* ranks of the node whose place has the CPUs of `mine`, itself included */
+    int n_same_mask;                   /* ranks of the node that Slurm gave this task's mask, itself included: all where
+                                          they did not meet */
+    int n_same;                        /* ranks of the node known to run on the CPUs that this one runs on, itself
+                                          included: 1 where they did not meet */
     char warning[320];                 /* for the user; "": none */
     /* private */
     struct board *board;

@@ -225,7 +225,7 @@ static int make_environment(struct task *t, const struct guards_facts *guard, st
         .n_cpus = cpus_count(&t->mask),
         .n_cores = is_ours ? inventory_count_cores(a->inventory, &t->mask) : affinity_count_cores(&t->mask),
         .n_sharing = is_ours ? a->mine->n_sharing : a->n_same_mask,
-        .n_same = is_ours ? a->n_same : a->n_same_mask,
+        .n_same = a->n_same,
         .device = t->step.n_gpus > 0 ? a->mine->device : -1,
         .gloo_socket_ifname = find_gloo(t, interface),
         .launcher = t->r->launcher,

@@ -260,6 +260,7 @@ static void print_changes_nothing(void **state)
     expect(0, "0-1,4-5", -1, "equal share");
     assert_true(shared->answer[0].is_trial && shared->answer[1].is_trial);
     assert_int_equal(shared->answer[0].n_same_mask, 2);
+    assert_int_equal(shared->answer[0].n_same, 2);
     expect_loads(0, 1, 0);
 }
 
@@ -297,6 +298,19 @@ static void who_is_alone_keeps_what_it_has(void **state)
                        .has_no_board = true});
     expect(1, "0-7", 1, "did not meet");
     assert_non_null(strstr(shared->answer[1].warning, "cannot share memory"));
+    assert_int_equal(shared->answer[1].n_same, 1);
+}
+
+/* The others may have the same CPUs or none of them: what -c says holds. */
+static void who_is_alone_shares_with_nobody_that_it_knows(void **state)
+{
+    static const char *const options[] = {"on", "verbose", "bind=print", "topo=/record"};
+    (void)state;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        run(&(struct node){.n_ranks = 3, .options = options[i], .mask = {"0-1", NULL, "2-3"}, .held = 8});
+        assert_int_equal(shared->answer[0].n_same, 1);
+        assert_int_equal(shared->answer[2].n_same, 1);
+    }
 }
 
 static void a_machine_that_cannot_be_read_is_left_alone(void **state)
@@ -336,6 +350,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(print_changes_nothing),
     cmocka_unit_test(a_record_takes_the_machines_place),
     cmocka_unit_test(who_is_alone_keeps_what_it_has),
+    cmocka_unit_test(who_is_alone_shares_with_nobody_that_it_knows),
     cmocka_unit_test(a_machine_that_cannot_be_read_is_left_alone),
     cmocka_unit_test(too_many_ranks_keep_what_they_have),
 };
