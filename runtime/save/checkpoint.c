@@ -86,6 +86,11 @@ static int give_up(struct save *save, ddp_error_t *errp)
     return count_failed(save, &why, errp);
 }
 
+static bool is_behind_resume(const struct checkpoint *c)
+{
+    return c->is_behind_resume && c->resumed_dir && !strcmp(c->dir, c->resumed_dir);
+}
+
 static int begin_commit(struct save *save, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
@@ -107,7 +112,7 @@ static int begin_commit(struct save *save, ddp_error_t *errp)
                                                             .token = c->token,
                                                             .newest_known = c->newest_known,
                                                             .is_unread = c->is_unread,
-                                                            .is_behind_resume = c->is_behind_resume,
+                                                            .is_behind_resume = is_behind_resume(c),
                                                             .resumed_step = c->status.resumed_step,
                                                             .keep = save->config->keep});
     return 0;
@@ -125,7 +130,8 @@ static void finish(struct save *save)
     c->status.n_committed++;
     checkpoint_set_path(save, c->dir, c->state.step);
     c->has_last = true;
-    c->is_behind_resume = c->is_unread = false;
+    if (is_behind_resume(c))
+        c->is_behind_resume = c->is_unread = false;
     if (c->state.step > c->newest_known)
         c->newest_known = c->state.step;
     c->last_micro = c->state.window.micro;

@@ -64,7 +64,7 @@ struct checkpoint {
     double trained_s;             /* time spent in steps, earlier runs included */
     bool has_last;                /* dir has a checkpoint of status.last_step, */
     int last_micro;               /* which holds this many micro-steps of the step after it, on as many ranks as here */
-    bool is_behind_resume;        /* dir is what was resumed from, and nothing has been committed there since; */
+    bool is_behind_resume;        /* nothing has been committed in resumed_dir since it was resumed from; */
     bool is_unread;               /* newer ones there could not be read, and may be whole */
     bool is_clean;                /* rank 0: this job has taken dir over and removed what killed jobs left */
     bool has_state;               /* checkpoint_state_begin was called */

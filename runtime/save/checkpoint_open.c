@@ -183,7 +183,7 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
     c->dir = copy;
     c->known = found.known;
     c->newest_known = found.newest;
-    c->has_last = c->is_behind_resume = c->is_unread = false;
+    c->has_last = false;
     return 0;
 }
 

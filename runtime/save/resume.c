@@ -130,7 +130,8 @@ static int try_all(struct save *save, const struct choice *c, ddp_error_t *errp)
             if (broken.code)
                 checkpoint_warn(save, "%s; resumed from step %" PRIu64, broken.text, c->step[i]);
             checkpoint_set_path(save, c->dir, c->step[i]);
-            ckpt->has_last = ckpt->is_behind_resume = ckpt->dir && !strcmp(ckpt->dir, c->dir);
+            ckpt->has_last = ckpt->dir && !strcmp(ckpt->dir, c->dir);
+            ckpt->is_behind_resume = true;
         } else if (rc == 0) {
             ckpt->is_unread |= why.code == EIO;
             if (!broken.code)
@@ -148,14 +149,16 @@ static int try_all(struct save *save, const struct choice *c, ddp_error_t *errp)
 /* A folder that can be read and not written may be resumed from; saves go elsewhere, or say so. */
 static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
 {
+    struct checkpoint *ckpt = &save->checkpoint;
     ddp_error_t why;
-    free(save->checkpoint.resumed_dir);
-    save->checkpoint.resumed_dir = strdup(c->dir);
+    free(ckpt->resumed_dir);
+    ckpt->resumed_dir = strdup(c->dir);
+    ckpt->is_behind_resume = ckpt->is_unread = false;
     int rc = checkpoint_open(save, c->dir, &why);
     if (rc >= 0 && list(save, c, errp) < 0)
         return -1;
-    if (rc == 0 && c->n && c->step[c->n - 1] > save->checkpoint.newest_known)
-        save->checkpoint.newest_known = c->step[c->n - 1];
+    if (rc == 0 && c->n && c->step[c->n - 1] > ckpt->newest_known)
+        ckpt->newest_known = c->step[c->n - 1];
     if (rc > 0 && c->n)
         checkpoint_warn(save, "%s", why.text);
     if (rc == 0 || (rc > 0 && c->n))

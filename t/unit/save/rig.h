@@ -29,6 +29,7 @@ struct rig_plan {
     int rc;              /* of a resume with guards, */
     int saved_on;        /* after so many ranks' run */
     bool on_two_nodes;
+    bool is_full; /* the file system, while it resumes */
 };
 
 /* What guards keep. */

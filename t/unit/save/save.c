@@ -61,19 +61,24 @@ static void what_does_not_fit_is_refused_by_name(void **state)
             fail_msg("%s", cases[i].error);
 }
 
-static void a_byte_that_changed_is_found(void **state)
+static void damage(const char *name)
 {
-    (void)state;
-    const struct rig_plan saved = {0}, broken = {.error = "no checkpoint in"};
     char path[200];
     unsigned char byte = 0;
-    assert_true(rig_run(rig_save_rank, 2, &saved));
-    snprintf(path, sizeof path, "%s/step-%08d/model-00001-of-00001.safetensors", test_folder, RIG_STEP);
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
     int fd = open(path, O_RDWR);
     assert_true(fd >= 0 && pread(fd, &byte, 1, 100000) == 1);
     byte ^= 1;
     assert_int_equal(pwrite(fd, &byte, 1, 100000), 1);
     close(fd);
+}
+
+static void a_byte_that_changed_is_found(void **state)
+{
+    (void)state;
+    const struct rig_plan saved = {0}, broken = {.error = "no checkpoint in"};
+    assert_true(rig_run(rig_save_rank, 2, &saved));
+    damage("step-00000007/model-00001-of-00001.safetensors");
     assert_true(rig_run(resume_rank, 3, &broken));
 }
 
@@ -114,14 +119,19 @@ static bool is_there(const char *name)
     return access(path, F_OK) == 0;
 }
 
-static bool save_step(struct rig *r, uint64_t step)
+static bool save_step_in(struct rig *r, uint64_t step, const char *dir)
 {
     ddp_error_t e = {0};
     uint64_t before = r->save.checkpoint.status.n_committed;
     r->state.optimizer.n_steps = step;
-    if (checkpoint_take(&r->save, test_folder, NULL, &e) < 0 || checkpoint_settle(&r->save, &e) < 0)
+    if (checkpoint_take(&r->save, dir, NULL, &e) < 0 || checkpoint_settle(&r->save, &e) < 0)
         print_message("# %s\n", e.text);
     return r->save.checkpoint.status.n_committed > before;
+}
+
+static bool save_step(struct rig *r, uint64_t step)
+{
+    return save_step_in(r, step, test_folder);
 }
 
 /* The folder is empty when this job looks; another one then saves step 100 before it. */
@@ -171,6 +181,19 @@ ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
     return -1;
 }
 
+/* One in which nothing can be made now. */
+static bool is_full;
+int __real_mkdirat(int at, const char *path, mode_t mode);
+int __wrap_mkdirat(int at, const char *path, mode_t mode);
+
+int __wrap_mkdirat(int at, const char *path, mode_t mode)
+{
+    if (!is_full)
+        return __real_mkdirat(at, path, mode);
+    errno = EDQUOT;
+    return -1;
+}
+
 static int save_two_rank(struct job *j, int rank)
 {
     struct rig r;
@@ -184,26 +207,62 @@ static int save_two_rank(struct job *j, int rank)
 
 static int unread_rank(struct job *j, int rank)
 {
+    const struct rig_plan *p = j->arg;
     struct rig r;
     ddp_error_t e = {0};
     CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
     is_out = rank == 1;
+    is_full = p->is_full;
     CHECK(resume_newest(&r.save, test_folder, &e) == 1, "%s", e.text);
-    is_out = false;
+    CHECK(is_full == !r.save.checkpoint.dir, "%s", r.save.checkpoint.status.warning);
+    is_out = is_full = false;
     CHECK(r.state.optimizer.n_steps == RIG_STEP, "step %llu", (unsigned long long)r.state.optimizer.n_steps);
     CHECK(save_step(&r, RIG_STEP + 1), "%s", r.save.checkpoint.status.warning);
     rig_close(&r);
     return 0;
 }
 
+/* And where saves could not go there at once. */
 static void what_could_not_be_read_is_set_aside(void **state)
+{
+    (void)state;
+    const struct rig_plan cases[] = {{0}, {.is_full = true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        folder_make(NULL);
+        assert_true(rig_run(save_two_rank, 2, &cases[i]));
+        assert_true(rig_run(unread_rank, 2, &cases[i]));
+        assert_true(is_there("step-00000007") && is_there("step-00000008") && !is_there("step-00000009"));
+        assert_true(is_there("suspect-step-00000009/manifest.json"));
+        folder_remove(NULL);
+    }
+}
+
+/* Saves go elsewhere at first. */
+static int broken_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    char elsewhere[200];
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", test_folder);
+    is_full = true;
+    CHECK(resume_newest(&r.save, test_folder, &e) == 1, "%s", e.text);
+    is_full = false;
+    CHECK(save_step_in(&r, RIG_STEP + 1, elsewhere), "%s", r.save.checkpoint.status.warning);
+    CHECK(save_step(&r, RIG_STEP + 3), "%s", r.save.checkpoint.status.warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void what_was_found_broken_is_none_to_keep(void **state)
 {
     (void)state;
     const struct rig_plan plain = {0};
     assert_true(rig_run(save_two_rank, 2, &plain));
-    assert_true(rig_run(unread_rank, 2, &plain));
-    assert_true(is_there("step-00000007") && is_there("step-00000008") && !is_there("step-00000009"));
-    assert_true(is_there("suspect-step-00000009/manifest.json"));
+    damage("step-00000009/model-00001-of-00001.safetensors");
+    assert_true(rig_run(broken_rank, 2, &plain));
+    assert_true(is_there("elsewhere/step-00000008"));
+    assert_true(is_there("step-00000007") && !is_there("step-00000009") && is_there("step-00000010"));
 }
 
 /* A file system that takes its time for each file; or for ever, until the test lets it go on. */
@@ -279,7 +338,8 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(a_byte_that_changed_is_found),
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
     IN_FOLDER(who_is_further_keeps_the_folder),
-    IN_FOLDER(what_could_not_be_read_is_set_aside),
+    cmocka_unit_test(what_could_not_be_read_is_set_aside),
+    IN_FOLDER(what_was_found_broken_is_none_to_keep),
     IN_FOLDER(a_slow_file_system_is_waited_for),
     IN_FOLDER(one_that_hangs_holds_nobody),
 };
