@@ -216,13 +216,24 @@ static int remove_folder(struct removal *r, const char *name, ddp_error_t *errp)
     return rc < 0 ? -1 : 0;
 }
 
-static int retain_in(struct removal *r, uint64_t newest, uint64_t known, int keep, ddp_error_t *errp)
+static bool is_one_of(const struct folder_steps *s, uint64_t step)
+{
+    for (size_t i = 0; s && i < s->n; i++)
+        if (s->step[i] == step)
+            return true;
+    return false;
+}
+
+static int retain_in(struct removal *r, uint64_t newest, uint64_t known, int keep, const struct folder_steps *but,
+                     ddp_error_t *errp)
 {
     struct folder_steps s = {0};
     int n_kept = 0, rc = savedir_each(r->dir, folder_note_step, &s, errp);
     folder_sort_steps(&s);
     for (size_t i = s.n; rc == 0 && i-- > 0;) {
         char name[32];
+        if (is_one_of(but, s.step[i]))
+            continue;
         folder_name(s.step[i], name);
         bool counts = s.step[i] <= newest && n_kept < keep;
         if (counts)
@@ -271,48 +282,69 @@ static int end_removal(const struct removal *r, int rc, ddp_error_t *errp)
 }
 
 int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, uint64_t known, int keep,
-                  ddp_error_t *errp)
+                  const struct folder_steps *but, ddp_error_t *errp)
 {
     struct removal r = {.dir = dir};
     if (check_writer(dir, token, errp) < 0)
         return -1;
-    return end_removal(&r, retain_in(&r, newest, known, keep, errp), errp);
+    return end_removal(&r, retain_in(&r, newest, known, keep, but, errp), errp);
 }
 
-int commit_forget(const struct savedir *dir, const char *token, uint64_t after, uint64_t before, ddp_error_t *errp)
+/* It stays on the list, of which so many have been kept; the first of them says why. */
+static void leave_on_list(struct folder_steps *s, size_t *n_left, uint64_t step, const ddp_error_t *why,
+                          ddp_error_t *errp)
+{
+    if (*n_left == 0 && errp)
+        *errp = *why;
+    s->step[(*n_left)++] = step;
+}
+
+int commit_forget(const struct savedir *dir, const char *token, struct folder_steps *s, ddp_error_t *errp)
 {
     struct removal r = {.dir = dir};
-    struct folder_steps s = {0};
-    int rc = check_writer(dir, token, errp);
-    if (rc == 0)
-        rc = savedir_each(dir, folder_note_step, &s, errp);
-    for (size_t i = 0; rc == 0 && i < s.n; i++) {
+    size_t n_left = 0;
+    if (check_writer(dir, token, errp) < 0)
+        return -1;
+    for (size_t i = 0; i < s->n; i++) {
         char name[32];
-        folder_name(s.step[i], name);
-        if (s.step[i] > after && s.step[i] < before)
-            rc = remove_folder(&r, name, errp);
+        ddp_error_t why;
+        folder_name(s->step[i], name);
+        if (remove_folder(&r, name, &why) < 0)
+            leave_on_list(s, &n_left, s->step[i], &why, errp);
     }
-    free(s.step);
-    return end_removal(&r, rc, errp);
+    s->n = n_left;
+    return end_removal(&r, n_left ? -1 : 0, errp);
 }
 
-int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, uint64_t but, ddp_error_t *errp)
+/* Returns how many: 0 where it is gone, or not this user's. */
+static int set_aside(const struct savedir *dir, uint64_t step, ddp_error_t *errp)
 {
-    struct folder_steps s = {0};
-    int n = 0, rc = check_writer(dir, token, errp);
-    if (rc == 0)
-        rc = savedir_each(dir, folder_note_step, &s, errp);
-    for (size_t i = 0; rc == 0 && i < s.n; i++) {
-        char name[32], suspect[48];
-        folder_name(s.step[i], name);
-        snprintf(suspect, sizeof suspect, "suspect-%s", name);
-        if (s.step[i] <= newest || s.step[i] == but || !savedir_has_own(dir, name))
-            continue;
-        rc = savedir_remove(dir, suspect, errp) == 0 ? savedir_rename(dir, name, suspect, errp) : -1;
-        n++;
+    char name[32], suspect[48];
+    folder_name(step, name);
+    snprintf(suspect, sizeof suspect, "suspect-%s", name);
+    if (!savedir_has_own(dir, name))
+        return 0;
+    if (savedir_remove(dir, suspect, errp) != 0 || savedir_rename(dir, name, suspect, errp) < 0)
+        return error_prefix(errp, "cannot set %s aside (rename it, or what is in its way)", name);
+    return 1;
+}
+
+int commit_suspect(const struct savedir *dir, const char *token, struct folder_steps *s, ddp_error_t *errp)
+{
+    size_t n_left = 0;
+    int n = 0;
+    if (check_writer(dir, token, errp) < 0)
+        return -1;
+    for (size_t i = 0; i < s->n; i++) {
+        ddp_error_t why;
+        int rc = set_aside(dir, s->step[i], &why);
+        if (rc < 0)
+            leave_on_list(s, &n_left, s->step[i], &why, errp);
+        else
+            n += rc;
     }
-    free(s.step);
-    return rc < 0 || savedir_sync(dir, errp) < 0 ? -1 : n;
+    s->n = n_left;
+    return n_left || savedir_sync(dir, errp) < 0 ? -1 : n;
 }
 
 /* Nobody else has got further than this job knows of. */

@@ -34,19 +34,19 @@ int commit(const struct savedir *dir, const char *token, uint64_t step, const ch
 /* Removes the folder of a save that is given up. */
 int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, ddp_error_t *errp);
 
-/* Removes all checkpoints up to step `newest` but the `keep` newest of them, and those beyond it up to `known` (which
- * the job found broken when it resumed). A link or another user's folder counts as no checkpoint. Returns 0; *errp
- * then names what could not be removed (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
+/* Removes all checkpoints up to step `newest` but the `keep` newest of them, and those beyond it up to `known`. Those
+ * of `but` (NULL: none) stay, and count for none, as do links and other users' folders. Returns 0; *errp then names
+ * what could not be removed (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
 int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, uint64_t known, int keep,
-                  ddp_error_t *errp);
+                  const struct folder_steps *but, ddp_error_t *errp);
 
-/* Removes the checkpoints between steps `after` and `before`: the job that resumed from the former found them broken,
- * and none of them is to count as one that is kept. Returns as commit_retain. */
-int commit_forget(const struct savedir *dir, const char *token, uint64_t after, uint64_t before, ddp_error_t *errp);
-
-/* Renames this user's checkpoints beyond step `newest`, but that of step `but` (UINT64_MAX: none), to suspect-step-N,
- * so that no job resumes from them. Returns how many, or -1. DDP_E_USAGE as commit. */
-int commit_suspect(const struct savedir *dir, const char *token, uint64_t newest, uint64_t but, ddp_error_t *errp);
+/* Both take off the list what they have done; -1: *errp says why for the first that is left on it. DDP_E_USAGE as
+ * commit: all of it is left.
+ * commit_forget removes these checkpoints, which the job found broken when it resumed, so that none of them counts as
+ * one that is kept; otherwise it returns as commit_retain. commit_suspect renames those of them that are this user's to
+ * suspect-step-N, so that no job resumes from them; it returns how many. */
+int commit_forget(const struct savedir *dir, const char *token, struct folder_steps *steps, ddp_error_t *errp);
+int commit_suspect(const struct savedir *dir, const char *token, struct folder_steps *steps, ddp_error_t *errp);
 
 /* Takes dir over: DIR/.writer then holds this job's token. Another job that still runs there (on a node that the
  * scheduler has given up, perhaps) can neither commit nor remove any more. Then removes what killed jobs left:

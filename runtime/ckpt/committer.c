@@ -30,13 +30,24 @@ static int commit_all(const struct commit_job *j, const struct savedir *dir, ddp
     return rc;
 }
 
+static void take_off(struct folder_steps *s, uint64_t step)
+{
+    size_t n_left = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->step[i] != step)
+            s->step[n_left++] = s->step[i];
+    s->n = n_left;
+}
+
 static void remove_old(const struct commit_job *j, const struct savedir *dir, ddp_error_t *errp)
 {
-    if (j->is_behind_resume && j->is_unread)
-        commit_suspect(dir, j->token, j->resumed_step, j->state.step, errp);
-    else if (j->is_behind_resume)
-        commit_forget(dir, j->token, j->resumed_step, j->state.step, errp);
-    commit_retain(dir, j->token, j->state.step, j->newest_known, j->keep, errp);
+    ddp_error_t left = {0}, why = {0};
+    if (j->passed)
+        take_off(j->passed, j->state.step); /* it has been replaced */
+    if (j->passed && j->passed->n)
+        (j->is_unread ? commit_suspect : commit_forget)(dir, j->token, j->passed, &left);
+    commit_retain(dir, j->token, j->state.step, j->newest_known, j->keep, j->passed, &why);
+    *errp = left.code ? left : why;
 }
 
 static void *run(void *arg)

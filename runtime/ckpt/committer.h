@@ -21,9 +21,8 @@ struct commit_job {
     const char *dir, *token;
     struct savedir_known known; /* of dir */
     uint64_t newest_known;      /* step of any checkpoint there, broken ones too, that the job has found or made */
-    bool is_behind_resume;      /* the job's first there: what lies between resumed_step and it was found broken, */
-    bool is_unread;             /* or, some of it, could not be read: it is set aside */
-    uint64_t resumed_step;
+    struct folder_steps *passed; /* what the job's resume found broken there: removed, and taken off; NULL: none */
+    bool is_unread;             /* some of that could not be read: it is set aside instead */
     int keep;
 };
 

@@ -86,9 +86,10 @@ static int give_up(struct save *save, ddp_error_t *errp)
     return count_failed(save, &why, errp);
 }
 
-static bool is_behind_resume(const struct checkpoint *c)
+/* What a resume has passed over in the folder that saves go to; or NULL. */
+static struct folder_steps *passed_over(struct checkpoint *c)
 {
-    return c->is_behind_resume && c->resumed_dir && !strcmp(c->dir, c->resumed_dir);
+    return c->resumed_dir && !strcmp(c->dir, c->resumed_dir) ? &c->passed : NULL;
 }
 
 static int begin_commit(struct save *save, ddp_error_t *errp)
@@ -111,9 +112,8 @@ static int begin_commit(struct save *save, ddp_error_t *errp)
                                                             .known = c->known,
                                                             .token = c->token,
                                                             .newest_known = c->newest_known,
+                                                            .passed = passed_over(c),
                                                             .is_unread = c->is_unread,
-                                                            .is_behind_resume = is_behind_resume(c),
-                                                            .resumed_step = c->status.resumed_step,
                                                             .keep = save->config->keep});
     return 0;
 }
@@ -130,8 +130,6 @@ static void finish(struct save *save)
     c->status.n_committed++;
     checkpoint_set_path(save, c->dir, c->state.step);
     c->has_last = true;
-    if (is_behind_resume(c))
-        c->is_behind_resume = c->is_unread = false;
     if (c->state.step > c->newest_known)
         c->newest_known = c->state.step;
     c->last_micro = c->state.window.micro;
@@ -241,14 +239,23 @@ int checkpoint_settle(struct save *save, ddp_error_t *errp)
 int checkpoint_distrust(struct save *save, uint64_t agreed)
 {
     struct checkpoint *c = &save->checkpoint;
+    struct folder_steps later = {0};
     struct savedir dir;
+    size_t n_later = 0;
     recall_distrust(save, agreed);
     if (save->team->me.rank != 0 || !c->is_clean) /* it has begun no save */
         return 0;
     committer_reset(&c->committer);
     if (checkpoint_enter(save, &dir, NULL) < 0)
         return -1;
-    int n = commit_suspect(&dir, c->token, agreed, UINT64_MAX, NULL);
+    int n = savedir_each(&dir, folder_note_step, &later, NULL);
+    for (size_t i = 0; i < later.n; i++)
+        if (later.step[i] > agreed)
+            later.step[n_later++] = later.step[i];
+    later.n = n_later;
+    if (n == 0)
+        n = commit_suspect(&dir, c->token, &later, NULL);
+    free(later.step);
     savedir_close(&dir);
     return n;
 }
@@ -270,6 +277,7 @@ bool checkpoint_close(struct save *save)
     free(c->sum);
     free(c->dir);
     free(c->resumed_dir);
+    free(c->passed.step);
     *c = (struct checkpoint){0};
     return true;
 }

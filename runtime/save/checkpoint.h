@@ -56,6 +56,9 @@ struct checkpoint {
     uint64_t newest_known;        /* rank 0: the step of commit.h's `known`, as far as this job has listed dir */
     char token[2 * COMMIT_TOKEN_BYTES + 1];
     char *resumed_dir;            /* the folder that ddp_resume was given; or NULL */
+    struct folder_steps passed;   /* what it found broken there, newer than what it resumed from; on rank 0 without what
+                                   * has been removed since, or set aside: */
+    bool is_unread;               /* some of that could not be read, and may be whole */
     struct manifest_state state;  /* of the present save; its constant part is filled once */
     struct ddp_checkpoint_status status;
     struct ddp_checkpoint_status before; /* that, when the save in flight, or else the last one, began */
@@ -64,8 +67,6 @@ struct checkpoint {
     double trained_s;             /* time spent in steps, earlier runs included */
     bool has_last;                /* dir has a checkpoint of status.last_step, */
     int last_micro;               /* which holds this many micro-steps of the step after it, on as many ranks as here */
-    bool is_behind_resume;        /* nothing has been committed in resumed_dir since it was resumed from; */
-    bool is_unread;               /* newer ones there could not be read, and may be whole */
     bool is_clean;                /* rank 0: this job has taken dir over and removed what killed jobs left */
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* a checkpoint was due when none could be begun */

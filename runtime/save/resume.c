@@ -119,7 +119,17 @@ static int try_step(struct save *save, const struct choice *c, uint64_t step, dd
     return rc;
 }
 
-static int try_all(struct save *save, const struct choice *c, ddp_error_t *errp)
+/* All from c->step[first] on: the list is the checkpoint's from now on. */
+static void pass_over(struct checkpoint *ckpt, struct choice *c, uint64_t first)
+{
+    size_t n = c->n - first;
+    memmove(c->step, c->step + first, n * sizeof *c->step);
+    free(ckpt->passed.step);
+    ckpt->passed = (struct folder_steps){.step = c->step, .n = n, .room = n};
+    c->step = NULL;
+}
+
+static int try_all(struct save *save, struct choice *c, ddp_error_t *errp)
 {
     struct checkpoint *ckpt = &save->checkpoint;
     ddp_error_t broken = {0}, why = {0};
@@ -131,16 +141,18 @@ static int try_all(struct save *save, const struct choice *c, ddp_error_t *errp)
                 checkpoint_warn(save, "%s; resumed from step %" PRIu64, broken.text, c->step[i]);
             checkpoint_set_path(save, c->dir, c->step[i]);
             ckpt->has_last = ckpt->dir && !strcmp(ckpt->dir, c->dir);
-            ckpt->is_behind_resume = true;
+            pass_over(ckpt, c, i + 1);
         } else if (rc == 0) {
             ckpt->is_unread |= why.code == EIO;
             if (!broken.code)
                 broken = why;
         }
     }
-    if (rc == 0)
+    if (rc == 0) {
+        pass_over(ckpt, c, 0);
         return error_set(errp, DDP_E_DATA, EBADMSG, "no checkpoint in %.80s is whole; the newest: %s", c->dir,
                          broken.text);
+    }
     if (rc < 0 && errp)
         *errp = why;
     return rc;
@@ -153,7 +165,8 @@ static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
     ddp_error_t why;
     free(ckpt->resumed_dir);
     ckpt->resumed_dir = strdup(c->dir);
-    ckpt->is_behind_resume = ckpt->is_unread = false;
+    ckpt->passed.n = 0;
+    ckpt->is_unread = false;
     int rc = checkpoint_open(save, c->dir, &why);
     if (rc >= 0 && list(save, c, errp) < 0)
         return -1;

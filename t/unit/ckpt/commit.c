@@ -188,7 +188,7 @@ static int commit_text(uint64_t step, const char *text, ddp_error_t *e)
 
 static int retain(uint64_t newest, int keep, ddp_error_t *e)
 {
-    IN_FOLDER(e, commit_retain(&at, TOKEN, newest, UINT64_MAX, keep, e));
+    IN_FOLDER(e, commit_retain(&at, TOKEN, newest, UINT64_MAX, keep, NULL, e));
 }
 
 /* step-00000030 is written, committed, and the oldest one goes. */
@@ -463,9 +463,10 @@ static void test_same_step(void **state)
     has_same = false;
 }
 
-static int forget(uint64_t after, uint64_t before, ddp_error_t *e)
+static int forget(uint64_t step, ddp_error_t *e)
 {
-    IN_FOLDER(e, commit_forget(&at, TOKEN, after, before, e));
+    struct folder_steps steps = {.step = &step, .n = 1, .room = 1};
+    IN_FOLDER(e, commit_forget(&at, TOKEN, &steps, e));
 }
 
 /* Resumed from step 10, since 20 is broken: that is no checkpoint to keep in the place of a whole one. */
@@ -476,7 +477,7 @@ static void test_forget(void **state)
     make_history();
     assert_int_equal(clean(TOKEN, &e), 0);
     make_checkpoint("step-00000030", true);
-    assert_int_equal(forget(10, 30, &e) | retain(30, 2, &e), 0);
+    assert_int_equal(forget(20, &e) | retain(30, 2, &e), 0);
     assert_true(exists("step-00000030") && exists("step-00000010"));
     assert_false(exists("step-00000020"));
 }

@@ -26,6 +26,11 @@ static void make(const char *name)
     close(fd);
 }
 
+static struct folder_steps list(uint64_t *step, size_t n)
+{
+    return (struct folder_steps){.step = step, .n = n, .room = n};
+}
+
 static bool is_there(const char *name)
 {
     return faccessat(dir.fd, name, F_OK, 0) == 0;
@@ -48,38 +53,53 @@ static int tear_down(void **state)
     return folder_remove(state);
 }
 
-static void what_comes_after_is_set_aside(void **state)
+static void what_is_on_the_list_is_set_aside(void **state)
 {
+    struct folder_steps steps = list((uint64_t[]){20, 30, 40}, 3);
     ddp_error_t e = {0};
     (void)state;
     make("suspect-step-00000020"); /* of another time */
-    assert_int_equal(commit_suspect(&dir, TOKEN, 10, UINT64_MAX, &e), 2);
+    assert_int_equal(commit_suspect(&dir, TOKEN, &steps, &e), 2);
     assert_true(is_there("step-00000010") && !is_there("step-00000020") && !is_there("step-00000030"));
     assert_true(is_there("suspect-step-00000020/manifest.json") && is_there("suspect-step-00000030/manifest.json"));
-    assert_int_equal(commit_suspect(&dir, TOKEN, 10, UINT64_MAX, &e), 0);
+    assert_int_equal(steps.n, 0);
 }
 
-static void but_what_has_come_since(void **state)
+/* Nor does it count as one to keep. */
+static void what_cannot_be_set_aside_stays(void **state)
 {
+    struct folder_steps steps = list((uint64_t[]){20, 30}, 2);
     ddp_error_t e = {0};
     (void)state;
-    assert_int_equal(commit_suspect(&dir, TOKEN, 10, 20, &e), 1);
-    assert_true(is_there("step-00000010") && is_there("step-00000020") && is_there("suspect-step-00000030"));
+    assert_int_equal(fchmod(dir.fd, 02775), 0);
+    assert_int_equal(mkdirat(dir.fd, "suspect-step-00000020", 0755), 0);
+    assert_int_equal(close(openat(dir.fd, "suspect-step-00000020/notes.txt", O_CREAT | O_WRONLY | O_CLOEXEC, 0644)), 0);
+    assert_int_equal(commit_suspect(&dir, TOKEN, &steps, &e), -1);
+    assert_error_has(e, "cannot set step-00000020 aside");
+    assert_error_has(e, "suspect-step-00000020 has notes.txt in it");
+    assert_true(steps.n == 1 && steps.step[0] == 20);
+    assert_true(is_there("step-00000020") && is_there("suspect-step-00000030/manifest.json"));
+    make("step-00000040");
+    assert_int_equal(commit_retain(&dir, TOKEN, 40, 40, 2, &steps, &e), 0);
+    assert_true(is_there("step-00000010") && is_there("step-00000020") && is_there("step-00000040"));
 }
 
 static void another_job_has_taken_the_folder_over(void **state)
 {
+    struct folder_steps steps = list((uint64_t[]){20, 30}, 2);
     ddp_error_t e = {0};
     (void)state;
     assert_int_equal(commit_clean(&dir, OTHER, 30, &e), 0);
-    assert_int_equal(commit_suspect(&dir, TOKEN, 10, UINT64_MAX, &e), -1);
+    assert_int_equal(commit_suspect(&dir, TOKEN, &steps, &e), -1);
     assert_int_equal(e.domain, DDP_E_USAGE);
+    assert_int_equal(steps.n, 2);
     assert_true(is_there("step-00000020") && is_there("step-00000030"));
 }
 
 /* It has saved step 30 since this one looked. */
 static void who_is_further_keeps_the_folder(void **state)
 {
+    struct folder_steps none = {0};
     ddp_error_t e = {0};
     (void)state;
     assert_int_equal(mkdirat(dir.fd, ".saving-" TOKEN "-step-00000007", 0755), 0);
@@ -87,7 +107,7 @@ static void who_is_further_keeps_the_folder(void **state)
     assert_int_equal(e.domain, DDP_E_USAGE);
     assert_error_has(e, "has step-00000030, which another job has saved since this one looked");
     assert_true(is_there(".saving-" TOKEN "-step-00000007"));
-    assert_int_equal(commit_suspect(&dir, TOKEN, 30, UINT64_MAX, &e), 0); /* it is still the other's */
+    assert_int_equal(commit_suspect(&dir, TOKEN, &none, &e), 0); /* it is still the other's */
     assert_int_equal(commit_clean(&dir, OTHER, 30, &e), 0);
     assert_false(is_there(".saving-" TOKEN "-step-00000007"));
 }
@@ -97,13 +117,13 @@ static void only_what_is_known_is_removed(void **state)
 {
     ddp_error_t e = {0};
     (void)state;
-    assert_int_equal(commit_retain(&dir, TOKEN, 10, 20, 1, &e), 0);
+    assert_int_equal(commit_retain(&dir, TOKEN, 10, 20, 1, NULL, &e), 0);
     assert_true(is_there("step-00000010") && !is_there("step-00000020") && is_there("step-00000030"));
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(what_comes_after_is_set_aside, set_up, tear_down),
-    cmocka_unit_test_setup_teardown(but_what_has_come_since, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(what_is_on_the_list_is_set_aside, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(what_cannot_be_set_aside_stays, set_up, tear_down),
     cmocka_unit_test_setup_teardown(who_is_further_keeps_the_folder, set_up, tear_down),
     cmocka_unit_test_setup_teardown(only_what_is_known_is_removed, set_up, tear_down),
     cmocka_unit_test_setup_teardown(another_job_has_taken_the_folder_over, set_up, tear_down),

@@ -29,7 +29,8 @@ struct rig_plan {
     int rc;              /* of a resume with guards, */
     int saved_on;        /* after so many ranks' run */
     bool on_two_nodes;
-    bool is_full; /* the file system, while it resumes */
+    bool is_full;  /* the file system, while it resumes */
+    bool replaces; /* its first save, a checkpoint that it did not resume from */
 };
 
 /* What guards keep. */

@@ -217,7 +217,7 @@ static int unread_rank(struct job *j, int rank)
     CHECK(is_full == !r.save.checkpoint.dir, "%s", r.save.checkpoint.status.warning);
     is_out = is_full = false;
     CHECK(r.state.optimizer.n_steps == RIG_STEP, "step %llu", (unsigned long long)r.state.optimizer.n_steps);
-    CHECK(save_step(&r, RIG_STEP + 1), "%s", r.save.checkpoint.status.warning);
+    CHECK(save_step(&r, RIG_STEP + (p->replaces ? 2 : 1)), "%s", r.save.checkpoint.status.warning);
     rig_close(&r);
     return 0;
 }
@@ -235,6 +235,56 @@ static void what_could_not_be_read_is_set_aside(void **state)
         assert_true(is_there("suspect-step-00000009/manifest.json"));
         folder_remove(NULL);
     }
+}
+
+static void what_has_been_replaced_is_not(void **state)
+{
+    (void)state;
+    const struct rig_plan plan = {.replaces = true};
+    assert_true(rig_run(save_two_rank, 2, &plan));
+    assert_true(rig_run(unread_rank, 2, &plan));
+    assert_true(is_there("step-00000007") && is_there("step-00000009") && !is_there("suspect-step-00000009"));
+}
+
+/* In the way of what is set aside. */
+#define BLOCK "suspect-step-00000009/block"
+
+static int blocked_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    char block[200];
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    is_out = rank == 1;
+    CHECK(resume_newest(&r.save, test_folder, &e) == 1, "%s", e.text);
+    is_out = false;
+    for (uint64_t step = RIG_STEP + 1; step < RIG_STEP + 5; step += 1 + (step == 8)) {
+        CHECK(save_step(&r, step), "%s", r.save.checkpoint.status.warning);
+        CHECK(rank != 0 || strstr(r.save.checkpoint.status.warning, "cannot set step-00000009 aside"), "step %llu: %s",
+              (unsigned long long)step, r.save.checkpoint.status.warning);
+        CHECK(rank != 0 || is_there("step-00000009"), "removed after step %llu", (unsigned long long)step);
+    }
+    snprintf(block, sizeof block, "%s/" BLOCK, test_folder);
+    CHECK(rank != 0 || rmdir(block) == 0, "%s", block);
+    CHECK(save_step(&r, RIG_STEP + 5), "%s", r.save.checkpoint.status.warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void what_cannot_be_set_aside_stays(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    char block[200];
+    assert_true(rig_run(save_two_rank, 2, &plain));
+    snprintf(block, sizeof block, "%s/suspect-step-00000009", test_folder);
+    assert_int_equal(mkdir(block, 0755), 0);
+    snprintf(block, sizeof block, "%s/" BLOCK, test_folder);
+    assert_int_equal(mkdir(block, 0755), 0);
+    assert_true(rig_run(blocked_rank, 2, &plain));
+    assert_true(is_there("step-00000011") && is_there("step-00000012") && !is_there("step-00000009"));
+    assert_true(is_there("suspect-step-00000009/manifest.json"));
+    assert_true(!is_there("suspect-step-00000008") && !is_there("suspect-step-00000010")); /* this job's own */
 }
 
 /* Saves go elsewhere at first. */
@@ -339,6 +389,8 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
     IN_FOLDER(who_is_further_keeps_the_folder),
     cmocka_unit_test(what_could_not_be_read_is_set_aside),
+    IN_FOLDER(what_has_been_replaced_is_not),
+    IN_FOLDER(what_cannot_be_set_aside_stays),
     IN_FOLDER(what_was_found_broken_is_none_to_keep),
     IN_FOLDER(a_slow_file_system_is_waited_for),
     IN_FOLDER(one_that_hangs_holds_nobody),
