@@ -34,7 +34,7 @@ static int make_files(struct save *save, ddp_error_t *errp)
     struct files_group group[3] = {{"model", t, n}, {"optimizer", t + n, n_moments * n}};
     int n_groups = n_moments ? 2 : 1, rc = cut_tensors(save, &window, &n_window, errp);
     if (rc == 0 && n_window)
-        group[n_groups++] = (struct files_group){"window", window, n_window};
+        group[n_groups++] = (struct files_group){CUT_GROUP, window, n_window};
     c->plan.cut_micro = n_window > 0 ? save->cut.micro : 0;
     if (rc == 0)
         rc = files_make(&c->plan.files, group, n_groups, (uint64_t)(save->config->ckpt_file_mb * (1 << 20)), errp);

@@ -22,6 +22,8 @@
 
 struct save;
 
+#define CUT_GROUP "window" /* of files (files.h) */
+
 struct cut {
     bool is_watched; /* the ranks agree at the ends of this step's micro-steps */
     bool is_cut;     /* they have agreed to stop: the next micro-step is the empty one, or it has begun */

@@ -138,6 +138,20 @@ static size_t find(const struct manifest *m, const char *name, size_t guess)
     return i;
 }
 
+/* A tensor of a step that was cut (cut.h): no part of the model. */
+static bool is_of_cut(const struct manifest *m, size_t i)
+{
+    return m->state.window.micro && !strncmp(m->file[m->tensor[i].at.file].name, CUT_GROUP "-", sizeof CUT_GROUP);
+}
+
+static size_t count_own(const struct manifest *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_tensors; i++)
+        n += !is_of_cut(m, i);
+    return n;
+}
+
 /* A tensor of the checkpoint that is not in index[0..n); there is one. */
 static const char *name_extra(const struct manifest *m, const size_t *index, size_t n)
 {
@@ -145,7 +159,7 @@ static const char *name_extra(const struct manifest *m, const size_t *index, siz
         size_t t = 0;
         while (t < n && index[t] != i)
             t++;
-        if (t == n)
+        if (t == n && !is_of_cut(m, i))
             return m->tensor[i].at.t.name;
     }
     return "";
@@ -168,7 +182,7 @@ int resume_match(const struct save *save, const struct manifest *m, size_t *ret_
             return error_set(errp, DDP_E_LAYOUT, EINVAL, "the checkpoint of step %llu has %.60s as %s, not %s: start "
                              "with the options of the model that was trained", step, mine->name, has, want);
     }
-    if (m->n_tensors > f->n_tensors && !m->state.window.micro)
+    if (count_own(m) > f->n_tensors)
         return error_set(errp, DDP_E_LAYOUT, EEXIST, "the checkpoint of step %llu has a tensor %.100s that is not in "
                          "this model: start with the options of the model that was trained", step,
                          name_extra(m, ret_index, f->n_tensors));

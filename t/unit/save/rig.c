@@ -2,6 +2,7 @@
 #include "t/unit/save/rig.h"
 
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "t/lib/folder.h"
@@ -14,19 +15,19 @@ struct rig_guard rig_guard[RANKS_MAX];
 
 static int open_state(struct rig *r, const struct rig_plan *p, ddp_error_t *errp)
 {
-    const struct ddp_optimizer adamw = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
+    const struct ddp_optimizer optimizer = {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .rule = p->rule};
     const struct reducer_config cfg = {.n_ranks = r->team.me.size, .first_cap_bytes = 1, .cap_bytes = 50000,
                                        .is_fixed = p->is_spread};
     const struct data_config data = {.n_samples = p->n_samples ? p->n_samples : RIG_SAMPLES, .seed = 11, .batch = 2,
                                      .rank = r->team.me.rank, .n_ranks = r->team.me.size, .accum = 1};
     struct state *s = &r->state;
-    for (int i = 0; i < RIG_PARAMS; i++) {
+    for (int i = 0; i < (p->n_params ? p->n_params : RIG_PARAMS); i++) {
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
         if (layout_add(&s->layout, i == 1 && p->rename ? p->rename : name, DDP_F32, &elems[i], 1, 0, errp) < 0)
             return -1;
     }
-    if (optimizer_open(&s->optimizer, &adamw, errp) < 0 ||
+    if (optimizer_open(&s->optimizer, &optimizer, errp) < 0 ||
         reducer_open(&s->reducer, r->team.comm, &s->layout, &cfg, errp) < 0)
         return -1;
     if (arena_cpu_open(&s->arena, r->team.comm, &s->reducer, &s->optimizer, &r->team.me, p->is_spread, errp) < 0)
@@ -113,12 +114,25 @@ bool rig_is_filled(const struct rig *r, const struct data_position *at)
     return o->n_steps == RIG_STEP && here.epoch == at->epoch && here.cursor == at->cursor;
 }
 
+/* The next step is cut behind its first micro-step. */
+static int cut(struct rig *r, ddp_error_t *errp)
+{
+    if (cut_take_memory(&r->save, errp) < 0)
+        return -1;
+    memset(r->save.cut.grads, 0, r->state.layout.n_bytes);
+    r->save.cut.micro = 1;
+    r->save.cut.is_kept = true;
+    return 0;
+}
+
 int rig_save_rank(struct job *j, int rank)
 {
+    const struct rig_plan *p = j->arg;
     struct rig r;
     ddp_error_t e = {0};
     CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
     rig_fill(&r);
+    CHECK(!p->is_cut || cut(&r, &e) == 0, "%s", e.text);
     CHECK(checkpoint_take(&r.save, test_folder, NULL, &e) == 0, "%s", e.text);
     CHECK(r.save.checkpoint.phase == CHECKPOINT_SAVING, "phase %d", (int)r.save.checkpoint.phase);
     CHECK(checkpoint_settle(&r.save, &e) == 0, "%s", e.text);

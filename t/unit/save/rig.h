@@ -21,6 +21,9 @@ struct rig {
 struct rig_plan {
     bool is_spread;
     const char *rename; /* parameter 1's name is this; NULL: p1 */
+    int n_params;       /* 0: RIG_PARAMS */
+    const char *rule;   /* of the optimizer; NULL: adamw */
+    bool is_cut;        /* what rig_save_rank saves has the sums of a step that was cut */
     const char *error;  /* what a resume says; NULL: it succeeds */
     uint64_t n_samples;
     bool has_guards;
