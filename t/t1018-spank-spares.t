@@ -115,7 +115,7 @@ like "... for which there is a reason" "$(lines nap.err | tail -n 2 | sort)" '^d
 ddp: rank [01] \(n6\) .*: the step ends$'
 is "no program ever ran beside those before" "$(cat "$tmp/out/before")" ""
 wait $trained
-is "where programs have ended well on the nodes that are left, so has the step" $? 0
+is "where programs have ended well on the nodes that are left, so has the step" $? 0 || diag "$(cat "$tmp/train.err")"
 
 for wrong in 'spares=1' 'restarts=1,spares=1' 'restarts=1,min_nodes=2'; do
     cluster_run srun --ddp=on,"$wrong" -w n5 -n1 true
