@@ -175,8 +175,10 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
         offer(set, sizeof set, "SLURM_NO_KILL", "set");
     if (is_elastic && getenv("MASTER_ADDR"))
         f->warn("MASTER_ADDR is set, and stays as it is when that node is lost: leave it to the plugin (unset it)");
-    if (o->key[KEY_RESV_PORTS].b || (c->resv_ports && strcmp(c->resv_ports, "0")))
-        offer(set, sizeof set, "SLURM_RESV_PORTS", "1"); /* the flag itself comes before it */
+    if (c->resv_ports)
+        insist(set, sizeof set, "SLURM_RESV_PORTS", c->resv_ports);
+    else if (o->key[KEY_RESV_PORTS].b)
+        offer(set, sizeof set, "SLURM_RESV_PORTS", "1");
     else if (mpi && !strcmp(mpi, "pmi2"))
         offer(set, sizeof set, "SLURM_RESV_PORTS", "0"); /* pmi2 would take as many as tasks are on a node */
     if (!c->cpu_bind)

@@ -129,6 +129,9 @@ cluster_run srun --ddp=on,resv_ports -N2 -n2 /bin/sh -c 'echo $((MASTER_PORT - $
 is "resv_ports: the first that Slurm reserved" "$(sort -u <<<"$out")" 0
 cluster_run srun --ddp=on --resv-ports=2 -N2 -n2 /bin/sh -c 'echo $((MASTER_PORT - ${SLURM_STEP_RESV_PORTS%%[-,]*}))'
 is "--resv-ports: the same" "$(sort -u <<<"$out")" 0
+SLURM_RESV_PORTS=0 cluster_run srun --ddp=on --resv-ports=2 -N2 -n2 /bin/sh -c \
+    'echo $((MASTER_PORT - ${SLURM_STEP_RESV_PORTS%%[-,]*}))'
+is "... whatever the environment says" "$(sort -u <<<"$out")" 0
 both='srun --ddp=on -n1 sh -c "echo \$(((MASTER_PORT + 10000 - SLURM_DDP_DRAW * 16 % 10000) % 10000))"'
 SLURM_RESTART_COUNT=1 cluster_run salloc -n1 sh -c "$both; unset SLURM_RESTART_COUNT; $both"
 read -rd '' restarted next <<<"$out" || true
