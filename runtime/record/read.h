@@ -12,9 +12,9 @@
 
 #define RECORD_VERSION 1
 
-/* Records come from outside. A line within these limits takes at most 100 MiB while it is parsed; what is kept of one
+/* Records come from outside. A line within these limits takes at most 200 MiB while it is parsed; what is kept of one
  * takes at most some hundred bytes, its texts and lists among them, and the table of ranks 64 MiB. */
-#define RECORD_LINE_MAX (1u << 20)  /* bytes of a line; three numbers for each of 16384 ranks take 600 KB */
+#define RECORD_LINE_MAX (2u << 20)  /* bytes of a line; four numbers for each of 16384 ranks take up to 1 MiB */
 #define RECORD_LINES_MAX (1u << 20) /* that are kept; at 50 steps a line, 50 million steps */
 #define RECORD_RANKS_MAX 16384
 #define RECORD_TEXT_MAX 240         /* bytes of a text; what is longer is cut */

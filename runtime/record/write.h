@@ -4,7 +4,7 @@
  * A line is {"event": NAME, "t": seconds since 1970, ...}. All durations are in seconds, and their names end in _s. A
  * number that is not finite is null. A line goes out in one write(2) to a file that is only ever added to, so that a
  * process that is killed leaves at most its last line in pieces; who reads ignores a last line without an end, and
- * events and members that he does not know. doc/user.md has the events. */
+ * events and members that he does not know. ddp-record(5) has the events. */
 #ifndef DDP_RECORD_WRITE_H
 #define DDP_RECORD_WRITE_H
 

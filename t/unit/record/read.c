@@ -166,9 +166,32 @@ static void lines_of_any_length(void **state)
     text[n + RECORD_LINE_MAX] = ' ';
     text[n + RECORD_LINE_MAX + 1] = '\n';
     assert_int_equal(parse(text, n + RECORD_LINE_MAX + 2, &r, &e), -1);
-    assert_error_has(e, "x:2: longer than 1048576 bytes");
+    assert_error_has(e, "x:2: longer than 2097152 bytes");
     assert_int_equal(parse(START "{\"event\":\0\"x\"}\n" START, 2 * n + 15, &r, &e), 0); /* a null byte is a cut, too */
     assert_int_equal(r.n_starts, 2);
+    record_clear(&r);
+    free(text);
+}
+
+/* An interval of as many ranks as there may be, each number of the four lists as long as one gets. */
+static void all_ranks_fit_into_a_line(void **state)
+{
+    (void)state;
+    static const char *const list[] = {"compute_s", "exposed_s", "memory_bytes", "send_bps"};
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    fprintf(f, "{\"event\":\"start\",\"v\":1,\"t\":1,\"ranks\":%d}\n" SHORT ",\"wall_s\":1", RECORD_RANKS_MAX);
+    for (int i = 0; i < 4; i++) {
+        fprintf(f, ", \"%s\": [", list[i]);
+        for (int r = 0; r < RECORD_RANKS_MAX; r++)
+            fprintf(f, "%s1.23456789e-05", r ? ", " : "");
+        fputs("]", f);
+    }
+    fputs("}\n", f);
+    fclose(f);
+    struct record r = good(text);
+    assert_true(r.n_intervals == 1 && r.interval[0].slowest_s == 1.23456789e-05);
     record_clear(&r);
     free(text);
 }
@@ -345,6 +368,7 @@ int main(void)
         cmocka_unit_test(a_cut_line_is_let_pass), cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(cut_lines_in_a_row_are_let_pass),
         cmocka_unit_test(lines_of_any_length),    cmocka_unit_test(texts_steer_nothing),
+        cmocka_unit_test(all_ranks_fit_into_a_line),
         cmocka_unit_test(a_program_goes_before_its_guard),
         cmocka_unit_test(a_guard_of_another_generation_is_let_pass),
         cmocka_unit_test(a_guard_ends_a_line_that_was_cut),
