@@ -44,6 +44,6 @@ each_alias = for page in $(MAN3); do \
 	for name in `sed -n '/^\.Sh SYNOPSIS/q; s/^\.Nm \([a-z_]*\).*/\1/p' $(srcdir)/$$page`; do \
 	file=$(DESTDIR)$(man3dir)/$$name.3; test $$name.3 = "$${page\#\#*/}" ||
 install-data-hook:
-	$(each_alias) echo ".so man3/$${page##*/}" >"$$file" || exit 1; done; done
+	$(each_alias) { echo ".so man3/$${page##*/}" >"$$file" && chmod 644 "$$file"; } || exit 1; done; done
 uninstall-hook:
 	$(each_alias) rm -f "$$file"; done; done

@@ -51,8 +51,10 @@ SLURM_CONF=$cluster_dir/conf/slurm.conf scancel -u nobody
 cluster_run srun -N4 hostname
 is "four nodes answer again" "$(sort <<<"$out" | xargs)" "n1 n2 n3 n4"
 
-# A second cluster beside the first, with networks and GPUs.
+# A second cluster beside the first, with networks and GPUs, of a root whose umask is strict.
+umask 077
 run "$cluster" up 2 --netns --gpus 4 --no-affinity --no-plugin --dir "$tmp/second"
+umask 022
 is "a second cluster comes up beside the first" "$rc" 0
 at_exit '"$cluster" down --dir "$tmp/second"'
 second=$(<"$tmp/second/id")

@@ -6,9 +6,12 @@
 unset MAKEFLAGS MFLAGS MAKELEVEL
 root=$tmp/root
 
+umask 077
 run make -C "$top_builddir" install DESTDIR="$root"
+umask 022
 is "make install" "$rc" 0
 [ "$rc" -eq 0 ] || diag "$err"
+is "... every file is for all to read, under a strict umask, too" "$(find "$root" -type f ! -perm -444)" ""
 pc=$(find "$root" -name libddp.pc)
 prefix=$root$(sed -n 's/^prefix=//p' "$pc")
 export PKG_CONFIG_PATH=${pc%/*}

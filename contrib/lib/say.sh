@@ -1,6 +1,8 @@
 # shellcheck shell=bash disable=SC2015
-# say.sh - what the scripts of contrib share: messages and the arguments of options.
+# say.sh - what the scripts of contrib share: messages, the arguments of options, and who may read what they make.
 
+# Users of a cluster read its files and run what was built for it, whatever umask root has.
+umask 022
 me=contrib/$(basename "$0")
 say() { echo "$me: $*"; }
 complain() { echo "$me: $*" >&2; }
