@@ -9,7 +9,7 @@
 #                           137: SIGKILL was needed)
 #   until_true SECONDS COMMAND...  polls until COMMAND succeeds; 1 when the time is over
 #   diag TEXT               a comment in the output
-#   skip_all REASON         ends the script: nothing in it can run here
+#   skip_all REASON         ends the script: nothing in it, or of what is left of it, can run here
 #   done_testing            prints the plan
 #
 # $tmp is a folder for this script's files; it goes when the script ends. A script adds what else must end to at_exit:
@@ -82,6 +82,7 @@ until_true() {
     done
 }
 skip_all() {
+    [ $tap_n -eq 0 ] || { tap_result 0 "the rest # SKIP $1" && done_testing; }
     echo "1..0 # SKIP $1"
     exit 0
 }
