@@ -1,5 +1,6 @@
 #!/bin/bash
-# The tests' own tools: what fails is reported as failing, what hangs is ended, what may not be skipped counts.
+# The tests' own tools: what fails is reported as failing, what hangs is ended, what may not be skipped counts,
+# packages that are there are not missed.
 source "$(dirname "$0")/lib/tap.sh"
 
 # script TEXT: runs TEXT as a shell test of its own; sets $rc, $out, $err.
@@ -94,4 +95,12 @@ rm "$tmp/results/a.log"
 counts "a skip without its log" "0 1 0"
 mkdir "$tmp/results"
 counts "nothing at all" "0 0 0"
+
+# contrib/deps, on what dpkg-query says.
+"$top_srcdir/contrib/deps" --list run | awk '{ print ($2 == "munge" ? "rc " : NR % 2 ? "hi " : "ii ") $2 ", " }' \
+    >"$tmp/state"
+mkdir "$tmp/bin"
+printf '#!/bin/sh\ncat "%s"\n' "$tmp/state" >"$tmp/bin/dpkg-query" && chmod 755 "$tmp/bin/dpkg-query"
+PATH=$tmp/bin:$PATH run "$top_srcdir/contrib/deps" --check run
+is "a package on hold is there, one of which the configuration is left is not" "$rc:$out" "1:munge"
 done_testing
