@@ -35,7 +35,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from types import SimpleNamespace
 
 import slurm_ddp
@@ -273,6 +273,8 @@ def torch(folder):
     import torch
     is_new = "new" in sys.argv
     model, rest = things = torch_things(is_new)
+    for given in model, rest["optimizer"]:
+        refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, it=given.state_dict()), "it is a state_dict")
     scalars = {"best": numpy.float32("-inf"), "last": numpy.float16(.5), "n": numpy.int8(3)} if is_new else {}
     ckpt = slurm_ddp.Checkpoint(folder, every=0, model=model, scalars=scalars, **rest)
     assert is_new or scalars == {"best": -math.inf, "last": .5, "n": 3}, scalars
@@ -424,7 +426,11 @@ def wrong(folder):
         things = {name: {}}
         refused("a name", lambda: slurm_ddp.Checkpoint(folder, **things), "a name is letters, digits and ._-, at most")
     refused("a thing without a state", lambda: slurm_ddp.Checkpoint(folder, thing=1), "thing has no state_dict()")
-    ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": print}))
+    module_state = OrderedDict(weight=1)
+    module_state._metadata = OrderedDict()  # as PyTorch's have it
+    for given in module_state, {"state": {}, "param_groups": []}:
+        refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, net=given), "net is a state_dict, which no resume")
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": print}), state={"state": 1})
     refused("a second one", lambda: slurm_ddp.Checkpoint(folder), "has one already")
     refused("a function", ckpt.save, "bad.f is a builtin_function_or_method")
     say("ok")

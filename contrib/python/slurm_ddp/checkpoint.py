@@ -36,6 +36,11 @@ def _data(state):
     return [_data(v) for v in state] if type(state) is list else state
 
 
+def _is_state(thing):
+    """A state_dict of PyTorch's: one that is loaded back has to go to what it was made of, which a dict cannot say."""
+    return isinstance(thing, dict) and (hasattr(thing, "_metadata") or thing.keys() == {"state", "param_groups"})
+
+
 class Checkpoint:
     """Saves and restores what it is given, by name: whatever has state_dict() and load_state_dict() (modules,
     optimizers, schedulers, scalers, a Sampler, Metrics), and plain dicts; and the random numbers of Python, NumPy and
@@ -57,6 +62,9 @@ class Checkpoint:
                 raise Error(f"Checkpoint: {name!r}: a name is letters, digits and ._-, at most 31: files are called so")
             if not isinstance(thing, dict) and not hasattr(thing, "load_state_dict"):
                 raise Error(f"Checkpoint: {name} has no state_dict() and load_state_dict(), and is no dict")
+            if _is_state(thing):
+                raise Error(f"Checkpoint: {name} is a state_dict, which no resume would load into anything: give the "
+                            "module or optimizer itself")
         if job().has_checkpoint:
             raise Error("Checkpoint: this process has one already: give it all that is to be saved")
         options = {"ckpt-every": every, "keep": keep}
