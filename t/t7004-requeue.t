@@ -75,6 +75,32 @@ is "... since it was faster" "$rc $err" "0 ddp requeue: job 12 is requeued alrea
 run env PATH="$tmp/none" SLURM_JOB_ID=12 "$ddp" requeue 75
 like "no scontrol" "$rc $err" '^75 .*not requeued: there is no scontrol here'
 
+# --- the batch script of doc/user.md that passes a signal on; srun is a script of ours, which ends after the trap ---
+cat >"$tmp/bin/srun" <<'SCRIPT'
+#!/bin/bash
+trap 'exit 75' USR1
+echo >"$(dirname "$0")/trains"
+read -r <>"$(dirname "$0")/never"
+SCRIPT
+printf '#!/bin/sh\necho "$*"\n' >"$tmp/bin/ddp"
+chmod 755 "$tmp/bin/srun" "$tmp/bin/ddp"
+mkfifo "$tmp/bin/never"
+sed -n '/^    srun \.\.\. &/,/^    ddp requeue/s/^    //p' "$top_srcdir/doc/user.md" >"$tmp/batch"
+waits() { # PID: srun runs, and the script waits with its trap set
+    [ -e "$tmp/bin/trains" ] && grep -q '^State:.S' "/proc/$1/status" &&
+        (((0x$(sed -n 's/^SigCgt:\s*//p' "/proc/$1/status") >> ($(kill -l USR1) - 1) & 1) == 1))
+}
+for shell in "sh" "bash" "bash --posix"; do
+    rm -f "$tmp/bin/trains"
+    # shellcheck disable=SC2086
+    PATH="$tmp/bin:$PATH" $shell "$tmp/batch" >"$tmp/out" 2>"$tmp/err" &
+    batch=$!
+    until_true 60 waits $batch || diag "$shell does not wait: $(cat "$tmp/err")"
+    kill -USR1 $batch
+    wait $batch
+    is "$shell: a script that passes a signal on ends with srun's exit code" "$(cat "$tmp/out" "$tmp/err")" "requeue 75"
+done
+
 for args in "" "x" "75 75" "256" "--limit" "--limit x 75" "--nope 75"; do
     # shellcheck disable=SC2086
     run "$ddp" requeue $args
