@@ -151,6 +151,12 @@ rm -r "$tmp/full"
 full FAULT_DO=EIO FAULT_TIMES=0
 is "a disk that stays broken: exit code" "$rc" 1
 like "... training goes on to its last checkpoint" "$err" 'checkpoint of step 40, the last, could not be saved'
+for i in {1..8}; do # which rank hears of it first is chance
+    rm -r "$tmp/full"
+    full FAULT_DO=EIO FAULT_TIMES=0
+    grep 'checkpoint of step 40 failed: rank 1: .*Input/output error' <<<"$err" || diag "$i: $err"
+done >"$tmp/why"
+is "... and rank 0 has said why before the first rank ends" "$(grep -c ^train "$tmp/why")" 8 || cat "$tmp/why"
 run timeout 60 env RANK=0 DDP_TIMEOUT=2 LD_PRELOAD="$fault" FAULT_DIR="$tmp/hung" FAULT_CALL="fsync model" FAULT_AT=1 \
     FAULT_DO=hang "$train" "${small[@]}" --steps 2 --ckpt "$tmp/hung" --ckpt-every 1
 is "a file system that hangs: the program ends all the same" "$rc" 1

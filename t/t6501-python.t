@@ -47,6 +47,12 @@ is "... and is there again, each rank's random numbers from the first batch on" 
 ranks 2 "${probe[@]}" full "$tmp/full"
 is "a save that fails is told on all ranks, also where one of the same step is there" \
     "$rc:$(sort -u <<<"$out")" "0:ok"
+for i in {1..8}; do # which rank hears of it first is chance
+    ranks 2 "${probe[@]}" fails "$tmp/fails"
+    grep -E '^the checkpoint of step 1 failed: rank 1: .*File too large' <<<"$err" || diag "$i: $err"
+done >"$tmp/why"
+is "one that nobody catches: rank 0 has said why before the first rank ends" "$(grep -c ^the "$tmp/why")" 8 ||
+    cat "$tmp/why"
 ranks 2 env DDP_RECORD="$tmp/record" "${probe[@]}" record "$tmp/recorded"
 is "record(): an event of the program's own; what is wrong is said" "$rc:$err$(sort -u <<<"$out")" "0:ok"
 is "... from rank 0 alone" "$(sed -n 's/, "t": [0-9.]*//; /"epoch"\|"validation"/p' "$tmp/record")" '{"event": "epoch"}

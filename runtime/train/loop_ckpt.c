@@ -73,6 +73,8 @@ static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, dd
         return -1;
     if (status_of(d).last_step == step)
         return 0;
+    if (ddp_barrier(d, errp) < 0) /* no rank aborts before rank 0 has heard why, and said it */
+        return -1;
     return error_set(errp, DDP_E_SYSTEM, EIO, "the checkpoint of step %" PRIu64 ", the last, could not be saved in "
                      "%.150s: mend that, and run the same again to go on from the one before", step, c->o->ckpt);
 }

@@ -13,6 +13,7 @@ requeue             rank 0 is asked to stop: what requeue() then says
 deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
 full FOLDER         a save that fails on one rank, where one of the same step is there
+fails FOLDER        a save that fails on rank 1, which nobody catches
 record FOLDER       events of the program's own, in the run's record
 goodput FOLDER      steps, and then what goodput() says
 parts FOLDER        steps whose parts take known times, which the run's record is to have
@@ -334,6 +335,14 @@ def full(folder):
     say("ok")
 
 
+def fails(folder):
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, plain={"best": 1})
+    ckpt.step()
+    if slurm_ddp.world().rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))
+    ckpt.save()
+
+
 class Array:
     """As NumPy's and PyTorch's."""
 
@@ -453,7 +462,7 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, full, torch, record,
+CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, full, fails, torch, record,
           goodput, parts, wrong, seeds, used)
 {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
 if sys.argv[1] in ("sampler", "resume"):

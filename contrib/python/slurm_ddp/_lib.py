@@ -48,6 +48,7 @@ CALLS = {
     "ddp_finalize": (None, HANDLE),
     "ddp_abort": (None, HANDLE, c_int, c_char_p),
     "ddp_world": (POINTER(World), HANDLE),
+    "ddp_barrier": (c_int, HANDLE, ERROR),
     "ddp_option": (c_int, HANDLE, c_char_p, c_char_p, ERROR),
     "ddp_ledger": (c_int, c_uint64, c_uint64, c_uint64, c_uint64, c_size_t, POINTER(c_uint64), ERROR),
     "ddp_state_open": (c_int, HANDLE, ERROR),

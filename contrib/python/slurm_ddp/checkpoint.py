@@ -106,20 +106,20 @@ class Checkpoint:
         n_before = self._job.status().n_committed
         self._begin()
         call("ddp_checkpoint_wait", self._job.handle)
-        self._job.tell()
         self._check_saved(n_before)
 
     def _check_saved(self, n_before):
         """One of this step that is there may be an older one."""
+        self._job.tell()
         status = self._job.status()
         if status.last_step != self.steps or status.n_committed == n_before:
+            call("ddp_barrier", self._job.handle)  # no rank aborts before rank 0 has heard why, and said it
             raise Error(f"Checkpoint: step {self.steps} was not saved to {self._folder.decode()}: "
                         f"{status.warning.decode(errors='replace') or 'rank 0 says why'}", "data")
 
     def _leave(self, why):
         n_before = self._job.status().n_committed
         self._begin()
-        self._job.tell()
         self._check_saved(n_before)
         note = library().ddp_requeue_note(self._job.handle)
         text = f"{why}, with a checkpoint of step {self.steps}" + (f": {note.decode()}" if note else "")
