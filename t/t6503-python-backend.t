@@ -49,8 +49,10 @@ found=$(sort <<<"$out" | uniq -c | sed -E "s/^ *//; $refused")
 is "what cannot be done: one line each, and all ranks go on" "$rc:$found" "0:4 complex: refused
 4 destroyed
 4 meta: refused
+4 parts: backend ddp: elements of a tensor share memory, as expand() makes them: take .contiguous() of it
 1 room: backend ddp: all_to_all: rank 0 sends 4 bytes, but there is room for 0
 4 shape: backend ddp: the tensors of the list differ in shape or type from the one that goes with them
+4 shared: backend ddp: elements of a tensor share memory, as expand() makes them: take .contiguous() of it
 4 source: backend ddp: recv needs the rank that sends: src=
 4 sparse: backend ddp: sparse tensors are not supported: use dense ones, or gloo" || diag "$err"
 

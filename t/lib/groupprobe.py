@@ -228,6 +228,8 @@ def wrong():
     backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group # 1.13: is one
     calls = {
         "sparse": lambda: dist.all_reduce(torch.eye(2).to_sparse()),
+        "shared": lambda: dist.all_reduce(torch.ones(1).expand(4)),
+        "parts": lambda: dist.all_to_all_single(torch.zeros(1).expand(size), torch.zeros(size)),
         "shape": lambda: dist.all_gather([torch.zeros(3)] * size, torch.zeros(2)),
         "source": lambda: dist.recv(torch.zeros(1)),
         "meta": lambda: backend.allreduce([torch.zeros(1, device="meta")]).wait(),

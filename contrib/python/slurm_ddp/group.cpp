@@ -215,6 +215,7 @@ class Group : public Base {
                           const c10d::AllToAllOptions &o = {}) override
     {
         Tensors to = cut(out, out_splits), from = cut(in, in_splits);
+        check_outputs({out}); /* parts of it may overlap each other only */
         return alltoall(to, from, o);
     }
 
@@ -370,6 +371,7 @@ class Group : public Base {
     WorkPtr start_on(const std::shared_ptr<Lane> &lane, OpType type, const char *title, const Tensors &in,
                      const Tensors &out, bool async, std::function<void(void *)> run)
     {
+        check_outputs(out);
         auto job = c10::make_intrusive<Job>(lane, rank_, type, title, in, out, std::move(run));
         n_started_++;
         lane->submit(job, async);

@@ -3,6 +3,7 @@
 #define SLURM_DDP_TENSORS_H
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "libddp.h"
@@ -41,6 +42,15 @@ static inline void check_tensors(const Tensors &list)
 {
     for (auto &t : list)
         check_tensor(t);
+}
+
+/* Each element of what is written has memory of its own: else PyTorch would refuse to copy results back, when the other
+ * ranks have been served. */
+static inline void check_outputs(const Tensors &list)
+{
+    for (auto &t : list)
+        expect(at::has_internal_overlap(t) != at::MemOverlap::Yes, "elements of a tensor share memory, as expand() "
+               "makes them: take .contiguous() of it");
 }
 
 static inline const Tensor &only(const Tensors &list)
