@@ -322,9 +322,10 @@ static int set_aside(const struct savedir *dir, uint64_t step, ddp_error_t *errp
     char name[32], suspect[48];
     folder_name(step, name);
     snprintf(suspect, sizeof suspect, "suspect-%s", name);
-    if (!savedir_has_own(dir, name))
+    int has = savedir_look(dir, name, errp);
+    if (has == 0)
         return 0;
-    if (savedir_remove(dir, suspect, errp) != 0 || savedir_rename(dir, name, suspect, errp) < 0)
+    if (has < 0 || savedir_remove(dir, suspect, errp) != 0 || savedir_rename(dir, name, suspect, errp) < 0)
         return error_prefix(errp, "cannot set %s aside (rename it, or what is in its way)", name);
     return 1;
 }

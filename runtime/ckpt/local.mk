@@ -51,6 +51,7 @@ t_unit_ckpt_commit_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mkdirat,--wrap=renameat,
 	-Wl,--wrap=fsync,--wrap=fallocate,--wrap=pwrite,--wrap=open,--wrap=openat,--wrap=fdopendir
 UNIT_TESTS += t/unit/ckpt/suspect.t
 t_unit_ckpt_suspect_t_SOURCES = t/unit/ckpt/suspect.c
+t_unit_ckpt_suspect_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=openat
 UNIT_TESTS += t/unit/ckpt/writer.t
 t_unit_ckpt_writer_t_SOURCES = t/unit/ckpt/writer.c
 t_unit_ckpt_writer_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pwrite,--wrap=sysconf

@@ -186,15 +186,24 @@ int savedir_remove_file(const struct savedir *dir, const char *name, ddp_error_t
                ? error_errno(errp, "cannot remove %.150s/%s", dir->path, name) : 0;
 }
 
-bool savedir_has_own(const struct savedir *dir, const char *name)
+int savedir_look(const struct savedir *dir, const char *name, ddp_error_t *errp)
 {
     struct savedir folder;
     struct stat st;
-    if (open_folder(&folder, dir, name, NULL) != 0)
-        return false;
-    bool has = fstatat(folder.fd, MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+    int rc = open_folder(&folder, dir, name, errp);
+    if (rc != 0)
+        return rc > 0 || errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+    if (fstatat(folder.fd, MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        rc = S_ISREG(st.st_mode);
+    else if (errno != ENOENT)
+        rc = error_errno(errp, "cannot find out about %.150s/" MANIFEST_NAME, folder.path);
     savedir_close(&folder);
-    return has;
+    return rc;
+}
+
+bool savedir_has_own(const struct savedir *dir, const char *name)
+{
+    return savedir_look(dir, name, NULL) == 1;
 }
 
 int savedir_see(struct savedir *dir, const char *name, ddp_error_t *errp)

@@ -68,7 +68,9 @@ int savedir_remove_file(const struct savedir *dir, const char *name, ddp_error_t
  * be something else that was moved there. */
 int savedir_remove(const struct savedir *dir, const char *name, ddp_error_t *errp);
 
-/* True if the folder `name` has a manifest that is own and no link. */
+/* 1: the folder `name` is own and has a manifest; 0: it has none, is a link or another user's, or is not there; -1:
+ * that cannot be told. savedir_has_own: is it 1? */
+int savedir_look(const struct savedir *dir, const char *name, ddp_error_t *errp);
 bool savedir_has_own(const struct savedir *dir, const char *name);
 
 int savedir_sync(const struct savedir *dir, ddp_error_t *errp);

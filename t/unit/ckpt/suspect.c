@@ -15,6 +15,19 @@
 
 static struct savedir dir;
 
+/* A folder that the file system does not open now. */
+static const char *unread = "";
+int __real_openat(int at, const char *path, int flags, ...);
+int __wrap_openat(int at, const char *path, int flags, mode_t mode);
+
+int __wrap_openat(int at, const char *path, int flags, mode_t mode)
+{
+    if (strcmp(path, unread) != 0)
+        return __real_openat(at, path, flags, mode);
+    errno = EIO;
+    return -1;
+}
+
 static void make(const char *name)
 {
     char path[160];
@@ -84,6 +97,22 @@ static void what_cannot_be_set_aside_stays(void **state)
     assert_true(is_there("step-00000010") && is_there("step-00000020") && is_there("step-00000040"));
 }
 
+/* It may be whole, unlike one that is gone. */
+static void what_cannot_be_looked_at_is_left_on_the_list(void **state)
+{
+    struct folder_steps steps = list((uint64_t[]){20, 30}, 2);
+    ddp_error_t e = {0};
+    (void)state;
+    unread = "step-00000020";
+    int rc = commit_suspect(&dir, TOKEN, &steps, &e);
+    unread = "";
+    assert_int_equal(rc, -1);
+    assert_error_has(e, "cannot set step-00000020 aside");
+    assert_true(steps.n == 1 && steps.step[0] == 20 && is_there("suspect-step-00000030"));
+    assert_int_equal(commit_suspect(&dir, TOKEN, &steps, &e), 1);
+    assert_true(is_there("suspect-step-00000020/manifest.json"));
+}
+
 static void another_job_has_taken_the_folder_over(void **state)
 {
     struct folder_steps steps = list((uint64_t[]){20, 30}, 2);
@@ -124,6 +153,7 @@ static void only_what_is_known_is_removed(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(what_is_on_the_list_is_set_aside, set_up, tear_down),
     cmocka_unit_test_setup_teardown(what_cannot_be_set_aside_stays, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(what_cannot_be_looked_at_is_left_on_the_list, set_up, tear_down),
     cmocka_unit_test_setup_teardown(who_is_further_keeps_the_folder, set_up, tear_down),
     cmocka_unit_test_setup_teardown(only_what_is_known_is_removed, set_up, tear_down),
     cmocka_unit_test_setup_teardown(another_job_has_taken_the_folder_over, set_up, tear_down),
