@@ -71,12 +71,19 @@ ranks -K0 -N2 --ntasks-per-node=2 -- killed 3 # else Slurm may end them before t
 is "a rank is killed: an exception on each of the others names it" \
     "$(grep -cE '^(DistBackend|Runtime)Error: rank 3 \(n2\) died' <<<"$out")" 3 || diag "$out$err"
 told=$cluster_dir/home/told
-ranks -K0 -N2 -n3 -- unanswered "$told"
+ranks -K0 -N2 -n3 -- unanswered 1 "$told"
 for rank in 0 2; do
     is "a rank dies whose first message rank $rank waits for: it is told, whatever else it waits for" \
         "$(sed -nE 's/^(DistBackend|Runtime)Error: (.*rank 1 \(n1\) died).*/\2/p' "$told.$rank" | sort)" \
         "rank 1 (n1) died
-rank 1 did not come to the first message from rank 1 to rank $rank: rank 1 (n1) died" || diag "$out$err"
+the first message from rank 1 to rank $rank: rank 1 (n1) died" || diag "$out$err"
+done
+ranks -K0 -N2 -n3 -- unanswered 0 "$told"
+for rank in 1 2; do
+    is "... or rank 0, with the store in which rank $rank waits for another that lives" \
+        "$(sed -nE 's/^(DistBackend|Runtime)Error: (.*rank 0 \(n1\) died).*/\2/p' "$told.$rank" | sort)" \
+        "rank 0 (n1) died
+the first message from rank $((3 - rank)) to rank $rank: rank 0 (n1) died" || diag "$out$err"
 done
 ranks -N2 -n2 -- forked
 is "a forked child leaves the group, or exits, at once" "$rc:$(xargs <<<"$out")" "0:left left" || diag "$err"

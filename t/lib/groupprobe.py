@@ -4,8 +4,8 @@ collectives      every collective, of many types, shapes and groups: gloo's resu
 wrong            what cannot be done: one line each
 train BACKEND KIND...   trains a small model, KIND ddp or fsdp; rank 0 prints the losses, a line each
 killed VICTIM    rank VICTIM kills itself in mid-training; the others print what the exception says
-unanswered FILE    rank 1 dies while the others wait for a first message from it, rank 0 without a collective in flight;
-                 what the exceptions say goes to FILE.RANK
+unanswered VICTIM FILE    rank 0 or 1 dies while the other two of three wait for a first message: from rank 1, or from
+                 each other; the lower one without a collective in flight; what the exceptions say goes to FILE.RANK
 forked           children that leave the group, or just exit: neither waits, and the ranks go on
 raises           rank 1 ends with an exception
 """
@@ -255,18 +255,18 @@ def wrong():
         say("destroyed")
 
 
-def unanswered(path):
+def unanswered(victim, path):
     """Into files: of a step that ends like this srun may lose the last words."""
     dist.init_process_group("ddp")
-    rank = dist.get_rank()
-    if rank == 1:
+    rank, victim = dist.get_rank(), int(victim)
+    if rank == victim:
         dist.barrier()
         os.kill(os.getpid(), signal.SIGKILL)
-    message = dist.irecv(torch.zeros(1), 1)
+    message = dist.irecv(torch.zeros(1), victim or 3 - rank)
     dist.barrier()
     waits = [message.wait, lambda: dist.all_reduce(torch.zeros(1))]
     with open(f"{path}.{rank}", "w", encoding="utf-8") as file:
-        for wait in waits if rank == 0 else reversed(waits):
+        for wait in waits if rank < 2 else reversed(waits):
             try:
                 wait()
             except RuntimeError as e:

@@ -342,8 +342,8 @@ class Group : public Base {
             m.prefix = "pair/" + std::to_string(from) + "/" + std::to_string(to) + "/" + std::to_string(tag) + "/";
             m.name = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
                      (m.name.empty() ? "" : ", " + m.name);
-            m.absent = "rank " + std::to_string(rank_ == from ? to : from) + " did not come to the first message from "
-                       "rank " + std::to_string(from) + " to rank " + std::to_string(to);
+            m.what = "the first message from rank " + std::to_string(from) + " to rank " + std::to_string(to);
+            m.late = "rank " + std::to_string(rank_ == from ? to : from) + " did not come before the deadline";
             m.check_group = [group = lane_] { group->check(); };
             m.rank = rank_ != from;
             m.size = 2;

@@ -141,16 +141,40 @@ struct Members {
     milliseconds timeout;
     std::shared_ptr<Halt> halt;
     std::function<void()> check_group; /* of a pair: throws where its group has failed */
-    std::string absent;                /* of a pair: what is said, with numbers in the group, where the other does not
-                                        * come; of it, */
+    std::string what;                  /* of a pair: what fails, with numbers in the group, where its store does, */
     std::string why;                   /* for this reason */
+    std::string late = "not before the deadline";
 };
 
-static inline void refuse(ddp_error *e, const std::exception &why)
+/* Throws where there is nothing left to wait for. */
+static inline void check_hope(const Members &m)
 {
+    m.halt->check();
+    if (m.check_group)
+        m.check_group();
+}
+
+/* Calls f on the store. One that fails has most often gone with its rank: a moment later the communicator of the group
+ * knows which one that was. */
+template <class F> static auto in_store(const Members &m, F f)
+{
+    try {
+        return f(*m.store);
+    } catch (const std::exception &) {
+        for (int i = 0; i < 50 && m.check_group; i++) { /* for a second */
+            check_hope(m);
+            std::this_thread::sleep_for(milliseconds(20));
+        }
+        throw;
+    }
+}
+
+static inline void refuse(Members *m, ddp_error *e, const std::exception &why)
+{
+    m->why = first_line(why);
     e->domain = DDP_E_BOOT;
     e->code = EPROTO;
-    snprintf(e->text, sizeof e->text, "%s", first_line(why).c_str());
+    snprintf(e->text, sizeof e->text, "%s", m->why.c_str());
 }
 
 static inline int store_put(void *ctx, const char *key, const void *data, size_t n, ddp_error *e)
@@ -158,10 +182,10 @@ static inline int store_put(void *ctx, const char *key, const void *data, size_t
     auto *m = static_cast<Members *>(ctx);
     try {
         auto *bytes = static_cast<const uint8_t *>(data);
-        m->store->set(m->prefix + key, std::vector<uint8_t>(bytes, bytes + n));
+        in_store(*m, [&](c10d::Store &s) { s.set(m->prefix + key, std::vector<uint8_t>(bytes, bytes + n)); });
         return 0;
     } catch (const std::exception &why) {
-        refuse(e, why);
+        refuse(m, e, why);
         return -1;
     }
 }
@@ -171,13 +195,11 @@ static inline void wait_for(const Members &m, const std::string &key, double tim
 {
     auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_s);
     for (milliseconds pause(1);; pause = std::min(pause * 2, milliseconds(20))) {
-        m.halt->check(); /* before the store, which goes with one of the ranks */
-        if (m.check_group)
-            m.check_group();
-        if (m.store->check({key}))
+        check_hope(m);
+        if (in_store(m, [&](c10d::Store &s) { return s.check({key}); }))
             return;
         if (std::chrono::steady_clock::now() > end)
-            throw std::runtime_error("not before the deadline");
+            throw std::runtime_error(m.late);
         std::this_thread::sleep_for(pause);
     }
 }
@@ -187,12 +209,11 @@ static inline long store_get(void *ctx, const char *key, void *data, size_t size
     auto *m = static_cast<Members *>(ctx);
     try {
         wait_for(*m, m->prefix + key, timeout_s);
-        std::vector<uint8_t> value = m->store->get(m->prefix + key);
+        std::vector<uint8_t> value = in_store(*m, [&](c10d::Store &s) { return s.get(m->prefix + key); });
         memcpy(data, value.data(), std::min(size, value.size()));
         return static_cast<long>(value.size());
     } catch (const std::exception &why) {
-        m->why = first_line(why);
-        refuse(e, why);
+        refuse(m, e, why);
         return -1;
     }
 }
@@ -203,8 +224,8 @@ static inline void *communicator(Members m)
     ddp_group g{m.rank, m.size, m.node.c_str(), m.name.empty() ? nullptr : m.name.c_str(),
                 static_cast<double>(m.timeout.count()) / 1000, &m, store_put, store_get};
     void *d = ddp.group(&g, sizeof g, &e);
-    if (!d && !m.absent.empty() && !m.why.empty())
-        fail(m.absent + ": " + m.why);
+    if (!d && !m.what.empty() && !m.why.empty())
+        fail(m.what + ": " + m.why);
     check(d != nullptr, e);
     return d;
 }
