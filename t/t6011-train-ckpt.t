@@ -56,6 +56,14 @@ like "a log that is short of the checkpoint is told" "$rc $err" \
     "^0 .*--log-json: $tmp/a.json ends with step 4, the checkpoint is of step $at"
 like "... and goes on with the checkpoint's validation" "$(sed -n 9p "$tmp/a.json")" "^\\{\"step\": $at, \"val_loss"
 is "--keep 1 keeps one" "$(checkpoints "$tmp/a")" step-00000040
+ranks 2 "$train" "${small[@]}" "${run[@]}"
+like "a log that lacks steps is told later, too" "$rc $err" \
+    "^0 .*--log-json: $tmp/a.json lacks $((at - 5)) steps before step 40"
+mkdir "$tmp/log"
+ranks 2 env LD_PRELOAD="$fault" FAULT_DIR="$tmp/log" FAULT_RANK=0 FAULT_CALL="fdatasync json" FAULT_AT=1 FAULT_TIMES=0 \
+    FAULT_DO=EIO "$train" "${small[@]}" --steps 4 --log-json "$tmp/log/json" --ckpt "$tmp/log/ckpt" --ckpt-every 1
+is "a log that cannot be brought to the disk: said once, at a checkpoint" "$rc $err" \
+    "0 train: rank 0: --log-json: lines are not on disk: Input/output error"
 
 # --- from one folder into another, and run again ---
 other=(--steps 40 --ckpt "$tmp/o" --ckpt-every 0)

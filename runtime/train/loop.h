@@ -93,8 +93,8 @@ bool loop_validates(const struct loop_model *m, const struct loop_options *o, ui
 
 /* Trains after loop_prepare and ddp_data_open, from ddp_steps_done on, until options->steps (returns 0) or until libddp
  * says stop (returns 1, without a last validation: whoever says stop does not wait long). With options->ckpt it takes a
- * checkpoint wherever libddp says that one is due, and one before it returns. All lines of a step are written before
- * its checkpoint. *ret_last is the last step. Collective. Lines:
+ * checkpoint wherever libddp says that one is due, and one before it returns. All lines of a step are written, and
+ * those of options->json on disk, before its checkpoint. *ret_last is the last step. Collective. Lines:
  *   step 10/300 loss 2.831245 lr 1.500e-03 norm 0.7123 tok/s 51234
  *   ... tok/s 51234 TFLOP/s 40.88 MFU 41.3%   with flops_per_token (of one rank), and peak_flops
  *   step 300/300 val loss 2.213456

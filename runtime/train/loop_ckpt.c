@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/train/loop_say.h"
+#include "runtime/train/losslog.h"
 
 static struct ddp_checkpoint_status status_of(const ddp_t *d)
 {
@@ -61,6 +62,16 @@ static int settle(struct loop_ckpt *c, ddp_t *d, ddp_error_t *errp)
     return rc < 0 && status_of(d).n_failed == n_failed ? -1 : 0;
 }
 
+/* A resume goes on behind the lines of the checkpoint's step: they must outlive what the checkpoint does. */
+static void sync_json(struct loop_ckpt *c)
+{
+    ddp_error_t e;
+    if (!c->o->json || losslog_sync(c->o->json, &e) == 0 || c->has_warned_of_json)
+        return;
+    loop_say_warning(c->o, e.text);
+    c->has_warned_of_json = true;
+}
+
 /* The step's checkpoint, which is there when this returns 0. */
 static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
 {
@@ -84,7 +95,10 @@ int loop_ckpt_step(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_
     say_news(c, d);
     if (!c->o->ckpt)
         return 0;
-    if (s->stop || s->step >= c->o->steps)
+    bool is_last = s->stop || s->step >= c->o->steps;
+    if (is_last || s->checkpoint)
+        sync_json(c);
+    if (is_last)
         return take_last(c, d, s, errp);
     return s->checkpoint ? ddp_checkpoint(d, c->o->ckpt, errp) : 0;
 }

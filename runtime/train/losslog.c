@@ -1,5 +1,6 @@
 #include "runtime/train/losslog.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,15 @@ int losslog_begin(FILE *f, const char *path, ddp_error_t *errp)
     return is_file(f) ? cut(f, path, 0, errp) : 0;
 }
 
+int losslog_sync(FILE *f, ddp_error_t *errp)
+{
+    bool lacks_lines = ferror(f);
+    if (fflush(f) < 0 || (is_file(f) && fdatasync(fileno(f)) < 0))
+        return error_errno(errp, "--log-json: lines are not on disk");
+    return lacks_lines ? error_set(errp, DDP_E_SYSTEM, EIO, "--log-json: lines could not be written: is the disk full?")
+                       : 0;
+}
+
 /* The step of a whole line; false: it is none. */
 static bool step_of(const char *line, size_t n, uint64_t *ret)
 {
@@ -52,15 +62,16 @@ static bool step_of(const char *line, size_t n, uint64_t *ret)
 }
 
 int losslog_resume(FILE *f, const char *path, uint64_t step, bool drops_validation, uint64_t *ret_last,
-                   ddp_error_t *errp)
+                   uint64_t *ret_n_missing, ddp_error_t *errp)
 {
     char *line = NULL;
     size_t size = 0;
-    uint64_t last = 0, at;
+    uint64_t last = 0, n_missing = 0, at;
     off_t keep = 0;
     ssize_t n;
     if (!is_file(f)) {
         *ret_last = step;
+        *ret_n_missing = 0;
         return 0;
     }
     rewind(f);
@@ -69,10 +80,12 @@ int losslog_resume(FILE *f, const char *path, uint64_t step, bool drops_validati
             break;
         if (at == step && at == last && strstr(line, "\"skipped\": true")) /* the next one, which comes again */
             break;
+        n_missing += last && at > last ? at - last - 1 : 0;
         last = at;
         keep += n;
     }
     free(line);
     *ret_last = last;
+    *ret_n_missing = n_missing;
     return cut(f, path, keep, errp);
 }

@@ -16,11 +16,15 @@ FILE *losslog_open(const char *path, ddp_error_t *errp);
 /* Empties the file, for training that begins at step 0. */
 int losslog_begin(FILE *f, const char *path, ddp_error_t *errp);
 
+/* All lines so far are on disk when this returns 0; -1: some are not, or could not be written at any time before. */
+int losslog_sync(FILE *f, ddp_error_t *errp);
+
 /* Keeps the lines up to step `step`, or up to the first that is no whole line of a log, and cuts the rest off.
  * drops_validation: a validation after that step is cut off too, since it is done again. *ret_last: the last step in
- * the file, 0: none; less than `step` if lines are missing. If the file is not a regular one (a pipe, /dev/null), it is
- * left as it is, and *ret_last is `step`. */
+ * the file, 0: none; less than `step` if lines are missing. *ret_n_missing: steps between the first line's and
+ * that which have none. If the file is not a regular one (a pipe, /dev/null), it is left as it is, *ret_last is `step`,
+ * and nothing is missing. */
 int losslog_resume(FILE *f, const char *path, uint64_t step, bool drops_validation, uint64_t *ret_last,
-                   ddp_error_t *errp);
+                   uint64_t *ret_n_missing, ddp_error_t *errp);
 
 #endif

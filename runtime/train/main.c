@@ -149,14 +149,17 @@ static struct loop_options loop_options_of(const struct job *j)
 static int begin_log(const ddp_t *d, const struct job *j, bool resumed, ddp_error_t *errp)
 {
     const char *path = j->o.log_json;
-    uint64_t step = ddp_steps_done(d), last;
+    uint64_t step = ddp_steps_done(d), last, n_missing;
     struct loop_options lo = loop_options_of(j);
     if (!j->json)
         return 0;
     if (!resumed)
         return losslog_begin(j->json, path, errp);
-    if (losslog_resume(j->json, path, step, loop_validates(&j->model, &lo, step), &last, errp) < 0)
+    if (losslog_resume(j->json, path, step, loop_validates(&j->model, &lo, step), &last, &n_missing, errp) < 0)
         return -1;
+    if (n_missing)
+        fprintf(stderr, "train: --log-json: %s lacks %" PRIu64 " steps before step %" PRIu64 "\n", path,
+                n_missing, last);
     if (last < step)
         fprintf(stderr, "train: --log-json: %s ends with step %" PRIu64 ", the checkpoint is of step %" PRIu64
                 ": it lacks the steps between\n", path, last, step);

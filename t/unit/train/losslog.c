@@ -34,6 +34,8 @@ static void put(const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
+static uint64_t n_missing; /* as the last resume has it */
+
 /* What the file has after a resume from `step` and one more line. */
 static void assert_resumes(const char *before, uint64_t step, bool drops_validation, const char *after, uint64_t last)
 {
@@ -43,7 +45,7 @@ static void assert_resumes(const char *before, uint64_t step, bool drops_validat
     put(before);
     FILE *f = losslog_open(path, &e);
     assert_non_null(f);
-    assert_int_equal(losslog_resume(f, path, step, drops_validation, &is_last, &e), 0);
+    assert_int_equal(losslog_resume(f, path, step, drops_validation, &is_last, &n_missing, &e), 0);
     fputs("more\n", f);
     FILE *other = fopen(path, "r"); /* the line is in the file, though it was not flushed */
     size_t n = fread(has, 1, sizeof has - 1, other);
@@ -98,6 +100,32 @@ static void a_log_that_is_short_is_told(void **state)
 {
     (void)state;
     assert_resumes(STEP(1) STEP(2), 5, false, STEP(1) STEP(2), 2);
+    assert_int_equal(n_missing, 0);
+}
+
+static void a_hole_is_told(void **state)
+{
+    (void)state;
+    assert_resumes(STEP(1) STEP(2) STEP(5) VAL(5) SKIP(5) STEP(6) STEP(8), 8, false,
+                   STEP(1) STEP(2) STEP(5) VAL(5) SKIP(5) STEP(6) STEP(8), 8);
+    assert_int_equal(n_missing, 3);
+    assert_resumes(STEP(3) STEP(4), 4, false, STEP(3) STEP(4), 4); /* a log that begins with a resume */
+    assert_int_equal(n_missing, 0);
+}
+
+static void what_cannot_be_written_is_told(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    FILE *f = losslog_open(path, &e), *full = losslog_open("/dev/full", &e);
+    fputs(STEP(1), f);
+    assert_int_equal(losslog_sync(f, &e), 0);
+    assert_int_equal(losslog_sync(full, &e), 0);
+    fputs(STEP(1), full);
+    assert_int_equal(losslog_sync(full, &e), -1);
+    assert_error_has(e, "--log-json: lines ");
+    fclose(full);
+    fclose(f);
 }
 
 static void it_begins_empty(void **state)
@@ -123,7 +151,8 @@ static void what_is_no_file_stays(void **state)
     FILE *f = losslog_open("/dev/null", &e);
     assert_non_null(f);
     assert_int_equal(losslog_begin(f, "/dev/null", &e), 0);
-    assert_int_equal(losslog_resume(f, "/dev/null", 7, true, &last, &e), 0);
+    assert_int_equal(losslog_resume(f, "/dev/null", 7, true, &last, &n_missing, &e), 0);
+    assert_int_equal(losslog_sync(f, &e), 0);
     assert_int_equal(last, 7);
     fclose(f);
     assert_null(losslog_open("/nowhere/x", &e));
@@ -136,6 +165,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_step_that_was_skipped_comes_again),
     cmocka_unit_test(what_is_no_line_ends_it),
     cmocka_unit_test(a_log_that_is_short_is_told),
+    cmocka_unit_test(a_hole_is_told),
+    cmocka_unit_test(what_cannot_be_written_is_told),
     cmocka_unit_test(it_begins_empty),
     cmocka_unit_test(what_is_no_file_stays),
 };
