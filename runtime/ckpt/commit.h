@@ -55,7 +55,8 @@ int commit_suspect(const struct savedir *dir, const char *token, struct folder_s
  * job knows of or has reached: it is another job's, which has got further and keeps dir. */
 int commit_clean(const struct savedir *dir, const char *token, uint64_t known, ddp_error_t *errp);
 
-/* Gives a checkpoint its name back that a job which died between two renames has left under another (see commit). */
+/* Gives a checkpoint its name back that a job which died between two renames has left under another (see commit), if it
+ * is own: call savedir_probe first. */
 void commit_recover(const struct savedir *dir);
 
 /* Called when the job leaves: removes DIR/.writer if it holds this job's token. */

@@ -62,13 +62,15 @@ struct place {
     uint64_t newest; /* rank 0 */
 };
 
-/* Rank 0: the folder, which is open, is no other training's, and can be written. */
+/* Rank 0: the folder, which is open, is no other training's, and can be written. A probe is left in it. */
 static enum finding look_into(struct save *save, struct savedir *dir, uint64_t *ret_newest, ddp_error_t *errp)
 {
     const char *resumed = save->checkpoint.resumed_dir;
     char probe[64];
     uint64_t *step;
     size_t n;
+    probe_name(save, probe);
+    bool is_writable = savedir_probe(dir, probe, errp) == 0; /* which also tells what is own there */
     commit_recover(dir);
     if (reader_list(dir->path, &step, &n, errp) < 0)
         return UNWRITABLE;
@@ -79,8 +81,7 @@ static enum finding look_into(struct save *save, struct savedir *dir, uint64_t *
                   "name another folder", dir->path);
         return WRONG;
     }
-    probe_name(save, probe);
-    return savedir_probe(dir, probe, errp) < 0 ? UNWRITABLE : look_who_else(save, dir, errp);
+    return is_writable ? look_who_else(save, dir, errp) : UNWRITABLE;
 }
 
 static enum finding look_first(struct save *save, const char *path, struct place *ret, ddp_error_t *errp)

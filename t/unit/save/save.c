@@ -321,6 +321,75 @@ static void what_was_found_broken_is_none_to_keep(void **state)
     assert_true(is_there("step-00000007") && !is_there("step-00000009") && is_there("step-00000010"));
 }
 
+/* A server that gives this user's files to another one. */
+static bool is_mapped;
+uid_t __real_geteuid(void);
+uid_t __wrap_geteuid(void);
+
+uid_t __wrap_geteuid(void)
+{
+    return __real_geteuid() + is_mapped;
+}
+
+static int mapped_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    is_mapped = true;
+    CHECK(resume_newest(&r.save, test_folder, &e) == 1, "%s", e.text);
+    CHECK(r.state.optimizer.n_steps == RIG_STEP + 2, "step %llu", (unsigned long long)r.state.optimizer.n_steps);
+    rig_close(&r);
+    return 0;
+}
+
+/* A job died between the two renames of a commit. */
+static void where_users_are_mapped_a_checkpoint_gets_its_name_back(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    char from[200], to[200];
+    assert_true(rig_run(save_two_rank, 2, &plain));
+    snprintf(from, sizeof from, "%s/step-00000009", test_folder);
+    snprintf(to, sizeof to, "%s/.saving-0123456789abcdef-step-00000009-old", test_folder);
+    assert_int_equal(rename(from, to), 0);
+    assert_true(rig_run(mapped_rank, 2, &plain));
+    assert_true(is_there("step-00000009/manifest.json"));
+}
+
+static int refused_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    is_full = ((const struct rig_plan *)j->arg)->is_full;
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) < 0, "opened");
+    is_full = false;
+    CHECK(strstr(e.text, "has checkpoints already"), "%s", e.text);
+    rig_close(&r);
+    return 0;
+}
+
+static int count(void *n, const char *dir, const char *name, ddp_error_t *errp)
+{
+    (void)dir, (void)name, (void)errp;
+    ++*(int *)n;
+    return 0;
+}
+
+static void what_is_refused_stays_as_it_was(void **state)
+{
+    (void)state;
+    const struct rig_plan cases[] = {{0}, {.is_full = true}};
+    assert_true(rig_run(save_two_rank, 2, &cases[0]));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int n = 0;
+        assert_true(rig_run(refused_rank, 2, &cases[i]));
+        assert_int_equal(folder_each(test_folder, count, &n, NULL), 0);
+        assert_int_equal(n, 2);
+    }
+}
+
 /* A file system that takes its time for each file; or for ever, until the test lets it go on. */
 static int file_ms;
 static int hung[2] = {-1, -1};
@@ -394,6 +463,8 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(a_byte_that_changed_is_found),
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
     IN_FOLDER(who_is_further_keeps_the_folder),
+    IN_FOLDER(where_users_are_mapped_a_checkpoint_gets_its_name_back),
+    IN_FOLDER(what_is_refused_stays_as_it_was),
     cmocka_unit_test(what_could_not_be_read_is_set_aside),
     IN_FOLDER(what_has_been_replaced_is_not),
     IN_FOLDER(what_cannot_be_set_aside_stays),
