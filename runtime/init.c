@@ -11,6 +11,7 @@
 struct self {
     boot_t *boot;
     const char *node, *name;
+    const char *timeout_name; /* of comm_config; NULL: the setting's */
 };
 
 /* Everything that needs the boot; it is closed in any case: nobody may stay connected to PMIx (boot.h). */
@@ -19,7 +20,8 @@ static int wire_up(ddp_t *d, const struct self *self, ddp_error_t *errp)
     double timeout_s = d->config.timeout_s;
     uint64_t deadline = deadline_in(timeout_s);
     struct comm_config cfg = {
-        .timeout_s = timeout_s, .interface = config_text(d->config.interface), .progress = d->config.progress};
+        .timeout_s = timeout_s, .interface = config_text(d->config.interface), .progress = d->config.progress,
+        .timeout_name = self->timeout_name ? self->timeout_name : "DDP_TIMEOUT"};
     boot_t *b = self->boot ? self->boot : boot_open(deadline, errp);
     if (!b)
         return -1;
@@ -82,7 +84,7 @@ static int open_group(ddp_t *d, const struct ddp_group *g, ddp_error_t *errp)
         return -1;
     if (g->timeout_s > 0)
         d->config.timeout_s = g->timeout_s;
-    struct self self = {boot_given(&given, errp), g->node, g->name};
+    struct self self = {boot_given(&given, errp), g->node, g->name, g->timeout_s > 0 ? "the group's timeout" : NULL};
     return self.boot ? wire_up(d, &self, errp) : -1;
 }
 

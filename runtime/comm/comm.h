@@ -37,6 +37,7 @@ enum comm_progress_mode { COMM_PROGRESS_AUTO, COMM_PROGRESS_CALLER, COMM_PROGRES
 
 struct comm_config {
     double timeout_s;      /* deadline of every wait */
+    const char *timeout_name; /* what sets it, for errors, as in "DDP_TIMEOUT"; NULL: they do not say. Borrowed */
     const char *interface; /* name of the network interface to use between nodes; NULL: the one towards MASTER_ADDR
                               (from the environment), else the first that is up */
     enum comm_progress_mode progress;

@@ -64,6 +64,7 @@ watch_t *watch_create(const struct watch_config *cfg, ddp_error_t *errp)
     w->n_local = cfg->n_local;
     w->n_remote = cfg->n_remote;
     w->flight = cfg->flight;
+    w->timeout_name = cfg->timeout_name;
     w->notice.fd = -1; /* the caller's, unless all goes well */
     pthread_mutex_init(&w->lock, NULL);
     w->local_links = links_create(cfg->local, w->n_local);
@@ -166,6 +167,16 @@ void watch_waits_for(watch_t *w, int suspect)
     watch_sync(w);
 }
 
+static void raise_late(watch_t *w, int culprit, double timeout_s, enum watch_what what)
+{
+    struct cause c = {.kind = WATCH_LATE, .rank = culprit, .arg = w->rank, .what = what, .slot = w->local};
+    char text[WATCH_TEXT_MAX + 1];
+    int n = snprintf(text, sizeof text, "%.10g s", timeout_s);
+    if (w->timeout_name)
+        snprintf(text + n, sizeof text - (size_t)n, " (%s)", w->timeout_name);
+    watch_raise_cause(w, c, text);
+}
+
 bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s, enum watch_what what)
 {
     uint64_t now = clock_ns(), grace_ns = (uint64_t)((timeout_s < 4 ? timeout_s / 4 : 1) * NS_PER_S);
@@ -185,7 +196,7 @@ bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s,
     if (culprit < 0 && suspect == WATCH_ANYONE)
         watch_raise(w, WATCH_STUCK, w->rank, 0, what);
     else
-        watch_raise(w, WATCH_LATE, culprit < 0 ? suspect : culprit, w->rank, what);
+        raise_late(w, culprit < 0 ? suspect : culprit, timeout_s, what);
     return true;
 }
 

@@ -29,7 +29,7 @@ enum watch_kind {
     WATCH_DIED = 1, /* the rank died; arg: its wait status, or WATCH_STATUS_UNKNOWN */
     WATCH_LOST,     /* the connection to the rank failed; arg: errno */
     WATCH_LEFT,     /* the rank left although rank `arg` waits for it, in `what` */
-    WATCH_LATE,     /* rank `arg` waited for the rank until its deadline (raised by watch_is_late) */
+    WATCH_LATE,     /* rank `arg` waited for the rank until its deadline (raised by watch_is_late); a text says which */
     WATCH_ABORT,    /* the rank aborted; a text says why */
     WATCH_DIFFERS,  /* the rank made another call than another rank, which a text names */
     WATCH_STUCK,    /* every rank waits for all others, and nothing moves; rank: who found this out */
@@ -76,6 +76,7 @@ struct watch_config {
     struct watch_peer *remote; /* of the leader: the other nodes' leaders, with pidfd -1. Copied */
     size_t n_remote;
     flight_t *flight; /* where a wait is noted, or NULL; borrowed */
+    const char *timeout_name; /* as in comm.h */
     int notice_fd; /* to the guard (notice.h), or -1; the watch takes it over */
 };
 

@@ -71,8 +71,9 @@ int cause_error(const struct world *w, struct cause c, const char *text, const f
         return error_set(errp, DDP_E_PEER, ESHUTDOWN, "%s left the job while rank %d waits in %s", who, c.arg,
                          watch_what_name(c.what));
     case WATCH_LATE:
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not come before the deadline; rank %d waited in %s%s",
-                         who, c.arg, watch_what_name(c.what), flight_where(flight, where, sizeof where));
+        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "%s did not come before the deadline; rank %d waited in %s%s "
+                         "for %s", who, c.arg, watch_what_name(c.what), flight_where(flight, where, sizeof where),
+                         text);
     case WATCH_ABORT:
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s aborted: %s", who, text);
     case WATCH_NOTICE:

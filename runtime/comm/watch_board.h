@@ -29,7 +29,8 @@ struct cause {
 struct cause cause_unpack(uint64_t word);
 
 /* Fills *errp with "rank 3 (n2) died (signal 9)" or the like, where a deadline has passed also with how far this rank
- * had come, as its flight recorder says (NULL: it has none). text: of WATCH_ABORT, WATCH_DIFFERS and WATCH_NOTICE.
+ * had come, as its flight recorder says (NULL: it has none). text: of WATCH_LATE, WATCH_ABORT, WATCH_DIFFERS and
+ * WATCH_NOTICE.
  * Returns -1. */
 int cause_error(const struct world *w, struct cause c, const char *text, const flight_t *flight, ddp_error_t *errp);
 

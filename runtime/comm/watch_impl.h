@@ -34,6 +34,7 @@ struct watch {
     size_t n_local, n_remote;
     struct notice notice; /* read by the watch thread only; sent to, and closed, under the lock */
     flight_t *flight;
+    const char *timeout_name;
     struct pollfd *polls;
     int wake_fd, event_fd;
     struct {

@@ -150,6 +150,7 @@ static int start_watch(struct wiring *x, ddp_error_t *errp)
     w.n_remote = x->control ? (size_t)c->n_nodes - 1 : 0;
     w.notice_fd = notice_take();
     w.flight = c->flight;
+    w.timeout_name = x->cfg->timeout_name;
     c->watch = c->shm.watch = watch_create(&w, errp);
     if (!c->watch) {
         io_close(w.notice_fd);

@@ -24,7 +24,8 @@ struct world *job_world(const struct job *j, int rank)
 
 comm_t *job_comm(struct job *j, int rank, struct world **ret_w, ddp_error_t *errp)
 {
-    struct comm_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 30, .progress = j->progress};
+    struct comm_config cfg = {.timeout_s = j->timeout_s > 0 ? j->timeout_s : 30, .progress = j->progress,
+                              .timeout_name = "DDP_TIMEOUT"};
     boot_t *b = memboot_open(j->boot, rank);
     *ret_w = job_world(j, rank);
     comm_t *c = comm_create(&cfg, *ret_w, b, errp);
