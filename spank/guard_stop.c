@@ -56,8 +56,6 @@ static void have_requeued(const struct guard_stop *s)
         process_say("ddp: the job is not requeued: %s", e.text);
         return;
     }
-    if (s->f->option) /* which requeue_command reads; of a batch script's it is there */
-        setenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp", s->f->option, 1);
     r.limit = (int)v.i;
     r.args = join_arguments(s->f, &r.n_args);
     if (requeue_job(&r, &note) && note)

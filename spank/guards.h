@@ -90,7 +90,6 @@ struct guards_facts {
     char **env;       /* the task's variables; NULL: this process's. Borrowed, as is: */
     int argc;
     char **argv;        /* the program's */
-    const char *option; /* of --ddp; NULL: not given */
     int node, n_nodes; /* counted from rank 0's node, which is 0; n_nodes 1: no other node is to be joined */
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */

@@ -31,6 +31,7 @@ SPANK_PLUGIN(ddp, 1)
 
 #include "runtime/base/clock.h"
 #include "runtime/base/plain.h"
+#include "runtime/sched/requeue.h"
 #include "spank/gather.h"
 #include "spank/guard.h"
 #include "spank/keys.h"
@@ -249,6 +250,14 @@ static void set_variables(spank_t sp, const struct environment *env)
         set_variable(sp, "DDP_SET", env->set);
 }
 
+/* Slurm tells tasks what sbatch or salloc was given, and not what their own srun was. */
+static void set_option(spank_t sp)
+{
+    const char *option = plugin.has_option ? plugin.option : lookup_job("SLURM_DDP", job_environment(sp));
+    if (option)
+        set_variable(sp, REQUEUE_OPTION_VARIABLE, option);
+}
+
 /* A slurmd that is not root's could write nothing that a task believes. */
 static void store_cores(void)
 {
@@ -385,8 +394,9 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
     if (rc < 0 || (t.environment.n_vars && check_arguments(&e) < 0))
         fail_task(sp, &e);
     set_variables(sp, &t.environment); /* before a fork, behind which each write copies a page */
+    if (t.environment.n_vars)
+        set_option(sp);
     t.guard.env = job_environment(sp);
-    t.guard.option = r.option;
     if (spank_get_item(sp, S_JOB_ARGV, &t.guard.argc, &t.guard.argv) != ESPANK_SUCCESS)
         t.guard.argc = 0;
     struct seat seat;

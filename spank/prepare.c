@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/sched/requeue.h"
 #include "spank/cmdline.h"
 #include "spank/environment.h"
 #include "spank/gather.h"
@@ -80,6 +81,7 @@ void prepare_forget(void)
     unsetenv(GUARDS_VARIABLE);
     unsetenv(LIFELINE_VARIABLE);
     unsetenv(STOP_END_VARIABLE);
+    unsetenv(REQUEUE_OPTION_VARIABLE);
 }
 
 /* --ddp of this srun: its flag, else what sbatch or salloc left in the job's environment. */

@@ -92,7 +92,7 @@ is "... each step with a port of its own" "$(unqueued "$cluster_dir/home/inner.o
 cat >"$tmp/nested" <<'NEST'
 #!/bin/sh
 show='echo $1 rank=${RANK-none} mpi=${SLURM_MPI_TYPE-none} kill=${SLURM_KILL_BAD_EXIT-none} own=${OWN-none}\
-    pmi=${PMIX_NAMESPACE-none},${PMI_RANK-none}'
+    option=${DDP_OPTION-none} pmi=${PMIX_NAMESPACE-none},${PMI_RANK-none}'
 srun --overlap -n1 sh -c "$show" x plain
 srun --overlap -n1 --ddp=off sh -c "$show" x off
 srun --overlap -n1 --ddp=on,mpi=none sh -c "$show" x none
@@ -100,10 +100,10 @@ srun --overlap -n1 --export=NONE /bin/sh -c "$show" x bare
 NEST
 chmod 755 "$tmp/nested"
 OWN=1 cluster_run srun --ddp=on -n1 "$tmp/nested"
-want="plain rank=none mpi=none kill=none own=1 pmi=none,none
-off rank=none mpi=none kill=none own=1 pmi=none,none
-none rank=0 mpi=none kill=1 own=1 pmi=none,none
-bare rank=none mpi=none kill=none own=none pmi=none,none"
+want="plain rank=none mpi=none kill=none own=1 option=none pmi=none,none
+off rank=none mpi=none kill=none own=1 option=none pmi=none,none
+none rank=0 mpi=none kill=1 own=1 option=on,mpi=none pmi=none,none
+bare rank=none mpi=none kill=none own=none option=none pmi=none,none"
 is "a task's own sruns start from the user's environment" "$out" "$want"
 OWN=1 cluster_run srun --ddp=on,mpi=pmi2 -n1 "$tmp/nested"
 is "... also below PMI" "$out" "$want"

@@ -61,9 +61,9 @@ ask SLURM_JOB_ID=12 -- 75
 like "--no-requeue" "$rc $err" "^75 .*submit it with --requeue"
 job RUNNING BatchFlag=0 >"$tmp/bin/job"
 ask SLURM_JOB_ID=12 -- 75
-like "an interactive job" "$rc $err" "^75 .*requeues batch jobs only.*; to go on: "
+like "an interactive job" "$rc $err" "^75 .*requeues batch jobs only.*; to go on: run the same srun again$"
 ask -- 75
-like "no job" "$rc $err" "^75 .*no job of Slurm's.*; to go on: "
+like "no job" "$rc $err" "^75 .*no job of Slurm's.*; to go on: run the same srun again$"
 
 job RUNNING >"$tmp/bin/job"
 echo "slurm_requeue error: Requested operation is presently disabled" >"$tmp/bin/refuse"

@@ -72,8 +72,8 @@ is "... and ddp requeue says nothing else" \
 is "... by srun's exit code" "$(grep -c '^srun ended with 75$' "$(log noscontrol)")" 1
 forget "$job"
 
-DDP_REQUEUE=auto "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on -N1 -n2 -J inter "${train[@]}" \
-    --ckpt "$cluster_dir/home/inter.ckpt" >"$(log inter)" 2>&1 &
+DDP_REQUEUE=auto "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,timeout=99 -N1 -n2 -J inter \
+    "${train[@]}" --ckpt "$cluster_dir/home/inter.ckpt" >"$(log inter)" 2>&1 &
 srun=$!
 until_true 60 grep -q 'step 20/' "$(log inter)"
 cluster_run squeue -h -n inter -o %A
@@ -81,7 +81,7 @@ cluster_run scancel --signal=TERM "$out"
 rc=0
 wait $srun || rc=$?
 is "srun by hand: exit code" "$rc" 75
-again="srun --ddp=on -N1 -n2 -pmain ${train[0]} .*--ckpt $cluster_dir/home/inter.ckpt"
+again="srun --ddp=on,timeout=99 -N1 -n2 -pmain ${train[0]} .*--ckpt $cluster_dir/home/inter.ckpt"
 like "... and the command that goes on" "$(log_of inter)" "an interactive one; to go on: $again"
 cluster_run sinfo -h -N -t drain,down,fail -o "%N %T"
 is "no node is the worse for it" "$out" ""

@@ -44,7 +44,8 @@ static int bad_usage(const char *why)
 
 static int requeue(int code, int limit, const char *exclude)
 {
-    struct requeue_request r = {.limit = limit, .exclude = exclude, .patience_s = REQUEUE_PATIENCE_S};
+    struct requeue_request r = {.limit = limit, .exclude = exclude, .patience_s = REQUEUE_PATIENCE_S,
+                                .command = "run the same srun again"};
     char *note;
     if (code != DDP_EXIT_STOPPED)
         return code;

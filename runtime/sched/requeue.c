@@ -65,7 +65,7 @@ static void put_launcher(FILE *f)
         {"--gpus-per-node=", "SLURM_GPUS_PER_NODE"},     {"-p", "SLURM_JOB_PARTITION"},
         {"-A", "SLURM_JOB_ACCOUNT"},
     };
-    const char *ddp = getenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp"); /* --ddp, as Slurm hands it to tasks */
+    const char *ddp = getenv(REQUEUE_OPTION_VARIABLE);
     if (!getenv("SLURM_STEP_NUM_TASKS")) {
         fputs("ddp run", f);
         put_option(f, "-n ", "WORLD_SIZE");
@@ -126,7 +126,7 @@ static char *note(const char *fmt, ...)
 
 static char *tell_command(const struct requeue_request *r, const char *why)
 {
-    char *command = r->args ? requeue_command(r->args, r->n_args) : own_command();
+    char *command = r->command ? strdup(r->command) : r->args ? requeue_command(r->args, r->n_args) : own_command();
     char *text = note("%s; to go on: %s", why, command ? command : "run it again");
     free(command);
     return text;

@@ -13,6 +13,7 @@
 #include "runtime/sched/slurm.h"
 
 #define REQUEUE_PATIENCE_S 20.0 /* for an answer of the controller */
+#define REQUEUE_OPTION_VARIABLE "DDP_OPTION" /* from the plugin to its tasks: --ddp's text, of their own srun */
 
 enum requeue_mode { REQUEUE_OFF, REQUEUE_AUTO };
 
@@ -32,6 +33,7 @@ struct requeue_request {
     int limit;           /* restarts after which the job is not requeued */
     const char *exclude; /* nodes, as a host list; NULL or "": none */
     double patience_s;   /* for each answer of the controller */
+    const char *command; /* what goes on, for the user; NULL: requeue_command's */
     const char *args;    /* of the program, as requeue_command takes them; NULL: this process is the program */
     size_t n_args;       /* bytes */
 };

@@ -32,7 +32,7 @@ static void the_command_is_fit_for_a_shell(void **state)
     static const char args[] = "./train\0--data\0it's a file\0--x=1\0\0$(rm -rf)\0a\nb";
     static const char *const set[] = {"SLURM_STEP_NUM_NODES", "2", "SLURM_STEP_NUM_TASKS", "4", "SLURM_CPUS_PER_TASK",
                                       "3", "SLURM_JOB_PARTITION", "a b",
-                                      "SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp", "on,requeue=auto"};
+                                      "DDP_OPTION", "on,requeue=auto"};
     static const char *const unset[] = {"SLURM_NTASKS_PER_NODE", "SLURM_GPUS_PER_NODE", "SLURM_JOB_ACCOUNT"};
     for (size_t i = 0; i < sizeof unset / sizeof *unset; i++)
         unsetenv(unset[i]);
@@ -42,7 +42,7 @@ static void the_command_is_fit_for_a_shell(void **state)
     assert_string_equal(command, "srun --ddp=on,requeue=auto -N2 -n4 -c3 -p'a b' ./train --data 'it'\\''s a file' "
                                  "--x=1 '' '$(rm -rf)' 'a\nb'");
     free(command);
-    unsetenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddp_ddp");
+    unsetenv("DDP_OPTION");
     command = requeue_command("x", 1); /* cut short */
     assert_string_equal(command, "srun --ddp=on -N2 -n4 -c3 -p'a b' x");
     free(command);

@@ -22,7 +22,8 @@
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static char path_variable[128];
-static char *environment[] = {path_variable, "SLURM_JOB_ID=12", NULL};
+static char *environment[] = {path_variable, "SLURM_JOB_ID=12", "SLURM_STEP_NUM_TASKS=1", "DDP_OPTION=on,stop=USR1",
+                              NULL};
 static char *arguments[] = {"./train", "a b"};
 
 /* One rank, which is its own root. */
@@ -31,7 +32,7 @@ static struct guards_facts facts_of(int before_s)
     return (struct guards_facts){.rank = 0, .size = 1, .local_size = 1, .n_nodes = 1, .name = "n1", .ends_step = true,
                                  .join_s = GUARDS_JOIN_S, .stuck_s = GUARDS_STUCK_S, .idle_s = GUARDS_IDLE_S,
                                  .token = TOKEN, .stop = {SIGUSR1, before_s}, .stop_code = 75, .saves = true,
-                                 .env = environment, .argc = 2, .argv = arguments, .option = "on,stop=USR1"};
+                                 .env = environment, .argc = 2, .argv = arguments};
 }
 
 static void the_key_is_strict(void **state)
@@ -316,7 +317,7 @@ static void a_step_by_hand_is_told_how_to_go_on(void **state)
     put_scontrol("echo JobId=12 UserId=u BatchFlag=0 JobState=RUNNING\n", 0);
     struct task t = start(&f, saves);
     assert_int_equal(read_until(t, "'a b'\n", text, sizeof text), 0);
-    assert_non_null(strstr(text, "an interactive one; to go on: "));
+    assert_non_null(strstr(text, "an interactive one; to go on: srun --ddp=on,stop=USR1 "));
     assert_int_equal(WEXITSTATUS(end(t)), 75);
 }
 
