@@ -90,6 +90,26 @@ kill -CONT "$(<"$tmp/out/step")"
 wait $step
 cluster_run "$ddp" ps 999999
 like "a job that is not there" "$rc $out$err" "^1 ddp ps: srun: .*"
-run "$ddp" ps 12x
-is "no step" "$rc $out$err" "2 ddp ps: give a job or a step of it, as 1234 or 1234.0, or nothing (ddp ps --help)"
+for wrong in 12x 12_ 12_x 12. 12_3. 12.3_4 _1; do
+    run "$ddp" ps $wrong
+    is "no step: $wrong" "$rc $out$err" \
+        "2 ddp ps: give a job or a step of it, as 1234, 1234_5 or 1234.0, or nothing (ddp ps --help)"
+done
+
+# shellcheck disable=SC2016
+task='own=$0/own.$SLURM_ARRAY_TASK_ID; echo $SLURM_JOB_ID >$own.new; mv $own.new $own; srun sleep 1000'
+cluster_run sbatch --parsable --array=3-4 -N1 -n1 -o /dev/null --wrap "bash -c '$task' $tmp/out"
+job=$out
+until_true 60 test -s "$tmp/out/own.3"
+for step in "" .0; do
+    # shellcheck disable=SC2317
+    shows() { ( cluster_run "$ddp" ps "${job}_3$step"; printf '%s\n' "$out$err" >"$tmp/ps"; exit "$rc" ); }
+    ok "a task of an array${step:+, a step of it}" until_true 60 shows
+    is "... by the number that it has as a job" "$(awk '/sleep 1000$/ { print $1, $2 }' "$tmp/ps")" \
+        "$(<"$tmp/out/own.3").0 0" || diag "$(<"$tmp/ps")"
+done
+cluster_run "$ddp" ps "${job}_5"
+like "a task that is not there" "$rc $out$err" \
+    "^1 ddp ps: ${job}_5: .*: give the number that it has as a job, SLURM_JOB_ID in it$"
+( cluster_run scancel "$job" )
 done_testing
