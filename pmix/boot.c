@@ -36,7 +36,8 @@ static int check_alone(ddp_error_t *errp)
         return 0;
     return error_set(errp, DDP_E_BOOT, ENOTCONN,
                      "%s=%.32s, but this process was started without PMIx or PMI, so the tasks cannot find each other: "
-                     "%s", name, text, cure);
+                     "%s", name, text, !env("DDP_SET") ? cure : "leave out mpi=none (of --ddp, DDP_MPI or the site "
+                     "file) and --mpi=none, or see what ddp: says above");
 }
 
 /* The backend that the environment asks for, or NULL. */

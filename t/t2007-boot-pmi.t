@@ -44,8 +44,13 @@ like "... with ports of Slurm's where they are asked for" "$rc $out" "^0 pmi2 [0
 cluster_run srun --ddp=on,mpi=pmi2 --mpi=none -N1 -n1 bash -c "$shown"
 is "srun's own --mpi goes before it" "$rc $out" "0  no ports"
 cluster_run srun --ddp=on,mpi=pmi2 --mpi=none -N1 -n2 "$probe"
+without="SLURM_STEP_NUM_TASKS=2, but this process was started without PMIx or PMI"
 like "... and a program that needs either refuses, with the cure" "$rc $(sort -u <<<"$err")" \
-    "^1 .*SLURM_STEP_NUM_TASKS=2, but this process was started without PMIx or PMI.*srun --ddp=on"
+    "^1 .*$without.*: leave out mpi=none .* and --mpi=none"
+cluster_run srun --ddp=on,mpi=none -N1 -n2 "$probe"
+like "mpi=none likewise" "$rc $(sort -u <<<"$err")" "^1 .*$without.*: leave out mpi=none .*DDP_MPI.* site file"
+cluster_run srun --mpi=none -N1 -n2 "$probe"
+like "without --ddp another cure is named" "$rc $(sort -u <<<"$err")" "^1 .*$without.*: start it with .*srun --ddp=on"
 cat >"$tmp/without.sh" <<'SCRIPT'
 # without.sh DIR PLUGIN COMMAND...: a Slurm that was built without that plugin, for this command.
 plugins=$(dirname "$(find /usr/lib -name mpi_pmi2.so | head -n 1)")
