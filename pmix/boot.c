@@ -21,23 +21,22 @@ static const char *env(const char *name)
     return v && *v ? v : NULL;
 }
 
-/* The variable that says how many tasks there are: the step's, since srun --preserve-env leaves the job's as it is. */
-static const char *tasks_variable(void)
-{
-    return env("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-}
-
-/* 0, or -1 where Slurm speaks of several tasks: as a single process each of them would train a model of its own. */
+/* 0, or -1 where Slurm speaks of several tasks: as a single process each of them would train a model of its own. Either
+ * variable may be left of what this was started in: the step's in a job that sbatch was called for in a step, the job's
+ * under srun --preserve-env. */
 static int check_alone(ddp_error_t *errp)
 {
-    const char *name = tasks_variable(), *text = env(name);
-    int n = 0;
-    if (!text || (num_int(text, 1, 1 << 30, &n) == 0 && n == 1))
-        return 0;
-    return error_set(errp, DDP_E_BOOT, ENOTCONN,
-                     "%s=%.32s, but this process was started without PMIx or PMI, so the tasks cannot find each other: "
-                     "%s", name, text, !env("DDP_SET") ? cure : "leave out mpi=none (of --ddp, DDP_MPI or the site "
-                     "file) and --mpi=none, or see what ddp: says above");
+    static const char *const names[] = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = env(names[i]);
+        int n = 0;
+        if (text && (num_int(text, 1, 1 << 30, &n) < 0 || n > 1))
+            return error_set(errp, DDP_E_BOOT, ENOTCONN,
+                             "%s=%.32s, but this process was started without PMIx or PMI, so the tasks cannot find "
+                             "each other: %s", names[i], text, !env("DDP_SET") ? cure : "leave out mpi=none (of --ddp, "
+                             "DDP_MPI or the site file) and --mpi=none, or see what ddp: says above");
+    }
+    return 0;
 }
 
 /* The backend that the environment asks for, or NULL. */
@@ -91,11 +90,11 @@ static int check_step(ddp_error_t *errp)
     return refuse_step(errp, what);
 }
 
-/* PMIx counts as many ranks as Slurm. */
+/* PMIx counts as many ranks as Slurm: as the step, since srun --preserve-env leaves the job's variable as it is. */
 static int check_size(int size, ddp_error_t *errp)
 {
     char what[80];
-    const char *name = tasks_variable();
+    const char *name = env("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
     int n;
     if (num_int(env(name), 1, 1 << 30, &n) < 0 || n == size)
         return 0;

@@ -8,8 +8,8 @@
  * address), `pmi` (the same where PMI 1 carries it: srun --mpi=pmi2), `guard` (the same where the step's guards carry
  * it), `single` (one process). boot_open chooses the backend that DDP_BOOT names, else local if
  * DDP_BOOT_ADDR is set (`ddp run` sets it), else guard if DDP_GUARD_DOOR is set, else pmix if the process runs under
- * PMIx, else pmi if it runs under PMI, else single. With several tasks (SLURM_STEP_NUM_TASKS, else SLURM_NTASKS) and
- * neither it refuses, because N processes would train N models. */
+ * PMIx, else pmi if it runs under PMI, else single. With several tasks (by SLURM_STEP_NUM_TASKS or SLURM_NTASKS, of
+ * which either may be another step's or the job's) and neither it refuses, because N processes would train N models. */
 #ifndef DDP_PMIX_BOOT_H
 #define DDP_PMIX_BOOT_H
 

@@ -15,10 +15,10 @@ run "$probe"
 like "alone without anything: one rank" "$rc $out" "^0 rank 0 of 1: node 0 of 1, local 0 of 1, "
 run env SLURM_NTASKS=1 SLURM_STEP_NUM_TASKS=1 "$probe"
 is "one Slurm task is alone as well" "$rc" 0
-run env SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=1 "$probe"
-is "... in a job of several, too" "$rc" 0
 refused "several Slurm tasks without PMIx" "SLURM_NTASKS=4.*srun --ddp=on.*srun --mpi=pmix" SLURM_NTASKS=4
 refused "several tasks of the step" "SLURM_STEP_NUM_TASKS=2.*srun --ddp=on" SLURM_NTASKS=1 SLURM_STEP_NUM_TASKS=2
+refused "several tasks of a job that was submitted in a step of one" "SLURM_NTASKS=4.*srun --ddp=on" SLURM_NTASKS=4 \
+    SLURM_STEP_NUM_TASKS=1
 refused "a task count that is no number" "SLURM_NTASKS=many.*srun --ddp=on" SLURM_NTASKS=many
 refused "half of PMI is none" "SLURM_NTASKS=4" SLURM_NTASKS=4 PMI_RANK=0 PMI_SIZE=4
 refused "half of PMIx is none" "SLURM_NTASKS=4" SLURM_NTASKS=4 PMIX_RANK=0

@@ -51,6 +51,9 @@ cluster_run srun --ddp=on,mpi=none -N1 -n2 "$probe"
 like "mpi=none likewise" "$rc $(sort -u <<<"$err")" "^1 .*$without.*: leave out mpi=none .*DDP_MPI.* site file"
 cluster_run srun --mpi=none -N1 -n2 "$probe"
 like "without --ddp another cure is named" "$rc $(sort -u <<<"$err")" "^1 .*$without.*: start it with .*srun --ddp=on"
+cluster_run srun --mpi=none -N1 -n1 sbatch --wait -n2 -o "$cluster_dir/home/batch.out" --wrap "$probe"
+like "... in a batch job, too, which was submitted in a step of one task" "$(<"$cluster_dir/home/batch.out")" \
+    "^bootprobe: SLURM_NTASKS=2, but .*srun --ddp=on"
 cat >"$tmp/without.sh" <<'SCRIPT'
 # without.sh DIR PLUGIN COMMAND...: a Slurm that was built without that plugin, for this command.
 plugins=$(dirname "$(find /usr/lib -name mpi_pmi2.so | head -n 1)")
