@@ -63,6 +63,21 @@ go 1 again 6 1 8
 is "... goes on from the second" "$rc $(micros again 4)" "0 4"
 is "... to the same bits" "$(bits again)" "$want"
 
+# Sums of gradients that were scaled otherwise, or lie otherwise, are not this job's.
+DDP_LOSS_SCALE=1024 go 2 scaled 6 4 0 3 2 0
+go 2 scaled 6 4 0 3 0 0
+like "another loss scale: the step begins anew" "$rc $out" \
+    "^75 .*after 1 micro-steps.*warning: step 3 was begun on 2 ranks, with another loss scale: it begins anew"
+go 2 scaled 6 4 0
+is "... goes on from what is then saved of it, to the same bits" "$(bits scaled)$(micros scaled 3)" "$(bits ref2)3"
+DDP_LOSS_SCALE=1024 go 2 same-scale 6 4 0 3 2 0
+DDP_LOSS_SCALE=1024 go 2 same-scale 6 4 0
+is "the same scale: the step goes on, to the same bits" "$(bits same-scale)$(micros same-scale 3)" "$(bits ref2)1"
+go 2 swap 6 4 0 3 1 0
+go 2 swap 6 4 0 99 0 0 swap
+like "parameters in another order: the step begins anew, to the same bits" "$(bits swap)$(micros swap 3)$out" \
+    "$(bits ref2)4.*warning: step 3 was begun on 2 ranks, with parameters in another order: it begins anew"
+
 # Broken sums of a step are noticed; the step then begins anew.
 go 2 broken 6 4 0 3 1 0
 f=$(ls "$tmp"/broken/step-*/window-00001*.safetensors)

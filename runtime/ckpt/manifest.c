@@ -41,6 +41,7 @@ const struct manifest_field manifest_field[MANIFEST_FIELDS] = {
     AT("data", "order", FIELD_TEXT, data.order),
     AT("window", "micro", FIELD_INT, window.micro),
     AT("window", "n_ranks", FIELD_INT, window.n_ranks),
+    AT_LATER("sums", "scale", FIELD_REAL, window.scale),
     AT_LATER("loss_scale", "scale", FIELD_REAL, loss_scale.scale),
     AT_LATER("loss_scale", "n_good", FIELD_INT, loss_scale.n_good),
 };

@@ -66,7 +66,7 @@ struct checkpoint {
     ddp_error_t start_error;      /* why this rank could not start writing its part */
     double trained_s;             /* time spent in steps, earlier runs included */
     bool has_last;                /* dir has a checkpoint of status.last_step, */
-    int last_micro;               /* which holds this many micro-steps of the step after it, on as many ranks as here */
+    int last_micro;               /* and in it so many micro-steps of the next step, from which this job can go on */
     bool is_clean;                /* rank 0: this job has taken dir over and removed what killed jobs left */
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* a checkpoint was due when none could be begun */

@@ -102,6 +102,7 @@ void checkpoint_state_fill(const struct save *save, struct manifest_state *s)
     s->trained_s = c->trained_s;
     s->window.micro = c->plan.cut_micro;
     s->window.n_ranks = c->plan.cut_micro ? save->team->me.size : 0;
+    s->window.scale = c->plan.cut_micro ? loss_scale_factor(&save->state->loss_scale) : 0;
 }
 
 /* ---- resuming ---- */
@@ -200,7 +201,6 @@ int checkpoint_state_restore(struct save *save, const struct manifest_state *m, 
     c->state.n_runs = m->n_runs + 1;
     c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");
     c->status.resumed_step = m->step;
-    c->last_micro = m->window.n_ranks == save->team->me.size ? m->window.micro : 0;
     return 0;
 }
 

@@ -5,8 +5,9 @@
  * reduction, whether to stop. If they stop, the step is cut: the sums of its micro-steps so far are kept; the next
  * micro-step is empty and synchronises nothing; and ddp_step does nothing but set `stop` and `cut`. A checkpoint then
  * holds the state of the last whole step and, in tensors of the group "window", each rank's sums. A resume on the same
- * number of ranks continues the step there. A resume on another number of ranks begins the step anew: the results have
- * the same bits with shards, and the work of the cut step is lost.
+ * number of ranks continues the step there. A resume on another number of ranks, or with other batches, another loss
+ * scale or parameters in another order, begins the step anew, and the work of the cut step is lost. On other ranks the
+ * results have the same bits with shards.
  *
  * The tensors of rank R, with n parameters: rank-R.state, doubles: loss, items, which parameters were used [n], losses
  * of the levels of shards.h; then rank-R.grads, the gradients' arena, or, with shards, rank-R.level-J for each level in
@@ -62,7 +63,7 @@ int cut_tensors(struct save *save, struct st_tensor **ret, size_t *ret_n, ddp_er
 int cut_share(struct save *save, ddp_error_t *errp);
 
 /* Called after the rest of the checkpoint in `path` was restored: restores the cut step if it ran on the same number of
- * ranks with the same batches; else warns that the step begins anew. Collective. */
+ * ranks with the same batches, loss scale and order of parameters; else warns that the step begins anew. Collective. */
 int cut_load(struct save *save, const char *path, const struct manifest *m, ddp_error_t *errp);
 int cut_take_memory(struct save *save, ddp_error_t *errp);
 

@@ -88,11 +88,32 @@ int cut_share(struct save *save, ddp_error_t *errp)
 
 /* ---- reading ---- */
 
-static bool is_for_us(const struct save *save, const struct manifest_state *s)
+/* Parameters lie in the sums as they were declared, and a manifest has them in that order, too. */
+static bool is_same_order(const struct layout *l, const struct manifest *m)
+{
+    int i = 0;
+    while (i < l->n && (size_t)i < m->n_tensors && !strcmp(m->tensor[i].at.t.name, l->param[i].name))
+        i++;
+    return i == l->n;
+}
+
+/* How a step was begun that this job cannot go on with; "": nothing but ranks and batches can be in the way. */
+static const char *begun_otherwise(const struct save *save, const struct manifest *m)
 {
     const struct state *st = save->state;
-    const struct data_config *c = &st->data.cfg;
-    return !st->arena.device && s->window.n_ranks == save->team->me.size && s->data.batch == c->batch &&
+    double scale = m->state.window.scale > 0 ? m->state.window.scale : 1;
+    if (st->arena.device)
+        return ", on processors";
+    if (scale != loss_scale_factor(&st->loss_scale))
+        return ", with another loss scale";
+    return is_same_order(&st->layout, m) ? "" : ", with parameters in another order";
+}
+
+static bool is_for_us(const struct save *save, const struct manifest *m)
+{
+    const struct data_config *c = &save->state->data.cfg;
+    const struct manifest_state *s = &m->state;
+    return !*begun_otherwise(save, m) && s->window.n_ranks == save->team->me.size && s->data.batch == c->batch &&
            s->data.accum == c->accum && s->data.shards == c->n_shards;
 }
 
@@ -133,7 +154,7 @@ static int go_on(struct save *save, const struct manifest_state *s, ddp_error_t 
     const struct data_position at = {.epoch = s->data.epoch, .cursor = s->data.cursor, .micro = s->window.micro};
     if (data_seek(&save->state->data, &at, errp) < 0)
         return -1;
-    save->cut.micro = s->window.micro;
+    save->checkpoint.last_micro = save->cut.micro = s->window.micro;
     save->cut.is_kept = true; /* ddp_batch_next puts it back */
     save->state->micro.is_unfinished = true;
     save->state->micro.began_ns = clock_ns();
@@ -146,9 +167,9 @@ int cut_load(struct save *save, const char *path, const struct manifest *m, ddp_
     ddp_error_t why = {0}, told;
     if (!s->window.micro)
         return 0;
-    if (!is_for_us(save, s)) {
+    if (!is_for_us(save, m)) {
         checkpoint_warn(save, "step %" PRIu64 " was begun on %d ranks%s: it begins anew", s->step + 1,
-                        s->window.n_ranks, save->state->arena.device ? ", on processors" : "");
+                        s->window.n_ranks, begun_otherwise(save, m));
         return 0;
     }
     if (cut_take_memory(save, &why) == 0)

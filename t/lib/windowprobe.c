@@ -1,11 +1,11 @@
 /* windowprobe.c - trains a little and says every bit, for tests of stops inside a step:
  *
- *     windowprobe DIR STEPS ACCUM SHARDS [STEP MICRO RANK [on|again|join]]
+ *     windowprobe DIR STEPS ACCUM SHARDS [STEP MICRO RANK [on|again|join|swap]]
  *
  * In step STEP, micro-step MICRO, rank RANK sends itself SIGTERM. The job then saves into DIR and exits with 75; with
  * "on" it takes no notice and goes on, with "again" it does so after another SIGTERM in the next micro-step. With
- * "join" rank R takes R steps fewer and then joins. A step's line has the micro-steps that this run took for it, on
- * rank 0. */
+ * "join" rank R takes R steps fewer and then joins; with "swap" the parameters are declared the other way round. A
+ * step's line has the micro-steps that this run took for it, on rank 0. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -29,15 +29,15 @@ static float noise(uint64_t sample, size_t i)
     return (float)((double)(x >> 11) / 4503599627370496.0 - 1);
 }
 
-/* Adds the gradient of sample s; -0 among them, which adding a zero would change. */
-static double add_sample(const struct ddp_param *p, uint64_t s)
+/* Adds scale times the gradient of sample s; -0 among them, which adding a zero would change. */
+static double add_sample(const struct ddp_param *p, uint64_t s, float scale)
 {
     const float *value = p->value;
     float *grad = p->grad;
     double loss = 0;
     for (size_t i = 0; i < p->n_elems; i++) {
         float r = value[i] - noise(s, i);
-        grad[i] = i == 0 ? -0.0f : grad[i] + 2 * r;
+        grad[i] = i == 0 ? -0.0f : grad[i] + 2 * scale * r;
         loss += (double)r * r;
     }
     return loss;
@@ -53,9 +53,9 @@ static int micro_step(ddp_t *d, const int *id, bool *ret_sync)
         return -1;
     struct ddp_param p = ddp_param_get(d, id[0]), q = ddp_param_get(d, id[1]);
     for (size_t k = 0; k < b.n_samples; k++) {
-        loss += add_sample(&p, b.sample[k]);
+        loss += add_sample(&p, b.sample[k], b.grad_scale);
         if (b.sample[k] % 40 == 0) {
-            loss += add_sample(&q, b.sample[k]);
+            loss += add_sample(&q, b.sample[k], b.grad_scale);
             is_used = true;
         }
     }
@@ -136,8 +136,12 @@ int main(int argc, char **argv)
     int id[2], rc = -1;
     struct ddp_optimizer opt = {.lr = 1e-2f, .beta1 = .9f, .beta2 = .95f, .eps = 1e-8f, .clip = 1, .weight_decay = .1f};
     if (d && argc >= 5) {
-        id[0] = ddp_param_add(d, "p", DDP_F32, (size_t[]){N / 10, 10}, 2, 0);
-        id[1] = ddp_param_add(d, "q", DDP_F32, (size_t[]){M}, 1, 0);
+        bool is_swapped = argc > 8 && !strcmp(argv[8], "swap");
+        for (int i = 0; i < 2; i++)
+            if ((i == 0) != is_swapped)
+                id[0] = ddp_param_add(d, "p", DDP_F32, (size_t[]){N / 10, 10}, 2, 0);
+            else
+                id[1] = ddp_param_add(d, "q", DDP_F32, (size_t[]){M}, 1, 0);
         if (ddp_commit(d, &opt, &e) == 0 &&
             ddp_data_open(d, SAMPLES, BATCH, atoi(argv[3]), atoi(argv[4]), 7, &e) == 0 &&
             ddp_resume(d, argv[1], &e) >= 0)

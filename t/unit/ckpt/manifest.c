@@ -19,7 +19,7 @@ static const struct manifest_state a_state = {
              .shards = 4, .order = "ledger"},
     .optimizer = "name=adamw\nlr=0.001", .cpu = "A \"CPU\" \xc3\xa9", .kernels = "AVX2", .products = "own",
     .n_threads = 2, .reason = "periodic", .saved_at = "2026-11-21T20:15:02Z", .software = "slurm-ddp 0.1.0",
-    .trained_s = 1234.567891, .n_runs = 2, .n_failures = 1, .window = {.micro = 1, .n_ranks = 4},
+    .trained_s = 1234.567891, .n_runs = 2, .n_failures = 1, .window = {.micro = 1, .n_ranks = 4, .scale = 8},
     .loss_scale = {.scale = 1024, .n_good = 1999},
 };
 
@@ -73,6 +73,7 @@ static void assert_same(const struct manifest *m, const struct manifest *back)
     assert_int_equal(s->n_failures, 1);
     assert_int_equal(s->window.micro, 1);
     assert_int_equal(s->window.n_ranks, 4);
+    assert_true(s->window.scale == 8);
     assert_int_equal(back->n_files, m->n_files);
     assert_int_equal(back->n_tensors, m->n_tensors);
     for (size_t i = 0; i < m->n_files; i++) {
@@ -250,6 +251,20 @@ static void unknown_members_are_read_over(void **state)
     }
 }
 
+static void what_an_older_one_lacks_is_zero(void **state)
+{
+    (void)state;
+    size_t n;
+    char *text = changed("\"sums\": {", "\"other\": {", &n);
+    struct manifest m;
+    ddp_error_t e = {0};
+    if (manifest_decode(text, n, &m, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_true(m.state.window.scale == 0 && m.state.window.n_ranks == 4);
+    manifest_clear(&m);
+    free(text);
+}
+
 static void states_are_checked_when_made(void **state)
 {
     (void)state;
@@ -281,6 +296,7 @@ static void states_are_checked_when_made(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_written_is_read),       cmocka_unit_test(every_change_is_seen),
     cmocka_unit_test(the_hostile_is_refused),        cmocka_unit_test(the_checksum_is_the_last_member),
-    cmocka_unit_test(unknown_members_are_read_over), cmocka_unit_test(states_are_checked_when_made),
+    cmocka_unit_test(unknown_members_are_read_over), cmocka_unit_test(what_an_older_one_lacks_is_zero),
+    cmocka_unit_test(states_are_checked_when_made),
 };
 UNIT_MAIN(tests)
