@@ -1,6 +1,6 @@
 #!/bin/bash
 # The tests' own tools: what fails is reported as failing, what hangs is ended, what may not be skipped counts,
-# packages that are there are not missed.
+# what contrib/check builds is whole, packages that are there are not missed.
 source "$(dirname "$0")/lib/tap.sh"
 
 # script TEXT: runs TEXT as a shell test of its own; sets $rc, $out, $err.
@@ -95,6 +95,20 @@ rm "$tmp/results/a.log"
 counts "a skip without its log" "0 1 0"
 mkdir "$tmp/results"
 counts "nothing at all" "0 0 0"
+
+# What contrib/demo, contrib/check and contrib/bundle build, from an archive that lies below somebody's repository.
+copied() { # FOLDER: what they take of it
+    here=$1/contrib run bash -euc 'source "$0" && copy_tree "$1"' "$top_srcdir/contrib/lib/build.sh" "$tmp/copy"
+    (cd "$tmp/copy" && find . -type f ! -path './.git/*' | sort | xargs)
+    rm -r "$tmp/copy"
+}
+mkdir -p "$tmp/outer/contrib" "$tmp/outer/slurm-ddp/contrib"
+printf '%s\n' configure '*.in' >"$tmp/outer/.gitignore"
+touch "$tmp/outer/slurm-ddp/configure" "$tmp/outer/slurm-ddp/Makefile.in"
+! command -v git >"$tmp/which" || git -c init.defaultBranch=main init -q "$tmp/outer"
+is "an archive's tree is copied whole" "$(copied "$tmp/outer/slurm-ddp")" "./Makefile.in ./configure"
+! command -v git >"$tmp/which" ||
+    is "of a repository, what is not ignored" "$(copied "$tmp/outer")" "./.gitignore"
 
 # contrib/deps, on what dpkg-query says.
 "$top_srcdir/contrib/deps" --list run | awk '{ print ($2 == "munge" ? "rc " : NR % 2 ? "hi " : "ii ") $2 ", " }' \

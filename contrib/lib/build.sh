@@ -8,12 +8,12 @@ work_folder() {
     chmod 755 "$work"
 }
 
-# copy_tree DEST: the tree that this script lies in; where git knows its files, those alone.
+# copy_tree DEST: the tree that this script lies in; where it is a git repository of its own, the files that git knows.
 copy_tree() {
     local top
     top=$(cd "$here/.." && pwd)
     mkdir "$1"
-    if git -c safe.directory='*' -C "$top" rev-parse --git-dir >/dev/null 2>&1; then
+    if [ -e "$top/.git" ] && git -c safe.directory='*' -C "$top" rev-parse --git-dir >/dev/null 2>&1; then
         git -c safe.directory='*' -C "$top" ls-files -z --cached --others --exclude-standard |
             (cd "$top" && tar --null --ignore-failed-read -T - -cf - 2>/dev/null) | tar -xf - -C "$1"
     else
