@@ -24,6 +24,8 @@ script 'ok first true; skip_all "no GPU"; ok never false'
 is "skip_all after results skips the rest" "$rc:$out" $'0:ok 1 - first\nok 2 - the rest # SKIP no GPU\n1..2'
 script 'ok first false; skip_all "no GPU"'
 like "... and hides no failure" "$rc:$out" $'^1:not ok 1 - first.*ok 2 - the rest # SKIP no GPU\n1\.\.2$'
+LC_ALL=de_DE.UTF-8 LANGUAGE=de script 'printenv LC_ALL LANGUAGE'
+is "commands speak English, and numbers have points" "$out" "C.UTF-8"
 script 'run sh -c "echo out; echo err >&2; exit 3"; echo "$rc/$out/$err"'
 is "run gives exit code, output and errors apart" "$out" "3/out/err"
 script 'echo $tmp; touch $tmp/file; at_exit "echo one"; at_exit "echo two"; done_testing'

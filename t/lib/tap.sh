@@ -14,9 +14,11 @@
 #
 # $tmp is a folder for this script's files; it goes when the script ends. A script adds what else must end to at_exit:
 #   at_exit 'contrib/cluster down ...'
-# $top_srcdir and $top_builddir come from make check, or are guessed.
+# $top_srcdir and $top_builddir come from make check, or are guessed. Commands speak English, and numbers have points.
 
 set -u
+export LC_ALL=C.UTF-8
+unset LANGUAGE
 : "${top_srcdir:=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}"
 : "${top_builddir:=$PWD}"
 tap_n=0
