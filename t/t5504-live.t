@@ -2,8 +2,8 @@
 # What one sees while it trains: a block on a terminal, drawn in place, beside whole lines; few lines elsewhere.
 source "$(dirname "$0")/lib/tap.sh"
 train=$top_builddir/train
-unset RANK WORLD_SIZE OMP_NUM_THREADS NO_COLOR LC_ALL LC_CTYPE "${!SLURM@}" "${!DDP_@}"
-export LANG=C.UTF-8 TERM=xterm SHELL=/bin/sh
+unset RANK WORLD_SIZE OMP_NUM_THREADS NO_COLOR "${!SLURM@}" "${!DDP_@}"
+export TERM=xterm SHELL=/bin/sh
 small=(--data /usr/share/common-licenses/GPL-3 --layers 1 --width 32 --context 32 --batch 4 --val-windows 4)
 
 # What FILE leaves on a terminal, history included; then how often a block was drawn, the columns of the longest line
@@ -54,8 +54,8 @@ like "lines of the first and the last step stay" "$screen" $'\nstep 1/1500 loss 
 is "... and no others" "$(grep -c '^step .* lr ' <<<"$screen")" 2
 is "the cursor is left on a line of its own" "$(value cursor)" 0
 
-terminal 100 env NO_COLOR=1 LANG=C "$train" "${small[@]}" --steps 1500 --log-every 300 --val-every 500 \
-    --ckpt "$tmp/ckpt" --ckpt-every 700
+terminal 100 env -u LC_ALL -u LC_CTYPE LANG=C NO_COLOR=1 "$train" "${small[@]}" --steps 1500 --log-every 300 \
+    --val-every 500 --ckpt "$tmp/ckpt" --ckpt-every 700
 like "ASCII where the locale has no more" "$out" 'step [0-9]+/1500 \[#*\.+\]'
 unlike "NO_COLOR" "$out" "$esc\[[0-9;]*m"
 lines=$(grep -o '^\(step [0-9]*/1500 \(val \)\?loss\|checkpoint step-[0-9]* comm.*B$\)' <<<"$screen" | cut -d' ' -f1-3 |

@@ -141,9 +141,9 @@ struct Members {
     milliseconds timeout;
     std::shared_ptr<Halt> halt;
     std::function<void()> check_group; /* of a pair: throws where its group has failed */
-    std::string what;                  /* of a pair: what fails, with numbers in the group, where its store does, */
+    std::string what;                  /* of a pair: what it is for, with numbers in the group; it failed */
     std::string why;                   /* for this reason */
-    std::string late = "not before the deadline";
+    std::string late = "not before the deadline"; /* the reason where nobody comes */
 };
 
 /* Throws where there is nothing left to wait for. */
