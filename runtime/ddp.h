@@ -105,7 +105,8 @@ struct ddp_step {
     double grad_norm; /* L2 norm of the averaged gradient, before clipping */
     double lr;         /* used in this step */
     double loss_scale; /* likewise; 1 where losses are not scaled */
-    bool skipped;     /* a gradient was not finite: nothing was changed */
+    bool skipped;     /* nothing was changed: a gradient was not finite, or no rank had a sample in the step but such as
+                         have joined (ddp_join): bad_param is -1 then, loss and grad_norm are 0 */
     bool stop;        /* the scheduler or the user wants the job to end: checkpoint and leave */
     int stop_signal;  /* then: the signal that said so (SIGTERM); 0: the job's time is nearly over */
     bool cut;         /* then: it came inside a long step, which goes on after a resume: nothing was changed, and

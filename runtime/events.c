@@ -230,7 +230,7 @@ void events_step(ddp_t *d, const struct ddp_step *s, double items, bool is_inter
         return;
     v->last = *s;
     v->n_taken += !s->skipped;
-    v->n_skipped += s->skipped;
+    v->n_skipped += s->skipped && items > 0; /* else no rank had a gradient */
     v->loss_sum += s->skipped ? 0 : s->loss;
     v->items += items;
     if (is_interval) {

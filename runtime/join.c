@@ -28,7 +28,7 @@ static int empty_pass(ddp_t *d, ddp_error_t *errp)
     reducer_micro_begin(&d->state.reducer, true);
     for (int id = d->state.layout.n - 1; id >= 0; id--)
         reducer_mark(&d->state.reducer, id, MARK_UNUSED);
-    tail[TAIL_LOSS] = tail[TAIL_ITEMS] = 0;
+    tail[TAIL_LOSS] = tail[TAIL_ITEMS] = tail[TAIL_SAMPLES] = 0;
     scheduler_fill(&d->save, tail);
     tail[TAIL_JOINED] = 1;
     tail[TAIL_SLOW] = cut_is_slow(&d->save);

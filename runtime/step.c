@@ -43,7 +43,7 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
     struct data_batch b = data_next(&d->state.data);
     if (b.is_first) {
         reducer_zero(&d->state.reducer);
-        d->state.micro.loss = d->state.micro.items = 0;
+        d->state.micro.loss = d->state.micro.items = d->state.micro.samples = 0;
         d->state.micro.began_ns = clock_ns();
         d->computed_s = parts_computed_s(&d->parts);
     } else if (d->state.data.cfg.n_shards) {
@@ -51,6 +51,7 @@ EXPORT int ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
     }
     reducer_micro_begin(&d->state.reducer, b.is_last);
     parts_micro_begin(&d->parts);
+    d->state.micro.samples += (double)b.n;
     d->state.micro.index = b.micro;
     d->state.micro.sync = b.is_last;
     d->state.micro.is_unfinished = !b.is_last;
@@ -164,6 +165,7 @@ EXPORT int ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_er
     double *tail = reducer_tail(&d->state.reducer);
     tail[TAIL_LOSS] = d->state.micro.loss;
     tail[TAIL_ITEMS] = d->state.micro.items;
+    tail[TAIL_SAMPLES] = d->state.micro.samples;
     scheduler_fill(&d->save, tail);
     tail[TAIL_JOINED] = 0;
     tail[TAIL_SLOW] = cut_is_slow(&d->save);
@@ -245,6 +247,30 @@ static int gather_pace(ddp_t *d, const struct ddp_step *s, bool has_joined, bool
     return 0;
 }
 
+static int skipped_too_often(ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
+{
+    bool is_f16 = d->config.compress == COMPRESS_F16 && !d->state.loss_scale.is_dynamic && isfinite(s->loss);
+    error_set(errp, DDP_E_DATA, ERANGE, "the gradient was not finite in %d steps in a row (after step %llu, loss "
+              "%g): %s", SKIPPED_MAX, (unsigned long long)s->step, s->loss,
+              is_f16 ? "as f16, in which it travels (compress), it may be too large: use compress=bf16, or losses "
+                       "scaled by --ddp-loss-scale=dynamic"
+                     : "training has diverged: use a lower learning rate or clip");
+    return team_break(&d->team);
+}
+
+/* An optimizer step from what the ranks have summed, or none where that is not finite. */
+static int take_step(ddp_t *d, const double *tail, struct ddp_step *s, ddp_error_t *errp)
+{
+    s->loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS];
+    optimizer_begin(&d->state.optimizer, norm_total(&d->state.reducer.norm), 1 / tail[TAIL_ITEMS] / s->loss_scale, s);
+    if (!s->skipped && apply(d, errp) < 0)
+        return team_break(&d->team);
+    s->bad_param = norm_worst(&d->state.reducer.norm);
+    loss_scale_after_step(&d->state.loss_scale, s->skipped);
+    d->state.n_skipped = s->skipped ? d->state.n_skipped + 1 : 0;
+    return d->state.n_skipped == SKIPPED_MAX ? skipped_too_often(d, s, errp) : 0;
+}
+
 EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0 || check_stray_mark(d, errp) < 0)
@@ -262,7 +288,8 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
     }
     parts_go(&d->parts, DDP_PART_OPTIMIZER);
     const double *tail = reducer_tail(&d->state.reducer);
-    if (!(tail[TAIL_ITEMS] > 0)) {
+    bool has_items = tail[TAIL_ITEMS] > 0;
+    if (!has_items && tail[TAIL_SAMPLES] > 0) {
         error_set(errp, DDP_E_USAGE, EINVAL, "ddp_step: no rank reported any item: pass their number to "
                   "ddp_backward_end");
         return team_break(&d->team);
@@ -270,26 +297,17 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
     if (verify(d, tail, errp) < 0)
         return -1;
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
-    double scale = loss_scale_factor(&d->state.loss_scale);
-    struct ddp_step s = {.loss = tail[TAIL_LOSS] / tail[TAIL_ITEMS],
-                         .loss_scale = scale,
+    const struct optimizer *o = &d->state.optimizer;
+    /* It stays so where all ranks that have a share in the step have joined. */
+    struct ddp_step s = {.step = o->n_steps,
+                         .lr = optimizer_lr(&o->cfg, o->n_steps),
+                         .loss_scale = loss_scale_factor(&d->state.loss_scale),
+                         .skipped = true,
+                         .bad_param = -1,
                          .stop = reason >= 0,
                          .stop_signal = stop_signal(reason)};
-    optimizer_begin(&d->state.optimizer, norm_total(&d->state.reducer.norm), 1 / tail[TAIL_ITEMS] / scale, &s);
-    if (!s.skipped && apply(d, errp) < 0)
-        return team_break(&d->team);
-    s.bad_param = norm_worst(&d->state.reducer.norm);
-    loss_scale_after_step(&d->state.loss_scale, s.skipped);
-    d->state.n_skipped = s.skipped ? d->state.n_skipped + 1 : 0;
-    if (d->state.n_skipped == SKIPPED_MAX) {
-        bool is_f16 = d->config.compress == COMPRESS_F16 && !d->state.loss_scale.is_dynamic && isfinite(s.loss);
-        error_set(errp, DDP_E_DATA, ERANGE, "the gradient was not finite in %d steps in a row (after step %llu, loss "
-                  "%g): %s", SKIPPED_MAX, (unsigned long long)s.step, s.loss,
-                  is_f16 ? "as f16, in which it travels (compress), it may be too large: use compress=bf16, or losses "
-                           "scaled by --ddp-loss-scale=dynamic"
-                         : "training has diverged: use a lower learning rate or clip");
-        return team_break(&d->team);
-    }
+    if (has_items && take_step(d, tail, &s, errp) < 0)
+        return -1;
     bool has_joined = tail[TAIL_JOINED] > 0, is_interval;
     double items = tail[TAIL_ITEMS];
     parts_go(&d->parts, DDP_PART_CHECKPOINT);

@@ -67,6 +67,13 @@ for told in 0 2; do
     is "SIGTERM to rank $told while others have joined: all stop after the same step" \
         "$rc $(grep -cx ok <<<"$out")" "0 3"
 done
+run "$top_builddir/ddp" run -n 2 "$probe" join-rest --ddp-loss-scale=dynamic --ddp-record="$tmp/rest"
+is "a step whose samples are all those of a rank that has joined is skipped" "$rc $(grep -cx ok <<<"$out")" "0 2" ||
+    diag "$out$err"
+is "... and is none whose gradient was not finite" \
+    "$(grep -oE '"(steps|skipped)": ?[0-9]+' "$tmp/rest" | tr -d ' \n')" '"steps":1"skipped":0"steps":1"skipped":0'
+run "$top_builddir/ddp" run -n 2 "$probe" join-rest 1 --ddp-loss-scale=dynamic
+is "... one whose samples nobody counts is an error" "$rc $(grep -cx ok <<<"$out")" "0 2" || diag "$out$err"
 # Who computes slower than the others.
 for more in 0 30; do
     run "$top_builddir/ddp" run -n 3 --layout 2,1 "$probe" slow $more

@@ -17,6 +17,7 @@
 struct micro {
     double loss;
     double items;
+    double samples;      /* that this rank was given */
     int index;           /* in its step */
     uint64_t began_ns;   /* the step, with its first micro-step */
     bool sync;

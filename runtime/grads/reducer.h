@@ -35,6 +35,7 @@
 enum reducer_tail {
     TAIL_LOSS,
     TAIL_ITEMS,
+    TAIL_SAMPLES,     /* that ranks were given for the step; not those of ranks that have joined */
     TAIL_STOP,        /* ranks that request a stop, by reason (stop.h) */
     TAIL_JOINED = TAIL_STOP + STOP_N,
     TAIL_SLOW,        /* ranks on which the step took long (cut.h) */

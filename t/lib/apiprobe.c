@@ -78,6 +78,7 @@ static const struct {
     {"moves", case_moves},
     {"join", case_join},
     {"join-stop", case_join_stop},
+    {"join-rest", case_join_rest},
     {"join-saved", case_join_saved},
     {"peek", case_peek},
     {"empty", case_empty},

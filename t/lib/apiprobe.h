@@ -71,5 +71,6 @@ int case_slow(ddp_t *d);
 int case_moves(ddp_t *d);
 int case_join(ddp_t *d);
 int case_join_stop(ddp_t *d);
+int case_join_rest(ddp_t *d);
 
 #endif

@@ -170,6 +170,36 @@ int case_join_stop(ddp_t *d)
     return 0;
 }
 
+/* The one sample that an epoch's last step takes would be rank 1's, which has joined: rank 0 takes the step as skipped,
+ * and the next one, of the next epoch, as ever. With an argument it does not count its samples there, and is told. */
+int case_join_rest(ddp_t *d)
+{
+    static const struct ddp_step want[] = {{.step = 1}, {.step = 1, .skipped = true}, {.step = 2}};
+    struct ddp_batch k;
+    struct ddp_step s;
+    bool is_first = ddp_world(d)->rank == 0;
+    n_samples = 5;
+    CHECK(open_three(d, 5, 1) == 0);
+    for (int i = 0; i < (is_first ? 3 : 1); i++) {
+        CHECK(ddp_batch_next(d, &k, &e) == 0 && k.n_samples == (i == 1 ? 0 : 2));
+        for (int id = 2; id >= 0; id--)
+            ddp_grad_ready(d, id);
+        CHECK(ddp_backward_end(d, 3. * (double)k.n_samples, i == 2 && n_elems ? 0 : k.n_samples, &e) == 0);
+        if (i == 2 && n_elems) {
+            CHECK(ddp_step(d, &s, &e) == -1 && strstr(e.text, "no rank reported any item"));
+            return 0;
+        }
+        CHECK(ddp_step(d, &s, &e) == 0 && s.step == want[i].step && s.skipped == want[i].skipped);
+        CHECK(s.loss == (s.skipped ? 0 : 3) && s.grad_norm == 0 && s.bad_param == -1 && s.loss_scale == 65536);
+    }
+    int rc = ddp_join(d, &e);
+    if (n_elems)
+        CHECK(rc == -1 && strstr(e.text, "no rank reported any item"));
+    else
+        CHECK(rc == 0 && ddp_steps_done(d) == 2);
+    return 0;
+}
+
 /* A stop of which ranks hear when all have joined: a checkpoint is waited for, as after a step that says stop. */
 int case_join_saved(ddp_t *d)
 {
