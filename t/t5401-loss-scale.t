@@ -38,4 +38,10 @@ trains 10 "${f16[@]}" --ckpt "$tmp/a"
 like "goes on" "$out" "resumed from $tmp/a/step-00000005"
 is "... with the scale that it had" "$(grep -c skipped <<<"$out")" "$later"
 is "... to the same bits" "$hash" "$whole"
+
+# After a step that is skipped there is nothing new to validate.
+trains 2 --ckpt "$tmp/b"
+trains 4 --ckpt "$tmp/b" --val-every 2 "${f16[@]}"
+ok "skipped after step 2" grep -q '^step 2/4 .*skipped' <<<"$out"
+is "... which is validated once" "$(grep -c 'val loss' <<<"$out")" 2 || diag "$out"
 done_testing

@@ -210,7 +210,7 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
         if (!s.cut) /* else it was reported before */
             loop_say_step(&say, &s);
         *ret_last = s;
-        if (!s.stop && validate_step(d, m, o, s.step, &say, errp) < 0)
+        if (!s.stop && !s.skipped && validate_step(d, m, o, s.step, &say, errp) < 0)
             return -1;
         if (loop_ckpt_step(&ckpt, d, &s, errp) < 0)
             return -1;
