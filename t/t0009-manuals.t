@@ -5,7 +5,7 @@ source "$(dirname "$0")/lib/tap.sh"
 command -v mandoc >/dev/null || skip_all "no mandoc: contrib/deps installs it"
 unset MAKEFLAGS MFLAGS MAKELEVEL
 
-run make -C "$top_builddir" install-man install-data-hook DESTDIR="$tmp/root"
+run make -C "$top_builddir" install-man install-dist_examplesDATA install-data-hook DESTDIR="$tmp/root"
 is "the pages are installed" "$rc" 0
 man=$(dirname "$(find "$tmp/root" -name man3)")
 # mandoc looks for the pages that a page refers to in the system's folders alone: strangers does that here.
