@@ -25,6 +25,12 @@ is "the installed example is built against the installed library" "$rc$err" 0
 run "$prefix/bin/ddp" run -n 2 "$tmp/linear" /usr/share/common-licenses/GPL-3
 is "... and runs under the installed ddp" "$rc" 0
 like "... to its end" "$out" "step 500 loss"
+# shellcheck disable=SC2046
+run ${CC:-cc} -o "$tmp/linear-static" "$docdir/examples/linear.c" \
+    $(pkg-config --define-variable=prefix="$prefix" --cflags --libs --static libddp | sed 's/-lddp /-l:libddp.a /')
+is "... and against the static one" "$rc$err" 0
+run "$tmp/linear-static" /usr/share/common-licenses/GPL-3
+like "... which runs without the other" "$rc:$(ldd "$tmp/linear-static" | grep libddp):$out" "^0::.*step 500 loss"
 run "$(find "$root" -path "*/slurm-ddp/train")" --version
 like "the trainer is installed apart from PATH" "$out" "^train \(slurm-ddp\)"
 # What the guide says for an installation below $HOME, word for word, where configure had that prefix.
