@@ -1,7 +1,7 @@
 #!/bin/bash
 # What `make install` leaves: a program can be built against it and runs; the plugin is where configure said; nothing
 # of ours but ddp_* is exported; a manual page for each command and function; the guides, the examples and bash's
-# completion; `make uninstall` leaves nothing.
+# completion; `make uninstall` leaves nothing; and what configure refuses to build.
 . "$(dirname "$0")/lib/tap.sh"
 unset MAKEFLAGS MFLAGS MAKELEVEL
 root=$tmp/root
@@ -74,6 +74,14 @@ if [ -f "$top_builddir/.libs/ddp.so" ]; then
     is "the plugin exports what Slurm looks for" \
         "$(nm -D --defined-only "$plugin" | awk '{ print $3 }' | grep -Ev '^(slurm_spank_|plugin_|spank_plugin_)')" ""
 fi
+# As much of a tree as configure reads by then: one that is built where it lies cannot be configured elsewhere.
+mkdir -p "$tmp/tree/runtime"
+cp -R "$top_srcdir/configure" "$top_srcdir/build-aux" "$tmp/tree"
+cp "$top_srcdir/runtime/ddp.h" "$tmp/tree/runtime"
+for kind in shared static; do
+    run env -C "$tmp/tree" ./configure -q --disable-$kind
+    like "refused: a build without the $kind library" "$rc:$err" "^1:.*run configure without --disable-$kind\$"
+done
 run make -C "$top_builddir" uninstall DESTDIR="$root"
 is "make uninstall leaves no file" "$(find "$root" ! -type d)" ""
 done_testing

@@ -27,7 +27,7 @@ hardened() { # FILE
 }
 
 for file in .libs/ddp.so .libs/libddp.so; do
-    [ -e $file ] || continue # a build without Slurm, or of archives alone
+    [ -e $file ] || continue # a build without Slurm
     hardened $file
     lacks "nobody chooses where its libraries come from" $file -d 'R(UN)?PATH'
 done
