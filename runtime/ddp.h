@@ -389,7 +389,7 @@ int ddp_join(ddp_t *d, ddp_error_t *errp);
  * have one (the option snapshot-every).
  * Collective. 1: resumed, ddp_steps_done says where; 0: there is none, training starts at step 0; -1: error, the same
  * on all ranks, also where every checkpoint there is broken (what the parameters are then is not said), or is one of
- * other parameters or data. */
+ * other parameters, or of data of another number of samples, seed or order. */
 int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
 
 /* After ddp_step: begins a checkpoint of the present step in dir, and returns. It is copied beside the next forward
@@ -419,8 +419,9 @@ int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
 int ddp_checkpoint_attach(ddp_t *d, const char *name, const char *text, ddp_error_t *errp);
 
 /* What libddp cannot know, for the manifest of every checkpoint: "products", the matrix products, whose bits may
- * differ, so that ddp_resume warns where these do; "threads", how many each rank has, which it does not compare: a
- * program whose bits depend on them tells them with the products. */
+ * differ, and "data", which data the samples are (a hash of the files' names and sizes, say): ddp_resume warns where
+ * either differs; "threads", how many each rank has, which it does not compare: a program whose bits depend on them
+ * tells them with the products. */
 int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_error_t *errp);
 
 /* After ddp_commit: the parameters' values alone, from safetensors: dir is such a file, or a folder (a checkpoint, or a

@@ -48,7 +48,7 @@ like "its tensors" "$out" $'\nwte.weight +F32  257 x 32 +1  [0-9a-f]{16}\n'
 words=$'\e[2J\n\xc2\x9b\x7f\xffé'
 ok "a hostile one" make_ckpt "$tmp/hostile" 1 1000000 "$words"
 ckpt show "$tmp/hostile"
-is "its words are shown plainly" "$rc:$(grep -c -F '?[2J ??' <<<"$out")" 0:8
+is "its words are shown plainly" "$rc:$(grep -c -F '?[2J ??' <<<"$out")" 0:9
 is "... and nothing else" "$(LC_ALL=C grep -c $'[\x01-\x1f\x7f]\|\xc2\x9b\|\xff' <<<"$out")" 0
 ckpt ls "$tmp/hostile"
 like "... also in the list" "$rc:$out" '^0:.*  \?\[2J \?\?'

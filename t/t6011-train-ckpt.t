@@ -65,6 +65,24 @@ ranks 2 env LD_PRELOAD="$fault" FAULT_DIR="$tmp/log" FAULT_RANK=0 FAULT_CALL="fd
 is "a log that cannot be brought to the disk: said once, at a checkpoint" "$rc $err" \
     "0 train: rank 0: --log-json: lines are not on disk: Input/output error"
 
+# --- on other data ---
+mkdir "$tmp/data" "$tmp/moved"
+cp "$text" "$tmp/data/one"
+cp "$text" "$tmp/data/two"
+cp "$text" "$tmp/moved/one"
+on=("$train" "${small[@]:2}" --steps 2 --resume "$tmp/on")
+ranks 1 "$train" "${small[@]:2}" --steps 1 --ckpt "$tmp/on" --data "$tmp/data/one" --data "$text"
+ranks 1 "${on[@]}" --data "$tmp/moved/one" --data "$text"
+is "files in another folder: nothing to warn of" "$rc $(grep -c 'with data' <<<"$err")" "0 0"
+ranks 1 "${on[@]}" --data "$tmp/data/two" --data "$text"
+files="2 files of $((2 * $(stat -c %s "$text"))) bytes"
+like "another file of that size: a warning" "$rc $err" \
+    "^0 .*resumed with data \"$files, [0-9a-f]{16}\", not \"$files, [0-9a-f]{16}\""
+ranks 1 "${on[@]}" --data "$text" --data "$tmp/data/one"
+like "files in another order: a warning" "$rc $err" '^0 .*resumed with data "'
+run "$top_builddir/ddp" ckpt show "$tmp/on"
+like "ddp ckpt show has them" "$out" "samples of +$files"
+
 # --- from one folder into another, and run again ---
 other=(--steps 40 --ckpt "$tmp/o" --ckpt-every 0)
 ranks 2 "$train" "${small[@]}" --steps 30 --ckpt "$tmp/from" --ckpt-every 0

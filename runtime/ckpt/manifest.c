@@ -39,6 +39,7 @@ const struct manifest_field manifest_field[MANIFEST_FIELDS] = {
     AT("data", "accum", FIELD_INT, data.accum),
     AT("data", "shards", FIELD_INT, data.shards),
     AT("data", "order", FIELD_TEXT, data.order),
+    AT_LATER("notes", "data", FIELD_TEXT, noted_data),
     AT("window", "micro", FIELD_INT, window.micro),
     AT("window", "n_ranks", FIELD_INT, window.n_ranks),
     AT_LATER("sums", "scale", FIELD_REAL, window.scale),

@@ -173,6 +173,7 @@ static void show_state(const struct manifest_state *s)
     row("kernels", s->kernels);
     row("products", s->products);
     row("optimizer", s->optimizer);
+    row("samples of", s->noted_data);
     char order[MANIFEST_TEXT_MAX + 1];
     if (s->data.n_samples)
         printf("  %-12s  epoch %" PRIu64 ", %" PRIu64 " of %" PRIu64 " samples taken; order %s, seed %" PRIu64

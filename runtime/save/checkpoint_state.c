@@ -174,6 +174,7 @@ void checkpoint_state_compare(struct save *save, const struct manifest_state *m)
     const struct manifest_state *s = &save->checkpoint.state;
     const struct data_config *data = &save->state->data.cfg;
     struct differences l = {""};
+    differ(&l, "data", m->noted_data, s->noted_data);
     differ_line(&l, m->optimizer, s->optimizer);
     differ_number(&l, "batch", m->data.batch, data->batch);
     differ_number(&l, "micro-steps", (uint64_t)m->data.accum, (uint64_t)data->accum);
@@ -211,8 +212,10 @@ int checkpoint_note(struct save *save, const char *key, const char *text, ddp_er
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_checkpoint_note: a key and one line are needed");
     if (!strcmp(key, "products"))
         return snprintf(s->products, sizeof s->products, "%s", text), 0;
+    if (!strcmp(key, "data"))
+        return snprintf(s->noted_data, sizeof s->noted_data, "%s", text), 0;
     if (!strcmp(key, "threads") && num_int(text, 1, 1 << 20, &s->n_threads) == 0)
         return 0;
     return error_set(errp, DDP_E_USAGE, EINVAL,
-                     "ddp_checkpoint_note: %.30s=%.60s: there are products=TEXT and threads=N", key, text);
+                     "ddp_checkpoint_note: %.30s=%.60s: there are products=TEXT, data=TEXT and threads=N", key, text);
 }

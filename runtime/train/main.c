@@ -91,10 +91,11 @@ static int set_number(ddp_t *d, const char *key, int64_t value, ddp_error_t *err
  * what the bits may depend on. */
 static int describe(ddp_t *d, const struct job *j, ddp_error_t *errp)
 {
-    char threads[16];
+    char threads[16], data[96];
     snprintf(threads, sizeof threads, "%d", pool_threads());
+    tokens_describe(j->data, data, sizeof data);
     if (ddp_checkpoint_note(d, "products", lm_about(&j->model).products, errp) < 0 ||
-        ddp_checkpoint_note(d, "threads", threads, errp) < 0)
+        ddp_checkpoint_note(d, "data", data, errp) < 0 || ddp_checkpoint_note(d, "threads", threads, errp) < 0)
         return -1;
     char *text = config_json_make(&j->o.model);
     int rc = text ? ddp_checkpoint_attach(d, CONFIG_JSON_NAME, text, errp)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/descriptors.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/io.h"
 
 struct file {
@@ -49,6 +50,18 @@ uint64_t tokens_count(const tokens_t *t)
 bool tokens_are_shards(const tokens_t *t)
 {
     return t->are_shards;
+}
+
+void tokens_describe(const tokens_t *t, char *ret, size_t size)
+{
+    uint64_t n_bytes = 0, hash = HASH_START;
+    for (const struct file *f = t->file; f < t->file + t->n_files; f++) {
+        const char *slash = strrchr(f->path, '/');
+        hash = hash_step(hash_step(hash, hash_text(slash ? slash + 1 : f->path)), f->n_bytes);
+        n_bytes += f->n_bytes;
+    }
+    snprintf(ret, size, "%zu file%s of %" PRIu64 " bytes, %016" PRIx64, t->n_files, t->n_files == 1 ? "" : "s", n_bytes,
+             hash);
 }
 
 static bool is_shard_name(const char *path)

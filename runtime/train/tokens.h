@@ -28,6 +28,10 @@ void tokens_close(tokens_t *t); /* NULL is allowed */
 uint64_t tokens_count(const tokens_t *t);
 bool tokens_are_shards(const tokens_t *t); /* of which kind they are */
 
+/* Which files they are, on one line: "2 files of 70298 bytes, 1a2b3c4d5e6f7081", with a hash of their names (without
+ * folders) and sizes, in order. */
+void tokens_describe(const tokens_t *t, char *ret, size_t size);
+
 /* ret[0..n) = tokens [first, first + n); undefined on an error. It is an error, which names file and offset, if a token
  * is not below vocab, or if a file has become shorter since it was opened. */
 int tokens_copy(const tokens_t *t, uint64_t first, size_t n, size_t vocab, int32_t *ret, ddp_error_t *errp);

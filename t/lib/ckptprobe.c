@@ -273,7 +273,7 @@ static int calls(ddp_t *d, const char *dir)
 {
     struct ddp_batch b;
     struct ddp_step s;
-    if (refused(ddp_checkpoint_note(d, "colour", "red", &e), "there are products=TEXT and threads=N") ||
+    if (refused(ddp_checkpoint_note(d, "colour", "red", &e), "there are products=TEXT, data=TEXT and threads=N") ||
         refused(ddp_checkpoint_note(d, "threads", "many", &e), "threads=many") ||
         refused(ddp_checkpoint_note(d, "products", "a\nb", &e), "one line") || ddp_checkpoint_wait(d, &e) ||
         refused(ddp_resume(d, "", &e), "is no folder's name") || ddp_batch_next(d, &b, &e) ||

@@ -18,8 +18,9 @@ static const struct manifest_state a_state = {
     .data = {.n_samples = (uint64_t)1 << 40, .seed = UINT64_MAX, .epoch = 3, .cursor = 12345, .batch = 8, .accum = 2,
              .shards = 4, .order = "ledger"},
     .optimizer = "name=adamw\nlr=0.001", .cpu = "A \"CPU\" \xc3\xa9", .kernels = "AVX2", .products = "own",
-    .n_threads = 2, .reason = "periodic", .saved_at = "2026-11-21T20:15:02Z", .software = "slurm-ddp 0.1.0",
-    .trained_s = 1234.567891, .n_runs = 2, .n_failures = 1, .window = {.micro = 1, .n_ranks = 4, .scale = 8},
+    .noted_data = "2 files", .n_threads = 2, .reason = "periodic", .saved_at = "2026-11-21T20:15:02Z",
+    .software = "slurm-ddp 0.1.0", .trained_s = 1234.567891, .n_runs = 2, .n_failures = 1,
+    .window = {.micro = 1, .n_ranks = 4, .scale = 8},
     .loss_scale = {.scale = 1024, .n_good = 1999},
 };
 
@@ -63,6 +64,7 @@ static void assert_same(const struct manifest *m, const struct manifest *back)
     assert_string_equal(s->cpu, a_state.cpu);
     assert_string_equal(s->kernels, a_state.kernels);
     assert_string_equal(s->products, a_state.products);
+    assert_string_equal(s->noted_data, a_state.noted_data);
     assert_int_equal(s->n_threads, 2);
     assert_true(s->loss_scale.scale == 1024 && s->loss_scale.n_good == 1999);
     assert_string_equal(s->reason, a_state.reason);
