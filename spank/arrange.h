@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "spank/board.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 #include "spank/step.h"
 #include "topology/placement.h"
 #include "topology/show.h"

@@ -8,7 +8,7 @@
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/plain.h"
-#include "spank/stop_key.h"
+#include "spank/keys/stop_key.h"
 
 #define SHELL_SIGNAL 128
 #define NAME_AT 32

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 #include "spank/launcher.h"
 #include "spank/port.h"
 #include "spank/seats.h"

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "runtime/base/error.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 #include "spank/port.h"
 
 /* "PORT:TOKEN". It begins with SLURM_, so that --export=NONE keeps it. */

@@ -48,11 +48,11 @@
 #include "spank/activity.h"
 #include "spank/death.h"
 #include "spank/hostlist.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
+#include "spank/keys/stop_key.h"
 #include "spank/port.h"
 #include "spank/seats.h"
 #include "spank/step.h"
-#include "spank/stop_key.h"
 
 #define GUARDS_VARIABLE "SLURM_DDP_GUARD" /* the token, from srun to its tasks */
 #define GUARDS_TOKEN_LEN 64               /* hexadecimal */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "spank/cmdline.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 
 /* True if Slurm will give each task of the step only a part of the node's GPUs, so that a task cannot reach the memory
  * of its peers' GPUs and NCCL loses peer-to-peer transfers between them (NVIDIA/nccl#1066). --gpus-per-task,

@@ -42,7 +42,6 @@ libspankcore_la_SOURCES = \
 	%D%/hiding.c %D%/hiding.h \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \
-	%D%/keys.c %D%/keys.h \
 	%D%/launcher.c %D%/launcher.h \
 	%D%/lifeline.c %D%/lifeline.h \
 	%D%/listen.c %D%/listen.h \
@@ -51,13 +50,19 @@ libspankcore_la_SOURCES = \
 	%D%/port.c %D%/port.h \
 	%D%/prepare.c %D%/prepare.h \
 	%D%/seats.c %D%/seats.h \
-	%D%/site.c %D%/site.h \
 	%D%/step.c %D%/step.h \
-	%D%/stop_key.c %D%/stop_key.h \
 	%D%/task.c %D%/task.h \
 	%D%/watchdog.c %D%/watchdog.h
-libspankcore_la_LIBADD = libstack.la libtopology.la librecord.la librecordread.la libsched.la libbase.la $(JANSSON_LIBS)
+libspankcore_la_LIBADD = libkeys.la libstack.la libtopology.la librecord.la librecordread.la libsched.la libbase.la \
+	$(JANSSON_LIBS)
 EXTRA_DIST += %D%/ddp.map
+
+# what --ddp and the site file may say; in ddp, too
+noinst_LTLIBRARIES += libkeys.la
+libkeys_la_SOURCES = \
+	%D%/keys/keys.c %D%/keys/keys.h \
+	%D%/keys/site.c %D%/keys/site.h \
+	%D%/keys/stop_key.c %D%/keys/stop_key.h
 
 if HAVE_SLURM
 plugin_LTLIBRARIES += ddp.la

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 
 static bool has_plugin(const char *folder, const char *file)
 {

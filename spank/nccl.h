@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 
 enum { NCCL_INTERFACE_TEXT = 32 };
 

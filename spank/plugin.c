@@ -34,10 +34,10 @@ SPANK_PLUGIN(ddp, 1)
 #include "runtime/sched/requeue.h"
 #include "spank/gather.h"
 #include "spank/guard.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
+#include "spank/keys/stop_key.h"
 #include "spank/layout.h"
 #include "spank/prepare.h"
-#include "spank/stop_key.h"
 #include "spank/task.h"
 #include "topology/cache.h"
 

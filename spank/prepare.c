@@ -15,9 +15,9 @@
 #include "spank/gather.h"
 #include "spank/guards.h"
 #include "spank/hiding.h"
+#include "spank/keys/stop_key.h"
 #include "spank/lifeline.h"
 #include "spank/mpi.h"
-#include "spank/stop_key.h"
 #include "spank/task.h"
 
 #define PMIX_SLURM "slurm.pmix." /* how Slurm begins a step's PMIX_NAMESPACE */

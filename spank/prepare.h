@@ -4,7 +4,7 @@
 #define DDP_SPANK_PREPARE_H
 
 #include "runtime/base/error.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 
 /* Set where the user asked srun for no binding of CPUs. As the next ones it begins with SLURM_, so that --export=NONE
  * keeps it. */

@@ -22,7 +22,7 @@
 
 #include "runtime/base/error.h"
 #include "spank/hostlist.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 #include "topology/devices.h"
 
 #define UNEVEN_VARIABLE "SLURM_DDP_UNEVEN" /* likewise: nodes have different numbers of tasks, or not in a row */

@@ -16,9 +16,9 @@
 #include "spank/affinity.h"
 #include "spank/arrange.h"
 #include "spank/gather.h"
+#include "spank/keys/site.h"
 #include "spank/listen.h"
 #include "spank/nccl.h"
-#include "spank/site.h"
 #include "spank/watchdog.h"
 #include "topology/cache.h"
 

@@ -8,7 +8,7 @@
 #include "spank/board.h"
 #include "spank/environment.h"
 #include "spank/guards.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 #include "spank/launcher.h"
 
 struct task_request {

@@ -1,7 +1,7 @@
 /* settings.h - those settings of libddp (runtime/core/config.h) that can also be given as a key of the plugin
- * (spank/keys.c) or as an option of `ddp requeue`. A value is checked by the same row wherever it is given, and reaches
- * libddp in the environment variable. Each macro has the members of struct knob except the name, and except the default
- * where only libddp has one. */
+ * (spank/keys/keys.c) or as an option of `ddp requeue`. A value is checked by the same row wherever it is given, and
+ * reaches libddp in the environment variable. Each macro has the members of struct knob except the name, and except the
+ * default where only libddp has one. */
 #ifndef DDP_BASE_SETTINGS_H
 #define DDP_BASE_SETTINGS_H
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/core/config.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 
 /* "on", or as a JSON value. */
 static void put_default(const struct knob *k, bool is_json)

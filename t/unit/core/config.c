@@ -1,7 +1,7 @@
 #include "t/unit/unit.h"
 
 #include "runtime/core/config.h"
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 
 #define ROOM (128 << 10) /* bytes of doc/user.md */
 

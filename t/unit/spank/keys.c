@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "spank/cmdline.h"
-#include "spank/keys.h"
-#include "spank/site.h"
+#include "spank/keys/keys.h"
+#include "spank/keys/site.h"
 
 /* A list of "NAME=VALUE" ended by NULL. */
 static const char *lookup(const char *name, void *arg)

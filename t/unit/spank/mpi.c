@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 #include "spank/mpi.h"
 #include "t/lib/folder.h"
 

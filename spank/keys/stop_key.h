@@ -2,8 +2,8 @@
  *
  *   SIGNAL[@SECONDS]   USR1@120: at the job's end less 120 s, and whenever one rank is sent it
  *   none               not at all */
-#ifndef DDP_SPANK_STOP_KEY_H
-#define DDP_SPANK_STOP_KEY_H
+#ifndef DDP_SPANK_KEYS_STOP_KEY_H
+#define DDP_SPANK_KEYS_STOP_KEY_H
 
 #include "runtime/base/error.h"
 

@@ -5,13 +5,13 @@
  * Strict: an unknown key, a wrong type, a value out of range, a key given twice or text after the object is an error
  * that names file, line and key. on|off keys take true and false, numbers are JSON numbers, other values are
  * strings. */
-#ifndef DDP_SPANK_SITE_H
-#define DDP_SPANK_SITE_H
+#ifndef DDP_SPANK_KEYS_SITE_H
+#define DDP_SPANK_KEYS_SITE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 
 #define SITE_BYTES_MAX 65536
 

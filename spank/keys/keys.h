@@ -3,8 +3,8 @@
  * --ddp=ITEM[,ITEM...], ITEM is on, off, KEY=VALUE, or KEY alone for a key whose type is on|off. Any item but off turns
  * the step on; on and off together are refused; a key given twice counts as last given. No key's value holds a
  * comma. */
-#ifndef DDP_SPANK_KEYS_H
-#define DDP_SPANK_KEYS_H
+#ifndef DDP_SPANK_KEYS_KEYS_H
+#define DDP_SPANK_KEYS_KEYS_H
 
 #include <stddef.h>
 

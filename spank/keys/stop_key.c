@@ -1,4 +1,4 @@
-#include "spank/stop_key.h"
+#include "spank/keys/stop_key.h"
 
 #include <errno.h>
 #include <signal.h>

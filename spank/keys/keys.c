@@ -1,4 +1,4 @@
-#include "spank/keys.h"
+#include "spank/keys/keys.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "runtime/base/nearest.h"
 #include "runtime/base/settings.h"
-#include "spank/stop_key.h"
+#include "spank/keys/stop_key.h"
 
 const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_BIND] = {.name = "bind", .env = "DDP_BIND", .type = KNOB_ENUM, .def = "auto",

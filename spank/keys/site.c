@@ -1,4 +1,4 @@
-#include "spank/site.h"
+#include "spank/keys/site.h"
 
 #include <errno.h>
 #include <fcntl.h>
