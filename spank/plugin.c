@@ -35,6 +35,7 @@ SPANK_PLUGIN(ddp, 1)
 #include "spank/gather.h"
 #include "spank/guard.h"
 #include "spank/keys/keys.h"
+#include "spank/keys/site.h"
 #include "spank/keys/stop_key.h"
 #include "spank/layout.h"
 #include "spank/prepare.h"
@@ -150,8 +151,9 @@ static int take_option(int val, const char *argument, int remote)
 static void read_arguments(int ac, char **av)
 {
     for (int i = 0; i < ac; i++) {
-        if (!strncmp(av[i], "site=/", 6) && strlen(av[i]) < sizeof plugin.site_file)
-            snprintf(plugin.site_file, sizeof plugin.site_file, "%s", av[i] + 5);
+        const char *path = site_argument(av[i]);
+        if (path)
+            snprintf(plugin.site_file, sizeof plugin.site_file, "%s", path);
         else
             snprintf(plugin.bad_argument, sizeof plugin.bad_argument, "%s", av[i]);
     }

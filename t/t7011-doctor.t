@@ -43,10 +43,39 @@ is "JSON" "$rc:$(python3 -c 'import json, sys; d = json.load(sys.stdin)
 print(d["failed"], {i["item"]: i["verdict"] for i in d["items"]}["killwait"])' <<<"$out")" "0:False warn"
 cluster_down
 
-cat >"$tmp/site.json" <<<'{"enabled": false, "resv_ports": true}'
+echo '{}' >"$tmp/site.json"
 cluster_up 1 --site "$tmp/site.json" --conf WaitTime=30 --conf JobRequeue=0 --conf SrunPortRange=60001-60100 \
     --no-affinity
 conf=$cluster_dir/conf/plugstack.conf
+# What a step is refused for, of the site file and of the plugin's line.
+both_refuse() { # WORDS: both a step and the site say these
+    local step
+    cluster_run srun --ddp=on true
+    step=$rc:$err
+    doctor
+    like "$1: no step, and no site that is well" "${step//$'\n'/ } $rc:$(said site)" "^[1-9].*$1.* 1:FAIL .*$1"
+}
+site() {
+    echo "$1" >"$tmp/site.json"
+    both_refuse "$2"
+}
+site '{"bnd": "none"}' 'site.json:1: unknown key "bnd"'
+site '{"enabled": 1}' 'enabled: must be true or false'
+site '{"port_min": 80}' 'port_min: 80 is not allowed'
+site '{"port_min": 21000, "port_min": 22000}' 'not JSON: duplicate object key'
+site '{"stop": "KILL@9"}' 'stop=KILL@9'
+site '{"spares": 1}' 'spares is for programs that are started again'
+chmod 666 "$tmp/site.json"
+both_refuse "site.json must belong to root and be writable by root alone"
+chmod 644 "$tmp/site.json"
+echo '{}' >"$tmp/site.json"
+sed -i 's/$/ sight=x/' "$conf"
+both_refuse 'ddp.so takes site=/PATH only, not "sight=x"'
+sed -i 's/ sight=x$//' "$conf"
+doctor
+like "a site file that is well" "$(said site)" "^ok +site +the plugin takes the site file"
+
+echo '{"enabled": false, "resv_ports": true}' >"$tmp/site.json"
 mkdir "$cluster_dir/conf/more"
 { echo "optional /nowhere/spank_pyxis.so"; cat "$conf"; } >"$cluster_dir/conf/more/all.conf"
 echo "include more/*.conf" >"$conf"

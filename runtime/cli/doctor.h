@@ -35,11 +35,11 @@ struct doctor {
     char plugin_error[512]; /* of the ddp.so that a line names; "": it is there */
     unsigned plugin_slurm;  /* the Slurm that it was built for, 0xMMmmpp; 0: it is no SPANK plugin */
 
-    bool has_site;          /* the line has site= */
+    bool has_site;          /* the line has site=/PATH */
     bool is_enabled, wants_resv_ports;
     int port_min, port_max; /* of MASTER_PORT and guards */
     int srun_port_min, srun_port_max; /* 0: any */
-    char site_error[256];
+    char site_error[256];   /* why the plugin refuses that file; "": it does not */
     int own_port_min, own_port_max;   /* that the kernel hands out by itself; 0: not known */
     char *reserved_ports;             /* but for these, "8080,20000-29999"; NULL: not known */
 };
@@ -51,6 +51,9 @@ void doctor_free(struct doctor *d);
 /* The value of a key in what `scontrol show config` prints, or in a file of one key a line, without its unit; "" where
  * it is "(null)" or "(none)". NULL: there is no such key. Returns buf. Pure. */
 const char *doctor_get(const char *config, const char *key, char *buf, size_t size);
+
+/* The next word of *at, at most size - 1 bytes, which *at then is behind; "": there is none. Returns ret. Pure. */
+const char *doctor_word(const char **at, char *ret, size_t size);
 
 /* Adds the plugins that a text in plugstack.conf's format names, and hands each file pattern that it includes to
  * `include` (NULL: to nobody). Pure but for that. */

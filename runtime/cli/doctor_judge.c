@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/cli/doctor.h"
+#include "spank/keys/site.h"
 
 struct judge {
     const struct doctor *d;
@@ -118,19 +119,34 @@ static void judge_order(struct judge *j)
         verdict_add(j->out, VERDICT_OK, "order", NULL, "no plugin for containers stands before ddp.so");
 }
 
+/* True if the plugin takes all arguments of its line. */
+static bool judge_arguments(struct judge *j, const struct doctor_line *own)
+{
+    char arg[DOCTOR_PATH_MAX];
+    bool is_well = true;
+    for (const char *at = own->args; *doctor_word(&at, arg, sizeof arg);)
+        if (!site_argument(arg)) {
+            verdict_add(j->out, VERDICT_FAIL, "site", "mend the line (spank_ddp(8))", "%s, line %d: ddp.so takes "
+                        "site=/PATH only, not \"%.64s\"", own->file, own->number, arg);
+            is_well = false;
+        }
+    return is_well;
+}
+
 static void judge_site(struct judge *j)
 {
     const struct doctor *d = j->d;
-    if (!doctor_own_line(d))
+    const struct doctor_line *own = doctor_own_line(d);
+    if (!own || !judge_arguments(j, own))
         return;
     if (d->site_error[0])
-        verdict_add(j->out, VERDICT_FAIL, "site", "write it, root's own and readable by all, or leave site= out "
-                    "(ddp.json(5))", "%s", d->site_error);
+        verdict_add(j->out, VERDICT_FAIL, "site", "write it as ddp.json(5) says, root's own and readable by all, or "
+                    "leave site= out", "%s", d->site_error);
     else if (!d->is_enabled)
         verdict_add(j->out, VERDICT_FAIL, "site", "\"enabled\": true", "the site file refuses --ddp=on");
     else
-        verdict_add(j->out, VERDICT_OK, "site", NULL, d->has_site ? "the site file can be read" : "no site file: the "
-                    "defaults hold");
+        verdict_add(j->out, VERDICT_OK, "site", NULL, d->has_site ? "the plugin takes the site file" : "no site "
+                    "file: the defaults hold");
 }
 
 /* ---- slurm.conf ---- */

@@ -28,8 +28,7 @@ const char *doctor_get(const char *config, const char *key, char *buf, size_t si
     return NULL;
 }
 
-/* The next word of *at, at most size - 1 bytes, and behind it. */
-static const char *word(const char **at, char *ret, size_t size)
+const char *doctor_word(const char **at, char *ret, size_t size)
 {
     *at += strspn(*at, " \t");
     size_t n = strcspn(*at, " \t");
@@ -44,8 +43,8 @@ static void parse_line(struct doctor *d, const char *file, int number, const cha
                        void (*include)(struct doctor *d, const char *pattern))
 {
     char how[16], path[DOCTOR_PATH_MAX];
-    word(&line, how, sizeof how);
-    word(&line, path, sizeof path);
+    doctor_word(&line, how, sizeof how);
+    doctor_word(&line, path, sizeof path);
     bool is_required = !strcmp(how, "required");
     if (!strcmp(how, "include") && include && *path) {
         char pattern[2 * DOCTOR_PATH_MAX];

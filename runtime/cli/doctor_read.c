@@ -4,14 +4,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <glob.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/sched/command.h"
+#include "spank/keys/site.h"
 
 #define OUTPUT_MAX (256u << 10)
 #define ANSWER_S 10.0 /* of each command */
@@ -141,27 +140,48 @@ static void read_plugin(struct doctor *d, const char *name)
 
 /* ---- the site file, and the kernel's ports ---- */
 
-static int number_of(const json_t *j, const char *key, int otherwise)
+static const char *no_variable(const char *name, void *arg)
 {
-    const json_t *v = json_object_get(j, key);
-    return json_is_integer(v) ? (int)json_integer_value(v) : otherwise;
+    (void)name;
+    (void)arg;
+    return NULL;
+}
+
+/* What holds for a step of which the user says --ddp=on alone. site may be NULL. */
+static int take_keys(struct doctor *d, const struct keys *site, ddp_error_t *errp)
+{
+    struct keys o;
+    if (keys_resolve("on", no_variable, NULL, site, &o, errp) < 0)
+        return -1;
+    d->is_enabled = o.key[KEY_ENABLED].b;
+    d->wants_resv_ports = o.key[KEY_RESV_PORTS].b;
+    d->port_min = (int)o.key[KEY_PORT_MIN].i;
+    d->port_max = (int)o.key[KEY_PORT_MAX].i;
+    d->srun_port_min = (int)o.key[KEY_SRUN_PORT_MIN].i;
+    d->srun_port_max = (int)o.key[KEY_SRUN_PORT_MAX].i;
+    return 0;
 }
 
 static void read_site(struct doctor *d, const char *path)
 {
-    json_error_t e;
-    json_t *j = json_load_file(path, 0, &e);
+    bool is_missing = false;
+    struct keys site = {.mode = DDP_MODE_UNSET};
+    ddp_error_t e;
     d->has_site = true;
-    if (!j)
-        snprintf(d->site_error, sizeof d->site_error, "%.120s: %.100s", path,
-                 access(path, R_OK) < 0 ? strerror(errno) : e.text);
-    d->is_enabled = !json_is_false(json_object_get(j, "enabled"));
-    d->wants_resv_ports = json_is_true(json_object_get(j, "resv_ports"));
-    d->port_min = number_of(j, "port_min", d->port_min);
-    d->port_max = number_of(j, "port_max", d->port_max);
-    d->srun_port_min = number_of(j, "srun_port_min", 0);
-    d->srun_port_max = number_of(j, "srun_port_max", 0);
-    json_decref(j);
+    if (site_load(path, &site, &is_missing, &e) < 0 || take_keys(d, &site, &e) < 0)
+        snprintf(d->site_error, sizeof d->site_error, "%s", e.text);
+    else if (is_missing)
+        snprintf(d->site_error, sizeof d->site_error, "%.200s: %s", path, strerror(ENOENT));
+}
+
+static void read_arguments(struct doctor *d, const struct doctor_line *own)
+{
+    char arg[DOCTOR_PATH_MAX], path[DOCTOR_PATH_MAX] = "";
+    for (const char *at = own->args, *p; *doctor_word(&at, arg, sizeof arg);)
+        if ((p = site_argument(arg)))
+            snprintf(path, sizeof path, "%s", p);
+    if (path[0])
+        read_site(d, path);
 }
 
 static void read_own_ports(struct doctor *d)
@@ -208,7 +228,8 @@ void doctor_read(struct doctor *ret)
     static const char *const version[] = {"srun", "--version", NULL};
     char why[256]; /* srun --help's says it */
     const struct doctor_line *own;
-    *ret = (struct doctor){.is_enabled = true, .port_min = 20000, .port_max = 29999};
+    *ret = (struct doctor){0};
+    take_keys(ret, NULL, NULL);
     ret->config = ask(config, ret->config_error);
     ret->help = ask(help, ret->help_error);
     ret->mpi = ask(mpi, ret->mpi_error);
@@ -220,12 +241,7 @@ void doctor_read(struct doctor *ret)
     if (!(own = doctor_own_line(ret)))
         return;
     read_plugin(ret, own->plugin);
-    const char *site = strstr(own->args, "site=");
-    if (site) {
-        char path[DOCTOR_PATH_MAX];
-        snprintf(path, sizeof path, "%.*s", (int)strcspn(site + 5, " \t"), site + 5);
-        read_site(ret, path);
-    }
+    read_arguments(ret, own);
 }
 
 void doctor_free(struct doctor *d)

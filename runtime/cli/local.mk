@@ -61,7 +61,7 @@ noinst_LTLIBRARIES += libpswaits.la
 libpswaits_la_SOURCES = %D%/ps_waits.c
 libpswaits_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 ddp_LDADD = libpswaits.la libtrain.la libmodelkernels.la libddp.la librckpt.la librecordread.la libtopology.la \
-	libsched.la libbase.la
+	libsched.la libkeys.la libbase.la
 # Our own libraries go in as archives, so that ./ddp in the build folder is the program itself.
 ddp_LDFLAGS = $(AM_LDFLAGS) $(PIE_LDFLAGS) -static
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,4 +185,11 @@ out:
     free(text);
     io_close(fd);
     return rc;
+}
+
+const char *site_argument(const char *text)
+{
+    static const char key[] = "site=";
+    const char *path = text + strlen(key);
+    return !strncmp(text, key, strlen(key)) && *path == '/' && strlen(path) < PATH_MAX ? path : NULL;
 }

@@ -1,4 +1,5 @@
-/* site.h - the site's policy: one JSON object, its keys those of keys.h. Pure, except for site_load.
+/* site.h - the site's policy: one JSON object, its keys those of keys.h; the argument that names its file. Pure, except
+ * for site_load.
  *
  *   { "bind": "none", "port_min": 21000, "port_max": 21999 }
  *
@@ -23,5 +24,9 @@ int site_parse(const char *text, size_t n, const char *file, struct keys *ret, d
  * nodes of a configless cluster have none. Refuses a file that is not a regular file, is too long, does not belong to
  * root, or can be written by group or others, because then someone else than the site may have written it. */
 int site_load(const char *file, struct keys *ret, bool *ret_missing, ddp_error_t *errp);
+
+/* The path in an argument of ddp.so, "site=/PATH", borrowed from it; NULL: it is another argument, which is refused, or
+ * its path has PATH_MAX bytes or more. */
+const char *site_argument(const char *text);
 
 #endif

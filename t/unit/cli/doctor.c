@@ -173,6 +173,7 @@ static void the_plugin(void **state)
     strcpy(doc.line[1].plugin, "/usr/lib/slurm-ddp/ddp.so");
     strcpy(doc.line[0].plugin, "/usr/lib/slurm/spank_pyxis.so");
     doc.line[1].is_required = false;
+    doc.line[1].args[0] = 0;
     expect("order", VERDICT_FAIL, "/p.conf, line 2: /usr/lib/slurm/spank_pyxis.so stands before", "above it");
     well();
     doc.help = good_mpi;
@@ -182,6 +183,11 @@ static void the_plugin(void **state)
     expect("site", VERDICT_FAIL, "refuses", "\"enabled\": true");
     strcpy(doc.site_error, "/etc/slurm/ddp.json: No such file or directory");
     expect("site", VERDICT_FAIL, "No such file", "site=");
+    well();
+    strcpy(doc.line[0].args, "sight=x");
+    expect("site", VERDICT_FAIL, "/p.conf, line 2: ddp.so takes site=/PATH only, not \"sight=x\"", "mend the line");
+    strcpy(doc.line[0].args, "site=/etc/slurm/ddp.json\tsite=ddp.json");
+    expect("site", VERDICT_FAIL, "not \"site=ddp.json\"", "mend the line");
 }
 
 static void slurm_conf(void **state)

@@ -1,5 +1,6 @@
 #include "t/unit/unit.h"
 
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -195,6 +196,20 @@ static void site_file_is_the_sites(void **state)
     assert_true(is_missing);
     assert_int_equal(site_load("/tmp", &o, &is_missing, &e), -1);
     assert_error_has(e, "not a regular file");
+}
+
+static void the_argument_of_the_plugin(void **state)
+{
+    char text[PATH_MAX + 6] = "site=";
+    (void)state;
+    assert_string_equal(site_argument("site=/etc/slurm/ddp.json"), "/etc/slurm/ddp.json");
+    static const char *const refused[] = {"", "site=", "site=ddp.json", "sight=/x", "/x", "xsite=/x"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_null(site_argument(refused[i]));
+    memset(text + 5, '/', PATH_MAX - 1);
+    assert_string_equal(site_argument(text), text + 5);
+    text[PATH_MAX + 4] = '/'; /* one byte more */
+    assert_null(site_argument(text));
 }
 
 /* A file of the source tree, whole. */
@@ -467,6 +482,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(help_fits),
     cmocka_unit_test(site_file_is_strict),
     cmocka_unit_test(site_file_is_the_sites),
+    cmocka_unit_test(the_argument_of_the_plugin),
     cmocka_unit_test(admins_page_and_example_match_the_table),
     cmocka_unit_test(users_page_names_the_users_keys),
     cmocka_unit_test(option_is_found_on_the_command_line),
