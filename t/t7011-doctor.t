@@ -87,7 +87,16 @@ echo "optional /nowhere/ddp.so" >"$conf"
 doctor
 like "a plugin that is not there" "$rc:$(said plugin)" "^1:FAIL +plugin +$conf, line 1: cannot read /nowhere/ddp.so"
 like "... and so no option" "$(said option)" "^FAIL +option +srun --help has no --ddp: \"srun -vv"
-rm "$conf"
+set=$cluster_dir/conf/set/plugstack.conf
+mkdir "${set%/*}"
+echo "optional $top_builddir/.libs/ddp.so" >"$set"
+sed -i "s,^PlugStackConfig=.*,PlugStackConfig=$set," "$cluster_dir/conf/slurm.conf"
+is_set() { SLURM_CONF=$cluster_dir/conf/slurm.conf scontrol show config | grep "^PlugStackConfig *= $set\$"; }
+SLURM_CONF=$cluster_dir/conf/slurm.conf scontrol reconfigure
+ok "slurm.conf sets another plugstack.conf" until_true 20 is_set
 doctor
-like "no plugstack.conf" "$rc:$(said plugin)" "^1:FAIL +plugin +$conf has no line of ddp.so: add \"optional "
+like "... which is read, not the one beside it" "$(said plugin)" "^ok +plugin "
+rm "$set"
+doctor
+like "no plugstack.conf" "$rc:$(said plugin)" "^1:FAIL +plugin +$set has no line of ddp.so: add \"optional "
 done_testing

@@ -60,10 +60,18 @@ const char *doctor_word(const char **at, char *ret, size_t size);
 void doctor_parse(struct doctor *d, const char *file, const char *text,
                   void (*include)(struct doctor *d, const char *pattern));
 
-/* The plugstack.conf, or cgroup.conf, that Slurm's programs read here: a file of the name that `scontrol show config`
- * prints, which is the controller's path, in the folder of SLURM_CONF (conf; NULL: not set), else there, else in that
- * of a node without files of its own (cache: /run/slurm/conf). False, and the printed path: none of them is there. */
-bool doctor_find_conf(const char *printed, const char *conf, const char *cache, char *ret, size_t size);
+/* Where this machine's slurm.conf is, which has Slurm's other files beside it. */
+struct doctor_places {
+    const char *printed; /* the controller's slurm.conf, as `scontrol show config` prints it */
+    const char *conf;    /* SLURM_CONF; NULL: not set */
+    const char *cache;   /* the folder of a node without files of its own, /run/slurm/conf */
+};
+
+/* The plugstack.conf, or cgroup.conf, that Slurm's programs read here. `printed` is the controller's path: one that is
+ * not beside its slurm.conf was set (PlugStackConfig) for all machines, any other is beside each machine's own. Looked
+ * for beside SLURM_CONF, unless it was set; then at the printed path; then in the cache. False, and the printed path:
+ * it is in none of them. */
+bool doctor_find_conf(const char *printed, const struct doctor_places *p, char *ret, size_t size);
 
 /* The file of a plugin: a name without a slash in front is looked for in the folders of PluginDir, with colons between
  * them. False, and the name: it is in none. */

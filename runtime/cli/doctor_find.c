@@ -11,17 +11,30 @@ static bool is_there(const char *path)
     return access(path, F_OK) == 0 || errno == EACCES;
 }
 
-bool doctor_find_conf(const char *printed, const char *conf, const char *cache, char *ret, size_t size)
+/* The bytes of a path's folder. */
+static size_t folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) : 0;
+}
+
+static bool are_beside(const char *a, const char *b)
+{
+    size_t n = folder_of(a);
+    return n == folder_of(b) && !strncmp(a, b, n);
+}
+
+bool doctor_find_conf(const char *printed, const struct doctor_places *p, char *ret, size_t size)
 {
     const char *slash = strrchr(printed, '/'), *name = slash ? slash + 1 : printed;
-    const char *conf_slash = conf ? strrchr(conf, '/') : NULL;
-    if (conf_slash && snprintf(ret, size, "%.*s/%s", (int)(conf_slash - conf), conf, name) < (int)size && is_there(ret))
+    if (p->conf && are_beside(printed, p->printed) &&
+        snprintf(ret, size, "%.*s/%s", (int)folder_of(p->conf), p->conf, name) < (int)size && is_there(ret))
         return true;
     if (is_there(printed)) {
         snprintf(ret, size, "%s", printed);
         return true;
     }
-    if (snprintf(ret, size, "%s/%s", cache, name) < (int)size && is_there(ret))
+    if (snprintf(ret, size, "%s/%s", p->cache, name) < (int)size && is_there(ret))
         return true;
     snprintf(ret, size, "%s", printed);
     return false;

@@ -199,25 +199,25 @@ static void read_own_ports(struct doctor *d)
     }
 }
 
-static void find_plugstack(struct doctor *d)
+/* The value of a key of `scontrol show config`, or what it is by default. */
+static void get_path(const struct doctor *d, const char *key, const char *otherwise, char ret[DOCTOR_PATH_MAX])
 {
-    char printed[DOCTOR_PATH_MAX];
-    if (!d->config || !doctor_get(d->config, "PlugStackConfig", printed, sizeof printed) || !printed[0])
-        snprintf(printed, sizeof printed, "/etc/slurm/plugstack.conf");
-    d->is_plugstack_known = doctor_find_conf(printed, getenv("SLURM_CONF"), CACHED_CONF, d->plugstack,
-                                             sizeof d->plugstack);
+    if (!d->config || !doctor_get(d->config, key, ret, DOCTOR_PATH_MAX) || !ret[0])
+        snprintf(ret, DOCTOR_PATH_MAX, "%s", otherwise);
 }
 
-/* Beside slurm.conf. */
-static void read_cgroup(struct doctor *d)
+/* plugstack.conf, and cgroup.conf, which is always beside slurm.conf. */
+static void find_files(struct doctor *d)
 {
     size_t n;
-    char conf[DOCTOR_PATH_MAX], printed[2 * DOCTOR_PATH_MAX];
-    if (!d->config || !doctor_get(d->config, "SLURM_CONF", conf, sizeof conf) || !conf[0])
-        snprintf(conf, sizeof conf, "/etc/slurm/slurm.conf");
+    char conf[DOCTOR_PATH_MAX], stack[DOCTOR_PATH_MAX], cgroup[2 * DOCTOR_PATH_MAX];
+    get_path(d, "SLURM_CONF", "/etc/slurm/slurm.conf", conf);
+    get_path(d, "PlugStackConfig", "/etc/slurm/plugstack.conf", stack);
+    const struct doctor_places p = {.printed = conf, .conf = getenv("SLURM_CONF"), .cache = CACHED_CONF};
+    d->is_plugstack_known = doctor_find_conf(stack, &p, d->plugstack, sizeof d->plugstack);
     const char *slash = strrchr(conf, '/');
-    snprintf(printed, sizeof printed, "%.*s/cgroup.conf", slash ? (int)(slash - conf) : 0, conf);
-    if (doctor_find_conf(printed, getenv("SLURM_CONF"), CACHED_CONF, d->cgroup_conf, sizeof d->cgroup_conf))
+    snprintf(cgroup, sizeof cgroup, "%.*s/cgroup.conf", slash ? (int)(slash - conf) : 0, conf);
+    if (doctor_find_conf(cgroup, &p, d->cgroup_conf, sizeof d->cgroup_conf))
         d->cgroup = io_read_file(d->cgroup_conf, FILE_MAX, &n, NULL);
 }
 
@@ -235,9 +235,8 @@ void doctor_read(struct doctor *ret)
     ret->mpi = ask(mpi, ret->mpi_error);
     ret->version = ask(version, why);
     read_own_ports(ret);
-    find_plugstack(ret);
+    find_files(ret);
     read_plugstack(ret, ret->plugstack);
-    read_cgroup(ret);
     if (!(own = doctor_own_line(ret)))
         return;
     read_plugin(ret, own->plugin);

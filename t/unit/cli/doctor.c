@@ -114,18 +114,27 @@ static void files(void **state)
     snprintf(conf, sizeof conf, "%s/slurm.conf", root);
     snprintf(printed, sizeof printed, "%s/ctl/plugstack.conf", root);
     snprintf(cache, sizeof cache, "%s/run", root);
-    assert_false(doctor_find_conf(printed, conf, cache, ret, sizeof ret));
+    struct doctor_places p = {.printed = "/etc/slurm/slurm.conf", .conf = conf, .cache = cache};
+    assert_false(doctor_find_conf(printed, &p, ret, sizeof ret));
     assert_string_equal(ret, printed);
     snprintf(path, sizeof path, "%s/plugstack.conf", cache);
     assert_int_equal(mkdir(cache, 0700), 0);
     fclose(fopen(path, "w"));
-    assert_true(doctor_find_conf(printed, conf, cache, ret, sizeof ret));
+    assert_true(doctor_find_conf(printed, &p, ret, sizeof ret));
     assert_string_equal(ret, path); /* that of a node without files of its own */
-    assert_true(doctor_find_conf(path, NULL, "/none", ret, sizeof ret));
+    p = (struct doctor_places){.printed = "/etc/slurm/slurm.conf", .cache = "/none"};
+    assert_true(doctor_find_conf(path, &p, ret, sizeof ret));
     assert_string_equal(ret, path); /* the printed one */
     snprintf(conf, sizeof conf, "%s/run/slurm.conf", root);
-    assert_true(doctor_find_conf("/etc/slurm/plugstack.conf", conf, "/none", ret, sizeof ret));
+    p.conf = conf;
+    assert_true(doctor_find_conf("/etc/slurm/plugstack.conf", &p, ret, sizeof ret));
     assert_string_equal(ret, path); /* the one beside SLURM_CONF */
+    snprintf(printed, sizeof printed, "%s/plugstack.conf", root);
+    fclose(fopen(printed, "w"));
+    assert_true(doctor_find_conf(printed, &p, ret, sizeof ret));
+    assert_string_equal(ret, printed); /* the one that slurm.conf sets */
+    unlink(printed);
+    assert_false(doctor_find_conf(printed, &p, ret, sizeof ret)); /* whatever is beside SLURM_CONF */
     snprintf(dirs, sizeof dirs, "/none:%s", cache);
     assert_true(doctor_find_plugin("plugstack.conf", dirs, ret, sizeof ret));
     assert_string_equal(ret, path);
