@@ -74,6 +74,13 @@ if [ -f "$top_builddir/.libs/ddp.so" ]; then
     is "the plugin exports what Slurm looks for" \
         "$(nm -D --defined-only "$plugin" | awk '{ print $3 }' | grep -Ev '^(slurm_spank_|plugin_|spank_plugin_)')" ""
 fi
+# Files are put in place whole, by rename: an install that may write no more than 64 KiB of one leaves the old ones.
+cp -a "$root" "$tmp/before"
+run bash -c 'ulimit -c 0 -f 64; exec make -k -C "$0" install DESTDIR="$1"' "$top_builddir" "$root"
+is "an install that cannot write its files fails" "$rc" 2
+is "... and leaves the old ones as they were" \
+    "$(cd "$tmp/before" && find . -type f -size +64k -exec cmp {} "$root/{}" \; 2>&1)" ""
+is "... and nothing beside them" "$(cd "$root" && find . | sort)" "$(cd "$tmp/before" && find . | sort)"
 # As much of a tree as configure reads by then: one that is built where it lies cannot be configured elsewhere.
 mkdir -p "$tmp/tree/runtime"
 cp -R "$top_srcdir/configure" "$top_srcdir/build-aux" "$tmp/tree"
