@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "runtime/base/duration.h"
 #include "runtime/base/error.h"
 #include "runtime/train/loop_say.h"
 #include "runtime/train/losslog.h"
@@ -15,23 +16,13 @@ static struct ddp_checkpoint_status status_of(const ddp_t *d)
     return s;
 }
 
-/* "0.412 ms", "1.23 s" */
-static const char *time_text(double s, char *ret, size_t size)
-{
-    if (s < 1)
-        snprintf(ret, size, "%.3g ms", s * 1e3);
-    else
-        snprintf(ret, size, "%.3g s", s);
-    return ret;
-}
-
 static void say_commit(const struct loop_options *o, const struct ddp_checkpoint_status *s)
 {
     char text[sizeof s->path + 256], blocked[32], copy[32], write[32];
     const char *name = strrchr(s->path, '/');
     snprintf(text, sizeof text, "checkpoint %s committed: stood still %s, copied in %s, written in %s, %.1f MiB\n",
-             name ? name + 1 : s->path, time_text(s->blocked_s, blocked, sizeof blocked),
-             time_text(s->copy_s, copy, sizeof copy), time_text(s->write_s, write, sizeof write),
+             name ? name + 1 : s->path, duration_text(s->blocked_s, blocked, sizeof blocked),
+             duration_text(s->copy_s, copy, sizeof copy), duration_text(s->write_s, write, sizeof write),
              (double)s->bytes / 1048576);
     loop_say_line(o, text);
 }
