@@ -74,6 +74,7 @@ void prepare_forget(void)
     }
     unsetenv("SLURM_STEP_RESV_PORTS"); /* srun sets it only where it has reserved some */
     unsetenv("SLURM_PTY_PORT"); /* srun has yet to set its own, by which plan_guard knows --pty */
+    unsetenv(SRUN_KEYS_VARIABLE);
     unsetenv(GATHER_VARIABLE);
     unsetenv(PORT_DRAW_VARIABLE);
     unsetenv(FIRST_NODE_VARIABLE);
@@ -152,14 +153,17 @@ static void forget_mask(void)
         unsetenv(names[i]);
 }
 
-/* What the site file on this host says for the step as a whole. */
-static void hand_on(char *set, size_t size, const struct keys *o)
+/* What tasks that lack srun's environment, or have another site file, would not know. */
+static void hand_on(const struct keys *o)
 {
-    for (size_t i = 0; i < KEYS_OF_STEP; i++) {
+    char text[1024] = "";
+    for (size_t i = 0, used = 0; i < KEYS_OF_STEP && used < sizeof text; i++) {
         const struct knob_value *v = &o->key[keys_of_step[i]];
-        if (v->is_set && !strcmp(v->source, SITE_SOURCE))
-            offer(set, size, ddp_keys[keys_of_step[i]].env, v->text);
+        if (v->is_set && strcmp(v->source, DEFAULT_SOURCE))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%s", used ? "," : "",
+                                     ddp_keys[keys_of_step[i]].name, v->text);
     }
+    setenv(SRUN_KEYS_VARIABLE, text, 1);
 }
 
 static void set_variables(const struct prepare_facts *f, const struct keys *o, const struct cmdline *c)
@@ -187,7 +191,7 @@ static void set_variables(const struct prepare_facts *f, const struct keys *o, c
         forget_mask();
     if (!c->cpu_bind && !getenv("SLURM_CPU_BIND"))
         offer(set, sizeof set, UNBOUND_VARIABLE, "1");
-    hand_on(set, sizeof set, o);
+    hand_on(o);
     setenv(SRUN_SET_VARIABLE, set, 1);
     if (hiding_warn(c, prepare_lookup, NULL, text, sizeof text))
         f->warn(text);

@@ -40,24 +40,30 @@ struct task {
     char interface[NCCL_INTERFACE_TEXT + 1]; /* "=eth0", towards the step's other nodes; "": not known, or none */
 };
 
-static void leave_to_srun(struct keys *site)
+/* In place of what the node's own file says. text: of SRUN_KEYS_VARIABLE. */
+static int take_from_srun(const char *text, struct keys *site, ddp_error_t *errp)
 {
+    struct keys step = {.mode = DDP_MODE_UNSET};
+    if (*text && keys_parse(text, SRUN_KEYS_VARIABLE, &step, errp) < 0)
+        return -1;
     for (size_t i = 0; i < KEYS_OF_STEP; i++)
-        site->key[keys_of_step[i]].is_set = false;
+        site->key[keys_of_step[i]] = step.key[keys_of_step[i]];
+    return 0;
 }
 
 int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_missing, ddp_error_t *errp)
 {
     struct keys site = {.mode = DDP_MODE_UNSET};
     bool is_missing = false;
+    const char *srun = r->lookup(SRUN_KEYS_VARIABLE, r->arg);
     /* A step without ddp is not to suffer from a broken site file. */
     if (keys_resolve(r->option, r->lookup, r->arg, NULL, ret, errp) < 0)
         return -1;
-    if (ret->mode == DDP_MODE_ON && r->site_file) {
-        if (site_load(r->site_file, &site, &is_missing, errp) < 0)
+    if (ret->mode == DDP_MODE_ON && (r->site_file || srun)) {
+        if (r->site_file && site_load(r->site_file, &site, &is_missing, errp) < 0)
             return -1;
-        if (r->lookup(SRUN_SET_VARIABLE, r->arg))
-            leave_to_srun(&site);
+        if (srun && take_from_srun(srun, &site, errp) < 0)
+            return -1;
         if (keys_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
             return -1;
     }

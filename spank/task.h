@@ -33,8 +33,8 @@ struct task_result {
 };
 
 /* The options of a step or a submission from command line, environment and site file, where the site may forbid the use
- * of ddp. In a task a site file's keys_of_step are srun's, by the environment. *ret_site_missing (may be NULL) is set
- * if there is no site file; the file is read only for a step that uses ddp. 0, or -1. */
+ * of ddp. In a task the keys_of_step are srun's. *ret_site_missing (may be NULL) is set if there is no site file; the
+ * file is read only for a step that uses ddp. 0, or -1. */
 int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_missing, ddp_error_t *errp);
 
 /* Places the calling process (CPU mask, memory policy) and fills *ret; environment.n_vars is 0 if the step does not use

@@ -99,23 +99,24 @@ done
 
 # Sites push their file to one node after the other. Whether there are guards is for srun's host to say, or those that
 # have some would wait for those that have none.
-both() { # DESC SRUN'S NODES' WANT
+both() { # DESC SRUN'S NODES' WANT [OPTION...]: of srun
     write_site "$3"
     printf '%s' "$2" >"$tmp/good.json"
-    # shellcheck disable=SC2016
-    run unshare -m bash "$tmp/submit" srun -N2 -n4 --ddp=on bash -c 'echo "$DDP_GUARD $DDP_RESTARTS$DDP_STOP"; '"$place"
+    run unshare -m bash "$tmp/submit" srun -N2 -n4 "${@:5}" --ddp=on /bin/bash -c "$place"
     is "$1" "$rc $(sort <<<"$out" | uniq -c | xargs)$err" "$4"
 }
-both "guards on srun's host alone" '{ "guard": true }' '{}' "0 4 guarded 4 on"
-both "guards on the nodes alone" '{}' '{ "restarts": 1, "stop": "USR1@5" }' "0 4 4 not guarded"
+both "guards on srun's host alone" '{ "guard": true }' '{}' "0 4 guarded"
+both "... and tasks without srun's environment" '{ "guard": true }' '{}' "0 4 guarded" --export=NONE
+DDP_GUARD=on both "... which says so itself" '{}' '{}' "0 4 guarded" --export=NONE
+both "guards on the nodes alone" '{}' '{ "restarts": 1, "stop": "USR1@5" }' "0 4 not guarded"
 # shellcheck disable=SC2016
 run unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=restarts=1 sh -c '[ "$DDP_RESTART" = 1 ] && echo again || exit 3'
 like "a user has them anyhow" "$rc $(uniq <<<"$out")" "^0 again$"
 write_site '{}'
 echo '{ "guard": true }' >"$tmp/good.json"
 run unshare -m bash "$tmp/submit" \
-    srun -n1 --ddp=on srun -n1 --overlap --ddp=on bash -c 'echo "${DDP_GUARD-unset}"; '"$place"
-is "a step within a step asks anew" "$rc $(xargs <<<"$out")" "0 unset not guarded"
+    srun -n1 --ddp=on srun -n1 --overlap --ddp=on bash -c "$place"
+is "a step within a step asks anew" "$rc $(xargs <<<"$out")" "0 not guarded"
 
 # No file at all.
 rm "$site"

@@ -164,7 +164,7 @@ int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys
                 return -1;
         } else if (site && site->key[i].is_set) {
             o.key[i] = site->key[i];
-        } else if (k->def && knob_parse(k, k->def, "default", &o.key[i], errp) < 0) {
+        } else if (k->def && knob_parse(k, k->def, DEFAULT_SOURCE, &o.key[i], errp) < 0) {
             return -1;
         }
     }

@@ -14,8 +14,13 @@
 #define KEYS_TEXT_MAX 4096   /* bytes of the whole argument */
 #define SITE_SOURCE "site file" /* knob_value.source of a value from the site file */
 
-/* What srun has set for itself and its tasks, as DDP_SET lists what a task got; unset: it has not prepared the step. */
+#define DEFAULT_SOURCE "default" /* of one from the table */
+
+/* What srun has set for itself and its tasks, as DDP_SET lists what a task got. */
 #define SRUN_SET_VARIABLE "SLURM_DDP_SET"
+/* What holds of keys_of_step but for the defaults, "guard=on,stop=USR1@60"; unset: srun has not prepared the step. It
+ * begins with SLURM_, so that --export=NONE keeps it. */
+#define SRUN_KEYS_VARIABLE "SLURM_DDP_KEYS"
 
 enum ddp_key {
     KEY_BIND,
@@ -58,8 +63,9 @@ struct keys {
     struct knob_value key[KEY_COUNT]; /* is_set: the user or the site gave a value */
 };
 
-/* Keys that all tasks of a step must have alike, or some would wait for guards, or other programs, that never come. Of
- * a site's files that of srun's host has them: srun hands them on, and a node's own do not count (task_options). */
+/* Keys that all tasks of a step must have alike, or some would wait for guards, or other programs, that never come.
+ * srun hands them on as they hold for it, and what a node's own site file says of them does not count
+ * (task_options). */
 enum { KEYS_OF_STEP = 7 };
 extern const enum ddp_key keys_of_step[KEYS_OF_STEP];
 
