@@ -31,6 +31,7 @@
 #define RETRY_MS 5     /* while rank 0 has not published it */
 #define ANSWER_S 3.0   /* an answer that takes longer was lost: ask again */
 #define NEXT_S 1.0     /* for the next program's card, while this one's server does not answer */
+#define CROWD_S 30.0   /* for this node's daemon, where hundreds of tasks share a CPU with it */
 #define PARTING_S 5.0  /* for PMIx_Finalize, whose callers give no deadline */
 
 struct api {
@@ -314,7 +315,7 @@ static pmix_status_t get_card(struct pmix *p, const pmix_info_t *how, char card[
     struct wait *w;
     char key[KEY_BYTES];
     snprintf(key, sizeof key, KEY, p->n);
-    pmix_status_t status = get(p, 0, key, how, sooner(how == NULL ? ANSWER_S : NEXT_S, deadline), &w);
+    pmix_status_t status = get(p, 0, key, how, deadline, &w);
     if (status != PMIX_SUCCESS)
         return status;
     bool is_text = w->type == PMIX_BYTE_OBJECT && w->data;
@@ -329,7 +330,7 @@ static int publish(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
 {
     struct request r = {.api = p->api};
     char before[CARRIED_CARD_MAX];
-    for (p->n = 1; get_card(p, &here, before, deadline) == PMIX_SUCCESS; p->n++)
+    for (p->n = 1; get_card(p, &here, before, sooner(CROWD_S, deadline)) == PMIX_SUCCESS; p->n++)
         ;
     snprintf(r.key, sizeof r.key, KEY, p->n);
     snprintf(r.card, sizeof r.card, "%s", p->card);
@@ -354,7 +355,7 @@ static int start_host(struct pmix *p, int size, uint64_t deadline, ddp_error_t *
 static int get_newer_card(void *ctx, char card[CARRIED_CARD_MAX], uint64_t deadline)
 {
     struct pmix *p = ctx;
-    bool is_newer = get_card(p, &fresh, card, deadline) == PMIX_SUCCESS && strcmp(card, p->card) != 0;
+    bool is_newer = get_card(p, &fresh, card, sooner(NEXT_S, deadline)) == PMIX_SUCCESS && strcmp(card, p->card) != 0;
     p->n += !is_newer;
     if (!is_newer && get_card(p, NULL, card, sooner(NEXT_S, deadline)) != PMIX_SUCCESS) {
         p->n--;
@@ -369,7 +370,7 @@ static int find_card(struct pmix *p, uint64_t deadline, ddp_error_t *errp)
 {
     p->n = 1;
     for (;;) {
-        pmix_status_t status = get_card(p, NULL, p->card, deadline);
+        pmix_status_t status = get_card(p, NULL, p->card, sooner(ANSWER_S, deadline));
         if (status == PMIX_SUCCESS)
             return 0;
         if (status == PMIX_ERR_TYPE_MISMATCH)

@@ -37,6 +37,8 @@ like "the double serves its rank" "$rc $out$err" "^0 rank 0 of 1: "
 hang() { # CALL OPTION...
     run env DDP_BOOT=pmix LD_LIBRARY_PATH="$double" PMIX_DOUBLE_HANG="$1" "$probe" "${@:2}"
 }
+run env DDP_BOOT=pmix LD_LIBRARY_PATH="$double" PMIX_DOUBLE_LATE=1 "$probe"
+like "a daemon that takes a while to tell of the program before" "$rc $out$err" "^0 rank 0 of 1: "
 for call in PMIx_Init PMIx_Commit; do
     hang $call --timeout 0.3
     like "a $call that does not return" "$rc $(wc -l <<<"$err") $out$err" \
