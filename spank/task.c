@@ -56,17 +56,15 @@ int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_
     struct keys site = {.mode = DDP_MODE_UNSET};
     bool is_missing = false;
     const char *srun = r->lookup(SRUN_KEYS_VARIABLE, r->arg);
-    /* A step without ddp is not to suffer from a broken site file. */
-    if (keys_resolve(r->option, r->lookup, r->arg, NULL, ret, errp) < 0)
+    if (keys_asked(r->option, r->lookup, r->arg, ret, errp) < 0)
         return -1;
-    if (ret->mode == DDP_MODE_ON && (r->site_file || srun)) {
-        if (r->site_file && site_load(r->site_file, &site, &is_missing, errp) < 0)
-            return -1;
-        if (srun && take_from_srun(srun, &site, errp) < 0)
-            return -1;
-        if (keys_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
-            return -1;
-    }
+    /* A step without ddp is not to suffer from a broken site file. */
+    if (ret->mode == DDP_MODE_ON && r->site_file && site_load(r->site_file, &site, &is_missing, errp) < 0)
+        return -1;
+    if (ret->mode == DDP_MODE_ON && srun && take_from_srun(srun, &site, errp) < 0)
+        return -1;
+    if (keys_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
+        return -1;
     if (ret->mode == DDP_MODE_ON && !ret->key[KEY_ENABLED].b)
         return error_set(errp, DDP_E_USAGE, EPERM, "%.120s has \"enabled\": false: leave --ddp out, or ask your site",
                          r->site_file);
@@ -363,7 +361,7 @@ int task_prepare(const struct task_request *r, struct task_result *ret, ddp_erro
     struct watchdog dog;
     ret->environment.n_vars = ret->environment.n_warnings = 0;
     ret->is_guarded = false;
-    if (keys_resolve(r->option, r->lookup, r->arg, NULL, &t.o, errp) < 0)
+    if (keys_asked(r->option, r->lookup, r->arg, &t.o, errp) < 0)
         return -1;
     if (t.o.mode != DDP_MODE_ON) /* which no site file changes */
         return 0;

@@ -112,6 +112,9 @@ both "guards on the nodes alone" '{}' '{ "restarts": 1, "stop": "USR1@5" }' "0 4
 # shellcheck disable=SC2016
 run unshare -m bash "$tmp/submit" srun -N2 -n2 --ddp=restarts=1 sh -c '[ "$DDP_RESTART" = 1 ] && echo again || exit 3'
 like "a user has them anyhow" "$rc $(uniq <<<"$out")" "^0 again$"
+write_site '{ "restarts": 1 }'
+cluster_run srun -n1 --ddp=min_nodes=1 true
+is "... and adds to what the site says" "$rc$err" 0
 write_site '{}'
 echo '{ "guard": true }' >"$tmp/good.json"
 run unshare -m bash "$tmp/submit" \

@@ -143,17 +143,23 @@ bool keys_are_elastic(const struct keys *o)
     return o->key[KEY_SPARES].i > 0 || o->key[KEY_MIN_NODES].i > 0;
 }
 
+int keys_asked(const char *text, lookup_f lookup, void *arg, struct keys *ret, ddp_error_t *errp)
+{
+    const char *env = text ? NULL : lookup("SLURM_DDP", arg);
+    if (text)
+        return keys_parse(text, "--ddp", ret, errp);
+    if (env)
+        return keys_parse(env, "SLURM_DDP", ret, errp);
+    *ret = (struct keys){.mode = DDP_MODE_OFF};
+    return 0;
+}
+
 int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys *site, struct keys *ret,
                     ddp_error_t *errp)
 {
-    struct keys o = {.mode = DDP_MODE_UNSET};
-    const char *env = text ? NULL : lookup("SLURM_DDP", arg);
-    if (text && keys_parse(text, "--ddp", &o, errp) < 0)
+    struct keys o;
+    if (keys_asked(text, lookup, arg, &o, errp) < 0)
         return -1;
-    if (env && keys_parse(env, "SLURM_DDP", &o, errp) < 0)
-        return -1;
-    if (o.mode == DDP_MODE_UNSET)
-        o.mode = DDP_MODE_OFF;
     for (size_t i = 0; i < KEY_COUNT; i++) {
         const struct knob *k = &ddp_keys[i];
         const char *value = k->env ? lookup(k->env, arg) : NULL;

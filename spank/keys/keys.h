@@ -77,6 +77,9 @@ typedef const char *(*lookup_f)(const char *name, void *arg);
  * long text. */
 int keys_parse(const char *text, const char *source, struct keys *ret, ddp_error_t *errp);
 
+/* The mode, and the keys of `text`, or where that is NULL of the variable SLURM_DDP. Else as keys_resolve. */
+int keys_asked(const char *text, lookup_f lookup, void *arg, struct keys *ret, ddp_error_t *errp);
+
 /* Decides all keys and the mode of one step. A key's value comes from `text` (the command line), else its DDP_*
  * variable, else `site`, else the table's default. The mode comes from `text`, else the variable SLURM_DDP, else it is
  * off; if it is off, keys are not read. `text` and `site` may be NULL. topo implies bind=print, which implies
