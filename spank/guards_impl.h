@@ -63,6 +63,7 @@ struct node {
     bool has_left;
 };
 
+#define NEWS_MAX 1024 /* bytes of lines for the user that the guard has not taken yet */
 #define LEFT_MAX 256 /* nodes that may leave; no generation follows when more do */
 
 struct nodes {
@@ -156,7 +157,7 @@ struct guards {
     uint64_t stuck_at;               /* the root; 0: no generation is about to follow */
     int last_rank, n_in_row;         /* of the last deaths */
     char card[FRAME_BODY_MAX + 1];   /* "": not known yet */
-    char news[512], said_news[512]; /* "": none */
+    char news[NEWS_MAX], said_news[NEWS_MAX]; /* whole lines; "": none */
 };
 
 /* ---- guards_link.c ---- */

@@ -7,16 +7,19 @@
 
 #include "spank/guards_impl.h"
 
+/* A line that has no room is left out: half of one would name the wrong node. */
 void news_add(guards_t *g, const char *format, ...)
 {
-    size_t used = strlen(g->news);
+    size_t used = strlen(g->news), n = used;
     va_list args;
     if (used)
-        used += (size_t)snprintf(g->news + used, sizeof g->news - used, "\nddp: ");
+        n += (size_t)snprintf(g->news + used, sizeof g->news - used, "\nddp: ");
     va_start(args, format);
-    if (used < sizeof g->news)
-        vsnprintf(g->news + used, sizeof g->news - used, format, args);
+    if (n < sizeof g->news)
+        n += (size_t)vsnprintf(g->news + n, sizeof g->news - n, format, args);
     va_end(args);
+    if (n >= sizeof g->news)
+        g->news[used] = 0;
 }
 
 const char *guards_news(guards_t *g)

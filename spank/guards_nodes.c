@@ -9,6 +9,7 @@
 
 #include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
+#include "spank/moves.h"
 
 #define ABSENT_S 7.0 /* from being the root: all try the same nodes, in about the same order and at the same time */
 
@@ -287,37 +288,30 @@ bool nodes_absent(guards_t *g, int node, struct death *ret)
 
 /* ---- seats ---- */
 
-/* "n4 takes the place of n2", behind what is there. */
-static void say_move(const guards_t *g, int node, int taker, char *text, size_t size)
-{
-    char who[HOSTLIST_NAME_MAX + 1], by[HOSTLIST_NAME_MAX + 1];
-    size_t used = strlen(text);
-    name(g, node, who);
-    if (taker >= 0)
-        name(g, taker, by);
-    if (taker >= 0)
-        snprintf(text + used, size - used, "%s%.64s takes the place of %.64s", used ? ", " : "", by, who);
-    else
-        snprintf(text + used, size - used, "%sit goes on without %.64s", used ? ", " : "", who);
-}
-
 void nodes_seat(guards_t *g, int generation)
 {
     struct nodes *n = &g->nodes;
-    char text[384] = "";
+    char text[MOVES_TEXT_MAX];
+    size_t n_moves = 0;
     if (!g->f.is_elastic)
         return;
+    struct move *move = calloc((size_t)n->n_left + 1, sizeof *move); /* NULL: nobody is told */
     seats_begin(&n->seats, g->f.spares);
     for (int i = 0; i < n->n_left; i++) {
         bool has_seat = seats_of(&n->seats, n->left[i]) >= 0;
         int taker = seats_leave(&n->seats, n->left[i]);
-        if (has_seat && i >= n->n_seated)
-            say_move(g, n->left[i], taker, text, sizeof text);
+        if (!move || !has_seat || i < n->n_seated)
+            continue;
+        name(g, n->left[i], move[n_moves].who);
+        if (taker >= 0)
+            name(g, taker, move[n_moves].by);
+        n_moves++;
     }
     n->n_seated = n->n_left;
-    if (*text && !g->above && g->f.local_rank == 0)
-        news_add(g, "restart %d of %d: %s: %d nodes, %d ranks", generation, g->f.restarts, text, n->seats.n,
-                 n->seats.n * g->f.local_size);
+    if (n_moves && !g->above && g->f.local_rank == 0)
+        news_add(g, "restart %d of %d: %s: %d nodes, %d ranks", generation, g->f.restarts,
+                 moves_text(move, n_moves, text), n->seats.n, n->seats.n * g->f.local_size);
+    free(move);
 }
 
 bool guards_seat(const struct guards_facts *f, const guards_t *g, struct seat *ret)

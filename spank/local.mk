@@ -45,6 +45,7 @@ libspankcore_la_SOURCES = \
 	%D%/launcher.c %D%/launcher.h \
 	%D%/lifeline.c %D%/lifeline.h \
 	%D%/listen.c %D%/listen.h \
+	%D%/moves.c %D%/moves.h \
 	%D%/mpi.c %D%/mpi.h \
 	%D%/nccl.c %D%/nccl.h \
 	%D%/port.c %D%/port.h \
@@ -114,6 +115,8 @@ UNIT_TESTS += t/unit/spank/launcher.t
 t_unit_spank_launcher_t_SOURCES = t/unit/spank/launcher.c
 UNIT_TESTS += t/unit/spank/lifeline.t
 t_unit_spank_lifeline_t_SOURCES = t/unit/spank/lifeline.c
+UNIT_TESTS += t/unit/spank/moves.t
+t_unit_spank_moves_t_SOURCES = t/unit/spank/moves.c
 UNIT_TESTS += t/unit/spank/mpi.t
 t_unit_spank_mpi_t_SOURCES = t/unit/spank/mpi.c
 UNIT_TESTS += t/unit/spank/nccl.t
