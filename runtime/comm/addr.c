@@ -4,6 +4,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,8 @@
 #include "runtime/comm/tcp.h"
 
 #define TRY_S 2.0 /* for one attempt to connect */
+#define UNREACHED_S 10.0 /* for a host that is not found */
+#define AGAIN_MS 200
 #define RESOLVE_S 10.0 /* for the look-up of MASTER_ADDR; without an answer the interfaces decide */
 
 static int choose_address(const char *interface, union address *ret, ddp_error_t *errp)
@@ -68,10 +72,18 @@ int tcp_listen(struct handshake *m, const char *interface, struct tcp_address *r
     return 0;
 }
 
+/* Where all ranks look for all others at once, questions for a neighbour's address are lost, or the kernel's table of
+ * neighbours is full for a while. */
+static bool may_pass(int error)
+{
+    return error == EHOSTUNREACH || error == ENOBUFS;
+}
+
 /* A SYN that finds the listener's queue full is lost, and the kernel sends the next ones later and later: begin
  * anew. */
 static int connect_until(const struct addrinfo *a, uint64_t deadline)
 {
+    uint64_t found = deadline_in(UNREACHED_S);
     for (;;) {
         uint64_t try = deadline_in(TRY_S);
         int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -79,8 +91,11 @@ static int connect_until(const struct addrinfo *a, uint64_t deadline)
         if (fd < 0 || io_connect(fd, a->ai_addr, a->ai_addrlen, try < deadline ? try : deadline) == 0)
             return fd;
         io_close(fd);
-        if (errno != ETIMEDOUT || deadline_left_ns(deadline) == 0)
+        bool is_passing = may_pass(errno) && deadline_left_ns(found) > 0;
+        if ((errno != ETIMEDOUT && !is_passing) || deadline_left_ns(deadline) == 0)
             return -1;
+        if (is_passing)
+            poll(NULL, 0, AGAIN_MS);
     }
 }
 

@@ -41,6 +41,7 @@ t_unit_comm_fail_t_SOURCES = t/unit/comm/fail.c
 t_unit_comm_fail_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_suspect
 UNIT_TESTS += t/unit/comm/handshake.t
 t_unit_comm_handshake_t_SOURCES = t/unit/comm/handshake.c
+t_unit_comm_handshake_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_connect
 UNIT_TESTS += t/unit/comm/notice.t
 t_unit_comm_notice_t_SOURCES = t/unit/comm/notice.c
 UNIT_TESTS += t/unit/comm/plan.t

@@ -1,6 +1,7 @@
 /* Strangers at the door: what a listening rank and a calling rank do about them. */
 #include "t/unit/unit.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -12,6 +13,19 @@
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
 #include "runtime/comm/tcp.h"
+
+static int n_unreached; /* attempts to connect that find no host */
+
+int __real_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
+int __wrap_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline);
+int __wrap_io_connect(int fd, const struct sockaddr *to, socklen_t len, uint64_t deadline)
+{
+    if (n_unreached == 0)
+        return __real_io_connect(fd, to, len, deadline);
+    n_unreached--;
+    errno = EHOSTUNREACH;
+    return -1;
+}
 
 static struct world *two_nodes(int rank)
 {
@@ -199,6 +213,22 @@ static void addresses_are_named_in_errors(void **state)
     world_destroy(d.caller);
 }
 
+static void a_host_that_is_not_found_is_looked_for_again(void **state)
+{
+    (void)state;
+    struct door d;
+    ddp_error_t e = {0};
+    door_open(&d);
+    n_unreached = 2;
+    close(knock(&d));
+    n_unreached = 1000;
+    assert_int_equal(tcp_connect(&d.address, "rank 0 (n0)", deadline_in(0.5), &e), -1);
+    assert_error_has(e, "No route to host");
+    assert_true(n_unreached > 0);
+    n_unreached = 0;
+    door_close(&d);
+}
+
 static bool is_paced(int fd)
 {
     char name[16] = "";
@@ -230,6 +260,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_does_not_come_is_named),
     cmocka_unit_test(an_impostor_that_answers_is_found_out),
     cmocka_unit_test(addresses_are_named_in_errors),
+    cmocka_unit_test(a_host_that_is_not_found_is_looked_for_again),
     cmocka_unit_test(neither_side_sends_by_bbrs_timer),
 };
 UNIT_MAIN(tests)
