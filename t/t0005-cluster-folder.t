@@ -78,6 +78,19 @@ chmod 755 "$tmp/bin/mkdir"
 PATH=$tmp/bin:$PATH refused up 1 --no-plugin --dir "$dir"
 is "... it is still his" "$(stat -c %U "$dir")" nobody
 
+# A mount of a user's (with FUSE anybody may make one in a folder of his) whose path ends as that of the file over
+# /etc/hosts. Here it is in a namespace of its own, so that it could mark this process alone.
+rm -rf "$dir"
+mkdir -p "$dir" "$tmp/user/hosts.fghij" && echo fghij >"$dir/id"
+unshare -m bash -c 'mount -t tmpfs none "$0" && echo >"$1" && exec sleep 600' "$tmp/user/hosts.fghij" "$tmp/mounted" &
+bystander=$!
+disown $bystander
+at_exit 'kill -9 $bystander'
+until_true 20 test -e "$tmp/mounted" || diag "nothing is mounted"
+run "$cluster" down --dir "$dir"
+is "a mount elsewhere, of that name: the cluster goes" "$rc:$err:$(ls "$tmp/scratch")" "0::"
+ok "... and who sees that mount lives" kill -0 $bystander
+
 rm -rf "$dir"
 run "$cluster" down --dir "$dir"
 is "no folder at all: nothing to end" "$rc:$err" "0:"

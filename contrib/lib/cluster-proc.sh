@@ -3,10 +3,12 @@
 
 # All of them, whether Slurm, a job or `contrib/cluster run` started them: their mount namespace has DIR/hosts.ID over
 # /etc/hosts. A mount namespace is inherited and cannot be left by accident, so this holds for what was left behind by a
-# slurmd that was killed; and a process number that was used again is never taken for one of ours.
+# slurmd that was killed; and a process number that was used again is never taken for one of ours. Fields 4 and 5 of
+# mountinfo say what is mounted ("//deleted" behind it once the file is removed) and where: at /etc/hosts itself, since
+# all processes share a mount that a user makes at a folder of his, whatever its name.
 marked_pids() {
-    local file
-    { grep -lF "/hosts.$id" /proc/[0-9]*/mountinfo 2>/dev/null || true; } |
+    local file mark="^[^ ]+ [^ ]+ [^ ]+ [^ ]*/hosts\\.$id(//deleted)? /etc/hosts "
+    { grep -lE "$mark" /proc/[0-9]*/mountinfo 2>/dev/null || true; } |
         while IFS=/ read -r _ _ file _; do [ "$file" = $$ ] || echo "$file"; done
 }
 
