@@ -78,6 +78,7 @@ like "no scontrol" "$rc $err" '^75 .*not requeued: there is no scontrol here'
 # --- the batch script of doc/user.md that passes a signal on; srun is a script of ours, which ends after the trap ---
 cat >"$tmp/bin/srun" <<'SCRIPT'
 #!/bin/bash
+[ -z "${SRUN_CODE:-}" ] || exit "$SRUN_CODE"
 trap 'exit 75' USR1
 echo >"$(dirname "$0")/trains"
 read -r <>"$(dirname "$0")/never"
@@ -99,6 +100,9 @@ for shell in "sh" "bash" "bash --posix"; do
     kill -USR1 $batch
     wait $batch
     is "$shell: a script that passes a signal on ends with srun's exit code" "$(cat "$tmp/out" "$tmp/err")" "requeue 75"
+    # shellcheck disable=SC2086
+    run env SRUN_CODE=137 PATH="$tmp/bin:$PATH" $shell "$tmp/batch"
+    is "$shell: ... also with one above 128 and without a signal" "$out$err" "requeue 137"
 done
 
 for args in "" "x" "75 75" "256" "--limit" "--limit x 75" "--nope 75"; do
