@@ -32,6 +32,21 @@ like "where it does not, one line says what it needs" "$rc:$err" \
     '^1:.*slurm_ddp._lib.Error: backend ddp is compiled at its first import, which needs g\+\+, ninja and Python'
 
 cluster_up 2 --cpus 4
+# A cache that all share: what another user made there, or could have written to, is not loaded.
+mkdir -m 1777 "$tmp/shared"
+for change in "chown nobody %s" "chown nobody %s/*" "chown nobody %s/*/*.so" "chmod g+w %s" "chmod o+w %s/*/*.so"; do
+    rm -rf "$tmp/shared/slurm_ddp"
+    cp -r "$XDG_CACHE_HOME/slurm_ddp" "$tmp/shared"
+    eval "${change//%s/$tmp/shared/slurm_ddp}"
+    run env XDG_CACHE_HOME="$tmp/shared" "$python" -c 'import slurm_ddp.torch'
+    like "not loaded after ${change//%s/slurm_ddp}" "$rc:$err" \
+        "^1:.*slurm_ddp._lib.Error: $tmp/shared/slurm_ddp.* is another user's, or .*: name a folder .* XDG_CACHE_HOME"
+done
+rm -rf "$tmp/shared/slurm_ddp"
+run bash -c 'umask 002; CXX=/bin/false XDG_CACHE_HOME=$0 exec "$@"' "$tmp/shared" "$python" -c 'import slurm_ddp.torch'
+is "others cannot write to the folders that it makes" \
+    "$(stat -c %a "$tmp/shared/slurm_ddp" "$tmp/shared/slurm_ddp"/* | xargs)" "755 755"
+
 # ranks SRUN-OPTION... -- WHAT...: sets $rc, $out, $err
 ranks() {
     local options=()

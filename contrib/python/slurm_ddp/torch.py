@@ -43,7 +43,16 @@ def _folder():
     return os.path.join(home, "slurm_ddp", tag)
 
 
+def _check(path):
+    """Where XDG_CACHE_HOME is shared, another user may have been there first, and his code would run."""
+    found = os.lstat(path)
+    if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+        raise Error(f"{path} is another user's, or others can write to it, so what is compiled there is not loaded: "
+                    "name a folder of your own with XDG_CACHE_HOME; of one of yours, chmod -R go-w will do", "system")
+
+
 def _load(path):
+    _check(path)
     loader = importlib.machinery.ExtensionFileLoader(NAME, path)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(NAME, loader))
     loader.exec_module(module)
@@ -55,6 +64,7 @@ def _build(final):
     work = tempfile.mkdtemp(prefix="build.", dir=os.path.dirname(final))
     try:
         module = cpp_extension.load(NAME, [os.path.join(HERE, SOURCES[0])], extra_cflags=FLAGS, build_directory=work)
+        os.chmod(os.path.join(work, NAME + ".so"), 0o755)
         os.rename(os.path.join(work, NAME + ".so"), final)
         return module
     except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as e:
@@ -68,10 +78,12 @@ def _build(final):
 
 def _extension():
     """Of several ranks one builds, and the others wait for it; who dies meanwhile holds up nobody."""
-    folder = _folder()
+    folder = os.path.realpath(_folder())  # what is checked is what is loaded, whoever a link on the way belongs to
     final = os.path.join(folder, NAME + ".so")
+    for path in os.path.dirname(folder), folder:
+        os.makedirs(path, 0o755, exist_ok=True)
+        _check(path)
     if not os.path.exists(final):
-        os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
