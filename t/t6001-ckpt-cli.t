@@ -52,6 +52,16 @@ is "its words are shown plainly" "$rc:$(grep -c -F '?[2J ??' <<<"$out")" 0:9
 is "... and nothing else" "$(LC_ALL=C grep -c $'[\x01-\x1f\x7f]\|\xc2\x9b\|\xff' <<<"$out")" 0
 ckpt ls "$tmp/hostile"
 like "... also in the list" "$rc:$out" '^0:.*  \?\[2J \?\?'
+mkdir "$tmp/$words" && mv "$tmp/hostile" "$tmp/$words/c"
+for verb in verify show export; do
+    to=()
+    [ $verb != export ] || to=("$tmp/$words/m")
+    ckpt $verb "$tmp/$words/c" "${to[@]}"
+    like "... a folder's own name, by $verb" "$rc:$out" '^0:.*\?\[2J \?\?\?é/'
+    is "... and nothing else" "$(LC_ALL=C grep -c $'[\x01-\x1f\x7f]\|\xc2\x9b\|\xff' <<<"$out")" 0
+done
+run "$top_builddir/ddp" "$words"
+is "... nor what is no verb" "$rc:$err" '2:ddp: "?[2J ???é" is not a verb of ddp: "ddp help" lists them'
 
 # export
 ckpt export "$tmp/c" "$tmp/model.safetensors"

@@ -140,7 +140,9 @@ static int verify(const struct found *f)
             rc = say(&e);
             continue;
         }
-        if (reader_verify(path, &m, &e) < 0)
+        int verified = reader_verify(path, &m, &e);
+        plain_line(path);
+        if (verified < 0)
             rc = say(&e);
         else
             printf("%s: %zu files and %zu tensors are as they were written (%s)\n", path, m.n_files, m.n_tensors,
@@ -214,6 +216,7 @@ static int show(const struct found *f)
     path_of(f, f->n - 1, path);
     if (reader_open(path, &m, &e) < 0)
         return say(&e);
+    plain_line(path);
     printf("%s: %s in %zu files, %zu tensors\n", path, size_text(all_bytes(&m), size), m.n_files, m.n_tensors);
     show_state(&m.state);
     show_lists(&m);
@@ -318,7 +321,10 @@ static int export(const struct found *f, const char *target)
     manifest_clear(&m);
     if (rc < 0)
         return say(&e);
-    printf("%s: the model of %s (%s)\n", file, path, size_text(stat(file, &st) == 0 ? (uint64_t)st.st_size : 0, size));
+    size_text(stat(file, &st) == 0 ? (uint64_t)st.st_size : 0, size);
+    plain_line(file);
+    plain_line(path);
+    printf("%s: the model of %s (%s)\n", file, path, size);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/nearest.h"
+#include "runtime/base/plain.h"
 #include "runtime/bench/bench.h"
 #include "runtime/cli/cli.h"
 #include "runtime/ddp.h"
@@ -37,12 +38,14 @@ static const struct verb *find(const char *name)
 
 static int wrong_verb(const char *name)
 {
-    char meant[80];
+    char meant[80], shown[160];
     struct nearest near = nearest_to(name, 2);
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         nearest_try(&near, verbs[i].name);
+    snprintf(shown, sizeof shown, "%s", name);
+    plain_line(shown);
     if (*name)
-        fprintf(stderr, "ddp: \"%s\" is not a verb of ddp%s \"ddp help\" lists them\n", name,
+        fprintf(stderr, "ddp: \"%s\" is not a verb of ddp%s \"ddp help\" lists them\n", shown,
                 nearest_text(&near, ":", meant, sizeof meant));
     else
         fprintf(stderr, "ddp: no verb given: \"ddp help\" lists them\n");
