@@ -37,6 +37,8 @@ static void be_beside(struct guard *g)
     g->kills = cgroup_memory_kills("");
     g->has_ended = g->waits;
     g->is_stopped = false;
+    g->sent = g->missed;
+    g->missed = 0;
     g->status = 0;
     g->verdict_until = g->term_at = g->kill_at = 0;
     g->said = (struct death){.kind = DEATH_NONE};
@@ -52,8 +54,8 @@ static void be_beside(struct guard *g)
         guards_finish(g->guards, true);
     if (g->guards && guards_is_stopping(g->guards)) /* after the last program's end */
         guard_give_stop(g);
-    else if (g->is_asked && !g->waits)
-        kill(g->program, SIGTERM);
+    else if ((g->is_asked || g->sent) && !g->waits)
+        kill(g->program, g->is_asked ? SIGTERM : g->sent);
     guard_watch(g);
     g->generation = guards_generation(g->guards);
 }

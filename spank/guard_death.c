@@ -24,7 +24,8 @@ bool guard_is_by_stop(const struct guard *g)
     int signo = g->f.stop.signal;
     bool is_common = signo == SIGTERM || signo == SIGINT || signo == SIGHUP; /* of scripts' own, too */
     bool is_known = g->is_stopped || (g->guards && guards_is_stopping(g->guards));
-    return g->said.kind == DEATH_NONE && death_is_by(g->status, signo) && (is_known || !is_common);
+    bool is_by = (death_is_by(g->status, signo) && (is_known || !is_common)) || death_is_by(g->status, g->sent);
+    return g->said.kind == DEATH_NONE && is_by;
 }
 
 struct death guard_make_death(const struct guard *g)

@@ -36,6 +36,7 @@ struct guard {
     uint64_t began, kills; /* when; cgroup_memory_kills then */
     bool is_asked; /* to end, by a signal that was passed on */
     bool is_stopped; /* the program has had the stop's signal */
+    int sent, missed; /* with restarts, SIGUSR1 or SIGUSR2; 0: neither. This program's; the next one's, too */
     bool is_warned; /* that no program will be started again */
     bool has_ended;
     int status;             /* of the program, once it has */
@@ -61,7 +62,7 @@ void guard_report(struct guard *g);
 void guard_suspect(struct guard *g, enum death_kind kind, int how);
 
 /* The stop's signal is not the end of a program that catches it. Whoever saw the signal does not matter: nobody else
- * sends it. */
+ * sends it. With restarts SIGUSR1 and SIGUSR2 are such signals, too, where this guard has seen them. */
 bool guard_is_by_stop(const struct guard *g);
 
 /* ---- guard_activity.c ---- */

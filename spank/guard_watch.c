@@ -281,6 +281,20 @@ static bool is_of_shutdown(const struct signalfd_siginfo *s)
     return s->ssi_signo == SIGTERM && (s->ssi_pid == 1 || (s->ssi_pid == 0 && s->ssi_uid == 0));
 }
 
+/* To the program. Programs of libddp, which a guard does not know from others, stop by SIGUSR1 or SIGUSR2: one that
+ * comes when this generation is at its end is for the next, which has no handler yet, and so ends the step. */
+static void pass_on(struct guard *g, int signo, bool is_own)
+{
+    if (g->f.restarts > 0 && !is_own && (signo == SIGUSR1 || signo == SIGUSR2)) {
+        g->sent = signo;
+        guard_reap(g); /* of those that wait, the lowest number is first: SIGUSR1 may have come behind the end */
+        if (g->said.next || (g->has_ended && g->verdict_until))
+            g->missed = signo;
+    }
+    if (!g->has_ended)
+        kill(g->program, signo); /* not reaped, so the number is still its own */
+}
+
 static void take_signal(struct guard *g)
 {
     struct signalfd_siginfo s;
@@ -303,8 +317,8 @@ static void take_signal(struct guard *g)
         take_end_signal(g, (int)s.ssi_signo);
     if (is_stop)
         stop_all(g, false);
-    else if (!g->has_ended)
-        kill(g->program, (int)s.ssi_signo); /* not reaped, so the number is still its own */
+    else
+        pass_on(g, (int)s.ssi_signo, is_own);
 }
 
 static void end_program(struct guard *g, uint64_t *when, int signo)

@@ -18,9 +18,9 @@
  * With restarts a death may be followed by another generation of all programs. The verdict says so; each guard then
  * ends what its program has left and says that it is gone; when all are gone the root starts the next one. Only
  * programs' deaths are followed so, not those for want of memory, nor of guards and nodes; not where some guard has not
- * joined within two minutes; not if a program of the step was asked to end; not
- * GUARDS_LOOP_N deaths of one rank in a row within GUARDS_LOOP_S of its start. A guard whose program has ended well
- * stays until all have: the root says then that all is over.
+ * joined within two minutes; not if a program of the step was asked to end, nor if SIGUSR1 or SIGUSR2, which may be
+ * libddp's stop, found none that catches it; not GUARDS_LOOP_N deaths of one rank in a row within GUARDS_LOOP_S of its
+ * start. A guard whose program has ended well stays until all have: the root says then that all is over.
  *
  * A stop asks all programs to save and end. Whoever is told of it first tells all, and each guard then gives its
  * program the signal. No generation follows a stop. A program that ends with stop_code has saved: its guard stays until

@@ -91,6 +91,21 @@ finish
 like "a program that fails to save is named, and none starts again after a stop" "$rc $(lines)" \
     '^[1-9][0-9]* ddp: stop: .*ddp: rank 3 \(n2\) exited with code 1 after [0-9]+ s: the step ends$'
 
+# A guard that stands still holds up the restart.
+start restarts=2 "" "$catch 75"
+guards=$(cat "$tmp"/out/*.pid) stands=$(guard_of 5)
+kill -STOP "$stands"
+kill -KILL "$(pgrep -P "$(guard_of 0)")"
+until_true 30 grep -q '^ddp: rank 0 (n1) was killed by signal 9 .*: restart 1 of 2$' "$tmp/step.err"
+rm "$tmp"/out/*
+# shellcheck disable=SC2086
+kill -USR1 $guards
+kill -CONT "$stands"
+finish
+like "without stop=: a stop while programs are started again: none is" "$rc $(lines | tail -n 1)" \
+    '^1(38|43) ddp: rank [0-7] \(n[1-4]\) was ended by SIGUSR1, the stop.s signal, .* s: the step ends$'
+is "... nor goes on" "$(saved)" 0
+
 # ---- requeued ----
 submit() { # N KEYS COMMAND: a batch job with N ranks that have begun when it returns; sets $job
     n=$1

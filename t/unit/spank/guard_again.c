@@ -18,16 +18,29 @@
 #include "runtime/base/clock.h"
 
 /* The guard has guards only when the program has ended. */
-static bool is_slow;
+static bool is_slow, is_asked_late;
 guards_t *__real_guards_open(const struct guards_facts *f);
 guards_t *__wrap_guards_open(const struct guards_facts *f);
+
+/* From outside the task. */
+static void be_asked_to_stop(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        _exit(kill(getppid(), SIGUSR1));
+    }
+    waitpid(pid, NULL, 0);
+}
 
 guards_t *__wrap_guards_open(const struct guards_facts *f)
 {
     siginfo_t info;
     if (is_slow)
         waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);
-    is_slow = false;
+    if (is_asked_late)
+        be_asked_to_stop();
+    is_slow = is_asked_late = false;
     return __real_guards_open(f);
 }
 
@@ -178,6 +191,47 @@ static void a_step_that_is_asked_to_end_is_not_started_again(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
+/* It has no handler. */
+static int sleeps_or_dies(int out, void *arg)
+{
+    const int *dies = arg;
+    if (task_generation == 0)
+        (void)!write(out, "r", 1);
+    if (task_generation < *dies)
+        return 3;
+    poll(NULL, 0, task_generation == 2 ? 0 : 20000);
+    return 0;
+}
+
+static void a_stop_that_finds_no_handler_is_the_end(void **state)
+{
+    int dies = 0;
+    char ready;
+    (void)state;
+    task_facts = &task_again;
+    struct task t = task_start(sleeps_or_dies, &dies);
+    task_read(t, &ready, 1);
+    kill(t.pid, SIGUSR1);
+    int status = task_end(t);
+    task_facts = &task_alone;
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+}
+
+static void a_stop_that_finds_no_program_is_the_nexts(void **state)
+{
+    int dies = 1;
+    char ready;
+    (void)state;
+    task_facts = &task_again;
+    is_slow = is_asked_late = true;
+    struct task t = task_start(sleeps_or_dies, &dies);
+    task_facts = &task_alone;
+    is_slow = is_asked_late = false;
+    task_read(t, &ready, 1);
+    int status = task_end(t);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
+}
+
 static int ports[2]; /* of two nodes' guards */
 
 static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
@@ -314,6 +368,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_program_that_dies_is_started_again),
     cmocka_unit_test(what_it_left_before_the_guard_looks_is_ended),
     cmocka_unit_test(a_step_that_is_asked_to_end_is_not_started_again),
+    cmocka_unit_test(a_stop_that_finds_no_handler_is_the_end),
+    cmocka_unit_test(a_stop_that_finds_no_program_is_the_nexts),
     cmocka_unit_test(it_is_lost_with_its_node),
 };
 
