@@ -36,7 +36,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from types import SimpleNamespace
 
 import slurm_ddp
@@ -218,7 +218,8 @@ class Thing:
 
 def state(folder):
     value = {"a": [1, 2.5, None, True, "x"], "t": (1, (2,)), 3: {"n": float("inf")}, "b": b"\0\xff",
-             "c": Counter({5: 2}), "big": 2**70, "$odd": 1, "f": 0.1, "none": math.nan}
+             "c": Counter({5: 2}), "big": 2**70, "$odd": 1, "f": 0.1, "none": math.nan, "q": deque([(1,), 2], 3),
+             "all": deque(), "o": OrderedDict(b=1, a=OrderedDict({2: "x", 1: "y"}))}
     thing, plain = Thing(value if "new" in sys.argv else None), {"best": 1} if "new" in sys.argv else {}
     s = slurm_ddp.Sampler(1000, 4)
     random.seed(slurm_ddp.world().rank)

@@ -1,8 +1,9 @@
 """tree.py - a state_dict as JSON, with its tensors beside it.
 
 What JSON has stays as it is. A member that it lacks becomes an object with one "$" member: {"$tuple": [...]}, {"$dict":
-[[key, value], ...]} (keys that are no texts), {"$counter": ...}, {"$tensor": NAME, "dtype": ..., "shape": ...} (and
-"numpy": true), {"$bytes": BASE64}, {"$float": "inf"}. No pickle: a checkpoint runs nothing when it is read.
+[[key, value], ...]} (keys that are no texts), {"$ordered": DICT}, {"$counter": ...}, {"$deque": [...], "maxlen": N or
+null}, {"$tensor": NAME, "dtype": ..., "shape": ...} (and "numpy": true), {"$bytes": BASE64}, {"$float": "inf"}. A
+module's state_dict is a plain object. No pickle: a checkpoint runs nothing when it is read.
 """
 import base64
 import collections
@@ -51,13 +52,20 @@ class Encoder:
             return {"$bytes": base64.b64encode(value).decode()}
         if isinstance(value, collections.Counter):
             return {"$counter": self.encode(list(value.items()), name)}
+        if isinstance(value, collections.OrderedDict) and not hasattr(value, "_metadata"):  # which a module's has
+            return {"$ordered": self._dict(value, name)}
         if isinstance(value, dict):
             return self._dict(value, name)
         if isinstance(value, (list, tuple, collections.deque)):
-            items = [self.encode(v, f"{name}.{i}") for i, v in enumerate(value)]
-            return {"$tuple": items} if isinstance(value, tuple) else items
+            return self._row(value, [self.encode(v, f"{name}.{i}") for i, v in enumerate(value)])
         raise Error(f"Checkpoint: {name} is a {type(value).__name__}: a state_dict that is saved has numbers, texts, "
                     "lists, dicts and tensors")
+
+    @staticmethod
+    def _row(value, items):
+        if isinstance(value, collections.deque):
+            return {"$deque": items, "maxlen": value.maxlen}
+        return {"$tuple": items} if isinstance(value, tuple) else items
 
     def _dict(self, value, name):
         if all(isinstance(k, str) and not k.startswith("$") for k in value):
@@ -102,6 +110,10 @@ def decode(value, find):
         return tuple(decode(inner, find))
     if kind == "$dict":
         return {decode(k, find): decode(v, find) for k, v in inner}
+    if kind == "$ordered":
+        return collections.OrderedDict(decode(inner, find))
+    if kind == "$deque":
+        return collections.deque(decode(inner, find), value["maxlen"])
     if kind == "$counter":
         return collections.Counter(dict(decode(inner, find)))
     if kind == "$bytes":
