@@ -281,6 +281,9 @@ def torch(folder):
     ckpt = slurm_ddp.Checkpoint(folder, every=0, model=model, scalars=scalars, **rest)
     assert is_new or scalars == {"best": -math.inf, "last": .5, "n": 3}, scalars
     refused("what JSON lacks", lambda: slurm_ddp.tree.Encoder().encode(numpy.longdouble(1), "far"), "far is a ")
+    for dtype in "<U1", ">i4":
+        refused("what PyTorch lacks", lambda: slurm_ddp.tree.Encoder().encode({"a": numpy.zeros(2, dtype)}, "far"),
+                f"far.a is a NumPy array of {dtype}, ")
     if is_new:
         generator = torch.Generator().manual_seed(1)
         for _ in range(2):

@@ -47,7 +47,7 @@ class Encoder:
         if self.numpy and isinstance(value, self.numpy.generic) and type(value.item()) is not type(value):
             return self.encode(value.item(), name)  # a longdouble's is one, too
         if self.numpy and isinstance(value, self.numpy.ndarray) and self.torch:
-            return {**self._tensor(self.torch.from_numpy(value.copy()), name), "numpy": True}
+            return {**self._tensor(self._of_array(value, name), name), "numpy": True}
         if isinstance(value, bytes):
             return {"$bytes": base64.b64encode(value).decode()}
         if isinstance(value, collections.Counter):
@@ -71,6 +71,13 @@ class Encoder:
         if all(isinstance(k, str) and not k.startswith("$") for k in value):
             return {k: self.encode(v, f"{name}.{k}" if name else k) for k, v in value.items()}
         return {"$dict": [[self.encode(k, name), self.encode(v, f"{name}.{k}")] for k, v in value.items()]}
+
+    def _of_array(self, array, name):
+        try:
+            return self.torch.from_numpy(array.copy())
+        except (TypeError, ValueError):
+            raise Error(f"Checkpoint: {name} is a NumPy array of {array.dtype}, of which this PyTorch has no tensors: "
+                        "save it as another type, or as a list") from None
 
     def _tensor(self, tensor, name):
         if hasattr(tensor, "full_tensor") or tensor.layout != self.torch.strided:
