@@ -177,6 +177,22 @@ def messages(group, rank, size):
     assert got[0].tolist() == [before] * 5 and got[1].unique().tolist() == [before + 0.5]
 
 
+def only_read(group, rank, size):
+    """Elements that share memory, on ranks that write nothing there."""
+    x = torch.ones(1).expand(9) if rank else torch.ones(9)
+    dist.reduce(x, 0, group=group)
+    assert x.unique().tolist() == [1 if rank else size], f"reduce: {x}"
+    x = torch.zeros(9) if rank else torch.full((1,), 5.).expand(9)
+    dist.broadcast(x, 0, group=group)
+    assert x.unique().tolist() == [5], f"broadcast: {x}"
+    if rank == 0:
+        dist.send(torch.full((3, 1), 7, dtype=torch.uint8).expand(3, 3), 1, group=group)
+    elif rank == 1:
+        x = torch.zeros(3, 3, dtype=torch.uint8)
+        dist.recv(x, 0, group=group)
+        assert x.unique().tolist() == [7], f"send: {x}"
+
+
 def asynchronous(group, size):
     """Works that nobody waits for but by their futures: the lane's own thread carries them out."""
     with torch.inference_mode():
@@ -210,6 +226,7 @@ def collectives():
     asynchronous(groups[0].groups[1], size)
     if size > 1:
         messages(groups[0].groups[1], rank, size)
+        only_read(groups[0].groups[1], rank, size)
     n = groups[0].n_compared
     dist.destroy_process_group()
     print(f"{n} compared", flush=True)

@@ -111,18 +111,18 @@ class Group : public Base {
     WorkPtr broadcast(Tensors &list, const c10d::BroadcastOptions &o = {}) override
     {
         int root = static_cast<int>(o.rootRank);
-        only(list);
-        return start(OpType::BROADCAST, "ddp:broadcast", list, list, is_async(o),
-                     [list, root](void *d) { bcast(d, list[0], root); });
+        Tensors of{root == rank_ ? row_of(only(list)) : only(list)};
+        return start(OpType::BROADCAST, "ddp:broadcast", list, of, is_async(o),
+                     [of, root](void *d) { bcast(d, of[0], root); });
     }
 
     WorkPtr reduce(Tensors &list, const c10d::ReduceOptions &o = {}) override
     {
         auto op = kind(o.reduceOp);
         bool is_root = o.rootRank == rank_;
-        only(list);
-        return start(OpType::REDUCE, "ddp:reduce", list, list, is_async(o), [=, size = size_](void *d) {
-            Tensor t = is_root ? list[0] : list[0].clone();
+        Tensors of{is_root ? only(list) : row_of(only(list))};
+        return start(OpType::REDUCE, "ddp:reduce", list, of, is_async(o), [=, size = size_](void *d) {
+            Tensor t = is_root ? of[0] : of[0].clone();
             reduce_all(d, t, op, size);
         });
     }
@@ -240,9 +240,9 @@ class Group : public Base {
 
     WorkPtr send(Tensors &list, int to, int tag) override
     {
-        only(list);
-        return start_on(pair(rank_, to, tag), OpType::SEND, "ddp:send", list, list, true,
-                        [list](void *d) { bcast(d, list[0], 0); });
+        Tensors of{row_of(only(list))};
+        return start_on(pair(rank_, to, tag), OpType::SEND, "ddp:send", list, of, true,
+                        [of](void *d) { bcast(d, of[0], 0); });
     }
 
     WorkPtr recv(Tensors &list, int from, int tag) override

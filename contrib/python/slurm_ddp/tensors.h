@@ -60,7 +60,8 @@ static inline const Tensor &only(const Tensors &list)
     return list[0];
 }
 
-/* t's numbers in a row; where they are not, a copy, which put_back returns to t. */
+/* t's numbers in a row; where they are not, a copy, which put_back returns to t. Of what a rank only reads elements may
+ * share memory: those of its row do not. */
 static inline Tensor row_of(const Tensor &t)
 {
     return t.contiguous();
