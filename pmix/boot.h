@@ -36,7 +36,10 @@ struct boot_given {
      * number of bytes, or -1 with *errp filled. */
     long (*get)(void *ctx, const char *key, void *data, size_t size, double timeout_s, ddp_error_t *errp);
 };
-boot_t *boot_given(const struct boot_given *g, ddp_error_t *errp); /* *g is copied */
+
+/* *g is copied. Where a guard watches beside the program and these are all of the step's ranks, with its numbers, the
+ * guard is heeded (notice.h) from now on: the watch tells it whom it finds to be the cause of a failure. */
+boot_t *boot_given(const struct boot_given *g, ddp_error_t *errp);
 
 int boot_rank(const boot_t *b);
 int boot_size(const boot_t *b);

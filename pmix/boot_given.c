@@ -6,6 +6,8 @@
 
 #include "pmix/boot_impl.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "runtime/base/notice.h"
 
 enum { VALUE_MAX = 4096 }; /* what world.c and comm/wireup.c put is less */
 
@@ -59,6 +61,7 @@ static int given_get(boot_t *b, int rank, const char *key, void **ret_data, size
 static int given_close(boot_t *b, ddp_error_t *errp)
 {
     (void)errp;
+    io_close(notice_take()); /* what no watch has taken */
     free(b->state);
     return 0;
 }
@@ -77,5 +80,6 @@ boot_t *boot_given(const struct boot_given *g, ddp_error_t *errp)
     }
     *mine = *g;
     *b = (boot_t){.ops = &given_ops, .rank = g->rank, .size = g->size, .state = mine};
+    boot_guard_heed(g->rank, g->size);
     return b;
 }

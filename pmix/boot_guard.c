@@ -50,11 +50,11 @@ static int guarded_close(boot_t *b, ddp_error_t *errp)
 
 static const struct boot_ops guarded_ops = {carried_put, carried_fence, carried_get, guarded_close};
 
-/* The guard opens its door beside the program's start. */
-static int reach(const char *name, uint64_t deadline, ddp_error_t *errp)
+/* Tries for wait_s: the guard opens its door beside the program's start. */
+static int reach(const char *name, double wait_s, uint64_t deadline, ddp_error_t *errp)
 {
     struct sockaddr_un a;
-    struct retry retry = {.deadline = deadline_in(REACH_S)};
+    struct retry retry = {.deadline = deadline_in(wait_s)};
     socklen_t n = door_address(name, &a);
     int fd = -1;
     do {
@@ -150,6 +150,16 @@ static int exchange(struct guarded *p, const boot_t *b, char card[FRAME_BODY_MAX
     return 0;
 }
 
+/* A group comes long after its program's start. */
+static int enter(struct guarded *p, boot_t *b, const char *name, const char *hello, uint64_t deadline,
+                 ddp_error_t *errp)
+{
+    p->fd = reach(name, strcmp(hello, DOOR_HELLO) == 0 ? REACH_S : 0, deadline, errp);
+    if (p->fd < 0 || io_send_all(p->fd, hello, DOOR_HELLO_LEN, deadline, guard, errp) < 0)
+        return -1;
+    return take_welcome(p, b, deadline, errp);
+}
+
 static int join(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *errp)
 {
     char card[FRAME_BODY_MAX + 1];
@@ -157,9 +167,7 @@ static int join(struct guarded *p, boot_t *b, uint64_t deadline, ddp_error_t *er
     if (!name || !*name)
         return error_set(errp, DDP_E_BOOT, ENOTCONN, DOOR_VARIABLE " is not set: start the program with \"srun "
                          "--ddp=on,guard\", or leave out DDP_BOOT=guard");
-    p->fd = reach(name, deadline, errp);
-    if (p->fd < 0 || io_send_all(p->fd, DOOR_HELLO, DOOR_HELLO_LEN, deadline, guard, errp) < 0 ||
-        take_welcome(p, b, deadline, errp) < 0 || exchange(p, b, card, deadline, errp) < 0) {
+    if (enter(p, b, name, DOOR_HELLO, deadline, errp) < 0 || exchange(p, b, card, deadline, errp) < 0) {
         io_close(p->fd);
         return -1;
     }
@@ -182,4 +190,16 @@ int boot_guard_open(boot_t *b, uint64_t deadline, ddp_error_t *errp)
     b->ops = &guarded_ops;
     b->state = p;
     return 0;
+}
+
+void boot_guard_heed(int rank, int size)
+{
+    struct guarded p = {.fd = -1};
+    boot_t step = {.rank = -1};
+    const char *name = getenv(DOOR_VARIABLE);
+    if (name && *name && enter(&p, &step, name, DOOR_HELLO_GROUP, deadline_in(REACH_S), NULL) == 0 &&
+        step.rank == rank && step.size == size)
+        notice_heed(p.fd);
+    else
+        io_close(p.fd);
 }

@@ -27,6 +27,10 @@ int boot_pmi_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from PMI_
 int boot_guard_open(boot_t *b, uint64_t deadline, ddp_error_t *errp); /* from DDP_GUARD_DOOR (door.h) */
 int boot_single_open(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
+/* Heeds the guard (notice.h) for a group of these ranks that another framework has started; where there is no guard,
+ * or the step has other ranks, it does nothing. */
+void boot_guard_heed(int rank, int size);
+
 /* How a rank joins a boot server. */
 struct boot_join {
     const char *who;   /* the server's name in errors: "boot server" */

@@ -21,13 +21,13 @@
 #define STRANGER_S 2.0
 
 struct visitor {
-    int fd, number;
+    int fd, number; /* number: among the programs of its generation; 0: a group's, which is of one of them */
     struct frame in;
     struct visitor *next;
 };
 
 struct guard_door {
-    int epoll, listen_fd, rank, n_visitors, generation;
+    int epoll, listen_fd, rank, n_programs, generation;
     lobby_t *lobby;
     unsigned char welcome[DOOR_WELCOME_LEN];
     struct visitor *in;
@@ -78,7 +78,7 @@ static void enter(void *arg, int fd, const unsigned char *head)
     guard_door_t *d = arg;
     struct visitor *v = calloc(1, sizeof *v);
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = v};
-    (void)head;
+    bool is_program = head[DOOR_HELLO_SAME] == DOOR_HELLO[DOOR_HELLO_SAME];
     if (!v || epoll_ctl(d->epoll, EPOLL_CTL_ADD, fd, &e) < 0) {
         free(v);
         close(fd);
@@ -88,9 +88,10 @@ static void enter(void *arg, int fd, const unsigned char *head)
     v->in.takes_fd = true;
     v->next = d->in;
     d->in = v;
-    v->number = ++d->n_visitors;
+    v->number = is_program ? ++d->n_programs : 0;
     frame_send(fd, DOOR_WELCOME, d->welcome, sizeof d->welcome);
-    hand_over(d, v);
+    if (is_program)
+        hand_over(d, v);
     tell(d, v);
 }
 
@@ -152,7 +153,7 @@ guard_door_t *guard_door_open(const char *token, int task, bool keeps, ddp_error
     d->lobby = d->epoll < 0 || d->listen_fd < 0
                    ? NULL
                    : lobby_create(&(struct lobby_options){.listen_fd = d->listen_fd, .head_n = DOOR_HELLO_LEN,
-                                                          .token = DOOR_HELLO, .token_n = DOOR_HELLO_LEN,
+                                                          .token = DOOR_HELLO, .token_n = DOOR_HELLO_SAME,
                                                           .is_same_user = true, .n_max = STRANGERS_MAX,
                                                           .head_s = STRANGER_S, .enter = enter, .arg = d}, NULL);
     if (d->lobby && epoll_ctl(d->epoll, EPOLL_CTL_ADD, lobby_fd(d->lobby), &e) == 0)
@@ -172,7 +173,7 @@ void guard_door_begin(guard_door_t *d, int generation, const struct seat *s)
     bytes_put32(d->welcome, (uint32_t)s->rank);
     bytes_put32(d->welcome + 4, (uint32_t)s->size);
     bytes_put32(d->welcome + 8, (uint32_t)s->n_nodes);
-    d->n_visitors = 0;
+    d->n_programs = 0;
     d->card[0] = 0;
     d->death_n = 0;
     d->cause[0] = 0;

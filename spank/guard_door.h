@@ -1,5 +1,6 @@
 /* guard_door.h - the guard's side of door.h: programs of its task, and of the same user, come in, ask for rank 0's card
- * and hear who dies. One thread, no waits: the caller polls guard_door_fd and calls guard_door_step. */
+ * and hear who dies; groups in them hear who dies. One thread, no waits: the caller polls guard_door_fd and calls
+ * guard_door_step. */
 #ifndef DDP_SPANK_GUARD_DOOR_H
 #define DDP_SPANK_GUARD_DOOR_H
 
@@ -23,7 +24,8 @@ void guard_door_begin(guard_door_t *d, int generation, const struct seat *s);
  * the program's number in its generation: a task may start one after the other, and each is for its like. */
 const char *guard_door_step(guard_door_t *d);
 
-/* Whom a program of this generation has found to be the cause of its failure, and its words; NULL: nobody. */
+/* Whom a program of this generation, or a group in it, has found to be the cause of its failure, and its words; NULL:
+ * nobody. */
 const char *guard_door_cause(const guard_door_t *d, int *ret_rank);
 
 /* Tells such a card to the program of its number, now or when it comes; "": to nobody, for it is not known yet. */

@@ -1,6 +1,7 @@
 /* door.h - where a program finds its guard (spank/guard.h), and what they say: an abstract unix socket, whose name the
  * guard's plugin gives to the program in DOOR_VARIABLE. Both look at the other's user. The program begins with
- * DOOR_HELLO; then both send frames (frame.h). Pure.
+ * DOOR_HELLO, a group of another framework in it (pmix/boot.h: boot_given) with DOOR_HELLO_GROUP: that gets neither
+ * card nor memory. Then both send frames (frame.h). Pure.
  *
  *   guard to program   DOOR_WELCOME  rank, size, the step's nodes: 4 bytes each
  *                      DOOR_CARD     rank 0's card (pmix/boot_host.h), once it is known
@@ -21,7 +22,9 @@
 
 #define DOOR_VARIABLE "DDP_GUARD_DOOR"
 #define DOOR_HELLO "ddp guard door 1"
+#define DOOR_HELLO_GROUP "ddp guard door g"
 #define DOOR_HELLO_LEN 16
+#define DOOR_HELLO_SAME 15 /* bytes of both */
 #define DOOR_WELCOME_LEN 12
 #define DOOR_TOKEN_SHOWN 16 /* of a step's token (spank/guards.h): names sockets; the rest of it is secret */
 #define DOOR_NAME_MAX 64 /* bytes, with the 0 */
