@@ -304,7 +304,7 @@ static void make_guard(struct maker *m, const struct environment_place *p)
 {
     char door[DOOR_NAME_MAX];
     if (p->has_door)
-        set(m, DOOR_VARIABLE, door_name(get_users(m, GUARDS_VARIABLE), m->step->rank, door));
+        set(m, DOOR_VARIABLE, door_name(get_users(m, GUARDS_VARIABLE), DOOR_OF_RANK, m->step->rank, door));
     if (m->o->key[KEY_RESTARTS].i == 0)
         return;
     set(m, "DDP_RESTART", "0");

@@ -149,7 +149,7 @@ guard_door_t *guard_door_open(const char *token, int task, bool keeps, ddp_error
     for (int i = 0; i < DOOR_MEMORIES; i++)
         d->kept[i].fd = -1;
     d->epoll = epoll_create1(EPOLL_CLOEXEC);
-    d->listen_fd = listen_abstract(door_name(token, task, name));
+    d->listen_fd = listen_abstract(door_name(token, DOOR_OF_RANK, task, name));
     d->lobby = d->epoll < 0 || d->listen_fd < 0
                    ? NULL
                    : lobby_create(&(struct lobby_options){.listen_fd = d->listen_fd, .head_n = DOOR_HELLO_LEN,

@@ -55,7 +55,7 @@
 #include "spank/step.h"
 
 #define GUARDS_VARIABLE "SLURM_DDP_GUARD" /* the token, from srun to its tasks */
-#define GUARDS_TOKEN_LEN 64               /* hexadecimal */
+#define GUARDS_TOKEN_LEN 64               /* hexadecimal; the first half is the key of siphash.h */
 #define GUARDS_PORTS 8                    /* that a leader may listen at; one of them will be free */
 #define GUARDS_FAN 32
 #define GUARDS_SETTLE_S 0.05

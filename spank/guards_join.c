@@ -82,14 +82,6 @@ static void enter_remote(void *arg, int fd, const unsigned char *head)
     enter(arg, fd, head, true);
 }
 
-#define LOCAL_NAME_MAX 64
-
-static const char *local_name(const guards_t *g, char buf[LOCAL_NAME_MAX])
-{
-    snprintf(buf, LOCAL_NAME_MAX, "ddp-guard-%.*s-%d", DOOR_TOKEN_SHOWN, g->f.token, g->f.node);
-    return buf;
-}
-
 static int listen_remote(guards_t *g)
 {
     for (int i = 0; i < GUARDS_PORTS; i++) {
@@ -126,9 +118,9 @@ bool join_is_open(const guards_t *g)
 
 static int connect_local(const guards_t *g)
 {
-    char name[LOCAL_NAME_MAX];
+    char name[DOOR_NAME_MAX];
     struct sockaddr_un a;
-    socklen_t n = door_address(local_name(g, name), &a);
+    socklen_t n = door_address(door_name(g->f.token, DOOR_OF_NODE, g->f.node, name), &a);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, n) == 0 && io_same_user(fd))
         return fd;
@@ -342,9 +334,9 @@ void join_open(guards_t *g)
     const struct guards_facts *f = &g->f;
     bool is_leader = *f->token && f->local_rank == 0;
     g->is_alone = !*f->token || (is_leader && !*f->above);
-    char name[LOCAL_NAME_MAX];
+    char name[DOOR_NAME_MAX];
     if (is_leader && f->local_size > 1)
-        let_in(g, 0, listen_abstract(local_name(g, name)), enter_local);
+        let_in(g, 0, listen_abstract(door_name(f->token, DOOR_OF_NODE, f->node, name)), enter_local);
     g->above_node = (f->node - 1) / GUARDS_FAN;
     if (is_leader && (f->is_elastic || f->node * GUARDS_FAN + 1 < f->n_nodes))
         let_in(g, 1, listen_remote(g), enter_remote);

@@ -5,25 +5,17 @@
 #include <string.h>
 
 #include "runtime/base/bytes.h"
-#include "runtime/base/door.h"
 #include "runtime/base/io.h"
 #include "runtime/base/plain.h"
 #include "runtime/base/siphash.h"
 
 enum { AT_NONCE = 8, AT_NUMBERS = AT_NONCE + PROOF_NONCE_LEN, AT_NAME = AT_NUMBERS + 16 };
 
-static unsigned digit(char c)
-{
-    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10) & 15;
-}
-
 /* Of a head, after the nonce that it answers; nonce NULL: of the answer to it. */
 static uint64_t sign(const char *token, const unsigned char *nonce, const unsigned char head[PROOF_HEAD_LEN])
 {
-    const char *secret = token + DOOR_TOKEN_SHOWN;
     unsigned char key[SIPHASH_KEY_LEN], text[1 + PROOF_NONCE_LEN + PROOF_HEAD_LEN - AT_NONCE] = {nonce != NULL};
-    for (int i = 0; i < SIPHASH_KEY_LEN; i++)
-        key[i] = (unsigned char)(digit(secret[2 * i]) << 4 | digit(secret[2 * i + 1]));
+    siphash_key(token, key);
     if (nonce)
         memcpy(text + 1, nonce, PROOF_NONCE_LEN);
     memcpy(text + 1 + PROOF_NONCE_LEN, head + AT_NONCE, PROOF_HEAD_LEN - AT_NONCE);

@@ -109,9 +109,10 @@ names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 
 rm "$tmp/out/dies"
 # shellcheck disable=SC2016
 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 6 ]; then
-    until [ "$(grep -c "@ddp-guard-[0-9a-f]*-rank7\$" /proc/net/unix)" -ge 2 ]; do sleep 0.02; done; exit 3
-fi; exec "$0" --data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --steps 1' \
-    "$top_builddir/train"
+    until [ -e "$1/door" ] && [ "$(grep -c "@$(<"$1/door")\$" /proc/net/unix)" -ge 2 ]; do sleep 0.02; done; exit 3
+fi; [ $RANK != 7 ] || { echo "$DDP_GUARD_DOOR" >"$1/door.new" && mv "$1/door.new" "$1/door"; }
+exec "$0" --data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --steps 1' \
+    "$top_builddir/train" "$tmp/out"
 like "libddp hears of a death before its watch is there" \
     "$rc $(<"$tmp/run.err")" 'train: rank 6 \(n4\) exited with code 3'
 is "... and the user once" "$(lines | wc -l)" 1
@@ -130,7 +131,7 @@ kill_guard() {
     rm -f "$tmp/out/go"
     # shellcheck disable=SC2016
     SLURM_KILL_BAD_EXIT=0 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]; then
-        until [ "$(grep -c "@ddp-guard-[0-9a-f]*-[0-9]*\$" /proc/net/unix)" -ge 2 ]; do sleep 0.02; done
+        until grep -o "@ddp-guard-.*" /proc/net/unix | sort | uniq -d | grep -q .; do sleep 0.02; done
         kill -KILL $PPID
     fi; until [ -e "$0/go" ]; do sleep 0.02; done' "$tmp/out" &
     killed=$!

@@ -4,9 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *door_name(const char *token, int rank, char buf[DOOR_NAME_MAX])
+#include "runtime/base/siphash.h"
+
+const char *door_name(const char *token, const char *whose, int number, char buf[DOOR_NAME_MAX])
 {
-    snprintf(buf, DOOR_NAME_MAX, "ddp-guard-%.*s-rank%d", DOOR_TOKEN_SHOWN, token, rank);
+    unsigned char key[SIPHASH_KEY_LEN];
+    char text[32];
+    siphash_key(token, key);
+    int n = snprintf(text, sizeof text, "%s %d", whose, number);
+    snprintf(buf, DOOR_NAME_MAX, "ddp-guard-%016llx", (unsigned long long)siphash(key, text, (size_t)n));
     return buf;
 }
 

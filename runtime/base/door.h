@@ -26,14 +26,17 @@
 #define DOOR_HELLO_LEN 16
 #define DOOR_HELLO_SAME 15 /* bytes of both */
 #define DOOR_WELCOME_LEN 12
-#define DOOR_TOKEN_SHOWN 16 /* of a step's token (spank/guards.h): names sockets; the rest of it is secret */
-#define DOOR_NAME_MAX 64 /* bytes, with the 0 */
+#define DOOR_NAME_MAX 32 /* bytes, with the 0 */
 #define DOOR_MEMORIES 2  /* runtime/base/handover.h */
 
 enum door_kind { DOOR_WELCOME, DOOR_CARD, DOOR_DEATH, DOOR_CAUSE, DOOR_KEEP };
 
-/* The name of a rank's door in the step with this token of srun's. Returns buf. */
-const char *door_name(const char *token, int rank, char buf[DOOR_NAME_MAX]);
+#define DOOR_OF_RANK "rank"
+#define DOOR_OF_NODE "node" /* where guards of a node find its leader (spank/guards.h) */
+
+/* The name of a socket of a step's guards, which only who has the step's token (spank/guards.h) knows before somebody
+ * listens there; those that he sees say nothing of others. Returns buf. */
+const char *door_name(const char *token, const char *whose, int number, char buf[DOOR_NAME_MAX]);
 
 /* The address of an abstract socket. Returns its length; 0: the name is too long. */
 socklen_t door_address(const char *name, struct sockaddr_un *ret);

@@ -35,6 +35,17 @@ static void take(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
+static unsigned digit(char c)
+{
+    return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10) & 15;
+}
+
+void siphash_key(const char *hex, unsigned char ret[SIPHASH_KEY_LEN])
+{
+    for (int i = 0; i < SIPHASH_KEY_LEN; i++)
+        ret[i] = (unsigned char)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+}
+
 uint64_t siphash(const unsigned char key[SIPHASH_KEY_LEN], const void *data, size_t n)
 {
     const unsigned char *p = data;

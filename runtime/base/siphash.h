@@ -8,6 +8,9 @@
 
 #define SIPHASH_KEY_LEN 16
 
+/* The key that 2 * SIPHASH_KEY_LEN hexadecimal digits, in lower case, say. */
+void siphash_key(const char *hex, unsigned char ret[SIPHASH_KEY_LEN]);
+
 uint64_t siphash(const unsigned char key[SIPHASH_KEY_LEN], const void *data, size_t n);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/door.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/duration.h"
 #include "runtime/base/io.h"
@@ -182,11 +183,38 @@ static void hashes_with_a_key_are_siphash(void **state)
         size_t n;
         uint64_t hash;
     } known[] = {{0, 0x726fdb47dd0e0e31}, {1, 0x74f839c593dc67fd}, {15, 0xa129ca6149be45e5}};
-    unsigned char bytes[SIPHASH_KEY_LEN];
+    unsigned char bytes[SIPHASH_KEY_LEN], read[SIPHASH_KEY_LEN];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)i;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         assert_true(siphash(bytes, bytes, known[i].n) == known[i].hash);
+    siphash_key("000102030405060708090a0b0c0d0e0fff", read);
+    assert_memory_equal(read, bytes, sizeof read);
+}
+
+/* Who sees one, or some, knows none of the others: two hashes have one digit of 16 in common, as a rule. */
+static void doors_do_not_name_each_other(void **state)
+{
+    (void)state;
+    static const char token[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    static const char other[] = "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    char name[64][DOOR_NAME_MAX], more[DOOR_NAME_MAX];
+    for (int i = 0; i < 64; i++)
+        door_name(token, i % 2 ? DOOR_OF_NODE : DOOR_OF_RANK, i / 2, name[i]);
+    for (int i = 0; i < 64; i++)
+        for (int k = 0; k < i; k++) {
+            size_t n_same = 0, n = strlen(name[i]);
+            assert_int_equal(n, strlen(name[k]));
+            for (size_t c = strlen("ddp-guard-"); c < n; c++)
+                n_same += name[i][c] == name[k][c];
+            assert_in_range(n_same, 0, 8);
+        }
+    assert_string_equal(door_name(token, DOOR_OF_RANK, 0, more), name[0]);
+    assert_string_not_equal(door_name(other, DOOR_OF_RANK, 0, more), name[0]);
+    for (size_t i = 0; i + 4 <= strlen(token); i += 4) { /* nor tell the token */
+        snprintf(more, sizeof more, "%.4s", token + i);
+        assert_null(strstr(name[0], more));
+    }
 }
 
 static void types_have_sizes(void **state)
@@ -217,5 +245,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(a_long_error_is_not_cut_within_a_character),
     cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),
     cmocka_unit_test(hashes_with_a_key_are_siphash), cmocka_unit_test(durations_have_the_unit_that_fits),
+    cmocka_unit_test(doors_do_not_name_each_other),
 };
 UNIT_MAIN(tests)
