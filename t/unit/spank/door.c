@@ -13,21 +13,22 @@
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
 #include "spank/guard_door.h"
+#include "spank/guards.h"
 
-static const char token[] = "0123456789abcdef", said[] = "rank 0 (n1) aborted: no such sample";
+static const char said[] = "rank 0 (n1) aborted: no such sample";
 static guard_door_t *door; /* of rank 1 of 2 */
 
 static int set_up(void **state)
 {
-    char name[DOOR_NAME_MAX], mine[sizeof token];
+    char name[DOOR_NAME_MAX], mine[GUARDS_TOKEN_LEN + 1];
     struct seat seat = {.rank = 1, .size = 2, .n_nodes = 1};
     (void)state;
-    snprintf(mine, sizeof mine, "%08x%.8s", (unsigned)getpid(), token);
+    snprintf(mine, sizeof mine, "%0*x%0*x", GUARDS_TOKEN_LEN / 2, (unsigned)getpid(), GUARDS_TOKEN_LEN / 2, 1u);
     door = guard_door_open(mine, 1, false, NULL);
     if (!door)
         return -1;
     guard_door_begin(door, 0, &seat);
-    return setenv(DOOR_VARIABLE, door_name(mine, 1, name), 1);
+    return setenv(DOOR_VARIABLE, door_name(mine, DOOR_OF_RANK, 1, name), 1);
 }
 
 struct guard {
