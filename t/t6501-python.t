@@ -35,6 +35,13 @@ is "a rank that is killed while a child of its lives: all others are told" \
     "$(grep -c '^peer rank 3 (.*) died' <<<"$out")" 3
 run "${probe[@]}" children "$tmp/children"
 is "SIGTERM from Slurm leaves a rank's children, that of the rank ends them" "$rc:$out" "0:ok"
+for how in spawn forkserver; do
+    ranks 2 "${probe[@]}" workers $how
+    is "a worker by $how sees world(), also at the top of a module, and nothing else" \
+        "$rc:$(sort -u <<<"$out")" "0:ok" || diag "$err"
+    run "${probe[@]}" workers $how
+    is "... one of a process that is no rank is a rank" "$rc:$out" "0:ok" || diag "$err"
+done
 ranks 3 "${probe[@]}" raises "$tmp/raises"
 is "an exception: all others are told which" \
     "$(grep -c '^peer rank 1 (.*) aborted: ValueError: no such file: left.txt$' <<<"$out")" 2

@@ -7,6 +7,7 @@ resume              ... also when other numbers of ranks go on at a step between
 order N SEED EPOCH  that epoch's samples
 peers FOLDER        a rank whose child lives on is killed: prints what the others are told
 children FOLDER     SIGTERM to a rank's child, from others and from the rank
+workers HOW         processes by multiprocessing's `HOW`, of one that is no rank yet, and of a rank
 raises FOLDER       a rank ends with an exception: prints what the others are told
 stop [FOLDER]       until asked to stop: with a Checkpoint in FOLDER, else by stop_requested(); prints the steps
 requeue             rank 0 is asked to stop: what requeue() then says
@@ -28,6 +29,7 @@ import hashlib
 import json
 import logging
 import math
+import multiprocessing
 import os
 import random
 import re
@@ -40,6 +42,9 @@ from collections import Counter, OrderedDict, deque
 from types import SimpleNamespace
 
 import slurm_ddp
+
+# In a process that multiprocessing has started, and which imports this again: as a program may have it at the top.
+AT_IMPORT = slurm_ddp.world() if __name__ == "__mp_main__" and os.environ.get("PROBE_AT_IMPORT") else None
 
 
 def say(*words):
@@ -159,6 +164,36 @@ def children(folder):
     one.terminate()
     assert one.wait(30) == -signal.SIGTERM, "a program that was started did not end by SIGTERM"
     ckpt.step()
+    say("ok")
+
+
+def numbers(world):
+    return [getattr(world, name) for name, _ in world._fields_]
+
+
+def worker():
+    refused("a rank's call", slurm_ddp.stop_requested, "only world() can be called here")
+    return numbers(slurm_ddp.world()), numbers(AT_IMPORT)
+
+
+def in_worker(how, call):
+    """To its end: a rank would not end by the pool's SIGTERM."""
+    pool = multiprocessing.get_context(how).Pool(1)
+    result = pool.apply_async(call)
+    pool.close()
+    pool.join()
+    return result.get()
+
+
+def workers(how):
+    if "DDP_RANK" not in os.environ:  # alone
+        assert in_worker(how, slurm_ddp.stop_requested) is False, "it is no rank of its own"
+        say("ok")
+        return
+    mine = numbers(slurm_ddp.world())
+    os.environ["PROBE_AT_IMPORT"] = "1"
+    assert in_worker(how, worker) == (mine, mine), f"a worker of {mine} sees another"
+    slurm_ddp.stop_requested()
     say("ok")
 
 
@@ -466,8 +501,9 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, children, raises, stop, requeue, deadline, state, full, fails, torch, record,
-          goodput, parts, wrong, seeds, used)
-{f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
-if sys.argv[1] in ("sampler", "resume"):
-    say("ok")
+CHECKS = (sampler, resume, order, peers, children, workers, raises, stop, requeue, deadline, state, full, fails, torch,
+          record, goodput, parts, wrong, seeds, used)
+if __name__ == "__main__":
+    {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
+    if sys.argv[1] in ("sampler", "resume"):
+        say("ok")

@@ -1,7 +1,9 @@
 """job.py - this process's place among the ranks, and what the ranks agree on after each step."""
 import atexit
 import ctypes
+import functools
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -11,6 +13,7 @@ from ._lib import Error, Status, Step, World, call, library
 
 log = logging.getLogger("slurm_ddp")
 EXIT_STOPPED = 75  # DDP_EXIT_STOPPED: stopped as asked, and saved: run it again, and it goes on
+RANK_WORLD = "DDP_PYTHON_WORLD"  # in the environment of a rank's children: its process number, and the numbers of World
 
 
 class Stopped(SystemExit):
@@ -42,6 +45,7 @@ class Job:
         self.has_checkpoint = False  # whose step() asks
         self.warned = ""
         self._check_world()
+        os.environ[RANK_WORLD] = " ".join([str(self.pid)] + [str(getattr(self.world, f)) for f, _ in World._fields_])
         atexit.register(self.close)
         os.register_at_fork(after_in_child=self._leave_child)
         self._tell_peers()
@@ -105,22 +109,42 @@ class Job:
             self.handle = None
 
 
+def _parent_of(pid):
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+@functools.lru_cache(maxsize=1)
+def _rank_world(pid):
+    """The World of the rank whose worker process `pid`, this one, is by multiprocessing's spawn or forkserver: its
+    parent is the rank, or the fork server, whose parent is. Else None. While a worker still imports what its rank has
+    as __main__, parent_process() is None."""
+    is_worker = multiprocessing.parent_process() or getattr(multiprocessing.current_process(), "_inheriting", False)
+    rank_pid, *numbers = map(int, os.environ.get(RANK_WORLD, "0").split())
+    if is_worker and rank_pid and rank_pid in (os.getppid(), _parent_of(os.getppid())):
+        return World(*numbers)
+    return None
+
+
 _job = None
 
 
 def job():
     global _job
-    if _job is None:
+    if not _job and not _rank_world(os.getpid()):
         _job = Job()
-    if _job.pid != os.getpid():
+    if not _job or _job.pid != os.getpid():
         raise Error("this process is a child of one that is a rank, and none itself: only world() can be called here")
     return _job
 
 
 def world():
     """This process among the ranks: rank, size, local_rank, local_size, node, n_nodes; in a DataLoader's worker its
-    parent. Collective at its first call."""
-    return (_job or job()).world
+    rank. Collective at its first call on a rank."""
+    return _job.world if _job else _rank_world(os.getpid()) or job().world
 
 
 def why_stopped(step):
