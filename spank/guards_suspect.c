@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/notice.h"
 #include "spank/guards_impl.h"
 
 #define AFTER_S 10 /* who has waited in vain takes some time to say so, and to end */
@@ -160,11 +161,21 @@ static struct death of_lull(const guards_t *g)
     return d;
 }
 
+/* `before`, and what libddp has told of what came of it. */
+static void add_before(const struct death *before, struct death *d)
+{
+    struct death told = *d;
+    const char *then = d->kind == DEATH_TOLD ? strstr(told.text, NOTICE_THEN) : NULL;
+    death_say(before, d->text, sizeof d->text);
+    size_t n = strlen(d->text);
+    snprintf(d->text + n, sizeof d->text - n, "%s", then ? then : "");
+}
+
 void suspect_blame(const guards_t *g, struct death *d)
 {
     struct death s = g->suspect.kind == DEATH_NONE ? of_lull(g) : g->suspect;
     bool is_other = d->kind == DEATH_ENDED && death_may_follow(d) && d->rank != s.rank;
     bool is_same = d->kind == DEATH_TOLD && d->rank == s.rank && s.kind != DEATH_BUSY; /* libddp need not know how */
     if (s.kind != DEATH_NONE && (is_other || is_same))
-        death_say(&s, d->text, sizeof d->text);
+        add_before(&s, d);
 }

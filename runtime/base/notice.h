@@ -8,6 +8,7 @@
 #include "runtime/base/frame.h"
 
 #define NOTICE_TEXT_MAX 255 /* bytes */
+#define NOTICE_THEN ", and then " /* in such a text: before what came of it */
 
 /* The connection to the guard of this task; begins as {.fd = -1}. */
 struct notice {

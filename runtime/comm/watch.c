@@ -136,10 +136,25 @@ void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch
     watch_raise_cause(w, (struct cause){.kind = kind, .rank = rank, .arg = arg, .what = what}, NULL);
 }
 
+/* The one rank that has left, and is not this one; -1: none, or several, which may all have been ready. */
+static int only_one_left(const watch_t *w)
+{
+    int one = -1, n = 0;
+    for (int r = 0; r < w->world->size; r++)
+        if (watch_has_left(w, r)) {
+            one = r;
+            n++;
+        }
+    return n == 1 && one != w->rank ? one : -1;
+}
+
 void watch_abort(watch_t *w, const char *why)
 {
-    watch_raise_cause(w, (struct cause){.kind = WATCH_ABORT, .rank = w->rank, .slot = w->local},
-                      error_of_rank(why, w->rank));
+    int left = only_one_left(w);
+    struct cause c = {.kind = WATCH_ABORT, .rank = w->rank, .slot = w->local};
+    if (left >= 0)
+        c = (struct cause){.kind = WATCH_LEFT_ABORT, .rank = left, .arg = w->rank, .slot = w->local};
+    watch_raise_cause(w, c, error_of_rank(why, w->rank));
 }
 
 static const char *call_name(uint64_t call)

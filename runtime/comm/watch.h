@@ -34,6 +34,7 @@ enum watch_kind {
     WATCH_DIFFERS,  /* the rank made another call than another rank, which a text names */
     WATCH_STUCK,    /* every rank waits for all others, and nothing moves; rank: who found this out */
     WATCH_NOTICE,   /* the guards say that the step ends by the rank's death; a text says how */
+    WATCH_LEFT_ABORT, /* the rank left, the first and only one, and then rank `arg` aborted; a text says why */
 };
 #define WATCH_STATUS_UNKNOWN 0xfffff
 #define WATCH_TEXT_MAX 159 /* bytes of an abort's reason */
@@ -97,7 +98,8 @@ int watch_error(watch_t *w, ddp_error_t *errp);
 
 /* Records a cause unless there is one already, and wakes all waiters. */
 void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch_what what);
-void watch_abort(watch_t *w, const char *why); /* WATCH_ABORT by this rank */
+/* WATCH_ABORT by this rank; where one other has left, which that may come from, WATCH_LEFT_ABORT. */
+void watch_abort(watch_t *w, const char *why);
 
 /* Raises WATCH_DIFFERS: `rank` makes the call `call`, and rank `other` another one. */
 void watch_differs(watch_t *w, int rank, uint64_t call, int other, uint64_t others_call);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/notice.h"
 
 enum { ARG_BITS = 20, RANK_BITS = 20, SLOT_BITS = 12, WHAT_BITS = 4 };
 
@@ -76,6 +77,9 @@ int cause_error(const struct world *w, struct cause c, const char *text, const f
                          text);
     case WATCH_ABORT:
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s aborted: %s", who, text);
+    case WATCH_LEFT_ABORT:
+        return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s left the job" NOTICE_THEN "rank %d aborted: %s", who,
+                         c.arg, text);
     case WATCH_NOTICE:
         return error_set(errp, DDP_E_PEER, ECONNRESET, "%s", text);
     case WATCH_DIFFERS:

@@ -223,6 +223,60 @@ static void a_stopped_rank_is_named_at_the_deadline(void **state)
     }
 }
 
+/* Of three ranks the last ones leave, and then one aborts. */
+struct ends {
+    int n_left, aborts;
+    const char *expect;
+};
+
+static int abort_behind(struct job *j, int rank)
+{
+    const struct ends *ends = j->arg;
+    _Atomic int *n_ready = j->shared, *n_told = n_ready + 1;
+    struct world *w;
+    ddp_error_t e = {0};
+    float x = 1;
+    uint64_t deadline = deadline_in(20);
+    comm_t *c = job_comm(j, rank, &w, &e);
+    CHECK(c, "%s", e.text);
+    ++*n_ready;
+    while (*n_ready < 3 && deadline_left_ns(deadline) > 0) /* nobody is still in the wire-up */
+        usleep(200);
+    bool leaves = rank >= 3 - ends->n_left;
+    for (int r = 3 - ends->n_left; r < 3 && !leaves; r++)
+        while (!watch_has_left(c->watch, r) && deadline_left_ns(deadline) > 0)
+            usleep(200);
+    if (rank == ends->aborts)
+        comm_abort(c, "the disk is full");
+    if (!leaves) { /* a collective before that would find who left by itself */
+        while (!watch_is_broken(c->watch) && deadline_left_ns(deadline) > 0)
+            usleep(200);
+        CHECK(comm_allreduce(c, &x, 1, DDP_F32, DDP_SUM, &e) < 0 && !strcmp(e.text, ends->expect), "%s", e.text);
+        ++*n_told;
+        while (*n_told < 3 - ends->n_left && deadline_left_ns(deadline) > 0)
+            usleep(200);
+    }
+    comm_destroy(c);
+    world_destroy(w);
+    return 0;
+}
+
+static void who_aborts_behind_one_that_left_names_it(void **state)
+{
+    static const struct ends ends[] = {
+        {0, 1, "rank 1 (n0) aborted: the disk is full"},
+        {1, 1, "rank 2 (n1) left the job, and then rank 1 aborted: the disk is full"},
+        {1, 0, "rank 2 (n1) left the job, and then rank 0 aborted: the disk is full"},
+        {2, 0, "rank 0 (n0) aborted: the disk is full"}, /* they may all have been ready */
+    };
+    static const int node_of[] = {0, 0, 1};
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct job j = {.size = 3, .node_of = node_of, .arg = &ends[i], .timeout_s = 60};
+        assert_true(job_run(&j, abort_behind));
+    }
+}
+
 /* Rank 0 leaves when rank 1 has looked, and is about to sleep. */
 static _Atomic int *leave_now; /* of rank 1; NULL: already told */
 int __real_engine_suspect(comm_t *c);
@@ -333,6 +387,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_rank_that_leaves_wakes_who_is_about_to_sleep),
     cmocka_unit_test(an_abort_reaches_all_with_its_reason),
     cmocka_unit_test(a_rank_that_leaves_the_stage_full_is_named),
+    cmocka_unit_test(who_aborts_behind_one_that_left_names_it),
     cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline),
     cmocka_unit_test(leaving_when_nobody_waits_is_silent),
 };

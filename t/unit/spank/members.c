@@ -63,8 +63,10 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         d = (struct death){.kind = DEATH_ENDED, .rank = 1, .at = rank / m->per_node, .how = SIGKILL};
     if (order == DO_BE_STOPPED)
         d = (struct death){.kind = DEATH_STOPPED, .rank = rank, .how = SIGUSR1};
-    if (order == DO_TELL)
+    if (order == DO_TELL || order == DO_TELL_THEN)
         d = (struct death){.kind = DEATH_TOLD, .rank = 3, .how = EXIT(1), .text = "rank 3 left"};
+    if (order == DO_TELL_THEN)
+        strcat(d.text, ", and then rank 2 aborted: why");
     if (order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON)
         d.kind = order == DO_LEAVE ? DEATH_LEFT : order == DO_HALT ? DEATH_HALTED : DEATH_NONE;
     if (order == DO_HALT)

@@ -18,6 +18,8 @@ static void what_a_failure_may_come_from_is_said_with_it(void **state)
         {{DO_LEAVE}, DO_DIE, ""}, /* by itself */
         {{DO_LEAVE}, DO_TELL, "rank 3 (n2) ended with code 0 after 0 s"}, /* libddp knew less */
         {{0}, DO_TELL, "rank 3 left"},
+        {{DO_LEAVE}, DO_TELL_THEN, "rank 3 (n2) ended with code 0 after 0 s, and then rank 2 aborted: why"},
+        {{0}, DO_TELL_THEN, "rank 3 left, and then rank 2 aborted: why"},
     };
     struct members m = {.n = 0};
     (void)state;
@@ -31,7 +33,7 @@ static void what_a_failure_may_come_from_is_said_with_it(void **state)
             }
         members_tell(&m, 2, cases[i].fails);
         assert_true(members_hears(&m, 0, 20, &h));
-        assert_int_equal(h.verdict.rank, cases[i].fails == DO_TELL ? 3 : 2);
+        assert_int_equal(h.verdict.rank, cases[i].fails == DO_TELL || cases[i].fails == DO_TELL_THEN ? 3 : 2);
         assert_string_equal(h.verdict.text, cases[i].says);
         members_end(&m);
     }
