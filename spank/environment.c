@@ -159,8 +159,8 @@ static int choose_port(struct maker *m, int *ret, bool *ret_is_derived)
     }
     if (!wants_reserved(m)) {
         m->env->port_range = (struct port_range){(int)key[KEY_PORT_MIN].i, (int)key[KEY_PORT_MAX].i};
-        m->env->port = (struct port_facts){t->job, t->step, t->restart,
-                                           port_draw_parse(get_users(m, PORT_DRAW_VARIABLE))};
+        m->env->port = (struct port_facts){.job = t->job, .step = t->step, .restart = t->restart};
+        port_take_secrets(&m->env->port, get_users(m, PORT_DRAW_VARIABLE), get_users(m, GUARDS_VARIABLE));
         *ret = port_derive(&m->env->port, m->env->port_range);
         *ret_is_derived = m->env->is_port_derived = true;
         return 0;

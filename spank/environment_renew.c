@@ -8,36 +8,37 @@
 
 #define TRIES 64 /* for each generation */
 
-/* It is one of the first n ports at which a guard of that node may listen (guards_plan.c). */
-static bool is_guards(const struct environment *e, int node, int n, int port)
+static bool is_among(int port, const int *ports, int n)
 {
-    struct port_facts f = e->port;
-    f.draw += (uint32_t)node * GUARDS_PORTS;
-    for (int i = 0; i < n; i++) {
-        f.draw++;
-        if (port_derive(&f, e->port_range) == port)
+    for (int i = 0; i < n; i++)
+        if (ports[i] == port)
             return true;
-    }
     return false;
 }
 
-/* Of the draws before the step's: guards listen at those that follow. In a small range they meet; then it is none of
- * those of rank 0's node, or where there is no other, not the first of them. */
+/* A generation's MASTER_PORT: another one than the last generation's, and none where the guard of rank 0's node may
+ * listen. In a small range only the first of the guard's ports is left out; in the smallest all have the same. */
 static int port_of(const struct environment *e, int generation, int first)
 {
-    int port = 0;
-    for (int n_guards = GUARDS_PORTS; n_guards > 0; n_guards = n_guards > 1 ? 1 : 0) {
-        struct port_facts f = e->port;
-        int n = 0;
-        for (int tries = TRIES * (generation + 1); n < generation && tries > 0; tries--) {
-            f.draw--;
-            port = port_derive(&f, e->port_range);
-            n += !is_guards(e, first, n_guards, port);
+    static const struct {
+        int n_guards;
+        bool differs;
+    } wish[] = {{GUARDS_PORTS, true}, {1, true}, {1, false}};
+    int guards[GUARDS_PORTS];
+    guards_choose_ports(&(struct guards_ports){e->port, e->port_range, e->master_port}, first, guards);
+    for (size_t w = 0; w < sizeof wish / sizeof *wish; w++) {
+        int last = e->master_port, n = 0;
+        for (int tries = 0; n < generation && tries < TRIES * (generation + 1); tries++) {
+            int port = port_derive_other(&e->port, PORT_OF_RESTART, 0, tries, e->port_range);
+            if (is_among(port, guards, wish[w].n_guards) || (wish[w].differs && port == last))
+                continue;
+            last = port;
+            n++;
         }
         if (n == generation)
-            return port;
+            return last;
     }
-    return port;
+    return e->master_port;
 }
 
 struct renewed {

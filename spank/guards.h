@@ -76,6 +76,10 @@ struct guards_ports {
     int program; /* MASTER_PORT, which is left to the program */
 };
 
+/* Where the leader of a node may listen, all different; 0: no more. In a range that is too small for draws to count
+ * there is none, for all would be MASTER_PORT. */
+void guards_choose_ports(const struct guards_ports *p, int node, int ret[GUARDS_PORTS]);
+
 struct guards_facts {
     int rank, size, local_rank, local_size;
     int restarts; /* generations that may follow the first one */

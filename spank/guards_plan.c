@@ -9,6 +9,8 @@
 #include "spank/lifeline.h"
 #include "spank/port.h"
 
+#define PORT_TRIES 64
+
 struct find {
     const char *name;
     int n, found;
@@ -34,33 +36,39 @@ static int name_node(const char *list, const char *first, int node, char *ret, d
 
 static struct guards_ports read_ports(const struct step *s, const struct keys *o, lookup_f lookup, void *arg)
 {
-    const char *draw = lookup(PORT_DRAW_VARIABLE, arg), *users = lookup("MASTER_PORT", arg);
-    struct guards_ports p = {{s->job, s->step, s->restart, draw ? port_draw_parse(draw) : 0},
-                      {(int)o->key[KEY_PORT_MIN].i, (int)o->key[KEY_PORT_MAX].i},
-                      0};
+    const char *users = lookup("MASTER_PORT", arg);
+    struct guards_ports p = {.facts = {.job = s->job, .step = s->step, .restart = s->restart},
+                             .range = {(int)o->key[KEY_PORT_MIN].i, (int)o->key[KEY_PORT_MAX].i}};
+    port_take_secrets(&p.facts, lookup(PORT_DRAW_VARIABLE, arg), lookup(GUARDS_VARIABLE, arg));
     p.program = o->key[KEY_PORT].is_set ? (int)o->key[KEY_PORT].i : port_derive(&p.facts, p.range);
     if (users)
         num_int(users, 1, 65535, &p.program); /* what is no number stays as it is */
     return p;
 }
 
-/* The ports of a node's leader are those that other draws would give. In a range that is too small for draws to count
- * all are MASTER_PORT, and there is none. */
-static void choose_ports(const struct guards_ports *p, int node, int ret[GUARDS_PORTS])
+static bool is_new(const struct guards_ports *p, int port, const int *others, int n)
 {
-    struct port_facts f = p->facts;
-    f.draw += (uint32_t)node * GUARDS_PORTS;
-    for (int i = 0; i < GUARDS_PORTS; i++) {
-        f.draw++;
-        ret[i] = port_derive(&f, p->range);
-        if (ret[i] == p->program)
-            ret[i] = 0;
+    bool is = port != p->program;
+    for (int i = 0; i < n; i++)
+        is = is && port != others[i];
+    return is;
+}
+
+void guards_choose_ports(const struct guards_ports *p, int node, int ret[GUARDS_PORTS])
+{
+    int n = 0;
+    for (int tries = 0; n < GUARDS_PORTS && tries < PORT_TRIES; tries++) {
+        int port = port_derive_other(&p->facts, PORT_OF_GUARDS, node, tries, p->range);
+        if (is_new(p, port, ret, n))
+            ret[n++] = port;
     }
+    while (n < GUARDS_PORTS)
+        ret[n++] = 0;
 }
 
 static int find_node(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
 {
-    choose_ports(&f->ports, node, ret_port);
+    guards_choose_ports(&f->ports, node, ret_port);
     return name_node(f->list, f->first, node, ret_name, NULL);
 }
 
@@ -140,10 +148,10 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
         snprintf(ret->srun_host, sizeof ret->srun_host, "%s", srun);
         snprintf(ret->srun_port, sizeof ret->srun_port, "%s", port);
     }
-    choose_ports(&ret->ports, s->node, ret->port);
+    guards_choose_ports(&ret->ports, s->node, ret->port);
     if (s->node == 0 || !is_one || !list)
         return 0;
     int above = (s->node - 1) / GUARDS_FAN;
-    choose_ports(&ret->ports, above, ret->port_above);
+    guards_choose_ports(&ret->ports, above, ret->port_above);
     return name_node(list, s->master, above, ret->above, errp);
 }

@@ -15,6 +15,22 @@ int port_derive(const struct port_facts *f, struct port_range range)
     return range.min + (int)(slot % n);
 }
 
+int port_derive_other(const struct port_facts *f, const char *what, int number, int n, struct port_range range)
+{
+    char text[64];
+    struct port_facts other = *f;
+    int length = snprintf(text, sizeof text, "%s %d %d %u", what, number, n, f->draw);
+    other.draw = (uint32_t)siphash(f->key, text, (size_t)length);
+    return port_derive(&other, range);
+}
+
+void port_take_secrets(struct port_facts *f, const char *draw, const char *token)
+{
+    f->draw = draw ? port_draw_parse(draw) : 0;
+    if (token && strlen(token) >= (size_t)2 * SIPHASH_KEY_LEN)
+        siphash_key(token, f->key);
+}
+
 uint32_t port_draw_parse(const char *text)
 {
     uint64_t draw;

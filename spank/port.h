@@ -1,5 +1,6 @@
-/* port.h - the port of MASTER_PORT. Pure: every node computes the same port from the same facts. One of them is a
- * random number that srun draws for the step, so that no other user on rank 0's node knows the port beforehand. */
+/* port.h - the port of MASTER_PORT, and others of the step. Pure: every node computes the same ports from the same
+ * facts. Some of them are secrets that srun draws for the step, so that no other user on rank 0's node knows a port
+ * before somebody listens there, whichever of the others he has seen. */
 #ifndef DDP_SPANK_PORT_H
 #define DDP_SPANK_PORT_H
 
@@ -7,6 +8,7 @@
 #include <stdint.h>
 
 #include "runtime/base/error.h"
+#include "runtime/base/siphash.h"
 
 #define PORT_STEPS_PER_JOB 16 /* this many successive steps of one job always have different ports */
 
@@ -21,6 +23,7 @@ struct port_range {
 struct port_facts {
     uint32_t job, step, restart; /* job: in a heterogeneous job, the leader's id */
     uint32_t draw;               /* srun's random number; 0: none, and anybody can compute the port */
+    unsigned char key[SIPHASH_KEY_LEN]; /* of the token of the step's guards (guards.h); zeroes: there is none */
 };
 
 /* The range is used in blocks of 16 (n = its size, rounded down to whole blocks):
@@ -33,6 +36,17 @@ struct port_facts {
  * different ports, and a restarted step does not get the port of its last run, which may still be in TIME_WAIT. A range
  * of fewer than 16 ports is one block: n successive steps get different ports, and the draw changes nothing. */
 int port_derive(const struct port_facts *f, struct port_range range);
+
+/* What else listens: the guards of a node (its number), programs that are started again (0). */
+#define PORT_OF_GUARDS "guards"
+#define PORT_OF_RESTART "restart"
+
+/* The n-th port for that: the one of MASTER_PORT with another draw, a hash of all this by the key. Two of them can be
+ * the same. */
+int port_derive_other(const struct port_facts *f, const char *what, int number, int n, struct port_range range);
+
+/* Fills in draw and key from the values of PORT_DRAW_VARIABLE and GUARDS_VARIABLE; NULL: none. */
+void port_take_secrets(struct port_facts *f, const char *draw, const char *token);
 
 /* Reads the value of PORT_DRAW_VARIABLE. A text that is no such number counts as 0; only the user can have set one. */
 uint32_t port_draw_parse(const char *text);

@@ -2,6 +2,7 @@
 #include "t/unit/spank/vars.h"
 
 #include "spank/environment.h"
+#include "spank/guards.h"
 #include "spank/port.h"
 #include "spank/step.h"
 
@@ -354,6 +355,18 @@ static const char *value_in(const struct environment *env, const char *name)
     return i < env->n_vars ? env->var[i].value : NULL;
 }
 
+/* Which of the ports of the guard of rank 0's node a program that is started again has; -1: none. */
+static int renewed_port_is_guards(struct environment *env, int generation, int node)
+{
+    int guards[GUARDS_PORTS], which = -1;
+    environment_renew(env, generation, node);
+    guards_choose_ports(&(struct guards_ports){env->port, env->port_range, env->master_port}, node, guards);
+    for (int i = 0; i < GUARDS_PORTS; i++)
+        if (guards[i] == atoi(value_in(env, "MASTER_PORT")))
+            which = i;
+    return which;
+}
+
 /* A program that is started again meets at another port, whatever the variable is in which it reads it. */
 static void a_restart_has_a_port_of_its_own(void **state)
 {
@@ -361,6 +374,7 @@ static void a_restart_has_a_port_of_its_own(void **state)
     char endpoint[64];
     struct vars v = one_task_a_node(NULL);
     put(&v, "SLURM_DDP_DRAW", "7");
+    put(&v, GUARDS_VARIABLE, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
     struct environment env = make(&v, "on,restarts=3");
     assert_string_equal(value_in(&env, "MASTER_PORT"), "21815");
     environment_renew(&env, 2, 0);
@@ -370,24 +384,22 @@ static void a_restart_has_a_port_of_its_own(void **state)
     snprintf(endpoint, sizeof endpoint, "n1:%s", port);
     assert_string_equal(value_in(&env, "PET_RDZV_ENDPOINT"), endpoint);
     assert_string_equal(value_in(&env, "DDP_RESTART"), "2");
-    struct port_facts guard = env.port; /* not that of rank 0's guard, in the smallest range either */
-    guard.draw++;
-    env.port_range = (struct port_range){20000, 20031};
-    for (int generation = 1; generation < 5; generation++) {
-        environment_renew(&env, generation, 0);
-        assert_int_not_equal(atoi(value_in(&env, "MASTER_PORT")), port_derive(&guard, env.port_range));
-    }
-    env.port_range = (struct port_range){20000, 29999}; /* nor any of those of another node that has rank 0 then */
-    for (int node = 0; node < 700; node++) {
-        environment_renew(&env, 3, node);
-        guard.draw = env.port.draw + (uint32_t)node * 8;
-        for (int i = 0; i < 8; i++) {
-            guard.draw++;
-            assert_int_not_equal(atoi(value_in(&env, "MASTER_PORT")), port_derive(&guard, env.port_range));
+    for (int node = 0; node < 700; node++) /* not one of the guard's, on whichever node rank 0 is then */
+        assert_int_equal(renewed_port_is_guards(&env, 3, node), -1);
+    int other = port_derive_other(&env.port, PORT_OF_RESTART, 0, 0, env.port_range);
+    env.port.key[0]++;
+    assert_int_not_equal(port_derive_other(&env.port, PORT_OF_RESTART, 0, 0, env.port_range), other);
+    for (int n = 1; n < 12; n++) { /* in a range of n blocks not the first of the guard's, and another one each time */
+        env.port_range = (struct port_range){20000, 20000 + 16 * n - 1};
+        env.master_port = port_derive(&env.port, env.port_range);
+        int last = env.master_port;
+        for (int generation = 1; generation < 20; generation++) {
+            assert_int_not_equal(renewed_port_is_guards(&env, generation, 0), 0);
+            int now = atoi(value_in(&env, "MASTER_PORT"));
+            assert_true(n < 3 || now != last);
+            last = now;
         }
     }
-    env.port_range = (struct port_range){20000, 20015};
-    environment_renew(&env, 3, 0); /* where there is only one */
     v = one_task_a_node(NULL);
     put(&v, "MASTER_PORT", "4321");
     env = make(&v, "on,restarts=3");

@@ -23,9 +23,10 @@ static const char *lookup(const char *name, void *arg)
 
 static const struct keys *small; /* a site's keys with a small range of ports; NULL: the defaults hold */
 
+static char secret[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
 static struct guards_facts plan(int node, const char *first, int own)
 {
-    static const char secret[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     const char *vars[] = {"n[1-70]", secret};
     struct step s = {.rank = node, .node = node, .n_nodes = 70, .size = 70, .local_size = 1, .job = 7};
     struct keys o;
@@ -66,6 +67,23 @@ static bool is_among(int port, const struct guards_facts *f)
     for (int i = 0; i < GUARDS_PORTS; i++)
         is |= f->port[i] == port;
     return is;
+}
+
+/* Whoever knows the step, and sees MASTER_PORT or some guards' ports, lacks the token by which they follow. */
+static void ports_follow_from_the_token(void **state)
+{
+    struct guards_facts f = plan(0, "n1", 70), again = plan(0, "n1", 70);
+    (void)state;
+    assert_memory_equal(f.port, again.port, sizeof f.port);
+    for (int i = 0; i < GUARDS_PORTS; i++)
+        for (int k = 0; k < i; k++)
+            assert_int_not_equal(f.port[i], f.port[k]);
+    secret[0] = '1';
+    again = plan(0, "n1", 70);
+    secret[0] = '0';
+    assert_int_equal(again.ports.program, f.ports.program);
+    for (int i = 0; i < GUARDS_PORTS; i++)
+        assert_int_not_equal(f.port[i], again.port[i]);
 }
 
 /* Whoever chose it. */
@@ -147,6 +165,7 @@ static void what_spares_are_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_node_finds_the_one_above),
+    cmocka_unit_test(ports_follow_from_the_token),
     cmocka_unit_test(master_port_is_left_to_the_program),
     cmocka_unit_test(with_spares_every_node_finds_all),
     cmocka_unit_test(what_spares_are_refused),

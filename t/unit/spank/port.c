@@ -18,7 +18,7 @@ static struct port_range any_range(int n)
 
 static int derive(uint32_t job, uint32_t step, uint32_t restart, uint32_t draw, struct port_range r)
 {
-    struct port_facts f = {job, step, restart, draw};
+    struct port_facts f = {.job = job, .step = step, .restart = restart, .draw = draw};
     int p = port_derive(&f, r);
     assert_true(port_in(p, r));
     return p;
@@ -84,6 +84,50 @@ static void draws_spread_over_the_range(void **state)
     }
 }
 
+/* Who sees where a guard, or an earlier program, listens does not know how far from there MASTER_PORT, or the next one,
+ * lies: of 625 blocks each is as likely as any other. */
+static void ports_say_nothing_of_each_other(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 625, STEPS = 20 * BLOCKS };
+    static int seen[4][BLOCKS];
+    for (int i = 0; i < STEPS; i++) {
+        struct port_facts f = {.job = 10, .step = 3, .draw = any()};
+        for (size_t k = 0; k < sizeof f.key; k++)
+            f.key[k] = (unsigned char)any();
+        const int port[] = {port_derive(&f, usual), port_derive_other(&f, PORT_OF_GUARDS, 0, 0, usual),
+                            port_derive_other(&f, PORT_OF_GUARDS, 1, 0, usual),
+                            port_derive_other(&f, PORT_OF_RESTART, 0, 0, usual),
+                            port_derive_other(&f, PORT_OF_RESTART, 0, 1, usual)};
+        for (int k = 0; k < 4; k++) {
+            assert_true(port_in(port[k + 1], usual));
+            assert_int_equal((port[k + 1] - port[k]) % PORT_STEPS_PER_JOB, 0); /* steps of a job never meet there */
+            seen[k][(port[k + 1] - port[k] + 10000) % 10000 / PORT_STEPS_PER_JOB]++;
+        }
+    }
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < BLOCKS; i++)
+            assert_in_range(seen[k][i], 1, 3 * STEPS / BLOCKS);
+}
+
+/* All nodes compute the same, of whatever release their plugin is. */
+static void secrets_are_srun_s(void **state)
+{
+    (void)state;
+    static const char token[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    struct port_facts f = {.job = 10, .step = 3}, none = f;
+    port_take_secrets(&f, "700", token);
+    assert_int_equal(f.draw, 700);
+    assert_memory_equal(f.key, "\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef", sizeof f.key);
+    assert_int_equal(port_derive(&f, usual), 21373);
+    assert_int_equal(port_derive_other(&f, PORT_OF_GUARDS, 0, 0, usual), 25149);
+    assert_int_equal(port_derive_other(&f, PORT_OF_RESTART, 0, 0, usual), 22157);
+    port_take_secrets(&none, NULL, NULL);
+    assert_int_equal(port_derive(&none, usual), 20173);
+    assert_int_not_equal(port_derive_other(&none, PORT_OF_GUARDS, 0, 0, usual),
+                         port_derive_other(&f, PORT_OF_GUARDS, 0, 0, usual));
+}
+
 static void only_numbers_are_drawn(void **state)
 {
     (void)state;
@@ -117,6 +161,7 @@ static void other_ports_are_read(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(ports_do_not_collide),        cmocka_unit_test(steps_of_a_job_never_meet),
     cmocka_unit_test(draws_spread_over_the_range), cmocka_unit_test(only_numbers_are_drawn),
-    cmocka_unit_test(other_ports_are_read),
+    cmocka_unit_test(other_ports_are_read),        cmocka_unit_test(ports_say_nothing_of_each_other),
+    cmocka_unit_test(secrets_are_srun_s),
 };
 UNIT_MAIN(tests)
