@@ -79,8 +79,7 @@ static void what_is_written_is_read(void **state)
 {
     (void)state;
     struct stat st;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     assert_int_equal(try_read(), 0);
     assert_same_cores();
     assert_int_equal(found.n_gpus + found.n_nics, 0);
@@ -94,8 +93,7 @@ static void the_cache_takes_the_place_of_reading_cores(void **state)
 {
     (void)state;
     ddp_error_t e;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     strcpy(machine.cpu_model, "Cached CPU");
     assert_int_equal(write_now(), 0);
     assert_int_equal(inventory_load_cached(folder, true, deadline_in(10), &found, &e), 0);
@@ -114,8 +112,7 @@ static void slurmd_writes_what_a_child_process_reads(void **state)
 {
     (void)state;
     ddp_error_t e;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     strcpy(machine.cpu_model, "Cached CPU");
     assert_int_equal(write_now(), 0);
     assert_int_equal(inventory_store(folder, deadline_in(10), &e), 0);
@@ -137,8 +134,7 @@ static void a_file_of_another_version_is_not_believed(void **state)
 {
     (void)state;
     unsigned char byte;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     int fd = open(file, O_RDWR);
     assert_true(fd >= 0);
     for (off_t at = 0; at < 32; at++) {
@@ -169,8 +165,7 @@ static void a_file_of_another_machine_is_not_believed(void **state)
     static const char *const paths[] = {"/proc/sys/kernel/random/boot_id", "/sys/devices/system/cpu/online",
                                         "/sys/devices/system/node/online"};
     (void)state;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         if (access(paths[i], F_OK) < 0)
             continue; /* a kernel without NUMA */
@@ -187,8 +182,7 @@ static void a_machine_that_changes_meanwhile_is_not_written(void **state)
     (void)state;
     ddp_error_t e;
     uint64_t here;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     assert_int_equal(cache_machine(&here), 0);
     assert_int_equal(cache_write(folder, here + 1, &machine, &e), -1);
     assert_error_has(e, "came or went while they were read");
@@ -198,8 +192,7 @@ static void a_file_of_another_length_is_not_believed(void **state)
 {
     (void)state;
     struct stat st;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     assert_int_equal(stat(file, &st), 0);
     assert_int_equal(truncate(file, st.st_size + 1), 0);
     assert_int_equal(try_read(), -1);
@@ -215,8 +208,7 @@ static void a_file_of_another_length_is_not_believed(void **state)
 static void contradicting_tables_are_not_believed(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     machine.core[0].n_cpus = INVENTORY_THREADS_MAX + 1;
     assert_int_equal(write_now(), 0);
     assert_int_equal(try_read(), -1);
@@ -229,8 +221,7 @@ static void contradicting_tables_are_not_believed(void **state)
 static void a_file_that_is_not_roots_alone_is_not_believed(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     assert_int_equal(chmod(file, 0664), 0);
     assert_int_equal(try_read(), -1);
     assert_int_equal(chmod(file, 0646), 0);
@@ -246,8 +237,7 @@ static void a_link_or_a_pipe_is_not_believed(void **state)
 {
     (void)state;
     char moved[128];
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     snprintf(moved, sizeof moved, "%s.moved", file);
     assert_int_equal(rename(file, moved), 0);
     assert_int_equal(symlink(moved, file), 0);
@@ -271,8 +261,7 @@ static void nothing_is_written_to_anothers_folder(void **state)
 {
     (void)state;
     char other[128];
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     assert_int_equal(unlink(file), 0);
     assert_int_equal(chmod(folder, 0777), 0);
     assert_not_written("is not root's alone: remove it");
@@ -291,8 +280,7 @@ static void a_folder_that_cannot_be_made_is_named(void **state)
     (void)state;
     ddp_error_t e;
     uint64_t here;
-    if (geteuid() != 0)
-        skip();
+    unit_needs(geteuid() == 0, "root's rights");
     assert_int_equal(cache_machine(&here), 0);
     assert_int_equal(cache_write("/proc/slurm-ddp", here, &machine, &e), -1);
     assert_error_has(e, "/proc/slurm-ddp: ");
