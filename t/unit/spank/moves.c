@@ -28,7 +28,9 @@ static void what_has_no_room_is_counted(void **state)
     for (int width = 1; width < HOSTLIST_NAME_MAX - 8; width += 7)
         for (int i = 0; i < N; i++) {
             snprintf(all[i].who, sizeof all[i].who, "%0*d-ib", width, i);
-            snprintf(all[i].by, sizeof all[i].by, i % 2 ? "" : "s%0*d", width, i);
+            snprintf(all[i].by, sizeof all[i].by, "s%0*d", width, i);
+            if (i % 2)
+                all[i].by[0] = 0;
             moves_text(all, (size_t)i + 1, text);
             size_t n_named = 0;
             for (const char *p = text; (p = strstr(p, " of ")); p++)
