@@ -251,7 +251,8 @@ void move_group(ncclComm_t c, struct op *ops)
         if (o->kind >= WINDOW || atomic_load(m->is_aborted))
             continue;
         check_offset(c, o);
-        move_collective(m, o);
+        if (!atomic_load(m->is_aborted)) /* else others would take what it shows for its offset */
+            move_collective(m, o);
     }
     while (is_busy && !atomic_load(m->is_aborted)) {
         is_busy = false;
