@@ -183,7 +183,7 @@ static bool has_lost(const struct guard *g)
     return guards_has_lost(g->guards) || (g->has_said && is_nodes && !g->said.next);
 }
 
-/* The last guard does that. */
+/* The last guard does that, and last of all: Slurm's SIGKILL for the step may be faster than its own end. */
 static bool is_releasing(struct guard *g)
 {
     if (!has_lost(g))
@@ -233,7 +233,7 @@ static void look(struct guard *g)
         warn(g);
     bool is_needed = d && !g->f.ends_step && d->kind != DEATH_SRUN && !guards_is_last(g->guards); /* others go on */
     bool is_end = d ? !d->next && !is_needed : is_late || !g->guards || guards_is_free(g->guards);
-    if (g->has_ended && is_end && !guard_stop_is_busy(&g->stop) && !is_releasing(g) && has_recorded(g)) {
+    if (g->has_ended && is_end && !guard_stop_is_busy(&g->stop) && has_recorded(g) && !is_releasing(g)) {
         if (g->guards)
             guards_leave(g->guards);
         process_end_as(g->status);

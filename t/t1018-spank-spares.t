@@ -41,7 +41,15 @@ train=("$top_builddir/train" --data /usr/share/common-licenses --layers 1 --widt
 cluster_run srun --ddp=on -w n1,n2 --ntasks-per-node=1 "${train[@]}"
 want=$(grep -oE 'hash.*' <<<"$out" | tail -n 1)
 rm -r "$tmp/out/ckpt"
-begin train n1,n2,n3,n4 1 restarts=5,spares=2 "${train[@]}"
+mkdir "$tmp/bin" # what of the record is there when Slurm is asked to end the step, and with it the guard that asks
+cat >"$tmp/bin/scancel" <<SCANCEL
+#!/bin/sh
+grep -o '"event": "end".*"by": "guard"' "$tmp/out/train.record" >"$tmp/out/asked"
+exec "$(command -v scancel)" "\$@"
+SCANCEL
+chmod -R 755 "$tmp/bin"
+PATH="$tmp/bin:$PATH" begin train n1,n2,n3,n4 1 restarts=5,spares=2 --export=ALL,DDP_RECORD="$tmp/out/train.record" \
+    "${train[@]}"
 trained=$!
 until_true 30 has 200
 die n2
@@ -116,6 +124,7 @@ ddp: rank [01] \(n6\) .*: the step ends$'
 is "no program ever ran beside those before" "$(cat "$tmp/out/before")" ""
 wait $trained
 is "where programs have ended well on the nodes that are left, so has the step" $? 0 || diag "$(cat "$tmp/train.err")"
+is "... whose record was whole before Slurm was asked to end it" "$(wc -l <"$tmp/out/asked")" 1
 
 for wrong in 'spares=1' 'restarts=1,spares=1' 'restarts=1,min_nodes=2'; do
     cluster_run srun --ddp=on,"$wrong" -w n5 -n1 true
