@@ -193,6 +193,15 @@ def only_read(group, rank, size):
         assert x.unique().tolist() == [7], f"send: {x}"
 
 
+def turned(group, rank, size):
+    """The output's elements lie in another order on rank 0 than on the others."""
+    x = torch.arange(24. * size).view(size, 4, 6)
+    for op, times in [(OPS.SUM, size * (size + 1) / 2)] + ([] if IS_OLD else [(OPS.AVG, (size + 1) / 2)]):
+        out = torch.zeros(4, 6) if rank else torch.zeros(6, 4).t()
+        dist.reduce_scatter(out, list(x * (rank + 1)), op=op, group=group)
+        assert torch.equal(out, x[rank] * times), f"reduce_scatter {op}: {out}"
+
+
 def asynchronous(group, size):
     """Works that nobody waits for but by their futures: the lane's own thread carries them out."""
     with torch.inference_mode():
@@ -223,6 +232,7 @@ def collectives():
     for both in groups:
         both.odd()
     own_types(groups[0].groups[1], rank, size)
+    turned(groups[0].groups[1], rank, size)
     asynchronous(groups[0].groups[1], size)
     if size > 1:
         messages(groups[0].groups[1], rank, size)

@@ -173,17 +173,20 @@ static inline void reduce_all(void *d, const Tensor &t, ReduceOp::RedOpType op, 
     }
 }
 
-/* out = op over all ranks' parts of `in` for this rank. */
+/* out = op over all ranks' parts of `in` for this rank. How out lies in memory may differ between ranks: what is called
+ * of libddp follows from type, shape and op alone. */
 static inline void reduce_part(void *d, const Tensor &in, const Tensor &out, ReduceOp::RedOpType op, int rank, int size)
 {
     ddp_error e;
     Tensor row = row_of(in);
-    if (is_plain(row, op) && out.is_contiguous()) {
+    if (is_plain(row, op)) {
+        Tensor part = row_of(out);
         bool is_mean = op == ReduceOp::AVG;
         check(ddp.reduce_scatter(d, row.data_ptr(), static_cast<size_t>(out.numel()), type_of(row),
-                                 is_mean ? DDP_SUM : op_of(op), out.data_ptr(), &e) == 0, e);
+                                 is_mean ? DDP_SUM : op_of(op), part.data_ptr(), &e) == 0, e);
         if (is_mean)
-            out.div_(size);
+            part.div_(size);
+        put_back(out, part);
         return;
     }
     Tensor all = row.clone();
