@@ -52,8 +52,8 @@ is "a state is saved" "$rc:$err" 0:
 ranks 3 "${probe[@]}" state "$tmp/state"
 is "... and is there again, each rank's random numbers from the first batch on" "$rc:$err$(sort <<<"$out")" "0:$first"
 ranks 2 "${probe[@]}" full "$tmp/full"
-is "a save that fails is told on all ranks, also where one of the same step is there" \
-    "$rc:$(sort -u <<<"$out")" "0:ok"
+is "a save that fails is told on all ranks, with the reason, also where one of the same step is there" \
+    "$rc:$(sort -u <<<"$out")" "0:ok" || diag "$err"
 for i in {1..8}; do # which rank hears of it first is chance
     ranks 2 "${probe[@]}" fails "$tmp/fails"
     grep -E '^the checkpoint of step 1 failed: rank 1: .*File too large' <<<"$err" || diag "$i: $err"

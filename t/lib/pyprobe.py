@@ -350,11 +350,11 @@ def seeds():
     say("ok")
 
 
-def refused(what, do, part):
+def refused(what, do, *parts):
     try:
         do()
     except slurm_ddp.Error as e:
-        assert part in str(e) and "\n" not in str(e), f"{what}: {e}"
+        assert all(part in str(e) for part in parts) and "\n" not in str(e), f"{what}: {e}"
     else:
         raise AssertionError(f"{what} is not refused")
 
@@ -368,7 +368,8 @@ def full(folder):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     if slurm_ddp.world().rank == 1:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
-    refused("a save that fails", ckpt.save, "step 1 was not saved to")
+    refused("a save that fails", ckpt.save, f"step 1 was not saved to {folder}: rank 0: ",
+            ": the checkpoint of step 1 failed: rank 1: ", "File too large")
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
     ckpt.save()
     say("ok")

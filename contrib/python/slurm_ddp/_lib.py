@@ -42,13 +42,14 @@ class Status(ctypes.Structure):
 
 
 ERROR, HANDLE = POINTER(RawError), c_void_p
+I64 = 5  # of enum ddp_dtype
 # As in ddp.h; those that end with ERROR return 0 or more, NULL or -1 on an error.
 CALLS = {
     "ddp_init": (HANDLE, c_void_p, c_void_p, ERROR),
     "ddp_finalize": (None, HANDLE),
     "ddp_abort": (None, HANDLE, c_int, c_char_p),
     "ddp_world": (POINTER(World), HANDLE),
-    "ddp_barrier": (c_int, HANDLE, ERROR),
+    "ddp_bcast": (c_int, HANDLE, c_void_p, c_size_t, c_int, c_int, ERROR),
     "ddp_option": (c_int, HANDLE, c_char_p, c_char_p, ERROR),
     "ddp_ledger": (c_int, c_uint64, c_uint64, c_uint64, c_uint64, c_size_t, POINTER(c_uint64), ERROR),
     "ddp_state_open": (c_int, HANDLE, ERROR),

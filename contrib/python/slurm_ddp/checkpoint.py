@@ -109,13 +109,13 @@ class Checkpoint:
         self._check_saved(n_before)
 
     def _check_saved(self, n_before):
-        """One of this step that is there may be an older one."""
+        """One of this step that is there may be an older one. Of ranks that raise one aborts first, for all: rank 0 has
+        told by then, and each knows what rank 0 knows."""
         self._job.tell()
         status = self._job.status()
         if status.last_step != self.steps or status.n_committed == n_before:
-            call("ddp_barrier", self._job.handle)  # no rank aborts before rank 0 has heard why, and said it
-            raise Error(f"Checkpoint: step {self.steps} was not saved to {self._folder.decode()}: "
-                        f"{status.warning.decode(errors='replace') or 'rank 0 says why'}", "data")
+            raise Error(f"Checkpoint: step {self.steps} was not saved to {self._folder.decode()}: rank 0: "
+                        f"{self._job.warning_of_rank_0() or 'no reason is known'}", "data")
 
     def _leave(self, why):
         n_before = self._job.status().n_committed

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 
-from ._lib import Error, Status, Step, World, call, library
+from ._lib import I64, Error, Status, Step, World, call, library
 
 log = logging.getLogger("slurm_ddp")
 EXIT_STOPPED = 75  # DDP_EXIT_STOPPED: stopped as asked, and saved: run it again, and it goes on
@@ -102,6 +102,13 @@ class Job:
         if warning and warning != self.warned:
             log.warning("%s", warning)
         self.warned = warning
+
+    def warning_of_rank_0(self):
+        """The others' statuses have none. Collective."""
+        size = Status.warning.size
+        warning = ctypes.create_string_buffer(self.status().warning, size)
+        call("ddp_bcast", self.handle, warning, size // 8, I64, 0)
+        return warning.value.decode(errors="replace")
 
     def close(self):
         if os.getpid() == self.pid and self.handle:
