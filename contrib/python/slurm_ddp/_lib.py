@@ -41,6 +41,13 @@ class Status(ctypes.Structure):
                 [("bytes", c_uint64), ("in_flight", c_bool), ("path", c_char * 256), ("warning", c_char * 1024)])
 
 
+def why_of(kind, value):
+    """The exception that ends this rank, for ddp_abort: one line, of which the others hear 159 bytes. A longer one goes
+    without its middle: names of files stand there, and behind them what is wrong."""
+    why = f"{kind.__name__}: {value}".replace("\n", " ").encode(errors="replace")
+    return why if len(why) <= 159 else why[:100] + b" ... " + why[-54:]
+
+
 ERROR, HANDLE = POINTER(RawError), c_void_p
 I64 = 5  # of enum ddp_dtype
 # As in ddp.h; those that end with ERROR return 0 or more, NULL or -1 on an error.

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 
-from ._lib import I64, Error, Status, Step, World, call, library
+from ._lib import I64, Error, Status, Step, World, call, library, why_of
 
 log = logging.getLogger("slurm_ddp")
 EXIT_STOPPED = 75  # DDP_EXIT_STOPPED: stopped as asked, and saved: run it again, and it goes on
@@ -73,7 +73,7 @@ class Job:
 
         def hook(kind, value, trace):
             if os.getpid() == self.pid:
-                library().ddp_abort(self.handle, 1, f"{kind.__name__}: {value}".replace("\n", " ")[:200].encode())
+                library().ddp_abort(self.handle, 1, why_of(kind, value))
             before(kind, value, trace)
         sys.excepthook = hook
 

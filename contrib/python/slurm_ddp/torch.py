@@ -23,7 +23,7 @@ import tempfile
 import torch
 import torch.distributed as dist
 
-from ._lib import Error, library
+from ._lib import Error, library, why_of
 
 NAME = "slurm_ddp_group"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -118,7 +118,7 @@ def _tell_peers():
 
     def hook(kind, value, trace):
         if os.getpid() == pid:
-            _group.abort_all(f"{kind.__name__}: {value}".replace("\n", " ")[:150])
+            _group.abort_all(why_of(kind, value))
         before(kind, value, trace)
     sys.excepthook = hook
 
