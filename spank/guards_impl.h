@@ -126,7 +126,8 @@ struct guards {
     char answer[PROOF_ANSWER_LEN + 1];
     size_t n_nonce;
     int above_node;             /* where it joins */
-    bool is_again, is_up;       /* after the one above was lost; ... it aims at those between that and the root */
+    bool has_joined;            /* one above, now or before */
+    bool is_again, is_up;       /* after that was lost or missed; ... it aims at those between it and the root */
     bool is_aimed;              /* ... whose address is known; else the next is looked for at join_at */
     bool is_new_root;           /* there was none: to be noticed once */
     uint64_t join_at;           /* of the next trial, or the end of this one */
@@ -193,8 +194,9 @@ void join_call(guards_t *g);
 void join_ask(guards_t *g);
 void join_fail(guards_t *g);
 
-/* The one above was lost, or the next could not be joined or found: aims at the next, one at a time, since the resolver
- * may not answer and this guard has more to do; or this is the root from now on (is_new_root). */
+/* The one above was lost, or has not come in join_s, or the next could not be joined or found: aims at the next, one at
+ * a time, since the resolver may not answer and this guard has more to do; or this is the root from now on
+ * (is_new_root). */
 void join_again(guards_t *g);
 
 /* The answer. False: it was a stranger's, whose connection has gone. */

@@ -170,13 +170,24 @@ static bool find_above(guards_t *g, double seconds)
     return rc == 0;
 }
 
+/* The one above has not come in all that time. In an elastic step it may be lost: then another is to find that the step
+ * is not whole, and end it, since Slurm does not. */
+static void go_without(guards_t *g)
+{
+    if (g->f.is_elastic && g->f.local_rank == 0 && !g->is_ending && !g->is_asked)
+        join_again(g);
+    else
+        g->is_alone = true;
+}
+
 static void try_later(guards_t *g)
 {
     g->join_wait_ms = g->join_wait_ms ? 2 * g->join_wait_ms : 10;
     if (g->join_wait_ms > RETRY_MS_MAX)
         g->join_wait_ms = RETRY_MS_MAX;
     g->join_at = deadline_in(g->join_wait_ms / 1e3);
-    g->is_alone = deadline_left_ns(g->join_until) == 0;
+    if (deadline_left_ns(g->join_until) == 0)
+        go_without(g);
 }
 
 static void plan_trial(guards_t *g, bool is_address_dead)
@@ -283,6 +294,7 @@ bool join_succeed(guards_t *g, const struct death *who)
     g->above = g->trial;
     g->trial = NULL;
     g->is_again = g->is_teller = false;
+    g->has_joined = true;
     g->above->state = LINK_IS_IN;
     g->above->rank = who->rank;
     link_send(g->above, TOLD_BEAT, NULL);
@@ -293,7 +305,8 @@ static void be_root(guards_t *g)
 {
     g->f.above[0] = 0;
     g->is_again = false;
-    g->is_alone = g->is_whole = g->is_new_root = true;
+    g->is_alone = g->is_new_root = true;
+    g->is_whole = g->has_joined; /* else node 0 has not come: round_missing */
 }
 
 /* At the one in above_node. */

@@ -400,6 +400,27 @@ static void a_task_that_never_comes_ends_the_step(void **state)
     members_end(&m);
 }
 
+/* Nor for the first node, whom all would tell. */
+static void nor_does_one_without_its_first_node_go_on(void **state)
+{
+    struct members m = {.restarts = 5, .spares = 1, .join_s = 1};
+    struct heard h = {.verdict = {.kind = DEATH_NONE}};
+    (void)state;
+    members_set_up(&m, 3, 2);
+    for (int r = 2; r < 6; r++)
+        members_start(&m, r);
+    for (int r = 2; r < 6; r++) {
+        do
+            hear(&m, r, &h);
+        while (h.verdict.kind == DEATH_NONE);
+        assert_int_equal(h.verdict.kind, DEATH_MISSING);
+        assert_int_equal(h.verdict.how, 2);
+        assert_int_equal(h.verdict.next, 0);
+        assert_int_equal(h.is_ours, r == 2); /* by the first of those that are there */
+    }
+    members_end(&m);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_spare_takes_the_place_of_a_lost_node),
     cmocka_unit_test(a_guards_end_is_its_nodes),
@@ -417,6 +438,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(so_does_one_further_below),
     cmocka_unit_test(many_of_the_first_nodes_are_lost),
     cmocka_unit_test(a_task_that_never_comes_ends_the_step),
+    cmocka_unit_test(nor_does_one_without_its_first_node_go_on),
 };
 
 UNIT_MAIN(tests)
