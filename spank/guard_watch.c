@@ -173,11 +173,11 @@ static void warn(struct guard *g)
                 "port_max): %s", guards_missing(g->guards), g->f.size, what);
 }
 
-/* A node is lost, and srun would wait for it. */
+/* A node is lost, or has not come, and srun would wait for it. */
 static bool has_lost(const struct guard *g)
 {
     enum death_kind kind = g->said.kind;
-    bool is_nodes = kind == DEATH_GONE || kind == DEATH_SILENT || kind == DEATH_DEAF;
+    bool is_nodes = kind == DEATH_GONE || kind == DEATH_SILENT || kind == DEATH_DEAF || kind == DEATH_MISSING;
     if (!g->guards || !g->f.ends_step || guards_are_few(g->guards))
         return false;
     return guards_has_lost(g->guards) || (g->has_said && is_nodes && !g->said.next);

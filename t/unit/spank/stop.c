@@ -22,8 +22,8 @@
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static char path_variable[128];
-static char *environment[] = {path_variable, "SLURM_JOB_ID=12", "SLURM_STEP_NUM_TASKS=1", "DDP_OPTION=on,stop=USR1",
-                              NULL};
+static char *environment[] = {path_variable, "SLURM_JOB_ID=12", "SLURM_STEP_ID=3", "SLURM_STEP_NUM_TASKS=1",
+                              "DDP_OPTION=on,stop=USR1", NULL};
 static char *arguments[] = {"./train", "a b"};
 
 /* One rank, which is its own root. */
@@ -199,17 +199,22 @@ static void it_comes_before_the_end(void **state)
 
 /* ---- the controller ---- */
 
-static void put_scontrol(const char *format, long long value)
+static void put_command(const char *name, const char *format, long long value)
 {
     char path[128];
     snprintf(path_variable, sizeof path_variable, "PATH=%s:/usr/bin:/bin", test_folder);
-    snprintf(path, sizeof path, "%s/scontrol", test_folder);
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fprintf(f, "#!/bin/sh\necho \"$*\" >>%s/asked\n", test_folder);
     fprintf(f, format, value);
     fclose(f);
     assert_int_equal(chmod(path, 0755), 0);
+}
+
+static void put_scontrol(const char *format, long long value)
+{
+    put_command("scontrol", format, value);
 }
 
 static void read_asked(char *buf, size_t size)
@@ -334,6 +339,35 @@ static void a_requeue_whose_child_is_killed_is_missed(void **state)
     assert_int_equal(WEXITSTATUS(end(t)), 75);
 }
 
+static int find(const struct guards_facts *f, int node, char *ret_name, int ret_port[GUARDS_PORTS])
+{
+    (void)f;
+    snprintf(ret_name, HOSTLIST_NAME_MAX + 1, "n%d", node + 1);
+    memset(ret_port, 0, GUARDS_PORTS * sizeof *ret_port);
+    return 0;
+}
+
+/* srun would wait for a node that has never been there. */
+static void a_step_that_is_not_whole_is_cancelled(void **state)
+{
+    char text[512] = "", asked[256];
+    struct guards_facts f = facts_of(0);
+    (void)state;
+    f.saves = false;
+    f.stop = (struct stop_key){0};
+    f.restarts = f.min_nodes = 1;
+    f.is_elastic = true;
+    f.size = f.n_nodes = 2;
+    f.find = find;
+    f.join_s = 0.1;
+    put_command("scancel", "", 0);
+    struct task t = start(&f, sleeps);
+    assert_int_equal(read_until(t, "1 task has not come, one of them on n2: ", text, sizeof text), 0);
+    end(t);
+    read_asked(asked, sizeof asked);
+    assert_string_equal(asked, "12.3\n");
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_make, folder_remove)
 
 static const struct CMUnitTest tests[] = {
@@ -347,6 +381,7 @@ static const struct CMUnitTest tests[] = {
     WITH_FOLDER(who_has_saved_is_requeued),
     WITH_FOLDER(a_step_by_hand_is_told_how_to_go_on),
     WITH_FOLDER(a_requeue_whose_child_is_killed_is_missed),
+    WITH_FOLDER(a_step_that_is_not_whole_is_cancelled),
 };
 
 UNIT_MAIN(tests)
