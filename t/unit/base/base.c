@@ -207,7 +207,7 @@ static void doors_do_not_name_each_other(void **state)
             assert_int_equal(n, strlen(name[k]));
             for (size_t c = strlen("ddp-guard-"); c < n; c++)
                 n_same += name[i][c] == name[k][c];
-            assert_in_range(n_same, 0, 8);
+            assert_true(n_same <= 8);
         }
     assert_string_equal(door_name(token, DOOR_OF_RANK, 0, more), name[0]);
     assert_string_not_equal(door_name(other, DOOR_OF_RANK, 0, more), name[0]);
