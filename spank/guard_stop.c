@@ -44,6 +44,11 @@ static char *join_arguments(const struct guards_facts *f, size_t *ret_n)
     return out && fclose(out) == 0 ? text : NULL;
 }
 
+static void say_line(const char *line)
+{
+    process_say("ddp: %s", line);
+}
+
 /* The user is told of whatever comes of it. */
 static void have_requeued(const struct guard_stop *s)
 {
@@ -51,7 +56,8 @@ static void have_requeued(const struct guard_stop *s)
     struct knob_value v;
     ddp_error_t e;
     char *note = NULL;
-    struct requeue_request r = {.exclude = getenv("DDP_REQUEUE_EXCLUDE"), .patience_s = REQUEUE_PATIENCE_S};
+    struct requeue_request r = {.exclude = getenv("DDP_REQUEUE_EXCLUDE"), .patience_s = REQUEUE_PATIENCE_S,
+                                .say = say_line};
     if (knob_load(&limit, 1, &v, &e) < 0) {
         process_say("ddp: the job is not requeued: %s", e.text);
         return;
@@ -60,7 +66,6 @@ static void have_requeued(const struct guard_stop *s)
     r.args = join_arguments(s->f, &r.n_args);
     if (requeue_job(&r, &note) && note)
         guard_record_requeue(s->record, note);
-    process_say("ddp: %s", note ? note : "the job is not requeued: no memory");
 }
 
 static void requeue(const void *stop, int out)

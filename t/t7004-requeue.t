@@ -11,7 +11,10 @@ here=$(dirname "$0")
 echo "$*" >>"$here/asked"
 case $1 in
 -o) cat "$here/job" ;;
-requeue) [ ! -e "$here/refuse" ] || { cat "$here/refuse" >&2; mv "$here/after" "$here/job" 2>"$here/mv"; exit 1; } ;;
+requeue)
+    cp "$here/../run.err" "$here/said"
+    [ ! -e "$here/refuse" ] || { cat "$here/refuse" >&2; mv "$here/after" "$here/job" 2>"$here/mv"; exit 1; }
+    ;;
 esac
 SCRIPT
 chmod 755 "$tmp/bin/scontrol"
@@ -35,6 +38,7 @@ done
 ask SLURM_JOB_ID=12 -- 75
 is "code 75: requeued" "$rc $asked" $'0 -o show job 12\nrequeue 12'
 is "... and said" "$err" "ddp requeue: job 12 is requeued: restart 1 of at most 100"
+is "... before Slurm is asked to, whose signals may end srun" "$(cat "$tmp/bin/said")" "$err"
 ask SLURM_JOB_ID=12 SLURM_ARRAY_JOB_ID=10 SLURM_ARRAY_TASK_ID=2 -- 75
 is "of an array this task alone" "$rc $asked" $'0 -o show job 10_2\nrequeue 10_2'
 ask SLURM_JOB_ID=12 SLURM_RESTART_COUNT=3 -- --limit 3 75
@@ -68,10 +72,11 @@ like "no job" "$rc $err" "^75 .*no job of Slurm's.*; to go on: run the same srun
 job RUNNING >"$tmp/bin/job"
 echo "slurm_requeue error: Requested operation is presently disabled" >"$tmp/bin/refuse"
 ask SLURM_JOB_ID=12 -- 75
-like "Slurm refuses" "$rc $err" "^75 .*not requeued: .*presently disabled.*scontrol requeue 12"
+like "Slurm refuses" "$rc $(tail -n 1 <<<"$err")" \
+    "^75 ddp requeue: job 12 is not requeued: .*presently disabled.*scontrol requeue 12\$"
 job PENDING Restarts=1 >"$tmp/bin/after"
 ask SLURM_JOB_ID=12 -- 75
-is "... since it was faster" "$rc $err" "0 ddp requeue: job 12 is requeued already"
+is "... since it was faster" "$rc $err" "0 ddp requeue: job 12 is requeued: restart 1 of at most 100"
 run env PATH="$tmp/none" SLURM_JOB_ID=12 "$ddp" requeue 75
 like "no scontrol" "$rc $err" '^75 .*not requeued: there is no scontrol here'
 

@@ -42,15 +42,19 @@ static int bad_usage(const char *why)
     return CLI_USAGE;
 }
 
+static void say(const char *line)
+{
+    fprintf(stderr, "ddp requeue: %s\n", line);
+}
+
 static int requeue(int code, int limit, const char *exclude)
 {
     struct requeue_request r = {.limit = limit, .exclude = exclude, .patience_s = REQUEUE_PATIENCE_S,
-                                .command = "run the same srun again"};
+                                .say = say, .command = "run the same srun again"};
     char *note;
     if (code != DDP_EXIT_STOPPED)
         return code;
     bool is_done = requeue_job(&r, &note);
-    fprintf(stderr, "ddp requeue: %s\n", note ? note : "no memory");
     free(note);
     return is_done ? 0 : code;
 }

@@ -159,41 +159,50 @@ static bool is_requeued(const char *id, double patience_s)
     return slurm_ask(id, deadline_in(patience_s), -1, &job, NULL) == 0 && job.state == SLURM_REQUEUED;
 }
 
+static void say(const struct requeue_request *r, const char *line)
+{
+    if (r->say)
+        r->say(line ? line : "no memory to say whether the job is requeued");
+}
+
+/* What it says at first is *ret_note, unless that was wrong. */
 static bool requeue(const char *id, const struct slurm_job *job, const struct requeue_request *r, char **ret_note)
 {
     ddp_error_t e;
     const char *exclude = r->exclude;
-    if (slurm_requeue(id, deadline_in(r->patience_s), &e) < 0) {
-        bool is_done = is_requeued(id, r->patience_s);
-        *ret_note = is_done ? note("job %s is requeued already", id) : tell_failure(id, &e);
-        return is_done;
-    }
-    if (exclude && *exclude && exclude_nodes(id, job, exclude, r->patience_s, &e) < 0)
-        *ret_note = note("job %s is requeued, but may run on %s again: %s", id, exclude, e.text);
+    char *more = NULL;
+    *ret_note = note("job %s is requeued: restart %d of at most %d", id, slurm_restarts() + 1, r->limit);
+    say(r, *ret_note);
+    bool is_done = slurm_requeue(id, deadline_in(r->patience_s), &e) == 0;
+    if (is_done && exclude && *exclude && exclude_nodes(id, job, exclude, r->patience_s, &e) < 0)
+        more = note("job %s is requeued, but may run on %s again: %s", id, exclude, e.text);
+    else if (!is_done && !(is_done = is_requeued(id, r->patience_s)))
+        more = tell_failure(id, &e);
     else
-        *ret_note = note("job %s is requeued: restart %d of at most %d", id, slurm_restarts() + 1, r->limit);
-    return true;
+        return true;
+    free(*ret_note);
+    *ret_note = more;
+    say(r, more);
+    return is_done;
 }
 
-bool requeue_job(const struct requeue_request *r, char **ret_note)
+/* Whether the job is to be requeued; else *ret_note says why not, and *ret_is_done whether somebody else has. */
+static bool is_due(const char *id, const struct requeue_request *r, struct slurm_job *ret, bool *ret_is_done,
+                   char **ret_note)
 {
-    char id[SLURM_ID_MAX + 1];
-    struct slurm_job job;
     ddp_error_t e;
-    if (!slurm_job_id(id)) {
-        *ret_note = tell_command(r, "this is no job of Slurm's, and nobody starts it again");
-        return false;
-    }
-    if (slurm_ask(id, deadline_in(r->patience_s), -1, &job, &e) < 0) {
+    *ret_is_done = false;
+    if (slurm_ask(id, deadline_in(r->patience_s), -1, ret, &e) < 0) {
         *ret_note = tell_failure(id, &e);
         return false;
     }
-    switch (requeue_judge(&job, slurm_restarts(), r->limit)) {
+    switch (requeue_judge(ret, slurm_restarts(), r->limit)) {
     case REQUEUE_DO:
-        return requeue(id, &job, r, ret_note);
-    case REQUEUE_DONE:
-        *ret_note = note("job %s is requeued already", id);
         return true;
+    case REQUEUE_DONE:
+        *ret_is_done = true;
+        *ret_note = note("job %s is requeued already", id);
+        break;
     case REQUEUE_CANCELLED:
         *ret_note = note("job %s is not requeued: it is being cancelled; to go on: scontrol requeue %s", id, id);
         break;
@@ -210,4 +219,17 @@ bool requeue_job(const struct requeue_request *r, char **ret_note)
         break;
     }
     return false;
+}
+
+bool requeue_job(const struct requeue_request *r, char **ret_note)
+{
+    char id[SLURM_ID_MAX + 1];
+    struct slurm_job job;
+    bool is_done = false;
+    if (!slurm_job_id(id))
+        *ret_note = tell_command(r, "this is no job of Slurm's, and nobody starts it again");
+    else if (is_due(id, r, &job, &is_done, ret_note))
+        return requeue(id, &job, r, ret_note);
+    say(r, *ret_note);
+    return is_done;
 }

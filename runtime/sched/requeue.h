@@ -33,6 +33,7 @@ struct requeue_request {
     int limit;           /* restarts after which the job is not requeued */
     const char *exclude; /* nodes, as a host list; NULL or "": none */
     double patience_s;   /* for each answer of the controller */
+    void (*say)(const char *line); /* NULL: the caller says what *ret_note says */
     const char *command; /* what goes on, for the user; NULL: requeue_command's */
     const char *args;    /* of the program, as requeue_command takes them; NULL: this process is the program */
     size_t n_args;       /* bytes */
@@ -40,7 +41,9 @@ struct requeue_request {
 
 /* Has the job that this process is in, by its environment, requeued if requeue_judge says so, and excludes those nodes
  * in addition to those that the job excludes already. Takes up to 3 times patience_s, during which Slurm sends SIGTERM
- * to the job's processes. *ret_note: one line for the user, malloc; NULL: no memory. True: the job is requeued, by this
+ * to the job's processes. The batch script's shell ends by that, and with it (proctrack/cgroup) the script's srun, by
+ * which the user hears anything: so r->say is told that the job is requeued before Slurm is asked to, and told more
+ * where that went wrong. *ret_note: one line for the user, malloc; NULL: no memory. True: the job is requeued, by this
  * call or by somebody else. */
 bool requeue_job(const struct requeue_request *r, char **ret_note);
 
