@@ -77,8 +77,9 @@ static void requeue(const void *stop, int out)
 
 static void release(const void *stop, int out)
 {
-    (void)stop, (void)out;
-    slurm_cancel_step(deadline_in(GUARD_STOP_RELEASE_S), NULL);
+    const struct guard_stop *s = stop;
+    (void)out;
+    slurm_cancel(s->f->step, deadline_in(GUARD_STOP_RELEASE_S), NULL);
 }
 
 /* ---- in the guard ---- */

@@ -183,7 +183,7 @@ static bool has_lost(const struct guard *g)
     return guards_has_lost(g->guards) || (g->has_said && is_nodes && !g->said.next);
 }
 
-/* The last guard does that, and last of all: Slurm's SIGKILL for the step may be faster than its own end. */
+/* The last guard has srun do that, or does it last of all: Slurm's SIGKILL for the step may be faster than its end. */
 static bool is_releasing(struct guard *g)
 {
     if (!has_lost(g))
@@ -192,6 +192,8 @@ static bool is_releasing(struct guard *g)
         g->release_until = deadline_in(GUARD_KILL_S + 2);
     if (!guards_is_last(g->guards) && deadline_left_ns(g->release_until) > 0)
         return true;
+    if (!g->stop.is_released && g->f.is_elastic && g->srun && lifeline_cancel(g->srun, g->f.token, g->f.step))
+        g->stop.is_released = true;
     guard_stop_release(&g->stop);
     return guard_stop_is_busy(&g->stop);
 }

@@ -99,6 +99,7 @@ struct guards_facts {
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
     char token[GUARDS_TOKEN_LEN + 1];  /* "": none */
+    char step[24]; /* JOB.STEP, for Slurm's commands; "": not known */
     char srun_host[64], srun_port[8]; /* of those that may be the root (lifeline.h); "": not known */
     bool is_whole;  /* the tree holds all of the step's tasks: libddp's programs boot by it (pmix/boot_guard.c) */
     bool is_elastic; /* there are spares or min_nodes, and so: */

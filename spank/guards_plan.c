@@ -116,6 +116,20 @@ static int plan_stop(const struct keys *o, lookup_f lookup, void *arg, struct gu
     return 0;
 }
 
+static void plan_srun(const struct step *s, lookup_f lookup, void *arg, struct guards_facts *ret)
+{
+    const char *job = lookup("SLURM_JOB_ID", arg), *step = lookup("SLURM_STEP_ID", arg);
+    const char *srun = lookup("SLURM_SRUN_COMM_HOST", arg), *port = lookup(LIFELINE_VARIABLE, arg);
+    if (job && step)
+        snprintf(ret->step, sizeof ret->step, "%.11s.%.11s", job, step);
+    if (!srun)
+        srun = lookup("SLURM_LAUNCH_NODE_IPADDR", arg); /* as in gather_send.c */
+    if ((s->rank == 0 || (ret->is_elastic && s->local_rank == 0)) && srun && port) {
+        snprintf(ret->srun_host, sizeof ret->srun_host, "%s", srun);
+        snprintf(ret->srun_port, sizeof ret->srun_port, "%s", port);
+    }
+}
+
 int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, lookup_f lookup, void *arg,
                 struct guards_facts *ret, ddp_error_t *errp)
 {
@@ -141,13 +155,7 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     ret->is_whole = is_one && *ret->token;
     if (plan_stop(o, lookup, arg, ret, errp) < 0 || plan_spares(s, o, !lookup(UNEVEN_VARIABLE, arg), ret, errp) < 0)
         return -1;
-    const char *srun = lookup("SLURM_SRUN_COMM_HOST", arg), *port = lookup(LIFELINE_VARIABLE, arg);
-    if (!srun)
-        srun = lookup("SLURM_LAUNCH_NODE_IPADDR", arg); /* as in gather_send.c */
-    if ((s->rank == 0 || (ret->is_elastic && s->local_rank == 0)) && srun && port) {
-        snprintf(ret->srun_host, sizeof ret->srun_host, "%s", srun);
-        snprintf(ret->srun_port, sizeof ret->srun_port, "%s", port);
-    }
+    plan_srun(s, lookup, arg, ret);
     guards_choose_ports(&ret->ports, s->node, ret->port);
     if (s->node == 0 || !is_one || !list)
         return 0;

@@ -11,9 +11,11 @@
 #include <sys/socket.h>
 
 #include "runtime/base/address.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "spank/listen.h"
+#include "runtime/base/siphash.h"
+#include "spank/lifeline_impl.h"
 
 enum state { CONNECTS, HOLDS, WAITS, ENDED };
 
@@ -26,14 +28,13 @@ struct lifeline {
     uint64_t until; /* of the connect, or of the wait */
 };
 
-int lifeline_listen(struct port_range range, ddp_error_t *errp)
+void lifeline_sign(const char *token, struct lifeline_word *w)
 {
-    int fd, port = listen_take_port(&fd, range, errp);
-    if (port > 0 && listen(fd, 4) < 0)
-        port = error_errno(errp, "srun's port %d", port);
-    if (port < 0)
-        io_close(fd);
-    return port;
+    unsigned char key[SIPHASH_KEY_LEN];
+    siphash_key(token, key);
+    uint64_t s = siphash(key, w->step, sizeof w->step);
+    bytes_put32(w->signature, (uint32_t)s);
+    bytes_put32(w->signature + 4, (uint32_t)(s >> 32));
 }
 
 static void begin(lifeline_t *l)
@@ -122,4 +123,14 @@ bool lifeline_step(lifeline_t *l)
     else if (l->state == WAITS && deadline_left_ns(l->until) == 0)
         begin(l);
     return false;
+}
+
+bool lifeline_cancel(lifeline_t *l, const char *token, const char *step)
+{
+    struct lifeline_word w = {.step = ""};
+    if (l->state != HOLDS || !*step || strlen(step) > LIFELINE_STEP_MAX)
+        return false;
+    strcpy(w.step, step);
+    lifeline_sign(token, &w);
+    return send(l->fd, &w, sizeof w, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof w;
 }

@@ -43,7 +43,8 @@ libspankcore_la_SOURCES = \
 	%D%/hostlist.c %D%/hostlist.h \
 	%D%/hostlist_compress.c \
 	%D%/launcher.c %D%/launcher.h \
-	%D%/lifeline.c %D%/lifeline.h \
+	%D%/lifeline.c %D%/lifeline.h %D%/lifeline_impl.h \
+	%D%/lifeline_serve.c \
 	%D%/listen.c %D%/listen.h \
 	%D%/moves.c %D%/moves.h \
 	%D%/mpi.c %D%/mpi.h \

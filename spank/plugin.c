@@ -159,7 +159,7 @@ static void read_arguments(int ac, char **av)
     }
 }
 
-/* slurm_spank_exit may leave gather.h's thread behind, and Slurm unloads us after that. */
+/* slurm_spank_exit may leave gather.h's thread behind, and leaves lifeline.h's, and Slurm unloads us after that. */
 static bool stay_loaded(void)
 {
     Dl_info info;
@@ -189,7 +189,7 @@ static int prepare_step(void)
     plugin.wants_end = o.key[KEY_STOP].is_set;
     if (o.key[KEY_VERBOSE].b && stay_loaded())
         prepare_gather(&o);
-    if ((!o.key[KEY_GUARD].b || prepare_guards(&o, &e) == 0) && prepare_port(&e) == 0)
+    if ((!o.key[KEY_GUARD].b || prepare_guards(&o, stay_loaded(), &e) == 0) && prepare_port(&e) == 0)
         return 0;
     log_text("", e.text);
     return -1;

@@ -236,15 +236,16 @@ struct port_range prepare_range(const struct keys *o)
                : any;
 }
 
-int prepare_guards(const struct keys *o, ddp_error_t *errp)
+int prepare_guards(const struct keys *o, bool is_kept, ddp_error_t *errp)
 {
     char token[GUARDS_TOKEN_LEN + 1], port[16];
-    int n = is_async ? -1 : lifeline_listen(prepare_range(o), NULL);
-    snprintf(port, sizeof port, "%d", n);
-    if (n > 0)
-        setenv(LIFELINE_VARIABLE, port, 1);
     if (io_random_hex(token, GUARDS_TOKEN_LEN / 2, errp) < 0)
         return error_prefix(errp, "no token for this step's guards");
     setenv(GUARDS_VARIABLE, token, 1);
+    bool has_thread = keys_are_elastic(o), has_none = is_async || (has_thread && !is_kept);
+    int n = has_none ? -1 : lifeline_listen(prepare_range(o), has_thread ? token : NULL, NULL);
+    snprintf(port, sizeof port, "%d", n);
+    if (n > 0)
+        setenv(LIFELINE_VARIABLE, port, 1);
     return 0;
 }

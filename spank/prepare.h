@@ -28,8 +28,9 @@ void prepare_srun(const struct prepare_facts *f);
 int prepare_port(ddp_error_t *errp);
 
 /* Set for the step's guards: the token by which they know each other (guards.h), and where they see that srun is there
- * (lifeline.h), which goes after prepare_srun with --async: it is not to be. Without the latter they do not look. */
-int prepare_guards(const struct keys *o, ddp_error_t *errp);
+ * (lifeline.h), which goes after prepare_srun with --async: it is not to be. Without the latter they do not look.
+ * is_kept: this code stays loaded until the process ends. */
+int prepare_guards(const struct keys *o, bool is_kept, ddp_error_t *errp);
 
 /* Where srun may listen; {0, 0}: anywhere. */
 struct port_range prepare_range(const struct keys *o);

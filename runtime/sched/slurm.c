@@ -90,15 +90,10 @@ int slurm_requeue(const char *id, uint64_t deadline, ddp_error_t *errp)
     return command_run(argv, deadline, -1, out, sizeof out, errp);
 }
 
-int slurm_cancel_step(uint64_t deadline, ddp_error_t *errp)
+int slurm_cancel(const char *step, uint64_t deadline, ddp_error_t *errp)
 {
-    char out[512], id[SLURM_ID_MAX + 1], name[SLURM_ID_MAX + 24];
-    const char *step = getenv("SLURM_STEP_ID");
-    uint64_t n;
-    if (!slurm_job_id(id) || !step || num_u64(step, UINT32_MAX, &n) < 0)
-        return error_set(errp, DDP_E_SYSTEM, ENOENT, "this process is in no step of Slurm's");
-    snprintf(name, sizeof name, "%s.%.20s", id, step);
-    const char *const argv[] = {"scancel", name, NULL};
+    char out[512];
+    const char *const argv[] = {"scancel", step, NULL};
     return command_run(argv, deadline, -1, out, sizeof out, errp);
 }
 

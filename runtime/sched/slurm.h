@@ -43,9 +43,9 @@ int slurm_ask(const char *id, uint64_t deadline, int cancel_fd, struct slurm_job
  * unless the site says otherwise) later SIGKILL; the script starts again after about two minutes. */
 int slurm_requeue(const char *id, uint64_t deadline, ddp_error_t *errp);
 
-/* Has the controller end the step that this process is in (SLURM_JOB_ID, SLURM_STEP_ID), and its srun stop waiting
- * KillWait + 2 seconds later. Error code ENOENT: there is no scancel, or no step. */
-int slurm_cancel_step(uint64_t deadline, ddp_error_t *errp);
+/* Has the controller end the step (JOB.STEP), and its srun stop waiting KillWait + 2 seconds later. Error code ENOENT:
+ * there is no scancel. */
+int slurm_cancel(const char *step, uint64_t deadline, ddp_error_t *errp);
 
 /* Excludes these nodes from the job's next run: possible after slurm_requeue, also while Slurm is still ending the
  * job. */

@@ -1,6 +1,7 @@
 /* srun has gone: seen by who is connected with it, and only then. srun is a process of its own here. */
 #include "t/unit/unit.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -8,16 +9,18 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "spank/lifeline.h"
 
-static char port[8];
+static const char right[] = "000102030405060708090a0b0c0d0e0f00";
+static char port[8], folder[] = "/tmp/ddp-lifeline.XXXXXX";
 
 /* A process that listens; with `closes` it ends each connection that comes, as a network may. */
-static pid_t start(bool closes)
+static pid_t start(bool closes, const char *token)
 {
     int out[2];
     ddp_error_t e;
@@ -25,7 +28,7 @@ static pid_t start(bool closes)
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int n = lifeline_listen((struct port_range){0, 0}, &e);
+        int n = lifeline_listen((struct port_range){0, 0}, token, &e);
         (void)!write(out[1], &n, sizeof n);
         for (int fd = 3; closes && fd < 20;) { /* the listener is one of these */
             int c = accept(fd, NULL, NULL);
@@ -86,7 +89,7 @@ static bool is_gone(lifeline_t *l, double seconds)
 static void its_end_is_seen(void **state)
 {
     (void)state;
-    pid_t pid = start(false);
+    pid_t pid = start(false, NULL);
     lifeline_t *l = lifeline_open("127.0.0.1", port);
     assert_non_null(l);
     assert_false(is_gone(l, 0.3));
@@ -100,7 +103,7 @@ static void its_end_is_seen(void **state)
 static void a_connection_that_ends_is_not_its_end(void **state)
 {
     (void)state;
-    pid_t pid = start(true);
+    pid_t pid = start(true, NULL);
     lifeline_t *l = lifeline_open("127.0.0.1", port);
     assert_non_null(l);
     assert_false(is_gone(l, 2.5 * LIFELINE_AGAIN_S));
@@ -112,7 +115,7 @@ static void a_connection_that_ends_is_not_its_end(void **state)
 static void who_was_never_reached_is_not_missed(void **state)
 {
     (void)state;
-    pid_t pid = start(false);
+    pid_t pid = start(false, NULL);
     end(pid);
     lifeline_t *l = lifeline_open("127.0.0.1", port);
     assert_non_null(l);
@@ -124,10 +127,96 @@ static void who_was_never_reached_is_not_missed(void **state)
     assert_null(lifeline_open(NULL, port));
 }
 
+/* scancel is a script that writes what it was given into a pipe, which it opens without waiting for us. */
+static int make_scancel(void)
+{
+    char path[64], text[128];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/said", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int fd = open(path, O_RDWR | O_NONBLOCK);
+    assert_true(fd >= 0);
+    snprintf(text, sizeof text, "#!/bin/sh\necho \"$*\" >%s\n", path);
+    snprintf(path, sizeof path, "%s/scancel", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fchmod(fileno(f), 0700);
+    fclose(f);
+    snprintf(text, sizeof text, "%s:%s", folder, getenv("PATH"));
+    setenv("PATH", text, 1);
+    return fd;
+}
+
+static void remove_scancel(int fd)
+{
+    static const char *const names[] = {"said", "scancel"};
+    char path[64];
+    close(fd);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+/* A guard, connected. */
+static lifeline_t *connected(void)
+{
+    lifeline_t *l = lifeline_open("127.0.0.1", port);
+    assert_non_null(l);
+    while (lifeline_wait_ms(l) >= 0)
+        is_gone(l, 0.01);
+    return l;
+}
+
+/* Whether something is said within so many seconds. */
+static bool is_said(int fd, double seconds, char *ret, size_t size)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (poll(&p, 1, (int)(seconds * 1e3)) <= 0)
+        return false;
+    ssize_t n = read(fd, ret, size - 1);
+    ret[n > 0 ? n : 0] = 0;
+    return true;
+}
+
+static void srun_cancels_a_step_for_its_last_guard_alone(void **state)
+{
+    (void)state;
+    char said[64] = "";
+    lifeline_t *guard, *stranger[40];
+    int fd = make_scancel();
+    pid_t pid = start(false, right);
+    for (size_t i = 0; i < sizeof stranger / sizeof *stranger; i++) {
+        stranger[i] = connected();
+        if (i % 2)
+            lifeline_cancel(stranger[i], "f00102030405060708090a0b0c0d0e0f00", "12.3");
+        else
+            assert_int_equal(write(lifeline_fd(stranger[i]), said, 7), 7); /* and not a word more */
+    }
+    guard = connected();
+    assert_false(is_said(fd, 0.2, said, sizeof said));
+    assert_true(lifeline_cancel(guard, right, "12.3"));
+    assert_false(is_said(fd, 3, said, sizeof said)); /* while it is there */
+    drop(guard);
+    assert_true(is_said(fd, 60, said, sizeof said));
+    assert_string_equal(said, "12.3\n");
+    for (size_t i = 0; i < sizeof stranger / sizeof *stranger; i++)
+        drop(stranger[i]);
+    guard = connected(); /* srun is watched still */
+    end(pid);
+    assert_true(is_gone(guard, 20));
+    assert_false(lifeline_cancel(guard, right, "12.3"));
+    drop(guard);
+    remove_scancel(fd);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(its_end_is_seen),
     cmocka_unit_test(a_connection_that_ends_is_not_its_end),
     cmocka_unit_test(who_was_never_reached_is_not_missed),
+    cmocka_unit_test(srun_cancels_a_step_for_its_last_guard_alone),
 };
 
 UNIT_MAIN(tests)
