@@ -46,8 +46,8 @@ SlurmdSpoolDir=$dir/spool.%n
 TmpFS=$dir/tmp.%n
 # slurmstepd's messages, the plugin's among them; without it they go to syslog.
 SlurmdLogFile=$dir/log/slurmd.%n
-# No cgroups: the machine's own version of them does not matter.
-ProctrackType=proctrack/linuxproc
+# Without cgroups the machine's own version of them does not matter. Production has them: contrib/check --long, too.
+ProctrackType=proctrack/${DDP_TEST_PROCTRACK:-linuxproc}
 TaskPlugin=task/$affinity
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
