@@ -183,15 +183,24 @@ static bool has_lost(const struct guard *g)
     return guards_has_lost(g->guards) || (g->has_said && is_nodes && !g->said.next);
 }
 
+/* Of the other nodes one may be lost without a word yet, for which srun would wait. */
+static bool is_awaiting(const struct guard *g)
+{
+    bool is_over = g->has_said && !g->said.next && g->f.ends_step && !g->f.is_elastic;
+    return is_over && g->guards && guard_keeps_time(g) && guards_has_others(g->guards);
+}
+
 /* The last guard has srun do that, or does it last of all: Slurm's SIGKILL for the step may be faster than its end. */
 static bool is_releasing(struct guard *g)
 {
-    if (!has_lost(g))
+    if (!has_lost(g) && !is_awaiting(g))
         return false;
     if (!g->release_until)
         g->release_until = deadline_in(GUARD_KILL_S + 2);
     if (!guards_is_last(g->guards) && deadline_left_ns(g->release_until) > 0)
         return true;
+    if (!has_lost(g))
+        return false;
     if (!g->stop.is_released && g->f.is_elastic && g->srun && lifeline_cancel(g->srun, g->f.token, g->f.step))
         g->stop.is_released = true;
     guard_stop_release(&g->stop);

@@ -188,6 +188,8 @@ static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
         tell_lost(g, l);
     if (g->f.is_elastic && g->f.local_rank == 0 && !l->is_remote && l->state == LINK_IS_IN && !l->is_over && !is_told)
         g->is_broken = !g->is_ending && !g->is_over && guards_has_others(g);
+    if (l->is_remote && l != g->above && l->state == LINK_IS_IN && !l->is_over)
+        g->has_lost_below = true;
     drop(g, l, of_node, is_certain);
 }
 

@@ -170,7 +170,7 @@ bool guards_is_stopping(const guards_t *g);
  * not alone: that root has told and written the end. */
 bool guards_is_alone(const guards_t *g);
 
-/* At the root: a node has been lost that the step has gone on without. */
+/* At the root: a node has been lost. Elastic: one that the step has gone on without. */
 bool guards_has_lost(const guards_t *g);
 
 /* At the root of a part of the step that cannot go on, while the others may: it ends no step, and writes no end. */

@@ -39,7 +39,7 @@ bool guards_is_alone(const guards_t *g)
 
 bool guards_has_lost(const guards_t *g)
 {
-    return g->is_alone && nodes_have_gone(g);
+    return g->is_alone && (g->f.is_elastic ? nodes_have_gone(g) : g->has_lost_below);
 }
 
 bool guards_are_few(const guards_t *g)

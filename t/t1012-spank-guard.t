@@ -71,7 +71,7 @@ joined() { # N NODE: N guards of other nodes are connected with the node's leade
 start() { # [PROGRAM]: a step that runs until it is ended; sets $step
     rm -f "$tmp"/out/*
     # shellcheck disable=SC2016
-    timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
+    timeout -vk 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
         srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'echo $PPID $(ps -o ppid= -p $PPID) >$0/$RANK.new
         mv $0/$RANK.new $0/$RANK; '"${1:-exec sleep \$NAP}" "$tmp/out" >"$tmp/step.out" 2>"$tmp/step.err" &
     step=$!
@@ -86,7 +86,7 @@ end_step() {
 said() { lines "$tmp/step.err" | grep -qE "$1"; }
 srun_ends() { # by itself, although a node's slurmstepd was killed
     wait $step
-    [ $? -ne 124 ]
+    ! grep '^timeout: sending signal' "$tmp/step.err"
 }
 
 # ---- a death is named, once ----
@@ -238,6 +238,16 @@ ok "... programs end on both sides of the cut" until_true 60 nothing_left
 cluster_exec n4 ip link set eth0 up
 end_step
 is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
+
+# shellcheck disable=SC2016
+start '[ $RANK = 6 ] && trap "" TERM; until [ -e $0/go ]; do sleep 0.02; done; [ $RANK = 1 ] && exit 3
+    sleep $NAP & wait'
+touch "$tmp/out/go"
+until_true 30 said '^ddp: rank 1 \(n1\) exited with code 3 '
+cluster_exec n4 ip link set eth0 down
+ok "one that is cut off when another death is known: srun ends as well" srun_ends
+cluster_exec n4 ip link set eth0 up
+ok "... and nothing is left" until_true 60 nothing_left
 cluster_run sinfo -h -N -o %T
 unlike "no node is drained" "$out" "drain|fail"
 done_testing
