@@ -31,8 +31,8 @@ static struct guards_facts facts_of(int before_s)
 {
     return (struct guards_facts){.rank = 0, .size = 1, .local_size = 1, .n_nodes = 1, .name = "n1", .ends_step = true,
                                  .join_s = GUARDS_JOIN_S, .stuck_s = GUARDS_STUCK_S, .idle_s = GUARDS_IDLE_S,
-                                 .token = TOKEN, .stop = {SIGUSR1, before_s}, .stop_code = 75, .saves = true,
-                                 .env = environment, .argc = 2, .argv = arguments};
+                                 .token = TOKEN, .step = "12.3", .stop = {SIGUSR1, before_s}, .stop_code = 75,
+                                 .saves = true, .env = environment, .argc = 2, .argv = arguments};
 }
 
 static void the_key_is_strict(void **state)
