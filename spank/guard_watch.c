@@ -275,8 +275,11 @@ static void stop_all(struct guard *g, bool is_ending)
     guard_give_stop(g);
 }
 
+/* srun has it sent when it sees that a guard was killed: whoever had gone before is a death still. */
 static void take_end_signal(struct guard *g, int signo)
 {
+    if (g->guards)
+        guards_step(g->guards);
     g->is_asked = true;
     if (g->guards && signo == SIGTERM && g->f.saves)
         guards_stop(g->guards, true);

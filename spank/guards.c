@@ -134,9 +134,9 @@ static void count_lost(guards_t *g)
 {
     bool is_elsewhere = g->f.is_elastic && g->f.local_rank == 0;
     g->lost_at = 0;
-    if (g->is_ending && !g->is_lost_above)
+    if (g->is_loss_void && !g->is_lost_above)
         round_ask(g); /* it will not say that it has saved */
-    if (g->is_ending)
+    if (g->is_loss_void)
         return;
     if (!g->is_lost_above || (is_elsewhere && g->is_alone))
         hear(g, &g->lost);
@@ -182,6 +182,7 @@ static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
         g->lost = is_deaf ? deafness_of(g) : loss_of(g, l, of_node, is_certain);
         g->is_lost_above = l == g->above;
         g->is_loss_ours = l == g->above && g->is_teller;
+        g->is_loss_void = g->is_ending;
         g->lost_at = deadline_in(of_node == DEATH_SILENT ? 0 : LOST_S);
     }
     if (of_node == DEATH_SILENT && !l->is_over && !is_told)

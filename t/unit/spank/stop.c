@@ -91,6 +91,9 @@ static int sleeps(int out)
     return 0;
 }
 
+static const struct guards_facts *own; /* of the task that is started */
+static int generation;                 /* of its program */
+
 static struct task start(const struct guards_facts *f, int program(int out))
 {
     int fd[2];
@@ -102,7 +105,9 @@ static struct task start(const struct guards_facts *f, int program(int out))
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(fd[1], STDERR_FILENO);
-        _exit(guard_start(f, &seat, &e) < 0 ? 99 : program(fd[1]));
+        own = f;
+        generation = guard_start(f, &seat, &e);
+        _exit(generation < 0 ? 99 : program(fd[1]));
     }
     close(fd[1]);
     return t;
@@ -178,6 +183,72 @@ static void who_does_not_catch_it_has_not_failed(void **state)
     assert_non_null(strstr(text, "rank 0 (n1) was ended by SIGUSR1, the stop's signal"));
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR1);
 }
+
+/* ---- two ranks of a node ---- */
+
+/* The second generation is there when both guards know each other. */
+static int sleeps_when_both_are_there(int out)
+{
+    if (generation == 0 && own->rank == 1)
+        return 3;
+    if (generation > 0)
+        (void)!write(out, "both\n", 5);
+    for (;;)
+        pause();
+    return 0;
+}
+
+static void start_both(struct task t[2], bool has_stop, char *text, size_t size)
+{
+    char token[GUARDS_TOKEN_LEN + 1];
+    ddp_error_t e;
+    assert_int_equal(io_random_hex(token, GUARDS_TOKEN_LEN / 2, &e), 0);
+    for (int i = 0; i < 2; i++) {
+        struct guards_facts f = facts_of(0);
+        f.rank = f.local_rank = i;
+        f.size = f.local_size = 2;
+        f.restarts = 1;
+        strcpy(f.token, token);
+        if (!has_stop)
+            f.saves = false, f.stop.signal = 0;
+        t[i] = start(&f, sleeps_when_both_are_there);
+    }
+    for (int i = 0; i < 2; i++) {
+        text[0] = 0;
+        assert_int_equal(read_until(t[1 - i], "both\n", text, size), 0);
+    }
+}
+
+/* It holds its guard's connections: no exec has closed them. */
+static void kill_with_program(struct task t)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    kill(t.pid, SIGKILL);
+    end(t);
+    assert_true(waitpid(-1, NULL, 0) > 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* Slurm ends the step because of that, and the guard that is left may look at both at once. */
+static void who_was_killed_before_slurms_signal_is_named(void **state)
+{
+    char text[512];
+    struct task t[2];
+    int status;
+    (void)state;
+    start_both(t, false, text, sizeof text);
+    kill(t[0].pid, SIGSTOP);
+    assert_int_equal(waitpid(t[0].pid, &status, WUNTRACED), t[0].pid);
+    kill_with_program(t[1]);
+    kill(t[0].pid, SIGTERM);
+    kill(t[0].pid, SIGCONT);
+    read_until(t[0], "never", text, sizeof text); /* to the end */
+    status = end(t[0]);
+    assert_non_null(strstr(text, "rank 1 (n1) was killed together with its guard"));
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+/* ---- when ---- */
 
 static int64_t now_s(void)
 {
@@ -374,6 +445,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_key_is_strict),
     cmocka_unit_test(it_comes_once_and_in_slurms_place),
     cmocka_unit_test(who_does_not_catch_it_has_not_failed),
+    cmocka_unit_test(who_was_killed_before_slurms_signal_is_named),
     cmocka_unit_test(it_comes_before_the_end),
     WITH_FOLDER(an_end_that_is_not_known_is_asked),
     WITH_FOLDER(an_end_that_has_moved_is_asked_again),
