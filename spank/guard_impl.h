@@ -35,6 +35,7 @@ struct guard {
     struct seat seat; /* else */
     uint64_t began, kills; /* when; cgroup_memory_kills then */
     bool is_asked; /* to end, by a signal that was passed on */
+    uint64_t end_at; /* Slurm's SIGTERM has come, and is a stop from then on; 0: it has not, or is done with */
     bool is_stopped; /* the program has had the stop's signal */
     int sent, missed; /* with restarts, SIGUSR1 or SIGUSR2; 0: neither. This program's; the next one's, too */
     bool is_warned; /* that no program will be started again */

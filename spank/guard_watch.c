@@ -42,14 +42,15 @@ static void take_end(struct guard *g, int status)
     g->has_ended = true;
     g->status = status;
     guard_waits_drop(&g->waiting);
+    bool is_asked = g->is_asked || g->end_at;
     bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
-    if (guard_is_by_stop(g) || (death_is_failure(status) && !has_saved && !g->is_asked))
+    if (guard_is_by_stop(g) || (death_is_failure(status) && !has_saved && !is_asked))
         guard_report(g);
     else if (g->guards)
         guards_finish(g->guards, has_saved);
-    if (status == 0 && !g->is_asked)
+    if (status == 0 && !is_asked)
         guard_suspect(g, DEATH_LEFT, 0);
-    else if (death_asked_by(status) && !g->is_asked) /* by somebody who meant this program alone */
+    else if (death_asked_by(status) && !is_asked) /* by somebody who meant this program alone */
         guard_suspect(g, DEATH_HALTED, death_asked_by(status));
 }
 
@@ -209,7 +210,7 @@ static bool is_releasing(struct guard *g)
 
 static const char *end_of(const struct guard *g)
 {
-    bool is_stopping = g->guards && guards_is_stopping(g->guards);
+    bool is_stopping = g->guards && (guards_is_stopping(g->guards) || g->end_at);
     if (g->said.kind == DEATH_STOPPED || (g->said.kind == DEATH_NONE && is_stopping))
         return "stopped";
     return g->said.kind == DEATH_NONE && g->status == 0 ? "done" : "failed";
@@ -276,12 +277,12 @@ static void stop_all(struct guard *g, bool is_ending)
 }
 
 /* srun has it sent when it sees that a guard was killed: whoever had gone before is a death still. */
-static void take_end_signal(struct guard *g, int signo)
+static void take_end_signal(struct guard *g, bool is_stop)
 {
     if (g->guards)
         guards_step(g->guards);
     g->is_asked = true;
-    if (g->guards && signo == SIGTERM && g->f.saves)
+    if (g->guards && is_stop)
         guards_stop(g->guards, true);
     else if (g->guards)
         guards_expect_end(g->guards);
@@ -309,6 +310,20 @@ static void pass_on(struct guard *g, int signo, bool is_own)
         kill(g->program, signo); /* not reaped, so the number is still its own */
 }
 
+/* Slurm's SIGTERM, where it is a stop, unless the step ends by a death: then it is srun's, who has seen that, too. */
+static void step_end(struct guard *g)
+{
+    bool is_failure = g->f.heed_s > 0 && g->guards && guards_has_failed(g->guards) && !guards_is_stopping(g->guards);
+    if (!g->end_at || (!is_failure && deadline_left_ns(g->end_at) > 0))
+        return;
+    g->end_at = 0;
+    take_end_signal(g, g->f.saves && !is_failure);
+    if (is_failure)
+        pass_on(g, SIGTERM, false);
+    else
+        stop_all(g, false);
+}
+
 static void take_signal(struct guard *g)
 {
     struct signalfd_siginfo s;
@@ -325,10 +340,14 @@ static void take_signal(struct guard *g)
     if (is_of_shutdown(&s) && g->f.is_elastic && !g->f.saves && g->guards && guards_has_others(g->guards))
         go_with_the_node(g);
     bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
-    bool is_stop = (!is_own && (int)s.ssi_signo == g->f.stop.signal) ||
-                   (is_end && s.ssi_signo == SIGTERM && g->f.stop.signal);
-    if (is_end && (s.ssi_signo == SIGTERM || !is_stop))
-        take_end_signal(g, (int)s.ssi_signo);
+    bool is_term = is_end && s.ssi_signo == SIGTERM, is_stop = !is_own && (int)s.ssi_signo == g->f.stop.signal;
+    if (is_term && g->f.stop.signal) {
+        g->end_at = g->end_at ? g->end_at : deadline_in(g->f.heed_s);
+        step_end(g);
+        return;
+    }
+    if (is_end && !is_stop)
+        take_end_signal(g, is_term && g->f.saves);
     if (is_stop)
         stop_all(g, false);
     else
@@ -367,6 +386,7 @@ static void step_srun(struct guard *g)
 
 static void step_stop(struct guard *g)
 {
+    step_end(g);
     if (g->guards && guards_is_stopping(g->guards))
         guard_give_stop(g);
     bool is_due = (guard_keeps_time(g) || guard_stop_is_busy(&g->stop)) && guard_stop_step(&g->stop);
@@ -395,7 +415,7 @@ static int earlier(int ms, int other)
 
 static int wait_ms(const struct guard *g)
 {
-    const uint64_t when[] = {g->said.kind == DEATH_NONE ? g->verdict_until : 0, g->term_at, g->kill_at,
+    const uint64_t when[] = {g->said.kind == DEATH_NONE ? g->verdict_until : 0, g->term_at, g->kill_at, g->end_at,
                              guard_stop_is_busy(&g->stop) || g->stop.is_released ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);

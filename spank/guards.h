@@ -23,10 +23,11 @@
  * start. A guard whose program has ended well stays until all have: the root says then that all is over.
  *
  * A stop asks all programs to save and end. Whoever is told of it first tells all, and each guard then gives its
- * program the signal. No generation follows a stop. A program that ends with stop_code has saved: its guard stays until
- * all have saved, so that the first one's end does not make Slurm end the others, and if the job is to be requeued the
- * root's guard does that then. A program that the signal itself has ended, since it did not catch it yet, ends the
- * others like a death, and the job is requeued all the same.
+ * program the signal. Slurm's SIGTERM is one where no death is known within GUARDS_HEED_S: srun, too, sees that a task
+ * has gone, and has all others sent that. No generation follows a stop. A program that ends with stop_code has saved:
+ * its guard stays until all have saved, so that the first one's end does not make Slurm end the others, and if the job
+ * is to be requeued the root's guard does that then. A program that the signal itself has ended, since it did not catch
+ * it yet, ends the others like a death, and the job is requeued all the same.
  *
  * With spares or min_nodes a node's loss, too, is followed by another generation, in which a spare has its seat, or the
  * others move up (seats.h). A node is the smallest part that is lost: who loses its leader ends. A leader that loses
@@ -63,6 +64,7 @@
 #define GUARDS_SAY_SILENT_S 3
 #define GUARDS_LOOP_N 3
 #define GUARDS_LOOP_S 60
+#define GUARDS_HEED_S 0.5 /* from Slurm's SIGTERM until it is a stop: the loss that it may come of is known by then */
 #define GUARDS_IDLE_S 8 /* for so long programs that start, or sleep between two tries, may all wait */
 #define GUARDS_JOIN_S 120 /* for all guards to have joined */
 #define GUARDS_LOST_KILL_S 2.0  /* SIGKILL, from the word that a node is lost: its own programs end so, too */
@@ -86,6 +88,7 @@ struct guards_facts {
     int restarts; /* generations that may follow the first one */
     double join_s, stuck_s; /* GUARDS_JOIN_S, GUARDS_STUCK_S; shorter in tests */
     int silent_s; /* of a node, until it is dead */
+    double heed_s; /* GUARDS_HEED_S, other in tests; 0: srun ends no step because of a task, and SIGTERM is a stop */
     int idle_s;   /* GUARDS_IDLE_S; shorter in tests */
     struct stop_key stop;
     int stop_code;    /* of a program that has saved */
@@ -134,6 +137,9 @@ bool guards_is_joined(const guards_t *g);
 
 /* The program was asked to end, as Slurm asks all of a step: from now on whoever goes is no death. */
 void guards_expect_end(guards_t *g);
+
+/* What ends the step is known, or that a guard or a node has gone and it will be: neither a stop nor srun's end. */
+bool guards_has_failed(const guards_t *g);
 
 /* This guard's program has died. The verdict may be another death. */
 void guards_report(guards_t *g, const struct death *d);

@@ -130,6 +130,14 @@ void guards_expect_end(guards_t *g)
     round_ask(g);
 }
 
+bool guards_has_failed(const guards_t *g)
+{
+    enum death_kind kind = g->verdict.kind;
+    bool is_lost = (g->lost_at && !g->is_loss_void) || (g->settle_at && death_is_nodes(&g->first));
+    bool is_last = kind != DEATH_NONE && kind != DEATH_STOPPED && kind != DEATH_SRUN && !g->verdict.next;
+    return is_lost || is_last;
+}
+
 void guards_leave(guards_t *g)
 {
     if (!g->above)

@@ -144,7 +144,9 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     if (ret->restarts > 0 && !is_one)
         return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not in a step of several components (a heterogeneous "
                          "job's), whose nodes are not known to each other");
-    ret->ends_step = !kill || strcmp(kill, "0") != 0 || keys_are_elastic(o);
+    bool is_kept = kill && strcmp(kill, "0") == 0, is_elastic = keys_are_elastic(o);
+    ret->ends_step = !is_kept || is_elastic;
+    ret->heed_s = is_kept || is_elastic ? 0 : GUARDS_HEED_S;
     ret->ports = read_ports(s, o, lookup, arg);
     ret->find = find_node;
     ret->list = list;

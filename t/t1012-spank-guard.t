@@ -126,11 +126,12 @@ like "a rank of libddp for which the others wait in vain" "$(lines)" "^ddp: rank
 rm -r "$tmp/out/ckpt"
 # Slurm sees that death as well, and may be faster in ending all: it is not to. A guard that is killed after it has
 # called the one above and before that has let it in is nobody's yet, and then it is done again.
-kill_guard() { # whether srun then ends the step
+kill_guard() { # whether srun then ends the step; [KEYS]
     : >"$tmp/run.err" # of the step before
     rm -f "$tmp/out/go"
     # shellcheck disable=SC2016
-    SLURM_KILL_BAD_EXIT=$1 cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]; then
+    SLURM_KILL_BAD_EXIT=$1 cluster_run srun "--ddp=on,guard$2" -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]
+    then
         until grep -o "@ddp-guard-.*" /proc/net/unix | sort | uniq -d | grep -q .; do sleep 0.02; done
         kill -KILL $PPID
     fi; until [ -e "$0/go" ]; do sleep 0.02; done' "$tmp/out" &
@@ -143,9 +144,11 @@ kill_guard() { # whether srun then ends the step
 kill_guard 0 || kill_guard 0 || kill_guard 0
 is "a guard that was killed" "$(lines)" "ddp: rank 3 (n2) was killed together with its guard (out of memory, perhaps)"
 if [ "${DDP_TEST_PROCTRACK:-}" = cgroup ]; then # else its signals reach programs alone, and its SIGKILL guards
-    kill_guard 1 || kill_guard 1 || kill_guard 1
-    is "... by which srun ends the step" "$(lines)" \
-        "ddp: rank 3 (n2) was killed together with its guard (out of memory, perhaps): the step ends"
+    for keys in "" ,stop=USR1; do
+        kill_guard 1 $keys || kill_guard 1 $keys || kill_guard 1 $keys
+        is "... by which srun ends the step: guard$keys" "$(lines)" \
+            "ddp: rank 3 (n2) was killed together with its guard (out of memory, perhaps): the step ends"
+    done
 fi
 rm "$tmp/out/go"
 # shellcheck disable=SC2016

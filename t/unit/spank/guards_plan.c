@@ -109,6 +109,7 @@ static void master_port_is_left_to_the_program(void **state)
     o.key[KEY_PORT_MAX] = (struct knob_value){.is_set = true, .i = 20007};
     small = &o;
     f = plan(0, "n1", 70);
+    assert_true(!f.is_elastic && f.ends_step && f.heed_s > 0);
     small = NULL;
     for (int i = 0; i < GUARDS_PORTS; i++)
         assert_int_equal(f.port[i], 0);
@@ -122,7 +123,7 @@ static void with_spares_every_node_finds_all(void **state)
     (void)state;
     option = "on,restarts=2,spares=3";
     struct guards_facts f = plan(9, "n3", 70);
-    assert_true(f.is_elastic && f.ends_step);
+    assert_true(f.is_elastic && f.ends_step && f.heed_s == 0);
     assert_int_equal(f.min_nodes, 67);
     for (int node = 0; node < 70; node++) {
         struct guards_facts other = plan(node, "n3", 70);

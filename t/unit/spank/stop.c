@@ -31,8 +31,8 @@ static struct guards_facts facts_of(int before_s)
 {
     return (struct guards_facts){.rank = 0, .size = 1, .local_size = 1, .n_nodes = 1, .name = "n1", .ends_step = true,
                                  .join_s = GUARDS_JOIN_S, .stuck_s = GUARDS_STUCK_S, .idle_s = GUARDS_IDLE_S,
-                                 .token = TOKEN, .step = "12.3", .stop = {SIGUSR1, before_s}, .stop_code = 75,
-                                 .saves = true, .env = environment, .argc = 2, .argv = arguments};
+                                 .heed_s = 0.1, .token = TOKEN, .step = "12.3", .stop = {SIGUSR1, before_s},
+                                 .stop_code = 75, .saves = true, .env = environment, .argc = 2, .argv = arguments};
 }
 
 static void the_key_is_strict(void **state)
@@ -198,7 +198,8 @@ static int sleeps_when_both_are_there(int out)
     return 0;
 }
 
-static void start_both(struct task t[2], bool has_stop, char *text, size_t size)
+/* Slurm's SIGTERM is a stop after heed_s; 0: never. */
+static void start_both(struct task t[2], double heed_s, char *text, size_t size)
 {
     char token[GUARDS_TOKEN_LEN + 1];
     ddp_error_t e;
@@ -208,8 +209,9 @@ static void start_both(struct task t[2], bool has_stop, char *text, size_t size)
         f.rank = f.local_rank = i;
         f.size = f.local_size = 2;
         f.restarts = 1;
+        f.heed_s = heed_s;
         strcpy(f.token, token);
-        if (!has_stop)
+        if (heed_s == 0)
             f.saves = false, f.stop.signal = 0;
         t[i] = start(&f, sleeps_when_both_are_there);
     }
@@ -229,23 +231,55 @@ static void kill_with_program(struct task t)
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+static void names_rank_1_and_stops_nobody(struct task t, char *text, size_t size)
+{
+    read_until(t, "never", text, size); /* to the end */
+    int status = end(t);
+    assert_non_null(strstr(text, "rank 1 (n1) was killed together with its guard"));
+    assert_null(strstr(text, "ddp: stop: "));
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
 /* Slurm ends the step because of that, and the guard that is left may look at both at once. */
 static void who_was_killed_before_slurms_signal_is_named(void **state)
 {
     char text[512];
     struct task t[2];
-    int status;
     (void)state;
-    start_both(t, false, text, sizeof text);
-    kill(t[0].pid, SIGSTOP);
-    assert_int_equal(waitpid(t[0].pid, &status, WUNTRACED), t[0].pid);
-    kill_with_program(t[1]);
+    for (int i = 0; i < 2; i++) {
+        int status;
+        start_both(t, 3600 * i, text, sizeof text);
+        kill(t[0].pid, SIGSTOP);
+        assert_int_equal(waitpid(t[0].pid, &status, WUNTRACED), t[0].pid);
+        kill_with_program(t[1]);
+        kill(t[0].pid, SIGTERM);
+        kill(t[0].pid, SIGCONT);
+        names_rank_1_and_stops_nobody(t[0], text, sizeof text);
+    }
+}
+
+/* As on other nodes, where the signal may be there before the word that a guard has gone. */
+static void slurms_signal_is_no_stop_where_a_loss_is_heard_behind_it(void **state)
+{
+    char text[512];
+    struct task t[2];
+    (void)state;
+    start_both(t, 3600, text, sizeof text);
     kill(t[0].pid, SIGTERM);
-    kill(t[0].pid, SIGCONT);
-    read_until(t[0], "never", text, sizeof text); /* to the end */
-    status = end(t[0]);
-    assert_non_null(strstr(text, "rank 1 (n1) was killed together with its guard"));
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    kill_with_program(t[1]);
+    names_rank_1_and_stops_nobody(t[0], text, sizeof text);
+}
+
+static void nor_where_the_step_ends_by_a_death(void **state)
+{
+    char text[512];
+    struct task t[2];
+    (void)state;
+    start_both(t, 0.1, text, sizeof text);
+    kill_with_program(t[1]);
+    assert_int_equal(read_until(t[0], "the step ends\n", text, sizeof text), 0);
+    kill(t[0].pid, SIGTERM);
+    names_rank_1_and_stops_nobody(t[0], text, sizeof text);
 }
 
 /* ---- when ---- */
@@ -446,6 +480,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(it_comes_once_and_in_slurms_place),
     cmocka_unit_test(who_does_not_catch_it_has_not_failed),
     cmocka_unit_test(who_was_killed_before_slurms_signal_is_named),
+    cmocka_unit_test(slurms_signal_is_no_stop_where_a_loss_is_heard_behind_it),
+    cmocka_unit_test(nor_where_the_step_ends_by_a_death),
     cmocka_unit_test(it_comes_before_the_end),
     WITH_FOLDER(an_end_that_is_not_known_is_asked),
     WITH_FOLDER(an_end_that_has_moved_is_asked_again),
