@@ -207,7 +207,7 @@ start "$has_child"
 read -r _ stepd <"$tmp/out/4"
 kill -KILL "$stepd"
 ok "slurmstepd was killed: the node is named" until_true 30 said \
-    '^ddp: rank [45] \(n3\) has gone: its guard or slurmstepd was killed .*, or the node restarts: the step ends$'
+    '^ddp: node n3 \(rank [45]\) has gone: a guard or slurmstepd there was killed .*, or the node restarts: the step ends$'
 ok "... and nothing is left" until_true 30 nothing_left
 ok "... and srun ends" srun_ends
 is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
@@ -216,7 +216,7 @@ start "$has_child"
 read -r _ stepd <"$tmp/out/0"
 kill -KILL "$stepd"
 ok "... rank 0's, too, whose guards reach nobody" until_true 30 said \
-    '^ddp: rank [01] \(n1\) has gone: its guard or slurmstepd was killed .*, or the node restarts: the step ends$'
+    '^ddp: node n1 \(rank [01]\) has gone: a guard or slurmstepd there was killed .*, or the node restarts: the step ends$'
 ok "... and nothing is left" until_true 30 nothing_left
 ok "... and srun ends" srun_ends
 

@@ -63,7 +63,7 @@ is "... from what was saved" "$(grep -c '^resumed from ' "$tmp/train.out")" 2
 is "... who left and who came is said" "$(lines train.err | grep takes)" \
     "ddp: restart 1 of 5: n3 takes the place of n2: 2 nodes, 2 ranks
 ddp: restart 2 of 5: n4 takes the place of n1: 2 nodes, 2 ranks"
-is "... and that they died, once" "$(lines train.err | grep -c '^ddp: rank [01] (n[12]) has gone: ')" 2
+is "... and that they died, once" "$(lines train.err | grep -c '^ddp: node n[12] (rank [01]) has gone: ')" 2
 
 # ---- a node on which a rank dies again and again ----
 # shellcheck disable=SC2016

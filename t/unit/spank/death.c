@@ -74,7 +74,7 @@ static void a_death_is_one_sentence(void **state)
         {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3", "", 0, false},
          "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
         {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", "", 0, false},
-         "rank 4 (n4) has gone: its guard or slurmstepd was killed (out of mem"},
+         "node n4 (rank 4) has gone: a guard or slurmstepd there was killed (ou"},
         {{DEATH_BUSY, 3, 7, 12, 0, 0, "n2", "", 0, false},
          "rank 3 (n2) had computed for 7 s while all others waited"},
         {{DEATH_IDLE, -1, 7, 0, 0, 0, "", "", 0, false}, "all ranks had waited for 7 s"},
