@@ -145,7 +145,7 @@ struct guards {
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
     uint64_t lost_at;            /* 0: nobody */
     bool is_lost_above, is_loss_ours, is_ours;
-    bool has_lost_below; /* another node's leader, whatever the verdict is */
+    bool has_lost_below;         /* another node's leader, whatever the verdict is */
     bool is_loss_void;           /* it has gone after all were asked to end, and is no death */
     int generation;
     int pending, last_next; /* a generation that has begun before this program has gone; of a verdict that is void */
