@@ -245,7 +245,8 @@ static void look(struct guard *g)
         warn(g);
     bool is_needed = d && !g->f.ends_step && d->kind != DEATH_SRUN && !guards_is_last(g->guards); /* others go on */
     bool is_end = d ? !d->next && !is_needed : is_late || !g->guards || guards_is_free(g->guards);
-    if (g->has_ended && is_end && !guard_stop_is_busy(&g->stop) && has_recorded(g) && !is_releasing(g)) {
+    bool is_early = guard_stop_is_busy(&g->stop) || (g->guards && guards_await_nodes(g->guards));
+    if (g->has_ended && is_end && !is_early && has_recorded(g) && !is_releasing(g)) {
         if (g->guards)
             guards_leave(g->guards);
         process_end_as(g->status);

@@ -200,6 +200,7 @@ static void be_root(guards_t *g)
 {
     struct death d = g->verdict.next ? g->verdict : g->first;
     g->is_new_root = false;
+    nodes_expect(g);
     g->last_next = g->is_meanwhile ? 0 : g->verdict.next;
     if (d.kind == DEATH_NONE || (g->verdict.kind != DEATH_NONE && !g->verdict.next))
         return;
@@ -410,6 +411,8 @@ int guards_wait_ms(const guards_t *g)
     uint64_t first = earlier(earlier(g->settle_at, g->lost_at), earlier(g->stuck_at, round_due(g)));
     if (join_is_open(g))
         first = earlier(first, g->join_at);
+    if (guards_await_nodes(g))
+        first = earlier(first, g->nodes.rejoin_at);
     first = earlier(earlier(first, beat_due(g)), earlier(g->nodes.absent_at, g->nodes.free_at));
     return first ? deadline_left_ms(first) : -1;
 }

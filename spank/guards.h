@@ -179,8 +179,12 @@ bool guards_is_alone(const guards_t *g);
 /* At the root: a node has been lost. Elastic: one that the step has gone on without. */
 bool guards_has_lost(const guards_t *g);
 
-/* At the root of a part of the step that cannot go on, while the others may: it ends no step, and writes no end. */
+/* At the root of a part of the step that is not most of its nodes now: the others may be running, so that it ends no
+ * step, and writes no end. */
 bool guards_are_few(const guards_t *g);
+
+/* At a new root, of few nodes so far: others may still join it, for which the caller waits before it ends. */
+bool guards_await_nodes(const guards_t *g);
 
 /* The one above is lost, as to all guards right below it, and another of these tells that. */
 bool guards_tells_another(const guards_t *g);

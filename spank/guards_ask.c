@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "runtime/base/clock.h"
 #include "spank/guards_impl.h"
 
 #define REPORT_S 1.0          /* a death waits no longer for that */
@@ -44,7 +45,12 @@ bool guards_has_lost(const guards_t *g)
 
 bool guards_are_few(const guards_t *g)
 {
-    return g->nodes.are_few;
+    return g->is_alone && nodes_are_few(g);
+}
+
+bool guards_await_nodes(const guards_t *g)
+{
+    return g->nodes.rejoin_at && deadline_left_ns(g->nodes.rejoin_at) > 0 && nodes_are_few(g);
 }
 
 bool guards_tells_another(const guards_t *g)

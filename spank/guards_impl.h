@@ -30,7 +30,7 @@ enum {
     TOLD_SUSPECT,  /* up: guards_suspect */
     TOLD_ACTIVITY, /* up: guards_activity, of the subtree */
     TOLD_STOP,     /* up and down: all are to save and end */
-    TOLD_NODE,     /* up: the node `at` is in the subtree (how: 1), or not any more */
+    TOLD_NODE,     /* up: where the node `at` is now (how: enum node_place) */
     TOLD_LOOK,     /* down: all wait; in which calls? how: the number of this round of questions */
     TOLD_CALL,     /* up: so many (how) programs of the subtree wait in the call `text`, `rank` is one of them */
     TOLD_LEFT,     /* down: the node `at` has left, as the one of number `how` */
@@ -55,10 +55,14 @@ struct link {
     struct link *next;
 };
 
+/* Of a node in the subtree: not, or not any more; it is; it was until its farewell, with nothing left to run. */
+enum node_place { NODE_IS_AWAY, NODE_IS_THERE, NODE_HAS_ENDED };
+
 /* A node of the step, as a leader knows it. */
 struct node {
     const struct link *via;   /* below that; NULL: it is this one, or not in the subtree */
-    bool is_told;             /* above: it is there */
+    bool has_come, has_ended; /* it has been there; NODE_HAS_ENDED */
+    enum node_place told;     /* above */
     bool is_lost, is_certain; /* a connection to it has ended; nothing of it runs any more */
     bool has_left;
 };
@@ -72,9 +76,9 @@ struct nodes {
     int n_seated;               /* how many of them the seats have seen */
     struct seats seats; /* of the generation that runs */
     bool is_changed;    /* what is to be told above */
-    bool are_few;       /* this part ends, and the others may be running */
     uint64_t free_at;   /* when the programs of lost nodes must have ended; 0: they have */
     uint64_t absent_at; /* the root: when nodes that are not in the tree are lost; 0: none is */
+    uint64_t rejoin_at; /* a new root: until when others join it; 0: it is none */
 };
 
 /* At the root: all programs wait, or all but one, which computes. */
@@ -209,7 +213,7 @@ bool join_succeed(guards_t *g, const struct death *who);
 int nodes_open(guards_t *g); /* -1: memory is short */
 
 /* What a connection tells, or its end. */
-void nodes_are_at(guards_t *g, const struct link *via, int node, bool is_there);
+void nodes_are_at(guards_t *g, const struct link *via, int node, enum node_place place);
 void nodes_drop(guards_t *g, const struct link *via);
 
 void nodes_lose(guards_t *g, int node, bool is_certain); /* unless it is in the tree by another way */
@@ -219,6 +223,10 @@ void nodes_tell_left(const guards_t *g, const struct link *l);
 void nodes_take_left(guards_t *g, const struct death *d);
 
 bool nodes_have_gone(const guards_t *g); /* some of those that have left, altogether */
+
+/* At the root: it reaches so few now, those that have ended counted in, that the others may be running. */
+bool nodes_are_few(const guards_t *g);
+void nodes_expect(guards_t *g); /* this is the root from now on, and others are on their way to it */
 
 /* At the root. A node has left, which is told to all. */
 void nodes_leave(guards_t *g, int node);

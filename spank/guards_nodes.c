@@ -36,12 +36,15 @@ static bool is_known(const guards_t *g, int node)
 
 /* ---- the tree ---- */
 
-void nodes_are_at(guards_t *g, const struct link *via, int node, bool is_there_now)
+void nodes_are_at(guards_t *g, const struct link *via, int node, enum node_place place)
 {
     struct node *n = is_known(g, node) ? &g->nodes.of[node] : NULL;
-    if (!n || (!is_there_now && n->via != via)) /* it has come back by another way before */
+    bool is_there_now = place == NODE_IS_THERE;
+    if (!n || (!is_there_now && n->via && n->via != via)) /* it has come back by another way before */
         return;
     n->via = is_there_now ? via : NULL;
+    n->has_come |= is_there_now;
+    n->has_ended = place == NODE_HAS_ENDED || (n->has_ended && !is_there_now);
     if (is_there_now)
         n->is_lost = n->is_certain = false;
     g->nodes.is_changed = true;
@@ -50,7 +53,13 @@ void nodes_are_at(guards_t *g, const struct link *via, int node, bool is_there_n
 void nodes_drop(guards_t *g, const struct link *via)
 {
     for (int i = 0; g->nodes.of && i < g->f.n_nodes; i++)
-        nodes_are_at(g, via, i, false);
+        if (g->nodes.of[i].via == via)
+            nodes_are_at(g, via, i, via->is_over ? NODE_HAS_ENDED : NODE_IS_AWAY);
+}
+
+static enum node_place place_of(const guards_t *g, int node)
+{
+    return is_there(g, node) ? NODE_IS_THERE : g->nodes.of[node].has_ended ? NODE_HAS_ENDED : NODE_IS_AWAY;
 }
 
 /* Of a lost node's programs. */
@@ -79,16 +88,16 @@ void nodes_tell_above(guards_t *g)
         return;
     n->is_changed = false;
     for (int i = 0; i < g->f.n_nodes; i++)
-        if (n->of[i].is_told != is_there(g, i)) {
-            n->of[i].is_told = is_there(g, i);
-            link_send(g->above, TOLD_NODE, &(struct death){.at = i, .how = n->of[i].is_told});
+        if (n->of[i].told != place_of(g, i)) {
+            n->of[i].told = place_of(g, i);
+            link_send(g->above, TOLD_NODE, &(struct death){.at = i, .how = n->of[i].told});
         }
 }
 
 void nodes_tell_again(guards_t *g)
 {
     for (int i = 0; g->nodes.of && i < g->f.n_nodes; i++)
-        g->nodes.of[i].is_told = false;
+        g->nodes.of[i].told = NODE_IS_AWAY;
     g->nodes.is_changed = true;
 }
 
@@ -163,21 +172,24 @@ static void name(const guards_t *g, int node, char *ret)
 /* ---- whether the step goes on ---- */
 
 /* More than half of the nodes that may run are here, or half and the first of them: another part of the step that
- * cannot reach this one cannot say the same. */
+ * cannot reach this one cannot say the same. Those that have ended here count as here; before all have come, nobody
+ * runs where this guard knows of nobody. */
 static bool are_most(const guards_t *g, int *ret_here, int *ret_of)
 {
-    int first = -1, n_here = 0, n = 0;
+    bool has_first = false;
+    int n_here = 0, n = 0;
     for (int i = 0; i < g->f.n_nodes; i++) {
-        bool here = is_there(g, i);
-        if (!here && g->nodes.of[i].is_certain)
+        const struct node *node = &g->nodes.of[i];
+        bool here = place_of(g, i) != NODE_IS_AWAY;
+        if (!here && (node->is_certain || !(g->is_whole || node->has_come)))
             continue;
-        first = first < 0 ? i : first;
+        has_first |= here && n == 0;
         n_here += here;
         n++;
     }
     *ret_here = n_here;
     *ret_of = n;
-    return 2 * n_here > n || (2 * n_here == n && is_there(g, first));
+    return 2 * n_here > n || (2 * n_here == n && has_first);
 }
 
 bool nodes_spare(guards_t *g, const struct death *d)
@@ -195,12 +207,22 @@ bool nodes_spare(guards_t *g, const struct death *d)
     return are_most(g, &n_here, &n);
 }
 
+bool nodes_are_few(const guards_t *g)
+{
+    int n_here, n;
+    return g->nodes.of && !are_most(g, &n_here, &n);
+}
+
+void nodes_expect(guards_t *g)
+{
+    g->nodes.rejoin_at = deadline_in(ABSENT_S);
+}
+
 bool nodes_are_most(guards_t *g)
 {
     int n_here, n;
     if (!g->nodes.of || are_most(g, &n_here, &n))
         return true;
-    g->nodes.are_few = true;
     news_add(g, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be running", g->f.name,
              n_here, n);
     return false;

@@ -152,7 +152,6 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         const char *news = guards_news(g);
         if ((h.is_warned = news)) {
             snprintf(h.news, sizeof h.news, "%s", news);
-            h.are_few = guards_are_few(g);
             (void)!write(fd, &h, sizeof h);
         }
         h.is_warned = false;
@@ -169,6 +168,12 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
             h.card[0] = 0;
         }
         const struct death *d = guards_verdict(g, &h.is_ours);
+        bool is_last = f.is_elastic && d && !d->next && !guards_await_nodes(g);
+        if (is_last != h.is_last || guards_are_few(g) != h.are_few) {
+            h.is_last = is_last;
+            h.are_few = guards_are_few(g);
+            (void)!write(fd, &h, sizeof h);
+        }
         if (d && (!is_told || d->next != next)) {
             is_told = true;
             next = d->next;
@@ -177,7 +182,7 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         }
         if (guards_is_free(g)) {
             guards_leave(g);
-            _exit(7);
+            _exit(guards_are_few(g) ? 8 : 7);
         }
     }
 }

@@ -31,7 +31,8 @@ struct heard {
     struct death verdict;
     bool is_ours;
     int generation;
-    bool is_stopping, wants_requeue, is_warned, are_few, has_answered;
+    bool is_stopping, wants_requeue, is_warned, has_answered;
+    bool is_last, are_few; /* in an elastic step: its verdict is, and it need not wait for nodes; guards_are_few */
     char card[16];
     int rank, size;     /* in that generation; -1: it waits */
     char news[200];

@@ -318,6 +318,64 @@ static void a_part_of_few_nodes_ends(void **state)
     finish(&m, rank);
 }
 
+/* The part's root may go before who is below has left: that is a root then. */
+static void nor_does_who_is_left_of_it_end_the_step(void **state)
+{
+    struct members m = {.restarts = 5, .spares = 1, .silent_s = 3};
+    struct heard h;
+    (void)state;
+    start(&m, 5, 1);
+    for (int i = 2; i < 5; i++)
+        stop_node(&m, i);
+    hear_verdict(&m);
+    members_tell(&m, 0, DO_GONE);
+    members_tell(&m, 1, DO_GONE);
+    hear_the_end(&m);
+    kill_node(&m, 0);
+    do
+        hear(&m, 1, &h);
+    while (!h.are_few);
+    members_end(&m);
+}
+
+/* Who has ended before, of most nodes below another one, is not missed. */
+static void a_part_whose_nodes_have_ended_is_not_one_of_few(void **state)
+{
+    struct members m = {.restarts = 1, .min_nodes = 1};
+    (void)state;
+    start(&m, 70, 1);
+    for (int r = 0; r < 70; r++)
+        members_tell(&m, r, DO_FINISH);
+    members_wait_end(&m, 0);
+    members_end(&m);
+}
+
+/* Those that look for another one above come to the new root. */
+static void nor_is_one_to_which_others_are_on_their_way(void **state)
+{
+    static const int rank[] = {0, 1, 2, 3};
+    struct members m = {.restarts = 1, .min_nodes = 1};
+    struct heard h;
+    (void)state;
+    start(&m, 4, 1);
+    members_tell(&m, 3, DO_DIE);
+    go_on(&m, 1, 4, rank);
+    for (int i = 2; i < 4; i++)
+        assert_int_equal(kill(m.of[i].pid, SIGSTOP), 0);
+    kill_node(&m, 0);
+    do
+        hear(&m, 1, &h);
+    while (h.verdict.kind == DEATH_NONE || h.verdict.next);
+    assert_true(h.are_few && !h.is_last);
+    for (int i = 2; i < 4; i++)
+        assert_int_equal(kill(m.of[i].pid, SIGCONT), 0);
+    do
+        hear(&m, 1, &h);
+    while (!h.is_last);
+    assert_false(h.are_few);
+    members_end(&m);
+}
+
 /* It may run still: it is told, in case it hears, and its ranks start elsewhere when its programs must have ended. */
 static void a_silent_node_ends_before_its_ranks_start_elsewhere(void **state)
 {
@@ -434,6 +492,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_spare_and_a_rank_end_together),
     cmocka_unit_test(a_rank_that_dies_again_and_again_is_moved_once),
     cmocka_unit_test(a_part_of_few_nodes_ends),
+    cmocka_unit_test(nor_does_who_is_left_of_it_end_the_step),
+    cmocka_unit_test(a_part_whose_nodes_have_ended_is_not_one_of_few),
+    cmocka_unit_test(nor_is_one_to_which_others_are_on_their_way),
     cmocka_unit_test(a_silent_node_ends_before_its_ranks_start_elsewhere),
     cmocka_unit_test(so_does_one_further_below),
     cmocka_unit_test(many_of_the_first_nodes_are_lost),
