@@ -133,7 +133,7 @@ const char *death_say(const struct death *d, char *buf, size_t size)
 {
     say_who(d, buf, size);
     size_t used = strlen(buf);
-    if (d->next && d->kind != DEATH_STOPPED)
+    if (d->next && d->of && d->kind != DEATH_STOPPED)
         snprintf(buf + used, size - used, ": restart %d of %d", d->next, d->of);
     else if (d->of)
         snprintf(buf + used, size - used, ", soon after its start, %d times in a row", d->of);

@@ -35,8 +35,9 @@ struct death {
     enum death_kind kind;
     int rank, how; /* rank: one of the node's where it is the node */
     uint32_t after_s; /* from the start of the program */
-    int next, of;     /* in a verdict: the generation that follows, and how many may; 0: none follows, where `of` is how
-                       * often the rank died in a row. Of DEATH_STOPPED: it is a requeue that follows */
+    int next, of;     /* in a verdict: the generation that follows, and how many may (0: one may not follow after all);
+                       * next 0: none follows, where `of` is how often the rank died in a row. Of DEATH_STOPPED: it is
+                       * a requeue that follows */
     char node[HOSTLIST_NAME_MAX + 1];
     char text[DEATH_TEXT_MAX + 1]; /* of DEATH_TOLD; of DEATH_ENDED what went before it, or "" */
     int at;          /* that node's number in the step (step.h) */

@@ -148,9 +148,10 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     g->has_said = is_ours;
     if (is_known)
         return;
+    bool is_same = g->said.next && !d->next && g->said.kind == d->kind && g->said.rank == d->rank; /* none follows */
     g->said = *d;
     g->verdict_until = 0;
-    if (guard_keeps_time(g) && d->kind != DEATH_STOPPED)
+    if (guard_keeps_time(g) && d->kind != DEATH_STOPPED && !is_same)
         guard_record_failure(&g->record, d);
     if (!g->f.ends_step && !d->next && d->kind != DEATH_SRUN)
         return;

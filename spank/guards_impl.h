@@ -231,9 +231,8 @@ void nodes_expect(guards_t *g); /* this is the root from now on, and others are 
 /* At the root. A node has left, which is told to all. */
 void nodes_leave(guards_t *g, int node);
 bool nodes_spare(guards_t *g, const struct death *d); /* the loss of one, which ends no program; told to the user */
-/* If not, told to the user. That of most is asked once those that rejoin have had their time. */
-bool nodes_are_enough(guards_t *g);
-bool nodes_are_most(guards_t *g);
+bool nodes_are_enough(const guards_t *g); /* so many are left; whether they are this part's is another question */
+bool nodes_go_on(guards_t *g); /* they are both; if not, told to the user. Once those that rejoin have had their time */
 bool nodes_move(guards_t *g, const struct death *d);  /* the ranks of its node, to a spare, once for each rank */
 bool nodes_are_all(guards_t *g); /* in the tree, or have left, as those that were lost do now */
 bool nodes_are_whole(guards_t *g, int n_here); /* so they are, with so many guards: all of theirs */

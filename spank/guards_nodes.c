@@ -218,26 +218,22 @@ void nodes_expect(guards_t *g)
     g->nodes.rejoin_at = deadline_in(ABSENT_S);
 }
 
-bool nodes_are_most(guards_t *g)
+bool nodes_are_enough(const guards_t *g)
 {
-    int n_here, n;
-    if (!g->nodes.of || are_most(g, &n_here, &n))
-        return true;
-    news_add(g, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be running", g->f.name,
-             n_here, n);
-    return false;
+    return !g->nodes.of || (count_left(g) >= g->f.min_nodes && g->nodes.n_left < LEFT_MAX);
 }
 
-bool nodes_are_enough(guards_t *g)
+bool nodes_go_on(guards_t *g)
 {
-    if (!g->nodes.of)
-        return true;
-    if (count_left(g) < g->f.min_nodes || g->nodes.n_left == LEFT_MAX)
+    int n_here, n;
+    bool are_few = g->nodes.of && !are_most(g, &n_here, &n);
+    if (are_few)
+        news_add(g, "no restart from %.64s: it reaches %d of %d nodes only, and the others may be running", g->f.name,
+                 n_here, n);
+    else if (!nodes_are_enough(g))
         news_add(g, "no restart: %d of %d nodes are left, and it takes %d (spares, min_nodes)", count_left(g),
                  g->f.n_nodes, g->f.min_nodes);
-    else
-        return true;
-    return false;
+    return !are_few && nodes_are_enough(g);
 }
 
 bool nodes_move(guards_t *g, const struct death *d)

@@ -196,7 +196,7 @@ void round_look(guards_t *g)
         want_requeue(g);
     else if (is_all(g, here, done) && !(g->f.is_elastic && g->verdict.next)) /* else one that had not has left */
         round_over(g);
-    else if (g->verdict.next && is_all(g, here, gone) && !(nodes_are_most(g) && nodes_are_enough(g)))
+    else if (g->verdict.next && is_all(g, here, gone) && !nodes_go_on(g))
         give_up(g);
     else if (g->verdict.next && is_all(g, here, gone) && !g->nodes.free_at && !g->settle_at)
         round_start(g, g->verdict.next);
@@ -237,12 +237,12 @@ void round_decide(guards_t *g, struct death *d)
         return;
     if (is_nodes)
         nodes_leave(g, d->at);
-    if (is_nodes ? !nodes_are_enough(g) : is_loop(g, d) && !nodes_move(g, d)) {
-        d->of = is_nodes ? 0 : GUARDS_LOOP_N;
+    else if (is_loop(g, d) && !nodes_move(g, d)) {
+        d->of = GUARDS_LOOP_N;
         return;
     }
     d->next = round_next(g);
-    d->of = g->f.restarts;
+    d->of = !is_nodes || nodes_are_enough(g) ? g->f.restarts : 0; /* else round_look says it, or that they are few */
     g->stuck_at = deadline_in(g->f.stuck_s);
 }
 

@@ -94,7 +94,8 @@ runs() { [ "$(cat "$tmp"/out/*."$1" 2>/dev/null | wc -l)" -eq "$2" ]; } # GENERA
 shown() { sort -k3n "$tmp"/out/*."$1" | cut -d" " -f2-; }
 naps() { pgrep -fx "sleep $NAP[0-9]" | grep -cxFf <(in_space "$(readlink "/proc/$(cluster_pid "$1")/ns/uts")"); }
 none() { [ "$(naps "$1")" -eq 0 ]; }
-begin nap n3,n4,n5,n6 2 restarts=5,spares=1,min_nodes=2 bash -c "$show" "$tmp/out"
+begin nap n3,n4,n5,n6 2 restarts=5,spares=1,min_nodes=2 --export=ALL,DDP_RECORD="$tmp/out/nap.record" \
+    bash -c "$show" "$tmp/out"
 disown # srun does not end by itself
 until_true 30 runs 0 6
 is "the spare waits" "$(shown 0 | cut -d" " -f1-3 | xargs) $(naps n6)" "n3 0 6 n3 1 6 n4 2 6 n4 3 6 n5 4 6 n5 5 6 0"
@@ -122,6 +123,7 @@ ok "too few are left: the step ends" until_true 30 none n5
 until_true 10 said nap 'no restart' && until_true 10 said nap 'the step ends'
 like "... for which there is a reason" "$(lines nap.err | tail -n 2 | sort)" '^ddp: no restart.*
 ddp: rank [01] \(n6\) .*: the step ends$'
+is "... in the record, too, once" "$(grep -c '"event": "failure"' "$tmp/out/nap.record")" 3
 is "no program ever ran beside those before" "$(cat "$tmp/out/before")" ""
 wait $trained
 is "where programs have ended well on the nodes that are left, so has the step" $? 0 || diag "$(cat "$tmp/train.err")"

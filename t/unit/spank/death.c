@@ -112,6 +112,16 @@ static void a_death_is_one_sentence(void **state)
     }
 }
 
+static void a_restart_that_may_not_follow_is_not_said(void **state)
+{
+    struct death d = {.kind = DEATH_ENDED, .rank = 3, .how = EXIT(2), .next = 1, .node = "n2"};
+    char text[512];
+    (void)state;
+    assert_string_equal(death_say(&d, text, sizeof text), "rank 3 (n2) exited with code 2 after 0 s");
+    d.of = 2;
+    assert_string_equal(death_say(&d, text, sizeof text), "rank 3 (n2) exited with code 2 after 0 s: restart 1 of 2");
+}
+
 static void a_name_on_the_way_is_cut_and_made_plain(void **state)
 {
     struct death d = {.kind = DEATH_SILENT}, got;
@@ -148,6 +158,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_says_more_of_the_first_death),
     cmocka_unit_test(a_death_is_one_sentence),
     cmocka_unit_test(whose_node_and_how_sure_arrive_too),
+    cmocka_unit_test(a_restart_that_may_not_follow_is_not_said),
     cmocka_unit_test(a_name_on_the_way_is_cut_and_made_plain),
 };
 

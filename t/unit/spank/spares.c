@@ -90,6 +90,19 @@ static struct death hear_the_end(struct members *m)
     return h.verdict;
 }
 
+/* After a loss, for want of nodes: when all programs have gone. */
+static void end(struct members *m)
+{
+    hear_verdict(m);
+    for (int r = 0; r < m->n; r++)
+        if (!is_dead[r])
+            members_tell(m, r, DO_GONE);
+    struct death d = hear_the_end(m);
+    assert_true(death_is_nodes(&d));
+    assert_int_equal(d.of, 0);
+    members_end(m);
+}
+
 /* Those that wait have done so from the start. */
 static void finish(struct members *m, const int *rank)
 {
@@ -169,9 +182,8 @@ static void without_a_spare_the_world_shrinks_down_to_min_nodes(void **state)
     kill_node(&m, 2);
     go_on(&m, 2, 2, second);
     kill_node(&m, 3);
-    hear_the_end(&m);
+    end(&m);
     assert_string_equal(news, "no restart: 1 of 4 nodes are left, and it takes 2 (spares, min_nodes)");
-    members_end(&m);
 }
 
 /* Of 40 nodes those from 33 on are below node 1. */
@@ -241,8 +253,7 @@ static void a_spares_end_ends_nothing(void **state)
     assert_string_equal(news, "warning: node 127.0.0.1, a spare, has gone: 0 left");
     assert_false(members_hears(&m, 1, 0.3, &h));
     kill_node(&m, 1);
-    hear_the_end(&m);
-    members_end(&m);
+    end(&m);
 }
 
 /* Of each of those that end at once there is a line. */
@@ -261,8 +272,7 @@ static void spares_end_together(void **state)
         n_left -= h.is_warned && strstr(news, "a spare, has gone: 0 left");
     }
     kill_node(&m, 1);
-    hear_the_end(&m);
-    members_end(&m);
+    end(&m);
 }
 
 /* Nor does it hide a failure that comes with it. */
@@ -316,6 +326,30 @@ static void a_part_of_few_nodes_ends(void **state)
     assert_true(h.are_few); /* so it ends no step */
     is_dead[0] = true;
     finish(&m, rank);
+}
+
+/* A spare is the first that the root does not hear, and then all others: too few are left, as far as it knows. */
+static void nor_does_one_end_for_want_of_nodes(void **state)
+{
+    struct members m = {.restarts = 5, .spares = 1, .silent_s = 3};
+    struct heard h;
+    (void)state;
+    start(&m, 4, 1);
+    stop_node(&m, 3);
+    hear_news(&m, 0, "a spare, has gone");
+    stop_node(&m, 1);
+    stop_node(&m, 2);
+    do
+        hear(&m, 0, &h);
+    while (!h.verdict.next);
+    assert_int_equal(h.verdict.of, 0);
+    members_tell(&m, 0, DO_GONE);
+    do
+        hear(&m, 0, &h);
+    while (!h.is_last);
+    assert_true(h.are_few);
+    assert_string_equal(news, "no restart from n1: it reaches 1 of 4 nodes only, and the others may be running");
+    members_end(&m);
 }
 
 /* The part's root may go before who is below has left: that is a root then. */
@@ -492,6 +526,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_spare_and_a_rank_end_together),
     cmocka_unit_test(a_rank_that_dies_again_and_again_is_moved_once),
     cmocka_unit_test(a_part_of_few_nodes_ends),
+    cmocka_unit_test(nor_does_one_end_for_want_of_nodes),
     cmocka_unit_test(nor_does_who_is_left_of_it_end_the_step),
     cmocka_unit_test(a_part_whose_nodes_have_ended_is_not_one_of_few),
     cmocka_unit_test(nor_is_one_to_which_others_are_on_their_way),
