@@ -98,8 +98,8 @@ static void say_who(const struct death *d, char *buf, size_t size)
         snprintf(buf, size, "node %s (rank %d) has heard no other node for %d s: its network is down, or one way of "
                  "it, or all of theirs", d->node, d->rank, d->how);
     else if (d->kind == DEATH_GONE)
-        snprintf(buf, size, "node %s (rank %d) has gone: a guard or slurmstepd there was killed (out of memory, perhaps), "
-                 "or the node restarts", d->node, d->rank);
+        snprintf(buf, size, "node %s (rank %d) has gone: a guard or slurmstepd there was killed (out of memory, "
+                 "perhaps), or the node restarts", d->node, d->rank);
     else if (d->kind == DEATH_GUARD)
         snprintf(buf, size, "rank %d (%s) was killed together with its guard (out of memory, perhaps)", d->rank,
                  d->node);

@@ -130,7 +130,7 @@ kill_guard() { # whether srun then ends the step; [KEYS]
     : >"$tmp/run.err" # of the step before
     rm -f "$tmp/out/go"
     # shellcheck disable=SC2016
-    SLURM_KILL_BAD_EXIT=$1 cluster_run srun "--ddp=on,guard$2" -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]
+    SLURM_KILL_BAD_EXIT=$1 cluster_run srun "--ddp=on,guard${2:-}" -N4 -n8 --ntasks-per-node=2 bash -c 'if [ $RANK = 3 ]
     then
         until grep -o "@ddp-guard-.*" /proc/net/unix | sort | uniq -d | grep -q .; do sleep 0.02; done
         kill -KILL $PPID
@@ -203,11 +203,12 @@ ok "where all have waited, who gives up first is not blamed alone" eval 'waits 1
 # ---- nodes ----
 # shellcheck disable=SC2016
 has_child='sleep $NAP & exec sleep $NAP' # which proctrack would have killed
+gone='has gone: a guard or slurmstepd there was killed .*, or the node restarts: the step ends$'
 start "$has_child"
 read -r _ stepd <"$tmp/out/4"
 kill -KILL "$stepd"
 ok "slurmstepd was killed: the node is named" until_true 30 said \
-    '^ddp: node n3 \(rank [45]\) has gone: a guard or slurmstepd there was killed .*, or the node restarts: the step ends$'
+    "^ddp: node n3 \(rank [45]\) $gone"
 ok "... and nothing is left" until_true 30 nothing_left
 ok "... and srun ends" srun_ends
 is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
@@ -216,7 +217,7 @@ start "$has_child"
 read -r _ stepd <"$tmp/out/0"
 kill -KILL "$stepd"
 ok "... rank 0's, too, whose guards reach nobody" until_true 30 said \
-    '^ddp: node n1 \(rank [01]\) has gone: a guard or slurmstepd there was killed .*, or the node restarts: the step ends$'
+    "^ddp: node n1 \(rank [01]\) $gone"
 ok "... and nothing is left" until_true 30 nothing_left
 ok "... and srun ends" srun_ends
 
