@@ -121,7 +121,7 @@ ok "... which is said" until_true 10 said nap 'restart 2 of 5: it goes on withou
 die n6
 ok "too few are left: the step ends" until_true 30 none n5
 until_true 10 said nap 'no restart' && until_true 10 said nap 'the step ends'
-like "... for which there is a reason" "$(lines nap.err | tail -n 2 | sort)" '^ddp: no restart.*
+like "... for which there is a reason" "$(lines nap.err | tail -n 2 | LC_ALL=C sort)" '^ddp: no restart.*
 ddp: node n6 \(rank [01]\) .*: the step ends$'
 is "... in the record, too, once" "$(grep -c '"event": "failure"' "$tmp/out/nap.record")" 3
 is "no program ever ran beside those before" "$(cat "$tmp/out/before")" ""
