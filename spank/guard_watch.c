@@ -192,7 +192,7 @@ static bool is_awaiting(const struct guard *g)
     return is_over && g->guards && guard_keeps_time(g) && guards_has_others(g->guards);
 }
 
-/* The last guard has srun do that, or does it last of all: Slurm's SIGKILL for the step may be faster than its end. */
+/* The last guard has srun end, or cancels the step, last of all: Slurm's SIGKILL may be faster than its own end. */
 static bool is_releasing(struct guard *g)
 {
     if (!has_lost(g) && !is_awaiting(g))
@@ -203,7 +203,7 @@ static bool is_releasing(struct guard *g)
         return true;
     if (!has_lost(g))
         return false;
-    if (!g->stop.is_released && g->f.is_elastic && g->srun && lifeline_cancel(g->srun, g->f.token, g->f.step))
+    if (!g->stop.is_released && g->f.is_elastic && g->srun && lifeline_release(g->srun, g->f.token))
         g->stop.is_released = true;
     guard_stop_release(&g->stop);
     return guard_stop_is_busy(&g->stop);

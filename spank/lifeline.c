@@ -28,13 +28,14 @@ struct lifeline {
     uint64_t until; /* of the connect, or of the wait */
 };
 
-void lifeline_sign(const char *token, struct lifeline_word *w)
+void lifeline_word(const char *token, unsigned char ret[LIFELINE_WORD_LEN])
 {
+    static const char text[] = "the last guard";
     unsigned char key[SIPHASH_KEY_LEN];
     siphash_key(token, key);
-    uint64_t s = siphash(key, w->step, sizeof w->step);
-    bytes_put32(w->signature, (uint32_t)s);
-    bytes_put32(w->signature + 4, (uint32_t)(s >> 32));
+    uint64_t s = siphash(key, text, sizeof text);
+    bytes_put32(ret, (uint32_t)s);
+    bytes_put32(ret + 4, (uint32_t)(s >> 32));
 }
 
 static void begin(lifeline_t *l)
@@ -125,12 +126,9 @@ bool lifeline_step(lifeline_t *l)
     return false;
 }
 
-bool lifeline_cancel(lifeline_t *l, const char *token, const char *step)
+bool lifeline_release(lifeline_t *l, const char *token)
 {
-    struct lifeline_word w = {.step = ""};
-    if (l->state != HOLDS || !*step || strlen(step) > LIFELINE_STEP_MAX)
-        return false;
-    strcpy(w.step, step);
-    lifeline_sign(token, &w);
-    return send(l->fd, &w, sizeof w, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof w;
+    unsigned char word[LIFELINE_WORD_LEN];
+    lifeline_word(token, word);
+    return l->state == HOLDS && send(l->fd, word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof word;
 }

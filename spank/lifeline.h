@@ -5,9 +5,9 @@
  * connected, connects again and is refused: its host is there, and nobody listens. A host that does not answer is asked
  * again for as long as the step runs. Where the first connection fails (a firewall), nobody watches.
  *
- * Where a step's nodes can be lost, its last guard says over the connection that srun is to have the step cancelled,
- * since srun would wait for the tasks of those nodes. srun does that when this guard, too, has ended: of a guard that
- * cancels its own step Slurm's SIGKILL is often faster than the end, and the step's exit code 137. */
+ * Where a step's nodes can be lost, its last guard says over the connection that srun is to end, since it would wait
+ * for the tasks of those nodes. srun does that when this guard, too, has ended: of a guard that has Slurm cancel its
+ * own step Slurm's SIGKILL can be faster than its end, and the step's exit code 137. */
 #ifndef DDP_SPANK_LIFELINE_H
 #define DDP_SPANK_LIFELINE_H
 
@@ -20,13 +20,12 @@
 #define LIFELINE_CONNECT_S 10
 #define LIFELINE_AGAIN_S 1   /* after a connection has ended */
 #define LIFELINE_WAIT_S 30   /* after a host that does not answer */
-#define LIFELINE_STEP_MAX 23 /* bytes of JOB.STEP */
 
 /* ---- in srun ---- */
 
 /* Listens, at a port of the range ({0, 0}: at any), until the process ends. token (of GUARDS_VARIABLE): a thread hears
- * guards, and has the step cancelled by scancel when one has said so; NULL: nobody accepts a connection. The thread
- * stays until the process ends: this code is not to be unloaded. The port, or -1. */
+ * guards, and sends this process SIGTERM, by which srun ends the step and itself, when one has said so and has gone;
+ * NULL: nobody accepts a connection. The thread stays: this code is not to be unloaded. The port, or -1. */
 int lifeline_listen(struct port_range range, const char *token, ddp_error_t *errp);
 
 /* ---- in a guard ---- */
@@ -43,8 +42,7 @@ int lifeline_wait_ms(const lifeline_t *l); /* until lifeline_step is due; -1: un
 /* Without waiting. True once srun has gone. */
 bool lifeline_step(lifeline_t *l);
 
-/* To an srun that listens with this token: it is to have that step (JOB.STEP) cancelled, once this process has ended.
- * False: srun cannot be told. */
-bool lifeline_cancel(lifeline_t *l, const char *token, const char *step);
+/* To an srun that listens with this token: it is to end once this process has. False: it cannot be told. */
+bool lifeline_release(lifeline_t *l, const char *token);
 
 #endif

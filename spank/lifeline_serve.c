@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,26 +13,23 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "runtime/base/siphash.h"
 #include "runtime/base/thread.h"
-#include "runtime/sched/slurm.h"
 #include "spank/lifeline_impl.h"
 #include "spank/listen.h"
 
 #define CALLERS 16
 #define END_S 10.0    /* from a guard's word to its end */
 #define HEARD_S 2.0   /* from there until srun knows its exit code: slurmstepd tells at once */
-#define CANCEL_S 30.0 /* for the controller's answer */
 
 struct caller {
     int fd;
-    struct lifeline_word word;
+    unsigned char word[LIFELINE_WORD_LEN];
     size_t n_bytes;
 };
 
 struct server {
     int listen_fd;
-    char token[SIPHASH_KEY_LEN * 2 + 1];
+    unsigned char word[LIFELINE_WORD_LEN];
     struct caller caller[CALLERS]; /* the oldest first */
     size_t n_callers;
     uint64_t until; /* 0, or of the guard that has said its word: it is caller[0], alone */
@@ -55,19 +52,13 @@ static void let_in(struct server *s)
     s->caller[s->n_callers++] = (struct caller){.fd = fd};
 }
 
-static bool is_right(const struct server *s, const struct lifeline_word *w)
-{
-    struct lifeline_word want = *w;
-    lifeline_sign(s->token, &want);
-    return !w->step[sizeof w->step - 1] && io_token_equal(want.signature, w->signature, sizeof want.signature);
-}
-
 /* Whether this caller has gone. */
 static bool hear(struct caller *c)
 {
-    char *at = (char *)&c->word + c->n_bytes, more;
+    unsigned char more;
     bool is_whole = c->n_bytes == sizeof c->word;
-    ssize_t n = recv(c->fd, is_whole ? &more : at, is_whole ? 1 : sizeof c->word - c->n_bytes, MSG_DONTWAIT);
+    void *at = is_whole ? &more : c->word + c->n_bytes;
+    ssize_t n = recv(c->fd, at, is_whole ? 1 : sizeof c->word - c->n_bytes, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     c->n_bytes += n > 0 && !is_whole ? (size_t)n : 0;
@@ -90,7 +81,7 @@ static void hear_all(struct server *s, const struct pollfd *p)
         struct caller *c = &s->caller[i];
         bool has_gone = p[i].revents && hear(c);
         bool has_said = c->n_bytes == sizeof c->word;
-        if (has_said && is_right(s, &c->word)) {
+        if (has_said && io_token_equal(c->word, s->word, sizeof s->word)) {
             s->until = deadline_in(END_S);
             leave_but(s, i);
             return;
@@ -130,7 +121,7 @@ static void *serve(void *arg)
     while (!s->until)
         wait_for_word(s);
     wait_for_end(s);
-    slurm_cancel(s->caller[0].word.step, deadline_in(CANCEL_S), NULL);
+    kill(getpid(), SIGTERM);
     drop(s, 0);
     free(s); /* and goes on listening */
     return NULL;
@@ -143,7 +134,7 @@ static int start(int fd, const char *token, ddp_error_t *errp)
     if (!s)
         return error_errno(errp, "srun's thread");
     s->listen_fd = fd;
-    snprintf(s->token, sizeof s->token, "%s", token);
+    lifeline_word(token, s->word);
     if (thread_start(&thread, serve, s) == 0)
         return pthread_detach(thread);
     free(s);

@@ -1,7 +1,6 @@
 /* srun has gone: seen by who is connected with it, and only then. srun is a process of its own here. */
 #include "t/unit/unit.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -9,7 +8,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +15,7 @@
 #include "spank/lifeline.h"
 
 static const char right[] = "000102030405060708090a0b0c0d0e0f00";
-static char port[8], folder[] = "/tmp/ddp-lifeline.XXXXXX";
+static char port[8];
 
 /* A process that listens; with `closes` it ends each connection that comes, as a network may. */
 static pid_t start(bool closes, const char *token)
@@ -127,39 +125,6 @@ static void who_was_never_reached_is_not_missed(void **state)
     assert_null(lifeline_open(NULL, port));
 }
 
-/* scancel is a script that writes what it was given into a pipe, which it opens without waiting for us. */
-static int make_scancel(void)
-{
-    char path[64], text[128];
-    assert_non_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/said", folder);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    int fd = open(path, O_RDWR | O_NONBLOCK);
-    assert_true(fd >= 0);
-    snprintf(text, sizeof text, "#!/bin/sh\necho \"$*\" >%s\n", path);
-    snprintf(path, sizeof path, "%s/scancel", folder);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fchmod(fileno(f), 0700);
-    fclose(f);
-    snprintf(text, sizeof text, "%s:%s", folder, getenv("PATH"));
-    setenv("PATH", text, 1);
-    return fd;
-}
-
-static void remove_scancel(int fd)
-{
-    static const char *const names[] = {"said", "scancel"};
-    char path[64];
-    close(fd);
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        unlink(path);
-    }
-    rmdir(folder);
-}
-
 /* A guard, connected. */
 static lifeline_t *connected(void)
 {
@@ -170,53 +135,66 @@ static lifeline_t *connected(void)
     return l;
 }
 
-/* Whether something is said within so many seconds. */
-static bool is_said(int fd, double seconds, char *ret, size_t size)
+/* Whether the process has ended by SIGTERM within so many seconds. */
+static bool has_ended(pid_t pid, double seconds)
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    if (poll(&p, 1, (int)(seconds * 1e3)) <= 0)
-        return false;
-    ssize_t n = read(fd, ret, size - 1);
-    ret[n > 0 ? n : 0] = 0;
+    uint64_t until = deadline_in(seconds);
+    int status;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (deadline_left_ns(until) == 0)
+            return false;
+        poll(NULL, 0, 10);
+    }
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
     return true;
 }
 
-static void srun_cancels_a_step_for_its_last_guard_alone(void **state)
+static void srun_ends_for_its_last_guard_alone(void **state)
 {
     (void)state;
-    char said[64] = "";
-    lifeline_t *guard, *stranger[40];
-    int fd = make_scancel();
+    lifeline_t *stranger[40];
     pid_t pid = start(false, right);
     for (size_t i = 0; i < sizeof stranger / sizeof *stranger; i++) {
         stranger[i] = connected();
         if (i % 2)
-            lifeline_cancel(stranger[i], "f00102030405060708090a0b0c0d0e0f00", "12.3");
+            lifeline_release(stranger[i], "f00102030405060708090a0b0c0d0e0f00");
         else
-            assert_int_equal(write(lifeline_fd(stranger[i]), said, 7), 7); /* and not a word more */
+            assert_int_equal(write(lifeline_fd(stranger[i]), right, 7), 7); /* and not a byte more */
     }
-    guard = connected();
-    assert_false(is_said(fd, 0.2, said, sizeof said));
-    assert_true(lifeline_cancel(guard, right, "12.3"));
-    assert_false(is_said(fd, 3, said, sizeof said)); /* while it is there */
+    lifeline_t *guard = connected();
+    assert_false(has_ended(pid, 0.2));
+    assert_true(lifeline_release(guard, right));
+    assert_false(has_ended(pid, 3)); /* while the guard is there */
     drop(guard);
-    assert_true(is_said(fd, 60, said, sizeof said));
-    assert_string_equal(said, "12.3\n");
+    assert_true(has_ended(pid, 60));
     for (size_t i = 0; i < sizeof stranger / sizeof *stranger; i++)
         drop(stranger[i]);
-    guard = connected(); /* srun is watched still */
+}
+
+/* Strangers have no more of it than time: whoever comes after them is heard, and srun is watched still. */
+static void strangers_end_nothing(void **state)
+{
+    (void)state;
+    pid_t pid = start(false, right);
+    for (int i = 0; i < 100; i++) {
+        lifeline_t *l = connected();
+        lifeline_release(l, "f00102030405060708090a0b0c0d0e0f00");
+        drop(l);
+    }
+    lifeline_t *guard = connected();
+    assert_false(has_ended(pid, 3));
     end(pid);
     assert_true(is_gone(guard, 20));
-    assert_false(lifeline_cancel(guard, right, "12.3"));
+    assert_false(lifeline_release(guard, right));
     drop(guard);
-    remove_scancel(fd);
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(its_end_is_seen),
     cmocka_unit_test(a_connection_that_ends_is_not_its_end),
     cmocka_unit_test(who_was_never_reached_is_not_missed),
-    cmocka_unit_test(srun_cancels_a_step_for_its_last_guard_alone),
+    cmocka_unit_test(srun_ends_for_its_last_guard_alone),
+    cmocka_unit_test(strangers_end_nothing),
 };
 
 UNIT_MAIN(tests)
