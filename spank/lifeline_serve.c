@@ -18,6 +18,7 @@
 #include "spank/listen.h"
 
 #define CALLERS 16
+#define AGAIN_MS 100
 #define END_S 10.0    /* from a guard's word to its end */
 #define HEARD_S 2.0   /* from there until srun knows its exit code: slurmstepd tells at once */
 
@@ -45,8 +46,10 @@ static void drop(struct server *s, size_t i)
 static void let_in(struct server *s)
 {
     int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
+    if (fd < 0) { /* no descriptors, perhaps */
+        poll(NULL, 0, AGAIN_MS);
         return;
+    }
     if (s->n_callers == CALLERS)
         drop(s, 0);
     s->caller[s->n_callers++] = (struct caller){.fd = fd};

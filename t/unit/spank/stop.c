@@ -209,6 +209,7 @@ static void start_both(struct task t[2], double heed_s, char *text, size_t size)
         f.rank = f.local_rank = i;
         f.size = f.local_size = 2;
         f.restarts = 1;
+        f.silent_s = 3;
         f.heed_s = heed_s;
         strcpy(f.token, token);
         if (heed_s == 0)
