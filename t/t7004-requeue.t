@@ -15,6 +15,7 @@ requeue)
     cp "$here/../run.err" "$here/said"
     [ ! -e "$here/refuse" ] || { cat "$here/refuse" >&2; mv "$here/after" "$here/job" 2>"$here/mv"; exit 1; }
     ;;
+update) [ ! -e "$here/keep" ] || { echo "slurm_update error: Access denied" >&2; exit 1; } ;;
 esac
 SCRIPT
 chmod 755 "$tmp/bin/scontrol"
@@ -51,6 +52,12 @@ is "nodes to leave out" "$asked" $'-o show job 12\nrequeue 12\nupdate JobId=12 E
 job RUNNING "ExcNodeList=n1" >"$tmp/bin/job"
 ask SLURM_JOB_ID=12 -- --exclude n3 75
 like "... besides those that are left out already" "$asked" "ExcNodeList=n1,n3"
+touch "$tmp/bin/keep"
+ask SLURM_JOB_ID=12 -- --exclude n3 75
+is "... which Slurm refuses: requeued all the same, and said" "$rc $err" \
+    "0 ddp requeue: job 12 is requeued: restart 1 of at most 100
+ddp requeue: job 12 is requeued, but may run on n3 again: scontrol: exit code 1: slurm_update error: Access denied"
+rm "$tmp/bin/keep"
 
 job COMPLETING >"$tmp/bin/job"
 ask SLURM_JOB_ID=12 -- 75
