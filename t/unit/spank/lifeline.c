@@ -1,4 +1,5 @@
 /* srun has gone: seen by who is connected with it, and only then. srun is a process of its own here. */
+#include "config.h" /* prlimit */
 #include "t/unit/unit.h"
 
 #include <poll.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -171,6 +173,28 @@ static void srun_ends_for_its_last_guard_alone(void **state)
         drop(stranger[i]);
 }
 
+static void descriptors_of(pid_t pid, rlim_t n)
+{
+    struct rlimit limit;
+    assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    limit.rlim_cur = n ? n : limit.rlim_max;
+    assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+/* srun is out of descriptors when the guard comes; and then the guard does not end. */
+static void it_hears_late_and_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    pid_t pid = start(false, right);
+    descriptors_of(pid, 3);
+    lifeline_t *guard = connected();
+    assert_true(lifeline_release(guard, right));
+    assert_false(has_ended(pid, 1));
+    descriptors_of(pid, 0);
+    assert_true(has_ended(pid, 60));
+    drop(guard);
+}
+
 /* Strangers have no more of it than time: whoever comes after them is heard, and srun is watched still. */
 static void strangers_end_nothing(void **state)
 {
@@ -194,6 +218,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_connection_that_ends_is_not_its_end),
     cmocka_unit_test(who_was_never_reached_is_not_missed),
     cmocka_unit_test(srun_ends_for_its_last_guard_alone),
+    cmocka_unit_test(it_hears_late_and_does_not_wait_for_ever),
     cmocka_unit_test(strangers_end_nothing),
 };
 
