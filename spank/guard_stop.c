@@ -79,7 +79,8 @@ static void release(const void *stop, int out)
 {
     const struct guard_stop *s = stop;
     (void)out;
-    slurm_cancel(s->f->step, deadline_in(GUARD_STOP_RELEASE_S), NULL);
+    if (*s->f->step)
+        slurm_cancel(s->f->step, deadline_in(GUARD_STOP_RELEASE_S), NULL);
 }
 
 /* ---- in the guard ---- */

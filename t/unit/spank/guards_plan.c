@@ -6,8 +6,14 @@
 #include <string.h>
 
 #include "spank/guards.h"
+#include "spank/lifeline.h"
 
 static const char *users_port, *option = "on", *uneven; /* the last: what srun says of the layout */
+static const struct {
+    const char *name, *value;
+} of_step[] = {{"SLURM_JOB_ID", "4294967290"}, {"SLURM_STEP_ID", "4294967290"}, {LIFELINE_VARIABLE, "6001"},
+               {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"}};
+static bool has_srun; /* they are set */
 
 static const char *lookup(const char *name, void *arg)
 {
@@ -18,6 +24,9 @@ static const char *lookup(const char *name, void *arg)
         return users_port;
     if (!strcmp(name, UNEVEN_VARIABLE))
         return uneven;
+    for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++)
+        if (has_srun && !strcmp(name, of_step[i].name))
+            return of_step[i].value;
     return strcmp(name, GUARDS_VARIABLE) ? NULL : list[1];
 }
 
@@ -116,6 +125,25 @@ static void master_port_is_left_to_the_program(void **state)
 }
 
 /* Any guard may have to find any other, and wherever that listens. */
+/* Whoever may be the root: rank 0, and each node's first where the root may be lost. */
+static void the_step_and_its_srun_are_found(void **state)
+{
+    (void)state;
+    struct guards_facts f = plan(0, "n1", 70);
+    assert_string_equal(f.step, "");
+    assert_string_equal(f.srun_port, "");
+    has_srun = true;
+    f = plan(0, "n1", 70);
+    assert_string_equal(f.step, "4294967290.4294967290");
+    assert_string_equal(f.srun_host, "10.0.0.1");
+    assert_string_equal(f.srun_port, "6001");
+    assert_string_equal(plan(9, "n1", 70).srun_port, "");
+    option = "on,restarts=2,spares=3";
+    assert_string_equal(plan(9, "n1", 70).srun_port, "6001");
+    option = "on";
+    has_srun = false;
+}
+
 static void with_spares_every_node_finds_all(void **state)
 {
     char name[HOSTLIST_NAME_MAX + 1];
@@ -168,6 +196,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_node_finds_the_one_above),
     cmocka_unit_test(ports_follow_from_the_token),
     cmocka_unit_test(master_port_is_left_to_the_program),
+    cmocka_unit_test(the_step_and_its_srun_are_found),
     cmocka_unit_test(with_spares_every_node_finds_all),
     cmocka_unit_test(what_spares_are_refused),
 };
