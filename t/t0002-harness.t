@@ -53,6 +53,11 @@ read -r code pid _ <<<"$out"
 is "a command that ignores SIGTERM is killed" "$code" 137
 ok "... and ends" ended "${pid:-self}"
 
+printf 'source "%s/t/lib/tap.sh"\nsleep 1000 & echo $!; wait $!\n' "$top_srcdir" >"$tmp/script.t"
+run timeout --foreground 1 bash "$tmp/script.t"
+is "a test that hangs ends at its deadline" "$rc" 124
+ok "... and what it runs in the background, which may hold its output open" ended "${out:-self}"
+
 script 'n=0; fourth() { [ $((++n)) -eq 4 ]; }; until_true 5 fourth; echo $? $n; until_true 1 false; echo $?'
 is "until_true polls, and gives up" "$(xargs <<<"$out")" "0 4 1"
 # contrib/check's count, on recorded results.

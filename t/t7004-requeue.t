@@ -91,16 +91,19 @@ like "no scontrol" "$rc $err" '^75 .*not requeued: there is no scontrol here'
 cat >"$tmp/bin/srun" <<'SCRIPT'
 #!/bin/bash
 [ -z "${SRUN_CODE:-}" ] || exit "$SRUN_CODE"
+here=$(dirname "$0")
 trap 'exit 75' USR1
-echo >"$(dirname "$0")/trains"
-read -r <>"$(dirname "$0")/never"
+echo $$ >"$here/trains"
+read -r <>"$here/never"
 SCRIPT
 printf '#!/bin/sh\necho "$*"\n' >"$tmp/bin/ddp"
 chmod 755 "$tmp/bin/srun" "$tmp/bin/ddp"
 mkfifo "$tmp/bin/never"
 sed -n '/^    srun \.\.\. &/,/^    ddp requeue/s/^    //p' "$top_srcdir/doc/user.md" >"$tmp/batch"
-waits() { # PID: srun runs, and the script waits with its trap set
-    [ -e "$tmp/bin/trains" ] && grep -q '^State:.S' "/proc/$1/status" &&
+ended() { ! grep -qs "^State:.[^Z]" "/proc/$1/status"; }
+sleeps() { grep -q '^State:.S' "/proc/$1/status"; }
+waits() { # PID: srun reads, where a signal is not lost, and the script waits with its trap set
+    [ -s "$tmp/bin/trains" ] && sleeps "$(cat "$tmp/bin/trains")" && sleeps "$1" &&
         (((0x$(sed -n 's/^SigCgt:\s*//p' "/proc/$1/status") >> ($(kill -l USR1) - 1) & 1) == 1))
 }
 for shell in "sh" "bash" "bash --posix"; do
@@ -110,7 +113,8 @@ for shell in "sh" "bash" "bash --posix"; do
     batch=$!
     until_true 60 waits $batch || diag "$shell does not wait: $(cat "$tmp/err")"
     kill -USR1 $batch
-    wait $batch
+    until_true 60 ended $batch || { diag "$shell does not end: it is killed" && kill -KILL $batch; }
+    wait $batch 2>"$tmp/wait.err"
     is "$shell: a script that passes a signal on ends with srun's exit code" "$(cat "$tmp/out" "$tmp/err")" "requeue 75"
     # shellcheck disable=SC2086
     run env SRUN_CODE=137 PATH="$tmp/bin:$PATH" $shell "$tmp/batch"

@@ -37,7 +37,8 @@ tap_leave() {
     rm -rf "$tmp"
 }
 trap tap_leave EXIT
-trap 'exit 130' INT TERM
+# What runs in the background holds the output open.
+trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 
 diag() { printf '%s\n' "$*" | sed 's/^/# /'; }
 tap_result() { # STATUS DESC
@@ -75,12 +76,14 @@ run() {
     out=$(cat "$tmp/run.out")
     err=$(cat "$tmp/run.err")
 }
+# until_true SECONDS COMMAND...: what takes longer than a moment is asked less often: others need the processor.
 until_true() {
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + $1)) pause=0.02 tries=0
     shift
     until "$@"; do
         [ $SECONDS -lt $end ] || return 1
-        read -rt 0.02 -u $tap_never || :
+        [ $((++tries)) -lt 25 ] || pause=0.1
+        read -rt $pause -u $tap_never || :
     done
 }
 skip_all() {
