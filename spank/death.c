@@ -11,8 +11,8 @@
 #include "spank/keys/stop_key.h"
 
 #define SHELL_SIGNAL 128
-#define NAME_AT 32
-#define TEXT_AT 96
+#define NAME_AT 36
+#define TEXT_AT 100
 
 /* 0: none. */
 static int signal_of(int status)
@@ -134,7 +134,7 @@ const char *death_say(const struct death *d, char *buf, size_t size)
     say_who(d, buf, size);
     size_t used = strlen(buf);
     if (d->next && d->of && d->kind != DEATH_STOPPED)
-        snprintf(buf + used, size - used, ": restart %d of %d", d->next, d->of);
+        snprintf(buf + used, size - used, ": restart %d of %d", d->restart, d->of);
     else if (d->of)
         snprintf(buf + used, size - used, ", soon after its start, %d times in a row", d->of);
     return buf;
@@ -151,6 +151,7 @@ void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES])
     bytes_put32(bytes + 20, (uint32_t)d->of);
     bytes_put32(bytes + 24, (uint32_t)d->at);
     bytes_put32(bytes + 28, d->is_certain);
+    bytes_put32(bytes + 32, (uint32_t)d->restart);
     memcpy(bytes + NAME_AT, d->node, strnlen(d->node, TEXT_AT - NAME_AT - 1));
     memcpy(bytes + TEXT_AT, d->text, strnlen(d->text, DEATH_BYTES - TEXT_AT - 1));
 }
@@ -160,7 +161,8 @@ void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret)
     *ret = (struct death){.kind = (enum death_kind)bytes_get32(bytes), .rank = (int)bytes_get32(bytes + 4),
                           .how = (int)bytes_get32(bytes + 8), .after_s = bytes_get32(bytes + 12),
                           .next = (int)bytes_get32(bytes + 16), .of = (int)bytes_get32(bytes + 20),
-                          .at = (int)bytes_get32(bytes + 24), .is_certain = bytes_get32(bytes + 28) != 0};
+                          .at = (int)bytes_get32(bytes + 24), .is_certain = bytes_get32(bytes + 28) != 0,
+                          .restart = (int)bytes_get32(bytes + 32)};
     memcpy(ret->node, bytes + NAME_AT, TEXT_AT - NAME_AT - 1);
     memcpy(ret->text, bytes + TEXT_AT, DEATH_BYTES - TEXT_AT - 1);
     plain_line(ret->node);

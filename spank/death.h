@@ -42,6 +42,7 @@ struct death {
     char text[DEATH_TEXT_MAX + 1]; /* of DEATH_TOLD; of DEATH_ENDED what went before it, or "" */
     int at;          /* that node's number in the step (step.h) */
     bool is_certain; /* of a node: it is not the network, its guard has ended */
+    int restart;     /* which of those `of` follows: less than `next` where a generation was given up before it began */
 };
 
 /* Whether a program that ended with this wait status has failed. It has not after exit code 0 or 75 (stopped as was
@@ -70,7 +71,7 @@ bool death_is_nearer(const struct death *d, const struct death *than);
  * 3", without a newline. Returns buf. */
 const char *death_say(const struct death *d, char *buf, size_t size);
 
-#define DEATH_BYTES 328 /* of a death on the way; a longer name of a node is cut */
+#define DEATH_BYTES 332 /* of a death on the way; a longer name of a node is cut */
 void death_pack(const struct death *d, unsigned char bytes[DEATH_BYTES]);
 void death_unpack(const unsigned char bytes[DEATH_BYTES], struct death *ret);
 

@@ -112,8 +112,7 @@ static struct death deafness_of(const guards_t *g)
 static void end_meanwhile(guards_t *g)
 {
     struct death d = g->lost;
-    d.next = round_next(g);
-    d.of = g->f.restarts;
+    round_next(g, &d);
     if (g->above || g->verdict.kind != DEATH_NONE)
         return;
     decide(g, &d, false);
@@ -166,8 +165,7 @@ static void drop(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
 static void tell_lost(const guards_t *g, const struct link *l)
 {
     struct death d = loss_of(g, l, DEATH_SILENT, false);
-    d.next = round_next(g);
-    d.of = g->f.restarts;
+    round_next(g, &d);
     if (g->f.is_elastic && l->state == LINK_IS_IN && !g->is_ending && !g->is_over)
         link_send(l, l == g->above ? TOLD_DEATH : TOLD_VERDICT, &d);
 }
@@ -211,8 +209,10 @@ static void be_root(guards_t *g)
 }
 
 /* Programs of a node that was left out run still. */
-static void start(guards_t *g, int generation)
+static void start(guards_t *g, int generation, int restart)
 {
+    if (generation > g->generation)
+        g->n_restarts = restart - 1; /* whichever this guard has missed */
     struct death d = {.kind = DEATH_GONE, .rank = g->f.rank, .at = g->f.node, .next = generation};
     if (!g->f.is_elastic || g->is_gone || generation <= g->generation) {
         round_start(g, generation);
@@ -287,7 +287,7 @@ static void take_down(guards_t *g, int what, const struct death *d, const char *
     else if (what == TOLD_OVER)
         round_over(g);
     else if (what == TOLD_START)
-        start(g, d->how);
+        start(g, d->how, d->restart);
     else if (what == TOLD_LEFT)
         nodes_take_left(g, d);
     else if (what == TOLD_STOP)

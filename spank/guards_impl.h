@@ -151,7 +151,7 @@ struct guards {
     bool is_lost_above, is_loss_ours, is_ours;
     bool has_lost_below;         /* another node's leader, whatever the verdict is */
     bool is_loss_void;           /* it has gone after all were asked to end, and is no death */
-    int generation;
+    int generation, n_restarts; /* so many generations have begun after the first */
     int pending, last_next; /* a generation that has begun before this program has gone; of a verdict that is void */
     bool is_meanwhile;      /* the verdict is this leader's own, until it has joined another */
     int moved_rank;         /* its node has left since it died there again and again; -1: none */
@@ -240,7 +240,7 @@ void nodes_name_missing(const guards_t *g, char ret[HOSTLIST_NAME_MAX + 1]); /* 
 void nodes_wait(guards_t *g);    /* for those that are not in the tree, until absent_at */
 bool nodes_absent(guards_t *g, int node, struct death *ret); /* it is one that was lost, or that is then */
 
-void nodes_seat(guards_t *g, int generation); /* who has left gives way; the root tells the user */
+void nodes_seat(guards_t *g); /* who has left gives way; the root tells the user */
 
 /* ---- guards_beat.c ---- */
 
@@ -289,8 +289,8 @@ void round_stop(guards_t *g);       /* tells all who do not know */
 /* Whether a generation follows this death: in d->next and d->of. */
 void round_decide(guards_t *g, struct death *d);
 
-/* The number of a generation that may follow. */
-int round_next(const guards_t *g);
+/* A generation may follow: its number, and which of how many restarts it would be. */
+void round_next(const guards_t *g, struct death *d);
 
 /* What a count (TOLD_DONE and the like) is of: it counts only where the one above is as far. */
 int round_of(const guards_t *g, int what);

@@ -55,7 +55,7 @@ static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote
     link_send(l, TOLD_BEAT, &answer); /* it is in, and who let it in */
     nodes_tell_left(g, l);
     if (g->generation > 0)
-        link_send(l, TOLD_START, &(struct death){.how = g->generation});
+        link_send(l, TOLD_START, &(struct death){.how = g->generation, .restart = g->n_restarts});
     if (g->verdict.kind != DEATH_NONE)
         link_send(l, TOLD_VERDICT, &g->verdict);
     if (g->is_over)

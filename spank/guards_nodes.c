@@ -306,7 +306,7 @@ bool nodes_absent(guards_t *g, int node, struct death *ret)
 
 /* ---- seats ---- */
 
-void nodes_seat(guards_t *g, int generation)
+void nodes_seat(guards_t *g)
 {
     struct nodes *n = &g->nodes;
     char text[MOVES_TEXT_MAX];
@@ -327,7 +327,7 @@ void nodes_seat(guards_t *g, int generation)
     }
     n->n_seated = n->n_left;
     if (n_moves && !g->above && g->f.local_rank == 0)
-        news_add(g, "restart %d of %d: %s: %d nodes, %d ranks", generation, g->f.restarts,
+        news_add(g, "restart %d of %d: %s: %d nodes, %d ranks", g->n_restarts, g->f.restarts,
                  moves_text(move, n_moves, text), n->seats.n, n->seats.n * g->f.local_size);
     free(move);
 }

@@ -27,9 +27,11 @@ static void reset(guards_t *g)
         l->n_done = l->n_gone = l->n_saved = 0;
 }
 
-int round_next(const guards_t *g)
+void round_next(const guards_t *g, struct death *d)
 {
-    return (g->last_next > g->generation ? g->last_next : g->generation) + 1;
+    d->next = (g->last_next > g->generation ? g->last_next : g->generation) + 1;
+    d->restart = g->n_restarts + 1;
+    d->of = g->f.restarts;
 }
 
 void round_start(guards_t *g, int generation)
@@ -38,8 +40,9 @@ void round_start(guards_t *g, int generation)
         return;
     reset(g);
     g->generation = generation;
-    nodes_seat(g, generation);
-    link_send_below(g, TOLD_START, &(struct death){.how = generation});
+    g->n_restarts++;
+    nodes_seat(g);
+    link_send_below(g, TOLD_START, &(struct death){.how = generation, .restart = g->n_restarts});
 }
 
 void round_over(guards_t *g)
@@ -233,7 +236,7 @@ void round_decide(guards_t *g, struct death *d)
     }
     bool is_nodes = g->f.is_elastic && death_is_nodes(d), is_programs = d->kind == DEATH_ENDED || d->kind == DEATH_TOLD;
     may = may && !g->is_ending && !g->is_stopping && (is_programs || is_nodes);
-    if (!may || g->generation >= g->f.restarts)
+    if (!may || g->n_restarts >= g->f.restarts)
         return;
     if (is_nodes)
         nodes_leave(g, d->at);
@@ -241,8 +244,9 @@ void round_decide(guards_t *g, struct death *d)
         d->of = GUARDS_LOOP_N;
         return;
     }
-    d->next = round_next(g);
-    d->of = !is_nodes || nodes_are_enough(g) ? g->f.restarts : 0; /* else round_look says it, or that they are few */
+    round_next(g, d);
+    if (is_nodes && !nodes_are_enough(g))
+        d->of = 0; /* round_look says it, or that they are few */
     g->stuck_at = deadline_in(g->f.stuck_s);
 }
 

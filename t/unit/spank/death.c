@@ -64,39 +64,40 @@ static void a_death_is_one_sentence(void **state)
         struct death death;
         const char *says;
     } cases[] = {
-        {{DEATH_ENDED, 3, EXIT(2), 12, 0, 0, "n2", "", 0, false}, "rank 3 (n2) exited with code 2 after 12 s"},
-        {{DEATH_ENDED, 0, SIGKILL, 0, 0, 0, "n1", "", 0, false},
+        {{DEATH_ENDED, 3, EXIT(2), 12, 0, 0, "n2", "", 0, false, 0}, "rank 3 (n2) exited with code 2 after 12 s"},
+        {{DEATH_ENDED, 0, SIGKILL, 0, 0, 0, "n1", "", 0, false, 0},
          "rank 0 (n1) was killed by signal 9 (Killed) after 0 s"},
-        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, 0, 0, "n1", "", 0, false},
+        {{DEATH_ENDED, 1, SIGABRT | CORE, 7, 0, 0, "n1", "", 0, false, 0},
          "rank 1 (n1) was killed by signal 6 (Aborted) and left a core"},
-        {{DEATH_MEMORY, 5, SIGKILL, 90, 0, 0, "n3", "", 0, false},
+        {{DEATH_MEMORY, 5, SIGKILL, 90, 0, 0, "n3", "", 0, false, 0},
          "rank 5 (n3) was killed: its control group is out of memory (ask for"},
-        {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3", "", 0, false},
+        {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3", "", 0, false, 0},
          "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
-        {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", "", 0, false},
+        {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", "", 0, false, 0},
          "node n4 (rank 4) has gone: a guard or slurmstepd there was killed (ou"},
-        {{DEATH_BUSY, 3, 7, 12, 0, 0, "n2", "", 0, false},
+        {{DEATH_BUSY, 3, 7, 12, 0, 0, "n2", "", 0, false, 0},
          "rank 3 (n2) had computed for 7 s while all others waited"},
-        {{DEATH_IDLE, -1, 7, 0, 0, 0, "", "", 0, false}, "all ranks had waited for 7 s"},
-        {{DEATH_ENDED, 3, EXIT(2), 12, 1, 3, "n2", "", 0, false},
+        {{DEATH_IDLE, -1, 7, 0, 0, 0, "", "", 0, false, 0}, "all ranks had waited for 7 s"},
+        {{DEATH_ENDED, 3, EXIT(2), 12, 2, 3, "n2", "", 0, false, 1},
          "rank 3 (n2) exited with code 2 after 12 s: restart 1 of 3"},
-        {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2", "", 0, false},
+        {{DEATH_ENDED, 3, EXIT(2), 1, 0, 3, "n2", "", 0, false, 0},
          "rank 3 (n2) exited with code 2 after 1 s, soon after its start"},
-        {{DEATH_STOPPED, 3, SIGUSR1, 2, 0, 0, "n2", "", 0, false},
+        {{DEATH_STOPPED, 3, SIGUSR1, 2, 0, 0, "n2", "", 0, false, 0},
          "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which it did not catch, after 2 s"},
-        {{DEATH_STOPPED, 3, EXIT(138), 2, 1, 0, "n2", "", 0, false},
+        {{DEATH_STOPPED, 3, EXIT(138), 2, 1, 0, "n2", "", 0, false, 0},
          "rank 3 (n2) was ended by SIGUSR1, the stop's signal, which"},
-        {{DEATH_TOLD, 3, EXIT(1), 9, 0, 0, "n1", "rank 3 (n2) left", 0, false}, "rank 3 (n2) left"},
-        {{DEATH_MISSING, 0, 2, 0, 0, 0, "n2", "", 0, false},
+        {{DEATH_TOLD, 3, EXIT(1), 9, 0, 0, "n1", "rank 3 (n2) left", 0, false, 0}, "rank 3 (n2) left"},
+        {{DEATH_MISSING, 0, 2, 0, 0, 0, "n2", "", 0, false, 0},
          "2 tasks have not come, one of them on n2: they could not start, or nodes cannot reach each other (po"},
-        {{DEATH_MISSING, 0, 1, 0, 0, 0, "", "", 0, false}, "1 task has not come: they could not start, or nodes cann"},
-        {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2", "", 0, false},
+        {{DEATH_MISSING, 0, 1, 0, 0, 0, "", "", 0, false, 0},
+         "1 task has not come: they could not start, or nodes cann"},
+        {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2", "", 0, false, 0},
          "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
-        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", "", 0, false},
+        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", "", 0, false, 0},
          "node n4 (rank 4) has been silent for 3 s: it is down, or the network to it"},
-        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", "n1", 0, false},
+        {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", "n1", 0, false, 0},
          "node n4 (rank 4) has been silent for 3 s to node n1: it is down, or the network to it"},
-        {{DEATH_DEAF, 4, 3, 0, 0, 0, "n4", "", 0, false},
+        {{DEATH_DEAF, 4, 3, 0, 0, 0, "n4", "", 0, false, 0},
          "node n4 (rank 4) has heard no other node for 3 s: its network is down, or one way of it"},
     };
     (void)state;
@@ -114,7 +115,7 @@ static void a_death_is_one_sentence(void **state)
 
 static void a_restart_that_may_not_follow_is_not_said(void **state)
 {
-    struct death d = {.kind = DEATH_ENDED, .rank = 3, .how = EXIT(2), .next = 1, .node = "n2"};
+    struct death d = {.kind = DEATH_ENDED, .rank = 3, .how = EXIT(2), .next = 1, .restart = 1, .node = "n2"};
     char text[512];
     (void)state;
     assert_string_equal(death_say(&d, text, sizeof text), "rank 3 (n2) exited with code 2 after 0 s");
