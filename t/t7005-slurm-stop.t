@@ -8,13 +8,14 @@ cluster_up 2 --cpus 4 --conf KillWait=30 --conf PreemptType=preempt/partition_pr
     --conf 'PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=30' \
     --conf 'PartitionName=high Nodes=ALL PriorityTier=9'
 
-submit usr1 -N2 -n2
+DDP_TEST_TERM=1 submit usr1 -N2 -n2
 cluster_run scancel --signal=USR1 "$job"
 ok "scancel --signal=USR1: it ends" job_is "$job" PENDING
 is "... saved, by all ranks" "$(saved usr1) $(steps_said usr1)" "1 1"
 like "... and said" "$(log_of usr1)" "train: stopped by SIGUSR1, with a checkpoint"
 is "... requeued once, by rank 0" "$(field "$job" Restarts) $(grep -c "job $job is requeued: restart 1 of at most 100" \
     "$(log usr1)")" "1 1"
+is "... after \`trap : TERM\` the batch script waits for srun" "$(grep '^srun ended' "$(log usr1)")" "srun ended with 75"
 unlike "... and no rank was killed" "$(log_of usr1)" "Killed|exit code 1[^0-9]|died"
 forget "$job"
 

@@ -2,7 +2,7 @@
 # requeue.sh - for shell tests that stop training jobs of a cluster: source it after cluster.sh.
 #
 #   submit NAME OPTION...   a batch job that trains, with requeue=auto; returns when it does; sets $job; its script
-#                           passes SIGUSR1 on to srun
+#                           passes SIGUSR1 on to srun; DDP_TEST_TERM=1: Slurm's SIGTERM does not end it
 #   field JOB KEY           what scontrol says
 #   job_is JOB STATE        waits until it is in that state
 #   log NAME, log_of NAME   the file, its text
@@ -40,6 +40,7 @@ export SLURM_CPU_BIND=none PROBE_PACE_MS=$PROBE_PACE_MS
 [ -z "\$DDP_TEST_PATH" ] || export PATH_BEFORE=\$PATH PATH=\$DDP_TEST_PATH
 \${PATH_BEFORE:+/usr/bin/}srun ${train[*]} --ckpt $cluster_dir/home/$name.ckpt\${SLURM_ARRAY_TASK_ID} &
 trap 'echo batch script got USR1; kill -USR1 \$!' USR1
+[ -z "\$DDP_TEST_TERM" ] || trap : TERM
 wait \$!
 code=\$?
 [ \$code -le 128 ] || { wait \$!; code=\$?; } # it was the trap that ended the first
