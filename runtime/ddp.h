@@ -396,17 +396,19 @@ int ddp_resume(ddp_t *d, const char *dir, ddp_error_t *errp);
  * and backward pass, for which ddp_step waits before it changes a parameter, written beside the steps that follow by
  * a thread, and committed when all ranks have written; until then it does not exist. At most one is in flight: where
  * one is, nothing is begun, and ddp_step sets `checkpoint` again when it is over; where no step follows,
- * ddp_checkpoint_wait and ddp_finalize take it. After a step that set `stop`, returns when it is committed. A
- * checkpoint that fails (full disk, a folder that vanished) is counted and does not end training; with the option
- * ckpt-required=on the call fails that finds out, here or in ddp_step. The first call opens dir, as
- * ddp_checkpoint_open does, unless that or ddp_resume has. The `keep` newest checkpoints stay. A step that dir has
- * already is not written again. Values must not be written between this and the next ddp_step. Collective. */
+ * ddp_checkpoint_wait and ddp_finalize take it. One in flight to another folder than dir is waited for first. After a
+ * step that set `stop`, returns when it is committed. A checkpoint that fails (full disk, a folder that vanished) is
+ * counted and does not end training; with the option ckpt-required=on the call fails that finds out, here or in
+ * ddp_step. The first call with a dir opens it, as ddp_checkpoint_open does, unless that or ddp_resume has. The `keep`
+ * newest checkpoints stay. A step that dir has already is not written again. Values must not be written between this
+ * and the next ddp_step. Collective. */
 int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp);
 
 /* Best before the first step, with no checkpoint in flight: opens dir for ddp_checkpoint without going on from
  * what lies there, so that no step is in vain where that fails: dir is made, found to be the same folder on every node
- * and to have no checkpoints (but those that ddp_resume was given), and the memory for saves is taken. A folder that
- * cannot be written is a warning, with ckpt-required=on an error. One that is open stays so. Collective. */
+ * and to have no checkpoints (but those that ddp_resume was given, or this program has saved), and the memory for saves
+ * is taken. A folder that cannot be written is a warning, with ckpt-required=on an error. One that is open stays so.
+ * Collective. */
 int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 
 /* Between steps: returns when the checkpoint in flight, and one that ddp_checkpoint was asked for meanwhile, are

@@ -38,6 +38,12 @@ for end in "settle=on" "settle=off"; do
             "$tmp/record-$layout-$end" | xargs)" "8 9"
     done
 done
+for layout in 2 1,1; do
+    PROBE_SLOW_COPY=1 ranks $layout "$tmp/two-$layout" steps=9 last=on best=on --ddp-ckpt-every=8
+    is "$layout: another folder's is taken behind the one in flight, and then the first one's again" \
+        "$rc $(cd "$tmp" && echo "two-$layout"*/*)" \
+        "0 two-$layout.best/step-00000009 two-$layout/step-00000008 two-$layout/step-00000009" || diag "$out$err"
+done
 # The optimizer waits for the copy, also one that takes longer than a step.
 sums() { (cd "$1" && find . -type f ! -name manifest.json | sort | xargs sha256sum); }
 for zero in 0 1; do

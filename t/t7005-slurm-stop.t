@@ -15,7 +15,7 @@ is "... saved, by all ranks" "$(saved usr1) $(steps_said usr1)" "1 1"
 like "... and said" "$(log_of usr1)" "train: stopped by SIGUSR1, with a checkpoint"
 is "... requeued once, by rank 0" "$(field "$job" Restarts) $(grep -c "job $job is requeued: restart 1 of at most 100" \
     "$(log usr1)")" "1 1"
-is "... after \`trap : TERM\` the batch script waits for srun" "$(grep '^srun ended' "$(log usr1)")" "srun ended with 75"
+is "... after \`trap : TERM\` the script waits for srun" "$(grep '^srun ended' "$(log usr1)")" "srun ended with 75"
 unlike "... and no rank was killed" "$(log_of usr1)" "Killed|exit code 1[^0-9]|died"
 forget "$job"
 

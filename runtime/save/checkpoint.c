@@ -276,6 +276,9 @@ bool checkpoint_close(struct save *save)
     free(c->attached);
     free(c->sum);
     free(c->dir);
+    for (int i = 0; i < c->n_left; i++)
+        free(c->left_dir[i]);
+    free(c->left_dir);
     free(c->resumed_dir);
     free(c->passed.step);
     *c = (struct checkpoint){0};
@@ -364,12 +367,12 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
     struct checkpoint *c = &save->checkpoint;
     uint64_t began = clock_ns();
     ddp_error_t why;
-    if (c->phase != CHECKPOINT_IDLE && c->is_stopping && checkpoint_settle(save, errp) < 0)
+    if (c->phase != CHECKPOINT_IDLE && (c->is_stopping || !is_open(c, dir)) && checkpoint_settle(save, errp) < 0)
         return -1;
     if (c->phase != CHECKPOINT_IDLE) {
         c->status.n_postponed += !c->is_postponed;
         c->is_postponed = true;
-        c->is_asked = !save->foreign.is_open && is_open(c, dir);
+        c->is_asked = !save->foreign.is_open;
         return 0;
     }
     c->is_asked = false;

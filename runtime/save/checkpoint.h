@@ -56,6 +56,8 @@ struct checkpoint {
     uint64_t newest_known;        /* rank 0: the step of commit.h's `known`, as far as this job has listed dir */
     char token[2 * COMMIT_TOKEN_BYTES + 1];
     char *resumed_dir;            /* the folder that ddp_resume was given; or NULL */
+    char **left_dir;              /* [n_left] what dir was before, once each */
+    int n_left;
     struct folder_steps passed;   /* what it found broken there, newer than what it resumed from; on rank 0 without what
                                    * has been removed since, or set aside: */
     bool is_unread;               /* some of that could not be read, and may be whole */

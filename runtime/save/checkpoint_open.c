@@ -62,10 +62,23 @@ struct place {
     uint64_t newest; /* rank 0 */
 };
 
+static int find_left(const struct checkpoint *c, const char *path)
+{
+    int i = 0;
+    while (i < c->n_left && strcmp(c->left_dir[i], path) != 0)
+        i++;
+    return i;
+}
+
+/* It has gone on from the checkpoints there, or they are its own. */
+static bool is_of_this_training(const struct checkpoint *c, const char *path)
+{
+    return (c->resumed_dir && !strcmp(c->resumed_dir, path)) || find_left(c, path) < c->n_left;
+}
+
 /* Rank 0: the folder, which is open, is no other training's, and can be written. A probe is left in it. */
 static enum finding look_into(struct save *save, struct savedir *dir, uint64_t *ret_newest, ddp_error_t *errp)
 {
-    const char *resumed = save->checkpoint.resumed_dir;
     char probe[64];
     uint64_t *step;
     size_t n;
@@ -76,9 +89,9 @@ static enum finding look_into(struct save *save, struct savedir *dir, uint64_t *
         return UNWRITABLE;
     *ret_newest = n ? step[n - 1] : 0;
     free(step);
-    if (n && (!resumed || strcmp(resumed, dir->path) != 0)) {
-        error_set(errp, DDP_E_USAGE, EEXIST, "%.150s has checkpoints already: resume from them (--resume auto), or "
-                  "name another folder", dir->path);
+    if (n && !is_of_this_training(&save->checkpoint, dir->path)) {
+        error_set(errp, DDP_E_USAGE, EEXIST, "%.150s has checkpoints already: resume from them (ddp_resume; --resume "
+                  "auto), or name another folder", dir->path);
         return WRONG;
     }
     return is_writable ? look_who_else(save, dir, errp) : UNWRITABLE;
@@ -163,6 +176,26 @@ static int find_folder(struct save *save, const char *dir, struct place *ret, dd
                     errp);
 }
 
+/* Another folder is dir from now on. */
+static int change(struct checkpoint *c, const char *dir, ddp_error_t *errp)
+{
+    bool is_new = c->dir && find_left(c, c->dir) == c->n_left;
+    char **all = is_new ? realloc(c->left_dir, ((size_t)c->n_left + 1) * sizeof *all) : c->left_dir;
+    char *copy = strdup(dir);
+    if (all)
+        c->left_dir = all;
+    if ((is_new && !all) || !copy) {
+        free(copy);
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a path");
+    }
+    if (is_new)
+        c->left_dir[c->n_left++] = c->dir;
+    else
+        free(c->dir);
+    c->dir = copy;
+    return 0;
+}
+
 int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
@@ -176,12 +209,11 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
     remove_probe(save, dir);
     if (rc == 0)
         rc = checkpoint_take_memory(save, errp);
-    char *copy = rc == 0 ? strdup(dir) : NULL;
-    if (rc != 0 || !copy)
-        return rc != 0 ? rc : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a path");
+    if (rc != 0)
+        return rc;
     checkpoint_leave(save);
-    free(c->dir);
-    c->dir = copy;
+    if (change(c, dir, errp) < 0)
+        return -1;
     c->known = found.known;
     c->newest_known = found.newest;
     c->has_last = false;

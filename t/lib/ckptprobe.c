@@ -10,6 +10,7 @@
  *     kill=0         SIGKILL to all of this rank, 0, after that step
  *     wait=off       ddp_checkpoint_wait after each checkpoint
  *     last=off       a checkpoint at the end
+ *     best=off       before it, one in DIR.best
  *     pause=0        $PROBE_PAUSE, a command, after that step
  *     join=0         all ranks but 0 have no more data after that step
  *     settle=off     leave the last checkpoint to ddp_finalize
@@ -40,7 +41,7 @@
 static const char *const defaults[][2] = {
     {"steps", "12"}, {"shards", "0"},   {"resume", ""}, {"load", ""},    {"stop", "0"},   {"kill", "0"},
     {"wait", "off"}, {"last", "off"},   {"pause", "0"},  {"sgd", "off"},  {"small", "off"}, {"extra", "off"},
-    {"samples", "1000"}, {"join", "0"}, {"settle", "off"}, {"calls", "off"}, {"leave", "0"},
+    {"samples", "1000"}, {"join", "0"}, {"settle", "off"}, {"best", "off"}, {"calls", "off"}, {"leave", "0"},
     {"open", "off"}, {"memory", "0"},   {"abort", "off"},
 };
 enum { N_KEYS = sizeof defaults / sizeof *defaults };
@@ -203,6 +204,13 @@ static void print_warning(ddp_t *d)
     strcpy(last, c.warning);
 }
 
+static int save_best(ddp_t *d, const char *dir)
+{
+    char best[200];
+    snprintf(best, sizeof best, "%s.best", dir);
+    return is_on("best") ? ddp_checkpoint(d, best, &e) : 0;
+}
+
 static int train(ddp_t *d, const char *dir)
 {
     const struct ddp_world *w = ddp_world(d);
@@ -224,6 +232,8 @@ static int train(ddp_t *d, const char *dir)
             printf("step %d %a\n", (int)s.step, s.loss);
             fflush(stdout);
         }
+        if (s.step == number("steps") && save_best(d, dir))
+            return -1;
         if ((s.checkpoint || s.stop || (is_on("last") && s.step == number("steps"))) && ddp_checkpoint(d, dir, &e))
             return -1;
         if (s.stop && is_in_flight(d))
