@@ -21,6 +21,10 @@ is "one file for two ranks: exit code" "$rc" 2
 like "... names the cure" "$err" "put %r"
 DDP_TRACE=/nowhere/x-%r.json train
 like "a file that cannot be written is named" "$err" "rank 0: trace /nowhere/x-0.json: No such file"
+mkfifo pipe-0.json pipe-1.json
+run_deadline=20 train --ddp-trace=pipe-%r.json
+like "a pipe that nobody reads is refused, with the cure" "$rc $err" \
+    "^2 .*trace pipe-[01].json: it is a pipe.*name a file"
 mkdir full
 for r in 0 1; do ln -s /dev/full full/$r.json; done
 train --ddp-trace=full/%r.json

@@ -159,21 +159,37 @@ ssize_t io_read_up_to(int fd, void *buf, size_t n)
     return (ssize_t)done;
 }
 
-char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_error_t *errp)
+int io_open_file(const char *path, uint64_t *ret_bytes, ddp_error_t *errp)
 {
     struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        error_errno(errp, "cannot read %s", path);
+    } else if (!S_ISREG(st.st_mode)) {
+        error_set(errp, DDP_E_DATA, EINVAL, "%s is not a regular file", path);
+    } else if (fcntl(fd, F_SETFL, 0) < 0) { /* no read may come back without having waited for a lock */
+        error_errno(errp, "cannot read %s", path);
+    } else {
+        *ret_bytes = (uint64_t)st.st_size;
+        return fd;
+    }
+    io_close(fd);
+    return -1;
+}
+
+char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_error_t *errp)
+{
+    uint64_t size;
     char *text = NULL;
     ssize_t n = -1;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        error_errno(errp, "cannot read %s", path);
-    else if (!S_ISREG(st.st_mode))
-        error_set(errp, DDP_E_DATA, EINVAL, "%s is not a regular file", path);
-    else if ((uint64_t)st.st_size > max_bytes)
+    int fd = io_open_file(path, &size, errp);
+    if (fd < 0)
+        return NULL;
+    if (size > max_bytes)
         error_set(errp, DDP_E_DATA, EFBIG, "%s: longer than %zu bytes", path, max_bytes);
-    else if (!(text = malloc((size_t)st.st_size + 1)))
+    else if (!(text = malloc((size_t)size + 1)))
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for %s", path);
-    else if ((n = io_read_up_to(fd, text, (size_t)st.st_size)) < 0)
+    else if ((n = io_read_up_to(fd, text, (size_t)size)) < 0)
         error_errno(errp, "cannot read %s", path);
     io_close(fd);
     if (n < 0) {

@@ -33,8 +33,12 @@ bool io_same_user(int fd);
 /* Up to n bytes of a file, fewer where it ends before. How many, or -1 with errno. */
 ssize_t io_read_up_to(int fd, void *buf, size_t n);
 
-/* The whole of a regular file of at most max_bytes, with a null byte behind it, which *ret_bytes does not count;
- * malloc, the caller frees. A pipe in its place does not hold anyone up. NULL: the error names the path. */
+/* Opens a regular file for reading; a pipe in its place does not hold anyone up. The descriptor, or -1: the error names
+ * the path. */
+int io_open_file(const char *path, uint64_t *ret_bytes, ddp_error_t *errp);
+
+/* The whole of such a file of at most max_bytes, with a null byte behind it, which *ret_bytes does not count; malloc,
+ * the caller frees. NULL: the error names the path. */
 char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_error_t *errp);
 
 /* io_random: n bytes from the kernel's random source. io_random_hex: the same as 2n lower-case hexadecimal digits (buf

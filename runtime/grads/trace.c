@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int path_of(const char *pattern, int rank, int n_ranks, char *path, size_t size, ddp_error_t *errp)
 {
@@ -25,8 +26,12 @@ int trace_open(struct trace *t, const char *pattern, int rank, int n_ranks, ddp_
 {
     static const char *const track[TRACE_TRACKS] = {"steps", "gradients", "buckets", "GPU"};
     char path[sizeof t->path];
+    struct stat st;
     if (path_of(pattern, rank, n_ranks, path, sizeof path, errp) < 0)
         return -1;
+    if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
+        return error_set(errp, DDP_E_USAGE, EINVAL, "trace %.160s: it is a pipe, which holds up training while nobody "
+                         "reads it: name a file", path);
     FILE *f = fopen(path, "we");
     if (!f)
         return error_errno(errp, "trace %.200s", path);

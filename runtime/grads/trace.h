@@ -18,7 +18,8 @@ struct trace {
     char path[512]; /* for errors */
 };
 
-/* Every %r in pattern becomes the rank; with several ranks there must be one. A file that exists is overwritten. */
+/* Every %r in pattern becomes the rank; with several ranks there must be one. A file that exists is overwritten;
+ * a pipe is refused. */
 int trace_open(struct trace *t, const char *pattern, int rank, int n_ranks, ddp_error_t *errp);
 void trace_close(struct trace *t); /* a zeroed struct is allowed */
 

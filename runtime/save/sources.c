@@ -37,12 +37,11 @@ int source_read(const struct source_tensor *t, void *ret, size_t n, uint64_t at,
 
 static int read_head(struct source *s, ddp_error_t *errp)
 {
-    struct stat st;
+    uint64_t size;
     unsigned char first[8];
-    s->fd = open(s->path, O_RDONLY | O_CLOEXEC);
-    if (s->fd < 0 || fstat(s->fd, &st) < 0)
-        return error_errno(errp, "cannot read %s", s->path);
-    uint64_t size = (uint64_t)st.st_size;
+    s->fd = io_open_file(s->path, &size, errp);
+    if (s->fd < 0)
+        return -1;
     if (size < sizeof first)
         return error_set(errp, DDP_E_DATA, EBADMSG, "%s is no safetensors file: it has %llu bytes", s->path,
                          (unsigned long long)size);
