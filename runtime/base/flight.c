@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/io.h"
 
 #define MEMFD "ddp-flight"
 
@@ -37,7 +38,7 @@ flight_t *flight_open(int rank, int size)
     flight_t *f = malloc(sizeof *f);
     int fd = f ? memfd_create(MEMFD, MFD_CLOEXEC) : -1;
     void *p = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, sizeof *f->page) == 0)
+    if (fd >= 0 && io_grow(fd, sizeof *f->page) == 0)
         p = mmap(NULL, sizeof *f->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
         if (fd >= 0)

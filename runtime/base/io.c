@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -199,6 +200,16 @@ char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_er
     text[n] = 0;
     *ret_bytes = (size_t)n;
     return text;
+}
+
+int io_grow(int fd, size_t n_bytes)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && n_bytes > files.rlim_cur) {
+        errno = EFBIG;
+        return -1;
+    }
+    return ftruncate(fd, (off_t)n_bytes);
 }
 
 int io_random(void *buf, size_t n, ddp_error_t *errp)

@@ -41,6 +41,10 @@ int io_open_file(const char *path, uint64_t *ret_bytes, ddp_error_t *errp);
  * the caller frees. NULL: the error names the path. */
 char *io_read_file(const char *path, size_t max_bytes, size_t *ret_bytes, ddp_error_t *errp);
 
+/* ftruncate() of a file that grows, with EFBIG where `ulimit -f` allows less, by which ftruncate ends the process
+ * (SIGXFSZ). The file may be memory (memfd). 0, or -1 with errno. */
+int io_grow(int fd, size_t n_bytes);
+
 /* io_random: n bytes from the kernel's random source. io_random_hex: the same as 2n lower-case hexadecimal digits (buf
  * holds 2n + 1). */
 int io_random(void *buf, size_t n, ddp_error_t *errp);

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,19 +85,11 @@ static bool map(struct slots *ret, int fd, size_t n_bytes, uint64_t key)
     return true;
 }
 
-/* ftruncate would end the process by SIGXFSZ. */
-static bool is_allowed(size_t n_bytes)
-{
-    struct rlimit files;
-    errno = EFBIG;
-    return getrlimit(RLIMIT_FSIZE, &files) < 0 || n_bytes <= files.rlim_cur;
-}
-
 int slots_make(struct slots *ret, size_t n_bytes, uint64_t key, ddp_error_t *errp)
 {
     int fd = memfd_create(MEMFD, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || !is_allowed(slots_bytes(n_bytes)) || ftruncate(fd, (off_t)slots_bytes(n_bytes)) < 0 ||
-        fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) < 0 || !map(ret, fd, n_bytes, key)) {
+    if (fd < 0 || io_grow(fd, slots_bytes(n_bytes)) < 0 || fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) < 0 ||
+        !map(ret, fd, n_bytes, key)) {
         error_errno(errp, "no memory for two snapshots of %zu bytes", n_bytes);
         io_close(fd);
         return -1;

@@ -64,9 +64,12 @@ static int grow(struct shm *s, size_t total, ddp_error_t *errp)
 {
     if (check_memory(total, errp) < 0)
         return -1;
-    if (ftruncate(s->memfd, (off_t)total) < 0)
-        return error_errno(errp, "%zu MiB of shared memory", total >> 20);
-    return 0;
+    if (io_grow(s->memfd, total) == 0)
+        return 0;
+    if (errno == EFBIG)
+        return error_set(errp, DDP_E_USAGE, EFBIG, "this node's ranks share %zu MiB of memory, which is more than "
+                         "`ulimit -f` allows: raise it", (total + (1 << 20) - 1) >> 20);
+    return error_errno(errp, "%zu MiB of shared memory", total >> 20);
 }
 
 static socklen_t abstract_address(const char *name, struct sockaddr_un *a)

@@ -2,6 +2,7 @@
 #include "t/unit/unit.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "runtime/base/flight.h"
@@ -63,10 +64,25 @@ static void of_several_the_first_is_seen(void **state)
     flight_close(second);
 }
 
+/* Of files: where such a limit is exceeded, the kernel ends the process by a signal. */
+static void beyond_a_limit_of_size_there_is_none(void **state)
+{
+    struct rlimit before, now;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    now = before;
+    now.rlim_cur = 512;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+    flight_t *f = flight_open(0, 1);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_null(f);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_reader_sees_the_last_calls),
     cmocka_unit_test(of_several_the_first_is_seen),
     cmocka_unit_test(without_one_nothing_happens),
+    cmocka_unit_test(beyond_a_limit_of_size_there_is_none),
 };
 
 UNIT_MAIN(tests)

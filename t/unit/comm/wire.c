@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -197,10 +198,34 @@ static void a_flood_does_not_keep_ranks_apart(void **state)
     }
 }
 
+/* Of files: where such a limit is exceeded, the kernel ends the process by a signal. */
+static void a_limit_of_size_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"n0", "n0"};
+    struct rlimit before, now;
+    char name[SHM_NAME_MAX + 1] = "";
+    ddp_error_t e = {0};
+    struct handshake m = {.fd = -1};
+    struct world *w = world_from_keys(0, 2, keys, keys);
+    struct shm leader = shm_of(w, 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    now = before;
+    now.rlim_cur = 1024;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+    int rc = shm_offer(&leader, &m, name, &e);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(rc, -1);
+    assert_error_has(e, "share 1 MiB of memory, which is more than `ulimit -f` allows: raise it");
+    shm_clear(&leader);
+    world_destroy(w);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_flood_does_not_keep_ranks_apart),
     cmocka_unit_test(a_leader_that_does_not_listen_ends_at_the_deadline),
     cmocka_unit_test(a_refusal_reaches_every_rank),
     cmocka_unit_test(a_death_after_the_exchange_ends_at_the_deadline),
+    cmocka_unit_test(a_limit_of_size_is_an_error),
 };
 UNIT_MAIN(tests)
