@@ -14,12 +14,14 @@
  * thread that is left behind at ours (struct request, call.h). */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pmix.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
 
 #include "pmix/boot_carried.h"
@@ -86,6 +88,16 @@ static void *open_library(ddp_error_t *errp)
     return NULL;
 }
 
+/* Whether this program has no loader: a library that it opens brings a second libc, and ends it by SIGSEGV. */
+static bool is_static_program(void)
+{
+    const ElfW(Phdr) *segment = (const void *)(uintptr_t)getauxval(AT_PHDR);
+    for (unsigned long n = segment ? getauxval(AT_PHNUM) : 0; n > 0; n--, segment++)
+        if (segment->p_type == PT_INTERP)
+            return false;
+    return segment != NULL;
+}
+
 static int load(struct api *api, ddp_error_t *errp)
 {
     const struct {
@@ -95,6 +107,10 @@ static int load(struct api *api, ddp_error_t *errp)
         {"PMIx_Init", &api->init},         {"PMIx_Finalize", &api->finalize}, {"PMIx_Put", &api->put},
         {"PMIx_Commit", &api->commit},     {"PMIx_Get_nb", &api->get_nb},     {"PMIx_Error_string", &api->error_string},
     };
+    if (is_static_program())
+        return error_set(errp, DDP_E_BOOT, ENOTSUP, "this program was linked with -static, and libpmix cannot be "
+                         "opened in such a one: link it without, as libddp.a allows, or start it with "
+                         "\"srun --ddp=on,mpi=pmi2\"");
     void *lib = open_library(errp); /* stays open: the library has threads */
     if (!lib)
         return -1;

@@ -31,6 +31,15 @@ run ${CC:-cc} -o "$tmp/linear-static" "$docdir/examples/linear.c" \
 is "... and against the static one" "$rc$err" 0
 run "$tmp/linear-static" /usr/share/common-licenses/GPL-3
 like "... which runs without the other" "$rc:$(ldd "$tmp/linear-static" | grep libddp):$out" "^0::.*step 500 loss"
+# shellcheck disable=SC2046
+run ${CC:-cc} -static -o "$tmp/linear-alone" "$docdir/examples/linear.c" \
+    $(pkg-config --define-variable=prefix="$prefix" --cflags --libs --static libddp)
+is "... and against no shared library at all" "$rc" 0 || diag "$err"
+run "$tmp/linear-alone" /usr/share/common-licenses/GPL-3
+like "... which runs, too" "$rc:$out" "^0:.*step 500 loss"
+DDP_BOOT=pmix run "$tmp/linear-alone" /usr/share/common-licenses/GPL-3
+like "... but not with libpmix, and says so" "$rc:$err" \
+    "^1:.*(linked with -static.*link it without.*srun --ddp=on,mpi=pmi2|this build .*lacks PMIx)"
 run "$(find "$root" -path "*/slurm-ddp/train")" --version
 like "the trainer is installed apart from PATH" "$out" "^train \(slurm-ddp\)"
 # What the guide says for an installation below $HOME, word for word, where configure had that prefix.
