@@ -21,6 +21,9 @@ int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t
     if (phases == 1u << PHASE_OPEN)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: comes too late: parameters, options and hooks are "
                          "declared before ddp_commit, which comes once", d->team.me.rank, call);
+    if (phases == 1u << PHASE_COMMITTED && d->phase > PHASE_COMMITTED && d->phase != PHASE_STATE)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: comes too late: the data are opened once, after "
+                         "ddp_commit", d->team.me.rank, call);
     if (phases == 1u << PHASE_STATE)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: call ddp_state_open first, in place of ddp_commit",
                          d->team.me.rank, call);

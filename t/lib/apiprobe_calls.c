@@ -170,7 +170,10 @@ int case_refuse(ddp_t *d)
     struct ddp_step s;
     float x = 1;
     bool sync = false;
-    CHECK(open_three(d, 5, 2) == 0 && ddp_batch_next(d, &k, &e) == 0 && !k.sync);
+    CHECK(open_three(d, 5, 2) == 0);
+    CHECK(ddp_data_open(d, 1000, 2, 2, 0, 1, &e) == -1 && strstr(e.text, "the data are opened once, after ddp_commit"));
+    CHECK(ddp_batch_next(d, &k, &e) == 0 && !k.sync);
+    CHECK(ddp_data_open(d, 1000, 2, 2, 0, 1, &e) == -1 && strstr(e.text, "the data are opened once, after ddp_commit"));
     ddp_grad_ready(d, 2);
     CHECK(ddp_barrier(d, &e) == -1 && strstr(e.text, "gradients are on their way"));
     CHECK(!ddp_allreduce(d, &x, 1, DDP_F32, DDP_SUM, &e) && strstr(e.text, "gradients are on their way"));
