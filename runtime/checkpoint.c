@@ -46,6 +46,7 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
         return -1;
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     int rc = checkpoint_take(&d->save, dir, NULL, errp);
+    d->has_saved |= rc == 0;
     parts_go(&d->parts, part);
     events_saved(d);
     return rc;
@@ -57,6 +58,7 @@ EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
         return -1;
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     int rc = checkpoint_wait(&d->save, errp);
+    d->has_saved = false;
     parts_go(&d->parts, part);
     events_saved(d);
     return rc;

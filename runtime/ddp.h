@@ -270,7 +270,8 @@ static inline int ddp_commit(ddp_t *d, const struct ddp_optimizer *opt, ddp_erro
 static inline struct ddp_param ddp_param_get(const ddp_t *d, int id);
 
 /* Parameter id's value to, and from, the processor's memory, n_elems floats, wherever it lies; waits until it is done.
- * A write comes between steps, and never after ddp_checkpoint before the next ddp_step. Not collective. */
+ * A write comes between steps, and is refused after ddp_checkpoint before ddp_checkpoint_wait or the next ddp_step. Not
+ * collective. */
 int ddp_param_read(ddp_t *d, int id, float *ret, ddp_error_t *errp);
 int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *errp);
 

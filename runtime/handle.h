@@ -41,6 +41,7 @@ struct ddp {
     struct zero_gpu spread;    /* on a GPU: who owns which part of the optimizer's state */
     unsigned stop_signals;   /* to be caught (stop_parse) */
     bool has_stray_mark;     /* a gradient was marked outside a micro-step */
+    bool has_saved;          /* ddp_checkpoint was called, and neither ddp_step nor ddp_checkpoint_wait since */
     struct save save;
     struct verify verify;
     struct parts parts;      /* where this rank's time goes */

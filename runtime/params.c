@@ -105,6 +105,9 @@ EXPORT int ddp_param_write(ddp_t *d, int id, const float *value, ddp_error_t *er
 {
     if (expect_param(d, id, 1u << PHASE_COMMITTED | 1u << PHASE_IDLE, "ddp_param_write", errp) < 0)
         return -1;
+    if (d->has_saved) /* a checkpoint that waits for the one in flight would have other values than were asked for */
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_param_write: a checkpoint is to have the present "
+                         "values: call ddp_checkpoint_wait first, or write after the next ddp_step", d->team.me.rank);
     struct ddp_param p = tensors(d, id);
     checkpoint_wait_copied(&d->save);
     if (arena_write(&d->state.arena, p.value, value, p.n_elems * sizeof *value, errp) < 0)

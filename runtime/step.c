@@ -275,6 +275,7 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
 {
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0 || check_stray_mark(d, errp) < 0)
         return -1;
+    d->has_saved = false;
     uint64_t began_ns = clock_ns();
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     errp = errp ? errp : &own;

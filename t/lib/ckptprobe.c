@@ -283,6 +283,7 @@ static int calls(ddp_t *d, const char *dir)
 {
     struct ddp_batch b;
     struct ddp_step s;
+    const float *value = ddp_param_get(d, 0).grad;
     if (refused(ddp_checkpoint_note(d, "colour", "red", &e), "there are products=TEXT, data=TEXT and threads=N") ||
         refused(ddp_checkpoint_note(d, "threads", "many", &e), "threads=many") ||
         refused(ddp_checkpoint_note(d, "products", "a\nb", &e), "one line") || ddp_checkpoint_wait(d, &e) ||
@@ -295,11 +296,13 @@ static int calls(ddp_t *d, const char *dir)
         ddp_grad_ready(d, p);
     if (ddp_backward_end(d, 1, 1, &e) || refused(ddp_checkpoint(d, dir, &e), "call ddp_step first") ||
         ddp_step(d, &s, &e) || refused(ddp_resume(d, dir, &e), "before the first step") ||
-        ddp_checkpoint(d, dir, &e) || refused(ddp_checkpoint_open(d, "x", &e), "in flight: call ddp_checkpoint_wait") ||
+        ddp_param_write(d, 0, value, &e) || ddp_checkpoint(d, dir, &e) ||
+        refused(ddp_param_write(d, 0, value, &e), "call ddp_checkpoint_wait first") ||
+        refused(ddp_checkpoint_open(d, "x", &e), "in flight: call ddp_checkpoint_wait") ||
         refused(ddp_checkpoint_attach(d, "a", "b", &e), "before ddp_resume"))
         return -1;
     if (ddp_world(d)->size > 1 &&
-        (ddp_checkpoint_wait(d, &e) ||
+        (ddp_checkpoint_wait(d, &e) || ddp_param_write(d, 0, value, &e) ||
          refused(ddp_checkpoint(d, ddp_world(d)->rank ? "/tmp/a" : "/tmp/b", &e), "name the same folder")))
         return -1;
     return puts("ok"), 0;
