@@ -37,6 +37,19 @@ for n in 1 3; do
     is "the same parameters on $n ranks: each window counts once" "$rc:$out$err" "0:$want"
 done
 
+fault=$top_builddir/t/lib/.libs/fault.so
+stopped=(SLURM_JOB_ID=1 SLURM_JOB_END_TIME=1) # the job's time is over before the first step
+run env "${stopped[@]}" "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/stop"
+is "asked to stop: saves, and says so by its exit code" "$rc $(ls "$tmp/stop")" "75 step-00000001"
+broken=(LD_PRELOAD="$fault" FAULT_DIR="$tmp/full" FAULT_FROM=.saving- FAULT_RANK=1 FAULT_AT=1 FAULT_DO=ENOSPC
+    FAULT_TIMES=0)
+run env "${broken[@]}" "${stopped[@]}" "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/full"
+is "asked to stop, and the disk is full: exit code" "$rc $(ls "$tmp/full")" "1 "
+is "... rank 0 alone says why" "$(grep -c "step 1 failed: rank 1: .*No space left on device" <<<"$err")" 1 ||
+    diag "$err"
+run env DDP_CKPT_EVERY=0 "${broken[@]}" "$top_builddir/ddp" run -n 2 "$linear" "$text" --ckpt "$tmp/full"
+like "at the end, and the disk is full" "$rc $err" '^1 .*step 500 failed: rank 1: .*No space left on device'
+
 run env DDP_CKPT_EVERY=100 DDP_KEEP=9 "$top_builddir/ddp" run -n 2 "$linear" "$top_srcdir/LICENSE" --ckpt "$tmp/golden"
 ok "the bits of every processor (contrib/arm64 compares them too)" env -C "$tmp/golden/step-00000100" \
     sha256sum -c --quiet "$top_srcdir/t/data/linear.sha256"

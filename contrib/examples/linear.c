@@ -117,8 +117,12 @@ int main(int argc, char **argv)
         if (ckpt && (s.checkpoint || s.stop) && ddp_checkpoint(d, ckpt, &e))
             goto fail;
     }
-    if (ckpt && (ddp_checkpoint(d, ckpt, &e) || ddp_checkpoint_wait(d, &e))) /* of the last step, if it has none */
+    struct ddp_checkpoint_status c = {.last_step = s.step};
+    if (ckpt && (ddp_checkpoint(d, ckpt, &e) || ddp_checkpoint_wait(d, &e) || ddp_checkpoint_status(d, &c)))
         goto fail;
+    bool is_saved = c.last_step == s.step; /* a checkpoint that fails is no error above; all ranks see alike */
+    if (!is_saved && ddp_world(d)->rank == 0)
+        fprintf(stderr, "%s\n", c.warning);
     double loss;
     if (!s.stop) {
         if (evaluate(d, W.value, Z.value, n, &loss, &e))
@@ -127,7 +131,7 @@ int main(int argc, char **argv)
             printf("all windows: loss %.6f\n", loss);
     }
     ddp_finalize(d);
-    return ckpt && s.stop ? DDP_EXIT_STOPPED : 0;
+    return !is_saved ? 1 : ckpt && s.stop ? DDP_EXIT_STOPPED : 0; /* 75 promises a checkpoint */
 fail:
     fprintf(stderr, "%s\n", e.text);
     ddp_abort(d, 1, e.text);
