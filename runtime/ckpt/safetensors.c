@@ -82,7 +82,10 @@ int st_check_name(const char *name, ddp_error_t *errp)
         return error_set(errp, DDP_E_USAGE, EINVAL, "a tensor's name has 1 to %d bytes, not %zu", ST_NAME_MAX, n);
     if (!strcmp(name, METADATA))
         return error_set(errp, DDP_E_USAGE, EINVAL, "no tensor can be named " METADATA);
+    errno = 0;
     json_t *text = json_string(name);
+    if (!text && errno == ENOMEM)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for the name of tensor \"%s\"", name);
     if (!text)
         return error_set(errp, DDP_E_USAGE, EILSEQ, "the name of tensor \"%s\" is not UTF-8", name);
     json_decref(text);

@@ -36,7 +36,7 @@ struct json_t;
 int st_read_type(const struct json_t *tensor, struct st_tensor *ret);
 struct json_t *st_make_shape(const struct st_tensor *t);
 
-/* 1 to ST_NAME_MAX bytes of UTF-8, and not "__metadata__". DDP_E_USAGE. */
+/* 1 to ST_NAME_MAX bytes of UTF-8, and not "__metadata__": else DDP_E_USAGE; DDP_E_SYSTEM: no memory. */
 int st_check_name(const char *name, ddp_error_t *errp);
 
 struct st_head {

@@ -1,5 +1,9 @@
 #include "t/unit/unit.h"
 
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+
 #include "runtime/base/bytes.h"
 #include "runtime/ckpt/safetensors.h"
 
@@ -270,9 +274,31 @@ static void names_and_shapes_are_checked_when_written(void **state)
     assert_int_equal(st_dtype_size(ST_COUNT), 0);
 }
 
+static void *no_memory(size_t n_bytes)
+{
+    (void)n_bytes;
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void a_name_is_not_called_wrong_for_want_of_memory(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    json_set_alloc_funcs(no_memory, free);
+    int rc = st_check_name("a", &e);
+    json_set_alloc_funcs(malloc, free);
+    assert_int_equal(rc, -1);
+    assert_error_has(e, "no memory for the name of tensor \"a\"");
+    errno = ENOMEM; /* of a call before */
+    assert_int_equal(st_check_name("\xff", &e), -1);
+    assert_error_has(e, "UTF-8");
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_bytes_are_those_of_the_format), cmocka_unit_test(what_is_written_is_read),
     cmocka_unit_test(others_files_are_read),             cmocka_unit_test(the_hostile_is_refused),
     cmocka_unit_test(depth_and_length_are_bounded),      cmocka_unit_test(names_and_shapes_are_checked_when_written),
+    cmocka_unit_test(a_name_is_not_called_wrong_for_want_of_memory),
 };
 UNIT_MAIN(tests)
