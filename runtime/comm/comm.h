@@ -99,6 +99,7 @@ struct comm_reduce {
                           start: a power of two, COMM_BLOCK to COMM_UNIT_MAX; 0: COMM_BLOCK */
     bool owned_only;   /* reduce-scatter: only the pieces that this rank owns (comm_owned) hold results; the content of
                           the others is undefined */
+    bool is_scatter;   /* a part of comm_reduce_scatter: what ranks compare, and what errors call it */
     comm_visit_f *visit; /* or NULL */
     void *ctx;
     uint64_t *done_ns; /* or NULL; borrowed until comm_wait: when this rank had all results (clock.h), which stands

@@ -102,7 +102,7 @@ bool engine_feed(comm_t *c)
     for (comm_work_t *w; (w = e->feeding) && has_room(c, w) && !has_copied;) {
         has_moved = true;
         if (!w->is_begun) {
-            w->call = comm_number(c, w->kind == WORK_GATHER ? WATCH_IN_ALLGATHER : WATCH_IN_ALLREDUCE, w->args);
+            w->call = comm_number(c, w->what, w->args);
             w->number = c->shm.begun;
             w->is_begun = true;
         }
@@ -261,10 +261,9 @@ void engine_look(comm_t *c)
     const comm_work_t *w = is_fed ? engine_op(e, e->over + 1)->work : e->feeding;
     if (!w || (is_fed && shm_check_calls(&c->shm, w->number, false, NULL) < 0))
         return;
-    enum watch_what what = w->kind == WORK_GATHER ? WATCH_IN_ALLGATHER : WATCH_IN_ALLREDUCE;
     for (int l = 0; l < c->local_size; l++) /* a rank comes before it leaves: what is read first is whether it left */
         if (watch_has_left(c->watch, rank_of(c, l)) && waits_for(c, l))
-            watch_raise(c->watch, WATCH_LEFT, rank_of(c, l), c->rank, what);
+            watch_raise(c->watch, WATCH_LEFT, rank_of(c, l), c->rank, w->what);
 }
 
 int engine_init(comm_t *c, ddp_error_t *errp)

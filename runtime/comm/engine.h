@@ -28,6 +28,7 @@
 #include "runtime/comm/bypass.h"
 #include "runtime/comm/comm.h"
 #include "runtime/comm/plan.h"
+#include "runtime/comm/watch.h"
 
 enum {
     ENGINE_OPS = 64,
@@ -53,6 +54,7 @@ struct comm_work {
     comm_t *comm;
     comm_work_t *next, *prev;
     enum work_kind kind;
+    enum watch_what what; /* the call that it is of */
     struct comm_segment *segment;
     struct comm_ranges ranges;
     enum ddp_op op;

@@ -316,7 +316,7 @@ static bool end_share(comm_t *c)
             continue;
         is_needed = true;
         if (tcp_is_lost(c->tcp, k) && !watch_is_broken(c->watch))
-            tcp_lost(c->tcp, k, c->watch, WATCH_IN_ALLREDUCE);
+            tcp_lost(c->tcp, k, c->watch, engine_op(e, n)->work->what);
     }
     if (is_needed)
         return false;

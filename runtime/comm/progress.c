@@ -92,7 +92,7 @@ static bool is_over(const comm_t *c, const comm_work_t *w)
 
 static enum watch_what what_of(const comm_work_t *w)
 {
-    return w && w->kind == WORK_GATHER ? WATCH_IN_ALLGATHER : WATCH_IN_ALLREDUCE;
+    return w ? w->what : WATCH_IN_ALLREDUCE;
 }
 
 /* Nothing has moved for a while: looks for who will never come, and sleeps. */

@@ -64,6 +64,7 @@ static int begin(struct scatter *x, int half, size_t at, size_t n, ddp_error_t *
     }
     struct comm_reduce r = {.segment = &c->moves, .ranges = ranges, .n_ranges = size, .op = x->op};
     r.owned_only = x->is_even;
+    r.is_scatter = true;
     x->pieces[half] = (struct piece){comm_reduce_start(c, &r, errp), at, n};
     return x->pieces[half].work ? 0 : -1;
 }

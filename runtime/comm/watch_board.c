@@ -41,8 +41,8 @@ struct cause cause_unpack(uint64_t word)
 const char *watch_what_name(enum watch_what what)
 {
     static const char *const names[] = {"barrier",    "all-reduce",       "broadcast",
-                                        "all-gather", "segment creation", "wire-up",
-                                        "the wire-up of NCCL", "an operation of NCCL",
+                                        "all-gather", "reduce-scatter",   "segment creation",
+                                        "wire-up",    "the wire-up of NCCL", "an operation of NCCL",
                                         "the registration of memory with NCCL",
                                         "the registration of a window with NCCL", "the end of NCCL"};
     return (size_t)what < sizeof names / sizeof *names ? names[what] : "a collective";

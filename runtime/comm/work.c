@@ -55,6 +55,7 @@ static comm_work_t *work_create(comm_t *c, enum work_kind kind, ddp_error_t *err
     }
     w->comm = c;
     w->kind = kind;
+    w->what = kind == WORK_GATHER ? WATCH_IN_ALLGATHER : WATCH_IN_ALLREDUCE;
     return w;
 }
 
@@ -103,6 +104,8 @@ static comm_work_t *start_reduce(comm_t *c, const struct comm_reduce *r, bool wi
     if (!w)
         return NULL;
     w->op = r->op;
+    if (r->is_scatter)
+        w->what = WATCH_IN_REDUCE_SCATTER;
     w->owned_only = r->owned_only;
     w->visit = r->visit;
     w->ctx = r->ctx;

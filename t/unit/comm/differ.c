@@ -7,7 +7,7 @@
 
 enum call {
     BARRIER, ALLREDUCE, ALLREDUCE_MORE, ALLREDUCE_MAX, BCAST, BCAST_ROOT, ALLGATHER, REDUCE_RANGES,
-    WORKS, WORKS_SWAPPED, GATHER_WORK, NOTHING, N_CALLS
+    WORKS, WORKS_SWAPPED, GATHER_WORK, REDUCE_SCATTER, NOTHING, N_CALLS
 };
 enum { N = 3000, GATHER = 40 };
 
@@ -15,6 +15,7 @@ struct scene {
     enum call call, odd_call; /* what odd_rank does instead */
     int odd_rank;
     int n_alike; /* sums before, which all ranks make alike */
+    const char *name; /* or NULL: what the error calls one of the two */
 };
 
 /* Two works in flight, in one order or the other. */
@@ -57,6 +58,8 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
         return make_works(c, s, call == WORKS, errp);
     case GATHER_WORK:
         return comm_wait(comm_gather_start(c, s, &r, 1, 0, errp), errp);
+    case REDUCE_SCATTER:
+        return comm_reduce_scatter(c, buf, N / 4, DDP_F32, DDP_SUM, buf + N * 4, errp);
     default:
         return 0;
     }
@@ -83,6 +86,7 @@ static int differing_rank(struct job *j, int rank)
     CHECK(rc < 0, "calls %d and %d of rank %d go together", scene->call, scene->odd_call, scene->odd_rank);
     CHECK(e.domain == DDP_E_USAGE || e.domain == DDP_E_TIMEOUT, "%s", e.text);
     CHECK(strstr(e.text, "same calls") || e.domain == DDP_E_TIMEOUT, "%s", e.text);
+    CHECK(!scene->name || strstr(e.text, scene->name), "%s", e.text);
     _exit(0); /* no farewell: some still wait for the deadline */
 }
 
@@ -90,7 +94,7 @@ static void play(int size, const int *node_of)
 {
     for (int a = 0; a < N_CALLS; a++)
         for (int b = 0; b < N_CALLS; b++) {
-            struct scene scene = {(enum call)a, (enum call)b, (a + b) % size, 0};
+            struct scene scene = {(enum call)a, (enum call)b, (a + b) % size, 0, NULL};
             struct job j = {.size = size, .node_of = node_of, .arg = &scene, .timeout_s = 1};
             j.progress = (a ^ b) & 1 ? COMM_PROGRESS_THREAD : COMM_PROGRESS_CALLER;
             /* One barrier less can be right. */
@@ -128,10 +132,23 @@ static void a_call_is_compared_also_after_equal_ones(void **state)
     static const int one[] = {0, 0};
     static const enum call odd[] = {ALLREDUCE_MORE, ALLREDUCE_MAX};
     for (int i = 0; i < 40; i++) {
-        struct scene scene = {ALLREDUCE, odd[i % 2], i / 2 % 2, 10 + i % 3}; /* malloc keeps the first seven */
+        struct scene scene = {ALLREDUCE, odd[i % 2], i / 2 % 2, 10 + i % 3, NULL}; /* malloc keeps the first seven */
         struct job j = {.size = 2, .node_of = one, .arg = &scene, .timeout_s = 1};
         if (!job_run(&j, differing_rank))
             fail_msg("all-reduce against call %d of rank %d, after %d", odd[i % 2], scene.odd_rank, scene.n_alike);
+    }
+}
+
+static void a_reduce_scatter_is_called_so(void **state)
+{
+    (void)state;
+    static const int one[] = {0, 0};
+    static const enum call other[] = {ALLREDUCE, ALLGATHER, BARRIER, NOTHING};
+    for (int i = 0; i < 4; i++) {
+        struct scene scene = {REDUCE_SCATTER, other[i], i % 2, 0, "reduce-scatter"};
+        struct job j = {.size = 2, .node_of = one, .arg = &scene, .timeout_s = 1};
+        if (!job_run(&j, differing_rank))
+            fail_msg("reduce-scatter against call %d of rank %d", other[i], scene.odd_rank);
     }
 }
 
@@ -140,5 +157,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(differing_calls_are_errors_between_nodes),
     cmocka_unit_test(differing_calls_are_errors_on_uneven_nodes),
     cmocka_unit_test(a_call_is_compared_also_after_equal_ones),
+    cmocka_unit_test(a_reduce_scatter_is_called_so),
 };
 UNIT_MAIN(tests)
