@@ -86,7 +86,8 @@ size_t watch_board_bytes(int size, int local_size);
 
 /* Starts the watch thread, with all signals blocked. On failure the caller still owns the descriptors. */
 watch_t *watch_create(const struct watch_config *cfg, ddp_error_t *errp);
-void watch_destroy(watch_t *w); /* NULL is allowed */
+/* NULL is allowed. Returns, too, where the program has closed the watch's descriptors; the thread then stays. */
+void watch_destroy(watch_t *w);
 void watch_disown(watch_t *w);  /* in a forked child (forked.h) */
 
 /* True once a cause has been found. Cheap. */

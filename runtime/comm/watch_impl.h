@@ -44,6 +44,8 @@ struct watch {
     } late;
     pthread_t thread;
     atomic_bool stop;
+    atomic_bool is_idle; /* the thread polls, and then reads is_left before it touches anything else */
+    atomic_bool is_left; /* and ends: watch_destroy has not waited for it */
     pthread_mutex_t lock; /* over the fields below: what this rank has already sent on */
     bool told_cause;
     bool *told_left;     /* [local_size] */

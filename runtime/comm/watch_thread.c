@@ -246,7 +246,12 @@ void *watch_thread(void *arg)
         for (size_t i = 0; i < w->n_remote; i++)
             remotes[i] =
                 (struct pollfd){.fd = open_fd(&w->remote_links[i], w->remote_links[i].peer.fd), .events = POLLIN};
-        if (poll(p, n_polls, -1) < 0)
+        atomic_store(&w->is_idle, true);
+        int n = poll(p, n_polls, -1);
+        atomic_store(&w->is_idle, false);
+        if (atomic_load(&w->is_left))
+            return NULL;
+        if (n < 0)
             continue;
         if (p[0].revents)
             watch_fd_clear(w->wake_fd);

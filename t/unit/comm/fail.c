@@ -1,6 +1,7 @@
 /* What the other ranks see when one dies, leaves, aborts, stops or ends in the middle. */
 #include "t/unit/unit.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -378,6 +379,27 @@ static void leaving_when_nobody_waits_is_silent(void **state)
     assert_true(job_run(&j, quiet_rank));
 }
 
+/* A program's closefrom, and then files of its own under the same numbers. */
+static int closing_rank(struct job *j, int rank, comm_t *c)
+{
+    ddp_error_t e = {0};
+    (void)j;
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = null + 1; fd < 1024; fd += 2)
+        dup2(null, fd);
+    return 0; /* and comm_destroy */
+}
+
+static void a_rank_ends_also_without_its_descriptors(void **state)
+{
+    (void)state;
+    struct job j = {.size = 3, .node_of = nodes, .timeout_s = 10};
+    assert_true(job_run_comm(&j, closing_rank));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_killed_rank_is_named_by_all),
     cmocka_unit_test(a_child_that_lives_on_hides_no_death),
@@ -390,5 +412,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_aborts_behind_one_that_left_names_it),
     cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline),
     cmocka_unit_test(leaving_when_nobody_waits_is_silent),
+    cmocka_unit_test(a_rank_ends_also_without_its_descriptors),
 };
 UNIT_MAIN(tests)
