@@ -29,8 +29,9 @@ libddp_la_LIBADD = libsave.la libcore.la libgpu.la liboptimizer.la libgrads.la l
 	libdata.la libbase.la $(CUDART_LIBS)
 # as a static library, too
 libddp_la_LIBTOOLFLAGS =
+# nodelete: its threads go on where a program closes it without ddp_finalize
 libddp_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
-	-Wl,--version-script=$(top_srcdir)/%D%/libddp.map
+	-Wl,--version-script=$(top_srcdir)/%D%/libddp.map -Wl,-z,nodelete
 EXTRA_libddp_la_DEPENDENCIES = %D%/libddp.map
 EXTRA_DIST += %D%/libddp.map
 

@@ -40,6 +40,21 @@ like "... which runs, too" "$rc:$out" "^0:.*step 500 loss"
 DDP_BOOT=pmix run "$tmp/linear-alone" /usr/share/common-licenses/GPL-3
 like "... but not with libpmix, and says so" "$rc:$err" \
     "^1:.*(linked with -static.*link it without.*srun --ddp=on,mpi=pmi2|this build .*lacks PMIx)"
+cat >"$tmp/close.c" <<'C'
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    void *lib = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
+    void *(*init)(int *, char ***, void *) = lib ? (void *(*)(int *, char ***, void *))dlsym(lib, "ddp_init") : 0;
+    if (!init || !init(&argc, &argv, 0))
+        return 2;
+    dlclose(lib);
+    return !dlopen(argv[argc - 1], RTLD_NOW | RTLD_NOLOAD);
+}
+C
+run ${CC:-cc} -o "$tmp/close" "$tmp/close.c" -ldl
+run "$tmp/close" "$prefix/lib/libddp.so.0"
+is "a library that is closed without ddp_finalize stays, for its threads" "$rc" 0
 run "$(find "$root" -path "*/slurm-ddp/train")" --version
 like "the trainer is installed apart from PATH" "$out" "^train \(slurm-ddp\)"
 # What the guide says for an installation below $HOME, word for word, where configure had that prefix.
