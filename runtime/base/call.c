@@ -75,7 +75,7 @@ int call_within(call_f *f, call_f *drop, void *state, uint64_t deadline, ddp_err
     pthread_t thread;
     struct call *c = call_create(f, drop, state);
     if (!c || thread_start(&thread, run, c) != 0) {
-        error_errno(errp, "a thread for a call with a deadline");
+        error_errno(errp, "a thread for a call with a deadline " THREAD_LIMITS);
         if (c)
             call_destroy(c);
         return -1;

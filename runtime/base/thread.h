@@ -9,4 +9,7 @@
  * write. 0, or an errno, to which errno is also set. */
 int thread_start(pthread_t *ret, void *(*f)(void *), void *arg);
 
+/* Which limits there are on threads: what an error says of one that cannot be started. */
+#define THREAD_LIMITS "(ulimit -u, ulimit -v)"
+
 #endif

@@ -78,7 +78,7 @@ copier_t *copier_create(const struct snapshot *plan, size_t n_tensors, const str
     c->has_thread = rc == 0;
     if (rc == 0)
         return c;
-    error_set(errp, DDP_E_SYSTEM, rc, "no thread to copy snapshots: %s", strerror(rc));
+    error_set(errp, DDP_E_SYSTEM, rc, "no thread to copy snapshots " THREAD_LIMITS ": %s", strerror(rc));
     copier_destroy(c);
     return NULL;
 }

@@ -190,7 +190,7 @@ mirror_t *mirror_create(struct slots *own, struct slots *guest, int to, int from
     m->has_thread = m->wake >= 0 && thread_start(&m->thread, run, m) == 0;
     if (m->has_thread)
         return m;
-    error_errno(errp, "no thread to mirror snapshots");
+    error_errno(errp, "no thread to mirror snapshots " THREAD_LIMITS);
     mirror_destroy(m);
     return NULL;
 }

@@ -156,7 +156,8 @@ static int start_thread(ckpt_writer_t *w, ddp_error_t *errp)
 {
     int rc = thread_start(&w->thread, run, w);
     w->has_thread = rc == 0;
-    return rc == 0 ? 0 : error_set(errp, DDP_E_SYSTEM, rc, "no thread to write checkpoints: %s", strerror(rc));
+    return rc == 0 ? 0 : error_set(errp, DDP_E_SYSTEM, rc, "no thread to write checkpoints " THREAD_LIMITS ": %s",
+                                        strerror(rc));
 }
 
 /* ---- the caller ---- */

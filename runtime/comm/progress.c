@@ -202,7 +202,7 @@ int progress_start(comm_t *c, enum comm_progress_mode mode, ddp_error_t *errp)
         return 0;
     int err = thread_start(&e->thread, thread_main, c);
     if (err)
-        return error_set(errp, DDP_E_SYSTEM, err, "progress thread: %s", strerror(err));
+        return error_set(errp, DDP_E_SYSTEM, err, "progress thread " THREAD_LIMITS ": %s", strerror(err));
     e->has_thread = true;
     return 0;
 }

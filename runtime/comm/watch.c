@@ -19,7 +19,7 @@ static int start_thread(watch_t *w, ddp_error_t *errp)
 {
     int err = thread_start(&w->thread, watch_thread, w);
     if (err)
-        return error_set(errp, DDP_E_SYSTEM, err, "watch thread: %s", strerror(err));
+        return error_set(errp, DDP_E_SYSTEM, err, "watch thread " THREAD_LIMITS ": %s", strerror(err));
     return 0;
 }
 

@@ -80,7 +80,7 @@ static void *thread_main(void *ctx)
 static int start_thread(prefetch_t *p, ddp_error_t *errp)
 {
     p->is_running = thread_start(&p->thread, thread_main, p) == 0;
-    return p->is_running ? 0 : error_errno(errp, "no thread to read data with");
+    return p->is_running ? 0 : error_errno(errp, "no thread to read data with " THREAD_LIMITS);
 }
 
 prefetch_t *prefetch_create(const tokens_t *tokens, size_t max, size_t window, size_t vocab, ddp_error_t *errp)

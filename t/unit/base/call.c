@@ -4,6 +4,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -99,7 +100,23 @@ static void hosts_are_looked_up(void **state)
     assert_int_equal(resolve_host("127.0.0.1", "http", SOCK_STREAM, deadline_in(PATIENCE_S), &found, &e), -1);
 }
 
+static void a_call_without_a_thread_names_the_limits(void **state)
+{
+    (void)state;
+    struct job j = {.doubled = 1};
+    struct rlimit before, none;
+    ddp_error_t e;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    none = (struct rlimit){1, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0); /* no memory for a stack */
+    int rc = call_within(doubles, dropped, &j, deadline_in(PATIENCE_S), &e);
+    setrlimit(RLIMIT_AS, &before);
+    assert_int_equal(rc, -1);
+    assert_error_has(e, "thread for a call with a deadline (ulimit -u, ulimit -v): Resource temporarily unavailable");
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_call_without_a_thread_names_the_limits),
     cmocka_unit_test(a_call_that_returns_is_the_callers),
     cmocka_unit_test(a_call_that_does_not_is_left),
     cmocka_unit_test(hosts_are_looked_up),
