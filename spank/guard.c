@@ -21,6 +21,8 @@ static void be_guard(struct guard *g)
     prctl(PR_SET_DUMPABLE, 0); /* it holds what slurmstepd has in memory; and the program has left its core itself */
     if (g->f.restarts == 0)
         process_let_go((int[]){g->signals, g->stepd}, 2);
+    else
+        process_let_go_pipes();
     if (g->f.is_whole) /* first: the program is on its way there */
         g->door = guard_door_open(g->f.token, g->f.rank, g->f.restarts > 0, &e);
     if (g->f.is_whole && !g->door)

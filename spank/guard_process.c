@@ -1,4 +1,4 @@
-#include "config.h"
+#include "config.h" /* dup3 */
 #include "spank/guard_process.h"
 
 #include <dirent.h>
@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/io.h"
 
 #define SAY_S 1.0
 #define LINE_MAX_BYTES 4096
@@ -54,6 +56,27 @@ void process_let_go(const int *kept, size_t n)
             close(fd);
     closefrom(last + 1);
     (void)!chdir("/");
+}
+
+static bool is_private_pipe(int fd)
+{
+    struct stat s;
+    int flags = fcntl(fd, F_GETFD);
+    return flags >= 0 && (flags & FD_CLOEXEC) && fstat(fd, &s) == 0 && S_ISFIFO(s.st_mode);
+}
+
+void process_let_go_pipes(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    DIR *d = opendir("/proc/self/fd");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        int fd = atoi(e->d_name);
+        if (e->d_name[0] != '.' && is_private_pipe(fd) && (null < 0 || dup3(null, fd, O_CLOEXEC) < 0))
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+    io_close(null);
 }
 
 /* With one write (dprintf makes several), so that no other line comes between. */

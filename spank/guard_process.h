@@ -25,6 +25,11 @@ void process_give_back_signals(const struct process_signals *s);
 /* Closes all descriptors but stderr and kept[0..n); stdin and stdout become /dev/null, the folder "/". */
 void process_let_go(const int *kept, size_t n);
 
+/* Ends of pipes that exec would close become /dev/null: they are slurmstepd's own, and a program's stdin ends only when
+ * nobody holds its other end. All else stays, and every number taken: later programs begin in slurmstepd's code, which
+ * has a log. */
+void process_let_go_pipes(void);
+
 /* A line to the user, without its newline, if stderr takes it within a second. */
 ERROR_PRINTF(1, 2) void process_say(const char *format, ...);
 

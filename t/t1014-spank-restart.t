@@ -43,6 +43,15 @@ is "who has finished is started again, too" "$rc $(lines | cut -d: -f3)" "0  res
 step 1 'trap "" TERM; echo >"$0/$RANK.$DDP_RESTART"; [ $DDP_RESTART = 1 ] && exit; [ $RANK = 1 ] && exit 1; sleep $NAP'
 is "... and who does not end by SIGTERM" "$rc $(find "$tmp/out" -name '*.1' | wc -l)" "0 8"
 
+# ---- standard input ----
+cluster_run bash -c 'echo x | srun --ddp=on,restarts=1 -N2 -n4 cat'
+is "standard input ends, for each task of a node" "$rc $(xargs <<<"$out") $(lines)" "0 x x x x "
+# shellcheck disable=SC2016
+cluster_run bash -c 'printf "one\ntwo\n" | srun --ddp=on,restarts=1 -N2 -n4 bash -c "$0"' \
+    '[ $DDP_RESTART = 1 ] && exec cat; [ $RANK = 1 ] && read -r line && kill -KILL $$; exec sleep $NAP'
+is "... and for those that read what is left of it" "$rc $(sort <<<"$out" | xargs) $(lines | cut -d: -f3)" \
+    "0 one one one two two two two  restart 1 of 1"
+
 # ---- two programs of libddp, one after the other ----
 few=(--data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --steps 3 --val-windows 1)
 # shellcheck disable=SC2016

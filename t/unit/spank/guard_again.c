@@ -9,8 +9,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -135,6 +137,50 @@ static void a_program_that_dies_is_started_again(void **state)
     for (int fd = 3; fd < 256; fd++)
         if (fds[fd])
             assert_true(had[fd]);
+}
+
+/* slurmstepd's: the program's stdin with its other end, and a log. */
+struct stepd {
+    int in, other_end, log;
+};
+
+static int reads_what_is_left(int out, void *arg)
+{
+    const struct stepd *s = arg;
+    struct pollfd p = {.fd = s->in, .events = POLLIN};
+    char got[2] = "";
+    ssize_t n = 1;
+    if (task_generation == 0)
+        return read(s->in, got, 1) == 1 ? 3 : 0;
+    for (int i = 0; i < 2 && n == 1; i++)
+        n = poll(&p, 1, 20000) == 1 ? read(s->in, &got[i], 1) : -1;
+    bool is_whole[] = {got[0] == 'y', n == 0, write(s->log, "l", 1) == 1, fcntl(s->other_end, F_GETFD) == FD_CLOEXEC};
+    (void)!write(out, is_whole, sizeof is_whole);
+    return 0;
+}
+
+static void its_stdin_ends_where_slurmstepd_ends_it(void **state)
+{
+    int in[2];
+    bool is_whole[4];
+    struct stat log;
+    (void)state;
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    struct stepd s = {.in = dup(in[0]), .other_end = in[1], .log = memfd_create("log", MFD_CLOEXEC)};
+    assert_int_equal(write(in[1], "xy", 2), 2);
+    task_facts = &task_again;
+    struct task t = task_start(reads_what_is_left, &s);
+    task_facts = &task_alone;
+    close(in[1]);
+    task_read(t, is_whole, sizeof is_whole);
+    assert_int_equal(task_end(t), 0);
+    for (int i = 0; i < 4; i++)
+        assert_true(is_whole[i]);
+    assert_int_equal(fstat(s.log, &log), 0);
+    assert_int_equal(log.st_size, 1);
+    close(in[0]);
+    close(s.in);
+    close(s.log);
 }
 
 static int leaves_one_at_once(int out, void *arg)
@@ -365,6 +411,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(an_end_before_the_guard_looks_is_seen),
     cmocka_unit_test(what_follows_such_an_end_is_done),
     cmocka_unit_test(a_program_that_dies_is_started_again),
+    cmocka_unit_test(its_stdin_ends_where_slurmstepd_ends_it),
     cmocka_unit_test(what_it_left_before_the_guard_looks_is_ended),
     cmocka_unit_test(a_step_that_is_asked_to_end_is_not_started_again),
     cmocka_unit_test(a_stop_that_finds_no_handler_is_the_end),

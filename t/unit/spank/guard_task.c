@@ -30,6 +30,7 @@ struct task task_start(task_program_f *program, void *arg)
         ddp_error_t e;
         struct seat seat;
         close(pipe_fd[0]);
+        fcntl(pipe_fd[1], F_SETFD, 0); /* the program's, as its stdout is */
         setpgid(0, 0); /* as slurmstepd's tasks */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (task_ignores_children)

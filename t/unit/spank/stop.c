@@ -107,7 +107,7 @@ static struct task start(const struct guards_facts *f, int program(int out))
         dup2(fd[1], STDERR_FILENO);
         own = f;
         generation = guard_start(f, &seat, &e);
-        _exit(generation < 0 ? 99 : program(fd[1]));
+        _exit(generation < 0 ? 99 : program(STDERR_FILENO));
     }
     close(fd[1]);
     return t;
