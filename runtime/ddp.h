@@ -387,7 +387,8 @@ int ddp_join(ddp_t *d, ddp_error_t *errp);
  * checkpoint in dir, or from the one before where the newest is broken (ddp_checkpoint_status.warning says what is);
  * dir may also be one checkpoint, the newest of its folder. Nothing is believed before its checksum was compared. With
  * --ddp=restarts=, a program that was started again goes on from a snapshot in memory of a later step, where all ranks
- * have one (the option snapshot-every).
+ * have one (the option snapshot-every). Where bits may differ from those of a run that was not stopped (other ranks,
+ * ranks that lie otherwise on the nodes, another processor), ddp_checkpoint_status.warning says so.
  * Collective. 1: resumed, ddp_steps_done says where; 0: there is none, training starts at step 0; -1: error, the same
  * on all ranks, also where every checkpoint there is broken (what the parameters are then is not said), or is one of
  * other parameters, or of data of another number of samples, seed or order. */
@@ -543,7 +544,8 @@ int ddp_reduce_scatter(ddp_t *d, const void *in, size_t n, enum ddp_dtype dtype,
                        ddp_error_t *errp);
 
 /* Starts data[0..n) = op over all ranks' data, element by element, in the fixed pairwise order of architecture.md,
- * so that bits repeat, and returns. Collective. data must stay untouched until ddp_wait. NULL on error. */
+ * so that bits repeat where ranks lie alike on the nodes, and returns. Collective. data must stay untouched until
+ * ddp_wait. NULL on error. */
 ddp_work_t *ddp_allreduce(ddp_t *d, void *data, size_t n, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp);
 
 /* Waits for and frees w. Works that are not waited for are freed by ddp_finalize. */

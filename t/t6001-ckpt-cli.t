@@ -42,13 +42,14 @@ ckpt show "$tmp/c"
 like "the newest is shown" "$rc:$out" "^0:.*/step-00002000: "
 like "with where training is" "$out" "data +epoch 1, 64 of 1000 samples taken; order ledger, seed 18446744073709551615"
 like "on one line each" "$out" "optimizer +name=adamw lr=0.001"
+like "what sums go over" "$out" "sums over +ranks"
 like "its tensors" "$out" $'\nwte.weight +F32  257 x 32 +1  [0-9a-f]{16}\n'
 
 # what it says reaches no terminal as more than words: escapes of C0 and C1, a line, what is no UTF-8
 words=$'\e[2J\n\xc2\x9b\x7f\xffé'
 ok "a hostile one" make_ckpt "$tmp/hostile" 1 1000000 "$words"
 ckpt show "$tmp/hostile"
-is "its words are shown plainly" "$rc:$(grep -c -F '?[2J ??' <<<"$out")" 0:9
+is "its words are shown plainly" "$rc:$(grep -c -F '?[2J ??' <<<"$out")" 0:10
 is "... and nothing else" "$(LC_ALL=C grep -c $'[\x01-\x1f\x7f]\|\xc2\x9b\|\xff' <<<"$out")" 0
 ckpt ls "$tmp/hostile"
 like "... also in the list" "$rc:$out" '^0:.*  \?\[2J \?\?'

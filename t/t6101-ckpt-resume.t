@@ -52,6 +52,39 @@ ranks 2 "$tmp/plain" steps=8 --ddp-compress=bf16
 like "... and so does another type of gradients on their way" "$out" \
     'warning resumed with optimizer "compress=bf16", not "compress=none": bits may differ'
 
+# --- as many ranks, otherwise on the nodes: said where sums then have another order ---
+lies() { # FROM TO WANT ARGUMENT...: a run on FROM goes on on TO; WANT: the warning, or "" where bits stay
+    local dir=$tmp/lies desc="from $1 to $2${4:+ $4}" end
+    ranks "$2" none "${@:4}" resume=none
+    end=$(bits | tail -n +7)
+    ranks "$1" "$dir" "${@:4}" steps=7 --ddp-ckpt-every=3 wait=on
+    is "$desc: trains" "$rc $(grep status <<<"$out")" "0 status 2 0 6" || diag "$err"
+    ranks "$2" "$dir" "${@:4}"
+    is "$desc: goes on" "$rc $(grep -x "resumed [0-9]*" <<<"$out")" "0 resumed 6" || diag "$err"
+    if [ "$3" ]; then
+        like "... and says that bits may differ" "$out" \
+            "warning resumed with $3: bits may differ from .*; ranks lie otherwise on the nodes: --ntasks-per-node=N "
+        ok "... as they do" [ "$(bits)" != "$end" ]
+    else
+        is "... with the same bits" "$(bits)" "$end"
+        is "... and no warning" "$(grep -c warning <<<"$out")" 0 || diag "$out"
+    fi
+    rm -r "$dir"
+}
+lies 3,1 2,2 'sums over "ranks", not "nodes 3,1"'
+lies 2,2 1,2,1 'sums over "nodes 1,2,1", not "ranks"'
+lies 3,1 1,3 'sums over "nodes 1,3", not "nodes 3,1"'
+lies 3,1 3,1 ""
+lies 2,2 1,1,1,1 ""
+lies 2,2 4 ""
+lies 3 2,1 ""
+lies 4 2,2 'sums over "nodes 2,2", not "ranks"' --ddp-compress=bf16
+lies 4 1,1,1,1 "" --ddp-compress=bf16
+ranks 2,2 "$tmp/type" steps=7 --ddp-ckpt-every=3 wait=on
+ranks 2,2 "$tmp/type" --ddp-compress=bf16
+is "another type, the same nodes: that alone" "$rc $(grep -c 'with optimizer' <<<"$out") $(grep -c nodes <<<"$out")" \
+    "0 1 0" || diag "$out"
+
 # --- one folder, however it is called ---
 ranks 2 "$tmp/./names//dots/" steps=7 --ddp-ckpt-every=3 wait=on
 is "a folder with a slash at the end" "$rc $(grep status <<<"$out")" "0 status 2 0 6" || diag "$err"

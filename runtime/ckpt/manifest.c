@@ -45,6 +45,7 @@ const struct manifest_field manifest_field[MANIFEST_FIELDS] = {
     AT_LATER("sums", "scale", FIELD_REAL, window.scale),
     AT_LATER("loss_scale", "scale", FIELD_REAL, loss_scale.scale),
     AT_LATER("loss_scale", "n_good", FIELD_INT, loss_scale.n_good),
+    AT_LATER("summation", "over", FIELD_TEXT, summed_over),
 };
 
 /* ---- from files ---- */

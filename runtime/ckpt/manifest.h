@@ -34,6 +34,8 @@ struct manifest_state {
     char cpu[128], kernels[64], products[64]; /* "AMD EPYC 9B14", "AVX-512" or
                                                  "CUDA sm_90 (NVIDIA H200)", "own AVX-512" */
     char noted_data[128];    /* which files the samples are read from: "2 files of 70298 bytes, 1a2b3c4d5e6f7081" */
+    char summed_over[61];    /* what the bits of sums over the ranks depend on: "ranks" or, with their places on the
+                                nodes, "nodes 3,1" (comm_plan_order) */
     int n_threads;           /* per rank; not compared: no kernel's bits depend on it, and `ddp run` gives another one
                                 to every number of ranks */
     char reason[16];         /* "periodic", "stop", "deadline", "request" */

@@ -16,7 +16,7 @@ struct manifest_field {
     bool is_later;             /* older manifests lack its object: zero then */
 };
 
-#define MANIFEST_FIELDS 29
+#define MANIFEST_FIELDS 30
 extern const struct manifest_field manifest_field[MANIFEST_FIELDS];
 
 #define MANIFEST_FORMAT "slurm-ddp checkpoint"

@@ -171,6 +171,7 @@ static void show_state(const struct manifest_state *s)
     if (s->n_threads)
         printf(", %d thread%s each", s->n_threads, s->n_threads == 1 ? "" : "s");
     printf("\n");
+    row("sums over", s->summed_over);
     row("CPU", s->cpu);
     row("kernels", s->kernels);
     row("products", s->products);

@@ -1,8 +1,11 @@
 #include "runtime/comm/plan.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "pmix/world.h"
+#include "runtime/base/hash.h"
 
 /* The length of node's block of ranks if it is an aligned power of two, else 0. */
 static int aligned_block(const struct world *w, int node)
@@ -39,6 +42,53 @@ void comm_plan_clear(struct comm_plan *p)
 {
     free(p->slot_node);
     p->slot_node = NULL;
+}
+
+/* How many of n >= 2 summands T adds up first. */
+static int first_half(int n)
+{
+    int m = 1;
+    while (m * 2 < n)
+        m *= 2;
+    return m;
+}
+
+/* Is T over nodes [first, end) the T over their ranks, where these are consecutive? */
+static bool is_tree(const struct world *w, int first, int end)
+{
+    const int *at = w->node_first, mid = first + first_half(end - first);
+    return end - first == 1 || (at[mid] - at[first] == first_half(at[end] - at[first]) && is_tree(w, first, mid) &&
+                                is_tree(w, mid, end));
+}
+
+/* Is the plan's sum T over the rank numbers? It may be where not every node has a power of two: 3; 2, 2 and 3. */
+static bool is_over_ranks(const struct comm_plan *p, const struct world *w)
+{
+    for (int i = 0; !p->by_rank && i < w->size; i++)
+        if (w->node_ranks[i] != i)
+            return false;
+    return p->by_rank || is_tree(w, 0, w->n_nodes);
+}
+
+void comm_plan_order(const struct comm_plan *p, const struct world *w, bool is_rounded, char *ret, size_t size)
+{
+    bool is_rounded_once = !is_rounded || w->n_nodes == 1 || w->n_nodes == w->size;
+    bool is_over = is_rounded_once && is_over_ranks(p, w);
+    uint64_t hash = HASH_START;
+    size_t n = (size_t)snprintf(ret, size, "%s", is_over ? "ranks" : "nodes ");
+    for (int r = 0, end; !is_over && r < w->size; r = end) {
+        int node = w->node_of[r];
+        bool is_new = world_rank_at(w, node, 0) == r;
+        for (end = r + 1; end < w->size && w->node_of[end] == node; end++)
+            ;
+        hash = hash_step(hash_step(hash, (uint64_t)node), (uint64_t)end);
+        if (n < size)
+            n += (size_t)snprintf(ret + n, size - n, "%s%d", r ? "," : "", end - r);
+        if (n < size && !is_new)
+            n += (size_t)snprintf(ret + n, size - n, "@%d", node);
+    }
+    if (n >= size)
+        snprintf(ret, size, "%d nodes, %016" PRIx64, w->n_nodes, hash);
 }
 
 static uint64_t range_blocks(const struct comm_range *r)

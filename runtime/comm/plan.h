@@ -21,6 +21,11 @@ struct comm_plan {
 int comm_plan_init(struct comm_plan *p, const struct world *w); /* 0, or -1 when memory runs out */
 void comm_plan_clear(struct comm_plan *p);
 
+/* What the bits of sums depend on beside the number of ranks, as text. "ranks": on nothing, the sum is T over the rank
+ * numbers. "nodes 3,1": on how ranks lie on the nodes: as many consecutive ranks, each time on a new node, or "@1" on
+ * node 1 again; "60 nodes, HASH" where size is too small for that. is_rounded: sums of bf16 or f16 (comm.h). */
+void comm_plan_order(const struct comm_plan *p, const struct world *w, bool is_rounded, char *ret, size_t size);
+
 /* How many blocks the ranges take, laid end to end, each in whole blocks. */
 uint64_t comm_blocks(const struct comm_range *ranges, size_t n_ranges);
 

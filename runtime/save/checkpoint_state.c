@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "runtime/base/num.h"
+#include "runtime/comm/plan.h"
 #include "runtime/save/save.h"
 
 /* Rates and schedule, and the type in which gradients travel. */
@@ -64,6 +65,13 @@ static void describe_kernels(const struct save *save, char *ret, size_t size)
         snprintf(ret, size, "%s", vector_width());
 }
 
+/* What gradients and losses are summed over. */
+static void describe_sums(const struct save *save, char *ret, size_t size)
+{
+    enum ddp_dtype wire = save->state->reducer.wire_dtype;
+    comm_plan_order(comm_plan(save->team->comm), save->team->map, wire == DDP_BF16 || wire == DDP_F16, ret, size);
+}
+
 void checkpoint_state_begin(struct save *save)
 {
     struct manifest_state *s = &save->checkpoint.state;
@@ -76,6 +84,7 @@ void checkpoint_state_begin(struct save *save)
         return;
     describe_kernels(save, s->kernels, sizeof s->kernels);
     describe_optimizer(save, s->optimizer, sizeof s->optimizer);
+    describe_sums(save, s->summed_over, sizeof s->summed_over);
 }
 
 void checkpoint_state_fill(const struct save *save, struct manifest_state *s)
@@ -136,6 +145,7 @@ int checkpoint_state_check(const struct save *save, const struct manifest_state 
 /* What differs, as a list of "ranks 2, not 4". */
 struct differences {
     char text[400];
+    const char *cure;
 };
 
 static void differ(struct differences *l, const char *what, const char *then, const char *now)
@@ -169,24 +179,45 @@ static void differ_line(struct differences *l, const char *then, const char *now
     differ(l, "optimizer", a, b);
 }
 
+/* The type in which gradients travelled, as describe_optimizer wrote it. */
+static const char *wire_type(const char *optimizer)
+{
+    const char *at = strstr(optimizer, "compress=");
+    return at ? at : "";
+}
+
+/* Of as many ranks. Where gradients travel in another type that is said already, and sums are rounded otherwise. */
+static void differ_sums(struct differences *l, const struct manifest_state *then, const struct manifest_state *now)
+{
+    size_t n = strlen(l->text);
+    if (then->world_size != now->world_size || strcmp(wire_type(then->optimizer), wire_type(now->optimizer)) != 0)
+        return;
+    differ(l, "sums over", then->summed_over, now->summed_over);
+    if (l->text[n])
+        l->cure = "; ranks lie otherwise on the nodes: --ntasks-per-node=N --distribution=block keeps them in place";
+}
+
 void checkpoint_state_compare(struct save *save, const struct manifest_state *m)
 {
     const struct manifest_state *s = &save->checkpoint.state;
     const struct data_config *data = &save->state->data.cfg;
-    struct differences l = {""};
+    struct differences l = {"", ""};
     differ(&l, "data", m->noted_data, s->noted_data);
     differ_line(&l, m->optimizer, s->optimizer);
     differ_number(&l, "batch", m->data.batch, data->batch);
     differ_number(&l, "micro-steps", (uint64_t)m->data.accum, (uint64_t)data->accum);
     differ_number(&l, "shards", (uint64_t)m->data.shards, (uint64_t)data->n_shards);
-    if (!data->n_shards)
+    if (!data->n_shards) { /* with shards every node holds an aligned power-of-two block */
         differ_number(&l, "ranks", (uint64_t)m->world_size, (uint64_t)s->world_size);
+        differ_sums(&l, m, s);
+    }
     if (!save->state->arena.device)
         differ(&l, "processor", m->cpu, s->cpu);
     differ(&l, "kernels", m->kernels, s->kernels);
     differ(&l, "matrix products", m->products, s->products);
     if (*l.text)
-        checkpoint_warn(save, "resumed with %s: bits may differ from those of a run that was not stopped", l.text);
+        checkpoint_warn(save, "resumed with %s: bits may differ from those of a run that was not stopped%s", l.text,
+                        l.cure);
 }
 
 int checkpoint_state_restore(struct save *save, const struct manifest_state *m, ddp_error_t *errp)

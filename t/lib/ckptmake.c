@@ -20,11 +20,12 @@ int main(int argc, char **argv)
         .data = {.n_samples = 1000, .seed = UINT64_MAX, .epoch = 1, .cursor = 64, .batch = 8, .accum = 2, .shards = 4,
                  .order = "ledger"},
         .optimizer = "name=adamw\nlr=0.001", .cpu = "A CPU", .kernels = "AVX2", .products = "own AVX2",
+        .summed_over = "ranks",
         .reason = "periodic", .saved_at = "2026-11-21T20:15:02Z", .software = "slurm-ddp 0.1.0", .trained_s = 12.5,
         .n_runs = 2, .n_failures = 1,
     };
-    char *const texts[] = {s.data.order, s.optimizer, s.cpu, s.kernels, s.products, s.noted_data, s.reason, s.saved_at,
-                           s.software};
+    char *const texts[] = {s.data.order, s.optimizer, s.cpu, s.kernels, s.products, s.noted_data, s.summed_over,
+                           s.reason, s.saved_at, s.software};
     for (size_t i = 0; argc > 4 && i < sizeof texts / sizeof *texts; i++)
         snprintf(texts[i], sizeof s.reason, "%s", argv[4]); /* the shortest of them */
     folder_name(s.step, name);

@@ -18,8 +18,9 @@ static const struct manifest_state a_state = {
     .data = {.n_samples = (uint64_t)1 << 40, .seed = UINT64_MAX, .epoch = 3, .cursor = 12345, .batch = 8, .accum = 2,
              .shards = 4, .order = "ledger"},
     .optimizer = "name=adamw\nlr=0.001", .cpu = "A \"CPU\" \xc3\xa9", .kernels = "AVX2", .products = "own",
-    .noted_data = "2 files", .n_threads = 2, .reason = "periodic", .saved_at = "2026-11-21T20:15:02Z",
-    .software = "slurm-ddp 0.1.0", .trained_s = 1234.567891, .n_runs = 2, .n_failures = 1,
+    .noted_data = "2 files", .summed_over = "nodes 3,1", .n_threads = 2, .reason = "periodic",
+    .saved_at = "2026-11-21T20:15:02Z", .software = "slurm-ddp 0.1.0", .trained_s = 1234.567891, .n_runs = 2,
+    .n_failures = 1,
     .window = {.micro = 1, .n_ranks = 4, .scale = 8},
     .loss_scale = {.scale = 1024, .n_good = 1999},
 };
@@ -65,6 +66,7 @@ static void assert_same(const struct manifest *m, const struct manifest *back)
     assert_string_equal(s->kernels, a_state.kernels);
     assert_string_equal(s->products, a_state.products);
     assert_string_equal(s->noted_data, a_state.noted_data);
+    assert_string_equal(s->summed_over, a_state.summed_over);
     assert_int_equal(s->n_threads, 2);
     assert_true(s->loss_scale.scale == 1024 && s->loss_scale.n_good == 1999);
     assert_string_equal(s->reason, a_state.reason);
@@ -263,6 +265,11 @@ static void what_an_older_one_lacks_is_zero(void **state)
     if (manifest_decode(text, n, &m, &e) < 0)
         fail_msg("%s", e.text);
     assert_true(m.state.window.scale == 0 && m.state.window.n_ranks == 4);
+    manifest_clear(&m);
+    free(text);
+    text = changed("\"summation\": {", "\"another\": {", &n);
+    assert_int_equal(manifest_decode(text, n, &m, &e), 0);
+    assert_string_equal(m.state.summed_over, "");
     manifest_clear(&m);
     free(text);
 }

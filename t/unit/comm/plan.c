@@ -42,28 +42,37 @@ static void symbols(char *out, char (*x)[TEXT], int n)
     }
 }
 
-static void node_symbols(char (*node)[TEXT], const struct world *w)
+/* With is_rounded a node's sum that is rounded before others come to it is "[(a+b)]". */
+static void node_symbols(char (*node)[TEXT], const struct world *w, bool is_rounded)
 {
     for (int k = 0; k < w->n_nodes; k++) {
-        char mine[MAX][TEXT];
-        for (int l = 0; l < world_local_size(w, k); l++)
+        char mine[MAX][TEXT], sum[TEXT - 2];
+        int n = world_local_size(w, k);
+        for (int l = 0; l < n; l++)
             snprintf(mine[l], TEXT, "%d", world_rank_at(w, k, l));
-        symbols(node[k], mine, world_local_size(w, k));
+        symbols(node[k], mine, n);
+        if (is_rounded && n > 1 && w->n_nodes > 1) {
+            snprintf(sum, sizeof sum, "%s", node[k]);
+            snprintf(node[k], TEXT, "[%s]", sum);
+        }
     }
 }
 
-/* What the plan computes, as text. */
-static void planned(char *out, const struct world *w, bool *ret_by_rank)
+enum { ORDER = 32 };
+
+/* What the plan computes, as text, and what comm_plan_order says of it. */
+static void planned(char *out, const struct world *w, bool is_rounded, bool *ret_by_rank, char *ret_order)
 {
     static char slots[64][TEXT], node[MAX][TEXT];
     struct comm_plan p;
     assert_int_equal(comm_plan_init(&p, w), 0);
     assert_true(p.n_slots <= 64);
-    node_symbols(node, w);
+    node_symbols(node, w, is_rounded);
     for (int i = 0; i < p.n_slots; i++)
         strcpy(slots[i], p.slot_node[i] < 0 ? "" : node[p.slot_node[i]]);
     symbols(out, slots, p.n_slots);
     *ret_by_rank = p.by_rank;
+    comm_plan_order(&p, w, is_rounded, ret_order, ORDER);
     comm_plan_clear(&p);
 }
 
@@ -94,8 +103,9 @@ static void the_plan_is_the_tree(void **state)
     static char all[MAX][TEXT], whole[TEXT], have[TEXT];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool by_rank;
+        char order[ORDER];
         struct world *w = world_of(cases[i].size, cases[i].node_of);
-        planned(have, w, &by_rank);
+        planned(have, w, false, &by_rank, order);
         assert_int_equal(by_rank, cases[i].by_rank);
         if (cases[i].want)
             assert_string_equal(have, cases[i].want);
@@ -108,7 +118,8 @@ static void the_plan_is_the_tree(void **state)
     }
 }
 
-/* All placements of up to seven ranks on up to three nodes: by_rank promises T over all ranks. */
+/* All placements of up to seven ranks on up to three nodes: by_rank promises T over all ranks, and the order's text is
+ * "ranks" just where the sum is that. */
 static void by_rank_means_the_whole_tree(void **state)
 {
     (void)state;
@@ -126,14 +137,46 @@ static void by_rank_means_the_whole_tree(void **state)
             for (int r = 0, c = code; r < size; r++, c /= 3)
                 node_of[r] = c % 3;
             bool by_rank;
+            char order[ORDER];
             struct world *w = world_of(size, node_of);
-            planned(have, w, &by_rank);
+            planned(have, w, false, &by_rank, order);
             if (by_rank && ++n_by_rank)
                 assert_string_equal(have, whole);
+            assert_int_equal(!strcmp(order, "ranks"), !strcmp(have, whole));
+            planned(have, w, true, &by_rank, order);
+            assert_int_equal(!strcmp(order, "ranks"), !strcmp(have, whole));
             world_destroy(w);
         }
     }
     assert_true(n_by_rank > 30);
+}
+
+static void the_order_says_how_ranks_lie_on_nodes(void **state)
+{
+    (void)state;
+    static const struct {
+        int size, node_of[MAX];
+        bool is_rounded;
+        const char *want;
+    } cases[] = {
+        {4, {0, 0, 1, 1}, false, "ranks"},
+        {7, {0, 0, 1, 1, 2, 2, 2}, false, "ranks"},
+        {4, {0, 0, 1, 1}, true, "nodes 2,2"},
+        {4, {0, 0, 0, 1}, false, "nodes 3,1"},
+        {4, {0, 1, 1, 0}, false, "nodes 1,2,1@0"},
+        {4, {0, 1, 0, 1}, false, "nodes 1,1,1@0,1@1"},
+        {16, {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}, false, "4 nodes, 12ba6f1cdf80c3f5"},
+        {16, {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 3, 2}, false, "4 nodes, a6b51f14a6b7e5dd"},
+    };
+    static char have[TEXT];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool by_rank;
+        char order[ORDER];
+        struct world *w = world_of(cases[i].size, cases[i].node_of);
+        planned(have, w, cases[i].is_rounded, &by_rank, order);
+        assert_string_equal(order, cases[i].want);
+        world_destroy(w);
+    }
 }
 
 static uint64_t next_random(uint64_t *state)
@@ -275,6 +318,7 @@ static void the_smallest_memory_limit_counts(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_plan_is_the_tree),
     cmocka_unit_test(by_rank_means_the_whole_tree),
+    cmocka_unit_test(the_order_says_how_ranks_lie_on_nodes),
     cmocka_unit_test(parts_cover_all_blocks_once),
     cmocka_unit_test(pieces_cover_every_element_once),
     cmocka_unit_test(the_smallest_memory_limit_counts),
