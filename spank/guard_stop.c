@@ -15,6 +15,7 @@
 #include "spank/guard_process.h"
 
 #define SAME_S 2    /* ends that differ by less are one */
+#define OLD_S (GUARD_STOP_ASK_AHEAD_S + GUARD_STOP_ASK_S + 2) /* at a stop, a question of a step that stood still */
 
 /* ---- in the child ---- */
 
@@ -116,7 +117,7 @@ static void plan(struct guard_stop *s, int64_t end_s)
 
 void guard_stop_open(struct guard_stop *s, const struct guards_facts *f, const struct guard_record *record)
 {
-    *s = (struct guard_stop){.f = f, .record = record, .began_s = (int64_t)time(NULL)};
+    *s = (struct guard_stop){.f = f, .record = record, .began_s = (int64_t)time(NULL), .asked_at = clock_ns()};
     guard_child_init(&s->child);
     if (!f->stop.before_s)
         return;
@@ -133,7 +134,7 @@ int guard_stop_fd(const struct guard_stop *s)
 
 int guard_stop_wait_ms(const struct guard_stop *s)
 {
-    const uint64_t when[] = {s->stop_at, s->child.pid ? s->child.until : s->ask_at};
+    const uint64_t when[] = {s->child.pid ? s->child.until : s->stop_at, s->child.pid ? 0 : s->ask_at};
     int ms = -1;
     for (size_t i = 0; i < sizeof when / sizeof *when; i++)
         if (when[i] && (ms < 0 || deadline_left_ms(when[i]) < ms))
@@ -160,12 +161,25 @@ static void hear(struct guard_stop *s)
     s->is_requeue = s->is_release = false;
 }
 
+static bool is_past(uint64_t when)
+{
+    return when && deadline_left_ns(when) == 0;
+}
+
+/* Ahead of the stop; and at it after a suspension, by which Slurm has moved the end since it was asked. */
+static bool wants_to_ask(const struct guard_stop *s)
+{
+    bool is_old = clock_ns() - s->asked_at > (uint64_t)OLD_S * NS_PER_S;
+    return is_past(s->ask_at) || (is_past(s->stop_at) && is_old);
+}
+
 bool guard_stop_step(struct guard_stop *s)
 {
     if (s->child.pid)
         hear(s);
-    if (!s->child.pid && s->ask_at && deadline_left_ns(s->ask_at) == 0) {
+    if (!s->child.pid && wants_to_ask(s)) {
         s->ask_at = 0;
+        s->asked_at = clock_ns();
         begin(s, ask, GUARD_STOP_ASK_S + 1);
     }
     if (s->is_short && !s->is_said) {
@@ -173,7 +187,7 @@ bool guard_stop_step(struct guard_stop *s)
         process_say("ddp: warning: the job ends in less than the %d s that stop= asks for: nobody is stopped before",
                     s->f->stop.before_s);
     }
-    if (!s->stop_at || deadline_left_ns(s->stop_at) > 0)
+    if (s->child.pid || !is_past(s->stop_at)) /* what is asked is waited for */
         return false;
     s->stop_at = s->ask_at = 0;
     return true;

@@ -3,8 +3,9 @@
  * scancel asks it (runtime/sched), in a child of the guard's that has the task's environment. One thread, no waits:
  * the caller polls guard_stop_fd for at most guard_stop_wait_ms and calls guard_stop_step.
  *
- * The job's end may move: shortly before the stop is due the controller is asked again. Where nobody knows the end, a
- * line says so, and there is no stop by time. */
+ * The job's end may move: shortly before the stop is due the controller is asked again, and once more at the stop where
+ * that is long ago, since the step has been suspended. Where nobody knows the end, a line says so, and there is no stop
+ * by time. */
 #ifndef DDP_SPANK_GUARD_STOP_H
 #define DDP_SPANK_GUARD_STOP_H
 
@@ -27,6 +28,7 @@ struct guard_stop {
     int64_t end_s;              /* of the job, since 1970; 0: not known */
     bool is_short, is_said;     /* the stop's time was over when this guard began; that is said */
     uint64_t stop_at, ask_at;   /* on our clock; 0: not */
+    uint64_t asked_at;          /* the last question, or when this guard began */
     struct guard_child child;
     bool is_requeue, is_release; /* what the child is for, else to ask for the job's end */
     bool is_requeued, is_released; /* it has been tried */

@@ -378,6 +378,43 @@ static void an_end_that_has_moved_is_asked_again(void **state)
     assert_true(stops_after(&f, 3) < 0);
 }
 
+/* When a step goes on that was suspended past all moments: what its guard has come to by the answer. */
+static bool stops_when_it_goes_on(const struct guards_facts *f, bool is_asked_before)
+{
+    struct guard_stop s;
+    const struct guard_record none = {0};
+    bool is_due = false;
+    guard_stop_open(&s, f, &none);
+    s.stop_at = s.asked_at = 1;
+    s.ask_at = is_asked_before ? 0 : 1;
+    assert_false(guard_stop_step(&s));
+    assert_true(s.child.pid > 0);
+    while (s.child.pid && !is_due) {
+        struct pollfd p = {.fd = guard_stop_fd(&s), .events = POLLIN};
+        assert_true(guard_stop_wait_ms(&s) > 0); /* it does not spin */
+        poll(&p, 1, guard_stop_wait_ms(&s));
+        is_due = guard_stop_step(&s);
+    }
+    return is_due;
+}
+
+static void a_suspension_moves_the_end(void **state)
+{
+    struct guards_facts f = facts_of(60);
+    (void)state;
+    f.end_s = now_s() + 3600;
+    for (int is_asked_before = 0; is_asked_before < 2; is_asked_before++) {
+        put_scontrol(JOB, (long long)now_s() + 7200);
+        assert_false(stops_when_it_goes_on(&f, is_asked_before));
+        put_scontrol(JOB, (long long)f.end_s);
+        assert_true(stops_when_it_goes_on(&f, is_asked_before));
+        put_scontrol("exit 1\n", 0);
+        assert_true(stops_when_it_goes_on(&f, is_asked_before));
+    }
+    put_scontrol("exec sleep 1000\n", 0);
+    assert_true(stops_when_it_goes_on(&f, false));
+}
+
 static void an_end_that_nobody_knows_stops_nobody(void **state)
 {
     struct guards_facts f = facts_of(60);
@@ -491,6 +528,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(it_comes_before_the_end),
     WITH_FOLDER(an_end_that_is_not_known_is_asked),
     WITH_FOLDER(an_end_that_has_moved_is_asked_again),
+    WITH_FOLDER(a_suspension_moves_the_end),
     WITH_FOLDER(an_end_that_nobody_knows_stops_nobody),
     WITH_FOLDER(who_has_saved_is_requeued),
     WITH_FOLDER(a_step_by_hand_is_told_how_to_go_on),
