@@ -67,17 +67,25 @@ static void warn_once(struct save *save)
     checkpoint_warn(save, "nobody stops before the job's end, which is not known yet: %s", w->deadline.warning);
 }
 
-static enum due_what judge(struct save *save)
+static enum due_what judge_now(struct save *save)
 {
     struct scheduler *w = &save->scheduler;
-    double now = now_s(), end = scheduler_end_s(save);
-    w->end_s = end;
+    double now = now_s();
+    w->end_s = scheduler_end_s(save);
     warn_once(save);
-    if (due_wants_to_know(&w->due, now, end, w->asked_s)) {
+    if (due_wants_to_know(&w->due, now, w->end_s, w->asked_s)) {
         deadline_ask(&w->deadline);
         w->asked_s = now;
     }
-    return due_judge(&w->due, save->state->optimizer.n_steps + 1, now, end);
+    return due_judge(&w->due, save->state->optimizer.n_steps + 1, now, w->end_s);
+}
+
+/* A stop waits for what is being asked: the end may have moved. The other ranks wait no longer than for any rank. */
+static enum due_what judge(struct save *save)
+{
+    enum due_what what = judge_now(save);
+    uint64_t until = deadline_in(fmin(DEADLINE_ASK_S, save->team->timeout_s / 4));
+    return what == DUE_STOP && deadline_await(&save->scheduler.deadline, until) ? judge_now(save) : what;
 }
 
 static enum due_what fill_stop(struct save *save, double *sum)

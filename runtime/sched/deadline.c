@@ -1,4 +1,4 @@
-#include <config.h> /* pipe2 */
+#include <config.h> /* pipe2, pthread_clockjoin_np */
 
 #include "runtime/sched/deadline.h"
 
@@ -42,13 +42,10 @@ static void *ask(void *arg)
     return NULL;
 }
 
-/* Takes an answer that has come. */
-static void collect(struct deadline *d)
+/* Takes what the thread, which has ended, has found. */
+static void take(struct deadline *d)
 {
     int answer = atomic_load(&d->answer);
-    if (!d->has_thread || answer == ASKING)
-        return;
-    pthread_join((pthread_t)d->thread, NULL);
     d->has_thread = false;
     if (answer == ANSWERED) {
         d->end_s = on_our_clock(d->answer_end_s);
@@ -56,6 +53,24 @@ static void collect(struct deadline *d)
     } else if (answer == UNANSWERED && d->end_s == DEADLINE_NONE) {
         d->again_at = deadline_in(DEADLINE_AGAIN_S);
     }
+}
+
+/* Takes an answer that has come. */
+static void collect(struct deadline *d)
+{
+    if (!d->has_thread || atomic_load(&d->answer) == ASKING)
+        return;
+    pthread_join((pthread_t)d->thread, NULL);
+    take(d);
+}
+
+bool deadline_await(struct deadline *d, uint64_t deadline)
+{
+    struct timespec until = {(time_t)(deadline / NS_PER_S), (long)(deadline % NS_PER_S)};
+    if (!d->has_thread || pthread_clockjoin_np((pthread_t)d->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+        return false;
+    take(d);
+    return true;
 }
 
 void deadline_ask(struct deadline *d)

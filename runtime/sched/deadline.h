@@ -1,8 +1,8 @@
 /* deadline.h - when the job's time is over. Only rank 0 finds this out; the other ranks learn of it through the tail.
  *
  * From 23.02 on, Slurm sets SLURM_JOB_END_TIME. Otherwise a thread asks the controller, while training goes on, until
- * it has answered once. A job's limit can be extended while it runs, so the controller is asked again shortly before
- * the end. */
+ * it has answered once. A job's limit can be extended while it runs, and a suspension moves its end, so the controller
+ * is asked again shortly before the end. */
 #ifndef DDP_RUNTIME_SCHED_DEADLINE_H
 #define DDP_RUNTIME_SCHED_DEADLINE_H
 
@@ -37,6 +37,10 @@ void deadline_close(struct deadline *d); /* at once, also during a query; a zero
 
 /* Starts to ask the controller (again), unless a query is under way or there is no job. */
 void deadline_ask(struct deadline *d);
+
+/* Waits for a query that is under way until `deadline` (clock.h). True: it has ended, with an answer or without. A
+ * zeroed struct is allowed. */
+bool deadline_await(struct deadline *d, uint64_t deadline);
 
 /* When the job's time is over, in seconds on the clock of clock_ns(), as far as is known now; DEADLINE_NONE: never, or
  * not known. Cheap. */

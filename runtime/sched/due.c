@@ -3,6 +3,7 @@
 #include <math.h>
 
 #define COST_MIN_S 1e-3 /* less cannot be told from noise */
+#define OLD_S 10.0      /* see due_wants_to_know */
 
 void due_open(struct due *d, const struct due_config *cfg, uint64_t step, double now_s)
 {
@@ -66,8 +67,10 @@ static double last_moment_s(const struct due *d, double end_s)
 
 bool due_wants_to_know(const struct due *d, double now_s, double end_s, double asked_s)
 {
-    double from_s = last_moment_s(d, end_s) - DUE_ASK_AHEAD_S - recent_max_s(&d->steps);
-    return now_s >= from_s && asked_s < from_s;
+    double step_s = recent_max_s(&d->steps), last_s = last_moment_s(d, end_s);
+    double from_s = last_s - DUE_ASK_AHEAD_S - step_s;
+    bool is_old = now_s >= last_s && now_s - asked_s > DUE_ASK_AHEAD_S + 2 * step_s + OLD_S;
+    return now_s >= from_s && (asked_s < from_s || is_old);
 }
 
 enum due_what due_judge(const struct due *d, uint64_t step, double now_s, double end_s)

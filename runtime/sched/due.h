@@ -54,8 +54,9 @@ void due_over(struct due *d, double took_s, double blocked_s);
 /* What is due after `step` steps if the job ends at end_s (INFINITY: never). */
 enum due_what due_judge(const struct due *d, uint64_t step, double now_s, double end_s);
 
-/* True if it is time to ask the controller whether end_s has changed. asked_s: when it was asked last; -INFINITY:
- * never. */
+/* True if it is time to ask the controller whether end_s has changed: ahead of the last moment, and at it once more
+ * where that is longer ago than steps explain, as after a suspension, which moves the end. asked_s: when it was asked
+ * last; -INFINITY: never. */
 bool due_wants_to_know(const struct due *d, double now_s, double end_s, double asked_s);
 
 /* The time between two periodic checkpoints, where no number of steps is set. */

@@ -240,6 +240,24 @@ static void the_environment_is_believed_first(void **state)
     deadline_close(&d);
 }
 
+static void an_answer_is_waited_for(void **state)
+{
+    (void)state;
+    struct deadline d = {0};
+    assert_false(deadline_await(&d, deadline_in(30)));
+    in_job("5");
+    install_end(300);
+    deadline_open(&d);
+    assert_true(deadline_await(&d, deadline_in(30)));
+    assert_true(fabs(deadline_end_s(&d) - now_s() - 300) < 5);
+    assert_false(deadline_await(&d, deadline_in(30))); /* nothing is asked */
+    install("exec sleep 1000");
+    deadline_ask(&d);
+    assert_false(deadline_await(&d, deadline_in(0.1)));
+    assert_true(fabs(deadline_end_s(&d) - now_s() - 300) < 5);
+    deadline_close(&d);
+}
+
 static void else_the_controller_is_asked(void **state)
 {
     (void)state;
@@ -297,6 +315,7 @@ int main(void)
         cmocka_unit_test(commands_end_when_they_should),
         cmocka_unit_test(outside_a_job_there_is_no_end),
         cmocka_unit_test(the_environment_is_believed_first),
+        cmocka_unit_test(an_answer_is_waited_for),
         cmocka_unit_test(else_the_controller_is_asked),
         cmocka_unit_test(silence_holds_up_nothing),
     };

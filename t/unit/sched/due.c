@@ -120,6 +120,9 @@ static void the_last_moment(void **state)
     assert_true(due_wants_to_know(&d, ask + 0.1, end, START));
     assert_false(due_wants_to_know(&d, ask + 1, end, ask + 0.1));
     assert_false(due_wants_to_know(&d, ask + 1, INFINITY, -INFINITY));
+    assert_false(due_wants_to_know(&d, last + 4, end, ask)); /* one step behind each */
+    assert_false(due_wants_to_know(&d, ask + 70, end + 100, ask + 0.1));
+    assert_true(due_wants_to_know(&d, ask + 70, end, ask + 0.1)); /* the job was suspended behind the question */
 }
 
 int main(void)
