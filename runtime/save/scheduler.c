@@ -73,6 +73,7 @@ static enum due_what judge_now(struct save *save)
     double now = now_s();
     w->end_s = scheduler_end_s(save);
     warn_once(save);
+    due_suspended(&w->due, w->deadline.suspended_s, now);
     if (due_wants_to_know(&w->due, now, w->end_s, w->asked_s)) {
         deadline_ask(&w->deadline);
         w->asked_s = now;

@@ -34,7 +34,7 @@ static void *ask(void *arg)
     ddp_error_t e;
     int rc = slurm_ask(d->id, deadline_in(DEADLINE_ASK_S), d->cancel_fd[0], &job, &e);
     if (rc == 0)
-        d->answer_end_s = job.end_s;
+        d->answer_end_s = job.end_s, d->answer_suspended_s = job.suspended_s;
     else
         snprintf(d->warning, sizeof d->warning, "%s", e.text);
     bool is_there = rc == 0 || e.code != ENOENT; /* scontrol */
@@ -49,6 +49,7 @@ static void take(struct deadline *d)
     d->has_thread = false;
     if (answer == ANSWERED) {
         d->end_s = on_our_clock(d->answer_end_s);
+        d->suspended_s = (double)d->answer_suspended_s;
         d->warning[0] = 0;
     } else if (answer == UNANSWERED && d->end_s == DEADLINE_NONE) {
         d->again_at = deadline_in(DEADLINE_AGAIN_S);

@@ -21,11 +21,12 @@ struct deadline {
     bool is_in_job;
     char id[SLURM_ID_MAX + 1];
     double end_s;         /* see deadline_end_s */
+    double suspended_s;   /* how long the job was suspended in all, by the last answer */
     bool has_thread;      /* a thread asks the controller */
     unsigned long thread; /* pthread_t */
     int cancel_fd[2];     /* pipe: closing [1] ends the query */
     _Atomic int answer;   /* enum in deadline.c */
-    int64_t answer_end_s; /* the thread owns it until the answer has come */
+    int64_t answer_end_s, answer_suspended_s; /* the thread owns them until the answer has come */
     uint64_t again_at;    /* clock.h: nobody has answered yet, and it is asked again then; 0: not */
     char warning[256];    /* why the controller could not be asked; "": it could. The thread's, while there is one */
 };

@@ -4,6 +4,7 @@
 
 #define COST_MIN_S 1e-3 /* less cannot be told from noise */
 #define OLD_S 10.0      /* see due_wants_to_know */
+#define EARLY_S 2.0     /* a node stops its processes, or lets them go on, that much later than the controller says */
 
 void due_open(struct due *d, const struct due_config *cfg, uint64_t step, double now_s)
 {
@@ -21,6 +22,26 @@ void due_step(struct due *d, double now_s)
     } else {
         recent_add(&d->calm, took_s);
     }
+}
+
+static void shorten(struct recent *r, double s)
+{
+    if (recent_max_s(r) + EARLY_S >= s)
+        recent_shorten(r, s);
+}
+
+void due_suspended(struct due *d, double total_s, double now_s)
+{
+    double s = total_s - d->suspended_s;
+    d->suspended_s = total_s;
+    if (s <= 0)
+        return;
+    if (now_s - d->step_s + EARLY_S >= s) {
+        d->step_s = fmin(now_s, d->step_s + s);
+        return;
+    }
+    shorten(&d->steps, s);
+    shorten(&d->calm, s);
 }
 
 void due_begun(struct due *d, uint64_t step, double now_s)

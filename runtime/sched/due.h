@@ -33,6 +33,7 @@ struct due {
     struct recent steps, calm, saves; /* times of all steps; of steps without a save in flight; of saves */
     struct recent costs;              /* what saves cost training */
     double opened_s, step_s;          /* when due_open was called; when the last step ended */
+    double suspended_s;               /* see due_suspended */
     bool is_saving;
     double began_s;                   /* when the last save began */
     double saving_s;                  /* time in steps since then, while it is in flight, */
@@ -45,6 +46,10 @@ void due_open(struct due *d, const struct due_config *cfg, uint64_t step, double
 
 /* Called when a step has ended. The time since the last call counts as the step's, validation included. */
 void due_step(struct due *d, double now_s);
+
+/* Called with how long the job has been suspended in all, as far as is known. What is new of it is taken from the step
+ * that is under way, or else from the longest of the last ones, if one took that long. */
+void due_suspended(struct due *d, double total_s, double now_s);
 
 /* Called when a save of `step` begins; and when it has ended: committed after took_s, of which training waited for
  * blocked_s, or given up (took_s < 0). */

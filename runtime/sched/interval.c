@@ -29,6 +29,15 @@ void recent_add(struct recent *r, double s)
     r->n += r->n < INTERVAL_RECENT;
 }
 
+void recent_shorten(struct recent *r, double s)
+{
+    size_t longest = 0;
+    for (size_t i = 1; i < r->n; i++)
+        if (r->s[i] > r->s[longest])
+            longest = i;
+    r->s[longest] = fmax(0, r->s[longest] - s);
+}
+
 double recent_max_s(const struct recent *r)
 {
     double max = 0;

@@ -27,6 +27,7 @@ struct recent {
     size_t n, next; /* number of times; index for the next one */
 };
 void recent_add(struct recent *r, double s);
+void recent_shorten(struct recent *r, double s); /* the longest, by s; it stays at least 0 */
 
 /* The longest time, and the mean; 0 if there are none. */
 double recent_max_s(const struct recent *r);

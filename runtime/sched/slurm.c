@@ -54,6 +54,21 @@ static enum slurm_state state_of(const char *state, const char *reason, int n_re
     return !strcmp(state, "TIMEOUT") || !strcmp(reason, "TimeLimit") ? SLURM_TIMED_OUT : SLURM_ENDING;
 }
 
+static int64_t number_of(const char *text, const char *key)
+{
+    char number[32];
+    int64_t n;
+    return find(text, key, number, sizeof number) && num_i64(number, 1, INT64_MAX, &n) == 0 ? n : 0;
+}
+
+/* SuspendTime is when it was last suspended, or went on; SecsPreSuspend how long it had run then. */
+static int64_t suspended_s(const char *text)
+{
+    int64_t began = number_of(text, "StartTime"), at = number_of(text, "SuspendTime");
+    int64_t s = at - began - number_of(text, "SecsPreSuspend");
+    return began > 0 && at > 0 && s > 0 ? s : 0;
+}
+
 int slurm_parse(const char *text, int restarts, struct slurm_job *ret, ddp_error_t *errp)
 {
     char state[32], reason[64] = "", number[32] = "", flag[8];
@@ -66,8 +81,8 @@ int slurm_parse(const char *text, int restarts, struct slurm_job *ret, ddp_error
         n_restarts = 0;
     job.state = state_of(state, reason, n_restarts, restarts);
     job.may_requeue = find(text, "Requeue", flag, sizeof flag) && strcmp(flag, "0") != 0;
-    if (!find(text, "EndTime", number, sizeof number) || num_i64(number, 1, INT64_MAX, &job.end_s) < 0)
-        job.end_s = 0; /* "Unknown" */
+    job.end_s = number_of(text, "EndTime"); /* "Unknown": 0 */
+    job.suspended_s = suspended_s(text);
     if (!find(text, "ExcNodeList", job.excluded, sizeof job.excluded) || !strcmp(job.excluded, "(null)"))
         job.excluded[0] = 0;
     *ret = job;

@@ -29,6 +29,7 @@ struct slurm_job {
     bool is_batch;     /* the job has a script to run again */
     bool may_requeue;  /* the job was not submitted with --no-requeue */
     int64_t end_s;     /* end of its time, since 1970; 0: no limit */
+    int64_t suspended_s; /* how long it was suspended in all, until it last went on */
     char excluded[1024]; /* nodes on which the job must not run, as a host list; "": none */
 };
 

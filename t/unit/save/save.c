@@ -480,7 +480,8 @@ static bool stops(struct rig *r, const char *answer, long long end_t)
 
 static int late_stop_rank(struct job *j, int rank)
 {
-    static const char *const answer = "echo JobId=12 UserId=u JobState=RUNNING EndTime=%lld\n";
+    static const char *const answer = "echo JobId=12 UserId=u JobState=RUNNING StartTime=1000 EndTime=%lld "
+                                "SuspendTime=1080 SecsPreSuspend=10\n";
     struct rig r;
     ddp_error_t e = {0};
     double end_s = 0;
@@ -491,6 +492,7 @@ static int late_stop_rank(struct job *j, int rank)
         end_s = scheduler_end_s(&r.save);
     CHECK(isfinite(end_s), "nobody knows the end");
     CHECK(!stops(&r, answer, now + 7200), "the end has moved");
+    CHECK(rank != 0 || r.save.scheduler.due.suspended_s == 70, "not the time of the suspension");
     CHECK(rank != 0 || r.save.scheduler.deadline.end_s > end_s + 3000, "not the answer");
     CHECK(stops(&r, answer, now), "the end has not moved");
     CHECK(stops(&r, "exit 1\n", 0), "no answer");

@@ -125,6 +125,32 @@ static void the_last_moment(void **state)
     assert_true(due_wants_to_know(&d, ask + 70, end, ask + 0.1)); /* the job was suspended behind the question */
 }
 
+/* 7200 s of suspension, of which the controller tells during the step or some steps later. */
+static void a_suspension_is_no_steps_time(void **state)
+{
+    (void)state;
+    for (int is_late = 0; is_late < 2; is_late++) {
+        struct due d = make(-1, 0);
+        double now = START, end = START + 20000;
+        steps(&d, &now, 20, 5);
+        if (is_late) {
+            steps(&d, &now, 1, 7203);
+            steps(&d, &now, 3, 5);
+            due_suspended(&d, 7200, now);
+        } else {
+            due_suspended(&d, 7200, now + 7202);
+            steps(&d, &now, 1, 7203);
+        }
+        due_suspended(&d, 7200, now); /* nothing new */
+        double last = end - 7 - 5 - INTERVAL_MARGIN_S;
+        assert_false(due_judge(&d, 30, last - 0.1, end) == DUE_STOP);
+        assert_int_equal(due_judge(&d, 30, last + 0.1, end), DUE_STOP);
+        assert_true(recent_mean_s(&d.calm) < 6);
+        due_suspended(&d, 7300, now); /* no step took 100 s: it was none of ours */
+        assert_int_equal(due_judge(&d, 30, last + 0.1, end), DUE_STOP);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +159,7 @@ int main(void)
         cmocka_unit_test(by_time_from_what_it_costs),
         cmocka_unit_test(failures_shorten_the_interval),
         cmocka_unit_test(the_last_moment),
+        cmocka_unit_test(a_suspension_is_no_steps_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,16 +10,16 @@ static void when_a_job_is_requeued(void **state)
         int restarts, limit;
         enum requeue_what want;
     } cases[] = {
-        {{SLURM_RUNNING, true, true, 0, ""}, 0, 100, REQUEUE_DO},
-        {{SLURM_RUNNING, true, true, 0, ""}, 99, 100, REQUEUE_DO},
-        {{SLURM_RUNNING, true, true, 0, ""}, 100, 100, REQUEUE_OFTEN},
-        {{SLURM_RUNNING, true, true, 0, ""}, 0, 0, REQUEUE_OFTEN},
-        {{SLURM_TIMED_OUT, true, true, 0, ""}, 3, 100, REQUEUE_DO},
-        {{SLURM_RUNNING, true, false, 0, ""}, 0, 100, REQUEUE_FORBIDDEN},
-        {{SLURM_RUNNING, false, false, 0, ""}, 0, 100, REQUEUE_INTERACTIVE},
-        {{SLURM_ENDING, false, true, 0, ""}, 0, 100, REQUEUE_INTERACTIVE},
-        {{SLURM_REQUEUED, true, true, 0, ""}, 100, 100, REQUEUE_DONE},
-        {{SLURM_ENDING, true, true, 0, ""}, 0, 100, REQUEUE_CANCELLED},
+        {{SLURM_RUNNING, true, true, 0, 0, ""}, 0, 100, REQUEUE_DO},
+        {{SLURM_RUNNING, true, true, 0, 0, ""}, 99, 100, REQUEUE_DO},
+        {{SLURM_RUNNING, true, true, 0, 0, ""}, 100, 100, REQUEUE_OFTEN},
+        {{SLURM_RUNNING, true, true, 0, 0, ""}, 0, 0, REQUEUE_OFTEN},
+        {{SLURM_TIMED_OUT, true, true, 0, 0, ""}, 3, 100, REQUEUE_DO},
+        {{SLURM_RUNNING, true, false, 0, 0, ""}, 0, 100, REQUEUE_FORBIDDEN},
+        {{SLURM_RUNNING, false, false, 0, 0, ""}, 0, 100, REQUEUE_INTERACTIVE},
+        {{SLURM_ENDING, false, true, 0, 0, ""}, 0, 100, REQUEUE_INTERACTIVE},
+        {{SLURM_REQUEUED, true, true, 0, 0, ""}, 100, 100, REQUEUE_DONE},
+        {{SLURM_ENDING, true, true, 0, 0, ""}, 0, 100, REQUEUE_CANCELLED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (requeue_judge(&cases[i].job, cases[i].restarts, cases[i].limit) != cases[i].want)
