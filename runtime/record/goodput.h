@@ -21,6 +21,8 @@
  * A start without a device is of a program that tells no steps: the time of its generation from began_t on is useful
  * where it came to a good end or goes on still, and lost where it failed.
  *
+ * A suspension of the job is in no line: its time is of the class of what it interrupts.
+ *
  * Time that lines overlap, since clocks are not exact, counts once; a line from before the one above it counts as of
  * that one's time. Goodput is useful time over all but the queue. */
 #ifndef DDP_RECORD_GOODPUT_H
