@@ -33,10 +33,12 @@ static void *ask(void *arg)
     struct slurm_job job;
     ddp_error_t e;
     int rc = slurm_ask(d->id, deadline_in(DEADLINE_ASK_S), d->cancel_fd[0], &job, &e);
-    if (rc == 0)
-        d->answer_end_s = job.end_s, d->answer_suspended_s = job.suspended_s;
-    else
+    if (rc == 0) {
+        d->answer_end_s = job.end_s;
+        d->answer_suspended_s = job.suspended_s;
+    } else {
         snprintf(d->warning, sizeof d->warning, "%s", e.text);
+    }
     bool is_there = rc == 0 || e.code != ENOENT; /* scontrol */
     atomic_store(&d->answer, rc == 0 ? ANSWERED : is_there ? UNANSWERED : CANNOT_ASK);
     return NULL;
