@@ -16,10 +16,12 @@ in_space() { # UTS: its processes
     find /proc -maxdepth 3 -path '/proc/[0-9]*/ns/uts' -printf '%l %h\n' 2>/dev/null |
         awk -F'[ /]' -v space="$1" '$1 == space { print $4 }'
 }
-die() { # NODE: all that runs there, at once, as if its power had failed, but that the network says so
+is_slurms() { [[ $(cat "/proc/$1/comm" 2>/dev/null) = slurm* ]]; } # slurmd, slurmstepd, a guard
+die() { # NODE: all that runs there, as if its power had failed, but that the network says so
     local space pids
     space=$(readlink "/proc/$(cluster_pid "$1")/ns/uts")
-    xargs kill -STOP < <(in_space "$space") 2>/dev/null # so that no guard there says that its program was killed
+    pids=$(for pid in $(in_space "$space"); do is_slurms "$pid" && echo "$pid"; done)
+    xargs kill -KILL <<<"$pids" 2>/dev/null # first, or a guard could say that its program was killed
     while pids=$(in_space "$space") && [ -n "$pids" ]; do
         xargs kill -KILL <<<"$pids" 2>/dev/null
     done
