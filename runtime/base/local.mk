@@ -39,6 +39,7 @@ UNIT_TESTS += t/unit/base/budget.t
 t_unit_base_budget_t_SOURCES = t/unit/base/budget.c
 UNIT_TESTS += t/unit/base/call.t
 t_unit_base_call_t_SOURCES = t/unit/base/call.c
+t_unit_base_call_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=thread_start
 UNIT_TESTS += t/unit/base/cgroup.t
 t_unit_base_cgroup_t_SOURCES = t/unit/base/cgroup.c
 UNIT_TESTS += t/unit/base/flight.t
