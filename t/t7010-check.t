@@ -63,9 +63,14 @@ cluster_exec n3 tc qdisc add dev eth0 root tbf rate 1gbit burst 64kb latency 50m
 check 4 "$ddp" check
 like "a slow link is named" "$rc:$(said links)" "^1:FAIL +links +slow on n3: .*--exclude=n3$"
 like "... to paste" "$(tail -n 1 <<<"$out")" "1 failed; without what failed: --exclude=n3$"
-OMP_NUM_THREADS=1 cluster_run srun --ddp=on -N4 --ntasks-per-node=1 "$top_builddir/train" --model tiny --steps 60 \
-    --data /usr/share/common-licenses --val-windows 1 --ddp-record="$cluster_dir/home/slow"
-like "... by a run, too" "$err" "n3 sends [0-9]+ MB/s to other nodes, the median node [0-9.e+]+: a slow link"
+link="n3 sends [0-9]+ MB/s to other nodes, the median node [0-9.e+]+: a slow link"
+for _ in 1 2 3; do # while others use this machine's processors it may be a rank that is slowest
+    rm -f "$cluster_dir/home/slow"
+    OMP_NUM_THREADS=1 cluster_run srun --ddp=on -N4 --ntasks-per-node=1 "$top_builddir/train" --model tiny --steps 60 \
+        --data /usr/share/common-licenses --val-windows 1 --ddp-record="$cluster_dir/home/slow"
+    [[ ! $err =~ $link ]] || break
+done
+like "... by a run, too" "$err" "$link"
 run "$ddp" report "$cluster_dir/home/slow"
 like "... and in its report" "$out" "the node of rank 2 \(n3\) sends [0-9.]+ times as slowly as the median node"
 cluster_exec n3 tc qdisc del dev eth0 root
