@@ -76,7 +76,7 @@ run() {
     out=$(cat "$tmp/run.out")
     err=$(cat "$tmp/run.err")
 }
-# until_true SECONDS COMMAND...: what takes longer than a moment is asked less often: others need the processor.
+# What takes longer than a moment is asked less often: others need the processor.
 until_true() {
     local end=$((SECONDS + $1)) pause=0.02 tries=0
     shift
