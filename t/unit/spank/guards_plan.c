@@ -124,7 +124,6 @@ static void master_port_is_left_to_the_program(void **state)
         assert_int_equal(f.port[i], 0);
 }
 
-/* Any guard may have to find any other, and wherever that listens. */
 /* Whoever may be the root: rank 0, and each node's first where the root may be lost. */
 static void the_step_and_its_srun_are_found(void **state)
 {
@@ -144,6 +143,7 @@ static void the_step_and_its_srun_are_found(void **state)
     has_srun = false;
 }
 
+/* Any guard may have to find any other, and wherever that listens. */
 static void with_spares_every_node_finds_all(void **state)
 {
     char name[HOSTLIST_NAME_MAX + 1];
