@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """gptprobe.py ARGUMENT... - contrib/examples/gpt.py for tests: all random numbers are seeded.
 PROBE_SAMPLES=FOLDER: the samples of each step are written there. PROBE_KILL=RANK:STEP: that rank gets SIGKILL when it
-has done that step."""
+has done that step and a checkpoint is there."""
+import glob
 import os
 import random
 import runpy
@@ -22,7 +23,7 @@ step = slurm_ddp.Checkpoint.step
 
 def step_or_die(self):
     step(self)
-    if self.steps == at and slurm_ddp.world().rank == rank:
+    if slurm_ddp.world().rank == rank and self.steps >= at and glob.glob(os.path.join(self._folder, b"step-*")):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
