@@ -61,11 +61,10 @@ endif
 t_lib_gpufirst_emu_SOURCES = %D%/bench/gpufirst.c
 t_lib_gpufirst_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
 t_lib_gpufirst_emu_LDFLAGS = $(AM_LDFLAGS) $(EMU_EXPORTS)
-t_lib_gpufirst_emu_LDADD = t/lib/libdeviceemu.la $(EMU_KERNEL_LIBS) t/lib/cudaemu/libcudart.la libkernels.la libbase.la
+t_lib_gpufirst_emu_LDADD = t/lib/libdeviceemu.la $(EMULATED_LIBS)
 EXTRA_t_lib_gpufirst_emu_DEPENDENCIES = t/lib/blasltdouble/libcublasLt.la
-t_lib_gpukernels_emu_SOURCES = %D%/bench/gpukernels.c $(GPU_REPORT_SOURCES) $(EMU_KERNELS)
+t_lib_gpukernels_emu_SOURCES = %D%/bench/gpukernels.c $(GPU_REPORT_SOURCES)
 t_lib_gpukernels_emu_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_lib_gpukernels_emu_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_lib_gpukernels_emu_LDADD = t/lib/libdeviceemu.la $(EMULATED_LIBS)
 # the trainer's model and libddp's step, whose calls of these are described and timed (t8405 has none missing)
 GPU_MODEL_WRAPS = cuda_attention_backward cuda_attention_forward cuda_bias_backward cuda_cast \

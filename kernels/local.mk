@@ -98,36 +98,29 @@ if HAVE_CUDART
 GPU_TESTS += t/gpu/cuda_cast t/gpu/cuda_large_step t/gpu/cuda_optim t/gpu/cuda_reduce
 endif
 
-t_unit_kernels_cuda_cast_t_SOURCES = t/unit/kernels/cuda_cast.c $(GPU_TEST_SOURCES) \
-	t/lib/cudaemu/kernels/cast.cc
+t_unit_kernels_cuda_cast_t_SOURCES = t/unit/kernels/cuda_cast.c $(GPU_TEST_SOURCES)
 t_unit_kernels_cuda_cast_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_cuda_cast_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_cuda_cast_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_cast_SOURCES = t/unit/kernels/cuda_cast.c $(GPU_TEST_SOURCES)
 t_gpu_cuda_cast_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_cast_LDADD = $(GPU_LIBS)
 
-t_unit_kernels_cuda_large_step_t_SOURCES = t/unit/kernels/cuda_large_step.c $(TENSOR_SOURCES) $(EMU_KERNELS)
+t_unit_kernels_cuda_large_step_t_SOURCES = t/unit/kernels/cuda_large_step.c $(TENSOR_SOURCES)
 t_unit_kernels_cuda_large_step_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_cuda_large_step_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_cuda_large_step_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_large_step_SOURCES = t/unit/kernels/cuda_large_step.c $(TENSOR_SOURCES)
 t_gpu_cuda_large_step_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_large_step_LDADD = $(GPU_LIBS)
 
-t_unit_kernels_cuda_optim_t_SOURCES = t/unit/kernels/cuda_optim.c $(GPU_TEST_SOURCES) \
-	t/lib/cudaemu/kernels/norm.cc t/lib/cudaemu/kernels/optim.cc
+t_unit_kernels_cuda_optim_t_SOURCES = t/unit/kernels/cuda_optim.c $(GPU_TEST_SOURCES)
 t_unit_kernels_cuda_optim_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_cuda_optim_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_cuda_optim_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_optim_SOURCES = t/unit/kernels/cuda_optim.c $(GPU_TEST_SOURCES)
 t_gpu_cuda_optim_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_optim_LDADD = $(GPU_LIBS)
 
-t_unit_kernels_cuda_reduce_t_SOURCES = t/unit/kernels/cuda_reduce.c $(GPU_TEST_SOURCES) \
-	t/lib/cudaemu/kernels/fold.cc t/lib/cudaemu/kernels/reduce.cc
+t_unit_kernels_cuda_reduce_t_SOURCES = t/unit/kernels/cuda_reduce.c $(GPU_TEST_SOURCES)
 t_unit_kernels_cuda_reduce_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_cuda_reduce_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_cuda_reduce_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_reduce_SOURCES = t/unit/kernels/cuda_reduce.c $(GPU_TEST_SOURCES)
 t_gpu_cuda_reduce_CPPFLAGS = $(GPU_CPPFLAGS)

@@ -16,26 +16,24 @@ path_of() {
 # Kernel $1's test with file $2 changed by $3 (nothing: as it is), in folder $4: 0 when the test passes, 1 when it
 # fails, 2 when it could not be made.
 try() {
-    local kernel=$1 file=$2 fault=$3 dir=$4 path test objects=() object source
+    local kernel=$1 file=$2 fault=$3 dir=$4 path test=() objects=() source
     path=$(path_of "$file")
     mkdir -p "$dir/${path%/*}"
     if [ -n "$fault" ]; then
         "$top_srcdir/t/lib/mutate" "$fault" "$top_srcdir/$path" >"$dir/$path" || return 2
     fi
-    test=$(find t/unit/kernels -name "cuda_${kernel}_t-cuda_$kernel.o")
-    for object in t/lib/cudaemu/kernels/unit_kernels_*"cuda_${kernel}_t-"*.o; do
-        source=${object##*_t-}
-        source=${source%.o}
+    test=("$(find t/unit/kernels -name "cuda_${kernel}_t-cuda_$kernel.o")" t/lib/unit_kernels_*"cuda_${kernel}_t-"*.o)
+    for source in $($link -o "$dir/test" "${test[@]}" $libs -Wl,-t,-t |
+        sed -n 's/.*libemukernels_a-\([^.]*\)\.o.*/\1/p'); do
         case $file in
         "$source.cu" | *.h)
-            object=$dir/$source.o
-            $cxx $cxxflags -O1 -g0 -w -I"$dir" $cppflags -c -o "$object" \
+            objects+=("$dir/$source.o")
+            $cxx $cxxflags -O1 -g0 -w -I"$dir" $cppflags -c -o "$dir/$source.o" \
                 "$top_srcdir/t/lib/cudaemu/kernels/$source.cc" ||
                 return 2 ;;
         esac
-        objects+=("$object")
     done
-    $link -o "$dir/test" "$test" t/lib/unit_kernels_*"cuda_${kernel}_t-"*.o "${objects[@]}" $libs || return 2
+    [ ${#objects[@]} -gt 0 ] && $link -o "$dir/test" "${test[@]}" "${objects[@]}" $libs || return 2
     ASAN_OPTIONS=detect_leaks=0 timeout 60 "$dir/test" && return 0
     return 1
 }

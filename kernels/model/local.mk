@@ -110,48 +110,36 @@ GPU_TESTS += \
 	t/gpu/cuda_large_layers t/gpu/cuda_large_matmul t/gpu/cuda_layernorm t/gpu/cuda_matmul
 endif
 
-t_unit_kernels_model_cuda_attention_t_SOURCES = t/unit/kernels/model/cuda_attention.c $(TENSOR_SOURCES) \
-	t/lib/cudaemu/kernels/attention.cc t/lib/cudaemu/kernels/attention_backward.cc \
-	t/lib/cudaemu/kernels/attention_f32.cc t/lib/cudaemu/kernels/attention_wgmma.cc \
-	t/lib/cudaemu/kernels/attention_wgmma_backward.cc
+t_unit_kernels_model_cuda_attention_t_SOURCES = t/unit/kernels/model/cuda_attention.c $(TENSOR_SOURCES)
 t_unit_kernels_model_cuda_attention_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_model_cuda_attention_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_model_cuda_attention_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_attention_SOURCES = t/unit/kernels/model/cuda_attention.c $(TENSOR_SOURCES)
 t_gpu_cuda_attention_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_attention_LDADD = $(GPU_LIBS)
 
-t_unit_kernels_model_cuda_crossentropy_t_SOURCES = t/unit/kernels/model/cuda_crossentropy.c $(TENSOR_SOURCES) \
-	t/lib/cudaemu/kernels/crossentropy.cc
+t_unit_kernels_model_cuda_crossentropy_t_SOURCES = t/unit/kernels/model/cuda_crossentropy.c $(TENSOR_SOURCES)
 t_unit_kernels_model_cuda_crossentropy_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_model_cuda_crossentropy_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_model_cuda_crossentropy_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_crossentropy_SOURCES = t/unit/kernels/model/cuda_crossentropy.c $(TENSOR_SOURCES)
 t_gpu_cuda_crossentropy_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_crossentropy_LDADD = $(GPU_LIBS)
 
-t_unit_kernels_model_cuda_embedding_t_SOURCES = t/unit/kernels/model/cuda_embedding.c $(TENSOR_SOURCES) \
-	t/lib/cudaemu/kernels/embedding.cc
+t_unit_kernels_model_cuda_embedding_t_SOURCES = t/unit/kernels/model/cuda_embedding.c $(TENSOR_SOURCES)
 t_unit_kernels_model_cuda_embedding_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_model_cuda_embedding_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_model_cuda_embedding_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_embedding_SOURCES = t/unit/kernels/model/cuda_embedding.c $(TENSOR_SOURCES)
 t_gpu_cuda_embedding_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_embedding_LDADD = $(GPU_LIBS)
 
-t_unit_kernels_model_cuda_gelu_t_SOURCES = t/unit/kernels/model/cuda_gelu.c $(TENSOR_SOURCES) \
-	t/lib/cudaemu/kernels/bias.cc t/lib/cudaemu/kernels/gelu.cc
+t_unit_kernels_model_cuda_gelu_t_SOURCES = t/unit/kernels/model/cuda_gelu.c $(TENSOR_SOURCES)
 t_unit_kernels_model_cuda_gelu_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_model_cuda_gelu_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_model_cuda_gelu_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_gelu_SOURCES = t/unit/kernels/model/cuda_gelu.c $(TENSOR_SOURCES)
 t_gpu_cuda_gelu_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_gelu_LDADD = $(GPU_LIBS)
 
-t_unit_kernels_model_cuda_layernorm_t_SOURCES = t/unit/kernels/model/cuda_layernorm.c $(TENSOR_SOURCES) \
-	t/lib/cudaemu/kernels/layernorm.cc t/lib/cudaemu/kernels/layernorm_backward.cc
+t_unit_kernels_model_cuda_layernorm_t_SOURCES = t/unit/kernels/model/cuda_layernorm.c $(TENSOR_SOURCES)
 t_unit_kernels_model_cuda_layernorm_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_kernels_model_cuda_layernorm_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_kernels_model_cuda_layernorm_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_layernorm_SOURCES = t/unit/kernels/model/cuda_layernorm.c $(TENSOR_SOURCES)
 t_gpu_cuda_layernorm_CPPFLAGS = $(GPU_CPPFLAGS)
@@ -161,8 +149,7 @@ t_unit_kernels_model_cuda_matmul_t_SOURCES = t/unit/kernels/model/cuda_matmul.c 
 t_unit_kernels_model_cuda_matmul_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
 EXTRA_t_unit_kernels_model_cuda_matmul_t_DEPENDENCIES = t/lib/blasltdouble/libcublasLt.la
 t_unit_kernels_model_cuda_matmul_t_LDFLAGS = $(AM_LDFLAGS) $(EMU_EXPORTS)
-t_unit_kernels_model_cuda_matmul_t_LDADD = $(EMU_KERNEL_LIBS) t/lib/cudaemu/libcudart.la libkernels.la libbase.la \
-    $(CMOCKA_LIBS)
+t_unit_kernels_model_cuda_matmul_t_LDADD = $(EMULATED_LIBS)
 t_gpu_cuda_matmul_SOURCES = t/unit/kernels/model/cuda_matmul.c $(TENSOR_SOURCES)
 t_gpu_cuda_matmul_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_matmul_LDADD = libcudablas.la $(GPU_LIBS)
@@ -182,7 +169,7 @@ t_gpu_cuda_large_layers_SOURCES = t/unit/kernels/model/cuda_large_layers.c $(TEN
 t_gpu_cuda_large_layers_CPPFLAGS = $(GPU_CPPFLAGS)
 t_gpu_cuda_large_layers_LDADD = libmodelkernels.la $(GPU_LIBS)
 
-EMU_LARGE_LIBS = libmodelkernels.la $(t_unit_kernels_model_cuda_matmul_t_LDADD)
+EMU_LARGE_LIBS = libmodelkernels.la $(EMULATED_LIBS)
 t_unit_kernels_model_cuda_large_matmul_t_SOURCES = t/unit/kernels/model/cuda_large_matmul.c $(TENSOR_SOURCES)
 t_unit_kernels_model_cuda_large_matmul_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
 EXTRA_t_unit_kernels_model_cuda_large_matmul_t_DEPENDENCIES = t/lib/blasltdouble/libcublasLt.la

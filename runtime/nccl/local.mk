@@ -32,9 +32,8 @@ UNIT_TESTS += t/unit/nccl/lib.t
 t_unit_nccl_lib_t_SOURCES = t/unit/nccl/lib.c
 if HAVE_CXX
 UNIT_TESTS += t/unit/nccl/fixed.t
-t_unit_nccl_fixed_t_SOURCES = t/unit/nccl/fixed.c t/lib/memboot.c t/lib/ranks.c t/lib/cudaemu/kernels/reduce.cc
+t_unit_nccl_fixed_t_SOURCES = t/unit/nccl/fixed.c t/lib/memboot.c t/lib/ranks.c
 t_unit_nccl_fixed_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_unit_nccl_fixed_t_CXXFLAGS = $(EMULATED_CXXFLAGS)
 t_unit_nccl_fixed_t_LDADD = libcommnccl.la libcomm.la libboot.la $(EMULATED_LIBS)
 endif
 endif

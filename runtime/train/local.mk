@@ -59,8 +59,7 @@ t_unit_train_gmodel_t_SOURCES = t/unit/train/gmodel.c $(TENSOR_SOURCES)
 t_unit_train_gmodel_t_CPPFLAGS = $(EMULATED_CPPFLAGS)
 EXTRA_t_unit_train_gmodel_t_DEPENDENCIES = t/lib/blasltdouble/libcublasLt.la
 t_unit_train_gmodel_t_LDFLAGS = $(AM_LDFLAGS) $(EMU_EXPORTS)
-t_unit_train_gmodel_t_LDADD = libgmodel.la libtrain.la libmodelkernels.la t/lib/libdeviceemu.la $(EMU_KERNEL_LIBS) \
-	t/lib/cudaemu/libcudart.la libkernels.la libbase.la $(CMOCKA_LIBS)
+t_unit_train_gmodel_t_LDADD = libgmodel.la libtrain.la libmodelkernels.la t/lib/libdeviceemu.la $(EMULATED_LIBS)
 if HAVE_CUDART
 GPU_TESTS += t/gpu/gmodel
 t_gpu_gmodel_SOURCES = t/unit/train/gmodel.c $(TENSOR_SOURCES)

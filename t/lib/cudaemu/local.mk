@@ -55,9 +55,9 @@ t_lib_libemukernels_a_CPPFLAGS = $(BLASLT_DOUBLE_CPPFLAGS) -DDDP_CUDA_EMULATED=1
 	-DCUBLASLT_LIBRARY='"$(abs_top_builddir)/t/lib/blasltdouble/.libs/libcublasLt.so"'
 t_lib_libemukernels_a_CXXFLAGS = $(EMULATED_CXXFLAGS)
 
-# for a unit test that brings its kernels; for one that takes all
-EMULATED_LIBS = t/lib/libcudaemu.a %D%/libcudart.la libkernels.la libbase.la $(CMOCKA_LIBS) -lm
-EMU_KERNEL_LIBS = t/lib/libemukernels.a t/lib/libcudaemu.a -lstdc++ -lm
+# what a test of kernels is linked with
+EMULATED_LIBS = t/lib/libemukernels.a t/lib/libcudaemu.a %D%/libcudart.la libkernels.la libbase.la $(CMOCKA_LIBS) \
+	-lstdc++ -lm
 # for a program with libddp: all of them, before libddp's own
 EMU_WHOLE_KERNELS = -Wl,--whole-archive,t/lib/libemukernels.a,--no-whole-archive
 # of the program that opens the double
@@ -65,18 +65,18 @@ EMU_EXPORTS = -Wl,--export-dynamic-symbol=cudaemu_enqueue -Wl,--export-dynamic-s
 GPU_TEST_SOURCES = t/lib/floats.c t/lib/floats.h t/lib/gputest.c t/lib/gputest.h
 TENSOR_SOURCES = t/lib/floats.c t/lib/floats.h t/lib/tensors.c t/lib/tensors.h
 
-# programs over it, which come before libddp's own
+# programs over it
 check_PROGRAMS += t/lib/deviceprobe t/lib/gpuprobe
-t_lib_deviceprobe_SOURCES = t/lib/deviceprobe.c $(DEVICE_CUDA_SOURCES) $(EMU_RUNTIME_SOURCES) $(EMU_KERNELS)
+t_lib_deviceprobe_SOURCES = t/lib/deviceprobe.c $(DEVICE_CUDA_SOURCES) $(EMU_RUNTIME_SOURCES)
 t_lib_deviceprobe_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_lib_deviceprobe_CXXFLAGS = $(EMULATED_CXXFLAGS)
-t_lib_deviceprobe_LDFLAGS = $(AM_LDFLAGS) -static
-t_lib_deviceprobe_LDADD = t/lib/libcudaemu.a libddp.la libbase.la
-t_lib_gpuprobe_SOURCES = t/lib/gpuprobe.c $(DEVICE_CUDA_SOURCES) $(EMU_RUNTIME_SOURCES) $(EMU_KERNELS)
+t_lib_deviceprobe_LDFLAGS = $(AM_LDFLAGS) -static $(EMU_WHOLE_KERNELS)
+t_lib_deviceprobe_LDADD = t/lib/libcudaemu.a libddp.la libbase.la -lstdc++ -lm
+EXTRA_t_lib_deviceprobe_DEPENDENCIES = t/lib/libemukernels.a
+t_lib_gpuprobe_SOURCES = t/lib/gpuprobe.c $(DEVICE_CUDA_SOURCES) $(EMU_RUNTIME_SOURCES)
 t_lib_gpuprobe_CPPFLAGS = $(EMULATED_CPPFLAGS)
-t_lib_gpuprobe_CXXFLAGS = $(EMULATED_CXXFLAGS)
-t_lib_gpuprobe_LDFLAGS = $(AM_LDFLAGS) -static
-t_lib_gpuprobe_LDADD = t/lib/libcudaemu.a libddp.la libbase.la
+t_lib_gpuprobe_LDFLAGS = $(AM_LDFLAGS) -static $(EMU_WHOLE_KERNELS)
+t_lib_gpuprobe_LDADD = t/lib/libcudaemu.a libddp.la libbase.la -lstdc++ -lm
+EXTRA_t_lib_gpuprobe_DEPENDENCIES = t/lib/libemukernels.a
 if HAVE_CXX
 check_PROGRAMS += t/lib/train-emu
 endif
