@@ -440,7 +440,8 @@ uint64_t ddp_steps_done(const ddp_t *d);
 
 struct ddp_checkpoint_status {
     uint64_t n_committed, n_failed, n_postponed; /* by this run; these and the steps are the same on all ranks */
-    uint64_t last_step;    /* of the last one that was committed, or resumed from; not from memory */
+    uint64_t last_step;    /* of the last one that was committed, or resumed from; not from memory; UINT64_MAX: none, so
+                            * that step 0 is one */
     uint64_t resumed_step; /* 0: not resumed */
     double blocked_s;      /* of the last save, on this rank: training stood still; */
     double copy_s, write_s, commit_s; /* copying, writing, commit (rank 0) beside training */

@@ -50,7 +50,8 @@ static ddp_t *handle_create(ddp_error_t *errp)
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a handle");
         return NULL;
     }
-    d->save = (struct save){.team = &d->team, .state = &d->state, .config = &d->config};
+    d->save = (struct save){.team = &d->team, .state = &d->state, .config = &d->config,
+                            .checkpoint.status.last_step = UINT64_MAX};
     return d;
 }
 

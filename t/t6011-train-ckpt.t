@@ -183,6 +183,23 @@ for i in {1..8}; do # which rank hears of it first is chance
     grep 'checkpoint of step 40 failed: rank 1: .*Input/output error' <<<"$err" || diag "$i: $err"
 done >"$tmp/why"
 is "... and rank 0 has said why before the first rank ends" "$(grep -c ^train "$tmp/why")" 8 || cat "$tmp/why"
+rm -r "$tmp/full"
+broken=(env LD_PRELOAD="$fault" FAULT_DIR="$tmp/full" FAULT_FROM=.saving- FAULT_RANK=1 FAULT_AT=3 FAULT_DO=EIO
+    FAULT_TIMES=0)
+ranks 2 "${broken[@]}" "$train" "${small[@]}" --steps 5 --ckpt "$tmp/full" --ckpt-every 0 --ddp-ckpt-required=on
+is "where checkpoints are required: exit code" "$rc" 1
+like "... with the reason, in each line" \
+    "$(grep ^train: <<<"$err" | grep -v 'step 5 failed: rank 1: cannot write ')" '^$'
+rm -r "$tmp/full"
+DDP_TEST_MARK=$tmp timeout -k 5 120 "$top_builddir/ddp" run -n 2 "${broken[@]}" "$train" "${small[@]}" --batch 1 \
+    --accum 512 --steps 100 --ckpt "$tmp/full" >"$tmp/out" 2>"$tmp/err" </dev/null &
+launcher=$!
+until_true 60 test -d "$tmp/full" || diag "training did not start: $(cat "$tmp/err")"
+kill -TERM "$(training "$tmp" 1)"
+rc=0
+wait $launcher || rc=$?
+is "a stop within the first step, which cannot be saved: exit code" "$rc" 1
+like "... it is said" "$(cat "$tmp/err")" 'checkpoint of step [01], the last, could not be saved'
 run timeout 60 env RANK=0 DDP_TIMEOUT=2 LD_PRELOAD="$fault" FAULT_DIR="$tmp/hung" FAULT_CALL="fsync model" FAULT_AT=1 \
     FAULT_DO=hang "$train" "${small[@]}" --steps 2 --ckpt "$tmp/hung" --ckpt-every 1
 is "a file system that hangs: the program ends all the same" "$rc" 1

@@ -44,13 +44,13 @@ void loop_ckpt_begin(struct loop_ckpt *c, const ddp_t *d, const struct loop_opti
     say_news(c, d);
 }
 
-/* Waits for the checkpoint in flight. One that failed is counted, and no error here. */
+/* Waits for the checkpoint in flight. One that failed is counted, and no error here unless the job wants checkpoints or
+ * nothing. */
 static int settle(struct loop_ckpt *c, ddp_t *d, ddp_error_t *errp)
 {
-    uint64_t n_failed = status_of(d).n_failed;
     int rc = ddp_checkpoint_wait(d, errp);
     say_news(c, d);
-    return rc < 0 && status_of(d).n_failed == n_failed ? -1 : 0;
+    return rc;
 }
 
 /* A resume goes on behind the lines of the checkpoint's step: they must outlive what the checkpoint does. */

@@ -208,6 +208,8 @@ int case_join_saved(ddp_t *d)
     struct ddp_step s;
     const char *dir = getenv("PROBE_DIR");
     CHECK(open_three(d, 500000, 1) == 0 && ddp_resume(d, dir, &e) == 0);
+    ddp_checkpoint_status(d, &at);
+    CHECK(at.n_committed == 0 && at.last_step == UINT64_MAX); /* and not step 0, which a stop can save */
     CHECK(ddp_batch_next(d, &k, &e) == 0);
     for (int i = 2; i >= 0; i--)
         ddp_grad_ready(d, i);
