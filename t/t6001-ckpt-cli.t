@@ -130,4 +130,24 @@ like "the other one is listed all the same" "$out" $'\n +100  '
 flip "$tmp/b/step-00000100/manifest.json" 30
 ckpt show "$tmp/b/step-00000100"
 like "a manifest" "$rc:$err" "^1:ddp ckpt: .*/step-00000100: manifest.json does not have its own checksum"
+
+# one that lies in another step's folder
+mkdir "$tmp/w"
+cp -r "$tmp/c/step-00000100" "$tmp/w/"
+cp -r "$tmp/c/step-00000100" "$tmp/w/step-00000150"
+for verb in ls verify show export; do
+    to=()
+    [ $verb != export ] || to=("$tmp/misnamed")
+    ckpt $verb "$tmp/w" "${to[@]}"
+    like "another step's checkpoint, by $verb" "$rc:$err" \
+        "^1:ddp ckpt: .*/step-00000150/manifest.json is that of step 100: restore it, or remove this checkpoint"
+    is "... is not called good" "$(grep -c 'step-00000150' <<<"$out")" 0
+done
+ckpt ls "$tmp/w"
+is "... nor listed twice" "$(grep -c '^ *100 ' <<<"$out")" 1
+ckpt ls "$tmp/w/step-00000150/"
+is "... nor taken where it is named" "$rc" 1
+cp "$tmp/c/step-00002000/manifest.json" "$tmp/w/step-00000100/"
+ckpt verify "$tmp/w/step-00000100"
+like "another step's manifest alone is what is blamed" "$rc:$err" "^1:ddp ckpt: .*/manifest.json is that of step 2000"
 done_testing

@@ -138,6 +138,31 @@ static int read_manifest(const char *path, struct manifest *ret, ddp_error_t *er
     return rc;
 }
 
+/* The step that the last name in `path` gives, as folder_step has it. */
+static bool step_of(const char *path, uint64_t *ret)
+{
+    char name[32];
+    size_t end = strlen(path), from;
+    while (end > 0 && path[end - 1] == '/')
+        end--;
+    for (from = end; from > 0 && path[from - 1] != '/';)
+        from--;
+    if (end - from >= sizeof name)
+        return false;
+    memcpy(name, path + from, end - from);
+    name[end - from] = 0;
+    return folder_step(name, ret);
+}
+
+static int check_step(const char *path, const struct manifest *m, ddp_error_t *errp)
+{
+    uint64_t step;
+    if (!step_of(path, &step) || step == m->state.step)
+        return 0;
+    return error_set(errp, DDP_E_DATA, EBADMSG, "%s/" MANIFEST_NAME " is that of step %" PRIu64 ": " CURE, brief(path),
+                     m->state.step);
+}
+
 static int check_head(int fd, const char *path, const struct manifest_file *f, ddp_error_t *errp)
 {
     if (f->head_bytes > HEAD_BYTES_MAX)
@@ -170,13 +195,14 @@ int reader_open(const char *path, struct manifest *ret, ddp_error_t *errp)
     struct manifest m;
     if (read_manifest(path, &m, errp) < 0)
         return -1;
-    for (size_t i = 0; i < m.n_files; i++)
-        if (check_file(path, &m.file[i], errp) < 0) {
-            manifest_clear(&m);
-            return -1;
-        }
-    *ret = m;
-    return 0;
+    int rc = check_step(path, &m, errp);
+    for (size_t i = 0; rc == 0 && i < m.n_files; i++)
+        rc = check_file(path, &m.file[i], errp);
+    if (rc < 0)
+        manifest_clear(&m);
+    else
+        *ret = m;
+    return rc;
 }
 
 char *reader_text(const char *path, const struct manifest *m, const char *name, uint64_t *ret_bytes, ddp_error_t *errp)

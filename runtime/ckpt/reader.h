@@ -18,8 +18,9 @@
  * frees. 0, or -1: the folder cannot be read. A folder that does not exist has none. */
 int reader_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp);
 
-/* Reads the manifest of the checkpoint folder `path` (DIR/step-00000100), and checks every file's presence and size and
- * the checksums of heads and small files, but not yet the tensors' bytes. The error names the file. */
+/* Reads the manifest of the checkpoint folder `path` (DIR/step-00000100), and checks that it is of the step in that
+ * name, where there is one, every file's presence and size and the checksums of heads and small files, but not yet the
+ * tensors' bytes. The error names the file. */
 int reader_open(const char *path, struct manifest *ret, ddp_error_t *errp);
 
 /* The text of the small file `name` of an open checkpoint, compared with its checksum: *ret_bytes, and a null byte;

@@ -102,11 +102,6 @@ static int try_step(struct save *save, const struct choice *c, uint64_t step, dd
     int rc = resume_manifest(save, path, &m, errp);
     if (rc <= 0)
         return rc;
-    if (m.state.step != step) {
-        error_set(errp, DDP_E_DATA, EBADMSG, "%.150s/" MANIFEST_NAME " is that of step %" PRIu64, path, m.state.step);
-        manifest_clear(&m);
-        return 0;
-    }
     rc = checkpoint_state_check(save, &m.state, errp);
     if (rc == 0)
         rc = (save->foreign.is_open ? foreign_read : read_tensors)(save, path, &m, errp);

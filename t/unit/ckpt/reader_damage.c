@@ -157,6 +157,37 @@ static void files_of_one_size_in_each_others_place(void **state)
     assert_good();
 }
 
+/* Reads the checkpoint as one whose folder has this name, with slashes behind it or without. */
+static int verify_as(const char *name, ddp_error_t *errp)
+{
+    char link[40];
+    snprintf(link, sizeof link, "%.*s", (int)strcspn(name, "/"), name);
+    assert_int_equal(symlink(".", at(link)), 0);
+    int rc = ckptfolder_verify(at(name), errp);
+    assert_int_equal(unlink(at(link)), 0);
+    return rc;
+}
+
+/* The folder's name is compared before its files, which are not to blame. */
+static void a_manifest_in_another_steps_folder(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"step-00000101", "step-00000101/", "step-18446744073709551615//"},
+                      *const fine[] = {"step-00000100", "step-00000100//", "newest", "suspect-step-00000101"};
+    ddp_error_t e;
+    flip(manifest.file[0].name, 0, 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_int_equal(verify_as(others[i], &e), -1);
+        assert_error_has(e, others[i]);
+        assert_error_has(e, "/manifest.json is that of step 100: restore it, or remove this checkpoint");
+        assert_int_equal(e.domain, DDP_E_DATA);
+    }
+    flip(manifest.file[0].name, 0, 0);
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        if (verify_as(fine[i], &e) < 0)
+            fail_msg("%s: %s", fine[i], e.text);
+}
+
 static void long_paths_keep_the_cure(void **state)
 {
     (void)state;
@@ -201,6 +232,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bits),
     cmocka_unit_test(names),
     cmocka_unit_test(files_of_one_size_in_each_others_place),
+    cmocka_unit_test(a_manifest_in_another_steps_folder),
     cmocka_unit_test(long_paths_keep_the_cure),
 };
 
