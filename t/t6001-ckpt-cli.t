@@ -73,7 +73,7 @@ ok "from one file or many it is the same" cmp "$tmp/model.safetensors" "$tmp/sam
 ok "which is the file of a checkpoint in one" cmp "$tmp/same.safetensors" \
     "$tmp/c/step-00000100/model-00001-of-00001.safetensors"
 ckpt export "$tmp/c" "$tmp/folder/"
-like "... into a folder that is not there yet" "$rc:$out" "^0:$tmp/folder//model.safetensors: the model of "
+like "... into a folder that is not there yet" "$rc:$out" "^0:$tmp/folder/model.safetensors: the model of "
 ok "... with the same bytes" cmp "$tmp/folder/model.safetensors" "$tmp/model.safetensors"
 ok "... and config.json" cmp "$tmp/folder/config.json" "$tmp/c/step-00002000/config.json"
 echo old >"$tmp/folder/model.safetensors"
@@ -104,6 +104,8 @@ like "a file that cannot be written whole" "$rc:$err" "^1:ddp ckpt: .*/small/m: 
 is "leaves nothing there" "$(ls -A "$tmp/small")" ""
 run bash -c 'ulimit -f 16; exec "$@"' - "$top_builddir/ddp" ckpt export "$tmp/c" "$tmp/small/m"
 is "a signal ends it" "$rc:$(ls -A "$tmp/small")" "153:"
+run bash -c 'ulimit -f 16; exec "$@"' - "$top_builddir/ddp" ckpt export "$tmp/c" "$tmp/small/new/"
+is "... and leaves no folder that it made" "$rc:$(ls -A "$tmp/small")" "153:"
 
 # broken ones: named, not exported, and the others still seen
 cp -r "$tmp/c" "$tmp/b"
@@ -120,6 +122,14 @@ ckpt export "$tmp/b" "$tmp/kept"
 like "is not exported" "$rc:$err" "^1:ddp ckpt: .*/kept: .*is damaged"
 ok "and what was there stays" cmp "$tmp/model.safetensors" "$tmp/kept"
 is "without a trace beside it" "$(cd "$tmp" && echo kept*)" "kept"
+ckpt export "$tmp/b" "$tmp/new/"
+like "... nor into a folder" "$rc:$err" "^1:ddp ckpt: $tmp/new/model.safetensors: .*is damaged"
+ok "... which is not there then" test ! -e "$tmp/new"
+mkdir "$tmp/older"
+for file in config.json model.safetensors; do echo "old $file" >"$tmp/older/$file"; done
+ckpt export "$tmp/b" "$tmp/older"
+is "... and an older export stays whole" "$rc:$(cd "$tmp/older" && echo * && cat -- *)" \
+    $'1:config.json model.safetensors\nold config.json\nold model.safetensors'
 truncate -s -1 "$model"
 ckpt ls "$tmp/b"
 like "a short file" "$rc:$err" "^1:ddp ckpt: .*-00003-of-00004.safetensors has [0-9]+ bytes, not [0-9]+: restore it"

@@ -117,18 +117,6 @@ static int write_file(struct export *x, const char *temporary, ddp_error_t *errp
     return fsync(x->out) < 0 ? error_errno(errp, "fsync") : 0;
 }
 
-/* temporary becomes file, on disk. */
-static int move(const char *temporary, const char *file, ddp_error_t *errp)
-{
-    char *copy = strdup(file);
-    int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, rc = 0;
-    if (fd < 0 || rename(temporary, file) < 0 || fsync(fd) < 0)
-        rc = error_errno(errp, "renaming");
-    io_close(fd);
-    free(copy);
-    return rc;
-}
-
 static int write_small(const char *temporary, const char *text, size_t n, ddp_error_t *errp)
 {
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -141,7 +129,7 @@ static int write_small(const char *temporary, const char *text, size_t n, ddp_er
     return rc;
 }
 
-int export_small(const char *path, const char *name, const char *file, const char *temporary, ddp_error_t *errp)
+int export_small(const char *path, const char *name, const struct export_file *to, ddp_error_t *errp)
 {
     char from[FOLDER_PATH_MAX];
     size_t n;
@@ -150,28 +138,31 @@ int export_small(const char *path, const char *name, const char *file, const cha
     char *text = io_read_file(from, MANIFEST_BYTES_MAX, &n, errp);
     if (!text)
         return -1;
-    int rc = write_small(temporary, text, n, errp) < 0 ? -1 : move(temporary, file, errp);
+    int rc = write_small(to->temporary, text, n, errp);
     free(text);
-    if (rc < 0) {
-        unlink(temporary);
-        error_prefix(errp, "%.100s", file);
-    }
-    return rc;
+    return rc < 0 ? error_prefix(errp, "%.100s", to->file) : 0;
 }
 
-int export_group(const char *path, const struct manifest *m, const char *group, const char *file, const char *temporary,
+int export_group(const char *path, const struct manifest *m, const char *group, const struct export_file *to,
                  ddp_error_t *errp)
 {
     struct export x = {.path = path, .m = m, .out = -1};
     int rc = begin(&x, group, errp);
-    if (rc == 0) {
-        if ((rc = write_file(&x, temporary, errp)) == 0)
-            rc = move(temporary, file, errp);
-        if (rc < 0 && x.out >= 0)
-            unlink(temporary);
-        if (rc < 0)
-            error_prefix(errp, "%.100s", file);
-    }
+    if (rc == 0 && write_file(&x, to->temporary, errp) < 0)
+        rc = error_prefix(errp, "%.100s", to->file);
     end(&x);
+    return rc;
+}
+
+int export_move(const struct export_file *to, ddp_error_t *errp)
+{
+    char *copy = strdup(to->file);
+    int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, rc = 0;
+    if (fd < 0 || rename(to->temporary, to->file) < 0 || fsync(fd) < 0) {
+        error_errno(errp, "renaming");
+        rc = error_prefix(errp, "%.100s", to->file);
+    }
+    io_close(fd);
+    free(copy);
     return rc;
 }

@@ -233,15 +233,24 @@ static int bad_usage(const char *why)
 
 /* ---- export ---- */
 
-static char temporary[FOLDER_PATH_MAX + 64];
+static struct export_file config, model;
+static char made[FOLDER_PATH_MAX]; /* the folder that was made for them; "": none */
+
+/* Removes what is not there as a whole. What has its name by now has no temporary, and its folder is not empty. */
+static void undo(void)
+{
+    unlink(config.temporary);
+    unlink(model.temporary);
+    rmdir(made);
+}
 
 static void leave(int sig)
 {
-    unlink(temporary);
+    undo();
     _exit(128 + sig);
 }
 
-/* Signals that end the command remove what it was writing. */
+/* Signals that end the command remove what it was writing. Called when the names are complete. */
 static void catch_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
@@ -259,13 +268,16 @@ static int check_file(const char *file, ddp_error_t *errp)
     return 0;
 }
 
-static int name_temporary(const char *file, ddp_error_t *errp)
+static int name_file(struct export_file *ret, const char *file, ddp_error_t *errp)
 {
+    struct export_file f;
     char token[17];
     if (check_file(file, errp) < 0 || io_random_hex(token, 8, errp) < 0)
         return -1;
-    if (snprintf(temporary, sizeof temporary, "%s.%s", file, token) >= FOLDER_PATH_MAX)
+    if (snprintf(f.file, sizeof f.file, "%s", file) >= (int)sizeof f.file ||
+        snprintf(f.temporary, sizeof f.temporary, "%s.%s", file, token) >= (int)sizeof f.temporary)
         return error_set(errp, DDP_E_USAGE, ENAMETOOLONG, "the path of FILE is longer than %d bytes", FOLDER_PATH_MAX);
+    *ret = f;
     return 0;
 }
 
@@ -278,7 +290,10 @@ static int open_folder(const char *target, ddp_error_t *errp)
         return 1;
     if (target[n - 1] != '/')
         return 0;
-    return mkdir(target, 0777) < 0 ? error_errno(errp, "%.160s", target) : 1;
+    if (mkdir(target, 0777) < 0)
+        return error_errno(errp, "%.160s", target);
+    snprintf(made, sizeof made, "%s", target);
+    return 1;
 }
 
 static bool has_file(const struct manifest *m, const char *name)
@@ -289,26 +304,36 @@ static bool has_file(const struct manifest *m, const char *name)
     return i < m->n_files;
 }
 
-/* The folder's model comes last: until then it is none. */
-static int export_to(const char *path, const struct manifest *m, const char *target, char file[FOLDER_PATH_MAX],
-                     ddp_error_t *errp)
+/* What is written: the model, and in a folder its config.json, if it has one. */
+static int name_files(const struct manifest *m, const char *target, ddp_error_t *errp)
 {
+    char dir[FOLDER_PATH_MAX], path[FOLDER_PATH_MAX];
+    size_t n = strlen(target);
     int is_folder = open_folder(target, errp);
-    if (is_folder < 0)
+    if (is_folder <= 0)
+        return is_folder < 0 ? -1 : name_file(&model, target, errp);
+    while (n > 0 && target[n - 1] == '/')
+        n--;
+    snprintf(dir, sizeof dir, "%.*s", (int)n, target);
+    if (has_file(m, "config.json") &&
+        (folder_path(path, dir, "config.json", errp) < 0 || name_file(&config, path, errp) < 0))
         return -1;
-    if (is_folder && has_file(m, "config.json") &&
-        (folder_path(file, target, "config.json", errp) < 0 || name_temporary(file, errp) < 0 ||
-         export_small(path, "config.json", file, temporary, errp) < 0))
+    return folder_path(path, dir, "model.safetensors", errp) < 0 ? -1 : name_file(&model, path, errp);
+}
+
+/* Both are on disk before one is renamed. The model comes last: until then a new folder has none. */
+static int write_files(const char *path, const struct manifest *m, ddp_error_t *errp)
+{
+    bool has_config = config.file[0];
+    if ((has_config && export_small(path, "config.json", &config, errp) < 0) ||
+        export_group(path, m, "model", &model, errp) < 0 || (has_config && export_move(&config, errp) < 0))
         return -1;
-    if (is_folder ? folder_path(file, target, "model.safetensors", errp) < 0
-                  : snprintf(file, FOLDER_PATH_MAX, "%s", target) < 0)
-        return -1;
-    return name_temporary(file, errp) < 0 ? -1 : export_group(path, m, "model", file, temporary, errp);
+    return export_move(&model, errp);
 }
 
 static int export(const struct found *f, const char *target)
 {
-    char path[FOLDER_PATH_MAX + 40], file[FOLDER_PATH_MAX], size[32];
+    char path[FOLDER_PATH_MAX + 40], size[32];
     struct manifest m;
     struct stat st;
     ddp_error_t e;
@@ -317,15 +342,19 @@ static int export(const struct found *f, const char *target)
         return bad_usage("the path of FILE is too long");
     if (reader_open(path, &m, &e) < 0)
         return say(&e);
+    int rc = name_files(&m, target, &e);
     catch_signals();
-    int rc = export_to(path, &m, target, file, &e);
+    if (rc == 0)
+        rc = write_files(path, &m, &e);
     manifest_clear(&m);
-    if (rc < 0)
+    if (rc < 0) {
+        undo();
         return say(&e);
-    size_text(stat(file, &st) == 0 ? (uint64_t)st.st_size : 0, size);
-    plain_line(file);
+    }
+    size_text(stat(model.file, &st) == 0 ? (uint64_t)st.st_size : 0, size);
+    plain_line(model.file);
     plain_line(path);
-    printf("%s: the model of %s (%s)\n", file, path, size);
+    printf("%s: the model of %s (%s)\n", model.file, path, size);
     return 0;
 }
 
