@@ -110,7 +110,8 @@ struct ddp_step {
     bool stop;        /* the scheduler or the user wants the job to end: checkpoint and leave */
     int stop_signal;  /* then: the signal that said so (SIGTERM); 0: the job's time is nearly over */
     bool cut;         /* then: it came inside a long step, which goes on after a resume: nothing was changed, and
-                         `step`, `loss` and so on are those of the step before */
+                         `step`, `loss` and so on are those of the step before; all but `step` are 0 where this
+                         program has taken none, as right after a resume */
     bool checkpoint;  /* a checkpoint is due */
     int bad_param;    /* id of the first parameter whose gradient was not finite (then skipped is set); -1: none */
 };

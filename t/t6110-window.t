@@ -38,6 +38,7 @@ is "stopped twice" "$(bits twice)" "$(bits ref2)"
 
 go 2 same 6 4 0 3 0 0
 go 2 same 6 4 0 3 1 1
+is "stopped again before a whole step" "$rc $out" "75 cut in step 3 after 2 micro-steps by signal 15"
 go 2 same 6 4 0
 is "stopped twice in one step" "$(bits same)" "$(bits ref2)"
 is "... without doing again what was done" "$(micros same 3)" 1
@@ -97,6 +98,7 @@ DDP_STOP_WITHIN=1000 go 3 join1 6 4 0 99 0 0 join
 is "... with the bits that they have where nobody asks" "$(bits join1)" "$joined"
 run "$top_builddir/ddp" run -n 3 "$probe" "$tmp/join2" 6 4 0 5 1 0 join
 is "a stop then waits for the step's end" "$rc $(grep -c 'stops 1 cut 0' <<<"$out")" "75 3" || diag "$out$err"
+is "what a step that is cut says is that of the one before" "$(grep -l 'is not as the one' "$tmp"/*.out)" ""
 
 # A job whose steps are short waits for their end.
 export DDP_STOP_WITHIN=1000

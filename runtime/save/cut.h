@@ -34,7 +34,7 @@ struct cut {
     int micro;       /* micro-steps done in the cut step */
     double *state;   /* [cut_n_state()] */
     float *grads;    /* the arena; NULL with shards */
-    struct ddp_step last; /* the result of the last whole step */
+    struct ddp_step last; /* the result of the last whole step; of none yet: zeros */
 };
 
 /* Called in ddp_data_open. */

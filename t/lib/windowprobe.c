@@ -85,6 +85,13 @@ static uint64_t hash_of(ddp_t *d, const int *id)
     return hash;
 }
 
+/* What a step that is cut says of the one before it, of which a resume knows the number alone. */
+static bool is_as_before(const struct ddp_step *s, const struct ddp_step *before)
+{
+    return s->step == before->step && s->loss == before->loss && s->grad_norm == before->grad_norm &&
+           s->lr == before->lr && s->loss_scale == before->loss_scale;
+}
+
 static int train(ddp_t *d, const int *id, int argc, char **argv)
 {
     bool joins = argc > 8 && !strcmp(argv[8], "join");
@@ -107,8 +114,11 @@ static int train(ddp_t *d, const int *id, int argc, char **argv)
             if (micro_step(d, id, &sync) < 0)
                 return -1;
         }
+        const struct ddp_step before = s;
         if (ddp_step(d, &s, &e) < 0)
             return -1;
+        if (s.cut && !is_as_before(&s, &before))
+            printf("the step that is cut is not as the one before it\n");
         if (is_first && !s.cut)
             printf("step %" PRIu64 " loss %.17g norm %.17g micro-steps %d\n", s.step, s.loss, s.grad_norm, n);
         if (is_first && s.cut && !goes_on)
