@@ -36,6 +36,8 @@ is "a rank that is killed while a child of its lives: all others are told" \
 run "${probe[@]}" children "$tmp/children"
 is "SIGTERM from Slurm leaves a rank's children, that of the rank ends them" "$rc:$out" "0:ok"
 for how in spawn forkserver; do
+    run "${probe[@]}" spawned "$tmp/spawned" $how
+    is "... likewise by $how, and SIGUSR1 and SIGUSR2" "$rc:$out" "0:ok" || diag "$err"
     ranks 2 "${probe[@]}" workers $how
     is "a worker by $how sees world(), also at the top of a module, and nothing else" \
         "$rc:$(sort -u <<<"$out")" "0:ok" || diag "$err"

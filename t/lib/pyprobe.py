@@ -7,6 +7,7 @@ resume              ... also when other numbers of ranks go on at a step between
 order N SEED EPOCH  that epoch's samples
 peers FOLDER        a rank whose child lives on is killed: prints what the others are told
 children FOLDER     SIGTERM to a rank's child, from others and from the rank
+spawned FOLDER HOW  likewise, and other signals, to one by multiprocessing's `HOW`
 workers HOW         processes by multiprocessing's `HOW`, of one that is no rank yet, and of a rank
 raises FOLDER       a rank ends with an exception: prints what the others are told
 stop [FOLDER]       until asked to stop: with a Checkpoint in FOLDER, else by stop_requested(); prints the steps
@@ -164,6 +165,34 @@ def children(folder):
     one.terminate()
     assert one.wait(30) == -signal.SIGTERM, "a program that was started did not end by SIGTERM"
     ckpt.step()
+    say("ok")
+
+
+def echo(connection):
+    while True:
+        connection.send(connection.recv())
+
+
+def spawned(folder, how):
+    slurm_ddp.Checkpoint(folder, every=0)
+    ours, its = multiprocessing.Pipe()
+    child = multiprocessing.get_context(how).Process(target=echo, args=(its,))
+    child.start()
+    its.close()
+    for name in "USR1", "USR2", "TERM":
+        ours.send(name)
+        assert ours.recv() == name
+        subprocess.run(["sh", "-c", f"kill -{name} {child.pid}"], check=True)
+        try:
+            ours.send(name)
+            ours.recv()
+        except (EOFError, ConnectionError):
+            raise AssertionError(f"SIG{name} from another process ended it") from None
+    while is_pending(child.pid, signal.SIGTERM):
+        time.sleep(0.01)
+    child.terminate()
+    child.join()
+    assert child.exitcode == 0, "SIGTERM from its rank did not end it"
     say("ok")
 
 
@@ -502,8 +531,8 @@ def used(n, *lives):
     say(f"{len(epochs) - 1} whole epochs and {len(rest)} samples, each once")
 
 
-CHECKS = (sampler, resume, order, peers, children, workers, raises, stop, requeue, deadline, state, full, fails, torch,
-          record, goodput, parts, wrong, seeds, used)
+CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
+          fails, torch, record, goodput, parts, wrong, seeds, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):

@@ -13,7 +13,9 @@ from ._lib import I64, Error, Status, Step, World, call, library, why_of
 
 log = logging.getLogger("slurm_ddp")
 EXIT_STOPPED = 75  # DDP_EXIT_STOPPED: stopped as asked, and saved: run it again, and it goes on
-RANK_WORLD = "DDP_PYTHON_WORLD"  # in the environment of a rank's children: its process number, and the numbers of World
+# In the environment of a rank's children: its process number, whether it catches the signals that stop a job, and the
+# numbers of World.
+RANK_WORLD = "DDP_PYTHON_WORLD"
 
 
 class Stopped(SystemExit):
@@ -27,10 +29,20 @@ class Stopped(SystemExit):
         return self.why
 
 
-def _end_with_parent(parent):
-    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
+def _end_by(pids):
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid not in pids:
         pass
     os._exit(0)
+
+
+def _outlive_stop(*pids):
+    """In a DataLoader's worker. Slurm's SIGTERM, which comes to all processes, must not end it while its rank still
+    makes its step and saves; SIGTERM from its parent, or from one of `pids`, ends it. Not in subprocess's child, which
+    is another program at once: it would keep the mask (what a worker starts does: kill() ends that)."""
+    if sys._getframe(1).f_globals.get("__name__") == "subprocess":
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    threading.Thread(target=_end_by, args=({os.getppid(), *pids},), daemon=True).start()
 
 
 class Job:
@@ -45,9 +57,8 @@ class Job:
         self.has_checkpoint = False  # whose step() asks
         self.warned = ""
         self._check_world()
-        os.environ[RANK_WORLD] = " ".join([str(self.pid)] + [str(getattr(self.world, f)) for f, _ in World._fields_])
+        self._tell_workers()
         atexit.register(self.close)
-        os.register_at_fork(after_in_child=self._leave_child)
         self._tell_peers()
 
     def _check_world(self):
@@ -57,15 +68,9 @@ class Job:
                 raise Error(f"{name} is {os.environ[name]}, but libddp finds {have}: start one process per rank by "
                             "`srun --ddp=on` or `ddp run`, without torchrun between")
 
-    def _leave_child(self):
-        """In a DataLoader's worker. Slurm's SIGTERM, which comes to all processes, must not end it while its rank still
-        makes its step and saves; SIGTERM from the rank itself ends it. Not in subprocess's child, which is another
-        program at once: it would keep the mask (what a worker starts does: kill() ends that)."""
-        if sys._getframe(1).f_globals.get("__name__") == "subprocess":
-            return
-        if self.is_open:
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-            threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    def _tell_workers(self):
+        numbers = [getattr(self.world, name) for name, _ in World._fields_]
+        os.environ[RANK_WORLD] = " ".join(map(str, [self.pid, int(self.is_open), *numbers]))
 
     def _tell_peers(self):
         """An exception that ends this rank is what the others' errors say."""
@@ -84,7 +89,10 @@ class Job:
         for key, value in (options or {}).items():
             call("ddp_option", self.handle, key.encode(), str(value).encode())
         call("ddp_state_open", self.handle)
-        self.is_open = True
+        if not self.is_open:
+            self.is_open = True
+            self._tell_workers()
+            os.register_at_fork(after_in_child=_outlive_stop)  # the child has libddp's handlers of the other signals
         return self
 
     def step(self):
@@ -125,18 +133,36 @@ def _parent_of(pid):
 
 
 @functools.lru_cache(maxsize=1)
-def _rank_world(pid):
-    """The World of the rank whose worker process `pid`, this one, is by multiprocessing's spawn or forkserver: its
-    parent is the rank, or the fork server, whose parent is. Else None. While a worker still imports what its rank has
-    as __main__, parent_process() is None."""
+def _rank_of(pid):
+    """What RANK_WORLD says of the rank whose worker process `pid`, this one, is by multiprocessing's spawn or
+    forkserver: its parent is the rank, or the fork server, whose parent is. Else None. While a worker, or the fork
+    server, still imports what its rank has as __main__, parent_process() is None."""
     is_worker = multiprocessing.parent_process() or getattr(multiprocessing.current_process(), "_inheriting", False)
     rank_pid, *numbers = map(int, os.environ.get(RANK_WORLD, "0").split())
     if is_worker and rank_pid and rank_pid in (os.getppid(), _parent_of(os.getppid())):
-        return World(*numbers)
+        return rank_pid, *numbers
     return None
 
 
+def _rank_world(pid):
+    rank = _rank_of(pid)
+    return World(*rank[2:]) if rank else None
+
+
+def _outlive_all_stops(rank_pid):
+    """In a worker that inherits no handlers, and in the fork server."""
+    is_main = threading.current_thread() is threading.main_thread()  # in others nobody may set a handler
+    for signo in (signal.SIGUSR1, signal.SIGUSR2) if is_main else ():
+        if signal.getsignal(signo) == signal.SIG_DFL:
+            signal.signal(signo, signal.SIG_IGN)
+    _outlive_stop(rank_pid)
+    os.register_at_fork(after_in_child=functools.partial(_outlive_stop, rank_pid))
+
+
 _job = None
+_rank = _rank_of(os.getpid())
+if _rank and _rank[1]:
+    _outlive_all_stops(_rank[0])
 
 
 def job():
