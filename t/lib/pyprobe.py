@@ -304,6 +304,19 @@ def state(folder):
     say(random.random())
 
 
+def views(is_new):
+    """Of which the memory has other values than they."""
+    import torch
+    pole, values = torch.tensor([1 + 2j, 3 + 4j]) * is_new, torch.arange(1., 4) * is_new
+    module = torch.nn.Module()
+    module.register_buffer("pole", pole)
+    module.register_buffer("pole_conj", pole.conj())
+    module.register_buffer("alone", (pole * 2).conj())
+    module.register_buffer("negative", torch._neg_view(values.clone()))
+    module.weight = torch.nn.Parameter(torch._neg_view(values))
+    return module
+
+
 def torch_things(is_new):
     import torch
     torch.manual_seed(5 if is_new else 6)
@@ -322,7 +335,9 @@ def torch_things(is_new):
     all_types = {str(t): (torch.arange(6) * is_new).to(t).reshape(2, 3) for t in types}
     all_types.update(turned=(torch.arange(6.) * is_new).reshape(2, 3).t(), empty=torch.zeros(0, 3),
                      scalar=torch.tensor(3. * is_new))
-    return model, {"optimizer": optimizer, **schedulers, "tensors": all_types,
+    with_views = views(is_new)
+    optimizer.add_param_group({"params": with_views.parameters()})
+    return model, {"optimizer": optimizer, **schedulers, "views": with_views, "tensors": all_types,
                    "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}, "head": torch.nn.Linear(2, 3)}
 
 

@@ -83,6 +83,7 @@ class Encoder:
         if hasattr(tensor, "full_tensor") or tensor.layout != self.torch.strided:
             raise Error(f"Checkpoint: {name} is sharded or sparse: only tensors that every rank has whole are saved "
                         "here; for FSDP use torch.distributed.checkpoint")
+        tensor = tensor.resolve_conj().resolve_neg()  # such a view has its base's memory, and other values
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
         known = self._seen.get(key) if tensor.numel() else None  # tied weights are saved once
         if known is None:
