@@ -328,6 +328,7 @@ def torch_things(is_new):
     schedulers = {"multi": torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 5]),
                   "by_function": torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (1 + n)),
                   "plateau": torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer),
+                  "averaged": torch.optim.swa_utils.SWALR(optimizer, 0.01),
                   "one": torch.optim.lr_scheduler.OneCycleLR(optimizer, 1, 10),
                   "cyclic": torch.optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1, cycle_momentum=False)}
     types = (torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
@@ -523,9 +524,9 @@ def wrong(folder):
     module_state._metadata = OrderedDict()  # as PyTorch's have it
     for given in module_state, {"state": {}, "param_groups": []}:
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, net=given), "net is a state_dict, which no resume")
-    ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": print}), state={"state": 1})
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": refused}), state={"state": 1})
     refused("a second one", lambda: slurm_ddp.Checkpoint(folder), "has one already")
-    refused("a function", ckpt.save, "bad.f is a builtin_function_or_method")
+    refused("a function", ckpt.save, "bad.f is a function")
     say("ok")
 
 

@@ -29,11 +29,17 @@ def _plain(thing):
     return thing
 
 
-def _data(state):
-    """Without methods, which some schedulers of PyTorch 1.13 have in their state: one that is made anew has them."""
+def _state(thing):
+    """Without what some schedulers have in theirs, methods and, as SWALR, functions: one that is made anew has them."""
+    is_scheduler = any(c.__name__ in ("LRScheduler", "_LRScheduler") for c in type(thing).__mro__)
+    code = (types.MethodType, weakref.ref) + ((types.FunctionType,) if is_scheduler else ())
+    return thing if isinstance(thing, dict) else _data(thing.state_dict(), code)
+
+
+def _data(state, code):
     if type(state) is dict:
-        return {k: _data(v) for k, v in state.items() if not isinstance(v, (types.MethodType, weakref.ref))}
-    return [_data(v) for v in state] if type(state) is list else state
+        return {k: _data(v, code) for k, v in state.items() if not isinstance(v, code)}
+    return [_data(v, code) for v in state] if type(state) is list else state
 
 
 def _is_state(thing):
@@ -163,9 +169,8 @@ class Checkpoint:
         """The text, and (group, name, tensor, is replicated) of each tensor."""
         encoder, tree, group = Encoder(), {}, {}
         for name, thing in self._things.items():
-            state = thing if isinstance(thing, dict) else _data(thing.state_dict())
             known = set(encoder.tensors)
-            tree[name] = encoder.encode(state, "" if name == "model" else name)
+            tree[name] = encoder.encode(_state(thing), "" if name == "model" else name)
             group.update(dict.fromkeys(encoder.tensors.keys() - known, name))
         replicated = self._replicated()
         all_of = [(group[name], name, t, t.data_ptr() in replicated) for name, t in encoder.tensors.items()]
