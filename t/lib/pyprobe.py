@@ -39,7 +39,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, deque, namedtuple
 from types import SimpleNamespace
 
 import slurm_ddp
@@ -527,6 +527,8 @@ def wrong(folder):
     ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": refused}), state={"state": 1})
     refused("a second one", lambda: slurm_ddp.Checkpoint(folder), "has one already")
     refused("a function", ckpt.save, "bad.f is a function")
+    point = namedtuple("Point", "x y")(1, 2)
+    refused("a namedtuple", lambda: slurm_ddp.tree.Encoder().encode({"at": point}, "far"), "far.at is a Point: ")
     say("ok")
 
 

@@ -56,7 +56,7 @@ class Encoder:
             return {"$ordered": self._dict(value, name)}
         if isinstance(value, dict):
             return self._dict(value, name)
-        if isinstance(value, (list, tuple, collections.deque)):
+        if isinstance(value, (list, tuple, collections.deque)) and not hasattr(value, "_fields"):  # a namedtuple's
             return self._row(value, [self.encode(v, f"{name}.{i}") for i, v in enumerate(value)])
         raise Error(f"Checkpoint: {name} is a {type(value).__name__}: a state_dict that is saved has numbers, texts, "
                     "lists, dicts and tensors")
