@@ -76,6 +76,17 @@ bool slots_read(const struct slots *s, int i, struct slots_seal *ret)
     return true;
 }
 
+bool slots_are_foreign(const struct slots *s)
+{
+    bool is_foreign = false;
+    for (int i = 0; i < SLOTS_N; i++) {
+        const struct head *h = head(s, i);
+        bool is_own = h->key == s->key || h->key == ~s->key, is_cleared = h->check == ~check_of(h);
+        is_foreign = is_foreign || (!is_own && !is_cleared); /* a seal may be of another size there: not checked */
+    }
+    return is_foreign;
+}
+
 static bool map(struct slots *ret, int fd, size_t n_bytes, uint64_t key)
 {
     void *p = mmap(NULL, slots_bytes(n_bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -52,4 +52,7 @@ void slots_clear(struct slots *s, int i); /* -> EMPTY */
 void slots_seal(struct slots *s, int i, const struct slots_seal *seal);
 bool slots_read(const struct slots *s, int i, struct slots_seal *ret); /* false: EMPTY */
 
+/* A program to which the bytes mean something else has sealed one of them. */
+bool slots_are_foreign(const struct slots *s);
+
 #endif

@@ -51,8 +51,10 @@ static void plan(struct save *save, ddp_error_t *errp)
     if (snapshot_plan(&r->plan, &p->files, p->split.piece, p->split.n, errp) < 0)
         return;
     uint64_t key = key_of(save, &r->plan);
+    r->is_foreign = r->handover.memory[HANDOVER_OWN] >= 0;
     if (slots_adopt(&r->slots, r->handover.memory[HANDOVER_OWN], r->plan.n_bytes, key)) {
         r->handover.memory[HANDOVER_OWN] = -1;
+        r->is_foreign = slots_are_foreign(&r->slots);
         return;
     }
     handover_forget(&r->handover, HANDOVER_OWN);

@@ -39,6 +39,7 @@ struct recall {
     bool is_due;              /* after this step: agreed in its tail */
     bool is_mirrorless;       /* a copy's connection has failed, on some rank */
     bool has_begun;           /* the slots hold nothing of another course of training */
+    bool is_foreign;          /* what the program before had kept has another key, on this rank */
     struct slots slots;
     struct snapshot plan;
     copier_t *copier;

@@ -18,6 +18,7 @@ struct held {
 /* What a rank holds: its own, found whole, and its guest's. */
 struct holding {
     struct held own[SLOTS_N], guest[SLOTS_N];
+    bool is_foreign; /* its own are of a program to which they mean something else */
     bool is_damaged; /* one of its own */
     uint64_t damaged; /* of this step */
 };
@@ -67,15 +68,26 @@ static bool has_none(const struct holding *h)
     return !h->own[0].is_there && !h->own[1].is_there;
 }
 
+/* It never had any. */
+static bool is_new(const struct holding *h)
+{
+    return has_none(h) && !h->is_damaged && !h->is_foreign;
+}
+
 /* Why there is nothing to choose from. */
 static void explain(const struct holding *all, int n_ranks, ddp_error_t *ret)
 {
-    int damaged = 0, bare = 0;
+    int foreign = 0, damaged = 0, bare = 0;
+    while (foreign < n_ranks && !all[foreign].is_foreign)
+        foreign++;
     while (damaged < n_ranks && !all[damaged].is_damaged)
         damaged++;
     while (bare < n_ranks && !has_none(&all[bare]))
         bare++;
-    if (damaged < n_ranks)
+    if (foreign < n_ranks)
+        error_set(ret, DDP_E_DATA, ENOENT, "rank %d has none that fits: its own are of another libddp, number of "
+                  "ranks, model or data", foreign);
+    else if (damaged < n_ranks)
         error_set(ret, DDP_E_DATA, EBADMSG, "rank %d: its own of step %" PRIu64 " is damaged", damaged,
                   all[damaged].damaged);
     else if (bare < n_ranks)
@@ -107,6 +119,7 @@ static void look(const struct save *save, const char *dir, struct holding *ret)
     struct slots_seal s;
     ddp_error_t e;
     memset(ret, 0, sizeof *ret);
+    ret->is_foreign = r->is_foreign;
     for (int i = 0; i < SLOTS_N; i++) {
         if (r->guest.map && slots_read(&r->guest, i, &s) && s.folder == folder)
             ret->guest[i] = (struct held){s.state.step, s.generation, true};
@@ -225,13 +238,14 @@ int recall_restore(struct save *save, const char *dir, uint64_t newest_file, ddp
     struct holding *all = team_gather(save->team, &mine, sizeof mine, errp);
     if (!all)
         return -1;
-    bool is_new = newest_file == 0; /* nobody had come to anything */
+    bool is_first = newest_file == 0; /* nobody had come to anything */
     for (int rank = 0; rank < save->team->me.size; rank++)
-        is_new = is_new && has_none(&all[rank]) && !all[rank].is_damaged;
-    int rc = is_new ? 0 : try_all(save, all, newest_file, &why, &own);
+        is_first = is_first && is_new(&all[rank]);
+    int rc = is_first ? 0 : try_all(save, all, newest_file, &why, &own);
     free(all);
-    if (rc == 0 && !is_new)
-        checkpoint_warn(save, "snapshots in memory are not used: %s", why.text);
+    if (rc == 0 && !is_first)
+        checkpoint_warn(save, "snapshots in memory are not used: %s%s", why.text,
+                        newest_file ? "" : "; there is no checkpoint: training begins anew");
     if (rc < 0 && errp)
         *errp = own;
     return rc;

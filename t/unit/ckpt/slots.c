@@ -82,8 +82,25 @@ static void memory_of_another_kind_is_refused(void **state)
     assert_int_equal(ftruncate(fd, 0), -1);
     assert_true(slots_adopt(&other, fd, BYTES, KEY + 1)); /* of another meaning */
     assert_false(slots_read(&other, 0, &got));
+    assert_true(slots_are_foreign(&other));
     close(slots_close(&other));
     close(plain);
+}
+
+static void what_nobody_has_sealed_is_nobodys(void **state)
+{
+    (void)state;
+    struct slots s = made();
+    struct slots_seal a = seal_of(7);
+    for (uint64_t key = KEY; key <= KEY + 1; key++) {
+        int fd = slots_close(&s);
+        assert_true(slots_adopt(&s, fd, BYTES, key));
+        assert_false(slots_are_foreign(&s));
+    }
+    slots_clear(&s, 0);
+    slots_seal(&s, 1, &a);
+    assert_false(slots_are_foreign(&s));
+    close(slots_close(&s));
 }
 
 /* Of files: such a limit, where it is exceeded, ends a process by a signal. */
@@ -106,6 +123,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_sealed_is_found_again),
     cmocka_unit_test(a_head_that_is_not_whole_is_none),
     cmocka_unit_test(memory_of_another_kind_is_refused),
+    cmocka_unit_test(what_nobody_has_sealed_is_nobodys),
     cmocka_unit_test(a_limit_of_size_is_an_error),
 };
 

@@ -225,6 +225,38 @@ static void memory_of_other_training_is_not_taken(void **state)
     assert_true(run_guarded(recall_rank, 2, &other_folder));
 }
 
+/* No checkpoint yet; other data, of as many bytes. */
+static void memory_of_another_program_is_refused_with_a_warning(void **state)
+{
+    (void)state;
+    const struct rig_plan first = {.has_guards = true};
+    struct rig_plan next = {.has_guards = true, .generation = 1, .n_samples = RIG_SAMPLES + 1,
+                            .warning = "rank 0 has none that fits: its own are of another libddp, number of ranks, "
+                                       "model or data; there is no checkpoint"};
+    assert_true(run_guarded(snap_rank, 3, &first));
+    assert_true(run_guarded(recall_rank, 3, &next));
+    assert_true(run_guarded(snap_rank, 3, &first));
+    next.n_samples = 0;
+    next.rename = "another";
+    assert_true(run_guarded(recall_rank, 3, &next));
+    assert_true(run_guarded(snap_rank, 2, &first)); /* of another size */
+    next.rename = NULL;
+    assert_true(run_guarded(recall_rank, 3, &next));
+}
+
+static void memory_of_another_program_on_one_rank_is_no_ranks(void **state)
+{
+    (void)state;
+    const struct rig_plan first = {.has_guards = true};
+    const struct rig_plan next = {.has_guards = true, .generation = 1,
+                                  .warning = "memory are not used: rank 1 has none that fits: its own"};
+    assert_true(run_guarded(snap_rank, 3, &first));
+    int memory = rig_guard[1].memory[HANDOVER_OWN]; /* whose key has another rank's number */
+    rig_guard[1].memory[HANDOVER_OWN] = rig_guard[2].memory[HANDOVER_OWN];
+    rig_guard[2].memory[HANDOVER_OWN] = memory;
+    assert_true(run_guarded(recall_rank, 3, &next));
+}
+
 /* On a GPU: copies wait for the update, which the program's stream may still hold. */
 static int n_behind; /* calls before anything was copied */
 static const struct recall *watched;
@@ -274,6 +306,8 @@ static const struct CMUnitTest tests[] = {
     WITH_GUARDS(what_is_missing_or_wrong_on_one_rank_is_taken_from_files),
     WITH_GUARDS(what_a_node_has_lost_is_on_the_other),
     WITH_GUARDS(memory_of_other_training_is_not_taken),
+    WITH_GUARDS(memory_of_another_program_is_refused_with_a_warning),
+    WITH_GUARDS(memory_of_another_program_on_one_rank_is_no_ranks),
     WITH_GUARDS(without_a_folder_a_snapshot_still_follows_the_update),
 };
 
