@@ -143,7 +143,8 @@ static int exchange(struct guarded *p, const boot_t *b, char card[FRAME_BODY_MAX
     int n = wait_frame(p, DOOR_CARD, (unsigned char *)card, deadline, &e);
     if (n < 0 && e.domain == DDP_E_TIMEOUT)
         return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for rank 0's card: rank "
-                         "0 has not started, or the guards of the nodes cannot reach each other (port_min, port_max)");
+                         "0 has not started, or the guards of the nodes cannot reach each other (port_min, port_max) "
+                         "or are not of the same slurm-ddp (ddp check says which)");
     if (n < 0)
         return error_set(errp, e.domain, e.code, "%s", e.text);
     card[n] = 0;

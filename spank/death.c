@@ -107,7 +107,8 @@ static void say_who(const struct death *d, char *buf, size_t size)
         snprintf(buf, size, "srun has gone");
     else if (d->kind == DEATH_MISSING)
         snprintf(buf, size, "%d task%s not come%s%s: they could not start, or nodes cannot reach each other (port_min "
-                 "to port_max)", d->how, d->how == 1 ? " has" : "s have", *d->node ? ", one of them on " : "", d->node);
+                 "to port_max) or do not have the same slurm-ddp (ddp check says which)", d->how,
+                 d->how == 1 ? " has" : "s have", *d->node ? ", one of them on " : "", d->node);
     else if (d->kind == DEATH_STUCK)
         snprintf(buf, size, "no restart: a program on %s (rank %d, perhaps) does not end by SIGKILL: is a file system "
                  "or a driver stuck?", d->node, d->rank);

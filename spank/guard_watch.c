@@ -172,7 +172,8 @@ static void warn(struct guard *g)
                        : g->f.requeues   ? "the job will not be requeued"
                                          : "not all programs will be stopped together";
     process_say("ddp: warning: %d of %d guards cannot be reached (between nodes they need the ports from port_min to "
-                "port_max): %s", guards_missing(g->guards), g->f.size, what);
+                "port_max, and the same slurm-ddp: ddp check says which node has another): %s",
+                guards_missing(g->guards), g->f.size, what);
 }
 
 /* A node is lost, or has not come, and srun would wait for it. */

@@ -90,7 +90,8 @@ static void a_death_is_one_sentence(void **state)
         {{DEATH_MISSING, 0, 2, 0, 0, 0, "n2", "", 0, false, 0},
          "2 tasks have not come, one of them on n2: they could not start, or nodes cannot reach each other (po"},
         {{DEATH_MISSING, 0, 1, 0, 0, 0, "", "", 0, false, 0},
-         "1 task has not come: they could not start, or nodes cann"},
+         "1 task has not come: they could not start, or nodes cannot reach each other (port_min to port_max) or do not "
+         "have the same slurm-ddp (ddp check says which)"},
         {{DEATH_STUCK, 3, 0, 0, 0, 0, "n2", "", 0, false, 0},
          "no restart: a program on n2 (rank 3, perhaps) does not end by SIGKILL"},
         {{DEATH_SILENT, 4, 3, 0, 0, 0, "n4", "", 0, false, 0},
