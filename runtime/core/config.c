@@ -13,6 +13,7 @@
 
 #define PREFIX "--ddp-"
 #define VARIABLES "DDP_"
+#define LIBRARY_LINE "libddp="
 
 #define ROW(type, field, scope, ...) {KNOB_FIELD(struct config, field), __VA_ARGS__},
 const struct knob config_knobs[] = {CONFIG_SETTINGS(ROW)};
@@ -131,7 +132,7 @@ char *config_shared_text(const struct config *cfg, const char *hook)
     for (size_t i = 0; i < N_KNOBS; i++)
         if (scope_of[i] == CONFIG_ALIKE)
             fprintf(f, "%s=%s\n", config_knobs[i].name, knob_format(&config_knobs[i], cfg, value, sizeof value));
-    fprintf(f, "hook=%s\nlibddp=" DDP_VERSION "\n", hook);
+    fprintf(f, "hook=%s\n" LIBRARY_LINE DDP_VERSION "\n", hook);
     bool failed = ferror(f);
     if (fclose(f) != 0 || failed) {
         free(text);
@@ -149,7 +150,9 @@ int config_explain(const char *a, int rank_a, const char *b, int rank_b, ddp_err
         na = strcspn(a, "\n");
         nb = strcspn(b, "\n");
     }
-    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks have different settings: %.*s on rank %d, %.*s on rank %d; "
-                     "start every rank with the same options and DDP_* variables",
-                     (int)(na < 60 ? na : 60), a, rank_a, (int)(nb < 60 ? nb : 60), b, rank_b);
+    bool is_library = !strncmp(a, LIBRARY_LINE, strlen(LIBRARY_LINE));
+    return error_set(errp, DDP_E_USAGE, EINVAL, "ranks have different settings: %.*s on rank %d, %.*s on rank %d; %s",
+                     (int)(na < 60 ? na : 60), a, rank_a, (int)(nb < 60 ? nb : 60), b, rank_b,
+                     is_library ? "install the same libddp on all nodes"
+                                : "start every rank with the same options and DDP_* variables");
 }

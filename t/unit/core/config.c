@@ -197,7 +197,9 @@ static void ranks_compare_what_they_share(void **state)
     assert_non_null(strstr(text_a, "\nfind-unused=on\n"));
     assert_non_null(strstr(text_a, "\nlibddp=" DDP_VERSION "\n"));
     assert_int_equal(config_explain(text_a, 0, text_c, 3, &e), -1);
-    assert_error_has(e, "bucket-mb=4 on rank 0, bucket-mb=(unset) on rank 3");
+    assert_error_has(e, "bucket-mb=4 on rank 0, bucket-mb=(unset) on rank 3; start every rank with the same options");
+    assert_int_equal(config_explain("hook=none\nlibddp=0.1.0\n", 0, "hook=none\nlibddp=0.2.0\n", 3, &e), -1);
+    assert_error_has(e, "libddp=0.1.0 on rank 0, libddp=0.2.0 on rank 3; install the same libddp on all nodes");
     free(text_a);
     free(text_b);
     free(text_c);
