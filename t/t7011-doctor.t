@@ -63,8 +63,8 @@ site '{"bnd": "none"}' 'site.json:1: unknown key "bnd"'
 site '{"enabled": 1}' 'enabled: must be true or false'
 site '{"port_min": 80}' 'port_min: 80 is not allowed'
 site '{"port_min": 21000, "port_min": 22000}' 'not JSON: duplicate object key'
-site '{"stop": "KILL@9"}' 'stop=KILL@9'
-site '{"spares": 1}' 'spares is for programs that are started again'
+site '{"stop": "KILL@9"}' 'site.json:1: stop=KILL@9: use none, or'
+site '{"spares": 1}' 'site.json:1: spares is for programs that are started again'
 chmod 666 "$tmp/site.json"
 both_refuse "site.json must belong to root and be writable by root alone"
 chmod 644 "$tmp/site.json"

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "spank/keys/stop_key.h"
 
 static size_t line_at(const char *text, const char *p)
 {
@@ -114,6 +115,26 @@ static int check_ports(const struct keys *o, const char *text, size_t n, const c
                : check_range(o, KEY_SRUN_PORT_MIN, KEY_SRUN_PORT_MAX, text, n, file, errp);
 }
 
+static int check_stop(const struct keys *o, const char *text, size_t n, const char *file, ddp_error_t *errp)
+{
+    char source[160];
+    struct stop_key stop;
+    ddp_error_t e;
+    snprintf(source, sizeof source, "%.120s:%zu", file, line_of(text, n, ddp_keys[KEY_STOP].name));
+    if (!o->key[KEY_STOP].is_set || stop_key_parse(o->key[KEY_STOP].text, source, &stop, &e) == 0)
+        return 0;
+    return error_set(errp, DDP_E_DATA, EINVAL, "%s", e.text);
+}
+
+static int check_restarts(const struct keys *o, const char *text, size_t n, const char *file, ddp_error_t *errp)
+{
+    const char *key = ddp_keys[o->key[KEY_SPARES].i > 0 ? KEY_SPARES : KEY_MIN_NODES].name;
+    if (!keys_are_elastic(o) || o->key[KEY_RESTARTS].i > 0)
+        return 0;
+    return error_set(errp, DDP_E_DATA, EINVAL, "%s:%zu: %s is for programs that are started again: give restarts, too",
+                     file, line_of(text, n, key), key);
+}
+
 static int parse_object(const json_t *root, const char *text, size_t n, const char *file, struct keys *o,
                         ddp_error_t *errp)
 {
@@ -127,6 +148,8 @@ static int parse_object(const json_t *root, const char *text, size_t n, const ch
         if (parse_key(name, v, source, o, errp) < 0)
             return -1;
     }
+    if (check_stop(o, text, n, file, errp) < 0 || check_restarts(o, text, n, file, errp) < 0)
+        return -1;
     return check_ports(o, text, n, file, errp);
 }
 

@@ -135,6 +135,7 @@ static void site_file_is_strict(void **state)
     ddp_error_t e;
     static const char good[] = "{\n \"enabled\": true, \"bind\": \"none\", \"mpi\": \"pmix\", \"port_min\": 21000,\n"
                                " \"port_max\": 21999, \"verbose\": false, \"omp\": 4, \"timeout\": 60 }\n";
+    static const char again[] = "{\"spares\": 1, \"min_nodes\": 2, \"restarts\": 3, \"stop\": \"SIGUSR1@60\"}";
     static const char srun[] = "{\"srun_port_min\": 60001, \"srun_port_max\": 63000}";
     assert_int_equal(site_parse(good, strlen(good), "f", &o, &e), 0);
     assert_int_equal(o.key[KEY_PORT_MIN].i, 21000);
@@ -162,6 +163,10 @@ static void site_file_is_strict(void **state)
     parse_site("{\"omp\": 99999999999999999999999}", "not JSON");
     parse_site("{\n\n\"srun_port_max\": 6000}", "/etc/ddp.json:3: srun_port_max: srun_port_min and srun_port_max make");
     parse_site("{\"srun_port_min\": 6001, \"srun_port_max\": 6000}", "srun_port_min (6001) is above srun_port_max");
+    parse_site("{\n\"stop\": \"USR1@x\"}", "/etc/ddp.json:2: stop=USR1@x: use none, or HUP");
+    parse_site("{\n\"spares\": 5}", "/etc/ddp.json:2: spares is for programs that are started again: give restarts");
+    parse_site("{\"restarts\": 0,\n\"min_nodes\": 2}", "/etc/ddp.json:2: min_nodes is for programs");
+    assert_int_equal(site_parse(again, strlen(again), "f", &o, &e), 0);
     assert_int_equal(site_parse(srun, strlen(srun), "f", &o, &e), 0);
     assert_int_equal(o.key[KEY_SRUN_PORT_MIN].i, 60001);
 }
