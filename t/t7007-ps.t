@@ -79,12 +79,24 @@ until_true 30 test -s "$tmp/out/step"
 read -r job <"$tmp/job"
 asks() { ( cluster_run "$ddp" ps "$job.0"; printf '%s\n' "$out"; exit "$rc" ); }
 ok "a step on two nodes" stopped "$tmp/out/step" asks
-is "... each rank, where it is" "$(awk -v s="$job.0" '$1 == s { print $2, $3, $5 }' "$tmp/ps" | tr 'RD' 'S' | xargs)" \
-    "0 n1 S 1 n1 T 2 n2 S"
+ranks() { awk -v s="$job.0" '$1 == s { print $2, $3, $5 }' "$@" | tr 'RD' 'S' | xargs; }
+is "... each rank, as its own node tells" "$(ranks "$tmp/ps")" "0 n1 S 1 n1 T 2 n2 S"
 like "... and who holds it up" "$(<"$tmp/ps")" \
     "$job.0: rank 1 \\(n1\\) $how, after step [1-9][0-9]*; 2 ranks wait"
 cluster_run "$ddp" ps "$job.7"
 like "a step that is not there" "$rc $out$err" "^1 ddp ps: no rank of yours runs in step $job.7"
+SLURM_LABELIO=1 cluster_run srun -N1 -n1 -c2 "$ddp" ps "$job.0"
+is "from within a job on one node: its nodes all the same" "$rc $(sed 's/^0: //' <<<"$out" | ranks)$err" \
+    "0 0 n1 S 1 n1 T 2 n2 S"
+kill -KILL "$(cluster_pid n2)"
+cluster_run "$ddp" ps "$job.0"
+is "a node without slurmd is named, and the other one's ranks are shown" "$rc $(ranks <<<"$out") $err" \
+    "1 0 n1 S 1 n1 T ddp ps: node n2 does not answer"
+"$top_srcdir/contrib/cluster" slurmd --dir "$cluster_dir" n2
+cp "$ddp" "$tmp/out/ddp"
+cluster_exec n2 mount --bind /dev/null "$tmp/out/ddp"
+cluster_run "$tmp/out/ddp" ps "$job.0"
+like "... and so is one that has no ddp" "$rc $(ranks <<<"$out") $err" "^1 0 n1 S 1 n1 T ddp ps: .* n2: "
 kill -CONT "$(<"$tmp/out/step")"
 ( cluster_run scancel "$job" )
 wait $step

@@ -23,6 +23,7 @@ ddp_SOURCES = \
 	%D%/job.c %D%/job.h \
 	%D%/meeting.c %D%/meeting.h \
 	%D%/ps.c %D%/ps.h \
+	%D%/ps_ask.c \
 	%D%/ps_here.c \
 	%D%/ps_show.c \
 	%D%/report.c \

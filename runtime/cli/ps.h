@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "runtime/base/error.h"
 #include "runtime/base/flight.h"
 #include "runtime/stack/answer.h"
 
@@ -36,6 +37,11 @@ struct ps_list {
 /* This user's ranks on this node, in no order; step: of that one, or "JOB" of that job, or NULL. Takes a moment, in
  * which CPU use is measured. 0, or -1 with errno: no memory, or no /proc. */
 int ps_here(const char *step, struct ps_list *ret);
+
+/* This user's ranks of a running job or its step, "JOB[_TASK][.STEP]", on each of its nodes, which srun asks with
+ * this program's `ps --lines`. *ret_whole: every node has answered; of one that has not, standard error has a line.
+ * 0, or -1: nobody has answered, or squeue knows no such task. Takes variables of Slurm's out of the environment. */
+int ps_ask(const char *step, struct ps_list *ret, bool *ret_whole, ddp_error_t *errp);
 
 #define PS_PROCESSES_MAX 16 /* of a rank, that are asked about */
 
