@@ -70,7 +70,7 @@ kill $run
 wait $run
 
 # ---- under Slurm ----
-cluster_up 2
+cluster_up 2 --conf "SchedulerParameters=bf_interval=1" # backfill alone starts heterogeneous jobs
 timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on -N2 -n3 \
     bash -c "$program" "$tmp/out/step" "${train[@]}" >"$tmp/step.out" 2>&1 &
 step=$!
@@ -102,7 +102,7 @@ kill -CONT "$(<"$tmp/out/step")"
 wait $step
 cluster_run "$ddp" ps 999999
 like "a job that is not there" "$rc $out$err" "^1 ddp ps: srun: .*"
-for wrong in 12x 12_ 12_x 12. 12_3. 12.3_4 _1; do
+for wrong in 12x 12_ 12_x 12. 12_3. 12.3_4 _1 12+; do
     run "$ddp" ps $wrong
     is "no step: $wrong" "$rc $out$err" \
         "2 ddp ps: give a job or a step of it, as 1234, 1234_5 or 1234.0, or nothing (ddp ps --help)"
@@ -123,5 +123,27 @@ done
 cluster_run "$ddp" ps "${job}_5"
 like "a task that is not there" "$rc $out$err" \
     "^1 ddp ps: ${job}_5: .*: give the number that it has as a job, SLURM_JOB_ID in it$"
+( cluster_run scancel "$job" )
+
+printf '#!/bin/bash\nsrun --het-group=0,1 sleep 1001\n' >"$tmp/out/het"
+cluster_run sbatch --parsable -o /dev/null -N1 -n1 : -N1 -n2 "$tmp/out/het"
+job=$out
+# shows_ranks N ASKED: all N that run there
+shows_ranks() {
+    # shellcheck disable=SC2317
+    ( cluster_run "$ddp" ps "$2"; grep 'sleep 1001$' <<<"$out" >"$tmp/ps"; [ "$(wc -l <"$tmp/ps")" = "$1" ] )
+}
+ok "a heterogeneous job" until_true 60 shows_ranks 3 "$job"
+step=$(awk 'NR == 1 { sub(/.*[.]/, "", $1); print $1 }' "$tmp/ps") # what was asked before it began has numbers, too
+is "... its ranks, on the nodes of both components" \
+    "$(awk '{ print $1, $2 }' "$tmp/ps" | xargs) $(awk '{ print $3 }' "$tmp/ps" | sort -u | xargs)" \
+    "$job.$step 0 $job.$step 1 $job.$step 2 n1 n2"
+for component in "$job+1" "$((job + 1)).$step"; do
+    shows_ranks 2 "$component"
+    is "... the second component alone: $component" "$(awk '{ print $1, $2 }' "$tmp/ps" | xargs)" \
+        "$job.$step 1 $job.$step 2"
+done
+cluster_run "$ddp" ps "$job+2"
+like "... which has no third" "$rc $err" "^1 ddp ps: $job\\+2: it does not run"
 ( cluster_run scancel "$job" )
 done_testing

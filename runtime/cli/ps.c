@@ -8,14 +8,15 @@
 #define DIGITS "0123456789"
 
 static const char help_text[] =
-    "usage: ddp ps [JOB[_TASK][.STEP]]\n"
+    "usage: ddp ps [JOB[_TASK|+COMPONENT][.STEP]]\n"
     "\n"
     "Your ranks on this node, or those of a Slurm job on all of its nodes: state, cores in use, memory, how often the\n"
     "guards have started the step again; and of programs of libddp the last step, the collective that each is in and\n"
     "whom it waits for. Where ranks wait, a line says which rank has not come. Of other programs it is said in which\n"
     "call of gloo, MPI, NCCL or the C library they wait, where that can be seen.\n"
     "\n"
-    "JOB_TASK is a task of an array, by its index there; JOB alone is one of them, not all.\n"
+    "JOB_TASK is a task of an array, by its index there; JOB alone is one of them, not all. JOB+COMPONENT\n"
+    "is one of a heterogeneous job's, JOB alone all of them.\n"
     "\n"
     "The exit code is 0; 1 where no rank runs, or a node cannot be asked; 2 for wrong usage.\n";
 
@@ -36,7 +37,8 @@ static bool skip_part(const char **at, char sign)
 static bool is_step(const char *text)
 {
     const char *at = text + strspn(text, DIGITS);
-    return at > text && skip_part(&at, '_') && skip_part(&at, '.') && !*at && strlen(text) < PS_STEP_MAX;
+    return at > text && skip_part(&at, '_') && skip_part(&at, '+') && skip_part(&at, '.') && !*at &&
+           strlen(text) < PS_STEP_MAX;
 }
 
 /* A line for each rank of this node, to ps_ask. Where nodes share a machine, /proc has the others' ranks too. */

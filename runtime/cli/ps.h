@@ -38,9 +38,10 @@ struct ps_list {
  * which CPU use is measured. 0, or -1 with errno: no memory, or no /proc. */
 int ps_here(const char *step, struct ps_list *ret);
 
-/* This user's ranks of a running job or its step, "JOB[_TASK][.STEP]", on each of its nodes, which srun asks with
- * this program's `ps --lines`. *ret_whole: every node has answered; of one that has not, standard error has a line.
- * 0, or -1: nobody has answered, or squeue knows no such task. Takes variables of Slurm's out of the environment. */
+/* This user's ranks of a running job or its step, "JOB[_TASK|+COMPONENT][.STEP]", on each of its nodes, which srun
+ * asks with this program's `ps --lines`. *ret_whole: every node has answered; of one that has not, standard error has
+ * a line. 0, or -1: nobody has answered, or squeue knows no such task. Takes variables of Slurm's out of the
+ * environment. */
 int ps_ask(const char *step, struct ps_list *ret, bool *ret_whole, ddp_error_t *errp);
 
 #define PS_PROCESSES_MAX 16 /* of a rank, that are asked about */

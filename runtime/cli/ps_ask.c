@@ -16,23 +16,47 @@
 #define DIGITS "0123456789"
 #define OPTION_MAX 4096
 
-/* ret[PS_STEP_MAX] is the step; of an array's task with the number that the task has as a job. */
-static int find_task(const char *step, char *ret, ddp_error_t *errp)
+struct job {
+    char step[PS_STEP_MAX]; /* as its ranks know it */
+    char components[64];    /* of a heterogeneous job, as srun's option; "": it is no such job */
+};
+
+/* Of squeue's "11 10+1": component 1 of job 10, by whose number srun and the ranks go. Of 10+1 squeue tells all. */
+static bool find_components(const char *lines, const char *step, struct job *ret)
 {
-    char task[PS_STEP_MAX], out[1024];
+    int leader, component, first = -1, last = -1, wanted = -1;
+    sscanf(step, "%*d+%d", &wanted);
+    for (const char *line = lines; *line; line += *line == '\n') {
+        if (sscanf(line, "%*d %d+%d", &leader, &component) == 2 && (wanted < 0 || component == wanted)) {
+            first = first < 0 || component < first ? component : first;
+            last = component > last ? component : last;
+            snprintf(ret->step, sizeof ret->step, "%d%.16s", leader, step + strcspn(step, "."));
+        }
+        line += strcspn(line, "\n");
+    }
+    if (last >= 0)
+        snprintf(ret->components, sizeof ret->components, "--het-group=%d-%d", first, last);
+    return last >= 0;
+}
+
+static int find_job(const char *step, struct job *ret, ddp_error_t *errp)
+{
+    char name[PS_STEP_MAX], out[16384];
     size_t len = strcspn(step, "."), n = 0;
-    const char *const argv[] = {"squeue", "-h", "-t", "running", "-j", task, "-o", "%A", NULL};
+    const char *const argv[] = {"squeue", "-h", "-t", "running", "-j", name, "-o", "%A %i", NULL};
     ddp_error_t e = {.text = "it does not run"};
-    snprintf(ret, PS_STEP_MAX, "%s", step);
-    if (!strchr(step, '_'))
+    *ret = (struct job){.components = ""};
+    snprintf(ret->step, sizeof ret->step, "%s", step);
+    snprintf(name, sizeof name, "%.*s", (int)len, step);
+    bool is_told = command_run(argv, deadline_in(SQUEUE_S), -1, out, sizeof out, &e) == 0;
+    if ((is_told && find_components(out, step, ret)) || !strpbrk(name, "_+"))
         return 0;
-    snprintf(task, sizeof task, "%.*s", (int)len, step);
-    if (command_run(argv, deadline_in(SQUEUE_S), -1, out, sizeof out, &e) == 0)
+    if (is_told)
         n = strspn(out, DIGITS);
-    if (n == 0 || strcmp(out + n, "\n") != 0)
+    if (n == 0 || strchr(out, '\n') != strrchr(out, '\n'))
         return error_set(errp, DDP_E_USAGE, ESRCH, "%s: %.120s: give the number that it has as a job, SLURM_JOB_ID in "
-                         "it", task, e.text);
-    snprintf(ret, PS_STEP_MAX, "%.*s%s", (int)n, out, step + len);
+                         "it", name, e.text);
+    snprintf(ret->step, sizeof ret->step, "%.*s%s", (int)n, out, step + len);
     return 0;
 }
 
@@ -53,15 +77,17 @@ static void leave_job(void)
     }
 }
 
-/* exclude: as srun's option, or "". No number of nodes or tasks: srun then starts one task on each. */
-static int run_srun(const char *step, const char *exclude, char *out, ddp_error_t *errp)
+/* exclude: as srun's option, or "". No number of nodes or tasks: srun then starts one task on each. It counts --quiet
+ * once for each component, and keeps back errors, too, where that is twice. */
+static int run_srun(const struct job *job, const char *exclude, char *out, ddp_error_t *errp)
 {
     char id[64], self[4096];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     self[len > 0 ? len : 0] = 0;
-    snprintf(id, sizeof id, "--jobid=%.*s", (int)strcspn(step, "."), step);
-    const char *const argv[] = {"srun", id, exclude[0] ? exclude : "--overlap", "--overlap", "--quiet", "--mpi=none",
-                                "--mem=0", "--cpu-bind=none", "--input=none", self, "ps", "--lines", step, NULL};
+    snprintf(id, sizeof id, "--jobid=%.*s", (int)strcspn(job->step, "."), job->step);
+    const char *const argv[] = {"srun", id, job->components[0] ? job->components : "--quiet",
+                                exclude[0] ? exclude : "--overlap", "--overlap", "--mpi=none", "--mem=0",
+                                "--cpu-bind=none", "--input=none", self, "ps", "--lines", job->step, NULL};
     return command_run(argv, deadline_in(SRUN_S), -1, out, OUTPUT_MAX, errp);
 }
 
@@ -114,20 +140,20 @@ static void tell_rest(const char *out, size_t size, const ddp_error_t *e)
 
 int ps_ask(const char *step, struct ps_list *ret, bool *ret_whole, ddp_error_t *errp)
 {
-    char own[PS_STEP_MAX];
+    struct job job;
     ddp_error_t e;
     char exclude[OPTION_MAX] = "";
     *ret = (struct ps_list){0};
-    if (find_task(step, own, errp) < 0)
+    if (find_job(step, &job, errp) < 0)
         return -1;
     char *out = malloc(OUTPUT_MAX);
     if (!out)
         return error_errno(errp, "ddp ps");
     leave_job();
-    int rc = run_srun(own, exclude, out, &e);
+    int rc = run_srun(&job, exclude, out, &e);
     bool is_reached = rc == 0 || !find_silent(out, exclude);
     if (!is_reached)
-        rc = run_srun(own, exclude, out, &e);
+        rc = run_srun(&job, exclude, out, &e);
     size_t size = strlen(out);
     *ret_whole = rc == 0 && is_reached;
     int taken = take_ranks(out, ret, &e);
