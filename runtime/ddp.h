@@ -453,6 +453,8 @@ struct ddp_checkpoint_status {
     char warning[1024]; /* on rank 0: all from before the first step, then those of the last step that had any: a save
                          * that failed, a broken checkpoint, another machine, a folder that others can write to, what
                          * is wrong with NCCL; "": none */
+    uint64_t resumed_skipped; /* steps skipped in a row, after resumed_step and before that checkpoint was taken: they
+                               * do not come again */
 };
 static inline int ddp_checkpoint_status(const ddp_t *d, struct ddp_checkpoint_status *ret);
 

@@ -39,6 +39,22 @@ like "goes on" "$out" "resumed from $tmp/a/step-00000005"
 is "... with the scale that it had" "$(grep -c skipped <<<"$out")" "$later"
 is "... to the same bits" "$hash" "$whole"
 
+# At such a rate no step but the first is taken. A checkpoint of a stop then has skipped steps in it.
+diverges() { # FOLDER [VARIABLE...]
+    run env "${@:2}" "$ddp" run -n 2 "$top_builddir/t/unit/train-probe" "${tiny[@]}" --steps 4 --val-every 1 \
+        --optimizer sgd --lr 1000 --warmup 0 --clip 0 --ddp-compress=f16 --log-json "$1.json" --ckpt "$1" --ckpt-every 0
+}
+bits() { sed 's/"tokens_per_s": [^,]*, //' "$1"; }
+diverges "$tmp/never"
+is "a rate at which training diverges: exit code, and steps that are skipped" \
+    "$rc $(grep -c '"step": 1,.*"skipped": true' "$tmp/never.json")" "1 63" || diag "$err"
+diverges "$tmp/stop" PROBE_STOP=4
+is "stopped when 3 were skipped: exit code, and how many the checkpoint holds" \
+    "$rc $("$ddp" ckpt show "$tmp/stop" | grep -o '[0-9]* steps in a row')" "75 3 steps in a row" || diag "$err"
+diverges "$tmp/stop"
+is "... goes on to the same end" "$rc" 1
+is "... with the same log" "$(bits "$tmp/stop.json")" "$(bits "$tmp/never.json")"
+
 # After a step that is skipped there is nothing new to validate.
 trains 2 --ckpt "$tmp/b"
 trains 4 --ckpt "$tmp/b" --val-every 2 "${f16[@]}"

@@ -233,6 +233,7 @@ int checkpoint_state_restore(struct save *save, const struct manifest_state *m, 
     c->state.n_runs = m->n_runs + 1;
     c->state.n_failures = m->n_failures + !strcmp(m->reason, "periodic");
     c->status.resumed_step = m->step;
+    c->status.resumed_skipped = (uint64_t)m->n_skipped;
     return 0;
 }
 

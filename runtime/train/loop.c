@@ -171,9 +171,17 @@ static int record_validation(ddp_t *d, uint64_t at, double loss, ddp_error_t *er
     return ddp_record(d, "validation", members, errp);
 }
 
-bool loop_validates(const struct loop_model *m, const struct loop_options *o, uint64_t step)
+static bool validates(const struct loop_model *m, const struct loop_options *o, uint64_t step)
 {
     return m->n_windows && step && (step >= o->steps || (o->val_every && step % o->val_every == 0));
+}
+
+bool loop_begins_validating(const ddp_t *d, const struct loop_model *m, const struct loop_options *o)
+{
+    struct ddp_checkpoint_status s = {0};
+    uint64_t step = ddp_steps_done(d);
+    ddp_checkpoint_status(d, &s);
+    return validates(m, o, step) && (!s.resumed_skipped || step >= o->steps); /* now the last */
 }
 
 /* Where one is due. */
@@ -182,7 +190,7 @@ static int validate_step(ddp_t *d, const struct loop_model *m, const struct loop
 {
     uint64_t began = clock_ns();
     double loss;
-    if (!loop_validates(m, o, at))
+    if (!validates(m, o, at))
         return 0;
     if (loop_validate(d, m, &loss, errp) < 0)
         return -1;
@@ -200,7 +208,7 @@ int loop_run(ddp_t *d, const struct loop_model *m, const struct loop_options *o,
     loop_ckpt_begin(&ckpt, d, o);
     if (m->listen)
         m->listen(m->self, border, d);
-    if (validate_step(d, m, o, s.step, &say, errp) < 0)
+    if (loop_begins_validating(d, m, o) && validate_step(d, m, o, s.step, &say, errp) < 0)
         return -1;
     if (s.step && s.step >= o->steps && loop_ckpt_step(&ckpt, d, &s, errp) < 0) /* it may be in memory alone */
         return -1;

@@ -87,9 +87,9 @@ struct loop_options {
 int loop_prepare(ddp_t *d, const struct loop_model *m, const struct ddp_optimizer *opt, uint64_t seed,
                  ddp_error_t *errp);
 
-/* True if there is a validation after this step. A run that resumes from the checkpoint of such a step does it first,
- * since a run that was stopped there has ended before its validation. */
-bool loop_validates(const struct loop_model *m, const struct loop_options *o, uint64_t step);
+/* True if loop_run begins with a validation: where it resumes from the checkpoint of a step that has one, since a run
+ * that was stopped after that step has ended before it. A checkpoint that holds skipped steps, too, was taken later. */
+bool loop_begins_validating(const ddp_t *d, const struct loop_model *m, const struct loop_options *o);
 
 /* Trains after loop_prepare and ddp_data_open, from ddp_steps_done on, until options->steps (returns 0) or until libddp
  * says stop (returns 1, without a last validation: whoever says stop does not wait long). With options->ckpt it takes a

@@ -61,8 +61,8 @@ static bool step_of(const char *line, size_t n, uint64_t *ret)
     return end != line + sizeof begin - 1 && *end == ',';
 }
 
-int losslog_resume(FILE *f, const char *path, uint64_t step, bool drops_validation, uint64_t *ret_last,
-                   uint64_t *ret_n_missing, ddp_error_t *errp)
+int losslog_resume(FILE *f, const char *path, uint64_t step, uint64_t n_skipped, bool drops_validation,
+                   uint64_t *ret_last, uint64_t *ret_n_missing, ddp_error_t *errp)
 {
     char *line = NULL;
     size_t size = 0;
@@ -78,7 +78,7 @@ int losslog_resume(FILE *f, const char *path, uint64_t step, bool drops_validati
     while ((n = getline(&line, &size, f)) > 0 && step_of(line, (size_t)n, &at) && at >= last && at <= step) {
         if (at == step && drops_validation && strstr(line, "\"val_loss\""))
             break;
-        if (at == step && at == last && strstr(line, "\"skipped\": true")) /* the next one, which comes again */
+        if (at == step && at == last && strstr(line, "\"skipped\": true") && n_skipped-- == 0) /* it comes again */
             break;
         n_missing += last && at > last ? at - last - 1 : 0;
         last = at;

@@ -152,11 +152,14 @@ static int begin_log(const ddp_t *d, const struct job *j, bool resumed, ddp_erro
     const char *path = j->o.log_json;
     uint64_t step = ddp_steps_done(d), last, n_missing;
     struct loop_options lo = loop_options_of(j);
+    struct ddp_checkpoint_status s;
     if (!j->json)
         return 0;
     if (!resumed)
         return losslog_begin(j->json, path, errp);
-    if (losslog_resume(j->json, path, step, loop_validates(&j->model, &lo, step), &last, &n_missing, errp) < 0)
+    ddp_checkpoint_status(d, &s);
+    if (losslog_resume(j->json, path, step, s.resumed_skipped, loop_begins_validating(d, &j->model, &lo), &last,
+                       &n_missing, errp) < 0)
         return -1;
     if (n_missing)
         fprintf(stderr, "train: --log-json: %s lacks %" PRIu64 " steps before step %" PRIu64 "\n", path,

@@ -1,5 +1,5 @@
-/* train_probe.c - the reference trainer with probes, for t5002, t5010, t5011, t6010, t7005 and t7006: linked with ld's
- * --wrap around a few calls of libddp, so that trainer, loop and library are the real ones.
+/* train_probe.c - the reference trainer with probes, for t5002, t5010, t5011, t5401, t6010, t7005 and t7006: linked
+ * with ld's --wrap around a few calls of libddp, so that trainer, loop and library are the real ones.
  *
  * PROBE_FAULT plants a fault, which the comparison between one rank and several must notice:
  *   sum           gradients are summed over the ranks, not averaged (losses look right)
@@ -12,6 +12,7 @@
  * relative L2 distance. Rank 0 does both.
  * PROBE_SAMPLES=FOLDER writes, on every rank, a line "STEP EPOCH SAMPLE..." per micro-step into FOLDER/RANK, whole even
  * where the process is killed.
+ * PROBE_STOP=N stops the job in its Nth micro-step, as a SIGTERM to rank 0 does.
  * PROBE_PACE_MS=N lets every step take N milliseconds more, in which the processor is free for others.
  * PROBE_ALLOCATIONS=1 prints, on every rank, what the heap gave our code after the first ALLOCATIONS_AFTER steps: to
  * the model, and to libddp. */
@@ -178,10 +179,19 @@ int __wrap_ddp_batch_next_sized(ddp_t *d, struct ddp_batch *ret, size_t size, dd
     return rc;
 }
 
+static void stop(const ddp_t *d)
+{
+    static int n_calls;
+    const char *at = getenv("PROBE_STOP");
+    if (at && ddp_world(d)->rank == 0 && ++n_calls == atoi(at))
+        raise(SIGTERM);
+}
+
 /* A smaller count makes the gradient larger; the loss is scaled with it, so that it gives nothing away. */
 int __wrap_ddp_backward_end(ddp_t *d, double loss_sum, uint64_t n_tokens, ddp_error_t *errp)
 {
     in_model = false;
+    stop(d);
     uint64_t divisor = fault_is("sum") ? (uint64_t)ddp_world(d)->size : fault_is("accum") ? 2 : 1;
     return __real_ddp_backward_end(d, loss_sum / (double)divisor, n_tokens / divisor, errp);
 }

@@ -35,6 +35,7 @@ static void put(const char *text)
 }
 
 static uint64_t n_missing; /* as the last resume has it */
+static uint64_t n_skipped; /* that the next resume's checkpoint holds behind its step */
 
 /* What the file has after a resume from `step` and one more line. */
 static void assert_resumes(const char *before, uint64_t step, bool drops_validation, const char *after, uint64_t last)
@@ -45,7 +46,7 @@ static void assert_resumes(const char *before, uint64_t step, bool drops_validat
     put(before);
     FILE *f = losslog_open(path, &e);
     assert_non_null(f);
-    assert_int_equal(losslog_resume(f, path, step, drops_validation, &is_last, &n_missing, &e), 0);
+    assert_int_equal(losslog_resume(f, path, step, n_skipped, drops_validation, &is_last, &n_missing, &e), 0);
     fputs("more\n", f);
     FILE *other = fopen(path, "r"); /* the line is in the file, though it was not flushed */
     size_t n = fread(has, 1, sizeof has - 1, other);
@@ -82,6 +83,18 @@ static void a_step_that_was_skipped_comes_again(void **state)
     assert_resumes(STEP(1) STEP(2) SKIP(2) SKIP(2) STEP(3), 2, false, STEP(1) STEP(2), 2);
     assert_resumes(STEP(1) STEP(2) SKIP(2) STEP(3), 3, false, STEP(1) STEP(2) SKIP(2) STEP(3), 3);
     assert_resumes(SKIP(0) STEP(1) STEP(2), 1, false, SKIP(0) STEP(1), 1);
+}
+
+static void a_step_that_was_skipped_before_the_checkpoint_stays(void **state)
+{
+    (void)state;
+    n_skipped = 2;
+    assert_resumes(STEP(1) STEP(2) SKIP(2) SKIP(2) SKIP(2) STEP(3), 2, false, STEP(1) STEP(2) SKIP(2) SKIP(2), 2);
+    assert_resumes(STEP(1) STEP(2) VAL(2) SKIP(2) SKIP(2) SKIP(2), 2, false, STEP(1) STEP(2) VAL(2) SKIP(2) SKIP(2), 2);
+    assert_resumes(STEP(1) SKIP(1) SKIP(1) SKIP(1) STEP(2) SKIP(2), 2, false,
+                   STEP(1) SKIP(1) SKIP(1) SKIP(1) STEP(2) SKIP(2), 2);
+    assert_resumes(SKIP(0) SKIP(0) SKIP(0) STEP(1), 0, false, SKIP(0) SKIP(0), 0);
+    n_skipped = 0;
 }
 
 static void what_is_no_line_ends_it(void **state)
@@ -151,7 +164,7 @@ static void what_is_no_file_stays(void **state)
     FILE *f = losslog_open("/dev/null", &e);
     assert_non_null(f);
     assert_int_equal(losslog_begin(f, "/dev/null", &e), 0);
-    assert_int_equal(losslog_resume(f, "/dev/null", 7, true, &last, &n_missing, &e), 0);
+    assert_int_equal(losslog_resume(f, "/dev/null", 7, 0, true, &last, &n_missing, &e), 0);
     assert_int_equal(losslog_sync(f, &e), 0);
     assert_int_equal(last, 7);
     fclose(f);
@@ -163,6 +176,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(steps_beyond_the_checkpoint_go),
     cmocka_unit_test(a_validation_stays_unless_it_comes_again),
     cmocka_unit_test(a_step_that_was_skipped_comes_again),
+    cmocka_unit_test(a_step_that_was_skipped_before_the_checkpoint_stays),
     cmocka_unit_test(what_is_no_line_ends_it),
     cmocka_unit_test(a_log_that_is_short_is_told),
     cmocka_unit_test(a_hole_is_told),
