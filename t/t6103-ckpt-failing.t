@@ -96,8 +96,18 @@ is "the newest by name" "$rc $(grep ^resumed <<<"$out")" "0 resumed 6"
 ranks 2 "$tmp/d" resume="$tmp/c" --ddp-ckpt-every=8
 is "from one folder into another" "$rc $(ls "$tmp/d")" "0 step-00000008" || diag "$err"
 ranks 1,1 none resume=none
+unread=$(bits)
 run "$top_builddir/ddp" run -n 2 --layout 1,1 sh -c 'mkdir -p "$1/$RANK" && cd "$1/$RANK" && exec "$2" ckpt' sh "$tmp" \
     "$probe"
 is "a folder that nodes do not share: refused" "$rc" 1
 like "... and said" "$err" 'rank 1: ckpt on node 1 is not the folder that rank 0'
+for code in EACCES:Permission EIO:Input/output; do
+    export LD_PRELOAD=$top_builddir/t/lib/.libs/fault.so FAULT_DIR=$tmp/unread-$code FAULT_RANK=1
+    FAULT_CALL="open unread" FAULT_AT=1 FAULT_DO=${code%:*} ranks 1,1 "$FAULT_DIR" resume=none open=on \
+        wait=on --ddp-ckpt-every=6
+    unset LD_PRELOAD
+    is "$code: the folder, which one rank cannot open: goes on" "$rc $(bits)" "0 $unread" || diag "$err"
+    like "... and says why" "$out" "warning rank 1: cannot open the folder $FAULT_DIR: ${code#*:}"
+    is "... once" "$(grep -c ^warning <<<"$out") $(ls "$FAULT_DIR" | xargs)" "1 step-00000006 step-00000012"
+done
 done_testing

@@ -19,6 +19,8 @@
 #define OLD "-old" /* behind that */
 #define WRITER ".writer"
 #define UNFINISHED ".manifest" /* until it is whole */
+#define PROBE "-probe"         /* behind .saving-TOKEN: by it ranks that start see that their dir is one folder */
+#define PROBE_S 60             /* which takes less */
 #define SAVING_MAX 96
 
 /* ".saving-TOKEN-step-00000100" */
@@ -245,14 +247,25 @@ static int retain_in(struct removal *r, uint64_t newest, uint64_t known, int kee
     return rc;
 }
 
+/* By the clock that has just stamped .writer, the folder's: no two nodes' clocks have to agree. */
+static bool is_young_probe(const struct savedir *dir, const char *name)
+{
+    struct stat probe, writer;
+    size_t n = strlen(name);
+    return n > strlen(PROBE) && !strcmp(name + n - strlen(PROBE), PROBE) &&
+           fstatat(dir->fd, name, &probe, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(dir->fd, WRITER, &writer, AT_SYMLINK_NOFOLLOW) == 0 && writer.st_mtime - probe.st_mtime < PROBE_S;
+}
+
 /* What is left of others' saves, and checkpoints that are none. */
 static bool is_litter(const struct removal *r, const char *name)
 {
     char own[SAVING_MAX];
     uint64_t step;
     snprintf(own, sizeof own, SAVING "%.40s-", r->token);
-    return !strncmp(name, SAVING, strlen(SAVING)) ? strncmp(name, own, strlen(own)) != 0
-                                                   : folder_step(name, &step) && !folder_has_manifest(r->dir->fd, name);
+    if (!strncmp(name, SAVING, strlen(SAVING)))
+        return strncmp(name, own, strlen(own)) != 0 && !is_young_probe(r->dir, name);
+    return folder_step(name, &step) && !folder_has_manifest(r->dir->fd, name);
 }
 
 /* One that cannot be removed leaves the others none the better. */

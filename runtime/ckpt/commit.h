@@ -50,9 +50,10 @@ int commit_suspect(const struct savedir *dir, const char *token, struct folder_s
 
 /* Takes dir over: DIR/.writer then holds this job's token. Another job that still runs there (on a node that the
  * scheduler has given up, perhaps) can neither commit nor remove any more. Then removes what killed jobs left:
- * .saving-* of other tokens, and step-* without a manifest. 0: dir is this job's; *errp then names what could not be
- * removed (code 0: nothing). DDP_E_USAGE: this user has a checkpoint there beyond step `known`, the newest that this
- * job knows of or has reached: it is another job's, which has got further and keeps dir. */
+ * .saving-* of other tokens, and step-* without a manifest; .saving-TOKEN-probe only when it is a minute old, since a
+ * job that starts looks for it. 0: dir is this job's; *errp then names what could not be removed (code 0: nothing).
+ * DDP_E_USAGE: this user has a checkpoint there beyond step `known`, the newest that this job knows of or has reached:
+ * it is another job's, which has got further and keeps dir. */
 int commit_clean(const struct savedir *dir, const char *token, uint64_t known, ddp_error_t *errp);
 
 /* Gives a checkpoint its name back that a job which died between two renames has left under another (see commit), if it

@@ -138,9 +138,9 @@ int checkpoint_plan_cut(struct save *save, ddp_error_t *errp);
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp);
 
 /* Opens dir for saves: checks that it is the same folder on all ranks, and takes the memory for snapshots. Collective.
- * Returns 0; CHECKPOINT_UNWRITABLE: dir cannot be made or written; CHECKPOINT_SHARED: other users can write to it, and
- * the option ckpt-private forbids that; -1: any other error. *errp says why wherever the result is not 0. All ranks
- * return the same value and the same text. */
+ * Returns 0; CHECKPOINT_UNWRITABLE: dir cannot be made or written, or some rank cannot open it; CHECKPOINT_SHARED:
+ * other users can write to it, and the option ckpt-private forbids that; -1: any other error. *errp says why wherever
+ * the result is not 0. All ranks return the same value and the same text. */
 enum { CHECKPOINT_UNWRITABLE = 1, CHECKPOINT_SHARED };
 int checkpoint_open(struct save *save, const char *dir, ddp_error_t *errp);
 

@@ -109,22 +109,24 @@ static enum finding look_first(struct save *save, const char *path, struct place
 }
 
 /* The other ranks: rank 0's probe is in it. */
-static enum finding look_too(const struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *errp)
+static enum finding look_too(const struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *why)
 {
     struct savedir dir = {.fd = -1};
     char probe[64];
     probe_name(save, probe);
-    bool is_there = savedir_open(&dir, path, NULL, NULL) == 0 && savedir_see(&dir, probe, NULL) == 0;
+    bool is_there = savedir_open(&dir, path, NULL, why) == 0 && savedir_see(&dir, probe, why) == 0;
     *ret = dir.known;
     savedir_close(&dir);
     if (is_there)
         return FINE;
-    error_set(errp, DDP_E_USAGE, ENOENT, "%.120s on node %d is not the folder that rank 0 (node 0) has: checkpoints "
+    if (why->code != ENOENT)
+        return UNWRITABLE;
+    error_set(why, DDP_E_USAGE, ENOENT, "%.120s on node %d is not the folder that rank 0 (node 0) has: checkpoints "
               "must lie in one that all nodes share", path, save->team->me.node);
     return WRONG;
 }
 
-/* All have looked; a probe that stays is removed before the first save. */
+/* All have looked; a probe that stays is removed by a later job's first save. */
 static void remove_probe(const struct save *save, const char *path)
 {
     struct savedir dir;

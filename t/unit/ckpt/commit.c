@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/ckpt/commit.h"
@@ -495,6 +496,29 @@ static void test_litter_that_stays(void **state)
     assert_false(exists("step-00000025") || exists(".saving-fedcba9876543210-step-00000030"));
 }
 
+static void make_probe(const char *name, time_t ago)
+{
+    char path[512];
+    const struct timespec at[2] = {{.tv_sec = time(NULL) - ago}, {.tv_sec = time(NULL) - ago}};
+    make_folder(name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0);
+}
+
+/* Another job's ranks, which start just now, look for it. */
+static void test_probes(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make_history();
+    make_probe(".saving-" OTHER "-probe", 1);
+    make_probe(".saving-bbbbbbbbbbbbbbbb-probe", 3600);
+    make_probe(".saving-cccccccccccccccc-step-00000040", 1);
+    assert_int_equal(clean(TOKEN, &e), 0);
+    assert_true(exists(".saving-" OTHER "-probe"));
+    assert_false(exists(".saving-bbbbbbbbbbbbbbbb-probe") || exists(".saving-cccccccccccccccc-step-00000040"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_same_step),
         cmocka_unit_test(test_forget),
         cmocka_unit_test(test_litter_that_stays),
+        cmocka_unit_test(test_probes),
     };
     if (!mkdtemp(root))
         return 1;
