@@ -68,7 +68,7 @@ static int is_own(const struct savedir *dir, const char *token, bool *ret, ddp_e
     return n < 0 ? -1 : 0;
 }
 
-static int check_writer(const struct savedir *dir, const char *token, ddp_error_t *errp)
+int commit_check(const struct savedir *dir, const char *token, ddp_error_t *errp)
 {
     bool own;
     if (is_own(dir, token, &own, errp) < 0)
@@ -82,8 +82,8 @@ static int take_over(const struct savedir *dir, const char *token, ddp_error_t *
     char name[64];
     snprintf(name, sizeof name, WRITER "-%.40s", token);
     int rc = write_file(dir, name, token, strlen(token), errp);
-    if (rc == 0)
-        rc = savedir_rename(dir, name, WRITER, errp);
+    if (rc == 0 && (rc = savedir_rename(dir, name, WRITER, errp)) < 0 && errno == ENOENT)
+        commit_check(dir, token, errp); /* another job, which has taken dir over in between, has removed it */
     if (rc < 0)
         savedir_remove_file(dir, name, NULL);
     return rc;
@@ -121,7 +121,7 @@ static int move(struct commit *c, ddp_error_t *errp)
 /* RENAMED -> COMMITTED */
 static int write_manifest(struct commit *c, ddp_error_t *errp)
 {
-    if (write_file(&c->folder, UNFINISHED, c->manifest, c->n, errp) < 0 || check_writer(c->dir, c->token, errp) < 0 ||
+    if (write_file(&c->folder, UNFINISHED, c->manifest, c->n, errp) < 0 || commit_check(c->dir, c->token, errp) < 0 ||
         savedir_rename(&c->folder, UNFINISHED, MANIFEST_NAME, errp) < 0)
         return -1;
     return savedir_sync(&c->folder, errp);
@@ -183,7 +183,7 @@ int commit(const struct savedir *dir, const char *token, uint64_t step, const ch
     struct commit c = {.dir = dir, .token = token, .manifest = manifest, .n = n};
     saving_name(token, step, c.saving);
     folder_name(step, c.done);
-    if (check_writer(dir, token, errp) < 0 || savedir_enter(&c.folder, dir, c.saving, errp) < 0)
+    if (commit_check(dir, token, errp) < 0 || savedir_enter(&c.folder, dir, c.saving, errp) < 0)
         return -1;
     int rc = commit_in(&c, errp);
     savedir_close(&c.folder);
@@ -298,7 +298,7 @@ int commit_retain(const struct savedir *dir, const char *token, uint64_t newest,
                   const struct folder_steps *but, ddp_error_t *errp)
 {
     struct removal r = {.dir = dir};
-    if (check_writer(dir, token, errp) < 0)
+    if (commit_check(dir, token, errp) < 0)
         return -1;
     return end_removal(&r, retain_in(&r, newest, known, keep, but, errp), errp);
 }
@@ -316,7 +316,7 @@ int commit_forget(const struct savedir *dir, const char *token, struct folder_st
 {
     struct removal r = {.dir = dir};
     size_t n_left = 0;
-    if (check_writer(dir, token, errp) < 0)
+    if (commit_check(dir, token, errp) < 0)
         return -1;
     for (size_t i = 0; i < s->n; i++) {
         char name[32];
@@ -347,7 +347,7 @@ int commit_suspect(const struct savedir *dir, const char *token, struct folder_s
 {
     size_t n_left = 0;
     int n = 0;
-    if (check_writer(dir, token, errp) < 0)
+    if (commit_check(dir, token, errp) < 0)
         return -1;
     for (size_t i = 0; i < s->n; i++) {
         ddp_error_t why;

@@ -56,6 +56,9 @@ int commit_suspect(const struct savedir *dir, const char *token, struct folder_s
  * it is another job's, which has got further and keeps dir. */
 int commit_clean(const struct savedir *dir, const char *token, uint64_t known, ddp_error_t *errp);
 
+/* -1 where dir is this job's no more: DDP_E_USAGE, EBUSY; or where that cannot be told. */
+int commit_check(const struct savedir *dir, const char *token, ddp_error_t *errp);
+
 /* Gives a checkpoint its name back that a job which died between two renames has left under another (see commit), if it
  * is own: call savedir_probe first. */
 void commit_recover(const struct savedir *dir);

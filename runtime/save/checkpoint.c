@@ -71,11 +71,13 @@ static int give_up(struct save *save, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
     const ddp_error_t *own = own_failure(c);
-    ddp_error_t none = {0}, why;
+    ddp_error_t none = {0}, lost, why;
     struct savedir dir;
     /* This first: a rank that has heard of it may end the job. */
     if (save->team->me.rank == 0 && checkpoint_enter(save, &dir, NULL) == 0) {
         commit_abandon(&dir, c->token, c->state.step, NULL); /* the next job would do it */
+        if (c->is_clean && commit_check(&dir, c->token, &lost) < 0 && lost.code == EBUSY)
+            own = &lost; /* rather than what that has led to: a file that has gone, say */
         savedir_close(&dir);
     }
     if (checkpoint_agree(save, own ? own : &none, &why, errp) < 0)

@@ -166,6 +166,39 @@ static int late_rank(struct job *j, int rank)
     return 0;
 }
 
+/* Another job takes the folder over; what this one then writes fails, by something that says nothing of that. */
+static int lost_rank(struct job *j, int rank)
+{
+    struct rig r;
+    struct savedir dir;
+    ddp_error_t e = {0};
+    char path[200];
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    const char *warning = r.save.checkpoint.status.warning;
+    snprintf(path, sizeof path, "%s/.saving-%s-step-%08d", test_folder, r.save.checkpoint.token, RIG_STEP + 1);
+    CHECK(rank != 0 || close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644)) == 0, "%s", path);
+    CHECK(save_step(&r, RIG_STEP), "%s", warning);
+    if (rank == 0) {
+        CHECK(savedir_open(&dir, test_folder, NULL, &e) == 0, "%s", e.text);
+        CHECK(commit_clean(&dir, "bbbbbbbbbbbbbbbb", RIG_STEP, &e) == 0, "%s", e.text);
+        savedir_close(&dir);
+    }
+    CHECK(!save_step(&r, RIG_STEP + 1), "a file has its folder's name");
+    CHECK(rank != 0 || strstr(warning, "another job has begun to save there"), "%s", warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void who_has_lost_the_folder_says_so_at_once(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_true(rig_run(lost_rank, 2, &plain));
+    assert_true(is_there("step-00000007") && !is_there("step-00000008"));
+}
+
 static void who_is_further_keeps_the_folder(void **state)
 {
     (void)state;
@@ -524,6 +557,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_does_not_fit_is_refused_by_name),
     IN_FOLDER(a_byte_that_changed_is_found),
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
+    IN_FOLDER(who_has_lost_the_folder_says_so_at_once),
     IN_FOLDER(who_is_further_keeps_the_folder),
     IN_FOLDER(where_users_are_mapped_a_checkpoint_gets_its_name_back),
     IN_FOLDER(what_is_refused_stays_as_it_was),
