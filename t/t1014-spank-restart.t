@@ -9,8 +9,7 @@ mkdir -m 777 "$tmp/out"
 cluster_up 4
 export NAP=600.$$$RANDOM # what programs sleep, by which they are found
 nothing_left() { ! pgrep -fx "sleep $NAP" >"$tmp/left"; }
-# That a port is taken is so by chance: here all nodes' guards listen at one address.
-lines() { grep '^ddp: ' "${1:-$tmp/run.err}" | grep -v 'MASTER_PORT=.* is taken'; }
+lines() { ddp_lines "${1:-$tmp/run.err}"; }
 step() { # RESTARTS COMMAND: eight ranks on four nodes
     rm -f "$tmp"/out/*
     cluster_run srun --ddp=on,restarts="$1" -N4 -n8 --ntasks-per-node=2 bash -c "$2" "$tmp/out"

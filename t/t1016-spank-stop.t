@@ -8,7 +8,7 @@ chmod 755 "$tmp"
 mkdir -m 777 "$tmp/out"
 
 cluster_up 4
-lines() { grep '^ddp: ' "${1:-$tmp/step.err}"; }
+lines() { ddp_lines "${1:-$tmp/step.err}"; }
 all_ready() { [ "$(find "$tmp/out" -name '[0-9].pid' -size +0 | wc -l)" -eq "$n" ]; }
 guard_of() { cat "$tmp/out/$1.pid"; }
 restarted() { cluster_run scontrol -o show job "$job"; [[ $out =~ Restarts=1\  ]]; }

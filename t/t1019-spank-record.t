@@ -7,7 +7,7 @@ chmod 755 "$tmp"
 mkdir -m 777 "$tmp/out"
 record=$tmp/out/record
 check=(/usr/bin/python3 "$top_srcdir/t/lib/recordcheck" "$top_srcdir/doc/record.schema.json" "$record")
-lines() { grep '^ddp: ' "$tmp/run.err" | grep -v 'MASTER_PORT=.* is taken'; }
+lines() { ddp_lines "$tmp/run.err"; }
 members() { # NAME...: of each line that a guard wrote
     python3 -c 'import json, sys
 for line in map(json.loads, open(sys.argv[1])):

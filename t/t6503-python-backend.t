@@ -106,6 +106,6 @@ ranks -K0 -N2 --ntasks-per-node=2 -- raises
 is "a rank raises: the others say what" \
     "$(grep -cE 'Error: rank 1 \(n1\) aborted: ValueError: no such sample$' <<<"$err")" 3 || diag "$err"
 ranks --ddp=guard -N2 --ntasks-per-node=2 -- raises
-is "... and with guards the step's line" "$(grep '^ddp: ' <<<"$err")" \
+is "... and with guards the step's line" "$(ddp_lines <<<"$err")" \
     "ddp: rank 1 (n1) aborted: ValueError: no such sample: the step ends" || diag "$err"
 done_testing

@@ -7,6 +7,8 @@
 #   cluster_run COMMAND...     `run` (tap.sh) in the cluster as the unprivileged user: sets $rc, $out, $err (without
 #                              what srun says when it has to wait, which it must on a busy machine)
 #   unqueued FILE...           the files without those lines: what a batch script printed
+#   ddp_lines [FILE]           what guards and plugin have said there; but not that a port is taken, which is so by
+#                              chance: nodes without --netns listen at one address, those of other tests too
 #   cluster_exec NODE COMMAND  runs COMMAND as root on a node
 #   cluster_mpi                "pmix PMIX_RANK"; "pmi2 PMI_RANK" where this Slurm was built without PMIx, as Debian
 #                              testing's 26.05
@@ -36,6 +38,7 @@ cluster_up() {
     at_exit cluster_down
     "$top_srcdir/contrib/cluster" up "${options[@]}" "$@" >"$tmp/up.out" 2>&1 || cluster_bail "$(cat "$tmp/up.out")"
 }
+ddp_lines() { grep '^ddp: ' "$@" | grep -v 'MASTER_PORT=.* is taken'; }
 cluster_bail() {
     tap_result 1 "a cluster comes up" || diag "$1"
     done_testing
