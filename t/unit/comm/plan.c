@@ -46,14 +46,17 @@ static void symbols(char *out, char (*x)[TEXT], int n)
 static void node_symbols(char (*node)[TEXT], const struct world *w, bool is_rounded)
 {
     for (int k = 0; k < w->n_nodes; k++) {
-        char mine[MAX][TEXT], sum[TEXT - 2];
+        char mine[MAX][TEXT];
         int n = world_local_size(w, k);
         for (int l = 0; l < n; l++)
             snprintf(mine[l], TEXT, "%d", world_rank_at(w, k, l));
         symbols(node[k], mine, n);
         if (is_rounded && n > 1 && w->n_nodes > 1) {
-            snprintf(sum, sizeof sum, "%s", node[k]);
-            snprintf(node[k], TEXT, "[%s]", sum);
+            size_t len = strlen(node[k]);
+            assert_true(len + 2 < TEXT);
+            memmove(node[k] + 1, node[k], len);
+            node[k][0] = '[';
+            strcpy(node[k] + 1 + len, "]");
         }
     }
 }
