@@ -29,7 +29,12 @@ run "$python" -c 'import slurm_ddp.torch'
 is "it compiles" "$rc:$(quiet <<<"$out$err")" "0:"
 run env XDG_CACHE_HOME="$tmp" CXX=/bin/false "$python" -c 'import slurm_ddp.torch'
 like "where it does not, one line says what it needs" "$rc:$err" \
-    '^1:.*slurm_ddp._lib.Error: backend ddp is compiled at its first import, which needs g\+\+, ninja and Python'
+    '^1:.*slurm_ddp._lib.Error: backend ddp is compiled at its first import, which needs g\+\+, ninja, setuptools'
+mkdir "$tmp/bare"
+echo 'raise ImportError("there is none")' >"$tmp/bare/setuptools.py"
+run env XDG_CACHE_HOME="$tmp" PYTHONPATH="$tmp/bare:$PYTHONPATH" "$python" -c 'import slurm_ddp.torch'
+like "... also where setuptools is missing" "$rc:$err" \
+    '^1:.*slurm_ddp._lib.Error: backend ddp is .* \(python3-dev\), and that failed: there is none'
 
 cluster_up 2 --cpus 4
 # A cache that all share: what another user made there, or could have written to, is not loaded.

@@ -60,9 +60,9 @@ def _load(path):
 
 
 def _build(final):
-    from torch.utils import cpp_extension
     work = tempfile.mkdtemp(prefix="build.", dir=os.path.dirname(final))
     try:
+        from torch.utils import cpp_extension
         module = cpp_extension.load(NAME, [os.path.join(HERE, SOURCES[0])], extra_cflags=FLAGS, build_directory=work)
         os.chmod(os.path.join(work, NAME + ".so"), 0o755)
         os.rename(os.path.join(work, NAME + ".so"), final)
@@ -70,8 +70,8 @@ def _build(final):
     except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as e:
         lines = [line.strip() for line in str(e).splitlines() if line.strip()]
         why = next((line for line in lines if "error:" in line), lines[0] if lines else type(e).__name__)
-        raise Error("backend ddp is compiled at its first import, which needs g++, ninja and Python's headers "
-                    f"(python{sys.version_info[0]}-dev), and that failed: {why[:400]}", "system") from e
+        raise Error("backend ddp is compiled at its first import, which needs g++, ninja, setuptools and Python's "
+                    f"headers (python{sys.version_info[0]}-dev), and that failed: {why[:400]}", "system") from e
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
