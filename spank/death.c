@@ -54,15 +54,25 @@ bool death_may_follow(const struct death *d)
     return WIFEXITED(d->how) || WTERMSIG(d->how) == SIGABRT || WTERMSIG(d->how) == SIGPIPE;
 }
 
+void death_take_memory(struct death *d)
+{
+    if (d->kind != DEATH_ENDED)
+        return;
+    if (death_is_by(d->how, SIGKILL))
+        d->kind = DEATH_MEMORY;
+    else if (death_may_follow(d))
+        d->kind = DEATH_SHORT;
+}
+
 static int weight(const struct death *d)
 {
-    return !death_may_follow(d) ? 2 : d->kind == DEATH_TOLD ? 1 : 0;
+    return d->kind == DEATH_SHORT ? 2 : d->kind == DEATH_TOLD ? 1 : death_may_follow(d) ? 0 : 3;
 }
 
 bool death_is_nearer(const struct death *d, const struct death *than)
 {
-    if (d->rank == than->rank && weight(d) < 2 && weight(than) < 2)
-        return weight(d) < weight(than);
+    if (d->rank == than->rank && (d->kind == DEATH_TOLD || than->kind == DEATH_TOLD))
+        return d->kind != DEATH_TOLD;
     return weight(d) > weight(than);
 }
 
@@ -76,6 +86,12 @@ static void say_how(const struct death *d, char *buf, size_t size)
                  WCOREDUMP(d->how) ? " and left a core" : "");
     else
         snprintf(buf, size, "exited with code %d", WEXITSTATUS(d->how));
+}
+
+static const char *say_why(const struct death *d)
+{
+    return d->kind == DEATH_SHORT ? ": its control group is out of memory (ask for more: --mem, --mem-per-cpu), and "
+                                    "another process of it had been killed" : "";
 }
 
 /* Only what has ended has been running for some time. */
@@ -126,8 +142,8 @@ static void say_who(const struct death *d, char *buf, size_t size)
     else if (d->kind == DEATH_IDLE)
         snprintf(buf, size, "all ranks had waited for %d s%s%s", d->how, *d->text ? ": " : "", d->text);
     else
-        snprintf(buf, size, "%s%srank %d (%s) %s after %u s", d->text, *d->text ? ", and then " : "", d->rank, d->node,
-                 how, d->after_s);
+        snprintf(buf, size, "%s%srank %d (%s) %s after %u s%s", d->text, *d->text ? ", and then " : "", d->rank,
+                 d->node, how, d->after_s, say_why(d));
 }
 
 const char *death_say(const struct death *d, char *buf, size_t size)

@@ -29,6 +29,8 @@ enum death_kind {
     DEATH_BUSY,    /* likewise: it computes, for `how` seconds, and all others wait */
     DEATH_IDLE,    /* likewise: all wait, for `how` seconds; rank: -1; text: in which calls, or "" */
     DEATH_STOPPED, /* no failure: the stop's signal ended a program that did not catch it; how: its wait status */
+    DEATH_SHORT,   /* the rank's program ended, how: its wait status, after the kernel had killed another process of its
+                    * control group, which was out of memory */
 };
 
 struct death {
@@ -63,8 +65,13 @@ bool death_is_nodes(const struct death *d);
  * connection fails (SIGABRT, SIGPIPE). */
 bool death_may_follow(const struct death *d);
 
-/* Whether `d` says more of what happened first than `than`, which was heard before: a signal goes before what libddp
- * found, and that before an exit code; but of the rank that libddp found, its own end. */
+/* Of a program in whose control group the kernel has killed for want of memory: kind DEATH_MEMORY where it was the
+ * program, or what a shell ran as such; DEATH_SHORT where it was, say, a DataLoader's worker. */
+void death_take_memory(struct death *d);
+
+/* Whether `d` says more of what happened first than `than`, which was heard before: a signal goes before want of memory
+ * elsewhere in the control group, that before what libddp found, and that before an exit code; but of the rank that
+ * libddp found, its own end. */
 bool death_is_nearer(const struct death *d, const struct death *than);
 
 /* "rank 3 (n2) was killed by signal 9 (Killed) after 12 s", and of one with a generation that follows ": restart 1 of

@@ -33,8 +33,8 @@ struct death guard_make_death(const struct guard *g)
     struct death d = {.kind = guard_is_by_stop(g) ? DEATH_STOPPED : DEATH_ENDED, .rank = g->seat.rank, .how = g->status,
                       .at = g->f.node, .after_s = (uint32_t)((clock_ns() - g->began) / NS_PER_S)};
     snprintf(d.node, sizeof d.node, "%s", g->f.name);
-    if (WIFSIGNALED(g->status) && WTERMSIG(g->status) == SIGKILL && cgroup_memory_kills("") > g->kills)
-        d.kind = DEATH_MEMORY;
+    if (cgroup_memory_kills("") > g->kills)
+        death_take_memory(&d);
     int rank;
     const char *cause = g->door ? guard_door_cause(g->door, &rank) : NULL;
     if (cause && d.kind == DEATH_ENDED && death_may_follow(&d)) {

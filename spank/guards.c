@@ -41,7 +41,8 @@ static void decide(guards_t *g, const struct death *d, bool is_ours)
 /* Not a guard's, a node's or srun's, which no generation follows. */
 static bool is_programs(const struct death *d)
 {
-    return d->kind == DEATH_ENDED || d->kind == DEATH_TOLD || d->kind == DEATH_MEMORY || d->kind == DEATH_STOPPED;
+    return d->kind == DEATH_ENDED || d->kind == DEATH_TOLD || d->kind == DEATH_MEMORY || d->kind == DEATH_SHORT ||
+           d->kind == DEATH_STOPPED;
 }
 
 /* Where another generation may follow, an exit code waits for the loss that it may come from. */

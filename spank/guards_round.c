@@ -234,7 +234,8 @@ void round_decide(guards_t *g, struct death *d)
         g->stuck_at = deadline_in(g->f.stuck_s);
         return;
     }
-    bool is_nodes = g->f.is_elastic && death_is_nodes(d), is_programs = d->kind == DEATH_ENDED || d->kind == DEATH_TOLD;
+    bool is_nodes = g->f.is_elastic && death_is_nodes(d);
+    bool is_programs = d->kind == DEATH_ENDED || d->kind == DEATH_TOLD || d->kind == DEATH_SHORT;
     may = may && !g->is_ending && !g->is_stopping && (is_programs || is_nodes);
     if (!may || g->n_restarts >= g->f.restarts)
         return;

@@ -100,7 +100,7 @@ UNIT_TESTS += t/unit/spank/generations.t
 t_unit_spank_generations_t_SOURCES = t/unit/spank/generations.c
 UNIT_TESTS += t/unit/spank/guard.t
 t_unit_spank_guard_t_SOURCES = t/unit/spank/guard.c
-t_unit_spank_guard_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fork
+t_unit_spank_guard_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fork,--wrap=cgroup_memory_kills
 UNIT_TESTS += t/unit/spank/guard_again.t
 t_unit_spank_guard_again_t_SOURCES = t/unit/spank/guard_again.c
 t_unit_spank_guard_again_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=guards_open

@@ -259,4 +259,19 @@ cluster_exec n4 ip link set eth0 up
 ok "... and nothing is left" until_true 60 nothing_left
 cluster_run sinfo -h -N -o %T
 unlike "no node is drained" "$out" "drain|fail"
+
+if [ "${DDP_TEST_PROCTRACK:-}" = cgroup ]; then # else Slurm limits no memory
+    cluster_down
+    echo ConstrainRAMSpace=yes >"$tmp/cgroup.conf"
+    cluster_up 1 --beside "$tmp/cgroup.conf" --conf TaskPlugin=task/cgroup --conf SelectTypeParameters=CR_Core_Memory
+    hog='python3 -c "x = bytearray(600 << 20)"' lacks='its control group is out of memory \(ask for more: [^)]*\)'
+    for program in "exec $hog" "$hog; exit \$?"; do
+        cluster_run srun --ddp=on,guard -n1 --mem=200 bash -c "$program"
+        like "a program that the kernel kills for want of memory: $program" "$(lines)" \
+            "^ddp: rank 0 \(n1\) was killed: $lacks after [0-9]+ s: the step ends\$"
+    done
+    cluster_run srun --ddp=on,guard -n1 --mem=200 bash -c "$hog; exit 1"
+    like "... and one by whose end another one fails" "$(lines)" \
+        "^ddp: rank 0 \(n1\) exited with code 1 after [0-9]+ s: $lacks, and another process of it had been killed: "
+fi
 done_testing

@@ -10,9 +10,9 @@ write_conf() {
     chown root "$dir/munge/key"
     write_hosts >"$dir/hosts.$id"
     write_slurm_conf >"$dir/conf/slurm.conf"
+    : >"$dir/conf/cgroup.conf"
     [ ${#beside[@]} -eq 0 ] || cp -- "${beside[@]}" "$dir/conf"
     write_plugstack >"$dir/conf/plugstack.conf"
-    : >"$dir/conf/cgroup.conf"
     [ "$gpus" -eq 0 ] || write_gres
     chmod -R a+rX "$dir/conf" "$dir/hosts.$id"
 }

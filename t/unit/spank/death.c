@@ -41,6 +41,7 @@ static void what_may_follow_from_another_death(void **state)
         assert_false(death_may_follow(&d));
     }
     assert_false(death_may_follow(&(struct death){.kind = DEATH_MEMORY, .how = SIGKILL}));
+    assert_false(death_may_follow(&(struct death){.kind = DEATH_SHORT, .how = EXIT(1)}));
     assert_false(death_may_follow(&(struct death){.kind = DEATH_GUARD}));
     assert_false(death_may_follow(&(struct death){.kind = DEATH_STOPPED, .how = EXIT(138)}));
 }
@@ -50,12 +51,38 @@ static void what_says_more_of_the_first_death(void **state)
     static const struct death signal = {.kind = DEATH_ENDED, .rank = 1, .how = SIGKILL},
                               code = {.kind = DEATH_ENDED, .rank = 2, .how = EXIT(1)},
                               other = {.kind = DEATH_ENDED, .rank = 3, .how = EXIT(3)},
-                              told = {.kind = DEATH_TOLD, .rank = 3, .how = EXIT(1)};
+                              told = {.kind = DEATH_TOLD, .rank = 3, .how = EXIT(1)},
+                              is_short = {.kind = DEATH_SHORT, .rank = 4, .how = EXIT(1)},
+                              told_of_it = {.kind = DEATH_TOLD, .rank = 4, .how = EXIT(1)};
     (void)state;
+    assert_true(death_is_nearer(&is_short, &code) && death_is_nearer(&is_short, &told));
+    assert_true(death_is_nearer(&is_short, &told_of_it) && death_is_nearer(&signal, &is_short));
+    assert_false(death_is_nearer(&told_of_it, &is_short) || death_is_nearer(&code, &is_short));
     assert_true(death_is_nearer(&signal, &code) && death_is_nearer(&signal, &told));
     assert_true(death_is_nearer(&told, &code) && death_is_nearer(&other, &told));
     assert_false(death_is_nearer(&told, &other) || death_is_nearer(&told, &signal) || death_is_nearer(&told, &told));
     assert_false(death_is_nearer(&code, &told) || death_is_nearer(&other, &code));
+}
+
+/* Of the program, or of what a shell ran as such, or of another process; what ended otherwise did not end by that. */
+static void want_of_memory_ends_a_program_or_what_it_has_started(void **state)
+{
+    static const struct {
+        enum death_kind kind;
+        int how;
+        enum death_kind want;
+    } cases[] = {
+        {DEATH_ENDED, SIGKILL, DEATH_MEMORY},      {DEATH_ENDED, EXIT(137), DEATH_MEMORY},
+        {DEATH_ENDED, EXIT(1), DEATH_SHORT},       {DEATH_ENDED, SIGABRT | CORE, DEATH_SHORT},
+        {DEATH_ENDED, SIGSEGV, DEATH_ENDED},       {DEATH_STOPPED, EXIT(138), DEATH_STOPPED},
+        {DEATH_STOPPED, SIGUSR1, DEATH_STOPPED},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct death d = {.kind = cases[i].kind, .how = cases[i].how};
+        death_take_memory(&d);
+        assert_int_equal(d.kind, cases[i].want);
+    }
 }
 
 static void a_death_is_one_sentence(void **state)
@@ -71,6 +98,9 @@ static void a_death_is_one_sentence(void **state)
          "rank 1 (n1) was killed by signal 6 (Aborted) and left a core"},
         {{DEATH_MEMORY, 5, SIGKILL, 90, 0, 0, "n3", "", 0, false, 0},
          "rank 5 (n3) was killed: its control group is out of memory (ask for"},
+        {{DEATH_SHORT, 5, EXIT(1), 90, 2, 3, "n3", "", 0, false, 1},
+         "rank 5 (n3) exited with code 1 after 90 s: its control group is out of memory (ask for more: --mem, "
+         "--mem-per-cpu), and another process of it had been killed: restart 1 of 3"},
         {{DEATH_GUARD, 5, 0, 0, 0, 0, "n3", "", 0, false, 0},
          "rank 5 (n3) was killed together with its guard (out of memory, perhaps)"},
         {{DEATH_GONE, 4, 0, 0, 0, 0, "n4", "", 0, false, 0},
@@ -158,6 +188,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_signals_end_is_known_from_a_shell_too),
     cmocka_unit_test(what_may_follow_from_another_death),
     cmocka_unit_test(what_says_more_of_the_first_death),
+    cmocka_unit_test(want_of_memory_ends_a_program_or_what_it_has_started),
     cmocka_unit_test(a_death_is_one_sentence),
     cmocka_unit_test(whose_node_and_how_sure_arrive_too),
     cmocka_unit_test(a_restart_that_may_not_follow_is_not_said),

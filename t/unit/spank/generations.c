@@ -40,8 +40,8 @@ static void a_death_begins_the_next_generation(void **state)
             assert_true(members_hears(&m, r, 20, &h));
             assert_string_equal(h.card, "card");
         }
-        members_tell(&m, generation, DO_DIE);
-        all_hear_next(&m, generation, DEATH_ENDED, generation);
+        members_tell(&m, generation, generation == 1 ? DO_DIE : DO_LACK_MEMORY);
+        all_hear_next(&m, generation, generation == 1 ? DEATH_ENDED : DEATH_SHORT, generation);
         for (int r = m.n - 1; r > 0; r--)
             members_tell(&m, r, DO_GONE);
         assert_false(members_hears(&m, m.n - 1, 0.2, &h)); /* one is still there */

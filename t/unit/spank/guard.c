@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -92,6 +93,16 @@ pid_t __wrap_fork(void)
 {
     errno = EAGAIN;
     return has_no_fork ? -1 : __real_fork();
+}
+
+/* How many processes the kernel has killed for want of memory. */
+static uint64_t *memory_kills;
+uint64_t __wrap_cgroup_memory_kills(const char *root);
+
+uint64_t __wrap_cgroup_memory_kills(const char *root)
+{
+    (void)root;
+    return memory_kills ? *memory_kills : 0;
 }
 
 static int count_fds(void)
@@ -287,31 +298,69 @@ static int stops_itself(int out, void *arg)
     return 7;
 }
 
+/* Its guard's lines: the reading end of a pipe in ret_err. */
+static struct task start_heard(task_program_f *program, void *arg, int *ret_err)
+{
+    int err[2], own = dup(STDERR_FILENO);
+    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    dup2(err[1], STDERR_FILENO);
+    struct task t = task_start(program, arg);
+    dup2(own, STDERR_FILENO);
+    close(own);
+    close(err[1]);
+    *ret_err = err[0];
+    return t;
+}
+
 /* A line says so when it has stood still for a while, and its end is not for ever beyond SIGTERM. */
 static void a_program_that_stands_still_is_named(void **state)
 {
     static const char want[] = "ddp: warning: rank 3 (n2) has been stopped by signal 19 (";
     char line[sizeof want] = "", c;
-    int err[2], own = dup(STDERR_FILENO);
+    int err;
     (void)state;
-    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
-    dup2(err[1], STDERR_FILENO);
-    struct task t = task_start(stops_itself, NULL);
-    dup2(own, STDERR_FILENO);
-    close(own);
-    close(err[1]);
+    struct task t = start_heard(stops_itself, NULL, &err);
     task_read(t, &c, 1);
     pid_t program = child_of(t.pid);
     wait_state(program, 'T');
     kill(program, SIGCONT); /* at once: nobody is told */
     task_read(t, &c, 1);
     wait_state(program, 'T');
-    task_read((struct task){.in = err[0]}, line, sizeof want - 1);
+    task_read((struct task){.in = err}, line, sizeof want - 1);
     assert_string_equal(line, want);
     process_signal_tree(program, SIGTERM);
     int status = task_end(t);
-    close(err[0]);
+    close(err);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+static int lacks_memory(int out, void *arg)
+{
+    (void)out;
+    ++*memory_kills;
+    return *(int *)arg;
+}
+
+/* What was killed before the program began is not its matter. */
+static void an_end_for_want_of_memory_is_said(void **state)
+{
+    static const char *const want[] = {"ddp: rank 3 (n2) was killed: its control group is out of memory",
+                                       "ddp: rank 3 (n2) exited with code 1 after ", "ddp: rank 3 (n2) exited with"};
+    int code[] = {128 + SIGKILL, 1, 1}, err;
+    (void)state;
+    memory_kills = mmap(NULL, sizeof *memory_kills, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory_kills, MAP_FAILED);
+    for (size_t i = 0; i < 3; i++) {
+        char line[512] = "";
+        struct task t = start_heard(i < 2 ? lacks_memory : task_exits, &code[i], &err);
+        task_end(t);
+        assert_true(read(err, line, sizeof line - 1) > 0);
+        close(err);
+        if (strncmp(line, want[i], strlen(want[i])) || !strstr(line, "out of memory") != (i == 2))
+            fail_msg("\"%s\"", line);
+    }
+    munmap(memory_kills, sizeof *memory_kills);
+    memory_kills = NULL;
 }
 
 /* What is the guard's own, beside what it shares with the task that it came from. KiB. */
@@ -370,6 +419,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
     cmocka_unit_test(without_slurmstepd_both_end),
     cmocka_unit_test(a_program_that_stands_still_is_named),
+    cmocka_unit_test(an_end_for_want_of_memory_is_said),
     cmocka_unit_test(it_is_small_and_holds_nothing),
 };
 

@@ -56,6 +56,19 @@ static void a_signal_goes_before_the_exit_codes_that_follow_from_it(void **state
     members_end(&m);
 }
 
+/* What came of it is an exit code that was heard first. */
+static void want_of_memory_goes_before_exit_codes(void **state)
+{
+    struct members m = {.n = 0};
+    (void)state;
+    members_start_all(&m, 1, 4); /* all at the root within the time */
+    members_tell(&m, 1, DO_FAIL_1);
+    members_tell(&m, 2, DO_TELL);
+    members_tell(&m, 3, DO_LACK_MEMORY);
+    members_all_hear(&m, -1, DEATH_SHORT, 3, EXIT(1), 0);
+    members_end(&m);
+}
+
 static void libddps_word_goes_before_exit_codes(void **state)
 {
     struct members m = {.n = 0};
@@ -392,6 +405,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_death_is_told_to_all_and_said_once),
     cmocka_unit_test(a_tree_of_three_levels),
     cmocka_unit_test(a_signal_goes_before_the_exit_codes_that_follow_from_it),
+    cmocka_unit_test(want_of_memory_goes_before_exit_codes),
     cmocka_unit_test(libddps_word_goes_before_exit_codes),
     cmocka_unit_test(a_guard_that_is_killed_is_a_death),
     cmocka_unit_test(another_tells_of_the_root_then),

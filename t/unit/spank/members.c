@@ -61,6 +61,8 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
                       .how = order == DO_DIE ? SIGKILL : EXIT(order)};
     if (order == DO_DIE_AS_1)
         d = (struct death){.kind = DEATH_ENDED, .rank = 1, .at = rank / m->per_node, .how = SIGKILL};
+    if (order == DO_LACK_MEMORY)
+        d = (struct death){.kind = DEATH_SHORT, .rank = rank, .at = rank / m->per_node, .how = EXIT(1)};
     if (order == DO_BE_STOPPED)
         d = (struct death){.kind = DEATH_STOPPED, .rank = rank, .how = SIGUSR1};
     if (order == DO_TELL || order == DO_TELL_THEN)

@@ -18,7 +18,8 @@ enum order {
     DO_REQUEUED, DO_LEAVE, DO_HALT, DO_GO_ON, DO_TELL, /* libddp's word: rank 3 was it */
     DO_TELL_THEN, /* ... and what came of it */
     DO_DIE_AS_1, /* as rank 1 */
-    DO_COMPUTE, DO_WAIT
+    DO_COMPUTE, DO_WAIT,
+    DO_LACK_MEMORY /* another process of its group was killed */
 };
 
 struct member {
