@@ -1,9 +1,9 @@
 /* lobby.h - the accept loop of a listener that strangers can reach: admits connections that begin with the right token.
  *
  * Every caller first sends a head of fixed length that contains the token, or, where the owner checks, answers what it
- * is sent. Until the whole head has arrived the
- * connection waits in the lobby; then it is given to the owner of the lobby, or closed without an answer. Nothing else
- * that a stranger sends is read. However many strangers connect, and however fast:
+ * is sent. Until the whole head has arrived the connection waits in the lobby; then it is given to the owner of the
+ * lobby, or closed without an answer. Nothing else that a stranger sends is read. However many strangers connect, and
+ * however fast:
  *
  *   - a step first reads from the waiting connections, then accepts at most LOBBY_ACCEPTS new ones, so it ends soon;
  *   - a connection whose head has arrived when it is accepted never waits, and a waiting connection is read once more
