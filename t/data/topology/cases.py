@@ -29,6 +29,7 @@ CASES = {
         ('more ranks than cores', 8, {'cpus': '0-1,64-65,128-129,192-193'}),
         ('no GPUs', 3, {'gpus': []}),
         ('masks of Slurm, one NUMA node apart', 2, {'mask': {0: '16-31,144-159', 1: '0-15,128-143'}, 'gpus': [0, 1]}),
+        ('one rank that sees two GPUs, their cores', 1, {'cpus': '0-31,128-159', 'gpus': [0, 1]}),
     ],
     'hgx-snc': [
         ('one rank for each GPU', 8, {}),

@@ -202,6 +202,8 @@ class Placement:
     # ---- 5 ----
 
     def memory(self, r):
+        if self.R == 1 and len(self.ranks[r]['devices']) > 1:
+            return None
         mine = self.cores_of(self.cpus[r])
         g = self.gpu[r]
         if g is not None and self.m.gpus[g]['numa'] is not None:
