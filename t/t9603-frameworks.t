@@ -26,7 +26,7 @@ row() {
 }
 row "PyTorch's DDP" ddp 2 "$python"
 row "FSDP2" fsdp2 2 "$python"
-row "torchrun" ddp 1 torchrun --nproc-per-node=2
+row "torchrun" torchrun 1 torchrun --nproc-per-node=2
 row "mp.spawn" spawn 1 "$python"
 row "Accelerate" accelerate 2 "$python"
 row "accelerate launch, one task a rank" accelerate 2 accelerate launch --cpu

@@ -28,7 +28,8 @@ hash_of() { grep '^params hash' <<<"$out"; }
 framework() {
     local want at=0 bad=0 k
     if ! "$python" -c "import $3" 2>"$tmp/import.err"; then
-        echo "ok $((tap_n += 1)) - $1 # SKIP $(tail -n 1 "$tmp/import.err"): DDP_TEST_PYTHON names another Python"
+        echo "ok $((tap_n += 1)) - $1 # SKIP no Python package ($(tail -n 1 "$tmp/import.err")):" \
+            "DDP_TEST_PYTHON names another Python"
         return
     fi
     life "$2" "$2-alone"

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """frameworks.py NAME - one step of gradient descent by that framework, on all ranks: rank r's gradient pulls a weight
 of 0 to r, so that the mean gradient puts it at (ranks - 1) / 2. Each rank prints "rank R of N weight W".
-frameworks.py version NAME - prints what is installed; exit code 1: nothing."""
+frameworks.py version NAME - prints what is installed; exit code 1: nothing, or one that is too old."""
 import importlib
 import importlib.metadata
 import os
 import sys
 
-NEEDS = {"ddp": "torch", "fsdp2": "torch", "spawn": "torch", "accelerate": "accelerate", "hf": "transformers",
-         "lightning": "lightning", "deepspeed": "deepspeed", "jax": "jax"}
+NEEDS = {"ddp": "torch", "torchrun": "torch", "fsdp2": "torch", "spawn": "torch", "accelerate": "accelerate",
+         "hf": "transformers", "lightning": "lightning", "deepspeed": "deepspeed", "jax": "jax"}
+LEAST = {"torchrun": (2, 0), "fsdp2": (2, 6)}  # before 2.0 an option has another name, and Python 3.11 is too new
 
 
 def say(rank, size, weight):
@@ -39,6 +40,9 @@ def ddp():
     optimizer.step()
     say(dist.get_rank(), dist.get_world_size(), model.weight)
     dist.destroy_process_group()
+
+
+torchrun = ddp
 
 
 def spawned(local, n):
@@ -159,6 +163,9 @@ def jax():
 def version(name):
     """Of the framework, once that can be imported, and of the PyTorch below it."""
     importlib.import_module(NEEDS[name])
+    found, least = importlib.metadata.version(NEEDS[name]), LEAST.get(name, (0, 0))
+    if tuple(int(x) for x in found.split(".")[:2]) < least:
+        sys.exit(f"{NEEDS[name]} {found}: {name} needs {least[0]}.{least[1]}")
     print(", ".join(f"{n} {importlib.metadata.version(n)}" for n in dict.fromkeys((NEEDS[name], "torch"))
                     if n != "torch" or name != "jax"))
 
