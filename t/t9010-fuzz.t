@@ -6,30 +6,30 @@ source "$(dirname "$0")/lib/tap.sh"
 : "${FUZZ_S:=600}"
 command -v clang >/dev/null || skip_all "clang is missing: install the Debian package clang"
 
-room=$top_srcdir/topology base=$top_srcdir/runtime/base
-ckpt=$top_srcdir/runtime/ckpt
-machines=("$room"/{cpus,devices,driver,fill,import,inventory,load,matching,models,record,sysfs}.c "$room"/placement*.c
-    "$base"/{clock,error,io,num,plain}.c)
-checkpoints=("$ckpt"/{checksum,checksum_avx2,checksum_avx512,files,manifest,manifest_decode,members,safetensors}.c
-    "$base"/{error,json_limit,num,plain}.c)
+# shellcheck disable=SC2054
+flags=(-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -DFUZZ_COVERAGE "-I$top_srcdir"
+    "-I$top_builddir")
+read -ra packages < <(pkg-config --cflags hwloc jansson libxxhash)
+read -ra libraries < <(pkg-config --libs hwloc jansson)
 
-# build TARGET SOURCE...: with libFuzzer, instrumented throughout.
-build() {
-    local target=$1
-    shift
-    # shellcheck disable=SC2046
-    clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -DFUZZ_COVERAGE \
-        -I"$top_srcdir" -I"$top_builddir" $(pkg-config --cflags hwloc jansson libxxhash) "$@" \
-        "$top_srcdir/t/fuzz/$target.c" $(pkg-config --libs hwloc jansson) -lm -o "$tmp/$target"
+# archive NAME SOURCE...: whole rooms, instrumented throughout, of which a target links what it calls.
+archive() {
+    mkdir -p "$tmp/rooms/$1"
+    (cd "$tmp/rooms/$1" && printf '%s\0' "${@:2}" |
+        xargs -0 -P 2 -n 8 clang -fsanitize=fuzzer-no-link "${flags[@]}" "${packages[@]}" -c) &&
+        ar rcs "$tmp/rooms/$1.a" "$tmp/rooms/$1"/*.o
 }
-ok "the target for lists builds" build lists "$top_srcdir"/spank/{hostlist,step}.c "${machines[@]}"
-ok "the target for records builds" build record -Wl,--wrap=_exit,--wrap=__sanitizer_cov_8bit_counters_init \
-    "${machines[@]}"
-ok "the target for heads builds" build head "${checkpoints[@]}"
-ok "the target for manifests builds" build manifest "${checkpoints[@]}"
-runs=("$top_srcdir"/runtime/record/{goodput,read,read_line,read_member,read_ranks}.c
-    "$top_srcdir"/runtime/cli/report_*.c "$base"/{error,plain,stats}.c)
-ok "the target for runs builds" build runs "${runs[@]}"
+ok "the rooms are compiled" archive topology "$top_srcdir"/topology/*.c
+for room in base ckpt record; do ok "... $room" archive $room "$top_srcdir/runtime/$room"/*.c; done
+ok "... what shows runs" archive report "$top_srcdir"/runtime/cli/report_*.c
+ok "... lists" archive lists "$top_srcdir"/spank/{hostlist,step}.c
+
+build() { # TARGET OPTION...
+    clang -fsanitize=fuzzer "${flags[@]}" "${packages[@]}" "${@:2}" "$top_srcdir/t/fuzz/$1.c" \
+        -Wl,--start-group "$tmp"/rooms/*.a -Wl,--end-group "${libraries[@]}" -lm -o "$tmp/$1"
+}
+for target in lists head manifest runs; do ok "the target $target builds" build $target; done
+ok "the target record builds" build record -Wl,--wrap=_exit,--wrap=__sanitizer_cov_8bit_counters_init
 
 declare -A pid dict=([head]=-dict=$top_srcdir/t/fuzz/json.dict [manifest]=-dict=$top_srcdir/t/fuzz/json.dict
     [runs]=-dict=$top_srcdir/t/fuzz/json.dict)
