@@ -21,6 +21,7 @@ goodput FOLDER      steps, and then what goodput() says
 parts FOLDER        steps whose parts take known times, which the run's record is to have
 wrong FOLDER        what is refused
 torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
+kept FOLDER         random numbers of a loop in one life and in two, with a DataLoader that is kept over epochs, or not
 seeds               of the order of samples, by the arguments of transformers.Trainer, of which a stand-in is used
 used N FOLDER:STEP...
                     one process: what gptprobe.py wrote in the lives of a training, each up to the step from which the
@@ -378,6 +379,32 @@ def torch(folder):
     say(slurm_ddp.world().rank, ckpt.steps, same, tied, torch.rand(1).item())
 
 
+def draws(folder, how, epochs):
+    """One life of `kept`."""
+    import torch
+    torch.manual_seed(1)
+    sampler = slurm_ddp.Sampler(12, 3)
+    loader = torch.utils.data.DataLoader(range(12), batch_sampler=sampler, num_workers=1,
+                                         persistent_workers=how == "kept")
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, sampler=sampler)
+    for _ in sampler.epochs(int(epochs)):
+        for _ in loader:
+            say(torch.rand(1).item())
+            ckpt.step()
+        ckpt.save()
+
+
+def kept(folder):
+    for how in ("anew", "kept"):
+        drawn = []
+        for name, ends in ("one", "3"), ("two", "13"):
+            lives = [subprocess.run([sys.executable, __file__, "draws", f"{folder}.{how}.{name}", how, end],
+                                    stdout=subprocess.PIPE, check=True) for end in ends]
+            drawn.append(b"".join(life.stdout for life in lives).split())
+        assert drawn[0] == drawn[1] and len(drawn[0]) == 12, f"{how}: {drawn}"
+    say("ok")
+
+
 def seeds():
     class Trainer:
         def __init__(self, args):
@@ -550,7 +577,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, torch, record, goodput, parts, wrong, seeds, used)
+          fails, torch, record, goodput, parts, wrong, draws, kept, seeds, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):

@@ -1,9 +1,15 @@
 """sampler.py - libddp's ledger for a DataLoader."""
 import ctypes
+import sys
 import warnings
 
 from ._lib import Error, call
 from .job import job
+
+
+def _is_kept(frame):
+    """Is it a DataLoader's, whose workers persist? It draws its number once, and again where a resume makes it anew."""
+    return getattr(frame.f_locals.get("loader"), "persistent_workers", False)
 
 
 class Sampler:
@@ -95,7 +101,7 @@ class Sampler:
         if self._read_at == self.position:
             warnings.warn("slurm_ddp.Sampler is read again from the same place: no step() came since it was read to an "
                           "epoch's end; call it, or a Checkpoint's, after each optimizer step", RuntimeWarning, 2)
-        if self.position % self.n == 0:
+        if self.position % self.n == 0 and not (self.position and _is_kept(sys._getframe(1))):
             self._tell()  # an epoch begins here, as it did when nothing had been restored
         self._drawn, self._read_at = self.position, None
         return self._read(self.position, self._end(self.position))
