@@ -365,6 +365,10 @@ def torch(folder):
     for dtype in "<U1", ">i4":
         refused("what PyTorch lacks", lambda: slurm_ddp.tree.Encoder().encode({"a": numpy.zeros(2, dtype)}, "far"),
                 f"far.a is a NumPy array of {dtype}, ")
+    for kind, odd in (("a meta tensor", torch.zeros(2, device="meta")),
+                      ("quantized", torch.quantize_per_tensor(torch.zeros(2), 1., 0, torch.quint8))):
+        refused("what has no plain values", lambda: slurm_ddp.tree.Encoder().encode({"a": odd}, "far"),
+                f"far.a is {kind}, ")
     if is_new:
         generator = torch.Generator().manual_seed(1)
         for _ in range(2):

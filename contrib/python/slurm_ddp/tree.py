@@ -83,6 +83,9 @@ class Encoder:
         if hasattr(tensor, "full_tensor") or tensor.layout != self.torch.strided:
             raise Error(f"Checkpoint: {name} is sharded or sparse: only tensors that every rank has whole are saved "
                         "here; for FSDP use torch.distributed.checkpoint")
+        if tensor.is_meta or tensor.is_quantized:
+            kind = "a meta tensor, which has no values" if tensor.is_meta else "quantized, which has no type here"
+            raise Error(f"Checkpoint: {name} is {kind}: leave it out of the state_dict")
         tensor = tensor.resolve_conj().resolve_neg()  # such a view has its base's memory, and other values
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
         known = self._seen.get(key) if tensor.numel() else None  # tied weights are saved once
