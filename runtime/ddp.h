@@ -417,7 +417,9 @@ int ddp_checkpoint_open(ddp_t *d, const char *dir, ddp_error_t *errp);
 /* Between steps: returns when the checkpoint in flight, and one that ddp_checkpoint was asked for meanwhile, are
  * committed or have failed, as ddp_checkpoint_status then says (last_step, n_failed); -1 where ddp_checkpoint would. 0
  * is no promise that the step was saved: a program exits with DDP_EXIT_STOPPED only where last_step is the step that it
- * stopped after, else with 1 (rank 0 has the status's warning). Collective; ddp_finalize does it too. */
+ * stopped after, else with 1 (rank 0 has the status's warning). Here, and in ddp_checkpoint after a stop, the ranks
+ * compare all of their parameters (option verify), since no step may follow that would; -1 (DDP_E_DATA) where they
+ * differ. Collective; ddp_finalize waits, too. */
 int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp);
 
 /* Adds a small file, text, to every checkpoint: "config.json". After ddp_commit, before ddp_resume and ddp_checkpoint;

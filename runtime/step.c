@@ -201,20 +201,6 @@ static int apply(ddp_t *d, ddp_error_t *errp)
     return arena_step(&d->state.arena, reducer_used(&d->state.reducer), errp);
 }
 
-/* Parameters that differ end training: whoever goes on does so from a checkpoint of before. */
-static int verify(ddp_t *d, const double *tail, ddp_error_t *errp)
-{
-    uint64_t agreed = UINT64_MAX; /* where the ranks could not say */
-    if (verify_check(&d->verify, &d->state, &d->team, tail, &agreed, errp) == 0)
-        return 0;
-    ddp_error_t why = *errp;
-    int n = checkpoint_distrust(&d->save, agreed);
-    if (n == 0)
-        return -1;
-    return error_set(errp, why.domain, why.code, "%.200s; later checkpoints%s", why.text,
-                     n > 0 ? ": suspect-step-*" : " cannot be set aside");
-}
-
 static int trace_step(ddp_t *d, const struct ddp_step *s, uint64_t from_ns, ddp_error_t *errp)
 {
     char number[24];
@@ -295,8 +281,9 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
                   "ddp_backward_end");
         return team_break(&d->team);
     }
-    if (verify(d, tail, errp) < 0)
-        return -1;
+    uint64_t agreed = UINT64_MAX; /* where the ranks could not say */
+    if (verify_check(&d->verify, &d->state, &d->team, tail, &agreed, errp) < 0)
+        return handle_distrust(d, agreed, errp);
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
     const struct optimizer *o = &d->state.optimizer;
     /* It stays so where all ranks that have a share in the step have joined. */

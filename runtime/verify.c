@@ -19,12 +19,12 @@ struct part {
     uint64_t turns; /* in which all of it is seen */
 };
 
-static struct part part_of(const struct verify *v, const struct state *s)
+static struct part part_of(const struct verify *v, const struct state *s, uint64_t turn)
 {
     size_t all = s->layout.n_bytes, n = (all + (size_t)v->within - 1) / (size_t)v->within;
     n = layout_padded(n > PART_MIN ? n : PART_MIN);
     struct part p = {.most = n, .turns = all ? (all + n - 1) / n : 1};
-    p.at = n * (size_t)(v->n_passes % p.turns);
+    p.at = n * (size_t)(turn % p.turns);
     p.n = all - p.at < n ? all - p.at : n;
     return p;
 }
@@ -44,20 +44,24 @@ static const void *read_part(struct verify *v, struct state *s, const struct par
     return arena_read(&s->arena, v->buffer, from, p->n, errp) < 0 ? NULL : v->buffer;
 }
 
+static void note_step(struct verify *v, uint64_t step)
+{
+    if (step != v->next && step + 1 != v->next)
+        v->since = step;
+    v->next = step + 1;
+}
+
 int verify_fill(struct verify *v, struct state *s, double *tail, ddp_error_t *errp)
 {
-    uint64_t step = s->optimizer.n_steps;
     memset(tail + TAIL_HASH, 0, VERIFY_TAIL * sizeof *tail);
     if (v->within == 0)
         return 0;
-    struct part p = part_of(v, s);
+    struct part p = part_of(v, s, v->n_passes);
     const void *data = read_part(v, s, &p, errp);
     if (!data)
         return -1;
     v->n_passes++;
-    if (step != v->next && step + 1 != v->next)
-        v->since = step;
-    v->next = step + 1;
+    note_step(v, s->optimizer.n_steps);
     v->hash = checksum_bytes(data, p.n);
     for (int i = 0; i < PIECES; i++) {
         double piece = (double)(v->hash >> i * PIECE_BITS & ((1u << PIECE_BITS) - 1));
@@ -128,19 +132,62 @@ static int explain(const struct team *t, const uint64_t *hash, uint64_t agreed, 
                      world_rank_name(t->map, 0, who, sizeof who), (unsigned long long)agreed);
 }
 
+/* Of ranks that differ, each knowing its own v->hash. */
+static int accuse(const struct verify *v, const struct state *s, struct team *t, const uint64_t *hash,
+                  uint64_t *ret_agreed, ddp_error_t *errp)
+{
+    uint64_t step = s->optimizer.n_steps, turns = part_of(v, s, 0).turns;
+    *ret_agreed = step >= v->since + turns ? step - turns : v->since;
+    explain(t, hash, *ret_agreed, errp);
+    return team_break(t);
+}
+
 int verify_check(struct verify *v, struct state *s, struct team *t, const double *tail, uint64_t *ret_agreed,
                  ddp_error_t *errp)
 {
     if (is_alike(tail, t->me.size))
         return 0;
-    uint64_t step = s->optimizer.n_steps, turns = part_of(v, s).turns;
     uint64_t *hash = team_gather(t, &v->hash, sizeof v->hash, errp);
     if (!hash)
         return -1;
-    *ret_agreed = step >= v->since + turns ? step - turns : v->since;
-    explain(t, hash, *ret_agreed, errp);
+    accuse(v, s, t, hash, ret_agreed, errp);
     free(hash);
-    return team_break(t);
+    return -1;
+}
+
+static int hash_all(struct verify *v, struct state *s, ddp_error_t *errp)
+{
+    uint64_t turns = part_of(v, s, 0).turns;
+    v->hash = 0;
+    for (uint64_t i = 0; i < turns; i++) {
+        struct part p = part_of(v, s, i);
+        const void *data = read_part(v, s, &p, errp);
+        if (!data)
+            return -1;
+        v->hash = v->hash * 31 + checksum_bytes(data, p.n);
+    }
+    return 0;
+}
+
+int verify_all(struct verify *v, struct state *s, struct team *t, uint64_t *ret_agreed, ddp_error_t *errp)
+{
+    uint64_t step = s->optimizer.n_steps;
+    if (v->within == 0 || v->whole == step + 1)
+        return 0;
+    if (hash_all(v, s, errp) < 0)
+        return team_fail(t, errp);
+    uint64_t *hash = team_gather(t, &v->hash, sizeof v->hash, errp);
+    if (!hash)
+        return -1;
+    int same = 1, rc = 0;
+    while (same < t->me.size && hash[same] == hash[0])
+        same++;
+    note_step(v, step);
+    if (same < t->me.size)
+        rc = accuse(v, s, t, hash, ret_agreed, errp);
+    v->whole = step + 1;
+    free(hash);
+    return rc;
 }
 
 void verify_close(struct verify *v)

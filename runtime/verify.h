@@ -27,6 +27,7 @@ struct verify {
     uint64_t hash;  /* of this step's part */
     uint64_t since; /* the step from which on this run has looked: that of a resume, or 0 */
     uint64_t next;  /* the step that is expected */
+    uint64_t whole; /* verify_all has looked after whole - 1 steps; 0: never */
     void *buffer;   /* of a part, where values lie on a GPU */
 };
 
@@ -39,6 +40,10 @@ int verify_fill(struct verify *v, struct state *s, double *tail, ddp_error_t *er
  * Collective. */
 int verify_check(struct verify *v, struct state *s, struct team *t, const double *tail, uint64_t *ret_agreed,
                  ddp_error_t *errp);
+
+/* Looks at all that the ranks hold between steps, where no later step would: what is saved last is gone on from, and
+ * then all have it. As verify_check; once a step. Collective. */
+int verify_all(struct verify *v, struct state *s, struct team *t, uint64_t *ret_agreed, ddp_error_t *errp);
 
 void verify_close(struct verify *v);
 

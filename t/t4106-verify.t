@@ -50,6 +50,17 @@ like "checkpoints of that time" "$rc $out" "^1 25: .* as after step 12: .*later 
 is "... are set aside" "$(find "$tmp/ckpt" -maxdepth 1 -name 's*-0*' -printf '%f\n' | sort | xargs)" \
     "step-00000010 suspect-step-00000015 suspect-step-00000020 suspect-step-00000025"
 
+# No step follows the last checkpoint, by which a bit that flipped in the last ones would be found.
+saved() { find "$1" -maxdepth 1 -name 's*-0*' -printf '%f\n' | sort | xargs; }
+bit=12345 # of the part that steps look at in the 27th and the 40th of them
+run "$top_builddir/ddp" run -n 3 --layout 2,1 "$probe" 60 $elems $accum $rank 31 "$bit" "$tmp/stop" stop --ddp-keep=4
+like "a bit that flips just before a stop" "$rc $out" \
+    "^1 3[2-4]: the parameters of rank 2 .* as after step (19|2[01]): "
+like "... is not what is gone on from" "$(saved "$tmp/stop")" "^step-00000015 .*suspect-step-00000030$"
+run "$top_builddir/ddp" run -n 3 --layout 2,1 "$probe" 62 $elems $accum $rank 61 "$bit" "$tmp/end"
+like "... or just before the end" "$rc $out" "^1 62: the parameters of rank 2 .* as after step 49: "
+unlike "... is not there either" "$(saved "$tmp/end")" "(^| )step-00000062"
+
 run "$top_builddir/ddp" run -n 4 --layout 2,2 "$probe" 3000 100 $accum
 is "3000 clean steps" "$rc $out" "0 "
 done_testing

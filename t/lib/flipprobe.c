@@ -1,8 +1,10 @@
 /* flipprobe.c - a job in one of whose ranks a bit of the parameters flips:
- * flipprobe STEPS ELEMS ACCUM [RANK STEP BIT [DIR]]. Takes STEPS steps of ACCUM micro-steps with a parameter of ELEMS
- * elements; before step STEP rank RANK's bit BIT flips; "nan": its last element becomes one, and with it all gradients;
- * "join": no bit flips, but it joins. With DIR: a checkpoint every fifth step. Prints what ended it: "N: TEXT", after N
- * steps. */
+ * flipprobe STEPS ELEMS ACCUM [RANK STEP BIT [DIR [stop]]]. Takes STEPS steps of ACCUM micro-steps with a parameter of
+ * ELEMS elements; before step STEP rank RANK's bit BIT flips; "nan": its last element becomes one, and with it all
+ * gradients; "join": no bit flips, but it joins; "stop": it is asked to stop, too. With DIR: a checkpoint every fifth
+ * step, which that bit is right for, so that steps alone can find it, and one at the end. Prints what ended it:
+ * "N: TEXT", after N steps. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +29,14 @@ static void flip(float *values, size_t n, const char *bit_text)
     bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
 }
 
-static int take_step(ddp_t *d, int id, const char *dir)
+static int save(ddp_t *d, const char *dir)
+{
+    return ddp_checkpoint(d, dir, &e) == 0 ? ddp_checkpoint_wait(d, &e) : -1;
+}
+
+static int take_step(ddp_t *d, int id, struct ddp_step *s)
 {
     struct ddp_batch b;
-    struct ddp_step s;
     do {
         if (ddp_batch_next(d, &b, &e) < 0)
             return -1;
@@ -41,9 +47,7 @@ static int take_step(ddp_t *d, int id, const char *dir)
         if (ddp_backward_end(d, 1, 1, &e) < 0)
             return -1;
     } while (!b.sync);
-    if (ddp_step(d, &s, &e) < 0)
-        return -1;
-    return dir && s.step % 5 == 0 && ddp_checkpoint(d, dir, &e) == 0 ? ddp_checkpoint_wait(d, &e) : 0;
+    return ddp_step(d, s, &e);
 }
 
 int main(int argc, char **argv)
@@ -60,15 +64,29 @@ int main(int argc, char **argv)
         rc = ddp_data_open(d, 64 * accum * (size_t)ddp_world(d)->size, 1, (int)accum, 0, 1, &e);
     if (rc == 0 && dir)
         rc = ddp_checkpoint_open(d, dir, &e) < 0 ? -1 : 0;
-    while (rc == 0 && step < n_steps) {
+    bool has_flipped = false;
+    struct ddp_step s = {0};
+    while (rc == 0 && step < n_steps && !s.stop) {
         if (is_mine && step == number(argv, argc, 5)) {
             if (is_join)
                 break;
             flip(ddp_param_get(d, id).value, n_elems, bit);
+            has_flipped = true;
+            if (argc > 8)
+                raise(SIGTERM);
         }
-        rc = take_step(d, id, dir) < 0 ? -1 : 0;
+        rc = take_step(d, id, &s);
         step += rc == 0;
+        if (rc < 0 || !dir || s.stop || step % 5)
+            continue;
+        for (int i = 0; i < 2 && rc == 0; i++) {
+            if (has_flipped)
+                flip(ddp_param_get(d, id).value, n_elems, bit);
+            rc = i == 0 ? save(d, dir) : 0;
+        }
     }
+    if (rc == 0 && dir)
+        rc = save(d, dir);
     if (rc == 0 && is_join)
         rc = ddp_join(d, &e);
     if (rc < 0)
