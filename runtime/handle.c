@@ -34,8 +34,10 @@ int handle_distrust(ddp_t *d, uint64_t agreed, ddp_error_t *errp)
 {
     ddp_error_t why = *errp;
     int n = checkpoint_distrust(&d->save, agreed);
-    if (n == 0)
-        return -1;
-    return error_set(errp, why.domain, why.code, "%.200s; later checkpoints%s", why.text,
-                     n > 0 ? ": suspect-step-*" : " cannot be set aside");
+    if (!d->team.is_broken)
+        comm_barrier(d->team.comm, NULL);
+    if (n != 0)
+        error_set(errp, why.domain, why.code, "%.200s; later checkpoints%s", why.text,
+                  n > 0 ? ": suspect-step-*" : " cannot be set aside");
+    return team_break(&d->team);
 }

@@ -132,14 +132,11 @@ static int explain(const struct team *t, const uint64_t *hash, uint64_t agreed, 
                      world_rank_name(t->map, 0, who, sizeof who), (unsigned long long)agreed);
 }
 
-/* Of ranks that differ, each knowing its own v->hash. */
-static int accuse(const struct verify *v, const struct state *s, struct team *t, const uint64_t *hash,
-                  uint64_t *ret_agreed, ddp_error_t *errp)
+/* The last step after which no part was found to differ. */
+static uint64_t agreed(const struct verify *v, const struct state *s)
 {
     uint64_t step = s->optimizer.n_steps, turns = part_of(v, s, 0).turns;
-    *ret_agreed = step >= v->since + turns ? step - turns : v->since;
-    explain(t, hash, *ret_agreed, errp);
-    return team_break(t);
+    return step >= v->since + turns ? step - turns : v->since;
 }
 
 int verify_check(struct verify *v, struct state *s, struct team *t, const double *tail, uint64_t *ret_agreed,
@@ -147,10 +144,10 @@ int verify_check(struct verify *v, struct state *s, struct team *t, const double
 {
     if (is_alike(tail, t->me.size))
         return 0;
+    *ret_agreed = agreed(v, s);
     uint64_t *hash = team_gather(t, &v->hash, sizeof v->hash, errp);
-    if (!hash)
-        return -1;
-    accuse(v, s, t, hash, ret_agreed, errp);
+    if (hash)
+        explain(t, hash, *ret_agreed, errp);
     free(hash);
     return -1;
 }
@@ -179,15 +176,15 @@ int verify_all(struct verify *v, struct state *s, struct team *t, uint64_t *ret_
     uint64_t *hash = team_gather(t, &v->hash, sizeof v->hash, errp);
     if (!hash)
         return -1;
-    int same = 1, rc = 0;
+    int same = 1;
     while (same < t->me.size && hash[same] == hash[0])
         same++;
     note_step(v, step);
-    if (same < t->me.size)
-        rc = accuse(v, s, t, hash, ret_agreed, errp);
     v->whole = step + 1;
+    if (same < t->me.size)
+        explain(t, hash, *ret_agreed = agreed(v, s), errp);
     free(hash);
-    return rc;
+    return same < t->me.size ? -1 : 0;
 }
 
 void verify_close(struct verify *v)

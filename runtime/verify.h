@@ -36,8 +36,8 @@ struct verify {
 int verify_fill(struct verify *v, struct state *s, double *tail, ddp_error_t *errp);
 
 /* Looks at the summed tail. 0; else -1 on all ranks, with an error (DDP_E_DATA) that names the ranks that are wrong, or
- * all sides where no majority is right; *ret_agreed is the last step up to which all parameters were alike.
- * Collective. */
+ * all sides where no majority is right; *ret_agreed is the last step up to which all parameters were alike. Where a
+ * rank has died meanwhile t is broken. Collective. */
 int verify_check(struct verify *v, struct state *s, struct team *t, const double *tail, uint64_t *ret_agreed,
                  ddp_error_t *errp);
 

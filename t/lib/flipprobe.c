@@ -89,8 +89,10 @@ int main(int argc, char **argv)
         rc = save(d, dir);
     if (rc == 0 && is_join)
         rc = ddp_join(d, &e);
-    if (rc < 0)
+    if (rc < 0) {
         printf("%zu: %s\n", step, e.text);
+        ddp_abort(d, 1, e.text);
+    }
     ddp_finalize(d);
     return rc < 0;
 }
