@@ -103,7 +103,8 @@ unlike "... which knows of no hidden communication" "$out" "hidden"
 run "${probe[@]}" wrong "$tmp/wrong"
 is "what is wrong is said in one line" "$rc:$out$err" 0:ok
 WORLD_SIZE=4 run "${probe[@]}" wrong "$tmp/wrong"
-like "torchrun between is refused" "$rc:$err" '^1:.*WORLD_SIZE is 4, but libddp finds 1: start one process per rank by'
+like "torchrun or mp.spawn between is refused" "$rc:$err" \
+    "^1:.*WORLD_SIZE is 4, but libddp finds 1: start one process per rank by .*, without torchrun or mp.spawn between"
 DDP_LIBRARY=/nowhere/libddp.so.0 run "${probe[@]}" wrong "$tmp/wrong"
 like "no libddp" "$rc:$err" '^1:.*libddp.so.0 is not there: install slurm-ddp.s libddp, or name the file in DDP_LIBRARY'
 

@@ -66,7 +66,7 @@ class Job:
         for name, have in (("WORLD_SIZE", self.world.size), ("RANK", self.world.rank)):
             if int(os.environ.get(name, have)) != have:
                 raise Error(f"{name} is {os.environ[name]}, but libddp finds {have}: start one process per rank by "
-                            "`srun --ddp=on` or `ddp run`, without torchrun between")
+                            "`srun --ddp=on` or `ddp run`, without torchrun or mp.spawn between")
 
     def _tell_workers(self):
         numbers = [getattr(self.world, name) for name, _ in World._fields_]
