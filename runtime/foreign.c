@@ -105,6 +105,7 @@ EXPORT int ddp_state_step_sized(ddp_t *d, struct ddp_state_step *ret, size_t siz
         return -1;
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
     s.step = ++d->state.optimizer.n_steps;
+    comm_note_step(d->team.comm, s.step);
     s.stop = reason >= 0;
     s.stop_signal = stop_signal(reason);
     scheduler_after_step(&d->save);

@@ -62,6 +62,8 @@ for i in {1..8}; do # which rank hears of it first is chance
 done >"$tmp/why"
 is "one that nobody catches: rank 0 has said why before the first rank ends" "$(grep -c ^the "$tmp/why")" 8 ||
     cat "$tmp/why"
+ranks 2 "${probe[@]}" progress "$top_builddir/ddp"
+like "ddp ps shows the steps" "$rc:$out" '^0:run-.* step 3, all-reduce [0-9]+ ' || diag "$err"
 ranks 2 env DDP_RECORD="$tmp/record" "${probe[@]}" record "$tmp/recorded"
 is "record(): an event of the program's own; what is wrong is said" "$rc:$err$(sort -u <<<"$out")" "0:ok"
 is "... from rank 0 alone" "$(sed -n 's/, "t": [0-9.]*//; /"epoch"\|"validation"/p' "$tmp/record")" '{"event": "epoch"}

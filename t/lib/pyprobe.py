@@ -16,6 +16,7 @@ deadline            prints seconds until it, after a step
 state FOLDER        a Checkpoint of plain values and objects, read back by the next run
 full FOLDER         a save that fails on one rank, where one of the same step is there
 fails FOLDER        a save that fails on rank 1, which nobody catches
+progress DDP        what `DDP ps` shows of rank 0 after three steps
 record FOLDER       events of the program's own, in the run's record
 goodput FOLDER      steps, and then what goodput() says
 parts FOLDER        steps whose parts take known times, which the run's record is to have
@@ -469,6 +470,15 @@ class Array:
         return self.value
 
 
+def progress(ddp):
+    for _ in range(3):
+        slurm_ddp.stop_requested()
+    if slurm_ddp.world().rank == 0:
+        shown = subprocess.run([ddp, "ps"], stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
+        say(*(line for line in shown.splitlines() if str(os.getpid()) in line.split()))
+    slurm_ddp.stop_requested()
+
+
 def record(folder):
     refused("too early", lambda: slurm_ddp.record("epoch", number=1), "epoch comes after Checkpoint(...)")
     slurm_ddp.Checkpoint(folder, every=0)
@@ -581,7 +591,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, torch, record, goodput, parts, wrong, draws, kept, seeds, used)
+          fails, torch, progress, record, goodput, parts, wrong, draws, kept, seeds, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):
