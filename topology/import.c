@@ -386,9 +386,8 @@ static int configure(hwloc_topology_t t, bool with_io)
     if (hwloc_topology_set_type_filter(t, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE) < 0)
         return -1;
     /* It would run on each CPU in turn, and wait for those that the node's other ranks keep busy, to find what Linux's
-     * own files say. */
-    if (hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86") < 0)
-        return -1;
+     * own files say. On other processors hwloc has no such component, and refuses its name. */
+    hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
     return hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
 }
 

@@ -50,6 +50,7 @@ UNIT_TESTS += t/unit/topology/devices.t
 t_unit_topology_devices_t_SOURCES = t/unit/topology/devices.c
 UNIT_TESTS += t/unit/topology/inventory.t
 t_unit_topology_inventory_t_SOURCES = t/unit/topology/inventory.c
+t_unit_topology_inventory_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hwloc_topology_set_components
 UNIT_TESTS += t/unit/topology/matching.t
 t_unit_topology_matching_t_SOURCES = t/unit/topology/matching.c
 UNIT_TESTS += t/unit/topology/placement_cores.t

@@ -1,5 +1,7 @@
 #include "t/unit/unit.h"
 
+#include <errno.h>
+#include <hwloc.h>
 #include <unistd.h>
 #include <sys/stat.h>
 
@@ -222,6 +224,28 @@ static int count_plugins(void)
 }
 
 /* hwloc_opencl.so and hwloc_gl.so would open a vendor's library. */
+/* As on arm64: no component of hwloc's has that name. */
+static bool is_x86 = true;
+int __real_hwloc_topology_set_components(hwloc_topology_t t, unsigned long flags, const char *name);
+int __wrap_hwloc_topology_set_components(hwloc_topology_t t, unsigned long flags, const char *name);
+
+int __wrap_hwloc_topology_set_components(hwloc_topology_t t, unsigned long flags, const char *name)
+{
+    errno = EINVAL;
+    return is_x86 ? __real_hwloc_topology_set_components(t, flags, name) : -1;
+}
+
+static void another_processor_than_an_x86_is_read(void **state)
+{
+    ddp_error_t e = {0};
+    is_x86 = false;
+    int rc = inventory_load(NULL, true, &inv, &e);
+    is_x86 = true;
+    (void)state;
+    assert_string_equal(e.text, "");
+    assert_true(rc == 0 && inv.n_cores > 0);
+}
+
 static void no_plugin_is_opened(void **state)
 {
     (void)state;
@@ -401,6 +425,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_virtual_machine_is_read),
     cmocka_unit_test(a_restricted_record_is_read),
     cmocka_unit_test(this_machine_is_read),
+    cmocka_unit_test(another_processor_than_an_x86_is_read),
     cmocka_unit_test(no_plugin_is_opened),
     cmocka_unit_test(a_record_may_stand_for_this_machine),
     cmocka_unit_test(a_device_name_finds_its_gpu),
