@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -95,14 +97,20 @@ pid_t __wrap_fork(void)
     return has_no_fork ? -1 : __real_fork();
 }
 
-/* How many processes the kernel has killed for want of memory. */
-static uint64_t *memory_kills;
+/* How many processes the kernel has killed for want of memory, and whether the guard has looked before. */
+static struct {
+    _Atomic uint64_t kills;
+    atomic_bool is_known;
+} *memory;
 uint64_t __wrap_cgroup_memory_kills(const char *root);
 
 uint64_t __wrap_cgroup_memory_kills(const char *root)
 {
     (void)root;
-    return memory_kills ? *memory_kills : 0;
+    uint64_t kills = memory ? memory->kills : 0;
+    if (memory)
+        memory->is_known = true;
+    return kills;
 }
 
 static int count_fds(void)
@@ -337,7 +345,9 @@ static void a_program_that_stands_still_is_named(void **state)
 static int lacks_memory(int out, void *arg)
 {
     (void)out;
-    ++*memory_kills;
+    while (!memory->is_known)
+        sched_yield();
+    memory->kills++;
     return *(int *)arg;
 }
 
@@ -348,10 +358,11 @@ static void an_end_for_want_of_memory_is_said(void **state)
                                        "ddp: rank 3 (n2) exited with code 1 after ", "ddp: rank 3 (n2) exited with"};
     int code[] = {128 + SIGKILL, 1, 1}, err;
     (void)state;
-    memory_kills = mmap(NULL, sizeof *memory_kills, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(memory_kills, MAP_FAILED);
+    memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
     for (size_t i = 0; i < 3; i++) {
         char line[512] = "";
+        memory->is_known = false;
         struct task t = start_heard(i < 2 ? lacks_memory : task_exits, &code[i], &err);
         task_end(t);
         assert_true(read(err, line, sizeof line - 1) > 0);
@@ -359,8 +370,8 @@ static void an_end_for_want_of_memory_is_said(void **state)
         if (strncmp(line, want[i], strlen(want[i])) || !strstr(line, "out of memory") != (i == 2))
             fail_msg("\"%s\"", line);
     }
-    munmap(memory_kills, sizeof *memory_kills);
-    memory_kills = NULL;
+    munmap(memory, sizeof *memory);
+    memory = NULL;
 }
 
 /* What is the guard's own, beside what it shares with the task that it came from. KiB. */

@@ -198,11 +198,13 @@ static int sleeps_when_both_are_there(int out)
     return 0;
 }
 
-/* Slurm's SIGTERM is a stop after heed_s; 0: never. */
+/* Slurm's SIGTERM is a stop after heed_s; 0: never. One of the two is to be killed, and this process takes in its
+ * program. */
 static void start_both(struct task t[2], double heed_s, char *text, size_t size)
 {
     char token[GUARDS_TOKEN_LEN + 1];
     ddp_error_t e;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* else kill_with_program waits for ever */
     assert_int_equal(io_random_hex(token, GUARDS_TOKEN_LEN / 2, &e), 0);
     for (int i = 0; i < 2; i++) {
         struct guards_facts f = facts_of(0);
@@ -225,7 +227,6 @@ static void start_both(struct task t[2], double heed_s, char *text, size_t size)
 /* It holds its guard's connections: no exec has closed them. */
 static void kill_with_program(struct task t)
 {
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     kill(t.pid, SIGKILL);
     end(t);
     assert_true(waitpid(-1, NULL, 0) > 0);
