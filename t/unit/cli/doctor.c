@@ -51,7 +51,8 @@ static void set(const char *key, const char *value)
     char rest[sizeof config], *at = strstr(config, key);
     assert_non_null(at);
     strcpy(rest, strchr(at, '\n'));
-    sprintf(at, "%s = %s%s", key, value, rest);
+    size_t room = sizeof config - (size_t)(at - config);
+    assert_true((size_t)snprintf(at, room, "%s = %s%s", key, value, rest) < room);
 }
 
 static void expect(const char *item, enum verdict_level level, const char *found, const char *cure)
