@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/distrust.h"
 #include "runtime/handle.h"
 #include "runtime/save/load.h"
 #include "runtime/save/resume.h"
@@ -40,15 +41,6 @@ EXPORT int ddp_checkpoint_note(ddp_t *d, const char *key, const char *text, ddp_
     return checkpoint_note(&d->save, key, text, errp);
 }
 
-/* Before what may be the last checkpoint: no step follows by which a rank with other parameters would be found. */
-static int verify_last(ddp_t *d, ddp_error_t *errp)
-{
-    uint64_t agreed = UINT64_MAX; /* where the ranks could not say */
-    if (verify_all(&d->verify, &d->state, &d->team, &agreed, errp) == 0)
-        return 0;
-    return handle_distrust(d, agreed, errp);
-}
-
 EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
@@ -56,7 +48,7 @@ EXPORT int ddp_checkpoint(ddp_t *d, const char *dir, ddp_error_t *errp)
     if (expect_between_steps(d, 1u << PHASE_IDLE, "ddp_checkpoint", errp) < 0)
         return -1;
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
-    int rc = d->save.checkpoint.is_stopping ? verify_last(d, errp) : 0;
+    int rc = d->save.checkpoint.is_stopping ? distrust_all(d, errp) : 0;
     rc = rc == 0 ? checkpoint_take(&d->save, dir, NULL, errp) : rc;
     d->has_saved |= rc == 0;
     parts_go(&d->parts, part);
@@ -71,7 +63,7 @@ EXPORT int ddp_checkpoint_wait(ddp_t *d, ddp_error_t *errp)
     if (expect_between_steps(d, 1u << PHASE_IDLE | 1u << PHASE_STATE, "ddp_checkpoint_wait", errp) < 0)
         return -1;
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
-    int rc = verify_last(d, errp) == 0 ? checkpoint_wait(&d->save, errp) : -1;
+    int rc = distrust_all(d, errp) == 0 ? checkpoint_wait(&d->save, errp) : -1;
     d->has_saved = false;
     parts_go(&d->parts, part);
     events_saved(d);

@@ -1,4 +1,4 @@
-/* handle.c - what every call of ddp.h asks of its handle, that it comes in time; and parameters that differ. */
+/* handle.c - what every call of ddp.h asks of its handle: that it comes in time. */
 #include <errno.h>
 
 #include "runtime/handle.h"
@@ -28,16 +28,4 @@ int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: call ddp_state_open first, in place of ddp_commit",
                          d->team.me.rank, call);
     return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: %s", d->team.me.rank, call, why[d->phase]);
-}
-
-int handle_distrust(ddp_t *d, uint64_t agreed, ddp_error_t *errp)
-{
-    ddp_error_t why = *errp;
-    int n = checkpoint_distrust(&d->save, agreed);
-    if (!d->team.is_broken)
-        comm_barrier(d->team.comm, NULL);
-    if (n != 0)
-        error_set(errp, why.domain, why.code, "%.200s; later checkpoints%s", why.text,
-                  n > 0 ? ": suspect-step-*" : " cannot be set aside");
-    return team_break(&d->team);
 }

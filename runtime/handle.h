@@ -57,11 +57,6 @@ struct ddp {
  * come first. */
 int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp);
 
-/* Parameters that differ, as errp says, end training: whoever goes on does so from a checkpoint of before, of step
- * `agreed` at the latest. Adds to errp what became of later ones. -1, when they are set aside: the first rank that
- * aborts ends the others. Collective. */
-int handle_distrust(ddp_t *d, uint64_t agreed, ddp_error_t *errp);
-
 void handle_free_works(ddp_t *d);
 
 #endif

@@ -10,6 +10,7 @@ libddp_la_SOURCES = \
 	%D%/commit.c \
 	%D%/data_open.c \
 	%D%/device_choose.c \
+	%D%/distrust.c %D%/distrust.h \
 	%D%/events.c %D%/events.h \
 	%D%/foreign.c \
 	%D%/goodput.c \

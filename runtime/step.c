@@ -6,6 +6,7 @@
 
 #include "runtime/base/budget.h"
 #include "runtime/base/clock.h"
+#include "runtime/distrust.h"
 #include "runtime/handle.h"
 #include "runtime/sized.h"
 
@@ -281,9 +282,8 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
                   "ddp_backward_end");
         return team_break(&d->team);
     }
-    uint64_t agreed = UINT64_MAX; /* where the ranks could not say */
-    if (verify_check(&d->verify, &d->state, &d->team, tail, &agreed, errp) < 0)
-        return handle_distrust(d, agreed, errp);
+    if (distrust_step(d, tail, errp) < 0)
+        return -1;
     int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
     const struct optimizer *o = &d->state.optimizer;
     /* It stays so where all ranks that have a share in the step have joined. */
