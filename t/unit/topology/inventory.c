@@ -223,7 +223,6 @@ static int count_plugins(void)
     return n;
 }
 
-/* hwloc_opencl.so and hwloc_gl.so would open a vendor's library. */
 /* As on arm64: no component of hwloc's has that name. */
 static bool is_x86 = true;
 int __real_hwloc_topology_set_components(hwloc_topology_t t, unsigned long flags, const char *name);
@@ -246,6 +245,7 @@ static void another_processor_than_an_x86_is_read(void **state)
     assert_true(rc == 0 && inv.n_cores > 0);
 }
 
+/* hwloc_opencl.so and hwloc_gl.so would open a vendor's library. */
 static void no_plugin_is_opened(void **state)
 {
     (void)state;
