@@ -56,7 +56,7 @@ static void a_signal_goes_before_the_exit_codes_that_follow_from_it(void **state
     members_end(&m);
 }
 
-/* What came of it is an exit code that was heard first. */
+/* What came of it is an exit code that was heard first. A signal goes before both. */
 static void want_of_memory_goes_before_exit_codes(void **state)
 {
     struct members m = {.n = 0};
@@ -66,6 +66,11 @@ static void want_of_memory_goes_before_exit_codes(void **state)
     members_tell(&m, 2, DO_TELL);
     members_tell(&m, 3, DO_LACK_MEMORY);
     members_all_hear(&m, -1, DEATH_SHORT, 3, EXIT(1), 0);
+    members_end(&m);
+    members_start_all(&m, 1, 4);
+    members_tell(&m, 1, DO_DIE);
+    members_tell(&m, 3, DO_LACK_MEMORY);
+    members_all_hear(&m, -1, DEATH_ENDED, 1, SIGKILL, 0);
     members_end(&m);
 }
 
