@@ -8,7 +8,8 @@ from .job import job
 
 
 def _is_kept(frame):
-    """Is it a DataLoader's, whose workers persist? It draws its number once, and again where a resume makes it anew."""
+    """Does a DataLoader whose workers persist ask? It draws its number once, and again where a resume makes it anew. A
+    sampler is not told whose it is: in PyTorch's own frame (_BaseDataLoaderIter.__init__) that is `loader`."""
     return getattr(frame.f_locals.get("loader"), "persistent_workers", False)
 
 
