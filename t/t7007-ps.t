@@ -69,6 +69,21 @@ is "... use one core each at most" "$(grep -F "$spin" "$tmp/all" | awk '{ print 
 kill $run
 wait $run
 
+# A rank of libddp that waits for nobody there, as one of a loop over gloo.
+printf '#!/bin/sh\nprintf %%s "$(cat %s/answer)"\n' "$tmp" >"$tmp/bin/ddp-waits"
+timeout -k 5 120 "$ddp" run -n 1 "${train[@]}" >"$tmp/one.out" 2>&1 &
+run=$!
+does() { # ANSWER REGEX
+    echo "$1" >"$tmp/answer"
+    until_true 30 shows_does "$2"
+}
+shows_does() { "$tmp/bin/ddp" ps >"$tmp/all" && grep -qE " step [0-9]+, $1 +$top_builddir/train" "$tmp/all"; }
+ok "a rank of libddp that waits in another library's call" does cgloo::allreduce "in gloo::allreduce" ||
+    diag "$(<"$tmp/all")"
+ok "... and one in none: libddp's last" does onanosleep "all-reduce [0-9]+" || diag "$(<"$tmp/all")"
+kill $run
+wait $run
+
 # ---- under Slurm ----
 cluster_up 2 --conf "SchedulerParameters=bf_interval=1" # backfill alone starts heterogeneous jobs
 timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on -N2 -n3 \

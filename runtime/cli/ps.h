@@ -25,7 +25,7 @@ struct ps_rank {
     int restarts;  /* of the step, in this allocation */
     bool has_flight;
     struct flight_view flight; /* what libddp does in it */
-    char waits[ANSWER_BYTES];  /* else: the call or function that it waits in, "" where that is not known */
+    char waits[ANSWER_BYTES]; /* the call, without libddp also the function, that it waits in; "": none, or not known */
     char command[PS_COMMAND_MAX];
 };
 
@@ -46,9 +46,9 @@ int ps_ask(const char *step, struct ps_list *ret, bool *ret_whole, ddp_error_t *
 
 #define PS_PROCESSES_MAX 16 /* of a rank, that are asked about */
 
-/* The call that n processes of a rank wait in, or the C library's function that the first of them does; "": it does not
- * wait, or that cannot be known. */
-void ps_find_call(const long *pid, size_t n, char ret[ANSWER_BYTES]);
+/* The call of callname.h that n processes of a rank wait in, or, with_function, the C library's function that the first
+ * of them does; "": it waits in none, or that cannot be known. */
+void ps_find_call(const long *pid, size_t n, bool with_function, char ret[ANSWER_BYTES]);
 
 /* One rank as a line, and back. false: this is no such line. */
 void ps_write(FILE *f, const struct ps_rank *r);

@@ -188,7 +188,7 @@ static void find_call(const struct scan *s, struct ps_rank *r)
         pid[n - 1] = pid[0];
         pid[0] = s->of[i].r.pid;
     }
-    ps_find_call(pid, n, r->waits);
+    ps_find_call(pid, n, !r->has_flight, r->waits);
 }
 
 /* Cores that all processes of the rank use, and what memory. */
@@ -220,7 +220,7 @@ int ps_here(const char *step, struct ps_list *ret)
         add_up(&s, r);
     }
     for (size_t i = 0; i < ret->n; i++) /* which takes a while, unlike the above */
-        if (!ret->rank[i].has_flight)
+        if (!ret->rank[i].has_flight || ret->rank[i].flight.waits_for == FLIGHT_NOBODY)
             find_call(&s, &ret->rank[i]);
     free(s.of);
     return ret->rank ? 0 : -1;

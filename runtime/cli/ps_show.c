@@ -69,18 +69,19 @@ static const char *call_name(const struct flight_view *v, unsigned long long cal
     return call + FLIGHT_CALLS > v->n_calls && *name ? name : "a collective";
 }
 
-/* "all-reduce 120 of step 14, waits 12 s for rank 3"; of a program without libddp "in gloo::allreduce" */
+/* "step 14, all-reduce 120, waits 12.0 s for rank 3"; in another library's call "step 14, in gloo::allreduce",
+ * and without libddp "in gloo::allreduce" */
 static const char *doing(const struct ps_rank *r, char *buf, size_t size)
 {
     const struct flight_view *v = &r->flight;
-    if (!r->has_flight && *r->waits) {
-        snprintf(buf, size, "in %.80s", r->waits);
+    size_t n = r->has_flight ? (size_t)snprintf(buf, size, "step %llu, ", (unsigned long long)v->n_steps) : 0;
+    if (*r->waits) {
+        snprintf(buf + n, size - n, "in %.64s", r->waits);
         return buf;
     }
     if (!r->has_flight || v->n_calls == 0)
         return "-";
-    size_t n = (size_t)snprintf(buf, size, "step %llu, %s %llu", (unsigned long long)v->n_steps,
-                                call_name(v, v->n_calls), (unsigned long long)v->n_calls);
+    n += (size_t)snprintf(buf + n, size - n, "%s %llu", call_name(v, v->n_calls), (unsigned long long)v->n_calls);
     if (v->waits_for >= 0)
         snprintf(buf + n, size - n, ", waits %.1f s for rank %d", v->waits_s, v->waits_for);
     else if (v->waits_for != FLIGHT_NOBODY)

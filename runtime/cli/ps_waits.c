@@ -21,7 +21,7 @@ static bool find_program(char path[PATH_MAX])
     return snprintf(path, PATH_MAX, "%s/%s", PLUGINDIR, ANSWER_PROGRAM) < PATH_MAX && access(path, X_OK) == 0;
 }
 
-void ps_find_call(const long *pid, size_t n, char ret[ANSWER_BYTES])
+void ps_find_call(const long *pid, size_t n, bool with_function, char ret[ANSWER_BYTES])
 {
     char path[PATH_MAX], text[PS_PROCESSES_MAX][16], answer[ANSWER_BYTES + 1] = "";
     const char *argv[PS_PROCESSES_MAX + 2] = {path};
@@ -34,6 +34,8 @@ void ps_find_call(const long *pid, size_t n, char ret[ANSWER_BYTES])
         argv[i + 1] = text[i];
     }
     if (command_run(argv, deadline_in(WAITS_S), -1, answer, sizeof answer, &e) < 0 || !*answer)
+        return;
+    if (*answer == ANSWER_OTHER && !with_function)
         return;
     snprintf(ret, ANSWER_BYTES, "%.*s", ANSWER_BYTES - 1, answer + 1);
     plain_line(ret);
