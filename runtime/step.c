@@ -258,6 +258,39 @@ static int take_step(ddp_t *d, const double *tail, struct ddp_step *s, ddp_error
     return d->state.n_skipped == SKIPPED_MAX ? skipped_too_often(d, s, errp) : 0;
 }
 
+/* The last step that was taken, in place of one that a stop has cut. */
+static void give_cut(ddp_t *d, struct ddp_step *ret, size_t size)
+{
+    struct ddp_step last = cut_step(&d->save);
+    events_stop(d, &last);
+    sized_give(ret, size, &last, sizeof last);
+    checkpoint_after_cut(&d->save);
+    d->phase = PHASE_IDLE;
+}
+
+static int check_items(ddp_t *d, const double *tail, ddp_error_t *errp)
+{
+    if (tail[TAIL_ITEMS] > 0 || tail[TAIL_SAMPLES] == 0)
+        return 0;
+    error_set(errp, DDP_E_USAGE, EINVAL, "ddp_step: no rank reported any item: pass their number to "
+              "ddp_backward_end");
+    return team_break(&d->team);
+}
+
+/* The step before it is taken. It stays so where all ranks that have a share in it have joined. */
+static struct ddp_step next_step(ddp_t *d, const double *tail)
+{
+    const struct optimizer *o = &d->state.optimizer;
+    int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
+    return (struct ddp_step){.step = o->n_steps,
+                             .lr = optimizer_lr(&o->cfg, o->n_steps),
+                             .loss_scale = loss_scale_factor(&d->state.loss_scale),
+                             .skipped = true,
+                             .bad_param = -1,
+                             .stop = reason >= 0,
+                             .stop_signal = stop_signal(reason)};
+}
+
 EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error_t *errp)
 {
     if (handle_expect(d, 1u << PHASE_SUMMED, "ddp_step", errp) < 0 || check_stray_mark(d, errp) < 0)
@@ -267,37 +300,18 @@ EXPORT int ddp_step_sized(ddp_t *d, struct ddp_step *ret, size_t size, ddp_error
     ddp_error_t own = {0}; /* the others are told, whether or not the caller wants to know */
     errp = errp ? errp : &own;
     if (d->save.cut.is_cut) {
-        struct ddp_step last = cut_step(&d->save);
-        events_stop(d, &last);
-        sized_give(ret, size, &last, sizeof last);
-        checkpoint_after_cut(&d->save);
-        d->phase = PHASE_IDLE;
+        give_cut(d, ret, size);
         return 0;
     }
     parts_go(&d->parts, DDP_PART_OPTIMIZER);
     const double *tail = reducer_tail(&d->state.reducer);
-    bool has_items = tail[TAIL_ITEMS] > 0;
-    if (!has_items && tail[TAIL_SAMPLES] > 0) {
-        error_set(errp, DDP_E_USAGE, EINVAL, "ddp_step: no rank reported any item: pass their number to "
-                  "ddp_backward_end");
-        return team_break(&d->team);
-    }
-    if (distrust_step(d, tail, errp) < 0)
-        return -1;
-    int reason = stop_agreed(&d->save.stop, tail + TAIL_STOP);
-    const struct optimizer *o = &d->state.optimizer;
-    /* It stays so where all ranks that have a share in the step have joined. */
-    struct ddp_step s = {.step = o->n_steps,
-                         .lr = optimizer_lr(&o->cfg, o->n_steps),
-                         .loss_scale = loss_scale_factor(&d->state.loss_scale),
-                         .skipped = true,
-                         .bad_param = -1,
-                         .stop = reason >= 0,
-                         .stop_signal = stop_signal(reason)};
-    if (has_items && take_step(d, tail, &s, errp) < 0)
-        return -1;
-    bool has_joined = tail[TAIL_JOINED] > 0, is_interval;
     double items = tail[TAIL_ITEMS];
+    bool has_joined = tail[TAIL_JOINED] > 0, is_interval;
+    if (check_items(d, tail, errp) < 0 || distrust_step(d, tail, errp) < 0)
+        return -1;
+    struct ddp_step s = next_step(d, tail);
+    if (items > 0 && take_step(d, tail, &s, errp) < 0)
+        return -1;
     parts_go(&d->parts, DDP_PART_CHECKPOINT);
     comm_note_step(d->team.comm, s.step);
     scheduler_after_step(&d->save);
