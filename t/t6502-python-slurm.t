@@ -18,7 +18,7 @@ run "$python" -c 'import safetensors.torch as s, sys; print(sorted(s.load_file(s
     "$tmp/torch/step-00000002/model-00001-of-00001.safetensors"
 like "... as safetensors reads them" "$rc:$out$err" "^(0:0.bias|1:.*No module named 'safetensors')"
 
-run "$python" "$top_srcdir/t/lib/pyprobe.py" kept "$tmp/kept"
+run_deadline=300 run "$python" "$top_srcdir/t/lib/pyprobe.py" kept "$tmp/kept" # seven lives, on a busy machine
 is "... and after an epoch's end, also where a DataLoader's workers persist" "$rc:$out" "0:ok" || diag "$err"
 
 run "$python" "$top_srcdir/t/lib/pyprobe.py" seeds
