@@ -128,6 +128,7 @@ EXTRA_DIST += \
 	%D%/t9603-frameworks.t \
 	%D%/t9604-frameworks-debian.t \
 	%D%/t9605-frameworks-killed.t \
+	%D%/t9606-frameworks-ends.t \
 	%D%/t9701-check.t
 
 if HAVE_CMOCKA

@@ -50,6 +50,7 @@ EXTRA_DIST +=  \
 	%D%/gputrain.sh \
 	%D%/groupprobe.py \
 	%D%/frameworkprobe.py \
+	%D%/frameworkstop.py \
 	%D%/frameworks.py \
 	%D%/pyprobe.py \
 	%D%/python.sh \

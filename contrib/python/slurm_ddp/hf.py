@@ -1,6 +1,6 @@
 """hf.py - Hugging Face's Trainer with slurm_ddp's samples, checkpoints and stops."""
 import transformers
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from ._lib import Error
 from .checkpoint import Checkpoint
@@ -12,6 +12,9 @@ class _Saves(transformers.TrainerCallback):
         self.folder, self.trainer = folder, trainer
 
     def on_train_begin(self, args, state, control, model=None, optimizer=None, lr_scheduler=None, **_):
+        if state.global_step:
+            raise Error("hf.Trainer: train(resume_from_checkpoint=...) is not needed: it goes on from its folder by "
+                        "itself; leave that away")
         scaler = getattr(getattr(self.trainer, "accelerator", None), "scaler", None)  # of 16-bit floats
         scalers = {"scaler": scaler} if scaler is not None else {}
         self.checkpoint = Checkpoint(self.folder, model=model, optimizer=optimizer, scheduler=lr_scheduler,
@@ -20,10 +23,31 @@ class _Saves(transformers.TrainerCallback):
         self.trainer._globalstep_last_logged = state.global_step  # losses are summed up from here on
 
     def on_step_end(self, *_, **__):
-        self.checkpoint.step()
+        self.is_over = not self.trainer.sampler.is_at_last_step
+
+    def on_epoch_end(self, *_, **__):
+        self.is_over = True
+
+    def step(self, state):
+        """Once all that belongs to a step is done, and with an epoch's last one what comes at the epoch's end."""
+        if self.is_over and state.global_step > self.checkpoint.steps:
+            self.checkpoint.step()
 
     def on_train_end(self, *_, **__):
         self.checkpoint.save()
+
+
+def _check(dataset, args):
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise Error(f"hf.Trainer: train_dataset is a {type(dataset).__name__}, without numbers of samples, by which a "
+                    "resume goes: give one with __getitem__ and __len__")
+    order = getattr(args, "train_sampling_strategy", "random")
+    if order != "random":
+        raise Error(f"hf.Trainer: the order {order} is not supported: samples come in the Sampler's; leave away "
+                    "train_sampling_strategy (group_by_length)")
+    if args.load_best_model_at_end:
+        raise Error("hf.Trainer: load_best_model_at_end=True is not supported: a resume does not know which was best; "
+                    "save the best in a callback's on_evaluate")
 
 
 class Trainer(transformers.Trainer):
@@ -35,9 +59,23 @@ class Trainer(transformers.Trainer):
         a = self.args
         if a.max_steps <= 0:
             raise Error("hf.Trainer: TrainingArguments(max_steps=...) is needed: a resume counts steps, not epochs")
+        _check(self.train_dataset, a)
         self.sampler = Sampler(self.train_dataset, a.per_device_train_batch_size, a.gradient_accumulation_steps,
                                a.seed if a.data_seed is None else a.data_seed)
-        self.add_callback(_Saves(folder, self))
+        self.saves = _Saves(folder, self)
+        self.add_callback(self.saves)
+
+    def _run_epoch(self, *args, **kwargs):
+        """None, where it was started again after its end: the loop asks only after a step."""
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+        else:
+            super()._run_epoch(*args, **kwargs)
+
+    def _maybe_log_save_evaluate(self, *args, **kwargs):
+        """Evaluation draws random numbers and steps a ReduceLROnPlateau: the step's checkpoint comes after it."""
+        super()._maybe_log_save_evaluate(*args, **kwargs)
+        self.saves.step(self.state)
 
     def get_train_dataloader(self):
         """As transformers makes it, without the columns that the model does not take, but for the samples' order."""

@@ -54,6 +54,11 @@ class Sampler:
     def epoch(self):
         return self.position // self.n
 
+    @property
+    def is_at_last_step(self):
+        """Is the step that is being made an epoch's last one?"""
+        return self.position + self._step(self.position) == self._end(self.position)
+
     def epochs(self, n):
         """The epochs that are left of n: `for epoch in sampler.epochs(3)`."""
         self._limit = n

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""frameworkstop.py FRAMEWORK FOLDER [STEP] - trains a small model by Hugging Face's Trainer (hf) or Lightning
+(lightning), with what comes at the end of a step and of an epoch: evaluation, and a learning rate that goes by it.
+12 steps, 4 an epoch; with STEP it is asked to stop while it makes that one. Rank 0 prints "steps N hash HASH".
+PROBE_REFUSED: what hf.Trainer cannot go on with: order, best or stream."""
+import hashlib
+import os
+import signal
+import sys
+
+import torch
+
+import slurm_ddp
+
+STEPS = 12
+stop_at = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+refused = os.environ.get("PROBE_REFUSED")
+rank = slurm_ddp.world().rank
+step, checkpoints = slurm_ddp.Checkpoint.step, []
+
+
+def step_and_stop(self):
+    if self.steps + 1 == stop_at and rank == 0:
+        os.kill(os.getpid(), signal.SIGUSR1)
+    checkpoints.append(self)
+    step(self)
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        tokens = torch.randint(0, 20, (8,), generator=torch.Generator().manual_seed(i))
+        return {"input_ids": tokens, "labels": tokens}
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(Numbers(8))
+
+
+def hf(folder):
+    import transformers
+
+    import slurm_ddp.hf
+
+    transformers.set_seed(3)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=20, n_positions=8, n_embd=16, n_layer=1, n_head=2, bos_token_id=None, eos_token_id=None))
+    arguments = transformers.TrainingArguments(
+        folder + ".out", max_steps=STEPS, per_device_train_batch_size=2, gradient_accumulation_steps=2, use_cpu=True,
+        report_to=[], save_strategy="epoch" if refused == "best" else "no", disable_tqdm=True,
+        ddp_find_unused_parameters=True, learning_rate=1e-2,
+        eval_strategy="epoch", lr_scheduler_type="reduce_lr_on_plateau",
+        lr_scheduler_kwargs={"patience": 0, "threshold": 10.0, "factor": 0.5},
+        train_sampling_strategy="group_by_length" if refused == "order" else "random",
+        load_best_model_at_end=refused == "best")
+    data = Stream() if refused == "stream" else Numbers(16 * slurm_ddp.world().size)
+    slurm_ddp.hf.Trainer(model=model, args=arguments, train_dataset=data, eval_dataset=Numbers(4),
+                         folder=folder).train()
+    return model
+
+
+def lightning(folder):
+    import lightning as pl
+
+    import slurm_ddp.lightning
+
+    class Model(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(0.1), torch.nn.Linear(32, 1))
+
+        def training_step(self, batch, _):
+            return (self.inner(batch) - batch.sum(1, keepdim=True)).square().mean()
+
+        def validation_step(self, batch, _):
+            self.log("loss", self.inner(batch).square().mean(), sync_dist=True)
+
+        def configure_optimizers(self):
+            optimizer = torch.optim.AdamW(self.parameters(), lr=1e-2)
+            schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=10.0, factor=0.5)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": "loss"}}
+
+    pl.seed_everything(3 + rank, verbose=False)
+    data = torch.randn(16 * slurm_ddp.world().size, 8, generator=torch.Generator().manual_seed(1))
+    sampler = slurm_ddp.Sampler(data, batch_size=2, accumulate=2, seed=5)
+    model = Model()
+    trainer = pl.Trainer(
+        accelerator="cpu", strategy="ddp_find_unused_parameters_true", devices=slurm_ddp.world().local_size,
+        num_nodes=slurm_ddp.world().n_nodes, max_steps=STEPS, accumulate_grad_batches=2,
+        use_distributed_sampler=False, enable_checkpointing=False, logger=False, enable_progress_bar=False,
+        enable_model_summary=False, callbacks=[slurm_ddp.lightning.Saver(folder, sampler)])
+    trainer.fit(model, torch.utils.data.DataLoader(data, batch_sampler=sampler), torch.utils.data.DataLoader(data[:4]))
+    return model
+
+
+slurm_ddp.Checkpoint.step = step_and_stop
+trained = {"hf": hf, "lightning": lightning}[sys.argv[1]](sys.argv[2])
+values = b"".join(p.detach().numpy().tobytes() for p in trained.parameters())
+if rank == 0:
+    print("steps", len(checkpoints), "hash", hashlib.sha256(values).hexdigest()[:16], flush=True)
