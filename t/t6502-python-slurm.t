@@ -25,12 +25,13 @@ run "$python" "$top_srcdir/t/lib/pyprobe.py" seeds
 is "a Trainer's data_seed, if only 0, is the seed of the order" "$rc:$out$err" 0:ok
 
 cat >"$tmp/bare.py" <<'END'
-import runpy, sys, torch
-def numpy(*_):
-    raise RuntimeError("Numpy is not available")
-torch.Tensor.numpy = numpy
-for name in [name for name in sys.modules if name.split(".")[0] == "numpy"]:
-    del sys.modules[name]
+import runpy, sys
+from importlib.machinery import PathFinder
+class WithoutNumpy(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *where):
+        return None if name.split(".")[0] == "numpy" else super().find_spec(name, *where)
+sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutNumpy
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 END
