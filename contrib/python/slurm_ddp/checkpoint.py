@@ -194,7 +194,7 @@ class Checkpoint:
         flat = tensor.contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else tensor.reshape(-1)
         to = self._staged.get(name)
         if to is None or to.numel() != flat.numel():
-            to = self._staged[name] = torch.empty(flat.numel(), dtype=torch.uint8)
+            to = self._staged[name] = torch.empty(flat.numel(), dtype=torch.uint8, device="cpu")
         if flat.numel():
             to.copy_(flat)
         return to.data_ptr()

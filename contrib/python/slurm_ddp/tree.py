@@ -2,8 +2,9 @@
 
 What JSON has stays as it is. A member that it lacks becomes an object with one "$" member: {"$tuple": [...]}, {"$dict":
 [[key, value], ...]} (keys that are no texts), {"$ordered": DICT}, {"$counter": ...}, {"$deque": [...], "maxlen": N or
-null}, {"$tensor": NAME, "dtype": ..., "shape": ...} (and "numpy": true), {"$bytes": BASE64}, {"$float": "inf"}. A
-module's state_dict is a plain object. No pickle: a checkpoint runs nothing when it is read.
+null}, {"$tensor": NAME, "dtype": ..., "shape": ...} (and "numpy": true; where its elements lie in another order,
+"order": its dimensions, the outermost in memory first), {"$bytes": BASE64}, {"$float": "inf"}. A module's state_dict is
+a plain object. No pickle: a checkpoint runs nothing when it is read.
 """
 import base64
 import collections
@@ -93,7 +94,10 @@ class Encoder:
             known = self._free(name)
             self.tensors[known] = tensor
             self._seen[key] = known
-        return {"$tensor": known, "dtype": dtype_name(tensor), "shape": list(tensor.shape)}
+        row = {"$tensor": known, "dtype": dtype_name(tensor), "shape": list(tensor.shape)}
+        if not tensor.is_contiguous():  # channels_last: fused optimizers take a state to lie as its parameter does
+            row["order"] = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+        return row
 
     def _free(self, name):
         """The name, or where another tensor has it, as a module `head` of the model and a thing that is called so, one
@@ -137,6 +141,10 @@ def decode(value, find):
 def _decode_tensor(value, data):
     import torch
     dtype = getattr(torch, value["dtype"])
-    flat = torch.frombuffer(bytearray(data), dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
+    flat = torch.frombuffer(bytearray(data), dtype=torch.uint8) if len(data) else \
+        torch.empty(0, dtype=torch.uint8, device="cpu")
     tensor = flat.view(dtype).reshape(value["shape"])
+    if "order" in value:
+        order = value["order"]
+        tensor = tensor.permute(order).contiguous().permute(sorted(range(len(order)), key=order.__getitem__))
     return tensor.numpy() if value.get("numpy") else tensor
