@@ -345,6 +345,25 @@ def torch_things(is_new):
                    "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}, "head": torch.nn.Linear(2, 3)}
 
 
+def wrapper_of(optimizer):
+    """As Lookahead and others are: an Optimizer whose __init__ has not run."""
+    import torch
+
+    class Wrapper(torch.optim.Optimizer):
+        def __init__(self):
+            self.param_groups, self.state = optimizer.param_groups, optimizer.state
+
+        def state_dict(self):
+            return {"n": 1}
+
+        def load_state_dict(self, state):
+            assert state == {"n": 1}
+
+        def step(self, closure=None):
+            return optimizer.step()
+    return Wrapper()
+
+
 def text_of(things):
     import torch
     torch.set_printoptions(profile="full", precision=10, sci_mode=True)
@@ -361,6 +380,7 @@ def torch(folder):
     for given in model, rest["optimizer"]:
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, it=given.state_dict()), "it is a state_dict")
     scalars = {"best": numpy.float32("-inf"), "last": numpy.float16(.5), "n": numpy.int8(3)} if is_new else {}
+    rest["wrapper"] = wrapper_of(rest["optimizer"])
     # what a program makes of its own next does not lie where the checkpoint's copies do
     elsewhere = torch.device("meta") if hasattr(torch, "set_default_device") else contextlib.nullcontext()
     with elsewhere:
@@ -569,6 +589,8 @@ def wrong(folder):
     refused("a thing without a state", lambda: slurm_ddp.Checkpoint(folder, thing=1), "thing has no state_dict()")
     module_state = OrderedDict(weight=1)
     module_state._metadata = OrderedDict()  # as PyTorch's have it
+    for kind in "ZeroRedundancyOptimizer", "PostLocalSGDOptimizer", "FullyShardedDataParallel":
+        refused(kind, lambda: slurm_ddp.Checkpoint(folder, it=type(kind, (), {})()), f"it is a {kind}, of which ranks ")
     for given in module_state, {"state": {}, "param_groups": []}:
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, net=given), "net is a state_dict, which no resume")
     ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": refused}), state={"state": 1})

@@ -23,6 +23,12 @@ WRAPPERS = {"DistributedDataParallel": "module", "OptimizedModule": "_orig_mod",
             "AcceleratedScheduler": "scheduler"}
 
 
+# What PyTorch has only a rank's part of, or lets differ between ranks, and what does instead.
+PARTS = {"ZeroRedundancyOptimizer": "use the optimizer that it wraps",
+         "PostLocalSGDOptimizer": "use the optimizer that it wraps",
+         "FullyShardedDataParallel": "save by torch.distributed.checkpoint"}
+
+
 def _plain(thing):
     while type(thing).__name__ in WRAPPERS:
         thing = getattr(thing, WRAPPERS[type(thing).__name__])
@@ -66,6 +72,9 @@ class Checkpoint:
         for name, thing in self._things.items():
             if not NAME.fullmatch(name):
                 raise Error(f"Checkpoint: {name!r}: a name is letters, digits and ._-, at most 31: files are called so")
+            if type(thing).__name__ in PARTS:
+                raise Error(f"Checkpoint: {name} is a {type(thing).__name__}, of which ranks have different parts or "
+                            f"values: {PARTS[type(thing).__name__]}")
             if not isinstance(thing, dict) and not hasattr(thing, "load_state_dict"):
                 raise Error(f"Checkpoint: {name} has no state_dict() and load_state_dict(), and is no dict")
             if _is_state(thing):
@@ -141,10 +150,10 @@ class Checkpoint:
 
     def _guard(self, optimizer):
         """Parameters change in optimizer.step(): not before they are copied."""
-        if hasattr(optimizer, "register_step_pre_hook"):
+        if hasattr(optimizer, "_optimizer_step_pre_hooks"):
             optimizer.register_step_pre_hook(lambda *_: self._wait_copied())
             return
-        inner = optimizer.step  # PyTorch before 2.0
+        inner = optimizer.step  # PyTorch before 2.0, and a wrapper that does not call Optimizer.__init__
 
         @functools.wraps(inner)
         def step(_, *args, **kwargs):
