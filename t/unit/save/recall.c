@@ -31,7 +31,7 @@ static int snap_rank(struct job *j, int rank)
     rig_fill(&r);
     CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
     CHECK(r.save.recall.is_open, "%s", r.save.checkpoint.status.warning);
-    for (int before = p->on_two_nodes ? 4 : 0; before >= 0; before--) {
+    for (int before = p->on_two_nodes ? 3 : 0; before >= 0; before--) { /* step 7 ends in either slot */
         r.state.optimizer.n_steps = RIG_STEP - (unsigned)before;
         snap(&r);
     }
@@ -42,6 +42,36 @@ static int snap_rank(struct job *j, int rank)
     CHECK(comm_barrier(r.team.comm, &e) == 0, "%s", e.text); /* all have sent theirs */
     if (!p->on_two_nodes && rank == 1)
         slots_clear(&r.save.recall.slots, r.save.recall.newest);
+    rig_close(&r);
+    return 0;
+}
+
+/* With snapshot-every rank 0 asks for one after each step of that multiple. */
+static int every_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    double tail[TAIL_COUNT];
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    r.config.snapshot_every = 3;
+    for (unsigned step = 1; step <= 7; step++) {
+        r.state.optimizer.n_steps = step - 1; /* the tail comes before its step */
+        recall_fill_tail(&r.save, tail);
+        CHECK((tail[TAIL_SNAPSHOT] > 0) == (rank == 0 && step % 3 == 0), "step %u: %g", step, tail[TAIL_SNAPSHOT]);
+    }
+    rig_close(&r);
+    return 0;
+}
+
+static int never_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    r.config.snapshot_every = 0;
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    CHECK(!r.save.recall.is_open, "memory is taken for snapshots that nobody wants");
     rig_close(&r);
     return 0;
 }
@@ -208,6 +238,14 @@ static void what_a_node_has_lost_is_on_the_other(void **state)
     }
 }
 
+static void every_so_many_steps_is_so_many_and_zero_is_never(void **state)
+{
+    (void)state;
+    const struct rig_plan plan = {.has_guards = true};
+    assert_true(run_guarded(every_rank, 2, &plan));
+    assert_true(run_guarded(never_rank, 2, &plan));
+}
+
 static void memory_of_other_training_is_not_taken(void **state)
 {
     (void)state;
@@ -305,6 +343,7 @@ static const struct CMUnitTest tests[] = {
     WITH_GUARDS(a_first_generation_takes_nothing_from_memory),
     WITH_GUARDS(what_is_missing_or_wrong_on_one_rank_is_taken_from_files),
     WITH_GUARDS(what_a_node_has_lost_is_on_the_other),
+    WITH_GUARDS(every_so_many_steps_is_so_many_and_zero_is_never),
     WITH_GUARDS(memory_of_other_training_is_not_taken),
     WITH_GUARDS(memory_of_another_program_is_refused_with_a_warning),
     WITH_GUARDS(memory_of_another_program_on_one_rank_is_no_ranks),
