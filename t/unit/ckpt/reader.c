@@ -140,6 +140,12 @@ static void tensors_are_read_in_parts(void **state)
         reader_close_files(fd, m.n_files);
         assert_int_equal(fd[0], -1);
         assert_int_equal(ckptfolder_verify(path, &e), 0);
+        int how = pread_how;
+        pread_how = 2; /* behind the manifest: not damage, but a disk that cannot be read */
+        assert_int_equal(reader_verify(path, &m, &e), -1);
+        assert_int_equal(e.code, EIO);
+        assert_error_has(e, m.file[0].name);
+        pread_how = how;
         manifest_clear(&m);
     }
     pread_how = 2;

@@ -192,16 +192,22 @@ static int start(ckpt_writer_t *w, bool has_heads, ddp_error_t *errp)
 /* All ranks at once; state changes as soon as it was copied. */
 static void save(ckpt_writer_t **w, int n_ranks, float change)
 {
+    uint64_t before[4];
+    struct writer_times times;
     ddp_error_t e;
     uint64_t sum[N_TENSORS] = {0};
-    for (int r = 0; r < n_ranks; r++)
+    for (int r = 0; r < n_ranks; r++) {
+        before[r] = writer_progress(w[r]);
         assert_int_equal(start(w[r], r == 0, &e), 0);
+    }
     for (int r = 0; r < n_ranks; r++)
         writer_wait_copied(w[r]);
     value[3][5] += change;
     for (int r = 0; r < n_ranks; r++) {
         if (writer_wait(w[r], deadline_in(60), &e) < 0 || writer_state(w[r]) != WRITER_WRITTEN)
             fail_msg("%s %s", e.text, writer_error(w[r])->text);
+        writer_times(w[r], &times);
+        assert_true(writer_progress(w[r]) >= before[r] + times.n_bytes);
         for (int t = 0; t < N_TENSORS; t++)
             sum[t] += writer_sums(w[r])[t];
         writer_reset(w[r]);
