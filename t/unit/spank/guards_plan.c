@@ -64,6 +64,10 @@ static void every_node_finds_the_one_above(void **state)
     /* of several components each node is by itself */
     assert_string_equal(plan(33, "n1", 35).above, "");
     assert_int_equal(plan(33, "n1", 35).n_nodes, 1);
+    assert_int_equal(plan(33, "n1", 1).n_nodes, 1);
+    /* Slurm has not said how many of them there are: one component */
+    assert_string_equal(plan(33, "n1", 0).above, "n2");
+    assert_int_equal(plan(33, "n1", 0).n_nodes, 70);
     for (int node = 1; node < 70; node++) {
         struct guards_facts f = plan(node, "n1", 70), above = plan((node - 1) / GUARDS_FAN, "n1", 70);
         assert_memory_equal(f.port_above, above.port, sizeof above.port);
