@@ -1,11 +1,14 @@
 /* The `local` boot: ranks exchange, die, leave and come late. */
 #include "t/lib/bootranks.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "pmix/boot_wire.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/door.h"
@@ -186,6 +189,22 @@ static void wrong_use_is_refused(void **state)
     assert_null(boot_server_create("unix:@ddp-t", bootranks_token, 0, &e));
 }
 
+/* No name server is asked for a number. */
+static void an_address_of_ipv6_stands_in_brackets(void **state)
+{
+    struct in6_addr want;
+    struct wire_addr a;
+    ddp_error_t e = {0};
+    (void)state;
+    assert_int_equal(inet_pton(AF_INET6, "fd00::1:2", &want), 1);
+    if (wire_addr_parse("tcp:[fd00::1:2]:4711", deadline_in(10), &a, &e) < 0)
+        fail_msg("%s", e.text);
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a.sa;
+    assert_int_equal(in6->sin6_family, AF_INET6);
+    assert_int_equal(ntohs(in6->sin6_port), 4711);
+    assert_memory_equal(&in6->sin6_addr, &want, sizeof want);
+}
+
 static void the_dead_are_named_at_once(void **state)
 {
     (void)state;
@@ -268,6 +287,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_same_ranks_may_come_again),
     cmocka_unit_test(where_the_server_ends_with_them_they_may_not),
     cmocka_unit_test(wrong_use_is_refused),
+    cmocka_unit_test(an_address_of_ipv6_stands_in_brackets),
     cmocka_unit_test(the_dead_are_named_at_once),
     cmocka_unit_test(a_rank_that_never_came_is_missed),
     cmocka_unit_test(deadlines_name_who_is_late),
