@@ -43,5 +43,7 @@ else
         "PMIX_NAMESPACE=slurm.pmix.7.0, but Slurm.s variables name job 7, step 1: .*srun --ddp=on" \
         PMIX_NAMESPACE=slurm.pmix.7.0 PMIX_RANK=0 SLURM_JOB_ID=7 SLURM_STEP_ID=1
     refused "PMIx variables without a server" "PMIx finds no server here.*srun --ddp=on" PMIX_NAMESPACE=x PMIX_RANK=0
+    refused "another launcher's, in a step of Slurm" "PMIx finds no server here.*srun --ddp=on" \
+        PMIX_NAMESPACE=prterun-n1-4@1 PMIX_RANK=0 SLURM_JOB_ID=7 SLURM_STEP_ID=1
 fi
 done_testing
