@@ -115,7 +115,7 @@ static void what_scontrol_says_is_understood(void **state)
     snprintf(text, sizeof text, "JobState=RUNNING StartTime=1000 SuspendTime=1080 SecsPreSuspend=10");
     assert_int_equal(slurm_parse(text, 0, &job, NULL), 0);
     assert_int_equal(job.suspended_s, 70);
-    assert_int_equal(slurm_parse("JobState=RUNNING BatchFlag=0 Requeue=0", 0, &job, NULL), 0);
+    assert_int_equal(slurm_parse("JobState=RUNNING NoBatchFlag=1 BatchFlag=0 Requeue=0", 0, &job, NULL), 0);
     assert_int_equal(job.suspended_s, 0);
     assert_false(job.is_batch || job.may_requeue);
     assert_int_equal(slurm_parse("slurm_load_jobs error", 0, &job, &e), -1);

@@ -151,6 +151,21 @@ static void a_suspension_is_no_steps_time(void **state)
     }
 }
 
+/* The controller tells of all that have been. */
+static void a_second_suspension_is_counted_by_itself(void **state)
+{
+    (void)state;
+    struct due d = make(-1, 0);
+    double now = START, end = START + 20000, last = end - 7 - 5 - INTERVAL_MARGIN_S;
+    steps(&d, &now, 20, 5);
+    due_suspended(&d, 1000, now + 1002);
+    steps(&d, &now, 1, 1003);
+    due_suspended(&d, 1060, now + 62);
+    steps(&d, &now, 1, 63);
+    assert_false(due_judge(&d, 30, last - 0.1, end) == DUE_STOP);
+    assert_int_equal(due_judge(&d, 30, last + 0.1, end), DUE_STOP);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +175,7 @@ int main(void)
         cmocka_unit_test(failures_shorten_the_interval),
         cmocka_unit_test(the_last_moment),
         cmocka_unit_test(a_suspension_is_no_steps_time),
+        cmocka_unit_test(a_second_suspension_is_counted_by_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
