@@ -288,6 +288,8 @@ static void ranks_are_compared_over_the_same_time(void **state)
                     "\"device\":\"\",\"node_of\":null,\"requeue\":0," GUARD
 #define OWN_START "{\"event\":\"start\",\"v\":1,\"t\":%d,\"job\":\"7.0\",\"program\":\"train\",\"ranks\":2," \
                   "\"device\":\"cpu\",\"requeue\":0,\"restart\":%d}\n"
+#define REQUEUED_START "{\"event\":\"start\",\"v\":1,\"t\":%d,\"job\":\"7.0\",\"program\":\"train\",\"ranks\":2," \
+                       "\"device\":\"cpu\",\"requeue\":1,\"restart\":%d}\n"
 #define GUARD_FAILURE "{\"event\":\"failure\",\"t\":200,\"text\":\"rank 1 died\",\"rank\":1," GUARD
 #define OWN_FAILURE "{\"event\":\"failure\",\"t\":201,\"text\":\"lost rank 1\",\"rank\":1}\n"
 #define GUARD_END "{\"event\":\"end\",\"t\":901,\"step\":null,\"how\":\"done\"," GUARD
@@ -326,6 +328,8 @@ static void a_guard_of_another_generation_is_let_pass(void **state)
 {
     (void)state;
     expect_lines(join(GUARD_START GUARD_START GUARD_FAILURE GUARD_END, 99, 0, 300, 1, 0, 1), "sh 0; sh 1; guard 10; ");
+    /* restarts are counted anew in a job that was requeued */
+    expect_lines(join(GUARD_START REQUEUED_START, 99, 0, 300, 0), "sh 0; train 0; ");
 }
 
 static void a_guard_ends_a_line_that_was_cut(void **state)
