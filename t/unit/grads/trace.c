@@ -14,6 +14,7 @@ static void write_span(char *text, size_t size)
     snprintf(path, sizeof path, "%s/trace", test_folder);
     assert_int_equal(trace_open(&t, path, 0, 1, NULL), 0);
     trace_span(&t, TRACE_STEP, "step", NULL, 1234567, 2234570);
+    trace_instant(&t, TRACE_STEP, "mark", "w\"0\\1", 3234570);
     assert_int_equal(trace_flush(&t, NULL), 0);
     trace_close(&t);
     FILE *f = fopen(path, "r");
@@ -31,6 +32,14 @@ static void times_are_exact(void **state)
     assert_non_null(strstr(text, "\"dur\":1000.003}"));
 }
 
+static void a_parameter_may_have_any_name(void **state)
+{
+    (void)state;
+    char text[4096];
+    write_span(text, sizeof text);
+    assert_non_null(strstr(text, "\"name\":\"mark w\\\"0\\\\1\","));
+}
+
 static void times_have_a_point_in_any_language(void **state)
 {
     (void)state;
@@ -45,6 +54,7 @@ static void times_have_a_point_in_any_language(void **state)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 static const struct CMUnitTest tests[] = {
     CASE(times_are_exact),
+    CASE(a_parameter_may_have_any_name),
     CASE(times_have_a_point_in_any_language),
 };
 UNIT_MAIN(tests)
