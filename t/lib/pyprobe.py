@@ -444,12 +444,18 @@ def seeds():
         def add_callback(self, callback):
             pass
 
-    sys.modules["transformers"] = SimpleNamespace(Trainer=Trainer, TrainerCallback=object)
+        def _maybe_log_save_evaluate(self):
+            pass
+
+    sys.modules["transformers"] = SimpleNamespace(Trainer=Trainer, TrainerCallback=object, __version__="9.1")
     from slurm_ddp import hf
-    common = {"max_steps": 1, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 1, "seed": 42}
+    common = {"max_steps": 1, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 1, "seed": 42,
+              "load_best_model_at_end": False}
     for data_seed, want in (None, 42), (0, 0), (7, 7):
         got = hf.Trainer(SimpleNamespace(data_seed=data_seed, **common), folder="").sampler.state_dict()["seed"]
         assert got == want, f"data_seed={data_seed}: the order has seed {got}"
+    del Trainer._maybe_log_save_evaluate
+    refused("a Trainer of another shape", lambda: hf.Trainer(None, folder=""), "transformers 9.1")
     say("ok")
 
 

@@ -55,6 +55,9 @@ class Trainer(transformers.Trainer):
     max_steps in place of epochs, and save_strategy="no"."""
 
     def __init__(self, *args, folder, **kwargs):
+        if not hasattr(transformers.Trainer, "_maybe_log_save_evaluate"):  # in which steps are saved
+            raise Error("hf.Trainer: this transformers is not known: its Trainer has no _maybe_log_save_evaluate, as "
+                        f"5.24's has: transformers {transformers.__version__}")
         super().__init__(*args, **kwargs)
         a = self.args
         if a.max_steps <= 0:
