@@ -36,3 +36,5 @@ t_unit_save_recall_t_SOURCES = t/unit/save/recall.c
 t_unit_save_recall_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=readback_after
 UNIT_TESTS += t/unit/save/foreign.t
 t_unit_save_foreign_t_SOURCES = t/unit/save/foreign.c
+UNIT_TESTS += t/unit/save/reason.t
+t_unit_save_reason_t_SOURCES = t/unit/save/reason.c

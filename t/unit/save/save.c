@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/ckpt/reader.h"
 #include "runtime/save/resume.h"
 #include "t/lib/folder.h"
 
@@ -551,56 +550,11 @@ static void a_stop_waits_for_the_end_that_may_have_moved(void **state)
     unsetenv("SLURM_JOB_END_TIME");
 }
 
-/* Why each was saved is in its manifest, and a run that goes on from one that was only due has failed before. */
-static int why_rank(struct job *j, int rank)
-{
-    static const char *const why[] = {"request", "stop", "periodic"};
-    struct manifest m;
-    struct rig r;
-    ddp_error_t e = {0};
-    char path[200];
-    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
-    for (int i = 0; i < 3; i++) {
-        rig_fill(&r);
-        r.state.optimizer.n_steps = RIG_STEP + (unsigned)i;
-        r.save.checkpoint.is_stopping = i == 1;
-        r.save.checkpoint.was_due = i == 2;
-        CHECK(checkpoint_take(&r.save, test_folder, NULL, &e) == 0, "%s", e.text);
-        CHECK(checkpoint_settle(&r.save, &e) == 0, "%s", e.text);
-        snprintf(path, sizeof path, "%s/step-%08d", test_folder, RIG_STEP + i);
-        CHECK(reader_open(path, &m, &e) == 0, "%s", e.text);
-        CHECK(!strcmp(m.state.reason, why[i]), "%s, not %s", m.state.reason, why[i]);
-        manifest_clear(&m);
-    }
-    rig_close(&r);
-    return 0;
-}
-
-static int failed_rank(struct job *j, int rank)
-{
-    struct rig r;
-    ddp_error_t e = {0};
-    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
-    CHECK(resume_newest(&r.save, test_folder, &e) == 1, "%s", e.text);
-    CHECK(r.save.checkpoint.state.n_failures == 1, "%d", (int)r.save.checkpoint.state.n_failures);
-    rig_close(&r);
-    return 0;
-}
-
-static void a_checkpoint_says_why_it_was_saved(void **state)
-{
-    (void)state;
-    const struct rig_plan plan = {.is_spread = false};
-    assert_true(rig_run(why_rank, 2, &plan));
-    assert_true(rig_run(failed_rank, 2, &plan));
-}
-
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_saved_is_there_again_on_any_number_of_ranks),
     cmocka_unit_test(what_does_not_fit_is_refused_by_name),
-    IN_FOLDER(a_checkpoint_says_why_it_was_saved),
     IN_FOLDER(a_byte_that_changed_is_found),
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
     IN_FOLDER(who_has_lost_the_folder_says_so_at_once),
