@@ -22,11 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <time.h>
 
 #include "pmix/boot_carried.h"
 #include "runtime/base/call.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/thread.h"
 
 #define KEY "ddp.boot.%d" /* of the first program of a task, of the second, ... */
 #define KEY_BYTES 32
@@ -192,14 +192,10 @@ static int ask(call_f *f, struct request *r, const char *name, uint64_t deadline
 static struct wait *wait_create(const char *nspace, pmix_rank_t rank, const char *key)
 {
     struct wait *w = calloc(1, sizeof *w);
-    pthread_condattr_t attr;
     if (!w)
         return NULL;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->cond, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&w->cond);
     w->refs = 2;
     snprintf(w->proc.nspace, sizeof w->proc.nspace, "%s", nspace);
     w->proc.rank = rank;
@@ -251,13 +247,12 @@ static void get_done(pmix_status_t status, pmix_value_t *v, void *arg)
  * PMIX_ERR_TIMEOUT when there was none. The caller still holds w. */
 static pmix_status_t wait_for(struct wait *w, pmix_status_t status, uint64_t deadline)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline / NS_PER_S), .tv_nsec = (long)(deadline % NS_PER_S)};
     if (status != PMIX_SUCCESS) { /* no callback will come */
         wait_drop(w);
         return status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status;
     }
     pthread_mutex_lock(&w->lock);
-    while (!w->is_done && pthread_cond_timedwait(&w->cond, &w->lock, &until) == 0)
+    while (!w->is_done && thread_wait_until(&w->cond, &w->lock, deadline) == 0)
         ;
     status = w->is_done ? w->status : PMIX_ERR_TIMEOUT;
     pthread_mutex_unlock(&w->lock);

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
@@ -28,15 +27,11 @@ static void call_destroy(struct call *c)
 static struct call *call_create(call_f *f, call_f *drop, void *state)
 {
     struct call *c = calloc(1, sizeof *c);
-    pthread_condattr_t attr;
     if (!c)
         return NULL;
     *c = (struct call){.f = f, .drop = drop, .state = state};
     pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->cond, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&c->cond);
     return c;
 }
 
@@ -60,9 +55,8 @@ static void *run(void *arg)
 /* Whether the call has returned. */
 static bool wait_done(struct call *c, uint64_t deadline)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline / NS_PER_S), .tv_nsec = (long)(deadline % NS_PER_S)};
     pthread_mutex_lock(&c->lock);
-    while (!c->is_done && pthread_cond_timedwait(&c->cond, &c->lock, &until) == 0)
+    while (!c->is_done && thread_wait_until(&c->cond, &c->lock, deadline) == 0)
         ;
     bool is_done = c->is_done;
     c->is_left = !is_done;

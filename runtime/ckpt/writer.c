@@ -199,11 +199,7 @@ ckpt_writer_t *writer_create(const struct files *f, const struct writer_piece *p
         error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a writer");
         return NULL;
     }
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&w->changed);
     pthread_mutex_init(&w->lock, NULL);
     w->files = f;
     w->folder.fd = -1;
@@ -291,11 +287,10 @@ void writer_wait_copied(ckpt_writer_t *w)
 
 int writer_wait(ckpt_writer_t *w, uint64_t deadline, ddp_error_t *errp)
 {
-    struct timespec until = {(time_t)(deadline / NS_PER_S), (long)(deadline % NS_PER_S)};
     int rc = 0;
     pthread_mutex_lock(&w->lock);
     while ((atomic_load(&w->state) == WRITER_COPYING || atomic_load(&w->state) == WRITER_WRITING) && rc == 0)
-        rc = pthread_cond_timedwait(&w->changed, &w->lock, &until);
+        rc = thread_wait_until(&w->changed, &w->lock, deadline);
     bool is_busy = atomic_load(&w->state) == WRITER_COPYING || atomic_load(&w->state) == WRITER_WRITING;
     pthread_mutex_unlock(&w->lock);
     if (is_busy)
