@@ -27,6 +27,7 @@
 
 #include "runtime/comm/bypass.h"
 #include "runtime/comm/comm.h"
+#include "runtime/comm/idle.h"
 #include "runtime/comm/plan.h"
 #include "runtime/comm/watch.h"
 
@@ -97,7 +98,7 @@ struct engine {
     _Atomic int n_wanting;      /* callers that wait for the lock: the thread lets them go first */
     comm_work_t *first, *last;  /* works in the order of their starts, until they are waited for */
     comm_work_t *feeding;       /* the first work whose operations are not all fed */
-    size_t n_works;             /* works that are not done */
+    _Atomic size_t n_works;     /* works that are not done */
     struct op ops[ENGINE_OPS];  /* operation n is at n % ENGINE_OPS */
     uint64_t fed, opened, reduced, over, n_staged;
     struct bypass bypass;       /* of the staged operations that fill a slot, */
@@ -110,9 +111,12 @@ struct engine {
     /* progress.c: */
     pthread_cond_t turn;
     pthread_t thread;
+    struct idle idle;        /* the thread's sleep while it has nothing to drive */
     bool has_thread, stop;
-    bool is_driven;          /* a caller waits and drives the engine itself */
-    bool is_asleep;          /* the thread sleeps in poll() or on the bell */
+    atomic_bool is_driven;   /* a caller waits and drives the engine itself, */
+    _Atomic uint64_t drives; /* so often so far, */
+    uint64_t drives_seen;    /* and when the thread last looked */
+    atomic_bool is_asleep;   /* the thread sleeps in poll() or on the bell */
     bool is_polite;          /* the thread waits until a caller that wants the lock has had it */
     struct pollfd *polls[2]; /* the caller's, the thread's */
 };
@@ -170,7 +174,10 @@ int progress_start(comm_t *c, enum comm_progress_mode mode, ddp_error_t *errp); 
 void progress_stop(comm_t *c);
 void progress_lock(comm_t *c);
 void progress_unlock(comm_t *c);
-void progress_wake(comm_t *c); /* called with the lock held: tells the thread that there is work to drive */
+
+/* Called with the lock held: tell the thread that there is work to drive, at once or unless a caller drives it soon. */
+void progress_wake(comm_t *c);
+void progress_wake_soon(comm_t *c);
 
 /* Drives the engine until w is done (NULL: until all works are). 0, or -1 with the watch's cause. */
 int progress_wait(comm_t *c, const comm_work_t *w, ddp_error_t *errp);

@@ -10,6 +10,7 @@ libcomm_la_SOURCES = \
 	%D%/engine_share.c \
 	%D%/forked.c %D%/forked.h \
 	%D%/handshake.c %D%/handshake.h \
+	%D%/idle.c %D%/idle.h \
 	%D%/internode.c \
 	%D%/pair.c %D%/pair.h \
 	%D%/plan.c %D%/plan.h \
@@ -42,6 +43,8 @@ t_unit_comm_fail_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_suspect
 UNIT_TESTS += t/unit/comm/handshake.t
 t_unit_comm_handshake_t_SOURCES = t/unit/comm/handshake.c
 t_unit_comm_handshake_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_connect
+UNIT_TESTS += t/unit/comm/idle.t
+t_unit_comm_idle_t_SOURCES = t/unit/comm/idle.c
 UNIT_TESTS += t/unit/comm/notice.t
 t_unit_comm_notice_t_SOURCES = t/unit/comm/notice.c
 UNIT_TESTS += t/unit/comm/plan.t

@@ -209,6 +209,7 @@ static comm_t *comm_new(const struct comm_config *cfg, const struct world *w)
     c->flight = flight_open(c->rank, w->size);
     pthread_mutex_init(&c->engine.lock, NULL);
     pthread_cond_init(&c->engine.turn, NULL);
+    idle_init(&c->engine.idle);
     if (comm_plan_init(&c->plan, w) < 0) {
         flight_close(c->flight);
         free(c);
@@ -296,6 +297,7 @@ void comm_destroy(comm_t *c)
     }
     shm_clear(&c->shm);
     comm_plan_clear(&c->plan);
+    idle_clear(&c->engine.idle);
     pthread_cond_destroy(&c->engine.turn);
     pthread_mutex_destroy(&c->engine.lock);
     flight_close(c->flight);

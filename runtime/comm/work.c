@@ -78,8 +78,11 @@ static comm_work_t *work_on(comm_t *c, enum work_kind kind, comm_segment_t *s, c
     return w;
 }
 
+/* What the caller does after a start. */
+enum then { GOES_ON, MAY_WAIT, WAITS };
+
 /* Tells the other ranks at once that this one has arrived, if nothing stands before. */
-static comm_work_t *start(comm_t *c, comm_work_t *w, bool will_wait, ddp_error_t *errp)
+static comm_work_t *start(comm_t *c, comm_work_t *w, enum then then, ddp_error_t *errp)
 {
     if (watch_is_broken(c->watch)) {
         free(w);
@@ -89,13 +92,15 @@ static comm_work_t *start(comm_t *c, comm_work_t *w, bool will_wait, ddp_error_t
     progress_lock(c);
     engine_add(c, w);
     engine_feed(c);
-    if (!will_wait)
+    if (then == GOES_ON)
         progress_wake(c);
+    else if (then == MAY_WAIT)
+        progress_wake_soon(c);
     progress_unlock(c);
     return w;
 }
 
-static comm_work_t *start_reduce(comm_t *c, const struct comm_reduce *r, bool will_wait, ddp_error_t *errp)
+static comm_work_t *start_reduce(comm_t *c, const struct comm_reduce *r, enum then then, ddp_error_t *errp)
 {
     struct comm_ranges ranges = ranges_of(r->ranges, r->n_ranges, r->unit_bytes);
     if (check_unit(r->unit_bytes, errp) < 0 || check_op(r->op, errp) < 0)
@@ -111,12 +116,12 @@ static comm_work_t *start_reduce(comm_t *c, const struct comm_reduce *r, bool wi
     w->ctx = r->ctx;
     w->done_ns = r->done_ns;
     w->args = comm_mix(comm_mix(w->args, (uint64_t)r->op), r->owned_only);
-    return start(c, w, will_wait, errp);
+    return start(c, w, then, errp);
 }
 
 comm_work_t *comm_reduce_start(comm_t *c, const struct comm_reduce *r, ddp_error_t *errp)
 {
-    return start_reduce(c, r, false, errp);
+    return start_reduce(c, r, GOES_ON, errp);
 }
 
 comm_work_t *comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_range *ranges, size_t n_ranges,
@@ -126,7 +131,7 @@ comm_work_t *comm_gather_start(comm_t *c, comm_segment_t *s, const struct comm_r
     if (check_unit(unit_bytes, errp) < 0)
         return refuse(c, NULL, errp);
     comm_work_t *w = work_on(c, WORK_GATHER, s, &r, errp);
-    return w ? start(c, w, false, errp) : NULL;
+    return w ? start(c, w, GOES_ON, errp) : NULL;
 }
 
 /* The segment whose own part holds all of data, 64-byte aligned; NULL: none. */
@@ -142,7 +147,7 @@ static comm_segment_t *segment_of(const comm_t *c, const char *data, size_t n_by
 }
 
 static comm_work_t *start_allreduce(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op,
-                                    bool will_wait, ddp_error_t *errp)
+                                    enum then then, ddp_error_t *errp)
 {
     size_t size = dtype_size(dtype);
     if (size == 0) {
@@ -179,13 +184,13 @@ static comm_work_t *start_allreduce(comm_t *c, void *data, size_t n_elems, enum 
         w->staged.n_bytes = n_elems * size;
         w->staged.dtype = dtype;
     }
-    return start(c, w, will_wait, errp);
+    return start(c, w, then, errp);
 }
 
 comm_work_t *comm_allreduce_start(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op,
                                   ddp_error_t *errp)
 {
-    return start_allreduce(c, data, n_elems, dtype, op, false, errp);
+    return start_allreduce(c, data, n_elems, dtype, op, MAY_WAIT, errp);
 }
 
 void comm_progress(comm_t *c)
@@ -219,13 +224,13 @@ int comm_reduce_ranges(comm_t *c, comm_segment_t *s, const struct comm_range *ra
                        ddp_error_t *errp)
 {
     struct comm_reduce r = {.segment = s, .ranges = ranges, .n_ranges = n_ranges, .op = op};
-    comm_work_t *w = start_reduce(c, &r, true, errp);
+    comm_work_t *w = start_reduce(c, &r, WAITS, errp);
     return w ? comm_wait(w, errp) : -1;
 }
 
 int comm_allreduce(comm_t *c, void *data, size_t n_elems, enum ddp_dtype dtype, enum ddp_op op, ddp_error_t *errp)
 {
-    comm_work_t *w = start_allreduce(c, data, n_elems, dtype, op, true, errp);
+    comm_work_t *w = start_allreduce(c, data, n_elems, dtype, op, WAITS, errp);
     return w ? comm_wait(w, errp) : -1;
 }
 

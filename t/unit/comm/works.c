@@ -2,6 +2,7 @@
  * works go without a wait; what is left of them at the end. */
 #include "t/unit/unit.h"
 
+#include <dirent.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -114,6 +115,63 @@ static void the_thread_goes_on_after_a_wait(void **state)
         if (!job_run(&j, forgetful_rank))
             fail_msg("layout %d", i);
     }
+}
+
+/* How often this process's threads but the caller have gone to sleep. */
+static long sleeps_of_others(void)
+{
+    long sum = 0, n;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *t; d && (t = readdir(d));) {
+        char path[64], line[128];
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/status", t->d_name);
+        FILE *f = atoi(t->d_name) != getpid() ? fopen(path, "r") : NULL;
+        while (f && fgets(line, sizeof line, f))
+            sum += sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1 ? n : 0;
+        if (f)
+            fclose(f);
+    }
+    if (d)
+        closedir(d);
+    return sum;
+}
+
+/* Starts that are waited for at once leave the thread asleep, but for its looks; then a work is done without a wait. */
+static int attended_rank(struct job *j, int rank, comm_t *c)
+{
+    enum { N = 2000 };
+    ddp_error_t e = {0};
+    float x = 1;
+    (void)j;
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
+    long sleeps = sleeps_of_others();
+    uint64_t began = clock_ns();
+    for (int i = 0; i < N; i++)
+        CHECK(comm_wait(comm_allreduce_start(c, &x, 1, DDP_F32, DDP_MAX, &e), &e) == 0, "%s", e.text);
+    long looks = 64 + (long)((clock_ns() - began) / (NS_PER_MS / 10)); /* more than it takes on a busy machine */
+    sleeps = sleeps_of_others() - sleeps;
+    CHECK(sleeps < looks + N / 4, "%ld sleeps in %d calls", sleeps, N);
+    for (int i = 0; i < 2; i++) {
+        comm_work_t *w = comm_allreduce_start(c, &x, 1, DDP_F32, DDP_SUM, &e);
+        CHECK(w, "%s", e.text);
+        for (uint64_t end = deadline_in(20); !comm_is_done(w) && deadline_left_ns(end) > 0;)
+            usleep(100);
+        CHECK(comm_is_done(w), "work %d is not done", i);
+        CHECK(comm_wait(w, &e) == 0, "%s", e.text);
+        usleep(200000); /* the thread looks no more */
+    }
+    CHECK(x == 4, "%g", (double)x);
+    return 0;
+}
+
+static void waiting_at_once_wakes_no_thread(void **state)
+{
+    (void)state;
+    static const int one[] = {0, 0}, two[] = {0, 1};
+    struct job a = {.size = 2, .node_of = one, .progress = COMM_PROGRESS_THREAD}, b = a;
+    b.node_of = two;
+    assert_true(job_run_comm(&a, attended_rank));
+    assert_true(job_run_comm(&b, attended_rank));
 }
 
 /* Far more works than the engine takes at once; and works that nobody waits for. */
@@ -241,6 +299,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(random_histories_give_the_reference_bit_for_bit),
     cmocka_unit_test(works_are_done_without_a_wait),
     cmocka_unit_test(the_thread_goes_on_after_a_wait),
+    cmocka_unit_test(waiting_at_once_wakes_no_thread),
     cmocka_unit_test(works_queue_up_and_may_be_left),
     cmocka_unit_test(a_gather_holds_no_earlier_sum_up),
     cmocka_unit_test(bad_units_are_refused),
