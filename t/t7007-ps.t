@@ -100,6 +100,11 @@ like "... and who holds it up" "$(<"$tmp/ps")" \
     "$job.0: rank 1 \\(n1\\) $how, after step [1-9][0-9]*; 2 ranks wait"
 cluster_run "$ddp" ps "$job.7"
 like "a step that is not there" "$rc $out$err" "^1 ddp ps: no rank of yours runs in step $job.7"
+# shellcheck disable=SC2016
+cluster_run salloc -Q -N1 bash -c '"$0" ps $SLURM_JOB_ID' "$ddp"
+like "a job without ranks" "$rc $out$err" "^1 ddp ps: no rank of yours runs in job [0-9]+$"
+cluster_run --user root "$ddp" ps "$job"
+like "another user's job" "$rc $out$err" "^1 ddp ps: srun: .*: does job $job run, and is it yours\\?$"
 SLURM_LABELIO=1 cluster_run srun -N1 -n1 -c2 "$ddp" ps "$job.0"
 is "from within a job on one node: its nodes all the same" "$rc $(sed 's/^0: //' <<<"$out" | ranks)$err" \
     "0 0 n1 S 1 n1 T 2 n2 S"
@@ -116,7 +121,7 @@ kill -CONT "$(<"$tmp/out/step")"
 ( cluster_run scancel "$job" )
 wait $step
 cluster_run "$ddp" ps 999999
-like "a job that is not there" "$rc $out$err" "^1 ddp ps: srun: .*"
+like "a job that is not there" "$rc $out$err" "^1 ddp ps: srun: .*: does job 999999 run, and is it yours\\?$"
 for wrong in 12x 12_ 12_x 12. 12_3. 12.3_4 _1 12+; do
     run "$ddp" ps $wrong
     is "no step: $wrong" "$rc $out$err" \

@@ -78,7 +78,8 @@ int cli_ps(int argc, char **argv)
     else if (l.n > 0)
         ps_show(stdout, &l);
     else
-        fprintf(stderr, "ddp ps: no rank of yours runs %s%s\n", step ? "in step " : "on this node", step ? step : "");
+        fprintf(stderr, "ddp ps: no rank of yours runs %s%s\n",
+                !step ? "on this node" : strchr(step, '.') ? "in step " : "in job ", step ? step : "");
     free(l.rank);
     return is_whole && (l.n > 0 || has_lines) ? 0 : 1;
 }

@@ -160,5 +160,8 @@ int ps_ask(const char *step, struct ps_list *ret, bool *ret_whole, ddp_error_t *
     if (rc < 0 && ret->n > 0)
         tell_rest(out, size, &e);
     free(out);
+    if (taken == 0 && rc < 0 && ret->n == 0 && e.code == ECHILD) /* srun itself says no */
+        return error_set(errp, e.domain, e.code, "%s: does job %.*s run, and is it yours?", e.text,
+                         (int)strcspn(step, "."), step);
     return taken < 0 || (rc < 0 && ret->n == 0) ? error_set(errp, e.domain, e.code, "%s", e.text) : 0;
 }
