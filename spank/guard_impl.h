@@ -24,6 +24,7 @@ struct guard {
     guard_door_t *door; /* NULL: none */
     lifeline_t *srun;   /* the root's; NULL: it is not watched */
     bool has_srun;      /* it has been, or is */
+    uint64_t srun_gone; /* when; 0: it has not, or that is told */
     struct guard_record record;
     struct guard_stop stop;
     struct guard_halt halt;

@@ -377,12 +377,23 @@ static void watch_srun(struct guard *g)
     g->srun = *g->f.srun_port ? lifeline_open(g->f.srun_host, g->f.srun_port) : NULL;
 }
 
+/* When the step ends for want of srun; 0: it is there. Where Slurm ends a job, the batch script and its srun go first;
+ * its SIGTERM may come behind that, from when on programs save, and Slurm says how long. */
+static uint64_t srun_due(const struct guard *g)
+{
+    bool may_save = g->is_asked || g->is_stopped || g->end_at;
+    return g->srun_gone ? g->srun_gone + (may_save ? GUARD_STOP_KILL_S : GUARD_TERM_S) * NS_PER_S : 0;
+}
+
 /* Nobody hears what the step says, nor waits for it. */
 static void step_srun(struct guard *g)
 {
-    if (g->srun && lifeline_step(g->srun) && g->guards) {
+    if (g->srun && lifeline_step(g->srun))
+        g->srun_gone = deadline_in(0);
+    if (g->guards && g->srun_gone && deadline_left_ns(srun_due(g)) == 0) {
         struct death d = {.kind = DEATH_SRUN, .rank = g->f.rank};
         snprintf(d.node, sizeof d.node, "%s", g->f.name);
+        g->srun_gone = 0;
         guards_report(g->guards, &d);
     }
 }
@@ -419,6 +430,7 @@ static int earlier(int ms, int other)
 static int wait_ms(const struct guard *g)
 {
     const uint64_t when[] = {g->said.kind == DEATH_NONE ? g->verdict_until : 0, g->term_at, g->kill_at, g->end_at,
+                             srun_due(g),
                              guard_stop_is_busy(&g->stop) || g->stop.is_released ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);

@@ -37,6 +37,7 @@ start() { # KEYS OPTIONS COMMAND: eight ranks on four nodes, which have begun wh
 }
 finish() { rc=0; wait $step || rc=$?; }
 got() { cat "$tmp"/out/*.got; }
+all_saved() { [ "$(saved)" -eq 8 ]; }
 saved() { find "$tmp/out" -name '*.saved' | wc -l; }
 span_ms() { got | sort | sed -n '1p;$p' | xargs | awk '{ print int(($2 - $1) / 1e6) }'; }
 
@@ -56,6 +57,22 @@ until_true 30 test -s "$tmp/out/7.got"
 kill -TERM "$(guard_of 0)" "$(guard_of 7)"
 finish
 is "Slurm's SIGTERM is a stop, and does not disturb it later" "$rc $(got | wc -l) $(saved)" "75 8 8"
+
+# Where Slurm ends a job, its script is killed, and srun with that, before or after the programs have had SIGTERM.
+for first in srun guard; do
+    # shellcheck disable=SC2016
+    start stop=USR1 "" 'trap "echo >>$0/$RANK.term" TERM; trap "date +%s%N >>$0/$RANK.got" USR1
+        echo $PPID >"$0/$RANK.pid"
+        until [ -s "$0/$RANK.got" ]; do sleep 0.05; done
+        for ((i = 0; i < 50; i++)); do sleep 0.1; done; echo >"$0/$RANK.saved"; exit 75'
+    mapfile -t sruns < <(pgrep -f "^srun .*$tmp/out")
+    [ $first = srun ] || kill -TERM "$(guard_of 1)"
+    kill -KILL "${sruns[@]}"
+    [ $first = guard ] || kill -TERM "$(guard_of 1)"
+    finish
+    ok "srun is killed, $first first: all save" until_true 60 all_saved
+    is "... undisturbed" "$(find "$tmp/out" -name '*.term' | wc -l)" 0
+done
 
 # shellcheck disable=SC2016
 start stop=USR1 -K0 '[ $RANK = 0 ] && { echo $PPID >"$0/0.pid"; exit 1; }; '"$catch 75"
