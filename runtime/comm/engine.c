@@ -44,8 +44,9 @@ static void cut(comm_t *c, struct op *o)
     if (c->local >= c->n_owners)
         return;
     o->slice = comm_cut(&o->ranges, all, c->n_owners, c->local);
+    o->is_swapped = net_is_swapped(c, o);
     for (int k = 0; k < c->n_nodes; k++)
-        o->subs[k] = comm_cut(&o->ranges, o->slice, c->n_nodes, k);
+        o->subs[k] = o->is_swapped ? o->slice : comm_cut(&o->ranges, o->slice, c->n_nodes, k);
 }
 
 static void copy_in(comm_t *c, comm_work_t *w, struct op *o)

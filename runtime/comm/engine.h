@@ -90,6 +90,7 @@ struct op {
     uint64_t trial_number;          /* staged: bypass.h's, on the rank that chooses; 0: not to be told of */
     uint64_t moved_ns;              /* and how long copies and sums have taken it */
     struct comm_span slice;         /* on an owner: the share of this local index */
+    bool is_swapped;                /* both nodes have the whole slice for their sub-slice (internode.c) */
     struct comm_span *subs;         /* [n_nodes] the slice, cut into one sub-slice for each node */
 };
 
@@ -186,6 +187,7 @@ int progress_wait(comm_t *c, const comm_work_t *w, ddp_error_t *errp);
 
 int net_init(comm_t *c, ddp_error_t *errp);
 void net_clear(comm_t *c);
+bool net_is_swapped(const comm_t *c, const struct op *o); /* o: with its slice */
 bool net_step(comm_t *c);   /* advances `reduced` */
 int net_suspect(comm_t *c); /* a rank that operation reduced + 1 waits for, once all local ranks have arrived at it */
 

@@ -7,7 +7,13 @@
  * land is free. So a PARTIAL can be absorbed even before its operation has been started here, memory is bounded, and no
  * send ever waits for a receiver that waits for it. A gather consists of RESULTs alone, which have no slot: one that is
  * early is left in its connection. It goes out after all messages of earlier operations to that node, so that what it
- * holds up belongs to later ones. */
+ * holds up belongs to later ones.
+ *
+ * Two nodes swap what is small: each sends the other its partials of the whole slice and combines all of them. That is
+ * as many bytes in one turn instead of two, and who has sent its part holds nobody up. Nothing is sent back, which a
+ * node that leaves after its last sum would not read. Swapped chunks have slots and a count of their own; a node sends
+ * one of them once it has combined the one NET_WINDOW / 2 before: by then the other had sent that, and so combined the
+ * one NET_WINDOW before, whose slot this one takes. Sums for a visitor, or of owned parts alone, are not swapped. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +26,7 @@ enum {
     NET_WINDOW = 8,
     CHUNK_MAX = 128 << 10,
     CHUNK_MIN = 32 << 10,
+    SWAP_MAX = 512 << 10, /* bytes of a slice: to combine all of more takes as long as a turn */
     SCRATCH_BYTES = 32 << 20, /* in which the slots of all nodes fit while chunks are at least CHUNK_MIN */
 };
 
@@ -34,13 +41,20 @@ struct peer {
     struct tcp_header got[NET_WINDOW];     /* of the partials in its slots */
 };
 
+/* Swapped chunks: sent, had from the other node, and combined, with the headers of those in the slots. */
+struct swap {
+    uint64_t n_sent, n_got, n_own;
+    struct tcp_header got[NET_WINDOW];
+};
+
 struct net {
     struct peer *peers; /* [n_nodes] */
+    struct swap swap;
     struct place own;   /* what is combined here next, */
     uint64_t n_own;     /* after so many chunks */
     uint64_t chunk;     /* blocks */
     size_t slot_bytes;
-    char *scratch; /* [n_nodes][NET_WINDOW] slots */
+    char *scratch; /* [n_nodes][NET_WINDOW] slots: for partials of that node; this node's for swapped chunks */
     char *bounce;  /* [n_nodes] tiles */
 };
 
@@ -61,14 +75,20 @@ static struct comm_span chunk_of(comm_t *c, const struct place *p, int node)
     return comm_chunk(&o->ranges, o->subs[node], p->chunk, c->engine.net->chunk);
 }
 
-/* Moves a place on past ends of operations that are open. skip_gathers: it is one of partials. Is it in an open one? */
-static bool settle(comm_t *c, struct place *p, int node, bool skip_gathers)
+/* What a place is one of. */
+enum stream { PARTIALS, RESULTS, OWN };
+
+static bool has_none(const struct op *o, enum stream s)
 {
-    for (; p->op <= c->engine.opened; p->op++, p->chunk = 0) {
-        bool is_gather = engine_op(&c->engine, p->op)->work->kind == WORK_GATHER;
-        if (!(skip_gathers && is_gather) && p->chunk < n_chunks(c, p->op, node))
+    return (s == PARTIALS && o->work->kind == WORK_GATHER) || (s == RESULTS && o->is_swapped);
+}
+
+/* Moves a place on past ends of operations that are open. Is it in an open one? */
+static bool settle(comm_t *c, struct place *p, int node, enum stream s)
+{
+    for (; p->op <= c->engine.opened; p->op++, p->chunk = 0)
+        if (!has_none(engine_op(&c->engine, p->op), s) && p->chunk < n_chunks(c, p->op, node))
             return true;
-    }
     return false;
 }
 
@@ -101,20 +121,29 @@ static void post(comm_t *c, int node, enum tcp_kind kind, const struct place *p,
     tcp_post(c->tcp, node, m, p->op);
 }
 
+static bool may_send(const struct net *x, const struct peer *k, const struct op *o)
+{
+    if (o->is_swapped)
+        return x->swap.n_sent < x->swap.n_own + NET_WINDOW / 2;
+    return k->n_partials < k->n_results + NET_WINDOW;
+}
+
 static bool send_partials(comm_t *c, int node)
 {
     struct net *x = c->engine.net;
     struct peer *k = &x->peers[node];
     bool has_moved = false;
-    while (settle(c, &k->partial, node, true) && k->n_partials < k->n_results + NET_WINDOW) {
+    while (settle(c, &k->partial, node, PARTIALS)) {
         const struct op *o = engine_op(&c->engine, k->partial.op);
+        if (!may_send(x, k, o))
+            break;
         struct comm_span s = chunk_of(c, &k->partial, node);
         struct comm_piece p;
         for (struct comm_pieces it = pieces(o, s); comm_piece_next(&it, &p);)
             engine_reduce_node(c, o, &p, 0, p.n_elems, false);
-        post(c, node, TCP_PARTIAL, &k->partial, s);
+        post(c, node, o->is_swapped ? TCP_SWAP : TCP_PARTIAL, &k->partial, s);
         k->partial.chunk++;
-        k->n_partials++;
+        ++*(o->is_swapped ? &x->swap.n_sent : &k->n_partials);
         has_moved = true;
     }
     return has_moved;
@@ -122,30 +151,50 @@ static bool send_partials(comm_t *c, int node)
 
 /* ---- what is combined here ---- */
 
+/* 1: it is of the next chunk; -1: of another call, and the cause is raised. */
+static int is_of_own(comm_t *c, int node, const struct tcp_header *h)
+{
+    struct net *x = c->engine.net;
+    const comm_work_t *w = engine_op(&c->engine, x->own.op)->work;
+    if (h->call == w->call && h->chunk == (uint32_t)x->own.chunk)
+        return 1;
+    watch_differs(c->watch, world_rank_at(c->world, node, c->local), h->call, c->rank, w->call);
+    return -1;
+}
+
+/* A swap's results are written where this node's partials lie: has the kernel taken those of the next chunk? */
+static bool is_own_sent(comm_t *c, int other)
+{
+    struct net *x = c->engine.net;
+    return x->swap.n_sent > x->swap.n_own && tcp_is_sent(c->tcp, other, x->own.op);
+}
+
 /* 1: the partials of the next chunk are there; 0: not yet; -1: they are of another call, and the cause is raised. */
 static int is_complete(comm_t *c)
 {
     struct net *x = c->engine.net;
-    const comm_work_t *w = engine_op(&c->engine, x->own.op)->work;
+    const struct swap *s = &x->swap;
+    if (engine_op(&c->engine, x->own.op)->is_swapped) {
+        if (s->n_got <= s->n_own || !is_own_sent(c, !c->node))
+            return 0;
+        return is_of_own(c, !c->node, &s->got[s->n_own % NET_WINDOW]);
+    }
     for (int k = 0; k < c->n_nodes; k++) {
-        const struct tcp_header *h = &x->peers[k].got[x->n_own % NET_WINDOW];
         if (k == c->node)
             continue;
         if (x->peers[k].n_got <= x->n_own)
             return 0;
-        if (h->call != w->call || h->chunk != (uint32_t)x->own.chunk) {
-            watch_differs(c->watch, world_rank_at(c->world, k, c->local), h->call, c->rank, w->call);
+        if (is_of_own(c, k, &x->peers[k].got[x->n_own % NET_WINDOW]) < 0)
             return -1;
-        }
     }
     return 1;
 }
 
 /* A node's partial of a tile. Messages are packed: what follows a range of odd length is not aligned to its type. */
-static const void *partial_at(comm_t *c, int node, size_t at, size_t n, size_t size)
+static const void *partial_at(comm_t *c, const struct op *o, int node, size_t at, size_t n, size_t size)
 {
     struct net *x = c->engine.net;
-    const char *p = slot_at(c, node, x->n_own) + at;
+    const char *p = (o->is_swapped ? slot_at(c, c->node, x->swap.n_own) : slot_at(c, node, x->n_own)) + at;
     if (at % size == 0)
         return p;
     return memcpy(x->bounce + (size_t)node * ENGINE_TILE, p, n);
@@ -157,12 +206,13 @@ static void combine_tile(comm_t *c, const struct op *o, const struct comm_piece 
     const comm_work_t *w = o->work;
     size_t size = dtype_size(p->dtype), offset = p->offset_bytes + at * size;
     char *own = segment_part(o->segment, c->local) + offset;
-    engine_reduce_node(c, o, p, at, n, false);
+    if (!o->is_swapped) /* else it was, to be sent */
+        engine_reduce_node(c, o, p, at, n, false);
     for (int i = 0; i < c->plan.n_slots; i++) {
         int node = c->plan.slot_node[i];
         c->in[i] = node < 0          ? NULL
                    : node == c->node ? own
-                                     : partial_at(c, node, packed + at * size, n * size, size);
+                                     : partial_at(c, o, node, packed + at * size, n * size, size);
     }
     for (int l = 0; l < c->local_size; l++)
         c->out[l] = segment_part(o->segment, l) + offset;
@@ -196,17 +246,24 @@ static bool is_gather_next(comm_t *c)
     struct net *x = c->engine.net;
     for (int k = 0; k < c->n_nodes; k++) {
         if (k != c->node)
-            settle(c, &x->peers[k].partial, k, true);
+            settle(c, &x->peers[k].partial, k, PARTIALS);
         if (k != c->node && x->peers[k].partial.op < x->own.op)
             return false;
     }
     return true;
 }
 
+static void post_results(comm_t *c, const struct op *o, struct comm_span s)
+{
+    for (int k = 0; k < c->n_nodes; k++)
+        if (k != c->node)
+            post(c, k, TCP_RESULT, &c->engine.net->own, o->work->owned_only ? (struct comm_span){0, 0} : s);
+}
+
 static bool combine_next(comm_t *c)
 {
     struct net *x = c->engine.net;
-    if (!settle(c, &x->own, c->node, false))
+    if (!settle(c, &x->own, c->node, OWN))
         return false;
     const struct op *o = engine_op(&c->engine, x->own.op);
     struct comm_span s = chunk_of(c, &x->own, c->node);
@@ -219,11 +276,10 @@ static bool combine_next(comm_t *c)
         if (rc <= 0)
             return rc < 0;
         combine(c, o, s);
-        x->n_own++;
+        ++*(o->is_swapped ? &x->swap.n_own : &x->n_own);
     }
-    for (int k = 0; k < c->n_nodes; k++)
-        if (k != c->node)
-            post(c, k, TCP_RESULT, &x->own, o->work->owned_only ? (struct comm_span){0, 0} : s);
+    if (!o->is_swapped)
+        post_results(c, o, s);
     x->own.chunk++;
     return true;
 }
@@ -234,11 +290,14 @@ static enum tcp_verdict partial_header(comm_t *c, int node, const struct tcp_hea
 {
     struct net *x = c->engine.net;
     struct peer *k = &x->peers[node];
+    bool is_swap = h->kind == TCP_SWAP;
     uint64_t mine = shm_call(&c->shm, c->local, h->number);
-    if (k->n_got - x->n_own >= NET_WINDOW || h->n_bytes > x->slot_bytes || (mine != 0 && mine != h->call))
+    uint64_t n_got = is_swap ? x->swap.n_got : k->n_got, n_own = is_swap ? x->swap.n_own : x->n_own;
+    if (n_got - n_own >= NET_WINDOW || h->n_bytes > x->slot_bytes || (mine != 0 && mine != h->call))
         return TCP_DIFFERS;
-    k->got[k->n_got % NET_WINDOW] = *h;
-    return tcp_into(c->tcp, node, slot_at(c, node, k->n_got), h->n_bytes) < 0 ? TCP_NO_MEMORY : TCP_READ;
+    (is_swap ? x->swap.got : k->got)[n_got % NET_WINDOW] = *h;
+    return tcp_into(c->tcp, node, slot_at(c, is_swap ? c->node : node, n_got), h->n_bytes) < 0 ? TCP_NO_MEMORY
+                                                                                               : TCP_READ;
 }
 
 static enum tcp_verdict result_header(comm_t *c, int node, const struct tcp_header *h)
@@ -246,7 +305,7 @@ static enum tcp_verdict result_header(comm_t *c, int node, const struct tcp_head
     struct net *x = c->engine.net;
     struct place *at = &x->peers[node].result;
     struct comm_piece p;
-    if (!settle(c, at, node, false)) {
+    if (!settle(c, at, node, RESULTS)) {
         uint64_t mine = shm_call(&c->shm, c->local, h->number);
         return mine != 0 && mine != h->call ? TCP_DIFFERS : TCP_LEAVE;
     }
@@ -264,7 +323,7 @@ static enum tcp_verdict result_header(comm_t *c, int node, const struct tcp_head
 static enum tcp_verdict on_header(void *ctx, int node, const struct tcp_header *h)
 {
     comm_t *c = ctx;
-    if (h->kind == TCP_PARTIAL)
+    if (h->kind == TCP_PARTIAL || (h->kind == TCP_SWAP && c->n_nodes == 2))
         return partial_header(c, node, h);
     return h->kind == TCP_RESULT ? result_header(c, node, h) : TCP_DIFFERS;
 }
@@ -275,6 +334,10 @@ static void on_message(void *ctx, int node, const struct tcp_header *h)
     struct peer *k = &c->engine.net->peers[node];
     if (h->kind == TCP_PARTIAL) {
         k->n_got++;
+        return;
+    }
+    if (h->kind == TCP_SWAP) {
+        c->engine.net->swap.n_got++;
         return;
     }
     const struct op *o = engine_op(&c->engine, k->result.op);
@@ -290,16 +353,19 @@ static void on_message(void *ctx, int node, const struct tcp_header *h)
 static bool lacks_partial(comm_t *c, const struct peer *k, uint64_t n)
 {
     struct net *x = c->engine.net;
-    settle(c, &x->own, c->node, false);
-    return x->own.op <= n && engine_op(&c->engine, x->own.op)->work->kind == WORK_REDUCE && k->n_got <= x->n_own;
+    settle(c, &x->own, c->node, OWN);
+    const struct op *o = engine_op(&c->engine, x->own.op);
+    if (x->own.op > n || o->work->kind != WORK_REDUCE)
+        return false;
+    return o->is_swapped ? x->swap.n_got <= x->swap.n_own : k->n_got <= x->n_own;
 }
 
 /* Does open operation n wait for that node? */
 static bool needs(comm_t *c, int node, uint64_t n)
 {
     struct peer *k = &c->engine.net->peers[node];
-    settle(c, &k->partial, node, true);
-    settle(c, &k->result, node, false);
+    settle(c, &k->partial, node, PARTIALS);
+    settle(c, &k->result, node, RESULTS);
     return k->partial.op <= n || k->result.op <= n || lacks_partial(c, k, n) || !tcp_is_sent(c->tcp, node, n);
 }
 
@@ -320,11 +386,18 @@ static bool end_share(comm_t *c)
     }
     if (is_needed)
         return false;
-    settle(c, &e->net->own, c->node, false);
+    settle(c, &e->net->own, c->node, OWN);
     if (e->net->own.op <= n)
         return false;
     engine_end_share(c);
     return true;
+}
+
+bool net_is_swapped(const comm_t *c, const struct op *o)
+{
+    const comm_work_t *w = o->work;
+    size_t n = w->is_staged ? w->staged.n_bytes : (o->slice.end - o->slice.first) * COMM_BLOCK;
+    return c->n_nodes == 2 && w->kind == WORK_REDUCE && !w->owned_only && !w->visit && n <= SWAP_MAX;
 }
 
 bool net_step(comm_t *c)

@@ -53,7 +53,7 @@ uint64_t tcp_bytes_sent(const struct tcp *t); /* payload */
  * fault. NAN: none has sent TCP_RATE_BYTES since the last call. */
 double tcp_rate(struct tcp *t);
 
-enum tcp_kind { TCP_PARTIAL = 1, TCP_RESULT, TCP_EXCHANGE };
+enum tcp_kind { TCP_PARTIAL = 1, TCP_RESULT, TCP_EXCHANGE, TCP_SWAP };
 
 /* What every message begins with. */
 struct tcp_header {

@@ -115,7 +115,7 @@ static comm_work_t *start_reduce(comm_t *c, const struct comm_reduce *r, enum th
     w->visit = r->visit;
     w->ctx = r->ctx;
     w->done_ns = r->done_ns;
-    w->args = comm_mix(comm_mix(w->args, (uint64_t)r->op), r->owned_only);
+    w->args = comm_mix(comm_mix(w->args, (uint64_t)r->op), r->owned_only + 2 * (r->visit != NULL));
     return start(c, w, then, errp);
 }
 

@@ -174,6 +174,67 @@ static void waiting_at_once_wakes_no_thread(void **state)
     assert_true(job_run_comm(&b, attended_rank));
 }
 
+/* Between two nodes, who has sent its part of a small sum holds nobody up, whatever it does then. */
+static int absent_rank(struct job *j, int rank, comm_t *c)
+{
+    enum { N = 1000, ROUNDS = 40 };
+    _Atomic int *turn = j->shared;
+    ddp_error_t e = {0};
+    float x[N];
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t deadline = deadline_in(20);
+        for (int i = 0; i < N; i++)
+            x[i] = (float)(i + rank);
+        while (rank == 0 && *turn != 2 * round + 1 && deadline_left_ns(deadline) > 0)
+            usleep(100);
+        comm_work_t *w = comm_allreduce_start(c, x, N, DDP_F32, DDP_SUM, &e);
+        CHECK(w, "%s", e.text);
+        if (rank == 1) {
+            comm_progress(c);
+            ++*turn;
+            while (*turn != 2 * round + 2 && deadline_left_ns(deadline) > 0)
+                usleep(100);
+            CHECK(*turn == 2 * round + 2, "rank 0 waits in round %d", round);
+        }
+        CHECK(comm_wait(w, &e) == 0, "round %d: %s", round, e.text);
+        for (int i = 0; i < N; i++)
+            CHECK(x[i] == (float)(2 * i + 1), "round %d, element %d: %g", round, i, (double)x[i]);
+        if (rank == 0)
+            ++*turn;
+    }
+    return 0;
+}
+
+static void who_has_sent_its_part_holds_nobody_up(void **state)
+{
+    (void)state;
+    static const int two[] = {0, 1};
+    struct job j = {.size = 2, .node_of = two, .progress = COMM_PROGRESS_CALLER};
+    assert_true(job_run_comm(&j, absent_rank));
+}
+
+/* Ranks that leave after their last sum take nobody's result with them. */
+static int leaving_rank(struct job *j, int rank, comm_t *c)
+{
+    ddp_error_t e = {0};
+    float x = 1;
+    (void)j;
+    for (int i = 0; i < 100; i++)
+        CHECK(comm_allreduce(c, &x, 1, DDP_F32, DDP_MAX, &e) == 0, "sum %d: %s", i, e.text);
+    return 0;
+}
+
+static void the_last_sum_needs_nobody_after_it(void **state)
+{
+    (void)state;
+    static const int two[] = {0, 0, 1, 1};
+    for (int i = 0; i < 20; i++) {
+        struct job j = {.size = 4, .node_of = two, .progress = COMM_PROGRESS_CALLER};
+        if (!job_run_comm(&j, leaving_rank))
+            fail_msg("job %d", i);
+    }
+}
+
 /* Far more works than the engine takes at once; and works that nobody waits for. */
 static int many_rank(struct job *j, int rank)
 {
@@ -300,6 +361,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(works_are_done_without_a_wait),
     cmocka_unit_test(the_thread_goes_on_after_a_wait),
     cmocka_unit_test(waiting_at_once_wakes_no_thread),
+    cmocka_unit_test(who_has_sent_its_part_holds_nobody_up),
+    cmocka_unit_test(the_last_sum_needs_nobody_after_it),
     cmocka_unit_test(works_queue_up_and_may_be_left),
     cmocka_unit_test(a_gather_holds_no_earlier_sum_up),
     cmocka_unit_test(bad_units_are_refused),
