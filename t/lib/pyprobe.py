@@ -300,6 +300,7 @@ def state(folder):
         ckpt.save()
         say(random.random())
         return
+    next(iter(s))  # a look at a batch before the loop
     random.random()  # as whatever comes before the first batch
     next(reader)
     assert ckpt.resumed and ckpt.steps == 1 and s.position == 4 * s.size, "where it goes on"
@@ -577,12 +578,21 @@ def parts(folder):
     say("ok")
 
 
+class BatchSamplerShard:
+    """As Accelerate's reads a sampler."""
+
+    def read(self, of):
+        return list(of)
+
+
 def wrong(folder):
     s = slurm_ddp.Sampler(100, 4)
     refused("a step nobody has read", s.step, "samples nobody has read")
     refused("too few samples", lambda: slurm_ddp.Sampler(3, 1, rank=0, size=4), "3 samples are fewer than one for each")
     other = {"n": 99, "seed": 0, "position": 0}
     refused("another number of samples", lambda: s.load_state_dict(other), "n 99, not 100")
+    refused("data without numbers", lambda: slurm_ddp.Sampler(iter([1]), 1), "a list_iterator has no length")
+    refused("a prepared DataLoader", lambda: BatchSamplerShard().read(s), "accelerator.prepare() would share out again")
     refused("a batch of 0", lambda: slurm_ddp.Sampler(3, 0, rank=0, size=1), "at least 1")
     last = slurm_ddp.Sampler(100, 1, rank=0, size=4)
     last.load_state_dict({"n": 100, "seed": 0, "position": 230})
@@ -595,7 +605,8 @@ def wrong(folder):
     refused("a thing without a state", lambda: slurm_ddp.Checkpoint(folder, thing=1), "thing has no state_dict()")
     module_state = OrderedDict(weight=1)
     module_state._metadata = OrderedDict()  # as PyTorch's have it
-    for kind in "ZeroRedundancyOptimizer", "PostLocalSGDOptimizer", "FullyShardedDataParallel":
+    for kind in ("ZeroRedundancyOptimizer", "PostLocalSGDOptimizer", "FullyShardedDataParallel",
+                 "StatefulDataLoader"):
         refused(kind, lambda: slurm_ddp.Checkpoint(folder, it=type(kind, (), {})()), f"it is a {kind}, of which ranks ")
     for given in module_state, {"state": {}, "param_groups": []}:
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, net=given), "net is a state_dict, which no resume")

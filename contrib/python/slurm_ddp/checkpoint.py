@@ -26,7 +26,8 @@ WRAPPERS = {"DistributedDataParallel": "module", "OptimizedModule": "_orig_mod",
 # What PyTorch has only a rank's part of, or lets differ between ranks, and what does instead.
 PARTS = {"ZeroRedundancyOptimizer": "use the optimizer that it wraps",
          "PostLocalSGDOptimizer": "use the optimizer that it wraps",
-         "FullyShardedDataParallel": "save by torch.distributed.checkpoint"}
+         "FullyShardedDataParallel": "save by torch.distributed.checkpoint",
+         "StatefulDataLoader": "give a Sampler, which its batch_sampler is; a stream's place is each rank's to save"}
 
 
 def _plain(thing):

@@ -29,13 +29,16 @@ class Sampler:
 
     def __init__(self, data, batch_size, accumulate=1, seed=0, rank=None, size=None):
         where = job().world if rank is None or size is None else None
+        if not isinstance(data, int) and not hasattr(data, "__len__"):
+            raise Error(f"Sampler: a {type(data).__name__} has no length, and no numbers of samples, by which a resume "
+                        "goes: give a dataset with __getitem__ and __len__")
         self.n = data if isinstance(data, int) else len(data)
         self.batch_size, self.accumulate, self.seed = batch_size, accumulate, seed
         self.rank = where.rank if rank is None else rank
         self.size = where.size if size is None else size
         self.drop_last = False  # as DataLoaders ask
         self.position = 0       # samples used by all ranks, over all epochs
-        self.on_read = None     # called when samples are first read after a resume
+        self.on_read = None     # called when an iterator begins to read, from a resume to the first step after it
         self._drawn = 0         # where the last iterator is
         self._limit = None      # of epochs()
         self._read_at = None    # where an iterator began that was read to its end
@@ -99,22 +102,27 @@ class Sampler:
         return self._samples(position + first, end - first)
 
     def _tell(self):
-        told, self.on_read = self.on_read, None
-        if told:
-            told()
+        if self.on_read:
+            self.on_read()
 
     def __iter__(self):
         if self._read_at == self.position:
             warnings.warn("slurm_ddp.Sampler is read again from the same place: no step() came since it was read to an "
                           "epoch's end; call it, or a Checkpoint's, after each optimizer step", RuntimeWarning, 2)
-        if self.position % self.n == 0 and not (self.position and _is_kept(sys._getframe(1))):
+        caller = sys._getframe(1)
+        if type(caller.f_locals.get("self")).__name__ == "BatchSamplerShard":  # Accelerate's
+            raise Error("Sampler: accelerator.prepare() would share out again what is this rank's already: give it "
+                        "no DataLoader that has this sampler")
+        tells = self.on_read and self.position % self.n == 0 and not (self.position and _is_kept(caller))
+        if tells and not caller.f_locals.get("first_iter"):  # with workers PyTorch's _reset asks again: it drew between
             self._tell()  # an epoch begins here, as it did when nothing had been restored
         self._drawn, self._read_at = self.position, None
-        return self._read(self.position, self._end(self.position))
+        return self._read(self.position, self._end(self.position), not tells)
 
-    def _read(self, position, end):
+    def _read(self, position, end, tells):
         begun = position
-        self._tell()
+        if tells:
+            self._tell()
         while position < end:
             self._drawn = position + self._step(position)
             for micro in range(self.accumulate):
@@ -139,7 +147,7 @@ class Sampler:
         if to > self._drawn:
             raise Error(f"Sampler: a step is over whose samples nobody has read: step() comes once after each "
                         f"{self.accumulate} batches")
-        self.position = to
+        self.position, self.on_read = to, None
 
     def set_epoch(self, epoch):
         """For loops that call it at an epoch's start, where it changes nothing: the epoch follows from the position."""
