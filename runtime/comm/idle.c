@@ -5,7 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
 
-/* The longest is what a work that nobody drives may lose; 32 of them take 0.1 s, in which the thread of a program that
+/* A work that nobody drives may lose two of the longest; 32 of them take 0.1 s, in which the thread of a program that
  * calls ten times a second is never woken. */
 enum { LOOKS = 32, LOOK_NS = 100000, LOOK_NS_MAX = 3200000 };
 
