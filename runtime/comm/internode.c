@@ -35,33 +35,39 @@ struct place {
     uint64_t op, chunk;
 };
 
-struct peer {
-    struct place partial, result; /* the next to it; the next from it */
-    uint64_t n_partials, n_results, n_got; /* sent to it; had from it (of reductions); partials had from it */
-    struct tcp_header got[NET_WINDOW];     /* of the partials in its slots */
+/* Partials to a node and from it: of what each combines for both, or of swaps. */
+struct lane {
+    uint64_t n_sent, n_free; /* to it; how many of these have left their slots there again, as far as is known */
+    uint64_t n_got, n_own;   /* from it; how many of these are combined */
+    uint64_t window;         /* so many are under way at most */
+    char *slots;             /* [NET_WINDOW] */
+    struct tcp_header got[NET_WINDOW]; /* of the partials in the slots */
 };
 
-/* Swapped chunks: sent, had from the other node, and combined, with the headers of those in the slots. */
-struct swap {
-    uint64_t n_sent, n_got, n_own;
-    struct tcp_header got[NET_WINDOW];
+struct peer {
+    struct place partial, result; /* the next to it; the next from it */
+    struct lane lane;
 };
 
 struct net {
     struct peer *peers; /* [n_nodes] */
-    struct swap swap;
-    struct place own;   /* what is combined here next, */
-    uint64_t n_own;     /* after so many chunks */
+    struct lane swaps;  /* with the other of two nodes */
+    struct place own;   /* what is combined here next */
     uint64_t chunk;     /* blocks */
     size_t slot_bytes;
-    char *scratch; /* [n_nodes][NET_WINDOW] slots: for partials of that node; this node's for swapped chunks */
+    char *scratch; /* [n_nodes][NET_WINDOW] slots: of that node's lane; this node's are those of swaps */
     char *bounce;  /* [n_nodes] tiles */
 };
 
-static char *slot_at(const comm_t *c, int node, uint64_t n)
+static struct lane *lane_of(comm_t *c, int node, const struct op *o)
 {
-    const struct net *x = c->engine.net;
-    return x->scratch + ((size_t)node * NET_WINDOW + n % NET_WINDOW) * x->slot_bytes;
+    struct net *x = c->engine.net;
+    return o->is_swapped ? &x->swaps : &x->peers[node].lane;
+}
+
+static char *slot_at(const struct net *x, const struct lane *l, uint64_t n)
+{
+    return l->slots + n % NET_WINDOW * x->slot_bytes;
 }
 
 static uint64_t n_chunks(const comm_t *c, uint64_t op, int node)
@@ -121,21 +127,14 @@ static void post(comm_t *c, int node, enum tcp_kind kind, const struct place *p,
     tcp_post(c->tcp, node, m, p->op);
 }
 
-static bool may_send(const struct net *x, const struct peer *k, const struct op *o)
-{
-    if (o->is_swapped)
-        return x->swap.n_sent < x->swap.n_own + NET_WINDOW / 2;
-    return k->n_partials < k->n_results + NET_WINDOW;
-}
-
 static bool send_partials(comm_t *c, int node)
 {
-    struct net *x = c->engine.net;
-    struct peer *k = &x->peers[node];
+    struct peer *k = &c->engine.net->peers[node];
     bool has_moved = false;
     while (settle(c, &k->partial, node, PARTIALS)) {
         const struct op *o = engine_op(&c->engine, k->partial.op);
-        if (!may_send(x, k, o))
+        struct lane *l = lane_of(c, node, o);
+        if (l->n_sent == l->n_free + l->window)
             break;
         struct comm_span s = chunk_of(c, &k->partial, node);
         struct comm_piece p;
@@ -143,7 +142,7 @@ static bool send_partials(comm_t *c, int node)
             engine_reduce_node(c, o, &p, 0, p.n_elems, false);
         post(c, node, o->is_swapped ? TCP_SWAP : TCP_PARTIAL, &k->partial, s);
         k->partial.chunk++;
-        ++*(o->is_swapped ? &x->swap.n_sent : &k->n_partials);
+        l->n_sent++;
         has_moved = true;
     }
     return has_moved;
@@ -151,41 +150,26 @@ static bool send_partials(comm_t *c, int node)
 
 /* ---- what is combined here ---- */
 
-/* 1: it is of the next chunk; -1: of another call, and the cause is raised. */
-static int is_of_own(comm_t *c, int node, const struct tcp_header *h)
-{
-    struct net *x = c->engine.net;
-    const comm_work_t *w = engine_op(&c->engine, x->own.op)->work;
-    if (h->call == w->call && h->chunk == (uint32_t)x->own.chunk)
-        return 1;
-    watch_differs(c->watch, world_rank_at(c->world, node, c->local), h->call, c->rank, w->call);
-    return -1;
-}
-
 /* A swap's results are written where this node's partials lie: has the kernel taken those of the next chunk? */
-static bool is_own_sent(comm_t *c, int other)
+static bool is_own_sent(comm_t *c, int node, const struct lane *swaps)
 {
-    struct net *x = c->engine.net;
-    return x->swap.n_sent > x->swap.n_own && tcp_is_sent(c->tcp, other, x->own.op);
+    return swaps->n_sent > swaps->n_own && tcp_is_sent(c->tcp, node, c->engine.net->own.op);
 }
 
 /* 1: the partials of the next chunk are there; 0: not yet; -1: they are of another call, and the cause is raised. */
-static int is_complete(comm_t *c)
+static int is_complete(comm_t *c, const struct op *o)
 {
-    struct net *x = c->engine.net;
-    const struct swap *s = &x->swap;
-    if (engine_op(&c->engine, x->own.op)->is_swapped) {
-        if (s->n_got <= s->n_own || !is_own_sent(c, !c->node))
-            return 0;
-        return is_of_own(c, !c->node, &s->got[s->n_own % NET_WINDOW]);
-    }
     for (int k = 0; k < c->n_nodes; k++) {
+        const struct lane *l = lane_of(c, k, o);
+        const struct tcp_header *h = &l->got[l->n_own % NET_WINDOW];
         if (k == c->node)
             continue;
-        if (x->peers[k].n_got <= x->n_own)
+        if (l->n_got == l->n_own || (o->is_swapped && !is_own_sent(c, k, l)))
             return 0;
-        if (is_of_own(c, k, &x->peers[k].got[x->n_own % NET_WINDOW]) < 0)
+        if (h->call != o->work->call || h->chunk != (uint32_t)c->engine.net->own.chunk) {
+            watch_differs(c->watch, world_rank_at(c->world, k, c->local), h->call, c->rank, o->work->call);
             return -1;
+        }
     }
     return 1;
 }
@@ -194,7 +178,8 @@ static int is_complete(comm_t *c)
 static const void *partial_at(comm_t *c, const struct op *o, int node, size_t at, size_t n, size_t size)
 {
     struct net *x = c->engine.net;
-    const char *p = (o->is_swapped ? slot_at(c, c->node, x->swap.n_own) : slot_at(c, node, x->n_own)) + at;
+    const struct lane *l = lane_of(c, node, o);
+    const char *p = slot_at(x, l, l->n_own) + at;
     if (at % size == 0)
         return p;
     return memcpy(x->bounce + (size_t)node * ENGINE_TILE, p, n);
@@ -253,6 +238,15 @@ static bool is_gather_next(comm_t *c)
     return true;
 }
 
+/* Slots are free again. */
+static void have_combined(comm_t *c, const struct op *o)
+{
+    for (int k = 0; k < c->n_nodes; k++)
+        if (k != c->node)
+            lane_of(c, k, o)->n_own++;
+    c->engine.net->swaps.n_free = c->engine.net->swaps.n_own;
+}
+
 static void post_results(comm_t *c, const struct op *o, struct comm_span s)
 {
     for (int k = 0; k < c->n_nodes; k++)
@@ -272,11 +266,11 @@ static bool combine_next(comm_t *c)
             return false;
         spread(c, o, s);
     } else {
-        int rc = is_complete(c);
+        int rc = is_complete(c, o);
         if (rc <= 0)
             return rc < 0;
         combine(c, o, s);
-        ++*(o->is_swapped ? &x->swap.n_own : &x->n_own);
+        have_combined(c, o);
     }
     if (!o->is_swapped)
         post_results(c, o, s);
@@ -286,18 +280,23 @@ static bool combine_next(comm_t *c)
 
 /* ---- in ---- */
 
-static enum tcp_verdict partial_header(comm_t *c, int node, const struct tcp_header *h)
+/* The lane of a message; NULL: it is of none. */
+static struct lane *lane_of_message(comm_t *c, int node, const struct tcp_header *h)
 {
     struct net *x = c->engine.net;
-    struct peer *k = &x->peers[node];
-    bool is_swap = h->kind == TCP_SWAP;
+    if (h->kind == TCP_SWAP && c->n_nodes == 2)
+        return &x->swaps;
+    return h->kind == TCP_PARTIAL ? &x->peers[node].lane : NULL;
+}
+
+static enum tcp_verdict partial_header(comm_t *c, int node, struct lane *l, const struct tcp_header *h)
+{
+    struct net *x = c->engine.net;
     uint64_t mine = shm_call(&c->shm, c->local, h->number);
-    uint64_t n_got = is_swap ? x->swap.n_got : k->n_got, n_own = is_swap ? x->swap.n_own : x->n_own;
-    if (n_got - n_own >= NET_WINDOW || h->n_bytes > x->slot_bytes || (mine != 0 && mine != h->call))
+    if (l->n_got - l->n_own >= NET_WINDOW || h->n_bytes > x->slot_bytes || (mine != 0 && mine != h->call))
         return TCP_DIFFERS;
-    (is_swap ? x->swap.got : k->got)[n_got % NET_WINDOW] = *h;
-    return tcp_into(c->tcp, node, slot_at(c, is_swap ? c->node : node, n_got), h->n_bytes) < 0 ? TCP_NO_MEMORY
-                                                                                               : TCP_READ;
+    l->got[l->n_got % NET_WINDOW] = *h;
+    return tcp_into(c->tcp, node, slot_at(x, l, l->n_got), h->n_bytes) < 0 ? TCP_NO_MEMORY : TCP_READ;
 }
 
 static enum tcp_verdict result_header(comm_t *c, int node, const struct tcp_header *h)
@@ -323,8 +322,9 @@ static enum tcp_verdict result_header(comm_t *c, int node, const struct tcp_head
 static enum tcp_verdict on_header(void *ctx, int node, const struct tcp_header *h)
 {
     comm_t *c = ctx;
-    if (h->kind == TCP_PARTIAL || (h->kind == TCP_SWAP && c->n_nodes == 2))
-        return partial_header(c, node, h);
+    struct lane *l = lane_of_message(c, node, h);
+    if (l)
+        return partial_header(c, node, l, h);
     return h->kind == TCP_RESULT ? result_header(c, node, h) : TCP_DIFFERS;
 }
 
@@ -332,32 +332,28 @@ static void on_message(void *ctx, int node, const struct tcp_header *h)
 {
     comm_t *c = ctx;
     struct peer *k = &c->engine.net->peers[node];
-    if (h->kind == TCP_PARTIAL) {
-        k->n_got++;
-        return;
-    }
-    if (h->kind == TCP_SWAP) {
-        c->engine.net->swap.n_got++;
+    struct lane *l = lane_of_message(c, node, h);
+    if (l) {
+        l->n_got++;
         return;
     }
     const struct op *o = engine_op(&c->engine, k->result.op);
     if (!o->work->owned_only)
         spread(c, o, chunk_of(c, &k->result, node));
     k->result.chunk++;
-    k->n_results += o->work->kind == WORK_REDUCE;
+    k->lane.n_free += o->work->kind == WORK_REDUCE;
 }
 
 /* ---- the whole ---- */
 
 /* Does open operation n still have to be combined here, without that node's partial? */
-static bool lacks_partial(comm_t *c, const struct peer *k, uint64_t n)
+static bool lacks_partial(comm_t *c, int node, uint64_t n)
 {
     struct net *x = c->engine.net;
     settle(c, &x->own, c->node, OWN);
     const struct op *o = engine_op(&c->engine, x->own.op);
-    if (x->own.op > n || o->work->kind != WORK_REDUCE)
-        return false;
-    return o->is_swapped ? x->swap.n_got <= x->swap.n_own : k->n_got <= x->n_own;
+    const struct lane *l = lane_of(c, node, o);
+    return x->own.op <= n && o->work->kind == WORK_REDUCE && l->n_got == l->n_own;
 }
 
 /* Does open operation n wait for that node? */
@@ -366,7 +362,7 @@ static bool needs(comm_t *c, int node, uint64_t n)
     struct peer *k = &c->engine.net->peers[node];
     settle(c, &k->partial, node, PARTIALS);
     settle(c, &k->result, node, RESULTS);
-    return k->partial.op <= n || k->result.op <= n || lacks_partial(c, k, n) || !tcp_is_sent(c->tcp, node, n);
+    return k->partial.op <= n || k->result.op <= n || lacks_partial(c, node, n) || !tcp_is_sent(c->tcp, node, n);
 }
 
 /* Ends the oldest operation if it waits for nobody. */
@@ -417,14 +413,13 @@ bool net_step(comm_t *c)
  * each other's results would otherwise blame each other. */
 int net_suspect(comm_t *c)
 {
-    struct net *x = c->engine.net;
     uint64_t n = c->engine.reduced + 1;
     int found = -1;
     bool found_lacks = false;
     for (int k = 0; k < c->n_nodes; k++) {
         if (k == c->node || !needs(c, k, n))
             continue;
-        bool lacks = lacks_partial(c, &x->peers[k], n);
+        bool lacks = lacks_partial(c, k, n);
         bool is_older = found < 0 || tcp_moved_ns(c->tcp, k) < tcp_moved_ns(c->tcp, found);
         if (found < 0 || (lacks && !found_lacks) || (lacks == found_lacks && is_older)) {
             found = k;
@@ -450,8 +445,12 @@ int net_init(comm_t *c, ddp_error_t *errp)
     if (!x->peers || !x->scratch || !x->bounce)
         return error_errno(errp, "communicator");
     x->own.op = 1;
-    for (size_t k = 0; k < n; k++)
-        x->peers[k].partial.op = x->peers[k].result.op = 1;
+    for (size_t k = 0; k < n; k++) {
+        char *slots = x->scratch + k * NET_WINDOW * x->slot_bytes;
+        x->peers[k] = (struct peer){.partial.op = 1, .result.op = 1, .lane = {.window = NET_WINDOW, .slots = slots}};
+        if ((int)k == c->node)
+            x->swaps = (struct lane){.window = NET_WINDOW / 2, .slots = slots};
+    }
     tcp_set_handler(c->tcp, &(struct tcp_handler){c, on_header, on_message});
     return 0;
 }
