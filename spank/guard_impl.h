@@ -1,8 +1,10 @@
 /* guard_impl.h - what the files of guard.h share: guard.c (the fork, and what is done once), guard_watch.c (beside a
- * program), guard_activity.c (whether that computes) and guard_death.c (what is said of its end). */
+ * program), guard_activity.c (whether that computes), guard_srun.c (whether srun is there) and guard_death.c (what is
+ * said of its end). */
 #ifndef DDP_SPANK_GUARD_IMPL_H
 #define DDP_SPANK_GUARD_IMPL_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -71,6 +73,12 @@ bool guard_is_by_stop(const struct guard *g);
 
 int guard_activity_wait_ms(const struct guard *g); /* -1: for ever */
 void guard_activity_step(struct guard *g);
+
+/* ---- guard_srun.c ---- */
+
+struct pollfd guard_srun_poll(struct guard *g); /* what to poll for; fd -1: nothing */
+int guard_srun_wait_ms(const struct guard *g);  /* -1: for ever */
+void guard_srun_step(struct guard *g);
 
 /* ---- guard_watch.c ---- */
 

@@ -368,36 +368,6 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
         kill_orphans(signo);
 }
 
-/* The root does, whose place another may have taken. */
-static void watch_srun(struct guard *g)
-{
-    if (g->has_srun || !guard_keeps_time(g))
-        return;
-    g->has_srun = true;
-    g->srun = *g->f.srun_port ? lifeline_open(g->f.srun_host, g->f.srun_port) : NULL;
-}
-
-/* When the step ends for want of srun; 0: it is there. Where Slurm ends a job, the batch script and its srun go first;
- * its SIGTERM may come behind that, from when on programs save, and Slurm says how long. */
-static uint64_t srun_due(const struct guard *g)
-{
-    bool may_save = g->is_asked || g->is_stopped || g->end_at;
-    return g->srun_gone ? g->srun_gone + (may_save ? GUARD_STOP_KILL_S : GUARD_TERM_S) * NS_PER_S : 0;
-}
-
-/* Nobody hears what the step says, nor waits for it. */
-static void step_srun(struct guard *g)
-{
-    if (g->srun && lifeline_step(g->srun))
-        g->srun_gone = deadline_in(0);
-    if (g->guards && g->srun_gone && deadline_left_ns(srun_due(g)) == 0) {
-        struct death d = {.kind = DEATH_SRUN, .rank = g->f.rank};
-        snprintf(d.node, sizeof d.node, "%s", g->f.name);
-        g->srun_gone = 0;
-        guards_report(g->guards, &d);
-    }
-}
-
 static void step_stop(struct guard *g)
 {
     step_end(g);
@@ -430,10 +400,9 @@ static int earlier(int ms, int other)
 static int wait_ms(const struct guard *g)
 {
     const uint64_t when[] = {g->said.kind == DEATH_NONE ? g->verdict_until : 0, g->term_at, g->kill_at, g->end_at,
-                             srun_due(g),
                              guard_stop_is_busy(&g->stop) || g->stop.is_released ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
-    ms = earlier(ms, g->srun ? lifeline_wait_ms(g->srun) : -1);
+    ms = earlier(ms, guard_srun_wait_ms(g));
     ms = earlier(ms, guard_keeps_time(g) || guard_stop_is_busy(&g->stop) ? guard_stop_wait_ms(&g->stop) : -1);
     ms = earlier(ms, g->has_ended ? -1 : guard_halt_wait_ms(&g->halt));
     ms = earlier(ms, guard_activity_wait_ms(g));
@@ -453,12 +422,10 @@ void guard_watch(struct guard *g)
             return;
         if (g->guards && guards_wants_requeue(g->guards) && !guard_stop_is_busy(&g->stop))
             continue; /* it is asked for above */
-        watch_srun(g);
         struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
                              {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN},
                              {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN},
-                             {.fd = g->srun ? lifeline_fd(g->srun) : -1,
-                              .events = g->srun ? lifeline_events(g->srun) : 0},
+                             guard_srun_poll(g),
                              {.fd = guard_stop_fd(&g->stop), .events = POLLIN},
                              {.fd = guard_record_fd(&g->record), .events = POLLIN},
                              {.fd = g->waiting.child.in, .events = POLLIN}};
@@ -470,7 +437,7 @@ void guard_watch(struct guard *g)
         if (p[3].revents)
             step_door(g);
         step_record(g);
-        step_srun(g);
+        guard_srun_step(g);
         step_halt(g);
         if (g->guards)
             guards_step(g->guards);

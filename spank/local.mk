@@ -23,6 +23,7 @@ libspankcore_la_SOURCES = \
 	%D%/guard_process.c %D%/guard_process.h \
 	%D%/guard_halt.c %D%/guard_halt.h \
 	%D%/guard_record.c %D%/guard_record.h \
+	%D%/guard_srun.c \
 	%D%/guard_stop.c %D%/guard_stop.h \
 	%D%/guard_waits.c %D%/guard_waits.h \
 	%D%/guard_watch.c \

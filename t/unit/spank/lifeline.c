@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "spank/guard_impl.h"
 #include "spank/lifeline.h"
 
 static const char right[] = "000102030405060708090a0b0c0d0e0f00";
@@ -127,6 +128,27 @@ static void who_was_never_reached_is_not_missed(void **state)
     assert_null(lifeline_open(NULL, port));
 }
 
+/* One polls for srun, sees it gone, and then sleeps: nobody is there to whom to tell it. */
+static void a_guard_that_knows_no_others_sleeps_on(void **state)
+{
+    (void)state;
+    pid_t pid = start(false, NULL);
+    struct guard g = {.f.srun_host = "127.0.0.1"};
+    snprintf(g.f.srun_port, sizeof g.f.srun_port, "%s", port);
+    for (bool is_ended = false, is_held = false; guard_srun_poll(&g).fd >= 0 || guard_srun_wait_ms(&g) > 0;) {
+        struct pollfd p = guard_srun_poll(&g);
+        poll(&p, 1, guard_srun_wait_ms(&g));
+        guard_srun_step(&g);
+        is_held = is_held || guard_srun_wait_ms(&g) < 0;
+        if (is_held && !is_ended) {
+            end(pid);
+            is_ended = true;
+        }
+    }
+    assert_int_equal(guard_srun_wait_ms(&g), -1);
+    drop(g.srun);
+}
+
 /* A guard, connected. */
 static lifeline_t *connected(void)
 {
@@ -217,6 +239,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(its_end_is_seen),
     cmocka_unit_test(a_connection_that_ends_is_not_its_end),
     cmocka_unit_test(who_was_never_reached_is_not_missed),
+    cmocka_unit_test(a_guard_that_knows_no_others_sleeps_on),
     cmocka_unit_test(srun_ends_for_its_last_guard_alone),
     cmocka_unit_test(it_hears_late_and_does_not_wait_for_ever),
     cmocka_unit_test(strangers_end_nothing),
