@@ -64,19 +64,25 @@ static void a_call_during_a_look_is_heard(void **state)
     idle_clear(&in_look);
 }
 
-static void *call_when_looks_are_over(void *arg)
+static void wait_until_looks_are_over(struct idle *i)
 {
-    struct idle *i = arg;
     for (bool is_over = false; !is_over;) {
         pthread_mutex_lock(&i->lock);
-        is_over = i->looks == 0;
+        is_over = i->looks == 0 && !i->is_looking;
         pthread_mutex_unlock(&i->lock);
     }
-    idle_wake(i);
+}
+
+static void *start_and_call(void *arg)
+{
+    wait_until_looks_are_over(arg);
+    idle_wake_soon(arg);
+    wait_until_looks_are_over(arg);
+    idle_wake(arg);
     return NULL;
 }
 
-static void looks_are_few_and_a_call_comes_after_them(void **state)
+static void looks_are_few_and_begin_anew_at_a_start(void **state)
 {
     (void)state;
     struct idle i;
@@ -85,10 +91,10 @@ static void looks_are_few_and_a_call_comes_after_them(void **state)
     idle_init(&i);
     idle_wake_soon(&i);
     int looks = i.looks;
-    assert_int_equal(thread_start(&t, call_when_looks_are_over, &i), 0);
+    assert_int_equal(thread_start(&t, start_and_call, &i), 0);
     idle_wait(&i, never, &n);
     pthread_join(t, NULL);
-    assert_int_equal(n, looks);
+    assert_int_equal(n, 2 * looks);
     idle_clear(&i);
 }
 
@@ -96,6 +102,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_call_ends_a_sleep_that_has_not_begun),
     cmocka_unit_test(looks_end_where_works_are_left),
     cmocka_unit_test(a_call_during_a_look_is_heard),
-    cmocka_unit_test(looks_are_few_and_a_call_comes_after_them),
+    cmocka_unit_test(looks_are_few_and_begin_anew_at_a_start),
 };
 UNIT_MAIN(tests)
