@@ -18,6 +18,9 @@ run "$python" -c 'import safetensors.torch as s, sys; print(sorted(s.load_file(s
     "$tmp/torch/step-00000002/model-00001-of-00001.safetensors"
 like "... as safetensors reads them" "$rc:$out$err" "^(0:0.bias|1:.*No module named 'safetensors')"
 
+run "$python" "$top_srcdir/t/lib/pyprobe.py" inner "$tmp/inner"
+is "an optimizer within an optimizer, of which its state_dict() is silent, is missed" "$rc:$out$err" 0:ok
+
 run_deadline=300 run "$python" "$top_srcdir/t/lib/pyprobe.py" kept "$tmp/kept" # seven lives, on a busy machine
 is "... and after an epoch's end, also where a DataLoader's workers persist" "$rc:$out" "0:ok" || diag "$err"
 

@@ -353,6 +353,7 @@ def wrapper_of(optimizer):
     class Wrapper(torch.optim.Optimizer):
         def __init__(self):
             self.param_groups, self.state = optimizer.param_groups, optimizer.state
+            self.optimizer = optimizer
 
         def state_dict(self):
             return {"n": 1}
@@ -363,6 +364,20 @@ def wrapper_of(optimizer):
         def step(self, closure=None):
             return optimizer.step()
     return Wrapper()
+
+
+def inner(folder):
+    """As SAM has one."""
+    import torch
+    model = torch.nn.Linear(3, 2)
+    outer = torch.optim.Optimizer(model.parameters(), {})
+    outer.base = torch.optim.SGD(model.parameters(), .1, momentum=.9)
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, model=model, outer=outer)
+    model(torch.rand(1, 3)).sum().backward()
+    outer.base.step()
+    refused("half of an optimizer", ckpt.step, "outer.base is an optimizer whose state outer.state_dict() leaves out: "
+            "give it, too: base=outer.base")
+    say("ok")
 
 
 def text_of(things):
@@ -636,7 +651,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, torch, progress, record, goodput, parts, wrong, draws, kept, seeds, used)
+          fails, torch, progress, record, goodput, parts, wrong, inner, draws, kept, seeds, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):

@@ -49,6 +49,15 @@ def _data(state, code):
     return [_data(v, code) for v in state] if type(state) is list else state
 
 
+def _is_optimizer(thing):
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.optim.Optimizer)
+
+
+def _tensors_of(optimizer):
+    return [v for state in optimizer.state.values() for v in state.values() if hasattr(v, "data_ptr")]
+
+
 def _is_state(thing):
     """A state_dict of PyTorch's: one that is loaded back has to go to what it was made of, which a dict cannot say."""
     return isinstance(thing, dict) and (hasattr(thing, "_metadata") or thing.keys() == {"state", "param_groups"})
@@ -92,8 +101,8 @@ class Checkpoint:
         self._is_copying = False
         self.resumed = self._resume()
         self._job.has_checkpoint = True
-        for thing in self._optimizers():
-            self._guard(thing)
+        for optimizer in self._optimizers().values():
+            self._guard(optimizer)
 
     @property
     def steps(self):
@@ -106,7 +115,9 @@ class Checkpoint:
         """To be called after each optimizer.step(), on every rank: the step is done. Begins a checkpoint where one is
         due; where the job is asked to stop, saves, has it requeued (--ddp=on,requeue=auto), and raises Stopped."""
         if self._declared is None:
-            self._declare(self._collect()[1])
+            tensors = self._collect()[1]
+            self._check_inner(tensors)
+            self._declare(tensors)
         done = self._job.step()
         for sampler in self._samplers:
             sampler.step()
@@ -146,8 +157,7 @@ class Checkpoint:
     # ---- saving ----
 
     def _optimizers(self):
-        torch = sys.modules.get("torch")
-        return [t for t in self._things.values() if torch and isinstance(t, torch.optim.Optimizer)]
+        return {name: thing for name, thing in self._things.items() if _is_optimizer(thing)}
 
     def _guard(self, optimizer):
         """Parameters change in optimizer.step(): not before they are copied."""
@@ -169,11 +179,9 @@ class Checkpoint:
 
     def _replicated(self):
         """Where the tensors lie that are the same on all ranks and change in optimizer.step() alone."""
-        tensors = [p for o in self._optimizers() for group in o.param_groups for p in group["params"]]
-        for optimizer in self._optimizers():
-            for state in optimizer.state.values():
-                tensors += [v for v in state.values() if hasattr(v, "data_ptr")]
-        return {t.data_ptr() for t in tensors}
+        optimizers = self._optimizers().values()
+        tensors = [p for o in optimizers for group in o.param_groups for p in group["params"]]
+        return {t.data_ptr() for t in tensors + [t for o in optimizers for t in _tensors_of(o)]}
 
     def _collect(self):
         """The text, and (group, name, tensor, is replicated) of each tensor."""
@@ -187,6 +195,15 @@ class Checkpoint:
         # A thing called rng comes last: its tensors are of one group with the random numbers.
         all_of.sort(key=lambda a: (a[0] == "rng", list(self._things).index(a[0]), not a[3]))
         return json.dumps({"format": FORMAT, "things": tree}, allow_nan=False), all_of
+
+    def _check_inner(self, tensors):
+        """That of an optimizer which another one wraps is saved, too: SAM's state_dict(), for one, leaves it out."""
+        saved = {t.data_ptr() for _, _, t, _ in tensors}
+        for name, optimizer in self._optimizers().items():
+            for attribute, inner in vars(optimizer).items():
+                if _is_optimizer(inner) and any(t.numel() and t.data_ptr() not in saved for t in _tensors_of(inner)):
+                    raise Error(f"Checkpoint: {name}.{attribute} is an optimizer whose state {name}.state_dict() leaves "
+                                f"out: give it, too: {attribute}={name}.{attribute}")
 
     def _owners(self, tensors):
         """-1: libddp reads it where it lies, and splits it over the ranks. What has to be copied is written by one
