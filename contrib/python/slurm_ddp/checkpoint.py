@@ -201,7 +201,8 @@ class Checkpoint:
         saved = {t.data_ptr() for _, _, t, _ in tensors}
         for name, optimizer in self._optimizers().items():
             for attribute, inner in vars(optimizer).items():
-                if _is_optimizer(inner) and any(t.numel() and t.data_ptr() not in saved for t in _tensors_of(inner)):
+                held = _tensors_of(inner) if _is_optimizer(inner) else ()
+                if any(t.numel() and t.data_ptr() not in saved for t in held):
                     raise Error(f"Checkpoint: {name}.{attribute} is an optimizer whose state {name}.state_dict() leaves "
                                 f"out: give it, too: {attribute}={name}.{attribute}")
 
