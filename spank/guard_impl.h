@@ -76,8 +76,8 @@ void guard_activity_step(struct guard *g);
 
 /* ---- guard_srun.c ---- */
 
-struct pollfd guard_srun_poll(struct guard *g); /* what to poll for; fd -1: nothing */
-int guard_srun_wait_ms(const struct guard *g);  /* -1: for ever */
+struct pollfd guard_srun_poll(struct guard *g, bool is_root); /* what to poll for; fd -1: nothing */
+int guard_srun_wait_ms(const struct guard *g);                /* -1: for ever */
 void guard_srun_step(struct guard *g);
 
 /* ---- guard_watch.c ---- */

@@ -14,9 +14,9 @@ static uint64_t due(const struct guard *g)
     return g->srun_gone ? g->srun_gone + (may_save ? GUARD_STOP_KILL_S : GUARD_TERM_S) * NS_PER_S : 0;
 }
 
-struct pollfd guard_srun_poll(struct guard *g)
+struct pollfd guard_srun_poll(struct guard *g, bool is_root)
 {
-    if (!g->has_srun && guard_keeps_time(g)) {
+    if (!g->has_srun && is_root) {
         g->has_srun = true;
         g->srun = *g->f.srun_port ? lifeline_open(g->f.srun_host, g->f.srun_port) : NULL;
     }

@@ -425,7 +425,7 @@ void guard_watch(struct guard *g)
         struct pollfd p[] = {{.fd = g->signals, .events = POLLIN}, {.fd = g->stepd, .events = POLLIN},
                              {.fd = g->guards ? guards_fd(g->guards) : -1, .events = POLLIN},
                              {.fd = g->door ? guard_door_fd(g->door) : -1, .events = POLLIN},
-                             guard_srun_poll(g),
+                             guard_srun_poll(g, guard_keeps_time(g)),
                              {.fd = guard_stop_fd(&g->stop), .events = POLLIN},
                              {.fd = guard_record_fd(&g->record), .events = POLLIN},
                              {.fd = g->waiting.child.in, .events = POLLIN}};

@@ -135,8 +135,8 @@ static void a_guard_that_knows_no_others_sleeps_on(void **state)
     pid_t pid = start(false, NULL);
     struct guard g = {.f.srun_host = "127.0.0.1"};
     snprintf(g.f.srun_port, sizeof g.f.srun_port, "%s", port);
-    for (bool is_ended = false, is_held = false; guard_srun_poll(&g).fd >= 0 || guard_srun_wait_ms(&g) > 0;) {
-        struct pollfd p = guard_srun_poll(&g);
+    for (bool is_ended = false, is_held = false; guard_srun_poll(&g, true).fd >= 0 || guard_srun_wait_ms(&g) > 0;) {
+        struct pollfd p = guard_srun_poll(&g, true);
         poll(&p, 1, guard_srun_wait_ms(&g));
         guard_srun_step(&g);
         is_held = is_held || guard_srun_wait_ms(&g) < 0;
