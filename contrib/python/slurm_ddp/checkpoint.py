@@ -203,8 +203,8 @@ class Checkpoint:
             for attribute, inner in vars(optimizer).items():
                 held = _tensors_of(inner) if _is_optimizer(inner) else ()
                 if any(t.numel() and t.data_ptr() not in saved for t in held):
-                    raise Error(f"Checkpoint: {name}.{attribute} is an optimizer whose state {name}.state_dict() leaves "
-                                f"out: give it, too: {attribute}={name}.{attribute}")
+                    raise Error(f"Checkpoint: {name}.{attribute} is an optimizer whose state {name}.state_dict() "
+                                f"leaves out: give it, too: {attribute}={name}.{attribute}")
 
     def _owners(self, tensors):
         """-1: libddp reads it where it lies, and splits it over the ranks. What has to be copied is written by one
