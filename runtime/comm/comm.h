@@ -128,7 +128,7 @@ bool comm_is_done(const comm_work_t *w); /* cheap; makes no progress */
  * for. */
 int comm_wait(comm_work_t *w, ddp_error_t *errp);
 
-/* The pieces of the ranges that this rank owns: the part of a reduction that it computes, and that owned_only gives
+/* The pieces of the ranges that this rank owns: the part of a reduction that it visits, and that owned_only gives
  * results for. Each element has exactly one owner, which stays the same for the communicator's life. */
 struct comm_pieces comm_owned(const comm_t *c, const struct comm_range *ranges, size_t n_ranges, size_t unit_bytes);
 
