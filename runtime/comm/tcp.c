@@ -1,5 +1,5 @@
 /* Messages over connections. The system calls are few: one sendmsg() takes several messages, and one recvmsg() the rest
- * of a message with the header behind it.
+ * of a message with what lies behind it, up to TCP_AHEAD bytes.
  *
  * Sends copy (no MSG_ZEROCOPY): with it the memory would have to rest until the kernel's notice of completion has been
  * read, and results are overwritten by the next step; sent without that, messages arrived with other bytes. */
@@ -151,10 +151,8 @@ static void finish_message(struct tcp *t, int node)
     if (c->h.kind != TCP_EXCHANGE)
         t->handler.message(t->handler.ctx, node, &c->h);
     c->is_reading = false;
+    c->n_header = 0;
     tcp_memory_empty(&c->in);
-    c->h = c->next;
-    c->n_header = c->n_next;
-    c->n_next = 0;
 }
 
 /* The verdict on an exchange's header, c->h. */
@@ -196,49 +194,69 @@ static int judge(struct tcp *t, int node, watch_t *w)
     return -1;
 }
 
-/* Reads what belongs to the present message, or a header. Returns what recvmsg does. */
-static ssize_t receive(struct tcp_conn *c)
+static size_t copy_ahead(struct tcp_conn *c, void *to, size_t n)
+{
+    size_t left = c->n_ahead - c->at_ahead;
+    n = n < left ? n : left;
+    memcpy(to, c->ahead + c->at_ahead, n);
+    c->at_ahead += n;
+    return n;
+}
+
+/* Takes what was read ahead for the header, or for the memory of a message that is being read. */
+static void take_ahead(struct tcp_conn *c)
+{
+    if (!c->is_reading)
+        c->n_header += copy_ahead(c, (char *)&c->h + c->n_header, sizeof c->h - c->n_header);
+    while (c->is_reading && c->in.at < c->in.n && c->at_ahead < c->n_ahead) {
+        const struct iovec *v = &c->in.v[c->in.at];
+        advance(c->in.v, c->in.n, &c->in.at, copy_ahead(c, v->iov_base, v->iov_len));
+    }
+}
+
+/* Reads what the present message lacks, and what lies behind it ahead. Returns the bytes read; *ret_is_all: the socket
+ * has no more now. */
+static size_t receive(struct tcp_conn *c, bool *ret_is_all)
 {
     struct iovec v[IOV_BATCH];
-    size_t n_v = 0;
-    if (!c->is_reading)
-        return recv(c->fd, (char *)&c->h + c->n_header, sizeof c->h - c->n_header, MSG_DONTWAIT);
+    size_t n_v = 0, n_asked = 0;
     for (size_t i = c->in.at; i < c->in.n && n_v < IOV_BATCH - 1; i++)
         v[n_v++] = c->in.v[i];
     if (n_v == c->in.n - c->in.at)
-        v[n_v++] = (struct iovec){&c->next, sizeof c->next};
+        v[n_v++] = (struct iovec){c->ahead, sizeof c->ahead};
+    for (size_t i = 0; i < n_v; i++)
+        n_asked += v[i].iov_len;
     struct msghdr m = {.msg_iov = v, .msg_iovlen = n_v};
-    return recvmsg(c->fd, &m, MSG_DONTWAIT);
+    ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT);
+    *ret_is_all = n < (ssize_t)n_asked;
+    if (n <= 0) {
+        lose(c, n);
+        return 0;
+    }
+    c->at_ahead = 0;
+    c->n_ahead = advance(c->in.v, c->in.n, &c->in.at, (size_t)n);
+    return (size_t)n;
 }
 
 static int pump_in(struct tcp *t, int node, watch_t *w)
 {
     struct tcp_conn *c = &t->conns[node];
-    int has_moved = 0;
-    for (int i = 0; i < TURNS; i++) {
+    bool has_moved = false, is_all = c->is_lost;
+    for (int n_turns = 0;;) {
+        take_ahead(c);
         if (!c->is_reading && c->n_header == sizeof c->h) {
             int rc = judge(t, node, w);
             if (rc <= 0)
                 return rc < 0 ? -1 : has_moved;
-        }
-        if (c->is_reading && c->in.at == c->in.n) { /* nothing follows the header, or all has come */
+        } else if (c->is_reading && c->in.at == c->in.n) { /* nothing follows the header, or all has come */
             finish_message(t, node);
-            has_moved = 1;
-            continue;
+            has_moved = true;
+        } else if (!is_all && n_turns++ < TURNS) {
+            has_moved = receive(c, &is_all) > 0 || has_moved;
+        } else {
+            return has_moved;
         }
-        ssize_t n = c->is_lost ? -1 : receive(c);
-        if (n <= 0) {
-            if (!c->is_lost)
-                lose(c, n);
-            break;
-        }
-        has_moved = 1;
-        if (c->is_reading)
-            c->n_next = advance(c->in.v, c->in.n, &c->in.at, (size_t)n);
-        else
-            c->n_header += (size_t)n;
     }
-    return has_moved;
 }
 
 /* ---- both ---- */

@@ -6,6 +6,9 @@
 
 #include "runtime/comm/tcp.h"
 
+/* Bytes read ahead: a small message comes with its header. Of a large one so many are copied once more. */
+enum { TCP_AHEAD = 4096 };
+
 struct tcp_message {
     struct tcp_message *next;
     uint64_t tag;
@@ -25,9 +28,11 @@ struct tcp_conn {
     int rank, fd; /* fd -1: this node itself */
     struct tcp_message *out, **out_end;
     struct tcp_message *sending; /* of the exchange that is being prepared */
-    struct tcp_header h, next;   /* of the message that is being read, and of the one after it */
-    size_t n_header, n_next;     /* bytes of h and of next that have arrived */
+    struct tcp_header h;         /* of the message that is being read */
+    size_t n_header;             /* bytes of it that have arrived */
     bool is_reading;             /* the header has been accepted: `in` is being filled */
+    char ahead[TCP_AHEAD];       /* bytes that came with those before them: [at_ahead, n_ahead) are still to be taken */
+    size_t at_ahead, n_ahead;
     struct tcp_memory in, expected; /* expected: what the present exchange receives */
     bool is_lost;
     int lost_errno; /* 0: closed */
