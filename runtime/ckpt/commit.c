@@ -106,15 +106,21 @@ struct commit {
     size_t n;
 };
 
+/* RENAMED -> nothing, unless dir is another job's by now: what has that name may be that job's checkpoint. */
+static void take_back(const struct commit *c)
+{
+    if (commit_check(c->dir, c->token, NULL) == 0)
+        savedir_remove(c->dir, c->done, NULL);
+}
+
 /* WRITTEN -> RENAMED */
 static int move(struct commit *c, ddp_error_t *errp)
 {
-    if (savedir_sync(&c->folder, errp) < 0 || savedir_remove(c->dir, c->done, errp) != 0 ||
-        savedir_rename(c->dir, c->saving, c->done, errp) < 0)
+    if (savedir_remove(c->dir, c->done, errp) != 0 || savedir_rename(c->dir, c->saving, c->done, errp) < 0)
         return -1;
     if (savedir_sync(c->dir, errp) == 0)
         return 0;
-    savedir_remove(c->dir, c->done, NULL);
+    take_back(c);
     return -1;
 }
 
@@ -152,7 +158,7 @@ static int exchange(struct commit *c, ddp_error_t *errp)
     if (savedir_enter(&old, c->dir, c->done, errp) < 0) /* a link, or another user's, stays where it is */
         return -1;
     savedir_close(&old);
-    if (savedir_sync(&c->folder, errp) < 0 || write_manifest(c, errp) < 0)
+    if (write_manifest(c, errp) < 0)
         return -1;
     if (renameat2(c->dir->fd, c->saving, c->dir->fd, c->done, RENAME_EXCHANGE) < 0)
         return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP
@@ -166,15 +172,17 @@ static int exchange(struct commit *c, ddp_error_t *errp)
 
 static int commit_in(struct commit *c, ddp_error_t *errp)
 {
+    /* The folder first: that may take long, and dir be another job's by then. */
+    if (savedir_sync(&c->folder, errp) < 0 || commit_check(c->dir, c->token, errp) < 0)
+        return -1;
     if (folder_has_manifest(c->dir->fd, c->done))
         return exchange(c, errp);
     if (move(c, errp) < 0)
         return -1;
-    if (write_manifest(c, errp) < 0) {
-        savedir_remove(c->dir, c->done, NULL);
-        return -1;
-    }
-    return 0;
+    if (write_manifest(c, errp) == 0)
+        return 0;
+    take_back(c);
+    return -1;
 }
 
 int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,

@@ -398,9 +398,15 @@ static void test_retain(void **state)
     assert_false(exists("step-00000020") || exists("step-00000010"));
 }
 
+static uint64_t others; /* step of a checkpoint that the other job then commits; 0: none */
+
 static void take_over(void)
 {
+    char name[32];
     assert_int_equal(clean(OTHER, NULL), 0);
+    folder_name(others, name);
+    if (others && !exists(name))
+        make_checkpoint(name, true);
 }
 
 static void test_taken_over(void **state)
@@ -444,6 +450,30 @@ static void test_taken_over(void **state)
     assert_error_has(e, "another job has begun to save there");
     assert_false(exists("step-00000040"));
     assert_true(is_checkpoint("step-00000050"));
+}
+
+/* This job stands still before a call, until the other one has come as far and has committed. */
+static void test_other_has_committed(void **state)
+{
+    (void)state;
+    others = 30;
+    for (int k = 0; k < 3; k++) {
+        bool is_taken = true;
+        has_same = k > 0;
+        cannot_exchange = k == 2;
+        for (int n = 0; is_taken; n++) {
+            make_history();
+            calls[0] = 0;
+            taken_at = n;
+            save(NULL);
+            is_taken = taken_at < 0;
+            taken_at = -1;
+            if (!check_promises())
+                fail_msg("the other job's checkpoint has gone; it came before call %d of\n%s", n, calls);
+        }
+    }
+    others = 0;
+    has_same = cannot_exchange = false;
 }
 
 static void test_same_step(void **state)
@@ -530,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_replaces_broken),
         cmocka_unit_test(test_retain),
         cmocka_unit_test(test_taken_over),
+        cmocka_unit_test(test_other_has_committed),
         cmocka_unit_test(test_same_step),
         cmocka_unit_test(test_forget),
         cmocka_unit_test(test_litter_that_stays),
