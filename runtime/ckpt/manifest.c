@@ -78,6 +78,17 @@ static int make_state(struct manifest_state *s, ddp_error_t *errp)
     return 0;
 }
 
+/* Heads are smaller (safetensors.h). */
+static int check_small(const struct files *f, ddp_error_t *errp)
+{
+    for (int i = 0; i < f->n_small; i++)
+        if (f->small[i].n_bytes > MANIFEST_HEAD_BYTES_MAX)
+            return error_set(errp, DDP_E_USAGE, EFBIG, "%s has %zu bytes, more than the %d MiB that are read back: "
+                             "make tensors of what is large in it", f->small[i].name, f->small[i].n_bytes,
+                             MANIFEST_HEAD_MIB_MAX);
+    return 0;
+}
+
 static void make_files(struct manifest *m, const struct files *f)
 {
     for (int i = 0; i < f->n_files; i++) {
@@ -98,7 +109,7 @@ int manifest_make(struct manifest *ret, const struct files *f, const uint64_t *c
                   const struct manifest_state *state, ddp_error_t *errp)
 {
     struct manifest m = {.state = *state};
-    if (make_state(&m.state, errp) < 0)
+    if (make_state(&m.state, errp) < 0 || check_small(f, errp) < 0)
         return -1;
     m.file = calloc((size_t)f->n_files + (size_t)f->n_small + 1, sizeof *m.file);
     m.tensor = calloc(f->n_tensors + 1, sizeof *m.tensor);

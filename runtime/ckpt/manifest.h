@@ -18,6 +18,8 @@
 #define MANIFEST_TEXT_MAX 511
 #define MANIFEST_MIB_MAX 32 /* more is neither written nor read; 131072 tensors of 80 characters have 31 MiB */
 #define MANIFEST_BYTES_MAX ((size_t)MANIFEST_MIB_MAX << 20)
+#define MANIFEST_HEAD_MIB_MAX 256 /* of a file's head, or a small file, which is read as one piece: likewise */
+#define MANIFEST_HEAD_BYTES_MAX ((size_t)MANIFEST_HEAD_MIB_MAX << 20)
 
 /* Where training is, and what its bits depend on. Texts are one line, empty where unknown. */
 struct manifest_state {

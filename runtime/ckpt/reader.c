@@ -18,7 +18,6 @@ _Static_assert(sizeof(off_t) == 8, "files over 2 GiB");
 #define CURE "restore it, or remove this checkpoint: then the one before it is used"
 #define PART_BYTES ((size_t)1 << 20) /* read and summed up at a time, so that the sum finds it in the cache */
 #define VERIFY_BYTES ((size_t)4 << 20)
-#define HEAD_BYTES_MAX ((size_t)256 << 20) /* of a head or a small file: what is read as one piece */
 
 /* The end of a path that is too long for an error's text. */
 static const char *brief(const char *path)
@@ -165,7 +164,7 @@ static int check_step(const char *path, const struct manifest *m, ddp_error_t *e
 
 static int check_head(int fd, const char *path, const struct manifest_file *f, ddp_error_t *errp)
 {
-    if (f->head_bytes > HEAD_BYTES_MAX)
+    if (f->head_bytes > MANIFEST_HEAD_BYTES_MAX)
         return broken(errp, path, f->name, "has a head that is too large");
     char *head = read_start(fd, (size_t)f->head_bytes, path, f->name, errp);
     if (!head)
@@ -211,7 +210,7 @@ char *reader_text(const char *path, const struct manifest *m, const char *name, 
     uint64_t n;
     while (f < end && strcmp(f->name, name) != 0)
         f++;
-    if (f == end || f->head_bytes > HEAD_BYTES_MAX) {
+    if (f == end || f->head_bytes > MANIFEST_HEAD_BYTES_MAX) {
         broken(errp, path, name, "is not in the manifest, or is too large");
         return NULL;
     }

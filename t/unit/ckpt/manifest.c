@@ -302,10 +302,29 @@ static void states_are_checked_when_made(void **state)
     free(text);
 }
 
+/* It would be committed, and no job could go on from it. */
+static void what_cannot_be_read_is_not_made(void **state)
+{
+    const size_t most = (size_t)256 << 20;
+    char *text = calloc(1, most + 1);
+    struct files_small small = {.name = "state.json", .text = text, .n_bytes = most + 1};
+    const struct files f = {.small = &small, .n_small = 1};
+    struct manifest m;
+    ddp_error_t e;
+    (void)state;
+    assert_non_null(text);
+    assert_int_equal(manifest_make(&m, &f, NULL, &a_state, &e), -1);
+    assert_error_has(e, "state.json has 268435457 bytes, more than the 256 MiB that are read back");
+    small.n_bytes = most;
+    assert_int_equal(manifest_make(&m, &f, NULL, &a_state, &e), 0);
+    manifest_clear(&m);
+    free(text);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_written_is_read),       cmocka_unit_test(every_change_is_seen),
     cmocka_unit_test(the_hostile_is_refused),        cmocka_unit_test(the_checksum_is_the_last_member),
     cmocka_unit_test(unknown_members_are_read_over), cmocka_unit_test(what_an_older_one_lacks_is_zero),
-    cmocka_unit_test(states_are_checked_when_made),
+    cmocka_unit_test(states_are_checked_when_made),  cmocka_unit_test(what_cannot_be_read_is_not_made),
 };
 UNIT_MAIN(tests)
