@@ -27,10 +27,11 @@ struct export
     char *part; /* [PART_BYTES] */
 };
 
+/* What follows a group's name in those of its files has one length (files.h). */
 static bool is_of(const char *file, const char *group)
 {
     size_t n = strlen(group);
-    return !strncmp(file, group, n) && file[n] == '-';
+    return !strncmp(file, group, n) && strlen(file + n) == strlen("-00001-of-00001.safetensors");
 }
 
 /* ---- in ---- */

@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/io.h"
 #include "runtime/ckpt/checksum.h"
+#include "runtime/ckpt/export.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
 #include "t/lib/ckptfolder.h"
@@ -219,6 +221,38 @@ static void there_are_more_files_than_may_be_open(void **state)
     files_clear(&f);
 }
 
+/* Not one with it whose name begins alike. */
+static void a_group_is_exported_alone(void **state)
+{
+    (void)state;
+    const char *path = at("groups");
+    struct st_tensor t[] = {ckptfolder_tensor("weight", ST_F32, 1, (uint64_t[]){4}),
+                            ckptfolder_tensor("other", ST_F32, 1, (uint64_t[]){4})};
+    struct files f;
+    struct manifest m;
+    struct st_head head;
+    struct export_file to;
+    ddp_error_t e = {0};
+    size_t n;
+    assert_int_equal(files_make(&f, (struct files_group[]){{"model-ema", t + 1, 1}, {"model", t, 1}}, 2, 4000, &e), 0);
+    ckptfolder_write(path, &f, &(struct manifest_state){.step = 5});
+    assert_int_equal(reader_open(path, &m, &e), 0);
+    snprintf(to.file, sizeof to.file, "%s", at("exported"));
+    snprintf(to.temporary, sizeof to.temporary, "%s", at("temporary"));
+    assert_int_equal(export_group(path, &m, "model", &to, &e), 0);
+    char *text = io_read_file(to.temporary, 1 << 20, &n, &e);
+    assert_non_null(text);
+    assert_int_equal(st_decode(text, st_head_bytes((unsigned char *)text, n, &e), n, &head, &e), 0);
+    assert_int_equal(head.n, 1);
+    assert_string_equal(head.tensor[0].name, "weight");
+    assert_int_equal(export_group(path, &m, "mod", &to, &e), -1);
+    assert_error_has(e, "no tensors in mod-*.safetensors");
+    st_clear(&head);
+    free(text);
+    manifest_clear(&m);
+    files_clear(&f);
+}
+
 static int make_dir(void **state)
 {
     (void)state;
@@ -238,6 +272,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tensors_are_read_in_parts),
     cmocka_unit_test(files_are_larger_than_4_gib),
     cmocka_unit_test(there_are_more_files_than_may_be_open),
+    cmocka_unit_test(a_group_is_exported_alone),
 };
 
 int main(void)
