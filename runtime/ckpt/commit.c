@@ -198,10 +198,17 @@ int commit(const struct savedir *dir, const char *token, uint64_t step, const ch
     return rc;
 }
 
-int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, ddp_error_t *errp)
+int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, const struct files *f,
+                   ddp_error_t *errp)
 {
+    struct savedir folder;
     char name[SAVING_MAX];
     saving_name(token, step, name);
+    if (f->n_small && savedir_enter(&folder, dir, name, NULL) == 0) {
+        for (int i = 0; i < f->n_small; i++)
+            savedir_remove_file(&folder, f->small[i].name, NULL);
+        savedir_close(&folder);
+    }
     return savedir_remove(dir, name, errp) == 0 ? 0 : -1;
 }
 

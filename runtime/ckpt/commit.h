@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "runtime/base/error.h"
+#include "runtime/ckpt/files.h"
 #include "runtime/ckpt/savedir.h"
 
 #define COMMIT_TOKEN_BYTES 8 /* 16 hexadecimal digits */
@@ -31,8 +32,10 @@ int commit_folder(const struct savedir *dir, const char *token, uint64_t step, s
 int commit(const struct savedir *dir, const char *token, uint64_t step, const char *manifest, size_t n,
            ddp_error_t *errp);
 
-/* Removes the folder of a save that is given up. */
-int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, ddp_error_t *errp);
+/* Removes the folder of a save of f that is given up: also what f has beside a checkpoint's usual files, for which
+ * savedir_remove would leave all. */
+int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, const struct files *f,
+                   ddp_error_t *errp);
 
 /* Removes all checkpoints up to step `newest` but the `keep` newest of them, and those beyond it up to `known`. Those
  * of `but` (NULL: none) stay, and count for none, as do links and other users' folders. Returns 0; *errp then names

@@ -75,7 +75,7 @@ static int give_up(struct save *save, ddp_error_t *errp)
     struct savedir dir;
     /* This first: a rank that has heard of it may end the job. */
     if (save->team->me.rank == 0 && checkpoint_enter(save, &dir, NULL) == 0) {
-        commit_abandon(&dir, c->token, c->state.step, NULL); /* the next job would do it */
+        commit_abandon(&dir, c->token, c->state.step, &c->plan.files, NULL); /* the next job would do it */
         if (c->is_clean && commit_check(&dir, c->token, &lost) < 0 && lost.code == EBUSY)
             own = &lost; /* rather than what that has led to: a file that has gone, say */
         savedir_close(&dir);

@@ -174,7 +174,7 @@ static int leave(const char *token)
 
 static int abandon(ddp_error_t *e)
 {
-    IN_FOLDER(e, commit_abandon(&at, TOKEN, 30, e));
+    IN_FOLDER(e, commit_abandon(&at, TOKEN, 30, &(struct files){0}, e));
 }
 
 static int make_saving(uint64_t step, struct savedir *ret, ddp_error_t *e)

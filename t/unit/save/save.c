@@ -128,6 +128,37 @@ static bool is_there(const char *name)
     return access(path, F_OK) == 0;
 }
 
+/* Rank 0's part is written by then, and in it what the program has attached. */
+static int fail_attached_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    char name[64];
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    CHECK(checkpoint_attach(&r.save, "merges.txt", "x", &e) == 0, "%s", e.text);
+    CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
+    snprintf(name, sizeof name, ".saving-%s-step-%08d", r.save.checkpoint.token, RIG_STEP);
+    if (rank == 1)
+        r.save.checkpoint.known.inode++; /* another folder has its name now */
+    CHECK(checkpoint_take(&r.save, test_folder, NULL, &e) == 0, "%s", e.text);
+    CHECK(checkpoint_settle(&r.save, &e) == 0, "%s", e.text);
+    CHECK(r.save.checkpoint.status.n_failed == 1, "committed");
+    CHECK(!is_there(name), "%s is left: %s", name, r.save.checkpoint.status.warning);
+    rig_close(&r);
+    return 0;
+}
+
+static void what_is_given_up_leaves_nothing_where_others_can_write(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_int_equal(chmod(test_folder, 0775), 0);
+    bool is_right = rig_run(fail_attached_rank, 2, &plain);
+    assert_int_equal(chmod(test_folder, 0755), 0);
+    assert_true(is_right);
+}
+
 static bool save_step_in(struct rig *r, uint64_t step, const char *dir)
 {
     ddp_error_t e = {0};
@@ -557,6 +588,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_does_not_fit_is_refused_by_name),
     IN_FOLDER(a_byte_that_changed_is_found),
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
+    IN_FOLDER(what_is_given_up_leaves_nothing_where_others_can_write),
     IN_FOLDER(who_has_lost_the_folder_says_so_at_once),
     IN_FOLDER(who_is_further_keeps_the_folder),
     IN_FOLDER(where_users_are_mapped_a_checkpoint_gets_its_name_back),
