@@ -34,7 +34,7 @@ struct port_facts {
  * draws are. The place within the block is (job + step) mod 16: steps of two jobs get the same port with a probability
  * of 16/n if their places are the same, else never. Without a draw n / 17 successive jobs with up to 16 steps each get
  * different ports, and a restarted step does not get the port of its last run, which may still be in TIME_WAIT. A range
- * of fewer than 16 ports is one block: n successive steps get different ports, and the draw changes nothing. */
+ * of fewer than 32 ports is one block: n successive steps get different ports, and the draw changes nothing. */
 int port_derive(const struct port_facts *f, struct port_range range);
 
 /* What else listens: the guards of a node (its number), programs that are started again (0). */
