@@ -171,7 +171,7 @@ static int choose_port(struct maker *m, int *ret, bool *ret_is_derived)
     return port_first_reserved(reserved, ret, m->errp);
 }
 
-static int make_master_port(struct maker *m, struct port_range ephemeral)
+static int make_master_port(struct maker *m, const struct port_ephemeral *ephemeral)
 {
     int port;
     bool is_derived;
@@ -179,9 +179,10 @@ static int make_master_port(struct maker *m, struct port_range ephemeral)
     if (choose_port(m, &port, &is_derived) < 0)
         return -1;
     const char *users = get_users(m, "MASTER_PORT");
-    if (!users && is_derived && port_in(port, ephemeral))
+    if (!users && is_derived && port_is_ephemeral(port, ephemeral))
         warn(m, "MASTER_PORT=%d lies among the ports that this node gives to any program (%d-%d) and may be taken: ask "
-             "for a port_min and port_max outside them in the site file", port, ephemeral.min, ephemeral.max);
+             "for a port_min and port_max outside them in the site file", port, ephemeral->range.min,
+             ephemeral->range.max);
     if (!users || m->o->key[KEY_PORT].is_set) /* else: a port of the user's choice contradicts nothing */
         offer(m, "MASTER_PORT", port, 1);
     snprintf(text, sizeof text, "%d", port);
@@ -350,7 +351,7 @@ static void make_torchrun(struct maker *m)
 }
 
 int environment_make(const struct step *step, const struct keys *o, const struct environment_place *place,
-                     struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret,
+                     const struct port_ephemeral *ephemeral, lookup_f lookup, void *arg, struct environment *ret,
                      ddp_error_t *errp)
 {
     struct maker m = {step, o, lookup, arg, ret, errp};

@@ -60,11 +60,11 @@ struct environment_place {
 void environment_forget(const char *set, lookup_f lookup, void *arg, void (*drop)(const char *name, void *arg));
 
 /* Fills *ret. Warnings are for the user, and only rank 0 gives them, so that each appears once: a variable of the
- * user's that contradicts the step, a MASTER_PORT within `ephemeral` (of this node), one task on a node with several
+ * user's that contradicts the step, a MASTER_PORT of `ephemeral` (of this node), one task on a node with several
  * GPUs, several MIG instances, fewer CPUs than SLURM_CPUS_PER_TASK says. 0, or -1 with DDP_E_USAGE or DDP_E_DATA:
  * resv_ports without reserved ports, or rank 0 is on another node than MASTER_ADDR would name. */
 int environment_make(const struct step *step, const struct keys *o, const struct environment_place *place,
-                     struct port_range ephemeral, lookup_f lookup, void *arg, struct environment *ret,
+                     const struct port_ephemeral *ephemeral, lookup_f lookup, void *arg, struct environment *ret,
                      ddp_error_t *errp);
 
 /* The value of one of e's variables; NULL: it has none of that name. */

@@ -61,3 +61,8 @@ bool port_in(int port, struct port_range range)
 {
     return port >= range.min && port <= range.max;
 }
+
+bool port_is_ephemeral(int port, const struct port_ephemeral *e)
+{
+    return port_in(port, e->range) && !num_list_has(e->reserved, port, port);
+}

@@ -59,4 +59,12 @@ bool port_ephemeral_parse(const char *text, struct port_range *ret);
 
 bool port_in(int port, struct port_range range);
 
+/* What the kernel gives to any program: the range, but for those of a list (num_list_has). */
+struct port_ephemeral {
+    struct port_range range;
+    const char *reserved; /* of /proc/sys/net/ipv4/ip_local_reserved_ports */
+};
+
+bool port_is_ephemeral(int port, const struct port_ephemeral *e);
+
 #endif

@@ -73,16 +73,24 @@ int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_
     return 0;
 }
 
-static struct port_range read_ephemeral(void)
+/* What a file of the kernel's says, as far as there is room: "" where it is not there. */
+static void read_kernel(const char *path, char *ret, size_t size)
 {
-    char text[64] = "";
-    struct port_range r = {0, 0};
-    int fd = open("/proc/sys/net/ipv4/ip_local_port_range", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
     io_close(fd);
-    if (n > 0)
-        port_ephemeral_parse(text, &r);
-    return r;
+    ret[n > 0 ? n : 0] = 0;
+}
+
+/* reserved: room for the list, of which ret borrows. */
+static struct port_ephemeral read_ephemeral(char *reserved, size_t size)
+{
+    char text[64];
+    struct port_ephemeral e = {.reserved = reserved};
+    read_kernel("/proc/sys/net/ipv4/ip_local_port_range", text, sizeof text);
+    port_ephemeral_parse(text, &e.range);
+    read_kernel("/proc/sys/net/ipv4/ip_local_reserved_ports", reserved, size);
+    return e;
 }
 
 static int load_cores(void *arg, uint64_t deadline, struct inventory *ret, ddp_error_t *errp)
@@ -241,7 +249,9 @@ static int make_environment(struct task *t, const struct guards_facts *guard, st
         p.nccl_socket_ifname = find_nccl(t, "NCCL_SOCKET_IFNAME", KEY_NCCL_SOCKET_IFNAME, interface);
         p.nccl_ib_hca = find_nccl(t, "NCCL_IB_HCA", KEY_NCCL_IB_HCA, NULL);
     }
-    return environment_make(&t->step, &t->o, &p, read_ephemeral(), t->r->lookup, t->r->arg, ret, errp);
+    char reserved[4096];
+    struct port_ephemeral e = read_ephemeral(reserved, sizeof reserved);
+    return environment_make(&t->step, &t->o, &p, &e, t->r->lookup, t->r->arg, ret, errp);
 }
 
 /* Who is to listen there would only say "address already in use", if that; its peers may meet somebody else. */

@@ -103,3 +103,17 @@ int num_bool(const char *text, bool *ret)
     }
     return fail(EINVAL);
 }
+
+bool num_list_has(const char *list, int low, int high)
+{
+    int first, last, n;
+    for (; low <= high && sscanf(list, "%d%n", &first, &n) == 1; list += n + (list[n] == ',')) {
+        list += n;
+        n = 0;
+        if (sscanf(list, "-%d%n", &last, &n) != 1)
+            last = first;
+        if (first <= low && low <= last)
+            low = last + 1;
+    }
+    return low > high;
+}

@@ -22,4 +22,7 @@ void num_format(double x, char *buf, size_t size);
 /* on|yes|true|1 or off|no|false|0. Same errors. */
 int num_bool(const char *text, bool *ret);
 
+/* True if all of low..high are in a list as "8080,20000-29999", in order as the kernel prints it. */
+bool num_list_has(const char *list, int low, int high);
+
 #endif

@@ -77,9 +77,6 @@ bool doctor_find_conf(const char *printed, const struct doctor_places *p, char *
  * them. False, and the name: it is in none. */
 bool doctor_find_plugin(const char *name, const char *dirs, char *ret, size_t size);
 
-/* True if all of low..high are in a list as "8080,20000-29999", in order as the kernel prints it. Pure. */
-bool doctor_has_ports(const char *list, int low, int high);
-
 /* The line of ddp.so, or NULL. */
 const struct doctor_line *doctor_own_line(const struct doctor *d);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/num.h"
 #include "runtime/cli/doctor.h"
 #include "spank/keys/site.h"
 
@@ -239,7 +240,7 @@ static bool are_handed_out(const struct doctor *d)
 {
     int low = d->port_min > d->own_port_min ? d->port_min : d->own_port_min;
     int high = d->port_max < d->own_port_max ? d->port_max : d->own_port_max;
-    return d->own_port_min && low <= high && !(d->reserved_ports && doctor_has_ports(d->reserved_ports, low, high));
+    return d->own_port_min && low <= high && !(d->reserved_ports && num_list_has(d->reserved_ports, low, high));
 }
 
 static void judge_ports(struct judge *j)

@@ -72,20 +72,6 @@ void doctor_parse(struct doctor *d, const char *file, const char *text,
     free(copy);
 }
 
-bool doctor_has_ports(const char *list, int low, int high)
-{
-    int first, last, n;
-    for (; low <= high && sscanf(list, "%d%n", &first, &n) == 1; list += n + (list[n] == ',')) {
-        list += n;
-        n = 0;
-        if (sscanf(list, "-%d%n", &last, &n) != 1)
-            last = first;
-        if (first <= low && low <= last)
-            low = last + 1;
-    }
-    return low > high;
-}
-
 const struct doctor_line *doctor_own_line(const struct doctor *d)
 {
     for (size_t i = 0; i < d->n_lines; i++) {

@@ -47,6 +47,14 @@ static void numbers_are_strict(void **state)
     assert_int_equal(num_bool("On", &b), -1);
 }
 
+static void lists_are_asked_whether_they_have_all(void **state)
+{
+    (void)state;
+    static const char list[] = "8080,20000-25000,25001-30000\n";
+    assert_true(num_list_has(list, 20000, 30000) && num_list_has(list, 8080, 8080));
+    assert_false(num_list_has(list, 8080, 20000) || num_list_has(list, 30000, 30001) || num_list_has("\n", 1, 1));
+}
+
 static void errors_are_one_line_that_fits(void **state)
 {
     (void)state;
@@ -241,6 +249,7 @@ static void durations_have_the_unit_that_fits(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
+    cmocka_unit_test(lists_are_asked_whether_they_have_all),
     cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
     cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(a_long_error_is_not_cut_within_a_character),
     cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),

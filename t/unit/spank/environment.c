@@ -14,7 +14,7 @@ static struct environment make_with(struct vars *v, const char *option, struct e
     struct step s;
     ddp_error_t e = {0};
     if (keys_resolve(option, lookup, v, NULL, &o, &e) < 0 || step_read(lookup, v, 2, &s, &e) < 0 ||
-        environment_make(&s, &o, &place, (struct port_range){32768, 60999}, lookup, v, &env, &e) < 0)
+        environment_make(&s, &o, &place, &(struct port_ephemeral){{32768, 60999}, ""}, lookup, v, &env, &e) < 0)
         fail_msg("%s", e.text);
     for (size_t i = 0; i < env.n_vars; i++)
         put(v, env.var[i].name, env.var[i].value);
@@ -488,18 +488,21 @@ static void what_cannot_work_is_refused(void **state)
     struct step s;
     ddp_error_t e = {0};
     struct environment_place place = {.n_cpus = 4, .n_cores = 4, .n_sharing = 1, .n_same = 1, .device = -1};
-    struct port_range ephemeral = {20000, 40000};
+    struct port_ephemeral ephemeral = {{20000, 40000}, "8080"};
     put(&v, "SLURM_PROCID", "0"); /* on n2, as --distribution=arbitrary may have it */
     assert_int_equal(step_read(lookup, &v, 2, &s, &e), 0);
     assert_int_equal(keys_resolve("on", lookup, &v, NULL, &o, &e), 0);
-    assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), -1);
+    assert_int_equal(environment_make(&s, &o, &place, &ephemeral, lookup, &v, &env, &e), -1);
     assert_error_has(e, "set MASTER_ADDR=n2");
     put(&v, "MASTER_ADDR", "n2");
-    assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), 0);
+    assert_int_equal(environment_make(&s, &o, &place, &ephemeral, lookup, &v, &env, &e), 0);
     assert_int_equal(env.n_warnings, 1);
     assert_non_null(strstr(env.warning[0], "port_min"));
+    ephemeral.reserved = "8080,20000-29999\n"; /* set aside, as a site may */
+    assert_int_equal(environment_make(&s, &o, &place, &ephemeral, lookup, &v, &env, &e), 0);
+    assert_int_equal(env.n_warnings, 0);
     assert_int_equal(keys_resolve("resv_ports", lookup, &v, NULL, &o, &e), 0);
-    assert_int_equal(environment_make(&s, &o, &place, ephemeral, lookup, &v, &env, &e), -1);
+    assert_int_equal(environment_make(&s, &o, &place, &ephemeral, lookup, &v, &env, &e), -1);
     assert_error_has(e, "--resv-ports");
 }
 
