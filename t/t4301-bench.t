@@ -103,7 +103,7 @@ run "$ddp" run -n 2 --boot "unix:$tmp/boot" "$ddp" bench allreduce -b 4K -e 4K -
 is "ranks meet at the path that was named" "$rc" 0 || diag "$err"
 ok "... which is gone afterwards" test ! -e "$tmp/boot"
 run "$ddp" run -n 2 --boot nowhere true
-like "a place that is none" "$err" 'boot address "nowhere" is not unix:'
+like "a place that is none is a wrong command line" "$rc:$err" '^2:.*boot address "nowhere" is not unix:'
 
 # --- contrib/bench/peers: what needs no peer ---
 peers=$top_srcdir/contrib/bench/peers

@@ -25,6 +25,7 @@
 #include "pmix/boot_server.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/cli/cli.h"
 #include "runtime/cli/job.h"
 #include "runtime/ddp.h"
 
@@ -265,7 +266,7 @@ int job_supervise(const struct job *job, int front_fd, const sigset_t *sigmask, 
     ddp_error_t e;
     if (prepare(&s, token, &e) < 0) {
         fprintf(stderr, "ddp run: %s\n", e.text);
-        s.exit_code = 1;
+        s.exit_code = e.domain == DDP_E_USAGE ? CLI_USAGE : EXIT_FAILURE;
     } else {
         s.exit_code = start(&s, token, sigmask);
         if (s.exit_code == 0)
