@@ -101,6 +101,8 @@ refuses "... whose tokens are as they were" 1 'guide.bin: token 299 at byte offs
 refuses "no shard" 1 'magic.bin: not a token shard' --data "$tmp/magic.bin"
 refuses "token beyond the vocabulary" 1 'good.bin: token 300 at byte offset 1[0-9]*.*--vocab 301' \
     --data "$tmp/good.bin" --batch 1
+refuses "bytes beyond it" 1 ': token [0-9]* at byte .* vocabulary of 100: bytes need --vocab 256$' \
+    --data $data --vocab 100
 refuses "too little data" 1 '50 tokens.*--context' --data "$tmp/short"
 refuses "too little validation data" 1 '--val: 50 tokens' --data $data --val "$tmp/short"
 refuses "batch larger than the data" 2 '--batch=100000.*smaller' --data $data --batch 100000

@@ -245,7 +245,9 @@ static uint64_t byte_offset(const tokens_t *t, uint64_t i)
 static int beyond(const tokens_t *t, const struct file *f, uint64_t i, int32_t token, size_t vocab, ddp_error_t *errp)
 {
     return error_set(errp, DDP_E_DATA, 0, "%s: token %" PRId32 " at byte offset %" PRIu64 " is beyond the vocabulary of"
-                     " %zu: use --vocab %" PRId32 " or more", f->path, token, byte_offset(t, i), vocab, token + 1);
+                     " %zu: %s --vocab %" PRId32 "%s", f->path, token, byte_offset(t, i), vocab,
+                     t->are_shards ? "use" : "bytes need", t->are_shards ? token + 1 : 256,
+                     t->are_shards ? " or more, the tokenizer's" : "");
 }
 
 /* The part of [first, first + n) that lies in the file of `first`, as [*ret_at, *ret_at + returned) in that file. */
