@@ -126,18 +126,18 @@ int checkpoint_state_check(const struct save *save, const struct manifest_state 
     if (m->data.n_samples != data->n_samples)
         return error_set(errp, DDP_E_USAGE, EINVAL,
                          "the checkpoint of step %" PRIu64 " was trained on %" PRIu64 " samples, and there are %" PRIu64
-                         ": start with the same data, or take only its values (--init)",
+                         ": start with the same data, or take only its values: --init, and another --ckpt",
                          m->step, m->data.n_samples, data->n_samples);
     if (m->data.seed != data->seed)
         return error_set(errp, DDP_E_USAGE, EINVAL,
-                         "the checkpoint of step %" PRIu64 " has its data in the order of seed "
-                         "%" PRIu64 ", not %" PRIu64 ": start with the same seed, or take only its values (--init)",
+                         "the checkpoint of step %" PRIu64 " has its data in the order of seed %" PRIu64 ", not "
+                         "%" PRIu64 ": start with the same seed, or take only its values: --init, and another --ckpt",
                          m->step, m->data.seed, data->seed);
     const char *order = data_order_name(data->order);
     if (strcmp(m->data.order, order) != 0)
         return error_set(errp, DDP_E_USAGE, EINVAL,
                          "the checkpoint of step %" PRIu64 " has its data in order=%s, not %s: "
-                         "start with the same order, or take only its values (--init)",
+                         "start with the same order, or take only its values: --init, and another --ckpt",
                          m->step, m->data.order, order);
     return 0;
 }
