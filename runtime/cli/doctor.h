@@ -36,6 +36,7 @@ struct doctor {
     unsigned plugin_slurm;  /* the Slurm that it was built for, 0xMMmmpp; 0: it is no SPANK plugin */
 
     bool has_site;          /* the line has site=/PATH */
+    char site_missing[256]; /* that file, where it is not there, and the defaults hold; "": it is */
     bool is_enabled, wants_resv_ports;
     int port_min, port_max; /* of MASTER_PORT and guards */
     int srun_port_min, srun_port_max; /* 0: any */

@@ -143,6 +143,9 @@ static void judge_site(struct judge *j)
     if (d->site_error[0])
         verdict_add(j->out, VERDICT_FAIL, "site", "write it as ddp.json(5) says, root's own and readable by all, or "
                     "leave site= out", "%s", d->site_error);
+    else if (d->site_missing[0])
+        verdict_add(j->out, VERDICT_WARN, "site", "write it as ddp.json(5) says, or leave site= out", "there is no "
+                    "%s here: the defaults hold", d->site_missing);
     else if (!d->is_enabled)
         verdict_add(j->out, VERDICT_FAIL, "site", "\"enabled\": true", "the site file refuses --ddp=on");
     else

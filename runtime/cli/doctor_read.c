@@ -171,7 +171,7 @@ static void read_site(struct doctor *d, const char *path)
     if (site_load(path, &site, &is_missing, &e) < 0 || take_keys(d, &site, &e) < 0)
         snprintf(d->site_error, sizeof d->site_error, "%s", e.text);
     else if (is_missing)
-        snprintf(d->site_error, sizeof d->site_error, "%.200s: %s", path, strerror(ENOENT));
+        snprintf(d->site_missing, sizeof d->site_missing, "%s", path);
 }
 
 static void read_arguments(struct doctor *d, const struct doctor_line *own)

@@ -191,8 +191,11 @@ static void the_plugin(void **state)
     well();
     doc.is_enabled = false;
     expect("site", VERDICT_FAIL, "refuses", "\"enabled\": true");
-    strcpy(doc.site_error, "/etc/slurm/ddp.json: No such file or directory");
-    expect("site", VERDICT_FAIL, "No such file", "site=");
+    strcpy(doc.site_error, "/etc/slurm/ddp.json:1: not JSON");
+    expect("site", VERDICT_FAIL, "not JSON", "site=");
+    well();
+    strcpy(doc.site_missing, "/etc/slurm/ddp.json"); /* as on the nodes of a configless cluster */
+    expect("site", VERDICT_WARN, "no /etc/slurm/ddp.json here: the defaults hold", "site=");
     well();
     strcpy(doc.line[0].args, "sight=x");
     expect("site", VERDICT_FAIL, "/p.conf, line 2: ddp.so takes site=/PATH only, not \"sight=x\"", "mend the line");
