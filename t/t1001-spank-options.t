@@ -17,6 +17,8 @@ refused() {
 
 cluster_run srun --help
 like "help: --ddp" "$out" '--ddp=on\|off\|KEY=VALUE'
+like "... by whom MASTER_PORT is chosen, and by what ranks meet" "$(tr -s " \n" " " <<<"$out")" \
+    "through PMIx or PMI,.* port=1024..65535 .MASTER_PORT; unset: srun draws one for every step."
 for key in bind=auto mpi=auto omp= port= requeue= resv_ports= timeout= interface= verbose=; do
     like "help: $key" "$(tr -s ' \n' ' ' <<<"$out")" "$key"
 done

@@ -25,7 +25,7 @@ const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_OMP] = {.name = "omp", .env = "DDP_OMP", .type = KNOB_INT, .def = "0", .min = 0, .max = 4096,
                  .help = "OMP_NUM_THREADS of each rank; 0: what -c says, else its share of the cores"},
     [KEY_PORT] = {.name = "port", .env = "DDP_PORT", .type = KNOB_INT, .min = 1024, .max = 65535,
-                  .help = "MASTER_PORT; unset: derived from job, step and restart count"},
+                  .help = "MASTER_PORT; unset: srun draws one for every step"},
     [KEY_REQUEUE] = {.name = "requeue", SETTING_REQUEUE},
     [KEY_RESTARTS] = {.name = "restarts", .env = "DDP_RESTARTS", .type = KNOB_INT, .def = "0", .min = 0, .max = 1000,
                       .help = "how often all programs of the step are started again, in the same allocation, when one "
@@ -196,7 +196,7 @@ const char *keys_help(char *buf, size_t size)
     size_t used = (size_t)snprintf(buf, size,
                                    "make the step one data-parallel job: set RANK, WORLD_SIZE, LOCAL_RANK, "
                                    "MASTER_ADDR, MASTER_PORT and the like in every task (your own values stay), wire "
-                                   "up through PMIx, share out the cores. Keys, comma-separated:");
+                                   "up through PMIx or PMI, share out GPUs and cores. Keys, comma-separated:");
     for (size_t i = 0; i < KEY_USER_COUNT && used < size; i++) {
         char range[64];
         const struct knob *k = &ddp_keys[i];
