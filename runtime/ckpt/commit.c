@@ -77,15 +77,32 @@ int commit_check(const struct savedir *dir, const char *token, ddp_error_t *errp
                                "not this one's any more): end one of them, or give each a folder", dir->path);
 }
 
+/* Where the disk is full, perhaps of what a killed job left, its .writer has room for the token: these few bytes are
+ * written as a whole. */
+static int overwrite(const struct savedir *dir, const char *token)
+{
+    size_t n = strlen(token);
+    bool is_there = faccessat(dir->fd, WRITER, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    int fd = is_there ? savedir_open_file(dir, WRITER, NULL) : -1;
+    int rc = fd >= 0 && pwrite(fd, token, n, 0) == (ssize_t)n && fsync(fd) == 0 ? 0 : -1;
+    io_close(fd);
+    return rc;
+}
+
 static int take_over(const struct savedir *dir, const char *token, ddp_error_t *errp)
 {
     char name[64];
+    ddp_error_t e = {0};
     snprintf(name, sizeof name, WRITER "-%.40s", token);
-    int rc = write_file(dir, name, token, strlen(token), errp);
-    if (rc == 0 && (rc = savedir_rename(dir, name, WRITER, errp)) < 0 && errno == ENOENT)
-        commit_check(dir, token, errp); /* another job, which has taken dir over in between, has removed it */
+    int rc = write_file(dir, name, token, strlen(token), &e);
+    if (rc == 0 && (rc = savedir_rename(dir, name, WRITER, &e)) < 0 && errno == ENOENT)
+        commit_check(dir, token, &e); /* another job, which has taken dir over in between, has removed it */
     if (rc < 0)
         savedir_remove_file(dir, name, NULL);
+    if (rc < 0 && (e.code == ENOSPC || e.code == EDQUOT))
+        rc = overwrite(dir, token);
+    if (rc < 0 && errp)
+        *errp = e;
     return rc;
 }
 

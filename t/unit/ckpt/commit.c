@@ -25,6 +25,7 @@ static int fails_with; /* 0: the process dies instead */
 static char calls[8192];
 static int taken_at = -1; /* calls until another job takes the folder over; -1: none does */
 static void take_over(void);
+static bool is_full; /* the disk, of what a killed job left */
 
 static void note(const char *what, const char *path)
 {
@@ -67,7 +68,7 @@ WRAP(int, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode), no
 WRAP(int, renameat, (int a, const char *from, int b, const char *to), (a, from, b, to), note("rename", from))
 WRAP(int, unlinkat, (int at, const char *path, int flags), (at, path, flags), note(flags ? "rmdir" : "unlink", path))
 WRAP(int, fsync, (int fd), (fd), note_fd("fsync", fd))
-WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), (void)0)
+WRAP(int, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), if (is_full) return (errno = ENOSPC, -1))
 WRAP(ssize_t, pwrite, (int fd, const void *data, size_t n, off_t at), (fd, data, n, at), note_fd("write", fd))
 static bool cannot_exchange; /* as on NFS */
 int __real_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
@@ -476,6 +477,28 @@ static void test_other_has_committed(void **state)
     has_same = cannot_exchange = false;
 }
 
+/* Whose dir is, who may remove what fills it, is told by a file. */
+static void test_full_of_what_was_left(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    make_history();
+    is_full = true;
+    assert_int_equal(clean(TOKEN, &e), -1);
+    assert_error_has(e, strerror(ENOSPC));
+    assert_false(exists(".writer"));
+    is_full = false;
+    assert_int_equal(clean(OTHER, NULL), 0);
+    make_checkpoint(".saving-" OTHER "-step-00000030", false);
+    is_full = true;
+    assert_int_equal(clean(TOKEN, &e), 0);
+    is_full = false;
+    assert_int_equal(e.code, 0);
+    assert_false(exists(".saving-" OTHER "-step-00000030") || exists(".writer-" TOKEN));
+    assert_int_equal(save(NULL), 0);
+    assert_true(is_checkpoint("step-00000030"));
+}
+
 static void test_same_step(void **state)
 {
     has_same = true;
@@ -561,6 +584,7 @@ int main(void)
         cmocka_unit_test(test_retain),
         cmocka_unit_test(test_taken_over),
         cmocka_unit_test(test_other_has_committed),
+        cmocka_unit_test(test_full_of_what_was_left),
         cmocka_unit_test(test_same_step),
         cmocka_unit_test(test_forget),
         cmocka_unit_test(test_litter_that_stays),
