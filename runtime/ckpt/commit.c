@@ -279,13 +279,17 @@ static int retain_in(struct removal *r, uint64_t newest, uint64_t known, int kee
     return rc;
 }
 
+static bool is_probe(const char *name)
+{
+    size_t n = strlen(name);
+    return !strncmp(name, SAVING, strlen(SAVING)) && n > strlen(PROBE) && !strcmp(name + n - strlen(PROBE), PROBE);
+}
+
 /* By the clock that has just stamped .writer, the folder's: no two nodes' clocks have to agree. */
 static bool is_young_probe(const struct savedir *dir, const char *name)
 {
     struct stat probe, writer;
-    size_t n = strlen(name);
-    return n > strlen(PROBE) && !strcmp(name + n - strlen(PROBE), PROBE) &&
-           fstatat(dir->fd, name, &probe, AT_SYMLINK_NOFOLLOW) == 0 &&
+    return is_probe(name) && fstatat(dir->fd, name, &probe, AT_SYMLINK_NOFOLLOW) == 0 &&
            fstatat(dir->fd, WRITER, &writer, AT_SYMLINK_NOFOLLOW) == 0 && writer.st_mtime - probe.st_mtime < PROBE_S;
 }
 
@@ -310,7 +314,7 @@ static int remove_litter(void *arg, const char *path, const char *name, ddp_erro
     if (!strncmp(name, WRITER "-", strlen(WRITER "-")))
         rc = savedir_remove_file(r->dir, name, &why);
     else if (is_litter(r, name))
-        rc = remove_folder(r, name, &why);
+        rc = is_probe(name) ? savedir_remove_file(r->dir, name, &why) : remove_folder(r, name, &why);
     if (rc < 0 && !r->failed.code)
         r->failed = why;
     return 0;

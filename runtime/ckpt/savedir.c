@@ -217,8 +217,10 @@ int savedir_see(struct savedir *dir, const char *name, ddp_error_t *errp)
 
 int savedir_probe(struct savedir *dir, const char *name, ddp_error_t *errp)
 {
-    if (mkdirat(dir->fd, name, FOLDER_MODE) < 0)
+    int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    if (fd < 0)
         return error_errno(errp, "cannot write into the folder %s", dir->path);
+    close(fd);
     return savedir_see(dir, name, errp);
 }
 

@@ -38,8 +38,8 @@ int savedir_create(struct savedir *ret, const char *path, ddp_error_t *errp);
  * the cure. is_strict: also if they could put another folder in its place. */
 bool savedir_is_shared(const struct savedir *dir, bool is_strict, char *ret, size_t size);
 
-/* savedir_probe creates the folder `name` and sets dir->known.uid from its owner; savedir_see looks for the folder that
- * another rank has created by savedir_probe. */
+/* savedir_probe creates the file `name`, empty, for which a full disk has room, and sets dir->known.uid from its owner;
+ * savedir_see looks for the file that another rank has created by savedir_probe. */
 int savedir_probe(struct savedir *dir, const char *name, ddp_error_t *errp);
 int savedir_see(struct savedir *dir, const char *name, ddp_error_t *errp);
 

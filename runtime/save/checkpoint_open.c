@@ -134,7 +134,7 @@ static void remove_probe(const struct save *save, const char *path)
     if (save->team->me.rank != 0 || savedir_open(&dir, path, NULL, NULL) < 0)
         return;
     probe_name(save, probe);
-    unlinkat(dir.fd, probe, AT_REMOVEDIR);
+    unlinkat(dir.fd, probe, 0);
     savedir_close(&dir);
 }
 

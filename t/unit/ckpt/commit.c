@@ -555,7 +555,7 @@ static void make_probe(const char *name, time_t ago)
 {
     char path[512];
     const struct timespec at[2] = {{.tv_sec = time(NULL) - ago}, {.tv_sec = time(NULL) - ago}};
-    make_folder(name);
+    write_file("", name, "");
     snprintf(path, sizeof path, "%s/%s", dir, name);
     assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0);
 }
@@ -568,8 +568,9 @@ static void test_probes(void **state)
     make_history();
     make_probe(".saving-" OTHER "-probe", 1);
     make_probe(".saving-bbbbbbbbbbbbbbbb-probe", 3600);
-    make_probe(".saving-cccccccccccccccc-step-00000040", 1);
+    make_folder(".saving-cccccccccccccccc-step-00000040");
     assert_int_equal(clean(TOKEN, &e), 0);
+    assert_int_equal(e.code, 0);
     assert_true(exists(".saving-" OTHER "-probe"));
     assert_false(exists(".saving-bbbbbbbbbbbbbbbb-probe") || exists(".saving-cccccccccccccccc-step-00000040"));
 }

@@ -259,11 +259,21 @@ ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
 static bool is_full;
 int __real_mkdirat(int at, const char *path, mode_t mode);
 int __wrap_mkdirat(int at, const char *path, mode_t mode);
+int __real_openat(int at, const char *path, int flags, ...);
+int __wrap_openat(int at, const char *path, int flags, mode_t mode);
 
 int __wrap_mkdirat(int at, const char *path, mode_t mode)
 {
     if (!is_full)
         return __real_mkdirat(at, path, mode);
+    errno = EDQUOT;
+    return -1;
+}
+
+int __wrap_openat(int at, const char *path, int flags, mode_t mode)
+{
+    if (!is_full || !(flags & O_CREAT))
+        return __real_openat(at, path, flags, mode);
     errno = EDQUOT;
     return -1;
 }
