@@ -289,10 +289,16 @@ static struct lane *lane_of_message(comm_t *c, int node, const struct tcp_header
     return h->kind == TCP_PARTIAL ? &x->peers[node].lane : NULL;
 }
 
+static uint64_t own_call(void *ctx, uint64_t number)
+{
+    const comm_t *c = ctx;
+    return shm_call(&c->shm, c->local, number);
+}
+
 static enum tcp_verdict partial_header(comm_t *c, int node, struct lane *l, const struct tcp_header *h)
 {
     struct net *x = c->engine.net;
-    uint64_t mine = shm_call(&c->shm, c->local, h->number);
+    uint64_t mine = own_call(c, h->number);
     if (l->n_got - l->n_own >= NET_WINDOW || h->n_bytes > x->slot_bytes || (mine != 0 && mine != h->call))
         return TCP_DIFFERS;
     l->got[l->n_got % NET_WINDOW] = *h;
@@ -305,7 +311,7 @@ static enum tcp_verdict result_header(comm_t *c, int node, const struct tcp_head
     struct place *at = &x->peers[node].result;
     struct comm_piece p;
     if (!settle(c, at, node, RESULTS)) {
-        uint64_t mine = shm_call(&c->shm, c->local, h->number);
+        uint64_t mine = own_call(c, h->number);
         return mine != 0 && mine != h->call ? TCP_DIFFERS : TCP_LEAVE;
     }
     const struct op *o = engine_op(&c->engine, at->op);
@@ -451,7 +457,7 @@ int net_init(comm_t *c, ddp_error_t *errp)
         if ((int)k == c->node)
             x->swaps = (struct lane){.window = NET_WINDOW / 2, .slots = slots};
     }
-    tcp_set_handler(c->tcp, &(struct tcp_handler){c, on_header, on_message});
+    tcp_set_handler(c->tcp, &(struct tcp_handler){c, on_header, on_message, own_call});
     return 0;
 }
 

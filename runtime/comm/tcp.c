@@ -174,6 +174,13 @@ static enum tcp_verdict exchange_header(const struct tcp *t, struct tcp_conn *c)
     return TCP_READ;
 }
 
+/* The peer's call is not the one that this rank has begun at its turn, which need not be the last one. */
+static void differs(struct tcp *t, const struct tcp_conn *c, watch_t *w)
+{
+    uint64_t mine = t->handler.call(t->handler.ctx, c->h.number);
+    watch_differs(w, c->rank, c->h.call, t->world->rank, mine ? mine : t->call);
+}
+
 /* Looks at a header that is whole. 1: go on reading; 0: not now; -1: the cause has been raised. */
 static int judge(struct tcp *t, int node, watch_t *w)
 {
@@ -190,7 +197,7 @@ static int judge(struct tcp *t, int node, watch_t *w)
     if (v == TCP_NO_MEMORY)
         watch_abort(w, "out of memory");
     else
-        watch_differs(w, c->rank, c->h.call, t->world->rank, t->call);
+        differs(t, c, w);
     return -1;
 }
 

@@ -80,8 +80,9 @@ struct tcp_handler {
     void *ctx;
     enum tcp_verdict (*header)(void *ctx, int node, const struct tcp_header *h);
     void (*message)(void *ctx, int node, const struct tcp_header *h); /* the whole message has arrived */
+    uint64_t (*call)(void *ctx, uint64_t number); /* this rank's call of that number; 0: not begun, or too long ago */
 };
-void tcp_set_handler(struct tcp *t, const struct tcp_handler *h); /* for messages of all kinds but TCP_EXCHANGE */
+void tcp_set_handler(struct tcp *t, const struct tcp_handler *h); /* TCP_EXCHANGE goes to no `header` or `message` */
 int tcp_into(struct tcp *t, int node, void *data, size_t n); /* 0, or -1 without memory */
 
 /* Sends and receives what the sockets take and have now. 1: something was moved; 0: nothing was; -1: a cause has been

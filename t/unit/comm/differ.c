@@ -1,8 +1,10 @@
 /* Ranks that make different calls, or the same with different sizes: every rank gets an error, nobody wrong data. */
 #include "t/unit/unit.h"
 
+#include <stdatomic.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "t/lib/ranks.h"
 
 enum call {
@@ -152,11 +154,43 @@ static void a_reduce_scatter_is_called_so(void **state)
     }
 }
 
+/* Of two works in flight, rank 1's first one is larger. Nobody looks before all have begun both. */
+static int behind_rank(struct job *j, int rank, comm_t *c)
+{
+    static const struct comm_range r = {0, N, DDP_F32};
+    char buf[(N + 1) * 4] = {0};
+    _Atomic int *n_begun = j->shared;
+    uint64_t deadline = deadline_in(20);
+    ddp_error_t e = {0};
+    comm_segment_t *s = comm_segment_create(c, N * 4, &e);
+    CHECK(s && comm_barrier(c, &e) == 0, "%s", e.text);
+    comm_work_t *first = comm_allreduce_start(c, buf, N + (rank == 1), DDP_F32, DDP_SUM, &e);
+    comm_work_t *second = comm_gather_start(c, s, &r, 1, 0, &e);
+    CHECK(first && second, "%s", e.text);
+    for (++*n_begun; *n_begun < j->size && deadline_left_ns(deadline) > 0;)
+        usleep(100);
+    CHECK(comm_wait(second, &e) < 0 && comm_wait(first, &e) < 0, "the two go together");
+    CHECK(strstr(e.text, "calls all-reduce, but rank ") && strstr(e.text, " with another size"), "%s", e.text);
+    return 0;
+}
+
+static void the_call_that_differs_is_named_not_the_last(void **state)
+{
+    (void)state;
+    static const int two[] = {0, 1}, each[] = {0, 1, 2};
+    struct job a = {.size = 2, .node_of = two, .progress = COMM_PROGRESS_CALLER}, b = a;
+    b.size = 3;
+    b.node_of = each;
+    assert_true(job_run_comm(&a, behind_rank));
+    assert_true(job_run_comm(&b, behind_rank));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(differing_calls_are_errors_on_one_node),
     cmocka_unit_test(differing_calls_are_errors_between_nodes),
     cmocka_unit_test(differing_calls_are_errors_on_uneven_nodes),
     cmocka_unit_test(a_call_is_compared_also_after_equal_ones),
     cmocka_unit_test(a_reduce_scatter_is_called_so),
+    cmocka_unit_test(the_call_that_differs_is_named_not_the_last),
 };
 UNIT_MAIN(tests)
