@@ -1,101 +1,158 @@
 #include "t/unit/unit.h"
 
+#include <poll.h>
+#include <stdatomic.h>
+
+#include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
 #include "runtime/comm/idle.h"
 
-static bool never(void *arg)
+#define PATIENCE_S 10.0
+
+/* Each test's own: a thread that never wakes keeps it. */
+struct sleeper {
+    struct idle idle;
+    uint64_t first_ns;
+    int looks; /* that a start asks for, */
+    int n;     /* and that were taken */
+    bool (*is_left)(struct sleeper *s);
+    atomic_bool is_over;
+};
+
+static bool look(void *arg)
 {
-    ++*(int *)arg;
+    struct sleeper *s = arg;
+    s->n++;
+    return s->is_left(s);
+}
+
+static bool never(struct sleeper *s)
+{
+    (void)s;
     return false;
 }
 
-static bool at_the_fifth(void *arg)
+static bool at_the_fifth(struct sleeper *s)
 {
-    return ++*(int *)arg == 5;
+    return s->n == 5;
+}
+
+/* A call that comes while a look finds nothing. */
+static bool calls(struct sleeper *s)
+{
+    s->idle.is_called = true; /* the lock is held */
+    return false;
+}
+
+static void *sleep_once(void *arg)
+{
+    struct sleeper *s = arg;
+    idle_wait(&s->idle, look, s);
+    atomic_store(&s->is_over, true);
+    return NULL;
+}
+
+static void begin(struct sleeper *s, bool (*is_left)(struct sleeper *s))
+{
+    idle_init(&s->idle);
+    s->first_ns = s->idle.ns;
+    s->is_left = is_left;
+}
+
+static void start_a_work(struct sleeper *s)
+{
+    idle_wake_soon(&s->idle);
+    pthread_mutex_lock(&s->idle.lock);
+    s->looks = s->idle.looks > s->looks ? s->idle.looks : s->looks;
+    pthread_mutex_unlock(&s->idle.lock);
+}
+
+static pthread_t fall_asleep(struct sleeper *s)
+{
+    pthread_t t;
+    assert_int_equal(thread_start(&t, sleep_once, s), 0);
+    return t;
+}
+
+static bool has_looked_enough(struct sleeper *s)
+{
+    pthread_mutex_lock(&s->idle.lock);
+    bool is_over = s->idle.looks == 0 && !s->idle.is_looking;
+    pthread_mutex_unlock(&s->idle.lock);
+    return is_over;
+}
+
+static bool is_awake(struct sleeper *s)
+{
+    return atomic_load(&s->is_over);
+}
+
+static void wait_until(bool (*is_so)(struct sleeper *s), struct sleeper *s, const char *what)
+{
+    uint64_t deadline = deadline_in(PATIENCE_S);
+    while (!is_so(s)) {
+        if (deadline_left_ns(deadline) == 0)
+            fail_msg("%s did not come within %g s: %d of %d looks", what, PATIENCE_S, s->n, s->looks);
+        poll(NULL, 0, 1);
+    }
+}
+
+static void wake_up(struct sleeper *s, pthread_t t, const char *what)
+{
+    wait_until(is_awake, s, what);
+    pthread_join(t, NULL);
 }
 
 static void a_call_ends_a_sleep_that_has_not_begun(void **state)
 {
+    static struct sleeper s;
     (void)state;
-    struct idle i;
-    int n = 0;
-    idle_init(&i);
-    idle_wake(&i);
-    idle_wait(&i, never, &n);
-    assert_int_equal(n, 0);
-    idle_clear(&i);
+    begin(&s, never);
+    idle_wake(&s.idle);
+    wake_up(&s, fall_asleep(&s), "the end of a sleep after a call");
+    assert_int_equal(s.n, 0);
+    idle_clear(&s.idle);
 }
 
 static void looks_end_where_works_are_left(void **state)
 {
+    static struct sleeper s;
     (void)state;
-    struct idle i;
-    int n = 0;
-    idle_init(&i);
-    uint64_t first = i.ns;
-    idle_wake_soon(&i);
-    int looks = i.looks;
-    idle_wait(&i, at_the_fifth, &n);
-    assert_int_equal(n, 5);
-    assert_int_equal(i.looks, looks - 5);
-    assert_true(i.ns == first); /* it had doubled */
-    idle_clear(&i);
-}
-
-/* A call that comes while a look finds nothing is heard. */
-static struct idle in_look;
-static bool calls(void *arg)
-{
-    ++*(int *)arg;
-    in_look.is_called = true; /* the lock is held */
-    return false;
+    begin(&s, at_the_fifth);
+    start_a_work(&s);
+    wake_up(&s, fall_asleep(&s), "a look that finds a work");
+    assert_int_equal(s.n, 5);
+    assert_int_equal(s.idle.looks, s.looks - 5);
+    assert_true(s.idle.ns == s.first_ns); /* it had doubled */
+    idle_clear(&s.idle);
 }
 
 static void a_call_during_a_look_is_heard(void **state)
 {
+    static struct sleeper s;
     (void)state;
-    int n = 0;
-    idle_init(&in_look);
-    uint64_t first = in_look.ns;
-    idle_wake_soon(&in_look);
-    idle_wait(&in_look, calls, &n);
-    assert_int_equal(n, 1);
-    assert_true(in_look.ns == 2 * first);
-    idle_clear(&in_look);
-}
-
-static void wait_until_looks_are_over(struct idle *i)
-{
-    for (bool is_over = false; !is_over;) {
-        pthread_mutex_lock(&i->lock);
-        is_over = i->looks == 0 && !i->is_looking;
-        pthread_mutex_unlock(&i->lock);
-    }
-}
-
-static void *start_and_call(void *arg)
-{
-    wait_until_looks_are_over(arg);
-    idle_wake_soon(arg);
-    wait_until_looks_are_over(arg);
-    idle_wake(arg);
-    return NULL;
+    begin(&s, calls);
+    start_a_work(&s);
+    wake_up(&s, fall_asleep(&s), "the end of a sleep after a call during a look");
+    assert_int_equal(s.n, 1);
+    assert_true(s.idle.ns == 2 * s.first_ns);
+    idle_clear(&s.idle);
 }
 
 static void looks_are_few_and_begin_anew_at_a_start(void **state)
 {
+    static struct sleeper s;
     (void)state;
-    struct idle i;
-    pthread_t t;
-    int n = 0;
-    idle_init(&i);
-    idle_wake_soon(&i);
-    int looks = i.looks;
-    assert_int_equal(thread_start(&t, start_and_call, &i), 0);
-    idle_wait(&i, never, &n);
-    pthread_join(t, NULL);
-    assert_int_equal(n, 2 * looks);
-    idle_clear(&i);
+    begin(&s, never);
+    start_a_work(&s);
+    pthread_t t = fall_asleep(&s);
+    wait_until(has_looked_enough, &s, "the last look");
+    start_a_work(&s);
+    wait_until(has_looked_enough, &s, "the last look after another start");
+    idle_wake(&s.idle);
+    wake_up(&s, t, "the end of a sleep");
+    assert_int_equal(s.n, 2 * s.looks);
+    idle_clear(&s.idle);
 }
 
 static const struct CMUnitTest tests[] = {
