@@ -51,6 +51,9 @@ UNIT_TESTS += t/unit/comm/plan.t
 t_unit_comm_plan_t_SOURCES = t/unit/comm/plan.c
 UNIT_TESTS += t/unit/comm/scatter.t
 t_unit_comm_scatter_t_SOURCES = t/unit/comm/scatter.c
+UNIT_TESTS += t/unit/comm/sleeps.t
+t_unit_comm_sleeps_t_SOURCES = t/unit/comm/sleeps.c
+t_unit_comm_sleeps_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_look
 UNIT_TESTS += t/unit/comm/sums.t
 t_unit_comm_sums_t_SOURCES = t/unit/comm/sums.c
 t_unit_comm_sums_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bypass_of
