@@ -1,6 +1,8 @@
 /* When buckets set out, and in which order: five parameters, of which each is a bucket where the cap is small. */
 #include "t/unit/unit.h"
 
+#include <errno.h>
+
 #include "runtime/base/clock.h"
 #include "t/lib/reduction.h"
 
@@ -182,6 +184,37 @@ static void gradients_are_prepared_once_before_they_travel(void **state)
     assert_true(job_run(&j, prepare_rank));
 }
 
+static int prepare_two(void *ctx, int id, ddp_error_t *errp)
+{
+    return --*(int *)ctx < 0 ? error_set(errp, DDP_E_SYSTEM, EIO, "parameter %d is not ready", id) : 0;
+}
+
+static int unprepared_rank(struct job *j, int rank)
+{
+    ddp_error_t e = {0};
+    struct reduction_kit k;
+    int left = 2;
+    if (open_kit(&k, j, rank, (struct reducer_config){.first_cap_bytes = 1, .cap_bytes = 1}))
+        return 1;
+    k.reducer.prepare = prepare_two;
+    k.reducer.prepare_ctx = &left;
+    reducer_zero(&k.reducer);
+    reducer_micro_begin(&k.reducer, true);
+    for (int i = N - 1; i >= 0; i--)
+        reducer_mark(&k.reducer, i, MARK_READY);
+    CHECK(left == -1 && k.reducer.n_started == 3, "%d set out", k.reducer.n_started);
+    CHECK(reducer_micro_end(&k.reducer, &e) < 0 && !strcmp(e.text, "parameter 2 is not ready"), "%s", e.text);
+    reduction_close(&k);
+    return 0;
+}
+
+static void nothing_sets_out_behind_what_could_not(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (int[]){0, 0}};
+    assert_true(job_run(&j, unprepared_rank));
+}
+
 /* Passes 10, 12 ... 18, and every 20th: nothing sets out before the backward pass is over, and then all. */
 static int quiet_rank(struct job *j, int rank)
 {
@@ -261,6 +294,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_first_bucket_has_a_cap_of_its_own),
     cmocka_unit_test(a_bucket_sets_out_when_it_and_those_before_are_full),
     cmocka_unit_test(gradients_are_prepared_once_before_they_travel),
+    cmocka_unit_test(nothing_sets_out_behind_what_could_not),
     cmocka_unit_test(quiet_passes_start_when_backward_is_over),
     cmocka_unit_test(what_travels_beside_computing_is_hidden),
 };
