@@ -258,7 +258,8 @@ static void quiet_passes_start_when_backward_is_over(void **state)
     assert_int_equal(reducer_quiet_every(strtod("nan", NULL)), 500);
 }
 
-/* A bucket travels while backward computes on: that long it is hidden, and no longer, whenever somebody looks. */
+/* A bucket travels while backward computes on: that long it is hidden, and no longer, whenever somebody looks. The
+ * others set out when all is computed, and are hidden until the end of the pass at most. */
 static int hidden_rank(struct job *j, int rank)
 {
     ddp_error_t e = {0};
@@ -273,11 +274,13 @@ static int hidden_rank(struct job *j, int rank)
     uint64_t took_ns = clock_ns() - began, end = clock_ns() + took_ns + 20 * NS_PER_MS;
     while (clock_ns() < end)
         ;
+    uint64_t computed = clock_ns();
     for (int i = N - 2; i >= 0; i--)
         reducer_mark(&k.reducer, i, MARK_UNUSED);
     CHECK(reducer_micro_end(&k.reducer, &e) == 0, "%s", e.text);
-    CHECK(k.reducer.hidden_ns > 0 && k.reducer.hidden_ns < took_ns + 10 * NS_PER_MS, "%g ms, of %g",
-          (double)k.reducer.hidden_ns / 1e6, (double)took_ns / 1e6);
+    took_ns += k.reducer.end_ns - computed;
+    CHECK(k.reducer.hidden_ns > 0 && k.reducer.hidden_ns <= took_ns, "%g ms, of %g", (double)k.reducer.hidden_ns / 1e6,
+          (double)took_ns / 1e6);
     reduction_close(&k);
     return 0;
 }
