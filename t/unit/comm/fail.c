@@ -18,6 +18,7 @@ struct scene {
     int victim;
     const char *expect; /* after the victim's name */
     int domain;
+    int n_patient; /* ranks, the first, whose deadline is ten times the others' */
 };
 
 struct board {
@@ -107,6 +108,7 @@ static int scene_rank(struct job *j, int rank)
     struct world *w;
     ddp_error_t e = {0};
     b->pid[rank] = getpid();
+    j->timeout_s *= rank < scene->n_patient ? 10 : 1;
     comm_t *c = job_comm(j, rank, &w, &e);
     CHECK(c, "%s", e.text);
     comm_segment_t *s = comm_segment_create(c, N * 4, &e);
@@ -129,6 +131,9 @@ static int scene_rank(struct job *j, int rank)
     CHECK(comm_barrier(c, NULL) < 0, "goes on after an error");
     if (++b->n_done == j->size - 1 && scene->fate == STOPS)
         kill(b->pid[scene->victim], SIGKILL);
+    uint64_t deadline = deadline_in(20);
+    while (scene->n_patient > 0 && b->n_done < j->size - 1 && deadline_left_ns(deadline) > 0)
+        usleep(200); /* the silent leader could not tell others why a rank of its node has ended */
     if (rank % 2) /* some leave in order, some just end: neither may hide the cause */
         _exit(0);
     comm_destroy(c);
@@ -222,6 +227,17 @@ static void a_stopped_rank_is_named_at_the_deadline(void **state)
         s.victim = i % 5;
         play(&s, 5, nodes, 1);
     }
+}
+
+/* Rank 1 waits for rank 3, which waits for rank 2, its leader, by whom alone that could be told. */
+static void a_silent_leader_is_named_and_not_who_waits_for_it(void **state)
+{
+    (void)state;
+    static const int pairs[] = {0, 0, 1, 1};
+    struct scene s = {.fate = STOPS, .call = ALLREDUCE, .victim = 2, .n_patient = 1};
+    s.expect = " did not come before the deadline";
+    s.domain = DDP_E_TIMEOUT;
+    play(&s, 4, pairs, 1);
 }
 
 /* Of three ranks the last ones leave, and then one aborts. */
@@ -414,6 +430,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_rank_that_leaves_the_stage_full_is_named),
     cmocka_unit_test(who_aborts_behind_one_that_left_names_it),
     cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline),
+    cmocka_unit_test(a_silent_leader_is_named_and_not_who_waits_for_it),
     cmocka_unit_test(leaving_when_nobody_waits_is_silent),
     cmocka_unit_test(a_rank_ends_also_without_its_descriptors),
 };
