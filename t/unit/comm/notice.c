@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <stdatomic.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +26,19 @@ static void wait_for(const _Atomic int *n, int at_least)
         poll(NULL, 0, 2); /* nothing here tells */
 }
 
+/* What is of no interest here, and then the death. */
+static void say(int to, int from)
+{
+    unsigned char body[4 + sizeof said] = {0};
+    int n_unread = 1;
+    frame_send(to, DOOR_KEEP, body, 4);
+    while (ioctl(from, FIONREAD, &n_unread) == 0 && n_unread > 0)
+        poll(NULL, 0, 2); /* nothing here tells */
+    bytes_put32(body, 2);
+    memcpy(body + 4, said, sizeof said - 1);
+    frame_send(to, DOOR_DEATH, body, 4 + sizeof said - 1);
+}
+
 static int hear(struct job *j, int rank)
 {
     struct board *b = j->shared;
@@ -32,7 +46,6 @@ static int hear(struct job *j, int rank)
     ddp_error_t e = {0};
     float x = 1;
     int pair[2];
-    unsigned char body[4 + sizeof said];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "no sockets");
     if (rank == 0) /* one guard is enough: its rank tells the others */
         notice_heed(pair[1]);
@@ -43,11 +56,9 @@ static int hear(struct job *j, int rank)
         wait_for(&b->n_done, 2);
         _exit(0);
     }
-    bytes_put32(body, 2);
-    memcpy(body + 4, said, sizeof said - 1);
     wait_for(&b->n_ready, 3); /* nobody is still in the wire-up */
     if (rank == 0)
-        frame_send(pair[0], DOOR_DEATH, body, 4 + sizeof said - 1);
+        say(pair[0], pair[1]);
     int rc = comm_allreduce(c, &x, 1, DDP_F32, DDP_SUM, &e);
     CHECK(rc < 0 && e.domain == DDP_E_PEER && !strcmp(e.text, said), "%s", e.text);
     b->n_done++;
