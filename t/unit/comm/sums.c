@@ -52,6 +52,31 @@ static void allreduce_is_exact_on_integers(void **state)
     assert_true(placements_run_comm(integers_rank));
 }
 
+/* More pieces to a message than a system call takes. */
+static int many_ranges_rank(struct job *j, int rank, comm_t *c)
+{
+    enum { RANGES = 3000, EACH = COMM_BLOCK / sizeof(float) };
+    static struct comm_range many[RANGES];
+    ddp_error_t e = {0};
+    comm_segment_t *s = comm_segment_create(c, RANGES * COMM_BLOCK, &e);
+    CHECK(s, "%s", e.text);
+    float *x = comm_segment_data(s);
+    for (size_t i = 0; i < RANGES; i++)
+        many[i] = (struct comm_range){i * COMM_BLOCK, EACH, DDP_F32};
+    for (size_t i = 0; i < RANGES * EACH; i++)
+        x[i] = small_integer(rank, i);
+    CHECK(comm_reduce_ranges(c, s, many, RANGES, DDP_SUM, &e) == 0, "%s", e.text);
+    for (size_t i = 0; i < RANGES * EACH; i++)
+        CHECK(x[i] == expected_sum(j->size, i), "element %zu: %g", i, (double)x[i]);
+    return 0;
+}
+
+static void a_message_may_have_any_number_of_pieces(void **state)
+{
+    (void)state;
+    assert_true(placements_run_comm(many_ranges_rank));
+}
+
 /* Wide-ranging magnitudes, so that every other order of additions gives other bits. */
 static float random_value(int rank, size_t i, unsigned salt)
 {
@@ -201,6 +226,7 @@ static void all_types_agree_on_all_ranks(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(allreduce_is_exact_on_integers),
+    cmocka_unit_test(a_message_may_have_any_number_of_pieces),
     cmocka_unit_test(sums_follow_the_tree_bit_for_bit),
     cmocka_unit_test(all_types_agree_on_all_ranks),
 };
