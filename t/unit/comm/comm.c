@@ -162,10 +162,11 @@ static int bad_range_rank(struct job *j, int rank, comm_t *c)
     return 0;
 }
 
-/* One of them a call: an operator that there is not (of works, of sums), a size that overflows. */
+/* One of them a call: an operator that there is not (of works, of sums), a size that overflows, such a type. */
 static int bad_sum_rank(struct job *j, int rank)
 {
     static const struct comm_range r = {0, 1, DDP_F32};
+    static const char *const why[] = {"operator", "operator", "more than memory", "unknown element type"};
     struct world *w;
     ddp_error_t e = {0};
     float x[1] = {0};
@@ -177,10 +178,12 @@ static int bad_sum_rank(struct job *j, int rank)
         rc = -1;
     else if (k == 0)
         rc = comm_reduce_ranges(c, s, &r, 1, (enum ddp_op)3, &e);
+    else if (k == 3)
+        rc = comm_allreduce(c, x, 1, (enum ddp_dtype)DTYPE_COUNT, DDP_SUM, &e);
     else
         rc = comm_allreduce(c, x, k == 1 ? 1 : SIZE_MAX / 4 + 2, DDP_F32, (enum ddp_op)(k == 1 ? -1 : DDP_SUM), &e);
     CHECK(rc < 0, "accepted");
-    CHECK(strstr(e.text, k == 2 ? "more than memory" : "operator"), "%s", e.text);
+    CHECK(strstr(e.text, why[k]), "%s", e.text);
     comm_destroy(c);
     world_destroy(w);
     return 0;
@@ -196,7 +199,7 @@ static void misuse_is_refused_on_every_rank(void **state)
         struct job b = {.size = 2, .node_of = two, .arg = &k};
         assert_true(job_run_comm(&b, bad_range_rank));
     }
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) {
         struct job b = {.size = 2, .node_of = two, .arg = &k};
         assert_true(job_run(&b, bad_sum_rank));
     }
