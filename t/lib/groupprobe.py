@@ -193,6 +193,12 @@ def only_read(group, rank, size):
         assert x.unique().tolist() == [7], f"send: {x}"
 
 
+def in_place(group, rank, size):
+    x = torch.arange(size) + 10. * rank
+    dist.all_to_all_single(x, x, group=group)
+    assert x.tolist() == [10 * r + rank for r in range(size)], f"all_to_all in place: {x}"
+
+
 def turned(group, rank, size):
     """The output's elements lie in another order on rank 0 than on the others."""
     x = torch.arange(24. * size).view(size, 4, 6)
@@ -233,6 +239,7 @@ def collectives():
         both.odd()
     own_types(groups[0].groups[1], rank, size)
     turned(groups[0].groups[1], rank, size)
+    in_place(groups[0].groups[1], rank, size)
     asynchronous(groups[0].groups[1], size)
     if size > 1:
         messages(groups[0].groups[1], rank, size)

@@ -194,7 +194,8 @@ static inline void reduce_part(void *d, const Tensor &in, const Tensor &out, Red
     out.copy_(all.view(-1).narrow(0, rank * out.numel(), out.numel()).view(out.sizes()));
 }
 
-/* Rank after rank tells all others everything, of which each takes its own. */
+/* Rank after rank tells all others everything, of which each takes its own. `out` may be `in`: what this rank sends is
+ * taken together before anything arrives. */
 static inline void exchange(void *d, const Tensors &out, const Tensors &in, int rank, int size)
 {
     Tensor counts = at::empty({size}, at::kLong);
@@ -202,16 +203,19 @@ static inline void exchange(void *d, const Tensors &out, const Tensors &in, int 
         counts[r] = static_cast<int64_t>(in[static_cast<size_t>(r)].nbytes());
     Tensor all = gather(d, counts, size);
     auto bytes_of = all.accessor<int64_t, 2>();
+    Tensor sent = at::empty({all[rank].sum().item<int64_t>()}, at::kByte);
+    char *to = static_cast<char *>(sent.data_ptr());
+    for (auto &t : in) {
+        memcpy(to, row_of(t).data_ptr(), t.nbytes());
+        to += t.nbytes();
+    }
     std::string wrong;
     for (int from = 0; from < size; from++) {
         const Tensor &mine = out[static_cast<size_t>(from)];
-        int64_t at = 0, total = all[from].sum().item<int64_t>(), n = bytes_of[from][rank];
+        int64_t at = 0, n = bytes_of[from][rank];
         for (int r = 0; r < rank; r++)
             at += bytes_of[from][r];
-        Tensor bytes = at::empty({total}, at::kByte);
-        char *to = static_cast<char *>(bytes.data_ptr());
-        for (size_t r = 0; from == rank && r < in.size(); to += in[r++].nbytes())
-            memcpy(to, row_of(in[r]).data_ptr(), in[r].nbytes());
+        Tensor bytes = from == rank ? sent : at::empty({all[from].sum().item<int64_t>()}, at::kByte);
         bcast(d, bytes, from);
         if (n != static_cast<int64_t>(mine.nbytes())) { /* told when the other ranks have been served */
             wrong = "all_to_all: rank " + std::to_string(from) + " sends " + std::to_string(n) +
