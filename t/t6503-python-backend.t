@@ -106,7 +106,8 @@ for rank in 1 2; do
 the first message from rank $((3 - rank)) to rank $rank: rank 0 (n1) died" || diag "$out$err"
 done
 ranks -N2 -n2 -- forked
-is "a forked child leaves the group, or exits, at once" "$rc:$(xargs <<<"$out")" "0:left left" || diag "$err"
+is "a forked child leaves the group, or exits, at once, and cannot use it" "$rc:$(xargs <<<"$out")" "0:left left" ||
+    diag "$err"
 ranks -K0 -N2 --ntasks-per-node=2 -- raises
 is "a rank raises: the others say what" \
     "$(grep -cE 'Error: rank 1 \(n1\) aborted: ValueError: no such sample$' <<<"$err")" 3 || diag "$err"

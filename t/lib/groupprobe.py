@@ -6,7 +6,7 @@ train BACKEND KIND...   trains a small model, KIND ddp or fsdp; rank 0 prints th
 killed VICTIM    rank VICTIM kills itself in mid-training; the others print what the exception says
 unanswered VICTIM FILE    rank 0 or 1 dies while the other two of three wait for a first message: from rank 1, or from
                  each other; the lower one without a collective in flight; what the exceptions say goes to FILE.RANK
-forked           children that leave the group, or just exit: neither waits, and the ranks go on
+forked           children that leave the group, just exit, or use it: none waits, and the ranks go on
 raises           rank 1 ends with an exception
 """
 import itertools
@@ -308,10 +308,19 @@ def unanswered(victim, path):
     os._exit(9)
 
 
+def try_to_use():
+    for call in (lambda: dist.all_reduce(torch.zeros(1)), lambda: dist.isend(torch.zeros(1), 1 - dist.get_rank())):
+        try:
+            call()
+            os._exit(8)
+        except ValueError as e:
+            assert "a child that a rank has forked" in str(e), e
+
+
 def forked():
     dist.init_process_group("ddp")
     dist.all_reduce(torch.zeros(1))
-    for leave in dist.destroy_process_group, lambda: None:
+    for leave in dist.destroy_process_group, lambda: None, try_to_use:
         child = os.fork()
         if not child:
             signal.alarm(60)

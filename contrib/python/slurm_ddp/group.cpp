@@ -329,8 +329,16 @@ class Group : public Base {
         });
     }
 
+    /* A forked child has the parent's connections, and would take its place in them. */
+    void check_process()
+    {
+        expect(pid_ == getpid(), "this process is a child that a rank has forked, and is none itself: a group is used "
+               "by the process that made it");
+    }
+
     std::shared_ptr<Lane> pair(int from, int to, int tag)
     {
+        check_process();
         expect(from >= 0 && from < size_ && to >= 0 && to < size_ && from != to, "no message from rank " +
                std::to_string(from) + " to " + std::to_string(to) + " of " + std::to_string(size_));
         std::lock_guard<std::mutex> guard(pairs_lock_);
@@ -365,6 +373,7 @@ class Group : public Base {
     WorkPtr start(OpType type, const char *title, const Tensors &in, const Tensors &out, bool async,
                   std::function<void(void *)> run)
     {
+        check_process();
         return start_on(lane_, type, title, in, out, async, std::move(run));
     }
 
@@ -379,6 +388,7 @@ class Group : public Base {
     }
 
     Members members_;
+    pid_t pid_ = getpid();
     std::shared_ptr<Lane> lane_;
     std::mutex pairs_lock_; /* of the two below */
     bool is_closed_ = false;
