@@ -7,8 +7,10 @@ killed VICTIM    rank VICTIM kills itself in mid-training; the others print what
 unanswered VICTIM FILE    rank 0 or 1 dies while the other two of three wait for a first message: from rank 1, or from
                  each other; the lower one without a collective in flight; what the exceptions say goes to FILE.RANK
 forked           children that leave the group, just exit, or use it: none waits, and the ranks go on
+leaves           rank 0 leaves as soon as its work is over, a hundred times: rank 1 gets what it has sent
 raises           rank 1 ends with an exception
 """
+import datetime
 import itertools
 import os
 import signal
@@ -332,6 +334,28 @@ def forked():
     say("left")
 
 
+def leaves():
+    dist.init_process_group("gloo")
+    n_come = 0
+    for _ in range(100):
+        group, x = dist.new_group(backend="ddp"), torch.full((4,), 1. - dist.get_rank())
+        if dist.get_rank() == 0:
+            for thread in map(int, os.listdir("/proc/self/task")):  # the others have the processor when this one waits
+                os.sched_setaffinity(thread, {min(os.sched_getaffinity(0))})
+                os.sched_setscheduler(thread, os.SCHED_OTHER if thread == os.getpid() else os.SCHED_IDLE,
+                                      os.sched_param(0))
+            dist.broadcast(x, 0, group=group, async_op=True).wait(datetime.timedelta(seconds=60))
+            dist.destroy_process_group(group)
+            group = None
+        dist.barrier()
+        if group:
+            dist.broadcast(x, 0, group=group)
+            dist.destroy_process_group(group)
+        n_come += x.tolist() == [1] * 4
+    say(f"{n_come} came")
+    dist.destroy_process_group()
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -398,4 +422,4 @@ def raises():
 
 torch.set_num_threads(1)
 {"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises,
- "unanswered": unanswered, "forked": forked}[sys.argv[1]](*sys.argv[2:])
+ "unanswered": unanswered, "forked": forked, "leaves": leaves}[sys.argv[1]](*sys.argv[2:])

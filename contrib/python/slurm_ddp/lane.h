@@ -145,17 +145,17 @@ class Lane : public std::enable_shared_from_this<Lane> {
     {
         std::unique_lock<std::mutex> lock(lock_);
         while (last ? !last->isCompleted() : !is_closed_) {
-            if (is_running_ || queue_.empty()) {
+            if (running_ || queue_.empty()) {
                 changed_.wait(lock);
                 continue;
             }
             auto job = std::move(queue_.front());
             queue_.pop_front();
-            is_running_ = true;
+            running_ = job.get();
             lock.unlock();
             run(*job);
             lock.lock();
-            is_running_ = false;
+            running_ = nullptr;
             changed_.notify_all();
             lock.unlock();
             complete(*job, !last);
@@ -190,7 +190,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
         is_closed_ = true;
         auto left = std::move(queue_);
         queue_.clear();
-        if (is_running_ || !left.empty())
+        bool is_over = !running_ || running_->isCompleted(); /* who has waited for one may come before it is put away */
+        if (!is_over || !left.empty())
             abort_locked("the process group was destroyed with works in flight");
         lock.unlock();
         for (auto &job : left)
@@ -203,7 +204,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
         for (auto &thread : threads_) /* none is added to a closed lane */
             thread.join();
         lock.lock();
-        changed_.wait(lock, [this] { return !is_running_; }); /* another thread that waits for a work carries one out */
+        changed_.wait(lock, [this] { return !running_; }); /* another thread that waits for a work carries one out */
         ddp.finalize(d_);
         d_ = nullptr;
     }
@@ -314,7 +315,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
     std::mutex lock_;
     std::condition_variable changed_;
     std::deque<c10::intrusive_ptr<Job>> queue_;
-    bool is_running_ = false, is_closed_ = false;
+    Job *running_ = nullptr;
+    bool is_closed_ = false;
     std::exception_ptr broken_;
     std::string why_;                 /* it was aborted */
     std::vector<std::thread> threads_;
