@@ -98,7 +98,7 @@ struct guards_facts {
     char **env;       /* the task's variables; NULL: this process's. Borrowed, as is: */
     int argc;
     char **argv;        /* the program's */
-    int node, n_nodes; /* counted from rank 0's node, which is 0; n_nodes 1: no other node is to be joined */
+    int node, n_nodes; /* counted as step.h's in_list; n_nodes 1: no other node is to be joined */
     char name[HOSTLIST_NAME_MAX + 1]; /* this node's */
     char above[HOSTLIST_NAME_MAX + 1]; /* of the node above; "" at the root's */
     char token[GUARDS_TOKEN_LEN + 1];  /* "": none */
@@ -116,10 +116,10 @@ struct guards_facts {
     int port[GUARDS_PORTS], port_above[GUARDS_PORTS]; /* 0: none */
 };
 
-/* The place of this task's guard in the tree. n_own_nodes: of the step's component (step.h); where there are several,
- * whose nodes' order is not known, each node is a tree of its own. Pure. 0, or -1 with DDP_E_DATA: a bad list of
- * nodes; DDP_E_USAGE: restarts in a step of several components; spares or min_nodes that the step's nodes are too few
- * or too different for. */
+/* The place of this task's guard in the tree. n_own_nodes: of the step's component (step.h), with others of which there
+ * are no spares or min_nodes. Where the list has not all nodes each is a tree of its own. Pure. 0, or -1 with
+ * DDP_E_DATA: a bad list of nodes; DDP_E_USAGE: restarts with such a list; spares or min_nodes that the step's nodes
+ * are too few or too different for. */
 int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, lookup_f lookup, void *arg,
                 struct guards_facts *ret, ddp_error_t *errp);
 

@@ -95,7 +95,7 @@ static int plan_spares(const struct step *s, const struct keys *o, bool is_even,
                      n - spares);
     if (!is_even || s->size != n * s->local_size || s->rank != s->node * s->local_size + s->local_rank)
         return error_set(errp, DDP_E_USAGE, EINVAL, "spares and min_nodes need as many tasks on each node, with ranks "
-                         "in a row: srun --ntasks-per-node=N --distribution=block");
+                         "in a row, in one component: srun --ntasks-per-node=N --distribution=block");
     return ret->is_whole ? 0 : error_set(errp, DDP_E_USAGE, EINVAL, "spares and min_nodes need srun to start the step, "
                                          "with this plugin");
 }
@@ -124,7 +124,7 @@ static void plan_srun(const struct step *s, lookup_f lookup, void *arg, struct g
         snprintf(ret->step, sizeof ret->step, "%.11s.%.11s", job, step);
     if (!srun)
         srun = lookup("SLURM_LAUNCH_NODE_IPADDR", arg); /* as in gather_send.c */
-    if ((s->rank == 0 || (ret->is_elastic && s->local_rank == 0)) && srun && port) {
+    if (s->local_rank == 0 && (ret->node == 0 || ret->is_elastic) && srun && port) {
         snprintf(ret->srun_host, sizeof ret->srun_host, "%s", srun);
         snprintf(ret->srun_port, sizeof ret->srun_port, "%s", port);
     }
@@ -135,15 +135,16 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
 {
     const char *token = lookup(GUARDS_VARIABLE, arg), *list = lookup("SLURM_STEP_NODELIST", arg);
     const char *kill = lookup("SLURM_KILL_BAD_EXIT", arg);
-    bool is_one = n_own_nodes == 0 || n_own_nodes == s->n_nodes;
+    bool is_one = n_own_nodes == 0 || n_own_nodes == s->n_nodes, has_all = s->in_list >= 0;
     *ret = (struct guards_facts){.rank = s->rank, .size = s->size, .local_rank = s->local_rank,
-                                 .local_size = s->local_size, .node = s->node, .n_nodes = is_one ? s->n_nodes : 1,
+                                 .local_size = s->local_size, .node = has_all ? s->in_list : s->node,
+                                 .n_nodes = has_all ? s->n_nodes : 1,
                                  .restarts = (int)o->key[KEY_RESTARTS].i, .join_s = GUARDS_JOIN_S,
                                  .stuck_s = GUARDS_STUCK_S, .idle_s = GUARDS_IDLE_S,
                                  .silent_s = (int)o->key[KEY_GUARD_SILENT].i};
-    if (ret->restarts > 0 && !is_one)
-        return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not in a step of several components (a heterogeneous "
-                         "job's), whose nodes are not known to each other");
+    if (ret->restarts > 0 && !has_all)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not in a step whose list of nodes does not have all of "
+                         "them (SLURM_STEP_NODELIST)");
     bool is_kept = kill && strcmp(kill, "0") == 0, is_elastic = keys_are_elastic(o);
     ret->ends_step = !is_kept || is_elastic;
     ret->heed_s = is_kept || is_elastic ? 0 : GUARDS_HEED_S;
@@ -154,14 +155,15 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
     snprintf(ret->name, sizeof ret->name, "%s", s->node_name);
     if (token && strlen(token) == GUARDS_TOKEN_LEN)
         strcpy(ret->token, token);
-    ret->is_whole = is_one && *ret->token;
-    if (plan_stop(o, lookup, arg, ret, errp) < 0 || plan_spares(s, o, !lookup(UNEVEN_VARIABLE, arg), ret, errp) < 0)
+    ret->is_whole = has_all && *ret->token;
+    bool is_even = is_one && !lookup(UNEVEN_VARIABLE, arg);
+    if (plan_stop(o, lookup, arg, ret, errp) < 0 || plan_spares(s, o, is_even, ret, errp) < 0)
         return -1;
     plan_srun(s, lookup, arg, ret);
-    guards_choose_ports(&ret->ports, s->node, ret->port);
-    if (s->node == 0 || !is_one || !list)
+    guards_choose_ports(&ret->ports, ret->node, ret->port);
+    if (ret->node == 0 || !has_all || !list)
         return 0;
-    int above = (s->node - 1) / GUARDS_FAN;
+    int above = (ret->node - 1) / GUARDS_FAN;
     guards_choose_ports(&ret->ports, above, ret->port_above);
     return name_node(list, s->master, above, ret->above, errp);
 }

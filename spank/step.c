@@ -186,14 +186,10 @@ static int read_master(const struct source *s, const char *list, bool is_het, ch
     return found ? 0 : hostlist_nth(list, 0, ret, s->errp);
 }
 
-/* t->node is SLURM_NODEID still; rank 0's node has that number. */
-static void number_node(struct step *t, int first)
+/* What was number `node` is, where `first` comes before all. */
+static int renumber(int node, int first)
 {
-    t->begins_here = t->node == first && first > 0;
-    if (t->node == first)
-        t->node = 0;
-    else if (t->node < first)
-        t->node++;
+    return node == first ? 0 : node < first ? node + 1 : node;
 }
 
 static int read_nodes(const struct source *s, bool is_het, struct step *t)
@@ -205,11 +201,14 @@ static int read_nodes(const struct source *s, bool is_het, struct step *t)
     strcpy(t->node_name, name);
     if (read_master(s, list, is_het, t->master) < 0)
         return -1;
-    int at = index_of(list, name);
+    int at = index_of(list, name), first = index_of(list, t->master);
+    size_t n = 0;
     if (at < 0)
         return error_set(s->errp, DDP_E_DATA, EINVAL, "node %.64s is not in the step's node list %.80s", name, list);
-    if (!is_het) /* else the list's order is not SLURM_NODEID's */
-        number_node(t, index_of(list, t->master));
+    hostlist_count(list, &n, NULL);
+    t->begins_here = !is_het && t->node == first && first > 0;
+    t->node = is_het ? t->node : renumber(t->node, first); /* the list's order is not SLURM_NODEID's */
+    t->in_list = n == (size_t)t->n_nodes ? renumber(at, first) : -1;
     if (step_tasks_on(tasks, at, &t->local_size, s->errp) < 0)
         return -1;
     return t->local_rank < t->local_size ? 0 : wrong(s, "SLURM_STEP_TASKS_PER_NODE", tasks);

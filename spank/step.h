@@ -31,6 +31,7 @@
 struct step {
     int rank, size, local_rank, local_size, n_nodes;
     int node; /* number among the step's nodes, of which rank 0's is 0; the others keep Slurm's order */
+    int in_list; /* the same, but that the others keep the list's order; -1: the list has not as many nodes */
     uint32_t job, step, restart;
     int cpus_on_node;  /* CPUs that the step holds on this node; 0: not known */
     int cpus_per_task; /* --cpus-per-task; 0: not given */

@@ -7,7 +7,8 @@ source "$top_srcdir/t/lib/cluster.sh"
 chmod 755 "$tmp"
 mkdir -m 777 "$tmp/out"
 
-cluster_up 4
+# Only the backfill scheduler starts heterogeneous jobs; by default it looks twice a minute.
+cluster_up 4 --conf SchedulerParameters=bf_interval=1
 lines() { ddp_lines "${1:-$tmp/step.err}"; }
 all_ready() { [ "$(find "$tmp/out" -name '[0-9].pid' -size +0 | wc -l)" -eq "$n" ]; }
 guard_of() { cat "$tmp/out/$1.pid"; }
@@ -26,14 +27,17 @@ PROGRAM
 catch='exec bash "$0/../program" "$0" '
 # shellcheck disable=SC2016
 default='echo $PPID >"$0/$RANK.pid"; exec sleep 100'
-start() { # KEYS OPTIONS COMMAND: eight ranks on four nodes, which have begun when it returns; sets $step
+run_step() { # SRUN-ARGUMENTS: a step of eight ranks, which have begun when it returns; sets $step
     n=8
     rm -rf "$tmp"/out/*
-    # shellcheck disable=SC2086
-    timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" \
-        srun --ddp=on,"$1" -N4 -n8 --ntasks-per-node=2 $2 bash -c "$3" "$tmp/out" >"$tmp/step.out" 2>"$tmp/step.err" &
+    timeout -k 5 120 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun "$@" >"$tmp/step.out" \
+        2>"$tmp/step.err" &
     step=$!
     until_true 60 all_ready || diag "$(cat "$tmp/step.err")"
+}
+start() { # KEYS OPTIONS COMMAND: on four nodes
+    # shellcheck disable=SC2086
+    run_step --ddp=on,"$1" -N4 -n8 --ntasks-per-node=2 $2 bash -c "$3" "$tmp/out"
 }
 finish() { rc=0; wait $step || rc=$?; }
 got() { cat "$tmp"/out/*.got; }
@@ -107,6 +111,23 @@ kill -USR1 "$(guard_of 3)"
 finish
 like "a program that fails to save is named, and none starts again after a stop" "$rc $(lines)" \
     '^[1-9][0-9]* ddp: stop: .*ddp: rank 3 \(n2\) exited with code 1 after [0-9]+ s: the step ends$'
+
+# ---- a step of two components, whose nodes Slurm lists in another order; without PMIx: t1002-spank-environment.t ----
+start_het() { # KEYS COMMAND
+    run_step --ddp=on,mpi=none,"$1" -w n4 -n2 bash -c "$2" "$tmp/out" : -w n1,n2,n3 -n6 bash -c "$2" "$tmp/out"
+}
+start_het stop=USR1 "$catch 75"
+kill -USR1 "$(guard_of 5)"
+finish
+is "heterogeneous: all ranks are stopped, which is said once" "$rc $(got | wc -l) $(saved) $(lines)" \
+    "75 8 8 ddp: stop: all ranks get SIGUSR1, to save and end"
+# shellcheck disable=SC2016
+start_het stop=USR1 'echo $PPID >"$0/$RANK.pid"; [ $RANK != 3 ] || until [ -e "$0/go" ]; do sleep 0.05; done
+    [ $RANK != 3 ] || exit 3; exec bash "$0/../program" "$0" 75'
+touch "$tmp/out/go"
+finish
+like "... a death is no stop for the other component" "$(got | wc -l) $(lines)" \
+    "^0 ddp: rank 3 \(n.\) exited with code 3 after [0-9]+ s: the step ends$"
 
 # A guard that stands still holds up the restart, after which nobody catches the signal, however busy the machine is.
 # shellcheck disable=SC2016

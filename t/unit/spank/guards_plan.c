@@ -34,10 +34,11 @@ static const struct keys *small; /* a site's keys with a small range of ports; N
 
 static char secret[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-static struct guards_facts plan(int node, const char *first, int own)
+static struct guards_facts plan_in(int node, int in_list, const char *first, int own)
 {
     const char *vars[] = {"n[1-70]", secret};
-    struct step s = {.rank = node, .node = node, .n_nodes = 70, .size = 70, .local_size = 1, .job = 7};
+    struct step s = {.rank = node, .node = node, .in_list = in_list, .n_nodes = 70, .size = 70, .local_size = 1,
+                     .job = 7};
     struct keys o;
     struct guards_facts f;
     ddp_error_t e = {0};
@@ -47,6 +48,11 @@ static struct guards_facts plan(int node, const char *first, int own)
         fail_msg("%s", e.text);
     assert_string_equal(f.token, secret);
     return f;
+}
+
+static struct guards_facts plan(int node, const char *first, int own)
+{
+    return plan_in(node, node, first, own);
 }
 
 static void every_node_finds_the_one_above(void **state)
@@ -61,10 +67,16 @@ static void every_node_finds_the_one_above(void **state)
     assert_string_equal(plan(1, "n3", 70).above, "n3");
     assert_string_equal(plan(33, "n3", 70).above, "n1");
     assert_string_equal(plan(69, "n3", 70).above, "n2");
-    /* of several components each node is by itself */
-    assert_string_equal(plan(33, "n1", 35).above, "");
-    assert_int_equal(plan(33, "n1", 35).n_nodes, 1);
-    assert_int_equal(plan(33, "n1", 1).n_nodes, 1);
+    /* of several components: by the list, not by Slurm's number */
+    struct guards_facts het = plan_in(2, 33, "n3", 35), alone = plan_in(33, -1, "n1", 35);
+    assert_string_equal(het.above, "n1");
+    assert_int_equal(het.node, 33);
+    assert_memory_equal(het.port_above, plan(1, "n3", 70).port, sizeof het.port_above);
+    assert_true(het.is_whole);
+    /* by a list that has not all nodes each is by itself */
+    assert_string_equal(alone.above, "");
+    assert_int_equal(alone.n_nodes, 1);
+    assert_false(alone.is_whole);
     /* Slurm has not said how many of them there are: one component */
     assert_string_equal(plan(33, "n1", 0).above, "n2");
     assert_int_equal(plan(33, "n1", 0).n_nodes, 70);
@@ -168,23 +180,32 @@ static void with_spares_every_node_finds_all(void **state)
     option = "on";
 }
 
-static void refuses(const struct step *s, const char *text, const char *part)
+static void refuses_of(const struct step *s, int own, const char *text, const char *part)
 {
     const char *vars[] = {"n[1-4]", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
     struct keys o;
     struct guards_facts f;
     ddp_error_t e;
     assert_int_equal(keys_resolve(text, lookup, vars, NULL, &o, &e), 0);
-    assert_int_equal(guards_plan(s, &o, s->n_nodes, lookup, vars, &f, &e), -1);
+    assert_int_equal(guards_plan(s, &o, own, lookup, vars, &f, &e), -1);
     assert_error_has(e, part);
+}
+
+static void refuses(const struct step *s, const char *text, const char *part)
+{
+    refuses_of(s, s->n_nodes, text, part);
 }
 
 static void what_spares_are_refused(void **state)
 {
-    struct step s = {.rank = 2, .size = 8, .node = 1, .n_nodes = 4, .local_size = 2, .master = "n1"};
+    struct step s = {.rank = 2, .size = 8, .node = 1, .in_list = 1, .n_nodes = 4, .local_size = 2, .master = "n1"};
     (void)state;
     refuses(&s, "on,restarts=1,spares=4", "spares=4 of 4 nodes");
     refuses(&s, "on,restarts=1,spares=2,min_nodes=3", "min_nodes=3, but");
+    refuses_of(&s, 1, "on,restarts=1,spares=1", "in one component");
+    s.in_list = -1;
+    refuses(&s, "on,restarts=1", "SLURM_STEP_NODELIST");
+    s.in_list = 1;
     s.rank = 1; /* cyclic */
     refuses(&s, "on,restarts=1,spares=1", "--distribution=block");
     s.rank = 2;

@@ -52,8 +52,8 @@ static void a_step_is_read(void **state)
 static void a_heterogeneous_step_is_read(void **state)
 {
     (void)state;
-    static const struct { const char *node, *id, *rank, *local; int own_nodes, want_local_size; } task[] = {
-        {"n3", "0", "0", "0", 1, 1}, {"n1", "1", "2", "1", 2, 2}, {"n2", "2", "3", "0", 2, 1},
+    static const struct { const char *node, *id, *rank, *local; int own_nodes, want_local_size, in_list; } task[] = {
+        {"n3", "0", "0", "0", 1, 1, 2}, {"n1", "1", "2", "1", 2, 2, 1}, {"n2", "2", "3", "0", 2, 1, 0},
     };
     for (size_t i = 0; i < sizeof task / sizeof *task; i++) {
         struct vars v = plain_step();
@@ -73,10 +73,16 @@ static void a_heterogeneous_step_is_read(void **state)
             fail_msg("%s", e.text);
         assert_int_equal(s.local_size, task[i].want_local_size);
         assert_string_equal(s.master, "n3");
+        assert_int_equal(s.in_list, s.node);
         put(&v, "SLURM_JOB_NODELIST_HET_GROUP_0", "n[7-9]"); /* --het-group=1: nothing of component 0 takes part */
         put(&v, "SLURM_JOB_NODELIST_HET_GROUP_1", "n2,n1,n3");
         assert_int_equal(step_read(lookup, &v, task[i].own_nodes, &s, &e), 0);
         assert_string_equal(s.master, "n2");
+        assert_int_equal(s.in_list, task[i].in_list);
+        assert_int_equal(s.node, atoi(task[i].id));
+        put(&v, "SLURM_STEP_NUM_NODES", "4"); /* one of them twice */
+        assert_int_equal(step_read(lookup, &v, task[i].own_nodes, &s, &e), 0);
+        assert_int_equal(s.in_list, -1);
     }
 }
 
