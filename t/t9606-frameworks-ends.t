@@ -37,16 +37,21 @@ framework() {
     done
 }
 
-# refused DESC ARGUMENT WANT: TrainingArguments or data that hf.Trainer cannot go on with
+# refused DESC NAME ARGUMENT WANT: an argument or data that it cannot go on with
 refused() {
-    PROBE_REFUSED=$2 life hf "hf-refused"
-    like "$1" "$rc:$err" "^1:.*$3"
+    PROBE_REFUSED=$3 life "$2" "$2-refused"
+    like "$1" "$rc:$err" "^1:.*$4"
 }
 framework Lightning lightning lightning
+framework "... its epochs half of the Sampler's, a rate that goes by steps" pieces lightning
+if "$python" -c "import lightning" 2>"$tmp/import.err"; then
+    refused "Epochs of no whole steps are refused" pieces limit 'epochs of 3 batches, no whole steps of 2'
+    refused "... and steps of other numbers of batches" lightning accumulate 'accumulate_grad_batches=1, as the Sampler'
+fi
 framework "Hugging Face's Trainer" hf "accelerate, transformers"
 if "$python" -c "import accelerate, transformers" 2>"$tmp/import.err"; then
-    refused "Another order of samples is refused" order 'hf.Trainer: the order group_by_length is not supported'
-    refused "... load_best_model_at_end" best 'hf.Trainer: load_best_model_at_end=True is not supported'
-    refused "... data without numbers" stream 'hf.Trainer: train_dataset is a Stream, without numbers'
+    refused "Another order of samples is refused" hf order 'hf.Trainer: the order group_by_length is not supported'
+    refused "... load_best_model_at_end" hf best 'hf.Trainer: load_best_model_at_end=True is not supported'
+    refused "... data without numbers" hf stream 'hf.Trainer: train_dataset is a Stream, without numbers'
 fi
 done_testing

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """frameworkstop.py FRAMEWORK FOLDER [STEP] - trains a small model by Hugging Face's Trainer (hf) or Lightning
-(lightning), with what comes at the end of a step and of an epoch: evaluation, and a learning rate that goes by it.
+(lightning), with what comes at the end of a step and of an epoch: evaluation, and a learning rate that goes by it; or
+with what comes after steps within Lightning's epochs, which are half of the Sampler's (pieces).
 12 steps, 4 an epoch; with STEP it is asked to stop while it makes that one. Rank 0 prints "steps N hash HASH".
-PROBE_REFUSED: what hf.Trainer cannot go on with: order, best or stream."""
+PROBE_REFUSED: what hf.Trainer (order, best, stream) or lightning.Saver (limit, accumulate) cannot go on with."""
 import hashlib
 import os
 import signal
@@ -55,6 +56,7 @@ def hf(folder):
         folder + ".out", max_steps=STEPS, per_device_train_batch_size=2, gradient_accumulation_steps=2, use_cpu=True,
         report_to=[], save_strategy="epoch" if refused == "best" else "no", disable_tqdm=True,
         ddp_find_unused_parameters=True, learning_rate=1e-2,
+        dataloader_num_workers=1, dataloader_persistent_workers=True,
         eval_strategy="epoch", lr_scheduler_type="reduce_lr_on_plateau",
         lr_scheduler_kwargs={"patience": 0, "threshold": 10.0, "factor": 0.5},
         train_sampling_strategy="group_by_length" if refused == "order" else "random",
@@ -65,7 +67,7 @@ def hf(folder):
     return model
 
 
-def lightning(folder):
+def lightning(folder, is_in_pieces=False):
     import lightning as pl
 
     import slurm_ddp.lightning
@@ -75,8 +77,10 @@ def lightning(folder):
             super().__init__()
             self.inner = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(0.1), torch.nn.Linear(32, 1))
 
-        def training_step(self, batch, _):
-            return (self.inner(batch) - batch.sum(1, keepdim=True)).square().mean()
+        def training_step(self, batch, i):
+            loss = (self.inner(batch) - batch.sum(1, keepdim=True)).square().mean() * (1 + i)
+            self.log("step_loss", loss, sync_dist=True)
+            return loss
 
         def validation_step(self, batch, _):
             self.log("loss", self.inner(batch).square().mean(), sync_dist=True)
@@ -84,23 +88,32 @@ def lightning(folder):
         def configure_optimizers(self):
             optimizer = torch.optim.AdamW(self.parameters(), lr=1e-2)
             schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=10.0, factor=0.5)
-            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": "loss"}}
+            by = {"monitor": "step_loss", "interval": "step"} if is_in_pieces else {"monitor": "loss"}
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, **by}}
 
     pl.seed_everything(3 + rank, verbose=False)
     data = torch.randn(16 * slurm_ddp.world().size, 8, generator=torch.Generator().manual_seed(1))
-    sampler = slurm_ddp.Sampler(data, batch_size=2, accumulate=2, seed=5)
+    accumulate = 1 if refused == "accumulate" else 2
+    sampler = slurm_ddp.Sampler(data, batch_size=2, accumulate=accumulate, seed=5)
     model = Model()
+    pieces = {"limit_train_batches": 3 if refused == "limit" else 4, "val_check_interval": 2} if is_in_pieces else {}
+    more = [pl.pytorch.callbacks.GradientAccumulationScheduler({0: 1, 1: 2})] if refused == "accumulate" else []
     trainer = pl.Trainer(
         accelerator="cpu", strategy="ddp_find_unused_parameters_true", devices=slurm_ddp.world().local_size,
-        num_nodes=slurm_ddp.world().n_nodes, max_steps=STEPS, accumulate_grad_batches=2,
-        use_distributed_sampler=False, enable_checkpointing=False, logger=False, enable_progress_bar=False,
-        enable_model_summary=False, callbacks=[slurm_ddp.lightning.Saver(folder, sampler)])
+        num_nodes=slurm_ddp.world().n_nodes, max_steps=STEPS,
+        accumulate_grad_batches=accumulate, use_distributed_sampler=False, enable_checkpointing=False, logger=False,
+        enable_progress_bar=False, enable_model_summary=False,
+        callbacks=[slurm_ddp.lightning.Saver(folder, sampler), *more], **pieces)
     trainer.fit(model, torch.utils.data.DataLoader(data, batch_sampler=sampler), torch.utils.data.DataLoader(data[:4]))
     return model
 
 
+def pieces(folder):
+    return lightning(folder, True)
+
+
 slurm_ddp.Checkpoint.step = step_and_stop
-trained = {"hf": hf, "lightning": lightning}[sys.argv[1]](sys.argv[2])
+trained = {"hf": hf, "lightning": lightning, "pieces": pieces}[sys.argv[1]](sys.argv[2])
 values = b"".join(p.detach().numpy().tobytes() for p in trained.parameters())
 if rank == 0:
     print("steps", len(checkpoints), "hash", hashlib.sha256(values).hexdigest()[:16], flush=True)

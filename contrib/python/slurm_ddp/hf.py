@@ -2,6 +2,7 @@
 import transformers
 from torch.utils.data import DataLoader, IterableDataset
 
+from . import rng
 from ._lib import Error
 from .checkpoint import Checkpoint
 from .sampler import Sampler
@@ -75,8 +76,16 @@ class Trainer(transformers.Trainer):
         else:
             super()._run_epoch(*args, **kwargs)
 
+    def evaluate(self, *args, **kwargs):
+        """It leaves random numbers as they were: where workers persist, only a life's first one draws their seed."""
+        before = rng.capture()
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            rng.restore(before)
+
     def _maybe_log_save_evaluate(self, *args, **kwargs):
-        """Evaluation draws random numbers and steps a ReduceLROnPlateau: the step's checkpoint comes after it."""
+        """Evaluation steps a ReduceLROnPlateau: the step's checkpoint comes after it."""
         super()._maybe_log_save_evaluate(*args, **kwargs)
         self.saves.step(self.state)
 
