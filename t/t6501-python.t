@@ -53,6 +53,8 @@ first=$(sort <<<"$out")
 is "a state is saved" "$rc:$err" 0:
 ranks 3 "${probe[@]}" state "$tmp/state"
 is "... and is there again, each rank's random numbers from the first batch on" "$rc:$err$(sort <<<"$out")" "0:$first"
+ranks 3 "${probe[@]}" state "$tmp/state"
+is "... also from what was saved before that" "$rc:$err$(sort <<<"$out")" "0:$first"
 ranks 2 "${probe[@]}" full "$tmp/full"
 is "a save that fails is told on all ranks, with the reason, also where one of the same step is there" \
     "$rc:$(sort -u <<<"$out")" "0:ok" || diag "$err"

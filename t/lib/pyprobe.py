@@ -22,7 +22,8 @@ goodput FOLDER      steps, and then what goodput() says
 parts FOLDER        steps whose parts take known times, which the run's record is to have
 wrong FOLDER        what is refused
 torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
-kept FOLDER         random numbers of a loop in one life and in two, with a DataLoader that is kept over epochs, or not
+kept FOLDER         random numbers of a loop in one life and in five, with a DataLoader that is kept over epochs, or
+                    not, with two of them, with one that is left before its end, and drawn where an epoch ends
 seeds               of the order of samples, by the arguments of transformers.Trainer, of which a stand-in is used
 used N FOLDER:STEP...
                     one process: what gptprobe.py wrote in the lives of a training, each up to the step from which the
@@ -30,6 +31,7 @@ used N FOLDER:STEP...
 """
 import contextlib
 import hashlib
+import itertools
 import json
 import logging
 import math
@@ -42,6 +44,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter, OrderedDict, deque, namedtuple
 from types import SimpleNamespace
 
@@ -300,6 +303,7 @@ def state(folder):
         ckpt.save()
         say(random.random())
         return
+    ckpt.save()  # before the first batch: it has the restored random numbers
     next(iter(s))  # a look at a batch before the loop
     random.random()  # as whatever comes before the first batch
     next(reader)
@@ -426,29 +430,57 @@ def torch(folder):
     say(slurm_ddp.world().rank, ckpt.steps, same, tied, torch.rand(1).item())
 
 
-def draws(folder, how, epochs):
-    """One life of `kept`."""
+def draws(tell, folder, how, last):
+    """One life of `kept`: to step `last`, or to the end of an epoch that ended there."""
     import torch
     torch.manual_seed(1)
-    sampler = slurm_ddp.Sampler(12, 3)
-    loader = torch.utils.data.DataLoader(range(12), batch_sampler=sampler, num_workers=1,
-                                         persistent_workers=how == "kept")
-    ckpt = slurm_ddp.Checkpoint(folder, every=0, sampler=sampler)
-    for _ in sampler.epochs(int(epochs)):
-        for _ in loader:
-            say(torch.rand(1).item())
-            ckpt.step()
+    samplers = [slurm_ddp.Sampler(12, 3, seed=i) for i in range(2 if how == "two" else 1)]
+    loaders = [torch.utils.data.DataLoader(range(12), batch_sampler=s, num_workers=1, persistent_workers=how == "kept")
+               for s in samplers]
+    progress = {"ended": 0}
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, progress=progress, **{f"sampler{s.seed}": s for s in samplers})
+
+    def end_epoch():
+        if how == "ends":
+            tell(torch.rand(1).item())
+        progress["ended"] += 1
         ckpt.save()
+
+    for epoch in samplers[0].epochs(3):
+        if progress["ended"] < epoch:
+            end_epoch()
+            if ckpt.steps == last:
+                return
+        for _ in itertools.islice(zip(*loaders), 3 if how == "pieces" else 4):
+            tell(torch.rand(1).item())
+            ckpt.step()
+            if ckpt.steps == last:
+                ckpt.save()
+                return
+        if progress["ended"] < samplers[0].epoch:
+            end_epoch()
+
+
+def drawn(*life):
+    """What it draws in a child: PyTorch is loaded once."""
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if not pid:
+        draws(lambda number: os.write(writes, f"{number}\n".encode()), *life)
+        os._exit(0)
+    os.close(writes)
+    with open(reads, encoding="ascii") as file:
+        numbers = file.read().split()
+    assert os.waitpid(pid, 0)[1] == 0, life
+    return numbers
 
 
 def kept(folder):
-    for how in ("anew", "kept"):
-        drawn = []
-        for name, ends in ("one", "3"), ("two", "13"):
-            lives = [subprocess.run([sys.executable, __file__, "draws", f"{folder}.{how}.{name}", how, end],
-                                    stdout=subprocess.PIPE, check=True) for end in ends]
-            drawn.append(b"".join(life.stdout for life in lives).split())
-        assert drawn[0] == drawn[1] and len(drawn[0]) == 12, f"{how}: {drawn}"
+    import torch  # noqa: F401
+    for how in "anew", "kept", "two", "pieces", "ends":
+        alone = drawn(f"{folder}.{how}.alone", how, 12)
+        lives = [drawn(f"{folder}.{how}", how, last) for last in (3, 4, 4, 6, 12)]
+        assert sum(lives, []) == alone and len(alone) == (14 if how == "ends" else 12), f"{how}: {lives}, alone {alone}"
     say("ok")
 
 
@@ -475,9 +507,9 @@ def seeds():
     say("ok")
 
 
-def refused(what, do, *parts):
+def refused(what, do, *parts, **arguments):
     try:
-        do()
+        do(**arguments)
     except slurm_ddp.Error as e:
         assert all(part in str(e) for part in parts) and "\n" not in str(e), f"{what}: {e}"
     else:
@@ -593,11 +625,29 @@ def parts(folder):
     say("ok")
 
 
-class BatchSamplerShard:
-    """As Accelerate's reads a sampler."""
+class Reader:
+    """As Accelerate's read a sampler."""
 
     def read(self, of):
         return list(of)
+
+
+class AcceleratedOptimizer:
+    """Of accelerator.prepare()."""
+    gradient_state = SimpleNamespace(sync_gradients=False)
+    optimizer = Thing({})
+
+
+def read_twice(batches_a_step):
+    """What it is warned of."""
+    s = slurm_ddp.Sampler(8, 1, rank=0, size=1)
+    for i, _ in enumerate(s, 1):
+        if i % batches_a_step == 0:
+            s.step()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        iter(s)
+    return [str(w.message) for w in found]
 
 
 def wrong(folder):
@@ -607,7 +657,9 @@ def wrong(folder):
     other = {"n": 99, "seed": 0, "position": 0}
     refused("another number of samples", lambda: s.load_state_dict(other), "n 99, not 100")
     refused("data without numbers", lambda: slurm_ddp.Sampler(iter([1]), 1), "a list_iterator has no length")
-    refused("a prepared DataLoader", lambda: BatchSamplerShard().read(s), "accelerator.prepare() would share out again")
+    for kind, why in ("BatchSamplerShard", "prepare() would share"), ("SkipBatchSampler", "skip_first_batches() would"):
+        refused("Accelerate's reading", type(kind, (Reader,), {})().read, why, of=s)
+    assert not read_twice(1) and "accumulate=N" in read_twice(2)[0] and "accumulate=N" in read_twice(9)[0]
     refused("a batch of 0", lambda: slurm_ddp.Sampler(3, 0, rank=0, size=1), "at least 1")
     last = slurm_ddp.Sampler(100, 1, rank=0, size=4)
     last.load_state_dict({"n": 100, "seed": 0, "position": 230})
@@ -625,7 +677,9 @@ def wrong(folder):
         refused(kind, lambda: slurm_ddp.Checkpoint(folder, it=type(kind, (), {})()), f"it is a {kind}, of which ranks ")
     for given in module_state, {"state": {}, "param_groups": []}:
         refused("a state_dict", lambda: slurm_ddp.Checkpoint(folder, net=given), "net is a state_dict, which no resume")
-    ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": refused}), state={"state": 1})
+    ckpt = slurm_ddp.Checkpoint(folder, every=0, bad=Thing({"f": refused}), state={"state": 1},
+                                prepared=AcceleratedOptimizer())
+    refused("a step that is none", ckpt.step, "accelerator.sync_gradients is True")
     refused("a second one", lambda: slurm_ddp.Checkpoint(folder), "has one already")
     refused("a function", ckpt.save, "bad.f is a function")
     point = namedtuple("Point", "x y")(1, 2)
@@ -651,7 +705,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, torch, progress, record, goodput, parts, wrong, inner, draws, kept, seeds, used)
+          fails, torch, progress, record, goodput, parts, wrong, inner, kept, seeds, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):

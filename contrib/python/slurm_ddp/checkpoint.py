@@ -79,6 +79,7 @@ class Checkpoint:
     def __init__(self, folder, every=None, keep=None, **things):
         self._folder = str(folder).encode()
         self._things = {name: _plain(thing) for name, thing in things.items()}
+        self._accumulation = [t.gradient_state for t in things.values() if type(t).__name__ == "AcceleratedOptimizer"]
         for name, thing in self._things.items():
             if not NAME.fullmatch(name):
                 raise Error(f"Checkpoint: {name!r}: a name is letters, digits and ._-, at most 31: files are called so")
@@ -99,6 +100,7 @@ class Checkpoint:
         self._kept = None      # tensors that libddp may still read
         self._staged = {}      # name -> the memory of ours that a tensor is copied to
         self._is_copying = False
+        self._unread = {}      # restored random numbers
         self.resumed = self._resume()
         self._job.has_checkpoint = True
         for optimizer in self._optimizers().values():
@@ -114,6 +116,9 @@ class Checkpoint:
     def step(self):
         """To be called after each optimizer.step(), on every rank: the step is done. Begins a checkpoint where one is
         due; where the job is asked to stop, saves, has it requeued (--ddp=on,requeue=auto), and raises Stopped."""
+        if not all(state.sync_gradients for state in self._accumulation):
+            raise Error("Checkpoint: step() came within accelerator.accumulate(), and no checkpoint has gradients: "
+                        "call it where accelerator.sync_gradients is True, and give Sampler(accumulate=N)")
         if self._declared is None:
             tensors = self._collect()[1]
             self._check_inner(tensors)
@@ -245,6 +250,8 @@ class Checkpoint:
                 at = 1  # it lies nowhere, and is not read
             rows.append((group, name, known or "U8", shape, at, owner))
         own = rng.capture()
+        if any(sampler.on_read for sampler in self._samplers):  # the restored ones come with the first batch
+            own = {kind: self._unread.get(kind, data) for kind, data in own.items()}
         for r in range(self._job.world.size):
             for kind, data in own.items():
                 name = f"rng.{r}.{kind}"
@@ -313,11 +320,11 @@ class Checkpoint:
         return memoryview((ctypes.c_char * n.value).from_address(at)) if at is not None else None
 
     def _restore_rng(self):
-        """At the first batch, where a Sampler says when that is: a DataLoader draws a number of its own before."""
+        """At the first batch, where a Sampler says when that is."""
         names = ("python", "numpy", "torch", "cuda")
         found = {kind: self._find(f"rng.{self._job.world.rank}.{kind}", False) for kind in names}
-        state = {kind: bytes(data) for kind, data in found.items() if data is not None}
-        if self._samplers:
-            self._samplers[0].on_read = lambda: rng.restore(state)
-        else:
-            rng.restore(state)
+        self._unread = {kind: bytes(data) for kind, data in found.items() if data is not None}
+        for sampler in self._samplers:
+            sampler.on_read = lambda: rng.restore(self._unread)
+        if not self._samplers:
+            rng.restore(self._unread)

@@ -1,16 +1,25 @@
 """sampler.py - libddp's ledger for a DataLoader."""
 import ctypes
+import random
 import sys
 import warnings
 
 from ._lib import Error, call
 from .job import job
 
+ACCELERATES = {"BatchSamplerShard": "accelerator.prepare() would share out again what is this rank's",
+               "SkipBatchSampler": "skip_first_batches() would leave out again what a resume has"}
 
-def _is_kept(frame):
-    """Does a DataLoader whose workers persist ask? It draws its number once, and again where a resume makes it anew. A
-    sampler is not told whose it is: in PyTorch's own frame (_BaseDataLoaderIter.__init__) that is `loader`."""
-    return getattr(frame.f_locals.get("loader"), "persistent_workers", False)
+
+def _seed(loader, *of):
+    """A DataLoader that begins to read draws a number for its workers' seeds, and after a resume one begins where in a
+    run that nobody stopped none does. So it draws from a generator of its own, whose seed follows from `of`."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(loader, torch.utils.data.DataLoader):
+        return
+    if loader.generator is getattr(loader, "ddp_generator", None):  # not its program's
+        seed = random.Random(repr((torch.initial_seed(), of))).getrandbits(63)
+        loader.generator = loader.ddp_generator = torch.Generator(torch.empty(0).device).manual_seed(seed)
 
 
 class Sampler:
@@ -42,6 +51,7 @@ class Sampler:
         self._drawn = 0         # where the last iterator is
         self._limit = None      # of epochs()
         self._read_at = None    # where an iterator began that was read to its end
+        self._is_ahead = False  # may the last iterator's reader be ahead of the loop?
         if batch_size < 1 or accumulate < 1 or not 0 <= self.rank < self.size:
             raise Error(f"Sampler: batch_size {batch_size}, accumulate {accumulate}, rank {self.rank} of {self.size}: "
                         "at least 1, 1, and a rank below the number of ranks")
@@ -65,6 +75,9 @@ class Sampler:
     def epochs(self, n):
         """The epochs that are left of n: `for epoch in sampler.epochs(3)`."""
         self._limit = n
+        if self.position % self.n == 0:  # what an epoch ends with may come before the first batch, and draw
+            self._tell()
+            self.on_read = None
         while self.epoch < n:
             yield self.epoch
 
@@ -101,23 +114,34 @@ class Sampler:
         first, end = n * chunk // self._least, n * (chunk + 1) // self._least
         return self._samples(position + first, end - first)
 
+    def _is_read_again(self):
+        """The last iterator was read to its end, and what it gave was not used. Workers read ahead of a loop, which may
+        leave before."""
+        if self._read_at is None or self._read_at == self.position:
+            return self._read_at is not None
+        return not self._is_ahead and self.position != self._drawn
+
     def _tell(self):
         if self.on_read:
             self.on_read()
 
     def __iter__(self):
-        if self._read_at == self.position:
-            warnings.warn("slurm_ddp.Sampler is read again from the same place: no step() came since it was read to an "
-                          "epoch's end; call it, or a Checkpoint's, after each optimizer step", RuntimeWarning, 2)
         caller = sys._getframe(1)
-        if type(caller.f_locals.get("self")).__name__ == "BatchSamplerShard":  # Accelerate's
-            raise Error("Sampler: accelerator.prepare() would share out again what is this rank's already: give it "
-                        "no DataLoader that has this sampler")
-        tells = self.on_read and self.position % self.n == 0 and not (self.position and _is_kept(caller))
-        if tells and not caller.f_locals.get("first_iter"):  # with workers PyTorch's _reset asks again: it drew between
+        loader = caller.f_locals.get("loader")  # so it is called where PyTorch calls, in _BaseDataLoaderIter
+        wrong = ACCELERATES.get(type(caller.f_locals.get("self")).__name__)
+        if wrong:
+            raise Error(f"Sampler: {wrong} already: give it no DataLoader that has this sampler")
+        if self._is_read_again():
+            warnings.warn("slurm_ddp.Sampler is read again from a place that was read before: call step(), or a "
+                          "Checkpoint's, after each optimizer step, and give Sampler(accumulate=N) where that takes N "
+                          "batches", RuntimeWarning, 2)
+        _seed(loader, self.seed, self.rank, self.position)
+        self._is_ahead = getattr(loader, "num_workers", 0) > 0
+        is_at_begin = self.position % self.n == 0
+        if is_at_begin:
             self._tell()  # an epoch begins here, as it did when nothing had been restored
         self._drawn, self._read_at = self.position, None
-        return self._read(self.position, self._end(self.position), not tells)
+        return self._read(self.position, self._end(self.position), not is_at_begin)
 
     def _read(self, position, end, tells):
         begun = position
