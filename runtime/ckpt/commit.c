@@ -314,7 +314,7 @@ static int remove_litter(void *arg, const char *path, const char *name, ddp_erro
     if (!strncmp(name, WRITER "-", strlen(WRITER "-")))
         rc = savedir_remove_file(r->dir, name, &why);
     else if (is_litter(r, name))
-        rc = is_probe(name) ? savedir_remove_file(r->dir, name, &why) : remove_folder(r, name, &why);
+        rc = is_probe(name) && savedir_remove_file(r->dir, name, NULL) == 0 ? 0 : remove_folder(r, name, &why);
     if (rc < 0 && !r->failed.code)
         r->failed = why;
     return 0;

@@ -551,13 +551,18 @@ static void test_litter_that_stays(void **state)
     assert_false(exists("step-00000025") || exists(".saving-fedcba9876543210-step-00000030"));
 }
 
-static void make_probe(const char *name, time_t ago)
+static void set_age(const char *name, time_t ago)
 {
     char path[512];
     const struct timespec at[2] = {{.tv_sec = time(NULL) - ago}, {.tv_sec = time(NULL) - ago}};
-    write_file("", name, "");
     snprintf(path, sizeof path, "%s/%s", dir, name);
     assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0);
+}
+
+static void make_probe(const char *name, time_t ago)
+{
+    write_file("", name, "");
+    set_age(name, ago);
 }
 
 /* Another job's ranks, which start just now, look for it. */
@@ -569,10 +574,13 @@ static void test_probes(void **state)
     make_probe(".saving-" OTHER "-probe", 1);
     make_probe(".saving-bbbbbbbbbbbbbbbb-probe", 3600);
     make_folder(".saving-cccccccccccccccc-step-00000040");
+    make_folder(".saving-dddddddddddddddd-probe"); /* a folder: somebody else's */
+    set_age(".saving-dddddddddddddddd-probe", 3600);
     assert_int_equal(clean(TOKEN, &e), 0);
     assert_int_equal(e.code, 0);
     assert_true(exists(".saving-" OTHER "-probe"));
     assert_false(exists(".saving-bbbbbbbbbbbbbbbb-probe") || exists(".saving-cccccccccccccccc-step-00000040"));
+    assert_false(exists(".saving-dddddddddddddddd-probe"));
 }
 
 int main(void)
