@@ -111,6 +111,9 @@ is "a forked child leaves the group, or exits, at once, and cannot use it" "$rc:
 ranks -N2 -n2 -- leaves
 is "a rank leaves as soon as its work is over: the other gets what it has sent" "$rc:$(sort <<<"$out" | xargs)" \
     "0:100 came 100 came" || diag "$err"
+ranks -N2 -n2 -- deserts
+like "... or before: the other is told" "$rc:$out" \
+    '^0:rank 0 .*n1.* aborted: the process group was destroyed with works in flight' || diag "$err"
 ranks -K0 -N2 --ntasks-per-node=2 -- raises
 is "a rank raises: the others say what" \
     "$(grep -cE 'Error: rank 1 \(n1\) aborted: ValueError: no such sample$' <<<"$err")" 3 || diag "$err"

@@ -8,6 +8,7 @@ unanswered VICTIM FILE    rank 0 or 1 dies while the other two of three wait for
                  each other; the lower one without a collective in flight; what the exceptions say goes to FILE.RANK
 forked           children that leave the group, just exit, or use it: none waits, and the ranks go on
 leaves           rank 0 leaves as soon as its work is over, a hundred times: rank 1 gets what it has sent
+deserts          rank 0 destroys a group with a work in flight, of which rank 1 is told
 raises           rank 1 ends with an exception
 """
 import datetime
@@ -356,6 +357,23 @@ def leaves():
     dist.destroy_process_group()
 
 
+def deserts():
+    dist.init_process_group("gloo")
+    group, x = dist.new_group(backend="ddp"), torch.ones(1 << 22)  # more than is sent before it is asked for
+    dist.all_reduce(x, group=group)
+    if dist.get_rank() == 0:
+        dist.all_reduce(x, group=group, async_op=True)
+        dist.destroy_process_group(group)
+        group = None
+    dist.barrier()
+    if dist.get_rank() == 1:
+        try:
+            dist.all_reduce(x, group=group)
+        except RuntimeError as e:
+            say(str(e))
+    dist.destroy_process_group()
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -422,4 +440,4 @@ def raises():
 
 torch.set_num_threads(1)
 {"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises,
- "unanswered": unanswered, "forked": forked, "leaves": leaves}[sys.argv[1]](*sys.argv[2:])
+ "unanswered": unanswered, "forked": forked, "leaves": leaves, "deserts": deserts}[sys.argv[1]](*sys.argv[2:])
