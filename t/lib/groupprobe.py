@@ -361,6 +361,7 @@ def deserts():
     dist.init_process_group("gloo")
     group, x = dist.new_group(backend="ddp"), torch.ones(1 << 22)  # more than is sent before it is asked for
     dist.all_reduce(x, group=group)
+    dist.barrier()  # both have that one
     if dist.get_rank() == 0:
         dist.all_reduce(x, group=group, async_op=True)
         dist.destroy_process_group(group)
