@@ -9,11 +9,9 @@ curve() { grep -o '"step": [0-9]*, "\(val_\)\?loss": [^,}]*' "$1"; }
 number() { sed -n "s/.*$1 \([0-9.]*\).*/\1/p" <<<"$out"; }
 below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a < b) }'; }
 
-# --- it learns and repeats ---
-opts=(--data $data --steps 30 --seed 7 --val-every 20 --print-hash)
-run "$train" "${opts[@]}" --log-json "$tmp/a.json"
+# --- it learns ---
+run "$train" --data $data --steps 30 --seed 7 --val-every 20 --log-json "$tmp/a.json"
 is "30 steps end well" "$rc" 0
-first=$out
 like "a live line" "$out" $'step 10/30 loss [0-9.]+ lr [0-9.e+-]+ norm [0-9.]+ tok/s [0-9]+\n'
 like "validation on the way" "$out" $'step 20/30 val loss [0-9.]+\n'
 like "validation at the end" "$out" 'step 30/30 val loss [0-9.]+'
@@ -21,6 +19,11 @@ ok "the first loss is that of guessing, ln 256" below 5.2 "$(number 'step 1\/30 
 ok "the loss falls" below "$(number 'step 30\/30 loss')" 3.6
 ok "the validation loss falls" below "$(number 'step 30\/30 val loss')" 3.6
 is "one JSON line per step and validation" "$(wc -l <"$tmp/a.json")" 32
+
+# --- it repeats ---
+opts=(--data $data --steps 6 --seed 7 --val-windows 8 --print-hash)
+run "$train" "${opts[@]}" --log-json "$tmp/a.json"
+first=$out
 run "$train" "${opts[@]}" --log-json "$tmp/b.json"
 is "again: the same losses, bit for bit" "$(curve "$tmp/b.json")" "$(curve "$tmp/a.json")"
 is "again: the same parameters" "$(grep hash <<<"$out")" "$(grep hash <<<"$first")"

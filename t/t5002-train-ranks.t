@@ -6,6 +6,7 @@ probe=$top_builddir/t/unit/train-probe
 export OMP_NUM_THREADS=1
 unset RANK WORLD_SIZE "${!SLURM@}" "${!DDP_@}"
 run_deadline=120
+model=(--layers 2 --width 64 --heads 2)
 
 ranks() { # N COMMAND...
     local n=$1
@@ -23,7 +24,7 @@ within() { # "DIFFERENCE COUNT" LIMIT COUNT
 }
 beyond() { awk -v l="$2" '{ exit !($1 + 0 > l) }' <<<"$1"; }
 
-common=(--data $data --seed 3 --lr 1e-3 --log-every 0 --val-windows 8)
+common=("${model[@]}" --data $data --seed 3 --lr 1e-3 --log-every 0 --val-windows 8)
 steps=10
 curve() { # NAME RANKS OPTION...: trains $steps steps, losses into $tmp/NAME
     local name=$1 n=$2
@@ -54,7 +55,7 @@ compare "AdamW, DistributedSampler's order: 4 ranks x 2 as 1 rank x 8" dealt-1 d
 head -c 8800 $data/GPL-3 >"$tmp/short"
 whole=("${common[@]}")
 steps=12
-common=(--data "$tmp/short" --context 112 --seed 3 --lr 1e-3 --log-every 0 --val-windows 8)
+common=("${model[@]}" --data "$tmp/short" --context 112 --seed 3 --lr 1e-3 --log-every 0 --val-windows 8)
 curve short-1 1 --batch 8
 like "... of so many samples" "$out" ' 74 samples'
 curve short-4 4 --batch 2
@@ -69,8 +70,8 @@ is "validation is the same number on 4 ranks with the same parameters" \
     "$(ranks 1 "$probe" "${common[@]}" --steps 1 --lr 0 --batch 8; grep 'val loss' <<<"$out")"
 
 # --- the same gradient, unclipped; seen through one step of SGD ---
-one=(--data $data --seed 3 --optimizer sgd --lr 1000 --min-lr 1000 --warmup 0 --clip 0 --weight-decay 0 --steps 1
-    --val-windows 1)
+one=("${model[@]}" --data $data --seed 3 --optimizer sgd --lr 1000 --min-lr 1000 --warmup 0 --clip 0 --weight-decay 0
+    --steps 1 --val-windows 1)
 gradient() { # OPTION...: on 4 ranks; prints the distance
     ranks 4 env PROBE_COMPARE="$tmp/gradient" "$probe" "${one[@]}" "$@"
     sed -n 's/^gradient differs by //p' <<<"$out"
@@ -100,8 +101,8 @@ done
 allocates() { # LAYOUT OPTION...: fills $said
     local layout=$1 n=$((${1//,/ + }))
     shift
-    run "$top_builddir/ddp" run -n $n --layout "$layout" env PROBE_ALLOCATIONS=1 "$probe" --data $data --steps 26 \
-        --log-every 0 --batch 2 --context 32 --ddp-zero=0 "$@"
+    run "$top_builddir/ddp" run -n $n --layout "$layout" env PROBE_ALLOCATIONS=1 "$probe" --layers 2 --data $data \
+        --steps 26 --log-every 0 --batch 2 --context 32 --ddp-zero=0 "$@"
     said=$(sed -n 's/^allocations: //p' <<<"$out" | sort -u)
     is "nodes of $layout $*: every rank counts" "$rc $(grep -c '^allocations' <<<"$out")" "0 $n" || diag "$err"
 }

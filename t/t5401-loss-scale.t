@@ -4,7 +4,8 @@
 . "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 unset RANK WORLD_SIZE OMP_NUM_THREADS "${!SLURM@}" "${!DDP_@}"
 ddp=$top_builddir/ddp
-tiny=(--data /usr/share/common-licenses --val-windows 1 --log-every 1 --print-hash --device cpu)
+tiny=(--data /usr/share/common-licenses --layers 1 --width 32 --heads 2 --context 32 --val-windows 1 --log-every 1
+    --print-hash --device cpu)
 
 # trains STEPS ARGUMENT...: $losses, $hash
 trains() {
@@ -39,7 +40,7 @@ like "goes on" "$out" "resumed from $tmp/a/step-00000005"
 is "... with the scale that it had" "$(grep -c skipped <<<"$out")" "$later"
 is "... to the same bits" "$hash" "$whole"
 
-# At such a rate no step but the first is taken. A checkpoint of a stop then has skipped steps in it.
+# At such a rate no step but the first two is taken. A checkpoint of a stop then has skipped steps in it.
 diverges() { # FOLDER [VARIABLE...]
     run env "${@:2}" "$ddp" run -n 2 "$top_builddir/t/unit/train-probe" "${tiny[@]}" --steps 4 --val-every 1 \
         --optimizer sgd --lr 1000 --warmup 0 --clip 0 --ddp-compress=f16 --log-json "$1.json" --ckpt "$1" --ckpt-every 0
@@ -47,8 +48,8 @@ diverges() { # FOLDER [VARIABLE...]
 bits() { sed 's/"tokens_per_s": [^,]*, //' "$1"; }
 diverges "$tmp/never"
 is "a rate at which training diverges: exit code, and steps that are skipped" \
-    "$rc $(grep -c '"step": 1,.*"skipped": true' "$tmp/never.json")" "1 63" || diag "$err"
-diverges "$tmp/stop" PROBE_STOP=4
+    "$rc $(grep -c '"step": 2,.*"skipped": true' "$tmp/never.json")" "1 63" || diag "$err"
+diverges "$tmp/stop" PROBE_STOP=5
 is "stopped when 3 were skipped: exit code, and how many the checkpoint holds" \
     "$rc $("$ddp" ckpt show "$tmp/stop" | grep -o '[0-9]* steps in a row')" "75 3 steps in a row" || diag "$err"
 diverges "$tmp/stop"

@@ -7,7 +7,7 @@ emulated=$top_builddir/t/lib/train-emu
 [ -x "$emulated" ] || skip_all "no emulated GPUs: they need a C++ compiler"
 export EMU_DEVICES=2
 head -c 3000 /usr/share/common-licenses/GPL-3 >"$tmp/data"
-common=(--data "$tmp/data" --layers 1 --width 64 --heads 1 --context 16 --batch 4 --steps 4 --warmup 2 --lr 3e-3)
+common=(--data "$tmp/data" --layers 1 --width 64 --heads 1 --context 16 --batch 2 --steps 4 --warmup 2 --lr 3e-3)
 common+=(--seed 3 --log-every 0 --val-every 2 --val-windows 1 --print-hash)
 
 trains() { run "$top_builddir/ddp" run -n "$1" "$emulated" "${common[@]}" "${@:2}"; }
@@ -69,23 +69,23 @@ kill -TERM $pid
 wait $pid
 SCRIPT
 chmod +x "$tmp/stopped"
-trains 1 --device cuda --dtype f32 --steps 30
+trains 1 --device cuda --dtype f32 --steps 12
 want=$(hash_of)
-run env LOG="$tmp/stop.log" "$tmp/stopped" "$emulated" "${common[@]}" --steps 30 --device cuda --dtype f32 --ckpt \
+run env LOG="$tmp/stop.log" "$tmp/stopped" "$emulated" "${common[@]}" --steps 12 --device cuda --dtype f32 --ckpt \
     "$tmp/s" --ckpt-every 0 --log-json "$tmp/stop.log"
 is "a signal: saves and ends" "$rc $(ls "$tmp/s" | wc -l)" "75 1" || diag "$err"
-trains 1 --device cuda --dtype f32 --steps 30 --ckpt "$tmp/s" --ckpt-every 0 --log-json "$tmp/stop.log"
+trains 1 --device cuda --dtype f32 --steps 12 --ckpt "$tmp/s" --ckpt-every 0 --log-json "$tmp/stop.log"
 is "... and the same command goes on with the same bits" "$rc $(hash_of)" "0 $want" || diag "$err"
 
 double=$top_builddir/t/lib/nccldouble/.libs
 if [ -e "$double/libnccl.so.2" ]; then
     export LD_LIBRARY_PATH=$double${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NCCLDOUBLE_DIR=$tmp/double NCCLDOUBLE_IN_ORDER=1
     mkdir "$tmp/double"
-    gone_on "two ranks, bfloat16" 2 --dtype bf16 --batch 2
+    gone_on "two ranks, bfloat16" 2 --dtype bf16 --batch 1
     want=$(hash_of)
     for zero in 1 0; do # from a state that each rank holds whole, then from one that is spread
         rm -rf "$tmp/c/step-00000004"
-        trains 2 --device cuda --dtype bf16 --batch 2 --ckpt "$tmp/c" --ckpt-every $((3 * zero)) --ddp-zero=$zero
+        trains 2 --device cuda --dtype bf16 --batch 1 --ckpt "$tmp/c" --ckpt-every $((3 * zero)) --ddp-zero=$zero
         like "... with zero=$zero" "$rc $out" "^0 .*resumed from .*, at step $((zero ? 2 : 3))"
         is "... with the same bits" "$(hash_of)" "$want" || diag "$err"
     done
