@@ -39,12 +39,16 @@ dist_examples_DATA = contrib/examples/curves.py contrib/examples/gpt.py contrib/
 # bash looks for a command's completion under its name; an empty folder is --without-bash-completion-dir
 dist_bashcompletion_DATA = contrib/completion/ddp contrib/completion/train
 
-# A page about several functions is found by each of the names in its NAME; the plugin's line names it where it goes.
+# A page about several functions is found by each of the names in its NAME; pages and the plugin's line name files
+# where they go.
 each_alias = for page in $(MAN3); do \
 	for name in `sed -n '/^\.Sh SYNOPSIS/q; s/^\.Nm \([a-z_]*\).*/\1/p' $(srcdir)/$$page`; do \
 	file=$(DESTDIR)$(man3dir)/$$name.3; test $$name.3 = "$${page\#\#*/}" ||
 install-data-hook:
 	$(each_alias) { echo ".so man3/$${page##*/}" >"$$file" && chmod 644 "$$file"; } || exit 1; done; done
 	$(SED) -i 's,/[^ ]*/ddp\.so,$(plugindir)/ddp.so,' "$(DESTDIR)$(examplesdir)/plugstack.conf"
+	for page in $(dist_man_MANS); do echo "$(DESTDIR)$(mandir)/man$${page##*.}/$${page##*/}"; done | \
+	xargs -d '\n' $(SED) -i -e 's,PREFIX/share/doc/slurm-ddp,$(docdir),' -e 's,PREFIX/share/slurm-ddp,$(pkgdatadir),' \
+	    -e 's,PREFIX/lib/slurm-ddp,$(plugindir),' -e 's,PREFIX/libexec/slurm-ddp,$(pkglibexecdir),'
 uninstall-hook:
 	$(each_alias) rm -f "$$file"; done; done

@@ -78,11 +78,15 @@ is "... that is another's where it is no page itself" \
 is "every guide and example is installed" \
     "$(cd "$docdir" && find . -type f | sort)" "$( (cd "$top_srcdir/doc" && ls ./*.md ./*.json; cd .. && ls ./NEWS.md
         ls contrib/examples/*.[cp]* contrib/slurm/* | sed 's,.*/,./examples/,') | sort)"
-run make -C "$top_builddir" install-man3 install-dist_examplesDATA install-data-hook DESTDIR="$tmp/other" \
+run make -C "$top_builddir" install-man install-dist_examplesDATA install-data-hook DESTDIR="$tmp/other" \
     plugindir=/opt/plugins
 is "the example of plugstack.conf names the plugin where it goes" \
     "$(sed -n 's/^optional //p' "$tmp/other${docdir#"$root"}/examples/plugstack.conf")" \
     "/opt/plugins/ddp.so site=/etc/slurm/ddp.json"
+is "manual pages name files where they go" "$(sed -n 's/^\.\(It \)\?Pa \(PREFIX[^ ]*\|.*\/ddp\.so\)$/\2/p' \
+    "$tmp/other${man#"$root"}"/man?/* | sort -u)" /opt/plugins/ddp.so
+is "... which are there" "$(grep -ho "^\.\(It \)\?Pa ${prefix#"$root"}/[^ ]*" "$man"/man?/* | sed 's,.* ,,' | sort -u |
+    while read -r file; do [ -e "$root$file" ] || echo "$file"; done)" ""
 completions=$(dirname "$(find "$root" -path '*/completions/ddp')")
 is "bash finds a completion for both commands" \
     "$(for name in ddp train; do bash -c 'source "$0" && complete -p "${0##*/}"' "$completions/$name"; done)" \
