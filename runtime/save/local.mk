@@ -30,7 +30,12 @@ t_unit_save_readback_t_CPPFLAGS = $(AM_CPPFLAGS) -DDDP_CUDA_EMULATED=1
 t_unit_save_readback_t_LDADD = libsave.la librckpt.la $(DEVICE_TEST_LIBS)
 UNIT_TESTS += t/unit/save/save.t
 t_unit_save_save_t_SOURCES = t/unit/save/save.c
-t_unit_save_save_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread,--wrap=fsync,--wrap=mkdirat,--wrap=openat,--wrap=geteuid
+t_unit_save_save_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fsync
+UNIT_TESTS += t/unit/save/aside.t
+t_unit_save_aside_t_SOURCES = t/unit/save/aside.c
+t_unit_save_aside_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread,--wrap=mkdirat,--wrap=openat,--wrap=geteuid
+UNIT_TESTS += t/unit/save/end.t
+t_unit_save_end_t_SOURCES = t/unit/save/end.c
 UNIT_TESTS += t/unit/save/recall.t
 t_unit_save_recall_t_SOURCES = t/unit/save/recall.c
 t_unit_save_recall_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=readback_after

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "t/unit/save/rig.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -143,8 +144,37 @@ int rig_save_rank(struct job *j, int rank)
     return 0;
 }
 
+bool rig_save(struct rig *r, uint64_t step, const char *dir)
+{
+    ddp_error_t e = {0};
+    uint64_t before = r->save.checkpoint.status.n_committed;
+    r->state.optimizer.n_steps = step;
+    if (checkpoint_take(&r->save, dir, NULL, &e) < 0 || checkpoint_settle(&r->save, &e) < 0)
+        print_message("# %s\n", e.text);
+    return r->save.checkpoint.status.n_committed > before;
+}
+
 bool rig_run(rank_f *f, int size, const struct rig_plan *p)
 {
     struct job j = {.size = size, .node_of = p->on_two_nodes ? two_nodes : one_node, .arg = p};
     return job_run(&j, f);
+}
+
+bool rig_has(const char *name)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
+    return access(path, F_OK) == 0;
+}
+
+void rig_damage(const char *name)
+{
+    char path[200];
+    unsigned char byte = 0;
+    snprintf(path, sizeof path, "%s/%s", test_folder, name);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && pread(fd, &byte, 1, 100000) == 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 100000), 1);
+    close(fd);
 }

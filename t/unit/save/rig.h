@@ -51,11 +51,18 @@ float *rig_values(const struct rig *r, int id); /* of a parameter */
 void rig_fill(struct rig *r);
 bool rig_is_filled(const struct rig *r, const struct data_position *at);
 
+/* In a rank: saves what is there as of this step, in dir. Whether it was committed. */
+bool rig_save(struct rig *r, uint64_t step, const char *dir);
+
 /* f on so many ranks. */
 bool rig_run(rank_f *f, int size, const struct rig_plan *p);
 
 /* A rank_f: a checkpoint of what rig_fill has filled, committed in test_folder; rank 0's place in the data is in
  * j->shared. */
 int rig_save_rank(struct job *j, int rank);
+
+/* In test_folder: whether this is there; changes a byte of a file. */
+bool rig_has(const char *name);
+void rig_damage(const char *name);
 
 #endif
