@@ -1,13 +1,38 @@
 /* What the other ranks see when one dies, leaves, aborts, stops or ends in the middle. */
 #include "t/unit/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/comm/tcp_impl.h"
 #include "runtime/comm/wireup.h"
 #include "t/lib/ranks.h"
+
+/* A kernel before Linux 5.3, or a container's filter, refuses pidfd_open. */
+static bool has_no_pidfd;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+long __wrap_syscall(long number, ...)
+{
+    long arg[6];
+    va_list args;
+    va_start(args, number);
+    for (int i = 0; i < 6; i++)
+        arg[i] = va_arg(args, long);
+    va_end(args);
+    if (number != SYS_pidfd_open || !has_no_pidfd)
+        return __real_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+    errno = ENOSYS;
+    return -1;
+}
 
 enum fate { KILLED, KILLED_FORKED, EXITS, LEAVES, ABORTS, STOPS, KILLED_MIDWAY };
 enum call { BARRIER, ALLREDUCE, BCAST, ALLGATHER, REDUCE_RANGES, WORKS, WORKS_THREAD, N_CALLS };
@@ -182,6 +207,16 @@ static void a_killed_rank_is_named_by_all(void **state)
 {
     (void)state;
     play_all(KILLED, " died", DDP_E_PEER);
+}
+
+static void a_killed_rank_is_named_without_pidfds_too(void **state)
+{
+    (void)state;
+    struct scene s = {.fate = KILLED, .call = ALLREDUCE, .expect = " died", .domain = DDP_E_PEER};
+    has_no_pidfd = true;
+    for (s.victim = 0; s.victim < 5; s.victim++)
+        play(&s, 5, nodes, 60);
+    has_no_pidfd = false;
 }
 
 static void a_child_that_lives_on_hides_no_death(void **state)
@@ -370,6 +405,89 @@ static void a_rank_that_leaves_the_stage_full_is_named(void **state)
     assert_true(job_run_comm(&j, full_stage_rank));
 }
 
+/* Rank 1 reduces what fills the stage, and does not copy it out. Ranks 0 and 2 do all that there is to be done; rank 2
+ * waits for a slot, rank 0 not yet. */
+static int full_stage_late_rank(struct job *j, int rank, comm_t *c)
+{
+    _Atomic int *n_fed = j->shared, *has_reduced = n_fed + 1, *is_over = n_fed + 2;
+    size_t n = (STAGE_SLOTS + 1) * STAGE_SLOT_BYTES / 4;
+    uint64_t deadline = deadline_in(20);
+    ddp_error_t e = {0};
+    float *x = calloc(n, sizeof *x);
+    while (rank == 1 && *n_fed < 2 && deadline_left_ns(deadline) > 0)
+        usleep(200);
+    comm_work_t *w = comm_allreduce_start(c, x, n, DDP_F32, DDP_SUM, &e);
+    CHECK(w, "%s", e.text);
+    while ((rank == 1 ? c->engine.reduced : c->engine.fed) < STAGE_SLOTS && deadline_left_ns(deadline) > 0)
+        comm_progress(c);
+    ++*(rank == 1 ? has_reduced : n_fed);
+    while (!*has_reduced && deadline_left_ns(deadline) > 0)
+        usleep(200);
+    while (rank == 0 && c->engine.over < STAGE_SLOTS && deadline_left_ns(deadline) > 0)
+        comm_progress(c);
+    while (rank < 2 && !*is_over && deadline_left_ns(deadline) > 0)
+        usleep(200);
+    if (rank < 2)
+        return 0;
+    CHECK(comm_wait(w, &e) < 0 && strstr(e.text, "rank 1 (n0) did not come before the deadline"), "%s", e.text);
+    CHECK(c->engine.over == c->engine.fed, "something else was missing");
+    *is_over = 1;
+    free(x);
+    return 0;
+}
+
+static void who_keeps_the_stage_full_is_named_at_the_deadline(void **state)
+{
+    (void)state;
+    struct job j = {.size = 3, .node_of = one_node, .timeout_s = 1, .progress = COMM_PROGRESS_CALLER};
+    assert_true(job_run_comm(&j, full_stage_late_rank));
+}
+
+/* Rank 1's connection to the other node ends, closed or reset, and nothing is heard of why. */
+struct cut {
+    enum call call;
+    bool is_reset;
+};
+
+static int cut_off_rank(struct job *j, int rank, comm_t *c)
+{
+    _Atomic int *is_over = j->shared;
+    const struct cut *cut = j->arg;
+    uint64_t deadline = deadline_in(20), began = clock_ns();
+    char *buf = calloc(N, 4);
+    ddp_error_t e = {0};
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
+    if (rank == 0) {
+        CHECK(make_call(c, NULL, cut->call, buf, &e) < 0, "no failure");
+        CHECK(!strcmp(e.text, "rank 1 (n1) died") && clock_ns() - began < 20 * NS_PER_S, "%s", e.text);
+        *is_over = 1;
+        free(buf);
+        return 0;
+    }
+    if (cut->is_reset) {
+        int null = open("/dev/null", O_RDWR);
+        setsockopt(c->tcp->conns[0].fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0}, sizeof(struct linger));
+        dup2(null, c->tcp->conns[0].fd);
+        close(null);
+    } else {
+        shutdown(c->tcp->conns[0].fd, SHUT_RDWR);
+    }
+    while (!*is_over && deadline_left_ns(deadline) > 0)
+        usleep(200);
+    free(buf);
+    return 0;
+}
+
+static void who_is_cut_off_without_news_is_named(void **state)
+{
+    (void)state;
+    static const struct cut cuts[] = {{ALLREDUCE, false}, {ALLREDUCE, true}, {BARRIER, false}, {BARRIER, true}};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        struct job j = {.size = 2, .node_of = (const int[]){0, 1}, .timeout_s = 60, .arg = &cuts[i]};
+        assert_true(job_run_comm(&j, cut_off_rank));
+    }
+}
+
 /* Ranks that leave one after another while nobody waits disturb nobody. */
 static int quiet_rank(struct job *j, int rank)
 {
@@ -423,6 +541,7 @@ static void a_rank_ends_also_without_its_descriptors(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_killed_rank_is_named_by_all),
+    cmocka_unit_test(a_killed_rank_is_named_without_pidfds_too),
     cmocka_unit_test(a_child_that_lives_on_hides_no_death),
     cmocka_unit_test(a_rank_killed_in_the_middle_is_named_by_all),
     cmocka_unit_test(a_rank_that_exits_is_named_by_all),
@@ -430,6 +549,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_rank_that_leaves_wakes_who_is_about_to_sleep),
     cmocka_unit_test(an_abort_reaches_all_with_its_reason),
     cmocka_unit_test(a_rank_that_leaves_the_stage_full_is_named),
+    cmocka_unit_test(who_keeps_the_stage_full_is_named_at_the_deadline),
+    cmocka_unit_test(who_is_cut_off_without_news_is_named),
     cmocka_unit_test(who_aborts_behind_one_that_left_names_it),
     cmocka_unit_test(a_stopped_rank_is_named_at_the_deadline),
     cmocka_unit_test(a_silent_leader_is_named_and_not_who_waits_for_it),
