@@ -61,6 +61,7 @@ UNIT_TESTS += t/unit/comm/wire.t
 t_unit_comm_wire_t_SOURCES = t/unit/comm/wire.c
 UNIT_TESTS += t/unit/comm/works.t
 t_unit_comm_works_t_SOURCES = t/unit/comm/works.c
+t_unit_comm_works_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=recvmsg
 
 # The communicator once more, with threads for ranks, under ThreadSanitizer.
 if HAVE_TSAN

@@ -3,11 +3,26 @@
 #include "t/unit/unit.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/comm/wireup.h"
 #include "t/lib/works.h"
+
+static int n_received; /* calls that have read something */
+
+ssize_t __real_recvmsg(int fd, struct msghdr *m, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags);
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags)
+{
+    ssize_t n = __real_recvmsg(fd, m, flags);
+    n_received += n > 0;
+    return n;
+}
 
 static void random_histories_give_the_reference_bit_for_bit(void **state)
 {
@@ -210,6 +225,32 @@ static void who_has_sent_its_part_holds_nobody_up(void **state)
     assert_true(job_run_comm(&j, absent_rank));
 }
 
+/* A small message comes with its header, by one system call. */
+static int frugal_rank(struct job *j, int rank, comm_t *c)
+{
+    enum { SUMS = 200, MOST = 1000 };
+    static const size_t lengths[] = {1, 16, MOST};
+    ddp_error_t e = {0};
+    float x[MOST] = {0};
+    (void)j;
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
+        n_received = 0;
+        for (int i = 0; i < SUMS; i++)
+            CHECK(comm_allreduce(c, x, lengths[k], DDP_F32, DDP_SUM, &e) == 0, "%s", e.text);
+        CHECK(n_received < SUMS + SUMS / 4, "%d sums of %zu elements, %d reads", SUMS, lengths[k], n_received);
+    }
+    return 0;
+}
+
+static void a_small_message_is_read_by_one_call(void **state)
+{
+    (void)state;
+    static const int two[] = {0, 1};
+    struct job j = {.size = 2, .node_of = two, .progress = COMM_PROGRESS_CALLER};
+    assert_true(job_run_comm(&j, frugal_rank));
+}
+
 /* Ranks that leave after their last sum take nobody's result with them. */
 static int leaving_rank(struct job *j, int rank, comm_t *c)
 {
@@ -353,15 +394,55 @@ static void bad_units_are_refused(void **state)
     }
 }
 
+/* Who drives may be about to tell why it cannot go on, in the same place: a caller's reason waits for it. */
+static void *refused(void *c)
+{
+    float x = 1;
+    return comm_allreduce_start(c, &x, 1, DDP_F32, (enum ddp_op)77, NULL);
+}
+
+static void *aborting(void *c)
+{
+    comm_abort(c, "enough");
+    return NULL;
+}
+
+static int reason_rank(struct job *j, int rank, comm_t *c)
+{
+    void *(*const tell[])(void *c) = {refused, aborting};
+    pthread_t thread;
+    void *work;
+    pthread_mutex_lock(&c->engine.lock);
+    CHECK(pthread_create(&thread, NULL, tell[*(const int *)j->arg], c) == 0, "no thread");
+    for (uint64_t end = deadline_in(20); c->engine.n_wanting == 0 && deadline_left_ns(end) > 0;)
+        if (watch_is_broken(c->watch))
+            break;
+    CHECK(c->engine.n_wanting == 1 && !watch_is_broken(c->watch), "told beside who drives");
+    pthread_mutex_unlock(&c->engine.lock);
+    CHECK(pthread_join(thread, &work) == 0 && !work && watch_is_broken(c->watch), "not told");
+    return 0;
+}
+
+static void a_callers_reason_waits_for_who_drives(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        struct job j = {.size = 1, .node_of = &(const int){0}, .progress = COMM_PROGRESS_CALLER, .arg = &which};
+        assert_true(job_run_comm(&j, reason_rank));
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(random_histories_give_the_reference_bit_for_bit),
     cmocka_unit_test(works_are_done_without_a_wait),
     cmocka_unit_test(the_thread_goes_on_after_a_wait),
     cmocka_unit_test(waiting_at_once_wakes_no_thread),
     cmocka_unit_test(who_has_sent_its_part_holds_nobody_up),
+    cmocka_unit_test(a_small_message_is_read_by_one_call),
     cmocka_unit_test(the_last_sum_needs_nobody_after_it),
     cmocka_unit_test(works_queue_up_and_may_be_left),
     cmocka_unit_test(a_gather_holds_no_earlier_sum_up),
     cmocka_unit_test(bad_units_are_refused),
+    cmocka_unit_test(a_callers_reason_waits_for_who_drives),
 };
 UNIT_MAIN(tests)
