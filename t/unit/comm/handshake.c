@@ -188,6 +188,41 @@ static void an_impostor_that_answers_is_found_out(void **state)
     door_close(&d);
 }
 
+static void pass(int fd, void *data, size_t n, int what)
+{
+    struct iovec v = {data, n};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(c), &what, sizeof what);
+    assert_int_equal(sendmsg(fd, &m, 0), n);
+}
+
+/* A read ends behind bytes with which a descriptor comes, so that the rest is another's. */
+static void an_answer_may_come_in_two_parts(void **state)
+{
+    (void)state;
+    struct handshake m;
+    ddp_error_t e = {0};
+    char answer[128];
+    int pair[2], got = -1;
+    assert_int_equal(handshake_tokens(&m, &e), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(handshake_answer(pair[0], &m, "rank 1", -1, &e), 0);
+    ssize_t n = recv(pair[1], answer, sizeof answer, 0);
+    for (ssize_t first = 1; first < n; first++) {
+        pass(pair[0], answer, (size_t)first, pair[0]);
+        assert_int_equal(send(pair[0], answer + first, (size_t)(n - first), 0), n - first);
+        if (handshake_answered(pair[1], &m, "rank 0", &got, deadline_in(20), &e) < 0)
+            fail_msg("%d and %d bytes: %s", (int)first, (int)(n - first), e.text);
+        assert_true(got >= 0);
+        close(got);
+    }
+    close(pair[0]);
+    close(pair[1]);
+}
+
 static void addresses_are_named_in_errors(void **state)
 {
     (void)state;
@@ -259,6 +294,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(nobody_waits_for_a_rank_that_died),
     cmocka_unit_test(who_does_not_come_is_named),
     cmocka_unit_test(an_impostor_that_answers_is_found_out),
+    cmocka_unit_test(an_answer_may_come_in_two_parts),
     cmocka_unit_test(addresses_are_named_in_errors),
     cmocka_unit_test(a_host_that_is_not_found_is_looked_for_again),
     cmocka_unit_test(neither_side_sends_by_bbrs_timer),
