@@ -77,6 +77,41 @@ static void a_message_may_have_any_number_of_pieces(void **state)
     assert_true(placements_run_comm(many_ranges_rank));
 }
 
+/* Results of which a system call still takes all, or all but one, wherever the one before has ended. */
+static void look_on(void *ctx, size_t range, size_t first, const void *data, size_t n_elems)
+{
+    (void)ctx, (void)range, (void)first, (void)data, (void)n_elems;
+}
+
+static int full_calls_rank(struct job *j, int rank, comm_t *c)
+{
+    enum { LEAST = 245, MOST = 345, EACH = COMM_BLOCK / sizeof(float) };
+    static struct comm_range many[2 * MOST];
+    ddp_error_t e = {0};
+    comm_segment_t *s = comm_segment_create(c, sizeof many / sizeof *many * COMM_BLOCK, &e);
+    CHECK(s, "%s", e.text);
+    float *x = comm_segment_data(s);
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        many[i] = (struct comm_range){i * COMM_BLOCK, EACH, DDP_F32};
+    for (size_t n = LEAST; n < MOST; n++) {
+        struct comm_reduce r = {.segment = s, .ranges = many, .n_ranges = 2 * n, .visit = look_on};
+        for (size_t i = 0; i < 2 * n * EACH; i++)
+            x[i] = small_integer(rank, i);
+        comm_work_t *w = comm_reduce_start(c, &r, &e);
+        CHECK(w && comm_wait(w, &e) == 0, "%s", e.text);
+        for (size_t i = 0; i < 2 * n * EACH; i++)
+            CHECK(x[i] == expected_sum(j->size, i), "%zu pieces, element %zu: %g", n, i, (double)x[i]);
+    }
+    return 0;
+}
+
+static void a_message_may_have_as_many_pieces_as_a_call_takes(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (const int[]){0, 1}};
+    assert_true(job_run_comm(&j, full_calls_rank));
+}
+
 /* Wide-ranging magnitudes, so that every other order of additions gives other bits. */
 static float random_value(int rank, size_t i, unsigned salt)
 {
@@ -227,6 +262,7 @@ static void all_types_agree_on_all_ranks(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(allreduce_is_exact_on_integers),
     cmocka_unit_test(a_message_may_have_any_number_of_pieces),
+    cmocka_unit_test(a_message_may_have_as_many_pieces_as_a_call_takes),
     cmocka_unit_test(sums_follow_the_tree_bit_for_bit),
     cmocka_unit_test(all_types_agree_on_all_ranks),
 };
