@@ -3,8 +3,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/comm/tcp_impl.h"
+#include "runtime/comm/wireup.h"
 #include "t/lib/placements.h"
 
 static char byte_of(int rank, size_t i, int salt)
@@ -18,14 +21,15 @@ static int move_rank(struct job *j, int rank, comm_t *c)
     ddp_error_t e = {0};
     for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
         size_t n = lengths[k];
-        char *x = malloc(n + 1), *all = malloc(n * (size_t)j->size + 1);
+        size_t n_cast = k == 3 ? 4 * n : n; /* more than the stage has room for, wherever it lies */
+        char *x = malloc(n_cast + 1), *all = malloc(n * (size_t)j->size + 1);
         for (int turn = 0; turn < 2; turn++) {
             int root = turn == 0 ? j->size - 1 : j->size / 2;
-            for (size_t i = 0; i < n; i++)
+            for (size_t i = 0; i < n_cast; i++)
                 x[i] = rank == root ? byte_of(root, i, turn) : 0;
-            CHECK(comm_bcast(c, x, n, root, &e) == 0, "%s", e.text);
-            for (size_t i = 0; i < n; i++)
-                CHECK(x[i] == byte_of(root, i, turn), "broadcast of %zu bytes from %d, byte %zu", n, root, i);
+            CHECK(comm_bcast(c, x, n_cast, root, &e) == 0, "%s", e.text);
+            for (size_t i = 0; i < n_cast; i++)
+                CHECK(x[i] == byte_of(root, i, turn), "broadcast of %zu bytes from %d, byte %zu", n_cast, root, i);
         }
         for (size_t i = 0; i < n; i++)
             x[i] = byte_of(rank, i, 3);
@@ -43,6 +47,33 @@ static void broadcast_and_allgather_move_every_byte(void **state)
 {
     (void)state;
     assert_true(placements_run_comm(move_rank));
+}
+
+/* What is sent has gone before its memory is another's: of the connection here only little goes at once. */
+static int narrow_rank(struct job *j, int rank, comm_t *c)
+{
+    enum { LENGTH = 5 << 20 };
+    ddp_error_t e = {0};
+    char *x = malloc(LENGTH);
+    (void)j;
+    CHECK(setsockopt(c->tcp->conns[!rank].fd, SOL_SOCKET, SO_SNDBUF, &(int){4096}, sizeof(int)) == 0, "no option");
+    for (int root = 0; root < 2; root++) {
+        for (size_t i = 0; i < LENGTH; i++)
+            x[i] = rank == root ? byte_of(root, i, (int)(i >> 20)) : 0;
+        CHECK(comm_bcast(c, x, LENGTH, root, &e) == 0, "%s", e.text);
+        for (size_t i = 0; i < LENGTH; i++)
+            CHECK(x[i] == byte_of(root, i, (int)(i >> 20)), "broadcast from %d, byte %zu", root, i);
+    }
+    free(x);
+    return 0;
+}
+
+static void a_narrow_connection_carries_every_byte(void **state)
+{
+    (void)state;
+    static const int each[] = {0, 1};
+    struct job j = {.size = 2, .node_of = each};
+    assert_true(job_run_comm(&j, narrow_rank));
 }
 
 /* No rank leaves a barrier that another has not reached. */
@@ -162,11 +193,13 @@ static int bad_range_rank(struct job *j, int rank, comm_t *c)
     return 0;
 }
 
-/* One of them a call: an operator that there is not (of works, of sums), a size that overflows, such a type. */
+/* One of them a call: an operator that there is not (of works, of sums), a size that overflows, such a type, such
+ * roots. */
 static int bad_sum_rank(struct job *j, int rank)
 {
     static const struct comm_range r = {0, 1, DDP_F32};
-    static const char *const why[] = {"operator", "operator", "more than memory", "unknown element type"};
+    static const char *const why[] = {"operator", "operator", "more than memory", "unknown element type",
+                                      "root 2",   "root -1"};
     struct world *w;
     ddp_error_t e = {0};
     float x[1] = {0};
@@ -178,6 +211,8 @@ static int bad_sum_rank(struct job *j, int rank)
         rc = -1;
     else if (k == 0)
         rc = comm_reduce_ranges(c, s, &r, 1, (enum ddp_op)3, &e);
+    else if (k >= 4)
+        rc = comm_bcast(c, x, 0, k == 4 ? 2 : -1, &e);
     else if (k == 3)
         rc = comm_allreduce(c, x, 1, (enum ddp_dtype)DTYPE_COUNT, DDP_SUM, &e);
     else
@@ -199,7 +234,7 @@ static void misuse_is_refused_on_every_rank(void **state)
         struct job b = {.size = 2, .node_of = two, .arg = &k};
         assert_true(job_run_comm(&b, bad_range_rank));
     }
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 6; k++) {
         struct job b = {.size = 2, .node_of = two, .arg = &k};
         assert_true(job_run(&b, bad_sum_rank));
     }
@@ -207,6 +242,7 @@ static void misuse_is_refused_on_every_rank(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(broadcast_and_allgather_move_every_byte),
+    cmocka_unit_test(a_narrow_connection_carries_every_byte),
     cmocka_unit_test(nobody_passes_a_barrier_early),
     cmocka_unit_test(bytes_between_nodes_equal_the_formula),
     cmocka_unit_test(nothing_is_left_behind),

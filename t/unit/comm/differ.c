@@ -8,8 +8,8 @@
 #include "t/lib/ranks.h"
 
 enum call {
-    BARRIER, ALLREDUCE, ALLREDUCE_MORE, ALLREDUCE_MAX, BCAST, BCAST_ROOT, ALLGATHER, REDUCE_RANGES,
-    WORKS, WORKS_SWAPPED, GATHER_WORK, REDUCE_SCATTER, NOTHING, N_CALLS
+    BARRIER, ALLREDUCE, ALLREDUCE_MORE, ALLREDUCE_MAX, BCAST, BCAST_ROOT, ALLGATHER,
+    ALLGATHER_LESS, REDUCE_RANGES, WORKS, WORKS_SWAPPED, GATHER_WORK, REDUCE_SCATTER, NOTHING, N_CALLS
 };
 enum { N = 3000, GATHER = 40 };
 
@@ -53,6 +53,8 @@ static int make_call(comm_t *c, comm_segment_t *s, enum call call, char *buf, dd
         return comm_bcast(c, buf, N * 4, 1, errp);
     case ALLGATHER:
         return comm_allgather(c, buf, GATHER, buf, errp);
+    case ALLGATHER_LESS:
+        return comm_allgather(c, buf, GATHER - 8, buf, errp);
     case REDUCE_RANGES:
         return comm_reduce_ranges(c, s, &r, 1, DDP_SUM, errp);
     case WORKS:
