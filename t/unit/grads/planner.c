@@ -177,6 +177,24 @@ static void very_many_gradients_are_cut_too(void **state)
     assert_int_equal(planner_cut(&p.m, NULL, NULL, 0, end), 0);
 }
 
+/* Each gradient is ready as the one before arrives: whatever is put together ends later. */
+static void there_may_be_as_many_buckets_as_gradients(void **state)
+{
+    (void)state;
+    enum { MANY = 1000 };
+    static const struct planner_model m = {.beta_s_per_byte = 1};
+    static double ready[MANY];
+    static size_t bytes[MANY];
+    static int end[MANY];
+    for (int i = 0; i < MANY; i++) {
+        ready[i] = i;
+        bytes[i] = 1;
+    }
+    assert_int_equal(planner_cut(&m, ready, bytes, MANY, end), MANY);
+    for (int b = 0; b < MANY; b++)
+        assert_int_equal(end[b], b + 1);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(fits_find_the_model),
     cmocka_unit_test(fits_are_never_negative),
@@ -184,5 +202,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(plans_are_the_optimum_of_brute_force),
     cmocka_unit_test(plans_are_never_worse_than_fixed_caps),
     cmocka_unit_test(very_many_gradients_are_cut_too),
+    cmocka_unit_test(there_may_be_as_many_buckets_as_gradients),
 };
 UNIT_MAIN(tests)

@@ -98,6 +98,10 @@ static int not_finite_rank(struct job *j, int rank)
     CHECK(g[7] == INFINITY && isnan(g[8999]) && g[8] == 0, "%g %g", (double)g[7], (double)g[8999]);
     int worst = norm_worst(&k.reducer.norm);
     CHECK(worst == 1 && !isfinite(norm_total(&k.reducer.norm)), "found %d", worst);
+    double *sums = k.reducer.norm.sums;
+    sums[1] = INFINITY; /* of the first block alone */
+    sums[3] = 0;
+    CHECK(norm_worst(&k.reducer.norm) == 1, "found %d", norm_worst(&k.reducer.norm));
     reduction_close(&k);
     return 0;
 }
