@@ -15,6 +15,8 @@ libgrads_la_SOURCES = \
 
 UNIT_TESTS += t/unit/grads/bucket.t
 t_unit_grads_bucket_t_SOURCES = t/unit/grads/bucket.c
+UNIT_TESTS += t/unit/grads/layout.t
+t_unit_grads_layout_t_SOURCES = t/unit/grads/layout.c
 UNIT_TESTS += t/unit/grads/planner.t
 t_unit_grads_planner_t_SOURCES = t/unit/grads/planner.c
 UNIT_TESTS += t/unit/grads/reducer.t

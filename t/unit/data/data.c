@@ -1,9 +1,6 @@
 #include "t/unit/unit.h"
 
-#include "runtime/base/hash.h"
-
 #include "runtime/data/data.h"
-#include "runtime/grads/layout.h"
 
 static struct data opened(const struct data_config *cfg)
 {
@@ -387,52 +384,6 @@ static void what_does_not_go_together_is_refused(void **state)
     data_close(&(struct data){0});
 }
 
-static void layouts_are_aligned_and_checked(void **state)
-{
-    (void)state;
-    struct layout l = {0};
-    ddp_error_t e;
-    assert_int_equal(layout_add(&l, "a", DDP_F32, (size_t[]){3, 5}, 2, 0, &e), 0);
-    assert_int_equal(layout_add(&l, "b", DDP_F32, (size_t[]){16}, 1, 1, &e), 1);
-    assert_int_equal(layout_add(&l, "c", DDP_F32, (size_t[]){1}, 1, 0, &e), 2);
-    assert_int_equal(l.param[1].offset_bytes, 64);
-    assert_int_equal(l.param[2].offset_bytes, 128);
-    assert_int_equal(l.n_bytes, 192);
-    assert_int_equal(layout_add(&l, "b", DDP_F32, (size_t[]){16}, 1, 0, &e), -1);
-    assert_error_has(e, "b is declared twice");
-    assert_int_equal(layout_add(&l, "d", DDP_F32, (size_t[]){0}, 1, 0, &e), -1);
-    assert_int_equal(layout_add(&l, "d", DDP_F32, (size_t[]){SIZE_MAX, 2}, 2, 0, &e), -1);
-    assert_int_equal(layout_add(&l, "d e", DDP_F32, (size_t[]){1}, 1, 0, &e), -1);
-    assert_int_equal(layout_add(&l, "d", DDP_F32, (size_t[]){1}, 9, 0, &e), -1);
-    assert_int_equal(l.n, 3);
-    char *text = layout_text(&l);
-    assert_string_equal(text, "a f32 [3,5] flags 0\nb f32 [16] flags 1\nc f32 [1] flags 0\n");
-    free(text);
-    layout_clear(&l);
-}
-
-static void differences_name_parameter_and_ranks(void **state)
-{
-    (void)state;
-    ddp_error_t e;
-    layout_explain("a f32 [3] flags 0\nb f32 [4] flags 0\n", 0, "a f32 [3] flags 0\nb f32 [5] flags 0\n", 2, &e);
-    assert_int_equal(e.domain, DDP_E_LAYOUT);
-    assert_error_has(e, "parameter 1 is \"b f32 [4] flags 0\" on rank 0 and \"b f32 [5] flags 0\" on rank 2");
-    layout_explain("a f32 [3] flags 0\n", 0, "", 1, &e);
-    assert_error_has(e, "parameter 0 is \"a f32 [3] flags 0\" on rank 0 and \"(none)\" on rank 1");
-#define LONG "module.model.decoder.layers.31.self_attention.query_key_value.weight"
-    layout_explain(LONG " f32 [4096,12288] flags 0\n", 0, LONG " f32 [4096,12289] flags 0\n", 1000000, &e);
-    assert_error_has(e, "ery_key_value.weight f32 [4096,12288] flags 0\" on rank 0");
-    assert_error_has(e, "ery_key_value.weight f32 [4096,12289] flags 0\" on rank 1000000; start every rank");
-    assert_error_has(e, "with the same options");
-    layout_explain("x." LONG "\n", 0, "y." LONG "." LONG "\n", 1, &e);
-    assert_error_has(e, "\"x.module.model");
-    assert_error_has(e, "\"y.module.model");
-    layout_explain(LONG "." LONG "\n", 0, LONG "\n", 1, &e);
-    assert_error_has(e, "weight\" on rank 1");
-    assert_true(hash_text("ab") != hash_text("ba"));
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(distributed_is_handed_out_whole),
     cmocka_unit_test(distributed_shards_are_the_same_on_any_number_of_ranks),
@@ -442,7 +393,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(shards_keep_their_samples),
     cmocka_unit_test(positions_that_are_not_are_refused),
     cmocka_unit_test(what_does_not_go_together_is_refused),
-    cmocka_unit_test(layouts_are_aligned_and_checked),
-    cmocka_unit_test(differences_name_parameter_and_ranks),
 };
 UNIT_MAIN(tests)
