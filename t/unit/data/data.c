@@ -384,6 +384,36 @@ static void what_does_not_go_together_is_refused(void **state)
     data_close(&(struct data){0});
 }
 
+/* Where an entry times a chunk's number is beyond 64 bits. */
+static void the_largest_steps_are_cut_exactly(void **state)
+{
+    (void)state;
+    struct data_config c = {.n_samples = (uint64_t)1 << 40, .seed = 5, .rank = INT32_MAX - 1, .n_ranks = INT32_MAX,
+                            .batch = 4, .accum = 2};
+    struct data d = opened(&c);
+    struct ledger l = ledger_of(c.n_samples, c.seed, 0);
+    for (uint64_t micro = 0; micro < 2; micro++) {
+        struct data_batch b = data_next(&d);
+        uint64_t first = c.batch * (micro * INT32_MAX + (uint64_t)c.rank);
+        assert_int_equal(b.n, c.batch);
+        for (size_t i = 0; i < b.n; i++)
+            assert_true(b.ids[i] == ledger_get(&l, first + i));
+    }
+    data_close(&d);
+}
+
+static void a_look_ahead_leaves_what_was_handed_out(void **state)
+{
+    (void)state;
+    struct data d = opened(&(struct data_config){.n_samples = 100, .n_ranks = 1, .batch = 3, .accum = 1});
+    struct data_batch b = data_next(&d);
+    uint64_t ids[3];
+    memcpy(ids, b.ids, sizeof ids);
+    data_peek(&d);
+    assert_memory_equal(ids, b.ids, sizeof ids);
+    data_close(&d);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(distributed_is_handed_out_whole),
     cmocka_unit_test(distributed_shards_are_the_same_on_any_number_of_ranks),
@@ -393,5 +423,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(shards_keep_their_samples),
     cmocka_unit_test(positions_that_are_not_are_refused),
     cmocka_unit_test(what_does_not_go_together_is_refused),
+    cmocka_unit_test(the_largest_steps_are_cut_exactly),
+    cmocka_unit_test(a_look_ahead_leaves_what_was_handed_out),
 };
 UNIT_MAIN(tests)
