@@ -25,6 +25,9 @@ UNIT_TESTS += t/unit/grads/reducer_start.t
 t_unit_grads_reducer_start_t_SOURCES = t/unit/grads/reducer_start.c
 UNIT_TESTS += t/unit/grads/trace.t
 t_unit_grads_trace_t_SOURCES = t/unit/grads/trace.c
+UNIT_TESTS += t/unit/grads/tune.t
+t_unit_grads_tune_t_SOURCES = t/unit/grads/tune.c
+t_unit_grads_tune_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=planner_fit,--wrap=planner_cut,--wrap=malloc
 
 # The reducer once more, with threads for ranks, under ThreadSanitizer.
 if HAVE_TSAN
