@@ -2,12 +2,15 @@
 #include "config.h"
 #include "t/unit/unit.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "pmix/boot.h"
+#include "runtime/base/bytes.h"
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
@@ -16,19 +19,31 @@
 #include "spank/guards.h"
 
 static const char said[] = "rank 0 (n1) aborted: no such sample";
-static guard_door_t *door; /* of rank 1 of 2 */
+static guard_door_t *door; /* of rank 1 of 2, where a test opens no other */
+static int n_doors;
+
+static void begin(int rank, int generation)
+{
+    struct seat seat = {.rank = rank, .size = 2, .n_nodes = 1};
+    guard_door_begin(door, generation, &seat);
+}
+
+/* Guards keep theirs until they end. */
+static int open_door(int rank, bool keeps)
+{
+    char name[DOOR_NAME_MAX], mine[GUARDS_TOKEN_LEN + 1];
+    snprintf(mine, sizeof mine, "%0*x%0*x", GUARDS_TOKEN_LEN / 2, (unsigned)getpid(), GUARDS_TOKEN_LEN / 2, 1u);
+    door = guard_door_open(mine, ++n_doors, keeps, NULL);
+    if (!door)
+        return -1;
+    begin(rank, 0);
+    return setenv(DOOR_VARIABLE, door_name(mine, DOOR_OF_RANK, n_doors, name), 1);
+}
 
 static int set_up(void **state)
 {
-    char name[DOOR_NAME_MAX], mine[GUARDS_TOKEN_LEN + 1];
-    struct seat seat = {.rank = 1, .size = 2, .n_nodes = 1};
     (void)state;
-    snprintf(mine, sizeof mine, "%0*x%0*x", GUARDS_TOKEN_LEN / 2, (unsigned)getpid(), GUARDS_TOKEN_LEN / 2, 1u);
-    door = guard_door_open(mine, 1, false, NULL);
-    if (!door)
-        return -1;
-    guard_door_begin(door, 0, &seat);
-    return setenv(DOOR_VARIABLE, door_name(mine, DOOR_OF_RANK, 1, name), 1);
+    return open_door(1, false);
 }
 
 struct guard {
@@ -121,15 +136,21 @@ static int come(const char *hello)
     return fd;
 }
 
+/* The next frame of that kind; false: there is none. */
+static bool hear(int fd, enum door_kind wanted, struct frame *in, size_t *ret_n)
+{
+    int kind;
+    while (frame_next(in, fd, &kind, ret_n) > 0)
+        if (kind == (int)wanted)
+            return true;
+    return false;
+}
+
 static bool has_card(int fd)
 {
     struct frame in = {0};
-    int kind, rc;
     size_t n;
-    while ((rc = frame_next(&in, fd, &kind, &n)) > 0)
-        if (kind == DOOR_CARD)
-            return true;
-    return false;
+    return hear(fd, DOOR_CARD, &in, &n);
 }
 
 /* The first program's card is for the first one, whatever groups came before. */
@@ -146,6 +167,151 @@ static void groups_are_not_counted_as_programs(void **state)
     close(second);
 }
 
+static void rank_0_alone_brings_a_card(void **state)
+{
+    (void)state;
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(open_door(rank, false), 0);
+        int first = come(DOOR_HELLO), second = come(DOOR_HELLO);
+        frame_send(second, DOOR_CARD, "here", 4);
+        const char *card = guard_door_step(door);
+        assert_int_equal(card != NULL, rank == 0);
+        assert_true(!card || !strcmp(card, "2 here"));
+        close(first);
+        close(second);
+    }
+}
+
+static void the_first_cause_stays_until_the_next_generation(void **state)
+{
+    static const char first[] = "\1\0\0\0rank 1\ndied", second[] = "\0\0\0\0rank 0 died";
+    int rank;
+    (void)state;
+    assert_int_equal(open_door(1, false), 0);
+    int fd = come(DOOR_HELLO);
+    frame_send(fd, DOOR_CARD, second, sizeof second - 1);
+    frame_send(fd, DOOR_CAUSE, first, 3); /* too short: what lies behind it is of the frame before */
+    guard_door_step(door);
+    assert_null(guard_door_cause(door, &rank));
+    frame_send(fd, DOOR_CAUSE, first, sizeof first - 1);
+    frame_send(fd, DOOR_CAUSE, second, sizeof second - 1);
+    guard_door_step(door);
+    assert_string_equal(guard_door_cause(door, &rank), "rank 1 died");
+    assert_int_equal(rank, 1);
+    begin(1, 1);
+    assert_null(guard_door_cause(door, &rank));
+    close(fd);
+}
+
+static void a_death_is_told_until_the_next_generation(void **state)
+{
+    char words[2 * NOTICE_TEXT_MAX];
+    struct frame in[3] = {{0}};
+    size_t n;
+    (void)state;
+    memset(words, 'x', sizeof words - 1);
+    words[sizeof words - 1] = 0;
+    assert_int_equal(open_door(1, false), 0);
+    int early = come(DOOR_HELLO);
+    guard_door_tell_death(door, 1, "died");
+    assert_true(hear(early, DOOR_DEATH, &in[0], &n));
+    assert_int_equal(n, 8);
+    assert_memory_equal(in[0].bytes + FRAME_HEAD, "\1\0\0\0died", n);
+    guard_door_tell_death(door, 1, words);
+    int late = come(DOOR_HELLO_GROUP);
+    assert_true(hear(late, DOOR_DEATH, &in[1], &n));
+    assert_int_equal(n, 4 + NOTICE_TEXT_MAX);
+    begin(1, 1);
+    int next = come(DOOR_HELLO);
+    assert_false(hear(next, DOOR_DEATH, &in[2], &n));
+    close(early);
+    close(late);
+    close(next);
+}
+
+static int count_descriptors(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* A pipe's end, through which what is written in the other one comes: which of the memories it is. */
+static void keep(int fd, uint32_t kind, char what)
+{
+    unsigned char body[4];
+    int pipes[2];
+    bytes_put32(body, kind);
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    assert_int_equal(write(pipes[1], &what, 1), 1);
+    frame_send_fd(fd, DOOR_KEEP, body, sizeof body, pipes[0]);
+    guard_door_step(door);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+/* What a program is handed over of each kind, '-' for nothing. */
+static void hand_over_is(int fd, unsigned generation, const char want[DOOR_MEMORIES + 1])
+{
+    struct frame in = {.takes_fd = true};
+    size_t n;
+    for (unsigned kind = 0; kind < DOOR_MEMORIES; kind++) {
+        unsigned char head[8] = {(unsigned char)generation, 0, 0, 0, (unsigned char)kind};
+        char what = '-';
+        assert_true(hear(fd, DOOR_KEEP, &in, &n));
+        assert_int_equal(n, sizeof head);
+        assert_memory_equal(in.bytes + FRAME_HEAD, head, n);
+        int memory = frame_take_fd(&in);
+        assert_true(memory < 0 || read(memory, &what, 1) == 1);
+        io_close(memory);
+        assert_int_equal(what, want[kind]);
+    }
+    assert_false(hear(fd, DOOR_KEEP, &in, &n));
+}
+
+static void memory_is_for_the_same_program_of_the_next_generation(void **state)
+{
+    (void)state;
+    assert_int_equal(open_door(0, true), 0);
+    int before = count_descriptors(), first = come(DOOR_HELLO), second = come(DOOR_HELLO);
+    keep(second, 0, 'a');
+    keep(second, 0, 'b'); /* in place of that */
+    keep(first, 1, 'c');
+    keep(first, DOOR_MEMORIES, 'd'); /* there is no such kind */
+    keep(first, INT32_MAX, 'd');
+    hand_over_is(first, 0, "--");
+    close(first);
+    close(second);
+    guard_door_step(door);
+    assert_int_equal(count_descriptors(), before + DOOR_MEMORIES);
+    begin(0, 1);
+    int group = come(DOOR_HELLO_GROUP);
+    first = come(DOOR_HELLO), second = come(DOOR_HELLO);
+    hand_over_is(first, 1, "-c");
+    hand_over_is(second, 1, "b-");
+    struct frame in = {0};
+    size_t n;
+    assert_false(hear(group, DOOR_KEEP, &in, &n));
+    close(first);
+    close(second);
+    close(group);
+}
+
+static void a_guard_that_keeps_nothing_closes_what_it_gets(void **state)
+{
+    (void)state;
+    assert_int_equal(open_door(0, false), 0);
+    int before = count_descriptors(), fd = come(DOOR_HELLO);
+    keep(fd, 0, 'a');
+    close(fd);
+    guard_door_step(door);
+    assert_int_equal(count_descriptors(), before);
+}
+
 static void strangers_get_nothing(void **state)
 {
     char c;
@@ -160,6 +326,11 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_group_of_others_does_not),
     cmocka_unit_test(what_no_watch_has_taken_is_closed),
     cmocka_unit_test(groups_are_not_counted_as_programs),
+    cmocka_unit_test(rank_0_alone_brings_a_card),
+    cmocka_unit_test(the_first_cause_stays_until_the_next_generation),
+    cmocka_unit_test(a_death_is_told_until_the_next_generation),
+    cmocka_unit_test(memory_is_for_the_same_program_of_the_next_generation),
+    cmocka_unit_test(a_guard_that_keeps_nothing_closes_what_it_gets),
     cmocka_unit_test(strangers_get_nothing),
 };
 
