@@ -105,6 +105,8 @@ t_unit_spank_guard_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fork,--wrap=cgroup_memor
 UNIT_TESTS += t/unit/spank/guard_again.t
 t_unit_spank_guard_again_t_SOURCES = t/unit/spank/guard_again.c
 t_unit_spank_guard_again_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=guards_open
+UNIT_TESTS += t/unit/spank/guard_parts.t
+t_unit_spank_guard_parts_t_SOURCES = t/unit/spank/guard_parts.c
 UNIT_TESTS += t/unit/spank/guards.t
 t_unit_spank_guards_t_SOURCES = t/unit/spank/guards.c
 UNIT_TESTS += t/unit/spank/guards_plan.t

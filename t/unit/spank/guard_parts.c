@@ -1,0 +1,124 @@
+/* Parts of a guard by themselves: a program that is stopped, a child that is late, an answer of ddp-waits. */
+#include "t/unit/unit.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/io.h"
+#include "spank/guard_halt.h"
+#include "spank/guard_waits.h"
+
+static void a_halt_is_told_once_and_so_is_its_end(void **state)
+{
+    (void)state;
+    struct guard_halt h = {0};
+    for (int times = 0; times < 2; times++) {
+        assert_false(guard_halt_take(&h, SIGSTOP));
+        assert_false(guard_halt_step(&h));
+        assert_true(guard_halt_wait_ms(&h) >= 0);
+        h.at = clock_ns() - 1;
+        assert_true(guard_halt_step(&h));
+        assert_false(guard_halt_step(&h));
+        assert_false(guard_halt_take(&h, SIGTSTP));
+        assert_int_equal(guard_halt_wait_ms(&h), -1);
+        assert_true(guard_halt_take(&h, 0));
+        assert_false(guard_halt_take(&h, 0));
+    }
+    assert_false(guard_halt_take(&h, SIGSTOP));
+    assert_false(guard_halt_take(&h, 0));
+    assert_int_equal(guard_halt_wait_ms(&h), -1);
+    assert_false(guard_halt_step(&h));
+}
+
+/* Both were stopped, with the step: the program has its time from now on. */
+static void a_guard_that_stood_still_blames_nobody(void **state)
+{
+    (void)state;
+    struct guard_halt h = {0};
+    guard_halt_take(&h, SIGSTOP);
+    h.at = clock_ns() - 2 * NS_PER_S;
+    assert_false(guard_halt_step(&h));
+    assert_true(h.at > clock_ns());
+    h.at = clock_ns() - 1;
+    assert_true(guard_halt_step(&h));
+}
+
+static void stay(const void *arg, int out)
+{
+    (void)arg, (void)out;
+    alarm(60);
+    pause();
+}
+
+static void a_child_that_is_late_is_killed(void **state)
+{
+    (void)state;
+    struct guard_child c;
+    char said;
+    bool is_late;
+    int status;
+    guard_child_init(&c);
+    guard_child_begin(&c, NULL, stay, NULL, 60);
+    pid_t pid = c.pid;
+    assert_true(pid > 0);
+    assert_false(guard_child_hear(&c, &said, 1, &is_late));
+    assert_false(is_late);
+    assert_int_equal(c.pid, pid);
+    c.until = clock_ns();
+    assert_false(guard_child_hear(&c, &said, 1, &is_late));
+    assert_true(is_late);
+    assert_int_equal(c.pid, 0);
+    assert_int_equal(c.in, -1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void answer(const void *arg, int out)
+{
+    (void)!write(out, arg, *(const char *)arg ? ANSWER_BYTES : 0);
+}
+
+/* What a program says that was told to say that. */
+static void hear(const char said[ANSWER_BYTES], char ret[ANSWER_BYTES])
+{
+    struct guard_waits w;
+    uint64_t deadline = deadline_in(20);
+    guard_waits_init(&w);
+    guard_child_begin(&w.child, NULL, answer, said, 20);
+    pid_t pid = w.child.pid;
+    assert_true(pid > 0);
+    w.is_asked = true;
+    while (!guard_waits_hear(&w, ret)) {
+        assert_true(deadline_left_ns(deadline) > 0);
+        poll(&(struct pollfd){.fd = w.child.in, .events = POLLIN}, 1, 1000);
+    }
+    assert_false(w.is_asked);
+    io_close(w.child.in);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void an_answer_is_a_short_line(void **state)
+{
+    (void)state;
+    char said[ANSWER_BYTES] = "cgloo::allreduce", heard[ANSWER_BYTES];
+    hear(said, heard);
+    assert_string_equal(heard, "cgloo::allreduce");
+    memset(said, '\033', sizeof said); /* of no kind that there is, and without an end */
+    hear(said, heard);
+    assert_int_equal(heard[0], ANSWER_OTHER);
+    assert_int_equal(strnlen(heard, sizeof heard), ANSWER_BYTES - 1);
+    assert_null(memchr(heard, '\033', sizeof heard));
+    hear((const char[ANSWER_BYTES]){0}, heard);
+    assert_string_equal(heard, "o");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_halt_is_told_once_and_so_is_its_end),
+    cmocka_unit_test(a_guard_that_stood_still_blames_nobody),
+    cmocka_unit_test(a_child_that_is_late_is_killed),
+    cmocka_unit_test(an_answer_is_a_short_line),
+};
+UNIT_MAIN(tests)
