@@ -159,6 +159,29 @@ static void the_step_and_its_srun_are_found(void **state)
     has_srun = false;
 }
 
+/* Programs save at a stop, too, but only where guards know of each other; and half a token is none. */
+static void programs_save_where_a_stop_or_a_requeue_is_asked_for(void **state)
+{
+    (void)state;
+    const char *vars[] = {"n1", secret};
+    struct step s = {.n_nodes = 1, .size = 1, .local_size = 1, .master = "n1"};
+    static const char *const options[] = {"on", "on,stop=USR1@60", "on,requeue=auto"};
+    for (int k = 0; k < 3; k++)
+        for (int has_token = 0; has_token < 2; has_token++) {
+            struct keys o;
+            struct guards_facts f;
+            ddp_error_t e = {0};
+            vars[1] = has_token ? secret : secret + 1;
+            assert_int_equal(keys_resolve(options[k], lookup, vars, NULL, &o, &e), 0);
+            if (guards_plan(&s, &o, 1, lookup, vars, &f, &e) < 0)
+                fail_msg("%s", e.text);
+            assert_int_equal(f.is_whole, has_token);
+            assert_string_equal(f.token, has_token ? secret : "");
+            assert_int_equal(f.saves, k > 0 && has_token);
+            assert_int_equal(f.requeues, k == 2 && has_token);
+        }
+}
+
 /* Any guard may have to find any other, and wherever that listens. */
 static void with_spares_every_node_finds_all(void **state)
 {
@@ -222,6 +245,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(ports_follow_from_the_token),
     cmocka_unit_test(master_port_is_left_to_the_program),
     cmocka_unit_test(the_step_and_its_srun_are_found),
+    cmocka_unit_test(programs_save_where_a_stop_or_a_requeue_is_asked_for),
     cmocka_unit_test(with_spares_every_node_finds_all),
     cmocka_unit_test(what_spares_are_refused),
 };
