@@ -53,6 +53,7 @@ UNIT_TESTS += t/unit/comm/plan.t
 t_unit_comm_plan_t_SOURCES = t/unit/comm/plan.c
 UNIT_TESTS += t/unit/comm/scatter.t
 t_unit_comm_scatter_t_SOURCES = t/unit/comm/scatter.c
+t_unit_comm_scatter_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=comm_wait
 UNIT_TESTS += t/unit/comm/sleeps.t
 t_unit_comm_sleeps_t_SOURCES = t/unit/comm/sleeps.c
 t_unit_comm_sleeps_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_look

@@ -1,8 +1,23 @@
 /* Reduce-scatter: the bits of an all-reduce, of any length, where nodes have as many ranks and where they have not. */
 #include "t/unit/unit.h"
 
+#include <unistd.h>
+
 #include "runtime/base/dtype.h"
 #include "t/lib/placements.h"
+
+/* What comes between a work's end and what its caller does then. */
+static useconds_t delay_us;
+
+int __real_comm_wait(comm_work_t *w, ddp_error_t *errp);
+int __wrap_comm_wait(comm_work_t *w, ddp_error_t *errp);
+
+int __wrap_comm_wait(comm_work_t *w, ddp_error_t *errp)
+{
+    int rc = __real_comm_wait(w, errp);
+    usleep(delay_us);
+    return rc;
+}
 
 /* Of magnitudes so different that another order of additions gives other bits. */
 static float value(int rank, size_t i)
@@ -81,8 +96,38 @@ static void nothing_travels_that_nobody_takes(void **state)
     assert_true(placements_run_comm(volume_rank));
 }
 
+/* Rank 0 is slow to copy out of its part, where rank 1 would put what it gathers. */
+static int followed_rank(struct job *j, int rank, comm_t *c)
+{
+    enum { N = 40000, PIECE = 64 << 10 };
+    float *in = malloc(2 * N * sizeof *in), *out = malloc(N * sizeof *out);
+    char *piece = calloc(1, PIECE), *all = malloc(2 * PIECE);
+    ddp_error_t e = {0};
+    (void)j;
+    for (size_t i = 0; i < 2 * N; i++)
+        in[i] = value(rank, i);
+    delay_us = rank == 0 ? 50000 : 0;
+    CHECK(comm_reduce_scatter(c, in, N, DDP_F32, DDP_SUM, out, &e) == 0, "%s", e.text);
+    CHECK(comm_allgather(c, piece, PIECE, all, &e) == 0, "%s", e.text);
+    for (size_t i = 0, at = (size_t)rank * N; i < N; i++)
+        CHECK(out[i] == value(0, at + i) + value(1, at + i), "element %zu is another call's", i);
+    free(in);
+    free(out);
+    free(piece);
+    free(all);
+    return 0;
+}
+
+static void the_next_call_overtakes_nobody(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (const int[]){0, 0}};
+    assert_true(job_run_comm(&j, followed_rank));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_rank_gets_its_part_of_the_sum),
     cmocka_unit_test(nothing_travels_that_nobody_takes),
+    cmocka_unit_test(the_next_call_overtakes_nobody),
 };
 UNIT_MAIN(tests)
