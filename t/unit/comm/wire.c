@@ -221,11 +221,83 @@ static void a_limit_of_size_is_an_error(void **state)
     world_destroy(w);
 }
 
+static uint64_t memory_limit = UINT64_MAX; /* of the control group */
+uint64_t __wrap_cgroup_memory_limit(const char *root);
+
+uint64_t __wrap_cgroup_memory_limit(const char *root)
+{
+    (void)root;
+    return memory_limit;
+}
+
+/* The kernel would kill whoever touches a page beyond it. */
+static void a_limit_of_memory_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"n0", "n0"};
+    char name[SHM_NAME_MAX + 1] = "";
+    ddp_error_t e = {0};
+    struct handshake m = {.fd = -1};
+    struct world *w = world_from_keys(0, 2, keys, keys);
+    struct shm leader = shm_of(w, 0);
+    leader.stage_bytes = 1 << 20;
+    memory_limit = 1 << 20;
+    assert_int_equal(shm_offer(&leader, &m, name, &e), -1);
+    memory_limit = UINT64_MAX;
+    assert_error_has(e, "control group allows 1 MiB: ask for more memory (--mem)");
+    shm_clear(&leader);
+    world_destroy(w);
+}
+
+/* Else one of them could let others die by a signal. */
+static void nobody_makes_the_memory_smaller(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"n0"};
+    ddp_error_t e = {0};
+    struct handshake m = {.fd = -1};
+    struct world *w = world_from_keys(0, 1, keys, keys);
+    struct shm s = shm_of(w, 0);
+    s.local_size = 1;
+    assert_int_equal(shm_offer(&s, &m, NULL, &e), 0);
+    assert_int_equal(ftruncate(s.memfd, 0), -1);
+    shm_clear(&s);
+    world_destroy(w);
+}
+
+static void a_leader_of_another_user_is_none(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"n0", "n0"};
+    char name[SHM_NAME_MAX + 1] = "";
+    ddp_error_t e = {0};
+    struct handshake m = {.fd = -1};
+    struct world *w[] = {world_from_keys(0, 2, keys, keys), world_from_keys(1, 2, keys, keys)};
+    struct shm leader = shm_of(w[0], 0), other = shm_of(w[1], 1);
+    int status = -1;
+    unit_needs(geteuid() == 0, "root, to become another user");
+    assert_int_equal(handshake_tokens(&m, &e), 0);
+    assert_int_equal(shm_offer(&leader, &m, name, &e), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(setuid(1) < 0 || shm_join(&other, &m, name, deadline_in(5), &e) == 0 ||
+              !strstr(e.text, "rank 0 (n0) runs as another user"));
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    close(m.fd);
+    shm_clear(&leader);
+    for (int k = 0; k < 2; k++)
+        world_destroy(w[k]);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_flood_does_not_keep_ranks_apart),
     cmocka_unit_test(a_leader_that_does_not_listen_ends_at_the_deadline),
     cmocka_unit_test(a_refusal_reaches_every_rank),
     cmocka_unit_test(a_death_after_the_exchange_ends_at_the_deadline),
     cmocka_unit_test(a_limit_of_size_is_an_error),
+    cmocka_unit_test(a_limit_of_memory_is_an_error),
+    cmocka_unit_test(nobody_makes_the_memory_smaller),
+    cmocka_unit_test(a_leader_of_another_user_is_none),
 };
 UNIT_MAIN(tests)
