@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -74,6 +76,30 @@ static void a_narrow_connection_carries_every_byte(void **state)
     static const int each[] = {0, 1};
     struct job j = {.size = 2, .node_of = each};
     assert_true(job_run_comm(&j, narrow_rank));
+}
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t n = sizeof value;
+    return getsockopt(fd, level, name, &value, &n) == 0 ? value : -1;
+}
+
+/* Whoever called and whoever was called. The kernel gives up later than the communicator, which knows whom to blame. */
+static int patient_rank(struct job *j, int rank, comm_t *c)
+{
+    int fd = c->tcp->conns[!rank].fd;
+    CHECK(option(fd, IPPROTO_TCP, TCP_NODELAY) == 1, "small messages wait");
+    CHECK(option(fd, SOL_SOCKET, SO_KEEPALIVE) == 1, "a node that vanishes while nobody sends is not missed");
+    CHECK(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) > j->timeout_s * 1000, "the kernel gives up first");
+    return 0;
+}
+
+static void connections_are_as_patient_as_the_communicator(void **state)
+{
+    (void)state;
+    struct job j = {.size = 2, .node_of = (const int[]){0, 1}, .timeout_s = 100};
+    assert_true(job_run_comm(&j, patient_rank));
 }
 
 /* No rank leaves a barrier that another has not reached. */
@@ -243,6 +269,7 @@ static void misuse_is_refused_on_every_rank(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(broadcast_and_allgather_move_every_byte),
     cmocka_unit_test(a_narrow_connection_carries_every_byte),
+    cmocka_unit_test(connections_are_as_patient_as_the_communicator),
     cmocka_unit_test(nobody_passes_a_barrier_early),
     cmocka_unit_test(bytes_between_nodes_equal_the_formula),
     cmocka_unit_test(nothing_is_left_behind),

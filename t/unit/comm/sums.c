@@ -203,6 +203,8 @@ static int ordered_rank(struct job *j, int rank, comm_t *c)
     CHECK(other && s, "%s", e.text);
     char *data = comm_segment_data(s);
     CHECK((uintptr_t)data % 64 == 0, "alignment");
+    memset(comm_segment_data(other), 0x33, 100);
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
     for (size_t i = 0; i < SEGMENT; i++)
         CHECK(data[i] == 0, "not zeroed at %zu", i);
     for (int repeat = 0; repeat < 3; repeat++) {
@@ -219,6 +221,8 @@ static int ordered_rank(struct job *j, int rank, comm_t *c)
             }
         CHECK(data[64 + 5] == 0x55 && data[4] == 0x55 && data[SEGMENT - 1] == 0x55, "a gap was written");
     }
+    for (size_t i = 0; i < 100; i++)
+        CHECK(((char *)comm_segment_data(other))[i] == 0x33, "another segment was written");
     return 0;
 }
 
