@@ -6,17 +6,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "pmix/boot.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
-#include "spank/guard_door.h"
-#include "spank/guards.h"
+#include "spank/guard_impl.h"
 
 static const char said[] = "rank 0 (n1) aborted: no such sample";
 static guard_door_t *door; /* of rank 1 of 2, where a test opens no other */
@@ -46,14 +48,14 @@ static int set_up(void **state)
     return open_door(1, false);
 }
 
-struct guard {
+struct attendant {
     pthread_t thread;
     atomic_bool is_over;
 };
 
 static void *attend(void *arg)
 {
-    struct guard *g = arg;
+    struct attendant *g = arg;
     while (!g->is_over) {
         poll(&(struct pollfd){.fd = guard_door_fd(door), .events = POLLIN}, 1, 2);
         guard_door_step(door);
@@ -76,7 +78,7 @@ static long get(void *ctx, const char *key, void *data, size_t size, double time
 /* While the guard attends to its door. */
 static boot_t *start_group(int rank, int size)
 {
-    struct guard g = {.is_over = false};
+    struct attendant g = {.is_over = false};
     struct boot_given given = {.rank = rank, .size = size, .put = put, .get = get};
     ddp_error_t e = {0};
     assert_int_equal(pthread_create(&g.thread, NULL, attend, &g), 0);
@@ -200,6 +202,28 @@ static void the_first_cause_stays_until_the_next_generation(void **state)
     assert_int_equal(rank, 1);
     begin(1, 1);
     assert_null(guard_door_cause(door, &rank));
+    close(fd);
+}
+
+/* A program that crashes does so by itself, whomever it has named before. */
+static void a_cause_is_of_an_exit_code_alone(void **state)
+{
+    static const char word[] = "\0\0\0\0rank 0 left";
+    (void)state;
+    assert_int_equal(open_door(1, false), 0);
+    int fd = come(DOOR_HELLO);
+    frame_send(fd, DOOR_CAUSE, word, sizeof word - 1);
+    guard_door_step(door);
+    struct guard g = {.door = door, .seat.rank = 1, .status = W_EXITCODE(1, 0), .began = clock_ns(),
+                      .kills = UINT64_MAX};
+    struct death d = guard_make_death(&g);
+    assert_int_equal(d.kind, DEATH_TOLD);
+    assert_int_equal(d.rank, 0);
+    assert_string_equal(d.text, "rank 0 left");
+    g.status = SIGSEGV;
+    d = guard_make_death(&g);
+    assert_int_equal(d.kind, DEATH_ENDED);
+    assert_int_equal(d.rank, 1);
     close(fd);
 }
 
@@ -328,6 +352,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(groups_are_not_counted_as_programs),
     cmocka_unit_test(rank_0_alone_brings_a_card),
     cmocka_unit_test(the_first_cause_stays_until_the_next_generation),
+    cmocka_unit_test(a_cause_is_of_an_exit_code_alone),
     cmocka_unit_test(a_death_is_told_until_the_next_generation),
     cmocka_unit_test(memory_is_for_the_same_program_of_the_next_generation),
     cmocka_unit_test(a_guard_that_keeps_nothing_closes_what_it_gets),

@@ -1,4 +1,6 @@
-/* Parts of a guard by themselves: a program that is stopped, a child that is late, an answer of ddp-waits. */
+/* Parts of a guard by themselves: a program that is stopped, a child that is late, an answer of ddp-waits, what a
+ * program's end was. */
+#include "config.h"
 #include "t/unit/unit.h"
 
 #include <poll.h>
@@ -8,8 +10,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "spank/guard_halt.h"
-#include "spank/guard_waits.h"
+#include "spank/guard_impl.h"
 
 static void a_halt_is_told_once_and_so_is_its_end(void **state)
 {
@@ -115,10 +116,38 @@ static void an_answer_is_a_short_line(void **state)
     assert_string_equal(heard, "o");
 }
 
+/* By a signal that scripts send, too, only where one is known to have been sent. */
+static void an_end_by_the_stop_is_no_failure(void **state)
+{
+    static const struct {
+        int stop, status, sent;
+        bool is_stopped;
+        enum death_kind said, is;
+    } cases[] = {
+        {.stop = SIGUSR1, .status = SIGUSR1, .is = DEATH_STOPPED},
+        {.stop = SIGUSR1, .status = SIGUSR1, .said = DEATH_ENDED, .is = DEATH_ENDED}, /* that it ends by */
+        {.stop = SIGTERM, .status = SIGTERM, .is = DEATH_ENDED},
+        {.stop = SIGTERM, .status = SIGTERM, .is_stopped = true, .is = DEATH_STOPPED},
+        {.stop = SIGUSR1, .status = SIGTERM, .is_stopped = true, .is = DEATH_ENDED},
+        {.stop = SIGUSR1, .status = SIGUSR2, .sent = SIGUSR2, .is = DEATH_STOPPED},
+        {.stop = SIGUSR1, .status = SIGUSR2, .sent = SIGUSR1, .is = DEATH_ENDED},
+        {.stop = SIGUSR1, .status = W_EXITCODE(1, 0), .is_stopped = true, .is = DEATH_ENDED},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct guard g = {.f.stop.signal = cases[i].stop, .status = cases[i].status, .sent = cases[i].sent,
+                          .is_stopped = cases[i].is_stopped, .said.kind = cases[i].said, .began = clock_ns(),
+                          .kills = UINT64_MAX};
+        if (guard_make_death(&g).kind != cases[i].is)
+            fail_msg("case %d", (int)i);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_halt_is_told_once_and_so_is_its_end),
     cmocka_unit_test(a_guard_that_stood_still_blames_nobody),
     cmocka_unit_test(a_child_that_is_late_is_killed),
     cmocka_unit_test(an_answer_is_a_short_line),
+    cmocka_unit_test(an_end_by_the_stop_is_no_failure),
 };
 UNIT_MAIN(tests)
