@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "runtime/base/io.h"
@@ -92,36 +93,79 @@ static int admit_higher(struct wire *x, ddp_error_t *errp)
     return rc;
 }
 
-/* Waits for the answer. A listener closes connections of strangers, and among many of them may not have heard us: we
- * call again. One that is not there any more has ended, which its closing told first. */
-static int hear(struct wire *x, int node, enum handshake_kind kind, int *fd, ddp_error_t *errp)
+/* A call whose answer is awaited. */
+struct awaited {
+    int node;
+    enum handshake_kind kind;
+    int *fd;
+    bool is_heard;
+    struct retry retry;
+};
+
+static int await(int epoll, struct awaited *a, ddp_error_t *errp)
 {
-    const struct tcp_peer *p = &x->peers[node];
-    struct retry retry = {.deadline = x->deadline};
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = a};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, *a->fd, &e) < 0 ? error_errno(errp, "wire-up") : 0;
+}
+
+/* Takes the answer. A listener closes connections of strangers, and among many of them may not have heard us: we call
+ * again. One that is not there any more has ended, which its closing told first. */
+static int hear(struct wire *x, int epoll, struct awaited *a, ddp_error_t *errp)
+{
+    const struct tcp_peer *p = &x->peers[a->node];
     char who[96];
     ddp_error_t e;
     world_rank_name(x->world, p->rank, who, sizeof who);
-    while (handshake_answered(*fd, &p->meet, who, NULL, x->deadline, &e) < 0) {
-        bool may_retry = e.domain == DDP_E_PEER && retry_wait(&retry);
-        if (may_retry) {
-            io_close(*fd);
-            may_retry = call(x, node, kind, fd, NULL) == 0;
+    epoll_ctl(epoll, EPOLL_CTL_DEL, *a->fd, NULL);
+    a->is_heard = handshake_answered(*a->fd, &p->meet, who, NULL, x->deadline, &e) == 0;
+    if (a->is_heard)
+        return 0;
+    bool may_retry = e.domain == DDP_E_PEER && retry_wait(&a->retry);
+    if (may_retry) {
+        io_close(*a->fd);
+        may_retry = call(x, a->node, a->kind, a->fd, NULL) == 0;
+    }
+    return may_retry ? await(epoll, a, errp) : error_set(errp, e.domain, e.code, "%s", e.text);
+}
+
+/* All at once: who listens answers none of a rank's connections before it has all. */
+static int hear_all(struct wire *x, int epoll, struct awaited *a, size_t n, ddp_error_t *errp)
+{
+    for (size_t i = 0; i < n; i++)
+        if (await(epoll, &a[i], errp) < 0)
+            return -1;
+    for (size_t first = 0; first < n;) {
+        if (a[first].is_heard) {
+            first++;
+            continue;
         }
-        if (!may_retry)
-            return error_set(errp, e.domain, e.code, "%s", e.text);
+        struct epoll_event e = {.data.ptr = &a[first]}; /* whom the deadline is to name */
+        if (io_wait(epoll, POLLIN, x->deadline, "wire-up", errp) < 0)
+            return -1;
+        epoll_wait(epoll, &e, 1, 0);
+        if (hear(x, epoll, e.data.ptr, errp) < 0)
+            return -1;
     }
     return 0;
 }
 
 static int hear_lower(struct wire *x, ddp_error_t *errp)
 {
-    for (int k = 0; k < x->node; k++) {
-        if (hear(x, k, MEET_DATA, &x->conns[k].fd, errp) < 0)
-            return -1;
-        if (x->is_leader && hear(x, k, MEET_CONTROL, &x->control[k].fd, errp) < 0)
-            return -1;
+    size_t n = 0;
+    struct awaited *a = calloc(2 * (size_t)x->node + 1, sizeof *a);
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    int rc = a && epoll >= 0 ? 0 : error_errno(errp, "wire-up");
+    for (int k = 0; rc == 0 && k < x->node; k++) {
+        a[n++] = (struct awaited){.node = k, .kind = MEET_DATA, .fd = &x->conns[k].fd, .retry.deadline = x->deadline};
+        if (x->is_leader)
+            a[n++] = (struct awaited){.node = k, .kind = MEET_CONTROL, .fd = &x->control[k].fd,
+                                      .retry.deadline = x->deadline};
     }
-    return 0;
+    if (rc == 0)
+        rc = hear_all(x, epoll, a, n, errp);
+    io_close(epoll);
+    free(a);
+    return rc;
 }
 
 /* Takes this node's empty place out of the list. */

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -223,6 +224,65 @@ static void an_answer_may_come_in_two_parts(void **state)
     close(pair[1]);
 }
 
+struct wiring {
+    struct door *door;
+    struct tcp *tcp;
+    struct watch_peer *control;
+    ddp_error_t error;
+};
+
+static void *wire(void *arg)
+{
+    struct wiring *x = arg;
+    struct handshake own = {.fd = -1};
+    struct tcp_peer peers[] = {{.rank = 0, .address = x->door->address, .meet = x->door->meet}, {.rank = 1}};
+    x->tcp = tcp_wire(x->door->caller, &own, peers, 20, deadline_in(10), &x->control, &x->error);
+    return NULL;
+}
+
+/* As a lobby that is full of strangers closes connections: the first, the second, or both. */
+static void meet(bool closes_data, bool closes_control)
+{
+    struct door d;
+    pthread_t thread;
+    ddp_error_t e = {0};
+    door_open(&d);
+    struct wiring x = {.door = &d};
+    struct handshake_guest guests[] = {{.rank = 1, .kind = MEET_DATA}, {.rank = 1, .kind = MEET_CONTROL}};
+    assert_int_equal(pthread_create(&thread, NULL, wire, &x), 0);
+    bool closes[] = {closes_data, closes_control};
+    struct handshake_guest *missing = guests + !closes_data;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(poll(&(struct pollfd){.fd = d.meet.fd, .events = POLLIN}, 1, 20000), 1);
+        guests[i].fd = accept(d.meet.fd, NULL, NULL);
+        if (closes[i])
+            close(guests[i].fd);
+    }
+    int rc = handshake_accept(&d.meet, d.listener, missing, (size_t)closes_data + closes_control, false,
+                              deadline_in(5), &e);
+    for (int i = 0; rc == 0 && i < 2; i++) /* when all have come */
+        rc = handshake_answer(guests[i].fd, &d.meet, "rank 1", -1, &e);
+    close(d.meet.fd);
+    d.meet.fd = -1;
+    pthread_join(thread, NULL);
+    if (rc < 0 || !x.tcp)
+        fail_msg("%s; %s", e.text, x.error.text);
+    tcp_destroy(x.tcp);
+    close(x.control[0].fd);
+    free(x.control);
+    for (int i = 0; i < 2; i++)
+        close(guests[i].fd);
+    door_close(&d);
+}
+
+static void who_was_not_heard_calls_again(void **state)
+{
+    (void)state;
+    meet(true, false);
+    meet(false, true);
+    meet(true, true);
+}
+
 static void addresses_are_named_in_errors(void **state)
 {
     (void)state;
@@ -295,6 +355,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_does_not_come_is_named),
     cmocka_unit_test(an_impostor_that_answers_is_found_out),
     cmocka_unit_test(an_answer_may_come_in_two_parts),
+    cmocka_unit_test(who_was_not_heard_calls_again),
     cmocka_unit_test(addresses_are_named_in_errors),
     cmocka_unit_test(a_host_that_is_not_found_is_looked_for_again),
     cmocka_unit_test(neither_side_sends_by_bbrs_timer),
