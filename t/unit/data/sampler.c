@@ -67,7 +67,13 @@ static void epochs_can_be_revisited(void **state)
     sampler_t *s = sampler_create(&(struct sampler_config){100, 42});
     sampler_set_epoch(s, 5);
     uint64_t first = sampler_get(s, 0), second = sampler_get(s, 1);
+    sampler_t *fresh = sampler_create(&(struct sampler_config){100, 42});
+    sampler_set_epoch(fresh, 6);
     sampler_set_epoch(s, 6);
+    for (uint64_t i = 0; i < 100; i++)
+        assert_true(sampler_get(s, i) == sampler_get(fresh, i));
+    assert_false(sampler_get(s, 0) == first && sampler_get(s, 1) == second);
+    sampler_destroy(fresh);
     sampler_set_epoch(s, 5);
     assert_true(sampler_get(s, 0) == first && sampler_get(s, 1) == second);
     sampler_destroy(s);
