@@ -51,10 +51,21 @@ static void times_have_a_point_in_any_language(void **state)
     assert_non_null(strstr(text, "\"dur\":1000.003}"));
 }
 
+static void a_name_without_room_is_cut(void **state)
+{
+    (void)state;
+    struct trace t = {0};
+    char name[4 * sizeof t.path];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    assert_int_equal(trace_open(&t, name, 0, 1, NULL), -1); /* which the system refuses */
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 static const struct CMUnitTest tests[] = {
     CASE(times_are_exact),
     CASE(a_parameter_may_have_any_name),
     CASE(times_have_a_point_in_any_language),
+    CASE(a_name_without_room_is_cut),
 };
 UNIT_MAIN(tests)
