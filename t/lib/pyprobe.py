@@ -325,6 +325,19 @@ def views(is_new):
     return module
 
 
+def of_version():
+    """As torchvision's MNASNet: a module that goes by the version that it was saved with."""
+    import torch
+
+    class Versioned(torch.nn.Linear):
+        _version = 2
+
+        def _load_from_state_dict(self, state, prefix, metadata, *rest):
+            assert metadata.get("version") == 2, f"the version of what is loaded is {metadata.get('version')}"
+            super()._load_from_state_dict(state, prefix, metadata, *rest)
+    return torch.nn.Sequential(Versioned(3, 2))
+
+
 def torch_things(is_new):
     import torch
     torch.manual_seed(5 if is_new else 6)
@@ -346,7 +359,8 @@ def torch_things(is_new):
                      scalar=torch.tensor(3. * is_new))
     with_views = views(is_new)
     optimizer.add_param_group({"params": with_views.parameters()})
-    return model, {"optimizer": optimizer, **schedulers, "views": with_views, "tensors": all_types,
+    return model, {"versioned": of_version(),
+                   "optimizer": optimizer, **schedulers, "views": with_views, "tensors": all_types,
                    "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}, "head": torch.nn.Linear(2, 3)}
 
 

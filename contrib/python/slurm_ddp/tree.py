@@ -3,8 +3,9 @@
 What JSON has stays as it is. A member that it lacks becomes an object with one "$" member: {"$tuple": [...]}, {"$dict":
 [[key, value], ...]} (keys that are no texts), {"$ordered": DICT}, {"$counter": ...}, {"$deque": [...], "maxlen": N or
 null}, {"$tensor": NAME, "dtype": ..., "shape": ...} (and "numpy": true; where its elements lie in another order,
-"order": its dimensions, the outermost in memory first), {"$bytes": BASE64}, {"$float": "inf"}. A module's state_dict is
-a plain object. No pickle: a checkpoint runs nothing when it is read.
+"order": its dimensions, the outermost in memory first), {"$bytes": BASE64}, {"$float": "inf"}, {"$module": DICT,
+"metadata": DICT} (a module's state_dict, with the versions of the modules in it, by which they read it). No pickle: a
+checkpoint runs nothing when it is read.
 """
 import base64
 import collections
@@ -53,7 +54,9 @@ class Encoder:
             return {"$bytes": base64.b64encode(value).decode()}
         if isinstance(value, collections.Counter):
             return {"$counter": self.encode(list(value.items()), name)}
-        if isinstance(value, collections.OrderedDict) and not hasattr(value, "_metadata"):  # which a module's has
+        if isinstance(value, dict) and hasattr(value, "_metadata"):
+            return {"$module": self._dict(value, name), "metadata": self._dict(value._metadata, f"{name}._metadata")}
+        if isinstance(value, collections.OrderedDict):
             return {"$ordered": self._dict(value, name)}
         if isinstance(value, dict):
             return self._dict(value, name)
@@ -127,6 +130,10 @@ def decode(value, find):
         return {decode(k, find): decode(v, find) for k, v in inner}
     if kind == "$ordered":
         return collections.OrderedDict(decode(inner, find))
+    if kind == "$module":
+        state = collections.OrderedDict(decode(inner, find))
+        state._metadata = decode(value["metadata"], find)
+        return state
     if kind == "$deque":
         return collections.deque(decode(inner, find), value["maxlen"])
     if kind == "$counter":
