@@ -338,6 +338,22 @@ def of_version():
     return torch.nn.Sequential(Versioned(3, 2))
 
 
+def with_masters(model):
+    """An optimizer with a float32 copy of each bfloat16 parameter, and with a state of its own that is a number."""
+    import torch
+
+    class WithMasters(torch.optim.Optimizer):
+        def step(self, closure=None):
+            self.state["n"] = self.state.get("n", 0) + 1
+            for p in self.param_groups[0]["params"]:
+                state = self.state[p]
+                state.setdefault("master", p.detach().float())
+                state["master"] -= torch.rand_like(state["master"])
+                state["all"] = [state["master"].double(), 1]
+                p.data.copy_(state["master"])
+    return WithMasters(model.bfloat16().parameters(), {})
+
+
 def torch_things(is_new):
     import torch
     torch.manual_seed(5 if is_new else 6)
@@ -359,7 +375,8 @@ def torch_things(is_new):
                      scalar=torch.tensor(3. * is_new))
     with_views = views(is_new)
     optimizer.add_param_group({"params": with_views.parameters()})
-    return model, {"versioned": of_version(),
+    versioned = of_version()
+    return model, {"masters": with_masters(versioned), "versioned": versioned,
                    "optimizer": optimizer, **schedulers, "views": with_views, "tensors": all_types,
                    "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}, "head": torch.nn.Linear(2, 3)}
 
@@ -434,6 +451,7 @@ def torch(folder):
         for _ in range(2):
             model(torch.rand(8, 300, generator=generator)).sum().backward()
             rest["optimizer"].step()
+            rest["masters"].step()
             rest["multi"].step()
             with elsewhere:
                 ckpt.step()

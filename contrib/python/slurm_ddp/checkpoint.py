@@ -55,7 +55,19 @@ def _is_optimizer(thing):
 
 
 def _tensors_of(optimizer):
-    return [v for state in optimizer.state.values() for v in state.values() if hasattr(v, "data_ptr")]
+    states = [state for state in optimizer.state.values() if isinstance(state, dict)]  # else one of its own: a number
+    return [v for state in states for v in state.values() if hasattr(v, "data_ptr")]
+
+
+def _with_types(now, saved, find):
+    """`now`, with those of its tensors as saved (tree.py) whose type was another."""
+    if hasattr(now, "dtype"):
+        return decode(saved, find).to(now.device) if saved.get("dtype", dtype_name(now)) != dtype_name(now) else now
+    if isinstance(now, dict):
+        now.update({k: _with_types(v, saved[k], find) for k, v in now.items() if k in saved})
+    if isinstance(now, list) and isinstance(saved, list):
+        now[:] = [_with_types(*pair, find) for pair in zip(now, saved)]
+    return now
 
 
 def _is_state(thing):
@@ -306,11 +318,28 @@ class Checkpoint:
                 thing.update(value)
             else:
                 thing.load_state_dict(value)
+        self._restore_types(saved)
         self._restore_rng()
         call("ddp_state_reset", handle)
         log.info("resumed from step %d", self.steps)
         self._job.tell()
         return True
+
+    def _restore_types(self, saved):
+        """An optimizer casts what it loads to its parameter's type, also a float32 copy of a bfloat16 parameter. Where
+        a parameter had another type when it was saved, that is meant."""
+        cast = set()
+        for name, tree in saved.items():
+            if "$module" in tree and name in self._things:
+                now, rows = self._things[name].state_dict(), tree["$module"]
+                cast |= {t.data_ptr() for k, t in now.items() if hasattr(t, "data_ptr") and
+                         rows.get(k, {}).get("dtype") != dtype_name(t)}
+        for name, optimizer in self._optimizers().items():
+            tree = saved[name].get("state", {})
+            states = {k: v for k, v in tree.get("$dict", ()) if isinstance(v, dict)}
+            for i, p in enumerate(p for group in optimizer.param_groups for p in group["params"]):
+                if i in states and isinstance(optimizer.state.get(p), dict) and p.data_ptr() not in cast:
+                    _with_types(optimizer.state[p], states[i], self._find)
 
     def _find(self, name, is_needed=True):
         n = ctypes.c_size_t()
