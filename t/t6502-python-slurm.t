@@ -21,6 +21,10 @@ like "... as safetensors reads them" "$rc:$out$err" "^(0:0.bias|1:.*No module na
 run "$python" "$top_srcdir/t/lib/pyprobe.py" inner "$tmp/inner"
 is "an optimizer within an optimizer, of which its state_dict() is silent, is missed" "$rc:$out$err" 0:ok
 
+run "$python" "$top_srcdir/t/lib/pyprobe.py" written "$tmp/written"
+is "parameters that are written to before optimizer.step(): a checkpoint has none of that, or is refused" \
+    "$rc:$out$err" 0:ok
+
 run_deadline=300 run "$python" "$top_srcdir/t/lib/pyprobe.py" kept "$tmp/kept" # thirty lives, on a busy machine
 is "random numbers go on, whatever reads the Sampler, and what an epoch's end draws" "$rc:$out" "0:ok" || diag "$err"
 

@@ -21,6 +21,7 @@ record FOLDER       events of the program's own, in the run's record
 goodput FOLDER      steps, and then what goodput() says
 parts FOLDER        steps whose parts take known times, which the run's record is to have
 wrong FOLDER        what is refused
+written FOLDER      parameters that are written to before optimizer.step(), while a checkpoint is copied
 torch FOLDER        a Checkpoint of modules, an optimizer, schedulers and tensors of all types, likewise
 kept FOLDER         random numbers of a loop in one life and in five, with a DataLoader that is kept over epochs, or
                     not, with two of them, with one that is left before its end, and drawn where an epoch ends
@@ -415,6 +416,36 @@ def inner(folder):
     say("ok")
 
 
+def written(folder):
+    import torch
+    model = torch.nn.Linear(1 << 12, 1 << 12, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.)
+    ckpt = slurm_ddp.Checkpoint(folder, every=1, keep=99, model=model, optimizer=optimizer)
+
+    def steps(number, is_early):
+        for _ in range(number):
+            model.weight.data.fill_(ckpt.steps + 1)
+            ckpt.step()
+            if is_early:
+                with torch.no_grad():
+                    model.weight.add_(100)  # as SAM does, and Embedding(max_norm=)
+            optimizer.step()
+            slurm_ddp.checkpoint.call("ddp_checkpoint_wait", slurm_ddp.job.job().handle)
+
+    steps(3, True)
+    steps(2, False)
+    refused("a write while a copy is made beside the next pass", lambda: steps(1, True),
+            "weight was written to between step() and optimizer.step(), while the checkpoint of step ")
+    folders = sorted(name for name in os.listdir(folder) if os.path.exists(f"{folder}/{name}/manifest.json"))
+    assert len(folders) == 5, folders
+    for name in folders:
+        with open(f"{folder}/{name}/model-00001-of-00001.safetensors", "rb") as file:
+            data = file.read()
+        values = torch.frombuffer(bytearray(data[8 + int.from_bytes(data[:8], "little"):]), dtype=torch.float32)
+        assert values.min() == values.max() == int(name[5:]), f"{name} has values of {values.min()} to {values.max()}"
+    say("ok")
+
+
 def text_of(things):
     import torch
     torch.set_printoptions(profile="full", precision=10, sci_mode=True)
@@ -737,7 +768,7 @@ def used(n, *lives):
 
 
 CHECKS = (sampler, resume, order, peers, children, spawned, workers, raises, stop, requeue, deadline, state, full,
-          fails, torch, progress, record, goodput, parts, wrong, inner, kept, seeds, used)
+          fails, torch, written, progress, record, goodput, parts, wrong, inner, kept, seeds, used)
 if __name__ == "__main__":
     {f.__name__: f for f in CHECKS}[sys.argv[1]](*(a for a in sys.argv[2:] if a != "new"))
     if sys.argv[1] in ("sampler", "resume"):

@@ -111,7 +111,9 @@ class Checkpoint:
         self._declared = None  # what libddp was told of the tensors
         self._kept = None      # tensors that libddp may still read
         self._staged = {}      # name -> the memory of ours that a tensor is copied to
-        self._is_copying = False
+        self._is_copying = False  # since a checkpoint began there was no optimizer.step()
+        self._is_beside = False   # are copies made beside the next pass? Not before a step in which nothing else wrote
+        self._versions = []    # (name, tensor, its version) when the last copy began, of what is read in place
         self._unread = {}      # restored random numbers
         self.resumed = self._resume()
         self._job.has_checkpoint = True
@@ -135,6 +137,8 @@ class Checkpoint:
             tensors = self._collect()[1]
             self._check_inner(tensors)
             self._declare(tensors)
+        if self._is_copying and self._is_beside:
+            self._check_unwritten()
         done = self._job.step()
         for sampler in self._samplers:
             sampler.step()
@@ -146,6 +150,7 @@ class Checkpoint:
 
     def save(self):
         """A checkpoint of now: returns when it is committed, on every rank. For the end of training."""
+        self._wait_copied()
         call("ddp_checkpoint_wait", self._job.handle)
         n_before = self._job.status().n_committed
         self._begin()
@@ -191,8 +196,17 @@ class Checkpoint:
 
     def _wait_copied(self):
         if self._is_copying:
+            self._check_unwritten()
             call("ddp_state_copied", self._job.handle)
             self._is_copying = False
+
+    def _check_unwritten(self):
+        """Some write to parameters before optimizer.step(): SAM, Embedding(max_norm=), a decay by hand."""
+        name = next((name for name, t, version in self._versions if t._version != version), None)
+        if name and self._is_beside:
+            raise Error(f"Checkpoint: {name} was written to between step() and optimizer.step(), while the checkpoint "
+                        f"of step {self.steps} was copied, which is not kept: write before step(), or after save()")
+        self._is_beside = name is None
 
     def _replicated(self):
         """Where the tensors lie that are the same on all ranks and change in optimizer.step() alone."""
@@ -287,7 +301,11 @@ class Checkpoint:
         text, tensors = self._collect()
         self._declare(tensors)
         self._kept = tensors
+        self._versions = [(name, t, t._version) for (_, name, t, _), owner in zip(tensors, self._owners(tensors))
+                          if owner < 0 and not t.is_inference()]
         call("ddp_state_save", self._job.handle, self._folder, text.encode())
+        if not self._is_beside:
+            call("ddp_state_copied", self._job.handle)
         self._is_copying = True
 
     # ---- restoring ----
