@@ -720,8 +720,9 @@ def wrong(folder):
     other = {"n": 99, "seed": 0, "position": 0}
     refused("another number of samples", lambda: s.load_state_dict(other), "n 99, not 100")
     refused("data without numbers", lambda: slurm_ddp.Sampler(iter([1]), 1), "a list_iterator has no length")
-    for kind, why in ("BatchSamplerShard", "prepare() would share"), ("SkipBatchSampler", "skip_first_batches() would"):
-        refused("Accelerate's reading", type(kind, (Reader,), {})().read, why, of=s)
+    for kind, why in (("BatchSamplerShard", "prepare() would share"), ("BatchSampler", "batches of its batches: "),
+                      ("SkipBatchSampler", "skip_first_batches() would")):
+        refused("another's reading", type(kind, (Reader,), {})().read, why, of=s)
     assert not read_twice(1) and "accumulate=N" in read_twice(2)[0] and "accumulate=N" in read_twice(9)[0]
     refused("a batch of 0", lambda: slurm_ddp.Sampler(3, 0, rank=0, size=1), "at least 1")
     last = slurm_ddp.Sampler(100, 1, rank=0, size=4)

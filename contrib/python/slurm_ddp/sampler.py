@@ -7,8 +7,11 @@ import warnings
 from ._lib import Error, call
 from .job import job
 
-ACCELERATES = {"BatchSamplerShard": "accelerator.prepare() would share out again what is this rank's",
-               "SkipBatchSampler": "skip_first_batches() would leave out again what a resume has"}
+ACCELERATE = "{} already: give it no DataLoader that has this sampler"
+WRONG = {"BatchSamplerShard": ACCELERATE.format("accelerator.prepare() would share out again what is this rank's"),
+         "SkipBatchSampler": ACCELERATE.format("skip_first_batches() would leave out again what a resume has"),
+         "BatchSampler": "a DataLoader that has it as its sampler makes batches of its batches: DataLoader(dataset, "
+                         "batch_sampler=sampler)"}
 
 
 def _seed(loader, *of):
@@ -128,9 +131,9 @@ class Sampler:
     def __iter__(self):
         caller = sys._getframe(1)
         loader = caller.f_locals.get("loader")  # so it is called where PyTorch calls, in _BaseDataLoaderIter
-        wrong = ACCELERATES.get(type(caller.f_locals.get("self")).__name__)
+        wrong = WRONG.get(type(caller.f_locals.get("self")).__name__)
         if wrong:
-            raise Error(f"Sampler: {wrong} already: give it no DataLoader that has this sampler")
+            raise Error(f"Sampler: {wrong}")
         if self._is_read_again():
             warnings.warn("slurm_ddp.Sampler is read again from a place that was read before: call step(), or a "
                           "Checkpoint's, after each optimizer step, and give Sampler(accumulate=N) where that takes N "
