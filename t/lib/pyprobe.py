@@ -350,9 +350,9 @@ def with_masters(model):
                 state = self.state[p]
                 state.setdefault("master", p.detach().float())
                 state["master"] -= torch.rand_like(state["master"])
-                state["all"] = [state["master"].double(), 1]
+                state["all"] = [state["master"].to(self.param_groups[0]["type"]), 1]
                 p.data.copy_(state["master"])
-    return WithMasters(model.bfloat16().parameters(), {})
+    return WithMasters(model.bfloat16().parameters(), {"type": torch.float64})
 
 
 def torch_things(is_new):

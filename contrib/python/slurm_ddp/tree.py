@@ -3,9 +3,9 @@
 What JSON has stays as it is. A member that it lacks becomes an object with one "$" member: {"$tuple": [...]}, {"$dict":
 [[key, value], ...]} (keys that are no texts), {"$ordered": DICT}, {"$counter": ...}, {"$deque": [...], "maxlen": N or
 null}, {"$tensor": NAME, "dtype": ..., "shape": ...} (and "numpy": true; where its elements lie in another order,
-"order": its dimensions, the outermost in memory first), {"$bytes": BASE64}, {"$float": "inf"}, {"$module": DICT,
-"metadata": DICT} (a module's state_dict, with the versions of the modules in it, by which they read it). No pickle: a
-checkpoint runs nothing when it is read.
+"order": its dimensions, the outermost in memory first), {"$bytes": BASE64}, {"$float": "inf"}, {"$dtype":
+"bfloat16"} (PyTorch's), {"$module": DICT, "metadata": DICT} (a module's state_dict, with the versions of the modules in
+it, by which they read it). No pickle: a checkpoint runs nothing when it is read.
 """
 import base64
 import collections
@@ -23,8 +23,12 @@ DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF1
 RNG_NAME = re.compile(r"rng\.\d+\.[a-z]+")  # of checkpoint.py's own tensors
 
 
+def _name_of(dtype):
+    return str(dtype).rsplit(".", maxsplit=1)[-1]
+
+
 def dtype_name(tensor):
-    return str(tensor.dtype).rsplit(".", maxsplit=1)[-1]
+    return _name_of(tensor.dtype)
 
 
 class Encoder:
@@ -50,6 +54,8 @@ class Encoder:
             return self.encode(value.item(), name)  # a longdouble's is one, too
         if self.numpy and isinstance(value, self.numpy.ndarray) and self.torch:
             return {**self._tensor(self._of_array(value, name), name), "numpy": True}
+        if self.torch and isinstance(value, self.torch.dtype):
+            return {"$dtype": _name_of(value)}
         if isinstance(value, bytes):
             return {"$bytes": base64.b64encode(value).decode()}
         if isinstance(value, collections.Counter):
@@ -130,6 +136,9 @@ def decode(value, find):
         return {decode(k, find): decode(v, find) for k, v in inner}
     if kind == "$ordered":
         return collections.OrderedDict(decode(inner, find))
+    if kind == "$dtype":
+        import torch
+        return getattr(torch, inner)
     if kind == "$module":
         state = collections.OrderedDict(decode(inner, find))
         state._metadata = decode(value["metadata"], find)
