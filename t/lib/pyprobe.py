@@ -477,6 +477,9 @@ def torch(folder):
                       ("quantized", torch.quantize_per_tensor(torch.zeros(2), 1., 0, torch.quint8))):
         refused("what has no plain values", lambda: slurm_ddp.tree.Encoder().encode({"a": odd}, "far"),
                 f"far.a is {kind}, ")
+    made_of_others = torch.zeros(2).as_subclass(type("Pair", (torch.Tensor,), {"__tensor_flatten__": None}))
+    refused("a tensor of tensors", lambda: slurm_ddp.tree.Encoder().encode({"a": made_of_others}, "far"),
+            "far.a is a Pair, which is made of other tensors")
     if is_new:
         generator = torch.Generator().manual_seed(1)
         for _ in range(2):

@@ -93,6 +93,9 @@ class Encoder:
         if hasattr(tensor, "full_tensor") or tensor.layout != self.torch.strided:
             raise Error(f"Checkpoint: {name} is sharded or sparse: only tensors that every rank has whole are saved "
                         "here; for FSDP use torch.distributed.checkpoint")
+        if hasattr(tensor, "__tensor_flatten__"):
+            raise Error(f"Checkpoint: {name} is a {type(tensor).__name__}, which is made of other tensors and has no "
+                        "memory of its own: save those, or use torch.distributed.checkpoint")
         if tensor.is_meta or tensor.is_quantized:
             kind = "a meta tensor, which has no values" if tensor.is_meta else "quantized, which has no type here"
             raise Error(f"Checkpoint: {name} is {kind}: leave it out of the state_dict")
