@@ -19,12 +19,14 @@ void guards_finish(guards_t *g, bool has_saved)
 {
     g->is_finished = true;
     g->has_saved = has_saved && g->f.saves;
+    join_hurry(g);
     round_look(g);
 }
 
 void guards_stop(guards_t *g, bool is_ending)
 {
     g->is_ending = g->is_ending || is_ending;
+    join_hurry(g);
     round_stop(g);
 }
 
@@ -133,6 +135,7 @@ double guards_report_s(const struct guards_facts *f)
 void guards_expect_end(guards_t *g)
 {
     g->is_ending = true;
+    join_hurry(g);
     round_ask(g);
 }
 

@@ -195,6 +195,10 @@ void join_open(guards_t *g); /* listens where others are to come, and finds the 
 bool join_is_open(const guards_t *g); /* there is one above to join still */
 void join_step(guards_t *g); /* at g->join_at */
 
+/* This guard's program has ended, or all were asked to: whom it waits for may never have started, and under
+ * proctrack/linuxproc Slurm, which takes a node out of service whose tasks do not end, does not reach this one. */
+void join_hurry(guards_t *g);
+
 /* The trial's connection can be written to or has failed; has something to read; has ended. */
 void join_call(guards_t *g);
 void join_ask(guards_t *g);

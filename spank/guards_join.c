@@ -23,6 +23,8 @@
 #define RESOLVE_S 3.0         /* once, before anything else */
 #define RESOLVE_AGAIN_S 1.0
 #define AGAIN_S 10.0          /* to join another one */
+#define FINISHED_S 30.0       /* from the program's end, for others to have joined; */
+#define ENDING_S 5.0          /* ... for the one above, where programs were asked to end */
 
 /* ---- below ---- */
 
@@ -178,6 +180,14 @@ static void go_without(guards_t *g)
         join_again(g);
     else
         g->is_alone = true;
+}
+
+void join_hurry(guards_t *g)
+{
+    uint64_t until = deadline_in(g->is_ending && join_is_open(g) ? ENDING_S : FINISHED_S);
+    bool is_spare = g->f.is_elastic && !g->is_ending; /* it may be one, which has finished before it begins */
+    if (g->is_finished && !is_spare && until < g->join_until)
+        g->join_until = until;
 }
 
 static void try_later(guards_t *g)

@@ -3,9 +3,12 @@
 # such a task from outside, and Slurm drains a node whose step outlives its end.
 source "$(dirname "$0")/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
-cluster_up 1 --cpus 128 --conf UnkillableStepTimeout=10
+site=$tmp/site.json
+echo '{}' >"$site"
+chmod 755 "$tmp"
+cluster_up 3 --cpus 128 --site "$site" --conf UnkillableStepTimeout=10
 
-node_is() { cluster_run sinfo -h -o %T && [ "$out" = "$1" ]; }
+node_is() { cluster_run sinfo -h -o %T && [ "$out" = "$1" ]; } # all of them
 
 # Lists of components, as long as variables can be, in a step that has one component.
 cat >"$tmp/hostile" <<'JOB'
@@ -62,8 +65,22 @@ late() { # OPTION...: a step whose one task that waits for the record hears the 
 late -n1
 is "the watchdog ends it: rc" "$rc" 1
 ok "... with a word to the user" grep -q '^ddp: n1: this task was not ready for its program after 5 s' "$tmp/late.err"
-late -n100 -O
+late -N1 -n100 -O
 ok "many tasks on one CPU, which start one after another, have longer" \
     grep -q '^ddp: n1: this task was not ready for its program after 7 s' "$tmp/late.err"
 ok "... and the node is idle" until_true 60 node_is idle
+
+# Nobody comes whom the guards of another node wait for, and Slurm's signals do not reach them.
+cluster_exec n2 sh -c 'echo "{}}" >"$1.bad" && mount --bind "$1.bad" "$1"' sh "$site"
+fail() { # OTHER
+    "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,restarts=1 -N2 -w "$1,n2" true \
+        >"$tmp/$1.out" 2>&1
+}
+fail n1 &
+srun=$!
+fail n3 || :
+wait $srun || :
+ok "a step of which a node fails is over" grep -q '^ddp: n2: .*not JSON' "$tmp/n1.out"
+ok "... whichever it is" grep -q '^ddp: n2: .*not JSON' "$tmp/n3.out"
+ok "... and costs the others nothing" until_true 60 node_is idle
 done_testing

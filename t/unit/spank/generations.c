@@ -139,6 +139,25 @@ static void who_never_joins_is_not_waited_for(void **state)
     members_wait_end(&m, 0);
 }
 
+/* Slurm ends a step whose first node's tasks did not start: whoever looks for the guard there does not outlive that by
+ * long, whether its program ends before or after the word, or has been stopped. */
+static void who_looks_for_another_ends_with_the_step(void **state)
+{
+    const enum order order[][2] = {{DO_FINISH, DO_EXPECT_END}, {DO_EXPECT_END, DO_FINISH}, {DO_END_STOP, DO_SAVE}};
+    struct members m = {.restarts = 2, .saves = true};
+    (void)state;
+    members_set_up(&m, 4, 1);
+    for (int i = 0; i < 3; i++) {
+        members_start(&m, 1 + i);
+        members_tell(&m, 1 + i, order[i][0]);
+        members_tell(&m, 1 + i, order[i][1]);
+    }
+    struct heard h;
+    assert_true(members_hears(&m, 3, 20, &h) && h.is_stopping);
+    for (int i = 0; i < 3; i++)
+        members_wait_end(&m, 1 + i);
+}
+
 /* Nor a program that does not go: its node is named. */
 static void who_does_not_go_ends_the_step(void **state)
 {
@@ -186,6 +205,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_no_generation_follows),
     cmocka_unit_test(with_restarts_all_stay_until_all_have_finished),
     cmocka_unit_test(who_never_joins_is_not_waited_for),
+    cmocka_unit_test(who_looks_for_another_ends_with_the_step),
     cmocka_unit_test(who_does_not_go_ends_the_step),
     cmocka_unit_test(who_cannot_be_reached_is_told_as_that),
 };

@@ -14,8 +14,8 @@ enum { MEMBERS_MAX = 80 };
 
 /* What a test tells a member. */
 enum order {
-    DO_FAIL_1 = 1, DO_FAIL_2, DO_DIE, DO_FINISH, DO_GONE, DO_CARD, DO_EXPECT_END, DO_STOP, DO_SAVE, DO_BE_STOPPED,
-    DO_REQUEUED, DO_LEAVE, DO_HALT, DO_GO_ON, DO_TELL, /* libddp's word: rank 3 was it */
+    DO_FAIL_1 = 1, DO_FAIL_2, DO_DIE, DO_FINISH, DO_GONE, DO_CARD, DO_EXPECT_END, DO_STOP, DO_END_STOP, DO_SAVE,
+    DO_BE_STOPPED, DO_REQUEUED, DO_LEAVE, DO_HALT, DO_GO_ON, DO_TELL, /* libddp's word: rank 3 was it */
     DO_TELL_THEN, /* ... and what came of it */
     DO_DIE_AS_1, /* as rank 1 */
     DO_COMPUTE, DO_WAIT,
