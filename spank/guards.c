@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/io.h"
 #include "spank/guards_impl.h"
 
 #define LOST_S 0.2            /* from the loss of a guard to the verdict: at a step's end Slurm kills them all */
@@ -393,8 +393,8 @@ guards_t *guards_open(const struct guards_facts *f)
                     .join_at = clock_ns(), .join_until = deadline_in(f->join_s)};
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
     g->moved_rank = -1;
-    if (nodes_open(g) < 0) {
-        close(g->epoll);
+    if (g->epoll < 0 || nodes_open(g) < 0) {
+        io_close(g->epoll);
         free(g);
         return NULL;
     }

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -406,6 +407,21 @@ static void strangers_are_turned_away(void **state)
     members_end(&m);
 }
 
+/* A guard without a tree ends with its program; one that could hear nobody would wait for others. */
+static void without_descriptors_there_is_no_tree(void **state)
+{
+    const struct guards_facts f = {.size = 1, .local_size = 1, .n_nodes = 1, .restarts = 1, .join_s = GUARDS_JOIN_S};
+    struct rlimit files, none;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    guards_t *g = guards_open(&f);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_null(g);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_death_is_told_to_all_and_said_once),
     cmocka_unit_test(a_tree_of_three_levels),
@@ -425,6 +441,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_stranger_above_is_not_believed),
     cmocka_unit_test(a_stranger_between_is_not_let_in),
     cmocka_unit_test(strangers_are_turned_away),
+    cmocka_unit_test(without_descriptors_there_is_no_tree),
 };
 
 UNIT_MAIN(tests)
