@@ -1,7 +1,9 @@
 #include "config.h"
 #include "spank/guard.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -76,6 +78,14 @@ static pid_t begin(struct guard *g)
     return g->program = g->waits ? 0 : fork();
 }
 
+/* The others find that the guard has gone, and cannot know why. */
+static _Noreturn void go_without(const struct guard *g)
+{
+    process_say("ddp: rank %d (%s): no process to start its program again: %s (see ulimit -u, the cgroup's pids.max)",
+                g->seat.rank, g->f.name, strerror(errno));
+    _exit(1);
+}
+
 int guard_start(const struct guards_facts *f, struct seat *ret, ddp_error_t *errp)
 {
     struct guard g = {.f = *f};
@@ -96,8 +106,8 @@ int guard_start(const struct guards_facts *f, struct seat *ret, ddp_error_t *err
     }
     if (g.program == 0)
         be_program(self);
-    else if (g.guards) /* memory is short now: as a program that could not start */
-        _exit(1);
+    else if (g.guards) /* as a program that could not start */
+        go_without(&g);
     *ret = g.seat;
     int rc = g.program == 0 ? g.generation : error_errno(errp, "guard: no process beside the program");
     if (rc < 0)

@@ -88,13 +88,17 @@ static void it_ends_as_the_program_does(void **state)
 
 /* No process is to be had: the task is as it was, and goes on alone. */
 static bool has_no_fork;
+static int forks_left = -1; /* of this process and those that it forks; negative: as many as it likes */
 pid_t __real_fork(void);
 pid_t __wrap_fork(void);
 
 pid_t __wrap_fork(void)
 {
     errno = EAGAIN;
-    return has_no_fork ? -1 : __real_fork();
+    if (has_no_fork || forks_left == 0)
+        return -1;
+    forks_left -= forks_left > 0;
+    return __real_fork();
 }
 
 /* How many processes the kernel has killed for want of memory, and whether the guard has looked before. */
@@ -320,6 +324,28 @@ static struct task start_heard(task_program_f *program, void *arg, int *ret_err)
     return t;
 }
 
+/* Nor is there one for the next generation: the task ends, and says why. */
+static void without_a_process_no_program_follows(void **state)
+{
+    static const char want[] = "ddp: rank 0 (n1): no process to start its program again: Resource temporarily ";
+    char line[sizeof want] = "", c;
+    int code = 3, err;
+    (void)state;
+    task_facts = &task_again;
+    forks_left = 2; /* the task, the first program */
+    struct task t = start_heard(task_exits, &code, &err);
+    forks_left = -1;
+    task_facts = &task_alone;
+    do
+        task_read((struct task){.in = err}, &c, 1); /* that it is started again */
+    while (c != '\n');
+    task_read((struct task){.in = err}, line, sizeof want - 1);
+    assert_string_equal(line, want);
+    int status = task_end(t);
+    close(err);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
 /* A line says so when it has stood still for a while, and its end is not for ever beyond SIGTERM. */
 static void a_program_that_stands_still_is_named(void **state)
 {
@@ -429,6 +455,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_the_program_has_started_gets_the_signal_too),
     cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
     cmocka_unit_test(without_slurmstepd_both_end),
+    cmocka_unit_test(without_a_process_no_program_follows),
     cmocka_unit_test(a_program_that_stands_still_is_named),
     cmocka_unit_test(an_end_for_want_of_memory_is_said),
     cmocka_unit_test(it_is_small_and_holds_nothing),
