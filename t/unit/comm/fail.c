@@ -20,7 +20,8 @@ static bool has_no_pidfd;
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-long __wrap_syscall(long number, ...)
+/* Takes six arguments, as libc's does, however many there are. */
+__attribute__((no_sanitize_address)) long __wrap_syscall(long number, ...)
 {
     long arg[6];
     va_list args;

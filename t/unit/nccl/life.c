@@ -461,7 +461,7 @@ TEST(test_wires_again, wires_again, 4)
 TEST(test_refuses, refuses, 0)
 TEST(test_device_fails, loses_its_device, 0)
 TEST(test_stuck, is_stuck, 0.5)
-TEST(test_late, is_late, 0.5)
+TEST(test_late, is_late, 2)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_life),          cmocka_unit_test(test_mistakes),    cmocka_unit_test(test_breaks),
