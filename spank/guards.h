@@ -20,7 +20,8 @@
  * programs' deaths are followed so, not those for want of memory, nor of guards and nodes; not where some guard has not
  * joined within two minutes; not if a program of the step was asked to end, nor if SIGUSR1 or SIGUSR2, which may be
  * libddp's stop, found none that catches it; not GUARDS_LOOP_N deaths of one rank in a row within GUARDS_LOOP_S of its
- * start. A guard whose program has ended well stays until all have: the root says then that all is over.
+ * start. A guard whose program has ended well stays until all have: the root says then that all is over. For those that
+ * have not come yet it stays for 30 s, and 5 s where it was asked to end: they may never start.
  *
  * A stop asks all programs to save and end. Whoever is told of it first tells all, and each guard then gives its
  * program the signal. Slurm's SIGTERM is one where no death is known within GUARDS_HEED_S: srun, too, sees that a task
