@@ -8,7 +8,7 @@ export OMP_NUM_THREADS=1
 run_deadline=300
 text=/usr/share/common-licenses/GPL-3
 fault=$top_builddir/t/lib/.libs/fault.so
-small=(--data $text --steps 200 --context 32 --layers 2 --width 48 --heads 4 --batch 2 --seed 11 --log-every 1
+small=(--data $text --steps 200 --context 32 --layers 2 --width 96 --heads 4 --batch 4 --seed 11 --log-every 1
     --val-every 40 --val-windows 4 --ckpt-every 10)
 
 chaos() { # NAME CHAOS-OPTION... -- COMMAND...
