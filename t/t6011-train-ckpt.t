@@ -108,7 +108,7 @@ last=$(sed -n '$s/^{"step": \([0-9]*\),.*/\1/p' "$tmp/stop.json")
 is "... the checkpoint is of the last step" "$(checkpoints "$tmp/stop")" "$(printf 'step-%08d' "$last")"
 
 # --- inside a step, most likely ---
-long=("${small[@]}" --batch 1 --accum 64 --steps 40 --log-every 1 --ckpt-every 0)
+long=("${small[@]}" --batch 1 --accum 64 --steps 60 --log-every 1 --ckpt-every 0)
 ranks 2 "$train" "${long[@]}" --ckpt "$tmp/unstopped"
 unstopped=$(hash_of)
 rm "$tmp/out"

@@ -69,12 +69,12 @@ kill -TERM $pid
 wait $pid
 SCRIPT
 chmod +x "$tmp/stopped"
-trains 1 --device cuda --dtype f32 --steps 12
+trains 1 --device cuda --dtype f32 --steps 30
 want=$(hash_of)
-run env LOG="$tmp/stop.log" "$tmp/stopped" "$emulated" "${common[@]}" --steps 12 --device cuda --dtype f32 --ckpt \
+run env LOG="$tmp/stop.log" "$tmp/stopped" "$emulated" "${common[@]}" --steps 30 --device cuda --dtype f32 --ckpt \
     "$tmp/s" --ckpt-every 0 --log-json "$tmp/stop.log"
 is "a signal: saves and ends" "$rc $(ls "$tmp/s" | wc -l)" "75 1" || diag "$err"
-trains 1 --device cuda --dtype f32 --steps 12 --ckpt "$tmp/s" --ckpt-every 0 --log-json "$tmp/stop.log"
+trains 1 --device cuda --dtype f32 --steps 30 --ckpt "$tmp/s" --ckpt-every 0 --log-json "$tmp/stop.log"
 is "... and the same command goes on with the same bits" "$rc $(hash_of)" "0 $want" || diag "$err"
 
 double=$top_builddir/t/lib/nccldouble/.libs
