@@ -355,6 +355,20 @@ def with_masters(model):
     return WithMasters(model.bfloat16().parameters(), {"type": torch.float64})
 
 
+def of_own_form(model):
+    """An optimizer whose state_dict() has its state as a list."""
+    import torch
+
+    class Listed(torch.optim.SGD):
+        def state_dict(self):
+            return {"state": [1, 2], "lr": self.param_groups[0]["lr"]}
+
+        def load_state_dict(self, state):
+            assert state["state"] == [1, 2], state
+            self.param_groups[0]["lr"] = state["lr"]
+    return Listed(model.parameters(), lr=.5)
+
+
 def torch_things(is_new):
     import torch
     torch.manual_seed(5 if is_new else 6)
@@ -377,7 +391,7 @@ def torch_things(is_new):
     with_views = views(is_new)
     optimizer.add_param_group({"params": with_views.parameters()})
     versioned = of_version()
-    return model, {"masters": with_masters(versioned), "versioned": versioned,
+    return model, {"masters": with_masters(versioned), "versioned": versioned, "listed": of_own_form(versioned),
                    "optimizer": optimizer, **schedulers, "views": with_views, "tensors": all_types,
                    "rng": {"0": {"python": torch.full((3,), 4. * is_new)}}, "head": torch.nn.Linear(2, 3)}
 

@@ -353,8 +353,9 @@ class Checkpoint:
                 cast |= {t.data_ptr() for k, t in now.items() if hasattr(t, "data_ptr") and
                          rows.get(k, {}).get("dtype") != dtype_name(t)}
         for name, optimizer in self._optimizers().items():
-            tree = saved[name].get("state", {})
-            states = {k: v for k, v in tree.get("$dict", ()) if isinstance(v, dict)}
+            tree = saved[name].get("state")
+            rows = tree.get("$dict", ()) if isinstance(tree, dict) else ()  # else of a form of its own
+            states = {k: v for k, v in rows if isinstance(v, dict)}
             for i, p in enumerate(p for group in optimizer.param_groups for p in group["params"]):
                 if i in states and isinstance(optimizer.state.get(p), dict) and p.data_ptr() not in cast:
                     _with_types(optimizer.state[p], states[i], self._find)
