@@ -42,6 +42,8 @@ t_unit_comm_fail_t_SOURCES = t/unit/comm/fail.c
 t_unit_comm_fail_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_suspect,--wrap=syscall
 UNIT_TESTS += t/unit/comm/forked.t
 t_unit_comm_forked_t_SOURCES = t/unit/comm/forked.c
+UNIT_TESTS += t/unit/comm/full.t
+t_unit_comm_full_t_SOURCES = t/unit/comm/full.c
 UNIT_TESTS += t/unit/comm/handshake.t
 t_unit_comm_handshake_t_SOURCES = t/unit/comm/handshake.c
 t_unit_comm_handshake_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=io_connect
