@@ -221,20 +221,15 @@ ok "... rank 0's, too, whose guards reach nobody" until_true 30 said \
 ok "... and nothing is left" until_true 30 nothing_left
 ok "... and srun ends" srun_ends
 
-kill_srun() {
-    local sruns
-    mapfile -t sruns < <(pgrep -f "^srun .*$tmp/out") # its shepherd would end the step
-    kill -KILL "${sruns[@]}"
-}
 start
-kill_srun
+kill_srun "$tmp/out"
 ok "srun was killed: the step ends" until_true 30 nothing_left
 end_step
 # shellcheck disable=SC2016
 SLURM_KILL_BAD_EXIT=0 start '[ $RANK = 0 ] || exec sleep $NAP; until [ -e $0/go ]; do sleep 0.02; done; exit 1'
 touch "$tmp/out/go"
 until_true 30 said '^ddp: rank 0 \(n1\) exited with code 1 '
-kill_srun
+kill_srun "$tmp/out"
 ok "... also one that a death before did not end" until_true 30 nothing_left
 end_step
 rm "$tmp/out/go"

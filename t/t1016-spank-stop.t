@@ -69,9 +69,8 @@ for first in srun guard; do
         echo $PPID >"$0/$RANK.pid"
         until [ -s "$0/$RANK.got" ]; do sleep 0.05; done
         for ((i = 0; i < 50; i++)); do sleep 0.1; done; echo >"$0/$RANK.saved"; exit 75'
-    mapfile -t sruns < <(pgrep -f "^srun .*$tmp/out")
     [ $first = srun ] || kill -TERM "$(guard_of 1)"
-    kill -KILL "${sruns[@]}"
+    kill_srun "$tmp/out"
     [ $first = guard ] || kill -TERM "$(guard_of 1)"
     finish
     ok "srun is killed, $first first: all save" until_true 60 all_saved

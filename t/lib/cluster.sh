@@ -13,6 +13,8 @@
 #   cluster_mpi                "pmix PMIX_RANK"; "pmi2 PMI_RANK" where this Slurm was built without PMIx, as Debian
 #                              testing's 26.05
 #   cluster_pid NAME           the process number of slurmctld, munged, n1, n2 ...
+#   kill_srun TEXT             kills the srun whose command has that in it, as the end of a batch script does; its
+#                              shepherd, a child that would end the step with SIGKILL, goes first
 #   cluster_down               ends it now
 #
 # Variables set for a command reach it: DDP_X=1 cluster_run srun ...
@@ -59,4 +61,10 @@ unqueued() {
         -e '/^(srun|salloc): Step created for .*$/d' -- "$@"
 }
 cluster_exec() { "$top_srcdir/contrib/cluster" exec --dir "$cluster_dir" "$@"; }
+kill_srun() {
+    local shepherd srun
+    shepherd=$(pgrep -P "$(pgrep -d, -f "^srun .*$1")")
+    read -r srun < <(ps -o ppid= -p "$shepherd")
+    kill -KILL "$shepherd" "$srun"
+}
 cluster_pid() { cut -d' ' -f1 "$cluster_dir/pid/$1"; }
