@@ -19,6 +19,7 @@
 #define SAY_S 1.0
 #define LINE_MAX_BYTES 4096
 #define TREE_MAX 4096 /* processes */
+#define PROCESS_EXITING 0x4 /* PF_EXITING of the kernel's flags in proc_pid_stat(5) */
 
 void process_keep_signals(struct process_signals *ret)
 {
@@ -131,6 +132,19 @@ void process_signal_tree(pid_t pid, int signo)
         if (signo == SIGTERM)
             kill(l.pid[i], SIGCONT);
     }
+}
+
+bool process_is_ending(pid_t pid)
+{
+    char path[64], text[256];
+    unsigned flags = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    text[f ? fread(text, 1, sizeof text - 1, f) : 0] = 0;
+    const char *name_end = strrchr(text, ')');
+    if (f)
+        fclose(f);
+    return name_end && sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && (flags & PROCESS_EXITING);
 }
 
 bool process_used(pid_t pid, uint64_t *ret_ns)

@@ -226,9 +226,19 @@ static bool has_recorded(struct guard *g)
     return !guard_record_is_busy(&g->record);
 }
 
+/* Of a program that is on its way out there is more to say. */
+static void answer(struct guard *g)
+{
+    guard_reap(g);
+    if (g->has_ended || !process_is_ending(g->program))
+        guards_answer(g->guards);
+}
+
 /* Ends this process if it is time. */
 static void look(struct guard *g)
 {
+    if (g->guards && guards_is_called(g->guards))
+        answer(g);
     bool is_ours = false, is_late = g->verdict_until && deadline_left_ns(g->verdict_until) == 0;
     const struct death *d = g->guards ? guards_verdict(g->guards, &is_ours) : NULL;
     if (d)

@@ -82,6 +82,8 @@ static void hear(guards_t *g, const struct death *d)
         g->first = *d;
     g->first.next = g->first.of = 0;
     g->is_waiting = g->is_waiting && g->settle_at;
+    if (!g->settle_at && g->is_alone && death_may_follow(d))
+        roll_call(g);
     if (!g->settle_at)
         g->settle_at = deadline_in(g->is_alone ? settle_s(g, d) : guards_report_s(&g->f));
 }
@@ -267,6 +269,8 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         l->activity = *d;
     else if (what == TOLD_CALL)
         calls_take(g, d);
+    else if (what == TOLD_ROLLED)
+        l->rolled = d->how;
     else if (what == TOLD_STOP)
         round_stop(g);
     else if (what == TOLD_NODE)
@@ -295,6 +299,8 @@ static void take_down(guards_t *g, int what, const struct death *d, const char *
         round_stop(g);
     else if (what == TOLD_LOOK)
         calls_take_look(g, d->how);
+    else if (what == TOLD_ROLL)
+        roll_take(g, d->how);
     else if (what == TOLD_BEAT && d->how)
         g->is_teller = d->how > 0;
     else if (what == TOLD_CARD)
@@ -346,14 +352,15 @@ static bool is_due(uint64_t when)
     return when && deadline_left_ns(when) == 0;
 }
 
-/* An exit code waits for a node that is late, whose silence it may come from. What is heard meanwhile of other programs
- * came after it. */
+/* An exit code waits for what other guards have seen, and for a node that is late, whose silence it may come from. What
+ * is heard then of other programs came after it. */
 static void settle(guards_t *g)
 {
-    if (!g->is_waiting)
+    bool may_follow = death_may_follow(&g->first) && !g->is_ending, is_roll = may_follow && roll_goes_on(g);
+    if (!g->is_waiting && !is_roll)
         suspect_blame(g, &g->first);
-    g->is_waiting = death_may_follow(&g->first) && !g->is_ending && beat_misses_one(g);
-    if (g->is_waiting) {
+    g->is_waiting = may_follow && !is_roll && beat_misses_one(g);
+    if (is_roll || g->is_waiting) {
         g->settle_at = deadline_in(GUARDS_SETTLE_S);
         return;
     }
@@ -447,6 +454,7 @@ void guards_step(guards_t *g)
     if (round_missing(g, &d))
         hear(g, &d);
     beat_appoint(g, NULL);
+    roll_look(g);
     round_look(g);
     if (is_due(g->stuck_at)) {
         d = round_stuck(g);

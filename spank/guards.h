@@ -5,11 +5,11 @@
  *
  * A guard reports its program's death to the guard above it, and so on up to the root, the leader of rank 0's node, who
  * takes one as the step's and tells it down to all: the verdict. Of those that come within GUARDS_SETTLE_S the root
- * prefers one that cannot follow from another (death_may_follow), and one that can waits while a node right below the
- * root is late, until that speaks or is silent. A connection that ends without a farewell is the
- * death of who was at its other end. Over TCP each end also says every second that it is there; one that has said
- * nothing for silent_s is dead, of which the user is warned GUARDS_SAY_SILENT_S after its last word. Who loses the
- * guard above decides for those below.
+ * prefers one that cannot follow from another (death_may_follow). One that can waits until all guards have looked after
+ * their programs again, for two seconds at most, and while a node right below the root is late, until that speaks or is
+ * silent. A connection that ends without a farewell is the death of who was at its other end. Over TCP each end also
+ * says every second that it is there; one that has said nothing for silent_s is dead, of which the user is warned
+ * GUARDS_SAY_SILENT_S after its last word. Who loses the guard above decides for those below.
  *
  * Every connection begins with proofs that both ends have the token that srun has drawn for the step (guards_proof.h):
  * strangers get nothing, whichever end they are, and cost a descriptor for a while. A guard that has no token, or
@@ -160,6 +160,11 @@ void guards_activity(guards_t *g, const struct death *d);
  * exit code that follows from it is said with what is known. */
 bool guards_wants_call(const guards_t *g);
 void guards_call(guards_t *g, int rank, const char *answer);
+
+/* A program of the step has died, perhaps because of another: is this guard's dead, too? Asked until it is answered,
+ * after guards_report if it is. */
+bool guards_is_called(const guards_t *g);
+void guards_answer(guards_t *g);
 
 /* For how long a death waits for a guard above that is not there yet, in seconds. */
 double guards_report_s(const struct guards_facts *f);

@@ -1,8 +1,8 @@
 /* guards_impl.h - what the files of guards.h share: from the bottom up guards_link.c (messages over a connection),
  * guards_news.c (lines for the user), guards_beat.c (who is silent), guards_nodes.c (which nodes are in the tree, and
- * which have left), guards_join.c (who is connected with whom), guards_round.c (generations, stops), guards_suspect.c
- * (what a failure may come from), guards_calls.c (in which calls all wait), guards_ask.c (for the guard) and guards.c
- * (what it means). */
+ * which have left), guards_join.c (who is connected with whom), guards_roll.c (who else has died), guards_round.c
+ * (generations, stops), guards_suspect.c (what a failure may come from), guards_calls.c (in which calls all wait),
+ * guards_ask.c (for the guard) and guards.c (what it means). */
 #ifndef DDP_SPANK_GUARDS_IMPL_H
 #define DDP_SPANK_GUARDS_IMPL_H
 
@@ -34,6 +34,8 @@ enum {
     TOLD_LOOK,     /* down: all wait; in which calls? how: the number of this round of questions */
     TOLD_CALL,     /* up: so many (how) programs of the subtree wait in the call `text`, `rank` is one of them */
     TOLD_LEFT,     /* down: the node `at` has left, as the one of number `how` */
+    TOLD_ROLL,     /* down: a program has died; whose has, too? how: the number of this roll call */
+    TOLD_ROLLED,   /* up: all of the subtree have said so */
 };
 
 /* How far a connection is. Who calls is told what to answer (guards_proof.h). Who asks says who it is, hears that it is
@@ -51,6 +53,7 @@ struct link {
     uint64_t heard;
     struct frame in;
     int n_here, n_done, n_gone, n_saved; /* what it has told, but for n_here of this generation or verdict */
+    int rolled;                          /* the last roll call that it has answered */
     struct death activity;                 /* of its subtree (guards_activity) */
     struct link *next;
 };
@@ -113,6 +116,13 @@ struct calls {
     char told[160]; /* what the user has been told */
 };
 
+struct roll {
+    int number;     /* 0: none yet */
+    int told;       /* above */
+    bool is_called; /* this guard, and it has not answered */
+    uint64_t until; /* the root waits for answers */
+};
+
 struct guards {
     struct guards_facts f; /* above, port_above: where it joins now */
     int epoll, listen_fd[2]; /* unix, TCP */
@@ -143,6 +153,7 @@ struct guards {
     int n_left;                  /* of DEATH_LEFT */
     struct death activity, told_activity; /* of this subtree; what is known of it above */
     struct calls calls;
+    struct roll roll;
     struct lull lull[LULLS];
     uint64_t settle_at;          /* 0: nothing has died */
     bool is_waiting;             /* `first`, since then, for a node that is late */
@@ -259,6 +270,13 @@ bool beat_step(guards_t *g);          /* says that this guard is there, if it is
 struct link *beat_silent(guards_t *g); /* who has said nothing for too long; NULL: nobody */
 bool beat_misses_one(const guards_t *g); /* somebody below is late, and may be found silent soon */
 bool beat_hears_none(const guards_t *g); /* nor do others, of several: it is this node, then */
+
+/* ---- guards_roll.c ---- */
+
+void roll_call(guards_t *g); /* the root */
+void roll_take(guards_t *g, int number);
+bool roll_goes_on(const guards_t *g); /* somebody has not answered, and it is not too late */
+void roll_look(guards_t *g);          /* whenever one below has answered, or gone */
 
 /* ---- guards_suspect.c ---- */
 

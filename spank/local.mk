@@ -38,6 +38,7 @@ libspankcore_la_SOURCES = \
 	%D%/guards_nodes.c \
 	%D%/guards_plan.c \
 	%D%/guards_proof.c %D%/guards_proof.h \
+	%D%/guards_roll.c \
 	%D%/guards_round.c \
 	%D%/guards_suspect.c \
 	%D%/hiding.c %D%/hiding.h \

@@ -1,16 +1,20 @@
 /* Parts of a guard by themselves: a program that is stopped, a child that is late, an answer of ddp-waits, what a
- * program's end was. */
+ * program's end was, or that it is near. */
 #include "config.h"
 #include "t/unit/unit.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "spank/guard_impl.h"
+#include "spank/guard_process.h"
 
 static void a_halt_is_told_once_and_so_is_its_end(void **state)
 {
@@ -143,11 +147,55 @@ static void an_end_by_the_stop_is_no_failure(void **state)
     }
 }
 
+static void *lasts(void *end)
+{
+    char c;
+    (void)!read(*(int *)end, &c, 1);
+    return NULL;
+}
+
+/* Its name is like a part of what the kernel says of it. */
+static void be_odd(int end)
+{
+    pthread_t other;
+    prctl(PR_SET_NAME, "a) R 1 1\n");
+    (void)!pthread_create(&other, NULL, lasts, &end);
+    syscall(SYS_exit, 0); /* this thread alone */
+}
+
+static void who_is_on_its_way_out_is_known(void **state)
+{
+    (void)state;
+    int end[2];
+    assert_int_equal(pipe(end), 0);
+    pid_t runs = fork();
+    if (runs == 0)
+        stay(NULL, -1);
+    pid_t goes = fork();
+    if (goes == 0)
+        be_odd(end[0]);
+    for (uint64_t until = deadline_in(20); !process_is_ending(goes);)
+        assert_true(deadline_left_ns(until) > 0);
+    assert_int_equal(waitpid(goes, NULL, WNOHANG), 0);
+    assert_false(process_is_ending(runs));
+    kill(runs, SIGKILL);
+    assert_int_equal(write(end[1], "", 1), 1);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)runs, &info, WEXITED | WNOWAIT), 0);
+    assert_true(process_is_ending(runs));
+    assert_int_equal(waitpid(runs, NULL, 0), runs);
+    assert_int_equal(waitpid(goes, NULL, 0), goes);
+    assert_false(process_is_ending(runs));
+    close(end[0]);
+    close(end[1]);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_halt_is_told_once_and_so_is_its_end),
     cmocka_unit_test(a_guard_that_stood_still_blames_nobody),
     cmocka_unit_test(a_child_that_is_late_is_killed),
     cmocka_unit_test(an_answer_is_a_short_line),
     cmocka_unit_test(an_end_by_the_stop_is_no_failure),
+    cmocka_unit_test(who_is_on_its_way_out_is_known),
 };
 UNIT_MAIN(tests)

@@ -57,6 +57,40 @@ static void a_signal_goes_before_the_exit_codes_that_follow_from_it(void **state
     members_end(&m);
 }
 
+/* Of a tree of three levels the last, and of a node one that is not its leader. */
+static void an_exit_code_waits_for_a_program_on_its_way_out(void **state)
+{
+    static const struct {
+        int nodes, ranks, slow, other;
+    } cases[] = {{40, 1, 39, 12}, {2, 2, 3, 0}, {1, 2, 1, 0}, {1, 2, 0, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct members m = {.n = 0};
+        struct heard h;
+        members_start_all(&m, cases[i].nodes, cases[i].ranks);
+        members_tell(&m, cases[i].slow, DO_LINGER);
+        assert_true(members_hears(&m, cases[i].slow, 20, &h));
+        members_tell(&m, cases[i].other, DO_FAIL_1);
+        assert_false(members_hears(&m, cases[i].other, 0.4, &h));
+        members_tell(&m, cases[i].slow, DO_DIE);
+        members_all_hear(&m, -1, DEATH_ENDED, cases[i].slow, SIGKILL, 0);
+        members_end(&m);
+    }
+}
+
+static void an_exit_code_does_not_wait_for_ever(void **state)
+{
+    struct members m = {.n = 0};
+    struct heard h;
+    (void)state;
+    members_start_all(&m, 3, 1);
+    members_tell(&m, 2, DO_LINGER);
+    assert_true(members_hears(&m, 2, 20, &h));
+    members_tell(&m, 1, DO_FAIL_1);
+    members_all_hear(&m, -1, DEATH_ENDED, 1, EXIT(1), 0);
+    members_end(&m);
+}
+
 /* What came of it is an exit code that was heard first. A signal goes before both. */
 static void want_of_memory_goes_before_exit_codes(void **state)
 {
@@ -426,6 +460,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(one_death_is_told_to_all_and_said_once),
     cmocka_unit_test(a_tree_of_three_levels),
     cmocka_unit_test(a_signal_goes_before_the_exit_codes_that_follow_from_it),
+    cmocka_unit_test(an_exit_code_waits_for_a_program_on_its_way_out),
+    cmocka_unit_test(an_exit_code_does_not_wait_for_ever),
     cmocka_unit_test(want_of_memory_goes_before_exit_codes),
     cmocka_unit_test(libddps_word_goes_before_exit_codes),
     cmocka_unit_test(a_guard_that_is_killed_is_a_death),

@@ -54,6 +54,7 @@ static struct guards_facts facts_of(const struct members *m, int rank)
 }
 
 static struct death activity; /* of this member; first: neither */
+static bool lingers;
 
 static void obey(const struct members *m, guards_t *g, int order, int rank)
 {
@@ -92,16 +93,20 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         guards_suspect(g, &d);
     else if (order == DO_COMPUTE || order == DO_WAIT)
         activity = d;
+    else if (order == DO_LINGER)
+        lingers = true;
     else if (order == DO_REQUEUED)
         guards_requeued(g);
     else
         guards_report(g, &d);
+    lingers = lingers && order != DO_DIE;
 }
 
 /* What it is told is on its way up; nothing comes of it by itself. */
 static bool is_answered(int order)
 {
-    return order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON || order == DO_COMPUTE || order == DO_WAIT;
+    return order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON || order == DO_COMPUTE || order == DO_WAIT ||
+           order == DO_LINGER;
 }
 
 static _Noreturn void be_member(const struct members *m, int rank, int fd)
@@ -131,6 +136,8 @@ static _Noreturn void be_member(const struct members *m, int rank, int fd)
         guards_step(g);
         if (guards_is_broken(g))
             _exit(1);
+        if (guards_is_called(g) && !lingers)
+            guards_answer(g);
         if (m->answers && guards_wants_call(g)) {
             guards_call(g, rank, m->answers[rank]);
             h.has_answered = true;

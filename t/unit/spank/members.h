@@ -19,7 +19,8 @@ enum order {
     DO_TELL_THEN, /* ... and what came of it */
     DO_DIE_AS_1, /* as rank 1 */
     DO_COMPUTE, DO_WAIT,
-    DO_LACK_MEMORY /* another process of its group was killed */
+    DO_LACK_MEMORY, /* another process of its group was killed */
+    DO_LINGER /* its program is on its way out until DO_DIE */
 };
 
 struct member {
