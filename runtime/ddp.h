@@ -526,6 +526,11 @@ int ddp_state_save(ddp_t *d, const char *dir, const char *text, ddp_error_t *err
 /* Returns when the save in flight has copied its tensors: to be called before they change. Not collective. */
 int ddp_state_copied(ddp_t *d, ddp_error_t *errp);
 
+/* The same where some have changed since ddp_state_save: before the next ddp_state_step or ddp_checkpoint_wait. That
+ * save fails, as one for want of space does, and ddp_checkpoint_status.warning says `why`, of the lowest rank that
+ * called this. Where it had failed already, nothing more is said. Not collective. */
+int ddp_state_torn(ddp_t *d, const char *why, ddp_error_t *errp);
+
 /* Before the first step: reads the newest checkpoint in dir, or the one before where that is broken, as ddp_resume
  * does, on any number of ranks, into memory that is freed by ddp_state_reset or ddp_finalize; every rank has all of
  * it. Then ddp_state_text is state.json's text; ddp_state_find gives a tensor's bytes by its name, and their number,

@@ -203,6 +203,14 @@ EXPORT int ddp_state_copied(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
+EXPORT int ddp_state_torn(ddp_t *d, const char *why, ddp_error_t *errp)
+{
+    if (ddp_state_copied(d, errp) < 0)
+        return -1;
+    checkpoint_tear(&d->save, why);
+    return 0;
+}
+
 EXPORT int ddp_state_resume(ddp_t *d, const char *dir, ddp_error_t *errp)
 {
     if (expect_state(d, "ddp_state_resume", errp) < 0)

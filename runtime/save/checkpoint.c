@@ -25,7 +25,9 @@ static const ddp_error_t *own_failure(const struct checkpoint *c)
         return committer_state(&c->committer) == COMMITTER_FAILED ? &c->committer.error : NULL;
     if (c->start_error.code)
         return &c->start_error;
-    return writer_state(c->writer) == WRITER_FAILED ? writer_error(c->writer) : NULL;
+    if (writer_state(c->writer) == WRITER_FAILED)
+        return writer_error(c->writer);
+    return c->torn.code && writer_state(c->writer) == WRITER_WRITTEN ? &c->torn : NULL;
 }
 
 static void fill(const struct checkpoint *c, double *tail)
@@ -33,9 +35,10 @@ static void fill(const struct checkpoint *c, double *tail)
     tail[TAIL_WRITTEN] = tail[TAIL_CKPT_FAILED] = tail[TAIL_COMMITTED] = 0;
     if (c->phase == CHECKPOINT_IDLE)
         return;
-    tail[TAIL_CKPT_FAILED] = own_failure(c) != NULL;
+    bool has_failed = own_failure(c);
+    tail[TAIL_CKPT_FAILED] = has_failed;
     if (c->phase == CHECKPOINT_SAVING)
-        tail[TAIL_WRITTEN] = !c->start_error.code && writer_state(c->writer) == WRITER_WRITTEN;
+        tail[TAIL_WRITTEN] = !has_failed && writer_state(c->writer) == WRITER_WRITTEN;
     else
         tail[TAIL_COMMITTED] = committer_state(&c->committer) == COMMITTER_DONE; /* elsewhere IDLE */
 }
@@ -166,6 +169,12 @@ void checkpoint_wait_copied(struct save *save)
     uint64_t began = clock_ns();
     writer_wait_copied(c->writer);
     c->status.blocked_s += since_s(began);
+}
+
+void checkpoint_tear(struct save *save, const char *why)
+{
+    if (save->checkpoint.phase == CHECKPOINT_SAVING)
+        error_set(&save->checkpoint.torn, DDP_E_USAGE, EINVAL, "%s", why);
 }
 
 int checkpoint_after_step(struct save *save, const double *tail, struct ddp_step *s, ddp_error_t *errp)
@@ -305,7 +314,7 @@ static void begin(struct save *save)
 {
     struct checkpoint *c = &save->checkpoint;
     checkpoint_state_fill(save, &c->state);
-    c->start_error = (ddp_error_t){0};
+    c->start_error = c->torn = (ddp_error_t){0};
     c->phase = CHECKPOINT_SAVING;
     scheduler_save_begun(save);
     c->before = c->status;

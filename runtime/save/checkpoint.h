@@ -66,6 +66,7 @@ struct checkpoint {
     struct ddp_checkpoint_status before; /* that, when the save in flight, or else the last one, began */
     uint64_t warned_ns;           /* when the step of the last warning began; 0: before the first step */
     ddp_error_t start_error;      /* why this rank could not start writing its part */
+    ddp_error_t torn;             /* why its part is not to be kept, whether or not it is written */
     double trained_s;             /* time spent in steps, earlier runs included */
     bool has_last;                /* dir has a checkpoint of status.last_step, */
     int last_micro;               /* and in it so many micro-steps of the next step, from which this job can go on */
@@ -81,6 +82,7 @@ struct checkpoint {
  * are collective. */
 int checkpoint_folder(struct save *save, const char *dir, ddp_error_t *errp);
 int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_error_t *errp);
+void checkpoint_tear(struct save *save, const char *why); /* ddp_state_torn, after checkpoint_wait_copied */
 int checkpoint_attach(struct save *save, const char *name, const char *text, ddp_error_t *errp);
 int checkpoint_note(struct save *save, const char *key, const char *text, ddp_error_t *errp);
 

@@ -66,6 +66,7 @@ CALLS = {
     "ddp_state_reset": (c_int, HANDLE, ERROR),
     "ddp_state_save": (c_int, HANDLE, c_char_p, c_char_p, ERROR),
     "ddp_state_copied": (c_int, HANDLE, ERROR),
+    "ddp_state_torn": (c_int, HANDLE, c_char_p, ERROR),
     "ddp_state_resume": (c_int, HANDLE, c_char_p, ERROR),
     "ddp_state_text": (c_char_p, HANDLE),
     "ddp_state_find": (c_void_p, HANDLE, c_char_p, POINTER(c_size_t)),

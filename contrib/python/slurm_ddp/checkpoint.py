@@ -112,7 +112,8 @@ class Checkpoint:
         self._kept = None      # tensors that libddp may still read
         self._staged = {}      # name -> the memory of ours that a tensor is copied to
         self._is_copying = False  # since a checkpoint began there was no optimizer.step()
-        self._is_beside = False   # are copies made beside the next pass? Not before a step in which nothing else wrote
+        self._is_beside = None    # are copies made beside the next pass? None: not before a step is seen in which
+        #                           nothing else wrote; False: something does
         self._versions = []    # (name, tensor, its version) when the last copy began, of what is read in place
         self._unread = {}      # restored random numbers
         self.resumed = self._resume()
@@ -204,9 +205,11 @@ class Checkpoint:
         """Some write to parameters before optimizer.step(): SAM, Embedding(max_norm=), a decay by hand."""
         name = next((name for name, t, version in self._versions if t._version != version), None)
         if name and self._is_beside:
-            raise Error(f"Checkpoint: {name} was written to between step() and optimizer.step(), while the checkpoint "
-                        f"of step {self.steps} was copied, which is not kept: write before step(), or after save()")
-        self._is_beside = name is None
+            why = (f"{name} was written to between Checkpoint.step() and optimizer.step(), while it was copied: the "
+                   "next ones are copied before step() returns; to write before step(), or after save(), costs no time")
+            call("ddp_state_torn", self._job.handle, why.encode())
+        if name or self._is_beside is None:
+            self._is_beside = name is None
 
     def _replicated(self):
         """Where the tensors lie that are the same on all ranks and change in optimizer.step() alone."""

@@ -154,6 +154,30 @@ static int resume_rank(struct job *j, int rank)
     return 0;
 }
 
+static int tear_rank(struct job *j, int rank)
+{
+    static struct rig r;
+    static struct tensors t;
+    ddp_error_t e = {0};
+    const struct checkpoint *c = &r.save.checkpoint;
+    CHECK(open_rig(&r, j, rank, &e) == 0 && declare(&r, &t, N_LARGE, &e) == 0, "%s", e.text);
+    for (uint64_t step = 1; step <= 4; step++) {
+        checkpoint_tear(&r.save, "none is in flight");
+        CHECK(save(&r, step, "", &e) == 0, "%s", e.text);
+        checkpoint_wait_copied(&r.save);
+        if (rank > 0 && step % 2 == 0)
+            checkpoint_tear(&r.save, "the tensors have changed");
+        CHECK(checkpoint_settle(&r.save, &e) == 0, "%s", e.text);
+        CHECK(c->status.n_committed == (step + 1) / 2 && c->status.n_failed == step / 2, "step %d: %s", (int)step,
+              c->status.warning);
+        CHECK(c->status.last_step == step - (step % 2 == 0), "step %d", (int)step);
+    }
+    CHECK(rank > 0 || strstr(c->status.warning, "the checkpoint of step 2 failed: rank 1: the tensors have changed"),
+          "%s", c->status.warning);
+    close_rig(&r);
+    return 0;
+}
+
 static int differ_rank(struct job *j, int rank)
 {
     static struct rig r;
@@ -214,6 +238,12 @@ static void what_some_ranks_saved_all_others_find(void **state)
     assert_true(run(resume_rank, 2, &before));
 }
 
+static void what_was_torn_on_some_rank_is_not_kept(void **state)
+{
+    (void)state;
+    assert_true(run(tear_rank, 3, NULL));
+}
+
 static void ranks_that_declare_different_tensors_are_told(void **state)
 {
     (void)state;
@@ -230,6 +260,7 @@ static void checkpoints_of_another_kind_are_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
     IN_FOLDER(what_some_ranks_saved_all_others_find),
+    IN_FOLDER(what_was_torn_on_some_rank_is_not_kept),
     IN_FOLDER(ranks_that_declare_different_tensors_are_told),
     cmocka_unit_test(checkpoints_of_another_kind_are_refused),
 };
