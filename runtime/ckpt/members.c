@@ -15,8 +15,11 @@ json_t *members_read(const char *text, size_t n, const char *what, ddp_error_t *
     json_error_t why;
     if (json_limit_check(text, n, what, errp) < 0)
         return NULL;
+    errno = 0;
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
-    if (!root) {
+    if (!root && errno == ENOMEM) { /* which jansson calls an invalid token */
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to read %s", what);
+    } else if (!root) {
         error_set(errp, DDP_E_DATA, EINVAL, "%s: byte %d: %s", what, why.position, why.text);
     } else if (!json_is_object(root)) {
         error_set(errp, DDP_E_DATA, EINVAL, "%s: not a JSON object", what);

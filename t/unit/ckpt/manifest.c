@@ -1,7 +1,10 @@
 #include "t/unit/unit.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "runtime/ckpt/checksum.h"
 #include "runtime/ckpt/manifest.h"
@@ -321,10 +324,45 @@ static void what_cannot_be_read_is_not_made(void **state)
     free(text);
 }
 
+static int n_left; /* so often jansson gets memory */
+
+static void *little_memory(size_t n_bytes)
+{
+    void *p = n_left-- > 0 ? malloc(n_bytes) : NULL;
+    if (!p)
+        errno = ENOMEM;
+    return p;
+}
+
+/* The newest would be passed over for an older one, and removed. */
+static void one_for_which_there_is_no_memory_is_not_called_broken(void **state)
+{
+    (void)state;
+    struct manifest m = a_manifest(), read;
+    ddp_error_t e;
+    size_t n;
+    char *text = manifest_encode(&m, &n);
+    for (int left = 0; left < 3; left++) { /* for more, jansson 2.14 writes past texts that it could not keep */
+        n_left = left;
+        json_set_alloc_funcs(little_memory, free);
+        int rc = manifest_decode(text, n, &read, &e);
+        json_set_alloc_funcs(malloc, free);
+        assert_int_equal(rc, -1);
+        assert_int_equal(e.domain, DDP_E_SYSTEM);
+        assert_error_has(e, "no memory to read manifest.json");
+    }
+    errno = ENOMEM; /* of a call before */
+    assert_int_equal(manifest_decode(text, n, &read, &e), 0);
+    manifest_clear(&read);
+    manifest_clear(&m);
+    free(text);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_written_is_read),       cmocka_unit_test(every_change_is_seen),
     cmocka_unit_test(the_hostile_is_refused),        cmocka_unit_test(the_checksum_is_the_last_member),
     cmocka_unit_test(unknown_members_are_read_over), cmocka_unit_test(what_an_older_one_lacks_is_zero),
     cmocka_unit_test(states_are_checked_when_made),  cmocka_unit_test(what_cannot_be_read_is_not_made),
+    cmocka_unit_test(one_for_which_there_is_no_memory_is_not_called_broken),
 };
 UNIT_MAIN(tests)
