@@ -288,11 +288,12 @@ bool recorder_is_name(const char *event)
     return n > 0 && n < 32 && !event[n];
 }
 
-/* With the members that every line has, so that there are no second ones. */
+/* With the members that every line has, so that there are no second ones. errno is ENOMEM where memory was short. */
 static bool is_json(const char *members)
 {
     char *text = NULL;
     const char *comma = *members ? ", " : "";
+    errno = 0;
     json_t *json = asprintf(&text, "{\"event\": 0, \"t\": 0%s%s}", comma, members) < 0
                        ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     bool is_one_line = true;
@@ -309,7 +310,10 @@ int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp)
     if (strlen(members) > MEMBERS_MAX)
         return error_set(errp, DDP_E_USAGE, E2BIG, "members of a record have at most %d bytes, not %zu: write less, or "
                          "a file of your own", MEMBERS_MAX, strlen(members));
-    if (!is_json(members))
+    bool is_good = is_json(members);
+    if (!is_good && errno == ENOMEM)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to look at the members of a record");
+    if (!is_good)
         return error_set(errp, DDP_E_USAGE, EINVAL, "members of a record are JSON on one line, \"name\": value, ..., "
                          "each once, without event and t: not %.80s", members);
     if (r->line && *members)

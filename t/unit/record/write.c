@@ -1,8 +1,11 @@
 /* Lines of a record, and the files that are refused. */
 #include "t/unit/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -100,6 +103,31 @@ static void what_a_program_adds_is_json(void **state)
     assert_false(recorder_is_name(""));
     assert_false(recorder_is_name("a\"b"));
     assert_false(recorder_is_name(NULL));
+}
+
+static void *no_memory(size_t n_bytes)
+{
+    (void)n_bytes;
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void what_a_program_adds_is_not_called_wrong_for_want_of_memory(void **state)
+{
+    (void)state;
+    struct recorder r;
+    ddp_error_t e;
+    assert_int_equal(recorder_open(&r, path, NULL), 0);
+    recorder_begin(&r, "train");
+    json_set_alloc_funcs(no_memory, free);
+    int rc = recorder_members(&r, "\"a\": 1", &e);
+    json_set_alloc_funcs(malloc, free);
+    assert_int_equal(rc, -1);
+    assert_error_has(e, "no memory to look at the members of a record");
+    errno = ENOMEM; /* of a call before */
+    assert_int_equal(recorder_members(&r, "\"a\": ", &e), -1);
+    assert_error_has(e, "members of a record are JSON");
+    recorder_close(&r);
 }
 
 static void what_a_program_adds_can_be_read(void **state)
@@ -203,6 +231,7 @@ static void a_full_disk_is_told_once(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_line_has_members_of_each_kind, make, clear),
     cmocka_unit_test_setup_teardown(what_a_program_adds_is_json, make, clear),
+    cmocka_unit_test_setup_teardown(what_a_program_adds_is_not_called_wrong_for_want_of_memory, make, clear),
     cmocka_unit_test_setup_teardown(what_a_program_adds_can_be_read, make, clear),
     cmocka_unit_test_setup_teardown(a_piece_of_a_line_gets_an_end, make, clear),
     cmocka_unit_test_setup_teardown(files_that_a_stranger_may_have_put_there_are_refused, make, clear),
