@@ -74,6 +74,18 @@ for bytes in 2 16; do # of two ranks: whether each has an error; what they have,
     like "... the other has heard it" "$err" 'rank 0: rank 1 .*no memory for what all ranks have to say'
 done
 
+# --- or where it keeps a path: the others go on without it, into a call that it does not make ---
+long=$tmp/$(printf %0100d 0)
+ranks 2 "$long" resume=none open=on memory=$((${#long} + 1))
+is "no memory for a path: stops" "$rc $(grep -c ^step <<<"$out")" "1 0"
+like "... the rank has told it" "$err" 'rank 1: rank 1: no memory for a path'
+like "... the other has heard it" "$err" 'rank 0: rank 1 .*aborted: no memory for a path'
+ranks 1 "$long" steps=4 --ddp-ckpt-every=3 wait=on
+is "a checkpoint to go on from" "$rc $(ls "$long")" "0 step-00000003" || diag "$err"
+ranks 1 "$long" memory=$((${#long} + 1))
+is "no memory for its path: stops" "$rc $(grep -c ^step <<<"$out")" "1 0"
+like "... not as another training's" "$err" 'rank 0: rank 0: no memory for a path'
+
 # --- what does not fit ---
 ranks 2 "$tmp/c" steps=6 --ddp-ckpt-every=3 wait=on
 refused() { # DESC WHY ARGUMENT...

@@ -178,8 +178,8 @@ static int find_folder(struct save *save, const char *dir, struct place *ret, dd
                     errp);
 }
 
-/* Another folder is dir from now on. */
-static int change(struct checkpoint *c, const char *dir, ddp_error_t *errp)
+/* Another folder is dir from now on. -1: no memory for it. */
+static int change(struct checkpoint *c, const char *dir)
 {
     bool is_new = c->dir && find_left(c, c->dir) == c->n_left;
     char **all = is_new ? realloc(c->left_dir, ((size_t)c->n_left + 1) * sizeof *all) : c->left_dir;
@@ -188,7 +188,7 @@ static int change(struct checkpoint *c, const char *dir, ddp_error_t *errp)
         c->left_dir = all;
     if ((is_new && !all) || !copy) {
         free(copy);
-        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory for a path");
+        return -1;
     }
     if (is_new)
         c->left_dir[c->n_left++] = c->dir;
@@ -214,8 +214,8 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
     if (rc != 0)
         return rc;
     checkpoint_leave(save);
-    if (change(c, dir, errp) < 0)
-        return -1;
+    if (change(c, dir) < 0)
+        return team_no_memory(save->team, "a path", errp);
     c->known = found.known;
     c->newest_known = found.newest;
     c->has_last = false;

@@ -160,6 +160,8 @@ static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
     ddp_error_t why;
     free(ckpt->resumed_dir);
     ckpt->resumed_dir = strdup(c->dir);
+    if (!ckpt->resumed_dir)
+        return team_no_memory(save->team, "a path", errp);
     ckpt->passed.n = 0;
     ckpt->is_unread = false;
     int rc = checkpoint_open(save, c->dir, &why);

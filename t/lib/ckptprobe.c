@@ -86,6 +86,12 @@ void *__wrap_malloc(size_t n)
 {
     return missing && n == missing ? NULL : __real_malloc(n);
 }
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+char *__wrap_strdup(const char *text)
+{
+    return missing && strlen(text) + 1 == missing ? NULL : __real_strdup(text);
+}
 
 static const char *text(const char *key)
 {

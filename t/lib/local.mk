@@ -101,7 +101,8 @@ t_lib_flipprobe_LDADD = libddp.la libbase.la
 t_lib_flipprobe_LDFLAGS = $(AM_LDFLAGS) -static
 t_lib_ckptprobe_SOURCES = %D%/ckptprobe.c
 t_lib_ckptprobe_LDADD = libddp.la libbase.la
-t_lib_ckptprobe_LDFLAGS = $(AM_LDFLAGS) -static -Wl,--wrap=checksum_copy -Wl,--wrap=malloc -Wl,--wrap=manifest_make
+t_lib_ckptprobe_LDFLAGS = $(AM_LDFLAGS) -static -Wl,--wrap=checksum_copy -Wl,--wrap=malloc,--wrap=strdup \
+	-Wl,--wrap=manifest_make
 t_lib_loopprobe_SOURCES = %D%/loopprobe.c
 t_lib_loopprobe_LDADD = libtrain.la libmodelkernels.la libddp.la libbase.la
 t_lib_loopprobe_LDFLAGS = $(AM_LDFLAGS) -static
