@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -12,6 +13,7 @@
 #include "runtime/base/cgroup.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/notice.h"
 #include "spank/guard_impl.h"
 #include "spank/guard_process.h"
 
@@ -30,8 +32,18 @@ static void be_guard(struct guard *g)
     if (g->f.is_whole && !g->door)
         process_say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
+    g->why_alone = g->guards ? 0 : errno;
     guard_waits_init(&g->waiting);
     guard_stop_open(&g->stop, &g->f, &g->record);
+}
+
+/* Nobody brings rank 0's card here, for which programs of libddp would wait until their deadline. */
+static void tell_alone(struct guard *g)
+{
+    char text[NOTICE_TEXT_MAX + 1];
+    snprintf(text, sizeof text, "the guard of rank %d (%.100s) cannot hear the others (ulimit -n, ulimit -v): %s",
+             g->seat.rank, g->f.name, strerror(g->why_alone));
+    guard_door_tell_death(g->door, g->seat.rank, text);
 }
 
 /* Beside one generation. */
@@ -51,6 +63,8 @@ static void be_beside(struct guard *g)
     g->has_said = false;
     if (g->door)
         guard_door_begin(g->door, g->generation, &g->seat);
+    if (g->door && !g->guards)
+        tell_alone(g);
     guard_record_begin(&g->record, g->generation);
     if (guard_keeps_time(g))
         guard_record_start(&g->record, g->seat.size);

@@ -22,7 +22,8 @@ struct guard {
     int signals; /* signalfd: all signals are blocked and arrive here */
     int stepd;   /* pidfd of slurmstepd; -1: it has gone, or cannot be watched */
     struct guards_facts f;
-    guards_t *guards; /* NULL: memory or descriptors are short */
+    guards_t *guards; /* NULL: memory or descriptors are short, */
+    int why_alone;    /* as errno says */
     guard_door_t *door; /* NULL: none */
     lifeline_t *srun;   /* the root's; NULL: it is not watched */
     bool has_srun;      /* it has been, or is */

@@ -3,11 +3,13 @@
 #include "config.h"
 #include "t/unit/spank/guard_task.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -17,10 +19,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "pmix/boot.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/door.h"
 
 /* The guard has guards only when the program has ended. */
-static bool is_slow, is_asked_late;
+static bool is_slow, is_asked_late, is_without;
 guards_t *__real_guards_open(const struct guards_facts *f);
 guards_t *__wrap_guards_open(const struct guards_facts *f);
 
@@ -43,7 +47,8 @@ guards_t *__wrap_guards_open(const struct guards_facts *f)
     if (is_asked_late)
         be_asked_to_stop();
     is_slow = is_asked_late = false;
-    return __real_guards_open(f);
+    errno = EMFILE;
+    return is_without ? NULL : __real_guards_open(f);
 }
 
 static void an_end_before_the_guard_looks_is_seen(void **state)
@@ -59,6 +64,36 @@ static void an_end_before_the_guard_looks_is_seen(void **state)
     kill(t.pid, SIGKILL);
     status = task_end(t);
     assert_true(has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 75);
+}
+
+/* As libddp's. */
+static int boots(int out, void *arg)
+{
+    char name[DOOR_NAME_MAX];
+    ddp_error_t e = {0};
+    (void)arg;
+    setenv(DOOR_VARIABLE, door_name(task_facts->token, DOOR_OF_RANK, task_facts->rank, name), 1);
+    setenv("DDP_BOOT", "guard", 1);
+    boot_t *b = boot_open(deadline_in(20), &e);
+    (void)!write(out, &e, sizeof e);
+    return b ? 0 : 3;
+}
+
+/* Else it would wait until its deadline for rank 0's card, which nobody brings. */
+static void a_program_hears_that_its_guard_is_alone(void **state)
+{
+    struct guards_facts whole = task_again;
+    ddp_error_t e;
+    (void)state;
+    whole.is_whole = is_without = true;
+    task_facts = &whole;
+    struct task t = task_start(boots, NULL);
+    is_without = false;
+    task_read(t, &e, sizeof e);
+    int status = task_end(t);
+    task_facts = &task_alone;
+    assert_error_has(e, "the guard of rank 0 (n1) cannot hear the others (ulimit -n, ulimit -v): Too many open files");
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
 }
 
 /* All have saved, and no event comes any more that would make it see to the requeue; there is no scontrol here. */
@@ -408,6 +443,7 @@ static void it_is_lost_with_its_node(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(a_program_hears_that_its_guard_is_alone),
     cmocka_unit_test(an_end_before_the_guard_looks_is_seen),
     cmocka_unit_test(what_follows_such_an_end_is_done),
     cmocka_unit_test(a_program_that_dies_is_started_again),
