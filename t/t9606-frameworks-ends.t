@@ -47,6 +47,8 @@ framework "... its epochs half of the Sampler's, a rate that goes by steps" piec
 if "$python" -c "import lightning" 2>"$tmp/import.err"; then
     refused "Epochs of no whole steps are refused" pieces limit 'epochs of 3 batches, no whole steps of 2'
     refused "... and steps of other numbers of batches" lightning accumulate 'accumulate_grad_batches=1, as the Sampler'
+    refused "... and a checkpoint of Lightning's own, from which it has gone on" lightning own \
+        'Lightning has gone on by itself, at step 3, from ckpt_path or a hpc_ckpt_'
 fi
 framework "Hugging Face's Trainer" hf "accelerate, transformers"
 if "$python" -c "import accelerate, transformers" 2>"$tmp/import.err"; then

@@ -3,7 +3,7 @@
 (lightning), with what comes at the end of a step and of an epoch: evaluation, and a learning rate that goes by it; or
 with what comes after steps within Lightning's epochs, which are half of the Sampler's (pieces).
 12 steps, 4 an epoch; with STEP it is asked to stop while it makes that one. Rank 0 prints "steps N hash HASH".
-PROBE_REFUSED: what hf.Trainer (order, best, stream) or lightning.Saver (limit, accumulate) cannot go on with."""
+PROBE_REFUSED: what hf.Trainer (order, best, stream) or lightning.Saver (limit, accumulate, own) cannot go on with."""
 import hashlib
 import os
 import signal
@@ -104,7 +104,13 @@ def lightning(folder, is_in_pieces=False):
         accumulate_grad_batches=accumulate, use_distributed_sampler=False, enable_checkpointing=False, logger=False,
         enable_progress_bar=False, enable_model_summary=False,
         callbacks=[slurm_ddp.lightning.Saver(folder, sampler), *more], **pieces)
-    trainer.fit(model, torch.utils.data.DataLoader(data, batch_sampler=sampler), torch.utils.data.DataLoader(data[:4]))
+    tested, own = torch.utils.data.DataLoader(data[:4]), None
+    if refused == "own":
+        alone = pl.Trainer(accelerator="cpu", devices=1, max_steps=3, logger=False, barebones=True)
+        alone.fit(Model(), torch.utils.data.DataLoader(data), tested)
+        own = f"{folder}.{rank}.ckpt"
+        alone.save_checkpoint(own)
+    trainer.fit(model, torch.utils.data.DataLoader(data, batch_sampler=sampler), tested, ckpt_path=own)
     return model
 
 

@@ -38,6 +38,10 @@ class Saver(callbacks.Callback):
 
     def _check(self, trainer, module, n_batches):
         accumulate, most = self.sampler.accumulate, trainer.num_training_batches
+        if trainer.global_step:
+            raise Error(f"lightning.Saver: Lightning has gone on by itself, at step {trainer.global_step}, from "
+                        "ckpt_path or a hpc_ckpt_*.ckpt in default_root_dir, where its own requeue leaves that: "
+                        "leave the one away and remove the other; Saver goes on from its folder")
         self._check_counts(trainer)
         if most < n_batches and most % accumulate:
             raise Error(f"lightning.Saver: limit_train_batches makes epochs of {most} batches, no whole steps of "
