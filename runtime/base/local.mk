@@ -18,6 +18,7 @@ libbase_la_SOURCES = \
 	%D%/hash.h \
 	%D%/io.c %D%/io.h \
 	%D%/json_limit.c %D%/json_limit.h \
+	%D%/json_read.c %D%/json_read.h \
 	%D%/knob.c %D%/knob.h \
 	%D%/knob_argv.c \
 	%D%/lobby.c %D%/lobby.h \

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base/json_limit.h"
+#include "runtime/base/json_read.h"
 #include "runtime/base/num.h"
 
 json_t *members_read(const char *text, size_t n, const char *what, ddp_error_t *errp)
@@ -15,10 +16,9 @@ json_t *members_read(const char *text, size_t n, const char *what, ddp_error_t *
     json_error_t why;
     if (json_limit_check(text, n, what, errp) < 0)
         return NULL;
-    errno = 0;
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
-    if (!root && errno == ENOMEM) { /* which jansson calls an invalid token */
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to read %s", what);
+    json_t *root = json_read(text, n, JSON_REJECT_DUPLICATES, &why);
+    if (!root && errno == ENOMEM) {
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "%s: %s", what, why.text);
     } else if (!root) {
         error_set(errp, DDP_E_DATA, EINVAL, "%s: byte %d: %s", what, why.position, why.text);
     } else if (!json_is_object(root)) {

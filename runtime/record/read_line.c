@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/json_read.h"
 #include "runtime/record/read_impl.h"
 
 const char *const record_part_name[RECORD_PARTS] = {"data", "forward", "backward", "exposed", "optimizer", "checkpoint",
@@ -382,7 +383,9 @@ static int read_line(struct record *r, const json_t *line, ddp_error_t *errp)
 int record_add_line(struct record *r, const char *text, size_t n, ddp_error_t *errp)
 {
     json_error_t why;
-    json_t *line = json_loadb(text, n, 0, &why);
+    json_t *line = json_read(text, n, 0, &why);
+    if (!line && errno == ENOMEM)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "a line of the record: %s", why.text);
     if (!line)
         return error_set(errp, DDP_E_DATA, RECORD_NO_JSON, "not JSON at byte %d: %s", why.position, why.text);
     int rc = read_line(r, line, errp);

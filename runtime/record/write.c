@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/json_read.h"
 #include "runtime/base/num.h"
 #include "runtime/base/plain.h"
 #include "runtime/record/number.h"
@@ -288,20 +289,23 @@ bool recorder_is_name(const char *event)
     return n > 0 && n < 32 && !event[n];
 }
 
-/* With the members that every line has, so that there are no second ones. errno is ENOMEM where memory was short. */
-static bool is_json(const char *members)
+/* With the members that every line has, so that there are no second ones. 0; else ENOMEM, or EINVAL. */
+static int json_fault(const char *members)
 {
-    char *text = NULL;
+    char *text;
     const char *comma = *members ? ", " : "";
-    errno = 0;
-    json_t *json = asprintf(&text, "{\"event\": 0, \"t\": 0%s%s}", comma, members) < 0
-                       ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    bool is_one_line = true;
+    json_error_t why;
     for (const char *p = members; *p; p++)
-        is_one_line = is_one_line && (unsigned char)*p >= ' ';
+        if ((unsigned char)*p < ' ') /* more than one line */
+            return EINVAL;
+    int n = asprintf(&text, "{\"event\": 0, \"t\": 0%s%s}", comma, members);
+    if (n < 0)
+        return ENOMEM;
+    json_t *json = json_read(text, (size_t)n, JSON_REJECT_DUPLICATES, &why);
+    int fault = json ? 0 : errno;
     json_decref(json);
     free(text);
-    return json && is_one_line;
+    return fault;
 }
 
 int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp)
@@ -310,10 +314,10 @@ int recorder_members(struct recorder *r, const char *members, ddp_error_t *errp)
     if (strlen(members) > MEMBERS_MAX)
         return error_set(errp, DDP_E_USAGE, E2BIG, "members of a record have at most %d bytes, not %zu: write less, or "
                          "a file of your own", MEMBERS_MAX, strlen(members));
-    bool is_good = is_json(members);
-    if (!is_good && errno == ENOMEM)
+    int fault = json_fault(members);
+    if (fault == ENOMEM)
         return error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to look at the members of a record");
-    if (!is_good)
+    if (fault)
         return error_set(errp, DDP_E_USAGE, EINVAL, "members of a record are JSON on one line, \"name\": value, ..., "
                          "each once, without event and t: not %.80s", members);
     if (r->line && *members)

@@ -10,6 +10,7 @@
 #include "kernels/model/layernorm.h"
 #include "runtime/base/io.h"
 #include "runtime/base/json_limit.h"
+#include "runtime/base/json_read.h"
 
 /* GPT-2's own vocabulary; its last token begins and ends a text. */
 enum { GPT2_VOCAB = 50257, GPT2_END = 50256 };
@@ -138,8 +139,10 @@ int config_json_match(const char *text, size_t n, const char *name, struct model
     int rc;
     if (json_limit_check(text, n, name, errp) < 0)
         return -1;
-    json_t *o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
-    if (!o)
+    json_t *o = json_read(text, n, JSON_REJECT_DUPLICATES, &why);
+    if (!o && errno == ENOMEM)
+        rc = error_set(errp, DDP_E_SYSTEM, ENOMEM, "%s: %s", name, why.text);
+    else if (!o)
         rc = error_set(errp, DDP_E_DATA, EINVAL, "%s:%d: %s", name, why.line, why.text);
     else if (!json_is_object(o))
         rc = error_set(errp, DDP_E_DATA, EINVAL, "%s: not a JSON object", name);

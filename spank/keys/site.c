@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/base/io.h"
+#include "runtime/base/json_read.h"
 #include "spank/keys/stop_key.h"
 
 static size_t line_at(const char *text, const char *p)
@@ -159,7 +160,9 @@ int site_parse(const char *text, size_t n, const char *file, struct keys *ret, d
     struct keys o = {.mode = DDP_MODE_UNSET};
     if (n > SITE_BYTES_MAX)
         return error_set(errp, DDP_E_DATA, EFBIG, "%s: longer than %d bytes", file, SITE_BYTES_MAX);
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
+    json_t *root = json_read(text, n, JSON_REJECT_DUPLICATES, &je);
+    if (!root && errno == ENOMEM)
+        return error_set(errp, DDP_E_SYSTEM, ENOMEM, "%s: %s", file, je.text);
     if (!root)
         return error_set(errp, DDP_E_DATA, EINVAL, "%s:%d: not JSON: %s", file, je.line > 0 ? je.line : 1, je.text);
     int rc = parse_object(root, text, n, file, &o, errp);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/duration.h"
 #include "runtime/base/io.h"
+#include "runtime/base/json_read.h"
 #include "runtime/base/num.h"
 #include "runtime/base/plain.h"
 #include "runtime/base/siphash.h"
@@ -247,6 +249,31 @@ static void durations_have_the_unit_that_fits(void **state)
         assert_string_equal(duration_text(known[i].s, text, sizeof text), known[i].want);
 }
 
+static void *no_memory(size_t n_bytes)
+{
+    (void)n_bytes;
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void want_of_memory_makes_no_json_wrong(void **state)
+{
+    (void)state;
+    json_error_t why;
+    errno = ENOMEM; /* of a call before */
+    assert_null(json_read("{", 1, 0, &why));
+    assert_int_equal(errno, EINVAL);
+    json_set_alloc_funcs(no_memory, free);
+    json_t *root = json_read("{}", 2, 0, &why);
+    int code = errno;
+    json_set_alloc_funcs(malloc, free);
+    assert_null(root);
+    assert_int_equal(code, ENOMEM);
+    assert_string_equal(why.text, "no memory to read it");
+    json_decref(root = json_read("{}", 2, 0, &why));
+    assert_non_null(root);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
     cmocka_unit_test(lists_are_asked_whether_they_have_all),
@@ -254,6 +281,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(a_long_error_is_not_cut_within_a_character),
     cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),
     cmocka_unit_test(hashes_with_a_key_are_siphash), cmocka_unit_test(durations_have_the_unit_that_fits),
-    cmocka_unit_test(doors_do_not_name_each_other),
+    cmocka_unit_test(doors_do_not_name_each_other), cmocka_unit_test(want_of_memory_makes_no_json_wrong),
 };
 UNIT_MAIN(tests)

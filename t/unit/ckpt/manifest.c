@@ -349,7 +349,7 @@ static void one_for_which_there_is_no_memory_is_not_called_broken(void **state)
         json_set_alloc_funcs(malloc, free);
         assert_int_equal(rc, -1);
         assert_int_equal(e.domain, DDP_E_SYSTEM);
-        assert_error_has(e, "no memory to read manifest.json");
+        assert_error_has(e, "manifest.json: no memory to read it");
     }
     errno = ENOMEM; /* of a call before */
     assert_int_equal(manifest_decode(text, n, &read, &e), 0);
