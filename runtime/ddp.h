@@ -527,8 +527,8 @@ int ddp_state_save(ddp_t *d, const char *dir, const char *text, ddp_error_t *err
 int ddp_state_copied(ddp_t *d, ddp_error_t *errp);
 
 /* The same where some have changed since ddp_state_save: before the next ddp_state_step or ddp_checkpoint_wait. That
- * save fails, as one for want of space does, and ddp_checkpoint_status.warning says `why`, of the lowest rank that
- * called this. Where it had failed already, nothing more is said. Not collective. */
+ * save fails, as one for want of space does, and ddp_checkpoint_status.warning says `why` (NULL: that they have), of
+ * the lowest rank that called this. Where it had failed already, nothing more is said. Not collective. */
 int ddp_state_torn(ddp_t *d, const char *why, ddp_error_t *errp);
 
 /* Before the first step: reads the newest checkpoint in dir, or the one before where that is broken, as ddp_resume

@@ -193,9 +193,9 @@ EXPORT int ddp_state_save(ddp_t *d, const char *dir, const char *text, ddp_error
     return rc;
 }
 
-EXPORT int ddp_state_copied(ddp_t *d, ddp_error_t *errp)
+static int wait_copied(ddp_t *d, const char *call, ddp_error_t *errp)
 {
-    if (expect_state(d, "ddp_state_copied", errp) < 0)
+    if (expect_state(d, call, errp) < 0)
         return -1;
     enum ddp_part part = parts_go(&d->parts, DDP_PART_CHECKPOINT);
     checkpoint_wait_copied(&d->save);
@@ -203,11 +203,16 @@ EXPORT int ddp_state_copied(ddp_t *d, ddp_error_t *errp)
     return 0;
 }
 
+EXPORT int ddp_state_copied(ddp_t *d, ddp_error_t *errp)
+{
+    return wait_copied(d, "ddp_state_copied", errp);
+}
+
 EXPORT int ddp_state_torn(ddp_t *d, const char *why, ddp_error_t *errp)
 {
-    if (ddp_state_copied(d, errp) < 0)
+    if (wait_copied(d, "ddp_state_torn", errp) < 0)
         return -1;
-    checkpoint_tear(&d->save, why);
+    checkpoint_tear(&d->save, why ? why : "its tensors have changed");
     return 0;
 }
 

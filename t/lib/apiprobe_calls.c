@@ -288,12 +288,13 @@ int case_empty(ddp_t *d)
     return 0;
 }
 
-/* A state that is a text only: saved, and after the resume once more, in the same step too. */
+/* A state that is a text only: saved, and after the resume once more, in the same step too; then twice in vain. */
 int case_text(ddp_t *d)
 {
     struct ddp_state_step s;
     struct ddp_checkpoint_status at;
     const char *dir = getenv("PROBE_DIR");
+    CHECK(ddp_state_torn(d, "too early", &e) == -1 && strstr(e.text, "ddp_state_torn"));
     CHECK(ddp_state_open(d, &e) == 0);
     int rc = ddp_state_resume(d, dir, &e);
     CHECK(rc >= 0 && (!rc || !strcmp(ddp_state_text(d), "{\"n\": 2}")));
@@ -303,6 +304,13 @@ int case_text(ddp_t *d)
         CHECK(ddp_checkpoint_wait(d, &e) == 0);
         ddp_checkpoint_status(d, &at);
         CHECK((int)at.n_committed == i && at.last_step == s.step);
+    }
+    for (int i = 1; i <= 2; i++) {
+        CHECK(ddp_state_save(d, dir, "{\"n\": 3}", &e) == 0);
+        CHECK(ddp_state_torn(d, i == 1 ? "n is 4" : NULL, &e) == 0 && ddp_checkpoint_wait(d, &e) == 0);
+        ddp_checkpoint_status(d, &at);
+        CHECK((int)at.n_failed == i && at.n_committed == 2);
+        CHECK(ddp_world(d)->rank > 0 || strstr(at.warning, i == 1 ? "n is 4" : "its tensors have changed"));
     }
     return 0;
 }
