@@ -220,23 +220,28 @@ static void a_leader_answers_when_those_below_have(void **state)
     (void)state;
     int up[2], down[2];
     static guards_t g;
+    const struct death call = {.how = 7};
+    g = (guards_t){.epoll = epoll_create1(EPOLL_CLOEXEC), .f.silent_s = 3, .looked_at = clock_ns()};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, up), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, down), 0);
-    struct link above = {.fd = up[0], .state = LINK_IS_IN}, below = {.fd = down[0], .state = LINK_IS_IN};
-    g = (guards_t){.above = &above, .below = &below};
-    roll_take(&g, 7);
+    g.above = link_add(&g, up[0], false, LINK_IS_IN);
+    g.below = link_add(&g, down[0], false, LINK_IS_IN);
+    link_send(&(struct link){.fd = up[1]}, TOLD_ROLL, &call);
+    guards_step(&g);
     assert_int_equal(next_kind(down[1]), TOLD_ROLL);
+    assert_true(guards_is_called(&g));
     guards_answer(&g);
     assert_int_equal(next_kind(up[1]), -1);
-    below.rolled = 7;
+    link_send(&(struct link){.fd = down[1]}, TOLD_ROLLED, &call);
     for (int times = 0; times < 2; times++) /* once */
-        roll_look(&g);
+        guards_step(&g);
     assert_int_equal(next_kind(up[1]), TOLD_ROLLED);
     assert_int_equal(next_kind(up[1]), -1);
-    for (int i = 0; i < 2; i++) {
-        close(up[i]);
-        close(down[i]);
-    }
+    link_drop(&g, g.above, false);
+    link_drop(&g, g.below, false);
+    close(up[1]);
+    close(down[1]);
+    close(g.epoll);
 }
 
 static void only_what_may_follow_calls_the_roll(void **state)
