@@ -34,6 +34,13 @@ row "accelerate launch, one task a rank" accelerate 2 accelerate launch --cpu
 row "accelerate launch, one task a node" accelerate 1 accelerate launch --multi_gpu --num_processes=2
 row "Hugging Face's Trainer" hf 2 "$python"
 row "Lightning" lightning 2 "$python"
+# ---- by slurm_ddp's backend, as doc/user.md says ----
+export PYTHONPATH=$top_srcdir/contrib/python DDP_LIBRARY=$top_builddir/.libs/libddp.so.0 PROBE_BACKEND=ddp
+run_deadline=300 # which is compiled first
+for name in accelerate hf lightning; do
+    row "$name by backend ddp" $name 2 "$python"
+done
+unset PYTHONPATH DDP_LIBRARY PROBE_BACKEND
 run_deadline=500 # it compiles a library of its own first
 row "DeepSpeed" deepspeed 2 "$python"
 row "JAX" jax 2 "$python"

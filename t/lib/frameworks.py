@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """frameworks.py NAME - one step of gradient descent by that framework, on all ranks: rank r's gradient pulls a weight
 of 0 to r, so that the mean gradient puts it at (ranks - 1) / 2. Each rank prints "rank R of N weight W".
+With PROBE_BACKEND=ddp by slurm_ddp's backend (accelerate, hf, lightning).
 frameworks.py version NAME - prints what is installed; exit code 1: nothing, or one that is too old."""
 import importlib
 import importlib.metadata
@@ -10,6 +11,27 @@ import sys
 NEEDS = {"ddp": "torch", "torchrun": "torch", "fsdp2": "torch", "spawn": "torch", "accelerate": "accelerate",
          "hf": "transformers", "lightning": "lightning", "deepspeed": "deepspeed", "jax": "jax"}
 LEAST = {"torchrun": (2, 0), "fsdp2": (2, 6)}  # before 2.0 an option has another name, and Python 3.11 is too new
+
+
+def take_backend():
+    """As doc/user.md says; whether it is slurm_ddp's."""
+    if os.environ.get("PROBE_BACKEND") != "ddp":
+        return False
+    import slurm_ddp.torch  # noqa: F401
+    return True
+
+
+def init_backend():
+    """Where a framework takes the group that is there."""
+    if take_backend():
+        import torch.distributed as dist
+        dist.init_process_group("ddp")
+
+
+def check_backend():
+    if take_backend():
+        import torch.distributed as dist
+        assert dist.get_backend() == "ddp", dist.get_backend()
 
 
 def say(rank, size, weight):
@@ -76,10 +98,12 @@ def fsdp2():
 
 def accelerate():
     import accelerate as a
+    init_backend()
     accelerator = a.Accelerator(cpu=True)
     model, optimizer = accelerator.prepare(*parts())
     accelerator.backward(loss_of(model, accelerator.process_index))
     optimizer.step()
+    check_backend()
     say(accelerator.process_index, accelerator.num_processes, accelerator.unwrap_model(model).weight)
     accelerator.end_training()
 
@@ -103,12 +127,14 @@ def hf():
             return {"loss": loss, "logits": loss.detach()}
 
     model = Model()
+    init_backend()
     arguments = transformers.TrainingArguments(
         os.environ["HOME"], max_steps=1, per_device_train_batch_size=1, learning_rate=0.5, optim="sgd",
         lr_scheduler_type="constant", max_grad_norm=0, use_cpu=True, report_to=[], save_strategy="no",
         disable_tqdm=True)
     trainer = transformers.Trainer(model, arguments, train_dataset=[{"labels": float(i)} for i in samples()])
     trainer.train()
+    check_backend()
     say(arguments.process_index, arguments.world_size, model.inner.weight)
 
 
@@ -121,6 +147,7 @@ def lightning():
             self.inner = parts()[0]
 
         def training_step(self, batch, _):
+            check_backend()
             return loss_of(self.inner, batch[0])
 
         def configure_optimizers(self):
@@ -128,9 +155,11 @@ def lightning():
             return torch.optim.SGD(self.parameters(), lr=0.5)
 
     import torch
+    from lightning.pytorch.strategies import DDPStrategy
+    strategy = DDPStrategy(process_group_backend="ddp") if take_backend() else "ddp"
     model = Model()
     data = torch.utils.data.DataLoader(samples(), batch_size=1)
-    trainer = pl.Trainer(accelerator="cpu", num_nodes=int(os.environ["SLURM_NNODES"]), strategy="ddp",
+    trainer = pl.Trainer(accelerator="cpu", num_nodes=int(os.environ["SLURM_NNODES"]), strategy=strategy,
                          devices=int(os.environ["LOCAL_WORLD_SIZE"]), max_steps=1, logger=False, barebones=True)
     trainer.fit(model, data)
     say(trainer.global_rank, trainer.world_size, model.inner.weight)
