@@ -33,6 +33,7 @@ libbase_la_SOURCES = \
 	%D%/siphash.c %D%/siphash.h \
 	%D%/stats.c %D%/stats.h \
 	%D%/thread.c %D%/thread.h
+libbase_la_LIBADD = $(JANSSON_LIBS)
 
 UNIT_TESTS += t/unit/base/base.t
 t_unit_base_base_t_SOURCES = t/unit/base/base.c
