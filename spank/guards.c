@@ -382,12 +382,11 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /* ---- for the guard ---- */
 
-static void step_lobby(const guards_t *g, lobby_t **l)
+static void step_lobby(guards_t *g, lobby_t **l)
 {
     if (*l && lobby_step(*l, NULL) < 0) { /* out of descriptors, and not because of strangers */
         epoll_ctl(g->epoll, EPOLL_CTL_DEL, lobby_fd(*l), NULL);
-        lobby_destroy(*l);
-        *l = NULL;
+        join_shut(g, l);
     }
 }
 
@@ -400,13 +399,15 @@ guards_t *guards_open(const struct guards_facts *f)
                     .join_at = clock_ns(), .join_until = deadline_in(f->join_s)};
     g->epoll = epoll_create1(EPOLL_CLOEXEC);
     g->moved_rank = -1;
-    if (g->epoll < 0 || nodes_open(g) < 0) {
-        io_close(g->epoll);
-        free(g);
-        return NULL;
-    }
-    join_open(g);
-    return g;
+    if (g->epoll >= 0 && nodes_open(g) == 0 && join_open(g) == 0)
+        return g;
+    for (int i = 0; i < 2; i++)
+        join_shut(g, &g->lobby[i]);
+    seats_close(&g->nodes.seats);
+    free(g->nodes.of);
+    io_close(g->epoll);
+    free(g);
+    return NULL;
 }
 
 int guards_fd(const guards_t *g)

@@ -126,8 +126,8 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
 
 typedef struct guards guards_t;
 
-/* Listens where others are to come, and begins to join. Descriptors are closed by exec. NULL: memory is short, or
- * descriptors are: such a guard has no tree. */
+/* Listens where others are to come, and begins to join. Descriptors are closed by exec. NULL with errno: memory is
+ * short, or descriptors are: such a guard has no tree. */
 guards_t *guards_open(const struct guards_facts *f);
 
 int guards_fd(const guards_t *g);

@@ -202,7 +202,10 @@ ERROR_PRINTF(2, 3) void news_add(guards_t *g, const char *format, ...);
 
 /* ---- guards_join.c ---- */
 
-void join_open(guards_t *g); /* listens where others are to come, and finds the one above */
+/* Listens where others are to come, and finds the one above. -1 with errno: short of memory or descriptors, it would
+ * hear nobody who comes; the caller shuts both lobbies. */
+int join_open(guards_t *g);
+void join_shut(guards_t *g, lobby_t **lobby); /* g->lobby[i]: who comes is refused. Preserves errno */
 bool join_is_open(const guards_t *g); /* there is one above to join still */
 void join_step(guards_t *g); /* at g->join_at */
 

@@ -86,6 +86,7 @@ static void enter_remote(void *arg, int fd, const unsigned char *head)
 
 static int listen_remote(guards_t *g)
 {
+    errno = EADDRINUSE;
     for (int i = 0; i < GUARDS_PORTS; i++) {
         sa_family_t family;
         int fd = g->f.port[i] ? listen_socket(&family) : -1;
@@ -98,17 +99,26 @@ static int listen_remote(guards_t *g)
     return -1;
 }
 
-static void let_in(guards_t *g, int i, int fd, lobby_enter_f *enter_f)
+/* -1 with errno: nobody who comes would be heard. A name or ports that others have taken are not our lack. */
+static int let_in(guards_t *g, int i, int fd, lobby_enter_f *enter_f)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = &g->lobby[i]};
     g->listen_fd[i] = fd;
     if (fd < 0)
-        return;
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS ? -1 : 0;
     g->lobby[i] = lobby_create(&(struct lobby_options){.listen_fd = fd, .head_n = PROOF_HEAD_LEN,
                                                        .check = check, .is_same_user = i == 0, .n_max = STRANGERS_MAX,
                                                        .head_s = STRANGER_S, .enter = enter_f, .arg = g}, NULL);
-    if (g->lobby[i])
-        epoll_ctl(g->epoll, EPOLL_CTL_ADD, lobby_fd(g->lobby[i]), &e);
+    return g->lobby[i] ? epoll_ctl(g->epoll, EPOLL_CTL_ADD, lobby_fd(g->lobby[i]), &e) : -1;
+}
+
+void join_shut(guards_t *g, lobby_t **lobby)
+{
+    int *fd = &g->listen_fd[lobby - g->lobby];
+    lobby_destroy(*lobby);
+    *lobby = NULL;
+    io_close(*fd);
+    *fd = -1;
 }
 
 /* ---- above ---- */
@@ -352,17 +362,20 @@ void join_again(guards_t *g)
     g->join_at = clock_ns();
 }
 
-void join_open(guards_t *g)
+int join_open(guards_t *g)
 {
     const struct guards_facts *f = &g->f;
     bool is_leader = *f->token && f->local_rank == 0;
     g->is_alone = !*f->token || (is_leader && !*f->above);
     char name[DOOR_NAME_MAX];
-    if (is_leader && f->local_size > 1)
-        let_in(g, 0, listen_abstract(door_name(f->token, DOOR_OF_NODE, f->node, name)), enter_local);
+    if (is_leader && f->local_size > 1 &&
+        let_in(g, 0, listen_abstract(door_name(f->token, DOOR_OF_NODE, f->node, name)), enter_local) < 0)
+        return -1;
     g->above_node = (f->node - 1) / GUARDS_FAN;
-    if (is_leader && (f->is_elastic || f->node * GUARDS_FAN + 1 < f->n_nodes))
-        let_in(g, 1, listen_remote(g), enter_remote);
+    if (is_leader && (f->is_elastic || f->node * GUARDS_FAN + 1 < f->n_nodes) &&
+        let_in(g, 1, listen_remote(g), enter_remote) < 0)
+        return -1;
     if (is_leader && *f->above)
         find_above(g, RESOLVE_S);
+    return 0;
 }
