@@ -270,13 +270,14 @@ def wrong():
         "shape": lambda: dist.all_gather([torch.zeros(3)] * size, torch.zeros(2)),
         "source": lambda: dist.recv(torch.zeros(1)),
         "meta": lambda: backend.allreduce([torch.zeros(1, device="meta")]).wait(),
+        "lists": lambda: group.allgather_into_tensor_coalesced([], [torch.zeros(1)]),  # not in 1.13
         "complex": lambda: dist.all_reduce(torch.zeros(2, dtype=torch.complex64), op=OPS.MAX),
     }
     for name, call in calls.items():
         try:
             call()
             say(f"{name}: done")
-        except (RuntimeError, ValueError) as e:
+        except (RuntimeError, ValueError, AttributeError) as e:
             say(f"{name}: {e}" if "backend ddp" in str(e) else f"{name}: refused by PyTorch itself")
     try:  # one rank has too little room, of which the others know nothing
         dist.all_to_all_single(torch.zeros(size - (rank == 1)), torch.zeros(size), [int(rank != 1)] + [1] * (size - 1))

@@ -286,6 +286,11 @@ class Group : public Base {
         return lists[0];
     }
 
+    static void check_pairs(const Tensors &outs, const Tensors &ins)
+    {
+        expect(outs.size() == ins.size(), "it takes an output for each input");
+    }
+
     Tensors cut(const Tensor &t, const std::vector<int64_t> &splits)
     {
         check_tensor(t);
@@ -299,6 +304,7 @@ class Group : public Base {
 
     WorkPtr allgather_into_tensor_coalesced_(const Tensors &outs, const Tensors &ins, bool async)
     {
+        check_pairs(outs, ins);
         for (size_t i = 0; i < ins.size(); i++) {
             check_tensor(ins[i]);
             check_tensor(outs[i]);
@@ -315,6 +321,7 @@ class Group : public Base {
 
     WorkPtr reduce_scatter_tensor_coalesced_(const Tensors &outs, const Tensors &ins, Kind op, bool async)
     {
+        check_pairs(outs, ins);
         for (size_t i = 0; i < ins.size(); i++) {
             check_tensor(ins[i]);
             check_tensor(outs[i]);
