@@ -5,7 +5,7 @@
 
 static const char token[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 static const char other[] = "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-static const unsigned char nonce[PROOF_NONCE_LEN] = "sixteen bytes...";
+static const unsigned char nonce[PROOF_NONCE_LEN] = "fifteen and NUL";
 static const struct proof_asker who = {.rank = 7, .node = 3, .looks_for = 1, .port = 60001, .name = "node3"};
 
 static void a_head_is_right_for_one_nonce_alone(void **state)
