@@ -47,10 +47,14 @@ bool death_is_nodes(const struct death *d)
 
 bool death_may_follow(const struct death *d)
 {
+    static const int own[] = {SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
     if (d->kind == DEATH_TOLD)
         return true;
     if (d->kind != DEATH_ENDED)
         return false;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (death_is_by(d->how, own[i]))
+            return false;
     return WIFEXITED(d->how) || WTERMSIG(d->how) == SIGABRT || WTERMSIG(d->how) == SIGPIPE;
 }
 

@@ -62,7 +62,7 @@ bool death_is_by(int status, int signo);
 bool death_is_nodes(const struct death *d);
 
 /* Programs end like this because another one has: by an exit code, or by a signal that they send themselves when a
- * connection fails (SIGABRT, SIGPIPE). */
+ * connection fails (SIGABRT, SIGPIPE). Not by a shell's code for one that ended by SIGKILL or by a fault of its own. */
 bool death_may_follow(const struct death *d);
 
 /* Of a program in whose control group the kernel has killed for want of memory: kind DEATH_MEMORY where it was the

@@ -33,6 +33,9 @@ static void be_guard(struct guard *g)
         process_say("ddp: warning: rank %d: programs of libddp cannot start: %s", g->f.rank, e.text);
     g->guards = guards_open(&g->f);
     g->why_alone = g->guards ? 0 : errno;
+    if (!g->guards)
+        process_say("ddp: warning: rank %d: its guard cannot hear the others (ulimit -n, ulimit -v): neither knows of "
+                    "the other's end: %s", g->f.rank, strerror(g->why_alone));
     guard_waits_init(&g->waiting);
     guard_stop_open(&g->stop, &g->f, &g->record);
 }

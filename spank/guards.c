@@ -84,8 +84,10 @@ static void hear(guards_t *g, const struct death *d)
     g->is_waiting = g->is_waiting && g->settle_at;
     if (!g->settle_at && g->is_alone && death_may_follow(d))
         roll_call(g);
-    if (!g->settle_at)
+    if (!g->settle_at) {
+        g->died_at = clock_ns();
         g->settle_at = deadline_in(g->is_alone ? settle_s(g, d) : guards_report_s(&g->f));
+    }
 }
 
 /* The death of a guard, or of a node's. */
@@ -173,6 +175,13 @@ static void tell_lost(const guards_t *g, const struct link *l)
         link_send(l, l == g->above ? TOLD_DEATH : TOLD_VERDICT, &d);
 }
 
+static void lose_below(guards_t *g)
+{
+    g->has_lost_below = true;
+    if (g->above)
+        link_send(g->above, TOLD_LOST, NULL);
+}
+
 static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_certain)
 {
     bool is_told = g->verdict.kind != DEATH_NONE && g->verdict.next == 0;
@@ -191,7 +200,7 @@ static void lose(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
     if (g->f.is_elastic && g->f.local_rank == 0 && !l->is_remote && l->state == LINK_IS_IN && !l->is_over && !is_told)
         g->is_broken = !g->is_ending && !g->is_over && guards_has_others(g);
     if (l->is_remote && l != g->above && l->state == LINK_IS_IN && !l->is_over)
-        g->has_lost_below = true;
+        lose_below(g);
     drop(g, l, of_node, is_certain);
 }
 
@@ -263,7 +272,7 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         l->n_saved = d->how;
     else if (what == TOLD_ALONE)
         round_ask(g);
-    else if (what == TOLD_SUSPECT)
+    else if (what == TOLD_SUSPECT && !roll_is_after(g, l))
         guards_suspect(g, d);
     else if (what == TOLD_ACTIVITY)
         l->activity = *d;
@@ -271,6 +280,8 @@ static void take_up(guards_t *g, struct link *l, int what, const struct death *d
         calls_take(g, d);
     else if (what == TOLD_ROLLED)
         l->rolled = d->how;
+    else if (what == TOLD_LOST)
+        lose_below(g);
     else if (what == TOLD_STOP)
         round_stop(g);
     else if (what == TOLD_NODE)

@@ -36,6 +36,7 @@ enum {
     TOLD_LEFT,     /* down: the node `at` has left, as the one of number `how` */
     TOLD_ROLL,     /* down: a program has died; whose has, too? how: the number of this roll call */
     TOLD_ROLLED,   /* up: all of the subtree have said so */
+    TOLD_LOST,     /* up: a node of the subtree has gone without a farewell, whatever the verdict is */
 };
 
 /* How far a connection is. Who calls is told what to answer (guards_proof.h). Who asks says who it is, hears that it is
@@ -156,11 +157,12 @@ struct guards {
     struct roll roll;
     struct lull lull[LULLS];
     uint64_t settle_at;          /* 0: nothing has died */
+    uint64_t died_at;            /* the first that has, then */
     bool is_waiting;             /* `first`, since then, for a node that is late */
     struct death lost;           /* who has gone without a farewell, and counts as dead from lost_at on */
     uint64_t lost_at;            /* 0: nobody */
     bool is_lost_above, is_loss_ours, is_ours;
-    bool has_lost_below;         /* another node's leader, whatever the verdict is */
+    bool has_lost_below;         /* another node's leader of the subtree, whatever the verdict is */
     bool is_loss_void;           /* it has gone after all were asked to end, and is no death */
     int generation, n_restarts; /* so many generations have begun after the first */
     int pending, last_next; /* a generation that has begun before this program has gone; of a verdict that is void */
@@ -280,6 +282,8 @@ void roll_call(guards_t *g); /* the root */
 void roll_take(guards_t *g, int number);
 bool roll_goes_on(const guards_t *g); /* somebody has not answered, and it is not too late */
 void roll_look(guards_t *g);          /* whenever one below has answered, or gone */
+void roll_tell(const guards_t *g, const struct link *l); /* who comes late answers it, too */
+bool roll_is_after(const guards_t *g, const struct link *l); /* what l says now came after the failure */
 
 /* ---- guards_suspect.c ---- */
 

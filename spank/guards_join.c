@@ -60,6 +60,7 @@ static void enter(guards_t *g, int fd, const unsigned char *head, bool is_remote
         link_send(l, TOLD_START, &(struct death){.how = g->generation, .restart = g->n_restarts});
     if (g->verdict.kind != DEATH_NONE)
         link_send(l, TOLD_VERDICT, &g->verdict);
+    roll_tell(g, l);
     if (g->is_over)
         link_send(l, TOLD_OVER, NULL);
     if (g->is_stopping)

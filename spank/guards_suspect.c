@@ -134,11 +134,17 @@ void suspect_tell_above(guards_t *g)
         link_send(g->above, TOLD_SUSPECT, &g->suspect);
 }
 
-/* All had waited for long, and do still, or did a moment ago, and not for nothing in common. */
+/* It went on when the first died: the verdict may come seconds later (guards_roll.c). */
+static bool went_on(const guards_t *g, const struct lull *l)
+{
+    return l->since && l->since <= g->died_at && (!l->until || l->until >= g->died_at);
+}
+
+/* All had waited for long when the first died, or until a moment before, and not for nothing in common. */
 static bool had_all_waited(const guards_t *g)
 {
     const struct lull *l = &g->lull[LULL_ALL];
-    double past_s = l->until ? (double)(clock_ns() - l->until) / 1e9 : 0;
+    double past_s = went_on(g, l) ? 0 : (double)(g->died_at - l->until) / 1e9;
     return l->since && lull_s(l) >= g->f.idle_s && past_s <= (*g->calls.said ? AFTER_S : 0);
 }
 
@@ -148,11 +154,11 @@ static struct death of_lull(const guards_t *g)
 {
     const struct lull *one = &g->lull[LULL_ONE];
     struct death d = {.kind = DEATH_NONE, .rank = -1};
-    if (had_all_waited(g) && !(goes_on(one) && lull_s(one) >= AFTER_S)) {
+    if (had_all_waited(g) && !(went_on(g, one) && lull_s(one) >= AFTER_S)) {
         d.kind = DEATH_IDLE;
         d.how = lull_s(&g->lull[LULL_ALL]);
         snprintf(d.text, sizeof d.text, "%s", g->calls.said);
-    } else if (goes_on(one)) {
+    } else if (went_on(g, one)) {
         d.kind = DEATH_BUSY;
         d.how = lull_s(one);
         d.rank = one->rank;

@@ -183,85 +183,6 @@ static void a_card_is_told_above_while_its_generation_runs(void **state)
     close(pair[1]);
 }
 
-static void a_roll_call_waits_for_all_that_are_there(void **state)
-{
-    (void)state;
-    static guards_t g;
-    struct link asks = {.fd = -1, .state = LINK_ASKS}, over = {.fd = -1, .state = LINK_IS_IN, .is_over = true};
-    struct link in = {.fd = -1, .state = LINK_IS_IN, .next = &over};
-    over.next = &asks;
-    g = (guards_t){.is_alone = true, .below = &in};
-    assert_false(roll_goes_on(&g) || guards_is_called(&g));
-    for (int times = 1; times < 3; times++) {
-        roll_call(&g);
-        assert_true(roll_goes_on(&g) && guards_is_called(&g));
-        in.rolled = times;
-        assert_true(roll_goes_on(&g));
-        guards_answer(&g);
-        assert_false(roll_goes_on(&g) || guards_is_called(&g));
-    }
-    roll_call(&g);
-    guards_answer(&g);
-    assert_true(roll_goes_on(&g));
-    g.roll.until = clock_ns();
-    assert_false(roll_goes_on(&g));
-}
-
-static int next_kind(int fd)
-{
-    static struct frame in;
-    int kind = -1;
-    size_t n;
-    return frame_next(&in, fd, &kind, &n) == 1 ? kind : -1;
-}
-
-static void a_leader_answers_when_those_below_have(void **state)
-{
-    (void)state;
-    int up[2], down[2];
-    static guards_t g;
-    const struct death call = {.how = 7};
-    g = (guards_t){.epoll = epoll_create1(EPOLL_CLOEXEC), .f.silent_s = 3, .looked_at = clock_ns()};
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, up), 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, down), 0);
-    g.above = link_add(&g, up[0], false, LINK_IS_IN);
-    g.below = link_add(&g, down[0], false, LINK_IS_IN);
-    link_send(&(struct link){.fd = up[1]}, TOLD_ROLL, &call);
-    guards_step(&g);
-    assert_int_equal(next_kind(down[1]), TOLD_ROLL);
-    assert_true(guards_is_called(&g));
-    guards_answer(&g);
-    assert_int_equal(next_kind(up[1]), -1);
-    link_send(&(struct link){.fd = down[1]}, TOLD_ROLLED, &call);
-    for (int times = 0; times < 2; times++) /* once */
-        guards_step(&g);
-    assert_int_equal(next_kind(up[1]), TOLD_ROLLED);
-    assert_int_equal(next_kind(up[1]), -1);
-    link_drop(&g, g.above, false);
-    link_drop(&g, g.below, false);
-    close(up[1]);
-    close(down[1]);
-    close(g.epoll);
-}
-
-static void only_what_may_follow_calls_the_roll(void **state)
-{
-    static const struct {
-        enum death_kind kind;
-        int how;
-        bool calls;
-    } cases[] = {{DEATH_ENDED, 1 << 8, true}, {DEATH_TOLD, 1 << 8, true}, {DEATH_ENDED, SIGKILL, false},
-                 {DEATH_SILENT, 3, false}};
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        static guards_t g;
-        g = (guards_t){.is_alone = true};
-        guards_report(&g, &(struct death){.kind = cases[i].kind, .how = cases[i].how});
-        assert_int_equal(guards_is_called(&g), cases[i].calls);
-        assert_true(g.settle_at);
-    }
-}
-
 static void what_has_no_room_is_not_said_by_halves(void **state)
 {
     (void)state;
@@ -379,9 +300,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_generation_that_is_given_up_is_no_news),
     cmocka_unit_test(who_has_not_gone_holds_the_next_generation_up),
     cmocka_unit_test(a_card_is_told_above_while_its_generation_runs),
-    cmocka_unit_test(a_roll_call_waits_for_all_that_are_there),
-    cmocka_unit_test(a_leader_answers_when_those_below_have),
-    cmocka_unit_test(only_what_may_follow_calls_the_roll),
     cmocka_unit_test(what_has_no_room_is_not_said_by_halves),
     cmocka_unit_test(of_several_that_are_silent_none_is_to_blame),
     cmocka_unit_test(a_guard_that_stood_still_has_heard_all),
