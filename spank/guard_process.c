@@ -134,17 +134,33 @@ void process_signal_tree(pid_t pid, int signo)
     }
 }
 
-bool process_is_ending(pid_t pid)
+/* False of a zombie, all of whose threads have ended, where it is the parent's to reap. */
+static bool is_on_its_way_out(pid_t pid, bool is_ours)
 {
-    char path[64], text[256];
+    char path[64], text[256], state = 0;
     unsigned flags = 0;
+    int n_threads = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *f = fopen(path, "re");
     text[f ? fread(text, 1, sizeof text - 1, f) : 0] = 0;
     const char *name_end = strrchr(text, ')');
     if (f)
         fclose(f);
-    return name_end && sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && (flags & PROCESS_EXITING);
+    if (!name_end || sscanf(name_end, ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d", &state,
+                            &flags, &n_threads) != 3)
+        return false;
+    return (flags & PROCESS_EXITING) && (is_ours || state != 'Z' || n_threads > 1);
+}
+
+bool process_is_ending(pid_t pid)
+{
+    struct list l = {.pid = {pid}, .n = 1};
+    bool is = is_on_its_way_out(pid, true);
+    for (size_t i = 0; i < l.n && !is; i++) {
+        add_children(&l, l.pid[i]);
+        is = i > 0 && is_on_its_way_out(l.pid[i], false);
+    }
+    return is;
 }
 
 bool process_used(pid_t pid, uint64_t *ret_ns)

@@ -190,6 +190,31 @@ static void who_is_on_its_way_out_is_known(void **state)
     close(end[1]);
 }
 
+/* It says how that ended when that has: one whose first thread alone has, until the other has, too. */
+static void what_a_shell_has_started_is_on_its_way_out(void **state)
+{
+    (void)state;
+    int end[2];
+    siginfo_t info;
+    assert_int_equal(pipe(end), 0);
+    pid_t shell = fork();
+    if (shell == 0) {
+        if (fork() == 0)
+            be_odd(end[0]);
+        waitid(P_ALL, 0, &info, WEXITED | WNOWAIT);
+        stay(NULL, -1);
+    }
+    for (uint64_t until = deadline_in(20); !process_is_ending(shell);)
+        assert_true(deadline_left_ns(until) > 0);
+    assert_int_equal(write(end[1], "", 1), 1);
+    for (uint64_t until = deadline_in(20); process_is_ending(shell);) /* a zombie that it may never ask for */
+        assert_true(deadline_left_ns(until) > 0);
+    kill(shell, SIGKILL);
+    assert_int_equal(waitpid(shell, NULL, 0), shell);
+    close(end[0]);
+    close(end[1]);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_halt_is_told_once_and_so_is_its_end),
     cmocka_unit_test(a_guard_that_stood_still_blames_nobody),
@@ -197,5 +222,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(an_answer_is_a_short_line),
     cmocka_unit_test(an_end_by_the_stop_is_no_failure),
     cmocka_unit_test(who_is_on_its_way_out_is_known),
+    cmocka_unit_test(what_a_shell_has_started_is_on_its_way_out),
 };
 UNIT_MAIN(tests)
