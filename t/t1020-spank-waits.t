@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     return !strcmp(what, "epoll") && argc > 2 ? wait_for_file(argv[2]) : 1;
 }
 C
-compile() { "${CC:-cc}" -O2 -pthread "${@:2}" -o "$tmp/$1" "$tmp/calls.c"; }
+compile() { ${CC:-cc} -O2 -pthread "${@:2}" -o "$tmp/$1" "$tmp/calls.c"; }
 ok "the program" compile calls -rdynamic
 ok "... with frame pointers" compile pointers -rdynamic -fno-omit-frame-pointer
 ok "... and without symbols" compile stripped -s
