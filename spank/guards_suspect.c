@@ -134,10 +134,12 @@ void suspect_tell_above(guards_t *g)
         link_send(g->above, TOLD_SUSPECT, &g->suspect);
 }
 
-/* It went on when the first died: the verdict may come seconds later (guards_roll.c). */
+/* It went on when the first died, as far as what was on its way up then tells: the verdict may come seconds later
+ * (guards_roll.c). */
 static bool went_on(const guards_t *g, const struct lull *l)
 {
-    return l->since && l->since <= g->died_at && (!l->until || l->until >= g->died_at);
+    uint64_t known_at = g->died_at + (uint64_t)(GUARDS_SETTLE_S * NS_PER_S);
+    return l->since && l->since <= known_at && (!l->until || l->until >= g->died_at);
 }
 
 /* All had waited for long when the first died, or until a moment before, and not for nothing in common. */

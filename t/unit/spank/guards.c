@@ -453,7 +453,7 @@ static void without_descriptors_there_is_no_tree(void **state)
     char name[DOOR_NAME_MAX], nonce[LOBBY_NONCE_LEN];
     struct sockaddr_un a;
     struct rlimit files, few;
-    guards_t *g = NULL;
+    static guards_t *g;
     (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     few = files;

@@ -141,7 +141,7 @@ static void a_loss_that_is_not_told_yet_holds_the_roll_up(void **state)
 static void who_comes_late_is_called_too(void **state)
 {
     static const char token[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-    guards_t *g[2] = {NULL};
+    static guards_t *g[2];
     uint64_t until = deadline_in(20);
     (void)state;
     for (int i = 0; i < 2; i++) {
