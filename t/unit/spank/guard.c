@@ -310,20 +310,6 @@ static int stops_itself(int out, void *arg)
     return 7;
 }
 
-/* Its guard's lines: the reading end of a pipe in ret_err. */
-static struct task start_heard(task_program_f *program, void *arg, int *ret_err)
-{
-    int err[2], own = dup(STDERR_FILENO);
-    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
-    dup2(err[1], STDERR_FILENO);
-    struct task t = task_start(program, arg);
-    dup2(own, STDERR_FILENO);
-    close(own);
-    close(err[1]);
-    *ret_err = err[0];
-    return t;
-}
-
 /* Nor is there one for the next generation: the task ends, and says why. */
 static void without_a_process_no_program_follows(void **state)
 {
@@ -333,7 +319,7 @@ static void without_a_process_no_program_follows(void **state)
     (void)state;
     task_facts = &task_again;
     forks_left = 2; /* the task, the first program */
-    struct task t = start_heard(task_exits, &code, &err);
+    struct task t = task_start_heard(task_exits, &code, &err);
     forks_left = -1;
     task_facts = &task_alone;
     do
@@ -353,7 +339,7 @@ static void a_program_that_stands_still_is_named(void **state)
     char line[sizeof want] = "", c;
     int err;
     (void)state;
-    struct task t = start_heard(stops_itself, NULL, &err);
+    struct task t = task_start_heard(stops_itself, NULL, &err);
     task_read(t, &c, 1);
     pid_t program = child_of(t.pid);
     wait_state(program, 'T');
@@ -389,7 +375,7 @@ static void an_end_for_want_of_memory_is_said(void **state)
     for (size_t i = 0; i < 3; i++) {
         char line[512] = "";
         memory->is_known = false;
-        struct task t = start_heard(i < 2 ? lacks_memory : task_exits, &code[i], &err);
+        struct task t = task_start_heard(i < 2 ? lacks_memory : task_exits, &code[i], &err);
         task_end(t);
         assert_true(read(err, line, sizeof line - 1) > 0);
         close(err);

@@ -79,19 +79,24 @@ static int boots(int out, void *arg)
     return b ? 0 : 3;
 }
 
-/* Else it would wait until its deadline for rank 0's card, which nobody brings. */
+/* Else it would wait until its deadline for rank 0's card, which nobody brings. The user hears it, too. */
 static void a_program_hears_that_its_guard_is_alone(void **state)
 {
     struct guards_facts whole = task_again;
     ddp_error_t e;
+    char said[400] = "";
+    int err;
     (void)state;
     whole.is_whole = is_without = true;
     task_facts = &whole;
-    struct task t = task_start(boots, NULL);
+    struct task t = task_start_heard(boots, NULL, &err);
     is_without = false;
     task_read(t, &e, sizeof e);
     int status = task_end(t);
     task_facts = &task_alone;
+    (void)!read(err, said, sizeof said - 1);
+    close(err);
+    assert_non_null(strstr(said, "ddp: warning: rank 0: its guard cannot hear the others (ulimit -n, ulimit -v)"));
     assert_error_has(e, "the guard of rank 0 (n1) cannot hear the others (ulimit -n, ulimit -v): Too many open files");
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
 }

@@ -45,6 +45,19 @@ struct task task_start(task_program_f *program, void *arg)
     return t;
 }
 
+struct task task_start_heard(task_program_f *program, void *arg, int *ret_err)
+{
+    int err[2], own = dup(STDERR_FILENO);
+    assert_int_equal(pipe2(err, O_CLOEXEC), 0);
+    dup2(err[1], STDERR_FILENO);
+    struct task t = task_start(program, arg);
+    dup2(own, STDERR_FILENO);
+    close(own);
+    close(err[1]);
+    *ret_err = err[0];
+    return t;
+}
+
 void task_read(struct task t, void *buf, size_t n)
 {
     ddp_error_t e = {0};

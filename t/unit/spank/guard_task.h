@@ -26,6 +26,7 @@ struct task {
 };
 
 struct task task_start(task_program_f *program, void *arg);
+struct task task_start_heard(task_program_f *program, void *arg, int *ret_err); /* its guard's lines: a pipe's end */
 void task_read(struct task t, void *buf, size_t n);
 int task_end(struct task t); /* waits for it: its status */
 

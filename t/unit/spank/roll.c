@@ -1,4 +1,4 @@
-/* The roll call before an exit code is the verdict, and what is judged only after it: guards made by hand, with
+/* The roll call before an exit code is the verdict, and what is judged or told only after it: guards made by hand, with
  * neighbours of whom they have only the word. */
 #include "config.h"
 #include "t/unit/unit.h"
@@ -171,7 +171,8 @@ static void what_a_failure_comes_from_is_judged_as_of_then(void **state)
     struct {
         uint64_t died_at;
         bool is_named;
-    } cases[] = {{now - 3 * NS_PER_S, true}, {now - NS_PER_S, false}, {before.since - NS_PER_S, false}};
+    } cases[] = {{now - 3 * NS_PER_S, true}, {now - NS_PER_S, false}, {before.since - NS_PER_S, false},
+                 {before.since - NS_PER_S / 100, true}}; /* which was on its way up then */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct death d = {.kind = DEATH_ENDED, .rank = 1, .how = EXIT(1)};
         g = (guards_t){.f.idle_s = 8, .died_at = cases[i].died_at, .lull[LULL_ONE] = before};
