@@ -121,17 +121,27 @@ static void add_children(struct list *l, pid_t pid)
         closedir(d);
 }
 
-/* Found first: who ends leaves its children to others. */
-void process_signal_tree(pid_t pid, int signo)
+/* Found first: who ends leaves its children to others. first: 0, or 1 to leave `pid` out. */
+static void signal_from(size_t first, pid_t pid, int signo)
 {
     struct list l = {.pid = {pid}, .n = 1};
     for (size_t i = 0; i < l.n; i++)
         add_children(&l, l.pid[i]);
-    for (size_t i = 0; i < l.n; i++) {
+    for (size_t i = first; i < l.n; i++) {
         kill(l.pid[i], signo);
         if (signo == SIGTERM)
             kill(l.pid[i], SIGCONT);
     }
+}
+
+void process_signal_tree(pid_t pid, int signo)
+{
+    signal_from(0, pid, signo);
+}
+
+void process_signal_below(int signo)
+{
+    signal_from(1, getpid(), signo);
 }
 
 /* False of a zombie, all of whose threads have ended, where it is the parent's to reap. */

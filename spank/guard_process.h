@@ -37,6 +37,9 @@ ERROR_PRINTF(1, 2) void process_say(const char *format, ...);
  * reaped, and then to all that it and they have started, as far as they are still their parents' children. */
 void process_signal_tree(pid_t pid, int signo);
 
+/* So also to all that this process has started or, as their reaper, taken in. */
+void process_signal_below(int signo);
+
 /* Of a child that has not been reaped, or of what it has started (it may be a shell): it, or its first thread, has
  * ended, and it will leave a status when all of it has. Its sockets may be closed by then, which others see; to let go
  * of a device may take it seconds. */

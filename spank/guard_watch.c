@@ -69,18 +69,6 @@ static void step_halt(struct guard *g)
                 g->seat.rank, g->f.name, g->halt.signo, strsignal(g->halt.signo));
 }
 
-/* What the program has left behind: this process has taken them in. Whatever they leave in turn comes with the next
- * SIGCHLD. */
-static void kill_orphans(int signo)
-{
-    FILE *f = fopen("/proc/thread-self/children", "re");
-    int pid;
-    while (f && fscanf(f, "%d", &pid) == 1)
-        kill(pid, signo);
-    if (f)
-        fclose(f);
-}
-
 /* Where it has made its parent its tracer, that is undone. */
 static void take_stop(struct guard *g, pid_t pid, int signo)
 {
@@ -102,16 +90,15 @@ void guard_reap(struct guard *g)
     if (!g->said.next || !g->has_ended || has_child(g))
         return;
     if (g->said.kind != DEATH_STOPPED || !g->term_at) /* they, too, may be saving */
-        kill_orphans(g->kill_at ? SIGTERM : SIGKILL);
+        process_signal_below(g->kill_at ? SIGTERM : SIGKILL); /* what the program has left behind */
     if (pid < 0) /* no child is left */
         guards_gone(g->guards);
 }
 
 /* Without a farewell: the guards of other nodes find that this one has gone, and say it. */
-static _Noreturn void go_with_the_node(const struct guard *g)
+static _Noreturn void go_with_the_node(void)
 {
-    if (!g->has_ended)
-        process_signal_tree(g->program, SIGKILL); /* nobody clears up behind it */
+    process_signal_below(SIGKILL); /* nobody clears up behind it */
     _exit(1);
 }
 
@@ -120,7 +107,7 @@ static _Noreturn void go_with_the_node(const struct guard *g)
 static void lose_stepd(struct guard *g)
 {
     if (g->guards && g->f.n_nodes > 1 && (g->f.is_elastic || guards_is_alone(g->guards)))
-        go_with_the_node(g);
+        go_with_the_node();
     if (!g->has_ended)
         process_signal_tree(g->program, SIGKILL); /* nobody clears up behind it */
     struct death d = {.kind = DEATH_GONE, .rank = g->waits ? g->f.rank : g->seat.rank, .at = g->f.node};
@@ -234,6 +221,15 @@ static void answer(struct guard *g)
         guards_answer(g->guards);
 }
 
+/* What programs have left behind would hold the step up, where Slurm no longer finds it without this process
+ * (proctrack/linuxproc). What ended well, or has saved, may leave something that is still to be done. */
+static void clear_up(const struct guard *g)
+{
+    bool is_end = g->f.ends_step || g->said.kind == DEATH_SRUN;
+    if (is_end && g->said.kind != DEATH_NONE && g->said.kind != DEATH_STOPPED)
+        process_signal_below(SIGKILL);
+}
+
 /* Ends this process if it is time. */
 static void look(struct guard *g)
 {
@@ -261,6 +257,7 @@ static void look(struct guard *g)
     if (g->has_ended && is_end && !is_early && has_recorded(g) && !is_releasing(g)) {
         if (g->guards)
             guards_leave(g->guards);
+        clear_up(g);
         process_end_as(g->status);
     }
 }
@@ -351,7 +348,7 @@ static void take_signal(struct guard *g)
         return;
     bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
     if (is_of_shutdown(&s) && g->f.is_elastic && !g->f.saves && g->guards && guards_has_others(g->guards))
-        go_with_the_node(g);
+        go_with_the_node();
     bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
     bool is_term = is_end && s.ssi_signo == SIGTERM, is_stop = !is_own && (int)s.ssi_signo == g->f.stop.signal;
     if (is_term && g->f.stop.signal) {
@@ -375,7 +372,7 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
     if (!g->has_ended)
         process_signal_tree(g->program, signo); /* a shell does not pass it on */
     else if (g->said.next && !has_child(g))
-        kill_orphans(signo);
+        process_signal_below(signo);
 }
 
 static void step_stop(struct guard *g)
@@ -452,7 +449,7 @@ void guard_watch(struct guard *g)
         if (g->guards)
             guards_step(g->guards);
         if (g->guards && guards_is_broken(g->guards))
-            go_with_the_node(g);
+            go_with_the_node();
         guard_activity_step(g); /* behind it: what it asks */
         if (g->door && g->guards)
             guard_door_tell(g->door, guards_card(g->guards));

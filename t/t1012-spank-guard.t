@@ -97,7 +97,8 @@ names() { # DESC WANT COMMAND: eight ranks on four nodes
     ok "... and nothing is left" until_true 30 nothing_left
 }
 # shellcheck disable=SC2016
-names "an exit code" "rank 5 \(n3\) exited with code 3 after [0-9]+ s" '[ $RANK = 5 ] && exit 3; exec sleep $NAP'
+names "an exit code" "rank 5 \(n3\) exited with code 3 after [0-9]+ s" \
+    '[ $RANK = 5 ] && { setsid sleep $NAP & exit 3; }; exec sleep $NAP' # which would hold the step up
 # shellcheck disable=SC2016
 names "a signal, in rank 0" "rank 0 \(n1\) was killed by signal 9 \(Killed\) after [0-9]+ s" \
     '[ $RANK = 0 ] && kill -KILL $$; exec sleep $NAP'

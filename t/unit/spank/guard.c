@@ -253,6 +253,34 @@ static void what_the_program_has_started_gets_the_signal_too(void **state)
     waitpid(shell, NULL, 0);
 }
 
+static int fails_beside_what_it_has_started(int out, void *arg)
+{
+    int fd[2];
+    char c[2];
+    (void)out;
+    (void)arg;
+    if (pipe(fd) == 0 && fork() == 0) {
+        if (fork() > 0)
+            setsid();
+        alarm(40); /* if nobody ends them */
+        (void)!write(fd[1], "r", 1); /* two, of which one is the other's */
+        for (;;)
+            pause();
+    }
+    for (int i = 0; i < 2; i++)
+        (void)!read(fd[0], c, 1);
+    return 3;
+}
+
+static void nothing_is_left_of_a_program_that_failed(void **state)
+{
+    (void)state;
+    struct task t = task_start(fails_beside_what_it_has_started, NULL);
+    wait_closed(t);
+    int status = task_end(t);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
 static int waits(int out, void *arg)
 {
     (void)arg;
@@ -438,6 +466,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(signals_are_passed_on_once),
     cmocka_unit_test(the_program_finds_all_as_it_was),
     cmocka_unit_test(orphans_are_taken_in_and_reaped),
+    cmocka_unit_test(nothing_is_left_of_a_program_that_failed),
     cmocka_unit_test(what_the_program_has_started_gets_the_signal_too),
     cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
     cmocka_unit_test(without_slurmstepd_both_end),
