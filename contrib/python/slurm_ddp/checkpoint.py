@@ -137,7 +137,7 @@ class Checkpoint:
         if self._declared is None:
             tensors = self._collect()[1]
             self._check_inner(tensors)
-            self._declare(tensors)
+            self._declare(tensors, list(self._owners(tensors)))
         if self._is_copying and self._is_beside:
             self._check_unwritten()
         done = self._job.step()
@@ -268,10 +268,10 @@ class Checkpoint:
         to[:] = data
         return ctypes.addressof(to)
 
-    def _rows(self, tensors):
+    def _rows(self, tensors, owners):
         """What libddp is told of each tensor; copies those that it does not read in place."""
         rank, rows = self._job.world.rank, []
-        for (group, name, t, _), owner in zip(tensors, self._owners(tensors)):
+        for (group, name, t, _), owner in zip(tensors, owners):
             at = t.data_ptr() if owner < 0 else self._stage(name, t) if owner == rank else None
             known = DTYPES.get(dtype_name(t))
             shape = tuple(t.shape) if known else (t.numel() * t.element_size(),)
@@ -288,8 +288,8 @@ class Checkpoint:
                 rows.append(("rng", name, "U8", (len(data),), at, r))
         return rows
 
-    def _declare(self, tensors):
-        rows = self._rows(tensors)
+    def _declare(self, tensors, owners):
+        rows = self._rows(tensors, owners)
         if rows == self._declared:
             return
         call("ddp_state_reset", self._job.handle)
@@ -302,9 +302,10 @@ class Checkpoint:
     def _begin(self):
         self._wait_copied()
         text, tensors = self._collect()
-        self._declare(tensors)
+        owners = list(self._owners(tensors))
+        self._declare(tensors, owners)
         self._kept = tensors
-        self._versions = [(name, t, t._version) for (_, name, t, _), owner in zip(tensors, self._owners(tensors))
+        self._versions = [(name, t, t._version) for (_, name, t, _), owner in zip(tensors, owners)
                           if owner < 0 and not t.is_inference()]
         call("ddp_state_save", self._job.handle, self._folder, text.encode())
         if not self._is_beside:

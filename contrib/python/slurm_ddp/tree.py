@@ -9,6 +9,7 @@ it, by which they read it). No pickle: a checkpoint runs nothing when it is read
 """
 import base64
 import collections
+import functools
 import math
 import re
 import sys
@@ -23,6 +24,7 @@ DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF1
 RNG_NAME = re.compile(r"rng\.\d+\.[a-z]+")  # of checkpoint.py's own tensors
 
 
+@functools.lru_cache(maxsize=None)
 def _name_of(dtype):
     return str(dtype).rsplit(".", maxsplit=1)[-1]
 
