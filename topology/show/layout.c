@@ -80,14 +80,14 @@ static void shift_group(struct layout *l, struct layout_group *g, double dx, dou
         shift(&l->core[l->order[g->first + i]], dx, dy);
 }
 
-static void shift_numa(const struct inventory *inv, struct layout *l, int numa, double dx, double dy)
+static void shift_node(struct layout *l, int package, int node, double dx, double dy)
 {
-    shift(&l->numa[numa], dx, dy);
-    l->grid_bottom[numa] += dy;
+    shift(&l->node[node], dx, dy);
+    l->grid_bottom[node] += dy;
     for (size_t g = 0; g < l->n_groups; g++)
-        if (l->group[g].numa == numa)
+        if (l->group[g].node == node)
             shift_group(l, &l->group[g], dx, dy);
-    shift_units(l, inv->numa[numa].package, numa, dx, dy);
+    shift_units(l, package, node, dx, dy);
 }
 
 /* Wider than a few where `w` is there anyway, and rather without a ragged edge. */
@@ -187,12 +187,12 @@ static double place_units(struct layout *l, int package, int numa, double y, dou
 }
 
 /* What the groups of a node may take in width, so that their rows are about equally long. */
-static double level_cap(const struct layout *l, int numa, double cap)
+static double level_cap(const struct layout *l, int node, double cap)
 {
     double widest = 0;
     int n = 0;
     for (size_t g = 0; g < l->n_groups; g++)
-        if (l->group[g].numa == numa) {
+        if (l->group[g].node == node) {
             widest = most(widest, l->group[g].box.w + GROUP_GAP);
             n++;
         }
@@ -201,14 +201,14 @@ static double level_cap(const struct layout *l, int numa, double cap)
 }
 
 /* The cores of a node from y on; `w`: of its devices. Returns the lower edge, and widens *w. */
-static double place_cores(struct layout *l, int numa, double y, double cap, double *w)
+static double place_cores(struct layout *l, int node, double y, double cap, double *w)
 {
     for (size_t g = 0; g < l->n_groups; g++)
-        if (l->group[g].numa == numa)
+        if (l->group[g].node == node)
             place_group(l, &l->group[g], *w);
-    struct flow f = flow_at(PAD, y, level_cap(l, numa, cap), GROUP_GAP);
+    struct flow f = flow_at(PAD, y, level_cap(l, node, cap), GROUP_GAP);
     for (size_t g = 0; g < l->n_groups; g++) {
-        if (l->group[g].numa != numa)
+        if (l->group[g].node != node)
             continue;
         struct box at = l->group[g].box;
         flow_put(&f, &at);
@@ -216,20 +216,26 @@ static double place_cores(struct layout *l, int numa, double y, double cap, doub
     }
     if (*w > f.w)
         for (size_t g = 0; g < l->n_groups; g++)
-            if (l->group[g].numa == numa)
+            if (l->group[g].node == node)
                 shift_group(l, &l->group[g], (*w - f.w) / 2, 0);
     *w = most(*w, f.w);
     return flow_bottom(&f);
 }
 
-static void place_numa(const struct inventory *inv, struct layout *l, int numa, double cap)
+/* Devices stand beside NUMA nodes only: what the inventory says is beside none stands below the package's nodes. */
+static void place_node(struct layout *l, int package, int node, double cap)
 {
-    int package = inv->numa[numa].package;
-    double w = 170, devices = place_units(l, package, numa, 0, cap, &w);
-    double bottom = place_cores(l, numa, HEAD, cap, &w);
-    shift_units(l, package, numa, 0, bottom + CHANNEL);
-    l->grid_bottom[numa] = bottom;
-    l->numa[numa] = (struct box){0, 0, w + 2 * PAD, bottom + (devices > 0 ? CHANNEL + devices : 0) + PAD};
+    double w = 170, devices = place_units(l, package, node, 0, cap, &w);
+    double bottom = place_cores(l, node, HEAD, cap, &w);
+    shift_units(l, package, node, 0, bottom + CHANNEL);
+    l->grid_bottom[node] = bottom;
+    l->node[node] = (struct box){0, 0, w + 2 * PAD, bottom + (devices > 0 ? CHANNEL + devices : 0) + PAD};
+}
+
+int layout_node(const struct inventory *inv, size_t core)
+{
+    const struct inventory_core *c = &inv->core[core];
+    return c->numa >= 0 ? c->numa : (int)inv->n_numas + c->package;
 }
 
 struct box *layout_package(struct layout *l, int package)
@@ -237,20 +243,31 @@ struct box *layout_package(struct layout *l, int package)
     return package < 0 ? &l->outside : &l->package[package];
 }
 
+/* The package's next node, after `node` (-1: its first); LAYOUT_NODES_MAX: there are no more. */
+static int next_node(const struct inventory *inv, const struct layout *l, int package, int node)
+{
+    int behind = (int)inv->n_numas + package;
+    while (++node < (int)inv->n_numas)
+        if (inv->numa[node].package == package)
+            return node;
+    for (size_t g = 0; g < l->n_groups && node <= behind && package >= 0; g++)
+        if (l->group[g].node == behind)
+            return behind;
+    return LAYOUT_NODES_MAX;
+}
+
 static void place_package(const struct inventory *inv, struct layout *l, int package)
 {
     size_t n = 0;
-    for (size_t i = 0; i < inv->n_numas; i++)
-        n += inv->numa[i].package == package;
+    for (int i = -1; (i = next_node(inv, l, package, i)) < LAYOUT_NODES_MAX;)
+        n++;
     struct flow f = flow_at(PAD, HEAD, CAP, PAD);
     double columns = n > 4 ? 4 : n ? (double)n : 1;
-    for (size_t i = 0; i < inv->n_numas; i++) {
-        if (inv->numa[i].package != package)
-            continue;
-        place_numa(inv, l, (int)i, (CAP + PAD) / columns - 3 * PAD);
-        struct box at = l->numa[i];
+    for (int i = -1; (i = next_node(inv, l, package, i)) < LAYOUT_NODES_MAX;) {
+        place_node(l, package, i, (CAP + PAD) / columns - 3 * PAD);
+        struct box at = l->node[i];
         flow_put(&f, &at);
-        shift_numa(inv, l, (int)i, at.x, at.y);
+        shift_node(l, package, i, at.x, at.y);
     }
     double w = most(f.w, 190), bottom = flow_bottom(&f);
     double devices = place_units(l, package, -1, n ? bottom + CHANNEL : HEAD, CAP, &w);
@@ -262,9 +279,8 @@ static void place_package(const struct inventory *inv, struct layout *l, int pac
 static void shift_package(const struct inventory *inv, struct layout *l, int package, double dx, double dy)
 {
     shift(layout_package(l, package), dx, dy);
-    for (size_t i = 0; i < inv->n_numas; i++)
-        if (inv->numa[i].package == package)
-            shift_numa(inv, l, (int)i, dx, dy);
+    for (int i = -1; (i = next_node(inv, l, package, i)) < LAYOUT_NODES_MAX;)
+        shift_node(l, package, i, dx, dy);
     shift_units(l, package, -1, dx, dy);
 }
 
@@ -279,12 +295,11 @@ static void level(struct box **row, size_t n)
 
 static void level_all(const struct inventory *inv, struct layout *l)
 {
-    struct box *row[INVENTORY_NUMAS_MAX];
+    struct box *row[INVENTORY_NUMAS_MAX + 1];
     for (int p = -1; p < (int)inv->n_packages; p++) {
         size_t n = 0;
-        for (size_t i = 0; i < inv->n_numas; i++)
-            if (inv->numa[i].package == p)
-                row[n++] = &l->numa[i];
+        for (int i = -1; (i = next_node(inv, l, p, i)) < LAYOUT_NODES_MAX;)
+            row[n++] = &l->node[i];
         level(row, n);
     }
     for (int p = -1; p < (int)inv->n_packages; p++) { /* a package with a row for itself is as wide as the picture */
@@ -317,18 +332,18 @@ static void place_all(const struct inventory *inv, struct layout *l)
 }
 
 /* Groups of one node: cores of one cache, or a run of cores that share none. */
-static void group_numa(const struct inventory *inv, struct layout *l, int numa, const int *n_of_cache, int *n)
+static void group_node(const struct inventory *inv, struct layout *l, int node, const int *n_of_cache, int *n)
 {
     int before = -1;
     for (size_t c = 0; c < inv->n_cores; c++) {
         int cache = inv->core[c].cache;
-        if (inv->core[c].numa != numa)
+        if (layout_node(inv, c) != node)
             continue;
         bool is_shared = cache >= 0 && n_of_cache[cache] > 1;
         struct layout_group *g = before >= 0 ? &l->group[l->n_groups - 1] : NULL;
         if (!g || g->is_shared != is_shared || (is_shared && inv->core[before].cache != cache)) {
             g = &l->group[l->n_groups++];
-            *g = (struct layout_group){.numa = numa, .first = *n, .is_shared = is_shared};
+            *g = (struct layout_group){.node = node, .first = *n, .is_shared = is_shared};
         }
         g->n++;
         l->order[(*n)++] = (int)c;
@@ -344,11 +359,11 @@ static bool group(const struct inventory *inv, struct layout *l)
     for (size_t c = 0; c < inv->n_cores; c++)
         if (inv->core[c].cache >= 0)
             n_of_cache[inv->core[c].cache]++;
-    for (size_t i = 0; i < inv->n_numas; i++)
-        group_numa(inv, l, (int)i, n_of_cache, &n);
+    for (size_t i = 0; i < inv->n_numas + inv->n_packages; i++)
+        group_node(inv, l, (int)i, n_of_cache, &n);
     for (size_t g = 0; g < l->n_groups; g++)
-        l->group[g].is_alone = (g == 0 || l->group[g - 1].numa != l->group[g].numa) &&
-                               (g + 1 == l->n_groups || l->group[g + 1].numa != l->group[g].numa);
+        l->group[g].is_alone = (g == 0 || l->group[g - 1].node != l->group[g].node) &&
+                               (g + 1 == l->n_groups || l->group[g + 1].node != l->group[g].node);
     free(n_of_cache);
     return true;
 }

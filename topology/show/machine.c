@@ -22,13 +22,25 @@ static char core_sign(const struct show_owner *o)
     return o->n > 1 ? '#' : o->first < (int)sizeof digits - 1 ? digits[o->first] : '*';
 }
 
-/* One sign per core of [first, last], a space between caches; a new line after STRIP_COLUMNS. */
-static void add_strip(struct drawing *d, int numa, const char *indent)
+/* The CPUs of a package's cores that belong to no NUMA node. */
+static struct cpus cpus_without_node(const struct inventory *inv, int package)
+{
+    struct cpus set = {{0}};
+    for (size_t c = 0; c < inv->n_cores; c++)
+        if (inv->core[c].numa < 0 && inv->core[c].package == package) {
+            struct cpus core = inventory_core_cpus(inv, c);
+            cpus_or(&set, &core);
+        }
+    return set;
+}
+
+/* One sign for each core that has some of these CPUs, a space between caches; a new line after STRIP_COLUMNS. */
+static void add_strip(struct drawing *d, const struct cpus *cpus, const char *indent)
 {
     size_t column = 0;
     int cache = -2;
     for (size_t c = 0; c < d->inv->n_cores; c++) {
-        if (d->inv->core[c].numa != numa)
+        if (!inventory_core_touches(d->inv, c, cpus))
             continue;
         bool is_new = d->inv->core[c].cache != cache;
         if (column >= STRIP_COLUMNS || (column + 16 > STRIP_COLUMNS && is_new)) {
@@ -130,6 +142,14 @@ static void add_units(struct drawing *d, int package, int numa, size_t column)
     }
 }
 
+static void add_cores(struct drawing *d, const struct cpus *cpus)
+{
+    text_printf(&d->t, "%zu cores  CPUs ", inventory_count_cores(d->inv, cpus));
+    text_cpus_short(&d->t, cpus);
+    text_add(&d->t, "\n");
+    add_strip(d, cpus, "    cores      ");
+}
+
 static void add_numa(struct drawing *d, int numa)
 {
     const struct inventory_numa *node = &d->inv->numa[numa];
@@ -139,11 +159,17 @@ static void add_numa(struct drawing *d, int numa)
         show_add_bytes(&d->t, node->memory_bytes);
         text_add(&d->t, "  ");
     }
-    text_printf(&d->t, "%zu cores  CPUs ", inventory_count_cores(d->inv, &cpus));
-    text_cpus_short(&d->t, &cpus);
-    text_add(&d->t, "\n");
-    add_strip(d, numa, "    cores      ");
+    add_cores(d, &cpus);
     add_units(d, node->package, numa, 4);
+}
+
+static void add_nodeless(struct drawing *d, int package)
+{
+    struct cpus cpus = cpus_without_node(d->inv, package);
+    if (cpus_count(&cpus) == 0)
+        return;
+    text_add(&d->t, "  no NUMA node  ");
+    add_cores(d, &cpus);
 }
 
 static void add_packages(struct drawing *d)
@@ -157,8 +183,10 @@ static void add_packages(struct drawing *d)
         for (size_t n = 0; n < d->inv->n_numas; n++)
             if (d->inv->numa[n].package == p)
                 add_numa(d, (int)n);
-        if (p >= 0)
-            add_units(d, p, -1, 4);
+        if (p < 0)
+            continue;
+        add_nodeless(d, p);
+        add_units(d, p, -1, 4);
     }
     bool any = false;
     for (size_t i = 0; i < d->n_units; i++)

@@ -28,15 +28,18 @@ static void draw_package(struct picture *p, int package)
     draw_text(&p->t, b.x + 12, b.y + 20, 14, "start", "#222222", true, text, 0);
 }
 
-static void draw_numa(struct picture *p, int numa)
+static void draw_node(struct picture *p, size_t node)
 {
-    const struct inventory_numa *node = &p->inv->numa[numa];
-    struct box b = p->l->numa[numa];
+    const struct inventory_numa *numa = node < p->inv->n_numas ? &p->inv->numa[node] : NULL;
+    struct box b = p->l->node[node];
     struct text memory = {0};
-    char name[32];
-    snprintf(name, sizeof name, "NUMA node %d", node->os_index);
-    if (node->memory_bytes)
-        show_add_bytes(&memory, node->memory_bytes);
+    char name[32] = "no NUMA node";
+    if (b.h <= 0)
+        return;
+    if (numa)
+        snprintf(name, sizeof name, "NUMA node %d", numa->os_index);
+    if (numa && numa->memory_bytes)
+        show_add_bytes(&memory, numa->memory_bytes);
     char *text = text_take(&memory);
     p->t.is_lost |= !text;
     draw_box(&p->t, b, 6, "#ffffff", "#9aa3ad", "");
@@ -61,8 +64,8 @@ static void draw_grounds(struct picture *p)
     for (int i = 0; i < (int)p->inv->n_packages; i++)
         draw_package(p, i);
     draw_package(p, -1);
-    for (size_t i = 0; i < p->inv->n_numas; i++)
-        draw_numa(p, (int)i);
+    for (size_t i = 0; i < p->inv->n_numas + p->inv->n_packages; i++)
+        draw_node(p, i);
     for (size_t g = 0; g < p->l->n_groups; g++)
         if (p->l->group[g].is_shared)
             draw_box(&p->t, p->l->group[g].box, 4, "#e9edf2", "#c3cad2", "");
@@ -83,15 +86,15 @@ static bool owns(const struct show *s, int rank, size_t core)
  * most. False: it has none. */
 static bool find_start(const struct picture *p, int rank, double *x, double *y)
 {
-    int n_in[INVENTORY_NUMAS_MAX] = {0}, best = -1, gpu = p->s->place[rank].gpu;
-    double sum[INVENTORY_NUMAS_MAX] = {0};
+    int n_in[LAYOUT_NODES_MAX] = {0}, best = -1, gpu = p->s->place[rank].gpu;
+    double sum[LAYOUT_NODES_MAX] = {0};
     for (size_t c = 0; c < p->inv->n_cores; c++) {
-        int numa = p->inv->core[c].numa;
-        if (numa < 0 || !owns(p->s, rank, c))
+        int node = layout_node(p->inv, c);
+        if (!owns(p->s, rank, c))
             continue;
-        n_in[numa]++;
-        sum[numa] += p->l->core[c].x + LAYOUT_CORE / 2;
-        best = best < 0 || n_in[numa] > n_in[best] ? numa : best;
+        n_in[node]++;
+        sum[node] += p->l->core[c].x + LAYOUT_CORE / 2;
+        best = best < 0 || n_in[node] > n_in[best] ? node : best;
     }
     int beside = gpu >= 0 ? p->inv->gpu[gpu].pci.numa : -1;
     best = beside >= 0 && n_in[beside] ? beside : best;
@@ -218,8 +221,6 @@ static void draw_core(struct picture *p, size_t core)
     const struct show_owner *o = &p->owner[core];
     struct box b = p->l->core[core];
     char text[24];
-    if (b.w <= 0)
-        return;
     draw_tip(p, core);
     if (!o->n) {
         draw_box(&p->t, b, 2, o->is_in_step ? "#ffffff" : "#d9dde2", "#9aa3ad",

@@ -145,11 +145,12 @@ static void check_layout(struct layout *l)
     struct box all = {0, 0, l->w, l->h}, solid[512];
     size_t n = 0;
     for (size_t c = 0; c < m->inv.n_cores; c++) {
-        assert_true(is_within(l->core[c], l->numa[m->inv.core[c].numa]));
+        assert_true(is_within(l->core[c], l->node[layout_node(&m->inv, c)]));
+        assert_true(is_within(l->core[c], *layout_package(l, m->inv.core[c].package)));
         solid[n++] = l->core[c];
     }
     for (size_t i = 0; i < m->inv.n_numas; i++)
-        assert_true(is_within(l->numa[i], *layout_package(l, m->inv.numa[i].package)));
+        assert_true(is_within(l->node[i], *layout_package(l, m->inv.numa[i].package)));
     for (int i = -1; i < (int)m->inv.n_packages; i++) {
         struct box b = *layout_package(l, i);
         assert_true(is_within(b, all));
@@ -161,7 +162,7 @@ static void check_layout(struct layout *l)
     for (size_t i = 0; i < m->inv.n_gpus; i++) {
         int numa = m->inv.gpu[i].pci.numa;
         solid[n++] = l->gpu[i];
-        assert_true(is_within(l->gpu[i], numa < 0 ? l->outside : l->numa[numa]));
+        assert_true(is_within(l->gpu[i], numa < 0 ? l->outside : l->node[numa]));
     }
     for (size_t i = 0; i < m->inv.n_nics; i++)
         solid[n++] = l->nic[i];
@@ -170,6 +171,30 @@ static void check_layout(struct layout *l)
         for (size_t j = 0; j < i; j++)
             assert_false(overlaps(solid[i], solid[j]));
     }
+}
+
+/* The last node goes, as of a machine whose user may have memory of the other nodes only. */
+static void drop_node(void)
+{
+    int last = (int)--m->inv.n_numas;
+    for (size_t c = 0; c < m->inv.n_cores; c++)
+        if (m->inv.core[c].numa == last)
+            m->inv.core[c].numa = -1;
+}
+
+static void cores_without_a_node_are_drawn(void **state)
+{
+    (void)state;
+    add_cores(2, 2, 8, 2);
+    drop_node();
+    place(2);
+    char *t = show_text(&m->show), *svg = show_svg(&m->show);
+    assert_has(t, "package 0\n  NUMA node 0  64 GiB  4 cores  CPUs 0-3,8-11\n    cores      00 00\n");
+    assert_has(t, "package 1\n  no NUMA node  4 cores  CPUs 4-7,12-15\n    cores      11 11\n");
+    assert_has(svg, ">no NUMA node<");
+    assert_has(svg, "core 7: CPUs 7,15");
+    free(t);
+    free(svg);
 }
 
 /* Nothing in the picture lies on or outside of anything else, whatever the machine. */
@@ -184,6 +209,10 @@ static void pictures_do_not_overlap(void **state)
         memset(m, 0, sizeof *m);
         int n_packages = 1 + v[0] % 4, n_numas = n_packages * (1 + v[1] % 5), n_cores = n_numas * (1 + v[2] % 12);
         add_cores(n_packages, n_numas, n_cores, 1 + v[3] % 9);
+        if (n_numas > 1 && round % 4 == 0) {
+            drop_node();
+            n_numas--;
+        }
         for (int i = 0; i < v[4] % 17; i++)
             add_gpu(i, i % 5 == 4 ? -1 : i * 7 % n_numas, i % 5 == 4 ? -1 : i * 7 % n_numas, 100 + i / (1 + v[6] % 4));
         for (int i = 0; i < v[5] % 11; i++)
@@ -209,6 +238,7 @@ static const struct CMUnitTest tests[] = {
     CASE(nested_switches_are_told_apart),
     CASE(hostile_names_are_harmless),
     CASE(picture_names_everything),
+    CASE(cores_without_a_node_are_drawn),
     CASE(pictures_do_not_overlap),
 };
 UNIT_MAIN(tests)
