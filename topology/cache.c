@@ -47,13 +47,14 @@ static int add_file(uint64_t *hash, const char *path, bool is_needed)
     return n < 0 && is_needed ? -1 : 0;
 }
 
-/* A kernel without NUMA has no list of nodes. */
+/* A kernel without NUMA has no lists of nodes. Memory of a node may come and go with the node online. */
 int cache_machine(uint64_t *ret)
 {
     *ret = HASH_START;
     return add_file(ret, "/proc/sys/kernel/random/boot_id", true) < 0 ||
                    add_file(ret, "/sys/devices/system/cpu/online", true) < 0 ||
-                   add_file(ret, "/sys/devices/system/node/online", false) < 0
+                   add_file(ret, "/sys/devices/system/node/online", false) < 0 ||
+                   add_file(ret, "/sys/devices/system/node/has_memory", false) < 0
                ? -1
                : 0;
 }

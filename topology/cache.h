@@ -3,8 +3,8 @@
  * hwloc opens some 25 files for each hardware thread: 0.7 to 1.1 ms of a core on a machine of two, against 0.04 to 0.14
  * for this file, for which a step that places its ranks waits. slurmd, as root, writes the tables once; the tasks, as
  * users, read them. The file is believed only if it is root's own, was written by this version with this hwloc, and
- * nothing has changed since: the same boot, the same CPUs and NUMA nodes online. Devices are not in it: links and
- * drivers come and go. */
+ * nothing has changed since: the same boot, the same CPUs and NUMA nodes online, memory in the same nodes. Devices are
+ * not in it: links and drivers come and go. */
 #ifndef DDP_TOPOLOGY_CACHE_H
 #define DDP_TOPOLOGY_CACHE_H
 
@@ -17,7 +17,7 @@
  * believed; *inv is partly filled then. */
 int cache_read(const char *folder, struct inventory *inv);
 
-/* A hash of this machine's boot and of what is online. -1: it cannot be told from another. */
+/* A hash of this machine's boot, of what is online and which nodes have memory. -1: it cannot be told from another. */
 int cache_machine(uint64_t *ret);
 
 /* Writes the tables, which were read when the machine was that one (cache_machine); the folder is made if it is

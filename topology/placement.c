@@ -39,6 +39,12 @@ static void fill_cpus(const struct placing *pl, int rank, struct place *p)
     cpus_and(&p->cpus, &pl->pool[pl->pool_of[rank]].cpus);
 }
 
+/* The kernel refuses to prefer a node without memory, as of a package whose slots are empty. */
+static bool has_memory(const struct inventory *inv, int numa)
+{
+    return numa >= 0 && inv->numa[numa].memory_bytes > 0;
+}
+
 /* The NUMA node that all of these cores belong to; -1: there is none. */
 static int common_numa(const struct inventory *inv, const struct coreset *cores)
 {
@@ -63,10 +69,11 @@ static int memory_node(const struct placing *pl, int rank)
     int wanted = gpu < 0 ? -1 : inv->gpu[gpu].pci.numa;
     if (pl->req->n_ranks == 1 && pl->req->rank[0].n_devices > 1)
         return -1;
-    for (size_t c = 0; c < inv->n_cores && wanted >= 0; c++)
+    for (size_t c = 0; c < inv->n_cores && has_memory(inv, wanted); c++)
         if (inv->core[c].numa == wanted && coreset_has(&pl->cores[rank], (int)c))
             return wanted;
-    return common_numa(inv, &pl->cores[rank]);
+    int common = common_numa(inv, &pl->cores[rank]);
+    return has_memory(inv, common) ? common : -1;
 }
 
 /* Does it touch these CPUs, those of them that the machine has? */

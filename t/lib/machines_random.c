@@ -67,7 +67,8 @@ static struct inventory *random_machine(void)
     inv->n_packages = (size_t)(1 + below(4));
     for (int p = 0; p < (int)inv->n_packages; p++)
         for (int n = 0, n_numas = is_even ? numas : 1 + below(3); n < n_numas; n++) {
-            inv->numa[inv->n_numas] = (struct inventory_numa){(int16_t)inv->n_numas, (int16_t)p, 1 << 30};
+            inv->numa[inv->n_numas] =
+                (struct inventory_numa){(int16_t)inv->n_numas, (int16_t)p, below(8) ? 1 << 30 : 0};
             for (int l = 0, n_caches = is_even ? caches : 1 + below(3); l < n_caches; l++)
                 add_cache(inv, p, (int)inv->n_numas, threads, is_even ? cores : 1 + below(5));
             inv->n_numas++;

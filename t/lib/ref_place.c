@@ -221,6 +221,9 @@ static int memory_node(const struct ref *f, int rank)
         }
     if (f->req->n_ranks == 1 && f->req->rank[0].n_devices > 1)
         return -1;
+    for (int node = 0; node < (int)f->inv->n_numas; node++)
+        if (f->inv->numa[node].memory_bytes == 0)
+            n_of_numa[node + 1] = 0;
     if (gpu >= 0 && f->inv->gpu[gpu].pci.numa >= 0 && n_of_numa[f->inv->gpu[gpu].pci.numa + 1] > 0)
         return f->inv->gpu[gpu].pci.numa;
     for (int node = 0; node < (int)f->inv->n_numas; node++)

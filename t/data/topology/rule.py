@@ -206,12 +206,15 @@ class Placement:
             return None
         mine = self.cores_of(self.cpus[r])
         g = self.gpu[r]
-        if g is not None and self.m.gpus[g]['numa'] is not None:
+        if g is not None and self.has_memory(self.m.gpus[g]['numa']):
             n = self.m.gpus[g]['numa']
             if any(self.m.cores[c]['numa'] == n for c in mine):
                 return n
         nodes = {self.m.cores[c]['numa'] for c in mine}
-        return nodes.pop() if len(nodes) == 1 else None
+        return nodes.pop() if len(nodes) == 1 and self.has_memory(min(nodes)) else None
+
+    def has_memory(self, n):
+        return n is not None and self.m.numas[n].attrs['local_memory'] > 0
 
     # ---- 6 ----
 

@@ -156,6 +156,25 @@ static void memory_is_the_gpus_or_the_cores(void **state)
     free(inv);
 }
 
+/* A node whose slots are empty has CPUs and a GPU, and nothing to prefer. */
+static void a_node_without_memory_is_none(void **state)
+{
+    (void)state;
+    struct inventory *inv = four_gpus();
+    inv->numa[1].memory_bytes = 0;
+    given(inv, 4, "all");
+    expect(NUMA, "0 -1 2 3");
+    all_see("0 1 2 3");
+    expect(NUMA, "0 -1 2 3");
+    given(inv, 1, "0-5");
+    all_see("1");
+    expect(NUMA, "-1");
+    given(inv, 1, "0-3");
+    all_see("1");
+    expect(NUMA, "0"); /* where its cores are */
+    free(inv);
+}
+
 /* --- section 6 --- */
 
 static void the_nearest_nic_of_the_fastest_kind(void **state)
@@ -247,6 +266,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(ranks_without_a_home_come_last),
     cmocka_unit_test(a_far_gpu_does_not_claim_to_be_near),
     cmocka_unit_test(memory_is_the_gpus_or_the_cores),
+    cmocka_unit_test(a_node_without_memory_is_none),
     cmocka_unit_test(the_nearest_nic_of_the_fastest_kind),
     cmocka_unit_test(behind_nested_switches_the_inner_one_counts),
     cmocka_unit_test(a_nic_without_a_gpu_is_near_the_cpus),
