@@ -87,7 +87,10 @@ void tell_memory(struct telling *tell)
 {
     int numa = tell->p->numa, of_gpu = tell->p->gpu >= 0 ? tell->inv->gpu[tell->p->gpu].pci.numa : -1;
     if (numa < 0) {
-        text_add(&tell->t, "No node is best: its cores belong to several, so memory goes where it is touched first.");
+        bool serves_all = tell->n_ranks == 1 && tell->r->n_devices > 1;
+        text_printf(&tell->t, "No node is best: %s, so memory goes where it is touched first.",
+                    serves_all ? "what it starts computes beside all of its GPUs"
+                               : "there is none with memory that all of its cores belong to");
         return;
     }
     text_add(&tell->t, "NUMA ");

@@ -109,6 +109,20 @@ static void machines_without_gpus_are_told(void **state)
     assert_explained(0, (const char *const[]){"No other rank's mask touches its own", NULL});
 }
 
+static void a_missing_memory_node_is_told(void **state)
+{
+    (void)state;
+    two_gpus();
+    m->rank[0].mask = inventory_numa_cpus(&m->inv, 0);
+    place(1);
+    assert_explained(0, (const char *const[]){"what it starts computes beside all of its GPUs", NULL});
+    m->inv.n_gpus = 0;
+    m->inv.numa[0].memory_bytes = 0;
+    m->rank[0].n_devices = 0;
+    place(1);
+    assert_explained(0, (const char *const[]){"there is none with memory that all of its cores belong to", NULL});
+}
+
 static void unknown_places_are_told(void **state)
 {
     (void)state;
@@ -126,6 +140,7 @@ static const struct CMUnitTest tests[] = {
     CASE(crowds_are_told),
     CASE(lists_of_their_own_are_told),
     CASE(machines_without_gpus_are_told),
+    CASE(a_missing_memory_node_is_told),
     CASE(unknown_places_are_told),
 };
 UNIT_MAIN(tests)
