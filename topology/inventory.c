@@ -157,10 +157,24 @@ static bool is_sound_core(const struct inventory *inv, const struct inventory_co
     if (c->package < 0 || !is_index(c->package, inv->n_packages) || !is_index(c->numa, inv->n_numas) || c->cache < 0 ||
         !is_index(c->cache, inv->n_caches) || c->n_cpus < 1 || c->n_cpus > INVENTORY_THREADS_MAX)
         return false;
-    for (size_t i = 0; i < c->n_cpus; i++)
-        if (!cpus_has(&inv->all, c->cpu[i]))
-            return false;
     return true;
+}
+
+/* Each CPU is in one core, and in its place there. */
+static bool are_sound_cores(const struct inventory *inv)
+{
+    struct cpus seen = {{0}};
+    for (size_t i = 0; i < inv->n_cores; i++) {
+        const struct inventory_core *c = &inv->core[i];
+        if (!is_sound_core(inv, c))
+            return false;
+        for (size_t t = 0; t < c->n_cpus; t++) {
+            if (cpus_has(&seen, c->cpu[t]) || (t > 0 && c->cpu[t] < c->cpu[t - 1]))
+                return false;
+            cpus_add(&seen, c->cpu[t]);
+        }
+    }
+    return cpus_equal(&seen, &inv->all);
 }
 
 static bool is_sound_pci(const struct inventory *inv, const struct inventory_pci *p)
@@ -194,9 +208,8 @@ bool inventory_is_sound(const struct inventory *inv)
         inv->n_caches < 1 || inv->n_caches > inv->n_cores || inv->n_gpus > INVENTORY_GPUS_MAX ||
         inv->n_nics > INVENTORY_NICS_MAX || !cpus_within(&inv->allowed, &inv->all))
         return false;
-    for (size_t i = 0; i < inv->n_cores; i++)
-        if (!is_sound_core(inv, &inv->core[i]))
-            return false;
+    if (!are_sound_cores(inv))
+        return false;
     for (size_t i = 0; i < inv->n_numas; i++)
         if (!is_index(inv->numa[i].package, inv->n_packages))
             return false;

@@ -51,7 +51,7 @@ void link_gpus(struct inventory *inv, const int *gpu, size_t n, const uint64_t *
  * to allocate. */
 void inventory_copy(struct inventory *to, const struct inventory *from);
 
-/* True if every count, index and set is in its range, and every text has its end. */
+/* True if every count, index and set is in its range, every CPU is in one core, and every text has its end. */
 bool inventory_is_sound(const struct inventory *inv);
 
 #endif

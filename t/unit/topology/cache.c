@@ -219,6 +219,35 @@ static void contradicting_tables_are_not_believed(void **state)
     assert_int_equal(try_read(), -1);
 }
 
+/* Where a bit of the tables is another one each CPU is in one core still, or nothing is believed. */
+static void a_flipped_bit_gives_no_cpu_twice(void **state)
+{
+    (void)state;
+    unsigned char byte;
+    unit_needs(geteuid() == 0, "root's rights");
+    off_t end = 32 + (off_t)(offsetof(struct inventory, core) + machine.n_cores * sizeof *machine.core);
+    int fd = open(file, O_RDWR), n_read = 0;
+    assert_true(fd >= 0);
+    for (off_t at = 32; at < end; at++) {
+        unsigned char bit = (unsigned char)(1 << at % 8);
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte ^= bit;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        if (try_read() == 0) {
+            assert_true(cpus_equal(&found.all, &machine.all));
+            for (size_t i = 0; i < found.n_cores; i++) {
+                struct cpus set = inventory_core_cpus(&found, i);
+                assert_int_equal(inventory_count_cores(&found, &set), 1);
+            }
+            n_read++;
+        }
+        byte ^= bit;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    }
+    assert_true(n_read > 0 && try_read() == 0);
+    close(fd);
+}
+
 static void a_file_that_is_not_roots_alone_is_not_believed(void **state)
 {
     (void)state;
@@ -298,6 +327,7 @@ static const struct CMUnitTest tests[] = {
     WITH_FOLDER(a_machine_that_changes_meanwhile_is_not_written),
     WITH_FOLDER(a_file_of_another_length_is_not_believed),
     WITH_FOLDER(contradicting_tables_are_not_believed),
+    WITH_FOLDER(a_flipped_bit_gives_no_cpu_twice),
     WITH_FOLDER(a_file_that_is_not_roots_alone_is_not_believed),
     WITH_FOLDER(a_link_or_a_pipe_is_not_believed),
     WITH_FOLDER(nothing_is_written_to_anothers_folder),
