@@ -153,7 +153,7 @@ static int try_all(struct save *save, struct choice *c, ddp_error_t *errp)
     return rc;
 }
 
-/* A folder that can be read and not written may be resumed from; saves go elsewhere, or say so. */
+/* A folder that can be read and not written may be resumed from, and has snapshots; saves go elsewhere, or say so. */
 static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
 {
     struct checkpoint *ckpt = &save->checkpoint;
@@ -169,13 +169,16 @@ static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
         return -1;
     if (rc == 0 && c->n && c->step[c->n - 1] > ckpt->newest_known)
         ckpt->newest_known = c->step[c->n - 1];
-    if (rc > 0 && c->n)
+    if (rc < 0 || (rc > 0 && !c->n)) {
+        if (errp)
+            *errp = why;
+        return -1;
+    }
+    if (rc > 0)
         checkpoint_warn(save, "%s", why.text);
-    if (rc == 0 || (rc > 0 && c->n))
-        return checkpoint_plan(save, errp);
-    if (errp)
-        *errp = why;
-    return -1;
+    if (checkpoint_plan(save, errp) < 0)
+        return -1;
+    return rc > 0 ? recall_open(save, errp) : 0; /* which else has come with the folder */
 }
 
 /* What rank 0 was given: ranks that were given other things are told so when the folder is opened, or go along. */

@@ -1,6 +1,7 @@
 /* Snapshots that outlive the ranks (recall.h), in memory that this program keeps as their guards do. */
 #include "t/unit/save/rig.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -336,6 +337,53 @@ static void without_a_folder_a_snapshot_still_follows_the_update(void **state)
     assert_true(run_guarded(recall_rank, 2, &next));
 }
 
+/* A folder that has become one to read only. */
+static bool is_read_only;
+int __wrap_savedir_probe(struct savedir *dir, const char *name, ddp_error_t *errp);
+int __real_savedir_probe(struct savedir *dir, const char *name, ddp_error_t *errp);
+
+int __wrap_savedir_probe(struct savedir *dir, const char *name, ddp_error_t *errp)
+{
+    if (!is_read_only)
+        return __real_savedir_probe(dir, name, errp);
+    errno = EROFS;
+    return error_errno(errp, "cannot write into the folder %s", dir->path);
+}
+
+/* Each generation comes one step further, in memory alone. */
+static int read_only_rank(struct job *j, int rank)
+{
+    const struct rig_plan *p = j->arg;
+    const struct data_position at = {.cursor = 2 * RIG_STEP * (unsigned)p->saved_on};
+    const unsigned done = (unsigned)p->generation - 1;
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    CHECK(resume_newest(&r.save, test_folder, &e) == 1, "%s", e.text);
+    const struct ddp_checkpoint_status *s = &r.save.checkpoint.status;
+    CHECK(!strcmp(s->path, RECALL_PATH), "generation %d: from %s", p->generation, s->path);
+    CHECK(rank || strstr(s->warning, "Read-only"), "%s", s->warning);
+    CHECK(r.state.optimizer.n_steps == RIG_STEP + done, "step %llu", (unsigned long long)r.state.optimizer.n_steps);
+    r.state.optimizer.n_steps -= done;
+    CHECK(rig_is_filled(&r, &at), "not what was there");
+    r.state.optimizer.n_steps += done + 1;
+    snap(&r);
+    CHECK(comm_barrier(r.team.comm, &e) == 0, "%s", e.text);
+    rig_close(&r);
+    return 0;
+}
+
+static void a_folder_that_cannot_be_written_leaves_memory_as_good(void **state)
+{
+    (void)state;
+    struct rig_plan p = {.has_guards = true, .saved_on = 2};
+    assert_true(run_guarded(rig_save_rank, 2, &p));
+    is_read_only = true;
+    while (p.generation++ < 3)
+        assert_true(run_guarded(read_only_rank, 2, &p));
+    is_read_only = false;
+}
+
 #define WITH_GUARDS(f) cmocka_unit_test_setup_teardown(f, open_guards, close_guards)
 
 static const struct CMUnitTest tests[] = {
@@ -348,6 +396,7 @@ static const struct CMUnitTest tests[] = {
     WITH_GUARDS(memory_of_another_program_is_refused_with_a_warning),
     WITH_GUARDS(memory_of_another_program_on_one_rank_is_no_ranks),
     WITH_GUARDS(without_a_folder_a_snapshot_still_follows_the_update),
+    WITH_GUARDS(a_folder_that_cannot_be_written_leaves_memory_as_good),
 };
 
 UNIT_MAIN(tests)
