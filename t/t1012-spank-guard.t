@@ -102,6 +102,10 @@ names "an exit code" "rank 5 \(n3\) exited with code 3 after [0-9]+ s" \
 # shellcheck disable=SC2016
 names "a signal, in rank 0" "rank 0 \(n1\) was killed by signal 9 \(Killed\) after [0-9]+ s" \
     '[ $RANK = 0 ] && kill -KILL $$; exec sleep $NAP'
+cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 "$top_builddir/train" --data /usr/share/common-licenses \
+    --log-json /nowhere/json
+is "what stops one rank alone before the first step is the line, whichever rank ends first" "$rc $(lines)" \
+    "1 ddp: rank 0 (n1) aborted: --log-json: /nowhere/json cannot be written: No such file or directory: the step ends"
 # shellcheck disable=SC2016
 names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 11 \(Segmentation .* s" \
     'if [ $RANK = 6 ]; then ulimit -c 0; echo $$ >"$0/dies.new"; mv "$0/dies.new" "$0/dies"; kill -SEGV $$; fi

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/duration.h"
@@ -63,10 +64,19 @@ static void sync_json(struct loop_ckpt *c)
     c->has_warned_of_json = true;
 }
 
+/* A warning's last words, by the system most often. */
+static const char *reason(const char *warning)
+{
+    for (const char *at; (at = strstr(warning, ": "));)
+        warning = at + 2;
+    return warning;
+}
+
 /* The step's checkpoint, which is there when this returns 0. */
 static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)
 {
     uint64_t step = s->step;
+    char why[64] = "";
     if (settle(c, d, errp) < 0)
         return -1;
     if (!s->cut && status_of(d).last_step == step)
@@ -75,10 +85,11 @@ static int take_last(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, dd
         return -1;
     if (status_of(d).last_step == step)
         return 0;
-    if (ddp_barrier(d, errp) < 0) /* no rank aborts before rank 0 has heard why, and said it */
+    snprintf(why, sizeof why, "%.63s", reason(c->warned));
+    if (ddp_bcast(d, why, sizeof why / sizeof(int32_t), DDP_I32, 0, errp) < 0) /* by rank 0, which has said it all */
         return -1;
-    return error_set(errp, DDP_E_SYSTEM, EIO, "the checkpoint of step %" PRIu64 ", the last, could not be saved in "
-                     "%.150s: mend that, and run the same again to go on from the one before", step, c->o->ckpt);
+    return error_set(errp, DDP_E_SYSTEM, EIO, "the checkpoint of step %" PRIu64 ", the last, could not be saved (%s) "
+                     "in %.120s: mend that, and run the same again", step, why, c->o->ckpt);
 }
 
 int loop_ckpt_step(struct loop_ckpt *c, ddp_t *d, const struct ddp_step *s, ddp_error_t *errp)

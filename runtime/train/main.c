@@ -52,8 +52,11 @@ static int agree(ddp_t *d, int code, ddp_error_t *e)
         fprintf(stderr, "train: %s\n", text);
     else if (code && !same)
         complain(w, text);
-    if (ddp_barrier(d, e) < 0) /* nobody leaves before it is said: a launcher may end the others */
-        return -1;
+    ddp_barrier(d, NULL); /* nobody leaves before it is said: a launcher may end the others */
+    if (code)
+        ddp_abort(d, code, text);
+    else
+        ddp_barrier(d, NULL); /* which that ends: whoever leaves first, guards hear who failed, and why */
     return (int)all[0];
 }
 
