@@ -178,7 +178,7 @@ static int start_server(boot_host_t *h, int size, bool is_one_node, ddp_error_t 
 static int start_thread(boot_host_t *h, ddp_error_t *errp)
 {
     h->is_running = thread_start(&h->thread, serve, h) == 0;
-    return h->is_running ? 0 : error_errno(errp, "boot server: thread");
+    return h->is_running ? 0 : error_errno(errp, "boot server: thread " THREAD_LIMITS);
 }
 
 boot_host_t *boot_host_create(int size, bool is_one_node, ddp_error_t *errp)

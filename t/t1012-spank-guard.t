@@ -106,6 +106,8 @@ cluster_run srun --ddp=on,guard -N4 -n8 --ntasks-per-node=2 "$top_builddir/train
     --log-json /nowhere/json
 is "what stops one rank alone before the first step is the line, whichever rank ends first" "$rc $(lines)" \
     "1 ddp: rank 0 (n1) aborted: --log-json: /nowhere/json cannot be written: No such file or directory: the step ends"
+cluster_run srun --ddp=on,guard -N2 -n2 prlimit --nproc=1 "$top_builddir/train" --data /usr/share/common-licenses
+like "a limit on threads is named" "$err" "train: boot server: thread \\(ulimit -u, ulimit -v\\): Resource temporarily"
 # shellcheck disable=SC2016
 names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 11 \(Segmentation .* s" \
     'if [ $RANK = 6 ]; then ulimit -c 0; echo $$ >"$0/dies.new"; mv "$0/dies.new" "$0/dies"; kill -SEGV $$; fi

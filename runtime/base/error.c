@@ -50,7 +50,8 @@ int error_errno(ddp_error_t *errp, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    return error_set(errp, DDP_E_SYSTEM, saved, "%s: %s", what, strerror(saved));
+    const char *limit = saved == EMFILE ? " (ulimit -n)" : "";
+    return error_set(errp, DDP_E_SYSTEM, saved, "%s: %s%s", what, strerror(saved), limit);
 }
 
 int error_prefix(ddp_error_t *errp, const char *fmt, ...)

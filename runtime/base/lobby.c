@@ -154,7 +154,7 @@ static int accept_failed(lobby_t *l, ddp_error_t *errp)
     case EAGAIN:
         return 1;
     case EMFILE:
-        return drop_oldest(l) ? 0 : error_errno(errp, "accept a connection (ulimit -n)");
+        return drop_oldest(l) ? 0 : error_errno(errp, "accept a connection");
     case ENFILE: /* the machine's lack, which passes */
     case ENOBUFS:
     case ENOMEM:

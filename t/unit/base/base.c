@@ -109,6 +109,16 @@ static void text_from_elsewhere_is_made_plain(void **state)
     assert_string_equal(lines, "a \n?b\n");
 }
 
+static void an_error_names_the_limit_that_it_met(void **state)
+{
+    (void)state;
+    ddp_error_t e;
+    errno = EMFILE;
+    assert_int_equal(error_errno(&e, "socket of rank %d", 3), -1);
+    assert_string_equal(e.text, "socket of rank 3: Too many open files (ulimit -n)");
+    assert_int_equal(e.code, EMFILE);
+}
+
 static void a_long_error_is_not_cut_within_a_character(void **state)
 {
     (void)state;
@@ -278,6 +288,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_are_strict),           cmocka_unit_test(errors_are_one_line_that_fits),
     cmocka_unit_test(lists_are_asked_whether_they_have_all),
     cmocka_unit_test(io_is_whole_and_bounded),      cmocka_unit_test(connections_are_bounded),
+    cmocka_unit_test(an_error_names_the_limit_that_it_met),
     cmocka_unit_test(text_from_elsewhere_is_made_plain), cmocka_unit_test(a_long_error_is_not_cut_within_a_character),
     cmocka_unit_test(numbers_travel),               cmocka_unit_test(types_have_sizes),
     cmocka_unit_test(hashes_with_a_key_are_siphash), cmocka_unit_test(durations_have_the_unit_that_fits),
