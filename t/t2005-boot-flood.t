@@ -101,4 +101,11 @@ ok "SIGTERM reaches the ranks under a flood" until_true 20 test -s "$tmp/stop/st
 wait $pid
 is "... and they end" $? 0
 diag "after $((($(sort -n "$tmp"/stop/stopped.? | tail -1) - start) / 1000000)) ms"
+# --- no port is left: one for each rank's listener, or not even that ---
+for last in 40000 40003; do
+    run unshare -n sh -c 'ip link set lo up && echo "40000 $0" >/proc/sys/net/ipv4/ip_local_port_range && exec "$@"' \
+        $last timeout -k 5 30 "$ddp" run -n 4 --layout 1,1,1,1 "${train[@]}"
+    like "ports up to $last: what is short is named" "$rc $err" \
+        '^1 .*(listen on|is not reached at) .*\(no port is free in net\.ipv4\.ip_local_port_range\): '
+done
 done_testing

@@ -17,6 +17,8 @@
 #include "runtime/base/io.h"
 #include "runtime/comm/tcp.h"
 
+#define NO_PORT "(no port is free in net.ipv4.ip_local_port_range)"
+
 #define TRY_S 2.0 /* for one attempt to connect */
 #define UNREACHED_S 10.0 /* for a host that is not found */
 #define AGAIN_MS 200
@@ -67,7 +69,7 @@ int tcp_listen(struct handshake *m, const char *interface, struct tcp_address *r
     refuse_pacing(m->fd); /* connections inherit it */
     if (m->fd < 0 || bind(m->fd, &a.any, address_size(&a)) < 0 || listen(m->fd, SOMAXCONN) < 0 ||
         getsockname(m->fd, &a.any, &n) < 0)
-        return error_errno(errp, "listen on %s", ret->host);
+        return error_errno(errp, "listen on %s%s", ret->host, errno == EADDRINUSE ? " " NO_PORT : "");
     ret->port = ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
     return 0;
 }
@@ -108,8 +110,9 @@ int tcp_connect(const struct tcp_address *to, const char *who, uint64_t deadline
         return error_set(errp, DDP_E_COMM, EINVAL, "%s published the address \"%s\", which is none", who, to->host);
     int fd = connect_until(a, deadline);
     if (fd < 0)
-        error_errno(errp, "%s is not reached at %s port %u (DDP_INTERFACE names the network interface to use)", who,
-                    to->host, to->port);
+        error_errno(errp, "%s is not reached at %s port %u %s", who, to->host, to->port,
+                    errno == EADDRNOTAVAIL && a->ai_family == AF_INET
+                        ? NO_PORT : "(DDP_INTERFACE names the network interface to use)");
     freeaddrinfo(a);
     return fd;
 }
