@@ -184,7 +184,8 @@ ddp_t *ddp_init(int *argc, char ***argv, ddp_error_t *errp);
 void ddp_finalize(ddp_t *d);
 
 /* Tells every rank that this one gives up, with `why` (one line) for their errors, and returns: the caller exits
- * with `code`. The handle accepts only ddp_finalize afterwards. Accepts NULL. */
+ * with `code`. A `why` that begins with "rank R: ", as errors do that come from another rank's, is told as R's. The
+ * handle accepts only ddp_finalize afterwards. Accepts NULL. */
 void ddp_abort(ddp_t *d, int code, const char *why);
 
 /* -1 where a rank has died or aborted, as far as this one knows by now: collectives fail, and *errp says why. Else 0.

@@ -53,6 +53,11 @@ int notice_fd(void)
     return heeded.fd;
 }
 
+void notice_tell_early(int rank, const char *text)
+{
+    notice_tell(&heeded, rank, text);
+}
+
 int notice_check(ddp_error_t *errp)
 {
     char text[NOTICE_TEXT_MAX + 1];

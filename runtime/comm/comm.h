@@ -148,7 +148,9 @@ int comm_reduce_scatter(comm_t *c, const void *in, size_t n_elems, enum ddp_dtyp
                         ddp_error_t *errp);
 int comm_barrier(comm_t *c, ddp_error_t *errp);
 
-/* Makes the present or next call of every other rank fail with "rank R aborted: why". Returns at once. */
+/* Makes the present or next call of every other rank fail with "rank R aborted: why", R being this rank, or the one
+ * with which `why` begins ("rank R: "): what one rank cannot do, all know, and any may be the first to end by it.
+ * Returns at once. */
 void comm_abort(comm_t *c, const char *why);
 
 /* True once c has failed on all ranks: *ret is then the cause that they report. */

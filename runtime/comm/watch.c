@@ -170,13 +170,21 @@ static int only_one_left(const watch_t *w)
     return n == 1 && one != w->rank ? one : -1;
 }
 
+/* The rank that an error of another one is about, as team_agree tells it: "rank 5: ..."; else this one. */
+static int whose(const watch_t *w, const char *why)
+{
+    int rank, n = 0;
+    bool is_others = sscanf(why, "rank %d: %n", &rank, &n) == 1 && n > 0;
+    return is_others && rank >= 0 && rank < w->world->size ? rank : w->rank;
+}
+
 void watch_abort(watch_t *w, const char *why)
 {
-    int left = only_one_left(w);
-    struct cause c = {.kind = WATCH_ABORT, .rank = w->rank, .slot = w->local};
+    int rank = whose(w, why), left = rank == w->rank ? only_one_left(w) : -1;
+    struct cause c = {.kind = WATCH_ABORT, .rank = rank, .slot = w->local};
     if (left >= 0)
-        c = (struct cause){.kind = WATCH_LEFT_ABORT, .rank = left, .arg = w->rank, .slot = w->local};
-    watch_raise_cause(w, c, error_of_rank(why, w->rank));
+        c = (struct cause){.kind = WATCH_LEFT_ABORT, .rank = left, .arg = rank, .slot = w->local};
+    watch_raise_cause(w, c, error_of_rank(why, rank));
 }
 
 static const char *call_name(uint64_t call)

@@ -100,7 +100,8 @@ int watch_error(watch_t *w, ddp_error_t *errp);
 
 /* Records a cause unless there is one already, and wakes all waiters. */
 void watch_raise(watch_t *w, enum watch_kind kind, int rank, int arg, enum watch_what what);
-/* WATCH_ABORT by this rank; where one other has left, which that may come from, WATCH_LEFT_ABORT. */
+/* WATCH_ABORT by this rank, or by R where `why` begins with "rank R: "; where one other has left, which this rank's may
+ * come from, WATCH_LEFT_ABORT. */
 void watch_abort(watch_t *w, const char *why);
 
 /* Raises WATCH_DIFFERS: `rank` makes the call `call`, and rank `other` another one. */

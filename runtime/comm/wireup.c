@@ -56,6 +56,14 @@ static int offer(struct wiring *x, ddp_error_t *errp)
     return 0;
 }
 
+/* Each rank tells its guard by whom the wire-up fails: all of them end, and any may be the first. */
+static void tell_refusal(const struct wiring *x, int rank, const char *why)
+{
+    char who[96], text[sizeof who + NOTICE_TEXT_MAX + 3];
+    snprintf(text, sizeof text, "%s: %s", world_rank_name(x->c->world, rank, who, sizeof who), why);
+    notice_tell_early(rank, text);
+}
+
 static int get_card(struct wiring *x, int rank, struct card *ret, ddp_error_t *errp)
 {
     void *data;
@@ -71,8 +79,10 @@ static int get_card(struct wiring *x, int rank, struct card *ret, ddp_error_t *e
     if (!is_right || ret->version != CARD_VERSION)
         return error_set(errp, DDP_E_BOOT, EPROTO, "%s runs another version of libddp", who);
     ret->refusal[sizeof ret->refusal - 1] = 0;
-    if (ret->refusal[0])
+    if (ret->refusal[0]) {
+        tell_refusal(x, rank, ret->refusal);
         return error_set(errp, DDP_E_PEER, ECONNABORTED, "%s: %s", who, ret->refusal);
+    }
     return 0;
 }
 
@@ -86,8 +96,10 @@ static int publish(struct wiring *x, ddp_error_t *errp)
         memcpy(x->card.refusal, why.text, sizeof x->card.refusal);
     if (boot_put(x->boot, "comm", &x->card, sizeof x->card, errp) < 0 || boot_fence(x->boot, x->deadline, errp) < 0)
         return -1;
-    if (rc < 0)
+    if (rc < 0) {
+        tell_refusal(x, x->c->rank, why.text);
         return error_set(errp, why.domain, why.code, "%s", why.text);
+    }
     for (int r = 0; r < x->c->world->size; r++) {
         struct card card;
         if (r != x->c->rank && get_card(x, r, &card, errp) < 0)

@@ -281,7 +281,7 @@ static void a_silent_leader_is_named_and_not_who_waits_for_it(void **state)
 /* Of three ranks the last ones leave, and then one aborts. */
 struct ends {
     int n_left, aborts;
-    const char *expect;
+    const char *why, *expect;
 };
 
 static int abort_behind(struct job *j, int rank)
@@ -302,7 +302,7 @@ static int abort_behind(struct job *j, int rank)
         while (!watch_has_left(c->watch, r) && deadline_left_ns(deadline) > 0)
             usleep(200);
     if (rank == ends->aborts)
-        comm_abort(c, "the disk is full");
+        comm_abort(c, ends->why);
     if (!leaves) { /* a collective before that would find who left by itself */
         while (!watch_is_broken(c->watch) && deadline_left_ns(deadline) > 0)
             usleep(200);
@@ -318,11 +318,15 @@ static int abort_behind(struct job *j, int rank)
 
 static void who_aborts_behind_one_that_left_names_it(void **state)
 {
+    static const char full[] = "the disk is full";
     static const struct ends ends[] = {
-        {0, 1, "rank 1 (n0) aborted: the disk is full"},
-        {1, 1, "rank 2 (n1) left the job, and then rank 1 aborted: the disk is full"},
-        {1, 0, "rank 2 (n1) left the job, and then rank 0 aborted: the disk is full"},
-        {2, 0, "rank 0 (n0) aborted: the disk is full"}, /* they may all have been ready */
+        {0, 1, full, "rank 1 (n0) aborted: the disk is full"},
+        {0, 1, "rank 1: the disk is full", "rank 1 (n0) aborted: the disk is full"},
+        {0, 1, "rank 2: the disk is full", "rank 2 (n1) aborted: the disk is full"}, /* which it has from there */
+        {0, 1, "rank 3: there is none", "rank 1 (n0) aborted: rank 3: there is none"},
+        {1, 1, full, "rank 2 (n1) left the job, and then rank 1 aborted: the disk is full"},
+        {1, 0, full, "rank 2 (n1) left the job, and then rank 0 aborted: the disk is full"},
+        {2, 0, full, "rank 0 (n0) aborted: the disk is full"}, /* they may all have been ready */
     };
     static const int node_of[] = {0, 0, 1};
     (void)state;
