@@ -9,12 +9,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/door.h"
+#include "runtime/base/frame.h"
+#include "runtime/base/notice.h"
 #include "runtime/comm/shm.h"
 #include "t/lib/ranks.h"
 
 enum { VICTIMS = 5 };
 static const int nodes[VICTIMS] = {0, 0, 1, 1, 2};
+
+/* What this rank's guard has heard: of the rank, in those words. */
+static bool has_told(int guard, int rank, const char *text)
+{
+    struct frame in = {0};
+    int kind;
+    size_t n;
+    bool is_there = frame_next(&in, guard, &kind, &n) == 1 && kind == DOOR_CAUSE;
+    return is_there && (int)bytes_get32(in.bytes + FRAME_HEAD) == rank && n == 4 + strlen(text) &&
+           !memcmp(in.bytes + FRAME_HEAD + 4, text, n - 4);
+}
 
 /* One rank names a network interface that its machine lacks. */
 static int refusing_rank(struct job *j, int rank)
@@ -25,12 +40,18 @@ static int refusing_rank(struct job *j, int rank)
     struct world *w = job_world(j, rank);
     uint64_t start = clock_ns();
     ddp_error_t e = {0};
-    comm_t *c = comm_create(&cfg, w, b, &e);
     char who[64];
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "no sockets");
+    notice_heed(pair[1]);
+    comm_t *c = comm_create(&cfg, w, b, &e);
     snprintf(who, sizeof who, "rank %d (n%d): ", victim, nodes[victim]);
     CHECK(!c && strstr(e.text, "no-such-if"), "\"%s\"", e.text);
     CHECK(rank == victim || strncmp(e.text, who, strlen(who)) == 0, "\"%s\", not \"%s\"", e.text, who);
     CHECK(clock_ns() - start < 10 * NS_PER_S, "waited for a rank that had refused");
+    if (rank == victim)
+        error_prefix(&e, "rank %d (n%d)", victim, nodes[victim]);
+    CHECK(has_told(pair[0], victim, e.text), "the guard was told something else than \"%s\", or nothing", e.text);
     boot_leave(b, NULL);
     world_destroy(w);
     return 0;
