@@ -3,8 +3,8 @@
  * task_init and exec is done in the child, as ever.
  *
  * If the program fails, the guard tells the others of the step (guards.h), of which one tells the user, in one line,
- * who was the first. Programs that go on after that are ended: SIGTERM after GUARD_TERM_S, SIGKILL after GUARD_KILL_S;
- * with the guard's own end so is all that they have left behind.
+ * who was the first. Programs that go on after that are ended: SIGTERM after GUARD_TERM_S, SIGKILL after GUARD_KILL_S.
+ * So is what programs have left behind, which the guard waits for: it may be saving.
  *
  * With restarts (guards.h) the guard ends its program and all that this has left behind, which it has taken in, and
  * forks another one, which goes the same way. While its node is a spare, or has left, there is none, and the guard

@@ -27,6 +27,15 @@ static bool has_child(const struct guard *g)
     return guard_stop_is_busy(&g->stop) || guard_record_is_busy(&g->record);
 }
 
+/* What programs have left behind is ended before the next generation, and where the step ends by a failure: it would
+ * hold the step up, and without this process Slurm may not find it (proctrack/linuxproc). What ended well, or has
+ * saved, may leave something that is still to be done. */
+static bool clears_up(const struct guard *g)
+{
+    bool is_end = g->f.ends_step || g->said.kind == DEATH_SRUN;
+    return g->said.next || (is_end && g->said.kind != DEATH_NONE && g->said.kind != DEATH_STOPPED);
+}
+
 /* What the program says: rank 0's card, for the others, or why it fails. */
 static void step_door(struct guard *g)
 {
@@ -221,13 +230,16 @@ static void answer(struct guard *g)
         guards_answer(g->guards);
 }
 
-/* What programs have left behind would hold the step up, where Slurm no longer finds it without this process
- * (proctrack/linuxproc). What ended well, or has saved, may leave something that is still to be done. */
-static void clear_up(const struct guard *g)
+/* What the program has left behind may still save, as the program might: until SIGKILL. */
+static bool is_clearing(const struct guard *g)
 {
-    bool is_end = g->f.ends_step || g->said.kind == DEATH_SRUN;
-    if (is_end && g->said.kind != DEATH_NONE && g->said.kind != DEATH_STOPPED)
-        process_signal_below(SIGKILL);
+    siginfo_t child;
+    if (!clears_up(g))
+        return false;
+    if (g->kill_at)
+        return waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
+    process_signal_below(SIGKILL);
+    return false;
 }
 
 /* Ends this process if it is time. */
@@ -254,10 +266,9 @@ static void look(struct guard *g)
     bool is_needed = d && !g->f.ends_step && d->kind != DEATH_SRUN && !guards_is_last(g->guards); /* others go on */
     bool is_end = d ? !d->next && !is_needed : is_late || !g->guards || guards_is_free(g->guards);
     bool is_early = guard_stop_is_busy(&g->stop) || (g->guards && guards_await_nodes(g->guards));
-    if (g->has_ended && is_end && !is_early && has_recorded(g) && !is_releasing(g)) {
+    if (g->has_ended && is_end && !is_early && has_recorded(g) && !is_clearing(g) && !is_releasing(g)) {
         if (g->guards)
             guards_leave(g->guards);
-        clear_up(g);
         process_end_as(g->status);
     }
 }
@@ -364,15 +375,27 @@ static void take_signal(struct guard *g)
         pass_on(g, (int)s.ssi_signo, is_own);
 }
 
+/* A child of the guard's own would get the signals for what the program has left behind. */
+static bool is_holding(const struct guard *g)
+{
+    return g->has_ended && has_child(g);
+}
+
+/* Slurm's SIGTERM, which the guard does not get, has gone to all that the program has started: it may be saving. */
+static bool is_told(const struct guard *g, int signo)
+{
+    return signo == SIGTERM && g->has_ended && !g->said.next && death_is_by(g->status, SIGTERM);
+}
+
 static void end_program(struct guard *g, uint64_t *when, int signo)
 {
-    if (!*when || deadline_left_ns(*when) > 0)
+    if (!*when || deadline_left_ns(*when) > 0 || is_holding(g))
         return;
     *when = 0;
-    if (!g->has_ended)
-        process_signal_tree(g->program, signo); /* a shell does not pass it on */
-    else if (g->said.next && !has_child(g))
-        process_signal_below(signo);
+    if (clears_up(g) && !has_child(g) && !is_told(g, signo))
+        process_signal_below(signo); /* a shell does not pass it on */
+    else if (!g->has_ended)
+        process_signal_tree(g->program, signo);
 }
 
 static void step_stop(struct guard *g)
@@ -406,7 +429,9 @@ static int earlier(int ms, int other)
 
 static int wait_ms(const struct guard *g)
 {
-    const uint64_t when[] = {g->said.kind == DEATH_NONE ? g->verdict_until : 0, g->term_at, g->kill_at, g->end_at,
+    bool is_held = is_holding(g);
+    const uint64_t when[] = {g->said.kind == DEATH_NONE ? g->verdict_until : 0, is_held ? 0 : g->term_at,
+                             is_held ? 0 : g->kill_at, g->end_at,
                              guard_stop_is_busy(&g->stop) || g->stop.is_released ? 0 : g->release_until};
     int ms = g->guards ? guards_wait_ms(g->guards) : -1;
     ms = earlier(ms, guard_srun_wait_ms(g));

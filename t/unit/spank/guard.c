@@ -281,6 +281,32 @@ static void nothing_is_left_of_a_program_that_failed(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
 }
 
+static int fails_beside_one_that_saves(int out, void *arg)
+{
+    sigset_t term;
+    int signo;
+    (void)arg;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL);
+    if (fork() > 0)
+        return 3;
+    alarm(40); /* if nobody tells it */
+    sigwait(&term, &signo);
+    (void)!write(out, "s", 1);
+    return 0;
+}
+
+static void what_a_program_that_failed_has_left_may_save(void **state)
+{
+    char c;
+    (void)state;
+    struct task t = task_start(fails_beside_one_that_saves, NULL);
+    task_read(t, &c, 1);
+    int status = task_end(t);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
 static int waits(int out, void *arg)
 {
     (void)arg;
@@ -467,6 +493,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_program_finds_all_as_it_was),
     cmocka_unit_test(orphans_are_taken_in_and_reaped),
     cmocka_unit_test(nothing_is_left_of_a_program_that_failed),
+    cmocka_unit_test(what_a_program_that_failed_has_left_may_save),
     cmocka_unit_test(what_the_program_has_started_gets_the_signal_too),
     cmocka_unit_test(a_guard_that_is_killed_takes_the_program_along),
     cmocka_unit_test(without_slurmstepd_both_end),
