@@ -114,11 +114,17 @@ ib9 that is up and has an address: the step ends"
 cluster_run srun --ddp=on,guard -N2 -n2 prlimit --nproc=1 "$top_builddir/train" --data /usr/share/common-licenses
 like "a limit on threads is named" "$err" "train: boot server: thread \\(ulimit -u, ulimit -v\\): Resource temporarily"
 # shellcheck disable=SC2016
-names "the cause, not what follows from it" "rank 6 \(n4\) was killed by signal 11 \(Segmentation .* s" \
-    'if [ $RANK = 6 ]; then ulimit -c 0; echo $$ >"$0/dies.new"; mv "$0/dies.new" "$0/dies"; kill -SEGV $$; fi
+start 'until [ -e $0/go ]; do sleep 0.02; done # guards have met
+    if [ $RANK = 6 ]; then ulimit -c 0; echo $$ >"$0/dies.new"; mv "$0/dies.new" "$0/dies"; kill -SEGV $$; fi
     while [ ! -e "$0/dies" ] || kill -0 "$(<"$0/dies")"; do sleep 0.02; done 2>"$0/polls"
     [ $RANK = 1 ] && exit 1; exec sleep $NAP'
-rm "$tmp/out/dies"
+touch "$tmp/out/go"
+wait $step
+like "the cause, not what follows from it" "$(lines "$tmp/step.err")" \
+    "^ddp: rank 6 \(n4\) was killed by signal 11 \(Segmentation [^:]* s: the step ends\$"
+is "... once" "$(lines "$tmp/step.err" | wc -l)" 1
+ok "... and nothing is left" until_true 30 nothing_left
+rm "$tmp"/out/{dies,go}
 # A process that has had SIGKILL closes its sockets at once, and may take long to let go of a GPU: its first thread has
 # ended, the last one ends half a second later, and meanwhile others have failed.
 cat >"$tmp/lingers.py" <<'PYTHON'
