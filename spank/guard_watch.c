@@ -381,10 +381,11 @@ static bool is_holding(const struct guard *g)
     return g->has_ended && has_child(g);
 }
 
-/* Slurm's SIGTERM, which the guard does not get, has gone to all that the program has started: it may be saving. */
+/* Slurm's SIGTERM has gone past the guard to all that the program has started: it may be saving. One that comes to the
+ * guard goes to the program alone. */
 static bool is_told(const struct guard *g, int signo)
 {
-    return signo == SIGTERM && g->has_ended && !g->said.next && death_is_by(g->status, SIGTERM);
+    return signo == SIGTERM && g->has_ended && !g->is_asked && !g->said.next && death_is_by(g->status, SIGTERM);
 }
 
 static void end_program(struct guard *g, uint64_t *when, int signo)

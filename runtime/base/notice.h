@@ -27,7 +27,7 @@ void notice_tell(const struct notice *n, int rank, const char *text);
 void notice_heed(int fd);
 int notice_take(void);
 int notice_fd(void); /* of this thread, to poll; -1: none */
-void notice_tell_early(int rank, const char *text); /* so long, as notice_tell */
+void notice_tell_early(int rank, const char *text); /* notice_tell, until then */
 
 /* It was readable. -1: *errp says whose death; 0: there was none. */
 int notice_check(ddp_error_t *errp);

@@ -1,5 +1,5 @@
-/* What comes after a program's end: that it is seen, a requeue, a restart, none. The task is a child of this test, as
- * it is one of slurmstepd's. (t/t1014 and t/t1016 have Slurm's.) */
+/* What comes after a program's end: that it is seen, a requeue, a restart, none; what it has left behind. The task is
+ * a child of this test, as it is one of slurmstepd's. (t/t1014 and t/t1016 have Slurm's.) */
 #include "config.h"
 #include "t/unit/spank/guard_task.h"
 
@@ -447,6 +447,55 @@ static void it_is_lost_with_its_node(void **state)
     }
 }
 
+/* A shell over a program that saves: by SIGTERM to it alone the shell ends, and the other one goes on. */
+static int shell(int out, void *arg)
+{
+    sigset_t term;
+    int signo;
+    (void)arg;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL);
+    if (fork() == 0) {
+        alarm(20); /* before SIGKILL, if nobody tells it */
+        (void)!write(out, "r", 1);
+        sigwait(&term, &signo);
+        (void)!write(out, "s", 1);
+        _exit(0);
+    }
+    sigprocmask(SIG_UNBLOCK, &term, NULL);
+    for (;;)
+        pause();
+}
+
+/* proctrack/cgroup gives Slurm's SIGTERM to the guard, and to nothing below. */
+static void what_a_shell_has_left_hears_of_slurms_end(void **state)
+{
+    struct guards_facts f[2] = {task_again, task_again};
+    char said[400] = "", c;
+    int err, code = 3;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        f[i].rank = f[i].local_rank = i;
+        f[i].size = f[i].local_size = 2;
+        f[i].restarts = 0;
+    }
+    task_facts = &f[0];
+    struct task t = task_start_heard(shell, NULL, &err);
+    task_read(t, &c, 1);
+    task_facts = &f[1];
+    struct task fails = task_start(task_exits, &code);
+    task_facts = &task_alone;
+    assert_true(read(err, said, sizeof said - 1) > 0); /* the verdict */
+    assert_non_null(strstr(said, "rank 1 (n1) exited with code 3"));
+    kill(t.pid, SIGTERM);
+    task_read(t, &c, 1);
+    assert_int_equal(c, 's');
+    task_end(fails);
+    task_end(t);
+    close(err);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_program_hears_that_its_guard_is_alone),
     cmocka_unit_test(an_end_before_the_guard_looks_is_seen),
@@ -458,6 +507,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_stop_that_finds_no_handler_is_the_end),
     cmocka_unit_test(a_stop_that_finds_no_program_is_the_nexts),
     cmocka_unit_test(it_is_lost_with_its_node),
+    cmocka_unit_test(what_a_shell_has_left_hears_of_slurms_end),
 };
 
 UNIT_MAIN(tests)
