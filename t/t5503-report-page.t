@@ -99,7 +99,7 @@ awk '/"interval"/ && !/"steps": 1,/ { sub(/.*"loss": [0-9.]+/, ""); rest[n++] = 
         print "{\"event\": \"interval\", \"t\": " 1795420804 + 25 * i ", \"step\": " 50 * i \
             ", \"steps\": 50, \"wall_s\": 24.5, \"loss\": " 2 + rand() rest[i % n] }
     ' "$data/straggler.jsonl" >"$tmp/long"
-page "$tmp"/long{,,,,,,,}
+run_deadline=200 page "$tmp"/long{,,,,,,,}
 like "eight long runs" "$rc:$(check)" "^0:figure=20 "
 like "... as means, and bands from least to most" "$(grep -o 'class="band"[^>]*d="M' "$tmp/page.html" | wc -l)" "^[1-9]"
 ok "... on less than a megabyte" test "$(stat -c %s "$tmp/page.html")" -lt 1000000
