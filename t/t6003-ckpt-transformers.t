@@ -4,7 +4,6 @@ source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 source "$top_srcdir/t/lib/python.sh"
 need_packages numpy safetensors torch transformers
 export tmp HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
-run_deadline=300 # it takes seconds to import, and a busy machine is ten times slower
 ckpt() { run "$python" "$top_srcdir/t/lib/ckpt.py" "$@"; }
 sizes="--layers 2 --width 128 --heads 4 --context 32 --batch 4 --val-windows 2"
 # shellcheck disable=SC2086

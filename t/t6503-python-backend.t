@@ -24,7 +24,6 @@ for program in g++ ninja; do
     command -v $program >/dev/null || [ -x "$(dirname "$python")/$program" ] ||
         skip_all "no $program, with which PyTorch compiles extensions: contrib/deps test installs it"
 done
-run_deadline=300 # of the compiler, where the machine is busy
 run "$python" -c 'import slurm_ddp.torch'
 is "it compiles" "$rc:$(quiet <<<"$out$err")" "0:"
 run env XDG_CACHE_HOME="$tmp" CXX=/bin/false "$python" -c 'import slurm_ddp.torch'

@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # python.sh - for shell tests that need Python packages: $DDP_TEST_PYTHON, which contrib/check sets, or the system's.
 
+run_deadline=300 # to import a framework takes seconds, of a busy machine ten times as many
+
 # need_packages NAME...: sets $python, or skips the whole test.
 need_packages() {
     local why
