@@ -358,6 +358,8 @@ static void take_signal(struct guard *g)
     if (is_programs || (pid_t)s.ssi_pid == getpid()) /* SIGPIPE of our own line */
         return;
     bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
+    if (s.ssi_signo == SIGTSTP && !is_own && g->guards)
+        guards_expect_rest(g->guards);
     if (is_of_shutdown(&s) && g->f.is_elastic && !g->f.saves && g->guards && guards_has_others(g->guards))
         go_with_the_node();
     bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);

@@ -328,6 +328,7 @@ static bool take(guards_t *g, struct link *l, int what, const struct death *d, c
     } else if (l->state == LINK_ASKS) {
         l->state = LINK_IS_IN;
     }
+    beat_hear(l, what);
     if (l == g->above)
         take_down(g, what, d, text);
     else

@@ -9,7 +9,8 @@
  * their programs again, for two seconds at most, and while a node right below the root is late, until that speaks or is
  * silent. A connection that ends without a farewell is the death of who was at its other end. Over TCP each end also
  * says every second that it is there; one that has said nothing for silent_s is dead, of which the user is warned
- * GUARDS_SAY_SILENT_S after its last word. Who loses the guard above decides for those below.
+ * GUARDS_SAY_SILENT_S after its last word, unless that was that Slurm suspends the step. Who loses the guard above
+ * decides for those below.
  *
  * Every connection begins with proofs that both ends have the token that srun has drawn for the step (guards_proof.h):
  * strangers get nothing, whichever end they are, and cost a descriptor for a while. A guard that has no token, or
@@ -139,6 +140,10 @@ bool guards_is_joined(const guards_t *g);
 
 /* The program was asked to end, as Slurm asks all of a step: from now on whoever goes is no death. */
 void guards_expect_end(guards_t *g);
+
+/* Slurm is about to suspend the step: this node may stand still before the others do, and for longer, and is not taken
+ * for dead by that. */
+void guards_expect_rest(guards_t *g);
 
 /* What ends the step is known, or that a guard or a node has gone and it will be: neither a stop nor srun's end. */
 bool guards_has_failed(const guards_t *g);

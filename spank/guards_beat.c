@@ -8,6 +8,7 @@
 #define BEAT_S 1.0
 #define LATE_S 2  /* twice that */
 #define SOON_S 5  /* where silence is borne for longer a death is not to wait for it */
+#define REST_S 10.0 /* from Slurm's SIGTSTP, 2 s before its SIGSTOP: a guard that runs then has not been suspended */
 
 static bool has_remote(const guards_t *g)
 {
@@ -58,9 +59,28 @@ void beat_look(guards_t *g)
     g->looked_at = now;
 }
 
+/* Slurm reaches the nodes of a step one after the other: some stand still while others do not yet, or not any more. */
+void guards_expect_rest(guards_t *g)
+{
+    g->rest_until = deadline_in(REST_S);
+    g->beat_at = 0;
+}
+
+void beat_hear(struct link *l, int what)
+{
+    if (what == TOLD_BEAT || what == TOLD_REST)
+        l->rests = what == TOLD_REST;
+}
+
+/* Whether anything is to be heard of it: not of those that have gone by themselves. */
+static bool is_heard(const struct link *l)
+{
+    return l && l->is_remote && !l->is_over && !l->rests;
+}
+
 static bool is_silent(const struct link *l, uint64_t now, int s)
 {
-    return l && l->is_remote && !l->is_over && now > l->heard && now - l->heard > (uint64_t)s * NS_PER_S;
+    return is_heard(l) && now > l->heard && now - l->heard > (uint64_t)s * NS_PER_S;
 }
 
 /* Of a node that only then is lost: once, until it speaks again. Of the node above one of those below it tells. */
@@ -81,9 +101,10 @@ bool beat_step(guards_t *g)
     if (g->beat_at && deadline_left_ns(g->beat_at) > 0)
         return false;
     g->beat_at = deadline_in(BEAT_S);
-    link_send_below(g, TOLD_BEAT, NULL);
+    int what = deadline_left_ns(g->rest_until) > 0 ? TOLD_REST : TOLD_BEAT;
+    link_send_below(g, what, NULL);
     if (g->above && g->above->is_remote)
-        link_send(g->above, TOLD_BEAT, NULL);
+        link_send(g->above, what, NULL);
     for (struct link *l = g->below; l; l = l->next)
         note(g, l, now);
     if (g->above)
@@ -91,10 +112,9 @@ bool beat_step(guards_t *g)
     return true;
 }
 
-/* Of those that have gone by themselves there is nothing to hear. */
 static void count(const struct link *l, uint64_t since, int *n, int *n_heard)
 {
-    if (!l || !l->is_remote || l->is_over)
+    if (!is_heard(l))
         return;
     ++*n;
     *n_heard += l->heard > since;

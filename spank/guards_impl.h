@@ -37,6 +37,7 @@ enum {
     TOLD_ROLL,     /* down: a program has died; whose has, too? how: the number of this roll call */
     TOLD_ROLLED,   /* up: all of the subtree have said so */
     TOLD_LOST,     /* up: a node of the subtree has gone without a farewell, whatever the verdict is */
+    TOLD_REST,     /* up and down: a beat, perhaps the last for long: Slurm suspends the step */
 };
 
 /* How far a connection is. Who calls is told what to answer (guards_proof.h). Who asks says who it is, hears that it is
@@ -49,6 +50,7 @@ struct link {
     enum state state;
     bool is_remote, is_over; /* TCP; it has said farewell */
     bool is_quiet;           /* it has said nothing for GUARDS_SAY_SILENT_S, which was noted */
+    bool rests;              /* its last beat was TOLD_REST: it may be silent */
     int rank, node;          /* at the other end */
     char name[HOSTLIST_NAME_MAX + 1];
     uint64_t heard;
@@ -147,6 +149,7 @@ struct guards {
     bool is_new_root;           /* there was none: to be noticed once */
     uint64_t join_at;           /* of the next trial, or the end of this one */
     uint64_t join_until, beat_at, looked_at;
+    uint64_t rest_until; /* beats are TOLD_REST; 0: they are not */
     int join_wait_ms, join_port; /* the wait before the next round; which port is next */
     struct addrinfo *above_at, *above_now;
     struct death first, verdict; /* first: what the verdict will be at settle_at */
@@ -272,6 +275,7 @@ bool beat_appoint(guards_t *g, const struct link *asks);
 uint64_t beat_due(const guards_t *g); /* 0: nobody is on another node */
 void beat_look(guards_t *g);          /* before anything else at each step of this guard */
 bool beat_step(guards_t *g);          /* says that this guard is there, if it is time: true */
+void beat_hear(struct link *l, int what); /* whatever l says */
 struct link *beat_silent(guards_t *g); /* who has said nothing for too long; NULL: nobody */
 bool beat_misses_one(const guards_t *g); /* somebody below is late, and may be found silent soon */
 bool beat_hears_none(const guards_t *g); /* nor do others, of several: it is this node, then */

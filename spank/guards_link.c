@@ -69,7 +69,7 @@ void link_send(const struct link *l, int what, const struct death *d)
 void link_send_below(const guards_t *g, int what, const struct death *d)
 {
     for (const struct link *l = g->below; l; l = l->next)
-        if (what != TOLD_BEAT || l->is_remote)
+        if ((what != TOLD_BEAT && what != TOLD_REST) || l->is_remote)
             link_send(l, what, d);
 }
 

@@ -236,6 +236,17 @@ waits() { # SECONDS: until rank 1 gives up
 ok "where all have waited, who gives up first is not blamed alone" eval 'waits 12 || waits 24'
 
 # ---- nodes ----
+# Slurm suspends a step node by node: SIGTSTP, two seconds later all of a node stands still, here one node alone.
+start
+read -r guard4 rest <"$tmp/out/4"
+read -r guard5 rest <"$tmp/out/5"
+kill -TSTP "$guard4" "$guard5"
+sleep 2
+kill -STOP "$guard4" "$guard5"
+sleep 5 # this much time must pass: it is what is tested
+kill -CONT "$guard4" "$guard5"
+is "a node that is suspended before the others is not blamed" "$(lines "$tmp/step.err")" ""
+end_step
 # shellcheck disable=SC2016
 has_child='sleep $NAP & exec sleep $NAP' # which proctrack would have killed
 gone='has gone: a guard or slurmstepd there was killed .*, or the node restarts: the step ends$'

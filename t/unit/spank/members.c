@@ -95,6 +95,8 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         activity = d;
     else if (order == DO_LINGER)
         lingers = true;
+    else if (order == DO_REST)
+        guards_expect_rest(g);
     else if (order == DO_REQUEUED)
         guards_requeued(g);
     else
@@ -106,7 +108,7 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
 static bool is_answered(int order)
 {
     return order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON || order == DO_COMPUTE || order == DO_WAIT ||
-           order == DO_LINGER;
+           order == DO_LINGER || order == DO_REST;
 }
 
 static _Noreturn void be_member(const struct members *m, int rank, int fd)

@@ -20,7 +20,8 @@ enum order {
     DO_DIE_AS_1, /* as rank 1 */
     DO_COMPUTE, DO_WAIT,
     DO_LACK_MEMORY, /* another process of its group was killed */
-    DO_LINGER /* its program is on its way out until DO_DIE */
+    DO_LINGER, /* its program is on its way out until DO_DIE */
+    DO_REST
 };
 
 struct member {
