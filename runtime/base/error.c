@@ -6,26 +6,14 @@
 
 #include "runtime/base/plain.h"
 
-/* One plain line; "..." where vsnprintf wanted more than size. */
-static void tidy(char *text, size_t size, int wanted)
-{
-    plain_line(text);
-    if (wanted >= (int)size) {
-        size_t n = strlen(text), most = size - 4;
-        while (n > 0 && (n > most || ((unsigned char)text[n] & 0xc0) == 0x80))
-            n--;
-        strcpy(text + n, "...");
-    }
-}
-
 int error_vset(ddp_error_t *errp, int domain, int code, const char *fmt, va_list ap)
 {
     int saved = errno;
     if (errp) {
-        char text[sizeof errp->text]; /* apart, so that an argument may point into *errp */
-        int n = vsnprintf(text, sizeof text, fmt, ap);
-        tidy(text, sizeof text, n);
-        memcpy(errp->text, text, sizeof text);
+        char text[4 * sizeof errp->text]; /* apart, so that an argument may point into *errp */
+        vsnprintf(text, sizeof text, fmt, ap);
+        plain_line(text);
+        plain_fit(errp->text, sizeof errp->text, text);
         errp->domain = domain;
         errp->code = code ? code : EINVAL;
     }
@@ -45,7 +33,7 @@ int error_set(ddp_error_t *errp, int domain, int code, const char *fmt, ...)
 int error_errno(ddp_error_t *errp, const char *fmt, ...)
 {
     int saved = errno;
-    char what[sizeof errp->text];
+    char what[3 * sizeof errp->text];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);

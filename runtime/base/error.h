@@ -34,7 +34,7 @@ enum ddp_domain {
 
 /* Fills *errp (if not NULL) and returns -1, so that a caller can write `return error_set(...)`. The text becomes one
  * line, and characters that could steer a terminal become "?" (plain.h), since arguments may come from outside; a text
- * that is too long for the buffer ends in "...". Preserves errno. */
+ * that is too long for the buffer goes without its middle (plain_fit). Preserves errno. */
 int error_set(ddp_error_t *errp, int domain, int code, const char *fmt, ...) ERROR_PRINTF(4, 5);
 int error_vset(ddp_error_t *errp, int domain, int code, const char *fmt, va_list ap);
 

@@ -1,6 +1,7 @@
 #include "runtime/base/plain.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes of the UTF-8 sequence at s, *ret its code point; 1 and UINT32_MAX where there is none (RFC 3629). */
@@ -64,4 +65,24 @@ void plain_line(char *text)
 void plain_lines(char *text)
 {
     make_plain(text, '\n');
+}
+
+static bool is_within(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+void plain_fit(char *to, size_t size, const char *text)
+{
+    static const char gap[] = " ... ";
+    size_t n = strlen(text), head = n, tail = n;
+    if (n >= size) {
+        head = size * 3 / 5;
+        tail = n - (size - sizeof gap - head);
+        while (head > 0 && is_within(text[head]))
+            head--;
+        while (is_within(text[tail]))
+            tail++;
+    }
+    snprintf(to, size, "%.*s%s%s", (int)head, text, n < size ? "" : gap, text + tail);
 }

@@ -19,4 +19,8 @@ void plain_line(char *text);
 /* The same for a text of several lines: newlines stay. */
 void plain_lines(char *text);
 
+/* `text`, in so many bytes of `to`: one that does not fit goes without its middle. Names of files stand there, and
+ * behind them what is wrong. Cuts through no code point. */
+void plain_fit(char *to, size_t size, const char *text);
+
 #endif
