@@ -34,6 +34,12 @@ echo 'raise ImportError("there is none")' >"$tmp/bare/setuptools.py"
 run env XDG_CACHE_HOME="$tmp" PYTHONPATH="$tmp/bare:$PYTHONPATH" "$python" -c 'import slurm_ddp.torch'
 like "... also where setuptools is missing" "$rc:$err" \
     '^1:.*slurm_ddp._lib.Error: backend ddp is .* \(python3-dev\), and that failed: there is none'
+>"$tmp/bare/file"
+for place in "$tmp/bare/file" /proc; do
+    run env XDG_CACHE_HOME=$place "$python" -c 'import slurm_ddp.torch'
+    like "... and where nothing can be kept in $place" "$rc:$err" \
+        "^1:.*slurm_ddp._lib.Error: backend ddp is .* room in .*$place/.* \(XDG_CACHE_HOME .*that failed: .*'$place/"
+done
 
 cluster_up 2 --cpus 4
 # A cache that all share: what another user made there, or could have written to, is not loaded.

@@ -59,6 +59,14 @@ def _load(path):
     return module
 
 
+def _not_built(final, e):
+    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
+    why = next((line for line in lines if "error:" in line), lines[0] if lines else type(e).__name__)
+    return Error("backend ddp is compiled at its first import, which needs g++, ninja, setuptools, room in TMPDIR and "
+                 f"in {os.path.dirname(final)} (XDG_CACHE_HOME names another place), and Python's headers "
+                 f"(python{sys.version_info[0]}-dev), and that failed: {why[:400]}", "system")
+
+
 def _build(final):
     work = tempfile.mkdtemp(prefix="build.", dir=os.path.dirname(final))
     try:
@@ -68,10 +76,7 @@ def _build(final):
         os.rename(os.path.join(work, NAME + ".so"), final)
         return module
     except (ImportError, OSError, RuntimeError, subprocess.SubprocessError) as e:
-        lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-        why = next((line for line in lines if "error:" in line), lines[0] if lines else type(e).__name__)
-        raise Error("backend ddp is compiled at its first import, which needs g++, ninja, setuptools and Python's "
-                    f"headers (python{sys.version_info[0]}-dev), and that failed: {why[:400]}", "system") from e
+        raise _not_built(final, e) from e
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -80,17 +85,20 @@ def _extension():
     """Of several ranks one builds, and the others wait for it; who dies meanwhile holds up nobody."""
     folder = os.path.realpath(_folder())  # what is checked is what is loaded, whoever a link on the way belongs to
     final = os.path.join(folder, NAME + ".so")
-    for path in os.path.dirname(folder), folder:
-        os.makedirs(path, 0o755, exist_ok=True)
-        _check(path)
-    if not os.path.exists(final):
-        with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            except OSError:
-                pass  # a file system without locks: each builds, in a folder of its own
-            if not os.path.exists(final):
-                return _build(final)
+    try:
+        for path in os.path.dirname(folder), folder:
+            os.makedirs(path, 0o755, exist_ok=True)
+            _check(path)
+        if not os.path.exists(final):
+            with open(os.path.join(folder, "lock"), "w", encoding="ascii") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                except OSError:
+                    pass  # a file system without locks: each builds, in a folder of its own
+                if not os.path.exists(final):
+                    return _build(final)
+    except OSError as e:
+        raise _not_built(final, e) from e
     return _load(final)
 
 
