@@ -30,6 +30,17 @@ if mkdir "$tmp/small" && mount -t tmpfs -o size=6m tmpfs "$tmp/small" 2>/dev/nul
     is "... leaving nothing else" "$(ls -A "$tmp/small/ckpt")" step-00000003
     ranks 2 "$tmp/small/ckpt" steps=4
     like "... and can be gone on from" "$out" 'resumed 3'
+
+    rm -r "$tmp/small/ckpt"
+    mount -o remount,size=60m,nr_inodes=5 "$tmp/small"
+    ranks 2 "$tmp/small/ckpt" --ddp-ckpt-every=3 wait=on # root, ckpt, .writer, .saving-: one file more
+    is "no inodes, while there is room: goes on" "$rc $(bits)" "0 $want" || diag "$err"
+    like "... and says so" "$out" "warning .* rank [01]: .*, for which there is no inode \\(df -i\\): No space left"
+    touch "$tmp/small/1" "$tmp/small/2" "$tmp/small/3"
+    for folder in ckpt other; do # is there, or is not
+        ranks 2 "$tmp/small/$folder" --ddp-ckpt-every=3 wait=on resume=none
+        like "... also of the folder $folder" "$out" "/$folder, for which there is no inode \\(df -i\\): No space left"
+    done
 else
     diag "a full disk: no tmpfs can be mounted here"
 fi

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "runtime/base/num.h"
@@ -90,6 +91,15 @@ void folder_sort_steps(struct folder_steps *s)
 {
     if (s->n)
         qsort(s->step, s->n, sizeof *s->step, by_step);
+}
+
+const char *folder_lacks(int fd)
+{
+    struct statvfs fs;
+    int saved = errno;
+    bool none_left = saved == ENOSPC && fstatvfs(fd, &fs) == 0 && fs.f_files > 0 && fs.f_favail == 0;
+    errno = saved;
+    return none_left ? ", for which there is no inode (df -i)" : "";
 }
 
 bool folder_has_manifest(int at_fd, const char *path)

@@ -37,6 +37,10 @@ struct folder_steps {
 int folder_note_step(void *steps, const char *dir, const char *name, ddp_error_t *errp);
 void folder_sort_steps(struct folder_steps *s);
 
+/* What an error says behind the name of what could not be made, where errno is ENOSPC since the file system of `fd` has
+ * no inode left, which `df` does not show; else "". Preserves errno. */
+const char *folder_lacks(int fd);
+
 /* True if the folder `path`, below at_fd or AT_FDCWD, has a manifest, or if that cannot be found out. */
 bool folder_has_manifest(int at_fd, const char *path);
 

@@ -129,7 +129,7 @@ int savedir_enter(struct savedir *ret, const struct savedir *dir, const char *na
 int savedir_make(struct savedir *ret, const struct savedir *dir, const char *name, ddp_error_t *errp)
 {
     if (mkdirat(dir->fd, name, FOLDER_MODE) < 0 && errno != EEXIST)
-        return error_errno(errp, "cannot make the folder %.120s/%s", dir->path, name);
+        return error_errno(errp, "cannot make the folder %.120s/%s%s", dir->path, name, folder_lacks(dir->fd));
     return savedir_enter(ret, dir, name, errp);
 }
 
@@ -140,7 +140,7 @@ int savedir_open_file(const struct savedir *dir, const char *name, ddp_error_t *
     if (fd < 0 && errno == ELOOP && fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return explain_foreign(dir, name, &st, errp);
     if (fd < 0 || fstat(fd, &st) < 0)
-        error_errno(errp, "cannot write %.150s/%s", dir->path, name);
+        error_errno(errp, "cannot write %.150s/%s%s", dir->path, name, folder_lacks(dir->fd));
     else if (!is_own(dir, &st))
         explain_foreign(dir, name, &st, errp);
     else if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
@@ -219,7 +219,7 @@ int savedir_probe(struct savedir *dir, const char *name, ddp_error_t *errp)
 {
     int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (fd < 0)
-        return error_errno(errp, "cannot write into the folder %s", dir->path);
+        return error_errno(errp, "cannot write into the folder %s%s", dir->path, folder_lacks(dir->fd));
     close(fd);
     return savedir_see(dir, name, errp);
 }

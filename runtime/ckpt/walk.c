@@ -34,7 +34,7 @@ static int walk_from(struct walk *w, const char *path)
 
 static int explain_way(const struct walk *w, const char *path, ddp_error_t *errp)
 {
-    return error_errno(errp, "cannot %s the folder %s", w->makes ? "make" : "open", path);
+    return error_errno(errp, "cannot %s the folder %s%s", w->makes ? "make" : "open", path, folder_lacks(w->fd));
 }
 
 /* In a user namespace root's things may show the kernel's overflow uid. */
