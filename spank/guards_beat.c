@@ -46,11 +46,13 @@ uint64_t beat_due(const guards_t *g)
     return has_remote(g) ? g->beat_at ? g->beat_at : clock_ns() : 0;
 }
 
-/* A guard that was stopped with its step, or had no processor, has heard nobody, and nobody is to blame. */
+/* A guard that was stopped with its step, or had no processor, has heard nobody, and nobody is to blame. Programs that
+ * were to end were stopped as well. */
 void beat_look(guards_t *g)
 {
     uint64_t now = clock_ns();
     if (has_remote(g) && now - g->looked_at > (uint64_t)(2.5 * BEAT_S * NS_PER_S)) {
+        g->stuck_at += g->stuck_at ? now - g->looked_at : 0;
         for (struct link *l = g->below; l; l = l->next)
             l->heard = now;
         if (g->above)

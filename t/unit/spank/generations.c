@@ -2,6 +2,7 @@
 #include "config.h"
 #include "t/unit/spank/members.h"
 
+#include <poll.h>
 #include <sys/wait.h>
 
 static void all_hear_generation(struct members *m, int generation)
@@ -199,6 +200,28 @@ static void who_cannot_be_reached_is_told_as_that(void **state)
     members_end(&m);
 }
 
+/* Longer than programs may take to end. */
+static void a_step_that_was_suspended_is_not_stuck(void **state)
+{
+    struct members m = {.restarts = 2, .stuck_s = 4};
+    struct pollfd none = {.fd = -1};
+    struct heard h;
+    (void)state;
+    members_start_all(&m, 2, 1);
+    members_tell(&m, 0, DO_DIE);
+    members_all_hear(&m, -1, DEATH_ENDED, 0, SIGKILL, 0);
+    for (int r = 0; r < 2; r++)
+        kill(m.of[r].pid, SIGSTOP);
+    poll(&none, 1, 5000); /* this much time must pass: it is what is tested */
+    for (int r = 0; r < 2; r++)
+        kill(m.of[r].pid, SIGCONT);
+    members_tell(&m, 0, DO_GONE);
+    assert_false(members_hears(&m, 0, 1, &h));
+    members_tell(&m, 1, DO_GONE);
+    all_hear_generation(&m, 1);
+    members_end(&m);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_death_begins_the_next_generation),
     cmocka_unit_test(a_rank_that_dies_again_and_again_ends_the_step),
@@ -208,6 +231,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(who_looks_for_another_ends_with_the_step),
     cmocka_unit_test(who_does_not_go_ends_the_step),
     cmocka_unit_test(who_cannot_be_reached_is_told_as_that),
+    cmocka_unit_test(a_step_that_was_suspended_is_not_stuck),
 };
 
 UNIT_MAIN(tests)
