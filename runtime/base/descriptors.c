@@ -1,6 +1,8 @@
 #include "runtime/base/descriptors.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
@@ -21,4 +23,20 @@ bool descriptors_reserve(size_t n)
     }
     errno = saved;
     return is_raised;
+}
+
+int descriptors_check(size_t n)
+{
+    size_t n_open = 0;
+    int *fds = calloc(n + 1, sizeof *fds);
+    if (!fds)
+        return -1;
+    while (n_open < n && (fds[n_open] = n_open ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : eventfd(0, EFD_CLOEXEC)) >= 0)
+        n_open++;
+    int saved = errno;
+    for (size_t i = n_open; i-- > 0;)
+        io_close(fds[i]);
+    free(fds);
+    errno = saved;
+    return n_open < n ? -1 : 0;
 }

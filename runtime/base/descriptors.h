@@ -11,4 +11,7 @@
  * errno. */
 bool descriptors_reserve(size_t n);
 
+/* Could n more be opened now? -1: no, with errno. */
+int descriptors_check(size_t n);
+
 #endif

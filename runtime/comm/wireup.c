@@ -41,19 +41,31 @@ struct wiring {
     struct watch_peer *control;
 };
 
+static bool is_owner(const comm_t *c)
+{
+    return c->n_nodes > 1 && c->local < c->n_owners;
+}
+
+/* Two for each connection, for who listens, and those below: what lacks them later has no way to tell the others. */
+static int check_descriptors(const comm_t *c, ddp_error_t *errp)
+{
+    enum { MEMORY_WATCH_DOORBELL = 1 + 2 + 1 };
+    int n_peers = c->local_size - 1 + (is_owner(c) ? c->n_nodes - 1 : 0);
+    size_t n = 2 * (size_t)n_peers + (c->local == 0) + is_owner(c) + MEMORY_WATCH_DOORBELL;
+    return descriptors_check(n) < 0 ? error_errno(errp, "the wire-up needs %zu more descriptors", n) : 0;
+}
+
 static int offer(struct wiring *x, ddp_error_t *errp)
 {
     comm_t *c = x->c;
-    if (handshake_tokens(&x->shm_meet, errp) < 0)
+    if (check_descriptors(c, errp) < 0 || handshake_tokens(&x->shm_meet, errp) < 0)
         return -1;
     x->tcp_meet = x->shm_meet;
     memcpy(x->card.call, x->shm_meet.call, MEET_TOKEN);
     memcpy(x->card.answer, x->shm_meet.answer, MEET_TOKEN);
     if (c->local == 0 && shm_offer(&c->shm, &x->shm_meet, x->card.shm_name, errp) < 0)
         return -1;
-    if (c->n_nodes > 1 && c->local < c->n_owners)
-        return tcp_listen(&x->tcp_meet, x->cfg->interface, &x->card.address, errp);
-    return 0;
+    return is_owner(c) ? tcp_listen(&x->tcp_meet, x->cfg->interface, &x->card.address, errp) : 0;
 }
 
 /* Each rank tells its guard by whom the wire-up fails: all of them end, and any may be the first. */
@@ -131,7 +143,7 @@ static int share_memory(struct wiring *x, ddp_error_t *errp)
 static int connect_nodes(struct wiring *x, ddp_error_t *errp)
 {
     comm_t *c = x->c;
-    if (c->n_nodes == 1 || c->local >= c->n_owners)
+    if (!is_owner(c))
         return 0;
     struct tcp_peer *peers = calloc((size_t)c->n_nodes, sizeof *peers);
     int rc = peers ? 0 : error_errno(errp, "wire-up");

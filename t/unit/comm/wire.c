@@ -74,6 +74,51 @@ static void a_refusal_reaches_every_rank(void **state)
     }
 }
 
+/* The most that a rank may have open above the lowest that is free, of which the last must be enough. */
+struct limit {
+    int rank, n;
+};
+enum { ENOUGH = 20 };
+
+static int limited_rank(struct job *j, int rank)
+{
+    const struct limit *limit = j->arg;
+    struct comm_config cfg = {.timeout_s = 30, .interface = "lo"};
+    boot_t *b = memboot_open(j->boot, rank);
+    struct world *w = job_world(j, rank);
+    ddp_error_t e = {0};
+    char who[64] = "";
+    if (rank == limit->rank) {
+        int lowest = dup(2);
+        struct rlimit r = {(rlim_t)(lowest + limit->n), (rlim_t)(lowest + limit->n)};
+        CHECK(close(lowest) == 0 && setrlimit(RLIMIT_NOFILE, &r) == 0, "no limit");
+    } else
+        snprintf(who, sizeof who, "rank %d (n%d): ", limit->rank, nodes[limit->rank]);
+    comm_t *c = comm_create(&cfg, w, b, &e);
+    bool is_told = !strncmp(e.text, who, strlen(who)) &&
+                   strstr(e.text, "more descriptors: Too many open files (ulimit -n)");
+    CHECK(c || is_told, "%d descriptors for rank %d: \"%s\"", limit->n, limit->rank, e.text);
+    CHECK(c ? limit->n > 3 : limit->n < ENOUGH, "%d descriptors: %s", limit->n, c ? "none was needed" : e.text);
+    comm_destroy(c);
+    boot_leave(b, NULL);
+    world_destroy(w);
+    return 0;
+}
+
+/* However few there are, all know why: nobody waits for a rank that finds out when they read no refusal any more. */
+static void a_limit_of_descriptors_is_told_to_all(void **state)
+{
+    (void)state;
+    static const int ranks[] = {2, 3, 4}; /* a leader, one that shares its node, and one alone */
+    struct limit limit;
+    struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &limit};
+    for (int i = 0; i < 3; i++)
+        for (int n = 0; n <= ENOUGH; n++) {
+            limit = (struct limit){ranks[i], n};
+            assert_true(job_run(&j, limited_rank));
+        }
+}
+
 static int (*mem_fence)(boot_t *b, uint64_t deadline, ddp_error_t *errp);
 
 static int fence_and_die(boot_t *b, uint64_t deadline, ddp_error_t *errp)
@@ -315,6 +360,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_flood_does_not_keep_ranks_apart),
     cmocka_unit_test(a_leader_that_does_not_listen_ends_at_the_deadline),
     cmocka_unit_test(a_refusal_reaches_every_rank),
+    cmocka_unit_test(a_limit_of_descriptors_is_told_to_all),
     cmocka_unit_test(a_death_after_the_exchange_ends_at_the_deadline),
     cmocka_unit_test(a_limit_of_size_is_an_error),
     cmocka_unit_test(a_limit_of_memory_is_an_error),
