@@ -86,8 +86,11 @@ watch_t *watch_create(const struct watch_config *cfg, ddp_error_t *errp)
         return NULL;
     }
     w->notice.fd = cfg->notice_fd;
-    if (start_thread(w, errp) < 0) {
+    ddp_error_t why;
+    if (start_thread(w, &why) < 0) {
+        watch_abort(w, why.text); /* else the others would only see that this rank ends */
         watch_free(w);
+        error_set(errp, why.domain, why.code, "%s", why.text);
         return NULL;
     }
     return w;

@@ -1,6 +1,7 @@
 /* What goes wrong during the wire-up: a rank that cannot take part, one that dies after the exchange, strangers. */
 #include "t/unit/unit.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -71,6 +72,45 @@ static void a_refusal_reaches_every_rank(void **state)
         struct job j = {.size = 4, .node_of = even, .arg = &victim};
         if (!job_run(&j, refusing_rank))
             fail_msg("refusal of rank %d", victim);
+    }
+}
+
+static bool has_no_threads;
+int __wrap_thread_start(pthread_t *ret, void *(*f)(void *), void *arg);
+int __real_thread_start(pthread_t *ret, void *(*f)(void *), void *arg);
+
+int __wrap_thread_start(pthread_t *ret, void *(*f)(void *), void *arg)
+{
+    return has_no_threads ? EAGAIN : __real_thread_start(ret, f, arg);
+}
+
+static int threadless_rank(struct job *j, int rank)
+{
+    int victim = *(const int *)j->arg;
+    struct comm_config cfg = {.timeout_s = 30, .interface = "lo"};
+    boot_t *b = memboot_open(j->boot, rank);
+    struct world *w = job_world(j, rank);
+    uint64_t start = clock_ns();
+    ddp_error_t e = {0};
+    char who[64] = "";
+    has_no_threads = rank == victim;
+    if (rank != victim)
+        snprintf(who, sizeof who, "rank %d (n%d) aborted: ", victim, nodes[victim]);
+    comm_t *c = comm_create(&cfg, w, b, &e);
+    bool is_told = !strncmp(e.text, who, strlen(who)) && strstr(e.text, "watch thread (ulimit -u, ulimit -v): ");
+    CHECK(!c && is_told, "\"%s\", not \"%s\"", e.text, who);
+    CHECK(clock_ns() - start < 10 * NS_PER_S, "waited for a rank that had none");
+    boot_leave(b, NULL);
+    world_destroy(w);
+    return 0;
+}
+
+static void a_limit_of_threads_is_told_to_all(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < VICTIMS; victim++) {
+        struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &victim};
+        assert_true(job_run(&j, threadless_rank));
     }
 }
 
@@ -360,6 +400,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_flood_does_not_keep_ranks_apart),
     cmocka_unit_test(a_leader_that_does_not_listen_ends_at_the_deadline),
     cmocka_unit_test(a_refusal_reaches_every_rank),
+    cmocka_unit_test(a_limit_of_threads_is_told_to_all),
     cmocka_unit_test(a_limit_of_descriptors_is_told_to_all),
     cmocka_unit_test(a_death_after_the_exchange_ends_at_the_deadline),
     cmocka_unit_test(a_limit_of_size_is_an_error),
