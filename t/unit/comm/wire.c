@@ -32,29 +32,44 @@ static bool has_told(int guard, int rank, const char *text)
            !memcmp(in.bytes + FRAME_HEAD + 4, text, n - 4);
 }
 
-/* One rank names a network interface that its machine lacks. */
-static int refusing_rank(struct job *j, int rank)
+/* Does rank get its communicator? Else *ret says why; that it waited for one that had said so is another reason. */
+static bool takes_part(struct job *j, int rank, const char *interface, ddp_error_t *ret)
 {
-    int victim = *(const int *)j->arg;
-    struct comm_config cfg = {.timeout_s = 30, .interface = rank == victim ? "no-such-if" : "lo"};
+    struct comm_config cfg = {.timeout_s = 30, .interface = interface};
     boot_t *b = memboot_open(j->boot, rank);
     struct world *w = job_world(j, rank);
     uint64_t start = clock_ns();
+    comm_t *c = comm_create(&cfg, w, b, ret);
+    bool is_there = c;
+    if (clock_ns() - start > 10 * NS_PER_S)
+        error_set(ret, 0, 0, "it has waited for %s", ret->text);
+    comm_destroy(c);
+    boot_leave(b, NULL);
+    world_destroy(w);
+    return is_there;
+}
+
+/* Has `rank` said that `text`, after how others begin who say it of the victim? */
+static bool has_said(const ddp_error_t *e, int rank, int victim, const char *others, const char *text)
+{
+    char begin[64] = "";
+    if (rank != victim)
+        snprintf(begin, sizeof begin, "rank %d (n%d)%s: ", victim, nodes[victim], others);
+    return strncmp(e->text, begin, strlen(begin)) == 0 && strstr(e->text, text);
+}
+
+/* One rank names a network interface that its machine lacks. */
+static int refusing_rank(struct job *j, int rank)
+{
+    int pair[2], victim = *(const int *)j->arg;
     ddp_error_t e = {0};
-    char who[64];
-    int pair[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "no sockets");
     notice_heed(pair[1]);
-    comm_t *c = comm_create(&cfg, w, b, &e);
-    snprintf(who, sizeof who, "rank %d (n%d): ", victim, nodes[victim]);
-    CHECK(!c && strstr(e.text, "no-such-if"), "\"%s\"", e.text);
-    CHECK(rank == victim || strncmp(e.text, who, strlen(who)) == 0, "\"%s\", not \"%s\"", e.text, who);
-    CHECK(clock_ns() - start < 10 * NS_PER_S, "waited for a rank that had refused");
+    CHECK(!takes_part(j, rank, rank == victim ? "no-such-if" : "lo", &e), "it takes part");
+    CHECK(has_said(&e, rank, victim, "", "no-such-if"), "\"%s\"", e.text);
     if (rank == victim)
         error_prefix(&e, "rank %d (n%d)", victim, nodes[victim]);
     CHECK(has_told(pair[0], victim, e.text), "the guard was told something else than \"%s\", or nothing", e.text);
-    boot_leave(b, NULL);
-    world_destroy(w);
     return 0;
 }
 
@@ -87,21 +102,10 @@ int __wrap_thread_start(pthread_t *ret, void *(*f)(void *), void *arg)
 static int threadless_rank(struct job *j, int rank)
 {
     int victim = *(const int *)j->arg;
-    struct comm_config cfg = {.timeout_s = 30, .interface = "lo"};
-    boot_t *b = memboot_open(j->boot, rank);
-    struct world *w = job_world(j, rank);
-    uint64_t start = clock_ns();
     ddp_error_t e = {0};
-    char who[64] = "";
     has_no_threads = rank == victim;
-    if (rank != victim)
-        snprintf(who, sizeof who, "rank %d (n%d) aborted: ", victim, nodes[victim]);
-    comm_t *c = comm_create(&cfg, w, b, &e);
-    bool is_told = !strncmp(e.text, who, strlen(who)) && strstr(e.text, "watch thread (ulimit -u, ulimit -v): ");
-    CHECK(!c && is_told, "\"%s\", not \"%s\"", e.text, who);
-    CHECK(clock_ns() - start < 10 * NS_PER_S, "waited for a rank that had none");
-    boot_leave(b, NULL);
-    world_destroy(w);
+    CHECK(!takes_part(j, rank, "lo", &e), "it takes part");
+    CHECK(has_said(&e, rank, victim, " aborted", "watch thread (ulimit -u, ulimit -v): "), "\"%s\"", e.text);
     return 0;
 }
 
@@ -123,25 +127,18 @@ enum { ENOUGH = 20 };
 static int limited_rank(struct job *j, int rank)
 {
     const struct limit *limit = j->arg;
-    struct comm_config cfg = {.timeout_s = 30, .interface = "lo"};
-    boot_t *b = memboot_open(j->boot, rank);
-    struct world *w = job_world(j, rank);
     ddp_error_t e = {0};
-    char who[64] = "";
     if (rank == limit->rank) {
         int lowest = dup(2);
         struct rlimit r = {(rlim_t)(lowest + limit->n), (rlim_t)(lowest + limit->n)};
         CHECK(close(lowest) == 0 && setrlimit(RLIMIT_NOFILE, &r) == 0, "no limit");
-    } else
-        snprintf(who, sizeof who, "rank %d (n%d): ", limit->rank, nodes[limit->rank]);
-    comm_t *c = comm_create(&cfg, w, b, &e);
-    bool is_told = !strncmp(e.text, who, strlen(who)) &&
-                   strstr(e.text, "more descriptors: Too many open files (ulimit -n)");
-    CHECK(c || is_told, "%d descriptors for rank %d: \"%s\"", limit->n, limit->rank, e.text);
-    CHECK(c ? limit->n > 3 : limit->n < ENOUGH, "%d descriptors: %s", limit->n, c ? "none was needed" : e.text);
-    comm_destroy(c);
-    boot_leave(b, NULL);
-    world_destroy(w);
+    }
+    if (takes_part(j, rank, "lo", &e)) {
+        CHECK(limit->n > 3, "%d descriptors are enough", limit->n);
+        return 0;
+    }
+    CHECK(limit->n < ENOUGH && has_said(&e, rank, limit->rank, "", "more descriptors: Too many open files (ulimit -n)"),
+          "%d descriptors for rank %d: \"%s\"", limit->n, limit->rank, e.text);
     return 0;
 }
 
