@@ -54,8 +54,13 @@ static int take_error(const struct local *l, ddp_error_t *errp)
 {
     if (l->body_n < 8)
         return error_set(errp, DDP_E_BOOT, EPROTO, "%s: an error without a text", l->server);
-    return error_set(errp, (int)bytes_get32(l->body), (int)bytes_get32(l->body + 4), "%.*s", (int)(l->body_n - 8),
-                     (const char *)l->body + 8);
+    ddp_error_t e;
+    int rank;
+    error_set(&e, (int)bytes_get32(l->body), (int)bytes_get32(l->body + 4), "%.*s", (int)(l->body_n - 8),
+              (const char *)l->body + 8);
+    if (sscanf(e.text, "rank %d", &rank) == 1) /* all ranks end by it, and any may be the first */
+        notice_tell_early(rank, e.text);
+    return error_set(errp, e.domain, e.code, "%s", e.text);
 }
 
 /* Receives one frame into l->body. Returns its type, or -1. */

@@ -159,6 +159,9 @@ static int server_listen(boot_server_t *s, const char *addr, ddp_error_t *errp)
     return 0;
 }
 
+/* What is needed to tell all that more are not to be had: a connection of this process's own, and another one's. */
+#define TELL_MIN 2
+
 static int server_watch(boot_server_t *s, ddp_error_t *errp)
 {
     struct lobby_options o = {.listen_fd = s->listen_fd, .is_same_user = wire_is_unix(&s->where), .token = s->token,
@@ -172,6 +175,8 @@ static int server_watch(boot_server_t *s, ddp_error_t *errp)
     if (s->epoll_fd < 0 ||
         epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, lobby_fd(s->lobby), &(struct epoll_event){.events = EPOLLIN}) < 0)
         return error_errno(errp, "boot server %s: epoll", s->addr);
+    if (descriptors_check(TELL_MIN) < 0)
+        return error_errno(errp, "boot server %s: accept connections", s->addr);
     return 0;
 }
 
