@@ -52,7 +52,7 @@ int gemm_open(ddp_error_t *errp)
     void *p = mmap(NULL, sizeof(float) * GEMM_WORK_ELEMS * POOL_MAX_THREADS, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
-        return error_errno(errp, "no address space for matrix products");
+        return error_errno(errp, "no address space for matrix products (ulimit -v, ulimit -d)");
     work_of_all = p;
     return 0;
 }
