@@ -49,18 +49,24 @@ static int setting_load(struct boot_join *ret, ddp_error_t *errp)
     return 0;
 }
 
+/* All ranks end by it, and any may be the first: each tells its guard. `who` begins with the rank that is the cause. */
+static int fail_by(const char *who, const ddp_error_t *e, ddp_error_t *errp)
+{
+    int rank;
+    if (sscanf(who, "rank %d", &rank) == 1)
+        notice_tell_early(rank, e->text);
+    return error_set(errp, e->domain, e->code, "%s", e->text);
+}
+
 /* The server's ERROR as an error of ours. */
 static int take_error(const struct local *l, ddp_error_t *errp)
 {
+    ddp_error_t e;
     if (l->body_n < 8)
         return error_set(errp, DDP_E_BOOT, EPROTO, "%s: an error without a text", l->server);
-    ddp_error_t e;
-    int rank;
     error_set(&e, (int)bytes_get32(l->body), (int)bytes_get32(l->body + 4), "%.*s", (int)(l->body_n - 8),
               (const char *)l->body + 8);
-    if (sscanf(e.text, "rank %d", &rank) == 1) /* all ranks end by it, and any may be the first */
-        notice_tell_early(rank, e.text);
-    return error_set(errp, e.domain, e.code, "%s", e.text);
+    return fail_by(e.text, &e, errp);
 }
 
 /* Receives one frame into l->body. Returns its type, or -1. */
@@ -132,6 +138,8 @@ static int local_put(boot_t *b, const char *key, const void *data, size_t n, ddp
     return send_frame(l, WIRE_PUT, head, 1 + key_n, data, n, deadline_in(SEND_S), errp);
 }
 
+#define LATE "boot: deadline passed while waiting for "
+
 /* The fence's deadline has passed: says which ranks did not come, if the server tells. 0: they came just now. */
 static int fence_late(struct local *l, ddp_error_t *errp)
 {
@@ -144,9 +152,11 @@ static int fence_late(struct local *l, ddp_error_t *errp)
         return 0;
     if (type == WIRE_ERROR)
         return take_error(l, errp);
-    if (type == WIRE_LATE)
-        return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed while waiting for %.*s", (int)l->body_n,
-                         (const char *)l->body);
+    if (type == WIRE_LATE) {
+        ddp_error_t e;
+        error_set(&e, DDP_E_TIMEOUT, ETIMEDOUT, LATE "%.*s", (int)l->body_n, (const char *)l->body);
+        return fail_by(e.text + strlen(LATE), &e, errp);
+    }
     return error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "boot: deadline passed in a fence, and the %s is silent",
                      l->server);
 }

@@ -173,7 +173,7 @@ static int on_bye(boot_server_t *s, struct client *c, const struct boot_frame *f
     if (c->in_fence && f->n)
         server_fail(s, c->rank, "%.*s", (int)f->n, (const char *)f->body);
     if (c->in_fence)
-        server_fail(s, c->rank, "rank %d gave up waiting for %s", c->rank, late_ranks(s, text, sizeof text));
+        server_fail(s, c->rank, "%s: rank %d gave up waiting", late_ranks(s, text, sizeof text), c->rank);
     r->client = NULL; /* so that the drop is no death */
     r->state = LEFT;
     client_drop(s, c);
