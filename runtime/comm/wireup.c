@@ -198,10 +198,23 @@ static int allocate(comm_t *c, ddp_error_t *errp)
     return c->n_nodes > 1 ? shm_doorbell_open(&c->shm, errp) : 0;
 }
 
+/* Each rank tells its guard whom it cannot reach; not who has closed a connection, or did not come to one: those may
+ * have waited for others. */
+static int reach_others(struct wiring *x, ddp_error_t *errp)
+{
+    ddp_error_t e;
+    int rank;
+    if (share_memory(x, &e) == 0 && connect_nodes(x, &e) == 0)
+        return 0;
+    if (e.domain == DDP_E_SYSTEM && sscanf(e.text, "rank %d", &rank) == 1 && rank != x->c->rank)
+        notice_tell_early(rank, e.text);
+    return error_set(errp, e.domain, e.code, "%s", e.text);
+}
+
 static int wire(struct wiring *x, ddp_error_t *errp)
 {
     comm_t *c = x->c;
-    if (publish(x, errp) < 0 || share_memory(x, errp) < 0 || connect_nodes(x, errp) < 0 || start_watch(x, errp) < 0)
+    if (publish(x, errp) < 0 || reach_others(x, errp) < 0 || start_watch(x, errp) < 0)
         return -1;
     c->stage = (struct comm_segment){.comm = c, .map = c->shm.stage, .n_bytes = STAGE_BYTES, .stride = STAGE_BYTES};
     c->moves = (struct comm_segment){.comm = c, .n_bytes = MOVES_BYTES, .stride = MOVES_BYTES};

@@ -168,8 +168,10 @@ static int fence_and_die(boot_t *b, uint64_t deadline, ddp_error_t *errp)
 /* The victim has published its card, and is gone before anybody meets it. */
 static int dying_rank(struct job *j, int rank)
 {
-    int victim = *(const int *)j->arg;
+    int guard[2], victim = *(const int *)j->arg;
     struct comm_config cfg = {.timeout_s = 1, .interface = "lo"};
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, guard) == 0, "no sockets");
+    notice_heed(guard[1]);
     boot_t *b = memboot_open(j->boot, rank);
     struct world *w = job_world(j, rank);
     struct boot_ops ops = *b->ops;
@@ -182,6 +184,8 @@ static int dying_rank(struct job *j, int rank)
     uint64_t start = clock_ns();
     comm_t *c = comm_create(&cfg, w, b, &e);
     CHECK(!c && strstr(e.text, "rank "), "\"%s\"", e.text);
+    bool is_refused = e.domain == DDP_E_SYSTEM && w->node_of[rank] != w->node_of[victim];
+    CHECK(!is_refused || has_told(guard[0], victim, e.text), "its guard does not know: %s", e.text);
     CHECK(clock_ns() - start < 20 * NS_PER_S, "no deadline");
     world_destroy(w);
     return 0;
