@@ -329,6 +329,8 @@ static void pass_on(struct guard *g, int signo, bool is_own)
     }
     if (!g->has_ended)
         kill(g->program, signo); /* not reaped, so the number is still its own */
+    if (signo == SIGCONT) /* before its SIGCHLD: a suspension may have been as long as a halt that is told */
+        take_halt(g, 0);
 }
 
 /* Slurm's SIGTERM, where it is a stop, unless the step ends by a death: then it is srun's, who has seen that, too. */

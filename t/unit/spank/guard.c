@@ -408,6 +408,37 @@ static void a_program_that_stands_still_is_named(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 }
 
+static int stands_still_once(int out, void *arg)
+{
+    (void)arg;
+    (void)!write(out, "r", 1);
+    raise(SIGSTOP);
+    return 7;
+}
+
+/* Slurm's SIGTSTP, two seconds later SIGSTOP for all, and SIGCONT, which finds the program to have stood still for more
+ * than GUARD_HALT_S, and the guard for less than it would take itself for stopped. */
+static void a_short_suspension_is_not_told(void **state)
+{
+    char c;
+    int err;
+    (void)state;
+    struct task t = task_start_heard(stands_still_once, NULL, &err);
+    task_read(t, &c, 1);
+    wait_state(child_of(t.pid), 'T');
+    usleep(2000000); /* this much time must pass: it is what is tested */
+    kill(t.pid, SIGSTOP);
+    usleep(1300000);
+    kill(t.pid, SIGCONT);
+    int status = task_end(t);
+    assert_int_equal(read(err, &c, 1), 1); /* of its end */
+    char line[256] = {c};
+    (void)!read(err, line + 1, sizeof line - 2);
+    close(err);
+    assert_null(strstr(line, "stopped"));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
 static int lacks_memory(int out, void *arg)
 {
     (void)out;
@@ -499,6 +530,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(without_slurmstepd_both_end),
     cmocka_unit_test(without_a_process_no_program_follows),
     cmocka_unit_test(a_program_that_stands_still_is_named),
+    cmocka_unit_test(a_short_suspension_is_not_told),
     cmocka_unit_test(an_end_for_want_of_memory_is_said),
     cmocka_unit_test(it_is_small_and_holds_nothing),
 };
