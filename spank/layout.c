@@ -31,14 +31,18 @@ static int find_first(const slurm_step_layout_t *l)
     return -1;
 }
 
-static bool is_even(const slurm_step_layout_t *l)
+/* As many ranks on each node, in a row, in the order in which step.c numbers nodes: the one of rank 0 before all. */
+static bool is_even(const slurm_step_layout_t *l, uint32_t first)
 {
+    uint32_t next = l->tasks[first];
     for (uint32_t i = 0; i < l->node_cnt; i++) {
-        if (l->tasks[i] != l->tasks[0])
+        uint32_t from = i == first ? 0 : next;
+        if (l->tasks[i] != l->tasks[first])
             return false;
-        for (uint32_t t = 1; t < l->tasks[i]; t++)
-            if (l->tids[i][t] != l->tids[i][0] + t)
+        for (uint32_t t = 0; t < l->tasks[i]; t++)
+            if (l->tids[i][t] != from + t)
                 return false;
+        next += i == first ? 0 : l->tasks[i];
     }
     return true;
 }
@@ -62,7 +66,7 @@ int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 
     slurm_step_layout_t *l = api.get(&id);
     int at = l && l->node_list ? find_first(l) : -1;
     int rc = at >= 0 ? hostlist_nth(l->node_list, (size_t)at, ret, NULL) : -1;
-    *ret_is_even = rc < 0 || is_even(l);
+    *ret_is_even = rc < 0 || is_even(l, (uint32_t)at);
     if (l)
         api.free(l);
     return rc;

@@ -7,8 +7,9 @@
 
 #include "spank/hostlist.h"
 
-/* The node of task 0 of a step of one component; *ret_is_even: each node has as many tasks, and in a row. 0, or -1:
- * Slurm does not say. Waits as long as srun waits for any answer (MessageTimeout in slurm.conf). */
+/* The node of task 0 of a step of one component; *ret_is_even: each node has as many tasks, in a row, and the nodes
+ * follow each other so. 0, or -1: Slurm does not say. Waits as long as srun waits for any answer (MessageTimeout in
+ * slurm.conf). */
 int layout_first_node(uint32_t job, uint32_t step, char ret[HOSTLIST_NAME_MAX + 1], bool *ret_is_even);
 
 /* When the job's time is over, in seconds since 1970. The rest as above. */

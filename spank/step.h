@@ -25,7 +25,7 @@
 #include "spank/keys/keys.h"
 #include "topology/devices.h"
 
-#define UNEVEN_VARIABLE "SLURM_DDP_UNEVEN" /* likewise: nodes have different numbers of tasks, or not in a row */
+#define UNEVEN_VARIABLE "SLURM_DDP_UNEVEN" /* likewise: not as many ranks on each node, in a row */
 #define FIRST_NODE_VARIABLE "SLURM_DDP_FIRST_NODE" /* from srun to its tasks: the node of rank 0 */
 
 struct step {

@@ -83,6 +83,10 @@ is "... and is read, with more nodes than ranks" "$rc" 0 || diag "$err"
 # ---- refused, and a warning ----
 cluster_run srun --ddp=on,restarts=1,spares=1 -w n5,n6 -n3 touch "$tmp/out/ran"
 like "uneven tasks, refused by all" "$rc$(find "$tmp/out" -name ran) $err" '^1 .*--distribution=block'
+printf '%s\n' n4 n6 n5 >"$tmp/hosts"
+SLURM_HOSTFILE=$tmp/hosts cluster_run srun --ddp=on,restarts=1,spares=1 -m arbitrary -n3 touch "$tmp/out/ran"
+like "... and nodes in another order than their ranks" "$rc$(find "$tmp/out" -name ran) $err" \
+    '^1 .*--distribution=block'
 MASTER_ADDR=n5 cluster_run srun --ddp=on,restarts=1,min_nodes=1 -w n5,n6 --ntasks-per-node=1 true
 like "a warning: MASTER_ADDR" "$rc $(lines run.err)" '^0 ddp: warning: MASTER_ADDR is set, and stays as it is '
 
