@@ -47,6 +47,7 @@ struct guard {
     int status;             /* of the program, once it has */
     uint64_t verdict_until; /* it has failed, and the others are asked */
     uint64_t term_at, kill_at; /* 0: not yet, or done */
+    uint64_t rests_at;         /* Slurm's SIGTSTP; 0: none, or its SIGCONT has come */
     uint64_t release_until;    /* the last guard waits for the others that long; 0: it does not wait yet */
     struct death said; /* the verdict that this guard acts on */
     bool has_said;     /* to the user */

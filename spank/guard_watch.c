@@ -69,9 +69,16 @@ static void take_halt(struct guard *g, int signo)
         guard_suspect(g, DEATH_NONE, 0);
 }
 
+/* Slurm has suspended the step, and its SIGCONT is yet to be read: until then time that has passed does not count. */
+static bool is_waking(void)
+{
+    sigset_t s;
+    return sigpending(&s) == 0 && sigismember(&s, SIGCONT) == 1;
+}
+
 static void step_halt(struct guard *g)
 {
-    if (g->has_ended || !guard_halt_step(&g->halt))
+    if (g->has_ended || is_waking() || !guard_halt_step(&g->halt))
         return;
     guard_suspect(g, DEATH_HALTED, g->halt.signo);
     process_say("ddp: warning: rank %d (%s) has been stopped by signal %d (%s): the others may wait for it",
@@ -347,6 +354,21 @@ static void step_end(struct guard *g)
         stop_all(g, false);
 }
 
+/* Slurm suspends the step, and wakes it: programs could not save meanwhile. Those of a lost node have no more time:
+ * others are about to have their ranks. */
+static void take_rest(struct guard *g, int signo)
+{
+    uint64_t now = clock_ns(), ns = g->rests_at ? now - g->rests_at : 0;
+    bool is_lost = g->f.is_elastic && death_is_nodes(&g->said);
+    if (signo == SIGTSTP && g->guards)
+        guards_expect_rest(g->guards);
+    g->rests_at = signo == SIGTSTP ? now : 0;
+    if (signo == SIGTSTP || is_lost)
+        return;
+    g->term_at += g->term_at ? ns : 0;
+    g->kill_at += g->kill_at ? ns : 0;
+}
+
 static void take_signal(struct guard *g)
 {
     struct signalfd_siginfo s;
@@ -360,8 +382,8 @@ static void take_signal(struct guard *g)
     if (is_programs || (pid_t)s.ssi_pid == getpid()) /* SIGPIPE of our own line */
         return;
     bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
-    if (s.ssi_signo == SIGTSTP && !is_own && g->guards)
-        guards_expect_rest(g->guards);
+    if (!is_own && (s.ssi_signo == SIGTSTP || s.ssi_signo == SIGCONT))
+        take_rest(g, (int)s.ssi_signo);
     if (is_of_shutdown(&s) && g->f.is_elastic && !g->f.saves && g->guards && guards_has_others(g->guards))
         go_with_the_node();
     bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
@@ -394,7 +416,7 @@ static bool is_told(const struct guard *g, int signo)
 
 static void end_program(struct guard *g, uint64_t *when, int signo)
 {
-    if (!*when || deadline_left_ns(*when) > 0 || is_holding(g))
+    if (!*when || deadline_left_ns(*when) > 0 || is_holding(g) || is_waking())
         return;
     *when = 0;
     if (clears_up(g) && !has_child(g) && !is_told(g, signo))
