@@ -165,6 +165,7 @@ static void take_verdict(struct guard *g, const struct death *d, bool is_ours)
     g->term_at = deadline_in(is_stop ? GUARD_STOP_TERM_S : is_again ? GUARD_AGAIN_TERM_S : GUARD_TERM_S);
     g->kill_at = deadline_in(is_stop ? GUARD_STOP_KILL_S : is_lost ? GUARDS_LOST_KILL_S :
                              is_again ? GUARD_AGAIN_KILL_S : GUARD_KILL_S);
+    g->rests_at = g->rests_at ? clock_ns() : 0; /* they have not lost more than from now on */
     guard_reap(g);
 }
 
