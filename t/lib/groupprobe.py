@@ -283,6 +283,14 @@ def wrong():
         dist.all_to_all_single(torch.zeros(size - (rank == 1)), torch.zeros(size), [int(rank != 1)] + [1] * (size - 1))
     except ValueError as e:
         say(f"room: {e}")
+    odd = torch.zeros(3 + rank % 2, dtype=torch.uint8)  # one byte fewer than on the other ranks
+    for name, call in (("broadcast", lambda g: dist.broadcast(odd, 0, group=g)),
+                       ("all_gather", lambda g: dist.all_gather([odd.clone() for _ in range(size)], odd, group=g))):
+        try:
+            call(dist.new_group())
+            say(f"{name}: done")
+        except RuntimeError as e:
+            say(f"{name}: told" if "with another size" in str(e) else f"{name}: {e}")
     x = torch.full((2,), float(rank))
     dist.all_reduce(x)  # none of these has broken the group
     assert x.tolist() == [size * (size - 1) / 2] * 2

@@ -73,7 +73,8 @@ static inline void put_back(const Tensor &t, const Tensor &row)
         t.copy_(row);
 }
 
-/* What moves only is bytes; libddp counts in elements, of two bytes at least. */
+/* What moves only is bytes; libddp counts in elements, of two bytes at least. An odd number of bytes is announced by a
+ * call with none, which is free, so that it is not taken for the even number above on a rank that has that. */
 static inline void bcast(void *d, const Tensor &t, int root)
 {
     ddp_error e;
@@ -84,7 +85,8 @@ static inline void bcast(void *d, const Tensor &t, int root)
     } else {
         std::vector<uint16_t> odd(n / 2 + 1);
         memcpy(odd.data(), row.data_ptr(), n);
-        check(ddp.bcast(d, odd.data(), odd.size(), DDP_F16, root, &e) == 0, e);
+        for (size_t n_elems : {size_t{0}, odd.size()})
+            check(ddp.bcast(d, odd.data(), n_elems, DDP_F16, root, &e) == 0, e);
         memcpy(row.data_ptr(), odd.data(), n);
     }
     put_back(t, row);
@@ -102,7 +104,8 @@ static inline void gather_row(void *d, const Tensor &in, const Tensor &out, int 
     }
     std::vector<uint16_t> mine(n / 2 + 1), all(mine.size() * static_cast<size_t>(size));
     memcpy(mine.data(), row.data_ptr(), n);
-    check(ddp.allgather(d, mine.data(), mine.size(), DDP_F16, all.data(), &e) == 0, e);
+    for (size_t n_elems : {size_t{0}, mine.size()})
+        check(ddp.allgather(d, mine.data(), n_elems, DDP_F16, all.data(), &e) == 0, e);
     char *to = static_cast<char *>(out.data_ptr());
     for (size_t at = 0; at < all.size(); at += mine.size(), to += n)
         memcpy(to, &all[at], n);
