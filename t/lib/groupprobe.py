@@ -10,6 +10,7 @@ forked           children that leave the group, just exit, or use it: none waits
 leaves           rank 0 leaves as soon as its work is over, a hundred times: rank 1 gets what it has sent
 deserts          rank 0 destroys a group with a work in flight, of which rank 1 is told
 raises           rank 1 ends with an exception
+again            the group of all ranks is opened six times, while models that were trained by an earlier one live on
 """
 import datetime
 import itertools
@@ -448,6 +449,20 @@ def raises():
             raise ValueError("no such sample")
 
 
+def again():
+    models = []
+    for _ in range(6):
+        if os.environ["RANK"] == "0":
+            sum(map(float, map(str, range(3000000))))  # others look into the store before it
+        dist.init_process_group("ddp", timeout=datetime.timedelta(seconds=60))
+        models.append(wrapped("ddp"))
+        list(steps(models[-1], 1))
+        dist.barrier()
+        dist.destroy_process_group()
+    say(f"{len(models)} groups")
+
+
 torch.set_num_threads(1)
 {"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises,
- "unanswered": unanswered, "forked": forked, "leaves": leaves, "deserts": deserts}[sys.argv[1]](*sys.argv[2:])
+ "unanswered": unanswered, "forked": forked, "leaves": leaves, "deserts": deserts,
+ "again": again}[sys.argv[1]](*sys.argv[2:])

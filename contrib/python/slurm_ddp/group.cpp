@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include <pybind11/chrono.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/utils/pybind.h>
 
@@ -410,10 +411,14 @@ static void for_all_groups(const std::function<void(Group *)> &f)
         f(g);
 }
 
+/* A store outlives its groups, where something still holds one or torchrun has it: the keys of an earlier group of that
+ * name, which may be there, are others. All ranks count alike, since they open the same groups. */
 static c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                                        milliseconds timeout, const std::string &node, const std::string &name)
 {
-    return c10::make_intrusive<Group>(Members{store, "", node, name, rank, size, timeout, {}});
+    auto turn = store->add("turn/" + std::to_string(rank), 1);
+    auto own = c10::make_intrusive<c10d::PrefixStore>(std::to_string(turn), store);
+    return c10::make_intrusive<Group>(Members{own, "", node, name, rank, size, timeout, {}});
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
