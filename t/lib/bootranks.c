@@ -2,17 +2,12 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/door.h"
-#include "runtime/base/frame.h"
 #include "runtime/base/io.h"
-#include "runtime/base/notice.h"
 
 char bootranks_token[2 * BOOT_TOKEN_BYTES + 1];
 struct report *bootranks_report;
@@ -147,24 +142,6 @@ void bootranks_exchange(int rank, int size, struct report *r)
         for (int i = 0; i < 3 && r->rc == 0; i++)
             r->rc = check(b, values[i].key, q, values[i].n, &r->e);
     boot_leave(b, NULL);
-}
-
-int bootranks_guard(void)
-{
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return -1;
-    notice_heed(pair[1]);
-    return pair[0];
-}
-
-bool bootranks_has_told(int guard, const char *text)
-{
-    struct frame in = {0};
-    int kind;
-    size_t n;
-    bool is_there = frame_next(&in, guard, &kind, &n) == 1 && kind == DOOR_CAUSE && n == 4 + strlen(text);
-    return is_there && memcmp(in.bytes + FRAME_HEAD + 4, text, n - 4) == 0;
 }
 
 void bootranks_wait(boot_t *b, double timeout_s, struct report *r)

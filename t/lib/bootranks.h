@@ -42,8 +42,6 @@ void bootranks_assert_well(int size);
 
 int bootranks_put(boot_t *b, const char *key, int rank, size_t n, ddp_error_t *e); /* n bytes that tell the rank */
 void bootranks_wait(boot_t *b, double timeout_s, struct report *r);                /* a fence, reported */
-int bootranks_guard(void); /* its end of the connection by which this rank tells it things; -1: there is none */
-bool bootranks_has_told(int guard, const char *text); /* that, and nothing before it */
 bootranks_f bootranks_exchange;   /* values of several sizes, all checked */
 bootranks_f bootranks_waits;      /* opens, and waits for 50 ms */
 bootranks_f bootranks_only_opens;

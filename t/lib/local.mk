@@ -10,6 +10,7 @@ t_lib_libtest_a_SOURCES = \
 	%D%/golden.c %D%/golden.h \
 	%D%/machines.c %D%/machines.h \
 	%D%/machines_random.c \
+	%D%/guardend.c %D%/guardend.h \
 	%D%/memboot.c %D%/memboot.h \
 	%D%/placements.c %D%/placements.h \
 	%D%/ranks.c %D%/ranks.h \

@@ -12,7 +12,8 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/door.h"
-#include "runtime/base/notice.h"
+#include "runtime/base/frame.h"
+#include "t/lib/guardend.h"
 
 static const char death[] = "rank 7 (n4) exited with code 3";
 
@@ -50,12 +51,12 @@ static void one_is_late(int rank, int size, struct report *r)
 {
     (void)size;
     boot_t *b = join(r);
-    int guard = bootranks_guard();
+    int guard = guardend_open();
     uint64_t deadline = deadline_in(PATIENCE_S);
     while (rank == 0 && !r->may_go_on && deadline_left_ns(deadline) > 0)
         poll(NULL, 0, 1);
     bootranks_wait(b, rank == 0 ? PATIENCE_S : 0.05, r);
-    if (!bootranks_has_told(guard, r->e.text) || !strstr(r->e.text, "rank 0"))
+    if (!guardend_has(guard, 0, r->e.text))
         r->rc = -97;
     if (rank == 1) { /* what was given up stays so */
         ddp_error_t e;
@@ -74,7 +75,7 @@ static void one_hears_of_a_death(int rank, int size, struct report *r)
     bytes_put32(body, 7);
     memcpy(body + 4, death, sizeof death - 1);
     if (rank == size - 1)
-        frame_send(bootranks_guard(), DOOR_DEATH, body, 4 + sizeof death - 1);
+        frame_send(guardend_open(), DOOR_DEATH, body, 4 + sizeof death - 1);
     uint64_t deadline = deadline_in(PATIENCE_S);
     while (rank == 0 && !r->may_go_on && deadline_left_ns(deadline) > 0)
         poll(NULL, 0, 1);

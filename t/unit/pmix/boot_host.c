@@ -16,9 +16,10 @@
 #include "pmix/boot_wire.h"
 #include "runtime/base/address.h"
 #include "runtime/base/clock.h"
-#include "t/lib/bootranks.h"
+#include "t/lib/guardend.h"
 
 enum { SIZE = 3 };
+#define PATIENCE_S 30.0
 
 /* The first thing that a child does: it ends on its own where this process has ended or given it up. */
 static int receive_card(int fd, char *buf, size_t size, struct boot_join *j)
@@ -160,7 +161,7 @@ static int rank_of_many(int rank, int size, int fd)
     boot_t b = {0};
     struct boot_join j = {.who = "rank 0's boot server", .rank = rank, .size = size};
     ddp_error_t e = {0};
-    int guard = bootranks_guard();
+    int guard = guardend_open();
     if (receive_card(fd, buf, sizeof buf, &j) < 0)
         return 2;
     int rc = boot_local_join(&b, &j, deadline_in(PATIENCE_S), &e);
@@ -170,7 +171,7 @@ static int rank_of_many(int rank, int size, int fd)
     }
     if (rc < 0 && !strstr(e.text, "rank 0: boot server tcp:127.0.0.1:"))
         fprintf(stderr, "rank %d was told: %s\n", rank, e.text);
-    return rc == 0 ? 0 : strstr(e.text, "(ulimit -n)") && bootranks_has_told(guard, e.text) ? 1 : 2;
+    return rc == 0 ? 0 : strstr(e.text, "(ulimit -n)") && guardend_has(guard, 0, e.text) ? 1 : 2;
 }
 
 /* In a process of its own: a host of eight ranks that may open so many descriptors more. The exit code is all ranks',
@@ -181,7 +182,7 @@ static int serve_with_few(int n_more, bool is_hard)
 {
     enum { MANY = 8 };
     int card[MANY][2], codes = 0, lowest;
-    pid_t pid[MANY];
+    pid_t pid[MANY] = {0};
     for (int rank = 0; rank < MANY; rank++)
         if (pipe(card[rank]) == 0 && (pid[rank] = fork()) == 0)
             _exit(rank_of_many(rank, MANY, card[rank][0]));
@@ -195,7 +196,8 @@ static int serve_with_few(int n_more, bool is_hard)
     boot_host_t *h = boot_host_create(MANY, true, &e);
     if (!h) {
         for (int rank = 0; rank < MANY; rank++)
-            kill(pid[rank], SIGKILL);
+            if (pid[rank] > 0)
+                kill(pid[rank], SIGKILL);
         return strstr(e.text, "(ulimit -n)") ? NO_HOST : NO_HOST + 1;
     }
     size_t n = strlen(boot_host_card(h)) + 1;
