@@ -22,34 +22,6 @@
 #include "spank/guard.h"
 #include "spank/guard_process.h"
 
-static pid_t child_of(pid_t pid)
-{
-    char path[64];
-    int child = -1;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    FILE *f = fopen(path, "r");
-    if (!f || fscanf(f, "%d", &child) != 1)
-        child = -1;
-    if (f)
-        fclose(f);
-    assert_true(child > 0);
-    return child;
-}
-
-static void wait_state(pid_t pid, char want)
-{
-    char path[64], got = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    for (uint64_t until = deadline_in(20); got != want;) {
-        FILE *f = fopen(path, "r");
-        if (!f || fscanf(f, "%*d (%*[^)]) %c", &got) != 1)
-            got = 0;
-        if (f)
-            fclose(f);
-        assert_true(deadline_left_ns(until) > 0);
-    }
-}
-
 /* The guard's end is its program's: nothing of it holds the pipe. */
 static void wait_closed(struct task t)
 {
@@ -283,12 +255,9 @@ static void nothing_is_left_of_a_program_that_failed(void **state)
 
 static int fails_beside_one_that_saves(int out, void *arg)
 {
-    sigset_t term;
-    int signo;
     (void)arg;
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    sigprocmask(SIG_BLOCK, &term, NULL);
+    sigset_t term = task_blocks_term();
+    int signo;
     if (fork() > 0)
         return 3;
     alarm(40); /* if nobody tells it */
@@ -395,48 +364,17 @@ static void a_program_that_stands_still_is_named(void **state)
     (void)state;
     struct task t = task_start_heard(stops_itself, NULL, &err);
     task_read(t, &c, 1);
-    pid_t program = child_of(t.pid);
-    wait_state(program, 'T');
+    pid_t program = task_child(t);
+    task_wait_state(program, 'T');
     kill(program, SIGCONT); /* at once: nobody is told */
     task_read(t, &c, 1);
-    wait_state(program, 'T');
+    task_wait_state(program, 'T');
     task_read((struct task){.in = err}, line, sizeof want - 1);
     assert_string_equal(line, want);
     process_signal_tree(program, SIGTERM);
     int status = task_end(t);
     close(err);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-}
-
-static int stands_still_once(int out, void *arg)
-{
-    (void)arg;
-    (void)!write(out, "r", 1);
-    raise(SIGSTOP);
-    return 7;
-}
-
-/* Slurm's SIGTSTP, two seconds later SIGSTOP for all, and SIGCONT, which finds the program to have stood still for more
- * than GUARD_HALT_S, and the guard for less than it would take itself for stopped. */
-static void a_short_suspension_is_not_told(void **state)
-{
-    char c;
-    int err;
-    (void)state;
-    struct task t = task_start_heard(stands_still_once, NULL, &err);
-    task_read(t, &c, 1);
-    wait_state(child_of(t.pid), 'T');
-    usleep(2000000); /* this much time must pass: it is what is tested */
-    kill(t.pid, SIGSTOP);
-    usleep(1300000);
-    kill(t.pid, SIGCONT);
-    int status = task_end(t);
-    assert_int_equal(read(err, &c, 1), 1); /* of its end */
-    char line[256] = {c};
-    (void)!read(err, line + 1, sizeof line - 2);
-    close(err);
-    assert_null(strstr(line, "stopped"));
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
 static int lacks_memory(int out, void *arg)
@@ -530,7 +468,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(without_slurmstepd_both_end),
     cmocka_unit_test(without_a_process_no_program_follows),
     cmocka_unit_test(a_program_that_stands_still_is_named),
-    cmocka_unit_test(a_short_suspension_is_not_told),
     cmocka_unit_test(an_end_for_want_of_memory_is_said),
     cmocka_unit_test(it_is_small_and_holds_nothing),
 };

@@ -22,7 +22,6 @@
 #include "pmix/boot.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/door.h"
-#include "spank/guard.h"
 
 /* The guard has guards only when the program has ended. */
 static bool is_slow, is_asked_late, is_without;
@@ -451,12 +450,9 @@ static void it_is_lost_with_its_node(void **state)
 /* A shell over a program that saves: by SIGTERM to it alone the shell ends, and the other one goes on. */
 static int shell(int out, void *arg)
 {
-    sigset_t term;
-    int signo;
     (void)arg;
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    sigprocmask(SIG_BLOCK, &term, NULL);
+    sigset_t term = task_blocks_term();
+    int signo;
     if (fork() == 0) {
         alarm(20); /* before SIGKILL, if nobody tells it */
         (void)!write(out, "r", 1);
@@ -497,47 +493,6 @@ static void what_a_shell_has_left_hears_of_slurms_end(void **state)
     close(err);
 }
 
-static int fails_beside_one_that_saves_long(int out, void *arg)
-{
-    sigset_t term;
-    int signo;
-    (void)arg;
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    sigprocmask(SIG_BLOCK, &term, NULL);
-    if (task_generation > 0)
-        return 0;
-    if (fork() > 0)
-        return 3;
-    alarm(40); /* if nobody tells it */
-    sigwait(&term, &signo);
-    (void)!write(out, "t", 1);
-    for (int i = 0; i < 30; i++)
-        usleep(100000);
-    (void)!write(out, "s", 1);
-    return 0;
-}
-
-/* Slurm's SIGTSTP, two seconds later SIGSTOP for all, and SIGCONT when SIGKILL would have been due. */
-static void a_suspension_is_no_time_to_save(void **state)
-{
-    char c;
-    (void)state;
-    task_facts = &task_again;
-    struct task t = task_start(fails_beside_one_that_saves_long, NULL);
-    task_facts = &task_alone;
-    task_read(t, &c, 1);
-    kill(t.pid, SIGTSTP);
-    usleep(2000000); /* this much time must pass: it is what is tested */
-    kill(-t.pid, SIGSTOP);
-    usleep(GUARD_AGAIN_KILL_S * 1000000 - 1000000);
-    kill(-t.pid, SIGCONT);
-    task_read(t, &c, 1);
-    assert_int_equal(c, 's');
-    int status = task_end(t);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_program_hears_that_its_guard_is_alone),
     cmocka_unit_test(an_end_before_the_guard_looks_is_seen),
@@ -550,7 +505,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_stop_that_finds_no_program_is_the_nexts),
     cmocka_unit_test(it_is_lost_with_its_node),
     cmocka_unit_test(what_a_shell_has_left_hears_of_slurms_end),
-    cmocka_unit_test(a_suspension_is_no_time_to_save),
 };
 
 UNIT_MAIN(tests)

@@ -86,6 +86,43 @@ bool task_takes_orphans(void)
     return is_subreaper;
 }
 
+pid_t task_child(struct task t)
+{
+    char path[64];
+    int child = -1;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)t.pid, (int)t.pid);
+    FILE *f = fopen(path, "r");
+    if (!f || fscanf(f, "%d", &child) != 1)
+        child = -1;
+    if (f)
+        fclose(f);
+    assert_true(child > 0);
+    return child;
+}
+
+void task_wait_state(pid_t pid, char want)
+{
+    char path[64], got = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    for (uint64_t until = deadline_in(20); got != want;) {
+        FILE *f = fopen(path, "r");
+        if (!f || fscanf(f, "%*d (%*[^)]) %c", &got) != 1)
+            got = 0;
+        if (f)
+            fclose(f);
+        assert_true(deadline_left_ns(until) > 0);
+    }
+}
+
+sigset_t task_blocks_term(void)
+{
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, NULL);
+    return term;
+}
+
 int task_counts(int out, void *arg)
 {
     sigset_t s;

@@ -2,6 +2,7 @@
 #ifndef DDP_T_UNIT_SPANK_GUARD_TASK_H
 #define DDP_T_UNIT_SPANK_GUARD_TASK_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -29,8 +30,12 @@ struct task task_start(task_program_f *program, void *arg);
 struct task task_start_heard(task_program_f *program, void *arg, int *ret_err); /* its guard's lines: a pipe's end */
 void task_read(struct task t, void *buf, size_t n);
 int task_end(struct task t); /* waits for it: its status */
+pid_t task_child(struct task t);              /* its program */
+void task_wait_state(pid_t pid, char want); /* as /proc has it: 'T' stands still */
 
 /* ---- programs ---- */
+
+sigset_t task_blocks_term(void); /* SIGTERM, in this process; returns the set of it, for sigwait */
 
 int task_exits(int out, void *arg); /* with *(int *)arg */
 
