@@ -63,6 +63,8 @@ second_run srun -N2 hostname -I
 is "nodes have different addresses" "$(sort -u <<<"$out" | wc -l)" 2
 second_run srun -N2 readlink /proc/self/ns/net
 is "nodes have different network namespaces" "$(sort -u <<<"$out" | wc -l)" 2
+second_run srun -N2 bash -c 'sed -n "s/^nameserver //p" /etc/resolv.conf | xargs -rn1 ip route get 2>&1'
+unlike "no node waits for a name server that it cannot reach" "$out" " via "
 second_run srun -N2 grep Cpus_allowed_list /proc/self/status
 is "with --no-affinity tasks run on all CPUs" "$(sort -u <<<"$out")" "$(grep Cpus_allowed_list /proc/self/status)"
 second_run srun --mpi=$mpi -N2 -n4 printenv $rank
