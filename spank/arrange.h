@@ -14,7 +14,7 @@
 
 #include "spank/board.h"
 #include "spank/keys/keys.h"
-#include "spank/step.h"
+#include "spank/step/step.h"
 #include "topology/placement.h"
 #include "topology/show.h"
 

@@ -9,7 +9,7 @@
 
 #include "runtime/base/door.h"
 #include "runtime/base/num.h"
-#include "spank/guards.h"
+#include "spank/guards/guards.h"
 
 struct maker {
     const struct step *step;

@@ -21,9 +21,9 @@
 
 #include "spank/keys/keys.h"
 #include "spank/launcher.h"
-#include "spank/port.h"
-#include "spank/seats.h"
-#include "spank/step.h"
+#include "spank/net/port.h"
+#include "spank/step/seats.h"
+#include "spank/step/step.h"
 
 #define ENVIRONMENT_VARS_MAX 32
 #define ENVIRONMENT_WARNINGS_MAX 8

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "spank/guards.h"
+#include "spank/guards/guards.h"
 
 #define TRIES 64 /* for each generation */
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "spank/hostlist.h"
+#include "spank/step/hostlist.h"
 
 /* The node of task 0 of a step of one component; *ret_is_even: each node has as many tasks, in a row, and the nodes
  * follow each other so. 0, or -1: Slurm does not say. Waits as long as srun waits for any answer (MessageTimeout in

@@ -1,62 +1,63 @@
 # spank: all but plugin.c and layout.c is free of Slurm, so that the unit tests need none
 noinst_LTLIBRARIES += libspankcore.la
 libspankcore_la_SOURCES = \
-	%D%/activity.c %D%/activity.h \
 	%D%/affinity.c %D%/affinity.h \
 	%D%/arrange.c %D%/arrange.h \
 	%D%/board.c %D%/board.h \
 	%D%/cmdline.c %D%/cmdline.h \
-	%D%/death.c %D%/death.h \
 	%D%/environment.c %D%/environment.h \
 	%D%/environment_renew.c \
-	%D%/gather.c %D%/gather.h \
-	%D%/gather_fold.c \
-	%D%/gather_impl.h \
-	%D%/gather_send.c \
-	%D%/gather_server.c \
-	%D%/guard.c %D%/guard.h \
-	%D%/guard_activity.c \
-	%D%/guard_child.c %D%/guard_child.h \
-	%D%/guard_death.c \
-	%D%/guard_door.c %D%/guard_door.h \
-	%D%/guard_impl.h \
-	%D%/guard_process.c %D%/guard_process.h \
-	%D%/guard_halt.c %D%/guard_halt.h \
-	%D%/guard_record.c %D%/guard_record.h \
-	%D%/guard_srun.c \
-	%D%/guard_stop.c %D%/guard_stop.h \
-	%D%/guard_waits.c %D%/guard_waits.h \
-	%D%/guard_watch.c \
-	%D%/guards.c %D%/guards.h \
-	%D%/guards_ask.c \
-	%D%/guards_beat.c \
-	%D%/guards_calls.c \
-	%D%/guards_impl.h \
-	%D%/guards_join.c \
-	%D%/guards_link.c \
-	%D%/guards_news.c \
-	%D%/guards_nodes.c \
-	%D%/guards_plan.c \
-	%D%/guards_proof.c %D%/guards_proof.h \
-	%D%/guards_roll.c \
-	%D%/guards_round.c \
-	%D%/guards_suspect.c \
 	%D%/hiding.c %D%/hiding.h \
-	%D%/hostlist.c %D%/hostlist.h \
-	%D%/hostlist_compress.c \
 	%D%/launcher.c %D%/launcher.h \
-	%D%/lifeline.c %D%/lifeline.h %D%/lifeline_impl.h \
-	%D%/lifeline_serve.c \
-	%D%/listen.c %D%/listen.h \
-	%D%/moves.c %D%/moves.h \
 	%D%/mpi.c %D%/mpi.h \
 	%D%/nccl.c %D%/nccl.h \
-	%D%/port.c %D%/port.h \
 	%D%/prepare.c %D%/prepare.h \
-	%D%/seats.c %D%/seats.h \
-	%D%/step.c %D%/step.h \
 	%D%/task.c %D%/task.h \
-	%D%/watchdog.c %D%/watchdog.h
+	%D%/watchdog.c %D%/watchdog.h \
+	%D%/gather/fold.c \
+	%D%/gather/gather.c %D%/gather/gather.h \
+	%D%/gather/impl.h \
+	%D%/gather/send.c \
+	%D%/gather/server.c \
+	%D%/guard/activity.c \
+	%D%/guard/child.c %D%/guard/child.h \
+	%D%/guard/death.c \
+	%D%/guard/door.c %D%/guard/door.h \
+	%D%/guard/guard.c %D%/guard/guard.h \
+	%D%/guard/halt.c %D%/guard/halt.h \
+	%D%/guard/impl.h \
+	%D%/guard/process.c %D%/guard/process.h \
+	%D%/guard/record.c %D%/guard/record.h \
+	%D%/guard/srun.c \
+	%D%/guard/stop.c %D%/guard/stop.h \
+	%D%/guard/waits.c %D%/guard/waits.h \
+	%D%/guard/watch.c \
+	%D%/guards/activity.c %D%/guards/activity.h \
+	%D%/guards/ask.c \
+	%D%/guards/beat.c \
+	%D%/guards/calls.c \
+	%D%/guards/death.c %D%/guards/death.h \
+	%D%/guards/guards.c %D%/guards/guards.h \
+	%D%/guards/impl.h \
+	%D%/guards/join.c \
+	%D%/guards/link.c \
+	%D%/guards/news.c \
+	%D%/guards/nodes.c \
+	%D%/guards/plan.c \
+	%D%/guards/proof.c %D%/guards/proof.h \
+	%D%/guards/roll.c \
+	%D%/guards/round.c \
+	%D%/guards/suspect.c \
+	%D%/net/lifeline.c %D%/net/lifeline.h \
+	%D%/net/lifeline_impl.h \
+	%D%/net/lifeline_serve.c \
+	%D%/net/listen.c %D%/net/listen.h \
+	%D%/net/port.c %D%/net/port.h \
+	%D%/step/hostlist.c %D%/step/hostlist.h \
+	%D%/step/hostlist_compress.c \
+	%D%/step/moves.c %D%/step/moves.h \
+	%D%/step/seats.c %D%/step/seats.h \
+	%D%/step/step.c %D%/step/step.h
 libspankcore_la_LIBADD = libkeys.la libstack.la libtopology.la librecord.la librecordread.la libsched.la libbase.la \
 	$(JANSSON_LIBS)
 EXTRA_DIST += %D%/ddp.map

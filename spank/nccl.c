@@ -15,7 +15,7 @@
 
 #include "runtime/base/io.h"
 #include "runtime/base/resolve.h"
-#include "spank/hostlist.h"
+#include "spank/step/hostlist.h"
 
 #define CONF_BYTES_MAX 65536
 

@@ -12,12 +12,12 @@
 #include "runtime/sched/requeue.h"
 #include "spank/cmdline.h"
 #include "spank/environment.h"
-#include "spank/gather.h"
-#include "spank/guards.h"
+#include "spank/gather/gather.h"
+#include "spank/guards/guards.h"
 #include "spank/hiding.h"
 #include "spank/keys/stop_key.h"
-#include "spank/lifeline.h"
 #include "spank/mpi.h"
+#include "spank/net/lifeline.h"
 #include "spank/task.h"
 
 #define PMIX_SLURM "slurm.pmix." /* how Slurm begins a step's PMIX_NAMESPACE */

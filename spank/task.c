@@ -15,10 +15,10 @@
 #include "runtime/base/plain.h"
 #include "spank/affinity.h"
 #include "spank/arrange.h"
-#include "spank/gather.h"
+#include "spank/gather/gather.h"
 #include "spank/keys/site.h"
-#include "spank/listen.h"
 #include "spank/nccl.h"
+#include "spank/net/listen.h"
 #include "spank/watchdog.h"
 #include "topology/cache.h"
 

@@ -7,7 +7,7 @@
 
 #include "spank/board.h"
 #include "spank/environment.h"
-#include "spank/guards.h"
+#include "spank/guards/guards.h"
 #include "spank/keys/keys.h"
 #include "spank/launcher.h"
 

@@ -69,5 +69,5 @@ planted $man/spank_ddp.8 's/bind=auto|none|print$/bind=auto|none/' \
 planted $man/ddp.json.5 's/^Default: 29999\./Default: 30000./' "ddp.json.5: setting port_max is "
 planted $man/ddp.json.5 's/^\.It Cm verbose/.It Cm new\nNew.\n&/' "ddp.json.5: setting new is unknown"
 planted spank/environment.c 's/"GROUP_RANK"/"NEW_RANK"/' "spank_ddp.8: variable NEW_RANK is missing"
-planted spank/step.h 's/"SLURM_DDP_FIRST_NODE"/"SLURM_DDP_NEW"/' "spank_ddp.8: variable SLURM_DDP_NEW is missing"
+planted spank/step/step.h 's/"SLURM_DDP_FIRST_NODE"/"SLURM_DDP_NEW"/' "spank_ddp.8: variable SLURM_DDP_NEW is missing"
 done_testing

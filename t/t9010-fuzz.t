@@ -22,7 +22,7 @@ archive() {
 ok "the rooms are compiled" archive topology "$top_srcdir"/topology/*.c
 for room in base ckpt record; do ok "... $room" archive $room "$top_srcdir/runtime/$room"/*.c; done
 ok "... what shows runs" archive report "$top_srcdir"/runtime/cli/report_*.c
-ok "... lists" archive lists "$top_srcdir"/spank/{hostlist,step}.c
+ok "... lists" archive lists "$top_srcdir"/spank/step/{hostlist,step}.c
 
 build() { # TARGET OPTION...
     clang -fsanitize=fuzzer "${flags[@]}" "${packages[@]}" "${@:2}" "$top_srcdir/t/fuzz/$1.c" \

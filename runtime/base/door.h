@@ -1,4 +1,4 @@
-/* door.h - where a program finds its guard (spank/guard.h), and what they say: an abstract unix socket, whose name the
+/* door.h - where a program finds its guard (spank/guard), and what they say: an abstract unix socket, whose name the
  * guard's plugin gives to the program in DOOR_VARIABLE. Both look at the other's user. The program begins with
  * DOOR_HELLO, a group of another framework in it (pmix/boot.h: boot_given) with DOOR_HELLO_GROUP: that gets neither
  * card nor memory. Then both send frames (frame.h). Pure.
@@ -32,9 +32,9 @@
 enum door_kind { DOOR_WELCOME, DOOR_CARD, DOOR_DEATH, DOOR_CAUSE, DOOR_KEEP };
 
 #define DOOR_OF_RANK "rank"
-#define DOOR_OF_NODE "node" /* where guards of a node find its leader (spank/guards.h) */
+#define DOOR_OF_NODE "node" /* where guards of a node find its leader (spank/guards/guards.h) */
 
-/* The name of a socket of a step's guards, which only who has the step's token (spank/guards.h) knows before somebody
+/* The name of a socket of a step's guards, which only who has the step's token (guards/guards.h) knows before somebody
  * listens there; those that he sees say nothing of others. Returns buf. */
 const char *door_name(const char *token, const char *whose, int number, char buf[DOOR_NAME_MAX]);
 

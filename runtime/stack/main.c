@@ -1,5 +1,5 @@
 /* main.c - ddp-waits: in which call some processes, of one task, wait for others; says on stdout what answer.h has. A
- * guard (spank/guard_waits.c) may read their memory where this one may not, and gives it descriptors of /proc/PID/mem,
+ * guard (spank/guard/waits.c) may read their memory where this one may not, and gives it descriptors of /proc/PID/mem,
  * and what threads_list has made as stdin. */
 #include "config.h"
 

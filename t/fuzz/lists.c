@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spank/hostlist.h"
-#include "spank/step.h"
+#include "spank/step/hostlist.h"
+#include "spank/step/step.h"
 #include "t/fuzz/fuzz.h"
 #include "topology/cpus.h"
 #include "topology/devices.h"

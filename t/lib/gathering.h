@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "spank/gather_impl.h"
+#include "spank/gather/impl.h"
 
 #define PATIENCE_S 20.0
 

@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "spank/activity.h"
-#include "spank/guard_process.h"
+#include "spank/guard/process.h"
+#include "spank/guards/activity.h"
 
 #define S 1000000000ull
 

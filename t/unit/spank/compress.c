@@ -1,6 +1,6 @@
 #include "t/unit/unit.h"
 
-#include "spank/hostlist.h"
+#include "spank/step/hostlist.h"
 
 #define NAMES_MAX 64
 

@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-#include "spank/death.h"
+#include "spank/guards/death.h"
 
 #define EXIT(code) ((code) << 8)
 #define CORE 0x80

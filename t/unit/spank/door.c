@@ -18,7 +18,7 @@
 #include "runtime/base/frame.h"
 #include "runtime/base/io.h"
 #include "runtime/base/notice.h"
-#include "spank/guard_impl.h"
+#include "spank/guard/impl.h"
 
 static const char said[] = "rank 0 (n1) aborted: no such sample";
 static guard_door_t *door; /* of rank 1 of 2, where a test opens no other */

@@ -2,9 +2,9 @@
 #include "t/unit/spank/vars.h"
 
 #include "spank/environment.h"
-#include "spank/guards.h"
-#include "spank/port.h"
-#include "spank/step.h"
+#include "spank/guards/guards.h"
+#include "spank/net/port.h"
+#include "spank/step/step.h"
 
 /* As a task of ours would see it: the variables of environment_make on top of v's. */
 static struct environment make_with(struct vars *v, const char *option, struct environment_place place)

@@ -1,6 +1,6 @@
 #include "t/unit/unit.h"
 
-#include "spank/gather.h"
+#include "spank/gather/gather.h"
 
 static void folds_to(const struct gather_report *reports, size_t n, const char *want)
 {

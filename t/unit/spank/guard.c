@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "spank/guard.h"
-#include "spank/guard_process.h"
+#include "spank/guard/guard.h"
+#include "spank/guard/process.h"
 
 /* The guard's end is its program's: nothing of it holds the pipe. */
 static void wait_closed(struct task t)

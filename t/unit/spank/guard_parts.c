@@ -13,8 +13,8 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "spank/guard_impl.h"
-#include "spank/guard_process.h"
+#include "spank/guard/impl.h"
+#include "spank/guard/process.h"
 
 static void a_halt_is_told_once_and_so_is_its_end(void **state)
 {

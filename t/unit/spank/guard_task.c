@@ -9,7 +9,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "spank/guard.h"
+#include "spank/guard/guard.h"
 
 const struct guards_facts task_alone = {.rank = 3, .local_size = 1, .n_nodes = 1, .name = "n2",
                                         .ends_step = true, .join_s = GUARDS_JOIN_S};

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "spank/guards.h"
+#include "spank/guards/guards.h"
 #include "t/unit/unit.h"
 
 /* What a program does, with the writing end of a pipe to the test; what it returns is its exit code. */

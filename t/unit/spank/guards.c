@@ -15,7 +15,7 @@
 #include "runtime/base/door.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/lobby.h"
-#include "spank/guards_proof.h"
+#include "spank/guards/proof.h"
 
 static void one_death_is_told_to_all_and_said_once(void **state)
 {

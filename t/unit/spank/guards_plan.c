@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "spank/guards.h"
-#include "spank/lifeline.h"
+#include "spank/guards/guards.h"
+#include "spank/net/lifeline.h"
 
 static const char *users_port, *option = "on", *uneven; /* the last: what srun says of the layout */
 static const struct {

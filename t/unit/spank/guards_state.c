@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "spank/guards_impl.h"
+#include "spank/guards/impl.h"
 
 enum { NODES = 5, SPARES = 2 };
 

@@ -1,7 +1,7 @@
 #include "t/unit/unit.h"
 
 #include "runtime/base/clock.h"
-#include "spank/hostlist.h"
+#include "spank/step/hostlist.h"
 
 static int append(const char *host, void *arg)
 {

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "spank/guard_impl.h"
-#include "spank/lifeline.h"
+#include "spank/guard/impl.h"
+#include "spank/net/lifeline.h"
 
 static const char right[] = "000102030405060708090a0b0c0d0e0f00";
 static char port[8];

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "spank/guards.h"
+#include "spank/guards/guards.h"
 #include "t/unit/unit.h"
 
 enum { MEMBERS_MAX = 80 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spank/moves.h"
+#include "spank/step/moves.h"
 
 static void one_line_says_who_goes_and_who_comes(void **state)
 {

@@ -1,7 +1,7 @@
 /* Which port a step meets at: what nobody else can know, and who never meets whom. */
 #include "t/unit/unit.h"
 
-#include "spank/port.h"
+#include "spank/net/port.h"
 
 static const struct port_range usual = {20000, 29999};
 

@@ -1,7 +1,7 @@
 /* What two guards of a step show each other, and what somebody in between can make of it. */
 #include "t/unit/unit.h"
 
-#include "spank/guards_proof.h"
+#include "spank/guards/proof.h"
 
 static const char token[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 static const char other[] = "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";

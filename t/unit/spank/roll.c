@@ -11,7 +11,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "spank/guards_impl.h"
+#include "spank/guards/impl.h"
 
 #define EXIT(code) ((code) << 8)
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "spank/seats.h"
+#include "spank/step/seats.h"
 
 #define NODES_MAX 12
 

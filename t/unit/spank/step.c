@@ -2,7 +2,7 @@
 #include "t/unit/spank/vars.h"
 
 #include "runtime/base/clock.h"
-#include "spank/step.h"
+#include "spank/step/step.h"
 
 #define OWN_NODES 2 /* of the task's component; plain_step has no others */
 

@@ -15,8 +15,8 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
-#include "spank/guard.h"
-#include "spank/guard_stop.h"
+#include "spank/guard/guard.h"
+#include "spank/guard/stop.h"
 #include "t/lib/folder.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

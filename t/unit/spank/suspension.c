@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "spank/guard.h"
+#include "spank/guard/guard.h"
 
 #define STEP_US 2000000 /* between the two signals; this much time must pass: it is what is tested */
 
