@@ -88,6 +88,10 @@ t_lib_peers_LDADD =
 # times the placement; no test
 t_lib_placebench_SOURCES = %D%/placebench.c
 
+# the guards of many nodes
+check_PROGRAMS += %D%/guardscale
+t_lib_guardscale_SOURCES = %D%/guardscale.c
+
 # for t0009: the tables of settings, as the manual pages must have them
 check_PROGRAMS += %D%/settings
 t_lib_settings_SOURCES = %D%/settings.c
