@@ -66,24 +66,23 @@ const struct knob ddp_keys[KEY_COUNT] = {
 const enum ddp_key keys_of_step[KEYS_OF_STEP] = {KEY_GUARD, KEY_MIN_NODES, KEY_REQUEUE,  KEY_RESTARTS,
                                                  KEY_SPARES, KEY_STOP,     KEY_STOP_CODE};
 
-/* "bind, interface, ...": the first n keys of the table. Returns buf. */
-static const char *list_keys(size_t n, char *buf, size_t size)
+int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *cure, ddp_error_t *errp)
 {
-    size_t used = 0;
-    buf[0] = 0;
-    for (size_t i = 0; i < n && used < size; i++)
-        used += (size_t)snprintf(buf + used, size - used, "%s%s", i ? ", " : "", ddp_keys[i].name);
-    return buf;
-}
-
-int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp)
-{
-    char all[200], meant[80];
+    char meant[80];
     struct nearest near = nearest_to(name, 2);
     for (size_t i = 0; i < n; i++)
         nearest_try(&near, ddp_keys[i].name);
-    return error_set(errp, domain, EINVAL, "%s: unknown key \"%.32s\"%s %s%s", source, name,
-                     nearest_text(&near, ";", meant, sizeof meant), use, list_keys(n, all, sizeof all));
+    return error_set(errp, domain, EINVAL, "%s: unknown key \"%.32s\"%s %s", source, name,
+                     nearest_text(&near, ";", meant, sizeof meant), cure);
+}
+
+static int unknown_item(const char *name, const char *source, ddp_error_t *errp)
+{
+    char cure[200] = "use on, off or one of ";
+    size_t used = strlen(cure);
+    for (size_t i = 0; i < KEY_USER_COUNT && used < sizeof cure; i++)
+        used += (size_t)snprintf(cure + used, sizeof cure - used, "%s%s", i ? ", " : "", ddp_keys[i].name);
+    return keys_unknown(name, KEY_USER_COUNT, DDP_E_USAGE, source, cure, errp);
 }
 
 static int set_mode(struct keys *o, enum ddp_mode mode, const char *source, ddp_error_t *errp)
@@ -107,7 +106,7 @@ static int parse_item(char *item, const char *source, struct keys *o, ddp_error_
     const struct knob *k = knob_split(ddp_keys, KEY_USER_COUNT, item, &value);
     if (!k) {
         item[strcspn(item, "=")] = 0;
-        return keys_unknown(item, KEY_USER_COUNT, DDP_E_USAGE, source, "use on, off or one of ", errp);
+        return unknown_item(item, source, errp);
     }
     if (!value && k->type != KNOB_BOOL) {
         char range[64];

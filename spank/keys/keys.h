@@ -95,7 +95,7 @@ bool keys_are_elastic(const struct keys *o);
 const char *keys_help(char *buf, size_t size);
 
 /* Sets the error for `name`, which is none of the first n keys of the table. The error names the source and the nearest
- * key, and lists the keys after the words `use` ("the keys are "). Returns -1. */
-int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *use, ddp_error_t *errp);
+ * key, and ends with `cure`, which says where the keys are. Returns -1. */
+int keys_unknown(const char *name, size_t n, int domain, const char *source, const char *cure, ddp_error_t *errp);
 
 #endif

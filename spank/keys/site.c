@@ -58,7 +58,7 @@ static const char *value_text(const struct knob *k, const json_t *v, char *buf, 
     case KNOB_DOUBLE:
         if (!json_is_number(v))
             return NULL;
-        snprintf(buf, size, "%.17g", json_number_value(v));
+        snprintf(buf, size, "%.15g", json_number_value(v));
         return buf;
     case KNOB_ENUM:
     case KNOB_STRING:
@@ -73,7 +73,7 @@ static int parse_key(const char *name, const json_t *v, const char *source, stru
     char text[64];
     const struct knob *k = knob_find(ddp_keys, KEY_COUNT, name);
     if (!k || strcmp(k->name, name))
-        return keys_unknown(name, KEY_COUNT, DDP_E_DATA, source, "the keys are ", errp);
+        return keys_unknown(name, KEY_COUNT, DDP_E_DATA, source, "ddp.json(5) lists them", errp);
     const char *value = value_text(k, v, text, sizeof text);
     if (!value)
         return error_set(errp, DDP_E_DATA, EINVAL, "%s: %s: must be %s", source, name, type_name[k->type]);

@@ -47,6 +47,7 @@ static void bad_options_are_named(void **state)
         {"", "empty item"},       {"on,", "empty item"},     {"on,,verbose", "empty item"}, {"on,off", "together"},
         {"bnd=none", "did you mean bind?"},                  {"verbos", "did you mean verbose?"},
         {"zzzzzz=1", "one of bind, guard, interface"},         {"enabled=off", "unknown key"},
+        {"a-name-that-is-as-long-as-32-may=1", "stop_code, timeout, topo, verbose"},
         {"DDP_BIND=none", "unknown key"},                    {"bind", "bind=auto|none"},    {"bind=", "auto|none"},
         {"bind=Auto", "auto|none"},                          {"port=80", "1024..65535"},
         {"port=70000", "1024..65535"},                       {"port=0x5000", "1024..65535"},
@@ -147,7 +148,9 @@ static void site_file_is_strict(void **state)
     parse_site("{} {}", "/etc/ddp.json:1: not JSON");
     parse_site("[]", "one JSON object");
     parse_site("{\n\n \"bnd\": 1}", "/etc/ddp.json:3: unknown key \"bnd\", did you mean bind?");
-    parse_site("{\n \"DDP_BIND\": \"none\"}", "/etc/ddp.json:2: unknown key \"DDP_BIND\"");
+    parse_site("{\n \"DDP_BIND\": \"none\"}", "/etc/ddp.json:2: unknown key \"DDP_BIND\"; ddp.json(5) lists them");
+    parse_site("{\"guard_silnt\": 9}", "\"guard_silnt\", did you mean guard_silent? ddp.json(5) lists them");
+    parse_site("{\"timeout\": 0.05}", ":1: timeout: 0.05 is not allowed; it may be 0.1..86400");
     parse_site("{\"verbose\":\n \"on\"}", "/etc/ddp.json:1: verbose: must be true or false");
     parse_site("{\"omp\": \"4\"}", "omp: must be a whole number");
     parse_site("{\"omp\": 4.5}", "omp: must be a whole number");
