@@ -105,7 +105,8 @@ unlike "... nothing else" "$out" "$esc"
 run "$train" "${small[@]}" --steps 150 --log-every 10
 is "... as many as one says" "$(grep -c ' lr ' <<<"$out")" 16
 
-run "$train" "${small[@]}" --steps 20 --quiet --val-every 10 --ckpt "$tmp/quiet" --ckpt-every 7
+run "$train" "${small[@]}" --steps 20 --quiet --val-every 10 --ckpt "$tmp/quiet" --ckpt-every 7 \
+    --ddp-record="$tmp/quiet.jsonl"
 like "--quiet: the last result" "$rc$err $(wc -l <<<"$out") $out" '^0 1 step 20/20 val loss [0-9.]+$'
 terminal 80 "$train" "${small[@]}" --steps 20 --quiet --print-hash
 like "... on a terminal, too, and what was asked for" "$(tr -d '\r' <<<"$out")" \

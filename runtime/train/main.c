@@ -259,7 +259,7 @@ static int evaluate(ddp_t *d, const struct job *j, ddp_error_t *errp)
 }
 
 /* What the run's time was worth, its restarts and requeues included, where it keeps a record. */
-static int say_goodput(ddp_t *d, ddp_error_t *errp)
+static int say_goodput(ddp_t *d, bool is_quiet, ddp_error_t *errp)
 {
     struct ddp_checkpoint_status before = {0}, after = {0};
     const char *line;
@@ -267,7 +267,7 @@ static int say_goodput(ddp_t *d, ddp_error_t *errp)
     if (ddp_goodput(d, &line, errp) < 0)
         return -1;
     ddp_checkpoint_status(d, &after);
-    if (line)
+    if (line && !is_quiet)
         puts(line);
     if (strcmp(before.warning, after.warning))
         complain(ddp_world(d), after.warning);
@@ -308,7 +308,7 @@ static int train(ddp_t *d, struct job *j, const struct ddp_device *device, ddp_e
                 o->ckpt ? ", with a checkpoint: run the same again to go on" : "");
     if (ddp_requeue_note(d))
         fprintf(stderr, "train: %s\n", ddp_requeue_note(d));
-    if ((o->print_hash && print_hash(d, j, errp) < 0) || say_goodput(d, errp) < 0)
+    if ((o->print_hash && print_hash(d, j, errp) < 0) || say_goodput(d, o->quiet, errp) < 0)
         return -1;
     return !stopped ? EXIT_SUCCESS : o->ckpt ? DDP_EXIT_STOPPED : 128 + last.stop_signal;
 }
