@@ -29,8 +29,9 @@ is "they say what the code does" "$rc:$out$err" "0:"
 
 copy() {
     rm -rf "$tmp/tree" && mkdir -p "$tmp/tree/doc" "$tmp/tree/runtime"
-    cp -r "$top_srcdir/doc/man" "$tmp/tree/doc/"
+    cp -r "$top_srcdir/doc/man" "$top_srcdir/doc/user.md" "$tmp/tree/doc/"
     cp -r "$top_srcdir/spank" "$tmp/tree/"
+    cp -r "$top_srcdir/runtime/base" "$tmp/tree/runtime/"
     cp "$top_srcdir/runtime/ddp.h" "$tmp/tree/runtime/"
     chmod -R u+w "$tmp/tree"
 }
@@ -70,4 +71,6 @@ planted $man/ddp.json.5 's/^Default: 29999\./Default: 30000./' "ddp.json.5: sett
 planted $man/ddp.json.5 's/^\.It Cm verbose/.It Cm new\nNew.\n&/' "ddp.json.5: setting new is unknown"
 planted spank/environment.c 's/"GROUP_RANK"/"NEW_RANK"/' "spank_ddp.8: variable NEW_RANK is missing"
 planted spank/step/step.h 's/"SLURM_DDP_FIRST_NODE"/"SLURM_DDP_NEW"/' "spank_ddp.8: variable SLURM_DDP_NEW is missing"
+planted runtime/base/door.h 's/"DDP_GUARD_DOOR"/"DDP_NEW_DOOR"/' "spank_ddp.8: variable DDP_NEW_DOOR is missing"
+planted doc/user.md 's/`GROUP_RANK`/`NEW_RANK`/' "user.md: GROUP_RANK, which a task gets, is missing"
 done_testing
