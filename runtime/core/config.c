@@ -24,10 +24,11 @@ static const enum config_scope scope_of[] = {CONFIG_SETTINGS(SCOPE)};
 #define N_KNOBS (sizeof config_knobs / sizeof *config_knobs)
 const size_t config_n_knobs = N_KNOBS;
 
-/* The plugin's keys, which a user may set as variables, too; without DDP_RESTARTS, beside which every task has
- * DDP_RESTART, and DDP_STOP, beside which a program may well have a DDP_STEP. */
-static const char *const plugins[] = {"DDP_BIND", "DDP_GUARD", "DDP_MPI",  "DDP_OMP",
-                                      "DDP_PORT", "DDP_RESV_PORTS", "DDP_TOPO", "DDP_VERBOSE"};
+/* The plugin's keys, which a user may set as variables, too, and DDP_RESTART, which every task has beside DDP_RESTARTS;
+ * without DDP_STOP, beside which a program may well have a DDP_STEP, and DDP_MIN_NODES (DDP_MAX_NODES). */
+static const char *const plugins[] = {
+    "DDP_BIND", "DDP_GUARD", "DDP_MPI", "DDP_OMP", "DDP_PORT", "DDP_RESTART", "DDP_RESTARTS", "DDP_RESV_PORTS",
+    "DDP_SPARES", "DDP_STOP_CODE", "DDP_TOPO", "DDP_VERBOSE"};
 
 static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
 {
