@@ -363,6 +363,8 @@ static void take_rest(struct guard *g, int signo)
     bool is_lost = g->f.is_elastic && death_is_nodes(&g->said);
     if (signo == SIGTSTP && g->guards)
         guards_expect_rest(g->guards);
+    else if (g->rests_at && g->guards)
+        guards_expect_wake(g->guards);
     g->rests_at = signo == SIGTSTP ? now : 0;
     if (signo == SIGTSTP || is_lost)
         return;

@@ -65,30 +65,49 @@ void beat_look(guards_t *g)
 void guards_expect_rest(guards_t *g)
 {
     g->rest_until = deadline_in(REST_S);
-    g->beat_at = 0;
+    g->beat_at = g->woken_at = 0;
+}
+
+void guards_expect_wake(guards_t *g)
+{
+    g->woken_at = clock_ns();
 }
 
 void beat_hear(struct link *l, int what)
 {
     if (what == TOLD_BEAT || what == TOLD_REST)
-        l->rests = what == TOLD_REST;
+        l->rests_at = what == TOLD_REST ? clock_ns() : 0;
+}
+
+static uint64_t later(uint64_t when, double s)
+{
+    return when + (uint64_t)(s * NS_PER_S);
+}
+
+/* It may stand still, until Slurm has had the time to wake it, too. What it tells long after this node has been woken
+ * is another suspension, which this node does not know of yet. */
+static bool may_rest(const guards_t *g, const struct link *l)
+{
+    bool is_over = g->woken_at && l->rests_at < later(g->woken_at, REST_S) &&
+                   g->looked_at > later(g->woken_at, g->f.wake_s);
+    return l->rests_at && !is_over;
 }
 
 /* Whether anything is to be heard of it: not of those that have gone by themselves. */
-static bool is_heard(const struct link *l)
+static bool is_heard(const guards_t *g, const struct link *l)
 {
-    return l && l->is_remote && !l->is_over && !l->rests;
+    return l && l->is_remote && !l->is_over && !may_rest(g, l);
 }
 
-static bool is_silent(const struct link *l, uint64_t now, int s)
+static bool is_silent(const guards_t *g, const struct link *l, uint64_t now, int s)
 {
-    return is_heard(l) && now > l->heard && now - l->heard > (uint64_t)s * NS_PER_S;
+    return is_heard(g, l) && now > l->heard && now - l->heard > (uint64_t)s * NS_PER_S;
 }
 
 /* Of a node that only then is lost: once, until it speaks again. Of the node above one of those below it tells. */
 static void note(guards_t *g, struct link *l, uint64_t now)
 {
-    bool is_quiet = is_silent(l, now, GUARDS_SAY_SILENT_S) && g->f.silent_s > GUARDS_SAY_SILENT_S;
+    bool is_quiet = is_silent(g, l, now, GUARDS_SAY_SILENT_S) && g->f.silent_s > GUARDS_SAY_SILENT_S;
     if (is_quiet && !l->is_quiet && (l != g->above || g->is_teller))
         news_add(g, "warning: node %.64s (rank %d) has been silent for %d s, and is given %d s", l->name,
                  l->rank, GUARDS_SAY_SILENT_S, g->f.silent_s);
@@ -114,9 +133,9 @@ bool beat_step(guards_t *g)
     return true;
 }
 
-static void count(const struct link *l, uint64_t since, int *n, int *n_heard)
+static void count(const guards_t *g, const struct link *l, uint64_t since, int *n, int *n_heard)
 {
-    if (!is_heard(l))
+    if (!is_heard(g, l))
         return;
     ++*n;
     *n_heard += l->heard > since;
@@ -126,7 +145,7 @@ bool beat_misses_one(const guards_t *g)
 {
     bool is_late = false;
     for (const struct link *l = g->below; l && !is_late; l = l->next)
-        is_late = is_silent(l, g->looked_at, LATE_S);
+        is_late = is_silent(g, l, g->looked_at, LATE_S);
     return is_late && g->f.silent_s <= SOON_S;
 }
 
@@ -136,8 +155,8 @@ bool beat_hears_none(const guards_t *g)
     uint64_t since = g->looked_at - (uint64_t)((g->f.silent_s - 1.2 * BEAT_S) * NS_PER_S);
     int n = 0, n_heard = 0;
     for (const struct link *l = g->below; l; l = l->next)
-        count(l, since, &n, &n_heard);
-    count(g->above, since, &n, &n_heard);
+        count(g, l, since, &n, &n_heard);
+    count(g, g->above, since, &n, &n_heard);
     return n > 1 && n_heard == 0;
 }
 
@@ -146,10 +165,10 @@ bool beat_hears_none(const guards_t *g)
 struct link *beat_silent(guards_t *g)
 {
     uint64_t now = g->looked_at;
-    if (is_silent(g->above, now, g->f.silent_s))
+    if (is_silent(g, g->above, now, g->f.silent_s))
         return g->above;
     for (struct link *l = g->below; l; l = l->next)
-        if (is_silent(l, now, g->f.silent_s))
+        if (is_silent(g, l, now, g->f.silent_s))
             return l;
     return NULL;
 }

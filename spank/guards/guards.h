@@ -9,8 +9,8 @@
  * their programs again, for two seconds at most, and while a node right below the root is late, until that speaks or is
  * silent. A connection that ends without a farewell is the death of who was at its other end. Over TCP each end also
  * says every second that it is there; one that has said nothing for silent_s is dead, of which the user is warned
- * GUARDS_SAY_SILENT_S after its last word, unless that was that Slurm suspends the step. Who loses the guard above
- * decides for those below.
+ * GUARDS_SAY_SILENT_S after its last word; one that said that Slurm suspends the step, GUARDS_WAKE_S after Slurm has
+ * woken who hears nothing of it. Who loses the guard above decides for those below.
  *
  * Every connection begins with proofs that both ends have the token that srun has drawn for the step (proof.h):
  * strangers get nothing, whichever end they are, and cost a descriptor for a while. A guard that has no token, or
@@ -72,6 +72,7 @@
 #define GUARDS_LOST_KILL_S 2.0  /* SIGKILL, from the word that a node is lost: its own programs end so, too */
 #define GUARDS_LOST_WAIT_S 5.0  /* until its ranks start elsewhere: it may find that 2 s later than the others */
 #define GUARDS_ENDED_WAIT_S 2.5 /* ... where its first guard has surely ended, and the others there see that */
+#define GUARDS_WAKE_S 60 /* from the first node that wakes after a suspension to the last one */
 #define GUARDS_STUCK_S 60 /* from a verdict until nothing of the programs is left, SIGKILL included */
 
 /* What all guards of the step compute their ports from. */
@@ -88,7 +89,7 @@ void guards_choose_ports(const struct guards_ports *p, int node, int ret[GUARDS_
 struct guards_facts {
     int rank, size, local_rank, local_size;
     int restarts; /* generations that may follow the first one */
-    double join_s, stuck_s; /* GUARDS_JOIN_S, GUARDS_STUCK_S; shorter in tests */
+    double join_s, stuck_s, wake_s; /* GUARDS_JOIN_S, GUARDS_STUCK_S, GUARDS_WAKE_S; shorter in tests */
     int silent_s; /* of a node, until it is dead */
     double heed_s; /* GUARDS_HEED_S, other in tests; 0: srun ends no step because of a task, and SIGTERM is a stop */
     int idle_s;   /* GUARDS_IDLE_S; shorter in tests */
@@ -144,6 +145,9 @@ void guards_expect_end(guards_t *g);
 /* Slurm is about to suspend the step: this node may stand still before the others do, and for longer, and is not taken
  * for dead by that. */
 void guards_expect_rest(guards_t *g);
+
+/* Slurm has woken this node: those that rest still are silent like any other when wake_s is over. */
+void guards_expect_wake(guards_t *g);
 
 /* What ends the step is known, or that a guard or a node has gone and it will be: neither a stop nor srun's end. */
 bool guards_has_failed(const guards_t *g);

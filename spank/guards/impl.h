@@ -49,7 +49,7 @@ struct link {
     enum state state;
     bool is_remote, is_over; /* TCP; it has said farewell */
     bool is_quiet;           /* it has said nothing for GUARDS_SAY_SILENT_S, which was noted */
-    bool rests;              /* its last beat was TOLD_REST: it may be silent */
+    uint64_t rests_at;       /* its last beat was TOLD_REST, and came then: it may be silent; 0: it was not */
     int rank, node;          /* at the other end */
     char name[HOSTLIST_NAME_MAX + 1];
     uint64_t heard;
@@ -149,6 +149,7 @@ struct guards {
     uint64_t join_at;           /* of the next trial, or the end of this one */
     uint64_t join_until, beat_at, looked_at;
     uint64_t rest_until; /* beats are TOLD_REST; 0: they are not */
+    uint64_t woken_at;   /* Slurm has woken this node then; 0: not since it was to rest */
     int join_wait_ms, join_port; /* the wait before the next round; which port is next */
     struct addrinfo *above_at, *above_now;
     struct death first, verdict; /* first: what the verdict will be at settle_at */

@@ -140,7 +140,7 @@ int guards_plan(const struct step *s, const struct keys *o, int n_own_nodes, loo
                                  .local_size = s->local_size, .node = has_all ? s->in_list : s->node,
                                  .n_nodes = has_all ? s->n_nodes : 1,
                                  .restarts = (int)o->key[KEY_RESTARTS].i, .join_s = GUARDS_JOIN_S,
-                                 .stuck_s = GUARDS_STUCK_S, .idle_s = GUARDS_IDLE_S,
+                                 .stuck_s = GUARDS_STUCK_S, .wake_s = GUARDS_WAKE_S, .idle_s = GUARDS_IDLE_S,
                                  .silent_s = (int)o->key[KEY_GUARD_SILENT].i};
     if (ret->restarts > 0 && !has_all)
         return error_set(errp, DDP_E_USAGE, EINVAL, "restarts: not in a step whose list of nodes does not have all of "

@@ -238,28 +238,52 @@ static void a_step_that_was_suspended_blames_nobody(void **state)
     members_end(&m);
 }
 
+static void tell_answered(struct members *m, int rank, enum order order)
+{
+    struct heard h;
+    members_tell(m, rank, order);
+    assert_true(members_hears(m, rank, 20, &h) && h.verdict.kind == DEATH_NONE);
+}
+
+/* All nodes that Slurm is about to suspend tell each other. */
+static void rest_all(struct members *m)
+{
+    for (int r = 0; r < m->n; r++)
+        for (int i = 0; i < 2; i++) /* the first has been told when the second is answered */
+            tell_answered(m, r, DO_REST);
+}
+
 /* It is not, where Slurm reaches its nodes one after the other: n3 goes on while the others stand still already, then
  * n2 stands still while the others go on again. */
 static void a_part_that_is_suspended_is_not_blamed(void **state)
 {
     struct members m = {.n = 0};
     struct pollfd none = {.fd = -1};
-    struct heard h;
     (void)state;
     members_start_all(&m, 3, 1);
-    for (int r = 0; r < 3; r++)
-        for (int i = 0; i < 2; i++) { /* the first has been told when the second is answered */
-            members_tell(&m, r, DO_REST);
-            assert_true(members_hears(&m, r, 20, &h) && h.verdict.kind == DEATH_NONE);
-        }
+    rest_all(&m);
     kill(m.of[0].pid, SIGSTOP);
     kill(m.of[1].pid, SIGSTOP);
     poll(&none, 1, (GUARDS_SAY_SILENT_S + 2) * 1000); /* as above */
     kill(m.of[0].pid, SIGCONT);
+    tell_answered(&m, 0, DO_WAKE);
     poll(&none, 1, (GUARDS_SAY_SILENT_S + 2) * 1000);
     kill(m.of[1].pid, SIGCONT);
     members_tell(&m, 2, DO_FAIL_1);
     members_all_hear(&m, -1, DEATH_ENDED, 2, EXIT(1), 0);
+    members_end(&m);
+}
+
+/* Its slurmstepd was killed meanwhile, say, or the node has gone down. */
+static void a_node_that_is_not_woken_is_lost(void **state)
+{
+    struct members m = {.wake_s = 1};
+    (void)state;
+    members_start_all(&m, 2, 1);
+    rest_all(&m);
+    kill(m.of[1].pid, SIGSTOP);
+    tell_answered(&m, 0, DO_WAKE);
+    members_all_hear(&m, 1, DEATH_SILENT, 1, 0, 0);
     members_end(&m);
 }
 
@@ -511,6 +535,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(silence_is_found_and_named),
     cmocka_unit_test(a_step_that_was_suspended_blames_nobody),
     cmocka_unit_test(a_part_that_is_suspended_is_not_blamed),
+    cmocka_unit_test(a_node_that_is_not_woken_is_lost),
     cmocka_unit_test(who_hears_nobody_blames_itself),
     cmocka_unit_test(an_exit_code_waits_for_who_is_late),
     cmocka_unit_test(a_leader_stays_until_those_below_have_finished),

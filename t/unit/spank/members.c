@@ -34,6 +34,7 @@ static struct guards_facts facts_of(const struct members *m, int rank)
                              .requeues = m->requeues, .local_rank = rank % m->per_node,
                              .join_s = m->join_s ? m->join_s : GUARDS_JOIN_S,
                              .stuck_s = m->stuck_s ? m->stuck_s : GUARDS_STUCK_S,
+                             .wake_s = m->wake_s ? m->wake_s : GUARDS_WAKE_S,
                              .silent_s = m->silent_s ? m->silent_s : 3,
                              .idle_s = m->idle_s ? m->idle_s : GUARDS_IDLE_S, .local_size = m->per_node,
                              .node = rank / m->per_node, .n_nodes = m->n / m->per_node};
@@ -97,6 +98,8 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
         lingers = true;
     else if (order == DO_REST)
         guards_expect_rest(g);
+    else if (order == DO_WAKE)
+        guards_expect_wake(g);
     else if (order == DO_REQUEUED)
         guards_requeued(g);
     else
@@ -108,7 +111,7 @@ static void obey(const struct members *m, guards_t *g, int order, int rank)
 static bool is_answered(int order)
 {
     return order == DO_LEAVE || order == DO_HALT || order == DO_GO_ON || order == DO_COMPUTE || order == DO_WAIT ||
-           order == DO_LINGER || order == DO_REST;
+           order == DO_LINGER || order == DO_REST || order == DO_WAKE;
 }
 
 static _Noreturn void be_member(const struct members *m, int rank, int fd)

@@ -21,7 +21,7 @@ enum order {
     DO_COMPUTE, DO_WAIT,
     DO_LACK_MEMORY, /* another process of its group was killed */
     DO_LINGER, /* its program is on its way out until DO_DIE */
-    DO_REST
+    DO_REST, DO_WAKE
 };
 
 struct member {
@@ -44,7 +44,7 @@ struct heard {
 struct members {
     int n, per_node, restarts;
     bool saves, requeues;
-    double join_s, stuck_s; /* 0: as the plugin has it */
+    double join_s, stuck_s, wake_s; /* 0: as the plugin has it */
     int silent_s, idle_s;   /* the same */
     const char *const *answers; /* of each member, when it is asked in which call it waits; NULL: none answers */
     int spares, min_nodes;  /* 0 and 0: not elastic */
