@@ -8,6 +8,7 @@
 
 #include "runtime/base/cgroup.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/plain.h"
 #include "spank/guard/process.h"
 
 #define VERDICT_S 4.0 /* from the program's death to the guard's own end, where nobody answers */
@@ -40,7 +41,7 @@ struct death guard_make_death(const struct guard *g)
     if (cause && d.kind == DEATH_ENDED && death_may_follow(&d)) {
         d.kind = DEATH_TOLD;
         d.rank = rank;
-        snprintf(d.text, sizeof d.text, "%.*s", DEATH_TEXT_MAX, cause);
+        plain_fit(d.text, sizeof d.text, cause);
     }
     return d;
 }

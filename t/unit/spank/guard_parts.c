@@ -13,6 +13,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/notice.h"
 #include "spank/guard/impl.h"
 #include "spank/guard/process.h"
 
@@ -147,6 +148,32 @@ static void an_end_by_the_stop_is_no_failure(void **state)
     }
 }
 
+static const char *cause;
+const char *__wrap_guard_door_cause(const guard_door_t *d, int *ret_rank);
+
+const char *__wrap_guard_door_cause(const guard_door_t *d, int *ret_rank)
+{
+    (void)d;
+    *ret_rank = 3;
+    return cause;
+}
+
+static void of_a_long_cause_the_end_stays(void **state)
+{
+    static const char end[] = ": No space left on device";
+    char text[NOTICE_TEXT_MAX + 1], door;
+    (void)state;
+    cause = text;
+    for (int n_path = 1; n_path + sizeof end <= sizeof text; n_path++) {
+        struct guard g = {.status = W_EXITCODE(1, 0), .began = clock_ns(), .kills = UINT64_MAX};
+        g.door = (guard_door_t *)&door;
+        snprintf(text, sizeof text, "%0*d%s", n_path, 0, end);
+        struct death d = guard_make_death(&g);
+        if (d.kind != DEATH_TOLD || d.rank != 3 || !strstr(d.text, end))
+            fail_msg("a path of %d bytes: %s", n_path, d.text);
+    }
+}
+
 static void *lasts(void *end)
 {
     char c;
@@ -221,6 +248,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_child_that_is_late_is_killed),
     cmocka_unit_test(an_answer_is_a_short_line),
     cmocka_unit_test(an_end_by_the_stop_is_no_failure),
+    cmocka_unit_test(of_a_long_cause_the_end_stays),
     cmocka_unit_test(who_is_on_its_way_out_is_known),
     cmocka_unit_test(what_a_shell_has_started_is_on_its_way_out),
 };
