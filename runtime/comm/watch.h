@@ -37,7 +37,7 @@ enum watch_kind {
     WATCH_LEFT_ABORT, /* the rank left, the first and only one, and then rank `arg` aborted; a text says why */
 };
 #define WATCH_STATUS_UNKNOWN 0xfffff
-#define WATCH_TEXT_MAX 159 /* bytes of an abort's reason */
+#define WATCH_TEXT_MAX 255 /* bytes of an abort's reason: a whole error's, and a notice's */
 
 /* The call that a rank waits in, for error texts. */
 enum watch_what {

@@ -11,6 +11,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/notice.h"
+#include "runtime/base/plain.h"
 
 enum { ARG_BITS = 20, RANK_BITS = 20, SLOT_BITS = 12, WHAT_BITS = 4 };
 
@@ -148,7 +149,7 @@ bool board_raise(struct watch_board *b, const struct world *w, struct cause c, c
     if (none != 0)
         return false;
     if (text)
-        snprintf(board_text(b, w, c.slot), WATCH_TEXT_MAX + 1, "%s", text);
+        plain_fit(board_text(b, w, c.slot), WATCH_TEXT_MAX + 1, text);
     return atomic_compare_exchange_strong(&b->cause, &none, cause_pack(c));
 }
 

@@ -42,10 +42,8 @@ class Status(ctypes.Structure):
 
 
 def why_of(kind, value):
-    """The exception that ends this rank, for ddp_abort: one line, of which the others hear 159 bytes. A longer one goes
-    without its middle: names of files stand there, and behind them what is wrong."""
-    why = f"{kind.__name__}: {value}".replace("\n", " ").encode(errors="replace")
-    return why if len(why) <= 159 else why[:100] + b" ... " + why[-54:]
+    """The exception that ends this rank, for ddp_abort: one line."""
+    return f"{kind.__name__}: {value}".replace("\n", " ").encode(errors="replace")
 
 
 ERROR, HANDLE = POINTER(RawError), c_void_p

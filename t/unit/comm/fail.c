@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/plain.h"
 #include "runtime/comm/tcp_impl.h"
 #include "runtime/comm/wireup.h"
 #include "t/lib/ranks.h"
@@ -319,11 +320,19 @@ static int abort_behind(struct job *j, int rank)
 static void who_aborts_behind_one_that_left_names_it(void **state)
 {
     static const char full[] = "the disk is full";
-    static const struct ends ends[] = {
+    char error[230], heard_error[256], exception[400], heard_part[450], heard_exception[256];
+    snprintf(error, sizeof error, "/%0200d: No space left", 0);
+    snprintf(heard_error, sizeof heard_error, "rank 1 (n0) aborted: %s", error);
+    snprintf(exception, sizeof exception, "/%0350d: No space left", 0);
+    snprintf(heard_part, sizeof heard_part, "rank 1 (n0) aborted: %s", exception);
+    plain_fit(heard_exception, sizeof heard_exception, heard_part);
+    const struct ends ends[] = {
         {0, 1, full, "rank 1 (n0) aborted: the disk is full"},
         {0, 1, "rank 1: the disk is full", "rank 1 (n0) aborted: the disk is full"},
         {0, 1, "rank 2: the disk is full", "rank 2 (n1) aborted: the disk is full"}, /* which it has from there */
         {0, 1, "rank 3: there is none", "rank 1 (n0) aborted: rank 3: there is none"},
+        {0, 1, error, heard_error},
+        {0, 1, exception, heard_exception}, /* without its middle */
         {1, 1, full, "rank 2 (n1) left the job, and then rank 1 aborted: the disk is full"},
         {1, 0, full, "rank 2 (n1) left the job, and then rank 0 aborted: the disk is full"},
         {2, 0, full, "rank 0 (n0) aborted: the disk is full"}, /* they may all have been ready */
