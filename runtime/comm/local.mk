@@ -64,7 +64,7 @@ t_unit_comm_sums_t_SOURCES = t/unit/comm/sums.c
 t_unit_comm_sums_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bypass_of
 UNIT_TESTS += t/unit/comm/wire.t
 t_unit_comm_wire_t_SOURCES = t/unit/comm/wire.c
-t_unit_comm_wire_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cgroup_memory_limit,--wrap=thread_start
+t_unit_comm_wire_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cgroup_memory_limit,--wrap=thread_start,--wrap=mmap
 UNIT_TESTS += t/unit/comm/works.t
 t_unit_comm_works_t_SOURCES = t/unit/comm/works.c
 t_unit_comm_works_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=recvmsg

@@ -72,6 +72,28 @@ static int grow(struct shm *s, size_t total, ddp_error_t *errp)
     return error_errno(errp, "%zu MiB of shared memory", total >> 20);
 }
 
+static int fail_map(size_t n, ddp_error_t *errp)
+{
+    return error_errno(errp, "no address space for %zu MiB of shared memory (ulimit -v)", (n + (1 << 20) - 1) >> 20);
+}
+
+static int map_first(struct shm *s, int protection, int flags, ddp_error_t *errp)
+{
+    if (s->base)
+        munmap(s->base, s->base_bytes);
+    s->base_bytes = first_bytes(s);
+    s->base = mmap(NULL, s->base_bytes, protection, flags, s->memfd, 0);
+    if (s->base != MAP_FAILED)
+        return 0;
+    s->base = NULL;
+    return fail_map(s->base_bytes, errp);
+}
+
+int shm_reserve(struct shm *s, ddp_error_t *errp)
+{
+    return map_first(s, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, errp);
+}
+
 static socklen_t abstract_address(const char *name, struct sockaddr_un *a)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -193,12 +215,9 @@ static int fetch(struct shm *s, const struct handshake *m, const char *name, uin
 
 static int map_head(struct shm *s, ddp_error_t *errp)
 {
-    s->base_bytes = s->file_bytes = first_bytes(s);
-    s->base = mmap(NULL, s->base_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, 0);
-    if (s->base == MAP_FAILED) {
-        s->base = NULL;
-        return error_errno(errp, "map %zu bytes of shared memory", s->base_bytes);
-    }
+    if (map_first(s, PROT_READ | PROT_WRITE, MAP_SHARED, errp) < 0)
+        return -1;
+    s->file_bytes = s->base_bytes;
     s->control = (struct shm_control *)s->base;
     s->board = (struct watch_board *)(s->base + control_bytes(s));
     s->stage = s->base + head_bytes(s);
@@ -251,7 +270,7 @@ char *shm_map(struct shm *s, size_t n_bytes, size_t *ret_stride, ddp_error_t *er
         return NULL;
     char *map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, s->memfd, (off_t)s->file_bytes);
     if (map == MAP_FAILED) {
-        error_errno(errp, "map %zu bytes of shared memory", n);
+        fail_map(n, errp);
         return NULL;
     }
     madvise(map, n, MADV_HUGEPAGE); /* where the kernel lets shared memory have them */

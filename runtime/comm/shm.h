@@ -65,6 +65,10 @@ struct shm {
     int door;       /* datagram socket: this rank's doorbell, and the socket that rings the others'; -1: none */
 };
 
+/* Before the boot's fence: is there address space for what this node's ranks will share? It is kept for that. -1: as
+ * below. */
+int shm_reserve(struct shm *s, ddp_error_t *errp);
+
 /* The leader calls this before the boot's fence: creates memory and socket. name: of the abstract socket. -1: the
  * caller publishes the error, so that the node's other ranks can report it. */
 int shm_offer(struct shm *s, struct handshake *m, char name[SHM_NAME_MAX + 1], ddp_error_t *errp);
@@ -126,6 +130,6 @@ char *shm_map(struct shm *s, size_t n_bytes, size_t *ret_stride, ddp_error_t *er
 void shm_unmap(struct shm *s, char *map, size_t stride);
 
 void shm_disown(struct shm *s); /* in a forked child (forked.h); its memory stays mapped */
-void shm_clear(struct shm *s); /* frees what shm_offer and shm_join made */
+void shm_clear(struct shm *s); /* frees what shm_reserve, shm_offer and shm_join made */
 
 #endif

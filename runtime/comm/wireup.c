@@ -58,7 +58,7 @@ static int check_descriptors(const comm_t *c, ddp_error_t *errp)
 static int offer(struct wiring *x, ddp_error_t *errp)
 {
     comm_t *c = x->c;
-    if (check_descriptors(c, errp) < 0 || handshake_tokens(&x->shm_meet, errp) < 0)
+    if (check_descriptors(c, errp) < 0 || shm_reserve(&c->shm, errp) < 0 || handshake_tokens(&x->shm_meet, errp) < 0)
         return -1;
     x->tcp_meet = x->shm_meet;
     memcpy(x->card.call, x->shm_meet.call, MEET_TOKEN);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -99,6 +100,37 @@ static void a_limit_of_threads_is_told_to_all(void **state)
     for (int victim = 0; victim < VICTIMS; victim++) {
         struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &victim};
         assert_true(job_run(&j, threadless_rank));
+    }
+}
+
+static bool has_no_space;
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
+void *__real_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    if (!has_no_space || n < 1 << 20)
+        return __real_mmap(at, n, protection, flags, fd, offset);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+static int spaceless_rank(struct job *j, int rank)
+{
+    int victim = *(const int *)j->arg;
+    ddp_error_t e = {0};
+    has_no_space = rank == victim;
+    CHECK(!takes_part(j, rank, "lo", &e), "it takes part");
+    CHECK(has_said(&e, rank, victim, "", " MiB of shared memory (ulimit -v): Cannot allocate"), "\"%s\"", e.text);
+    return 0;
+}
+
+static void a_limit_of_address_space_is_told_to_all(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < VICTIMS; victim++) {
+        struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &victim};
+        assert_true(job_run(&j, spaceless_rank));
     }
 }
 
@@ -385,6 +417,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_leader_that_does_not_listen_ends_at_the_deadline),
     cmocka_unit_test(a_refusal_reaches_every_rank),
     cmocka_unit_test(a_limit_of_threads_is_told_to_all),
+    cmocka_unit_test(a_limit_of_address_space_is_told_to_all),
     cmocka_unit_test(a_limit_of_descriptors_is_told_to_all),
     cmocka_unit_test(a_death_after_the_exchange_ends_at_the_deadline),
     cmocka_unit_test(a_limit_of_size_is_an_error),
