@@ -78,13 +78,16 @@ static void *open_library(ddp_error_t *errp)
         "/usr/lib/x86_64-linux-gnu/pmix2/lib/libpmix.so.2",
         "/usr/lib/aarch64-linux-gnu/pmix2/lib/libpmix.so.2",
     };
+    char why[sizeof errp->text] = "";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *lib = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL); /* its components look for its symbols */
         if (lib)
             return lib;
+        if (i == 0 || access(names[i], F_OK) == 0)
+            snprintf(why, sizeof why, "%s", dlerror());
     }
     error_set(errp, DDP_E_BOOT, ENOENT, "libpmix.so.2 cannot be opened on this node: install the Debian package "
-              "libpmix2");
+              "libpmix2 (%s)", why);
     return NULL;
 }
 
