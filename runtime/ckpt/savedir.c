@@ -60,11 +60,11 @@ static bool is_own(const struct savedir *dir, const struct stat *st)
 bool savedir_is_shared(const struct savedir *dir, bool is_strict, char *ret, size_t size)
 {
     struct stat st;
-    char who[64];
+    char who[80];
     if (fstat(dir->fd, &st) < 0)
         snprintf(who, sizeof who, "who may write to it cannot be told: others may");
     else if (!is_own(dir, &st))
-        snprintf(who, sizeof who, "it belongs to another user (uid %u)", (unsigned)st.st_uid);
+        snprintf(who, sizeof who, "it belongs to another user (uid %u), who can write to it", (unsigned)st.st_uid);
     else if (st.st_mode & S_IWOTH)
         snprintf(who, sizeof who, "everybody can write to it");
     else if (st.st_mode & S_IWGRP)
