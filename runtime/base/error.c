@@ -38,7 +38,7 @@ int error_errno(ddp_error_t *errp, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    const char *limit = saved == EMFILE ? " (ulimit -n)" : "";
+    const char *limit = saved == EMFILE ? " (ulimit -n)" : saved == EFBIG ? " (ulimit -f)" : "";
     return error_set(errp, DDP_E_SYSTEM, saved, "%s: %s%s", what, strerror(saved), limit);
 }
 

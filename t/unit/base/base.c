@@ -111,6 +111,9 @@ static void an_error_names_the_limit_that_it_met(void **state)
     assert_int_equal(error_errno(&e, "socket of rank %d", 3), -1);
     assert_string_equal(e.text, "socket of rank 3: Too many open files (ulimit -n)");
     assert_int_equal(e.code, EMFILE);
+    errno = EFBIG;
+    error_errno(&e, "file");
+    assert_string_equal(e.text, "file: File too large (ulimit -f)");
 }
 
 static void of_a_long_error_the_middle_goes(void **state)
