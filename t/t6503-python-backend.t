@@ -53,6 +53,12 @@ for change in "chown nobody %s" "chown nobody %s/*" "chown nobody %s/*/*.so" "ch
         "^1:.*slurm_ddp._lib.Error: $tmp/shared/slurm_ddp.* is another user's, or .*: name a folder .* XDG_CACHE_HOME"
 done
 rm -rf "$tmp/shared/slurm_ddp"
+cp -r "$XDG_CACHE_HOME/slurm_ddp" "$tmp/shared"
+truncate -s 0 "$tmp"/shared/slurm_ddp/*/*.so
+run env XDG_CACHE_HOME="$tmp/shared" "$python" -c 'import slurm_ddp.torch'
+like "what cannot be loaded is named, with the cure" "$rc:$err" \
+    "^1:.*slurm_ddp._lib.Error: backend ddp was .*$tmp/shared/slurm_ddp/.*: file too short: remove .* XDG_CACHE_HOME"
+rm -rf "$tmp/shared/slurm_ddp"
 run bash -c 'umask 002; CXX=/bin/false XDG_CACHE_HOME=$0 exec "$@"' "$tmp/shared" "$python" -c 'import slurm_ddp.torch'
 is "others cannot write to the folders that it makes" \
     "$(stat -c %a "$tmp/shared/slurm_ddp" "$tmp/shared/slurm_ddp"/* | xargs)" "755 755"

@@ -54,9 +54,13 @@ def _check(path):
 def _load(path):
     _check(path)
     loader = importlib.machinery.ExtensionFileLoader(NAME, path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(NAME, loader))
-    loader.exec_module(module)
-    return module
+    try:
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader(NAME, loader))
+        loader.exec_module(module)
+        return module
+    except ImportError as e:
+        raise Error(f"backend ddp was compiled, and cannot be loaded: {e}: remove that file, or name a folder that is "
+                    "not mounted noexec with XDG_CACHE_HOME", "system") from e
 
 
 def _not_built(final, e):
