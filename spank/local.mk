@@ -27,7 +27,9 @@ libspankcore_la_SOURCES = \
 	%D%/guard/halt.c %D%/guard/halt.h \
 	%D%/guard/impl.h \
 	%D%/guard/process.c %D%/guard/process.h \
+	%D%/guard/program.c \
 	%D%/guard/record.c %D%/guard/record.h \
+	%D%/guard/signals.c \
 	%D%/guard/srun.c \
 	%D%/guard/stop.c %D%/guard/stop.h \
 	%D%/guard/waits.c %D%/guard/waits.h \

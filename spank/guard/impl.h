@@ -1,5 +1,6 @@
-/* impl.h - what the files of guard.h share: guard.c (the fork, and what is done once), watch.c (beside a program),
- * activity.c (whether that computes), srun.c (whether srun is there) and death.c (what is said of its end). */
+/* impl.h - what the files of guard.h share: guard.c (the fork, and what is done once), watch.c (beside a program, until
+ * all are over), signals.c (what comes of them), program.c (its end, and halts), activity.c (whether it computes),
+ * srun.c (whether srun is there) and death.c (what is said of its end). */
 #ifndef DDP_SPANK_GUARD_IMPL_H
 #define DDP_SPANK_GUARD_IMPL_H
 
@@ -81,18 +82,43 @@ struct pollfd guard_srun_poll(struct guard *g, bool is_root); /* what to poll fo
 int guard_srun_wait_ms(const struct guard *g);                /* -1: for ever */
 void guard_srun_step(struct guard *g);
 
+/* ---- program.c ---- */
+
+void guard_reap(struct guard *g);      /* whatever has ended, stopped or gone on */
+void guard_step_door(struct guard *g); /* what the program says: rank 0's card, for the others, or why it fails */
+
+/* Somebody has stopped the program, by that signal; 0: it goes on. */
+void guard_take_halt(struct guard *g, int signo);
+void guard_step_halt(struct guard *g); /* when that has been for long, all are told */
+
+/* Slurm has suspended the step, and its SIGCONT is yet to be read: until then time that has passed does not count. */
+bool guard_is_waking(void);
+
+/* A child of the guard's own, and not of what the program has left behind. */
+bool guard_has_child(const struct guard *g);
+
+/* slurmstepd was killed: nobody would end the program, nor hear what it says. A root would tell the user in vain, and
+ * goes; so do all guards of a node that others can go on without. */
+void guard_lose_stepd(struct guard *g);
+
+/* Without a farewell: the guards of other nodes find that this one has gone, and say it. */
+_Noreturn void guard_go_with_the_node(void);
+
+/* ---- signals.c ---- */
+
+void guard_take_signal(struct guard *g); /* one that g->signals has */
+void guard_step_end(struct guard *g);    /* at g->end_at */
+
+/* The stop's signal, to the program: once, and what Slurm repeats while that saves is kept from it. */
+void guard_give_stop(struct guard *g);
+void guard_stop_all(struct guard *g, bool is_ending); /* ... to all programs, this one first */
+
+/* It is the root, or knows of none, and does what is done once for all. */
+bool guard_keeps_time(const struct guard *g);
+
 /* ---- watch.c ---- */
 
 /* Returns when another generation is to run. */
 void guard_watch(struct guard *g);
-
-/* The program's end, or an orphan's. */
-void guard_reap(struct guard *g);
-
-/* The stop's signal, to the program. */
-void guard_give_stop(struct guard *g);
-
-/* It is the root, or knows of none, and does what is done once for all. */
-bool guard_keeps_time(const struct guard *g);
 
 #endif

@@ -4,28 +4,12 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/ptrace.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/base/cgroup.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/notice.h"
 #include "spank/guard/process.h"
-
-bool guard_keeps_time(const struct guard *g)
-{
-    return !g->guards || (guards_is_alone(g->guards) && !guards_tells_another(g->guards));
-}
-
-/* A child of the guard's own, and not of what the program has left behind. */
-static bool has_child(const struct guard *g)
-{
-    return guard_stop_is_busy(&g->stop) || guard_record_is_busy(&g->record);
-}
 
 /* What programs have left behind is ended before the next generation, and where the step ends by a failure: it would
  * hold the step up, and without this process Slurm may not find it (proctrack/linuxproc). What ended well, or has
@@ -34,104 +18,6 @@ static bool clears_up(const struct guard *g)
 {
     bool is_end = g->f.ends_step || g->said.kind == DEATH_SRUN;
     return g->said.next || (is_end && g->said.kind != DEATH_NONE && g->said.kind != DEATH_STOPPED);
-}
-
-/* What the program says: rank 0's card, for the others, or why it fails. */
-static void step_door(struct guard *g)
-{
-    const char *card = guard_door_step(g->door);
-    if (card && g->guards)
-        guards_tell_card(g->guards, card);
-}
-
-static void take_end(struct guard *g, int status)
-{
-    if (g->door)
-        step_door(g); /* its last words */
-    g->has_ended = true;
-    g->status = status;
-    guard_waits_drop(&g->waiting);
-    bool is_asked = g->is_asked || g->end_at;
-    bool has_saved = (g->f.saves || g->f.stop.signal) && WIFEXITED(status) && WEXITSTATUS(status) == g->f.stop_code;
-    if (guard_is_by_stop(g) || (death_is_failure(status) && !has_saved && !is_asked))
-        guard_report(g);
-    else if (g->guards)
-        guards_finish(g->guards, has_saved);
-    if (status == 0 && !is_asked)
-        guard_suspect(g, DEATH_LEFT, 0);
-    else if (death_asked_by(status) && !is_asked) /* by somebody who meant this program alone */
-        guard_suspect(g, DEATH_HALTED, death_asked_by(status));
-}
-
-static void take_halt(struct guard *g, int signo)
-{
-    if (guard_halt_take(&g->halt, signo))
-        guard_suspect(g, DEATH_NONE, 0);
-}
-
-/* Slurm has suspended the step, and its SIGCONT is yet to be read: until then time that has passed does not count. */
-static bool is_waking(void)
-{
-    sigset_t s;
-    return sigpending(&s) == 0 && sigismember(&s, SIGCONT) == 1;
-}
-
-static void step_halt(struct guard *g)
-{
-    if (g->has_ended || is_waking() || !guard_halt_step(&g->halt))
-        return;
-    guard_suspect(g, DEATH_HALTED, g->halt.signo);
-    process_say("ddp: warning: rank %d (%s) has been stopped by signal %d (%s): the others may wait for it",
-                g->seat.rank, g->f.name, g->halt.signo, strsignal(g->halt.signo));
-}
-
-/* Where it has made its parent its tracer, that is undone. */
-static void take_stop(struct guard *g, pid_t pid, int signo)
-{
-    if (ptrace(PTRACE_DETACH, pid, NULL, signo == SIGTRAP ? 0 : signo) < 0 && pid == g->program)
-        take_halt(g, signo);
-}
-
-void guard_reap(struct guard *g)
-{
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0)
-        if (WIFSTOPPED(status))
-            take_stop(g, pid, WSTOPSIG(status));
-        else if (pid == g->program && WIFCONTINUED(status))
-            take_halt(g, 0);
-        else if (pid == g->program)
-            take_end(g, status);
-    if (!g->said.next || !g->has_ended || has_child(g))
-        return;
-    if (g->said.kind != DEATH_STOPPED || !g->term_at) /* they, too, may be saving */
-        process_signal_below(g->kill_at ? SIGTERM : SIGKILL); /* what the program has left behind */
-    if (pid < 0) /* no child is left */
-        guards_gone(g->guards);
-}
-
-/* Without a farewell: the guards of other nodes find that this one has gone, and say it. */
-static _Noreturn void go_with_the_node(void)
-{
-    process_signal_below(SIGKILL); /* nobody clears up behind it */
-    _exit(1);
-}
-
-/* slurmstepd was killed: nobody would end the program, nor hear what it says. A root would tell the user in vain, and
- * goes; so do all guards of a node that others can go on without. */
-static void lose_stepd(struct guard *g)
-{
-    if (g->guards && g->f.n_nodes > 1 && (g->f.is_elastic || guards_is_alone(g->guards)))
-        go_with_the_node();
-    if (!g->has_ended)
-        process_signal_tree(g->program, SIGKILL); /* nobody clears up behind it */
-    struct death d = {.kind = DEATH_GONE, .rank = g->waits ? g->f.rank : g->seat.rank, .at = g->f.node};
-    snprintf(d.node, sizeof d.node, "%s", g->f.name);
-    close(g->stepd);
-    g->stepd = -1;
-    if (g->guards)
-        guards_report(g->guards, &d);
 }
 
 /* What a program of libddp says, too; it may end at once. */
@@ -283,131 +169,10 @@ static void look(struct guard *g)
 
 /* ---- beside the program ---- */
 
-/* Once; what Slurm repeats while a program saves is kept from it. */
-void guard_give_stop(struct guard *g)
-{
-    if (!g->f.stop.signal || g->is_stopped)
-        return;
-    g->is_stopped = true;
-    if (!g->has_ended)
-        kill(g->program, g->f.stop.signal);
-    if (guard_keeps_time(g)) /* for all */
-        process_say("ddp: stop: all ranks get %s, to save and end", stop_key_name(g->f.stop.signal));
-    if (guard_keeps_time(g))
-        guard_record_stop(&g->record);
-}
-
-/* To all programs, this one first. */
-static void stop_all(struct guard *g, bool is_ending)
-{
-    if (g->guards)
-        guards_stop(g->guards, is_ending);
-    guard_give_stop(g);
-}
-
-/* srun has it sent when it sees that a guard was killed: whoever had gone before is a death still. */
-static void take_end_signal(struct guard *g, bool is_stop)
-{
-    if (g->guards)
-        guards_step(g->guards);
-    g->is_asked = true;
-    if (g->guards && is_stop)
-        guards_stop(g->guards, true);
-    else if (g->guards)
-        guards_expect_end(g->guards);
-}
-
-/* systemd's SIGTERM, as the node goes down. In a PID namespace of the job's (namespace/linux) whoever is outside is
- * process 0, so that a kill of root's from there looks the same; slurmstepd, from which Slurm's signals come, is
- * inside. */
-static bool is_of_shutdown(const struct signalfd_siginfo *s)
-{
-    return s->ssi_signo == SIGTERM && (s->ssi_pid == 1 || (s->ssi_pid == 0 && s->ssi_uid == 0));
-}
-
-/* To the program. Programs of libddp, which a guard does not know from others, stop by SIGUSR1 or SIGUSR2: one that
- * comes when this generation is at its end is for the next, which has no handler yet, and so ends the step. */
-static void pass_on(struct guard *g, int signo, bool is_own)
-{
-    if (g->f.restarts > 0 && !is_own && (signo == SIGUSR1 || signo == SIGUSR2)) {
-        g->sent = signo;
-        guard_reap(g); /* of those that wait, the lowest number is first: SIGUSR1 may have come behind the end */
-        if (g->said.next || (g->has_ended && g->verdict_until))
-            g->missed = signo;
-    }
-    if (!g->has_ended)
-        kill(g->program, signo); /* not reaped, so the number is still its own */
-    if (signo == SIGCONT) /* before its SIGCHLD: a suspension may have been as long as a halt that is told */
-        take_halt(g, 0);
-}
-
-/* Slurm's SIGTERM, where it is a stop, unless the step ends by a death: then it is srun's, who has seen that, too. */
-static void step_end(struct guard *g)
-{
-    bool is_failure = g->f.heed_s > 0 && g->guards && guards_has_failed(g->guards) && !guards_is_stopping(g->guards);
-    if (!g->end_at || (!is_failure && deadline_left_ns(g->end_at) > 0))
-        return;
-    g->end_at = 0;
-    take_end_signal(g, g->f.saves && !is_failure);
-    if (is_failure)
-        pass_on(g, SIGTERM, false);
-    else
-        stop_all(g, false);
-}
-
-/* Slurm suspends the step, and wakes it: programs could not save meanwhile. Those of a lost node have no more time:
- * others are about to have their ranks. */
-static void take_rest(struct guard *g, int signo)
-{
-    uint64_t now = clock_ns(), ns = g->rests_at ? now - g->rests_at : 0;
-    bool is_lost = g->f.is_elastic && death_is_nodes(&g->said);
-    if (signo == SIGTSTP && g->guards)
-        guards_expect_rest(g->guards);
-    else if (g->rests_at && g->guards)
-        guards_expect_wake(g->guards);
-    g->rests_at = signo == SIGTSTP ? now : 0;
-    if (signo == SIGTSTP || is_lost)
-        return;
-    g->term_at += g->term_at ? ns : 0;
-    g->kill_at += g->kill_at ? ns : 0;
-}
-
-static void take_signal(struct guard *g)
-{
-    struct signalfd_siginfo s;
-    if (read(g->signals, &s, sizeof s) != sizeof s)
-        return;
-    if (s.ssi_signo == SIGCHLD) {
-        guard_reap(g);
-        return;
-    }
-    bool is_programs = g->program && (pid_t)s.ssi_pid == g->program; /* "kill 0" */
-    if (is_programs || (pid_t)s.ssi_pid == getpid()) /* SIGPIPE of our own line */
-        return;
-    bool is_own = s.ssi_pid && getpgid((pid_t)s.ssi_pid) == getpgrp(); /* of a task here: "kill 0" in a script */
-    if (!is_own && (s.ssi_signo == SIGTSTP || s.ssi_signo == SIGCONT))
-        take_rest(g, (int)s.ssi_signo);
-    if (is_of_shutdown(&s) && g->f.is_elastic && !g->f.saves && g->guards && guards_has_others(g->guards))
-        go_with_the_node();
-    bool is_end = !is_own && (s.ssi_signo == SIGTERM || s.ssi_signo == SIGINT || s.ssi_signo == SIGHUP);
-    bool is_term = is_end && s.ssi_signo == SIGTERM, is_stop = !is_own && (int)s.ssi_signo == g->f.stop.signal;
-    if (is_term && g->f.stop.signal) {
-        g->end_at = g->end_at ? g->end_at : deadline_in(g->f.heed_s);
-        step_end(g);
-        return;
-    }
-    if (is_end && !is_stop)
-        take_end_signal(g, is_term && g->f.saves);
-    if (is_stop)
-        stop_all(g, false);
-    else
-        pass_on(g, (int)s.ssi_signo, is_own);
-}
-
 /* A child of the guard's own would get the signals for what the program has left behind. */
 static bool is_holding(const struct guard *g)
 {
-    return g->has_ended && has_child(g);
+    return g->has_ended && guard_has_child(g);
 }
 
 /* Slurm's SIGTERM has gone past the guard to all that the program has started: it may be saving. One that comes to the
@@ -419,10 +184,10 @@ static bool is_told(const struct guard *g, int signo)
 
 static void end_program(struct guard *g, uint64_t *when, int signo)
 {
-    if (!*when || deadline_left_ns(*when) > 0 || is_holding(g) || is_waking())
+    if (!*when || deadline_left_ns(*when) > 0 || is_holding(g) || guard_is_waking())
         return;
     *when = 0;
-    if (clears_up(g) && !has_child(g) && !is_told(g, signo))
+    if (clears_up(g) && !guard_has_child(g) && !is_told(g, signo))
         process_signal_below(signo); /* a shell does not pass it on */
     else if (!g->has_ended)
         process_signal_tree(g->program, signo);
@@ -430,12 +195,12 @@ static void end_program(struct guard *g, uint64_t *when, int signo)
 
 static void step_stop(struct guard *g)
 {
-    step_end(g);
+    guard_step_end(g);
     if (g->guards && guards_is_stopping(g->guards))
         guard_give_stop(g);
     bool is_due = (guard_keeps_time(g) || guard_stop_is_busy(&g->stop)) && guard_stop_step(&g->stop);
     if (is_due && guard_keeps_time(g))
-        stop_all(g, false);
+        guard_stop_all(g, false);
     if (g->guards && guards_wants_requeue(g->guards)) {
         guard_stop_requeue(&g->stop);
         if (!guard_stop_is_busy(&g->stop))
@@ -493,18 +258,18 @@ void guard_watch(struct guard *g)
                              {.fd = g->waiting.child.in, .events = POLLIN}};
         poll(p, sizeof p / sizeof *p, wait_ms(g));
         if (p[1].revents)
-            lose_stepd(g);
+            guard_lose_stepd(g);
         if (p[0].revents)
-            take_signal(g);
+            guard_take_signal(g);
         if (p[3].revents)
-            step_door(g);
+            guard_step_door(g);
         step_record(g);
         guard_srun_step(g);
-        step_halt(g);
+        guard_step_halt(g);
         if (g->guards)
             guards_step(g->guards);
         if (g->guards && guards_is_broken(g->guards))
-            go_with_the_node();
+            guard_go_with_the_node();
         guard_activity_step(g); /* behind it: what it asks */
         if (g->door && g->guards)
             guard_door_tell(g->door, guards_card(g->guards));
