@@ -1,7 +1,7 @@
 #!/bin/bash
 # A node that stands still after Slurm has woken the rest of a suspended step: its slurmstepd was killed meanwhile, or
 # it has gone down. The others know that a minute later. The signals are Slurm's, sent by the test.
-source "$(dirname "$0")/lib/tap.sh"
+source "${top_srcdir:-$(dirname "$0")/..}/t/lib/tap.sh"
 source "$top_srcdir/t/lib/cluster.sh"
 cluster_need
 ip netns list >"$tmp/netns.out" 2>&1 || skip_all "needs network namespaces (iproute2)"
@@ -11,7 +11,7 @@ all_run() { [ "$(find "$tmp/out" -name '[0-9]' -size +0 | wc -l)" -eq 2 ]; }
 said() { ddp_lines "$tmp/step.err" | grep -qE "$1"; }
 # shellcheck disable=SC2016
 timeout -k 5 200 "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" srun --ddp=on,guard -N2 -n2 \
-    bash -c 'echo $PPID $$ >"$0/$RANK"; while sleep 0.1; do date +%s >"$0/lives.$RANK"; done' "$tmp/out" \
+    bash -c 'echo $PPID $$ >"$0/$RANK"; while sleep 0.1; do :; done' "$tmp/out" \
     >"$tmp/step.out" 2>"$tmp/step.err" &
 step=$!
 until_true 60 all_run || diag "$(<"$tmp/step.err")"

@@ -75,37 +75,22 @@ static void a_refusal_reaches_every_rank(void **state)
     }
 }
 
-static bool has_no_threads;
+/* One rank comes to a limit of its own: what it lacks, and what all say of that. */
+struct lack {
+    int victim;
+    bool *what;
+    const char *others, *text; /* has_said */
+};
+static bool has_no_threads, has_no_space;
 int __wrap_thread_start(pthread_t *ret, void *(*f)(void *), void *arg);
 int __real_thread_start(pthread_t *ret, void *(*f)(void *), void *arg);
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
+void *__real_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
 
 int __wrap_thread_start(pthread_t *ret, void *(*f)(void *), void *arg)
 {
     return has_no_threads ? EAGAIN : __real_thread_start(ret, f, arg);
 }
-
-static int threadless_rank(struct job *j, int rank)
-{
-    int victim = *(const int *)j->arg;
-    ddp_error_t e = {0};
-    has_no_threads = rank == victim;
-    CHECK(!takes_part(j, rank, "lo", &e), "it takes part");
-    CHECK(has_said(&e, rank, victim, " aborted", "watch thread (ulimit -u, ulimit -v): "), "\"%s\"", e.text);
-    return 0;
-}
-
-static void a_limit_of_threads_is_told_to_all(void **state)
-{
-    (void)state;
-    for (int victim = 0; victim < VICTIMS; victim++) {
-        struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &victim};
-        assert_true(job_run(&j, threadless_rank));
-    }
-}
-
-static bool has_no_space;
-void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
-void *__real_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
 
 void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
 {
@@ -115,23 +100,36 @@ void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off_t o
     return MAP_FAILED;
 }
 
-static int spaceless_rank(struct job *j, int rank)
+static int lacking_rank(struct job *j, int rank)
 {
-    int victim = *(const int *)j->arg;
+    const struct lack *l = j->arg;
     ddp_error_t e = {0};
-    has_no_space = rank == victim;
+    *l->what = rank == l->victim;
     CHECK(!takes_part(j, rank, "lo", &e), "it takes part");
-    CHECK(has_said(&e, rank, victim, "", " MiB of shared memory (ulimit -v): Cannot allocate"), "\"%s\"", e.text);
+    CHECK(has_said(&e, rank, l->victim, l->others, l->text), "\"%s\"", e.text);
     return 0;
+}
+
+static void a_lack_is_told_to_all(struct lack l)
+{
+    for (l.victim = 0; l.victim < VICTIMS; l.victim++) {
+        struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &l};
+        assert_true(job_run(&j, lacking_rank));
+    }
+}
+
+static void a_limit_of_threads_is_told_to_all(void **state)
+{
+    (void)state;
+    a_lack_is_told_to_all((struct lack){
+        .what = &has_no_threads, .others = " aborted", .text = "watch thread (ulimit -u, ulimit -v): "});
 }
 
 static void a_limit_of_address_space_is_told_to_all(void **state)
 {
     (void)state;
-    for (int victim = 0; victim < VICTIMS; victim++) {
-        struct job j = {.size = VICTIMS, .node_of = nodes, .arg = &victim};
-        assert_true(job_run(&j, spaceless_rank));
-    }
+    a_lack_is_told_to_all((struct lack){
+        .what = &has_no_space, .others = "", .text = " MiB of shared memory (ulimit -v): Cannot allocate"});
 }
 
 /* The most that a rank may have open above the lowest that is free, of which the last must be enough. */
