@@ -27,6 +27,7 @@ ok "... and requeued" job_is "$job" PENDING
 forget "$job"
 
 submit array -N1 -n2 --array=1-2 -o "$cluster_dir/home/array.%a"
+until_true 60 grep -qs 'step 20/' "$cluster_dir/home/array.2" # the other one may have begun alone
 cluster_run scancel --signal=TERM "${job}_2"
 ok "an array's task: requeued" job_is "${job}_2" PENDING
 is "... and that one alone" "$(field "${job}_1" JobState) $(field "${job}_1" Restarts)" "RUNNING 0"
