@@ -32,9 +32,9 @@
 enum door_kind { DOOR_WELCOME, DOOR_CARD, DOOR_DEATH, DOOR_CAUSE, DOOR_KEEP };
 
 #define DOOR_OF_RANK "rank"
-#define DOOR_OF_NODE "node" /* where guards of a node find its leader (spank/guards/guards.h) */
+#define DOOR_OF_NODE "node" /* where guards of a node find its leader (spank/guards) */
 
-/* The name of a socket of a step's guards, which only who has the step's token (guards/guards.h) knows before somebody
+/* The name of a socket of a step's guards, which only who has the step's token (spank/guards) knows before somebody
  * listens there; those that he sees say nothing of others. Returns buf. */
 const char *door_name(const char *token, const char *whose, int number, char buf[DOOR_NAME_MAX]);
 

@@ -1,6 +1,6 @@
 /* impl.h - what the files of guard.h share: guard.c (the fork, and what is done once), watch.c (beside a program, until
- * all are over), signals.c (what comes of them), program.c (its end, and halts), activity.c (whether it computes),
- * srun.c (whether srun is there) and death.c (what is said of its end). */
+ * all are over), signals.c (what comes of signals), program.c (the program's end, and halts), activity.c (whether it
+ * computes), srun.c (whether srun is there) and death.c (what is said of the program's end). */
 #ifndef DDP_SPANK_GUARD_IMPL_H
 #define DDP_SPANK_GUARD_IMPL_H
 
