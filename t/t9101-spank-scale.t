@@ -7,8 +7,8 @@ run_deadline=600
 
 # scale NODES RANKS
 scale() {
-    run env NODES="$1" RANKS="$2" unshare --net bash -c 'ip link set lo up &&
-        echo 1024 19999 >/proc/sys/net/ipv4/ip_local_port_range && exec "$0"' "$top_builddir/t/lib/guardscale"
+    run unshare --net bash -c 'ip link set lo up && echo 1024 19999 >/proc/sys/net/ipv4/ip_local_port_range &&
+        exec "$@"' - "$top_builddir/t/lib/guardscale" "$1" "$2"
     is "$1 nodes, ranks on each: $2" "$rc" 0
     diag "$out$err"
 }

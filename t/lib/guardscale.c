@@ -1,5 +1,5 @@
 /* guardscale.c - the guards of a step of many nodes: whether they all come to know of a death, and start again, and how
- * long that takes. usage: NODES=N RANKS=R guardscale; a process for each guard, all on this machine's loopback. */
+ * long that takes. usage: guardscale NODES RANKS; a process for each guard, all on this machine's loopback. */
 #include "config.h"
 #include "t/unit/spank/members.h"
 
@@ -12,21 +12,11 @@
 #define IDLE_S 5 /* that long it is measured what guards cost that have nothing to do */
 #define WITHIN_S 100
 
+static int nodes, ranks; /* on each */
 static struct members m;
 static bool is_dead[MEMBERS_MAX];
 static struct death wanted; /* each hears of it */
 static int generation;
-
-static int setting(const char *name)
-{
-    const char *text = getenv(name);
-    int n = text ? atoi(text) : 0;
-    if (n < 1) {
-        fprintf(stderr, "guardscale: %s is to be the number of them\n", name);
-        exit(2);
-    }
-    return n;
-}
 
 static bool has_joined(const struct heard *h)
 {
@@ -123,9 +113,7 @@ static void lose_node(int node, const char *what)
 static void every_guard_hears(void **state)
 {
     (void)state;
-    int nodes = setting("NODES"), ranks = setting("RANKS"), victim = nodes * ranks / 2;
-    if (nodes < 4 || nodes * ranks > MEMBERS_MAX)
-        fail_msg("from 4 nodes to %d ranks", MEMBERS_MAX);
+    int victim = nodes * ranks / 2;
     m.restarts = 4;
     m.min_nodes = nodes - 2;
     members_set_up(&m, nodes, ranks);
@@ -148,10 +136,16 @@ static void every_guard_hears(void **state)
     members_end(&m);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_guard_hears)};
     const struct rlimit files = {MEMBERS_MAX + 100, MEMBERS_MAX + 100};
+    nodes = argc == 3 ? atoi(argv[1]) : 0;
+    ranks = argc == 3 ? atoi(argv[2]) : 0;
+    if (nodes < 4 || ranks < 1 || ranks > MEMBERS_MAX / nodes) {
+        fprintf(stderr, "usage: guardscale NODES RANKS: from 4 nodes on, and up to %d ranks in all\n", MEMBERS_MAX);
+        return 2;
+    }
     if (setrlimit(RLIMIT_NOFILE, &files) < 0)
         perror("guardscale: ulimit -n");
     return cmocka_run_group_tests(tests, NULL, NULL);
