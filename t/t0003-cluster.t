@@ -142,6 +142,22 @@ wait $up 2>"$tmp/kill.err"
 run "$cluster" down --dir "$tmp/third"
 is "down after kill -9 of up leaves nothing" "$(left_of "$third")" ""
 
+# A test that fails says what has gone of its cluster.
+cat >"$tmp/lost.t" <<'LOST'
+source "$top_srcdir/t/lib/tap.sh"
+source "$top_srcdir/t/lib/cluster.sh"
+cluster_up 2 --no-plugin
+pid=$(cluster_pid n2)
+gone() { ! kill -0 "$pid"; }
+kill -9 "$pid"
+until_true 20 gone 2>/dev/null
+ok "all is well" false
+done_testing
+LOST
+run env top_srcdir="$top_srcdir" top_builddir="$top_builddir" bash "$tmp/lost.t"
+like "a test that fails says which daemon has ended, with its last lines" "$err" "^# n2 has ended: .*slurmd"
+unlike "... and no other" "$err" "(n1|munged|slurmctld|own) has ended"
+
 # Lines of srun's that come and go with the load.
 cat >"$tmp/said" <<'SAID'
 srun: job 12 queued and waiting for resources

@@ -46,7 +46,19 @@ cluster_bail() {
     done_testing
 }
 
-cluster_down() { "$top_srcdir/contrib/cluster" down --dir "$cluster_dir"; }
+cluster_down() {
+    [ "$tap_bad" -eq 0 ] || cluster_gone
+    "$top_srcdir/contrib/cluster" down --dir "$cluster_dir"
+}
+# Where a test has failed: what had ended before it.
+cluster_gone() {
+    local file name
+    for file in "$cluster_dir"/pid/*[!n]; do
+        name=${file##*/}
+        kill -0 "$(cluster_pid "$name")" 2>/dev/null ||
+            diag "$name has ended: $(tail -qn 20 "$cluster_dir/log/$name" "$cluster_dir/log/slurmd.$name" 2>/dev/null)"
+    done
+}
 cluster_run() {
     run "$top_srcdir/contrib/cluster" run --dir "$cluster_dir" "$@"
     err=$(unqueued <<<"$err")
