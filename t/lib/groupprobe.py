@@ -10,11 +10,13 @@ forked           children that leave the group, just exit, or use it: none waits
 leaves           rank 0 leaves as soon as its work is over, a hundred times: rank 1 gets what it has sent
 deserts          rank 0 destroys a group with a work in flight, of which rank 1 is told
 raises           rank 1 ends with an exception
+crowded          rank 0 can start no thread for its first message, and then it can
 again            the group of all ranks is opened six times, while models that were trained by an earlier one live on
 """
 import datetime
 import itertools
 import os
+import resource
 import signal
 import sys
 
@@ -449,6 +451,23 @@ def raises():
             raise ValueError("no such sample")
 
 
+def crowded():
+    dist.init_process_group("ddp")
+    x = torch.ones(1)
+    if dist.get_rank() == 1:
+        dist.recv(x, 0)
+        say(f"got {x.item()}")
+        return
+    few, many = resource.getrlimit(resource.RLIMIT_NPROC)
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, many))
+    try:
+        dist.send(x, 1)
+    except RuntimeError as e:
+        say(str(e).splitlines()[0])
+    resource.setrlimit(resource.RLIMIT_NPROC, (few, many))
+    dist.send(x * 2, 1)
+
+
 def again():
     models = []
     for _ in range(6):
@@ -465,4 +484,4 @@ def again():
 torch.set_num_threads(1)
 {"collectives": collectives, "wrong": wrong, "train": train, "killed": killed, "raises": raises,
  "unanswered": unanswered, "forked": forked, "leaves": leaves, "deserts": deserts,
- "again": again}[sys.argv[1]](*sys.argv[2:])
+ "again": again, "crowded": crowded}[sys.argv[1]](*sys.argv[2:])

@@ -352,20 +352,22 @@ class Group : public Base {
         std::lock_guard<std::mutex> guard(pairs_lock_);
         if (is_closed_)
             fail("backend ddp: the process group was destroyed");
-        auto &lane = pairs_[{from, to, tag}];
-        if (!lane) {
-            Members m = members_;
-            m.prefix = "pair/" + std::to_string(from) + "/" + std::to_string(to) + "/" + std::to_string(tag) + "/";
-            m.name = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
-                     (m.name.empty() ? "" : ", " + m.name);
-            m.what = "the first message from rank " + std::to_string(from) + " to rank " + std::to_string(to);
-            m.late = "rank " + std::to_string(rank_ == from ? to : from) + " did not come before the deadline";
-            m.check_group = [group = lane_] { group->check(); };
-            m.rank = rank_ != from;
-            m.size = 2;
-            lane = Lane::make([m] { return communicator(m); });
-            lane->start();
-        }
+        auto key = std::make_tuple(from, to, tag);
+        auto found = pairs_.find(key);
+        if (found != pairs_.end())
+            return found->second;
+        Members m = members_;
+        m.prefix = "pair/" + std::to_string(from) + "/" + std::to_string(to) + "/" + std::to_string(tag) + "/";
+        m.name = "rank " + std::to_string(rank_) + " of " + std::to_string(size_) +
+                 (m.name.empty() ? "" : ", " + m.name);
+        m.what = "the first message from rank " + std::to_string(from) + " to rank " + std::to_string(to);
+        m.late = "rank " + std::to_string(rank_ == from ? to : from) + " did not come before the deadline";
+        m.check_group = [group = lane_] { group->check(); };
+        m.rank = rank_ != from;
+        m.size = 2;
+        auto lane = Lane::make([m] { return communicator(m); });
+        lane->start();
+        pairs_[key] = lane;
         return lane;
     }
 

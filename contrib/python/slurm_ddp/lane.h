@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -229,10 +230,17 @@ class Lane : public std::enable_shared_from_this<Lane> {
         }
     }
 
+    /* Where there can be no other one the lane is of no use, which the other ranks are told, too. */
     void add_thread()
     {
+        try {
+            threads_.emplace_back([this] { drive(nullptr); });
+        } catch (const std::system_error &e) {
+            auto why = "backend ddp: thread for works (ulimit -u, ulimit -v): " + e.code().message();
+            abort_locked(why.c_str());
+            fail(why);
+        }
         n_free_++;
-        threads_.emplace_back([this] { drive(nullptr); });
     }
 
     void abort_locked(const char *why)
@@ -251,8 +259,12 @@ class Lane : public std::enable_shared_from_this<Lane> {
             if (!is_own_thread || is_closed_)
                 return;
             is_away = true;
-            if (--n_free_ == 0)
-                add_thread();
+            if (--n_free_ == 0) {
+                try {
+                    add_thread();
+                } catch (...) { /* the works say so */
+                }
+            }
         });
         std::lock_guard<std::mutex> guard(lock_);
         n_free_ += is_away;
