@@ -104,6 +104,12 @@ static bool is_silent(const guards_t *g, const struct link *l, uint64_t now, int
     return is_heard(g, l) && now > l->heard && now - l->heard > (uint64_t)s * NS_PER_S;
 }
 
+/* Of one that was to be woken: since this node was, or has heard it. */
+int beat_silent_s(const guards_t *g, const struct link *l)
+{
+    return l->rests_at ? (int)((g->looked_at - l->heard) / NS_PER_S) : g->f.silent_s;
+}
+
 /* Of a node that only then is lost: once, until it speaks again. Of the node above one of those below it tells. */
 static void note(guards_t *g, struct link *l, uint64_t now)
 {

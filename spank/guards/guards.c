@@ -99,8 +99,10 @@ static struct death loss_of(const guards_t *g, const struct link *l, enum death_
     if (seat >= 0)
         d.rank = seat * g->f.local_size + l->rank % g->f.local_size;
     snprintf(d.node, sizeof d.node, "%s", l->name);
-    if (of_node == DEATH_SILENT)
+    if (of_node == DEATH_SILENT) {
+        d.how = beat_silent_s(g, l);
         snprintf(d.text, sizeof d.text, "%.200s", g->f.name);
+    }
     return d;
 }
 
@@ -166,12 +168,16 @@ static void drop(guards_t *g, struct link *l, enum death_kind of_node, bool is_c
         join_again(g);
 }
 
-/* It may hear still, and its programs are to end before others have their ranks. */
+/* It may hear still, or wake later: then it knows why the others have ended, and its programs end before others have
+ * their ranks. */
 static void tell_lost(const guards_t *g, const struct link *l)
 {
-    struct death d = loss_of(g, l, DEATH_SILENT, false);
-    round_next(g, &d);
-    if (g->f.is_elastic && l->state == LINK_IS_IN && !g->is_ending && !g->is_over)
+    struct death d = g->lost;
+    if (g->f.is_elastic) {
+        d = loss_of(g, l, DEATH_SILENT, false);
+        round_next(g, &d);
+    }
+    if (l->state == LINK_IS_IN && !g->is_ending && !g->is_over)
         link_send(l, l == g->above ? TOLD_DEATH : TOLD_VERDICT, &d);
 }
 

@@ -277,6 +277,7 @@ void beat_look(guards_t *g);          /* before anything else at each step of th
 bool beat_step(guards_t *g);          /* says that this guard is there, if it is time: true */
 void beat_hear(struct link *l, int what); /* whatever l says */
 struct link *beat_silent(guards_t *g); /* who has said nothing for too long; NULL: nobody */
+int beat_silent_s(const guards_t *g, const struct link *l); /* for how long that one has */
 bool beat_misses_one(const guards_t *g); /* somebody below is late, and may be found silent soon */
 bool beat_hears_none(const guards_t *g); /* nor do others, of several: it is this node, then */
 

@@ -274,17 +274,31 @@ static void a_part_that_is_suspended_is_not_blamed(void **state)
     members_end(&m);
 }
 
-/* Its slurmstepd was killed meanwhile, say, or the node has gone down. */
+/* Its slurmstepd was killed meanwhile, say, or the node has gone down. Where it wakes all the same it learns why the
+ * others have ended. */
 static void a_node_that_is_not_woken_is_lost(void **state)
 {
-    struct members m = {.wake_s = 1};
     (void)state;
-    members_start_all(&m, 2, 1);
-    rest_all(&m);
-    kill(m.of[1].pid, SIGSTOP);
-    tell_answered(&m, 0, DO_WAKE);
-    members_all_hear(&m, 1, DEATH_SILENT, 1, 0, 0);
-    members_end(&m);
+    for (int sleeper = 0; sleeper < 2; sleeper++) {
+        struct members m = {.wake_s = 5};
+        struct heard h;
+        int other = !sleeper;
+        members_start_all(&m, 2, 1);
+        rest_all(&m);
+        kill(m.of[sleeper].pid, SIGSTOP);
+        tell_answered(&m, other, DO_WAKE);
+        assert_true(members_hears(&m, other, 20, &h));
+        assert_int_equal(h.verdict.kind, DEATH_SILENT);
+        assert_int_equal(h.verdict.rank, sleeper);
+        assert_true(h.verdict.how >= 5 && h.is_ours);
+        kill(m.of[sleeper].pid, SIGCONT);
+        do /* first it has woken, and then knows */
+            assert_true(members_hears(&m, sleeper, 20, &h));
+        while (h.verdict.kind == DEATH_NONE);
+        assert_int_equal(h.verdict.kind, DEATH_SILENT);
+        assert_int_equal(h.verdict.rank, sleeper);
+        members_end(&m);
+    }
 }
 
 /* That nobody is heard any more is this node's own fault, where there were several. */
