@@ -176,6 +176,14 @@ static void prepare_gather(const struct keys *o)
         setenv(GATHER_VARIABLE, gather_address(plugin.gather), 1);
 }
 
+static void warn_of_slips(void)
+{
+    char text[160];
+    for (char **e = environ; e && *e; e++)
+        if (keys_have_slip(*e, text, sizeof text))
+            log_warning(text);
+}
+
 /* What tasks must hear of before there is a step: srun copies its environment once for each component of a
  * heterogeneous one, before local_user_init, and all are to hear the same. */
 static int prepare_step(void)
@@ -186,6 +194,7 @@ static int prepare_step(void)
     if (plugin.is_prepared || task_options(&r, &o, NULL, NULL) < 0 || o.mode != DDP_MODE_ON)
         return 0;
     plugin.is_prepared = true;
+    warn_of_slips();
     plugin.wants_end = o.key[KEY_STOP].is_set;
     if (o.key[KEY_VERBOSE].b && stay_loaded())
         prepare_gather(&o);

@@ -43,6 +43,11 @@ is "DDP_PORT" "$out" port=21111
 DDP_PORT=21111 cluster_run srun --ddp=on,port=21112 -n1 /bin/sh -c "$port"
 is "the command line beats DDP_PORT" "$out" port=21112
 
+DDP_PROT=21111 DDP_BIND=none cluster_run srun --ddp=on -N2 /bin/sh -c 'echo rank=$RANK'
+warned='ddp: warning: the variable DDP_PROT is no key of --ddp, and nobody reads it, did you mean DDP_PORT?'
+is "a variable that is a key but for a slip: a warning, once" "$rc:$(sort <<<"$out" | xargs):$(ddp_lines <<<"$err")" \
+    "0:rank=0 rank=1:$warned"
+
 # MPI and kill-on-bad-exit come by themselves, and only where they are wanted.
 read -r mpi rank < <(cluster_mpi)
 pmix='echo mpi=${'$rank'-none} kill=${SLURM_KILL_BAD_EXIT-none}'

@@ -40,24 +40,21 @@ static int unknown(const char *prefix, const char *key, ddp_error_t *errp)
     return error_set(errp, DDP_E_USAGE, EINVAL, "unknown option %s%.60s%s libddp(7) lists them", prefix, key, meant);
 }
 
-/* A variable that is a setting but for a slip would be one that nobody reads. Shorter names are more easily another
- * program's. */
+/* A variable that is a setting but for a slip would be one that nobody reads. */
 static int check_variable(const char *variable, ddp_error_t *errp)
 {
-    char name[64], meant[80];
-    size_t n = strcspn(variable, "="), prefix = strlen(VARIABLES), letters = n - prefix;
-    if (strncmp(variable, VARIABLES, prefix) != 0 || n >= sizeof name)
+    char meant[80];
+    if (strncmp(variable, VARIABLES, strlen(VARIABLES)) != 0)
         return 0;
-    snprintf(name, sizeof name, "%.*s", (int)n, variable);
-    struct nearest near = nearest_to(name, letters < 4 ? 0 : letters < 8 ? 1 : 2);
+    struct nearest near = nearest_to_variable(variable, strlen(VARIABLES));
     for (size_t i = 0; i < N_KNOBS; i++)
         nearest_try(&near, config_knobs[i].env);
     for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++)
         nearest_try(&near, plugins[i]);
-    if (!near.found || !strcmp(near.found, name))
+    if (!nearest_is_slip(&near))
         return 0;
-    return error_set(errp, DDP_E_USAGE, EINVAL, "the variable %s is no setting%s Unset it, also if it is another "
-                     "program's", name, nearest_text(&near, "", meant, sizeof meant));
+    return error_set(errp, DDP_E_USAGE, EINVAL, "the variable %.*s is no setting%s Unset it, also if it is another "
+                     "program's", (int)strcspn(variable, "="), variable, nearest_text(&near, "", meant, sizeof meant));
 }
 
 static int check_variables(ddp_error_t *errp)

@@ -190,6 +190,24 @@ int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys
     return 0;
 }
 
+bool keys_have_slip(const char *variable, char *buf, size_t size)
+{
+    static const char prefix[] = "DDP_";
+    char meant[80];
+    if (strncmp(variable, prefix, strlen(prefix)) != 0)
+        return false;
+    struct nearest near = nearest_to_variable(variable, strlen(prefix));
+    for (size_t i = 0; i < KEY_USER_COUNT; i++)
+        if (ddp_keys[i].env && i != KEY_STOP && i != KEY_MIN_NODES) /* beside DDP_STEP, DDP_MAX_NODES of a program's */
+            nearest_try(&near, ddp_keys[i].env);
+    nearest_try(&near, "DDP_RESTART"); /* which a task has, beside DDP_RESTARTS */
+    if (!nearest_is_slip(&near))
+        return false;
+    snprintf(buf, size, "the variable %.*s is no key of --ddp, and nobody reads it%s", (int)strcspn(variable, "="),
+             variable, nearest_text(&near, "", meant, sizeof meant));
+    return true;
+}
+
 const char *keys_help(char *buf, size_t size)
 {
     size_t used = (size_t)snprintf(buf, size,

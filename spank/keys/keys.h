@@ -91,6 +91,10 @@ int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys
 /* The step's programs may go on without some of its nodes: spares or min_nodes are given. */
 bool keys_are_elastic(const struct keys *o);
 
+/* The variable (NAME=VALUE) is a key's but for a slip of the keyboard, so that nobody reads it: true, with a sentence
+ * that says so. */
+bool keys_have_slip(const char *variable, char *buf, size_t size);
+
 /* The paragraph about --ddp in `srun --help`. Returns buf. */
 const char *keys_help(char *buf, size_t size);
 

@@ -150,6 +150,7 @@ static void slips_in_variables_are_told(void **state)
         {"DDP_RESTRATS", "DDP_RESTARTS?"},
         {"DDP_RESTART", NULL},
         {"DDP_SPARE", "DDP_SPARES?"},
+        {"DDP_BNID", "DDP_BIND?"},
         {"DDP_STOPCODE", "DDP_STOP_CODE?"},
         {"DDP_STOP_SIGNALS", NULL},
         {"DDP_MAX_NODES", NULL},

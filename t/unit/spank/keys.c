@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/core/config.h"
 #include "spank/cmdline.h"
 #include "spank/keys/keys.h"
 #include "spank/keys/site.h"
@@ -38,6 +39,44 @@ static void options_are_read(void **state)
     assert_int_equal(o.mode, DDP_MODE_OFF);
     assert_int_equal(keys_parse("omp=2,omp=3", "--ddp", &o, &e), 0);
     assert_int_equal(o.key[KEY_OMP].i, 3);
+}
+
+static void slips_in_variables_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable, *meant; /* NULL: it is another's */
+    } cases[] = {
+        {"DDP_BNID=none", "the variable DDP_BNID is no key of --ddp, and nobody reads it, did you mean DDP_BIND?"},
+        {"DDP_RESTRATS=3", "did you mean DDP_RESTARTS?"}, {"DDP_SPARE=1", "did you mean DDP_SPARES?"},
+        {"DDP_STOPCODE=", "did you mean DDP_STOP_CODE?"}, {"DDP_STOP=TERM", NULL},
+        {"DDP_BIND=nnoe", NULL},  {"DDP_RESTART=1", NULL}, {"DDP_STEP=1", NULL}, {"DDP_MAX_NODES=1", NULL},
+        {"DDP_SORT=1", "did you mean DDP_PORT?"}, {"DDP_MODE=1", NULL}, {"DDP_MP=1", NULL}, {"BNID=none", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[160] = "";
+        bool is = keys_have_slip(cases[i].variable, text, sizeof text);
+        if (is != (cases[i].meant != NULL) || (is && !strstr(text, cases[i].meant)))
+            fail_msg("%s: %s", cases[i].variable, text);
+    }
+}
+
+/* What a task gets, and what is libddp's, is no slip of a key's. */
+static void settings_are_no_slips(void **state)
+{
+    (void)state;
+    static const char *const gets[] = {"DDP_RESTART", "DDP_DEVICE", "DDP_SET", "DDP_END_TIME", "DDP_VERSION",
+                                       "DDP_NUMA"};
+    char text[160];
+    for (size_t i = 0; i < sizeof gets / sizeof *gets; i++)
+        assert_false(keys_have_slip(gets[i], text, sizeof text));
+#define CHECK(type, field, scope, ...)                                                                                 \
+    {                                                                                                                  \
+        const struct knob k = {__VA_ARGS__};                                                                           \
+        assert_false(k.env && keys_have_slip(k.env, text, sizeof text));                                               \
+    }
+    CONFIG_SETTINGS(CHECK)
+#undef CHECK
 }
 
 static void bad_options_are_named(void **state)
@@ -486,6 +525,8 @@ static void a_stop_needs_a_guard(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(options_are_read),
     cmocka_unit_test(bad_options_are_named),
+    cmocka_unit_test(slips_in_variables_are_told),
+    cmocka_unit_test(settings_are_no_slips),
     cmocka_unit_test(command_line_beats_environment_beats_site),
     cmocka_unit_test(help_fits),
     cmocka_unit_test(site_file_is_strict),
