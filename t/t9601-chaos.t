@@ -31,10 +31,10 @@ for i in 1 2 3 4 5; do
 done
 # Stops that do not wait for the end of a step: sums of its micro-steps, or shards, are saved and taken up again.
 export DDP_STOP_WITHIN=0
-chaos accum 200 --each 9 --samples -- \
+chaos accum 300 --each 9 --samples -- \
     "$top_builddir/ddp" run -n %n "$top_builddir/t/unit/train-probe" "${small[@]}" --batch 1 --accum 5
 is "stopped inside steps of five micro-steps: the undisturbed run's bits" "$rc" 0
-chaos shards 200 --each 9 --ranks 2,1,4 --samples -- \
+chaos shards 300 --each 9 --ranks 2,1,4 --samples -- \
     "$top_builddir/ddp" run -n %n "$top_builddir/t/unit/train-probe" "${small[@]}" --batch 2 --shards 16
 is "stopped inside steps of many shards, then on other numbers of ranks: the undisturbed run's bits" "$rc" 0
 unset DDP_STOP_WITHIN
