@@ -109,7 +109,9 @@ static int publish(struct wiring *x, ddp_error_t *errp)
     if (boot_put(x->boot, "comm", &x->card, sizeof x->card, errp) < 0 || boot_fence(x->boot, x->deadline, errp) < 0)
         return -1;
     if (rc < 0) {
+        char who[96];
         tell_refusal(x, x->c->rank, why.text);
+        error_prefix(&why, "%s", world_rank_name(x->c->world, x->c->rank, who, sizeof who));
         return error_set(errp, why.domain, why.code, "%s", why.text);
     }
     for (int r = 0; r < x->c->world->size; r++) {

@@ -36,7 +36,7 @@ static bool takes_part(struct job *j, int rank, const char *interface, ddp_error
     return is_there;
 }
 
-/* Has `rank` said that `text`, after how others begin who say it of the victim? */
+/* Has `rank` (-1: whichever) said that `text`, after how others begin who say it of the victim? */
 static bool has_said(const ddp_error_t *e, int rank, int victim, const char *others, const char *text)
 {
     char begin[64] = "";
@@ -51,9 +51,7 @@ static int refusing_rank(struct job *j, int rank)
     int guard = guardend_open(), victim = *(const int *)j->arg;
     ddp_error_t e = {0};
     CHECK(!takes_part(j, rank, rank == victim ? "no-such-if" : "lo", &e), "it takes part");
-    CHECK(has_said(&e, rank, victim, "", "no-such-if"), "\"%s\"", e.text);
-    if (rank == victim)
-        error_prefix(&e, "rank %d (n%d)", victim, nodes[victim]);
+    CHECK(has_said(&e, -1, victim, "", "no-such-if"), "\"%s\"", e.text); /* the victim, too, with its name */
     CHECK(guardend_has(guard, victim, e.text), "the guard was told something else than \"%s\", or nothing", e.text);
     return 0;
 }
