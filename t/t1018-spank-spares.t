@@ -74,7 +74,7 @@ cluster_run srun --ddp=on,restarts=9,spares=1 -w n5,n6 --ntasks-per-node=1 \
 is "it gives way to a spare: exit code" "$rc" 0
 is "... and lines" "$(grep '^ddp: ' "$tmp/run.err" | grep -v goodput | sed 's/after [0-9]* s/after T s/')" \
     "$(printf 'ddp: rank 0 (n5) exited with code 4 after T s: restart %d of 9\n' 1 2 3)
-ddp: restart 3 of 9: n6 takes the place of n5: 1 nodes, 1 ranks"
+ddp: restart 3 of 9: n6 takes the place of n5: 1 node, 1 rank"
 is "... its record counts ranks without the spare's" "$(grep -o '"ranks": [0-9]*' "$tmp/out/record" | xargs)" \
     "ranks: 1 ranks: 1 ranks: 1 ranks: 1"
 run "$top_builddir/ddp" report "$tmp/out/record"

@@ -120,9 +120,9 @@ static void judge(FILE *f, const struct ps_rank *rank, size_t n)
         return;
     bool is_in = behind->flight.n_calls == ahead->flight.n_calls;
     unsigned long long call = behind->flight.n_calls + !is_in;
-    fprintf(f, "%s: rank %d (%s) %s %s %llu, after step %llu; %zu ranks wait\n", behind->step, behind->rank,
+    fprintf(f, "%s: rank %d (%s) %s %s %llu, after step %llu; %zu rank%s\n", behind->step, behind->rank,
             behind->node, is_in ? "does not go on in" : "has not entered", call_name(&ahead->flight, call), call,
-            (unsigned long long)behind->flight.n_steps, n_waiting);
+            (unsigned long long)behind->flight.n_steps, n_waiting, n_waiting == 1 ? " waits" : "s wait");
 }
 
 void ps_show(FILE *f, struct ps_list *l)

@@ -46,9 +46,9 @@ void start_say(const ddp_t *d, const struct job *j, const struct ddp_device *dev
     size_t n = 0;
     for (size_t i = 0; i < j->model.n_params; i++)
         n += ddp_param_get(d, (int)i).n_elems;
-    printf("%d ranks on %d nodes, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, %s%s%s\n",
-           w->size, w->n_nodes, n, j->n_samples, j->o.model.context, j->model.n_windows, about.products,
-           device->is_gpu ? " on " : "", device->name);
+    printf("%d rank%s on %d node%s, %zu parameters, %" PRIu64 " samples of %zu tokens, %zu validation windows, "
+           "%s%s%s\n", w->size, w->size == 1 ? "" : "s", w->n_nodes, w->n_nodes == 1 ? "" : "s", n, j->n_samples,
+           j->o.model.context, j->model.n_windows, about.products, device->is_gpu ? " on " : "", device->name);
     account_say_batch(d, j);
     if (j->o.shards)
         printf("%d shards, %d a rank: %zu bytes (%.1f MiB) of partial sums beside %zu of gradients\n", j->o.shards,

@@ -306,6 +306,13 @@ bool nodes_absent(guards_t *g, int node, struct death *ret)
 
 /* ---- seats ---- */
 
+static void say_moves(guards_t *g, const char *moves)
+{
+    int n_nodes = g->nodes.seats.n, n = n_nodes * g->f.local_size;
+    news_add(g, "restart %d of %d: %s: %d node%s, %d rank%s", g->n_restarts, g->f.restarts, moves, n_nodes,
+             n_nodes == 1 ? "" : "s", n, n == 1 ? "" : "s");
+}
+
 void nodes_seat(guards_t *g)
 {
     struct nodes *n = &g->nodes;
@@ -327,8 +334,7 @@ void nodes_seat(guards_t *g)
     }
     n->n_seated = n->n_left;
     if (n_moves && !g->above && g->f.local_rank == 0)
-        news_add(g, "restart %d of %d: %s: %d nodes, %d ranks", g->n_restarts, g->f.restarts,
-                 moves_text(move, n_moves, text), n->seats.n, n->seats.n * g->f.local_size);
+        say_moves(g, moves_text(move, n_moves, text));
     free(move);
 }
 
