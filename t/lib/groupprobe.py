@@ -10,7 +10,7 @@ forked           children that leave the group, just exit, or use it: none waits
 leaves           rank 0 leaves as soon as its work is over, a hundred times: rank 1 gets what it has sent
 deserts          rank 0 destroys a group with a work in flight, of which rank 1 is told
 raises           rank 1 ends with an exception
-crowded          rank 0 can start no thread for its first message, and then it can
+crowded          rank 0 can start no thread for its first message, and then it can; nor one while a callback is run
 again            the group of all ranks is opened six times, while models that were trained by an earlier one live on
 """
 import datetime
@@ -451,21 +451,41 @@ def raises():
             raise ValueError("no such sample")
 
 
-def crowded():
-    dist.init_process_group("ddp")
-    x = torch.ones(1)
-    if dist.get_rank() == 1:
-        dist.recv(x, 0)
-        say(f"got {x.item()}")
-        return
+def without_threads(call):
+    """call(), whose first line is said where it raises, while this process can start no thread."""
     few, many = resource.getrlimit(resource.RLIMIT_NPROC)
     resource.setrlimit(resource.RLIMIT_NPROC, (1, many))
     try:
-        dist.send(x, 1)
+        call()
     except RuntimeError as e:
         say(str(e).splitlines()[0])
     resource.setrlimit(resource.RLIMIT_NPROC, (few, many))
-    dist.send(x * 2, 1)
+
+
+def crowded():
+    dist.init_process_group("ddp")
+    store = dist.distributed_c10d._get_default_store()
+    x = torch.ones(1)
+
+    def sum_twice():
+        """By the lane's own thread, since nobody waits for the first work: once rank 0 has asked for the callback."""
+        if dist.get_rank() == 1:
+            store.wait(["asked"])
+        future = dist.all_reduce(x, async_op=True).get_future().then(lambda _: dist.all_reduce(x))
+        store.set("asked", "1")
+        future.wait()
+
+    if dist.get_rank() == 0:
+        without_threads(lambda: dist.send(x, 1))
+        dist.send(x * 2, 1)
+        without_threads(sum_twice)
+    else:
+        dist.recv(x, 0)
+        say(f"got {x.item()}")
+        try:
+            sum_twice()
+        except RuntimeError as e:
+            say(str(e).splitlines()[0])
 
 
 def again():

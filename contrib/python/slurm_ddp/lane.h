@@ -250,6 +250,14 @@ class Lane : public std::enable_shared_from_this<Lane> {
             ddp.abort(d_, 1, why);
     }
 
+    /* Works that come after that fail for the same reason. */
+    void check_aborted()
+    {
+        std::lock_guard<std::mutex> guard(lock_);
+        if (!why_.empty())
+            fail(why_);
+    }
+
     /* While one of the lane's threads is in callbacks, which may wait for works, another carries those out. */
     void complete(Job &job, bool is_own_thread)
     {
@@ -262,7 +270,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
             if (--n_free_ == 0) {
                 try {
                     add_thread();
-                } catch (...) { /* the works say so */
+                } catch (...) { /* the next work says so */
                 }
             }
         });
@@ -280,6 +288,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
         }
         try {
             open();
+            check_aborted();
         } catch (...) {
             broken_ = std::current_exception();
         }
