@@ -10,7 +10,7 @@ mkdir -m 777 "$tmp/out"
 cluster_up 4 --netns
 export NAP=600.$$$RANDOM # what programs sleep, by which they are found
 nothing_left() { ! pgrep -fx "sleep $NAP" >"$tmp/left"; }
-lines() { grep '^ddp: ' "${1:-$tmp/run.err}"; } # ours, of what srun printed last
+lines() { ddp_lines "${1:-$tmp/run.err}"; } # of what srun printed last
 # shellcheck disable=SC2016
 place='[ "$PPID" = "$SLURM_TASK_PID" ] && echo guarded || echo "not guarded"'
 

@@ -158,7 +158,7 @@ ip netns list >"$tmp/netns.out" 2>&1 || { diag "no network namespaces (iproute2)
 source "$top_srcdir/t/lib/cluster.sh"
 cluster_up 5 --netns
 differ='all ranks wait, and not in the same collective: rank 2 \(n3\) in'
-lines() { grep '^ddp: ' "$tmp/step.err"; } # ours
+lines() { ddp_lines "$tmp/step.err"; }
 said() { lines | grep -qE "$1"; }
 nodes=4 option=on,guard
 start() { # COMMAND...: a step of four ranks on as many nodes, or more
