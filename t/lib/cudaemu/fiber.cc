@@ -67,7 +67,7 @@ static thread_local void (*starting)(void);
 /* Keeps the registers that a callee must, and the stack pointer in *from; goes on where `to` was left. */
 extern "C" void fiber_switch(void **from, void *to);
 asm(R"(
-    .text
+    .pushsection .text
     .globl fiber_switch
     .type fiber_switch, @function
 fiber_switch:
@@ -87,6 +87,7 @@ fiber_switch:
     popq %rbp
     ret
     .size fiber_switch, . - fiber_switch
+    .popsection
 )");
 
 static thread_local void *own_stack_pointer;
