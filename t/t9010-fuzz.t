@@ -21,7 +21,7 @@ archive() {
 }
 ok "the rooms are compiled" archive topology "$top_srcdir"/topology/*.c
 for room in base ckpt record; do ok "... $room" archive $room "$top_srcdir/runtime/$room"/*.c; done
-ok "... what shows runs" archive report "$top_srcdir"/runtime/cli/report_*.c
+ok "... what shows runs" archive report "$top_srcdir"/runtime/cli/report/*.c
 ok "... lists" archive lists "$top_srcdir"/spank/step/{hostlist,step}.c
 
 build() { # TARGET OPTION...

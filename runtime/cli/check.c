@@ -8,7 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/knob.h"
 #include "runtime/base/num.h"
-#include "runtime/cli/check.h"
+#include "runtime/cli/check/check.h"
 #include "runtime/cli/cli.h"
 
 #define TRIES 3        /* measurements of what seems slow */

@@ -3,7 +3,7 @@
 
 #include "runtime/base/knob.h"
 #include "runtime/cli/cli.h"
-#include "runtime/cli/doctor.h"
+#include "runtime/cli/doctor/doctor.h"
 
 enum { JSON, N_KNOBS };
 static const struct knob knobs[N_KNOBS] = {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/cli/cli.h"
-#include "runtime/cli/ps.h"
+#include "runtime/cli/ps/ps.h"
 
 #define DIGITS "0123456789"
 

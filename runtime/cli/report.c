@@ -14,7 +14,7 @@
 #include "runtime/base/io.h"
 #include "runtime/base/knob.h"
 #include "runtime/cli/cli.h"
-#include "runtime/cli/report.h"
+#include "runtime/cli/report/report.h"
 
 enum { HTML, N_KNOBS };
 struct wish {

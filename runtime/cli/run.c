@@ -6,7 +6,7 @@
 #include "runtime/base/knob.h"
 #include "runtime/base/num.h"
 #include "runtime/cli/cli.h"
-#include "runtime/cli/job.h"
+#include "runtime/cli/run/job.h"
 
 enum { RANKS, LAYOUT, BOOT, TIMEOUT, N_KNOBS };
 static const struct knob knobs[N_KNOBS] = {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cli/report.h"
+#include "runtime/cli/report/report.h"
 #include "t/fuzz/fuzz.h"
 
 struct pieces {

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/cli/check.h"
+#include "runtime/cli/check/check.h"
 
 /* ---- the tournament ---- */
 

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/cli/doctor.h"
+#include "runtime/cli/doctor/doctor.h"
 
 static char good_config[] = "Configuration data as of 2026-11-23T10:00:00\n"
                             "AuthInfo                = (null)\n"

@@ -1,7 +1,7 @@
 /* Who holds up a step, as `ddp ps` says it from what each rank tells of itself; and a rank as a line, and back. */
 #include "t/unit/unit.h"
 
-#include "runtime/cli/ps.h"
+#include "runtime/cli/ps/ps.h"
 
 #define N 3
 

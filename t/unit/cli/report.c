@@ -2,7 +2,7 @@
  * place in the picture. */
 #include <config.h> /* open_memstream */
 
-#include "runtime/cli/report_chart.h"
+#include "runtime/cli/report/chart.h"
 #include "t/unit/unit.h"
 
 #define N 4
