@@ -62,6 +62,8 @@ t_unit_comm_sleeps_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=engine_look
 UNIT_TESTS += t/unit/comm/sums.t
 t_unit_comm_sums_t_SOURCES = t/unit/comm/sums.c
 t_unit_comm_sums_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=bypass_of
+UNIT_TESTS += t/unit/comm/suspended.t
+t_unit_comm_suspended_t_SOURCES = t/unit/comm/suspended.c
 UNIT_TESTS += t/unit/comm/wire.t
 t_unit_comm_wire_t_SOURCES = t/unit/comm/wire.c
 t_unit_comm_wire_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cgroup_memory_limit,--wrap=thread_start,--wrap=mmap

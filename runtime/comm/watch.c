@@ -225,12 +225,23 @@ static void raise_late(watch_t *w, int culprit, double timeout_s, enum watch_wha
     watch_raise_cause(w, c, text);
 }
 
+/* A waiter sleeps until its deadline at most: one that comes so much later stood still itself, as in a suspended step,
+ * and so may have the rank that it waits for. */
+#define OVERSLEPT_NS NS_PER_S
+
 bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s, enum watch_what what)
 {
     uint64_t now = clock_ns(), grace_ns = (uint64_t)((timeout_s < 4 ? timeout_s / 4 : 1) * NS_PER_S);
     if (!atomic_exchange(&w->board->census, 1))
         board_ring(w->board);
     watch_waits_for(w, suspect);
+    if (w->late.deadline != deadline && now > deadline + OVERSLEPT_NS)
+        w->late.not_before = now + (uint64_t)(timeout_s * NS_PER_S);
+    if (now < w->late.not_before) {
+        w->late.deadline = deadline;
+        w->late.since = now;
+        return false;
+    }
     int culprit = board_culprit(w->board, w->world, suspect);
     if (w->late.deadline != deadline || w->late.culprit != culprit) { /* things still move */
         w->late.deadline = deadline;

@@ -119,8 +119,8 @@ void watch_waits_for(watch_t *w, int suspect);
 /* A waiter calls this when its wait for `suspect` has passed the deadline. It makes all waiters publish which rank they
  * wait for, and a moment later it follows these from rank to rank and blames the last one, which does not wait. True:
  * the cause is raised. False: it is too early; the caller looks again at what it waits for, then sleeps until
- * watch_alarm(). With WATCH_ANYONE the lowest rank that does not wait is to blame; where all ranks wait, the cause is
- * WATCH_STUCK. */
+ * watch_alarm(). A process that stood still over its deadline, in a suspended step, waits for timeout_s more. With
+ * WATCH_ANYONE the lowest rank that does not wait is to blame; where all ranks wait, the cause is WATCH_STUCK. */
 bool watch_is_late(watch_t *w, int suspect, uint64_t deadline, double timeout_s, enum watch_what what);
 uint64_t watch_alarm(uint64_t deadline);
 

@@ -41,6 +41,7 @@ struct watch {
         uint64_t deadline; /* of the wait that is late */
         uint64_t since;    /* when its culprit was last another rank */
         int culprit;
+        uint64_t not_before; /* nobody is late earlier: this process stood still (watch_is_late) */
     } late;
     pthread_t thread;
     atomic_bool stop;
