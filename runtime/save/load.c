@@ -100,6 +100,8 @@ static int load_one(struct save *save, const char *dir, const struct sources *al
 static int load_own(struct save *save, const char *dir, const char *prefix, ddp_error_t *errp)
 {
     struct sources all = {0};
+    if (!dir || !*dir)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_load: no folder or file is named");
     struct chunk *chunk = malloc(sizeof *chunk);
     int rc =
         chunk ? sources_open(&all, dir, errp) : error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to load %.100s", dir);
