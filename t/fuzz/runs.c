@@ -52,22 +52,26 @@ static void use(const struct record *r)
 static void show(const char *path)
 {
     static struct report_run run[2];
-    char *text = NULL;
-    size_t n;
-    FILE *f = open_memstream(&text, &n);
-    if (f && report_run_read(path, &run[0], NULL) == 0) {
+    char *text = NULL, *page = NULL;
+    size_t n_text, n_page;
+    FILE *f = open_memstream(&text, &n_text), *html = open_memstream(&page, &n_page);
+    if (f && html && report_run_read(path, &run[0], NULL) == 0) {
         run[1] = run[0];
         report_text(f, run, true);
         report_columns(f, run, 2);
-        report_page(f, run, 1);
-        report_page(f, run, 2);
-        fclose(f);
-        PROMISE(n > 0 && !strstr(text, "<script"));
+        report_page(html, run, 1);
+        report_page(html, run, 2);
+        fflush(f);
+        fflush(html);
+        PROMISE(n_text > 0 && n_page > 0 && !strstr(page, "<script"));
         report_run_clear(&run[0]);
-    } else if (f) {
-        fclose(f);
     }
+    if (f)
+        fclose(f);
+    if (html)
+        fclose(html);
     free(text);
+    free(page);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
