@@ -20,8 +20,9 @@
  * It keeps slurmstepd's name. By that Slurm knows whom a signal is for, so that each comes once: proctrack/cgroup
  * signals slurmstepd's children, of which the guard is one and the program none; proctrack/linuxproc all descendants
  * that are not named slurmstepd. (SIGKILL reaches guards by the former only; by the latter they end since their
- * programs do.) With SignalChildrenProcesses=yes in cgroup.conf (Slurm 23.11) the former signals all processes of the
- * step: then each comes twice, and Slurm's SIGTERM also where there is a stop. Nothing here undoes that. */
+ * programs do, but not with restarts: that looks like a death.) With SignalChildrenProcesses=yes in cgroup.conf (Slurm
+ * 23.11) the former signals all processes of the step: then each comes twice, and Slurm's SIGTERM also where there is a
+ * stop. Nothing here undoes that. */
 #ifndef DDP_SPANK_GUARD_GUARD_H
 #define DDP_SPANK_GUARD_GUARD_H
 
