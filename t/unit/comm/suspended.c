@@ -17,6 +17,22 @@ struct board {
     _Atomic bool may_come; /* the late rank */
 };
 
+/* A process that has nothing left to do but wait for the late rank. */
+static bool falls_asleep(pid_t pid)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    for (uint64_t end = deadline_in(20); state != 'S' && deadline_left_ns(end) > 0;) {
+        FILE *f = fopen(path, "re");
+        if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+            state = 0;
+        if (f)
+            fclose(f);
+        usleep(1000);
+    }
+    return state == 'S';
+}
+
 /* SIGSTOP to all, for longer than TIMEOUT_S; false: a rank had ended. */
 static bool suspend(const pid_t *pids)
 {
@@ -62,7 +78,8 @@ static void suspend_wait(const int *node_of, bool is_barrier)
     for (uint64_t end = deadline_in(20); b->n_ready < SIZE && deadline_left_ns(end) > 0;)
         usleep(1000);
     assert_int_equal(b->n_ready, SIZE);
-    usleep(100000); /* the others wait; where they do not yet, nothing is tested, and nothing fails */
+    for (int r = 0; r < LATE; r++)
+        assert_true(falls_asleep(pids[r]));
     assert_true(suspend(pids));
     usleep(TIMEOUT_S * 500000);
     b->may_come = true;
