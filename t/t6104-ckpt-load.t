@@ -16,6 +16,9 @@ ok "without, the values are others" [ "$(params)" != "$want" ]
 ranks 2 none small=on sgd=on load="$tmp/c/step-00000005" resume=none steps=0
 is "the optimizer may be another" "$rc $(params)" "0 $want" || diag "$err"
 
+ranks 2 none small=on load=NULL resume=none steps=0
+like "no folder at all: refused" "$rc:$err" '^1:.*ddp_load: no folder or file is named'
+
 cp -r "$tmp/c/step-00000005" "$tmp/bad"
 printf x | dd of="$(ls "$tmp"/bad/model-*.safetensors | tail -1)" bs=1 seek=9000 conv=notrunc status=none
 ranks 2 none small=on load="$tmp/bad" resume=none steps=0

@@ -5,7 +5,7 @@
  *     shards=0       logical shards (ddp_data_open)
  *     resume=DIR     where to go on from (DIR); none: do not
  *     open=off       DIR is opened before the first step
- *     load=PATH      values from there, first
+ *     load=PATH      values from there, first; "NULL": that call with none
  *     stop=0         SIGTERM to the last rank before that step
  *     kill=0         SIGKILL to all of this rank, 0, after that step
  *     wait=off       ddp_checkpoint_wait after each checkpoint
@@ -321,7 +321,8 @@ int main(int argc, char **argv)
     if (!d || parse(argc, argv) < 0)
         return fprintf(stderr, "%s\n", e.text), 1;
     const char *dir = argv[1], *from = *text("resume") ? text("resume") : dir;
-    if (declare(d) == 0 && (!*text("load") || ddp_load(d, text("load"), "old", &e) == 0) &&
+    const char *load = strcmp(text("load"), "NULL") ? text("load") : NULL;
+    if (declare(d) == 0 && ((load && !*load) || ddp_load(d, load, "old", &e) == 0) &&
         ddp_data_open(d, number("samples"), 2, 1, (int)number("shards"), 42, &e) == 0)
         resumed = strcmp(from, "none") != 0 ? ddp_resume(d, from, &e) : 0;
     if (!e.code && resumed >= 0 && is_on("open") && ddp_checkpoint_open(d, dir, &e) < 0)
