@@ -98,6 +98,8 @@ EXPORT int ddp_wait(ddp_work_t *w, ddp_error_t *errp)
     if (!w)
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_wait: nothing to wait for");
     ddp_t *d = w->d;
+    if (handle_expect_rank(d, "ddp_wait", errp) < 0)
+        return -1;
     int rc = comm_wait(w->work, errp);
     ddp_work_t **at = &d->works;
     while (*at != w)

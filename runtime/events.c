@@ -332,6 +332,8 @@ FILE *events_close(ddp_t *d)
 EXPORT int ddp_record(ddp_t *d, const char *event, const char *members, ddp_error_t *errp)
 {
     struct recorder *r = &d->events.file;
+    if (handle_expect_rank(d, "ddp_record", errp) < 0)
+        return -1;
     if (!recorder_is_name(event))
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_record: an event's name is letters of a-z, digits and _, at "
                          "most 31");

@@ -3,6 +3,14 @@
 
 #include "runtime/handle.h"
 
+int handle_expect_rank(const ddp_t *d, const char *call, ddp_error_t *errp)
+{
+    if (!comm_is_parents(d->team.comm))
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: in a forked child: the handle is its parent's, which "
+                     "alone can use it", d->team.me.rank, call);
+}
+
 int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp)
 {
     static const char *const why[] = {
@@ -13,6 +21,8 @@ int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t
         [PHASE_SUMMED] = "gradients are summed: call ddp_step first",
         [PHASE_STATE] = "parameters and steps are another framework's, since ddp_state_open: only its calls go on",
     };
+    if (handle_expect_rank(d, call, errp) < 0)
+        return -1;
     if (d->team.is_broken)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: %s: an earlier call failed on this handle: only "
                          "ddp_abort and ddp_finalize may follow", d->team.me.rank, call);

@@ -57,6 +57,9 @@ struct ddp {
  * come first. */
 int handle_expect(const ddp_t *d, unsigned phases, const char *call, ddp_error_t *errp);
 
+/* -1 with an error in a process that the rank has forked. */
+int handle_expect_rank(const ddp_t *d, const char *call, ddp_error_t *errp);
+
 void handle_free_works(ddp_t *d);
 
 #endif

@@ -107,7 +107,7 @@ EXPORT ddp_t *ddp_group_sized(const struct ddp_group *group, size_t size, ddp_er
 
 EXPORT void ddp_finalize(ddp_t *d)
 {
-    if (!d)
+    if (!d || comm_is_parents(d->team.comm))
         return;
     int saved = errno;
     parts_off(&d->parts); /* the program's stream may have gone */
@@ -150,7 +150,7 @@ EXPORT void ddp_finalize(ddp_t *d)
 EXPORT void ddp_abort(ddp_t *d, int code, const char *why)
 {
     (void)code; /* for the caller's exit; peers are told why */
-    if (!d)
+    if (!d || comm_is_parents(d->team.comm))
         return;
     why = why ? why : "no reason given";
     comm_abort(d->team.comm, why);
@@ -161,6 +161,8 @@ EXPORT void ddp_abort(ddp_t *d, int code, const char *why)
 EXPORT int ddp_check(const ddp_t *d, ddp_error_t *errp)
 {
     ddp_error_t why;
+    if (handle_expect_rank(d, "ddp_check", errp) < 0)
+        return -1;
     if (!comm_why(d->team.comm, &why))
         return 0;
     if (errp)

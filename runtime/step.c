@@ -90,7 +90,7 @@ EXPORT void ddp_mark(ddp_t *d, enum ddp_mark mark)
 /* A mark that no micro-step can take would be lost: the next call says so. */
 static void mark(ddp_t *d, int id, enum reducer_mark how)
 {
-    if (d->team.is_broken)
+    if (d->team.is_broken || comm_is_parents(d->team.comm))
         return;
     if (d->parts.part == DDP_PART_FORWARD)
         parts_go(&d->parts, DDP_PART_BACKWARD);

@@ -31,6 +31,11 @@ run "$top_builddir/ddp" run -n 2 sh -c "exec $probe options --ddp-first-bucket-m
 is "a setting that differs between ranks: exit code" "$rc" 1
 like "... is named with both ranks" "$out" "first-bucket-mb=1 on rank 0, first-bucket-mb=2 on rank 1"
 for layout in 2 1,1; do
+    for progress in caller thread; do
+        run "$top_builddir/ddp" run -n 2 --layout $layout "$probe" fork --ddp-progress=$progress
+        is "$layout, $progress: a forked child that calls its parent's handle is refused, and harms nobody" \
+            "$rc $(oks "")" "0 2" || diag "$out$err"
+    done
     run "$top_builddir/ddp" run -n 2 --layout $layout "$probe" optimizer
     is "$layout: an optimizer that differs between ranks is named on both" \
         "$rc $(grep -c "^told: .*lr=0.5 on rank 0, lr=0.25 on rank 1" <<<"$out")" "0 2" || diag "$out$err"

@@ -156,6 +156,10 @@ void comm_abort(comm_t *c, const char *why);
 /* True once c has failed on all ranks: *ret is then the cause that they report. */
 bool comm_why(const comm_t *c, ddp_error_t *ret);
 
+/* In a process that this rank has forked since comm_create: c is its parent's, and no other call may follow. c may be
+ * NULL. */
+bool comm_is_parents(const comm_t *c);
+
 /* Leaves the communicator and frees it. c may be NULL. A peer that still waits for this rank gets DDP_E_PEER "rank R
  * left". */
 void comm_destroy(comm_t *c);

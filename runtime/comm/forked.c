@@ -22,6 +22,7 @@ static void go_on(void)
 static void in_child(void)
 {
     for (comm_t *c = first; c; c = c->next_heeded) {
+        c->is_parents = true;
         tcp_disown(c->tcp);
         watch_disown(c->watch);
         shm_disown(&c->shm);
@@ -41,6 +42,11 @@ void forked_heed(comm_t *c)
     c->next_heeded = first;
     first = c;
     pthread_mutex_unlock(&lock);
+}
+
+bool comm_is_parents(const comm_t *c)
+{
+    return c && c->is_parents;
 }
 
 void forked_forget(comm_t *c)

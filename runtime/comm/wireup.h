@@ -27,6 +27,7 @@ struct comm {
     struct comm_segment moves; /* and for the calls of collectives.c, since ranks may still copy out of `stage` then */
     struct comm_segment *segments;
     comm_t *next_heeded; /* forked.c */
+    bool is_parents;     /* likewise */
     struct engine engine;
     void **out;      /* [local_size], and */
     const void **in; /* [max(local_size, n_slots)]: the kernel's arguments, used by the thread that drives */

@@ -64,6 +64,7 @@ static const struct {
     {"leave", case_leave},
     {"abort", case_abort},
     {"check", case_check},
+    {"fork", case_fork},
     {"optimizer", case_optimizer},
     {"no-optimizer", case_no_optimizer},
     {"data", case_data},

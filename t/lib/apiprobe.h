@@ -63,6 +63,7 @@ int case_no_plan(ddp_t *d);
 int case_leave(ddp_t *d);
 int case_abort(ddp_t *d);
 int case_check(ddp_t *d);
+int case_fork(ddp_t *d);
 
 /* Steps whose outcome is computed once more. */
 int case_diverged(ddp_t *d);

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
@@ -170,4 +171,42 @@ int case_check(ddp_t *d)
     while (rc == 0 && ddp_check(d, &e) == 0)
         CHECK(clock_ns() < deadline);
     return late(d);
+}
+
+static bool is_refused(int rc)
+{
+    return rc < 0 && e.domain == DDP_E_USAGE && strstr(e.text, "in a forked child");
+}
+
+static int use_parents(ddp_t *d, ddp_work_t *w)
+{
+    float x = 1;
+    CHECK(is_refused(ddp_wait(w, &e)) && is_refused(ddp_check(d, &e)) && is_refused(ddp_barrier(d, &e)));
+    CHECK(is_refused(ddp_bcast(d, &x, 1, DDP_F32, 0, &e)));
+    CHECK(!ddp_allreduce(d, &x, 1, DDP_F32, DDP_SUM, &e) && is_refused(-1));
+    CHECK(is_refused(open_three(d, 10, 1)) && is_refused(ddp_record(d, "mine", NULL, &e)));
+    ddp_grad_ready(d, 0);
+    ddp_abort(d, 1, "enough");
+    ddp_finalize(d);
+    return 0;
+}
+
+/* Each rank has a work in flight and forks; its child calls what it inherits. */
+int case_fork(ddp_t *d)
+{
+    float x = 1;
+    int status = -1;
+    ddp_work_t *w = ddp_allreduce(d, &x, 1, DDP_F32, DDP_SUM, &e);
+    CHECK(w);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        int rc = use_parents(d, w);
+        fflush(stdout);
+        _exit(rc);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    CHECK(ddp_wait(w, &e) == 0 && x == (float)ddp_world(d)->size);
+    CHECK(ddp_barrier(d, &e) == 0);
+    return 0;
 }
