@@ -189,6 +189,7 @@ int net_init(comm_t *c, ddp_error_t *errp);
 void net_clear(comm_t *c);
 bool net_is_swapped(const comm_t *c, const struct op *o); /* o: with its slice */
 bool net_step(comm_t *c);   /* advances `reduced` */
+void net_compare(comm_t *c, uint64_t call); /* what has come early with `call`, which this rank begins: no work */
 int net_suspect(comm_t *c); /* a rank that operation reduced + 1 waits for, once all local ranks have arrived at it */
 
 #endif

@@ -305,6 +305,27 @@ static enum tcp_verdict partial_header(comm_t *c, int node, struct lane *l, cons
     return tcp_into(c->tcp, node, slot_at(x, l, l->n_got), h->n_bytes) < 0 ? TCP_NO_MEMORY : TCP_READ;
 }
 
+/* The last one may still be arriving. Slots that are free again have numbers of earlier calls. */
+static void compare_lane(comm_t *c, int node, const struct lane *l, uint64_t call)
+{
+    for (uint64_t n = l->n_own; n <= l->n_got; n++) {
+        const struct tcp_header *h = &l->got[n % NET_WINDOW];
+        if (h->number == c->shm.begun && h->call != call)
+            watch_differs(c->watch, world_rank_at(c->world, node, c->local), h->call, c->rank, call);
+    }
+}
+
+void net_compare(comm_t *c, uint64_t call)
+{
+    struct net *x = c->engine.net;
+    for (int k = 0; k < c->n_nodes; k++)
+        if (k != c->node) {
+            compare_lane(c, k, &x->peers[k].lane, call);
+            if (c->n_nodes == 2)
+                compare_lane(c, k, &x->swaps, call);
+        }
+}
+
 static enum tcp_verdict result_header(comm_t *c, int node, const struct tcp_header *h)
 {
     struct net *x = c->engine.net;

@@ -209,8 +209,11 @@ int comm_begin(comm_t *c, enum watch_what what, uint64_t args, ddp_error_t *errp
 {
     if (progress_wait(c, NULL, errp) < 0)
         return -1;
-    comm_number(c, what, args);
-    return 0;
+    uint64_t call = comm_number(c, what, args);
+    if (!c->engine.net)
+        return 0;
+    net_compare(c, call);
+    return watch_is_broken(c->watch) ? watch_error(c->watch, errp) : 0;
 }
 
 /* ---- the thread ---- */

@@ -187,6 +187,48 @@ static void the_call_that_differs_is_named_not_the_last(void **state)
     assert_true(job_run_comm(&b, behind_rank));
 }
 
+/* Rank 1's part of a sum has come to rank 0 before that begins something else. */
+static int early_rank(struct job *j, int rank, comm_t *c)
+{
+    const struct scene *scene = j->arg;
+    _Atomic int *is_sent = j->shared;
+    uint64_t deadline = deadline_in(20), n_before;
+    ddp_error_t e = {0};
+    char buf[2 * N * 4] = {0};
+    CHECK(comm_barrier(c, &e) == 0, "%s", e.text);
+    n_before = comm_tcp_bytes_sent(c);
+    if (rank == 1) {
+        comm_work_t *w = comm_allreduce_start(c, buf, N, DDP_F32, DDP_SUM, &e);
+        CHECK(w, "%s", e.text);
+        while (comm_tcp_bytes_sent(c) == n_before && deadline_left_ns(deadline) > 0)
+            comm_progress(c);
+        *is_sent = 1;
+        CHECK(comm_wait(w, &e) < 0, "they go together");
+    } else {
+        while (!*is_sent && deadline_left_ns(deadline) > 0)
+            usleep(100);
+        comm_progress(c);
+        int rc = make_call(c, NULL, rank == 0 ? scene->odd_call : BARRIER, buf, &e);
+        CHECK(rc < 0 || comm_barrier(c, &e) < 0, "they go together");
+    }
+    CHECK(e.domain == DDP_E_USAGE && strstr(e.text, "rank 1") && strstr(e.text, "same calls"), "%s", e.text);
+    return 0;
+}
+
+static void what_came_early_is_compared_with_what_is_no_sum(void **state)
+{
+    (void)state;
+    static const enum call odd[] = {BARRIER, BCAST, BCAST_ROOT, ALLGATHER};
+    for (int size = 2; size <= 3; size++)
+        for (int i = 0; i < 4; i++) {
+            struct scene scene = {.odd_call = odd[i]};
+            struct job j = {.size = size, .node_of = (const int[]){0, 1, 2}, .arg = &scene};
+            j.progress = COMM_PROGRESS_CALLER;
+            if (!job_run_comm(&j, early_rank))
+                fail_msg("%d ranks: call %d", size, odd[i]);
+        }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(differing_calls_are_errors_on_one_node),
     cmocka_unit_test(differing_calls_are_errors_between_nodes),
@@ -194,5 +236,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_call_is_compared_also_after_equal_ones),
     cmocka_unit_test(a_reduce_scatter_is_called_so),
     cmocka_unit_test(the_call_that_differs_is_named_not_the_last),
+    cmocka_unit_test(what_came_early_is_compared_with_what_is_no_sum),
 };
 UNIT_MAIN(tests)
