@@ -221,24 +221,26 @@ int checkpoint_settle(struct save *save, ddp_error_t *errp)
 {
     enum { LATE = TAIL_COUNT, PROGRESS, N };
     struct checkpoint *c = &save->checkpoint;
-    uint64_t began = clock_ns(), deadline = 0;
-    double before = c->status.blocked_s, last = -1;
+    uint64_t began = clock_ns(), looked = began;
+    double before = c->status.blocked_s, timeout_s = save->team->timeout_s, still_s = 0, last = -1;
     while (c->phase != CHECKPOINT_IDLE) {
         double tail[N] = {0};
         wait_a_while(save);
+        still_s += fmin(since_s(looked), timeout_s / 3); /* what took longer stood still itself: suspended */
+        looked = clock_ns();
         fill(c, tail);
         tail[PROGRESS] = progress(c);
-        tail[LATE] = save->team->me.rank == 0 && deadline && clock_ns() > deadline;
+        tail[LATE] = save->team->me.rank == 0 && still_s > timeout_s;
         if (comm_allreduce(save->team->comm, tail, N, DDP_F64, DDP_SUM, errp) < 0)
             return team_break(save->team);
         if (move_on(save, tail, errp) < 0)
             return -1;
         if (tail[PROGRESS] != last) {
-            deadline = deadline_in(save->team->timeout_s);
+            still_s = 0;
         } else if (tail[LATE] > 0 && c->phase != CHECKPOINT_IDLE) {
             error_set(errp, DDP_E_TIMEOUT, ETIMEDOUT, "the checkpoint of step %llu stands still: no rank has written "
                       "anything for %g s: does the file system hang, or is DDP_TIMEOUT too short?",
-                      (unsigned long long)c->state.step, save->team->timeout_s);
+                      (unsigned long long)c->state.step, timeout_s);
             return team_break(save->team);
         }
         last = tail[PROGRESS];
