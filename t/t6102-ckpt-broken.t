@@ -65,7 +65,8 @@ copy
 for step in 3 6; do flip "$tmp/bad/step-0000000$step/model-00001-of-00001.safetensors" 9000; done
 ranks 2 "$tmp/bad" shards=4 small=on
 is "both broken: an error" "$rc" 1
-like "... that names the newest's file" "$err" 'no checkpoint in .*/bad is whole; .*step-00000006/model-00001-of-00001'
+like "... that names the newest's file" "$err" \
+    'none of 2 checkpoints is whole; .*/bad/step-00000006/model-00001-of-00001'
 is "... the same on both ranks" "$(sed -n 's/^rank .: //p' <<<"$err" | sort -u | wc -l)" 1 || diag "$err"
 
 # --- and the next commit removes what is broken ---

@@ -62,7 +62,7 @@ static int is_own(const struct savedir *dir, const char *token, bool *ret, ddp_e
         return 0;
     ssize_t n = fd < 0 ? -1 : read(fd, found, sizeof found - 1);
     if (n < 0)
-        error_errno(errp, "cannot read %.150s/" WRITER, dir->path);
+        error_errno(errp, "cannot read %s/" WRITER, FOLDER_BRIEF(dir->path));
     io_close(fd);
     *ret = n >= 0 && !strcmp(found, token);
     return n < 0 ? -1 : 0;
@@ -73,8 +73,9 @@ int commit_check(const struct savedir *dir, const char *token, ddp_error_t *errp
     bool own;
     if (is_own(dir, token, &own, errp) < 0)
         return -1;
-    return own ? 0 : error_set(errp, DDP_E_USAGE, EBUSY, "%.120s: another job has begun to save there (" WRITER " is "
-                               "not this one's any more): end one of them, or give each a folder", dir->path);
+    return own ? 0 : error_set(errp, DDP_E_USAGE, EBUSY, "%s: another job has begun to save there (" WRITER " is "
+                               "not this one's any more): end one of them, or give each a folder",
+                               FOLDER_BRIEF(dir->path));
 }
 
 /* Where the disk is full, perhaps of what a killed job left, its .writer has room for the token: these few bytes are
@@ -180,7 +181,7 @@ static int exchange(struct commit *c, ddp_error_t *errp)
     if (renameat2(c->dir->fd, c->saving, c->dir->fd, c->done, RENAME_EXCHANGE) < 0)
         return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP
                    ? swap_aside(c, errp)
-                   : error_errno(errp, "cannot rename %s to %s in %s", c->saving, c->done, c->dir->path);
+                   : error_errno(errp, "cannot rename %s to %s in %s", c->saving, c->done, FOLDER_BRIEF(c->dir->path));
     if (savedir_sync(c->dir, errp) < 0)
         return -1;
     savedir_remove(c->dir, c->saving, NULL); /* the old one; else the next job does it */
@@ -250,6 +251,14 @@ static int remove_folder(struct removal *r, const char *name, ddp_error_t *errp)
     return rc < 0 ? -1 : 0;
 }
 
+/* One that cannot be removed leaves the others none the better. */
+static void remove_or_note(struct removal *r, const char *name)
+{
+    ddp_error_t why = {0};
+    if (remove_folder(r, name, &why) < 0 && !r->failed.code)
+        r->failed = why;
+}
+
 static bool is_one_of(const struct folder_steps *s, uint64_t step)
 {
     for (size_t i = 0; s && i < s->n; i++)
@@ -273,7 +282,7 @@ static int retain_in(struct removal *r, uint64_t newest, uint64_t known, int kee
         if (counts)
             n_kept += savedir_has_own(r->dir, name); /* what another has put there counts for none */
         else if (s.step[i] <= newest || s.step[i] <= known)
-            rc = remove_folder(r, name, errp);
+            remove_or_note(r, name);
     }
     free(s.step);
     return rc;
@@ -304,19 +313,17 @@ static bool is_litter(const struct removal *r, const char *name)
     return folder_step(name, &step) && !folder_has_manifest(r->dir->fd, name);
 }
 
-/* One that cannot be removed leaves the others none the better. */
 static int remove_litter(void *arg, const char *path, const char *name, ddp_error_t *errp)
 {
     struct removal *r = arg;
-    ddp_error_t why = {0};
-    int rc = 0;
+    ddp_error_t why;
     (void)path, (void)errp;
-    if (!strncmp(name, WRITER "-", strlen(WRITER "-")))
-        rc = savedir_remove_file(r->dir, name, &why);
-    else if (is_litter(r, name))
-        rc = is_probe(name) && savedir_remove_file(r->dir, name, NULL) == 0 ? 0 : remove_folder(r, name, &why);
-    if (rc < 0 && !r->failed.code)
-        r->failed = why;
+    if (!strncmp(name, WRITER "-", strlen(WRITER "-"))) {
+        if (savedir_remove_file(r->dir, name, &why) < 0 && !r->failed.code)
+            r->failed = why;
+    } else if (is_litter(r, name) && !(is_probe(name) && savedir_remove_file(r->dir, name, NULL) == 0)) {
+        remove_or_note(r, name);
+    }
     return 0;
 }
 
@@ -336,7 +343,11 @@ int commit_retain(const struct savedir *dir, const char *token, uint64_t newest,
     struct removal r = {.dir = dir};
     if (commit_check(dir, token, errp) < 0)
         return -1;
-    return end_removal(&r, retain_in(&r, newest, known, keep, but, errp), errp);
+    if (retain_in(&r, newest, known, keep, but, errp) < 0)
+        return -1;
+    if (r.failed.code && errp)
+        *errp = r.failed;
+    return r.failed.code ? -1 : end_removal(&r, 0, errp);
 }
 
 /* It stays on the list, of which so many have been kept; the first of them says why. */
@@ -406,8 +417,9 @@ static int check_known(const struct savedir *dir, uint64_t known, ddp_error_t *e
         char name[32];
         folder_name(s.step[i], name);
         if (s.step[i] > known && savedir_has_own(dir, name))
-            rc = error_set(errp, DDP_E_USAGE, EBUSY, "%.120s has %s, which another job has saved since this one "
-                           "looked, and which is further: end one of them, or give each a folder", dir->path, name);
+            rc = error_set(errp, DDP_E_USAGE, EBUSY, "%s has %s, which another job has saved since this one "
+                           "looked, and which is further: end one of them, or give each a folder",
+                           FOLDER_BRIEF(dir->path), name);
     }
     free(s.step);
     return rc;

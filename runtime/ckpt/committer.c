@@ -56,6 +56,7 @@ static void *run(void *arg)
     uint64_t began = clock_ns();
     struct savedir dir = {.fd = -1};
     int rc = savedir_open(&dir, c->job.dir, &c->job.known, &c->error);
+    dir.n_removed = &c->n_removed;
     if (rc == 0)
         rc = commit_all(&c->job, &dir, &c->error);
     c->took_s = (double)(clock_ns() - began) / 1e9;

@@ -31,7 +31,8 @@ struct committer {
     struct commit_job job; /* its pointers are borrowed until the state is IDLE */
     pthread_t thread;
     bool has_thread;
-    atomic_bool is_committed; /* what is left to do is to remove old ones */
+    atomic_bool is_committed; /* what is left to do is to remove old ones: */
+    atomic_ulong n_removed;   /* files and folders, over all jobs */
     ddp_error_t error;     /* FAILED: why; DONE: what could not be removed (code 0: nothing) */
     double took_s;
 };

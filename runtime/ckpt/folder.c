@@ -24,6 +24,17 @@ int folder_path(char ret[FOLDER_PATH_MAX], const char *dir, const char *name, dd
     return 0;
 }
 
+const char *folder_brief(const char *path, char ret[FOLDER_BRIEF_MAX + 1])
+{
+    static const char gap[] = "...";
+    const size_t n = strlen(path), most = FOLDER_BRIEF_MAX - strlen(gap);
+    if (n <= FOLDER_BRIEF_MAX)
+        return strcpy(ret, path);
+    const char *end = path + n - most, *name = strchr(end, '/');
+    snprintf(ret, FOLDER_BRIEF_MAX + 1, "%s%s", gap, name ? name : end);
+    return ret;
+}
+
 void folder_name(uint64_t step, char ret[32])
 {
     snprintf(ret, 32, PREFIX "%08" PRIu64, step);

@@ -15,6 +15,11 @@
 /* "DIR/NAME" into ret; -1 where it is too long. */
 int folder_path(char ret[FOLDER_PATH_MAX], const char *dir, const char *name, ddp_error_t *errp);
 
+/* A path for errors: whole, or "..." and the end of one that is too long, from a name on where that is possible. */
+#define FOLDER_BRIEF_MAX 90
+const char *folder_brief(const char *path, char ret[FOLDER_BRIEF_MAX + 1]);
+#define FOLDER_BRIEF(path) folder_brief(path, (char[FOLDER_BRIEF_MAX + 1]){0})
+
 /* "step-00000100" */
 void folder_name(uint64_t step, char ret[32]);
 

@@ -19,13 +19,6 @@ _Static_assert(sizeof(off_t) == 8, "files over 2 GiB");
 #define PART_BYTES ((size_t)1 << 20) /* read and summed up at a time, so that the sum finds it in the cache */
 #define VERIFY_BYTES ((size_t)4 << 20)
 
-/* The end of a path that is too long for an error's text. */
-static const char *brief(const char *path)
-{
-    const size_t most = 80, n = strlen(path);
-    return n > most ? path + n - most : path;
-}
-
 /* ---- who is there ---- */
 
 int reader_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *errp)
@@ -54,7 +47,7 @@ int reader_list(const char *dir, uint64_t **ret, size_t *ret_n, ddp_error_t *err
 
 static int broken(ddp_error_t *errp, const char *path, const char *name, const char *why)
 {
-    return error_set(errp, DDP_E_DATA, EINVAL, "%s/%s %s: " CURE, brief(path), name, why);
+    return error_set(errp, DDP_E_DATA, EINVAL, "%s/%s %s: " CURE, FOLDER_BRIEF(path), name, why);
 }
 
 /* Opens a regular file; a pipe or device in its place does not hold anyone up. */
@@ -71,13 +64,13 @@ static int open_file(const char *path, const char *name, uint64_t *ret_bytes, dd
     if (fd < 0 && errno == ENOENT)
         return broken(errp, path, name, "is missing");
     if (fd < 0)
-        return error_errno(errp, "%s/%s", brief(path), name);
+        return error_errno(errp, "%s/%s", FOLDER_BRIEF(path), name);
     if (fstat(fd, &st) < 0) {
-        error_errno(errp, "%s/%s", brief(path), name);
+        error_errno(errp, "%s/%s", FOLDER_BRIEF(path), name);
     } else if (!S_ISREG(st.st_mode)) {
         broken(errp, path, name, "is not a regular file");
     } else if (fcntl(fd, F_SETFL, 0) < 0) { /* no read of a file is to come back without having waited for a lock */
-        error_errno(errp, "%s/%s", brief(path), name);
+        error_errno(errp, "%s/%s", FOLDER_BRIEF(path), name);
     } else {
         *ret_bytes = (uint64_t)st.st_size;
         return fd;
@@ -93,7 +86,7 @@ static int read_at(int fd, void *to, size_t n, uint64_t at, const char *path, co
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0)
-            return error_errno(errp, "%s/%s: reading at byte %" PRIu64, brief(path), name, at);
+            return error_errno(errp, "%s/%s: reading at byte %" PRIu64, FOLDER_BRIEF(path), name, at);
         if (r == 0)
             return broken(errp, path, name, "became shorter while it was read");
         p += r;
@@ -108,7 +101,7 @@ static char *read_start(int fd, size_t n, const char *path, const char *name, dd
 {
     char *text = malloc(n + 1);
     if (!text) {
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "%s/%s: no memory for %zu bytes of it", brief(path), name, n);
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "%s/%s: no memory for %zu bytes of it", FOLDER_BRIEF(path), name, n);
     } else if (read_at(fd, text, n, 0, path, name, errp) < 0) {
         free(text);
         text = NULL;
@@ -126,11 +119,11 @@ static int read_manifest(const char *path, struct manifest *ret, ddp_error_t *er
         return -1;
     if (n > MANIFEST_BYTES_MAX) {
         error_set(errp, DDP_E_DATA, EFBIG, "%s/" MANIFEST_NAME " has %" PRIu64 " bytes, a manifest at most %d MiB: "
-                  CURE, brief(path), n, MANIFEST_MIB_MAX);
+                  CURE, FOLDER_BRIEF(path), n, MANIFEST_MIB_MAX);
     } else {
         char *text = read_start(fd, (size_t)n, path, MANIFEST_NAME, errp);
         if (text && (rc = manifest_decode(text, (size_t)n, ret, errp)) < 0)
-            error_prefix(errp, "%s", brief(path));
+            error_prefix(errp, "%s", FOLDER_BRIEF(path));
         free(text);
     }
     io_close(fd);
@@ -158,8 +151,8 @@ static int check_step(const char *path, const struct manifest *m, ddp_error_t *e
     uint64_t step;
     if (!step_of(path, &step) || step == m->state.step)
         return 0;
-    return error_set(errp, DDP_E_DATA, EBADMSG, "%s/" MANIFEST_NAME " is that of step %" PRIu64 ": " CURE, brief(path),
-                     m->state.step);
+    return error_set(errp, DDP_E_DATA, EBADMSG, "%s/" MANIFEST_NAME " is that of step %" PRIu64 ": " CURE,
+                     FOLDER_BRIEF(path), m->state.step);
 }
 
 static int check_head(int fd, const char *path, const struct manifest_file *f, ddp_error_t *errp)
@@ -181,8 +174,8 @@ static int check_file(const char *path, const struct manifest_file *f, ddp_error
     if (fd < 0)
         return -1;
     if (n != f->n_bytes)
-        rc = error_set(errp, DDP_E_DATA, EINVAL, "%s/%s has %" PRIu64 " bytes, not %" PRIu64 ": " CURE, brief(path),
-                       f->name, n, f->n_bytes);
+        rc = error_set(errp, DDP_E_DATA, EINVAL, "%s/%s has %" PRIu64 " bytes, not %" PRIu64 ": " CURE,
+                       FOLDER_BRIEF(path), f->name, n, f->n_bytes);
     else
         rc = check_head(fd, path, f, errp);
     io_close(fd);
@@ -283,7 +276,7 @@ void reader_close_files(int *fd_cache, size_t n)
 int reader_explain_sum(const char *path, const struct manifest *m, size_t t, ddp_error_t *errp)
 {
     const struct files_tensor *where = &m->tensor[t].at;
-    return error_set(errp, DDP_E_DATA, EINVAL, "%s/%s is damaged (tensor %.60s): " CURE, brief(path),
+    return error_set(errp, DDP_E_DATA, EINVAL, "%s/%s is damaged (tensor %.60s): " CURE, FOLDER_BRIEF(path),
                      m->file[where->file].name, where->t.name);
 }
 
@@ -306,7 +299,7 @@ int reader_verify(const char *path, const struct manifest *m, ddp_error_t *errp)
     for (size_t i = 0; fd && i < m->n_files; i++)
         fd[i] = -1;
     if (!part || !fd)
-        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to verify %s", brief(path));
+        error_set(errp, DDP_E_SYSTEM, ENOMEM, "no memory to verify %s", FOLDER_BRIEF(path));
     else
         rc = 0;
     for (size_t t = 0; rc == 0 && t < m->n_tensors; t++)

@@ -22,8 +22,8 @@ static int open_path(struct savedir *ret, const char *path, const struct savedir
     struct walk_end end;
     int fd = walk_open(path, makes, &end, errp);
     if (fd >= 0 && known && end.st.st_ino != known->inode) {
-        error_set(errp, DDP_E_USAGE, ESTALE, "%.150s is another folder than when this job began: nothing is written or "
-                  "removed there", path);
+        error_set(errp, DDP_E_USAGE, ESTALE, "%s is another folder than when this job began: nothing is written or "
+                  "removed there", FOLDER_BRIEF(path));
         io_close(fd);
         fd = -1;
     }
@@ -32,6 +32,7 @@ static int open_path(struct savedir *ret, const char *path, const struct savedir
     ret->fd = fd;
     ret->known = known ? *known : (struct savedir_known){end.st.st_ino, geteuid()};
     ret->is_exposed = end.is_exposed;
+    ret->n_removed = NULL;
     strcpy(ret->path, path); /* it has been walked, so it is not too long */
     return 0;
 }
@@ -74,8 +75,8 @@ bool savedir_is_shared(const struct savedir *dir, bool is_strict, char *ret, siz
     else
         return false;
     if (ret)
-        snprintf(ret, size, "%.90s: %s and so remove or replace checkpoints, by ones that make a job do something "
-                 "else: use a folder of your own (mkdir -m 755)", dir->path, who);
+        snprintf(ret, size, "%s: %s and so remove or replace checkpoints, by ones that make a job do something "
+                 "else: use a folder of your own (mkdir -m 755)", FOLDER_BRIEF(dir->path), who);
     return true;
 }
 
@@ -84,10 +85,10 @@ bool savedir_is_shared(const struct savedir *dir, bool is_strict, char *ret, siz
 static int explain_foreign(const struct savedir *dir, const char *name, const struct stat *st, ddp_error_t *errp)
 {
     if (S_ISLNK(st->st_mode))
-        return error_set(errp, DDP_E_USAGE, ELOOP, "%.100s/%.64s is a link, which nothing is written or removed "
-                         "through: it stays until you remove it", dir->path, name);
-    return error_set(errp, DDP_E_USAGE, EPERM, "%.100s/%.64s belongs to another user (uid %u): nothing is written "
-                     "there, and it stays", dir->path, name, (unsigned)st->st_uid);
+        return error_set(errp, DDP_E_USAGE, ELOOP, "%s/%.64s is a link, which nothing is written or removed "
+                         "through: it stays until you remove it", FOLDER_BRIEF(dir->path), name);
+    return error_set(errp, DDP_E_USAGE, EPERM, "%s/%.64s belongs to another user (uid %u): nothing is written "
+                     "there, and it stays", FOLDER_BRIEF(dir->path), name, (unsigned)st->st_uid);
 }
 
 /* 0: open; 1: a link or another user's, as *errp says; -1: errno, and *errp unless that is ENOENT. */
@@ -100,6 +101,7 @@ static int open_folder(struct savedir *ret, const struct savedir *dir, const cha
     }
     ret->known = dir->known;
     ret->is_exposed = dir->is_exposed;
+    ret->n_removed = dir->n_removed;
     ret->fd = openat(dir->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int saved = errno;
     bool is_told = ret->fd >= 0 ? fstat(ret->fd, &st) == 0 : fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -114,7 +116,7 @@ static int open_folder(struct savedir *ret, const struct savedir *dir, const cha
     }
     errno = saved;
     if (ret->fd < 0 && errno != ENOENT)
-        error_errno(errp, "cannot open the folder %s", ret->path);
+        error_errno(errp, "cannot open the folder %s", FOLDER_BRIEF(ret->path));
     return ret->fd < 0 ? -1 : 0;
 }
 
@@ -122,14 +124,15 @@ int savedir_enter(struct savedir *ret, const struct savedir *dir, const char *na
 {
     int rc = open_folder(ret, dir, name, errp);
     if (rc < 0 && errno == ENOENT)
-        error_errno(errp, "cannot open the folder %s", ret->path);
+        error_errno(errp, "cannot open the folder %s", FOLDER_BRIEF(ret->path));
     return rc == 0 ? 0 : -1;
 }
 
 int savedir_make(struct savedir *ret, const struct savedir *dir, const char *name, ddp_error_t *errp)
 {
     if (mkdirat(dir->fd, name, FOLDER_MODE) < 0 && errno != EEXIST)
-        return error_errno(errp, "cannot make the folder %.120s/%s%s", dir->path, name, folder_lacks(dir->fd));
+        return error_errno(errp, "cannot make the folder %s/%s%s", FOLDER_BRIEF(dir->path), name,
+                           folder_lacks(dir->fd));
     return savedir_enter(ret, dir, name, errp);
 }
 
@@ -140,16 +143,16 @@ int savedir_open_file(const struct savedir *dir, const char *name, ddp_error_t *
     if (fd < 0 && errno == ELOOP && fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return explain_foreign(dir, name, &st, errp);
     if (fd < 0 || fstat(fd, &st) < 0)
-        error_errno(errp, "cannot write %.150s/%s%s", dir->path, name, folder_lacks(dir->fd));
+        error_errno(errp, "cannot write %s/%s%s", FOLDER_BRIEF(dir->path), name, folder_lacks(dir->fd));
     else if (!is_own(dir, &st))
         explain_foreign(dir, name, &st, errp);
     else if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
-        error_set(errp, DDP_E_USAGE, EMLINK, "cannot write %.120s/%.64s: it is not a regular file that has one name: "
-                  "remove it", dir->path, name);
+        error_set(errp, DDP_E_USAGE, EMLINK, "cannot write %s/%.64s: it is not a regular file that has one name: "
+                  "remove it", FOLDER_BRIEF(dir->path), name);
     else if (fcntl(fd, F_SETFL, 0) == 0) /* no write of ours may come back without having waited for a lock */
         return fd;
     else
-        error_errno(errp, "cannot write %.150s/%s", dir->path, name);
+        error_errno(errp, "cannot write %s/%s", FOLDER_BRIEF(dir->path), name);
     io_close(fd);
     return -1;
 }
@@ -160,7 +163,7 @@ int savedir_each(const struct savedir *dir, folder_f *f, void *ctx, ddp_error_t 
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (d)
         return folder_each_of(d, dir->path, f, ctx, errp);
-    error_errno(errp, "cannot read the folder %s", dir->path);
+    error_errno(errp, "cannot read the folder %s", FOLDER_BRIEF(dir->path));
     io_close(fd);
     return -1;
 }
@@ -170,20 +173,28 @@ int savedir_sync(const struct savedir *dir, ddp_error_t *errp)
     int rc = fsync(dir->fd);
     if (rc < 0 && errno == EINVAL) /* a file system that has no such thing, and needs none */
         rc = 0;
-    return rc < 0 ? error_errno(errp, "cannot write the folder %s to disk", dir->path) : 0;
+    return rc < 0 ? error_errno(errp, "cannot write the folder %s to disk", FOLDER_BRIEF(dir->path)) : 0;
 }
 
 int savedir_rename(const struct savedir *dir, const char *from, const char *to, ddp_error_t *errp)
 {
     if (renameat(dir->fd, from, dir->fd, to) < 0)
-        return error_errno(errp, "cannot rename %s to %s in %s", from, to, dir->path);
+        return error_errno(errp, "cannot rename %s to %s in %s", from, to, FOLDER_BRIEF(dir->path));
     return 0;
+}
+
+/* It is no error if there is none. */
+static int unlink_in(const struct savedir *dir, const char *name, int flags)
+{
+    int rc = unlinkat(dir->fd, name, flags);
+    if (rc == 0 && dir->n_removed)
+        ++*dir->n_removed;
+    return rc < 0 && errno != ENOENT ? -1 : 0;
 }
 
 int savedir_remove_file(const struct savedir *dir, const char *name, ddp_error_t *errp)
 {
-    return unlinkat(dir->fd, name, 0) < 0 && errno != ENOENT
-               ? error_errno(errp, "cannot remove %.150s/%s", dir->path, name) : 0;
+    return unlink_in(dir, name, 0) < 0 ? error_errno(errp, "cannot remove %s/%s", FOLDER_BRIEF(dir->path), name) : 0;
 }
 
 int savedir_look(const struct savedir *dir, const char *name, ddp_error_t *errp)
@@ -196,7 +207,7 @@ int savedir_look(const struct savedir *dir, const char *name, ddp_error_t *errp)
     if (fstatat(folder.fd, MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0)
         rc = S_ISREG(st.st_mode);
     else if (errno != ENOENT)
-        rc = error_errno(errp, "cannot find out about %.150s/" MANIFEST_NAME, folder.path);
+        rc = error_errno(errp, "cannot find out about %s/" MANIFEST_NAME, FOLDER_BRIEF(folder.path));
     savedir_close(&folder);
     return rc;
 }
@@ -210,7 +221,7 @@ int savedir_see(struct savedir *dir, const char *name, ddp_error_t *errp)
 {
     struct stat st;
     if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return error_errno(errp, "cannot see %s in the folder %s", name, dir->path);
+        return error_errno(errp, "cannot see %s in the folder %s", name, FOLDER_BRIEF(dir->path));
     dir->known.uid = st.st_uid;
     return 0;
 }
@@ -219,7 +230,7 @@ int savedir_probe(struct savedir *dir, const char *name, ddp_error_t *errp)
 {
     int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (fd < 0)
-        return error_errno(errp, "cannot write into the folder %s%s", dir->path, folder_lacks(dir->fd));
+        return error_errno(errp, "cannot write into the folder %s%s", FOLDER_BRIEF(dir->path), folder_lacks(dir->fd));
     close(fd);
     return savedir_see(dir, name, errp);
 }
@@ -236,7 +247,7 @@ static int remove_files(struct savedir *dir, ddp_error_t *errp)
         if (savedir_sync(dir, errp) < 0)
             return -1;
     } else if (errno != ENOENT) {
-        return error_errno(errp, "cannot remove %.150s/" MANIFEST_NAME, dir->path);
+        return error_errno(errp, "cannot remove %s/" MANIFEST_NAME, FOLDER_BRIEF(dir->path));
     }
     return savedir_each(dir, remove_entry, dir, errp);
 }
@@ -255,9 +266,19 @@ static int look_at_entry(void *ctx, const char *path, const char *name, ddp_erro
         return 0;
     if (is_known && !S_ISDIR(st.st_mode))
         return 0;
-    error_set(errp, DDP_E_USAGE, EPERM, "%.110s has %.64s in it, and others can write to the folder above: it stays, "
-              "for it may be no checkpoint", path, name);
+    error_set(errp, DDP_E_USAGE, EPERM, "%s has %.64s in it, and others can write to the folder above: it stays, "
+              "for it may be no checkpoint", FOLDER_BRIEF(path), name);
     return -1;
+}
+
+/* A folder_f: what no checkpoint has, and what would be left of one, broken, when all else is removed. */
+static int look_for_folder(void *ctx, const char *path, const char *name, ddp_error_t *errp)
+{
+    struct stat st;
+    if (fstatat(((const struct savedir *)ctx)->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+        return 0;
+    return error_set(errp, DDP_E_USAGE, EISDIR, "%s has a folder %.64s in it, and stays until you move that away",
+                     FOLDER_BRIEF(path), name);
 }
 
 int savedir_remove(const struct savedir *dir, const char *name, ddp_error_t *errp)
@@ -269,10 +290,12 @@ int savedir_remove(const struct savedir *dir, const char *name, ddp_error_t *err
     if (savedir_is_shared(dir, false, NULL, 0) && !savedir_has_own(dir, name) &&
         savedir_each(&folder, look_at_entry, &folder, errp) < 0)
         rc = 1;
+    if (rc == 0 && savedir_each(&folder, look_for_folder, &folder, errp) < 0)
+        rc = 1;
     if (rc == 0)
         rc = remove_files(&folder, errp);
     savedir_close(&folder);
-    if (rc == 0 && unlinkat(dir->fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        rc = error_errno(errp, "cannot remove the folder %s", folder.path);
+    if (rc == 0 && unlink_in(dir, name, AT_REMOVEDIR) < 0)
+        rc = error_errno(errp, "cannot remove the folder %s", FOLDER_BRIEF(folder.path));
     return rc;
 }

@@ -10,6 +10,7 @@
 #ifndef DDP_RUNTIME_CKPT_SAVEDIR_H
 #define DDP_RUNTIME_CKPT_SAVEDIR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -27,6 +28,7 @@ struct savedir {
     struct savedir_known known; /* also in the folders below it */
     bool is_exposed;            /* walk.h */
     char path[FOLDER_PATH_MAX]; /* for messages */
+    atomic_ulong *n_removed;    /* files and folders that were removed, also below it, are counted here; or NULL */
 };
 
 /* Opens the folder of checkpoints by walk.h's rules for links; if `known` is not NULL, it must still be that folder.
@@ -64,8 +66,8 @@ int savedir_remove_file(const struct savedir *dir, const char *name, ddp_error_t
 
 /* Removes a checkpoint's folder, and first, durably, its manifest: what is left of it at any moment is no checkpoint.
  * It is no error if there is none. 1: the folder was not removed, and *errp says why: it is a link or another user's;
- * or dir can be written by others, and the folder has no manifest but has files that no checkpoint has, so that it may
- * be something else that was moved there. */
+ * it has a folder in it; or dir can be written by others, and the folder has no manifest but has files that no
+ * checkpoint has, so that it may be something else that was moved there. */
 int savedir_remove(const struct savedir *dir, const char *name, ddp_error_t *errp);
 
 /* 1: the folder `name` is own and has a manifest; 0: it has none, is a link or another user's, or is not there; -1:

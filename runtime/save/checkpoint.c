@@ -214,7 +214,8 @@ static void wait_a_while(struct save *save)
 /* It grows as long as this rank's part of the save gets on. */
 static double progress(struct checkpoint *c)
 {
-    return (double)writer_progress(c->writer) + (double)c->phase + atomic_load(&c->committer.is_committed);
+    return (double)writer_progress(c->writer) + (double)c->phase + atomic_load(&c->committer.is_committed) +
+           (double)atomic_load(&c->committer.n_removed);
 }
 
 int checkpoint_settle(struct save *save, ddp_error_t *errp)

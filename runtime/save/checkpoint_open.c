@@ -1,12 +1,15 @@
 /* checkpoint_open.c - the folder that checkpoints go to. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/ckpt/folder.h"
 #include "runtime/ckpt/reader.h"
@@ -14,6 +17,9 @@
 
 /* What a rank finds out. The worst of all ranks' counts. */
 enum finding { FINE, UNWRITABLE = CHECKPOINT_UNWRITABLE, SHARED = CHECKPOINT_SHARED, WRONG };
+
+#define LOOK_S 35.0
+enum { LOOK_MS = 200 };
 
 int checkpoint_tidy(const char *dir, char ret[FOLDER_PATH_MAX], ddp_error_t *errp)
 {
@@ -90,8 +96,8 @@ static enum finding look_into(struct save *save, struct savedir *dir, uint64_t *
     *ret_newest = n ? step[n - 1] : 0;
     free(step);
     if (n && !is_of_this_training(&save->checkpoint, dir->path)) {
-        error_set(errp, DDP_E_USAGE, EEXIST, "%.150s has checkpoints already: resume from them (ddp_resume; --resume "
-                  "auto), or name another folder", dir->path);
+        error_set(errp, DDP_E_USAGE, EEXIST, "%s has checkpoints already: resume from them (ddp_resume; --resume "
+                  "auto), or name another folder", FOLDER_BRIEF(dir->path));
         return WRONG;
     }
     return is_writable ? look_who_else(save, dir, errp) : UNWRITABLE;
@@ -108,8 +114,8 @@ static enum finding look_first(struct save *save, const char *path, struct place
     return found;
 }
 
-/* The other ranks: rank 0's probe is in it. */
-static enum finding look_too(const struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *why)
+/* Is rank 0's probe in it? */
+static bool sees_probe(const struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *why)
 {
     struct savedir dir = {.fd = -1};
     char probe[64];
@@ -117,12 +123,24 @@ static enum finding look_too(const struct save *save, const char *path, struct s
     bool is_there = savedir_open(&dir, path, NULL, why) == 0 && savedir_see(&dir, probe, why) == 0;
     *ret = dir.known;
     savedir_close(&dir);
+    return is_there;
+}
+
+/* The other ranks. A client of NFS may go on for acdirmin, 30 s, to say that what was not there is not. */
+static enum finding look_too(const struct save *save, const char *path, struct savedir_known *ret, ddp_error_t *why)
+{
+    uint64_t until = deadline_in(fmin(LOOK_S, save->team->timeout_s / 4));
+    bool is_there = sees_probe(save, path, ret, why);
+    while (!is_there && why->code == ENOENT && deadline_left_ns(until) > 0) {
+        poll(NULL, 0, LOOK_MS); /* nothing tells */
+        is_there = sees_probe(save, path, ret, why);
+    }
     if (is_there)
         return FINE;
     if (why->code != ENOENT)
         return UNWRITABLE;
-    error_set(why, DDP_E_USAGE, ENOENT, "%.120s on node %d is not the folder that rank 0 (node 0) has: checkpoints "
-              "must lie in one that all nodes share", path, save->team->me.node);
+    error_set(why, DDP_E_USAGE, ENOENT, "%s on node %d is not the folder that rank 0 (node 0) has: checkpoints "
+              "must lie in one that all nodes share", FOLDER_BRIEF(path), save->team->me.node);
     return WRONG;
 }
 

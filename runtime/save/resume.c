@@ -65,10 +65,11 @@ static int pick_one(struct choice *c, ddp_error_t *errp)
     while (i < c->n && c->step[i] != c->one)
         i++;
     if (i == c->n)
-        return error_set(errp, DDP_E_USAGE, ENOENT, "%.150s has no checkpoint of step %" PRIu64, c->dir, c->one);
+        return error_set(errp, DDP_E_USAGE, ENOENT, "%s has no checkpoint of step %" PRIu64, FOLDER_BRIEF(c->dir),
+                         c->one);
     if (last != c->one)
-        return error_set(errp, DDP_E_USAGE, EEXIST, "%.120s has a newer checkpoint, of step %" PRIu64 ": resume from "
-                         "the folder, or move those after step %" PRIu64 " away", c->dir, last, c->one);
+        return error_set(errp, DDP_E_USAGE, EEXIST, "%s has a newer checkpoint, of step %" PRIu64 ": resume from "
+                         "the folder, or move those after step %" PRIu64 " away", FOLDER_BRIEF(c->dir), last, c->one);
     c->step[0] = c->one;
     c->n = 1;
     return 0;
@@ -138,14 +139,14 @@ static int try_all(struct save *save, struct choice *c, ddp_error_t *errp)
             ckpt->has_last = ckpt->dir && !strcmp(ckpt->dir, c->dir);
             pass_over(ckpt, c, i + 1);
         } else if (rc == 0) {
-            ckpt->is_unread |= why.code == EIO;
+            ckpt->is_unread |= why.domain == DDP_E_SYSTEM; /* missing on one node alone, perhaps */
             if (!broken.code)
                 broken = why;
         }
     }
     if (rc == 0) {
         pass_over(ckpt, c, 0);
-        return error_set(errp, DDP_E_DATA, EBADMSG, "no checkpoint in %.80s is whole; the newest: %s", c->dir,
+        return error_set(errp, DDP_E_DATA, EBADMSG, "none of %" PRIu64 " checkpoints is whole; the newest: %s", c->n,
                          broken.text);
     }
     if (rc < 0 && errp)

@@ -9,7 +9,7 @@
  * FAULT_AT     act at this call, 1 is the first that is counted; 0: never
  * FAULT_DELAY_US  kill so many microseconds after it instead, whatever happens then
  * FAULT_DO     kill: this process; job: its parent (`ddp run`, with which all ranks die) and this process;
- *              hang: the call never returns; ENOSPC, EIO, EACCES: the call fails so and is not made [kill]
+ *              hang: the call never returns; ENOSPC, EIO, EACCES, ENOENT: the call fails so and is not made [kill]
  * FAULT_TIMES  so many calls from there on fail; 0: all [1]
  * FAULT_LOG    file that gets a line "RANK N NAME PATH" for each call that is counted, before it is made */
 #define _GNU_SOURCE
@@ -65,7 +65,11 @@ __attribute__((constructor)) static void begin(void)
     plan.times = atol(setting("FAULT_TIMES", "1"));
     plan.is_job = !strcmp(how, "job");
     plan.is_hang = !strcmp(how, "hang");
-    plan.error = !strcmp(how, "ENOSPC") ? ENOSPC : !strcmp(how, "EIO") ? EIO : !strcmp(how, "EACCES") ? EACCES : 0;
+    plan.error = !strcmp(how, "ENOSPC")   ? ENOSPC
+                 : !strcmp(how, "EIO")    ? EIO
+                 : !strcmp(how, "EACCES") ? EACCES
+                 : !strcmp(how, "ENOENT") ? ENOENT
+                                          : 0;
     if (!plan.error && !plan.is_job && !plan.is_hang && strcmp(how, "kill"))
         abort();
     plan.log_fd = -1;

@@ -150,12 +150,37 @@ static void only_what_is_known_is_removed(void **state)
     assert_true(is_there("step-00000010") && !is_there("step-00000020") && is_there("step-00000030"));
 }
 
+/* A program's own folder in a checkpoint's, which nobody removes: it stays whole, and those behind it go. */
+static void what_has_a_folder_in_it_stays(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    assert_int_equal(mkdirat(dir.fd, "step-00000020/eval", 0755), 0);
+    assert_int_equal(commit_retain(&dir, TOKEN, 30, 30, 1, NULL, &e), 0);
+    assert_error_has(e, "step-00000020 has a folder eval in it, and stays until you move that away");
+    assert_true(!is_there("step-00000010") && is_there("step-00000020/manifest.json") && is_there("step-00000030"));
+    assert_int_equal(unlinkat(dir.fd, "step-00000020/eval", AT_REMOVEDIR), 0);
+}
+
+static void one_that_cannot_be_removed_leaves_the_others_none_the_better(void **state)
+{
+    ddp_error_t e = {0};
+    (void)state;
+    unread = "step-00000020";
+    assert_int_equal(commit_retain(&dir, TOKEN, 30, 30, 1, NULL, &e), -1);
+    unread = "";
+    assert_error_has(e, "step-00000020");
+    assert_true(!is_there("step-00000010") && is_there("step-00000020/manifest.json") && is_there("step-00000030"));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(what_is_on_the_list_is_set_aside, set_up, tear_down),
     cmocka_unit_test_setup_teardown(what_cannot_be_set_aside_stays, set_up, tear_down),
     cmocka_unit_test_setup_teardown(what_cannot_be_looked_at_is_left_on_the_list, set_up, tear_down),
     cmocka_unit_test_setup_teardown(who_is_further_keeps_the_folder, set_up, tear_down),
     cmocka_unit_test_setup_teardown(only_what_is_known_is_removed, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(what_has_a_folder_in_it_stays, set_up, tear_down),
+    cmocka_unit_test_setup_teardown(one_that_cannot_be_removed_leaves_the_others_none_the_better, set_up, tear_down),
     cmocka_unit_test_setup_teardown(another_job_has_taken_the_folder_over, set_up, tear_down),
 };
 

@@ -77,6 +77,7 @@ static void who_is_further_keeps_the_folder(void **state)
 
 /* A file system that does not answer now. */
 static bool is_out;
+static int out_errno = EIO;
 ssize_t __real_pread(int fd, void *to, size_t n, off_t at);
 ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at);
 
@@ -87,7 +88,7 @@ ssize_t __wrap_pread(int fd, void *to, size_t n, off_t at)
     (void)!readlink(link, path, sizeof path - 1);
     if (!is_out || !strstr(path, "step-00000009/optimizer"))
         return __real_pread(fd, to, n, at);
-    errno = EIO;
+    errno = out_errno;
     return -1;
 }
 
@@ -147,15 +148,17 @@ static int unread_rank(struct job *j, int rank)
 static void what_could_not_be_read_is_set_aside(void **state)
 {
     (void)state;
-    const struct rig_plan cases[] = {{0}, {.is_full = true}};
+    const struct rig_plan cases[] = {{0}, {.is_full = true}, {0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         folder_make(NULL);
+        out_errno = i < 2 ? EIO : ENOENT; /* a file that one node does not see */
         assert_true(rig_run(save_two_rank, 2, &cases[i]));
         assert_true(rig_run(unread_rank, 2, &cases[i]));
         assert_true(rig_has("step-00000007") && rig_has("step-00000008") && !rig_has("step-00000009"));
         assert_true(rig_has("suspect-step-00000009/manifest.json"));
         folder_remove(NULL);
     }
+    out_errno = EIO;
 }
 
 static void what_has_been_replaced_is_not(void **state)

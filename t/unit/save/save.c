@@ -69,7 +69,7 @@ static void what_does_not_fit_is_refused_by_name(void **state)
 static void a_byte_that_changed_is_found(void **state)
 {
     (void)state;
-    const struct rig_plan saved = {0}, broken = {.error = "no checkpoint in"};
+    const struct rig_plan saved = {0}, broken = {.error = "checkpoints is whole"};
     assert_true(rig_run(rig_save_rank, 2, &saved));
     rig_damage("step-00000007/model-00001-of-00001.safetensors");
     assert_true(rig_run(resume_rank, 3, &broken));
@@ -178,6 +178,44 @@ static void a_slow_file_system_is_waited_for(void **state)
     assert_true(rig_run(slow_rank, 2, &plain));
 }
 
+static int removal_ms;
+int __real_unlinkat(int at, const char *path, int flags);
+int __wrap_unlinkat(int at, const char *path, int flags);
+
+int __wrap_unlinkat(int at, const char *path, int flags)
+{
+    poll(NULL, 0, removal_ms);
+    return __real_unlinkat(at, path, flags);
+}
+
+/* What is removed behind a commit takes longer than any one wait may. */
+static int removing_rank(struct job *j, int rank)
+{
+    struct rig r;
+    ddp_error_t e = {0};
+    CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
+    rig_fill(&r);
+    r.config.ckpt_file_mb = 0.02;
+    CHECK(rig_save(&r, 1, test_folder) && rig_save(&r, 2, test_folder), "%s", r.save.checkpoint.status.warning);
+    r.config.keep = 1;
+    r.team.timeout_s = 2;
+    removal_ms = 250;
+    uint64_t began = clock_ns();
+    CHECK(rig_save(&r, 3, test_folder), "%s", r.save.checkpoint.status.warning);
+    CHECK((double)(clock_ns() - began) / 1e9 > r.team.timeout_s, "%d files", r.save.checkpoint.plan.files.n_files);
+    CHECK(rig_has("step-00000003") && !rig_has("step-00000002") && !rig_has("step-00000001"), "not removed");
+    removal_ms = 0;
+    rig_close(&r);
+    return 0;
+}
+
+static void a_slow_removal_is_waited_for(void **state)
+{
+    (void)state;
+    const struct rig_plan plain = {0};
+    assert_true(rig_run(removing_rank, 2, &plain));
+}
+
 static int hung_rank(struct job *j, int rank)
 {
     struct rig r;
@@ -261,6 +299,7 @@ static const struct CMUnitTest tests[] = {
     IN_FOLDER(a_rank_that_cannot_write_fails_the_save_and_no_more),
     IN_FOLDER(what_is_given_up_leaves_nothing_where_others_can_write),
     IN_FOLDER(a_slow_file_system_is_waited_for),
+    IN_FOLDER(a_slow_removal_is_waited_for),
     IN_FOLDER(one_that_hangs_holds_nobody),
     IN_FOLDER(a_suspended_step_goes_on_with_its_save),
 };
