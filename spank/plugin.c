@@ -6,6 +6,7 @@
  *   slurmd (root)                    slurm_spank_init: has a child process read the cores for the tasks (cache.h)
  *   slurmstepd (root)                slurm_spank_init, the option's callback: these copy at most 4 KiB, parse nothing
  *   slurmstepd (euid user)           user_init: looks at two variables, maps the board
+ *   slurmstepd (root)                task_exit: looks at one variable, waits a moment for the step's last words
  *   the task (the user)              task_init: everything
  * Failing in slurmstepd before the task exists drains the node or goes unnoticed, so only srun, sbatch, salloc and the
  * task ever say no. Callbacks may come twice. What slurmstepd learned before the fork is in `plugin` after it. */
@@ -24,6 +25,7 @@ SPANK_PLUGIN(ddp, 1)
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,7 @@ SPANK_PLUGIN(ddp, 1)
 #define MAPPED_BYTES (128 << 10)       /* an allocation from here on is a mapping of its own */
 #define COLLECT_S 3.0                  /* how long the first node's table waits for the last one's */
 #define STORE_S 5.0                    /* how long slurmd's start waits for the cores to be read */
+#define LAST_WORDS_MS 250              /* that a step which fails has left to be heard */
 #define LINE_BYTES 1024                /* of a line in a log */
 
 static struct {
@@ -53,6 +56,7 @@ static struct {
     bool is_prepared;                  /* srun: prepare_step was here */
     bool wants_end;                    /* srun: tasks are to hear when the job ends */
     gather_t *gather;                  /* srun's; NULL: none */
+    bool has_failed;                   /* slurmstepd: a task of this node has */
     struct board *board;               /* where the tasks of a node meet; slurmstepd only hands it on to them */
     char option[KEYS_TEXT_MAX + 2]; /* of --ddp; one byte more than allowed, so that the parser sees the excess */
     char site_file[PATH_MAX];          /* "" : none configured */
@@ -379,6 +383,22 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av)
         spank_get_item(sp, S_JOB_LOCAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS && n_tasks > 1 &&
         n_tasks <= PLACEMENT_RANKS_MAX)
         plugin.board = board_create((int)n_tasks);
+    return 0;
+}
+
+/* In slurmstepd, before srun hears of a task's end. By --kill-on-bad-exit srun ends the step at the first task that
+ * failed, and then reads no more of what the others have written: who died, which they say within a moment. */
+int slurm_spank_task_exit(spank_t sp, int ac, char **av)
+{
+    (void)ac, (void)av;
+    uint32_t n_tasks = 0;
+    int status = 0;
+    if (!plugin.has_failed && is_real_step(sp) && (plugin.has_option || lookup_job("SLURM_DDP", job_environment(sp))) &&
+        spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &n_tasks) == ESPANK_SUCCESS && n_tasks > 1 &&
+        spank_get_item(sp, S_TASK_EXIT_STATUS, &status) == ESPANK_SUCCESS && status != 0) {
+        plugin.has_failed = true;
+        poll(NULL, 0, LAST_WORDS_MS);
+    }
     return 0;
 }
 
