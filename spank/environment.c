@@ -296,7 +296,7 @@ static void make_stop(struct maker *m)
     const char *end = get_users(m, STOP_END_VARIABLE);
     if (!end)
         end = get_users(m, "SLURM_JOB_END_TIME");
-    if (m->o->key[KEY_STOP].is_set && end && !get_users(m, "DDP_END_TIME"))
+    if (keys_have_stop(m->o) && end && !get_users(m, "DDP_END_TIME"))
         set(m, "DDP_END_TIME", end);
 }
 

@@ -199,7 +199,7 @@ static int prepare_step(void)
         return 0;
     plugin.is_prepared = true;
     warn_of_slips();
-    plugin.wants_end = o.key[KEY_STOP].is_set;
+    plugin.wants_end = keys_have_stop(&o);
     if (o.key[KEY_VERBOSE].b && stay_loaded())
         prepare_gather(&o);
     if ((!o.key[KEY_GUARD].b || prepare_guards(&o, stay_loaded(), &e) == 0) && prepare_port(&e) == 0)
@@ -306,7 +306,11 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
     (void)sp, (void)ac, (void)av;
     int rc = is_submitting() && !plugin.has_option ? check_locally(NULL) : 0;
-    return rc == 0 && spank_context() == S_CTX_LOCAL ? prepare_step() : rc;
+    if (rc == 0 && spank_context() == S_CTX_LOCAL)
+        rc = prepare_step();
+    if (rc < 0)
+        exit(EXIT_FAILURE); /* of an "optional" plugin Slurm ignores -1, and the job would wait in the queue to fail */
+    return 0;
 }
 
 /* Which node has rank 0, and where the others are, is in no variable of Slurm's (step.h). A heterogeneous step's tasks

@@ -66,7 +66,7 @@ int task_options(const struct task_request *r, struct keys *ret, bool *ret_site_
     if (keys_resolve(r->option, r->lookup, r->arg, &site, ret, errp) < 0)
         return -1;
     if (ret->mode == DDP_MODE_ON && !ret->key[KEY_ENABLED].b)
-        return error_set(errp, DDP_E_USAGE, EPERM, "%.120s has \"enabled\": false: leave --ddp out, or ask your site",
+        return error_set(errp, DDP_E_USAGE, EPERM, "%.120s has \"enabled\": false: say --ddp=off, or ask your site",
                          r->site_file);
     if (ret_site_missing)
         *ret_site_missing = is_missing;

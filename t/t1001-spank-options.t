@@ -130,8 +130,12 @@ refused "sbatch, bad SLURM_DDP" 'SLURM_DDP: unknown key "maybe"'
 # A plugin that is "optional" in plugstack.conf refuses as firmly.
 sed -i 's/^required/optional/' "$cluster_dir/conf/plugstack.conf"
 SLURM_DDP=maybe cluster_run srun -n1 /bin/sh -c 'echo ran'
-ok "optional: a bad SLURM_DDP fails" test "$rc" -ne 0 -a "$rc" -ne 124
 is "optional: nothing ran" "$out" ""
+unlike "optional: nothing waited" "$err" "queued|allocated|error: "
+refused "optional: srun, bad SLURM_DDP" 'SLURM_DDP: unknown key "maybe"'
+SLURM_DDP=maybe cluster_run sbatch --wrap true
+is "optional: nothing was submitted" "$out" ""
+refused "optional: sbatch, bad SLURM_DDP" 'SLURM_DDP: unknown key "maybe"'
 cluster_run srun --ddp=bnd -n1 true
 refused "optional: srun" 'unknown key "bnd"'
 done_testing

@@ -59,7 +59,14 @@ bad_site "unknown key" '{\n\n "bnd": "none" }' "$site:3: unknown key \"bnd\", di
 bad_site "wrong type" '{ "verbose": "yes" }' "$site:1: verbose: must be true or false"
 bad_site "out of range" '{\n "port_min": 80 }' "$site:2: port_min: 80 is not allowed"
 bad_site "trailing garbage" '{}\n}' "$site:2: not JSON"
-bad_site "disabled" '{ "enabled": false }' "$site has \"enabled\": false: leave --ddp out"
+bad_site "disabled" '{ "enabled": false }' "$site has \"enabled\": false: say --ddp=off"
+
+write_site '{ "port_min": 21000, "port_max": 21020 }'
+cluster_run srun --ddp=on,restarts=1 -n1 true
+ok "guards in a range that has no room for them: fails" test "$rc" -ne 0 -a "$rc" -ne 124
+like "... and says so" "$err" 'guards \(guard, stop, restarts\) need 32 ports, and port_min to port_max has 21: '
+cluster_run srun --ddp=on -n1 printenv MASTER_PORT
+like "... a step without them starts" "$out" '^210[0-2][0-9]$'
 
 # A file that somebody else could have written is not the site's.
 write_site '{}'

@@ -58,7 +58,8 @@ const struct knob ddp_keys[KEY_COUNT] = {
     [KEY_PORT_MAX] = {.name = "port_max", .type = KNOB_INT, .def = "29999", .min = 1024, .max = 65535,
                       .help = "last port of that range"},
     [KEY_SRUN_PORT_MIN] = {.name = "srun_port_min", .type = KNOB_INT, .min = 1, .max = 65535,
-                           .help = "first port that srun may listen at in verbose steps, as SrunPortRange; unset: any"},
+                           .help = "first port that srun may listen at in verbose steps and those with guards, as "
+                                   "SrunPortRange; unset: any"},
     [KEY_SRUN_PORT_MAX] = {.name = "srun_port_max", .type = KNOB_INT, .min = 1, .max = 65535,
                            .help = "last port of that range"},
 };
@@ -188,6 +189,11 @@ int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys
                          "often", o.key[KEY_SPARES].i > 0 ? "spares" : "min_nodes");
     *ret = o;
     return 0;
+}
+
+bool keys_have_stop(const struct keys *o)
+{
+    return o->key[KEY_STOP].is_set && strcmp(o->key[KEY_STOP].text, "none") != 0;
 }
 
 bool keys_have_slip(const char *variable, char *buf, size_t size)

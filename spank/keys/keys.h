@@ -88,6 +88,8 @@ int keys_asked(const char *text, lookup_f lookup, void *arg, struct keys *ret, d
 int keys_resolve(const char *text, lookup_f lookup, void *arg, const struct keys *site, struct keys *ret,
                     ddp_error_t *errp);
 
+bool keys_have_stop(const struct keys *o); /* and not stop=none */
+
 /* The step's programs may go on without some of its nodes: spares or min_nodes are given. */
 bool keys_are_elastic(const struct keys *o);
 

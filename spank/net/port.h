@@ -16,6 +16,8 @@
  * it. */
 #define PORT_DRAW_VARIABLE "SLURM_DDP_DRAW"
 
+#define PORT_LEAST_OF_GUARDS 32 /* a range of fewer has one port for them, and MASTER_PORT */
+
 struct port_range {
     int min, max; /* both inclusive, min <= max */
 };

@@ -442,6 +442,8 @@ static void a_stop_tells_when_the_job_ends(void **state)
     put(&v, "SLURM_JOB_END_TIME", "1800000000");
     make(&v, "on");
     assert_null(lookup("DDP_END_TIME", &v));
+    make(&v, "stop=none");
+    assert_null(lookup("DDP_END_TIME", &v));
     make(&v, "stop=USR1");
     assert_var(&v, "DDP_END_TIME", "1800000000");
     v = plain_step();
