@@ -87,7 +87,7 @@ static void *open_library(ddp_error_t *errp)
             snprintf(why, sizeof why, "%s", dlerror());
     }
     error_set(errp, DDP_E_BOOT, ENOENT, "libpmix.so.2 cannot be opened on this node: install the Debian package "
-              "libpmix2 (%s)", why);
+              "libpmix2, or say --ddp=on,mpi=pmi2 (%s)", why);
     return NULL;
 }
 

@@ -304,7 +304,7 @@ void ddp_mark(ddp_t *d, enum ddp_mark mark);
  * letters, digits and _, and none of libddp's own; members is JSON on one line, "\"step\": 3, \"loss\": 2.5", or "",
  * each name once, without event and t, at most a million bytes. On ranks other than 0, or without a record, nothing
  * happens; a record that cannot be written is a warning of ddp_checkpoint_status, and no error here. Not collective.
- * DDP_E_USAGE: not such a name, or not such members. */
+ * DDP_E_USAGE: not such a name, not such members, or before ddp_commit and ddp_state_open. */
 int ddp_record(ddp_t *d, const char *event, const char *members, ddp_error_t *errp);
 
 /* When all steps are done and all is saved: ends the run's record, reads all of it, restarts and requeues before this

@@ -334,6 +334,9 @@ EXPORT int ddp_record(ddp_t *d, const char *event, const char *members, ddp_erro
     struct recorder *r = &d->events.file;
     if (handle_expect_rank(d, "ddp_record", errp) < 0)
         return -1;
+    if (d->phase == PHASE_OPEN)
+        return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_record: call ddp_commit or ddp_state_open first",
+                         d->team.me.rank);
     if (!recorder_is_name(event))
         return error_set(errp, DDP_E_USAGE, EINVAL, "ddp_record: an event's name is letters of a-z, digits and _, at "
                          "most 31");

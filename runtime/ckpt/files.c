@@ -228,10 +228,16 @@ static bool is_taken(const struct files *f, const char *name)
     return !strcmp(name, MANIFEST_NAME) || (n > tail && !strcmp(name + n - tail, ".safetensors.index.json"));
 }
 
+int files_check_name(const char *name, ddp_error_t *errp)
+{
+    return files_is_plain_name(name) ? 0 : error_set(errp, DDP_E_USAGE, EINVAL, "\"%s\" is not a plain file name: "
+                                                     "letters, digits and ._-", name);
+}
+
 int files_attach(struct files *f, const char *name, const char *text, ddp_error_t *errp)
 {
-    if (!files_is_plain_name(name))
-        return error_set(errp, DDP_E_USAGE, EINVAL, "\"%s\" is not a plain file name: letters, digits and ._-", name);
+    if (files_check_name(name, errp) < 0)
+        return -1;
     if (is_taken(f, name))
         return error_set(errp, DDP_E_USAGE, EEXIST, "a checkpoint has a file %s of its own: name it otherwise", name);
     char *copy = strdup(text);

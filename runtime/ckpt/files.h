@@ -64,5 +64,6 @@ int files_attach(struct files *f, const char *name, const char *text, ddp_error_
 
 /* Letters, digits and ._-, the first of them no dot; at most FILES_NAME_MAX. */
 bool files_is_plain_name(const char *name);
+int files_check_name(const char *name, ddp_error_t *errp); /* -1: it is not */
 
 #endif

@@ -17,13 +17,13 @@ static const struct knob knobs[N_KNOBS] = {
                         "ranks then talk as if on several nodes (-n may be left out)"},
     [BOOT] = {.name = "--boot", KNOB_FIELD(struct job, boot_addr), .type = KNOB_PATH, .min = 1, .value = "ADDRESS",
               .help = "where the ranks find each other, instead of a socket in a folder that ddp run makes and "
-                      "removes: unix:/PATH or tcp:HOST:PORT"},
+                      "removes: unix:/PATH, unix:@NAME or tcp:HOST:PORT"},
     [TIMEOUT] = {.name = "--timeout", KNOB_FIELD(struct job, timeout_s), .type = KNOB_DOUBLE, .min = 0.001, .max = 1e8,
                  .value = "S", .help = "end the job after S seconds, with exit code 124"},
 };
 
 static const char help_head[] =
-    "usage: ddp run -n N [--layout A,B,...] [--timeout S] [--] PROGRAM [ARGUMENTS...]\n"
+    "usage: ddp run -n N [--layout A,B,...] [--boot ADDRESS] [--timeout S] [--] PROGRAM [ARGUMENTS...]\n"
     "\n"
     "Starts PROGRAM N times on this machine, wired up as one data-parallel job: what \"srun --ddp=on -n N\" does on\n"
     "a cluster, without Slurm. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and the like are set.\n"

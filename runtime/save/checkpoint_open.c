@@ -287,6 +287,8 @@ int checkpoint_attach(struct save *save, const char *name, const char *text, ddp
     if (c->plan.is_made || !name || !text || strlen(name) > FILES_NAME_MAX)
         return error_set(errp, DDP_E_USAGE, EINVAL, "rank %d: ddp_checkpoint_attach: a name of at most %d bytes and a "
                          "text are needed, before ddp_resume and ddp_checkpoint", save->team->me.rank, FILES_NAME_MAX);
+    if (files_check_name(name, errp) < 0)
+        return -1;
     struct files_small *all = realloc(c->attached, ((size_t)c->n_attached + 1) * sizeof *all);
     char *copy = strdup(text);
     if (all)

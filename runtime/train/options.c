@@ -97,7 +97,7 @@ static const struct knob knobs[N_KNOBS] = {
               .help = "folder for checkpoints, which all nodes share, see below"},
     [CKPT_EVERY] = {.name = "--ckpt-every", AT(ckpt_every), .type = KNOB_INT, .max = BIG,
                     .help = "steps between checkpoints; 0: only on a stop and at the end (by their cost)"},
-    [KEEP] = {.name = "--keep", AT(keep), .type = KNOB_INT, .min = 1, .max = 1 << 20,
+    [KEEP] = {.name = "--keep", AT(keep), .type = KNOB_INT, .min = 1, .max = 1000000,
               .help = "newest checkpoints to keep (2)"},
     [RESUME] = {.name = "--resume", AT(resume), .type = KNOB_PATH, .min = 1, .value = "DIR",
                 .help = "auto: go on from the newest checkpoint in --ckpt; none: do not; or a folder to go on from as "

@@ -109,6 +109,7 @@ int case_options(ddp_t *d)
     CHECK(ddp_option(d, "colour", "red", &e) == -1 && strstr(e.text, "unknown option colour"));
     CHECK(ddp_option(d, "timeout", "3", &e) == -1 && strstr(e.text, "--ddp-timeout=3"));
     CHECK(ddp_param_add(d, "w", DDP_F32, (size_t[]){5}, 1, 0) == 0);
+    CHECK(ddp_record(d, "epoch", "", &e) == -1 && strstr(e.text, "call ddp_commit or ddp_state_open first"));
     CHECK(ddp_commit(d, &opt, &e) == 0);
     CHECK(ddp_option(d, "bucket-mb", "2", &e) == -1 && strstr(e.text, "before ddp_commit"));
     CHECK(ddp_metrics(d, &m) == 0 && m.steps == 0 && m.bytes_reduced == 0 && m.alpha_s == 0);

@@ -113,6 +113,7 @@ static int fail_attached_rank(struct job *j, int rank)
     char name[64];
     CHECK(rig_open(&r, j, rank, &e) == 0, "%s", e.text);
     rig_fill(&r);
+    CHECK(checkpoint_attach(&r.save, "../x", "x", &e) < 0 && strstr(e.text, "is not a plain file name"), "%s", e.text);
     CHECK(checkpoint_attach(&r.save, "merges.txt", "x", &e) == 0, "%s", e.text);
     CHECK(checkpoint_folder(&r.save, test_folder, &e) == 0, "%s", e.text);
     snprintf(name, sizeof name, ".saving-%s-step-%08d", r.save.checkpoint.token, RIG_STEP);
