@@ -97,6 +97,19 @@ ranks 1 "$long" memory=$((${#long} + 1))
 is "no memory for its path: stops" "$rc $(grep -c ^step <<<"$out")" "1 0"
 like "... not as another training's" "$err" 'rank 0: rank 0: no memory for a path'
 
+# --- the last one, before a stop, is tried again ---
+last() { # HOW: rank 1 cannot write it
+    LD_PRELOAD=$top_builddir/t/lib/.libs/fault.so FAULT_DIR=$tmp/last-$1 FAULT_RANK=1 FAULT_FROM=.saving- FAULT_AT=3 \
+        FAULT_DO=$1 FAULT_TIMES=${2-1} ranks 1,1 "$tmp/last-$1" stop=5
+}
+last EIO
+is "a hiccup of the file system: stops with a checkpoint" "$rc $(grep status <<<"$out") $(ls "$tmp/last-EIO")" \
+    "75 status 1 0 5 step-00000005" || diag "$out$err"
+like "... says so" "$out" 'warning the checkpoint of step 5 failed: rank 1: .*: Input/output error; it is tried again'
+last ENOSPC 0
+is "a full disk: tried once" "$(grep status <<<"$out") $(grep -c 'tried again' <<<"$out") $(ls "$tmp/last-ENOSPC")" \
+    "status 0 1 -1 0 " || diag "$out$err"
+
 # --- what does not fit ---
 ranks 2 "$tmp/c" steps=6 --ddp-ckpt-every=3 wait=on
 refused() { # DESC WHY ARGUMENT...

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,10 @@
 #include "runtime/ckpt/folder.h"
 #include "runtime/save/save.h"
 
+enum {
+    TRIES_OF_LAST = 3, /* of a save that comes before a stop, */
+    AGAIN_MS = 1000,   /* with as long between them */
+};
 #define LEAVE_S 10.0 /* for a system call of a save that nobody waits for any more */
 
 static double since_s(uint64_t began_ns)
@@ -70,6 +75,18 @@ static int count_failed(struct save *save, const ddp_error_t *why, ddp_error_t *
     return team_break(save->team);
 }
 
+/* A server that has failed over, say. The rest is as wrong a second later. */
+static bool may_pass(const ddp_error_t *e)
+{
+    static const int lasting[] = {ENOSPC, EDQUOT, EFBIG, EROFS, EACCES, EPERM, ENOMEM, EMFILE, ENFILE, ENAMETOOLONG};
+    for (size_t i = 0; i < sizeof lasting / sizeof *lasting; i++)
+        if (e->code == lasting[i])
+            return false;
+    return e->domain == DDP_E_SYSTEM;
+}
+
+static void begin(struct save *save);
+
 static int give_up(struct save *save, ddp_error_t *errp)
 {
     struct checkpoint *c = &save->checkpoint;
@@ -88,7 +105,13 @@ static int give_up(struct save *save, ddp_error_t *errp)
     error_prefix(&why, "the checkpoint of step %llu failed", (unsigned long long)c->state.step);
     become_idle(c);
     scheduler_save_over(save, false);
-    return count_failed(save, &why, errp);
+    if (c->n_tries == 0 || !may_pass(&why))
+        return count_failed(save, &why, errp);
+    c->n_tries--;
+    checkpoint_warn(save, "%s; it is tried again", why.text);
+    poll(NULL, 0, AGAIN_MS); /* nothing else is left to do */
+    begin(save);
+    return 0;
 }
 
 /* What a resume has passed over in the folder that saves go to; or NULL. */
@@ -413,7 +436,12 @@ int checkpoint_take(struct save *save, const char *dir, const char *text, ddp_er
         return -1;
     begin(save);
     c->status.blocked_s = since_s(began);
-    return c->is_stopping ? checkpoint_settle(save, errp) : 0;
+    if (!c->is_stopping)
+        return 0;
+    c->n_tries = TRIES_OF_LAST - 1;
+    int settled = checkpoint_settle(save, errp);
+    c->n_tries = 0;
+    return settled;
 }
 
 int checkpoint_wait(struct save *save, ddp_error_t *errp)

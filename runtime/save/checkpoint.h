@@ -74,6 +74,7 @@ struct checkpoint {
     bool has_state;               /* checkpoint_state_begin was called */
     bool is_postponed;            /* a checkpoint was due when none could be begun */
     bool is_asked;                /* ddp_checkpoint was called when none could be begun, and not since */
+    int n_tries;                  /* how often the save in flight is begun anew where it fails; 0 but for a last one */
     bool is_stopping, was_due;    /* the last step set `stop`; it set `checkpoint` */
 };
 
