@@ -259,29 +259,29 @@ static void remove_or_note(struct removal *r, const char *name)
         r->failed = why;
 }
 
-static bool is_one_of(const struct folder_steps *s, uint64_t step)
+static void leave(struct removal *r, const char *name)
 {
-    for (size_t i = 0; s && i < s->n; i++)
-        if (s->step[i] == step)
-            return true;
-    return false;
+    if (r->n_left++ == 0)
+        error_set(&r->left, DDP_E_USAGE, EEXIST, "%s/%s was saved by another job since this one looked, and stays: "
+                  "give each a folder", FOLDER_BRIEF(r->dir->path), name);
 }
 
-static int retain_in(struct removal *r, uint64_t newest, uint64_t known, int keep, const struct folder_steps *but,
-                     ddp_error_t *errp)
+static int retain_in(struct removal *r, uint64_t newest, const struct folder_steps *seen, int keep,
+                     const struct folder_steps *but, ddp_error_t *errp)
 {
     struct folder_steps s = {0};
     int n_kept = 0, rc = savedir_each(r->dir, folder_note_step, &s, errp);
     folder_sort_steps(&s);
     for (size_t i = s.n; rc == 0 && i-- > 0;) {
         char name[32];
-        if (is_one_of(but, s.step[i]))
+        if (but && folder_has_step(but, s.step[i]))
             continue;
         folder_name(s.step[i], name);
-        bool counts = s.step[i] <= newest && n_kept < keep;
-        if (counts)
+        if (s.step[i] != newest && !folder_has_step(seen, s.step[i]))
+            leave(r, name);
+        else if (s.step[i] <= newest && n_kept < keep)
             n_kept += savedir_has_own(r->dir, name); /* what another has put there counts for none */
-        else if (s.step[i] <= newest || s.step[i] <= known)
+        else
             remove_or_note(r, name);
     }
     free(s.step);
@@ -337,13 +337,13 @@ static int end_removal(const struct removal *r, int rc, ddp_error_t *errp)
     return rc;
 }
 
-int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, uint64_t known, int keep,
-                  const struct folder_steps *but, ddp_error_t *errp)
+int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, const struct folder_steps *seen,
+                  int keep, const struct folder_steps *but, ddp_error_t *errp)
 {
     struct removal r = {.dir = dir};
     if (commit_check(dir, token, errp) < 0)
         return -1;
-    if (retain_in(&r, newest, known, keep, but, errp) < 0)
+    if (retain_in(&r, newest, seen, keep, but, errp) < 0)
         return -1;
     if (r.failed.code && errp)
         *errp = r.failed;

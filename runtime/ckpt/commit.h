@@ -37,11 +37,11 @@ int commit(const struct savedir *dir, const char *token, uint64_t step, const ch
 int commit_abandon(const struct savedir *dir, const char *token, uint64_t step, const struct files *f,
                    ddp_error_t *errp);
 
-/* Removes all checkpoints up to step `newest` but the `keep` newest of them, and those beyond it up to `known`. Those
- * of `but` (NULL: none) stay, and count for none, as do links and other users' folders. Returns 0; *errp then names
- * what could not be removed (savedir_remove; code 0: nothing). DDP_E_USAGE as commit. */
-int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, uint64_t known, int keep,
-                  const struct folder_steps *but, ddp_error_t *errp);
+/* Removes the checkpoints of `seen` but the `keep` newest up to step `newest`, which this job has just committed. Those
+ * of `but` (NULL: none) stay, and count for none, as do links, other users' folders and what is not of `seen`: another
+ * job has saved it. Returns 0; *errp then names what was left so (code 0: nothing). DDP_E_USAGE as commit. */
+int commit_retain(const struct savedir *dir, const char *token, uint64_t newest, const struct folder_steps *seen,
+                  int keep, const struct folder_steps *but, ddp_error_t *errp);
 
 /* Both take off the list what they have done; -1: *errp says why for the first that is left on it. DDP_E_USAGE as
  * commit: all of it is left.

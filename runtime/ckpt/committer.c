@@ -46,7 +46,7 @@ static void remove_old(const struct commit_job *j, const struct savedir *dir, dd
         take_off(j->passed, j->state.step); /* it has been replaced */
     if (j->passed && j->passed->n)
         (j->is_unread ? commit_suspect : commit_forget)(dir, j->token, j->passed, &left);
-    commit_retain(dir, j->token, j->state.step, j->newest_known, j->keep, j->passed, &why);
+    commit_retain(dir, j->token, j->state.step, j->seen, j->keep, j->passed, &why);
     *errp = left.code ? left : why;
 }
 

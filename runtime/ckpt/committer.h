@@ -20,7 +20,7 @@ struct commit_job {
     struct manifest_state state;
     const char *dir, *token;
     struct savedir_known known; /* of dir */
-    uint64_t newest_known;      /* step of any checkpoint there, broken ones too, that the job has found or made */
+    const struct folder_steps *seen; /* the checkpoints there, broken ones too, that the job has found or made */
     struct folder_steps *passed; /* what the job's resume found broken there: removed, and taken off; NULL: none */
     bool is_unread;             /* some of that could not be read: it is set aside instead */
     int keep;

@@ -73,13 +73,25 @@ int folder_each(const char *dir, folder_f *f, void *ctx, ddp_error_t *errp)
     return folder_each_of(d, dir, f, ctx, errp);
 }
 
-int folder_note_step(void *ctx, const char *dir, const char *name, ddp_error_t *errp)
+bool folder_has_step(const struct folder_steps *s, uint64_t step)
 {
-    struct folder_steps *s = ctx;
-    uint64_t step;
-    (void)dir;
-    if (!folder_step(name, &step))
-        return 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->step[i] == step)
+            return true;
+    return false;
+}
+
+uint64_t folder_newest(const struct folder_steps *s)
+{
+    uint64_t newest = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (s->step[i] > newest)
+            newest = s->step[i];
+    return newest;
+}
+
+int folder_add_step(struct folder_steps *s, uint64_t step, ddp_error_t *errp)
+{
     if (s->n == s->room) {
         size_t room = s->room ? 2 * s->room : 16;
         uint64_t *all = realloc(s->step, room * sizeof *all);
@@ -90,6 +102,13 @@ int folder_note_step(void *ctx, const char *dir, const char *name, ddp_error_t *
     }
     s->step[s->n++] = step;
     return 0;
+}
+
+int folder_note_step(void *ctx, const char *dir, const char *name, ddp_error_t *errp)
+{
+    uint64_t step;
+    (void)dir;
+    return folder_step(name, &step) ? folder_add_step(ctx, step, errp) : 0;
 }
 
 static int by_step(const void *a, const void *b)

@@ -38,6 +38,10 @@ struct folder_steps {
     size_t n, room;
 };
 
+int folder_add_step(struct folder_steps *s, uint64_t step, ddp_error_t *errp);
+bool folder_has_step(const struct folder_steps *s, uint64_t step);
+uint64_t folder_newest(const struct folder_steps *s); /* 0: it is empty */
+
 /* A folder_f for folder_each with a struct folder_steps; folder_sort_steps makes them rise. */
 int folder_note_step(void *steps, const char *dir, const char *name, ddp_error_t *errp);
 void folder_sort_steps(struct folder_steps *s);

@@ -139,7 +139,7 @@ static int begin_commit(struct save *save, ddp_error_t *errp)
                                                             .dir = c->dir,
                                                             .known = c->known,
                                                             .token = c->token,
-                                                            .newest_known = c->newest_known,
+                                                            .seen = &c->seen,
                                                             .passed = passed_over(c),
                                                             .is_unread = c->is_unread,
                                                             .keep = save->config->keep});
@@ -158,8 +158,7 @@ static void finish(struct save *save)
     c->status.n_committed++;
     checkpoint_set_path(save, c->dir, c->state.step);
     c->has_last = true;
-    if (c->state.step > c->newest_known)
-        c->newest_known = c->state.step;
+    folder_add_step(&c->seen, c->state.step, NULL);
     c->last_micro = c->state.window.micro;
     become_idle(c);
     scheduler_save_over(save, true);
@@ -318,6 +317,7 @@ bool checkpoint_close(struct save *save)
     free(c->left_dir);
     free(c->resumed_dir);
     free(c->passed.step);
+    free(c->seen.step);
     *c = (struct checkpoint){0};
     return true;
 }

@@ -53,7 +53,7 @@ struct checkpoint {
     struct committer committer;   /* on rank 0 */
     char *dir;                    /* the folder for saves; NULL: not open */
     struct savedir_known known;   /* how this node identifies dir */
-    uint64_t newest_known;        /* rank 0: the step of commit.h's `known`, as far as this job has listed dir */
+    struct folder_steps seen;     /* rank 0: the checkpoints that dir had when it was opened, and this job's there */
     char token[2 * COMMIT_TOKEN_BYTES + 1];
     char *resumed_dir;            /* the folder that ddp_resume was given; or NULL */
     char **left_dir;              /* [n_left] what dir was before, once each */

@@ -65,7 +65,7 @@ static enum finding look_who_else(struct save *save, const struct savedir *dir, 
 /* What this rank knows of a folder. */
 struct place {
     struct savedir_known known;
-    uint64_t newest; /* rank 0 */
+    struct folder_steps seen; /* rank 0 */
 };
 
 static int find_left(const struct checkpoint *c, const char *path)
@@ -83,19 +83,16 @@ static bool is_of_this_training(const struct checkpoint *c, const char *path)
 }
 
 /* Rank 0: the folder, which is open, is no other training's, and can be written. A probe is left in it. */
-static enum finding look_into(struct save *save, struct savedir *dir, uint64_t *ret_newest, ddp_error_t *errp)
+static enum finding look_into(struct save *save, struct savedir *dir, struct folder_steps *ret, ddp_error_t *errp)
 {
     char probe[64];
-    uint64_t *step;
-    size_t n;
     probe_name(save, probe);
     bool is_writable = savedir_probe(dir, probe, errp) == 0; /* which also tells what is own there */
     commit_recover(dir);
-    if (reader_list(dir->path, &step, &n, errp) < 0)
+    if (reader_list(dir->path, &ret->step, &ret->n, errp) < 0)
         return UNWRITABLE;
-    *ret_newest = n ? step[n - 1] : 0;
-    free(step);
-    if (n && !is_of_this_training(&save->checkpoint, dir->path)) {
+    ret->room = ret->n;
+    if (ret->n && !is_of_this_training(&save->checkpoint, dir->path)) {
         error_set(errp, DDP_E_USAGE, EEXIST, "%s has checkpoints already: resume from them (ddp_resume; --resume "
                   "auto), or name another folder", FOLDER_BRIEF(dir->path));
         return WRONG;
@@ -108,7 +105,7 @@ static enum finding look_first(struct save *save, const char *path, struct place
     struct savedir dir;
     if (savedir_create(&dir, path, errp) < 0)
         return UNWRITABLE;
-    enum finding found = look_into(save, &dir, &ret->newest, errp);
+    enum finding found = look_into(save, &dir, &ret->seen, errp);
     ret->known = dir.known;
     savedir_close(&dir);
     return found;
@@ -229,13 +226,18 @@ int checkpoint_open(struct save *save, const char *name, ddp_error_t *errp)
     remove_probe(save, dir);
     if (rc == 0)
         rc = checkpoint_take_memory(save, errp);
-    if (rc != 0)
+    if (rc == 0) {
+        checkpoint_leave(save);
+        if (change(c, dir) < 0)
+            rc = team_no_memory(save->team, "a path", errp);
+    }
+    if (rc != 0) {
+        free(found.seen.step);
         return rc;
-    checkpoint_leave(save);
-    if (change(c, dir) < 0)
-        return team_no_memory(save->team, "a path", errp);
+    }
+    free(c->seen.step);
     c->known = found.known;
-    c->newest_known = found.newest;
+    c->seen = found.seen;
     c->has_last = false;
     return 0;
 }
@@ -271,7 +273,7 @@ int checkpoint_clean(struct save *save, ddp_error_t *errp)
         return 0;
     if (checkpoint_enter(save, &dir, errp) < 0)
         return -1;
-    uint64_t known = c->newest_known > c->state.step ? c->newest_known : c->state.step;
+    uint64_t newest = folder_newest(&c->seen), known = newest > c->state.step ? newest : c->state.step;
     c->is_clean = commit_clean(&dir, c->token, known, &left) == 0;
     savedir_close(&dir);
     if (!c->is_clean && errp)

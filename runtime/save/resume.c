@@ -168,8 +168,9 @@ static int open_folder(struct save *save, struct choice *c, ddp_error_t *errp)
     int rc = checkpoint_open(save, c->dir, &why);
     if (rc >= 0 && list(save, c, errp) < 0)
         return -1;
-    if (rc == 0 && c->n && c->step[c->n - 1] > ckpt->newest_known)
-        ckpt->newest_known = c->step[c->n - 1];
+    for (uint64_t i = 0; rc == 0 && i < c->n; i++)
+        if (!folder_has_step(&ckpt->seen, c->step[i]))
+            folder_add_step(&ckpt->seen, c->step[i], NULL);
     if (rc < 0 || (rc > 0 && !c->n)) {
         if (errp)
             *errp = why;

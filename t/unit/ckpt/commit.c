@@ -190,7 +190,9 @@ static int commit_text(uint64_t step, const char *text, ddp_error_t *e)
 
 static int retain(uint64_t newest, int keep, ddp_error_t *e)
 {
-    IN_FOLDER(e, commit_retain(&at, TOKEN, newest, UINT64_MAX, keep, NULL, e));
+    static uint64_t all[] = {10, 20, 30, 40, 100000000};
+    const struct folder_steps seen = {.step = all, .n = sizeof all / sizeof *all};
+    IN_FOLDER(e, commit_retain(&at, TOKEN, newest, &seen, keep, NULL, e));
 }
 
 /* step-00000030 is written, committed, and the oldest one goes. */

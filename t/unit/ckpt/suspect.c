@@ -44,6 +44,8 @@ static struct folder_steps list(uint64_t *step, size_t n)
     return (struct folder_steps){.step = step, .n = n, .room = n};
 }
 
+#define LIST(...) {.step = (uint64_t[]){__VA_ARGS__}, .n = sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)}
+
 static bool is_there(const char *name)
 {
     return faccessat(dir.fd, name, F_OK, 0) == 0;
@@ -93,7 +95,7 @@ static void what_cannot_be_set_aside_stays(void **state)
     assert_true(steps.n == 1 && steps.step[0] == 20);
     assert_true(is_there("step-00000020") && is_there("suspect-step-00000030/manifest.json"));
     make("step-00000040");
-    assert_int_equal(commit_retain(&dir, TOKEN, 40, 40, 2, &steps, &e), 0);
+    assert_int_equal(commit_retain(&dir, TOKEN, 40, &(struct folder_steps)LIST(10, 20, 30), 2, &steps, &e), 0);
     assert_true(is_there("step-00000010") && is_there("step-00000020") && is_there("step-00000040"));
 }
 
@@ -141,13 +143,17 @@ static void who_is_further_keeps_the_folder(void **state)
     assert_false(is_there(".saving-" TOKEN "-step-00000007"));
 }
 
-/* Nor is what came since removed as if this job had found it broken. */
+/* Nor is what came since removed, beyond this job's or before. */
 static void only_what_is_known_is_removed(void **state)
 {
     ddp_error_t e = {0};
     (void)state;
-    assert_int_equal(commit_retain(&dir, TOKEN, 10, 20, 1, NULL, &e), 0);
+    assert_int_equal(commit_retain(&dir, TOKEN, 10, &(struct folder_steps)LIST(10, 20), 1, NULL, &e), 0);
+    assert_error_has(e, "step-00000030 was saved by another job since this one looked, and stays");
     assert_true(is_there("step-00000010") && !is_there("step-00000020") && is_there("step-00000030"));
+    make("step-00000040");
+    assert_int_equal(commit_retain(&dir, TOKEN, 40, &(struct folder_steps)LIST(10), 1, NULL, &e), 0);
+    assert_true(!is_there("step-00000010") && is_there("step-00000030") && is_there("step-00000040"));
 }
 
 /* A program's own folder in a checkpoint's, which nobody removes: it stays whole, and those behind it go. */
@@ -156,7 +162,7 @@ static void what_has_a_folder_in_it_stays(void **state)
     ddp_error_t e = {0};
     (void)state;
     assert_int_equal(mkdirat(dir.fd, "step-00000020/eval", 0755), 0);
-    assert_int_equal(commit_retain(&dir, TOKEN, 30, 30, 1, NULL, &e), 0);
+    assert_int_equal(commit_retain(&dir, TOKEN, 30, &(struct folder_steps)LIST(10, 20, 30), 1, NULL, &e), 0);
     assert_error_has(e, "step-00000020 has a folder eval in it, and stays until you move that away");
     assert_true(!is_there("step-00000010") && is_there("step-00000020/manifest.json") && is_there("step-00000030"));
     assert_int_equal(unlinkat(dir.fd, "step-00000020/eval", AT_REMOVEDIR), 0);
@@ -167,7 +173,7 @@ static void one_that_cannot_be_removed_leaves_the_others_none_the_better(void **
     ddp_error_t e = {0};
     (void)state;
     unread = "step-00000020";
-    assert_int_equal(commit_retain(&dir, TOKEN, 30, 30, 1, NULL, &e), -1);
+    assert_int_equal(commit_retain(&dir, TOKEN, 30, &(struct folder_steps)LIST(10, 20, 30), 1, NULL, &e), -1);
     unread = "";
     assert_error_has(e, "step-00000020");
     assert_true(!is_there("step-00000010") && is_there("step-00000020/manifest.json") && is_there("step-00000030"));

@@ -29,7 +29,10 @@ static int late_rank(struct job *j, int rank)
     CHECK(!rig_save(&r, RIG_STEP, test_folder), "another job's checkpoints are further");
     CHECK(rank != 0 || strstr(r.save.checkpoint.status.warning, "has step-00000100, which another job has saved"), "%s",
           r.save.checkpoint.status.warning);
+    r.config.keep = 1;
     CHECK(rig_save(&r, 101, test_folder), "%s", r.save.checkpoint.status.warning);
+    CHECK(rank != 0 || strstr(r.save.checkpoint.status.warning, "step-00000100 was saved by another job since"), "%s",
+          r.save.checkpoint.status.warning);
     rig_close(&r);
     return 0;
 }
