@@ -124,17 +124,45 @@ struct commit {
     size_t n;
 };
 
+static void aside_name(const struct commit *c, char ret[SAVING_MAX + 8])
+{
+    snprintf(ret, SAVING_MAX + 8, "%s" OLD, c->saving);
+}
+
+/* Removes DIR/step-N, where that is no checkpoint. It is put aside before it is looked at: another job may have made it
+ * one in between, if this process stood still for long. */
+static int remove_unfinished(const struct commit *c, ddp_error_t *errp)
+{
+    char aside[SAVING_MAX + 8];
+    struct savedir old;
+    struct stat st;
+    aside_name(c, aside);
+    if (fstatat(c->dir->fd, c->done, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+        return 0;
+    if (savedir_enter(&old, c->dir, c->done, errp) < 0) /* a link, or another user's, stays where it is */
+        return -1;
+    savedir_close(&old);
+    if (savedir_remove(c->dir, aside, errp) != 0 || savedir_rename(c->dir, c->done, aside, errp) < 0)
+        return -1;
+    if (!folder_has_manifest(c->dir->fd, aside))
+        return savedir_remove(c->dir, aside, errp) == 0 ? 0 : -1;
+    if (savedir_rename(c->dir, aside, c->done, errp) == 0)
+        error_set(errp, DDP_E_USAGE, EBUSY, "%s/%s has become another job's checkpoint: end one of them, or give "
+                  "each a folder", FOLDER_BRIEF(c->dir->path), c->done);
+    return -1;
+}
+
 /* RENAMED -> nothing, unless dir is another job's by now: what has that name may be that job's checkpoint. */
 static void take_back(const struct commit *c)
 {
     if (commit_check(c->dir, c->token, NULL) == 0)
-        savedir_remove(c->dir, c->done, NULL);
+        remove_unfinished(c, NULL);
 }
 
 /* WRITTEN -> RENAMED */
 static int move(struct commit *c, ddp_error_t *errp)
 {
-    if (savedir_remove(c->dir, c->done, errp) != 0 || savedir_rename(c->dir, c->saving, c->done, errp) < 0)
+    if (remove_unfinished(c, errp) < 0 || savedir_rename(c->dir, c->saving, c->done, errp) < 0)
         return -1;
     if (savedir_sync(c->dir, errp) == 0)
         return 0;
@@ -155,7 +183,7 @@ static int write_manifest(struct commit *c, ddp_error_t *errp)
 static int swap_aside(const struct commit *c, ddp_error_t *errp)
 {
     char aside[SAVING_MAX + 8];
-    snprintf(aside, sizeof aside, "%s" OLD, c->saving);
+    aside_name(c, aside);
     if (savedir_remove(c->dir, aside, errp) != 0 || savedir_rename(c->dir, c->done, aside, errp) < 0)
         return -1;
     if (savedir_rename(c->dir, c->saving, c->done, errp) < 0) {
